@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// clock is virtual time with timers. Timers due at the same moment run in the order in which they were set.
+// clock is simulated time with timers. Timers due at the same moment run in the order in which they were set.
 type clock struct {
 	now    time.Time
 	start  time.Time

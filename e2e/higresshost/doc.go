@@ -1,7 +1,7 @@
 // Package higresshost runs a compiled Proxy-Wasm plugin the way a Higress gateway does, inside a Go test.
 //
 // A [Gateway] is one gateway process: a main thread and some workers, each with its own VM, sharing shared data and
-// metrics. Time is virtual: nothing sleeps, [Gateway.Advance] moves the clock and delivers ticks, timeouts and timers
+// metrics. Time is simulated: nothing sleeps, [Gateway.Advance] moves the clock and delivers ticks, timeouts and timers
 // in order. The test acts as the client and the model servers; the gateway is the HTTP filter chain (the plugin) and
 // the router:
 //

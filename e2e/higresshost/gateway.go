@@ -187,12 +187,12 @@ func (g *Gateway) tryInCanary(code *code, config string) bool {
 	return ok
 }
 
-// Advance moves virtual time on by d: ticks, timeouts and timers that come due run in order.
+// Advance moves simulated time on by d: ticks, timeouts and timers that come due run in order.
 func (g *Gateway) Advance(d time.Duration) {
 	g.drive(func() { g.clock.advance(d, g.settle) })
 }
 
-// Now returns the virtual time.
+// Now returns the simulated time.
 func (g *Gateway) Now() time.Time { return g.clock.now }
 
 // After runs fn when the clock has been advanced by d.

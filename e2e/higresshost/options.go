@@ -58,7 +58,7 @@ type Options struct {
 
 	// Seed makes the random numbers that guests draw repeatable; every VM draws others.
 	Seed uint64
-	// Now is the virtual time of the start; zero = 2026-01-01 00:00 UTC.
+	// Now is the simulated time of the start; zero = 2026-01-01 00:00 UTC.
 	Now time.Time
 }
 

@@ -70,7 +70,7 @@ func (g *Gateway) load(wasm []byte) (*code, error) {
 	return &code{id: hex.EncodeToString(sum[:8]), abi: abi, compiled: compiled}, nil
 }
 
-// newVM instantiates code and runs _initialize, with its own randomness and the virtual clock.
+// newVM instantiates code and runs _initialize, with its own randomness and the simulated clock.
 func (g *Gateway) newVM(w *Worker, c *code) (*vm, error) {
 	g.vms++
 	v := &vm{

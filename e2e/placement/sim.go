@@ -1,4 +1,4 @@
-// Package placement simulates clients, a gateway and model servers in virtual time, to study where policies send
+// Package placement simulates clients, a gateway and model servers in simulated time, to study where policies send
 // requests: thousands of runs take minutes. The servers are those of vllmsim, without the network; policies of Warmgate
 // are the real ones, over the embedded store.
 package placement
@@ -33,7 +33,7 @@ type Policy interface {
 	Last(now time.Duration, r *Request)
 }
 
-// Ticking is a policy that does something every tick of virtual time.
+// Ticking is a policy that does something every tick of simulated time.
 type Ticking interface {
 	Tick(now time.Duration)
 }

@@ -16,7 +16,7 @@ import (
 const (
 	higressRedisSource  = `"serviceFQDN":"redis.static"`
 	higressRedisCluster = "outbound|80||redis.static"
-	// redisLatency is how long an answer of Redis takes, in the host's virtual time.
+	// redisLatency is how long an answer of Redis takes, in the host's simulated time.
 	redisLatency = 200 * time.Microsecond
 )
 

@@ -245,8 +245,8 @@ func (t *run) wantGaugeInFlight(name string, want uint64) {
 	t.finish(streams...)
 }
 
-// rare: metrics of engines count also for a request long after the previous one. In virtual time the first request has
-// no previous one either.
+// rare: metrics of engines count also for a request long after the previous one. In simulated time the first request
+// has no previous one either.
 func rare(t *run) {
 	t.setPages(vllm(12), vllm(0))
 	n := 12

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lab is a scheduler under virtual time.
+// lab is a scheduler in simulated time.
 type lab struct {
 	*scheduler
 	t      *testing.T

@@ -2,7 +2,7 @@ package vllmsim
 
 import "time"
 
-// Virtual is the engine of a server in virtual time: the caller has the clock and decides when steps begin and end.
+// Virtual is the engine of a server in simulated time: the caller has the clock and decides when steps begin and end.
 // Queue, batch and cache are those of a [Server]. Not safe for concurrent use.
 type Virtual struct {
 	sched  *scheduler

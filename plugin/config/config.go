@@ -72,7 +72,7 @@ type Config struct {
 	engine          string // Higress's name for Engines.Engine, merged into it by check
 }
 
-// Overload is the answer to a request that is shed.
+// Overload is the answer to a request that is refused.
 type Overload struct {
 	Status     int           // HTTP status
 	RetryAfter time.Duration // Retry-After while no rate is known, rounded up to seconds; 0 omits the header

@@ -96,9 +96,9 @@ func ownSections() []setting.Section {
 		},
 		{
 			Name:  "lb_config.overload",
-			Title: setting.Doc("Answer when shed", "拒绝时的应答"),
+			Title: setting.Doc("Answer when refused", "拒绝时的应答"),
 			Meaning: setting.Doc(
-				"The answer to a request that is shed",
+				"The answer to a request that is refused",
 				"请求被拒绝时的应答",
 			),
 		},

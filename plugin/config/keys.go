@@ -68,9 +68,10 @@ var mainKeys = []key{
 		Name: keyMaxInflight, Type: setting.Integer, Min: 0, Max: 1e6, Default: "0",
 		Title: setting.Doc("In-flight cap", "在途上限"),
 		Meaning: setting.Doc(
-			"Maximum number of requests in flight on an endpoint, times its weight; while every endpoint is full, "+
-				"requests wait in the queue if there is one, or else are shed; 0: no cap",
-			"每个端点的在途请求上限，乘以其权重；所有端点都已满时，新请求在队列中等待，未配置队列则被拒绝；0：不设上限",
+			"Maximum number of requests in flight on an endpoint, times its configured weight; while every endpoint "+
+				"is full, requests wait in the queue if there is one, or else are refused; 0: no cap",
+			"每个端点的在途请求上限，乘以其所配置的权重；所有端点都已满时，新请求在队列中等待，未配置队列则被拒绝；"+
+				"0：不设上限",
 		),
 		Field: func(s any) any { return &s.(*Config).MaxInflight },
 	}},
@@ -88,9 +89,9 @@ var mainKeys = []key{
 		Title: setting.Doc("In-flight cap in tokens", "在途 token 上限"),
 		Meaning: setting.Doc(
 			"With `unit: tokens`: number of tokens in flight from which on an endpoint takes no request, times its "+
-				"weight. An endpoint without requests takes one of any size; with `max_inflight` too, an endpoint is "+
-				"full when either is reached; 0: no cap",
-			"使用 `unit: tokens` 时：端点的在途 token 达到此数（乘以其权重）后不再接收请求。没有请求的端点接收任意大小的请求；"+
+				"configured weight. An endpoint without requests takes one of any size; with `max_inflight` too, an "+
+				"endpoint is full when either is reached; 0: no cap",
+			"使用 `unit: tokens` 时：端点的在途 token 达到此数（乘以其所配置的权重）后不再接收请求。没有请求的端点接收任意大小的请求；"+
 				"同时设置 `max_inflight` 时，达到任一上限即为已满；0：不设上限",
 		),
 		Field: func(s any) any { return &s.(*Config).MaxInflightTokens },
@@ -122,9 +123,9 @@ var mainKeys = []key{
 		Name: "lb_config.overload.status", Type: setting.Integer, Min: 400, Max: 599, Default: "429",
 		Title: setting.Doc("Status", "状态码"),
 		Meaning: setting.Doc(
-			"Status of the answer to a request that is shed, because every endpoint is full and it does not wait, or "+
-				"not any longer",
-			"请求因所有端点都已满且不等待或不再等待而被拒绝时，返回的状态码",
+			"Status of the answer to a request that is refused: every endpoint is full and it does not wait, or not "+
+				"any longer, or it is a retry beyond the budget, or its deadline is over",
+			"请求因所有端点都已满且不等待或不再等待，或因是超出预算的重试，或因期限已过而被拒绝时，返回的状态码",
 		),
 		Field: func(s any) any { return &s.(*Config).Overload.Status },
 	}},
@@ -133,9 +134,10 @@ var mainKeys = []key{
 		Min: 0, Max: setting.Hour, Default: `"1s"`,
 		Title: setting.Doc("Retry-After", "重试等待"),
 		Meaning: setting.Doc(
-			"Retry-After of that answer, rounded up to seconds, while it is not known how fast waiting requests get "+
-				"through; 0: none",
-			"不知道等待中的请求多快能得到处理时，该响应的 Retry-After，向上取整到秒；0：不带此响应头",
+			"Retry-After of that answer, rounded up to seconds, while fewer than 8 grants show how fast waiting "+
+				"requests get through; then it is the time in which those that wait do, at most an hour; 0: none",
+			"已知的授予不足 8 次、还不知道等待中的请求多快能得到处理时，该响应的 Retry-After，向上取整到秒；"+
+				"此后为等待的请求获得处理所需的时间，最多一小时；0：不带此响应头",
 		),
 		Field: func(s any) any { return &s.(*Config).Overload.RetryAfter },
 	}},

@@ -123,8 +123,9 @@ var weighKeys = []key{
 		Name: "lb_config.metrics.weights.queue", Type: setting.Number, Min: 0, Max: maxCost, Default: "4",
 		Title: setting.Doc("Request that waits", "排队请求"),
 		Meaning: setting.Doc(
-			"Cost of a request that has to wait, in addition to `running`, in the same unit",
-			"请求需要排队时在 `running` 之外的代价，单位相同",
+			"Cost of a request that has to wait, in addition to `running`, in the same unit; prefix_cache uses it "+
+				"with `push: blind` only",
+			"请求需要排队时在 `running` 之外的代价，单位相同；prefix_cache 仅在 `push: blind` 时使用",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.Weights.Queue },
 	}},

@@ -23,7 +23,7 @@ var queueKeys = []key{
 		Name: keyMaxWait, Type: setting.Duration, Min: 0, Max: setting.Hour, Default: `"0s"`,
 		Title: setting.Doc("Longest wait", "最长等待"),
 		Meaning: setting.Doc(
-			"How long a request waits at most while every endpoint is full, before it is shed; the gateway's "+
+			"How long a request waits at most while every endpoint is full, before it is refused; the gateway's "+
 				"`stream_idle_timeout` must be longer; 0: none waits",
 			"所有端点都已满时，请求最多等待多久，超过后被拒绝；网关的 `stream_idle_timeout` 必须更长；0：不等待",
 		),
@@ -111,9 +111,10 @@ var queueKeys = []key{
 			Name: "lb_config.queue.skip", Type: setting.Integer, Min: 0, Max: 1000, Default: "32",
 			Title: setting.Doc("Others passed", "可越过的请求数"),
 			Meaning: setting.Doc(
-				"prefix_cache: how many others a waiting request may pass at an endpoint that has its prompt in the "+
-					"KV cache",
-				"prefix_cache：在 KV cache 中已有其提示词的端点上，等待中的请求最多可越过多少个其他请求",
+				"prefix_cache: how many others of its class and tenant a waiting request may pass at an endpoint that "+
+					"has its prompt in the KV cache; it does not pass those that have waited for `aging`",
+				"prefix_cache：在 KV cache 中已有其提示词的端点上，等待中的请求最多可越过多少个同一类别、同一租户的其他请求；"+
+					"等待已达 `aging` 的不会被越过",
 			),
 			Field: func(s any) any { return &s.(*Config).Queue.Skip },
 		},
@@ -138,8 +139,8 @@ var queueKeys = []key{
 			Title: setting.Doc("Deadline header", "期限请求头"),
 			Meaning: setting.Doc(
 				"Header with the time that the client gives the whole answer, in milliseconds or such as `30s`; a "+
-					"request that is not likely to make it is shed at once",
-				"给出客户端为完整应答留出的时间的请求头，以毫秒计或写作 `30s`；不大可能按时完成的请求立即被拒绝",
+					"request that could not make it after a wait is placed at once or refused",
+				"给出客户端为完整应答留出的时间的请求头，以毫秒计或写作 `30s`；等待之后无法按时完成的请求立即被安排或拒绝",
 			),
 			Field: func(s any) any { return &s.(*Config).Queue.DeadlineHeader },
 		},
@@ -171,8 +172,10 @@ var queueKeys = []key{
 		Name: "lb_config.queue.retry_budget", Type: setting.Integer, Min: 0, Max: 100, Default: "10",
 		Title: setting.Doc("Retry budget", "重试预算"),
 		Meaning: setting.Doc(
-			"Percent of requests that may be retries while requests wait; further ones are shed",
-			"有请求等待时，重试最多可占请求的百分比；超出的重试被拒绝",
+			"Percent of requests that may be retries while requests wait, and in the 10 s after one was refused for "+
+				"want of room; further ones are refused, but for three in 10 s and worker",
+			"有请求等待时，以及有请求因没有空位被拒绝后的 10 秒之内，重试最多可占请求的百分比；超出的重试被拒绝，"+
+				"但每个 worker 每 10 秒总允许三个",
 		),
 		Field: func(s any) any { return &s.(*Config).Queue.RetryBudget },
 	}},

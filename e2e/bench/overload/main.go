@@ -1,6 +1,6 @@
 // Command overload sends more requests than the servers can answer, at several multiples of their capacity, and
 // measures what is still answered in time. Requests of three classes arrive in an open loop, each with a deadline, and
-// clients that are refused try again. Warmgate that queues and sheds is compared with Warmgate that hands over every
+// clients that are refused try again. Warmgate that queues and refuses is compared with Warmgate that hands over every
 // request at once, and with Envoy's least_request behind circuit breakers and behind its admission control. All run in
 // one gateway that is switched by configuration; in every round they get the same requests at the same times, in
 // rotating order.
