@@ -12,6 +12,7 @@ import (
 
 const (
 	rulesKey     = "_rules_"
+	pluginIDKey  = "_plugin_id_"
 	matchRoute   = "_match_route_"
 	matchPrefix  = "_match_route_prefix_"
 	matchDomain  = "_match_domain_"
@@ -87,7 +88,7 @@ var differences = []difference{
 func readInput(text string, r request) *input {
 	in := &input{request: r}
 	for key := range gjson.Parse(text).Map() {
-		in.global = in.global || key != rulesKey
+		in.global = in.global || key != rulesKey && key != pluginIDKey
 	}
 	for _, rule := range gjson.Get(text, rulesKey).Array() {
 		lists := map[string][]gjson.Result{}

@@ -59,12 +59,12 @@ func (wholeConfig) IsRuleLevelConfigIsolation() bool { return false }
 // reads the rest. The wrapper leaves an empty name where it is; this takes it off, too, as Warmgate does.
 func withoutPluginID(text string) string {
 	all := gjson.Parse(text)
-	if !all.IsObject() || !all.Get("_plugin_id_").Exists() {
+	if !all.IsObject() || !all.Get(pluginIDKey).Exists() {
 		return text
 	}
 	members := ""
 	all.ForEach(func(key, value gjson.Result) bool {
-		if key.String() != "_plugin_id_" {
+		if key.String() != pluginIDKey {
 			members += "," + key.Raw + ":" + value.Raw
 		}
 		return true

@@ -202,6 +202,7 @@ func FuzzRulesText(f *testing.F) {
 	for _, d := range differences {
 		f.Add(`{"_rules_":`+d.rules+`}`, d.request.route, d.request.cluster, d.request.authority)
 	}
+	f.Add(`{"_plugin_id_":"","_rules_":[{"_match_route_":["r"],"enabled":false}]}`, "a", "b", "A.com")
 	f.Fuzz(func(t *testing.T, text, route, cluster, authority string) {
 		r := request{route, cluster, authority}
 		compare(t, text, r)
