@@ -350,10 +350,11 @@ function q.dispatch(rows, own_id, own_key)
       local e, cap, token_cap = ends[i], ends[i + 1], ends[i + 2]
       local is_open = not exhausted[e] and ends[i + 3].waiting > 0 and fits(e, cap, token_cap)
       if is_open and failed then
-        cold[kind(failed)] = kind(failed) ~= '' or nil
-        is_open = not cold[kind(e)]
-        exhausted[e] = not is_open
+        local k = kind(failed)
+        if k ~= '' then cold[k] = true end
+        failed = nil
       end
+      if is_open and next(cold) and cold[kind(e)] then is_open, exhausted[e] = false, true end
       if is_open then
         local used = load(e)[1] / (cap == 0 and 4294967295 or cap)
         if token_cap > 0 then used = math.max(used, load(e)[2] / token_cap) end
