@@ -69,25 +69,31 @@ func (o *waitOutage) drain() {
 	}
 }
 
+// cutOff has a request of each gateway served and so many more of each wait. Then the first gateway is cut off.
+func (o *waitOutage) cutOff(pairs, fate int) (ofA, ofB lb.LeaseID) {
+	o.t.Helper()
+	ofA, ofB = o.ask(o.a), o.ask(o.b)
+	for range pairs {
+		o.ask(o.a)
+		o.ask(o.b)
+	}
+	o.heartbeat()
+	o.poll(2)
+	o.a.conn.fate = func([]byte) int { return fate }
+	o.poll(20)
+	if o.a.store.Ready(o.now) || len(o.order) > 0 {
+		o.t.Fatalf("ready %v, granted %v", o.a.store.Ready(o.now), o.order)
+	}
+	return ofA, ofB
+}
+
 func TestWaitingThroughAnOutage(t *testing.T) {
 	for name, fate := range map[string]int{
 		"commands lost": notSent, "replies lost": replyLost, "commands late": runsLate,
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newWaitOutage(t)
-			held := o.ask(o.a)
-			o.ask(o.b)
-			for range 3 {
-				o.ask(o.a)
-				o.ask(o.b)
-			}
-			o.heartbeat()
-			o.poll(2)
-			o.a.conn.fate = func([]byte) int { return fate }
-			o.poll(20)
-			if o.a.store.Ready(o.now) || len(o.order) > 0 {
-				t.Fatalf("ready %v, granted %v", o.a.store.Ready(o.now), o.order)
-			}
+			held, _ := o.cutOff(3, fate)
 			late := o.ask(o.a)
 			o.release(o.a, held) // of which Redis hears nothing
 			o.poll(2)
@@ -151,16 +157,7 @@ func TestWaitsEndInAnOutage(t *testing.T) {
 // endpoint gets more than it takes.
 func TestGrantDuringAnOutage(t *testing.T) {
 	o := newWaitOutage(t)
-	o.ask(o.a)
-	other := o.ask(o.b)
-	for range 2 {
-		o.ask(o.a)
-		o.ask(o.b)
-	}
-	o.heartbeat()
-	o.poll(2)
-	o.a.conn.fate = func([]byte) int { return notSent }
-	o.poll(20)
+	_, other := o.cutOff(2, notSent)
 	o.release(o.b, other) // which grants the first request that waits, of the gateway that is cut off
 	o.poll(2)
 	if o.a.store.Ready(o.now) || len(o.order) > 0 {

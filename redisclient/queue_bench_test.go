@@ -24,14 +24,22 @@ func BenchmarkServe(b *testing.B) {
 	}
 }
 
-func benchmarkServe(b *testing.B, server *redisserver.Server, waiting, tenants int) {
+// newBenchStore returns a store, and a plan over so many endpoints with the cap.
+func newBenchStore(
+	b *testing.B, server *redisserver.Server, endpoints int, limit int64,
+) (*redisclient.Store, *lb.Plan) {
 	w := dial(b, server)
 	w.value("FLUSHALL")
 	s := redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
-	plan := storetest.Even(storetest.Addrs(16))
+	plan := storetest.Even(storetest.Addrs(endpoints))
 	for i := range plan.Candidates {
-		plan.Candidates[i].Cap = 4
+		plan.Candidates[i].Cap = limit
 	}
+	return s, plan
+}
+
+func benchmarkServe(b *testing.B, server *redisserver.Server, waiting, tenants int) {
+	s, plan := newBenchStore(b, server, 16, 4)
 	plan.Wait = lb.Wait{Max: time.Hour, Length: 1e6, Class: lb.Class{ID: 1, Weight: 1}}
 	var held []lb.LeaseID
 	id := lb.LeaseID(0)
@@ -71,13 +79,7 @@ func BenchmarkPatience(b *testing.B) {
 }
 
 func benchmarkPatience(b *testing.B, server *redisserver.Server, waiting int) {
-	w := dial(b, server)
-	w.value("FLUSHALL")
-	s := redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
-	plan := storetest.Even(storetest.Addrs(64))
-	for i := range plan.Candidates {
-		plan.Candidates[i].Cap = 16
-	}
+	s, plan := newBenchStore(b, server, 64, 16)
 	plan.Tokens = 1000
 	plan.Wait = lb.Wait{
 		Max: time.Hour, Length: 1e6, Class: lb.Class{ID: 1, Weight: 1}, Skip: 32, Patience: time.Minute,

@@ -61,8 +61,11 @@ func newTally() Tally { return Tally{Errors: map[string]int{}, ByHost: map[strin
 
 // Short is a chat completion of one token, for NewTraffic. Every eighth travels in pieces, so that a plugin which reads
 // bodies has to hold it.
-func Short(r *rand.Rand, id int) loadgen.Request {
-	q := loadgen.Request{ID: id, MaxTokens: 1, Stream: r.IntN(2) == 0}
+func Short(r *rand.Rand, id int) loadgen.Request { return Answer(r, id, 1) }
+
+// Answer is the same with an answer of so many tokens.
+func Answer(r *rand.Rand, id, tokens int) loadgen.Request {
+	q := loadgen.Request{ID: id, MaxTokens: tokens, Stream: r.IntN(2) == 0}
 	words := 8
 	if r.IntN(8) == 0 {
 		words = 256

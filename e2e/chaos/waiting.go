@@ -96,7 +96,8 @@ func (a *act) lineUp(n int, through ...int) (*line, error) {
 	more := 3 * a.taken() * len(a.site.Servers())
 	for i := range n + more {
 		client := a.site.Client(through[i%len(through)], "", 5*time.Minute)
-		q := several(rand.New(rand.NewPCG(a.seed, uint64(i))), i)
+		// A single token comes at once from a server without streams, however slow it is.
+		q := audit.Answer(rand.New(rand.NewPCG(a.seed, uint64(i))), i, 3)
 		l.tally.Sent++
 		l.done.Add(1)
 		go func() {
@@ -106,19 +107,6 @@ func (a *act) lineUp(n int, through ...int) (*line, error) {
 		}()
 	}
 	return l, a.awaitQueue(n, a.site.Gateways...)
-}
-
-// several is a short request with an answer of several tokens. A single one comes at once from a server without
-// streams, however slow it is.
-func several(r *rand.Rand, id int) loadgen.Request {
-	q := audit.Short(r, id)
-	q.MaxTokens = 3
-	body, err := loadgen.ChatBody("sim", loadgen.Text(r, 8), q.MaxTokens, q.Stream)
-	if err != nil {
-		panic(err) // strings and numbers always marshal
-	}
-	q.Body = body
-	return q
 }
 
 func (l *line) count(s loadgen.Sample) {

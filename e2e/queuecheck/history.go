@@ -20,7 +20,7 @@ const (
 	Left                 // it went away while it waited
 	Moved                // it is in flight at another endpoint now, or for other tokens, whatever the caps there
 	Released             // it is in flight no more
-	Capped               // an endpoint takes so many requests, and tokens, in flight from now on
+	Capped               // the caps of an endpoint are Cap and Tokens from now on
 )
 
 var kindNames = [...]string{"entered", "granted", "refused", "left", "moved", "released", "capped"}

@@ -160,7 +160,7 @@ func newEnvoy(t *testing.T, gw *harness.Gateway) *envoy {
 
 func (d *envoy) Lacks(a streamtest.Ability) string {
 	switch a {
-	case streamtest.VirtualTime:
+	case streamtest.SimulatedTime:
 		return "time is real, and this would take too long"
 	case streamtest.PickWorker:
 		return "the kernel picks the worker of a connection"

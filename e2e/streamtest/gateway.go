@@ -48,19 +48,19 @@ type Ability int
 
 // The abilities.
 const (
-	VirtualTime  Ability = iota // Advance by seconds, and nothing happens in between
-	LostVM                      // Lose
-	FirstConfig                 // a gateway without any configuration yet
-	HostDraining                // endpoints that are draining
-	HostEjection                // endpoints that the gateway has ejected
-	HostWeights                 // endpoint weights that the gateway knows
-	SecondHop                   // a retry follows the plugin's list
-	PickWorker                  // a request goes to the worker that it names
-	LocalReply                  // a filter behind the plugin answers
-	NewestFrame                 // a plugin that holds a body sees all of it that has come
-	NoUpstream                  // a request can fail to reach its endpoint
-	RareMetrics                 // a request after a pause goes by metrics
-	WakeUp                      // a worker notices at once what another one has freed for a request that waits
+	SimulatedTime Ability = iota // Advance by seconds, and nothing happens in between
+	LostVM                       // Lose
+	FirstConfig                  // a gateway without any configuration yet
+	HostDraining                 // endpoints that are draining
+	HostEjection                 // endpoints that the gateway has ejected
+	HostWeights                  // endpoint weights that the gateway knows
+	SecondHop                    // a retry follows the plugin's list
+	PickWorker                   // a request goes to the worker that it names
+	LocalReply                   // a filter behind the plugin answers
+	NewestFrame                  // a plugin that holds a body sees all of it that has come
+	NoUpstream                   // a request can fail to reach its endpoint
+	RareMetrics                  // a request after a pause goes by metrics
+	WakeUp                       // a worker notices at once what another one has freed for a request that waits
 )
 
 // ErrRefused is returned for a configuration that was not put into force.

@@ -89,7 +89,7 @@ var healthScenarios = []scenario{
 	}},
 	{
 		name: "an ejected endpoint that still fails is out for longer", endpoints: 3, config: ejecting,
-		needs: []Ability{VirtualTime, PickWorker},
+		needs: []Ability{SimulatedTime, PickWorker},
 		run: func(t *run) {
 			busy := t.busy()
 			t.failing(20, 0, 0)
@@ -106,7 +106,7 @@ var healthScenarios = []scenario{
 			t.finish(busy...)
 		},
 	},
-	{name: "a failure is forgotten", endpoints: 2, config: `"health":{"slow_start":0}`, needs: []Ability{VirtualTime}, run: func(t *run) {
+	{name: "a failure is forgotten", endpoints: 2, config: `"health":{"slow_start":0}`, needs: []Ability{SimulatedTime}, run: func(t *run) {
 		if n := t.failing(20, 0, -1); n == 0 || n > t.Workers() {
 			t.Errorf("an idle endpoint that failed once got %d requests of 20, want at most one from each worker", n)
 		}
@@ -157,7 +157,7 @@ var healthScenarios = []scenario{
 			t.finish(s)
 		},
 	},
-	{name: "a new endpoint starts slowly", endpoints: 2, config: `"health":{"slow_start":"10s"}`, needs: []Ability{VirtualTime, PickWorker}, run: startsSlowly},
+	{name: "a new endpoint starts slowly", endpoints: 2, config: `"health":{"slow_start":"10s"}`, needs: []Ability{SimulatedTime, PickWorker}, run: startsSlowly},
 }
 
 const (

@@ -70,7 +70,7 @@ func (h *higress) Lacks(a streamtest.Ability) string {
 		if h.redis != nil {
 			return "what is in flight is learned from Redis after the page is read, so the request goes by load alone"
 		}
-	case streamtest.VirtualTime:
+	case streamtest.SimulatedTime:
 		if h.redis != nil {
 			return "time passes with every answer of Redis"
 		}

@@ -93,7 +93,7 @@ var metricsScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "a lost VM", policy: endpointMetrics, endpoints: 2, config: often, needs: []Ability{
-		LostVM, PickWorker, VirtualTime,
+		LostVM, PickWorker, SimulatedTime,
 	}, run: func(t *run) {
 		t.setPages(vllm(12), vllm(0))
 		t.until("all go to the idle one", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
@@ -250,7 +250,7 @@ func (t *run) wantGaugeInFlight(name string, want uint64) {
 func rare(t *run) {
 	t.setPages(vllm(12), vllm(0))
 	n := 12
-	if t.Lacks(VirtualTime) != "" {
+	if t.Lacks(SimulatedTime) != "" {
 		n = 2
 		t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
 	}

@@ -28,22 +28,25 @@ var apiScenarios = []scenario{
 			t.Errorf("%v of the prompt is assumed to be cached, want all", match)
 		}
 	}},
-	{name: "one differing usage", policy: prefixCache, endpoints: 1, needs: []Ability{VirtualTime}, run: func(t *run) {
-		const silent = `{"usage":{"prompt_tokens":500,"completion_tokens":9}}`
-		const differs = `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":400}}}`
-		const conversations = 40
-		for i := range 4 * conversations {
-			answer := silent
-			if i == 0 {
-				answer = differs
+	{
+		name: "one differing usage", policy: prefixCache, endpoints: 1, needs: []Ability{SimulatedTime},
+		run: func(t *run) {
+			const silent = `{"usage":{"prompt_tokens":500,"completion_tokens":9}}`
+			const differs = `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":400}}}`
+			const conversations = 40
+			for i := range 4 * conversations {
+				answer := silent
+				if i == 0 {
+					answer = differs
+				}
+				t.answer(t.conversation(i%conversations), answer)
+				t.Advance(2 * time.Second)
 			}
-			t.answer(t.conversation(i%conversations), answer)
-			t.Advance(2 * time.Second)
-		}
-		if match := t.match(t.answer(t.conversation(0), silent)); match < 0.9 {
-			t.Errorf("%v of the prompt is assumed to be cached, want all", match)
-		}
-	}},
+			if match := t.match(t.answer(t.conversation(0), silent)); match < 0.9 {
+				t.Errorf("%v of the prompt is assumed to be cached, want all", match)
+			}
+		},
+	},
 	{name: "conversations that the server keeps", policy: prefixCache, endpoints: 1, run: func(t *run) {
 		const expected = "warmgate_expected_cached_tokens_total"
 		t.mark(expected)

@@ -27,7 +27,7 @@ var queueScenarios = []scenario{
 		t.wantDrained()
 		t.wantGrown(decisions("chosen"), uint64(2*t.Workers()))
 	}},
-	{name: "woken at once", endpoints: 1, needs: []Ability{WakeUp, VirtualTime}, run: func(t *run) {
+	{name: "woken at once", endpoints: 1, needs: []Ability{WakeUp, SimulatedTime}, run: func(t *run) {
 		t.queue(`"max_wait":"10s"`)
 		busy := t.open(1) // by worker 0
 		s := t.openIn(1, "")
@@ -128,7 +128,7 @@ var queueScenarios = []scenario{
 		t.finish(s)
 		t.wantDrained()
 	}},
-	{name: "an endpoint is added", endpoints: 1, needs: []Ability{VirtualTime}, run: func(t *run) {
+	{name: "an endpoint is added", endpoints: 1, needs: []Ability{SimulatedTime}, run: func(t *run) {
 		t.queue(`"max_wait":"10s"`)
 		busy := t.open(1)
 		s := t.openIn(0, "")
@@ -225,12 +225,12 @@ func (t *run) wantHeld(s Stream) {
 	}
 }
 
-// wantServed fails the test unless the request is served. How soon is checked where time is virtual: on a loaded
+// wantServed fails the test unless the request is served. How soon is checked where time is simulated: on a loaded
 // machine a gateway may take longer.
 func (t *run) wantServed(s Stream) {
 	t.Helper()
 	t.Advance(wakeUp)
-	isLate := t.Lacks(VirtualTime) == "" && s.Held()
+	isLate := t.Lacks(SimulatedTime) == "" && s.Held()
 	if isLate || s.Upstream() < 0 {
 		t.Fatalf("the request is not served, held %v", s.Held())
 	}

@@ -62,7 +62,7 @@ var viewScenarios = []scenario{
 		t.wantGauge(gauge("warmgate_inflight_tokens", at), 0)
 	}},
 	{name: "the leases of a lost VM return", endpoints: 2, needs: []Ability{
-		LostVM, PickWorker, VirtualTime,
+		LostVM, PickWorker, SimulatedTime,
 	}, run: func(t *run) {
 		t.mark("warmgate_owners_returned_total")
 		lost := t.open(8)

@@ -56,7 +56,7 @@ func (d *fakeDriver) Lacks(a streamtest.Ability) string {
 	if a == streamtest.WakeUp && d.source != "" {
 		return "a request that waits in Redis is found by its worker's next poll"
 	}
-	if a == streamtest.VirtualTime && d.redis.latency > 0 {
+	if a == streamtest.SimulatedTime && d.redis.latency > 0 {
 		return "time passes with every answer of Redis"
 	}
 	return ""
