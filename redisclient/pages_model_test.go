@@ -92,7 +92,7 @@ func (m *pagesModel) place(parts []modelPart, blocks []prompt.Block, now uint16)
 		n = min(n, len(blocks))
 		at += n
 		slot := m.ownPage(blocks[0])
-		if len(parts) > 0 && m.prefers(parts[len(parts)-1].slot, slot, n, more, now) {
+		if len(parts) > 0 && m.prefers(parts[len(parts)-1].slot, slot, blocks[:n], more, now) {
 			slot = parts[len(parts)-1].slot
 		}
 		parts = append(parts, modelPart{slot: slot, blocks: blocks[:n]})
@@ -102,14 +102,16 @@ func (m *pagesModel) place(parts []modelPart, blocks []prompt.Block, now uint16)
 	return parts
 }
 
-// prefers reports whether n more blocks should be in the page of the block before them rather than in their own page.
-func (m *pagesModel) prefers(slot, own uint64, n int, more map[uint64]int, now uint16) bool {
+// prefers reports whether more blocks should be in the page of the block before them rather than in their own page.
+func (m *pagesModel) prefers(slot, own uint64, blocks []prompt.Block, more map[uint64]int, now uint16) bool {
+	n, tenant := len(blocks), blocks[0].Tenant()
 	fill := func(slot uint64) float64 { return float64(len(m.pages[slot]))/modelEntry + float64(more[slot]+n) }
 	turnover := func(slot uint64) int {
 		page := wholeEntries(m.pages[slot])
-		if n := min(len(page)/modelEntry, 47); n > 0 {
-			seen := binary.LittleEndian.Uint16(page[(n-1)*modelEntry+12:])
-			return int(now-seen+modelFresh) - modelFresh
+		for n := min(len(page)/modelEntry, 47); n > 0; n-- {
+			if e := page[(n-1)*modelEntry:]; e[7] == tenant {
+				return int(now-binary.LittleEndian.Uint16(e[12:])+modelFresh) - modelFresh
+			}
 		}
 		return 1 << 16
 	}

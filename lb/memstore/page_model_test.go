@@ -186,7 +186,7 @@ func TestPagesOfAnyBytes(t *testing.T) {
 		p := page(rapid.SliceOfN(rapid.Byte(), 0, 5*entrySize).Draw(rt, "page"))
 		now := rapid.Uint16().Draw(rt, "tick")
 		blocks, tag := drawChain(rt), uint32(rapid.IntRange(1, 6).Draw(rt, "endpoint"))
-		p.turnover(now)
+		p.turnover(rapid.Byte().Draw(rt, "tenant"), now)
 		after, changed := p.record(blocks, tag, now)
 		if changed && len(after)%entrySize != 0 || len(after) > prefixindex.MaxPageSize {
 			rt.Fatalf("%d bytes become %d", len(p), len(after))
@@ -225,7 +225,7 @@ func TestTurnoverOfAnyPage(t *testing.T) {
 			at := min(n, 47) - 1
 			want = now - ages[wire.Uint64(p, at*entrySize)]
 		}
-		if got := p.turnover(now); got != want {
+		if got := p.turnover(prompt.NoTenant, now); got != want {
 			rt.Fatalf("%d entries: turnover %d, want %d", n, got, want)
 		}
 	})

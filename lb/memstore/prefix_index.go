@@ -180,7 +180,7 @@ func (x *prefixIndex) place(blocks []prompt.Block, tick uint16) {
 		to := min(from+spanLength(from), len(blocks))
 		in := x.open(x.ownPage(blocks[from]))
 		if n := len(x.spans); n > 0 {
-			if before := x.spans[n-1].page; x.pages[before].preferred(to-from, &x.pages[in], tick) {
+			if before := x.spans[n-1].page; x.pages[before].preferred(blocks[from:to], &x.pages[in], tick) {
 				in = before
 			}
 		}
@@ -189,11 +189,12 @@ func (x *prefixIndex) place(blocks []prompt.Block, tick uint16) {
 	}
 }
 
-// preferred reports whether n new blocks go into the page of the blocks before them, l, and not into their own one.
-// They do while l has few entries, since one page is read at once. Otherwise they go into the page with fewer entries,
-// or, of two full pages, into the one with the older entries. No prompt fills more than half of a page at once in this
-// way.
-func (l *loadedPage) preferred(n int, own *loadedPage, tick uint16) bool {
+// preferred reports whether new blocks go into the page of the blocks before them, l, and not into their own one. They
+// do while l has few entries, since one page is read at once. Otherwise they go into the page with fewer entries, or,
+// of two full pages, into the one where the tenant's entries are older. No prompt fills more than half of a page at
+// once in this way.
+func (l *loadedPage) preferred(blocks []prompt.Block, own *loadedPage, tick uint16) bool {
+	n, tenant := len(blocks), blocks[0].Tenant()
 	here, there := len(l.page)/entrySize+l.added+n, len(own.page)/entrySize+own.added+n
 	switch {
 	case !l.ok || !own.ok:
@@ -205,7 +206,7 @@ func (l *loadedPage) preferred(n int, own *loadedPage, tick uint16) bool {
 	case here <= maxEntries || there <= maxEntries:
 		return here < there
 	}
-	return l.page.turnover(tick) > own.page.turnover(tick)
+	return l.page.turnover(tenant, tick) > own.page.turnover(tenant, tick)
 }
 
 // forget removes the record that the endpoint has more than the first n blocks of the prompt. It also finds entries

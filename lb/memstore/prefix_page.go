@@ -52,16 +52,20 @@ func (p page) find(key uint64) entry {
 	return nil
 }
 
-// turnover returns the age in ticks of the page's 47th entry, or of its last one if it has fewer; behind the 47th is
-// the last quarter of a full page. It is the maximum for an empty page. The larger it is, the less is lost when new
-// entries evict old ones. The entry that would be evicted next is no better measure: it may be a recent one of a
-// tenant with many entries. And it would take a search.
-func (p page) turnover(now uint16) uint16 {
-	at := min(len(p)/entrySize, maxEntries*3/4) - 1
+// turnover returns the age in ticks of the tenant's last entry in front of the 48th; behind that is the last quarter of
+// a full page. It is the maximum if the tenant has no entry there. The larger it is, the less is lost when new entries
+// of the tenant evict old ones. Entries of other tenants say nothing about that: those of one that is protected by its
+// share may be old, while the tenant's own come and go. Nor does the entry that would be evicted next: it may be a
+// recent one of a tenant with many entries.
+func (p page) turnover(tenant byte, now uint16) uint16 {
+	at := (min(len(p)/entrySize, maxEntries*3/4) - 1) * entrySize
+	for at >= 0 && p.tenant(at) != tenant {
+		at -= entrySize
+	}
 	if at < 0 {
 		return math.MaxUint16
 	}
-	_, age := p.at(at*entrySize).holder(0, now)
+	_, age := p.at(at).holder(0, now)
 	return age
 }
 

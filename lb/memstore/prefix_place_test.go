@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // filled returns a page of n entries that were recorded in a tick.
@@ -14,6 +15,14 @@ func filled(n int, tick uint16) (p page) {
 		wire.PutUint64(e, 0, uint64(i))
 		e.put(1, tick)
 		p = append(p, e...)
+	}
+	return p
+}
+
+// claimed makes a tenant the one of all entries of a page.
+func claimed(p page, tenant byte) page {
+	for at := 0; at < len(p); at += entrySize {
+		p[at+keySize-1] = tenant
 	}
 	return p
 }
@@ -44,23 +53,34 @@ func TestPreferredPage(t *testing.T) {
 		{"the own page cannot be read", at(63, now-10), loadedPage{}, 8, true},
 		{"few are there, but the own page cannot be read", at(2, now), loadedPage{}, 8, true},
 	} {
-		if got := tc.before.preferred(tc.n, &tc.own, now); got != tc.want {
+		if got := tc.before.preferred(make([]prompt.Block, tc.n), &tc.own, now); got != tc.want {
 			t.Errorf("%s: %v", tc.about, got)
 		}
 	}
 }
 
-// A page's turnover is the age of most of its entries, not of the few old ones at its end.
+// A page's turnover is the age of most of the tenant's entries, not of the few old ones at its end, and not of those of
+// other tenants.
 func TestTurnover(t *testing.T) {
 	const now = 1000
-	if got := append(filled(48, now-5), filled(15, now-500)...).turnover(now); got != 5 {
+	if got := append(filled(48, now-5), filled(15, now-500)...).turnover(prompt.NoTenant, now); got != 5 {
 		t.Errorf("%d ticks, want the age of three quarters of the page", got)
 	}
-	if got := append(filled(46, now-5), filled(17, now-500)...).turnover(now); got != 500 {
+	if got := append(filled(46, now-5), filled(17, now-500)...).turnover(prompt.NoTenant, now); got != 500 {
 		t.Errorf("%d ticks, want the age of the last quarter", got)
 	}
-	if got := page(nil).turnover(now); got < 60000 {
+	if got := page(nil).turnover(prompt.NoTenant, now); got < 60000 {
 		t.Errorf("%d ticks of an empty page", got)
+	}
+	shared := append(filled(20, now-5), claimed(filled(43, now-500), 7)...)
+	if got := shared.turnover(prompt.NoTenant, now); got != 5 {
+		t.Errorf("%d ticks for the tenant with young entries, want 5", got)
+	}
+	if got := shared.turnover(7, now); got != 500 {
+		t.Errorf("%d ticks for the tenant with old entries, want 500", got)
+	}
+	if got := shared.turnover(8, now); got < 60000 {
+		t.Errorf("%d ticks for a tenant that has no entries", got)
 	}
 }
 

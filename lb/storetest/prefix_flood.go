@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -15,6 +16,8 @@ const (
 	floodTalks = 130
 	// floodPrompts of 32 blocks each are more than four times as many blocks as the index holds.
 	floodPrompts, floodSeeds = 2500, 8
+	// floodStep is the time between prompts: where blocks go depends on the ages of others, so it has to pass.
+	floodStep = 50 * time.Millisecond
 )
 
 // Claimed sets the tenant of the blocks, and returns them.
@@ -35,8 +38,10 @@ type flood struct {
 // send sends a prompt, and returns how many of its blocks matched, of how many.
 func (f *flood) send(tenant byte, seeds ...uint64) (cached, of int) {
 	plan := WithPrompt(Even(Addrs(4)), 1, Claimed(Blocks(seeds...), tenant))
+	plan.Prefix.TTL = time.Hour
 	plan.Prefix.IndexMemory = lb.IndexMemory{Local: floodBytes, Remote: floodBytes}
 	f.last++
+	f.now += floodStep
 	_, g := f.visit(f.store, f.last, plan)
 	return g.Cached, len(plan.Prefix.Blocks)
 }
@@ -59,7 +64,9 @@ func testPrefixFlood(t *testing.T, w *world) {
 		min, max      float64 // share of the blocks that matched before
 	}{
 		{1, 2, 0.95, 1},
-		{1, prompt.NoTenant, 0.95, 1}, // no tenant counts as one more tenant
+		// No tenant counts as one more tenant. With three, each has a third of every page, and some pages have parts of
+		// two prompts that are more than that.
+		{1, prompt.NoTenant, 0.9, 1},
 		{prompt.NoTenant, 2, 0.95, 1},
 		{2, 2, 0, 0.5}, // a tenant evicts its own prompts
 		{prompt.NoTenant, prompt.NoTenant, 0, 0.5},

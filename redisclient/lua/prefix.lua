@@ -79,12 +79,14 @@ local function place(key, chain, n, known, pages, parts, now)
   end
   local got = #read > 0 and redis.call('HMGET', key, unpack(read))
   for i = 1, #read do pages[read[i]] = got[i] end
-  -- turnover returns how many ticks ago the entry was written that has a quarter of a full page behind it: the smaller,
-  -- the sooner entries are evicted.
+  -- turnover returns how many ticks ago the tenant's last entry was written that has a quarter of a full page behind
+  -- it: the smaller, the sooner its entries are evicted.
+  local tenant = string.byte(chain, 8)
   local function turnover(page)
-    local at = math.min((#page - #page % 32) / 32, 47) * 32 - 31
+    local byte, at = string.byte, math.min((#page - #page % 32) / 32, 47) * 32 - 31
+    while at > 0 and byte(page, at + 7) ~= tenant do at = at - 32 end
     if at < 1 then return 65536 end
-    local low, high = string.byte(page, at + 12, at + 13)
+    local low, high = byte(page, at + 12, at + 13)
     return (now - low - 256 * high + 8) % 65536 - 8
   end
   k = known + 1
