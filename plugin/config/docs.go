@@ -111,6 +111,14 @@ func ownSections() []setting.Section {
 			),
 		},
 		{
+			Name:  "lb_config.session",
+			Title: setting.Doc("Sessions", "会话"),
+			Meaning: setting.Doc(
+				"How requests of one session are recognized, and how many of them may be at one endpoint",
+				"如何识别同一会话的请求，以及同一端点最多承担多少",
+			),
+		},
+		{
 			Name:  "lb_config.health",
 			Title: setting.Doc("Passive health", "被动健康检查"),
 			Meaning: setting.Doc(

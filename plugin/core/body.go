@@ -32,9 +32,10 @@ func (b *body) arrived(now time.Duration, end bool) {
 // sentAt returns since when an endpoint could have had all of the request.
 func (b *body) sentAt() time.Duration { return max(b.endedAt, b.grantedAt) }
 
-// needsBody reports whether the body decides where the request is sent: how long it is, or which adapter it is for.
+// needsBody reports whether the body decides where the request is sent: how long it is, which adapter it is for, or
+// which session it belongs to.
 func (s *Stream) needsBody() bool {
-	if s.cfg.Unit == lb.Tokens {
+	if s.cfg.Unit == lb.Tokens || s.needsBodyForSession() {
 		return true
 	}
 	if !s.cfg.ReadsModel() {
@@ -97,6 +98,7 @@ func (s *Stream) requestTrailers() Action {
 func (s *Stream) inspect(size int, end bool) Action {
 	delete(s.plugin.vm.bodies.reading, s)
 	text := s.RequestBody(min(size, s.cfg.MaxInspectBytes))
+	s.findSession(text, true)
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is
 	// not malformed.
 	whole := end && size <= s.cfg.MaxInspectBytes && len(text) >= s.traits.length

@@ -73,6 +73,7 @@ type Stream struct {
 	settled bool // the request is counted under its reason
 
 	body     body         // what has come of the request
+	session  session      // that it belongs to
 	work     work         // how much work it is, with unit: tokens
 	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
 	metrics  metricsUse   // what it has to do with the metrics of engines
@@ -120,6 +121,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 		return s.refuseOwnCluster()
 	}
 	s.body.arrived(s.arrived(), end)
+	s.findSession(nil, false)
 	if end || !s.needsBody() {
 		return s.decide(0, true, lb.ReasonChosen)
 	}
@@ -165,6 +167,7 @@ func (s *Stream) match() (cluster string) {
 func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	v := s.plugin.vm
 	now := v.now()
+	s.findSession(nil, true)
 	view := v.gw.View(now, s.scope, s.cfg)
 	if view == nil {
 		return s.pass(lb.ReasonNoEndpoints)
@@ -181,7 +184,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	}
 	s.cluster.views[view.ListID] = view
 	v.scraping.neededBy(s)
-	r := lb.Request{Random: v.gw.Random(), Model: s.metrics.model}
+	r := lb.Request{Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key}
 	switch {
 	case s.cfg.Unit == lb.Tokens:
 		s.estimateWork(&r, size, ended)
@@ -250,7 +253,7 @@ func (s *Stream) passDuplicate() Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (s *Stream) decided(reason lb.Reason) {
 	s.count(reason)
-	s.SetNote(describe(s.lease.chosen, reason, s.lease.load) + s.wait.text())
+	s.SetNote(describe(s.lease.chosen, reason, s.lease.load) + s.session.text() + s.wait.text())
 }
 
 func (s *Stream) count(reason lb.Reason) {
