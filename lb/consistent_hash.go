@@ -42,10 +42,10 @@ var hashKeys = []setting.Key{
 	{
 		Name: "stickyTimeout", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true,
 		NoEffect: "has no effect: where a session belongs follows from its key, and nothing has to be remembered",
+		Title:    setting.Doc("Session lifetime", "会话保留时间"),
 		Meaning: setting.Doc(
-			"Proposed for Higress's ai-load-balancer: minutes until a session is forgotten. Accepted; where a session "+
-				"belongs follows from its key, so nothing is remembered",
-			"Higress 的 ai-load-balancer 中提议的配置项：会话保留的分钟数。可以填写，但会话所属端点由其键算出，无需记忆",
+			"Higress: minutes until a session is forgotten, proposed there; no effect here: nothing is remembered",
+			"Higress：会话保留的分钟数（上游提案）；此处无需记忆，因而无效",
 		),
 		Field: setting.Nowhere,
 	},

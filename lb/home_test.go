@@ -229,7 +229,7 @@ func TestLoadOfSessionsIsBounded(t *testing.T) {
 			loads[i].Requests++
 			total++
 			if limit := math.Ceil(1.25 * float64(total) / float64(endpoints)); float64(loads[i].Requests) > limit {
-				t.Fatalf("%d endpoints: %d of %d requests are at one, bound %v", endpoints, loads[i].Requests, total, limit)
+				t.Fatalf("%d endpoints: one has %d of %d, bound %v", endpoints, loads[i].Requests, total, limit)
 			}
 			if inflight = append(inflight, i); total > 40*endpoints {
 				most = max(most, float64(loads[i].Requests)/(float64(total)/float64(endpoints)))

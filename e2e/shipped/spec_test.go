@@ -177,6 +177,8 @@ func specType(k *setting.Key) string {
 		return "number"
 	case setting.Object:
 		return "object"
+	case setting.Array:
+		return "array"
 	case setting.Duration:
 		if !strings.HasPrefix(k.Default, `"`) {
 			return "integer"
@@ -205,6 +207,8 @@ func specLimits(line specLine, k *setting.Key) {
 	switch kind := specType(k); {
 	case k.Type == setting.Choice:
 		line(`enum: ["%s"]`, strings.Join(k.Choices, `", "`))
+	case kind == "array":
+		line(`items: {type: "string"}`)
 	case kind == "object":
 		line("additionalProperties: %s", specEntry(k))
 	case kind == "integer" || kind == "number":

@@ -69,7 +69,7 @@ func fillIn() func(setting.Words) setting.Words {
 
 // Sections returns the sections of keys that have an effect in Higress, with their full names.
 func Sections() []setting.Section {
-	list := ownSections()
+	list := append(ownSections(), sessionSection())
 	for _, d := range lb.Policies() {
 		for _, s := range d.Sections {
 			s.Name = section + s.Name
@@ -108,14 +108,6 @@ func ownSections() []setting.Section {
 			Meaning: setting.Doc(
 				"How requests wait in the gateway while every endpoint is full",
 				"所有端点都已满时，请求如何在网关中等待",
-			),
-		},
-		{
-			Name:  "lb_config.session",
-			Title: setting.Doc("Sessions", "会话"),
-			Meaning: setting.Doc(
-				"How requests of one session are recognized, and how many of them may be at one endpoint",
-				"如何识别同一会话的请求，以及同一端点最多承担多少",
 			),
 		},
 		{
