@@ -25,7 +25,7 @@ func (s *Stream) setDebugHeaders() {
 	s.SetResponseHeader("x-warmgate-host", s.lease.chosen)
 	s.SetResponseHeader("x-warmgate-load", strconv.FormatInt(s.lease.load, 10))
 	if s.session.result != "" {
-		s.SetResponseHeader("x-warmgate-session", s.session.result)
+		s.SetResponseHeader("x-warmgate-session-at", s.session.result)
 	}
 	if s.chain.hasBlocks() {
 		s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(s.chain.cached, 'f', 2, 64))
