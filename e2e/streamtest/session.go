@@ -100,7 +100,7 @@ var sessionScenarios = []scenario{
 		}
 		t.wantDrained()
 	}},
-	{name: "retries have an order", policy: consistentHash, needs: []Ability{SecondHop}, endpoints: 4, run: func(t *run) {
+	{name: "an order of retries", policy: consistentHash, endpoints: 4, needs: []Ability{SecondHop}, run: func(t *run) {
 		var second [2]int
 		for i := range second {
 			s := t.begin(ofSession(3))
