@@ -19,7 +19,7 @@ func (h *Hop) Forwarded() bool { return h.From != "" }
 // id: the text is no good for a request with another subject.
 func (k *Key) SignHop(from, to string, wall time.Duration, subject string) string {
 	r := Route{From: from, To: to, At: wall}
-	return k.seal(hopKind, r.append(nil), short(subject))
+	return k.seal(hopKind, r.append(k.values()), short(subject))
 }
 
 // ReadHop tells where a request with the subject comes from, by its text, which is "" if it has none, at a time since

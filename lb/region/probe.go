@@ -9,7 +9,7 @@ import (
 // SignProbe returns the text by which one region asks another at a time since the Unix epoch.
 func (k *Key) SignProbe(from, to string, wall time.Duration, nonce uint64) string {
 	r := Route{from, to, wall, nonce}
-	return k.seal(probeKind, r.append(nil), "")
+	return k.seal(probeKind, r.append(k.values()), "")
 }
 
 // ReadProbe returns which region asks this one, at a time since the Unix epoch. It may be a replay: see [Replays].
@@ -69,7 +69,7 @@ const viewSize = 6
 // as the limits.
 func (k *Key) SignAnswer(probe *Route, wall time.Duration, s State, views []View) string {
 	back := Route{probe.To, probe.From, wall, probe.Nonce}
-	w := back.append(nil).Uvarint(uint64(min(max(0, s.Open), MaxOpen))).
+	w := back.append(k.values()).Uvarint(uint64(min(max(0, s.Open), MaxOpen))).
 		Uvarint(uint64(min(max(0, s.Queued), MaxQueued))).Uvarint(milliseconds(s.Wait))
 	views = views[:min(len(views), MaxPeers)]
 	w = w.Uvarint(uint64(len(views)))

@@ -49,7 +49,8 @@ const version = '1'
 type Key struct {
 	mac  hash.Hash
 	sum  [sha256.Size]byte
-	body []byte // reused
+	body []byte // reused: the values of the latest text, and its signature
+	text []byte // reused: the latest text that was made
 }
 
 // encoding refuses what no encoder would have written, but for ends of lines.
@@ -69,11 +70,14 @@ func (k *Key) sign(what kind, values []byte, subject string) []byte {
 	return k.mac.Sum(k.sum[:0])
 }
 
+// values returns where the values of a text are written.
+func (k *Key) values() wire.Writer { return k.body[:0] }
+
 // seal returns the text with the values.
 func (k *Key) seal(what kind, values wire.Writer, subject string) string {
-	text := make([]byte, 2, 2+encoding.EncodedLen(len(values)+sha256.Size))
-	text[0], text[1] = version, byte(what)
-	return string(encoding.AppendEncode(text, append(values, k.sign(what, values, subject)...)))
+	k.body = append(values, k.sign(what, values, subject)...)
+	k.text = encoding.AppendEncode(append(k.text[:0], version, byte(what)), k.body)
+	return string(k.text)
 }
 
 // open returns the values of a text. They are overwritten by the next.
