@@ -112,17 +112,13 @@ func (c *contender) play(ctx context.Context, st *stage, s *settings, users [reg
 		players[i] = scripted.Player{Client: client, Until: s.warm + s.span}
 	}
 	st.reset()
-	before, err := bench.ReadCPU()
-	if err != nil {
-		return r, err
-	}
-	samples := playAll(ctx, &players, users, scripts)
-	after, err := bench.ReadCPU()
+	var samples [regions][]loadgen.Sample
+	used, err := bench.Use(st.gateways(), func() { samples = playAll(ctx, &players, users, scripts) })
 	if err != nil {
 		return r, err
 	}
 	r = resultOf(samples, scripted.Window{From: s.warm, To: s.warm + s.span}, st)
-	r.cpu = after.Since(before)
+	r.cpu = used
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}

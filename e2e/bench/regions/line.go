@@ -56,7 +56,7 @@ func (rep *report) line() line {
 				bench.SpreadBy(runs, tokens), bench.SpreadBy(runs, ttftP50), bench.SpreadBy(runs, ttftP90),
 				bench.SpreadBy(runs, cached),
 			}
-			l.CPU = max(l.CPU, bench.SpreadBy(runs, func(r *result) float64 { return r.cpu }).Max)
+			l.CPU = max(l.CPU, bench.SpreadBy(runs, machine).Max)
 		}
 		l.Cells[c.key()] = of
 		if c.load == skewed {

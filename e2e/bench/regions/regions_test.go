@@ -145,7 +145,7 @@ func TestResult(t *testing.T) {
 
 // ran is two runs of one contender: tokens/s, p50 and p90 of TTFT in ms, and cached share.
 func ran(rate, p50, p90 int, cached float64) []result {
-	r := result{Figures: scripted.Figures{Rate: float64(rate), Cached: cached}, cpu: 0.5}
+	r := result{Figures: scripted.Figures{Rate: float64(rate), Cached: cached}, cpu: bench.Used{Machine: 0.5}}
 	r.Summary.TTFT = loadgen.Quantiles{
 		P50: time.Duration(p50) * time.Millisecond, P90: time.Duration(p90) * time.Millisecond,
 	}
@@ -219,7 +219,7 @@ func TestLine(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	rep := madeUp(970)
-	rep.results[1][0][1].cpu = 0.93
+	rep.results[1][0][1].cpu.Machine = 0.93
 	rep.noteLimits()
 	file := filepath.Join(t.TempDir(), "b.md")
 	var out strings.Builder
@@ -280,7 +280,7 @@ func TestRound(t *testing.T) {
 	}
 	for i, x := range list {
 		r := results[i][0]
-		if r.Failed > 0 || r.Summary.OK < 15 || r.Rate <= 0 || r.Cached <= 0.2 || r.cpu <= 0 || r.cpu > 1 ||
+		if r.Failed > 0 || r.Summary.OK < 15 || r.Rate <= 0 || r.Cached <= 0.2 || r.cpu.Gateways <= 0 || r.cpu.Own <= 0 || r.cpu.Machine > 1 ||
 			len(r.Summary.Endpoints) > x.servers*regions || len(r.Summary.Endpoints) < regions {
 			t.Errorf("%s: %+v", x.name, r)
 		}

@@ -67,7 +67,7 @@ const busy = 0.8
 func (rep *report) noteLimits() {
 	for i := range rep.cells {
 		for k := range rep.contenders {
-			most := bench.SpreadBy(rep.results[i][k], func(r *result) float64 { return r.cpu }).Max
+			most := bench.SpreadBy(rep.results[i][k], machine).Max
 			if most > busy {
 				rep.note(fmt.Sprintf("%s, %s: %.0f %% of the machine's CPU time were used: its limits show",
 					rep.cells[i].key(), rep.contenders[k].name, 100*most))

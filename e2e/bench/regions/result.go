@@ -17,7 +17,7 @@ type result struct {
 	queued           float64                   // time that requests waited in servers for room, summed, s
 	besideFree       float64                   // time in which a server had requests waiting while another had room, s
 	preemptions      float64
-	cpu              float64 // share of the machine's CPU time that was used, by everything
+	cpu              bench.Used
 }
 
 // resultOf reduces the samples of a run, and takes what the servers have counted in all of it.
@@ -45,14 +45,15 @@ func (r result) String() string {
 		text += fmt.Sprintf("%s %.0f/s p50 %.0f ", names[i], r.by[i].Rate, bench.MS(r.by[i].Summary.TTFT.P50))
 	}
 	return text + fmt.Sprintf(") queued in servers %6.1f s (%.1f s beside room)  preempted %3.0f  max/mean %.2f  "+
-		"CPU %2.0f %%  %d failed %v", r.queued, r.besideFree, r.preemptions, r.uneven, 100*r.cpu, r.Failed,
-		r.Summary.Errors)
+		"CPU %2.0f %%, %.2f cores of Envoy and %.2f of users and servers  %d failed %v", r.queued, r.besideFree,
+		r.preemptions, r.uneven, 100*r.cpu.Machine, r.cpu.Gateways, r.cpu.Own, r.Failed, r.Summary.Errors)
 }
 
 func tokens(r *result) float64  { return r.Rate }
 func cached(r *result) float64  { return r.Cached }
 func ttftP50(r *result) float64 { return bench.MS(r.Summary.TTFT.P50) }
 func ttftP90(r *result) float64 { return bench.MS(r.Summary.TTFT.P90) }
+func machine(r *result) float64 { return r.cpu.Machine }
 
 var columns = bench.Columns[result]{
 	bench.Col("tokens/s", "%.0f", tokens),
@@ -67,5 +68,7 @@ var columns = bench.Columns[result]{
 	bench.Col("preemptions", "%.0f", func(r *result) float64 { return r.preemptions }),
 	bench.Col("max/mean per server", "%.2f", func(r *result) float64 { return r.uneven }),
 	bench.Col("errors", "%.0f", func(r *result) float64 { return float64(r.Failed) }),
-	bench.Col("CPU of the machine, %", "%.0f", func(r *result) float64 { return 100 * r.cpu }),
+	bench.Col("cores of Envoy", "%.2f", func(r *result) float64 { return r.cpu.Gateways }),
+	bench.Col("of users and servers", "%.2f", func(r *result) float64 { return r.cpu.Own }),
+	bench.Col("CPU of the machine, %", "%.0f", func(r *result) float64 { return 100 * r.cpu.Machine }),
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -86,6 +87,15 @@ func (st *stage) close() error {
 	}
 	st.stop()
 	return errors.Join(errs...)
+}
+
+// gateways returns all, whether they are used or not.
+func (st *stage) gateways() []*harness.Gateway {
+	all := []*harness.Gateway{st.central.Gateway}
+	for _, s := range st.regions {
+		all = append(all, s.Gateway)
+	}
+	return all
 }
 
 // reset empties the servers.
