@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 const distance = 80 * time.Millisecond
@@ -330,4 +332,58 @@ func TestPartition(t *testing.T) {
 	us.cut = map[string]bool{}
 	w.run(10 * time.Second)
 	wantAdopted(t, "healed", nil, us, asia)
+}
+
+// Whatever regions do, and whatever becomes of the wires: a region does not forward to one whose servers it has
+// adopted, no herd follows an answer, and when nothing has changed for a while at most one region of those that hear
+// each other has adopted another. When all is well again, everything is as before.
+func TestWorldProperty(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w, us, eu, asia := three(t)
+		all := []*place{us, eu, asia}
+		settled := us.board.config.Gone + us.board.config.Steady + 4*time.Second
+		w.run(time.Second)
+		for range rapid.IntRange(1, 8).Draw(r, "events") {
+			p := rapid.SampledFrom(all).Draw(r, "region")
+			switch rapid.IntRange(0, 4).Draw(r, "event") {
+			case 0:
+				p.down = !p.down
+			case 1:
+				other := rapid.SampledFrom(all).Draw(r, "other").name
+				p.cut[other] = !p.cut[other]
+			case 2:
+				p.delay = time.Duration(rapid.IntRange(0, 2).Draw(r, "delay")) * 500 * time.Millisecond
+			case 3:
+				p.state = State{Open: rapid.IntRange(0, 4).Draw(r, "open"), Queued: rapid.IntRange(0, 4).Draw(r, "queued")}
+			case 4:
+				if n := p.send(100); n > (len(all)-1)*(4+2+1) {
+					r.Fatalf("%s forwards %d requests at once", p.name, n)
+				}
+			}
+			long := rapid.Bool().Draw(r, "long")
+			if w.run(300 * time.Millisecond); long {
+				w.run(settled)
+			}
+			for _, p := range []*place{us, asia} {
+				if s := p.peer("eu"); s.Adopted && s.Available {
+					r.Fatalf("%s has adopted eu, and forwards to it", p.name)
+				}
+			}
+			hear := us.peer("asia").Available && asia.peer("us").Available
+			if long && hear && us.peer("eu").Adopted && asia.peer("eu").Adopted {
+				r.Fatal("us and asia both have adopted eu")
+			}
+		}
+		for _, p := range all {
+			p.down, p.delay, p.cut, p.state = false, 0, map[string]bool{}, State{Open: 4}
+		}
+		w.run(settled)
+		for _, p := range all {
+			for _, peer := range p.board.config.Peers {
+				if s := p.peer(peer.Name); s.Adopted || !s.Available {
+					r.Fatalf("in the end %s knows of %s: %+v", p.name, peer.Name, s)
+				}
+			}
+		}
+	})
 }
