@@ -41,8 +41,9 @@ const (
 	adoptFlag  = 2
 )
 
-// NewBoard returns the board of the workers that use the same key of shared memory. Workers with other peers, as while
-// a configuration is being replaced, keep what is known of the peers that they share.
+// NewBoard returns the board of the workers that use the same key of shared memory, which should exist before they run:
+// see [lb.KV]. Workers with other peers, as while a configuration is being replaced, keep what is known of the peers
+// that they share.
 func NewBoard(kv lb.KV, key string, c Config) *Board {
 	c.Peers = slices.Clone(c.Peers[:min(len(c.Peers), MaxPeers)])
 	return &Board{config: c, kv: kv, key: key, peers: make([]status, len(c.Peers))}

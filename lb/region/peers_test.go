@@ -153,6 +153,74 @@ func TestManyProbes(t *testing.T) {
 	}
 }
 
+// TestTimes has the limits of a peer with a round trip of 80 ms that is asked five times a second.
+func TestTimes(t *testing.T) {
+	const now, ms = time.Hour, time.Millisecond
+	for distance, want := range map[time.Duration]time.Duration{
+		0: 200 * ms, 66 * ms: 200 * ms, 80 * ms: 240 * ms, 300 * ms: 900 * ms, time.Second: time.Second,
+	} {
+		c := config("us", Peer{Name: "eu", Distance: distance})
+		if got := c.Timeout(0); got != want {
+			t.Errorf("a probe of a peer %v away is missed after %v, want %v", distance, got, want)
+		}
+	}
+	c := config("us", Peer{Name: "eu", Distance: 80 * ms})
+	const oldest = 3*200*ms + 2*240*ms
+	for age, want := range map[time.Duration]bool{0: true, oldest: true, oldest + 1: false} {
+		s := status{State: State{Open: 1}, answered: now - age}
+		if s.available(&c, 0, now) != want {
+			t.Errorf("available by an answer of %v ago: %v", age, !want)
+		}
+	}
+}
+
+// TestRoundTrips averages them as TCP does, from the first one on.
+func TestRoundTrips(t *testing.T) {
+	const ms = time.Millisecond
+	c, p := config("us", Peer{Name: "eu", Distance: 80 * ms}), Peer{Distance: 80 * ms}
+	var s status
+	for i, want := range []time.Duration{100 * ms, 110 * ms, 106250 * time.Microsecond} {
+		took := []time.Duration{100 * ms, 180 * ms, 80 * ms}[i]
+		s.hear(&c, time.Hour, time.Hour-took, 0, &Answer{})
+		if got := s.distance(&p); got != want {
+			t.Errorf("after %d round trips: %v, want %v", i+1, got, want)
+		}
+	}
+	if s.expected(&p) != 106250*time.Microsecond {
+		t.Errorf("expected after %v", s.expected(&p))
+	}
+}
+
+// TestGoneAndBack has a peer be gone after 3 s without an answer, and back after 5 s of answers without a miss.
+func TestGoneAndBack(t *testing.T) {
+	c := config("us", Peer{Name: "eu"})
+	const start, second = time.Hour, time.Second
+	s := status{since: start}
+	miss := func(at time.Duration, gone bool) {
+		t.Helper()
+		if s.miss(&c, start+at); s.gone != gone {
+			t.Errorf("gone after a miss at %v: %v", at, s.gone)
+		}
+	}
+	hear := func(at time.Duration, gone bool) {
+		t.Helper()
+		if s.hear(&c, start+at, start+at-1, 0, &Answer{}); s.gone != gone {
+			t.Errorf("gone after an answer at %v: %v", at, s.gone)
+		}
+	}
+	miss(1*second, false)
+	miss(3*second-1, false)
+	miss(3*second, true)
+	hear(10*second, true)
+	hear(15*second-1, true)
+	miss(15*second-1, true) // the answers begin anew
+	hear(16*second, true)
+	hear(21*second-1, true)
+	hear(21*second, false)
+	miss(24*second, false) // one alone
+	miss(24*second, true)
+}
+
 func TestMissedProbes(t *testing.T) {
 	w, us, eu := two(t)
 	w.run(time.Second)

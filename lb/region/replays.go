@@ -24,7 +24,8 @@ const (
 	maxReplays = 2048 // three regions with four gateways each make about 800 in 20 s, at five a second
 )
 
-// NewReplays returns what the workers know that use the same key of shared memory.
+// NewReplays returns what the workers know that use the same key of shared memory, which should exist before they run:
+// see [lb.KV].
 func NewReplays(kv lb.KV, key string) *Replays { return &Replays{kv, key} }
 
 // swaps is how often a value of shared memory is tried to be changed while other workers change it.
