@@ -280,7 +280,8 @@ func TestRound(t *testing.T) {
 	}
 	for i, x := range list {
 		r := results[i][0]
-		if r.Failed > 0 || r.Summary.OK < 15 || r.Rate <= 0 || r.Cached <= 0.2 || r.cpu.Gateways <= 0 || r.cpu.Own <= 0 || r.cpu.Machine > 1 ||
+		if r.Failed > 0 || r.Summary.OK < 15 || r.Rate <= 0 || r.Cached <= 0.2 ||
+			r.cpu.Gateways <= 0 || r.cpu.Own <= 0 || r.cpu.Machine > 1 ||
 			len(r.Summary.Endpoints) > x.servers*regions || len(r.Summary.Endpoints) < regions {
 			t.Errorf("%s: %+v", x.name, r)
 		}
