@@ -8,11 +8,12 @@ import (
 
 func init() {
 	register(&Descriptor{
-		Name: "consistent_hash", Aliases: []string{"endpoint_hash"}, Rank: 4,
+		Name: "consistent_hash", Aliases: []string{"endpoint_hash"}, Rank: 5,
 		Meaning: setting.Doc(
 			"the same endpoint for all requests of a session, unless it is too busy there",
 			"同一会话的请求总是到同一端点，除非它太忙",
 		),
+		Among:    EndpointsOrClusters,
 		Needs:    Needs{Session: SessionRequired},
 		Settings: func() any { return new(HashConfig) },
 		Keys:     hashKeys,

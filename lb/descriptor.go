@@ -14,6 +14,7 @@ type Descriptor struct {
 	Aliases []string      // other values of lb_policy that select it
 	Rank    int           // place in lists of policies, the lowest first
 	Meaning setting.Words // what it chooses, as a part of a sentence, in Markdown
+	Among   Level         // what it can choose among
 
 	Needs Needs
 
@@ -28,6 +29,19 @@ type Descriptor struct {
 
 	New func(Config) (Policy, error)
 }
+
+// Level is what a policy can choose among.
+type Level uint8
+
+// The levels.
+const (
+	Endpoints           Level = iota // the endpoints of one cluster
+	Clusters                         // clusters, each of which is a candidate
+	EndpointsOrClusters              // either
+)
+
+// Includes reports whether a policy of this level can choose among what the other level is.
+func (l Level) Includes(other Level) bool { return l == other || l == EndpointsOrClusters }
 
 // Needs is what a policy needs of requests and of the gateway. The zero value is a policy that counts requests only:
 // no header and no body is read for it.

@@ -57,10 +57,11 @@ var targetKeys = []setting.Key{
 		Name: "rate_limit", Type: setting.Number, Min: 0, Max: 1, Default: "1", Loose: true,
 		Title: setting.Doc("Largest share", "最大份额"),
 		Meaning: setting.Doc(
-			"endpoint_metrics: the largest share of the last ten seconds' requests that one endpoint gets, over "+
-				"all workers of the gateway; the others take the rest. 0 or 1: no limit",
-			"endpoint_metrics：单个端点在最近十秒的请求中所占的最大比例，按网关所有 worker 合计，其余由别"+
-				"的端点承担；0 或 1：不限",
+			"endpoint_metrics, cluster_metrics: the largest share of the last ten seconds' requests that one "+
+				"endpoint, or one cluster, gets, over all workers of the gateway; the others take the rest. 0 or 1: "+
+				"no limit",
+			"endpoint_metrics、cluster_metrics：单个端点（或集群）在最近十秒的请求中所占的最大比例，按网关所有 worker "+
+				"合计，其余由别的端点（或集群）承担；0 或 1：不限",
 		),
 		Field: func(s any) any { return &s.(*EngineConfig).RateLimit },
 	},

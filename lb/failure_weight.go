@@ -88,6 +88,15 @@ func (h *Health) Observe(now time.Duration, o Outcome, config *ClusterConfig) {
 	}
 }
 
+// weightOf returns the weight that a failure would have, from 0 to 1: how surely it is the endpoint's.
+func (h *Health) weightOf(now time.Duration, o *Outcome) float64 {
+	e, ok := h.endpoints[o.Addr]
+	if !ok {
+		return 0
+	}
+	return failureWeight(h.failuresElsewhere(now, e, o))
+}
+
 func (h *Health) observeSuccess(now time.Duration, e *endpointHealth, o *Outcome) {
 	before := e.failureRate(now)
 	e.rate, e.rateAt = before*(1-rateGain), now

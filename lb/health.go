@@ -15,6 +15,7 @@ type HealthConfig struct {
 	MaxEjectionPercent  int           // percent of the endpoints that may be ejected at once; at least one may
 	SlowStart           time.Duration // in which a new or returned endpoint reaches its full share of requests
 	PanicThreshold      int           // percent of usable endpoints below which native balancing decides
+	EjectsAll           bool          // all may be ejected, if MaxEjectionPercent allows that: native balancing decides
 }
 
 const (
@@ -195,7 +196,7 @@ func maxEjections(percent, available, total int) int {
 }
 
 // withoutEjected returns the usable endpoints that are not ejected under the configuration. It excludes at most the
-// given number of endpoints, those with the longest ejection first, and never all.
+// given number of endpoints, those with the longest ejection first, and all only if the configuration allows that.
 func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *HealthConfig, most int) []*Endpoint {
 	var until []time.Duration
 	for _, e := range usable {
@@ -203,7 +204,9 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *Heal
 			until = append(until, out)
 		}
 	}
-	most = min(most, len(usable)-1)
+	if !cfg.EjectsAll {
+		most = min(most, len(usable)-1)
+	}
 	if len(until) == 0 || most <= 0 {
 		return usable
 	}

@@ -13,7 +13,8 @@ func init() {
 			"least work in flight over all workers",
 			"所有 worker 合计在途工作量最少者",
 		),
-		New: newLeastRequest,
+		Among: EndpointsOrClusters,
+		New:   newLeastRequest,
 	})
 }
 

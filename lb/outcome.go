@@ -39,4 +39,7 @@ type Outcome struct {
 	CountedTokens int64         // tokens that its lease counted; 0 if unknown
 	TTFT          time.Duration // time to first token, from the plan on; 0 for an answer in one part
 	Duration      time.Duration // from the plan to the end of the answer; 0 if TTFT is
+
+	FirstPart time.Duration // from the placement to the first part of the answer, for cluster_metrics; 0 if unknown
+	Whole     time.Duration // from the placement to the end of the request, for cluster_metrics; 0 if unknown
 }

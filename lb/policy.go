@@ -31,8 +31,9 @@ type Request struct {
 	Random       uint64         // random bits, so that a plan depends on its inputs only; see [Health.Candidates]
 }
 
-// Config is what a policy is built from. A policy serves one cluster. Health, Caches, Engines, Shares and Limits are of
-// the cluster and are shared by all its policies, so that they survive a change of the configuration.
+// Config is what a policy is built from. A policy serves one cluster, or chooses among several. Health, Caches,
+// Engines, Shares, Limits and Latencies are of the cluster and are shared by all its policies, so that they survive a
+// change of the configuration.
 type Config struct {
 	Unit    Unit
 	Cluster ClusterConfig
@@ -49,11 +50,12 @@ type Config struct {
 	// for push limits. The settings of endpoint_metrics are an EngineConfig.
 	Engine EngineConfig
 
-	Health  *Health        // for all policies
-	Caches  *CacheTracker  // for prefix_cache
-	Engines *Engines       // for endpoint_metrics and prefix_cache
-	Shares  *RequestShares // for endpoint_metrics
-	Limits  *PushLimits    // for all policies with Pending; nil for none
+	Health    *Health        // for all policies
+	Caches    *CacheTracker  // for prefix_cache
+	Engines   *Engines       // for endpoint_metrics and prefix_cache
+	Shares    *RequestShares // for endpoint_metrics and cluster_metrics
+	Limits    *PushLimits    // for all policies with Pending; nil for none
+	Latencies *Latencies     // for cluster_metrics
 }
 
 // New returns the policy with the given name for one cluster, or an error that lists the known names. It panics if the

@@ -14,6 +14,7 @@ func init() {
 			"where the prompt's beginning is in the KV cache, unless it is too busy there",
 			"KV cache 中已有提示词开头的端点，除非它太忙",
 		),
+		Among: EndpointsOrClusters,
 		Needs: Needs{
 			Tokens: "weighs cached tokens against tokens in flight",
 			Prompt: true, Metrics: MetricsOptional, Session: SessionOptional,

@@ -146,8 +146,11 @@ func pushSettings(name string) any {
 		return nil
 	}
 	s := settings()
-	if e, ok := s.(*EngineConfig); ok {
-		e.StaleAfter = 3 * time.Second
+	switch s := s.(type) {
+	case *EngineConfig:
+		s.StaleAfter = 3 * time.Second
+	case *ClusterMetricsConfig:
+		s.Mode = LeastBusy
 	}
 	return s
 }

@@ -19,6 +19,7 @@ const (
 	ReasonNoEndpoints                        // the cluster's endpoints are not known yet
 	ReasonSubset                             // the route may be for a subset of the cluster's endpoints
 	ReasonNoHealthyEndpoint                  // no endpoint may get a request
+	ReasonNoClusterAvailable                 // no cluster of those to choose among may get a request
 	ReasonPanicThreshold                     // too few healthy endpoints: the gateway's panic mode decides
 	ReasonBodyMalformed                      // the body is not valid JSON
 	ReasonBodyAmbiguous                      // the body contains a relevant key twice
@@ -40,7 +41,7 @@ const (
 
 var reasonNames = [reasonCount]string{
 	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "subset",
-	"no_healthy_endpoint",
+	"no_healthy_endpoint", "no_cluster_available",
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
 	"max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded", "left_queue",
 	"own_cluster", "already_decided", "store_error", "panic",

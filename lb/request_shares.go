@@ -92,6 +92,36 @@ func (s *RequestShares) within(now time.Duration, limit float64, cs []Candidate)
 	return s.pool.intern(now, within)
 }
 
+// follow has requests counted without a limit, for idle.
+func (s *RequestShares) follow() { s.limited = true }
+
+// idle reports for each candidate whether it got none of the requests of the last d, at most the window, and how many
+// requests there were in the window.
+func (s *RequestShares) idle(now, d time.Duration, cs []Candidate) (idle []bool, total uint32) {
+	idle = make([]bool, len(cs))
+	hashes := make([]uint64, len(cs))
+	for i := range cs {
+		idle[i], hashes[i] = true, EndpointHash(cs[i].Addr)
+	}
+	for _, counts := range [2]*[shareSlots]shareCount{&s.all, &s.own} {
+		for i := range counts {
+			age := shareSlotAt(now) - counts[i].slot
+			if age >= shareSlots {
+				continue
+			}
+			for at, endpoint := range hashes {
+				if counts[i].picks[endpoint] > 0 && age <= shareSlotAt(d) {
+					idle[at] = false
+				}
+			}
+			for _, n := range counts[i].picks {
+				total += n
+			}
+		}
+	}
+	return idle, total
+}
+
 // sums returns the requests in the window, by endpoint and in total.
 func (s *RequestShares) sums(now time.Duration) (by map[uint64]uint32, total uint32) {
 	by = map[uint64]uint32{}

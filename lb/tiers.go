@@ -145,7 +145,9 @@ func (h *Health) eligible(now time.Duration, v *View, config *ClusterConfig) ([]
 	}
 	gatewayCounts, total := countPriorities(v, list)
 	may := maxEjections(config.Health.MaxEjectionPercent, len(list), total)
-	list = h.withoutEjected(now, list, &config.Health, may)
+	if list = h.withoutEjected(now, list, &config.Health, may); len(list) == 0 {
+		return nil, nil, ReasonNoHealthyEndpoint
+	}
 	counts, _ := countPriorities(v, list)
 	tiers := splitLoad(counts)
 	config.Health.markPanic(tiers, gatewayCounts)

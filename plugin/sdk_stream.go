@@ -57,6 +57,16 @@ func (s sdkStream) SetRequestHeader(name, value string) {
 	_ = proxywasm.ReplaceHttpRequestHeader(name, value)
 }
 
+// SetCluster implements core.GatewayStream. The gateway selects the route again once a request header has changed: both
+// do for a module of the ABI that they are built for.
+func (s sdkStream) SetCluster(header, cluster string) {
+	if cluster == "" {
+		_ = proxywasm.RemoveHttpRequestHeader(header)
+		return
+	}
+	_ = proxywasm.ReplaceHttpRequestHeader(header, cluster)
+}
+
 // RemoveResponseHeader implements core.GatewayStream.
 func (s sdkStream) RemoveResponseHeader(name string) { _ = proxywasm.RemoveHttpResponseHeader(name) }
 

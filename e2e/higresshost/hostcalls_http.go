@@ -29,7 +29,10 @@ func (v *vm) write(kind uint32, change func(h *Headers)) status {
 	}
 	change(h)
 	if _, s := v.context(); kind == mapRequestHeaders {
-		s.routeCleared = s.routeCleared || s.clearRoute
+		if s.clearRoute {
+			s.routeCleared = true
+			s.selectCluster()
+		}
 	}
 	return statusOK
 }

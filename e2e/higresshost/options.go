@@ -43,6 +43,9 @@ type Options struct {
 
 	Route   string // route of new streams; "" = "route"
 	Cluster string // cluster of new streams; "" = "llm"
+	// ClusterHeader names the header by whose value the route takes the cluster; "" for a route to Cluster. Without the
+	// header it takes Cluster.
+	ClusterHeader string
 
 	// BufferLimit is the listener's per-connection buffer limit in bytes: a held body above it ends in 413. 0 = 32 KiB,
 	// Higress's default.

@@ -78,9 +78,26 @@ func (s *Stream) To(route, cluster string) *Stream {
 	return s
 }
 
+// selectCluster is what a route does that takes its cluster by a header.
+func (s *Stream) selectCluster() {
+	name := s.gw.opts.ClusterHeader
+	if name == "" || s.request.headers == nil {
+		return
+	}
+	s.cluster = s.gw.opts.Cluster
+	if cluster, ok := s.request.headers.lookup(name); ok {
+		s.cluster = cluster
+	}
+}
+
 // RequestHeaders starts the request; with end it has no body.
 func (s *Stream) RequestHeaders(h Headers, end bool) {
 	s.drive("RequestHeaders", func() {
+		if name := s.gw.opts.ClusterHeader; name != "" {
+			if cluster, ok := h.lookup(name); ok {
+				s.cluster = cluster // before the plugin can change it
+			}
+		}
 		s.enter()
 		if !s.ended {
 			s.request.onHeaders(h.clone(), end)

@@ -110,7 +110,7 @@ func TestLooseValuesWithWarnings(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"lb_policy":"endpoint_metrics","lb_config":{"rate_limit":[0.5]}}`:        "want a number from 0 to 1",
 		`{"lb_policy":"global_least_request","lb_config":{"maxRequestCount":[5]}}`: "want a whole number",
-		`{"lb_policy":"global_least_request","lb_type":[]}`:                        `got an array, want "endpoint"`,
+		`{"lb_policy":"global_least_request","lb_type":[]}`:                        `got an array, want one of "endpoint", "cluster"`,
 	} {
 		if _, err := Parse([]byte(text), Higress); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -33,8 +33,10 @@ type Config struct {
 	ID      int    // 0 for the global part, i for the i-th entry of `_rules_`, counted from 1
 	Refused bool   // there is no good configuration for these requests: only ID is set as well
 	Enabled bool   // false: native balancing takes every request
-	Type    string // "endpoint": the candidates are the endpoints of one cluster
+	Type    string // what the candidates are: "endpoint", those of one cluster, or "cluster"
 	Policy  string // name of the policy; may be empty when Enabled is false
+
+	Clusters Clusters // to choose among, with the type "cluster"
 
 	Unit              lb.Unit // what counts as load
 	MaxInflight       int     // requests in flight per endpoint of weight 1, 0 for no cap
@@ -43,7 +45,7 @@ type Config struct {
 	PushAhead         int     // requests that an endpoint may have beyond that, for lb.Pending
 	Overload          Overload
 	Queue             Queue
-	Weights           map[string]float64 // by "ip:port", in place of the gateway's weights; nil when none is set
+	Weights           map[string]float64 // by "ip:port" or cluster, in place of the gateway's; nil when none is set
 	ZonePenalty       float64            // cost of another zone than the gateway's, in requests in flight
 	Health            Health
 
@@ -69,9 +71,11 @@ type Config struct {
 	ReserveTimeout time.Duration // how long a request waits for Redis
 	Redis          Redis         // unused unless Store is StoreRedis
 
-	maxRequestCount int    // Higress's name for MaxInflight, merged into it by check
-	hashHeader      string // Higress's name for a source in Session, merged into it by check
-	engine          string // Higress's name for Engines.Engine, merged into it by check
+	maxRequestCount int      // Higress's name for MaxInflight, merged into it by check
+	hashHeader      string   // Higress's name for a source in Session, merged into it by check
+	engine          string   // Higress's name for Engines.Engine, merged into it by check
+	named           []string // keys of Weights that are no addresses, until check
+	nested          *nested  // lb_config.endpoint, until check
 }
 
 // Overload is the answer to a request that is refused.

@@ -137,7 +137,7 @@ func TestPathsOfMetrics(t *testing.T) {
 // On stock Envoy engines are scraped through a cluster. Without one, a policy that requires metrics must get them as
 // load reports, which have no metric of the operator's choice.
 func TestMetricsClusterMatrix(t *testing.T) {
-	for _, policy := range lb.Names() {
+	for _, policy := range policiesFor(lb.Endpoints) {
 		required := lb.Describe(policy).Needs.Metrics == lb.MetricsRequired
 		for _, cluster := range []bool{false, true} {
 			for _, orca := range []bool{false, true} {

@@ -68,8 +68,12 @@ func shown(c Config) string {
 	if s := c.own[c.Policy]; s != nil {
 		own = fmt.Sprintf(" %s:%+v", c.Policy, reflect.ValueOf(s).Elem())
 	}
-	c.own = nil
-	return strings.Replace(fmt.Sprintf("%+v", c), " own:map[]", own, 1)
+	inside := ""
+	if c.Clusters.Endpoint != nil {
+		inside = "\n  endpoint: " + shown(*c.Clusters.Endpoint)
+	}
+	c.own, c.Clusters.Endpoint = nil, nil
+	return strings.Replace(fmt.Sprintf("%+v", c), " own:map[]", own, 1) + inside
 }
 
 // String writes down the settings without the types that they are grouped in.

@@ -156,7 +156,7 @@ func lbType(p *parser, c *Config, at string, v value) {
 		p.takenAs(at, v, strconv.Quote(typeEndpoint))
 		return
 	}
-	if name, ok := p.oneOf([]string{typeEndpoint}, at, v); ok {
+	if name, ok := p.oneOf([]string{typeEndpoint, typeCluster}, at, v); ok {
 		c.Type = name
 	}
 }
@@ -183,21 +183,15 @@ const (
 )
 
 // unsupported are the policies of ai-load-balancer that this plugin does not have.
-var unsupported = []string{"cluster_metrics", "cluster_hash", "least_busy"}
+var unsupported = []string{"cluster_hash", "least_busy"}
 
-// isUnsupported reports whether a part requires a policy or a type that ai-load-balancer has and this plugin does not
-// have. Its other keys belong to that policy.
+// isUnsupported reports whether a part requires a policy that ai-load-balancer has and this plugin does not have. Its
+// other keys belong to that policy.
 func (pt *part) isUnsupported(v value) bool {
 	const advice = "; ai-load-balancer can go on serving these requests"
 	for i, name := range v.names {
 		item := v.items[i]
-		switch {
-		case item.kind != kindString:
-		case name == "lb_type" && item.text == typeCluster:
-			pt.bad(pt.prefix+name, `got "cluster", want "endpoint": choosing among clusters is not in this version`+
-				advice)
-			return true
-		case name == "lb_policy" && slices.Contains(unsupported, item.text):
+		if name == "lb_policy" && item.kind == kindString && slices.Contains(unsupported, item.text) {
 			pt.bad(pt.prefix+name, got(item)+", which is not in this version, want "+oneOf(policyNames())+advice)
 			return true
 		}

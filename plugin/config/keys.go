@@ -37,11 +37,12 @@ var mainKeys = []key{
 	}},
 	{
 		Key: setting.Key{
-			Name: "lb_type", Type: setting.Choice, Default: `"endpoint"`, Choices: []string{typeEndpoint},
+			Name: "lb_type", Type: setting.Choice, Default: `"endpoint"`, Choices: []string{typeEndpoint, typeCluster},
 			Title: setting.Doc("Balancing level", "负载均衡层级"),
 			Meaning: setting.Doc(
-				"What is chosen among; `endpoint`: the endpoints of the request's cluster",
-				"在什么范围内选择；`endpoint`：请求所属集群的各个端点",
+				"What is chosen among; `endpoint`: the endpoints of the request's cluster; `cluster`: the clusters of "+
+					"`service_list`",
+				"在什么范围内选择；`endpoint`：请求所属集群的各个端点；`cluster`：`service_list` 中的各个集群",
 			),
 			Field: func(s any) any { return &s.(*Config).Type },
 		},
@@ -147,8 +148,10 @@ var mainKeys = []key{
 			Title: setting.Doc("Weights", "权重"),
 			Meaning: setting.Doc(
 				"Weight of each endpoint relative to the others, 0.001 to 1000, by `ip:port`; it replaces the "+
-					"weight that the gateway reports, and nothing is learned",
-				"各端点相对于其他端点的权重（0.001 到 1000），以 `ip:port` 为键；优先于网关给出的权重，且不再学习权重",
+					"weight that the gateway reports, and nothing is learned. `lb_type: cluster`: of each cluster, by "+
+					"its name",
+				"各端点相对于其他端点的权重（0.001 到 1000），以 `ip:port` 为键；优先于网关给出的权重，且不再学习权重。"+
+					"`lb_type: cluster`：各集群的权重，以集群名为键",
 			),
 		},
 		set: setWeights,

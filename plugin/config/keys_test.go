@@ -17,8 +17,27 @@ var keyCases = map[string]struct {
 	bad  []string
 }{
 	"enabled":   {`false`, func(c *Config) { c.Enabled = false }, []string{`1`, `"false"`, `null`}},
-	"lb_type":   {`"endpoint"`, nil, []string{`"cluster"`, `"Endpoint"`, `1`}},
+	"lb_type":   {`"endpoint"`, nil, []string{`"clusters"`, `"Endpoint"`, `1`}},
 	"lb_policy": {`"global_least_request"`, nil, []string{`"cluster_metrics"`, `""`}},
+	keyClusters: {`["a"]`, nil, []string{`[]`, `7`, `[1]`, `""`, `["a b"]`, `["a","a"]`, `{"a":1}`}},
+	keyClusterHeader: {
+		`"X-Target"`, nil, []string{`1`, `":path"`, `"host"`, `"x-envoy-original-dst-host"`, `"x-warmgate-session"`},
+	},
+	keyNested: {`{"lb_policy":"global_least_request"}`, nil, []string{`[]`, `"global_least_request"`, `null`}},
+
+	"lb_config.mode":                       {`"LeastBusy"`, nil, []string{`"least_busy"`, `""`, `1`}},
+	"lb_config.queue_size":                 {`"50"`, nil, []string{`[]`, `{}`}},
+	"lb_config.ewma_beta":                  {`"0.9"`, nil, []string{`1.5`, `-0.1`, `[]`}},
+	"lb_config.p2c_choices":                {`3`, nil, []string{`[]`, `{}`}},
+	"lb_config.ttft_weight":                {`0`, nil, []string{`-1`, `{}`}},
+	"lb_config.total_latency_weight":       {`0`, nil, []string{`-1`, `{}`}},
+	"lb_config.error_penalty":              {`"5"`, nil, []string{`-1`, `[]`}},
+	"lb_config.failure_cooldown_ms":        {`0`, nil, []string{`-1`, `[]`}},
+	"lb_config.metrics_missing_policy":     {`"random"`, nil, []string{`[]`, `{}`}},
+	"lb_config.global_inflight_enabled":    {`true`, nil, []string{`[]`, `{}`}},
+	"lb_config.global_inflight_key_prefix": {`"p"`, nil, []string{`[]`, `{}`}},
+	"lb_config.global_inflight_timeout":    {`0`, nil, []string{`-1`, `[]`}},
+	"lb_config.global_inflight_key_ttl":    {`0`, nil, []string{`-1`, `[]`}},
 
 	"lb_config.unit": {`"tokens"`, func(c *Config) { c.Unit = lb.Tokens }, []string{`"bytes"`, `1`}},
 	"lb_config.max_inflight": {

@@ -58,6 +58,7 @@ var beside = map[string]member{
 	keyStore:                             {keyService, `"redis.dns"`},
 	keyPush:                              {keyMaxInflight, `8`},
 	keyMaxInflightTokens:                 {keyUnit, `"tokens"`},
+	"lb_config.global_inflight_enabled":  {keyService, `"redis.dns"`},
 }
 
 // policy returns the name of a policy with which the key has an effect.
@@ -81,6 +82,12 @@ func needed(k *key) []member {
 	var list []member
 	if k.Name != "lb_policy" {
 		list = append(list, member{"lb_policy", strconv.Quote(k.policy())})
+	}
+	if k.policy() == "cluster_metrics" {
+		list = append(list, member{"lb_type", `"cluster"`}, member{keyClusters, `["a","b"]`})
+		if k.Name != "lb_config.mode" {
+			list = append(list, member{"lb_config.mode", `"LeastBusy"`})
+		}
 	}
 	if k.host() == Envoy {
 		if k.Name != "lb_config.envoy.admin_cluster" && k.Name != "lb_config.envoy.endpoints" {

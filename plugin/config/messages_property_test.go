@@ -51,7 +51,8 @@ func drawName(rt *rapid.T) string {
 func drawGarbage(rt *rapid.T) string {
 	var list []member
 	if rapid.Bool().Draw(rt, "policy") {
-		list = append(list, member{"lb_policy", strconv.Quote(rapid.SampledFrom(lb.Names()).Draw(rt, "policy"))})
+		policy := rapid.SampledFrom(policiesFor(lb.Endpoints)).Draw(rt, "policy")
+		list = append(list, member{"lb_policy", strconv.Quote(policy)})
 	}
 	for range rapid.IntRange(0, 5).Draw(rt, "members") {
 		list = append(list, member{drawName(rt), drawAnything(rt, 2)})

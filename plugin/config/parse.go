@@ -229,6 +229,7 @@ func (pt *part) check() {
 	pt.checkSession()
 	pt.Policy = cmp.Or(lb.Describe(pt.Policy).Name, pt.Policy) // not one of its aliases
 	pt.warnUnused()
+	pt.checkLevel()
 	pt.checkMetrics()
 	pt.checkPolicy()
 	pt.checkTokenCap()
@@ -238,8 +239,9 @@ func (pt *part) check() {
 			", want at least ejection_time, "+brief(pt.Health.EjectionTime))
 	}
 	if pt.host == Envoy {
-		admin, fixed := pt.written["lb_config.envoy.admin_cluster"], pt.written["lb_config.envoy.endpoints"]
+		admin, fixed := pt.written[keyAdmin], pt.written["lb_config.envoy.endpoints"]
 		switch {
+		case pt.AmongClusters():
 		case !admin && !fixed:
 			pt.bad(pt.prefix+"lb_config.envoy",
 				"missing, want admin_cluster or endpoints: stock Envoy does not list endpoints otherwise")

@@ -65,7 +65,8 @@ func TestRefusedRuleIsNative(t *testing.T) {
 	if s == nil || caps(s) != [4]int{1, 2, -1, 9} {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if err == nil || !strings.HasPrefix(err.Error(), "config: 1 problem\n  _rules_[1].lb_type: got \"cluster\"") {
+	const problem = "config: 1 problem\n  _rules_[1].lb_policy: got \"cluster_hash\""
+	if err == nil || !strings.HasPrefix(err.Error(), problem) {
 		t.Errorf("%v", err)
 	}
 	if want := []Refusal{{"_rules_[1] for service c.static:80", false}}; !reflect.DeepEqual(s.Refusals(), want) {

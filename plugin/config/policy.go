@@ -35,6 +35,9 @@ func (c *Config) Scrapes(h Host) bool {
 
 // metricsUse returns what metrics of engines are for: with push pending every policy reads them, if it can.
 func (c *Config) metricsUse() lb.MetricsUse {
+	if c.AmongClusters() {
+		return lb.NoMetrics // they are an engine's, and a candidate is many
+	}
 	if use := c.needs().Metrics; use != lb.NoMetrics || c.Push != lb.Pending {
 		return use
 	}
@@ -64,7 +67,7 @@ func (pt *part) checkPolicy() {
 	}
 	if d.Settings != nil {
 		settings := settingsOf(d)(&pt.Config)
-		if d.Check != nil {
+		if d.Check != nil && d.Among.Includes(pt.level()) {
 			d.Check(settings, report{pt})
 		}
 	}

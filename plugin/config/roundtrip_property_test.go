@@ -27,7 +27,7 @@ type drawn struct {
 // drawConfig draws a policy, a gateway and values of some of the keys that are valid with them.
 func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
 	h = rapid.SampledFrom([]Host{Higress, Envoy}).Draw(rt, "gateway")
-	policy = rapid.SampledFrom(lb.Names()).Draw(rt, "policy")
+	policy = rapid.SampledFrom(policiesFor(lb.Endpoints)).Draw(rt, "policy")
 	chosen, redis := map[string]bool{}, rapid.Bool().Draw(rt, "redis")
 	for i := range keys {
 		k := &keys[i]
@@ -78,6 +78,12 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 	switch k.Name {
 	case "lb_type":
 		return drawn{k, `"endpoint"`, "endpoint"}
+	case keyClusters, keyClusterHeader: // without effect
+		return drawn{k, `"x-a"`, nil}
+	case keyNested:
+		return drawn{k, `{}`, nil}
+	case "lb_config.mode":
+		return drawn{k, `"LeastBusy"`, nil}
 	case "lb_config.weights":
 		return drawn{k, `{"10.0.0.1:80":` + whole(1, 1000) + `}`, nil}
 	case keyPush:
@@ -234,7 +240,7 @@ func TestWrittenDownAndReadAgain(t *testing.T) {
 			}
 		}
 		for _, k := range strictKeys() {
-			empty := k.Type == setting.Text && k.stored(c) == ""
+			empty := fmt.Sprint(k.stored(c)) == ""
 			wrongHost := k.only == onEnvoy && h != Envoy
 			if k.Name == "lb_policy" || empty || wrongHost {
 				continue

@@ -1,5 +1,10 @@
 package config
 
+import (
+	"maps"
+	"slices"
+)
+
 // Set is a configuration: the rules in their order and the global part. Refused rules are included, so that they match
 // the same requests.
 type Set struct {
@@ -8,6 +13,7 @@ type Set struct {
 	others   []int          // the rules that are not in byRoute, in order
 	global   *Config
 	own      map[string]bool // clusters through which the plugin makes calls
+	headers  []string        // that name clusters to routes
 	warnings []string
 	refusals []Refusal
 	host     Host
@@ -45,28 +51,51 @@ func (s *Set) AdminSource() (EnvoySource, bool) {
 // Owns reports whether the plugin makes calls through the cluster on stock Envoy, for any configuration of the set.
 func (s *Set) Owns(cluster string) bool { return s.own[cluster] }
 
-// claim records the clusters of Owns.
+// ClusterHeaders returns the headers by which routes take the clusters that are chosen, in lower case. While a part is
+// refused, which may have chosen among clusters, the usual header is one of them.
+func (s *Set) ClusterHeaders() []string { return s.headers }
+
+// DefaultClusterHeader is the header by which a route takes the cluster unless another is configured.
+const DefaultClusterHeader = "x-higress-target-cluster"
+
+// claim records the clusters of Owns and the headers of ClusterHeaders.
 func (s *Set) claim() {
 	s.own = map[string]bool{}
+	headers := map[string]bool{}
+	if slices.ContainsFunc(s.refusals, func(r Refusal) bool { return !r.Kept }) {
+		headers[DefaultClusterHeader] = true
+	}
 	for _, c := range s.All() {
+		if c.AmongClusters() {
+			headers[c.Clusters.Header] = true
+		}
 		for _, name := range []string{c.EnvoyCfg.AdminCluster, c.Engines.Cluster, c.Redis.Cluster} {
 			if name != "" {
 				s.own[name] = true
 			}
 		}
 	}
+	s.headers = slices.Sorted(maps.Keys(headers))
 }
 
-// All returns the configurations in force: those of the rules in their order, then the global one.
+// All returns the configurations in force: those of the rules in their order, then the global one; behind one that
+// chooses among clusters, how an endpoint is chosen in them.
 func (s *Set) All() []*Config {
 	var all []*Config
-	for i := range s.rules {
-		if c := &s.rules[i].config; !c.Refused {
-			all = append(all, c)
+	add := func(c *Config) {
+		if c.Refused {
+			return
+		}
+		all = append(all, c)
+		if c.Clusters.Endpoint != nil {
+			all = append(all, c.Clusters.Endpoint)
 		}
 	}
-	if s.global != nil && !s.global.Refused {
-		all = append(all, s.global)
+	for i := range s.rules {
+		add(&s.rules[i].config)
+	}
+	if s.global != nil {
+		add(s.global)
 	}
 	return all
 }

@@ -113,7 +113,8 @@ var otherValues = map[string]member{
 func TestMetricsID(t *testing.T) {
 	for i := range keys {
 		k := &keys[i]
-		if k.Field == nil && k.set == nil || k.Name == "lb_policy" || k.Name == "enabled" {
+		if k.Field == nil && k.set == nil || k.Name == "lb_policy" || k.Name == "enabled" ||
+			k.policy() == "cluster_metrics" {
 			continue
 		}
 		before := needed(k)
@@ -136,7 +137,8 @@ func TestMetricsID(t *testing.T) {
 			t.Errorf("%s: the id is not the same for the same text", k.Name)
 		}
 	}
-	for _, d := range lb.Policies() {
+	for _, name := range policiesFor(lb.Endpoints) {
+		d := lb.Describe(name)
 		c := mustParse(t, []byte(`{"lb_policy":"`+d.Name+`"}`), Higress)
 		if (c.MetricsID() != 0) != (d.Needs.Metrics != lb.NoMetrics) {
 			t.Errorf("%s scrapes, with the id %d", d.Name, c.MetricsID())

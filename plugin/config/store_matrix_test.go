@@ -137,7 +137,8 @@ func TestRedisAsText(t *testing.T) {
 
 // With each policy, exactly the keys of other policies have a warning that they have no effect.
 func TestKeysOfOtherPoliciesAreWarned(t *testing.T) {
-	for _, d := range lb.Policies() {
+	for _, name := range policiesFor(lb.Endpoints) {
+		d := lb.Describe(name)
 		for i := range keys {
 			k := &keys[i]
 			if !k.decodes() || k.only == onEnvoy || k.NoEffect != "" || k.Name == "lb_policy" || k.Name == "enabled" {

@@ -83,6 +83,8 @@ func misspelled(k *key, as string) (text []byte, at string) {
 		list = append(list, member{"lb_policy", `"global_least_request"`})
 	case "lb_config.envoy.admin_cluster", "lb_config.envoy.endpoints":
 		list = append(list, member{"lb_config.envoy.endpoints", `["10.0.0.1:80"]`})
+	case "lb_config.mode":
+		list = append(list, member{k.Name, `"LeastBusy"`})
 	}
 	return []byte(writeConfig(append(list, member{section + as, `1`})...)), section + as
 }

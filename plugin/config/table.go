@@ -17,6 +17,7 @@ type key struct {
 	set   setter            // decodes the value; nil: by its type
 	only  only
 	users []string // policies that the key is for, sorted; nil: all
+	also  []key    // the same key of policies with settings of their own
 }
 
 // only restricts a key to one kind of gateway.
@@ -40,14 +41,19 @@ func (k *key) decode(p *parser, c *Config, at string, v value) {
 	default:
 		p.decode(&k.Key, c, at, v)
 	}
+	for i := range k.also {
+		k.also[i].decode(&parser{host: p.host}, c, at, v)
+	}
 }
 
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
 var keys = slices.Concat(
-	mainKeys, queueKeys, healthKeys, tokenKeys, storeKeys, sessionKeys(), policyKeys(), metricsKeys(), ruleKeys,
+	mainKeys, clusterKeys, queueKeys, healthKeys, tokenKeys, storeKeys, sessionKeys(), policyKeys(), metricsKeys(),
+	ruleKeys,
 )
 
-// policyKeys returns the keys that policies own. Policies may share keys of the same name.
+// policyKeys returns the keys that policies own. Policies may share keys of the same name: those with settings of their
+// own get the value there, and the description is that of the first.
 func policyKeys() []key {
 	var list []key
 	for _, d := range lb.Policies() {
@@ -57,6 +63,9 @@ func policyKeys() []key {
 			if i := slices.IndexFunc(list, same); i >= 0 {
 				list[i].users = append(list[i].users, d.Name)
 				slices.Sort(list[i].users)
+				if !sharesSettings(d) {
+					list[i].also = append(list[i].also, key{Key: k, in: settingsOf(d)})
+				}
 				continue
 			}
 			list = append(list, key{Key: k, in: settingsOf(d), users: []string{d.Name}})
@@ -110,6 +119,15 @@ func settingsOf(d *lb.Descriptor) func(*Config) any {
 		return engineSettings
 	}
 	return func(c *Config) any { return c.ownSettings(d) }
+}
+
+// sharesSettings reports whether a policy's settings are also those of other policies.
+func sharesSettings(d *lb.Descriptor) bool {
+	switch d.Settings().(type) {
+	case *lb.CacheConfig, *lb.EngineConfig:
+		return true
+	}
+	return false
 }
 
 func engineSettings(c *Config) any { return &c.Engines.EngineConfig }

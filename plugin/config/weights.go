@@ -1,5 +1,7 @@
 package config
 
+import "strings"
+
 // Bounds of a weight. They keep products of weight and load far from the limits of a float64.
 const (
 	minWeight = 0.001
@@ -17,7 +19,7 @@ func weight(p *parser, at string, v value) float64 {
 	return f
 }
 
-// setWeights reads {"ip:port": weight}.
+// setWeights reads {"ip:port": weight}, or {"cluster": weight}: which of them it must be is checked later.
 func setWeights(p *parser, c *Config, at string, v value) {
 	if v.kind != kindObject {
 		p.bad(at, got(v)+`, want an object like {"10.0.0.1:8000": 2}`)
@@ -28,8 +30,8 @@ func setWeights(p *parser, c *Config, at string, v value) {
 		place := at + "[" + quote(name) + "]"
 		addr, ok := canonicalAddress(name)
 		if !ok {
-			p.bad(place, "not an address"+wantAddress)
-			continue
+			addr = strings.Clone(name)
+			c.named = append(c.named, addr)
 		}
 		if _, twice := c.Weights[addr]; twice {
 			p.bad(place, "written twice")

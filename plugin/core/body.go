@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -34,8 +33,11 @@ func (b *body) sentAt() time.Duration { return max(b.endedAt, b.grantedAt) }
 
 // needsBody reports whether the body decides where the request is sent: how long it is, which adapter it is for, or
 // which session it belongs to.
-func (s *Stream) needsBody() bool {
-	if s.cfg.Unit == lb.Tokens || s.needsBodyForSession() {
+func (s *Stream) needsBody() bool { return s.needsOwnBody() || s.needsBodyInside() }
+
+// needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
+func (s *Stream) needsOwnBody() bool {
+	if s.cfg.Unit == lb.Tokens || s.session.mayBeInBody(s.cfg) {
 		return true
 	}
 	if !s.cfg.ReadsModel() {
@@ -48,7 +50,7 @@ func (s *Stream) needsBody() bool {
 // waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over.
 func (s *Stream) waitForBody() Action {
 	s.enter(phaseReading)
-	s.HoldBody(s.cfg.MaxInspectBytes)
+	s.HoldBody(s.inspectBytes())
 	s.plugin.vm.bodies.reading[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
 	return Hold
 }
@@ -70,7 +72,7 @@ func (s *Stream) requestBody(size int, end bool) Action {
 	}
 	first := !s.body.held
 	s.body.held, s.body.received = true, size
-	if !end && !s.body.late && size < s.cfg.MaxInspectBytes {
+	if !end && !s.body.late && size < s.inspectBytes() {
 		return Hold
 	}
 	a := s.inspect(size, end)
@@ -97,29 +99,26 @@ func (s *Stream) requestTrailers() Action {
 // inspect decides by what has come of the body: size bytes.
 func (s *Stream) inspect(size int, end bool) Action {
 	delete(s.plugin.vm.bodies.reading, s)
-	text := s.RequestBody(min(size, s.cfg.MaxInspectBytes))
-	s.findSession(text, true)
+	text := s.RequestBody(min(size, s.inspectBytes()))
+	s.session.find(s, s.cfg, text, true)
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is
 	// not malformed.
-	whole := end && size <= s.cfg.MaxInspectBytes && len(text) >= s.traits.length
+	whole := end && size <= s.inspectBytes() && len(text) >= s.traits.length
 	info, parts, err := prompt.ReadAs(s.traits.pathShape(), text, whole)
-	reason := lb.ReasonChosen
-	if s.body.late && !end {
-		reason = lb.ReasonBodyLate
-	}
+	late := s.body.late && !end
 	if end {
 		size = max(size, s.traits.length)
 	}
-	switch {
-	case err != nil && s.cfg.Unit != lb.Tokens: // it was read for the adapter, no more
-	case errors.Is(err, prompt.ErrAmbiguous):
-		reason = lb.ReasonBodyAmbiguous
-	case err != nil:
-		reason = lb.ReasonBodyMalformed
-	default:
-		s.inspected(text, &info, &parts, end && size <= len(text))
+	whole = end && size <= len(text)
+	if s.cfg.Clusters.Endpoint != nil {
+		s.seen = seen{read: true, late: late, text: text, info: info, parts: parts, whole: whole, err: err}
 	}
-	return s.decide(size, end, reason)
+	if err == nil {
+		s.inspected(text, &info, &parts, whole)
+	} else if s.cfg.Unit != lb.Tokens {
+		err = nil // it was read for the adapter, no more
+	}
+	return s.decide(size, end, readingReason(err, late))
 }
 
 // inspected takes over what is known of a body, all of which was seen or not.

@@ -60,6 +60,15 @@ func (s *Stream) OnRequestHeaders(end bool) Action {
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
 func (s *Stream) OnRequestBody(size int, end bool) Action {
+	inside := s.inside
+	a := s.onRequestBody(size, end)
+	if inside != nil {
+		return inside.onRequestBody(size, end)
+	}
+	return a
+}
+
+func (s *Stream) onRequestBody(size int, end bool) Action {
 	if s.phase != phaseReading && s.phase != phaseReserving && !end {
 		s.body.received += size
 		return Proceed
@@ -69,16 +78,27 @@ func (s *Stream) OnRequestBody(size int, end bool) Action {
 
 // OnRequestTrailers is called when the body was followed by trailers.
 func (s *Stream) OnRequestTrailers() Action {
-	return s.run("request trailers", s.requestTrailers)
+	inside := s.inside
+	a := s.run("request trailers", s.requestTrailers)
+	if inside != nil {
+		return inside.run("request trailers", inside.requestTrailers)
+	}
+	return a
 }
 
 // OnResponseHeaders is called once, with end when the response has no body.
 func (s *Stream) OnResponseHeaders(end bool) {
 	s.plugin.vm.callback(s.context, "response headers", func() { s.responseHeaders(end) }, nil)
+	if s.inside != nil {
+		s.inside.OnResponseHeaders(end)
+	}
 }
 
 // OnResponseBody is called for every part of the response's body: size bytes.
 func (s *Stream) OnResponseBody(size int, end bool) {
+	if s.inside != nil {
+		defer s.inside.OnResponseBody(size, end)
+	}
 	if s.response.firstPart && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
 		return
 	}
@@ -86,7 +106,11 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
-func (s *Stream) OnResponseTrailers() { s.response.complete = true }
+func (s *Stream) OnResponseTrailers() {
+	for ; s != nil; s = s.inside {
+		s.response.complete = true
+	}
+}
 
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {
@@ -94,6 +118,9 @@ func (s *Stream) OnDone() {
 		return
 	}
 	s.plugin.vm.callback(s.context, "the end of a stream", s.done, s.recovered)
+	if s.inside != nil {
+		s.inside.OnDone()
+	}
 }
 
 // Done reports whether OnDone was called.

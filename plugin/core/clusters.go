@@ -32,6 +32,8 @@ type cluster struct {
 	engines *lb.Engines
 	shares  *lb.RequestShares
 	limits  *lb.PushLimits
+	// of clusters, where this stands for several
+	latencies *lb.Latencies
 
 	tokens     bool   // a configuration in force counts tokens
 	pending    bool   // one goes by push limits
@@ -68,7 +70,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
 			health: lb.NewHealth(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
-			shares: lb.NewRequestShares(), caps: map[*config.Config]uint32{},
+			shares: lb.NewRequestShares(), latencies: lb.NewLatencies(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, metrics: newClusterMetrics(), gauged: map[string]bool{},
 		}
 		cl.limits = lb.NewPushLimits(cl.engines)

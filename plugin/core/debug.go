@@ -22,10 +22,14 @@ func (s *Stream) setDebugHeaders() {
 	if s.lease.chosen == "" {
 		return
 	}
-	s.SetResponseHeader("x-warmgate-host", s.lease.chosen)
-	s.SetResponseHeader("x-warmgate-load", strconv.FormatInt(s.lease.load, 10))
+	where, load, at := "x-warmgate-host", "x-warmgate-load", "x-warmgate-session-at"
+	if s.cfg.AmongClusters() {
+		where, load, at = "x-warmgate-cluster", "x-warmgate-cluster-load", "x-warmgate-cluster-session-at"
+	}
+	s.SetResponseHeader(where, s.lease.chosen)
+	s.SetResponseHeader(load, strconv.FormatInt(s.lease.load, 10))
 	if s.session.result != "" {
-		s.SetResponseHeader("x-warmgate-session-at", s.session.result)
+		s.SetResponseHeader(at, s.session.result)
 	}
 	if s.chain.hasBlocks() {
 		s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(s.chain.cached, 'f', 2, 64))
@@ -33,9 +37,16 @@ func (s *Stream) setDebugHeaders() {
 }
 
 // describe returns the decision in one line, for the access log.
-func describe(addr string, r lb.Reason, load int64) string {
+func (s *Stream) describe() string {
+	if s.cfg != nil && s.cfg.AmongClusters() {
+		return describe("cluster=", s.lease.chosen, s.reason, s.lease.load) + s.session.text()
+	}
+	return describe("host=", s.lease.chosen, s.reason, s.lease.load) + s.session.text()
+}
+
+func describe(what, addr string, r lb.Reason, load int64) string {
 	var b strings.Builder
-	b.WriteString("host=")
+	b.WriteString(what)
 	if addr == "" {
 		addr = "-"
 	}

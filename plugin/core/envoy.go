@@ -71,6 +71,15 @@ func (e *Envoy) View(now time.Duration, cluster string, c *config.Config) *lb.Vi
 	return v
 }
 
+// KnownView implements Gateway.
+func (e *Envoy) KnownView(now time.Duration, cluster string, c *config.Config) *lb.View {
+	if c.EnvoyCfg.AdminCluster == "" {
+		return nil
+	}
+	e.admin.serves = true
+	return e.admin.view(now, cluster)
+}
+
 // HasSubsets implements Gateway. A rule that lists the endpoints itself knows its part.
 func (e *Envoy) HasSubsets(cluster string, c *config.Config) bool {
 	return len(c.EnvoyCfg.Endpoints) == 0 && e.admin.subsets.names[cluster]

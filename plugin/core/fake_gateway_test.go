@@ -33,6 +33,9 @@ type fakeProcess struct {
 	divided    bool // the cluster has subsets
 	endpoints  []*fakeEndpoint
 	next       int // of the gateway's own round robin
+	// the endpoints of each cluster, where there are several; nil: there is one, with all
+	sites map[string][]int
+	known map[string]*lb.View // views of those
 
 	inside    *VM         // whose callback runs
 	effective *fakeStream // the request that calls act on
@@ -256,6 +259,9 @@ func (g fakeGateway) View(_ time.Duration, cluster string, _ *config.Config) *lb
 	g.call("View")
 	if g.effective == nil {
 		g.t.Error("View was called while no request is the one that calls act on")
+	}
+	if g.sites != nil {
+		return g.siteView(cluster)
 	}
 	if len(g.view.Endpoints) == 0 || cluster != fakeCluster && !g.anyCluster {
 		return nil

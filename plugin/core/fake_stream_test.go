@@ -54,7 +54,9 @@ func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
 	s.headers = map[string]string{":method": r.Method, ":path": r.Path, ":authority": r.Authority}
 	s.steer = "a client's wish" // that got past the filters in front of the plugin
 	for _, h := range r.Headers {
-		s.headers[h[0]] = h[1]
+		if s.headers[h[0]] = h[1]; h[0] == "x-higress-target-cluster" {
+			s.cluster = h[1] // by the route, until the plugin changes it
+		}
 	}
 	hasBody := len(r.Frames) > 0 || len(r.Trailers) > 0 || r.Unended
 	s.bodyEnd = !hasBody
@@ -171,20 +173,31 @@ func (s *fakeStream) route() {
 		s.answer(streamtest.Result{Status: s.request.Local})
 		return
 	}
-	s.attempt(s.process.pick(s.steer))
+	if s.process.sites != nil && s.process.sites[s.target()] == nil {
+		s.details = "cluster_not_found"
+		s.answer(streamtest.Result{Status: 503})
+		return
+	}
+	s.attempt(s.process.pick(s.steer, s.target()))
 	s.flush()
 }
 
-// pick is the gateway's choice: the plugin's endpoint if it is usable, else the next one.
-func (p *fakeProcess) pick(addr string) int {
+// target returns the cluster that the request is routed to.
+func (s *fakeStream) target() string { return cmp.Or(s.cluster, fakeCluster) }
+
+// pick is the gateway's choice in a cluster: the plugin's endpoint if it is usable, else the next one.
+func (p *fakeProcess) pick(addr, cluster string) int {
+	usable := func(i int) bool {
+		return p.endpoints[i].State == lb.Healthy && (p.sites == nil || slices.Contains(p.sites[cluster], i))
+	}
 	for i, e := range p.endpoints {
-		if e.Addr == addr && e.State == lb.Healthy {
+		if e.Addr == addr && usable(i) {
 			return i
 		}
 	}
 	for range p.endpoints {
 		p.next++
-		if i := p.next % len(p.endpoints); p.endpoints[i].State == lb.Healthy {
+		if i := p.next % len(p.endpoints); usable(i) {
 			return i
 		}
 	}
@@ -262,7 +275,19 @@ func (s *fakeStream) called(name string) {
 }
 
 // Cluster implements Stream, as do the methods below.
-func (s *fakeStream) Cluster() string { s.called("Cluster"); return cmp.Or(s.cluster, fakeCluster) }
+func (s *fakeStream) Cluster() string { s.called("Cluster"); return s.target() }
+
+func (s *fakeStream) SetCluster(header, cluster string) {
+	s.called("SetCluster")
+	if s.routed {
+		s.process.t.Error("the plugin chose a cluster after the router had")
+	}
+	if s.cluster = cluster; cluster == "" {
+		delete(s.headers, header)
+		return
+	}
+	s.headers[header] = cluster
+}
 
 func (s *fakeStream) Route() string { s.called("Route"); return fakeRoute }
 

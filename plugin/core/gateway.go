@@ -18,6 +18,9 @@ type Gateway interface {
 	// View returns the cluster's endpoints, nil if none is known. It is called while the request that is routed to the
 	// cluster is being handled. now may be a tick old. The name may come from a client.
 	View(now time.Duration, cluster string, c *config.Config) *lb.View
+	// KnownView returns the endpoints of a cluster that the current request is perhaps not routed to, nil if none is
+	// known.
+	KnownView(now time.Duration, cluster string, c *config.Config) *lb.View
 	// HasSubsets reports whether a route may be for a part of the cluster's endpoints only, which the view does not
 	// show. It is called after View.
 	HasSubsets(cluster string, c *config.Config) bool
@@ -93,6 +96,9 @@ type GatewayStream interface {
 	// ServedBy returns the address of the endpoint that answers, "" before there is one.
 	ServedBy() string
 	SetRequestHeader(name, value string)
+	// SetCluster sets the header by which the route takes the cluster, "" to remove it, and has the gateway select the
+	// route again.
+	SetCluster(header, cluster string)
 	ResponseHeader(name string) string
 	SetResponseHeader(name, value string)
 	RemoveResponseHeader(name string)

@@ -96,6 +96,9 @@ func (g *Higress) read(now time.Duration, cluster string) (*lb.View, []byte) {
 	return l.view, raw
 }
 
+// KnownView implements Gateway: Higress lists the endpoints of the cluster that a request is routed to, of no other.
+func (g *Higress) KnownView(time.Duration, string, *config.Config) *lb.View { return nil }
+
 // HasSubsets implements Gateway: Istio makes a cluster of its own for each subset of a service.
 func (g *Higress) HasSubsets(string, *config.Config) bool { return false }
 

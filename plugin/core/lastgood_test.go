@@ -215,7 +215,7 @@ func TestRefusalsInTheLog(t *testing.T) {
 	rules := []string{`{"_match_route_":["mine"],"lb_policy":"global_least_request",` + password + `}}`}
 	for i := range 200 {
 		rules = append(rules, fmt.Sprintf(
-			`{"_match_route_":["r%d"],"lb_type":"cluster",%s,"x\n":1}}`, i, password))
+			`{"_match_route_":["r%d"],"lb_policy":"cluster_hash",%s,"x\n":1}}`, i, password))
 	}
 	raw := `{"_rules_":[` + strings.Join(rules, ",") + `]}`
 	p := newFakeProcess(t, 3)
@@ -225,7 +225,7 @@ func TestRefusalsInTheLog(t *testing.T) {
 	text := strings.Join(p.log, "\n")
 	for want, n := range map[string]int{
 		"refused in part": 1, "_rules_[1] for route r0: falls back to " +
-			"native balancing": 1, "_rules_[1].lb_type: got": 1,
+			"native balancing": 1, "_rules_[1].lb_policy: got": 1,
 		"config: 200 problems": 1, "and 150 more": 2, "_rules_[200]": 0, canary: 0,
 	} {
 		if got := strings.Count(text, want); got != n {

@@ -19,6 +19,7 @@ func configOf(c *config.Config, cl *cluster) lb.Config {
 		Unit: c.Unit, Push: c.Push, PushAhead: c.PushAhead, Cluster: clusterConfigOf(c),
 		Settings: c.Settings(), Engine: c.Engines.EngineConfig,
 		Health: cl.health, Caches: cl.caches, Engines: cl.engines, Shares: cl.shares, Limits: cl.limits,
+		Latencies: cl.latencies,
 	}
 }
 
@@ -33,7 +34,7 @@ func healthOf(c *config.Config) lb.HealthConfig {
 	return lb.HealthConfig{
 		ConsecutiveFailures: c.Health.ConsecutiveFailures, EjectionTime: c.Health.EjectionTime,
 		MaxEjectionTime: c.Health.MaxEjectionTime, MaxEjectionPercent: c.Health.MaxEjectionPercent,
-		SlowStart: c.Health.SlowStart, PanicThreshold: c.Health.PanicThreshold,
+		SlowStart: c.Health.SlowStart, PanicThreshold: c.Health.PanicThreshold, EjectsAll: c.AmongClusters(),
 	}
 }
 

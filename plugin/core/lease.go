@@ -16,9 +16,10 @@ type lease struct {
 	id          lb.LeaseID
 	reservation reservation
 	plannedAt   time.Duration // when the plan was made
-	chosen      string        // the endpoint that was chosen
+	chosen      string        // the endpoint, or the cluster, that was chosen
 	load        int64         // requests in flight there, this one included
-	addr        string        // the endpoint at which the lease counts
+	addr        string        // the endpoint, or the cluster, at which the lease counts
+	steeredAt   time.Duration // when the request was sent to a cluster, 0 if none was chosen
 	tokens      int64         // that it counts for
 	answering   bool          // it is among those that the endpoint is answering
 }
@@ -102,7 +103,7 @@ func (l *lease) isGone(addr string, c *config.Config) bool {
 	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.vm.now(), addr, &health) {
 		return true
 	}
-	view := l.vm.gw.View(l.vm.now(), l.cluster.name, c)
+	view := l.vm.views.of(l.vm.now(), l.cluster.name, c)
 	if view == l.reservation.view {
 		return false
 	}
@@ -223,12 +224,12 @@ func (s *Stream) leased(addr string, gone bool) Action {
 	switch {
 	case s.cfg.Shadow:
 		r.reason = lb.ReasonShadow
-		s.Unsteer()
+		s.unsteer()
 	case gone:
 		s.release()
-		return s.pass(lb.ReasonNoHealthyEndpoint)
+		return s.pass(s.noneHealthy())
 	default:
-		if err := s.Steer(l.chosen, others(&r.plan, r.grant.Index)); err != nil {
+		if err := s.steer(); err != nil {
 			v.gw.Log(Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
 			s.release()
 			return s.pass(lb.ReasonStoreError)
@@ -243,9 +244,9 @@ func (s *Stream) leased(addr string, gone bool) Action {
 		s.amendWork() // the end of the body has come while the store decided
 	}
 	if s.cfg.DetailLog {
-		v.gw.Log(Info, "cluster="+s.cluster.name+" "+describe(l.chosen, s.reason, l.load))
+		v.gw.Log(Info, "cluster="+s.cluster.name+" "+s.describe())
 	}
-	return Proceed
+	return s.chooseInside()
 }
 
 // placedAt returns when the request was placed: those that had to wait, after that.

@@ -11,15 +11,17 @@ import (
 
 // response is what has come of the response to a request.
 type response struct {
-	reached   bool                // an endpoint was tried: the response is not the gateway's alone
-	status    int                 // 0 before it
-	firstPart bool                // some of the body has passed
-	events    bool                // it is a stream of events, by its headers
-	streamed  bool                // it came in several parts
-	ttft      time.Duration       // from the plan to that, for prefix_cache
-	complete  bool                // all of it has passed
-	encoded   bool                // it is compressed
-	usage     *prompt.UsageReader // nil while none was read
+	reached   bool // an endpoint was tried: the response is not the gateway's alone
+	status    int  // 0 before it
+	firstPart bool // some of the body has passed
+	// since when, for a request that was sent to one of several clusters
+	firstPartAt time.Duration
+	events      bool                // it is a stream of events, by its headers
+	streamed    bool                // it came in several parts
+	ttft        time.Duration       // from the plan to that, for prefix_cache
+	complete    bool                // all of it has passed
+	encoded     bool                // it is compressed
+	usage       *prompt.UsageReader // nil while none was read
 }
 
 // responseHeaders is called once, with end when the response has no body.
@@ -60,6 +62,9 @@ func (s *Stream) responseBody(size int, end bool) {
 		return
 	}
 	s.response.firstPart = true
+	if s.cfg.AmongClusters() {
+		s.response.firstPartAt = s.plugin.vm.ReadClock()
+	}
 	if (s.work.streamed || s.response.events) && !end {
 		s.response.streamed = true
 		s.measurePush(false)
@@ -86,7 +91,7 @@ func (s *Stream) done() {
 		s.abandonReservation()
 	}
 	if s.phase == phaseLeased && s.response.status == 0 {
-		served := s.ServedBy()
+		served := s.servedBy()
 		s.response.reached = served != ""
 		s.misrouted(served)
 	}
@@ -94,7 +99,8 @@ func (s *Stream) done() {
 		now := v.now()
 		outcome := lb.Outcome{}
 		s.learnUsage(now, &outcome)
-		verdict := s.response.verdict(now, &s.body, s.GatewayStream)
+		verdict := s.verdict()
+		s.measureCluster(&outcome, verdict)
 		if verdict == lb.Success {
 			s.measure(now, &outcome)
 			if !s.response.streamed {

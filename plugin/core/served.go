@@ -1,10 +1,6 @@
 package core
 
-import (
-	"slices"
-
-	"github.com/warmgate/warmgate/lb"
-)
+import "github.com/warmgate/warmgate/lb"
 
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
@@ -16,7 +12,7 @@ import (
 // weight, and is ejected only if that continues for long. An address that no endpoint has means nothing: an endpoint
 // with a host name, or with several addresses, may be reached under another one than is listed.
 func (s *Stream) followServed() {
-	served := s.ServedBy()
+	served := s.servedBy()
 	s.response.reached = s.response.reached || served != ""
 	if s.misrouted(served) || served == "" || served == s.lease.addr || !s.lease.lists(served) {
 		return
@@ -39,10 +35,8 @@ func (s *Stream) followServed() {
 	s.lease.recordPrompt()
 }
 
-// lists reports whether the address is one of the cluster's endpoints.
-func (l *lease) lists(addr string) bool {
-	return slices.ContainsFunc(l.reservation.view.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
-}
+// lists reports whether the address is one of the cluster's endpoints, or the cluster one of those chosen among.
+func (l *lease) lists(addr string) bool { return lists(l.reservation.view, addr) }
 
 // misrouted reports whether another cluster serves the request than the one that it was planned on: a filter behind the
 // plugin has changed the route, or one in front of it whose change Envoy had not looked at yet. The lease is released,
@@ -54,13 +48,25 @@ func (s *Stream) misrouted(served string) bool {
 	if served == "" || served == s.lease.addr {
 		return false
 	}
-	if cluster := s.Cluster(); cluster == "" || cluster == s.scope {
+	if s.cfg.AmongClusters() {
+		if s.lease.lists(served) {
+			return false
+		}
+	} else if cluster := s.Cluster(); cluster == "" || cluster == s.scope {
 		return false
 	}
+	v := s.plugin.vm
 	s.lease.forgetPrompt(0)
 	s.requestGone()
 	s.release()
+	if s.movedOut() {
+		moved := lb.Outcome{}
+		s.completeOutcome(v.now(), lb.Retried, &moved)
+		s.policy.Observe(v.now(), moved)
+		v.stats.count(statMoves, 1)
+	} else {
+		v.stats.count(statMisrouted, 1)
+	}
 	s.lease.addr = served
-	s.plugin.vm.stats.count(statMisrouted, 1)
 	return true
 }

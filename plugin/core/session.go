@@ -17,29 +17,28 @@ type session struct {
 	result string // what has become of the request: see sessionPlaced
 }
 
-// findSession looks for the key of the request's session, in the order of its sources, up to the first one that has it.
-// While the body may still come, it stops in front of a source there. Without a body, body is nil.
-func (s *Stream) findSession(body []byte, complete bool) {
-	sources := s.cfg.Session
-	if !s.cfg.ReadsSession() {
+// find looks for the key of the session of a request, in the order of the configuration's sources, up to the first one
+// that has it. While the body may still come, it stops in front of a source there. Without a body, body is nil.
+func (ss *session) find(s *Stream, c *config.Config, body []byte, complete bool) {
+	if !c.ReadsSession() {
 		return
 	}
 	s.traits.read(s)
-	for ss := &s.session; ss.next < len(sources); ss.next++ {
-		source := &sources[ss.next]
+	for ; ss.next < len(c.Session); ss.next++ {
+		source := &c.Session[ss.next]
 		if source.From == config.FromBody && !complete {
 			return
 		}
 		if text := s.sessionText(source, body); text != "" {
-			ss.key, ss.next = cmp.Or(xxhash.Sum64String(text), 1), len(sources)
+			ss.key, ss.next = cmp.Or(xxhash.Sum64String(text), 1), len(c.Session)
 			return
 		}
 	}
 }
 
-// needsBodyForSession reports whether the key of the request's session may be in its body.
-func (s *Stream) needsBodyForSession() bool {
-	return s.cfg.ReadsSession() && s.session.next < len(s.cfg.Session)
+// mayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at.
+func (ss *session) mayBeInBody(c *config.Config) bool {
+	return c.ReadsSession() && ss.next < len(c.Session)
 }
 
 // sessionText returns the text of a source, "" for none.

@@ -40,6 +40,7 @@ const (
 	statPressure    = "warmgate_backpressure_percent"         // ;cluster: pressure.share
 	statParallelism = "warmgate_suggested_parallelism"        // ;cluster: requests in flight that clients should have
 	statPushLimit   = "warmgate_endpoint_push_limit"          // ;cluster ;endpoint: requests in flight (push: pending)
+	statClusters    = "warmgate_cluster_requests_total"       // ;cluster ;result: sent to one of several clusters
 	statPanics      = "warmgate_recovered_panics_total"
 	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
 	statConfigBad   = "warmgate_config_rejected_total" // configurations refused, as a whole or in part

@@ -80,6 +80,10 @@ type Stream struct {
 	wait     waiting      // in the queue of the cluster
 	lease    lease        // where it is counted
 	response response     // what has come of the response
+
+	inside *Stream // the choice of an endpoint in the chosen cluster, nil for none
+	outer  *Stream // the choice of the cluster that this one is in, nil for none
+	seen   seen    // what has come of the request, for that inside
 }
 
 // enter changes the phase.
@@ -99,6 +103,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 	if steered(s.Note()) {
 		return s.passDuplicate()
 	}
+	s.stripClusterHeaders()
 	if s.plugin.set == nil {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
@@ -111,17 +116,14 @@ func (s *Stream) requestHeaders(end bool) Action {
 	case !s.cfg.Enabled:
 		return s.pass(lb.ReasonDisabled)
 	}
-	if s.scope == "" {
-		s.scope = s.Cluster()
-	}
-	if s.scope == "" {
+	if s.scope = s.scopeOf(s.scope); s.scope == "" {
 		return s.pass(lb.ReasonNoCluster)
 	}
 	if s.plugin.set.Owns(s.scope) {
 		return s.refuseOwnCluster()
 	}
 	s.body.arrived(s.arrived(), end)
-	s.findSession(nil, false)
+	s.session.find(s, s.cfg, nil, false)
 	if end || !s.needsBody() {
 		return s.decide(0, true, lb.ReasonChosen)
 	}
@@ -167,13 +169,17 @@ func (s *Stream) match() (cluster string) {
 func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	v := s.plugin.vm
 	now := v.now()
-	s.findSession(nil, true)
-	view := v.gw.View(now, s.scope, s.cfg)
+	s.session.find(s, s.cfg, nil, true)
+	view := v.views.of(now, s.scope, s.cfg)
 	if view == nil {
 		return s.pass(lb.ReasonNoEndpoints)
 	}
-	if v.gw.HasSubsets(s.scope, s.cfg) {
+	if !s.cfg.AmongClusters() && v.gw.HasSubsets(s.scope, s.cfg) {
 		return s.pass(lb.ReasonSubset)
+	}
+	s.seen.size, s.seen.ended = size, ended
+	if s.cfg.AmongClusters() && !s.needsOwnBody() {
+		reason = lb.ReasonChosen
 	}
 	var err error
 	switch s.cluster, s.policy, err = v.clusters.get(now, s.scope, s.cfg); {
@@ -206,6 +212,9 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	r := &s.lease.reservation
 	plan, why := s.policy.Plan(now, &r.request, view)
+	if why == lb.ReasonNoHealthyEndpoint {
+		why = s.noneHealthy()
+	}
 	if why != lb.ReasonChosen {
 		return why
 	}
@@ -218,6 +227,14 @@ func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	r.plan, r.view = plan, view
 	s.lease.plannedAt = now
 	return lb.ReasonChosen
+}
+
+// noneHealthy returns the reason for a request for which there is nothing healthy to choose.
+func (s *Stream) noneHealthy() lb.Reason {
+	if s.cfg.AmongClusters() {
+		return lb.ReasonNoClusterAvailable
+	}
+	return lb.ReasonNoHealthyEndpoint
 }
 
 // refuseOwnCluster refuses a request that a route has sent to a cluster of the plugin's own, perhaps because a client
@@ -233,7 +250,7 @@ func (s *Stream) refuseOwnCluster() Action {
 // pass lets the request fall back to the gateway's native balancing.
 func (s *Stream) pass(reason lb.Reason) Action {
 	s.enter(phaseUncounted)
-	s.Unsteer()
+	s.unsteer()
 	s.decided(reason)
 	return Proceed
 }
@@ -253,7 +270,7 @@ func (s *Stream) passDuplicate() Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (s *Stream) decided(reason lb.Reason) {
 	s.count(reason)
-	s.SetNote(describe(s.lease.chosen, reason, s.lease.load) + s.session.text() + s.wait.text())
+	s.SetNote(s.describe() + s.wait.text())
 }
 
 func (s *Stream) count(reason lb.Reason) {
@@ -271,5 +288,8 @@ func (s *Stream) recovered() {
 	s.release()
 	if !s.settled {
 		s.pass(lb.ReasonPanic)
+	}
+	if s.inside != nil && s.inside.phase != phaseDone {
+		s.inside.recovered()
 	}
 }

@@ -154,7 +154,7 @@ func (c *fakeClient) Retry() int {
 	if len(c.others) > 0 {
 		next, c.others = c.others[0], c.others[1:]
 	}
-	c.attempt(c.process.pick(next))
+	c.attempt(c.process.pick(next, c.target()))
 	return c.endpoint
 }
 

@@ -14,6 +14,7 @@ type VM struct {
 	lastGood  *lastGood // configurations in shared memory
 	ticks     *ticks    // timers and what is due
 	clusters  clusters  // what is known of each cluster
+	views     *views    // what configurations choose among
 	stores    *stores   // where requests are counted
 	prompts   *prompts  // how prompts are cut into blocks, and how long they typically are
 	bodies    *bodies   // requests whose bodies have not ended
@@ -30,7 +31,8 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 	v.lastGood = &lastGood{env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{env: e, configs: v.configs}
 	v.stores = newStores(e)
-	v.waiters = newWaiters(e, v.configs, v.stores)
+	v.views = newViews(e)
+	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
 	v.gauges = &gauges{env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v

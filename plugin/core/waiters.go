@@ -19,6 +19,7 @@ type waiters struct {
 	*env
 	configs *configs
 	stores  *stores
+	views   *views
 	held    map[*Stream]int // and how many bytes of each
 	bytes   int             // the sum of these
 	owners  int             // VMs of the gateway that count requests
@@ -33,8 +34,8 @@ const (
 	capsPeriod = time.Second
 )
 
-func newWaiters(e *env, in *configs, s *stores) *waiters {
-	w := &waiters{env: e, configs: in, stores: s, held: map[*Stream]int{}, owners: 1}
+func newWaiters(e *env, in *configs, s *stores, from *views) *waiters {
+	w := &waiters{env: e, configs: in, stores: s, views: from, held: map[*Stream]int{}, owners: 1}
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther
 	return w
@@ -159,7 +160,7 @@ func (w *waiters) stale(now time.Duration) (stale []*Stream) {
 		view, seen := views[from]
 		if !seen {
 			w.runAs(s.context, "the endpoints of a waiting request", func() {
-				view = w.gw.View(now, s.scope, s.cfg)
+				view = w.views.of(now, s.scope, s.cfg)
 			}, nil)
 			views[from] = view
 		}

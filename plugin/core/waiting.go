@@ -174,7 +174,7 @@ func (s *Stream) reserveAgain() Action {
 	v.waiters.remove(s)
 	s.wait.queued = true
 	now := s.lease.now()
-	view, why := v.gw.View(now, s.scope, s.cfg), lb.ReasonNoEndpoints
+	view, why := v.views.of(now, s.scope, s.cfg), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
 		if why = s.makePlan(now, view); why == lb.ReasonChosen {

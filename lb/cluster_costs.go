@@ -1,0 +1,132 @@
+package lb
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+const (
+	// A cluster that got no request for neglectedFor is asked again, since it may have become better. That is one
+	// request in retryShare at most, or else one in rareRetry.
+	neglectedFor = 5 * time.Second
+	retryShare   = 10
+	rareRetry    = time.Minute
+	// leastSlope orders equal latencies by requests in flight. It is a part of the latency.
+	leastSlope = 1e-3
+)
+
+// weigh returns the candidates that are compared, with what they cost in all modes but LeastBusy.
+func (p *clusterMetrics) weigh(now time.Duration, r *Request, cs []Candidate) []Candidate {
+	out := slices.Clone(cs)
+	if p.cfg.Mode == AdaptiveScore {
+		out = p.latencies.withoutCooling(now, out)
+	}
+	again := p.neglected(now, r, out)
+	if again < 0 && p.cfg.Mode == AdaptiveScore {
+		out = sample(out, p.cfg.Choices, r.Random)
+	}
+	p.setCosts(now, out)
+	if again >= 0 { // whatever it costs, unless it is full
+		lowest := slices.MinFunc(out, func(a, b Candidate) int { return cmp.Compare(a.Base, b.Base) })
+		out[again].Base = lowest.Base - hugeCost
+	}
+	return p.latencies.intern(now, out)
+}
+
+// hugeCost is above the cost of any candidate.
+const hugeCost = 1 << 40
+
+// neglected returns the candidate that is to be asked again, -1 for none.
+func (p *clusterMetrics) neglected(now time.Duration, r *Request, cs []Candidate) int {
+	idle, total := p.shares.idle(now, neglectedFor, cs)
+	var list []int
+	for i := range cs {
+		askedAt := p.latencies.of(cs[i].Addr).placedAt
+		if idle[i] && (total >= retryShare || now-askedAt >= rareRetry) {
+			list = append(list, i)
+		}
+	}
+	if len(list) == 0 || len(list) == len(cs) {
+		return -1
+	}
+	at := list[int(mix(r.Random)%uint64(len(list)))]
+	if total < retryShare {
+		p.latencies.of(cs[at].Addr).placedAt = now
+	}
+	return at
+}
+
+// setCosts sets the costs of the candidates by their latencies. A cluster without an answer yet counts as if it was as
+// fast as the fastest, so that it is chosen by its requests in flight.
+func (p *clusterMetrics) setCosts(now time.Duration, cs []Candidate) {
+	fastest := math.Inf(1)
+	costs := make([]float64, len(cs))
+	for i := range cs {
+		costs[i] = p.cost(now, p.latencies.of(cs[i].Addr))
+		if costs[i] > 0 {
+			fastest = min(fastest, costs[i])
+		}
+	}
+	if math.IsInf(fastest, 1) {
+		fastest = 1
+	}
+	for i := range cs {
+		c, cost := &cs[i], costs[i]
+		if cost == 0 {
+			cost = fastest
+		}
+		cost = roundDigits(cost, 6)
+		if p.cfg.Mode != AdaptiveScore {
+			c.Base = c.Base*leastSlope*cost + cost/c.Weight
+			c.Slope = leastSlope * cost
+			continue
+		}
+		l := p.latencies.of(c.Addr)
+		c.Base, c.Slope = c.Base*cost, cost
+		if now < l.coolsUntil {
+			c.Base += cost * float64(l.streak+1) / c.Weight
+		}
+	}
+}
+
+// cost returns what a cluster costs by what is known of it: a latency in milliseconds, or for AdaptiveScore the score
+// per request in flight; 0 if nothing is known.
+func (p *clusterMetrics) cost(now time.Duration, l *latency) float64 {
+	first, whole := l.first, l.whole
+	switch {
+	case first == 0 && whole == 0:
+		return 0
+	case p.cfg.Mode == LeastFirstTokenLatency:
+		return first
+	case p.cfg.Mode == LeastTotalLatency:
+		return whole
+	}
+	if first == 0 {
+		first = whole
+	}
+	if whole == 0 {
+		whole = first
+	}
+	score := p.cfg.TTFTWeight*math.Sqrt(first+1) + p.cfg.TotalWeight*math.Sqrt(whole+1)
+	return score * (1 + p.cfg.ErrorPenalty*l.failureRate(now))
+}
+
+// sample returns n of the candidates, drawn at random, in an order that does not depend on the draws.
+func sample(cs []Candidate, n int, random uint64) []Candidate {
+	if n >= len(cs) {
+		return cs
+	}
+	for i := range n {
+		random = shuffled(random)
+		at := i + int(random%uint64(len(cs)-i))
+		cs[i], cs[at] = cs[at], cs[i]
+	}
+	slices.SortFunc(cs[:n], func(a, b Candidate) int { return cmp.Compare(a.Addr, b.Addr) })
+	return cs[:n]
+}
+
+// shuffled returns random bits that do not follow from the others by what else uses them.
+func shuffled(random uint64) uint64 { return bits.RotateLeft64(mix(random+0x9e3779b97f4a7c15), 17) }

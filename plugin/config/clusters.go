@@ -1,0 +1,205 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Clusters is what is chosen among with lb_type cluster.
+type Clusters struct {
+	List   []string // names of the clusters, each once
+	Header string   // in lower case; by its value the route takes the cluster
+	// Endpoint is how an endpoint of the chosen cluster is chosen; nil: by the gateway.
+	Endpoint *Config
+}
+
+// nested is lb_config.endpoint until the part is checked.
+type nested struct {
+	at    string
+	value value
+}
+
+const (
+	maxClusters    = 64
+	maxClusterName = 256
+)
+
+// AmongClusters reports whether the candidates are clusters: lb_type cluster.
+func (c *Config) AmongClusters() bool { return c.Type == typeCluster }
+
+// level returns what is chosen among.
+func (c *Config) level() lb.Level {
+	if c.AmongClusters() {
+		return lb.Clusters
+	}
+	return lb.Endpoints
+}
+
+// setClusters reads ["cluster"], or a name alone.
+func setClusters(p *parser, c *Config, at string, v value) {
+	names, place := v.items, func(i int) string { return at + "[" + strconv.Itoa(i) + "]" }
+	if v.kind == kindString {
+		names, place = []value{v}, func(int) string { return at }
+	} else if v.kind != kindArray {
+		p.bad(at, got(v)+`, want a list of clusters like ["outbound|80||llm.static"]`)
+		return
+	}
+	if len(names) == 0 || len(names) > maxClusters {
+		p.bad(at, "got "+strconv.Itoa(len(names))+" clusters, want 1 to "+strconv.Itoa(maxClusters))
+		return
+	}
+	c.Clusters.List = make([]string, 0, len(names))
+	for i, item := range names {
+		switch {
+		case item.kind != kindString || !isClusterName(item.text):
+			p.bad(place(i), got(item)+", want the name of a cluster, 1 to "+strconv.Itoa(maxClusterName)+
+				" printable characters without blanks and semicolons")
+		case slices.Contains(c.Clusters.List, item.text):
+			p.bad(place(i), "got "+quote(item.text)+" twice")
+		default:
+			c.Clusters.List = append(c.Clusters.List, strings.Clone(item.text))
+		}
+	}
+}
+
+// isClusterName reports whether the text can be a header's value as it is.
+func isClusterName(s string) bool {
+	return s != "" && len(s) <= maxClusterName && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == ';' // which separates the labels of statistics
+	})
+}
+
+// setClusterHeader reads the name of a header. As for ai-load-balancer, "" stands for the default.
+func setClusterHeader(p *parser, c *Config, at string, v value) {
+	name := strings.ToLower(v.text)
+	switch {
+	case v.kind == kindString && name == "" && c.Clusters.Header != "":
+		p.takenAs(at, v, quote(c.Clusters.Header))
+	case v.kind != kindString || !isHeaderName(name) || strings.HasPrefix(name, "x-envoy-") || ownHeaders[name]:
+		p.bad(at, got(v)+", want the name of a header that no other part of a request is steered by")
+	default:
+		c.Clusters.Header = strings.Clone(name)
+	}
+}
+
+func isHeaderName(name string) bool {
+	return name != "" && len(name) <= maxHeader && strings.Trim(name, headerLetters) == ""
+}
+
+// ownHeaders carry something else.
+var ownHeaders = map[string]bool{
+	"host": true, "connection": true, "content-length": true, "transfer-encoding": true, "upgrade": true, "te": true,
+	"x-warmgate-session": true, "x-gateway-destination-endpoint": true, "x-warmgate-redis-node": true,
+}
+
+// setNested keeps the object until the part around it is known.
+func setNested(p *parser, c *Config, at string, v value) {
+	if v.kind != kindObject {
+		p.bad(at, got(v)+`, want an object like {"lb_policy": "global_least_request"}`)
+		return
+	}
+	c.nested = &nested{at, v}
+}
+
+// checkLevel compares what is chosen among with the policy and with other keys.
+func (pt *part) checkLevel() {
+	level, other := pt.level(), typeCluster
+	if level == lb.Clusters {
+		other = typeEndpoint
+	}
+	if d := lb.Describe(pt.Policy); d.New != nil && !d.Among.Includes(level) {
+		pt.bad(pt.prefix+"lb_policy", `got "`+d.Name+`", which chooses with lb_type "`+other+`" only, want `+
+			oneOf(policiesFor(level))+` with lb_type "`+pt.Type+`"`)
+	}
+	if !pt.AmongClusters() {
+		pt.idle([]string{keyClusters, keyClusterHeader, keyNested}, `has no effect without lb_type "cluster"`)
+		pt.Clusters, pt.nested = pt.base.Clusters, nil
+		pt.checkWeights(wantAddress, func(string) bool { return false })
+		return
+	}
+	pt.checkClusters()
+	pt.checkNested()
+}
+
+// policiesFor returns the policies that can choose among what the level is.
+func policiesFor(level lb.Level) (names []string) {
+	for _, d := range lb.Policies() {
+		if d.Among.Includes(level) {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
+// checkClusters checks the keys for choosing among clusters.
+func (pt *part) checkClusters() {
+	if !pt.written[keyClusters] {
+		pt.bad(pt.prefix+keyClusters, `missing, want the clusters to choose among, as lb_type is "cluster"`)
+	}
+	for i, name := range pt.Clusters.List {
+		if name == pt.EnvoyCfg.AdminCluster || name == pt.Engines.Cluster || name == pt.Redis.Cluster {
+			pt.bad(pt.prefix+keyClusters+"["+strconv.Itoa(i)+"]", "got "+quote(name)+
+				", through which the plugin makes its own calls")
+		}
+	}
+	pt.checkWeights(", and not in service_list", func(name string) bool {
+		return slices.Contains(pt.Clusters.List, name)
+	})
+	if pt.Push == lb.Pending {
+		pt.bad(pt.prefix+keyPush, `got "pending", want "blind" or "outstanding" with lb_type "cluster": `+
+			`what waits inside engines is not known of a cluster; endpoint.lb_config may have it`)
+	}
+	if pt.written["lb_config.envoy.endpoints"] {
+		pt.bad(pt.prefix+"lb_config.envoy.endpoints", `got endpoints, want admin_cluster with lb_type "cluster"`)
+	}
+	pt.idle([]string{"lb_config.health.panic_threshold", keyZones}, `has no effect with lb_type "cluster"`)
+	pt.Health.PanicThreshold = 0
+	if !pt.written["lb_config.health.max_ejection_percent"] {
+		pt.Health.MaxEjectionPercent = 100
+	}
+}
+
+// checkWeights checks the weights of what is no address.
+func (pt *part) checkWeights(problem string, known func(name string) bool) {
+	for _, name := range pt.named {
+		if !known(name) {
+			pt.bad(pt.prefix+"lb_config.weights["+quote(name)+"]", "not an address"+problem)
+		}
+	}
+	pt.named = nil
+}
+
+// outerKeys are the keys that lb_config.endpoint takes from the part around it.
+func outerKeys() []string {
+	return append([]string{
+		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
+		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyClusterHeader, keyNested,
+	}, redisKeys...)
+}
+
+// checkNested parses lb_config.endpoint.
+func (pt *part) checkNested() {
+	if pt.nested == nil {
+		return
+	}
+	v, prefix := pt.nested.value, pt.nested.at+"."
+	pt.nested = nil
+	in := &part{parser: pt.parser, Config: pt.base, prefix: prefix}
+	in.written, in.invalid, in.ID = map[string]bool{}, map[string]bool{}, pt.ID
+	in.object("", v, nil)
+	for _, name := range outerKeys() {
+		if in.written[name] {
+			in.bad(prefix+name, "is taken from the configuration around lb_config.endpoint, want it there")
+		}
+		in.written[name] = name == keyAdmin && pt.written[name]
+	}
+	in.Enabled, in.EnvoyCfg.AdminCluster = true, pt.EnvoyCfg.AdminCluster
+	in.EnvoyCfg.PollInterval = pt.EnvoyCfg.PollInterval
+	in.Store, in.ReserveTimeout, in.Redis = pt.Store, pt.ReserveTimeout, pt.Redis
+	in.DebugHeaders, in.Shadow, in.DetailLog = pt.DebugHeaders, pt.Shadow, pt.DetailLog
+	in.check()
+	pt.Clusters.Endpoint = &in.Config
+}

@@ -1,0 +1,127 @@
+package core
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
+// takes the cluster by a header, the cluster that serves it is found by name, and what only the gateway has refused may
+// be the cluster's fault.
+
+// stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
+// whatever becomes of the request. Changing a header has the gateway select the route again.
+func (s *Stream) stripClusterHeaders() {
+	names := []string{config.DefaultClusterHeader}
+	if set := s.plugin.set; set != nil {
+		names = set.ClusterHeaders()
+	}
+	if len(names) == 0 {
+		return
+	}
+	s.traits.read(s)
+	for _, h := range s.traits.headers {
+		if slices.Contains(names, h[0]) {
+			s.SetCluster(h[0], "")
+		}
+	}
+}
+
+// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
+// route.
+func (s *Stream) scopeOf(cluster string) string {
+	switch {
+	case s.cfg.AmongClusters():
+		return clustersScope + s.Route()
+	case cluster == "":
+		return s.Cluster()
+	}
+	return cluster
+}
+
+// steer sends the request to what was chosen.
+func (s *Stream) steer() error {
+	l := &s.lease
+	r := &l.reservation
+	if !s.cfg.AmongClusters() {
+		return s.Steer(l.chosen, others(&r.plan, r.grant.Index))
+	}
+	l.steeredAt = s.plugin.vm.ReadClock()
+	s.Unsteer()
+	s.SetCluster(s.cfg.Clusters.Header, l.chosen)
+	return nil
+}
+
+// unsteer leaves the request to the gateway.
+func (s *Stream) unsteer() {
+	s.Unsteer()
+	if s.cfg != nil && s.cfg.AmongClusters() && s.lease.steeredAt > 0 {
+		s.SetCluster(s.cfg.Clusters.Header, "")
+	}
+}
+
+// servedBy returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
+// The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
+// endpoint of one of the candidates.
+func (s *Stream) servedBy() string {
+	served := s.ServedBy()
+	if served == "" || !s.cfg.AmongClusters() {
+		return served
+	}
+	names, reported := s.cfg.Clusters.List, s.Cluster()
+	v := s.plugin.vm
+	if i := slices.IndexFunc(names, func(name string) bool {
+		return lists(v.gw.KnownView(v.now(), name, s.cfg), served)
+	}); i >= 0 && !lists(v.gw.KnownView(v.now(), reported, s.cfg), served) {
+		return names[i]
+	}
+	return reported
+}
+
+// lists reports whether the address is one of the view's endpoints.
+func lists(v *lb.View, addr string) bool {
+	return v != nil && slices.ContainsFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
+}
+
+// verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
+// every request from it: it has no healthy endpoint, a circuit breaker is open, or there is no such cluster. A client
+// that leaves before there is an answer says nothing of it.
+func (s *Stream) verdict() lb.Verdict {
+	verdict := s.response.verdict(s.plugin.vm.now(), &s.body, s.GatewayStream)
+	if !s.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
+		return verdict
+	}
+	details := s.Details()
+	for _, cause := range [...]string{"overflow", "no_healthy_upstream", "cluster_not_found"} {
+		if strings.Contains(details, cause) {
+			return lb.Failure
+		}
+	}
+	if verdict == lb.Overload && s.response.status == 0 && !strings.Contains(details, "upstream_reset") {
+		return lb.Neutral
+	}
+	return verdict
+}
+
+// measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
+func (s *Stream) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
+	l := &s.lease
+	if l.steeredAt == 0 {
+		return
+	}
+	o.Whole = max(1, s.plugin.vm.ReadClock()-l.steeredAt)
+	if s.response.firstPartAt > 0 {
+		o.FirstPart = max(1, s.response.firstPartAt-l.steeredAt)
+	}
+	result := "failed"
+	switch verdict {
+	case lb.Success:
+		result = "served"
+	case lb.Neutral, lb.Rejected:
+		result = "other"
+	}
+	s.plugin.vm.stats.countIf(statClusters+";cluster="+l.addr+";result="+result, 1)
+}

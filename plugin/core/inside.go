@@ -1,0 +1,139 @@
+package core
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint).
+// Each of the two choices is a Stream: the inner one begins when the outer one has chosen, and is called back for the
+// same events, behind it. So each has its plan, its lease and its place in a queue, and gives them back by itself,
+// whatever ends the request.
+
+// insideStream is the gateway's request as the choice inside a cluster sees it.
+type insideStream struct {
+	GatewayStream
+	outer *Stream
+}
+
+// Cluster implements GatewayStream: the cluster that was chosen, or that has served in its place.
+func (i insideStream) Cluster() string { return i.outer.lease.addr }
+
+// Note implements GatewayStream: no other instance of the plugin has chosen inside the cluster.
+func (i insideStream) Note() string { return "" }
+
+// SetNote implements GatewayStream: the text for the access log has both choices.
+func (i insideStream) SetNote(text string) {
+	i.GatewayStream.SetNote(i.outer.describe() + i.outer.wait.text() + " " + text)
+}
+
+// seen is what has come of a request when the outer choice was made, for the inner one.
+type seen struct {
+	size  int          // of the body
+	ended bool         // that is all of it
+	late  bool         // more of it was waited for in vain
+	read  bool         // what follows is of the body
+	text  []byte       // as much of it as was read
+	info  prompt.Info  // what that contains
+	parts prompt.Parts // where
+	whole bool         // all of it was read
+	err   error        // why it cannot be
+}
+
+// needsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
+// afterwards, with counts in Redis, it could not be held any more.
+func (s *Stream) needsBodyInside() bool {
+	c := s.cfg.Clusters.Endpoint
+	switch {
+	case c == nil:
+		return false
+	case c.Unit == lb.Tokens:
+		return true
+	}
+	var ss session
+	if ss.find(s, c, nil, false); ss.mayBeInBody(c) {
+		return true
+	}
+	known := s.plugin.vm.clusters
+	return c.ReadsModel() && slices.ContainsFunc(s.cfg.Clusters.List, func(name string) bool {
+		return known[name] != nil && known[name].engines.HasAdapters()
+	})
+}
+
+// inspectBytes returns how much of the body is read for the decision.
+func (s *Stream) inspectBytes() int {
+	if c := s.cfg.Clusters.Endpoint; c != nil {
+		return max(s.cfg.MaxInspectBytes, c.MaxInspectBytes)
+	}
+	return s.cfg.MaxInspectBytes
+}
+
+// chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
+func (s *Stream) chooseInside() Action {
+	c := s.cfg.Clusters.Endpoint
+	if c == nil || s.cfg.Shadow {
+		return Proceed
+	}
+	s.inside = &Stream{
+		GatewayStream: insideStream{s.GatewayStream, s}, context: s.context, plugin: s.plugin, cfg: c,
+		scope: s.lease.chosen, traits: s.traits, body: s.body, lease: lease{vm: s.plugin.vm}, outer: s,
+	}
+	came := s.seen
+	s.seen = seen{}
+	return s.inside.begin(&came)
+}
+
+// begin decides inside a cluster, by what has come of the request.
+func (s *Stream) begin(seen *seen) Action {
+	if s.plugin.set != nil && s.plugin.set.Owns(s.scope) {
+		return s.refuseOwnCluster()
+	}
+	if seen.read {
+		s.session.find(s, s.cfg, seen.text, true)
+	}
+	reason := s.readingOf(seen)
+	if seen.read && seen.err == nil {
+		s.inspected(seen.text, &seen.info, &seen.parts, seen.whole)
+	}
+	ended := seen.ended && (reason != lb.ReasonBodyEncoded || s.body.endedAt > 0)
+	return s.decide(seen.size, ended, reason)
+}
+
+// readingOf returns the reason to count when an endpoint is chosen, by what could be read of the body.
+func (s *Stream) readingOf(seen *seen) lb.Reason {
+	switch {
+	case s.cfg.Unit != lb.Tokens || s.traits.opaque:
+		return lb.ReasonChosen
+	case seen.read:
+		return readingReason(seen.err, seen.late)
+	case s.traits.encoded:
+		return lb.ReasonBodyEncoded
+	case seen.ended:
+		return lb.ReasonChosen
+	}
+	return lb.ReasonBodyLate
+}
+
+// readingReason returns the reason to count when an endpoint is chosen for a request whose body was read for its work,
+// or could not be. late: more of it was waited for in vain.
+func readingReason(err error, late bool) lb.Reason {
+	switch {
+	case errors.Is(err, prompt.ErrAmbiguous):
+		return lb.ReasonBodyAmbiguous
+	case err != nil:
+		return lb.ReasonBodyMalformed
+	case late:
+		return lb.ReasonBodyLate
+	}
+	return lb.ReasonChosen
+}
+
+// movedOut reports whether the request was chosen an endpoint for in a cluster, and a retry is served in another of the
+// clusters.
+func (s *Stream) movedOut() bool {
+	out := s.outer
+	return out != nil && out.lease.addr != out.lease.chosen && out.lease.lists(out.lease.addr)
+}

@@ -1,0 +1,279 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
+)
+
+// nestedConfig chooses the least busy cluster, and an endpoint inside it.
+func nestedConfig(members, policy, inside string) string {
+	if members != "" {
+		members = "," + members
+	}
+	return amongConfig("cluster_metrics", leastBusy+members+
+		`,"endpoint":{"lb_policy":"`+policy+`","lb_config":{"health":{"slow_start":0}`+inside+`}}`)
+}
+
+// atEndpoints returns how many requests are counted at each endpoint.
+func (d *fakeDriver) atEndpoints() (counts []int64) {
+	d.t.Helper()
+	for i, e := range d.endpoints {
+		var in string
+		for name, list := range d.sites {
+			for _, member := range list {
+				if member == i {
+					in = name
+				}
+			}
+		}
+		loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(in, []string{e.Addr}, nil)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		counts = append(counts, loads[0].Requests)
+	}
+	return counts
+}
+
+// emptiedInside is emptied, and nothing is in flight at any endpoint.
+func (d *fakeDriver) emptiedInside() {
+	d.t.Helper()
+	for i, n := range d.atEndpoints() {
+		if n != 0 {
+			d.t.Errorf("%d requests are left at endpoint %d", n, i)
+		}
+	}
+	d.emptied()
+}
+
+func prompted(i int) streamtest.Request {
+	return streamtest.Request{Frames: []string{`{"model":"m",`, fmt.Sprintf(`"prompt":"%d"}`, i)}}
+}
+
+// Both choices are counted together, in the same request, and given back together, however it ends.
+func TestEndpointInCluster(t *testing.T) {
+	for _, policy := range []string{"global_least_request", "prefix_cache"} {
+		d := startSites(t, 2, nestedConfig("", policy, ""))
+		var open []*fakeClient
+		for i := range 24 {
+			c := d.client(i%2, prompted(i))
+			if !strings.Contains(c.note, "cluster="+c.target()+" reason=chosen") ||
+				!strings.Contains(c.note, " host="+d.endpoints[c.endpoint].Addr+" reason=chosen") {
+				t.Errorf("%s: the request went to %d in %s: %q", policy, c.endpoint, c.target(), c.note)
+			}
+			if c.received.Body != c.request.Frames[0]+c.request.Frames[1] || !c.received.Ended {
+				t.Errorf("%s: received %+v", policy, c.received)
+			}
+			open = append(open, c)
+		}
+		for i, n := range d.atEndpoints()[:6] {
+			if n != 4 {
+				t.Errorf("%s: %d at endpoint %d", policy, n, i)
+			}
+		}
+		for i, c := range open {
+			switch i % 4 {
+			case 0:
+				c.Finish()
+				for name, want := range map[string]string{
+					"x-warmgate-cluster": c.target(), "x-warmgate-host": d.endpoints[c.endpoint].Addr,
+					"x-warmgate-reason": "chosen",
+				} {
+					if got := c.result.Headers[name]; got != want {
+						t.Errorf("%s: %s is %q, want %q", policy, name, got, want)
+					}
+				}
+			case 1:
+				c.ResetByClient()
+			case 2:
+				c.ResetByUpstream()
+			default:
+				c.Head(500)
+				c.Finish()
+			}
+		}
+		d.advance(time.Second)
+		d.emptiedInside()
+	}
+}
+
+// A retry that is served in another cluster moves the outer lease there; the inner one ends, and its endpoint is taken
+// to have failed.
+func TestRetryInAnotherCluster(t *testing.T) {
+	d := startSites(t, 1, nestedConfig("", "global_least_request", ""))
+	c := d.client(0, prompted(0))
+	from, to := c.target(), "a"
+	if from == "a" {
+		to = "b"
+	}
+	c.cluster, c.endpoint = to, d.sites[to][0]
+	c.Head(200)
+	if d.inCluster(from) != 0 || d.inCluster(to) != 1 {
+		t.Errorf("%d in %s, %d in %s", d.inCluster(from), from, d.inCluster(to), to)
+	}
+	for i, n := range d.atEndpoints() {
+		if n != 0 {
+			t.Errorf("%d at endpoint %d", n, i)
+		}
+	}
+	if moves, strays := d.Counter(statMoves), d.Counter(statMisrouted); moves != 2 || strays != 0 {
+		t.Errorf("%d moves, %d strays", moves, strays)
+	}
+	c.Finish()
+	// one in the same cluster moves the inner one
+	c = d.client(0, prompted(1))
+	other := d.sites[c.target()][0]
+	if other == c.endpoint {
+		other = d.sites[c.target()][1]
+	}
+	c.endpoint = other
+	c.Head(200)
+	if d.atEndpoints()[other] != 1 || d.inCluster(c.target()) != 1 {
+		t.Errorf("%v", d.atEndpoints())
+	}
+	c.Finish()
+	d.emptiedInside()
+}
+
+// While every endpoint of the chosen cluster is full, the request is refused or waits, and both leases end with it.
+func TestFullInsideCluster(t *testing.T) {
+	d := startSites(t, 1, nestedConfig("", "global_least_request", `,"max_inflight":1`))
+	var open []*fakeClient
+	for i := range 6 {
+		open = append(open, d.client(0, prompted(i)))
+	}
+	c := d.client(0, prompted(6))
+	if c.result.Status != 429 || !c.ended {
+		t.Errorf("the seventh: %+v", c.result)
+	}
+	for _, c := range open {
+		c.Finish()
+	}
+	d.emptiedInside()
+
+	d = startSites(t, 1, nestedConfig("", "global_least_request", `,"max_inflight":1,"queue":{"max_wait":"5s"}`))
+	open = nil
+	for i := range 6 {
+		open = append(open, d.client(0, prompted(i)))
+	}
+	waits, leaves := d.client(0, prompted(6)), d.client(0, prompted(7))
+	if !waits.held || !leaves.held {
+		t.Fatalf("held %v %v", waits.held, leaves.held)
+	}
+	leaves.ResetByClient()
+	for _, c := range open {
+		c.Finish()
+	}
+	d.advance(200 * time.Millisecond)
+	if waits.held || waits.endpoint < 0 {
+		t.Errorf("still held: %v", waits.held)
+	}
+	waits.Finish()
+	d.advance(time.Second)
+	d.emptiedInside()
+}
+
+// With counts in Redis, each of the two choices waits for its answer, in front of a body and behind it.
+func TestEndpointInClusterWithRedis(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	for _, inside := range []string{"", `,"unit":"tokens"`} {
+		d := &fakeDriver{fakeProcess: newFakeProcess(t, 2)}
+		d.attachRedis(t, server).latency = time.Millisecond
+		d.useSites()
+		if !d.configure(nestedConfig(`"serviceFQDN":"redis.static"`, "global_least_request", inside)) {
+			t.Fatal("refused")
+		}
+		var open []*fakeClient
+		for i := range 30 {
+			c := d.client(i%2, prompted(i))
+			d.advance(20 * time.Millisecond)
+			if c.endpoint < 0 || !strings.Contains(c.note, " host="+d.endpoints[c.endpoint].Addr+" reason=chosen") {
+				t.Fatalf("%q: held %v, at %d: %q", inside, c.held, c.endpoint, c.note)
+			}
+			if c.received.Body != c.request.Frames[0]+c.request.Frames[1] {
+				t.Errorf("%q: received %q", inside, c.received.Body)
+			}
+			open = append(open, c)
+		}
+		gone := d.client(0, prompted(1))
+		gone.ResetByClient()
+		for _, c := range open {
+			c.Finish()
+		}
+		d.advance(2 * time.Second)
+		d.emptiedInside()
+	}
+}
+
+// What an endpoint does inside a cluster counts for both: a cluster of which one endpoint fails loses that one, and
+// keeps requests for the other.
+func TestFailingEndpointInCluster(t *testing.T) {
+	d := startSites(t, 1, nestedConfig("", "global_least_request", ""))
+	at := make([]int, len(d.endpoints))
+	var open []*fakeClient
+	for i := range 600 {
+		c := d.client(0, streamtest.Request{Client: fmt.Sprintf("10.1.0.%d", i%200)})
+		at[c.endpoint]++
+		if c.endpoint == 0 {
+			c.Head(500)
+			c.Finish()
+		} else {
+			open = append(open, c)
+		}
+		d.advance(10 * time.Millisecond)
+		if len(open) > 20 {
+			open[0].Finish()
+			open = open[1:]
+		}
+	}
+	for _, c := range open {
+		c.Finish()
+	}
+	if at[0] > 30 || at[1] < 60 || at[6] > 0 {
+		t.Errorf("requests by endpoint: %v", at)
+	}
+	d.emptiedInside()
+}
+
+// A panic in any call on the way leaves nothing behind, and the request is served.
+func TestPanicsInsideClusters(t *testing.T) {
+	for _, call := range []string{
+		"SetCluster", "KnownView", "View", "Steer", "Unsteer", "SetNote", "Random", "RequestBody",
+	} {
+		for n := 1; n <= 4; n++ {
+			d := startSites(t, 1, nestedConfig("", "prefix_cache", ""))
+			d.fault, d.faultLeft = call, n
+			for i := range 5 {
+				c := d.client(0, prompted(i))
+				if c.endpoint < 0 {
+					t.Errorf("%s, the %dth: %+v", call, n, c.result)
+				}
+				c.Finish()
+			}
+			d.fault = ""
+			d.advance(time.Second)
+			d.emptiedInside()
+		}
+	}
+}
+
+// In shadow mode neither choice is made by the plugin.
+func TestShadowAmongClusters(t *testing.T) {
+	d := startSites(t, 1, nestedConfig(`"shadow":true`, "global_least_request", ""))
+	c := d.client(0, prompted(0))
+	if c.target() != fakeCluster || c.steer != "" {
+		t.Errorf("steered to %q in %s", c.steer, c.target())
+	}
+	c.Finish()
+	if n := d.metrics.decisions()[lb.ReasonShadow.String()]; n != 1 {
+		t.Errorf("%d decisions in shadow mode", n)
+	}
+	d.emptiedInside()
+}

@@ -1,0 +1,94 @@
+package core
+
+import (
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// views is the part of a VM that finds what a configuration chooses among: the endpoints of a cluster, or clusters.
+//
+// A choice among clusters is a choice like any other: each cluster is an endpoint of a view, with the cluster's name in
+// place of an address. So policies, stores, queues and health are the same on both levels.
+type views struct {
+	*env
+	lists *recent[*config.Config, *clusterList]
+}
+
+// clusterList is the clusters of a configuration.
+type clusterList struct {
+	view   *lb.View
+	seen   []*lb.View // of each cluster, as far as it is known
+	usable []bool     // whether it has an endpoint that may get a request; true where that is not known
+}
+
+func newViews(e *env) *views {
+	return &views{env: e, lists: newRecent[*config.Config, *clusterList](maxClusters)}
+}
+
+// clustersScope begins the name under which what is in flight in clusters is counted, before the route's: as for
+// Higress's own plugin, the clusters of a route. No cluster of a gateway has such a name.
+const clustersScope = "clusters/"
+
+// of returns the view that the configuration chooses from, nil if none is known: in the cluster with the name, or among
+// the clusters of the scope.
+func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {
+	if !c.AmongClusters() {
+		return v.gw.View(now, scope, c)
+	}
+	l, known := v.lists.get(now, c)
+	if !known {
+		l = newClusterList(c)
+		v.lists.put(now, c, l)
+	}
+	changed := l.view == nil || l.view.Cluster != scope
+	for i, name := range c.Clusters.List {
+		if view := v.gw.KnownView(now, name, c); view != l.seen[i] {
+			usable := isUsable(view)
+			changed = changed || usable != l.usable[i]
+			l.seen[i], l.usable[i] = view, usable
+		}
+	}
+	if changed {
+		l.view = l.viewOf(scope, c)
+	}
+	return l.view
+}
+
+func newClusterList(c *config.Config) *clusterList {
+	n := len(c.Clusters.List)
+	l := &clusterList{seen: make([]*lb.View, n), usable: make([]bool, n)}
+	for i := range l.usable {
+		l.usable[i] = true
+	}
+	return l
+}
+
+func (l *clusterList) viewOf(scope string, c *config.Config) *lb.View {
+	view := &lb.View{Cluster: scope, ListID: xxhash.Sum64String(strings.Join(c.Clusters.List, "\n")) | 1}
+	for i, name := range c.Clusters.List {
+		e := lb.Endpoint{Addr: name}
+		if !l.usable[i] {
+			e.State = lb.Unhealthy
+		}
+		view.Endpoints = append(view.Endpoints, e)
+	}
+	return view
+}
+
+// isUsable reports whether a cluster has an endpoint that may get a request, or nothing is known of it.
+func isUsable(v *lb.View) bool {
+	if v == nil {
+		return true
+	}
+	for i := range v.Endpoints {
+		if s := v.Endpoints[i].State; s == lb.Healthy || s == lb.Degraded {
+			return true
+		}
+	}
+	return false
+}
