@@ -55,11 +55,7 @@ func (s *Store) cancel(now time.Duration, r *reservation) {
 // reservation's command, and one more.
 func (r *reservation) cancelCommand() []byte {
 	const keys = 4
-	args := 3 // of the reservation's command
-	if r.script == scriptWaitPrompt {
-		args = 4
-	}
-	begin := len(r.script.command(nil, keys, args))
-	b := append(scriptCancel.command(nil, keys, args+1), r.cmd[begin:]...)
+	begin := len(r.script.command(nil, keys, r.args))
+	b := append(scriptCancel.command(nil, keys, r.args+1), r.cmd[begin:]...)
 	return appendInt(b, 2*dataTTL.Milliseconds())
 }

@@ -88,41 +88,41 @@ func (sc *scopeState) expiryDue(now time.Duration, pages int, ttl time.Duration)
 	return 1
 }
 
-// reservationCommand returns the command of a reservation, and its script. Plans with prefix blocks have a script of
+// setCommand sets the command of a reservation by the plan, and its script. Plans with prefix blocks have a script of
 // their own, so that those without are not slowed down.
-func (s *Store) reservationCommand(
-	now time.Duration, sc *scopeState, l *candidateList, id lb.LeaseID, p *lb.Plan,
-) (*script, []byte) {
+func (s *Store) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	var room [55 + 6*shortTTLRoom]byte
-	x, waits := &p.Prefix, p.Wait.Waits()
+	sc, x, waits := r.lease.scope, &p.Prefix, p.Wait.Waits()
+	l := sc.list(p.Candidates, s.owner)
 	if !x.NeedsLookup() {
-		sp := scriptReserve
+		r.script, r.args = scriptReserve, reservationArgs(p, 2)
 		if waits {
-			sp = scriptWait
+			r.script = scriptWait
 		}
-		b := sp.command(make([]byte, 0, 384+2*len(p.Home.Order)), 3, reservationArgs(p, 2))
-		b = appendID(sc.appendReserveKeys(b, l), id)
+		b := r.script.command(make([]byte, 0, 384+2*len(p.Home.Order)), 3, r.args)
+		b = appendID(sc.appendReserveKeys(b, l), r.id)
 		b = appendArg(b, appendAdded(room[:0], p, clampTokens(p.Tokens)))
 		if waits || len(p.Home.Order) > 0 {
 			b = appendArg(b, "")
 		}
-		return sp, appendBehind(b, now, l, p)
+		r.cmd = appendBehind(b, now, l, p)
+		return
 	}
-	sp := scriptPrompt
+	r.script, r.args = scriptPrompt, reservationArgs(p, 3)
 	if waits {
-		sp = scriptWaitPrompt
+		r.script = scriptWaitPrompt
 	}
-	b := sp.command(make([]byte, 0, 512+(8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, reservationArgs(p, 3))
+	size := 512 + (8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks) + 2*len(p.Home.Order)
+	b := r.script.command(make([]byte, 0, size), 4, r.args)
 	b = appendArg(sc.appendReserveKeys(b, l), sc.keys.pagesKey(x.IndexMemory.Remote))
-	b = appendID(b, id)
+	b = appendID(b, r.id)
 	params := appendAdded(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
 	b = appendArg(b, sc.appendPrefix(params, now, x))
 	numbers := []func(int) uint32{func(i int) uint32 { return uint32(x.Blocks[i].End) }}
 	if x.CreditBytes != nil {
 		numbers = append(numbers, func(i int) uint32 { return x.CreditBytes[i] })
 	}
-	b = appendChain(b, x, numbers...)
-	return sp, appendBehind(b, now, l, p)
+	r.cmd = appendBehind(appendChain(b, x, numbers...), now, l, p)
 }
 
 // reservationArgs returns how many arguments the command of a reservation has: so many if it does not wait and has no

@@ -102,7 +102,7 @@ func (s *Store) sendAgain(now time.Duration, w *waiter) {
 	}
 	w.again = r
 	sc.resending++
-	r.script, r.cmd = s.reservationCommand(now, sc, sc.list(r.candidates, s.owner), w.id, &w.plan)
+	s.setCommand(now, r, &w.plan)
 	s.send(now, r)
 }
 

@@ -107,6 +107,12 @@ func (d *queuePair) plan() *lb.Plan {
 		blocks := storetest.Blocks(uint64(1+d.rng.IntN(6)), uint64(1+d.rng.IntN(2)))
 		p = storetest.WithPrompt(p, 0.5+3*d.rng.Float64(), blocks)
 	}
+	if d.rng.IntN(2) == 0 {
+		for _, i := range d.rng.Perm(len(p.Candidates)) {
+			p.Home.Order = append(p.Home.Order, uint16(i))
+		}
+		p.Home.LoadFactor = float64(d.rng.IntN(2)) * 1.25
+	}
 	if d.rng.IntN(20) == 0 {
 		return p
 	}

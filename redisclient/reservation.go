@@ -14,6 +14,7 @@ type reservation struct {
 	lease      *lease
 	candidates []lb.Candidate
 	script     *script
+	args       int    // of the command
 	cmd        []byte // complete from the beginning, since the plan's blocks belong to the caller
 	list       *candidateList
 	sentSeq    uint64 // of the store's sequence
@@ -54,7 +55,7 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 	}
 	r.lease = s.addLease(now, id, p.Scope, &lease{state: pending, tokens: clampTokens(p.Tokens)})
 	r.lease.reservation = r
-	r.script, r.cmd = s.reservationCommand(now, r.lease.scope, r.lease.scope.list(p.Candidates, s.owner), id, p)
+	s.setCommand(now, r, p)
 	s.send(now, r)
 }
 

@@ -3,7 +3,7 @@
 -- forget.lua precede this one as functions. Idempotent.
 --
 -- KEYS     as for reserve.lua: table own list pages
--- ARGV     as for reserve.lua: id params chain, perhaps wait; then own_ms, as for release.lua
+-- ARGV     as for reserve.lua: id params chain, perhaps wait and home; then own_ms, as for release.lua
 -- Returns  as release.lua. If the lease was not held a tombstone is left, since the reservation may still run
 local lease, list = redis.call('HGET', KEYS[2], ARGV[1]), redis.call('MGET', KEYS[3])[1]
 local answer, n = release({KEYS[1], KEYS[2]}, {'0', ARGV[#ARGV], ARGV[1]}), string.byte(ARGV[2], 18)
