@@ -21,7 +21,7 @@ const Full = -1
 // The load includes this request, so that of two idle endpoints the one with twice the weight costs less. For fewest
 // the candidates of all tiers count: while one tier is saturated and another is nearly idle, credits grow little.
 //
-// A plan whose [Home] has a load factor is placed by that instead, unless all candidates in its order are full. Equal
+// A plan whose [Home] has a load factor is placed by that instead, unless all candidates that it allows are full. Equal
 // costs are settled by the order of the home, or else evenly by the lower 32 bits of p.Random. loads[i] and matched[i],
 // the number of leading blocks that are cached, belong to p.Candidates[i]; matched is nil when nothing is cached
 // anywhere.
@@ -67,7 +67,8 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	return Full
 }
 
-// home returns the candidate at which the request is placed by its home, [Full] if there is none or all are full.
+// home returns the candidate at which the request is placed by its home, [Full] if it has none, or if all candidates
+// below their bounds are full.
 func (p *Plan) home(loads []Load) int {
 	if p.Home.LoadFactor <= 0 {
 		return Full
@@ -79,7 +80,9 @@ func (p *Plan) home(loads []Load) int {
 	}
 	limit := p.Home.LoadFactor * total / weights // of a candidate of weight 1
 	for _, i := range p.Home.Order {
-		if c := &p.Candidates[i]; loads[i].in(p.Unit) < limit*c.Weight && !c.IsFull(loads[i]) {
+		c, l := &p.Candidates[i], loads[i]
+		within := l.in(p.Unit) < limit*c.Weight || float64(l.Requests) < float64(p.Home.Free)*c.Weight
+		if within && !c.IsFull(l) {
 			return int(i)
 		}
 	}

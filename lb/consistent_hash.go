@@ -24,6 +24,7 @@ func init() {
 // HashConfig is the settings of consistent_hash.
 type HashConfig struct {
 	LoadFactor float64 // see [Home.LoadFactor]
+	Free       int     // see [Home.Free]
 }
 
 // KeySession is the configuration's key of where the key of a session is read, which package config parses.
@@ -41,6 +42,16 @@ var hashKeys = []setting.Key{
 		Field: func(s any) any { return &s.(*HashConfig).LoadFactor },
 	},
 	{
+		Name: "session.min_inflight", Type: setting.Integer, Min: 0, Max: 10000, Default: "4",
+		Title: setting.Doc("Requests that always fit", "始终可容纳的请求数"),
+		Meaning: setting.Doc(
+			"consistent_hash: while an endpoint has fewer requests in flight, times its weight, it is not too busy "+
+				"for its sessions, however little the others have",
+			"consistent_hash：端点的在途请求少于此数（乘以权重）时，无论其他端点多空闲，都不算太忙",
+		),
+		Field: func(s any) any { return &s.(*HashConfig).Free },
+	},
+	{
 		Name: "stickyTimeout", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true,
 		NoEffect: "has no effect: where a session belongs follows from its key, and nothing has to be remembered",
 		Title:    setting.Doc("Session lifetime", "会话保留时间"),
@@ -52,18 +63,18 @@ var hashKeys = []setting.Key{
 	},
 }
 
-// consistentHash is consistent_hash: the endpoint where a session belongs, or the next one in its order that carries no
-// more than load_factor times its part of the load of all workers and gateways. Without a key it is
+// consistentHash is consistent_hash: the endpoint where a session belongs, or the next one in its order that carries
+// less than load_factor times its part of the load of all workers and gateways. Without a key it is
 // global_least_request.
 type consistentHash struct {
 	*leastRequest
-	loadFactor float64
-	homes      homes
+	settings HashConfig
+	homes    homes
 }
 
 func newConsistentHash(c Config) (Policy, error) {
 	return &consistentHash{
-		leastRequest: newLeastRequestIn(c, c.Unit), loadFactor: c.Settings.(*HashConfig).LoadFactor,
+		leastRequest: newLeastRequestIn(c, c.Unit), settings: *c.Settings.(*HashConfig),
 	}, nil
 }
 
@@ -79,7 +90,9 @@ func (p *consistentHash) Plan(now time.Duration, r *Request, v *View) (Plan, Rea
 		return plan, reason
 	}
 	tier, _ := p.finish(now, &plan, v)
-	plan.Home = Home{p.homes.order(r.Session, plan.Candidates, tier, v, p.cluster), p.loadFactor}
+	plan.Home = Home{
+		p.homes.order(r.Session, plan.Candidates, tier, v, p.cluster), p.settings.LoadFactor, int64(p.settings.Free),
+	}
 	return plan, ReasonChosen
 }
 

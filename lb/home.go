@@ -9,27 +9,33 @@ import (
 // a key and an endpoint has a score, and the candidates are ordered by it. So every gateway comes to the same order
 // without knowing of any other, and an endpoint that comes or leaves moves no keys but its own. The shares of keys
 // follow the endpoints' weights (Schindelhauer and Schomaker: "Weighted Distributed Hash Tables", 2005).
+//
+// An endpoint that fails requests is the last choice of its sessions, of as large a part of them as its weight is
+// lowered by, and of the same ones as long as it fails as much: otherwise one that fails at once would always be idle,
+// and keep them all.
 type homes struct {
-	tables map[homeKey][]homePoint
+	tables [homeTables]homeTable // those in use, the latest in front
 }
 
-// homeKey is what a table is made for. Candidates are known by their address, as stores know them; the table refers to
-// them, so that the address is not used again.
-type homeKey struct {
-	first *Candidate
-	n     int
-	tier  uint8
+// homeTables is how many tables are kept: requests of one tier mostly have the same list of candidates.
+const homeTables = 4
+
+// homeTable is the candidates of one tier of a list. Lists are known by their address, as in stores; the table refers
+// to its list, so that the address is not used again.
+type homeTable struct {
+	first  *Candidate
+	n      int
+	tier   uint8
+	points []homePoint
 }
 
 // homePoint is a candidate as keys see it.
 type homePoint struct {
 	hash   uint64
 	weight float64 // 0: all candidates have the same
+	part   float64 // of its weight that it has while it fails, 1 for all of it
 	index  uint16
 }
-
-// maxHomeTables bounds the tables. Above it all are deleted; those in use are made again.
-const maxHomeTables = 32
 
 // order returns the candidates of a tier in the order of the key, at most [MaxOrder].
 func (h *homes) order(key uint64, cs []Candidate, tier uint8, v *View, config *ClusterConfig) []uint16 {
@@ -37,7 +43,8 @@ func (h *homes) order(key uint64, cs []Candidate, tier uint8, v *View, config *C
 	ranks := make([]uint64, len(points))
 	for i := range points {
 		p := &points[i]
-		// The lower bits are the index: it is at hand after sorting, and equal scores have one order everywhere.
+		// The lower bits are the index, to have it at hand after sorting. Scores that are equal without them are as
+		// good as never.
 		ranks[i] = p.score(key)&^math.MaxUint16 | uint64(p.index)
 	}
 	slices.Sort(ranks)
@@ -49,15 +56,22 @@ func (h *homes) order(key uint64, cs []Candidate, tier uint8, v *View, config *C
 	return order
 }
 
-// score returns the score of a key at an endpoint: the lower, the more it belongs there.
+// score returns the score of a key at an endpoint: the lower, the more it belongs there. The highest bit is set for
+// keys that an endpoint should not have while it fails.
 func (p *homePoint) score(key uint64) uint64 {
 	x := mix(key ^ p.hash)
-	if p.weight == 0 {
-		return ^x // in the order of equal weights below
+	score := ^x >> 1 // in the order of equal weights below
+	if p.weight > 0 {
+		score = math.Float64bits(-math.Log(uniform(x)) / p.weight) // positive floats have the order of their bits
 	}
-	u := (float64(x>>11) + 0.5) / (1 << 53)
-	return math.Float64bits(-math.Log(u) / p.weight) // positive floats have the order of their bits
+	if p.part < 1 && uniform(mix(x)) >= p.part {
+		score |= 1 << 63
+	}
+	return score
 }
+
+// uniform returns a number between 0 and 1, neither of them.
+func uniform(x uint64) float64 { return (float64(x>>11) + 0.5) / (1 << 53) }
 
 // mix is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014): each bit of the result depends on all of x.
 func mix(x uint64) uint64 {
@@ -66,34 +80,47 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// points returns the table for a tier of the candidates. Weights are as configured: those of candidates change while an
-// endpoint fails, and its sessions would move.
+// points returns the table for a tier of the candidates.
 func (h *homes) points(cs []Candidate, tier uint8, v *View, config *ClusterConfig) []homePoint {
-	key := homeKey{&cs[0], len(cs), tier}
-	if t, ok := h.tables[key]; ok {
-		return t
+	for i := range h.tables {
+		if t := h.tables[i]; t.first == &cs[0] && t.n == len(cs) && t.tier == tier {
+			copy(h.tables[1:], h.tables[:i])
+			h.tables[0] = t
+			return t.points
+		}
 	}
+	points := newHomePoints(cs, tier, v, config)
+	copy(h.tables[1:], h.tables[:])
+	h.tables[0] = homeTable{&cs[0], len(cs), tier, points}
+	return points
+}
+
+// newHomePoints makes a table. Weights are as configured: those of candidates change while an endpoint fails, and all
+// sessions would move.
+func newHomePoints(cs []Candidate, tier uint8, v *View, config *ClusterConfig) (points []homePoint) {
 	weights := make(map[string]float64, len(v.Endpoints))
 	for i := range v.Endpoints {
 		weights[v.Endpoints[i].Addr] = config.Weight(&v.Endpoints[i])
 	}
-	var points []homePoint
-	equal := true
+	equal, most := true, 0.0
 	for i := range min(len(cs), math.MaxUint16) {
 		if c := &cs[i]; c.Tier == tier {
 			p := homePoint{hash: mix(EndpointHash(c.Addr)), weight: weights[c.Addr], index: uint16(i)}
+			p.part = c.Weight / p.weight
+			most = max(most, p.part)
 			equal = equal && (len(points) == 0 || p.weight == points[0].weight)
 			points = append(points, p)
 		}
 	}
+	const rounding = 1e-6 // weights of candidates are rounded
 	for i := range points {
+		p := &points[i]
+		if p.part /= most; p.part > 1-rounding {
+			p.part = 1
+		}
 		if equal {
-			points[i].weight = 0
+			p.weight = 0
 		}
 	}
-	if h.tables == nil || len(h.tables) >= maxHomeTables {
-		h.tables = map[homeKey][]homePoint{}
-	}
-	h.tables[key] = points
 	return points
 }

@@ -146,7 +146,8 @@ func boundedHome(p *lb.Plan, loads []lb.Load, full func(int) bool) int {
 		total, weights = total+of(i), weights+p.Candidates[i].Weight
 	}
 	for _, i := range p.Home.Order {
-		if !full(int(i)) && of(i) < p.Home.LoadFactor*total*p.Candidates[i].Weight/weights*(1-1e-12) {
+		if !full(int(i)) && (of(i) < p.Home.LoadFactor*total*p.Candidates[i].Weight/weights*(1-1e-12) ||
+			float64(loads[i].Requests) < float64(p.Home.Free)*p.Candidates[i].Weight) {
 			return int(i)
 		}
 	}
@@ -167,6 +168,7 @@ func TestChooseByHome(t *testing.T) {
 		c.plan.Home.Order = rapid.Permutation(c.plan.Home.Order).Draw(rt, "order")
 		plain := c.choose()
 		c.plan.Home.LoadFactor = rapid.Float64Range(1.01, 3).Draw(rt, "factor")
+		c.plan.Home.Free = int64(rapid.IntRange(0, 4).Draw(rt, "free"))
 		got, want := c.choose(), boundedHome(&c.plan, c.loads, c.full)
 		switch {
 		case (got == lb.Full) != (plain == lb.Full):
@@ -252,29 +254,115 @@ func TestLoadOfSessionsIsBounded(t *testing.T) {
 	}
 }
 
-// A request without a session is placed by load, and a session stays where it is while its endpoint is in slow start,
-// fails a little, or is degraded with others.
-func TestSessionsStay(t *testing.T) {
+// A request without a session is placed by load.
+func TestNoSession(t *testing.T) {
 	p, v := newHash(t, nil), viewOf(4)
 	if plan, _ := p.Plan(0, &lb.Request{}, v); plan.Home.Order != nil || plan.Home.LoadFactor != 0 {
 		t.Errorf("without a session: %+v", plan.Home)
 	}
-	const session = 4711
-	home := homeOf(t, p, v, session)
-	for now := range 40 {
-		p.Observe(time.Hour+time.Duration(now)*time.Second, lb.Outcome{Addr: home, Verdict: lb.Overload})
-		if got := homeOf(t, p, v, session); got != home {
-			t.Fatalf("the session moves from %s to %s", home, got)
+}
+
+// An endpoint that answers at once that it is overloaded loses most of its sessions, though it is always idle, each to
+// the session's second choice; no other session moves, and all come home when it has recovered.
+func TestSessionsLeaveWhoFails(t *testing.T) {
+	const keys = 3000
+	p, v := newHash(t, nil), viewOf(5)
+	homes := make([]string, keys)
+	for k := range homes {
+		homes[k] = homeOf(t, p, v, uint64(k)+1)
+	}
+	sick := v.Endpoints[2].Addr
+	for i := range 400 { // the share of answers that are bad is compared with that of the others
+		p.Observe(time.Hour+time.Duration(i)*10*time.Millisecond, lb.Outcome{Addr: sick, Verdict: lb.Overload})
+		p.Observe(time.Hour, lb.Outcome{Addr: v.Endpoints[i%2].Addr, Verdict: lb.Success})
+	}
+	at := func(now time.Duration, session uint64) string {
+		plan, _ := p.Plan(now, &lb.Request{Session: session, Random: rand.Uint64()}, v)
+		return plan.Candidates[lb.Choose(&plan, make([]lb.Load, len(plan.Candidates)), nil)].Addr
+	}
+	const soon = time.Hour + 5*time.Second
+	left, had, to := 0, 0, map[string]bool{}
+	for k, home := range homes {
+		now := at(soon, uint64(k)+1)
+		if again := at(soon, uint64(k)+1); again != now {
+			t.Fatalf("session %d is sent to %s, then to %s", k, now, again)
+		}
+		switch {
+		case home != sick && now != home:
+			t.Fatalf("session %d moves from %s to %s, though another endpoint fails", k, home, now)
+		case home == sick:
+			had++
+			if now != sick {
+				left++
+				to[now] = true
+			}
 		}
 	}
-	more := *viewOf(5)
-	fresh := newHash(t, nil)
-	for session := range uint64(1000) { // a new endpoint gets its sessions at once, each for good
-		homeOf(t, fresh, v, session+1)
-		first := homeOf(t, fresh, &more, session+1)
-		if again := homeOf(t, fresh, &more, session+1); again != first {
-			t.Fatalf("session %d is sent to %s, then to %s", session, first, again)
+	if left < had*3/4 || len(to) != 4 {
+		t.Errorf("of %d sessions of the endpoint that fails %d have left, to %d others", had, left, len(to))
+	}
+	for i := range 4000 {
+		p.Observe(soon+time.Duration(i)*100*time.Millisecond, lb.Outcome{Addr: sick, Verdict: lb.Success})
+	}
+	for k, home := range homes {
+		if now := at(soon+time.Hour, uint64(k)+1); now != home {
+			t.Fatalf("session %d does not come home to %s, but is at %s", k, home, now)
 		}
+	}
+}
+
+// A new endpoint takes its part of the sessions at once, whatever its slow start, and gives back none of them.
+func TestSessionsOfANewEndpoint(t *testing.T) {
+	const keys = 4000
+	p, v, more := newHash(t, nil), viewOf(4), viewOf(5)
+	plan := func(now time.Duration, v *lb.View, session uint64) string {
+		q, _ := p.Plan(now, &lb.Request{Session: session, Random: rand.Uint64()}, v)
+		return q.Candidates[q.Home.Order[0]].Addr
+	}
+	homes := make([]string, keys)
+	for k := range homes {
+		homes[k] = plan(time.Hour, v, uint64(k)+1)
+	}
+	fresh, taken := more.Endpoints[4].Addr, 0
+	first := make([]string, keys)
+	for k, home := range homes {
+		first[k] = plan(time.Hour+time.Second, more, uint64(k)+1)
+		switch first[k] {
+		case home:
+		case fresh:
+			taken++
+		default:
+			t.Fatalf("session %d moves from %s to %s, which is not the new one", k, home, first[k])
+		}
+	}
+	if taken < keys/5*8/10 || taken > keys/5*13/10 {
+		t.Errorf("the new endpoint takes %d of %d sessions", taken, keys)
+	}
+	for k := range homes {
+		if now := plan(2*time.Hour, more, uint64(k)+1); now != first[k] {
+			t.Fatalf("session %d is at %s, then at %s", k, first[k], now)
+		}
+		if back := plan(3*time.Hour, v, uint64(k)+1); back != homes[k] {
+			t.Fatalf("when the new endpoint leaves, session %d is at %s and not at %s", k, back, homes[k])
+		}
+	}
+}
+
+// While a candidate has few requests, it is not too busy, however idle the others are.
+func TestFreeRequests(t *testing.T) {
+	p := lb.Plan{
+		Home:       lb.Home{Order: []uint16{1, 0, 2}, LoadFactor: 1.25, Free: 3},
+		Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)},
+	}
+	loads := make([]lb.Load, 3)
+	var got []int
+	for range 9 {
+		i := lb.Choose(&p, loads, nil)
+		loads[i].Requests++
+		got = append(got, i)
+	}
+	if want := []int{1, 1, 1, 0, 0, 0, 2, 1, 0}; !slices.Equal(got, want) { // the last two by their part of the load
+		t.Errorf("chose %v, want %v", got, want)
 	}
 }
 

@@ -81,12 +81,14 @@ type Plan struct {
 // Home is where a session's requests belong. The zero value: nowhere.
 //
 // With LoadFactor the request is placed at the first candidate in Order that is not full and carries less than
-// LoadFactor times what is its part, by weight, of the load of all in Order, this request included; so there always is
-// one, unless it is full. See Mirrokni, Thorup and Zadimoghaddam: "Consistent Hashing with Bounded Loads", 2016.
-// Without LoadFactor, Order settles ties between equal costs.
+// LoadFactor times what is its part, by weight, of the load of all in Order, this request included; or has fewer
+// requests than Free. There always is one that carries less. Should all of these be full, the costs decide. See
+// Mirrokni, Thorup and Zadimoghaddam: "Consistent Hashing with Bounded Loads", 2016. Without LoadFactor, Order settles
+// ties between equal costs.
 type Home struct {
 	Order      []uint16 // indices of candidates, the session's first choice in front; [MaxOrder] at most
 	LoadFactor float64  // above 1, or 0
+	Free       int64    // requests in flight up to which a candidate is never too busy, at weight 1; 65535 at most
 }
 
 // MaxOrder is how many candidates a [Home] has at most: stores get all of them with every request.

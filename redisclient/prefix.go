@@ -149,8 +149,8 @@ func appendBehind(b []byte, now time.Duration, l *candidateList, p *lb.Plan) []b
 	if len(order) == 0 {
 		return b
 	}
-	var room [8 + 2*lb.MaxOrder]byte
-	home := wire.Writer(room[:0]).Float64(p.Home.LoadFactor)
+	var room [10 + 2*lb.MaxOrder]byte
+	home := wire.Writer(room[:0]).Float64(p.Home.LoadFactor).Uint16(uint16(min(max(p.Home.Free, 0), math.MaxUint16)))
 	for _, i := range order[:min(len(order), lb.MaxOrder)] {
 		home = home.Uint16(i)
 	}

@@ -325,6 +325,7 @@ func (d *differential) home(candidates int) (h lb.Home) {
 	h.Order = h.Order[:min(len(h.Order), lb.MaxOrder)]
 	if d.rng.IntN(4) > 0 {
 		h.LoadFactor = 1.01 + 2*d.rng.Float64()*d.rng.Float64()
+		h.Free = d.rng.Int64N(4) * d.rng.Int64N(3)
 	}
 	return h
 }

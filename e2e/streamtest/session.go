@@ -7,7 +7,6 @@ const consistentHash = "consistent_hash"
 // sessionScenarios are those of consistent_hash, and of prefix_cache with session_affinity.
 var sessionScenarios = []scenario{
 	{name: "a session stays", policy: consistentHash, endpoints: 4, run: func(t *run) {
-		t.configure(manyAtHome)
 		used := map[int]bool{}
 		for i := range 9 {
 			home := t.homeOf(ofSession(i), "home")
@@ -26,7 +25,7 @@ var sessionScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "the key may be anywhere", policy: consistentHash, endpoints: 4, run: func(t *run) {
-		t.configure(`"session":{"key":["header:x-a","cookie:sid","query:u","body:user","body:metadata.user_id"],"load_factor":100}`)
+		t.configure(`"session":{"key":["header:x-a","cookie:sid","query:u","body:user","body:metadata.user_id"]}`)
 		body := []string{`{"messages":[{"role":"user","content":"user"}],`, `"n":1,`}
 		for value := range 5 {
 			text := fmt.Sprintf("value %d", value)
@@ -60,6 +59,7 @@ var sessionScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "a home that is too busy", policy: consistentHash, endpoints: 2, run: func(t *run) {
+		t.configure(`"session":{"min_inflight":0}`)
 		var open []Stream
 		at := map[int]int{}
 		for i := range 12 {
@@ -81,7 +81,6 @@ var sessionScenarios = []scenario{
 		t.homeOf(ofSession(1), "home")
 	}},
 	{name: "sessions come home", policy: consistentHash, endpoints: 3, run: func(t *run) {
-		t.configure(manyAtHome)
 		homes := map[int]int{}
 		for i := range 12 {
 			homes[i] = t.homeOf(ofSession(i), "home")
@@ -129,9 +128,6 @@ var sessionScenarios = []scenario{
 		}
 	}},
 }
-
-// manyAtHome lets requests of a session be at its home that have ended and are still counted.
-const manyAtHome = `"session":{"load_factor":100}`
 
 // ofSession is a usual request of a session.
 func ofSession(n int) Request {

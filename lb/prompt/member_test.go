@@ -42,8 +42,29 @@ func TestMemberText(t *testing.T) {
 		{`not json`, "user", ""},
 		{`{user:"alice"}`, "user", ""},
 	} {
-		if got := prompt.MemberText([]byte(c.body), strings.Split(c.path, ".")...); got != c.want {
-			t.Errorf("%s of %.60s: %.40q, want %.40q", c.path, c.body, got, c.want)
+		got, n := prompt.MemberText([]byte(c.body), strings.Split(c.path, "."))
+		if got != c.want || (n == 0) != (got != "") {
+			t.Errorf("%s of %.60s: %.40q %d, want %.40q", c.path, c.body, got, n, c.want)
+		}
+	}
+}
+
+// Of several members the first in the order of the paths counts, wherever it is in the body.
+func TestMemberTextOfSeveral(t *testing.T) {
+	paths := [][]string{{"session_id"}, {"metadata", "id"}, {"user"}, {"metadata", "user_id"}}
+	for _, c := range []struct {
+		body, want string
+		number     int
+	}{
+		{`{"user":"u","session_id":"s","x":1}`, "s", 0},
+		{`{"session_id":"s","user":"u"}`, "s", 0},
+		{`{"user":"u","metadata":{"user_id":"m","id":"i"}}`, "i", 1},
+		{`{"metadata":{"user_id":"m"},"user":"u","a":[]}`, "u", 2},
+		{`{"session_id":null,"metadata":{"user_id":"m"},"user":{}}`, "m", 3},
+		{`{"session_id":"","user":[],"a":{"user":"x"}}`, "", -1},
+	} {
+		if got, n := prompt.MemberText([]byte(c.body), paths...); got != c.want || n != c.number {
+			t.Errorf("%s: %q %d, want %q %d", c.body, got, n, c.want, c.number)
 		}
 	}
 }
@@ -51,7 +72,7 @@ func TestMemberText(t *testing.T) {
 // A body of very many values is not searched to its end.
 func TestMemberTextOfManyValues(t *testing.T) {
 	body := []byte(`{"list":[` + strings.Repeat("1,", 30_000) + `1],"user":"alice"}`)
-	if got := prompt.MemberText(body, "user"); got != "" {
+	if got, n := prompt.MemberText(body, []string{"user"}); got != "" || n != -1 {
 		t.Errorf("found %q behind 30,000 values", got)
 	}
 }
@@ -62,7 +83,7 @@ func FuzzMemberText(f *testing.F) {
 	f.Add([]byte(`{"user":"\ud83d\ude00 \u0041","a":[1,{"user":2}]}`))
 	f.Add([]byte(`{"u`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got := prompt.MemberText(body, "user")
+		got, _ := prompt.MemberText(body, []string{"user"})
 		var object map[string]json.RawMessage
 		if json.Unmarshal(body, &object) != nil || bytes.Count(body, []byte(`user`)) != 1 {
 			return

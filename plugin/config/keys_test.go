@@ -175,8 +175,9 @@ var keyCases = map[string]struct {
 		},
 		[]string{`["x"]`, `"a b"`},
 	},
-	"lb_config.session.load_factor": {`1.5`, nil, []string{`1`, `0`, `101`, `"1.5"`}},
-	"lb_config.stickyTimeout":       {`60`, nil, []string{`[60]`}},
+	"lb_config.session.load_factor":  {`1.5`, nil, []string{`1`, `0`, `101`, `"1.5"`}},
+	"lb_config.session.min_inflight": {`8`, nil, []string{`-1`, `0.5`, `10001`, `"8"`}},
+	"lb_config.stickyTimeout":        {`60`, nil, []string{`[60]`}},
 	"lb_config.session_affinity": {
 		`true`, func(c *Config) { c.Prefix.SessionAffinity = true }, []string{`1`, `"true"`},
 	},

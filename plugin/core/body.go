@@ -37,7 +37,7 @@ func (s *Stream) needsBody() bool { return s.needsOwnBody() || s.needsBodyInside
 
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
 func (s *Stream) needsOwnBody() bool {
-	if s.cfg.Unit == lb.Tokens || s.session.mayBeInBody(s.cfg) {
+	if s.cfg.Unit == lb.Tokens || s.session.mayBeInBody(s, s.cfg) {
 		return true
 	}
 	if !s.cfg.ReadsModel() {
@@ -101,6 +101,9 @@ func (s *Stream) inspect(size int, end bool) Action {
 	delete(s.plugin.vm.bodies.reading, s)
 	text := s.RequestBody(min(size, s.inspectBytes()))
 	s.session.find(s, s.cfg, text, true)
+	if !s.needsPrompt() {
+		return s.decide(size, end, readingReason(nil, s.body.late && !end))
+	}
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is
 	// not malformed.
 	whole := end && size <= s.inspectBytes() && len(text) >= s.traits.length
@@ -119,6 +122,13 @@ func (s *Stream) inspect(size int, end bool) Action {
 		err = nil // it was read for the adapter, no more
 	}
 	return s.decide(size, end, readingReason(err, late))
+}
+
+// needsPrompt reports whether more of the body matters than which session it is of.
+func (s *Stream) needsPrompt() bool {
+	c := s.cfg
+	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||
+		c.Scrapes(s.plugin.vm.kind) || c.Engines.ORCA
 }
 
 // inspected takes over what is known of a body, all of which was seen or not.

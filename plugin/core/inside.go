@@ -54,7 +54,7 @@ func (s *Stream) needsBodyInside() bool {
 		return true
 	}
 	var ss session
-	if ss.find(s, c, nil, false); ss.mayBeInBody(c) {
+	if ss.find(s, c, nil, false); ss.mayBeInBody(s, c) {
 		return true
 	}
 	known := s.plugin.vm.clusters

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -299,20 +300,20 @@ func (s *Stream) closeLease() {
 // those of its tier first; those of its session in their order.
 func others(p *lb.Plan, chosen int) []string {
 	const maxOthers = 2
+	order := p.Home.Order
+	at := 1 + slices.Index(order, uint16(chosen)) // those in front of it were too busy
 	var out []string
-	for _, i := range p.Home.Order {
-		if int(i) != chosen && len(out) < maxOthers {
+	for _, i := range slices.Concat(order[at:], order[:max(0, at-1)]) {
+		if len(out) < maxOthers {
 			out = append(out, p.Candidates[i].Addr)
 		}
-	}
-	if out != nil {
-		return out
 	}
 	for _, same := range [2]bool{true, false} {
 		for i := 1; i < len(p.Candidates) && len(out) < maxOthers; i++ {
 			// The plan's random bits were used up by the tie; rotating them by the index is enough here.
 			at := (chosen + 1 + (i-1+int(p.Random>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
-			if c := &p.Candidates[at]; (c.Tier == p.Candidates[chosen].Tier) == same {
+			c := &p.Candidates[at]
+			if (c.Tier == p.Candidates[chosen].Tier) == same && !slices.Contains(out, c.Addr) {
 				out = append(out, c.Addr)
 			}
 		}

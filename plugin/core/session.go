@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -24,25 +25,45 @@ func (ss *session) find(s *Stream, c *config.Config, body []byte, complete bool)
 		return
 	}
 	s.traits.read(s)
-	for ; ss.next < len(c.Session); ss.next++ {
-		source := &c.Session[ss.next]
-		if source.From == config.FromBody && !complete {
+	for ss.next < len(c.Session) {
+		text, sources := "", c.Session[ss.next:]
+		n := 1 + slices.IndexFunc(sources[1:], func(source config.SessionSource) bool {
+			return source.From != config.FromBody
+		})
+		switch {
+		case sources[0].From != config.FromBody:
+			text, n = s.sessionText(&sources[0]), 1
+		case !complete:
 			return
+		case n == 0:
+			text, n = textInBody(body, sources), len(sources)
+		default:
+			text = textInBody(body, sources[:n])
 		}
-		if text := s.sessionText(source, body); text != "" {
+		if ss.next += n; text != "" {
 			ss.key, ss.next = cmp.Or(xxhash.Sum64String(text), 1), len(c.Session)
-			return
 		}
 	}
 }
 
-// mayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at.
-func (ss *session) mayBeInBody(c *config.Config) bool {
-	return c.ReadsSession() && ss.next < len(c.Session)
+// textInBody returns the text of the first of the sources in the body that it has, in one pass over it.
+func textInBody(body []byte, sources []config.SessionSource) string {
+	paths := make([][]string, len(sources))
+	for i := range sources {
+		paths[i] = sources[i].Path
+	}
+	text, _ := prompt.MemberText(body, paths...)
+	return text
 }
 
-// sessionText returns the text of a source, "" for none.
-func (s *Stream) sessionText(source *config.SessionSource, body []byte) string {
+// mayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at: not in one
+// that is no JSON.
+func (ss *session) mayBeInBody(s *Stream, c *config.Config) bool {
+	return c.ReadsSession() && ss.next < len(c.Session) && !s.traits.notJSON
+}
+
+// sessionText returns the text of a source outside of the body, "" for none.
+func (s *Stream) sessionText(source *config.SessionSource) string {
 	switch source.From {
 	case config.FromHeader:
 		return s.traits.value(source.Name)
@@ -50,8 +71,6 @@ func (s *Stream) sessionText(source *config.SessionSource, body []byte) string {
 		return s.traits.cookie(source.Name)
 	case config.FromQuery:
 		return s.traits.query(source.Name)
-	case config.FromBody:
-		return prompt.MemberText(body, source.Path...)
 	}
 	return config.Network(s.Client())
 }

@@ -12,7 +12,8 @@
 --           TTL of cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each endpoint
 --           with a shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
 --   wait    as in enqueue.lua
---   home    <d: load factor, 0 for none; then for each candidate in the order of lb.Home its index, <I2
+--   home    <dI2: load factor, 0 for none; requests up to which a candidate of weight 1 is never too busy; then for
+--           each candidate in the order of lb.Home its index, <I2
 --   chain   as in prefix.lua; then for each block its end in the prompt, <I4 in bytes; then, unless it is the same,
 --           what it is worth to have the blocks up to it, <I4 in bytes
 -- Returns  <I2I4I8: index of the candidate, counted from 0; its requests and its tokens, with this request. With blocks
@@ -96,7 +97,8 @@ local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
 local counted = each > 0 or credit and wait > 0 -- whether the number of requests matters
 local warm, fewest = nil, math.huge -- candidates that have some blocks; requests at the candidate with the fewest
 local full = nil -- candidates at a cap: index and cost
-local factor = home and unpack('<d', home) or 0
+local factor, free = 0, 0
+if home then factor, free = unpack('<dI2', home) end
 if factor > 0 then
   -- place is where the row of a candidate is in the table, class where its class is in the list.
   local place, class, loads, total, weights = {}, {}, {}, added, 0
@@ -106,18 +108,19 @@ if factor > 0 then
       place[i], class[i], i = 17 + 9 * row, at + 56 * c, i + 1
     end
   end
-  for k = 9, #home, 2 do
+  for k = 11, #home, 2 do
     local c = unpack('<I2', home, k)
     local requests, sum = unpack('<I3I6', t, place[c])
     loads[c] = unit == 1 and sum or requests
     total, weights = total + loads[c], weights + unpack('<d', v, class[c] + 16)
   end
   local limit = factor * total / weights
-  for k = 9, #home, 2 do
+  for k = 11, #home, 2 do
     local c = unpack('<I2', home, k)
     local weight, cap, _, _, token_cap = unpack('<ddddd', v, class[c] + 16)
     local requests, sum = unpack('<I3I6', t, place[c])
-    if loads[c] < limit * weight and (cap == 0 or requests < cap) and (token_cap == 0 or sum < token_cap) then
+    local open = (cap == 0 or requests < cap) and (token_cap == 0 or sum < token_cap)
+    if open and (loads[c] < limit * weight or requests < free * weight) then
       tied[1], ties, runs = 65536 * place[c] + c, 1, 0 -- no costs are needed
       break
     end
@@ -185,7 +188,7 @@ if warm then
 end
 if home and ties > 1 then
   local rank = {}
-  for k = 9, #home, 2 do rank[unpack('<I2', home, k)] = k end
+  for k = 11, #home, 2 do rank[unpack('<I2', home, k)] = k end
   local best, where = math.huge, nil
   for k = 1, ties do
     local r = rank[tied[k] % 65536] or math.huge
