@@ -20,9 +20,10 @@ func TestTraits(t *testing.T) {
 		{"upgrade", [][2]string{{"upgrade", "websocket"}}, traits{opaque: true}},
 		{"no upgrade", [][2]string{{"upgrade", ""}}, traits{}},
 		{"CONNECT", [][2]string{{":method", "CONNECT"}}, traits{opaque: true}},
-		{"gRPC", [][2]string{{"content-type", "application/grpc"}}, traits{opaque: true}},
+		{"gRPC", [][2]string{{"content-type", "application/grpc"}}, traits{opaque: true, notJSON: true}},
 		{"gRPC with JSON", [][2]string{{"content-type", "Application/gRPC+json"}}, traits{opaque: true}},
-		{"multipart", [][2]string{{"content-type", "Multipart/form-data; boundary=x"}}, traits{encoded: true}},
+		{"multipart", [][2]string{{"content-type", "Multipart/form-data; boundary=x"}}, traits{encoded: true, notJSON: true}},
+		{"a type of JSON", [][2]string{{"content-type", "application/vnd.x+JSON; charset=utf-8"}}, traits{}},
 		{"gzip", [][2]string{{"content-encoding", "gzip"}}, traits{encoded: true}},
 		{"identity", [][2]string{{"content-encoding", "Identity"}}, traits{}},
 		{"empty encoding", [][2]string{{"content-encoding", ""}}, traits{}},
@@ -36,7 +37,7 @@ func TestTraits(t *testing.T) {
 		{"length of no number", [][2]string{{"content-length", "12a"}}, traits{}},
 		{"length below zero", [][2]string{{"content-length", "-12"}}, traits{}},
 		{"length beyond all", [][2]string{{"content-length", "99999999999999999999"}}, traits{}},
-		{"short type", [][2]string{{"content-type", "app"}}, traits{}},
+		{"short type", [][2]string{{"content-type", "app"}}, traits{notJSON: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &headersOnly{headers: c.headers}
