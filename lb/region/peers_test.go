@@ -241,6 +241,9 @@ func TestGoneAndBack(t *testing.T) {
 	hear(21*second, false)
 	miss(24*second, false) // one alone
 	miss(24*second, true)
+	s = status{} // what was known is lost
+	miss(25*second, false)
+	miss(25*second, false)
 }
 
 func TestMissedProbes(t *testing.T) {
