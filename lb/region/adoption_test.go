@@ -58,6 +58,62 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
+// A region that was never heard is adopted as well: this gateway may have been started after that one was gone. Until
+// then nobody says that it is heard.
+func TestAdoptionOfTheNeverHeard(t *testing.T) {
+	w, us, eu, asia := three(t)
+	eu.down = true
+	views, err := us.board.Views()
+	if err != nil || views[0].Hears || !views[0].Adopts || views[1].Adopts || views[0].Distance != 80*time.Millisecond {
+		t.Errorf("%+v, %v", views, err)
+	}
+	w.run(2900 * time.Millisecond)
+	wantAdopted(t, "not gone for long enough", nil, us, asia)
+	w.run(time.Second)
+	wantAdopted(t, "never heard", us, asia)
+}
+
+// TestAdopts has a region that may adopt eu, which is 100 ms away and gone, hear what another one says of eu.
+func TestAdopts(t *testing.T) {
+	const now, ms = time.Hour, time.Millisecond
+	c := config("m", Peer{"eu", 100 * ms, true}, Peer{"other", 50 * ms, false})
+	for _, d := range []struct {
+		about   string
+		name    string
+		view    View
+		steady  time.Duration // of the other region's answers, 0 for a miss
+		adopted bool          // by this one so far
+		want    bool
+	}{
+		{"it hears eu", "z", View{Hears: true, Distance: time.Second}, 1, true, false},
+		{"it may not", "z", View{Distance: 1}, 1, false, true},
+		{"it is nearer", "z", View{Adopts: true, Distance: 100*ms - 1}, 1, false, false},
+		{"it is as near, and its name is behind", "z", View{Adopts: true, Distance: 100 * ms}, 1, false, true},
+		{"it is as near, and its name is in front", "a", View{Adopts: true, Distance: 100 * ms}, 1, false, false},
+		{"it is farther, with a name in front", "a", View{Adopts: true, Distance: 100*ms + 1}, 1, false, true},
+		{"it is nearer, but new", "a", View{Adopts: true}, c.Steady - 1, true, true},
+		{"it is nearer and steady", "a", View{Adopts: true}, c.Steady, true, false},
+		{"it is nearer, but has missed a probe", "a", View{Adopts: true}, 0, true, true},
+	} {
+		c.Peers[1].Name, d.view.Region = d.name, c.Peers[0].Tag()
+		other := status{answered: now, views: []View{{Region: 1, Hears: true}, d.view}}
+		if d.steady > 0 {
+			other.steady = now - d.steady
+		}
+		all := []status{{gone: true, adopted: d.adopted}, other}
+		if got := adopts(&c, all, 0, now); got != d.want {
+			t.Errorf("%s: %v", d.about, got)
+		}
+		all[1].missed = mostMissed
+		if !adopts(&c, all, 0, now) {
+			t.Errorf("%s, but is not heard: not adopted", d.about)
+		}
+		if all[0].gone = false; adopts(&c, all, 0, now) {
+			t.Errorf("%s: adopted although it is not gone", d.about)
+		}
+	}
+}
+
 // A region that comes and goes is adopted once, and not given back in between.
 func TestAdoptionWithoutFlaps(t *testing.T) {
 	w, us, eu, _ := three(t)

@@ -36,7 +36,6 @@ type Board struct {
 
 const (
 	boardMagic = "WGP1"
-	statusSize = 4 + 4 + 4 + 8 + 8 + 4 + 4 + 4 + 8 + 8 + 8 + 1 + 1
 	goneFlag   = 1
 	adoptFlag  = 2
 )
@@ -132,8 +131,7 @@ func (b *Board) change(edit func() bool) error {
 		if !edit() {
 			return nil
 		}
-		w := make(wire.Writer, 0, len(boardMagic)+1+len(b.peers)*(statusSize+MaxPeers))
-		w = w.Raw(boardMagic).Byte(byte(len(b.peers)))
+		w := wire.Writer(nil).Raw(boardMagic).Byte(byte(len(b.peers)))
 		for i := range b.peers {
 			w = b.peers[i].append(w, b.config.Peers[i].Tag())
 		}

@@ -45,9 +45,6 @@ func TestFormats(t *testing.T) {
 	if got := kv.Vals["board"]; !bytes.Equal(got, want) {
 		t.Errorf("\n got %x\nwant %x", got, []byte(want))
 	}
-	if len(want) != 5+statusSize+4+1+8 {
-		t.Errorf("a peer has %d bytes", statusSize)
-	}
 }
 
 // Workers with other peers keep what is known of those that they have in common.

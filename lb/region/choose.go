@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -18,12 +19,11 @@ const (
 	NoPeer  Reason = iota // none that is available is allowed
 	ByMatch               // it has been forwarded the longest part of the prompt
 	ByTime                // it is likely to serve first
-	reasons               // their number
 )
 
 // String returns the name of the reason, for headers and logs.
 func (r Reason) String() string {
-	return [reasons]string{NoPeer: "none", ByMatch: "prefix", ByTime: "time"}[min(r, reasons-1)]
+	return [...]string{NoPeer: "none", ByMatch: "prefix", ByTime: "time"}[r]
 }
 
 // step is within which expected times are equal: differences of the measured round trip must not decide.
@@ -80,13 +80,7 @@ type candidate struct {
 
 // before reports whether the candidate is to be taken rather than the other one.
 func (c *candidate) before(d *candidate) bool {
-	switch {
-	case c.match != d.match:
-		return c.match > d.match
-	case c.steps != d.steps:
-		return c.steps < d.steps
-	}
-	return c.rank > d.rank
+	return cmp.Or(cmp.Compare(c.match, d.match), cmp.Compare(d.steps, c.steps), cmp.Compare(c.rank, d.rank)) > 0
 }
 
 // rank returns the place of a peer in the order of a session: highest random weight, so that a session keeps its peer

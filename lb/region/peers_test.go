@@ -129,6 +129,30 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	}
 }
 
+// TestDue asks once in an interval, and counts a probe as missed when its time is over.
+func TestDue(t *testing.T) {
+	w, us, _ := two(t)
+	interval, timeout := us.board.config.Interval, us.board.config.Timeout(0)
+	if _, err := us.prober.Ask(w.now, w.wall(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if us.prober.Due(w.now+interval-1, 0) || !us.prober.Due(w.now+interval, 0) {
+		t.Error("not due after the interval")
+	}
+	for after, missed := range []uint32{0, 1, 1} {
+		at := w.now + timeout - 1 + time.Duration(after)
+		if err := us.prober.Tick(at); err != nil {
+			t.Fatal(err)
+		}
+		if err := us.board.read(); err != nil || us.board.peers[0].missed != missed {
+			t.Errorf("after %v %d probes are missed, want %d (%v)", at-w.now, us.board.peers[0].missed, missed, err)
+		}
+	}
+	if us.board.peers[0].since != w.now {
+		t.Errorf("asked since %v, want %v", us.board.peers[0].since, w.now)
+	}
+}
+
 // A peer that never answers is asked on, with a bounded number of probes under way.
 func TestManyProbes(t *testing.T) {
 	w, us, _ := two(t)
@@ -217,6 +241,9 @@ func TestGoneAndBack(t *testing.T) {
 	hear(21*second, false)
 	miss(24*second, false) // one alone
 	miss(24*second, true)
+	s = status{} // what was known is lost
+	miss(25*second, false)
+	miss(25*second, false)
 }
 
 func TestMissedProbes(t *testing.T) {

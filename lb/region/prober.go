@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -42,11 +43,8 @@ func (p *Prober) Ask(now, wall time.Duration, peer int, nonce uint64) (string, e
 	err := b.read()
 	if err == nil && b.peers[peer].since == 0 {
 		err = b.change(func() bool {
-			fresh := b.peers[peer].since == 0
-			if fresh {
-				b.peers[peer].since = now
-			}
-			return fresh
+			b.peers[peer].since = cmp.Or(b.peers[peer].since, now)
+			return true
 		})
 	}
 	if err != nil {

@@ -137,5 +137,5 @@ func readWhole(values []byte, self string, wall time.Duration) (Route, error) {
 // near reports whether a time in ms is within [MaxSkew] of wall.
 func near(ms uint64, wall time.Duration) bool {
 	now, skew := uint64(max(0, wall).Milliseconds()), uint64(MaxSkew.Milliseconds())
-	return ms <= now+skew && now <= ms+skew && ms <= ms+skew
+	return ms <= now+skew && now <= ms+skew
 }

@@ -61,6 +61,24 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// A text of the greatest length is read; behind the values of a route there is nothing.
+func TestLengthsOfTexts(t *testing.T) {
+	k := NewKey(secret)
+	for n, want := range map[int]error{MaxText: ErrForged, MaxText + 1: ErrMalformed} {
+		if _, err := k.ReadProbe("1p"+strings.Repeat("A", n-2), "eu", wall); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v, want %v", n, err, want)
+		}
+	}
+	r := Route{"us", "eu", wall, 7}
+	if _, err := k.ReadProbe(k.seal(probeKind, r.append(nil).Byte(0), ""), "eu", wall); !errors.Is(err, ErrMalformed) {
+		t.Errorf("with more: %v", err)
+	}
+	r.At = 1<<63 - 1
+	if _, err := k.ReadProbe(k.seal(probeKind, r.append(nil), ""), "eu", wall); !errors.Is(err, ErrStale) {
+		t.Errorf("in 292 years: %v", err)
+	}
+}
+
 // Names that cannot be configured are refused although they are signed.
 func TestNames(t *testing.T) {
 	k, long := NewKey(secret), strings.Repeat("x", MaxName+1)

@@ -219,7 +219,7 @@ func TestLine(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	rep := madeUp(970)
-	rep.results[1][0][1].cpu.Machine = 0.93
+	rep.results[1][0][1].cpu = bench.Used{Gateways: 0.75, Own: 0.5, Machine: 0.93}
 	rep.noteLimits()
 	file := filepath.Join(t.TempDir(), "b.md")
 	var out strings.Builder
@@ -233,7 +233,7 @@ func TestReport(t *testing.T) {
 	for _, text := range []string{out.String(), string(saved)} {
 		for _, want := range []string{
 			"1180 (1180..1180)", "trees2@even, " + ownName, `"push":"pending"`, "skewed [120 40 40]", "100ms for a round trip",
-			"trees2@skewed, local: 93 % of the machine's CPU time", "15696 tokens of KV cache",
+			"trees2@skewed, local: 93 % of the machine's CPU time were used, 1.25 cores", "15696 tokens of KV cache",
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the report lacks %q:\n%s", want, text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -67,10 +68,13 @@ const busy = 0.8
 func (rep *report) noteLimits() {
 	for i := range rep.cells {
 		for k := range rep.contenders {
-			most := bench.SpreadBy(rep.results[i][k], machine).Max
-			if most > busy {
-				rep.note(fmt.Sprintf("%s, %s: %.0f %% of the machine's CPU time were used: its limits show",
-					rep.cells[i].key(), rep.contenders[k].name, 100*most))
+			used := slices.MaxFunc(rep.results[i][k], func(a, b result) int {
+				return cmp.Compare(machine(&a), machine(&b))
+			}).cpu
+			if used.Machine > busy {
+				rep.note(fmt.Sprintf("%s, %s: %.0f %% of the machine's CPU time were used, %.2f cores of it by users, "+
+					"servers and Envoys: its limits show", rep.cells[i].key(), rep.contenders[k].name, 100*used.Machine,
+					used.Own+used.Gateways))
 			}
 		}
 	}

@@ -12,16 +12,15 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// speed of the servers against [traffic.Engine]. With it 512 tokens of a prompt take 0.3 s, as in the setting that
-// cross-region balancing was published with, so that a wire of 100 ms counts for as much; and this machine has time to
-// spare although it plays twelve servers and all their users.
-const speed = 0.07
-
-// engine is a server. With so many sequences at once, the first region has nearly twice as many users on the skewed
-// load as its servers can run, and all regions together have about as many.
+// engine is a server. 512 tokens of a prompt take 0.3 s, as in the setting that cross-region balancing was published
+// with, so that a wire of 100 ms counts for as much. A decode step takes about as long for one sequence as for many, as
+// with small batches on a GPU, where it mostly reads the weights; it is long enough that this machine has time to spare
+// although it plays twelve servers and all their users. With so many sequences at once, the first region has nearly
+// twice as many users on the skewed load as its servers can run, and all regions together have about as many.
 func engine() vllmsim.Config {
 	c := traffic.Engine(17, 15_700)
-	c.Tuning.Speed = speed
+	c.Tuning.PrefillOverheadMS, c.Tuning.PrefillTokenMS = 11, 0.57
+	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 23, 0.23
 	return c
 }
 
@@ -90,8 +89,8 @@ func describeServers() string {
 	t := c.Tuning
 	return fmt.Sprintf("one system prompt of %d tokens, answers log-normal %+v; servers of at most %d sequences at "+
 		"once and %d tokens of KV cache, prefill %.3g ms + %.3g ms a token, decode step %.3g ms + %.3g ms a sequence",
-		system, answers, c.MaxNumSeqs, c.NumBlocks*c.BlockSize, t.PrefillOverheadMS/t.Speed,
-		t.PrefillTokenMS/t.Speed, t.DecodeStepMS/t.Speed, t.DecodeSeqMS/t.Speed)
+		system, answers, c.MaxNumSeqs, c.NumBlocks*c.BlockSize, t.PrefillOverheadMS, t.PrefillTokenMS,
+		t.DecodeStepMS, t.DecodeSeqMS)
 }
 
 // Loads: how the users are distributed over the regions.
