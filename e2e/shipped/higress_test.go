@@ -145,6 +145,7 @@ var schemaTypes = map[string][]string{
 	"integer":  {"integer"},
 	"number":   {"number"},
 	"object":   {"object"},
+	"array":    {"array"},
 	"duration": {"string", "integer"},
 	"size":     {"integer"},
 }

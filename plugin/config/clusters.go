@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,8 @@ import (
 type Clusters struct {
 	List   []string // names of the clusters, each once
 	Header string   // in lower case; by its value the route takes the cluster
+	// First are the clusters that aggregate ones in the list send requests to first, by the names of these.
+	First map[string]string
 	// Endpoint is how an endpoint of the chosen cluster is chosen; nil: by the gateway.
 	Endpoint *Config
 }
@@ -65,6 +69,30 @@ func setClusters(p *parser, c *Config, at string, v value) {
 	}
 }
 
+// setFirst reads {"aggregate cluster": "cluster"}.
+func setFirst(p *parser, c *Config, at string, v value) {
+	if v.kind != kindObject {
+		p.bad(at, got(v)+`, want an object like {"site-a-first": "site-a"}`)
+		return
+	}
+	c.Clusters.First = make(map[string]string, len(v.names))
+	for i, name := range v.names {
+		place, item := at+"["+quote(name)+"]", v.items[i]
+		switch _, twice := c.Clusters.First[name]; {
+		case twice:
+			p.bad(place, "written twice")
+		case item.kind != kindString || !isClusterName(item.text):
+			p.bad(place, got(item)+", want the name of a cluster")
+		default:
+			c.Clusters.First[strings.Clone(name)] = strings.Clone(item.text)
+		}
+	}
+}
+
+// Holds returns the cluster whose endpoints serve a cluster of the list, unless a retry goes elsewhere: itself, or the
+// first one of an aggregate cluster.
+func (c *Clusters) Holds(name string) string { return cmp.Or(c.First[name], name) }
+
 // isClusterName reports whether the text can be a header's value as it is.
 func isClusterName(s string) bool {
 	return s != "" && len(s) <= maxClusterName && !strings.ContainsFunc(s, func(r rune) bool {
@@ -115,7 +143,7 @@ func (pt *part) checkLevel() {
 			oneOf(policiesFor(level))+` with lb_type "`+pt.Type+`"`)
 	}
 	if !pt.AmongClusters() {
-		pt.idle([]string{keyClusters, keyClusterHeader, keyNested}, `has no effect without lb_type "cluster"`)
+		pt.idle([]string{keyClusters, keyClusterHeader, keyFirst, keyNested}, `has no effect without lb_type "cluster"`)
 		pt.Clusters, pt.nested = pt.base.Clusters, nil
 		pt.checkWeights(wantAddress, func(string) bool { return false })
 		return
@@ -143,6 +171,11 @@ func (pt *part) checkClusters() {
 		if name == pt.EnvoyCfg.AdminCluster || name == pt.Engines.Cluster || name == pt.Redis.Cluster {
 			pt.bad(pt.prefix+keyClusters+"["+strconv.Itoa(i)+"]", "got "+quote(name)+
 				", through which the plugin makes its own calls")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(pt.Clusters.First)) {
+		if !slices.Contains(pt.Clusters.List, name) {
+			pt.bad(pt.prefix+keyFirst+"["+quote(name)+"]", "not in service_list")
 		}
 	}
 	pt.checkWeights(", and not in service_list", func(name string) bool {
@@ -176,7 +209,7 @@ func (pt *part) checkWeights(problem string, known func(name string) bool) {
 func outerKeys() []string {
 	return append([]string{
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
-		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyClusterHeader, keyNested,
+		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyClusterHeader, keyFirst, keyNested,
 	}, redisKeys...)
 }
 
@@ -187,6 +220,10 @@ func (pt *part) checkNested() {
 	}
 	v, prefix := pt.nested.value, pt.nested.at+"."
 	pt.nested = nil
+	if len(pt.Clusters.First) > 0 {
+		pt.bad(pt.prefix+keyNested, "got it beside first_clusters, want one of them: Envoy balances inside an "+
+			"aggregate cluster by itself")
+	}
 	in := &part{parser: pt.parser, Config: pt.base, prefix: prefix}
 	in.written, in.invalid, in.ID = map[string]bool{}, map[string]bool{}, pt.ID
 	in.object("", v, nil)

@@ -81,7 +81,6 @@ type Stream struct {
 	response response     // what has come of the response
 
 	inside *Stream // the choice of an endpoint in the chosen cluster, nil for none
-	outer  *Stream // the choice of the cluster that this one is in, nil for none
 	seen   seen    // what has come of the request, for that inside
 }
 
