@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz mutate demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-overload bench-clusters bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz mutate demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-regions bench-overload bench-clusters bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -29,7 +29,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (default 30s)
 	build/fuzz.sh $(FUZZTIME)
 
 # The packages whose tests need neither a server nor a build.
-PURE = ./internal/jsontext ./internal/wire ./lb ./lb/memstore ./lb/prompt ./metrics ./plugin/config ./plugin/discovery
+PURE = ./internal/jsontext ./internal/wire ./lb ./lb/memstore ./lb/prompt ./lb/region ./metrics ./plugin/config ./plugin/discovery
 
 mutate: ## Mutation tests of the pure packages, or of PACKAGES; takes long
 	build/mutate.sh $(or $(PACKAGES),$(PURE))
@@ -57,6 +57,9 @@ bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against En
 
 bench-push: wasm ## When to hand a request to a server: at once, below a fixed number, or while none waits there; tokens/s, TTFT, cached share
 	$(GO) run ./e2e/bench/push $(ARGS)
+
+bench-regions: wasm ## Three regions, most users in one: a gateway in each against one for all, Envoy's policies and a cache-aware router; 9 servers against 12
+	$(GO) run ./e2e/bench/regions $(ARGS)
 
 bench-overload: wasm ## What is answered in time at 0.8, 1, 2 and 10 times the capacity, with clients that try again, against circuit breakers and admission control
 	$(GO) run ./e2e/bench/overload $(ARGS)

@@ -21,9 +21,14 @@ const Full = -1
 // The load includes this request, so that of two idle endpoints the one with twice the weight costs less. For fewest
 // the candidates of all tiers count: while one tier is saturated and another is nearly idle, credits grow little.
 //
-// Equal costs are settled evenly by the lower 32 bits of p.Random. loads[i] and matched[i], the number of leading
-// blocks that are cached, belong to p.Candidates[i]; matched is nil when nothing is cached anywhere.
+// A plan whose [Home] has a load factor is placed by that instead, unless all candidates in its order are full. Equal
+// costs are settled by the order of the home, or else evenly by the lower 32 bits of p.Random. loads[i] and matched[i],
+// the number of leading blocks that are cached, belong to p.Candidates[i]; matched is nil when nothing is cached
+// anywhere.
 func Choose(p *Plan, loads []Load, matched []int) int {
+	if i := p.home(loads); i != Full {
+		return i
+	}
 	added, credit := p.added(), p.credit(loads, matched)
 	ties, lowest := 0, 0.0
 	for i := range p.Candidates {
@@ -42,6 +47,12 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	if ties == 0 {
 		return Full
 	}
+	for _, i := range p.Home.Order {
+		c := &p.Candidates[i]
+		if !c.IsFull(loads[i]) && p.cost(c, loads[i], added)-p.discount(credit, matched, int(i)) == lowest {
+			return int(i)
+		}
+	}
 	skip := int(uint32(p.Random) % uint32(ties))
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
@@ -52,6 +63,25 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 			return i
 		}
 		skip--
+	}
+	return Full
+}
+
+// home returns the candidate at which the request is placed by its home, [Full] if there is none or all are full.
+func (p *Plan) home(loads []Load) int {
+	if p.Home.LoadFactor <= 0 {
+		return Full
+	}
+	total, weights := p.added(), 0.0
+	for _, i := range p.Home.Order {
+		total += loads[i].in(p.Unit)
+		weights += p.Candidates[i].Weight
+	}
+	limit := p.Home.LoadFactor * total / weights // of a candidate of weight 1
+	for _, i := range p.Home.Order {
+		if c := &p.Candidates[i]; loads[i].in(p.Unit) < limit*c.Weight && !c.IsFull(loads[i]) {
+			return int(i)
+		}
 	}
 	return Full
 }

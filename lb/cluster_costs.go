@@ -125,7 +125,7 @@ func sample(cs []Candidate, n int, random uint64) []Candidate {
 		return cs
 	}
 	for i := range n {
-		random = mix(random)
+		random = shuffled(random)
 		at := i + int(random%uint64(len(cs)-i))
 		cs[i], cs[at] = cs[at], cs[i]
 	}
@@ -133,10 +133,5 @@ func sample(cs []Candidate, n int, random uint64) []Candidate {
 	return cs[:n]
 }
 
-// mix returns bits that do not follow from the others by what else uses them: a step of SplitMix64.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return bits.RotateLeft64(x^x>>31, 17)
-}
+// shuffled returns random bits that do not follow from the others by what else uses them.
+func shuffled(random uint64) uint64 { return bits.RotateLeft64(mix(random+0x9e3779b97f4a7c15), 17) }

@@ -51,7 +51,7 @@ func clusterName(i int) string { return string(rune('a' + i)) }
 
 // plan plans a request, and returns the plan with the loads of its candidates.
 func (b *clusterBench) plan() (Plan, []Load) {
-	b.random = mix(b.random)
+	b.random = shuffled(b.random)
 	p, why := b.policy.Plan(b.now, &Request{Random: b.random}, b.view)
 	if why != ReasonChosen {
 		b.t.Fatalf("no plan: %v", why)

@@ -57,7 +57,19 @@ type Needs struct {
 	Model bool
 	// Metrics is whether engines are scraped.
 	Metrics MetricsUse
+	// Session is whether the key of a request's session is read: [Request.Session].
+	Session SessionUse
 }
+
+// SessionUse is what a policy uses the sessions of requests for.
+type SessionUse uint8
+
+// The uses of sessions.
+const (
+	NoSession       SessionUse = iota // requests have none
+	SessionOptional                   // it is used with [CacheConfig.SessionAffinity]
+	SessionRequired                   // the choice follows from it
+)
 
 // MetricsUse is what a policy uses the metrics of engines for.
 type MetricsUse uint8

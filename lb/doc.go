@@ -21,6 +21,7 @@
 //   - prefix_cache: the same in tokens, less a credit for the part of the prompt in an endpoint's KV cache.
 //   - endpoint_metrics: the endpoint whose engine is likely to serve the request first, or the lowest or highest value
 //     of one metric.
+//   - consistent_hash: where the request's session belongs, unless the load there is more than its part.
 //
 // A new policy is one file in this package, which registers its [Descriptor] in an init function.
 //

@@ -73,9 +73,24 @@ type Plan struct {
 	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
 	PerRequest int64  // load of each request in flight beside its tokens, in the plan's unit; see [Choose]
 	Random     uint64 // random bits; the lower 32 break ties between equal costs
+	Home       Home
 	Prefix     Prefix
 	Wait       Wait
 }
+
+// Home is where a session's requests belong. The zero value: nowhere.
+//
+// With LoadFactor the request is placed at the first candidate in Order that is not full and carries less than
+// LoadFactor times what is its part, by weight, of the load of all in Order, this request included; so there always is
+// one, unless it is full. See Mirrokni, Thorup and Zadimoghaddam: "Consistent Hashing with Bounded Loads", 2016.
+// Without LoadFactor, Order settles ties between equal costs.
+type Home struct {
+	Order      []uint16 // indices of candidates, the session's first choice in front; [MaxOrder] at most
+	LoadFactor float64  // above 1, or 0
+}
+
+// MaxOrder is how many candidates a [Home] has at most: stores get all of them with every request.
+const MaxOrder = 256
 
 // Prefix describes the prompt of a plan, so that the request can be sent where the beginning of the prompt is in the KV
 // cache. The zero value has no effect.

@@ -27,6 +27,7 @@ type Request struct {
 	Blocks       []prompt.Block // prefix blocks of the prompt, for prefix_cache
 	PromptBytes  int            // length of the prompt in bytes, as in Block.End
 	BypassCache  bool           // the engine computes the whole prompt, whatever is in its KV cache
+	Session      uint64         // digest of the key of its session, 0 for none
 	Random       uint64         // random bits, so that a plan depends on its inputs only; see [Health.Candidates]
 }
 

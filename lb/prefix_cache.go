@@ -17,7 +17,7 @@ func init() {
 		Among: EndpointsOrClusters,
 		Needs: Needs{
 			Tokens: "weighs cached tokens against tokens in flight",
-			Prompt: true, Metrics: MetricsOptional,
+			Prompt: true, Metrics: MetricsOptional, Session: SessionOptional,
 		},
 		Settings: func() any { return new(CacheConfig) },
 		Keys:     cacheKeys,
@@ -42,7 +42,10 @@ type CacheConfig struct {
 	TTL         time.Duration // how long an endpoint is assumed to retain what it has computed, [MaxTTL] at most
 	IndexMemory IndexMemory   // of the cluster's prefix index
 
-	BlockBytes   int    // length of the first blocks
+	BlockBytes int // length of the first blocks
+	// SessionAffinity has requests without a cached prompt go where their session belongs, if that costs the same.
+	SessionAffinity bool
+
 	CacheTokens  int    // tokens that the KV cache of an endpoint of weight 1 holds, 0 if unknown
 	TenantHeader string // prompts of requests with different values of it share no blocks; "" for none
 	Secret       Secret // key of the hashes of blocks; "" for one that does not come from the configuration
@@ -70,6 +73,7 @@ const (
 	minConfigTTL     = 64 * time.Second // blocks in use are recorded again only every 30 s
 	defaultConfigTTL = 1800 * time.Second
 	keyTTL           = "redisKeyTTL"
+	keyAffinity      = "session_affinity"
 )
 
 var cacheKeys = []setting.Key{
@@ -84,6 +88,16 @@ var cacheKeys = []setting.Key{
 				"若以此开头的请求多到一个端点处理不完，则相应减少；0：不计",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).Credit },
+	},
+	{
+		Name: keyAffinity, Type: setting.Boolean, Default: "false",
+		Title: setting.Doc("Session affinity", "会话亲和"),
+		Meaning: setting.Doc(
+			"prefix_cache: of endpoints that cost the same, take the one where the session belongs by `session.key`, "+
+				"not a random one",
+			"prefix_cache：代价相同的端点中，选择按 `session.key` 会话所属的那个，而不是随机选择",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).SessionAffinity },
 	},
 	{
 		Name: "prefix.table_bytes", Type: setting.Size, Min: 64 << 10, Max: 1 << 30, Default: "8388608",
@@ -169,6 +183,9 @@ func (c *CacheConfig) check(r setting.Report) {
 	if c.TTL == 0 {
 		c.TTL = defaultConfigTTL
 	}
+	if !c.SessionAffinity && r.Written(KeySession) {
+		r.Warn(KeySession, "has no effect without session_affinity: true")
+	}
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
@@ -186,6 +203,7 @@ type prefixCache struct {
 	cache   CacheConfig
 	caches  *CacheTracker
 	summary cacheSummary
+	homes   homes
 	engines *Engines
 	engine  *EngineConfig
 }
@@ -215,6 +233,9 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	p.caches.popularity.countRequest(now)
 	plan.PerRequest = p.caches.answers.perRequest()
 	plan.Prefix = p.prefix(r, tier, size)
+	if r.Session != 0 && p.cache.SessionAffinity {
+		plan.Home.Order = p.homes.order(r.Session, plan.Candidates, tier, v, p.cluster)
+	}
 	return plan, ReasonChosen
 }
 

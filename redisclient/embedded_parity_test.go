@@ -100,6 +100,12 @@ func (d *storePair) plan(p *pairPrompt) *lb.Plan {
 	plan := storetest.WithPrompt(storetest.Even(d.addrs), 0.1+2*d.rng.Float64(), p.blocks)
 	plan.Prefix.IndexMemory.Local, plan.Prefix.IndexMemory.Remote, plan.Prefix.TTL = 16<<20, 16<<20, time.Hour
 	plan.Random = d.rng.Uint64()
+	if d.rng.IntN(3) == 0 {
+		for _, i := range d.rng.Perm(len(plan.Candidates)) {
+			plan.Home.Order = append(plan.Home.Order, uint16(i))
+		}
+		plan.Home.LoadFactor = float64(d.rng.IntN(2)) * 1.25
+	}
 	return plan
 }
 

@@ -96,23 +96,23 @@ func (s *Store) reservationCommand(
 	var room [55 + 6*shortTTLRoom]byte
 	x, waits := &p.Prefix, p.Wait.Waits()
 	if !x.NeedsLookup() {
-		sp, args := scriptReserve, 2
+		sp := scriptReserve
 		if waits {
-			sp, args = scriptWait, 4
+			sp = scriptWait
 		}
-		b := sp.command(make([]byte, 0, 384), 3, args)
+		b := sp.command(make([]byte, 0, 384+2*len(p.Home.Order)), 3, reservationArgs(p, 2))
 		b = appendID(sc.appendReserveKeys(b, l), id)
 		b = appendArg(b, appendAdded(room[:0], p, clampTokens(p.Tokens)))
-		if waits {
-			b = appendWait(appendArg(b, ""), now, l, &p.Wait)
+		if waits || len(p.Home.Order) > 0 {
+			b = appendArg(b, "")
 		}
-		return sp, b
+		return sp, appendBehind(b, now, l, p)
 	}
-	sp, args := scriptPrompt, 3
+	sp := scriptPrompt
 	if waits {
-		sp, args = scriptWaitPrompt, 4
+		sp = scriptWaitPrompt
 	}
-	b := sp.command(make([]byte, 0, 512+(8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, args)
+	b := sp.command(make([]byte, 0, 512+(8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, reservationArgs(p, 3))
 	b = appendArg(sc.appendReserveKeys(b, l), sc.keys.pagesKey(x.IndexMemory.Remote))
 	b = appendID(b, id)
 	params := appendAdded(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
@@ -122,10 +122,39 @@ func (s *Store) reservationCommand(
 		numbers = append(numbers, func(i int) uint32 { return x.CreditBytes[i] })
 	}
 	b = appendChain(b, x, numbers...)
-	if waits {
-		b = appendWait(b, now, l, &p.Wait)
+	return sp, appendBehind(b, now, l, p)
+}
+
+// reservationArgs returns how many arguments the command of a reservation has: so many if it does not wait and has no
+// home.
+func reservationArgs(p *lb.Plan, least int) int {
+	switch {
+	case len(p.Home.Order) > 0:
+		return 5
+	case p.Wait.Waits():
+		return 4
 	}
-	return sp, b
+	return least
+}
+
+// appendBehind appends the arguments behind the chain.
+func appendBehind(b []byte, now time.Duration, l *candidateList, p *lb.Plan) []byte {
+	order := p.Home.Order
+	switch {
+	case p.Wait.Waits():
+		b = appendWait(b, now, l, &p.Wait)
+	case len(order) > 0:
+		b = appendArg(b, "")
+	}
+	if len(order) == 0 {
+		return b
+	}
+	var room [8 + 2*lb.MaxOrder]byte
+	home := wire.Writer(room[:0]).Float64(p.Home.LoadFactor)
+	for _, i := range order[:min(len(order), lb.MaxOrder)] {
+		home = home.Uint16(i)
+	}
+	return appendArg(b, home)
 }
 
 // appendReserveKeys appends the keys that every reservation names.

@@ -37,6 +37,8 @@ type diffTotal struct {
 	plans int
 	full  int // plans for which no candidate was below its cap
 	warm  int // plans for which the chosen candidate had some of the prompt
+
+	home, displaced int // plans with a home and a load factor that went there, and that did not
 }
 
 // differentialActions are the steps of a history. The more often one is listed, the likelier it is.
@@ -109,6 +111,10 @@ func TestReserveIsChoose(t *testing.T) {
 			}
 			if total.warm < total.plans/5 || total.warm > 2*total.plans/3 {
 				t.Errorf("of %d plans %d chose a warm endpoint: the plans test little", total.plans, total.warm)
+			}
+			if total.home < total.plans/20 || total.displaced < total.plans/20 {
+				t.Errorf("of %d plans %d went home and %d elsewhere: the plans test little",
+					total.plans, total.home, total.displaced)
 			}
 		})
 	}
@@ -305,7 +311,22 @@ func (d *differential) plan(f *testScope) lb.Plan {
 		p.PerRequest = d.rng.Int64N(int64(1) << (1 + d.rng.IntN(32)))
 	}
 	d.prompt(f, &p)
+	if d.rng.IntN(3) == 0 {
+		p.Home = d.home(len(p.Candidates))
+	}
 	return p
+}
+
+// home draws an order of some candidates or of all, mostly with a load factor.
+func (d *differential) home(candidates int) (h lb.Home) {
+	for _, i := range d.rng.Perm(candidates)[:1+d.rng.IntN(candidates)] {
+		h.Order = append(h.Order, uint16(i))
+	}
+	h.Order = h.Order[:min(len(h.Order), lb.MaxOrder)]
+	if d.rng.IntN(4) > 0 {
+		h.LoadFactor = 1.01 + 2*d.rng.Float64()*d.rng.Float64()
+	}
+	return h
 }
 
 // reserve sends one reservation, whose answer must be what lb.Choose returns.
@@ -321,6 +342,11 @@ func (d *differential) reserve(f *testScope) {
 		d.total.full++
 	} else {
 		want.Cached = matched[want.Index]
+		if order := p.Home.Order; p.Home.LoadFactor > 0 && int(order[0]) == want.Index {
+			d.total.home++
+		} else if p.Home.LoadFactor > 0 {
+			d.total.displaced++
+		}
 		if want.Cached > 0 {
 			d.total.warm++
 		}

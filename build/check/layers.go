@@ -63,6 +63,7 @@ var mayImport = map[string][]string{
 	"lb/prompt":                {"internal/jsontext", siphash},
 	"lb/prompt/prompttest":     nil,
 	"lb/queue":                 {"internal/wire", "lb"},
+	"lb/region":                {"internal/wire", "lb", "lb/memstore", xxhash},
 	"lb/setting":               nil,
 	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
@@ -78,7 +79,8 @@ var mayImport = map[string][]string{
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
-	"lb", "lb/memstore", "lb/queue", "metrics", "plugin/config", "plugin/core", "plugin/discovery", "redisclient",
+	"lb", "lb/memstore", "lb/queue", "lb/region", "metrics", "plugin/config", "plugin/core", "plugin/discovery",
+	"redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // CPU is a reading of the CPU time that this machine's cores have spent since it started.
@@ -51,6 +53,49 @@ func (c CPU) Since(before CPU) float64 {
 		return 0
 	}
 	return (c.busy - before.busy) / (c.all - before.all)
+}
+
+// Used is CPU time that was used while something was done.
+type Used struct {
+	Gateways float64 // cores: of all Envoys together
+	Own      float64 // cores: of this process, which has the clients and the servers
+	Machine  float64 // the share of the machine's, 0 to 1, by everything
+}
+
+// Use measures what CPU time is used while something is done.
+func Use(gateways []*harness.Gateway, do func()) (used Used, err error) {
+	before, err := ReadCPU()
+	if err != nil {
+		return used, err
+	}
+	begin, err := sumCPU(gateways)
+	if err != nil {
+		return used, err
+	}
+	start, own := time.Now(), OwnCPU()
+	do()
+	seconds := time.Since(start).Seconds()
+	used.Own = (OwnCPU() - own).Seconds() / seconds
+	end, err := sumCPU(gateways)
+	if err != nil {
+		return used, err
+	}
+	used.Gateways = (end - begin).Seconds() / seconds
+	after, err := ReadCPU()
+	used.Machine = after.Since(before)
+	return used, err
+}
+
+// sumCPU returns the CPU time that the gateways have used so far.
+func sumCPU(gateways []*harness.Gateway) (sum time.Duration, err error) {
+	for _, g := range gateways {
+		used, err := g.CPU()
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
 }
 
 // OwnCPU returns the CPU time that this process has used so far, in user and kernel mode.

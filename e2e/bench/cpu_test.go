@@ -34,6 +34,17 @@ func TestCPURefusesOtherTexts(t *testing.T) {
 	}
 }
 
+// TestUse works for a while, without a gateway.
+func TestUse(t *testing.T) {
+	used, err := Use(nil, func() {
+		for begun := time.Now(); time.Since(begun) < 100*time.Millisecond; {
+		}
+	})
+	if err != nil || used.Own <= 0 || used.Machine <= 0 || used.Machine > 1 || used.Gateways != 0 {
+		t.Errorf("%+v, %v", used, err)
+	}
+}
+
 func TestOwnCPU(t *testing.T) {
 	before := OwnCPU()
 	for begun := time.Now(); OwnCPU() <= before; {

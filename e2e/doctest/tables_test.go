@@ -47,7 +47,11 @@ func policyTables() []keyTable {
 	var tables []keyTable
 	for _, d := range lb.Policies() {
 		if len(d.Keys) > 0 && d.Name != "endpoint_metrics" {
-			tables = append(tables, keyTable{"config-" + strings.ReplaceAll(d.Name, "_", "-"), d.Name, only(d.Name)})
+			has := only(d.Name)
+			if d.Needs.Session == lb.SessionRequired {
+				has = func(k config.Key) bool { return only(d.Name)(k) || k.Name == "lb_config."+lb.KeySession }
+			}
+			tables = append(tables, keyTable{"config-" + strings.ReplaceAll(d.Name, "_", "-"), d.Name, has})
 		}
 	}
 	return tables

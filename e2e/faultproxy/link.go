@@ -83,7 +83,7 @@ func (l *link) read(queue chan<- piece, src net.Conn, replies bool) error {
 	for {
 		n, err := src.Read(buffer)
 		if n > 0 {
-			if m := l.proxy.current(); replies {
+			if m := l.proxy.current(); replies || m.bothWays {
 				due = latest(due, arrival(m.delay, m.jitter))
 			}
 			select {

@@ -6,6 +6,7 @@ import "time"
 type Mode struct {
 	gate          gate
 	delay, jitter time.Duration
+	bothWays      bool // requests are delayed, too
 	drip          time.Duration
 	cut           int  // bytes of replies until the connection is closed, 0 meaning never
 	replace       bool // each reply, with text
@@ -28,6 +29,10 @@ func Pass() Mode { return Mode{} }
 // Delay forwards replies after d plus a random time of up to jitter, in their order. Like a long wire it limits no
 // throughput.
 func Delay(d, jitter time.Duration) Mode { return Mode{delay: d, jitter: jitter} }
+
+// Wire forwards requests and replies after d each, as between distant places: a round trip takes 2 d, and connecting,
+// which the proxy itself answers, no time. It limits no throughput.
+func Wire(d time.Duration) Mode { return Mode{delay: d, bothWays: true} }
 
 // Stall accepts connections and forwards nothing, not even that a peer has closed. What was held back flows on in the
 // next mode.

@@ -200,6 +200,25 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// TestWire delays requests as long as replies, and keeps both in their order.
+func TestWire(t *testing.T) {
+	p := start(t)
+	c := dial(t, p)
+	const d = 20 * time.Millisecond
+	set(t, p, Wire(d))
+	begin := time.Now()
+	for i := range 26 {
+		send(t, c, string(rune('a'+i)))
+		time.Sleep(time.Millisecond) // pieces of their own
+	}
+	if got := receive(t, c, 26); got != "ABCDEFGHIJKLMNOPQRSTUVWXYZ" {
+		t.Errorf("got %s", got)
+	}
+	if took := time.Since(begin); took < 2*d {
+		t.Errorf("a round trip takes %v", took)
+	}
+}
+
 func TestStall(t *testing.T) {
 	p := start(t)
 	before := dial(t, p)

@@ -212,6 +212,8 @@ func specLimits(line specLine, k *setting.Key) {
 	switch kind := specType(k); {
 	case k.Type == setting.Choice:
 		line(`enum: ["%s"]`, strings.Join(k.Choices, `", "`))
+	case kind == "array":
+		line(`items: {type: "string"}`)
 	case kind == "object":
 		line("additionalProperties: %s", specEntry(k))
 	case kind == "array":

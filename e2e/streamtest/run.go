@@ -40,6 +40,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"prefix", apiScenarios},
 		{"metrics", metricsScenarios},
 		{"queue", queueScenarios},
+		{"session", sessionScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue
@@ -68,7 +69,7 @@ func start(t *testing.T, open Open, s scenario) {
 	if !s.bare {
 		r.configure(s.config)
 	}
-	if s.policy == prefixCache || slices.Contains(s.needs, SecondHop) {
+	if s.policy == prefixCache || s.policy == consistentHash || slices.Contains(s.needs, SecondHop) {
 		r.warm()
 	}
 	s.run(r)

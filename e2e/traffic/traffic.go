@@ -55,6 +55,23 @@ func (s *Script) Depth() int {
 	return deepest
 }
 
+// Longest returns about how many tokens the longest conversation in it becomes, in a simulated server.
+func (s *Script) Longest() int {
+	held := make([]int, len(s.Turns))
+	longest := 0
+	for i, t := range s.Turns {
+		for _, m := range t.Add {
+			held[i] += len(m.Content)/4 + 8 // and what the template adds
+		}
+		held[i] += t.Answer
+		if t.Parent >= 0 {
+			held[i] += held[t.Parent]
+		}
+		longest = max(longest, held[i])
+	}
+	return longest
+}
+
 // Engine is a server with the given numbers of sequences at once and of cached tokens. Against the simulator's default,
 // which has about the speed of a 7B model on one GPU, its prefill takes 4/5 of the time and its decode step 1/14:
 // decoding is what makes a run long, and the time to the first token must stay well above what this machine itself
@@ -138,6 +155,17 @@ func Trees(r *rand.Rand, n, prompt, problem, step, answer int, branches ...int) 
 		out[i] = Script{Session: strconv.Itoa(i), Turns: turns}
 	}
 	return out
+}
+
+// Redraw replaces the lengths of all answers by numbers that are drawn from the distributions, in turn: each for so
+// many scripts.
+func Redraw(r *rand.Rand, scripts []Script, each int, from ...loadgen.Lengths) {
+	for i := range scripts {
+		drawn := from[i/each%len(from)]
+		for k := range scripts[i].Turns {
+			scripts[i].Turns[k].Answer = drawn.Draw(r)
+		}
+	}
 }
 
 // Replay returns a script for each request of a trace, with so many tokens of its answers as one. Its own pace is that

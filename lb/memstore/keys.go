@@ -25,7 +25,10 @@ func checkpointKey(slot, index int) string {
 	return keyPrefix + "sheet/" + strconv.Itoa(slot) + "/" + strconv.Itoa(index)
 }
 
-func pageKey(number int) string { return keyPrefix + "prefix/" + strconv.Itoa(number) }
+// pageKey returns the key of a page of the prefix index in a part of shared memory, "" for that of the stores.
+func pageKey(part string, number int) string {
+	return keyPrefix + part + "prefix/" + strconv.Itoa(number)
+}
 
 // Prepare creates the keys of the embedded store in shared memory, unless they exist. It must run before any worker
 // runs, because creating a key is not a compare-and-swap: see [lb.KV].

@@ -37,7 +37,7 @@ func TestForgetNothing(t *testing.T) {
 			t.Errorf("%d pages are read to forget all but %d of 3 blocks", kv.gets, n)
 		}
 	}
-	if got := x.find(0, p); len(got) != 1 || got[0] != (match{7, 3}) {
+	if got := x.find(0, p); len(got) != 1 || got[0] != (Match{7, 3}) {
 		t.Errorf("holders: %v", got)
 	}
 }

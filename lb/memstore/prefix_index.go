@@ -27,6 +27,7 @@ func pagesIn(bytes int) int { return max(bytes/prefixindex.MaxPageSize, prefixin
 // The index is itself a cache: full pages evict entries, and a write that fails is lost.
 type prefixIndex struct {
 	kv     lb.KV
+	part   string       // of shared memory: see pageKey
 	number int          // of pages, for the latest prompt
 	pages  []loadedPage // that were read for the latest prompt
 	spans  []span       // of the latest prompt's blocks, as far as they are recorded
@@ -58,10 +59,10 @@ func spanLength(n int) int {
 	return 16
 }
 
-// match is an endpoint, by its tag, and how many leading blocks of a prompt it is recorded to have.
-type match struct {
-	tag    uint32
-	blocks int
+// Match is an endpoint, by its tag, and how many leading blocks of a prompt it is recorded to have.
+type Match struct {
+	Tag    uint32 // never 0
+	Blocks int
 }
 
 // start begins with another prompt, of which no page was read yet.
@@ -108,15 +109,15 @@ func (x *prefixIndex) open(number int) int {
 
 // load reads a page. One that cannot be read is empty, and is not written.
 func (x *prefixIndex) load(l *loadedPage) {
-	val, cas, err := x.kv.Get(pageKey(l.number))
+	val, cas, err := x.kv.Get(pageKey(x.part, l.number))
 	l.page, l.cas, l.ok = val, cas, err == nil || errors.Is(err, lb.ErrNotFound)
 }
 
 // find returns the endpoints that match leading blocks of the prompt. An endpoint that has a block has all blocks
 // before it: it had to compute them first, and engines evict the ends of prompts first.
-func (x *prefixIndex) find(now time.Duration, p *lb.Prefix) []match {
+func (x *prefixIndex) find(now time.Duration, p *lb.Prefix) []Match {
 	x.locate(p)
-	var matches []match
+	var matches []Match
 	tick := tickOf(now)
 	for _, s := range x.spans {
 		at := 0
@@ -135,14 +136,14 @@ func (x *prefixIndex) find(now time.Duration, p *lb.Prefix) []match {
 }
 
 // setMatch sets the match of the endpoint to n blocks.
-func setMatch(matches []match, tag uint32, n int) []match {
+func setMatch(matches []Match, tag uint32, n int) []Match {
 	for i := range matches {
-		if matches[i].tag == tag {
-			matches[i].blocks = n
+		if matches[i].Tag == tag {
+			matches[i].Blocks = n
 			return matches
 		}
 	}
-	return append(matches, match{tag, n})
+	return append(matches, Match{tag, n})
 }
 
 // record records that the endpoint has all blocks of the prompt that was located last.
@@ -241,7 +242,7 @@ func (x *prefixIndex) change(l *loadedPage, edit func(page) (page, bool)) {
 			return
 		}
 		p, changed := edit(l.page)
-		if !changed || !errors.Is(x.kv.Set(pageKey(l.number), p, l.cas), lb.ErrMismatch) {
+		if !changed || !errors.Is(x.kv.Set(pageKey(x.part, l.number), p, l.cas), lb.ErrMismatch) {
 			return
 		}
 	}

@@ -114,13 +114,13 @@ func TestForgetBehindAGap(t *testing.T) {
 	if len(x.pages) < 3 {
 		t.Fatalf("%d pages: there is no page in the middle", len(x.pages))
 	}
-	if err := kv.Set(pageKey(x.pages[1].number), nil, 0); err != nil {
+	if err := kv.Set(pageKey("", x.pages[1].number), nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	x.forget(p, 7, 0)
 	x.find(0, p)
 	x.record(0, p, 9)
-	if matches := x.find(0, p); len(matches) != 1 || matches[0] != (match{9, 24}) {
+	if matches := x.find(0, p); len(matches) != 1 || matches[0] != (Match{9, 24}) {
 		t.Errorf("%+v, want 24 blocks at 9", matches)
 	}
 }

@@ -182,7 +182,7 @@ func TestIndexTTL(t *testing.T) {
 		}
 	}
 	x.record(time.Hour, p, 9)
-	if got := x.find(time.Hour, p); len(got) != 1 || got[0] != (match{9, 3}) {
+	if got := x.find(time.Hour, p); len(got) != 1 || got[0] != (Match{9, 3}) {
 		t.Errorf("recorded again: %v", got)
 	}
 	forever := prefixOf(1<<16, 365*24*time.Hour, 1, 2, 3)
@@ -218,12 +218,12 @@ func TestIndexKeepsTheBeginning(t *testing.T) {
 	}
 	full, _ = full.forget(setOf(p.Blocks[1:]), 9)
 	full, _ = full.record(blocksOf(1000*prefixindex.MinPages), 9, 0)
-	if err := x.kv.Set(pageKey(0), full, 0); err != nil {
+	if err := x.kv.Set(pageKey("", 0), full, 0); err != nil {
 		t.Fatal(err)
 	}
 	x.find(0, p)
 	x.record(0, p, 9)
-	if got := x.find(0, p); !slices.Equal(got, []match{{9, 2}, {7, 1}}) {
+	if got := x.find(0, p); !slices.Equal(got, []Match{{9, 2}, {7, 1}}) {
 		t.Errorf("holders: %v", got)
 	}
 }
@@ -238,7 +238,7 @@ func TestIndexForgets(t *testing.T) {
 	}
 	kv.lose = 2
 	x.forget(p, 9, 3)
-	if got := x.find(0, p); !slices.Equal(got, []match{{8, 8}, {9, 3}}) {
+	if got := x.find(0, p); !slices.Equal(got, []Match{{8, 8}, {9, 3}}) {
 		t.Errorf("holders: %v", got)
 	}
 	x.forget(p, 8, 0)
@@ -250,7 +250,7 @@ func TestIndexForgets(t *testing.T) {
 	}
 	x.find(0, p)
 	x.record(0, p, 7)
-	if got := x.find(0, p); !slices.Equal(got, []match{{7, 8}}) {
+	if got := x.find(0, p); !slices.Equal(got, []Match{{7, 8}}) {
 		t.Errorf("recorded in pages that were emptied: %v", got)
 	}
 }

@@ -153,7 +153,7 @@ type reservation struct {
 	id      lb.LeaseID
 	plan    *lb.Plan
 	scope   *scope
-	matches []match
+	matches []Match
 
 	grant    lb.Grant // unless it waits or was refused
 	row      int
@@ -198,7 +198,7 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 }
 
 // matchedBlocks returns how many leading blocks of the prompt each candidate matches, nil if none matches any.
-func (s *Store) matchedBlocks(sc *scope, t table, matches []match) []int {
+func (s *Store) matchedBlocks(sc *scope, t table, matches []Match) []int {
 	if len(matches) == 0 {
 		return nil
 	}
@@ -206,8 +206,8 @@ func (s *Store) matchedBlocks(sc *scope, t table, matches []match) []int {
 	for _, row := range sc.rows {
 		n := 0
 		for _, m := range matches {
-			if m.tag == uint32(t.hash(row)) {
-				n = m.blocks
+			if m.Tag == uint32(t.hash(row)) {
+				n = m.Blocks
 			}
 		}
 		s.matched = append(s.matched, n)

@@ -22,7 +22,7 @@ type waiter struct {
 // wanted returns the row of the full endpoint that the request should rather wait for than take another one, because
 // most of its prompt is there: -1 for none.
 func (s *Store) wanted(r *reservation, matched []int) int {
-	if matched == nil || r.plan.Wait.Patience <= 0 {
+	if matched == nil || r.plan.Wait.Patience <= 0 || r.plan.Home.LoadFactor > 0 {
 		return -1
 	}
 	i := lb.Preferred(r.plan, s.loads, matched)

@@ -66,6 +66,9 @@ var suite = []struct {
 	{"retains conversations behind shared prompts", testPrefixShared},
 	{"records branches at any block", testPrefixBranches},
 	{"retains branches of branches", testPrefixTree},
+	{"sends a session home", testHome},
+	{"bounds the load of homes", testHomeBound},
+	{"settles ties by the home", testHomeTies},
 	{"a flood of one tenant does not evict the prompts of another", testPrefixFlood},
 }
 

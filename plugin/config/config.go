@@ -55,8 +55,9 @@ type Config struct {
 	MaxRequestTokens int           // upper limit of the tokens that one request counts for
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
-	Prefix  lb.CacheConfig // for policies that read prompts
-	Engines Engines        // for policies that use metrics of engines
+	Session []SessionSource // where the key of a request's session is, the first that it has
+	Prefix  lb.CacheConfig  // for policies that read prompts
+	Engines Engines         // for policies that use metrics of engines
 
 	own map[string]any // settings that are neither in Prefix nor in Engines, by policy: see Settings
 
@@ -71,6 +72,7 @@ type Config struct {
 	Redis          Redis         // unused unless Store is StoreRedis
 
 	maxRequestCount int      // Higress's name for MaxInflight, merged into it by check
+	hashHeader      string   // Higress's name for a source in Session, merged into it by check
 	engine          string   // Higress's name for Engines.Engine, merged into it by check
 	named           []string // keys of Weights that are no addresses, until check
 	nested          *nested  // lb_config.endpoint, until check

@@ -152,6 +152,35 @@ var keyCases = map[string]struct {
 	"lb_config.database": {
 		`3`, func(c *Config) { c.Redis.Database = 3 }, []string{`-1`, `"-1"`, `65536`, `{}`},
 	},
+	keySession: {
+		`["header:X-Session","cookie:sid","query:u","body:metadata.user_id","client_address"]`,
+		func(c *Config) {
+			c.Session = []SessionSource{
+				{From: FromHeader, Name: "x-session"},
+				{From: FromCookie, Name: "sid"},
+				{From: FromQuery, Name: "u"},
+				{From: FromBody, Path: []string{"metadata", "user_id"}},
+				{From: FromClient},
+			}
+		},
+		[]string{
+			`"header:x"`, `[]`, `[1]`, `["x-session"]`, `["header"]`, `["header:"]`, `["headers:x"]`, `["body:a..b"]`,
+			`["body:"]`, `["client_address:x"]`, `["header:a b"]`, `["cookie:a=b"]`, `["header:x","header:X"]`,
+			`["body:a","body:a"]`, `["body:1.2.3.4.5.6.7.8.9"]`, `["header:` + strings.Repeat("x", 256) + `"]`,
+		},
+	},
+	keyHashHeader: {
+		`"X-User"`,
+		func(c *Config) {
+			c.hashHeader, c.Session = "X-User", []SessionSource{{From: FromHeader, Name: "x-user"}}
+		},
+		[]string{`["x"]`, `"a b"`},
+	},
+	"lb_config.session.load_factor": {`1.5`, nil, []string{`1`, `0`, `101`, `"1.5"`}},
+	"lb_config.stickyTimeout":       {`60`, nil, []string{`[60]`}},
+	"lb_config.session_affinity": {
+		`true`, func(c *Config) { c.Prefix.SessionAffinity = true }, []string{`1`, `"true"`},
+	},
 	"lb_config.redisKeyTTL": {`60`, func(c *Config) { c.Prefix.TTL = time.Minute }, []string{`[60]`}},
 	"lb_config.prefix.block_bytes": {
 		`"1KiB"`, func(c *Config) { c.Prefix.BlockBytes = 1024 }, []string{`63`, `"65KiB"`, `0`},

@@ -39,7 +39,8 @@ func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
 		case k.Name == keyMaxInflightTokens && lb.Describe(policy).Needs.Tokens == "": // the unit is drawn
 			continue
 		case k.Name == "lb_config.maxRequestCount" && chosen["lb_config.max_inflight"],
-			k.Name == keyMetricsEngine && chosen[keyEngine]: // another name of the same key
+			k.Name == keyMetricsEngine && chosen[keyEngine],
+			k.Name == keyHashHeader && chosen[keySession]: // another name of the same key
 			continue
 		case k.Name == keyMetricsCluster && slices.Contains(metricsPolicies(), policy):
 		case k.Name == keyStore || k.Name == keyTunnel || k.Name == keyService && h == Envoy:
@@ -90,6 +91,8 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		return drawn{k, strconv.Quote(push.String()), push}
 	case keyClasses:
 		return drawn{k, `{"default":` + whole(1, 1000) + `,"high":{"weight":` + whole(1, 1000) + `}}`, nil}
+	case keySession:
+		return drawn{k, `["header:x-id","body:a.` + whole(1, 9) + `"]`, nil}
 	case keyDefaultClass:
 		return drawn{k, `"default"`, "default"}
 	case keyService:

@@ -31,12 +31,13 @@ func (b *body) arrived(now time.Duration, end bool) {
 // sentAt returns since when an endpoint could have had all of the request.
 func (b *body) sentAt() time.Duration { return max(b.endedAt, b.grantedAt) }
 
-// needsBody reports whether the body decides where the request is sent: how long it is, or which adapter it is for.
+// needsBody reports whether the body decides where the request is sent: how long it is, which adapter it is for, or
+// which session it belongs to.
 func (s *Stream) needsBody() bool { return s.needsOwnBody() || s.needsBodyInside() }
 
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
 func (s *Stream) needsOwnBody() bool {
-	if s.cfg.Unit == lb.Tokens {
+	if s.cfg.Unit == lb.Tokens || s.session.mayBeInBody(s.cfg) {
 		return true
 	}
 	if !s.cfg.ReadsModel() {
@@ -99,6 +100,7 @@ func (s *Stream) requestTrailers() Action {
 func (s *Stream) inspect(size int, end bool) Action {
 	delete(s.plugin.vm.bodies.reading, s)
 	text := s.RequestBody(min(size, s.inspectBytes()))
+	s.session.find(s, s.cfg, text, true)
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is
 	// not malformed.
 	whole := end && size <= s.inspectBytes() && len(text) >= s.traits.length

@@ -22,12 +22,15 @@ func (s *Stream) setDebugHeaders() {
 	if s.lease.chosen == "" {
 		return
 	}
-	where, load := "x-warmgate-host", "x-warmgate-load"
+	where, load, at := "x-warmgate-host", "x-warmgate-load", "x-warmgate-session-at"
 	if s.cfg.AmongClusters() {
-		where, load = "x-warmgate-cluster", "x-warmgate-cluster-load"
+		where, load, at = "x-warmgate-cluster", "x-warmgate-cluster-load", "x-warmgate-cluster-session-at"
 	}
 	s.SetResponseHeader(where, s.lease.chosen)
 	s.SetResponseHeader(load, strconv.FormatInt(s.lease.load, 10))
+	if s.session.result != "" {
+		s.SetResponseHeader(at, s.session.result)
+	}
 	if s.chain.hasBlocks() {
 		s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(s.chain.cached, 'f', 2, 64))
 	}
@@ -36,9 +39,9 @@ func (s *Stream) setDebugHeaders() {
 // describe returns the decision in one line, for the access log.
 func (s *Stream) describe() string {
 	if s.cfg != nil && s.cfg.AmongClusters() {
-		return describe("cluster=", s.lease.chosen, s.reason, s.lease.load)
+		return describe("cluster=", s.lease.chosen, s.reason, s.lease.load) + s.session.text()
 	}
-	return describe("host=", s.lease.chosen, s.reason, s.lease.load)
+	return describe("host=", s.lease.chosen, s.reason, s.lease.load) + s.session.text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

@@ -131,12 +131,20 @@ func TestPanicAnywhereByMetrics(t *testing.T) {
 	})
 }
 
+// TestPanicAnywhereBySession is the same with sessions, whose key is in the body or is the client's address.
+func TestPanicAnywhereBySession(t *testing.T) {
+	panicAnywhere(t, func(t *testing.T) *fakeDriver {
+		return startFake(t, 1, 3, `{"lb_policy":"consistent_hash","lb_config":{"debug_headers":true,`+
+			`"body_timeout":"200ms","session":{"key":["header:x-none","body:none","client_address"]}}}`)
+	})
+}
+
 func panicAnywhere(t *testing.T, start func(t *testing.T) *fakeDriver) {
 	calls := []string{
 		"Now", "View", "Tick", "Cluster", "RequestHeaders", "HoldBody", "RequestBody", "Steer", "Unsteer", "ServedBy",
 		"ResponseHeader", "SetResponseHeader", "RemoveResponseHeader", "SetRequestHeader", "Details",
 		"SetNote", "Resume",
-		"Random", "Scrape",
+		"Random", "Scrape", "Client",
 	}
 	for course, run := range courses {
 		fired := 0

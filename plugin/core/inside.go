@@ -53,6 +53,10 @@ func (s *Stream) needsBodyInside() bool {
 	case c.Unit == lb.Tokens:
 		return true
 	}
+	var ss session
+	if ss.find(s, c, nil, false); ss.mayBeInBody(c) {
+		return true
+	}
 	known := s.plugin.vm.clusters
 	return c.ReadsModel() && slices.ContainsFunc(s.cfg.Clusters.List, func(name string) bool {
 		return known[name] != nil && known[name].engines.HasAdapters()
@@ -86,6 +90,9 @@ func (s *Stream) chooseInside() Action {
 func (s *Stream) begin(seen *seen) Action {
 	if s.plugin.set != nil && s.plugin.set.Owns(s.scope) {
 		return s.refuseOwnCluster()
+	}
+	if seen.read {
+		s.session.find(s, s.cfg, seen.text, true)
 	}
 	reason := s.readingOf(seen)
 	if seen.read && seen.err == nil {

@@ -235,6 +235,7 @@ func (s *Stream) leased(addr string, gone bool) Action {
 			return s.pass(lb.ReasonStoreError)
 		}
 	}
+	s.sessionPlaced()
 	s.decided(r.reason)
 	s.countWaited()
 	s.requestPlaced()
@@ -295,10 +296,18 @@ func (s *Stream) closeLease() {
 }
 
 // others returns where retries may be sent: the candidates after the chosen one, so that not all are sent to the same,
-// those of its tier first.
+// those of its tier first; those of its session in their order.
 func others(p *lb.Plan, chosen int) []string {
 	const maxOthers = 2
 	var out []string
+	for _, i := range p.Home.Order {
+		if int(i) != chosen && len(out) < maxOthers {
+			out = append(out, p.Candidates[i].Addr)
+		}
+	}
+	if out != nil {
+		return out
+	}
 	for _, same := range [2]bool{true, false} {
 		for i := 1; i < len(p.Candidates) && len(out) < maxOthers; i++ {
 			// The plan's random bits were used up by the tie; rotating them by the index is enough here.

@@ -96,9 +96,9 @@ func TestRetryAfterWaitingInVain(t *testing.T) {
 	d.advance(11 * time.Second)
 	for _, c := range waiting {
 		c.wantRefused(t, "queue_timeout")
-		// Five waited at the latest heartbeat.
-		if after := c.result.Headers["retry-after"]; after != "6" && after != "7" {
-			t.Errorf("retry-after %s, want 6 s ± 10 %%, rounded up", after)
+		// Five waited at the latest heartbeat, or four, if that was after the wait of the first one had ended.
+		if after := c.result.Headers["retry-after"]; after != "5" && after != "6" && after != "7" {
+			t.Errorf("retry-after %s, want 5 or 6 s ± 10 %%, rounded up", after)
 		}
 	}
 	busy[0].Finish()

@@ -31,6 +31,7 @@ const (
 	statFresh       = "warmgate_metrics_fresh_endpoints"      // ;cluster: endpoints of which there are fresh metrics
 	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those without a needed metric
 	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
+	statSessions    = "warmgate_session_requests_total"       // ;cluster ;result: sessionPlaced
 	statMisrouted   = "warmgate_lease_strays_total"           // requests served by another cluster than the planned one
 	statQueue       = "warmgate_queue_length"                 // ;cluster ;class: requests that wait, over all owners
 	statQueueWait   = "warmgate_queue_wait_ms"                // ;cluster ;class: milliseconds that granted ones waited

@@ -73,6 +73,7 @@ type Stream struct {
 	settled bool // the request is counted under its reason
 
 	body     body         // what has come of the request
+	session  session      // that it belongs to
 	work     work         // how much work it is, with unit: tokens
 	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
 	metrics  metricsUse   // what it has to do with the metrics of engines
@@ -121,6 +122,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 		return s.refuseOwnCluster()
 	}
 	s.body.arrived(s.arrived(), end)
+	s.session.find(s, s.cfg, nil, false)
 	if end || !s.needsBody() {
 		return s.decide(0, true, lb.ReasonChosen)
 	}
@@ -166,6 +168,7 @@ func (s *Stream) match() (cluster string) {
 func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	v := s.plugin.vm
 	now := v.now()
+	s.session.find(s, s.cfg, nil, true)
 	view := v.views.of(now, s.scope, s.cfg)
 	if view == nil {
 		return s.pass(lb.ReasonNoEndpoints)
@@ -186,7 +189,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	}
 	s.cluster.views[view.ListID] = view
 	v.scraping.neededBy(s)
-	r := lb.Request{Random: v.gw.Random(), Model: s.metrics.model}
+	r := lb.Request{Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key}
 	switch {
 	case s.cfg.Unit == lb.Tokens:
 		s.estimateWork(&r, size, ended)

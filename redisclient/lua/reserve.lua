@@ -4,13 +4,15 @@
 -- if there is no room for it, or if others wait (enqueue.lua). Idempotent: a lease that exists is returned.
 --
 -- KEYS     table own list, and with blocks: pages
--- ARGV     id params, and with blocks: chain. For a request that waits: id params chain wait, where chain may be empty
+-- ARGV     id params, and with blocks: chain. For a request that waits: id params chain wait, for one with a home: id
+--          params chain wait home. What is not needed in front of others is empty
 --   params  <dI4BI4: tokens; tie; unit (0: requests, 1: tokens); what each request in flight costs beside its load,
 --           in the unit. With blocks also <BddddI4B: number of blocks; credit; by which part of it the credit rises
 --           with each request in flight at the candidate with the fewest; length of the prompt in bytes; its tokens;
 --           TTL of cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each endpoint
 --           with a shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
 --   wait    as in enqueue.lua
+--   home    <d: load factor, 0 for none; then for each candidate in the order of lb.Home its index, <I2
 --   chain   as in prefix.lua; then for each block its end in the prompt, <I4 in bytes; then, unless it is the same,
 --           what it is worth to have the blocks up to it, <I4 in bytes
 -- Returns  <I2I4I8: index of the candidate, counted from 0; its requests and its tokens, with this request. With blocks
@@ -21,7 +23,8 @@
 --          poll.lua tells what becomes of it. {-5 or -6, ms}: the queue is full, or the expected wait is too long.
 --          If others were granted something (queue.lua): {the string, grants}, or the list with the grants at its end
 -- The reply is a string because a table would cost more than 1 µs. There are few arguments because each costs 0.1 µs.
-local call, prompt, waits = redis.call, KEYS[4], ARGV[4]
+local call, prompt, waits, home = redis.call, KEYS[4], ARGV[4], ARGV[5]
+if waits == '' then waits = nil end
 local lease = call('HMGET', KEYS[2], 'b', ARGV[1])
 local data = call('MGET', KEYS[1], KEYS[3])
 local sub, unpack, pack = string.sub, struct.unpack, struct.pack
@@ -93,6 +96,34 @@ local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
 local counted = each > 0 or credit and wait > 0 -- whether the number of requests matters
 local warm, fewest = nil, math.huge -- candidates that have some blocks; requests at the candidate with the fewest
 local full = nil -- candidates at a cap: index and cost
+local factor = home and unpack('<d', home) or 0
+if factor > 0 then
+  -- place is where the row of a candidate is in the table, class where its class is in the list.
+  local place, class, loads, total, weights = {}, {}, {}, added, 0
+  for run = first, first + 6 * (runs - 1), 6 do
+    local c, from, count = unpack('<I2I2I2', v, run)
+    for row = from, from + count - 1 do
+      place[i], class[i], i = 17 + 9 * row, at + 56 * c, i + 1
+    end
+  end
+  for k = 9, #home, 2 do
+    local c = unpack('<I2', home, k)
+    local requests, sum = unpack('<I3I6', t, place[c])
+    loads[c] = unit == 1 and sum or requests
+    total, weights = total + loads[c], weights + unpack('<d', v, class[c] + 16)
+  end
+  local limit = factor * total / weights
+  for k = 9, #home, 2 do
+    local c = unpack('<I2', home, k)
+    local weight, cap, _, _, token_cap = unpack('<ddddd', v, class[c] + 16)
+    local requests, sum = unpack('<I3I6', t, place[c])
+    if loads[c] < limit * weight and (cap == 0 or requests < cap) and (token_cap == 0 or sum < token_cap) then
+      tied[1], ties, runs = 65536 * place[c] + c, 1, 0 -- no costs are needed
+      break
+    end
+  end
+  i = 0
+end
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, count = unpack('<I2I2I2', v, run)
   local base, slope, weight, cap, capacity, over_slope, token_cap = unpack('<ddddddd', v, at + 56 * c)
@@ -152,8 +183,18 @@ if warm then
     table.sort(tied, function(a, b) return a % 65536 < b % 65536 end)
   end
 end
+if home and ties > 1 then
+  local rank = {}
+  for k = 9, #home, 2 do rank[unpack('<I2', home, k)] = k end
+  local best, where = math.huge, nil
+  for k = 1, ties do
+    local r = rank[tied[k] % 65536] or math.huge
+    if r < best then best, where = r, tied[k] end
+  end
+  if where then tied[1], ties = where, 1 end
+end
 local wanted
-if full and unpack('<I4', waits, 13) > 0 then -- it may rather wait for an endpoint that is full
+if factor == 0 and full and unpack('<I4', waits, 13) > 0 then -- it may rather wait for an endpoint that is full
   local lowest = ties > 0 and least or math.huge
   for k = 1, #full, 2 do
     local c = full[k] % 65536

@@ -59,6 +59,19 @@ var (
 	}
 )
 
+// RingHash is Envoy's ring_hash by the header that names the session.
+func RingHash(header string) Policy {
+	return Policy{
+		Name: "ring_hash", About: "Envoy's ring_hash by the session header, no plugin",
+		Cluster: harness.RoundRobin,
+		Edits: `clusters.yaml: {"resources[name=llm].load_balancing_policy.policies": [{typed_extension_config: {
+  name: envoy.load_balancing_policies.ring_hash,
+  typed_config: {
+    "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.ring_hash.v3.RingHash,
+    consistent_hashing_lb_config: {hash_policy: [{header: {header_name: ` + header + `}}]}}}}]}`,
+	}
+}
+
 const inRedis = `,"redis_cluster":"warmgate-redis"`
 
 // warmgateConfig returns a configuration of the plugin; redis and more are further members of its parts.

@@ -33,6 +33,11 @@ type Options struct {
 	Module   string           // Warmgate's Wasm module; "" = no stage for policies with a plugin
 	Redis    string           // ip:port of a Redis server that all gateways have a tunnel to; "" = none
 	First    Policy           // policy at the start
+
+	// For stages that are part of something larger:
+	Fleet  *vllmsim.Fleet // watches the servers; nil = one of this stage
+	Index  int            // of the first server in the fleet; the others follow
+	Behind []string       // ip:port of servers that are behind the gateways as well, and are not the stage's
 }
 
 // Stage is one gateway, or several, in front of simulated servers.
@@ -43,24 +48,32 @@ type Stage struct {
 	Fleet    *vllmsim.Fleet
 	edits    atomic.Pointer[edits]
 	module   string
-	slots    []int             // requests that each server runs at once
+	slots    []int // requests that each server runs at once
+	behind   []harness.Endpoint
+	used     int               // of those behind, the first
 	clients  []*loadgen.Client // one for each gateway
 }
 
 // NewStage starts the servers and the gateways. Close ends them.
 func NewStage(ctx context.Context, o Options) (*Stage, error) {
-	s := &Stage{Fleet: vllmsim.NewFleet(), module: o.Module}
-	var endpoints []harness.Endpoint
+	s := &Stage{Fleet: o.Fleet, module: o.Module}
+	if s.Fleet == nil {
+		s.Fleet = vllmsim.NewFleet()
+	}
 	for i, cfg := range o.Servers {
-		cfg.Index, cfg.Fleet = i, s.Fleet
+		cfg.Index, cfg.Fleet = o.Index+i, s.Fleet
 		s.slots = append(s.slots, cfg.MaxNumSeqs)
 		srv := vllmsim.New(cfg)
 		if err := srv.Start("127.0.0.1:0"); err != nil {
 			return nil, errors.Join(fmt.Errorf("compare: %w", err), s.Close())
 		}
 		s.Servers = append(s.Servers, srv)
-		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // equal weights: the speed is not configured
+		s.behind = append(s.behind, harness.Endpoint{Addr: srv.Addr()}) // equal weights: the speed is not configured
 	}
+	for _, addr := range o.Behind {
+		s.behind = append(s.behind, harness.Endpoint{Addr: addr})
+	}
+	s.used = len(s.behind)
 	if o.Slots != nil {
 		s.slots = o.Slots
 	}
@@ -68,7 +81,7 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	for range max(1, o.Gateways) {
-		if err := s.addGateway(ctx, o, endpoints); err != nil {
+		if err := s.addGateway(ctx, o); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
@@ -76,9 +89,9 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 	return s, nil
 }
 
-func (s *Stage) addGateway(ctx context.Context, o Options, endpoints []harness.Endpoint) error {
+func (s *Stage) addGateway(ctx context.Context, o Options) error {
 	g, err := harness.Start(ctx, harness.Options{
-		Workers: o.Workers, Endpoints: endpoints, Policy: o.First.Cluster,
+		Workers: o.Workers, Endpoints: s.behind, Policy: o.First.Cluster,
 		NoPlugin: o.First.Plugin == "", Module: o.Module, Config: o.First.Plugin, Redis: o.Redis, Edit: s.edit,
 	})
 	if err != nil {
@@ -91,6 +104,24 @@ func (s *Stage) addGateway(ctx context.Context, o Options, endpoints []harness.E
 	return s.awaitHealthy(ctx, g)
 }
 
+// Use makes the gateways use the first n of the servers behind them, until it is called again. It returns when they are
+// healthy.
+func (s *Stage) Use(ctx context.Context, n int) error {
+	if n == s.used {
+		return nil
+	}
+	s.used = n
+	for _, g := range s.Gateways {
+		if err := g.PushEndpoints(ctx, s.behind[:n]); err != nil {
+			return err
+		}
+		if err := s.awaitHealthy(ctx, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // awaitHealthy waits until the gateway counts every server as healthy: a comparison must not begin with Envoy in panic
 // mode.
 func (s *Stage) awaitHealthy(ctx context.Context, g *harness.Gateway) error {
@@ -98,8 +129,8 @@ func (s *Stage) awaitHealthy(ctx context.Context, g *harness.Gateway) error {
 	defer cancel()
 	return wait.Until(ctx, 20*time.Millisecond, func() error {
 		healthy, err := g.Sum(ctx, `^cluster\.llm\.membership_healthy$`)
-		if err == nil && int(healthy) != len(s.Servers) {
-			err = fmt.Errorf("compare: %v of %d servers are healthy", healthy, len(s.Servers))
+		if err == nil && int(healthy) != s.used {
+			err = fmt.Errorf("compare: %v of %d servers are healthy", healthy, s.used)
 		}
 		return err
 	})
@@ -118,6 +149,15 @@ func (s *Stage) Close() error {
 		errs = append(errs, srv.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Behind returns the URLs of the servers behind the gateways.
+func (s *Stage) Behind() []string {
+	var urls []string
+	for _, e := range s.behind[:s.used] {
+		urls = append(urls, "http://"+e.Addr)
+	}
+	return urls
 }
 
 // Client returns the client that sends to the first gateway.

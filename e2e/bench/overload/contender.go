@@ -109,7 +109,7 @@ func (c *contender) play(ctx context.Context, stage *compare.Stage, s settings, 
 	}
 	p := player{client: client, timeouts: c.timeouts}
 	var outcomes []outcome
-	used, err := cpuOf(stage, func() { outcomes = p.play(ctx, calls) })
+	used, err := bench.Use(stage.Gateways, func() { outcomes = p.play(ctx, calls) })
 	if err != nil {
 		return result{}, err
 	}
@@ -120,33 +120,4 @@ func (c *contender) play(ctx context.Context, stage *compare.Stage, s settings, 
 		attempts = append(attempts, outcomes[i].attempts...)
 	}
 	return r, cmp.Or(ctx.Err(), c.policy.Steered(attempts))
-}
-
-// cpu is CPU time that was used while something was done.
-type cpu struct {
-	gateway, own float64 // cores: Envoy, and this process, which has the clients and the servers
-	machine      float64 // the share of the machine's, 0..1, by everything
-}
-
-func cpuOf(stage *compare.Stage, do func()) (used cpu, err error) {
-	before, err := bench.ReadCPU()
-	if err != nil {
-		return used, err
-	}
-	gateway, err := stage.Gateway.CPU()
-	if err != nil {
-		return used, err
-	}
-	start, own := time.Now(), bench.OwnCPU()
-	do()
-	seconds := time.Since(start).Seconds()
-	used.own = (bench.OwnCPU() - own).Seconds() / seconds
-	end, err := stage.Gateway.CPU()
-	if err != nil {
-		return used, err
-	}
-	used.gateway = (end - gateway).Seconds() / seconds
-	after, err := bench.ReadCPU()
-	used.machine = after.Since(before)
-	return used, err
 }

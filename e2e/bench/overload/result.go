@@ -27,7 +27,7 @@ type result struct {
 	failed   int                // attempts that got another error
 	unheard  int                // attempts whose client left
 	late     time.Duration      // p99 of how late the generator was with a first attempt
-	cpu      cpu
+	cpu      bench.Used
 }
 
 // resultOf reduces the outcomes of the calls that were due in the measured time. Goodput is of what was answered in
@@ -101,8 +101,8 @@ func (r result) String() string {
 	return text + fmt.Sprintf("  critical lost %3d  refused at once %5d p99 %5.1f ms, after a wait %4d %v, left %5d, "+
 		"failed %4d  late p99 %.1f ms  CPU %2.0f %%, %.2f cores of Envoy and %.2f of clients and servers",
 		r.lost, r.refused, bench.MS(r.atOnce.P99), r.waited, r.codes, r.unheard, r.failed,
-		bench.MS(r.late), 100*r.cpu.machine,
-		r.cpu.gateway, r.cpu.own)
+		bench.MS(r.late), 100*r.cpu.Machine,
+		r.cpu.Gateways, r.cpu.Own)
 }
 
 func refusalP99(r *result) float64 { return bench.MS(r.atOnce.P99) }
@@ -127,7 +127,7 @@ var columns = bench.Columns[result]{
 	bench.Col("failed", "%.0f", func(r *result) float64 { return float64(r.failed) }),
 	bench.Col("attempts per call", "%.2f", func(r *result) float64 { return r.attempts }),
 	bench.Col("generator late p99, ms", "%.1f", func(r *result) float64 { return bench.MS(r.late) }),
-	bench.Col("cores of Envoy", "%.2f", func(r *result) float64 { return r.cpu.gateway }),
-	bench.Col("of clients and servers", "%.2f", func(r *result) float64 { return r.cpu.own }),
-	bench.Col("CPU of the machine, %", "%.0f", func(r *result) float64 { return 100 * r.cpu.machine }),
+	bench.Col("cores of Envoy", "%.2f", func(r *result) float64 { return r.cpu.Gateways }),
+	bench.Col("of clients and servers", "%.2f", func(r *result) float64 { return r.cpu.Own }),
+	bench.Col("CPU of the machine, %", "%.0f", func(r *result) float64 { return 100 * r.cpu.Machine }),
 }

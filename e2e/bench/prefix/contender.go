@@ -41,14 +41,7 @@ func (c contender) title() string { return c.name }
 // chooser returns what chooses the server for each request of a run.
 type chooser func(stage *compare.Stage, w *workload) func(q *scripted.Question) (server int, u scripted.UnderWay)
 
-var ringHash = compare.Policy{
-	Name: "ring_hash", About: "Envoy's ring_hash by the session header, no plugin", Cluster: harness.RoundRobin,
-	Edits: `clusters.yaml: {"resources[name=llm].load_balancing_policy.policies": [{typed_extension_config: {
-  name: envoy.load_balancing_policies.ring_hash,
-  typed_config: {
-    "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.ring_hash.v3.RingHash,
-    consistent_hashing_lb_config: {hash_policy: [{header: {header_name: ` + scripted.SessionHeader + `}}]}}}}]}`,
-}
+var ringHash = compare.RingHash(scripted.SessionHeader)
 
 // obedient returns a policy by which the gateway sends each request to the endpoint that the client names.
 func obedient(name, about string) compare.Policy {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -35,7 +35,7 @@ func TestWorkloads(t *testing.T) {
 			for _, turn := range scripts[i].Turns {
 				answers = append(answers, turn.Answer)
 			}
-			longest = max(longest, tokensOf(&scripts[i]))
+			longest = max(longest, scripts[i].Longest())
 		}
 		slices.Sort(answers)
 		p50, p99 := loadgen.Quantile(answers, 0.5), loadgen.Quantile(answers, 0.99)
@@ -49,23 +49,6 @@ func TestWorkloads(t *testing.T) {
 			t.Errorf("%s is described as %q", w.name, text)
 		}
 	}
-}
-
-// tokensOf returns how long the longest conversation of a tree becomes.
-func tokensOf(s *traffic.Script) int {
-	held := make([]int, len(s.Turns))
-	longest := 0
-	for i, turn := range s.Turns {
-		for _, m := range turn.Add {
-			held[i] += len(m.Content)/4 + 8 // and what the template adds
-		}
-		held[i] += turn.Answer
-		if turn.Parent >= 0 {
-			held[i] += held[turn.Parent]
-		}
-		longest = max(longest, held[i])
-	}
-	return longest
 }
 
 func TestAdjust(t *testing.T) {
@@ -133,34 +116,22 @@ func TestContenders(t *testing.T) {
 	}
 }
 
-// TestOnlyTheWindowIsMeasured has trees that begin every second, of one request of a second and a half each.
-func TestOnlyTheWindowIsMeasured(t *testing.T) {
+// TestWindow begins with the first tree that does not only warm up, and ends when the last begins.
+func TestWindow(t *testing.T) {
 	const second = time.Second
-	var begins []time.Duration
-	var samples []loadgen.Sample
-	for i := range 6 {
-		due := time.Duration(i) * second
-		begins = append(begins, due)
-		samples = append(samples, loadgen.Sample{
-			Status: 200, Due: due, Total: second * 3 / 2, Tokens: 10, Usage: loadgen.Usage{Prompt: 100, Cached: 10 * i},
-		})
+	begins := []time.Duration{0, second, 2 * second, 5 * second, 4 * second}
+	if w := windowOf(begins, 2); w != (scripted.Window{From: 2 * second, To: 5 * second}) {
+		t.Errorf("%+v", w)
 	}
-	samples = append(samples, loadgen.Sample{Due: 0, Error: loadgen.ErrReset})
-	w := windowOf(begins, 2)
-	if w != (window{2 * second, 5 * second}) {
-		t.Fatalf("%+v", w)
-	}
-	// Sent at 2, 3 and 4 s; those of 1, 2 and 3 s end in the window.
-	r := resultOf(samples, w, &compare.Stage{Fleet: vllmsim.NewFleet()})
-	if r.summary.OK != 3 || math.Abs(r.cached-0.3) > 1e-9 || r.rate != 10 || r.failed != 1 {
-		t.Errorf("%+v", r)
+	if w := windowOf(begins, 9); w.From != 4*second {
+		t.Errorf("all only warm up: %+v", w)
 	}
 }
 
 // run of one contender: its rate, p90 and p99 of TTFT in ms, and cached share.
 func ran(rate, p90, p99 int, cached float64) []result {
-	r := result{cached: cached, rate: float64(rate)}
-	r.summary.TTFT = loadgen.Quantiles{
+	r := result{Figures: scripted.Figures{Cached: cached, Rate: float64(rate)}}
+	r.Summary.TTFT = loadgen.Quantiles{
 		P90: time.Duration(p90) * time.Millisecond, P99: time.Duration(p99) * time.Millisecond,
 	}
 	return []result{r, r}
@@ -278,8 +249,8 @@ func TestRound(t *testing.T) {
 	}
 	for i, c := range rep.contenders {
 		r := results[i][0]
-		if r.failed > 0 || r.summary.OK < 15 || r.summary.Tokens != r.summary.OK*9 || r.rate <= 0 ||
-			r.cached <= 0.3 || r.cpu <= 0 || r.cpu > 1 {
+		if r.Failed > 0 || r.Summary.OK < 15 || r.Summary.Tokens != r.Summary.OK*9 || r.Rate <= 0 ||
+			r.Cached <= 0.3 || r.cpu <= 0 || r.cpu > 1 {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 	}

@@ -64,7 +64,7 @@ func (rep *report) errors() int {
 	for _, byContender := range rep.results {
 		for _, rounds := range byContender {
 			for i := range rounds {
-				n += rounds[i].failed
+				n += rounds[i].Failed
 			}
 		}
 	}

@@ -7,93 +7,55 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 // result is what one contender did with one workload.
 type result struct {
-	summary     loadgen.Summary // of the requests that were sent in the window
-	failed      int             // requests that failed in the whole run
-	rate        float64         // tokens of answers that ended in the window, a second
-	cached      float64         // share of the prompt tokens that the servers had cached
-	uneven      float64         // requests of the busiest server over the mean of all
-	queued      float64         // time that requests waited in servers for room, summed, s
-	besideFree  float64         // time in which a server had requests waiting while another could have run one, s
+	scripted.Figures
+	uneven      float64 // requests of the busiest server over the mean of all
+	queued      float64 // time that requests waited in servers for room, summed, s
+	besideFree  float64 // time in which a server had requests waiting while another could have run one, s
 	preemptions float64
 	cpu         float64 // share of the machine's CPU time that was used, by everything
 }
 
-// window is the part of a run that is measured.
-type window struct{ from, to time.Duration }
-
 // windowOf begins with the first tree that is not there to warm up: caches have filled by then, and what is learned of
 // the servers is known. It ends with the beginning of the last tree: from then on there are fewer users every moment.
-func windowOf(begins []time.Duration, warm int) window {
-	return window{begins[min(warm, len(begins)-1)], slices.Max(begins)}
+func windowOf(begins []time.Duration, warm int) scripted.Window {
+	return scripted.Window{From: begins[min(warm, len(begins)-1)], To: slices.Max(begins)}
 }
-
-func (w window) has(t time.Duration) bool { return t >= w.from && t < w.to }
 
 // resultOf reduces the samples of a play on a stage, and takes what its servers have counted in the whole run.
-func resultOf(samples []loadgen.Sample, measured window, stage *compare.Stage) result {
-	var r result
-	tokens := 0
-	var sent []loadgen.Sample
-	for i := range samples {
-		s := &samples[i]
-		if !s.OK() {
-			r.failed++
-		}
-		if measured.has(s.Due + s.Total) {
-			tokens += s.Tokens
-		}
-		if measured.has(s.Due) {
-			sent = append(sent, *s)
-		}
-	}
-	r.rate = float64(tokens) / max(time.Millisecond, measured.to-measured.from).Seconds()
-	r.count(sent, stage)
-	return r
-}
-
-// count adds what the requests of the window show, and the servers.
-func (r *result) count(samples []loadgen.Sample, stage *compare.Stage) {
-	r.summary = loadgen.Summarize(samples)
-	prompt, cached, most := 0, 0, 0
-	for i := range samples {
-		prompt += samples[i].Usage.Prompt
-		cached += samples[i].Usage.Cached
-	}
-	for _, n := range r.summary.Endpoints {
-		most = max(most, n)
-	}
-	r.cached = float64(cached) / float64(max(1, prompt))
-	r.uneven = float64(most*len(stage.Servers)) / float64(max(1, r.summary.OK))
+func resultOf(samples []loadgen.Sample, measured scripted.Window, stage *compare.Stage) result {
+	r := result{Figures: measured.Figures(samples), besideFree: stage.Fleet.State().QueueingWhileFree}
+	r.uneven = r.Uneven(len(stage.Servers))
 	for _, s := range stage.Servers {
 		st := s.State()
 		r.queued += st.QueuedSeconds
 		r.preemptions += float64(st.Preemptions)
 	}
-	r.besideFree = stage.Fleet.State().QueueingWhileFree
+	return r
 }
 
 // String returns a line about the run.
 func (r result) String() string {
 	return fmt.Sprintf("%4d requests measured  %5.0f tokens/s  cached %.3f  TTFT p50 %6.0f p90 %6.0f p99 %6.0f ms  "+
 		"queued in servers %6.1f s (%.1f s beside room)  preempted %4.0f  max/mean %.2f  CPU %2.0f %%  %d failed %v",
-		r.summary.Requests, tokens(&r), r.cached, bench.MS(r.summary.TTFT.P50),
-		ttftP90(&r), ttftP99(&r), r.queued, r.besideFree, r.preemptions, r.uneven, 100*r.cpu, r.failed,
-		r.summary.Errors)
+		r.Summary.Requests, tokens(&r), r.Cached, bench.MS(r.Summary.TTFT.P50),
+		ttftP90(&r), ttftP99(&r), r.queued, r.besideFree, r.preemptions, r.uneven, 100*r.cpu, r.Failed,
+		r.Summary.Errors)
 }
 
-func tokens(r *result) float64  { return r.rate }
-func cached(r *result) float64  { return r.cached }
-func ttftP90(r *result) float64 { return bench.MS(r.summary.TTFT.P90) }
-func ttftP99(r *result) float64 { return bench.MS(r.summary.TTFT.P99) }
+func tokens(r *result) float64  { return r.Rate }
+func cached(r *result) float64  { return r.Cached }
+func ttftP90(r *result) float64 { return bench.MS(r.Summary.TTFT.P90) }
+func ttftP99(r *result) float64 { return bench.MS(r.Summary.TTFT.P99) }
 
 var columns = bench.Columns[result]{
 	bench.Col("tokens/s", "%.0f", tokens),
-	bench.Col("TTFT p50 ms", "%.0f", func(r *result) float64 { return bench.MS(r.summary.TTFT.P50) }),
+	bench.Col("TTFT p50 ms", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P50) }),
 	bench.Col("p90", "%.0f", ttftP90),
 	bench.Col("p99", "%.0f", ttftP99),
 	bench.Col("cached share", "%.3f", cached),
@@ -101,6 +63,6 @@ var columns = bench.Columns[result]{
 	bench.Col("… beside a server with room, s", "%.1f", func(r *result) float64 { return r.besideFree }),
 	bench.Col("preemptions", "%.0f", func(r *result) float64 { return r.preemptions }),
 	bench.Col("max/mean per server", "%.2f", func(r *result) float64 { return r.uneven }),
-	bench.Col("errors", "%.0f", func(r *result) float64 { return float64(r.failed) }),
+	bench.Col("errors", "%.0f", func(r *result) float64 { return float64(r.Failed) }),
 	bench.Col("CPU of the machine, %", "%.0f", func(r *result) float64 { return 100 * r.cpu }),
 }

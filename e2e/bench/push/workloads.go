@@ -110,14 +110,8 @@ func (w *workload) scripts(seed uint64) []traffic.Script {
 	r := rand.New(rand.NewPCG(seed, xxhash.Sum64String(w.name)))
 	l := w.lengths
 	out := traffic.Trees(r, w.trees, l.system, l.problem, l.step, max(1, l.answer), w.branches...)
-	if len(l.varying) == 0 {
-		return out
-	}
-	for i := range out {
-		drawn := l.varying[i/l.each%len(l.varying)]
-		for k := range out[i].Turns {
-			out[i].Turns[k].Answer = drawn.Draw(r)
-		}
+	if len(l.varying) > 0 {
+		traffic.Redraw(r, out, l.each, l.varying...)
 	}
 	return out
 }

@@ -159,9 +159,5 @@ func Begin(ctx context.Context, stage *compare.Stage, p compare.Policy, r *Route
 		gateway := &Front{URL: stage.Gateway.URL(), Stop: func() error { return nil }, Log: func() string { return "" }}
 		return gateway, stage.Switch(ctx, p)
 	}
-	var servers []string
-	for _, s := range stage.Servers {
-		servers = append(servers, s.URL())
-	}
-	return r.Start(ctx, servers)
+	return r.Start(ctx, stage.Behind())
 }

@@ -29,6 +29,7 @@ type Player struct {
 	Choose func(q *Question) (endpoint string, u UnderWay) // nil = the gateway chooses
 	Warm   int                                             // first turns of each script that are not in the samples
 	Begins []time.Duration                                 // when Play began each script, known when it has returned
+	Until  time.Duration                                   // of Play: from then on nothing is sent; 0 = no limit
 
 	open  bool // scripts begin when they are due
 	start time.Time
@@ -76,9 +77,14 @@ func (p *Player) Play(ctx context.Context, scripts []traffic.Script, users int) 
 
 // begin plays script i to its end.
 func (p *Player) begin(ctx context.Context, scripts []traffic.Script, i int) {
-	p.Begins[i] = time.Since(p.start)
+	if p.Begins[i] = time.Since(p.start); p.over() {
+		return
+	}
 	p.script(ctx, &scripts[i])
 }
+
+// over reports whether nothing more is sent.
+func (p *Player) over() bool { return p.Until > 0 && time.Since(p.start) >= p.Until }
 
 // crowd has users do n things, each user one at a time, in order as they are free. It returns when all are done.
 func crowd(ctx context.Context, users, n int, do func(i int)) {
@@ -137,6 +143,9 @@ func (p *Player) script(ctx context.Context, s *traffic.Script) {
 		defer wg.Done()
 		t := &s.Turns[i]
 		_ = wait.For(ctx, t.Think) // what follows ends with ctx
+		if p.over() {
+			return
+		}
 		prompt := slices.Concat(history, t.Add)
 		answer, ok := p.send(ctx, s, t, prompt)
 		prompt = append(prompt, traffic.Assistant(answer))

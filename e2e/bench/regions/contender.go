@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/router"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/traffic"
+)
+
+// Names of the contenders in the last line of the output.
+const (
+	ownName   = "cross_region"
+	localName = "local"
+	nine      = " 9" // what the name of a contender ends with that has 9 servers in place of 12
+)
+
+// Servers of each region that a contender uses.
+const (
+	servers = 4
+	fewer   = 3
+)
+
+// contender is one way to serve the users of all regions.
+type contender struct {
+	name    string
+	central bool                            // one gateway for all, in the first region; else one in each
+	policy  func(region int) compare.Policy // of the gateways; unused with a router
+	router  *router.Router                  // in the central gateway's place; nil = none
+	servers int                             // in each region
+	added   bool                            // a variant, which the last line does not count among the others
+}
+
+func (c contender) title() string { return c.name }
+
+// contenders returns all, in the order of the table.
+func contenders() []contender {
+	return []contender{
+		local(localName, servers, regional(localName)),
+		local(localName+nine, fewer, regional(localName+nine)),
+		native(compare.RoundRobin),
+		native(compare.LeastRequest),
+		native(compare.RingHash(scripted.SessionHeader)),
+		{name: router.VLLM().Name, central: true, router: router.VLLM(), servers: servers},
+	}
+}
+
+// local is a gateway in each region, for the users and servers there.
+func local(name string, servers int, p compare.Policy) contender {
+	return contender{name: name, servers: servers, policy: func(int) compare.Policy { return p }}
+}
+
+// native is one gateway without a plugin.
+func native(p compare.Policy) contender {
+	return contender{name: p.Name, central: true, servers: servers, policy: func(int) compare.Policy { return p }}
+}
+
+// regional is prefix_cache as a region would run it alone: what its servers cannot run at once waits in the gateway.
+// Each contender has a secret, and with it an index, of its own: one that has seen the prompts of the contender before
+// would know where those went.
+func regional(name string) compare.Policy {
+	return compare.Policy{
+		Name: name, Cluster: harness.Warmgate,
+		Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"push":"pending",` +
+			`"queue":{"max_wait":"50s"},"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"},` +
+			`"prefix":{"secret":"bench-regions-` + strings.ReplaceAll(name, " ", "-") + `"},"debug_headers":true}}`,
+	}
+}
+
+func (c *contender) describe() string {
+	where := fmt.Sprintf("a gateway in each region, with %d servers: ", c.servers)
+	if c.central {
+		where = fmt.Sprintf("one gateway, in %s, with all %d servers: ", names[0], c.servers*regions)
+	}
+	if c.router != nil {
+		return where + c.router.Describe()
+	}
+	return where + c.policy(0).Describe()
+}
+
+// patience of the clients: longer than any wait.
+const patience = 2 * time.Minute
+
+// play has the contender serve a cell's users, with what they send by region, for as long as the settings say. The
+// caches and counts of the servers are emptied before.
+func (c *contender) play(ctx context.Context, st *stage, s *settings, users [regions]int,
+	scripts [regions][]traffic.Script,
+) (r result, err error) {
+	at, err := st.begin(ctx, c)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, at.stop()) }()
+	var players [regions]scripted.Player
+	for i := range players {
+		client := loadgen.NewClient(loadgen.Options{
+			URL: at.urls[i] + compare.Path, KeepHeaders: compare.DebugHeaders, Timeout: patience,
+		})
+		defer client.Close()
+		if err := scripted.WarmUp(ctx, client, false, 4*servers); err != nil {
+			return r, fmt.Errorf("%s: %w\n%s", names[i], err, at.log())
+		}
+		players[i] = scripted.Player{Client: client, Until: s.warm + s.span}
+	}
+	st.reset()
+	var samples [regions][]loadgen.Sample
+	used, err := bench.Use(st.gateways(), func() { samples = playAll(ctx, &players, users, scripts) })
+	if err != nil {
+		return r, err
+	}
+	r = resultOf(samples, scripted.Window{From: s.warm, To: s.warm + s.span}, st)
+	r.cpu = used
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
+	return r, errors.Join(c.steered(samples), enough(&players))
+}
+
+// playAll plays the scripts of all regions side by side, and returns the samples by region.
+func playAll(ctx context.Context, players *[regions]scripted.Player, users [regions]int,
+	scripts [regions][]traffic.Script,
+) (samples [regions][]loadgen.Sample) {
+	var wg sync.WaitGroup
+	for i := range players {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			samples[i] = players[i].Play(ctx, scripts[i], users[i])
+		}()
+	}
+	wg.Wait()
+	return samples
+}
+
+// steered returns an error if a gateway with the plugin did not choose who answered.
+func (c *contender) steered(samples [regions][]loadgen.Sample) error {
+	if c.router != nil {
+		return nil
+	}
+	for i := range samples {
+		p := c.policy(i)
+		if err := p.Steered(samples[i]); err != nil {
+			return fmt.Errorf("%s: %w", names[i], err)
+		}
+	}
+	return nil
+}
+
+// enough returns an error if the users of a region have sent all there was: then the region was not busy to the end.
+func enough(players *[regions]scripted.Player) error {
+	for i := range players {
+		if p := &players[i]; p.Begins[len(p.Begins)-1] < p.Until {
+			return fmt.Errorf("%s: all %d scripts were begun before the end", names[i], len(p.Begins))
+		}
+	}
+	return nil
+}

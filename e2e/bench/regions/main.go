@@ -1,0 +1,136 @@
+// Command regions compares how the users of three regions, 100 ms apart, are served: by a gateway in each region for
+// the servers there, or by one gateway for all servers, with the policies of Envoy or the router of vLLM. Each region
+// has an Envoy and simulated servers of its own, and the users send from home: on the skewed load most of them are in
+// one region. All contenders meet the same requests, in rotating order.
+//
+// The last line of its output is one JSON object.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/traffic"
+)
+
+type settings struct {
+	rounds     int
+	quick      bool
+	workers    int
+	seed       uint64
+	rtt        time.Duration
+	warm, span time.Duration
+	workloads  string
+	loads      string
+	policies   string
+	own        string
+	variants   []contender
+	markdown   string
+}
+
+func parse() (settings, error) {
+	var s settings
+	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds")
+	flag.BoolVar(&s.quick, "quick", false, "one round of half the length: a quarter of an hour")
+	flag.IntVar(&s.workers, "workers", 2, "worker threads of each gateway")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
+	flag.DurationVar(&s.rtt, "rtt", 100*time.Millisecond, "a round trip between two regions")
+	flag.DurationVar(&s.warm, "warm", 17*time.Second, "of each run, before anything is measured")
+	flag.DurationVar(&s.span, "span", 41*time.Second, "of each run, measured")
+	flag.StringVar(&s.workloads, "workload", "", "only these, divided by commas: "+
+		strings.Join(bench.Names(workloads(), workload.title), ", "))
+	flag.StringVar(&s.loads, "load", "", "only these, divided by commas: "+skewed+", "+even)
+	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+
+		strings.Join(bench.Names(contenders(), contender.title), ", "))
+	flag.StringVar(&s.own, "own", ownName, "the contender that the last line compares with the others")
+	flag.Func("variant", "NAME=JSON: also play this plugin configuration in each region; may be repeated",
+		func(text string) error {
+			p, err := compare.Variant(text)
+			c := local(p.Name, servers, p)
+			c.added = true
+			s.variants = append(s.variants, c)
+			return err
+		})
+	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
+	flag.Parse()
+	if s.quick {
+		s.rounds, s.warm, s.span = 1, s.warm/2, s.span/2
+	}
+	return s, nil
+}
+
+func main() { bench.Main("regions", parse, run) }
+
+func run(ctx context.Context, s settings) error {
+	rep := &report{settings: s}
+	if err := rep.choose(ctx); err != nil {
+		return err
+	}
+	module, err := harness.Wasm(ctx, harness.HostEnvoy)
+	if err != nil {
+		return err
+	}
+	st, err := newStage(ctx, &s, module, engine())
+	if err != nil {
+		return err
+	}
+	for i := range rep.cells {
+		results, err := rounds(ctx, &s, st, &rep.cells[i], rep.contenders)
+		if err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", rep.cells[i].key(), err), st.close())
+		}
+		rep.results = append(rep.results, results)
+	}
+	if err := st.close(); err != nil {
+		return err
+	}
+	rep.noteLimits()
+	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
+}
+
+// choose takes the cells and the contenders that the settings name. A router that cannot be had is left out, with a
+// note.
+func (rep *report) choose(ctx context.Context) (err error) {
+	s := rep.settings
+	if rep.cells, err = cells(s.workloads, s.loads); err != nil {
+		return err
+	}
+	chosen, err := bench.Named(contenders(), s.policies, contender.title)
+	if err != nil {
+		return err
+	}
+	for _, c := range append(chosen, s.variants...) {
+		if c.router != nil {
+			if err := c.router.Install(ctx); err != nil {
+				rep.note(fmt.Sprintf("%s: left out, cannot be installed: %v", c.name, err))
+				continue
+			}
+		}
+		rep.contenders = append(rep.contenders, c)
+	}
+	return ctx.Err()
+}
+
+// rounds plays a cell with every contender once a round and returns the results by contender.
+func rounds(ctx context.Context, s *settings, st *stage, c *cell, list []contender) ([][]result, error) {
+	var scripts [regions][]traffic.Script
+	return bench.Rounds(s.rounds, len(list), func(round int) error {
+		scripts = c.scripts(s.seed + uint64(round))
+		return nil
+	}, func(round, i int) (result, error) {
+		r, err := list[i].play(ctx, st, s, c.users(), scripts)
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", list[i].name, err)
+		}
+		fmt.Printf("%-20s  round %d  %-13s  %s\n", c.key(), round+1, list[i].name, r)
+		return r, nil
+	})
+}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/wait"
+)
+
+func TestCells(t *testing.T) {
+	all, err := cells("", "")
+	if err != nil || len(all) != 2*len(workloads()) {
+		t.Fatalf("%d cells, %v", len(all), err)
+	}
+	room := engine().NumBlocks * engine().BlockSize
+	for _, c := range all {
+		scripts := c.scripts(1)
+		if !reflect.DeepEqual(scripts, c.scripts(1)) || reflect.DeepEqual(scripts, c.scripts(2)) {
+			t.Errorf("%s: the traffic does not follow from the seed", c.key())
+		}
+		sessions := map[string]bool{}
+		for i, of := range scripts {
+			if len(of) != c.users()[i]*c.perUser {
+				t.Errorf("%s: %d scripts for %d users in %s", c.key(), len(of), c.users()[i], names[i])
+			}
+			for k := range of {
+				if sessions[of[k].Session] {
+					t.Fatalf("%s: two scripts are session %s", c.key(), of[k].Session)
+				}
+				sessions[of[k].Session] = true
+				if long := of[k].Longest(); long > room {
+					t.Errorf("%s: a conversation of %d tokens has no room in a server with %d", c.key(), long, room)
+				}
+			}
+		}
+		if text := c.describe(); !strings.Contains(text, c.name) || strings.Contains(text, "%!") {
+			t.Errorf("%s is described as %q", c.key(), text)
+		}
+	}
+	for _, w := range workloads() {
+		if first := float64(w.skewed[0]); first < 2.9*float64(w.skewed[1]) || w.skewed[1] != w.skewed[2] {
+			t.Errorf("%s: %v is not three times as many users in one region", w.name, w.skewed)
+		}
+		if most, least := w.even[0], w.even[2]; most-least > 1 || w.skewed[0]+2*w.skewed[1] != most+w.even[1]+least {
+			t.Errorf("%s: %v users are not as many as %v", w.name, w.even, w.skewed)
+		}
+	}
+	if some, err := cells("trees2", even); err != nil || len(some) != 1 || some[0].key() != "trees2@even" {
+		t.Errorf("%+v, %v", some, err)
+	}
+	for _, bad := range [][2]string{{"tree", ""}, {"", "odd"}} {
+		if _, err := cells(bad[0], bad[1]); err == nil {
+			t.Errorf("%v was taken", bad)
+		}
+	}
+}
+
+// TestContenders checks that each is configured as its name says, and that no two share an index.
+func TestContenders(t *testing.T) {
+	secrets := map[string]bool{}
+	for _, c := range contenders() {
+		if text := c.describe(); !strings.Contains(text, "servers: ") ||
+			c.central != strings.Contains(text, "one gateway, in us") {
+			t.Errorf("%s is described as %q", c.name, text)
+		}
+		if strings.HasSuffix(c.name, nine) != (c.servers*regions == 9) {
+			t.Errorf("%s has %d servers", c.name, c.servers*regions)
+		}
+		if c.central {
+			continue
+		}
+		var config struct {
+			Policy string `json:"lb_policy"`
+			Config struct {
+				Push   string            `json:"push"`
+				Prefix map[string]string `json:"prefix"`
+			} `json:"lb_config"`
+		}
+		if err := json.Unmarshal([]byte(c.policy(1).Plugin), &config); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		secret := config.Config.Prefix["secret"]
+		if config.Policy != "prefix_cache" || config.Config.Push != "pending" || secrets[secret] {
+			t.Errorf("%s: %+v", c.name, config)
+		}
+		secrets[secret] = true
+	}
+	if len(secrets) != 2 {
+		t.Errorf("%d are regional", len(secrets))
+	}
+}
+
+// TestEnough has users of one region run out of scripts.
+func TestEnough(t *testing.T) {
+	const until = time.Second
+	var players [regions]scripted.Player
+	for i := range players {
+		players[i] = scripted.Player{Until: until, Begins: []time.Duration{0, until / 2, until}}
+	}
+	if err := enough(&players); err != nil {
+		t.Error(err)
+	}
+	players[2].Begins[2] = until - 1
+	if err := enough(&players); err == nil || !strings.Contains(err.Error(), names[2]) {
+		t.Errorf("one has run out: %v", err)
+	}
+}
+
+func TestResult(t *testing.T) {
+	st := &stage{fleet: vllmsim.NewFleet()}
+	var samples [regions][]loadgen.Sample
+	for i := range samples {
+		for k := range 4 + i {
+			samples[i] = append(samples[i], loadgen.Sample{
+				Status: 200, Due: time.Duration(k) * time.Second, Total: time.Second / 2, TTFT: time.Second / 4,
+				Tokens: 6, Endpoint: names[i],
+			})
+		}
+	}
+	samples[1][0].Error = loadgen.ErrReset
+	r := resultOf(samples, scripted.Window{From: time.Second, To: 4 * time.Second}, st)
+	if r.Summary.OK != 9 || r.Rate != 18 || r.by[0].Rate != 6 || r.Failed != 1 || r.uneven != 1 || ttftP50(&r) != 250 {
+		t.Errorf("%+v", r)
+	}
+	if text := r.String(); !strings.Contains(text, "asia 6/s p50 250") || strings.Contains(text, "%!") {
+		t.Error(text)
+	}
+}
+
+// ran is two runs of one contender: tokens/s, p50 and p90 of TTFT in ms, and cached share.
+func ran(rate, p50, p90 int, cached float64) []result {
+	r := result{Figures: scripted.Figures{Rate: float64(rate), Cached: cached}, cpu: bench.Used{Machine: 0.5}}
+	r.Summary.TTFT = loadgen.Quantiles{
+		P50: time.Duration(p50) * time.Millisecond, P90: time.Duration(p90) * time.Millisecond,
+	}
+	return []result{r, r}
+}
+
+// madeUp is a report of three cells with a contender of ours, which meets all targets with 970 tokens/s on 9 servers.
+func madeUp(ofNine int) *report {
+	rep := &report{settings: settings{rounds: 2, own: ownName, workers: 2, rtt: 100 * time.Millisecond}}
+	rep.cells = []cell{{workloads()[0], skewed}, {workloads()[1], skewed}, {workloads()[1], even}}
+	variant := local("variant", servers, regional("variant"))
+	variant.added = true
+	rep.contenders = append(contenders(), local(ownName, servers, regional(ownName)),
+		local(ownName+nine, fewer, regional(ownName+nine)), variant)
+	for i := range rep.cells {
+		var byContender [][]result
+		for _, c := range rep.contenders {
+			runs := ran(900, 500, 1000, 0.9)
+			switch c.name {
+			case ownName:
+				runs = ran(1200-20*i, 200+20*i, 100+10*i, 0.905)
+			case ownName + nine:
+				runs = ran(ofNine, 1, 1, 0.1)
+			case localName:
+				runs = ran(1000, 1, 1, 0.91)
+			case localName + nine, variant.name:
+				runs = ran(9000, 1, 1, 1)
+			case compare.LeastRequest.Name:
+				runs = ran(900, 450, 2000, 0.1)
+			}
+			byContender = append(byContender, runs)
+		}
+		rep.results = append(rep.results, byContender)
+	}
+	return rep
+}
+
+func TestLine(t *testing.T) {
+	l := madeUp(970).line()
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"throughput_vs_local", *l.Throughput, 1.18},
+		{"nine_vs_twelve", *l.Nine, 0.97},
+		{"ttft_p50_vs_central", *l.P50, 240. / 450},
+		{"ttft_p90_vs_central", *l.P90, 0.12},
+		{"cached_share_vs_best", *l.Cached, -0.005},
+		{"cpu_most", l.CPU, 0.5},
+		{"throughput of conversations", l.Spreads["conversations"].Median, 1.2},
+		{"p90 of round_robin", l.Cells["trees2@even"]["round_robin"].P90.Median, 1000},
+	} {
+		if math.Abs(c.got-c.want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", c.name, c.got, c.want)
+		}
+	}
+	if !l.Met || len(l.Spreads) != 2 {
+		t.Errorf("%+v", l)
+	}
+	if madeUp(969).line().Met {
+		t.Error("the target is met with 0.969 of the throughput on 9 servers")
+	}
+	without := madeUp(970)
+	without.settings.own = "another"
+	l = without.line()
+	if text, err := json.Marshal(l); err != nil || l.Met || strings.Contains(string(text), "_vs_") ||
+		len(l.Cells["conversations@skewed"]) != len(without.contenders) {
+		t.Errorf("of a contender that was not played: %s, %v", text, err)
+	}
+}
+
+func TestReport(t *testing.T) {
+	rep := madeUp(970)
+	rep.results[1][0][1].cpu.Machine = 0.93
+	rep.noteLimits()
+	file := filepath.Join(t.TempDir(), "b.md")
+	var out strings.Builder
+	if err := bench.Publish(&out, file, rep.configuration(), rep.table(), rep.line()); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{out.String(), string(saved)} {
+		for _, want := range []string{
+			"1180 (1180..1180)", "trees2@even, " + ownName, `"push":"pending"`, "skewed [120 40 40]", "100ms for a round trip",
+			"trees2@skewed, local: 93 % of the machine's CPU time", "15696 tokens of KV cache",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the report lacks %q:\n%s", want, text)
+			}
+		}
+		if strings.Contains(text, "%!") {
+			t.Error(text)
+		}
+	}
+	if !strings.Contains(out.String(), `"throughput_vs_local":1.18,`) {
+		t.Errorf("no last line: %s", out.String())
+	}
+}
+
+// TestRound plays a few conversations in three regions: by a gateway in each, with all servers and with fewer, and by
+// one for all.
+func TestRound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Envoy")
+	}
+	ctx := context.Background()
+	module, err := harness.Wasm(ctx, harness.HostEnvoy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rtt = 200 * time.Millisecond
+	s := &settings{rounds: 1, workers: 1, rtt: rtt, warm: time.Second, span: 3 * time.Second}
+	server := vllmsim.Config{MaxNumSeqs: 4, MaxQueued: -1, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}
+	st, err := newStage(ctx, s, module, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cell{workloads()[0], even}
+	c.even, c.perUser = users{2, 1, 1}, 999
+	var list []contender
+	for _, x := range contenders() {
+		if !x.central || x.name == compare.LeastRequest.Name {
+			list = append(list, x)
+		}
+	}
+	results, err := rounds(ctx, s, st, c, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range list {
+		r := results[i][0]
+		if r.Failed > 0 || r.Summary.OK < 15 || r.Rate <= 0 || r.Cached <= 0.2 ||
+			r.cpu.Gateways <= 0 || r.cpu.Own <= 0 || r.cpu.Machine > 1 ||
+			len(r.Summary.Endpoints) > x.servers*regions || len(r.Summary.Endpoints) < regions {
+			t.Errorf("%s: %+v", x.name, r)
+		}
+		home, away := r.by[0].Summary.TTFT, r.by[1].Summary.TTFT
+		if x.central && (away.P50 < rtt || home.P50 > away.P50) || !x.central && away.P50 > rtt {
+			t.Errorf("%s: p50 of TTFT is %v in %s and %v in %s", x.name, home.P50, names[0], away.P50, names[1])
+		}
+	}
+	if err := st.close(); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := wait.Until(ctx, 10*time.Millisecond, func() error {
+		for _, at := range st.seen[servers:] {
+			if c, err := net.Dial("tcp", at); err == nil {
+				return errors.Join(fmt.Errorf("the wire at %s is still there", at), c.Close())
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// result is what one contender did in one cell.
+type result struct {
+	scripted.Figures                           // of all users
+	by               [regions]scripted.Figures // of those of each region
+	uneven           float64                   // requests of the busiest server over the mean of those that are used
+	queued           float64                   // time that requests waited in servers for room, summed, s
+	besideFree       float64                   // time in which a server had requests waiting while another had room, s
+	preemptions      float64
+	cpu              bench.Used
+}
+
+// resultOf reduces the samples of a run, and takes what the servers have counted in all of it.
+func resultOf(samples [regions][]loadgen.Sample, measured scripted.Window, st *stage) result {
+	r := result{
+		Figures: measured.Figures(slices.Concat(samples[:]...)), besideFree: st.fleet.State().QueueingWhileFree,
+	}
+	for i := range samples {
+		r.by[i] = measured.Figures(samples[i])
+	}
+	r.uneven = r.Uneven(len(r.Summary.Endpoints))
+	for _, s := range st.servers {
+		state := s.State()
+		r.queued += state.QueuedSeconds
+		r.preemptions += float64(state.Preemptions)
+	}
+	return r
+}
+
+// String returns a line about the run.
+func (r result) String() string {
+	text := fmt.Sprintf("%5d requests measured  %5.0f tokens/s  cached %.3f  TTFT p50 %5.0f p90 %5.0f p99 %5.0f ms (",
+		r.Summary.Requests, tokens(&r), r.Cached, ttftP50(&r), ttftP90(&r), bench.MS(r.Summary.TTFT.P99))
+	for i := range r.by {
+		text += fmt.Sprintf("%s %.0f/s p50 %.0f ", names[i], r.by[i].Rate, bench.MS(r.by[i].Summary.TTFT.P50))
+	}
+	return text + fmt.Sprintf(") queued in servers %6.1f s (%.1f s beside room)  preempted %3.0f  max/mean %.2f  "+
+		"CPU %2.0f %%, %.2f cores of Envoy and %.2f of users and servers  %d failed %v", r.queued, r.besideFree,
+		r.preemptions, r.uneven, 100*r.cpu.Machine, r.cpu.Gateways, r.cpu.Own, r.Failed, r.Summary.Errors)
+}
+
+func tokens(r *result) float64  { return r.Rate }
+func cached(r *result) float64  { return r.Cached }
+func ttftP50(r *result) float64 { return bench.MS(r.Summary.TTFT.P50) }
+func ttftP90(r *result) float64 { return bench.MS(r.Summary.TTFT.P90) }
+func machine(r *result) float64 { return r.cpu.Machine }
+
+var columns = bench.Columns[result]{
+	bench.Col("tokens/s", "%.0f", tokens),
+	bench.Col("of users in "+names[0], "%.0f", func(r *result) float64 { return r.by[0].Rate }),
+	bench.Col("TTFT p50 ms", "%.0f", ttftP50),
+	bench.Col("p90", "%.0f", ttftP90),
+	bench.Col("p99", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P99) }),
+	bench.Col("p50 in "+names[0], "%.0f", func(r *result) float64 { return bench.MS(r.by[0].Summary.TTFT.P50) }),
+	bench.Col("cached share", "%.3f", cached),
+	bench.Col("queued in servers, request·s", "%.1f", func(r *result) float64 { return r.queued }),
+	bench.Col("… beside a server with room, s", "%.1f", func(r *result) float64 { return r.besideFree }),
+	bench.Col("preemptions", "%.0f", func(r *result) float64 { return r.preemptions }),
+	bench.Col("max/mean per server", "%.2f", func(r *result) float64 { return r.uneven }),
+	bench.Col("errors", "%.0f", func(r *result) float64 { return float64(r.Failed) }),
+	bench.Col("cores of Envoy", "%.2f", func(r *result) float64 { return r.cpu.Gateways }),
+	bench.Col("of users and servers", "%.2f", func(r *result) float64 { return r.cpu.Own }),
+	bench.Col("CPU of the machine, %", "%.0f", func(r *result) float64 { return 100 * r.cpu.Machine }),
+}

@@ -1,0 +1,159 @@
+package streamtest
+
+import "fmt"
+
+const consistentHash = "consistent_hash"
+
+// sessionScenarios are those of consistent_hash, and of prefix_cache with session_affinity.
+var sessionScenarios = []scenario{
+	{name: "a session stays", policy: consistentHash, endpoints: 4, run: func(t *run) {
+		t.configure(manyAtHome)
+		used := map[int]bool{}
+		for i := range 9 {
+			home := t.homeOf(ofSession(i), "home")
+			used[home] = true
+			for worker := range t.Workers() {
+				r := ofSession(i)
+				r.Worker = worker
+				if at := t.homeOf(r, "home"); at != home {
+					t.Errorf("session %d goes to endpoint %d, then to %d", i, home, at)
+				}
+			}
+		}
+		if len(used) < 2 {
+			t.Error("all sessions go to one endpoint")
+		}
+		t.wantDrained()
+	}},
+	{name: "the key may be anywhere", policy: consistentHash, endpoints: 4, run: func(t *run) {
+		t.configure(`"session":{"key":["header:x-a","cookie:sid","query:u","body:user","body:metadata.user_id"],"load_factor":100}`)
+		body := []string{`{"messages":[{"role":"user","content":"user"}],`, `"n":1,`}
+		for value := range 5 {
+			text := fmt.Sprintf("value %d", value)
+			home := t.homeOf(Request{Frames: []string{`{}`}, Headers: [][2]string{{"x-a", text}}}, "home")
+			for name, r := range map[string]Request{
+				"cookie":    {Frames: []string{`{}`}, Headers: [][2]string{{"cookie", "a=b; sid=" + text + "; c=d"}}},
+				"body":      {Frames: append(body, `"user":"`+text+`"}`)},
+				"in member": {Frames: append(body, `"metadata":{"user_id":"`+text+`"}}`)},
+				"the first": {Frames: append(body, `"user":"x"}`), Headers: [][2]string{{"x-a", text}}},
+			} {
+				if at := t.homeOf(r, "home"); at != home {
+					t.Errorf("the key in the %s leads to endpoint %d, in a header to %d", name, at, home)
+				}
+			}
+		}
+		at := t.homeOf(Request{Path: "/v1/models?x=1&u=seven"}, "home")
+		if again := t.homeOf(Request{Path: "/v1/chat/completions?u=seven", Frames: []string{`{}`}}, "home"); again != at {
+			t.Errorf("the key in the query leads to endpoint %d, then to %d", at, again)
+		}
+		t.wantDrained()
+	}},
+	{name: "no key", policy: consistentHash, endpoints: 2, run: func(t *run) {
+		busy := t.begin(chat())
+		next := t.begin(chat())
+		if next.Upstream() == busy.Upstream() {
+			t.Error("a request without a key is not sent where fewer requests are")
+		}
+		t.finish(busy, next)
+		t.wantSession(busy, "none")
+		t.wantSession(next, "none")
+		t.wantDrained()
+	}},
+	{name: "a home that is too busy", policy: consistentHash, endpoints: 2, run: func(t *run) {
+		var open []Stream
+		at := map[int]int{}
+		for i := range 12 {
+			r := ofSession(1)
+			r.Worker = i % t.Workers()
+			s := t.begin(r)
+			open = append(open, s)
+			at[s.Upstream()]++
+		}
+		home := open[0].Upstream()
+		if at[home] != 8 || at[1-home] != 4 { // 1.25 times the mean of 12 requests, rounded up
+			t.Errorf("%d requests at home, %d at the other endpoint; want 8 and 4", at[home], at[1-home])
+		}
+		t.finish(open...)
+		for _, s := range open {
+			t.wantSession(s, map[bool]string{true: "home", false: "displaced"}[s.Upstream() == home])
+		}
+		t.wantDrained()
+		t.homeOf(ofSession(1), "home")
+	}},
+	{name: "sessions come home", policy: consistentHash, endpoints: 3, run: func(t *run) {
+		t.configure(manyAtHome)
+		homes := map[int]int{}
+		for i := range 12 {
+			homes[i] = t.homeOf(ofSession(i), "home")
+		}
+		t.SetEndpoints([]Endpoint{{}, {}, {State: Unhealthy}})
+		for i, home := range homes {
+			if at := t.homeOf(ofSession(i), "home"); at != home && home != 2 {
+				t.Errorf("session %d moves from endpoint %d to %d, although another one is unhealthy", i, home, at)
+			}
+		}
+		t.SetEndpoints([]Endpoint{{}, {}, {}})
+		for i, home := range homes { // where time is real, a worker learns of it a little later
+			if at := -1; !t.Await(func() bool { at = t.homeOf(ofSession(i), "home"); return at == home }) {
+				t.Errorf("session %d is at endpoint %d, not at its home %d", i, at, home)
+			}
+		}
+		t.wantDrained()
+	}},
+	{name: "an order of retries", policy: consistentHash, endpoints: 4, needs: []Ability{SecondHop}, run: func(t *run) {
+		var second [2]int
+		for i := range second {
+			s := t.begin(ofSession(3))
+			second[i] = s.Retry()
+			t.finish(s)
+			t.wantDrained()
+		}
+		if second[0] != second[1] {
+			t.Errorf("a session is retried at endpoint %d, then at %d", second[0], second[1])
+		}
+	}},
+	{name: "a new conversation of a session", policy: prefixCache, endpoints: 4, config: `"session_affinity":true`, run: func(t *run) {
+		home := -1
+		for i := range 4 {
+			r := t.conversation(100 + i)
+			r.Headers = [][2]string{{"x-session-id", "s"}}
+			s := t.begin(r)
+			t.finish(s)
+			t.wantDrained()
+			if home < 0 {
+				home = s.Upstream()
+			}
+			if s.Upstream() != home {
+				t.Errorf("conversation %d of a session begins at endpoint %d, not at %d", i, s.Upstream(), home)
+			}
+		}
+	}},
+}
+
+// manyAtHome lets requests of a session be at its home that have ended and are still counted.
+const manyAtHome = `"session":{"load_factor":100}`
+
+// ofSession is a usual request of a session.
+func ofSession(n int) Request {
+	r := chat()
+	r.Headers = [][2]string{{"x-session-id", fmt.Sprintf("session %d", n)}}
+	return r
+}
+
+// homeOf serves a request and returns the endpoint that had it.
+func (t *run) homeOf(r Request, want string) int {
+	t.Helper()
+	s := t.begin(r)
+	at := s.Upstream()
+	t.finish(s)
+	t.wantSession(s, want)
+	return at
+}
+
+// wantSession checks what the response to a request that has ended says of its session.
+func (t *run) wantSession(s Stream, want string) {
+	t.Helper()
+	if got := s.Result().Headers["x-warmgate-session-at"]; got != want {
+		t.Errorf("x-warmgate-session-at is %q, want %q", got, want)
+	}
+}

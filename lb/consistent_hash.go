@@ -1,0 +1,92 @@
+package lb
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+func init() {
+	register(&Descriptor{
+		Name: "consistent_hash", Aliases: []string{"endpoint_hash"}, Rank: 5,
+		Meaning: setting.Doc(
+			"the same endpoint for all requests of a session, unless it is too busy there",
+			"同一会话的请求总是到同一端点，除非它太忙",
+		),
+		Among:    EndpointsOrClusters,
+		Needs:    Needs{Session: SessionRequired},
+		Settings: func() any { return new(HashConfig) },
+		Keys:     hashKeys,
+		New:      newConsistentHash,
+	})
+}
+
+// HashConfig is the settings of consistent_hash.
+type HashConfig struct {
+	LoadFactor float64 // see [Home.LoadFactor]
+}
+
+// KeySession is the configuration's key of where the key of a session is read, which package config parses.
+const KeySession = "session.key"
+
+var hashKeys = []setting.Key{
+	{
+		Name: "session.load_factor", Type: setting.Number, Min: 1.01, Max: 100, Default: "1.25",
+		Title: setting.Doc("Load factor", "负载系数"),
+		Meaning: setting.Doc(
+			"consistent_hash: how many times its part of the work in flight an endpoint may carry before requests of "+
+				"its sessions are sent to the next one in their order",
+			"consistent_hash：端点的在途工作量达到其应占份额的多少倍时，属于它的会话的请求改发到顺序中的下一个端点",
+		),
+		Field: func(s any) any { return &s.(*HashConfig).LoadFactor },
+	},
+	{
+		Name: "stickyTimeout", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true,
+		NoEffect: "has no effect: where a session belongs follows from its key, and nothing has to be remembered",
+		Title:    setting.Doc("Session lifetime", "会话保留时间"),
+		Meaning: setting.Doc(
+			"Higress: minutes until a session is forgotten, proposed there; no effect here: nothing is remembered",
+			"Higress：会话保留的分钟数（上游提案）；此处无需记忆，因而无效",
+		),
+		Field: setting.Nowhere,
+	},
+}
+
+// consistentHash is consistent_hash: the endpoint where a session belongs, or the next one in its order that carries no
+// more than load_factor times its part of the load of all workers and gateways. Without a key it is
+// global_least_request.
+type consistentHash struct {
+	*leastRequest
+	loadFactor float64
+	homes      homes
+}
+
+func newConsistentHash(c Config) (Policy, error) {
+	return &consistentHash{
+		leastRequest: newLeastRequestIn(c, c.Unit), loadFactor: c.Settings.(*HashConfig).LoadFactor,
+	}, nil
+}
+
+// Plan makes every healthy endpoint a candidate, and names the order in which the session prefers them.
+func (p *consistentHash) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
+	if r.Session == 0 {
+		return p.leastRequest.Plan(now, r, v)
+	}
+	keyed := *r
+	keyed.Random = sessionDraw(r.Session, r.Random)
+	plan, reason := p.basePlan(now, &keyed, v)
+	if reason != ReasonChosen {
+		return plan, reason
+	}
+	tier, _ := p.finish(now, &plan, v)
+	plan.Home = Home{p.homes.order(r.Session, plan.Candidates, tier, v, p.cluster), p.loadFactor}
+	return plan, ReasonChosen
+}
+
+// sessionDraw returns the random bits of a request that has a session: those that draw the tier follow from the key, so
+// that a session stays in its tier, and those that draw endpoints in slow start are all set, which draws none. The load
+// factor keeps such an endpoint from more than its part.
+func sessionDraw(key, random uint64) uint64 {
+	const tier, start = 0xffff << 32, 0xffff << 48
+	return random&^tier | mix(key)&tier | start
+}

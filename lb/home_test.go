@@ -1,0 +1,293 @@
+package lb_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// newHash returns consistent_hash with the default load factor, for endpoints with these weights.
+func newHash(t testing.TB, weights map[string]float64) lb.Policy {
+	t.Helper()
+	cfg := *clusterConfig
+	cfg.Weights = weights
+	p, err := lb.New("consistent_hash", lb.Config{
+		Cluster: cfg, Health: lb.NewHealth(), Settings: &lb.HashConfig{LoadFactor: 1.25},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// homeOf returns the endpoint to which the session is sent while nothing is in flight.
+func homeOf(t testing.TB, p lb.Policy, v *lb.View, session uint64) string {
+	t.Helper()
+	plan, reason := p.Plan(time.Hour, &lb.Request{Session: session, Random: rand.Uint64()}, v)
+	if reason != lb.ReasonChosen {
+		t.Fatal(reason)
+	}
+	return plan.Candidates[lb.Choose(&plan, make([]lb.Load, len(plan.Candidates)), nil)].Addr
+}
+
+// without returns the view with fewer endpoints.
+func without(v *lb.View, gone ...int) *lb.View {
+	out := *v
+	out.Endpoints = nil
+	for i, e := range v.Endpoints {
+		if !slices.Contains(gone, i) {
+			out.Endpoints = append(out.Endpoints, e)
+		}
+	}
+	return &out
+}
+
+const homeKeys = 100_000
+
+// Of 100,000 sessions, those of an endpoint that leaves move, and no others; they come home when it returns. Every
+// endpoint has its part, by its weight.
+func TestSessionsMoveLittle(t *testing.T) {
+	for _, c := range []struct {
+		endpoints int
+		weighted  bool
+	}{{3, false}, {7, false}, {19, true}, {64, false}, {100, true}} {
+		keys := homeKeys
+		if testing.Short() {
+			keys /= 10
+		}
+		v, weights, sum := viewOf(c.endpoints), map[string]float64{}, 0.0
+		for i, e := range v.Endpoints {
+			weights[e.Addr] = 1
+			if c.weighted {
+				weights[e.Addr] = 1 + float64(i%3)/2
+			}
+			sum += weights[e.Addr]
+		}
+		all, fewer := newHash(t, weights), newHash(t, weights)
+		left := without(v, 1)
+		moved, strays, share := 0, 0, map[string]int{}
+		for k := range uint64(keys) {
+			session := k*0x9e3779b97f4a7c15 + 1
+			home, then := homeOf(t, all, v, session), homeOf(t, fewer, left, session)
+			share[home]++
+			if home != then {
+				moved++
+				if home != v.Endpoints[1].Addr {
+					strays++
+				}
+			}
+		}
+		gone := weights[v.Endpoints[1].Addr] / sum
+		if float64(moved) > 1.3*gone*float64(keys) || moved == 0 || strays > 0 {
+			t.Errorf("%d endpoints: %d of %d sessions moved, %d of them from others than the one that left",
+				c.endpoints, moved, keys, strays)
+		}
+		for addr, w := range weights {
+			want := w / sum * float64(keys)
+			if got := float64(share[addr]); math.Abs(got-want) > 6*math.Sqrt(want) {
+				t.Errorf("%d endpoints: %s has %.0f sessions of %.0f by its weight", c.endpoints, addr, got, want)
+			}
+		}
+	}
+}
+
+// Gateways that list endpoints in another order, or scale weights otherwise, send a session to the same endpoint, and
+// in the same order to others when it is full.
+func TestHomesAreEqualEverywhere(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		v := viewOf(rapid.IntRange(1, 40).Draw(rt, "endpoints"))
+		weighted, by := rapid.Bool().Draw(rt, "weighted"), rapid.SampledFrom([]float64{1, 0.1, 7}).Draw(rt, "scale")
+		a, b := map[string]float64{}, map[string]float64{}
+		for i, e := range v.Endpoints {
+			w := 1.0
+			if weighted {
+				w = 1 + float64(i%4)
+			}
+			a[e.Addr], b[e.Addr] = w, w*by
+		}
+		other := *v
+		other.Endpoints = rapid.Permutation(v.Endpoints).Draw(rt, "order")
+		first, second := newHash(t, a), newHash(t, b)
+		for range 20 {
+			r := lb.Request{Session: rapid.Uint64Min(1).Draw(rt, "session"), Random: rapid.Uint64().Draw(rt, "random")}
+			p, _ := first.Plan(0, &r, v)
+			r.Random++
+			q, _ := second.Plan(0, &r, &other)
+			for i := range p.Home.Order {
+				x, y := p.Candidates[p.Home.Order[i]].Addr, q.Candidates[q.Home.Order[i]].Addr
+				if x != y {
+					rt.Fatalf("place %d of the order: %s and %s", i, x, y)
+				}
+			}
+		}
+	})
+}
+
+// boundedHome is the rule of [lb.Home] by its documentation.
+func boundedHome(p *lb.Plan, loads []lb.Load, full func(int) bool) int {
+	of := func(i uint16) float64 {
+		if p.Unit == lb.Tokens {
+			return float64(loads[i].Tokens)
+		}
+		return float64(loads[i].Requests)
+	}
+	total, weights := 1.0, 0.0
+	if p.Unit == lb.Tokens {
+		total = float64(p.Tokens)
+	}
+	for _, i := range p.Home.Order {
+		total, weights = total+of(i), weights+p.Candidates[i].Weight
+	}
+	for _, i := range p.Home.Order {
+		if !full(int(i)) && of(i) < p.Home.LoadFactor*total*p.Candidates[i].Weight/weights*(1-1e-12) {
+			return int(i)
+		}
+	}
+	return lb.Full
+}
+
+// A request is placed by the documented rule; and somewhere as long as one candidate is not full.
+func TestChooseByHome(t *testing.T) {
+	placed := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		c := drawChoice(rt)
+		if len(c.loads) == 0 {
+			return
+		}
+		for i := range c.loads {
+			c.plan.Home.Order = append(c.plan.Home.Order, uint16(i))
+		}
+		c.plan.Home.Order = rapid.Permutation(c.plan.Home.Order).Draw(rt, "order")
+		plain := c.choose()
+		c.plan.Home.LoadFactor = rapid.Float64Range(1.01, 3).Draw(rt, "factor")
+		got, want := c.choose(), boundedHome(&c.plan, c.loads, c.full)
+		switch {
+		case (got == lb.Full) != (plain == lb.Full):
+			rt.Fatalf("chose %d, without a home %d", got, plain)
+		case want != lb.Full && got != want:
+			rt.Fatalf("chose %d, want %d: %+v", got, want, c)
+		}
+		if want != lb.Full {
+			placed++
+		}
+	})
+	if placed < 20 {
+		t.Errorf("%d requests were placed by a home: the test tests little", placed)
+	}
+}
+
+// Without a load factor the order settles ties, and nothing else.
+func TestHomeSettlesTies(t *testing.T) {
+	p := lb.Plan{Random: 7, Home: lb.Home{Order: []uint16{2, 0, 1}}, Candidates: []lb.Candidate{
+		candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 2), candidate(0, 1, 1, 0),
+	}}
+	for _, tc := range []struct {
+		loads []int64
+		want  int
+	}{
+		{[]int64{0, 0, 0, 0}, 2},
+		{[]int64{1, 1, 1, 1}, 2},
+		{[]int64{0, 0, 1, 0}, 0},
+		{[]int64{1, 0, 1, 0}, 1},
+		{[]int64{5, 5, 2, 5}, 0}, // the home is full
+		{[]int64{5, 5, 5, 4}, 3}, // it costs less, and is not in the order
+	} {
+		loads := make([]lb.Load, 4)
+		for i, n := range tc.loads {
+			loads[i].Requests = n
+		}
+		if got := lb.Choose(&p, loads, nil); got != tc.want {
+			t.Errorf("loads %v: chose %d, want %d", tc.loads, got, tc.want)
+		}
+	}
+}
+
+// With sessions of very unequal size no endpoint ever carries more than its bound, and most requests are at home.
+func TestLoadOfSessionsIsBounded(t *testing.T) {
+	for _, endpoints := range []int{3, 8, 33, 100} {
+		rng := rand.New(rand.NewPCG(uint64(endpoints), 1))
+		zipf := rand.NewZipf(rng, 1.1, 1, homeKeys-1)
+		v, policy := viewOf(endpoints), newHash(t, nil)
+		loads, total, home, requests := make([]lb.Load, endpoints), 0, 0, 40_000
+		var inflight []int
+		homes := make([]float64, endpoints) // by endpoint, the share of the requests that belong there
+		most, possible := 0.0, 0.0
+		for range requests {
+			plan, _ := policy.Plan(0, &lb.Request{Session: zipf.Uint64()*0x9e3779b97f4a7c15 + 1}, v)
+			i := lb.Choose(&plan, loads, nil)
+			homes[plan.Home.Order[0]] += 1 / float64(requests)
+			if i == int(plan.Home.Order[0]) {
+				home++
+			}
+			loads[i].Requests++
+			total++
+			if limit := math.Ceil(1.25 * float64(total) / float64(endpoints)); float64(loads[i].Requests) > limit {
+				t.Fatalf("%d endpoints: one has %d of %d, bound %v", endpoints, loads[i].Requests, total, limit)
+			}
+			if inflight = append(inflight, i); total > 40*endpoints {
+				most = max(most, float64(loads[i].Requests)/(float64(total)/float64(endpoints)))
+				at := rng.IntN(len(inflight))
+				loads[inflight[at]].Requests--
+				inflight[at] = inflight[len(inflight)-1]
+				inflight, total = inflight[:len(inflight)-1], total-1
+			}
+		}
+		for _, share := range homes {
+			possible += min(share, 1.25/float64(endpoints)) // no more fit, whoever chooses
+		}
+		share := float64(home) / float64(requests)
+		t.Logf("%d endpoints: most carried is %.3f of the mean; %.3f of requests are at home, of %.3f possible",
+			endpoints, most, share, possible)
+		if most > 1.25*1.25 || share < 0.75*possible { // who is away from home takes the room of others
+			t.Errorf("%d endpoints: one carries %.2f times the mean, %.3f are at home of %.3f",
+				endpoints, most, share, possible)
+		}
+	}
+}
+
+// A request without a session is placed by load, and a session stays where it is while its endpoint is in slow start,
+// fails a little, or is degraded with others.
+func TestSessionsStay(t *testing.T) {
+	p, v := newHash(t, nil), viewOf(4)
+	if plan, _ := p.Plan(0, &lb.Request{}, v); plan.Home.Order != nil || plan.Home.LoadFactor != 0 {
+		t.Errorf("without a session: %+v", plan.Home)
+	}
+	const session = 4711
+	home := homeOf(t, p, v, session)
+	for now := range 40 {
+		p.Observe(time.Hour+time.Duration(now)*time.Second, lb.Outcome{Addr: home, Verdict: lb.Overload})
+		if got := homeOf(t, p, v, session); got != home {
+			t.Fatalf("the session moves from %s to %s", home, got)
+		}
+	}
+	more := *viewOf(5)
+	fresh := newHash(t, nil)
+	for session := range uint64(1000) { // a new endpoint gets its sessions at once, each for good
+		homeOf(t, fresh, v, session+1)
+		first := homeOf(t, fresh, &more, session+1)
+		if again := homeOf(t, fresh, &more, session+1); again != first {
+			t.Fatalf("session %d is sent to %s, then to %s", session, first, again)
+		}
+	}
+}
+
+// BenchmarkHomeOrder is what the order of a session costs.
+func BenchmarkHomeOrder(b *testing.B) {
+	for _, n := range []int{8, 64, 500} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			p, v := newHash(b, nil), viewOf(n)
+			r := lb.Request{Session: 1}
+			for b.Loop() {
+				r.Session += 0x9e3779b97f4a7c15
+				p.Plan(0, &r, v)
+			}
+		})
+	}
+}

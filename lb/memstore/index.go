@@ -1,0 +1,35 @@
+package memstore
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Index is a prefix index in a part of shared memory of its own, with the pages and the rules of that of the stores: it
+// records who has which prefix blocks, for all workers of a gateway. Whoever that is has a tag, as endpoints have
+// ([lb.EndpointTag]).
+type Index struct{ pages prefixIndex }
+
+// NewIndex returns the index in the part of shared memory that has the name. All workers that use the same name, and
+// prompts with equal [lb.Prefix.IndexMemory], share it.
+func NewIndex(kv lb.KV, part string) *Index { return &Index{prefixIndex{kv: kv, part: part + "/"}} }
+
+// Find returns who has leading blocks of the prompt: none for one that is not to be looked up.
+func (x *Index) Find(now time.Duration, p *lb.Prefix) []Match {
+	if !p.NeedsLookup() {
+		return nil
+	}
+	return x.pages.find(now, p)
+}
+
+// Record records that the one with the tag has all blocks of the prompt.
+func (x *Index) Record(now time.Duration, p *lb.Prefix, tag uint32) {
+	if p.NeedsLookup() {
+		x.pages.locate(p)
+		x.pages.record(now, p, tag)
+	}
+}
+
+// Forget removes the record that the one with the tag has blocks of the prompt behind the first n.
+func (x *Index) Forget(p *lb.Prefix, tag uint32, n int) { x.pages.forget(p, tag, n) }

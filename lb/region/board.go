@@ -1,0 +1,187 @@
+package region
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Board is what the workers of a gateway know of the peers together: the [Prober] of one of them writes what it hears,
+// and each counts what it forwards. It is one value of shared memory, little-endian:
+//
+//	offset  size  header
+//	0       4     magic, "WGP1"
+//	4       1     number of peers
+//
+//	then for each peer, by fields without padding
+//	4   tag of its name        4   requests forwarded             8   when it was last heard, or first asked
+//	4   open endpoints         4   of these, before the probe     8   since when it has answered every probe
+//	4   requests that wait     4   probes missed in a row         1   1: gone, 2: adopted
+//	8   expected wait          8   when it last answered          1   number of its views
+//	8   round trip
+//	then for each view: 4 region, 1 flags as in an answer, 8 distance
+//
+// Times and durations are 64-bit nanoseconds, on the clock that the process shares.
+type Board struct {
+	config Config
+	kv     lb.KV
+	key    string
+
+	peers []status // as read last
+	cas   uint32
+}
+
+const (
+	boardMagic = "WGP1"
+	statusSize = 4 + 4 + 4 + 8 + 8 + 4 + 4 + 4 + 8 + 8 + 8 + 1 + 1
+	goneFlag   = 1
+	adoptFlag  = 2
+)
+
+// NewBoard returns the board of the workers that use the same key of shared memory, which should exist before they run:
+// see [lb.KV]. Workers with other peers, as while a configuration is being replaced, keep what is known of the peers
+// that they share.
+func NewBoard(kv lb.KV, key string, c Config) *Board {
+	c.Peers = slices.Clone(c.Peers[:min(len(c.Peers), MaxPeers)])
+	return &Board{config: c, kv: kv, key: key, peers: make([]status, len(c.Peers))}
+}
+
+// Config returns what the board is for.
+func (b *Board) Config() *Config { return &b.config }
+
+// read reads the board. Of peers that are not there, and of all if the value is damaged, nothing is known.
+func (b *Board) read() error {
+	clear(b.peers)
+	val, cas, err := b.kv.Get(b.key)
+	b.cas = cas
+	if err != nil {
+		if errors.Is(err, lb.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	r := wire.NewReader(val)
+	if string(r.Take(len(boardMagic))) != boardMagic {
+		return nil
+	}
+	for range r.Byte() {
+		tag := r.Uint32()
+		s := readStatus(&r)
+		if !r.OK() {
+			clear(b.peers)
+			return nil
+		}
+		if i := b.index(tag); i >= 0 {
+			b.peers[i] = s
+		}
+	}
+	return nil
+}
+
+// index returns the peer with the tag, -1 if there is none.
+func (b *Board) index(tag uint32) int {
+	return slices.IndexFunc(b.config.Peers, func(p Peer) bool { return p.Tag() == tag })
+}
+
+func readStatus(r *wire.Reader[[]byte]) (s status) {
+	s.Open, s.Queued, s.Wait = int(r.Uint32()), int(r.Uint32()), r.Duration()
+	s.rtt, s.sent, s.counted, s.missed = r.Duration(), r.Uint32(), r.Uint32(), r.Uint32()
+	s.answered, s.since, s.steady = r.Duration(), r.Duration(), r.Duration()
+	flags := r.Byte()
+	s.gone, s.adopted = flags&goneFlag > 0, flags&adoptFlag > 0
+	for range r.Byte() {
+		v := View{Region: r.Uint32()}
+		v.setFlags(r.Byte())
+		v.Distance = r.Duration()
+		if !r.OK() {
+			return status{}
+		}
+		s.views = append(s.views, v)
+	}
+	return s
+}
+
+func (s *status) append(w wire.Writer, tag uint32) wire.Writer {
+	var flags byte
+	if s.gone {
+		flags |= goneFlag
+	}
+	if s.adopted {
+		flags |= adoptFlag
+	}
+	w = w.Uint32(tag).Uint32(uint32(s.Open)).Uint32(uint32(s.Queued)).Duration(s.Wait).
+		Duration(s.rtt).Uint32(s.sent).Uint32(s.counted).Uint32(s.missed).
+		Duration(s.answered).Duration(s.since).Duration(s.steady).Byte(flags).Byte(byte(len(s.views)))
+	for _, v := range s.views {
+		w = w.Uint32(v.Region).Byte(v.flags()).Duration(v.Distance)
+	}
+	return w
+}
+
+// change reads the board, has edit change it, and writes it if edit says so; again while other workers are faster. What
+// cannot be written is lost: a count, or an answer after which the next comes.
+func (b *Board) change(edit func() bool) error {
+	var err error
+	for range swaps {
+		if err = b.read(); err != nil {
+			return err
+		}
+		if !edit() {
+			return nil
+		}
+		w := make(wire.Writer, 0, len(boardMagic)+1+len(b.peers)*(statusSize+MaxPeers))
+		w = w.Raw(boardMagic).Byte(byte(len(b.peers)))
+		for i := range b.peers {
+			w = b.peers[i].append(w, b.config.Peers[i].Tag())
+		}
+		if err = b.kv.Set(b.key, w, b.cas); !errors.Is(err, lb.ErrMismatch) {
+			return err
+		}
+	}
+	return err
+}
+
+// Views returns what this region says about its peers in the answer to a probe.
+func (b *Board) Views() ([]View, error) {
+	if err := b.read(); err != nil {
+		return nil, err
+	}
+	views := make([]View, len(b.peers))
+	for i := range views {
+		p, s := &b.config.Peers[i], &b.peers[i]
+		views[i] = View{Region: p.Tag(), Hears: s.hears() && !s.gone, Adopts: p.Adopt, Distance: s.distance(p)}
+	}
+	return views, nil
+}
+
+// Status is what is known of a peer, for those who watch.
+type Status struct {
+	State
+	Available bool
+	Adopted   bool          // its servers are served from here
+	RTT       time.Duration // measured, or configured as long as no answer came
+	Age       time.Duration // of the last answer, negative if there was none
+	Ahead     int           // requests that were forwarded since the probe
+}
+
+// Peers returns what is known of each peer, in the order of the configuration.
+func (b *Board) Peers(now time.Duration) ([]Status, error) {
+	if err := b.read(); err != nil {
+		return nil, err
+	}
+	out := make([]Status, len(b.peers))
+	for i := range out {
+		p, s := &b.config.Peers[i], &b.peers[i]
+		out[i] = Status{
+			State: s.State, Available: s.available(&b.config, i, now), Adopted: s.adopted, RTT: s.distance(p),
+			Age: now - s.answered, Ahead: s.ahead(),
+		}
+		if s.answered == 0 {
+			out[i].Age = -1
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,45 @@
+package region
+
+import "time"
+
+// Hop tells where a request comes from.
+type Hop struct {
+	From string // region that has forwarded it; "" for a client's request
+	// Forged is why a header that claims to be a hop is none, nil if there is no such header, or a genuine one. It is
+	// to be taken off; the request is a client's.
+	Forged error
+}
+
+// Forwarded reports whether the request comes from another region's gateway: it is never forwarded again, and never
+// counted as a client's.
+func (h *Hop) Forwarded() bool { return h.From != "" }
+
+// SignHop returns the text by which one region's gateway shows another that it has forwarded a request, at a time since
+// the Unix epoch. The subject is what both can see of the request and what tells it from others, such as its path and
+// id: the text is no good for a request with another subject.
+func (k *Key) SignHop(from, to string, wall time.Duration, subject string) string {
+	r := Route{From: from, To: to, At: wall}
+	return k.seal(hopKind, r.append(k.values()), short(subject))
+}
+
+// ReadHop tells where a request with the subject comes from, by its text, which is "" if it has none, at a time since
+// the Unix epoch. How long that takes does not depend on how much of a signature is right.
+func (k *Key) ReadHop(text, self string, wall time.Duration, subject string) Hop {
+	if text == "" {
+		return Hop{}
+	}
+	values, err := k.open(hopKind, text, short(subject))
+	if err != nil {
+		return Hop{Forged: err}
+	}
+	at, err := readWhole(values, self, wall)
+	if err != nil {
+		return Hop{Forged: err}
+	}
+	return Hop{From: at.From}
+}
+
+// maxSubject is how much of a subject is signed, in bytes.
+const maxSubject = 4096
+
+func short(subject string) string { return subject[:min(len(subject), maxSubject)] }

@@ -1,0 +1,132 @@
+package region
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Peer is another region, as it is configured.
+type Peer struct {
+	Name     string
+	Distance time.Duration // a round trip, until one was measured
+	Adopt    bool          // its servers are served from here while its gateways are gone
+}
+
+// Tag identifies the peer in shared memory, in views and in the [Snapshot].
+func (p *Peer) Tag() uint32 { return lb.EndpointTag(p.Name) }
+
+// Config is what a region knows of itself and of its peers.
+type Config struct {
+	Name     string
+	Peers    []Peer        // at most MaxPeers
+	Interval time.Duration // between two probes of a peer
+	Buffer   int           // requests that may wait in a region that others still forward to
+	Gone     time.Duration // without an answer, until a peer's servers are adopted
+	Steady   time.Duration // of answers, until they are given back
+}
+
+// mostMissed is how many probes in a row a peer misses until it is not available.
+const mostMissed = 2
+
+// maxTimeout is the longest time until a probe counts as missed.
+const maxTimeout = time.Second
+
+// Timeout returns after what time a probe of the peer counts as missed: three times as long as a round trip should
+// take, and the interval at least.
+func (c *Config) Timeout(peer int) time.Duration {
+	return min(max(c.Interval, 3*c.Peers[peer].Distance), maxTimeout)
+}
+
+// oldest returns how old the last answer of an available peer may be. Beyond that nobody probes, or nobody answers.
+func (c *Config) oldest(peer int) time.Duration {
+	return (mostMissed+1)*c.Interval + mostMissed*c.Timeout(peer)
+}
+
+// status is what is known of a peer. Times are on the clock of the process, 0 for never.
+type status struct {
+	State
+	answered time.Duration // when the last answer came
+	rtt      time.Duration // measured round trip, averaged
+	missed   uint32        // probes in a row
+	sent     uint32        // requests that this gateway has forwarded there, in all
+	counted  uint32        // of these, the ones that were sent before the probe that State answers
+	since    time.Duration // of the first probe, or of the last answer: how long it has been gone
+	steady   time.Duration // since when it has answered every probe, 0 if it missed the last one
+	gone     bool
+	adopted  bool // from here, when it was last decided
+	views    []View
+}
+
+// ahead returns how many requests were sent since the probe that the state answers: the peer does not know of them yet.
+func (s *status) ahead() int { return int(s.sent - s.counted) }
+
+// hears reports whether the peer's gateways answer.
+func (s *status) hears() bool { return s.answered > 0 && s.missed < mostMissed }
+
+// available reports whether a request may be forwarded to the peer. Requests that were sent since the probe count as
+// one for each open endpoint, and the others as waiting: so no herd follows an answer.
+func (s *status) available(c *Config, peer int, now time.Duration) bool {
+	return s.hears() && now-s.answered <= c.oldest(peer) && !s.adopted && s.Open >= 1 &&
+		s.Queued+max(0, s.ahead()-s.Open) <= c.Buffer
+}
+
+// distance returns how long a round trip takes.
+func (s *status) distance(p *Peer) time.Duration {
+	if s.rtt > 0 {
+		return s.rtt
+	}
+	return p.Distance
+}
+
+// expected returns after what time a request that is forwarded now is likely to be served, with the way there and back.
+func (s *status) expected(p *Peer) time.Duration { return s.distance(p) + s.Wait }
+
+// hear takes an answer that came now to a probe that was sent at a time, when so many requests had been forwarded.
+func (s *status) hear(c *Config, now, asked time.Duration, counted uint32, a *Answer) {
+	s.State, s.views, s.answered, s.missed, s.since, s.counted = a.State, a.Views, now, 0, now, counted
+	rtt := max(0, now-asked)
+	if s.rtt == 0 {
+		s.rtt = rtt
+	}
+	s.rtt += (rtt - s.rtt) / 8 // as TCP averages it
+	if s.steady == 0 {
+		s.steady = now
+	}
+	if s.gone && now-s.steady >= c.Steady {
+		s.gone = false
+	}
+}
+
+// miss takes that a probe was not answered in time.
+func (s *status) miss(c *Config, now time.Duration) {
+	s.missed++
+	s.steady = 0
+	if s.missed >= mostMissed && s.since > 0 && now-s.since >= c.Gone {
+		s.gone = true
+	}
+}
+
+// adopts reports whether the servers of a peer that is gone are served from here: if this region is configured to, no
+// other region hears the peer's gateways, and none that would adopt it is nearer. A region that adopts gives up to a
+// nearer one only after that has answered steadily.
+func adopts(c *Config, all []status, peer int, now time.Duration) bool {
+	if !c.Peers[peer].Adopt || !all[peer].gone {
+		return false
+	}
+	own := all[peer].distance(&c.Peers[peer])
+	for i := range all {
+		s := &all[i]
+		if i == peer || !s.hears() {
+			continue
+		}
+		settled := !all[peer].adopted || s.steady > 0 && now-s.steady >= c.Steady
+		for _, v := range s.views {
+			nearer := v.Distance < own || v.Distance == own && c.Peers[i].Name < c.Name
+			if v.Region == c.Peers[peer].Tag() && (v.Hears || v.Adopts && nearer && settled) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,316 @@
+package region
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+const distance = 80 * time.Millisecond
+
+// two are regions that probe each other.
+func two(t *testing.T) (w *world, us, eu *place) {
+	w = newWorld(t, config("us", Peer{Name: "eu", Distance: distance}),
+		config("eu", Peer{Name: "us", Distance: distance}))
+	return w, w.regions["us"], w.regions["eu"]
+}
+
+// send has a region forward as many requests as it can to any peer, up to n, and returns how many that were.
+func (p *place) send(n int) (sent int) {
+	for sent < n {
+		if peer, _ := p.board.Forward(p.world.now, nil, 1, nil); peer == None {
+			break
+		}
+		sent++
+	}
+	return sent
+}
+
+func TestAvailability(t *testing.T) {
+	w, us, eu := two(t)
+	if s := us.peer("eu"); s.Available || s.Age >= 0 || s.RTT != distance {
+		t.Errorf("before the first answer: %+v", s)
+	}
+	w.run(time.Second)
+	s := us.peer("eu")
+	if !s.Available || s.Open != 4 || s.Age > 300*time.Millisecond || s.RTT < distance ||
+		s.RTT > distance+20*time.Millisecond {
+		t.Errorf("%+v", s)
+	}
+	for _, c := range []struct {
+		state State
+		want  bool
+	}{
+		{State{Open: 0, Queued: 0}, false},
+		{State{Open: 1, Queued: 2}, true},
+		{State{Open: 1, Queued: 3}, false},
+		{State{Open: 9, Queued: 0}, true},
+	} {
+		eu.state = c.state
+		if w.run(time.Second); us.peer("eu").Available != c.want {
+			t.Errorf("%+v: available is %v", c.state, !c.want)
+		}
+	}
+}
+
+// However many requests there are, no more are forwarded on one answer than it has room for.
+func TestNoHerd(t *testing.T) {
+	w, us, eu := two(t)
+	for _, c := range []struct {
+		state State
+		most  int
+	}{{State{Open: 4}, 7}, {State{Open: 4, Queued: 1}, 6}, {State{Open: 1, Queued: 2}, 2}, {State{Open: 0}, 0}} {
+		eu.state = c.state
+		w.run(time.Second)
+		// Until the next answer, and not of the one that is under way: that was asked for before.
+		for range 3 {
+			if n := us.send(100); n > c.most {
+				t.Errorf("%+v: %d requests at once, want %d", c.state, n, c.most)
+			}
+		}
+		if got := us.peer("eu"); got.Ahead > c.most {
+			t.Errorf("%+v: %+v", c.state, got)
+		}
+		w.run(time.Second)
+		if got := us.peer("eu"); got.Ahead != 0 {
+			t.Errorf("after more answers %d are still ahead", got.Ahead)
+		}
+	}
+}
+
+// Requests that are forwarded while a probe is under way count against its answer, and no longer against the next.
+func TestSentDuringAProbe(t *testing.T) {
+	w, us, eu := two(t)
+	probe := func(between func()) {
+		t.Helper()
+		text, err := us.prober.Ask(w.now, w.wall(), 0, uint64(w.now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.now += distance / 2
+		answer := eu.answer(text)
+		between()
+		w.now += distance / 2
+		if err := us.prober.Hear(w.now, w.wall(), 0, answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	probe(func() {})
+	if n := us.send(2); n != 2 {
+		t.Fatalf("%d sent", n)
+	}
+	probe(func() { us.send(3) })
+	if got := us.peer("eu").Ahead; got != 3 {
+		t.Errorf("%d are ahead, want those that were sent after the probe", got)
+	}
+	probe(func() {})
+	if got := us.peer("eu").Ahead; got != 0 {
+		t.Errorf("%d are ahead", got)
+	}
+}
+
+// Late answers to earlier probes are not taken once a later one was answered.
+func TestAnswersOutOfOrder(t *testing.T) {
+	w, us, eu := two(t)
+	var answers []string
+	for i := range 2 {
+		text, err := us.prober.Ask(w.now, w.wall(), 0, uint64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eu.state.Open = i + 1
+		answers = append(answers, eu.answer(text))
+	}
+	if err := us.prober.Hear(w.now, w.wall(), 0, answers[1]); err != nil {
+		t.Error(err)
+	}
+	if err := us.prober.Hear(w.now, w.wall(), 0, answers[0]); !errors.Is(err, ErrReplayed) || us.peer("eu").Open != 2 {
+		t.Errorf("%v, %+v", err, us.peer("eu"))
+	}
+}
+
+// A peer that never answers is asked on, with a bounded number of probes under way.
+func TestManyProbes(t *testing.T) {
+	w, us, _ := two(t)
+	for i := range 2 * maxUnderWay {
+		if due := us.prober.Due(w.now, 0); due != (i < maxUnderWay) {
+			t.Fatalf("probe %d is due: %v", i, due)
+		}
+		if i < maxUnderWay {
+			if _, err := us.prober.Ask(w.now, w.wall(), 0, uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.now += us.board.config.Interval
+	}
+	if err := us.prober.Tick(w.now); err != nil {
+		t.Fatal(err)
+	}
+	if !us.prober.Due(w.now, 0) {
+		t.Error("not asked again")
+	}
+}
+
+// TestTimes has the limits of a peer with a round trip of 80 ms that is asked five times a second.
+func TestTimes(t *testing.T) {
+	const now, ms = time.Hour, time.Millisecond
+	for distance, want := range map[time.Duration]time.Duration{
+		0: 200 * ms, 66 * ms: 200 * ms, 80 * ms: 240 * ms, 300 * ms: 900 * ms, time.Second: time.Second,
+	} {
+		c := config("us", Peer{Name: "eu", Distance: distance})
+		if got := c.Timeout(0); got != want {
+			t.Errorf("a probe of a peer %v away is missed after %v, want %v", distance, got, want)
+		}
+	}
+	c := config("us", Peer{Name: "eu", Distance: 80 * ms})
+	const oldest = 3*200*ms + 2*240*ms
+	for age, want := range map[time.Duration]bool{0: true, oldest: true, oldest + 1: false} {
+		s := status{State: State{Open: 1}, answered: now - age}
+		if s.available(&c, 0, now) != want {
+			t.Errorf("available by an answer of %v ago: %v", age, !want)
+		}
+	}
+}
+
+// TestRoundTrips averages them as TCP does, from the first one on.
+func TestRoundTrips(t *testing.T) {
+	const ms = time.Millisecond
+	c, p := config("us", Peer{Name: "eu", Distance: 80 * ms}), Peer{Distance: 80 * ms}
+	var s status
+	for i, want := range []time.Duration{100 * ms, 110 * ms, 106250 * time.Microsecond} {
+		took := []time.Duration{100 * ms, 180 * ms, 80 * ms}[i]
+		s.hear(&c, time.Hour, time.Hour-took, 0, &Answer{})
+		if got := s.distance(&p); got != want {
+			t.Errorf("after %d round trips: %v, want %v", i+1, got, want)
+		}
+	}
+	if s.expected(&p) != 106250*time.Microsecond {
+		t.Errorf("expected after %v", s.expected(&p))
+	}
+}
+
+// TestGoneAndBack has a peer be gone after 3 s without an answer, and back after 5 s of answers without a miss.
+func TestGoneAndBack(t *testing.T) {
+	c := config("us", Peer{Name: "eu"})
+	const start, second = time.Hour, time.Second
+	s := status{since: start}
+	miss := func(at time.Duration, gone bool) {
+		t.Helper()
+		if s.miss(&c, start+at); s.gone != gone {
+			t.Errorf("gone after a miss at %v: %v", at, s.gone)
+		}
+	}
+	hear := func(at time.Duration, gone bool) {
+		t.Helper()
+		if s.hear(&c, start+at, start+at-1, 0, &Answer{}); s.gone != gone {
+			t.Errorf("gone after an answer at %v: %v", at, s.gone)
+		}
+	}
+	miss(1*second, false)
+	miss(3*second-1, false)
+	miss(3*second, true)
+	hear(10*second, true)
+	hear(15*second-1, true)
+	miss(15*second-1, true) // the answers begin anew
+	hear(16*second, true)
+	hear(21*second-1, true)
+	hear(21*second, false)
+	miss(24*second, false) // one alone
+	miss(24*second, true)
+}
+
+func TestMissedProbes(t *testing.T) {
+	w, us, eu := two(t)
+	w.run(time.Second)
+	eu.down = true
+	timeout := us.board.config.Timeout(0)
+	if w.run(timeout - 50*time.Millisecond); !us.peer("eu").Available {
+		t.Error("one missing probe is enough")
+	}
+	if w.run(timeout + 2*us.board.config.Interval); us.peer("eu").Available {
+		t.Error("available although it does not answer")
+	}
+	eu.down = false
+	if w.run(time.Second); !us.peer("eu").Available {
+		t.Error("not available again")
+	}
+	// Nobody probes any more: the last answer becomes too old.
+	us.down = true
+	if w.run(2 * time.Second); us.peer("eu").Available {
+		t.Errorf("available by an answer of before: %+v", us.peer("eu"))
+	}
+}
+
+// A peer that became slow by a second is not available: its answers come too late, and are not taken.
+func TestSlowPeer(t *testing.T) {
+	w, us, eu := two(t)
+	w.run(time.Second)
+	eu.delay = time.Second
+	if w.run(5 * time.Second); us.peer("eu").Available {
+		t.Errorf("%+v", us.peer("eu"))
+	}
+	eu.delay = 0
+	if w.run(3 * time.Second); !us.peer("eu").Available {
+		t.Errorf("%+v", us.peer("eu"))
+	}
+}
+
+// What a peer answers does not count if it is not signed, or not the answer to a probe that is under way.
+func TestLyingPeer(t *testing.T) {
+	w, us, eu := two(t)
+	first := ""
+	for name, forge := range map[string]func(string) string{
+		"bad signature": func(s string) string { return s[:len(s)-2] + "AA" },
+		"replayed": func(s string) string {
+			if first == "" {
+				first = s
+			}
+			return first
+		},
+		"nonsense": func(string) string { return "yes" },
+		"another secret": func(string) string {
+			return NewKey("x").SignAnswer(&Route{"us", "eu", 0, 1}, w.wall(), State{Open: 9}, nil)
+		},
+	} {
+		eu.forge = nil
+		if w.run(3 * time.Second); !us.peer("eu").Available {
+			t.Fatalf("%s: not available before", name)
+		}
+		eu.forge = forge
+		if w.run(3 * time.Second); us.peer("eu").Available {
+			t.Errorf("%s: %+v", name, us.peer("eu"))
+		}
+	}
+	text, err := us.prober.Ask(w.now, w.wall(), 0, 1<<40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe, err := w.key.ReadProbe(text, "eu", w.wall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := Route{"us", "asia", w.wall(), probe.Nonce}
+	answer := w.key.SignAnswer(&other, w.wall(), State{}, nil)
+	if err := us.prober.Hear(w.now, w.wall(), 0, answer); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("another region answers for it: %v", err)
+	}
+	answer = w.key.SignAnswer(&probe, w.wall(), State{}, nil)
+	if err := us.prober.Hear(w.now, w.wall(), 0, answer); err != nil {
+		t.Error(err)
+	}
+	if err := us.prober.Hear(w.now, w.wall(), 0, answer); !errors.Is(err, ErrReplayed) {
+		t.Errorf("the same answer again: %v", err)
+	}
+}
+
+// Probes are refused by another gateway with the same memory once they were answered.
+func TestReplayedProbeIsNotAnswered(t *testing.T) {
+	w, _, eu := two(t)
+	text := w.key.SignProbe("us", "eu", w.wall(), 99)
+	if eu.answer(text) == "" || eu.answer(text) != "" {
+		t.Error("a probe is answered twice, or never")
+	}
+	if eu.answer(NewKey("x").SignProbe("us", "eu", w.wall(), 100)) != "" {
+		t.Error("a stranger is answered")
+	}
+}

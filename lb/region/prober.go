@@ -1,0 +1,116 @@
+package region
+
+import (
+	"slices"
+	"time"
+)
+
+// Prober asks the peers how they are, and writes what it hears on the board. One worker of a gateway has one.
+type Prober struct {
+	board *Board
+	key   *Key
+	asked [][]question // by peer: those under way, the earliest first
+	due   []time.Duration
+}
+
+// question is a probe under way.
+type question struct {
+	nonce   uint64
+	at      time.Duration
+	counted uint32 // requests forwarded to the peer until then
+}
+
+// maxUnderWay is how many probes of a peer may be under way.
+const maxUnderWay = 32
+
+// NewProber returns a prober that has asked nobody yet.
+func NewProber(b *Board, k *Key) *Prober {
+	n := len(b.config.Peers)
+	return &Prober{board: b, key: k, asked: make([][]question, n), due: make([]time.Duration, n)}
+}
+
+// Due reports whether the peer is to be asked now.
+func (p *Prober) Due(now time.Duration, peer int) bool {
+	return now >= p.due[peer] && len(p.asked[peer]) < maxUnderWay
+}
+
+// Ask returns the text that asks a peer, now, which is wall since the Unix epoch. The nonce must be random.
+func (p *Prober) Ask(now, wall time.Duration, peer int, nonce uint64) (string, error) {
+	b := p.board
+	q := question{nonce: nonce, at: now}
+	p.due[peer] = now + b.config.Interval
+	err := b.read()
+	if err == nil && b.peers[peer].since == 0 {
+		err = b.change(func() bool {
+			fresh := b.peers[peer].since == 0
+			if fresh {
+				b.peers[peer].since = now
+			}
+			return fresh
+		})
+	}
+	if err != nil {
+		return "", err
+	}
+	q.counted = b.peers[peer].sent
+	p.asked[peer] = append(p.asked[peer], q)
+	return p.key.SignProbe(b.config.Name, b.config.Peers[peer].Name, wall, nonce), nil
+}
+
+// Hear takes what came now, which is wall since the Unix epoch, in answer to a probe of the peer. What is refused
+// changes nothing: the probe will have been missed.
+func (p *Prober) Hear(now, wall time.Duration, peer int, text string) error {
+	b := p.board
+	a, err := p.key.ReadAnswer(text, b.config.Name, wall)
+	if err != nil {
+		return err
+	}
+	if a.From != b.config.Peers[peer].Name {
+		return ErrElsewhere
+	}
+	i := slices.IndexFunc(p.asked[peer], func(q question) bool { return q.nonce == a.Nonce })
+	if i < 0 {
+		return ErrReplayed
+	}
+	q := p.asked[peer][i]
+	// Answers to earlier probes say nothing new any more.
+	p.asked[peer] = slices.Delete(p.asked[peer], 0, i+1)
+	return b.change(func() bool {
+		b.peers[peer].hear(&b.config, now, q.at, q.counted, &a)
+		return p.decide(now)
+	})
+}
+
+// Tick counts the probes that were not answered in time as missed, and decides which peers are adopted. It is called
+// at least once in an interval.
+func (p *Prober) Tick(now time.Duration) error {
+	b := p.board
+	missed := make([]int, len(p.asked))
+	for peer := range p.asked {
+		n := 0
+		for n < len(p.asked[peer]) && now-p.asked[peer][n].at >= b.config.Timeout(peer) {
+			n++
+		}
+		missed[peer], p.asked[peer] = n, slices.Delete(p.asked[peer], 0, n)
+	}
+	if slices.Max(append(missed, 0)) == 0 {
+		return nil
+	}
+	return b.change(func() bool {
+		for peer, n := range missed {
+			for range n {
+				b.peers[peer].miss(&b.config, now)
+			}
+		}
+		return p.decide(now)
+	})
+}
+
+// decide decides which peers are adopted, and returns true.
+func (p *Prober) decide(now time.Duration) bool {
+	b := p.board
+	for peer := range b.peers {
+		b.peers[peer].adopted = adopts(&b.config, b.peers, peer, now)
+	}
+	return true
+}

@@ -1,0 +1,118 @@
+package core
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// session is what tells the requests of one session from others.
+type session struct {
+	key    uint64 // digest of its key, 0 for none
+	next   int    // number of the first source that was not looked at
+	result string // what has become of the request: see sessionPlaced
+}
+
+// find looks for the key of the session of a request, in the order of the configuration's sources, up to the first one
+// that has it. While the body may still come, it stops in front of a source there. Without a body, body is nil.
+func (ss *session) find(s *Stream, c *config.Config, body []byte, complete bool) {
+	if !c.ReadsSession() {
+		return
+	}
+	s.traits.read(s)
+	for ; ss.next < len(c.Session); ss.next++ {
+		source := &c.Session[ss.next]
+		if source.From == config.FromBody && !complete {
+			return
+		}
+		if text := s.sessionText(source, body); text != "" {
+			ss.key, ss.next = cmp.Or(xxhash.Sum64String(text), 1), len(c.Session)
+			return
+		}
+	}
+}
+
+// mayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at.
+func (ss *session) mayBeInBody(c *config.Config) bool {
+	return c.ReadsSession() && ss.next < len(c.Session)
+}
+
+// sessionText returns the text of a source, "" for none.
+func (s *Stream) sessionText(source *config.SessionSource, body []byte) string {
+	switch source.From {
+	case config.FromHeader:
+		return s.traits.value(source.Name)
+	case config.FromCookie:
+		return s.traits.cookie(source.Name)
+	case config.FromQuery:
+		return s.traits.query(source.Name)
+	case config.FromBody:
+		return prompt.MemberText(body, source.Path...)
+	}
+	return config.Network(s.Client())
+}
+
+// cookie returns the value of a cookie, "" if there is none. HTTP/2 allows several headers for them.
+func (t *traits) cookie(name string) string {
+	for _, h := range t.headers {
+		if h[0] != "cookie" {
+			continue
+		}
+		for rest := h[1]; rest != ""; {
+			var pair string
+			pair, rest, _ = strings.Cut(rest, ";")
+			if k, v, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && k == name && v != "" {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+// query returns the value of a query parameter as it is written, "" if there is none.
+func (t *traits) query(name string) string {
+	_, rest, _ := strings.Cut(t.value(":path"), "?")
+	for rest != "" {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		if k, v, ok := strings.Cut(pair, "="); ok && k == name && v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// What has become of a request whose session matters.
+const (
+	sessionAtHome    = "home"      // it was placed where the session belongs
+	sessionDisplaced = "displaced" // its home was too busy, or full, or had less of the prompt
+	sessionNone      = "none"      // it has no key
+)
+
+// sessionPlaced counts a request that was placed by whether it is where its session belongs.
+func (s *Stream) sessionPlaced() {
+	if !s.cfg.ReadsSession() {
+		return
+	}
+	order, result := s.lease.reservation.plan.Home.Order, sessionDisplaced
+	switch {
+	case s.session.key == 0:
+		result = sessionNone
+	case len(order) > 0 && int(order[0]) == s.lease.reservation.grant.Index:
+		result = sessionAtHome
+	}
+	s.session.result = result
+	s.plugin.vm.stats.countIf(statSessions+";cluster="+s.cluster.name+";result="+result, 1)
+}
+
+// text returns what has become of the request for the access log, "" where sessions do not matter.
+func (ss *session) text() string {
+	if ss.result == "" {
+		return ""
+	}
+	return " session=" + ss.result
+}
