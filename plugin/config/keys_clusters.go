@@ -12,6 +12,7 @@ const (
 	keyClusters      = "lb_config.service_list"
 	keyClusterHeader = "lb_config.cluster_header"
 	keyFirst         = "lb_config.first_clusters"
+	keyHashClusters  = "lb_config.clusters"
 	keyNested        = "lb_config.endpoint"
 )
 
@@ -28,6 +29,20 @@ var clusterKeys = []key{
 			),
 		},
 		set: setClusters,
+	},
+	{
+		Key: setting.Key{
+			Name: keyHashClusters, Type: setting.Array, Entry: "object",
+			Title: setting.Doc("Clusters with weights", "集群及其权重"),
+			Meaning: setting.Doc(
+				"`lb_policy: cluster_hash`, in place of `service_list`: `{\"cluster\": \"name\", \"weight\": 70}` for "+
+					"each cluster; the weights sum to 100. Requests with one value of `hash_header`, by default "+
+					"`x-mse-consumer`, go to one cluster; those without the header are answered 403",
+				"`lb_policy: cluster_hash` 用它代替 `service_list`：每个集群一项 `{\"cluster\": \"name\", \"weight\": 70}`，"+
+					"权重之和为 100。`hash_header`（默认 `x-mse-consumer`）取值相同的请求发往同一集群；没有该请求头的请求返回 403",
+			),
+		},
+		set: setHashClusters,
 	},
 	{
 		Key: setting.Key{

@@ -80,6 +80,8 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		return drawn{k, `"endpoint"`, "endpoint"}
 	case keyClusters, keyClusterHeader: // without effect
 		return drawn{k, `"x-a"`, nil}
+	case keyHashClusters:
+		return drawn{k, `[{"cluster":"a","weight":100}]`, nil}
 	case keyFirst, keyNested:
 		return drawn{k, `{}`, nil}
 	case "lb_config.mode":
