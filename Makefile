@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz mutate demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-regions bench-overload bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz mutate demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-regions bench-overload bench-clusters bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -63,6 +63,9 @@ bench-regions: wasm ## Three regions, most users in one: a gateway in each again
 
 bench-overload: wasm ## What is answered in time at 0.8, 1, 2 and 10 times the capacity, with clients that try again, against circuit breakers and admission control
 	$(GO) run ./e2e/bench/overload $(ARGS)
+
+bench-clusters: wasm ## Three clusters of unequal speed, of which one slows down and one fails: cluster_metrics against weighted_clusters and counts per VM
+	$(GO) run ./e2e/bench/clusters $(ARGS)
 
 bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request, plain counts, no correction and a filter tree
 	$(GO) run ./e2e/bench/metrics $(ARGS)

@@ -18,17 +18,22 @@ const (
 	leastSlope = 1e-3
 )
 
-// weigh returns the candidates that are compared, with what they cost in all modes but LeastBusy.
+// weigh returns the candidates that are compared, with what they cost.
 func (p *clusterMetrics) weigh(now time.Duration, r *Request, cs []Candidate) []Candidate {
 	out := slices.Clone(cs)
 	if p.cfg.Mode == AdaptiveScore {
 		out = p.latencies.withoutCooling(now, out)
 	}
 	again := p.neglected(now, r, out)
-	if again < 0 && p.cfg.Mode == AdaptiveScore {
+	switch {
+	case p.cfg.Mode == LeastBusy && again < 0:
+		return cs
+	case p.cfg.Mode == AdaptiveScore && again < 0:
 		out = sample(out, p.cfg.Choices, r.Random)
 	}
-	p.setCosts(now, out)
+	if p.cfg.Mode != LeastBusy {
+		p.setCosts(now, out)
+	}
 	if again >= 0 { // whatever it costs, unless it is full
 		lowest := slices.MinFunc(out, func(a, b Candidate) int { return cmp.Compare(a.Base, b.Base) })
 		out[again].Base = lowest.Base - hugeCost

@@ -124,9 +124,7 @@ func newClusterMetrics(c Config) (Policy, error) {
 	if cfg.Mode == 0 {
 		return nil, errors.New("lb: cluster_metrics without a mode")
 	}
-	if cfg.Mode != LeastBusy {
-		c.Shares.follow()
-	}
+	c.Shares.follow()
 	return &clusterMetrics{
 		leastRequest: newLeastRequestIn(c, c.Unit), cfg: cfg, shares: c.Shares, latencies: c.Latencies,
 	}, nil
@@ -140,10 +138,7 @@ func (p *clusterMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Rea
 		return plan, reason
 	}
 	cs := p.shares.within(now, p.cfg.RateLimit, plan.Candidates)
-	if p.cfg.Mode != LeastBusy {
-		cs = p.weigh(now, r, cs)
-	}
-	plan.Candidates = cs
+	plan.Candidates = p.weigh(now, r, cs)
 	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }

@@ -8,7 +8,7 @@ import (
 
 func init() {
 	register(&Descriptor{
-		Name: "consistent_hash", Aliases: []string{"endpoint_hash"}, Rank: 5,
+		Name: "consistent_hash", Aliases: []string{"endpoint_hash", "cluster_hash"}, Rank: 5,
 		Meaning: setting.Doc(
 			"the same endpoint for all requests of a session, unless it is too busy there",
 			"同一会话的请求总是到同一端点，除非它太忙",

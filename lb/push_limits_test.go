@@ -113,7 +113,7 @@ func TestPoliciesHavePushLimits(t *testing.T) {
 			p, err := New(name, Config{
 				Push: push, PushAhead: 2, Limits: limits, Engine: EngineConfig{StaleAfter: 3 * time.Second},
 				Cluster: ClusterConfig{MaxInflight: 40, MaxInflightTokens: 5000}, Health: NewHealth(),
-				Caches: NewCacheTracker(), Engines: engines, Shares: NewRequestShares(),
+				Caches: NewCacheTracker(), Engines: engines, Shares: NewRequestShares(), Latencies: NewLatencies(),
 				Settings: pushSettings(name),
 			})
 			if err != nil {

@@ -7,7 +7,8 @@ type Reason uint8
 // The reasons. All fall back to the gateway's native balancing, except:
 //   - ReasonChosen and ReasonAlreadyDecided;
 //   - ReasonBodyMalformed, ReasonBodyAmbiguous, ReasonBodyEncoded and ReasonBodyLate: balanced by the body's length;
-//   - those from ReasonAtCapacity to ReasonRetryBudgetExceeded, and ReasonOwnCluster: the request is refused;
+//   - those from ReasonAtCapacity to ReasonRetryBudgetExceeded, ReasonNoHashHeader and ReasonOwnCluster: the request
+//     is refused;
 //   - ReasonLeftQueue: it was over before it was decided.
 const (
 	ReasonChosen               Reason = iota // balanced: the candidate with the lowest cost
@@ -32,6 +33,7 @@ const (
 	ReasonQueueTimeout                       // the request has waited for as long as it may
 	ReasonRetryBudgetExceeded                // too many requests are retries
 	ReasonLeftQueue                          // the client left, or the gateway answered, while the request waited
+	ReasonNoHashHeader                       // the header that names its cluster is missing: the request is refused
 	ReasonOwnCluster                         // the route leads to a cluster of the plugin's own: the request is refused
 	ReasonAlreadyDecided                     // the plugin is in the filter chain twice: the first instance has decided
 	ReasonStoreError                         // the store could not count the request
@@ -44,7 +46,7 @@ var reasonNames = [reasonCount]string{
 	"no_healthy_endpoint", "no_cluster_available",
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
 	"max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded", "left_queue",
-	"own_cluster", "already_decided", "store_error", "panic",
+	"no_hash_header", "own_cluster", "already_decided", "store_error", "panic",
 }
 
 // String returns the name of the reason in statistics, headers and logs.

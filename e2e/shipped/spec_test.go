@@ -189,7 +189,12 @@ func specType(k *setting.Key) string {
 
 // specEntry is the schema of an entry of an object.
 func specEntry(k *setting.Key) string {
-	if k.Of == nil {
+	switch {
+	case k.Entry == "any":
+		return "true"
+	case k.Entry != "":
+		return `{"type": "` + k.Entry + `"}`
+	case k.Of == nil:
 		return `{"type": "number"}`
 	}
 	var members []string
@@ -211,6 +216,8 @@ func specLimits(line specLine, k *setting.Key) {
 		line(`items: {type: "string"}`)
 	case kind == "object":
 		line("additionalProperties: %s", specEntry(k))
+	case kind == "array":
+		line("items: %s", specEntry(k))
 	case kind == "integer" || kind == "number":
 		line("minimum: %s", number(k.Min))
 		line("maximum: %s", number(k.Max))

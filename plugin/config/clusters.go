@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,9 @@ import (
 type Clusters struct {
 	List   []string // names of the clusters, each once
 	Header string   // in lower case; by its value the route takes the cluster
+	Hashed bool     // cluster_hash: a request without the key of a session is refused
+	// First are the clusters that aggregate ones in the list send requests to first, by the names of these.
+	First map[string]string
 	// Endpoint is how an endpoint of the chosen cluster is chosen; nil: by the gateway.
 	Endpoint *Config
 }
@@ -65,6 +70,30 @@ func setClusters(p *parser, c *Config, at string, v value) {
 	}
 }
 
+// setFirst reads {"aggregate cluster": "cluster"}.
+func setFirst(p *parser, c *Config, at string, v value) {
+	if v.kind != kindObject {
+		p.bad(at, got(v)+`, want an object like {"site-a-first": "site-a"}`)
+		return
+	}
+	c.Clusters.First = make(map[string]string, len(v.names))
+	for i, name := range v.names {
+		place, item := at+"["+quote(name)+"]", v.items[i]
+		switch _, twice := c.Clusters.First[name]; {
+		case twice:
+			p.bad(place, "written twice")
+		case item.kind != kindString || !isClusterName(item.text):
+			p.bad(place, got(item)+", want the name of a cluster")
+		default:
+			c.Clusters.First[strings.Clone(name)] = strings.Clone(item.text)
+		}
+	}
+}
+
+// Holds returns the cluster whose endpoints serve a cluster of the list, unless a retry goes elsewhere: itself, or the
+// first one of an aggregate cluster.
+func (c *Clusters) Holds(name string) string { return cmp.Or(c.First[name], name) }
+
 // isClusterName reports whether the text can be a header's value as it is.
 func isClusterName(s string) bool {
 	return s != "" && len(s) <= maxClusterName && !strings.ContainsFunc(s, func(r rune) bool {
@@ -104,6 +133,62 @@ func setNested(p *parser, c *Config, at string, v value) {
 	c.nested = &nested{at, v}
 }
 
+// setHashClusters reads [{"cluster": "name", "weight": 70}].
+func setHashClusters(p *parser, c *Config, at string, v value) {
+	if v.kind != kindArray || len(v.items) == 0 || len(v.items) > maxClusters {
+		p.bad(at, got(v)+`, want a list of 1 to `+strconv.Itoa(maxClusters)+` like [{"cluster": "a", "weight": 100}]`)
+		return
+	}
+	c.Clusters.List, c.shares = nil, map[string]float64{}
+	sum := 0.0
+	for i, item := range v.items {
+		place, name, share := at+"["+strconv.Itoa(i)+"]", "", 0.0
+		for k, member := range item.names {
+			switch member {
+			case "cluster":
+				name = strings.Clone(item.items[k].text)
+			case "weight":
+				share = weight(p, place+".weight", item.items[k])
+			default:
+				p.bad(place+"."+clip(printable(member)), "unknown key")
+			}
+		}
+		switch _, twice := c.shares[name]; {
+		case item.kind != kindObject || !isClusterName(name) || share == 0:
+			p.bad(place, got(item)+`, want {"cluster": "name", "weight": 50}`)
+		case twice:
+			p.bad(place, "got "+quote(name)+" twice")
+		default:
+			c.Clusters.List = append(c.Clusters.List, name)
+			c.shares[name] = share
+			sum += share
+		}
+	}
+	if len(c.Clusters.List) == len(v.items) && sum != 100 {
+		p.bad(at, "got weights that sum to "+short(sum)+", want 100")
+	}
+}
+
+// clusterHash is Higress's name for consistent_hash among clusters.
+const clusterHash = "cluster_hash"
+
+// checkHashed completes what cluster_hash means beside consistent_hash: a default header, and clusters that are kept
+// however busy they are.
+func (pt *part) checkHashed() {
+	if pt.Policy != clusterHash {
+		return
+	}
+	if pt.Clusters.Hashed = pt.AmongClusters(); !pt.Clusters.Hashed {
+		pt.bad(pt.prefix+"lb_policy", `got "cluster_hash", want lb_type "cluster" with it, or "consistent_hash"`)
+	}
+	if pt.hashHeader == "" && !pt.written[keySession] {
+		pt.hashHeader = "x-mse-consumer"
+	}
+	if !pt.written["lb_config.session.load_factor"] {
+		pt.ownSettings(lb.Describe(clusterHash)).(*lb.HashConfig).LoadFactor = 100
+	}
+}
+
 // checkLevel compares what is chosen among with the policy and with other keys.
 func (pt *part) checkLevel() {
 	level, other := pt.level(), typeCluster
@@ -115,8 +200,9 @@ func (pt *part) checkLevel() {
 			oneOf(policiesFor(level))+` with lb_type "`+pt.Type+`"`)
 	}
 	if !pt.AmongClusters() {
-		pt.idle([]string{keyClusters, keyClusterHeader, keyNested}, `has no effect without lb_type "cluster"`)
+		pt.idle([]string{keyClusters, keyHashClusters, keyClusterHeader, keyFirst, keyNested}, `has no effect without lb_type "cluster"`)
 		pt.Clusters, pt.nested = pt.base.Clusters, nil
+		pt.shares = nil
 		pt.checkWeights(wantAddress, func(string) bool { return false })
 		return
 	}
@@ -136,13 +222,28 @@ func policiesFor(level lb.Level) (names []string) {
 
 // checkClusters checks the keys for choosing among clusters.
 func (pt *part) checkClusters() {
-	if !pt.written[keyClusters] {
+	if pt.shares != nil {
+		pt.Weights, pt.shares = pt.shares, nil
+	}
+	switch hashed := pt.written[keyHashClusters]; {
+	case hashed && pt.written["lb_config.weights"]:
+		pt.bad(pt.prefix+keyHashClusters, "got it beside weights, want one of them")
+	case hashed && pt.written[keyClusters]:
+		pt.bad(pt.prefix+keyHashClusters, "got it beside service_list, want one of them")
+	case hashed && !pt.Clusters.Hashed:
+		pt.bad(pt.prefix+keyHashClusters, `got it with another policy than "cluster_hash", want service_list`)
+	case !hashed && !pt.written[keyClusters]:
 		pt.bad(pt.prefix+keyClusters, `missing, want the clusters to choose among, as lb_type is "cluster"`)
 	}
 	for i, name := range pt.Clusters.List {
 		if name == pt.EnvoyCfg.AdminCluster || name == pt.Engines.Cluster || name == pt.Redis.Cluster {
 			pt.bad(pt.prefix+keyClusters+"["+strconv.Itoa(i)+"]", "got "+quote(name)+
 				", through which the plugin makes its own calls")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(pt.Clusters.First)) {
+		if !slices.Contains(pt.Clusters.List, name) {
+			pt.bad(pt.prefix+keyFirst+"["+quote(name)+"]", "not in service_list")
 		}
 	}
 	pt.checkWeights(", and not in service_list", func(name string) bool {
@@ -176,7 +277,8 @@ func (pt *part) checkWeights(problem string, known func(name string) bool) {
 func outerKeys() []string {
 	return append([]string{
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
-		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyClusterHeader, keyNested,
+		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
+		keyNested,
 	}, redisKeys...)
 }
 
@@ -187,6 +289,10 @@ func (pt *part) checkNested() {
 	}
 	v, prefix := pt.nested.value, pt.nested.at+"."
 	pt.nested = nil
+	if len(pt.Clusters.First) > 0 {
+		pt.bad(pt.prefix+keyNested, "got it beside first_clusters, want one of them: Envoy balances inside an "+
+			"aggregate cluster by itself")
+	}
 	in := &part{parser: pt.parser, Config: pt.base, prefix: prefix}
 	in.written, in.invalid, in.ID = map[string]bool{}, map[string]bool{}, pt.ID
 	in.object("", v, nil)

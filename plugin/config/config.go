@@ -71,11 +71,12 @@ type Config struct {
 	ReserveTimeout time.Duration // how long a request waits for Redis
 	Redis          Redis         // unused unless Store is StoreRedis
 
-	maxRequestCount int      // Higress's name for MaxInflight, merged into it by check
-	hashHeader      string   // Higress's name for a source in Session, merged into it by check
-	engine          string   // Higress's name for Engines.Engine, merged into it by check
-	named           []string // keys of Weights that are no addresses, until check
-	nested          *nested  // lb_config.endpoint, until check
+	maxRequestCount int                // Higress's name for MaxInflight, merged into it by check
+	hashHeader      string             // Higress's name for a source in Session, merged into it by check
+	engine          string             // Higress's name for Engines.Engine, merged into it by check
+	named           []string           // keys of Weights that are no addresses, until check
+	nested          *nested            // lb_config.endpoint, until check
+	shares          map[string]float64 // weights of lb_config.clusters, until check
 }
 
 // Overload is the answer to a request that is refused.

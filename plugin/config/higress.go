@@ -183,7 +183,7 @@ const (
 )
 
 // unsupported are the policies of ai-load-balancer that this plugin does not have.
-var unsupported = []string{"cluster_hash", "least_busy"}
+var unsupported = []string{"least_busy"}
 
 // isUnsupported reports whether a part requires a policy that ai-load-balancer has and this plugin does not have. Its
 // other keys belong to that policy.

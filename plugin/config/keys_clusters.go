@@ -11,6 +11,8 @@ const keyAdmin = "lb_config.envoy.admin_cluster"
 const (
 	keyClusters      = "lb_config.service_list"
 	keyClusterHeader = "lb_config.cluster_header"
+	keyFirst         = "lb_config.first_clusters"
+	keyHashClusters  = "lb_config.clusters"
 	keyNested        = "lb_config.endpoint"
 )
 
@@ -18,7 +20,7 @@ const (
 var clusterKeys = []key{
 	{
 		Key: setting.Key{
-			Name: keyClusters, Type: setting.Array,
+			Name: keyClusters, Type: setting.Array, Entry: "string",
 			Title: setting.Doc("Clusters", "集群列表"),
 			Meaning: setting.Doc(
 				"`lb_type: cluster`, required there: the names of the clusters to choose among, as Envoy has them, 64 "+
@@ -27,6 +29,34 @@ var clusterKeys = []key{
 			),
 		},
 		set: setClusters,
+	},
+	{
+		Key: setting.Key{
+			Name: keyHashClusters, Type: setting.Array, Entry: "object",
+			Title: setting.Doc("Clusters with weights", "集群及其权重"),
+			Meaning: setting.Doc(
+				"`lb_policy: cluster_hash`, in place of `service_list`: `{\"cluster\": \"name\", \"weight\": 70}` for "+
+					"each cluster; the weights sum to 100. Requests with one value of `hash_header`, by default "+
+					"`x-mse-consumer`, go to one cluster; those without the header are answered 403",
+				"`lb_policy: cluster_hash` 用它代替 `service_list`：每个集群一项 `{\"cluster\": \"name\", \"weight\": 70}`，"+
+					"权重之和为 100。`hash_header`（默认 `x-mse-consumer`）取值相同的请求发往同一集群；没有该请求头的请求返回 403",
+			),
+		},
+		set: setHashClusters,
+	},
+	{
+		Key: setting.Key{
+			Name: keyFirst, Type: setting.Object, Entry: "string",
+			Title: setting.Doc("First of an aggregate", "聚合集群的首个集群"),
+			Meaning: setting.Doc(
+				"`lb_type: cluster`: for each aggregate cluster in `service_list`, the cluster in it that gets "+
+					"requests first, the others being for retries: by its endpoints the plugin knows whether the "+
+					"cluster is usable, and which cluster has served",
+				"`lb_type: cluster`：`service_list` 中每个聚合集群所含的首先接收请求的集群，其余用于重试："+
+					"插件依据它的端点得知该集群是否可用，以及实际由哪个集群提供服务",
+			),
+		},
+		set: setFirst,
 	},
 	{
 		Key: setting.Key{
@@ -42,7 +72,7 @@ var clusterKeys = []key{
 	},
 	{
 		Key: setting.Key{
-			Name: keyNested, Type: setting.Object,
+			Name: keyNested, Type: setting.Object, Entry: "any",
 			Title: setting.Doc("Endpoint in the cluster", "集群内的端点"),
 			Meaning: setting.Doc(
 				"`lb_type: cluster`: how an endpoint of the chosen cluster is chosen in the same request: `lb_policy` "+

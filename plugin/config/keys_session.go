@@ -16,7 +16,7 @@ func sessionKeys() []key {
 	required := usersOf(func(n *lb.Needs) bool { return n.Session == lb.SessionRequired })
 	return append(usedBy([]key{{
 		Key: setting.Key{
-			Name: keySession, Type: setting.Array,
+			Name: keySession, Type: setting.Array, Entry: "string",
 			Default: `["header:x-session-id", "body:session_id", "body:prompt_cache_key", "body:user", ` +
 				`"body:safety_identifier", "body:metadata.user_id"]`,
 			Title: setting.Doc("Session key", "会话键"),

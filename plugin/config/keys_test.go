@@ -23,6 +23,11 @@ var keyCases = map[string]struct {
 	keyClusterHeader: {
 		`"X-Target"`, nil, []string{`1`, `":path"`, `"host"`, `"x-envoy-original-dst-host"`, `"x-warmgate-session"`},
 	},
+	keyHashClusters: {
+		`[{"cluster":"a","weight":100}]`, nil,
+		[]string{`[]`, `"a"`, `[{"cluster":"a","weight":99}]`, `[{"cluster":"a"}]`, `[{"cluster":"a","weight":0}]`},
+	},
+	keyFirst:  {`{"a":"b"}`, nil, []string{`[]`, `{"a":1}`, `{"a":""}`, `"a"`}},
 	keyNested: {`{"lb_policy":"global_least_request"}`, nil, []string{`[]`, `"global_least_request"`, `null`}},
 
 	"lb_config.mode":                       {`"LeastBusy"`, nil, []string{`"least_busy"`, `""`, `1`}},

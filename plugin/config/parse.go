@@ -226,6 +226,7 @@ func (pt *part) check() {
 	pt.checkPush()
 	pt.checkQueue()
 	pt.checkStore()
+	pt.checkHashed()
 	pt.checkSession()
 	pt.Policy = cmp.Or(lb.Describe(pt.Policy).Name, pt.Policy) // not one of its aliases
 	pt.warnUnused()

@@ -26,7 +26,7 @@ const (
 	forB      = `"_match_domain_":["b.example"]`
 	forC      = `"_match_service_":["c.static:80"]`
 	globalCap = `"lb_policy":"global_least_request","lb_config":{"max_inflight":9}`
-	badC      = `{"_match_service_":["c.static:80"],"lb_type":"cluster","lb_policy":"cluster_hash"}`
+	badC      = `{"_match_service_":["c.static:80"],"lb_policy":"least_busy"}`
 )
 
 // caps returns the cap in force for requests of a, b, c and others: -1 where the configuration was refused, 0 without
@@ -65,7 +65,7 @@ func TestRefusedRuleIsNative(t *testing.T) {
 	if s == nil || caps(s) != [4]int{1, 2, -1, 9} {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	const problem = "config: 1 problem\n  _rules_[1].lb_policy: got \"cluster_hash\""
+	const problem = "config: 1 problem\n  _rules_[1].lb_policy: got \"least_busy\""
 	if err == nil || !strings.HasPrefix(err.Error(), problem) {
 		t.Errorf("%v", err)
 	}

@@ -80,7 +80,9 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		return drawn{k, `"endpoint"`, "endpoint"}
 	case keyClusters, keyClusterHeader: // without effect
 		return drawn{k, `"x-a"`, nil}
-	case keyNested:
+	case keyHashClusters:
+		return drawn{k, `[{"cluster":"a","weight":100}]`, nil}
+	case keyFirst, keyNested:
 		return drawn{k, `{}`, nil}
 	case "lb_config.mode":
 		return drawn{k, `"LeastBusy"`, nil}

@@ -71,12 +71,13 @@ func (s *Stream) servedBy() string {
 	if served == "" || !s.cfg.AmongClusters() {
 		return served
 	}
-	names, reported := s.cfg.Clusters.List, s.Cluster()
-	v := s.plugin.vm
-	if i := slices.IndexFunc(names, func(name string) bool {
-		return lists(v.gw.KnownView(v.now(), name, s.cfg), served)
-	}); i >= 0 && !lists(v.gw.KnownView(v.now(), reported, s.cfg), served) {
-		return names[i]
+	in, reported := &s.cfg.Clusters, s.Cluster()
+	holds := func(name string) bool {
+		v := s.plugin.vm
+		return lists(v.gw.KnownView(v.now(), in.Holds(name), s.cfg), served)
+	}
+	if i := slices.IndexFunc(in.List, holds); i >= 0 && !holds(reported) {
+		return in.List[i]
 	}
 	return reported
 }

@@ -79,7 +79,7 @@ func (s *Stream) chooseInside() Action {
 	}
 	s.inside = &Stream{
 		GatewayStream: insideStream{s.GatewayStream, s}, context: s.context, plugin: s.plugin, cfg: c,
-		scope: s.lease.chosen, traits: s.traits, body: s.body, lease: lease{vm: s.plugin.vm}, outer: s,
+		scope: s.lease.chosen, traits: s.traits, body: s.body, lease: lease{vm: s.plugin.vm},
 	}
 	came := s.seen
 	s.seen = seen{}
@@ -129,11 +129,4 @@ func readingReason(err error, late bool) lb.Reason {
 		return lb.ReasonBodyLate
 	}
 	return lb.ReasonChosen
-}
-
-// movedOut reports whether the request was chosen an endpoint for in a cluster, and a retry is served in another of the
-// clusters.
-func (s *Stream) movedOut() bool {
-	out := s.outer
-	return out != nil && out.lease.addr != out.lease.chosen && out.lease.lists(out.lease.addr)
 }

@@ -215,7 +215,7 @@ func TestRefusalsInTheLog(t *testing.T) {
 	rules := []string{`{"_match_route_":["mine"],"lb_policy":"global_least_request",` + password + `}}`}
 	for i := range 200 {
 		rules = append(rules, fmt.Sprintf(
-			`{"_match_route_":["r%d"],"lb_policy":"cluster_hash",%s,"x\n":1}}`, i, password))
+			`{"_match_route_":["r%d"],"lb_policy":"least_busy",%s,"x\n":1}}`, i, password))
 	}
 	raw := `{"_rules_":[` + strings.Join(rules, ",") + `]}`
 	p := newFakeProcess(t, 3)

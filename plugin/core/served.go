@@ -55,18 +55,10 @@ func (s *Stream) misrouted(served string) bool {
 	} else if cluster := s.Cluster(); cluster == "" || cluster == s.scope {
 		return false
 	}
-	v := s.plugin.vm
 	s.lease.forgetPrompt(0)
 	s.requestGone()
 	s.release()
-	if s.movedOut() {
-		moved := lb.Outcome{}
-		s.completeOutcome(v.now(), lb.Retried, &moved)
-		s.policy.Observe(v.now(), moved)
-		v.stats.count(statMoves, 1)
-	} else {
-		v.stats.count(statMisrouted, 1)
-	}
 	s.lease.addr = served
+	s.plugin.vm.stats.count(statMisrouted, 1)
 	return true
 }

@@ -82,7 +82,6 @@ type Stream struct {
 	response response     // what has come of the response
 
 	inside *Stream // the choice of an endpoint in the chosen cluster, nil for none
-	outer  *Stream // the choice of the cluster that this one is in, nil for none
 	seen   seen    // what has come of the request, for that inside
 }
 
@@ -124,6 +123,9 @@ func (s *Stream) requestHeaders(end bool) Action {
 	}
 	s.body.arrived(s.arrived(), end)
 	s.session.find(s, s.cfg, nil, false)
+	if s.cfg.Clusters.Hashed && s.session.key == 0 && !s.cfg.Shadow {
+		return s.refuseWithoutKey()
+	}
 	if end || !s.needsBody() {
 		return s.decide(0, true, lb.ReasonChosen)
 	}
@@ -244,6 +246,15 @@ func (s *Stream) refuseOwnCluster() Action {
 	s.Unsteer()
 	s.decided(lb.ReasonOwnCluster)
 	s.Reply(403, nil, "")
+	return Hold
+}
+
+// refuseWithoutKey refuses a request that has not the header by which cluster_hash chooses, as Higress's plugin does.
+func (s *Stream) refuseWithoutKey() Action {
+	s.enter(phaseUncounted)
+	s.Unsteer()
+	s.decided(lb.ReasonNoHashHeader)
+	s.Reply(403, nil, "hash header required")
 	return Hold
 }
 

@@ -47,7 +47,7 @@ func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {
 	}
 	changed := l.view == nil || l.view.Cluster != scope
 	for i, name := range c.Clusters.List {
-		if view := v.gw.KnownView(now, name, c); view != l.seen[i] {
+		if view := v.gw.KnownView(now, c.Clusters.Holds(name), c); view != l.seen[i] {
 			usable := isUsable(view)
 			changed = changed || usable != l.usable[i]
 			l.seen[i], l.usable[i] = view, usable

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// contender is one way to choose the cluster.
+type contender struct {
+	name   string
+	about  string
+	config string // of the plugin
+	path   string
+	header func(list []*site) chooser // chooses in the plugin's place; nil: the gateway chooses
+}
+
+func nameOf(c contender) string { return c.name }
+
+// chooser chooses a cluster by its number, and learns how requests end.
+type chooser interface {
+	choose() int
+	ended(cluster int, first, whole time.Duration, ok bool)
+}
+
+// off leaves every request to the gateway.
+const off = `{"enabled":false}`
+
+func metrics(mode string) string {
+	return `{"lb_type":"cluster","lb_policy":"cluster_metrics","lb_config":{"mode":"` + mode +
+		`","service_list":["fast","medium","little"],"envoy":{"admin_cluster":"warmgate-admin"}}}`
+}
+
+var contenders = []contender{
+	{name: "AdaptiveScore", config: metrics("AdaptiveScore"), path: "/"},
+	{name: "LeastBusy", config: metrics("LeastBusy"), path: "/"},
+	{name: "weighted", about: "Envoy's weighted_clusters by speed", config: off, path: "/weighted"},
+	{
+		name: "AdaptiveScore per VM", about: "as Higress publishes it, in two VMs", config: off, path: "/",
+		header: func(list []*site) chooser { return perVM(len(list), true) },
+	},
+	{
+		name: "LeastBusy per VM", about: "as Higress publishes it, in two VMs", config: off, path: "/",
+		header: func(list []*site) chooser { return perVM(len(list), false) },
+	},
+}
+
+// vms chooses in one of several VMs, each of which knows of its own requests only.
+type vms struct {
+	mu   sync.Mutex
+	list []*vm
+}
+
+// vm is the state of Higress's cluster_metrics, by cluster.
+type vm struct {
+	adaptive bool
+	ongoing  []int
+	first    []float64 // moving averages in ms, 0 for none
+	whole    []float64
+	good     []int
+	bad      []int
+	streak   []int
+	cools    []time.Time
+}
+
+func perVM(n int, adaptive bool) chooser {
+	v := &vms{}
+	for range 2 {
+		v.list = append(v.list, &vm{
+			adaptive: adaptive, ongoing: make([]int, n), first: make([]float64, n), whole: make([]float64, n),
+			good: make([]int, n), bad: make([]int, n), streak: make([]int, n), cools: make([]time.Time, n),
+		})
+	}
+	return v
+}
+
+func (v *vms) choose() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at := rand.IntN(len(v.list))
+	m := v.list[at]
+	c := m.choose(time.Now())
+	m.ongoing[c]++
+	return c + at*1000
+}
+
+func (v *vms) ended(chosen int, first, whole time.Duration, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.list[chosen/1000].ended(chosen%1000, first, whole, ok)
+}
+
+func (m *vm) choose(now time.Time) int {
+	n := len(m.ongoing)
+	if !m.adaptive { // from a random one to each that has fewer
+		c := rand.IntN(n)
+		for i, ongoing := range m.ongoing {
+			if ongoing < m.ongoing[c] {
+				c = i
+			}
+		}
+		return c
+	}
+	var list []int
+	for i := range n {
+		if !now.Before(m.cools[i]) {
+			list = append(list, i)
+		}
+	}
+	if len(list) == 0 {
+		for i := range n {
+			list = append(list, i)
+		}
+	}
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	list = list[:min(2, len(list))]
+	best := list[0]
+	for _, i := range list[1:] {
+		if m.score(now, i) < m.score(now, best) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (m *vm) score(now time.Time, i int) float64 {
+	inflight := float64(m.ongoing[i] + 1)
+	if now.Before(m.cools[i]) {
+		inflight += float64(m.streak[i] + 1)
+	}
+	if m.first[i] == 0 && m.whole[i] == 0 {
+		return inflight
+	}
+	share := 0.0
+	if all := m.good[i] + m.bad[i]; all > 0 {
+		share = float64(m.bad[i]) / float64(all)
+	}
+	return (0.7*math.Sqrt(m.first[i]+1) + 0.3*math.Sqrt(m.whole[i]+1)) * inflight * (1 + 3*share)
+}
+
+func (m *vm) ended(i int, first, whole time.Duration, ok bool) {
+	m.ongoing[i]--
+	f, w := float64(first.Milliseconds()), float64(whole.Milliseconds())
+	if !ok {
+		for j := range m.first {
+			f, w = max(f, m.first[j]), max(w, m.whole[j])
+		}
+		f, w = 2*f, 2*w
+		m.bad[i]++
+		m.streak[i]++
+		m.cools[i] = time.Now().Add(30 * time.Second)
+	} else {
+		m.good[i]++
+		m.streak[i] = 0
+	}
+	for _, mean := range []struct {
+		of *float64
+		x  float64
+	}{{&m.first[i], f}, {&m.whole[i], w}} {
+		if *mean.of == 0 {
+			*mean.of = mean.x
+		}
+		*mean.of = (*mean.of + mean.x) / 2
+	}
+}

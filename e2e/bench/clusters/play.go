@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// answer is how one request ended.
+type answer struct {
+	at   time.Duration // when it was due, from the beginning of the run
+	took time.Duration // from then to the end of its answer
+	site string
+	ok   bool
+}
+
+// result is what a contender did in a round.
+type result struct {
+	requests int
+	failed   int                // of them, not answered with 200
+	p50, p99 time.Duration      // of all that were answered
+	shares   map[string]float64 // of the requests before anything happens
+	recovery time.Duration      // until the one that had slowed down has half of its share again
+	back     time.Duration      // until the one that had failed has
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("p50 %4d ms  p99 %6d ms  failed %5.2f %%  recovery %4.1f s, after failures %4.1f s",
+		r.p50.Milliseconds(), r.p99.Milliseconds(), 100*float64(r.failed)/float64(max(1, r.requests)),
+		r.recovery.Seconds(), r.back.Seconds())
+}
+
+// play sends a run's requests to a contender.
+func (st *stage) play(ctx context.Context, s settings, c *contender, seed uint64) (result, error) {
+	if err := st.gateway.PushPlugin(ctx, c.config); err != nil {
+		return result{}, err
+	}
+	for _, site := range st.sites {
+		site.slow.Store(1)
+		site.fails.Store(false)
+	}
+	var choose chooser
+	if c.header != nil {
+		choose = c.header(st.sites)
+	}
+	p := s.phases
+	begin := time.Now()
+	events := []struct {
+		at time.Duration
+		do func()
+	}{
+		{p.slow, func() { st.sites[slowing].slow.Store(int64(p.slowBy)) }},
+		{p.recovers, func() { st.sites[slowing].slow.Store(1) }},
+		{p.fails, func() { st.sites[failing].fails.Store(true) }},
+		{p.works, func() { st.sites[failing].fails.Store(false) }},
+	}
+	var mu sync.Mutex
+	var all []answer
+	var running sync.WaitGroup
+	random := rand.New(rand.NewPCG(seed, 1))
+	for due := time.Duration(0); due < p.end; {
+		for len(events) > 0 && due >= events[0].at {
+			events[0].do()
+			events = events[1:]
+		}
+		if wait := time.Until(begin.Add(due)); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return result{}, ctx.Err()
+			}
+		}
+		at := due
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			a := st.send(ctx, c, choose, begin.Add(at))
+			a.at = at
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, a)
+		}()
+		due += time.Duration(random.ExpFloat64() / (s.rate * st.capacity()) * float64(time.Second))
+	}
+	running.Wait()
+	return p.judge(all, st.sites), nil
+}
+
+// send sends one request that was due then.
+func (st *stage) send(ctx context.Context, c *contender, choose chooser, due time.Time) answer {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, st.gateway.URL()+c.path, nil)
+	if err != nil {
+		return answer{}
+	}
+	chosen := 0
+	if choose != nil {
+		chosen = choose.choose()
+		r.Header.Set(target, st.sites[chosen%1000].name)
+	}
+	sent := time.Now()
+	resp, err := st.client.Do(r)
+	first := time.Since(sent)
+	a := answer{ok: err == nil && resp.StatusCode == http.StatusOK}
+	if err == nil {
+		a.site = resp.Header.Get("x-site")
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	a.took = time.Since(due)
+	if choose != nil {
+		choose.ended(chosen, first, time.Since(sent), a.ok)
+	}
+	return a
+}
+
+// judge returns what the answers of a run show.
+func (p *phases) judge(all []answer, sites []*site) result {
+	r := result{shares: map[string]float64{}}
+	var took []time.Duration
+	for _, a := range all {
+		if a.at < p.warm {
+			continue
+		}
+		r.requests++
+		if !a.ok {
+			r.failed++
+			continue
+		}
+		took = append(took, a.took)
+	}
+	slices.Sort(took)
+	if n := len(took); n > 0 {
+		r.p50, r.p99 = took[n/2], took[n*99/100]
+	}
+	for _, s := range sites {
+		r.shares[s.name] = share(all, s.name, p.warm, p.slow)
+	}
+	r.recovery = p.backAfter(all, sites[slowing].name, p.recovers, p.fails)
+	r.back = p.backAfter(all, sites[failing].name, p.works, p.end)
+	return r
+}
+
+// share returns which part of the requests in a time a site got.
+func share(all []answer, site string, from, to time.Duration) float64 {
+	n, sum := 0, 0
+	for _, a := range all {
+		if a.at >= from && a.at < to {
+			sum++
+			if a.site == site {
+				n++
+			}
+		}
+	}
+	return float64(n) / float64(max(1, sum))
+}
+
+// backAfter returns after which time a site has half of the share again that it had before anything happened, at most
+// until the end.
+func (p *phases) backAfter(all []answer, site string, from, end time.Duration) time.Duration {
+	before := share(all, site, p.warm, p.slow)
+	for at := from; at+p.recovered <= end; at += p.recovered / 4 {
+		if share(all, site, at, at+p.recovered) >= before/2 {
+			return at - from
+		}
+	}
+	return end - from
+}
