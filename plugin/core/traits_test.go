@@ -22,8 +22,11 @@ func TestTraits(t *testing.T) {
 		{"CONNECT", [][2]string{{":method", "CONNECT"}}, traits{opaque: true}},
 		{"gRPC", [][2]string{{"content-type", "application/grpc"}}, traits{opaque: true, notJSON: true}},
 		{"gRPC with JSON", [][2]string{{"content-type", "Application/gRPC+json"}}, traits{opaque: true}},
-		{"multipart", [][2]string{{"content-type", "Multipart/form-data; boundary=x"}}, traits{encoded: true, notJSON: true}},
-		{"a type of JSON", [][2]string{{"content-type", "application/vnd.x+JSON; charset=utf-8"}}, traits{}},
+		{
+			"multipart", [][2]string{{"content-type", "Multipart/form-data; boundary=x"}},
+			traits{encoded: true, notJSON: true},
+		},
+		{"a kind of JSON", [][2]string{{"content-type", "application/x+JSON; charset=utf-8"}}, traits{}},
 		{"gzip", [][2]string{{"content-encoding", "gzip"}}, traits{encoded: true}},
 		{"identity", [][2]string{{"content-encoding", "Identity"}}, traits{}},
 		{"empty encoding", [][2]string{{"content-encoding", ""}}, traits{}},
