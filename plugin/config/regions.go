@@ -12,6 +12,8 @@ import (
 type Regions struct {
 	Name     string // of this region; "" for none
 	Peers    []Peer
+	Cluster  string        // of this region's own servers
+	Header   string        // of the request, by which the route takes the cluster
 	Interval time.Duration // between two probes of a peer
 	Buffer   int           // requests that may wait in a region that others still forward to
 	Secret   lb.Secret     // that all regions share

@@ -36,6 +36,8 @@ func (s *Stream) scopeOf(cluster string) string {
 	switch {
 	case s.cfg.AmongClusters():
 		return clustersScope + s.Route()
+	case s.cfg.Regions.Enabled():
+		return s.cfg.Regions.Cluster
 	case cluster == "":
 		return s.Cluster()
 	}

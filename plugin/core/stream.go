@@ -74,6 +74,7 @@ type Stream struct {
 
 	body     body         // what has come of the request
 	session  session      // that it belongs to
+	region   forwarding   // to or from another region
 	work     work         // how much work it is, with unit: tokens
 	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
 	metrics  metricsUse   // what it has to do with the metrics of engines
@@ -107,6 +108,9 @@ func (s *Stream) requestHeaders(end bool) Action {
 	if s.plugin.set == nil {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
+	if s.meetRegions() {
+		return Hold
+	}
 	s.scope = s.match()
 	switch {
 	case s.cfg == nil:
@@ -121,6 +125,9 @@ func (s *Stream) requestHeaders(end bool) Action {
 	}
 	if s.plugin.set.Owns(s.scope) {
 		return s.refuseOwnCluster()
+	}
+	if s.cfg.Regions.Enabled() {
+		s.goHome()
 	}
 	s.body.arrived(s.arrived(), end)
 	s.session.find(s, s.cfg, nil, false)

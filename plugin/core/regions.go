@@ -1,0 +1,181 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// The headers and the path by which the gateways of regions speak with each other.
+const (
+	probePath    = "/.well-known/warmgate/region"
+	headerProbe  = "x-warmgate-probe"
+	headerAnswer = "x-warmgate-probe-answer"
+	headerHop    = "x-warmgate-hop"
+)
+
+// regions is the part of a VM that knows of other regions: it asks their gateways how they are, and answers theirs.
+type regions struct {
+	*env
+	configs  *configs
+	clusters clusters
+	stores   *stores
+	views    *views
+	homes    []*home
+}
+
+// home is this region as configurations with equal regions see it.
+type home struct {
+	cfg      *config.Config // one of them
+	usedAt   time.Duration
+	board    *region.Board
+	key      *region.Key
+	replays  *region.Replays
+	snapshot *region.Snapshot
+	leader   leadership
+	prober   *region.Prober // of the VM that asks for all of the gateway, nil in others
+}
+
+// of returns the home of a configuration that names regions.
+func (r *regions) of(c *config.Config) *home {
+	for _, h := range r.homes {
+		if h.cfg.Regions.SameBoard(&c.Regions) {
+			h.cfg, h.usedAt = c, r.now()
+			return h
+		}
+	}
+	kv, name := r.gw.KV(), keyRegions+c.Regions.Name
+	h := &home{
+		cfg: c, usedAt: r.now(),
+		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: region.NewKey(string(c.Regions.Secret)),
+		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
+		leader: leadership{kv: kv, id: r.gw.Random(), key: name + "/prober"},
+	}
+	if _, _, err := kv.Get(h.leader.key); errors.Is(err, lb.ErrNotFound) {
+		_ = kv.Set(h.leader.key, []byte{0}, 0) // the first value may be lost: then two VMs ask for a moment
+	}
+	r.homes = append(r.homes, h)
+	return h
+}
+
+// tick asks the peers that are due, if this VM asks for the gateway.
+func (r *regions) tick(now time.Duration) {
+	for _, p := range r.configs.inForce {
+		for _, c := range p.set.Regions() {
+			if len(c.Regions.Peers) > 0 {
+				r.ask(now, r.of(c))
+			}
+		}
+	}
+	kept := r.homes[:0]
+	for _, h := range r.homes {
+		if now-h.usedAt < clusterAge {
+			kept = append(kept, h)
+		}
+	}
+	r.homes = kept
+}
+
+// ask asks the peers of a home that are due.
+func (r *regions) ask(now time.Duration, h *home) {
+	leads, taken := h.leader.lead(now, h.cfg.Regions.Interval, true)
+	switch {
+	case !leads:
+		h.prober = nil
+		return
+	case taken || h.prober == nil:
+		h.prober = region.NewProber(h.board, h.key)
+	}
+	r.note(h.prober.Tick(now))
+	for i := range h.cfg.Regions.Peers {
+		if h.prober.Due(now, i) {
+			r.askPeer(now, h, i)
+		}
+	}
+}
+
+func (r *regions) askPeer(now time.Duration, h *home, peer int) {
+	prober := h.prober
+	text, err := prober.Ask(now, r.gw.Wall(), peer, r.gw.Random())
+	if err != nil {
+		r.note(err)
+		return
+	}
+	call := ProbeCall{
+		Path: probePath, Header: headerProbe, Text: text, Answer: headerAnswer, Timeout: h.board.Config().Timeout(peer),
+	}
+	err = r.gw.Probe(h.cfg.Regions.Peers[peer].Cluster, call, func(text string) {
+		if text != "" {
+			r.note(prober.Hear(r.ReadClock(), r.gw.Wall(), peer, text))
+		}
+	})
+	if err != nil {
+		r.stats.count(statProbeErrors, 1) // the probe will have been missed
+	}
+}
+
+// note counts an answer that was refused, or what could not be written.
+func (r *regions) note(err error) {
+	if err != nil {
+		r.stats.count(statProbeErrors, 1)
+	}
+}
+
+// gauge shows what is known of the peers.
+func (r *regions) gauge(now time.Duration) {
+	for _, h := range r.homes {
+		all, err := h.board.Peers(now)
+		if err != nil {
+			continue
+		}
+		for i := range all {
+			peer, s := ";region="+h.cfg.Regions.Peers[i].Name, &all[i]
+			open := uint64(0)
+			if s.Available {
+				open = 1
+			}
+			r.stats.setIf(statPeerOpen+peer, open)
+			if s.Age >= 0 {
+				r.stats.setIf(statPeerAge+peer, uint64(s.Age.Milliseconds()))
+				r.stats.setIf(statPeerRTT+peer, uint64(s.RTT.Milliseconds()))
+			}
+		}
+	}
+}
+
+// state returns what this region says of itself to those who ask: of its own servers. It is called while a request that
+// is routed to them is being handled.
+func (r *regions) state(now time.Duration, h *home) (s region.State) {
+	c := h.cfg
+	view := r.views.of(now, c.Regions.Cluster, c)
+	if view == nil {
+		return s
+	}
+	cl, policy, err := r.clusters.get(now, c.Regions.Cluster, c)
+	if err != nil {
+		return s
+	}
+	cl.views[view.ListID] = view
+	plan, why := policy.Plan(now, &lb.Request{Random: r.gw.Random()}, view)
+	if why != lb.ReasonChosen {
+		return s
+	}
+	for i := range plan.Candidates {
+		k := &plan.Candidates[i]
+		load, known := r.stores.loadAt(c, cl.name, k.Addr)
+		if !known {
+			load = cl.queue.inflight[k.Addr]
+		}
+		if !k.IsFull(load) {
+			s.Open++
+		}
+	}
+	store, _ := r.stores.of(c)
+	queue := store.Queue(now, cl.name)
+	s.Queued = queue.Waiting
+	s.Wait = time.Duration(queue.Waiting) * queue.Interval
+	return s
+}
