@@ -52,7 +52,7 @@ type Key struct {
 	Title    Words    // heading in Higress's console; empty for a key that has no effect there
 	Meaning  Words    // one sentence, in Markdown
 
-	// Of are the members of each entry of an Object; nil: an entry is a number.
+	// Of are the members of each entry of an Object or an Array; nil: an entry is a number, or of an Array a text.
 	Of []Key
 
 	// Loose is for keys of Higress's ai-load-balancer: they accept what that accepts, by the rules of gjson. A value
