@@ -94,8 +94,8 @@ func (r Regions) String() string {
 	if r.Allowed != nil {
 		allowed = fmt.Sprint(r.Allowed)
 	}
-	return fmt.Sprintf("{Name:%s Peers:%+v Interval:%v Buffer:%d Secret:%v Allowed:%s Memory:%d Header:%s}",
-		r.Name, r.Peers, r.Interval, r.Buffer, r.Secret, allowed, r.Memory, r.Header)
+	return fmt.Sprintf("{Name:%s Cluster:%s Peers:%+v Interval:%v Buffer:%d Secret:%v Allowed:%s Memory:%d Header:%s}",
+		r.Name, r.Cluster, r.Peers, r.Interval, r.Buffer, r.Secret, allowed, r.Memory, r.Header)
 }
 
 // String writes down a class without the types that it is made of.

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	keyRegionName   = "lb_config.regions.name"
-	keyPeers        = "lb_config.regions.peers"
-	keyRegionSecret = "lb_config.regions.secret"
-	keyAllowed      = "lb_config.regions.allowed"
+	keyRegionName    = "lb_config.regions.name"
+	keyRegionCluster = "lb_config.regions.cluster"
+	keyPeers         = "lb_config.regions.peers"
+	keyRegionSecret  = "lb_config.regions.secret"
+	keyAllowed       = "lb_config.regions.allowed"
 )
 
 // forwardingKeys have an effect only where requests are forwarded, and ownRegionKeys in a region only.
@@ -20,7 +21,7 @@ var (
 		"lb_config.regions.probe_interval", "lb_config.regions.queue_buffer", keyAllowed,
 		"lb_config.regions.snapshot_bytes", "lb_config.regions.cluster_header",
 	}
-	ownRegionKeys = append([]string{keyRegionSecret}, forwardingKeys...)
+	ownRegionKeys = append([]string{keyRegionCluster, keyRegionSecret}, forwardingKeys...)
 )
 
 // regionKeys are the keys of how requests are forwarded to other regions.
@@ -37,6 +38,19 @@ var regionKeys = []key{
 			Field: func(s any) any { return &s.(*Config).Regions.Name },
 		},
 		set: setRegionName,
+	},
+	{
+		Key: setting.Key{
+			Name: keyRegionCluster, Type: setting.Text, Max: maxClusterName,
+			Title: setting.Doc("Own cluster", "本地集群"),
+			Meaning: setting.Doc(
+				"With `name` required: the cluster of this region's own servers, to which the route leads unless a "+
+					"request is forwarded",
+				"设置 `name` 时必填：本地域自身服务器所在的集群；请求未被转发时，路由通往该集群",
+			),
+			Field: func(s any) any { return &s.(*Config).Regions.Cluster },
+		},
+		set: setRegionCluster,
 	},
 	{
 		Key: setting.Key{

@@ -103,12 +103,12 @@ var keyCases = map[string]struct {
 		`0`, func(c *Config) { c.Queue.RetryBudget = 0 }, []string{`-1`, `101`, `2.5`, `"10%"`},
 	},
 	keyRegionName: {
-		`"us"`, func(c *Config) { c.Regions.Name, c.Regions.Secret = "us", testSecret },
+		`"us"`, func(c *Config) { c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret },
 		[]string{`""`, `1`, `"a b"`, `"a;b"`, `"é"`, `"` + strings.Repeat("x", region.MaxName+1) + `"`},
 	},
 	keyPeers: {
 		`[{"name":"eu","cluster":"warmgate-peer-eu","rtt":"80ms"},{"cluster":"b","name":"ap"}]`, func(c *Config) {
-			c.Regions.Name, c.Regions.Secret = "us", testSecret
+			c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret
 			c.Regions.Peers = []Peer{{"eu", "warmgate-peer-eu", 80 * time.Millisecond}, {"ap", "b", defaultRTT}}
 		},
 		[]string{`[]`, `{}`, `["eu"]`, `[{"name":"eu"}]`, `[{"name":"eu","cluster":"a","rtt":"2s"}]`},
@@ -119,13 +119,17 @@ var keyCases = map[string]struct {
 	"lb_config.regions.queue_buffer": {
 		`0`, func(c *Config) { c.Regions.Buffer = 0 }, []string{`-1`, `1001`, `0.5`, `"2"`},
 	},
+	keyRegionCluster: {
+		`"llm"`, func(c *Config) { c.Regions.Cluster = "llm" },
+		[]string{`""`, `1`, `"a b"`, `"` + strings.Repeat("x", maxClusterName+1) + `"`},
+	},
 	keyRegionSecret: {
 		`"` + testSecret + `"`, func(c *Config) { c.Regions.Secret = testSecret },
 		[]string{`""`, `"0123456789abcde"`, `1`, `"` + strings.Repeat("x", 1025) + `"`},
 	},
 	keyAllowed: {
 		`[]`, func(c *Config) {
-			c.Regions.Name, c.Regions.Secret = "us", testSecret
+			c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret
 			c.Regions.Peers, c.Regions.Allowed = []Peer{{"eu", "a", defaultRTT}}, []string{}
 		},
 		[]string{`"eu"`, `[1]`, `["ap"]`, `["eu","eu"]`, `null`},

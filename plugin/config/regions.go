@@ -16,7 +16,6 @@ type Regions struct {
 	Name     string // of this region; "" for none
 	Peers    []Peer
 	Cluster  string        // of this region's own servers
-	Header   string        // of the request, by which the route takes the cluster
 	Interval time.Duration // between two probes of a peer
 	Buffer   int           // requests that may wait in a region that others still forward to
 	Secret   lb.Secret     // that all regions share
@@ -51,8 +50,8 @@ func (r *Regions) Board() region.Config {
 
 // SameBoard reports whether the workers of both configurations share what they know of the peers.
 func (r *Regions) SameBoard(other *Regions) bool {
-	return r.Name == other.Name && r.Interval == other.Interval && r.Buffer == other.Buffer &&
-		r.Secret == other.Secret && r.Memory == other.Memory && slices.Equal(r.Peers, other.Peers)
+	return r.Name == other.Name && r.Cluster == other.Cluster && r.Interval == other.Interval &&
+		r.Buffer == other.Buffer && r.Secret == other.Secret && r.Memory == other.Memory && slices.Equal(r.Peers, other.Peers)
 }
 
 // RegionHeader returns the request header by whose value the route takes the cluster, at home or of a peer, in lower
@@ -87,6 +86,15 @@ func setRegionName(p *parser, c *Config, at string, v value) {
 		return
 	}
 	c.Regions.Name = strings.Clone(v.text)
+}
+
+// setRegionCluster reads the cluster of this region's own servers.
+func setRegionCluster(p *parser, c *Config, at string, v value) {
+	if v.kind != kindString || !isClusterName(v.text) {
+		p.bad(at, got(v)+wantCluster)
+		return
+	}
+	c.Regions.Cluster = strings.Clone(v.text)
 }
 
 // setRegionSecret reads the secret, which no message repeats.
@@ -216,6 +224,9 @@ func (pt *part) checkRegions() {
 		pt.bad(pt.prefix+keyRegionSecret, "missing, want a string of "+strconv.Itoa(minSecret)+
 			" bytes or more that all regions share, by which their gateways know each other")
 	}
+	if !pt.written[keyRegionCluster] {
+		pt.bad(pt.prefix+keyRegionCluster, "missing, want the name of the cluster of this region's own servers")
+	}
 	pt.checkPeers()
 	switch {
 	case !pt.written[keyPeers]:
@@ -246,15 +257,20 @@ func (pt *part) checkPeers() {
 		return
 	}
 	r, names := &pt.Regions, []string{}
+	if r.Cluster != "" && pt.calls(r.Cluster) {
+		pt.bad(pt.prefix+keyRegionCluster, "got "+quote(r.Cluster)+", through which the plugin makes its own calls")
+	}
 	for i := range r.Peers {
 		peer, at := &r.Peers[i], pt.prefix+keyPeers+"["+strconv.Itoa(i)+"]"
 		names = append(names, peer.Name)
 		if peer.Name == r.Name {
 			pt.bad(at+".name", "got "+quote(peer.Name)+", the name of this region itself, want only others")
 		}
-		if name := peer.Cluster; name == pt.EnvoyCfg.AdminCluster || name == pt.Engines.Cluster ||
-			name == pt.Redis.Cluster {
+		switch name := peer.Cluster; {
+		case pt.calls(name):
 			pt.bad(at+".cluster", "got "+quote(name)+", through which the plugin makes its own calls")
+		case name == r.Cluster:
+			pt.bad(at+".cluster", "got "+quote(name)+", the cluster of this region's own servers")
 		}
 	}
 	for i, name := range r.Allowed {
@@ -269,11 +285,18 @@ func (pt *part) checkPeers() {
 	}
 }
 
+// calls reports whether the plugin makes calls of its own through the cluster.
+func (pt *part) calls(cluster string) bool {
+	return cluster == pt.EnvoyCfg.AdminCluster || cluster == pt.Engines.Cluster || cluster == pt.Redis.Cluster
+}
+
 // differs names what two descriptions of a region differ in, as SameBoard compares them.
 func (r *Regions) differs(other *Regions) string {
 	switch {
 	case r.Secret != other.Secret:
 		return "secret"
+	case r.Cluster != other.Cluster:
+		return "cluster"
 	case r.Interval != other.Interval:
 		return "probe_interval"
 	case r.Buffer != other.Buffer:

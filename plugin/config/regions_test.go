@@ -15,17 +15,19 @@ const testSecret = "0123456789abcdef"
 
 // regionValues are values with which a configuration of regions is whole.
 var regionValues = map[string]string{
-	keyRegionName: `"us"`, keyRegionSecret: `"` + testSecret + `"`, keyPeers: `[{"name":"eu","cluster":"a"}]`,
+	keyRegionName: `"us"`, keyRegionCluster: `"home"`, keyRegionSecret: `"` + testSecret + `"`,
+	keyPeers: `[{"name":"eu","cluster":"a"}]`,
 }
 
 // regionNeeds returns the keys of regions that a key needs beside it.
 func regionNeeds(name string) []member {
 	list := []member{
+		{keyRegionCluster, regionValues[keyRegionCluster]},
 		{keyRegionSecret, regionValues[keyRegionSecret]},
 		{keyRegionName, regionValues[keyRegionName]},
 		{keyPeers, regionValues[keyPeers]},
 	}
-	return list[:map[string]int{keyRegionName: 1, keyPeers: 2, keyAllowed: 3}[name]]
+	return list[:map[string]int{keyRegionName: 2, keyPeers: 3, keyAllowed: 4}[name]]
 }
 
 // regionMembers writes the keys as members of the section.
@@ -96,6 +98,10 @@ func TestPeers(t *testing.T) {
 			"the plugin's own", `[` + one + `,{"name":"ap","cluster":"admin"}]`, "[1].cluster",
 			`got "admin", through which the plugin makes its own calls`,
 		},
+		{
+			"its own servers", `[{"name":"eu","cluster":"home"}]`, "[0].cluster",
+			`got "home", the cluster of this region's own servers`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := regionConfig(member{keyPeers, c.list}, member{keyAdmin, `"admin"`})
@@ -137,6 +143,11 @@ func TestRegionsAreWhole(t *testing.T) {
 		{[]member{{keyRegionName, ""}}, keyRegionName, missing + keyPeers},
 		{[]member{{keyRegionName, ""}, {keyPeers, ""}, {keyAllowed, `[]`}}, keyRegionName, missing + keyAllowed},
 		{
+			[]member{{keyRegionCluster, ""}},
+			keyRegionCluster,
+			"missing, want the name of the cluster of this region's own servers",
+		},
+		{
 			[]member{{keyRegionSecret, ""}},
 			keyRegionSecret,
 			"missing, want a string of 16 bytes or more that all regions share, by which their gateways know each " +
@@ -175,6 +186,15 @@ func TestRegionsAreWhole(t *testing.T) {
 	}
 }
 
+// What the plugin calls is not where requests go.
+func TestServersAreNotAdmin(t *testing.T) {
+	text := regionConfig(member{keyRegionCluster, `"admin"`}, member{keyAdmin, `"admin"`})
+	const want = `got "admin", through which the plugin makes its own calls`
+	if what := refused(t, text, Envoy, keyRegionCluster); what != want {
+		t.Errorf("got %q", what)
+	}
+}
+
 // Either a cluster is chosen for a request, or a region.
 func TestRegionsWithClusters(t *testing.T) {
 	among := []member{{"lb_type", `"cluster"`}, {keyClusters, `["c"]`}}
@@ -202,6 +222,7 @@ func TestRegionsWithoutEffect(t *testing.T) {
 		{[]member{{keyAllowed, `[]`}}, nil},
 		{[]member{{keyPeers, ""}}, nil}, // it serves others
 		{append(nobody, buffer), []string{
+			keyRegionCluster + " has no effect without regions.name",
 			keyRegionSecret + " has no effect without regions.name",
 			buffer.name + " has no effect without regions.name",
 		}},
@@ -280,6 +301,7 @@ func TestRegionsThatDiffer(t *testing.T) {
 	first := regionRule("a", "us", "")
 	for what, second := range map[string]string{
 		"secret":         strings.Replace(regionRule("b", "us", ""), testSecret, testSecret+"g", 1),
+		"cluster":        strings.Replace(regionRule("b", "us", ""), `"home"`, `"llm"`, 1),
 		"list of peers":  strings.Replace(regionRule("b", "us", ""), `"eu"`, `"ap"`, 1),
 		"probe_interval": regionRule("b", "us", `,"probe_interval":"1s"`),
 		"queue_buffer":   regionRule("b", "us", `,"queue_buffer":0`),

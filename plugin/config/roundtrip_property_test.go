@@ -48,7 +48,7 @@ func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
 			if !redis {
 				continue
 			}
-		case k.Name == keyRegionName || k.Name == keyRegionSecret || k.Name == keyPeers || k.Name == keyAllowed:
+		case regionValues[k.Name] != "" || k.Name == keyAllowed:
 			if !regions {
 				continue
 			}
@@ -100,6 +100,8 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		return drawn{k, `["header:x-id","body:a.` + whole(1, 9) + `"]`, nil}
 	case keyRegionName:
 		return drawn{k, `"us"`, "us"}
+	case keyRegionCluster:
+		return drawn{k, `"home"`, "home"}
 	case keyRegionSecret:
 		return drawn{k, `"` + testSecret + `"`, testSecret}
 	case keyPeers:

@@ -16,7 +16,8 @@ func TestOwns(t *testing.T) {
 		},
 		{
 			"other regions", `{"lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"a"},"regions":{"name":"us",
-				"secret":"0123456789abcdef","allowed":[],"peers":[{"name":"eu","cluster":"p"},{"name":"ap","cluster":"q"}]}}}`,
+				"cluster":"home","secret":"0123456789abcdef","allowed":[],
+				"peers":[{"name":"eu","cluster":"p"},{"name":"ap","cluster":"q"}]}}}`,
 			[]string{"a", "p", "q"},
 		},
 	} {
