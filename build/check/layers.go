@@ -72,7 +72,7 @@ var mayImport = map[string][]string{
 		"internal/jsontext", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/core": {
-		"internal/wire", "lb", "lb/memstore", "lb/prompt", "metrics", "plugin/config", "plugin/discovery",
+		"internal/wire", "lb", "lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery",
 		"redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/wire", "lb"},

@@ -51,7 +51,8 @@ func (r *Regions) Board() region.Config {
 // SameBoard reports whether the workers of both configurations share what they know of the peers.
 func (r *Regions) SameBoard(other *Regions) bool {
 	return r.Name == other.Name && r.Cluster == other.Cluster && r.Interval == other.Interval &&
-		r.Buffer == other.Buffer && r.Secret == other.Secret && r.Memory == other.Memory && slices.Equal(r.Peers, other.Peers)
+		r.Buffer == other.Buffer && r.Secret == other.Secret && r.Memory == other.Memory &&
+		slices.Equal(r.Peers, other.Peers)
 }
 
 // RegionHeader returns the request header by whose value the route takes the cluster, at home or of a peer, in lower

@@ -52,12 +52,18 @@ func regionConfig(members ...member) []byte {
 	return []byte(writeConfig(append(list, members...)...))
 }
 
-// Each problem of a peer has the place where it is, and what would be right.
-func TestPeers(t *testing.T) {
+// manyPeers returns one peer too many.
+func manyPeers() []string {
 	many := make([]string, region.MaxPeers+1)
 	for i := range many {
 		many[i] = fmt.Sprintf(`{"name":"r%d","cluster":"c%d"}`, i, i)
 	}
+	return many
+}
+
+// Each problem of a peer has the place where it is, and what would be right.
+func TestPeers(t *testing.T) {
+	many := manyPeers()
 	const one = `{"name":"eu","cluster":"a"}`
 	for _, c := range []struct{ name, list, place, problem string }{
 		{"as many as there may be", `[` + strings.Join(many[1:], ",") + `]`, "", ""},
@@ -286,7 +292,7 @@ func TestRegionsOfASet(t *testing.T) {
 	if got := set.ClusterHeaders(); !slices.Equal(got, []string{"x-higress-target-cluster", "x-region"}) {
 		t.Errorf("got %v", got)
 	}
-	if !set.Owns("a") || set.Owns("b") || set.Owns("") {
+	if !set.Owns("a") || set.Owns("b") || set.Owns("") || !set.IsPeer("a") || set.IsPeer("b") {
 		t.Error("the clusters of peers, and only they, are the plugin's")
 	}
 	if set, err = Parse([]byte(rulesOf(globalCap)), Higress); err != nil || set.Regions() != nil || set.Owns("a") ||

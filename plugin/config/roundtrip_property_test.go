@@ -98,12 +98,8 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		return drawn{k, `{"default":` + whole(1, 1000) + `,"high":{"weight":` + whole(1, 1000) + `}}`, nil}
 	case keySession:
 		return drawn{k, `["header:x-id","body:a.` + whole(1, 9) + `"]`, nil}
-	case keyRegionName:
-		return drawn{k, `"us"`, "us"}
-	case keyRegionCluster:
-		return drawn{k, `"home"`, "home"}
-	case keyRegionSecret:
-		return drawn{k, `"` + testSecret + `"`, testSecret}
+	case keyRegionName, keyRegionCluster, keyRegionSecret:
+		return drawn{k, regionValues[k.Name], strings.Trim(regionValues[k.Name], `"`)}
 	case keyPeers:
 		return drawn{k, `[{"name":"eu","cluster":"peer-1","rtt":` + whole(0, 1000) + `},{"name":"ap","cluster":"peer-2"}]`, nil}
 	case keyAllowed:

@@ -53,6 +53,13 @@ func (s *Set) AdminSource() (EnvoySource, bool) {
 // through it, or it leads to another region, where only the plugin sends requests.
 func (s *Set) Owns(cluster string) bool { return s.own[cluster] }
 
+// IsPeer reports whether the cluster leads to another region.
+func (s *Set) IsPeer(cluster string) bool {
+	return slices.ContainsFunc(s.regions, func(c *Config) bool {
+		return slices.ContainsFunc(c.Regions.Peers, func(p Peer) bool { return p.Cluster == cluster })
+	})
+}
+
 // Regions returns a configuration of each region that is configured, by [Regions.SameBoard]: the first one in force, in
 // the order of All.
 func (s *Set) Regions() []*Config { return s.regions }

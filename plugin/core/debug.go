@@ -64,8 +64,10 @@ func describe(what, addr string, r lb.Reason, load int64) string {
 	return b.String()
 }
 
-// steered reports whether a text that describe has written is that of a request that was sent to the chosen endpoint.
+// steered reports whether a text that describe has written is that of a request that was sent to the chosen endpoint,
+// or to another region.
 func steered(note string) bool {
 	_, reason, _ := strings.Cut(note, " reason=")
-	return strings.HasPrefix(reason, lb.ReasonChosen.String()) || strings.HasPrefix(reason, "body_")
+	return strings.HasPrefix(reason, lb.ReasonChosen.String()) ||
+		strings.HasPrefix(reason, lb.ReasonForwarded.String()) || strings.HasPrefix(reason, "body_")
 }

@@ -38,3 +38,8 @@ func (g fakeGateway) Probe(cluster string, p ProbeCall, answered func(text strin
 	}})
 	return nil
 }
+
+func (s *fakeStream) RemoveRequestHeader(name string) {
+	s.called("RemoveRequestHeader")
+	delete(s.headers, name)
+}

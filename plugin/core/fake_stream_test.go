@@ -359,11 +359,6 @@ func (s *fakeStream) SetRequestHeader(name, value string) {
 	s.headers[name] = value
 }
 
-func (s *fakeStream) RemoveRequestHeader(name string) {
-	s.called("RemoveRequestHeader")
-	delete(s.headers, name)
-}
-
 func (s *fakeStream) Details() string { s.called("Details"); return s.details }
 
 func (s *fakeStream) SetNote(text string) { s.called("SetNote"); s.note = text }

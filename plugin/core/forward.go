@@ -3,7 +3,7 @@ package core
 import (
 	"cmp"
 	"errors"
-	"time"
+	"slices"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
@@ -70,12 +70,26 @@ func (s *Stream) answerProbe(homes []*config.Config, text string) bool {
 		s.goHome()
 		answer := h.key.SignAnswer(&route, wall, v.regions.state(v.ReadClock(), h), views)
 		s.enter(phaseUncounted)
-		s.settled = true
 		s.Reply(204, [][2]string{{headerAnswer, answer}}, "")
+		s.settled = true // it is counted under no reason
 		return true
 	}
 	v.stats.count(statForgedProbes, 1)
 	return false
+}
+
+// homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led
+// to the given cluster if that is known, leads to one by which the plugin makes calls. What another region has
+// forwarded may have come with the name of a peer's cluster in the header, and gateways go on reporting that.
+func (s *Stream) homeScope(cluster string) string {
+	if cluster == "" {
+		cluster = s.Cluster()
+	}
+	if set := s.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
+		return cluster
+	}
+	s.goHome()
+	return s.cfg.Regions.Cluster
 }
 
 // goHome routes the request to this region's own servers.
@@ -98,6 +112,9 @@ func (s *Stream) forward() bool {
 	if peer == region.None {
 		return false
 	}
+	if w := &s.wait; s.isQueued() {
+		w.queued, w.waited = true, now-w.since
+	}
 	s.release()
 	to := &rules.Peers[peer]
 	if plan.Prefix.NeedsLookup() {
@@ -108,20 +125,37 @@ func (s *Stream) forward() bool {
 	s.Unsteer()
 	s.SetCluster(rules.Header, to.Cluster)
 	v.stats.countIf(statForwarded+";region="+to.Name+";reason="+why.String(), 1)
+	s.countWaited()
 	s.decided(lb.ReasonForwarded)
 	return true
 }
 
+// recall has a request served at home after all, which was about to be forwarded when something failed.
+func (s *Stream) recall() {
+	s.region.to = ""
+	s.RemoveRequestHeader(headerHop)
+	s.goHome()
+}
+
 // isFullOrLate reports whether a request is refused that another region may have room for.
 func isFullOrLate(err error) bool {
-	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrHopeless)
+	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
+		errors.Is(err, lb.ErrHopeless)
 }
 
 // forwardWaiting forwards requests that wait, those that came first before the others, as long as another region has
 // room: room there is learned of at any time.
-func (w *waiters) forwardWaiting(now time.Duration) {
-	for _, s := range w.oldest() {
-		if !s.cfg.Regions.Forwards() || !s.isQueued() {
+func (w *waiters) forwardWaiting() {
+	var list []*Stream
+	for s := range w.held {
+		if s.cfg.Regions.Forwards() && s.region.from == "" && s.isQueued() {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, byArrival)
+	full := map[*config.Config]bool{} // no other region has room for its requests
+	for _, s := range list {
+		if full[s.cfg] {
 			continue
 		}
 		forwarded := false
@@ -130,9 +164,7 @@ func (w *waiters) forwardWaiting(now time.Duration) {
 				s.Resume()
 			}
 		}, s.grantRecovered)
-		if !forwarded {
-			return
-		}
+		full[s.cfg] = !forwarded
 	}
 }
 

@@ -23,6 +23,14 @@ func regionConfig(name, peer, members string) string {
 // startRegions returns the gateways of two regions, us and eu, with so many endpoints each.
 func startRegions(t *testing.T, us, eu int, members string) (*fakeDriver, *fakeDriver) {
 	t.Helper()
+	return newRegions(t, us, eu, members, func(_ *fakeDriver, config string) string { return config })
+}
+
+// newRegions does so with configurations that are changed, each before its gateway starts.
+func newRegions(t *testing.T, us, eu int, members string, change func(d *fakeDriver, config string) string) (
+	*fakeDriver, *fakeDriver,
+) {
+	t.Helper()
 	start := func(name, peer string, endpoints int) *fakeDriver {
 		d := &fakeDriver{fakeProcess: newFakeProcess(t, 2)}
 		d.SetEndpoints(make([]streamtest.Endpoint, endpoints+1))
@@ -30,8 +38,8 @@ func startRegions(t *testing.T, us, eu int, members string) (*fakeDriver, *fakeD
 		for i := range endpoints {
 			d.sites["llm"] = append(d.sites["llm"], i)
 		}
-		if !d.configure(regionConfig(name, peer, members)) {
-			t.Fatalf("refused: %s", regionConfig(name, peer, members))
+		if config := change(d, regionConfig(name, peer, members)); !d.configure(config) {
+			t.Fatalf("refused: %s", config)
 		}
 		return d
 	}
@@ -188,10 +196,25 @@ func TestForgedHops(t *testing.T) {
 		t.Errorf("%d forged hops", n)
 	}
 	probe := us.client(0, streamtest.Request{
-		Method: "GET", Path: probePath, Headers: [][2]string{{headerProbe, forger.SignProbe("eu", "us", fakeEpoch+us.now, 1)}},
+		Method: "GET", Path: probePath,
+		Headers: [][2]string{{headerProbe, forger.SignProbe("eu", "us", fakeEpoch+us.now, 1)}},
 	})
 	if probe.result.Headers[headerAnswer] != "" || probe.result.Status == 204 {
 		t.Errorf("a stranger is answered: %+v", probe.result)
 	}
 	busy.Finish()
+}
+
+// A request does not go to the cluster that a client names, nor is it refused: it may be another region's, whose
+// gateway has written there where it sends it.
+func TestRegionOfTheClientsChoice(t *testing.T) {
+	us, _ := startRegions(t, 1, 1, "")
+	r := regionChat
+	r.Headers = [][2]string{{"x-higress-target-cluster", "to-eu"}}
+	c := us.client(0, r)
+	if c.cluster != "llm" || c.Upstream() < 0 {
+		t.Errorf("sent to %q: %+v", c.cluster, c.result)
+	}
+	c.Finish()
+	us.drained()
 }

@@ -24,6 +24,7 @@ type regions struct {
 	clusters clusters
 	stores   *stores
 	views    *views
+	ticks    *ticks
 	homes    []*home
 }
 
@@ -37,7 +38,24 @@ type home struct {
 	snapshot *region.Snapshot
 	leader   leadership
 	prober   *region.Prober // of the VM that asks for all of the gateway, nil in others
+	redis    redisLoads     // of its endpoints, where they are counted in Redis
 }
+
+// redisLoads is what this VM knows of the loads in Redis. It asks for them when another region wants to know, and at
+// heartbeats, since the next to be asked may be another worker.
+type redisLoads struct {
+	addrs    []string // of the endpoints, as of the latest probe
+	probedAt time.Duration
+	loads    map[string]lb.Load
+	at       time.Duration // when these came
+}
+
+const (
+	// loadsFresh is for how long loads in Redis are good enough: an endpoint of which no more is known counts as full.
+	loadsFresh = 2 * heartbeatPeriod
+	// probedLately is for how long after a probe a VM keeps asking Redis.
+	probedLately = 10 * time.Second
+)
 
 // of returns the home of a configuration that names regions.
 func (r *regions) of(c *config.Config) *home {
@@ -88,6 +106,9 @@ func (r *regions) ask(now time.Duration, h *home) {
 		return
 	case taken || h.prober == nil:
 		h.prober = region.NewProber(h.board, h.key)
+	}
+	if every := h.cfg.Regions.Interval; every < tickPeriod {
+		r.ticks.wakeAt(now, now+every)
 	}
 	r.note(h.prober.Tick(now))
 	for i := range h.cfg.Regions.Peers {
@@ -163,13 +184,9 @@ func (r *regions) state(now time.Duration, h *home) (s region.State) {
 	if why != lb.ReasonChosen {
 		return s
 	}
+	loads, known := r.loads(now, h, cl, &plan)
 	for i := range plan.Candidates {
-		k := &plan.Candidates[i]
-		load, known := r.stores.loadAt(c, cl.name, k.Addr)
-		if !known {
-			load = cl.queue.inflight[k.Addr]
-		}
-		if !k.IsFull(load) {
+		if known && !plan.Candidates[i].IsFull(loads[i]) {
 			s.Open++
 		}
 	}
@@ -178,4 +195,58 @@ func (r *regions) state(now time.Duration, h *home) (s region.State) {
 	s.Queued = queue.Waiting
 	s.Wait = time.Duration(queue.Waiting) * queue.Interval
 	return s
+}
+
+// loads returns what is in flight at each candidate, if that is known.
+func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) (loads []lb.Load, known bool) {
+	addrs := make([]string, len(plan.Candidates))
+	for i := range addrs {
+		addrs[i] = plan.Candidates[i].Addr
+	}
+	_, redis := r.stores.of(h.cfg)
+	if redis == nil || !redis.remote.Ready(now) { // what Redis cannot count is counted here
+		loads, err := r.stores.local.Loads(cl.name, addrs, nil)
+		return loads, err == nil
+	}
+	l := &h.redis
+	l.addrs, l.probedAt = addrs, now
+	for _, addr := range addrs {
+		load, there := l.loads[addr]
+		if !there || now-l.at > loadsFresh {
+			r.askRedis(now, h)
+			return nil, false
+		}
+		loads = append(loads, load)
+	}
+	r.askRedis(now, h)
+	return loads, true
+}
+
+// askRedis asks what is in flight at the endpoints of this region, for the next probe.
+func (r *regions) askRedis(now time.Duration, h *home) {
+	_, redis := r.stores.of(h.cfg)
+	if redis == nil || len(h.redis.addrs) == 0 || !redis.remote.Ready(now) {
+		return
+	}
+	addrs := h.redis.addrs
+	redis.remote.Loads(now, h.cfg.Regions.Cluster, addrs, func(loads []lb.Load, err error) {
+		if err != nil {
+			return
+		}
+		l := &h.redis
+		l.at, l.loads = now, make(map[string]lb.Load, len(addrs))
+		for i, addr := range addrs {
+			l.loads[addr] = loads[i]
+		}
+	})
+}
+
+// heartbeat asks Redis for what the next probe wants to know, and shows what is known of the peers.
+func (r *regions) heartbeat(now time.Duration) {
+	for _, h := range r.homes {
+		if now-h.redis.probedAt < probedLately {
+			r.askRedis(now, h)
+		}
+	}
+	r.gauge(now)
 }

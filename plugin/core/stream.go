@@ -126,9 +126,6 @@ func (s *Stream) requestHeaders(end bool) Action {
 	if s.plugin.set.Owns(s.scope) {
 		return s.refuseOwnCluster()
 	}
-	if s.cfg.Regions.Enabled() {
-		s.goHome()
-	}
 	s.body.arrived(s.arrived(), end)
 	s.session.find(s, s.cfg, nil, false)
 	if end || !s.needsBody() {

@@ -35,7 +35,9 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 	v.views = newViews(e)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
-	v.regions = &regions{env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views}
+	v.regions = &regions{
+		env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
+	}
 	v.gauges = &gauges{env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v
 }
@@ -61,7 +63,7 @@ func (v *VM) tick(p *Plugin) {
 		v.clusters.exchangeShares(now, v.gw.KV())
 	}, nil)
 	v.guard("other regions", func() { v.regions.tick(now) }, nil)
-	v.waiters.forwardWaiting(now)
+	v.guard("requests for other regions", v.waiters.forwardWaiting, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
@@ -69,7 +71,7 @@ func (v *VM) tick(p *Plugin) {
 	v.refreshLastGood()
 	v.waiters.countOwners(now)
 	v.gauges.set(now)
-	v.regions.gauge(now)
+	v.regions.heartbeat(now)
 	v.forgetClusters(now)
 }
 

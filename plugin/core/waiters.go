@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -147,9 +146,6 @@ func (w *waiters) refresh(now time.Duration) {
 }
 
 func byArrival(a, b *Stream) int { return cmp.Compare(a.wait.since, b.wait.since) }
-
-// oldest returns the requests that wait, those that came first in front.
-func (w *waiters) oldest() []*Stream { return slices.SortedFunc(maps.Keys(w.held), byArrival) }
 
 // stale returns the requests to be planned again.
 func (w *waiters) stale(now time.Duration) (stale []*Stream) {
