@@ -5,7 +5,7 @@ package lb
 type Reason uint8
 
 // The reasons. All fall back to the gateway's native balancing, except:
-//   - ReasonChosen and ReasonAlreadyDecided;
+//   - ReasonChosen, ReasonForwarded and ReasonAlreadyDecided;
 //   - ReasonBodyMalformed, ReasonBodyAmbiguous, ReasonBodyEncoded and ReasonBodyLate: balanced by the body's length;
 //   - those from ReasonAtCapacity to ReasonRetryBudgetExceeded, ReasonNoHashHeader and ReasonOwnCluster: the request
 //     is refused;
@@ -35,6 +35,7 @@ const (
 	ReasonLeftQueue                          // the client left, or the gateway answered, while the request waited
 	ReasonNoHashHeader                       // the header that names its cluster is missing: the request is refused
 	ReasonOwnCluster                         // the route leads to a cluster of the plugin's own: the request is refused
+	ReasonForwarded                          // sent to the gateways of another region, which decide
 	ReasonAlreadyDecided                     // the plugin is in the filter chain twice: the first instance has decided
 	ReasonStoreError                         // the store could not count the request
 	ReasonPanic                              // a programming error was caught
@@ -46,7 +47,7 @@ var reasonNames = [reasonCount]string{
 	"no_healthy_endpoint", "no_cluster_available",
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
 	"max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded", "left_queue",
-	"no_hash_header", "own_cluster", "already_decided", "store_error", "panic",
+	"no_hash_header", "own_cluster", "forwarded", "already_decided", "store_error", "panic",
 }
 
 // String returns the name of the reason in statistics, headers and logs.

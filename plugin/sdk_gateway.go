@@ -21,6 +21,9 @@ func (sdkGateway) KV() lb.KV { return sharedData{} }
 // Now implements core.Gateway.
 func (sdkGateway) Now() time.Duration { return monotonic() }
 
+// Wall implements core.Gateway.
+func (sdkGateway) Wall() time.Duration { return time.Duration(time.Now().UnixNano()) }
+
 // Random implements core.Gateway.
 func (sdkGateway) Random() uint64 { return rand.Uint64() }
 

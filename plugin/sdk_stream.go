@@ -57,6 +57,9 @@ func (s sdkStream) SetRequestHeader(name, value string) {
 	_ = proxywasm.ReplaceHttpRequestHeader(name, value)
 }
 
+// RemoveRequestHeader implements core.GatewayStream.
+func (s sdkStream) RemoveRequestHeader(name string) { _ = proxywasm.RemoveHttpRequestHeader(name) }
+
 // SetCluster implements core.GatewayStream. The gateway selects the route again once a request header has changed: both
 // do for a module of the ABI that they are built for.
 func (s sdkStream) SetCluster(header, cluster string) {

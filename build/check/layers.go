@@ -68,9 +68,11 @@ var mayImport = map[string][]string{
 	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
 	"plugin":                   {"lb", "plugin/config", "plugin/core", "plugin/discovery", "redisclient"},
-	"plugin/config":            {"internal/jsontext", "internal/wire", "lb", "lb/setting", "metrics", xxhash},
+	"plugin/config": {
+		"internal/jsontext", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
+	},
 	"plugin/core": {
-		"internal/wire", "lb", "lb/memstore", "lb/prompt", "metrics", "plugin/config", "plugin/discovery",
+		"internal/wire", "lb", "lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery",
 		"redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/wire", "lb"},

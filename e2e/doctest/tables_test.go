@@ -26,6 +26,7 @@ var keyTables = slices.Concat(
 	[]keyTable{
 		{marker: "config-rules", has: named(`^_rules_`)},
 		{marker: "config-queue", has: named(`^lb_config\.queue\.`)},
+		{marker: "config-regions", has: named(`^lb_config\.regions\.`)},
 		{marker: "config-redis", has: named(`^lb_config\.(store|reserve_timeout|redis_scope|envoy\.redis_cluster|` +
 			`serviceFQDN|servicePort|username|password|timeout|database|cleanInterval)$`)},
 	},

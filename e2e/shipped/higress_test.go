@@ -1,6 +1,7 @@
 package shipped
 
 import (
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 	"reflect"
@@ -122,9 +123,13 @@ func TestConsoleSpec(t *testing.T) {
 		if !slices.Contains(schemaTypes[strings.Fields(key.Type)[0]], p.Type) {
 			t.Errorf("%s has type %s, the plugin takes %s", key.Name, p.Type, key.Type)
 		}
-		want := strings.ReplaceAll(key.Default, `", "`, `","`)
-		if got, _ := json.Marshal(p.Default); string(got) != want && (p.Default != nil || key.Default != "") {
-			t.Errorf("%s has default %s, the plugin's is %q", key.Name, got, key.Default)
+		var want any
+		if err := json.Unmarshal([]byte(cmp.Or(key.Default, "null")), &want); err != nil {
+			t.Errorf("%s: %v", key.Name, err)
+		}
+		got, _ := json.Marshal(p.Default)
+		if text, _ := json.Marshal(want); string(got) != string(text) {
+			t.Errorf("%s has default %s, the plugin's is %s", key.Name, got, text)
 		}
 	}
 	for name := range shown {

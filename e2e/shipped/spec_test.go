@@ -187,21 +187,32 @@ func specType(k *setting.Key) string {
 	return "string"
 }
 
-// specEntry is the schema of an entry of an object.
+// specEntry is the schema of an entry of an object or of a list.
 func specEntry(k *setting.Key) string {
 	switch {
 	case k.Entry == "any":
 		return "true"
 	case k.Entry != "":
 		return `{"type": "` + k.Entry + `"}`
+	case k.Of == nil && k.Type == setting.Array:
+		return `{type: "string"}`
 	case k.Of == nil:
 		return `{"type": "number"}`
 	}
 	var members []string
 	for i := range k.Of {
 		m := &k.Of[i]
-		members = append(members, fmt.Sprintf(`%q: {"type": %q, "minimum": %v, "maximum": %v, "default": %s}`,
-			m.Name, specType(m), m.Min, m.Max, m.Default))
+		schema := fmt.Sprintf(`%q: {"type": %q`, m.Name, specType(m))
+		switch m.Type {
+		case setting.Text:
+			schema += fmt.Sprintf(`, "minLength": 1, "maxLength": %v`, m.Max)
+		case setting.Integer, setting.Number:
+			schema += fmt.Sprintf(`, "minimum": %v, "maximum": %v`, m.Min, m.Max)
+		}
+		if m.Default != "" {
+			schema += `, "default": ` + m.Default
+		}
+		members = append(members, schema+"}")
 	}
 	return `{"type": "object", "properties": {` + strings.Join(members, ", ") + `}}`
 }
@@ -212,8 +223,6 @@ func specLimits(line specLine, k *setting.Key) {
 	switch kind := specType(k); {
 	case k.Type == setting.Choice:
 		line(`enum: ["%s"]`, strings.Join(k.Choices, `", "`))
-	case kind == "array":
-		line(`items: {type: "string"}`)
 	case kind == "object":
 		line("additionalProperties: %s", specEntry(k))
 	case kind == "array":

@@ -67,7 +67,7 @@ func TestOtherPeers(t *testing.T) {
 func TestForwardAtTheSameTime(t *testing.T) {
 	const now = time.Second
 	kv := storetest.NewMemory()
-	b := boardOf(t, kv, now, status{State: State{Open: 1, Queued: 2}}) // room for two
+	b := boardOf(t, kv, now, status{State: State{Open: 1, Queued: 1}}) // room for two
 	other := NewBoard(kv, "board", b.config)
 	between := 0
 	kv.OnSet = func(string) {

@@ -64,11 +64,12 @@ func (s *status) ahead() int { return int(s.sent - s.counted) }
 // hears reports whether the peer's gateways answer.
 func (s *status) hears() bool { return s.answered > 0 && s.missed < mostMissed }
 
-// available reports whether a request may be forwarded to the peer. Requests that were sent since the probe count as
-// one for each open endpoint, and the others as waiting: so no herd follows an answer.
+// available reports whether a request may be forwarded to the peer. Requests that were sent since the probe, and this
+// one, count as one for each open endpoint, and the others as waiting: so no herd follows an answer. What arrives only
+// behind a probe that was sent later is missing in its answer; nothing but that probe tells of it.
 func (s *status) available(c *Config, peer int, now time.Duration) bool {
 	return s.hears() && now-s.answered <= c.oldest(peer) && !s.adopted && s.Open >= 1 &&
-		s.Queued+max(0, s.ahead()-s.Open) <= c.Buffer
+		s.Queued+max(0, s.ahead()+1-s.Open) <= c.Buffer
 }
 
 // distance returns how long a round trip takes.

@@ -59,7 +59,7 @@ func TestNoHerd(t *testing.T) {
 	for _, c := range []struct {
 		state State
 		most  int
-	}{{State{Open: 4}, 7}, {State{Open: 4, Queued: 1}, 6}, {State{Open: 1, Queued: 2}, 2}, {State{Open: 0}, 0}} {
+	}{{State{Open: 4}, 6}, {State{Open: 4, Queued: 1}, 5}, {State{Open: 1, Queued: 2}, 1}, {State{Open: 0}, 0}} {
 		eu.state = c.state
 		w.run(time.Second)
 		// Until the next answer, and not of the one that is under way: that was asked for before.

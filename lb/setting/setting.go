@@ -52,7 +52,8 @@ type Key struct {
 	Title    Words    // heading in Higress's console; empty for a key that has no effect there
 	Meaning  Words    // one sentence, in Markdown
 
-	// Of are the members of each entry of an Object; nil: an entry is a number, or what Entry says.
+	// Of are the members of each entry of an Object or an Array; nil: an entry is a number, of an Array a text, or what
+	// Entry says.
 	Of []Key
 	// Entry is what an entry of an Object or of an Array is, where that is neither a number nor described by Of: the
 	// name of a JSON type, or "any".

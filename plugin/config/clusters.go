@@ -60,8 +60,7 @@ func setClusters(p *parser, c *Config, at string, v value) {
 	for i, item := range names {
 		switch {
 		case item.kind != kindString || !isClusterName(item.text):
-			p.bad(place(i), got(item)+", want the name of a cluster, 1 to "+strconv.Itoa(maxClusterName)+
-				" printable characters without blanks and semicolons")
+			p.bad(place(i), got(item)+wantCluster)
 		case slices.Contains(c.Clusters.List, item.text):
 			p.bad(place(i), "got "+quote(item.text)+" twice")
 		default:
@@ -94,6 +93,9 @@ func setFirst(p *parser, c *Config, at string, v value) {
 // first one of an aggregate cluster.
 func (c *Clusters) Holds(name string) string { return cmp.Or(c.First[name], name) }
 
+var wantCluster = ", want the name of a cluster, 1 to " + strconv.Itoa(maxClusterName) +
+	" printable characters without blanks and semicolons"
+
 // isClusterName reports whether the text can be a header's value as it is.
 func isClusterName(s string) bool {
 	return s != "" && len(s) <= maxClusterName && !strings.ContainsFunc(s, func(r rune) bool {
@@ -101,16 +103,19 @@ func isClusterName(s string) bool {
 	})
 }
 
-// setClusterHeader reads the name of a header. As for ai-load-balancer, "" stands for the default.
-func setClusterHeader(p *parser, c *Config, at string, v value) {
-	name := strings.ToLower(v.text)
-	switch {
-	case v.kind == kindString && name == "" && c.Clusters.Header != "":
-		p.takenAs(at, v, quote(c.Clusters.Header))
-	case v.kind != kindString || !isHeaderName(name) || strings.HasPrefix(name, "x-envoy-") || ownHeaders[name]:
-		p.bad(at, got(v)+", want the name of a header that no other part of a request is steered by")
-	default:
-		c.Clusters.Header = strings.Clone(name)
+// clusterHeader returns a setter of the name of a header by which routes take clusters. As for ai-load-balancer, ""
+// stands for the default.
+func clusterHeader(field func(*Config) *string) setter {
+	return func(p *parser, c *Config, at string, v value) {
+		name, header := strings.ToLower(v.text), field(c)
+		switch {
+		case v.kind == kindString && name == "" && *header != "":
+			p.takenAs(at, v, quote(*header))
+		case v.kind != kindString || !isHeaderName(name) || strings.HasPrefix(name, "x-envoy-") || ownHeaders[name]:
+			p.bad(at, got(v)+", want the name of a header that no other part of a request is steered by")
+		default:
+			*header = strings.Clone(name)
+		}
 	}
 }
 
@@ -122,6 +127,7 @@ func isHeaderName(name string) bool {
 var ownHeaders = map[string]bool{
 	"host": true, "connection": true, "content-length": true, "transfer-encoding": true, "upgrade": true, "te": true,
 	"x-warmgate-session": true, "x-gateway-destination-endpoint": true, "x-warmgate-redis-node": true,
+	"x-warmgate-hop": true, "x-warmgate-probe": true,
 }
 
 // setNested keeps the object until the part around it is known.
@@ -302,6 +308,7 @@ func (pt *part) checkNested() {
 		}
 		in.written[name] = name == keyAdmin && pt.written[name]
 	}
+	in.refuseRegions(prefix+"lb_config.regions", `got regions inside lb_type "cluster", want one of them`)
 	in.Enabled, in.EnvoyCfg.AdminCluster = true, pt.EnvoyCfg.AdminCluster
 	in.EnvoyCfg.PollInterval = pt.EnvoyCfg.PollInterval
 	in.Store, in.ReserveTimeout, in.Redis = pt.Store, pt.ReserveTimeout, pt.Redis

@@ -56,6 +56,7 @@ type Config struct {
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
 	Session []SessionSource // where the key of a request's session is, the first that it has
+	Regions Regions         // to whose gateways requests may be forwarded
 	Prefix  lb.CacheConfig  // for policies that read prompts
 	Engines Engines         // for policies that use metrics of engines
 

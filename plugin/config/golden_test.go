@@ -85,6 +85,19 @@ func (e Engines) String() string {
 		e.Weights.Running, e.Weights.Queue, e.Weights.KVCache, e.Weights.LoRA)
 }
 
+// String writes down the regions, none and all of them as such.
+func (r Regions) String() string {
+	if !r.Enabled() {
+		return "none"
+	}
+	allowed := "all"
+	if r.Allowed != nil {
+		allowed = fmt.Sprint(r.Allowed)
+	}
+	return fmt.Sprintf("{Name:%s Cluster:%s Peers:%+v Interval:%v Buffer:%d Secret:%v Allowed:%s Memory:%d Header:%s}",
+		r.Name, r.Cluster, r.Peers, r.Interval, r.Buffer, r.Secret, allowed, r.Memory, r.Header)
+}
+
 // String writes down a class without the types that it is made of.
 func (c Class) String() string {
 	return fmt.Sprintf("{%s ID:%d Rank:%d Weight:%v Reserved:%d}", c.Name, c.ID, c.Rank, c.Weight, c.Reserved)

@@ -60,7 +60,7 @@ var clusterKeys = []key{
 	},
 	{
 		Key: setting.Key{
-			Name: keyClusterHeader, Type: setting.Text, Default: `"x-higress-target-cluster"`,
+			Name: keyClusterHeader, Type: setting.Text, Default: `"` + DefaultClusterHeader + `"`,
 			Title: setting.Doc("Cluster header", "集群请求头"),
 			Meaning: setting.Doc(
 				"`lb_type: cluster`: the request header by which the route takes the chosen cluster (`cluster_header` "+
@@ -68,7 +68,7 @@ var clusterKeys = []key{
 				"`lb_type: cluster`：路由据以选定集群的请求头（Envoy 路由的 `cluster_header`）。客户端所带的该请求头会被移除",
 			),
 		},
-		set: setClusterHeader,
+		set: clusterHeader(func(c *Config) *string { return &c.Clusters.Header }),
 	},
 	{
 		Key: setting.Key{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/region"
 )
 
 // keyCases has, for every key, a value that differs from the default with its effect on a Config, and values that are
@@ -105,6 +106,45 @@ var keyCases = map[string]struct {
 	},
 	"lb_config.queue.retry_budget": {
 		`0`, func(c *Config) { c.Queue.RetryBudget = 0 }, []string{`-1`, `101`, `2.5`, `"10%"`},
+	},
+	keyRegionName: {
+		`"us"`, func(c *Config) { c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret },
+		[]string{`""`, `1`, `"a b"`, `"a;b"`, `"é"`, `"` + strings.Repeat("x", region.MaxName+1) + `"`},
+	},
+	keyPeers: {
+		`[{"name":"eu","cluster":"warmgate-peer-eu","rtt":"80ms"},{"cluster":"b","name":"ap"}]`, func(c *Config) {
+			c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret
+			c.Regions.Peers = []Peer{{"eu", "warmgate-peer-eu", 80 * time.Millisecond}, {"ap", "b", defaultRTT}}
+		},
+		[]string{`[]`, `{}`, `["eu"]`, `[{"name":"eu"}]`, `[{"name":"eu","cluster":"a","rtt":"2s"}]`},
+	},
+	"lb_config.regions.probe_interval": {
+		`"1s"`, func(c *Config) { c.Regions.Interval = time.Second }, []string{`49`, `"11s"`, `"1"`},
+	},
+	"lb_config.regions.queue_buffer": {
+		`0`, func(c *Config) { c.Regions.Buffer = 0 }, []string{`-1`, `1001`, `0.5`, `"2"`},
+	},
+	keyRegionCluster: {
+		`"llm"`, func(c *Config) { c.Regions.Cluster = "llm" },
+		[]string{`""`, `1`, `"a b"`, `"` + strings.Repeat("x", maxClusterName+1) + `"`},
+	},
+	keyRegionSecret: {
+		`"` + testSecret + `"`, func(c *Config) { c.Regions.Secret = testSecret },
+		[]string{`""`, `"0123456789abcde"`, `1`, `"` + strings.Repeat("x", 1025) + `"`},
+	},
+	keyAllowed: {
+		`[]`, func(c *Config) {
+			c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret
+			c.Regions.Peers, c.Regions.Allowed = []Peer{{"eu", "a", defaultRTT}}, []string{}
+		},
+		[]string{`"eu"`, `[1]`, `["ap"]`, `["eu","eu"]`, `null`},
+	},
+	"lb_config.regions.snapshot_bytes": {
+		`"2MiB"`, func(c *Config) { c.Regions.Memory = 2 << 20 }, []string{`0`, `"63KiB"`, `"1025MiB"`},
+	},
+	"lb_config.regions.cluster_header": {
+		`"X-Region"`, func(c *Config) { c.Regions.Header = "x-region" },
+		[]string{`1`, `":path"`, `"host"`, `"x-envoy-a"`, `"x-warmgate-hop"`},
 	},
 	"lb_config.max_inspect_bytes": {
 		`"1MiB"`, func(c *Config) { c.MaxInspectBytes = 1 << 20 },
@@ -279,6 +319,8 @@ func document(name, val string) (string, Host) {
 			member = strings.Replace(member, `{"`+alone, `{"admin_cluster":"c","`+alone, 1)
 		}
 		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
+	case len(regionNeeds(name)) > 0:
+		member = strings.Replace(member, `"regions":{`, `"regions":{`+regionMembers(regionNeeds(name))+`,`, 1)
 	case name == keyMaxInflightTokens && val != "0":
 		member = strings.Replace(member, `:{`, `:{"unit":"tokens",`, 1)
 	case name == keyZones:

@@ -100,7 +100,7 @@ func needed(k *key) []member {
 	if m, ok := beside[k.Name]; ok {
 		list = append(list, m)
 	}
-	return list
+	return append(list, regionNeeds(k.Name)...)
 }
 
 // withKey returns a configuration that contains the key with the value and nothing that it does not need.

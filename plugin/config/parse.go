@@ -173,7 +173,7 @@ func (pt *part) member(path, full, at string, v value) {
 }
 
 // meant returns a hint at the key that the unknown key full probably stands for: one that resembles it in the same
-// section, or the same one in another.
+// section, or the same one in another. A name is not of a region only: Higress's configurations may have their own.
 func (pt *part) meant(path, full string) string {
 	name := strings.TrimPrefix(full[len(path):], ".")
 	var here []string
@@ -184,7 +184,7 @@ func (pt *part) meant(path, full string) string {
 			member, _, _ := strings.Cut(rest, ".")
 			here = append(here, member)
 		}
-		if last := k[strings.LastIndexByte(k, '.')+1:]; plain(last) == written && k != full {
+		if last := k[strings.LastIndexByte(k, '.')+1:]; plain(last) == written && k != full && k != keyRegionName {
 			elsewhere = k
 		}
 	}
@@ -232,6 +232,7 @@ func (pt *part) check() {
 	pt.warnUnused()
 	pt.checkLevel()
 	pt.checkMetrics()
+	pt.checkRegions()
 	pt.checkPolicy()
 	pt.checkTokenCap()
 	pt.settleMetricsID(pt.host)

@@ -71,7 +71,7 @@ func (p *parser) set(root value, before Forms) (*Set, Forms) {
 		d := &drafts[i]
 		d.fixed = before[d.id] == d.form
 	}
-	seen := &agreed{host: p.host, logins: map[Redis]Redis{}}
+	seen := &agreed{host: p.host, logins: map[Redis]Redis{}, regions: map[string]*Regions{}}
 	for _, fixed := range [2]bool{true, false} { // so that no new part can push out one that works
 		for i := range drafts {
 			if d := &drafts[i]; !d.bad && d.fixed == fixed {
@@ -258,6 +258,8 @@ type agreed struct {
 	host   Host
 	admin  string // an Envoy has one admin interface
 	logins map[Redis]Redis
+	// regions are known by their names to all workers, and what is known of their peers as well.
+	regions map[string]*Regions
 }
 
 // admit adds a part, or reports how it contradicts those that were added.
@@ -273,8 +275,16 @@ func (a *agreed) admit(p *parser, d *draft) bool {
 			p.badLogin(d.prefix(), how, what)
 		}
 	}
+	regions := c.Enabled && c.Regions.Enabled()
+	if other := a.regions[c.Regions.Name]; regions && other != nil && !other.SameBoard(&c.Regions) {
+		p.bad(d.prefix()+"lb_config.regions", "got another "+other.differs(&c.Regions)+" for "+quote(other.Name)+
+			" than elsewhere, want the same: all rules share what is known of other regions")
+	}
 	if p.count > before {
 		return false
+	}
+	if regions {
+		a.regions[c.Regions.Name] = &c.Regions
 	}
 	if a.admin == "" {
 		a.admin = c.EnvoyCfg.AdminCluster

@@ -29,6 +29,7 @@ func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
 	h = rapid.SampledFrom([]Host{Higress, Envoy}).Draw(rt, "gateway")
 	policy = rapid.SampledFrom(policiesFor(lb.Endpoints)).Draw(rt, "policy")
 	chosen, redis := map[string]bool{}, rapid.Bool().Draw(rt, "redis")
+	regions := rapid.Bool().Draw(rt, "regions")
 	for i := range keys {
 		k := &keys[i]
 		switch {
@@ -45,6 +46,10 @@ func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
 		case k.Name == keyMetricsCluster && slices.Contains(metricsPolicies(), policy):
 		case k.Name == keyStore || k.Name == keyTunnel || k.Name == keyService && h == Envoy:
 			if !redis {
+				continue
+			}
+		case regionValues[k.Name] != "" || k.Name == keyAllowed:
+			if !regions {
 				continue
 			}
 		case k.Name == keyService && redis:
@@ -95,6 +100,12 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		return drawn{k, `{"default":` + whole(1, 1000) + `,"high":{"weight":` + whole(1, 1000) + `}}`, nil}
 	case keySession:
 		return drawn{k, `["header:x-id","body:a.` + whole(1, 9) + `"]`, nil}
+	case keyRegionName, keyRegionCluster, keyRegionSecret:
+		return drawn{k, regionValues[k.Name], strings.Trim(regionValues[k.Name], `"`)}
+	case keyPeers:
+		return drawn{k, `[{"name":"eu","cluster":"peer-1","rtt":` + whole(0, 1000) + `},{"name":"ap","cluster":"peer-2"}]`, nil}
+	case keyAllowed:
+		return drawn{k, rapid.SampledFrom([]string{`[]`, `["eu"]`, `["ap","eu"]`}).Draw(rt, k.Name), nil}
 	case keyDefaultClass:
 		return drawn{k, `"default"`, "default"}
 	case keyService:

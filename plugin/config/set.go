@@ -14,6 +14,7 @@ type Set struct {
 	global   *Config
 	own      map[string]bool // clusters through which the plugin makes calls
 	headers  []string        // that name clusters to routes
+	regions  []*Config       // see Regions
 	warnings []string
 	refusals []Refusal
 	host     Host
@@ -48,11 +49,23 @@ func (s *Set) AdminSource() (EnvoySource, bool) {
 	return EnvoySource{}, false
 }
 
-// Owns reports whether the plugin makes calls through the cluster on stock Envoy, for any configuration of the set.
+// Owns reports whether the cluster is the plugin's own, for any configuration of the set: on stock Envoy it makes calls
+// through it, or it leads to another region, where only the plugin sends requests.
 func (s *Set) Owns(cluster string) bool { return s.own[cluster] }
 
-// ClusterHeaders returns the headers by which routes take the clusters that are chosen, in lower case. While a part is
-// refused, which may have chosen among clusters, the usual header is one of them.
+// IsPeer reports whether the cluster leads to another region.
+func (s *Set) IsPeer(cluster string) bool {
+	return slices.ContainsFunc(s.regions, func(c *Config) bool {
+		return slices.ContainsFunc(c.Regions.Peers, func(p Peer) bool { return p.Cluster == cluster })
+	})
+}
+
+// Regions returns a configuration of each region that is configured, by [Regions.SameBoard]: the first one in force, in
+// the order of All.
+func (s *Set) Regions() []*Config { return s.regions }
+
+// ClusterHeaders returns the headers by which routes take the clusters, or regions, that are chosen, in lower case.
+// While a part is refused, which may have chosen among them, the usual header is one of them.
 func (s *Set) ClusterHeaders() []string { return s.headers }
 
 // DefaultClusterHeader is the header by which a route takes the cluster unless another is configured.
@@ -69,6 +82,10 @@ func (s *Set) claim() {
 		if c.AmongClusters() {
 			headers[c.Clusters.Header] = true
 		}
+		s.claimRegions(c)
+		if name := c.RegionHeader(); name != "" {
+			headers[name] = true
+		}
 		for _, name := range []string{c.EnvoyCfg.AdminCluster, c.Engines.Cluster, c.Redis.Cluster} {
 			if name != "" {
 				s.own[name] = true
@@ -76,6 +93,17 @@ func (s *Set) claim() {
 		}
 	}
 	s.headers = slices.Sorted(maps.Keys(headers))
+}
+
+// claimRegions records the clusters of peers, and the configuration if it is the first of its region.
+func (s *Set) claimRegions(c *Config) {
+	for i := range c.Regions.Peers {
+		s.own[c.Regions.Peers[i].Cluster] = true
+	}
+	met := func(other *Config) bool { return other.Regions.SameBoard(&c.Regions) }
+	if c.Enabled && c.Regions.Enabled() && !slices.ContainsFunc(s.regions, met) {
+		s.regions = append(s.regions, c)
+	}
 }
 
 // All returns the configurations in force: those of the rules in their order, then the global one; behind one that

@@ -14,6 +14,12 @@ func TestOwns(t *testing.T) {
 				"lb_config":{"envoy":{"admin_cluster":"a","metrics_cluster":"m","redis_cluster":"r"}}}]}`,
 			[]string{"a", "m", "r"},
 		},
+		{
+			"other regions", `{"lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"a"},"regions":{"name":"us",
+				"cluster":"home","secret":"0123456789abcdef","allowed":[],
+				"peers":[{"name":"eu","cluster":"p"},{"name":"ap","cluster":"q"}]}}}`,
+			[]string{"a", "p", "q"},
+		},
 	} {
 		set, err := Parse([]byte(c.text), Envoy)
 		if err != nil {

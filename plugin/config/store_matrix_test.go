@@ -144,7 +144,7 @@ func TestKeysOfOtherPoliciesAreWarned(t *testing.T) {
 			if !k.decodes() || k.only == onEnvoy || k.NoEffect != "" || k.Name == "lb_policy" || k.Name == "enabled" {
 				continue
 			}
-			list := []member{{"lb_policy", `"` + d.Name + `"`}}
+			list := append(regionNeeds(k.Name), member{"lb_policy", `"` + d.Name + `"`})
 			value := sample(k)
 			if k.Name == keyUnit && d.Needs.Tokens != "" {
 				value = `"tokens"`

@@ -36,6 +36,8 @@ func (s *Stream) scopeOf(cluster string) string {
 	switch {
 	case s.cfg.AmongClusters():
 		return clustersScope + s.Route()
+	case s.cfg.Regions.Enabled():
+		return s.homeScope(cluster)
 	case cluster == "":
 		return s.Cluster()
 	}
@@ -58,8 +60,12 @@ func (s *Stream) steer() error {
 // unsteer leaves the request to the gateway.
 func (s *Stream) unsteer() {
 	s.Unsteer()
-	if s.cfg != nil && s.cfg.AmongClusters() && s.lease.steeredAt > 0 {
+	switch {
+	case s.cfg == nil:
+	case s.cfg.AmongClusters() && s.lease.steeredAt > 0:
 		s.SetCluster(s.cfg.Clusters.Header, "")
+	case s.region.to != "":
+		s.recall()
 	}
 }
 

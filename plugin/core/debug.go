@@ -19,6 +19,10 @@ func (s *Stream) setDebugHeaders() {
 		s.SetResponseHeader("x-warmgate-class", w.class.Name)
 		s.SetResponseHeader("x-warmgate-wait-ms", w.millis())
 	}
+	if s.region.to != "" {
+		s.SetResponseHeader("x-warmgate-region", s.region.to)
+		return
+	}
 	if s.lease.chosen == "" {
 		return
 	}
@@ -41,7 +45,7 @@ func (s *Stream) describe() string {
 	if s.cfg != nil && s.cfg.AmongClusters() {
 		return describe("cluster=", s.lease.chosen, s.reason, s.lease.load) + s.session.text()
 	}
-	return describe("host=", s.lease.chosen, s.reason, s.lease.load) + s.session.text()
+	return describe("host=", s.lease.chosen, s.reason, s.lease.load) + s.session.text() + s.region.text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {
@@ -60,8 +64,10 @@ func describe(what, addr string, r lb.Reason, load int64) string {
 	return b.String()
 }
 
-// steered reports whether a text that describe has written is that of a request that was sent to the chosen endpoint.
+// steered reports whether a text that describe has written is that of a request that was sent to the chosen endpoint,
+// or to another region.
 func steered(note string) bool {
 	_, reason, _ := strings.Cut(note, " reason=")
-	return strings.HasPrefix(reason, lb.ReasonChosen.String()) || strings.HasPrefix(reason, "body_")
+	return strings.HasPrefix(reason, lb.ReasonChosen.String()) ||
+		strings.HasPrefix(reason, lb.ReasonForwarded.String()) || strings.HasPrefix(reason, "body_")
 }

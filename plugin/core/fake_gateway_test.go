@@ -48,6 +48,11 @@ type fakeProcess struct {
 	wakes     int               // calls of Wake
 	deaf      bool              // wake-ups get lost
 
+	peers  map[string]*fakeProcess // gateways of other regions, by the cluster that leads there
+	rtt    time.Duration           // of a round trip to them
+	ahead  time.Duration           // how far the wall clock is ahead
+	probes int                     // calls of Probe
+
 	fault     string              // name of the call that panics
 	faultLeft int                 // calls until it does
 	ticks     int                 // calls of Tick

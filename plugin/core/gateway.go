@@ -33,6 +33,11 @@ type Gateway interface {
 	// metrics or why there is none, and returns whether the page could be used. Scrape returns the endpoints that there
 	// are, nil if that is not known.
 	Scrape(now time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint
+	// Wall is the time since the Unix epoch. It may jump: it is for what other machines are told.
+	Wall() time.Duration
+	// Probe sends a request to a cluster, with a header and its text. answered is called with the text of another
+	// header of the answer, "" if there is no such answer in time, unless there is an error.
+	Probe(cluster string, p ProbeCall, answered func(text string)) error
 	// RedisLink returns a connection to the Redis that the configuration names.
 	RedisLink(c *config.Config) RedisLink
 	// Enter makes a context, of a request or of a configuration, the one that calls act on.
@@ -50,6 +55,14 @@ type Gateway interface {
 	Metrics() Metrics
 	// Log writes a line to the gateway's log.
 	Log(l Level, text string)
+}
+
+// ProbeCall is a request that asks the gateways of another region how they are.
+type ProbeCall struct {
+	Path         string
+	Header, Text string // of the request
+	Answer       string // name of the header of the answer
+	Timeout      time.Duration
 }
 
 // Level is the severity of a log line.
@@ -96,6 +109,7 @@ type GatewayStream interface {
 	// ServedBy returns the address of the endpoint that answers, "" before there is one.
 	ServedBy() string
 	SetRequestHeader(name, value string)
+	RemoveRequestHeader(name string)
 	// SetCluster sets the header by which the route takes the cluster, "" to remove it, and has the gateway select the
 	// route again.
 	SetCluster(header, cluster string)

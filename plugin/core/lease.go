@@ -156,6 +156,9 @@ func (s *Stream) submit(now time.Duration) Action {
 	if r.inCallback = false; r.done {
 		return s.finishReservation()
 	}
+	if s.isQueued() && s.forward() {
+		return Proceed
+	}
 	if l.redis != nil {
 		v.ticks.wakeAt(now, now+s.cfg.ReserveTimeout)
 	}
@@ -197,6 +200,9 @@ func (s *Stream) finishReservation() Action {
 	}
 	s.waitEnded(&r.grant, r.err)
 	if r.err != nil {
+		if isFullOrLate(r.err) && s.forward() {
+			return Proceed
+		}
 		s.closeLease()
 		if why := s.wait.refusalOf(r.err); why != lb.ReasonStoreError {
 			return s.refuseFull(why, r.grant.Expected)

@@ -74,6 +74,7 @@ type Stream struct {
 
 	body     body         // what has come of the request
 	session  session      // that it belongs to
+	region   forwarding   // to or from another region
 	work     work         // how much work it is, with unit: tokens
 	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
 	metrics  metricsUse   // what it has to do with the metrics of engines
@@ -105,6 +106,9 @@ func (s *Stream) requestHeaders(end bool) Action {
 	s.stripClusterHeaders()
 	if s.plugin.set == nil {
 		return s.pass(lb.ReasonConfigInvalid)
+	}
+	if s.meetRegions() {
+		return Hold
 	}
 	s.scope = s.match()
 	switch {

@@ -23,7 +23,8 @@ func TestTraits(t *testing.T) {
 		{"gRPC", [][2]string{{"content-type", "application/grpc"}}, traits{opaque: true, notJSON: true}},
 		{"gRPC with JSON", [][2]string{{"content-type", "Application/gRPC+json"}}, traits{opaque: true}},
 		{
-			"multipart", [][2]string{{"content-type", "Multipart/form-data; boundary=x"}},
+			"multipart",
+			[][2]string{{"content-type", "Multipart/form-data; boundary=x"}},
 			traits{encoded: true, notJSON: true},
 		},
 		{"a kind of JSON", [][2]string{{"content-type", "application/x+JSON; charset=utf-8"}}, traits{}},

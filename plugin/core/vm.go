@@ -20,6 +20,7 @@ type VM struct {
 	bodies    *bodies   // requests whose bodies have not ended
 	waiters   *waiters  // requests that wait in a queue
 	scraping  *scraping // metrics of engines
+	regions   *regions  // others, and what they are told of this one
 	gauges    *gauges   // what the statistics show
 	duplicate bool      // the plugin was found twice in one filter chain
 }
@@ -34,6 +35,9 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 	v.views = newViews(e)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
+	v.regions = &regions{
+		env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
+	}
 	v.gauges = &gauges{env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v
 }
@@ -58,6 +62,8 @@ func (v *VM) tick(p *Plugin) {
 		v.scraping.tick(now)
 		v.clusters.exchangeShares(now, v.gw.KV())
 	}, nil)
+	v.guard("other regions", func() { v.regions.tick(now) }, nil)
+	v.guard("requests for other regions", v.waiters.forwardWaiting, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
@@ -65,6 +71,7 @@ func (v *VM) tick(p *Plugin) {
 	v.refreshLastGood()
 	v.waiters.countOwners(now)
 	v.gauges.set(now)
+	v.regions.heartbeat(now)
 	v.forgetClusters(now)
 }
 

@@ -45,7 +45,8 @@ func (s *Stream) prepareWait(now time.Duration) lb.Reason {
 	if id := s.traits.value("x-request-id"); id != "" {
 		w.id = xxhash.Sum64String(id)
 	}
-	if !s.cluster.retries.allows(now, s.isRetry(now), q.RetryBudget, s.cluster.overloaded(now)) {
+	forwarded := s.region.from != "" // then its own region has counted it
+	if !forwarded && !s.cluster.retries.allows(now, s.isRetry(now), q.RetryBudget, s.cluster.overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
 	most := s.longestWait()

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+const (
+	keyRegionName    = "lb_config.regions.name"
+	keyRegionCluster = "lb_config.regions.cluster"
+	keyPeers         = "lb_config.regions.peers"
+	keyRegionSecret  = "lb_config.regions.secret"
+	keyAllowed       = "lb_config.regions.allowed"
+)
+
+// forwardingKeys have an effect only where requests are forwarded, and ownRegionKeys in a region only.
+var (
+	forwardingKeys = []string{
+		"lb_config.regions.probe_interval", "lb_config.regions.queue_buffer", keyAllowed,
+		"lb_config.regions.snapshot_bytes", "lb_config.regions.cluster_header",
+	}
+	ownRegionKeys = append([]string{keyRegionCluster, keyRegionSecret}, forwardingKeys...)
+)
+
+// regionKeys are the keys of how requests are forwarded to other regions.
+var regionKeys = []key{
+	{
+		Key: setting.Key{
+			Name: keyRegionName, Type: setting.Text, Max: region.MaxName,
+			Title: setting.Doc("Name", "名称"),
+			Meaning: setting.Doc(
+				"Name of the gateway's own region, the same in all its gateways; it takes what other regions with the "+
+					"same `secret` forward to it. Default: there are no regions",
+				"网关自身所在地域的名称，该地域的所有网关须一致；它接收 `secret` 相同的其他地域转发来的请求。默认：没有地域",
+			),
+			Field: func(s any) any { return &s.(*Config).Regions.Name },
+		},
+		set: setRegionName,
+	},
+	{
+		Key: setting.Key{
+			Name: keyRegionCluster, Type: setting.Text, Max: maxClusterName,
+			Title: setting.Doc("Own cluster", "本地集群"),
+			Meaning: setting.Doc(
+				"With `name` required: the cluster of this region's own servers, to which the route leads unless a "+
+					"request is forwarded",
+				"设置 `name` 时必填：本地域自身服务器所在的集群；请求未被转发时，路由通往该集群",
+			),
+			Field: func(s any) any { return &s.(*Config).Regions.Cluster },
+		},
+		set: setRegionCluster,
+	},
+	{
+		Key: setting.Key{
+			Name: keyPeers, Type: setting.Array, Of: peerKeys,
+			Title: setting.Doc("Other regions", "其他地域"),
+			Meaning: setting.Doc(
+				"The other regions, to whose gateways requests are forwarded while every endpoint here is full, each "+
+					"with its `name`, the `cluster` that leads to its gateways, and the `rtt` of a round trip, until "+
+					"one was measured: `[{\"name\": \"eu\", \"cluster\": \"warmgate-peer-eu\", \"rtt\": \"80ms\"}]`. "+
+					"Clients cannot have these clusters",
+				"其他地域：本地所有端点都已满时，请求转发到其网关；每项有其名称 `name`、通往其网关的集群 `cluster`，以及测得之前所"+
+					"用的往返时间 `rtt`：`[{\"name\": \"eu\", \"cluster\": \"warmgate-peer-eu\", \"rtt\": \"80ms\"}]`。"+
+					"客户端不能指定这些集群",
+			),
+		},
+		set: setPeers,
+	},
+	{Key: setting.Key{
+		Name: "lb_config.regions.probe_interval", Type: setting.Duration,
+		Min: 50, Max: 10 * setting.Second, Default: `"200ms"`,
+		Title: setting.Doc("Probe interval", "探测间隔"),
+		Meaning: setting.Doc(
+			"How often each of the other regions is asked for its open endpoints and its queue; one that misses two "+
+				"probes in a row gets nothing",
+			"每隔多久向其他地域询问其未满的端点和队列；连续两次没有应答的地域不再接收转发",
+		),
+		Field: func(s any) any { return &s.(*Config).Regions.Interval },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.regions.queue_buffer", Type: setting.Integer, Min: 0, Max: 1000, Default: "2",
+		Title: setting.Doc("Queue buffer", "队列余量"),
+		Meaning: setting.Doc(
+			"How many requests may wait in another region that still gets more",
+			"另一地域中最多有多少请求等待时，仍向其转发",
+		),
+		Field: func(s any) any { return &s.(*Config).Regions.Buffer },
+	}},
+	{
+		Key: setting.Key{
+			Name: keyRegionSecret, Type: setting.Secret,
+			Title: setting.Doc("Secret", "密钥"),
+			Meaning: setting.Doc(
+				"With `name` required: random text of 16 bytes or more, the same in all regions, by which their "+
+					"gateways know each other; never written to a log",
+				"设置 `name` 时必填：至少 16 字节的随机文本，所有地域相同，各网关以此互相识别；不会写入任何日志",
+			),
+			Field: func(s any) any { return (*string)(&s.(*Config).Regions.Secret) },
+		},
+		set: setRegionSecret,
+	},
+	{
+		Key: setting.Key{
+			Name: keyAllowed, Type: setting.Array,
+			Title: setting.Doc("Allowed regions", "允许的地域"),
+			Meaning: setting.Doc(
+				"Names of the `peers` to which requests may be forwarded, also different ones in each rule; `[]`: "+
+					"none, requests wait here or are refused. Default: all",
+				"请求可以转发到 `peers` 中的哪些地域（按名称），每条规则可各不相同；`[]`：不转发，请求在本地等待或被拒绝。默认：全部",
+			),
+		},
+		set: setAllowed,
+	},
+	{Key: setting.Key{
+		Name: "lb_config.regions.snapshot_bytes", Type: setting.Size, Min: 64 << 10, Max: 1 << 30, Default: "1048576",
+		Title: setting.Doc("Memory of the snapshot", "快照内存"),
+		Meaning: setting.Doc(
+			"How much memory of a gateway the index may take of which prompts were forwarded where",
+			"网关最多用多少内存记录哪些提示词转发到了哪里",
+		),
+		Field: func(s any) any { return &s.(*Config).Regions.Memory },
+	}},
+	{
+		Key: setting.Key{
+			Name: "lb_config.regions.cluster_header", Type: setting.Text, Default: `"` + DefaultClusterHeader + `"`,
+			Title: setting.Doc("Cluster header", "集群请求头"),
+			Meaning: setting.Doc(
+				"The request header by which the route takes the cluster, at home or of another region "+
+					"(`cluster_header` of Envoy's route). What clients send in it is removed",
+				"路由据以选定集群（本地或其他地域）的请求头（Envoy 路由的 `cluster_header`）。客户端所带的该请求头会被移除",
+			),
+			Field: func(s any) any { return &s.(*Config).Regions.Header },
+		},
+		set: clusterHeader(func(c *Config) *string { return &c.Regions.Header }),
+	},
+}
+
+// defaultRTT is how long a round trip to a peer takes unless it is configured.
+const defaultRTT = 100 * time.Millisecond
+
+// peerKeys are the members of a peer.
+var peerKeys = []setting.Key{
+	{Name: "name", Type: setting.Text, Max: region.MaxName},
+	{Name: "cluster", Type: setting.Text, Max: maxClusterName},
+	peerRTT,
+}
+
+// peerRTT is at most as long as an answer is waited for.
+var peerRTT = setting.Key{
+	Name: "rtt", Type: setting.Duration, Min: 0, Max: setting.Second, Default: `"100ms"`,
+	Field: func(s any) any { return &s.(*Peer).RTT },
+}
+
+// regionsSection describes the section of these keys.
+func regionsSection() setting.Section {
+	return setting.Section{
+		Name:  "lb_config.regions",
+		Title: setting.Doc("Regions", "地域"),
+		Meaning: setting.Doc(
+			"How requests are forwarded to the gateways of other regions while every endpoint here is full",
+			"本地所有端点都已满时，请求如何转发到其他地域的网关",
+		),
+	}
+}

@@ -1,0 +1,309 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+// Regions is how requests are forwarded to other regions. Its zero value: there are none.
+type Regions struct {
+	Name     string // of this region; "" for none
+	Peers    []Peer
+	Cluster  string        // of this region's own servers
+	Interval time.Duration // between two probes of a peer
+	Buffer   int           // requests that may wait in a region that others still forward to
+	Secret   lb.Secret     // that all regions share
+	Allowed  []string      // names of the peers that requests may be forwarded to; nil: all
+	Memory   int           // of the index of forwarded prompts, in bytes
+	Header   string        // in lower case; by its value the route takes the cluster
+}
+
+// Peer is another region.
+type Peer struct {
+	Name    string
+	Cluster string        // that leads to its gateways
+	RTT     time.Duration // of a round trip, until one was measured
+}
+
+// Enabled reports whether this gateway is one of a region.
+func (r *Regions) Enabled() bool { return r.Name != "" }
+
+// Forwards reports whether requests may be forwarded to a peer.
+func (r *Regions) Forwards() bool {
+	return len(r.Peers) > 0 && (r.Allowed == nil || len(r.Allowed) > 0)
+}
+
+// Board returns what the regions are for package region.
+func (r *Regions) Board() region.Config {
+	c := region.Config{Name: r.Name, Interval: r.Interval, Buffer: r.Buffer}
+	for _, p := range r.Peers {
+		c.Peers = append(c.Peers, region.Peer{Name: p.Name, Distance: p.RTT})
+	}
+	return c
+}
+
+// SameBoard reports whether the workers of both configurations share what they know of the peers.
+func (r *Regions) SameBoard(other *Regions) bool {
+	return r.Name == other.Name && r.Cluster == other.Cluster && r.Interval == other.Interval &&
+		r.Buffer == other.Buffer && r.Secret == other.Secret && r.Memory == other.Memory &&
+		slices.Equal(r.Peers, other.Peers)
+}
+
+// RegionHeader returns the request header by whose value the route takes the cluster, at home or of a peer, in lower
+// case; "" without regions.
+func (c *Config) RegionHeader() string {
+	if !c.Regions.Enabled() {
+		return ""
+	}
+	return c.Regions.Header
+}
+
+// minSecret is the least length of a secret that nobody guesses, in bytes.
+const minSecret = 16
+
+var (
+	wantRegion = ", want a name of 1 to " + strconv.Itoa(region.MaxName) +
+		" printable characters without blanks and semicolons"
+	wantPeers = ", want a list of 1 to " + strconv.Itoa(region.MaxPeers) +
+		` regions like {"name": "eu", "cluster": "warmgate-peer-eu", "rtt": "80ms"}`
+	wantAllowed = `, want a list of names of regions.peers like ["eu"], or [] for none`
+)
+
+// isRegionName reports whether the text can name a region, in labels of statistics too.
+func isRegionName(v value) bool {
+	return v.kind == kindString && len(v.text) <= region.MaxName && isClusterName(v.text)
+}
+
+// setRegionName reads the name of this region.
+func setRegionName(p *parser, c *Config, at string, v value) {
+	if !isRegionName(v) {
+		p.bad(at, got(v)+wantRegion)
+		return
+	}
+	c.Regions.Name = strings.Clone(v.text)
+}
+
+// setRegionCluster reads the cluster of this region's own servers.
+func setRegionCluster(p *parser, c *Config, at string, v value) {
+	if v.kind != kindString || !isClusterName(v.text) {
+		p.bad(at, got(v)+wantCluster)
+		return
+	}
+	c.Regions.Cluster = strings.Clone(v.text)
+}
+
+// setRegionSecret reads the secret, which no message repeats.
+func setRegionSecret(p *parser, c *Config, at string, v value) {
+	what := v.kind.String()
+	if n := len(v.text); v.kind == kindString {
+		if n >= minSecret && n <= setting.MaxText {
+			c.Regions.Secret = lb.Secret(strings.Clone(v.text))
+			return
+		}
+		what += " of " + strconv.Itoa(n) + " bytes"
+	}
+	p.bad(at, "got "+what+", want a string of "+strconv.Itoa(minSecret)+" to "+strconv.Itoa(setting.MaxText)+
+		" bytes, random and the same in all regions")
+}
+
+// setPeers reads [{"name": "eu", "cluster": "warmgate-peer-eu", "rtt": "80ms"}].
+func setPeers(p *parser, c *Config, at string, v value) {
+	if v.kind != kindArray {
+		p.bad(at, got(v)+wantPeers)
+		return
+	}
+	if n := len(v.items); n == 0 || n > region.MaxPeers {
+		p.bad(at, "got "+strconv.Itoa(n)+" regions"+wantPeers)
+		return
+	}
+	c.Regions.Peers = make([]Peer, 0, len(v.items))
+	for i, item := range v.items {
+		place := at + "[" + strconv.Itoa(i) + "]"
+		peer, ok := p.peer(place, item)
+		if !ok {
+			continue
+		}
+		sameName := func(other Peer) bool { return other.Name == peer.Name }
+		sameCluster := func(other Peer) bool { return other.Cluster == peer.Cluster }
+		switch {
+		case slices.ContainsFunc(c.Regions.Peers, sameName):
+			p.bad(place+".name", "got "+quote(peer.Name)+" twice")
+		case slices.ContainsFunc(c.Regions.Peers, sameCluster):
+			p.bad(place+".cluster", "got "+quote(peer.Cluster)+" twice, want a cluster for each region")
+		default:
+			c.Regions.Peers = append(c.Regions.Peers, peer)
+		}
+	}
+}
+
+// peer reads another region. It returns false if its name or its cluster is not known.
+func (p *parser) peer(at string, v value) (Peer, bool) {
+	peer := Peer{RTT: defaultRTT}
+	if v.kind != kindObject {
+		p.bad(at, got(v)+`, want an object like {"name": "eu", "cluster": "warmgate-peer-eu", "rtt": "80ms"}`)
+		return peer, false
+	}
+	seen := make(map[string]bool, len(v.names))
+	for i, name := range v.names {
+		place, item := at+"."+clip(printable(name)), v.items[i]
+		switch {
+		case seen[name]:
+			p.bad(place, "written twice")
+		case name == "name":
+			if isRegionName(item) {
+				peer.Name = strings.Clone(item.text)
+			} else {
+				p.bad(place, got(item)+wantRegion)
+			}
+		case name == "cluster":
+			if item.kind == kindString && isClusterName(item.text) {
+				peer.Cluster = strings.Clone(item.text)
+			} else {
+				p.bad(place, got(item)+wantCluster)
+			}
+		case name == "rtt":
+			p.decode(&peerRTT, &peer, place, item)
+		default:
+			known := []string{"name", "cluster", "rtt"}
+			p.bad(place, "unknown key, want "+oneOf(known)+didYouMean(name, known))
+		}
+		seen[name] = true
+	}
+	if !seen["name"] {
+		p.bad(at+".name", "missing"+wantRegion)
+	}
+	if !seen["cluster"] {
+		p.bad(at+".cluster", "missing, want the name of the cluster that leads to the gateways of that region")
+	}
+	return peer, peer.Name != "" && peer.Cluster != ""
+}
+
+// setAllowed reads ["eu"], or [] for no peer.
+func setAllowed(p *parser, c *Config, at string, v value) {
+	if v.kind != kindArray {
+		p.bad(at, got(v)+wantAllowed)
+		return
+	}
+	c.Regions.Allowed = make([]string, 0, len(v.items))
+	for i, item := range v.items {
+		place := at + "[" + strconv.Itoa(i) + "]"
+		switch {
+		case !isRegionName(item):
+			p.bad(place, got(item)+", want the name of one of regions.peers")
+		case slices.Contains(c.Regions.Allowed, item.text):
+			p.bad(place, "got "+quote(item.text)+" twice")
+		default:
+			c.Regions.Allowed = append(c.Regions.Allowed, strings.Clone(item.text))
+		}
+	}
+}
+
+// checkRegions compares the keys of regions with each other, and with others.
+func (pt *part) checkRegions() {
+	if pt.AmongClusters() {
+		pt.refuseRegions(pt.prefix+"lb_config.regions", `got regions with lb_type "cluster", want one of them: either `+
+			"a cluster is chosen for a request, or a region")
+		return
+	}
+	if !pt.written[keyRegionName] {
+		for _, name := range []string{keyPeers, keyAllowed} {
+			if pt.written[name] {
+				pt.bad(pt.prefix+keyRegionName, "missing, want the name of this region, as there is "+name)
+				return
+			}
+		}
+		pt.idle(ownRegionKeys, "has no effect without regions.name")
+		return
+	}
+	if !pt.written[keyRegionSecret] {
+		pt.bad(pt.prefix+keyRegionSecret, "missing, want a string of "+strconv.Itoa(minSecret)+
+			" bytes or more that all regions share, by which their gateways know each other")
+	}
+	if !pt.written[keyRegionCluster] {
+		pt.bad(pt.prefix+keyRegionCluster, "missing, want the name of the cluster of this region's own servers")
+	}
+	pt.checkPeers()
+	switch {
+	case !pt.written[keyPeers]:
+		pt.idle(forwardingKeys, "has no effect without regions.peers, since nothing is forwarded")
+	case pt.Shadow:
+		pt.idle([]string{keyPeers}, "has no effect with shadow: nothing is forwarded that the gateway routes")
+	case pt.Push == lb.Blind && !pt.hasCap():
+		pt.idle([]string{keyPeers}, "has no effect with push blind and without max_inflight and "+
+			"max_inflight_tokens: no endpoint is ever full, so that nothing is forwarded")
+	}
+}
+
+// refuseRegions reports one problem if keys of regions are written, and goes on as if they were not.
+func (pt *part) refuseRegions(at, why string) {
+	written := false
+	for i := range regionKeys {
+		written = written || pt.written[regionKeys[i].Name]
+		delete(pt.written, regionKeys[i].Name)
+	}
+	if pt.Regions = pt.base.Regions; written {
+		pt.bad(at, why)
+	}
+}
+
+// checkPeers compares the peers with the name of this region, with clusters of other keys, and with regions.allowed.
+func (pt *part) checkPeers() {
+	if pt.invalid[keyPeers] {
+		return
+	}
+	r, names := &pt.Regions, []string{}
+	if r.Cluster != "" && pt.calls(r.Cluster) {
+		pt.bad(pt.prefix+keyRegionCluster, "got "+quote(r.Cluster)+", through which the plugin makes its own calls")
+	}
+	for i := range r.Peers {
+		peer, at := &r.Peers[i], pt.prefix+keyPeers+"["+strconv.Itoa(i)+"]"
+		names = append(names, peer.Name)
+		if peer.Name == r.Name {
+			pt.bad(at+".name", "got "+quote(peer.Name)+", the name of this region itself, want only others")
+		}
+		switch name := peer.Cluster; {
+		case pt.calls(name):
+			pt.bad(at+".cluster", "got "+quote(name)+", through which the plugin makes its own calls")
+		case name == r.Cluster:
+			pt.bad(at+".cluster", "got "+quote(name)+", the cluster of this region's own servers")
+		}
+	}
+	for i, name := range r.Allowed {
+		if pt.invalid[keyAllowed] || slices.Contains(names, name) {
+			continue
+		}
+		want := ", which is none of regions.peers, and there are none"
+		if len(names) > 0 {
+			want = ", want " + oneOf(names) + ", of regions.peers" + didYouMean(name, names)
+		}
+		pt.bad(pt.prefix+keyAllowed+"["+strconv.Itoa(i)+"]", "got "+quote(name)+want)
+	}
+}
+
+// calls reports whether the plugin makes calls of its own through the cluster.
+func (pt *part) calls(cluster string) bool {
+	return cluster == pt.EnvoyCfg.AdminCluster || cluster == pt.Engines.Cluster || cluster == pt.Redis.Cluster
+}
+
+// differs names what two descriptions of a region differ in, as SameBoard compares them.
+func (r *Regions) differs(other *Regions) string {
+	switch {
+	case r.Secret != other.Secret:
+		return "secret"
+	case r.Cluster != other.Cluster:
+		return "cluster"
+	case r.Interval != other.Interval:
+		return "probe_interval"
+	case r.Buffer != other.Buffer:
+		return "queue_buffer"
+	case r.Memory != other.Memory:
+		return "snapshot_bytes"
+	}
+	return "list of peers"
+}

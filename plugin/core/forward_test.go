@@ -1,0 +1,220 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/region"
+)
+
+const regionSecret = "a secret of both regions"
+
+// regionConfig returns the configuration of a region's gateway: one request at a time for each endpoint.
+func regionConfig(name, peer, members string) string {
+	return fmt.Sprintf(`{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inflight":1,`+
+		`"health":{"slow_start":0},"queue":{"max_wait":"10s"},"regions":{"name":%q,"cluster":"llm","secret":%q,`+
+		`"peers":[{"name":%q,"cluster":"to-%s","rtt":"20ms"}],"probe_interval":"100ms"%s}}}`,
+		name, regionSecret, peer, peer, members)
+}
+
+// startRegions returns the gateways of two regions, us and eu, with so many endpoints each.
+func startRegions(t *testing.T, us, eu int, members string) (*fakeDriver, *fakeDriver) {
+	t.Helper()
+	return newRegions(t, us, eu, members, func(_ *fakeDriver, config string) string { return config })
+}
+
+// newRegions does so with configurations that are changed, each before its gateway starts.
+func newRegions(t *testing.T, us, eu int, members string, change func(d *fakeDriver, config string) string) (
+	*fakeDriver, *fakeDriver,
+) {
+	t.Helper()
+	start := func(name, peer string, endpoints int) *fakeDriver {
+		d := &fakeDriver{fakeProcess: newFakeProcess(t, 2)}
+		d.SetEndpoints(make([]streamtest.Endpoint, endpoints+1))
+		d.known, d.sites = map[string]*lb.View{}, map[string][]int{"to-" + peer: {endpoints}, fakeCluster: {endpoints}}
+		for i := range endpoints {
+			d.sites["llm"] = append(d.sites["llm"], i)
+		}
+		if config := change(d, regionConfig(name, peer, members)); !d.configure(config) {
+			t.Fatalf("refused: %s", config)
+		}
+		return d
+	}
+	a, b := start("us", "eu", us), start("eu", "us", eu)
+	a.rtt, b.rtt = 20*time.Millisecond, 20*time.Millisecond
+	a.peers, b.peers = map[string]*fakeProcess{"to-eu": b.fakeProcess}, map[string]*fakeProcess{"to-us": a.fakeProcess}
+	pass(time.Second, a, b)
+	return a, b
+}
+
+// pass lets time pass in processes that speak with each other.
+func pass(d time.Duration, of ...*fakeDriver) {
+	const step = 5 * time.Millisecond
+	for range d / step {
+		for _, p := range of {
+			p.advance(step)
+		}
+	}
+}
+
+// A request that finds no endpoint open goes to the other region, whose gateway serves it and does not send it on.
+func TestForwards(t *testing.T) {
+	us, eu := startRegions(t, 2, 1, "")
+	chat := streamtest.Request{Frames: []string{`{"prompt":"a"}`}}
+	var here []*fakeClient
+	for i := range 2 {
+		c := us.client(i, chat)
+		if c.Upstream() >= 2 || c.cluster != "llm" {
+			t.Fatalf("request %d is sent to %s", i, c.cluster)
+		}
+		here = append(here, c)
+	}
+	away := us.client(0, chat)
+	if away.cluster != "to-eu" || away.headers[headerHop] == "" {
+		t.Fatalf("with all endpoints full a request is sent to %q: held %v", away.cluster, away.held)
+	}
+	forwarded := chat
+	forwarded.Headers = [][2]string{{headerHop, away.headers[headerHop]}}
+	there := eu.client(0, forwarded)
+	if there.cluster != "llm" || there.headers[headerHop] != "" {
+		t.Errorf("the other region sends it to %q", there.cluster)
+	}
+	second := eu.client(1, forwarded)
+	if !second.held {
+		t.Errorf("a forwarded request for which nothing is open is sent to %q", second.cluster)
+	}
+	pass(time.Second, us, eu)
+	if !second.held {
+		t.Errorf("later it is sent to %q", second.cluster)
+	}
+	there.Finish()
+	pass(200*time.Millisecond, us, eu)
+	second.Finish()
+	away.Finish()
+	for _, c := range here {
+		c.Finish()
+	}
+	if away.result.Headers["x-warmgate-region"] != "eu" || away.result.Headers["x-warmgate-reason"] != "forwarded" {
+		t.Errorf("headers %v", away.result.Headers)
+	}
+	if n := us.metrics.values[statForwarded+";region=eu;reason=time"]; n != 1 {
+		t.Errorf("%d forwarded: %v", n, us.metrics.values)
+	}
+	if n := eu.metrics.values[statServedFor+";region=us"]; n != 2 {
+		t.Errorf("%d served for the other region", n)
+	}
+	us.drained()
+	eu.drained()
+}
+
+// Requests that wait at home go to the other region as soon as there is room, and never more than that has room for.
+func TestForwardsWhoWaits(t *testing.T) {
+	us, eu := startRegions(t, 1, 1, `,"queue_buffer":0`)
+	chat := streamtest.Request{Frames: []string{`{"prompt":"a"}`}}
+	first, busy := us.client(0, chat), eu.client(0, chat)
+	pass(300*time.Millisecond, us, eu) // it is known that the other region is full
+	waits := []*fakeClient{us.client(0, chat), us.client(1, chat)}
+	us.wantWaiting(waits...)
+	busy.Finish()
+	for range 100 {
+		if pass(5*time.Millisecond, us, eu); waits[0].cluster == "to-eu" {
+			break
+		}
+	}
+	hop := [][2]string{{headerHop, waits[0].headers[headerHop]}}
+	there := eu.client(0, streamtest.Request{Frames: chat.Frames, Headers: hop})
+	pass(400*time.Millisecond, us, eu)
+	if waits[0].cluster != "to-eu" || !waits[1].held {
+		t.Errorf("sent to %q and %q, the second waits: %v", waits[0].cluster, waits[1].cluster, waits[1].held)
+	}
+	there.Finish()
+	waits[0].Finish()
+	first.Finish()
+	pass(200*time.Millisecond, us, eu)
+	waits[1].Finish()
+	us.drained()
+	eu.drained()
+}
+
+// A rule may keep its requests at home; a peer that does not answer gets none; and neither does one that says so with
+// another secret, or too late.
+func TestStaysAtHome(t *testing.T) {
+	chat := streamtest.Request{Frames: []string{`{"prompt":"a"}`}}
+	for name, c := range map[string]struct {
+		members string
+		change  func(us, eu *fakeDriver)
+	}{
+		"not allowed":   {`,"allowed":[]`, func(_, _ *fakeDriver) {}},
+		"cut off":       {"", func(us, _ *fakeDriver) { us.peers = nil }},
+		"another clock": {"", func(_, eu *fakeDriver) { eu.ahead = time.Hour }},
+		"full":          {`,"queue_buffer":0`, func(_, eu *fakeDriver) { eu.client(0, chat) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			us, eu := startRegions(t, 1, 1, c.members)
+			c.change(us, eu)
+			pass(2*time.Second, us, eu)
+			busy := us.client(0, chat)
+			w := us.client(1, chat)
+			pass(time.Second, us, eu)
+			if !w.held || w.cluster == "to-eu" {
+				t.Errorf("sent to %q", w.cluster)
+			}
+			busy.Finish()
+			pass(200*time.Millisecond, us, eu)
+			w.Finish()
+			us.drained()
+		})
+	}
+}
+
+// What a client makes up counts for nothing: its hop is taken off and counted, and its probe is no probe.
+func TestForgedHops(t *testing.T) {
+	us, eu := startRegions(t, 1, 1, "")
+	busy := us.client(0, streamtest.Request{Frames: []string{`{"prompt":"a"}`}})
+	forger := region.NewKey("another secret")
+	for i, hop := range []string{
+		"x", "", forger.SignHop("eu", "us", fakeEpoch+us.now, "POST /v1/chat/completions"),
+		region.NewKey(regionSecret).SignHop("eu", "us", fakeEpoch, "POST /v1/chat/completions"), // old
+		region.NewKey(regionSecret).SignHop("eu", "us", fakeEpoch+us.now, "POST /other"),
+		region.NewKey(regionSecret).SignHop("eu", "other", fakeEpoch+us.now, "POST /v1/chat/completions"),
+	} {
+		r := streamtest.Request{Frames: []string{`{"prompt":"a"}`}, Headers: [][2]string{{headerHop, hop}}}
+		c := us.client(i%2, r)
+		if c.cluster != "to-eu" {
+			t.Errorf("hop %d keeps a request at home", i)
+		}
+		if got := c.headers[headerHop]; got == hop {
+			t.Errorf("hop %d is passed on", i)
+		}
+		c.Finish()
+		pass(time.Second, us, eu)
+	}
+	if n := us.metrics.values[statForgedHops]; n != 5 {
+		t.Errorf("%d forged hops", n)
+	}
+	probe := us.client(0, streamtest.Request{
+		Method: "GET", Path: probePath,
+		Headers: [][2]string{{headerProbe, forger.SignProbe("eu", "us", fakeEpoch+us.now, 1)}},
+	})
+	if probe.result.Headers[headerAnswer] != "" || probe.result.Status == 204 {
+		t.Errorf("a stranger is answered: %+v", probe.result)
+	}
+	busy.Finish()
+}
+
+// A request does not go to the cluster that a client names, nor is it refused: it may be another region's, whose
+// gateway has written there where it sends it.
+func TestRegionOfTheClientsChoice(t *testing.T) {
+	us, _ := startRegions(t, 1, 1, "")
+	r := regionChat
+	r.Headers = [][2]string{{"x-higress-target-cluster", "to-eu"}}
+	c := us.client(0, r)
+	if c.cluster != "llm" || c.Upstream() < 0 {
+		t.Errorf("sent to %q: %+v", c.cluster, c.result)
+	}
+	c.Finish()
+	us.drained()
+}

@@ -1,0 +1,252 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// The headers and the path by which the gateways of regions speak with each other.
+const (
+	probePath    = "/.well-known/warmgate/region"
+	headerProbe  = "x-warmgate-probe"
+	headerAnswer = "x-warmgate-probe-answer"
+	headerHop    = "x-warmgate-hop"
+)
+
+// regions is the part of a VM that knows of other regions: it asks their gateways how they are, and answers theirs.
+type regions struct {
+	*env
+	configs  *configs
+	clusters clusters
+	stores   *stores
+	views    *views
+	ticks    *ticks
+	homes    []*home
+}
+
+// home is this region as configurations with equal regions see it.
+type home struct {
+	cfg      *config.Config // one of them
+	usedAt   time.Duration
+	board    *region.Board
+	key      *region.Key
+	replays  *region.Replays
+	snapshot *region.Snapshot
+	leader   leadership
+	prober   *region.Prober // of the VM that asks for all of the gateway, nil in others
+	redis    redisLoads     // of its endpoints, where they are counted in Redis
+}
+
+// redisLoads is what this VM knows of the loads in Redis. It asks for them when another region wants to know, and at
+// heartbeats, since the next to be asked may be another worker.
+type redisLoads struct {
+	addrs    []string // of the endpoints, as of the latest probe
+	probedAt time.Duration
+	loads    map[string]lb.Load
+	at       time.Duration // when these came
+}
+
+const (
+	// loadsFresh is for how long loads in Redis are good enough: an endpoint of which no more is known counts as full.
+	loadsFresh = 2 * heartbeatPeriod
+	// probedLately is for how long after a probe a VM keeps asking Redis.
+	probedLately = 10 * time.Second
+)
+
+// of returns the home of a configuration that names regions.
+func (r *regions) of(c *config.Config) *home {
+	for _, h := range r.homes {
+		if h.cfg.Regions.SameBoard(&c.Regions) {
+			h.cfg, h.usedAt = c, r.now()
+			return h
+		}
+	}
+	kv, name := r.gw.KV(), keyRegions+c.Regions.Name
+	h := &home{
+		cfg: c, usedAt: r.now(),
+		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: region.NewKey(string(c.Regions.Secret)),
+		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
+		leader: leadership{kv: kv, id: r.gw.Random(), key: name + "/prober"},
+	}
+	if _, _, err := kv.Get(h.leader.key); errors.Is(err, lb.ErrNotFound) {
+		_ = kv.Set(h.leader.key, []byte{0}, 0) // the first value may be lost: then two VMs ask for a moment
+	}
+	r.homes = append(r.homes, h)
+	return h
+}
+
+// tick asks the peers that are due, if this VM asks for the gateway.
+func (r *regions) tick(now time.Duration) {
+	for _, p := range r.configs.inForce {
+		for _, c := range p.set.Regions() {
+			if len(c.Regions.Peers) > 0 {
+				r.ask(now, r.of(c))
+			}
+		}
+	}
+	kept := r.homes[:0]
+	for _, h := range r.homes {
+		if now-h.usedAt < clusterAge {
+			kept = append(kept, h)
+		}
+	}
+	r.homes = kept
+}
+
+// ask asks the peers of a home that are due.
+func (r *regions) ask(now time.Duration, h *home) {
+	leads, taken := h.leader.lead(now, h.cfg.Regions.Interval, true)
+	switch {
+	case !leads:
+		h.prober = nil
+		return
+	case taken || h.prober == nil:
+		h.prober = region.NewProber(h.board, h.key)
+	}
+	if every := h.cfg.Regions.Interval; every < tickPeriod {
+		r.ticks.wakeAt(now, now+every)
+	}
+	r.note(h.prober.Tick(now))
+	for i := range h.cfg.Regions.Peers {
+		if h.prober.Due(now, i) {
+			r.askPeer(now, h, i)
+		}
+	}
+}
+
+func (r *regions) askPeer(now time.Duration, h *home, peer int) {
+	prober := h.prober
+	text, err := prober.Ask(now, r.gw.Wall(), peer, r.gw.Random())
+	if err != nil {
+		r.note(err)
+		return
+	}
+	call := ProbeCall{
+		Path: probePath, Header: headerProbe, Text: text, Answer: headerAnswer, Timeout: h.board.Config().Timeout(peer),
+	}
+	err = r.gw.Probe(h.cfg.Regions.Peers[peer].Cluster, call, func(text string) {
+		if text != "" {
+			r.note(prober.Hear(r.ReadClock(), r.gw.Wall(), peer, text))
+		}
+	})
+	if err != nil {
+		r.stats.count(statProbeErrors, 1) // the probe will have been missed
+	}
+}
+
+// note counts an answer that was refused, or what could not be written.
+func (r *regions) note(err error) {
+	if err != nil {
+		r.stats.count(statProbeErrors, 1)
+	}
+}
+
+// gauge shows what is known of the peers.
+func (r *regions) gauge(now time.Duration) {
+	for _, h := range r.homes {
+		all, err := h.board.Peers(now)
+		if err != nil {
+			continue
+		}
+		for i := range all {
+			peer, s := ";region="+h.cfg.Regions.Peers[i].Name, &all[i]
+			open := uint64(0)
+			if s.Available {
+				open = 1
+			}
+			r.stats.setIf(statPeerOpen+peer, open)
+			if s.Age >= 0 {
+				r.stats.setIf(statPeerAge+peer, uint64(s.Age.Milliseconds()))
+				r.stats.setIf(statPeerRTT+peer, uint64(s.RTT.Milliseconds()))
+			}
+		}
+	}
+}
+
+// state returns what this region says of itself to those who ask: of its own servers. It is called while a request that
+// is routed to them is being handled.
+func (r *regions) state(now time.Duration, h *home) (s region.State) {
+	c := h.cfg
+	view := r.views.of(now, c.Regions.Cluster, c)
+	if view == nil {
+		return s
+	}
+	cl, policy, err := r.clusters.get(now, c.Regions.Cluster, c)
+	if err != nil {
+		return s
+	}
+	cl.views[view.ListID] = view
+	plan, why := policy.Plan(now, &lb.Request{Random: r.gw.Random()}, view)
+	if why != lb.ReasonChosen {
+		return s
+	}
+	loads, known := r.loads(now, h, cl, &plan)
+	for i := range plan.Candidates {
+		if known && !plan.Candidates[i].IsFull(loads[i]) {
+			s.Open++
+		}
+	}
+	store, _ := r.stores.of(c)
+	queue := store.Queue(now, cl.name)
+	s.Queued = queue.Waiting
+	s.Wait = time.Duration(queue.Waiting) * queue.Interval
+	return s
+}
+
+// loads returns what is in flight at each candidate, if that is known.
+func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) (loads []lb.Load, known bool) {
+	addrs := make([]string, len(plan.Candidates))
+	for i := range addrs {
+		addrs[i] = plan.Candidates[i].Addr
+	}
+	_, redis := r.stores.of(h.cfg)
+	if redis == nil || !redis.remote.Ready(now) { // what Redis cannot count is counted here
+		loads, err := r.stores.local.Loads(cl.name, addrs, nil)
+		return loads, err == nil
+	}
+	l := &h.redis
+	l.addrs, l.probedAt = addrs, now
+	for _, addr := range addrs {
+		load, there := l.loads[addr]
+		if !there || now-l.at > loadsFresh {
+			r.askRedis(now, h)
+			return nil, false
+		}
+		loads = append(loads, load)
+	}
+	r.askRedis(now, h)
+	return loads, true
+}
+
+// askRedis asks what is in flight at the endpoints of this region, for the next probe.
+func (r *regions) askRedis(now time.Duration, h *home) {
+	_, redis := r.stores.of(h.cfg)
+	if redis == nil || len(h.redis.addrs) == 0 || !redis.remote.Ready(now) {
+		return
+	}
+	addrs := h.redis.addrs
+	redis.remote.Loads(now, h.cfg.Regions.Cluster, addrs, func(loads []lb.Load, err error) {
+		if err != nil {
+			return
+		}
+		l := &h.redis
+		l.at, l.loads = now, make(map[string]lb.Load, len(addrs))
+		for i, addr := range addrs {
+			l.loads[addr] = loads[i]
+		}
+	})
+}
+
+// heartbeat asks Redis for what the next probe wants to know, and shows what is known of the peers.
+func (r *regions) heartbeat(now time.Duration) {
+	for _, h := range r.homes {
+		if now-h.redis.probedAt < probedLately {
+			r.askRedis(now, h)
+		}
+	}
+	r.gauge(now)
+}
