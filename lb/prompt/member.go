@@ -76,15 +76,13 @@ func textAt(body []byte, at int, path []string, values *int) (text string) {
 		})
 		return text
 	}
-	end := len(body)
 	switch c := body[at]; {
 	case c == '"':
-		var content []byte
-		if content, _, end = jsontext.SkipString(body, at); len(content) <= longest && end < len(body) {
+		if content, _, end := jsontext.SkipString(body, at); len(content) <= longest && end < len(body) {
 			return string(jsontext.AppendUnescaped(nil, content))
 		}
 	case c == '-' || c >= '0' && c <= '9':
-		if end = jsontext.SkipScalar(body, at); end-at <= longest && end < len(body) {
+		if end := jsontext.SkipScalar(body, at); end-at <= longest && end < len(body) {
 			return string(body[at:end])
 		}
 	}
