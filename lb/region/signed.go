@@ -37,6 +37,7 @@ const (
 	probeKind  kind = 'p'
 	answerKind kind = 'a'
 	hopKind    kind = 'h'
+	digestKind kind = 'd' // of no text: see Digest
 )
 
 // version of all texts. Gateways of another version do not understand each other, and count as gone.
@@ -58,6 +59,23 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // NewKey returns the key of a secret, which should have 16 random bytes or more.
 func NewKey(secret string) *Key { return &Key{mac: hmac.New(sha256.New, []byte(secret))} }
+
+// Digest returns a text that is equal for equal configurations with one secret, and tells nothing of the secret.
+// Workers with the same digest share what they know.
+func (k *Key) Digest(c Config) string {
+	w := k.values().Uint32(uint32(len(c.Name))).Raw(c.Name).Duration(c.Interval).Uint32(uint32(c.Buffer)).
+		Duration(c.Gone).Duration(c.Steady)
+	for _, p := range c.Peers {
+		w = w.Uint32(uint32(len(p.Name))).Raw(p.Name).Duration(p.Distance)
+		if p.Adopt {
+			w = w.Byte(1)
+		} else {
+			w = w.Byte(0)
+		}
+	}
+	k.body = w
+	return encoding.EncodeToString(k.sign(digestKind, w, "")[:12])
+}
 
 // sign returns the HMAC of the values of a text, and of the subject, which is signed but not in the text. It is
 // overwritten by the next.

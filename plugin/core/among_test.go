@@ -326,3 +326,19 @@ func TestPanicsAmongClusters(t *testing.T) {
 		}
 	}
 }
+
+// Two routes with one configuration have a view each, which stays the same while the clusters do.
+func TestViewsOfRoutes(t *testing.T) {
+	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
+	v := d.workers[0].vm
+	c := v.configs.newest().set.All()[0]
+	first, second := v.views.of(d.now, "clusters/a", c), v.views.of(d.now, "clusters/b", c)
+	for range 3 {
+		if v.views.of(d.now, "clusters/a", c) != first || v.views.of(d.now, "clusters/b", c) != second {
+			t.Fatal("a view is made anew though nothing has changed")
+		}
+	}
+	if first == second || first.Cluster != "clusters/a" || second.Cluster != "clusters/b" {
+		t.Errorf("views of %s and %s", first.Cluster, second.Cluster)
+	}
+}

@@ -114,7 +114,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 	}
 	whole = end && size <= len(text)
 	if s.cfg.Clusters.Endpoint != nil {
-		s.seen = seen{read: true, late: late, text: text, info: info, parts: parts, whole: whole, err: err}
+		s.seen = seen{late: late, body: &readBody{text: text, info: info, parts: parts, whole: whole, err: err}}
 	}
 	if err == nil {
 		s.inspected(text, &info, &parts, whole)

@@ -218,3 +218,27 @@ func TestRegionOfTheClientsChoice(t *testing.T) {
 	c.Finish()
 	us.drained()
 }
+
+// A configuration that is replaced, but lives on with its last request, does not keep the new one from its peers.
+func TestRegionsAreReplaced(t *testing.T) {
+	us, eu := startRegions(t, 1, 1, "")
+	chat := streamtest.Request{Frames: []string{`{"prompt":"a"}`}}
+	long := us.client(0, chat)
+	if !us.configure(regionConfig("us", "eu", `,"queue_buffer":5`)) {
+		t.Fatal("the new configuration is refused")
+	}
+	pass(2*time.Second, us, eu)
+	for _, h := range us.workers[1].vm.regions.homes {
+		if all, err := h.board.Peers(us.now); h.cfg.Regions.Buffer == 5 && (err != nil || !all[0].Available) {
+			t.Errorf("by the new configuration the other region is not available: %+v %v", all, err)
+		}
+	}
+	away := us.client(1, chat)
+	if away.cluster != "to-eu" {
+		t.Errorf("a request is sent to %q", away.cluster)
+	}
+	away.Finish()
+	long.Finish()
+	pass(200*time.Millisecond, us, eu)
+	us.drained()
+}

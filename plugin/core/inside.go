@@ -32,10 +32,14 @@ func (i insideStream) SetNote(text string) {
 
 // seen is what has come of a request when the outer choice was made, for the inner one.
 type seen struct {
-	size  int          // of the body
-	ended bool         // that is all of it
-	late  bool         // more of it was waited for in vain
-	read  bool         // what follows is of the body
+	size  int       // of the body
+	ended bool      // that is all of it
+	late  bool      // more of it was waited for in vain
+	body  *readBody // nil if nothing of it was read
+}
+
+// readBody is what was read of a body.
+type readBody struct {
 	text  []byte       // as much of it as was read
 	info  prompt.Info  // what that contains
 	parts prompt.Parts // where
@@ -91,12 +95,12 @@ func (s *Stream) begin(seen *seen) Action {
 	if s.plugin.set != nil && s.plugin.set.Owns(s.scope) {
 		return s.refuseOwnCluster()
 	}
-	if seen.read {
-		s.session.find(s, s.cfg, seen.text, true)
+	if seen.body != nil {
+		s.session.find(s, s.cfg, seen.body.text, true)
 	}
 	reason := s.readingOf(seen)
-	if seen.read && seen.err == nil {
-		s.inspected(seen.text, &seen.info, &seen.parts, seen.whole)
+	if b := seen.body; b != nil && b.err == nil {
+		s.inspected(b.text, &b.info, &b.parts, b.whole)
 	}
 	ended := seen.ended && (reason != lb.ReasonBodyEncoded || s.body.endedAt > 0)
 	return s.decide(seen.size, ended, reason)
@@ -107,8 +111,8 @@ func (s *Stream) readingOf(seen *seen) lb.Reason {
 	switch {
 	case s.cfg.Unit != lb.Tokens || s.traits.opaque:
 		return lb.ReasonChosen
-	case seen.read:
-		return readingReason(seen.err, seen.late)
+	case seen.body != nil:
+		return readingReason(seen.body.err, seen.late)
 	case s.traits.encoded:
 		return lb.ReasonBodyEncoded
 	case seen.ended:

@@ -65,10 +65,13 @@ func (r *regions) of(c *config.Config) *home {
 			return h
 		}
 	}
-	kv, name := r.gw.KV(), keyRegions+c.Regions.Name
+	// Configurations that differ share nothing: one that is being replaced lives as long as its last request, and would
+	// go on asking for the gateway.
+	kv, key := r.gw.KV(), region.NewKey(string(c.Regions.Secret))
+	name := keyRegions + key.Digest(c.Regions.Board())
 	h := &home{
 		cfg: c, usedAt: r.now(),
-		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: region.NewKey(string(c.Regions.Secret)),
+		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: key,
 		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
 		leader: leadership{kv: kv, id: r.gw.Random(), key: name + "/prober"},
 	}

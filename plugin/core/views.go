@@ -16,7 +16,13 @@ import (
 // place of an address. So policies, stores, queues and health are the same on both levels.
 type views struct {
 	*env
-	lists *recent[*config.Config, *clusterList]
+	lists *recent[clusterScope, *clusterList]
+}
+
+// clusterScope is a configuration that chooses among clusters, for one route.
+type clusterScope struct {
+	config *config.Config
+	scope  string
 }
 
 // clusterList is the clusters of a configuration.
@@ -27,7 +33,7 @@ type clusterList struct {
 }
 
 func newViews(e *env) *views {
-	return &views{env: e, lists: newRecent[*config.Config, *clusterList](maxClusters)}
+	return &views{env: e, lists: newRecent[clusterScope, *clusterList](maxClusters)}
 }
 
 // clustersScope begins the name under which what is in flight in clusters is counted, before the route's: as for
@@ -40,12 +46,13 @@ func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {
 	if !c.AmongClusters() {
 		return v.gw.View(now, scope, c)
 	}
-	l, known := v.lists.get(now, c)
+	key := clusterScope{c, scope}
+	l, known := v.lists.get(now, key)
 	if !known {
 		l = newClusterList(c)
-		v.lists.put(now, c, l)
+		v.lists.put(now, key, l)
 	}
-	changed := l.view == nil || l.view.Cluster != scope
+	changed := l.view == nil
 	for i, name := range c.Clusters.List {
 		if view := v.gw.KnownView(now, c.Clusters.Holds(name), c); view != l.seen[i] {
 			usable := isUsable(view)
