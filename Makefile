@@ -18,7 +18,7 @@ include build/wasm.mk
 LONGEST = ./e2e/streamtest ./e2e/shipped ./redisclient ./e2e/fault ./e2e/chaos ./e2e/security ./e2e/order
 
 test: wasm ## Run every test that needs no long run, real Envoy included
-	$(GO) test -p 3 -timeout 10m $(LONGEST) ./...  # packages wait more than they compute
+	$(GO) test -p 3 -timeout 15m $(LONGEST) ./...  # packages wait more than they compute
 	cd e2e/bench/expfmt && $(GO) test ./...
 	cd e2e/wasmgo && $(GO) test ./...
 
