@@ -142,12 +142,13 @@ func TestARouterAnswers(t *testing.T) {
 			if !strings.Contains(c.describe(), `"cache_threshold"`) {
 				t.Errorf("the effective settings are not described: %s", c.describe())
 			}
-			sim := vllmsim.New(vllmsim.Config{Tuning: vllmsim.NoLatency()})
-			if err := sim.Start("127.0.0.1:0"); err != nil {
+			stage, err := compare.NewStage(ctx, compare.Options{
+				Servers: []vllmsim.Config{{Tuning: vllmsim.NoLatency()}}, First: compare.RoundRobin,
+			})
+			if err != nil {
 				t.Fatal(err)
 			}
-			defer sim.Close()
-			stage := &compare.Stage{Servers: []*vllmsim.Server{sim}}
+			defer stage.Close()
 			scripts := []script{{Session: "x", Turns: traffic.Conversation(random(1, "x"), nil, 2, 50, 4)}}
 			for _, w := range []workload{{users: 1}, {users: 1, plain: true}} {
 				res, err := c.play(ctx, stage, &w, scripts)
