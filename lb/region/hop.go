@@ -5,6 +5,10 @@ import "time"
 // Hop tells where a request comes from.
 type Hop struct {
 	From string // region that has forwarded it; "" for a client's request
+	// Odd is what is unusual about a hop that was signed with the secret: [ErrStale] if it was signed more than
+	// [MaxSkew] ago, as that of a retry may be, or by a clock that is as much ahead; [ErrElsewhere] if it is for
+	// another region, or comes from this one. The request was forwarded all the same.
+	Odd error
 	// Forged is why a header that claims to be a hop is none, nil if there is no such header, or a genuine one. It is
 	// to be taken off; the request is a client's.
 	Forged error
@@ -24,6 +28,10 @@ func (k *Key) SignHop(from, to string, wall time.Duration, subject string) strin
 
 // ReadHop tells where a request with the subject comes from, by its text, which is "" if it has none, at a time since
 // the Unix epoch. How long that takes does not depend on how much of a signature is right.
+//
+// The signature alone decides whether the request was forwarded, so that no request goes around between regions,
+// however late it comes, and wherever it has got to. Who has seen a hop can have other requests with its subject pass
+// for forwarded, which keeps them where they are, and nothing else.
 func (k *Key) ReadHop(text, self string, wall time.Duration, subject string) Hop {
 	if text == "" {
 		return Hop{}
@@ -33,10 +41,10 @@ func (k *Key) ReadHop(text, self string, wall time.Duration, subject string) Hop
 		return Hop{Forged: err}
 	}
 	at, err := readWhole(values, self, wall)
-	if err != nil {
+	if at.From == "" {
 		return Hop{Forged: err}
 	}
-	return Hop{From: at.From}
+	return Hop{From: at.From, Odd: err}
 }
 
 // maxSubject is how much of a subject is signed, in bytes.

@@ -127,26 +127,29 @@ func (r *Route) append(w wire.Writer) wire.Writer {
 	return w.Text(r.From).Text(r.To).Uint64(uint64(r.At.Milliseconds())).Uint64(r.Nonce)
 }
 
-// readRoute reads a route to this region from another one, as it was at a time since the Unix epoch.
+// readRoute reads a route to this region from another one, as it was at a time since the Unix epoch. With ErrElsewhere
+// and ErrStale the route is what was read.
 func readRoute(r *wire.Reader[[]byte], self string, wall time.Duration) (Route, error) {
 	from, to := r.Text(), r.Text()
 	ms, nonce := r.Uint64(), r.Uint64()
-	switch {
-	case !r.OK() || len(from) == 0 || len(from) > MaxName || len(to) > MaxName:
+	if !r.OK() || len(from) == 0 || len(from) > MaxName || len(to) > MaxName {
 		return Route{}, ErrMalformed
-	case string(to) != self || string(from) == self:
-		return Route{}, ErrElsewhere
-	case !near(ms, wall):
-		return Route{}, ErrStale
 	}
-	return Route{string(from), self, time.Duration(ms) * time.Millisecond, nonce}, nil
+	route := Route{string(from), string(to), time.Duration(ms) * time.Millisecond, nonce}
+	switch {
+	case route.To != self || route.From == self:
+		return route, ErrElsewhere
+	case !near(ms, wall):
+		return route, ErrStale
+	}
+	return route, nil
 }
 
 // readWhole reads a route that is all there is.
 func readWhole(values []byte, self string, wall time.Duration) (Route, error) {
 	r := wire.NewReader(values)
 	at, err := readRoute(&r, self, wall)
-	if err == nil && r.Len() > 0 {
+	if r.Len() > 0 {
 		return Route{}, ErrMalformed
 	}
 	return at, err

@@ -239,20 +239,23 @@ func TestHop(t *testing.T) {
 		about, text, self, subject string
 		after                      time.Duration
 		from                       string
-		forged                     error
+		odd, forged                error
 	}{
-		{"a client's", "", "eu", "/v1/chat/completions 7", 0, "", nil},
-		{"forwarded", text, "eu", "/v1/chat/completions 7", time.Second, "us", nil},
-		{"of another request", text, "eu", "/v1/chat/completions 8", 0, "", ErrForged},
-		{"for another region", text, "asia", "/v1/chat/completions 7", 0, "", ErrElsewhere},
-		{"back at home", text, "us", "/v1/chat/completions 7", 0, "", ErrElsewhere},
-		{"old", text, "eu", "/v1/chat/completions 7", time.Minute, "", ErrStale},
-		{"made up", "1h" + strings.Repeat("A", 90), "eu", "/v1/chat/completions 7", 0, "", ErrForged},
-		{"nonsense", "yes", "eu", "/v1/chat/completions 7", 0, "", ErrMalformed},
-		{"a probe", k.SignProbe("us", "eu", wall, 7), "eu", "", 0, "", ErrMalformed},
+		{"a client's", "", "eu", "/v1/chat/completions 7", 0, "", nil, nil},
+		{"forwarded", text, "eu", "/v1/chat/completions 7", time.Second, "us", nil, nil},
+		{"of another request", text, "eu", "/v1/chat/completions 8", 0, "", nil, ErrForged},
+		{"for another region", text, "asia", "/v1/chat/completions 7", 0, "us", ErrElsewhere, nil},
+		{"back at home", text, "us", "/v1/chat/completions 7", 0, "us", ErrElsewhere, nil},
+		{"old", text, "eu", "/v1/chat/completions 7", time.Minute, "us", ErrStale, nil},
+		{"of the future", text, "eu", "/v1/chat/completions 7", -time.Minute, "us", ErrStale, nil},
+		{"made up", "1h" + strings.Repeat("A", 90), "eu", "/v1/chat/completions 7", 0, "", nil, ErrForged},
+		{"nonsense", "yes", "eu", "/v1/chat/completions 7", 0, "", nil, ErrMalformed},
+		{"a probe", k.SignProbe("us", "eu", wall, 7), "eu", "", 0, "", nil, ErrMalformed},
+		{"from nobody", k.SignHop("", "eu", wall, "7"), "eu", "7", 0, "", nil, ErrMalformed},
 	} {
 		got := k.ReadHop(c.text, c.self, wall+c.after, c.subject)
-		if got.From != c.from || !errors.Is(got.Forged, c.forged) || got.Forwarded() != (c.from != "") {
+		if got.From != c.from || !errors.Is(got.Forged, c.forged) || !errors.Is(got.Odd, c.odd) ||
+			got.Forwarded() != (c.from != "") {
 			t.Errorf("%s: %+v", c.about, got)
 		}
 	}
@@ -295,7 +298,8 @@ func FuzzRead(f *testing.F) {
 		if err == nil && (r.From == "" || r.From == "eu" || r.To != "eu" || (r.At-wall).Abs() > MaxSkew) {
 			t.Errorf("%q is read as %+v", text, r)
 		}
-		if h := k.ReadHop(signed, "eu", wall, "s"); h.Forwarded() && (h.Forged != nil || h.From == "eu") {
+		h := k.ReadHop(signed, "eu", wall, "s")
+		if h.Forwarded() && (h.Forged != nil || h.From == "eu" && h.Odd == nil) {
 			t.Errorf("%+v", h)
 		}
 		a, err := k.ReadAnswer(k.seal(answerKind, wire.Writer(text), ""), "us", wall)

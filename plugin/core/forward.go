@@ -35,15 +35,24 @@ func (s *Stream) meetRegions() (answered bool) {
 	}
 	s.RemoveRequestHeader(headerHop)
 	v := s.plugin.vm
+	var from region.Hop
 	for _, c := range homes {
 		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.gw.Wall(), s.hopSubject())
-		if h.Forwarded() {
-			s.region.from = h.From
-			v.stats.countIf(statServedFor+";region="+h.From, 1)
-			return false
+		if h.Forwarded() && (h.Odd == nil || !from.Forwarded()) {
+			from = h
 		}
 	}
-	v.stats.count(statForgedHops, 1)
+	s.region.from = from.From
+	switch {
+	case !from.Forwarded():
+		v.stats.count(statForgedHops, 1)
+		return false
+	case errors.Is(from.Odd, region.ErrStale):
+		v.stats.countIf(statOddHops+";cause=late", 1)
+	case from.Odd != nil:
+		v.stats.countIf(statOddHops+";cause=elsewhere", 1)
+	}
+	v.stats.countIf(statServedFor+";region="+from.From, 1)
 	return false
 }
 

@@ -177,9 +177,7 @@ func TestForgedHops(t *testing.T) {
 	forger := region.NewKey("another secret")
 	for i, hop := range []string{
 		"x", "", forger.SignHop("eu", "us", fakeEpoch+us.now, "POST /v1/chat/completions"),
-		region.NewKey(regionSecret).SignHop("eu", "us", fakeEpoch, "POST /v1/chat/completions"), // old
 		region.NewKey(regionSecret).SignHop("eu", "us", fakeEpoch+us.now, "POST /other"),
-		region.NewKey(regionSecret).SignHop("eu", "other", fakeEpoch+us.now, "POST /v1/chat/completions"),
 	} {
 		r := streamtest.Request{Frames: []string{`{"prompt":"a"}`}, Headers: [][2]string{{headerHop, hop}}}
 		c := us.client(i%2, r)
@@ -192,7 +190,7 @@ func TestForgedHops(t *testing.T) {
 		c.Finish()
 		pass(time.Second, us, eu)
 	}
-	if n := us.metrics.values[statForgedHops]; n != 5 {
+	if n := us.metrics.values[statForgedHops]; n != 3 {
 		t.Errorf("%d forged hops", n)
 	}
 	probe := us.client(0, streamtest.Request{
@@ -203,6 +201,43 @@ func TestForgedHops(t *testing.T) {
 		t.Errorf("a stranger is answered: %+v", probe.result)
 	}
 	busy.Finish()
+}
+
+// A request that was forwarded stays where it arrives: late, as a retry does, at a gateway with another clock, or in a
+// region that it was not meant for.
+func TestOddHops(t *testing.T) {
+	us, eu := startRegions(t, 1, 1, "")
+	busy := us.client(0, regionChat)
+	key := region.NewKey(regionSecret)
+	for i, c := range []struct {
+		from, to string
+		ago      time.Duration
+		why      string
+	}{
+		{"eu", "us", region.MaxSkew + time.Second, "late"},
+		{"eu", "us", time.Hour, "late"},
+		{"eu", "us", -time.Hour, "late"},
+		{"eu", "asia", 0, "elsewhere"},
+		{"us", "eu", 0, "elsewhere"},
+	} {
+		r, before := regionChat, us.metrics.values[statOddHops+";cause="+c.why]
+		hop := key.SignHop(c.from, c.to, fakeEpoch+us.now-c.ago, "POST /v1/chat/completions")
+		r.Headers = [][2]string{{headerHop, hop}}
+		w := us.client(i%2, r)
+		pass(time.Second, us, eu)
+		if !w.held || w.cluster == "to-eu" {
+			t.Errorf("hop %d: sent to %q", i, w.cluster)
+		}
+		w.ResetByClient()
+		if n := us.metrics.values[statOddHops+";cause="+c.why]; n != before+1 {
+			t.Errorf("hop %d: %d counted as %s, before %d", i, n, c.why, before)
+		}
+	}
+	if n := us.metrics.values[statForgedHops]; n != 0 {
+		t.Errorf("%d forged hops", n)
+	}
+	busy.Finish()
+	us.drained()
 }
 
 // A request does not go to the cluster that a client names, nor is it refused: it may be another region's, whose

@@ -56,6 +56,7 @@ const (
 	statPeerRTT      = "warmgate_region_rtt_ms"              // ;region: milliseconds of a round trip
 	statProbeErrors  = "warmgate_region_probe_errors_total"  // probes that could not be sent, answers that were refused
 	statForgedHops   = "warmgate_region_hops_forged_total"   // requests that claimed to come from another region
+	statOddHops      = "warmgate_region_hops_odd_total"      // ;cause: forwarded requests, late or for another region
 	statForgedProbes = "warmgate_region_probes_forged_total" // probes that were not answered
 )
 
