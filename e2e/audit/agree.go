@@ -23,18 +23,20 @@ func (s *Site) Snapshot(ctx context.Context) (Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		own, err := activeRequests(page, cluster)
-		if err != nil {
-			return nil, err
-		}
-		for addr, n := range pluginCounts(stats, cluster) {
-			c := snap[addr]
-			c.Plugin += n
-			snap[addr] = c
-		}
-		for addr, n := range own {
-			active[addr] += n
-			listed[addr] = true
+		for _, name := range s.options.Clusters {
+			own, err := activeRequests(page, name)
+			if err != nil {
+				return nil, err
+			}
+			for addr, n := range pluginCounts(stats, name) {
+				c := snap[addr]
+				c.Plugin += n
+				snap[addr] = c
+			}
+			for addr, n := range own {
+				active[addr] += n
+				listed[addr] = true
+			}
 		}
 	}
 	for _, srv := range s.Servers() {

@@ -42,7 +42,11 @@ type Options struct {
 	Version string   // of Envoy; "" means the default
 	Redis   []string // ip:port at which each gateway finds Redis: that many gateways; none means one without
 
-	Edit func(file string, doc *yaml.Node) error // as in harness.Options
+	// Clusters whose endpoints the servers are, and whose names counts are kept under; none means llm.
+	Clusters []string
+	// Watch, if set, is called with every request to a server's model, and what it returns when that has ended.
+	Watch func(*http.Request) (ended func())
+	Edit  func(file string, doc *yaml.Node) error // as in harness.Options
 }
 
 // Site is a gateway, or several, in front of simulated model servers. Its methods may be called from several
@@ -82,13 +86,15 @@ func Open(ctx context.Context, o Options) (*Site, error) {
 	if o.Config == "" {
 		o.Config = Config()
 	}
-	s := &Site{Workers: o.Workers, dead: map[string]bool{}}
+	if len(o.Clusters) == 0 {
+		o.Clusters = []string{cluster}
+	}
+	s := &Site{Workers: o.Workers, dead: map[string]bool{}, options: o}
 	for range o.Servers {
 		if _, err := s.AddServer("127.0.0.1:0"); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	s.options = o
 	for range max(1, len(o.Redis)) {
 		s.Gateways = append(s.Gateways, nil)
 		if err := s.StartGateway(ctx, len(s.Gateways)-1); err != nil {
@@ -128,7 +134,7 @@ func (s *Site) AddServer(addr string) (*vllmsim.Server, error) {
 	defer s.mu.Unlock()
 	at := slices.IndexFunc(s.servers, func(v *vllmsim.Server) bool { return v.Addr() == addr })
 	c := ServerConfig()
-	c.Index = at
+	c.Index, c.Watch = at, s.options.Watch
 	if at < 0 {
 		c.Index = len(s.servers)
 	}

@@ -38,6 +38,7 @@ func main() {
 	flag.IntVar(&s.crowd, "crowd", 500, "requests in flight at a gateway that is killed, or that wait in a queue")
 	flag.IntVar(&s.queueLeavers, "queue-leavers", 10000, "clients that leave while their requests wait in a queue")
 	flag.IntVar(&s.waiting, "waiting", 2000, "requests in the queue in the scene in which many wait")
+	flag.IntVar(&s.forged, "forged", 10000, "requests with forged headers, in the scenes that have them")
 	flag.IntVar(&s.streams, "streams", 16, "streams open during each scene")
 	flag.Float64Var(&s.rate, "rate", 200, "requests a second, over all gateways")
 	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")

@@ -23,6 +23,7 @@ type place struct {
 	cluster *redisserver.Cluster // nil for a single server
 	ways    []*faultproxy.Proxy  // one for each gateway
 	beside  *vllmsim.Server      // of another cluster, nil with Redis
+	world   *world               // of which site is the first region, nil for one region
 }
 
 // scope is what the gateways count in: the cluster of the model servers.
@@ -40,6 +41,9 @@ var slowLoading = []string{"key-load-delay 100000", "rdbcompression no"}
 
 func openPlace(ctx context.Context, s settings, at kind) (*place, error) {
 	p := &place{}
+	if at == regional {
+		return p, p.openWorld(ctx, s)
+	}
 	o := audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version}
 	var err error
 	if at == shipped || at == trapped {
@@ -92,7 +96,10 @@ func (p *place) startRedis(ctx context.Context, version string, clustered bool) 
 
 func (p *place) close() error {
 	var errs []error
-	if p.site != nil {
+	switch {
+	case p.world != nil:
+		errs = append(errs, p.world.close())
+	case p.site != nil:
 		errs = append(errs, p.site.Close())
 	}
 	if p.beside != nil {
@@ -224,8 +231,11 @@ func fallbacksOf(ctx context.Context, gateways ...*harness.Gateway) (map[string]
 // heal undoes what a scene has broken and waits until the plugin balances again. Endpoints that were ejected may still
 // be.
 func (a *act) heal() error {
-	if a.place.redis != nil {
+	switch {
+	case a.place.redis != nil:
 		return a.healRedis()
+	case a.place.world != nil:
+		return a.place.world.heal(a.ctx)
 	}
 	for _, srv := range a.site.Servers() {
 		if a.site.Dead(srv) {

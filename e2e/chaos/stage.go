@@ -23,6 +23,7 @@ type settings struct {
 	leavers          int
 	queueLeavers     int
 	waiting          int
+	forged           int
 	streams          int
 	rate             float64
 	// oneSite plays all scenes without Redis on the module that can be crashed, which saves the start of a gateway.
@@ -75,6 +76,7 @@ type kind int
 const (
 	shipped   kind = iota // a gateway with the module as shipped
 	trapped               // a gateway with the module that can be crashed
+	regional              // three regions, each with a gateway
 	single                // two gateways that count in one Redis server
 	clustered             // two gateways that count in a Redis Cluster
 )
@@ -111,6 +113,10 @@ var scenes = []scene{
 		name: "VM lost while requests wait", play: queued(vmLostWaiting), at: trapped,
 		lost: []string{"wasm.warmgate.vm_reload_success"},
 	},
+	inRegions("region partitioned", rateAbove, partitioned),
+	inRegions("region slow by 1 s", rateAbove, slow),
+	inRegions("region lies", rateAbove, lying),
+	inRegions("hops forged", rateBelow, forgedHops),
 }
 
 // act is a scene being played.

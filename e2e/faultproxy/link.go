@@ -68,7 +68,7 @@ func (l *link) pump(dst, src halfCloser, replies bool) {
 			return
 		}
 	}
-	l.passable()
+	l.passable(replies)
 	if failed.Load() {
 		l.close(false)
 		return
@@ -130,11 +130,11 @@ func (l *link) wait(until time.Time) bool {
 	}
 }
 
-// passable waits while connections are stalled and returns the mode that follows, or nil when the link is closed.
-func (l *link) passable() *state {
+// passable waits while a direction is stalled and returns the mode that follows, or nil when the link is closed.
+func (l *link) passable(replies bool) *state {
 	for {
 		s := l.proxy.current()
-		if s.gate == open {
+		if s.gate == open || s.gate == mute && !replies {
 			return s
 		}
 		select {
@@ -153,7 +153,7 @@ type cutter struct {
 
 // forward sends one piece in the mode in force and reports whether the connection may continue.
 func (l *link) forward(dst net.Conn, data []byte, replies bool, cut *cutter) bool {
-	s := l.passable()
+	s := l.passable(replies)
 	if s == nil {
 		return false
 	}

@@ -18,6 +18,7 @@ type gate int
 
 const (
 	open    gate = iota
+	mute         // requests are forwarded, replies held back
 	stalled      // accepted, nothing forwarded
 	reset        // accepted and reset
 	refused      // not accepted
@@ -37,6 +38,9 @@ func Wire(d time.Duration) Mode { return Mode{delay: d, bothWays: true} }
 // Stall accepts connections and forwards nothing, not even that a peer has closed. What was held back flows on in the
 // next mode.
 func Stall() Mode { return Mode{gate: stalled} }
+
+// StallReplies forwards requests only: they are carried out. Their replies flow on in the next mode.
+func StallReplies() Mode { return Mode{gate: mute} }
 
 // Reset resets all connections (TCP RST), and each new one after it was accepted.
 func Reset() Mode { return Mode{gate: reset} }

@@ -250,6 +250,20 @@ func TestStall(t *testing.T) {
 	}
 }
 
+func TestStallReplies(t *testing.T) {
+	p := start(t)
+	c := dial(t, p)
+	set(t, p, StallReplies())
+	send(t, c, "x")
+	if !silent(t, c) {
+		t.Error("a reply comes through")
+	}
+	set(t, p, Pass())
+	if got := receive(t, c, 1); got != "X" {
+		t.Errorf("after the stall: %q", got)
+	}
+}
+
 // TestEnds covers the modes in which no connection lasts.
 func TestEnds(t *testing.T) {
 	for _, c := range []struct {

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
+	lbregion "github.com/warmgate/warmgate/lb/region"
+)
+
+// What the gateways of regions speak with.
+const (
+	probePath    = "/.well-known/warmgate/region"
+	probeHeader  = "x-warmgate-probe"
+	answerHeader = "x-warmgate-probe-answer"
+	hopHeader    = "x-warmgate-hop"
+)
+
+// liar is the gateway of a region that has the secret and answers probes, but not truly.
+type liar struct {
+	http.Server
+	addr string
+
+	mu        sync.Mutex
+	key       *lbregion.Key // not safe for several goroutines
+	lie       lie
+	first     string // its first genuine answer
+	probes    int    // that it has got since the lie began
+	forwarded int    // other requests
+}
+
+// lie is an answer to a probe.
+type lie struct {
+	name   string
+	answer func(l *liar, probe *lbregion.Route, now time.Duration) string
+}
+
+var (
+	room  = lbregion.State{Open: 100}
+	other = lbregion.NewKey("another secret that nobody else has")
+)
+
+// lies are answers that must be refused.
+var lies = []lie{
+	{"signed with another secret", func(_ *liar, p *lbregion.Route, now time.Duration) string {
+		return other.SignAnswer(p, now, room, nil)
+	}},
+	{"signature changed", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		text := []byte(l.key.SignAnswer(p, now, room, nil))
+		text[len(text)-8] ^= 1
+		return string(text)
+	}},
+	{"numbers changed", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		text := []byte(l.key.SignAnswer(p, now, room, nil))
+		text[20] ^= 2
+		return string(text)
+	}},
+	{"its first answer again", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		if l.first == "" {
+			l.first = l.key.SignAnswer(p, now, room, nil)
+			return "" // nobody gets it the first time
+		}
+		return l.first
+	}},
+	{"an answer to nobody's question", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		asked := *p
+		asked.Nonce++
+		return l.key.SignAnswer(&asked, now, room, nil)
+	}},
+	{"as another region", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		asked := *p
+		asked.To = "eu"
+		return l.key.SignAnswer(&asked, now, room, nil)
+	}},
+	{"as the one that asks", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		asked := *p
+		asked.To = p.From
+		return l.key.SignAnswer(&asked, now, room, nil)
+	}},
+	{"an hour old", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		return l.key.SignAnswer(p, now-time.Hour, room, nil)
+	}},
+	{"from tomorrow", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		return l.key.SignAnswer(p, now+24*time.Hour, room, nil)
+	}},
+	{"the question", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		return l.key.SignProbe(p.To, p.From, now, p.Nonce)
+	}},
+	{"too many servers", absurd(lbregion.MaxOpen+1, 0, 0, 0)},
+	{"endless servers", absurd(math.MaxUint64, 0, 0, 0)},
+	{"an endless queue", absurd(1, 1<<63, 0, 0)},
+	{"an endless wait", absurd(1, 0, math.MaxUint64, 0)},
+	{"too many views", absurd(1, 0, 0, 200)},
+	{"no numbers", func(l *liar, p *lbregion.Route, now time.Duration) string {
+		return seal(values(p, now))
+	}},
+	{"garbage", func(*liar, *lbregion.Route, time.Duration) string { return "1a" + strings.Repeat("\xff", 50) }},
+	{"a long text", func(*liar, *lbregion.Route, time.Duration) string { return "1a" + strings.Repeat("A", 50_000) }},
+	{"nothing", func(*liar, *lbregion.Route, time.Duration) string { return "" }},
+}
+
+// values are those that every answer begins with.
+func values(p *lbregion.Route, now time.Duration) wire.Writer {
+	return wire.Writer(nil).Text(p.To).Text(p.From).Uint64(uint64(now.Milliseconds())).Uint64(p.Nonce)
+}
+
+// absurd is an answer with numbers that no genuine one has, with a good signature.
+func absurd(open, queued, wait uint64, views byte) func(*liar, *lbregion.Route, time.Duration) string {
+	return func(_ *liar, p *lbregion.Route, now time.Duration) string {
+		w := values(p, now).Uvarint(open).Uvarint(queued).Uvarint(wait).Uvarint(uint64(views))
+		for range views {
+			w = w.Uint32(1).Byte(3).Uvarint(0)
+		}
+		return seal(w)
+	}
+}
+
+// seal signs an answer as package region documents it. That does not sign what is out of range.
+func seal(w wire.Writer) string {
+	mac := hmac.New(sha256.New, []byte(regionSecret))
+	mac.Write([]byte{'1', 'a', 0, 0}) // version, kind, and the length of no subject
+	mac.Write(w)
+	return "1a" + base64.RawURLEncoding.EncodeToString(mac.Sum(w))
+}
+
+func newLiar() (*liar, error) {
+	l := &liar{key: lbregion.NewKey(regionSecret), lie: lies[len(lies)-1]}
+	l.Handler = http.HandlerFunc(l.serve)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	l.addr = listener.Addr().String()
+	go func() { _ = l.Serve(listener) }()
+	return l, nil
+}
+
+func (l *liar) serve(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.URL.Path != probePath {
+		l.forwarded++
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	now := wall()
+	probe, err := l.key.ReadProbe(r.Header.Get(probeHeader), liarName, now)
+	if err != nil {
+		return // not one of the gateways
+	}
+	l.probes++
+	if text := l.lie.answer(l, &probe, now); text != "" {
+		w.Header().Set(answerHeader, text)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// tell changes the lie.
+func (l *liar) tell(next lie) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lie, l.probes, l.forwarded = next, 0, 0
+}
+
+// told returns how many probes were answered with the lie, and how many requests have come since it began.
+func (l *liar) told() (probes, forwarded int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.probes, l.forwarded
+}
+
+// wall is the time since the Unix epoch.
+func wall() time.Duration { return time.Duration(time.Now().UnixNano()) }
