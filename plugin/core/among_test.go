@@ -320,6 +320,9 @@ func TestPanicsAmongClusters(t *testing.T) {
 				}
 				c.Finish()
 			}
+			if panics := d.Counter(statPanics); panics != 1 {
+				t.Errorf("%s, the %dth: %d panics", call, n, panics)
+			}
 			d.fault = ""
 			d.advance(time.Second)
 			d.emptied()

@@ -256,6 +256,9 @@ func TestPanicsInsideClusters(t *testing.T) {
 				}
 				c.Finish()
 			}
+			if panics := d.Counter(statPanics); panics != 1 {
+				t.Errorf("%s, the %dth: %d panics", call, n, panics)
+			}
 			d.fault = ""
 			d.advance(time.Second)
 			d.emptiedInside()
