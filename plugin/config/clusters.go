@@ -111,12 +111,18 @@ func clusterHeader(field func(*Config) *string) setter {
 		switch {
 		case v.kind == kindString && name == "" && *header != "":
 			p.takenAs(at, v, quote(*header))
-		case v.kind != kindString || !isHeaderName(name) || strings.HasPrefix(name, "x-envoy-") || ownHeaders[name]:
+		case !v.isClusterHeader():
 			p.bad(at, got(v)+", want the name of a header that no other part of a request is steered by")
 		default:
 			*header = strings.Clone(name)
 		}
 	}
+}
+
+// isClusterHeader reports whether the value is the name of a header by which a route may take its cluster.
+func (v *value) isClusterHeader() bool {
+	name := strings.ToLower(v.text)
+	return v.kind == kindString && isHeaderName(name) && !strings.HasPrefix(name, "x-envoy-") && !ownHeaders[name]
 }
 
 func isHeaderName(name string) bool {
@@ -261,6 +267,13 @@ func (pt *part) checkClusters() {
 	}
 	if pt.written["lb_config.envoy.endpoints"] {
 		pt.bad(pt.prefix+"lb_config.envoy.endpoints", `got endpoints, want admin_cluster with lb_type "cluster"`)
+	}
+	switch {
+	case pt.host != Envoy:
+		pt.idle([]string{keyFirst}, "has no effect in Higress, which does not show the endpoints of these clusters")
+	case pt.EnvoyCfg.AdminCluster == "":
+		pt.idle([]string{keyFirst}, "has no effect without envoy.admin_cluster: the endpoints of these clusters "+
+			"are not known")
 	}
 	pt.idle([]string{"lb_config.health.panic_threshold", keyZones}, `has no effect with lb_type "cluster"`)
 	pt.Health.PanicThreshold = 0

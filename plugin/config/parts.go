@@ -83,7 +83,7 @@ func (p *parser) set(root value, before Forms) (*Set, Forms) {
 		return nil, nil
 	}
 	p.keep(drafts, before, seen)
-	return p.assemble(drafts)
+	return p.assemble(&root, drafts)
 }
 
 // keep replaces refused parts by their last good forms.
@@ -112,7 +112,7 @@ func (p *parser) keep(drafts []draft, before Forms, seen *agreed) {
 }
 
 // assemble makes the set of the parts that are valid, kept or refused.
-func (p *parser) assemble(drafts []draft) (*Set, Forms) {
+func (p *parser) assemble(root *value, drafts []draft) (*Set, Forms) {
 	s, forms := &Set{host: p.host, byRoute: map[string]int{}}, Forms{}
 	for i := range drafts {
 		d := &drafts[i]
@@ -131,7 +131,7 @@ func (p *parser) assemble(drafts []draft) (*Set, Forms) {
 		}
 		s.add(d.rule)
 	}
-	s.claim()
+	s.claim(root)
 	return s, forms
 }
 

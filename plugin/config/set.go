@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Set is a configuration: the rules in their order and the global part. Refused rules are included, so that they match
@@ -64,17 +65,40 @@ func (s *Set) IsPeer(cluster string) bool {
 // the order of All.
 func (s *Set) Regions() []*Config { return s.regions }
 
-// ClusterHeaders returns the headers by which routes take the clusters, or regions, that are chosen, in lower case.
-// While a part is refused, which may have chosen among them, the usual header is one of them.
+// ClusterHeaders returns the headers by which routes take the clusters, or regions, that are chosen, in lower case, and
+// those that parts name which are refused, or have no use for them. While a part is refused, which may have chosen
+// among clusters, the usual header is one of them.
 func (s *Set) ClusterHeaders() []string { return s.headers }
+
+// ClusterHeaders returns the headers by which routes take clusters, as far as a configuration names them that is
+// refused as a whole, and the usual one, in lower case.
+func ClusterHeaders(raw []byte) []string {
+	headers := map[string]bool{DefaultClusterHeader: true}
+	if root, err := parseJSON(string(raw[:min(len(raw), maxBytes)])); err == nil {
+		root.nameHeaders(headers)
+	}
+	return slices.Sorted(maps.Keys(headers))
+}
+
+// nameHeaders adds the headers that are written as one by which routes take clusters, in whatever place.
+func (v *value) nameHeaders(headers map[string]bool) {
+	for i := range v.items {
+		item := &v.items[i]
+		if i < len(v.names) && v.names[i] == "cluster_header" && item.isClusterHeader() {
+			headers[strings.ToLower(strings.Clone(item.text))] = true
+		}
+		item.nameHeaders(headers)
+	}
+}
 
 // DefaultClusterHeader is the header by which a route takes the cluster unless another is configured.
 const DefaultClusterHeader = "x-higress-target-cluster"
 
 // claim records the clusters of Owns and the headers of ClusterHeaders.
-func (s *Set) claim() {
+func (s *Set) claim(root *value) {
 	s.own = map[string]bool{}
 	headers := map[string]bool{}
+	root.nameHeaders(headers)
 	if slices.ContainsFunc(s.refusals, func(r Refusal) bool { return !r.Kept }) {
 		headers[DefaultClusterHeader] = true
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
@@ -15,7 +14,7 @@ import (
 // stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
 // whatever becomes of the request. Changing a header has the gateway select the route again.
 func (s *Stream) stripClusterHeaders() {
-	names := []string{config.DefaultClusterHeader}
+	names := s.plugin.headers
 	if set := s.plugin.set; set != nil {
 		names = set.ClusterHeaders()
 	}

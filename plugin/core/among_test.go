@@ -121,12 +121,7 @@ func TestForgedClusterHeader(t *testing.T) {
 		"switched off": {`{"enabled":false,"_rules_":[{"_match_route_":["other"],` +
 			amongConfig("global_least_request", "")[1:] + `]}`, fakeCluster},
 	} {
-		d := startSites(t, 1, `{"enabled":false}`)
-		if name == "all refused" {
-			d.workers[0].current.set = nil
-		} else if !d.configure(c.config) {
-			t.Fatalf("refused: %s", c.config)
-		}
+		d := startSites(t, 1, c.config)
 		for range 20 {
 			s := d.client(0, streamtest.Request{Headers: [][2]string{{key, "forged"}}})
 			if c.want == "" && !strings.Contains("abc", s.target()) || c.want != "" && s.target() != c.want {
@@ -135,6 +130,33 @@ func TestForgedClusterHeader(t *testing.T) {
 			s.Finish()
 		}
 		d.emptied()
+	}
+}
+
+// Neither does it in the header that a route uses which no valid part names: one that is refused, as a whole or not, or
+// switched off, or does not choose among clusters.
+func TestForgedHeaderOfARefusedPart(t *testing.T) {
+	part := amongConfig("cluster_metrics", `"mode":"LeastBusy","cluster_header":"X-Site"`)
+	refused := strings.Replace(part, `"mode"`, `"max_inflight":-1,"mode"`, 1)
+	regions := strings.Replace(regionConfig("us", "eu", `,"cluster_header":"x-site"`), regionSecret, "short", 1)
+	beside := func(part string) string {
+		return `{"enabled":false,"_rules_":[{"_match_route_":["other"],` + part[1:] + `]}`
+	}
+	for name, config := range map[string]string{
+		"as a whole": refused, "in part": beside(refused), "switched off": `{"enabled":false,` + part[1:],
+		"among endpoints": strings.Replace(part, `"lb_type":"cluster","lb_policy":"cluster_metrics"`,
+			`"lb_type":"endpoint","lb_policy":"global_least_request"`, 1),
+		"regions": beside(regions), "misplaced": beside(`{"cluster_header":"x-site"}`),
+		"not in this version": beside(strings.Replace(part, "cluster_metrics", "token_budget", 1)),
+	} {
+		for _, key := range []string{"x-site", "x-higress-target-cluster"} {
+			d := startSites(t, 1, config)
+			s := d.client(0, streamtest.Request{Headers: [][2]string{{key, "forged"}}})
+			if _, there := s.headers[key]; there && (key == "x-site" || strings.Contains(name, "as a whole")) {
+				t.Errorf("%s: what the client has sent in %s is passed on", name, key)
+			}
+			s.Finish()
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type Plugin struct {
 	vm      *VM
 	set     *config.Set // nil: refused, without a last good one
+	headers []string    // by which routes take clusters, as far as the refused one names them
 	origin  origin      // of a configuration that was refused in part, else empty
 	context uint32      // the gateway's
 	ticker  ticker
@@ -105,7 +106,7 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 		return nil, false
 	case set == nil:
 		v.stats.set(statConfigValid, 0)
-		return &Plugin{vm: v}, true
+		return &Plugin{vm: v, headers: config.ClusterHeaders(raw)}, true
 	}
 	return v.activate(set), true
 }
