@@ -383,8 +383,6 @@ func forgeries(to string) []string {
 		stranger.SignHop("eu", to, now, subject),
 		key.SignHop("eu", to, now, "GET /v1/other"), // of another request
 		key.SignHop("eu", to, now, "POST /v1/models"),
-		key.SignHop("eu", "ap", now, subject), // to another region
-		key.SignHop(to, to, now, subject),
 		asked, "1h" + asked[2:], // no hop at all
 	}
 }

@@ -19,14 +19,14 @@ func TestLies(t *testing.T) {
 			Name: "us", Peers: []lbregion.Peer{{Name: liarName}}, Interval: time.Second, Gone: time.Hour,
 		})
 		key := lbregion.NewKey(regionSecret)
-		prober := lbregion.NewProber(board, key)
+		prober := lbregion.NewProber(board, key, 1)
 		refused, now := 0, time.Duration(0)
 		for n := range uint64(3) {
 			now = time.Duration(n+1) * 2 * time.Second // what was not answered is missed by then
 			if err := prober.Tick(now); err != nil {
 				t.Fatal(err)
 			}
-			text, err := prober.Ask(now, wall(), 0, n)
+			text, err := prober.Ask(now, wall(), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -133,8 +133,8 @@ func FuzzBoard(f *testing.F) {
 		if (peer == None) != (why == NoPeer) || peer != None && !before[peer].Available {
 			t.Errorf("forwarded to %d, %v: %+v", peer, why, before)
 		}
-		p := NewProber(b, NewKey(secret))
-		if _, err := p.Ask(now, wall, 0, 1); err != nil {
+		p := NewProber(b, NewKey(secret), 7)
+		if _, err := p.Ask(now, wall, 0); err != nil {
 			t.Error(err)
 		}
 		if err := p.Tick(now + time.Hour); err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -18,7 +19,6 @@ type world struct {
 	now     time.Duration
 	key     *Key
 	regions map[string]*place
-	nonce   uint64
 	events  []event
 }
 
@@ -56,8 +56,9 @@ func newWorld(t *testing.T, configs ...Config) *world {
 		kv := storetest.NewMemory()
 		b := NewBoard(kv, "board", c)
 		w.regions[c.Name] = &place{
-			world: w, name: c.Name, board: b, prober: NewProber(b, NewKey(secret)), replays: NewReplays(kv, "replays"),
-			state: State{Open: 4}, cut: map[string]bool{},
+			world: w, name: c.Name, board: b, prober: NewProber(b, NewKey(secret), lb.EndpointTag(c.Name)),
+			replays: NewReplays(kv, "replays"),
+			state:   State{Open: 4}, cut: map[string]bool{},
 		}
 	}
 	return w
@@ -97,8 +98,7 @@ func (p *place) step() {
 		if !p.prober.Due(w.now, i) {
 			continue
 		}
-		w.nonce++
-		text, err := p.prober.Ask(w.now, w.wall(), i, w.nonce)
+		text, err := p.prober.Ask(w.now, w.wall(), i)
 		if err != nil {
 			w.t.Fatal(err)
 		}

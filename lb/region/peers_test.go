@@ -83,7 +83,7 @@ func TestSentDuringAProbe(t *testing.T) {
 	w, us, eu := two(t)
 	probe := func(between func()) {
 		t.Helper()
-		text, err := us.prober.Ask(w.now, w.wall(), 0, uint64(w.now))
+		text, err := us.prober.Ask(w.now, w.wall(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	w, us, eu := two(t)
 	var answers []string
 	for i := range 2 {
-		text, err := us.prober.Ask(w.now, w.wall(), 0, uint64(i))
+		text, err := us.prober.Ask(w.now, w.wall(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestAnswersOutOfOrder(t *testing.T) {
 func TestDue(t *testing.T) {
 	w, us, _ := two(t)
 	interval, timeout := us.board.config.Interval, us.board.config.Timeout(0)
-	if _, err := us.prober.Ask(w.now, w.wall(), 0, 1); err != nil {
+	if _, err := us.prober.Ask(w.now, w.wall(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if us.prober.Due(w.now+interval-1, 0) || !us.prober.Due(w.now+interval, 0) {
@@ -161,7 +161,7 @@ func TestManyProbes(t *testing.T) {
 			t.Fatalf("probe %d is due: %v", i, due)
 		}
 		if i < maxUnderWay {
-			if _, err := us.prober.Ask(w.now, w.wall(), 0, uint64(i)); err != nil {
+			if _, err := us.prober.Ask(w.now, w.wall(), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -308,7 +308,7 @@ func TestLyingPeer(t *testing.T) {
 			t.Errorf("%s: %+v", name, us.peer("eu"))
 		}
 	}
-	text, err := us.prober.Ask(w.now, w.wall(), 0, 1<<40)
+	text, err := us.prober.Ask(w.now, w.wall(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,8 @@ func (k *Key) SignProbe(from, to string, wall time.Duration, nonce uint64) strin
 	return k.seal(probeKind, r.append(k.values()), "")
 }
 
-// ReadProbe returns which region asks this one, at a time since the Unix epoch. It may be a replay: see [Replays].
+// ReadProbe returns which region asks this one, at a time since the Unix epoch. It may be a replay: see [Replays]. With
+// ErrElsewhere and ErrStale it returns what was signed.
 func (k *Key) ReadProbe(text, self string, wall time.Duration) (Route, error) {
 	values, err := k.open(probeKind, text, "")
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 type Prober struct {
 	board *Board
 	key   *Key
+	id    uint64       // upper half of the nonces
+	count []uint32     // of the probes, by peer: lower half of the nonces
 	asked [][]question // by peer: those under way, the earliest first
 	due   []time.Duration
 }
@@ -21,13 +23,17 @@ type question struct {
 	counted uint32 // requests forwarded to the peer until then
 }
 
-// maxUnderWay is how many probes of a peer may be under way.
+// maxUnderWay is how many probes of a peer may be under way. It is less than the window of [Replays].
 const maxUnderWay = 32
 
-// NewProber returns a prober that has asked nobody yet.
-func NewProber(b *Board, k *Key) *Prober {
+// NewProber returns a prober that has asked nobody yet. By its id, which must be random, the peers know its probes from
+// those of others: see [Replays].
+func NewProber(b *Board, k *Key, id uint32) *Prober {
 	n := len(b.config.Peers)
-	return &Prober{board: b, key: k, asked: make([][]question, n), due: make([]time.Duration, n)}
+	return &Prober{
+		board: b, key: k, id: uint64(id) << 32, count: make([]uint32, n), asked: make([][]question, n),
+		due: make([]time.Duration, n),
+	}
 }
 
 // Due reports whether the peer is to be asked now.
@@ -35,10 +41,11 @@ func (p *Prober) Due(now time.Duration, peer int) bool {
 	return now >= p.due[peer] && len(p.asked[peer]) < maxUnderWay
 }
 
-// Ask returns the text that asks a peer, now, which is wall since the Unix epoch. The nonce must be random.
-func (p *Prober) Ask(now, wall time.Duration, peer int, nonce uint64) (string, error) {
+// Ask returns the text that asks a peer, now, which is wall since the Unix epoch.
+func (p *Prober) Ask(now, wall time.Duration, peer int) (string, error) {
 	b := p.board
-	q := question{nonce: nonce, at: now}
+	p.count[peer]++
+	q := question{nonce: p.id | uint64(p.count[peer]), at: now}
 	p.due[peer] = now + b.config.Interval
 	err := b.read()
 	if err == nil && b.peers[peer].since == 0 {
@@ -52,7 +59,7 @@ func (p *Prober) Ask(now, wall time.Duration, peer int, nonce uint64) (string, e
 	}
 	q.counted = b.peers[peer].sent
 	p.asked[peer] = append(p.asked[peer], q)
-	return p.key.SignProbe(b.config.Name, b.config.Peers[peer].Name, wall, nonce), nil
+	return p.key.SignProbe(b.config.Name, b.config.Peers[peer].Name, wall, q.nonce), nil
 }
 
 // Hear takes what came now, which is wall since the Unix epoch, in answer to a probe of the peer. What is refused

@@ -9,19 +9,26 @@ import (
 )
 
 // Replays knows which probes were answered, for all workers of a gateway: none of them is answered twice. It remembers
-// each for as long as its time is within [MaxSkew], and so many at most; more are refused. Only what was signed with
-// the secret is remembered, so a stranger cannot fill it.
+// who has sent them, for as long as the time of one is within [MaxSkew], and of each sender the latest ones: what is
+// earlier is refused, and so are senders for which there is no room. Only what was signed with the secret is
+// remembered, so a stranger cannot fill it.
 //
-// In shared memory it is a list of 16 bytes for each probe: its nonce, and when it may be forgotten, in ms since the
-// Unix epoch.
+// In shared memory it is a list of 24 bytes for each sender, little-endian:
+//
+//	4  the upper half of the nonces of its probes
+//	4  the highest lower half so far
+//	8  which of the 64 probes up to that were answered: bit i stands for the one i before it
+//	8  when the sender may be forgotten, in ms since the Unix epoch
 type Replays struct {
 	kv  lb.KV
 	key string
 }
 
 const (
-	replaySize = 16
-	maxReplays = 2048 // three regions with four gateways each make about 800 in 20 s, at five a second
+	senderSize = 24
+	maxSenders = 512 // 12 KB; the other 15 regions may have 34 gateways each
+	// window is how many probes of one sender are told apart: more than are under way.
+	window = 64
 )
 
 // NewReplays returns what the workers know that use the same key of shared memory, which should exist before they run:
@@ -53,22 +60,59 @@ func (s *Replays) Take(p *Route, wall time.Duration) error {
 	return ErrReplayed
 }
 
-// remember returns the list with a nonce, without those that may be forgotten; false if the nonce is there, or if the
-// list is full. It overwrites the list.
+// sender is what is remembered of one.
+type sender struct {
+	id       uint32
+	highest  uint32
+	answered uint64
+	until    uint64
+}
+
+func readSender(list []byte, at int) sender {
+	return sender{
+		wire.Uint32(list, at), wire.Uint32(list, at+4), wire.Uint64(list, at+8), wire.Uint64(list, at+16),
+	}
+}
+
+// take remembers one of its probes. It returns false if that was answered, or if it is too early to know.
+func (s *sender) take(number uint32) bool {
+	if number > s.highest {
+		s.answered = s.answered<<(number-s.highest) | 1 // 1 if none of the earlier ones is in the window
+		s.highest = number
+		return true
+	}
+	before := s.highest - number
+	if before >= window || s.answered>>before&1 > 0 {
+		return false
+	}
+	s.answered |= 1 << before
+	return true
+}
+
+// remember returns the list with a nonce, without the senders that may be forgotten; false if the nonce is there, or if
+// the list is full. It overwrites the list.
 func remember(list []byte, nonce uint64, until, wall time.Duration) (next []byte, ok bool) {
-	now := uint64(max(0, wall).Milliseconds())
-	kept := 0
-	for at := 0; at+replaySize <= len(list); at += replaySize {
-		if wire.Uint64(list, at+8) < now {
+	now, last := uint64(max(0, wall).Milliseconds()), uint64(until.Milliseconds())
+	id, number := uint32(nonce>>32), uint32(nonce)
+	w := wire.Writer(list[:0])
+	for at := 0; at+senderSize <= len(list); at += senderSize {
+		s := readSender(list, at)
+		switch {
+		case s.id == id && s.until >= now:
+			if ok = s.take(number); !ok {
+				return nil, false
+			}
+			s.until = max(s.until, last)
+		case s.until < now:
 			continue
 		}
-		if wire.Uint64(list, at) == nonce {
-			return nil, false
-		}
-		kept += copy(list[kept:], list[at:at+replaySize])
+		w = w.Uint32(s.id).Uint32(s.highest).Uint64(s.answered).Uint64(s.until)
 	}
-	if kept >= maxReplays*replaySize {
+	if ok {
+		return w, true
+	}
+	if len(w) >= maxSenders*senderSize {
 		return nil, false
 	}
-	return wire.Writer(list[:kept]).Uint64(nonce).Uint64(uint64(until.Milliseconds())), true
+	return w.Uint32(id).Uint32(number).Uint64(1).Uint64(last), true
 }

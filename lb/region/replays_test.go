@@ -1,7 +1,6 @@
 package region
 
 import (
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -10,52 +9,121 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// TestReplays has probes come at random times, some of them again, at two workers.
+// TestReplays has probes of many gateways, which ask every 50 ms, come in another order, some of them again, at two
+// workers.
 func TestReplays(t *testing.T) {
+	const gateways = 44
 	kv := storetest.NewMemory()
 	workers := [2]*Replays{NewReplays(kv, "key"), NewReplays(kv, "key")}
 	r := rand.New(rand.NewPCG(1, 2))
+	var underWay [20][]Route // by when they come: within a second
 	var taken []Route
 	now := wall
-	for i := range 3000 {
-		now += time.Duration(r.IntN(40)) * time.Millisecond
-		p := Route{At: now + time.Duration(r.IntN(2000)-1000)*time.Millisecond, Nonce: uint64(i)}
-		if err := workers[r.IntN(2)].Take(&p, now); err != nil {
-			t.Fatalf("probe %d: %v", i, err)
+	for i := range 2000 {
+		now += 50 * time.Millisecond
+		for g := range uint64(gateways) {
+			ahead := time.Duration(g%5-2) * time.Second // of its clock
+			at := r.IntN(len(underWay))
+			underWay[at] = append(underWay[at], Route{At: now + ahead, Nonce: g<<32 + uint64(i)})
 		}
-		taken = append(taken, p)
-		if old := taken[r.IntN(len(taken))]; now <= old.At+MaxSkew {
+		come := &underWay[i%len(underWay)]
+		for _, p := range *come {
+			if err := workers[r.IntN(2)].Take(&p, now); err != nil {
+				t.Fatalf("probe %d of gateway %d: %v", uint32(p.Nonce), p.Nonce>>32, err)
+			}
+			taken = append(taken, p)
+		}
+		*come = (*come)[:0]
+		for range min(20, len(taken)) {
+			old := taken[r.IntN(len(taken))]
+			if !near(uint64(old.At.Milliseconds()), now) {
+				continue
+			}
 			if err := workers[r.IntN(2)].Take(&old, now); !errors.Is(err, ErrReplayed) {
 				t.Fatalf("again after %v: %v", now-old.At, err)
 			}
 		}
 	}
-	if n := len(kv.Vals["key"]) / replaySize; n > 700 {
-		t.Errorf("%d are remembered, of about 500 in the time for which that is needed", n)
-	}
-	if got := binary.LittleEndian.Uint64(kv.Vals["key"][len(kv.Vals["key"])-16:]); got != 2999 {
-		t.Errorf("the last one is %d", got)
+	if n := len(kv.Vals["key"]); n != gateways*senderSize {
+		t.Errorf("%d bytes", n)
 	}
 }
 
-// A full list takes no more until some may be forgotten. So does memory that cannot be used.
+// Of one sender so many probes are told apart; earlier ones are refused.
+func TestWindowOfReplays(t *testing.T) {
+	const sender, last = 5 << 32, 1000
+	s := NewReplays(storetest.NewMemory(), "key")
+	take := func(number uint64) error { return s.Take(&Route{At: wall, Nonce: sender + number}, wall) }
+	for _, c := range []struct {
+		number uint64
+		want   error
+	}{
+		{last - window, nil},
+		{last, nil},
+		{last, ErrReplayed},
+		{last - window, ErrReplayed},
+		{last - window + 1, nil},
+		{last - window + 1, ErrReplayed},
+		{last - 1, nil},
+		{last + 1, nil},
+		{last - window + 1, ErrReplayed},
+		{last - 1, ErrReplayed},
+		{last, ErrReplayed},
+		{last - window + 2, nil},
+		{last + window, nil},
+		{last + 1, ErrReplayed},
+		{last + 2, nil},
+		{1<<32 - 1, nil},
+		{last + 3, ErrReplayed},
+		{0, ErrReplayed},
+	} {
+		if err := take(c.number); !errors.Is(err, c.want) {
+			t.Errorf("%d: %v, want %v", c.number, err, c.want)
+		}
+	}
+}
+
+// A sender is known for as long as one of its probes is not too old, and then not any more.
+func TestReplaysAreForgotten(t *testing.T) {
+	kv := storetest.NewMemory()
+	s := NewReplays(kv, "key")
+	ahead := Route{At: wall + MaxSkew, Nonce: 2}
+	for _, p := range []*Route{{At: wall, Nonce: 1}, &ahead, {At: wall, Nonce: 3}} {
+		if err := s.Take(p, wall); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Take(&ahead, wall+2*MaxSkew); !errors.Is(err, ErrReplayed) {
+		t.Errorf("as long as it is not too old: %v", err)
+	}
+	next := Route{At: wall + 3*MaxSkew, Nonce: 1 << 32}
+	if err := s.Take(&next, next.At); err != nil || len(kv.Vals["key"]) != senderSize {
+		t.Errorf("%v: %d bytes", err, len(kv.Vals["key"]))
+	}
+}
+
+// A full list takes no more senders until some may be forgotten, and goes on with those that it has. Memory that cannot
+// be used takes none.
 func TestReplaysAreBounded(t *testing.T) {
 	kv := storetest.NewMemory()
 	s := NewReplays(kv, "key")
-	for i := range maxReplays {
-		if err := s.Take(&Route{At: wall, Nonce: uint64(i)}, wall); err != nil {
+	for i := range uint64(maxSenders) {
+		if err := s.Take(&Route{At: wall, Nonce: i << 32}, wall); err != nil {
 			t.Fatal(i, err)
 		}
 	}
-	more := Route{At: wall + MaxSkew, Nonce: maxReplays}
+	more := Route{At: wall + MaxSkew, Nonce: maxSenders << 32}
 	if err := s.Take(&more, wall+MaxSkew); !errors.Is(err, ErrReplayed) {
 		t.Errorf("one too many: %v", err)
+	}
+	if err := s.Take(&Route{At: wall, Nonce: 1}, wall+MaxSkew); err != nil {
+		t.Errorf("a known one: %v", err)
 	}
 	if err := s.Take(&more, wall+MaxSkew+time.Millisecond); err != nil {
 		t.Errorf("later: %v", err)
 	}
 	kv.SetErr = func(string) error { return errors.New("no") }
-	if err := s.Take(&Route{At: wall + MaxSkew, Nonce: 1}, wall+MaxSkew); !errors.Is(err, ErrReplayed) {
+	if err := s.Take(&Route{At: wall + MaxSkew, Nonce: 2}, wall+MaxSkew); !errors.Is(err, ErrReplayed) {
 		t.Errorf("it cannot be remembered: %v", err)
 	}
 }
@@ -72,4 +140,17 @@ func FuzzReplays(f *testing.F) {
 			t.Error("taken twice")
 		}
 	})
+}
+
+// BenchmarkReplays has 11 gateways ask.
+func BenchmarkReplays(b *testing.B) {
+	kv := storetest.NewMemory()
+	s, n := NewReplays(kv, "key"), uint64(0)
+	for b.Loop() {
+		n++
+		if err := s.Take(&Route{At: wall, Nonce: n%11<<32 + n/11}, wall); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(kv.Vals["key"])), "bytes")
 }

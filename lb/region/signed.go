@@ -119,7 +119,7 @@ func (k *Key) open(what kind, text, subject string) ([]byte, error) {
 type Route struct {
 	From, To string
 	At       time.Duration // since the Unix epoch, by the clock of the one that tells
-	Nonce    uint64        // of the one that asks, different each time
+	Nonce    uint64        // of the one that asks: 32 bits that are its own, then 32 that count; 0 for a hop
 }
 
 // append appends the route. Names that are too long are for the configuration to refuse.

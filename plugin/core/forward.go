@@ -61,13 +61,16 @@ func (s *Stream) hopSubject() string {
 	return s.traits.value(":method") + " " + s.traits.value(":path")
 }
 
-// answerProbe answers the probe of another region. A stranger learns nothing: the request goes on as any other.
+// answerProbe answers the probe of another region. A stranger learns nothing: the request goes on as any other. Who has
+// a probe that was signed knows of the path, and may not make the servers work by it: if it is old, was answered, or is
+// for another region, it gets a 404.
 func (s *Stream) answerProbe(homes []*config.Config, text string) bool {
 	v := s.plugin.vm
-	wall := v.gw.Wall()
+	wall, signed := v.gw.Wall(), false
 	for _, c := range homes {
 		h := v.regions.of(c)
 		route, err := h.key.ReadProbe(text, c.Regions.Name, wall)
+		signed = signed || route.From != ""
 		if err != nil || h.replays.Take(&route, wall) != nil {
 			continue
 		}
@@ -84,7 +87,12 @@ func (s *Stream) answerProbe(homes []*config.Config, text string) bool {
 		return true
 	}
 	v.stats.count(statForgedProbes, 1)
-	return false
+	if signed {
+		s.enter(phaseUncounted)
+		s.Reply(404, nil, "")
+		s.settled = true
+	}
+	return signed
 }
 
 // homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -248,6 +249,50 @@ func TestReplayedProbes(t *testing.T) {
 	if ask(0, late) != "" {
 		t.Error("an old probe is answered")
 	}
+}
+
+// A probe that was signed and is refused costs the servers nothing. One that a stranger has made up is a request like
+// any other with that path, so it shows nothing.
+func TestRefusedProbes(t *testing.T) {
+	us, _ := startRegions(t, 1, 1, "")
+	us.peers = nil
+	key := region.NewKey(regionSecret)
+	ask := func(worker int, text string) *fakeClient {
+		r := streamtest.Request{Method: "GET", Path: probePath}
+		if text != "" {
+			r.Headers = [][2]string{{headerProbe, text}}
+		}
+		return us.client(worker, r)
+	}
+	again := key.SignProbe("eu", "us", fakeEpoch+us.now, 7)
+	ask(0, again)
+	for _, text := range []string{
+		again, key.SignProbe("eu", "us", fakeEpoch, 8), key.SignProbe("eu", "asia", fakeEpoch+us.now, 9),
+	} {
+		c := ask(1, text)
+		if c.result.Status != 404 || len(c.result.Headers) > 1 || c.received.Ended {
+			t.Errorf("refused: %+v", c.result)
+		}
+	}
+	if got := us.metrics.decisions(); len(got) > 0 {
+		t.Errorf("probes are counted as %v", got)
+	}
+	var bodies []streamtest.Result
+	for _, text := range []string{"", "1p", again[:len(again)-1], region.NewKey("a stranger's secret").SignProbe(
+		"eu", "us", fakeEpoch+us.now, 10)} {
+		c := ask(0, text)
+		if c.cluster != "llm" || c.Upstream() < 0 {
+			t.Errorf("%q: sent to %q", text, c.cluster)
+		}
+		c.Finish()
+		bodies = append(bodies, c.result)
+	}
+	for _, b := range bodies[1:] {
+		if !reflect.DeepEqual(b, bodies[0]) {
+			t.Errorf("a stranger sees %+v, without a probe %+v", b, bodies[0])
+		}
+	}
+	us.drained()
 }
 
 // Whatever clients make up for a hop, it counts for nothing, and no server gets it.

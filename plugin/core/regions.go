@@ -108,7 +108,7 @@ func (r *regions) ask(now time.Duration, h *home) {
 		h.prober = nil
 		return
 	case taken || h.prober == nil:
-		h.prober = region.NewProber(h.board, h.key)
+		h.prober = region.NewProber(h.board, h.key, uint32(r.gw.Random()))
 	}
 	if every := h.cfg.Regions.Interval; every < tickPeriod {
 		r.ticks.wakeAt(now, now+every)
@@ -123,7 +123,7 @@ func (r *regions) ask(now time.Duration, h *home) {
 
 func (r *regions) askPeer(now time.Duration, h *home, peer int) {
 	prober := h.prober
-	text, err := prober.Ask(now, r.gw.Wall(), peer, r.gw.Random())
+	text, err := prober.Ask(now, r.gw.Wall(), peer)
 	if err != nil {
 		r.note(err)
 		return
