@@ -91,7 +91,7 @@ e2e-real-engine: wasm ## The simulator and the policies compared with two real l
 e2e-real-vllm: wasm ## The same against two real vLLM servers on CPU; needs Python 3.11, 8 GB of memory and of disk
 	$(GO) run ./e2e/realengine -engine vllm $(ARGS)
 
-chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every count; SEED=n repeats a run
+chaos: wasm ## Clients, endpoints, VMs, clusters and regions that fail, with an audit of every count; SEED=n repeats a run
 	$(GO) run ./e2e/chaos $(ARGS)
 
 chaos-redis: wasm ## Redis, and the way to it, fail under two gateways: no request lost, every count right after; SEED=n repeats a run

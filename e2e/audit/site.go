@@ -36,6 +36,7 @@ func Config(lines ...string) string {
 // Options describe a site.
 type Options struct {
 	Servers int      // model servers at the start
+	Addrs   []string // ip:port of the first ones; others take free ports
 	Workers int      // Envoy's worker threads, in each gateway; 0 means 2
 	Config  string   // of the plugin; "" means Config()
 	Module  string   // Wasm module; "" means the shipped one
@@ -90,8 +91,12 @@ func Open(ctx context.Context, o Options) (*Site, error) {
 		o.Clusters = []string{cluster}
 	}
 	s := &Site{Workers: o.Workers, dead: map[string]bool{}, options: o}
-	for range o.Servers {
-		if _, err := s.AddServer("127.0.0.1:0"); err != nil {
+	for i := range o.Servers {
+		addr := "127.0.0.1:0"
+		if i < len(o.Addrs) {
+			addr = o.Addrs[i]
+		}
+		if _, err := s.AddServer(addr); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}

@@ -19,7 +19,7 @@ func TestChaos(t *testing.T) {
 	defer cancel()
 	only := []string{
 		"herd", "clients leave", "slow bodies", "clients leave the queue", "queue removed", "many wait",
-		"VM lost: fatal", "VM lost while requests wait",
+		"VM lost: fatal", "VM lost while requests wait", "cluster dies", "region partitioned",
 	}
 	f, err := run(ctx, settings{
 		only: only, span: 1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, leavers: 240,

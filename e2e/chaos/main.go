@@ -1,7 +1,9 @@
 // Command chaos breaks clients, endpoints and VMs around a running gateway, one scene after the other, and audits all
 // counts after each: the plugin's totals, the model servers' own counts, Envoy's active requests and the clients' open
 // streams must be equal, and 0 in the end. A request may only fail if the endpoint that it was given failed it. In some
-// scenes requests wait in a queue: none of these may fail.
+// scenes requests wait in a queue: none of these may fail. It also breaks whole clusters behind a gateway that chooses
+// among them, and regions and the ways between them while they forward to each other: what a region alone would have
+// served must be served.
 //
 // With -in-redis it breaks Redis, and the way to it, under two gateways that count there. No request may fail then, and
 // the store's totals and the sum of its leases must be equal to the other counts too. For the faults that are outages

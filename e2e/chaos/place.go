@@ -24,6 +24,7 @@ type place struct {
 	ways    []*faultproxy.Proxy  // one for each gateway
 	beside  *vllmsim.Server      // of another cluster, nil with Redis
 	world   *world               // of which site is the first region, nil for one region
+	usual   string               // configuration of the plugin while nothing is broken
 }
 
 // scope is what the gateways count in: the cluster of the model servers.
@@ -44,9 +45,10 @@ func openPlace(ctx context.Context, s settings, at kind) (*place, error) {
 	if at == regional {
 		return p, p.openWorld(ctx, s)
 	}
+	p.usual = audit.Config()
 	o := audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version}
 	var err error
-	if at == shipped || at == trapped {
+	if at == shipped || at == trapped || at == among {
 		p.beside = vllmsim.New(vllmsim.Config{Instant: true})
 		if err := p.beside.Start("127.0.0.1:0"); err != nil {
 			return nil, err
@@ -56,6 +58,10 @@ func openPlace(ctx context.Context, s settings, at kind) (*place, error) {
 	switch at {
 	case trapped:
 		o.Module, err = harness.Wasm(ctx, harness.HostEnvoyChaos)
+	case among:
+		p.usual = choosing(leastBusy, inside)
+		err = addSites(&o)
+		o.Config = p.usual
 	case single, clustered:
 		o.Config = redisConfig
 		o.Redis, err = p.startRedis(ctx, s.redis, at == clustered)
@@ -248,7 +254,7 @@ func (a *act) heal() error {
 			return err
 		}
 	}
-	if err := a.site.Gateway.PushPlugin(a.ctx, audit.Config()); err != nil {
+	if err := a.site.Gateway.PushPlugin(a.ctx, a.place.usual); err != nil {
 		return err
 	}
 	if err := a.site.Gateway.PushEndpoints(a.ctx, a.site.Endpoints()); err != nil {

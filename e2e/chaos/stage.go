@@ -76,6 +76,7 @@ type kind int
 const (
 	shipped   kind = iota // a gateway with the module as shipped
 	trapped               // a gateway with the module that can be crashed
+	among                 // a gateway that chooses among three clusters
 	regional              // three regions, each with a gateway
 	single                // two gateways that count in one Redis server
 	clustered             // two gateways that count in a Redis Cluster
@@ -113,6 +114,11 @@ var scenes = []scene{
 		name: "VM lost while requests wait", play: queued(vmLostWaiting), at: trapped,
 		lost: []string{"wasm.warmgate.vm_reload_success"},
 	},
+	{name: "cluster dies", play: clusterDies, at: among},
+	{name: "cluster slow", play: clusterSlow, at: among},
+	{name: "cluster fails at once", play: clusterFails, at: among},
+	{name: "clusters and policies at random", play: clustersAtRandom, at: among},
+	{name: "target cluster forged", play: forgedClusters, at: among},
 	inRegions("region partitioned", rateAbove, partitioned),
 	inRegions("region slow by 1 s", rateAbove, slow),
 	inRegions("region lies", rateAbove, lying),
@@ -253,16 +259,21 @@ func (a *act) audited(c scene) error {
 		return err
 	}
 	if a.streams != nil {
+		if c.at == among {
+			if err := a.auditClusters(); err != nil {
+				return err
+			}
+		}
 		if err := a.auditStreams(); err != nil {
 			return err
 		}
 	}
 	took, err := a.site.Drained(a.ctx)
 	a.result.DrainMS = took.Milliseconds()
-	if err != nil {
-		return err
+	if err == nil && c.at == among {
+		err = a.auditClusters()
 	}
-	return a.place.expires()
+	return errors.Join(err, a.place.expires())
 }
 
 // print writes what a scene has shown in one line.
