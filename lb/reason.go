@@ -5,7 +5,7 @@ package lb
 type Reason uint8
 
 // The reasons. All fall back to the gateway's native balancing, except:
-//   - ReasonChosen, ReasonForwarded and ReasonAlreadyDecided;
+//   - ReasonChosen, ReasonAdopted, ReasonForwarded and ReasonAlreadyDecided;
 //   - ReasonBodyMalformed, ReasonBodyAmbiguous, ReasonBodyEncoded and ReasonBodyLate: balanced by the body's length;
 //   - those from ReasonAtCapacity to ReasonRetryBudgetExceeded, ReasonNoHashHeader and ReasonOwnCluster: the request
 //     is refused;
@@ -36,6 +36,7 @@ const (
 	ReasonNoHashHeader                       // the header that names its cluster is missing: the request is refused
 	ReasonOwnCluster                         // the route leads to a cluster of the plugin's own: the request is refused
 	ReasonForwarded                          // sent to the gateways of another region, which decide
+	ReasonAdopted                            // balanced over the servers of another region, whose gateways are gone
 	ReasonAlreadyDecided                     // the plugin is in the filter chain twice: the first instance has decided
 	ReasonStoreError                         // the store could not count the request
 	ReasonPanic                              // a programming error was caught
@@ -47,7 +48,7 @@ var reasonNames = [reasonCount]string{
 	"no_healthy_endpoint", "no_cluster_available",
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
 	"max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded", "left_queue",
-	"no_hash_header", "own_cluster", "forwarded", "already_decided", "store_error", "panic",
+	"no_hash_header", "own_cluster", "forwarded", "adopted", "already_decided", "store_error", "panic",
 }
 
 // String returns the name of the reason in statistics, headers and logs.

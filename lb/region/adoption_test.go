@@ -202,3 +202,92 @@ func TestWorldProperty(t *testing.T) {
 		}
 	})
 }
+
+// To the servers of an adopted peer no more are sent than are open, by what was seen of them lately; its gateways count
+// for nothing until it is given back, and what was seen of its servers for nothing afterwards.
+func TestServersOfTheAdopted(t *testing.T) {
+	w, us, eu, _ := three(t)
+	see := func(open int, wait time.Duration) {
+		t.Helper()
+		if err := us.board.See(w.now, 0, State{Open: open, Wait: wait}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sent := func(want int) {
+		t.Helper()
+		n := 0
+		for ; n < 20; n++ {
+			if peer, _ := us.board.Forward(w.now, nil, 1, []string{"eu"}); peer == None {
+				break
+			} else if !us.board.Adopted(peer) {
+				t.Fatal("sent to its gateways")
+			}
+		}
+		if n != want {
+			t.Errorf("%d requests at once, want %d", n, want)
+		}
+	}
+	w.run(time.Second)
+	see(9, 0) // while nothing is adopted
+	eu.down = true
+	w.run(6 * time.Second)
+	wantAdopted(t, "gone", us)
+	sent(0)
+	see(3, 0)
+	sent(3)
+	sent(0)
+	if s := us.peer("eu"); s.Available || s.Open != 3 || s.Ahead != 3 {
+		t.Errorf("%+v", s)
+	}
+	see(2, time.Second)
+	if peer, _ := us.board.Forward(w.now, nil, 1, nil); us.board.config.Peers[peer].Name != "asia" {
+		t.Error("sent to where it waits for longer")
+	}
+	sent(2)
+	see(2, 0)
+	if w.run(time.Second); !us.peer("eu").Available {
+		t.Error("not available by what was seen a second ago")
+	}
+	if w.run(time.Second); us.peer("eu").Available {
+		t.Error("available by what was seen long ago")
+	}
+	eu.down = false
+	w.run(time.Second)
+	see(1, 0) // it answers, but not steadily yet
+	sent(1)
+	w.run(6 * time.Second)
+	if s := us.peer("eu"); s.Adopted || !s.Available || s.Open != 4 || s.Ahead != 0 {
+		t.Errorf("given back: %+v", s)
+	}
+	eu.down = true
+	w.run(6 * time.Second)
+	wantAdopted(t, "gone again", us)
+	sent(0)
+}
+
+// Where nothing is seen of the servers of an adopted peer, one request in an interval finds out.
+func TestGuess(t *testing.T) {
+	w, us, eu, _ := three(t)
+	guess := func(want int) {
+		t.Helper()
+		if err := us.board.Guess(w.now, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := us.peer("eu").Open; got != want {
+			t.Errorf("%d open, want %d", got, want)
+		}
+	}
+	w.run(time.Second)
+	guess(4)
+	eu.down = true
+	w.run(6 * time.Second)
+	guess(1)
+	if err := us.board.See(w.now, 0, State{Open: 3}); err != nil {
+		t.Fatal(err)
+	}
+	guess(3)
+	w.now += us.board.config.Interval - 1
+	guess(3)
+	w.now++
+	guess(1)
+}

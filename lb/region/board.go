@@ -13,15 +13,17 @@ import (
 // and each counts what it forwards. It is one value of shared memory, little-endian:
 //
 //	offset  size  header
-//	0       4     magic, "WGP1"
+//	0       4     magic, "WGP2"
 //	4       1     number of peers
 //
 //	then for each peer, by fields without padding
 //	4   tag of its name        4   requests forwarded             8   when it was last heard, or first asked
 //	4   open endpoints         4   of these, before the probe     8   since when it has answered every probe
-//	4   requests that wait     4   probes missed in a row         1   1: gone, 2: adopted
-//	8   expected wait          8   when it last answered          1   number of its views
-//	8   round trip
+//	4   requests that wait     4   probes missed in a row         28  its servers, as they are seen from here
+//	8   expected wait          8   when it last answered          1   1: gone, 2: adopted
+//	8   round trip                                                1   number of its views
+//
+//	with its servers: 4 open, 4 requests that wait, 8 expected wait, 8 when that was seen, 4 forwarded by then
 //	then for each view: 4 region, 1 flags as in an answer, 8 distance
 //
 // Times and durations are 64-bit nanoseconds, on the clock that the process shares.
@@ -35,7 +37,7 @@ type Board struct {
 }
 
 const (
-	boardMagic = "WGP1"
+	boardMagic = "WGP2"
 	goneFlag   = 1
 	adoptFlag  = 2
 )
@@ -89,6 +91,8 @@ func readStatus(r *wire.Reader[[]byte]) (s status) {
 	s.Open, s.Queued, s.Wait = int(r.Uint32()), int(r.Uint32()), r.Duration()
 	s.rtt, s.sent, s.counted, s.missed = r.Duration(), r.Uint32(), r.Uint32(), r.Uint32()
 	s.answered, s.since, s.steady = r.Duration(), r.Duration(), r.Duration()
+	s.servers.Open, s.servers.Queued, s.servers.Wait = int(r.Uint32()), int(r.Uint32()), r.Duration()
+	s.seen, s.covered = r.Duration(), r.Uint32()
 	flags := r.Byte()
 	s.gone, s.adopted = flags&goneFlag > 0, flags&adoptFlag > 0
 	for range r.Byte() {
@@ -113,7 +117,9 @@ func (s *status) append(w wire.Writer, tag uint32) wire.Writer {
 	}
 	w = w.Uint32(tag).Uint32(uint32(s.Open)).Uint32(uint32(s.Queued)).Duration(s.Wait).
 		Duration(s.rtt).Uint32(s.sent).Uint32(s.counted).Uint32(s.missed).
-		Duration(s.answered).Duration(s.since).Duration(s.steady).Byte(flags).Byte(byte(len(s.views)))
+		Duration(s.answered).Duration(s.since).Duration(s.steady).
+		Uint32(uint32(s.servers.Open)).Uint32(uint32(s.servers.Queued)).Duration(s.servers.Wait).
+		Duration(s.seen).Uint32(s.covered).Byte(flags).Byte(byte(len(s.views)))
 	for _, v := range s.views {
 		w = w.Uint32(v.Region).Byte(v.flags()).Duration(v.Distance)
 	}
@@ -155,9 +161,35 @@ func (b *Board) Views() ([]View, error) {
 	return views, nil
 }
 
+// See takes what this gateway knows now of the servers of a peer, if that is adopted: until it looks again, requests
+// are sent to those that are open.
+func (b *Board) See(now time.Duration, peer int, servers State) error {
+	return b.change(func() bool {
+		s := &b.peers[peer]
+		if s.adopted {
+			s.servers, s.seen, s.covered = servers, now, s.sent
+		}
+		return s.adopted
+	})
+}
+
+// Guess lets one request find out which servers of an adopted peer are open, unless that was seen lately.
+func (b *Board) Guess(now time.Duration, peer int) error {
+	if err := b.read(); err != nil {
+		return err
+	}
+	if s := &b.peers[peer]; !s.adopted || s.seen > 0 && now-s.seen < b.config.Interval {
+		return nil
+	}
+	return b.See(now, peer, State{Open: 1})
+}
+
+// Adopted reports whether the servers of the peer are served from here, as it was at the latest call.
+func (b *Board) Adopted(peer int) bool { return b.peers[peer].adopted }
+
 // Status is what is known of a peer, for those who watch.
 type Status struct {
-	State
+	State     // of its gateways; while it is adopted, of its servers as they are seen from here
 	Available bool
 	Adopted   bool          // its servers are served from here
 	RTT       time.Duration // measured, or configured as long as no answer came
@@ -179,6 +211,9 @@ func (b *Board) Peers(now time.Duration) ([]Status, error) {
 		}
 		if s.answered == 0 {
 			out[i].Age = -1
+		}
+		if s.adopted {
+			out[i].State, out[i].Ahead = s.servers, int(s.sent-s.covered)
 		}
 	}
 	return out, nil

@@ -56,6 +56,10 @@ type status struct {
 	gone     bool
 	adopted  bool // from here, when it was last decided
 	views    []View
+	// of its servers, as this gateway sees them, while it is adopted
+	servers State
+	seen    time.Duration // when that was
+	covered uint32        // of sent, the requests that had been sent by then
 }
 
 // ahead returns how many requests were sent since the probe that the state answers: the peer does not know of them yet.
@@ -67,8 +71,14 @@ func (s *status) hears() bool { return s.answered > 0 && s.missed < mostMissed }
 // available reports whether a request may be forwarded to the peer. Requests that were sent since the probe, and this
 // one, count as one for each open endpoint, and the others as waiting: so no herd follows an answer. What arrives only
 // behind a probe that was sent later is missing in its answer; nothing but that probe tells of it.
+//
+// To the servers of an adopted peer no more requests are sent than there are open ones: what finds none waits at home,
+// where it may go to either.
 func (s *status) available(c *Config, peer int, now time.Duration) bool {
-	return s.hears() && now-s.answered <= c.oldest(peer) && !s.adopted && s.Open >= 1 &&
+	if s.adopted {
+		return s.seen > 0 && now-s.seen <= c.oldest(peer) && int(s.sent-s.covered) < s.servers.Open
+	}
+	return s.hears() && now-s.answered <= c.oldest(peer) && s.Open >= 1 &&
 		s.Queued+max(0, s.ahead()+1-s.Open) <= c.Buffer
 }
 
@@ -81,7 +91,12 @@ func (s *status) distance(p *Peer) time.Duration {
 }
 
 // expected returns after what time a request that is forwarded now is likely to be served, with the way there and back.
-func (s *status) expected(p *Peer) time.Duration { return s.distance(p) + s.Wait }
+func (s *status) expected(p *Peer) time.Duration {
+	if s.adopted {
+		return s.distance(p) + s.servers.Wait
+	}
+	return s.distance(p) + s.Wait
+}
 
 // hear takes an answer that came now to a probe that was sent at a time, when so many requests had been forwarded.
 func (s *status) hear(c *Config, now, asked time.Duration, counted uint32, a *Answer) {

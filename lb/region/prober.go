@@ -115,7 +115,10 @@ func (p *Prober) Tick(now time.Duration) error {
 func (p *Prober) decide(now time.Duration) bool {
 	b := p.board
 	for peer := range b.peers {
-		b.peers[peer].adopted = adopts(&b.config, b.peers, peer, now)
+		s := &b.peers[peer]
+		if s.adopted = adopts(&b.config, b.peers, peer, now); !s.adopted {
+			s.servers, s.seen, s.covered = State{}, 0, 0
+		}
 	}
 	return true
 }

@@ -94,8 +94,9 @@ func (r Regions) String() string {
 	if r.Allowed != nil {
 		allowed = fmt.Sprint(r.Allowed)
 	}
-	return fmt.Sprintf("{Name:%s Cluster:%s Peers:%+v Interval:%v Buffer:%d Secret:%v Allowed:%s Memory:%d Header:%s}",
-		r.Name, r.Cluster, r.Peers, r.Interval, r.Buffer, r.Secret, allowed, r.Memory, r.Header)
+	return fmt.Sprintf("{Name:%s Cluster:%s Peers:%+v Interval:%v Buffer:%d Secret:%v Allowed:%s Memory:%d Header:%s "+
+		"Gone:%v Steady:%v}", r.Name, r.Cluster, r.Peers, r.Interval, r.Buffer, r.Secret, allowed, r.Memory, r.Header,
+		r.Gone, r.Steady)
 }
 
 // String writes down a class without the types that it is made of.

@@ -13,14 +13,17 @@ const (
 	keyPeers         = "lb_config.regions.peers"
 	keyRegionSecret  = "lb_config.regions.secret"
 	keyAllowed       = "lb_config.regions.allowed"
+	keyGone          = "lb_config.regions.gone"
+	keySteady        = "lb_config.regions.steady"
 )
 
 // forwardingKeys have an effect only where requests are forwarded, and ownRegionKeys in a region only.
 var (
 	forwardingKeys = []string{
 		"lb_config.regions.probe_interval", "lb_config.regions.queue_buffer", keyAllowed,
-		"lb_config.regions.snapshot_bytes", "lb_config.regions.cluster_header",
+		"lb_config.regions.snapshot_bytes", "lb_config.regions.cluster_header", keyGone, keySteady,
 	}
+	adoptingKeys  = []string{keyGone, keySteady}
 	ownRegionKeys = append([]string{keyRegionCluster, keyRegionSecret}, forwardingKeys...)
 )
 
@@ -60,9 +63,14 @@ var regionKeys = []key{
 				"The other regions, to whose gateways requests are forwarded while every endpoint here is full, each "+
 					"with its `name`, the `cluster` that leads to its gateways, and the `rtt` of a round trip, until "+
 					"one was measured: `[{\"name\": \"eu\", \"cluster\": \"warmgate-peer-eu\", \"rtt\": \"80ms\"}]`. "+
-					"Clients cannot have these clusters",
+					"`forward_cluster` is where requests are sent, if that differs: an aggregate of `cluster` and the "+
+					"own one, in which a retry comes home. "+
+					"With `\"adopt\": {\"cluster\": \"eu-servers\"}` its servers, in that cluster, are served from "+
+					"here while its gateways are gone. Clients cannot have these clusters",
 				"其他地域：本地所有端点都已满时，请求转发到其网关；每项有其名称 `name`、通往其网关的集群 `cluster`，以及测得之前所"+
 					"用的往返时间 `rtt`：`[{\"name\": \"eu\", \"cluster\": \"warmgate-peer-eu\", \"rtt\": \"80ms\"}]`。"+
+					"`forward_cluster` 为请求实际发往的集群（若不同）：由 `cluster` 和本地集群组成的聚合集群，重试由此回到本地。"+
+					"设置 `\"adopt\": {\"cluster\": \"eu-servers\"}` 后，当其网关全部失联时，该集群中的服务器由本地代为调度。"+
 					"客户端不能指定这些集群",
 			),
 		},
@@ -87,6 +95,25 @@ var regionKeys = []key{
 			"另一地域中最多有多少请求等待时，仍向其转发",
 		),
 		Field: func(s any) any { return &s.(*Config).Regions.Buffer },
+	}},
+	{Key: setting.Key{
+		Name: keyGone, Type: setting.Duration, Min: 500, Max: setting.Hour, Default: `"3s"`,
+		Title: setting.Doc("Gone after", "失联时间"),
+		Meaning: setting.Doc(
+			"After how long without an answer, to anybody, a region's gateways are gone, and its servers are served "+
+				"by the nearest region that lists `adopt`. Longer than gateways take to start",
+			"一个地域的网关多久对任何地域都没有应答后视为失联，其服务器由列有 `adopt` 的最近地域代为调度。应长于网关的启动时间",
+		),
+		Field: func(s any) any { return &s.(*Config).Regions.Gone },
+	}},
+	{Key: setting.Key{
+		Name: keySteady, Type: setting.Duration, Min: 0, Max: setting.Hour, Default: `"10s"`,
+		Title: setting.Doc("Back after", "恢复时间"),
+		Meaning: setting.Doc(
+			"For how long these gateways answer every probe until they get their servers back",
+			"这些网关连续应答每次探测多久后，其服务器交还给它们",
+		),
+		Field: func(s any) any { return &s.(*Config).Regions.Steady },
 	}},
 	{
 		Key: setting.Key{
@@ -145,6 +172,8 @@ var peerKeys = []setting.Key{
 	{Name: "name", Type: setting.Text, Max: region.MaxName},
 	{Name: "cluster", Type: setting.Text, Max: maxClusterName},
 	peerRTT,
+	{Name: "forward_cluster", Type: setting.Text, Max: maxClusterName},
+	{Name: "adopt", Type: setting.Object},
 }
 
 // peerRTT is at most as long as an answer is waited for.

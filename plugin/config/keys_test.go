@@ -112,15 +112,16 @@ var keyCases = map[string]struct {
 		[]string{`""`, `1`, `"a b"`, `"a;b"`, `"é"`, `"` + strings.Repeat("x", region.MaxName+1) + `"`},
 	},
 	keyPeers: {
-		`[{"name":"eu","cluster":"warmgate-peer-eu","rtt":"80ms"},{"cluster":"b","name":"ap"}]`, func(c *Config) {
+		`[{"name":"eu","cluster":"warmgate-peer-eu","rtt":"80ms"},{"cluster":"b","name":"ap","adopt":{"cluster":"c"},"forward_cluster":"d"}]`,
+		func(c *Config) {
 			c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret
-			c.Regions.Peers = []Peer{{"eu", "warmgate-peer-eu", 80 * time.Millisecond}, {"ap", "b", defaultRTT}}
+			c.Regions.Peers = []Peer{{"eu", "warmgate-peer-eu", 80e6, "", ""}, {"ap", "b", defaultRTT, "d", "c"}}
 		},
 		[]string{`[]`, `{}`, `["eu"]`, `[{"name":"eu"}]`, `[{"name":"eu","cluster":"a","rtt":"2s"}]`},
 	},
-	"lb_config.regions.probe_interval": {
-		`"1s"`, func(c *Config) { c.Regions.Interval = time.Second }, []string{`49`, `"11s"`, `"1"`},
-	},
+	"lb_config.regions.probe_interval": {`"1s"`, func(c *Config) { c.Regions.Interval = 1e9 }, []string{`49`, `"11s"`, `"1"`}},
+	keyGone:                            {`"5s"`, func(c *Config) { c.Regions.Gone = 5 * time.Second }, []string{`499`, `"61m"`, `"3"`}},
+	keySteady:                          {`0`, func(c *Config) { c.Regions.Steady = 0 }, []string{`-1`, `"61m"`, `"3"`}},
 	"lb_config.regions.queue_buffer": {
 		`0`, func(c *Config) { c.Regions.Buffer = 0 }, []string{`-1`, `1001`, `0.5`, `"2"`},
 	},
@@ -135,7 +136,7 @@ var keyCases = map[string]struct {
 	keyAllowed: {
 		`[]`, func(c *Config) {
 			c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret
-			c.Regions.Peers, c.Regions.Allowed = []Peer{{"eu", "a", defaultRTT}}, []string{}
+			c.Regions.Peers, c.Regions.Allowed = []Peer{{"eu", "a", defaultRTT, "", ""}}, []string{}
 		},
 		[]string{`"eu"`, `[1]`, `["ap"]`, `["eu","eu"]`, `null`},
 	},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,8 @@ type Regions struct {
 	Allowed  []string      // names of the peers that requests may be forwarded to; nil: all
 	Memory   int           // of the index of forwarded prompts, in bytes
 	Header   string        // in lower case; by its value the route takes the cluster
+	Gone     time.Duration // without an answer, until the servers of a peer are adopted
+	Steady   time.Duration // of answers, until they are given back
 }
 
 // Peer is another region.
@@ -29,6 +32,16 @@ type Peer struct {
 	Name    string
 	Cluster string        // that leads to its gateways
 	RTT     time.Duration // of a round trip, until one was measured
+	Forward string        // where requests for them are sent, if that is another one; "" for none
+	Adopt   string        // cluster of its servers, which are served from here while its gateways are gone; "" for none
+}
+
+// Target returns the cluster that requests for the gateways of the region are sent to.
+func (p *Peer) Target() string { return cmp.Or(p.Forward, p.Cluster) }
+
+// clusters returns those that lead to the region.
+func (p *Peer) clusters() []string {
+	return slices.DeleteFunc([]string{p.Cluster, p.Forward, p.Adopt}, func(name string) bool { return name == "" })
 }
 
 // Enabled reports whether this gateway is one of a region.
@@ -41,9 +54,9 @@ func (r *Regions) Forwards() bool {
 
 // Board returns what the regions are for package region.
 func (r *Regions) Board() region.Config {
-	c := region.Config{Name: r.Name, Interval: r.Interval, Buffer: r.Buffer}
+	c := region.Config{Name: r.Name, Interval: r.Interval, Buffer: r.Buffer, Gone: r.Gone, Steady: r.Steady}
 	for _, p := range r.Peers {
-		c.Peers = append(c.Peers, region.Peer{Name: p.Name, Distance: p.RTT})
+		c.Peers = append(c.Peers, region.Peer{Name: p.Name, Distance: p.RTT, Adopt: p.Adopt != ""})
 	}
 	return c
 }
@@ -52,6 +65,7 @@ func (r *Regions) Board() region.Config {
 func (r *Regions) SameBoard(other *Regions) bool {
 	return r.Name == other.Name && r.Cluster == other.Cluster && r.Interval == other.Interval &&
 		r.Buffer == other.Buffer && r.Secret == other.Secret && r.Memory == other.Memory &&
+		r.Gone == other.Gone && r.Steady == other.Steady &&
 		slices.Equal(r.Peers, other.Peers)
 }
 
@@ -91,11 +105,7 @@ func setRegionName(p *parser, c *Config, at string, v value) {
 
 // setRegionCluster reads the cluster of this region's own servers.
 func setRegionCluster(p *parser, c *Config, at string, v value) {
-	if v.kind != kindString || !isClusterName(v.text) {
-		p.bad(at, got(v)+wantCluster)
-		return
-	}
-	c.Regions.Cluster = strings.Clone(v.text)
+	c.Regions.Cluster = p.clusterName(at, v)
 }
 
 // setRegionSecret reads the secret, which no message repeats.
@@ -162,15 +172,15 @@ func (p *parser) peer(at string, v value) (Peer, bool) {
 				p.bad(place, got(item)+wantRegion)
 			}
 		case name == "cluster":
-			if item.kind == kindString && isClusterName(item.text) {
-				peer.Cluster = strings.Clone(item.text)
-			} else {
-				p.bad(place, got(item)+wantCluster)
-			}
+			peer.Cluster = p.clusterName(place, item)
+		case name == "forward_cluster":
+			peer.Forward = p.clusterName(place, item)
 		case name == "rtt":
 			p.decode(&peerRTT, &peer, place, item)
+		case name == "adopt":
+			peer.Adopt = p.adopted(place, item)
 		default:
-			known := []string{"name", "cluster", "rtt"}
+			known := []string{"name", "cluster", "rtt", "forward_cluster", "adopt"}
 			p.bad(place, "unknown key, want "+oneOf(known)+didYouMean(name, known))
 		}
 		seen[name] = true
@@ -182,6 +192,24 @@ func (p *parser) peer(at string, v value) (Peer, bool) {
 		p.bad(at+".cluster", "missing, want the name of the cluster that leads to the gateways of that region")
 	}
 	return peer, peer.Name != "" && peer.Cluster != ""
+}
+
+// adopted reads {"cluster": "eu-servers"}.
+func (p *parser) adopted(at string, v value) (cluster string) {
+	if v.kind != kindObject || len(v.names) != 1 || v.names[0] != "cluster" {
+		p.bad(at, got(v)+`, want {"cluster": "eu-servers"}, the cluster of that region's servers`)
+		return ""
+	}
+	return p.clusterName(at+".cluster", v.items[0])
+}
+
+// clusterName reads the name of a cluster, "" for a value that is none.
+func (p *parser) clusterName(at string, v value) string {
+	if v.kind != kindString || !isClusterName(v.text) {
+		p.bad(at, got(v)+wantCluster)
+		return ""
+	}
+	return strings.Clone(v.text)
 }
 
 // setAllowed reads ["eu"], or [] for no peer.
@@ -229,6 +257,11 @@ func (pt *part) checkRegions() {
 		pt.bad(pt.prefix+keyRegionCluster, "missing, want the name of the cluster of this region's own servers")
 	}
 	pt.checkPeers()
+	adopts := func(p Peer) bool { return p.Adopt != "" }
+	switch {
+	case pt.written[keyPeers] && !pt.invalid[keyPeers] && !slices.ContainsFunc(pt.Regions.Peers, adopts):
+		pt.idle(adoptingKeys, "has no effect without adopt in regions.peers")
+	}
 	switch {
 	case !pt.written[keyPeers]:
 		pt.idle(forwardingKeys, "has no effect without regions.peers, since nothing is forwarded")
@@ -236,7 +269,7 @@ func (pt *part) checkRegions() {
 		pt.idle([]string{keyPeers}, "has no effect with shadow: nothing is forwarded that the gateway routes")
 	case pt.Push == lb.Blind && !pt.hasCap():
 		pt.idle([]string{keyPeers}, "has no effect with push blind and without max_inflight and "+
-			"max_inflight_tokens: no endpoint is ever full, so that nothing is forwarded")
+			"max_inflight_tokens, unless no endpoint is healthy: none is ever full")
 	}
 }
 
@@ -258,6 +291,7 @@ func (pt *part) checkPeers() {
 		return
 	}
 	r, names := &pt.Regions, []string{}
+	taken := map[string]string{r.Cluster: "the cluster of this region's own servers"}
 	if r.Cluster != "" && pt.calls(r.Cluster) {
 		pt.bad(pt.prefix+keyRegionCluster, "got "+quote(r.Cluster)+", through which the plugin makes its own calls")
 	}
@@ -267,12 +301,7 @@ func (pt *part) checkPeers() {
 		if peer.Name == r.Name {
 			pt.bad(at+".name", "got "+quote(peer.Name)+", the name of this region itself, want only others")
 		}
-		switch name := peer.Cluster; {
-		case pt.calls(name):
-			pt.bad(at+".cluster", "got "+quote(name)+", through which the plugin makes its own calls")
-		case name == r.Cluster:
-			pt.bad(at+".cluster", "got "+quote(name)+", the cluster of this region's own servers")
-		}
+		pt.checkPeer(at, peer, taken)
 	}
 	for i, name := range r.Allowed {
 		if pt.invalid[keyAllowed] || slices.Contains(names, name) {
@@ -283,6 +312,27 @@ func (pt *part) checkPeers() {
 			want = ", want " + oneOf(names) + ", of regions.peers" + didYouMean(name, names)
 		}
 		pt.bad(pt.prefix+keyAllowed+"["+strconv.Itoa(i)+"]", "got "+quote(name)+want)
+	}
+}
+
+// checkPeer compares the clusters of a peer with those that are taken, by what for: each leads somewhere else.
+func (pt *part) checkPeer(at string, peer *Peer, taken map[string]string) {
+	for _, of := range [...]struct{ member, name string }{
+		{".cluster", peer.Cluster}, {".forward_cluster", peer.Forward}, {".adopt.cluster", peer.Adopt},
+	} {
+		switch name := of.name; {
+		case name == "":
+		case pt.calls(name):
+			pt.bad(at+of.member, "got "+quote(name)+", through which the plugin makes its own calls")
+		case taken[name] != "":
+			pt.bad(at+of.member, "got "+quote(name)+", "+taken[name])
+		default:
+			taken[name] = "which " + strings.TrimPrefix(at, pt.prefix) + of.member + " is already"
+		}
+	}
+	if peer.Adopt != "" && len(pt.EnvoyCfg.Endpoints) > 0 {
+		pt.bad(at+".adopt", "got it beside envoy.endpoints, want envoy.admin_cluster: the endpoints of two clusters "+
+			"have to be known")
 	}
 }
 
@@ -304,6 +354,10 @@ func (r *Regions) differs(other *Regions) string {
 		return "queue_buffer"
 	case r.Memory != other.Memory:
 		return "snapshot_bytes"
+	case r.Gone != other.Gone:
+		return "gone"
+	case r.Steady != other.Steady:
+		return "steady"
 	}
 	return "list of peers"
 }

@@ -89,11 +89,11 @@ func TestPeers(t *testing.T) {
 		{"member twice", `[{"name":"eu","name":"eu","cluster":"a"}]`, "[0].name", "written twice"},
 		{
 			"unknown member", `[{"name":"eu","cluster":"a","RTT":1}]`, "[0].RTT",
-			`unknown key, want one of "name", "cluster", "rtt"; did you mean "rtt"?`,
+			`unknown key, want one of "name", "cluster", "rtt", "forward_cluster", "adopt"; did you mean "rtt"?`,
 		},
 		{
 			"another unknown member", `[{"name":"eu","cluster":"a","zzzz":1}]`, "[0].zzzz",
-			`unknown key, want one of "name", "cluster", "rtt"`,
+			`unknown key, want one of "name", "cluster", "rtt", "forward_cluster", "adopt"`,
 		},
 		{
 			"far away", `[{"name":"eu","cluster":"a","rtt":1001}]`, "[0].rtt",
@@ -236,9 +236,14 @@ func TestRegionsWithoutEffect(t *testing.T) {
 			buffer.name + " has no effect without regions.peers, since nothing is forwarded",
 			keyAllowed + " has no effect without regions.peers, since nothing is forwarded",
 		}},
+		{[]member{{keyGone, `"1s"`}, {keySteady, `"1s"`}}, []string{
+			keyGone + " has no effect without adopt in regions.peers",
+			keySteady + " has no effect without adopt in regions.peers",
+		}},
+		{[]member{{keyGone, `"1s"`}, {keyPeers, `[{"name":"eu","cluster":"a","adopt":{"cluster":"b"}}]`}}, nil},
 		{[]member{{keyMaxInflight, `0`}}, []string{
-			keyPeers + " has no effect with push blind and without max_inflight and max_inflight_tokens: no endpoint " +
-				"is ever full, so that nothing is forwarded",
+			keyPeers + " has no effect with push blind and without max_inflight and max_inflight_tokens, unless no " +
+				"endpoint is healthy: none is ever full",
 		}},
 		{[]member{{"lb_config.shadow", `true`}}, []string{
 			keyPeers + " has no effect with shadow: nothing is forwarded that the gateway routes",
@@ -312,6 +317,8 @@ func TestRegionsThatDiffer(t *testing.T) {
 		"probe_interval": regionRule("b", "us", `,"probe_interval":"1s"`),
 		"queue_buffer":   regionRule("b", "us", `,"queue_buffer":0`),
 		"snapshot_bytes": regionRule("b", "us", `,"snapshot_bytes":"2MiB"`),
+		"gone":           regionRule("b", "us", `,"gone":"5s"`),
+		"steady":         regionRule("b", "us", `,"steady":"1s"`),
 	} {
 		set, err := Parse([]byte(rulesOf(globalCap, first, second)), Higress)
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf(want, what)) || len(set.Refusals()) != 1 {

@@ -54,10 +54,10 @@ func (s *Set) AdminSource() (EnvoySource, bool) {
 // through it, or it leads to another region, where only the plugin sends requests.
 func (s *Set) Owns(cluster string) bool { return s.own[cluster] }
 
-// IsPeer reports whether the cluster leads to another region.
+// IsPeer reports whether the cluster leads to another region: to its gateways, or to its servers.
 func (s *Set) IsPeer(cluster string) bool {
 	return slices.ContainsFunc(s.regions, func(c *Config) bool {
-		return slices.ContainsFunc(c.Regions.Peers, func(p Peer) bool { return p.Cluster == cluster })
+		return slices.ContainsFunc(c.Regions.Peers, func(p Peer) bool { return slices.Contains(p.clusters(), cluster) })
 	})
 }
 
@@ -122,7 +122,9 @@ func (s *Set) claim(root *value) {
 // claimRegions records the clusters of peers, and the configuration if it is the first of its region.
 func (s *Set) claimRegions(c *Config) {
 	for i := range c.Regions.Peers {
-		s.own[c.Regions.Peers[i].Cluster] = true
+		for _, name := range c.Regions.Peers[i].clusters() {
+			s.own[name] = true
+		}
 	}
 	met := func(other *Config) bool { return other.Regions.SameBoard(&c.Regions) }
 	if c.Enabled && c.Regions.Enabled() && !slices.ContainsFunc(s.regions, met) {

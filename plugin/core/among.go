@@ -63,7 +63,7 @@ func (s *Stream) unsteer() {
 	case s.cfg == nil:
 	case s.cfg.AmongClusters() && s.lease.steeredAt > 0:
 		s.SetCluster(s.cfg.Clusters.Header, "")
-	case s.region.to != "":
+	case s.region.to != "" && !s.isAdopted():
 		s.recall()
 	}
 }

@@ -21,7 +21,6 @@ func (s *Stream) setDebugHeaders() {
 	}
 	if s.region.to != "" {
 		s.SetResponseHeader("x-warmgate-region", s.region.to)
-		return
 	}
 	if s.lease.chosen == "" {
 		return
@@ -68,6 +67,10 @@ func describe(what, addr string, r lb.Reason, load int64) string {
 // or to another region.
 func steered(note string) bool {
 	_, reason, _ := strings.Cut(note, " reason=")
-	return strings.HasPrefix(reason, lb.ReasonChosen.String()) ||
-		strings.HasPrefix(reason, lb.ReasonForwarded.String()) || strings.HasPrefix(reason, "body_")
+	for _, r := range [...]lb.Reason{lb.ReasonChosen, lb.ReasonForwarded, lb.ReasonAdopted} {
+		if strings.HasPrefix(reason, r.String()) {
+			return true
+		}
+	}
+	return strings.HasPrefix(reason, "body_")
 }

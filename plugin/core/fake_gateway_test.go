@@ -34,8 +34,9 @@ type fakeProcess struct {
 	endpoints  []*fakeEndpoint
 	next       int // of the gateway's own round robin
 	// the endpoints of each cluster, where there are several; nil: there is one, with all
-	sites map[string][]int
-	known map[string]*lb.View // views of those
+	sites  map[string][]int
+	known  map[string]*lb.View // views of those
+	unseen bool                // only those are known that a request is routed to, as in Higress
 
 	inside    *VM         // whose callback runs
 	effective *fakeStream // the request that calls act on
@@ -48,19 +49,18 @@ type fakeProcess struct {
 	wakes     int               // calls of Wake
 	deaf      bool              // wake-ups get lost
 
-	peers  map[string]*fakeProcess // gateways of other regions, by the cluster that leads there
-	rtt    time.Duration           // of a round trip to them
-	ahead  time.Duration           // how far the wall clock is ahead
-	probes int                     // calls of Probe
-
-	fault     string              // name of the call that panics
-	faultLeft int                 // calls until it does
-	ticks     int                 // calls of Tick
-	source    *config.EnvoySource // of the last Tick
-	pages     map[string]string   // of metrics, by address; nil: none is scraped
-	stored    bool                // pages are shown to requests only, as in Higress
-	scrapes   int                 // calls of Scrape
-	steerErr  error               // what Steer answers, nil when all is well
+	peers     map[string]*fakeProcess // gateways of other regions, by the cluster that leads there
+	rtt       time.Duration           // of a round trip to them
+	ahead     time.Duration           // how far the wall clock is ahead
+	probes    int                     // calls of Probe
+	fault     string                  // name of the call that panics
+	faultLeft int                     // calls until it does
+	ticks     int                     // calls of Tick
+	source    *config.EnvoySource     // of the last Tick
+	pages     map[string]string       // of metrics, by address; nil: none is scraped
+	stored    bool                    // pages are shown to requests only, as in Higress
+	scrapes   int                     // calls of Scrape
+	steerErr  error                   // what Steer answers, nil when all is well
 }
 
 // fakeEndpoint is a model server in the cluster.

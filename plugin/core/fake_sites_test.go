@@ -26,5 +26,8 @@ func (p *fakeProcess) siteView(cluster string) *lb.View {
 // KnownView implements Gateway.
 func (g fakeGateway) KnownView(_ time.Duration, cluster string, _ *config.Config) *lb.View {
 	g.call("KnownView")
+	if g.unseen {
+		return nil
+	}
 	return g.siteView(cluster)
 }

@@ -112,39 +112,74 @@ func (s *Stream) homeScope(cluster string) string {
 // goHome routes the request to this region's own servers.
 func (s *Stream) goHome() { s.SetCluster(s.cfg.Regions.Header, s.cfg.Regions.Cluster) }
 
-// forward sends the request to another region, if none of this one's endpoints is open for it and one of the others
-// has room. It reports whether it has.
-func (s *Stream) forward() bool {
+// forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
+// room: to its gateways, or to its servers where those are adopted. It reports whether it has, and returns what becomes
+// of the request then.
+func (s *Stream) forward() (a Action, forwarded bool) {
 	rules := &s.cfg.Regions
-	if !rules.Forwards() || s.cfg.Shadow || s.region.from != "" || s.phase != phaseReserving {
-		return false
+	if !rules.Forwards() || s.cfg.Shadow || s.region.from != "" || s.region.to != "" || s.phase >= phaseLeased {
+		return Stop, false
 	}
-	v, plan := s.plugin.vm, &s.lease.reservation.plan
-	h, now := v.regions.of(s.cfg), s.lease.now()
+	r := &s.lease.reservation
+	h, now, prompt := s.plugin.vm.regions.of(s.cfg), s.lease.now(), s.promptToForward()
 	var matched []int
-	if plan.Prefix.NeedsLookup() {
-		matched = h.snapshot.Match(now, &plan.Prefix, h.board.Config().Peers)
+	if prompt.NeedsLookup() {
+		matched = h.snapshot.Match(now, &prompt, h.board.Config().Peers)
 	}
-	peer, why := h.board.Forward(now, matched, cmp.Or(s.session.key, plan.Random), rules.Allowed)
-	if peer == region.None {
-		return false
+	for range len(rules.Peers) + 1 {
+		peer, why := h.board.Forward(now, matched, cmp.Or(s.session.key, r.request.Random), rules.Allowed)
+		if peer == region.None {
+			break
+		}
+		adopted := h.board.Adopted(peer)
+		if adopted && !s.findServers(now, h, peer) {
+			continue
+		}
+		s.leave()
+		if prompt.NeedsLookup() {
+			h.snapshot.Record(now, &prompt, &h.board.Config().Peers[peer])
+		}
+		if adopted {
+			return s.adopt(peer, why), true
+		}
+		s.forwardTo(h, peer, why)
+		return Proceed, true
 	}
-	if w := &s.wait; s.isQueued() {
-		w.queued, w.waited = true, now-w.since
+	return Stop, false
+}
+
+// promptToForward returns the prompt of the request as it was planned; as far as it is known, of one without a plan.
+func (s *Stream) promptToForward() lb.Prefix {
+	prompt := s.lease.reservation.plan.Prefix
+	if c := s.chain; len(prompt.Blocks) == 0 && c.hasBlocks() {
+		prompt = lb.Prefix{Blocks: c.blocks, Bytes: c.length, TTL: s.cfg.Prefix.TTL}
 	}
-	s.release()
+	return prompt
+}
+
+// leave ends what the request has to do with the endpoints at home.
+func (s *Stream) leave() {
+	if w := &s.wait; w.queued || s.isQueued() {
+		w.queued, w.waited = true, s.lease.now()-w.since
+	}
+	if s.phase == phaseReserving {
+		s.release()
+		return
+	}
+	s.enter(phaseUncounted)
+}
+
+// forwardTo sends the request to the gateways of a peer.
+func (s *Stream) forwardTo(h *home, peer int, why region.Reason) {
+	v, rules := s.plugin.vm, &s.cfg.Regions
 	to := &rules.Peers[peer]
-	if plan.Prefix.NeedsLookup() {
-		h.snapshot.Record(now, &plan.Prefix, &h.board.Config().Peers[peer])
-	}
 	s.region.to, s.region.why = to.Name, why
 	s.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.gw.Wall(), s.hopSubject()))
 	s.Unsteer()
-	s.SetCluster(rules.Header, to.Cluster)
+	s.SetCluster(rules.Header, to.Target())
 	v.stats.countIf(statForwarded+";region="+to.Name+";reason="+why.String(), 1)
 	s.countWaited()
 	s.decided(lb.ReasonForwarded)
-	return true
 }
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
@@ -165,7 +200,7 @@ func isFullOrLate(err error) bool {
 func (w *waiters) forwardWaiting() {
 	var list []*Stream
 	for s := range w.held {
-		if s.cfg.Regions.Forwards() && s.region.from == "" && s.isQueued() {
+		if s.cfg.Regions.Forwards() && s.region.from == "" && s.region.to == "" && s.isQueued() {
 			list = append(list, s)
 		}
 	}
@@ -177,7 +212,8 @@ func (w *waiters) forwardWaiting() {
 		}
 		forwarded := false
 		w.runAs(s.context, "a request for another region", func() {
-			if forwarded = s.forward(); forwarded {
+			var a Action
+			if a, forwarded = s.forward(); forwarded && a == Proceed {
 				s.Resume()
 			}
 		}, s.grantRecovered)

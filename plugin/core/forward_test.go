@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -275,5 +276,63 @@ func TestRegionsAreReplaced(t *testing.T) {
 	away.Finish()
 	long.Finish()
 	pass(200*time.Millisecond, us, eu)
+	us.drained()
+}
+
+// A request for which nothing at home is healthy goes to another region as if all were full; also one that waits, and
+// one of which the body was read. Without another region it fails as before.
+func TestForwardsWithoutHealthy(t *testing.T) {
+	for _, policy := range []string{"prefix_cache", "global_least_request"} {
+		us, eu := newRegions(t, 1, 4, "", func(_ *fakeDriver, config string) string {
+			return strings.Replace(config, "prefix_cache", policy, 1)
+		})
+		busy := us.client(0, regionChat)
+		for _, h := range us.workers[0].vm.regions.homes { // as if others had filled the room there
+			for range 20 {
+				h.board.Forward(us.now, nil, 1, nil)
+			}
+		}
+		waits := us.client(0, regionChat)
+		us.wantWaiting(waits)
+		us.endpoints[0].State = lb.Unhealthy
+		pass(time.Second, us, eu)
+		away := us.client(1, regionChat)
+		for i, c := range []*fakeClient{waits, away} {
+			if c.cluster != "to-eu" || c.headers[headerHop] == "" {
+				t.Fatalf("%s: request %d is sent to %q", policy, i, c.cluster)
+			}
+			there := eu.client(0, hopOf(c))
+			there.wantAt(false)
+			there.Finish()
+			c.Finish()
+		}
+		busy.Finish()
+		if got := us.metrics.decisions(); got["forwarded"] != 2 || got["no_healthy_endpoint"] != 0 {
+			t.Errorf("%s: counted as %v", policy, got)
+		}
+		us.peers = nil
+		pass(2*time.Second, us, eu)
+		if c := us.client(0, regionChat); c.result.Status != 503 || c.headers[headerHop] != "" {
+			t.Errorf("%s: %+v", policy, c.result)
+		}
+		us.drained()
+		us.wantNoneWaits()
+	}
+}
+
+// Several turns of a conversation go to one region while nothing at home is healthy.
+func TestForwardsByThePromptWithoutHealthy(t *testing.T) {
+	us, eu := startRegions(t, 1, 4, "")
+	us.endpoints[0].State = lb.Unhealthy
+	long := regionChat
+	long.Frames = []string{`{"prompt":"` + strings.Repeat("a long conversation ", 200) + `"}`}
+	for i, why := range []string{"time", "prefix"} {
+		c := us.client(i, long)
+		c.Finish()
+		if n := us.metrics.values[statForwarded+";region=eu;reason="+why]; n != 1 {
+			t.Errorf("%d forwarded by %s: %v", n, why, us.access)
+		}
+		pass(time.Second, us, eu)
+	}
 	us.drained()
 }

@@ -13,21 +13,24 @@ import (
 // same events, behind it. So each has its plan, its lease and its place in a queue, and gives them back by itself,
 // whatever ends the request.
 
-// insideStream is the gateway's request as the choice inside a cluster sees it.
-type insideStream struct {
-	GatewayStream
-	outer *Stream
+// Cluster returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
+// served in its place.
+func (s *Stream) Cluster() string {
+	switch {
+	case s.outer == nil:
+		return s.GatewayStream.Cluster()
+	case s.outer.cfg.AmongClusters():
+		return s.outer.lease.addr
+	}
+	return s.scope // adopted: the gateway may go on reporting the cluster to which the route led at first
 }
 
-// Cluster implements GatewayStream: the cluster that was chosen, or that has served in its place.
-func (i insideStream) Cluster() string { return i.outer.lease.addr }
-
-// Note implements GatewayStream: no other instance of the plugin has chosen inside the cluster.
-func (i insideStream) Note() string { return "" }
-
-// SetNote implements GatewayStream: the text for the access log has both choices.
-func (i insideStream) SetNote(text string) {
-	i.GatewayStream.SetNote(i.outer.describe() + i.outer.wait.text() + " " + text)
+// SetNote sets the text for the access log. It has both choices.
+func (s *Stream) SetNote(text string) {
+	if s.outer != nil && s.outer.cfg.AmongClusters() {
+		text = s.outer.describe() + s.outer.wait.text() + " " + text
+	}
+	s.GatewayStream.SetNote(text)
 }
 
 // seen is what has come of a request when the outer choice was made, for the inner one.
@@ -82,7 +85,7 @@ func (s *Stream) chooseInside() Action {
 		return Proceed
 	}
 	s.inside = &Stream{
-		GatewayStream: insideStream{s.GatewayStream, s}, context: s.context, plugin: s.plugin, cfg: c,
+		GatewayStream: s.GatewayStream, outer: s, context: s.context, plugin: s.plugin, cfg: c,
 		scope: s.lease.chosen, traits: s.traits, body: s.body, lease: lease{vm: s.plugin.vm},
 	}
 	came := s.seen

@@ -156,8 +156,10 @@ func (s *Stream) submit(now time.Duration) Action {
 	if r.inCallback = false; r.done {
 		return s.finishReservation()
 	}
-	if s.isQueued() && s.forward() {
-		return Proceed
+	if s.isQueued() {
+		if a, forwarded := s.forward(); forwarded {
+			return a
+		}
 	}
 	if l.redis != nil {
 		v.ticks.wakeAt(now, now+s.cfg.ReserveTimeout)
@@ -200,8 +202,10 @@ func (s *Stream) finishReservation() Action {
 	}
 	s.waitEnded(&r.grant, r.err)
 	if r.err != nil {
-		if isFullOrLate(r.err) && s.forward() {
-			return Proceed
+		if isFullOrLate(r.err) {
+			if a, forwarded := s.forward(); forwarded {
+				return a
+			}
 		}
 		s.closeLease()
 		if why := s.wait.refusalOf(r.err); why != lb.ReasonStoreError {

@@ -25,6 +25,7 @@ type regions struct {
 	stores   *stores
 	views    *views
 	ticks    *ticks
+	scraping *scraping
 	homes    []*home
 }
 
@@ -37,12 +38,12 @@ type home struct {
 	replays  *region.Replays
 	snapshot *region.Snapshot
 	leader   leadership
-	prober   *region.Prober // of the VM that asks for all of the gateway, nil in others
-	redis    redisLoads     // of its endpoints, where they are counted in Redis
+	prober   *region.Prober         // of the VM that asks for all of the gateway, nil in others
+	redis    map[string]*redisLoads // of its cluster and of adopted ones, where they are counted in Redis
 }
 
-// redisLoads is what this VM knows of the loads in Redis. It asks for them when another region wants to know, and at
-// heartbeats, since the next to be asked may be another worker.
+// redisLoads is what this VM knows of the loads of a cluster in Redis. It asks for them when another region wants to
+// know, and at heartbeats, since the next to be asked may be another worker.
 type redisLoads struct {
 	addrs    []string // of the endpoints, as of the latest probe
 	probedAt time.Duration
@@ -74,6 +75,7 @@ func (r *regions) of(c *config.Config) *home {
 		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: key,
 		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
 		leader: leadership{kv: kv, id: r.gw.Random(), key: name + "/prober"},
+		redis:  map[string]*redisLoads{},
 	}
 	if _, _, err := kv.Get(h.leader.key); errors.Is(err, lb.ErrNotFound) {
 		_ = kv.Set(h.leader.key, []byte{0}, 0) // the first value may be lost: then two VMs ask for a moment
@@ -117,6 +119,7 @@ func (r *regions) ask(now time.Duration, h *home) {
 	for i := range h.cfg.Regions.Peers {
 		if h.prober.Due(now, i) {
 			r.askPeer(now, h, i)
+			r.seeServers(now, h, i)
 		}
 	}
 }
@@ -157,11 +160,10 @@ func (r *regions) gauge(now time.Duration) {
 		}
 		for i := range all {
 			peer, s := ";region="+h.cfg.Regions.Peers[i].Name, &all[i]
-			open := uint64(0)
-			if s.Available {
-				open = 1
+			r.stats.setIf(statPeerOpen+peer, oneIf(s.Available))
+			if h.cfg.Regions.Peers[i].Adopt != "" {
+				r.stats.setIf(statAdopted+peer, oneIf(s.Adopted))
 			}
-			r.stats.setIf(statPeerOpen+peer, open)
 			if s.Age >= 0 {
 				r.stats.setIf(statPeerAge+peer, uint64(s.Age.Milliseconds()))
 				r.stats.setIf(statPeerRTT+peer, uint64(s.RTT.Milliseconds()))
@@ -170,26 +172,45 @@ func (r *regions) gauge(now time.Duration) {
 	}
 }
 
+// oneIf returns 1 for true.
+func oneIf(is bool) uint64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // state returns what this region says of itself to those who ask: of its own servers. It is called while a request that
 // is routed to them is being handled.
-func (r *regions) state(now time.Duration, h *home) (s region.State) {
-	c := h.cfg
-	view := r.views.of(now, c.Regions.Cluster, c)
+func (r *regions) state(now time.Duration, h *home) region.State {
+	s, _ := r.stateOf(now, h, h.cfg, r.views.of(now, h.cfg.Regions.Cluster, h.cfg))
+	return s
+}
+
+// stateOf returns what there is room for in a cluster, by one of the configurations of the region. known: so far as its
+// servers, and what is in flight there, are known.
+func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb.View) (s region.State, known bool) {
 	if view == nil {
-		return s
+		return s, false
 	}
-	cl, policy, err := r.clusters.get(now, c.Regions.Cluster, c)
+	cl, policy, err := r.clusters.get(now, view.Cluster, c)
 	if err != nil {
-		return s
+		return s, false
 	}
 	cl.views[view.ListID] = view
+	if c.Scrapes(r.kind) {
+		r.scraping.demand.need(cl, c) // also while no request does: else it would seem to have no room
+	}
 	plan, why := policy.Plan(now, &lb.Request{Random: r.gw.Random()}, view)
 	if why != lb.ReasonChosen {
-		return s
+		return s, true
 	}
 	loads, known := r.loads(now, h, cl, &plan)
+	if !known {
+		return s, false
+	}
 	for i := range plan.Candidates {
-		if known && !plan.Candidates[i].IsFull(loads[i]) {
+		if !plan.Candidates[i].IsFull(loads[i]) {
 			s.Open++
 		}
 	}
@@ -197,7 +218,7 @@ func (r *regions) state(now time.Duration, h *home) (s region.State) {
 	queue := store.Queue(now, cl.name)
 	s.Queued = queue.Waiting
 	s.Wait = time.Duration(queue.Waiting) * queue.Interval
-	return s
+	return s, true
 }
 
 // loads returns what is in flight at each candidate, if that is known.
@@ -211,32 +232,35 @@ func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) 
 		loads, err := r.stores.local.Loads(cl.name, addrs, nil)
 		return loads, err == nil
 	}
-	l := &h.redis
+	l := h.redis[cl.name]
+	if l == nil {
+		l = &redisLoads{}
+		h.redis[cl.name] = l
+	}
 	l.addrs, l.probedAt = addrs, now
+	defer r.askRedis(now, h, cl.name)
 	for _, addr := range addrs {
 		load, there := l.loads[addr]
 		if !there || now-l.at > loadsFresh {
-			r.askRedis(now, h)
 			return nil, false
 		}
 		loads = append(loads, load)
 	}
-	r.askRedis(now, h)
 	return loads, true
 }
 
-// askRedis asks what is in flight at the endpoints of this region, for the next probe.
-func (r *regions) askRedis(now time.Duration, h *home) {
+// askRedis asks what is in flight at the endpoints of a cluster, for the next probe.
+func (r *regions) askRedis(now time.Duration, h *home, cluster string) {
 	_, redis := r.stores.of(h.cfg)
-	if redis == nil || len(h.redis.addrs) == 0 || !redis.remote.Ready(now) {
+	l := h.redis[cluster]
+	if redis == nil || l == nil || len(l.addrs) == 0 || !redis.remote.Ready(now) {
 		return
 	}
-	addrs := h.redis.addrs
-	redis.remote.Loads(now, h.cfg.Regions.Cluster, addrs, func(loads []lb.Load, err error) {
+	addrs := l.addrs
+	redis.remote.Loads(now, cluster, addrs, func(loads []lb.Load, err error) {
 		if err != nil {
 			return
 		}
-		l := &h.redis
 		l.at, l.loads = now, make(map[string]lb.Load, len(addrs))
 		for i, addr := range addrs {
 			l.loads[addr] = loads[i]
@@ -247,8 +271,10 @@ func (r *regions) askRedis(now time.Duration, h *home) {
 // heartbeat asks Redis for what the next probe wants to know, and shows what is known of the peers.
 func (r *regions) heartbeat(now time.Duration) {
 	for _, h := range r.homes {
-		if now-h.redis.probedAt < probedLately {
-			r.askRedis(now, h)
+		for cluster, l := range h.redis {
+			if now-l.probedAt < probedLately {
+				r.askRedis(now, h, cluster)
+			}
 		}
 	}
 	r.gauge(now)

@@ -49,15 +49,17 @@ const (
 	statReserve     = "warmgate_reserve_us"            // microseconds to choose and reserve, of one request in 16
 
 	// of other regions
-	statForwarded    = "warmgate_region_forwarded_total"     // ;region ;reason: requests sent to another region
-	statServedFor    = "warmgate_region_served_total"        // ;region: requests that another region has sent here
-	statPeerOpen     = "warmgate_region_available"           // ;region: 1 while requests may be forwarded there
-	statPeerAge      = "warmgate_region_probe_age_ms"        // ;region: milliseconds since its last answer
-	statPeerRTT      = "warmgate_region_rtt_ms"              // ;region: milliseconds of a round trip
-	statProbeErrors  = "warmgate_region_probe_errors_total"  // probes that could not be sent, answers that were refused
-	statForgedHops   = "warmgate_region_hops_forged_total"   // requests that claimed to come from another region
-	statOddHops      = "warmgate_region_hops_odd_total"      // ;cause: forwarded requests, late or for another region
-	statForgedProbes = "warmgate_region_probes_forged_total" // probes that were not answered
+	statForwarded    = "warmgate_region_forwarded_total"        // ;region ;reason: requests sent to another region
+	statServedFor    = "warmgate_region_served_total"           // ;region: requests that another region has sent here
+	statAdopted      = "warmgate_region_adopted"                // ;region: 1 while its servers are served from here
+	statAtAdopted    = "warmgate_region_adopted_requests_total" // ;region ;reason: requests sent to such servers
+	statPeerOpen     = "warmgate_region_available"              // ;region: 1 while requests may be forwarded there
+	statPeerAge      = "warmgate_region_probe_age_ms"           // ;region: milliseconds since its last answer
+	statPeerRTT      = "warmgate_region_rtt_ms"                 // ;region: milliseconds of a round trip
+	statProbeErrors  = "warmgate_region_probe_errors_total"     // probes not sent, answers that were refused
+	statForgedHops   = "warmgate_region_hops_forged_total"      // requests that claimed to come from another region
+	statOddHops      = "warmgate_region_hops_odd_total"         // ;cause: forwarded, but late or for another region
+	statForgedProbes = "warmgate_region_probes_forged_total"    // probes that were not answered
 )
 
 // stats are the plugin's statistics, defined when first used.

@@ -83,6 +83,7 @@ type Stream struct {
 	response response     // what has come of the response
 
 	inside *Stream // the choice of an endpoint in the chosen cluster, nil for none
+	outer  *Stream // the choice that this one is inside of, nil for none
 	seen   seen    // what has come of the request, for that inside
 }
 
@@ -208,7 +209,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 		if why == lb.ReasonNoMetrics {
 			s.requestReport()
 		}
-		return s.pass(why)
+		return s.passOrForward(why)
 	}
 	s.work.output = r.OutputTokens
 	return s.reserve()
@@ -265,9 +266,20 @@ func (s *Stream) refuseWithoutKey() Action {
 // pass lets the request fall back to the gateway's native balancing.
 func (s *Stream) pass(reason lb.Reason) Action {
 	s.enter(phaseUncounted)
+	s.leaveAdopted(reason)
 	s.unsteer()
 	s.decided(reason)
 	return Proceed
+}
+
+// passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
+func (s *Stream) passOrForward(reason lb.Reason) Action {
+	if reason == lb.ReasonNoHealthyEndpoint {
+		if a, forwarded := s.forward(); forwarded {
+			return a
+		}
+	}
+	return s.pass(reason)
 }
 
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and

@@ -37,6 +37,7 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
 	v.regions = &regions{
 		env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
+		scraping: v.scraping,
 	}
 	v.gauges = &gauges{env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"time"
@@ -41,15 +42,15 @@ const (
 func (s *Stream) prepareWait(now time.Duration) lb.Reason {
 	v, q, w := s.plugin.vm, &s.cfg.Queue, &s.wait
 	s.traits.read(s)
-	w.class, w.since, w.refusal = s.traits.class(s.cfg), now, lb.ReasonAtCapacity
+	w.class, w.since, w.refusal = s.traits.class(s.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
 	if id := s.traits.value("x-request-id"); id != "" {
 		w.id = xxhash.Sum64String(id)
 	}
-	forwarded := s.region.from != "" // then its own region has counted it
+	forwarded := s.region.from != "" || s.region.to != "" // then it was counted before
 	if !forwarded && !s.cluster.retries.allows(now, s.isRetry(now), q.RetryBudget, s.cluster.overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
-	most := s.longestWait()
+	most := s.longestWait() - (now - w.since)
 	if deadline, ok := parseTimeout(s.traits.value(q.DeadlineHeader)); ok {
 		left := deadline - (now - s.body.beganAt)
 		if left <= 0 {
@@ -182,6 +183,11 @@ func (s *Stream) reserveAgain() Action {
 			wait.Since = s.wait.since
 			r.plan.Wait = wait
 			return s.submit(now)
+		}
+	}
+	if why == lb.ReasonNoHealthyEndpoint {
+		if a, forwarded := s.forward(); forwarded {
+			return a
 		}
 	}
 	s.closeLease()

@@ -1,0 +1,89 @@
+package core
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// The servers of a region whose gateways are gone are served from here as this region's own, if it has adopted them: a
+// request that would be forwarded there has one of them chosen instead. That is a choice of its own, as inside a
+// cluster: the inner Stream has the plan, the lease and the place in a queue, in the cluster of those servers.
+
+// seeServers has the board know what the servers of an adopted peer have room for. The gateways are asked on.
+func (r *regions) seeServers(now time.Duration, h *home, peer int) {
+	cluster := h.cfg.Regions.Peers[peer].Adopt
+	if cluster == "" || !h.board.Adopted(peer) {
+		return
+	}
+	view := r.gw.KnownView(now, cluster, h.cfg)
+	if view == nil && r.kind == config.Higress { // only a request that is sent there sees them
+		r.note(h.board.Guess(now, peer))
+		return
+	}
+	if state, known := r.stateOf(now, h, h.cfg, view); known {
+		r.note(h.board.See(now, peer, state))
+	}
+}
+
+// findServers sends the request to the adopted servers of a peer if one of them is open, as far as that is known here
+// and now. What is seen by that counts for all.
+func (s *Stream) findServers(now time.Duration, h *home, peer int) bool {
+	v, to := s.plugin.vm, &s.cfg.Regions.Peers[peer]
+	s.region.to = to.Name
+	s.SetCluster(s.cfg.Regions.Header, to.Adopt)
+	view := v.views.of(now, to.Adopt, s.cfg)
+	state, known := v.regions.stateOf(now, h, s.cfg, view)
+	found := view != nil && (!known || state.Open > 0)
+	switch {
+	case !found:
+		v.regions.note(h.board.See(now, peer, region.State{}))
+		s.recall()
+	case known:
+		state.Open-- // where this request goes
+		v.regions.note(h.board.See(now, peer, state))
+	}
+	return found
+}
+
+// adopt has an adopted server chosen for the request, which is routed there by now.
+func (s *Stream) adopt(peer int, why region.Reason) Action {
+	to, r := &s.cfg.Regions.Peers[peer], &s.lease.reservation
+	s.region.why = why
+	w, reason := s.work, r.reason
+	if reason == lb.ReasonChosen {
+		reason = lb.ReasonAdopted
+	}
+	s.inside = &Stream{
+		GatewayStream: s.GatewayStream, outer: s, context: s.context, plugin: s.plugin, cfg: s.cfg,
+		scope: to.Adopt, traits: s.traits, body: s.body, session: s.session,
+		region:  forwarding{to: to.Name, why: why},
+		work:    work{info: w.info, seen: w.seen, text: w.text, model: w.model},
+		metrics: metricsUse{model: s.metrics.model},
+		wait:    waiting{since: s.wait.since, queued: s.wait.queued, waited: s.wait.waited},
+		lease:   lease{vm: s.plugin.vm},
+	}
+	s.inside.session.result = ""
+	if s.chain != nil {
+		chain := *s.chain
+		s.inside.chain = &chain
+	}
+	s.reason, s.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
+	s.plugin.vm.stats.countIf(statAtAdopted+";region="+to.Name+";reason="+why.String(), 1)
+	return s.inside.decide(max(s.seen.size, s.body.received), s.seen.ended || s.body.endedAt > 0, reason)
+}
+
+// leaveAdopted has a request served at home for which an adopted cluster has nothing any more. Whatever else keeps the
+// plugin from choosing there, the gateway balances in the adopted cluster: at home nothing was open.
+func (s *Stream) leaveAdopted(why lb.Reason) {
+	if !s.isAdopted() || why != lb.ReasonNoEndpoints && why != lb.ReasonNoHealthyEndpoint {
+		return
+	}
+	s.outer.recall()
+	s.region = forwarding{}
+}
+
+// isAdopted reports whether this is the choice of an adopted server.
+func (s *Stream) isAdopted() bool { return s.outer != nil && s.region.to != "" }

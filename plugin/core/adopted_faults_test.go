@@ -1,0 +1,137 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/region"
+)
+
+// Servers that become unhealthy while requests wait for them, or are chosen, lose none: what waits goes home.
+func TestAdoptedServersFail(t *testing.T) {
+	for _, redis := range []bool{false, true} {
+		change := adopting(1)
+		us, _ := newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
+			if redis {
+				config = withRedis(t, d, config)
+			}
+			return change(d, config)
+		})
+		us.peers = nil
+		us.advance(4 * time.Second)
+		us.wantAdopted(1)
+		home := us.client(0, regionChat)
+		us.advance(50 * time.Millisecond)
+		a := us.client(0, regionChat)
+		us.advance(50 * time.Millisecond)
+		a.wantAt(true)
+		// As if another gateway had taken the room that this one counts on.
+		for _, h := range us.workers[1].vm.regions.homes {
+			if err := h.board.See(us.now, 0, region.State{Open: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b := us.client(1, regionChat)
+		us.advance(20 * time.Millisecond)
+		us.wantWaiting(b)
+		us.endpoints[us.sites[euServers][0]].State = lb.Unhealthy
+		us.advance(time.Second)
+		if home.Finish(); b.held {
+			us.advance(time.Second)
+		}
+		b.wantAt(false)
+		b.Finish()
+		a.Finish()
+		us.advance(2 * time.Second)
+		us.emptiedInside()
+		us.wantNoneWaits()
+	}
+}
+
+// A client that leaves a request at an adopted server, or one that waits for it, leaves nothing behind.
+func TestAdoptedClientLeaves(t *testing.T) {
+	us, _ := startAdopting(t, 1, 1, "")
+	home, a := us.client(0, regionChat), us.client(1, regionChat)
+	a.wantAt(true)
+	waits := us.client(1, regionChat)
+	us.wantWaiting(waits)
+	a.ResetByClient()
+	waits.ResetByClient()
+	home.Finish()
+	us.advance(time.Second)
+	us.emptiedInside()
+	us.wantNoneWaits()
+}
+
+// Whichever call panics while a request goes to an adopted server, it is served and counted once, and nothing of it
+// remains.
+func TestPanicAnywhereWithAdopted(t *testing.T) {
+	calls := []string{
+		"Now", "View", "KnownView", "Tick", "Cluster", "SetCluster", "RequestHeaders", "RemoveRequestHeader",
+		"RequestBody", "Steer", "Unsteer", "ServedBy", "Random", "ResponseHeader", "SetResponseHeader", "SetNote",
+		"Resume", "Probe",
+	}
+	fired := map[string]int{}
+	for _, waits := range []bool{false, true} {
+		for _, call := range calls {
+			for n := 1; n < 60; n++ {
+				more := false
+				t.Run(fmt.Sprintf("%v/%s/%d", waits, call, n), func(t *testing.T) {
+					more = panicWithAdopted(t, waits, call, n)
+				})
+				if !more {
+					break
+				}
+				fired[call]++
+			}
+		}
+	}
+	for _, call := range []string{"View", "KnownView", "Steer", "SetCluster", "SetNote", "Random", "Resume"} {
+		if fired[call] == 0 {
+			t.Errorf("%s was not there to panic: %v", call, fired)
+		}
+	}
+}
+
+func panicWithAdopted(t *testing.T, waits bool, call string, n int) (fired bool) {
+	us, _ := startAdopting(t, 1, 1, "")
+	home := us.client(0, regionChat)
+	var there *fakeClient
+	if waits {
+		there = us.client(1, regionChat)
+		there.wantAt(true)
+	}
+	us.fault, us.faultLeft = call, n
+	c := us.client(0, regionChat)
+	us.advance(300 * time.Millisecond)
+	if waits {
+		there.Finish()
+	}
+	us.advance(time.Second)
+	if c.held || c.Upstream() < 0 {
+		t.Fatalf("held %v, at endpoint %d", c.held, c.Upstream())
+	}
+	c.Finish()
+	fired = us.faultLeft <= 0
+	us.fault = ""
+	home.Finish()
+	if c.result.Status != 200 || !c.received.Ended {
+		t.Errorf("the client got %+v", c.result)
+	}
+	us.advance(2 * time.Second)
+	us.emptiedInside()
+	us.wantNoneWaits()
+	sum, want := uint64(0), uint64(2)
+	for _, n := range us.metrics.decisions() {
+		sum += n
+	}
+	if waits {
+		want = 3
+	}
+	if sum != want {
+		t.Errorf("%d requests were counted as %v", want, us.metrics.decisions())
+	}
+	return fired
+}

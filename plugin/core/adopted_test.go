@@ -1,0 +1,308 @@
+package core
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
+)
+
+const euServers = "eu-servers"
+
+// adopting lets the region us adopt the servers of eu, of which it sees so many, after a second without an answer, for
+// two more seconds of answers.
+func adopting(servers int) func(d *fakeDriver, config string) string {
+	return func(d *fakeDriver, config string) string {
+		if !strings.Contains(config, `"name":"us","cluster"`) {
+			return config
+		}
+		n := len(d.endpoints)
+		list := make([]streamtest.Endpoint, n+servers)
+		d.SetEndpoints(list)
+		for i := range servers {
+			d.sites[euServers] = append(d.sites[euServers], n+i)
+		}
+		return strings.NewReplacer(`"rtt":"20ms"`, `"rtt":"20ms","adopt":{"cluster":"eu-servers"}`,
+			`"probe_interval"`, `"gone":"1s","steady":"2s","probe_interval"`).Replace(config)
+	}
+}
+
+// startAdopting returns the gateway of a region with so many endpoints that has adopted as many others.
+func startAdopting(t *testing.T, here, there int, members string) (us, eu *fakeDriver) {
+	t.Helper()
+	us, eu = newRegions(t, here, 1, members, adopting(there))
+	us.peers = nil
+	pass(3*time.Second, us, eu)
+	us.wantAdopted(1)
+	return us, eu
+}
+
+func (d *fakeDriver) wantAdopted(want uint64) {
+	d.t.Helper()
+	d.advance(heartbeatPeriod)
+	if got := d.Gauge(statAdopted + ";region=eu"); got != want {
+		d.t.Fatalf("adopted: %d, want %d", got, want)
+	}
+}
+
+// atAdopted returns how many requests are counted at each of the adopted servers.
+func (d *fakeDriver) atAdopted() (counts []int64) {
+	d.t.Helper()
+	for _, i := range d.sites[euServers] {
+		loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(euServers, []string{d.Addr(i)}, nil)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		counts = append(counts, loads[0].Requests)
+	}
+	return counts
+}
+
+// wantAt fails the test unless the request is served, by an adopted server or by none of them.
+func (c *fakeClient) wantAt(adopted bool) {
+	c.process.t.Helper()
+	cluster := "llm"
+	if adopted {
+		cluster = euServers
+	}
+	if c.cluster != cluster || c.Upstream() < 0 || c.headers[headerHop] != "" {
+		c.process.t.Fatalf("sent to %q, endpoint %d, held %v, with the hop %q: %+v", c.cluster, c.Upstream(), c.held,
+			c.headers[headerHop], c.result)
+	}
+}
+
+// While a region's gateways are gone, its servers are served as this region's own: by plan, with leases, caps and a
+// queue. Nothing of it remains.
+func TestServesAdopted(t *testing.T) {
+	us, _ := startAdopting(t, 1, 2, "")
+	home := us.client(0, regionChat)
+	home.wantAt(false)
+	a, b := us.client(0, regionChat), us.client(1, regionChat)
+	for _, c := range []*fakeClient{a, b} {
+		c.wantAt(true)
+		if c.steer != us.Addr(c.Upstream()) {
+			t.Errorf("steered to %q", c.steer)
+		}
+	}
+	if got := us.atAdopted(); a.Upstream() == b.Upstream() || got[0] != 1 || got[1] != 1 {
+		t.Errorf("%v are in flight at adopted servers", got)
+	}
+	waits := us.client(1, regionChat)
+	us.advance(time.Second)
+	us.wantWaiting(waits)
+	a.Finish()
+	us.advance(500 * time.Millisecond)
+	waits.wantAt(true)
+	for name, want := range map[string]string{
+		"x-warmgate-region": "eu", "x-warmgate-reason": "adopted", "x-warmgate-host": us.Addr(a.Upstream()),
+	} {
+		if got := a.result.Headers[name]; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, c := range []*fakeClient{b, waits, home} {
+		c.Finish()
+	}
+	us.advance(time.Second)
+	if got := us.metrics.decisions(); got["adopted"] != 3 || got["chosen"] != 1 || len(got) != 2 {
+		t.Errorf("counted as %v", got)
+	}
+	const stat = statAtAdopted + ";region=eu;reason="
+	if n := us.Counter(stat+"time") + us.Counter(stat+"prefix"); n != 3 {
+		t.Errorf("%d requests at adopted servers", n)
+	}
+	log := strings.Join(us.access, "\n")
+	want := "host=" + us.Addr(a.Upstream()) + " reason=adopted load=1 region=eu why=time"
+	if !strings.Contains(log, want) {
+		t.Errorf("the access log has no %q: %q", want, log)
+	}
+	us.emptiedInside()
+	us.wantNoneWaits()
+}
+
+// Its servers are given back when a region's gateways have answered for a while, not before; one that comes and goes
+// keeps its servers adopted.
+func TestGivesBack(t *testing.T) {
+	us, eu := startAdopting(t, 1, 1, "")
+	home, peers := us.client(0, regionChat), map[string]*fakeProcess{"to-eu": eu.fakeProcess}
+	for range 4 { // as long as it does not answer steadily
+		us.peers = peers
+		pass(time.Second, us, eu)
+		c := us.client(0, regionChat)
+		c.wantAt(true)
+		c.Finish()
+		us.peers = nil
+		pass(time.Second, us, eu)
+		us.wantAdopted(1)
+	}
+	us.peers = peers
+	last := us.client(1, regionChat)
+	last.wantAt(true)
+	pass(4*time.Second, us, eu)
+	us.wantAdopted(0)
+	away := us.client(0, regionChat)
+	if away.cluster != "to-eu" || away.headers[headerHop] == "" {
+		t.Errorf("given back, a request is sent to %q", away.cluster)
+	}
+	for _, c := range []*fakeClient{last, away, home} {
+		c.Finish()
+	}
+	pass(time.Second, us, eu)
+	us.emptiedInside()
+}
+
+// A region that only this one does not reach, and whose servers it does not reach either, gets nothing: each goes on
+// alone.
+func TestAdoptsNothingBehindAPartition(t *testing.T) {
+	us, _ := startAdopting(t, 1, 2, "")
+	for _, i := range us.sites[euServers] {
+		us.endpoints[i].State = lb.Unhealthy
+	}
+	us.advance(time.Second)
+	home, waits := us.client(0, regionChat), us.client(1, regionChat)
+	us.advance(time.Second)
+	us.wantWaiting(waits)
+	home.Finish()
+	us.advance(time.Second)
+	waits.wantAt(false)
+	waits.Finish()
+	us.emptiedInside()
+}
+
+// What must not leave, or was forwarded by another region, is not sent to adopted servers.
+func TestKeepsFromAdopted(t *testing.T) {
+	us, _ := startAdopting(t, 1, 1, `,"allowed":[]`)
+	home, waits := us.client(0, regionChat), us.client(1, regionChat)
+	us.advance(time.Second)
+	us.wantWaiting(waits)
+	home.Finish()
+	us.advance(time.Second)
+	waits.Finish()
+	us.emptiedInside()
+
+	us, eu := startAdopting(t, 1, 1, "")
+	there := eu.client(0, regionChat) // which hears us all the time
+	away := eu.client(0, regionChat)
+	home = us.client(0, regionChat)
+	if away.cluster != "to-us" {
+		t.Fatalf("sent to %q", away.cluster)
+	}
+	forwarded := us.client(0, hopOf(away))
+	us.advance(time.Second)
+	us.wantWaiting(forwarded)
+	home.Finish()
+	us.advance(time.Second)
+	forwarded.wantAt(false)
+	for _, c := range []*fakeClient{forwarded, away, there} {
+		c.Finish()
+	}
+	us.emptiedInside()
+}
+
+func withRedis(t *testing.T, d *fakeDriver, config string) string {
+	d.attachRedis(t, redisserver.StartT(t, redisserver.Options{})).latency = time.Millisecond
+	return strings.Replace(config, `"max_inflight"`,
+		`"serviceFQDN":"redis.static","password":"my secret","reserve_timeout":"100ms","max_inflight"`, 1)
+}
+
+// Adopted servers are counted in Redis where this region's own are.
+func TestServesAdoptedWithRedis(t *testing.T) {
+	change := adopting(2)
+	us, _ := newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
+		return change(d, withRedis(t, d, config))
+	})
+	us.peers = nil
+	us.advance(4 * time.Second)
+	us.wantAdopted(1)
+	home := us.client(0, regionChat)
+	us.advance(50 * time.Millisecond)
+	var open []*fakeClient
+	for i := range 2 {
+		c := us.client(i, regionChat)
+		us.advance(50 * time.Millisecond)
+		c.wantAt(true)
+		open = append(open, c)
+	}
+	if open[0].Upstream() == open[1].Upstream() {
+		t.Error("both are at one server")
+	}
+	waits := us.client(0, regionChat)
+	us.advance(time.Second)
+	us.wantWaiting(waits)
+	open[0].Finish()
+	us.advance(4 * time.Second)
+	waits.wantAt(true)
+	for _, c := range []*fakeClient{waits, open[1], home} {
+		c.Finish()
+	}
+	us.advance(time.Second)
+	us.emptiedInside()
+}
+
+// A gateway that shows its endpoints to requests only, as Higress does, finds out by requests which of the adopted
+// servers are open.
+func TestServesAdoptedUnseen(t *testing.T) {
+	us, _ := newRegions(t, 1, 1, "", adopting(3))
+	us.unseen, us.peers = true, nil
+	us.advance(4 * time.Second)
+	us.wantAdopted(1)
+	home := us.client(0, regionChat)
+	var open []*fakeClient
+	for i := range 3 {
+		c := us.client(i%2, regionChat)
+		c.wantAt(true)
+		open = append(open, c)
+	}
+	waits := us.client(0, regionChat)
+	us.advance(time.Second)
+	us.wantWaiting(waits)
+	for _, c := range open {
+		c.Finish()
+	}
+	us.advance(time.Second)
+	waits.wantAt(true)
+	waits.Finish()
+	us.sites[euServers] = nil // the list is lost
+	waits = us.client(1, regionChat)
+	us.advance(time.Second)
+	us.wantWaiting(waits)
+	home.Finish()
+	us.advance(time.Second)
+	waits.wantAt(false)
+	waits.Finish()
+	us.drained()
+}
+
+// A conversation stays at the adopted server that has its beginning.
+func TestAdoptedByThePrompt(t *testing.T) {
+	us, _ := startAdopting(t, 1, 4, "")
+	home, at := us.client(0, regionChat), map[int]bool{}
+	long := regionChat
+	long.Frames = []string{`{"prompt":"` + strings.Repeat("a long conversation ", 200) + `"}`}
+	for i := range 6 {
+		c := us.client(i%2, long)
+		c.wantAt(true)
+		at[c.Upstream()] = true
+		c.Finish()
+		us.advance(time.Second)
+	}
+	if len(at) != 1 || us.Counter(statAtAdopted+";region=eu;reason=prefix") != 5 {
+		t.Errorf("at %v: %v", at, us.access)
+	}
+	home.Finish()
+	us.emptiedInside()
+}
+
+// Adopted servers serve also while nothing at home is healthy.
+func TestAdoptedWithoutHealthy(t *testing.T) {
+	us, _ := startAdopting(t, 1, 1, "")
+	us.endpoints[0].State = lb.Unhealthy
+	c := us.client(0, regionChat)
+	c.wantAt(true)
+	c.Finish()
+	us.emptiedInside()
+}
