@@ -39,11 +39,12 @@ type seen struct {
 	ended bool      // that is all of it
 	late  bool      // more of it was waited for in vain
 	body  *readBody // nil if nothing of it was read
+	inner *Stream   // that choice, once it has taken what it needs of the body
 }
 
 // readBody is what was read of a body.
 type readBody struct {
-	text  []byte       // as much of it as was read
+	text  []byte       // as much of it as was read, until the inner choice has taken what it needs
 	info  prompt.Info  // what that contains
 	parts prompt.Parts // where
 	whole bool         // all of it was read
@@ -84,13 +85,37 @@ func (s *Stream) chooseInside() Action {
 	if c == nil || s.cfg.Shadow {
 		return Proceed
 	}
-	s.inside = &Stream{
-		GatewayStream: s.GatewayStream, outer: s, context: s.context, plugin: s.plugin, cfg: c,
-		scope: s.lease.chosen, traits: s.traits, body: s.body, lease: lease{vm: s.plugin.vm},
+	s.prepareInside()
+	came, in := s.seen, s.seen.inner
+	s.inside, s.seen = in, seen{}
+	in.scope, in.body = s.lease.chosen, s.body
+	if in.chain != nil {
+		in.chain.planned = s.plugin.vm.now()
 	}
-	came := s.seen
-	s.seen = seen{}
-	return s.inside.begin(&came)
+	return in.begin(&came)
+}
+
+// prepareInside has the choice inside a cluster take what it needs of the body, which is dropped: a request may wait
+// for its cluster. Only the names of keys of prompts are then not those of the cluster, but of all of the route.
+func (s *Stream) prepareInside() {
+	c := s.cfg.Clusters.Endpoint
+	if c == nil || s.cfg.Shadow || s.seen.inner != nil {
+		return
+	}
+	in := &Stream{
+		GatewayStream: s.GatewayStream, outer: s, context: s.context, plugin: s.plugin, cfg: c,
+		scope: s.scope, traits: s.traits, lease: lease{vm: s.plugin.vm},
+	}
+	s.seen.inner = in
+	b := s.seen.body
+	if b == nil {
+		return
+	}
+	in.session.find(in, c, b.text, true)
+	if b.err == nil {
+		in.inspected(b.text, &b.info, &b.parts, b.whole)
+	}
+	b.text = nil
 }
 
 // begin decides inside a cluster, by what has come of the request.
@@ -98,13 +123,7 @@ func (s *Stream) begin(seen *seen) Action {
 	if s.plugin.set != nil && s.plugin.set.Owns(s.scope) {
 		return s.refuseOwnCluster()
 	}
-	if seen.body != nil {
-		s.session.find(s, s.cfg, seen.body.text, true)
-	}
 	reason := s.readingOf(seen)
-	if b := seen.body; b != nil && b.err == nil {
-		s.inspected(b.text, &b.info, &b.parts, b.whole)
-	}
 	ended := seen.ended && (reason != lb.ReasonBodyEncoded || s.body.endedAt > 0)
 	return s.decide(seen.size, ended, reason)
 }

@@ -2,6 +2,8 @@ package core
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +178,50 @@ func TestFullInsideCluster(t *testing.T) {
 	}
 	waits.Finish()
 	d.advance(time.Second)
+	d.emptiedInside()
+}
+
+// A request that waits for its cluster keeps nothing of its body in the VM but what the choice inside needs, which is
+// the same as without a wait.
+func TestBodiesOfWhoWaitsForACluster(t *testing.T) {
+	const waiting, size = 40, 200 << 10
+	d := startSites(t, 1, nestedConfig(`"max_inflight":1,"queue":{"max_wait":"10s"}`, "prefix_cache", ""))
+	r := streamtest.Request{Frames: []string{`{"model":"m","prompt":"` + strings.Repeat("a b ", size/4) + `"}`}}
+	open := []*fakeClient{d.client(0, r), d.client(0, r), d.client(0, r)} // one in each cluster
+	blocks := open[0].core.inside.chain.blocks
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before, waits := heap(), make([]*fakeClient, waiting)
+	for i := range waits {
+		if waits[i] = d.client(0, r); !waits[i].held {
+			t.Fatalf("request %d went to %d", i, waits[i].endpoint)
+		}
+	}
+	each := (heap() - before) / waiting
+	if each > 32<<10 {
+		t.Errorf("%d bytes are kept for each request of %d bytes", each, size)
+	}
+	for open = append(open, waits...); len(open) > 0; d.advance(50 * time.Millisecond) {
+		i := slices.IndexFunc(open, func(c *fakeClient) bool { return !c.held })
+		if i < 0 {
+			t.Fatalf("%d wait, and none is served", len(open))
+		}
+		c := open[i]
+		open = slices.Delete(open, i, i+1)
+		if len(blocks) == 0 || c.core.inside == nil || !slices.Equal(c.core.inside.chain.blocks, blocks) {
+			t.Error("the prompt is not the one of a request that has not waited")
+		}
+		if c.Finish(); c.received.Body != r.Frames[0] {
+			t.Errorf("%d bytes were received", len(c.received.Body))
+		}
+	}
+	if n := d.metrics.decisions()["chosen"]; n != 2*(3+waiting) {
+		t.Errorf("%v", d.metrics.decisions())
+	}
 	d.emptiedInside()
 }
 

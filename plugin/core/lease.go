@@ -165,6 +165,7 @@ func (s *Stream) submit(now time.Duration) Action {
 		v.ticks.wakeAt(now, now+s.cfg.ReserveTimeout)
 	}
 	if s.mayWait() {
+		s.prepareInside()
 		v.waiters.add(s)
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
 	}
