@@ -38,7 +38,7 @@ func TestLies(t *testing.T) {
 				refused++
 			}
 		}
-		peer, _ := board.Forward(now, nil, 1, nil)
+		peer, _ := board.Forward(now, nil, -1, 1, nil)
 		if believed := peer != lbregion.None; believed != (next.name == truth.name) || believed != (refused == 0) {
 			t.Errorf("%s: %d of 3 answers were refused, forwarded: %t", next.name, refused, believed)
 		}

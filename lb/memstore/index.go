@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -33,3 +34,17 @@ func (x *Index) Record(now time.Duration, p *lb.Prefix, tag uint32) {
 
 // Forget removes the record that the one with the tag has blocks of the prompt behind the first n.
 func (x *Index) Forget(p *lb.Prefix, tag uint32, n int) { x.pages.forget(p, tag, n) }
+
+// LongestMatch returns how many leading blocks of the plan's prompt the candidate has that has the most.
+func (s *Store) LongestMatch(now time.Duration, p *lb.Plan) (blocks int) {
+	if !p.Prefix.NeedsLookup() {
+		return 0
+	}
+	for _, m := range s.prefixes.find(now, &p.Prefix) {
+		has := func(c lb.Candidate) bool { return lb.EndpointTag(c.Addr) == m.Tag }
+		if m.Blocks > blocks && slices.ContainsFunc(p.Candidates, has) {
+			blocks = m.Blocks
+		}
+	}
+	return blocks
+}

@@ -217,7 +217,7 @@ func TestServersOfTheAdopted(t *testing.T) {
 		t.Helper()
 		n := 0
 		for ; n < 20; n++ {
-			if peer, _ := us.board.Forward(w.now, nil, 1, []string{"eu"}); peer == None {
+			if peer, _ := us.board.Forward(w.now, nil, -1, 1, []string{"eu"}); peer == None {
 				break
 			} else if !us.board.Adopted(peer) {
 				t.Fatal("sent to its gateways")
@@ -240,7 +240,7 @@ func TestServersOfTheAdopted(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	see(2, time.Second)
-	if peer, _ := us.board.Forward(w.now, nil, 1, nil); us.board.config.Peers[peer].Name != "asia" {
+	if peer, _ := us.board.Forward(w.now, nil, -1, 1, nil); us.board.config.Peers[peer].Name != "asia" {
 		t.Error("sent to where it waits for longer")
 	}
 	sent(2)

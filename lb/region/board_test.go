@@ -73,12 +73,12 @@ func TestForwardAtTheSameTime(t *testing.T) {
 	between := 0
 	kv.OnSet = func(string) {
 		if between++; between == 1 {
-			if peer, _ := other.Forward(now, nil, 1, nil); peer != 0 {
+			if peer, _ := other.Forward(now, nil, -1, 1, nil); peer != 0 {
 				t.Errorf("the other worker: %d", peer)
 			}
 		}
 	}
-	if peer, _ := b.Forward(now, nil, 1, nil); peer != 0 {
+	if peer, _ := b.Forward(now, nil, -1, 1, nil); peer != 0 {
 		t.Errorf("one worker: %d", peer)
 	}
 	got, err := b.Peers(now)
@@ -86,7 +86,7 @@ func TestForwardAtTheSameTime(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for range 3 {
-		b.Forward(now, nil, 1, nil)
+		b.Forward(now, nil, -1, 1, nil)
 	}
 	if got, err = b.Peers(now); err != nil || got[0].Ahead > 2 || got[0].Available {
 		t.Errorf("%+v, %v", got, err)
@@ -99,11 +99,11 @@ func TestBoardWithoutMemory(t *testing.T) {
 	kv := storetest.NewMemory()
 	b := boardOf(t, kv, now, status{State: State{Open: 1}})
 	kv.SetErr = func(string) error { return errors.New("no") }
-	if peer, why := b.Forward(now, nil, 1, nil); peer != None || why != NoPeer {
+	if peer, why := b.Forward(now, nil, -1, 1, nil); peer != None || why != NoPeer {
 		t.Errorf("%d, %v", peer, why)
 	}
 	kv.SetErr = func(string) error { return lb.ErrMismatch }
-	if peer, _ := b.Forward(now, nil, 1, nil); peer != None {
+	if peer, _ := b.Forward(now, nil, -1, 1, nil); peer != None {
 		t.Errorf("others are always faster, but %d", peer)
 	}
 }
@@ -130,7 +130,7 @@ func FuzzBoard(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		peer, why := b.Forward(now, []int{1}, 7, nil)
+		peer, why := b.Forward(now, []int{1}, -1, 7, nil)
 		if (peer == None) != (why == NoPeer) || peer != None && !before[peer].Available {
 			t.Errorf("forwarded to %d, %v: %+v", peer, why, before)
 		}

@@ -33,9 +33,15 @@ const step = 10 * time.Millisecond
 // available and allowed, the one with the longest match in the [Snapshot], in blocks by peer; among equals, the one
 // with the least expected time; among equals of these, the one that the hash of the session names. allowed are names of
 // regions; nil allows all. It is [None] if there is no such peer, or if the request cannot be counted.
-func (b *Board) Forward(now time.Duration, matched []int, session uint64, allowed []string) (peer int, why Reason) {
+//
+// A request that may wait for where its prompt is says how many blocks the servers at home have, home: as long as they,
+// or those of another allowed peer that answers, have more than the peer that would be chosen, it is [None] as well.
+// For one that goes anywhere, home is negative.
+func (b *Board) Forward(now time.Duration, matched []int, home int, session uint64, allowed []string) (
+	peer int, why Reason,
+) {
 	err := b.change(func() bool {
-		if peer, why = b.choose(now, matched, session, allowed); peer != None {
+		if peer, why = b.choose(now, matched, home, session, allowed); peer != None {
 			b.peers[peer].sent++
 		}
 		return peer != None
@@ -46,24 +52,44 @@ func (b *Board) Forward(now time.Duration, matched []int, session uint64, allowe
 	return peer, why
 }
 
-func (b *Board) choose(now time.Duration, matched []int, session uint64, allowed []string) (peer int, why Reason) {
+// HasRoom reports whether an allowed peer is available.
+func (b *Board) HasRoom(now time.Duration, allowed []string) bool {
+	return b.read() == nil && slices.ContainsFunc(b.eachAllowed(allowed), func(i int) bool {
+		return b.peers[i].available(&b.config, i, now)
+	})
+}
+
+// eachAllowed returns the peers that are allowed.
+func (b *Board) eachAllowed(allowed []string) (peers []int) {
+	for i := range b.peers {
+		if allowed == nil || slices.Contains(allowed, b.config.Peers[i].Name) {
+			peers = append(peers, i)
+		}
+	}
+	return peers
+}
+
+func (b *Board) choose(now time.Duration, matched []int, home int, session uint64, allowed []string) (
+	peer int, why Reason,
+) {
 	peer = None
 	var best candidate
-	for i := range b.peers {
+	longest := home
+	for _, i := range b.eachAllowed(allowed) {
 		p, s := &b.config.Peers[i], &b.peers[i]
-		if allowed != nil && !slices.Contains(allowed, p.Name) || !s.available(&b.config, i, now) {
-			continue
-		}
 		c := candidate{steps: s.expected(p) / step, rank: rank(session, p.Name)}
 		if i < len(matched) {
 			c.match = matched[i]
 		}
-		if peer == None || c.before(&best) {
+		if s.hears() {
+			longest = max(longest, c.match)
+		}
+		if s.available(&b.config, i, now) && (peer == None || c.before(&best)) {
 			peer, best = i, c
 		}
 	}
 	switch {
-	case peer == None:
+	case peer == None || home >= 0 && best.match < longest:
 		return None, NoPeer
 	case best.match > 0:
 		return peer, ByMatch

@@ -39,12 +39,34 @@ func TestForward(t *testing.T) {
 		{"missed", []status{{State: State{Open: 9}, missed: mostMissed}}, nil, nil, None, NoPeer},
 	} {
 		b := boardOf(t, storetest.NewMemory(), now, c.peers...)
-		if peer, why := b.Forward(now, c.matched, 1, c.allowed); peer != c.want || why != c.why {
+		if peer, why := b.Forward(now, c.matched, -1, 1, c.allowed); peer != c.want || why != c.why {
 			t.Errorf("%s: %d, %v; want %d, %v", c.about, peer, why, c.want, c.why)
 		}
 	}
+	busy := status{rtt: ms, answered: now}
+	for _, c := range []struct {
+		about   string
+		peers   []status
+		matched []int
+		home    int
+		want    int
+	}{
+		{"more is at home", []status{open(ms, 0)}, []int{3}, 4, None},
+		{"as much", []status{open(ms, 0)}, []int{3}, 3, 0},
+		{"nobody has anything", []status{open(ms, 0)}, nil, 0, 0},
+		{"more is where no room is", []status{open(ms, 0), busy}, []int{2, 5}, 1, None},
+		{"more is where nobody answers", []status{open(ms, 0), {missed: mostMissed}}, []int{2, 5}, 1, 0},
+	} {
+		b := boardOf(t, storetest.NewMemory(), now, c.peers...)
+		if peer, _ := b.Forward(now, c.matched, c.home, 1, nil); peer != c.want {
+			t.Errorf("%s: %d, want %d", c.about, peer, c.want)
+		}
+	}
 	b := boardOf(t, storetest.NewMemory(), now, open(10*ms, 0))
-	if peer, _ := b.Forward(now+time.Minute, nil, 1, nil); peer != None {
+	if !b.HasRoom(now, nil) || b.HasRoom(now, []string{"b"}) || b.HasRoom(now+time.Minute, nil) {
+		t.Error("room is where there is none, or not where there is")
+	}
+	if peer, _ := b.Forward(now+time.Minute, nil, -1, 1, nil); peer != None {
 		t.Error("forwarded by an old answer")
 	}
 	for r, want := range map[Reason]string{NoPeer: "none", ByMatch: "prefix", ByTime: "time"} {
@@ -66,12 +88,12 @@ func TestSessionsAreSpread(t *testing.T) {
 	all, fewer := equal(make([]status, 3)...), equal(make([]status, 2)...)
 	count, moved := [3]int{}, 0
 	for session := range uint64(n) {
-		peer, _ := all.Forward(now, nil, session, nil)
-		if again, _ := all.Forward(now, nil, session, nil); again != peer {
+		peer, _ := all.Forward(now, nil, -1, session, nil)
+		if again, _ := all.Forward(now, nil, -1, session, nil); again != peer {
 			t.Fatalf("session %d goes to %d and then to %d", session, peer, again)
 		}
 		count[peer]++
-		if other, _ := fewer.Forward(now, nil, session, nil); peer < 2 && other != peer {
+		if other, _ := fewer.Forward(now, nil, -1, session, nil); peer < 2 && other != peer {
 			moved++
 		}
 	}
@@ -113,7 +135,7 @@ func TestForwardProperty(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		peer, why := b.Forward(now, matched, rapid.Uint64().Draw(r, "session"), allowed)
+		peer, why := b.Forward(now, matched, -1, rapid.Uint64().Draw(r, "session"), allowed)
 		after, err := b.Peers(now)
 		if err != nil {
 			r.Fatal(err)

@@ -18,7 +18,7 @@ func two(t *testing.T) (w *world, us, eu *place) {
 // send has a region forward as many requests as it can to any peer, up to n, and returns how many that were.
 func (p *place) send(n int) (sent int) {
 	for sent < n {
-		if peer, _ := p.board.Forward(p.world.now, nil, 1, nil); peer == None {
+		if peer, _ := p.board.Forward(p.world.now, nil, -1, 1, nil); peer == None {
 			break
 		}
 		sent++

@@ -21,7 +21,8 @@ const (
 var (
 	forwardingKeys = []string{
 		"lb_config.regions.probe_interval", "lb_config.regions.queue_buffer", keyAllowed,
-		"lb_config.regions.snapshot_bytes", "lb_config.regions.cluster_header", keyGone, keySteady,
+		"lb_config.regions.cached_first", "lb_config.regions.snapshot_bytes", "lb_config.regions.cluster_header",
+		keyGone, keySteady,
 	}
 	adoptingKeys  = []string{keyGone, keySteady}
 	ownRegionKeys = append([]string{keyRegionCluster, keyRegionSecret}, forwardingKeys...)
@@ -140,6 +141,18 @@ var regionKeys = []key{
 		},
 		set: setAllowed,
 	},
+	{Key: setting.Key{
+		Name: "lb_config.regions.cached_first", Type: setting.Boolean, Default: "false",
+		Title: setting.Doc("Cached first", "缓存优先"),
+		Meaning: setting.Doc(
+			"`true`: a request goes to the region that was forwarded the beginning of its prompt even while an "+
+				"endpoint here is open, if the endpoints here have at least a quarter of the prompt less. "+
+				"Not with Redis",
+			"`true`：若某地域曾收到该提示词的开头，而本地端点已缓存的部分至少少四分之一，则即使本地有端点空闲，请求仍转发到该地域。"+
+				"使用 Redis 时无效",
+		),
+		Field: func(s any) any { return &s.(*Config).Regions.CachedFirst },
+	}},
 	{Key: setting.Key{
 		Name: "lb_config.regions.snapshot_bytes", Type: setting.Size, Min: 64 << 10, Max: 1 << 30, Default: "1048576",
 		Title: setting.Doc("Memory of the snapshot", "快照内存"),

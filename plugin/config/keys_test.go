@@ -140,9 +140,8 @@ var keyCases = map[string]struct {
 		},
 		[]string{`"eu"`, `[1]`, `["ap"]`, `["eu","eu"]`, `null`},
 	},
-	"lb_config.regions.snapshot_bytes": {
-		`"2MiB"`, func(c *Config) { c.Regions.Memory = 2 << 20 }, []string{`0`, `"63KiB"`, `"1025MiB"`},
-	},
+	"lb_config.regions.cached_first":   {`true`, func(c *Config) { c.Regions.CachedFirst = true }, []string{`1`}},
+	"lb_config.regions.snapshot_bytes": {`"2MiB"`, func(c *Config) { c.Regions.Memory = 2 << 20 }, []string{`0`, `"63KiB"`}},
 	"lb_config.regions.cluster_header": {
 		`"X-Region"`, func(c *Config) { c.Regions.Header = "x-region" },
 		[]string{`1`, `":path"`, `"host"`, `"x-envoy-a"`, `"x-warmgate-hop"`},

@@ -25,6 +25,8 @@ type Regions struct {
 	Header   string        // in lower case; by its value the route takes the cluster
 	Gone     time.Duration // without an answer, until the servers of a peer are adopted
 	Steady   time.Duration // of answers, until they are given back
+
+	CachedFirst bool // requests go to the peer that has their prompt although an endpoint here is open
 }
 
 // Peer is another region.

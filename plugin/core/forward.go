@@ -113,21 +113,63 @@ func (s *Stream) homeScope(cluster string) string {
 func (s *Stream) goHome() { s.SetCluster(s.cfg.Regions.Header, s.cfg.Regions.Cluster) }
 
 // forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
-// room: to its gateways, or to its servers where those are adopted. It reports whether it has, and returns what becomes
-// of the request then.
+// room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
+// most of its prompt is. It reports whether it has sent it, and returns what becomes of the request then.
 func (s *Stream) forward() (a Action, forwarded bool) {
-	rules := &s.cfg.Regions
-	if !rules.Forwards() || s.cfg.Shadow || s.region.from != "" || s.region.to != "" || s.phase >= phaseLeased {
+	if !s.mayLeave() {
 		return Stop, false
 	}
-	r := &s.lease.reservation
-	h, now, prompt := s.plugin.vm.regions.of(s.cfg), s.lease.now(), s.promptToForward()
-	var matched []int
-	if prompt.NeedsLookup() {
-		matched = h.snapshot.Match(now, &prompt, h.board.Config().Peers)
+	plan, prompt, home := &s.lease.reservation.plan, s.promptToForward(), -1
+	if s.isQueued() && s.lease.now()-s.wait.since < plan.Wait.Patience {
+		home = s.plugin.vm.stores.local.LongestMatch(s.lease.now(), plan)
 	}
+	return s.forwardBy(&prompt, s.matchedAway(&prompt), home)
+}
+
+// muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
+// although an endpoint here may be open. It is to outweigh the way, and what the servers here have to evict.
+const muchMore = 0.25
+
+// forwardBack sends the request to the region that has its prompt, with cached_first, if that has room and the
+// endpoints here have much less of it. It returns what forward does. What endpoints have in Redis is not known here.
+func (s *Stream) forwardBack() (a Action, forwarded bool) {
+	if !s.cfg.Regions.CachedFirst || s.lease.redis != nil || !s.mayLeave() {
+		return Stop, false
+	}
+	plan, prompt := &s.lease.reservation.plan, s.promptToForward()
+	matched := s.matchedAway(&prompt)
+	longest := slices.Max(append(matched, 0))
+	if prompt.Fraction(longest) < muchMore {
+		return Stop, false
+	}
+	here := s.plugin.vm.stores.local.LongestMatch(s.lease.now(), plan)
+	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
+		return Stop, false
+	}
+	return s.forwardBy(&prompt, matched, longest)
+}
+
+// mayLeave reports whether the request may be forwarded.
+func (s *Stream) mayLeave() bool {
+	away := s.region.from != "" || s.region.to != ""
+	return s.cfg.Regions.Forwards() && !s.cfg.Shadow && !away && s.phase < phaseLeased
+}
+
+// matchedAway returns how many leading blocks of the prompt each of the other regions was sent.
+func (s *Stream) matchedAway(prompt *lb.Prefix) []int {
+	if !prompt.NeedsLookup() {
+		return nil
+	}
+	h := s.plugin.vm.regions.of(s.cfg)
+	return h.snapshot.Match(s.lease.now(), prompt, h.board.Config().Peers)
+}
+
+// forwardBy sends the request to another region that has room: see [region.Board.Forward].
+func (s *Stream) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Action, forwarded bool) {
+	rules, r := &s.cfg.Regions, &s.lease.reservation
+	h, now := s.plugin.vm.regions.of(s.cfg), s.lease.now()
 	for range len(rules.Peers) + 1 {
-		peer, why := h.board.Forward(now, matched, cmp.Or(s.session.key, r.request.Random), rules.Allowed)
+		peer, why := h.board.Forward(now, matched, home, cmp.Or(s.session.key, r.request.Random), rules.Allowed)
 		if peer == region.None {
 			break
 		}
@@ -137,7 +179,7 @@ func (s *Stream) forward() (a Action, forwarded bool) {
 		}
 		s.leave()
 		if prompt.NeedsLookup() {
-			h.snapshot.Record(now, &prompt, &h.board.Config().Peers[peer])
+			h.snapshot.Record(now, prompt, &h.board.Config().Peers[peer])
 		}
 		if adopted {
 			return s.adopt(peer, why), true
@@ -210,14 +252,15 @@ func (w *waiters) forwardWaiting() {
 		if full[s.cfg] {
 			continue
 		}
-		forwarded := false
 		w.runAs(s.context, "a request for another region", func() {
-			var a Action
-			if a, forwarded = s.forward(); forwarded && a == Proceed {
+			h := s.plugin.vm.regions.of(s.cfg)
+			if full[s.cfg] = !h.board.HasRoom(s.lease.now(), s.cfg.Regions.Allowed); full[s.cfg] {
+				return
+			}
+			if a, forwarded := s.forward(); forwarded && a == Proceed {
 				s.Resume()
 			}
 		}, s.grantRecovered)
-		full[s.cfg] = !forwarded
 	}
 }
 

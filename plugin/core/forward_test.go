@@ -289,7 +289,7 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 		busy := us.client(0, regionChat)
 		for _, h := range us.workers[0].vm.regions.homes { // as if others had filled the room there
 			for range 20 {
-				h.board.Forward(us.now, nil, 1, nil)
+				h.board.Forward(us.now, nil, -1, 1, nil)
 			}
 		}
 		waits := us.client(0, regionChat)

@@ -147,6 +147,9 @@ func (s *Stream) submit(now time.Duration) Action {
 	if id%timedEvery == 1 {
 		r.startedAt = v.gw.Now()
 	}
+	if a, forwarded := s.forwardBack(); forwarded {
+		return a
+	}
 	r.inCallback = true
 	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
 		if l.id == id { // else it was planned again since
