@@ -137,8 +137,13 @@ func (s *Stage) use(p Policy) error {
 	return nil
 }
 
-// edit changes a file for the policy in use. The gateway calls it for every file that it writes.
+// edit changes a file for the stage, and for the policy in use. The gateway calls it for every file that it writes.
 func (s *Stage) edit(file string, doc *yaml.Node) error {
+	if s.further != nil {
+		if err := s.further(file, doc); err != nil {
+			return err
+		}
+	}
 	changes := (*s.edits.Load())[file]
 	for _, path := range slices.Sorted(maps.Keys(changes)) {
 		if err := harness.Set(doc, path, changes[path]); err != nil {

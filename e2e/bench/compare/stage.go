@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -19,10 +21,13 @@ import (
 const Path = "/v1/chat/completions"
 
 // DebugHeaders are the response headers by which Warmgate explains its decision.
-var DebugHeaders = []string{hostHeader, reasonHeader, "x-warmgate-load", MatchHeader}
+var DebugHeaders = []string{hostHeader, reasonHeader, "x-warmgate-load", MatchHeader, RegionHeader}
 
 // MatchHeader has the share of the prompt, 0 to 1, that Warmgate expects to be cached where it sends it.
 const MatchHeader = "x-warmgate-match"
+
+// RegionHeader has the region that Warmgate has forwarded the request to, whose gateway chose the endpoint.
+const RegionHeader = "x-warmgate-region"
 
 // Options describe a stage.
 type Options struct {
@@ -38,6 +43,8 @@ type Options struct {
 	Fleet  *vllmsim.Fleet // watches the servers; nil = one of this stage
 	Index  int            // of the first server in the fleet; the others follow
 	Behind []string       // ip:port of servers that are behind the gateways as well, and are not the stage's
+	// Edit changes each file of the run folder before a policy's edits, see [harness.Options]; nil = none
+	Edit func(file string, doc *yaml.Node) error
 }
 
 // Stage is one gateway, or several, in front of simulated servers.
@@ -47,6 +54,7 @@ type Stage struct {
 	Servers  []*vllmsim.Server
 	Fleet    *vllmsim.Fleet
 	edits    atomic.Pointer[edits]
+	further  func(file string, doc *yaml.Node) error // Options.Edit
 	module   string
 	slots    []int // requests that each server runs at once
 	behind   []harness.Endpoint
@@ -56,7 +64,7 @@ type Stage struct {
 
 // NewStage starts the servers and the gateways. Close ends them.
 func NewStage(ctx context.Context, o Options) (*Stage, error) {
-	s := &Stage{Fleet: o.Fleet, module: o.Module}
+	s := &Stage{Fleet: o.Fleet, module: o.Module, further: o.Edit}
 	if s.Fleet == nil {
 		s.Fleet = vllmsim.NewFleet()
 	}

@@ -31,7 +31,7 @@ func (p Policy) Steered(samples []loadgen.Sample) error {
 			continue
 		}
 		answered++
-		if s.Header.Get(hostHeader) == "" {
+		if s.Header.Get(hostHeader) == "" && s.Header.Get(RegionHeader) == "" {
 			unsteered++
 			reasons[s.Header.Get(reasonHeader)]++
 		}

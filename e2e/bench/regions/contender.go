@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ type contender struct {
 	policy  func(region int) compare.Policy // of the gateways; unused with a router
 	router  *router.Router                  // in the central gateway's place; nil = none
 	servers int                             // in each region
+	peers   bool                            // the gateways of the regions forward to each other
 	added   bool                            // a variant, which the last line does not count among the others
 }
 
@@ -45,6 +47,8 @@ func (c contender) title() string { return c.name }
 // contenders returns all, in the order of the table.
 func contenders() []contender {
 	return []contender{
+		{name: ownName, servers: servers, policy: forwarding(ownName), peers: true},
+		{name: ownName + nine, servers: fewer, policy: forwarding(ownName + nine), peers: true},
 		local(localName, servers, regional(localName)),
 		local(localName+nine, fewer, regional(localName+nine)),
 		native(compare.RoundRobin),
@@ -67,11 +71,30 @@ func native(p compare.Policy) contender {
 // regional is prefix_cache as a region would run it alone: what its servers cannot run at once waits in the gateway.
 // Each contender has a secret, and with it an index, of its own: one that has seen the prompts of the contender before
 // would know where those went.
-func regional(name string) compare.Policy {
+func regional(name string) compare.Policy { return prefixCache(name, "") }
+
+// forwarding is the same with the other regions as peers: what no server at home is open for goes to their gateways.
+func forwarding(name string) func(region int) compare.Policy {
+	return func(region int) compare.Policy {
+		var peers []string
+		for i, other := range names {
+			if i != region {
+				peers = append(peers, fmt.Sprintf(`{"name":%q,"cluster":%q,"rtt":"100ms"}`, other, peerCluster(i)))
+			}
+		}
+		return prefixCache(name, fmt.Sprintf(`"regions":{"name":%q,"cluster":"llm","peers":[%s],`+
+			`"secret":"bench-regions between gateways","cached_first":true},`, names[region], strings.Join(peers, ",")))
+	}
+}
+
+// prefixCache is prefix_cache with further members of lb_config. How many requests a server runs at once is known; its
+// metrics tell when its memory has room for fewer.
+func prefixCache(name, more string) compare.Policy {
 	return compare.Policy{
 		Name: name, Cluster: harness.Warmgate,
 		Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"push":"pending",` +
-			`"queue":{"max_wait":"50s"},"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"},` +
+			`"max_inflight":` + strconv.Itoa(engine().MaxNumSeqs) + `,"queue":{"max_wait":"50s"},` + more +
+			`"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"},` +
 			`"prefix":{"secret":"bench-regions-` + strings.ReplaceAll(name, " ", "-") + `"},"debug_headers":true}}`,
 	}
 }
@@ -111,17 +134,27 @@ func (c *contender) play(ctx context.Context, st *stage, s *settings, users [reg
 		}
 		players[i] = scripted.Player{Client: client, Until: s.warm + s.span}
 	}
+	if c.peers {
+		if err := st.awaitPeers(ctx); err != nil {
+			return r, err
+		}
+	}
 	st.reset()
+	before, err := st.forwarded(ctx)
+	if err != nil {
+		return r, err
+	}
 	var samples [regions][]loadgen.Sample
 	used, err := bench.Use(st.gateways(), func() { samples = playAll(ctx, &players, users, scripts) })
 	if err != nil {
 		return r, err
 	}
-	r = resultOf(samples, scripted.Window{From: s.warm, To: s.warm + s.span}, st)
-	r.cpu = used
-	if err := ctx.Err(); err != nil {
+	after, err := st.forwarded(ctx)
+	if err != nil {
 		return r, err
 	}
+	r = resultOf(samples, scripted.Window{From: s.warm, To: s.warm + s.span}, st)
+	r.cpu, r.forwarded = used, after.since(before)
 	return r, errors.Join(c.steered(samples), enough(&players))
 }
 

@@ -39,6 +39,8 @@ type cellLine struct {
 	P50    bench.Spread `json:"ttft_p50_ms"`
 	P90    bench.Spread `json:"ttft_p90_ms"`
 	Cached bench.Spread `json:"cached_share"`
+	// requests of all runs that were forwarded, by where from, where to and why
+	Forwarded counts `json:"forwarded,omitempty"`
 }
 
 func (rep *report) line() line {
@@ -54,7 +56,7 @@ func (rep *report) line() line {
 			runs := rep.results[i][k]
 			of[rep.contenders[k].name] = cellLine{
 				bench.SpreadBy(runs, tokens), bench.SpreadBy(runs, ttftP50), bench.SpreadBy(runs, ttftP90),
-				bench.SpreadBy(runs, cached),
+				bench.SpreadBy(runs, cached), allForwarded(runs),
 			}
 			l.CPU = max(l.CPU, bench.SpreadBy(runs, machine).Max)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -90,6 +91,10 @@ func TestContenders(t *testing.T) {
 			Config struct {
 				Push   string            `json:"push"`
 				Prefix map[string]string `json:"prefix"`
+				Region struct {
+					Name  string
+					Peers []struct{ Name, Cluster string }
+				} `json:"regions"`
 			} `json:"lb_config"`
 		}
 		if err := json.Unmarshal([]byte(c.policy(1).Plugin), &config); err != nil {
@@ -100,8 +105,13 @@ func TestContenders(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, config)
 		}
 		secrets[secret] = true
+		r := config.Config.Region
+		if forwards := strings.HasPrefix(c.name, ownName); forwards != (r.Name == "eu") ||
+			forwards != (len(r.Peers) == 2 && r.Peers[1].Name == "asia" && r.Peers[1].Cluster == peerCluster(2)) {
+			t.Errorf("%s: %+v", c.name, r)
+		}
 	}
-	if len(secrets) != 2 {
+	if len(secrets) != 4 {
 		t.Errorf("%d are regional", len(secrets))
 	}
 }
@@ -119,6 +129,27 @@ func TestEnough(t *testing.T) {
 	players[2].Begins[2] = until - 1
 	if err := enough(&players); err == nil || !strings.Contains(err.Error(), names[2]) {
 		t.Errorf("one has run out: %v", err)
+	}
+}
+
+// TestForwarded counts what was forwarded between two readings, and the share of it.
+func TestForwarded(t *testing.T) {
+	prefix := key("us", "wasmcustom.warmgate_region_forwarded_total;region=eu;reason=prefix")
+	before := counts{prefix: 3, "us>asia time": 4}
+	after := counts{prefix: 10, "us>asia time": 4, "eu>us time": 1}
+	if got := after.since(before).String(); got != "eu>us time 1, us>eu prefix 7" {
+		t.Error(got)
+	}
+	var samples [regions][]loadgen.Sample
+	for i := range 8 {
+		s := loadgen.Sample{Due: time.Duration(i) * time.Second, Header: http.Header{}}
+		if i >= 5 {
+			s.Header.Set(compare.RegionHeader, "eu")
+		}
+		samples[i%2] = append(samples[i%2], s)
+	}
+	if got := away(samples, scripted.Window{From: 2 * time.Second, To: 6 * time.Second}); got != 0.25 {
+		t.Errorf("%v of the measured ones were forwarded", got)
 	}
 }
 
@@ -158,8 +189,7 @@ func madeUp(ofNine int) *report {
 	rep.cells = []cell{{workloads()[0], skewed}, {workloads()[1], skewed}, {workloads()[1], even}}
 	variant := local("variant", servers, regional("variant"))
 	variant.added = true
-	rep.contenders = append(contenders(), local(ownName, servers, regional(ownName)),
-		local(ownName+nine, fewer, regional(ownName+nine)), variant)
+	rep.contenders = append(contenders(), variant)
 	for i := range rep.cells {
 		var byContender [][]result
 		for _, c := range rep.contenders {
@@ -233,7 +263,8 @@ func TestReport(t *testing.T) {
 	for _, text := range []string{out.String(), string(saved)} {
 		for _, want := range []string{
 			"1180 (1180..1180)", "trees2@even, " + ownName, `"push":"pending"`, "skewed [120 40 40]", "100ms for a round trip",
-			"trees2@skewed, local: 93 % of the machine's CPU time were used, 1.25 cores", "15696 tokens of KV cache",
+			"trees2@skewed, cross_region: 93 % of the machine's CPU time were used, 1.25 cores",
+			"15696 tokens of KV cache",
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the report lacks %q:\n%s", want, text)

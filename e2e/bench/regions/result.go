@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
@@ -17,6 +18,8 @@ type result struct {
 	queued           float64                   // time that requests waited in servers for room, summed, s
 	besideFree       float64                   // time in which a server had requests waiting while another had room, s
 	preemptions      float64
+	forwarded        counts  // requests of the whole run that were sent to another region's gateway
+	away             float64 // the share of the measured requests of which that is true
 	cpu              bench.Used
 }
 
@@ -29,6 +32,7 @@ func resultOf(samples [regions][]loadgen.Sample, measured scripted.Window, st *s
 		r.by[i] = measured.Figures(samples[i])
 	}
 	r.uneven = r.Uneven(len(r.Summary.Endpoints))
+	r.away = away(samples, measured)
 	for _, s := range st.servers {
 		state := s.State()
 		r.queued += state.QueuedSeconds
@@ -37,12 +41,33 @@ func resultOf(samples [regions][]loadgen.Sample, measured scripted.Window, st *s
 	return r
 }
 
+// away returns the share of the requests of a window that were forwarded.
+func away(samples [regions][]loadgen.Sample, measured scripted.Window) float64 {
+	n, all := 0, 0
+	for i := range samples {
+		for k := range samples[i] {
+			s := &samples[i][k]
+			if s.Due < measured.From || s.Due >= measured.To {
+				continue
+			}
+			all++
+			if s.Header.Get(compare.RegionHeader) != "" {
+				n++
+			}
+		}
+	}
+	return float64(n) / float64(max(1, all))
+}
+
 // String returns a line about the run.
 func (r result) String() string {
 	text := fmt.Sprintf("%5d requests measured  %5.0f tokens/s  cached %.3f  TTFT p50 %5.0f p90 %5.0f p99 %5.0f ms (",
 		r.Summary.Requests, tokens(&r), r.Cached, ttftP50(&r), ttftP90(&r), bench.MS(r.Summary.TTFT.P99))
 	for i := range r.by {
 		text += fmt.Sprintf("%s %.0f/s p50 %.0f ", names[i], r.by[i].Rate, bench.MS(r.by[i].Summary.TTFT.P50))
+	}
+	if len(r.forwarded) > 0 {
+		text += fmt.Sprintf("forwarded %.0f %%: %v ", 100*r.away, r.forwarded)
 	}
 	return text + fmt.Sprintf(") queued in servers %6.1f s (%.1f s beside room)  preempted %3.0f  max/mean %.2f  "+
 		"CPU %2.0f %%, %.2f cores of Envoy and %.2f of users and servers  %d failed %v", r.queued, r.besideFree,
@@ -63,6 +88,7 @@ var columns = bench.Columns[result]{
 	bench.Col("p99", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P99) }),
 	bench.Col("p50 in "+names[0], "%.0f", func(r *result) float64 { return bench.MS(r.by[0].Summary.TTFT.P50) }),
 	bench.Col("cached share", "%.3f", cached),
+	bench.Col("forwarded, %", "%.1f", func(r *result) float64 { return 100 * r.away }),
 	bench.Col("queued in servers, request·s", "%.1f", func(r *result) float64 { return r.queued }),
 	bench.Col("… beside a server with room, s", "%.1f", func(r *result) float64 { return r.besideFree }),
 	bench.Col("preemptions", "%.0f", func(r *result) float64 { return r.preemptions }),

@@ -25,10 +25,11 @@ var names = [regions]string{"us", "eu", "asia"}
 type stage struct {
 	regions [regions]*compare.Stage
 	central *compare.Stage
-	fleet   *vllmsim.Fleet    // all servers
-	servers []*vllmsim.Server // likewise, by region
-	seen    []string          // ip:port of the servers for one in the first region
-	oneWay  time.Duration     // of each wire
+	fleet   *vllmsim.Fleet           // all servers
+	servers []*vllmsim.Server        // likewise, by region
+	seen    []string                 // ip:port of the servers for one in the first region
+	peers   [regions][regions]string // ip:port of the gateway of a region for those in another; "" before it is there
+	oneWay  time.Duration            // of each wire
 	stop    context.CancelFunc
 }
 
@@ -45,7 +46,7 @@ func newStage(ctx context.Context, s *settings, module string, server vllmsim.Co
 	for i := range regions {
 		st.regions[i], err = compare.NewStage(ctx, compare.Options{
 			Workers: s.workers, Servers: slices.Repeat([]vllmsim.Config{server}, servers), Module: module,
-			First: compare.RoundRobin, Fleet: st.fleet, Index: i * servers,
+			First: compare.RoundRobin, Fleet: st.fleet, Index: i * servers, Edit: st.edit(i),
 		})
 		if err != nil {
 			return st, err
@@ -58,6 +59,9 @@ func newStage(ctx context.Context, s *settings, module string, server vllmsim.Co
 			}
 			st.seen = append(st.seen, addr)
 		}
+	}
+	if err := st.connect(wires); err != nil {
+		return st, err
 	}
 	st.central, err = compare.NewStage(ctx, compare.Options{
 		Workers: s.workers, Behind: st.seen, Module: module, First: compare.RoundRobin,
