@@ -1,6 +1,8 @@
 package among
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -63,29 +65,58 @@ func TestLeastBusyCluster(t *testing.T) {
 	}
 }
 
-// TestForgedCluster has clients name clusters while the plugin falls back, is switched off, or is not there: the
-// route's own cluster serves.
+// TestForgedCluster has clients name clusters while the plugin chooses, falls back, is switched off, is not there, or
+// cannot be loaded: what they write never decides, with the files for stock Envoy and with those for Higress.
 func TestForgedCluster(t *testing.T) {
 	for _, version := range versions {
-		l := newLab(t, harness.Options{Version: version, Config: `{"enabled":false}`}, nil)
-		check := func(what string) {
-			t.Helper()
-			for _, name := range []string{"llm-a", "warmgate-admin", "nowhere"} {
-				a := l.send(targetHeader, name)
-				if a.Status != 200 || a.Header.Get("x-site") != "llm" {
-					t.Errorf("%s, %s: %d from %q", version, what, a.Status, a.Header.Get("x-site"))
-				}
+		for _, higress := range []bool{false, true} {
+			l := &lab{t: t, higress: higress}
+			l.start(harness.Options{Version: version, Config: choosing(inside)})
+			l.knows(func(a *harness.Answer) bool { return a.Header.Get("x-warmgate-cluster") == a.Header.Get("x-site") })
+			l.hold(4, targetHeader+": llm-a")
+			if a, b := l.a.held(), l.b.held(); a != 2 || b != 2 {
+				t.Errorf("%s: %d and %d held", version, a, b)
 			}
+			l.let()
+			if err := l.PushPlugin(t.Context(), `{"enabled":false}`); err != nil {
+				t.Fatal(err)
+			}
+			l.ownServes("switched off")
+			if err := l.PushPlugin(t.Context(), choosing(`"shadow":true,`)); err != nil {
+				t.Fatal(err)
+			}
+			l.ownServes("shadow")
+			if err := l.PushNoPlugin(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			l.ownServes("no plugin")
 		}
-		check("switched off")
-		if err := l.PushPlugin(t.Context(), choosing(`"shadow":true,`)); err != nil {
-			t.Fatal(err)
+	}
+}
+
+// TestForgedClusterWithoutModule is the same where there has never been a plugin, since its module is none.
+func TestForgedClusterWithoutModule(t *testing.T) {
+	module := filepath.Join(t.TempDir(), "module.wasm")
+	if err := os.WriteFile(module, []byte("no module"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range versions {
+		for _, higress := range []bool{false, true} {
+			l := &lab{t: t, higress: higress}
+			l.start(harness.Options{Version: version, Module: module, Config: choosing("")})
+			l.ownServes("no module")
 		}
-		check("shadow")
-		if err := l.PushNoPlugin(t.Context()); err != nil {
-			t.Fatal(err)
+	}
+}
+
+// ownServes has clients name clusters while the route's own is to serve.
+func (l *lab) ownServes(what string) {
+	l.t.Helper()
+	for _, name := range []string{"llm-a", "warmgate-admin", "nowhere", ""} {
+		a := l.send(targetHeader + ": " + name)
+		if a.Status != 200 || a.Header.Get("x-site") != "llm" {
+			l.t.Errorf("%s, higress: %t, %q: %d from %q", what, l.higress, name, a.Status, a.Header.Get("x-site"))
 		}
-		check("no plugin")
 	}
 }
 

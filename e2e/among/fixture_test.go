@@ -126,6 +126,7 @@ type lab struct {
 	own  *site
 
 	retries bool // retries go to another site
+	higress bool // with the route and the filter of Higress, in place of those of stock Envoy
 }
 
 // edits puts the parts of envoy-config/sites.yaml where it says, with the servers' addresses.
@@ -155,6 +156,9 @@ func (l *lab) edits(t *testing.T) func(file string, doc *yaml.Node) error {
 	return func(file string, doc *yaml.Node) error {
 		switch file {
 		case "envoy.yaml":
+			if l.higress {
+				return asInHigress(t, doc)
+			}
 			early := harness.ManagerPath + ".early_header_mutation_extensions"
 			if err := harness.Set(doc, early, &sites.Early); err != nil {
 				return err
@@ -178,18 +182,49 @@ func (l *lab) edits(t *testing.T) func(file string, doc *yaml.Node) error {
 	}
 }
 
+// asInHigress makes the changes of the EnvoyFilter that is shipped for Higress.
+func asInHigress(t *testing.T, doc *yaml.Node) error {
+	var filter struct {
+		Spec struct {
+			Patches []struct {
+				Patch struct{ Value yaml.Node }
+			} `yaml:"configPatches"`
+		}
+	}
+	if err := yaml.Unmarshal(harness.ReadT(t, "envoy-config/higress-envoyfilter-clusters.yaml"), &filter); err != nil {
+		return err
+	}
+	for i, path := range []string{routesPath, harness.ManagerPath + ".http_filters"} {
+		text, err := yaml.Marshal([]*yaml.Node{&filter.Spec.Patches[i].Patch.Value})
+		if err != nil {
+			return err
+		}
+		if err := harness.Insert(doc, path, "", 0, string(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // newLab runs a gateway of the version with a configuration of the plugin, for the sites of another one or new ones.
 func newLab(t *testing.T, o harness.Options, like *lab) *lab {
 	t.Helper()
 	l := &lab{t: t, retries: strings.Contains(o.Config, "first_clusters")}
-	if like == nil {
-		l.a, l.b, l.own = newSite(t, "llm-a", 2), newSite(t, "llm-b", 2), newSite(t, "llm", 1)
-	} else {
+	if like != nil {
 		l.a, l.b, l.own = like.a, like.b, like.own
 	}
+	return l.start(o)
+}
+
+// start runs the gateway.
+func (l *lab) start(o harness.Options) *lab {
+	l.t.Helper()
+	if l.a == nil {
+		l.a, l.b, l.own = newSite(l.t, "llm-a", 2), newSite(l.t, "llm-b", 2), newSite(l.t, "llm", 1)
+	}
 	o.Endpoints = []harness.Endpoint{{Addr: l.own.servers[0].Listener.Addr().String()}}
-	o.Edit = l.edits(t)
-	l.Gateway = harness.StartT(t, o)
+	o.Edit = l.edits(l.t)
+	l.Gateway = harness.StartT(l.t, o)
 	return l
 }
 

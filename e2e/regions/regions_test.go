@@ -67,17 +67,22 @@ func edits(peer, port string) func(file string, doc *yaml.Node) error {
 	}
 }
 
+// regionConfig is the plugin's in a region with a peer.
+func regionConfig(name, peer, members string) string {
+	return fmt.Sprintf(`{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inflight":1,`+
+		`"health":{"slow_start":0},"queue":{"max_wait":"20s"},"regions":{"name":%q,"cluster":"llm",`+
+		`"peers":[{"name":%q,"cluster":"to-other","rtt":"20ms"}],"queue_buffer":0,"secret":"0123456789abcdef"},`+
+		members+`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}}}`, name, peer)
+}
+
 func start(t *testing.T) (us, eu *place) {
 	ports := map[string]string{"us": harness.FreePortT(t), "eu": harness.FreePortT(t)}
 	begin := func(name, peer string) *place {
 		p := &place{hops: make(chan string, 100), release: make(chan struct{})}
 		p.gateway = harness.StartT(t, harness.Options{
 			Endpoints: []harness.Endpoint{harness.ServeT(t, p.server(name))},
-			Config: fmt.Sprintf(`{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inflight":1,`+
-				`"health":{"slow_start":0},"queue":{"max_wait":"20s"},"regions":{"name":%q,"cluster":"llm",`+
-				`"peers":[{"name":%q,"cluster":"to-other","rtt":"20ms"}],"queue_buffer":0,"secret":"0123456789abcdef"},`+
-				`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}}}`, name, peer),
-			Edit: edits(ports[peer], ports[name]),
+			Config:    regionConfig(name, peer, ""),
+			Edit:      edits(ports[peer], ports[name]),
 		})
 		t.Cleanup(func() { close(p.release) })
 		return p

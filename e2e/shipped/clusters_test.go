@@ -2,6 +2,7 @@ package shipped
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -33,6 +34,10 @@ func TestClustersConfiguration(t *testing.T) {
 		if header != c.Clusters.Header {
 			t.Errorf("a route takes %s, the plugin writes %s", header, c.Clusters.Header)
 		}
+	}
+	const lua = "spec.configPatches[1].patch.value.typed_config.default_source_code.inline_string"
+	if code := find[string](t, filter, lua); !strings.Contains(code, `:remove("`+c.Clusters.Header+`")`) {
+		t.Errorf("the filter does not remove %s:\n%s", c.Clusters.Header, code)
 	}
 	bootstrap := parse(t, "envoy-config/envoy.yaml")
 	route := find[string](t, bootstrap, harness.ManagerPath+".route_config.virtual_hosts[name=llm].routes[0].name")
