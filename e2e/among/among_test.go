@@ -72,7 +72,9 @@ func TestForgedCluster(t *testing.T) {
 		for _, higress := range []bool{false, true} {
 			l := &lab{t: t, higress: higress}
 			l.start(harness.Options{Version: version, Config: choosing(inside)})
-			l.knows(func(a *harness.Answer) bool { return a.Header.Get("x-warmgate-cluster") == a.Header.Get("x-site") })
+			l.knows(func(a *harness.Answer) bool {
+				return a.Header.Get("x-warmgate-cluster") == a.Header.Get("x-site")
+			})
 			l.hold(4, targetHeader+": llm-a")
 			if a, b := l.a.held(), l.b.held(); a != 2 || b != 2 {
 				t.Errorf("%s: %d and %d held", version, a, b)
