@@ -14,13 +14,21 @@ help: ## List the targets
 
 include build/wasm.mk
 
-# The packages whose tests take longest: started first, so that none of them is left to run alone at the end.
-LONGEST = ./e2e/streamtest ./e2e/shipped ./redisclient ./e2e/fault ./e2e/chaos ./e2e/security ./e2e/order
+# The packages of e2e/ whose tests run one gateway after another. Each Envoy compiles the plugin for 7 s of CPU, so they
+# take as long as all other tests together.
+GATEWAYS = among|bench|chaos|fault|layouts|order|realengine|regions|reload|routes|security|sessions
 
-test: wasm ## Run every test that needs no long run, real Envoy included
-	$(GO) test -p 3 -timeout 15m $(LONGEST) ./...  # packages wait more than they compute
+# The packages whose tests take longest are started first, so that none is left to run alone at the end. Packages wait
+# more than they compute.
+test: wasm ## Run the tests: every package, the compiled plugin in Envoy, Higress's host and Redis; all but make e2e
+	$(GO) test -p 3 -timeout 15m ./redisclient ./e2e/streamtest ./e2e/shipped \
+		$$($(GO) list ./... | grep -vE '/e2e/($(GATEWAYS))(/|$$)')
 	cd e2e/bench/expfmt && $(GO) test ./...
 	cd e2e/wasmgo && $(GO) test ./...
+
+e2e: wasm ## Run the tests of whole gateways: faults, attacks, layouts, sessions, clusters, regions, benchmarks in small
+	$(GO) test -p 3 -timeout 15m ./e2e/fault ./e2e/chaos ./e2e/security \
+		$$($(GO) list ./e2e/... | grep -E '/e2e/($(GATEWAYS))(/|$$)')
 
 check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes nothing
 	build/check.sh
@@ -78,9 +86,6 @@ bench-parser: ## The parser of engine metrics against Prometheus's, on real engi
 
 bench-attacks: wasm ## What one hostile client, a server that fails fast or dead gateways do to everybody else, against the same traffic without
 	$(GO) run ./e2e/bench/attacks $(ARGS)
-
-e2e: wasm ## Every test on a real Envoy or the Higress host
-	$(GO) test -count=1 -p 1 -timeout 20m ./e2e/...
 
 e2e-reload: wasm ## 100 configuration pushes under traffic: no request lost, no count lost
 	$(GO) run ./e2e/reload $(ARGS)
