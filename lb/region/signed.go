@@ -1,11 +1,8 @@
 package region
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"hash"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/wire"
@@ -48,8 +45,8 @@ const version = '1'
 // A text is fit for a header: the version, the kind, and then, in URL-safe base64 without padding, the values and 32
 // bytes of HMAC-SHA256 over everything before. No text can be changed into another that is taken as well.
 type Key struct {
-	mac  hash.Hash
-	sum  [sha256.Size]byte
+	mac  *hmacSHA256
+	sum  [sumSize]byte
 	body []byte // reused: the values of the latest text, and its signature
 	text []byte // reused: the latest text that was made
 }
@@ -58,7 +55,7 @@ type Key struct {
 var encoding = base64.RawURLEncoding.Strict()
 
 // NewKey returns the key of a secret, which should have 16 random bytes or more.
-func NewKey(secret string) *Key { return &Key{mac: hmac.New(sha256.New, []byte(secret))} }
+func NewKey(secret string) *Key { return &Key{mac: newHMAC([]byte(secret))} }
 
 // Digest returns a text that is equal for equal configurations with one secret, and tells nothing of the secret.
 // Workers with the same digest share what they know.
@@ -80,12 +77,12 @@ func (k *Key) Digest(c Config) string {
 // sign returns the HMAC of the values of a text, and of the subject, which is signed but not in the text. It is
 // overwritten by the next.
 func (k *Key) sign(what kind, values []byte, subject string) []byte {
-	k.mac.Reset()
+	k.mac.reset()
 	head := [...]byte{version, byte(what), byte(len(subject) >> 8), byte(len(subject))}
-	k.mac.Write(head[:])
-	k.mac.Write([]byte(subject))
-	k.mac.Write(values)
-	return k.mac.Sum(k.sum[:0])
+	k.mac.write(head[:])
+	k.mac.write([]byte(subject))
+	k.mac.write(values)
+	return k.mac.sum(k.sum[:0])
 }
 
 // values returns where the values of a text are written.
@@ -105,11 +102,11 @@ func (k *Key) open(what kind, text, subject string) ([]byte, error) {
 	}
 	body, err := encoding.AppendDecode(k.body[:0], []byte(text[2:]))
 	k.body = body
-	if err != nil || len(body) < sha256.Size || encoding.EncodedLen(len(body)) != len(text)-2 {
+	if err != nil || len(body) < sumSize || encoding.EncodedLen(len(body)) != len(text)-2 {
 		return nil, ErrMalformed
 	}
-	values, sum := body[:len(body)-sha256.Size], body[len(body)-sha256.Size:]
-	if !hmac.Equal(sum, k.sign(what, values, subject)) {
+	values, sum := body[:len(body)-sumSize], body[len(body)-sumSize:]
+	if !equal(sum, k.sign(what, values, subject)) {
 		return nil, ErrForged
 	}
 	return values, nil
