@@ -31,14 +31,17 @@ func TestJudge(t *testing.T) {
 	if r.shares[sites[slowing].name] != 0.5 || r.shares[sites[failing].name] != 0 {
 		t.Errorf("shares %v", r.shares)
 	}
-	if r.recovery != 1500*time.Millisecond {
-		t.Errorf("it has half of its share again after %v", r.recovery)
+	if want := (returned{after: 2300 * time.Millisecond}); r.recovery != want || r.slowed != 0 {
+		t.Errorf("it has half of its fair share again after %v, and had %v", r.recovery, r.slowed)
+	}
+	if want := (returned{3 * time.Second, true}); r.back != want {
+		t.Errorf("one that gets nothing is back after %v", r.back)
 	}
 }
 
 // Each VM knows of its own requests only, and its rules are those that are published.
 func TestPerVM(t *testing.T) {
-	v := perVM(3, false).(*vms)
+	v := perVM(3, "LeastBusy").(*vms)
 	for range 300 {
 		v.choose()
 	}
@@ -51,7 +54,7 @@ func TestPerVM(t *testing.T) {
 			t.Errorf("ongoing %v", m.ongoing)
 		}
 	}
-	v = perVM(2, true).(*vms)
+	v = perVM(2, "AdaptiveScore").(*vms)
 	m := v.list[0]
 	m.ongoing[0], m.ongoing[1] = 1, 2
 	m.ended(0, time.Millisecond, 99*time.Millisecond, true)
@@ -70,17 +73,38 @@ func TestPerVM(t *testing.T) {
 	}
 }
 
+// By mean latency one that was slow is never asked again.
+func TestPublishedLatency(t *testing.T) {
+	m := perVM(2, "LeastTotalLatency").(*vms).list[0]
+	for i := range 2 {
+		m.ongoing[i] = 1
+		m.ended(i, 0, time.Duration(1000-900*i)*time.Millisecond, true)
+	}
+	for range 99 {
+		if c := m.choose(time.Now()); c != 1 {
+			t.Fatalf("cluster %d is chosen", c)
+		}
+		m.ongoing[1]++
+		m.ended(1, 0, 200*time.Millisecond, true)
+	}
+	if n := len(m.latest[1]); n != sampled {
+		t.Errorf("a mean of %d answers", n)
+	}
+}
+
 // The last line has the figures of the own contender, beside those of all.
 func TestLine(t *testing.T) {
-	rep := &report{settings: settings{own: "LeastBusy"}, contenders: contenders[1:3], results: [][]result{
-		{{requests: 10, p99: 100 * time.Millisecond, recovery: time.Second}},
-		{{requests: 10, failed: 1, p99: 400 * time.Millisecond}},
+	two := []contender{contenders[2], contenders[4]}
+	rep := &report{settings: settings{own: "LeastBusy"}, contenders: two, results: [][]result{
+		{{requests: 10, p99: 100 * time.Millisecond, recovery: returned{after: time.Second}}},
+		{{requests: 10, failed: 1, p99: 400 * time.Millisecond, back: returned{never: true}}},
 	}}
 	for i := range rep.results {
 		rep.results[i][0].shares = map[string]float64{}
 	}
 	l := rep.line()
-	if l.Weighted == nil || *l.Weighted != 0.25 || l.Recovery != 1 || l.All[weighted].Failed != 10 {
+	if l.Weighted == nil || *l.Weighted != 0.25 || l.Recovery != 1 || l.All[weighted].Failed != 10 ||
+		l.Never != 0 || l.All[weighted].NotBack != 1 {
 		t.Errorf("%+v", l)
 	}
 	if rows := rep.table().Rows; len(rows) != 2 || len(rep.configuration()) < 6 {

@@ -27,23 +27,27 @@ type chooser interface {
 // off leaves every request to the gateway.
 const off = `{"enabled":false}`
 
-func metrics(mode string) string {
+// metrics returns a configuration of cluster_metrics with further members.
+func metrics(mode, more string) string {
 	return `{"lb_type":"cluster","lb_policy":"cluster_metrics","lb_config":{"mode":"` + mode +
-		`","service_list":["fast","medium","little"],"envoy":{"admin_cluster":"warmgate-admin"}}}`
+		`","service_list":["fast","medium","little"],` + more + `"envoy":{"admin_cluster":"warmgate-admin"}}}`
 }
 
 var contenders = []contender{
-	{name: "AdaptiveScore", config: metrics("AdaptiveScore"), path: "/"},
-	{name: "LeastBusy", config: metrics("LeastBusy"), path: "/"},
+	{name: "AdaptiveScore", config: metrics("AdaptiveScore", ""), path: "/"},
+	{name: "AdaptiveScore, cooldown 4s", config: metrics("AdaptiveScore", `"failure_cooldown_ms":4000,`), path: "/"},
+	{name: "LeastBusy", config: metrics("LeastBusy", ""), path: "/"},
+	{name: "LeastTotalLatency", config: metrics("LeastTotalLatency", ""), path: "/"},
 	{name: "weighted", about: "Envoy's weighted_clusters by speed", config: off, path: "/weighted"},
-	{
-		name: "AdaptiveScore per VM", about: "as Higress publishes it, in two VMs", config: off, path: "/",
-		header: func(list []*site) chooser { return perVM(len(list), true) },
-	},
-	{
-		name: "LeastBusy per VM", about: "as Higress publishes it, in two VMs", config: off, path: "/",
-		header: func(list []*site) chooser { return perVM(len(list), false) },
-	},
+	published("AdaptiveScore"), published("LeastBusy"), published("LeastTotalLatency"),
+}
+
+// published is a mode as Higress's plugin has it.
+func published(mode string) contender {
+	return contender{
+		name: mode + " per VM", about: "as Higress publishes it, in two VMs", config: off, path: "/",
+		header: func(list []*site) chooser { return perVM(len(list), mode) },
+	}
 }
 
 // vms chooses in one of several VMs, each of which knows of its own requests only.
@@ -54,21 +58,26 @@ type vms struct {
 
 // vm is the state of Higress's cluster_metrics, by cluster.
 type vm struct {
-	adaptive bool
-	ongoing  []int
-	first    []float64 // moving averages in ms, 0 for none
-	whole    []float64
-	good     []int
-	bad      []int
-	streak   []int
-	cools    []time.Time
+	mode    string
+	ongoing []int
+	latest  [][]float64 // LeastTotalLatency: the latest times in ms, sampled at most
+	first   []float64   // moving averages in ms, 0 for none
+	whole   []float64
+	good    []int
+	bad     []int
+	streak  []int
+	cools   []time.Time
 }
 
-func perVM(n int, adaptive bool) chooser {
+// sampled is how many answers a mean latency is of.
+const sampled = 100
+
+func perVM(n int, mode string) chooser {
 	v := &vms{}
 	for range 2 {
 		v.list = append(v.list, &vm{
-			adaptive: adaptive, ongoing: make([]int, n), first: make([]float64, n), whole: make([]float64, n),
+			mode: mode, latest: make([][]float64, n),
+			ongoing: make([]int, n), first: make([]float64, n), whole: make([]float64, n),
 			good: make([]int, n), bad: make([]int, n), streak: make([]int, n), cools: make([]time.Time, n),
 		})
 	}
@@ -92,16 +101,13 @@ func (v *vms) ended(chosen int, first, whole time.Duration, ok bool) {
 }
 
 func (m *vm) choose(now time.Time) int {
-	n := len(m.ongoing)
-	if !m.adaptive { // from a random one to each that has fewer
-		c := rand.IntN(n)
-		for i, ongoing := range m.ongoing {
-			if ongoing < m.ongoing[c] {
-				c = i
-			}
-		}
-		return c
+	switch m.mode {
+	case "LeastBusy":
+		return m.leastBusy()
+	case "LeastTotalLatency":
+		return m.fastest()
 	}
+	n := len(m.ongoing)
 	var list []int
 	for i := range n {
 		if !now.Before(m.cools[i]) {
@@ -119,6 +125,35 @@ func (m *vm) choose(now time.Time) int {
 	for _, i := range list[1:] {
 		if m.score(now, i) < m.score(now, best) {
 			best = i
+		}
+	}
+	return best
+}
+
+// leastBusy goes from a random one to each that has fewer.
+func (m *vm) leastBusy() int {
+	c := rand.IntN(len(m.ongoing))
+	for i, ongoing := range m.ongoing {
+		if ongoing < m.ongoing[c] {
+			c = i
+		}
+	}
+	return c
+}
+
+// fastest returns the one with the lowest mean; while one has no answer yet, the one with the fewest requests.
+func (m *vm) fastest() int {
+	best, lowest := 0, math.Inf(1)
+	for i, times := range m.latest {
+		if len(times) == 0 {
+			return m.leastBusy()
+		}
+		sum := 0.0
+		for _, t := range times {
+			sum += t
+		}
+		if mean := sum / float64(len(times)); mean < lowest {
+			best, lowest = i, mean
 		}
 	}
 	return best
@@ -154,6 +189,8 @@ func (m *vm) ended(i int, first, whole time.Duration, ok bool) {
 		m.good[i]++
 		m.streak[i] = 0
 	}
+	m.latest[i] = append(m.latest[i], w)
+	m.latest[i] = m.latest[i][max(0, len(m.latest[i])-sampled):]
 	for _, mean := range []struct {
 		of *float64
 		x  float64

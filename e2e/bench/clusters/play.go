@@ -25,14 +25,29 @@ type result struct {
 	failed   int                // of them, not answered with 200
 	p50, p99 time.Duration      // of all that were answered
 	shares   map[string]float64 // of the requests before anything happens
-	recovery time.Duration      // until the one that had slowed down has half of its share again
-	back     time.Duration      // until the one that had failed has
+	slowed   float64            // share of the one that is slow in the last span before it recovers
+	recovery returned           // of the one that had slowed down
+	back     returned           // of the one that had failed
+}
+
+// returned is after what time a cluster has half of its fair share of the requests again.
+type returned struct {
+	after time.Duration
+	never bool // not within that time, after which something else happens
+}
+
+func (r returned) String() string {
+	if r.never {
+		return fmt.Sprintf("none in %.1f s", r.after.Seconds())
+	}
+	return fmt.Sprintf("%.1f s", r.after.Seconds())
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("p50 %4d ms  p99 %6d ms  failed %5.2f %%  recovery %4.1f s, after failures %4.1f s",
+	return fmt.Sprintf("p50 %4d ms  p99 %6d ms  failed %5.2f %%  share while slow %4.1f %%  "+
+		"recovery %v, after failures %v",
 		r.p50.Milliseconds(), r.p99.Milliseconds(), 100*float64(r.failed)/float64(max(1, r.requests)),
-		r.recovery.Seconds(), r.back.Seconds())
+		100*r.slowed, r.recovery, r.back)
 }
 
 // play sends a run's requests to a contender.
@@ -140,8 +155,9 @@ func (p *phases) judge(all []answer, sites []*site) result {
 	for _, s := range sites {
 		r.shares[s.name] = share(all, s.name, p.warm, p.slow)
 	}
-	r.recovery = p.backAfter(all, sites[slowing].name, p.recovers, p.fails)
-	r.back = p.backAfter(all, sites[failing].name, p.works, p.end)
+	r.slowed = share(all, sites[slowing].name, p.recovers-p.recovered, p.recovers)
+	r.recovery = p.backAfter(all, sites, slowing, p.recovers, p.fails)
+	r.back = p.backAfter(all, sites, failing, p.works, p.end)
 	return r
 }
 
@@ -159,14 +175,18 @@ func share(all []answer, site string, from, to time.Duration) float64 {
 	return float64(n) / float64(max(1, sum))
 }
 
-// backAfter returns after which time a site has half of the share again that it had before anything happened, at most
-// until the end.
-func (p *phases) backAfter(all []answer, site string, from, end time.Duration) time.Duration {
-	before := share(all, site, p.warm, p.slow)
-	for at := from; at+p.recovered <= end; at += p.recovered / 4 {
-		if share(all, site, at, at+p.recovered) >= before/2 {
-			return at - from
+// backAfter returns after which time a site has half of its fair share again, which is its part of what all can serve,
+// in the span up to then. One that was never without has it at once.
+func (p *phases) backAfter(all []answer, sites []*site, i int, from, end time.Duration) returned {
+	capacity := 0.0
+	for _, s := range sites {
+		capacity += s.perSecond()
+	}
+	fair := sites[i].perSecond() / capacity
+	for at := from; at <= end; at += p.recovered / 10 {
+		if share(all, sites[i].name, at-p.recovered, at) >= fair/2 {
+			return returned{after: at - from}
 		}
 	}
-	return end - from
+	return returned{after: end - from, never: true}
 }

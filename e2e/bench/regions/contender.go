@@ -39,21 +39,31 @@ type contender struct {
 	router  *router.Router                  // in the central gateway's place; nil = none
 	servers int                             // in each region
 	peers   bool                            // the gateways of the regions forward to each other
+	on      string                          // the only load on which it is played; "" = all
+	asked   bool                            // it is played only if it is named
 	added   bool                            // a variant, which the last line does not count among the others
 }
 
 func (c contender) title() string { return c.name }
 
+// playedOn reports whether the contender is played on the load.
+func (c *contender) playedOn(load string) bool { return c.on == "" || c.on == load }
+
 // contenders returns all, in the order of the table.
+//
+// Where one gateway serves all, the loads differ only in the way that requests have. So those that are never the best
+// of these are played on one.
 func contenders() []contender {
+	localNine := local(localName+nine, fewer, regional(localName+nine))
+	localNine.on, localNine.asked = skewed, true
 	return []contender{
 		{name: ownName, servers: servers, policy: forwarding(ownName), peers: true},
-		{name: ownName + nine, servers: fewer, policy: forwarding(ownName + nine), peers: true},
+		{name: ownName + nine, servers: fewer, policy: forwarding(ownName + nine), peers: true, on: skewed},
 		local(localName, servers, regional(localName)),
-		local(localName+nine, fewer, regional(localName+nine)),
-		native(compare.RoundRobin),
-		native(compare.LeastRequest),
-		native(compare.RingHash(scripted.SessionHeader)),
+		localNine,
+		native(compare.RoundRobin, skewed),
+		native(compare.LeastRequest, skewed),
+		native(compare.RingHash(scripted.SessionHeader), ""),
 		{name: router.VLLM().Name, central: true, router: router.VLLM(), servers: servers},
 	}
 }
@@ -64,8 +74,9 @@ func local(name string, servers int, p compare.Policy) contender {
 }
 
 // native is one gateway without a plugin.
-func native(p compare.Policy) contender {
-	return contender{name: p.Name, central: true, servers: servers, policy: func(int) compare.Policy { return p }}
+func native(p compare.Policy, load string) contender {
+	policy := func(int) compare.Policy { return p }
+	return contender{name: p.Name, central: true, servers: servers, on: load, policy: policy}
 }
 
 // regional is prefix_cache as a region would run it alone: what its servers cannot run at once waits in the gateway.

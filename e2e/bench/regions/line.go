@@ -54,6 +54,9 @@ func (rep *report) line() line {
 		of := map[string]cellLine{}
 		for k := range rep.contenders {
 			runs := rep.results[i][k]
+			if len(runs) == 0 {
+				continue
+			}
 			of[rep.contenders[k].name] = cellLine{
 				bench.SpreadBy(runs, tokens), bench.SpreadBy(runs, ttftP50), bench.SpreadBy(runs, ttftP90),
 				bench.SpreadBy(runs, cached), allForwarded(runs),
@@ -96,10 +99,10 @@ func (l *line) compareOthers(rep *report, of map[string]cellLine) {
 	}
 	var p50, p90, share *float64
 	for _, c := range rep.contenders {
-		if c.name == l.Own || c.added || c.servers < servers {
+		theirs, played := of[c.name]
+		if !played || c.name == l.Own || c.added || c.servers < servers {
 			continue
 		}
-		theirs := of[c.name]
 		higher(&share, theirs.Cached.Median)
 		if c.central {
 			lower(&p50, theirs.P50.Median)

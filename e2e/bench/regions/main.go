@@ -18,13 +18,13 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 type settings struct {
 	rounds     int
 	quick      bool
 	workers    int
+	lanes      int
 	seed       uint64
 	rtt        time.Duration
 	warm, span time.Duration
@@ -39,12 +39,13 @@ type settings struct {
 func parse() (settings, error) {
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds")
-	flag.BoolVar(&s.quick, "quick", false, "one round of half the length: a quarter of an hour")
+	flag.BoolVar(&s.quick, "quick", false, "one round of half the length: ten minutes")
 	flag.IntVar(&s.workers, "workers", 2, "worker threads of each gateway")
+	flag.IntVar(&s.lanes, "lanes", 2, "contenders played side by side, each with servers and gateways of its own")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.DurationVar(&s.rtt, "rtt", 100*time.Millisecond, "a round trip between two regions")
-	flag.DurationVar(&s.warm, "warm", 17*time.Second, "of each run, before anything is measured")
-	flag.DurationVar(&s.span, "span", 41*time.Second, "of each run, measured")
+	flag.DurationVar(&s.warm, "warm", 11*time.Second, "of each run, before anything is measured")
+	flag.DurationVar(&s.span, "span", 26*time.Second, "of each run, measured")
 	flag.StringVar(&s.workloads, "workload", "", "only these, divided by commas: "+
 		strings.Join(bench.Names(workloads(), workload.title), ", "))
 	flag.StringVar(&s.loads, "load", "", "only these, divided by commas: "+skewed+", "+even)
@@ -61,15 +62,18 @@ func parse() (settings, error) {
 		})
 	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
+	if s.rounds < 1 || s.lanes < 1 {
+		return s, errors.New("-rounds and -lanes must be at least 1")
+	}
 	if s.quick {
 		s.rounds, s.warm, s.span = 1, s.warm/2, s.span/2
 	}
 	return s, nil
 }
 
-func main() { bench.Main("regions", parse, run) }
+func main() { bench.Main("regions", parse, compareAll) }
 
-func run(ctx context.Context, s settings) error {
+func compareAll(ctx context.Context, s settings) error {
 	rep := &report{settings: s}
 	if err := rep.choose(ctx); err != nil {
 		return err
@@ -78,18 +82,9 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	st, err := newStage(ctx, &s, module, engine())
-	if err != nil {
-		return err
-	}
-	for i := range rep.cells {
-		results, err := rounds(ctx, &s, st, &rep.cells[i], rep.contenders)
-		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", rep.cells[i].key(), err), st.close())
-		}
-		rep.results = append(rep.results, results)
-	}
-	if err := st.close(); err != nil {
+	if rep.results, err = playLanes(ctx, &s, rep.cells, rep.contenders, func(ctx context.Context) (*stage, error) {
+		return newStage(ctx, &s, module, engine())
+	}); err != nil {
 		return err
 	}
 	rep.noteLimits()
@@ -108,6 +103,9 @@ func (rep *report) choose(ctx context.Context) (err error) {
 		return err
 	}
 	for _, c := range append(chosen, s.variants...) {
+		if c.asked && s.policies == "" {
+			continue
+		}
 		if c.router != nil {
 			if err := c.router.Install(ctx); err != nil {
 				rep.note(fmt.Sprintf("%s: left out, cannot be installed: %v", c.name, err))
@@ -117,20 +115,4 @@ func (rep *report) choose(ctx context.Context) (err error) {
 		rep.contenders = append(rep.contenders, c)
 	}
 	return ctx.Err()
-}
-
-// rounds plays a cell with every contender once a round and returns the results by contender.
-func rounds(ctx context.Context, s *settings, st *stage, c *cell, list []contender) ([][]result, error) {
-	var scripts [regions][]traffic.Script
-	return bench.Rounds(s.rounds, len(list), func(round int) error {
-		scripts = c.scripts(s.seed + uint64(round))
-		return nil
-	}, func(round, i int) (result, error) {
-		r, err := list[i].play(ctx, st, s, c.users(), scripts)
-		if err != nil {
-			return r, fmt.Errorf("%s: %w", list[i].name, err)
-		}
-		fmt.Printf("%-20s  round %d  %-13s  %s\n", c.key(), round+1, list[i].name, r)
-		return r, nil
-	})
 }

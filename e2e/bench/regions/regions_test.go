@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,32 @@ func TestContenders(t *testing.T) {
 	}
 	if len(secrets) != 4 {
 		t.Errorf("%d are regional", len(secrets))
+	}
+}
+
+// TestRuns checks that every contender is played once a round on the loads that it is for, in other orders.
+func TestRuns(t *testing.T) {
+	list := contenders()
+	cells := []cell{{workloads()[0], skewed}, {workloads()[0], even}}
+	counts := map[run]int{}
+	all := runs(2, cells, list)
+	for _, r := range all {
+		counts[r]++
+	}
+	want := 0
+	for i := range cells {
+		for k := range list {
+			for round := range 2 {
+				n := counts[run{i, round, k}]
+				if on := list[k].playedOn(cells[i].load); n > 1 || on != (n == 1) {
+					t.Errorf("%s is played %d times on %s", list[k].name, n, cells[i].key())
+				}
+				want += n
+			}
+		}
+	}
+	if len(all) != want || all[0] != (run{0, 0, 0}) || all[len(list)].contender == 0 {
+		t.Errorf("%v", all)
 	}
 }
 
@@ -291,26 +318,28 @@ func TestRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rtt = 200 * time.Millisecond
-	s := &settings{rounds: 1, workers: 1, rtt: rtt, warm: time.Second, span: 3 * time.Second}
+	s := &settings{rounds: 1, workers: 1, lanes: 2, rtt: rtt, warm: time.Second, span: 3 * time.Second}
 	server := vllmsim.Config{MaxNumSeqs: 4, MaxQueued: -1, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}
-	st, err := newStage(ctx, s, module, server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var stages []*stage
 	c := &cell{workloads()[0], even}
 	c.even, c.perUser = users{2, 1, 1}, 999
 	var list []contender
 	for _, x := range contenders() {
 		if !x.central || x.name == compare.LeastRequest.Name {
+			x.on = ""
 			list = append(list, x)
 		}
 	}
-	results, err := rounds(ctx, s, st, c, list)
-	if err != nil {
-		t.Fatal(err)
+	all, err := playLanes(ctx, s, []cell{*c}, list, func(ctx context.Context) (*stage, error) {
+		st, err := newStage(ctx, s, module, server)
+		stages = append(stages, st)
+		return st, err
+	})
+	if err != nil || len(stages) != s.lanes {
+		t.Fatalf("%d stages, %v", len(stages), err)
 	}
 	for i, x := range list {
-		r := results[i][0]
+		r := all[0][i][0]
 		if r.Failed > 0 || r.Summary.OK < 15 || r.Rate <= 0 || r.Cached <= 0.2 ||
 			r.cpu.Gateways <= 0 || r.cpu.Own <= 0 || r.cpu.Machine > 1 ||
 			len(r.Summary.Endpoints) > x.servers*regions || len(r.Summary.Endpoints) < regions {
@@ -321,13 +350,10 @@ func TestRound(t *testing.T) {
 			t.Errorf("%s: p50 of TTFT is %v in %s and %v in %s", x.name, home.P50, names[0], away.P50, names[1])
 		}
 	}
-	if err := st.close(); err != nil {
-		t.Error(err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := wait.Until(ctx, 10*time.Millisecond, func() error {
-		for _, at := range st.seen[servers:] {
+		for _, at := range slices.Concat(stages[0].seen[servers:], stages[1].seen[servers:]) {
 			if c, err := net.Dial("tcp", at); err == nil {
 				return errors.Join(fmt.Errorf("the wire at %s is still there", at), c.Close())
 			}

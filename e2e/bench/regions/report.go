@@ -22,6 +22,9 @@ func (rep *report) table() *bench.Table {
 	t := columns.Table("workload@load, contender: median (min..max)")
 	for i := range rep.cells {
 		for k := range rep.contenders {
+			if len(rep.results[i][k]) == 0 {
+				continue
+			}
 			t.Add(columns.Row(rep.results[i][k], rep.cells[i].key()+", "+rep.contenders[k].name)...)
 		}
 	}
@@ -38,6 +41,8 @@ func (rep *report) configuration() []string {
 			names, servers, s.workers, names[0]),
 		fmt.Sprintf("%v for a round trip between two regions: what goes from one to another is delayed by half of "+
 			"that, either way; connecting takes no time", s.rtt),
+		fmt.Sprintf("%d contenders at a time are played side by side, each with gateways and servers of its own; the "+
+			"cores of users and servers are those of all of them", s.lanes),
 		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
 			"carries its conversation or tree in %s; TTFT counts from the moment the user sent; of each run, %v "+
 			"warm up and %v are measured", s.rounds, s.seed, scripted.SessionHeader, s.warm, s.span),
@@ -68,6 +73,9 @@ const busy = 0.8
 func (rep *report) noteLimits() {
 	for i := range rep.cells {
 		for k := range rep.contenders {
+			if len(rep.results[i][k]) == 0 {
+				continue
+			}
 			used := slices.MaxFunc(rep.results[i][k], func(a, b result) int {
 				return cmp.Compare(machine(&a), machine(&b))
 			}).cpu
