@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -33,6 +34,7 @@ type region struct {
 	*audit.Site
 	name    string
 	port    int
+	addrs   []string       // of its servers
 	streams *audit.Streams // nil while none are open
 }
 
@@ -45,7 +47,9 @@ const (
 	// regionTakes is how many requests a server takes at once, the streams that are open during a scene included.
 	regionTakes   = 6
 	regionStreams = 4
-	regionCluster = `
+	// goneAfter is after what time a region's gateways count as gone, steadyAfter when they have their servers back.
+	goneAfter, steadyAfter = 2 * time.Second, 3 * time.Second
+	regionCluster          = `
 - "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
   name: to-%[1]s
   type: STATIC
@@ -62,14 +66,22 @@ func regionConfig(name string, peers ...string) string {
 	var list []string
 	for _, peer := range peers {
 		if peer != name {
-			list = append(list, fmt.Sprintf(`{"name":%q,"cluster":"to-%[1]s","rtt":"20ms"}`, peer))
+			adopt := fmt.Sprintf(`,"adopt":{"cluster":%q}`, adoptedFrom(peer))
+			if peer == liarName {
+				adopt = ""
+			}
+			list = append(list, fmt.Sprintf(`{"name":%q,"cluster":"to-%[1]s","rtt":"20ms"%s}`, peer, adopt))
 		}
 	}
 	return fmt.Sprintf(`{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inflight":%d,`+
-		`"queue":{"max_wait":"1h","max_length":20000},"regions":{"name":%q,"cluster":%q,"peers":[%s],"secret":%q},`+
+		`"queue":{"max_wait":"1h","max_length":20000},"regions":{"name":%q,"cluster":%q,"peers":[%s],"secret":%q,`+
+		`"gone":"%s","steady":"%s"},`+
 		`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"200ms"}}}`,
-		regionTakes, name, scope, strings.Join(list, ","), regionSecret)
+		regionTakes, name, scope, strings.Join(list, ","), regionSecret, goneAfter, steadyAfter)
 }
+
+// adoptedFrom is the cluster of a region's servers in other regions.
+func adoptedFrom(name string) string { return name + "-servers" }
 
 // openWorld starts the regions, and ends them if that fails.
 func (p *place) openWorld(ctx context.Context, s settings) (err error) {
@@ -95,7 +107,11 @@ func openWorld(ctx context.Context, s settings) (w *world, err error) {
 		if err != nil {
 			return w, err
 		}
-		w.regions = append(w.regions, &region{name: name, port: port})
+		addrs, err := freeAddrs(regionServers)
+		if err != nil {
+			return w, err
+		}
+		w.regions = append(w.regions, &region{name: name, port: port, addrs: addrs})
 	}
 	for _, from := range w.regions {
 		var wires []*faultproxy.Proxy
@@ -110,10 +126,14 @@ func openWorld(ctx context.Context, s settings) (w *world, err error) {
 		}
 		w.wires = append(w.wires, wires)
 	}
+	clusters := []string{scope}
+	for _, name := range regionNames {
+		clusters = append(clusters, adoptedFrom(name))
+	}
 	err = wait.All(len(w.regions), func(i int) (err error) {
 		r := w.regions[i]
 		r.Site, err = audit.Open(ctx, audit.Options{
-			Servers: regionServers, Workers: s.workers, Version: s.version,
+			Servers: regionServers, Addrs: r.addrs, Workers: s.workers, Version: s.version, Clusters: clusters,
 			Config: regionConfig(r.name, regionNames...), Watch: w.watch, Edit: w.edit(i),
 		})
 		return err
@@ -142,20 +162,34 @@ func (w *world) edit(i int) func(file string, doc *yaml.Node) error {
 				return err
 			}
 			more := fmt.Sprintf(regionCluster, liarName, port)
+			var servers []map[string]any
 			for to, wire := range w.wires[i] {
 				if wire == nil {
 					continue
 				}
+				c, err := w.sites.cluster(adoptedFrom(w.regions[to].name), w.regions[to].addrs)
+				if err != nil {
+					return err
+				}
+				servers = append(servers, c)
 				if _, port, err = net.SplitHostPort(wire.Addr()); err != nil {
 					return err
 				}
 				more += fmt.Sprintf(regionCluster, w.regions[to].name, port)
 			}
-			return harness.Insert(doc, "resources", "", 1, more)
+			text, err := yaml.Marshal(servers)
+			if err != nil {
+				return err
+			}
+			return harness.Insert(doc, "resources", "", 1, string(text)+more)
 		}
 		return nil
 	}
 }
+
+// farther is how much longer the way from the third region to the second is than that from the first, so that this one
+// adopts its servers.
+const farther = 20 * time.Millisecond
 
 // heal repairs all wires and puts the usual configuration in force everywhere.
 func (w *world) heal(ctx context.Context) error {
@@ -168,6 +202,9 @@ func (w *world) heal(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+	if err := w.wires[2][1].Set(faultproxy.Wire(farther)); err != nil {
+		return err
 	}
 	return wait.All(len(w.regions), func(i int) error {
 		r := w.regions[i]

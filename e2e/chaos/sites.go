@@ -104,25 +104,34 @@ var retryElsewhere = map[string]any{
 
 const previousPriorities = "envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig"
 
+// cluster returns a cluster of the servers, with the checks, limits and policy of those that are shipped.
+func (s *shippedSites) cluster(name string, addrs []string) (map[string]any, error) {
+	c := maps.Clone(s.Clusters[0])
+	var hosts []any
+	for _, addr := range addrs {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, map[string]any{"endpoint": map[string]any{"address": map[string]any{
+			"socket_address": map[string]any{"address": host, "port_value": port},
+		}}})
+	}
+	c["name"] = name
+	c["load_assignment"] = map[string]any{
+		"cluster_name": name, "endpoints": []any{map[string]any{"lb_endpoints": hosts}},
+	}
+	return c, nil
+}
+
 // clusters adds the sites, each with its servers, and those that begin with one of them.
 func (s *shippedSites) clusters(doc *yaml.Node, addrs []string) error {
 	var all []map[string]any
 	more := ""
 	for i, name := range siteNames {
-		c := maps.Clone(s.Clusters[0])
-		var hosts []any
-		for _, addr := range addrs[i*serversOfSite : (i+1)*serversOfSite] {
-			host, port, err := net.SplitHostPort(addr)
-			if err != nil {
-				return err
-			}
-			hosts = append(hosts, map[string]any{"endpoint": map[string]any{"address": map[string]any{
-				"socket_address": map[string]any{"address": host, "port_value": port},
-			}}})
-		}
-		c["name"] = name
-		c["load_assignment"] = map[string]any{
-			"cluster_name": name, "endpoints": []any{map[string]any{"lb_endpoints": hosts}},
+		c, err := s.cluster(name, addrs[i*serversOfSite:(i+1)*serversOfSite])
+		if err != nil {
+			return err
 		}
 		all = append(all, c)
 		more += fmt.Sprintf(aggregate, name, strings.Join(slices.Concat(siteNames[i:], siteNames[:i]), ", "))
@@ -134,19 +143,27 @@ func (s *shippedSites) clusters(doc *yaml.Node, addrs []string) error {
 	return harness.Insert(doc, "resources", "", 1, string(text)+more)
 }
 
+// freeAddrs returns addresses for servers that come back at the same ones.
+func freeAddrs(n int) (addrs []string, err error) {
+	for range n {
+		port, err := freeport.Get()
+		if err != nil {
+			return nil, err
+		}
+		addrs = append(addrs, "127.0.0.1:"+strconv.Itoa(port))
+	}
+	return addrs, nil
+}
+
 // addSites makes of a site one whose gateway chooses among the clusters.
 func addSites(o *audit.Options) error {
 	sites, err := readSites()
 	if err != nil {
 		return err
 	}
-	o.Servers, o.Addrs = len(siteNames)*serversOfSite, nil
-	for range o.Servers {
-		port, err := freeport.Get()
-		if err != nil {
-			return err
-		}
-		o.Addrs = append(o.Addrs, "127.0.0.1:"+strconv.Itoa(port))
+	o.Servers = len(siteNames) * serversOfSite
+	if o.Addrs, err = freeAddrs(o.Servers); err != nil {
+		return err
 	}
 	o.Clusters = append([]string{scope}, siteNames...)
 	beside, addrs := o.Edit, o.Addrs

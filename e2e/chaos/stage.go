@@ -122,6 +122,7 @@ var scenes = []scene{
 	inRegions("region partitioned", rateAbove, partitioned),
 	inRegions("region slow by 1 s", rateAbove, slow),
 	inRegions("region lies", rateAbove, lying),
+	inRegions("region frozen and adopted", rateAbove, frozen),
 	inRegions("hops forged", rateBelow, forgedHops),
 }
 

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
+)
+
+// frozen has the gateway of the second region stop, so that its servers are adopted, come back for a moment, which
+// changes nothing, and come back for good. What it had to answer is late, and nothing is lost.
+func frozen(a *act, w *world) error {
+	us, eu := w.regions[0], w.regions[1]
+	signal := func(s syscall.Signal) error { return syscall.Kill(eu.Gateway.PID(), s) }
+	err := signal(syscall.SIGSTOP)
+	if err == nil {
+		err = a.adopts(w, eu)
+	}
+	changes, stop := a.watchAdopted(us, eu)
+	for range 2 {
+		if err != nil {
+			break
+		}
+		if err = signal(syscall.SIGCONT); err == nil {
+			a.sleep(steadyAfter / 3)
+			err = signal(syscall.SIGSTOP)
+		}
+		a.sleep(goneAfter / 2)
+	}
+	if flaps := changes.Load(); err == nil && flaps > 0 {
+		err = fmt.Errorf("the servers of a region that comes and goes changed hands %d times", flaps)
+	}
+	err = errors.Join(err, signal(syscall.SIGCONT))
+	if err == nil {
+		err = a.givesBack(w, eu)
+	}
+	a.sleep(time.Second)
+	stop()
+	if n := changes.Load(); err == nil && n != 1 {
+		err = fmt.Errorf("adopted servers changed hands %d times before they were back", n)
+	}
+	return err
+}
+
+// adopts waits until the first region, and no other, serves the servers of another, and has sent requests there.
+func (a *act) adopts(w *world, from *region) error {
+	start := time.Now()
+	us := w.regions[0]
+	had, err := us.stat(a.ctx, "adopted_requests_total;region="+from.name+";")
+	if err != nil {
+		return err
+	}
+	err = a.until(goneAfter+20*time.Second, func() error {
+		for _, r := range w.regions {
+			if r == from {
+				continue // it may be dead
+			}
+			n, err := r.stat(a.ctx, "adopted;region="+from.name+"$")
+			if err != nil {
+				return err
+			}
+			if (n == 1) != (r == us) {
+				return fmt.Errorf("%s: servers of %s adopted: %v", r.name, from.name, n)
+			}
+		}
+		n, err := us.stat(a.ctx, "adopted_requests_total;region="+from.name+";")
+		if err == nil && n < had+10 {
+			err = fmt.Errorf("%v requests were sent to the adopted servers", n-had)
+		}
+		return err
+	})
+	a.result.Figures["adopted_after_ms"] = float64(time.Since(start).Milliseconds())
+	return err
+}
+
+// givesBack waits until nobody serves the servers of a region but its own gateways.
+func (a *act) givesBack(w *world, to *region) error {
+	start := time.Now()
+	err := a.until(steadyAfter+30*time.Second, func() error {
+		for _, r := range w.regions {
+			n, err := r.stat(a.ctx, "adopted;region=")
+			if err == nil && n > 0 {
+				err = fmt.Errorf("%s does not give back", r.name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	took := time.Since(start)
+	a.result.Figures["back_after_ms"] = float64(took.Milliseconds())
+	if err == nil && took < steadyAfter/2 {
+		err = fmt.Errorf("the servers of %s were given back after %v", to.name, took)
+	}
+	return err
+}
+
+// watchAdopted counts how often a region adopts or gives back the servers of another, until it is stopped.
+func (a *act) watchAdopted(by, from *region) (changes *atomic.Int64, stop func()) {
+	changes = new(atomic.Int64)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		last := -1.0
+		for {
+			n, err := by.stat(a.ctx, "adopted;region="+from.name+"$")
+			if err == nil && last >= 0 && n != last {
+				changes.Add(1)
+			}
+			if err == nil {
+				last = n
+			}
+			select {
+			case <-quit:
+				return
+			default:
+				_ = wait.For(a.ctx, 50*time.Millisecond)
+			}
+		}
+	}()
+	return changes, func() { close(quit); <-done }
+}
