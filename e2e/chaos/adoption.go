@@ -54,6 +54,7 @@ func (a *act) adopts(w *world, from *region) error {
 		return err
 	}
 	err = a.until(goneAfter+20*time.Second, func() error {
+		var errs []error
 		for _, r := range w.regions {
 			if r == from {
 				continue // it may be dead
@@ -63,8 +64,11 @@ func (a *act) adopts(w *world, from *region) error {
 				return err
 			}
 			if (n == 1) != (r == us) {
-				return fmt.Errorf("%s: servers of %s adopted: %v", r.name, from.name, n)
+				errs = append(errs, fmt.Errorf("%s adopts the servers of %s: %v", r.name, from.name, n))
 			}
+		}
+		if len(errs) > 0 {
+			return errors.Join(errs...)
 		}
 		n, err := us.stat(a.ctx, "adopted_requests_total;region="+from.name+";")
 		if err == nil && n < had+10 {

@@ -70,7 +70,11 @@ func regionConfig(name string, peers ...string) string {
 			if peer == liarName {
 				adopt = ""
 			}
-			list = append(list, fmt.Sprintf(`{"name":%q,"cluster":"to-%[1]s","rtt":"20ms"%s}`, peer, adopt))
+			rtt := nearRTT
+			if name == farName && peer == regionNames[1] {
+				rtt = farRTT
+			}
+			list = append(list, fmt.Sprintf(`{"name":%q,"cluster":"to-%[1]s","rtt":"%s"%s}`, peer, rtt, adopt))
 		}
 	}
 	return fmt.Sprintf(`{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inflight":%d,`+
@@ -187,9 +191,11 @@ func (w *world) edit(i int) func(file string, doc *yaml.Node) error {
 	}
 }
 
-// farther is how much longer the way from the third region to the second is than that from the first, so that this one
-// adopts its servers.
-const farther = 20 * time.Millisecond
+// The third region is far from the second, so that the first one adopts the servers of that.
+const (
+	farName         = "ap"
+	nearRTT, farRTT = 20 * time.Millisecond, 120 * time.Millisecond
+)
 
 // heal repairs all wires and puts the usual configuration in force everywhere.
 func (w *world) heal(ctx context.Context) error {
@@ -203,7 +209,7 @@ func (w *world) heal(ctx context.Context) error {
 			}
 		}
 	}
-	if err := w.wires[2][1].Set(faultproxy.Wire(farther)); err != nil {
+	if err := w.wires[2][1].Set(faultproxy.Wire(farRTT / 2)); err != nil {
 		return err
 	}
 	return wait.All(len(w.regions), func(i int) error {

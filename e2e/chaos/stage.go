@@ -121,9 +121,9 @@ var scenes = []scene{
 	{name: "target cluster forged", play: forgedClusters, at: among},
 	inRegions("region partitioned", rateAbove, partitioned),
 	inRegions("region slow by 1 s", rateAbove, slow),
-	inRegions("region lies", rateAbove, lying),
 	inRegions("region frozen and adopted", rateAbove, frozen),
 	inRegions("hops forged", rateBelow, forgedHops),
+	inRegions("region lies", rateAbove, lying),
 }
 
 // act is a scene being played.
