@@ -10,12 +10,22 @@ import (
 // maxLoadAddrs is how many endpoints one call of Loads may name.
 const maxLoadAddrs = 4000
 
+// queueHead is how many bytes of a queue there are at least.
+const queueHead = 68
+
 // Loads looks up the requests and tokens in flight at the endpoints, summed over all owners of all gateways. done is
 // called exactly once, with one load per address, or with an error: lb.ErrNoRoom for no address and for more than 4000.
 // Loads changes nothing in Redis and does not make the caller an owner. Many addresses are split over several commands.
 func (s *Store) Loads(now time.Duration, scope string, addrs []string, done func([]lb.Load, error)) {
+	s.Room(now, scope, addrs, func(loads []lb.Load, _ lb.QueueStats, err error) { done(loads, err) })
+}
+
+// Room looks up what Loads does, and in the same step what waits in the queue of the scope.
+func (s *Store) Room(
+	now time.Duration, scope string, addrs []string, done func([]lb.Load, lb.QueueStats, error),
+) {
 	if len(addrs) == 0 || len(addrs) > maxLoadAddrs {
-		done(nil, lb.ErrNoRoom)
+		done(nil, lb.QueueStats{}, lb.ErrNoRoom)
 		return
 	}
 	scope = cmp.Or(s.fixedScope, scope)
@@ -46,17 +56,19 @@ func loadsCommand(keys Keys, addrs []string) []byte {
 	return b
 }
 
-// loadQuery collects the answers to one call of [Store.Loads].
+// loadQuery collects the answers to one call of [Store.Room].
 type loadQuery struct {
 	loads   []lb.Load // nil once a command has failed
-	waiting int       // commands without an answer
-	err     error     // the first one
-	done    func([]lb.Load, error)
+	queue   lb.QueueStats
+	waiting int   // commands without an answer
+	err     error // the first one
+	done    func([]lb.Load, lb.QueueStats, error)
 }
 
 // handleReply takes the answer about n addresses from the given index on.
 func (q *loadQuery) handleReply(from, n int, v Value, err error) {
-	if err == nil && (v.Kind != Bulk || len(v.Str) != n*tableRow) {
+	behind := len(v.Str) - n*tableRow
+	if err == nil && (v.Kind != Bulk || behind != 0 && behind < queueHead) {
 		err = ErrGarbage
 	}
 	if q.err = cmp.Or(q.err, err); q.err != nil {
@@ -65,8 +77,9 @@ func (q *loadQuery) handleReply(from, n int, v Value, err error) {
 		for i := range n {
 			q.loads[from+i] = parseLoad(v.Str[i*tableRow:])
 		}
+		q.queue = queueStats(v.Str[n*tableRow:])
 	}
 	if q.waiting--; q.waiting == 0 {
-		q.done(q.loads, q.err)
+		q.done(q.loads, q.queue, q.err)
 	}
 }

@@ -57,9 +57,49 @@ func TestLoadsOfAllOwners(t *testing.T) {
 	}
 }
 
+// How many requests wait is told with the loads, also to a store without requests.
+func TestRoom(t *testing.T) {
+	const waiting = 5
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			server := redisserver.StartT(t, redisserver.Options{Version: version})
+			store := func(owner uint64) *redisclient.Store {
+				return redisclient.New(dial(t, server), redisclient.Options{
+					Owner: owner, TTL: storetest.TTL, Timeout: time.Hour, KV: newMemory(),
+				})
+			}
+			busy, idle, addrs := store(1), store(2), storetest.Addrs(2)
+			plan := storetest.Even(addrs[:1])
+			plan.Candidates[0].Cap = 1
+			plan.Wait = lb.Wait{Max: time.Hour, Length: 9, Class: lb.Class{ID: 1, Weight: 1}}
+			want := func(requests int64, waiting int) {
+				t.Helper()
+				idle.Room(0, plan.Scope, addrs, func(l []lb.Load, q lb.QueueStats, err error) {
+					if err != nil || l[0].Requests != requests || l[1].Requests != 0 || q.Waiting != waiting {
+						t.Errorf("%v, %+v, %v, want %d and then %d that wait", l, q, err, requests, waiting)
+					}
+				})
+			}
+			want(0, 0)
+			for id := range lb.LeaseID(1 + waiting) {
+				busy.Reserve(0, id, plan, func(lb.Grant, error) {})
+				want(1, int(id))
+			}
+			if stats := idle.Queue(0, plan.Scope); stats.Waiting != 0 {
+				t.Errorf("it has a queue of its own: %+v", stats)
+			}
+			for id := range lb.LeaseID(1 + waiting) {
+				busy.Release(0, id)
+			}
+			want(0, 0)
+		})
+	}
+}
+
 // badLoads are the cases of TestLoadsFail.
 var badLoads = map[string]error{
-	"$3\r\nabc\r\n": redisclient.ErrGarbage, "*0\r\n": redisclient.ErrGarbage, ":1\r\n": redisclient.ErrGarbage,
+	"$3\r\nabc\r\n": redisclient.ErrGarbage, "$12\r\n123456789abc\r\n": redisclient.ErrGarbage,
+	"*0\r\n": redisclient.ErrGarbage, ":1\r\n": redisclient.ErrGarbage,
 	"-OOM no\r\n": nil,
 }
 

@@ -298,11 +298,15 @@ func (s *Store) Waits(id lb.LeaseID) bool {
 
 // Queue implements [lb.Store], by the latest answer to a poll or to a heartbeat.
 func (s *Store) Queue(_ time.Duration, scope string) (stats lb.QueueStats) {
-	sc := s.scopes[s.scopeName(scope)]
-	if sc == nil {
-		return stats
+	if sc := s.scopes[s.scopeName(scope)]; sc != nil {
+		stats = queueStats(sc.queue)
 	}
-	in := wire.NewReader(sc.queue)
+	return stats
+}
+
+// queueStats returns what the beginning of a queue says, which is empty where nothing waits.
+func queueStats(head []byte) (stats lb.QueueStats) {
+	in := wire.NewReader(head)
 	in.Take(16)
 	stats.Waiting = int(in.Uint32())
 	in.Take(5)

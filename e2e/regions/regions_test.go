@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
 // place is a region: a gateway of two workers and a server that takes one request at a time.
@@ -75,15 +76,22 @@ func regionConfig(name, peer, members string) string {
 		members+`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}}}`, name, peer)
 }
 
-func start(t *testing.T) (us, eu *place) {
+func start(t *testing.T) (us, eu *place) { return startWith(t, harness.Options{}, false) }
+
+// startWith starts regions with the options, which count in a Redis each, or in their own memory.
+func startWith(t *testing.T, o harness.Options, redis bool) (us, eu *place) {
 	ports := map[string]string{"us": harness.FreePortT(t), "eu": harness.FreePortT(t)}
 	begin := func(name, peer string) *place {
 		p := &place{hops: make(chan string, 100), release: make(chan struct{})}
-		p.gateway = harness.StartT(t, harness.Options{
-			Endpoints: []harness.Endpoint{harness.ServeT(t, p.server(name))},
-			Config:    regionConfig(name, peer, ""),
-			Edit:      edits(ports[peer], ports[name]),
-		})
+		o := o
+		o.Endpoints = []harness.Endpoint{harness.ServeT(t, p.server(name))}
+		o.Config, o.Edit = regionConfig(name, peer, ""), edits(ports[peer], ports[name])
+		if redis {
+			o.Redis = redisserver.StartT(t, redisserver.Options{}).Addr()
+			const admin = `"envoy":{`
+			o.Config = strings.Replace(o.Config, admin, admin+`"redis_cluster":"warmgate-redis",`, 1)
+		}
+		p.gateway = harness.StartT(t, o)
 		t.Cleanup(func() { close(p.release) })
 		return p
 	}

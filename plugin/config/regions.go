@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,17 @@ func (r *Regions) SameBoard(other *Regions) bool {
 		r.Buffer == other.Buffer && r.Secret == other.Secret && r.Memory == other.Memory &&
 		r.Gone == other.Gone && r.Steady == other.Steady &&
 		slices.Equal(r.Peers, other.Peers)
+}
+
+// takesAsMuch reports whether by both configurations the endpoints of a cluster take as much, and are counted in one
+// place.
+func (c *Config) takesAsMuch(other *Config) bool {
+	return c.Policy == other.Policy && c.Unit == other.Unit && c.MaxInflight == other.MaxInflight &&
+		c.MaxInflightTokens == other.MaxInflightTokens && c.Push == other.Push && c.PushAhead == other.PushAhead &&
+		maps.Equal(c.Weights, other.Weights) && c.Health == other.Health && c.MetricsID() == other.MetricsID() &&
+		c.EnvoyCfg.AdminCluster == other.EnvoyCfg.AdminCluster &&
+		slices.Equal(c.EnvoyCfg.Endpoints, other.EnvoyCfg.Endpoints) && c.Store == other.Store &&
+		(!c.UsesRedis() || c.Redis == other.Redis && c.ReserveTimeout == other.ReserveTimeout)
 }
 
 // RegionHeader returns the request header by whose value the route takes the cluster, at home or of a peer, in lower

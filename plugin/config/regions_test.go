@@ -306,6 +306,36 @@ func TestRegionsOfASet(t *testing.T) {
 	}
 }
 
+// Of the rules of a region those are known that differ in how much an endpoint takes.
+func TestRulesOfARegion(t *testing.T) {
+	rule := func(route, more string) string {
+		return strings.Replace(regionRule(route, "us", ``), `"max_inflight":8`, more, 1)
+	}
+	set, err := Parse([]byte(rulesOf(globalCap,
+		rule("first", `"max_inflight":8`), rule("same", `"max_inflight":8,"debug_headers":true,"output_tokens":9`),
+		rule("less", `"max_inflight":7`), rule("shadow", `"max_inflight":6,"shadow":true`),
+		rule("weights", `"max_inflight":8,"weights":{"10.0.0.1:80":2}`),
+		rule("pending", `"push":"pending"`), rule("redis", `"max_inflight":8,"serviceFQDN":"redis.static"`),
+		strings.Replace(rule("off", `"max_inflight":5`), `"lb_policy"`, `"enabled":false,"lb_policy"`, 1),
+		strings.Replace(rule("asia", `"max_inflight":8,"shadow":true`), `"us"`, `"asia"`, 1),
+	)), Higress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(routes ...string) (list []*Config) {
+		for _, r := range routes {
+			list = append(list, set.Match(r, "", ""))
+		}
+		return list
+	}
+	if got := set.RulesOf(set.Regions()[0]); !slices.Equal(got, of("first", "less", "weights", "pending", "redis")) {
+		t.Errorf("got %v", got)
+	}
+	if got := set.RulesOf(set.Regions()[1]); !slices.Equal(got, of("asia")) {
+		t.Errorf("of a region in shadow mode: %v", got)
+	}
+}
+
 // Two rules of one region that differ in what workers share are no set; a rule that changes keeps its last good form.
 func TestRegionsThatDiffer(t *testing.T) {
 	const want = "\n  _rules_[1].lb_config.regions: got another %s for \"us\" than elsewhere, want the same: "

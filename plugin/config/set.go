@@ -16,6 +16,7 @@ type Set struct {
 	own      map[string]bool // clusters through which the plugin makes calls
 	headers  []string        // that name clusters to routes
 	regions  []*Config       // see Regions
+	rulesOf  [][]*Config     // see RulesOf, beside regions
 	warnings []string
 	refusals []Refusal
 	host     Host
@@ -59,6 +60,15 @@ func (s *Set) IsPeer(cluster string) bool {
 	return slices.ContainsFunc(s.regions, func(c *Config) bool {
 		return slices.ContainsFunc(c.Regions.Peers, func(p Peer) bool { return slices.Contains(p.clusters(), cluster) })
 	})
+}
+
+// RulesOf returns the configurations of a region of Regions by which its endpoints differ in how much they take: the
+// first of equal ones, in the order of All, without those in shadow mode unless there are no others.
+func (s *Set) RulesOf(region *Config) []*Config {
+	if i := slices.Index(s.regions, region); i >= 0 && len(s.rulesOf[i]) > 0 {
+		return s.rulesOf[i]
+	}
+	return []*Config{region}
 }
 
 // Regions returns a configuration of each region that is configured, by [Regions.SameBoard]: the first one in force, in
@@ -119,16 +129,23 @@ func (s *Set) claim(root *value) {
 	s.headers = slices.Sorted(maps.Keys(headers))
 }
 
-// claimRegions records the clusters of peers, and the configuration if it is the first of its region.
+// claimRegions records the clusters of peers, and the configuration if it is the first of its region, or differs from
+// the others in it.
 func (s *Set) claimRegions(c *Config) {
 	for i := range c.Regions.Peers {
 		for _, name := range c.Regions.Peers[i].clusters() {
 			s.own[name] = true
 		}
 	}
-	met := func(other *Config) bool { return other.Regions.SameBoard(&c.Regions) }
-	if c.Enabled && c.Regions.Enabled() && !slices.ContainsFunc(s.regions, met) {
-		s.regions = append(s.regions, c)
+	if !c.Enabled || !c.Regions.Enabled() {
+		return
+	}
+	i := slices.IndexFunc(s.regions, func(other *Config) bool { return other.Regions.SameBoard(&c.Regions) })
+	if i < 0 {
+		i, s.regions, s.rulesOf = len(s.regions), append(s.regions, c), append(s.rulesOf, nil)
+	}
+	if !c.Shadow && !slices.ContainsFunc(s.rulesOf[i], c.takesAsMuch) {
+		s.rulesOf[i] = append(s.rulesOf[i], c)
 	}
 }
 

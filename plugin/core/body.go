@@ -60,6 +60,8 @@ func (s *Stream) requestBody(size int, end bool) Action {
 	s.body.arrived(s.plugin.vm.now(), end)
 	switch s.phase {
 	case phaseReading:
+	case phaseProbing:
+		return Stop
 	case phaseReserving:
 		s.body.received += size
 		return s.bodyGrew()
@@ -87,7 +89,7 @@ func (s *Stream) requestTrailers() Action {
 	s.body.arrived(s.plugin.vm.now(), true)
 	switch s.phase {
 	case phaseReading:
-	case phaseReserving:
+	case phaseReserving, phaseProbing:
 		return Stop
 	default:
 		s.amendWork()

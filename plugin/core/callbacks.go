@@ -69,7 +69,7 @@ func (s *Stream) OnRequestBody(size int, end bool) Action {
 }
 
 func (s *Stream) onRequestBody(size int, end bool) Action {
-	if s.phase != phaseReading && s.phase != phaseReserving && !end {
+	if s.phase >= phaseLeased && !end {
 		s.body.received += size
 		return Proceed
 	}

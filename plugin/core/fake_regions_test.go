@@ -11,32 +11,51 @@ const fakeEpoch = 20_000 * 24 * time.Hour
 
 func (g fakeGateway) Wall() time.Duration { g.call("Wall"); return fakeEpoch + g.now + g.ahead }
 
-// Probe implements Gateway: the first worker of the peer's process answers.
+// Probe implements Gateway: one worker after the other of the peer's process answers.
 func (g fakeGateway) Probe(cluster string, p ProbeCall, answered func(text string)) error {
 	g.call("Probe")
 	g.probes++
-	vm, text := g.inside, ""
+	vm := g.inside
 	run := vm.Newest().Answer("another region")
 	vm.Newest().CallSent()
-	delay := p.Timeout
-	if peer := g.peers[cluster]; peer != nil {
-		peer.inside = peer.workers[0].vm
-		c := peer.workers[0].open(streamtest.Request{
-			Method: "GET", Path: p.Path, Headers: [][2]string{{p.Header, p.Text}},
-		}.Filled())
-		peer.settle()
-		if !c.ended { // it was taken for a client's
-			(&fakeClient{c}).Finish()
-		}
-		text, delay = c.result.Headers[p.Answer], g.rtt
-	}
-	g.fakeProcess.events = append(g.fakeProcess.events, fakeEvent{g.now + delay, func() {
+	answer := func(text string) {
 		g.fakeProcess.inside = vm
 		run(func() { answered(text) })
 		g.back()
 		g.settle()
-	}})
+	}
+	peer := g.peers[cluster]
+	if peer == nil {
+		g.after(p.Timeout, func() { answer("") })
+		return nil
+	}
+	w := peer.workers[g.probes%len(peer.workers)]
+	peer.inside = w.vm
+	c := w.open(streamtest.Request{Method: "GET", Path: p.Path, Headers: [][2]string{{p.Header, p.Text}}}.Filled())
+	peer.settle()
+	if !c.ended && !c.held { // it was taken for a client's
+		(&fakeClient{c}).Finish()
+	}
+	var look func()
+	began := g.now
+	look = func() {
+		switch {
+		case c.ended:
+			answer(c.result.Headers[p.Answer])
+		case g.now-began < p.Timeout: // the peer's Redis has not answered
+			g.after(time.Millisecond, look)
+		default:
+			(&fakeClient{c}).ResetByClient()
+			answer("")
+		}
+	}
+	g.after(g.rtt, look)
 	return nil
+}
+
+// after has something happen later.
+func (g fakeGateway) after(d time.Duration, do func()) {
+	g.fakeProcess.events = append(g.fakeProcess.events, fakeEvent{g.now + d, do})
 }
 
 func (s *fakeStream) RemoveRequestHeader(name string) {

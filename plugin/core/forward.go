@@ -19,21 +19,26 @@ type forwarding struct {
 
 // meetRegions does what has to be done with a request before it is decided, where regions are configured: the probe of
 // another region is answered, and then nothing else is done. What clients send in headers of regions never decides.
-func (s *Stream) meetRegions() (answered bool) {
+func (s *Stream) meetRegions() (a Action, answered bool) {
 	homes := s.plugin.set.Regions()
 	if len(homes) == 0 {
-		return false
+		return Proceed, false
 	}
 	s.traits.read(s)
-	if probe := s.traits.value(headerProbe); probe != "" && s.traits.value(":path") == probePath &&
-		s.answerProbe(homes, probe) {
-		return true
+	if probe := s.traits.value(headerProbe); probe != "" && s.traits.value(":path") == probePath {
+		if a, answered = s.answerProbe(homes, probe); answered {
+			return a, true
+		}
 	}
-	hop := s.traits.value(headerHop)
-	if hop == "" {
-		return false
+	if hop := s.traits.value(headerHop); hop != "" {
+		s.RemoveRequestHeader(headerHop)
+		s.meetHop(homes, hop)
 	}
-	s.RemoveRequestHeader(headerHop)
+	return Proceed, false
+}
+
+// meetHop finds out which region has forwarded the request, if one has.
+func (s *Stream) meetHop(homes []*config.Config, hop string) {
 	v := s.plugin.vm
 	var from region.Hop
 	for _, c := range homes {
@@ -46,53 +51,18 @@ func (s *Stream) meetRegions() (answered bool) {
 	switch {
 	case !from.Forwarded():
 		v.stats.count(statForgedHops, 1)
-		return false
+		return
 	case errors.Is(from.Odd, region.ErrStale):
 		v.stats.countIf(statOddHops+";cause=late", 1)
 	case from.Odd != nil:
 		v.stats.countIf(statOddHops+";cause=elsewhere", 1)
 	}
 	v.stats.countIf(statServedFor+";region="+from.From, 1)
-	return false
 }
 
 // hopSubject is what both gateways see of a forwarded request.
 func (s *Stream) hopSubject() string {
 	return s.traits.value(":method") + " " + s.traits.value(":path")
-}
-
-// answerProbe answers the probe of another region. A stranger learns nothing: the request goes on as any other. Who has
-// a probe that was signed knows of the path, and may not make the servers work by it: if it is old, was answered, or is
-// for another region, it gets a 404.
-func (s *Stream) answerProbe(homes []*config.Config, text string) bool {
-	v := s.plugin.vm
-	wall, signed := v.gw.Wall(), false
-	for _, c := range homes {
-		h := v.regions.of(c)
-		route, err := h.key.ReadProbe(text, c.Regions.Name, wall)
-		signed = signed || route.From != ""
-		if err != nil || h.replays.Take(&route, wall) != nil {
-			continue
-		}
-		views, err := h.board.Views()
-		if err != nil {
-			continue
-		}
-		s.cfg, s.scope = c, c.Regions.Cluster
-		s.goHome()
-		answer := h.key.SignAnswer(&route, wall, v.regions.state(v.ReadClock(), h), views)
-		s.enter(phaseUncounted)
-		s.Reply(204, [][2]string{{headerAnswer, answer}}, "")
-		s.settled = true // it is counted under no reason
-		return true
-	}
-	v.stats.count(statForgedProbes, 1)
-	if signed {
-		s.enter(phaseUncounted)
-		s.Reply(404, nil, "")
-		s.settled = true
-	}
-	return signed
 }
 
 // homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led

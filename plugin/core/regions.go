@@ -39,13 +39,13 @@ type home struct {
 	snapshot *region.Snapshot
 	leader   leadership
 	prober   *region.Prober         // of the VM that asks for all of the gateway, nil in others
-	redis    map[string]*redisLoads // of its cluster and of adopted ones, where they are counted in Redis
+	redis    map[string]*redisLoads // of adopted clusters, where they are counted in Redis
 }
 
-// redisLoads is what this VM knows of the loads of a cluster in Redis. It asks for them when another region wants to
-// know, and at heartbeats, since the next to be asked may be another worker.
+// redisLoads is what this VM knows of the loads of an adopted cluster in Redis. It asks for them when it looks for room
+// there, and at heartbeats for some time.
 type redisLoads struct {
-	addrs    []string // of the endpoints, as of the latest probe
+	addrs    []string // of the endpoints, as of the latest look
 	probedAt time.Duration
 	loads    map[string]lb.Load
 	at       time.Duration // when these came
@@ -54,7 +54,7 @@ type redisLoads struct {
 const (
 	// loadsFresh is for how long loads in Redis are good enough: an endpoint of which no more is known counts as full.
 	loadsFresh = 2 * heartbeatPeriod
-	// probedLately is for how long after a probe a VM keeps asking Redis.
+	// probedLately is for how long after a look a VM keeps asking Redis.
 	probedLately = 10 * time.Second
 )
 
@@ -180,53 +180,44 @@ func oneIf(is bool) uint64 {
 	return 0
 }
 
-// state returns what this region says of itself to those who ask: of its own servers. It is called while a request that
-// is routed to them is being handled.
-func (r *regions) state(now time.Duration, h *home) region.State {
-	s, _ := r.stateOf(now, h, h.cfg, r.views.of(now, h.cfg.Regions.Cluster, h.cfg))
-	return s
-}
-
 // stateOf returns what there is room for in a cluster, by one of the configurations of the region. known: so far as its
 // servers, and what is in flight there, are known.
 func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb.View) (s region.State, known bool) {
-	if view == nil {
+	cl, plan, why := r.planOf(now, c, view)
+	if why != lb.ReasonChosen {
+		return s, cl != nil
+	}
+	loads, known := r.loads(now, h, cl, &plan)
+	if !known {
 		return s, false
+	}
+	store, _ := r.stores.of(c)
+	s = queueOf(store.Queue(now, cl.name))
+	s.Open = openOf(&plan, loads)
+	return s, true
+}
+
+// planOf plans a request in a cluster that nothing is known of. It returns why there is no plan, and no cluster where
+// that is not known.
+func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View) (*cluster, lb.Plan, lb.Reason) {
+	if view == nil {
+		return nil, lb.Plan{}, lb.ReasonNoEndpoints
 	}
 	cl, policy, err := r.clusters.get(now, view.Cluster, c)
 	if err != nil {
-		return s, false
+		return nil, lb.Plan{}, lb.ReasonStoreError
 	}
 	cl.views[view.ListID] = view
 	if c.Scrapes(r.kind) {
 		r.scraping.demand.need(cl, c) // also while no request does: else it would seem to have no room
 	}
 	plan, why := policy.Plan(now, &lb.Request{Random: r.gw.Random()}, view)
-	if why != lb.ReasonChosen {
-		return s, true
-	}
-	loads, known := r.loads(now, h, cl, &plan)
-	if !known {
-		return s, false
-	}
-	for i := range plan.Candidates {
-		if !plan.Candidates[i].IsFull(loads[i]) {
-			s.Open++
-		}
-	}
-	store, _ := r.stores.of(c)
-	queue := store.Queue(now, cl.name)
-	s.Queued = queue.Waiting
-	s.Wait = time.Duration(queue.Waiting) * queue.Interval
-	return s, true
+	return cl, plan, why
 }
 
 // loads returns what is in flight at each candidate, if that is known.
 func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) (loads []lb.Load, known bool) {
-	addrs := make([]string, len(plan.Candidates))
-	for i := range addrs {
-		addrs[i] = plan.Candidates[i].Addr
-	}
+	addrs := addrsOf(plan)
 	_, redis := r.stores.of(h.cfg)
 	if redis == nil || !redis.remote.Ready(now) { // what Redis cannot count is counted here
 		loads, err := r.stores.local.Loads(cl.name, addrs, nil)
@@ -249,7 +240,7 @@ func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) 
 	return loads, true
 }
 
-// askRedis asks what is in flight at the endpoints of a cluster, for the next probe.
+// askRedis asks what is in flight at the endpoints of a cluster, for the next look.
 func (r *regions) askRedis(now time.Duration, h *home, cluster string) {
 	_, redis := r.stores.of(h.cfg)
 	l := h.redis[cluster]
@@ -268,7 +259,7 @@ func (r *regions) askRedis(now time.Duration, h *home, cluster string) {
 	})
 }
 
-// heartbeat asks Redis for what the next probe wants to know, and shows what is known of the peers.
+// heartbeat asks Redis for what the next look wants to know, and shows what is known of the peers.
 func (r *regions) heartbeat(now time.Duration) {
 	for _, h := range r.homes {
 		for cluster, l := range h.redis {

@@ -30,6 +30,9 @@ func (s *Stream) responseHeaders(end bool) {
 		return
 	}
 	s.response.complete = end
+	if s.phase == phaseProbing {
+		s.enter(phaseUncounted)
+	}
 	if s.phase == phaseReserving { // answered by the gateway: there is nothing left to resume
 		s.abandonReservation()
 	}
@@ -84,6 +87,9 @@ func (s *Stream) done() {
 	v := s.plugin.vm
 	delete(v.bodies.reading, s)
 	s.requestGone()
+	if s.phase == phaseProbing {
+		s.enter(phaseUncounted)
+	}
 	if s.phase == phaseReading {
 		s.abandonBody()
 	}

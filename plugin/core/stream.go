@@ -13,6 +13,7 @@ type phase uint8
 
 const (
 	phaseNew       phase = iota
+	phaseProbing         // a probe of another region, held until the answer is known
 	phaseReading         // held until its body, or enough of it, has come
 	phaseReserving       // held until the store has answered: at once, or after a wait in the queue of the cluster
 	phaseLeased          // counted at an endpoint
@@ -24,10 +25,14 @@ const (
 // transitions lists the phases that may follow each phase, and what leads there.
 var transitions = [phases][phases]bool{
 	phaseNew: {
+		phaseProbing:   true, // another region asks
 		phaseReading:   true, // the body is needed for the decision
 		phaseReserving: true, // the headers are enough
 		phaseUncounted: true, // nothing to decide, or no endpoint: pass, refuseOwnCluster, passDuplicate, refuse
 		phaseDone:      true, // the client left before the headers came
+	},
+	phaseProbing: {
+		phaseUncounted: true, // it is answered, or over
 	},
 	phaseReading: {
 		phaseReserving: true, // the body has come, or max_inspect_bytes of it, or body_timeout is over: decide
@@ -96,7 +101,7 @@ func (s *Stream) enter(next phase) {
 }
 
 func (p phase) String() string {
-	return [...]string{"new", "reading", "reserving", "leased", "uncounted", "done"}[p]
+	return [...]string{"new", "probing", "reading", "reserving", "leased", "uncounted", "done"}[p]
 }
 
 // requestHeaders is called once, with end when the request has no body.
@@ -108,8 +113,8 @@ func (s *Stream) requestHeaders(end bool) Action {
 	if s.plugin.set == nil {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
-	if s.meetRegions() {
-		return Hold
+	if a, answered := s.meetRegions(); answered {
+		return a
 	}
 	s.scope = s.match()
 	switch {
