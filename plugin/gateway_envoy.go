@@ -31,7 +31,7 @@ type envoyGateway struct {
 func newGateway() core.Gateway { return &envoyGateway{Envoy: core.NewEnvoy(envoyCalls{})} }
 
 // envoyCalls implements core.EnvoyCalls.
-type envoyCalls struct{ sdkGateway }
+type envoyCalls = sdkGateway
 
 // Zone implements core.EnvoyCalls.
 func (envoyCalls) Zone() lb.Zone {
@@ -78,8 +78,9 @@ func callStatus() string {
 	return ""
 }
 
-// envoyStream is a request in stock Envoy.
-type envoyStream struct{ sdkStream }
+// envoyStream is a request in stock Envoy. An alias, as envoyCalls: methods that were promoted from another type would
+// make the artifact 30 KB larger.
+type envoyStream = sdkStream
 
 func newGatewayStream() core.GatewayStream { return envoyStream{} }
 

@@ -19,7 +19,10 @@ func (s *Stream) setDebugHeaders() {
 		s.SetResponseHeader("x-warmgate-class", w.class.Name)
 		s.SetResponseHeader("x-warmgate-wait-ms", w.millis())
 	}
-	if s.region.to != "" {
+	switch {
+	case s.region.returned:
+		s.SetResponseHeader("x-warmgate-host", s.lease.addr)
+	case s.region.to != "":
 		s.SetResponseHeader("x-warmgate-region", s.region.to)
 	}
 	if s.lease.chosen == "" {
@@ -44,7 +47,11 @@ func (s *Stream) describe() string {
 	if s.cfg != nil && s.cfg.AmongClusters() {
 		return describe("cluster=", s.lease.chosen, s.reason, s.lease.load) + s.session.text()
 	}
-	return describe("host=", s.lease.chosen, s.reason, s.lease.load) + s.session.text() + s.region.text()
+	host := s.lease.chosen
+	if s.region.returned {
+		host = s.lease.addr
+	}
+	return describe("host=", host, s.reason, s.lease.load) + s.session.text() + s.region.text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

@@ -15,6 +15,9 @@ type forwarding struct {
 	from string // region that has forwarded it to this one, "" for a client's request
 	to   string // region that it was forwarded to, "" for one that is served here
 	why  region.Reason
+	had  int // blocks of its prompt that had been forwarded there before
+	// a retry of the gateway was served at home
+	returned bool
 }
 
 // meetRegions does what has to be done with a request before it is decided, where regions are configured: the probe of
@@ -154,6 +157,9 @@ func (s *Stream) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Action
 		if adopted {
 			return s.adopt(peer, why), true
 		}
+		if matched != nil {
+			s.region.had = matched[peer]
+		}
 		s.forwardTo(h, peer, why)
 		return Proceed, true
 	}
@@ -237,6 +243,8 @@ func (w *waiters) forwardWaiting() {
 // text returns where the request was forwarded, or from where, for the access log.
 func (f *forwarding) text() string {
 	switch {
+	case f.returned:
+		return " region=" + f.to + " why=" + f.why.String() + " returned=yes"
 	case f.to != "":
 		return " region=" + f.to + " why=" + f.why.String()
 	case f.from != "":

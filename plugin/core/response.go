@@ -36,6 +36,7 @@ func (s *Stream) responseHeaders(end bool) {
 	if s.phase == phaseReserving { // answered by the gateway: there is nothing left to resume
 		s.abandonReservation()
 	}
+	s.followHome()
 	if s.phase == phaseLeased {
 		s.response.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.followServed()

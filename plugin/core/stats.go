@@ -50,6 +50,7 @@ const (
 
 	// of other regions
 	statForwarded    = "warmgate_region_forwarded_total"        // ;region ;reason: requests sent to another region
+	statCameHome     = "warmgate_region_returned_total"         // ;region: of these, the ones that were served at home
 	statServedFor    = "warmgate_region_served_total"           // ;region: requests that another region has sent here
 	statAdopted      = "warmgate_region_adopted"                // ;region: 1 while its servers are served from here
 	statAtAdopted    = "warmgate_region_adopted_requests_total" // ;region ;reason: requests sent to such servers

@@ -47,6 +47,7 @@ var transitions = [phases][phases]bool{
 	},
 	phaseUncounted: {
 		phaseUncounted: true, // counted under its reason after its lease was released
+		phaseLeased:    true, // served at home after another region has failed: followHome
 		phaseDone:      true, // the request is over
 	},
 }
@@ -223,6 +224,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 // makePlan has the policy plan the request. It returns ReasonChosen, or why there is no plan.
 func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	r := &s.lease.reservation
+	r.view = view
 	plan, why := s.policy.Plan(now, &r.request, view)
 	if why == lb.ReasonNoHealthyEndpoint {
 		why = s.noneHealthy()
@@ -236,7 +238,7 @@ func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if s.chain != nil {
 		s.cluster.prompts.view = view
 	}
-	r.plan, r.view = plan, view
+	r.plan = plan
 	s.lease.plannedAt = now
 	return lb.ReasonChosen
 }

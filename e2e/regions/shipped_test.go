@@ -1,0 +1,275 @@
+package regions
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// versions are those that the shipped files are run on.
+var versions = []string{harness.DefaultVersion, harness.OldestVersion}
+
+// shippedRegion is a region by the shipped files, and its servers.
+type shippedRegion struct {
+	*harness.Gateway
+	t       *testing.T
+	name    string
+	port    string
+	peer    *shippedRegion
+	version string
+	servers []harness.Endpoint
+	arrived chan http.Header // of the requests that a server has got
+	release chan struct{}    // requests that are to be held here are answered by one value each
+}
+
+// swapped has the names of the two regions change places: the files are those of us.
+var swapped = strings.NewReplacer(`"us"`, `"eu"`, `"eu"`, `"us"`)
+
+// newShipped returns a region with so many servers that takes one request each, not started yet.
+func newShipped(t *testing.T, version, name string, servers int) *shippedRegion {
+	r := &shippedRegion{
+		t: t, name: name, port: harness.FreePortT(t), version: version, arrived: make(chan http.Header, 1000),
+		release: make(chan struct{}),
+	}
+	for range servers {
+		r.servers = append(r.servers, harness.ServeT(t, http.HandlerFunc(r.serve)))
+	}
+	t.Cleanup(func() { close(r.release) }) // before the servers wait for what they hold
+	return r
+}
+
+func (r *shippedRegion) serve(w http.ResponseWriter, q *http.Request) {
+	if q.URL.Path == "/health" {
+		return
+	}
+	_, _ = io.Copy(io.Discard, q.Body)
+	r.arrived <- q.Header
+	w.Header().Set("x-server", r.name)
+	if q.Header.Get("x-hold") == r.name {
+		select {
+		case <-r.release:
+		case <-q.Context().Done():
+		}
+	}
+}
+
+// config is the shipped one with a cap in place of what engines report, and times for a test.
+func (r *shippedRegion) config() string {
+	_, text, _ := strings.Cut(string(harness.ReadT(r.t, "envoy-config/warmgate-regions.yaml")), "value: |\n")
+	if r.name == "eu" {
+		text = swapped.Replace(text)
+	}
+	for from, to := range map[string]string{
+		`"push": "pending"`: `"max_inflight": 1, "health": {"slow_start": 0}`, `"debug_headers": false`: `"debug_headers": true`,
+		`"name": "` + r.name + `",`:          `"name": "` + r.name + `", "steady": "2s", "queue_buffer": 0,`,
+		`"admin_cluster": "warmgate-admin",`: `"admin_cluster": "warmgate-admin", "poll_interval": "100ms",`,
+	} {
+		if strings.Count(text, from) != 1 {
+			r.t.Fatalf("the shipped configuration has no single %s:\n%s", from, text)
+		}
+		text = strings.Replace(text, from, to, 1)
+	}
+	return text
+}
+
+// edit puts the parts of regions.yaml where it says, with the addresses of this test.
+func (r *shippedRegion) edit() func(file string, doc *yaml.Node) error {
+	var parts struct {
+		Early    yaml.Node `yaml:"early_header_mutation_extensions"`
+		Routes   yaml.Node
+		Clusters yaml.Node
+	}
+	if err := yaml.Unmarshal(harness.ReadT(r.t, "envoy-config/regions.yaml"), &parts); err != nil {
+		r.t.Fatal(err)
+	}
+	text := func(n *yaml.Node) string {
+		out, err := yaml.Marshal(n)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return string(out)
+	}
+	port, _ := strconv.Atoi(r.peer.port)
+	gateway := endpoints("127.0.0.1:" + strconv.Itoa(port))
+	var servers []string
+	for _, s := range r.peer.servers {
+		servers = append(servers, s.Addr)
+	}
+	return func(file string, doc *yaml.Node) error {
+		switch file {
+		case "envoy.yaml":
+			return errors.Join(
+				harness.Set(doc, "static_resources.listeners[name=main].address.socket_address.port_value", r.port),
+				harness.Set(doc, harness.ManagerPath+".early_header_mutation_extensions", &parts.Early),
+				harness.Insert(doc, harness.RoutesPath, "", 0, text(&parts.Routes)))
+		case "clusters.yaml":
+			return errors.Join(
+				harness.Insert(doc, "resources", "", 1, text(&parts.Clusters)),
+				harness.Set(doc, "resources[name=warmgate-peer-eu].type", "STATIC"),
+				harness.Set(doc, "resources[name=warmgate-peer-eu].load_assignment.endpoints[0].lb_endpoints", gateway),
+				harness.Set(doc, "resources[name=eu-servers].load_assignment.endpoints[0].lb_endpoints",
+					endpoints(servers...)))
+		}
+		return nil
+	}
+}
+
+// endpoints returns lb_endpoints with the addresses.
+func endpoints(addrs ...string) (list []any) {
+	for _, addr := range addrs {
+		host, port, _ := strings.Cut(addr, ":")
+		number, _ := strconv.Atoi(port)
+		list = append(list, map[string]any{"endpoint": map[string]any{"address": map[string]any{
+			"socket_address": map[string]any{"address": host, "port_value": number},
+		}}})
+	}
+	return list
+}
+
+// run starts the gateway, at the port that the region has.
+func (r *shippedRegion) run() {
+	r.t.Helper()
+	r.Gateway = harness.StartT(r.t, harness.Options{
+		Version: r.version, Config: r.config(), Endpoints: r.servers, Edit: r.edit(),
+	})
+	harness.AwaitReason(r.t, r.URL()+path, "chosen")
+}
+
+// awaits waits until a statistic has a value.
+func (r *shippedRegion) awaits(stat string, want float64) {
+	r.t.Helper()
+	harness.Await(r.t, func() error {
+		if got := r.SumT(r.t, `^wasmcustom\.`+stat); got != want {
+			return fmt.Errorf("%s is %v, want %v", stat, got, want)
+		}
+		return nil
+	})
+}
+
+// open sends a request in the background that is held by the servers of a region. It returns when a server has it.
+func (r *shippedRegion) open(at *shippedRegion) chan *harness.Answer {
+	r.t.Helper()
+	for len(at.arrived) > 0 {
+		<-at.arrived
+	}
+	answered := make(chan *harness.Answer, 1)
+	go func() {
+		q, _ := http.NewRequest(http.MethodGet, r.URL()+path, nil)
+		q.Header.Set("x-hold", at.name)
+		q.Close = true
+		resp, err := http.DefaultTransport.RoundTrip(q)
+		if err != nil {
+			answered <- &harness.Answer{Body: err.Error()}
+			return
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		answered <- &harness.Answer{Status: resp.StatusCode, Header: resp.Header}
+	}()
+	select {
+	case h := <-at.arrived:
+		if h.Get("x-warmgate-hop") != "" {
+			r.t.Error("a server has got a hop")
+		}
+	case <-time.After(20 * time.Second):
+		r.t.Fatalf("no server of %s has got a request of %s", at.name, r.name)
+	}
+	return answered
+}
+
+// answer waits for the answer to a request.
+func (r *shippedRegion) answer(from chan *harness.Answer) *harness.Answer {
+	r.t.Helper()
+	select {
+	case a := <-from:
+		return a
+	case <-time.After(30 * time.Second):
+		stats, _ := r.Stats(r.t.Context(), "upstream_rq|upstream_cx|retry")
+		for k, v := range stats {
+			if v == 0 || !strings.Contains(k, "eu-") && !strings.Contains(k, "llm") && !strings.Contains(k, "peer") {
+				delete(stats, k)
+			}
+		}
+		r.t.Fatalf("no answer: %v\n%s\n%s", stats, r.AccessLog(), r.Logs())
+		return nil
+	}
+}
+
+// TestShippedFiles runs two regions by the shipped files. A request is forwarded; when the gateway that it went to dies
+// under way, a retry serves it at home; the servers of the dead gateway are adopted, and given back when it is there
+// again. Nothing of all that remains.
+func TestShippedFiles(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			us, eu := newShipped(t, version, "us", 1), newShipped(t, version, "eu", 1)
+			us.peer, eu.peer = eu, us
+			us.run()
+			eu.run()
+			shippedRegions(t, us, eu)
+		})
+	}
+}
+
+func shippedRegions(t *testing.T, us, eu *shippedRegion) {
+	us.awaits("warmgate_region_adopted;", 0) // its servers were, until its gateway was there
+	us.awaits("warmgate_region_available", 1)
+	home := us.open(us)
+	away := us.open(eu)
+	process, err := os.FindProcess(eu.PID())
+	if err == nil {
+		err = process.Kill()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := us.answer(away)
+	if a.Status != http.StatusOK || a.Header.Get("x-server") != "us" || a.Host() != us.servers[0].Addr ||
+		a.Reason() != "forwarded" || a.Header.Get("x-warmgate-region") != "" {
+		t.Errorf("the request of the gateway that died: %+v", a)
+	}
+	us.awaits("warmgate_region_returned_total", 1)
+
+	us.awaits("warmgate_region_adopted;", 1)
+	adopted := us.open(eu)
+	waits := make(chan *harness.Answer, 1)
+	go func() { waits <- harness.Send(t, nil, http.MethodPost, us.URL()+path, `{"prompt":"x"}`) }()
+	harness.Await(t, func() error {
+		if n := us.SumT(t, `^wasmcustom\.warmgate_queue_length`); n != 1 {
+			return fmt.Errorf("%v wait", n)
+		}
+		return nil
+	})
+	eu.release <- struct{}{}
+	for what, c := range map[string]chan *harness.Answer{"held": adopted, "waiting": waits} {
+		a := us.answer(c)
+		if a.Status != http.StatusOK || a.Reason() != "adopted" || a.Host() != eu.servers[0].Addr ||
+			a.Header.Get("x-server") != "eu" || a.Header.Get("x-warmgate-region") != "eu" {
+			t.Errorf("the %s request at adopted servers: %+v", what, a)
+		}
+	}
+
+	eu.run() // a new gateway in the place of the dead one
+	us.awaits("warmgate_region_adopted;", 0)
+	us.awaits("warmgate_region_available", 1)
+	again := us.open(eu)
+	eu.release <- struct{}{}
+	if a := us.answer(again); a.Reason() != "forwarded" || a.Header.Get("x-server") != "eu" {
+		t.Errorf("given back: %+v", a)
+	}
+	us.release <- struct{}{}
+	if a := us.answer(home); a.Status != http.StatusOK {
+		t.Errorf("at home: %+v", a)
+	}
+	us.DrainedT(t)
+	eu.DrainedT(t)
+}

@@ -1,0 +1,49 @@
+package shipped
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// TestRegionsConfiguration compares the files for forwarding between regions with each other: one plugin as in
+// warmgate.yaml, a route that takes the header which the plugin writes, and clusters that are there, of which the
+// aggregate has the peer in front of this region's own servers.
+func TestRegionsConfiguration(t *testing.T) {
+	c := samePlugin(t, "warmgate-regions.yaml")
+	r, regions := &c.Regions, parse(t, "envoy-config/regions.yaml")
+	if !c.Queue.Enabled() || !c.Scrapes(config.Envoy) || len(r.Peers) != 1 {
+		t.Fatalf("%+v", c)
+	}
+	peer := &r.Peers[0]
+	var names []string
+	for _, cluster := range find[[]struct{ Name string }](t, regions, "clusters") {
+		names = append(names, cluster.Name)
+	}
+	if want := []string{peer.Cluster, peer.Forward, peer.Adopt}; !slices.Equal(names, want) {
+		t.Errorf("the clusters are %v, the plugin names %v", names, want)
+	}
+	chain := find[[]string](t, regions, "clusters[name="+peer.Forward+"].cluster_type.typed_config.clusters")
+	if want := []string{peer.Cluster, r.Cluster}; !slices.Equal(chain, want) {
+		t.Errorf("requests are sent to %v, want %v", chain, want)
+	}
+	for _, header := range []string{
+		find[string](t, regions, "routes[0].route.cluster_header"),
+		find[string](t, regions, "routes[0].match.headers[0].name"),
+		find[string](t, regions, "early_header_mutation_extensions[0].typed_config.mutations[0].remove"),
+	} {
+		if header != r.Header {
+			t.Errorf("the file has %s, the plugin writes %s", header, r.Header)
+		}
+	}
+	bootstrap := parse(t, "envoy-config/envoy.yaml")
+	own := harness.ManagerPath + ".route_config.virtual_hosts[name=llm].routes[0]"
+	if name := find[string](t, bootstrap, own+".name"); name != find[string](t, regions, "routes[0].name") {
+		t.Errorf("the default route is called %s", name)
+	}
+	if cluster := find[string](t, bootstrap, own+".route.cluster"); cluster != r.Cluster {
+		t.Errorf("the default route leads to %s, this region's servers are in %s", cluster, r.Cluster)
+	}
+}

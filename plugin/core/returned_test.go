@@ -1,0 +1,195 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// comeHome returns a change to a configuration in which forwarded requests come home when the other region fails.
+func comeHome(config string) string {
+	return strings.NewReplacer(`"cluster":"to-eu"`, `"cluster":"to-eu","forward_cluster":"eu-or-home"`,
+		`"cluster":"to-us"`, `"cluster":"to-us","forward_cluster":"us-or-home"`).Replace(config)
+}
+
+// startReturning returns two regions of which us has so many endpoints.
+func startReturning(t *testing.T, endpoints int, change func(d *fakeDriver, config string) string) (
+	us, eu *fakeDriver,
+) {
+	t.Helper()
+	return newRegions(t, endpoints, 1, `,"queue_buffer":9`, func(d *fakeDriver, config string) string {
+		d.sites["eu-or-home"], d.sites["us-or-home"] = []int{len(d.endpoints) - 1}, []int{len(d.endpoints) - 1}
+		if change != nil {
+			config = change(d, config)
+		}
+		return comeHome(config)
+	})
+}
+
+// A forwarded request that a retry has served at home counts there, for as long as that lasts; the other region has not
+// got its prompt.
+func TestServedAtHomeAfterForwarding(t *testing.T) {
+	us, eu := startReturning(t, 2, nil)
+	here := []*fakeClient{us.client(0, regionChat), us.client(0, regionChat)}
+	long := regionChat
+	for i := range 2 {
+		long.Frames = []string{`{"prompt":"` + strings.Repeat("a long conversation "[i:], 200) + `"}`}
+		away := us.client(1, long)
+		if away.cluster != "eu-or-home" {
+			t.Fatalf("sent to %q: %v", away.cluster, us.access)
+		}
+		away.endpoint = i
+		away.Head(200)
+		if n := us.atEndpoints()[i]; n != 2 {
+			t.Errorf("%d requests are counted at the endpoint that serves it", n)
+		}
+		away.Finish()
+		if got := us.atEndpoints(); got[0] != 1 || got[1] != 1 {
+			t.Errorf("afterwards %v", got)
+		}
+		h := away.result.Headers
+		if h["x-warmgate-host"] != us.Addr(i) || h["x-warmgate-region"] != "" || h["x-warmgate-reason"] != "forwarded" {
+			t.Errorf("headers %v", h)
+		}
+		want := "host=" + us.Addr(i) + " reason=forwarded load=2 region=eu why=time returned=yes"
+		if log := us.access[len(us.access)-1]; !strings.HasPrefix(log, want) {
+			t.Errorf("access log %q, want %q", log, want)
+		}
+		prompt := away.core.promptToForward()
+		if there := away.core.matchedAway(&prompt); !prompt.NeedsLookup() || there[0] != 0 {
+			t.Errorf("the other region is believed to have %d blocks of the prompt", there)
+		}
+		pass(time.Second, us, eu)
+	}
+	if n := us.Counter(statCameHome + ";region=eu"); n != 2 {
+		t.Errorf("%d came home", n)
+	}
+	for _, c := range here {
+		c.Finish()
+	}
+	// The prompt is at home, by what was recorded of the retry.
+	again := us.client(0, long)
+	if again.Finish(); again.result.Headers["x-warmgate-match"] != "1.00" {
+		t.Errorf("headers %v", again.result.Headers)
+	}
+	us.drained()
+	us.emptiedInside()
+}
+
+// What the other region answers itself is counted nowhere here, and its snapshot stays.
+func TestServedThereAfterForwarding(t *testing.T) {
+	us, eu := startReturning(t, 1, nil)
+	home := us.client(0, regionChat)
+	long := regionChat
+	long.Frames = []string{`{"prompt":"` + strings.Repeat("a long conversation ", 200) + `"}`}
+	for _, why := range []string{"time", "prefix"} {
+		away := us.client(1, long)
+		away.Head(500)
+		away.Finish()
+		if n := us.metrics.values[statForwarded+";region=eu;reason="+why]; n != 1 {
+			t.Errorf("%d by %s", n, why)
+		}
+		pass(time.Second, us, eu)
+	}
+	// What it had before it failed stays.
+	away := us.client(1, long)
+	away.endpoint = 0
+	away.Finish()
+	pass(time.Second, us, eu)
+	us.client(1, long).Finish()
+	if n := us.metrics.values[statForwarded+";region=eu;reason=prefix"]; n != 3 {
+		t.Errorf("%d by prefix", n)
+	}
+	home.Finish()
+	us.emptiedInside()
+}
+
+// However a request that has come home ends, in whichever store, nothing remains of it; nor of one that had no plan.
+func TestEndsAtHomeAfterForwarding(t *testing.T) {
+	for _, redis := range []bool{false, true} {
+		for _, healthy := range []bool{true, false} {
+			for _, policy := range []string{"prefix_cache", "global_least_request"} {
+				t.Run(fmt.Sprintf("%v/%v/%s", redis, healthy, policy), func(t *testing.T) {
+					endsAtHome(t, redis, healthy, policy)
+				})
+			}
+		}
+	}
+}
+
+func endsAtHome(t *testing.T, redis, healthy bool, policy string) {
+	us, eu := startReturning(t, 1, func(d *fakeDriver, config string) string {
+		if redis && strings.Contains(config, `"name":"us","cluster"`) {
+			config = withRedis(t, d, config)
+		}
+		return strings.Replace(config, "prefix_cache", policy, 1)
+	})
+	pass(2*time.Second, us, eu)
+	var busy *fakeClient
+	if healthy {
+		busy = us.client(0, regionChat)
+		us.advance(50 * time.Millisecond)
+	} else {
+		us.endpoints[0].State = lb.Unhealthy
+		us.advance(200 * time.Millisecond)
+	}
+	for i, end := range []func(c *fakeClient){
+		func(c *fakeClient) { c.Finish() },
+		func(c *fakeClient) { c.ResetByClient() },
+		func(c *fakeClient) { us.advance(20 * time.Millisecond); c.Finish() },
+		func(c *fakeClient) { c.ResetByUpstream() },
+	} {
+		c := us.client(i%2, regionChat)
+		us.advance(200 * time.Millisecond) // with Redis it waits at first
+		if c.cluster != "eu-or-home" {
+			t.Fatalf("sent to %q, held %v: %+v", c.cluster, c.held, c.result)
+		}
+		c.endpoint = 0
+		c.Head([]int{200, 200, 500, 200}[i])
+		us.advance(20 * time.Millisecond)
+		end(c)
+		us.advance(20 * time.Millisecond)
+		pass(time.Second, us, eu)
+	}
+	if n := us.Counter(statCameHome + ";region=eu"); n != 4 {
+		t.Errorf("%d came home", n)
+	}
+	if busy != nil {
+		busy.Finish()
+	}
+	us.advance(2 * time.Second)
+	us.emptiedInside()
+	us.wantNoneWaits()
+}
+
+// A panic while a retry at home is taken over keeps the client from nothing, and leaves nothing behind.
+func TestPanicAtHomeAfterForwarding(t *testing.T) {
+	for _, call := range []string{
+		"ServedBy", "KnownView", "SetNote", "ResponseHeader", "SetResponseHeader", "Details",
+	} {
+		fired := false
+		for n := 1; n < 4; n++ {
+			us, _ := startReturning(t, 1, nil)
+			busy := us.client(0, regionChat)
+			c := us.client(1, regionChat)
+			c.endpoint = 0
+			us.fault, us.faultLeft = call, n
+			c.Head(500)
+			c.Finish()
+			fired = fired || us.faultLeft <= 0
+			us.fault = ""
+			if c.result.Status != 500 {
+				t.Errorf("%s: %+v", call, c.result)
+			}
+			busy.Finish()
+			us.advance(2 * time.Second)
+			us.emptiedInside()
+		}
+		if !fired {
+			t.Errorf("%s was not there to panic", call)
+		}
+	}
+}
