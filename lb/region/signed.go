@@ -1,9 +1,13 @@
 package region
 
 import (
+	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"hash"
 	"time"
+
+	"golang.org/x/crypto/blake2s"
 
 	"github.com/warmgate/warmgate/internal/wire"
 )
@@ -43,9 +47,9 @@ const version = '1'
 // Key signs what the gateways of regions tell each other, with a secret that all of them have, and verifies it.
 //
 // A text is fit for a header: the version, the kind, and then, in URL-safe base64 without padding, the values and 32
-// bytes of HMAC-SHA256 over everything before. No text can be changed into another that is taken as well.
+// bytes of keyed BLAKE2s (RFC 7693) over everything before. No text can be changed into another that is taken as well.
 type Key struct {
-	mac  *hmacSHA256
+	mac  hash.Hash
 	sum  [sumSize]byte
 	body []byte // reused: the values of the latest text, and its signature
 	text []byte // reused: the latest text that was made
@@ -55,7 +59,14 @@ type Key struct {
 var encoding = base64.RawURLEncoding.Strict()
 
 // NewKey returns the key of a secret, which should have 16 random bytes or more.
-func NewKey(secret string) *Key { return &Key{mac: newHMAC([]byte(secret))} }
+func NewKey(secret string) *Key {
+	key := blake2s.Sum256([]byte(secret)) // BLAKE2s takes keys of at most 32 bytes
+	mac, err := blake2s.New256(key[:])
+	if err != nil {
+		panic("region: " + err.Error()) // of a key that is too long, which this is not
+	}
+	return &Key{mac: mac}
+}
 
 // Digest returns a text that is equal for equal configurations with one secret, and tells nothing of the secret.
 // Workers with the same digest share what they know.
@@ -74,16 +85,19 @@ func (k *Key) Digest(c Config) string {
 	return encoding.EncodeToString(k.sign(digestKind, w, "")[:12])
 }
 
-// sign returns the HMAC of the values of a text, and of the subject, which is signed but not in the text. It is
+// sign returns the signature of the values of a text, and of the subject, which is signed but not in the text. It is
 // overwritten by the next.
 func (k *Key) sign(what kind, values []byte, subject string) []byte {
-	k.mac.reset()
+	k.mac.Reset()
 	head := [...]byte{version, byte(what), byte(len(subject) >> 8), byte(len(subject))}
-	k.mac.write(head[:])
-	k.mac.write([]byte(subject))
-	k.mac.write(values)
-	return k.mac.sum(k.sum[:0])
+	k.mac.Write(head[:])
+	k.mac.Write([]byte(subject))
+	k.mac.Write(values)
+	return k.mac.Sum(k.sum[:0])
 }
+
+// sumSize is the size of a signature, in bytes.
+const sumSize = blake2s.Size
 
 // values returns where the values of a text are written.
 func (k *Key) values() wire.Writer { return k.body[:0] }
@@ -106,7 +120,7 @@ func (k *Key) open(what kind, text, subject string) ([]byte, error) {
 		return nil, ErrMalformed
 	}
 	values, sum := body[:len(body)-sumSize], body[len(body)-sumSize:]
-	if !equal(sum, k.sign(what, values, subject)) {
+	if subtle.ConstantTimeCompare(sum, k.sign(what, values, subject)) == 0 {
 		return nil, ErrForged
 	}
 	return values, nil

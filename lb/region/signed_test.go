@@ -2,8 +2,6 @@ package region
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"reflect"
@@ -11,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/blake2s"
 
 	"github.com/warmgate/warmgate/internal/wire"
 )
@@ -159,7 +159,11 @@ func TestAnswer(t *testing.T) {
 func TestFormatsOfTexts(t *testing.T) {
 	k := NewKey(secret)
 	mac := func(what byte, subject string, values wire.Writer) string {
-		m := hmac.New(sha256.New, []byte(secret))
+		key := blake2s.Sum256([]byte(secret))
+		m, err := blake2s.New256(key[:])
+		if err != nil {
+			t.Fatal(err)
+		}
 		m.Write([]byte{'1', what, 0, byte(len(subject))})
 		m.Write([]byte(subject))
 		m.Write(values)
