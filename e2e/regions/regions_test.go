@@ -76,8 +76,6 @@ func regionConfig(name, peer, members string) string {
 		members+`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}}}`, name, peer)
 }
 
-func start(t *testing.T) (us, eu *place) { return startWith(t, harness.Options{}, false) }
-
 // startWith starts regions with the options, which count in a Redis each, or in their own memory.
 func startWith(t *testing.T, o harness.Options, redis bool) (us, eu *place) {
 	ports := map[string]string{"us": harness.FreePortT(t), "eu": harness.FreePortT(t)}
@@ -135,7 +133,13 @@ func (p *place) hold(t *testing.T) (answered chan *http.Response) {
 // What finds the server at home occupied is served by the other region; a hop that a client makes up changes nothing;
 // and once the other gateway is gone, requests wait at home.
 func TestTwoRegions(t *testing.T) {
-	us, eu := start(t)
+	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
+		t.Run(version, func(t *testing.T) { twoRegions(t, version) })
+	}
+}
+
+func twoRegions(t *testing.T, version string) {
+	us, eu := startWith(t, harness.Options{Version: version}, false)
 	answered := us.hold(t)
 	for i, headers := range [][]string{nil, {"x-warmgate-hop: 1hZm9yZ2Vk"}, {"x-higress-target-cluster: llm"}} {
 		a := harness.Send(t, nil, http.MethodGet, us.gateway.URL()+path, "", headers...)
