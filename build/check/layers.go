@@ -48,6 +48,7 @@ const (
 	rapid   = "pgregory.net/rapid"
 	siphash = "github.com/dchest/siphash"
 	xxhash  = "github.com/cespare/xxhash/v2"
+	blake2s = "golang.org/x/crypto/blake2s"
 )
 
 // mayImport lists what each package of the product may import beside the standard library: packages of the module by
@@ -63,7 +64,7 @@ var mayImport = map[string][]string{
 	"lb/prompt":                {"internal/jsontext", siphash},
 	"lb/prompt/prompttest":     nil,
 	"lb/queue":                 {"internal/wire", "lb"},
-	"lb/region":                {"internal/wire", "lb", "lb/memstore", xxhash},
+	"lb/region":                {"internal/wire", "lb", "lb/memstore", xxhash, blake2s},
 	"lb/setting":               nil,
 	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
