@@ -92,72 +92,85 @@ func fill(t *testing.T, gw *higresshost.Gateway) (open []*higresshost.Stream) {
 // the region once its gateways are gone; and to its gateways again. Higress shows the adopted servers to requests only.
 func TestRegions(t *testing.T) {
 	for _, profile := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
-		up := true
-		us, eu := regions(t, profile, &up)
-		open := fill(t, us)
-		away := ask(us.Worker(0))
-		if away.Sent().Headers.Get(targetHeader) != "other-or-home" || away.Sent().Headers.Get(hopHeader) == "" {
-			t.Fatalf("%v: sent as %v", profile, away.Sent().Headers)
-		}
-		there := eu.Worker(1).Request("POST", completions, chat, hopHeader, away.Sent().Headers.Get(hopHeader))
-		if eu.Cluster("llm").Endpoint(there.Upstream()) == nil || there.Sent().Headers.Has(hopHeader) {
-			t.Errorf("%v: there it is at %q, as %v", profile, there.Upstream(), there.Sent().Headers)
-		}
-		if n := eu.Metrics().Counter("warmgate_region_served_total;region=us"); n != 1 {
-			t.Errorf("%v: %d are served for the other region", profile, n)
-		}
-		there.Respond(200, "{}")
-		away.Retry() // as if that gateway had died
-		if away.Upstream() != addrs[0] {
-			t.Fatalf("%v: the retry went to %q", profile, away.Upstream())
-		}
-		away.Respond(200, "{}")
-		if n := us.Metrics().Counter("warmgate_region_returned_total;region=eu"); n != 1 ||
-			away.Received().Headers.Get("x-warmgate-host") != addrs[0] {
-			t.Errorf("%v: %d came home, %v", profile, n, away.Received().Headers)
-		}
-
-		up = false
-		pass(4*time.Second, us, eu)
-		if n := us.Metrics().Gauge("warmgate_region_adopted;region=eu"); n != 1 {
-			t.Fatalf("%v: not adopted", profile)
-		}
-		var adopted []*higresshost.Stream
-		for i := range 2 {
-			s := ask(us.Worker(i))
-			if s.Override() == "" || us.Cluster(euServers).Endpoint(s.Upstream()) == nil ||
-				s.Sent().Headers.Has(hopHeader) {
-				t.Fatalf("%v: request %d is at %q, paused %v", profile, i, s.Upstream(), s.Paused())
+		t.Run(profile.String(), func(t *testing.T) {
+			up := true
+			us, eu := regions(t, profile, &up)
+			open := fill(t, us)
+			forwardAndBack(t, us, eu)
+			up = false
+			pass(4*time.Second, us, eu)
+			open = append(open, adopted(t, us, eu)...)
+			up = true
+			pass(4*time.Second, us, eu)
+			away := ask(us.Worker(1))
+			if away.Sent().Headers.Get(targetHeader) != "other-or-home" {
+				t.Errorf("given back, a request is sent to %q", away.Sent().Headers.Get(targetHeader))
 			}
-			adopted = append(adopted, s)
-		}
-		if adopted[0].Upstream() == adopted[1].Upstream() {
-			t.Errorf("%v: both are at one server", profile)
-		}
-		waits := ask(us.Worker(0))
-		if pass(time.Second, us, eu); !waits.Paused() {
-			t.Errorf("%v: with all full a request is at %q", profile, waits.Upstream())
-		}
-		adopted[0].Respond(200, "{}")
-		pass(time.Second, us, eu)
-		if us.Cluster(euServers).Endpoint(waits.Upstream()) == nil {
-			t.Errorf("%v: with room there it is at %q", profile, waits.Upstream())
-		}
-
-		up = true
-		pass(4*time.Second, us, eu)
-		away = ask(us.Worker(1))
-		if away.Sent().Headers.Get(targetHeader) != "other-or-home" {
-			t.Errorf("%v: given back, a request is sent to %q", profile, away.Sent().Headers.Get(targetHeader))
-		}
-		for _, s := range append(open, adopted[1], waits, away) {
-			s.Respond(200, "{}")
-		}
-		audit(t, us)
-		for _, e := range us.Cluster(euServers).Endpoints() {
-			if n := us.Metrics().Gauge("warmgate_inflight_requests;cluster=" + euServers + ";endpoint=" + e.Addr); n != 0 {
-				t.Errorf("%v: %d are left at %s", profile, n, e.Addr)
+			for _, s := range append(open, away) {
+				s.Respond(200, "{}")
 			}
-		}
+			audit(t, us)
+			for _, e := range us.Cluster(euServers).Endpoints() {
+				name := "warmgate_inflight_requests;cluster=" + euServers + ";endpoint=" + e.Addr
+				if n := us.Metrics().Gauge(name); n != 0 {
+					t.Errorf("%d are left at %s", n, e.Addr)
+				}
+			}
+		})
 	}
+}
+
+// forwardAndBack has a request forwarded, taken by the other region, and then served at home by a retry.
+func forwardAndBack(t *testing.T, us, eu *higresshost.Gateway) {
+	t.Helper()
+	away := ask(us.Worker(0))
+	if away.Sent().Headers.Get(targetHeader) != "other-or-home" || away.Sent().Headers.Get(hopHeader) == "" {
+		t.Fatalf("sent as %v", away.Sent().Headers)
+	}
+	there := eu.Worker(1).Request("POST", completions, chat, hopHeader, away.Sent().Headers.Get(hopHeader))
+	if eu.Cluster("llm").Endpoint(there.Upstream()) == nil || there.Sent().Headers.Has(hopHeader) {
+		t.Errorf("there it is at %q, as %v", there.Upstream(), there.Sent().Headers)
+	}
+	if n := eu.Metrics().Counter("warmgate_region_served_total;region=us"); n != 1 {
+		t.Errorf("%d are served for the other region", n)
+	}
+	there.Respond(200, "{}")
+	away.Retry() // as if that gateway had died
+	if away.Upstream() != addrs[0] {
+		t.Fatalf("the retry went to %q", away.Upstream())
+	}
+	away.Respond(200, "{}")
+	if n := us.Metrics().Counter("warmgate_region_returned_total;region=eu"); n != 1 ||
+		away.Received().Headers.Get("x-warmgate-host") != addrs[0] {
+		t.Errorf("%d came home, %v", n, away.Received().Headers)
+	}
+}
+
+// adopted has requests served by adopted servers, and returns those that are under way.
+func adopted(t *testing.T, us, eu *higresshost.Gateway) (open []*higresshost.Stream) {
+	t.Helper()
+	if n := us.Metrics().Gauge("warmgate_region_adopted;region=eu"); n != 1 {
+		t.Fatal("not adopted")
+	}
+	for i := range 2 {
+		s := ask(us.Worker(i))
+		at := us.Cluster(euServers).Endpoint(s.Upstream())
+		if at == nil || s.Override() != at.Addr || s.Sent().Headers.Has(hopHeader) {
+			t.Fatalf("request %d is at %q, paused %v", i, s.Upstream(), s.Paused())
+		}
+		open = append(open, s)
+	}
+	if open[0].Upstream() == open[1].Upstream() {
+		t.Error("both are at one server")
+	}
+	waits := ask(us.Worker(0))
+	if pass(time.Second, us, eu); !waits.Paused() {
+		t.Errorf("with all full a request is at %q", waits.Upstream())
+	}
+	open[0].Respond(200, "{}")
+	pass(time.Second, us, eu)
+	if us.Cluster(euServers).Endpoint(waits.Upstream()) == nil {
+		t.Errorf("with room there it is at %q", waits.Upstream())
+	}
+	return []*higresshost.Stream{open[1], waits}
 }

@@ -53,8 +53,8 @@ func TestWasmPlugins(t *testing.T) {
 				"-", "_")
 			c := set.Match("", "", "")
 			if c == nil || c.Policy != about && c.Store.String() != about &&
-				!(about == "overload" && c.Queue.Enabled()) {
-				t.Errorf("neither policy, store nor queue of the global part is the file's: %+v", c)
+				!(about == "overload" && c.Queue.Enabled()) && !(about == "regions" && c.Regions.Enabled()) {
+				t.Errorf("neither policy, store, queue nor regions of the global part are the file's: %+v", c)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package shipped
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -45,5 +46,43 @@ func TestRegionsConfiguration(t *testing.T) {
 	}
 	if cluster := find[string](t, bootstrap, own+".route.cluster"); cluster != r.Cluster {
 		t.Errorf("the default route leads to %s, this region's servers are in %s", cluster, r.Cluster)
+	}
+}
+
+// TestRegionsOnHigress does so with the files for Higress.
+func TestRegionsOnHigress(t *testing.T) {
+	_, set := wasmPlugin(t, "higress-wasmplugin-regions.yaml")
+	r, filter := &set.Match("", "", "").Regions, parse(t, "envoy-config/higress-envoyfilter-regions.yaml")
+	const value = ".patch.value"
+	route, lua := "spec.configPatches[0]"+value, "spec.configPatches[1]"+value
+	peer, aggregate := &r.Peers[0], "spec.configPatches[2]"+value
+	if name := find[string](t, filter, aggregate+".name"); name != peer.Forward || peer.Adopt == "" {
+		t.Errorf("the aggregate is %s: %+v", name, r.Peers)
+	}
+	chain := find[[]string](t, filter, aggregate+".cluster_type.typed_config.clusters")
+	if want := []string{peer.Cluster, r.Cluster}; !slices.Equal(chain, want) {
+		t.Errorf("requests are sent to %v, want %v", chain, want)
+	}
+	for _, header := range []string{
+		find[string](t, filter, route+".route.cluster_header"),
+		find[string](t, filter, route+".match.headers[0].name"),
+	} {
+		if header != r.Header {
+			t.Errorf("the file has %s, the plugin writes %s", header, r.Header)
+		}
+	}
+	code := find[string](t, filter, lua+".typed_config.default_source_code.inline_string")
+	if !strings.Contains(code, `:remove("`+r.Header+`")`) {
+		t.Errorf("the filter does not remove %s:\n%s", r.Header, code)
+	}
+	// Both gateways retry alike.
+	stock := parse(t, "envoy-config/regions.yaml")
+	for _, member := range []string{
+		".retry_on", ".retry_priority.name", ".retry_priority.typed_config.update_frequency",
+	} {
+		a := find[string](t, filter, route+".route.retry_policy"+member)
+		if b := find[string](t, stock, "routes[0].route.retry_policy"+member); a != b {
+			t.Errorf("%s is %s on Higress, %s on stock Envoy", member, a, b)
+		}
 	}
 }
