@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
@@ -127,4 +128,31 @@ func (a *act) watchAdopted(by, from *region) (changes *atomic.Int64, stop func()
 		}
 	}()
 	return changes, func() { close(quit); <-done }
+}
+
+// killed ends the gateway of the second region while it serves requests of the others: these serve them at home then,
+// but for streams that had begun. Its servers are adopted until it is there again. Its own clients find nobody.
+func killed(a *act, w *world) error {
+	eu := w.regions[1]
+	eu.streams.Release()
+	eu.streams = nil
+	// Its servers are slow, so that there is much under way.
+	if err := eu.SetSpeed(0.1); err != nil {
+		return err
+	}
+	a.sleep(time.Second)
+	w.streamsMayBreak(eu)
+	eu.lost = func(t audit.Tally) int { return t.Failed() }
+	dead := eu.Gateway
+	if err := errors.Join(syscall.Kill(dead.PID(), syscall.SIGKILL), eu.SetSpeed(1)); err != nil {
+		return err
+	}
+	if err := a.adopts(w, eu); err != nil {
+		return err
+	}
+	_ = dead.Stop() // it returns an error, because a signal ended it
+	if err := eu.StartGateway(a.ctx, 0); err != nil {
+		return err
+	}
+	return a.givesBack(w, eu)
 }

@@ -106,6 +106,11 @@ var lies = []lie{
 	{"nothing", func(*liar, *lbregion.Route, time.Duration) string { return "" }},
 }
 
+// truth is a genuine answer, with room that there is not.
+var truth = lie{"room that it has not", func(l *liar, p *lbregion.Route, now time.Duration) string {
+	return l.key.SignAnswer(p, now, room, nil)
+}}
+
 // values are those that every answer begins with.
 func values(p *lbregion.Route, now time.Duration) wire.Writer {
 	return wire.Writer(nil).Text(p.To).Text(p.From).Uint64(uint64(now.Milliseconds())).Uint64(p.Nonce)
@@ -150,7 +155,9 @@ func (l *liar) serve(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.URL.Path != probePath {
-		l.forwarded++
+		if l.forwarded++; l.forwarded%2 == 0 {
+			panic(http.ErrAbortHandler) // which breaks the connection
+		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}

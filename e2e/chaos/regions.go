@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -25,8 +25,12 @@ type world struct {
 	regions []*region
 	wires   [][]*faultproxy.Proxy // from the gateway of one region to that of another; nil from one to itself
 	liar    *liar
-	sites   *shippedSites
+	parts   *shippedParts
 	leaked  atomic.Int64 // hops that have reached a server
+	// returned is how many requests another region had failed until the latest audit, and begun how many could be lost
+	// in a scene as streams that had begun.
+	returned float64
+	begun    int
 }
 
 // region is a gateway, at the same port after a restart, and the servers of its own.
@@ -36,6 +40,8 @@ type region struct {
 	port    int
 	addrs   []string       // of its servers
 	streams *audit.Streams // nil while none are open
+	// lost returns how many of the failures of its clients a scene explains, nil for none.
+	lost func(audit.Tally) int
 }
 
 var regionNames = []string{"us", "eu", "ap"}
@@ -49,16 +55,6 @@ const (
 	regionStreams = 4
 	// goneAfter is after what time a region's gateways count as gone, steadyAfter when they have their servers back.
 	goneAfter, steadyAfter = 2 * time.Second, 3 * time.Second
-	regionCluster          = `
-- "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
-  name: to-%[1]s
-  type: STATIC
-  connect_timeout: 1s
-  load_assignment:
-    cluster_name: to-%[1]s
-    endpoints:
-    - lb_endpoints:
-      - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %[2]s}}}`
 )
 
 // regionConfig is the plugin's in a region with the given peers. No request waits too long.
@@ -74,7 +70,8 @@ func regionConfig(name string, peers ...string) string {
 			if name == farName && peer == regionNames[1] {
 				rtt = farRTT
 			}
-			list = append(list, fmt.Sprintf(`{"name":%q,"cluster":"to-%[1]s","rtt":"%s"%s}`, peer, rtt, adopt))
+			list = append(list, fmt.Sprintf(
+				`{"name":"%[1]s","cluster":"to-%[1]s","forward_cluster":"%[1]s-or-home","rtt":"%[2]s"%[3]s}`, peer, rtt, adopt))
 		}
 	}
 	return fmt.Sprintf(`{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inflight":%d,`+
@@ -100,7 +97,7 @@ func (p *place) openWorld(ctx context.Context, s settings) (err error) {
 // with an error, too.
 func openWorld(ctx context.Context, s settings) (w *world, err error) {
 	w = &world{}
-	if w.sites, err = readSites(); err != nil {
+	if w.parts, err = readParts("regions.yaml"); err != nil {
 		return w, err
 	}
 	if w.liar, err = newLiar(); err != nil {
@@ -153,42 +150,52 @@ func (w *world) watch(r *http.Request) func() {
 	return func() {}
 }
 
-// edit returns an edit that adds to the shipped files what docs/regions.md says.
+// edit returns an edit that adds what is shipped for regions.
 func (w *world) edit(i int) func(file string, doc *yaml.Node) error {
 	return func(file string, doc *yaml.Node) error {
 		switch file {
 		case "envoy.yaml":
 			const at = "static_resources.listeners[name=main].address.socket_address.port_value"
-			return errors.Join(harness.Set(doc, at, w.regions[i].port), w.sites.routes(doc))
+			return errors.Join(harness.Set(doc, at, w.regions[i].port), w.parts.routes(doc))
 		case "clusters.yaml":
-			_, port, err := net.SplitHostPort(w.liar.addr)
+			all, err := w.peerClusters(liarName, w.liar.addr, nil)
 			if err != nil {
 				return err
 			}
-			more := fmt.Sprintf(regionCluster, liarName, port)
-			var servers []map[string]any
 			for to, wire := range w.wires[i] {
 				if wire == nil {
 					continue
 				}
-				c, err := w.sites.cluster(adoptedFrom(w.regions[to].name), w.regions[to].addrs)
+				more, err := w.peerClusters(w.regions[to].name, wire.Addr(), w.regions[to].addrs)
 				if err != nil {
 					return err
 				}
-				servers = append(servers, c)
-				if _, port, err = net.SplitHostPort(wire.Addr()); err != nil {
-					return err
-				}
-				more += fmt.Sprintf(regionCluster, w.regions[to].name, port)
+				all = append(all, more...)
 			}
-			text, err := yaml.Marshal(servers)
+			text, err := yaml.Marshal(all)
 			if err != nil {
 				return err
 			}
-			return harness.Insert(doc, "resources", "", 1, string(text)+more)
+			return harness.Insert(doc, "resources", "", 1, string(text))
 		}
 		return nil
 	}
+}
+
+// peerClusters returns the clusters of another region: of its gateway, of that and home, and of its servers.
+func (w *world) peerClusters(name, gateway string, servers []string) ([]map[string]any, error) {
+	to, err := w.parts.cluster(0, "to-"+name, gateway)
+	if err != nil {
+		return nil, err
+	}
+	orHome := maps.Clone(w.parts.Clusters[1])
+	orHome["name"] = name + "-or-home"
+	kind := maps.Clone(orHome["cluster_type"].(map[string]any))
+	typed := maps.Clone(kind["typed_config"].(map[string]any))
+	typed["clusters"] = []string{"to-" + name, scope}
+	kind["typed_config"], orHome["cluster_type"] = typed, kind
+	own, err := w.parts.cluster(2, adoptedFrom(name), servers...)
+	return []map[string]any{to, orHome, own}, err
 }
 
 // The third region is far from the second, so that the first one adopts the servers of that.

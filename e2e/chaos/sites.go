@@ -51,28 +51,28 @@ func choosing(how, then string) string {
 		`"debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"200ms"}}}`
 }
 
-// shippedSites is envoy-config/sites.yaml: how a route takes its cluster by a header.
-type shippedSites struct {
+// shippedParts is a file of envoy-config by which a route takes its cluster from a header: sites.yaml or regions.yaml.
+type shippedParts struct {
 	Early    yaml.Node `yaml:"early_header_mutation_extensions"`
 	Routes   yaml.Node
 	Clusters []map[string]any
 }
 
-func readSites() (*shippedSites, error) {
+func readParts(name string) (*shippedParts, error) {
 	root, err := harness.Root()
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(root, "envoy-config", "sites.yaml"))
+	text, err := os.ReadFile(filepath.Join(root, "envoy-config", name))
 	if err != nil {
 		return nil, err
 	}
-	s := new(shippedSites)
+	s := new(shippedParts)
 	return s, yaml.Unmarshal(text, s)
 }
 
 // routes adds the route, and removes the header of clients before it is selected.
-func (s *shippedSites) routes(doc *yaml.Node) error {
+func (s *shippedParts) routes(doc *yaml.Node) error {
 	if err := harness.Set(doc, harness.ManagerPath+".early_header_mutation_extensions", &s.Early); err != nil {
 		return err
 	}
@@ -104,9 +104,9 @@ var retryElsewhere = map[string]any{
 
 const previousPriorities = "envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig"
 
-// cluster returns a cluster of the servers, with the checks, limits and policy of those that are shipped.
-func (s *shippedSites) cluster(name string, addrs []string) (map[string]any, error) {
-	c := maps.Clone(s.Clusters[0])
+// cluster returns a cluster of the addresses, in everything else like one of those that are shipped.
+func (s *shippedParts) cluster(like int, name string, addrs ...string) (map[string]any, error) {
+	c := maps.Clone(s.Clusters[like])
 	var hosts []any
 	for _, addr := range addrs {
 		host, port, err := net.SplitHostPort(addr)
@@ -125,11 +125,11 @@ func (s *shippedSites) cluster(name string, addrs []string) (map[string]any, err
 }
 
 // clusters adds the sites, each with its servers, and those that begin with one of them.
-func (s *shippedSites) clusters(doc *yaml.Node, addrs []string) error {
+func (s *shippedParts) clusters(doc *yaml.Node, addrs []string) error {
 	var all []map[string]any
 	more := ""
 	for i, name := range siteNames {
-		c, err := s.cluster(name, addrs[i*serversOfSite:(i+1)*serversOfSite])
+		c, err := s.cluster(0, name, addrs[i*serversOfSite:(i+1)*serversOfSite]...)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func freeAddrs(n int) (addrs []string, err error) {
 
 // addSites makes of a site one whose gateway chooses among the clusters.
 func addSites(o *audit.Options) error {
-	sites, err := readSites()
+	sites, err := readParts("sites.yaml")
 	if err != nil {
 		return err
 	}

@@ -122,6 +122,7 @@ var scenes = []scene{
 	inRegions("region partitioned", rateAbove, partitioned),
 	inRegions("region slow by 1 s", rateAbove, slow),
 	inRegions("region frozen and adopted", rateAbove, frozen),
+	inRegions("region killed and adopted", rateAbove, killed),
 	inRegions("hops forged", rateBelow, forgedHops),
 	inRegions("region lies", rateAbove, lying),
 }
