@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,14 +101,15 @@ func forwarding(name string) func(region int) compare.Policy {
 }
 
 // prefixCache is prefix_cache with further members of lb_config. How many requests a server runs at once is known; its
-// metrics tell when its memory has room for fewer.
+// metrics tell when its memory has room for fewer. Prompts are most of a request's work here, so they are held on
+// to: patience and credit are above their defaults.
 func prefixCache(name, more string) compare.Policy {
 	return compare.Policy{
 		Name: name, Cluster: harness.Warmgate,
 		Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"push":"pending",` +
-			`"max_inflight":` + strconv.Itoa(engine().MaxNumSeqs) + `,"queue":{"max_wait":"50s"},` + more +
+			`"max_inflight":` + strconv.Itoa(engine().MaxNumSeqs) + `,"queue":{"max_wait":"50s","patience":"8s"},` + more +
 			`"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"},` +
-			`"prefix":{"secret":"bench-regions-` + strings.ReplaceAll(name, " ", "-") + `"},"debug_headers":true}}`,
+			`"prefix":{"credit":10,"secret":"bench-regions-` + strings.ReplaceAll(name, " ", "-") + `"},"debug_headers":true}}`,
 	}
 }
 
@@ -140,10 +143,10 @@ func (c *contender) play(ctx context.Context, st *stage, s *settings, users [reg
 			URL: at.urls[i] + compare.Path, KeepHeaders: compare.DebugHeaders, Timeout: patience,
 		})
 		defer client.Close()
-		if err := scripted.WarmUp(ctx, client, false, 4*servers); err != nil {
-			return r, fmt.Errorf("%s: %w\n%s", names[i], err, at.log())
-		}
 		players[i] = scripted.Player{Client: client, Until: s.warm + s.span}
+	}
+	if err := warmUp(ctx, &players); err != nil {
+		return r, fmt.Errorf("%w\n%s", err, at.log())
 	}
 	if c.peers {
 		if err := st.awaitPeers(ctx); err != nil {
@@ -166,19 +169,54 @@ func (c *contender) play(ctx context.Context, st *stage, s *settings, users [reg
 	}
 	r = resultOf(samples, scripted.Window{From: s.warm, To: s.warm + s.span}, st)
 	r.cpu, r.forwarded = used, after.since(before)
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
 	return r, errors.Join(c.steered(samples), enough(&players))
+}
+
+// warmUp has each region be answered a few times.
+func warmUp(ctx context.Context, players *[regions]scripted.Player) error {
+	return bench.SideBySide(ctx, regions, regions, func(ctx context.Context, _, i int) error {
+		if err := scripted.WarmUp(ctx, players[i].Client, false, 2*servers); err != nil {
+			return fmt.Errorf("%s: %w", names[i], err)
+		}
+		return nil
+	})
+}
+
+// rest is for how long after the last request is sent those under way may end. Then they are cut off, since the longest
+// answers take as long as what is measured.
+const rest = 5 * time.Second
+
+// cutOff makes requests that were cut off such that ended then. One whose answer had not begun by then counts as if it
+// had: it cannot be left out, since the longest waits would be. What would have followed is left out.
+func cutOff(samples []loadgen.Sample, cut time.Duration) []loadgen.Sample {
+	wasCut := func(s *loadgen.Sample) bool { return !s.OK() && s.Due+s.Total >= cut }
+	samples = slices.DeleteFunc(samples, func(s loadgen.Sample) bool {
+		return wasCut(&s) && s.Error == loadgen.ErrNotSent
+	})
+	for i := range samples {
+		if s := &samples[i]; wasCut(s) {
+			s.Error, s.Detail, s.TTFT = "", "", cmp.Or(s.TTFT, s.Total)
+		}
+	}
+	return samples
 }
 
 // playAll plays the scripts of all regions side by side, and returns the samples by region.
 func playAll(ctx context.Context, players *[regions]scripted.Player, users [regions]int,
 	scripts [regions][]traffic.Script,
 ) (samples [regions][]loadgen.Sample) {
+	cut := players[0].Until + rest
+	ctx, cancel := context.WithTimeout(ctx, cut)
+	defer cancel()
 	var wg sync.WaitGroup
 	for i := range players {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			samples[i] = players[i].Play(ctx, scripts[i], users[i])
+			samples[i] = cutOff(players[i].Play(ctx, scripts[i], users[i]), cut)
 		}()
 	}
 	wg.Wait()
@@ -192,7 +230,8 @@ func (c *contender) steered(samples [regions][]loadgen.Sample) error {
 	}
 	for i := range samples {
 		p := c.policy(i)
-		if err := p.Steered(samples[i]); err != nil {
+		answered := slices.DeleteFunc(slices.Clone(samples[i]), func(s loadgen.Sample) bool { return s.Status == 0 })
+		if err := p.Steered(answered); err != nil {
 			return fmt.Errorf("%s: %w", names[i], err)
 		}
 	}

@@ -45,7 +45,7 @@ func parse() (settings, error) {
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.DurationVar(&s.rtt, "rtt", 100*time.Millisecond, "a round trip between two regions")
 	flag.DurationVar(&s.warm, "warm", 11*time.Second, "of each run, before anything is measured")
-	flag.DurationVar(&s.span, "span", 26*time.Second, "of each run, measured")
+	flag.DurationVar(&s.span, "span", 25*time.Second, "of each run, measured")
 	flag.StringVar(&s.workloads, "workload", "", "only these, divided by commas: "+
 		strings.Join(bench.Names(workloads(), workload.title), ", "))
 	flag.StringVar(&s.loads, "load", "", "only these, divided by commas: "+skewed+", "+even)

@@ -90,8 +90,8 @@ func TestContenders(t *testing.T) {
 		var config struct {
 			Policy string `json:"lb_policy"`
 			Config struct {
-				Push   string            `json:"push"`
-				Prefix map[string]string `json:"prefix"`
+				Push   string                  `json:"push"`
+				Prefix struct{ Secret string } `json:"prefix"`
 				Region struct {
 					Name  string
 					Peers []struct{ Name, Cluster string }
@@ -101,7 +101,7 @@ func TestContenders(t *testing.T) {
 		if err := json.Unmarshal([]byte(c.policy(1).Plugin), &config); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		secret := config.Config.Prefix["secret"]
+		secret := config.Config.Prefix.Secret
 		if config.Policy != "prefix_cache" || config.Config.Push != "pending" || secrets[secret] {
 			t.Errorf("%s: %+v", c.name, config)
 		}
@@ -177,6 +177,23 @@ func TestForwarded(t *testing.T) {
 	}
 	if got := away(samples, scripted.Window{From: 2 * time.Second, To: 6 * time.Second}); got != 0.25 {
 		t.Errorf("%v of the measured ones were forwarded", got)
+	}
+}
+
+// TestCutOff has requests that were cut off count with the time that they had waited by then.
+func TestCutOff(t *testing.T) {
+	const cut = 10 * time.Second
+	ok := loadgen.Sample{Status: 200, Due: 9 * time.Second, Total: 2 * time.Second}
+	failed, late := ok, ok
+	failed.Error, failed.Total = loadgen.ErrReset, time.Second/2
+	late.Error = loadgen.ErrReset
+	begun := late
+	begun.TTFT, late.Status = time.Second, 0
+	want := []loadgen.Sample{ok, failed, ok, ok}
+	want[2].Status, want[2].TTFT, want[3].TTFT = 0, late.Total, begun.TTFT
+	got := cutOff([]loadgen.Sample{ok, failed, late, begun, {Error: loadgen.ErrNotSent, Due: cut}}, cut)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -45,7 +45,8 @@ func (rep *report) configuration() []string {
 			"cores of users and servers are those of all of them", s.lanes),
 		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
 			"carries its conversation or tree in %s; TTFT counts from the moment the user sent; of each run, %v "+
-			"warm up and %v are measured", s.rounds, s.seed, scripted.SessionHeader, s.warm, s.span),
+			"warm up and %v are measured; what is under way %v later is cut off, and counts as begun then",
+			s.rounds, s.seed, scripted.SessionHeader, s.warm, s.span, rest),
 		describeServers(),
 	}
 	var last string

@@ -31,6 +31,7 @@ func resultOf(samples [regions][]loadgen.Sample, measured scripted.Window, st *s
 	for i := range samples {
 		r.by[i] = measured.Figures(samples[i])
 	}
+	delete(r.Summary.Endpoints, "") // of those that were cut off before they had one
 	r.uneven = r.Uneven(len(r.Summary.Endpoints))
 	r.away = away(samples, measured)
 	for _, s := range st.servers {
