@@ -49,7 +49,7 @@ func newShipped(t *testing.T, version, name string, servers int) *shippedRegion 
 }
 
 func (r *shippedRegion) serve(w http.ResponseWriter, q *http.Request) {
-	if q.URL.Path == "/health" {
+	if q.URL.Path != path { // what the gateways ask it themselves
 		return
 	}
 	_, _ = io.Copy(io.Discard, q.Body)
@@ -70,7 +70,7 @@ func (r *shippedRegion) config() string {
 		text = swapped.Replace(text)
 	}
 	for from, to := range map[string]string{
-		`"push": "pending"`: `"max_inflight": 1, "health": {"slow_start": 0}`, `"debug_headers": false`: `"debug_headers": true`,
+		`"push": "pending"`: `"max_inflight": ` + strconv.Itoa(held) + `, "health": {"slow_start": 0}`, `"debug_headers": false`: `"debug_headers": true`,
 		`"name": "` + r.name + `",`:          `"name": "` + r.name + `", "steady": "2s", "queue_buffer": 0,`,
 		`"admin_cluster": "warmgate-admin",`: `"admin_cluster": "warmgate-admin", "poll_interval": "100ms",`,
 	} {
@@ -220,11 +220,13 @@ func TestShippedFiles(t *testing.T) {
 	}
 }
 
+// held is how many requests a server takes: more than an aggregate cluster retries at a time by default.
+const held = 6
+
 func shippedRegions(t *testing.T, us, eu *shippedRegion) {
 	us.awaits("warmgate_region_adopted;", 0) // its servers were, until its gateway was there
 	us.awaits("warmgate_region_available", 1)
-	home := us.open(us)
-	away := us.open(eu)
+	home, away := us.openAll(us), us.openAll(eu)
 	process, err := os.FindProcess(eu.PID())
 	if err == nil {
 		err = process.Kill()
@@ -232,31 +234,16 @@ func shippedRegions(t *testing.T, us, eu *shippedRegion) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := us.answer(away)
-	if a.Status != http.StatusOK || a.Header.Get("x-server") != "us" || a.Host() != us.servers[0].Addr ||
-		a.Reason() != "forwarded" || a.Header.Get("x-warmgate-region") != "" {
-		t.Errorf("the request of the gateway that died: %+v", a)
-	}
-	us.awaits("warmgate_region_returned_total", 1)
-
-	us.awaits("warmgate_region_adopted;", 1)
-	adopted := us.open(eu)
-	waits := make(chan *harness.Answer, 1)
-	go func() { waits <- harness.Send(t, nil, http.MethodPost, us.URL()+path, `{"prompt":"x"}`) }()
-	harness.Await(t, func() error {
-		if n := us.SumT(t, `^wasmcustom\.warmgate_queue_length`); n != 1 {
-			return fmt.Errorf("%v wait", n)
-		}
-		return nil
-	})
-	eu.release <- struct{}{}
-	for what, c := range map[string]chan *harness.Answer{"held": adopted, "waiting": waits} {
+	for _, c := range away {
 		a := us.answer(c)
-		if a.Status != http.StatusOK || a.Reason() != "adopted" || a.Host() != eu.servers[0].Addr ||
-			a.Header.Get("x-server") != "eu" || a.Header.Get("x-warmgate-region") != "eu" {
-			t.Errorf("the %s request at adopted servers: %+v", what, a)
+		if a.Status != http.StatusOK || a.Header.Get("x-server") != "us" || a.Host() != us.servers[0].Addr ||
+			a.Reason() != "forwarded" || a.Header.Get("x-warmgate-region") != "" {
+			t.Errorf("a request of the gateway that died: %+v", a)
 		}
 	}
+	us.awaits("warmgate_region_returned_total", held)
+	us.awaits("warmgate_region_adopted;", 1)
+	us.adopts(eu)
 
 	eu.run() // a new gateway in the place of the dead one
 	us.awaits("warmgate_region_adopted;", 0)
@@ -266,10 +253,44 @@ func shippedRegions(t *testing.T, us, eu *shippedRegion) {
 	if a := us.answer(again); a.Reason() != "forwarded" || a.Header.Get("x-server") != "eu" {
 		t.Errorf("given back: %+v", a)
 	}
-	us.release <- struct{}{}
-	if a := us.answer(home); a.Status != http.StatusOK {
-		t.Errorf("at home: %+v", a)
+	for _, c := range home {
+		us.release <- struct{}{}
+		if a := us.answer(c); a.Status != http.StatusOK {
+			t.Errorf("at home: %+v", a)
+		}
 	}
 	us.DrainedT(t)
 	eu.DrainedT(t)
+}
+
+// openAll sends as many requests as the servers of a region take.
+func (r *shippedRegion) openAll(at *shippedRegion) (all []chan *harness.Answer) {
+	r.t.Helper()
+	for range held {
+		all = append(all, r.open(at))
+	}
+	return all
+}
+
+// adopts has requests served by the adopted servers of the peer, one of them after a wait.
+func (r *shippedRegion) adopts(peer *shippedRegion) {
+	r.t.Helper()
+	adopted, waits := r.openAll(peer), make(chan *harness.Answer, 1)
+	go func() { waits <- harness.Send(r.t, nil, http.MethodPost, r.URL()+path, `{"prompt":"x"}`) }()
+	harness.Await(r.t, func() error {
+		if n := r.SumT(r.t, `^wasmcustom\.warmgate_queue_length`); n != 1 {
+			return fmt.Errorf("%v wait", n)
+		}
+		return nil
+	})
+	for range held {
+		peer.release <- struct{}{}
+	}
+	for i, c := range append(adopted, waits) {
+		a := r.answer(c)
+		if a.Status != http.StatusOK || a.Reason() != "adopted" || a.Host() != peer.servers[0].Addr ||
+			a.Header.Get("x-server") != peer.name || a.Header.Get("x-warmgate-region") != peer.name {
+			r.t.Errorf("request %d at adopted servers: %+v", i, a)
+		}
+	}
 }

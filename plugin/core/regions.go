@@ -151,23 +151,48 @@ func (r *regions) note(err error) {
 	}
 }
 
-// gauge shows what is known of the peers.
+// gauge shows what is known of the peers, by the newest configuration in force that has them: one that was replaced
+// knows what it knew last. The gauges of peers that none has any more are at rest.
 func (r *regions) gauge(now time.Duration) {
+	shown := map[string]bool{}
+	for i := len(r.configs.inForce) - 1; i >= 0; i-- {
+		for _, c := range r.configs.inForce[i].set.Regions() {
+			if len(c.Regions.Peers) > 0 {
+				r.show(now, r.of(c), shown)
+			}
+		}
+	}
 	for _, h := range r.homes {
-		all, err := h.board.Peers(now)
-		if err != nil {
+		for _, p := range h.cfg.Regions.Peers {
+			for _, stat := range [...]string{statPeerOpen, statAdopted} {
+				if name := stat + ";region=" + p.Name; !shown[p.Name] && r.stats.has(name) {
+					r.stats.set(name, 0)
+				}
+			}
+		}
+	}
+}
+
+// show shows what is known of the peers of a home, but for those that were shown.
+func (r *regions) show(now time.Duration, h *home, shown map[string]bool) {
+	all, err := h.board.Peers(now)
+	if err != nil {
+		return
+	}
+	for i := range all {
+		p, s := &h.cfg.Regions.Peers[i], &all[i]
+		if shown[p.Name] {
 			continue
 		}
-		for i := range all {
-			peer, s := ";region="+h.cfg.Regions.Peers[i].Name, &all[i]
-			r.stats.setIf(statPeerOpen+peer, oneIf(s.Available))
-			if h.cfg.Regions.Peers[i].Adopt != "" {
-				r.stats.setIf(statAdopted+peer, oneIf(s.Adopted))
-			}
-			if s.Age >= 0 {
-				r.stats.setIf(statPeerAge+peer, uint64(s.Age.Milliseconds()))
-				r.stats.setIf(statPeerRTT+peer, uint64(s.RTT.Milliseconds()))
-			}
+		shown[p.Name] = true
+		peer := ";region=" + p.Name
+		r.stats.setIf(statPeerOpen+peer, oneIf(s.Available))
+		if p.Adopt != "" {
+			r.stats.setIf(statAdopted+peer, oneIf(s.Adopted))
+		}
+		if s.Age >= 0 {
+			r.stats.setIf(statPeerAge+peer, uint64(s.Age.Milliseconds()))
+			r.stats.setIf(statPeerRTT+peer, uint64(s.RTT.Milliseconds()))
 		}
 	}
 }
