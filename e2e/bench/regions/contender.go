@@ -102,12 +102,12 @@ func forwarding(name string) func(region int) compare.Policy {
 
 // prefixCache is prefix_cache with further members of lb_config. How many requests a server runs at once is known; its
 // metrics tell when its memory has room for fewer. Prompts are most of a request's work here, so they are held on
-// to: patience and credit are above their defaults.
+// to: the credit is above its default.
 func prefixCache(name, more string) compare.Policy {
 	return compare.Policy{
 		Name: name, Cluster: harness.Warmgate,
 		Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"push":"pending",` +
-			`"max_inflight":` + strconv.Itoa(engine().MaxNumSeqs) + `,"queue":{"max_wait":"50s","patience":"8s"},` + more +
+			`"max_inflight":` + strconv.Itoa(engine().MaxNumSeqs) + `,"queue":{"max_wait":"50s"},` + more +
 			`"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"},` +
 			`"prefix":{"credit":10,"secret":"bench-regions-` + strings.ReplaceAll(name, " ", "-") + `"},"debug_headers":true}}`,
 	}
