@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type shippedRegion struct {
 	version string
 	servers []harness.Endpoint
 	arrived chan http.Header // of the requests that a server has got
+	sick    atomic.Bool      // its health checks fail
 	release chan struct{}    // requests that are to be held here are answered by one value each
 }
 
@@ -50,6 +52,9 @@ func newShipped(t *testing.T, version, name string, servers int) *shippedRegion 
 
 func (r *shippedRegion) serve(w http.ResponseWriter, q *http.Request) {
 	if q.URL.Path != path { // what the gateways ask it themselves
+		if r.sick.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
 		return
 	}
 	_, _ = io.Copy(io.Discard, q.Body)
@@ -259,6 +264,14 @@ func shippedRegions(t *testing.T, us, eu *shippedRegion) {
 			t.Errorf("at home: %+v", a)
 		}
 	}
+	us.sick.Store(true)
+	harness.Await(t, func() error {
+		a := harness.Send(t, nil, http.MethodPost, us.URL()+path, `{"prompt":"x"}`)
+		if a.Reason() != "forwarded" || a.Header.Get("x-server") != "eu" {
+			return fmt.Errorf("with no healthy server at home: %+v", a)
+		}
+		return nil
+	})
 	us.DrainedT(t)
 	eu.DrainedT(t)
 }

@@ -203,66 +203,83 @@ func TestWorldProperty(t *testing.T) {
 	})
 }
 
-// To the servers of an adopted peer no more are sent than are open, by what was seen of them lately; its gateways count
-// for nothing until it is given back, and what was seen of its servers for nothing afterwards.
+// see notes what is seen of the servers of eu, and sent checks how many requests are sent to them at once.
+func (p *place) see(open int, wait time.Duration) {
+	p.world.t.Helper()
+	if err := p.board.See(p.world.now, 0, State{Open: open, Wait: wait}); err != nil {
+		p.world.t.Fatal(err)
+	}
+}
+
+func (p *place) sent(want int) {
+	p.world.t.Helper()
+	n := 0
+	for ; n < 20; n++ {
+		if peer, _ := p.board.Forward(p.world.now, nil, None, 1, []string{"eu"}); peer == None {
+			break
+		} else if !p.board.Adopted(peer) {
+			p.world.t.Fatal("sent to its gateways")
+		}
+	}
+	if n != want {
+		p.world.t.Errorf("%d requests at once, want %d", n, want)
+	}
+}
+
+// To the servers of an adopted peer no more are sent than are open, by what was seen of them lately.
 func TestServersOfTheAdopted(t *testing.T) {
 	w, us, eu, _ := three(t)
-	see := func(open int, wait time.Duration) {
-		t.Helper()
-		if err := us.board.See(w.now, 0, State{Open: open, Wait: wait}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sent := func(want int) {
-		t.Helper()
-		n := 0
-		for ; n < 20; n++ {
-			if peer, _ := us.board.Forward(w.now, nil, -1, 1, []string{"eu"}); peer == None {
-				break
-			} else if !us.board.Adopted(peer) {
-				t.Fatal("sent to its gateways")
-			}
-		}
-		if n != want {
-			t.Errorf("%d requests at once, want %d", n, want)
-		}
-	}
 	w.run(time.Second)
-	see(9, 0) // while nothing is adopted
+	us.see(9, 0) // while nothing is adopted
 	eu.down = true
 	w.run(6 * time.Second)
 	wantAdopted(t, "gone", us)
-	sent(0)
-	see(3, 0)
-	sent(3)
-	sent(0)
+	us.sent(0)
+	us.see(3, 0)
+	us.sent(3)
+	us.sent(0)
 	if s := us.peer("eu"); s.Available || s.Open != 3 || s.Ahead != 3 {
 		t.Errorf("%+v", s)
 	}
-	see(2, time.Second)
-	if peer, _ := us.board.Forward(w.now, nil, -1, 1, nil); us.board.config.Peers[peer].Name != "asia" {
+	us.see(2, time.Second)
+	if peer, _ := us.board.Forward(w.now, nil, None, 1, nil); us.board.config.Peers[peer].Name != "asia" {
 		t.Error("sent to where it waits for longer")
 	}
-	sent(2)
-	see(2, 0)
+	us.sent(2)
+	us.see(2, 0)
 	if w.run(time.Second); !us.peer("eu").Available {
 		t.Error("not available by what was seen a second ago")
 	}
 	if w.run(time.Second); us.peer("eu").Available {
 		t.Error("available by what was seen long ago")
 	}
-	eu.down = false
+}
+
+// While gateways answer again, but not steadily yet, no more are sent to their servers than they say are open; then
+// they have them back, and what was seen of them from here counts for nothing.
+func TestServersOfTheReturning(t *testing.T) {
+	w, us, eu, _ := three(t)
 	w.run(time.Second)
-	see(1, 0) // it answers, but not steadily yet
-	sent(1)
+	eu.down = true
 	w.run(6 * time.Second)
+	us.see(2, 0)
+	us.sent(2)
+	eu.down = false
+	for open, want := range []int{0, 1, 2, 2} {
+		eu.state.Open = open
+		w.run(time.Second)
+		us.see(2, 0)
+		us.sent(want)
+	}
+	eu.state.Open = 4
+	w.run(4 * time.Second)
 	if s := us.peer("eu"); s.Adopted || !s.Available || s.Open != 4 || s.Ahead != 0 {
 		t.Errorf("given back: %+v", s)
 	}
 	eu.down = true
 	w.run(6 * time.Second)
 	wantAdopted(t, "gone again", us)
-	sent(0)
+	us.sent(0)
 }
 
 // Where nothing is seen of the servers of an adopted peer, one request in an interval finds out.

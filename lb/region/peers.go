@@ -73,10 +73,15 @@ func (s *status) hears() bool { return s.answered > 0 && s.missed < mostMissed }
 // behind a probe that was sent later is missing in its answer; nothing but that probe tells of it.
 //
 // To the servers of an adopted peer no more requests are sent than there are open ones: what finds none waits at home,
-// where it may go to either.
+// where it may go to either. While its gateways answer again, but not steadily yet, what they say counts too: each side
+// knows of its own requests only.
 func (s *status) available(c *Config, peer int, now time.Duration) bool {
 	if s.adopted {
-		return s.seen > 0 && now-s.seen <= c.oldest(peer) && int(s.sent-s.covered) < s.servers.Open
+		open := s.servers.Open
+		if s.hears() {
+			open = min(open, s.Open)
+		}
+		return s.seen > 0 && now-s.seen <= c.oldest(peer) && int(s.sent-s.covered) < open
 	}
 	return s.hears() && now-s.answered <= c.oldest(peer) && s.Open >= 1 &&
 		s.Queued+max(0, s.ahead()+1-s.Open) <= c.Buffer

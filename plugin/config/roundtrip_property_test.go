@@ -161,7 +161,7 @@ func drawStrict(rt *rapid.T, k *key) drawn {
 		b := rapid.Bool().Draw(rt, k.Name)
 		return drawn{k, strconv.FormatBool(b), b}
 	case setting.Text, setting.Secret:
-		s := rapid.StringMatching("[a-z]{1,9}").Draw(rt, k.Name)
+		s := rapid.StringMatching("[a-z]{3,9}").Draw(rt, k.Name)
 		return drawn{k, strconv.Quote(s), s}
 	case setting.Choice:
 		return drawn{k, strconv.Quote(rapid.SampledFrom(k.Choices).Draw(rt, k.Name)), nil}
