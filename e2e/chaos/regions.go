@@ -31,6 +31,7 @@ type world struct {
 	// in a scene as streams that had begun.
 	returned float64
 	begun    int
+	little   bool // to forward, in the scene that is played
 }
 
 // region is a gateway, at the same port after a restart, and the servers of its own.

@@ -103,9 +103,10 @@ func clusterSlow(a *act) error {
 	return a.again(late, pair)
 }
 
-// clusterFails has one cluster answer 500 at once, which must not make it look idle.
+// clusterFails has one cluster answer 500 at once, which must not make it look idle. No scene breaks the first cluster,
+// so that there is always one for streams that are to last.
 func clusterFails(a *act) error {
-	const bad = 0
+	const bad = 1
 	if err := a.setSite(bad, vllmsim.ModeError); err != nil {
 		return err
 	}
