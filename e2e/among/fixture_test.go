@@ -127,6 +127,8 @@ type lab struct {
 
 	retries bool // retries go to another site
 	higress bool // with the route and the filter of Higress, in place of those of stock Envoy
+
+	more func(file string, doc *yaml.Node) error // further changes of the files, nil for none
 }
 
 // edits puts the parts of envoy-config/sites.yaml where it says, with the servers' addresses.
@@ -223,7 +225,13 @@ func (l *lab) start(o harness.Options) *lab {
 		l.a, l.b, l.own = newSite(l.t, "llm-a", 2), newSite(l.t, "llm-b", 2), newSite(l.t, "llm", 1)
 	}
 	o.Endpoints = []harness.Endpoint{{Addr: l.own.servers[0].Listener.Addr().String()}}
-	o.Edit = l.edits(l.t)
+	edits := l.edits(l.t)
+	o.Edit = func(file string, doc *yaml.Node) error {
+		if err := edits(file, doc); err != nil || l.more == nil {
+			return err
+		}
+		return l.more(file, doc)
+	}
 	l.Gateway = harness.StartT(l.t, o)
 	return l
 }

@@ -49,6 +49,8 @@ type adminPoller struct {
 	views       map[string]*lb.View
 	last        []byte // the digest published in this VM's present leadership
 	subsets     subsets
+	breakers    map[string]discovery.Breaker // nil while they are not known
+	breakersCAS uint32                       // version of what they are from
 
 	where func() lb.Zone // returns where the gateway is; nil once it was read
 	zone  lb.Zone
@@ -99,12 +101,17 @@ func (a *adminPoller) received(now time.Duration, body []byte, status string) (p
 	if !bytes.Contains(body, []byte("::")) {
 		return "the admin interface answered without any cluster: endpoints are not updated"
 	}
-	digest := discovery.AppendDigest(nil, discovery.ParseClusters(body))
+	clusters, breakers := discovery.ParseClusters(body)
+	digest := discovery.AppendDigest(nil, clusters)
 	if string(digest) != string(a.last) {
 		if err := a.kv.Set(keyDigest, digest, 0); err != nil {
 			return "publishing the endpoints: " + err.Error()
 		}
 		a.last = digest
+	}
+	// with every answer: that nothing has changed is news, too, to those that know what they have sent since
+	if err := a.kv.Set(keyBreakers, discovery.AppendBreakers(nil, breakers), 0); err != nil {
+		return "publishing the circuit breakers: " + err.Error()
 	}
 	if err := a.setMoment(keyFresh, now+a.trustedFor()); err != nil {
 		return "publishing the endpoints: " + err.Error()
@@ -167,9 +174,10 @@ func (a *adminPoller) view(now time.Duration, cluster string) *lb.View {
 func (a *adminPoller) refresh(now time.Duration) {
 	if !a.trusted(now) {
 		clear(a.views)
-		a.digest = 0
+		a.digest, a.breakers, a.breakersCAS = 0, nil, 0
 		return
 	}
+	a.refreshBreakers()
 	digest, version, err := a.kv.Get(keyDigest)
 	a.subsets.refresh() // no older than the digest: its clusters are looked at before they are published
 	if err != nil || version == a.digest {
@@ -192,6 +200,17 @@ func (a *adminPoller) refresh(now time.Duration) {
 		if old := a.views[name]; old == nil || !sameEndpoints(old.Endpoints, endpoints) {
 			a.views[name] = &lb.View{Cluster: name, Endpoints: endpoints, Zone: a.zone}
 		}
+	}
+}
+
+// refreshBreakers reads what the leader has published of circuit breakers.
+func (a *adminPoller) refreshBreakers() {
+	raw, version, err := a.kv.Get(keyBreakers)
+	if err != nil || version == a.breakersCAS {
+		return
+	}
+	if breakers, err := discovery.ParseBreakers(raw); err == nil {
+		a.breakers, a.breakersCAS = breakers, version
 	}
 }
 

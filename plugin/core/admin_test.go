@@ -367,7 +367,7 @@ func TestViewOfANewVM(t *testing.T) {
 }
 
 func TestPublishingFails(t *testing.T) {
-	for _, key := range []string{keyDigest, keyFresh} {
+	for _, key := range []string{keyDigest, keyBreakers, keyFresh} {
 		kv, vms := adminVMs(t, 1)
 		kv.onSet = func(k string, _ []byte, _ uint32) error {
 			if k == key {

@@ -331,7 +331,9 @@ func TestServedByAnotherCluster(t *testing.T) {
 
 // A panic in any call on the way leaves nothing behind, and the request is served.
 func TestPanicsAmongClusters(t *testing.T) {
-	for _, call := range []string{"SetCluster", "KnownView", "Route", "SetNote", "Now", "Random", "RequestHeaders"} {
+	for _, call := range []string{
+		"SetCluster", "KnownView", "Breakers", "Route", "SetNote", "Now", "Random", "RequestHeaders",
+	} {
 		for n := 1; n <= 4; n++ {
 			d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
 			d.fault, d.faultLeft = call, n

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/discovery"
 )
 
 // EnvoyCalls are the calls of stock Envoy by which endpoints and their metrics are found.
@@ -78,6 +79,14 @@ func (e *Envoy) KnownView(now time.Duration, cluster string, c *config.Config) *
 	}
 	e.admin.serves = true
 	return e.admin.view(now, cluster)
+}
+
+// Breakers implements Gateway.
+func (e *Envoy) Breakers(c *config.Config) (map[string]discovery.Breaker, uint32) {
+	if c.EnvoyCfg.AdminCluster == "" {
+		return nil, 0
+	}
+	return e.admin.breakers, e.admin.breakersCAS
 }
 
 // HasSubsets implements Gateway. A rule that lists the endpoints itself knows its part.

@@ -32,11 +32,11 @@ type fakeProcess struct {
 	anyCluster bool // whatever the name, there is such a cluster
 	divided    bool // the cluster has subsets
 	endpoints  []*fakeEndpoint
-	next       int // of the gateway's own round robin
-	// the endpoints of each cluster, where there are several; nil: there is one, with all
-	sites  map[string][]int
-	known  map[string]*lb.View // views of those
-	unseen bool                // only those are known that a request is routed to, as in Higress
+	next       int                 // of the gateway's own round robin
+	sites      map[string][]int    // the endpoints of each of several clusters; nil: there is one, with all
+	known      map[string]*lb.View // views of those
+	fakeBreakers
+	unseen bool // only those are known that a request is routed to, as in Higress
 
 	inside    *VM         // whose callback runs
 	effective *fakeStream // the request that calls act on

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/discovery"
 )
 
 // siteView returns the view of one of several clusters, the same one as long as it is the same.
@@ -21,6 +22,18 @@ func (p *fakeProcess) siteView(cluster string) *lb.View {
 		p.known[cluster] = &lb.View{Cluster: cluster, Endpoints: list}
 	}
 	return p.known[cluster]
+}
+
+// fakeBreakers are circuit breakers, by cluster, nil for none, and how often they were looked at.
+type fakeBreakers struct {
+	breakers map[string]discovery.Breaker
+	looks    uint32
+}
+
+// Breakers implements Gateway.
+func (g fakeGateway) Breakers(*config.Config) (map[string]discovery.Breaker, uint32) {
+	g.call("Breakers")
+	return g.breakers, g.looks
 }
 
 // KnownView implements Gateway.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/discovery"
 )
 
 // Gateway is the proxy this VM runs in. Higress, stock Envoy and the fake of the tests implement it.
@@ -21,6 +22,9 @@ type Gateway interface {
 	// KnownView returns the endpoints of a cluster that the current request is perhaps not routed to, nil if none is
 	// known.
 	KnownView(now time.Duration, cluster string, c *config.Config) *lb.View
+	// Breakers returns the circuit breakers that are known, by cluster, and which state of them that is: another number
+	// with each look at them.
+	Breakers(c *config.Config) (map[string]discovery.Breaker, uint32)
 	// HasSubsets reports whether a route may be for a part of the cluster's endpoints only, which the view does not
 	// show. It is called after View.
 	HasSubsets(cluster string, c *config.Config) bool

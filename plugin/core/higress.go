@@ -99,6 +99,9 @@ func (g *Higress) read(now time.Duration, cluster string) (*lb.View, []byte) {
 // KnownView implements Gateway: Higress lists the endpoints of the cluster that a request is routed to, of no other.
 func (g *Higress) KnownView(time.Duration, string, *config.Config) *lb.View { return nil }
 
+// Breakers implements Gateway: Higress shows none.
+func (g *Higress) Breakers(*config.Config) (map[string]discovery.Breaker, uint32) { return nil, 0 }
+
 // HasSubsets implements Gateway: Istio makes a cluster of its own for each subset of a service.
 func (g *Higress) HasSubsets(string, *config.Config) bool { return false }
 

@@ -24,6 +24,7 @@ const (
 	keyFresh     = "warmgate/2/fresh"       // until when the digest is trusted
 	keyHung      = "warmgate/2/hung"        // the same while the admin interface does not answer
 	keyRegions   = "warmgate/1/regions/"    // and the digest of a region's configuration: regions.go
+	keyBreakers  = "warmgate/1/breakers"    // circuit breakers of clusters: admin.go
 	keySubsets   = "warmgate/1/subsets"     // subsets.go
 )
 

@@ -22,6 +22,7 @@ type lease struct {
 	addr        string        // the endpoint, or the cluster, at which the lease counts
 	steeredAt   time.Duration // when the request was sent to a cluster, 0 if none was chosen
 	tokens      int64         // that it counts for
+	overflows   int           // how often it did not fit into the cluster that was granted
 	answering   bool          // it is among those that the endpoint is answering
 }
 
@@ -111,7 +112,8 @@ func (l *lease) isGone(addr string, c *config.Config) bool {
 	if view != nil {
 		for i := range view.Endpoints {
 			if e := &view.Endpoints[i]; e.Addr == addr {
-				return e.State != lb.Healthy && e.State != lb.Degraded
+				// a circuit breaker that is open by now may have been opened by this very request
+				return e.State != lb.Healthy && e.State != lb.Degraded && !(c.AmongClusters() && e.State == lb.Ejected)
 			}
 		}
 	}
@@ -222,6 +224,9 @@ func (s *Stream) finishReservation() Action {
 	if gone && r.grant.Queued {
 		l.store.Release(l.now(), l.id)
 		return s.reserveAgain()
+	}
+	if !gone && s.overflows(addr) {
+		return s.chooseAnother(addr)
 	}
 	return s.leased(addr, gone)
 }

@@ -16,7 +16,8 @@ import (
 // place of an address. So policies, stores, queues and health are the same on both levels.
 type views struct {
 	*env
-	lists *recent[clusterScope, *clusterList]
+	stores *stores
+	lists  *recent[clusterScope, *clusterList]
 }
 
 // clusterScope is a configuration that chooses among clusters, for one route.
@@ -27,13 +28,15 @@ type clusterScope struct {
 
 // clusterList is the clusters of a configuration.
 type clusterList struct {
-	view   *lb.View
-	seen   []*lb.View // of each cluster, as far as it is known
-	usable []bool     // whether it has an endpoint that may get a request; true where that is not known
+	view     *lb.View
+	views    map[string]*lb.View // that were made lately, by the states of the clusters
+	seen     []*lb.View          // of each cluster, as far as it is known
+	usable   []bool              // whether it has an endpoint that may get a request; true where that is not known
+	breakers breakers
 }
 
-func newViews(e *env) *views {
-	return &views{env: e, lists: newRecent[clusterScope, *clusterList](maxClusters)}
+func newViews(e *env, st *stores) *views {
+	return &views{env: e, stores: st, lists: newRecent[clusterScope, *clusterList](maxClusters)}
 }
 
 // clustersScope begins the name under which what is in flight in clusters is counted, before the route's: as for
@@ -60,7 +63,7 @@ func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {
 			l.seen[i], l.usable[i] = view, usable
 		}
 	}
-	if changed {
+	if v.look(now, l, key) || changed {
 		l.view = l.viewOf(scope, c)
 	}
 	return l.view
@@ -68,22 +71,39 @@ func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {
 
 func newClusterList(c *config.Config) *clusterList {
 	n := len(c.Clusters.List)
-	l := &clusterList{seen: make([]*lb.View, n), usable: make([]bool, n)}
+	l := &clusterList{
+		views: map[string]*lb.View{}, seen: make([]*lb.View, n), usable: make([]bool, n), breakers: newBreakers(n),
+	}
 	for i := range l.usable {
 		l.usable[i] = true
 	}
 	return l
 }
 
+// maxListViews is how many views of one list are kept: with circuit breakers they take turns, often many in a second.
+const maxListViews = 16
+
 func (l *clusterList) viewOf(scope string, c *config.Config) *lb.View {
+	states := make([]byte, len(c.Clusters.List))
+	for i := range states {
+		switch {
+		case !l.usable[i]:
+			states[i] = byte(lb.Unhealthy)
+		case l.breakers.open[i]:
+			states[i] = byte(lb.Ejected)
+		}
+	}
+	if view := l.views[string(states)]; view != nil {
+		return view
+	}
+	if len(l.views) >= maxListViews {
+		clear(l.views)
+	}
 	view := &lb.View{Cluster: scope, ListID: xxhash.Sum64String(strings.Join(c.Clusters.List, "\n")) | 1}
 	for i, name := range c.Clusters.List {
-		e := lb.Endpoint{Addr: name}
-		if !l.usable[i] {
-			e.State = lb.Unhealthy
-		}
-		view.Endpoints = append(view.Endpoints, e)
+		view.Endpoints = append(view.Endpoints, lb.Endpoint{Addr: name, State: lb.State(states[i])})
 	}
+	l.views[string(states)] = view
 	return view
 }
 

@@ -32,7 +32,7 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 	v.lastGood = &lastGood{env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{env: e, configs: v.configs}
 	v.stores = newStores(e)
-	v.views = newViews(e)
+	v.views = newViews(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
 	v.regions = &regions{
@@ -55,6 +55,7 @@ func (v *VM) tick(p *Plugin) {
 		return
 	}
 	v.gw.Tick(now, v.configs.adminSource)
+	v.guard("circuit breakers", func() { v.views.tick(now) }, nil)
 	v.stores.local.Flush(now)
 	v.clusters.exchangeEjections(now, v.gw.KV())
 	v.bodies.expire(now)

@@ -172,9 +172,14 @@ func (s *Stream) planAgain() {
 
 // reserveAgain reserves for a request that has waited, with a new plan.
 func (s *Stream) reserveAgain() Action {
-	v, r := s.plugin.vm, &s.lease.reservation
-	v.waiters.remove(s)
+	s.plugin.vm.waiters.remove(s)
 	s.wait.queued = true
+	return s.replan()
+}
+
+// replan reserves with a new plan, for a request that has no reservation any more.
+func (s *Stream) replan() Action {
+	v, r := s.plugin.vm, &s.lease.reservation
 	now := s.lease.now()
 	view, why := v.views.of(now, s.scope, s.cfg), lb.ReasonNoEndpoints
 	if view != nil {

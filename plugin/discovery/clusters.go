@@ -16,10 +16,10 @@ import (
 const MaxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
-// every cluster. Clusters without endpoints that have an IP address and a port are left out, and those of type
-// ORIGINAL_DST. The text may end anywhere: a last line without its end is ignored.
-func ParseClusters(text []byte) map[string][]lb.Endpoint {
-	clusters := make(map[string][]lb.Endpoint)
+// every cluster, and the circuit breakers that are known. Clusters without endpoints that have an IP address and a port
+// are left out, and those of type ORIGINAL_DST. The text may end anywhere: a last line without its end is ignored.
+func ParseClusters(text []byte) (map[string][]lb.Endpoint, map[string]Breaker) {
+	clusters, breakers := make(map[string][]lb.Endpoint), make(map[string]Breaker)
 	var h host
 	for {
 		end := bytes.IndexByte(text, '\n')
@@ -33,15 +33,18 @@ func ParseClusters(text []byte) map[string][]lb.Endpoint {
 			if prefix == nil {
 				continue
 			}
-			h.emit(clusters)
+			h.emit(clusters, breakers)
 			h.begin(prefix)
+		}
+		if h.limits {
+			limitOf(h.cluster, line[len(h.prefix):], breakers)
 		}
 		if h.usable {
 			h.line(line[len(h.prefix):])
 		}
 	}
-	h.emit(clusters)
-	return clusters
+	h.emit(clusters, breakers)
+	return clusters, breakers
 }
 
 // host is the endpoint whose lines are being read.
@@ -49,12 +52,14 @@ type host struct {
 	prefix  []byte // of its lines: "cluster::ip:port::"
 	cluster string
 	usable  bool // has an IP address
+	limits  bool // no host: the limits of the cluster for requests of default priority
 	known   bool // its health was seen
 	passing bool // a server of an ORIGINAL_DST cluster: see named
 
 	state    lb.State
 	priority uint8
 	weight   float64
+	active   int64 // requests at the host
 	zone     lb.Zone
 	last     lb.Zone // of the previous host: most are in few zones, so that texts are shared
 }
@@ -64,7 +69,10 @@ func (h *host) begin(prefix []byte) {
 	if string(cluster) != h.cluster {
 		h.cluster = string(cluster)
 	}
-	*h = host{prefix: prefix, cluster: h.cluster, usable: isAddress(addr), weight: 1, last: h.zone}
+	*h = host{
+		prefix: prefix, cluster: h.cluster, usable: isAddress(addr), limits: string(addr) == "default_priority",
+		weight: 1, last: h.zone,
+	}
 }
 
 // line parses "name::value". The first bytes of names are compared first, since most lines are not needed.
@@ -89,6 +97,12 @@ func (h *host) line(s []byte) {
 				h.priority = uint8(min(n, math.MaxUint8)) // Envoy has 128
 			}
 		}
+	case s[0] == 'r' && s[1] == 'q':
+		if v, ok := bytes.CutPrefix(s, []byte("rq_active::")); ok {
+			if n, ok := decimal(v); ok {
+				h.active = n
+			}
+		}
 	case s[0] == 'r' && s[2] == 'g':
 		if v, ok := bytes.CutPrefix(s, []byte("region::")); ok {
 			h.zone.Region = same(v, h.last.Region)
@@ -109,7 +123,11 @@ func (h *host) named(hostname []byte) bool {
 }
 
 // emit adds a host whose lines included its health: without that it is not known to be usable.
-func (h *host) emit(clusters map[string][]lb.Endpoint) {
+func (h *host) emit(clusters map[string][]lb.Endpoint, breakers map[string]Breaker) {
+	if b, ok := breakers[h.cluster]; ok && h.active > 0 {
+		b.Active = min(b.Active+min(h.active, maxActive), maxActive)
+		breakers[h.cluster] = b
+	}
 	if !h.usable || !h.known || h.passing {
 		return
 	}

@@ -44,7 +44,7 @@ func TestParseClustersSamples(t *testing.T) {
 					},
 					"outbound|8000||llm.models.svc.cluster.local": outbound,
 				}
-				if got := ParseClusters(text); !reflect.DeepEqual(got, want) {
+				if got, _ := ParseClusters(text); !reflect.DeepEqual(got, want) {
 					t.Errorf("got %v, want %v", got, want)
 				}
 			})
@@ -166,7 +166,8 @@ var clustersCases = []struct {
 func TestParseClusters(t *testing.T) {
 	for _, tt := range clustersCases {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := shown(ParseClusters([]byte(tt.text))); got != tt.want {
+			clusters, _ := ParseClusters([]byte(tt.text))
+			if got := shown(clusters); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -226,7 +227,8 @@ func clustersText(tb testing.TB, n int) []byte {
 }
 
 func TestParseManyHosts(t *testing.T) {
-	got := ParseClusters(clustersText(t, 1000))["llm"]
+	clusters, _ := ParseClusters(clustersText(t, 1000))
+	got := clusters["llm"]
 	if len(got) != 1000 || got[999] != (lb.Endpoint{Addr: "10.0.3.250:8000", Weight: 3}) {
 		t.Errorf("%d hosts, last %v", len(got), got[len(got)-1])
 	}
@@ -253,9 +255,12 @@ func FuzzParseClusters(f *testing.F) {
 		"llm::1.2.3.4:80::weight::3\n"))
 	f.Add([]byte("a::[::1]:80::hostname::x::y\na::[::1]:80::health_flags::/failed_active_hc/active_hc_timeout\n" +
 		"a::[::1]:80::priority::1\na::[::1]:80::region::r\na::[::1]:80::zone::z\n"))
+	f.Add([]byte("a::default_priority::max_requests::4\na::high_priority::max_requests::9\n" +
+		"a::1.2.3.4:80::rq_active::3\na::1.2.3.4:80::health_flags::healthy\na::[::1]:80::rq_active::1\n" +
+		"b::default_priority::max_requests::4294967295\nb::1.2.3.4:80::rq_active::7\n"))
 	f.Add([]byte("outbound|80||a.b::/run/x::health_flags::healthy\nb::1.2.3.4:80::health_flags::/eds_status_draining"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got := ParseClusters(text)
+		got, breakers := ParseClusters(text)
 		for cluster, endpoints := range got {
 			for _, e := range endpoints {
 				if !bytes.Contains(text, []byte(cluster+"::"+e.Addr+"::health_flags::")) || e.Weight < 1 ||
@@ -264,8 +269,18 @@ func FuzzParseClusters(f *testing.F) {
 				}
 			}
 		}
+		for cluster, b := range breakers {
+			if !bytes.Contains(text, []byte(cluster+"::default_priority::max_requests::")) || b.MaxRequests < 0 ||
+				b.MaxRequests >= unlimited || b.Active < 0 || b.Active > maxActive {
+				t.Fatalf("%q: %+v of %q", text, b, cluster)
+			}
+		}
+		if again, err := ParseBreakers(AppendBreakers(nil, breakers)); err != nil ||
+			!reflect.DeepEqual(again, breakers) {
+			t.Fatalf("%q: %v, then %v, %v", text, breakers, again, err)
+		}
 		const other = "\nanother cluster::10.9.9.9:99::health_flags::healthy\n"
-		more := ParseClusters(append(bytes.Clone(text), other...))
+		more, _ := ParseClusters(append(bytes.Clone(text), other...))
 		for cluster, endpoints := range got {
 			if len(more[cluster]) < len(endpoints) ||
 				!reflect.DeepEqual(more[cluster][:len(endpoints)-1], endpoints[:len(endpoints)-1]) {

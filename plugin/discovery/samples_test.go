@@ -63,7 +63,8 @@ func TestEngineSamplesBroken(t *testing.T) {
 
 func BenchmarkEngineSamples(b *testing.B) {
 	r, some := EngineSamples{By: map[string]lb.EngineSample{}}, someSamples(b)
-	for _, e := range ParseClusters(clustersText(b, 1000)) {
+	clusters, _ := ParseClusters(clustersText(b, 1000))
+	for _, e := range clusters {
 		for _, endpoint := range e {
 			r.By[endpoint.Addr] = some.By["10.0.0.1:80"]
 		}

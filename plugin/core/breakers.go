@@ -1,0 +1,133 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// A cluster whose circuit breaker is open fails requests, so it is left out before that. What the breaker counts is the
+// gateway's requests there, over all workers: those counted here, whose number is always known exactly, and others,
+// which a look at the gateway shows. So it has room for max_requests less the others.
+
+// breakers are the circuit breakers of a list of clusters.
+type breakers struct {
+	known   bool
+	version uint32    // of what room is from
+	room    []int64   // requests of this scope that fit
+	open    []bool    // that many are there, or more
+	own     []lb.Load // requests of this scope, at readAt
+	before  []int64   // the same at a tick
+	ticked  time.Duration
+	readAt  time.Duration
+	near    bool // so many that they are counted again for each request
+}
+
+func newBreakers(n int) breakers {
+	return breakers{room: make([]int64, n), open: make([]bool, n), before: make([]int64, n)}
+}
+
+// idleAfter is how long a list that no request comes for is kept up to date.
+const idleAfter = 10 * time.Second
+
+// tick looks at the breakers of all lists that are in use.
+func (v *views) tick(now time.Duration) {
+	for key, l := range v.lists.entries {
+		if now-l.at >= idleAfter {
+			continue
+		}
+		b := &l.value.breakers
+		b.readAt = 0
+		if v.look(now, l.value, key) {
+			l.value.view = nil // the next request brings another one
+		}
+		b.ticked = now
+		for i := range b.own {
+			b.before[i] = b.own[i].Requests
+		}
+	}
+}
+
+// look brings the breakers of a list up to date, and reports whether one has opened or closed. What is in flight is
+// read once for each tick, and for each request once a cluster is half full: [Stream.overflows] sees the rest.
+func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (changed bool) {
+	b, c := &l.breakers, key.config
+	limits, version := v.gw.Breakers(c)
+	if limits == nil {
+		changed = slices.Contains(b.open, true)
+		b.known, b.version = false, 0
+		clear(b.open)
+		return changed
+	}
+	if version == b.version && now == b.readAt && !b.near {
+		return false
+	}
+	own, err := v.stores.local.Loads(key.scope, c.Clusters.List, b.own[:0])
+	if err != nil {
+		return false
+	}
+	b.own, b.readAt, b.near = own, now, false
+	for i, name := range c.Clusters.List {
+		n := own[i].Requests
+		limit, limited := limits[c.Clusters.Holds(name)]
+		if version != b.version || !b.known {
+			// The gateway counted them after the last tick. Those of this scope that ended since are no others.
+			most := n
+			if now-b.ticked < 2*tickPeriod {
+				most = max(n, b.before[i])
+			}
+			b.room[i] = limit.MaxRequests - max(0, limit.Active-most)
+		}
+		open := limited && n >= b.room[i]
+		changed = changed || open != b.open[i]
+		b.open[i], b.near = open, b.near || limited && 2*n >= b.room[i]
+	}
+	b.known, b.version = true, version
+	return changed
+}
+
+// maxOverflows is how often a request is planned again because a circuit breaker has no room for it.
+const maxOverflows = 8
+
+// overflows reports whether the cluster that was granted has no room for the request: others have come first since it
+// was planned.
+func (s *Stream) overflows(cluster string) bool {
+	if !s.cfg.AmongClusters() || s.cfg.Shadow {
+		return false
+	}
+	v, r := s.plugin.vm, &s.lease.reservation
+	l, known := v.views.lists.get(v.now(), clusterScope{s.cfg, s.scope})
+	if !known || !l.breakers.known {
+		return false
+	}
+	b, i := &l.breakers, slices.Index(s.cfg.Clusters.List, cluster)
+	limits, _ := v.gw.Breakers(s.cfg)
+	if _, limited := limits[s.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
+		return false
+	}
+	n := r.grant.Load.Requests
+	if s.lease.redis != nil { // that is of all gateways
+		loads, err := v.stores.local.Loads(s.scope, s.cfg.Clusters.List[i:i+1], nil)
+		if err != nil {
+			return false
+		}
+		n = loads[0].Requests
+	}
+	b.near = b.near || 2*n >= b.room[i]
+	return n > b.room[i]
+}
+
+// chooseAnother plans a request again that does not fit into the cluster that was granted.
+func (s *Stream) chooseAnother(cluster string) Action {
+	l := &s.lease
+	if p := &l.reservation.plan; len(p.Prefix.Blocks) > 0 {
+		l.store.ForgetPrompt(l.now(), l.id, p, cluster, l.reservation.grant.Cached)
+	}
+	l.store.Release(l.now(), l.id)
+	if l.overflows++; l.overflows > maxOverflows {
+		s.closeLease()
+		return s.pass(lb.ReasonNoClusterAvailable)
+	}
+	return s.replan()
+}

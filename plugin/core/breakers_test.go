@@ -1,0 +1,265 @@
+package core
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/discovery"
+)
+
+// look has the gateway's circuit breakers looked at: limits by cluster, and requests in flight of others.
+func (d *fakeDriver) look(limits, others map[string]int64) {
+	d.breakers = map[string]discovery.Breaker{}
+	for name, limit := range limits {
+		d.breakers[name] = discovery.Breaker{MaxRequests: limit, Active: d.inCluster(name) + others[name]}
+	}
+	d.looks++
+}
+
+// serveEach has each worker serve a request, so that it knows of the clusters.
+func (d *fakeDriver) serveEach() {
+	for i := range d.workers {
+		d.client(i, streamtest.Request{}).Finish()
+	}
+}
+
+// breakerConfigs are configurations of every kind that chooses among clusters.
+var breakerConfigs = []string{
+	amongConfig("cluster_metrics", leastBusy),
+	amongConfig("cluster_metrics", `"mode":"AdaptiveScore","health":{"slow_start":0}`),
+	amongConfig("cluster_metrics", `"mode":"LeastFirstTokenLatency","rate_limit":0.5,"health":{"slow_start":0}`),
+	amongConfig("global_least_request", ""),
+	amongConfig("prefix_cache", ""),
+	amongConfig("consistent_hash", ""),
+}
+
+// A burst fills each cluster to its limit; the others go where there is room, and what is left to the route's own
+// cluster, under its reason. A cluster is used again as soon as a request has left it.
+func TestBreakers(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits, others map[string]int64
+		want           [4]int64 // in a, b, c and the route's own, of 40
+	}{
+		"one is small":       {map[string]int64{"a": 4}, nil, [4]int64{4, 18, 18, 0}},
+		"two are":            {map[string]int64{"a": 4, "c": 1}, nil, [4]int64{4, 35, 1, 0}},
+		"all are":            {map[string]int64{"a": 4, "b": 9, "c": 2}, nil, [4]int64{4, 9, 2, 25}},
+		"one takes none":     {map[string]int64{"a": 0}, nil, [4]int64{0, 20, 20, 0}},
+		"others are in one":  {map[string]int64{"a": 4}, map[string]int64{"a": 3}, [4]int64{1, -1, -1, 0}},
+		"others have filled": {map[string]int64{"a": 4}, map[string]int64{"a": 5}, [4]int64{0, 20, 20, 0}},
+		"none is near":       {map[string]int64{"a": 1024, "b": 1024, "c": 1024}, nil, [4]int64{-1, -1, -1, 0}},
+	} {
+		d := startSites(t, 3, breakerConfigs[0])
+		d.look(c.limits, c.others)
+		d.serveEach()
+		d.look(c.limits, c.others)
+		d.advance(tickPeriod)
+		var open []*fakeClient
+		in := map[string]int64{}
+		for i := range 40 {
+			open = append(open, d.client(i%3, streamtest.Request{}))
+			in[open[i].target()]++
+		}
+		for i, cluster := range []string{"a", "b", "c", fakeCluster} {
+			if n := in[cluster]; c.want[i] >= 0 && n != c.want[i] {
+				t.Errorf("%s: %d in %q, want %d", name, n, cluster, c.want[i])
+			}
+		}
+		if n := d.metrics.decisions()["no_cluster_available"]; int64(n) != in[fakeCluster] {
+			t.Errorf("%s: %d counted, %d went to the route's own", name, n, in[fakeCluster])
+		}
+		for _, s := range open {
+			if s.target() != "a" || c.want[3] == 0 {
+				continue
+			}
+			s.Finish()
+			if again := d.client(1, streamtest.Request{}); again.target() != "a" {
+				t.Errorf("%s: a request has left a, and another went to %s", name, again.target())
+			} else {
+				again.Finish()
+			}
+			break
+		}
+		for _, s := range open {
+			s.Finish()
+		}
+		d.emptied()
+	}
+}
+
+// Whatever comes and goes, of this route and of others: a cluster whose breaker is open is not chosen, the route's own
+// cluster serves if and only if all are, and one that closes is used again with the next look at the gateway.
+func TestBreakersHold(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		config := rapid.SampledFrom(breakerConfigs).Draw(rt, "config")
+		d := startSites(t, 2, config)
+		names := []string{"a", "b", "c"}
+		limits, others := map[string]int64{}, map[string]int64{}
+		for _, name := range names {
+			if n := rapid.IntRange(-1, 6).Draw(rt, "limit"); n >= 0 {
+				limits[name] = int64(n)
+			}
+		}
+		var open []*fakeClient
+		d.serveEach()
+		d.look(limits, others)
+		d.advance(tickPeriod)
+		room := func(name string) bool {
+			limit, limited := limits[name]
+			return !limited || d.inCluster(name) < limit-others[name]
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"request": func(rt *rapid.T) {
+				free := map[string]bool{}
+				for _, name := range names {
+					free[name] = room(name)
+				}
+				r := streamtest.Request{Frames: []string{fmt.Sprintf(`{"prompt":"%d"}`, len(open)%5)}}
+				c := d.client(rapid.IntRange(0, 1).Draw(rt, "worker"), r)
+				open = append(open, c)
+				to := c.target()
+				free[fakeCluster] = !free["a"] && !free["b"] && !free["c"]
+				if !free[to] {
+					rt.Fatalf("to %s, %v have room", to, free)
+				}
+			},
+			"end": func(rt *rapid.T) {
+				if len(open) == 0 {
+					return
+				}
+				i := rapid.IntRange(0, len(open)-1).Draw(rt, "which")
+				open[i].Finish()
+				open = append(open[:i], open[i+1:]...)
+			},
+			"others": func(rt *rapid.T) {
+				d.advance(tickPeriod) // what has just ended may have been seen by the look
+				others[rapid.SampledFrom(names).Draw(rt, "where")] = int64(rapid.IntRange(0, 7).Draw(rt, "others"))
+				d.look(limits, others)
+				d.advance(tickPeriod)
+			},
+		})
+		for _, c := range open {
+			c.Finish()
+		}
+		d.emptied()
+	})
+}
+
+// With Redis, counts are those of all gateways, and a breaker is one gateway's. Requests that come at once are planned
+// before any is counted.
+func TestBreakersWithRedis(t *testing.T) {
+	config := amongConfig("cluster_metrics", leastBusy+
+		`,"serviceFQDN":"redis.static","password":"my secret","reserve_timeout":"1s"`)
+	redis := redisserver.StartT(t, redisserver.Options{})
+	other, d := &fakeDriver{fakeProcess: newFakeProcess(t, 1)}, &fakeDriver{fakeProcess: newFakeProcess(t, 0)}
+	d.rand = rand.New(rand.NewPCG(3, 4)) // owners differ
+	for range 3 {
+		d.workers = append(d.workers, d.newWorker())
+	}
+	for _, gateway := range []*fakeDriver{other, d} {
+		gateway.useSites()
+		gateway.attachRedis(t, redis).latency = time.Millisecond
+	}
+	if !other.configure(config) || !d.configure(config) {
+		t.Fatal("refused")
+	}
+	for range 15 {
+		other.client(0, streamtest.Request{})
+	}
+	d.serveEach()
+	for _, limits := range []map[string]int64{{"a": 4}, {"a": 4, "b": 3, "c": 2}} {
+		d.look(limits, nil)
+		d.advance(tickPeriod)
+		d.redis.manual = true
+		var open []*fakeClient
+		for i := range 40 {
+			open = append(open, d.client(i%3, streamtest.Request{}))
+		}
+		d.redis.manual = false
+		d.advance(200 * time.Millisecond)
+		in := map[string]int64{}
+		for _, c := range open {
+			in[c.target()]++
+		}
+		for name, limit := range limits {
+			if in[name] > limit || in[name] < limit-1 || d.inCluster(name) != in[name] {
+				t.Errorf("%v: %v, %d counted in %s", limits, in, d.inCluster(name), name)
+			}
+		}
+		if in[fakeCluster] > 0 != (len(limits) == 3) {
+			t.Errorf("%v: %v", limits, in)
+		}
+		for _, c := range open {
+			c.Finish()
+		}
+		d.advance(time.Second)
+		d.emptied()
+	}
+}
+
+// Requests that a look at the gateway has seen and that end before it is known are no others. What is not known any
+// more limits nothing.
+func TestBreakersOfOwnRequests(t *testing.T) {
+	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
+	limits := map[string]int64{"a": 3, "b": 0, "c": 0}
+	d.look(limits, nil)
+	d.advance(tickPeriod)
+	for range 5 {
+		var open []*fakeClient
+		for range 3 {
+			open = append(open, d.client(0, streamtest.Request{}))
+		}
+		d.advance(tickPeriod)
+		d.look(limits, nil)
+		for _, c := range open {
+			c.Finish()
+		}
+		d.advance(tickPeriod)
+		c := d.client(0, streamtest.Request{})
+		if c.target() != "a" {
+			t.Fatalf("to %s", c.target())
+		}
+		c.Finish()
+	}
+	d.breakers = nil
+	d.advance(tickPeriod)
+	for range 30 {
+		d.client(0, streamtest.Request{})
+	}
+	loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(clustersScope+fakeRoute, []string{"a", "b", "c"}, nil)
+	if err != nil || loads[0].Requests != 10 || loads[1].Requests != 10 || loads[2].Requests != 10 {
+		t.Errorf("without circuit breakers: %v, %v", loads, err)
+	}
+}
+
+// Circuit breakers are known to all VMs, as another state of them with each answer, until the list is stale.
+func TestBreakersOfTheLeader(t *testing.T) {
+	_, vms := adminVMs(t, 2)
+	g, c := &Envoy{admin: vms[1]}, envoyConfig(t, `{"admin_cluster":"admin"}`)
+	now, page := time.Hour, append([]byte("llm::default_priority::max_requests::4\nllm::10.0.0.1:8000::rq_active::3\n"),
+		clustersPage("healthy")...)
+	seen := map[uint32]bool{}
+	for range 3 {
+		learn(t, vms[0], now, page)
+		vms[1].refresh(now)
+		known, version := g.Breakers(c)
+		if b := known["llm"]; b.MaxRequests != 4 || b.Active != 3 || seen[version] {
+			t.Errorf("%+v, seen: %t", b, seen[version])
+		}
+		seen[version] = true
+		now += pollEvery
+	}
+	if known, _ := g.Breakers(envoyConfig(t, `{"endpoints":["10.0.0.1:8000"]}`)); known != nil {
+		t.Errorf("%v without the admin interface", known)
+	}
+	vms[1].refresh(now + staleAfter)
+	if known, _ := g.Breakers(c); known != nil {
+		t.Errorf("%v long after", known)
+	}
+}
