@@ -13,18 +13,19 @@ import (
 // and each counts what it forwards. It is one value of shared memory, little-endian:
 //
 //	offset  size  header
-//	0       4     magic, "WGP2"
+//	0       4     magic, "WGP3"
 //	4       1     number of peers
 //
 //	then for each peer, by fields without padding
-//	4   tag of its name        4   requests forwarded             8   when it was last heard, or first asked
-//	4   open endpoints         4   of these, before the probe     8   since when it has answered every probe
-//	4   requests that wait     4   probes missed in a row         28  its servers, as they are seen from here
-//	8   expected wait          8   when it last answered          1   1: gone, 2: adopted
-//	8   round trip                                                1   number of its views
+//	4   tag of its name        4   requests forwarded             8   when a probe was last answered or missed
+//	4   open endpoints         4   of these, before the probe     8   when it was last heard, or first asked
+//	4   requests that wait     4   probes missed in a row         8   since when it has answered every probe
+//	8   expected wait          8   when it last answered          28  its servers, as they are seen from here
+//	8   round trip                                                1   1: gone, 2: adopted
+//	                                                              1   number of regions that it says something of
 //
 //	with its servers: 4 open, 4 requests that wait, 8 expected wait, 8 when that was seen, 4 forwarded by then
-//	then for each view: 4 region, 1 flags as in an answer, 8 distance
+//	then for each region: 4 tag, 8 when it was last said to be heard, 8 when to be adopted, 8 distance
 //
 // Times and durations are 64-bit nanoseconds, on the clock that the process shares.
 type Board struct {
@@ -32,19 +33,26 @@ type Board struct {
 	kv     lb.KV
 	key    string
 
-	peers []status // as read last
-	cas   uint32
+	peers  []status // as read last
+	others []record // of peers that only workers with another configuration have
+	cas    uint32
+}
+
+// record is what is known of a peer with a tag.
+type record struct {
+	tag uint32
+	status
 }
 
 const (
-	boardMagic = "WGP2"
+	boardMagic = "WGP3"
 	goneFlag   = 1
 	adoptFlag  = 2
 )
 
 // NewBoard returns the board of the workers that use the same key of shared memory, which should exist before they run:
-// see [lb.KV]. Workers with other peers, as while a configuration is being replaced, keep what is known of the peers
-// that they share.
+// see [lb.KV]. They may have other peers and times, as while a configuration is being replaced: what is known of a peer
+// belongs to its name.
 func NewBoard(kv lb.KV, key string, c Config) *Board {
 	c.Peers = slices.Clone(c.Peers[:min(len(c.Peers), MaxPeers)])
 	return &Board{config: c, kv: kv, key: key, peers: make([]status, len(c.Peers))}
@@ -55,7 +63,7 @@ func (b *Board) Config() *Config { return &b.config }
 
 // read reads the board. Of peers that are not there, and of all if the value is damaged, nothing is known.
 func (b *Board) read() error {
-	clear(b.peers)
+	b.clear()
 	val, cas, err := b.kv.Get(b.key)
 	b.cas = cas
 	if err != nil {
@@ -72,14 +80,29 @@ func (b *Board) read() error {
 		tag := r.Uint32()
 		s := readStatus(&r)
 		if !r.OK() {
-			clear(b.peers)
+			b.clear()
 			return nil
 		}
 		if i := b.index(tag); i >= 0 {
 			b.peers[i] = s
+		} else if len(b.others) < MaxPeers {
+			b.others = append(b.others, record{tag, s})
 		}
 	}
 	return nil
+}
+
+func (b *Board) clear() {
+	clear(b.peers)
+	b.others = b.others[:0]
+}
+
+// forgetAfter is for how long a peer is known that nobody asks any more.
+const forgetAfter = time.Minute
+
+// forget forgets the peers that nobody has had for long.
+func (b *Board) forget(now time.Duration) {
+	b.others = slices.DeleteFunc(b.others, func(r record) bool { return now-max(r.asked, r.since) > forgetAfter })
 }
 
 // index returns the peer with the tag, -1 if there is none.
@@ -90,19 +113,17 @@ func (b *Board) index(tag uint32) int {
 func readStatus(r *wire.Reader[[]byte]) (s status) {
 	s.Open, s.Queued, s.Wait = int(r.Uint32()), int(r.Uint32()), r.Duration()
 	s.rtt, s.sent, s.counted, s.missed = r.Duration(), r.Uint32(), r.Uint32(), r.Uint32()
-	s.answered, s.since, s.steady = r.Duration(), r.Duration(), r.Duration()
+	s.answered, s.asked, s.since, s.steady = r.Duration(), r.Duration(), r.Duration(), r.Duration()
 	s.servers.Open, s.servers.Queued, s.servers.Wait = int(r.Uint32()), int(r.Uint32()), r.Duration()
 	s.seen, s.covered = r.Duration(), r.Uint32()
 	flags := r.Byte()
 	s.gone, s.adopted = flags&goneFlag > 0, flags&adoptFlag > 0
 	for range r.Byte() {
-		v := View{Region: r.Uint32()}
-		v.setFlags(r.Byte())
-		v.Distance = r.Duration()
+		o := opinion{region: r.Uint32(), heard: r.Duration(), told: r.Duration(), distance: r.Duration()}
 		if !r.OK() {
 			return status{}
 		}
-		s.views = append(s.views, v)
+		s.opinions = append(s.opinions, o)
 	}
 	return s
 }
@@ -117,11 +138,11 @@ func (s *status) append(w wire.Writer, tag uint32) wire.Writer {
 	}
 	w = w.Uint32(tag).Uint32(uint32(s.Open)).Uint32(uint32(s.Queued)).Duration(s.Wait).
 		Duration(s.rtt).Uint32(s.sent).Uint32(s.counted).Uint32(s.missed).
-		Duration(s.answered).Duration(s.since).Duration(s.steady).
+		Duration(s.answered).Duration(s.asked).Duration(s.since).Duration(s.steady).
 		Uint32(uint32(s.servers.Open)).Uint32(uint32(s.servers.Queued)).Duration(s.servers.Wait).
-		Duration(s.seen).Uint32(s.covered).Byte(flags).Byte(byte(len(s.views)))
-	for _, v := range s.views {
-		w = w.Uint32(v.Region).Byte(v.flags()).Duration(v.Distance)
+		Duration(s.seen).Uint32(s.covered).Byte(flags).Byte(byte(len(s.opinions)))
+	for _, o := range s.opinions {
+		w = w.Uint32(o.region).Duration(o.heard).Duration(o.told).Duration(o.distance)
 	}
 	return w
 }
@@ -137,9 +158,12 @@ func (b *Board) change(edit func() bool) error {
 		if !edit() {
 			return nil
 		}
-		w := wire.Writer(nil).Raw(boardMagic).Byte(byte(len(b.peers)))
+		w := wire.Writer(nil).Raw(boardMagic).Byte(byte(len(b.peers) + len(b.others)))
 		for i := range b.peers {
 			w = b.peers[i].append(w, b.config.Peers[i].Tag())
+		}
+		for i := range b.others {
+			w = b.others[i].append(w, b.others[i].tag)
 		}
 		if err = b.kv.Set(b.key, w, b.cas); !errors.Is(err, lb.ErrMismatch) {
 			return err
@@ -166,10 +190,10 @@ func (b *Board) Views() ([]View, error) {
 func (b *Board) See(now time.Duration, peer int, servers State) error {
 	return b.change(func() bool {
 		s := &b.peers[peer]
-		if s.adopted {
+		if s.isAdopted(&b.config.Peers[peer]) {
 			s.servers, s.seen, s.covered = servers, now, s.sent
 		}
-		return s.adopted
+		return s.isAdopted(&b.config.Peers[peer])
 	})
 }
 
@@ -178,14 +202,14 @@ func (b *Board) Guess(now time.Duration, peer int) error {
 	if err := b.read(); err != nil {
 		return err
 	}
-	if s := &b.peers[peer]; !s.adopted || s.seen > 0 && now-s.seen < b.config.Interval {
+	if s := &b.peers[peer]; !s.isAdopted(&b.config.Peers[peer]) || s.seen > 0 && now-s.seen < b.config.Interval {
 		return nil
 	}
 	return b.See(now, peer, State{Open: 1})
 }
 
 // Adopted reports whether the servers of the peer are served from here, as it was at the latest call.
-func (b *Board) Adopted(peer int) bool { return b.peers[peer].adopted }
+func (b *Board) Adopted(peer int) bool { return b.peers[peer].isAdopted(&b.config.Peers[peer]) }
 
 // Status is what is known of a peer, for those who watch.
 type Status struct {
@@ -206,13 +230,13 @@ func (b *Board) Peers(now time.Duration) ([]Status, error) {
 	for i := range out {
 		p, s := &b.config.Peers[i], &b.peers[i]
 		out[i] = Status{
-			State: s.State, Available: s.available(&b.config, i, now), Adopted: s.adopted, RTT: s.distance(p),
+			State: s.State, Available: s.available(&b.config, i, now), Adopted: s.isAdopted(p), RTT: s.distance(p),
 			Age: now - s.answered, Ahead: s.ahead(),
 		}
 		if s.answered == 0 {
 			out[i].Age = -1
 		}
-		if s.adopted {
+		if out[i].Adopted {
 			out[i].State, out[i].Ahead = s.servers, int(s.sent-s.covered)
 		}
 	}

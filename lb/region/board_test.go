@@ -17,7 +17,8 @@ func boardOf(t *testing.T, kv lb.KV, at time.Duration, states ...status) *Board 
 	t.Helper()
 	var peers []Peer
 	for i := range states {
-		peers = append(peers, Peer{Name: string(rune('a' + i)), Distance: 100 * time.Millisecond})
+		p := Peer{Name: string(rune('a' + i)), Distance: 100 * time.Millisecond, Adopt: states[i].adopted}
+		peers = append(peers, p)
 	}
 	b := NewBoard(kv, "board", config("home", peers...))
 	if err := b.change(func() bool {
@@ -37,12 +38,12 @@ func TestFormats(t *testing.T) {
 	kv := storetest.NewMemory()
 	boardOf(t, kv, 9, status{
 		State: State{3, 2, 1}, rtt: 4, sent: 5, counted: 6, missed: 7, since: 8, steady: 10, gone: true, adopted: true,
-		servers: State{13, 14, 15}, seen: 16, covered: 17, views: []View{{11, true, false, 12}},
+		servers: State{13, 14, 15}, seen: 16, covered: 17, asked: 18, opinions: []opinion{{11, 19, 20, 12}},
 	})
-	want := wire.Writer("WGP2").Byte(1).Uint32(lb.EndpointTag("a")).Uint32(3).Uint32(2).Duration(1).
-		Duration(4).Uint32(5).Uint32(6).Uint32(7).Duration(9).Duration(8).Duration(10).
+	want := wire.Writer("WGP3").Byte(1).Uint32(lb.EndpointTag("a")).Uint32(3).Uint32(2).Duration(1).
+		Duration(4).Uint32(5).Uint32(6).Uint32(7).Duration(9).Duration(18).Duration(8).Duration(10).
 		Uint32(13).Uint32(14).Duration(15).Duration(16).Uint32(17).Byte(3).Byte(1).
-		Uint32(11).Byte(1).Duration(12)
+		Uint32(11).Duration(19).Duration(20).Duration(12)
 	if got := kv.Vals["board"]; !bytes.Equal(got, want) {
 		t.Errorf("\n got %x\nwant %x", got, []byte(want))
 	}
@@ -57,6 +58,11 @@ func TestOtherPeers(t *testing.T) {
 	got, err := b.Peers(time.Second)
 	if err != nil || got[0].Open != 3 || got[1].Age >= 0 || got[2].Open != 2 {
 		t.Errorf("%+v, %v", got, err)
+	}
+	b.Forward(time.Second, nil, -1, 1, nil)
+	if got, err = NewBoard(kv, "board", config("home", Peer{Name: "a"})).Peers(time.Second); err != nil ||
+		got[0].Open != 1 {
+		t.Errorf("other workers have written: %+v, %v", got, err)
 	}
 	many := NewBoard(kv, "board", config("home", make([]Peer, 99)...))
 	if n := len(many.Config().Peers); n != MaxPeers {
@@ -114,7 +120,7 @@ func FuzzBoard(f *testing.F) {
 	w := config("home", Peer{Name: "a"}, Peer{Name: "b"})
 	b := NewBoard(kv, "board", w)
 	if err := b.change(func() bool {
-		b.peers[0] = status{State: State{3, 2, 1}, answered: time.Second, views: make([]View, 2)}
+		b.peers[0] = status{State: State{3, 2, 1}, answered: time.Second, opinions: make([]opinion, 2)}
 		return true
 	}); err != nil {
 		f.Fatal(err)

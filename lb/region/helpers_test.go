@@ -1,10 +1,12 @@
 package region
 
 import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -15,23 +17,27 @@ const secret = "of all regions"
 
 // world is regions that probe each other over wires, in simulated time.
 type world struct {
-	t       *testing.T
-	now     time.Duration
-	key     *Key
-	regions map[string]*place
-	events  []event
+	t        *testing.T
+	now      time.Duration
+	key      *Key
+	regions  map[string]*place // the first gateway of each
+	gateways []*place
+	random   *rand.Rand
+	events   []event
 }
 
 // place is a region's gateway.
 type place struct {
 	world   *world
 	name    string
+	kv      *storetest.Memory
 	board   *Board
 	prober  *Prober
 	replays *Replays
 	state   State
 	down    bool
 	delay   time.Duration            // of its answers, beside the wire
+	far     time.Duration            // how much longer than configured the wires to it are
 	cut     map[string]bool          // regions that it cannot reach
 	forge   func(text string) string // what becomes of its answers; nil = nothing
 }
@@ -49,41 +55,70 @@ func config(name string, peers ...Peer) Config {
 	}
 }
 
-// newWorld returns regions with the configurations.
+// newWorld returns regions with the configurations, each for a gateway.
 func newWorld(t *testing.T, configs ...Config) *world {
-	w := &world{t: t, now: time.Hour, key: NewKey(secret), regions: map[string]*place{}}
+	w := &world{
+		t: t, now: time.Hour, key: NewKey(secret), regions: map[string]*place{},
+		random: rand.New(rand.NewPCG(1, 2)),
+	}
 	for _, c := range configs {
 		kv := storetest.NewMemory()
-		b := NewBoard(kv, "board", c)
-		w.regions[c.Name] = &place{
-			world: w, name: c.Name, board: b, prober: NewProber(b, NewKey(secret), lb.EndpointTag(c.Name)),
-			replays: NewReplays(kv, "replays"),
-			state:   State{Open: 4}, cut: map[string]bool{},
+		p := &place{
+			world: w, name: c.Name, kv: kv, replays: NewReplays(kv, "replays"),
+			state: State{Open: 4}, cut: map[string]bool{},
+		}
+		p.push(c)
+		w.gateways = append(w.gateways, p)
+		if w.regions[c.Name] == nil {
+			w.regions[c.Name] = p
 		}
 	}
 	return w
 }
 
-// run lets time pass, in steps of 10 ms.
-func (w *world) run(d time.Duration) {
-	for end := w.now + d; w.now < end; w.now += 10 * time.Millisecond {
-		for i := 0; i < len(w.events); i++ {
-			if e := w.events[i]; e.at <= w.now {
-				w.events = append(w.events[:i], w.events[i+1:]...)
-				i--
-				e.do()
-			}
+// push replaces the configuration.
+func (p *place) push(c Config) {
+	p.board = NewBoard(p.kv, "board", c)
+	p.prober = NewProber(p.board, NewKey(secret), p.world.random.Uint32())
+}
+
+// next returns the gateway of a region that gets the next probe, nil if there is no such region.
+func (w *world) next(region string) *place {
+	var all []*place
+	for _, p := range w.gateways {
+		if p.name == region {
+			all = append(all, p)
 		}
-		for _, p := range w.regions {
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[w.random.IntN(len(all))]
+}
+
+// run lets time pass, in steps of 10 ms. What is under way comes at its own time.
+func (w *world) run(d time.Duration) {
+	const tick = 10 * time.Millisecond
+	for end := w.now + d; w.now < end; {
+		for _, p := range w.gateways {
 			if !p.down {
 				p.step()
 			}
 		}
+		next := w.now + tick
+		for len(w.events) > 0 && w.events[0].at <= next {
+			e := w.events[0]
+			w.now, w.events = e.at, w.events[1:]
+			e.do()
+		}
+		w.now = next
 	}
 }
 
 func (w *world) later(d time.Duration, do func()) {
-	w.events = append(w.events, event{w.now + d, do})
+	at := w.now + d
+	i, _ := slices.BinarySearchFunc(w.events, at+1, func(e event, t time.Duration) int { return cmp.Compare(e.at, t) })
+	w.events = slices.Insert(w.events, i, event{at, do})
 }
 
 func (w *world) wall() time.Duration { return wall + w.now }
@@ -102,13 +137,14 @@ func (p *place) step() {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		other, oneWay := w.regions[peer.Name], peer.Distance/2
+		other := w.next(peer.Name)
 		if other == nil || p.cut[peer.Name] || other.cut[p.name] {
 			continue
 		}
+		oneWay, prober := (peer.Distance+other.far)/2, p.prober
 		w.later(oneWay, func() {
 			if answer := other.answer(text); answer != "" {
-				w.later(oneWay+other.delay, func() { _ = p.prober.Hear(w.now, w.wall(), i, answer) })
+				w.later(oneWay+other.delay, func() { _ = prober.Hear(w.now, w.wall(), i, answer) })
 			}
 		})
 	}
@@ -136,6 +172,13 @@ func (p *place) answer(text string) string {
 		answer = p.forge(answer)
 	}
 	return answer
+}
+
+// gone reports whether the region believes that a peer is gone.
+func (p *place) gone(name string) bool {
+	p.peer(name)
+	i := slices.IndexFunc(p.board.config.Peers, func(peer Peer) bool { return peer.Name == name })
+	return p.board.peers[i].gone
 }
 
 // peer returns what the region knows of a peer.

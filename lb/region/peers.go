@@ -9,7 +9,7 @@ import (
 // Peer is another region, as it is configured.
 type Peer struct {
 	Name     string
-	Distance time.Duration // a round trip, until one was measured
+	Distance time.Duration // a round trip, until one was measured: only to choose by
 	Adopt    bool          // its servers are served from here while its gateways are gone
 }
 
@@ -29,18 +29,22 @@ type Config struct {
 // mostMissed is how many probes in a row a peer misses until it is not available.
 const mostMissed = 2
 
-// maxTimeout is the longest time until a probe counts as missed.
-const maxTimeout = time.Second
+// Timeout is how long an answer to a probe is waited for. One that comes later than a probe counts as missed is heard
+// all the same, so that a peer that is farther than it was, or than it is configured, becomes available.
+const Timeout = time.Second
 
-// Timeout returns after what time a probe of the peer counts as missed: three times as long as a round trip should
-// take, and the interval at least.
-func (c *Config) Timeout(peer int) time.Duration {
-	return min(max(c.Interval, 3*c.Peers[peer].Distance), maxTimeout)
+// timeout returns after what time a probe of the peer counts as missed: three times as long as the measured round trip,
+// and the interval at least.
+func (s *status) timeout(c *Config) time.Duration {
+	if s.rtt == 0 {
+		return Timeout
+	}
+	return min(max(c.Interval, 3*s.rtt), Timeout)
 }
 
 // oldest returns how old the last answer of an available peer may be. Beyond that nobody probes, or nobody answers.
-func (c *Config) oldest(peer int) time.Duration {
-	return (mostMissed+1)*c.Interval + mostMissed*c.Timeout(peer)
+func (s *status) oldest(c *Config) time.Duration {
+	return (mostMissed+1)*c.Interval + mostMissed*s.timeout(c)
 }
 
 // status is what is known of a peer. Times are on the clock of the process, 0 for never.
@@ -51,11 +55,12 @@ type status struct {
 	missed   uint32        // probes in a row
 	sent     uint32        // requests that this gateway has forwarded there, in all
 	counted  uint32        // of these, the ones that were sent before the probe that State answers
+	asked    time.Duration // when a probe was last answered, or missed
 	since    time.Duration // of the first probe, or of the last answer: how long it has been gone
 	steady   time.Duration // since when it has answered every probe, 0 if it missed the last one
 	gone     bool
 	adopted  bool // from here, when it was last decided
-	views    []View
+	opinions []opinion
 	// of its servers, as this gateway sees them, while it is adopted
 	servers State
 	seen    time.Duration // when that was
@@ -76,16 +81,19 @@ func (s *status) hears() bool { return s.answered > 0 && s.missed < mostMissed }
 // where it may go to either. While its gateways answer again, but not steadily yet, what they say counts too: each side
 // knows of its own requests only.
 func (s *status) available(c *Config, peer int, now time.Duration) bool {
-	if s.adopted {
+	if s.isAdopted(&c.Peers[peer]) {
 		open := s.servers.Open
 		if s.hears() {
 			open = min(open, s.Open)
 		}
-		return s.seen > 0 && now-s.seen <= c.oldest(peer) && int(s.sent-s.covered) < open
+		return s.seen > 0 && now-s.seen <= s.oldest(c) && int(s.sent-s.covered) < open
 	}
-	return s.hears() && now-s.answered <= c.oldest(peer) && s.Open >= 1 &&
+	return s.hears() && now-s.answered <= s.oldest(c) && s.Open >= 1 &&
 		s.Queued+max(0, s.ahead()+1-s.Open) <= c.Buffer
 }
+
+// isAdopted reports whether the peer's servers are served from here, by a worker that knows how.
+func (s *status) isAdopted(p *Peer) bool { return s.adopted && p.Adopt }
 
 // distance returns how long a round trip takes.
 func (s *status) distance(p *Peer) time.Duration {
@@ -97,7 +105,7 @@ func (s *status) distance(p *Peer) time.Duration {
 
 // expected returns after what time a request that is forwarded now is likely to be served, with the way there and back.
 func (s *status) expected(p *Peer) time.Duration {
-	if s.adopted {
+	if s.isAdopted(p) {
 		return s.distance(p) + s.servers.Wait
 	}
 	return s.distance(p) + s.Wait
@@ -105,7 +113,8 @@ func (s *status) expected(p *Peer) time.Duration {
 
 // hear takes an answer that came now to a probe that was sent at a time, when so many requests had been forwarded.
 func (s *status) hear(c *Config, now, asked time.Duration, counted uint32, a *Answer) {
-	s.State, s.views, s.answered, s.missed, s.since, s.counted = a.State, a.Views, now, 0, now, counted
+	s.State, s.asked, s.answered, s.missed, s.since, s.counted = a.State, now, now, 0, now, counted
+	s.learn(c, now, a.Views)
 	rtt := max(0, now-asked)
 	if s.rtt == 0 {
 		s.rtt = rtt
@@ -122,32 +131,18 @@ func (s *status) hear(c *Config, now, asked time.Duration, counted uint32, a *An
 // miss takes that a probe was not answered in time.
 func (s *status) miss(c *Config, now time.Duration) {
 	s.missed++
-	s.steady = 0
+	s.asked, s.steady = now, 0
 	if s.missed >= mostMissed && s.since > 0 && now-s.since >= c.Gone {
 		s.gone = true
 	}
 }
 
-// adopts reports whether the servers of a peer that is gone are served from here: if this region is configured to, no
-// other region hears the peer's gateways, and none that would adopt it is nearer. A region that adopts gives up to a
-// nearer one only after that has answered steadily.
-func adopts(c *Config, all []status, peer int, now time.Duration) bool {
-	if !c.Peers[peer].Adopt || !all[peer].gone {
+// restart has the times begin anew if nobody has asked for so long that they tell nothing of the peer. It reports
+// whether it has.
+func (s *status) restart(c *Config, now time.Duration) bool {
+	if s.since > 0 && now-max(s.asked, s.since) <= max(c.Gone, s.oldest(c)) {
 		return false
 	}
-	own := all[peer].distance(&c.Peers[peer])
-	for i := range all {
-		s := &all[i]
-		if i == peer || !s.hears() {
-			continue
-		}
-		settled := !all[peer].adopted || s.steady > 0 && now-s.steady >= c.Steady
-		for _, v := range s.views {
-			nearer := v.Distance < own || v.Distance == own && c.Peers[i].Name < c.Name
-			if v.Region == c.Peers[peer].Tag() && (v.Hears || v.Adopts && nearer && settled) {
-				return false
-			}
-		}
-	}
+	s.asked, s.since, s.steady = now, now, 0
 	return true
 }

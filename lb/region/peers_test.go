@@ -132,7 +132,7 @@ func TestAnswersOutOfOrder(t *testing.T) {
 // TestDue asks once in an interval, and counts a probe as missed when its time is over.
 func TestDue(t *testing.T) {
 	w, us, _ := two(t)
-	interval, timeout := us.board.config.Interval, us.board.config.Timeout(0)
+	interval, timeout := us.board.config.Interval, Timeout
 	if _, err := us.prober.Ask(w.now, w.wall(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -175,21 +175,20 @@ func TestManyProbes(t *testing.T) {
 	}
 }
 
-// TestTimes has the limits of a peer with a round trip of 80 ms that is asked five times a second.
+// TestTimes has the limits of a peer with a measured round trip of 80 ms that is asked five times a second.
 func TestTimes(t *testing.T) {
 	const now, ms = time.Hour, time.Millisecond
-	for distance, want := range map[time.Duration]time.Duration{
-		0: 200 * ms, 66 * ms: 200 * ms, 80 * ms: 240 * ms, 300 * ms: 900 * ms, time.Second: time.Second,
+	c := config("us", Peer{Name: "eu", Distance: ms})
+	for rtt, want := range map[time.Duration]time.Duration{
+		0: time.Second, 66 * ms: 200 * ms, 80 * ms: 240 * ms, 300 * ms: 900 * ms, time.Second: time.Second,
 	} {
-		c := config("us", Peer{Name: "eu", Distance: distance})
-		if got := c.Timeout(0); got != want {
-			t.Errorf("a probe of a peer %v away is missed after %v, want %v", distance, got, want)
+		if got := (&status{rtt: rtt}).timeout(&c); got != want {
+			t.Errorf("a probe of a peer %v away is missed after %v, want %v", rtt, got, want)
 		}
 	}
-	c := config("us", Peer{Name: "eu", Distance: 80 * ms})
 	const oldest = 3*200*ms + 2*240*ms
 	for age, want := range map[time.Duration]bool{0: true, oldest: true, oldest + 1: false} {
-		s := status{State: State{Open: 1}, answered: now - age}
+		s := status{State: State{Open: 1}, rtt: 80 * ms, answered: now - age}
 		if s.available(&c, 0, now) != want {
 			t.Errorf("available by an answer of %v ago: %v", age, !want)
 		}
@@ -246,11 +245,46 @@ func TestGoneAndBack(t *testing.T) {
 	miss(25*second, false)
 }
 
+// A peer that is farther than was configured, or becomes farther, is heard all the same, and never gone.
+func TestFarPeer(t *testing.T) {
+	w := newWorld(t, config("us", Peer{"eu", 20 * time.Millisecond, true}), config("eu"))
+	us, eu := w.regions["us"], w.regions["eu"]
+	for _, rtt := range []time.Duration{310, 80, 900, 20, 650} {
+		eu.far = rtt*time.Millisecond - 20*time.Millisecond
+		if w.run(5 * time.Second); !us.peer("eu").Available {
+			t.Errorf("%d ms away: %+v", rtt, us.peer("eu"))
+		}
+		for range 200 {
+			if w.run(100 * time.Millisecond); !us.peer("eu").Available || us.peer("eu").Adopted {
+				t.Fatalf("%d ms away: %+v", rtt, us.peer("eu"))
+			}
+		}
+		if got := us.peer("eu").RTT.Milliseconds(); got < int64(rtt)-2 || got > int64(rtt)*5/4 {
+			t.Errorf("%d ms away: measured %d ms", rtt, got)
+		}
+	}
+}
+
+// Time in which nobody asks tells nothing of a peer: it is gone only after it has missed probes for long enough.
+func TestNobodyAsks(t *testing.T) {
+	w, us, eu := two(t)
+	w.run(time.Second)
+	us.down = true
+	w.run(time.Minute)
+	us.down, eu.down = false, true
+	if w.run(2900 * time.Millisecond); us.peer("eu").Available || us.gone("eu") {
+		t.Errorf("gone: %+v", us.peer("eu"))
+	}
+	if w.run(2 * time.Second); !us.gone("eu") {
+		t.Errorf("not gone: %+v", us.peer("eu"))
+	}
+}
+
 func TestMissedProbes(t *testing.T) {
 	w, us, eu := two(t)
 	w.run(time.Second)
 	eu.down = true
-	timeout := us.board.config.Timeout(0)
+	const timeout = 3 * distance
 	if w.run(timeout - 50*time.Millisecond); !us.peer("eu").Available {
 		t.Error("one missing probe is enough")
 	}

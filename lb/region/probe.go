@@ -37,7 +37,7 @@ type State struct {
 	Wait   time.Duration // which a request that comes now is expected to have, ms
 }
 
-// View is what a region says about another: see [Board.Adopts].
+// View is what a region says about another: see [Prober].
 type View struct {
 	Region   uint32 // lb.EndpointTag of its name
 	Hears    bool   // its gateways answer

@@ -1,7 +1,6 @@
 package region
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -21,6 +20,7 @@ type question struct {
 	nonce   uint64
 	at      time.Duration
 	counted uint32 // requests forwarded to the peer until then
+	missed  bool   // it was counted as missed
 }
 
 // maxUnderWay is how many probes of a peer may be under way. It is less than the window of [Replays].
@@ -47,14 +47,7 @@ func (p *Prober) Ask(now, wall time.Duration, peer int) (string, error) {
 	p.count[peer]++
 	q := question{nonce: p.id | uint64(p.count[peer]), at: now}
 	p.due[peer] = now + b.config.Interval
-	err := b.read()
-	if err == nil && b.peers[peer].since == 0 {
-		err = b.change(func() bool {
-			b.peers[peer].since = cmp.Or(b.peers[peer].since, now)
-			return true
-		})
-	}
-	if err != nil {
+	if err := b.change(func() bool { return b.peers[peer].restart(&b.config, now) }); err != nil {
 		return "", err
 	}
 	q.counted = b.peers[peer].sent
@@ -86,17 +79,23 @@ func (p *Prober) Hear(now, wall time.Duration, peer int, text string) error {
 	})
 }
 
-// Tick counts the probes that were not answered in time as missed, and decides which peers are adopted. It is called
-// at least once in an interval.
+// Tick counts the probes that were not answered in time as missed, and decides which peers are adopted. It is called at
+// least once in an interval.
 func (p *Prober) Tick(now time.Duration) error {
 	b := p.board
+	if err := b.read(); err != nil {
+		return err
+	}
 	missed := make([]int, len(p.asked))
 	for peer := range p.asked {
-		n := 0
-		for n < len(p.asked[peer]) && now-p.asked[peer][n].at >= b.config.Timeout(peer) {
-			n++
+		timeout := b.peers[peer].timeout(&b.config)
+		for i := range p.asked[peer] {
+			if q := &p.asked[peer][i]; !q.missed && now-q.at >= timeout {
+				q.missed = true
+				missed[peer]++
+			}
 		}
-		missed[peer], p.asked[peer] = n, slices.Delete(p.asked[peer], 0, n)
+		p.asked[peer] = slices.DeleteFunc(p.asked[peer], func(q question) bool { return now-q.at >= Timeout })
 	}
 	if slices.Max(append(missed, 0)) == 0 {
 		return nil
@@ -111,11 +110,15 @@ func (p *Prober) Tick(now time.Duration) error {
 	})
 }
 
-// decide decides which peers are adopted, and returns true.
+// decide decides which of the peers that it asks are adopted, and returns true.
 func (p *Prober) decide(now time.Duration) bool {
 	b := p.board
+	b.forget(now)
 	for peer := range b.peers {
 		s := &b.peers[peer]
+		if p.count[peer] == 0 {
+			continue
+		}
 		if s.adopted = adopts(&b.config, b.peers, peer, now); !s.adopted {
 			s.servers, s.seen, s.covered = State{}, 0, 0
 		}

@@ -68,21 +68,11 @@ func NewKey(secret string) *Key {
 	return &Key{mac: mac}
 }
 
-// Digest returns a text that is equal for equal configurations with one secret, and tells nothing of the secret.
+// Digest returns a text that is equal for a region of one name with one secret, and tells nothing of the secret.
 // Workers with the same digest share what they know.
-func (k *Key) Digest(c Config) string {
-	w := k.values().Uint32(uint32(len(c.Name))).Raw(c.Name).Duration(c.Interval).Uint32(uint32(c.Buffer)).
-		Duration(c.Gone).Duration(c.Steady)
-	for _, p := range c.Peers {
-		w = w.Uint32(uint32(len(p.Name))).Raw(p.Name).Duration(p.Distance)
-		if p.Adopt {
-			w = w.Byte(1)
-		} else {
-			w = w.Byte(0)
-		}
-	}
-	k.body = w
-	return encoding.EncodeToString(k.sign(digestKind, w, "")[:12])
+func (k *Key) Digest(name string) string {
+	k.body = k.values().Raw(name)
+	return encoding.EncodeToString(k.sign(digestKind, k.body, "")[:12])
 }
 
 // sign returns the signature of the values of a text, and of the subject, which is signed but not in the text. It is

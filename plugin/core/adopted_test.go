@@ -26,9 +26,13 @@ func adopting(servers int) func(d *fakeDriver, config string) string {
 		for i := range servers {
 			d.sites[euServers] = append(d.sites[euServers], n+i)
 		}
-		return strings.NewReplacer(`"rtt":"20ms"`, `"rtt":"20ms","adopt":{"cluster":"eu-servers"}`,
-			`"probe_interval"`, `"gone":"1s","steady":"2s","probe_interval"`).Replace(config)
+		return adoptingConfig(config)
 	}
+}
+
+func adoptingConfig(config string) string {
+	return strings.NewReplacer(`"rtt":"20ms"`, `"rtt":"20ms","adopt":{"cluster":"eu-servers"}`,
+		`"probe_interval"`, `"gone":"1s","steady":"2s","probe_interval"`).Replace(config)
 }
 
 // startAdopting returns the gateway of a region with so many endpoints that has adopted as many others.
@@ -151,6 +155,33 @@ func TestGivesBack(t *testing.T) {
 	for _, c := range []*fakeClient{last, away, home} {
 		c.Finish()
 	}
+	pass(time.Second, us, eu)
+	us.emptiedInside()
+}
+
+// A push changes nothing of it, neither while servers are adopted nor while they are about to be given back.
+func TestPushWhileAdopted(t *testing.T) {
+	us, eu := startAdopting(t, 1, 1, "")
+	push := func(buffer string) {
+		t.Helper()
+		if !us.configure(adoptingConfig(regionConfig("us", "eu", `,"queue_buffer":`+buffer))) {
+			t.Fatal("refused")
+		}
+	}
+	home := us.client(0, regionChat) // the configuration before lives on with it
+	push("5")
+	us.wantAdopted(1)
+	c := us.client(1, regionChat)
+	c.wantAt(true)
+	c.Finish()
+	us.peers = map[string]*fakeProcess{"to-eu": eu.fakeProcess}
+	pass(time.Second, us, eu)
+	push("6")
+	pass(500*time.Millisecond, us, eu)
+	us.wantAdopted(1)
+	pass(1500*time.Millisecond, us, eu)
+	us.wantAdopted(0)
+	home.Finish()
 	pass(time.Second, us, eu)
 	us.emptiedInside()
 }

@@ -244,6 +244,14 @@ func TestReplayedProbes(t *testing.T) {
 			t.Errorf("worker %d answers it again", worker)
 		}
 	}
+	if !us.configure(regionConfig("us", "eu", `,"queue_buffer":5`)) {
+		t.Fatal("refused")
+	}
+	for worker := range 2 {
+		if ask(worker, text) != "" {
+			t.Errorf("worker %d answers it again by another configuration", worker)
+		}
+	}
 	late := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 8)
 	us.advance(region.MaxSkew + time.Second)
 	if ask(0, late) != "" {

@@ -23,7 +23,7 @@ const (
 	keyDigest    = "warmgate/2/digest"      // endpoints: admin.go
 	keyFresh     = "warmgate/2/fresh"       // until when the digest is trusted
 	keyHung      = "warmgate/2/hung"        // the same while the admin interface does not answer
-	keyRegions   = "warmgate/1/regions/"    // and the digest of a region's configuration: regions.go
+	keyRegions   = "warmgate/1/regions/"    // and the digest of a region: regions.go
 	keyBreakers  = "warmgate/1/breakers"    // circuit breakers of clusters: admin.go
 	keySubsets   = "warmgate/1/subsets"     // subsets.go
 )

@@ -119,12 +119,15 @@ func (s *Stream) answerProbe(homes []*config.Config, text string) (a Action, ans
 		h := v.regions.of(c)
 		route, err := h.key.ReadProbe(text, c.Regions.Name, wall)
 		signed = signed || route.From != ""
-		if err != nil || h.replays.Take(&route, wall) != nil {
+		if err != nil {
 			continue
+		}
+		if h.replays.Take(&route, wall) != nil {
+			break
 		}
 		views, err := h.board.Views()
 		if err != nil {
-			continue
+			break
 		}
 		return s.holdProbe(h, c, &route, views), true
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -27,9 +28,10 @@ type regions struct {
 	ticks    *ticks
 	scraping *scraping
 	homes    []*home
+	id       uint64 // of this VM
 }
 
-// home is this region as configurations with equal regions see it.
+// home is this region as configurations with equal regions see it. Those of one name and secret share what they know.
 type home struct {
 	cfg      *config.Config // one of them
 	usedAt   time.Duration
@@ -66,15 +68,17 @@ func (r *regions) of(c *config.Config) *home {
 			return h
 		}
 	}
-	// Configurations that differ share nothing: one that is being replaced lives as long as its last request, and would
-	// go on asking for the gateway.
+	// Configurations that differ share what they know, as of the time before one was replaced.
 	kv, key := r.gw.KV(), region.NewKey(string(c.Regions.Secret))
-	name := keyRegions + key.Digest(c.Regions.Board())
+	name := keyRegions + key.Digest(c.Regions.Name)
+	if r.id == 0 {
+		r.id = r.gw.Random()
+	}
 	h := &home{
 		cfg: c, usedAt: r.now(),
 		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: key,
 		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
-		leader: leadership{kv: kv, id: r.gw.Random(), key: name + "/prober"},
+		leader: leadership{kv: kv, id: r.id, key: name + "/prober"},
 		redis:  map[string]*redisLoads{},
 	}
 	if _, _, err := kv.Get(h.leader.key); errors.Is(err, lb.ErrNotFound) {
@@ -84,12 +88,14 @@ func (r *regions) of(c *config.Config) *home {
 	return h
 }
 
-// tick asks the peers that are due, if this VM asks for the gateway.
+// tick asks the peers that are due, if this VM asks for the gateway: each by the newest configuration that has it. One
+// that was replaced lives as long as its last request.
 func (r *regions) tick(now time.Duration) {
-	for _, p := range r.configs.inForce {
+	asked := map[string]bool{}
+	for _, p := range slices.Backward(r.configs.inForce) {
 		for _, c := range p.set.Regions() {
 			if len(c.Regions.Peers) > 0 {
-				r.ask(now, r.of(c))
+				r.ask(now, r.of(c), asked)
 			}
 		}
 	}
@@ -102,8 +108,8 @@ func (r *regions) tick(now time.Duration) {
 	r.homes = kept
 }
 
-// ask asks the peers of a home that are due.
-func (r *regions) ask(now time.Duration, h *home) {
+// ask asks the peers of a home that are due, but for those that were asked.
+func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
 	leads, taken := h.leader.lead(now, h.cfg.Regions.Interval, true)
 	switch {
 	case !leads:
@@ -117,10 +123,12 @@ func (r *regions) ask(now time.Duration, h *home) {
 	}
 	r.note(h.prober.Tick(now))
 	for i := range h.cfg.Regions.Peers {
-		if h.prober.Due(now, i) {
+		id := h.leader.key + " " + h.cfg.Regions.Peers[i].Name
+		if !asked[id] && h.prober.Due(now, i) {
 			r.askPeer(now, h, i)
 			r.seeServers(now, h, i)
 		}
+		asked[id] = true
 	}
 }
 
@@ -132,7 +140,7 @@ func (r *regions) askPeer(now time.Duration, h *home, peer int) {
 		return
 	}
 	call := ProbeCall{
-		Path: probePath, Header: headerProbe, Text: text, Answer: headerAnswer, Timeout: h.board.Config().Timeout(peer),
+		Path: probePath, Header: headerProbe, Text: text, Answer: headerAnswer, Timeout: region.Timeout,
 	}
 	err = r.gw.Probe(h.cfg.Regions.Peers[peer].Cluster, call, func(text string) {
 		if text != "" {
