@@ -259,7 +259,8 @@ func TestHop(t *testing.T) {
 	} {
 		got := k.ReadHop(c.text, c.self, wall+c.after, c.subject)
 		if got.From != c.from || !errors.Is(got.Forged, c.forged) || !errors.Is(got.Odd, c.odd) ||
-			got.Forwarded() != (c.from != "") {
+			got.Signed() != (c.from != "") ||
+			got.Forwarded() != (c.from != "" && c.odd == nil) {
 			t.Errorf("%s: %+v", c.about, got)
 		}
 	}
@@ -303,7 +304,7 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%q is read as %+v", text, r)
 		}
 		h := k.ReadHop(signed, "eu", wall, "s")
-		if h.Forwarded() && (h.Forged != nil || h.From == "eu" && h.Odd == nil) {
+		if h.Signed() && h.Forged != nil || h.Forwarded() && h.From == "eu" {
 			t.Errorf("%+v", h)
 		}
 		a, err := k.ReadAnswer(k.seal(answerKind, wire.Writer(text), ""), "us", wall)

@@ -12,7 +12,8 @@ import (
 
 // forwarding is what other regions have to do with a request.
 type forwarding struct {
-	from string // region that has forwarded it to this one, "" for a client's request
+	from string // region that has signed its hop, "" for a client's request
+	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
 	why  region.Reason
 	had  int // blocks of its prompt that had been forwarded there before
@@ -46,21 +47,21 @@ func (s *Stream) meetHop(homes []*config.Config, hop string) {
 	var from region.Hop
 	for _, c := range homes {
 		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.gw.Wall(), s.hopSubject())
-		if h.Forwarded() && (h.Odd == nil || !from.Forwarded()) {
+		if h.Signed() && (h.Odd == nil || !from.Signed()) {
 			from = h
 		}
 	}
-	s.region.from = from.From
+	s.region.from, s.region.here = from.From, from.Forwarded()
 	switch {
-	case !from.Forwarded():
+	case !from.Signed():
 		v.stats.count(statForgedHops, 1)
-		return
+	case s.region.here:
+		v.stats.countIf(statServedFor+";region="+from.From, 1)
 	case errors.Is(from.Odd, region.ErrStale):
 		v.stats.countIf(statOddHops+";cause=late", 1)
-	case from.Odd != nil:
+	default:
 		v.stats.countIf(statOddHops+";cause=elsewhere", 1)
 	}
-	v.stats.countIf(statServedFor+";region="+from.From, 1)
 }
 
 // hopSubject is what both gateways see of a forwarded request.

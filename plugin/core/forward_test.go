@@ -204,8 +204,8 @@ func TestForgedHops(t *testing.T) {
 	busy.Finish()
 }
 
-// A request that was forwarded stays where it arrives: late, as a retry does, at a gateway with another clock, or in a
-// region that it was not meant for.
+// A request with a genuine hop stays where it arrives: late, as a retry does, at a gateway with another clock, or in a
+// region that it was not meant for. Else it counts as a client's.
 func TestOddHops(t *testing.T) {
 	us, eu := startRegions(t, 1, 1, "")
 	busy := us.client(0, regionChat)
@@ -237,7 +237,44 @@ func TestOddHops(t *testing.T) {
 	if n := us.metrics.values[statForgedHops]; n != 0 {
 		t.Errorf("%d forged hops", n)
 	}
+	if n := us.metrics.values[statServedFor+";region=eu"]; n != 0 {
+		t.Errorf("%d taken for requests that were forwarded here just now", n)
+	}
 	busy.Finish()
+	us.drained()
+}
+
+// Retries of what another region has just forwarded are no retries here; those with a hop that someone has kept are.
+func TestRetriesWithHops(t *testing.T) {
+	us, _ := newRegions(t, 1, 1, `,"allowed":[]`, func(_ *fakeDriver, config string) string {
+		return strings.Replace(config, `"max_wait":"10s"`, `"max_wait":"10s","max_length":1`, 1)
+	})
+	busy, waits := us.client(0, regionChat), us.client(0, regionChat)
+	retry := func(hops ...[2]string) *fakeClient {
+		r := regionChat
+		r.Headers = append([][2]string{{"x-envoy-attempt-count", "2"}}, hops...)
+		return us.client(0, r)
+	}
+	us.client(0, regionChat).wantRefused(t, "max_queue_size_exceeded")
+	for range freeRetries {
+		retry().wantRefused(t, "max_queue_size_exceeded")
+	}
+	retry().wantRefused(t, "retry_budget_exceeded")
+	for _, c := range []struct {
+		to   string
+		ago  time.Duration
+		code string
+	}{
+		{"us", time.Second, "max_queue_size_exceeded"},
+		{"us", region.MaxSkew + time.Second, "retry_budget_exceeded"},
+		{"asia", time.Second, "retry_budget_exceeded"},
+	} {
+		wall := fakeEpoch + us.now - c.ago
+		hop := region.NewKey(regionSecret).SignHop("eu", c.to, wall, "POST /v1/chat/completions")
+		retry([2]string{headerHop, hop}).wantRefused(t, c.code)
+	}
+	busy.Finish()
+	waits.ResetByClient()
 	us.drained()
 }
 

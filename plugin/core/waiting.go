@@ -46,7 +46,7 @@ func (s *Stream) prepareWait(now time.Duration) lb.Reason {
 	if id := s.traits.value("x-request-id"); id != "" {
 		w.id = xxhash.Sum64String(id)
 	}
-	forwarded := s.region.from != "" || s.region.to != "" // then it was counted before
+	forwarded := s.region.here || s.region.to != "" // then it was counted before
 	if !forwarded && !s.cluster.retries.allows(now, s.isRetry(now), q.RetryBudget, s.cluster.overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
