@@ -13,7 +13,7 @@ import (
 // and each counts what it forwards. It is one value of shared memory, little-endian:
 //
 //	offset  size  header
-//	0       4     magic, "WGP3"
+//	0       4     magic, "WGP4"
 //	4       1     number of peers
 //
 //	then for each peer, by fields without padding
@@ -26,6 +26,7 @@ import (
 //
 //	with its servers: 4 open, 4 requests that wait, 8 expected wait, 8 when that was seen, 4 forwarded by then
 //	then for each region: 4 tag, 8 when it was last said to be heard, 8 when to be adopted, 8 distance
+//	then, with fields as in outcomes: what has become of the requests that were forwarded there
 //
 // Times and durations are 64-bit nanoseconds, on the clock that the process shares.
 type Board struct {
@@ -45,7 +46,7 @@ type record struct {
 }
 
 const (
-	boardMagic = "WGP3"
+	boardMagic = "WGP4"
 	goneFlag   = 1
 	adoptFlag  = 2
 )
@@ -125,6 +126,7 @@ func readStatus(r *wire.Reader[[]byte]) (s status) {
 		}
 		s.opinions = append(s.opinions, o)
 	}
+	s.outcomes = readOutcomes(r)
 	return s
 }
 
@@ -144,7 +146,7 @@ func (s *status) append(w wire.Writer, tag uint32) wire.Writer {
 	for _, o := range s.opinions {
 		w = w.Uint32(o.region).Duration(o.heard).Duration(o.told).Duration(o.distance)
 	}
-	return w
+	return s.outcomes.append(w)
 }
 
 // change reads the board, has edit change it, and writes it if edit says so; again while other workers are faster. What

@@ -39,11 +39,12 @@ func TestFormats(t *testing.T) {
 	boardOf(t, kv, 9, status{
 		State: State{3, 2, 1}, rtt: 4, sent: 5, counted: 6, missed: 7, since: 8, steady: 10, gone: true, adopted: true,
 		servers: State{13, 14, 15}, seen: 16, covered: 17, asked: 18, opinions: []opinion{{11, 19, 20, 12}},
+		outcomes: outcomes{21, 22},
 	})
-	want := wire.Writer("WGP3").Byte(1).Uint32(lb.EndpointTag("a")).Uint32(3).Uint32(2).Duration(1).
+	want := wire.Writer("WGP4").Byte(1).Uint32(lb.EndpointTag("a")).Uint32(3).Uint32(2).Duration(1).
 		Duration(4).Uint32(5).Uint32(6).Uint32(7).Duration(9).Duration(18).Duration(8).Duration(10).
 		Uint32(13).Uint32(14).Duration(15).Duration(16).Uint32(17).Byte(3).Byte(1).
-		Uint32(11).Duration(19).Duration(20).Duration(12)
+		Uint32(11).Duration(19).Duration(20).Duration(12).Uint32(21).Duration(22)
 	if got := kv.Vals["board"]; !bytes.Equal(got, want) {
 		t.Errorf("\n got %x\nwant %x", got, []byte(want))
 	}

@@ -42,7 +42,7 @@ func (b *Board) Forward(now time.Duration, matched []int, home int, session uint
 ) {
 	err := b.change(func() bool {
 		if peer, why = b.choose(now, matched, home, session, allowed); peer != None {
-			b.peers[peer].sent++
+			b.peers[peer].send(&b.config.Peers[peer], now)
 		}
 		return peer != None
 	})
@@ -81,7 +81,7 @@ func (b *Board) choose(now time.Duration, matched []int, home int, session uint6
 		if i < len(matched) {
 			c.match = matched[i]
 		}
-		if s.hears() {
+		if s.hears() && !s.outcomes.pauses(now) {
 			longest = max(longest, c.match)
 		}
 		if s.available(&b.config, i, now) && (peer == None || c.before(&best)) {

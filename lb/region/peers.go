@@ -65,6 +65,8 @@ type status struct {
 	servers State
 	seen    time.Duration // when that was
 	covered uint32        // of sent, the requests that had been sent by then
+
+	outcomes outcomes // of the requests that were forwarded to its gateways
 }
 
 // ahead returns how many requests were sent since the probe that the state answers: the peer does not know of them yet.
@@ -88,12 +90,19 @@ func (s *status) available(c *Config, peer int, now time.Duration) bool {
 		}
 		return s.seen > 0 && now-s.seen <= s.oldest(c) && int(s.sent-s.covered) < open
 	}
-	return s.hears() && now-s.answered <= s.oldest(c) && s.Open >= 1 &&
+	return s.hears() && !s.outcomes.pauses(now) && now-s.answered <= s.oldest(c) && s.Open >= 1 &&
 		s.Queued+max(0, s.ahead()+1-s.Open) <= c.Buffer
 }
 
 // isAdopted reports whether the peer's servers are served from here, by a worker that knows how.
 func (s *status) isAdopted(p *Peer) bool { return s.adopted && p.Adopt }
+
+// send counts a request that is forwarded there now.
+func (s *status) send(p *Peer, now time.Duration) {
+	if s.sent++; !s.isAdopted(p) {
+		s.outcomes.send(now)
+	}
+}
 
 // distance returns how long a round trip takes.
 func (s *status) distance(p *Peer) time.Duration {

@@ -101,15 +101,19 @@ func (s *Stream) verdict() lb.Verdict {
 		return verdict
 	}
 	details := s.Details()
-	for _, cause := range [...]string{"overflow", "no_healthy_upstream", "cluster_not_found"} {
-		if strings.Contains(details, cause) {
-			return lb.Failure
-		}
+	if isUnreachable(details) {
+		return lb.Failure
 	}
 	if verdict == lb.Overload && s.response.status == 0 && !strings.Contains(details, "upstream_reset") {
 		return lb.Neutral
 	}
 	return verdict
+}
+
+// isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
+func isUnreachable(details string) bool {
+	causes := []string{"overflow", "no_healthy_upstream", "cluster_not_found"}
+	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
 }
 
 // measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.

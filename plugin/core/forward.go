@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
@@ -17,6 +18,9 @@ type forwarding struct {
 	to   string // region that it was forwarded to, "" for one that is served here
 	why  region.Reason
 	had  int // blocks of its prompt that had been forwarded there before
+	// when it was forwarded, and whether it is noted what has become of that
+	sentAt time.Duration
+	ended  bool
 	// a retry of the gateway was served at home
 	returned bool
 }
@@ -161,6 +165,7 @@ func (s *Stream) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Action
 		if matched != nil {
 			s.region.had = matched[peer]
 		}
+		s.region.sentAt = now
 		s.forwardTo(h, peer, why)
 		return Proceed, true
 	}

@@ -36,7 +36,7 @@ func (s *Stream) responseHeaders(end bool) {
 	if s.phase == phaseReserving { // answered by the gateway: there is nothing left to resume
 		s.abandonReservation()
 	}
-	s.followHome()
+	s.followForwarded()
 	if s.phase == phaseLeased {
 		s.response.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.followServed()
@@ -96,6 +96,9 @@ func (s *Stream) done() {
 	}
 	if s.phase == phaseReserving {
 		s.abandonReservation()
+	}
+	if s.phase == phaseUncounted && s.response.status == 0 {
+		s.forwardFailed() // unless its client has left
 	}
 	if s.phase == phaseLeased && s.response.status == 0 {
 		served := s.servedBy()

@@ -3,42 +3,94 @@ package core
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/lb/region"
 )
 
-// A request that was forwarded may be served at home after all: the gateway's retry, after the other region has failed,
-// goes to this region's servers where the cluster of the peer is an aggregate of both. The gateway chooses then, and
-// the request is counted where it is served.
+// What becomes of a request that was forwarded is noted on the board, whoever ends it: a region that fails what it says
+// it has room for must not take the requests of this one past their queue.
+//
+// Such a request may be served at home after all: the gateway's retry, after the other region has failed, goes to this
+// region's servers where the cluster of the peer is an aggregate of both. The gateway chooses then, and the request is
+// counted where it is served.
 
 // isForwarded reports whether the request was sent to the gateways of another region.
 func (s *Stream) isForwarded() bool { return s.region.to != "" && s.inside == nil && s.outer == nil }
 
-// followHome counts a forwarded request that one of this region's own servers answers.
-func (s *Stream) followHome() {
+// followForwarded is called when the response to a forwarded request has begun.
+func (s *Stream) followForwarded() {
 	if !s.isForwarded() || s.phase != phaseUncounted {
 		return
 	}
-	v, rules, r := s.plugin.vm, &s.cfg.Regions, &s.lease.reservation
 	served := s.ServedBy()
+	s.response.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
+	s.response.reached = served != ""
+	switch {
+	case s.followHome(served):
+		s.forwardEnded(false)
+	case s.response.reached && s.response.status < 400:
+		s.forwardEnded(true)
+	default:
+		s.forwardFailed()
+	}
+}
+
+// forwardFailed notes that the other region has failed the request, if that is why it ends like that: what the request
+// itself or its client may be to blame for says nothing.
+func (s *Stream) forwardFailed() {
+	if !s.isForwarded() || s.region.ended {
+		return
+	}
+	if s.response.status == 0 {
+		s.response.reached = s.ServedBy() != ""
+	}
+	switch s.response.verdict(s.plugin.vm.now(), &s.body, s.GatewayStream) {
+	case lb.Success, lb.Rejected:
+		s.forwardEnded(true)
+	case lb.Neutral:
+		if isUnreachable(s.Details()) {
+			s.forwardEnded(false)
+		}
+	default:
+		s.forwardEnded(false)
+	}
+}
+
+// forwardEnded notes once whether the other region has served the request. If not, it has not got the prompt.
+func (s *Stream) forwardEnded(served bool) {
+	if s.region.ended {
+		return
+	}
+	s.region.ended = true
+	v, to := s.plugin.vm, s.region.to
+	h := v.regions.of(s.cfg)
+	peers := h.board.Config().Peers
+	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == to })
+	if prompt := s.promptToForward(); !served && prompt.NeedsLookup() {
+		h.snapshot.Forget(&prompt, &peers[peer], s.region.had)
+	}
+	v.regions.note(h.board.End(v.ReadClock(), peer, s.region.sentAt, served))
+}
+
+// followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
+func (s *Stream) followHome(served string) bool {
+	v, r := s.plugin.vm, &s.lease.reservation
 	view := v.gw.KnownView(v.now(), s.scope, s.cfg)
 	if view == nil {
 		view = r.view
 	}
 	if served == "" || !lists(view, served) {
-		return
+		return false
 	}
 	r.view = view
-	prompt, to := s.promptToForward(), s.region.to
-	peer := slices.IndexFunc(rules.Peers, func(p config.Peer) bool { return p.Name == to })
-	if h := v.regions.of(s.cfg); prompt.NeedsLookup() {
-		h.snapshot.Forget(&prompt, &h.board.Config().Peers[peer], s.region.had)
-	}
+	prompt := s.promptToForward()
 	s.countAt(served, &prompt)
 	s.region.returned = true
-	v.stats.countIf(statCameHome+";region="+to, 1)
+	v.stats.countIf(statCameHome+";region="+s.region.to, 1)
 	s.SetNote(s.describe() + s.wait.text())
+	return true
 }
 
 // countAt counts the request at an endpoint that the gateway has chosen, full or not.

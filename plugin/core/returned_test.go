@@ -79,30 +79,34 @@ func TestServedAtHomeAfterForwarding(t *testing.T) {
 	us.emptiedInside()
 }
 
-// What the other region answers itself is counted nowhere here, and its snapshot stays.
+// What the other region answers itself is counted nowhere here. It has got the prompt if it has not failed it.
 func TestServedThereAfterForwarding(t *testing.T) {
 	us, eu := startReturning(t, 1, nil)
 	home := us.client(0, regionChat)
 	long := regionChat
 	long.Frames = []string{`{"prompt":"` + strings.Repeat("a long conversation ", 200) + `"}`}
-	for _, why := range []string{"time", "prefix"} {
+	by := func(status int, why string) {
+		t.Helper()
+		const stat = statForwarded + ";region=eu;reason="
+		before := us.metrics.values[stat+why]
 		away := us.client(1, long)
-		away.Head(500)
+		away.Head(status)
 		away.Finish()
-		if n := us.metrics.values[statForwarded+";region=eu;reason="+why]; n != 1 {
-			t.Errorf("%d by %s", n, why)
+		if n := us.metrics.values[stat+why] - before; n != 1 {
+			t.Errorf("forwarded by %s: %d", why, n)
 		}
 		pass(time.Second, us, eu)
 	}
-	// What it had before it failed stays.
+	by(500, "time")
+	by(200, "time") // it has not got the prompt of the one that it has failed
+	by(400, "prefix")
+	by(429, "prefix")
+	by(200, "prefix") // what it had before it failed stays
 	away := us.client(1, long)
 	away.endpoint = 0
 	away.Finish()
 	pass(time.Second, us, eu)
-	us.client(1, long).Finish()
-	if n := us.metrics.values[statForwarded+";region=eu;reason=prefix"]; n != 3 {
-		t.Errorf("%d by prefix", n)
-	}
+	by(200, "prefix")
 	home.Finish()
 	us.emptiedInside()
 }
