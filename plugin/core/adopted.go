@@ -23,27 +23,45 @@ func (r *regions) seeServers(now time.Duration, h *home, peer int) {
 		r.note(h.board.Guess(now, peer))
 		return
 	}
-	if state, known := r.stateOf(now, h, h.cfg, view); known {
+	state, earlier, known := r.stateOf(now, h, h.cfg, view)
+	switch {
+	case earlier != nil:
+		r.saw(h, peer, earlier, state)
+	case known:
 		r.note(h.board.See(now, peer, state))
 	}
+	r.askRedis(now, h, peer, 0)
+}
+
+// saw has the board know what adopted servers had room for when Redis was asked, and reports whether what was sent
+// since, from all workers, fits.
+func (r *regions) saw(h *home, peer int, l *redisLoads, state region.State) bool {
+	fits, err := h.board.Saw(l.at, peer, l.sent, state)
+	r.note(err)
+	return fits
 }
 
 // findServers sends the request to the adopted servers of a peer if one of them is open, as far as that is known here
 // and now. What is seen by that counts for all.
-func (s *Stream) findServers(now time.Duration, h *home, peer int) bool {
-	v, to := s.plugin.vm, &s.cfg.Regions.Peers[peer]
+func (s *Stream) findServers(now time.Duration, h *home, peer int) (found bool) {
+	r, to := s.plugin.vm.regions, &s.cfg.Regions.Peers[peer]
 	s.region.to = to.Name
 	s.SetCluster(s.cfg.Regions.Header, to.Adopt)
-	view := v.views.of(now, to.Adopt, s.cfg)
-	state, known := v.regions.stateOf(now, h, s.cfg, view)
-	found := view != nil && (!known || state.Open > 0)
+	view := r.views.of(now, to.Adopt, s.cfg)
+	state, earlier, known := r.stateOf(now, h, s.cfg, view)
 	switch {
-	case !found:
-		v.regions.note(h.board.See(now, peer, region.State{}))
+	case view != nil && !known: // Redis will tell
+		found = true
+	case earlier != nil:
+		found = r.saw(h, peer, earlier, state)
+	default:
+		found = state.Open > 0
+		state.Open = max(0, state.Open-1) // where this request goes
+		r.note(h.board.See(now, peer, state))
+	}
+	r.askRedis(now, h, peer, 1)
+	if !found {
 		s.recall()
-	case known:
-		state.Open-- // where this request goes
-		v.regions.note(h.board.See(now, peer, state))
 	}
 	return found
 }

@@ -50,6 +50,53 @@ func TestAdoptedServersFail(t *testing.T) {
 	}
 }
 
+// However many requests wait at home, no more go to adopted servers than are open, by what Redis has told a while ago.
+func TestManyWaitForAdoptedWithRedis(t *testing.T) {
+	change := adopting(2)
+	us, _ := newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
+		return change(d, withRedis(t, d, config))
+	})
+	us.peers = nil
+	us.advance(4 * time.Second)
+	us.wantAdopted(1)
+	there := []*fakeClient{us.client(0, regionChat)} // at home, and then at each of the others
+	for range 2 {
+		us.advance(50 * time.Millisecond)
+		there = append(there, us.client(0, regionChat))
+	}
+	var waits []*fakeClient
+	for i := range 30 {
+		us.advance(10 * time.Millisecond)
+		waits = append(waits, us.client(i%2, regionChat))
+	}
+	us.advance(time.Second)
+	us.wantWaiting(waits...)
+	for round := range 3 {
+		for _, c := range there[1:] {
+			c.wantAt(true)
+			c.Finish()
+		}
+		us.advance(2 * time.Second)
+		there = there[:1]
+		for _, c := range waits {
+			if c.cluster == euServers && !c.ended {
+				there = append(there, c)
+			}
+		}
+		if len(there) != 3 {
+			t.Fatalf("round %d: %d requests were sent where two had room", round, len(there)-1)
+		}
+	}
+	for _, c := range append(waits, there[0]) {
+		if !c.ended {
+			c.ResetByClient()
+		}
+	}
+	us.advance(2 * time.Second)
+	us.emptiedInside()
+	us.wantNoneWaits()
+}
+
 // A client that leaves a request at an adopted server, or one that waits for it, leaves nothing behind.
 func TestAdoptedClientLeaves(t *testing.T) {
 	us, _ := startAdopting(t, 1, 1, "")

@@ -50,7 +50,8 @@ type redisLoads struct {
 	addrs    []string // of the endpoints, as of the latest look
 	probedAt time.Duration
 	loads    map[string]lb.Load
-	at       time.Duration // when these came
+	at       time.Duration // when these were asked for
+	sent     uint32        // requests that this gateway had sent there by then
 }
 
 const (
@@ -214,20 +215,22 @@ func oneIf(is bool) uint64 {
 }
 
 // stateOf returns what there is room for in a cluster, by one of the configurations of the region. known: so far as its
-// servers, and what is in flight there, are known.
-func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb.View) (s region.State, known bool) {
+// servers, and what is in flight there, are known. That is as of an earlier time if it is by loads in Redis.
+func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb.View) (
+	s region.State, earlier *redisLoads, known bool,
+) {
 	cl, plan, why := r.planOf(now, c, view)
 	if why != lb.ReasonChosen {
-		return s, cl != nil
+		return s, nil, cl != nil
 	}
-	loads, known := r.loads(now, h, cl, &plan)
+	loads, earlier, known := r.loads(now, h, cl, &plan)
 	if !known {
-		return s, false
+		return s, nil, false
 	}
 	store, _ := r.stores.of(c)
 	s = queueOf(store.Queue(now, cl.name))
 	s.Open = openOf(&plan, loads)
-	return s, true
+	return s, earlier, true
 }
 
 // planOf plans a request in a cluster that nothing is known of. It returns why there is no plan, and no cluster where
@@ -248,13 +251,15 @@ func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View) (*c
 	return cl, plan, why
 }
 
-// loads returns what is in flight at each candidate, if that is known.
-func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) (loads []lb.Load, known bool) {
+// loads returns what is in flight at each candidate, if that is known: now, or when it was asked of Redis.
+func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) (
+	loads []lb.Load, earlier *redisLoads, known bool,
+) {
 	addrs := addrsOf(plan)
 	_, redis := r.stores.of(h.cfg)
 	if redis == nil || !redis.remote.Ready(now) { // what Redis cannot count is counted here
 		loads, err := r.stores.local.Loads(cl.name, addrs, nil)
-		return loads, err == nil
+		return loads, nil, err == nil
 	}
 	l := h.redis[cl.name]
 	if l == nil {
@@ -262,30 +267,36 @@ func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) 
 		h.redis[cl.name] = l
 	}
 	l.addrs, l.probedAt = addrs, now
-	defer r.askRedis(now, h, cl.name)
 	for _, addr := range addrs {
 		load, there := l.loads[addr]
 		if !there || now-l.at > loadsFresh {
-			return nil, false
+			return nil, nil, false
 		}
 		loads = append(loads, load)
 	}
-	return loads, true
+	return loads, l, true
 }
 
-// askRedis asks what is in flight at the endpoints of a cluster, for the next look.
-func (r *regions) askRedis(now time.Duration, h *home, cluster string) {
+// askRedis asks what is in flight at the servers of an adopted peer, for the next look. So many requests are counted on
+// the board, but not in Redis yet.
+func (r *regions) askRedis(now time.Duration, h *home, peer int, underWay uint32) {
 	_, redis := r.stores.of(h.cfg)
+	cluster := h.cfg.Regions.Peers[peer].Adopt
 	l := h.redis[cluster]
 	if redis == nil || l == nil || len(l.addrs) == 0 || !redis.remote.Ready(now) {
 		return
 	}
+	sent, err := h.board.Sent(peer)
+	if err != nil {
+		r.note(err)
+		return
+	}
 	addrs := l.addrs
 	redis.remote.Loads(now, cluster, addrs, func(loads []lb.Load, err error) {
-		if err != nil {
+		if err != nil || now < l.at {
 			return
 		}
-		l.at, l.loads = now, make(map[string]lb.Load, len(addrs))
+		l.at, l.sent, l.loads = now, sent-underWay, make(map[string]lb.Load, len(addrs))
 		for i, addr := range addrs {
 			l.loads[addr] = loads[i]
 		}
@@ -295,9 +306,9 @@ func (r *regions) askRedis(now time.Duration, h *home, cluster string) {
 // heartbeat asks Redis for what the next look wants to know, and shows what is known of the peers.
 func (r *regions) heartbeat(now time.Duration) {
 	for _, h := range r.homes {
-		for cluster, l := range h.redis {
-			if now-l.probedAt < probedLately {
-				r.askRedis(now, h, cluster)
+		for i, p := range h.cfg.Regions.Peers {
+			if l := h.redis[p.Adopt]; l != nil && now-l.probedAt < probedLately {
+				r.askRedis(now, h, i, 0)
 			}
 		}
 	}
