@@ -4,21 +4,26 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
-// Root returns the folder of the module that contains the current directory.
+// module begins the go.mod of Warmgate itself. Those of the modules nested in it name themselves after it.
+const module = "module github.com/warmgate/warmgate\n"
+
+// Root returns the folder of Warmgate's module, in which the current directory is, or a module nested in it.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		// Without a go.mod there is no text.
+		if text, _ := os.ReadFile(filepath.Join(dir, "go.mod")); strings.HasPrefix(string(text), module) {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("harness: not inside the Warmgate source tree: no go.mod above the current directory")
+			return "", errors.New("harness: not inside the Warmgate source tree: its go.mod is not above here")
 		}
 		dir = parent
 	}
