@@ -12,7 +12,7 @@ FUZZTIME ?= 30s
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
-include build/wasm.mk
+include build/wasm.mk build/image.mk
 
 # The packages of e2e/ whose tests run one gateway after another. Each Envoy compiles the plugin for 7 s of CPU, so they
 # take as long as all other tests together.
@@ -23,12 +23,14 @@ GATEWAYS = among|bench|chaos|fault|layouts|order|realengine|regions|reload|route
 test: wasm ## Run the tests: every package, the compiled plugin in Envoy, Higress's host and Redis; all but make e2e
 	$(GO) test -p 3 -timeout 15m ./redisclient ./e2e/streamtest ./e2e/shipped \
 		$$($(GO) list ./... | grep -vE '/e2e/($(GATEWAYS))(/|$$)')
+	cd build/image && $(GO) test -skip Envoy ./...
 	cd e2e/bench/expfmt && $(GO) test ./...
 	cd e2e/wasmgo && $(GO) test ./...
 
 e2e: wasm ## Run the tests of whole gateways: faults, attacks, layouts, sessions, clusters, regions, benchmarks in small
 	$(GO) test -p 3 -timeout 15m ./e2e/fault ./e2e/chaos ./e2e/security \
 		$$($(GO) list ./e2e/... | grep -E '/e2e/($(GATEWAYS))(/|$$)')
+	cd build/image && $(GO) test -run Envoy ./...
 
 check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes nothing
 	build/check.sh

@@ -28,7 +28,7 @@ as_built() {
 			./plugin/... ./lb/... ./redisclient ./metrics ./internal/...
 }
 
-# The modules that compare Warmgate with libraries, so that those are no dependencies of it. They have tests only.
+# The modules that need libraries which are to be no dependencies of Warmgate: to compare it with, or to pack it.
 nested() (
 	root=$PWD
 	cd "$1" && go mod tidy -diff && go vet ./... && go tool -modfile="$root/build/tools/go.mod" staticcheck ./...
@@ -41,6 +41,7 @@ check "go vet, stock Envoy" go vet -tags envoy ./plugin/...
 check "go vet, crashing plugin" go vet -tags envoy,chaos ./plugin/...
 check "staticcheck, wasip1" as_built
 check staticcheck both_builds
+check "module build/image" nested build/image
 check "module e2e/bench/expfmt" nested e2e/bench/expfmt
 check "module e2e/wasmgo" nested e2e/wasmgo
 check "lengths, widths, layers, syntax, artifacts" go run ./build/check

@@ -166,18 +166,13 @@ func flatten(into map[string]property, prefix string, p property) {
 	}
 }
 
-// TestImageMatchesConsole checks that the names which have to agree do.
+// TestImageMatchesConsole checks that the names which have to agree do. build/image makes the image.
 func TestImageMatchesConsole(t *testing.T) {
-	docker := string(harness.ReadT(t, "build/Dockerfile"))
-	if !strings.Contains(docker, "FROM scratch\n") ||
-		!strings.Contains(docker, "COPY build/out/warmgate-higress.wasm ./plugin.wasm\n") {
-		t.Error("the image does not hold the Higress artifact as plugin.wasm alone")
-	}
 	spec := parse(t, "build/spec.yaml")
 	plugin := parse(t, "envoy-config/"+example)
 	resource, _ := wasmPlugin(t, example)
 	image := find[string](t, spec, "info.image") + ":" + find[string](t, spec, "info.version")
-	if !strings.HasSuffix(resource.Spec.URL, "/"+image) || !strings.Contains(docker, "/"+image+" ") {
+	if !strings.HasSuffix(resource.Spec.URL, "/"+image) {
 		t.Errorf("image names differ: console %s, WasmPlugin %s", image, resource.Spec.URL)
 	}
 	for _, field := range []string{"phase", "priority"} {

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// What the fetchers of Higress, Istio and Envoy Gateway look for. The file's name counts in the compatible form only.
+const (
+	moduleFile                   = "plugin.wasm"
+	configLayer  types.MediaType = "application/vnd.module.wasm.config.v1+json"
+	contentLayer types.MediaType = "application/vnd.module.wasm.content.layer.v1+wasm"
+)
+
+// What oras writes where nothing else is asked for: Higress's releases have it.
+const (
+	artifactType                 = "application/vnd.unknown.artifact.v1"
+	emptyConfig  types.MediaType = "application/vnd.oci.empty.v1+json"
+)
+
+// Annotations of the OCI image specification.
+const (
+	annotation = "org.opencontainers.image."
+	titleKey   = annotation + "title"
+	refNameKey = annotation + "ref.name"
+)
+
+// maxCompressed is the largest image of the compatible form, in bytes.
+const maxCompressed = 2_500_000
+
+// image is one form of an artifact's image.
+type image struct {
+	v1.Image
+	tag    string
+	digest v1.Hash // of the manifest
+	size   int64   // of manifest, config and layers, in bytes
+}
+
+// pack makes the images: VERSION in the form of Higress's releases, and VERSION-compat in the compatible one.
+func (a *artifact) pack() error {
+	layer, diff, err := compress(moduleFile, a.module, a.created)
+	if err != nil {
+		return fmt.Errorf("image: %s: %w", a.name, err)
+	}
+	config, err := imageConfig(diff, a.created)
+	if err != nil {
+		return fmt.Errorf("image: %s: %w", a.name, err)
+	}
+	forms := []struct {
+		tag    string
+		core   *core
+		config types.MediaType
+	}{
+		{a.version, &core{
+			config: []byte("{}"),
+			layers: []v1.Layer{static.NewLayer([]byte("{}"), configLayer), static.NewLayer(a.module, contentLayer)},
+			titles: []string{"config.json", moduleFile},
+		}, emptyConfig},
+		{a.version + "-compat", &core{config: config, layers: []v1.Layer{layer}}, types.OCIConfigJSON},
+	}
+	for _, f := range forms {
+		img, err := f.core.build(a, f.config)
+		if err != nil {
+			return fmt.Errorf("image: %s:%s: %w", a.name, f.tag, err)
+		}
+		img.tag = f.tag
+		a.images = append(a.images, *img)
+	}
+	if size := a.images[1].size; size > maxCompressed {
+		return fmt.Errorf("image: %s:%s has %d bytes, more than the budget of %d", a.name, a.images[1].tag, size,
+			maxCompressed)
+	}
+	return nil
+}
+
+// list returns a line for each image: its name, digest and size.
+func list(artifacts []*artifact) string {
+	var out strings.Builder
+	for _, a := range artifacts {
+		for i := range a.images {
+			image := &a.images[i]
+			fmt.Fprintf(&out, "%s:%s %s %d bytes\n", a.name, image.tag, image.digest, image.size)
+		}
+	}
+	return out.String()
+}
+
+// core is an image as its parts. It implements partial.CompressedImageCore, of which the library makes the rest: the
+// library's own images have a config that lists layers, which the form of Higress's releases has not.
+type core struct {
+	config   []byte
+	layers   []v1.Layer
+	titles   []string // of the layers, by which oras names the files that it pulls; may be nil
+	manifest []byte
+}
+
+// build writes the manifest.
+func (c *core) build(a *artifact, configType types.MediaType) (*image, error) {
+	config, err := partial.Descriptor(static.NewLayer(c.config, configType))
+	if err != nil {
+		return nil, err
+	}
+	manifest := struct {
+		v1.Manifest
+		ArtifactType string `json:"artifactType,omitempty"`
+	}{Manifest: v1.Manifest{
+		SchemaVersion: 2,
+		MediaType:     types.OCIManifestSchema1,
+		Config:        *config,
+		Annotations: map[string]string{
+			titleKey:                a.name,
+			annotation + "version":  a.version,
+			annotation + "licenses": license,
+			annotation + "source":   sourceURL,
+		},
+	}}
+	if configType == emptyConfig {
+		manifest.ArtifactType = artifactType
+	}
+	size := config.Size
+	for i, layer := range c.layers {
+		d, err := partial.Descriptor(layer)
+		if err != nil {
+			return nil, err
+		}
+		if c.titles != nil {
+			d.Annotations = map[string]string{titleKey: c.titles[i]}
+		}
+		manifest.Layers = append(manifest.Layers, *d)
+		size += d.Size
+	}
+	if c.manifest, err = json.Marshal(manifest); err != nil {
+		return nil, err
+	}
+	img, err := partial.CompressedToImage(c)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := img.Digest()
+	return &image{Image: img, digest: digest, size: size + int64(len(c.manifest))}, err
+}
+
+// RawConfigFile implements partial.CompressedImageCore.
+func (c *core) RawConfigFile() ([]byte, error) { return c.config, nil }
+
+// RawManifest implements partial.CompressedImageCore.
+func (c *core) RawManifest() ([]byte, error) { return c.manifest, nil }
+
+// MediaType implements partial.CompressedImageCore.
+func (c *core) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
+
+// LayerByDigest implements partial.CompressedImageCore.
+func (c *core) LayerByDigest(h v1.Hash) (partial.CompressedLayer, error) {
+	for _, layer := range c.layers {
+		if digest, err := layer.Digest(); err == nil && digest == h {
+			// The compressed side alone: what is inside is for the library to find out.
+			return struct{ partial.CompressedLayer }{layer}, nil
+		}
+	}
+	return nil, fmt.Errorf("no layer %s", h)
+}
+
+// compress returns a layer of the compatible form: an archive of one file, as small as gzip gets it, and the digest of
+// the archive before that.
+func compress(name string, content []byte, created time.Time) (v1.Layer, v1.Hash, error) {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := addFile(w, name, content, created); err != nil {
+		return nil, v1.Hash{}, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, v1.Hash{}, err
+	}
+	diff, _, err := v1.SHA256(bytes.NewReader(archive.Bytes()))
+	if err != nil {
+		return nil, v1.Hash{}, err
+	}
+	var zipped bytes.Buffer
+	z, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
+	if err != nil {
+		return nil, v1.Hash{}, err
+	}
+	if _, err := z.Write(archive.Bytes()); err != nil {
+		return nil, v1.Hash{}, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, v1.Hash{}, err
+	}
+	return static.NewLayer(zipped.Bytes(), types.OCILayer), diff, nil
+}
+
+// addFile adds a file to an archive. Nothing of the machine gets into it: no owner and no time but the given one.
+func addFile(w *tar.Writer, name string, content []byte, created time.Time) error {
+	header := &tar.Header{
+		Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: created, Format: tar.FormatUSTAR,
+	}
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := w.Write(content)
+	return err
+}
+
+// imageConfig returns the config of the compatible form, as `docker build` writes it for an image from scratch. The
+// platform means nothing to the module: it is the one that fetchers ask for by default.
+func imageConfig(diff v1.Hash, created time.Time) ([]byte, error) {
+	return json.Marshal(v1.ConfigFile{
+		Architecture: "amd64",
+		OS:           "linux",
+		Created:      v1.Time{Time: created},
+		RootFS:       v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{diff}},
+	})
+}

@@ -1,0 +1,133 @@
+// Image packs the built artifacts for those who install them: OCI images, checksums and lists of what is inside. It
+// needs no Docker and no network but for a push, and the same modules give the same bytes everywhere.
+//
+//	go run . layout           write build/out/image: an OCI layout for each artifact, with both forms of its image
+//	go run . release          write build/out/release: modules, images, SBOMs and their checksums
+//	go run . push REGISTRY    push all images below REGISTRY, as registry.example.com/warmgate
+//
+// The flag -root names the source tree; `make wasm` has put the modules into its build/out. SOURCE_DATE_EPOCH, seconds
+// since 1970, is the time that images and SBOMs are given; without it they are of 1970.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"go.yaml.in/yaml/v3"
+)
+
+func main() {
+	root := flag.String("root", "../..", "the source `folder`")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *root, flag.Args(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run does what the arguments say. It prints a line for each image: its name, digest and size.
+func run(ctx context.Context, root string, args []string, out io.Writer) error {
+	var do func(artifacts []*artifact) error
+	switch {
+	case len(args) == 1 && args[0] == "layout":
+		do = func(artifacts []*artifact) error { return layouts(filepath.Join(root, "build/out/image"), artifacts) }
+	case len(args) == 1 && args[0] == "release":
+		do = func(artifacts []*artifact) error { return release(root, artifacts) }
+	case len(args) == 2 && args[0] == "push":
+		do = func(artifacts []*artifact) error { return push(ctx, args[1], artifacts) }
+	default:
+		return errors.New("usage: image [-root FOLDER] layout | release | push REGISTRY")
+	}
+	artifacts, err := read(root)
+	if err != nil {
+		return err
+	}
+	for _, a := range artifacts {
+		if err := a.pack(); err != nil {
+			return err
+		}
+	}
+	if err := do(artifacts); err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, list(artifacts))
+	return err
+}
+
+// artifact is one of the modules, with all that is made of it.
+type artifact struct {
+	name    string // warmgate-envoy or warmgate-higress
+	version string
+	created time.Time
+	module  []byte
+	images  []image
+}
+
+// read reads the two modules, and their version from what Higress's console shows.
+func read(root string) ([]*artifact, error) {
+	text, err := os.ReadFile(filepath.Join(root, "build/spec.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	var spec struct{ Info struct{ Version string } }
+	if err := yaml.Unmarshal(text, &spec); err != nil {
+		return nil, fmt.Errorf("image: build/spec.yaml: %w", err)
+	}
+	created, err := sourceDate(os.Getenv("SOURCE_DATE_EPOCH"))
+	if err != nil {
+		return nil, err
+	}
+	var artifacts []*artifact
+	for _, host := range []string{"envoy", "higress"} {
+		a := &artifact{name: "warmgate-" + host, version: spec.Info.Version, created: created}
+		if a.module, err = os.ReadFile(filepath.Join(root, "build/out", a.name+".wasm")); err != nil {
+			return nil, fmt.Errorf("image: %w (run make wasm)", err)
+		}
+		artifacts = append(artifacts, a)
+	}
+	return artifacts, nil
+}
+
+// sourceDate is the time that SOURCE_DATE_EPOCH names; see https://reproducible-builds.org/specs/source-date-epoch.
+func sourceDate(text string) (time.Time, error) {
+	if text == "" {
+		text = "0"
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("image: SOURCE_DATE_EPOCH: %w", err)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+// push writes all images to a registry, with the credentials that `docker login` or `podman login` has left. What is
+// there under the same tag is replaced.
+func push(ctx context.Context, registry string, artifacts []*artifact) error {
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	for _, a := range artifacts {
+		for i := range a.images {
+			image := &a.images[i]
+			ref, err := name.NewTag(registry + "/" + a.name + ":" + image.tag)
+			if err != nil {
+				return fmt.Errorf("image: %w", err)
+			}
+			if err := remote.Write(ref, image.Image, options...); err != nil {
+				return fmt.Errorf("image: push %s: %w", ref, err)
+			}
+		}
+	}
+	return nil
+}
