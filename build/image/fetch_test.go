@@ -48,6 +48,7 @@ type fetcher struct {
 
 var fetchers = []fetcher{
 	{"Istio", "istio/istio 86c9f01f pkg/wasm/imagefetcher.go", true},
+	// The same file as in Istio 1.27.0, on a branch of which Higress 2.2 is built.
 	{"Higress", "higress-group/istio 1dbd7735 pkg/wasm/imagefetcher.go", false},
 	{"Envoy Gateway", "envoyproxy/gateway d32f2829 internal/wasm/imagefetcher.go", true},
 }
