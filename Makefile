@@ -20,7 +20,7 @@ GATEWAYS = among|bench|chaos|fault|layouts|order|realengine|regions|reload|route
 
 # The packages whose tests take longest are started first, so that none is left to run alone at the end. Packages wait
 # more than they compute.
-test: wasm ## Run the tests: every package, the compiled plugin in Envoy, Higress's host and Redis; all but make e2e
+test: wasm ## Run the tests of all packages but those of make e2e: with the plugin in Envoy, Higress's host and Redis
 	$(GO) test -p 3 -timeout 15m ./redisclient ./e2e/streamtest ./e2e/shipped \
 		$$($(GO) list ./... | grep -vE '/e2e/($(GATEWAYS))(/|$$)')
 	cd build/image && $(GO) test -skip Envoy ./...

@@ -23,14 +23,14 @@
 // Regions share a secret ([Key]). A probe is answered only if it is signed, is for this region, was made within
 // [MaxSkew], and was not answered before ([Replays]). An answer counts only if it is signed and has the nonce of a
 // probe that is under way. A request that was forwarded carries a signed hop ([Key.ReadHop]), so that it is not
-// forwarded again; a hop that a client has made up is recognized.
+// forwarded again, and not counted as a client's if it is not late; a hop that a client has made up is recognized.
 //
 // # Regions that are gone
 //
 // A peer that misses two probes in a row is not available. After [Config.Gone] without an answer it is gone: then the
 // nearest region that is configured to serves its servers. Each region decides that for itself, from what the others
-// say in their answers ([View]): none adopts servers of gateways that another region hears. The servers are given back
-// when the gateways have answered every probe for [Config.Steady].
+// say in their answers ([View]): none adopts servers of gateways that another region hears, by any of its gateways. The
+// servers are given back when the gateways have answered every probe for [Config.Steady].
 //
 // Times are durations on the clock that a gateway's workers share, but for those that regions tell each other: these
 // are since the Unix epoch.

@@ -61,15 +61,16 @@ var regionKeys = []key{
 			Name: keyPeers, Type: setting.Array, Of: peerKeys,
 			Title: setting.Doc("Other regions", "其他地域"),
 			Meaning: setting.Doc(
-				"The other regions, to whose gateways requests are forwarded while every endpoint here is full, each "+
-					"with its `name`, the `cluster` that leads to its gateways, and the `rtt` of a round trip, until "+
-					"one was measured: `[{\"name\": \"eu\", \"cluster\": \"warmgate-peer-eu\", \"rtt\": \"80ms\"}]`. "+
+				"The other regions, to whose gateways requests are forwarded while no endpoint here is open, each "+
+					"with its `name`, the `cluster` that leads to its gateways, and the `rtt` of a round trip, by "+
+					"which regions are compared until one was measured: "+
+					"`[{\"name\": \"eu\", \"cluster\": \"warmgate-peer-eu\", \"rtt\": \"80ms\"}]`. "+
 					"`forward_cluster` is where requests are sent, if that differs: an aggregate of `cluster` and the "+
 					"own one, in which a retry comes home. "+
 					"With `\"adopt\": {\"cluster\": \"eu-servers\"}` its servers, in that cluster, are served from "+
 					"here while its gateways are gone. Clients cannot have these clusters",
-				"其他地域：本地所有端点都已满时，请求转发到其网关；每项有其名称 `name`、通往其网关的集群 `cluster`，以及测得之前所"+
-					"用的往返时间 `rtt`：`[{\"name\": \"eu\", \"cluster\": \"warmgate-peer-eu\", \"rtt\": \"80ms\"}]`。"+
+				"其他地域：本地没有端点空闲时，请求转发到其网关；每项有其名称 `name`、通往其网关的集群 `cluster`，以及测得之前用"+
+					"于比较各地域的往返时间 `rtt`：`[{\"name\": \"eu\", \"cluster\": \"warmgate-peer-eu\", \"rtt\": \"80ms\"}]`。"+
 					"`forward_cluster` 为请求实际发往的集群（若不同）：由 `cluster` 和本地集群组成的聚合集群，重试由此回到本地。"+
 					"设置 `\"adopt\": {\"cluster\": \"eu-servers\"}` 后，当其网关全部失联时，该集群中的服务器由本地代为调度。"+
 					"客户端不能指定这些集群",
@@ -201,8 +202,8 @@ func regionsSection() setting.Section {
 		Name:  "lb_config.regions",
 		Title: setting.Doc("Regions", "地域"),
 		Meaning: setting.Doc(
-			"How requests are forwarded to the gateways of other regions while every endpoint here is full",
-			"本地所有端点都已满时，请求如何转发到其他地域的网关",
+			"How requests are forwarded to the gateways of other regions while no endpoint here is open",
+			"本地没有端点空闲时，请求如何转发到其他地域的网关",
 		),
 	}
 }
