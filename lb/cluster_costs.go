@@ -18,17 +18,19 @@ const (
 	leastSlope = 1e-3
 )
 
-// weigh returns the candidates that are compared, with what they cost.
-func (p *clusterMetrics) weigh(now time.Duration, r *Request, cs []Candidate) []Candidate {
-	out := slices.Clone(cs)
+// weigh returns the candidates that are compared, those of within, with what they cost; for AdaptiveScore of these a
+// sample of those that do not cool down. Behind them come the others of all.
+func (p *clusterMetrics) weigh(now time.Duration, r *Request, within, all []Candidate) []Candidate {
+	warm := within
 	if p.cfg.Mode == AdaptiveScore {
-		out = p.latencies.withoutCooling(now, out)
+		warm = p.latencies.withoutCooling(now, within)
 	}
-	again := p.neglected(now, r, out)
-	switch {
-	case p.cfg.Mode == LeastBusy && again < 0:
-		return cs
-	case p.cfg.Mode == AdaptiveScore && again < 0:
+	again := p.neglected(now, r, warm)
+	if p.cfg.Mode == LeastBusy && again < 0 && len(within) == len(all) {
+		return all
+	}
+	out := slices.Clone(warm)
+	if p.cfg.Mode == AdaptiveScore && again < 0 {
 		out = sample(out, p.cfg.Choices, r.Random)
 	}
 	if p.cfg.Mode != LeastBusy {
@@ -38,7 +40,7 @@ func (p *clusterMetrics) weigh(now time.Duration, r *Request, cs []Candidate) []
 		lowest := slices.MinFunc(out, func(a, b Candidate) int { return cmp.Compare(a.Base, b.Base) })
 		out[again].Base = lowest.Base - hugeCost
 	}
-	return p.latencies.intern(now, out)
+	return p.latencies.intern(now, withSpares(out, warm, within, all))
 }
 
 // hugeCost is above the cost of any candidate.

@@ -131,14 +131,14 @@ func newClusterMetrics(c Config) (Policy, error) {
 }
 
 // Plan makes the clusters candidates that are within their share of the requests; for AdaptiveScore those of them that
-// have not just failed, unless all have, and a sample of these.
+// have not just failed, unless all have, and a sample of these. The others are chosen only when all of these are full.
 func (p *clusterMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
 	plan, reason := p.basePlan(now, r, v)
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	cs := p.shares.within(now, p.cfg.RateLimit, plan.Candidates)
-	plan.Candidates = p.weigh(now, r, cs)
+	within := p.shares.within(now, p.cfg.RateLimit, plan.Candidates)
+	plan.Candidates = p.weigh(now, r, within, plan.Candidates)
 	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }

@@ -13,6 +13,7 @@ import (
 type clusterBench struct {
 	t      interface{ Fatalf(string, ...any) }
 	now    time.Duration
+	config Config
 	policy Policy
 	shares *RequestShares
 	view   *View
@@ -36,15 +37,22 @@ func newClusterBench(t interface{ Fatalf(string, ...any) }, mode ClusterMode, n 
 	for i := range n {
 		b.view.Endpoints = append(b.view.Endpoints, Endpoint{Addr: clusterName(i)})
 	}
-	p, err := New("cluster_metrics", Config{
+	b.config = Config{
 		Settings: cfg, Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(), Shares: b.shares,
 		Latencies: NewLatencies(),
-	})
+	}
+	b.setCap(0)
+	return b
+}
+
+// setCap has the clusters take so many requests at once; 0: any number.
+func (b *clusterBench) setCap(requests int64) {
+	b.config.Cluster.MaxInflight = requests
+	p, err := New("cluster_metrics", b.config)
 	if err != nil {
-		t.Fatalf("%v", err)
+		b.t.Fatalf("%v", err)
 	}
 	b.policy = p
-	return b
 }
 
 func clusterName(i int) string { return string(rune('a' + i)) }
@@ -288,4 +296,42 @@ func TestNeglectedClustersCostLittle(t *testing.T) {
 			t.Errorf("%v: at a third of the rate the slow one has %d of 200", mode, n[1])
 		}
 	}
+}
+
+// A cluster that is left out of the comparison is chosen while all others are full: no request is refused while one
+// has room.
+func TestSparesAreChosenLast(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		mode := rapid.SampledFrom([]ClusterMode{LeastBusy, LeastTotalLatency, AdaptiveScore}).Draw(rt, "mode")
+		n := rapid.IntRange(2, 6).Draw(rt, "clusters")
+		limit := rapid.SampledFrom([]float64{0.17, 0.4, 1}).Draw(rt, "share")
+		b := newClusterBench(rt, mode, n, func(cfg *ClusterMetricsConfig) { cfg.RateLimit = limit })
+		b.setCap(3)
+		b.plan()
+		room := false
+		for i := range n {
+			for range rapid.IntRange(0, 9).Draw(rt, "requests") {
+				b.shares.Count(b.now, clusterName(i))
+			}
+			b.loads[i].Requests = int64(rapid.IntRange(1, 3).Draw(rt, "in flight"))
+			room = room || b.loads[i].Requests < 3
+			if rapid.Bool().Draw(rt, "failed") {
+				b.loads[i].Requests++
+				b.end(i, Failure, 0, time.Millisecond)
+			}
+		}
+		p, loads := b.plan()
+		at := Choose(&p, loads, nil)
+		if (at != Full) != room {
+			rt.Fatalf("chose %d of %v with %v in flight", at, p.Candidates, b.loads)
+		}
+		if at == Full || p.Candidates[at].Base < spareCost/2 {
+			return
+		}
+		for i, c := range p.Candidates {
+			if c.Base < spareCost/2 && !c.IsFull(loads[i]) {
+				rt.Fatalf("chose the spare %s, and %s had room", p.Candidates[at].Addr, c.Addr)
+			}
+		}
+	})
 }

@@ -135,7 +135,7 @@ func (p *endpointMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Re
 	if fresh == 0 {
 		return Plan{}, ReasonNoMetrics
 	}
-	plan.Candidates = p.shares.within(now, p.cfg.RateLimit, cs)
+	plan.Candidates = p.shares.inFront(now, p.cfg.RateLimit, cs)
 	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }

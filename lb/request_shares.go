@@ -92,6 +92,15 @@ func (s *RequestShares) within(now time.Duration, limit float64, cs []Candidate)
 	return s.pool.intern(now, within)
 }
 
+// inFront returns the candidates that are within the limit and, if there are caps, the others behind them.
+func (s *RequestShares) inFront(now time.Duration, limit float64, cs []Candidate) []Candidate {
+	within := s.within(now, limit, cs)
+	if len(within) == len(cs) {
+		return within
+	}
+	return s.pool.intern(now, withSpares(within, cs))
+}
+
 // follow has requests counted without a limit, for idle.
 func (s *RequestShares) follow() { s.limited = true }
 

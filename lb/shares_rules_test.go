@@ -183,3 +183,32 @@ func TestSpanOfPopularity(t *testing.T) {
 		}
 	}
 }
+
+// With a cap, the candidates above the limit are behind the others, for when these are full.
+func TestAboveTheLimitWithCaps(t *testing.T) {
+	s := sharesAt(time.Hour, map[int]map[time.Duration]int{0: {0: 5}, 1: {0: 2}, 2: {0: 2}})
+	cs := []Candidate{{Addr: addrOf(0), Weight: 1}, {Addr: addrOf(1), Weight: 1}, {Addr: addrOf(2), Weight: 1}}
+	if got := s.inFront(time.Hour, 0.5, cs); len(got) != 2 {
+		t.Errorf("without caps %v", got)
+	}
+	for i := range cs {
+		cs[i].Cap, cs[i].Slope = 4, 1
+	}
+	p := Plan{Candidates: s.inFront(time.Hour, 0.5, cs)}
+	for _, c := range []struct {
+		inflight [3]int64 // of the endpoints 1, 2 and 0
+		want     string
+	}{
+		{[3]int64{3, 2, 0}, addrOf(2)},
+		{[3]int64{3, 4, 0}, addrOf(1)},
+		{[3]int64{4, 4, 3}, addrOf(0)},
+	} {
+		loads := []Load{{Requests: c.inflight[0]}, {Requests: c.inflight[1]}, {Requests: c.inflight[2]}}
+		if at := Choose(&p, loads, nil); at == Full || p.Candidates[at].Addr != c.want {
+			t.Errorf("%v: chose %d of %v, want %s", c.inflight, at, p.Candidates, c.want)
+		}
+	}
+	if at := Choose(&p, []Load{{Requests: 4}, {Requests: 4}, {Requests: 4}}, nil); at != Full {
+		t.Errorf("all full: %d", at)
+	}
+}
