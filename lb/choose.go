@@ -19,7 +19,8 @@ const Full = -1
 //	match     the credited part of the prompt that c is recorded to have, from 0 to 1; see Prefix.CreditBytes
 //
 // The load includes this request, so that of two idle endpoints the one with twice the weight costs less. For fewest
-// the candidates of all tiers count: while one tier is saturated and another is nearly idle, credits grow little.
+// the candidates of all tiers count: while one tier is saturated and another is nearly idle, credits grow little. A
+// cost that is no number counts as the highest.
 //
 // A plan whose [Home] has a load factor is placed by that instead, unless all candidates that it allows are full. Equal
 // costs are settled by the order of the home, or else evenly by the lower 32 bits of p.Random. loads[i] and matched[i],
@@ -32,11 +33,10 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	added, credit := p.added(), p.credit(loads, matched)
 	ties, lowest := 0, 0.0
 	for i := range p.Candidates {
-		c := &p.Candidates[i]
-		if c.IsFull(loads[i]) {
+		if p.Candidates[i].IsFull(loads[i]) {
 			continue
 		}
-		cost := p.cost(c, loads[i], added) - p.discount(credit, matched, i)
+		cost := p.total(i, loads, matched, added, credit)
 		switch {
 		case ties == 0 || cost < lowest:
 			ties, lowest = 1, cost
@@ -48,15 +48,13 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 		return Full
 	}
 	for _, i := range p.Home.Order {
-		c := &p.Candidates[i]
-		if !c.IsFull(loads[i]) && p.cost(c, loads[i], added)-p.discount(credit, matched, int(i)) == lowest {
+		if !p.Candidates[i].IsFull(loads[i]) && p.total(int(i), loads, matched, added, credit) == lowest {
 			return int(i)
 		}
 	}
 	skip := int(uint32(p.Random) % uint32(ties))
 	for i := range p.Candidates {
-		c := &p.Candidates[i]
-		if c.IsFull(loads[i]) || p.cost(c, loads[i], added)-p.discount(credit, matched, i) != lowest {
+		if p.Candidates[i].IsFull(loads[i]) || p.total(i, loads, matched, added, credit) != lowest {
 			continue
 		}
 		if skip == 0 {
@@ -96,7 +94,7 @@ func Preferred(p *Plan, loads []Load, matched []int) int {
 	best, lowest := Full, 0.0
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		cost := p.cost(c, loads[i], added) - p.discount(credit, matched, i)
+		cost := p.total(i, loads, matched, added, credit)
 		if best == Full || cost < lowest ||
 			cost == lowest && !c.IsFull(loads[i]) && p.Candidates[best].IsFull(loads[best]) {
 			best, lowest = i, cost
@@ -126,6 +124,15 @@ func (p *Plan) credit(loads []Load, matched []int) float64 {
 // that a candidate without requests takes one of any size.
 func (c *Candidate) IsFull(l Load) bool {
 	return c.Cap > 0 && l.Requests >= c.Cap || c.TokenCap > 0 && l.Tokens >= c.TokenCap
+}
+
+// total returns what the request costs at candidate i. What is no number counts as the highest cost.
+func (p *Plan) total(i int, loads []Load, matched []int, added, credit float64) float64 {
+	cost := p.cost(&p.Candidates[i], loads[i], added) - p.discount(credit, matched, i)
+	if math.IsNaN(cost) {
+		return math.Inf(1)
+	}
+	return cost
 }
 
 // cost returns the cost of a candidate with load l and the plan's request, which adds the given load.

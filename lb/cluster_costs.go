@@ -43,8 +43,8 @@ func (p *clusterMetrics) weigh(now time.Duration, r *Request, within, all []Cand
 	return p.latencies.intern(now, withSpares(out, warm, within, all))
 }
 
-// hugeCost is above the cost of any candidate.
-const hugeCost = 1 << 40
+// hugeCost is above the cost of any candidate, with the highest weights of a score and the most requests in flight.
+const hugeCost = 1e30
 
 // neglected returns the candidate that is to be asked again, -1 for none.
 func (p *clusterMetrics) neglected(now time.Duration, r *Request, cs []Candidate) int {
@@ -102,7 +102,7 @@ func (p *clusterMetrics) setCosts(now time.Duration, cs []Candidate) {
 // cost returns what a cluster costs by what is known of it: a latency in milliseconds, or for AdaptiveScore the score
 // per request in flight; 0 if nothing is known.
 func (p *clusterMetrics) cost(now time.Duration, l *latency) float64 {
-	first, whole := l.first, l.whole
+	first, whole := l.known.first, l.known.whole
 	switch {
 	case first == 0 && whole == 0:
 		return 0

@@ -15,11 +15,11 @@ type Latencies struct {
 	sweptAt time.Duration
 }
 
-// latency is what is known of one cluster. Times are in milliseconds.
+// latency is what is known of one cluster.
 type latency struct {
-	first, whole float64 // until the first part of an answer, and until its end; 0 if unknown
-	answers      int     // that these are of
-	placedAt     time.Duration
+	known    means         // of all requests: a failure counts as a slow answer
+	served   means         // of those without a failure
+	placedAt time.Duration // when the latest of these was placed
 
 	rate       float64 // of failures, as of ratedAt
 	outcomes   int     // that it is of
@@ -28,7 +28,15 @@ type latency struct {
 	coolsUntil time.Duration
 }
 
+// means are mean latencies in milliseconds.
+type means struct {
+	first, whole float64 // until the first part of an answer, and until its end; 0 if unknown
+	answers      int     // that these are of
+}
+
 const (
+	// maxLatency bounds what is learned, in milliseconds: whatever fails, costs stay numbers that can be compared.
+	maxLatency = 3600 * 1000.0
 	// errorRateHalfLife is how fast a rate of failures decays without outcomes.
 	errorRateHalfLife = 10 * time.Second
 	// errorRateOutcomes is how many outcomes a rate is of.
@@ -79,30 +87,47 @@ func (ls *Latencies) observe(now time.Duration, o *Outcome, cfg *ClusterMetricsC
 	if o.Whole <= 0 {
 		return
 	}
+	l.asked(now - o.Whole)
 	first, whole := ms(o.FirstPart), ms(o.Whole)
 	if first == 0 { // without an answer
 		first = whole
 	}
-	if failed { // else one that fails fast would be the fastest
-		first, whole = 2*max(first, ls.slowest(l, firstOf)), 2*max(whole, ls.slowest(l, wholeOf))
+	first, whole = min(first, maxLatency), min(whole, maxLatency)
+	if !failed {
+		l.served.add(first, whole, 1, cfg)
+		l.known.add(first, whole, 1, cfg)
+		return
 	}
-	l.learn(now-o.Whole, first, whole, cfg)
+	// Else one that fails fast would be the fastest. What failures have taught is left out: it would grow without end.
+	slowest := ls.slowest()
+	l.known.add(min(2*max(first, slowest.first), maxLatency), min(2*max(whole, slowest.whole), maxLatency), weight, cfg)
 }
 
-// learn takes over how long an answer took to a request that was placed then. What was known before the cluster was
-// neglected does not count any more.
-func (l *latency) learn(placedAt time.Duration, first, whole float64, cfg *ClusterMetricsConfig) {
+// asked notes an outcome of a request that was placed then. What was known before the cluster was neglected does not
+// count any more.
+func (l *latency) asked(placedAt time.Duration) {
 	if placedAt-l.placedAt >= neglectedFor {
-		l.answers = 0
+		l.known.answers, l.served.answers = 0, 0
 	}
 	l.placedAt = max(l.placedAt, placedAt)
-	l.answers++
-	gain := 1 / float64(min(l.answers, cfg.QueueSize))
-	if cfg.Mode == AdaptiveScore && l.answers > 1 {
+}
+
+// add takes over how long an answer took that counts for as much as the weight, from 0 to 1.
+func (m *means) add(first, whole, weight float64, cfg *ClusterMetricsConfig) {
+	if weight <= 0 {
+		return
+	}
+	m.answers++
+	gain := 1 / float64(min(m.answers, cfg.QueueSize))
+	if cfg.Mode == AdaptiveScore && m.answers > 1 {
 		gain = 1 - cfg.HistoryPart
 	}
-	l.first += gain * (first - l.first)
-	l.whole += gain * (whole - l.whole)
+	if gain *= weight; gain == 1 || m.whole == 0 {
+		m.first, m.whole = first, whole
+		return
+	}
+	m.first += gain * (first - m.first)
+	m.whole += gain * (whole - m.whole)
 }
 
 // rateOutcome adds an outcome to the rate of failures.
@@ -131,15 +156,10 @@ func (ls *Latencies) withoutCooling(now time.Duration, cs []Candidate) []Candida
 	return left
 }
 
-func firstOf(l *latency) float64 { return l.first }
-func wholeOf(l *latency) float64 { return l.whole }
-
-// slowest returns the highest of a latency over all other clusters.
-func (ls *Latencies) slowest(than *latency, of func(*latency) float64) (highest float64) {
+// slowest returns the highest means of what was served, over all clusters.
+func (ls *Latencies) slowest() (highest means) {
 	for _, l := range ls.by {
-		if l != than {
-			highest = max(highest, of(l))
-		}
+		highest.first, highest.whole = max(highest.first, l.served.first), max(highest.whole, l.served.whole)
 	}
 	return highest
 }

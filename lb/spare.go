@@ -2,8 +2,9 @@ package lb
 
 import "slices"
 
-// spareCost is above the cost of any candidate that is not a spare one.
-const spareCost = 1 << 30
+// spareCost is above the cost of any candidate that is not a spare one: an hour of latency times a million requests in
+// flight. Above it costs still differ by a thousandth.
+const spareCost = 1 << 40
 
 // withSpares returns the candidates in front and, behind them, those that only the wider lists have, each list at a
 // cost above any before it: they are chosen only when all in front are full, so that no request is refused while

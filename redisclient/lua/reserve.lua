@@ -151,6 +151,7 @@ for run = first, first + 6 * (runs - 1), 6 do
         load = load + added
         local cost = base + slope * (load + each * (x + 1)) / weight
         if load > capacity then cost = cost + over_slope * (load - capacity) / weight end
+        if cost ~= cost then cost = math.huge end -- no number
         if credit and credit[i] then
           warm = warm or {}
           warm[#warm + 1], warm[#warm + 2] = 65536 * r + i, cost

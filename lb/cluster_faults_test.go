@@ -1,0 +1,131 @@
+package lb
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// A cluster that is left out of the comparison is chosen while all others are full: no request is refused while one
+// has room.
+func TestSparesAreChosenLast(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		mode := rapid.SampledFrom([]ClusterMode{LeastBusy, LeastTotalLatency, AdaptiveScore}).Draw(rt, "mode")
+		n := rapid.IntRange(2, 6).Draw(rt, "clusters")
+		limit := rapid.SampledFrom([]float64{0.17, 0.4, 1}).Draw(rt, "share")
+		b := newClusterBench(rt, mode, n, func(cfg *ClusterMetricsConfig) { cfg.RateLimit = limit })
+		b.setCap(3)
+		b.plan()
+		room := false
+		for i := range n {
+			for range rapid.IntRange(0, 9).Draw(rt, "requests") {
+				b.shares.Count(b.now, clusterName(i))
+			}
+			b.loads[i].Requests = int64(rapid.IntRange(1, 3).Draw(rt, "in flight"))
+			room = room || b.loads[i].Requests < 3
+			if rapid.Bool().Draw(rt, "failed") {
+				b.loads[i].Requests++
+				b.end(i, Failure, 0, time.Millisecond)
+			}
+		}
+		p, loads := b.plan()
+		at := Choose(&p, loads, nil)
+		if (at != Full) != room {
+			rt.Fatalf("chose %d of %v with %v in flight", at, p.Candidates, b.loads)
+		}
+		if at == Full || p.Candidates[at].Base < spareCost/2 {
+			return
+		}
+		for i, c := range p.Candidates {
+			if c.Base < spareCost/2 && !c.IsFull(loads[i]) {
+				rt.Fatalf("chose the spare %s, and %s had room", p.Candidates[at].Addr, c.Addr)
+			}
+		}
+	})
+}
+
+// Whatever fails, and for however long, costs stay numbers, and a request is placed.
+func TestFailuresCostNoMoreThanTheyMay(t *testing.T) {
+	for _, mode := range allModes {
+		for _, v := range []Verdict{Overload, Retried, TimedOut, Failure} {
+			b := newClusterBench(t, mode, 3, func(c *ClusterMetricsConfig) { c.CooldownMs = 1 })
+			for n := range 100_000 {
+				b.now += 10 * time.Millisecond
+				b.loads[n%3].Requests++
+				b.end(n%3, v, 0, time.Second)
+			}
+			for range 100 {
+				p, loads := b.plan()
+				at := Choose(&p, loads, nil)
+				if at == Full {
+					t.Fatalf("%v: refused after outcomes %d", mode, v)
+				}
+				for i := range p.Candidates {
+					if cost := p.cost(&p.Candidates[i], loads[i], 1); math.IsNaN(cost) || cost > maxLatency*1e3 {
+						t.Fatalf("%v: after outcomes %d a cluster costs %v", mode, v, cost)
+					}
+				}
+				b.now += time.Second
+			}
+		}
+	}
+}
+
+// Failures teach no more than twice what the slowest answer has taken, by whatever is mixed with them, and none of what
+// fails everywhere.
+func TestFailuresTeachWhatAnswersTook(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		mode := rapid.SampledFrom(allModes).Draw(rt, "mode")
+		b := newClusterBench(rt, mode, 4, func(c *ClusterMetricsConfig) {
+			c.HistoryPart = rapid.Float64Range(0, 1).Draw(rt, "history")
+			c.QueueSize = rapid.IntRange(1, 9).Draw(rt, "queue")
+		})
+		b.plan()
+		slowest := 0.0
+		for range rapid.IntRange(1, 300).Draw(rt, "outcomes") {
+			v := rapid.SampledFrom([]Verdict{Success, Failure, Failure, Overload, TimedOut}).Draw(rt, "verdict")
+			took := time.Duration(rapid.IntRange(1, 5000).Draw(rt, "ms")) * time.Millisecond
+			b.now += took
+			slowest = max(slowest, ms(took))
+			at := rapid.IntRange(0, 3).Draw(rt, "cluster")
+			b.loads[at].Requests++
+			b.end(at, v, took/2, took)
+		}
+		for i := range b.loads {
+			l := b.policy.(*clusterMetrics).latencies.of(clusterName(i))
+			if !(l.known.whole <= 2*slowest && l.known.first <= slowest && l.served.whole <= slowest) {
+				rt.Fatalf("%+v is known, %v was the slowest", l, slowest)
+			}
+		}
+	})
+	b := newClusterBench(t, LeastTotalLatency, 3, nil)
+	b.serve(200, 100*time.Millisecond, func(int) (Verdict, time.Duration) { return Success, 50 * time.Millisecond })
+	p := b.policy.(*clusterMetrics)
+	before := p.latencies.of("a").known
+	p.latencies.observe(b.now, &Outcome{Addr: "a", Verdict: Failure, Whole: time.Minute}, &p.cfg, 0, b.view)
+	if after := p.latencies.of("a").known; after != before {
+		t.Errorf("a failure that is not the cluster's changes %+v to %+v", before, after)
+	}
+}
+
+// A candidate whose cost is no number is chosen when there is no other.
+func TestChooseWithoutNumbers(t *testing.T) {
+	p := Plan{Candidates: []Candidate{
+		{Base: math.NaN(), Slope: 1, Weight: 1}, {Base: 5, Slope: 1, Weight: 1}, {Slope: math.NaN(), Weight: 1},
+	}}
+	for random := range uint64(4) {
+		p.Random = random
+		if at := Choose(&p, make([]Load, 3), nil); at != 1 {
+			t.Errorf("chose %d", at)
+		}
+	}
+	if at := Preferred(&p, make([]Load, 3), nil); at != 1 {
+		t.Errorf("%d is preferred", at)
+	}
+	p.Candidates = p.Candidates[2:]
+	if at := Choose(&p, make([]Load, 1), nil); at != 0 {
+		t.Errorf("of one %d was chosen", at)
+	}
+}
