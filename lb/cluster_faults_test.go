@@ -129,3 +129,31 @@ func TestChooseWithoutNumbers(t *testing.T) {
 		t.Errorf("of one %d was chosen", at)
 	}
 }
+
+// What was placed before a failure does not end the cooldown, however well it ends; what was placed after it does.
+func TestEarlierRequestsEndNoCooldown(t *testing.T) {
+	b := newClusterBench(t, AdaptiveScore, 2, nil)
+	b.plan()
+	cooling := func() bool {
+		for range 20 {
+			if p, _ := b.plan(); len(p.Candidates) == 2 || p.Candidates[0].Addr == clusterName(0) {
+				return false
+			}
+		}
+		return true
+	}
+	b.loads[0].Requests = 51
+	b.now += time.Minute
+	b.end(0, Failure, 0, time.Millisecond)
+	for range 49 {
+		b.now += 100 * time.Millisecond
+		b.end(0, Success, time.Second, time.Minute)
+		if !cooling() {
+			t.Fatal("a request of before the failure has ended the cooldown")
+		}
+	}
+	b.end(0, Success, time.Second, 2*time.Second)
+	if cooling() {
+		t.Error("a success of after the failure has not ended it")
+	}
+}

@@ -25,6 +25,7 @@ type latency struct {
 	outcomes   int     // that it is of
 	ratedAt    time.Duration
 	streak     int // failures in a row
+	failedAt   time.Duration // the latest of these
 	coolsUntil time.Duration
 }
 
@@ -78,11 +79,11 @@ func (ls *Latencies) observe(now time.Duration, o *Outcome, cfg *ClusterMetricsC
 		l.rateOutcome(now, failed)
 	}
 	switch {
-	case !failed:
+	case !failed && now-o.Whole > l.failedAt: // one that was placed before says nothing of now
 		l.streak, l.coolsUntil = 0, 0
-	case weight >= clearFailure:
+	case failed && weight >= clearFailure:
 		l.streak++
-		l.coolsUntil = now + cfg.cooldown()
+		l.failedAt, l.coolsUntil = now, now+cfg.cooldown()
 	}
 	if o.Whole <= 0 {
 		return
