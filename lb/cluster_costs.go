@@ -9,11 +9,10 @@ import (
 )
 
 const (
-	// A cluster that got no request for neglectedFor is asked again, since it may have become better. That is one
-	// request in retryShare at most, or else one in rareRetry.
+	// A cluster that got no request for neglectedFor is asked again, since it may have become better: by one request
+	// in retryShare at most, however many such clusters there are.
 	neglectedFor = 5 * time.Second
 	retryShare   = 10
-	rareRetry    = time.Minute
 	// leastSlope orders equal latencies by requests in flight. It is a part of the latency.
 	leastSlope = 1e-3
 )
@@ -48,22 +47,23 @@ const hugeCost = 1e30
 
 // neglected returns the candidate that is to be asked again, -1 for none.
 func (p *clusterMetrics) neglected(now time.Duration, r *Request, cs []Candidate) int {
-	idle, total := p.shares.idle(now, neglectedFor, cs)
+	ls := p.latencies
+	if ls.sinceRetry++; ls.sinceRetry < retryShare {
+		return -1
+	}
+	idle := p.shares.idle(now, neglectedFor, cs)
 	var list []int
 	for i := range cs {
-		askedAt := p.latencies.of(cs[i].Addr).placedAt
-		if idle[i] && (total >= retryShare || now-askedAt >= rareRetry) {
+		if idle[i] {
 			list = append(list, i)
 		}
 	}
-	if len(list) == 0 || len(list) == len(cs) {
+	all := len(list) == len(cs) // so few requests come
+	if len(list) == 0 || all && (p.cfg.Mode == LeastBusy || len(cs) == 1) {
 		return -1
 	}
-	at := list[int(mix(r.Random)%uint64(len(list)))]
-	if total < retryShare {
-		p.latencies.of(cs[at].Addr).placedAt = now
-	}
-	return at
+	ls.sinceRetry = 0
+	return list[int(mix(r.Random)%uint64(len(list)))]
 }
 
 // setCosts sets the costs of the candidates by their latencies. A cluster without an answer yet counts as if it was as

@@ -281,19 +281,28 @@ func TestClientsCostClustersNothing(t *testing.T) {
 	}
 }
 
-// Little traffic does not go to a slow cluster only to look whether it is still slow: one request in ten at most.
+// Requests do not go to slow clusters only to look whether they are still slow: one in ten at most, however many
+// clusters are slow and however few requests there are. Each of them is asked.
 func TestNeglectedClustersCostLittle(t *testing.T) {
 	for _, mode := range allModes[1:] {
-		b := newClusterBench(t, mode, 2, nil)
-		took := func(i int) (Verdict, time.Duration) { return Success, time.Duration(10+5000*i) * time.Millisecond }
-		b.serve(20, time.Second, took)
-		if n := b.serve(100, time.Second, took); n[1] > 20 || n[1] == 0 {
-			t.Errorf("%v: the slow one has %d of 100", mode, n[1])
-		}
-		b = newClusterBench(t, mode, 2, nil)
-		b.serve(20, 3*time.Second, took)
-		if n := b.serve(200, 3*time.Second, took); n[1] > 20 || n[1] == 0 {
-			t.Errorf("%v: at a third of the rate the slow one has %d of 200", mode, n[1])
+		for _, slow := range []int{1, 4, 20} {
+			for _, every := range []time.Duration{
+				20 * time.Millisecond, 200 * time.Millisecond, 830 * time.Millisecond,
+				3 * time.Second, 90 * time.Second,
+			} {
+				b := newClusterBench(t, mode, slow+1, func(c *ClusterMetricsConfig) { c.Choices = slow + 1 })
+				took := func(i int) (Verdict, time.Duration) {
+					return Success, time.Duration(10+5000*min(i, 1)) * time.Millisecond
+				}
+				b.serve(50+int(5*time.Second/every), every, took)
+				n := b.serve(1000, every, took)
+				if away := 1000 - n[0]; away > 101 {
+					t.Errorf("%v, every %v: %d slow ones have %d of 1000", mode, every, slow, away)
+				}
+				if asked := slices.Min(n[1:]); asked == 0 && every >= 200*time.Millisecond {
+					t.Errorf("%v, every %v: some of %v are never asked", mode, every, n)
+				}
+			}
 		}
 	}
 }

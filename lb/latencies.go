@@ -12,7 +12,8 @@ type Latencies struct {
 	by   map[string]*latency
 	pool listPool // of lists of candidates with costs
 
-	sweptAt time.Duration
+	sweptAt    time.Duration
+	sinceRetry int // plans since one that asked a neglected cluster
 }
 
 // latency is what is known of one cluster.

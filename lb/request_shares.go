@@ -104,10 +104,9 @@ func (s *RequestShares) inFront(now time.Duration, limit float64, cs []Candidate
 // follow has requests counted without a limit, for idle.
 func (s *RequestShares) follow() { s.limited = true }
 
-// idle reports for each candidate whether it got none of the requests of the last d, at most the window, and how many
-// requests there were in the window.
-func (s *RequestShares) idle(now, d time.Duration, cs []Candidate) (idle []bool, total uint32) {
-	idle = make([]bool, len(cs))
+// idle reports for each candidate whether it got none of the requests of the last d, at most the window.
+func (s *RequestShares) idle(now, d time.Duration, cs []Candidate) []bool {
+	idle := make([]bool, len(cs))
 	hashes := make([]uint64, len(cs))
 	for i := range cs {
 		idle[i], hashes[i] = true, EndpointHash(cs[i].Addr)
@@ -115,20 +114,15 @@ func (s *RequestShares) idle(now, d time.Duration, cs []Candidate) (idle []bool,
 	for _, counts := range [2]*[shareSlots]shareCount{&s.all, &s.own} {
 		for i := range counts {
 			age := shareSlotAt(now) - counts[i].slot
-			if age >= shareSlots {
+			if age >= shareSlots || age > shareSlotAt(d) {
 				continue
 			}
 			for at, endpoint := range hashes {
-				if counts[i].picks[endpoint] > 0 && age <= shareSlotAt(d) {
-					idle[at] = false
-				}
-			}
-			for _, n := range counts[i].picks {
-				total += n
+				idle[at] = idle[at] && counts[i].picks[endpoint] == 0
 			}
 		}
 	}
-	return idle, total
+	return idle
 }
 
 // sums returns the requests in the window, by endpoint and in total.
