@@ -25,7 +25,7 @@ type latency struct {
 	rate       float64 // of failures, as of ratedAt
 	outcomes   int     // that it is of
 	ratedAt    time.Duration
-	streak     int // failures in a row
+	streak     int           // failures in a row
 	failedAt   time.Duration // the latest of these
 	coolsUntil time.Duration
 }

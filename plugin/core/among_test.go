@@ -246,31 +246,6 @@ func TestFailingClusters(t *testing.T) {
 	}
 }
 
-// cluster_hash sends the requests with one value of the header to one cluster, by the weights, and none without it.
-func TestClusterHash(t *testing.T) {
-	d := startSites(t, 1, `{"lb_type":"cluster","lb_policy":"cluster_hash","lb_config":{"clusters":[`+
-		`{"cluster":"a","weight":70},{"cluster":"b","weight":30}]}}`)
-	to := map[string]int{}
-	for i := range 500 {
-		r := streamtest.Request{Headers: [][2]string{{"x-mse-consumer", fmt.Sprint(i)}}}
-		first, second := d.client(0, r), d.client(0, r)
-		if first.target() != second.target() {
-			t.Fatalf("consumer %d: %s and %s", i, first.target(), second.target())
-		}
-		to[first.target()]++
-		first.Finish()
-		second.Finish()
-	}
-	if to["a"] < 310 || to["a"] > 390 || to["a"]+to["b"] != 500 {
-		t.Errorf("%v of 500 consumers", to)
-	}
-	c := d.client(0, streamtest.Request{})
-	if c.result.Status != 403 || c.result.Body != "hash header required" {
-		t.Errorf("without the header: %+v", c.result)
-	}
-	d.emptied()
-}
-
 // Clients that leave are no fault of a cluster, however long they have waited.
 func TestClientsThatLeaveAmongClusters(t *testing.T) {
 	for _, mode := range []string{"LeastBusy", "AdaptiveScore", "LeastTotalLatency", "LeastFirstTokenLatency"} {

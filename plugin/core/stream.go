@@ -134,7 +134,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 	}
 	s.body.arrived(s.arrived(), end)
 	s.session.find(s, s.cfg, nil, false)
-	if s.cfg.Clusters.Hashed && s.session.key == 0 && !s.cfg.Shadow {
+	if s.lacksKey() && s.session.next == len(s.cfg.Session) { // else it may come with the body
 		return s.refuseWithoutKey()
 	}
 	if end || !s.needsBody() {
@@ -182,7 +182,9 @@ func (s *Stream) match() (cluster string) {
 func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	v := s.plugin.vm
 	now := v.now()
-	s.session.find(s, s.cfg, nil, true)
+	if s.session.find(s, s.cfg, nil, true); s.lacksKey() {
+		return s.refuseWithoutKey()
+	}
 	view := v.views.of(now, s.scope, s.cfg)
 	if view == nil {
 		return s.pass(lb.ReasonNoEndpoints)
@@ -261,7 +263,11 @@ func (s *Stream) refuseOwnCluster() Action {
 	return Hold
 }
 
-// refuseWithoutKey refuses a request that has not the header by which cluster_hash chooses, as Higress's plugin does.
+// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
+func (s *Stream) lacksKey() bool { return s.cfg.Clusters.Hashed && s.session.key == 0 && !s.cfg.Shadow }
+
+// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
+// plugin does.
 func (s *Stream) refuseWithoutKey() Action {
 	s.enter(phaseUncounted)
 	s.Unsteer()

@@ -1,0 +1,71 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+// cluster_hash sends the requests with one value of the header to one cluster, by the weights, and none without it.
+func TestClusterHash(t *testing.T) {
+	d := startSites(t, 1, `{"lb_type":"cluster","lb_policy":"cluster_hash","lb_config":{"clusters":[`+
+		`{"cluster":"a","weight":70},{"cluster":"b","weight":30}]}}`)
+	to := map[string]int{}
+	for i := range 500 {
+		r := streamtest.Request{Headers: [][2]string{{"x-mse-consumer", fmt.Sprint(i)}}}
+		first, second := d.client(0, r), d.client(0, r)
+		if first.target() != second.target() {
+			t.Fatalf("consumer %d: %s and %s", i, first.target(), second.target())
+		}
+		to[first.target()]++
+		first.Finish()
+		second.Finish()
+	}
+	if to["a"] < 310 || to["a"] > 390 || to["a"]+to["b"] != 500 {
+		t.Errorf("%v of 500 consumers", to)
+	}
+	c := d.client(0, streamtest.Request{})
+	if c.result.Status != 403 || c.result.Body != "hash header required" {
+		t.Errorf("without the header: %+v", c.result)
+	}
+	d.emptied()
+}
+
+// The key of cluster_hash may be in the body, alone or beside a header: what has it is placed by it, the rest refused.
+func TestClusterHashOfBodies(t *testing.T) {
+	const member, none = `{"user":"alice"}`, `{"prompt":"x"}`
+	json := [2]string{"content-type", "application/json"}
+	header := [2]string{"x-id", "alice"}
+	for keys, served := range map[string][6]bool{ // for the requests below
+		`"body:user"`:                 {true},
+		`"header:x-id","body:user"`:   {true, true, true, true},
+		`"body:user","header:x-id"`:   {true, true, true, true},
+		`"header:x-id","cookie:user"`: {false, true, true, true},
+	} {
+		d := startSites(t, 1, `{"lb_type":"cluster","lb_policy":"cluster_hash","lb_config":{"session":{"key":[`+keys+`]},`+
+			`"clusters":[{"cluster":"a","weight":50},{"cluster":"b","weight":50}]}}`)
+		targets := map[string]bool{}
+		for i, r := range [6]streamtest.Request{
+			{Headers: [][2]string{json}, Frames: []string{member[:5], member[5:]}},
+			{Headers: [][2]string{json, header}, Frames: []string{none}},
+			{Headers: [][2]string{{"content-type", "text/plain"}, header}, Frames: []string{"text"}},
+			{Headers: [][2]string{header}},
+			{Headers: [][2]string{json}, Frames: []string{none}},
+			{Headers: [][2]string{json}},
+		} {
+			c := d.client(0, r)
+			if refused := c.result.Status == 403; refused == served[i] {
+				t.Errorf("%s: request %d: %+v, want served: %t", keys, i, c.result, served[i])
+			}
+			if served[i] {
+				targets[c.target()] = true
+				c.Finish()
+			}
+		}
+		if len(targets) != 1 {
+			t.Errorf("%s: one key goes to %v", keys, targets)
+		}
+		d.emptied()
+	}
+}
