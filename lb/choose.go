@@ -76,10 +76,11 @@ func (p *Plan) home(loads []Load) int {
 		total += loads[i].in(p.Unit)
 		weights += p.Candidates[i].Weight
 	}
+	unbound := math.IsInf(p.Home.LoadFactor, 1)
 	limit := p.Home.LoadFactor * total / weights // of a candidate of weight 1
 	for _, i := range p.Home.Order {
 		c, l := &p.Candidates[i], loads[i]
-		within := l.in(p.Unit) < limit*c.Weight || float64(l.Requests) < float64(p.Home.Free)*c.Weight
+		within := unbound || l.in(p.Unit) < limit*c.Weight || float64(l.Requests) < float64(p.Home.Free)*c.Weight
 		if within && !c.IsFull(l) {
 			return int(i)
 		}

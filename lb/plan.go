@@ -82,12 +82,12 @@ type Plan struct {
 //
 // With LoadFactor the request is placed at the first candidate in Order that is not full and carries less than
 // LoadFactor times what is its part, by weight, of the load of all in Order, this request included; or has fewer
-// requests than Free. There always is one that carries less. Should all of these be full, the costs decide. See
-// Mirrokni, Thorup and Zadimoghaddam: "Consistent Hashing with Bounded Loads", 2016. Without LoadFactor, Order settles
-// ties between equal costs.
+// requests than Free. There always is one that carries less. With +Inf all of them do. Should all of these be full, the
+// costs decide. See Mirrokni, Thorup and Zadimoghaddam: "Consistent Hashing with Bounded Loads", 2016. Without
+// LoadFactor, Order settles ties between equal costs.
 type Home struct {
 	Order      []uint16 // indices of candidates, the session's first choice in front; [MaxOrder] at most
-	LoadFactor float64  // above 1, or 0
+	LoadFactor float64  // above 1, +Inf for no bound, or 0
 	Free       int64    // requests in flight up to which a candidate is never too busy, at weight 1; 65535 at most
 }
 

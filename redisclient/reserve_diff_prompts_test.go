@@ -3,6 +3,7 @@ package redisclient_test
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"slices"
 	"time"
 
@@ -221,4 +222,20 @@ func withoutTicks(page []byte) []byte {
 		}
 	}
 	return out
+}
+
+// home draws an order of some candidates or of all, mostly with a load factor.
+func (d *differential) home(candidates int) (h lb.Home) {
+	for _, i := range d.rng.Perm(candidates)[:1+d.rng.IntN(candidates)] {
+		h.Order = append(h.Order, uint16(i))
+	}
+	h.Order = h.Order[:min(len(h.Order), lb.MaxOrder)]
+	if d.rng.IntN(4) > 0 {
+		h.LoadFactor = 1.01 + 2*d.rng.Float64()*d.rng.Float64()
+		h.Free = d.rng.Int64N(4) * d.rng.Int64N(3)
+		if d.rng.IntN(8) == 0 {
+			h.LoadFactor = math.Inf(1)
+		}
+	}
+	return h
 }

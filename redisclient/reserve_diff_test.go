@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -242,6 +243,9 @@ func (d *differential) candidates(f *testScope) []lb.Candidate {
 // candidate draws a candidate, with one of few values if few is true.
 func (d *differential) candidate(few bool) lb.Candidate {
 	c := lb.Candidate{Base: d.number(few), Slope: d.number(few), Weight: d.weight(few)}
+	if d.rng.IntN(50) == 0 {
+		c.Base = math.NaN()
+	}
 	if d.rng.IntN(3) == 0 {
 		c.Cap = int64(d.rng.IntN(5))
 	}
@@ -315,19 +319,6 @@ func (d *differential) plan(f *testScope) lb.Plan {
 		p.Home = d.home(len(p.Candidates))
 	}
 	return p
-}
-
-// home draws an order of some candidates or of all, mostly with a load factor.
-func (d *differential) home(candidates int) (h lb.Home) {
-	for _, i := range d.rng.Perm(candidates)[:1+d.rng.IntN(candidates)] {
-		h.Order = append(h.Order, uint16(i))
-	}
-	h.Order = h.Order[:min(len(h.Order), lb.MaxOrder)]
-	if d.rng.IntN(4) > 0 {
-		h.LoadFactor = 1.01 + 2*d.rng.Float64()*d.rng.Float64()
-		h.Free = d.rng.Int64N(4) * d.rng.Int64N(3)
-	}
-	return h
 }
 
 // reserve sends one reservation, whose answer must be what lb.Choose returns.

@@ -30,7 +30,17 @@ func testHome(t *testing.T, w *world) {
 	for i := range 8 {
 		[]lb.Store{a, b}[i%2].Release(w.now, lb.LeaseID(i+1))
 	}
-	capped := WithHome(Even(addrs), 100, 2, 0, 3, 1)
+	unbound := WithHome(Even(addrs), math.Inf(1), 2, 0, 3, 1)
+	unbound.Scope = "unbound"
+	for i := range unbound.Candidates {
+		unbound.Candidates[i].Weight = [4]float64{1, 1, 1e-6, 1}[i]
+	}
+	for i := range 8 {
+		if addr := w.must(a, lb.LeaseID(10+i), unbound); addr != addrs[2] {
+			t.Fatalf("without a bound request %d is at %s", i, addr)
+		}
+	}
+	capped := WithHome(Even(addrs), math.Inf(1), 2, 0, 3, 1)
 	capped.Scope = "capped"
 	for i := range capped.Candidates {
 		capped.Candidates[i].Cap = 1

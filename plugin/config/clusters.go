@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,7 +198,7 @@ func (pt *part) checkHashed() {
 		pt.hashHeader = "x-mse-consumer"
 	}
 	if !pt.written["lb_config.session.load_factor"] {
-		pt.ownSettings(lb.Describe(clusterHash)).(*lb.HashConfig).LoadFactor = 100
+		pt.ownSettings(lb.Describe(clusterHash)).(*lb.HashConfig).LoadFactor = math.Inf(1)
 	}
 }
 

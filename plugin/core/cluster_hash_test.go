@@ -69,3 +69,30 @@ func TestClusterHashOfBodies(t *testing.T) {
 		d.emptied()
 	}
 }
+
+// cluster_hash sends the requests of a key to its cluster however small that is, and however many they are.
+func TestClusterHashHasNoBound(t *testing.T) {
+	d := startSites(t, 1, `{"lb_type":"cluster","lb_policy":"cluster_hash","lb_config":{"clusters":[`+
+		`{"cluster":"a","weight":99.5},{"cluster":"b","weight":0.5}]}}`)
+	for i := range 2000 {
+		r := streamtest.Request{Headers: [][2]string{{"x-mse-consumer", fmt.Sprint(i)}}}
+		first := d.client(0, r)
+		if first.target() == "a" {
+			first.Finish()
+			continue
+		}
+		open := []*fakeClient{first}
+		for range 20 {
+			open = append(open, d.client(0, r))
+		}
+		for n, c := range open {
+			if c.target() != "b" {
+				t.Errorf("request %d of a consumer of b goes to %s", n, c.target())
+			}
+			c.Finish()
+		}
+		d.emptied()
+		return
+	}
+	t.Error("b has no consumers")
+}

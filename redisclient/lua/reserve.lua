@@ -12,8 +12,8 @@
 --           TTL of cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each endpoint
 --           with a shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
 --   wait    as in enqueue.lua
---   home    <dI2: load factor, 0 for none; requests up to which a candidate of weight 1 is never too busy; then for
---           each candidate in the order of lb.Home its index, <I2
+--   home    <dI2: load factor, 0 for none, infinity for no bound; requests up to which a candidate of weight 1 is never
+--           too busy; then for each candidate in the order of lb.Home its index, <I2
 --   chain   as in prefix.lua; then for each block its end in the prompt, <I4 in bytes; then, unless it is the same,
 --           what it is worth to have the blocks up to it, <I4 in bytes
 -- Returns  <I2I4I8: index of the candidate, counted from 0; its requests and its tokens, with this request. With blocks
@@ -120,7 +120,7 @@ if factor > 0 then
     local weight, cap, _, _, token_cap = unpack('<ddddd', v, class[c] + 16)
     local requests, sum = unpack('<I3I6', t, place[c])
     local open = (cap == 0 or requests < cap) and (token_cap == 0 or sum < token_cap)
-    if open and (loads[c] < limit * weight or requests < free * weight) then
+    if open and (factor == math.huge or loads[c] < limit * weight or requests < free * weight) then
       tied[1], ties, runs = 65536 * place[c] + c, 1, 0 -- no costs are needed
       break
     end
