@@ -155,17 +155,8 @@ func setHashClusters(p *parser, c *Config, at string, v value) {
 	c.Clusters.List, c.shares = nil, map[string]float64{}
 	sum := 0.0
 	for i, item := range v.items {
-		place, name, share := at+"["+strconv.Itoa(i)+"]", "", 0.0
-		for k, member := range item.names {
-			switch member {
-			case "cluster":
-				name = strings.Clone(item.items[k].text)
-			case "weight":
-				share = weight(p, place+".weight", item.items[k])
-			default:
-				p.bad(place+"."+clip(printable(member)), "unknown key")
-			}
-		}
+		place := at + "[" + strconv.Itoa(i) + "]"
+		name, share := hashCluster(p, place, item)
 		switch _, twice := c.shares[name]; {
 		case item.kind != kindObject || !isClusterName(name) || share == 0:
 			p.bad(place, got(item)+`, want {"cluster": "name", "weight": 50}`)
@@ -180,6 +171,26 @@ func setHashClusters(p *parser, c *Config, at string, v value) {
 	if len(c.Clusters.List) == len(v.items) && sum != 100 {
 		p.bad(at, "got weights that sum to "+short(sum)+", want 100")
 	}
+}
+
+// hashCluster reads {"cluster": "name", "weight": 70}.
+func hashCluster(p *parser, at string, v value) (name string, share float64) {
+	seen := map[string]bool{}
+	for i, member := range v.names {
+		place := at + "." + clip(printable(member))
+		switch {
+		case seen[member]:
+			p.bad(place, "written twice")
+		case member == "cluster":
+			name = strings.Clone(v.items[i].text)
+		case member == "weight":
+			share = weight(p, place, v.items[i])
+		default:
+			p.bad(place, "unknown key")
+		}
+		seen[member] = true
+	}
+	return name, share
 }
 
 // clusterHash is Higress's name for consistent_hash among clusters.
