@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
@@ -68,6 +69,37 @@ func TestClusterHashOfBodies(t *testing.T) {
 		}
 		d.emptied()
 	}
+}
+
+// A text of any length is a key in a header, a cookie or the query; in the body one of up to 1 KiB.
+func TestLongKeys(t *testing.T) {
+	d := startSites(t, 1, `{"lb_type":"cluster","lb_policy":"cluster_hash","lb_config":{`+
+		`"session":{"key":["header:x-id","cookie:id","query:id","body:id"]},`+
+		`"clusters":[{"cluster":"a","weight":50},{"cluster":"b","weight":50}]}}`)
+	json := [2]string{"content-type", "application/json"}
+	targets := map[string]bool{}
+	for length, inBody := range map[int]bool{1 << 10: true, 1<<10 + 1: false} {
+		key := strings.Repeat("k", length)
+		for i, r := range []streamtest.Request{
+			{Headers: [][2]string{json}, Frames: []string{`{"id":"` + key + `"}`}},
+			{Headers: [][2]string{{"x-id", key}}},
+			{Headers: [][2]string{{"cookie", "id=" + key}}},
+			{Path: "/v1/chat/completions?id=" + key},
+		} {
+			c := d.client(0, r)
+			if refused := c.result.Status == 403; refused != (i == 0 && !inBody) {
+				t.Errorf("%d bytes, request %d: %+v", length, i, c.result)
+			}
+			if c.result.Status != 403 {
+				targets[fmt.Sprint(length, c.target())] = true
+				c.Finish()
+			}
+		}
+	}
+	if len(targets) != 2 {
+		t.Errorf("two keys go to %v", targets)
+	}
+	d.emptied()
 }
 
 // cluster_hash sends the requests of a key to its cluster however small that is, and however many they are.
