@@ -39,7 +39,7 @@ func (p *clusterMetrics) weigh(now time.Duration, r *Request, within, all []Cand
 		lowest := slices.MinFunc(out, func(a, b Candidate) int { return cmp.Compare(a.Base, b.Base) })
 		out[again].Base = lowest.Base - hugeCost
 	}
-	return p.latencies.intern(now, withSpares(out, warm, within, all))
+	return p.latencies.pool.intern(now, withSpares(out, warm, within, all))
 }
 
 // hugeCost is above the cost of any candidate, with the highest weights of a score and the most requests in flight.

@@ -157,3 +157,32 @@ func TestEarlierRequestsEndNoCooldown(t *testing.T) {
 		t.Error("a success of after the failure has not ended it")
 	}
 }
+
+// A cluster that was removed from the configuration teaches nothing any more, and is forgotten.
+func TestRemovedClustersAreForgotten(t *testing.T) {
+	b := newClusterBench(t, LeastTotalLatency, 3, nil)
+	b.serve(100, 100*time.Millisecond, func(i int) (Verdict, time.Duration) {
+		return Success, time.Duration(100+60000*(i/2)) * time.Millisecond
+	})
+	b.view = &View{Cluster: b.view.Cluster, Endpoints: b.view.Endpoints[:2], ListID: 1}
+	b.plan()
+	latencies := b.policy.(*clusterMetrics).latencies
+	latencies.of("a").placedAt = 0 // what comes next replaces what was known
+	b.loads[0].Requests++
+	b.end(0, Failure, 0, time.Millisecond)
+	if whole := latencies.of("a").known.whole; whole > 250 {
+		t.Errorf("a failure counts as %v ms, and the slowest cluster that is left takes 100", whole)
+	}
+	if len(latencies.by) != 3 {
+		t.Errorf("%d clusters are known", len(latencies.by))
+	}
+	for range 2 {
+		b.now += 2 * unusedEndpointListTTL
+		b.plan()
+	}
+	b.now += unusedListTTL
+	b.plan()
+	if len(latencies.by) != 2 || latencies.by["c"] != nil {
+		t.Errorf("%d clusters are known, c is one of them: %t", len(latencies.by), latencies.by["c"] != nil)
+	}
+}

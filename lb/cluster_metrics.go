@@ -117,6 +117,7 @@ type clusterMetrics struct {
 	cfg       ClusterMetricsConfig
 	shares    *RequestShares
 	latencies *Latencies
+	view      *View // of the latest plan
 }
 
 func newClusterMetrics(c Config) (Policy, error) {
@@ -127,6 +128,7 @@ func newClusterMetrics(c Config) (Policy, error) {
 	c.Shares.follow()
 	return &clusterMetrics{
 		leastRequest: newLeastRequestIn(c, c.Unit), cfg: cfg, shares: c.Shares, latencies: c.Latencies,
+		view: new(View),
 	}, nil
 }
 
@@ -137,6 +139,8 @@ func (p *clusterMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Rea
 	if reason != ReasonChosen {
 		return plan, reason
 	}
+	p.view = v
+	p.latencies.sweep(now, p.health)
 	within := p.shares.within(now, p.cfg.RateLimit, plan.Candidates)
 	plan.Candidates = p.weigh(now, r, within, plan.Candidates)
 	p.finish(now, &plan, v)
@@ -145,6 +149,6 @@ func (p *clusterMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Rea
 
 // Observe learns from the outcome of a request, and passes it to the health of the clusters.
 func (p *clusterMetrics) Observe(now time.Duration, o Outcome) {
-	p.latencies.observe(now, &o, &p.cfg, p.health.weightOf(now, &o))
+	p.latencies.observe(now, &o, &p.cfg, p.health.weightOf(now, &o), p.view)
 	p.leastRequest.Observe(now, o)
 }

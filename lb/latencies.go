@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -59,18 +60,19 @@ func (ls *Latencies) of(addr string) *latency {
 	return l
 }
 
-// intern returns the list that equals cs, if there is one: stores recognize lists by their address.
-func (ls *Latencies) intern(now time.Duration, cs []Candidate) []Candidate {
-	if now-ls.sweptAt > unusedListTTL/10 {
-		ls.sweptAt = now
-		ls.pool.sweep(now)
+// sweep forgets unused lists, and the clusters that are in no configuration any more: those that health does not know.
+func (ls *Latencies) sweep(now time.Duration, h *Health) {
+	if now-ls.sweptAt <= unusedListTTL/10 {
+		return
 	}
-	return ls.pool.intern(now, cs)
+	ls.sweptAt = now
+	ls.pool.sweep(now)
+	maps.DeleteFunc(ls.by, func(addr string, _ *latency) bool { return h.endpoints[addr] == nil })
 }
 
 // observe learns from an outcome whose failure, if it is one, has the weight. An answer that says that the request is
-// wrong, and a client that has left, say nothing of the cluster.
-func (ls *Latencies) observe(now time.Duration, o *Outcome, cfg *ClusterMetricsConfig, weight float64) {
+// wrong, and a client that has left, say nothing of the cluster. The cluster is compared with those of the view.
+func (ls *Latencies) observe(now time.Duration, o *Outcome, cfg *ClusterMetricsConfig, weight float64, v *View) {
 	l := ls.of(o.Addr)
 	if o.Verdict == Neutral || o.Verdict == Rejected {
 		return
@@ -101,7 +103,7 @@ func (ls *Latencies) observe(now time.Duration, o *Outcome, cfg *ClusterMetricsC
 		return
 	}
 	// Else one that fails fast would be the fastest. What failures have taught is left out: it would grow without end.
-	slowest := ls.slowest()
+	slowest := ls.slowest(v)
 	l.known.add(min(2*max(first, slowest.first), maxLatency), min(2*max(whole, slowest.whole), maxLatency), weight, cfg)
 }
 
@@ -158,9 +160,10 @@ func (ls *Latencies) withoutCooling(now time.Duration, cs []Candidate) []Candida
 	return left
 }
 
-// slowest returns the highest means of what was served, over all clusters.
-func (ls *Latencies) slowest() (highest means) {
-	for _, l := range ls.by {
+// slowest returns the highest means of what was served, over the clusters of the view.
+func (ls *Latencies) slowest(v *View) (highest means) {
+	for i := range v.Endpoints {
+		l := ls.of(v.Endpoints[i].Addr)
 		highest.first, highest.whole = max(highest.first, l.served.first), max(highest.whole, l.served.whole)
 	}
 	return highest
