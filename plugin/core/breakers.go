@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // A cluster whose circuit breaker is open fails requests, so it is left out before that. What the breaker counts is the
@@ -18,7 +19,7 @@ type breakers struct {
 	room    []int64   // requests of this scope that fit
 	open    []bool    // that many are there, or more
 	own     []lb.Load // requests of this scope, at readAt
-	before  []int64   // the same at a tick
+	before  []int64   // of these, those that the gateway counted at a tick
 	ticked  time.Duration
 	readAt  time.Duration
 	near    bool // so many that they are counted again for each request
@@ -44,9 +45,18 @@ func (v *views) tick(now time.Duration) {
 		}
 		b.ticked = now
 		for i := range b.own {
-			b.before[i] = b.own[i].Requests
+			b.before[i] = v.reached(now, key.config, key.config.Clusters.List[i], b.own[i].Requests)
 		}
 	}
+}
+
+// reached returns how many of n requests that were sent to a cluster its circuit breaker can count: not those that wait
+// in it for an endpoint. With Redis that is not known, as requests of all gateways wait there.
+func (v *views) reached(now time.Duration, c *config.Config, cluster string, n int64) int64 {
+	if in := c.Clusters.Endpoint; in == nil || !in.Queue.Enabled() || c.UsesRedis() {
+		return n
+	}
+	return max(0, n-int64(v.stores.local.Queue(now, cluster).Waiting))
 }
 
 // look brings the breakers of a list up to date, and reports whether one has opened or closed. What is in flight is
@@ -73,9 +83,9 @@ func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (chang
 		limit, limited := limits[c.Clusters.Holds(name)]
 		if version != b.version || !b.known {
 			// The gateway counted them after the last tick. Those of this scope that ended since are no others.
-			most := n
+			most := v.reached(now, c, name, n)
 			if now-b.ticked < 2*tickPeriod {
-				most = max(n, b.before[i])
+				most = max(most, b.before[i])
 			}
 			b.room[i] = limit.MaxRequests - max(0, limit.Active-most)
 		}

@@ -263,3 +263,33 @@ func TestBreakersOfTheLeader(t *testing.T) {
 		t.Errorf("%v long after", known)
 	}
 }
+
+// Requests that wait inside a cluster are not among those that its circuit breaker counts: what it counts are others.
+func TestBreakersOfClustersWithAQueue(t *testing.T) {
+	d := startSites(t, 2, nestedConfig("", "global_least_request", `,"max_inflight":1,"queue":{"max_wait":"60s"}`))
+	d.look(map[string]int64{"a": 10, "b": 0, "c": 0}, nil)
+	d.advance(tickPeriod)
+	var open []*fakeClient
+	for i := range 8 {
+		open = append(open, d.client(i%2, streamtest.Request{}))
+	}
+	if n := d.atEndpoints()[d.sites["a"][0]] + d.atEndpoints()[d.sites["a"][1]]; n != 2 || d.inCluster("a") != 8 {
+		t.Fatalf("%d of %d requests are at servers", n, d.inCluster("a"))
+	}
+	d.advance(tickPeriod)
+	a := d.breakers["a"]
+	a.Active = 2 + 6 // two of these, and six of another route
+	d.breakers["a"] = a
+	d.looks++
+	d.advance(tickPeriod)
+	for range 2 {
+		c := d.client(0, streamtest.Request{})
+		if open = append(open, c); c.target() != fakeCluster {
+			t.Errorf("one more is sent to %q, where 14 are for 10", c.target())
+		}
+	}
+	for _, c := range open {
+		c.Finish()
+	}
+	d.emptiedInside()
+}
