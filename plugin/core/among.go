@@ -81,7 +81,10 @@ func (s *Stream) servedBy() string {
 		v := s.plugin.vm
 		return lists(v.gw.KnownView(v.now(), in.Holds(name), s.cfg), served)
 	}
-	if i := slices.IndexFunc(in.List, holds); i >= 0 && !holds(reported) {
+	if holds(reported) {
+		return reported
+	}
+	if i := slices.IndexFunc(in.List, holds); i >= 0 {
 		return in.List[i]
 	}
 	return reported

@@ -344,3 +344,21 @@ func TestViewsOfRoutes(t *testing.T) {
 		t.Errorf("views of %s and %s", first.Cluster, second.Cluster)
 	}
 }
+
+// What serves a request is looked for in the cluster that the gateway reports, and in others only if it is not there.
+func TestOneClusterIsSearched(t *testing.T) {
+	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
+	for served := ""; served != "c"; {
+		c := d.client(0, streamtest.Request{})
+		served = c.target()
+		const enough = 1000
+		d.fault, d.faultLeft = "KnownView", enough
+		c.Head(200)
+		if n := enough - d.faultLeft; n > 2 { // at the headers, and when the lease follows
+			t.Errorf("%d clusters are searched for what serves a request of %s", n, served)
+		}
+		d.fault = ""
+		c.Finish()
+	}
+	d.emptied()
+}
