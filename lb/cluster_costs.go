@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// A cluster that got no request for neglectedFor is asked again, since it may have become better: by one request
-	// in retryShare at most, however many such clusters there are.
+	// A cluster that got no request of this VM for neglectedFor is asked again, since it may have become better: by one
+	// request in retryShare at most, however many such clusters there are.
 	neglectedFor = 5 * time.Second
 	retryShare   = 10
 	// leastSlope orders equal latencies by requests in flight. It is a part of the latency.

@@ -186,3 +186,30 @@ func TestRemovedClustersAreForgotten(t *testing.T) {
 		t.Errorf("%d clusters are known, c is one of them: %t", len(latencies.by), latencies.by["c"] != nil)
 	}
 }
+
+// Each worker finds out by itself that a cluster has recovered: what others send there does not keep it from asking.
+func TestEveryWorkerAsksAgain(t *testing.T) {
+	for _, mode := range allModes[1:] {
+		a, b := newClusterBench(t, mode, 2, nil), newClusterBench(t, mode, 2, nil)
+		b.random = 99
+		var shared []byte
+		play := func(seconds int, slow time.Duration) (n [2]int) {
+			for range seconds {
+				for i, w := range [2]*clusterBench{a, b} {
+					w.shares.Import(shared)
+					n[i] += w.serve(25, 40*time.Millisecond, func(i int) (Verdict, time.Duration) {
+						return Success, []time.Duration{100 * time.Millisecond, slow}[i]
+					})[1]
+					shared = w.shares.Export(w.now, shared)
+					w.shares.ConfirmExport(shared)
+				}
+			}
+			return n
+		}
+		play(30, 3*time.Second)
+		play(9, 10*time.Millisecond)
+		if n := play(5, 10*time.Millisecond); n[0] < 60 || n[1] < 60 {
+			t.Errorf("%v: nine seconds after it has recovered the cluster gets %v of 125 of each worker", mode, n)
+		}
+	}
+}

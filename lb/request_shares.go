@@ -19,6 +19,7 @@ type RequestShares struct {
 	all     [shareSlots]shareCount // published by all VMs, this one included
 	own     [shareSlots]shareCount // counted here, not published yet
 	limited bool
+	latest  map[uint64]uint32 // slot of the latest request counted here, by the hash of the address; nil: not followed
 	pool    listPool
 
 	sweptSlot uint32 // slot in which unused lists were last deleted
@@ -51,7 +52,11 @@ func (s *RequestShares) Pending() bool {
 // Count counts a request. Without a limit it has no effect.
 func (s *RequestShares) Count(now time.Duration, addr string) {
 	if s.limited {
-		s.own[shareSlotAt(now)%shareSlots].add(shareSlotAt(now), EndpointHash(addr), 1)
+		endpoint := EndpointHash(addr)
+		s.own[shareSlotAt(now)%shareSlots].add(shareSlotAt(now), endpoint, 1)
+		if s.latest != nil {
+			s.latest[endpoint] = shareSlotAt(now)
+		}
 	}
 }
 
@@ -101,26 +106,21 @@ func (s *RequestShares) inFront(now time.Duration, limit float64, cs []Candidate
 	return s.pool.intern(now, withSpares(within, cs))
 }
 
-// follow has requests counted without a limit, for idle.
-func (s *RequestShares) follow() { s.limited = true }
+// follow has requests counted without a limit, and kept when the latest of this VM was, for idle.
+func (s *RequestShares) follow() {
+	s.limited = true
+	if s.latest == nil {
+		s.latest = map[uint64]uint32{}
+	}
+}
 
-// idle reports for each candidate whether it got none of the requests of the last d, at most the window.
+// idle reports for each candidate whether it got no request of this VM in the last d. What others send there says
+// nothing: their latencies are not known here.
 func (s *RequestShares) idle(now, d time.Duration, cs []Candidate) []bool {
 	idle := make([]bool, len(cs))
-	hashes := make([]uint64, len(cs))
 	for i := range cs {
-		idle[i], hashes[i] = true, EndpointHash(cs[i].Addr)
-	}
-	for _, counts := range [2]*[shareSlots]shareCount{&s.all, &s.own} {
-		for i := range counts {
-			age := shareSlotAt(now) - counts[i].slot
-			if age >= shareSlots || age > shareSlotAt(d) {
-				continue
-			}
-			for at, endpoint := range hashes {
-				idle[at] = idle[at] && counts[i].picks[endpoint] == 0
-			}
-		}
+		slot, counted := s.latest[EndpointHash(cs[i].Addr)]
+		idle[i] = !counted || shareSlotAt(now)-slot > shareSlotAt(d)
 	}
 	return idle
 }
