@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,9 +28,10 @@ var launcher string
 
 // Router is another project's router. Both come as Python packages around a Rust program.
 type Router struct {
-	Name   string // of the package index, and of the file in build/routers that pins it by hash
-	Module string // of Python
-	Note   string // what to know when its figures are read
+	Name   string   // of the package index, and of the file in build/routers that pins it by hash
+	Module string   // of Python
+	Tuned  []string // arguments in place of defaults
+	Note   string   // what to know when its figures are read
 
 	effective string // settings in force, JSON; known after Install
 	folder    string
@@ -49,7 +51,7 @@ func (r *Router) Install(ctx context.Context) error {
 	if err := pinned.Once(r.folder, func() error { return r.fetch(ctx, pins) }); err != nil {
 		return err
 	}
-	out, err := r.command(ctx, "--describe").Output()
+	out, err := r.command(ctx, append([]string{"--describe"}, r.Tuned...)...).Output()
 	r.effective = strings.TrimSpace(string(out))
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
@@ -79,12 +81,12 @@ func (r *Router) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// arguments are the same for both routers: their defaults but for addresses and the log.
+// arguments are the same for both routers: their defaults but for addresses, the log and what is tuned.
 func (r *Router) arguments(port, metricsPort string, servers []string) []string {
-	return append([]string{
+	return slices.Concat([]string{
 		"--host", "127.0.0.1", "--port", port, "--policy", "cache_aware", "--log-level", "error",
-		"--prometheus-host", "127.0.0.1", "--prometheus-port", metricsPort, "--worker-urls",
-	}, servers...)
+		"--prometheus-host", "127.0.0.1", "--prometheus-port", metricsPort,
+	}, r.Tuned, []string{"--worker-urls"}, servers)
 }
 
 // Front is where requests are taken.
@@ -129,9 +131,12 @@ func tail(file string) string {
 
 // Describe returns what is compared.
 func (r *Router) Describe() string {
-	return fmt.Sprintf("%s, policy cache_aware with its defaults %s, a new process for each run, in the "+
-		"gateway's place%s",
-		r.pin(), r.effective, r.Note)
+	settings := "its defaults"
+	if len(r.Tuned) > 0 {
+		settings = strings.Join(r.Tuned, " ") + ", else its defaults:"
+	}
+	return fmt.Sprintf("%s, policy cache_aware with %s %s, a new process for each run, in the gateway's place%s",
+		r.pin(), settings, r.effective, r.Note)
 }
 
 // pin returns name and version as pinned.

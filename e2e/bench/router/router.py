@@ -1,6 +1,6 @@
 """Runs a router as its own launcher does, without the parts of the launcher that need further packages.
 
-argv: package, then the router's own arguments. "--describe" as the only one prints the settings that decide
+argv: package, then the router's own arguments. "--describe" as the first of them prints the settings that decide
 where a request goes, as JSON, and ends.
 """
 
@@ -15,8 +15,8 @@ Router = importlib.import_module(package + ".router").Router
 
 parser = argparse.ArgumentParser()
 RouterArgs.add_cli_args(parser)
-describe = arguments == ["--describe"]
-args = RouterArgs.from_cli_args(parser.parse_args([] if describe else arguments))
+describe = arguments[:1] == ["--describe"]
+args = RouterArgs.from_cli_args(parser.parse_args(arguments[1:] if describe else arguments))
 if describe:
     names = (
         "cache_threshold",
