@@ -1,14 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -24,7 +22,10 @@ import (
 const (
 	ownName   = "cross_region"
 	localName = "local"
-	nine      = " 9" // what the name of a contender ends with that has 9 servers in place of 12
+	idealName = "ideal"
+	nine      = " 9"        // what the name of a contender ends with that has 9 servers in place of 12
+	defaults  = " defaults" // … for which nothing was tuned
+	tuned     = " tuned"    // … for which something was, where others of its kind have their defaults
 )
 
 // Servers of each region that a contender uses.
@@ -41,32 +42,39 @@ type contender struct {
 	router  *router.Router                  // in the central gateway's place; nil = none
 	servers int                             // in each region
 	peers   bool                            // the gateways of the regions forward to each other
-	on      string                          // the only load on which it is played; "" = all
+	near    bool                            // the central gateway is near all users and servers
+	on      string                          // the only load or cell where it is played unless it is named; "" = all
 	asked   bool                            // it is played only if it is named
-	added   bool                            // a variant, which the last line does not count among the others
+	added   bool                            // the ideal or a variant, not among the others of the last line
 }
 
 func (c contender) title() string { return c.name }
 
-// playedOn reports whether the contender is played on the load.
-func (c *contender) playedOn(load string) bool { return c.on == "" || c.on == load }
+// playedOn reports whether the contender is played in a cell.
+func (c *contender) playedOn(at *cell) bool { return c.on == "" || c.on == at.load || c.on == at.key() }
 
-// contenders returns all, in the order of the table.
+// contenders returns all, in the order of the table, for regions that are so far apart.
 //
-// Where one gateway serves all, the loads differ only in the way that requests have. So those that are never the best
-// of these are played on one.
-func contenders() []contender {
+// Where time allows no more, those that no target is compared with are played where sharing has most to gain.
+func contenders(rtt time.Duration) []contender {
 	localNine := local(localName+nine, fewer, regional(localName+nine))
 	localNine.on, localNine.asked = skewed, true
+	asShipped := forwarding(ownName+defaults, rtt, tuning{})
 	return []contender{
-		{name: ownName, servers: servers, policy: forwarding(ownName), peers: true},
-		{name: ownName + nine, servers: fewer, policy: forwarding(ownName + nine), peers: true, on: skewed},
+		{name: ownName, servers: servers, policy: forwarding(ownName, rtt, byHand), peers: true},
+		{name: ownName + nine, servers: fewer, policy: forwarding(ownName+nine, rtt, byHand), peers: true, on: skewed},
+		{
+			name: ownName + defaults, servers: servers, policy: asShipped, peers: true, added: true,
+			on: workloads()[0].name + "@" + skewed,
+		},
 		local(localName, servers, regional(localName)),
 		localNine,
-		native(compare.RoundRobin, skewed),
-		native(compare.LeastRequest, skewed),
-		native(compare.RingHash(scripted.SessionHeader), ""),
-		{name: router.VLLM().Name, central: true, router: router.VLLM(), servers: servers},
+		native(compare.RoundRobin),
+		native(compare.LeastRequest),
+		native(compare.RingHash(scripted.SessionHeader)),
+		behindRouter(""),
+		behindRouter(tuned, "--balance-abs-threshold", strconv.Itoa(engine().MaxNumSeqs/2)),
+		ideal(),
 	}
 }
 
@@ -76,46 +84,72 @@ func local(name string, servers int, p compare.Policy) contender {
 }
 
 // native is one gateway without a plugin.
-func native(p compare.Policy, load string) contender {
-	policy := func(int) compare.Policy { return p }
-	return contender{name: p.Name, central: true, servers: servers, on: load, policy: policy}
+func native(p compare.Policy) contender {
+	return contender{name: p.Name, central: true, servers: servers, policy: func(int) compare.Policy { return p }}
+}
+
+// behindRouter is vLLM's router in the central gateway's place. By default it evens out servers that are 64 requests
+// apart, more than three times as many as these run at once.
+func behindRouter(suffix string, arguments ...string) contender {
+	r := router.VLLM()
+	r.Tuned = arguments
+	return contender{name: r.Name + suffix, central: true, router: r, servers: servers}
+}
+
+// ideal is what regions could do if distance were nothing: one gateway that knows of all requests and prompts.
+func ideal() contender {
+	p := regional(idealName)
+	return contender{
+		name: idealName, central: true, near: true, servers: servers, added: true, on: skewed,
+		policy: func(int) compare.Policy { return p },
+	}
 }
 
 // regional is prefix_cache as a region would run it alone: what its servers cannot run at once waits in the gateway.
 // Each contender has a secret, and with it an index, of its own: one that has seen the prompts of the contender before
 // would know where those went.
-func regional(name string) compare.Policy { return prefixCache(name, "") }
+func regional(name string) compare.Policy { return prefixCache(name, "", byHand) }
+
+// tuning are members of the configuration that this benchmark was played to choose.
+type tuning struct{ prefix, regions string }
+
+// byHand holds on to prompts, which are most of a request's work here.
+var byHand = tuning{prefix: `"credit":10,`, regions: `,"cached_first":true`}
 
 // forwarding is the same with the other regions as peers: what no server at home is open for goes to their gateways.
-func forwarding(name string) func(region int) compare.Policy {
+func forwarding(name string, rtt time.Duration, t tuning) func(region int) compare.Policy {
 	return func(region int) compare.Policy {
 		var peers []string
 		for i, other := range names {
 			if i != region {
-				peers = append(peers, fmt.Sprintf(`{"name":%q,"cluster":%q,"rtt":"100ms"}`, other, peerCluster(i)))
+				peers = append(peers, fmt.Sprintf(`{"name":%q,"cluster":%q,"rtt":"%dms"}`, other, peerCluster(i),
+					rtt.Milliseconds()))
 			}
 		}
 		return prefixCache(name, fmt.Sprintf(`"regions":{"name":%q,"cluster":"llm","peers":[%s],`+
-			`"secret":"bench-regions between gateways","cached_first":true},`, names[region], strings.Join(peers, ",")))
+			`"secret":"bench-regions between gateways"%s},`, names[region], strings.Join(peers, ","), t.regions), t)
 	}
 }
 
 // prefixCache is prefix_cache with further members of lb_config. How many requests a server runs at once is known; its
-// metrics tell when its memory has room for fewer. Prompts are most of a request's work here, so they are held on
-// to: the credit is above its default.
-func prefixCache(name, more string) compare.Policy {
+// metrics tell when its memory has room for fewer.
+func prefixCache(name, more string, t tuning) compare.Policy {
 	return compare.Policy{
 		Name: name, Cluster: harness.Warmgate,
 		Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"push":"pending",` +
 			`"max_inflight":` + strconv.Itoa(engine().MaxNumSeqs) + `,"queue":{"max_wait":"50s"},` + more +
 			`"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"},` +
-			`"prefix":{"credit":10,"secret":"bench-regions-` + strings.ReplaceAll(name, " ", "-") + `"},"debug_headers":true}}`,
+			`"prefix":{` + t.prefix + `"secret":"bench-regions-` + strings.ReplaceAll(name, " ", "-") +
+			`"},"debug_headers":true}}`,
 	}
 }
 
 func (c *contender) describe() string {
 	where := fmt.Sprintf("a gateway in each region, with %d servers: ", c.servers)
-	if c.central {
+	switch {
+	case c.near:
+		where = fmt.Sprintf("no rival: one gateway, without delay from users and all %d servers: ", c.servers*regions)
+	case c.central:
 		where = fmt.Sprintf("one gateway, in %s, with all %d servers: ", names[0], c.servers*regions)
 	}
 	if c.router != nil {
@@ -159,7 +193,8 @@ func (c *contender) play(ctx context.Context, st *stage, s *settings, users [reg
 		return r, err
 	}
 	var samples [regions][]loadgen.Sample
-	used, err := bench.Use(st.gateways(), func() { samples = playAll(ctx, &players, users, scripts) })
+	var cut unanswered
+	used, err := bench.Use(st.gateways(), func() { samples, cut = playAll(ctx, &players, users, scripts) })
 	if err != nil {
 		return r, err
 	}
@@ -168,7 +203,7 @@ func (c *contender) play(ctx context.Context, st *stage, s *settings, users [reg
 		return r, err
 	}
 	r = resultOf(samples, scripted.Window{From: s.warm, To: s.warm + s.span}, st)
-	r.cpu, r.forwarded = used, after.since(before)
+	r.cpu, r.forwarded, r.unanswered = used, after.since(before), cut
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}
@@ -183,44 +218,6 @@ func warmUp(ctx context.Context, players *[regions]scripted.Player) error {
 		}
 		return nil
 	})
-}
-
-// rest is for how long after the last request is sent those under way may end. Then they are cut off, since the longest
-// answers take as long as what is measured.
-const rest = 5 * time.Second
-
-// cutOff makes requests that were cut off such that ended then. One whose answer had not begun by then counts as if it
-// had: it cannot be left out, since the longest waits would be. What would have followed is left out.
-func cutOff(samples []loadgen.Sample, cut time.Duration) []loadgen.Sample {
-	wasCut := func(s *loadgen.Sample) bool { return !s.OK() && s.Due+s.Total >= cut }
-	samples = slices.DeleteFunc(samples, func(s loadgen.Sample) bool {
-		return wasCut(&s) && s.Error == loadgen.ErrNotSent
-	})
-	for i := range samples {
-		if s := &samples[i]; wasCut(s) {
-			s.Error, s.Detail, s.TTFT = "", "", cmp.Or(s.TTFT, s.Total)
-		}
-	}
-	return samples
-}
-
-// playAll plays the scripts of all regions side by side, and returns the samples by region.
-func playAll(ctx context.Context, players *[regions]scripted.Player, users [regions]int,
-	scripts [regions][]traffic.Script,
-) (samples [regions][]loadgen.Sample) {
-	cut := players[0].Until + rest
-	ctx, cancel := context.WithTimeout(ctx, cut)
-	defer cancel()
-	var wg sync.WaitGroup
-	for i := range players {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			samples[i] = cutOff(players[i].Play(ctx, scripts[i], users[i]), cut)
-		}()
-	}
-	wg.Wait()
-	return samples
 }
 
 // steered returns an error if a gateway with the plugin did not choose who answered.

@@ -18,7 +18,7 @@ func runs(rounds int, cells []cell, list []contender) (all []run) {
 	for i := range cells {
 		for round := range rounds {
 			for _, k := range bench.Order(len(list), round) {
-				if list[k].playedOn(cells[i].load) {
+				if list[k].playedOn(&cells[i]) {
 					all = append(all, run{i, round, k})
 				}
 			}
@@ -82,7 +82,7 @@ func (l *lanes) play(ctx context.Context, st *stage, at run) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.results[at.cell][at.contender][at.round] = r
-	fmt.Printf("%-20s  round %d  %-14s  %s\n", cell.key(), at.round+1, c.name, r)
+	fmt.Printf("%-20s  round %d  %-21s  %s\n", cell.key(), at.round+1, c.name, r)
 	return nil
 }
 

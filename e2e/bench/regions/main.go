@@ -7,11 +7,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
+// apart is the distance of regions that the targets are for.
+const apart = 100 * time.Millisecond
+
 type settings struct {
 	rounds     int
 	quick      bool
@@ -27,6 +32,7 @@ type settings struct {
 	lanes      int
 	seed       uint64
 	rtt        time.Duration
+	scale      float64 // of the numbers of users
 	warm, span time.Duration
 	workloads  string
 	loads      string
@@ -43,15 +49,17 @@ func parse() (settings, error) {
 	flag.IntVar(&s.workers, "workers", 2, "worker threads of each gateway")
 	flag.IntVar(&s.lanes, "lanes", 2, "contenders played side by side, each with servers and gateways of its own")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
-	flag.DurationVar(&s.rtt, "rtt", 100*time.Millisecond, "a round trip between two regions")
-	flag.DurationVar(&s.warm, "warm", 11*time.Second, "of each run, before anything is measured")
-	flag.DurationVar(&s.span, "span", 25*time.Second, "of each run, measured")
+	flag.DurationVar(&s.rtt, "rtt", apart, "a round trip between two regions")
+	flag.Float64Var(&s.scale, "users-scale", 1, "so many times the users, for other loads")
+	flag.DurationVar(&s.warm, "warm", 8*time.Second, "of each run, before anything is measured")
+	flag.DurationVar(&s.span, "span", 17*time.Second, "of each run, measured")
 	flag.StringVar(&s.workloads, "workload", "", "only these, divided by commas: "+
 		strings.Join(bench.Names(workloads(), workload.title), ", "))
 	flag.StringVar(&s.loads, "load", "", "only these, divided by commas: "+skewed+", "+even)
-	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+
-		strings.Join(bench.Names(contenders(), contender.title), ", "))
-	flag.StringVar(&s.own, "own", ownName, "the contender that the last line compares with the others")
+	flag.StringVar(&s.policies, "policies", "", "only these, in all cells, divided by commas: "+
+		strings.Join(bench.Names(contenders(apart), contender.title), ", "))
+	flag.StringVar(&s.own, "own", "", "the contender that the last line compares with the others, which must be "+
+		"played (default "+ownName+")")
 	flag.Func("variant", "NAME=JSON: also play this plugin configuration in each region; may be repeated",
 		func(text string) error {
 			p, err := compare.Variant(text)
@@ -64,6 +72,9 @@ func parse() (settings, error) {
 	flag.Parse()
 	if s.rounds < 1 || s.lanes < 1 {
 		return s, errors.New("-rounds and -lanes must be at least 1")
+	}
+	if s.scale <= 0 || s.rtt < 0 || s.rtt > time.Second {
+		return s, errors.New("-users-scale must be above 0, and -rtt at most 1s")
 	}
 	if s.quick {
 		s.rounds, s.warm, s.span = 1, s.warm/2, s.span/2
@@ -95,16 +106,19 @@ func compareAll(ctx context.Context, s settings) error {
 // note.
 func (rep *report) choose(ctx context.Context) (err error) {
 	s := rep.settings
-	if rep.cells, err = cells(s.workloads, s.loads); err != nil {
+	if rep.cells, err = cells(s.workloads, s.loads, s.scale); err != nil {
 		return err
 	}
-	chosen, err := bench.Named(contenders(), s.policies, contender.title)
+	chosen, err := bench.Named(contenders(s.rtt), s.policies, contender.title)
 	if err != nil {
 		return err
 	}
 	for _, c := range append(chosen, s.variants...) {
 		if c.asked && s.policies == "" {
 			continue
+		}
+		if s.policies != "" {
+			c.on = ""
 		}
 		if c.router != nil {
 			if err := c.router.Install(ctx); err != nil {
@@ -114,5 +128,9 @@ func (rep *report) choose(ctx context.Context) (err error) {
 		}
 		rep.contenders = append(rep.contenders, c)
 	}
+	if s.own != "" && !slices.Contains(bench.Names(rep.contenders, contender.title), s.own) {
+		return fmt.Errorf("-own: %q is not played", s.own)
+	}
+	rep.settings.own = cmp.Or(s.own, ownName)
 	return ctx.Err()
 }

@@ -37,16 +37,17 @@ func (rep *report) configuration() []string {
 	lines := []string{
 		"machine: " + bench.Machine() + "; users, servers and gateways of all regions share it",
 		fmt.Sprintf("regions %v, each with %d servers and a gateway of %d workers, and one central gateway, in %s; "+
-			"all in the shipped plain layout, the same processes for all contenders, switched by configuration",
+			"all in the shipped plain layout, switched by configuration from one contender to the next",
 			names, servers, s.workers, names[0]),
 		fmt.Sprintf("%v for a round trip between two regions: what goes from one to another is delayed by half of "+
 			"that, either way; connecting takes no time", s.rtt),
-		fmt.Sprintf("%d contenders at a time are played side by side, each with gateways and servers of its own; the "+
-			"cores of users and servers are those of all of them", s.lanes),
+		fmt.Sprintf("%d contenders at a time are played side by side, each with gateways and servers of its own, "+
+			"which the next one takes over; the cores of users and servers are those of all of them", s.lanes),
 		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
 			"carries its conversation or tree in %s; TTFT counts from the moment the user sent; of each run, %v "+
-			"warm up and %v are measured; what is under way %v later is cut off, and counts as begun then",
-			s.rounds, s.seed, scripted.SessionHeader, s.warm, s.span, rest),
+			"warm up and %v are measured; what is under way %v later is cut off, and counts as begun then; the cached "+
+			"share is of whole answers; %v times the users of the targets",
+			s.rounds, s.seed, scripted.SessionHeader, s.warm, s.span, rest, s.scale),
 		describeServers(),
 	}
 	var last string
@@ -103,10 +104,22 @@ func (rep *report) errors() int {
 	n := 0
 	for _, byContender := range rep.results {
 		for _, rounds := range byContender {
-			for i := range rounds {
-				n += rounds[i].Failed
-			}
+			n += allFailed(rounds)
 		}
 	}
 	return n
+}
+
+func allFailed(rounds []result) (n int) {
+	for i := range rounds {
+		n += rounds[i].Failed
+	}
+	return n
+}
+
+func allUnanswered(rounds []result) (sum unanswered) {
+	for i := range rounds {
+		sum = sum.add(rounds[i].unanswered)
+	}
+	return sum
 }

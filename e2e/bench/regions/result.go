@@ -20,6 +20,7 @@ type result struct {
 	preemptions      float64
 	forwarded        counts  // requests of the whole run that were sent to another region's gateway
 	away             float64 // the share of the measured requests of which that is true
+	unanswered       unanswered
 	cpu              bench.Used
 }
 
@@ -71,8 +72,9 @@ func (r result) String() string {
 		text += fmt.Sprintf("forwarded %.0f %%: %v ", 100*r.away, r.forwarded)
 	}
 	return text + fmt.Sprintf(") queued in servers %6.1f s (%.1f s beside room)  preempted %3.0f  max/mean %.2f  "+
-		"CPU %2.0f %%, %.2f cores of Envoy and %.2f of users and servers  %d failed %v", r.queued, r.besideFree,
-		r.preemptions, r.uneven, 100*r.cpu.Machine, r.cpu.Gateways, r.cpu.Own, r.Failed, r.Summary.Errors)
+		"CPU %2.0f %%, %.2f cores of Envoy and %.2f of users and servers  %d failed %v, cut without a token %d",
+		r.queued, r.besideFree, r.preemptions, r.uneven, 100*r.cpu.Machine, r.cpu.Gateways, r.cpu.Own, r.Failed,
+		r.Summary.Errors, r.unanswered.all)
 }
 
 func tokens(r *result) float64  { return r.Rate }
@@ -95,6 +97,8 @@ var columns = bench.Columns[result]{
 	bench.Col("preemptions", "%.0f", func(r *result) float64 { return r.preemptions }),
 	bench.Col("max/mean per server", "%.2f", func(r *result) float64 { return r.uneven }),
 	bench.Col("errors", "%.0f", func(r *result) float64 { return float64(r.Failed) }),
+	bench.Col("cut without a token", "%.0f", func(r *result) float64 { return float64(r.unanswered.all) }),
+	bench.Col("… after 20 s", "%.0f", func(r *result) float64 { return float64(r.unanswered.long) }),
 	bench.Col("cores of Envoy", "%.2f", func(r *result) float64 { return r.cpu.Gateways }),
 	bench.Col("of users and servers", "%.2f", func(r *result) float64 { return r.cpu.Own }),
 	bench.Col("CPU of the machine, %", "%.0f", func(r *result) float64 { return 100 * r.cpu.Machine }),

@@ -30,6 +30,7 @@ type stage struct {
 	seen    []string                 // ip:port of the servers for one in the first region
 	peers   [regions][regions]string // ip:port of the gateway of a region for those in another; "" before it is there
 	oneWay  time.Duration            // of each wire
+	wires   []*faultproxy.Proxy      // from the first region to the servers of the others
 	stop    context.CancelFunc
 }
 
@@ -53,11 +54,15 @@ func newStage(ctx context.Context, s *settings, module string, server vllmsim.Co
 		}
 		for _, srv := range st.regions[i].Servers {
 			st.servers = append(st.servers, srv)
-			addr, err := st.from(wires, 0, i, srv.Addr())
+			if i == 0 {
+				st.seen = append(st.seen, srv.Addr())
+				continue
+			}
+			wire, err := faultproxy.Start(wires, srv.Addr())
 			if err != nil {
 				return st, err
 			}
-			st.seen = append(st.seen, addr)
+			st.seen, st.wires = append(st.seen, wire.Addr()), append(st.wires, wire)
 		}
 	}
 	if err := st.connect(wires); err != nil {
@@ -80,6 +85,15 @@ func (st *stage) from(ctx context.Context, region, other int, addr string) (stri
 		return "", err
 	}
 	return wire.Addr(), wire.Set(faultproxy.Wire(st.oneWay))
+}
+
+// lengthen sets how long the servers of the other regions are away from the first, one way.
+func (st *stage) lengthen(oneWay time.Duration) error {
+	var errs []error
+	for _, w := range st.wires {
+		errs = append(errs, w.Set(faultproxy.Wire(oneWay)))
+	}
+	return errors.Join(errs...)
 }
 
 func (st *stage) close() error {
@@ -144,12 +158,23 @@ func (st *stage) beginCentral(ctx context.Context, c *contender) (*front, error)
 	if c.router == nil {
 		p = c.policy(0)
 	}
+	oneWay := st.oneWay
+	if c.near {
+		oneWay = 0
+	}
+	if err := st.lengthen(oneWay); err != nil {
+		return nil, err
+	}
 	center, err := router.Begin(ctx, st.central, p, c.router)
 	if err != nil {
 		return nil, err
 	}
 	wires, stop := context.WithCancel(ctx)
 	at := &front{log: center.Log, stop: func() error { stop(); return center.Stop() }}
+	if c.near {
+		at.urls = [regions]string{center.URL, center.URL, center.URL}
+		return at, nil
+	}
 	for i := range at.urls {
 		addr, err := st.from(wires, i, 0, strings.TrimPrefix(center.URL, "http://"))
 		if err != nil {

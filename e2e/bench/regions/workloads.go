@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/cespare/xxhash/v2"
@@ -114,8 +115,16 @@ func (c *cell) users() users {
 	return c.even
 }
 
-// cells returns those that the lists name.
-func cells(workloadList, loadList string) ([]cell, error) {
+// times returns so many times as many users, at least one in each region.
+func times(u users, scale float64) users {
+	for i, n := range u {
+		u[i] = max(1, int(math.Round(float64(n)*scale)))
+	}
+	return u
+}
+
+// cells returns those that the lists name, with so many times the users.
+func cells(workloadList, loadList string, scale float64) ([]cell, error) {
 	chosen, err := bench.Named(workloads(), workloadList, workload.title)
 	if err != nil {
 		return nil, err
@@ -126,6 +135,7 @@ func cells(workloadList, loadList string) ([]cell, error) {
 	}
 	var out []cell
 	for _, w := range chosen {
+		w.skewed, w.even = times(w.skewed, scale), times(w.even, scale)
 		for _, load := range loads {
 			out = append(out, cell{w, load})
 		}
