@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -34,14 +37,14 @@ func TestJudge(t *testing.T) {
 	if want := (returned{after: 2300 * time.Millisecond}); r.recovery != want || r.slowed != 0 {
 		t.Errorf("it has half of its fair share again after %v, and had %v", r.recovery, r.slowed)
 	}
-	if want := (returned{3 * time.Second, true}); r.back != want {
+	if want := (returned{after: 3 * time.Second, never: true}); r.back != want {
 		t.Errorf("one that gets nothing is back after %v", r.back)
 	}
 }
 
 // Each VM knows of its own requests only, and its rules are those that are published.
 func TestPerVM(t *testing.T) {
-	v := perVM(3, "LeastBusy").(*vms)
+	v := perVM(3, "LeastBusy", 1).(*vms)
 	for range 300 {
 		v.choose()
 	}
@@ -54,7 +57,7 @@ func TestPerVM(t *testing.T) {
 			t.Errorf("ongoing %v", m.ongoing)
 		}
 	}
-	v = perVM(2, "AdaptiveScore").(*vms)
+	v = perVM(2, "AdaptiveScore", 1).(*vms)
 	m := v.list[0]
 	m.ongoing[0], m.ongoing[1] = 1, 2
 	m.ended(0, time.Millisecond, 99*time.Millisecond, true)
@@ -75,7 +78,7 @@ func TestPerVM(t *testing.T) {
 
 // By mean latency one that was slow is never asked again.
 func TestPublishedLatency(t *testing.T) {
-	m := perVM(2, "LeastTotalLatency").(*vms).list[0]
+	m := perVM(2, "LeastTotalLatency", 1).(*vms).list[0]
 	for i := range 2 {
 		m.ongoing[i] = 1
 		m.ended(i, 0, time.Duration(1000-900*i)*time.Millisecond, true)
@@ -92,22 +95,117 @@ func TestPublishedLatency(t *testing.T) {
 	}
 }
 
+// A cluster that was never left is not one that is back at once, and a failure elsewhere is an error.
+func TestNotLeft(t *testing.T) {
+	p := phases{
+		slow: time.Second, recovers: 2 * time.Second, fails: 3 * time.Second, works: 4 * time.Second,
+		end: 5 * time.Second, recovered: time.Second,
+	}
+	sites := newSites()
+	var all []answer
+	for ms := 0; ms < 5000; ms += 10 {
+		all = append(all, answer{at: time.Duration(ms) * time.Millisecond, site: sites[ms/10%3].name, ok: true})
+	}
+	all[7].ok, all[7].site = false, ""
+	all[8].ok = false
+	r := p.judge(all, sites)
+	if want := (returned{stayed: true}); r.recovery != want || r.back != want || r.failed != 2 || r.errors != 1 {
+		t.Errorf("%+v", r)
+	}
+	b := backOf([]result{r, {recovery: returned{after: 4 * time.Second}}}, recovery)
+	if text := b.String(); *b.median() != 4 || text != "4.0 (4.0..4.0), not left in 1 of 2" {
+		t.Error(text)
+	}
+	if b := backOf([]result{r}, back); b.median() != nil || b.String() != "–, not left in 1 of 1" {
+		t.Error(b)
+	}
+}
+
+// The same seed chooses the same.
+func TestSeeded(t *testing.T) {
+	for _, mode := range []string{"LeastBusy", "AdaptiveScore"} {
+		a, b, other := perVM(3, mode, 1), perVM(3, mode, 1), perVM(3, mode, 2)
+		same := 0
+		for range 99 {
+			chosen := a.choose()
+			if c := b.choose(); c != chosen {
+				t.Fatalf("%s: %d and %d", mode, chosen, c)
+			}
+			if other.choose() == chosen {
+				same++
+			}
+		}
+		if same == 99 {
+			t.Errorf("%s chooses the same with another seed", mode)
+		}
+	}
+}
+
+// played is a report of a contender that meets all targets, and of those that these need.
+func played() *report {
+	rep := &report{settings: settings{own: "LeastBusy", rate: load, rounds: 1}}
+	for _, r := range []struct {
+		name   string
+		p99    time.Duration
+		failed int
+	}{{"LeastBusy", 100, 1}, {weighted, 400, 2}, {"LeastBusy per VM", 200, 3}} {
+		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == r.name })
+		rep.contenders = append(rep.contenders, contenders[i])
+		rep.results = append(rep.results, []result{{
+			requests: 10, failed: r.failed, p99: r.p99 * time.Millisecond, shares: map[string]float64{},
+			recovery: returned{after: time.Second}, back: returned{after: time.Second, never: true},
+		}})
+	}
+	return rep
+}
+
 // The last line has the figures of the own contender, beside those of all.
 func TestLine(t *testing.T) {
-	two := []contender{contenders[2], contenders[4]}
-	rep := &report{settings: settings{own: "LeastBusy"}, contenders: two, results: [][]result{
-		{{requests: 10, p99: 100 * time.Millisecond, recovery: returned{after: time.Second}}},
-		{{requests: 10, failed: 1, p99: 400 * time.Millisecond, back: returned{never: true}}},
-	}}
-	for i := range rep.results {
-		rep.results[i][0].shares = map[string]float64{}
-	}
+	rep := played()
 	l := rep.line()
-	if l.Weighted == nil || *l.Weighted != 0.25 || l.Recovery != 1 || l.All[weighted].Failed != 10 ||
-		l.Never != 0 || l.All[weighted].NotBack != 1 {
+	if *l.Weighted != 0.25 || *l.PerVM != 0.5 || *l.Recovery != 1 || l.All[weighted].Failed != 20 || l.Never != 0 ||
+		l.All[weighted].NotBack != 1 || !l.Met || len(l.NotMet) > 0 {
 		t.Errorf("%+v", l)
 	}
-	if rows := rep.table().Rows; len(rows) != 2 || len(rep.configuration()) < 6 {
+	if rows := rep.table().Rows; len(rows) != 3 || len(rep.configuration()) < 6 {
 		t.Errorf("%v", rows)
+	}
+	rep.settings.own = contenders[0].name
+	text, err := json.Marshal(rep.line())
+	if err != nil || !strings.Contains(string(text), `"not_met":["AdaptiveScore was not played"],"target_met":false`) ||
+		strings.HasPrefix(string(text), `{"bench":"clusters","own":"AdaptiveScore","p99`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestNotMet spoils a report that meets all targets, in one way after another.
+func TestNotMet(t *testing.T) {
+	for _, c := range []struct {
+		why   string
+		spoil func(rep *report)
+	}{
+		{"another load than that of the targets", func(rep *report) { rep.settings.rate = 0.5 }},
+		{"2 requests failed elsewhere than in the cluster that fails", func(rep *report) {
+			rep.results[2][0].errors = 2
+		}},
+		{"weighted was not played", func(rep *report) {
+			rep.contenders, rep.results = slices.Delete(rep.contenders, 1, 2), slices.Delete(rep.results, 1, 2)
+		}},
+		{"LeastBusy per VM was not played", func(rep *report) {
+			rep.contenders, rep.results = rep.contenders[:2], rep.results[:2]
+		}},
+		{"p99 is not below that of weighted", func(rep *report) { rep.results[1][0].p99 /= 4 }},
+		{"30.00 % failed, of weighted 20.00 %", func(rep *report) { rep.results[0][0].failed = 3 }},
+		{"the slow cluster was not left in 1 of 1 rounds", func(rep *report) {
+			rep.results[0][0].recovery = returned{stayed: true}
+		}},
+		{"it was back after 11.0 s", func(rep *report) { rep.results[0][0].recovery.after = 11 * time.Second }},
+		{"it was not back in 1 of 1 rounds", func(rep *report) { rep.results[0][0].recovery.never = true }},
+	} {
+		rep := played()
+		c.spoil(rep)
+		if l := rep.line(); l.Met || len(l.NotMet) != 1 || l.NotMet[0] != c.why {
+			t.Errorf("%q, want %q", l.NotMet, c.why)
+		}
 	}
 }

@@ -10,10 +10,11 @@ import (
 // contender is one way to choose the cluster.
 type contender struct {
 	name   string
+	mode   string // of cluster_metrics, "" for none
 	about  string
 	config string // of the plugin
 	path   string
-	header func(list []*site) chooser // chooses in the plugin's place; nil: the gateway chooses
+	header func(list []*site, seed uint64) chooser // chooses in the plugin's place; nil: the gateway chooses
 }
 
 func nameOf(c contender) string { return c.name }
@@ -34,31 +35,40 @@ func metrics(mode, more string) string {
 }
 
 var contenders = []contender{
-	{name: "AdaptiveScore", config: metrics("AdaptiveScore", ""), path: "/"},
-	{name: "AdaptiveScore, cooldown 4s", config: metrics("AdaptiveScore", `"failure_cooldown_ms":4000,`), path: "/"},
-	{name: "LeastBusy", config: metrics("LeastBusy", ""), path: "/"},
-	{name: "LeastTotalLatency", config: metrics("LeastTotalLatency", ""), path: "/"},
-	{name: "weighted", about: "Envoy's weighted_clusters by speed", config: off, path: "/weighted"},
+	own("AdaptiveScore", "", ""),
+	own("AdaptiveScore", " cooldown 4s", `"failure_cooldown_ms":4000,`),
+	own("LeastBusy", "", ""),
+	own("LeastTotalLatency", "", ""),
+	{name: weighted, about: "Envoy's weighted_clusters by speed", config: off, path: "/weighted"},
 	published("AdaptiveScore"), published("LeastBusy"), published("LeastTotalLatency"),
 }
+
+// own is a mode of Warmgate's, with further members of its configuration.
+func own(mode, suffix, more string) contender {
+	return contender{name: mode + suffix, mode: mode, config: metrics(mode, more), path: "/"}
+}
+
+const publishedSuffix = " per VM"
 
 // published is a mode as Higress's plugin has it.
 func published(mode string) contender {
 	return contender{
-		name: mode + " per VM", about: "as Higress publishes it, in two VMs", config: off, path: "/",
-		header: func(list []*site) chooser { return perVM(len(list), mode) },
+		name: mode + publishedSuffix, about: "as Higress publishes it, in two VMs", config: off, path: "/",
+		header: func(list []*site, seed uint64) chooser { return perVM(len(list), mode, seed) },
 	}
 }
 
 // vms chooses in one of several VMs, each of which knows of its own requests only.
 type vms struct {
-	mu   sync.Mutex
-	list []*vm
+	mu     sync.Mutex
+	list   []*vm
+	random *rand.Rand
 }
 
 // vm is the state of Higress's cluster_metrics, by cluster.
 type vm struct {
 	mode    string
+	random  *rand.Rand
 	ongoing []int
 	latest  [][]float64 // LeastTotalLatency: the latest times in ms, sampled at most
 	first   []float64   // moving averages in ms, 0 for none
@@ -72,11 +82,11 @@ type vm struct {
 // sampled is how many answers a mean latency is of.
 const sampled = 100
 
-func perVM(n int, mode string) chooser {
-	v := &vms{}
+func perVM(n int, mode string, seed uint64) chooser {
+	v := &vms{random: rand.New(rand.NewPCG(seed, 2))}
 	for range 2 {
 		v.list = append(v.list, &vm{
-			mode: mode, latest: make([][]float64, n),
+			mode: mode, random: v.random, latest: make([][]float64, n),
 			ongoing: make([]int, n), first: make([]float64, n), whole: make([]float64, n),
 			good: make([]int, n), bad: make([]int, n), streak: make([]int, n), cools: make([]time.Time, n),
 		})
@@ -87,7 +97,7 @@ func perVM(n int, mode string) chooser {
 func (v *vms) choose() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := rand.IntN(len(v.list))
+	at := v.random.IntN(len(v.list))
 	m := v.list[at]
 	c := m.choose(time.Now())
 	m.ongoing[c]++
@@ -119,7 +129,7 @@ func (m *vm) choose(now time.Time) int {
 			list = append(list, i)
 		}
 	}
-	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	m.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	list = list[:min(2, len(list))]
 	best := list[0]
 	for _, i := range list[1:] {
@@ -132,7 +142,7 @@ func (m *vm) choose(now time.Time) int {
 
 // leastBusy goes from a random one to each that has fewer.
 func (m *vm) leastBusy() int {
-	c := rand.IntN(len(m.ongoing))
+	c := m.random.IntN(len(m.ongoing))
 	for i, ongoing := range m.ongoing {
 		if ongoing < m.ongoing[c] {
 			c = i

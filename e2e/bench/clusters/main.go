@@ -12,16 +12,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 )
+
+// load is that of the targets.
+const load = 0.6
 
 type settings struct {
 	rounds    int
@@ -40,11 +45,12 @@ func parse() (settings, error) {
 	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds")
 	flag.BoolVar(&s.quick, "quick", false, "one round")
 	flag.IntVar(&s.lanes, "lanes", 2, "contenders that are played side by side")
-	flag.Float64Var(&s.rate, "load", 0.6, "arrivals as a part of what all clusters can serve")
+	flag.Float64Var(&s.rate, "load", load, "arrivals as a part of what all clusters can serve")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.StringVar(&s.contender, "contenders", "", "only these, divided by commas: "+
 		strings.Join(bench.Names(contenders, nameOf), ", "))
-	flag.StringVar(&s.own, "own", contenders[0].name, "the contender whose figures the last line has")
+	flag.StringVar(&s.own, "own", "", "the contender whose figures the last line has, which must be played (default "+
+		contenders[0].name+")")
 	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
 	if s.quick {
@@ -66,6 +72,10 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	if s.own != "" && !slices.Contains(bench.Names(list, nameOf), s.own) {
+		return fmt.Errorf("-own: %q is not played", s.own)
+	}
+	s.own = cmp.Or(s.own, contenders[0].name)
 	rep := &report{settings: s, contenders: list, results: make([][]result, len(list))}
 	for i := range list {
 		rep.results[i] = make([]result, s.rounds)

@@ -23,7 +23,8 @@ type answer struct {
 type result struct {
 	requests int
 	failed   int                // of them, not answered with 200
-	p50, p99 time.Duration      // of all that were answered
+	errors   int                // of these, not answered by the cluster that fails
+	p50, p99 time.Duration      // of all that were answered with 200
 	shares   map[string]float64 // of the requests before anything happens
 	slowed   float64            // share of the one that is slow in the last span before it recovers
 	recovery returned           // of the one that had slowed down
@@ -32,12 +33,16 @@ type result struct {
 
 // returned is after what time a cluster has half of its fair share of the requests again.
 type returned struct {
-	after time.Duration
-	never bool // not within that time, after which something else happens
+	after  time.Duration
+	never  bool // not within that time, after which something else happens
+	stayed bool // it had that much all the time
 }
 
 func (r returned) String() string {
-	if r.never {
+	switch {
+	case r.stayed:
+		return "none needed"
+	case r.never:
 		return fmt.Sprintf("none in %.1f s", r.after.Seconds())
 	}
 	return fmt.Sprintf("%.1f s", r.after.Seconds())
@@ -61,7 +66,7 @@ func (st *stage) play(ctx context.Context, s settings, c *contender, seed uint64
 	}
 	var choose chooser
 	if c.header != nil {
-		choose = c.header(st.sites)
+		choose = c.header(st.sites, seed)
 	}
 	p := s.phases
 	begin := time.Now()
@@ -144,6 +149,9 @@ func (p *phases) judge(all []answer, sites []*site) result {
 		r.requests++
 		if !a.ok {
 			r.failed++
+			if a.site != sites[failing].name {
+				r.errors++
+			}
 			continue
 		}
 		took = append(took, a.took)
@@ -176,7 +184,7 @@ func share(all []answer, site string, from, to time.Duration) float64 {
 }
 
 // backAfter returns after which time a site has half of its fair share again, which is its part of what all can serve,
-// in the span up to then. One that was never without has it at once.
+// in the span up to then. One that has it at the beginning was never left.
 func (p *phases) backAfter(all []answer, sites []*site, i int, from, end time.Duration) returned {
 	capacity := 0.0
 	for _, s := range sites {
@@ -185,7 +193,7 @@ func (p *phases) backAfter(all []answer, sites []*site, i int, from, end time.Du
 	fair := sites[i].perSecond() / capacity
 	for at := from; at <= end; at += p.recovered / 10 {
 		if share(all, sites[i].name, at-p.recovered, at) >= fair/2 {
-			return returned{after: at - from}
+			return returned{after: at - from, stayed: at == from}
 		}
 	}
 	return returned{after: end - from, never: true}

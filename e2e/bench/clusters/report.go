@@ -24,12 +24,13 @@ func (rep *report) of(name string) []result {
 	return nil
 }
 
-func p99(r *result) float64      { return bench.MS(r.p99) }
-func p50(r *result) float64      { return bench.MS(r.p50) }
-func slowed(r *result) float64   { return 100 * r.slowed }
-func recovery(r *result) float64 { return r.recovery.after.Seconds() }
-func back(r *result) float64     { return r.back.after.Seconds() }
-func failed(r *result) float64   { return bench.Percent(r.failed, r.requests) }
+func p99(r *result) float64    { return bench.MS(r.p99) }
+func p50(r *result) float64    { return bench.MS(r.p50) }
+func slowed(r *result) float64 { return 100 * r.slowed }
+func failed(r *result) float64 { return bench.Percent(r.failed, r.requests) }
+
+func recovery(r *result) returned { return r.recovery }
+func back(r *result) returned     { return r.back }
 
 func (rep *report) table() *bench.Table {
 	t := &bench.Table{Head: []string{
@@ -50,28 +51,54 @@ func (rep *report) table() *bench.Table {
 			shares += fmt.Sprintf(" %.0f", 100*rs[0].shares[s.name])
 		}
 		t.Add(c.name, spread(p50, "%.0f"), spread(p99, "%.0f"), ratio, spread(failed, "%.2f"), spread(slowed, "%.1f"),
-			spread(recovery, "%.1f")+missed(rs, func(r *result) returned { return r.recovery }),
-			spread(back, "%.1f")+missed(rs, func(r *result) returned { return r.back }), shares[1:])
+			backOf(rs, recovery).String(), backOf(rs, back).String(), shares[1:])
 	}
 	return t
 }
 
-// missed tells in how many rounds a cluster was not back in time, "" for none.
-func missed(rs []result, of func(*result) returned) string {
-	if n := never(rs, of); n > 0 {
-		return fmt.Sprintf(", not back in %d of %d", n, len(rs))
-	}
-	return ""
+// backs is after what time a cluster was back, over the rounds.
+type backs struct {
+	rounds, never, stayed int
+	after                 []float64 // s, of the rounds in which it was left
 }
 
-// never returns in how many rounds a cluster was not back in time.
-func never(rs []result, of func(*result) returned) (n int) {
+func backOf(rs []result, of func(*result) returned) backs {
+	b := backs{rounds: len(rs)}
 	for i := range rs {
-		if of(&rs[i]).never {
-			n++
+		r := of(&rs[i])
+		if r.never {
+			b.never++
 		}
+		if r.stayed {
+			b.stayed++
+			continue
+		}
+		b.after = append(b.after, r.after.Seconds())
 	}
-	return n
+	return b
+}
+
+// median returns nil if the cluster was never left.
+func (b backs) median() *float64 {
+	if len(b.after) == 0 {
+		return nil
+	}
+	median := bench.SpreadOf(b.after).Median
+	return &median
+}
+
+func (b backs) String() string {
+	text := "–"
+	if len(b.after) > 0 {
+		text = bench.SpreadOf(b.after).Format("%.1f")
+	}
+	if b.never > 0 {
+		text += fmt.Sprintf(", not back in %d of %d", b.never, b.rounds)
+	}
+	if b.stayed > 0 {
+		text += fmt.Sprintf(", not left in %d of %d", b.stayed, b.rounds)
+	}
+	return text
 }
 
 // configuration returns what was compared, in full.
@@ -91,7 +118,8 @@ func (rep *report) configuration() []string {
 		s.rate, s.rounds, s.seed, p.warm, p.end, newSites()[slowing].name, p.slowBy, p.slow, p.recovers,
 		newSites()[failing].name, p.fails, p.works),
 		fmt.Sprintf("recovery: until a cluster has half of its part of the capacity in the last %v, at most %v, and "+
-			"%v after failures; share while slow: of that cluster in the last %v before it recovers",
+			"%v after failures; not left: it has that much in the last %v before that, too; share while slow: of that "+
+			"cluster in these; p50 and p99 are of what was answered with 200",
 			p.recovered, p.fails-p.recovers, p.end-p.works, p.recovered))
 	for _, c := range rep.contenders {
 		text := c.name + ": "
@@ -101,50 +129,4 @@ func (rep *report) configuration() []string {
 		lines = append(lines, text+"plugin "+c.config)
 	}
 	return lines
-}
-
-// figures are those of a contender, medians of the rounds.
-type figures struct {
-	P99      float64  `json:"p99_ms"`
-	Weighted *float64 `json:"p99_vs_weighted,omitempty"`
-	Recovery float64  `json:"recovery_s"`
-	Never    int      `json:"never_recovered"` // rounds in which it was not back in time
-	Back     float64  `json:"recovery_after_failures_s"`
-	NotBack  int      `json:"never_back_after_failures"`
-	Slowed   float64  `json:"share_while_slow_percent"`
-	Failed   float64  `json:"failed_percent"`
-}
-
-func (rep *report) figures(name string) figures {
-	rs := rep.of(name)
-	median := func(of func(*result) float64) float64 { return bench.SpreadOf(bench.Values(rs, of)).Median }
-	f := figures{
-		P99: median(p99), Recovery: median(recovery), Back: median(back), Failed: median(failed),
-		Slowed:  median(slowed),
-		Never:   never(rs, func(r *result) returned { return r.recovery }),
-		NotBack: never(rs, func(r *result) returned { return r.back }),
-	}
-	if native := rep.of(weighted); native != nil {
-		ratio := bench.RatioBy(rs, native, p99).Median
-		f.Weighted = &ratio
-	}
-	return f
-}
-
-// line is the last line of the output.
-type line struct {
-	Bench string `json:"bench"`
-	Own   string `json:"own"` // the contender that the figures are of
-	figures
-	Rounds int                `json:"rounds"`
-	All    map[string]figures `json:"contenders"`
-}
-
-func (rep *report) line() line {
-	l := line{Bench: "clusters", Own: rep.settings.own, Rounds: rep.settings.rounds, All: map[string]figures{}}
-	for _, c := range rep.contenders {
-		l.All[c.name] = rep.figures(c.name)
-	}
-	l.figures = l.All[l.Own]
-	return l
 }
