@@ -362,3 +362,34 @@ func TestOneClusterIsSearched(t *testing.T) {
 	}
 	d.emptied()
 }
+
+// A request that waits gets whichever cluster has room first, also one that it would not have been compared with.
+func TestWaitingRequestsTakeAnyCluster(t *testing.T) {
+	for _, mode := range []string{`"mode":"AdaptiveScore","health":{"slow_start":0}`, leastBusy + `,"rate_limit":0.4`} {
+		d := startSites(t, 2, amongConfig("cluster_metrics", mode+
+			`,"max_inflight":1,"queue":{"max_wait":"20s"}`))
+		for i := range 30 {
+			var open []*fakeClient
+			for n := range 3 {
+				open = append(open, d.client(n%2, streamtest.Request{}))
+			}
+			waiting := d.client(i%2, streamtest.Request{})
+			if !waiting.Held() {
+				t.Fatalf("%s: the fourth request goes to %s", mode, waiting.target())
+			}
+			leaves := open[i%3]
+			leaves.Finish()
+			d.advance(10 * time.Millisecond)
+			if waiting.Held() || waiting.target() != leaves.target() {
+				t.Fatalf("%s: %s has room, and the request that waits is held: %t, or at %s", mode, leaves.target(),
+					waiting.Held(), waiting.target())
+			}
+			for _, c := range append(open, waiting) {
+				if c != leaves {
+					c.Finish()
+				}
+			}
+		}
+		d.emptied()
+	}
+}
