@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -93,14 +94,41 @@ func (s *Stream) adopt(peer int, why region.Reason) Action {
 	return s.inside.decide(max(s.seen.size, s.body.received), s.seen.ended || s.body.endedAt > 0, reason)
 }
 
-// leaveAdopted has a request served at home for which an adopted cluster has nothing any more. Whatever else keeps the
-// plugin from choosing there, the gateway balances in the adopted cluster: at home nothing was open.
-func (s *Stream) leaveAdopted(why lb.Reason) {
-	if !s.isAdopted() || why != lb.ReasonNoEndpoints && why != lb.ReasonNoHealthyEndpoint {
-		return
+// maxReturns is how often a request may come back from adopted servers, until it stays at home.
+const maxReturns = 3
+
+// leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again, as
+// of when it came: where nothing was open, it must not pass those that wait, nor the caps. Whatever else keeps the plugin
+// from choosing there, the gateway balances in the adopted cluster.
+func (s *Stream) leaveAdopted() Action {
+	o, v, from := s.outer, s.plugin.vm, s.region.to
+	o.inside, o.settled, s.settled = nil, false, true // it is counted at home
+	o.body, o.wait.queued = s.body, o.wait.queued || s.wait.queued
+	s.done()
+	h := v.regions.of(o.cfg)
+	peers := h.board.Config().Peers
+	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == from })
+	v.regions.note(h.board.See(v.ReadClock(), peer, region.State{}))
+	o.recall()
+	o.region = forwarding{from: o.region.from, returns: o.region.returns + 1}
+	if o.lease.store == nil { // it had no plan: nothing at home was healthy
+		return o.planAnew()
 	}
-	s.outer.recall()
-	s.region = forwarding{}
+	o.enter(phaseReserving)
+	o.lease.open(o.cluster)
+	return o.replan()
+}
+
+// planAnew plans and reserves for a request that had no plan.
+func (s *Stream) planAnew() Action {
+	view, why := s.plugin.vm.views.of(s.plugin.vm.now(), s.scope, s.cfg), lb.ReasonNoEndpoints
+	if view != nil {
+		why = s.makePlan(s.plugin.vm.now(), view)
+	}
+	if why != lb.ReasonChosen {
+		return s.pass(why)
+	}
+	return s.reserve()
 }
 
 // isAdopted reports whether this is the choice of an adopted server.

@@ -97,6 +97,127 @@ func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 	us.wantNoneWaits()
 }
 
+// startWaitingThere returns a region that has adopted a server, with so many requests that wait for that, as if it had
+// been open, and one at home, which is full by that.
+func startWaitingThere(t *testing.T, n int) (us *fakeDriver, home, there *fakeClient, waits []*fakeClient) {
+	t.Helper()
+	change := adopting(1)
+	us, _ = newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
+		return change(d, withRedis(t, d, config))
+	})
+	us.peers = nil
+	us.advance(4 * time.Second)
+	us.wantAdopted(1)
+	home = us.client(0, regionChat)
+	us.advance(50 * time.Millisecond)
+	there = us.client(0, regionChat)
+	us.advance(50 * time.Millisecond)
+	there.wantAt(true)
+	for i := range n {
+		c := us.client(i%2, regionChat)
+		for range 100 {
+			if c.cluster == euServers {
+				break
+			}
+			us.forgetServers()
+			us.advance(3 * time.Millisecond)
+		}
+		if us.wantWaiting(c); c.cluster != euServers {
+			t.Fatalf("request %d waits for %q", i, c.cluster)
+		}
+		waits = append(waits, c)
+	}
+	return us, home, there, waits
+}
+
+// forgetServers has Redis not have told yet that the adopted servers are full.
+func (d *fakeDriver) forgetServers() {
+	for _, w := range d.workers {
+		for _, h := range w.vm.regions.homes {
+			clear(h.redis)
+			if err := h.board.See(d.now, 0, region.State{Open: 9}); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// What waits for adopted servers that fail waits at home, for as long as it may: no more are sent there than are open.
+func TestWaitsAtHomeWhenAdoptedServersFail(t *testing.T) {
+	us, home, there, waits := startWaitingThere(t, 6)
+	us.endpoints[us.sites[euServers][0]].State = lb.Unhealthy
+	us.advance(3 * time.Second)
+	us.wantWaiting(waits...)
+	there.ResetByUpstream()
+	for i := range waits {
+		if home.Finish(); i == 4 {
+			break // the rest have waited for too long
+		}
+		us.advance(time.Second)
+		home = nil
+		for _, c := range waits {
+			if c.ended || c.held {
+				continue
+			}
+			if home != nil {
+				t.Fatalf("several requests are at home, where one has room")
+			}
+			c.wantAt(false)
+			home = c
+		}
+		if home == nil {
+			t.Fatalf("no request is at home, where one has room")
+		}
+	}
+	us.advance(10 * time.Second)
+	got := map[int]int{}
+	for _, c := range waits {
+		if !c.ended {
+			c.Finish()
+		}
+		got[c.result.Status]++
+	}
+	if got[200] != 5 || got[429]+got[503] != 1 {
+		t.Errorf("they got %v", got)
+	}
+	us.advance(2 * time.Second)
+	us.emptiedInside()
+	us.wantNoneWaits()
+}
+
+// Whichever call panics while a request comes back from adopted servers, it is served and counted once.
+func TestPanicOnTheWayBackFromAdopted(t *testing.T) {
+	for _, call := range []string{"View", "KnownView", "SetCluster", "RemoveRequestHeader"} {
+		fired := true
+		for n := 1; n < 30 && fired; n += 4 {
+			us, home, there, waits := startWaitingThere(t, 1)
+			us.endpoints[us.sites[euServers][0]].State = lb.Unhealthy
+			us.fault, us.faultLeft = call, n
+			us.advance(600 * time.Millisecond)
+			fired, us.fault = us.faultLeft <= 0, ""
+			if n == 1 && !fired {
+				t.Errorf("%s was not there to panic", call)
+			}
+			home.Finish()
+			there.ResetByUpstream()
+			us.advance(4 * time.Second)
+			if waits[0].Finish(); waits[0].result.Status != 200 || waits[0].Upstream() < 0 {
+				t.Errorf("%s %d: %+v", call, n, waits[0].result)
+			}
+			us.advance(2 * time.Second)
+			us.emptiedInside()
+			us.wantNoneWaits()
+			sum := uint64(0)
+			for _, n := range us.metrics.decisions() {
+				sum += n
+			}
+			if sum != 3 {
+				t.Errorf("%s %d: three requests were counted as %v", call, n, us.metrics.decisions())
+			}
+		}
+	}
+}
+
 // A client that leaves a request at an adopted server, or one that waits for it, leaves nothing behind.
 func TestAdoptedClientLeaves(t *testing.T) {
 	us, _ := startAdopting(t, 1, 1, "")

@@ -23,6 +23,7 @@ type forwarding struct {
 	ended  bool
 	// a retry of the gateway was served at home
 	returned bool
+	returns  int // how often it has come back from adopted servers
 }
 
 // meetRegions does what has to be done with a request before it is decided, where regions are configured: the probe of
@@ -129,7 +130,7 @@ func (s *Stream) forwardBack() (a Action, forwarded bool) {
 
 // mayLeave reports whether the request may be forwarded.
 func (s *Stream) mayLeave() bool {
-	away := s.region.from != "" || s.region.to != ""
+	away := s.region.from != "" || s.region.to != "" || s.region.returns >= maxReturns
 	return s.cfg.Regions.Forwards() && !s.cfg.Shadow && !away && s.phase < phaseLeased
 }
 
@@ -208,9 +209,9 @@ func (s *Stream) forwardTo(h *home, peer int, why region.Reason) {
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (s *Stream) recall() {
-	s.region.to = ""
 	s.RemoveRequestHeader(headerHop)
 	s.goHome()
+	s.region.to = "" // only now: what panics here is recalled once more
 }
 
 // isFullOrLate reports whether a request is refused that another region may have room for.

@@ -48,6 +48,7 @@ var transitions = [phases][phases]bool{
 	phaseUncounted: {
 		phaseUncounted: true, // counted under its reason after its lease was released
 		phaseLeased:    true, // served at home after another region has failed: followHome
+		phaseReserving: true, // back at home from adopted servers that have failed: leaveAdopted
 		phaseDone:      true, // the request is over
 	},
 }
@@ -279,7 +280,9 @@ func (s *Stream) refuseWithoutKey() Action {
 // pass lets the request fall back to the gateway's native balancing.
 func (s *Stream) pass(reason lb.Reason) Action {
 	s.enter(phaseUncounted)
-	s.leaveAdopted(reason)
+	if s.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
+		return s.leaveAdopted()
+	}
 	s.unsteer()
 	s.decided(reason)
 	return Proceed
@@ -324,6 +327,10 @@ func (s *Stream) count(reason lb.Reason) {
 
 // recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
 func (s *Stream) recovered() {
+	if s.outer != nil && s.outer.inside != s { // it has left its part to the outer choice
+		s.outer.recovered()
+		return
+	}
 	delete(s.plugin.vm.bodies.reading, s)
 	s.release()
 	if !s.settled {
