@@ -50,7 +50,11 @@ func (r *regions) roomBy(now time.Duration, sv *survey, c *config.Config) *room 
 	}
 	addrs := addrsOf(&plan)
 	_, redis := r.stores.of(c)
-	if redis == nil || !redis.remote.Ready(now) { // what Redis cannot count is counted here
+	switch {
+	case redis != nil && !redis.remote.Ready(now): // each gateway has a part of the caps: nobody knows of all
+		rm.known = true
+		return rm
+	case redis == nil:
 		loads, err := r.stores.local.Loads(cl.name, addrs, nil)
 		rm.count(loads, r.stores.local.Queue(now, cl.name), err)
 		return rm

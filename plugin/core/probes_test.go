@@ -127,9 +127,14 @@ func TestProbesWithoutAnswerOfRedis(t *testing.T) {
 	if _, ok := us.said(left); ok {
 		t.Error("answered after the end")
 	}
+	for nonce := range uint64(20) { // until the circuit breaker is open, and then
+		c := us.ask(int(nonce%2), 10+nonce)
+		us.advance(300 * time.Millisecond)
+		us.wantSaid(fmt.Sprintf("Redis is silent, probe %d", nonce), c, 0)
+	}
 	us.redis.fate, us.redis.manual = redisAnswers, false
 	us.advance(10 * time.Second)
-	us.wantSaid("later", us.ask(0, 3), 2)
+	us.wantSaid("later", us.ask(0, 50), 2)
 	us.drained()
 }
 
