@@ -55,6 +55,11 @@ func (r *Regions) Forwards() bool {
 	return len(r.Peers) > 0 && (r.Allowed == nil || len(r.Allowed) > 0)
 }
 
+// Adopts reports whether the servers of a peer may be served from here.
+func (r *Regions) Adopts() bool {
+	return slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Adopt != "" })
+}
+
 // Board returns what the regions are for package region.
 func (r *Regions) Board() region.Config {
 	c := region.Config{Name: r.Name, Interval: r.Interval, Buffer: r.Buffer, Gone: r.Gone, Steady: r.Steady}

@@ -163,7 +163,6 @@ func (a *adminPoller) worthLogging(now time.Duration, problem string) bool {
 // view returns what is known of a cluster, for a request. A new VM knows nothing before its first tick unless it reads
 // the digest now.
 func (a *adminPoller) view(now time.Duration, cluster string) *lb.View {
-	a.serves = true
 	if a.digest == 0 {
 		a.refresh(now)
 	}

@@ -358,9 +358,6 @@ func TestViewOfANewVM(t *testing.T) {
 	if v == nil || len(v.Endpoints) != 1 {
 		t.Fatalf("it knows %+v", v)
 	}
-	if !made.serves {
-		t.Error("it serves and does not know it")
-	}
 	if made.view(now, "llm") != v {
 		t.Error("the same view was made twice")
 	}

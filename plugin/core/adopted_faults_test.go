@@ -12,16 +12,12 @@ import (
 // Servers that become unhealthy while requests wait for them, or are chosen, lose none: what waits goes home.
 func TestAdoptedServersFail(t *testing.T) {
 	for _, redis := range []bool{false, true} {
-		change := adopting(1)
-		us, _ := newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
-			if redis {
-				config = withRedis(t, d, config)
-			}
-			return change(d, config)
-		})
-		us.peers = nil
-		us.advance(4 * time.Second)
-		us.wantAdopted(1)
+		var us *fakeDriver
+		if redis {
+			us = startAdoptingWithRedis(t, 1)
+		} else {
+			us, _ = startAdopting(t, 1, 1, "")
+		}
 		home := us.client(0, regionChat)
 		us.advance(50 * time.Millisecond)
 		a := us.client(0, regionChat)
@@ -52,13 +48,7 @@ func TestAdoptedServersFail(t *testing.T) {
 
 // However many requests wait at home, no more go to adopted servers than are open, by what Redis has told a while ago.
 func TestManyWaitForAdoptedWithRedis(t *testing.T) {
-	change := adopting(2)
-	us, _ := newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
-		return change(d, withRedis(t, d, config))
-	})
-	us.peers = nil
-	us.advance(4 * time.Second)
-	us.wantAdopted(1)
+	us := startAdoptingWithRedis(t, 2)
 	there := []*fakeClient{us.client(0, regionChat)} // at home, and then at each of the others
 	for range 2 {
 		us.advance(50 * time.Millisecond)
@@ -101,13 +91,7 @@ func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 // been open, and one at home, which is full by that.
 func startWaitingThere(t *testing.T, n int) (us *fakeDriver, home, there *fakeClient, waits []*fakeClient) {
 	t.Helper()
-	change := adopting(1)
-	us, _ = newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
-		return change(d, withRedis(t, d, config))
-	})
-	us.peers = nil
-	us.advance(4 * time.Second)
-	us.wantAdopted(1)
+	us = startAdoptingWithRedis(t, 1)
 	home = us.client(0, regionChat)
 	us.advance(50 * time.Millisecond)
 	there = us.client(0, regionChat)
@@ -211,8 +195,8 @@ func TestPanicOnTheWayBackFromAdopted(t *testing.T) {
 			for _, n := range us.metrics.decisions() {
 				sum += n
 			}
-			if sum != 3 {
-				t.Errorf("%s %d: three requests were counted as %v", call, n, us.metrics.decisions())
+			if sum != 4 {
+				t.Errorf("%s %d: four requests were counted as %v", call, n, us.metrics.decisions())
 			}
 		}
 	}

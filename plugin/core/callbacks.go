@@ -43,6 +43,10 @@ func (p *Plugin) OnWake(messages [][]byte) {
 
 // NewStream returns the state of a request that begins under the configuration.
 func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
+	if v := p.vm; !v.serves {
+		v.serves = true
+		v.gw.Serves()
+	}
 	return &Stream{GatewayStream: s, context: context, plugin: p, lease: lease{vm: p.vm}}
 }
 

@@ -15,6 +15,7 @@ type env struct {
 	stats   *stats
 	clock   time.Duration // when it was last read, 0 for never: see now
 	current uint32        // the gateway's context that the running callback is for
+	serves  bool          // it has had requests: it is a worker's
 }
 
 // now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock

@@ -51,9 +51,11 @@ func NewEnvoy(calls EnvoyCalls) *Envoy {
 	return e
 }
 
+// Serves implements Gateway.
+func (e *Envoy) Serves() { e.admin.serves = true }
+
 // View implements Gateway.
 func (e *Envoy) View(now time.Duration, cluster string, c *config.Config) *lb.View {
-	e.admin.serves = true
 	if len(c.EnvoyCfg.Endpoints) == 0 {
 		return e.admin.view(now, cluster)
 	}
@@ -77,7 +79,6 @@ func (e *Envoy) KnownView(now time.Duration, cluster string, c *config.Config) *
 	if c.EnvoyCfg.AdminCluster == "" {
 		return nil
 	}
-	e.admin.serves = true
 	return e.admin.view(now, cluster)
 }
 

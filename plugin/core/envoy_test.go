@@ -52,7 +52,11 @@ func TestServingVMsMayScrape(t *testing.T) {
 		if g.Scrapes(time.Hour, true) {
 			t.Errorf("%s: a VM without requests scrapes, and it may be the main thread's", source)
 		}
-		g.View(time.Hour, "llm", envoyConfig(t, source))
+		g.KnownView(time.Hour, "llm", envoyConfig(t, source)) // as for adopted servers, at ticks
+		if g.Scrapes(time.Hour, true) {
+			t.Errorf("%s: a VM without requests scrapes, once it has looked at endpoints", source)
+		}
+		g.Serves()
 		if !g.Scrapes(time.Hour, true) {
 			t.Errorf("%s: a VM with requests does not scrape", source)
 		}

@@ -36,6 +36,13 @@ func (g fakeGateway) Breakers(*config.Config) (map[string]discovery.Breaker, uin
 	return g.breakers, g.looks
 }
 
+// Serves implements Gateway.
+func (g fakeGateway) Serves() {
+	if g.inside == g.main.vm {
+		g.t.Error("the main thread serves requests")
+	}
+}
+
 // KnownView implements Gateway.
 func (g fakeGateway) KnownView(_ time.Duration, cluster string, _ *config.Config) *lb.View {
 	g.call("KnownView")

@@ -16,11 +16,13 @@ type Gateway interface {
 	Now() time.Duration
 	// Random returns 64 random bits.
 	Random() uint64
+	// Serves notes that this VM is one that serves requests: a worker's. Only those reach Redis through a tunnel.
+	Serves()
 	// View returns the cluster's endpoints, nil if none is known. It is called while the request that is routed to the
 	// cluster is being handled. now may be a tick old. The name may come from a client.
 	View(now time.Duration, cluster string, c *config.Config) *lb.View
-	// KnownView returns the endpoints of a cluster that the current request is perhaps not routed to, nil if none is
-	// known.
+	// KnownView returns the endpoints of a cluster that the current request, if there is one, is perhaps not routed to,
+	// nil if none is known.
 	KnownView(now time.Duration, cluster string, c *config.Config) *lb.View
 	// Breakers returns the circuit breakers that are known, by cluster, and which state of them that is: another number
 	// with each look at them.

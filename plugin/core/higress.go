@@ -49,6 +49,9 @@ func NewHigress(calls HigressCalls) *Higress {
 	}
 }
 
+// Serves implements Gateway: every VM may do everything.
+func (g *Higress) Serves() {}
+
 // View implements Gateway. A small list of hosts is read again for every request, because from version 2.2 on Higress
 // fails a request that is sent to a host that has just left.
 func (g *Higress) View(now time.Duration, cluster string, _ *config.Config) *lb.View {

@@ -111,7 +111,10 @@ func (r *regions) tick(now time.Duration) {
 
 // ask asks the peers of a home that are due, but for those that were asked.
 func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
-	leads, taken := h.leader.lead(now, h.cfg.Regions.Interval, true)
+	if h.cfg.UsesRedis() && h.cfg.Regions.Adopts() && !r.serves { // who asks also looks at adopted servers in Redis
+		return
+	}
+	leads, taken := h.leader.lead(now, h.cfg.Regions.Interval, r.serves)
 	switch {
 	case !leads:
 		h.prober = nil
