@@ -24,7 +24,7 @@ func (r *regions) seeServers(now time.Duration, h *home, peer int) {
 		r.note(h.board.Guess(now, peer))
 		return
 	}
-	state, earlier, known := r.stateOf(now, h, h.cfg, view)
+	state, earlier, known := r.stateOf(now, h, h.cfg, view, 0)
 	switch {
 	case earlier != nil:
 		r.saw(h, peer, earlier, state)
@@ -49,7 +49,7 @@ func (s *Stream) findServers(now time.Duration, h *home, peer int) (found bool) 
 	s.region.to = to.Name
 	s.SetCluster(s.cfg.Regions.Header, to.Adopt)
 	view := r.views.of(now, to.Adopt, s.cfg)
-	state, earlier, known := r.stateOf(now, h, s.cfg, view)
+	state, earlier, known := r.stateOf(now, h, s.cfg, view, s.context)
 	switch {
 	case view != nil && !known: // Redis will tell
 		found = true
@@ -97,9 +97,9 @@ func (s *Stream) adopt(peer int, why region.Reason) Action {
 // maxReturns is how often a request may come back from adopted servers, until it stays at home.
 const maxReturns = 3
 
-// leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again, as
-// of when it came: where nothing was open, it must not pass those that wait, nor the caps. Whatever else keeps the plugin
-// from choosing there, the gateway balances in the adopted cluster.
+// leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again,
+// as of when it came: where nothing was open, it must not pass those that wait, nor the caps. Whatever else keeps the
+// plugin from choosing there, the gateway balances in the adopted cluster.
 func (s *Stream) leaveAdopted() Action {
 	o, v, from := s.outer, s.plugin.vm, s.region.to
 	o.inside, o.settled, s.settled = nil, false, true // it is counted at home

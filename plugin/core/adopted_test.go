@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
@@ -232,84 +231,6 @@ func TestKeepsFromAdopted(t *testing.T) {
 		c.Finish()
 	}
 	us.emptiedInside()
-}
-
-func withRedis(t *testing.T, d *fakeDriver, config string) string {
-	d.attachRedis(t, redisserver.StartT(t, redisserver.Options{})).latency = time.Millisecond
-	return strings.Replace(config, `"max_inflight"`,
-		`"serviceFQDN":"redis.static","password":"my secret","reserve_timeout":"100ms","max_inflight"`, 1)
-}
-
-// startAdoptingWithRedis does as startAdopting where requests are counted in Redis. Who asks the peers has had requests.
-func startAdoptingWithRedis(t *testing.T, servers int) (us *fakeDriver) {
-	t.Helper()
-	change := adopting(servers)
-	us, _ = newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
-		return change(d, withRedis(t, d, config))
-	})
-	us.client(0, regionChat).Finish()
-	us.peers = nil
-	us.advance(4 * time.Second)
-	us.wantAdopted(1)
-	return us
-}
-
-// Adopted servers are counted in Redis where this region's own are.
-func TestServesAdoptedWithRedis(t *testing.T) {
-	us := startAdoptingWithRedis(t, 2)
-	home := us.client(0, regionChat)
-	us.advance(50 * time.Millisecond)
-	var open []*fakeClient
-	for i := range 2 {
-		c := us.client(i, regionChat)
-		us.advance(50 * time.Millisecond)
-		c.wantAt(true)
-		open = append(open, c)
-	}
-	if open[0].Upstream() == open[1].Upstream() {
-		t.Error("both are at one server")
-	}
-	waits := us.client(0, regionChat)
-	us.advance(time.Second)
-	us.wantWaiting(waits)
-	open[0].Finish()
-	us.advance(4 * time.Second)
-	waits.wantAt(true)
-	for _, c := range []*fakeClient{waits, open[1], home} {
-		c.Finish()
-	}
-	us.advance(time.Second)
-	us.emptiedInside()
-}
-
-// Where requests are counted in Redis, no VM without requests asks the peers: the main thread's cannot look at adopted
-// servers there.
-func TestMainThreadDoesNotLookAtAdoptedInRedis(t *testing.T) {
-	for _, redis := range []bool{true, false} {
-		change := adopting(1)
-		us, eu := newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
-			if redis {
-				config = withRedis(t, d, config)
-			}
-			return change(d, config)
-		})
-		us.client(0, regionChat).Finish()
-		pass(2*time.Second, us, eu)
-		asks := 0
-		for _, w := range us.threads() {
-			for _, h := range w.vm.regions.homes {
-				if h.prober == nil {
-					continue
-				}
-				if asks++; redis && w == us.main {
-					t.Error("the main thread asks")
-				}
-			}
-		}
-		if asks != 1 {
-			t.Errorf("%d VMs ask", asks)
-		}
-	}
 }
 
 // A gateway that shows its endpoints to requests only, as Higress does, finds out by requests which of the adopted

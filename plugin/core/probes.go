@@ -30,10 +30,10 @@ type room struct {
 // survey calls done with what this region says of itself to those who ask: of its own servers, by its rules. It is
 // called while a request that is routed to them is being handled, and calls done at once or, with counts in Redis,
 // later.
-func (r *regions) survey(now time.Duration, rules []*config.Config, done func(region.State)) {
+func (r *regions) survey(now time.Duration, request uint32, rules []*config.Config, done func(region.State)) {
 	sv := &survey{done: done, asking: true}
 	for _, c := range rules {
-		if rm := r.roomBy(now, sv, c); rm.known && rm.state.Open == 0 {
+		if rm := r.roomBy(now, request, sv, c); rm.known && rm.state.Open == 0 {
 			break // there can be no less
 		}
 	}
@@ -42,8 +42,8 @@ func (r *regions) survey(now time.Duration, rules []*config.Config, done func(re
 }
 
 // roomBy adds how much room there is by a rule.
-func (r *regions) roomBy(now time.Duration, sv *survey, c *config.Config) *room {
-	cl, plan, why := r.planOf(now, c, r.views.of(now, c.Regions.Cluster, c))
+func (r *regions) roomBy(now time.Duration, request uint32, sv *survey, c *config.Config) *room {
+	cl, plan, why := r.planOf(now, c, r.views.of(now, c.Regions.Cluster, c), request)
 	rm := &room{plan: plan, known: why != lb.ReasonChosen}
 	if sv.rooms = append(sv.rooms, rm); rm.known {
 		return rm
@@ -149,7 +149,7 @@ func (s *Stream) holdProbe(h *home, c *config.Config, probe *region.Route, views
 	s.goHome()
 	s.enter(phaseProbing)
 	inCallback := true
-	v.regions.survey(v.ReadClock(), s.plugin.set.RulesOf(c), func(state region.State) {
+	v.regions.survey(v.ReadClock(), s.context, s.plugin.set.RulesOf(c), func(state region.State) {
 		reply := func() {
 			s.replyProbe(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, v.gw.Wall(), state, views)}})
 		}

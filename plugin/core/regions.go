@@ -218,11 +218,12 @@ func oneIf(is bool) uint64 {
 }
 
 // stateOf returns what there is room for in a cluster, by one of the configurations of the region. known: so far as its
-// servers, and what is in flight there, are known. That is as of an earlier time if it is by loads in Redis.
-func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb.View) (
+// servers, and what is in flight there, are known. That is as of an earlier time if it is by loads in Redis. request is
+// the context of one that is routed there, 0 for none.
+func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb.View, request uint32) (
 	s region.State, earlier *redisLoads, known bool,
 ) {
-	cl, plan, why := r.planOf(now, c, view)
+	cl, plan, why := r.planOf(now, c, view, request)
 	if why != lb.ReasonChosen {
 		return s, nil, cl != nil
 	}
@@ -238,7 +239,9 @@ func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb
 
 // planOf plans a request in a cluster that nothing is known of. It returns why there is no plan, and no cluster where
 // that is not known.
-func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View) (*cluster, lb.Plan, lb.Reason) {
+func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View, request uint32) (
+	*cluster, lb.Plan, lb.Reason,
+) {
 	if view == nil {
 		return nil, lb.Plan{}, lb.ReasonNoEndpoints
 	}
@@ -249,6 +252,9 @@ func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View) (*c
 	cl.views[view.ListID] = view
 	if c.Scrapes(r.kind) {
 		r.scraping.demand.need(cl, c) // also while no request does: else it would seem to have no room
+		if request != 0 {
+			r.scraping.scrapeFor(request, cl, c)
+		}
 	}
 	plan, why := policy.Plan(now, &lb.Request{Random: r.gw.Random()}, view)
 	return cl, plan, why
