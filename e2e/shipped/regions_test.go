@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -46,6 +47,21 @@ func TestRegionsConfiguration(t *testing.T) {
 	}
 	if cluster := find[string](t, bootstrap, own+".route.cluster"); cluster != r.Cluster {
 		t.Errorf("the default route leads to %s, this region's servers are in %s", cluster, r.Cluster)
+	}
+}
+
+// TestAdoptsAfterHealthChecks has servers that die with their gateways be found dead before they would be adopted.
+func TestAdoptsAfterHealthChecks(t *testing.T) {
+	c := samePlugin(t, "warmgate-regions.yaml")
+	check := find[struct {
+		Timeout, Interval time.Duration
+		NoTraffic         time.Duration `yaml:"no_traffic_interval"`
+		Threshold         int           `yaml:"unhealthy_threshold"`
+	}](t, parse(t, "envoy-config/regions.yaml"), "clusters[name="+c.Regions.Peers[0].Adopt+"].health_checks[0]")
+	found := c.EnvoyCfg.PollInterval +
+		time.Duration(check.Threshold)*(max(check.Interval, check.NoTraffic)+check.Timeout)
+	if check.Threshold == 0 || c.Regions.Gone <= found {
+		t.Errorf("adopted after %v, found dead after %v: %+v", c.Regions.Gone, found, check)
 	}
 }
 

@@ -99,12 +99,14 @@ var regionKeys = []key{
 		Field: func(s any) any { return &s.(*Config).Regions.Buffer },
 	}},
 	{Key: setting.Key{
-		Name: keyGone, Type: setting.Duration, Min: 500, Max: setting.Hour, Default: `"3s"`,
+		Name: keyGone, Type: setting.Duration, Min: 500, Max: setting.Hour, Default: `"10s"`,
 		Title: setting.Doc("Gone after", "失联时间"),
 		Meaning: setting.Doc(
 			"After how long without an answer, to anybody, a region's gateways are gone, and its servers are served "+
-				"by the nearest region that lists `adopt`. Longer than gateways take to start",
-			"一个地域的网关多久对任何地域都没有应答后视为失联，其服务器由列有 `adopt` 的最近地域代为调度。应长于网关的启动时间",
+				"by the nearest region that lists `adopt`. Longer than gateways take to start, and than health checks "+
+				"take to find servers dead that went down with them",
+			"一个地域的网关多久对任何地域都没有应答后视为失联，其服务器由列有 `adopt` 的最近地域代为调度。应长于网关的启动时间，"+
+				"也应长于健康检查发现随之失效的服务器所需的时间",
 		),
 		Field: func(s any) any { return &s.(*Config).Regions.Gone },
 	}},

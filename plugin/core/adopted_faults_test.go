@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,47 @@ func TestAdoptedServersFail(t *testing.T) {
 		us.advance(2 * time.Second)
 		us.emptiedInside()
 		us.wantNoneWaits()
+	}
+}
+
+// When a region dies with its servers, which look healthy until they are checked, no request is sent to them. Servers
+// that live get some.
+func TestNothingGoesToServersThatDieWithTheirGateways(t *testing.T) {
+	for _, alive := range []bool{false, true} {
+		change := adopting(1)
+		us, eu := newRegions(t, 1, 1, "", func(d *fakeDriver, config string) string {
+			return strings.Replace(change(d, config), `"gone":"1s",`, "", 1)
+		})
+		pass(time.Second, us, eu)
+		home := us.client(0, regionChat)
+		us.peers = nil
+		var waits *fakeClient
+		for second := range 15 {
+			if second == 7 && !alive {
+				us.endpoints[us.sites[euServers][0]].State = lb.Unhealthy
+			}
+			waits = us.client(second%2, regionChat)
+			us.advance(time.Second)
+			if waits.cluster == euServers && (!alive || second < 7) {
+				t.Fatalf("after %d s a request is sent there: %v", second, alive)
+			}
+			if second < 14 {
+				waits.ResetByClient()
+			}
+		}
+		if alive {
+			waits.wantAt(true)
+		} else {
+			us.wantWaiting(waits)
+			home.Finish()
+			us.advance(time.Second)
+			waits.wantAt(false)
+		}
+		waits.Finish()
+		if !home.ended {
+			home.Finish()
+		}
+		us.emptiedInside()
 	}
 }
 
