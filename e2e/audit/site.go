@@ -277,7 +277,7 @@ func probe(ctx context.Context, g *harness.Gateway) (reason string, err error) {
 func (s *Site) Client(i int, from string, timeout time.Duration) *loadgen.Client {
 	return loadgen.NewClient(loadgen.Options{
 		URL: s.Gateways[i].URL() + path, From: from, Timeout: timeout, Connections: 256,
-		KeepHeaders: []string{"x-warmgate-reason", "x-warmgate-host"},
+		KeepHeaders: []string{"x-warmgate-reason", "x-warmgate-host", "x-warmgate-region"},
 	})
 }
 

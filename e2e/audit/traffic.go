@@ -14,18 +14,20 @@ import (
 
 // Tally is the outcomes of the requests of a Traffic.
 type Tally struct {
-	Sent   int
-	OK     int
-	Left   int            // clients that left as planned
-	Meant  int            // failures of the kind that is meant to be
-	Errors map[string]int // by kind, as in loadgen.Sample
-	First  string         // the first error in words
-	ByHost map[string]int // requests with a response, whatever its status, by the server's x-sim-id
-	Span   time.Duration  // from the first request to the last, pauses left out
+	Sent    int
+	OK      int
+	Left    int            // clients that left as planned
+	Meant   int            // failures of the kind that is meant to be
+	Excused int            // failures that were excused one by one
+	Errors  map[string]int // the other failures, by kind, as in loadgen.Sample
+	First   string         // the first of these in words
+	ByHost  map[string]int // requests with a response, whatever its status, by the server's x-sim-id
+	Span    time.Duration  // from the first request to the last, pauses left out
 }
 
-// Failed returns the number of requests that neither completed nor left as planned, nor failed as they were meant to.
-func (t *Tally) Failed() int { return t.Sent - t.OK - t.Left - t.Meant }
+// Failed returns the number of requests that neither completed nor left as planned, nor failed as they were meant to or
+// with an excuse.
+func (t *Tally) Failed() int { return t.Sent - t.OK - t.Left - t.Meant - t.Excused }
 
 // Rate returns the requests sent per second.
 func (t *Tally) Rate() float64 { return float64(t.Sent) / max(t.Span.Seconds(), 1e-9) }
@@ -34,6 +36,9 @@ func (t *Tally) Rate() float64 { return float64(t.Sent) / max(t.Span.Seconds(), 
 type Traffic struct {
 	Meant string // a kind of error, as in loadgen.Sample, that is no failure; set before Start
 	Most  int    // requests under way at most, 0 for any number: above it the sender waits; set before Start
+	// Excuse, if set, says of a request that has just failed whether it had reason to; set before Start. It is called
+	// by several goroutines.
+	Excuse func(*loadgen.Sample) bool
 
 	client *loadgen.Client
 	make   func(r *rand.Rand, id int) loadgen.Request
@@ -134,6 +139,7 @@ func (t *Traffic) send(requests, run context.Context) {
 }
 
 func (t *Traffic) count(s loadgen.Sample) {
+	excused := t.Excuse != nil && !s.OK() && !s.Left && t.Excuse(&s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.Endpoint != "" {
@@ -146,6 +152,8 @@ func (t *Traffic) count(s loadgen.Sample) {
 		t.tally.OK++
 	case t.Meant != "" && s.Error == t.Meant:
 		t.tally.Meant++
+	case excused:
+		t.tally.Excused++
 	default:
 		t.tally.Errors[s.Error]++
 		if t.tally.First == "" {

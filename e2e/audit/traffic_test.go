@@ -137,3 +137,32 @@ func TestTrafficThatIsMeantToFail(t *testing.T) {
 		t.Errorf("after failures that were meant: %+v", tally)
 	}
 }
+
+// An excuse is asked for each failure, and for nothing else.
+func TestTrafficWithExcuses(t *testing.T) {
+	srv := server(t)
+	client := loadgen.NewClient(loadgen.Options{URL: srv.URL() + path})
+	defer client.Close()
+	traffic := NewTraffic(client, 500, 1, Short)
+	traffic.Excuse = func(s *loadgen.Sample) bool {
+		if s.Error != "status_500" {
+			t.Errorf("asked for %+v", s)
+		}
+		return s.ID%2 == 0
+	}
+	traffic.Start(t.Context())
+	for traffic.Tally().OK < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := srv.SetMode(vllmsim.ModeError); err != nil {
+		t.Fatal(err)
+	}
+	for traffic.Tally().Excused < 20 || traffic.Tally().Errors["status_500"] < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	traffic.Pause()
+	tally := traffic.Tally()
+	if n := tally.Errors["status_500"]; tally.Failed() != n || tally.OK+tally.Excused+n != tally.Sent {
+		t.Errorf("after failures of which every other is excused: %+v", tally)
+	}
+}
