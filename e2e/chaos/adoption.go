@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
@@ -141,9 +140,13 @@ func killed(a *act, w *world) error {
 		return err
 	}
 	a.sleep(time.Second)
-	w.streamsMayBreak(eu)
-	eu.lost = func(t audit.Tally) int { return t.Failed() }
-	dead := eu.Gateway
+	if err := eu.ends(a.ctx); err != nil {
+		return err
+	}
+	for _, r := range w.regions {
+		w.mayBreak(r, eu)
+	}
+	back, dead := w.mayFail(eu), eu.Gateway
 	if err := errors.Join(syscall.Kill(dead.PID(), syscall.SIGKILL), eu.SetSpeed(1)); err != nil {
 		return err
 	}
@@ -154,5 +157,6 @@ func killed(a *act, w *world) error {
 	if err := eu.StartGateway(a.ctx, 0); err != nil {
 		return err
 	}
+	back()
 	return a.givesBack(w, eu)
 }

@@ -20,10 +20,11 @@ func TestChaos(t *testing.T) {
 	only := []string{
 		"herd", "clients leave", "slow bodies", "clients leave the queue", "queue removed", "many wait",
 		"VM lost: fatal", "VM lost while requests wait", "cluster dies", "region partitioned",
+		"region killed and adopted", "hops forged",
 	}
 	f, err := run(ctx, settings{
 		only: only, span: 1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, leavers: 240,
-		queueLeavers: 300, crowd: 60, waiting: 100,
+		queueLeavers: 300, crowd: 60, waiting: 100, forged: 240,
 		streams: 16, rate: 60,
 		oneSite: true, seed: 1, progress: harness.LogWriter(t),
 	})
@@ -37,7 +38,17 @@ func TestChaos(t *testing.T) {
 		if f.Scenes[i].Scene != name || f.Scenes[i].Requests == 0 {
 			t.Errorf("scene %d: %+v, want %q with requests", i, f.Scenes[i], name)
 		}
+		if most, may := mostExcused[name]; f.Scenes[i].Excused > most && (most > 0 || !may) {
+			t.Errorf("%s: %d failures were excused, want %d at most", name, f.Scenes[i].Excused, most)
+		}
 	}
+}
+
+// mostExcused is how many failures a scene may excuse, 0 for any number. Others may excuse none.
+var mostExcused = map[string]int{
+	"VM lost: fatal": 0, "VM lost while requests wait": 0, "cluster dies": 0, "region killed and adopted": 0,
+	// Connections break twice, each time between two regions that may serve each other with all their servers.
+	"region partitioned": 2 * 2 * regionServers * regionTakes,
 }
 
 // Clients of waiting requests leave, or stay, at a point of their own.

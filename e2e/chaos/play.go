@@ -41,7 +41,7 @@ func (a *act) play(rate float64, span, timeout time.Duration, during func() erro
 
 // add adds the fields that count and excuses use.
 func add(sum *audit.Tally, t audit.Tally) {
-	sum.Sent, sum.OK, sum.Left = sum.Sent+t.Sent, sum.OK+t.OK, sum.Left+t.Left
+	sum.Sent, sum.OK, sum.Left, sum.Excused = sum.Sent+t.Sent, sum.OK+t.OK, sum.Left+t.Left, sum.Excused+t.Excused
 	for kind, n := range t.Errors {
 		sum.Errors[kind] += n
 	}
@@ -55,7 +55,7 @@ func (a *act) count(tally audit.Tally, excused func(audit.Tally) int) error {
 	may := min(excused(tally), tally.Failed())
 	a.result.Requests += tally.Sent
 	a.result.Left += tally.Left
-	a.result.Excused += may
+	a.result.Excused += tally.Excused + may
 	a.result.Failed += tally.Failed() - may
 	if tally.Failed() > may {
 		return fmt.Errorf("%d of %d requests failed without reason: %v, first: %s",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -21,8 +22,12 @@ func lying(a *act, w *world) error {
 	}
 	for _, next := range lies {
 		w.liar.tell(next)
+		enough := 3
+		if next.name == again.name {
+			enough = 20
+		}
 		err := a.until(20*time.Second, func() error {
-			if n, _ := w.liar.told(); n < 3 {
+			if n, _ := w.liar.told(); n < enough {
 				return fmt.Errorf("only %d probes", n)
 			}
 			return nil
@@ -40,20 +45,36 @@ func lying(a *act, w *world) error {
 		}
 	}
 	a.result.Figures["lies"] = float64(len(lies))
-	// It is believed that it has room, and fails what is sent there: that is served at home.
-	w.liar.tell(truth)
-	if err := a.until(30*time.Second, func() error {
-		if _, n := w.liar.told(); n < 10 {
-			return fmt.Errorf("%s: %d requests were sent there", truth.name, n)
-		}
-		return nil
-	}); err != nil {
-		return err
+	if err := a.claimRoom(w); err != nil {
+		return fmt.Errorf("%s: %w", truth.name, err)
 	}
 	if err := a.askTwice(us); err != nil {
 		return err
 	}
 	return us.Gateway.PushPlugin(a.ctx, regionConfig(us.name, regionNames...))
+}
+
+// claimRoom has the region say that it has room, and fail what is sent there: that is served at home, and after a few
+// failures no more is sent than now and then a trial.
+func (a *act) claimRoom(w *world) error {
+	const tried, most = 5, 20
+	us := w.regions[0]
+	config := regionConfig(us.name, append([]string{liarName}, regionNames...)...)
+	if err := us.Gateway.PushPlugin(a.ctx, allow(config, liarName)); err != nil {
+		return err
+	}
+	w.liar.tell(truth)
+	err := a.until(30*time.Second, func() error {
+		if _, n := w.liar.told(); n < tried {
+			return fmt.Errorf("%d requests were sent there", n)
+		}
+		return nil
+	})
+	a.sleep(watched)
+	if _, n := w.liar.told(); err == nil && n > most {
+		err = fmt.Errorf("%d requests were sent there, want %d at most", n, most)
+	}
+	return err
 }
 
 // askTwice sends probes, each of them twice: the second time it is no probe.
@@ -92,16 +113,12 @@ func (a *act) askTwice(to *region) error {
 // is genuine; no server sees either.
 func forgedHops(a *act, w *world) error {
 	us := w.regions[0]
-	before, err := w.sum(a.ctx, "hops_forged_total")
-	if err != nil {
-		return err
-	}
 	hops := forgeries(us.name)
 	const clients = 16
 	var done atomic.Int64
-	err = wait.All(clients, func(i int) error {
+	err := wait.All(clients, func(i int) error {
 		for n := i; n < a.forged; n += clients {
-			if err := a.forge(us, hops[n%len(hops)]); err != nil {
+			if _, err := a.forge(us, hops[n%len(hops)]); err != nil {
 				return err
 			}
 			done.Add(1)
@@ -114,47 +131,101 @@ func forgedHops(a *act, w *world) error {
 		return err
 	}
 	if err := a.until(10*time.Second, func() error {
-		after, err := w.sum(a.ctx, "hops_forged_total")
-		if err == nil && int(after-before) != a.forged {
-			err = fmt.Errorf("%v of %d forged hops were counted", after-before, a.forged)
+		n, err := w.since(a.ctx, "hops_forged_total")
+		if err == nil && int(n) != a.forged {
+			err = fmt.Errorf("%v of %d forged hops were counted", n, a.forged)
 		}
 		return err
 	}); err != nil {
 		return err
 	}
 	a.result.Figures["forged"] = float64(a.forged)
-	return a.until(10*time.Second, func() error { return w.trusted(a.ctx, us) })
+	if err := a.until(10*time.Second, func() error { return w.trusted(a.ctx, us, 0) }); err != nil {
+		return err
+	}
+	return a.replayHops(w)
 }
 
-// trusted returns an error unless a region takes as many requests for others' as these have forwarded to it.
-func (w *world) trusted(ctx context.Context, to *region) error {
-	served, err := to.stat(ctx, "served_total")
+// trusted returns an error unless a region takes as many requests for others' as these have forwarded to it, and as
+// were replayed there.
+func (w *world) trusted(ctx context.Context, to *region, replayed int) error {
+	served, err := to.since(ctx, "served_total")
 	if err != nil {
 		return err
 	}
-	forwarded, err := w.sum(ctx, "forwarded_total;region="+to.name+";")
-	if err == nil && served != forwarded {
-		err = fmt.Errorf("%s takes %v requests for forwarded ones, of which there are %v", to.name, served, forwarded)
+	forwarded, err := w.since(ctx, "forwarded_total;region="+to.name+";")
+	if err == nil && served != forwarded+float64(replayed) {
+		err = fmt.Errorf("%s takes %v requests for forwarded ones, of which there are %v, and %d replayed ones",
+			to.name, served, forwarded, replayed)
 	}
 	return err
 }
 
-// forge sends a request with a hop.
-func (a *act) forge(to *region, hop string) error {
-	r, err := http.NewRequestWithContext(a.ctx, http.MethodGet, to.Gateway.URL()+"/v1/models", nil)
+// replayHops has someone who has read a hop send it again, which docs/regions.md describes: such a request stays where
+// it arrives although that region is full. It counts as forwarded only in time, and in the region that the hop is for.
+func (a *act) replayHops(w *world) error {
+	us, ap := w.regions[0], w.regions[2]
+	const subject, most = "GET /v1/models", 1000
+	key, times := lbregion.NewKey(regionSecret), min(max(a.forged/100, 8), most)
+	if err := us.SetSpeed(0.3); err != nil {
+		return err
+	}
+	had, err := us.forwarded(a.ctx, "")
 	if err != nil {
 		return err
+	}
+	if err := a.until(30*time.Second, func() error {
+		n, err := us.forwarded(a.ctx, "")
+		if err == nil && n < had+10 {
+			err = fmt.Errorf("%v requests were forwarded by a region that is slow", n-had)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	genuine, old := key.SignHop("eu", us.name, wall(), subject), key.SignHop("eu", us.name, wall()-time.Hour, subject)
+	for _, p := range []struct {
+		to  *region
+		hop string
+	}{{us, genuine}, {us, old}, {ap, genuine}} {
+		if err := wait.All(times, func(int) error {
+			h, err := a.forge(p.to, p.hop)
+			if err == nil && (h.Get("x-warmgate-reason") != "chosen" || h.Get("x-warmgate-region") != "") {
+				err = fmt.Errorf("a request with a replayed hop left the region: %v", h)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		a.result.Requests += times
+	}
+	a.result.Figures["replayed"] = float64(3 * times)
+	return errors.Join(us.SetSpeed(1), a.until(10*time.Second, func() error {
+		odd, err := w.since(a.ctx, "hops_odd_total")
+		forged, err2 := w.since(a.ctx, "hops_forged_total")
+		if int(odd) != 2*times || int(forged) != a.forged {
+			err = errors.Join(err, fmt.Errorf("%v hops count as late or for another region, %v as forged", odd, forged))
+		}
+		return errors.Join(err, err2, w.trusted(a.ctx, us, times), w.trusted(a.ctx, ap, 0))
+	}))
+}
+
+// forge sends a request with a hop and returns the headers of the answer.
+func (a *act) forge(to *region, hop string) (http.Header, error) {
+	r, err := http.NewRequestWithContext(a.ctx, http.MethodGet, to.Gateway.URL()+"/v1/models", nil)
+	if err != nil {
+		return nil, err
 	}
 	r.Header.Set(hopHeader, hop)
 	resp, err := getClient.Do(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s, reason %s", resp.Status, resp.Header.Get("x-warmgate-reason"))
+		return nil, fmt.Errorf("%s, reason %s", resp.Status, resp.Header.Get("x-warmgate-reason"))
 	}
-	return nil
+	return resp.Header, nil
 }
 
 // forgeries are hops to a region that none of its peers has signed for a request of forge.

@@ -2,19 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/audit"
-	"github.com/warmgate/warmgate/e2e/faultproxy"
 	"github.com/warmgate/warmgate/e2e/freeport"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/wait"
@@ -23,15 +22,14 @@ import (
 // world is regions that help each other. Most clients are in the first one.
 type world struct {
 	regions []*region
-	wires   [][]*faultproxy.Proxy // from the gateway of one region to that of another; nil from one to itself
+	wires   [][]wires // from one region to another; none from one to itself
 	liar    *liar
 	parts   *shippedParts
-	leaked  atomic.Int64 // hops that have reached a server
-	// returned is how many requests another region had failed until the latest audit, and begun how many could be lost
-	// in a scene as streams that had begun.
-	returned float64
-	begun    int
-	little   bool // to forward, in the scene that is played
+	// What holds in the scene that is played: there is little to forward, or nothing may be.
+	little, alone bool
+
+	mu      sync.Mutex
+	excuses []excuse // in that scene
 }
 
 // region is a gateway, at the same port after a restart, and the servers of its own.
@@ -41,8 +39,10 @@ type region struct {
 	port    int
 	addrs   []string       // of its servers
 	streams *audit.Streams // nil while none are open
-	// lost returns how many of the failures of its clients a scene explains, nil for none.
-	lost func(audit.Tally) int
+	// base is where counters stood when the scene began, less what gateways have counted that have ended since.
+	base map[string]float64
+	// ownHops and otherHops count hops that have reached one of its servers: that it has signed, and any others.
+	ownHops, otherHops atomic.Int64
 }
 
 var regionNames = []string{"us", "eu", "ap"}
@@ -60,6 +60,11 @@ const (
 
 // regionConfig is the plugin's in a region with the given peers. No request waits too long.
 func regionConfig(name string, peers ...string) string {
+	return regionConfigWith(goneAfter, name, peers...)
+}
+
+// regionConfigWith is the same where gateways count as gone after another time.
+func regionConfigWith(gone time.Duration, name string, peers ...string) string {
 	var list []string
 	for _, peer := range peers {
 		if peer != name {
@@ -79,7 +84,16 @@ func regionConfig(name string, peers ...string) string {
 		`"queue":{"max_wait":"1h","max_length":20000},"regions":{"name":%q,"cluster":%q,"peers":[%s],"secret":%q,`+
 		`"gone":"%s","steady":"%s"},`+
 		`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"200ms"}}}`,
-		regionTakes, name, scope, strings.Join(list, ","), regionSecret, goneAfter, steadyAfter)
+		regionTakes, name, scope, strings.Join(list, ","), regionSecret, gone, steadyAfter)
+}
+
+// allow changes such a configuration so that requests may leave for the given regions only.
+func allow(config string, names ...string) string {
+	list, err := json.Marshal(append([]string{}, names...))
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return strings.Replace(config, `"secret"`, `"allowed":`+string(list)+`,"secret"`, 1)
 }
 
 // adoptedFrom is the cluster of a region's servers in other regions.
@@ -115,18 +129,8 @@ func openWorld(ctx context.Context, s settings) (w *world, err error) {
 		}
 		w.regions = append(w.regions, &region{name: name, port: port, addrs: addrs})
 	}
-	for _, from := range w.regions {
-		var wires []*faultproxy.Proxy
-		for _, to := range w.regions {
-			var wire *faultproxy.Proxy
-			if from != to {
-				if wire, err = faultproxy.Start(ctx, "127.0.0.1:"+strconv.Itoa(to.port)); err != nil {
-					return w, err
-				}
-			}
-			wires = append(wires, wire)
-		}
-		w.wires = append(w.wires, wires)
+	if err := w.openWires(ctx); err != nil {
+		return w, err
 	}
 	clusters := []string{scope}
 	for _, name := range regionNames {
@@ -136,19 +140,11 @@ func openWorld(ctx context.Context, s settings) (w *world, err error) {
 		r := w.regions[i]
 		r.Site, err = audit.Open(ctx, audit.Options{
 			Servers: regionServers, Addrs: r.addrs, Workers: s.workers, Version: s.version, Clusters: clusters,
-			Config: regionConfig(r.name, regionNames...), Watch: w.watch, Edit: w.edit(i),
+			Config: regionConfig(r.name, regionNames...), Watch: r.watch, Edit: w.edit(i),
 		})
 		return err
 	})
 	return w, err
-}
-
-// watch is called with what reaches a server.
-func (w *world) watch(r *http.Request) func() {
-	if len(r.Header.Values(hopHeader)) > 0 {
-		w.leaked.Add(1)
-	}
-	return func() {}
 }
 
 // edit returns an edit that adds what is shipped for regions.
@@ -163,11 +159,12 @@ func (w *world) edit(i int) func(file string, doc *yaml.Node) error {
 			if err != nil {
 				return err
 			}
-			for to, wire := range w.wires[i] {
-				if wire == nil {
+			for to := range w.regions {
+				if to == i {
 					continue
 				}
-				more, err := w.peerClusters(w.regions[to].name, wire.Addr(), w.regions[to].addrs)
+				way := &w.wires[i][to]
+				more, err := w.peerClusters(w.regions[to].name, way.gateway.Addr(), way.addrs())
 				if err != nil {
 					return err
 				}
@@ -207,17 +204,7 @@ const (
 
 // heal repairs all wires and puts the usual configuration in force everywhere.
 func (w *world) heal(ctx context.Context) error {
-	for _, wires := range w.wires {
-		for _, wire := range wires {
-			if wire == nil {
-				continue
-			}
-			if err := wire.Set(faultproxy.Pass()); err != nil {
-				return err
-			}
-		}
-	}
-	if err := w.wires[2][1].Set(faultproxy.Wire(farRTT / 2)); err != nil {
+	if err := w.mend(); err != nil {
 		return err
 	}
 	return wait.All(len(w.regions), func(i int) error {
@@ -236,9 +223,9 @@ func (w *world) close() error {
 			errs = append(errs, r.Site.Close())
 		}
 	}
-	for _, wires := range w.wires {
-		for _, wire := range wires {
-			if wire != nil {
+	for i := range w.wires {
+		for j := range w.wires[i] {
+			for _, wire := range w.wires[i][j].all() {
 				wire.Stop()
 			}
 		}
@@ -247,18 +234,6 @@ func (w *world) close() error {
 		errs = append(errs, w.liar.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// sum adds up a statistic of the plugin in all regions.
-func (w *world) sum(ctx context.Context, name string) (sum float64, err error) {
-	for _, r := range w.regions {
-		n, err := r.stat(ctx, name)
-		if err != nil {
-			return 0, err
-		}
-		sum += n
-	}
-	return sum, nil
 }
 
 // stat returns a statistic of the plugin in a region, all labels together that begin with those given.

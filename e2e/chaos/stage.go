@@ -39,7 +39,7 @@ type figures struct {
 	Violations int      `json:"violations"`
 	Requests   int      `json:"requests"`
 	Failed     int      `json:"failed"`  // requests and streams that failed although their endpoint and gateway did not
-	Excused    int      `json:"excused"` // those that their endpoint failed, or that died with their VM or gateway
+	Excused    int      `json:"excused"` // those that their endpoint failed, or that ended with their VM, gateway or wire
 	Scenes     []result `json:"scenes"`
 	*judgement          // nil if there was no outage of Redis
 }
@@ -120,6 +120,9 @@ var scenes = []scene{
 	{name: "clusters and policies at random", play: clustersAtRandom, at: among},
 	{name: "target cluster forged", play: forgedClusters, at: among},
 	inRegions("region partitioned", rateAbove, partitioned),
+	inRegions("regions alone", rateAbove, lone),
+	inRegions("region cut off", rateAbove, isolated(true)),
+	inRegions("gateways cut off", rateAbove, isolated(false)),
 	inRegions("region slow by 1 s", rateAbove, slow),
 	inRegions("region frozen and adopted", rateAbove, frozen),
 	inRegions("region killed and adopted", rateAbove, killed),
@@ -282,7 +285,7 @@ func (a *act) audited(c scene) error {
 func (a *act) print(took time.Duration, fallbacks map[string]int) {
 	r := &a.result
 	if r.redisResult == nil {
-		fmt.Fprintf(a.progress, "%-28s %3.0f s, %5d requests, %4d left, %3d failed by their endpoint, %d otherwise; "+
+		fmt.Fprintf(a.progress, "%-28s %3.0f s, %5d requests, %4d left, %3d failed with a reason, %d without; "+
 			"counts equal after %d ms, 0 after %d ms  %v\n",
 			r.Scene, took.Seconds(), r.Requests, r.Left, r.Excused, r.Failed, r.AgreeMS, r.DrainMS, r.Figures)
 		return

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	lbregion "github.com/warmgate/warmgate/lb/region"
+)
+
+// counters are those of a region that audits compare, "" standing for all labels.
+func counters() []string {
+	names := []string{
+		"returned_total", "served_total", "hops_forged_total", "hops_odd_total", "forwarded_total;",
+		"adopted_requests_total",
+	}
+	for _, name := range regionNames {
+		names = append(names, "forwarded_total;region="+name+";")
+	}
+	return names
+}
+
+// begin notes where all counters stand, and that no hop was seen at a server since.
+func (w *world) begin(ctx context.Context) error {
+	for _, r := range w.regions {
+		r.base = map[string]float64{}
+		for _, name := range counters() {
+			n, err := r.stat(ctx, name)
+			if err != nil {
+				return err
+			}
+			r.base[name] = n
+		}
+		r.ownHops.Store(0)
+		r.otherHops.Store(0)
+	}
+	return nil
+}
+
+// ends notes what a gateway has counted that is about to end: the next one counts from 0.
+func (r *region) ends(ctx context.Context) error {
+	for name := range r.base {
+		n, err := r.stat(ctx, name)
+		if err != nil {
+			return err
+		}
+		r.base[name] -= n
+	}
+	return nil
+}
+
+// since returns by how much one of the counters has grown since the scene began.
+func (r *region) since(ctx context.Context, name string) (float64, error) {
+	n, err := r.stat(ctx, name)
+	return n - r.base[name], err
+}
+
+// since adds that up over all regions.
+func (w *world) since(ctx context.Context, name string) (sum float64, err error) {
+	for _, r := range w.regions {
+		n, err := r.since(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// watch is called with what reaches the region's servers: hops count by who has signed them.
+func (r *region) watch(q *http.Request) func() {
+	for _, text := range q.Header.Values(hopHeader) {
+		hop := lbregion.NewKey(regionSecret).ReadHop(text, r.name, wall(), q.Method+" "+q.URL.RequestURI())
+		if hop.From == r.name {
+			r.ownHops.Add(1)
+		} else {
+			r.otherHops.Add(1)
+		}
+	}
+	return func() {}
+}
+
+// auditHops returns an error if a server has seen a hop, but for those that its own gateway had signed for requests
+// that came home: these are Envoy's retries of what another region has failed.
+func (w *world) auditHops(a *act) error {
+	sum := 0.0
+	for _, r := range w.regions {
+		home, err := r.since(a.ctx, "returned_total")
+		if err != nil {
+			return err
+		}
+		sum += home
+		if own, others := r.ownHops.Load(), r.otherHops.Load(); own > int64(home) || others > 0 {
+			return fmt.Errorf("%s: %d hops of its own have reached a server, %v with requests that came home, "+
+				"and %d that it has not signed", r.name, own, home, others)
+		}
+	}
+	a.result.Figures["returned"] = sum
+	return nil
+}
+
+// excuse is what a fault may cost: of the requests of a region's clients, those that end while it holds, all of them or
+// only answers that another region had begun.
+type excuse struct {
+	of          *region
+	begunBy     string // region; "" for all requests
+	since, till time.Time
+}
+
+// excuses reports whether it is one for the request that has just ended.
+func (e *excuse) excuses(of *region, s *loadgen.Sample, now time.Time) bool {
+	if of != e.of || now.Before(e.since) || now.After(e.till) {
+		return false
+	}
+	return e.begunBy == "" || s.Error == loadgen.ErrTruncated && s.Header.Get("x-warmgate-reason") == "forwarded" &&
+		s.Header.Get("x-warmgate-region") == e.begunBy
+}
+
+// mayBreak excuses answers that another region has begun for a region's clients, and that break now. What has not begun
+// is served at home when it cannot be served there.
+func (w *world) mayBreak(of, at *region) {
+	now := time.Now()
+	w.add(excuse{of, at.name, now, now.Add(noticed)})
+}
+
+// mayFail excuses all failures of a region's clients from now on, until what it returns is called.
+func (w *world) mayFail(of *region) (until func()) {
+	i := w.add(excuse{of: of, since: time.Now(), till: time.Now().Add(time.Hour)})
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.excuses[i].till = time.Now()
+	}
+}
+
+func (w *world) add(e excuse) (i int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.excuses = append(w.excuses, e)
+	return len(w.excuses) - 1
+}
+
+// excused returns what excuses failures of a region's clients.
+func (w *world) excused(of *region) func(*loadgen.Sample) bool {
+	return func(s *loadgen.Sample) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i := range w.excuses {
+			if w.excuses[i].excuses(of, s, time.Now()) {
+				return true
+			}
+		}
+		return false
+	}
+}
