@@ -136,6 +136,23 @@ func TestAdoptionWithoutFlaps(t *testing.T) {
 	}
 }
 
+// A region whose gateways were frozen answers late when they go on. That makes it no farther: its servers stay with the
+// region that has adopted them until it has answered steadily.
+func TestAdoptionOfTheFrozen(t *testing.T) {
+	w, us, eu, _ := three(t)
+	w.run(time.Second)
+	eu.frozen = true
+	w.run(6 * time.Second)
+	wantAdopted(t, "frozen", us)
+	eu.thaw()
+	for range 48 {
+		w.run(100 * time.Millisecond)
+		wantAdopted(t, "goes on", us)
+	}
+	w.run(3 * time.Second)
+	wantAdopted(t, "steady", nil, us)
+}
+
 // A region that another one still hears is not adopted by one that does not: it is a partition.
 func TestPartition(t *testing.T) {
 	w, us, _, asia := three(t)

@@ -36,6 +36,8 @@ type place struct {
 	replays *Replays
 	state   State
 	down    bool
+	frozen  bool                     // what comes is answered when it thaws
+	held    []func()                 // what has come since
 	delay   time.Duration            // of its answers, beside the wire
 	far     time.Duration            // how much longer than configured the wires to it are
 	cut     map[string]bool          // regions that it cannot reach
@@ -101,7 +103,7 @@ func (w *world) run(d time.Duration) {
 	const tick = 10 * time.Millisecond
 	for end := w.now + d; w.now < end; {
 		for _, p := range w.gateways {
-			if !p.down {
+			if !p.down && !p.frozen {
 				p.step()
 			}
 		}
@@ -142,12 +144,28 @@ func (p *place) step() {
 			continue
 		}
 		oneWay, prober := (peer.Distance+other.far)/2, p.prober
-		w.later(oneWay, func() {
+		arrive := func() {
 			if answer := other.answer(text); answer != "" {
 				w.later(oneWay+other.delay, func() { _ = prober.Hear(w.now, w.wall(), i, answer) })
 			}
+		}
+		w.later(oneWay, func() {
+			if other.frozen {
+				other.held = append(other.held, arrive)
+				return
+			}
+			arrive()
 		})
 	}
+}
+
+// thaw has a frozen gateway go on with what has come in the meantime.
+func (p *place) thaw() {
+	p.frozen = false
+	for _, arrive := range p.held {
+		arrive()
+	}
+	p.held = nil
 }
 
 // answer returns the answer to a probe, "" for none.

@@ -124,16 +124,23 @@ func (s *status) expected(p *Peer) time.Duration {
 func (s *status) hear(c *Config, now, asked time.Duration, counted uint32, a *Answer) {
 	s.State, s.asked, s.answered, s.missed, s.since, s.counted = a.State, now, now, 0, now, counted
 	s.learn(c, now, a.Views)
-	rtt := max(0, now-asked)
-	if s.rtt == 0 {
-		s.rtt = rtt
-	}
-	s.rtt += (rtt - s.rtt) / 8 // as TCP averages it
+	s.measure(max(0, now-asked))
 	if s.steady == 0 {
 		s.steady = now
 	}
 	if s.gone && now-s.steady >= c.Steady {
 		s.gone = false
+	}
+}
+
+// measure averages the round trip, as TCP does. The first answers of a peer that was gone may have been held up with its
+// gateways: they tell nothing of the distance, by which regions agree on who serves its servers.
+func (s *status) measure(rtt time.Duration) {
+	switch {
+	case s.rtt == 0:
+		s.rtt = rtt
+	case !s.gone:
+		s.rtt += (rtt - s.rtt) / 8
 	}
 }
 
