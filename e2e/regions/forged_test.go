@@ -12,22 +12,23 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// early adds the removal of the header of clients, as docs/regions.md says, to other edits.
-func early(t *testing.T, more func(file string, doc *yaml.Node) error) func(file string, doc *yaml.Node) error {
-	var sites struct {
+// early adds the removal of the header of clients, as docs/regions.md says, to other edits: for stock Envoy, or as it
+// is for Higress, with the route.
+func early(t *testing.T, higress bool, more func(file string, doc *yaml.Node) error) func(string, *yaml.Node) error {
+	var parts struct {
 		Early yaml.Node `yaml:"early_header_mutation_extensions"`
 	}
-	if err := yaml.Unmarshal(harness.ReadT(t, "envoy-config/sites.yaml"), &sites); err != nil {
+	if err := yaml.Unmarshal(harness.ReadT(t, "envoy-config/regions.yaml"), &parts); err != nil {
 		t.Fatal(err)
 	}
 	return func(file string, doc *yaml.Node) error {
-		if file == "envoy.yaml" {
-			at := harness.ManagerPath + ".early_header_mutation_extensions"
-			if err := harness.Set(doc, at, &sites.Early); err != nil {
-				return err
-			}
+		if err := more(file, doc); err != nil || file != "envoy.yaml" {
+			return err
 		}
-		return more(file, doc)
+		if higress {
+			return routeInHigress(t, doc)
+		}
+		return harness.Set(doc, harness.ManagerPath+".early_header_mutation_extensions", &parts.Early)
 	}
 }
 
@@ -57,12 +58,16 @@ func TestForgedRegion(t *testing.T) {
 	if err := os.WriteFile(module, []byte("no module"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
+	for _, c := range []struct {
+		version string
+		higress bool
+	}{{harness.DefaultVersion, false}, {harness.DefaultVersion, true}, {harness.OldestVersion, false}} {
+		version := c.version
 		p := &place{hops: make(chan string, 100)}
 		home := harness.ServeT(t, p.server("us"))
 		o := harness.Options{
 			Version: version, Endpoints: []harness.Endpoint{home}, Config: regionConfig("us", "eu", ""),
-			Edit: early(t, edits(peer, harness.FreePortT(t))),
+			Edit: early(t, c.higress, edits(peer, harness.FreePortT(t))),
 		}
 		g := harness.StartT(t, o)
 		harness.AwaitReason(t, g.URL()+path, "chosen")
@@ -80,7 +85,7 @@ func TestForgedRegion(t *testing.T) {
 			t.Fatal(err)
 		}
 		servedAtHome(t, g, version+" no plugin")
-		o.Module, o.Edit = module, early(t, edits(peer, harness.FreePortT(t)))
+		o.Module, o.Edit = module, early(t, c.higress, edits(peer, harness.FreePortT(t)))
 		servedAtHome(t, harness.StartT(t, o), version+" no module")
 	}
 }

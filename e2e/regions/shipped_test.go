@@ -31,6 +31,9 @@ type shippedRegion struct {
 	servers []harness.Endpoint
 	arrived chan http.Header // of the requests that a server has got
 	sick    atomic.Bool      // its health checks fail
+	inside  atomic.Int64     // requests that its servers have
+	engines bool             // these say when a server is full, as in the shipped configuration, and no cap does
+	higress bool             // with the patches for Higress, in place of the parts for stock Envoy
 	release chan struct{}    // requests that are to be held here are answered by one value each
 }
 
@@ -50,14 +53,24 @@ func newShipped(t *testing.T, version, name string, servers int) *shippedRegion 
 	return r
 }
 
+// batch is how many requests an engine runs at once, by its metrics.
+const batch = 2
+
 func (r *shippedRegion) serve(w http.ResponseWriter, q *http.Request) {
 	if q.URL.Path != path { // what the gateways ask it themselves
-		if r.sick.Load() {
+		switch {
+		case r.sick.Load():
 			w.WriteHeader(http.StatusServiceUnavailable)
+		case q.URL.Path == "/metrics":
+			n := r.inside.Load()
+			run := min(n, batch)
+			fmt.Fprintf(w, "vllm:num_requests_running %d\nvllm:num_requests_waiting %d\n", run, n-run)
 		}
 		return
 	}
 	_, _ = io.Copy(io.Discard, q.Body)
+	r.inside.Add(1)
+	defer r.inside.Add(-1)
 	r.arrived <- q.Header
 	w.Header().Set("x-server", r.name)
 	if q.Header.Get("x-hold") == r.name {
@@ -68,17 +81,23 @@ func (r *shippedRegion) serve(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// config is the shipped one with a cap in place of what engines report, and times for a test.
+// config is the shipped one. Unless engines say when a server is full, it has a cap in place of that, and times for a
+// test.
 func (r *shippedRegion) config() string {
 	_, text, _ := strings.Cut(string(harness.ReadT(r.t, "envoy-config/warmgate-regions.yaml")), "value: |\n")
 	if r.name == "eu" {
 		text = swapped.Replace(text)
 	}
-	for from, to := range map[string]string{
-		`"push": "pending"`: `"max_inflight": ` + strconv.Itoa(held) + `, "health": {"slow_start": 0}`, `"debug_headers": false`: `"debug_headers": true`,
+	changes := map[string]string{
+		`"push": "pending"`:                  `"max_inflight": ` + strconv.Itoa(held) + `, "health": {"slow_start": 0}`,
 		`"name": "` + r.name + `",`:          `"name": "` + r.name + `", "steady": "2s", "queue_buffer": 0,`,
 		`"admin_cluster": "warmgate-admin",`: `"admin_cluster": "warmgate-admin", "poll_interval": "100ms",`,
-	} {
+	}
+	if r.engines {
+		clear(changes)
+	}
+	changes[`"debug_headers": false`] = `"debug_headers": true`
+	for from, to := range changes {
 		if strings.Count(text, from) != 1 {
 			r.t.Fatalf("the shipped configuration has no single %s:\n%s", from, text)
 		}
@@ -97,13 +116,7 @@ func (r *shippedRegion) edit() func(file string, doc *yaml.Node) error {
 	if err := yaml.Unmarshal(harness.ReadT(r.t, "envoy-config/regions.yaml"), &parts); err != nil {
 		r.t.Fatal(err)
 	}
-	text := func(n *yaml.Node) string {
-		out, err := yaml.Marshal(n)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		return string(out)
-	}
+	text := func(n *yaml.Node) string { return yamlText(r.t, n) }
 	port, _ := strconv.Atoi(r.peer.port)
 	gateway := endpoints("127.0.0.1:" + strconv.Itoa(port))
 	var servers []string
@@ -115,15 +128,15 @@ func (r *shippedRegion) edit() func(file string, doc *yaml.Node) error {
 		case "envoy.yaml":
 			return errors.Join(
 				harness.Set(doc, "static_resources.listeners[name=main].address.socket_address.port_value", r.port),
-				harness.Set(doc, harness.ManagerPath+".early_header_mutation_extensions", &parts.Early),
-				harness.Insert(doc, harness.RoutesPath, "", 0, text(&parts.Routes)))
+				r.routes(doc, &parts.Early, text(&parts.Routes)))
 		case "clusters.yaml":
 			return errors.Join(
 				harness.Insert(doc, "resources", "", 1, text(&parts.Clusters)),
 				harness.Set(doc, "resources[name=warmgate-peer-eu].type", "STATIC"),
 				harness.Set(doc, "resources[name=warmgate-peer-eu].load_assignment.endpoints[0].lb_endpoints", gateway),
 				harness.Set(doc, "resources[name=eu-servers].load_assignment.endpoints[0].lb_endpoints",
-					endpoints(servers...)))
+					endpoints(servers...)),
+				r.aggregate(doc))
 		}
 		return nil
 	}
