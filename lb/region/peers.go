@@ -133,8 +133,8 @@ func (s *status) hear(c *Config, now, asked time.Duration, counted uint32, a *An
 	}
 }
 
-// measure averages the round trip, as TCP does. The first answers of a peer that was gone may have been held up with its
-// gateways: they tell nothing of the distance, by which regions agree on who serves its servers.
+// measure averages the round trip, as TCP does. The first answers of a peer that was gone may have been held up with
+// its gateways: they tell nothing of the distance, by which regions agree on who serves its servers.
 func (s *status) measure(rtt time.Duration) {
 	switch {
 	case s.rtt == 0:

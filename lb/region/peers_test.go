@@ -265,6 +265,21 @@ func TestFarPeer(t *testing.T) {
 	}
 }
 
+// So is one that is farther when it comes back: its answers are steady although they come late.
+func TestBackFromFarther(t *testing.T) {
+	w := newWorld(t, config("us", Peer{"eu", 20 * time.Millisecond, true}), config("eu"))
+	us, eu := w.regions["us"], w.regions["eu"]
+	w.run(time.Second)
+	eu.down = true
+	if w.run(6 * time.Second); !us.gone("eu") {
+		t.Fatalf("not gone: %+v", us.peer("eu"))
+	}
+	eu.down, eu.far = false, 580*time.Millisecond
+	if w.run(10 * time.Second); us.gone("eu") || !us.peer("eu").Available || us.peer("eu").RTT < 400*time.Millisecond {
+		t.Errorf("%+v", us.peer("eu"))
+	}
+}
+
 // Time in which nobody asks tells nothing of a peer: it is gone only after it has missed probes for long enough.
 func TestNobodyAsks(t *testing.T) {
 	w, us, eu := two(t)

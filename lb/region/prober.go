@@ -89,6 +89,9 @@ func (p *Prober) Tick(now time.Duration) error {
 	missed := make([]int, len(p.asked))
 	for peer := range p.asked {
 		timeout := b.peers[peer].timeout(&b.config)
+		if b.peers[peer].gone {
+			timeout = Timeout // it may come back farther than it was, which is not measured yet
+		}
 		for i := range p.asked[peer] {
 			if q := &p.asked[peer][i]; !q.missed && now-q.at >= timeout {
 				q.missed = true
