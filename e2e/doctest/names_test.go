@@ -37,7 +37,7 @@ func TestLinks(t *testing.T) {
 }
 
 // folders matches the folders of the tree that contain source files.
-const folders = `(?:\.ci|build|docs|e2e|envoy-config|internal|lb|metrics|plugin|redisclient)`
+const folders = `(?:\.ci|build|deploy|docs|e2e|envoy-config|internal|lb|metrics|plugin|redisclient)`
 
 var (
 	absolutePath = regexp.MustCompile(`(^|[\s"'(=` + "`" + `])/(home|root|work|tmp|Users|opt|etc|var|usr|mnt|srv|build)/`)
@@ -57,7 +57,8 @@ func TestNames(t *testing.T) {
 	for _, k := range config.Keys() {
 		keys.WriteString(k.Name + ".")
 	}
-	wire := read(t, "plugin/*.go") + read(t, "plugin/core/*.go") + read(t, "envoy-config/*.yaml")
+	wire := read(t, "plugin/*.go") + read(t, "plugin/core/*.go") + read(t, "envoy-config/*.yaml") +
+		read(t, "deploy/*/*.yaml")
 	for _, d := range documents(t) {
 		if m := absolutePath.FindString(d.text); m != "" {
 			t.Errorf("%s: absolute path: %s", d.name, m)

@@ -1,0 +1,91 @@
+package lab
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Server is a simulated model server. A request with the header x-hold is answered when Release is called; one whose
+// header x-fail is the server's address is answered 503.
+type Server struct {
+	*httptest.Server
+
+	mu   sync.Mutex
+	held []chan struct{}
+	seen []http.Header
+}
+
+// Servers starts n servers, until the test ends.
+func Servers(t testing.TB, n int) []*Server {
+	t.Helper()
+	list := make([]*Server, n)
+	for i := range list {
+		s := new(Server)
+		s.Server = httptest.NewServer(s)
+		t.Cleanup(func() { s.Release(-1); s.Close() })
+		list[i] = s
+	}
+	return list
+}
+
+// Addr returns ip:port.
+func (s *Server) Addr() string { return s.Listener.Addr().String() }
+
+// Seen returns the headers of the requests so far, health checks left out.
+func (s *Server) Seen() []http.Header {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen)
+}
+
+// Held returns how many requests wait for Release.
+func (s *Server) Held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
+// Release answers the n requests that have waited for the longest time, all for a negative n.
+func (s *Server) Release(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ; n != 0 && len(s.held) > 0; n-- {
+		close(s.held[0])
+		s.held = s.held[1:]
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/health" {
+		return
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("x-served-by", s.Addr())
+	if s.arrived(r) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("content-type", "application/json")
+	_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":10,"completion_tokens":10}}`)
+}
+
+// arrived notes a request, holds it if it is to be held, and reports whether it is to fail.
+func (s *Server) arrived(r *http.Request) (fail bool) {
+	s.mu.Lock()
+	s.seen = append(s.seen, r.Header)
+	var released chan struct{}
+	if r.Header.Get("x-hold") != "" {
+		released = make(chan struct{})
+		s.held = append(s.held, released)
+	}
+	s.mu.Unlock()
+	if released != nil {
+		<-released
+	}
+	return r.Header.Get("x-fail") == s.Addr()
+}
