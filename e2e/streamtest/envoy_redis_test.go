@@ -14,7 +14,7 @@ import (
 
 // redisSource has Redis count. The timeout is long enough for a loaded machine; other tests check that no request waits
 // longer than its timeout.
-const redisSource = `"reserve_timeout":"2s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
+const redisSource = `"reserve_timeout":"10s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
 
 func TestEnvoyRedis(t *testing.T) { runEnvoyRedis(t, 3, harness.DefaultVersion) }
 
