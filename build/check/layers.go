@@ -28,7 +28,8 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
-	"internal/jsontext", "internal/wire", "lb", "metrics", "redisclient", "plugin/config", "plugin/core",
+	"internal/jsontext", "internal/statname", "internal/wire", "lb", "metrics", "redisclient", "plugin/config",
+	"plugin/core",
 	"plugin/discovery",
 }
 
@@ -56,6 +57,7 @@ const (
 // more.
 var mayImport = map[string][]string{
 	"internal/jsontext":        nil,
+	"internal/statname":        nil,
 	"internal/wire":            nil,
 	"lb":                       {"internal/wire", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash},
 	"lb/memstore":              {"internal/wire", "lb", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash},
@@ -73,7 +75,8 @@ var mayImport = map[string][]string{
 		"internal/jsontext", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/core": {
-		"internal/wire", "lb", "lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery",
+		"internal/statname", "internal/wire", "lb", "lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config",
+		"plugin/discovery",
 		"redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/wire", "lb"},

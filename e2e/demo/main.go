@@ -270,7 +270,7 @@ The gateway stays up, with Warmgate. Try:
   curl -i %s -H 'content-type: application/json' \
     -d '{"model":"sim","messages":[{"role":"user","content":"Hello"}],"max_tokens":20}'
 
-  curl -s --unix-socket %s/admin.sock http://admin/stats/prometheus | grep wasmcustom_warmgate
+  curl -s --unix-socket %s/admin.sock http://admin/stats/prometheus | grep '^warmgate_'
 
 Its files are in %s. Ctrl-C stops it.
 `, url, d.stage.Gateway.Dir(), d.stage.Gateway.Dir())

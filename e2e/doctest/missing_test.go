@@ -72,9 +72,16 @@ func TestMissingFlagAndLabels(t *testing.T) {
 		t.Errorf("unit requests: reason %s, want chosen", reason)
 	}
 	text := g.PrometheusT(t)
-	if name := "warmgate_decisions_total_policy_global_least_request_reason_chosen"; !strings.Contains(text,
+	if name := "policy___global_least_request___reason___chosen___warmgate_decisions_total"; !strings.Contains(text,
 		"\n"+name+"{") {
 		t.Errorf("no %s without stats_tags", name)
+	}
+	list := relabelings(t)
+	for stat, want := range map[string]map[string]string{
+		"warmgate_decisions_total":   {"policy": "global_least_request", "reason": "chosen"},
+		"warmgate_inflight_requests": {"cluster": "llm", "endpoint": send(t, g).Header.Get("x-warmgate-host")},
+	} {
+		harness.Await(t, func() error { return relabeled(t, list, g.PrometheusT(t), stat, want) })
 	}
 }
 

@@ -277,24 +277,33 @@ func constants(t *testing.T, file, prefix string) []string {
 	return values
 }
 
-// writtenLabels returns the labels in the plugin's string literals, sorted.
+// writtenLabels returns the labels in the plugin's calls of statname.With, sorted.
 func writtenLabels(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root(t), "plugin/core", "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	label := regexp.MustCompile(`;([a-z]+)=`)
 	var labels []string
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		ast.Inspect(source(t, file), func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				for _, m := range label.FindAllStringSubmatch(lit.Value, -1) {
-					labels = append(labels, m[1])
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "With" {
+				return true
+			}
+			for i := 1; i < len(call.Args); i += 2 {
+				name, ok := call.Args[i].(*ast.BasicLit)
+				if !ok {
+					t.Errorf("%s: a label has no constant name", file)
+					continue
 				}
+				labels = append(labels, strings.Trim(name.Value, `"`))
 			}
 			return true
 		})

@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/internal/statname"
 )
 
 // admin talks to Envoy's admin page over its Unix socket.
@@ -45,17 +48,28 @@ func (a *admin) get(ctx context.Context, page string) (string, error) {
 	return string(body), err
 }
 
-// stats returns the counters and gauges whose name matches the regular expression filter.
+// stats returns the counters and gauges whose short name matches the regular expression filter. Envoy, which knows the
+// long ones only, is asked for all of the plugin's and those of others that match.
 func (a *admin) stats(ctx context.Context, filter string) (map[string]float64, error) {
-	text, err := a.get(ctx, "/stats?filter="+url.QueryEscape(filter))
+	matches, err := regexp.Compile(filter)
 	if err != nil {
 		return nil, err
 	}
-	return parseStats(text), nil
+	asked := filter
+	if filter != "" {
+		asked = "warmgate_|" + filter
+	}
+	text, err := a.get(ctx, "/stats?filter="+url.QueryEscape(asked))
+	if err != nil {
+		return nil, err
+	}
+	stats := parseStats(text)
+	maps.DeleteFunc(stats, func(name string, _ float64) bool { return !matches.MatchString(name) })
+	return stats, nil
 }
 
-// parseStats reads the lines "name: value". A name may hold colons and blanks, an endpoint's address for one, so the
-// last ": " divides. Histograms and text values are left out.
+// parseStats reads the lines "name: value", and makes names short. A name may hold colons and blanks, an endpoint's
+// address for one, so the last ": " divides. Histograms and text values are left out.
 func parseStats(text string) map[string]float64 {
 	stats := make(map[string]float64)
 	for _, line := range strings.Split(text, "\n") {
@@ -64,14 +78,14 @@ func parseStats(text string) map[string]float64 {
 			continue
 		}
 		if v, err := strconv.ParseFloat(line[i+2:], 64); err == nil {
-			stats[line[:i]] = v
+			stats[statname.Short(line[:i])] = v
 		}
 	}
 	return stats
 }
 
-// Stats returns the counters and gauges whose Envoy name matches the regular expression filter, "" meaning all.
-// Warmgate's own are called wasmcustom.warmgate_...; histograms are left out.
+// Stats returns the counters and gauges whose name matches the regular expression filter, "" meaning all. Warmgate's
+// own have short names (see internal/statname) behind Envoy's prefix, wasmcustom.warmgate_...; histograms are left out.
 func (g *Gateway) Stats(ctx context.Context, filter string) (map[string]float64, error) {
 	return g.admin.stats(ctx, filter)
 }

@@ -15,7 +15,7 @@ import (
 func TestParseStats(t *testing.T) {
 	got := parseStats(strings.Join([]string{
 		"http.ingress.downstream_rq_total: 12",
-		"wasmcustom.warmgate_inflight_requests;cluster=llm;endpoint=127.0.0.1:8000: 3",
+		"wasmcustom.cluster=.=llm;.;endpoint=.=127.0.0.1:8000;.;warmgate_inflight_requests: 3",
 		`cluster_manager.cds.version_text: "1"`,
 		"cluster.llm.upstream_rq_time: P0(nan,1.0) P25(nan,1.025)",
 		"wasmcustom.warmgate_reserve_us: No recorded values",

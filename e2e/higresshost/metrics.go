@@ -1,6 +1,10 @@
 package higresshost
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/warmgate/warmgate/internal/statname"
+)
 
 // metricKind is the kind of a metric as the ABI numbers it; it is also the low two bits of every metric id.
 type metricKind uint32
@@ -24,7 +28,8 @@ type metricName struct {
 	name string
 }
 
-// Metrics are the process-wide metrics that plugins defined. Names never go away.
+// Metrics are the process-wide metrics that plugins defined, by the short forms of their names (see internal/statname).
+// Names never go away.
 type Metrics struct{ cells map[metricName]*metricCell }
 
 func (m *Metrics) cell(kind metricKind, name string) *metricCell {
@@ -75,7 +80,7 @@ func (v *vm) defineMetric(kind metricKind, name string) (uint32, status) {
 	}
 	v.nextMetric += 4
 	id := v.nextMetric | uint32(kind)
-	v.metrics[id] = v.gw.metrics.cell(kind, name)
+	v.metrics[id] = v.gw.metrics.cell(kind, statname.Short(name))
 	return id, statusOK
 }
 

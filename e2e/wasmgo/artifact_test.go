@@ -11,6 +11,8 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/proxytest"
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 	wasmtest "github.com/higress-group/wasm-go/pkg/test"
+
+	"github.com/warmgate/warmgate/internal/statname"
 )
 
 // The artifacts in wasm-go's host for tests. It has one VM and one plugin context, no time (each reading of the clock
@@ -115,7 +117,7 @@ func (s stream) respond() func(name string) string {
 }
 
 func decisions(host proxytest.HostEmulator, policy, reason string) uint64 {
-	n, err := host.GetCounterMetric("warmgate_decisions_total;policy=" + policy + ";reason=" + reason)
+	n, err := host.GetCounterMetric(statname.With("warmgate_decisions_total", "policy", policy, "reason", reason))
 	if err != nil {
 		return 0 // not yet defined
 	}
@@ -230,7 +232,8 @@ func inflight(host proxytest.HostEmulator) (counts [2]uint64) {
 		host.Tick()
 	}
 	for i, endpoint := range []string{"10.0.0.1:80", "10.0.0.2:80"} {
-		counts[i], _ = host.GetGaugeMetric("warmgate_inflight_requests;cluster=llm;endpoint=" + endpoint)
+		counts[i], _ = host.GetGaugeMetric(
+			statname.With("warmgate_inflight_requests", "cluster", "llm", "endpoint", endpoint))
 	}
 	return counts
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -90,7 +91,7 @@ func (s *Stream) adopt(peer int, why region.Reason) Action {
 		s.inside.chain = &chain
 	}
 	s.reason, s.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
-	s.plugin.vm.stats.countIf(statAtAdopted+";region="+to.Name+";reason="+why.String(), 1)
+	s.plugin.vm.stats.countIf(statname.With(statAtAdopted, "region", to.Name, "reason", why.String()), 1)
 	return s.inside.decide(max(s.seen.size, s.body.received), s.seen.ended || s.body.endedAt > 0, reason)
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -136,5 +137,5 @@ func (s *Stream) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	case lb.Neutral, lb.Rejected:
 		result = "other"
 	}
-	s.plugin.vm.stats.countIf(statClusters+";cluster="+l.addr+";result="+result, 1)
+	s.plugin.vm.stats.countIf(statname.With(statClusters, "cluster", l.addr, "result", result), 1)
 }

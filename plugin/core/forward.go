@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -61,11 +62,11 @@ func (s *Stream) meetHop(homes []*config.Config, hop string) {
 	case !from.Signed():
 		v.stats.count(statForgedHops, 1)
 	case s.region.here:
-		v.stats.countIf(statServedFor+";region="+from.From, 1)
+		v.stats.countIf(statname.With(statServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
-		v.stats.countIf(statOddHops+";cause=late", 1)
+		v.stats.countIf(statname.With(statOddHops, "cause", "late"), 1)
 	default:
-		v.stats.countIf(statOddHops+";cause=elsewhere", 1)
+		v.stats.countIf(statname.With(statOddHops, "cause", "elsewhere"), 1)
 	}
 }
 
@@ -202,7 +203,7 @@ func (s *Stream) forwardTo(h *home, peer int, why region.Reason) {
 	s.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.gw.Wall(), s.hopSubject()))
 	s.Unsteer()
 	s.SetCluster(rules.Header, to.Target())
-	v.stats.countIf(statForwarded+";region="+to.Name+";reason="+why.String(), 1)
+	v.stats.countIf(statname.With(statForwarded, "region", to.Name, "reason", why.String()), 1)
 	s.countWaited()
 	s.decided(lb.ReasonForwarded)
 }

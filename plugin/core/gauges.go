@@ -30,7 +30,7 @@ func (g *gauges) set(now time.Duration) {
 		g.stats.set(statOwners, uint64(n))
 	}
 	for _, cl := range g.clusters {
-		if n := cl.health.Ejections() - cl.ejected; n > 0 && g.stats.countIf(statEjections+";cluster="+cl.name, n) {
+		if n := cl.health.Ejections() - cl.ejected; n > 0 && g.stats.countIf(ofCluster(statEjections, cl.name), n) {
 			cl.ejected += n
 		}
 		g.setMetrics(now, cl)
@@ -45,12 +45,12 @@ func (g *gauges) set(now time.Duration) {
 // already.
 func (g *gauges) clear(cl *cluster) {
 	for _, stat := range []string{statFresh, statMissing, statRetention, statTable} {
-		if name := stat + ";cluster=" + cl.name; g.stats.has(name) {
+		if name := ofCluster(stat, cl.name); g.stats.has(name) {
 			g.stats.set(name, 0)
 		}
 	}
 	for a := range cl.gauged {
-		if name := statPushLimit + labels(cl.name, a); g.stats.has(name) {
+		if name := ofEndpoint(statPushLimit, cl.name, a); g.stats.has(name) {
 			g.stats.set(name, 0)
 		}
 	}
@@ -64,8 +64,8 @@ func (g *gauges) setMetrics(now time.Duration, cl *cluster) {
 		return
 	}
 	stale, fields := c.Engines.StaleAfter, neededFields(c, g.kind, cl.metrics.targets)
-	g.stats.setIf(statFresh+";cluster="+cl.name, uint64(cl.engines.CountFresh(now, stale)))
-	g.stats.setIf(statMissing+";cluster="+cl.name, uint64(cl.engines.CountMissing(now, stale, fields...)))
+	g.stats.setIf(ofCluster(statFresh, cl.name), uint64(cl.engines.CountFresh(now, stale)))
+	g.stats.setIf(ofCluster(statMissing, cl.name), uint64(cl.engines.CountMissing(now, stale, fields...)))
 }
 
 // setLoads sets the gauges of one cluster's endpoints. Those of an endpoint that is no longer listed stay until nothing
@@ -76,7 +76,7 @@ func (g *gauges) setLoads(cl *cluster) {
 		for i := range view.Endpoints {
 			addr := view.Endpoints[i].Addr
 			listed[addr] = true
-			if len(cl.gauged) < maxGauges && g.stats.room(statInflight+labels(cl.name, addr)) {
+			if len(cl.gauged) < maxGauges && g.stats.room(ofEndpoint(statInflight, cl.name, addr)) {
 				cl.gauged[addr] = true
 			}
 		}
@@ -90,16 +90,16 @@ func (g *gauges) setLoads(cl *cluster) {
 		return
 	}
 	for i, a := range addrs {
-		g.stats.set(statInflight+labels(cl.name, a), uint64(loads[i].Requests))
+		g.stats.set(ofEndpoint(statInflight, cl.name, a), uint64(loads[i].Requests))
 		// Once it is shown it is kept right, also when no configuration in force counts tokens any more.
-		if name := statTokens + labels(cl.name, a); cl.tokens || g.stats.has(name) {
+		if name := ofEndpoint(statTokens, cl.name, a); cl.tokens || g.stats.has(name) {
 			g.stats.set(name, uint64(loads[i].Tokens))
 		}
 		limit := int64(0)
 		if cl.pending && listed[a] {
 			limit, _ = cl.limits.Limit(a)
 		}
-		if name := statPushLimit + labels(cl.name, a); limit > 0 || g.stats.has(name) {
+		if name := ofEndpoint(statPushLimit, cl.name, a); limit > 0 || g.stats.has(name) {
 			g.stats.setIf(name, uint64(limit))
 		}
 		if !listed[a] && loads[i] == (lb.Load{}) {
@@ -110,9 +110,9 @@ func (g *gauges) setLoads(cl *cluster) {
 
 // setPrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.
 func (g *gauges) setPrompts(cl *cluster) {
-	p, label := &cl.prompts, ";cluster="+cl.name
+	p := &cl.prompts
 	retention, losses := cl.caches.Retention()
-	if losses > p.losses && g.stats.countIf(statLosses+label, losses-p.losses) {
+	if losses > p.losses && g.stats.countIf(ofCluster(statLosses, cl.name), losses-p.losses) {
 		p.losses = losses
 	}
 	if p.plugin == nil {
@@ -122,9 +122,9 @@ func (g *gauges) setPrompts(cl *cluster) {
 	if !g.configs.contains(p.plugin) {
 		p.plugin, retention, percent = nil, 0, 0
 	}
-	g.stats.setIf(statRetention+label, uint64(retention/time.Second))
+	g.stats.setIf(ofCluster(statRetention, cl.name), uint64(retention/time.Second))
 	if known {
-		g.stats.setIf(statTable+label, percent)
+		g.stats.setIf(ofCluster(statTable, cl.name), percent)
 	}
 	if known && percent < 100 && p.plugin != nil && !p.plugin.warned[cl.name] {
 		p.plugin.warned[cl.name] = true
@@ -133,5 +133,3 @@ func (g *gauges) setPrompts(cl *cluster) {
 			" % of what the endpoints' KV caches hold: raise lb_config.prefix."+key)
 	}
 }
-
-func labels(cluster, endpoint string) string { return ";cluster=" + cluster + ";endpoint=" + endpoint }

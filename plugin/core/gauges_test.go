@@ -114,9 +114,10 @@ func TestGaugesOutliveAConfiguration(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
 	c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"hello"}`}})
 	d.advance(2 * heartbeatPeriod) // a VM keeps what it has shown
+	const labels = ";cluster=" + fakeCluster + ";endpoint="
 	gauge := func(stat string) uint64 {
 		d.advance(2 * heartbeatPeriod)
-		return d.Gauge(stat+labels(fakeCluster, d.Addr(0))) + d.Gauge(stat+labels(fakeCluster, d.Addr(1)))
+		return d.Gauge(stat+labels+d.Addr(0)) + d.Gauge(stat+labels+d.Addr(1))
 	}
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -41,8 +42,10 @@ func (q *queueUse) expected() time.Duration {
 	return time.Duration(q.stats.Waiting+1) * q.stats.Interval
 }
 
-// queueLabels returns the labels of a statistic of the queue.
-func queueLabels(cl *cluster, class string) string { return ";cluster=" + cl.name + ";class=" + class }
+// ofClass returns the name of a statistic of a queue's class.
+func ofClass(stat string, cl *cluster, class string) string {
+	return statname.With(stat, "cluster", cl.name, "class", class)
+}
 
 // countWaited counts a request that was placed.
 func (s *Stream) countWaited() {
@@ -52,7 +55,7 @@ func (s *Stream) countWaited() {
 	}
 	cl.queue.pressure.add(s.plugin.vm.now(), w.waited, false)
 	if w.queued {
-		s.plugin.vm.stats.recordIf(statQueueWait+queueLabels(cl, w.class.Name), uint64(w.waited.Milliseconds()))
+		s.plugin.vm.stats.recordIf(ofClass(statQueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
 	}
 }
 
@@ -64,7 +67,8 @@ func (s *Stream) countRefused(why lb.Reason) {
 	}
 	cl.queue.pressure.add(now, 0, true)
 	cl.retries.failed(now, w.id)
-	s.plugin.vm.stats.countIf(statRefusals+queueLabels(cl, w.class.Name)+";reason="+why.String(), 1)
+	s.plugin.vm.stats.countIf(statname.With(statRefusals,
+		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
 // leftQueue counts a request that is over while it waits: its client has left, or the gateway has answered.
@@ -73,7 +77,7 @@ func (s *Stream) leftQueue() {
 	w.queued, w.waited = true, now-w.since
 	cl.queue.pressure.add(now, w.waited, false)
 	cl.retries.failed(now, w.id)
-	s.plugin.vm.stats.countIf(statLeft+queueLabels(cl, w.class.Name), 1)
+	s.plugin.vm.stats.countIf(ofClass(statLeft, cl, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
@@ -102,12 +106,12 @@ func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	}
 	q.showClasses(cl)
 	for name, id := range q.classes {
-		g.stats.setIf(statQueue+queueLabels(cl, name), uint64(q.stats.ByClass[id]))
+		g.stats.setIf(ofClass(statQueue, cl, name), uint64(q.stats.ByClass[id]))
 	}
 	share := q.pressure.share(now)
-	g.stats.setIf(statPressure+";cluster="+cl.name, uint64(math.Round(100*share)))
+	g.stats.setIf(ofCluster(statPressure, cl.name), uint64(math.Round(100*share)))
 	if n, ok := g.parallelism(cl, share); ok {
-		g.stats.setIf(statParallelism+";cluster="+cl.name, n)
+		g.stats.setIf(ofCluster(statParallelism, cl.name), n)
 	}
 }
 
@@ -129,9 +133,9 @@ func (q *queueUse) showClasses(cl *cluster) {
 
 // clearQueue sets the gauges of the queue of a cluster that is about to be forgotten.
 func (g *gauges) clearQueue(cl *cluster) {
-	names := []string{statPressure + ";cluster=" + cl.name, statParallelism + ";cluster=" + cl.name}
+	names := []string{ofCluster(statPressure, cl.name), ofCluster(statParallelism, cl.name)}
 	for class := range cl.queue.classes {
-		names = append(names, statQueue+queueLabels(cl, class))
+		names = append(names, ofClass(statQueue, cl, class))
 	}
 	for _, name := range names {
 		if g.stats.has(name) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -177,7 +178,7 @@ func (r *regions) gauge(now time.Duration) {
 	for _, h := range r.homes {
 		for _, p := range h.cfg.Regions.Peers {
 			for _, stat := range [...]string{statPeerOpen, statAdopted} {
-				if name := stat + ";region=" + p.Name; !shown[p.Name] && r.stats.has(name) {
+				if name := statname.With(stat, "region", p.Name); !shown[p.Name] && r.stats.has(name) {
 					r.stats.set(name, 0)
 				}
 			}
@@ -197,14 +198,14 @@ func (r *regions) show(now time.Duration, h *home, shown map[string]bool) {
 			continue
 		}
 		shown[p.Name] = true
-		peer := ";region=" + p.Name
-		r.stats.setIf(statPeerOpen+peer, oneIf(s.Available))
+		of := func(stat string) string { return statname.With(stat, "region", p.Name) }
+		r.stats.setIf(of(statPeerOpen), oneIf(s.Available))
 		if p.Adopt != "" {
-			r.stats.setIf(statAdopted+peer, oneIf(s.Adopted))
+			r.stats.setIf(of(statAdopted), oneIf(s.Adopted))
 		}
 		if s.Age >= 0 {
-			r.stats.setIf(statPeerAge+peer, uint64(s.Age.Milliseconds()))
-			r.stats.setIf(statPeerRTT+peer, uint64(s.RTT.Milliseconds()))
+			r.stats.setIf(of(statPeerAge), uint64(s.Age.Milliseconds()))
+			r.stats.setIf(of(statPeerRTT), uint64(s.RTT.Milliseconds()))
 		}
 	}
 }

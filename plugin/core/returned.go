@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 )
@@ -88,7 +89,7 @@ func (s *Stream) followHome(served string) bool {
 	prompt := s.promptToForward()
 	s.countAt(served, &prompt)
 	s.region.returned = true
-	v.stats.countIf(statCameHome+";region="+s.region.to, 1)
+	v.stats.countIf(statname.With(statCameHome, "region", s.region.to), 1)
 	s.SetNote(s.describe() + s.wait.text())
 	return true
 }

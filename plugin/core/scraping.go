@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -104,7 +105,7 @@ func (s *scraping) addPage(now time.Duration, j *ScrapeJob, addr string, page []
 		}
 	}
 	kind, _, _ := strings.Cut(result, " ")
-	s.stats.count(statScrapes+";result="+kind, 1)
+	s.stats.count(statname.With(statScrapes, "result", kind), 1)
 	if result == ScrapeNone && !j.config.ByMetrics() { // they would help, but the policy does not depend on them
 		return false
 	}

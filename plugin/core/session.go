@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -125,7 +126,7 @@ func (s *Stream) sessionPlaced() {
 		result = sessionAtHome
 	}
 	s.session.result = result
-	s.plugin.vm.stats.countIf(statSessions+";cluster="+s.cluster.name+";result="+result, 1)
+	s.plugin.vm.stats.countIf(statname.With(statSessions, "cluster", s.cluster.name, "result", result), 1)
 }
 
 // text returns what has become of the request for the access log, "" where sessions do not matter.

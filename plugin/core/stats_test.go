@@ -60,8 +60,8 @@ func TestStatsAreDefinedOnce(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int64{
-		"warmgate_decisions_total;policy=p;reason=chosen":   3,
-		"warmgate_decisions_total;policy=none;reason=panic": 3,
+		"policy=.=p;.;reason=.=chosen;.;warmgate_decisions_total":   3,
+		"policy=.=none;.;reason=.=panic;.;warmgate_decisions_total": 3,
 		"a_total":             6,
 		"b_total":             0,
 		"c":                   7,

@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -169,7 +170,7 @@ const logEvery = 30 * time.Second
 // countFallback counts a request that the local store had to count.
 func (s *stores) countFallback(r *redisStore, why error) {
 	cause := redisclient.Cause(why)
-	s.stats.count(statFallbacks+";cause="+cause, 1)
+	s.stats.count(statname.With(statFallbacks, "cause", cause), 1)
 	if r.loggedAt == 0 || s.clock-r.loggedAt >= logEvery {
 		r.loggedAt, r.failing = s.clock, true
 		s.gw.Log(Warn, r.name+" unavailable ("+cause+"): using local counts")

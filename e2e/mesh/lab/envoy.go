@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/child"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/internal/statname"
 )
 
 // Envoy is a running Envoy whose configuration comes from a control plane.
@@ -139,13 +140,14 @@ func (e *Envoy) Listener(t testing.TB, port string) (name string) {
 	return name
 }
 
-// Sum returns the sum of the counters and gauges whose name matches.
+// Sum returns the sum of the counters and gauges whose short name matches (see internal/statname).
 func (e *Envoy) Sum(t testing.TB, filter string) float64 {
 	t.Helper()
 	var sum float64
-	for _, line := range strings.Split(e.Page(t, "/stats?filter="+url.QueryEscape(filter)), "\n") {
+	matches := regexp.MustCompile(filter)
+	for _, line := range strings.Split(e.Page(t, "/stats?filter="+url.QueryEscape("warmgate_|"+filter)), "\n") {
 		var n float64
-		if at := strings.LastIndex(line, ": "); at >= 0 {
+		if at := strings.LastIndex(line, ": "); at >= 0 && matches.MatchString(statname.Short(line[:at])) {
 			if _, err := fmt.Sscan(line[at+2:], &n); err == nil {
 				sum += n
 			}

@@ -1,0 +1,127 @@
+package layouts
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// istioCluster is a name as Istio and Higress give clusters. It has what other rules of theirs look for: "cache.".
+const istioCluster = "outbound|8000|v1|kv-cache.tag.svc.cluster.local"
+
+// statsConfigs are what the bootstraps of control planes say about statistics, as far as it can concern a plugin's:
+// rules that are bound to the beginning of other names are left out. extraStatTags is where they put the operator's.
+var statsConfigs = map[string]string{
+	"Istio": `
+use_all_default_tags: false
+stats_tags:
+- {tag_name: response_code, regex: '_rq(_(\d{3}))$'}
+- {tag_name: response_code_class, regex: '_rq(_(\dxx))$'}
+extraStatTags
+- {tag_name: cache, regex: '(cache\.(.+?)\.)'}
+- {tag_name: component, regex: '(component\.(.+?)\.)'}
+- {tag_name: tag, regex: '(tag\.(.+?);\.)'}
+- {tag_name: wasm_filter, regex: '(wasm_filter\.(.+?)\.)'}
+- {tag_name: authz_enforce_result, regex: 'rbac(\.(allowed|denied))'}
+- {tag_name: authz_dry_run_action, regex: '(\.istio_dry_run_(allow|deny)_)'}
+- {tag_name: authz_dry_run_result, regex: '(\.shadow_(allowed|denied))'}
+stats_matcher: {inclusion_list: {patterns: [{prefix: "reporter="}, {prefix: cluster_manager}, {prefix: wasm}]}}`,
+	"Higress": `
+use_all_default_tags: false
+stats_tags:
+- {tag_name: ai_route, regex: '^wasmcustom\.route\.((.*?)\.)upstream'}
+- {tag_name: ai_cluster, regex: '^wasmcustom\..*?\.upstream\.((.*?)\.)model'}
+- {tag_name: ai_model, regex: '^wasmcustom\..*?\.model\.((.*?)\.)consumer'}
+- {tag_name: ai_consumer, regex: '^wasmcustom\..*?\.consumer\.((.*?)\.)metric'}
+extraStatTags
+- {tag_name: response_code_class, regex: '_rq(_(\dxx))$'}
+stats_matcher: {inclusion_list: {patterns: [{prefix: "reporter="}, {prefix: cluster_manager}, {prefix: wasm}]}}`,
+}
+
+// statsConfig returns a control plane's stats_config with the tags of the values that are shipped.
+func statsConfig(t *testing.T, of string) any {
+	t.Helper()
+	values, tags := new(yaml.Node), []string{}
+	if err := yaml.Unmarshal(harness.ReadT(t, "deploy/higress/values.yaml"), values); err != nil {
+		t.Fatal(err)
+	}
+	list, err := harness.Find(values, "higress-core.meshConfig.defaultConfig.extraStatTags")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	if err := list.Decode(&names); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		tags = append(tags, fmt.Sprintf(`- {tag_name: %s, regex: '(%[1]s=\.=(.*?);\.;)'}`, name))
+	}
+	var config any
+	text := strings.Replace(statsConfigs[of], "extraStatTags", strings.Join(tags, "\n"), 1)
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// underControl changes the shipped files to a control plane's stats_config and name of the cluster.
+func underControl(config any) func(file string, doc *yaml.Node) error {
+	return func(file string, doc *yaml.Node) error {
+		const cluster = "resources[name=llm]"
+		switch file {
+		case "envoy.yaml":
+			return errors.Join(
+				harness.Set(doc, "stats_config", config),
+				harness.Set(doc, harness.RoutesPath+"[name=llm].route.cluster", istioCluster))
+		case "clusters.yaml":
+			return errors.Join(
+				harness.Set(doc, cluster+".eds_cluster_config.service_name", "llm"),
+				// Otherwise it is the cluster's name, and Go's server refuses one with "|".
+				harness.Set(doc, cluster+".health_checks[0].http_health_check.host", "llm"),
+				harness.Set(doc, cluster+".name", istioCluster))
+		}
+		return nil
+	}
+}
+
+// With the bootstraps of control planes, statistics have their labels whole, whatever the cluster is called.
+func TestLabelsByControlPlanes(t *testing.T) {
+	for name, others := range map[string]string{
+		// Its own rules find more in the name of this cluster, and add labels; they change none of Warmgate's.
+		"Istio":   `(,cache="tag"|,tag="svc\.cluster\.local")*`,
+		"Higress": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upstream := harness.Models(t, 1)
+			g := harness.StartT(t, harness.Options{
+				Endpoints: upstream, Config: `{"lb_policy":"global_least_request",
+				"lb_config":{"unit":"tokens","debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin"}}}`,
+				Edit: underControl(statsConfig(t, name)),
+			})
+			harness.AwaitReason(t, g.URL(), "chosen")
+			of := `cluster="` + regexp.QuoteMeta(istioCluster) + `",endpoint="` + regexp.QuoteMeta(upstream[0].Addr) + `"`
+			for _, line := range []string{
+				`warmgate_decisions_total\{policy="[a-z_]+",reason="chosen"\} [1-9]\d*`,
+				`warmgate_inflight_requests\{` + of + others + `\} 0`,
+				`warmgate_inflight_tokens\{` + of + others + `\} 0`,
+				`warmgate_owners\{\} [1-9]\d*`,
+			} {
+				harness.Await(t, func() error {
+					page := g.PrometheusT(t)
+					if !regexp.MustCompile(`(?m)^` + line + `$`).MatchString(page) {
+						return fmt.Errorf("no line %s:\n%s", line,
+							strings.Join(regexp.MustCompile(`(?m)^.*warmgate_.*$`).FindAllString(page, -1), "\n"))
+					}
+					return nil
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,64 @@
+// Package statname writes and reads the names of statistics that have labels.
+//
+// Proxy-Wasm knows no labels, so they are part of the name, in front:
+// "policy=.=P;.;reason=.=R;.;warmgate_decisions_total". It is the syntax that the bootstraps of Istio and Higress read
+// for each tag of extraStatTags, by the expression "(policy=\.=(.*?);\.;)": what its outer group matches is taken out
+// of the name, and the inner one is the value of the label.
+package statname
+
+import "strings"
+
+const (
+	equals = "=.="
+	end    = ";.;"
+)
+
+// With returns the name of a statistic with labels, names and values by turns. In a value, characters that the syntax
+// needs (';' and '=') and control characters are written as '_'.
+func With(stat string, labels ...string) string {
+	n := len(stat)
+	for i := 0; i < len(labels); i += 2 {
+		n += len(labels[i]) + len(equals) + len(labels[i+1]) + len(end)
+	}
+	var b strings.Builder
+	b.Grow(n)
+	for i := 0; i < len(labels); i += 2 {
+		b.WriteString(labels[i])
+		b.WriteString(equals)
+		writeValue(&b, labels[i+1])
+		b.WriteString(end)
+	}
+	b.WriteString(stat)
+	return b.String()
+}
+
+// writeValue writes a label's value, in which nothing may end the label or look like another one.
+func writeValue(b *strings.Builder, value string) {
+	for i := range len(value) {
+		c := value[i]
+		if c == ';' || c == '=' || c < ' ' || c == 0x7f {
+			c = '_'
+		}
+		b.WriteByte(c)
+	}
+}
+
+// Short returns a name, of With or of any other statistic, as tests and tools write it: the labels behind the
+// statistic, as in "warmgate_decisions_total;policy=P;reason=R". What Envoy writes in front of a name, such as
+// "wasmcustom.", stays in front.
+func Short(name string) string {
+	i := strings.LastIndex(name, end)
+	if i < 0 {
+		return name
+	}
+	labels, stat, prefix := name[:i], name[i+len(end):], ""
+	first, _, ok := strings.Cut(labels, equals)
+	if !ok {
+		return name
+	}
+	if dot := strings.LastIndexByte(first, '.'); dot >= 0 {
+		prefix, labels = labels[:dot+1], labels[dot+1:]
+	}
+	labels = strings.ReplaceAll(labels, equals, "=")
+	return prefix + stat + ";" + strings.ReplaceAll(labels, end, ";")
+}
