@@ -5,56 +5,42 @@ import (
 	"strings"
 )
 
-//go:embed lua/shared.lua
-var luaShared string
+// luaPacked contains the texts of lua/*.lua without comments and indentation, which would be a third of what each VM
+// keeps and Redis is sent. In front of each is a line of "--" and its name. After a change of a script, `go test
+// ./redisclient -run TestPacked -update` updates it.
+//
+//go:embed lua/packed
+var luaPacked string
 
-//go:embed lua/candidates.lua
-var luaCandidates string
+// lua returns the packed text of a file.
+func lua(name string) string {
+	_, text, _ := strings.Cut(luaPacked, "--"+name+"\n")
+	text, _, _ = strings.Cut(text, "--")
+	return text
+}
 
-//go:embed lua/reserve.lua
-var luaReserve string
-
-//go:embed lua/prefix.lua
-var luaPrefix string
-
-//go:embed lua/record.lua
-var luaRecord string
-
-//go:embed lua/forget.lua
-var luaForget string
-
-//go:embed lua/release.lua
-var luaRelease string
-
-//go:embed lua/cancel.lua
-var luaCancel string
-
-//go:embed lua/amend.lua
-var luaAmend string
-
-//go:embed lua/assert.lua
-var luaAssert string
-
-//go:embed lua/heartbeat.lua
-var luaHeartbeat string
-
-//go:embed lua/loads.lua
-var luaLoads string
-
-//go:embed lua/free_rows.lua
-var luaFreeRows string
-
-//go:embed lua/queue.lua
-var luaQueue string
-
-//go:embed lua/enqueue.lua
-var luaEnqueue string
-
-//go:embed lua/poll.lua
-var luaPoll string
+// The texts of the scripts and of their parts.
+var (
+	luaShared     = lua("shared")
+	luaCandidates = lua("candidates")
+	luaReserve    = lua("reserve")
+	luaPrefix     = lua("prefix")
+	luaRecord     = lua("record")
+	luaForget     = lua("forget")
+	luaRelease    = lua("release")
+	luaCancel     = lua("cancel")
+	luaAmend      = lua("amend")
+	luaAssert     = lua("assert")
+	luaHeartbeat  = lua("heartbeat")
+	luaLoads      = lua("loads")
+	luaFreeRows   = lua("free_rows")
+	luaQueue      = lua("queue")
+	luaEnqueue    = lua("enqueue")
+	luaPoll       = lua("poll")
+)
 
 // luaSums contains the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make an artifact 0.4
-// MB larger. After a change of a script, `go test ./redisclient -run TestSums -update` updates it.
+// MB larger. After a change of a script, `go test ./redisclient -run TestSums -update` updates it, after luaPacked.
 //
 //go:embed lua/sha1sums
 var luaSums string
