@@ -41,12 +41,12 @@ var queueScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "first come, first served", endpoints: 1, run: func(t *run) {
-		t.queue(`"max_wait":"10s"`)
+		t.queue(`"max_wait":"60s"`)
 		busy := t.open(1)
 		var waiting []Stream
 		for i := range 5 {
 			s := t.openIn(i%t.Workers(), "")
-			t.wantHeld(s)
+			t.wantQueued(s, "default", i+1)
 			waiting = append(waiting, s)
 		}
 		t.finish(busy...)
@@ -60,11 +60,12 @@ var queueScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "the higher class first", endpoints: 1, run: func(t *run) {
-		t.queue(`"max_wait":"10s","order":"strict",` + classes)
+		t.queue(`"max_wait":"60s","order":"strict",` + classes)
 		busy := t.open(1)
-		low, high := t.openIn(0, "batch"), t.openIn(1, "interactive")
-		t.wantHeld(low)
-		t.wantHeld(high)
+		low := t.openIn(0, "batch")
+		t.wantQueued(low, "batch", 1)
+		high := t.openIn(1, "interactive")
+		t.wantQueued(high, "interactive", 1)
 		t.finish(busy...)
 		t.wantServed(high)
 		t.wantHeld(low)
@@ -74,13 +75,13 @@ var queueScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "a full queue", endpoints: 1, run: func(t *run) {
-		t.queue(`"max_wait":"10s","max_length":1,` + classes)
+		t.queue(`"max_wait":"60s","max_length":1,` + classes)
 		busy := t.open(1)
 		low := t.openIn(0, "batch")
-		t.wantHeld(low)
+		t.wantQueued(low, "batch", 1)
 		t.wantShedFor(t.openIn(1, "batch"), "max_queue_size_exceeded")
 		high := t.openIn(1, "interactive")
-		t.wantHeld(high)
+		t.wantQueued(high, "interactive", 1)
 		t.wantShedFor(low, "max_queue_size_exceeded")
 		t.finish(busy...)
 		t.wantServed(high)
@@ -103,12 +104,13 @@ var queueScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "the client leaves the queue", endpoints: 1, run: func(t *run) {
-		t.queue(`"max_wait":"10s"`)
+		t.queue(`"max_wait":"60s"`)
 		t.mark(decisions("left_queue"))
 		busy := t.open(1)
-		left, next := t.openIn(0, ""), t.openIn(1, "")
-		t.wantHeld(left)
-		t.wantHeld(next)
+		left := t.openIn(0, "")
+		t.wantQueued(left, "default", 1)
+		next := t.openIn(1, "")
+		t.wantQueued(next, "default", 2)
 		left.ResetByClient()
 		t.wantGrown(decisions("left_queue"), 1)
 		t.finish(busy...)
@@ -222,6 +224,16 @@ func (t *run) wantHeld(s Stream) {
 	t.Advance(wakeUp)
 	if !s.Held() {
 		t.Fatalf("the request does not wait: %+v", s.Result())
+	}
+}
+
+// wantQueued is wantHeld for a request before which others are to be counted in the queue, or behind it: now so many of
+// its class wait. A request that a loaded gateway has only received may be counted behind the next one.
+func (t *run) wantQueued(s Stream, class string, n int) {
+	t.Helper()
+	t.wantHeld(s)
+	if t.Lacks(SimulatedTime) != "" {
+		t.wantGauge("warmgate_queue_length;cluster="+t.Names().Cluster+";class="+class, uint64(n))
 	}
 }
 
