@@ -1,6 +1,7 @@
 package layouts
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -44,21 +45,22 @@ extraStatTags
 stats_matcher: {inclusion_list: {patterns: [{prefix: "reporter="}, {prefix: cluster_manager}, {prefix: wasm}]}}`,
 }
 
-// statsConfig returns a control plane's stats_config with the tags of the values that are shipped.
-func statsConfig(t *testing.T, of string) any {
+// values are those that are shipped for Higress's Helm chart.
+type values struct {
+	Core struct {
+		Mesh struct {
+			Format  string `yaml:"accessLogFormat"`
+			Default struct {
+				Tags []string `yaml:"extraStatTags"`
+			} `yaml:"defaultConfig"`
+		} `yaml:"meshConfig"`
+	} `yaml:"higress-core"`
+}
+
+// statsConfig returns a control plane's stats_config with an operator's tags.
+func statsConfig(t *testing.T, of string, names []string) any {
 	t.Helper()
-	values, tags := new(yaml.Node), []string{}
-	if err := yaml.Unmarshal(harness.ReadT(t, "deploy/higress/values.yaml"), values); err != nil {
-		t.Fatal(err)
-	}
-	list, err := harness.Find(values, "higress-core.meshConfig.defaultConfig.extraStatTags")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	if err := list.Decode(&names); err != nil {
-		t.Fatal(err)
-	}
+	var tags []string
 	for _, name := range names {
 		tags = append(tags, fmt.Sprintf(`- {tag_name: %s, regex: '(%[1]s=\.=(.*?);\.;)'}`, name))
 	}
@@ -70,14 +72,19 @@ func statsConfig(t *testing.T, of string) any {
 	return config
 }
 
-// underControl changes the shipped files to a control plane's stats_config and name of the cluster.
-func underControl(config any) func(file string, doc *yaml.Node) error {
+// logFormat is where the format of the access log is.
+const logFormat = harness.ManagerPath + ".access_log[0].typed_config.log_format.text_format_source.inline_string"
+
+// underControl changes the shipped files to a control plane's stats_config and name of the cluster, and to the access
+// log's format of the values that are shipped for Higress.
+func underControl(config any, format string) func(file string, doc *yaml.Node) error {
 	return func(file string, doc *yaml.Node) error {
 		const cluster = "resources[name=llm]"
 		switch file {
 		case "envoy.yaml":
 			return errors.Join(
 				harness.Set(doc, "stats_config", config),
+				harness.Set(doc, logFormat, format),
 				harness.Set(doc, harness.RoutesPath+"[name=llm].route.cluster", istioCluster))
 		case "clusters.yaml":
 			return errors.Join(
@@ -90,8 +97,13 @@ func underControl(config any) func(file string, doc *yaml.Node) error {
 	}
 }
 
-// With the bootstraps of control planes, statistics have their labels whole, whatever the cluster is called.
+// With the bootstraps of control planes, statistics have their labels whole, whatever the cluster is called, and the
+// access log shows decisions.
 func TestLabelsByControlPlanes(t *testing.T) {
+	var shipped values
+	if err := yaml.Unmarshal(harness.ReadT(t, "deploy/higress/values.yaml"), &shipped); err != nil {
+		t.Fatal(err)
+	}
 	for name, others := range map[string]string{
 		// Its own rules find more in the name of this cluster, and add labels; they change none of Warmgate's.
 		"Istio":   `(,cache="tag"|,tag="svc\.cluster\.local")*`,
@@ -103,9 +115,10 @@ func TestLabelsByControlPlanes(t *testing.T) {
 			g := harness.StartT(t, harness.Options{
 				Endpoints: upstream, Config: `{"lb_policy":"global_least_request",
 				"lb_config":{"unit":"tokens","debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin"}}}`,
-				Edit: underControl(statsConfig(t, name)),
+				Edit: underControl(statsConfig(t, name, shipped.Core.Mesh.Default.Tags), shipped.Core.Mesh.Format),
 			})
 			harness.AwaitReason(t, g.URL(), "chosen")
+			wantLogged(t, g.AccessLog(), upstream[0].Addr)
 			of := `cluster="` + regexp.QuoteMeta(istioCluster) + `",endpoint="` + regexp.QuoteMeta(upstream[0].Addr) + `"`
 			for _, line := range []string{
 				`warmgate_decisions_total\{policy="[a-z_]+",reason="chosen"\} [1-9]\d*`,
@@ -123,5 +136,21 @@ func TestLabelsByControlPlanes(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// wantLogged checks that an access log is JSON, and that the decision for one of the endpoint is in it.
+func wantLogged(t *testing.T, log, endpoint string) {
+	t.Helper()
+	seen := false
+	for _, line := range strings.Split(strings.TrimSpace(log), "\n") {
+		var fields map[string]string
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		seen = seen || strings.HasPrefix(fields["warmgate"], "host="+endpoint+" reason=chosen")
+	}
+	if !seen {
+		t.Errorf("no decision in the access log:\n%s", log)
 	}
 }

@@ -45,10 +45,62 @@ func TestParseRefuses(t *testing.T) {
 		{"FAIL_OPEN", "FAIL_CLOSE", `spec.failStrategy is "FAIL_CLOSE"`},
 		{"  failStrategy: FAIL_OPEN\n", "", `spec.failStrategy is ""`},
 		{"spec:", "spec: [", "yaml: "},
+		{"failStrategy", "failureStrategy: x\n  failStrategy", "field failureStrategy not found"},
+		{"failStrategy", "phase: EARLY\n  failStrategy", `spec.phase is "EARLY"`},
+		{"failStrategy", "priority: high\n  failStrategy", "cannot unmarshal"},
+		{"failStrategy", "imagePullPolicy: Never\n  failStrategy", `spec.imagePullPolicy is "Never"`},
+		{"failStrategy", "matchRules: [{routes: [a]}]\n  failStrategy", "field routes not found"},
+		{"failStrategy", "matchRules: [{routeType: TCP}]\n  failStrategy", `spec.matchRules.routeType is "TCP"`},
+		{"failStrategy", "vmConfig: {env: [{name: A, valueFrom: FILE}]}\n  failStrategy", `valueFrom is "FILE"`},
 	} {
 		if _, err := Parse([]byte(strings.Replace(head, c.old, c.replacement, 1))); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", c.replacement, err, c.want)
+		}
+	}
+}
+
+const shown = `apiVersion: extensions.higress.io/v1alpha1
+kind: WasmPlugin
+metadata:
+  name: warmgate-0.1.0
+  labels:
+    higress.io/resource-definer: higress
+    higress.io/wasm-plugin-name: warmgate
+    higress.io/wasm-plugin-version: 0.1.0
+    higress.io/wasm-plugin-category: custom
+    higress.io/wasm-plugin-built-in: "false"
+  annotations: {higress.io/wasm-plugin-title: Warmgate}
+spec:
+  url: oci://registry.example.com/x:1
+  failStrategy: FAIL_OPEN
+  defaultConfigDisable: true
+  matchRules:
+  - {service: [s.dns], configDisable: false, config: {a: 1}}
+  - {ingress: [r], configDisable: true, config: {a: 1}}
+  - {domain: [d], configDisable: false, config: {a: 1}}
+`
+
+func TestShown(t *testing.T) {
+	for _, c := range []struct{ old, replacement, want string }{
+		{"", "", ""},
+		{"resource-definer: higress", "resource-definer: me", "resource-definer is wrong"},
+		{"warmgate-0.1.0", "warmgate", "the name warmgate is not that of its labels, warmgate-0.1.0"},
+		{`built-in: "false"`, "built-in: maybe", "built-in is wrong"},
+		{"wasm-plugin-category: custom", "x: y", "category is wrong"},
+		{"wasm-plugin-title", "title", "title is wrong"},
+		{"  defaultConfigDisable: true\n", "", "no defaultConfigDisable"},
+		{"ingress: [r]", "ingress: [r, q]", "rule 1 is not shown"},
+		{"configDisable: true,", "", "rule 1 is not shown"},
+		{"ingress: [r]", "domain: [e]", ""},
+		{"service: [s.dns]", "domain: [e]", "rule 1 would be placed before others"},
+	} {
+		r, err := Parse([]byte(strings.Replace(shown, c.old, c.replacement, 1)))
+		if err != nil {
+			t.Fatalf("%s: %v", c.replacement, err)
+		}
+		if err := r.Shown(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.replacement, err, c.want)
 		}
 	}
 }
