@@ -17,6 +17,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/child"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/mesh/lab"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
 // controlPlane is Envoy Gateway without Kubernetes: it reads resources from a folder, fetches the module, and serves
@@ -217,9 +218,57 @@ func machine(certificate string) resource {
 // TestControlPlane has Envoy Gateway fetch the module and serve the configuration that it makes of the shipped
 // resources, to a real Envoy.
 func TestControlPlane(t *testing.T) {
+	gateway := controlled(t, shipped(t))
+	inOrder(t, gateway.Filters(t, listener), "envoy.filters.http.wasm", "envoy.filters.http.stateful_session")
+	gateway.Check(t)
+}
+
+// TestMetrics does the same with the cluster for the metrics of the model servers.
+func TestMetrics(t *testing.T) {
+	list := shipped(t)
+	config := at(t, find(t, list, "EnvoyExtensionPolicy"), "spec", "wasm", 0, "config").(map[string]any)
+	config["lb_policy"] = "endpoint_metrics"
+	set(t, config, "warmgate-metrics", "lb_config", "envoy", "metrics_cluster")
+	gateway := controlled(t, append(list, read(t, "metrics.yaml")...))
+	gateway.Scraped(t)
+}
+
+// TestRedis does the same with the way to a Redis server, which is that of stock Envoy.
+func TestRedis(t *testing.T) {
+	redis := redisserver.StartT(t, redisserver.Options{})
+	tunnel := read(t, "redis.yaml")
+	var have []any
+	for _, patch := range at(t, tunnel[0], "spec", "jsonPatches").([]any) {
+		have = append(have, at(t, patch, "operation", "value"))
+	}
+	lab.IsTunnel(t, "deploy/envoy-gateway/redis.yaml", have)
+	for _, value := range have {
+		if value := value.(map[string]any); value["name"] == "warmgate-redis-server" {
+			address := at(t, value, "load_assignment", "endpoints", 0, "lb_endpoints", 0, "endpoint", "address")
+			set(t, address, map[string]any{"address": "127.0.0.1", "port_value": redis.Port()}, "socket_address")
+		}
+	}
+	list := append(shipped(t), tunnel...)
+	config := at(t, find(t, list, "EnvoyExtensionPolicy"), "spec", "wasm", 0, "config").(map[string]any)
+	set(t, config, "warmgate-redis", "lb_config", "envoy", "redis_cluster")
+	gateway := controlled(t, list)
+	gateway.Shared(t)
+}
+
+// shipped returns the resources of a gateway, as they are shipped.
+func shipped(t *testing.T) []resource {
+	t.Helper()
+	return append(append(read(t, "gateway.yaml"), read(t, "route.yaml")...), read(t, "warmgate.yaml")...)
+}
+
+// listener is the name of the gateway's listener in Envoy.
+const listener = "default/eg/http"
+
+// controlled runs a gateway of resources: the control plane, Envoy and three servers.
+func controlled(t *testing.T, list []resource) *lab.Gateway {
+	t.Helper()
 	servers := lab.Servers(t, 3)
 	dir, port := t.TempDir(), harness.FreePortT(t)
-	list := append(append(read(t, "gateway.yaml"), read(t, "route.yaml")...), read(t, "warmgate.yaml")...)
 	list = onHost(t, list, port, pushed(t), servers)
 	plane := startControlPlane(t, dir, append(list, machine(filepath.Join(dir, "config/certs/envoy/ca.crt"))))
 
@@ -246,10 +295,10 @@ func TestControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	envoy := lab.Start(t, dir, text.Bytes(), admin, args...)
-	filters := envoy.Filters(t, envoy.Listener(t, port))
-	inOrder(t, filters, "envoy.filters.http.wasm", "envoy.filters.http.stateful_session")
-	gateway := lab.Gateway{Envoy: envoy, URL: "http://127.0.0.1:" + port, Servers: servers}
-	gateway.Check(t)
+	if name := envoy.Listener(t, port); name != listener {
+		t.Fatalf("the listener is called %s", name)
+	}
+	return &lab.Gateway{Envoy: envoy, URL: "http://127.0.0.1:" + port, Servers: servers}
 }
 
 // inOrder checks that the filters around the plugin, the last ones in front of the router, are in order, and how the

@@ -54,7 +54,7 @@ func (d *dump) take(t *testing.T, message map[string]any) {
 		d.bootstrap = at(t, message, "bootstrap").(map[string]any)
 	case strings.HasSuffix(kind, ".ListenersConfigDump"):
 		for _, l := range all("dynamicListeners", "activeState", "listener") {
-			if l["name"] == "default/eg/http" { // there is another one, for the readiness of the pod
+			if l["name"] == listener { // there is another one, for the readiness of the pod
 				d.Listeners = append(d.Listeners, l)
 			}
 		}

@@ -22,6 +22,8 @@ type Gateway struct {
 	Servers []*Server
 	// Hides reports whether the headers by which the plugin steers are removed before model servers see them.
 	Hides bool
+	// Unlabelled says that the gateway's bootstrap does not turn the labels of statistics into labels.
+	Unlabelled bool
 }
 
 // A long prompt is above the limits that gateways have unless set: 32 KiB, and 1 MiB.
@@ -243,12 +245,50 @@ func (g *Gateway) counted(t *testing.T) {
 	if n := g.chosen(t) - before; n != requests {
 		t.Errorf("%v decisions for %d requests", n, requests)
 	}
-	g.AwaitPrometheus(t, `warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} \d+`)
+	decisions, inflight := `warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} \d+`,
+		`warmgate_inflight_requests\{.*endpoint="%s"\} 0`
+	if g.Unlabelled {
+		decisions, inflight = `warmgate_decisions_total_.*global_least_request.*chosen.* \d+`,
+			`warmgate_inflight_requests_.*%s.* 0`
+	}
+	g.AwaitPrometheus(t, decisions)
 	for _, s := range g.Servers {
-		g.AwaitPrometheus(t, `warmgate_inflight_requests\{.*endpoint="`+regexp.QuoteMeta(s.Addr())+`"\} 0`)
+		addr := s.Addr()
+		if g.Unlabelled {
+			addr = strings.NewReplacer(".", "_", ":", "_").Replace(addr)
+		}
+		g.AwaitPrometheus(t, fmt.Sprintf(inflight, regexp.QuoteMeta(addr)))
 	}
 	const never = `^wasmcustom\.warmgate_(recovered_panics|store_corrected)_total$|^wasm\..*\.vm_reload_`
 	if n := g.Sum(t, never); n != 0 {
 		t.Errorf("%v panics, corrections or lost VMs", n)
 	}
+}
+
+// Scraped sends requests until the plugin places them by the metrics of all servers.
+func (g *Gateway) Scraped(t *testing.T) {
+	t.Helper()
+	harness.Await(t, func() error {
+		harness.Send(t, nil, http.MethodPost, g.URL+"/v1/chat/completions", shortPrompt, g.with(nil)...)
+		fresh := g.Sum(t, `^wasmcustom\.warmgate_metrics_fresh_endpoints`)
+		placed := g.Sum(t, `^wasmcustom\.warmgate_decisions_total.*endpoint_metrics.*chosen`)
+		if int(fresh) != len(g.Servers) || placed == 0 {
+			return fmt.Errorf("%v requests placed by the metrics of %v servers:\n%s", placed, fresh,
+				own(g.Page(t, "/stats/prometheus")))
+		}
+		return nil
+	})
+}
+
+// Shared sends requests until the plugin counts them in Redis.
+func (g *Gateway) Shared(t *testing.T) {
+	t.Helper()
+	harness.Await(t, func() error {
+		a := harness.Send(t, nil, http.MethodPost, g.URL+"/v1/chat/completions", shortPrompt, g.with(nil)...)
+		if up := g.Sum(t, `^wasmcustom\.warmgate_redis_up$`); a.Status != http.StatusOK || up != 1 || g.chosen(t) == 0 {
+			return fmt.Errorf("answered %d, warmgate_redis_up is %v:\n%s", a.Status, up,
+				own(g.Page(t, "/stats/prometheus")))
+		}
+		return nil
+	})
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Server is a simulated model server. A request with the header x-hold is answered when Release is called; one whose
-// header x-fail is the server's address is answered 503.
+// Server is a simulated model server, which is idle by its metrics. A request with the header x-hold is answered when
+// Release is called; one whose header x-fail is the server's address is answered 503.
 type Server struct {
 	*httptest.Server
 
@@ -35,7 +35,7 @@ func Servers(t testing.TB, n int) []*Server {
 // Addr returns ip:port.
 func (s *Server) Addr() string { return s.Listener.Addr().String() }
 
-// Seen returns the headers of the requests so far, health checks left out.
+// Seen returns the headers of the requests so far, health checks and scrapes left out.
 func (s *Server) Seen() []http.Header {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,11 @@ func (s *Server) Release(n int) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/health" {
+	switch r.URL.Path {
+	case "/health":
+		return
+	case "/metrics":
+		_, _ = io.WriteString(w, "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0\n")
 		return
 	}
 	_, _ = io.Copy(io.Discard, r.Body)
