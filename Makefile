@@ -89,8 +89,8 @@ bench-parser: ## The parser of engine metrics against Prometheus's, on real engi
 bench-attacks: wasm ## What one hostile client, a server that fails fast or dead gateways do to everybody else, against the same traffic without
 	$(GO) run ./e2e/bench/attacks $(ARGS)
 
-e2e-mesh: wasm ## What Envoy Gateway makes of deploy/envoy-gateway, in a real Envoy; the first run builds its control plane, for minutes
-	cd e2e/mesh/envoygateway && $(GO) test -timeout 30m ./...
+e2e-mesh: wasm ## What Envoy Gateway and Istio make of deploy/, in real Envoys; the first run builds both control planes, for minutes
+	build/mesh.sh
 
 e2e-reload: wasm ## 100 configuration pushes under traffic: no request lost, no count lost
 	$(GO) run ./e2e/reload $(ARGS)

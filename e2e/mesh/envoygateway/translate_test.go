@@ -129,7 +129,9 @@ func (d *dump) toServers(t *testing.T, servers []*lab.Server) {
 }
 
 // TestWholeFilter runs what Envoy Gateway translates whole-filter.yaml into, and the policies beside it.
-func TestWholeFilter(t *testing.T) {
+func TestWholeFilter(t *testing.T) { lab.OnVersions(t, wholeFilter) }
+
+func wholeFilter(t *testing.T, version string) {
 	list := append(read(t, "gateway.yaml"), read(t, "route.yaml")...)
 	for _, r := range read(t, "warmgate.yaml") {
 		if r["kind"] != "EnvoyExtensionPolicy" && r["kind"] != "EnvoyPatchPolicy" {
@@ -172,7 +174,7 @@ func TestWholeFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	envoy := lab.Start(t, dir, text, admin)
+	envoy := lab.Start(t, lab.Process{Version: version, Dir: dir, Bootstrap: text, Admin: admin})
 	inOrder(t, envoy.Filters(t, envoy.Listener(t, port)), "warmgate", "warmgate-session")
 	gateway := lab.Gateway{Envoy: envoy, URL: "http://127.0.0.1:" + port, Servers: servers}
 	gateway.Check(t)

@@ -14,7 +14,7 @@ import (
 )
 
 // Gateway is a gateway in front of three servers, with the plugin's configuration as shipped: policy
-// global_least_request, unit tokens.
+// global_least_request, unit tokens. Scraped and Shared need another one.
 type Gateway struct {
 	*Envoy
 	URL     string // without a slash at the end
@@ -22,8 +22,8 @@ type Gateway struct {
 	Servers []*Server
 	// Hides reports whether the headers by which the plugin steers are removed before model servers see them.
 	Hides bool
-	// Unlabelled says that the gateway's bootstrap does not turn the labels of statistics into labels.
-	Unlabelled bool
+
+	settle func() // nil, or waits until what has ended is no longer counted
 }
 
 // A long prompt is above the limits that gateways have unless set: 32 KiB, and 1 MiB.
@@ -75,7 +75,7 @@ func (g *Gateway) with(headers []string) []string {
 
 // chosen returns how many requests the plugin has placed.
 func (g *Gateway) chosen(t testing.TB) float64 {
-	return g.Sum(t, `^wasmcustom\.warmgate_decisions_total.*global_least_request.*chosen`)
+	return g.Sum(t, `^wasmcustom\.warmgate_decisions_total.*chosen`)
 }
 
 // awaitChosen sends requests until the plugin places ten in a row, so that both workers do.
@@ -194,6 +194,9 @@ func (g *Gateway) steered(t *testing.T, first, other *Server) {
 		{"x-envoy-original-dst-host: " + other.Addr()},
 	} {
 		for range 4 {
+			if g.settle != nil {
+				g.settle()
+			}
 			if at := g.send(t, shortPrompt, headers...).Header.Get("x-served-by"); at != first.Addr() {
 				t.Errorf("%q: served by %s, want %s", headers, at, first.Addr())
 			}
@@ -245,19 +248,9 @@ func (g *Gateway) counted(t *testing.T) {
 	if n := g.chosen(t) - before; n != requests {
 		t.Errorf("%v decisions for %d requests", n, requests)
 	}
-	decisions, inflight := `warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} \d+`,
-		`warmgate_inflight_requests\{.*endpoint="%s"\} 0`
-	if g.Unlabelled {
-		decisions, inflight = `warmgate_decisions_total_.*global_least_request.*chosen.* \d+`,
-			`warmgate_inflight_requests_.*%s.* 0`
-	}
-	g.AwaitPrometheus(t, decisions)
+	g.AwaitPrometheus(t, `warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} \d+`)
 	for _, s := range g.Servers {
-		addr := s.Addr()
-		if g.Unlabelled {
-			addr = strings.NewReplacer(".", "_", ":", "_").Replace(addr)
-		}
-		g.AwaitPrometheus(t, fmt.Sprintf(inflight, regexp.QuoteMeta(addr)))
+		g.AwaitPrometheus(t, fmt.Sprintf(`warmgate_inflight_requests\{.*endpoint="%s"\} 0`, regexp.QuoteMeta(s.Addr())))
 	}
 	const never = `^wasmcustom\.warmgate_(recovered_panics|store_corrected)_total$|^wasm\..*\.vm_reload_`
 	if n := g.Sum(t, never); n != 0 {
@@ -265,30 +258,36 @@ func (g *Gateway) counted(t *testing.T) {
 	}
 }
 
-// Scraped sends requests until the plugin places them by the metrics of all servers.
+// Scraped has a gateway with the policy endpoint_metrics read the metrics of all servers, and send requests to the only
+// one that is idle by them.
 func (g *Gateway) Scraped(t *testing.T) {
 	t.Helper()
+	g.awaitChosen(t)
 	harness.Await(t, func() error {
-		harness.Send(t, nil, http.MethodPost, g.URL+"/v1/chat/completions", shortPrompt, g.with(nil)...)
-		fresh := g.Sum(t, `^wasmcustom\.warmgate_metrics_fresh_endpoints`)
-		placed := g.Sum(t, `^wasmcustom\.warmgate_decisions_total.*endpoint_metrics.*chosen`)
-		if int(fresh) != len(g.Servers) || placed == 0 {
-			return fmt.Errorf("%v requests placed by the metrics of %v servers:\n%s", placed, fresh,
-				own(g.Page(t, "/stats/prometheus")))
+		g.send(t, shortPrompt)
+		if n := g.Sum(t, `^wasmcustom\.warmgate_metrics_fresh_endpoints`); int(n) != len(g.Servers) {
+			return fmt.Errorf("the metrics of %v servers are known:\n%s", n, own(g.Page(t, "/stats/prometheus")))
 		}
 		return nil
 	})
+	for _, idle := range g.Servers {
+		for _, s := range g.Servers {
+			s.busy.Store(s != idle)
+		}
+		const requests = 10
+		harness.Await(t, func() error {
+			before := g.Sum(t, chosenByMetrics)
+			for range requests {
+				if at := g.send(t, shortPrompt).Header.Get("x-served-by"); at != idle.Addr() {
+					return fmt.Errorf("served by %s, idle is %s", at, idle.Addr())
+				}
+			}
+			if n := g.Sum(t, chosenByMetrics) - before; n != requests {
+				return fmt.Errorf("%v of %d requests were placed by metrics", n, requests)
+			}
+			return nil
+		})
+	}
 }
 
-// Shared sends requests until the plugin counts them in Redis.
-func (g *Gateway) Shared(t *testing.T) {
-	t.Helper()
-	harness.Await(t, func() error {
-		a := harness.Send(t, nil, http.MethodPost, g.URL+"/v1/chat/completions", shortPrompt, g.with(nil)...)
-		if up := g.Sum(t, `^wasmcustom\.warmgate_redis_up$`); a.Status != http.StatusOK || up != 1 || g.chosen(t) == 0 {
-			return fmt.Errorf("answered %d, warmgate_redis_up is %v:\n%s", a.Status, up,
-				own(g.Page(t, "/stats/prometheus")))
-		}
-		return nil
-	})
-}
+const chosenByMetrics = `^wasmcustom\.warmgate_decisions_total.*endpoint_metrics.*chosen`

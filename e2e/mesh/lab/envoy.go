@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,14 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 )
 
+// OnVersions runs a test on the oldest release of Envoy and on the default one.
+func OnVersions(t *testing.T, test func(t *testing.T, version string)) {
+	t.Helper()
+	for _, version := range []string{harness.OldestVersion, harness.DefaultVersion} {
+		t.Run(version, func(t *testing.T) { test(t, version) })
+	}
+}
+
 // Envoy is a running Envoy whose configuration comes from a control plane.
 type Envoy struct {
 	process *child.Process
@@ -27,16 +36,25 @@ type Envoy struct {
 	admin   string // ip:port
 }
 
-// Start runs the default Envoy in a folder, with a bootstrap in YAML or JSON, until the test ends, and waits until its
-// admin interface at ip:port answers. If the test fails, the end of Envoy's log is shown.
-func Start(t testing.TB, dir string, bootstrap []byte, admin string, args ...string) *Envoy {
+// Process says how to run an Envoy.
+type Process struct {
+	Version   string // a release that is pinned in build/envoy
+	Dir       string // the folder that it runs in
+	Bootstrap []byte // YAML or JSON
+	Admin     string // ip:port of its admin interface
+	Args      []string
+}
+
+// Start runs an Envoy until the test ends, and waits until its admin interface answers. If the test fails, the end of
+// Envoy's log is shown.
+func Start(t testing.TB, p Process) *Envoy {
 	t.Helper()
-	binary, err := harness.Envoy(t.Context(), "")
+	binary, err := harness.Envoy(t.Context(), p.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Envoy{dir: dir, admin: admin}
-	if err := os.WriteFile(filepath.Join(e.dir, "bootstrap.yaml"), bootstrap, 0o644); err != nil {
+	e := &Envoy{dir: p.Dir, admin: p.Admin}
+	if err := os.WriteFile(filepath.Join(e.dir, "bootstrap.yaml"), p.Bootstrap, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.Create(filepath.Join(e.dir, "envoy.log"))
@@ -44,7 +62,7 @@ func Start(t testing.TB, dir string, bootstrap []byte, admin string, args ...str
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(binary, append(args, "--config-path", "bootstrap.yaml", "--concurrency", "2",
+	cmd := exec.Command(binary, append(slices.Clone(p.Args), "--config-path", "bootstrap.yaml", "--concurrency", "2",
 		"--use-dynamic-base-id", "--drain-time-s", "1", "--log-level", "warning")...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = e.dir, log, log
 	if e.process, err = child.Start(cmd); err != nil {

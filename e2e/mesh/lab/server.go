@@ -1,31 +1,41 @@
 package lab
 
 import (
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
-// Server is a simulated model server, which is idle by its metrics. A request with the header x-hold is answered when
-// Release is called; one whose header x-fail is the server's address is answered 503.
+// Server is a simulated model server, which is idle by its metrics unless it is told to be busy. A request with the
+// header x-hold is answered when Release is called; one whose header x-fail is the server's address is answered 503.
 type Server struct {
 	*httptest.Server
+	busy atomic.Bool // by its metrics
 
 	mu   sync.Mutex
 	held []chan struct{}
 	seen []http.Header
 }
 
-// Servers starts n servers, until the test ends.
+// Servers starts n servers, until the test ends. Each has an address of its own on this machine, as pods have: Istio
+// knows the endpoints of a service by that.
 func Servers(t testing.TB, n int) []*Server {
 	t.Helper()
 	list := make([]*Server, n)
 	for i := range list {
 		s := new(Server)
-		s.Server = httptest.NewServer(s)
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:0", i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s}}
+		s.Start()
 		t.Cleanup(func() { s.Release(-1); s.Close() })
 		list[i] = s
 	}
@@ -65,7 +75,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/health":
 		return
 	case "/metrics":
-		_, _ = io.WriteString(w, "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0\n")
+		running, waiting, used := 0, 0, 0.
+		if s.busy.Load() {
+			running, waiting, used = 32, 64, 0.9
+		}
+		const page = "vllm:num_requests_running %d\nvllm:num_requests_waiting %d\nvllm:kv_cache_usage_perc %v\n"
+		_, _ = fmt.Fprintf(w, page, running, waiting, used)
 		return
 	}
 	_, _ = io.Copy(io.Discard, r.Body)

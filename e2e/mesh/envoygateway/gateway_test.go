@@ -1,0 +1,79 @@
+package envoygateway
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/mesh/lab"
+)
+
+// TestInstall does what the document says: its commands push the images and hand resources to Envoy Gateway, which
+// fetches the module and serves the configuration that it makes of them to a real Envoy, with requests.
+func TestInstall(t *testing.T) {
+	list, request := installed(t)
+	lab.OnVersions(t, func(t *testing.T, version string) {
+		gateway := controlled(t, version, list)
+		inOrder(t, gateway.Filters(t, listener), "envoy.filters.http.wasm", "envoy.filters.http.stateful_session")
+		gateway.Check(t)
+		gateway.Requested(t, request)
+	})
+}
+
+// TestMetrics does the same with the cluster for the metrics of the model servers.
+func TestMetrics(t *testing.T) {
+	list, _ := installed(t)
+	config := configOf(t, list)
+	config["lb_policy"] = "endpoint_metrics"
+	set(t, config, "warmgate-metrics", "lb_config", "envoy", "metrics_cluster")
+	list = append(list, read(t, "metrics.yaml")...)
+	lab.OnVersions(t, func(t *testing.T, version string) { controlled(t, version, list).Scraped(t) })
+}
+
+// configOf returns the plugin's configuration in a list of resources.
+func configOf(t *testing.T, list []resource) map[string]any {
+	t.Helper()
+	return at(t, find(t, list, "EnvoyExtensionPolicy"), "spec", "wasm", 0, "config").(map[string]any)
+}
+
+// TestRedis does the same with the way to a Redis server, which is that of stock Envoy.
+func TestRedis(t *testing.T) {
+	tunnel := read(t, "redis.yaml")
+	var have []any
+	var server map[string]any
+	for _, patch := range at(t, tunnel[0], "spec", "jsonPatches").([]any) {
+		value := at(t, patch, "operation", "value").(map[string]any)
+		if have = append(have, value); value["name"] == "warmgate-redis-server" {
+			server = value
+		}
+	}
+	lab.IsTunnel(t, "deploy/envoy-gateway/redis.yaml", have)
+	list, _ := installed(t)
+	lb := at(t, configOf(t, list), "lb_config").(map[string]any)
+	set(t, lb, "warmgate-redis", "envoy", "redis_cluster")
+	lb["username"], lb["password"], lb["reserve_timeout"] = lab.User, lab.Password, "1s"
+	list = append(list, tunnel...)
+	lab.OnVersions(t, func(t *testing.T, version string) {
+		redis := lab.Redis(t)
+		set(t, server, map[string]any{"address": "127.0.0.1", "port_value": redis.Port()},
+			"load_assignment", "endpoints", 0, "lb_endpoints", 0, "endpoint", "address", "socket_address")
+		controlled(t, version, list).Shared(t, redis, "httproute/default/llm/rule/0")
+	})
+}
+
+// inOrder checks that the filters around the plugin, the last ones in front of the router, are in order, and how the
+// plugin is run.
+func inOrder(t *testing.T, filters []map[string]any, plugin, session string) {
+	t.Helper()
+	last := filters[max(0, len(filters)-4):]
+	for i, prefix := range []string{"warmgate-strip-client", plugin, session, "envoy.filters.http.router"} {
+		if i >= len(last) || !strings.HasPrefix(last[i]["name"].(string), prefix) {
+			t.Fatalf("the last filters are %v", last)
+		}
+	}
+	config := at(t, last[1], "typed_config", "config").(map[string]any)
+	limit := at(t, config, "vm_config", "environment_variables", "key_values", "GOMEMLIMIT")
+	if config["failure_policy"] != "FAIL_RELOAD" || config["allow_on_headers_stop_iteration"] != true ||
+		limit != "48MiB" {
+		t.Errorf("the plugin is run with %v", config)
+	}
+}

@@ -1,0 +1,36 @@
+package envoygateway
+
+import (
+	"io"
+	"log"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/warmgate/warmgate/e2e/mesh/lab"
+)
+
+const document = "docs/envoy-gateway.md"
+
+// commands is what the commands of the document have done, once for all tests.
+var commands struct {
+	once             sync.Once
+	applied, request string
+}
+
+// installed runs the commands of the document, with a registry that stays until the process ends. It returns the
+// resources that they apply, and the command that sends a request.
+func installed(t *testing.T) (applied []resource, request string) {
+	t.Helper()
+	commands.once.Do(func() {
+		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+		commands.applied, commands.request = lab.Install(t, document, strings.TrimPrefix(server.URL, "http://"))
+	})
+	if commands.applied == "" {
+		t.Fatal("the commands of the document failed")
+	}
+	return parse(t, commands.applied), commands.request
+}

@@ -1,0 +1,86 @@
+package istio
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/mesh/lab"
+)
+
+// Parts of the plugin's configuration in warmgate.yaml.
+const (
+	policy = `"lb_policy": "global_least_request"`
+	config = `"lb_config": {`
+	admin  = `"admin_cluster": "prometheus_stats"`
+)
+
+// TestInstall does what the document says: its commands push the images and hand resources to Istio, and what that
+// makes of them runs in a real Envoy, with requests.
+func TestInstall(t *testing.T) {
+	applied, request := installed(t)
+	lab.OnVersions(t, func(t *testing.T, version string) {
+		gateway := controlled(t, version, applied)
+		var names []string
+		for _, f := range gateway.Filters(t, gateway.name) {
+			names = append(names, f["name"].(string))
+		}
+		const want = "warmgate-strip-client warmgate envoy.filters.http.stateful_session warmgate-take " +
+			"envoy.filters.http.router"
+		if got := strings.Join(names, " "); !strings.HasSuffix(got, want) {
+			t.Errorf("the filters are %s, want %s at the end", got, want)
+		}
+		gateway.Check(t)
+		gateway.Requested(t, request)
+	})
+}
+
+// TestNoModule names an image that does not exist: as the document says, requests are answered 403 then.
+func TestNoModule(t *testing.T) {
+	applied, _ := installed(t)
+	gateway := controlled(t, harness.DefaultVersion, with(t, applied, ":0.1.0", ":0.0.0"))
+	if a := harness.Send(t, nil, http.MethodGet, gateway.URL+"/v1/models", ""); a.Status != http.StatusForbidden {
+		t.Errorf("answered %d: %s", a.Status, a.Body)
+	}
+}
+
+// TestMetrics does what TestInstall does, with the cluster for the metrics of the model servers.
+func TestMetrics(t *testing.T) {
+	applied, _ := installed(t)
+	applied = with(t, applied, policy, `"lb_policy": "endpoint_metrics"`, admin,
+		admin+`, "metrics_cluster": "warmgate-metrics"`)
+	lab.OnVersions(t, func(t *testing.T, version string) {
+		controlled(t, version, applied, read(t, "metrics.yaml")).Scraped(t)
+	})
+}
+
+// TestRedis does it with the way to a Redis server, which is that of stock Envoy.
+func TestRedis(t *testing.T) {
+	var tunnel struct {
+		Spec struct {
+			Patches []struct{ Patch struct{ Value any } } `yaml:"configPatches"`
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "redis.yaml")), &tunnel); err != nil {
+		t.Fatal(err)
+	}
+	var have []any
+	for _, p := range tunnel.Spec.Patches {
+		have = append(have, p.Patch.Value)
+	}
+	lab.IsTunnel(t, folder+"redis.yaml", have)
+	applied, _ := installed(t)
+	applied = with(t, applied, admin, admin+`, "redis_cluster": "warmgate-redis"`, config, config+
+		`"username": "`+lab.User+`", "password": "`+lab.Password+`", "reserve_timeout": "1s", `)
+	lab.OnVersions(t, func(t *testing.T, version string) {
+		redis := lab.Redis(t)
+		server := fmt.Sprintf("address: 127.0.0.1, port_value: %d", redis.Port())
+		gateway := controlled(t, version, applied,
+			with(t, read(t, "redis.yaml"), "address: "+lab.RedisHost+", port_value: 6379", server))
+		gateway.Shared(t, redis, "outbound|8000||vllm.default.svc.cluster.local")
+	})
+}
