@@ -31,6 +31,7 @@ const PollPeriod = 25 * time.Millisecond
 type Wait struct {
 	Max      time.Duration // how long the request waits at most; 0: it does not wait
 	Since    time.Duration // when it came, for one that is reserved anew; 0: now
+	Place    *Place        // where it waits, kept for when it is reserved anew; nil: only Since tells
 	Class    Class
 	Tenant   uint64        // digest of the request's tenant within its class, 0 for none
 	Strict   bool          // a higher class goes first, whatever it was served; else classes share by weight
@@ -45,6 +46,14 @@ type Wait struct {
 	// Limits is a digest of the settings that the caps of the candidates follow from: requests with equal limits and
 	// endpoints share the latest caps that one of them has brought.
 	Limits uint32
+}
+
+// Place is where a request waits in the queue of a store that has another clock than its owners. The store writes it when
+// the request begins to wait, and reads it when the request is reserved anew: by Since alone the request would change
+// places with those that came as shortly before or after it as commands take.
+type Place struct {
+	Came   uint64 // when it came, in ms of the store's clock; 0: unknown
+	Number uint32 // among those that came in the same ms, the lower one came first
 }
 
 // Class is the service class of a request.

@@ -132,6 +132,7 @@ func TestFormatsOfWaiting(t *testing.T) {
 	plan := formatPlan()
 	plan.Wait = lb.Wait{
 		Max: 0x01020305 * time.Millisecond, Since: formatTime - 0x01020304*time.Millisecond,
+		Place:  &lb.Place{Came: 0x010203040506, Number: 0x0708090a},
 		Class:  lb.Class{ID: 0x0506, Rank: 7, Weight: 0.5, Reserved: 0x0809},
 		Tenant: 0x1112131415161718, Strict: true, Aging: 0x01020306 * time.Millisecond, Skip: 0x0102,
 		Patience: 0x01020307 * time.Millisecond, Length: 0x0a0b0c0d, Reserved: 0x0a0b0c0e, TenantLength: 0x0a0b0c0f,
@@ -146,8 +147,10 @@ func TestFormatsOfWaiting(t *testing.T) {
 	})
 	m.wantArguments(t, 1, formatID0, formatTerms, "",
 		since+"\x05\x03\x02\x01"+"\x06\x03\x02\x01"+"\x07\x03\x02\x01"+"\x02\x01"+"\x06\x05"+"\x07"+"\x09\x08"+"\x01"+
-			formatHalf+"\x0d\x0c\x0b\x0a"+"\x0f\x0c\x0b\x0a"+"\x0e\x0c\x0b\x0a"+formatList+formatID0)
-	m.answer(formatTime, 1, "*3\r\n:-4\r\n$8\r\n"+"\x05\x00\x01\x00"+"\x09\x00\x02\x00"+"\r\n$8\r\nabcdefgh\r\n")
+			formatHalf+"\x0d\x0c\x0b\x0a"+"\x0f\x0c\x0b\x0a"+"\x0e\x0c\x0b\x0a"+formatList+"\x06\x05\x04\x03\x02\x01"+
+			"\x0a\x09\x08\x07"+formatID0)
+	m.answer(formatTime, 1, "*3\r\n:-4\r\n$8\r\n"+"\x05\x00\x01\x00"+"\x09\x00\x02\x00"+"\r\n$18\r\nabcdefgh"+
+		"\x16\x15\x14\x13\x12\x11"+"\x1a\x19\x18\x17"+"\r\n")
 	s.Poll(formatTime)
 	m.wantArguments(t, 2, "", "0")
 	queue := "12345678" + "abcdefgh" + "\x03\x00\x00\x00" + since + "\x01" + "\x08" + "\x00\x00\x00\x00\x00\x00" +
@@ -169,7 +172,7 @@ func TestFormatsOfWaiting(t *testing.T) {
 	}
 	plan.Wait.Max = 20 * time.Hour
 	s.Reserve(formatTime, formatID+1, plan, func(lb.Grant, error) {})
-	m.answer(formatTime, len(m.cmds)-1, "*3\r\n:-4\r\n$0\r\n\r\n$8\r\nabcdefgh\r\n")
+	m.answer(formatTime, len(m.cmds)-1, "*3\r\n:-4\r\n$0\r\n\r\n$18\r\nabcdefgh1234567890\r\n")
 	s.Poll(formatTime + time.Second)
 	m.wantArguments(t, len(m.cmds)-1, "stampstm", "1")
 }
@@ -177,9 +180,9 @@ func TestFormatsOfWaiting(t *testing.T) {
 // Answers about waiting requests that no script returns are refused.
 func TestWaitingReplies(t *testing.T) {
 	for _, reply := range []string{
-		"*3\r\n:-4\r\n$3\r\nabc\r\n$8\r\nabcdefgh\r\n", "*2\r\n:-4\r\n$0\r\n\r\n", "*2\r\n:-5\r\n:-1\r\n",
+		"*3\r\n:-4\r\n$3\r\nabc\r\n$18\r\nabcdefgh1234567890\r\n", "*3\r\n:-4\r\n$0\r\n\r\n$8\r\nabcdefgh\r\n", "*2\r\n:-4\r\n$0\r\n\r\n", "*2\r\n:-5\r\n:-1\r\n",
 		"*2\r\n:-7\r\n:1\r\n",
-		"*3\r\n+x\r\n$0\r\n\r\n$8\r\nabcdefgh\r\n",
+		"*3\r\n+x\r\n$0\r\n\r\n$18\r\nabcdefgh1234567890\r\n",
 	} {
 		plan := formatPlan()
 		plan.Wait.Max = time.Second

@@ -61,12 +61,16 @@ func appendWait(b []byte, now time.Duration, l *candidateList, w *lb.Wait) []byt
 	if w.Strict {
 		strict = 1
 	}
+	var place lb.Place
+	if w.Place != nil && w.Since > 0 {
+		place = *w.Place
+	}
 	var room [72]byte
 	return appendArg(b, wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
 		Uint32(millis(w.Patience)).Uint16(uint16(min(max(w.Skip, 0), queue.MaxSkip))).Uint16(w.Class.ID).
 		Byte(w.Class.Rank).Uint16(uint16(min(w.Class.Reserved, 1<<16-1))).Byte(strict).Float64(w.Class.Weight).
 		Uint32(uint32(max(w.Length, 0))).Uint32(uint32(max(w.TenantLength, 0))).
-		Uint32(uint32(max(w.Reserved, 0))).Uint32(l.endpoints^w.Limits).
+		Uint32(uint32(max(w.Reserved, 0))).Uint32(l.endpoints^w.Limits).Uint(6, place.Came).Uint32(place.Number).
 		Uint64(w.Tenant))
 }
 
@@ -81,6 +85,7 @@ func (s *Store) await(r *reservation, reply reservationReply) {
 	}
 	w.until = w.since + w.plan.Wait.Max
 	w.plan.Wait.Since = max(w.since, 1)
+	w.arrived(reply)
 	w.plan.Prefix.Blocks = slices.Clone(w.plan.Prefix.Blocks)
 	w.plan.Prefix.CreditBytes = slices.Clone(w.plan.Prefix.CreditBytes)
 	l.state, l.confirmedSeq, l.reservation, l.waiter = waiting, s.seq, nil, w
@@ -88,6 +93,17 @@ func (s *Store) await(r *reservation, reply reservationReply) {
 		sc.stamp = reply.stamp
 	}
 	sc.waiters[r.id] = w
+}
+
+// arrived notes when the request came by the clock of Redis, if the answer tells.
+func (w *waiter) arrived(reply reservationReply) {
+	wait := &w.plan.Wait
+	if wait.Place == nil {
+		wait.Place = &lb.Place{}
+	}
+	if reply.place.Came > 0 {
+		*wait.Place = reply.place
+	}
 }
 
 // sendAgain reserves a request again that waits, because its ticket may be lost.
@@ -120,6 +136,7 @@ func (s *Store) answerAgain(now time.Duration, r *reservation, reply reservation
 	case reply.code == codeWaits:
 		s.seq++
 		w.rows, w.lease.confirmedSeq = reply.rows, s.seq
+		w.arrived(reply)
 	case reply.code != codeUnknownList:
 		s.endWait(now, w, reply.err(r))
 	}

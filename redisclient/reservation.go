@@ -189,9 +189,10 @@ type reservationReply struct {
 	grant  lb.Grant
 	tokens int64 // what the lease counts for
 
-	grants   []byte // that others were given: see lua/queue.lua
-	rows     []byte // beside codeWaits, of the candidates: see reserve.lua
-	stamp    string // beside codeWaits, of the queue
+	grants   []byte   // that others were given: see lua/queue.lua
+	rows     []byte   // beside codeWaits, of the candidates: see reserve.lua
+	stamp    string   // beside codeWaits, of the queue
+	place    lb.Place // beside codeWaits
 	expected time.Duration
 }
 
@@ -245,8 +246,10 @@ func parseQueueReply(v Value) (reply reservationReply, _ error) {
 	items := v.Items
 	switch {
 	case len(items) != size:
-	case reply.code == codeWaits && len(items[1].Str)%4 == 0:
-		reply.rows, reply.stamp = slices.Clone(items[1].Str), string(items[2].Str)
+	case reply.code == codeWaits && len(items[1].Str)%4 == 0 && len(items[2].Str) == 8+10:
+		in := wire.NewReader(items[2].Str)
+		reply.rows, reply.stamp = slices.Clone(items[1].Str), string(in.Take(8))
+		reply.place = lb.Place{Came: in.Uint(6), Number: in.Uint32()}
 		return reply, nil
 	case (reply.code == codeQueueFull || reply.code == codeHopeless) && items[1].Int >= 0:
 		reply.expected = time.Duration(min(items[1].Int, maxExpected)) * time.Millisecond

@@ -22,6 +22,7 @@ type waiting struct {
 	id      uint64        // digest of its x-request-id, 0 for none
 	since   time.Duration // when it was first reserved
 	until   time.Duration // when its wait is over
+	place   lb.Place      // where it waits
 	queued  bool          // it had to wait
 	waited  time.Duration // for how long, once that is over
 }
@@ -76,7 +77,7 @@ func (s *Stream) waitFor(most time.Duration) lb.Wait {
 	w := lb.Wait{
 		Max: most, Class: s.wait.class.Class, Strict: q.Order == config.Strict, Aging: q.Aging, Skip: q.Skip,
 		Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
-		TenantLength: q.TenantLength(), Limits: s.cluster.capsOf(s.cfg),
+		TenantLength: q.TenantLength(), Limits: s.cluster.capsOf(s.cfg), Place: &s.wait.place,
 	}
 	if q.TenantHeader != "" {
 		w.Tenant = xxhash.Sum64String(s.traits.value(q.TenantHeader)) | 1

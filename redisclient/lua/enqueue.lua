@@ -3,17 +3,17 @@
 --
 -- KEYS     as for reserve.lua
 -- ARGV     as for reserve.lua
---   wait   <I4I4I4I4I2I2BI2BdI4I4I4I4: for how many ms it has waited already, 4294967295 for a new request; max, aging
+--   wait   <I4I4I4I4I2I2BI2BdI4I4I4I4I6I4: for how many ms it has waited already, 4294967295 for a new request; max, aging
 --          and patience in ms; skip; class; rank; places reserved for the class; 1 for strict order; weight; length of
 --          the queue; length for one tenant in one class, 0 for none; places reserved for all classes; key of its list;
---          then its tenant, 8 bytes
+--          when it came by this server's clock, in ms, 0 for unknown, and its number; then its tenant, 8 bytes
 -- t, v     the table and its list of candidates
 -- plan     what reserve.lua knows of it; nil for a request of which own says that it waits already
 -- Returns  the answer of reserve.lua; and the index of the candidate, if it was granted one. nil for a request that
 --          waits already, if its ticket was lost
 local call, sub, pack, unpack = redis.call, string.sub, struct.pack, struct.unpack
 local age, max, aging, patience, skip, number, rank, reserved, strict, weight, length, share,
-  places, key, at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4', ARGV[4])
+  places, key, came, seq, at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4I6I4', ARGV[4])
 local q, id, is_new = open_queue(KEYS[1], t), ARGV[1], age == 4294967295
 local name = pack('<I2', number) .. sub(ARGV[4], at)
 local lists, classes, flows = q.lists, q.classes, q.flows
@@ -37,7 +37,7 @@ end
 local function waiting()
   local out = {}
   runs(function(from, count) out[#out + 1] = pack('<I2I2', from, count) end)
-  return {-4, table.concat(out), q.stamp, q.grants()}
+  return {-4, table.concat(out), q.stamp .. pack('<I6I4', came, seq), q.grants()}
 end
 
 -- tokens returns what the lease counts for with so many cached blocks.
@@ -200,11 +200,18 @@ local function add(l)
     q.last = q.now
   end
   q.strict, q.seq = strict, (q.seq + 1) % 2 ^ 32
-  local f, came = flow(), is_new and q.now or q.now - age
+  local f, by_age = flow(), is_new and q.now or q.now - age
+  -- The age is off by as much as commands took. With another clock, of a server that took over, it is better.
+  if came == 0 or math.abs(came - by_age) > 10000 then came, seq = by_age, q.seq end
+  came = math.min(came, q.now)
   local s = q.text(f)
   local at = #s + 1
-  while at > 1 and q.since(s, at - 85) > came do at = at - 85 end
-  q.set(f, sub(s, 1, at - 1) .. id .. owner .. pack('<I6I4I4I4I4', came, q.seq, max, aging, patience) ..
+  while at > 1 do
+    local last, n = q.since(s, at - 85)
+    if last < came or last == came and n < seq then break end
+    at = at - 85
+  end
+  q.set(f, sub(s, 1, at - 1) .. id .. owner .. pack('<I6I4I4I4I4', came, seq, max, aging, patience) ..
     pack('<I2BI2I2', plan.wanted, l.number, skip, 0) .. ending() .. sub(s, at))
   f.waiting, f.class.waiting, q.waiting, l.waiting = f.waiting + 1, f.class.waiting + 1, q.waiting + 1, l.waiting + 1
   if aging > 0 then q.aging = q.aging > 0 and math.min(q.aging, aging) or aging end
