@@ -48,9 +48,9 @@ type Wait struct {
 	Limits uint32
 }
 
-// Place is where a request waits in the queue of a store that has another clock than its owners. The store writes it when
-// the request begins to wait, and reads it when the request is reserved anew: by Since alone the request would change
-// places with those that came as shortly before or after it as commands take.
+// Place is where a request waits in the queue of a store that has another clock than its owners. The store writes it
+// when the request begins to wait, and reads it when the request is reserved anew: by Since alone the request would
+// change places with those that came as shortly before or after it as commands take.
 type Place struct {
 	Came   uint64 // when it came, in ms of the store's clock; 0: unknown
 	Number uint32 // among those that came in the same ms, the lower one came first

@@ -180,7 +180,9 @@ func TestFormatsOfWaiting(t *testing.T) {
 // Answers about waiting requests that no script returns are refused.
 func TestWaitingReplies(t *testing.T) {
 	for _, reply := range []string{
-		"*3\r\n:-4\r\n$3\r\nabc\r\n$18\r\nabcdefgh1234567890\r\n", "*3\r\n:-4\r\n$0\r\n\r\n$8\r\nabcdefgh\r\n", "*2\r\n:-4\r\n$0\r\n\r\n", "*2\r\n:-5\r\n:-1\r\n",
+		"*3\r\n:-4\r\n$3\r\nabc\r\n$18\r\nabcdefgh1234567890\r\n",
+		"*3\r\n:-4\r\n$0\r\n\r\n$8\r\nabcdefgh\r\n",
+		"*2\r\n:-4\r\n$0\r\n\r\n", "*2\r\n:-5\r\n:-1\r\n",
 		"*2\r\n:-7\r\n:1\r\n",
 		"*3\r\n+x\r\n$0\r\n\r\n$18\r\nabcdefgh1234567890\r\n",
 	} {

@@ -3,10 +3,11 @@
 --
 -- KEYS     as for reserve.lua
 -- ARGV     as for reserve.lua
---   wait   <I4I4I4I4I2I2BI2BdI4I4I4I4I6I4: for how many ms it has waited already, 4294967295 for a new request; max, aging
---          and patience in ms; skip; class; rank; places reserved for the class; 1 for strict order; weight; length of
---          the queue; length for one tenant in one class, 0 for none; places reserved for all classes; key of its list;
---          when it came by this server's clock, in ms, 0 for unknown, and its number; then its tenant, 8 bytes
+--   wait   <I4I4I4I4I2I2BI2BdI4I4I4I4I6I4: for how many ms it has waited already, 4294967295 for a new request; max,
+--          aging and patience in ms; skip; class; rank; places reserved for the class; 1 for strict order; weight;
+--          length of the queue; length for one tenant in one class, 0 for none; places reserved for all classes; key
+--          of its list; when it came by this server's clock, in ms, 0 for unknown, and its number; then its tenant, 8
+--          bytes
 -- t, v     the table and its list of candidates
 -- plan     what reserve.lua knows of it; nil for a request of which own says that it waits already
 -- Returns  the answer of reserve.lua; and the index of the candidate, if it was granted one. nil for a request that
