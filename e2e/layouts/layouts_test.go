@@ -15,6 +15,13 @@ func TestLayouts(t *testing.T) { runLayouts(t, harness.DefaultVersion) }
 // TestLayoutsOldest runs them on the oldest Envoy that is supported.
 func TestLayoutsOldest(t *testing.T) { runLayouts(t, harness.OldestVersion) }
 
+// TestLayoutsBetween runs them on releases between these.
+func TestLayoutsBetween(t *testing.T) {
+	for _, version := range harness.BetweenT(t) {
+		t.Run(version, func(t *testing.T) { runLayouts(t, version) })
+	}
+}
+
 // pluginConfig has a rule for each of the host names.
 const pluginConfig = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{` + common + `},"_rules_":[
 	{"_match_domain_":["` + byTokens + `"],"lb_policy":"global_least_request","lb_config":{

@@ -34,7 +34,7 @@ func TestEnvoyAcceptsTheFiles(t *testing.T) { envoyAccepts(t) }
 // envoyAccepts lets each Envoy validate both bootstrap files with further arguments.
 func envoyAccepts(t *testing.T, args ...string) {
 	t.Helper()
-	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
+	for _, version := range append(harness.Between(), harness.DefaultVersion, harness.OldestVersion) {
 		binary, err := harness.Envoy(t.Context(), version)
 		if err != nil {
 			t.Fatal(err)

@@ -21,10 +21,10 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 )
 
-// OnVersions runs a test on the oldest release of Envoy and on the default one.
+// OnVersions runs a test on the oldest release of Envoy, the default one, and those between that harness.Between names.
 func OnVersions(t *testing.T, test func(t *testing.T, version string)) {
 	t.Helper()
-	for _, version := range []string{harness.OldestVersion, harness.DefaultVersion} {
+	for _, version := range append(harness.Between(), harness.OldestVersion, harness.DefaultVersion) {
 		t.Run(version, func(t *testing.T) { test(t, version) })
 	}
 }
