@@ -21,8 +21,9 @@ func TestPlanOfAWaitingRequest(t *testing.T) {
 	want := lb.Wait{
 		Max: 10 * time.Second, Class: lb.Class{ID: w.Class.ID, Rank: 0, Weight: 8}, Tenant: w.Tenant, Strict: true,
 		Aging: 5 * time.Second, Skip: 3, Patience: time.Second, Length: 100, TenantLength: 25, Limits: w.Limits,
+		Place: w.Place,
 	}
-	if w != want {
+	if w != want || w.Place == nil {
 		t.Errorf("%+v, want %+v", w, want)
 	}
 	other := plan([2]string{"x-class", "batch"}, [2]string{"x-tenant", "b"})
