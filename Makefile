@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz mutate demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-regions bench-overload bench-clusters bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-regions bench-overload bench-clusters bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -52,6 +52,9 @@ demo-redis: wasm ## Two gateways before the same servers: what each sees alone, 
 
 bench-overhead: wasm ## CPU, throughput and latency that the plugin adds to Envoy
 	$(GO) run ./e2e/bench/overhead $(ARGS)
+
+bench-sizing: wasm ## CPU, memory and added latency of one gateway, and of Redis, by request rate and prompt length
+	$(GO) run ./e2e/bench/sizing $(ARGS)
 
 bench-leastrequest: wasm ## Latency and queueing against round_robin and least_request on the same traffic
 	$(GO) run ./e2e/bench/leastrequest $(ARGS)

@@ -7,5 +7,6 @@
 // a slow server (no coordinated omission). [Summarize] reduces the samples to exact percentiles.
 //
 // [Raw] is the second client: a closed loop over plain connections that sends prepared bytes and parses as little as
-// possible, for benchmarks in which the client must not compete for the CPU that is being measured.
+// possible, for benchmarks in which the client must not compete for the CPU that is being measured. [RawOpen] is the
+// same as an open loop.
 package loadgen

@@ -89,7 +89,7 @@ func (s *settings) has(part string) bool { return slices.Contains(s.parts, part)
 func main() { bench.Main("overhead", parse, run) }
 
 func run(ctx context.Context, s settings) error {
-	up, err := startUpstream(max(partEndpoints, slices.Max(s.endpoints)))
+	up, err := bench.StartUpstream(max(partEndpoints, slices.Max(s.endpoints)))
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ const partEndpoints = 64
 type stage struct {
 	rep      *report
 	variants []*variant
-	up       *upstream
+	up       *bench.Upstream
 }
 
 // measure fills in a part of the report.

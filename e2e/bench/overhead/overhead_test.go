@@ -41,7 +41,7 @@ func TestChatRequestHasTheSize(t *testing.T) {
 }
 
 func TestUpstreamAnswersOnEveryPort(t *testing.T) {
-	up, err := startUpstream(3)
+	up, err := bench.StartUpstream(3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestUpstreamAnswersOnEveryPort(t *testing.T) {
 		nil || res.Errors > 0 {
 		t.Errorf("chunked: %+v, %v", res, err)
 	}
-	if got := up.served.Load(); got != 65 {
+	if got := up.Served(); got != 65 {
 		t.Errorf("served %d requests, want 65", got)
 	}
 	if err := up.Close(); err != nil {
@@ -69,17 +69,6 @@ func TestUpstreamAnswersOnEveryPort(t *testing.T) {
 	short := loadgen.Raw{Addr: addr, Request: chatRequest(1 << 10), Requests: 1, Timeout: time.Second}
 	if _, err := short.Run(context.Background()); err == nil {
 		t.Error("a closed upstream still answers")
-	}
-}
-
-func TestSkipRequestRejectsGarbage(t *testing.T) {
-	for _, bad := range []string{
-		"", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-		"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab",
-	} {
-		if err := skipRequest(bufio.NewReader(strings.NewReader(bad))); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
 	}
 }
 
@@ -179,7 +168,7 @@ func TestVariantsInEnvoy(t *testing.T) {
 		t.Skip("starts Envoys")
 	}
 	ctx := context.Background()
-	up, err := startUpstream(4)
+	up, err := bench.StartUpstream(4)
 	if err != nil {
 		t.Fatal(err)
 	}

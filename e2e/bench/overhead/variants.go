@@ -58,7 +58,7 @@ const cacheConfig = `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config
 
 // startVariants builds the modules and starts the gateways; those that do a part of the work come last, and only if
 // they are wanted. It returns the modules' sizes in bytes by variant.
-func startVariants(ctx context.Context, up *upstream, parts bool) ([]*variant, map[string]int64, error) {
+func startVariants(ctx context.Context, up *bench.Upstream, parts bool) ([]*variant, map[string]int64, error) {
 	m, err := buildModules(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +132,7 @@ func (m modules) sizes() (map[string]int64, error) {
 	return sizes, nil
 }
 
-func endpoints(up *upstream, n int) []harness.Endpoint {
+func endpoints(up *bench.Upstream, n int) []harness.Endpoint {
 	var out []harness.Endpoint
 	for _, addr := range up.Addrs(n) {
 		out = append(out, harness.Endpoint{Addr: addr})

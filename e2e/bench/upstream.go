@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -11,27 +11,26 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// answer is the answer to every request: the shortest completion that a client would accept.
-var answer = func() []byte {
-	body := `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},` +
-		`"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-	return []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) +
-		"\r\n\r\n" + body)
-}()
+// completion is the shortest that a client would accept, with the usage that follows.
+const completion = `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant",` +
+	`"content":"ok"},"finish_reason":"stop"}],"usage":`
 
-// upstream is many endpoints on ports of 127.0.0.1 that answer as cheaply as possible, so that the machine's cores are
+// Upstream is many endpoints on ports of 127.0.0.1 that answer as cheaply as possible, so that the machine's cores are
 // left to the gateway.
-type upstream struct {
+type Upstream struct {
 	listeners []net.Listener
 	served    atomic.Int64
+	answer    atomic.Pointer[[]byte]
 
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
 	closed bool
 }
 
-func startUpstream(n int) (*upstream, error) {
-	u := &upstream{conns: map[net.Conn]struct{}{}}
+// StartUpstream opens the ports of n endpoints.
+func StartUpstream(n int) (*Upstream, error) {
+	u := &Upstream{conns: map[net.Conn]struct{}{}}
+	u.Answer(`{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}`)
 	for range n {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -43,8 +42,19 @@ func startUpstream(n int) (*upstream, error) {
 	return u, nil
 }
 
+// Answer sets the usage, JSON, in the answers to all requests from now on.
+func (u *Upstream) Answer(usage string) {
+	body := completion + usage + "}"
+	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
+		strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+	u.answer.Store(&answer)
+}
+
+// Served returns how many requests were answered.
+func (u *Upstream) Served() int64 { return u.served.Load() }
+
 // Addrs returns the addresses of the first n endpoints.
-func (u *upstream) Addrs(n int) []string {
+func (u *Upstream) Addrs(n int) []string {
 	out := make([]string, n)
 	for i := range out {
 		out[i] = u.listeners[i].Addr().String()
@@ -53,7 +63,7 @@ func (u *upstream) Addrs(n int) []string {
 }
 
 // Close closes the ports and every connection.
-func (u *upstream) Close() error {
+func (u *Upstream) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.closed = true
@@ -67,7 +77,7 @@ func (u *upstream) Close() error {
 	return errors.Join(errs...)
 }
 
-func (u *upstream) accept(ln net.Listener) {
+func (u *Upstream) accept(ln net.Listener) {
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -80,7 +90,7 @@ func (u *upstream) accept(ln net.Listener) {
 }
 
 // track remembers the connection for Close, or closes it at once if Close was first.
-func (u *upstream) track(conn net.Conn) bool {
+func (u *Upstream) track(conn net.Conn) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -91,7 +101,7 @@ func (u *upstream) track(conn net.Conn) bool {
 	return true
 }
 
-func (u *upstream) serve(conn net.Conn) {
+func (u *Upstream) serve(conn net.Conn) {
 	defer func() {
 		u.mu.Lock()
 		delete(u.conns, conn)
@@ -104,7 +114,7 @@ func (u *upstream) serve(conn net.Conn) {
 			return
 		}
 		u.served.Add(1)
-		if _, err := conn.Write(answer); err != nil {
+		if _, err := conn.Write(*u.answer.Load()); err != nil {
 			return
 		}
 	}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+)
+
+// report is the output of the benchmark.
+type report struct {
+	settings settings
+	cells    []*result
+}
+
+var columns = bench.Columns[run]{
+	bench.Col("cores", "%.3f", func(r *run) float64 { return r.cores }),
+	bench.Col("µs/request", "%.0f", (*run).perRequest),
+	bench.Col("µs over none", "%.0f", func(r *run) float64 { return r.perRequest() - r.base.perRequest() }),
+	bench.Col("RSS MiB", "%.0f", func(r *run) float64 { return r.rss }),
+	bench.Col("p50 ms", "%.2f", func(r *run) float64 { return r.p50 }),
+	bench.Col("p99 ms", "%.2f", func(r *run) float64 { return r.p99 }),
+	bench.Col("p50 ms added", "%.2f", func(r *run) float64 { return r.p50 - r.base.p50 }),
+	bench.Col("p99 ms added", "%.2f", func(r *run) float64 { return r.p99 - r.base.p99 }),
+	bench.Col("Redis cores", "%.3f", func(r *run) float64 { return r.redisCores }),
+	bench.Col("Redis MiB", "%.1f", func(r *run) float64 { return r.redisMemory }),
+}
+
+// perRequest is Envoy's CPU time for a request, in µs.
+func (r *run) perRequest() float64 { return r.cores / r.rate * 1e6 }
+
+func (rep *report) table() *bench.Table {
+	t := columns.Table("load, plugin: median (min..max)")
+	for _, res := range rep.cells {
+		for i, name := range res.names {
+			t.Add(columns.Row(res.runs[i], res.cell.name()+", "+name)...)
+		}
+	}
+	return t
+}
+
+// progress tells what a cell has shown.
+func (res *result) progress() string {
+	text := res.cell.name() + ": cores"
+	for i, name := range res.names {
+		text += fmt.Sprintf("  %s %.3f", name, bench.SpreadBy(res.runs[i], columns[0].Of).Median)
+	}
+	return text
+}
+
+func (rep *report) configuration() []string {
+	s := rep.settings
+	lines := []string{
+		"machine: " + bench.Machine() + "; clients, model servers, gateway and Redis share it",
+		"gateway: the shipped plain layout without access log and active health checks, 2 workers; a process for " +
+			"each variant and load, one at a time under load",
+		fmt.Sprintf("load: open loop, random times; %d rounds of %v in rotating order after one that is not measured; "+
+			"%d model servers that answer at once", s.rounds, s.span, s.endpoints),
+		fmt.Sprintf("prompts: %d conversations with turns of about %d bytes, of which the last %.0f %% are new in "+
+			"each request; %v bytes of body for a token", s.conversations, turnBytes, 100*newShare, s.tokenBytes),
+		"CPU: user and kernel time of Envoy, from /proc, and of Redis, by INFO; latency: from when a request was due",
+	}
+	for _, con := range s.contenders {
+		if con.policy != "" {
+			lines = append(lines, con.name+": "+con.config())
+		}
+	}
+	for _, res := range rep.cells {
+		lines = append(lines, res.describe())
+	}
+	return lines
+}
+
+// describe tells what a cell's figures are of, and what limited them.
+func (res *result) describe() string {
+	s, c := res.settings, res.cell
+	text := fmt.Sprintf("%s: bodies of %d bytes", c.name(), s.size(c))
+	for i, con := range s.of(c) {
+		if share := s.looked(c, con); share > 0 && share < 1 {
+			text += fmt.Sprintf(", of which %s reads %.0f %%", con.name, 100*share)
+		}
+		if share := res.known[i]; share > 0 && share < 1 {
+			text += fmt.Sprintf(", %s can find the first %.0f %% of a prompt in its index", con.name, 100*share)
+		}
+	}
+	var own, machine, late float64
+	for _, runs := range res.runs {
+		own = max(own, bench.SpreadBy(runs, func(r *run) float64 { return r.own }).Median)
+		machine = max(machine, bench.SpreadBy(runs, func(r *run) float64 { return r.machine }).Median)
+		late = max(late, bench.SpreadBy(runs, func(r *run) float64 { return r.late }).Median)
+	}
+	text += fmt.Sprintf("; clients and servers use up to %.2f cores, everything up to %.0f %% of the machine, and "+
+		"p99 of the clients' delay is up to %.1f ms", own, 100*machine, late)
+	if names := res.limited(); len(names) > 0 {
+		text += "; NOT the gateway but the clients or the machine were the limit in " + strings.Join(names, ", ")
+	}
+	return text
+}
+
+// limited returns the contenders in most of whose runs the gateway was not given its load: answers came more slowly
+// than requests were due, the clients were late, or the machine had nothing left.
+func (res *result) limited() (names []string) {
+	const enough, latest, full = 0.95, 5, 0.9 // of the rate; ms; of the machine
+	for i, name := range res.names {
+		n := 0
+		for _, r := range res.runs[i] {
+			// The times are random, the same for all: what the first of them reached, they all can.
+			if r.rate < enough*res.cell.rate && r.rate < enough*r.base.rate || r.late > latest || r.machine > full {
+				n++
+			}
+		}
+		if 2*n > len(res.runs[i]) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// line is the last line of the output. Figures are medians over the rounds.
+type line struct {
+	Bench         string     `json:"bench"`
+	Rounds        int        `json:"rounds"`
+	Endpoints     int        `json:"endpoints"`
+	Conversations int        `json:"conversations"`
+	Cells         []cellLine `json:"cells"`
+}
+
+type cellLine struct {
+	Rate    float64                `json:"rate_rps"`
+	Tokens  int                    `json:"prompt_tokens"`
+	Bytes   int                    `json:"body_bytes"`
+	Limited []string               `json:"limited_by_the_machine,omitempty"`
+	Plugins map[string]figuresLine `json:"plugins"`
+}
+
+type figuresLine struct {
+	Looked     float64      `json:"body_read"`    // the share
+	Known      float64      `json:"prompt_known"` // the share that can be in the index
+	Cores      bench.Spread `json:"cores"`
+	PerRequest float64      `json:"us_per_request"`
+	Added      float64      `json:"us_added"`
+	RSS        float64      `json:"rss_mib"`
+	P50        float64      `json:"p50_ms"`
+	P99        float64      `json:"p99_ms"`
+	AddedP50   float64      `json:"p50_added_ms"`
+	AddedP99   float64      `json:"p99_added_ms"`
+	Seen       float64      `json:"rate_seen_rps"`
+	Late       float64      `json:"client_late_p99_ms"`
+	RedisCores float64      `json:"redis_cores,omitempty"`
+	RedisUsed  float64      `json:"redis_used_mib,omitempty"`
+	RedisRSS   float64      `json:"redis_rss_mib,omitempty"`
+}
+
+func (rep *report) line() line {
+	s := rep.settings
+	out := line{Bench: "sizing", Rounds: s.rounds, Endpoints: s.endpoints, Conversations: s.conversations}
+	for _, res := range rep.cells {
+		c := cellLine{
+			Rate: res.cell.rate, Tokens: res.cell.tokens, Bytes: s.size(res.cell), Limited: res.limited(),
+			Plugins: map[string]figuresLine{},
+		}
+		cons := s.of(res.cell)
+		for i, name := range res.names {
+			c.Plugins[name] = figures(res.runs[i], s.looked(res.cell, cons[i]), res.known[i])
+		}
+		out.Cells = append(out.Cells, c)
+	}
+	return out
+}
+
+func figures(runs []run, looked, known float64) figuresLine {
+	median := func(of func(*run) float64) float64 { return bench.SpreadBy(runs, of).Median }
+	return figuresLine{
+		Looked: looked, Known: known, Cores: bench.SpreadBy(runs, columns[0].Of), PerRequest: median((*run).perRequest),
+		Added: median(columns[2].Of), RSS: median(func(r *run) float64 { return r.rss }),
+		P50: median(func(r *run) float64 { return r.p50 }), P99: median(func(r *run) float64 { return r.p99 }),
+		AddedP50: median(columns[6].Of), AddedP99: median(columns[7].Of),
+		Seen: median(func(r *run) float64 { return r.rate }), Late: median(func(r *run) float64 { return r.late }),
+		RedisCores: median(func(r *run) float64 { return r.redisCores }),
+		RedisUsed:  median(func(r *run) float64 { return r.redisMemory }),
+		RedisRSS:   median(func(r *run) float64 { return r.redisRSS }),
+	}
+}
+
+// publish prints the report, and saves it in the file of the settings, if any.
+func (rep *report) publish(w io.Writer) error {
+	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
+}
