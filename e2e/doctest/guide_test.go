@@ -61,8 +61,29 @@ func TestGuide(t *testing.T) {
 	last := len(guide) - 1
 	script := prelude + guide[0] + choosing + strings.Join(guide[1:last], "") + strings.Join(metrics, "") + guide[last]
 	output := play(t, dir, script)
+	shows(t, "docs/envoy.md", output)
+}
+
+// TestUpgradeGuide runs the commands of docs/upgrade.md for plain Envoy, on a gateway that was started as docs/envoy.md
+// says.
+func TestUpgradeGuide(t *testing.T) {
+	needs(t, "curl", "setpriv")
+	dir := stage(t)
+	start, steps := shell(t, "docs/envoy.md")[0], shell(t, "docs/upgrade.md")
+	if len(steps) != 4 || !strings.Contains(steps[3], `"enabled": false`) {
+		t.Fatalf("the document has changed: %q", steps)
+	}
+	output := play(t, dir, prelude+start+choosing+strings.Join(steps, "")+
+		"curl -si http://127.0.0.1:10000/v1/models | grep '200 OK'\n"+
+		"admin stats/prometheus | grep '^warmgate_decisions_total.*disabled'\nkill $!\n")
+	shows(t, "docs/upgrade.md", output)
+}
+
+// shows fails unless all lines that the document shows were printed, in their order. Numbers may differ.
+func shows(t *testing.T, document, output string) {
+	t.Helper()
 	var printed []string
-	for _, b := range open(t, "docs/envoy.md").blocks {
+	for _, b := range open(t, document).blocks {
 		if b.language == "text" {
 			printed = append(printed, strings.Split(strings.TrimSpace(b.text), "\n")...)
 		}
@@ -73,12 +94,12 @@ func TestGuide(t *testing.T) {
 		pattern := regexp.MustCompile(`(?m)^` + number.ReplaceAllString(regexp.QuoteMeta(line), `\d+`) + `\r?$`)
 		found := pattern.FindStringIndex(output[at:])
 		if found == nil {
-			t.Fatalf("the guide shows %q, but the commands print\n%s", line, output)
+			t.Fatalf("the document shows %q, but the commands print\n%s", line, output)
 		}
 		at += found[1]
 	}
 	if len(printed) == 0 {
-		t.Error("the guide shows no output")
+		t.Error("the document shows no output")
 	}
 }
 

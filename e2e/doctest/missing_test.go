@@ -115,3 +115,54 @@ func TestMissingSession(t *testing.T) {
 		t.Errorf("%v leases moved, want all %d", n, requests)
 	}
 }
+
+// TestShadowBesideAPicker checks what docs/migration.md describes: in shadow mode another filter names the endpoint, as
+// a picker behind ext_proc does, and what it names serves; Warmgate decides, and counts where requests are.
+func TestShadowBesideAPicker(t *testing.T) {
+	models := harness.Models(t, 2)
+	picked := models[1].Addr
+	const header = "x-gateway-destination-endpoint"
+	g := harness.StartT(t, harness.Options{
+		Endpoints: models,
+		Config:    strings.Replace(configured("requests"), `"debug_headers"`, `"shadow":true,"debug_headers"`, 1),
+		Edit: func(file string, doc *yaml.Node) error {
+			switch file {
+			case "envoy.yaml":
+				return harness.Set(doc, filtersPath+"[name=warmgate-take]", map[string]any{
+					"name": "picker",
+					"typed_config": map[string]any{
+						"@type": "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
+						"mutations": map[string]any{"request_mutations": []any{map[string]any{"append": map[string]any{
+							"header":        map[string]any{"key": header, "value": picked},
+							"append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+						}}}},
+					},
+				})
+			case "clusters.yaml":
+				return harness.Set(doc, "resources[name=llm].load_balancing_policy.policies[0].typed_extension_config."+
+					"typed_config.override_host_sources", []any{map[string]any{"header": header}})
+			}
+			return nil
+		},
+	})
+	harness.Await(t, func() error {
+		if reason := send(t, g).Reason(); reason != "shadow" {
+			return fmt.Errorf("the reason is %s", reason)
+		}
+		return nil
+	})
+	chosen := map[string]int{}
+	const requests = 12
+	before := g.DecidedT(t, "shadow")
+	for range requests {
+		a := send(t, g)
+		chosen[a.Host()]++
+		if id := a.Header.Get("x-sim-id"); id != "1" {
+			t.Errorf("server %s has served, and the picker named 1", id)
+		}
+	}
+	if n := g.DecidedT(t, "shadow") - before; n != requests || len(chosen) == 0 || chosen[""] > 0 {
+		t.Errorf("%v of %d requests were decided in shadow mode, for %v", n, requests, chosen)
+	}
+	g.DrainedT(t)
+}
