@@ -118,7 +118,7 @@ func TestLabelsByControlPlanes(t *testing.T) {
 				Edit: underControl(statsConfig(t, name, shipped.Core.Mesh.Default.Tags), shipped.Core.Mesh.Format),
 			})
 			harness.AwaitReason(t, g.URL(), "chosen")
-			wantLogged(t, g.AccessLog(), upstream[0].Addr)
+			harness.Await(t, func() error { return isLogged(g.AccessLog(), upstream[0].Addr) })
 			of := `cluster="` + regexp.QuoteMeta(istioCluster) + `",endpoint="` + regexp.QuoteMeta(upstream[0].Addr) + `"`
 			for _, line := range []string{
 				`warmgate_decisions_total\{policy="[a-z_]+",reason="chosen"\} [1-9]\d*`,
@@ -139,18 +139,18 @@ func TestLabelsByControlPlanes(t *testing.T) {
 	}
 }
 
-// wantLogged checks that an access log is JSON, and that the decision for one of the endpoint is in it.
-func wantLogged(t *testing.T, log, endpoint string) {
-	t.Helper()
+// isLogged returns what is wrong with an access log: it must be JSON, with the decision for one of the endpoint in it.
+func isLogged(log, endpoint string) error {
 	seen := false
 	for _, line := range strings.Split(strings.TrimSpace(log), "\n") {
 		var fields map[string]string
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Errorf("%s: %v", line, err)
+			return fmt.Errorf("%s: %w", line, err)
 		}
 		seen = seen || strings.HasPrefix(fields["warmgate"], "host="+endpoint+" reason=chosen")
 	}
 	if !seen {
-		t.Errorf("no decision in the access log:\n%s", log)
+		return fmt.Errorf("no decision in the access log:\n%s", log)
 	}
+	return nil
 }
