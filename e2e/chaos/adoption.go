@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/wait"
+	lbregion "github.com/warmgate/warmgate/lb/region"
 )
 
 // frozen has the gateway of the second region stop, so that its servers are adopted, come back for a moment, which
@@ -28,7 +29,7 @@ func frozen(a *act, w *world) error {
 			a.sleep(steadyAfter / 3)
 			err = signal(syscall.SIGSTOP)
 		}
-		a.sleep(goneAfter / 2)
+		a.sleep(lbregion.Timeout + goneAfter/2) // a probe is missed, even one of a region that was slow before
 	}
 	if flaps := changes.Load(); err == nil && flaps > 0 {
 		err = fmt.Errorf("the servers of a region that comes and goes changed hands %d times", flaps)
