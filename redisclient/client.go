@@ -110,8 +110,11 @@ func (c *client) sendAgain(now time.Duration, k *call, addr string, asking bool,
 	}
 	switch refused.action() {
 	case reload:
-		c.loadScript(now, k, addr)
+		loads := c.loadScript(now, k, addr)
 		c.sendTo(now, k, addr, asking)
+		if loads {
+			c.loadSequence(now, addr)
+		}
 	case redirect:
 		return c.follow(now, k, refused)
 	case retry:
@@ -139,14 +142,29 @@ func (c *client) follow(now time.Duration, k *call, refused *ReplyError) bool {
 	return true
 }
 
-// loadScript sends the script itself, unless that was just done: calls that need it follow on the same connection. For
-// the configured server it is enough that one worker of a gateway does so; the others first try again without loading
-// it.
-func (c *client) loadScript(now time.Duration, k *call, addr string) {
-	s := k.script
-	if now < c.loading[s] || addr == "" && k.tries == 1 && !c.claimLoad(now, s) {
-		return
+// loadScript sends the script of a call itself, unless that was just done: calls that need it follow on the same
+// connection. For the configured server it is enough that one worker of a gateway does so; the others first try again
+// without loading it. It reports whether it did.
+func (c *client) loadScript(now time.Duration, k *call, addr string) bool {
+	if now < c.loading[k.script] || addr == "" && k.tries == 1 && !c.claimLoad(now, k.script) {
+		return false
 	}
+	c.load(now, addr, k.script)
+	return true
+}
+
+// loadSequence sends the scripts whose commands follow each other without waiting for answers. If one of them became
+// known only by being needed, commands behind it would be carried out before it.
+func (c *client) loadSequence(now time.Duration, addr string) {
+	for _, s := range scriptsInSequence {
+		if now >= c.loading[s] {
+			c.load(now, addr, s)
+		}
+	}
+}
+
+// load sends a script to the given node, "" being the configured server.
+func (c *client) load(now time.Duration, addr string, s *script) {
 	c.loading[s] = now + c.timeout
 	c.transmit(now, addr, false, s.load(), func(time.Duration, []byte, error) { delete(c.loading, s) })
 }

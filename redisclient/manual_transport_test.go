@@ -130,5 +130,6 @@ func promptReply(candidate uint16, requests uint32, tokens uint64, cached byte, 
 const (
 	grantReply  = "$14\r\n\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\r\n"
 	noScript    = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	noPerm      = "-NOPERM no\r\n"
 	loadedReply = "$3\r\nabc\r\n"
 )

@@ -260,3 +260,25 @@ func TestIndexBlocks(t *testing.T) {
 		t.Errorf("%d blocks without room, want %d", got, want)
 	}
 }
+
+// Commands of one lease are carried out in their order, also when Redis first hears of one of them: a record that came
+// behind its deletion would stay.
+func TestPromptForgottenAtFirstUse(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	p := newBatchTransport(t, server)
+	s := newStore(p, 1, time.Second)
+	plan := storetest.WithPrompt(storetest.Even(storetest.Addrs(1)), 1, storetest.Blocks(3))
+	addr := mustReserve(t, s, p, 0, 1, plan)
+	s.ForgetPrompt(0, 1, plan, addr, 0) // from now on, this script is known
+	p.flush(0)
+	s.RecordPrompt(0, 1, plan, addr)
+	s.ForgetPrompt(0, 1, plan, addr, 0)
+	s.Release(0, 1)
+	p.flush(0)
+	s.Reserve(0, 2, plan, func(g lb.Grant, err error) {
+		if err != nil || g.Cached != 0 {
+			t.Errorf("%d blocks are assumed to be cached, %v; want none", g.Cached, err)
+		}
+	})
+	p.flush(0)
+}

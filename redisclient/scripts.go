@@ -78,6 +78,9 @@ var (
 	scriptFreeRows  = newScript("free_rows", luaShared+luaFreeRows)
 )
 
+// scriptsInSequence are those whose effect on one lease, or on the record of its prompt, depends on their order.
+var scriptsInSequence = []*script{scriptAmend, scriptForget, scriptRecord, scriptRelease}
+
 // luaFunc returns the text of a script as a function of its keys and arguments.
 func luaFunc(name, text string) string {
 	return "local function " + name + "(KEYS, ARGV)\n" + text + "end\n"
