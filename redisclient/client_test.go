@@ -155,7 +155,8 @@ var scriptLosses = []struct {
 	{
 		"lost again",
 		[]string{
-			noScript, loadedReply, noScript, loadedReply, loadedReply, loadedReply, loadedReply, loadedReply, grantReply,
+			noScript, loadedReply, noScript,
+			loadedReply, loadedReply, loadedReply, loadedReply, loadedReply, grantReply,
 		},
 		"granted 1", "EVALSHA SCRIPT EVALSHA" + sequence + " SCRIPT EVALSHA",
 	},
