@@ -157,9 +157,10 @@ func (f *fetcher) fromLayer(img v1.Image) ([]byte, error) {
 }
 
 // registryT serves an empty registry on 127.0.0.1 until the test ends, and returns its address.
-func registryT(t *testing.T) string {
+func registryT(t *testing.T, options ...registry.Option) string {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	options = append(options, registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(registry.New(options...))
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().String()
 }
@@ -189,6 +190,62 @@ func TestFetch(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestAttached pushes the images to registries that know what is attached to an image, and that do not, and looks for
+// the SBOM of each.
+func TestAttached(t *testing.T) {
+	artifacts := packedT(t)
+	for _, knows := range []bool{true, false} {
+		address := registryT(t, registry.WithReferrersSupport(knows)) + "/warmgate"
+		for range 2 { // again, and nothing is there twice
+			if err := push(t.Context(), address, artifacts); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, a := range artifacts {
+			for i := range a.images {
+				attachedTo(t, a, address, &a.images[i])
+			}
+		}
+	}
+}
+
+// attachedTo checks that an image has the SBOM, and nothing else, attached.
+func attachedTo(t *testing.T, a *artifact, address string, of *image) {
+	t.Helper()
+	ref, err := name.NewDigest(address + "/" + a.name + "@" + of.digest.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := remote.Referrers(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Manifests) != 1 || list.Manifests[0].ArtifactType != spdxType {
+		t.Fatalf("%s:%s has %+v", a.name, of.tag, list.Manifests)
+	}
+	bill, err := remote.Image(ref.Context().Digest(list.Manifests[0].Digest.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := bill.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("%d layers, %v", len(layers), err)
+	}
+	content, err := layers[0].Compressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	got, err := io.ReadAll(content)
+	if want, wrong := a.sbom(); err != nil || wrong != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s:%s: %d bytes of an SBOM, %v, %v", a.name, of.tag, len(got), err, wrong)
 	}
 }
 

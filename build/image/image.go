@@ -22,6 +22,9 @@ const (
 	contentLayer types.MediaType = "application/vnd.module.wasm.content.layer.v1+wasm"
 )
 
+// spdxType is what an SBOM is, as a layer and as an artifact.
+const spdxType = "application/spdx+json"
+
 // What oras writes where nothing else is asked for: Higress's releases have it.
 const (
 	artifactType                 = "application/vnd.unknown.artifact.v1"
@@ -38,7 +41,7 @@ const (
 // maxCompressed is the largest image of the compatible form, in bytes.
 const maxCompressed = 2_500_000
 
-// image is one form of an artifact's image.
+// image is one form of an artifact's image, or the SBOM of one, which has no tag: it names the image that it is of.
 type image struct {
 	v1.Image
 	tag    string
@@ -46,7 +49,8 @@ type image struct {
 	size   int64   // of manifest, config and layers, in bytes
 }
 
-// pack makes the images: VERSION in the form of Higress's releases, and VERSION-compat in the compatible one.
+// pack makes the images, VERSION in the form of Higress's releases and VERSION-compat in the compatible one, and an
+// SBOM of each.
 func (a *artifact) pack() error {
 	layer, diff, err := compress(moduleFile, a.module, a.created)
 	if err != nil {
@@ -75,12 +79,37 @@ func (a *artifact) pack() error {
 		}
 		img.tag = f.tag
 		a.images = append(a.images, *img)
+		bill, err := a.attach(img)
+		if err != nil {
+			return err
+		}
+		a.bills = append(a.bills, *bill)
 	}
 	if size := a.images[1].size; size > maxCompressed {
 		return fmt.Errorf("image: %s:%s has %d bytes, more than the budget of %d", a.name, a.images[1].tag, size,
 			maxCompressed)
 	}
 	return nil
+}
+
+// attach makes the SBOM of an image as OCI 1.1 has it: an artifact that names the image as its subject.
+func (a *artifact) attach(of *image) (*image, error) {
+	text, err := a.sbom()
+	if err != nil {
+		return nil, err
+	}
+	size, err := of.Size()
+	if err != nil {
+		return nil, fmt.Errorf("image: %s: %w", a.name, err)
+	}
+	bill, err := (&core{
+		config: []byte("{}"), layers: []v1.Layer{static.NewLayer(text, spdxType)}, titles: []string{a.billFile()},
+		subject: &v1.Descriptor{MediaType: types.OCIManifestSchema1, Digest: of.digest, Size: size},
+	}).build(a, spdxType)
+	if err != nil {
+		return nil, fmt.Errorf("image: %s: SBOM: %w", a.name, err)
+	}
+	return bill, nil
 }
 
 // list returns a line for each image: its name, digest and size.
@@ -101,6 +130,7 @@ type core struct {
 	config   []byte
 	layers   []v1.Layer
 	titles   []string // of the layers, by which oras names the files that it pulls; may be nil
+	subject  *v1.Descriptor
 	manifest []byte
 }
 
@@ -117,6 +147,7 @@ func (c *core) build(a *artifact, configType types.MediaType) (*image, error) {
 		SchemaVersion: 2,
 		MediaType:     types.OCIManifestSchema1,
 		Config:        *config,
+		Subject:       c.subject,
 		Annotations: map[string]string{
 			titleKey:                a.name,
 			annotation + "version":  a.version,
@@ -124,8 +155,11 @@ func (c *core) build(a *artifact, configType types.MediaType) (*image, error) {
 			annotation + "source":   sourceURL,
 		},
 	}}
-	if configType == emptyConfig {
+	switch configType {
+	case emptyConfig:
 		manifest.ArtifactType = artifactType
+	case spdxType: // some tell the type of an artifact by this, others by its config
+		manifest.ArtifactType = spdxType
 	}
 	size := config.Size
 	for i, layer := range c.layers {
@@ -185,18 +219,27 @@ func compress(name string, content []byte, created time.Time) (v1.Layer, v1.Hash
 	if err != nil {
 		return nil, v1.Hash{}, err
 	}
-	var zipped bytes.Buffer
-	z, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
+	packed, err := zipped(archive.Bytes())
 	if err != nil {
 		return nil, v1.Hash{}, err
 	}
-	if _, err := z.Write(archive.Bytes()); err != nil {
-		return nil, v1.Hash{}, err
+	return static.NewLayer(packed, types.OCILayer), diff, nil
+}
+
+// zipped returns content as small as gzip gets it, without a time or a name.
+func zipped(content []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(content); err != nil {
+		return nil, err
 	}
 	if err := z.Close(); err != nil {
-		return nil, v1.Hash{}, err
+		return nil, err
 	}
-	return static.NewLayer(zipped.Bytes(), types.OCILayer), diff, nil
+	return out.Bytes(), nil
 }
 
 // addFile adds a file to an archive. Nothing of the machine gets into it: no owner and no time but the given one.

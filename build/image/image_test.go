@@ -168,7 +168,16 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		var listed strings.Builder
-		for i, d := range manifest.Manifests {
+		tagged, attached := manifest.Manifests[:len(a.images)], manifest.Manifests[len(a.images):]
+		for i, d := range attached {
+			if d.Digest != a.bills[i].digest || d.Annotations != nil {
+				t.Errorf("%s: attached is %+v", a.name, d)
+			}
+		}
+		if len(attached) != len(a.images) {
+			t.Errorf("%s: %d SBOMs", a.name, len(attached))
+		}
+		for i, d := range tagged {
 			tag := d.Annotations["org.opencontainers.image.ref.name"]
 			fmt.Fprintf(&listed, "%s:%s %s %d bytes\n", a.name, tag, d.Digest, a.images[i].size)
 		}

@@ -74,6 +74,7 @@ type artifact struct {
 	created time.Time
 	module  []byte
 	images  []image
+	bills   []image // the SBOM of each image
 }
 
 // read reads the two modules, and their version from what Higress's console shows.
@@ -126,6 +127,16 @@ func push(ctx context.Context, registry string, artifacts []*artifact) error {
 			}
 			if err := remote.Write(ref, image.Image, options...); err != nil {
 				return fmt.Errorf("image: push %s: %w", ref, err)
+			}
+		}
+		// Behind the images that they name: a registry that does not know what is attached to what is told by a tag.
+		for i := range a.bills {
+			ref, err := name.NewDigest(registry + "/" + a.name + "@" + a.bills[i].digest.String())
+			if err != nil {
+				return fmt.Errorf("image: %w", err)
+			}
+			if err := remote.Write(ref, a.bills[i].Image, options...); err != nil {
+				return fmt.Errorf("image: push the SBOM %s: %w", ref, err)
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func layouts(dir string, artifacts []*artifact) error {
 	return nil
 }
 
-// layout writes the artifact's images into dir, each under its tag.
+// layout writes the artifact's images into dir, each under its tag, and their SBOMs.
 func (a *artifact) layout(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -44,6 +44,11 @@ func (a *artifact) layout(dir string) error {
 		image := &a.images[i]
 		tag := layout.WithAnnotations(map[string]string{refNameKey: image.tag})
 		if err := path.AppendImage(image.Image, tag); err != nil {
+			return err
+		}
+	}
+	for i := range a.bills {
+		if err := path.AppendImage(a.bills[i].Image); err != nil {
 			return err
 		}
 	}
@@ -96,7 +101,7 @@ func contents(root string, artifacts []*artifact) ([]file, error) {
 			return nil, err
 		}
 		files = append(files, file{a.name + ".wasm", a.module}, file{a.name + "-" + a.version + ".oci.tar", archive},
-			file{a.name + ".spdx.json", bill})
+			file{a.billFile(), bill})
 	}
 	for _, copied := range [][2]string{{"build/spec.yaml", "warmgate-higress.spec.yaml"}, {"LICENSE", "LICENSE"}} {
 		text, err := os.ReadFile(filepath.Join(root, copied[0]))

@@ -73,6 +73,9 @@ type (
 // unknown is what SPDX has for a field that nobody has looked into.
 const unknown = "NOASSERTION"
 
+// billFile is the name of the artifact's SBOM as a file.
+func (a *artifact) billFile() string { return a.name + ".spdx.json" }
+
 // sbom returns what is in the artifact, in SPDX 2.3 as JSON: the plugin, Go's standard library and the modules that the
 // Go toolchain has noted in the artifact itself.
 func (a *artifact) sbom() ([]byte, error) {
