@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-regions bench-overload bench-clusters bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-regions bench-overload bench-clusters bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-helm e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -93,7 +93,10 @@ bench-attacks: wasm ## What one hostile client, a server that fails fast or dead
 	$(GO) run ./e2e/bench/attacks $(ARGS)
 
 e2e-mesh: wasm ## What Envoy Gateway and Istio make of deploy/, in real Envoys; the first run builds both control planes, for minutes
-	build/mesh.sh
+	build/mesh.sh mesh/envoygateway mesh/istio
+
+e2e-helm: release ## The Helm chart by Helm's own code: equal to the resources of deploy/, by their schemas, mistakes refused
+	build/mesh.sh helm
 
 # The releases between the oldest and the default one. Envoy Gateway 1.9.1 ships the last of them.
 BETWEEN = 1.37.0 1.38.2 1.39.1
@@ -103,7 +106,7 @@ e2e-versions: wasm ## All layouts, the configuration files and make e2e-mesh on 
 		ENVOY_BETWEEN=$$version $(GO) test -p 1 -timeout 30m -run 'Between$$|TestEnvoyAcceptsTheFiles' \
 			./e2e/layouts ./e2e/shipped || exit; \
 	done
-	ENVOY_BETWEEN="$(BETWEEN)" build/mesh.sh
+	ENVOY_BETWEEN="$(BETWEEN)" build/mesh.sh mesh/envoygateway mesh/istio
 
 e2e-reload: wasm ## 100 configuration pushes under traffic: no request lost, no count lost
 	$(GO) run ./e2e/reload $(ARGS)

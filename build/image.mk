@@ -9,7 +9,7 @@ push-image: wasm ## Push the images to REGISTRY=host/path, with the credentials 
 	@[ -n "$(REGISTRY)" ] || { echo "usage: make push-image REGISTRY=registry.example.com/warmgate" >&2; exit 2; }
 	$(GO) -C build/image run . push $(REGISTRY)
 
-release: wasm ## Fill build/out/release: modules, images, SBOMs, checksums
+release: wasm ## Fill build/out/release: modules, images, SBOMs, the Helm chart, checksums
 	$(GO) -C build/image run . release
 
 reproduce: release ## Build the release once more, in another folder and from nothing, and compare the bytes

@@ -116,6 +116,9 @@ func releaseT(t *testing.T) map[string][]byte {
 			t.Fatal(err)
 		}
 	}
+	if err := os.CopyFS(filepath.Join(root, "deploy/helm"), os.DirFS(harness.PathT(t, "deploy/helm"))); err != nil {
+		t.Fatal(err)
+	}
 	if err := run(t.Context(), root, []string{"release"}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -142,8 +145,8 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s differs", name)
 		}
 	}
-	if len(files) != 10 || len(again) != len(files) {
-		t.Errorf("%d and %d files, want 10", len(files), len(again))
+	if len(files) != 11 || len(again) != len(files) {
+		t.Errorf("%d and %d files, want 11", len(files), len(again))
 	}
 	lines := 0
 	for in := bufio.NewScanner(bytes.NewReader(files["SHA256SUMS"])); in.Scan(); lines++ {

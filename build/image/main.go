@@ -2,7 +2,7 @@
 // needs no Docker and no network but for a push, and the same modules give the same bytes everywhere.
 //
 //	go run . layout           write build/out/image: an OCI layout for each artifact, with both forms of its image
-//	go run . release          write build/out/release: modules, images, SBOMs and their checksums
+//	go run . release          write build/out/release: modules, images, SBOMs, the Helm chart and their checksums
 //	go run . push REGISTRY    push all images below REGISTRY, as registry.example.com/warmgate
 //
 // The flag -root names the source tree; `make wasm` has put the modules into its build/out. SOURCE_DATE_EPOCH, seconds

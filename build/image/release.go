@@ -55,8 +55,8 @@ func (a *artifact) layout(dir string) error {
 	return nil
 }
 
-// release fills build/out/release: for each artifact the module, an archive of the layout and the SBOM; the description
-// for Higress's console, the license, the digests of the images and the checksums of all that.
+// release fills build/out/release: for each artifact the module, an archive of the layout and the SBOM; the Helm chart,
+// the description for Higress's console, the license, the digests of the images and the checksums of all that.
 func release(root string, artifacts []*artifact) error {
 	dir := filepath.Join(root, "build/out/release")
 	if err := os.RemoveAll(dir); err != nil {
@@ -103,6 +103,11 @@ func contents(root string, artifacts []*artifact) ([]file, error) {
 		files = append(files, file{a.name + ".wasm", a.module}, file{a.name + "-" + a.version + ".oci.tar", archive},
 			file{a.billFile(), bill})
 	}
+	packed, err := chart(root, artifacts[0].version, artifacts[0].created)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, *packed)
 	for _, copied := range [][2]string{{"build/spec.yaml", "warmgate-higress.spec.yaml"}, {"LICENSE", "LICENSE"}} {
 		text, err := os.ReadFile(filepath.Join(root, copied[0]))
 		if err != nil {
