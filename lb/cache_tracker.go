@@ -1,11 +1,11 @@
 package lb
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
@@ -241,7 +241,7 @@ func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, s *
 	for i := range cs {
 		c.scratch = append(c.scratch, min(c.endpoints[cs[i].Addr].ttlAt(now), longest))
 	}
-	slices.Sort(c.scratch)
+	order.Up(c.scratch)
 	s.ttl = c.scratch[len(c.scratch)/2]
 	c.ttl = s.ttl
 	s.shortTTL = c.shortTTLs(now, s.ttl, longest, cs)
@@ -261,7 +261,9 @@ func (c *CacheTracker) shortTTLs(now, ttl, longest time.Duration, cs []Candidate
 		short = append(short, EndpointTTL{EndpointTag(cs[i].Addr), own})
 	}
 	if len(short) > maxShortTTLs {
-		slices.SortFunc(short, func(a, b EndpointTTL) int { return cmp.Compare(a.TTL, b.TTL) })
+		order.By(short, func(a, b *EndpointTTL) bool {
+			return a.TTL < b.TTL || a.TTL == b.TTL && a.Endpoint < b.Endpoint
+		})
 		short = short[:maxShortTTLs]
 	}
 	return short

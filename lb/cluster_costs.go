@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/order"
 )
 
 const (
@@ -131,7 +133,7 @@ func sample(cs []Candidate, n int, random uint64) []Candidate {
 		at := i + int(random%uint64(len(cs)-i))
 		cs[i], cs[at] = cs[at], cs[i]
 	}
-	slices.SortFunc(cs[:n], func(a, b Candidate) int { return cmp.Compare(a.Addr, b.Addr) })
+	order.By(cs[:n], func(a, b *Candidate) bool { return a.Addr < b.Addr })
 	return cs[:n]
 }
 

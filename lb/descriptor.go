@@ -1,9 +1,9 @@
 package lb
 
 import (
-	"cmp"
 	"slices"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -87,8 +87,8 @@ var registry []*Descriptor
 // register adds a policy. It is called by init functions only.
 func register(d *Descriptor) {
 	registry = append(registry, d)
-	slices.SortFunc(registry, func(a, b *Descriptor) int {
-		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Name, b.Name))
+	order.By(registry, func(a, b **Descriptor) bool {
+		return (*a).Rank < (*b).Rank || (*a).Rank == (*b).Rank && (*a).Name < (*b).Name
 	})
 }
 

@@ -3,9 +3,9 @@ package lb
 import (
 	"cmp"
 	"math"
-	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -139,6 +139,6 @@ func median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
 	}
-	slices.Sort(xs)
+	order.Up(xs)
 	return xs[(len(xs)-1)/2]
 }

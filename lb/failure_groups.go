@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/order"
 )
 
 const (
@@ -82,7 +84,7 @@ func (g *group) failuresElsewhere(now time.Duration, o *Outcome, prior float64) 
 	if n == 0 {
 		return prior
 	}
-	slices.Sort(shares[:n])
+	order.Up(shares[:n])
 	return (shares[(n-1)/2] + shares[n/2]) / 2
 }
 

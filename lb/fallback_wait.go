@@ -2,8 +2,9 @@ package lb
 
 import (
 	"cmp"
-	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/order"
 )
 
 // A request that waits in the remote store when that fails goes on waiting in the embedded store, with this gateway's
@@ -143,8 +144,8 @@ func (s *FallbackStore) returnWaits(now time.Duration, n int) {
 	for _, w := range s.waits {
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b *localWait) int {
-		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id))
+	order.By(all, func(a, b **localWait) bool {
+		return (*a).since < (*b).since || (*a).since == (*b).since && (*a).id < (*b).id
 	})
 	for _, w := range all[:min(len(all), n)] {
 		if s.waits[w.id] != w {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/order"
 )
 
 // HealthConfig configures passive health checking. The zero value of a field disables that part.
@@ -210,7 +212,7 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *Heal
 	if len(until) == 0 || most <= 0 {
 		return usable
 	}
-	slices.Sort(until)
+	order.Up(until)
 	shortest := until[max(0, len(until)-most)] // shorter ejections have no effect
 	left := make([]*Endpoint, 0, len(usable))
 	for _, e := range usable {
@@ -243,7 +245,7 @@ func (h *Health) medianOf(e *endpointHealth, rate func(*endpointHealth) float64)
 	if n == 0 {
 		return 0
 	}
-	slices.Sort(rates[:n])
+	order.Up(rates[:n])
 	return rates[(n-1)/2]
 }
 

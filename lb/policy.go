@@ -2,11 +2,11 @@ package lb
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -77,6 +77,6 @@ func Names() []string {
 	for _, d := range registry {
 		names = append(names, d.Name)
 	}
-	slices.Sort(names)
+	order.Up(names)
 	return names
 }

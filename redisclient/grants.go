@@ -2,11 +2,10 @@ package redisclient
 
 import (
 	"bytes"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -38,7 +37,7 @@ func (s *Store) passOn(now time.Duration, sc *scopeState, grants []byte) {
 		owner := string(bytes.TrimLeft(in.Take(ownerSize), " "))
 		news[owner] = append(news[owner], in.Take(newsSize)...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(news)) {
+	for _, name := range order.Keys(news) {
 		if owner, err := strconv.ParseUint(name, 16, 64); err == nil && name != s.owner {
 			s.OnGrant(owner, append(wire.Writer(nil).Text(sc.name), news[name]...))
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/queue"
@@ -195,11 +196,8 @@ func (sc *scopeState) waitersInOrder(is func(*waiter) bool) (all []*waiter) {
 			all = append(all, w)
 		}
 	}
-	slices.SortFunc(all, func(a, b *waiter) int {
-		if a.since != b.since {
-			return int(a.since - b.since)
-		}
-		return int(int64(a.id - b.id))
+	order.By(all, func(a, b **waiter) bool {
+		return (*a).since < (*b).since || (*a).since == (*b).since && (*a).id < (*b).id
 	})
 	return all
 }

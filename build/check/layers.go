@@ -28,9 +28,8 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
-	"internal/jsontext", "internal/statname", "internal/wire", "lb", "metrics", "redisclient", "plugin/config",
-	"plugin/core",
-	"plugin/discovery",
+	"internal/jsontext", "internal/order", "internal/statname", "internal/wire", "lb", "metrics", "redisclient",
+	"plugin/config", "plugin/core", "plugin/discovery",
 }
 
 // sdkFolders lists the only folders that may import the SDK: the plugin, and the one that its parts are measured by.
@@ -56,31 +55,35 @@ const (
 // their folders, and libraries. It is the table of ARCHITECTURE.md. The SDK is in sdkFolders instead; tests may import
 // more.
 var mayImport = map[string][]string{
-	"internal/jsontext":        nil,
-	"internal/statname":        nil,
-	"internal/wire":            nil,
-	"lb":                       {"internal/wire", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash},
-	"lb/memstore":              {"internal/wire", "lb", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash},
+	"internal/jsontext": nil,
+	"internal/order":    nil,
+	"internal/statname": nil,
+	"internal/wire":     nil,
+	"lb": {
+		"internal/order", "internal/wire", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash,
+	},
+	"lb/memstore": {
+		"internal/order", "internal/wire", "lb", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
+	},
 	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
 	"lb/prefixindex":           nil,
 	"lb/prompt":                {"internal/jsontext", siphash},
 	"lb/prompt/prompttest":     nil,
-	"lb/queue":                 {"internal/wire", "lb"},
+	"lb/queue":                 {"internal/order", "internal/wire", "lb"},
 	"lb/region":                {"internal/wire", "lb", "lb/memstore", xxhash, blake2s},
 	"lb/setting":               nil,
 	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
 	"plugin":                   {"lb", "plugin/config", "plugin/core", "plugin/discovery", "redisclient"},
 	"plugin/config": {
-		"internal/jsontext", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
+		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/core": {
-		"internal/statname", "internal/wire", "lb", "lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config",
-		"plugin/discovery",
-		"redisclient", xxhash,
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/memstore", "lb/prompt", "lb/region",
+		"metrics", "plugin/config", "plugin/discovery", "redisclient", xxhash,
 	},
-	"plugin/discovery": {"internal/jsontext", "internal/wire", "lb"},
-	"redisclient":      {"internal/wire", "lb", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash},
+	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
+	"redisclient":      {"internal/order", "internal/wire", "lb", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash},
 }
 
 // packed lists the folders in which only internal/wire reads and writes packed values.

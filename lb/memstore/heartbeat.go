@@ -2,10 +2,9 @@ package memstore
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -40,7 +39,7 @@ func (s *Store) retryFailed(now time.Duration) {
 	for _, id := range failed {
 		s.Release(now, id)
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.failedAmends)) {
+	for _, id := range order.Keys(s.failedAmends) {
 		if a, ok := s.failedAmends[id]; ok {
 			s.Amend(now, id, a.addr, a.tokens)
 		}

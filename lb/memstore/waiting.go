@@ -94,10 +94,9 @@ func (s *Store) ticket(d *draft, r *reservation, w *lb.Wait, list int, matched [
 	}
 	for i, n := range matched {
 		if n > 0 {
-			t.Warm = append(t.Warm, queue.Warm{Row: r.scope.rows[i], Saved: t.Tokens - p.AddedTokens(n)})
+			t.AddWarm(queue.Warm{Row: r.scope.rows[i], Saved: t.Tokens - p.AddedTokens(n)})
 		}
 	}
-	slices.SortStableFunc(t.Warm, func(a, b queue.Warm) int { return cmp.Compare(b.Saved, a.Saved) })
 	return t
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -248,7 +249,7 @@ func (q *Queue) forgetFlows(is func(flow) bool) {
 	}
 	most := 0.0
 	if len(idle) > MaxIdle {
-		slices.Sort(idle)
+		order.Up(idle)
 		most = idle[len(idle)/2]
 	}
 	q.flows = slices.DeleteFunc(q.flows, func(f flow) bool { return f.waiting == 0 && beyond(&f) <= most && !is(f) })

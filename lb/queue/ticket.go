@@ -30,6 +30,21 @@ type Warm struct {
 	Saved int64 // tokens that need not be computed there
 }
 
+// AddWarm adds an endpoint, behind those that have as much of the prompt, if it is one of the MaxWarm best.
+func (t *Ticket) AddWarm(w Warm) {
+	at := len(t.Warm)
+	if at < MaxWarm {
+		t.Warm = append(t.Warm, w)
+	}
+	for ; at > 0 && w.Saved > t.Warm[at-1].Saved; at-- {
+		if at < MaxWarm {
+			t.Warm[at], t.Warm[at-1] = t.Warm[at-1], w
+		} else {
+			t.Warm[at-1] = w
+		}
+	}
+}
+
 // Status is what has become of a ticket.
 type Status uint8
 

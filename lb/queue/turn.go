@@ -1,11 +1,11 @@
 package queue
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -216,12 +216,12 @@ func (t *turn) order() []int {
 			t.classes = append(t.classes, i)
 		}
 	}
-	slices.SortStableFunc(t.classes, func(i, j int) int {
-		a, b := &q.classes[i], &q.classes[j]
-		if served := cmp.Compare(a.served, b.served); served != 0 && !q.strict {
-			return served
+	order.By(t.classes, func(i, j *int) bool {
+		a, b := &q.classes[*i], &q.classes[*j]
+		if a.served != b.served && !q.strict {
+			return a.served < b.served
 		}
-		return cmp.Compare(a.rank, b.rank)
+		return a.rank < b.rank || a.rank == b.rank && *i < *j
 	})
 	return t.classes
 }

@@ -2,12 +2,12 @@ package config
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -265,7 +265,7 @@ func (pt *part) checkClusters() {
 				", through which the plugin makes its own calls")
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(pt.Clusters.First)) {
+	for _, name := range order.Keys(pt.Clusters.First) {
 		if !slices.Contains(pt.Clusters.List, name) {
 			pt.bad(pt.prefix+keyFirst+"["+quote(name)+"]", "not in service_list")
 		}

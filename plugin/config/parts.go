@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 )
 
@@ -19,13 +20,8 @@ const maxKept = maxBytes
 
 // Append appends the forms to dst, in the order of their hashes: the hash u64, the length of the text u32, the text.
 func (f Forms) Append(dst []byte) []byte {
-	ids := make([]uint64, 0, len(f))
-	for id := range f {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
 	w := wire.Writer(dst)
-	for _, id := range ids {
+	for _, id := range order.Keys(f) {
 		w = w.Uint64(id).Uint32(uint32(len(f[id]))).Raw(f[id])
 	}
 	return w
@@ -166,7 +162,9 @@ func (r *rule) keys() string {
 		kind  string
 		names []string
 	}{{"route", r.routes}, {"route prefix", r.prefixes}, {"domain", domains}, {"service", services}} {
-		names := slices.Compact(slices.Sorted(slices.Values(list.names)))
+		names := slices.Clone(list.names)
+		order.Up(names)
+		names = slices.Compact(names)
 		if len(names) == 0 {
 			continue
 		}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/setting"
 )
@@ -191,8 +191,8 @@ func setClasses(p *parser, c *Config, at string, v value) {
 		class.ID, class.Name = id, strings.Clone(name)
 		classes = append(classes, class)
 	}
-	slices.SortFunc(classes, func(a, b Class) int {
-		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Name, b.Name))
+	order.By(classes, func(a, b *Class) bool {
+		return a.Weight > b.Weight || a.Weight == b.Weight && a.Name < b.Name
 	})
 	for i := range classes {
 		classes[i].Rank = uint8(i)

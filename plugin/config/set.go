@@ -1,9 +1,10 @@
 package config
 
 import (
-	"maps"
 	"slices"
 	"strings"
+
+	"github.com/warmgate/warmgate/internal/order"
 )
 
 // Set is a configuration: the rules in their order and the global part. Refused rules are included, so that they match
@@ -87,7 +88,7 @@ func ClusterHeaders(raw []byte) []string {
 	if root, err := parseJSON(string(raw[:min(len(raw), maxBytes)])); err == nil {
 		root.nameHeaders(headers)
 	}
-	return slices.Sorted(maps.Keys(headers))
+	return order.Keys(headers)
 }
 
 // nameHeaders adds the headers that are written as one by which routes take clusters, in whatever place.
@@ -126,7 +127,7 @@ func (s *Set) claim(root *value) {
 			}
 		}
 	}
-	s.headers = slices.Sorted(maps.Keys(headers))
+	s.headers = order.Keys(headers)
 }
 
 // claimRegions records the clusters of peers, and the configuration if it is the first of its region, or differs from

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/setting"
 )
@@ -62,7 +63,7 @@ func policyKeys() []key {
 			same := func(other key) bool { return other.Name == k.Name }
 			if i := slices.IndexFunc(list, same); i >= 0 {
 				list[i].users = append(list[i].users, d.Name)
-				slices.Sort(list[i].users)
+				order.Up(list[i].users)
 				if !sharesSettings(d) {
 					list[i].also = append(list[i].also, key{Key: k, in: settingsOf(d)})
 				}
@@ -102,7 +103,7 @@ func usersOf(need func(*lb.Needs) bool) []string {
 			names = append(names, d.Name)
 		}
 	}
-	slices.Sort(names)
+	order.Up(names)
 	return names
 }
 

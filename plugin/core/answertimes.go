@@ -1,8 +1,9 @@
 package core
 
 import (
-	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/order"
 )
 
 // answerTimes is how long the latest answers of a cluster took.
@@ -31,7 +32,7 @@ func (a *answerTimes) typical() time.Duration {
 	if !a.known {
 		sorted := a.times
 		n := min(a.count, len(sorted))
-		slices.Sort(sorted[:n])
+		order.Up(sorted[:n])
 		a.long, a.known = sorted[max(0, (9*n-1)/10)], true
 	}
 	return a.long

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
@@ -230,7 +231,7 @@ func (w *waiters) forwardWaiting() {
 			list = append(list, s)
 		}
 	}
-	slices.SortFunc(list, byArrival)
+	order.By(list, byArrival)
 	full := map[*config.Config]bool{} // no other region has room for its requests
 	for _, s := range list {
 		if full[s.cfg] {

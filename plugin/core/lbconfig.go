@@ -1,12 +1,11 @@
 package core
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -50,7 +49,7 @@ func (cl *cluster) capsOf(c *config.Config) uint32 {
 		if c.MaxInflightTokens > 0 {
 			text = strconv.AppendInt(append(text, " t"...), int64(c.MaxInflightTokens), 10)
 		}
-		for _, addr := range slices.Sorted(maps.Keys(c.Weights)) {
+		for _, addr := range order.Keys(c.Weights) {
 			text = strconv.AppendFloat(append(append(append(text, ' '), addr...), '='), c.Weights[addr], 'g', -1, 64)
 		}
 		digest = uint32(xxhash.Sum64(text))

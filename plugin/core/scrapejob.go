@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -41,7 +42,7 @@ func (s *scraping) jobs(now time.Duration) map[string]*ScrapeJob {
 		}
 	}
 	for _, j := range jobs {
-		slices.Sort(j.targets) // so that all VMs have them in one order
+		order.Up(j.targets) // so that all VMs have them in one order
 		if cl := s.clusters[j.cluster]; cl != nil && slices.Equal(cl.metrics.targets, j.targets) {
 			j.pageDigests = cl.metrics.pageDigests
 		}

@@ -1,10 +1,10 @@
 package core
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -138,14 +138,14 @@ func earlier(a, b time.Duration) time.Duration {
 // others. Of those that have equal caps one is planned again from time to time anyway: its caps count for all.
 func (w *waiters) refresh(now time.Duration) {
 	stale := w.stale(now)
-	slices.SortFunc(stale, byArrival)
+	order.By(stale, byArrival)
 	for _, s := range stale[:min(len(stale), maxReplans)] {
 		s.cluster.capsAt = now
 		w.runAs(s.context, "a new plan for a waiting request", s.planAgain, s.grantRecovered)
 	}
 }
 
-func byArrival(a, b *Stream) int { return cmp.Compare(a.wait.since, b.wait.since) }
+func byArrival(a, b **Stream) bool { return (*a).wait.since < (*b).wait.since }
 
 // stale returns the requests to be planned again.
 func (w *waiters) stale(now time.Duration) (stale []*Stream) {

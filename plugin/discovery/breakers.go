@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"slices"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 )
 
@@ -40,11 +40,7 @@ func limitOf(cluster string, s []byte, breakers map[string]Breaker) {
 // AppendBreakers appends a compact form of the circuit breakers to dst: a version, their number, and for each the name
 // of its cluster, the limit and the requests in flight. Equal breakers give equal bytes.
 func AppendBreakers(dst []byte, breakers map[string]Breaker) []byte {
-	names := make([]string, 0, len(breakers))
-	for name := range breakers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := order.Keys(breakers)
 	w := wire.Writer(dst).Byte(breakersVersion).Uvarint(uint64(len(names)))
 	for _, name := range names {
 		b := breakers[name]

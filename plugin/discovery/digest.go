@@ -3,8 +3,8 @@ package discovery
 import (
 	"errors"
 	"math"
-	"slices"
 
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -21,11 +21,7 @@ const digestVersion = 2
 // address, its weight as a float64, its state and its priority as a byte each, and its region and zone. Numbers and
 // lengths are unsigned varints, a text follows its length, the weight is little-endian.
 func AppendDigest(dst []byte, clusters map[string][]lb.Endpoint) []byte {
-	names := make([]string, 0, len(clusters))
-	for name := range clusters {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := order.Keys(clusters)
 	w := wire.Writer(dst).Byte(digestVersion).Uvarint(uint64(len(names)))
 	for _, name := range names {
 		w = w.Text(name).Uvarint(uint64(len(clusters[name])))
