@@ -11,7 +11,7 @@ import (
 )
 
 // TestVersions compares the tables of versions with what is pinned: each release of Envoy and each server for counts
-// has a row, and so have the control planes of e2e/mesh. Each cell names a test or says that there is none.
+// has a row, and so have the control planes of e2e/mesh, and Helm. Each cell names a test or says that there is none.
 func TestVersions(t *testing.T) {
 	d := open(t, compatibility)
 	var rows []string
@@ -56,6 +56,10 @@ func pinnedVersions(t *testing.T) (list []string) {
 		FindStringSubmatch(read(t, "e2e/mesh/istio/go.mod"))
 	if gateway == nil || istio == nil {
 		t.Fatalf("%q, %q", gateway, istio)
+	}
+	for _, helm := range regexp.MustCompile(`helm.sh/helm/v\d v(\S+)`).
+		FindAllStringSubmatch(read(t, "e2e/helm/go.mod"), -1) {
+		list = append(list, "Helm "+helm[1])
 	}
 	return append(list, "Envoy Gateway "+gateway[1], strings.Join(istio[1:], "-"))
 }

@@ -55,7 +55,11 @@ func TestInstall(t *testing.T) {
 				t.Errorf("%s: no such chart", command)
 			}
 			values := valuesOf(t, command)
-			renderedOf(t, c, values)
+			list := renderedOf(t, c, values)
+			if off := strings.Contains(command, "config.enabled=false"); off && parsed(t, pluginOf(t, list)).
+				Match("", "", "").Enabled {
+				t.Errorf("%s does not switch the plugin off", command)
+			}
 			if installs++; installs > 1 {
 				continue
 			}
@@ -65,7 +69,7 @@ func TestInstall(t *testing.T) {
 			}
 		}
 	}
-	if installs < 5 {
+	if installs < 6 {
 		t.Errorf("%d installations", installs)
 	}
 }
