@@ -1,7 +1,7 @@
 #!/bin/sh
 # The tests behind `make e2e-mesh` and `make e2e-helm`: each control plane, and Helm, is in a module of its own, which
 # the arguments name below e2e. Each step says how long it took. On an empty machine fetching and compiling take minutes
-# and gigabytes in Go's caches; with VET=1 more, because vet and staticcheck look at all that is imported.
+# and gigabytes in Go's caches; so do vet and staticcheck, which look at all that is imported.
 set -eu
 cd "$(dirname "$0")/../e2e"
 root=$(cd .. && pwd)
@@ -16,7 +16,7 @@ step() {
 }
 
 vetted() {
-	go vet . && go tool -modfile="$root/build/tools/go.mod" staticcheck .
+	go mod tidy -diff && go vet . && go tool -modfile="$root/build/tools/go.mod" staticcheck .
 }
 
 for module in "$@"; do
@@ -28,6 +28,6 @@ for module in "$@"; do
 		step "compile its programs" go build -o "$root/.cache/envoy-gateway/" -ldflags="-s -w" \
 			github.com/envoyproxy/gateway/cmd/egctl github.com/envoyproxy/gateway/cmd/envoy-gateway
 	fi
-	[ -z "${VET-}" ] || step vet vetted
+	step vet vetted
 	step tests "$bin/test" -test.timeout 60m
 done
