@@ -18,11 +18,13 @@ envoy-bench) tags=envoy,benchpolicies budget=$((2 * budget)) ;;
 esac
 
 mkdir -p "$(dirname "$out")" .cache/wasm
+linked=.cache/wasm/linked-$host.wasm
 new=.cache/wasm/warmgate-$host.wasm
-# Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $new is
-# current.
+# Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $linked
+# is current.
 GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" \
-	-o "$new" ./plugin
+	-o "$linked" ./plugin
+go run ./build/shrink "$linked" "$new"
 size=$(wc -c <"$new")
 if [ "$size" -gt "$budget" ]; then
 	echo "wasm.sh: $host is $size bytes, more than the budget of $budget" >&2

@@ -1,0 +1,37 @@
+// Command shrink copies a Wasm module that Go has built, and leaves out the table by which Go's runtime finds the
+// function of a program counter (runtime.findfunctab): a function fills it when the module starts.
+//
+//	shrink in.wasm out.wasm
+//
+// The linker provides one record for every 4 KiB of machine code. On Wasm a program counter is the number of the
+// function times 64 Ki, so each function gets 16 records, all of them with its number: a tenth of Warmgate's module, as
+// a sequence that two lines can compute. A module without such a table is copied as it is, and it is an error if memory
+// would not hold the same bytes as before.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: shrink in.wasm out.wasm")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintf(os.Stderr, "shrink: %s: %v\n", os.Args[1], err)
+		os.Exit(1)
+	}
+}
+
+func run(in, out string) error {
+	text, err := os.ReadFile(in)
+	if err != nil {
+		return err
+	}
+	if text, err = shrink(text); err != nil {
+		return err
+	}
+	return os.WriteFile(out, text, 0o666)
+}
