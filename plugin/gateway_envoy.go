@@ -4,9 +4,7 @@ package main
 
 import (
 	"encoding/base64"
-	"strings"
-
-	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -24,71 +22,50 @@ const (
 
 // envoyGateway is stock Envoy: endpoints from its own admin interface or from the configuration, the choice by header.
 type envoyGateway struct {
-	sdkGateway
+	gateway
 	*core.Envoy
 }
 
 func newGateway() core.Gateway { return &envoyGateway{Envoy: core.NewEnvoy(envoyCalls{})} }
 
 // envoyCalls implements core.EnvoyCalls.
-type envoyCalls = sdkGateway
+type envoyCalls = gateway
 
 // Zone implements core.EnvoyCalls.
 func (envoyCalls) Zone() lb.Zone {
 	return lb.Zone{
-		Region: property("xds", "node", "locality", "region"), Name: property("xds", "node", "locality", "zone"),
+		Region: property("xds\x00node\x00locality\x00region"), Name: property("xds\x00node\x00locality\x00zone"),
 	}
 }
 
 // AdminPage implements core.EnvoyCalls.
 func (envoyCalls) AdminPage(source *config.EnvoySource, path string, answered func(body []byte, status string)) error {
-	headers := [][2]string{{":method", "GET"}, {":path", path}, {":authority", "warmgate"}}
-	return callOut("the admin interface's page "+path, func(run func(func())) error {
-		timeout := uint32(core.AdminTimeoutMillis)
-		_, err := proxywasm.DispatchHttpCall(source.AdminCluster, headers, nil, nil, timeout, func(_, size, _ int) {
-			run(func() { answered(adminPage(size)) })
-		})
-		return err
-	})
+	call := httpCall{
+		cluster: source.AdminCluster, within: core.AdminTimeoutMillis * time.Millisecond,
+		headers: [][2]string{{":method", "GET"}, {":path", path}, {":authority", "warmgate"}},
+	}
+	return call.send("the admin interface's page "+path, func(_, size int) { answered(adminPage(size)) })
 }
 
-// adminPage returns the page of an answer of size bytes, and its status.
+// adminPage returns the page of an answer of size bytes, and its status, "" if there is none.
 func adminPage(size int) (body []byte, status string) {
 	if size > discovery.MaxClustersText { // half of a page would be worse than the previous one
 		return nil, core.TooLong
 	}
-	body, err := proxywasm.GetHttpCallResponseBody(0, size)
-	if err != nil {
-		body = nil
-	}
-	return body, callStatus()
-}
-
-// callStatus returns the HTTP status of the answer to a call, "" if there is none.
-func callStatus() string {
-	headers, err := proxywasm.GetHttpCallResponseHeaders()
-	if err != nil {
-		return ""
-	}
-	for _, h := range headers {
-		if h[0] == ":status" {
-			return h[1]
-		}
-	}
-	return ""
+	return callText(size), callHeader(":status")
 }
 
 // envoyStream is a request in stock Envoy. An alias, as envoyCalls: methods that were promoted from another type would
 // make the artifact 30 KB larger.
-type envoyStream = sdkStream
+type envoyStream = stream
 
 func newGatewayStream() core.GatewayStream { return envoyStream{} }
 
 // Cluster implements core.GatewayStream. The plain cluster_name is empty before routing in stock Envoy.
-func (s envoyStream) Cluster() string { return property("xds", "cluster_name") }
+func (s envoyStream) Cluster() string { return property("xds\x00cluster_name") }
 
 // Route implements core.GatewayStream.
-func (s envoyStream) Route() string { return property("xds", "route_name") }
+func (s envoyStream) Route() string { return property("xds\x00route_name") }
 
 // HoldBody implements core.GatewayStream: the listener's buffer limit, 1 MiB unless set, is far above what is held.
 func (s envoyStream) HoldBody(int) {}
@@ -98,21 +75,33 @@ func (s envoyStream) HoldBody(int) {}
 // Envoy stop reading in place of answering 413: such a body passes, or the request hangs.
 func (s envoyStream) ReleaseHeaders() { s.Resume() }
 
+// steering is the memory for the headers of Steer: proxyReplaceHeader copies them.
+var steering []byte
+
 // Steer implements core.GatewayStream. The first choice goes through stateful_session, which leaves an endpoint alone
 // that is unhealthy by now; retries follow the list of override_host.
 func (s envoyStream) Steer(addr string, others []string) error {
-	session := base64.StdEncoding.EncodeToString([]byte(addr))
-	if err := proxywasm.ReplaceHttpRequestHeader(headerSession, session); err != nil {
-		return err
+	steering = append(steering[:0], addr...)
+	steering = base64.StdEncoding.AppendEncode(steering, steering)
+	st := proxyReplaceHeader(requestHeaders, headerSession, text(steering[len(addr):]))
+	if st != statusOK {
+		return st
 	}
 	if len(others) == 0 {
-		return proxywasm.RemoveHttpRequestHeader(headerDestination)
+		return proxyRemoveHeader(requestHeaders, headerDestination).err()
 	}
-	return proxywasm.ReplaceHttpRequestHeader(headerDestination, strings.Join(others, ","))
+	steering = steering[:0]
+	for i, other := range others {
+		if i > 0 {
+			steering = append(steering, ',')
+		}
+		steering = append(steering, other...)
+	}
+	return proxyReplaceHeader(requestHeaders, headerDestination, text(steering)).err()
 }
 
 // Unsteer implements core.GatewayStream.
 func (s envoyStream) Unsteer() {
-	_ = proxywasm.RemoveHttpRequestHeader(headerSession)
-	_ = proxywasm.RemoveHttpRequestHeader(headerDestination)
+	s.RemoveRequestHeader(headerSession)
+	s.RemoveRequestHeader(headerDestination)
 }

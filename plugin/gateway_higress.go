@@ -5,8 +5,6 @@ package main
 import (
 	"strconv"
 
-	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
-
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
 )
@@ -18,17 +16,20 @@ const bodySlack = 1 << 20
 
 // higressGateway is Higress: endpoints and the choice by its own host calls.
 type higressGateway struct {
-	sdkGateway
+	gateway
 	*core.Higress
 }
 
 func newGateway() core.Gateway { return &higressGateway{Higress: core.NewHigress(higressCalls{})} }
 
 // higressCalls implements core.HigressCalls.
-type higressCalls struct{ sdkGateway }
+type higressCalls struct{ gateway }
 
 // UpstreamHosts implements core.HigressCalls.
-func (higressCalls) UpstreamHosts() []byte { return upstreamHosts() }
+func (higressCalls) UpstreamHosts() []byte {
+	lend(nil)
+	return fetched(proxyGetUpstreamHosts(dataAt, sizeAt))
+}
 
 // AsRequest implements core.HigressCalls.
 func (c higressCalls) AsRequest(context uint32, f func()) {
@@ -38,7 +39,7 @@ func (c higressCalls) AsRequest(context uint32, f func()) {
 }
 
 // higressStream is a request in Higress. An alias, for the size of the artifact.
-type higressStream = sdkStream
+type higressStream = stream
 
 func newGatewayStream() core.GatewayStream { return higressStream{} }
 
@@ -54,12 +55,12 @@ func (s higressStream) ReleaseHeaders() {}
 // HoldBody implements core.GatewayStream. The listener's buffer is 32 KiB by default, and a held body above it fails
 // with 413.
 func (s higressStream) HoldBody(max int) {
-	_ = proxywasm.SetProperty([]string{"set_decoder_buffer_limit"}, []byte(strconv.Itoa(max+bodySlack)))
+	proxySetProperty("set_decoder_buffer_limit", strconv.Itoa(max+bodySlack))
 }
 
 // Steer implements core.GatewayStream. Higress takes one host; its retries go to native balancing.
 func (s higressStream) Steer(addr string, _ []string) error {
-	return overrideHost(addr)
+	return proxySetOverrideHost(addr).err()
 }
 
 // Unsteer implements core.GatewayStream: in Higress no header of a client can steer.

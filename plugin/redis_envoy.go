@@ -5,8 +5,6 @@ package main
 import (
 	"time"
 
-	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
-
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
 	"github.com/warmgate/warmgate/redisclient"
@@ -48,15 +46,10 @@ func (r *envoyRedis) call(now time.Duration, node string, body []byte, done redi
 	if node != "" {
 		headers = append(headers, [2]string{headerNode, node})
 	}
-	limit := uint32(hangTimes * r.within.Milliseconds())
-	err := callOut("an answer of Redis", func(run func(func())) error {
-		_, err := proxywasm.DispatchHttpCall(r.cluster, headers, body, nil, limit, func(n, size, _ int) {
-			run(func() {
-				reply, err := answerOf(n, size)
-				done(theVM.ReadClock(), reply, err)
-			})
-		})
-		return err
+	call := httpCall{cluster: r.cluster, headers: headers, body: body, within: hangTimes * r.within}
+	err := call.send("an answer of Redis", func(n, size int) {
+		reply, err := answerOf(n, size)
+		done(theVM.ReadClock(), reply, err)
 	})
 	if err != nil {
 		done(now, nil, redisclient.ErrUnreachable)
@@ -68,15 +61,15 @@ func answerOf(headers, size int) ([]byte, error) {
 	if headers == 0 {
 		return nil, redisclient.ErrTimeout
 	}
-	switch callStatus() {
+	switch callHeader(":status") {
 	case "200":
 	case "504":
 		return nil, redisclient.ErrTimeout
 	default:
 		return nil, redisclient.ErrUnreachable
 	}
-	reply, err := proxywasm.GetHttpCallResponseBody(0, size)
-	if err != nil {
+	reply := callText(size)
+	if reply == nil {
 		return nil, redisclient.ErrUnreachable
 	}
 	return reply, nil

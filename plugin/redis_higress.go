@@ -6,8 +6,7 @@ import (
 	"bytes"
 	"strconv"
 	"time"
-
-	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+	"unsafe"
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
@@ -45,8 +44,8 @@ func (r *higressRedis) Connect(now time.Duration, login config.Redis) {
 	r.tried = now
 	// The gateway would hold small commands back for 3 ms, to send several in one packet.
 	settings := "?db=" + strconv.Itoa(login.Database) + "&buffer_flush_timeout=0&max_buffer_size_before_flush=0"
-	err := proxywasm.RedisInit(r.cluster+settings, login.Username, login.Password, uint32(login.Timeout.Milliseconds()))
-	r.ready = err == nil
+	st := proxyRedisInit(r.cluster+settings, login.Username, login.Password, uint32(login.Timeout.Milliseconds()))
+	r.ready = st == statusOK
 }
 
 // Expire implements core.RedisLink: the store's own deadlines are enough.
@@ -61,11 +60,14 @@ func (r *higressRedis) Do(now time.Duration, cmd []byte, done redisclient.Done) 
 		done(now, nil, redisclient.ErrUnreachable)
 		return
 	}
-	err := callOut("an answer of Redis", func(run func(func())) error {
-		_, err := proxywasm.DispatchRedisCall(r.cluster, cmd, func(status, size int) {
+	err := callOut("an answer of Redis", func(context uint32, run func(func())) error {
+		if st := proxyRedisCall(r.cluster, text(cmd), unsafe.Pointer(&callID)); st != statusOK {
+			return st
+		}
+		redisCalls[callID] = callBy[func(int, int)]{context, func(status, size int) {
 			run(func() { r.answered(status, size, done) })
-		})
-		return err
+		}}
+		return nil
 	})
 	if err != nil {
 		r.ready = false // the service may have left the gateway, and our settings with it
@@ -81,8 +83,8 @@ func (r *higressRedis) answered(status, size int, done redisclient.Done) {
 		done(now, nil, redisclient.ErrUnreachable)
 		return
 	}
-	reply, err := proxywasm.GetRedisCallResponse(0, size)
-	if err != nil {
+	reply := buffer(redisAnswer, 0, size, nil)
+	if reply == nil {
 		done(now, nil, redisclient.ErrUnreachable)
 		return
 	}

@@ -5,8 +5,6 @@ package main
 import (
 	"strings"
 
-	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
-
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
 )
@@ -21,22 +19,16 @@ const headerOriginal = "x-envoy-original-dst-host"
 // MetricsPage implements core.EnvoyCalls.
 func (envoyCalls) MetricsPage(where string, c *config.Config, answered func(page []byte, result string)) error {
 	e := &c.Engines
-	headers := [][2]string{
+	call := httpCall{cluster: e.Cluster, within: e.Interval, headers: [][2]string{
 		{":method", "GET"}, {":path", e.Path}, {":authority", where}, {headerOriginal, where}, {"accept", "text/plain"},
-	}
-	timeout := uint32(e.Interval.Milliseconds())
-	return callOut("an engine's metrics", func(run func(func())) error {
-		_, err := proxywasm.DispatchHttpCall(e.Cluster, headers, nil, nil, timeout, func(_, size, _ int) {
-			run(func() { answered(scraped(size)) })
-		})
-		return err
-	})
+	}}
+	return call.send("an engine's metrics", func(_, size int) { answered(scraped(size)) })
 }
 
 // scraped returns the page of an answer, and the result of the scrape.
 func scraped(size int) (page []byte, result string) {
-	headers, err := proxywasm.GetHttpCallResponseHeaders()
-	if err != nil || len(headers) == 0 {
+	headers := allHeaders(callHeaders)
+	if len(headers) == 0 {
 		return nil, core.ScrapeIncomplete
 	}
 	for _, h := range headers {
@@ -54,8 +46,7 @@ func scraped(size int) (page []byte, result string) {
 	if size == 0 {
 		return nil, core.ScrapeUnreadable
 	}
-	page, err = proxywasm.GetHttpCallResponseBody(0, min(size, maxPage))
-	if err != nil {
+	if page = callText(min(size, maxPage)); page == nil {
 		return nil, core.ScrapeUnreachable
 	}
 	return page, core.ScrapeOK

@@ -2,8 +2,7 @@ package main
 
 import (
 	"strconv"
-
-	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+	"unsafe"
 )
 
 // VMs wake each other by the gateway's shared queues. A queue calls the last VM that has registered it, in the name of
@@ -17,26 +16,29 @@ var knownQueues = map[uint64]uint32{}
 
 func queueName(owner uint64) string { return "warmgate/1/wake/" + strconv.FormatUint(owner, 16) }
 
+// queueID is where the host writes the number of a queue.
+var queueID uint32
+
 // Listen implements core.Gateway.
-func (sdkGateway) Listen(context uint32, owner uint64) (err error) {
-	asPlugin(context, func() { _, err = proxywasm.RegisterSharedQueue(queueName(owner)) })
+func (gateway) Listen(context uint32, owner uint64) (err error) {
+	asPlugin(context, func() { err = proxyRegisterQueue(queueName(owner), unsafe.Pointer(&queueID)).err() })
 	return err
 }
 
 // Wake implements core.Gateway. An owner that cannot be called finds what it waits for at its next tick.
-func (sdkGateway) Wake(owner uint64, message []byte) {
+func (gateway) Wake(owner uint64, message []byte) {
 	queue, known := knownQueues[owner]
 	if !known {
-		var err error
-		if queue, err = proxywasm.ResolveSharedQueue(property("plugin_vm_id"), queueName(owner)); err != nil {
+		if proxyResolveQueue(property("plugin_vm_id"), queueName(owner), unsafe.Pointer(&queueID)) != statusOK {
 			return
 		}
 		if len(knownQueues) >= maxKnownQueues {
 			clear(knownQueues)
 		}
+		queue = queueID
 		knownQueues[owner] = queue
 	}
-	_ = proxywasm.EnqueueSharedQueue(queue, message)
+	proxyEnqueue(queue, text(message))
 }
 
 // maxMessages is how many messages are read at a time: the gateway calls once for each.
@@ -45,8 +47,10 @@ const maxMessages = maxKnownQueues * 16
 // drain empties a queue, and returns what was in it.
 func drain(queue uint32) (messages [][]byte) {
 	for range maxMessages {
-		m, err := proxywasm.DequeueSharedQueue(queue)
-		if err != nil {
+		lend(nil)
+		st := proxyDequeue(queue, dataAt, sizeAt)
+		m := fetched(st)
+		if st != statusOK {
 			break
 		}
 		messages = append(messages, m)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -116,7 +117,8 @@ func (s *Stream) inspect(size int, end bool) Action {
 	}
 	whole = end && size <= len(text)
 	if s.cfg.Clusters.Endpoint != nil {
-		s.seen = seen{late: late, body: &readBody{text: text, info: info, parts: parts, whole: whole, err: err}}
+		kept := slices.Clone(text) // for the choice inside, which may come after this callback
+		s.seen = seen{late: late, body: &readBody{text: kept, info: info, parts: parts, whole: whole, err: err}}
 	}
 	if err == nil {
 		s.inspected(text, &info, &parts, whole)

@@ -38,6 +38,7 @@ type fakeProcess struct {
 	fakeBreakers
 	unseen bool // only those are known that a request is routed to, as in Higress
 
+	lent      []byte      // see lend
 	inside    *VM         // whose callback runs
 	effective *fakeStream // the request that calls act on
 	streams   map[uint32]*fakeStream
@@ -253,6 +254,15 @@ func (p *fakeProcess) load(addr string) lb.Load {
 }
 
 // fakeGateway is the process as the plugin sees it.
+// lend returns text in memory that is used again: what was returned before is overwritten.
+func (p *fakeProcess) lend(text string) []byte {
+	for i := range p.lent {
+		p.lent[i] = 0xff
+	}
+	p.lent = append(p.lent[:0], text...)
+	return p.lent
+}
+
 type fakeGateway struct{ *fakeProcess }
 
 func (g fakeGateway) KV() lb.KV          { return g.kv }

@@ -303,7 +303,7 @@ func (s *fakeStream) HoldBody(int) { s.called("HoldBody") }
 
 func (s *fakeStream) RequestBody(most int) []byte {
 	s.called("RequestBody")
-	return []byte(s.buffered[:min(most, len(s.buffered))])
+	return s.process.lend(s.buffered[:min(most, len(s.buffered))])
 }
 
 func (s *fakeStream) Steer(addr string, others []string) error {
@@ -392,5 +392,5 @@ func (s *fakeStream) Reply(status int, headers [][2]string, body string) {
 }
 
 func (s *fakeStream) ResponseBody(from, most int) []byte {
-	return []byte(s.passing[from:min(len(s.passing), from+most)])
+	return s.process.lend(s.passing[from:min(len(s.passing), from+most)])
 }

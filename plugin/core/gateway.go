@@ -103,7 +103,8 @@ type GatewayStream interface {
 	// ReleaseHeaders lets the headers continue before the part of the body that the callback is for, of which none is
 	// held.
 	ReleaseHeaders()
-	// RequestBody returns at most max bytes of the body received so far.
+	// RequestBody returns at most max bytes of the body received so far, in memory that the next call, for this or
+	// another request, uses again.
 	RequestBody(max int) []byte
 	// Steer sends the request to addr, and its retries to the others in turn where the gateway can.
 	Steer(addr string, others []string) error
@@ -122,7 +123,8 @@ type GatewayStream interface {
 	ResponseHeader(name string) string
 	SetResponseHeader(name, value string)
 	RemoveResponseHeader(name string)
-	// ResponseBody returns at most max bytes from the given place of the part of the response that is passing.
+	// ResponseBody returns at most max bytes from the given place of the part of the response that is passing, in
+	// memory that the next call of any method uses again.
 	ResponseBody(from, max int) []byte
 	// Details returns how the response came about, as the gateway calls it: such as via_upstream.
 	Details() string

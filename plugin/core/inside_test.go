@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // nestedConfig chooses the least busy cluster, and an endpoint inside it.
@@ -255,6 +256,42 @@ func TestEndpointInClusterWithRedis(t *testing.T) {
 		d.advance(2 * time.Second)
 		d.emptiedInside()
 	}
+}
+
+// While Redis decides about a request, the memory for bodies is used for others: the choice inside reads its own.
+func TestBodiesWhileRedisDecides(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	d := &fakeDriver{fakeProcess: newFakeProcess(t, 1)}
+	d.attachRedis(t, server).latency = time.Millisecond
+	d.useSites()
+	if !d.configure(nestedConfig(`"serviceFQDN":"redis.static"`, "prefix_cache", `,"unit":"tokens"`)) {
+		t.Fatal("refused")
+	}
+	long := func(text string) streamtest.Request {
+		return streamtest.Request{Frames: []string{`{"model":"m","prompt":"` + strings.Repeat(text, 1000) + `"}`}}
+	}
+	blocks := func(c *fakeClient) []prompt.Block {
+		if c.core.inside == nil || !c.core.inside.chain.hasBlocks() {
+			t.Fatalf("held %v, at %d: %q", c.held, c.endpoint, c.note)
+		}
+		return c.core.inside.chain.blocks
+	}
+	alone := d.client(0, long("one "))
+	d.advance(20 * time.Millisecond)
+	open := func(text string) *fakeClient { return &fakeClient{d.workers[0].open(long(text).Filled())} }
+	first, second := open("one "), open("two ")
+	if !first.held || !second.held {
+		t.Fatal("Redis has decided already")
+	}
+	d.advance(20 * time.Millisecond)
+	if !slices.Equal(blocks(first), blocks(alone)) || slices.Equal(blocks(second), blocks(alone)) {
+		t.Error("the prompt is that of another request")
+	}
+	for _, c := range []*fakeClient{alone, first, second} {
+		c.Finish()
+	}
+	d.advance(2 * time.Second)
+	d.emptiedInside()
 }
 
 // What an endpoint does inside a cluster counts for both: a cluster of which one endpoint fails loses that one, and

@@ -1,1 +1,0 @@
-// Package main declares a function without a body, which the compiler allows beside an assembly file only.
