@@ -81,12 +81,15 @@ type Chainer struct {
 	questionLast bool // the latest message is one that a model answers
 	answerBlock  int  // index of the block that ends where the current answer begins, -1 if there is none
 	state        [siphash.Size128]byte
-	name         []byte    // scratch
-	short        [256]byte // bytes of the block that are not hashed yet: a prompt may come in very small parts
-	shortLen     int       // number of bytes in short
-	small        [16]byte  // scratch
-	decoded      [128]byte // scratch
-	steps        int       // so far, see maxSteps
+	name         []byte        // scratch
+	short        [1 << 10]byte // bytes of the block that are not hashed yet: a prompt may come in very small parts
+	shortLen     int           // number of bytes in short
+	small        [16]byte      // scratch
+	decoded      [128]byte     // scratch
+	steps        int           // so far, see maxSteps
+	fieldStart   int           // where the field begins in the body
+	long         longStrings   // of the body
+	nextLong     int           // see longStrings.find
 }
 
 // Secret derives the secret of a chainer from a text of any length.
@@ -117,9 +120,11 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 		return nil, 0
 	}
 	c.blocks, c.length, c.steps, c.shortLen, c.budget = c.blocks[:0], 0, 0, 0, initialBudget
+	c.long.n, c.nextLong = copy(c.long.list[:], p.long.list[:p.long.n]), 0
 	c.startBlock()
 	for _, f := range textFields {
 		if value := p.of(body, f); len(value) > 0 {
+			c.fieldStart = p.spans[f].from
 			c.addMark(markOf(f))
 			c.addList(f, value, f == p.cutField)
 		}

@@ -320,6 +320,10 @@ func FuzzChain(f *testing.F) {
 			t.Fatalf("%d blocks, %d bytes", len(blocks), length)
 		}
 		first := slices.Clone(blocks)
+		parts.long = longStrings{}
+		if searched, _ := c.Chain(body, &parts); !slices.Equal(searched, first) {
+			t.Fatal("where the ends of strings are searched for it is another prompt")
+		}
 		var indented bytes.Buffer
 		if json.Indent(&indented, body, " ", "\t") != nil {
 			return

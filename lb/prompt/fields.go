@@ -247,9 +247,12 @@ func (s *scanner) text() status {
 	begin := s.pos + 1
 	st := status(s.str())
 	end := s.pos - 1
-	if st == ranOut {
+	switch st {
+	case proceed:
+		s.parts.long.note(begin-1, s.pos, s.escapeBytes > 0)
+	case ranOut:
 		end = s.pos // an escape that is cut off is no text
-	} else if st != proceed {
+	default:
 		return st
 	}
 	s.noteMedia()

@@ -10,6 +10,7 @@ import (
 type Parts struct {
 	spans    [fieldCount]span
 	cutField field // the field in whose value the body ends
+	long     longStrings
 }
 
 type span struct{ from, to int }
@@ -233,7 +234,7 @@ func (c *Chainer) addValue(v []byte, i int, without span, cutOff bool) (end int)
 			depth--
 			i++
 		case '"':
-			content, escaped, end := jsontext.SkipString(v, i)
+			content, escaped, end := c.skipString(v, i)
 			if cutOff && end == len(v) && (last == '{' || last == ',' || media || isDataURL(content)) {
 				return end // may be a key, or the beginning of something that is digested
 			}
