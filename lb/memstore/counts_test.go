@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"strconv"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func TestAssignmentOfMissingSlot(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if _, _, err := kv.Get(tableKey(tableSlots)); !errors.Is(err, lb.ErrNotFound) {
+	if _, _, err := kv.Get(keyPrefix + "table/" + strconv.Itoa(tableSlots)); !errors.Is(err, lb.ErrNotFound) {
 		t.Errorf("the table of a slot that does not exist: %v", err)
 	}
 }

@@ -19,7 +19,15 @@ const (
 // tableSlots is how many scopes one gateway can count at the same time.
 const tableSlots = 256
 
-func tableKey(slot int) string { return keyPrefix + "table/" + strconv.Itoa(slot) }
+// tableKeys are the keys of all tables: each request needs one twice.
+var tableKeys = func() (keys [tableSlots]string) {
+	for slot := range keys {
+		keys[slot] = keyPrefix + "table/" + strconv.Itoa(slot)
+	}
+	return keys
+}()
+
+func tableKey(slot int) string { return tableKeys[slot] }
 
 func checkpointKey(slot, index int) string {
 	return keyPrefix + "sheet/" + strconv.Itoa(slot) + "/" + strconv.Itoa(index)
@@ -27,7 +35,9 @@ func checkpointKey(slot, index int) string {
 
 // pageKey returns the key of a page of the prefix index in a part of shared memory, "" for that of the stores.
 func pageKey(part string, number int) string {
-	return keyPrefix + part + "prefix/" + strconv.Itoa(number)
+	var b [64]byte
+	key := append(append(append(b[:0], keyPrefix...), part...), "prefix/"...)
+	return string(strconv.AppendInt(key, int64(number), 10))
 }
 
 // Prepare creates the keys of the embedded store in shared memory, unless they exist. It must run before any worker

@@ -114,7 +114,8 @@ func NewChainer(secret [16]byte, size int) *Chainer {
 func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Block, length int) {
 	c.hash.Reset()
 	for _, name := range namespace {
-		c.addName([]byte(name))
+		c.name = append(c.name[:0], name...)
+		c.addName(c.name)
 	}
 	if !c.addNames(body, p) {
 		return nil, 0

@@ -38,7 +38,7 @@ func (c *Chainer) addText(content []byte, escaped bool) {
 }
 
 // copyText copies text to dst, with simple escapes as what they stand for, up to the first other escape or byte that is
-// doubled, as far as it fits. It returns the numbers of bytes; what dst has behind those that were written is undefined.
+// doubled, as far as it fits. It returns the numbers of bytes; what dst has behind those written is undefined.
 //
 // It finds escapes as it copies, eight bytes at a time: in a VM, calls to search for the next one and to copy the few
 // bytes before it take ten times as long as hashing them.

@@ -31,6 +31,9 @@ func (p *Parts) ModelName(body []byte) string {
 	if len(value) > longest {
 		return ""
 	}
+	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' && bytes.IndexByte(value, '\\') < 0 {
+		return string(value[1 : n-1])
+	}
 	return string(nameIn(nil, value))
 }
 

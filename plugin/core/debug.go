@@ -55,7 +55,9 @@ func (s *Stream) describe() string {
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {
+	const others = len(" reason=no_cluster_available load=1000000")
 	var b strings.Builder
+	b.Grow(len(what) + len(addr) + others)
 	b.WriteString(what)
 	if addr == "" {
 		addr = "-"

@@ -321,9 +321,9 @@ func others(p *lb.Plan, chosen int) []string {
 	const maxOthers = 2
 	order := p.Home.Order
 	at := 1 + slices.Index(order, uint16(chosen)) // those in front of it were too busy
-	var out []string
-	for _, i := range slices.Concat(order[at:], order[:max(0, at-1)]) {
-		if len(out) < maxOthers {
+	out := make([]string, 0, maxOthers)
+	for _, part := range [2][]uint16{order[at:], order[:max(0, at-1)]} {
+		for _, i := range part[:min(len(part), maxOthers-len(out))] {
 			out = append(out, p.Candidates[i].Addr)
 		}
 	}

@@ -68,12 +68,20 @@ func (t *traits) header(name string) (value string) {
 	return value
 }
 
-// value returns the value of a header, without the mark behind it that header adds; "" if it has no name.
-func (t *traits) value(name string) string {
-	if name == "" {
-		return ""
+// value returns the value of a header, "" if it has no name; those of one that is there several times are joined. Other
+// than with header, a header without a value is like none.
+func (t *traits) value(name string) (value string) {
+	found := false
+	for _, h := range t.headers {
+		switch {
+		case name == "" || !strings.EqualFold(h[0], name):
+		case found:
+			value += "," + h[1]
+		default:
+			value, found = h[1], true
+		}
 	}
-	return strings.TrimSuffix(t.header(name), ",")
+	return value
 }
 
 // shapeOr returns which API the request is for: by the path if that names one of those whose bodies can be alike, as
@@ -82,7 +90,7 @@ func (t *traits) shapeOr(body prompt.API) prompt.API { return cmp.Or(t.pathShape
 
 // pathShape returns which API the path names, if it is one of those whose bodies can be alike.
 func (t *traits) pathShape() prompt.API {
-	path, _, _ := strings.Cut(strings.TrimSuffix(t.header(":path"), ","), "?")
+	path, _, _ := strings.Cut(t.value(":path"), "?")
 	switch {
 	case strings.HasSuffix(path, "/messages"):
 		return prompt.Anthropic
