@@ -46,8 +46,8 @@ func TestHigressLoadsImages(t *testing.T) {
 	}
 }
 
-// balancesHeld has Higress's host run the module, and fails unless a request whose body the plugin waits for goes to the
-// endpoint that the plugin chooses. With the module for stock Envoy that body would never come.
+// balancesHeld has Higress's host run the module, and fails unless a request whose body the plugin waits for goes to
+// the endpoint that the plugin chooses. With the module for stock Envoy that body would never come.
 func balancesHeld(t *testing.T, module []byte, config string) {
 	t.Helper()
 	gw := higresshost.Start(t, higresshost.Options{Wasm: module, Config: config})

@@ -12,7 +12,7 @@ import (
 )
 
 // programs are those that commands in console blocks may run. Such commands need a cluster: the tests of e2e/mesh run
-// those that install, without one. TestGuide runs those of docs/envoy.md, which start the Envoy that `make envoy` leaves.
+// those that install, without one. TestGuide runs those of docs/envoy.md, with the Envoy that `make envoy` leaves.
 var programs = []string{
 	"../build/out/envoy", "cd", "curl", "export", "git", "grep", "helm", "istioctl", "kubectl", "make", "sed",
 }

@@ -44,8 +44,8 @@ until curl -s http://127.0.0.1:10000/v1/models >answer &&
 `
 
 // TestGuide runs the commands of docs/envoy.md in their order, from an empty folder on, and those of docs/metrics.md
-// while its gateway runs. Only ports differ, and what is not fetched: see empty. The output that the guide shows must be
-// printed.
+// while its gateway runs. Only ports differ, and what is not fetched: see empty. The output that the guide shows must
+// be printed.
 func TestGuide(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	p := empty(t)

@@ -91,7 +91,8 @@ func TestQueries(t *testing.T) {
 				for _, alternative := range strings.Split(m[2], "|") {
 					found++
 					whole := regexp.MustCompile("^(?:" + alternative + ")$")
-					if !slices.ContainsFunc(lb.Reasons(), func(r lb.Reason) bool { return whole.MatchString(r.String()) }) {
+					matches := func(r lb.Reason) bool { return whole.MatchString(r.String()) }
+					if !slices.ContainsFunc(lb.Reasons(), matches) {
 						t.Errorf("%s:%d: there is no reason %s", d.name, b.line, alternative)
 					}
 				}
