@@ -47,7 +47,7 @@ func TestHigressLoadsImages(t *testing.T) {
 }
 
 // balancesHeld has Higress's host run the module, and fails unless a request whose body the plugin waits for goes to
-// the endpoint that the plugin chooses. With the module for stock Envoy that body would never come.
+// the endpoint that the plugin chooses. The module for stock Envoy refuses the configuration.
 func balancesHeld(t *testing.T, module []byte, config string) {
 	t.Helper()
 	gw := higresshost.Start(t, higresshost.Options{Wasm: module, Config: config})
