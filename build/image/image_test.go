@@ -6,13 +6,18 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,12 +99,54 @@ func TestForms(t *testing.T) {
 				!slices.Equal(layers, want.layers) {
 				t.Errorf("%s:%s: %s", a.name, image.tag, raw)
 			}
-			t.Logf("%s:%s: %d bytes of a module of %d", a.name, image.tag, image.size, len(a.module))
 		}
 		// Layers, sizes and digests agree with the config; of the other form there is nothing in the config to compare.
 		if err := validate.Image(a.images[1].Image); err != nil {
 			t.Errorf("%s:%s: %v", a.name, a.images[1].tag, err)
 		}
+	}
+}
+
+// TestSizes compares the size of each image with its budget and with what docs/artifacts.md says of both artifacts, to
+// 5 %. The first form has the module as it is, whose budget is that of build/wasm.sh.
+func TestSizes(t *testing.T) {
+	artifacts := packedT(t)
+	document := string(harness.ReadT(t, "docs/artifacts.md"))
+	for i, c := range []struct {
+		limit  string // as documented
+		budget int64  // in bytes, with what a manifest takes
+	}{{"6 MiB", 6<<20 + 2000}, {"2.5 MB", 2_500_000}} {
+		pattern := "(?m)^\\| `warmgate-envoy:" + regexp.QuoteMeta(artifacts[0].images[i].tag) +
+			"`, .* \\| ([0-9.]+) MB and ([0-9.]+) MB; at most " + regexp.QuoteMeta(c.limit) + " \\|$"
+		row := regexp.MustCompile(pattern).FindStringSubmatch(document)
+		if row == nil {
+			t.Fatalf("docs/artifacts.md has no row like %s", pattern)
+		}
+		for j, a := range artifacts {
+			size := a.images[i].size
+			t.Logf("%s:%s: %d bytes of a module of %d", a.name, a.images[i].tag, size, len(a.module))
+			if size > c.budget {
+				t.Errorf("%s:%s has %d bytes, more than %d", a.name, a.images[i].tag, size, c.budget)
+			}
+			said, err := strconv.ParseFloat(row[j+1], 64)
+			if err != nil || math.Abs(said*1e6/float64(size)-1) > 0.05 {
+				t.Errorf("%s:%s has %d bytes, docs/artifacts.md says %s MB", a.name, a.images[i].tag, size, row[j+1])
+			}
+		}
+	}
+}
+
+// TestBudget has an image refused that is larger than its budget: its module is followed by a section of what cannot
+// be compressed.
+func TestBudget(t *testing.T) {
+	large := *packedT(t)[0]
+	large.images, large.bills = nil, nil
+	noise := make([]byte, maxCompressed)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	section := append([]byte{1, 'x'}, noise...)
+	large.module = append(binary.AppendUvarint(append(slices.Clone(large.module), 0), uint64(len(section))), section...)
+	if err := large.pack(); err == nil || !strings.Contains(err.Error(), "more than the budget of 2500000") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -12,10 +12,15 @@ import (
 )
 
 // programs are those that commands in console blocks may run. Such commands need a cluster: the tests of e2e/mesh run
-// those that install, without one.
-var programs = []string{"cd", "curl", "export", "git", "grep", "helm", "istioctl", "kubectl", "make", "sed"}
+// those that install, without one. TestGuide runs those of docs/envoy.md, with the Envoy that `make envoy` leaves.
+var programs = []string{
+	"../build/out/envoy", "cd", "curl", "export", "git", "grep", "helm", "istioctl", "kubectl", "make", "sed",
+}
 
-// TestConsole looks at the commands that need a cluster: they are of known programs, what they apply exists, and
+// file matches what a command reads: with -f, or as a patch.
+var file = regexp.MustCompile(` (?:-f|--patch-file) (\S+)`)
+
+// TestConsole looks at the commands that need a cluster: they are of known programs, what they read exists, and
 // together they apply each file for Istio and Envoy Gateway. Those of a README are those of a document.
 func TestConsole(t *testing.T) {
 	known := targets(t)
@@ -28,18 +33,23 @@ func TestConsole(t *testing.T) {
 			if strings.HasPrefix(d.name, "docs/") {
 				documented = append(documented, b.text)
 			}
-			for _, line := range lab.Commands(b.text) {
-				for _, command := range regexp.MustCompile(`&+|\|`).Split(strings.TrimRight(line, "& "), -1) {
+			list := lab.Commands(b.text)
+			if len(list) == 0 {
+				t.Errorf("%s:%d: no command", d.name, b.line)
+			}
+			for _, line := range list {
+				for _, command := range parts(line) {
 					words := strings.Fields(command)
-					if !slices.Contains(programs, words[0]) || words[0] == "make" && !slices.Contains(known, words[1]) {
+					if !slices.Contains(programs, words[0]) || words[0] == "make" && !makes(words[1:], known) {
 						t.Errorf("%s:%d: %s: no test knows this", d.name, b.line, command)
 					}
 				}
-				for _, file := range lab.Applied(line) {
-					if applied = append(applied, file); !exists(t, file) {
-						t.Errorf("%s:%d: there is no %s", d.name, b.line, file)
+				for _, m := range file.FindAllStringSubmatch(line, -1) {
+					if !given(t, d, m[1]) {
+						t.Errorf("%s:%d: there is no %s", d.name, b.line, m[1])
 					}
 				}
+				applied = append(applied, lab.Applied(line)...)
 			}
 		}
 	}
@@ -62,4 +72,30 @@ func TestConsole(t *testing.T) {
 			}
 		}
 	}
+}
+
+// parts splits a line into the commands that it runs, one after another or one into another. What is quoted is left
+// out.
+func parts(line string) []string {
+	line = regexp.MustCompile(`'[^']*'|"[^"]*"`).ReplaceAllString(line, "…")
+	return regexp.MustCompile(`&+|\|`).Split(strings.TrimRight(line, "& "), -1)
+}
+
+// makes reports whether all targets that make is given exist.
+func makes(arguments, known []string) bool {
+	for i, a := range arguments {
+		folder := a == "-C" || i > 0 && arguments[i-1] == "-C"
+		if !folder && !strings.Contains(a, "=") && !slices.Contains(known, a) {
+			return false
+		}
+	}
+	return len(arguments) > 0
+}
+
+// given reports whether a user has the file that a command reads: it is in the tree, or in the folder where the
+// document has gone before, or the document shows it, with its name in the first line.
+func given(t *testing.T, d *document, name string) bool {
+	t.Helper()
+	return exists(t, name) || d.name == "docs/envoy.md" && exists(t, "envoy-config/"+name) ||
+		slices.ContainsFunc(d.blocks, func(b block) bool { return strings.HasPrefix(b.text, "# "+name+"\n") })
 }

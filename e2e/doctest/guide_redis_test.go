@@ -14,9 +14,9 @@ import (
 // has the shipped user.
 func TestConfigurationsReadmeRedis(t *testing.T) {
 	needs(t, "curl", "setpriv")
-	dir := stage(t)
+	p := stage(t)
 	server := redisserver.StartT(t, redisserver.Options{})
-	replace(t, filepath.Join(dir, "envoy-config/redis-tunnel.yaml"), "port_value: 6379",
+	replace(t, filepath.Join(p.dir, "envoy-config/redis-tunnel.yaml"), "port_value: 6379",
 		"port_value: "+strconv.Itoa(server.Port()))
 	user := []any{"ACL", "SETUSER"}
 	for _, rule := range strings.Fields(read(t, "envoy-config/redis-user.acl"))[1:] {
@@ -34,7 +34,7 @@ func TestConfigurationsReadmeRedis(t *testing.T) {
 	if !strings.HasSuffix(commands, "--concurrency 2\n") {
 		t.Fatalf("the document has changed: %q", commands)
 	}
-	play(t, dir, prelude+"cd envoy-config\n"+strings.TrimSpace(commands)+" &\n"+choosing+
+	play(t, p, prelude+"cd envoy-config\n"+strings.TrimSpace(commands)+" &\n"+choosing+
 		"until admin stats/prometheus | grep -q '^warmgate_redis_up{} 1'; do command sleep 0.2; done\n"+
 		choosing+"kill $!\n") // the first request may have come before Redis had answered
 	k := redisclient.KeysOf("llm")

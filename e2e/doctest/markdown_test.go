@@ -183,6 +183,21 @@ func open(t *testing.T, name string) *document {
 	return parse(name, string(harness.ReadT(t, name)))
 }
 
+// TestInlineCode looks for inline code that is broken over two lines: parse would take what is between two such pieces
+// for code, and no test would see a link in it.
+func TestInlineCode(t *testing.T) {
+	for _, d := range documents(t) {
+		fence := false
+		for i, line := range strings.Split(d.text, "\n") {
+			if strings.HasPrefix(line, "```") {
+				fence = !fence
+			} else if !fence && strings.Count(line, "`")%2 != 0 {
+				t.Errorf("%s:%d: inline code does not end in its line", d.name, i+1)
+			}
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	d := parse("x.md", strings.Join([]string{
 		"# Title, *one*", "See [a](b.md#c) and `code [no](link)`.", "<!-- keys -->", "| a | b |", "|---|--:|", `| 1 | x \| y |`,
