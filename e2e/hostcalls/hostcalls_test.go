@@ -17,11 +17,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the tables")
 
-// Of requests requests the mean is taken, after as many that are not counted: some calls are made for one in four or
+// The mean of so many requests is taken, after as many that are not counted: some calls are made for one in four or
 // in sixteen only.
 const requests = 160
 
-// callbacks are those that requests lead to, in the order in which they come. What ticks do does not depend on requests.
+// callbacks are those that requests lead to, in the order in which they come. What ticks do depends on no request.
 var callbacks = []string{
 	"on_context_create", "on_request_headers", "on_request_body", "on_redis_call_response", "on_http_call_response",
 	"on_response_headers", "on_response_body", "on_log", "on_done",
