@@ -184,7 +184,7 @@ func TestHostsAsJSON(t *testing.T) {
 
 func TestHostCallsAreCounted(t *testing.T) {
 	g := start(t, Options{})
-	g.ResetHostCalls()
+	g.ResetCalls()
 	script(g, "headers: hosts, get :method")
 	calls := g.HostCalls()
 	if c := calls["get_upstream_hosts"]; c.Calls != 1 || c.Bytes < 80 {

@@ -49,7 +49,7 @@ type Gateway struct {
 	nextCall   uint32
 	requestID  int
 	logs       []LogEntry
-	calls      map[string]*CallStat
+	calls      map[Call]*CallStat
 	violations []string
 }
 
@@ -65,7 +65,7 @@ func New(opts Options) (*Gateway, error) {
 	opts = opts.withDefaults()
 	g := &Gateway{
 		opts: opts, ctx: context.Background(), clock: newClock(opts.Now),
-		canary: map[string]bool{}, calls: map[string]*CallStat{},
+		canary: map[string]bool{}, calls: map[Call]*CallStat{},
 		shared: &SharedData{cells: map[string]sharedCell{}}, queueIDs: map[string]uint32{},
 		metrics:  &Metrics{cells: map[metricName]*metricCell{}},
 		clusters: map[string]*Cluster{}, redis: map[string]*RedisCluster{},

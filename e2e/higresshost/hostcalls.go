@@ -80,13 +80,7 @@ func (c hostCall) handler() api.GoModuleFunc {
 		if hook := v.gw.OnHostCall; hook != nil {
 			hook(v.worker, c.name)
 		}
-		stat := v.gw.calls[c.name]
-		if stat == nil {
-			stat = &CallStat{}
-			v.gw.calls[c.name] = stat
-		}
-		stat.Calls++
-		v.stat = stat
+		v.stat = v.gw.count(Call{v.callbackName, c.name})
 		stack[0] = uint64(c.fn(v, args(stack)))
 	}
 }

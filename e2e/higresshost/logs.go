@@ -76,17 +76,43 @@ type CallStat struct {
 	Bytes int // copied between host and guest, both ways
 }
 
-// HostCalls returns what the guests called since the start or the last ResetHostCalls, by name without "proxy_".
-func (g *Gateway) HostCalls() map[string]CallStat {
-	out := make(map[string]CallStat, len(g.calls))
-	for name, st := range g.calls {
-		out[name] = *st
+// Call is a host call in a callback of the guest, both without "proxy_"; a callback itself where Name is "".
+type Call struct{ Callback, Name string }
+
+// count counts a call, and returns its statistic.
+func (g *Gateway) count(c Call) *CallStat {
+	stat := g.calls[c]
+	if stat == nil {
+		stat = &CallStat{}
+		g.calls[c] = stat
+	}
+	stat.Calls++
+	return stat
+}
+
+// Calls returns the callbacks of the guests, and what they called, since the start or the last ResetCalls.
+func (g *Gateway) Calls() map[Call]CallStat {
+	out := make(map[Call]CallStat, len(g.calls))
+	for c, st := range g.calls {
+		out[c] = *st
 	}
 	return out
 }
 
-// ResetHostCalls forgets the counts of HostCalls.
-func (g *Gateway) ResetHostCalls() { g.calls = map[string]*CallStat{} }
+// HostCalls returns what the guests called in that time, by name without "proxy_".
+func (g *Gateway) HostCalls() map[string]CallStat {
+	out := make(map[string]CallStat, len(g.calls))
+	for c, st := range g.calls {
+		if c.Name != "" {
+			sum := out[c.Name]
+			out[c.Name] = CallStat{sum.Calls + st.Calls, sum.Bytes + st.Bytes}
+		}
+	}
+	return out
+}
+
+// ResetCalls forgets the counts of Calls and HostCalls.
+func (g *Gateway) ResetCalls() { g.calls = map[Call]*CallStat{} }
 
 // stderr turns what a guest prints into log entries, line by line.
 type stderr struct {

@@ -75,7 +75,7 @@ func (r *reads) during(f func()) {
 		}
 		return n
 	}
-	r.gw.ResetHostCalls()
+	r.gw.ResetCalls()
 	before := parsed()
 	f()
 	stat := r.gw.HostCalls()["get_upstream_hosts"]

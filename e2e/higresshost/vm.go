@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -45,6 +46,8 @@ type vm struct {
 	metrics    map[uint32]*metricCell
 	nextMetric uint32
 	stat       *CallStat // of the host call that runs
+
+	callbackName string // of the callback that runs, without "proxy_"
 }
 
 type vmKey struct{}
@@ -122,14 +125,15 @@ func (v *vm) call(id uint32, name string, args ...uint64) uint64 {
 	if v.depth > 0 {
 		panic("higresshost: " + name + " called while the same VM runs; OnHostCall must not drive the calling worker")
 	}
-	current, effective := v.current, v.effective
-	v.current, v.effective = id, 0
+	current, effective, running := v.current, v.effective, v.callbackName
+	v.current, v.effective, v.callbackName = id, 0, strings.TrimPrefix(name, "proxy_")
+	v.gw.count(Call{Callback: v.callbackName})
 	v.depth++
 	v.gw.running++
 	res, err := f.Call(v.ctx, append([]uint64{uint64(id)}, args...)...)
 	v.gw.running--
 	v.depth--
-	v.current, v.effective = current, effective
+	v.current, v.effective, v.callbackName = current, effective, running
 	if err != nil {
 		v.trap(id, name, err)
 		return 0

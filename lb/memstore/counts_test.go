@@ -3,8 +3,8 @@ package memstore
 import (
 	"errors"
 	"slices"
-	"strings"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
