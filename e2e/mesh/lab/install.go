@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
@@ -112,9 +113,11 @@ func Install(t testing.TB, document, registry string) (applied, request string) 
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "ROOT="+harness.PathT(t, "."), "OWN_MAKE="+own,
 		"MAKEFLAGS=", "APPLIED="+file)
+	begun := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", document, err, out)
 	}
+	t.Logf("%s: all commands but the last took %v", document, time.Since(begun).Round(time.Second))
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
