@@ -9,6 +9,7 @@ import (
 // RemoteStore is a store that several gateways share over a network.
 type RemoteStore interface {
 	Store
+	TaskStore
 	// Ready reports whether a reservation should be attempted: false while the backend is assumed to be down.
 	Ready(now time.Duration) bool
 	// Adopt takes over a lease that was granted without the backend. It is counted there as soon as the backend is
@@ -95,7 +96,7 @@ func (s *FallbackStore) mirror(now time.Duration, id LeaseID, p *Plan, g Grant) 
 
 // isRefusal reports whether the error is an answer of a store that works.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{ErrFull, ErrReleased, ErrQueueFull, ErrEvicted, ErrHopeless, ErrWaitOver} {
+	for _, refusal := range []error{ErrFull, ErrOverBudget, ErrReleased, ErrQueueFull, ErrEvicted, ErrHopeless, ErrWaitOver} {
 		if errors.Is(err, refusal) {
 			return true
 		}

@@ -3,12 +3,17 @@ package lb
 import (
 	"errors"
 	"time"
+
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // Errors of a store. Any other error means that the store is unavailable or its data damaged.
 var (
 	// ErrFull is returned when every candidate of the plan is at a cap.
 	ErrFull = errors.New("lb: every candidate is at a cap")
+	// ErrOverBudget is returned when no candidate of a plan with budgets can take the request now. Grant.Expected is the
+	// time until one is likely to.
+	ErrOverBudget = errors.New("lb: every candidate is over its budget")
 	// ErrReleased is returned when the lease was released before its reservation ran: nothing was counted.
 	ErrReleased = errors.New("lb: lease released before it was reserved")
 	// ErrContended is returned when other workers changed the counts between every read and write of this one.
@@ -62,6 +67,12 @@ type Store interface {
 	// RecordPrompt records that the endpoint has the plan's prompt in its cache, because it served the request in
 	// place of the chosen one. id is the lease that was granted for the plan, not released yet.
 	RecordPrompt(now time.Duration, id LeaseID, p *Plan, addr string)
+	// Settle corrects what the endpoint's budget was charged for a request by what it has used beyond that: delta tokens,
+	// negative if it has used less. Without a budget there it has no effect.
+	Settle(now time.Duration, scope, addr string, delta int64)
+	// Restrict lowers what is left of the endpoint's budget to what it has said itself, for all owners. Without a budget
+	// there it has no effect.
+	Restrict(now time.Duration, scope, addr string, r budget.Restriction)
 	// Poll looks what has become of this owner's waiting requests and calls done for those that were granted, evicted,
 	// or have waited long enough. It returns when it should be called again at the latest, 0 while none waits.
 	Poll(now time.Duration) time.Duration
@@ -78,6 +89,7 @@ type Store interface {
 // LocalStore is a store of one gateway, which a [FallbackStore] uses while its remote store does not answer.
 type LocalStore interface {
 	Store
+	TaskStore
 	// HasLease returns whether id is a lease of this owner.
 	HasLease(id LeaseID) bool
 	// CountAt counts a request at addr, which another store has chosen, under id. The owner must not hold id already.
