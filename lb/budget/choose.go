@@ -59,19 +59,22 @@ func fewestRounds(targets []Target, tokens float64) float64 {
 	return fewest
 }
 
-// savedRounds is how many rounds a target that can take no requests may save up.
-const savedRounds = 2
+// saved is which part of a request's tokens a target that cannot take it may save up. With a larger part a target gets
+// more than its share once it takes requests again, with a smaller one less than that while it often cannot. In the
+// simulation of this package shares differ by 3 % from the weights in either case: in the minute after a target was
+// closed for one, and with caps that are often reached. With all saved it would be 5 % and 1 %, with nothing 1.6 % and
+// 31 %.
+const saved = 0.5
 
 // Charge charges the i-th target, which [Choose] has returned, for a request at now. All targets get the rounds that
-// this has taken.
+// this has taken. So a deficit is never larger than the largest request was.
 func Charge(targets []Target, i int, now, tokens float64) {
-	rounds, weights := fewestRounds(targets, tokens), 0.0
+	rounds := fewestRounds(targets, tokens)
 	for j := range targets {
-		weights += targets[j].Weight
-	}
-	for j := range targets {
-		t := &targets[j]
-		most := tokens + tokens*savedRounds*t.Weight*float64(len(targets))/weights
+		t, most := &targets[j], tokens
+		if !t.Takes(tokens) {
+			most *= saved
+		}
 		t.Deficit = max(t.Deficit, min(t.Deficit+float64(rounds*t.Weight), most))
 	}
 	t := &targets[i]
@@ -82,10 +85,10 @@ func Charge(targets []Target, i int, now, tokens float64) {
 // take charges the buckets.
 func (s *State) take(now, tokens float64) {
 	if s.TokenRate > 0 {
-		s.Tokens += tokens
+		s.MissingTokens += tokens
 	}
 	if s.RequestRate > 0 {
-		s.Requests++
+		s.MissingRequests++
 	}
 	if s.TakenAt > 0 && now > s.TakenAt {
 		interval := now - s.TakenAt
@@ -97,11 +100,14 @@ func (s *State) take(now, tokens float64) {
 	s.TakenAt = now
 }
 
-// Expected returns in how many ms the first of the targets is expected to take a request of so many tokens.
-func Expected(targets []Target, tokens float64) float64 {
-	least := math.Inf(1)
+// Earliest returns the number of the target that is expected to take a request of so many tokens first: see
+// [Target.Until].
+func Earliest(targets []Target, tokens float64) int {
+	first, least := 0, math.Inf(1)
 	for i := range targets {
-		least = min(least, targets[i].Until(tokens))
+		if until := targets[i].Until(tokens); until < least {
+			first, least = i, until
+		}
 	}
-	return least
+	return first
 }

@@ -12,11 +12,11 @@ type Limits struct {
 // State is what is left of a target's budget at a time, kept as what is missing from a full one. The zero value is a
 // target that was never used: its buckets are full.
 type State struct {
-	At       float64 // time of all that follows, in ms
-	Tokens   float64 // tokens missing from the bucket; more than it holds while its level is negative
-	Requests float64 // requests missing likewise
-	Deficit  float64 // tokens that are due to the target; negative if it was given more than its share
-	Closed   float64 // for how many ms from At on the target takes nothing
+	At              float64 // time of all that follows, in ms
+	MissingTokens   float64 // tokens missing from the bucket; more than it holds while its level is negative
+	MissingRequests float64 // requests missing likewise
+	Deficit         float64 // tokens that are due to the target; negative if it was given more than its share
+	Closed          float64 // for how many ms from At on the target takes nothing
 
 	TokenRate   float64 // tokens a minute at which the bucket refills, by the latest request; 0: no limit
 	RequestRate float64 // requests a minute likewise
@@ -43,8 +43,8 @@ func (s *State) Advance(now float64) {
 	if elapsed <= 0 {
 		return
 	}
-	s.Tokens = refilled(s.Tokens, s.TokenRate, elapsed)
-	s.Requests = refilled(s.Requests, s.RequestRate, elapsed)
+	s.MissingTokens = refilled(s.MissingTokens, s.TokenRate, elapsed)
+	s.MissingRequests = refilled(s.MissingRequests, s.RequestRate, elapsed)
 	s.Closed = max(0, s.Closed-elapsed)
 }
 
@@ -66,7 +66,7 @@ func (s *State) Apply(now float64, l Limits) {
 func (s *State) IsFull(now float64) bool {
 	c := *s
 	c.Advance(now)
-	return c.Tokens == 0 && c.Requests == 0 && c.Closed == 0
+	return c.MissingTokens == 0 && c.MissingRequests == 0 && c.Closed == 0
 }
 
 // Wait returns for how many ms the target's buckets cannot give the tokens of one more request, 0 if they can. aside is
@@ -74,10 +74,10 @@ func (s *State) IsFull(now float64) bool {
 func (s *State) Wait(tokens, aside float64) float64 {
 	wait := s.Closed
 	if r := s.TokenRate; r > 0 {
-		wait = max(wait, (s.Tokens+aside+min(tokens, r)-r)*minute/r)
+		wait = max(wait, (s.MissingTokens+aside+min(tokens, r)-r)*minute/r)
 	}
 	if r := s.RequestRate; r > 0 {
-		wait = max(wait, (s.Requests+min(1, r)-r)*minute/r)
+		wait = max(wait, (s.MissingRequests+min(1, r)-r)*minute/r)
 	}
 	return wait
 }
@@ -97,7 +97,7 @@ func (s *State) Settle(now, delta float64) {
 	s.Advance(now)
 	delta = min(max(delta, -maxDelta), maxDelta)
 	if s.TokenRate > 0 {
-		s.Tokens = max(0, s.Tokens+delta)
+		s.MissingTokens = max(0, s.MissingTokens+delta)
 	}
 	if d := s.Deficit - delta; delta < 0 || d > -maxDebt {
 		s.Deficit = d
@@ -107,7 +107,7 @@ func (s *State) Settle(now, delta float64) {
 // Refund gives back what a request was charged that the target never saw.
 func (s *State) Refund(now, tokens float64) {
 	s.Settle(now, -tokens)
-	s.Requests = max(0, s.Requests-1)
+	s.MissingRequests = max(0, s.MissingRequests-1)
 }
 
 // Restriction is what a target has said of its own limits, by the headers of an answer.
@@ -123,12 +123,12 @@ func (s *State) Restrict(now float64, r *Restriction) {
 	s.Advance(now)
 	closed := ms(r.RetryAfter)
 	if r.Tokens >= 0 && s.TokenRate > 0 {
-		s.Tokens = max(s.Tokens, s.TokenRate-r.Tokens)
+		s.MissingTokens = max(s.MissingTokens, s.TokenRate-r.Tokens)
 	} else if r.Tokens == 0 {
 		closed = max(closed, ms(r.TokensReset))
 	}
 	if r.Requests >= 0 && s.RequestRate > 0 {
-		s.Requests = max(s.Requests, s.RequestRate-r.Requests)
+		s.MissingRequests = max(s.MissingRequests, s.RequestRate-r.Requests)
 	} else if r.Requests == 0 {
 		closed = max(closed, ms(r.RequestsReset))
 	}
