@@ -96,7 +96,9 @@ func (s *FallbackStore) mirror(now time.Duration, id LeaseID, p *Plan, g Grant) 
 
 // isRefusal reports whether the error is an answer of a store that works.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{ErrFull, ErrOverBudget, ErrReleased, ErrQueueFull, ErrEvicted, ErrHopeless, ErrWaitOver} {
+	for _, refusal := range []error{
+		ErrFull, ErrOverBudget, ErrReleased, ErrQueueFull, ErrEvicted, ErrHopeless, ErrWaitOver,
+	} {
 		if errors.Is(err, refusal) {
 			return true
 		}

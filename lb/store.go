@@ -11,8 +11,8 @@ import (
 var (
 	// ErrFull is returned when every candidate of the plan is at a cap.
 	ErrFull = errors.New("lb: every candidate is at a cap")
-	// ErrOverBudget is returned when no candidate of a plan with budgets can take the request now. Grant.Expected is the
-	// time until one is likely to.
+	// ErrOverBudget is returned when no candidate of a plan with budgets can take the request now. Grant.Expected is
+	// the time until one is likely to.
 	ErrOverBudget = errors.New("lb: every candidate is over its budget")
 	// ErrReleased is returned when the lease was released before its reservation ran: nothing was counted.
 	ErrReleased = errors.New("lb: lease released before it was reserved")
@@ -35,6 +35,10 @@ type Grant struct {
 	Index  int  // of the chosen candidate in the plan
 	Load   Load // of that endpoint over all owners, this request included
 	Cached int  // number of leading prefix blocks that the endpoint was recorded to have
+
+	// Left is what is left of the candidate's budget after the step, of a plan with budgets. Beside [ErrOverBudget] it
+	// is that of the candidate which is likely to take the request first, with its Index.
+	Left budget.Left
 
 	Queued   bool          // the request had to wait in the queue
 	Waited   time.Duration // for how long
@@ -67,11 +71,12 @@ type Store interface {
 	// RecordPrompt records that the endpoint has the plan's prompt in its cache, because it served the request in
 	// place of the chosen one. id is the lease that was granted for the plan, not released yet.
 	RecordPrompt(now time.Duration, id LeaseID, p *Plan, addr string)
-	// Settle corrects what the endpoint's budget was charged for a request by what it has used beyond that: delta tokens,
-	// negative if it has used less. Without a budget there it has no effect.
+	// Settle corrects what the endpoint's budget was charged for a request by what it has used beyond that: delta
+	// tokens, negative if it has used less. Without a budget there it has no effect. It comes before the release of the
+	// request: the budget of an endpoint without requests may be forgotten.
 	Settle(now time.Duration, scope, addr string, delta int64)
-	// Restrict lowers what is left of the endpoint's budget to what it has said itself, for all owners. Without a budget
-	// there it has no effect.
+	// Restrict lowers what is left of the endpoint's budget to what it has said itself, for all owners. Without a
+	// budget there it has no effect.
 	Restrict(now time.Duration, scope, addr string, r budget.Restriction)
 	// Poll looks what has become of this owner's waiting requests and calls done for those that were granted, evicted,
 	// or have waited long enough. It returns when it should be called again at the latest, 0 while none waits.

@@ -85,7 +85,8 @@ func TestMayImport(t *testing.T) {
 			"standard library alone"},
 		{"metrics", siphash, "metrics imports " + siphash + ": it may import the standard library, internal/wire"},
 		{"redisclient", module + "/plugin/discovery", "redisclient imports plugin/discovery: it may import the " +
-			"standard library, internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
+			"standard library, internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, " +
+			"lb/queue, " + xxhash},
 		{"redisclient", module + "/lb/promptx", "redisclient imports lb/promptx: it may import the standard library, " +
 			"internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
 		{"lb/new", "time", "lb/new has no row in mayImport of build/check/layers.go"},

@@ -163,7 +163,8 @@ func TestRandomHistories(t *testing.T) {
 		steps := make([]step, rapid.IntRange(1, 200).Draw(t, "steps"))
 		for i := range steps {
 			steps[i] = step{
-				rapid.Uint8Range(0, 5).Draw(t, "kind"), rapid.Uint8().Draw(t, "target"), rapid.Uint32().Draw(t, "amount"),
+				rapid.Uint8Range(0, 5).Draw(t, "kind"), rapid.Uint8().Draw(t, "target"),
+				rapid.Uint32().Draw(t, "amount"),
 			}
 		}
 		if problem := history(ts, steps); problem != "" {
@@ -177,7 +178,9 @@ func FuzzHistory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, rate, requests uint16) {
 		ts := make([]budget.Target, 3)
 		for i := range ts {
-			ts[i].Limits = budget.Limits{Weight: float64(i + 1), Tokens: float64(rate) * float64(i), Requests: float64(requests)}
+			ts[i].Limits = budget.Limits{
+				Weight: float64(i + 1), Tokens: float64(rate) * float64(i), Requests: float64(requests),
+			}
 		}
 		var steps []step
 		for ; len(data) >= 6; data = data[6:] {

@@ -34,7 +34,8 @@ func unlimited(seed uint64, n int) *simulation {
 
 const seeds = 4
 
-// longRun is how many tasks take a quarter of an hour at these rates: what is in a bucket at the end is at most a minute of them.
+// longRun is how many tasks take a quarter of an hour at these rates: what is in a bucket at the end is at most a
+// minute of them.
 const longRun = 12_000
 
 // worst returns the largest value over some seeds, and their mean.
@@ -137,7 +138,8 @@ func TestAgeBonusBoundsTheWaitOfLargeRequests(t *testing.T) {
 		t.Logf("%d workers: p99 wait of the largest 1 %% is %.2f times that of the median size; %.0f without the bonus",
 			workers, with, without)
 		if with > 3 || without <= 3 {
-			t.Errorf("%d workers: ratio %.2f with the bonus, %.2f without; want at most 3, and more", workers, with, without)
+			t.Errorf("%d workers: ratio %.2f with the bonus, %.2f without; want at most 3, and more",
+				workers, with, without)
 		}
 		if end > 1.02*endWithout {
 			t.Errorf("%d workers: with the bonus all takes %.0f ms, without it %.0f", workers, end, endWithout)

@@ -56,14 +56,25 @@ func refilled(missing, rate, elapsed float64) float64 {
 	return max(0, missing-elapsed*rate/minute)
 }
 
-// Apply lets the time pass and sets the rates from then on.
-func (s *State) Apply(now float64, l Limits) {
+// Apply lets the time pass and sets the rates from then on. It reports whether these are other ones: then a store
+// writes the state even if the request is refused, so that the bucket refills at the new rate from now on.
+func (s *State) Apply(now float64, l Limits) (changed bool) {
+	if s.IsUnused(now) {
+		*s = State{At: now, TokenRate: l.Tokens, RequestRate: l.Requests}
+		return false
+	}
 	s.Advance(now)
+	changed = s.TokenRate != l.Tokens || s.RequestRate != l.Requests
 	s.TokenRate, s.RequestRate = l.Tokens, l.Requests
+	return changed
 }
 
-// IsFull reports whether nothing is missing at now: the state may be forgotten.
-func (s *State) IsFull(now float64) bool {
+// IsUnused reports whether the target was no candidate for a minute before now, or never, and nothing is missing: the
+// state may be forgotten.
+func (s *State) IsUnused(now float64) bool {
+	if now-s.At < minute {
+		return false
+	}
 	c := *s
 	c.Advance(now)
 	return c.MissingTokens == 0 && c.MissingRequests == 0 && c.Closed == 0
@@ -80,6 +91,23 @@ func (s *State) Wait(tokens, aside float64) float64 {
 		wait = max(wait, (s.MissingRequests+min(1, r)-r)*minute/r)
 	}
 	return wait
+}
+
+// Left is what is left in the buckets of a target.
+type Left struct {
+	Tokens, Requests float64 // -1: there is no limit
+}
+
+// Left returns what is left at the time of the state.
+func (s *State) Left() Left {
+	l := Left{-1, -1}
+	if s.TokenRate > 0 {
+		l.Tokens = max(0, s.TokenRate-s.MissingTokens)
+	}
+	if s.RequestRate > 0 {
+		l.Requests = max(0, s.RequestRate-s.MissingRequests)
+	}
+	return l
 }
 
 // Bounds of corrections, so that a wrong report does not close a target for long.

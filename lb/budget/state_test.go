@@ -32,7 +32,7 @@ func TestBucketsStartFullAndRefillContinuously(t *testing.T) {
 		t.Errorf("100 tokens are not there after a second: %g ms", w)
 	}
 	ts[0].Advance(1e9)
-	if !ts[0].IsFull(1e9) || ts[0].MissingTokens != 0 || ts[0].MissingRequests != 0 {
+	if !ts[0].IsUnused(1e9) || ts[0].MissingTokens != 0 || ts[0].MissingRequests != 0 {
 		t.Errorf("not full after days: %+v", ts[0].State)
 	}
 }
@@ -129,7 +129,7 @@ func TestCorrectionComesBeforeRefilling(t *testing.T) {
 
 func TestRestrictedByTheTargetsOwnWord(t *testing.T) {
 	limits := budget.Limits{Weight: 1, Tokens: 60_000, Requests: 60}
-	unknown := budget.Restriction{Tokens: -1, Requests: -1}
+	unlimited, unknown := budget.Limits{Weight: 1}, budget.Restriction{Tokens: -1, Requests: -1}
 	for name, c := range map[string]struct {
 		limits budget.Limits
 		set    func(r *budget.Restriction)
@@ -140,9 +140,9 @@ func TestRestrictedByTheTargetsOwnWord(t *testing.T) {
 		"tokens":          {limits, func(r *budget.Restriction) { r.Tokens = 400 }, 600},
 		"plenty":          {limits, func(r *budget.Restriction) { r.Tokens = 1e9; r.Requests = 1e9 }, 0},
 		"requests":        {limits, func(r *budget.Restriction) { r.Requests = 0 }, 1000},
-		"no limit of its": {budget.Limits{Weight: 1}, func(r *budget.Restriction) { r.Tokens, r.TokensReset = 0, 7e9 }, 7000},
-		"some left":       {budget.Limits{Weight: 1}, func(r *budget.Restriction) { r.Tokens, r.TokensReset = 1, 7e9 }, 0},
-		"no requests":     {budget.Limits{Weight: 1}, func(r *budget.Restriction) { r.Requests, r.RequestsReset = 0, 2e9 }, 2000},
+		"no limit of its": {unlimited, func(r *budget.Restriction) { r.Tokens, r.TokensReset = 0, 7e9 }, 7000},
+		"some left":       {unlimited, func(r *budget.Restriction) { r.Tokens, r.TokensReset = 1, 7e9 }, 0},
+		"no requests":     {unlimited, func(r *budget.Restriction) { r.Requests, r.RequestsReset = 0, 2e9 }, 2000},
 		"a year":          {limits, func(r *budget.Restriction) { r.RetryAfter = 365 * 24 * time.Hour }, 3_600_000},
 	} {
 		r, s := unknown, of(5, c.limits)

@@ -1,17 +1,199 @@
 package memstore
 
 import (
+	"math"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
+// millis returns a time as package budget has it.
+func millis(d time.Duration) float64 { return float64(d / time.Millisecond) }
+
+// openBudgets returns the budgets of the table, to be changed and written with it.
+func (d *draft) openBudgets() *budgets {
+	if d.budget == nil {
+		d.budget = &d.space
+		d.budget.read(d.table)
+	}
+	return d.budget
+}
+
+// placeByBudget chooses an endpoint by its budget, and charges and counts the request there.
+func (s *Store) placeByBudget(now time.Duration, d *draft, r *reservation) error {
+	charged, changed := s.chargeBudget(now, d, r, budget.MaxRefusals)
+	if !charged && changed {
+		r.refused = lb.ErrOverBudget
+		return nil
+	}
+	if !charged {
+		return lb.ErrOverBudget
+	}
+	d.take(step{from: noRow, to: r.row, toTokens: r.tokens})
+	return nil
+}
+
+// chargeBudget chooses an endpoint and charges it, or notes when the request is likely to be placed. What is set aside
+// for the first n refusals is not for it. If it reports that limits have changed, the table has to be written.
+func (s *Store) chargeBudget(now time.Duration, d *draft, r *reservation, n int) (charged, changed bool) {
+	tokens := r.plan.AddedTokens(0)
+	ts, after, changed := s.targetsOf(now, d, r, n)
+	i := budget.Choose(ts, after, float64(tokens))
+	if i == budget.None {
+		i = budget.Earliest(ts, float64(tokens))
+		r.grant = lb.Grant{Index: i, Left: ts[i].Left()}
+		r.expected = waitOf(ts[i].Until(float64(tokens)))
+		if changed {
+			d.putStates(ts, r.scope.rows)
+		}
+		return false, changed
+	}
+	d.charge(ts, i, r.scope.rows, now, float64(tokens))
+	load := s.loads[i]
+	load.Requests, load.Tokens = load.Requests+1, load.Tokens+tokens
+	r.row, r.tokens, r.grant = r.scope.rows[i], tokens, lb.Grant{Index: i, Left: ts[i].Left(), Load: load}
+	return true, changed
+}
+
+// targetsOf returns the candidates of a plan with budgets as they are now, and which of them was served last, -1 if
+// none was lately. What is set aside for the first n refusals is not theirs. s.loads are those of the candidates.
+func (s *Store) targetsOf(now time.Duration, d *draft, r *reservation, n int) (
+	ts []budget.Target, last int, changed bool,
+) {
+	b, p, at := d.openBudgets(), r.plan, millis(now)
+	b.refusals = b.refusals.Expire(at)
+	n = min(n, len(b.refusals))
+	ts, last = s.targets[:0], -1
+	for i, row := range r.scope.rows {
+		t := budget.Target{Limits: p.Budget.Limits[i], State: *b.state(row), Full: p.Candidates[i].IsFull(s.loads[i])}
+		if row == b.last && !t.IsUnused(at) {
+			last = i
+		}
+		changed = t.Apply(at, t.Limits) || changed
+		t.Aside = b.refusals.Aside(at, n, row, t.TokenRate, p.Budget.AgeBonus)
+		ts = append(ts, t)
+	}
+	s.targets = ts
+	return ts, last, changed
+}
+
+// waitOf returns ms as a duration, rounded up to whole ones.
+func waitOf(ms float64) time.Duration { return time.Duration(math.Ceil(ms)) * time.Millisecond }
+
+// charge charges the i-th target, and writes all of them to their rows.
+func (d *draft) charge(ts []budget.Target, i int, rows []int, now time.Duration, tokens float64) {
+	budget.Charge(ts, i, millis(now), tokens)
+	d.putStates(ts, rows)
+	d.openBudgets().last = rows[i]
+}
+
+// putStates writes the targets to their rows.
+func (d *draft) putStates(ts []budget.Target, rows []int) {
+	for i, row := range rows {
+		*d.openBudgets().state(row) = ts[i].State
+	}
+}
+
+// correction is a change of the budget of an endpoint by what a request has used beyond its estimate.
+type correction struct {
+	hash  uint64 // of the endpoint
+	delta float64
+}
+
+// correct makes a correction. It reports whether there is a budget to correct.
+func (d *draft) correct(now time.Duration, c correction) bool {
+	s := d.stateOf(c.hash)
+	if s != nil {
+		s.Settle(millis(now), c.delta)
+	}
+	return s != nil
+}
+
+// stateOf returns the state of the endpoint, nil if nothing is known of it.
+func (d *draft) stateOf(hash uint64) *budget.State {
+	if d.budget == nil && !d.hasBudgets() {
+		return nil
+	}
+	b, row := d.openBudgets(), d.find(hash)
+	if row >= len(b.states) || b.states[row] == (budget.State{}) {
+		return nil
+	}
+	return &b.states[row]
+}
+
 // Settle implements [lb.Store].
-func (*Store) Settle(_ time.Duration, _, _ string, _ int64) {}
+func (s *Store) Settle(now time.Duration, scope, addr string, delta int64) {
+	sc := s.budgeted(scope)
+	if sc == nil || delta == 0 {
+		return
+	}
+	c := correction{lb.EndpointHash(addr), float64(delta)}
+	if s.defers(sc) && len(sc.corrections) < maxPending {
+		sc.corrections = append(sc.corrections, c)
+		return
+	}
+	s.changeBudget(now, sc, func(d *draft) bool { return d.correct(now, c) })
+}
 
 // Restrict implements [lb.Store].
-func (*Store) Restrict(_ time.Duration, _, _ string, _ budget.Restriction) {}
+func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {
+	sc, hash := s.budgeted(scope), lb.EndpointHash(addr)
+	if sc == nil {
+		return
+	}
+	s.changeBudget(now, sc, func(d *draft) bool {
+		state := d.stateOf(hash)
+		if state != nil {
+			state.Restrict(millis(now), &r)
+		}
+		return state != nil
+	})
+}
+
+// changeBudget writes the table if change reports that it has changed a budget. What cannot be written is lost: then
+// the estimate stays.
+func (s *Store) changeBudget(now time.Duration, sc *scope, change func(*draft) bool) {
+	_ = s.swap(now, sc, func(d *draft) error {
+		if !change(d) {
+			return errUnchanged
+		}
+		return nil
+	})
+	s.answerWaits(now)
+}
+
+// budgeted returns what this owner knows of the scope, nil if that has no budgets.
+func (s *Store) budgeted(name string) *scope {
+	if sc, ok := s.scopes[name]; ok && sc.slot >= 0 {
+		return sc
+	}
+	if t, err := s.lookup(name); err != nil || t == nil || !t.hasBudgets() {
+		return nil
+	}
+	return s.scope(name)
+}
+
+// tidyBudgets forgets what need not be remembered any more, and reports whether there was anything.
+func (d *draft) tidyBudgets(now time.Duration) (tidied bool) {
+	if !d.hasBudgets() {
+		return false
+	}
+	b, at := d.openBudgets(), millis(now)
+	for row := range b.states {
+		s := &b.states[row]
+		if *s != (budget.State{}) && d.load(row) == (lb.Load{}) && s.IsUnused(at) {
+			*s, tidied = budget.State{}, true
+		}
+	}
+	refusals := len(b.refusals)
+	b.refusals = b.refusals.Expire(at)
+	tidied = tidied || len(b.refusals) < refusals
+	if !tidied {
+		d.budget = nil
+	}
+	return tidied
+}
 
 // Schedule implements [lb.TaskStore].
 func (*Store) Schedule(_ time.Duration, _ uint64, _ time.Duration, _ *lb.Plan, done func(lb.Task, error)) {

@@ -15,6 +15,8 @@ type draft struct {
 	asking *reservation  // that is being put into the queue, nil for none
 	queue  *queue.Queue  // of the table, nil while it has none
 	room   queue.Queue   // memory for it
+	budget *budgets      // of the table, nil while they were not looked at
+	space  budgets       // memory for them
 	steps  []step        // of this owner
 	claims []claim       // grants that this owner has claimed
 	woken  []uint64      // other owners with grants to claim
@@ -33,7 +35,7 @@ var _ queue.Loads = (*draft)(nil)
 // open makes d a draft of the scope's table. A queue that cannot be read is dropped: its owners put their requests into
 // a new one.
 func (d *draft) open(sc *scope, t table) {
-	d.scope, d.asking, d.table, d.queue = sc, nil, t, nil
+	d.scope, d.asking, d.table, d.queue, d.budget = sc, nil, t, nil, nil
 	d.steps, d.claims, d.woken = d.steps[:0], d.claims[:0], d.woken[:0]
 	if !t.hasQueue() {
 		return
@@ -122,13 +124,20 @@ func (d *draft) wake(owner uint64) {
 	}
 }
 
-// close puts the queue into the table, which is then complete. buf is memory to reuse.
+// close puts the budgets and the queue into the table, which is then complete. buf is memory to reuse.
 func (d *draft) close(now time.Duration, buf []byte) []byte {
-	if d.queue != nil {
-		buf = append(buf[:0], d.table[:d.queueAt()]...)
-		buf = d.queue.Append(buf, now)
-		d.table = buf
+	if d.queue == nil && d.budget == nil {
+		return buf
 	}
+	if d.budget == nil {
+		buf = append(buf[:0], d.table[:d.queueAt()]...)
+	} else {
+		buf = d.budget.append(append(buf[:0], d.table[:d.budgetAt()]...))
+	}
+	if d.queue != nil {
+		buf = d.queue.Append(buf, now)
+	}
+	d.table = buf
 	return buf
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // Stats counts what the store has to do besides its work.
@@ -44,11 +45,12 @@ type Store struct {
 
 	draft    draft      // reused by swap
 	packed   []byte     // likewise
-	finished []finished // waits that have ended: see settle
+	finished []finished // waits that have ended: see answerWaits
 
-	loads   []lb.Load // reused by reserve
-	hashes  []uint64  // reused by locate
-	matched []int     // reused by matchedBlocks
+	loads   []lb.Load       // reused by reserve
+	targets []budget.Target // reused by targetsOf
+	hashes  []uint64        // reused by locate
+	matched []int           // reused by matchedBlocks
 }
 
 var _ lb.LocalStore = (*Store)(nil)
@@ -67,6 +69,8 @@ type scope struct {
 	hashesGeneration uint32 // of that table
 	// pending steps wait for the next swap: see Store.defers.
 	pending []step
+	// corrections of budgets likewise
+	corrections []correction
 	// rows of the candidates of the latest reservation.
 	candidates     []lb.Candidate
 	rows           []int
@@ -114,7 +118,7 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		return
 	}
 	s.reserve(now, id, p, done)
-	s.settle(now)
+	s.answerWaits(now)
 }
 
 func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
@@ -134,11 +138,13 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		if r.scope.slot < 0 {
 			delete(s.scopes, r.scope.name) // there is no slot for it
 		}
-		done(lb.Grant{Expected: r.expected}, err)
+		r.grant.Expected = r.expected
+		done(r.grant, err)
 	case r.waits:
 		s.await(now, &r, done)
 	case r.refused != nil:
-		done(lb.Grant{Expected: r.expected}, r.refused)
+		r.grant.Expected = r.expected
+		done(r.grant, r.refused)
 	default:
 		s.leases[id] = lease{scope: r.scope, row: r.row, tokens: r.tokens, grant: r.grant}
 		if p.Prefix.NeedsLookup() {
@@ -155,7 +161,7 @@ type reservation struct {
 	scope   *scope
 	matches []Match
 
-	grant    lb.Grant // unless it waits or was refused
+	grant    lb.Grant // unless it waits
 	row      int
 	tokens   int64
 	waits    bool
@@ -167,7 +173,7 @@ type reservation struct {
 // place chooses an endpoint and counts the request there; or puts it into the queue.
 func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	sc, p := r.scope, r.plan
-	r.waits, r.refused = false, nil // an earlier try may have set them
+	r.waits, r.refused, r.grant = false, nil, lb.Grant{} // an earlier try may have set them
 	if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 		return err
 	}
@@ -175,6 +181,9 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	rows := d.table[d.rowsAt():]
 	for _, row := range sc.rows {
 		s.loads = append(s.loads, loadAt(rows, row))
+	}
+	if p.HasBudget() {
+		return s.placeByBudget(now, d, r)
 	}
 	matched := s.matchedBlocks(sc, d.table, r.matches)
 	if p.Wait.Waits() && (d.queue != nil && d.queue.Waiting() > 0 || s.wanted(r, matched) >= 0) {
@@ -247,7 +256,7 @@ func (s *Store) CountAt(now time.Duration, id lb.LeaseID, scope, addr string, to
 		return err
 	}
 	s.leases[id] = lease{scope: sc, row: row, tokens: tokens}
-	s.settle(now)
+	s.answerWaits(now)
 	return nil
 }
 
@@ -270,7 +279,7 @@ func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int6
 	if s.amend(now, id, a) != nil {
 		s.failedAmends[id] = a
 	}
-	s.settle(now)
+	s.answerWaits(now)
 }
 
 func (s *Store) amend(now time.Duration, id lb.LeaseID, a amendment) error {
@@ -314,7 +323,7 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 	if err := s.release(now, id); err != nil {
 		s.failedReleases = append(s.failedReleases, id)
 	}
-	s.settle(now)
+	s.answerWaits(now)
 }
 
 func (s *Store) release(now time.Duration, id lb.LeaseID) error {

@@ -149,9 +149,9 @@ type finished struct {
 	err    error
 }
 
-// settle calls done for the requests whose wait has ended. It is the last thing that a call of the store does: done may
-// call the store again.
-func (s *Store) settle(now time.Duration) {
+// answerWaits calls done for the requests whose wait has ended. It is the last thing that a call of the store does:
+// done may call the store again.
+func (s *Store) answerWaits(now time.Duration) {
 	for len(s.finished) > 0 {
 		f := s.finished[0]
 		s.finished = s.finished[1:]
@@ -176,7 +176,7 @@ func (s *Store) leave(now time.Duration, sc *scope, id lb.LeaseID) {
 		return nil
 	})
 	sc.left = sc.left || err != nil
-	s.settle(now)
+	s.answerWaits(now)
 }
 
 // Poll implements [lb.Store].
@@ -191,7 +191,7 @@ func (s *Store) Poll(now time.Duration) time.Duration {
 			next = now + lb.PollPeriod
 		}
 	}
-	s.settle(now)
+	s.answerWaits(now)
 	return next
 }
 

@@ -1,0 +1,19 @@
+package memstore_test
+
+import (
+	"testing"
+
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+func TestBudgetConformance(t *testing.T) {
+	storetest.RunBudget(t, func(t *testing.T) storetest.Backend { return memstoretest.NewProcess(t) })
+}
+
+// Under load, releases and corrections are deferred.
+func TestBudgetConformanceUnderLoad(t *testing.T) {
+	storetest.RunBudget(t, func(t *testing.T) storetest.Backend {
+		return &busyProcess{Process: memstoretest.NewProcess(t)}
+	})
+}
