@@ -65,8 +65,8 @@ func (r *reservation) expect(ts []budget.Target) {
 	r.expected = waitOf(ts[i].Until(tokens))
 }
 
-// targets returns the candidates of a plan with budgets: see draft.targets. What is set aside for those that wait is not
-// theirs either.
+// targets returns the candidates of a plan with budgets: see draft.targets. What is set aside for those that wait is
+// not theirs either.
 func (s *Store) targets(now time.Duration, d *draft, r *reservation, n int) ([]budget.Target, int, bool) {
 	s.entries = r.scope.entries(s.entries[:0], r.plan)
 	ts, last, changed := d.targets(now, s.entries, r.plan.Budget.AgeBonus, n)

@@ -33,8 +33,8 @@ type claim struct {
 
 var _ queue.Loads = (*draft)(nil)
 
-// open makes d a draft of the scope's table at now. A queue that cannot be read is dropped: its owners put their requests into
-// a new one.
+// open makes d a draft of the scope's table at now. A queue that cannot be read is dropped: its owners put their
+// requests into a new one.
 func (d *draft) open(now time.Duration, sc *scope, t table) {
 	d.now = now
 	d.scope, d.asking, d.table, d.queue, d.budget = sc, nil, t, nil, nil

@@ -8,12 +8,12 @@ import (
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
-// Where endpoints have budgets, which of them is open depends on the request. So the ticket is chosen first, by the same
-// rules of turn as elsewhere, among those that some endpoint can take; then package budget chooses the endpoint.
+// Where endpoints have budgets, which of them is open depends on the request. So the ticket is chosen first, by the
+// same rules of turn as elsewhere, among those that some endpoint can take; then package budget chooses the endpoint.
 //
-// Small requests find enough in a bucket where large ones do not. So for the first tickets that no endpoint can take, in
-// the order in which they came, tokens are set aside at the endpoint that can take each first: a number for each second
-// that it has waited. Those that came later may only take what is beyond that.
+// Small requests find enough in a bucket where large ones do not. So for the first tickets that no endpoint can take,
+// in the order in which they came, tokens are set aside at the endpoint that can take each first: a number for each
+// second that it has waited. Those that came later may only take what is beyond that.
 
 // maxAhead is for how many tickets tokens are set aside: these are looked at for each grant.
 const maxAhead = 8
