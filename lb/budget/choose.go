@@ -16,6 +16,16 @@ type Target struct {
 // Takes reports whether the target can take a request of so many tokens now.
 func (t *Target) Takes(tokens float64) bool { return !t.Full && t.Wait(tokens, t.Aside) <= 0 }
 
+// AnyTakes reports whether one of the targets can take a request of so many tokens now.
+func AnyTakes(targets []Target, tokens float64) bool {
+	for i := range targets {
+		if targets[i].Takes(tokens) {
+			return true
+		}
+	}
+	return false
+}
+
 // releaseGuess is how long a full target is expected to stay full, in ms, while nothing is known of it; maxRelease is
 // the most: it may have stood still for longer.
 const releaseGuess, maxRelease = 250, 5000
