@@ -76,10 +76,10 @@ func fewestRounds(targets []Target, tokens float64) float64 {
 // 31 %.
 const saved = 0.5
 
-// Charge charges the i-th target, which [Choose] has returned, for a request at now. All targets get the rounds that
-// this has taken. So a deficit is never larger than the largest request was.
+// Charge charges the i-th target, which [Choose] has returned or another store, for a request at now. All targets get
+// the rounds that this target needs. So a deficit is never larger than the largest request was.
 func Charge(targets []Target, i int, now, tokens float64) {
-	rounds := fewestRounds(targets, tokens)
+	rounds := targets[i].rounds(tokens)
 	for j := range targets {
 		t, most := &targets[j], tokens
 		if !t.Takes(tokens) {
