@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // fakeRemote is a remote store whose answers the test provides. It logs its calls.
@@ -69,3 +70,26 @@ func (f *fakeRemote) Queue(time.Duration, string) lb.QueueStats     { return lb.
 func (f *fakeRemote) Ready(time.Duration) bool                      { return !f.down }
 func (f *fakeRemote) Expire(now time.Duration) (next time.Duration) { return now + 1 }
 func (f *fakeRemote) Owners() int                                   { return f.owners }
+
+func (f *fakeRemote) Settle(_ time.Duration, scope, addr string, delta int64) {
+	f.record("settle %s %s %d", scope, addr, delta)
+}
+
+func (f *fakeRemote) Restrict(_ time.Duration, scope, addr string, _ budget.Restriction) {
+	f.record("restrict %s %s", scope, addr)
+}
+
+func (f *fakeRemote) Schedule(_ time.Duration, key uint64, _ time.Duration, _ *lb.Plan, done func(lb.Task, error)) {
+	f.record("schedule %d", key)
+	done(lb.Task{ID: lb.TaskID{1}}, nil)
+}
+
+func (f *fakeRemote) Complete(_ time.Duration, _ string, id lb.TaskID, actual int64, done func(lb.TaskEnd, error)) {
+	f.record("complete %d %d", id[0], actual)
+	done(lb.TaskCompleted, nil)
+}
+
+func (f *fakeRemote) Renew(_ time.Duration, _ string, id lb.TaskID, _ time.Duration, done func(bool, error)) {
+	f.record("renew %d", id[0])
+	done(true, nil)
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -76,6 +77,20 @@ type Plan struct {
 	Home       Home
 	Prefix     Prefix
 	Wait       Wait
+	Budget     Budget
+}
+
+// Budget is what the candidates may be given. The zero value: there are no budgets. With budgets the request is placed
+// by the rule of package budget instead of by cost; Candidate.Cap is the cap of requests in flight.
+type Budget struct {
+	Limits   []budget.Limits // of each candidate; nil: none. Shared by plans
+	Tokens   int64           // what is charged, and counted in place of Plan.Tokens: those of prompt and answer
+	AgeBonus float64         // tokens a second that are set aside for who waits, up to what it needs; 0: none
+}
+
+// HasBudget reports whether the request is placed by budgets.
+func (p *Plan) HasBudget() bool {
+	return len(p.Budget.Limits) > 0 && len(p.Budget.Limits) == len(p.Candidates)
 }
 
 // Home is where a session's requests belong. The zero value: nowhere.
@@ -138,8 +153,12 @@ func (p *Prefix) creditFraction(n int) float64 {
 	return float64(p.CreditBytes[n-1]) / float64(p.Bytes)
 }
 
-// AddedTokens returns the tokens that the request adds at an endpoint with a match of n blocks.
+// AddedTokens returns the tokens that the request adds at an endpoint with a match of n blocks; with budgets, what it
+// is charged.
 func (p *Plan) AddedTokens(n int) int64 {
+	if p.HasBudget() {
+		return min(max(p.Budget.Tokens, 0), MaxTokens)
+	}
 	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Fraction(n))
 	return min(max(p.Tokens-saved, 0), MaxTokens)
 }

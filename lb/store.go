@@ -3,12 +3,17 @@ package lb
 import (
 	"errors"
 	"time"
+
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // Errors of a store. Any other error means that the store is unavailable or its data damaged.
 var (
 	// ErrFull is returned when every candidate of the plan is at a cap.
 	ErrFull = errors.New("lb: every candidate is at a cap")
+	// ErrOverBudget is returned when no candidate of a plan with budgets can take the request now. Grant.Expected is
+	// the time until one is likely to.
+	ErrOverBudget = errors.New("lb: every candidate is over its budget")
 	// ErrReleased is returned when the lease was released before its reservation ran: nothing was counted.
 	ErrReleased = errors.New("lb: lease released before it was reserved")
 	// ErrContended is returned when other workers changed the counts between every read and write of this one.
@@ -30,6 +35,10 @@ type Grant struct {
 	Index  int  // of the chosen candidate in the plan
 	Load   Load // of that endpoint over all owners, this request included
 	Cached int  // number of leading prefix blocks that the endpoint was recorded to have
+
+	// Left is what is left of the candidate's budget after the step, of a plan with budgets. Beside [ErrOverBudget] it
+	// is that of the candidate which is likely to take the request first, with its Index.
+	Left budget.Left
 
 	Queued   bool          // the request had to wait in the queue
 	Waited   time.Duration // for how long
@@ -62,6 +71,13 @@ type Store interface {
 	// RecordPrompt records that the endpoint has the plan's prompt in its cache, because it served the request in
 	// place of the chosen one. id is the lease that was granted for the plan, not released yet.
 	RecordPrompt(now time.Duration, id LeaseID, p *Plan, addr string)
+	// Settle corrects what the endpoint's budget was charged for a request by what it has used beyond that: delta
+	// tokens, negative if it has used less. Without a budget there it has no effect. It comes before the release of the
+	// request: the budget of an endpoint without requests may be forgotten.
+	Settle(now time.Duration, scope, addr string, delta int64)
+	// Restrict lowers what is left of the endpoint's budget to what it has said itself, for all owners. Without a
+	// budget there it has no effect.
+	Restrict(now time.Duration, scope, addr string, r budget.Restriction)
 	// Poll looks what has become of this owner's waiting requests and calls done for those that were granted, evicted,
 	// or have waited long enough. It returns when it should be called again at the latest, 0 while none waits.
 	Poll(now time.Duration) time.Duration
@@ -78,10 +94,13 @@ type Store interface {
 // LocalStore is a store of one gateway, which a [FallbackStore] uses while its remote store does not answer.
 type LocalStore interface {
 	Store
+	TaskStore
 	// HasLease returns whether id is a lease of this owner.
 	HasLease(id LeaseID) bool
 	// CountAt counts a request at addr, which another store has chosen, under id. The owner must not hold id already.
 	CountAt(now time.Duration, id LeaseID, scope, addr string, tokens int64) error
+	// CountBudget is CountAt for the candidate of a plan with budgets, which it charges as well.
+	CountBudget(now time.Duration, id LeaseID, p *Plan, index int) error
 	// Owners returns how many owners of the gateway are alive.
 	Owners(now time.Duration) (int, error)
 }

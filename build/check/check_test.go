@@ -80,15 +80,16 @@ func TestMayImport(t *testing.T) {
 		{"lb", module + "/metrics", ""},
 		{"lb", "github.com/cespare/xxhash/v2", ""},
 		{"lb", module + "/redisclient", "lb imports redisclient: it may import the standard library, internal/order, " +
-			"internal/wire, lb/prefixindex, lb/prompt, lb/setting, metrics, " + xxhash},
+			"internal/wire, lb/budget, lb/prefixindex, lb/prompt, lb/setting, metrics, " + xxhash},
 		{"lb/setting", module + "/lb/prompt", "lb/setting imports lb/prompt: it may import the standard library alone"},
 		{"lb/prefixindex", module + "/internal/wire", "lb/prefixindex imports internal/wire: it may import the " +
 			"standard library alone"},
 		{"metrics", siphash, "metrics imports " + siphash + ": it may import the standard library, internal/wire"},
 		{"redisclient", module + "/plugin/discovery", "redisclient imports plugin/discovery: it may import the " +
-			"standard library, internal/order, internal/wire, lb, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
+			"standard library, internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, " +
+			"lb/queue, " + xxhash},
 		{"redisclient", module + "/lb/promptx", "redisclient imports lb/promptx: it may import the standard library, " +
-			"internal/order, internal/wire, lb, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
+			"internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
 		{"lb/new", "time", "lb/new has no row in mayImport of build/check/layers.go"},
 		{"e2e/bench/probe", sdk + "/proxywasm", ""},
 		{"e2e/demo", module + "/redisclient", ""}, // no part of the product

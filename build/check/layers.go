@@ -60,19 +60,20 @@ var mayImport = map[string][]string{
 	"internal/statname": nil,
 	"internal/wire":     nil,
 	"lb": {
-		"internal/order", "internal/wire", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash,
+		"internal/order", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash,
 	},
+	"lb/budget": nil,
 	"lb/memstore": {
-		"internal/order", "internal/wire", "lb", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
+		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
 	},
 	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
 	"lb/prefixindex":           nil,
 	"lb/prompt":                {"internal/jsontext", siphash},
 	"lb/prompt/prompttest":     nil,
-	"lb/queue":                 {"internal/order", "internal/wire", "lb"},
+	"lb/queue":                 {"internal/order", "internal/wire", "lb", "lb/budget"},
 	"lb/region":                {"internal/wire", "lb", "lb/memstore", xxhash, blake2s},
 	"lb/setting":               nil,
-	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/prompt", rapid},
+	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
 	"plugin":                   {"lb", "plugin/config", "plugin/core", "plugin/discovery", "redisclient"},
 	"plugin/config": {
@@ -83,7 +84,9 @@ var mayImport = map[string][]string{
 		"metrics", "plugin/config", "plugin/discovery", "redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
-	"redisclient":      {"internal/order", "internal/wire", "lb", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash},
+	"redisclient": {
+		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
+	},
 }
 
 // packed lists the folders in which only internal/wire reads and writes packed values.

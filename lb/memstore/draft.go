@@ -5,20 +5,26 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // draft is a table as one swap is about to write it.
 type draft struct {
 	table
-	scope  *scope        // whose table it is
-	asking *reservation  // that is being put into the queue, nil for none
-	queue  *queue.Queue  // of the table, nil while it has none
-	room   queue.Queue   // memory for it
-	steps  []step        // of this owner
-	claims []claim       // grants that this owner has claimed
-	woken  []uint64      // other owners with grants to claim
-	grants []queue.Grant // reused by dispatch
+	now    time.Duration
+	scope  *scope       // whose table it is
+	asking *reservation // that is being put into the queue, nil for none
+	queue  *queue.Queue // of the table, nil while it has none
+	room   queue.Queue  // memory for it
+	budget *budgets     // of the table, nil while they were not looked at
+	space  budgets      // memory for them
+	// budgetRoom is memory for targets.
+	budgetRoom []budget.Target
+	steps      []step        // of this owner
+	claims     []claim       // grants that this owner has claimed
+	woken      []uint64      // other owners with grants to claim
+	grants     []queue.Grant // reused by dispatch
 }
 
 // claim is a waiting request of this owner that was granted a row.
@@ -30,10 +36,11 @@ type claim struct {
 
 var _ queue.Loads = (*draft)(nil)
 
-// open makes d a draft of the scope's table. A queue that cannot be read is dropped: its owners put their requests into
-// a new one.
-func (d *draft) open(sc *scope, t table) {
-	d.scope, d.asking, d.table, d.queue = sc, nil, t, nil
+// open makes d a draft of the scope's table at now. A queue that cannot be read is dropped: its owners put their
+// requests into a new one.
+func (d *draft) open(now time.Duration, sc *scope, t table) {
+	d.now = now
+	d.scope, d.asking, d.table, d.queue, d.budget = sc, nil, t, nil, nil
 	d.steps, d.claims, d.woken = d.steps[:0], d.claims[:0], d.woken[:0]
 	if !t.hasQueue() {
 		return
@@ -65,11 +72,25 @@ func (d *draft) Load(row int) lb.Load { return d.load(row) }
 // Add implements [queue.Loads].
 func (d *draft) Add(row int, tokens int64) { d.add(row, lb.Load{Requests: 1, Tokens: tokens}) }
 
-// leave takes a ticket of the owner out of the queue. What it was granted is not counted any more.
+// leave takes a ticket of the owner out of the queue. What it was granted is not counted any more, and what it was
+// charged is given back.
 func (d *draft) leave(owner uint64, id lb.LeaseID) (was queue.Status, row int, tokens int64) {
 	if d.queue == nil {
 		return queue.Gone, noRow, 0
 	}
+	if was, row, tokens = d.remove(owner, id); was == queue.Granted {
+		d.refund(row, tokens)
+	}
+	return was, row, tokens
+}
+
+// refund gives back what a request was charged at the row.
+func (d *draft) refund(row int, tokens int64) {
+	d.changeState(row, func(s *budget.State) { s.Refund(millis(d.now), float64(tokens)) })
+}
+
+// remove takes a ticket of the owner out of the queue. What it was charged stays.
+func (d *draft) remove(owner uint64, id lb.LeaseID) (was queue.Status, row int, tokens int64) {
 	was, row, tokens = d.queue.Remove(owner, id)
 	if was == queue.Granted {
 		d.add(row, lb.Load{Requests: -1, Tokens: -tokens})
@@ -110,7 +131,7 @@ func (d *draft) isWaiting(id lb.LeaseID) bool {
 
 // claim takes over what a ticket of the owner was granted, as a lease.
 func (d *draft) claim(owner uint64, id lb.LeaseID) {
-	if was, row, tokens := d.leave(owner, id); was == queue.Granted {
+	if was, row, tokens := d.remove(owner, id); was == queue.Granted {
 		d.take(step{from: noRow, to: row, toTokens: tokens})
 		d.claims = append(d.claims, claim{id, row, tokens})
 	}
@@ -122,13 +143,20 @@ func (d *draft) wake(owner uint64) {
 	}
 }
 
-// close puts the queue into the table, which is then complete. buf is memory to reuse.
+// close puts the budgets and the queue into the table, which is then complete. buf is memory to reuse.
 func (d *draft) close(now time.Duration, buf []byte) []byte {
-	if d.queue != nil {
-		buf = append(buf[:0], d.table[:d.queueAt()]...)
-		buf = d.queue.Append(buf, now)
-		d.table = buf
+	if d.queue == nil && d.budget == nil {
+		return buf
 	}
+	if d.budget == nil {
+		buf = append(buf[:0], d.table[:d.queueAt()]...)
+	} else {
+		buf = d.budget.append(append(buf[:0], d.table[:d.budgetAt()]...))
+	}
+	if d.queue != nil {
+		buf = d.queue.Append(buf, now)
+	}
+	d.table = buf
 	return buf
 }
 

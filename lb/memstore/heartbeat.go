@@ -123,14 +123,15 @@ func (s *Store) reconcile(slot int, now time.Duration) error {
 			return errDamaged
 		}
 		fix := &s.draft
-		fix.open(nil, t)
-		removed := fix.removeDead(d, now, s.ttl)
+		fix.open(now, nil, t)
+		removed, tidied := fix.removeDead(d, now, s.ttl), fix.tidyBudgets(now)
 		sum, dead, ok := s.recount(slot, t, d, now)
 		if !ok {
 			continue // a member has taken a step since the table was read
 		}
 		fix.addGrants(sum)
-		if dead+removed == 0 && string(sum) == string(t[:t.hashesAt()][t.rowsAt():]) {
+		fix.addTasks(sum)
+		if dead+removed == 0 && !tidied && string(sum) == string(t[:t.hashesAt()][t.rowsAt():]) {
 			return nil
 		}
 		for i := t.members() - 1; i >= 0 && dead > 0; i-- {
@@ -146,7 +147,7 @@ func (s *Store) reconcile(slot int, now time.Duration) error {
 			s.Stats.Retries++
 			continue
 		}
-		if err == nil && dead+removed == 0 {
+		if err == nil && dead+removed == 0 && !tidied {
 			s.Stats.Corrected++
 		}
 		if err == nil {

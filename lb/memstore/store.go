@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // Stats counts what the store has to do besides its work.
@@ -36,6 +37,7 @@ type Store struct {
 	// reserved counts the reservations since the last Flush; busy is whether there were many before that.
 	reserved int
 	busy     bool
+	tasks    uint64 // that were scheduled
 
 	prefixes prefixIndex
 
@@ -44,11 +46,12 @@ type Store struct {
 
 	draft    draft      // reused by swap
 	packed   []byte     // likewise
-	finished []finished // waits that have ended: see settle
+	finished []finished // waits that have ended: see answerWaits
 
-	loads   []lb.Load // reused by reserve
-	hashes  []uint64  // reused by locate
-	matched []int     // reused by matchedBlocks
+	loads   []lb.Load     // reused by reserve
+	entries []queue.Entry // likewise
+	hashes  []uint64      // reused by locate
+	matched []int         // reused by matchedBlocks
 }
 
 var _ lb.LocalStore = (*Store)(nil)
@@ -67,6 +70,8 @@ type scope struct {
 	hashesGeneration uint32 // of that table
 	// pending steps wait for the next swap: see Store.defers.
 	pending []step
+	// corrections of budgets likewise
+	corrections []correction
 	// rows of the candidates of the latest reservation.
 	candidates     []lb.Candidate
 	rows           []int
@@ -114,7 +119,7 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		return
 	}
 	s.reserve(now, id, p, done)
-	s.settle(now)
+	s.answerWaits(now)
 }
 
 func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
@@ -134,11 +139,13 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		if r.scope.slot < 0 {
 			delete(s.scopes, r.scope.name) // there is no slot for it
 		}
-		done(lb.Grant{Expected: r.expected}, err)
+		r.grant.Expected = r.expected
+		done(r.grant, err)
 	case r.waits:
 		s.await(now, &r, done)
 	case r.refused != nil:
-		done(lb.Grant{Expected: r.expected}, r.refused)
+		r.grant.Expected = r.expected
+		done(r.grant, r.refused)
 	default:
 		s.leases[id] = lease{scope: r.scope, row: r.row, tokens: r.tokens, grant: r.grant}
 		if p.Prefix.NeedsLookup() {
@@ -155,7 +162,7 @@ type reservation struct {
 	scope   *scope
 	matches []Match
 
-	grant    lb.Grant // unless it waits or was refused
+	grant    lb.Grant // unless it waits
 	row      int
 	tokens   int64
 	waits    bool
@@ -167,14 +174,19 @@ type reservation struct {
 // place chooses an endpoint and counts the request there; or puts it into the queue.
 func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	sc, p := r.scope, r.plan
-	r.waits, r.refused = false, nil // an earlier try may have set them
+	// An earlier try may have set these.
+	r.waits, r.refused, r.grant, r.expected = false, nil, lb.Grant{}, 0
 	if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 		return err
 	}
-	s.loads = s.loads[:0]
-	rows := d.table[d.rowsAt():]
-	for _, row := range sc.rows {
-		s.loads = append(s.loads, loadAt(rows, row))
+	if p.HasBudget() {
+		d.expireTasks(now)
+	}
+	s.readLoads(d, sc)
+	if p.HasBudget() && p.Wait.Waits() && d.queue != nil && d.queue.Waiting() > 0 {
+		return s.enqueue(now, d, r, nil)
+	} else if p.HasBudget() {
+		return s.placeByBudget(now, d, r)
 	}
 	matched := s.matchedBlocks(sc, d.table, r.matches)
 	if p.Wait.Waits() && (d.queue != nil && d.queue.Waiting() > 0 || s.wanted(r, matched) >= 0) {
@@ -195,6 +207,15 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	r.grant.Load = lb.Load{Requests: s.loads[i].Requests + 1, Tokens: s.loads[i].Tokens + r.tokens}
 	d.take(step{from: noRow, to: r.row, toTokens: r.tokens})
 	return nil
+}
+
+// readLoads sets s.loads to those of the candidates.
+func (s *Store) readLoads(d *draft, sc *scope) {
+	s.loads = s.loads[:0]
+	rows := d.table[d.rowsAt():]
+	for _, row := range sc.rows {
+		s.loads = append(s.loads, loadAt(rows, row))
+	}
 }
 
 // matchedBlocks returns how many leading blocks of the prompt each candidate matches, nil if none matches any.
@@ -229,13 +250,23 @@ func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr s
 }
 
 // CountAt implements [lb.LocalStore].
-func (s *Store) CountAt(now time.Duration, id lb.LeaseID, scope, addr string, tokens int64) error {
-	s.reserved++
-	sc := s.scope(scope)
+func (s *Store) CountAt(now time.Duration, id lb.LeaseID, name, addr string, tokens int64) error {
 	tokens = min(max(tokens, 0), lb.MaxTokens)
+	return s.countAt(now, id, name, tokens, func(d *draft, _ *scope) (row int, err error) {
+		d.table, row, err = rowOf(d.table, addr)
+		return row, err
+	})
+}
+
+// countAt counts a request in the row that find returns, which may be called several times.
+func (s *Store) countAt(
+	now time.Duration, id lb.LeaseID, name string, tokens int64, find func(*draft, *scope) (row int, err error),
+) error {
+	s.reserved++
+	sc := s.scope(name)
 	row := noRow
 	err := s.swap(now, sc, func(d *draft) (err error) {
-		if d.table, row, err = rowOf(d.table, addr); err == nil {
+		if row, err = find(d, sc); err == nil {
 			d.take(step{from: noRow, to: row, toTokens: tokens})
 		}
 		return err
@@ -247,7 +278,7 @@ func (s *Store) CountAt(now time.Duration, id lb.LeaseID, scope, addr string, to
 		return err
 	}
 	s.leases[id] = lease{scope: sc, row: row, tokens: tokens}
-	s.settle(now)
+	s.answerWaits(now)
 	return nil
 }
 
@@ -270,7 +301,7 @@ func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int6
 	if s.amend(now, id, a) != nil {
 		s.failedAmends[id] = a
 	}
-	s.settle(now)
+	s.answerWaits(now)
 }
 
 func (s *Store) amend(now time.Duration, id lb.LeaseID, a amendment) error {
@@ -314,7 +345,7 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 	if err := s.release(now, id); err != nil {
 		s.failedReleases = append(s.failedReleases, id)
 	}
-	s.settle(now)
+	s.answerWaits(now)
 }
 
 func (s *Store) release(now time.Duration, id lb.LeaseID) error {

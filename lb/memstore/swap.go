@@ -23,9 +23,12 @@ func (s *Store) swap(now time.Duration, sc *scope, change func(*draft) error) er
 		if t, err = s.join(now, sc, t); err != nil {
 			return err
 		}
-		d.open(sc, t)
+		d.open(now, sc, t)
 		for _, st := range sc.pending {
 			d.take(st)
+		}
+		for _, c := range sc.corrections {
+			d.correct(now, c)
 		}
 		err = change(d)
 		if errors.Is(err, errUnchanged) && wasMember {
@@ -74,7 +77,7 @@ func (s *Store) swapped(sc *scope, d *draft) {
 	for _, st := range d.steps {
 		sc.held.apply(sc.held.seq()+1, st)
 	}
-	sc.pending = sc.pending[:0]
+	sc.pending, sc.corrections = sc.pending[:0], sc.corrections[:0]
 	if sc.hashesGeneration != d.generation() || len(sc.hashes) != d.rows() {
 		sc.keepHashes(d.table)
 	}
@@ -108,7 +111,7 @@ func (s *Store) Flush(now time.Duration) {
 	s.busy = s.reserved > busyAbove
 	s.reserved = 0
 	for _, sc := range s.scopes {
-		if len(sc.pending) > 0 {
+		if len(sc.pending)+len(sc.corrections) > 0 {
 			s.sync(now, sc)
 		}
 	}

@@ -34,12 +34,13 @@ import (
 //
 //	then           R times 8 bytes: lb.EndpointHash of the row's endpoint, 0 while it has none
 //	then           S bytes: the scope's name
+//	then           since a plan with budgets came: the budgets, see budgets
 //	then           while requests wait, and shortly after: the packed queue, see package queue
 //
 // The rows also count what was granted to tickets of the queue and not claimed yet.
 //
-// A row is given to another endpoint only while its load is zero and there is no queue. As long as the generation is
-// the same, so is the endpoint of each row: owners remember which row is whose.
+// A row is given to another endpoint only while its load is zero, its budget is unused and there is no queue. As long
+// as the generation is the same, so is the endpoint of each row: owners remember which row is whose.
 //
 // A slot that was never used has one byte instead of a table.
 type table []byte
@@ -69,7 +70,7 @@ func newTable(scope string) table {
 
 // check returns errDamaged unless the sections of t fit into its length. Only a checked table may be used.
 func (t table) check() error {
-	if len(t) < headerSize || wire.Uint32(t, 0) != tableMagic || len(t) < t.queueAt() ||
+	if len(t) < headerSize || wire.Uint32(t, 0) != tableMagic || len(t) < t.budgetAt() || !t.budgetsFit() ||
 		t.hasQueue() && !queue.Is(t[t.queueAt():]) {
 		return errDamaged
 	}
@@ -83,9 +84,10 @@ func (t table) scopeLen() int       { return int(wire.Uint16(t, 12)) }
 func (t table) rowsAt() int         { return headerSize + t.members()*memberSize }
 func (t table) hashesAt() int       { return t.rowsAt() + t.rows()*rowSize }
 func (t table) scopeAt() int        { return t.hashesAt() + t.rows()*hashSize }
-func (t table) queueAt() int        { return t.scopeAt() + t.scopeLen() }
-func (t table) scope() string       { return string(t[t.scopeAt():t.queueAt()]) }
-func (t table) isFor(s string) bool { return string(t[t.scopeAt():t.queueAt()]) == s }
+func (t table) budgetAt() int       { return t.scopeAt() + t.scopeLen() }
+func (t table) queueAt() int        { return t.budgetAt() + t.budgetLen() }
+func (t table) scope() string       { return string(t[t.scopeAt():t.budgetAt()]) }
+func (t table) isFor(s string) bool { return string(t[t.scopeAt():t.budgetAt()]) == s }
 func (t table) hasQueue() bool      { return len(t) > t.queueAt() }
 
 // usedAt returns the tick in which t was last changed.
@@ -97,8 +99,11 @@ func (t table) setUsedAt(tick uint16) table {
 	return t
 }
 
-// isIdle reports whether all loads are zero and nobody waits.
+// isIdle reports whether all loads are zero, nobody waits, and no budget has to be remembered.
 func (t table) isIdle() bool {
+	if t.hasBudgets() {
+		return false
+	}
 	if q, err := queue.Decode(t[t.queueAt():]); err != nil || q.Size() > 0 {
 		return false
 	}
@@ -138,7 +143,7 @@ func (t table) withRows(hashes []uint64) (table, error) {
 	for i := range t.rows() {
 		if h := t.hash(i); wanted[h] {
 			delete(wanted, h)
-		} else if t.load(i) == (lb.Load{}) {
+		} else if t.load(i) == (lb.Load{}) && t.isUnbudgeted(i) {
 			free = append(free, i)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // Interleaver is a Backend that calls a function whenever a store is about to read or to write shared memory: what that
@@ -39,6 +40,16 @@ func (s *tracked) Amend(now time.Duration, id lb.LeaseID, addr string, tokens in
 func (s *tracked) Release(now time.Duration, id lb.LeaseID) {
 	defer s.call()()
 	s.Store.Release(now, id)
+}
+
+func (s *tracked) Settle(now time.Duration, scope, addr string, delta int64) {
+	defer s.call()()
+	s.Store.Settle(now, scope, addr, delta)
+}
+
+func (s *tracked) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {
+	defer s.call()()
+	s.Store.Restrict(now, scope, addr, r)
 }
 
 func (s *tracked) Poll(now time.Duration) time.Duration {

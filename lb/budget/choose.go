@@ -1,0 +1,123 @@
+package budget
+
+import "math"
+
+// None is what [Choose] returns when no target can take the request.
+const None = -1
+
+// Target is a target in one step: its limits, its state at the time of the step, and what the store knows besides.
+type Target struct {
+	Limits
+	State
+	Full  bool    // as many requests are in flight there as its cap allows
+	Aside float64 // tokens that are set aside there for others
+}
+
+// Takes reports whether the target can take a request of so many tokens now.
+func (t *Target) Takes(tokens float64) bool { return !t.Full && t.Wait(tokens, t.Aside) <= 0 }
+
+// AnyTakes reports whether one of the targets can take a request of so many tokens now.
+func AnyTakes(targets []Target, tokens float64) bool {
+	for i := range targets {
+		if targets[i].Takes(tokens) {
+			return true
+		}
+	}
+	return false
+}
+
+// releaseGuess is how long a full target is expected to stay full, in ms, while nothing is known of it; maxRelease is
+// the most: it may have stood still for longer.
+const releaseGuess, maxRelease = 250, 5000
+
+// Until returns in how many ms the target is expected to take a request of so many tokens. A full target takes one as
+// often as it has taken them.
+func (t *Target) Until(tokens float64) float64 {
+	wait := t.Wait(tokens, t.Aside)
+	if t.Full && t.Interval == 0 {
+		return max(wait, releaseGuess)
+	} else if t.Full {
+		return max(wait, min(t.Interval, maxRelease))
+	}
+	return max(wait, 0)
+}
+
+// Choose returns the number of the target that takes a request of so many tokens, [None] if none can. after is the
+// number of the one that was served last, -1 if that is unknown.
+func Choose(targets []Target, after int, tokens float64) int {
+	rounds := fewestRounds(targets, tokens)
+	for i := range targets {
+		j := (after + 1 + i) % len(targets)
+		if t := &targets[j]; t.Takes(tokens) && t.rounds(tokens) <= rounds {
+			return j
+		}
+	}
+	return None
+}
+
+// rounds returns after how many more rounds the target has a deficit of so many tokens.
+func (t *Target) rounds(tokens float64) float64 { return max(0, (tokens-t.Deficit)/t.Weight) }
+
+// fewestRounds returns after how many rounds the first of those that can take the request has a deficit of its tokens.
+func fewestRounds(targets []Target, tokens float64) float64 {
+	fewest := math.Inf(1)
+	for i := range targets {
+		if t := &targets[i]; t.Takes(tokens) {
+			fewest = min(fewest, t.rounds(tokens))
+		}
+	}
+	return fewest
+}
+
+// saved is which part of a request's tokens a target that cannot take it may save up. With a larger part a target gets
+// more than its share once it takes requests again, with a smaller one less than that while it often cannot. In the
+// simulation of this package shares differ by 3 % from the weights in either case: in the minute after a target was
+// closed for one, and with caps that are often reached. With all saved it would be 5 % and 1 %, with nothing 1.6 % and
+// 31 %.
+const saved = 0.5
+
+// Charge charges the i-th target, which [Choose] has returned or another store, for a request at now. All targets get
+// the rounds that this target needs. So a deficit is never larger than the largest request was.
+func Charge(targets []Target, i int, now, tokens float64) {
+	rounds := targets[i].rounds(tokens)
+	for j := range targets {
+		t, most := &targets[j], tokens
+		if !t.Takes(tokens) {
+			most *= saved
+		}
+		t.Deficit = max(t.Deficit, min(t.Deficit+float64(rounds*t.Weight), most))
+	}
+	t := &targets[i]
+	t.Deficit -= tokens
+	t.take(now, tokens)
+}
+
+// take charges the buckets.
+func (s *State) take(now, tokens float64) {
+	if s.TokenRate > 0 {
+		s.MissingTokens += tokens
+	}
+	if s.RequestRate > 0 {
+		s.MissingRequests++
+	}
+	if s.TakenAt > 0 && now > s.TakenAt {
+		interval := now - s.TakenAt
+		if s.Interval > 0 {
+			interval = s.Interval + (interval-s.Interval)/8
+		}
+		s.Interval = interval
+	}
+	s.TakenAt = now
+}
+
+// Earliest returns the number of the target that is expected to take a request of so many tokens first: see
+// [Target.Until].
+func Earliest(targets []Target, tokens float64) int {
+	first, least := 0, math.Inf(1)
+	for i := range targets {
+		if until := targets[i].Until(tokens); until < least {
+			first, least = i, until
+		}
+	}
+	return first
+}

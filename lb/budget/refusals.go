@@ -1,0 +1,81 @@
+package budget
+
+// Refusal is a request that no target could take and that is expected to ask again. As long as it is, a part of what
+// it needs is set aside at the target that was expected to take it first.
+type Refusal struct {
+	Key     uint64  // by which it asks again
+	Since   float64 // when it was first refused, in ms
+	Expires float64 // when it is not expected any more, in ms
+	Tokens  float64 // that it needs
+	Row     int     // of the target, in the store's numbers
+}
+
+// Refusals are those that are remembered, in the order in which they came, at most [MaxRefusals].
+type Refusals []Refusal
+
+// MaxRefusals is how many refusals are remembered. By the simulation in this package the largest requests wait for too
+// long if this is much less than the number of those that wait.
+const MaxRefusals = 64
+
+// Find returns the number of the refusal with the key, as many as there are if there is none.
+func (rs Refusals) Find(key uint64) int {
+	for i := range rs {
+		if rs[i].Key == key {
+			return i
+		}
+	}
+	return len(rs)
+}
+
+// Expire returns those that are still expected at now. Those of a time to come are not: the clock was set back.
+func (rs Refusals) Expire(now float64) Refusals {
+	kept := rs[:0]
+	for i := range rs {
+		if now < rs[i].Expires && now > rs[i].Since-clockStep {
+			kept = append(kept, rs[i])
+		}
+	}
+	return kept
+}
+
+// Aside returns how many tokens are set aside at now for the first n refusals at the target with the row, whose bucket
+// holds rate tokens: bonus tokens for each second since they came, up to what they need.
+func (rs Refusals) Aside(now float64, n, row int, rate, bonus float64) (aside float64) {
+	for i := range rs[:n] {
+		if r := &rs[i]; r.Row == row {
+			aside += Aside(r.Tokens, rate, now-r.Since, bonus)
+		}
+	}
+	return aside
+}
+
+// Aside returns how many tokens are set aside for a request of so many tokens that has waited for so many ms.
+func Aside(tokens, rate, waited, bonus float64) float64 {
+	if rate > 0 {
+		tokens = min(tokens, rate)
+	}
+	return min(tokens, bonus*max(0, waited)/1000)
+}
+
+// Remember returns the refusals with one more, or with what is known of it now if it is among them. There may be too
+// many: then it is not remembered.
+func (rs Refusals) Remember(r *Refusal) Refusals {
+	if i := rs.Find(r.Key); i < len(rs) {
+		since := rs[i].Since
+		rs[i] = *r
+		rs[i].Since = since
+		return rs
+	}
+	if len(rs) < MaxRefusals {
+		rs = append(rs, *r)
+	}
+	return rs
+}
+
+// Forget returns the refusals without the one with the key.
+func (rs Refusals) Forget(key uint64) Refusals {
+	if i := rs.Find(key); i < len(rs) {
+		return append(rs[:i], rs[i+1:]...)
+	}
+	return rs
+}

@@ -1,0 +1,169 @@
+package budget
+
+import "time"
+
+// Limits are what the configuration says of a target.
+type Limits struct {
+	Weight   float64 // share of the tokens, relative to the other targets; above 0
+	Tokens   float64 // tokens a minute, and how many its bucket holds; 0: no limit
+	Requests float64 // requests a minute, likewise; 0: no limit
+}
+
+// State is what is left of a target's budget at a time, kept as what is missing from a full one. The zero value is a
+// target that was never used: its buckets are full.
+type State struct {
+	At              float64 // time of all that follows, in ms
+	MissingTokens   float64 // tokens missing from the bucket; more than it holds while its level is negative
+	MissingRequests float64 // requests missing likewise
+	Deficit         float64 // tokens that are due to the target; negative if it was given more than its share
+	Closed          float64 // for how many ms from At on the target takes nothing
+
+	TokenRate   float64 // tokens a minute at which the bucket refills, by the latest request; 0: no limit
+	RequestRate float64 // requests a minute likewise
+
+	TakenAt  float64 // when it last took a request, 0 for never
+	Interval float64 // mean time between two requests that it took in ms, 0 if unknown
+}
+
+// minute is the time in which an empty bucket becomes full, in ms.
+const minute = 60_000
+
+// clockStep is by how many ms a clock must have gone back to have been set back. Less is the difference between
+// workers that have read it one after the other.
+const clockStep = 1000
+
+// Advance lets the time pass until now, in ms, at the rates of the latest request. A clock that was set back starts
+// anew: nothing refills for the time that it repeats.
+func (s *State) Advance(now float64) {
+	elapsed := now - s.At
+	if elapsed < 0 && elapsed > -clockStep {
+		return
+	}
+	s.At = now
+	if elapsed <= 0 {
+		return
+	}
+	s.MissingTokens = refilled(s.MissingTokens, s.TokenRate, elapsed)
+	s.MissingRequests = refilled(s.MissingRequests, s.RequestRate, elapsed)
+	s.Closed = max(0, s.Closed-elapsed)
+}
+
+// refilled returns what is still missing after elapsed ms. Without a limit nothing is missing.
+func refilled(missing, rate, elapsed float64) float64 {
+	if rate == 0 {
+		return 0
+	}
+	return max(0, missing-elapsed*rate/minute)
+}
+
+// Apply lets the time pass and sets the rates from then on. It reports whether these are other ones: then a store
+// writes the state even if the request is refused, so that the bucket refills at the new rate from now on.
+func (s *State) Apply(now float64, l Limits) (changed bool) {
+	if s.IsUnused(now) {
+		*s = State{At: now, TokenRate: l.Tokens, RequestRate: l.Requests}
+		return false
+	}
+	s.Advance(now)
+	changed = s.TokenRate != l.Tokens || s.RequestRate != l.Requests
+	s.TokenRate, s.RequestRate = l.Tokens, l.Requests
+	return changed
+}
+
+// IsUnused reports whether the target was no candidate for a minute before now, or never, and nothing is missing: the
+// state may be forgotten.
+func (s *State) IsUnused(now float64) bool {
+	if now-s.At < minute {
+		return false
+	}
+	c := *s
+	c.Advance(now)
+	return c.MissingTokens == 0 && c.MissingRequests == 0 && c.Closed == 0
+}
+
+// Wait returns for how many ms the target's buckets cannot give the tokens of one more request, 0 if they can. aside is
+// how many tokens are set aside for others. A request of more tokens than the bucket holds needs a full bucket.
+func (s *State) Wait(tokens, aside float64) float64 {
+	wait := s.Closed
+	if r := s.TokenRate; r > 0 {
+		wait = max(wait, (s.MissingTokens+aside+min(tokens, r)-r)*minute/r)
+	}
+	if r := s.RequestRate; r > 0 {
+		wait = max(wait, (s.MissingRequests+min(1, r)-r)*minute/r)
+	}
+	return wait
+}
+
+// Left is what is left in the buckets of a target.
+type Left struct {
+	Tokens, Requests float64 // -1: there is no limit
+}
+
+// Left returns what is left at the time of the state.
+func (s *State) Left() Left {
+	l := Left{-1, -1}
+	if s.TokenRate > 0 {
+		l.Tokens = max(0, s.TokenRate-s.MissingTokens)
+	}
+	if s.RequestRate > 0 {
+		l.Requests = max(0, s.RequestRate-s.MissingRequests)
+	}
+	return l
+}
+
+// Bounds of corrections, so that a wrong report does not close a target for long.
+const (
+	// maxDelta is by how many tokens a request may differ from its estimate: more than any model takes at once.
+	maxDelta = 1 << 21
+	// maxDebt is how many tokens a deficit may be below zero after a correction.
+	maxDebt = 1 << 22
+	// maxClosed is for how many ms a target is closed at most by its own word.
+	maxClosed = 60 * minute
+)
+
+// Settle corrects the state at now by what a request has used beyond its estimate; less than that is a negative delta.
+func (s *State) Settle(now, delta float64) {
+	s.Advance(now)
+	delta = min(max(delta, -maxDelta), maxDelta)
+	if s.TokenRate > 0 {
+		s.MissingTokens = max(0, s.MissingTokens+delta)
+	}
+	if d := s.Deficit - delta; delta < 0 || d > -maxDebt {
+		s.Deficit = d
+	}
+}
+
+// Refund gives back what a request was charged that the target never saw.
+func (s *State) Refund(now, tokens float64) {
+	s.Settle(now, -tokens)
+	s.MissingRequests = max(0, s.MissingRequests-1)
+}
+
+// Restriction is what a target has said of its own limits, by the headers of an answer.
+type Restriction struct {
+	Tokens, Requests           float64       // that it would still take; -1: unknown
+	TokensReset, RequestsReset time.Duration // until all are there again; 0: unknown
+	RetryAfter                 time.Duration // until it takes anything; 0: now
+}
+
+// Restrict lowers what is left at now to what the target has said. It never adds to it. For a limit that is not
+// configured only the end counts: without anything left the target is closed until the reset.
+func (s *State) Restrict(now float64, r *Restriction) {
+	s.Advance(now)
+	closed := ms(r.RetryAfter)
+	if r.Tokens >= 0 && s.TokenRate > 0 {
+		s.MissingTokens = max(s.MissingTokens, s.TokenRate-r.Tokens)
+	} else if r.Tokens == 0 {
+		closed = max(closed, ms(r.TokensReset))
+	}
+	if r.Requests >= 0 && s.RequestRate > 0 {
+		s.MissingRequests = max(s.MissingRequests, s.RequestRate-r.Requests)
+	} else if r.Requests == 0 {
+		closed = max(closed, ms(r.RequestsReset))
+	}
+	s.Closed = max(s.Closed, min(closed, maxClosed))
+}
+
+// ms returns a duration in ms, rounded up.
+func ms(d time.Duration) float64 {
+	return float64((d + time.Millisecond - 1) / time.Millisecond)
+}

@@ -1,0 +1,53 @@
+package lb
+
+import (
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/internal/wire"
+)
+
+// TaskID identifies a task. It cannot be guessed.
+type TaskID [16]byte
+
+// NewTaskID returns the id of a new task: it cannot be guessed by the random bits, and is no other's by the owner and
+// by its number among the owner's tasks.
+func NewTaskID(random, owner, number uint64) (id TaskID) {
+	wire.PutUint64(id[:], 0, random)
+	wire.PutUint64(id[:], 8, xxhash.Sum64(wire.Writer(nil).Uint64(random).Uint64(owner).Uint64(number)))
+	return id
+}
+
+// Task is a request that somebody else sends to the endpoint that it was granted. It counts there as a lease does, but
+// belongs to the store and not to an owner: it ends when it is completed, or when it was not renewed in time.
+type Task struct {
+	ID    TaskID
+	Grant Grant
+}
+
+// TaskEnd is how a task ended.
+type TaskEnd uint8
+
+// The ends of a task.
+const (
+	TaskUnknown   TaskEnd = iota // there is no such task, or it ended too long ago
+	TaskCompleted                // by this call
+	TaskEnded                    // completed by an earlier call
+	TaskAbandoned                // not renewed in time: what it counted was given back
+)
+
+// TaskStore counts tasks in the same step as a [Store] counts requests: see [Store.Reserve]. done is called exactly
+// once. A task that has ended is remembered for as long as it would have lived.
+type TaskStore interface {
+	// Schedule places a task by a plan with budgets. The task ends ttl from now unless it is renewed; then what it
+	// counted and was charged is given back. A key other than 0 that a task in the scope has, or a completed one that
+	// is remembered, gives that task again, as long as its endpoint is a candidate; else the task is abandoned for a
+	// new one. A task never waits: it is refused with [ErrOverBudget].
+	Schedule(now time.Duration, key uint64, ttl time.Duration, p *Plan, done func(Task, error))
+	// Complete ends a task that has used so many tokens, -1 if that is unknown.
+	// An error means that the store does not answer, and the call may be repeated.
+	Complete(now time.Duration, scope string, id TaskID, actual int64, done func(TaskEnd, error))
+	// Renew has the task end ttl from now. It reports whether there is such a task. Errors are as for Complete.
+	Renew(now time.Duration, scope string, id TaskID, ttl time.Duration, done func(bool, error))
+}
