@@ -23,7 +23,8 @@ func lua(name string) string {
 var (
 	luaShared     = lua("shared")
 	luaCandidates = lua("candidates")
-	luaReserve    = lua("reserve")
+	luaBegin      = lua("begin")
+	luaReserve    = luaBegin + lua("reserve")
 	luaPrefix     = lua("prefix")
 	luaRecord     = lua("record")
 	luaForget     = lua("forget")
@@ -37,6 +38,11 @@ var (
 	luaQueue      = lua("queue")
 	luaEnqueue    = lua("enqueue")
 	luaPoll       = lua("poll")
+	luaBudget     = lua("budget")
+	luaSpend      = lua("spend")
+	luaRefund     = lua("refund")
+	luaSettle     = lua("settle")
+	luaRestrict   = lua("restrict")
 )
 
 // luaSums contains the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make an artifact 0.4
@@ -76,6 +82,10 @@ var (
 	scriptHeartbeat = newScript("heartbeat", luaShared+withQueue(luaHeartbeat))
 	scriptLoads     = newScript("loads", luaLoads)
 	scriptFreeRows  = newScript("free_rows", luaShared+luaFreeRows)
+	scriptSpend     = newScript("spend", luaBudget+luaBegin+luaSpend) // for plans with budgets
+	scriptRefund    = newScript("refund", luaBudget+luaFunc("release", withQueue(luaRelease))+luaRefund)
+	scriptSettle    = newScript("settle", luaBudget+luaSettle)
+	scriptRestrict  = newScript("restrict", luaBudget+luaRestrict)
 )
 
 // scriptsInSequence are those whose effect on one lease, or on the record of its prompt, depends on their order.

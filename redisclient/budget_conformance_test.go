@@ -1,0 +1,20 @@
+package redisclient_test
+
+import (
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+func TestBudgetConformance(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			s := redisserver.StartT(t, redisserver.Options{Version: version})
+			storetest.RunBudget(t, openClocked(t, s, false, fewSeeds))
+		})
+	}
+	t.Run("as a fallback store", func(t *testing.T) {
+		storetest.RunBudget(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
+	})
+}
