@@ -84,12 +84,12 @@ func (f *fakeRemote) Schedule(_ time.Duration, key uint64, _ time.Duration, _ *l
 	done(lb.Task{ID: lb.TaskID{1}}, nil)
 }
 
-func (f *fakeRemote) Complete(_ time.Duration, _ string, id lb.TaskID, actual int64, done func(lb.TaskEnd)) {
+func (f *fakeRemote) Complete(_ time.Duration, _ string, id lb.TaskID, actual int64, done func(lb.TaskEnd, error)) {
 	f.record("complete %d %d", id[0], actual)
-	done(lb.TaskCompleted)
+	done(lb.TaskCompleted, nil)
 }
 
-func (f *fakeRemote) Renew(_ time.Duration, _ string, id lb.TaskID, _ time.Duration, done func(bool)) {
+func (f *fakeRemote) Renew(_ time.Duration, _ string, id lb.TaskID, _ time.Duration, done func(bool, error)) {
 	f.record("renew %d", id[0])
-	done(true)
+	done(true, nil)
 }

@@ -33,11 +33,11 @@ func (s *FallbackStore) Schedule(now time.Duration, key uint64, ttl time.Duratio
 }
 
 // Complete implements [TaskStore].
-func (s *FallbackStore) Complete(now time.Duration, scope string, id TaskID, actual int64, done func(TaskEnd)) {
+func (s *FallbackStore) Complete(now time.Duration, scope string, id TaskID, actual int64, done func(TaskEnd, error)) {
 	s.remote.Complete(now, scope, id, actual, done)
 }
 
 // Renew implements [TaskStore].
-func (s *FallbackStore) Renew(now time.Duration, scope string, id TaskID, ttl time.Duration, done func(bool)) {
+func (s *FallbackStore) Renew(now time.Duration, scope string, id TaskID, ttl time.Duration, done func(bool, error)) {
 	s.remote.Renew(now, scope, id, ttl, done)
 }

@@ -17,7 +17,7 @@ type TaskEnd uint8
 
 // The ends of a task.
 const (
-	TaskUnknown   TaskEnd = iota // there is no such task, or it ended too long ago; or the store does not answer
+	TaskUnknown   TaskEnd = iota // there is no such task, or it ended too long ago
 	TaskCompleted                // by this call
 	TaskEnded                    // completed by an earlier call
 	TaskAbandoned                // not renewed in time: what it counted was given back
@@ -32,7 +32,8 @@ type TaskStore interface {
 	// new one. A task never waits: it is refused with [ErrOverBudget].
 	Schedule(now time.Duration, key uint64, ttl time.Duration, p *Plan, done func(Task, error))
 	// Complete ends a task that has used so many tokens, -1 if that is unknown.
-	Complete(now time.Duration, scope string, id TaskID, actual int64, done func(TaskEnd))
-	// Renew has the task end ttl from now. It reports whether there is such a task.
-	Renew(now time.Duration, scope string, id TaskID, ttl time.Duration, done func(bool))
+	// An error means that the store does not answer, and the call may be repeated.
+	Complete(now time.Duration, scope string, id TaskID, actual int64, done func(TaskEnd, error))
+	// Renew has the task end ttl from now. It reports whether there is such a task. Errors are as for Complete.
+	Renew(now time.Duration, scope string, id TaskID, ttl time.Duration, done func(bool, error))
 }

@@ -84,11 +84,11 @@ func (*Store) Schedule(_ time.Duration, _ uint64, _ time.Duration, _ *lb.Plan, d
 }
 
 // Complete implements [lb.TaskStore].
-func (*Store) Complete(_ time.Duration, _ string, _ lb.TaskID, _ int64, done func(lb.TaskEnd)) {
-	done(lb.TaskUnknown)
+func (*Store) Complete(_ time.Duration, _ string, _ lb.TaskID, _ int64, done func(lb.TaskEnd, error)) {
+	done(lb.TaskUnknown, lb.ErrUnready)
 }
 
 // Renew implements [lb.TaskStore].
-func (*Store) Renew(_ time.Duration, _ string, _ lb.TaskID, _ time.Duration, done func(bool)) {
-	done(false)
+func (*Store) Renew(_ time.Duration, _ string, _ lb.TaskID, _ time.Duration, done func(bool, error)) {
+	done(false, lb.ErrUnready)
 }

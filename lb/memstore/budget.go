@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // millis returns a time as package budget has it.
@@ -20,80 +21,112 @@ func (d *draft) openBudgets() *budgets {
 	return d.budget
 }
 
-// placeByBudget chooses an endpoint by its budget, and charges and counts the request there.
+// placeByBudget chooses an endpoint by its budget, and charges and counts the request there; or puts it into the queue.
 func (s *Store) placeByBudget(now time.Duration, d *draft, r *reservation) error {
 	charged, changed := s.chargeBudget(now, d, r, budget.MaxRefusals)
-	if !charged && changed {
+	switch {
+	case charged:
+		d.take(step{from: noRow, to: r.row, toTokens: r.tokens})
+	case r.plan.Wait.Waits():
+		return s.enqueue(now, d, r, nil)
+	case changed:
 		r.refused = lb.ErrOverBudget
-		return nil
-	}
-	if !charged {
+	default:
 		return lb.ErrOverBudget
 	}
-	d.take(step{from: noRow, to: r.row, toTokens: r.tokens})
 	return nil
 }
 
 // chargeBudget chooses an endpoint and charges it, or notes when the request is likely to be placed. What is set aside
-// for the first n refusals is not for it. If it reports that limits have changed, the table has to be written.
+// for those that wait and for the first n refusals is not for it. If it reports that limits have changed, the table has
+// to be written. s.loads are those of the candidates.
 func (s *Store) chargeBudget(now time.Duration, d *draft, r *reservation, n int) (charged, changed bool) {
 	tokens := r.plan.AddedTokens(0)
-	ts, after, changed := s.targetsOf(now, d, r, n)
-	i := budget.Choose(ts, after, float64(tokens))
+	ts, last, changed := s.targets(now, d, r, n)
+	i := budget.Choose(ts, last, float64(tokens))
 	if i == budget.None {
-		i = budget.Earliest(ts, float64(tokens))
-		r.grant = lb.Grant{Index: i, Left: ts[i].Left()}
-		r.expected = waitOf(ts[i].Until(float64(tokens)))
-		if changed {
-			d.putStates(ts, r.scope.rows)
+		if r.expect(ts); changed {
+			d.putStates(s.entries, ts)
 		}
 		return false, changed
 	}
-	d.charge(ts, i, r.scope.rows, now, float64(tokens))
+	d.Charge(now, s.entries, ts, i, float64(tokens))
 	load := s.loads[i]
 	load.Requests, load.Tokens = load.Requests+1, load.Tokens+tokens
-	r.row, r.tokens, r.grant = r.scope.rows[i], tokens, lb.Grant{Index: i, Left: ts[i].Left(), Load: load}
+	r.row, r.tokens, r.grant = s.entries[i].Row, tokens, lb.Grant{Index: i, Left: ts[i].Left(), Load: load}
 	return true, changed
 }
 
-// targetsOf returns the candidates of a plan with budgets as they are now, and which of them was served last, -1 if
-// none was lately. What is set aside for the first n refusals is not theirs. s.loads are those of the candidates.
-func (s *Store) targetsOf(now time.Duration, d *draft, r *reservation, n int) (
+// expect notes which of the targets is likely to take the request first, and when.
+func (r *reservation) expect(ts []budget.Target) {
+	tokens := float64(r.plan.AddedTokens(0))
+	i := budget.Earliest(ts, tokens)
+	r.grant = lb.Grant{Index: i, Left: ts[i].Left()}
+	r.expected = waitOf(ts[i].Until(tokens))
+}
+
+// targets returns the candidates of a plan with budgets: see draft.targets. What is set aside for those that wait is
+// not theirs either.
+func (s *Store) targets(now time.Duration, d *draft, r *reservation, n int) ([]budget.Target, int, bool) {
+	s.entries = r.scope.entries(s.entries[:0], r.plan)
+	ts, last, changed := d.targets(now, s.entries, r.plan.Budget.AgeBonus, n)
+	if d.queue == nil {
+		return ts, last, changed
+	}
+	for _, a := range d.queue.Asides(now, d) {
+		for i := range ts {
+			if s.entries[i].Row == a.Row {
+				ts[i].Aside += a.Tokens
+			}
+		}
+	}
+	return ts, last, changed
+}
+
+// targets returns endpoints with budgets as they are now, which of them was served last, -1 if none was lately, and
+// whether a limit has changed. What is set aside for the first n refusals is not theirs.
+func (d *draft) targets(now time.Duration, entries []queue.Entry, bonus float64, n int) (
 	ts []budget.Target, last int, changed bool,
 ) {
-	b, p, at := d.openBudgets(), r.plan, millis(now)
+	b, at := d.openBudgets(), millis(now)
 	b.refusals = b.refusals.Expire(at)
 	n = min(n, len(b.refusals))
-	ts, last = s.targets[:0], -1
-	for i, row := range r.scope.rows {
-		t := budget.Target{Limits: p.Budget.Limits[i], State: *b.state(row), Full: p.Candidates[i].IsFull(s.loads[i])}
-		if row == b.last && !t.IsUnused(at) {
+	ts, last = make([]budget.Target, len(entries)), -1
+	for i := range entries {
+		e, t := &entries[i], &ts[i]
+		c := lb.Candidate{Cap: e.Cap, TokenCap: e.TokenCap}
+		t.Limits, t.State, t.Full = e.Limits, *b.state(e.Row), c.IsFull(d.load(e.Row))
+		if e.Row == b.last && !t.IsUnused(at) {
 			last = i
 		}
 		changed = t.Apply(at, t.Limits) || changed
-		t.Aside = b.refusals.Aside(at, n, row, t.TokenRate, p.Budget.AgeBonus)
-		ts = append(ts, t)
+		t.Aside = b.refusals.Aside(at, n, e.Row, t.TokenRate, bonus)
 	}
-	s.targets = ts
 	return ts, last, changed
+}
+
+// Targets implements [queue.Loads].
+func (d *draft) Targets(now time.Duration, entries []queue.Entry, bonus float64) (ts []budget.Target, last int) {
+	ts, last, _ = d.targets(now, entries, bonus, budget.MaxRefusals)
+	return ts, last
+}
+
+// Charge implements [queue.Loads].
+func (d *draft) Charge(now time.Duration, entries []queue.Entry, ts []budget.Target, i int, tokens float64) {
+	budget.Charge(ts, i, millis(now), tokens)
+	d.putStates(entries, ts)
+	d.openBudgets().last = entries[i].Row
+}
+
+// putStates writes the targets to their rows.
+func (d *draft) putStates(entries []queue.Entry, ts []budget.Target) {
+	for i := range entries {
+		*d.openBudgets().state(entries[i].Row) = ts[i].State
+	}
 }
 
 // waitOf returns ms as a duration, rounded up to whole ones.
 func waitOf(ms float64) time.Duration { return time.Duration(math.Ceil(ms)) * time.Millisecond }
-
-// charge charges the i-th target, and writes all of them to their rows.
-func (d *draft) charge(ts []budget.Target, i int, rows []int, now time.Duration, tokens float64) {
-	budget.Charge(ts, i, millis(now), tokens)
-	d.putStates(ts, rows)
-	d.openBudgets().last = rows[i]
-}
-
-// putStates writes the targets to their rows.
-func (d *draft) putStates(ts []budget.Target, rows []int) {
-	for i, row := range rows {
-		*d.openBudgets().state(row) = ts[i].State
-	}
-}
 
 // correction is a change of the budget of an endpoint by what a request has used beyond its estimate.
 type correction struct {
@@ -112,14 +145,20 @@ func (d *draft) correct(now time.Duration, c correction) bool {
 
 // stateOf returns the state of the endpoint, nil if nothing is known of it.
 func (d *draft) stateOf(hash uint64) *budget.State {
+	row := d.find(hash)
+	if !d.isBudgeted(row) {
+		return nil
+	}
+	return d.openBudgets().state(row)
+}
+
+// isBudgeted reports whether something is known of the budget of the row.
+func (d *draft) isBudgeted(row int) bool {
 	if d.budget == nil && !d.hasBudgets() {
-		return nil
+		return false
 	}
-	b, row := d.openBudgets(), d.find(hash)
-	if row >= len(b.states) || b.states[row] == (budget.State{}) {
-		return nil
-	}
-	return &b.states[row]
+	b := d.openBudgets()
+	return row < len(b.states) && b.states[row] != (budget.State{})
 }
 
 // Settle implements [lb.Store].
@@ -201,11 +240,11 @@ func (*Store) Schedule(_ time.Duration, _ uint64, _ time.Duration, _ *lb.Plan, d
 }
 
 // Complete implements [lb.TaskStore].
-func (*Store) Complete(_ time.Duration, _ string, _ lb.TaskID, _ int64, done func(lb.TaskEnd)) {
-	done(lb.TaskUnknown)
+func (*Store) Complete(_ time.Duration, _ string, _ lb.TaskID, _ int64, done func(lb.TaskEnd, error)) {
+	done(lb.TaskUnknown, lb.ErrUnready)
 }
 
 // Renew implements [lb.TaskStore].
-func (*Store) Renew(_ time.Duration, _ string, _ lb.TaskID, _ time.Duration, done func(bool)) {
-	done(false)
+func (*Store) Renew(_ time.Duration, _ string, _ lb.TaskID, _ time.Duration, done func(bool, error)) {
+	done(false, lb.ErrUnready)
 }

@@ -17,3 +17,7 @@ func TestBudgetConformanceUnderLoad(t *testing.T) {
 		return &busyProcess{Process: memstoretest.NewProcess(t)}
 	})
 }
+
+func TestBudgetQueueConformance(t *testing.T) {
+	storetest.RunBudgetQueue(t, func(t *testing.T) storetest.Backend { return memstoretest.NewProcess(t) })
+}

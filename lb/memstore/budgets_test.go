@@ -99,7 +99,7 @@ func TestBudgetsThatAreUnusedAreForgotten(t *testing.T) {
 		at   time.Duration
 		want bool
 	}{{30 * time.Second, false}, {60 * time.Second, false}, {61 * time.Second, true}} {
-		d.open(nil, append(table(nil), tab...))
+		d.open(c.at, nil, append(table(nil), tab...))
 		if tidied := d.tidyBudgets(c.at); tidied != c.want {
 			t.Errorf("%v: forgotten %v", c.at, tidied)
 		}
@@ -108,7 +108,7 @@ func TestBudgetsThatAreUnusedAreForgotten(t *testing.T) {
 			t.Errorf("%v: budgets %v, idle %v", c.at, d.hasBudgets(), d.isIdle())
 		}
 	}
-	d.open(nil, append(table(nil), tab...))
+	d.open(time.Hour, nil, append(table(nil), tab...))
 	d.add(0, lb.Load{Requests: 1})
 	if d.tidyBudgets(time.Hour) {
 		t.Error("the budget of an endpoint with a request was forgotten")

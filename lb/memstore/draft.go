@@ -11,6 +11,7 @@ import (
 // draft is a table as one swap is about to write it.
 type draft struct {
 	table
+	now    time.Duration
 	scope  *scope        // whose table it is
 	asking *reservation  // that is being put into the queue, nil for none
 	queue  *queue.Queue  // of the table, nil while it has none
@@ -32,9 +33,10 @@ type claim struct {
 
 var _ queue.Loads = (*draft)(nil)
 
-// open makes d a draft of the scope's table. A queue that cannot be read is dropped: its owners put their requests into
-// a new one.
-func (d *draft) open(sc *scope, t table) {
+// open makes d a draft of the scope's table at now. A queue that cannot be read is dropped: its owners put their
+// requests into a new one.
+func (d *draft) open(now time.Duration, sc *scope, t table) {
+	d.now = now
 	d.scope, d.asking, d.table, d.queue, d.budget = sc, nil, t, nil, nil
 	d.steps, d.claims, d.woken = d.steps[:0], d.claims[:0], d.woken[:0]
 	if !t.hasQueue() {
@@ -67,11 +69,20 @@ func (d *draft) Load(row int) lb.Load { return d.load(row) }
 // Add implements [queue.Loads].
 func (d *draft) Add(row int, tokens int64) { d.add(row, lb.Load{Requests: 1, Tokens: tokens}) }
 
-// leave takes a ticket of the owner out of the queue. What it was granted is not counted any more.
+// leave takes a ticket of the owner out of the queue. What it was granted is not counted any more, and what it was
+// charged is given back.
 func (d *draft) leave(owner uint64, id lb.LeaseID) (was queue.Status, row int, tokens int64) {
 	if d.queue == nil {
 		return queue.Gone, noRow, 0
 	}
+	if was, row, tokens = d.remove(owner, id); was == queue.Granted && d.isBudgeted(row) {
+		d.openBudgets().state(row).Refund(millis(d.now), float64(tokens))
+	}
+	return was, row, tokens
+}
+
+// remove takes a ticket of the owner out of the queue. What it was charged stays.
+func (d *draft) remove(owner uint64, id lb.LeaseID) (was queue.Status, row int, tokens int64) {
 	was, row, tokens = d.queue.Remove(owner, id)
 	if was == queue.Granted {
 		d.add(row, lb.Load{Requests: -1, Tokens: -tokens})
@@ -112,7 +123,7 @@ func (d *draft) isWaiting(id lb.LeaseID) bool {
 
 // claim takes over what a ticket of the owner was granted, as a lease.
 func (d *draft) claim(owner uint64, id lb.LeaseID) {
-	if was, row, tokens := d.leave(owner, id); was == queue.Granted {
+	if was, row, tokens := d.remove(owner, id); was == queue.Granted {
 		d.take(step{from: noRow, to: row, toTokens: tokens})
 		d.claims = append(d.claims, claim{id, row, tokens})
 	}

@@ -123,7 +123,7 @@ func (s *Store) reconcile(slot int, now time.Duration) error {
 			return errDamaged
 		}
 		fix := &s.draft
-		fix.open(nil, t)
+		fix.open(now, nil, t)
 		removed, tidied := fix.removeDead(d, now, s.ttl), fix.tidyBudgets(now)
 		sum, dead, ok := s.recount(slot, t, d, now)
 		if !ok {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // Stats counts what the store has to do besides its work.
@@ -47,10 +47,10 @@ type Store struct {
 	packed   []byte     // likewise
 	finished []finished // waits that have ended: see answerWaits
 
-	loads   []lb.Load       // reused by reserve
-	targets []budget.Target // reused by targetsOf
-	hashes  []uint64        // reused by locate
-	matched []int           // reused by matchedBlocks
+	loads   []lb.Load     // reused by reserve
+	entries []queue.Entry // likewise
+	hashes  []uint64      // reused by locate
+	matched []int         // reused by matchedBlocks
 }
 
 var _ lb.LocalStore = (*Store)(nil)
@@ -173,7 +173,8 @@ type reservation struct {
 // place chooses an endpoint and counts the request there; or puts it into the queue.
 func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	sc, p := r.scope, r.plan
-	r.waits, r.refused, r.grant = false, nil, lb.Grant{} // an earlier try may have set them
+	// An earlier try may have set these.
+	r.waits, r.refused, r.grant, r.expected = false, nil, lb.Grant{}, 0
 	if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 		return err
 	}
@@ -182,7 +183,9 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	for _, row := range sc.rows {
 		s.loads = append(s.loads, loadAt(rows, row))
 	}
-	if p.HasBudget() {
+	if p.HasBudget() && p.Wait.Waits() && d.queue != nil && d.queue.Waiting() > 0 {
+		return s.enqueue(now, d, r, nil)
+	} else if p.HasBudget() {
 		return s.placeByBudget(now, d, r)
 	}
 	matched := s.matchedBlocks(sc, d.table, r.matches)

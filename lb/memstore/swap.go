@@ -23,7 +23,7 @@ func (s *Store) swap(now time.Duration, sc *scope, change func(*draft) error) er
 		if t, err = s.join(now, sc, t); err != nil {
 			return err
 		}
-		d.open(sc, t)
+		d.open(now, sc, t)
 		for _, st := range sc.pending {
 			d.take(st)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
@@ -45,17 +46,17 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 	if isNew {
 		w.Since = now
 	}
-	list, ok := d.queue.List(r.scope.listKey^w.Limits, r.scope.entries(r.plan))
+	list, ok := r.scope.list(d, r.plan)
 	if !ok {
 		return lb.ErrNoRoom
 	}
-	open := d.queue.HasOpen(list, d)
+	open := d.queue.HasOpen(now, list, r.plan.AddedTokens(0), d)
 	if isNew && !open {
-		if r.expected, r.refused = d.queue.Admit(now, &w); r.refused != nil {
+		if s.admit(now, d, r, &w) != nil {
 			return r.refused
 		}
 	}
-	ticket := s.ticket(d, r, &w, list, matched)
+	ticket := s.ticket(now, d, r, &w, list, matched)
 	d.queue.Add(now, ticket)
 	r.waits, r.matched = true, slices.Clone(matched)
 	if !open {
@@ -66,7 +67,7 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 		return nil
 	}
 	d.leave(s.owner, r.id)
-	if r.expected, r.refused = d.queue.Admit(now, &w); r.refused != nil {
+	if s.admit(now, d, r, &w) != nil {
 		r.waits = false
 		return nil // others may have been granted something
 	}
@@ -74,22 +75,48 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 	return nil
 }
 
-// entries returns the endpoints of the plan.
-func (sc *scope) entries(p *lb.Plan) []queue.Entry {
-	entries := make([]queue.Entry, len(p.Candidates))
+// admit decides whether the request may wait. When it would be placed the queue may not know, but its budget does.
+func (s *Store) admit(now time.Duration, d *draft, r *reservation, w *lb.Wait) error {
+	if r.expected, r.refused = d.queue.Admit(now, w); r.refused != nil && r.expected == 0 && r.plan.HasBudget() {
+		ts, _, _ := s.targets(now, d, r, budget.MaxRefusals)
+		r.expect(ts)
+	}
+	return r.refused
+}
+
+// list returns the number of the list of the plan's endpoints in the queue, false if there are too many.
+func (sc *scope) list(d *draft, p *lb.Plan) (number int, ok bool) {
+	key := sc.listKey ^ p.Wait.Limits
+	if p.HasBudget() {
+		key = ^key
+	}
+	if number, ok = d.queue.List(key, sc.entries(nil, p)); ok && p.HasBudget() {
+		d.queue.SetBudgets(number, p.Budget.AgeBonus)
+	}
+	return number, ok
+}
+
+// entries appends the endpoints of the plan.
+func (sc *scope) entries(entries []queue.Entry, p *lb.Plan) []queue.Entry {
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		entries[i] = queue.Entry{Row: sc.rows[i], Cap: c.Cap, TokenCap: c.TokenCap}
+		e := queue.Entry{Row: sc.rows[i], Cap: c.Cap, TokenCap: c.TokenCap}
+		if p.HasBudget() {
+			e.Limits = p.Budget.Limits[i]
+		}
+		entries = append(entries, e)
 	}
 	return entries
 }
 
 // ticket returns the ticket of a reservation.
-func (s *Store) ticket(d *draft, r *reservation, w *lb.Wait, list int, matched []int) *queue.Ticket {
+func (s *Store) ticket(
+	now time.Duration, d *draft, r *reservation, w *lb.Wait, list int, matched []int,
+) *queue.Ticket {
 	p := r.plan
 	t := &queue.Ticket{Owner: s.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
 	row := s.wanted(r, matched)
-	if row >= 0 && (d.queue.Patient() < queue.MaxPatient || !d.queue.HasOpen(list, d)) {
+	if row >= 0 && (d.queue.Patient() < queue.MaxPatient || !d.queue.HasOpen(now, list, t.Tokens, d)) {
 		t.Wants = row
 	}
 	for i, n := range matched {
@@ -130,6 +157,9 @@ func (s *Store) claimed(sc *scope, t table, c claim) {
 	}
 	if g.Index >= 0 && w.matched != nil && w.plan.AddedTokens(w.matched[g.Index]) == c.tokens {
 		g.Cached = w.matched[g.Index] // else it is one that the ticket did not name
+	}
+	if w.plan.HasBudget() {
+		g.Left = s.draft.openBudgets().state(c.row).Left()
 	}
 	s.leases[c.id] = lease{scope: sc, row: c.row, tokens: c.tokens, grant: g}
 	s.finished = append(s.finished, finished{id: c.id, waiter: w, grant: g})
@@ -338,12 +368,12 @@ func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.Lease
 	}
 	d.table = t
 	d.begin()
-	if list, ok := d.queue.List(sc.listKey^w.plan.Wait.Limits, sc.entries(&w.plan)); ok {
+	if list, ok := sc.list(d, &w.plan); ok {
 		s.loads = s.loads[:0]
 		for _, row := range sc.rows {
 			s.loads = append(s.loads, d.load(row))
 		}
-		d.queue.Add(now, s.ticket(d, r, &w.plan.Wait, list, w.matched))
+		d.queue.Add(now, s.ticket(now, d, r, &w.plan.Wait, list, w.matched))
 	}
 }
 

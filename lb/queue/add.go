@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // List returns the number of the list of endpoints with the key, whose endpoints and caps are the given ones from now
@@ -14,7 +15,7 @@ import (
 func (q *Queue) List(key uint32, entries []Entry) (number int, ok bool) {
 	for i := range q.lists {
 		if q.lists[i].key == key {
-			q.lists[i].entries = entries
+			q.lists[i].entries, q.lists[i].budgets = entries, false
 			return i, true
 		}
 	}
@@ -47,8 +48,12 @@ func (q *Queue) pruneLists() {
 	}
 }
 
-// HasOpen reports whether an endpoint of the list is below its caps.
-func (q *Queue) HasOpen(number int, loads Loads) bool {
+// HasOpen reports whether an endpoint of the list is below its caps, or can take so many tokens if it has a budget.
+func (q *Queue) HasOpen(now time.Duration, number int, tokens int64, loads Loads) bool {
+	if l := &q.lists[number]; l.budgets {
+		targets, _ := loads.Targets(now, l.entries, l.bonus)
+		return slices.ContainsFunc(targets, func(t budget.Target) bool { return t.Takes(float64(tokens)) })
+	}
 	return slices.ContainsFunc(q.lists[number].entries, func(e Entry) bool { return e.open(loads) })
 }
 

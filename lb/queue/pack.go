@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // ErrDamaged is returned for a value that is not a packed queue.
@@ -30,16 +31,20 @@ var ErrDamaged = errors.New("queue: damaged value")
 //	32      8     mean interval between grants in ms, float64
 //	40      8     virtual time, float64
 //
-// then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; then the
-// classes, each of id 2, rank 1, reserved 2, weight 8, served 8, virtual 8; then the flows, each of class 1, tenant 8,
-// served 8, number of tickets 4; then the ended tickets, each of owner 8, id 8, Status 1, row 2, tokens 4; and then
-// those that wait, of the first flow, of the second and so on: see record.
+// then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; of endpoints
+// with budgets the number is increased by 0x8000, then comes the age bonus 8, and behind the caps of each its weight 8,
+// tokens 8 and requests 8 a minute, all float64; then the classes, each of id 2, rank 1, reserved 2, weight 8, served
+// 8, virtual 8; then the flows, each of class 1, tenant 8, served 8, number of tickets 4; then the ended tickets, each
+// of owner 8, id 8, Status 1, row 2, tokens 4; and then those that wait, of the first flow, of the second and so on:
+// see record.
 //
 // What is counted or looked for at each step is in front, so that a step reads few tickets, however many wait.
 const (
 	magic      = 0x34514757
 	headerSize = 48
 	entrySize  = 12
+	limitsSize = 24
+	budgetFlag = 0x8000 // in the number of a list's endpoints, of which a table has fewer
 	endedSize  = 23
 	maxLists   = 255
 	maxClasses = 255
@@ -79,13 +84,7 @@ func (q *Queue) Read(b []byte) error {
 	q.pace.last, q.pace.interval = in.Uint32(), in.Float64()
 	q.virtual = in.Float64()
 	for range lists {
-		l := list{key: in.Uint32()}
-		entries := wire.NewReader(in.Take(int(in.Uint16()) * entrySize))
-		for entries.Len() > 0 {
-			e := Entry{int(entries.Uint16()), int64(entries.Uint32()), int64(entries.Uint(6))}
-			l.entries = append(l.entries, e)
-		}
-		q.lists = append(q.lists, l)
+		q.lists = append(q.lists, readList(&in))
 	}
 	for range classes {
 		q.classes = append(q.classes, class{
@@ -108,6 +107,45 @@ func (q *Queue) Read(b []byte) error {
 		return ErrDamaged
 	}
 	return nil
+}
+
+// readList reads a list.
+func readList(in *wire.Reader[[]byte]) list {
+	l := list{key: in.Uint32()}
+	n, size := int(in.Uint16()), entrySize
+	if l.budgets = n&budgetFlag != 0; l.budgets {
+		n, size, l.bonus = n&^budgetFlag, entrySize+limitsSize, in.Float64()
+	}
+	entries := wire.NewReader(in.Take(n * size))
+	for entries.Len() > 0 {
+		e := Entry{Row: int(entries.Uint16()), Cap: int64(entries.Uint32()), TokenCap: int64(entries.Uint(6))}
+		if l.budgets {
+			e.Limits = budget.Limits{
+				Weight: entries.Float64(), Tokens: entries.Float64(), Requests: entries.Float64(),
+			}
+		}
+		l.entries = append(l.entries, e)
+	}
+	return l
+}
+
+// append appends the packed list.
+func (l *list) append(w wire.Writer) wire.Writer {
+	w = w.Uint32(l.key)
+	if l.budgets {
+		w = w.Uint16(uint16(len(l.entries) | budgetFlag)).Float64(l.bonus)
+	} else {
+		w = w.Uint16(uint16(len(l.entries)))
+	}
+	for i := range l.entries {
+		e := &l.entries[i]
+		w = w.Uint16(uint16(e.Row)).Uint32(uint32(min(e.Cap, math.MaxUint32))).
+			Uint(6, uint64(min(e.TokenCap, maxTokenCap)))
+		if l.budgets {
+			w = w.Float64(e.Limits.Weight).Float64(e.Limits.Tokens).Float64(e.Limits.Requests)
+		}
+	}
+	return w
 }
 
 // countWaiting sets what is not packed. It reports whether all numbers are within their bounds.
@@ -157,12 +195,7 @@ func (q *Queue) Append(b []byte, now time.Duration) []byte {
 	w = w.Byte(strict).Byte(q.pace.count).Uint16(uint16(q.skip)).Uint32(q.aging)
 	w = w.Uint32(q.pace.last).Float64(q.pace.interval).Float64(q.virtual)
 	for i := range q.lists {
-		l := &q.lists[i]
-		w = w.Uint32(l.key).Uint16(uint16(len(l.entries)))
-		for _, e := range l.entries {
-			w = w.Uint16(uint16(e.Row)).Uint32(uint32(min(e.Cap, math.MaxUint32))).
-				Uint(6, uint64(min(e.TokenCap, maxTokenCap)))
-		}
+		w = q.lists[i].append(w)
 	}
 	for i := range q.classes {
 		c := &q.classes[i]

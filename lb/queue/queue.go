@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // Queue is the requests of one scope that wait. The zero value is an empty queue.
@@ -31,7 +32,9 @@ type Queue struct {
 type list struct {
 	key     uint32
 	entries []Entry
-	waiting int // tickets that have it; not packed
+	budgets bool    // the endpoints have budgets: see budget.go
+	bonus   float64 // tokens a second that are set aside for who waits for them
+	waiting int     // tickets that have it; not packed
 }
 
 // Entry is an endpoint of a list.
@@ -39,6 +42,7 @@ type Entry struct {
 	Row      int
 	Cap      int64 // requests in flight at which the endpoint is full; 0 for no cap
 	TokenCap int64 // tokens in flight at which it is, too; 0 for no cap
+	Limits   budget.Limits
 }
 
 // class is the state of a service class.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
@@ -20,6 +21,16 @@ func (l loads) Load(row int) lb.Load { return l[row] }
 
 func (l loads) Add(row int, tokens int64) {
 	l[row] = lb.Load{Requests: l[row].Requests + 1, Tokens: l[row].Tokens + tokens}
+}
+
+// Targets implements queue.Loads: these endpoints have no budgets.
+func (l loads) Targets(time.Duration, []queue.Entry, float64) ([]budget.Target, int) {
+	panic("no budgets")
+}
+
+// Charge implements queue.Loads.
+func (l loads) Charge(time.Duration, []queue.Entry, []budget.Target, int, float64) {
+	panic("no budgets")
 }
 
 const start = time.Hour

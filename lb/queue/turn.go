@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // maxPassed is by how many times its Skip a ticket may be passed.
@@ -17,6 +18,10 @@ type Loads interface {
 	Load(row int) lb.Load
 	// Add counts one more request.
 	Add(row int, tokens int64)
+	// Targets returns endpoints with budgets as they are at now, and which of them was served last, -1 for none.
+	Targets(now time.Duration, entries []Entry, bonus float64) (targets []budget.Target, last int)
+	// Charge charges the i-th of the targets, which Targets has returned for the entries, for so many tokens.
+	Charge(now time.Duration, entries []Entry, targets []budget.Target, i int, tokens float64)
 }
 
 // Grant is a request that was granted an endpoint.
@@ -33,6 +38,9 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 		return grants
 	}
 	t := turn{q: q, now: millis(now), loads: loads}
+	if q.hasBudgets() {
+		grants = t.dispatchBudgets(now, grants)
+	}
 	for q.waiting > 0 {
 		row := t.emptiest()
 		if row == NoRow {
@@ -47,12 +55,17 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 			clear(t.exhausted)
 			t.cold, t.failed = nil, 0
 		}
-		e := q.grant(i, row)
-		q.pace.granted(t.now)
-		loads.Add(row, e.Tokens)
-		grants = append(grants, Grant{e.Owner, e.ID})
+		grants = append(grants, t.grant(i, row))
 	}
 	return grants
+}
+
+// grant grants the row to the i-th ticket.
+func (t *turn) grant(i, row int) Grant {
+	e := t.q.grant(i, row)
+	t.q.pace.granted(t.now)
+	t.loads.Add(row, e.Tokens)
+	return Grant{e.Owner, e.ID}
 }
 
 // grant grants the row to the i-th ticket, and advances the virtual times.
@@ -79,13 +92,14 @@ type turn struct {
 	warm      []bool   // rows that have a prompt of somebody who waits, nil while that is not known
 	lists     []bool   // those in which the row is open: scratch of next
 	classes   []int    // those that wait, in their order: likewise
+	budgets   *budgetTurn
 }
 
 // emptiest returns the open row with the smallest part of its cap in use, NoRow if there is none.
 func (t *turn) emptiest() int {
 	best, least := NoRow, math.Inf(1)
 	for i := range t.q.lists {
-		if t.q.lists[i].waiting == 0 {
+		if t.q.lists[i].waiting == 0 || t.q.lists[i].budgets {
 			continue
 		}
 		for _, e := range t.q.lists[i].entries {
@@ -163,6 +177,9 @@ func (t *turn) openLists(row int) {
 
 // openIn returns whether the row is open in the list.
 func (t *turn) openIn(list, row int) bool {
+	if t.q.lists[list].budgets {
+		return false
+	}
 	for _, e := range t.q.lists[list].entries {
 		if e.Row == row {
 			return e.open(t.loads)
@@ -285,6 +302,9 @@ func worth(r record, row int) int64 { return 2*r.saved(row) - r.bestSaved(row) }
 
 // eligible reports whether a ticket may be granted the row, which is open.
 func (t *turn) eligible(r record, row int) bool {
+	if t.budgets != nil {
+		return t.budgets.takes(r)
+	}
 	if !t.lists[r.list()] {
 		return false
 	}

@@ -33,6 +33,22 @@ var budgetSuite = []struct {
 	{"nothing is given twice, whoever acts in between", testBudgetInterleaved},
 }
 
+var budgetQueueSuite = []struct {
+	name string
+	run  func(*testing.T, *line)
+}{
+	{"a request waits until its bucket has refilled", testBudgetWait},
+	{"what is released is granted by share", testBudgetWaitShares},
+	{"a small request goes where a large one cannot", testBudgetWaitSmall},
+	{"with an age bonus a large request is not passed for ever", testBudgetWaitLarge},
+	{"without an age bonus it is", testBudgetWaitStarved},
+	{"who does not wait leaves what is set aside", testBudgetAside},
+	{"a target that opens again serves who waits", testBudgetWaitClosed},
+	{"a grant that is not claimed is given back with its tokens", testBudgetWaitReturned},
+	{"a hopeless request is told when the bucket has refilled", testBudgetWaitFull},
+	{"random histories of waiting requests", testBudgetWaitRandom},
+}
+
 // RunBudget runs the part of the suite that is about budgets; open returns a fresh backend. The previous one is not
 // used after that.
 func RunBudget(t *testing.T, open func(t *testing.T) Backend) {
@@ -40,6 +56,17 @@ func RunBudget(t *testing.T, open func(t *testing.T) Backend) {
 		t.Run(c.name, func(t *testing.T) {
 			fresh := func() Backend { return open(t) }
 			c.run(t, &world{t: t, open: fresh, Backend: fresh(), now: time.Hour})
+		})
+	}
+}
+
+// RunBudgetQueue runs the part of the suite that is about requests that wait for budgets; open returns a fresh backend.
+// The previous one is not used after that.
+func RunBudgetQueue(t *testing.T, open func(t *testing.T) Backend) {
+	for _, c := range budgetQueueSuite {
+		t.Run(c.name, func(t *testing.T) {
+			fresh := func() Backend { return open(t) }
+			c.run(t, &line{world: &world{t: t, open: fresh, Backend: fresh(), now: time.Hour}})
 		})
 	}
 }

@@ -44,6 +44,7 @@ var refusals = []struct {
 	{lb.ErrQueueFull, "full"},
 	{lb.ErrHopeless, "hopeless"},
 	{lb.ErrFull, "no wait"},
+	{lb.ErrOverBudget, "no wait"},
 }
 
 // answered notes the answer to a request.

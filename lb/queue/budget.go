@@ -1,0 +1,195 @@
+package queue
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb/budget"
+)
+
+// Where endpoints have budgets, which of them is open depends on the request. So the ticket is chosen first, by the
+// same rules of turn as elsewhere, among those that some endpoint can take; then package budget chooses the endpoint.
+//
+// Small requests find enough in a bucket where large ones do not. So for the first tickets that no endpoint can take,
+// in the order in which they came, tokens are set aside at the endpoint that can take each first: a number for each
+// second that it has waited. Those that came later may only take what is beyond that.
+
+// maxAhead is for how many tickets tokens are set aside: these are looked at for each grant.
+const maxAhead = 8
+
+// SetBudgets notes that the endpoints of the list have budgets, and the age bonus: see [lb.Budget].
+func (q *Queue) SetBudgets(number int, bonus float64) {
+	q.lists[number].budgets, q.lists[number].bonus = true, bonus
+}
+
+// hasBudgets reports whether somebody waits for endpoints with budgets.
+func (q *Queue) hasBudgets() bool {
+	return slices.ContainsFunc(q.lists, func(l list) bool { return l.budgets && l.waiting > 0 })
+}
+
+// Aside is what is set aside for a ticket at a row.
+type Aside struct {
+	Row    int
+	Tokens float64
+}
+
+// Asides returns what is set aside for those that wait.
+func (q *Queue) Asides(now time.Duration, loads Loads) []Aside {
+	if q.waiting == 0 || !q.hasBudgets() {
+		return nil
+	}
+	b := budgetTurn{turn: &turn{q: q, now: millis(now), loads: loads}, now: now}
+	b.look()
+	return b.asides
+}
+
+// budgetTurn is the state of a Dispatch to endpoints with budgets, up to the next grant.
+type budgetTurn struct {
+	*turn
+	now     time.Duration
+	targets [][]budget.Target // of each list with budgets
+	last    []int             // of each list: the target that was served last
+	room    []float64         // of each list: the largest request that a target takes beside what is set aside for all
+	ahead   []int             // the tickets that came first
+	asides  []Aside           // for them, in their order
+	before  []int             // for each of them, how many asides are for those before it
+}
+
+// dispatchBudgets grants what endpoints with budgets can take.
+func (t *turn) dispatchBudgets(now time.Duration, grants []Grant) []Grant {
+	b := &budgetTurn{turn: t, now: now}
+	t.budgets = b
+	for t.q.waiting > 0 {
+		b.look()
+		i := t.next(NoRow)
+		if i < 0 {
+			break
+		}
+		r := t.q.at(i)
+		l, targets, tokens := r.list(), b.targetsFor(i), float64(r.tokens())
+		at := budget.Choose(targets, b.last[l], tokens)
+		entries := t.q.lists[l].entries
+		t.loads.Charge(now, entries, targets, at, tokens)
+		grants = append(grants, t.grant(i, entries[at].Row))
+	}
+	t.budgets = nil
+	return grants
+}
+
+// look looks at all targets as they are now, and sets aside what the first tickets need.
+func (b *budgetTurn) look() {
+	q := b.q
+	b.targets, b.last, b.room = b.targets[:0], b.last[:0], b.room[:0]
+	for i := range q.lists {
+		var targets []budget.Target
+		last := -1
+		if l := &q.lists[i]; l.budgets && l.waiting > 0 {
+			targets, last = b.loads.Targets(b.now, l.entries, l.bonus)
+		}
+		b.targets, b.last = append(b.targets, slices.Clone(targets)), append(b.last, last)
+	}
+	b.ahead, b.asides, b.before = b.firstTickets(), b.asides[:0], b.before[:0]
+	for _, i := range b.ahead {
+		b.before = append(b.before, len(b.asides))
+		b.setAside(q.at(i))
+	}
+	for i := range q.lists {
+		b.room = append(b.room, roomOf(b.withAsides(i, len(b.asides))))
+	}
+}
+
+// firstTickets returns the tickets for endpoints with budgets that came first.
+func (b *budgetTurn) firstTickets() []int {
+	q, next, first := b.q, make([]int, len(b.q.flows)), b.ahead[:0]
+	for i := range q.flows {
+		next[i] = q.flows[i].first
+	}
+	for len(first) < maxAhead {
+		from := -1
+		for i := range q.flows {
+			for next[i] < q.flows[i].end() && !q.lists[q.at(next[i]).list()].budgets {
+				next[i]++
+			}
+			if next[i] < q.flows[i].end() && (from < 0 || q.at(next[i]).before(q.at(next[from]))) {
+				from = i
+			}
+		}
+		if from < 0 {
+			break
+		}
+		first = append(first, next[from])
+		next[from]++
+	}
+	return first
+}
+
+// setAside sets aside what the ticket needs, at the target that can take it first, unless one can now.
+func (b *budgetTurn) setAside(r record) {
+	l := &b.q.lists[r.list()]
+	targets, tokens := b.withAsides(r.list(), len(b.asides)), float64(r.tokens())
+	if l.bonus <= 0 || slices.ContainsFunc(targets, func(t budget.Target) bool { return t.Takes(tokens) }) {
+		return
+	}
+	i := budget.Earliest(targets, tokens)
+	aside := budget.Aside(tokens, targets[i].TokenRate, float64(r.waited(b.turn.now)), l.bonus)
+	b.asides = append(b.asides, Aside{l.entries[i].Row, aside})
+}
+
+// withAsides returns the targets of the list, less the first n asides.
+func (b *budgetTurn) withAsides(list, n int) []budget.Target {
+	targets := slices.Clone(b.targets[list])
+	for _, a := range b.asides[:n] {
+		for i, e := range b.q.lists[list].entries {
+			if e.Row == a.Row && i < len(targets) {
+				targets[i].Aside += a.Tokens
+			}
+		}
+	}
+	return targets
+}
+
+// targetsFor returns the targets of the i-th ticket, less what is set aside for those before it.
+func (b *budgetTurn) targetsFor(i int) []budget.Target {
+	n := len(b.asides)
+	if at := slices.Index(b.ahead, i); at >= 0 {
+		n = b.before[at]
+	}
+	return b.withAsides(b.q.at(i).list(), n)
+}
+
+// roomOf returns how many tokens the largest request has that a target takes, -1 if none takes any.
+func roomOf(targets []budget.Target) float64 {
+	room := -1.0
+	for i := range targets {
+		t := &targets[i]
+		switch {
+		case t.Full || t.Wait(0, t.Aside) > 0:
+		case t.Wait(math.MaxFloat64, t.Aside) <= 0:
+			return math.Inf(1)
+		default:
+			room = max(room, t.TokenRate-t.MissingTokens-t.Aside)
+		}
+	}
+	return room
+}
+
+// takes reports whether a target can take the ticket's request.
+func (b *budgetTurn) takes(r record) bool {
+	l, tokens := r.list(), float64(r.tokens())
+	if !b.q.lists[l].budgets || r.waited(b.turn.now) > r.max() {
+		return false
+	}
+	for at, i := range b.ahead {
+		if &b.q.at(i)[0] == &r[0] {
+			targets := b.withAsides(l, b.before[at])
+			return slices.ContainsFunc(targets, func(t budget.Target) bool { return t.Takes(tokens) })
+		}
+	}
+	// Most are told by one number. Rounding must not make a difference between that and what the targets say.
+	if tokens > b.room[l]+1 {
+		return false
+	}
+	targets := b.withAsides(l, len(b.asides))
+	return slices.ContainsFunc(targets, func(t budget.Target) bool { return t.Takes(tokens) })
+}
