@@ -1,43 +1,74 @@
 package lb
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
+// While the remote store does not answer, each gateway stays below its share of every rate, as of every cap. The
+// embedded store charges what the remote one has granted to this gateway, so that its buckets hold what is left then.
+//
+// Tasks are in the remote store alone: they belong to no gateway. While it does not answer none is scheduled, and those
+// that it has live on there. What they have in flight is not known to the embedded store.
+
 var _ TaskStore = (*FallbackStore)(nil)
 
-// Settle implements [Store], for the store that decides now.
+// shareOfLimits returns a share of the rates.
+func shareOfLimits(limits []budget.Limits, share float64) []budget.Limits {
+	if share >= 1 {
+		return limits
+	}
+	out := slices.Clone(limits)
+	for i := range out {
+		out[i].Tokens *= share
+		out[i].Requests *= share
+	}
+	return out
+}
+
+// Settle implements [Store], for both stores.
 func (s *FallbackStore) Settle(now time.Duration, scope, addr string, delta int64) {
-	s.deciding(now).Settle(now, scope, addr, delta)
+	s.local.Settle(now, scope, addr, delta)
+	if s.remote.Ready(now) {
+		s.remote.Settle(now, scope, addr, delta)
+	}
 }
 
 // Restrict implements [Store], for both stores.
 func (s *FallbackStore) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {
 	s.local.Restrict(now, scope, addr, r)
-	s.remote.Restrict(now, scope, addr, r)
-}
-
-// deciding returns the store that decides now.
-func (s *FallbackStore) deciding(now time.Duration) Store {
 	if s.remote.Ready(now) {
-		return s.remote
+		s.remote.Restrict(now, scope, addr, r)
 	}
-	return s.local
 }
 
-// Schedule implements [TaskStore]: tasks are in the remote store only.
+// Schedule implements [TaskStore], for the remote store.
 func (s *FallbackStore) Schedule(now time.Duration, key uint64, ttl time.Duration, p *Plan, done func(Task, error)) {
+	if !s.remote.Ready(now) {
+		done(Task{}, ErrRemoteDown)
+		return
+	}
 	s.remote.Schedule(now, key, ttl, p, done)
 }
 
-// Complete implements [TaskStore].
+// Complete implements [TaskStore], for the remote store.
 func (s *FallbackStore) Complete(now time.Duration, scope string, id TaskID, actual int64, done func(TaskEnd, error)) {
+	if !s.remote.Ready(now) {
+		done(TaskUnknown, ErrRemoteDown)
+		return
+	}
 	s.remote.Complete(now, scope, id, actual, done)
 }
 
-// Renew implements [TaskStore].
-func (s *FallbackStore) Renew(now time.Duration, scope string, id TaskID, ttl time.Duration, done func(bool, error)) {
+// Renew implements [TaskStore], for the remote store.
+func (s *FallbackStore) Renew(
+	now time.Duration, scope string, id TaskID, ttl time.Duration, done func(found bool, err error),
+) {
+	if !s.remote.Ready(now) {
+		done(false, ErrRemoteDown)
+		return
+	}
 	s.remote.Renew(now, scope, id, ttl, done)
 }

@@ -89,7 +89,13 @@ func (s *FallbackStore) Reserve(now time.Duration, id LeaseID, p *Plan, done fun
 
 // mirror counts a grant of the remote store in the embedded one.
 func (s *FallbackStore) mirror(now time.Duration, id LeaseID, p *Plan, g Grant) {
-	if !s.local.HasLease(id) {
+	switch {
+	case s.local.HasLease(id):
+	case p.HasBudget():
+		own := *p
+		own.Budget.Limits = shareOfLimits(p.Budget.Limits, s.ownerShare(now))
+		_ = s.local.CountBudget(now, id, &own, g.Index)
+	default:
 		_ = s.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
 	}
 }
@@ -110,7 +116,9 @@ func isRefusal(err error) bool {
 func (s *FallbackStore) fallBack(now time.Duration, id LeaseID, p *Plan, why error, done func(Grant, error)) {
 	s.OnFallback(why)
 	own := *p
-	own.Candidates = s.caps.apply(p.Candidates, s.ownerShare(now))
+	share := s.ownerShare(now)
+	own.Candidates = s.caps.apply(p.Candidates, share)
+	own.Budget.Limits = shareOfLimits(p.Budget.Limits, share)
 	s.local.Reserve(now, id, &own, func(g Grant, err error) {
 		if err == nil {
 			s.adopted[id] = struct{}{}

@@ -99,6 +99,8 @@ type LocalStore interface {
 	HasLease(id LeaseID) bool
 	// CountAt counts a request at addr, which another store has chosen, under id. The owner must not hold id already.
 	CountAt(now time.Duration, id LeaseID, scope, addr string, tokens int64) error
+	// CountBudget is CountAt for the candidate of a plan with budgets, which it charges as well.
+	CountBudget(now time.Duration, id LeaseID, p *Plan, index int) error
 	// Owners returns how many owners of the gateway are alive.
 	Owners(now time.Duration) (int, error)
 }

@@ -1,9 +1,23 @@
 package lb
 
-import "time"
+import (
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/internal/wire"
+)
 
 // TaskID identifies a task. It cannot be guessed.
 type TaskID [16]byte
+
+// NewTaskID returns the id of a new task: it cannot be guessed by the random bits, and is no other's by the owner and
+// by its number among the owner's tasks.
+func NewTaskID(random, owner, number uint64) (id TaskID) {
+	wire.PutUint64(id[:], 0, random)
+	wire.PutUint64(id[:], 8, xxhash.Sum64(wire.Writer(nil).Uint64(random).Uint64(owner).Uint64(number)))
+	return id
+}
 
 // Task is a request that somebody else sends to the endpoint that it was granted. It counts there as a lease does, but
 // belongs to the store and not to an owner: it ends when it is completed, or when it was not renewed in time.

@@ -25,6 +25,9 @@ func Uint32(b []byte, at int) uint32 { return binary.LittleEndian.Uint32(b[at:])
 // Uint64 returns the number at the offset.
 func Uint64(b []byte, at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 
+// Float64 returns the float64 at the offset.
+func Float64(b []byte, at int) float64 { return math.Float64frombits(Uint64(b, at)) }
+
 // Duration returns the duration at the offset.
 func Duration(b []byte, at int) time.Duration { return time.Duration(Uint64(b, at)) }
 
@@ -36,6 +39,9 @@ func PutUint32(b []byte, at int, v uint32) { binary.LittleEndian.PutUint32(b[at:
 
 // PutUint64 writes the number at the offset.
 func PutUint64(b []byte, at int, v uint64) { binary.LittleEndian.PutUint64(b[at:], v) }
+
+// PutFloat64 writes the float64 at the offset.
+func PutFloat64(b []byte, at int, v float64) { PutUint64(b, at, math.Float64bits(v)) }
 
 // PutDuration writes the duration at the offset.
 func PutDuration(b []byte, at int, v time.Duration) { PutUint64(b, at, uint64(v)) }

@@ -95,7 +95,7 @@ func (d *draft) targets(now time.Duration, entries []queue.Entry, bonus float64,
 	for i := range entries {
 		e, t := &entries[i], &ts[i]
 		c := lb.Candidate{Cap: e.Cap, TokenCap: e.TokenCap}
-		t.Limits, t.State, t.Full = e.Limits, *b.state(e.Row), c.IsFull(d.load(e.Row))
+		t.Limits, t.State, t.Full = e.Limits, b.state(e.Row), c.IsFull(d.load(e.Row))
 		if e.Row == b.last && !t.IsUnused(at) {
 			last = i
 		}
@@ -121,12 +121,26 @@ func (d *draft) Charge(now time.Duration, entries []queue.Entry, ts []budget.Tar
 // putStates writes the targets to their rows.
 func (d *draft) putStates(entries []queue.Entry, ts []budget.Target) {
 	for i := range entries {
-		*d.openBudgets().state(entries[i].Row) = ts[i].State
+		d.openBudgets().put(entries[i].Row, ts[i].State)
 	}
 }
 
 // waitOf returns ms as a duration, rounded up to whole ones.
 func waitOf(ms float64) time.Duration { return time.Duration(math.Ceil(ms)) * time.Millisecond }
+
+// CountBudget implements [lb.LocalStore].
+func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index int) error {
+	tokens := p.AddedTokens(0)
+	return s.countAt(now, id, p.Scope, tokens, func(d *draft, sc *scope) (row int, err error) {
+		if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
+			return noRow, err
+		}
+		s.entries = sc.entries(s.entries[:0], p)
+		ts, _ := d.Targets(now, s.entries, 0)
+		d.Charge(now, s.entries, ts, index, float64(tokens))
+		return sc.rows[index], nil
+	})
+}
 
 // correction is a change of the budget of an endpoint by what a request has used beyond its estimate.
 type correction struct {
@@ -136,20 +150,18 @@ type correction struct {
 
 // correct makes a correction. It reports whether there is a budget to correct.
 func (d *draft) correct(now time.Duration, c correction) bool {
-	s := d.stateOf(c.hash)
-	if s != nil {
-		s.Settle(millis(now), c.delta)
-	}
-	return s != nil
+	return d.changeState(d.find(c.hash), func(s *budget.State) { s.Settle(millis(now), c.delta) })
 }
 
-// stateOf returns the state of the endpoint, nil if nothing is known of it.
-func (d *draft) stateOf(hash uint64) *budget.State {
-	row := d.find(hash)
+// changeState changes the budget of the row. It reports whether there is one.
+func (d *draft) changeState(row int, change func(*budget.State)) bool {
 	if !d.isBudgeted(row) {
-		return nil
+		return false
 	}
-	return d.openBudgets().state(row)
+	s := d.openBudgets().state(row)
+	change(&s)
+	d.openBudgets().put(row, s)
+	return true
 }
 
 // isBudgeted reports whether something is known of the budget of the row.
@@ -157,13 +169,12 @@ func (d *draft) isBudgeted(row int) bool {
 	if d.budget == nil && !d.hasBudgets() {
 		return false
 	}
-	b := d.openBudgets()
-	return row < len(b.states) && b.states[row] != (budget.State{})
+	return d.openBudgets().state(row) != (budget.State{})
 }
 
 // Settle implements [lb.Store].
 func (s *Store) Settle(now time.Duration, scope, addr string, delta int64) {
-	sc := s.budgeted(scope)
+	sc, _ := s.budgeted(scope)
 	if sc == nil || delta == 0 {
 		return
 	}
@@ -177,16 +188,13 @@ func (s *Store) Settle(now time.Duration, scope, addr string, delta int64) {
 
 // Restrict implements [lb.Store].
 func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {
-	sc, hash := s.budgeted(scope), lb.EndpointHash(addr)
+	sc, _ := s.budgeted(scope)
 	if sc == nil {
 		return
 	}
+	hash := lb.EndpointHash(addr)
 	s.changeBudget(now, sc, func(d *draft) bool {
-		state := d.stateOf(hash)
-		if state != nil {
-			state.Restrict(millis(now), &r)
-		}
-		return state != nil
+		return d.changeState(d.find(hash), func(s *budget.State) { s.Restrict(millis(now), &r) })
 	})
 }
 
@@ -203,14 +211,14 @@ func (s *Store) changeBudget(now time.Duration, sc *scope, change func(*draft) b
 }
 
 // budgeted returns what this owner knows of the scope, nil if that has no budgets.
-func (s *Store) budgeted(name string) *scope {
+func (s *Store) budgeted(name string) (*scope, error) {
 	if sc, ok := s.scopes[name]; ok && sc.slot >= 0 {
-		return sc
+		return sc, nil
 	}
 	if t, err := s.lookup(name); err != nil || t == nil || !t.hasBudgets() {
-		return nil
+		return nil, err
 	}
-	return s.scope(name)
+	return s.scope(name), nil
 }
 
 // tidyBudgets forgets what need not be remembered any more, and reports whether there was anything.
@@ -219,10 +227,12 @@ func (d *draft) tidyBudgets(now time.Duration) (tidied bool) {
 		return false
 	}
 	b, at := d.openBudgets(), millis(now)
-	for row := range b.states {
-		s := &b.states[row]
-		if *s != (budget.State{}) && d.load(row) == (lb.Load{}) && s.IsUnused(at) {
-			*s, tidied = budget.State{}, true
+	tidied = d.expireTasks(now)
+	for row := range len(b.states) / stateSize {
+		s := b.state(row)
+		if s != (budget.State{}) && d.load(row) == (lb.Load{}) && s.IsUnused(at) {
+			b.put(row, budget.State{})
+			tidied = true
 		}
 	}
 	refusals := len(b.refusals)
@@ -232,19 +242,4 @@ func (d *draft) tidyBudgets(now time.Duration) (tidied bool) {
 		d.budget = nil
 	}
 	return tidied
-}
-
-// Schedule implements [lb.TaskStore].
-func (*Store) Schedule(_ time.Duration, _ uint64, _ time.Duration, _ *lb.Plan, done func(lb.Task, error)) {
-	done(lb.Task{}, lb.ErrUnready)
-}
-
-// Complete implements [lb.TaskStore].
-func (*Store) Complete(_ time.Duration, _ string, _ lb.TaskID, _ int64, done func(lb.TaskEnd, error)) {
-	done(lb.TaskUnknown, lb.ErrUnready)
-}
-
-// Renew implements [lb.TaskStore].
-func (*Store) Renew(_ time.Duration, _ string, _ lb.TaskID, _ time.Duration, done func(bool, error)) {
-	done(false, lb.ErrUnready)
 }

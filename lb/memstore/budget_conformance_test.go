@@ -21,3 +21,7 @@ func TestBudgetConformanceUnderLoad(t *testing.T) {
 func TestBudgetQueueConformance(t *testing.T) {
 	storetest.RunBudgetQueue(t, func(t *testing.T) storetest.Backend { return memstoretest.NewProcess(t) })
 }
+
+func TestTaskConformance(t *testing.T) {
+	storetest.RunTasks(t, func(t *testing.T) storetest.Backend { return memstoretest.NewProcess(t) })
+}

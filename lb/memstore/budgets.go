@@ -1,8 +1,6 @@
 package memstore
 
 import (
-	"slices"
-
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb/budget"
 )
@@ -23,9 +21,9 @@ import (
 //	then          T tasks: see task
 type budgets struct {
 	last     int // noRow for none
-	states   []budget.State
+	states   []byte
 	refusals budget.Refusals
-	tasks    []task
+	tasks    tasks
 }
 
 const (
@@ -67,67 +65,87 @@ func (t table) isUnbudgeted(row int) bool {
 	if !t.hasBudgets() || row >= int(wire.Uint16(t, t.budgetAt()+budgetCountAt)) {
 		return true
 	}
-	state := t[t.budgetAt()+budgetHeader+row*stateSize:][:stateSize]
-	return !slices.ContainsFunc(state, func(b byte) bool { return b != 0 })
+	return isZero(t[t.budgetAt()+budgetHeader+row*stateSize:][:stateSize])
 }
 
-// read makes b the section of t, in the memory of b.
+func isZero(b []byte) bool {
+	for _, v := range b {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// read makes b the section of t. It keeps and changes the bytes of t.
 func (b *budgets) read(t table) {
-	*b = budgets{last: noRow, states: b.states[:0], refusals: b.refusals[:0], tasks: b.tasks[:0]}
+	*b = budgets{last: noRow, refusals: b.refusals[:0]}
 	if !t.hasBudgets() {
 		return
 	}
 	in := wire.NewReader([]byte(t[t.budgetAt()+budgetCountAt:]))
-	states := in.Uint16()
+	states := int(in.Uint16())
 	b.last = int(in.Uint16())
-	refusals, tasks := in.Uint16(), in.Uint16()
-	for range states {
-		b.states = append(b.states, budget.State{
-			At: in.Float64(), MissingTokens: in.Float64(), MissingRequests: in.Float64(), Deficit: in.Float64(),
-			Closed: in.Float64(), TokenRate: in.Float64(), RequestRate: in.Float64(),
-			TakenAt: in.Float64(), Interval: in.Float64(),
-		})
-	}
+	refusals, tasks := int(in.Uint16()), int(in.Uint16())
+	b.states = own(in.Take(states * stateSize))
 	for range refusals {
 		b.refusals = append(b.refusals, budget.Refusal{
 			Key: in.Uint64(), Since: in.Float64(), Expires: in.Float64(), Tokens: in.Float64(), Row: int(in.Uint16()),
 		})
 	}
-	for range tasks {
-		b.tasks = append(b.tasks, readTask(&in))
-	}
+	b.tasks = own(in.Take(tasks * taskSize))
 }
+
+// own returns b so that what is appended does not overwrite what follows.
+func own(b []byte) []byte { return b[:len(b):len(b)] }
 
 // append appends the section to buf, nothing if there is nothing in it.
 func (b *budgets) append(buf []byte) []byte {
-	for len(b.states) > 0 && b.states[len(b.states)-1] == (budget.State{}) {
-		b.states = b.states[:len(b.states)-1]
+	n := len(b.states)
+	for n > 0 && isZero(b.states[n-stateSize:n]) {
+		n -= stateSize
 	}
-	if len(b.states)+len(b.refusals)+len(b.tasks) == 0 {
+	if n+len(b.refusals)+len(b.tasks) == 0 {
 		return buf
 	}
-	size := budgetHeader + len(b.states)*stateSize + len(b.refusals)*refusalSize + len(b.tasks)*taskSize
-	w := wire.Writer(buf).Uint32(budgetMagic).Uint32(uint32(size)).Uint16(uint16(len(b.states))).Uint16(uint16(b.last))
-	w = w.Uint16(uint16(len(b.refusals))).Uint16(uint16(len(b.tasks)))
-	for i := range b.states {
-		s := &b.states[i]
-		w = w.Float64(s.At).Float64(s.MissingTokens).Float64(s.MissingRequests).Float64(s.Deficit).Float64(s.Closed).
-			Float64(s.TokenRate).Float64(s.RequestRate).Float64(s.TakenAt).Float64(s.Interval)
-	}
+	size := budgetHeader + n + len(b.refusals)*refusalSize + len(b.tasks)
+	w := wire.Writer(buf).Uint32(budgetMagic).Uint32(uint32(size)).Uint16(uint16(n / stateSize)).Uint16(uint16(b.last))
+	w = w.Uint16(uint16(len(b.refusals))).Uint16(uint16(b.tasks.n()))
+	w = append(w, b.states[:n]...)
 	for i := range b.refusals {
 		r := &b.refusals[i]
 		w = w.Uint64(r.Key).Float64(r.Since).Float64(r.Expires).Float64(r.Tokens).Uint16(uint16(r.Row))
 	}
-	for i := range b.tasks {
-		w = b.tasks[i].append(w)
-	}
-	return w
+	return append(w, b.tasks...)
 }
 
 // state returns the state of the row.
-func (b *budgets) state(row int) *budget.State {
-	for len(b.states) <= row {
-		b.states = append(b.states, budget.State{})
+func (b *budgets) state(row int) (s budget.State) {
+	if (row+1)*stateSize > len(b.states) {
+		return s
 	}
-	return &b.states[row]
+	at := b.states[row*stateSize:]
+	for i, f := range fields(&s) {
+		*f = wire.Float64(at, 8*i)
+	}
+	return s
+}
+
+// put sets the state of the row.
+func (b *budgets) put(row int, s budget.State) {
+	if n := (row + 1) * stateSize; n > len(b.states) {
+		b.states = append(b.states, make([]byte, n-len(b.states))...)
+	}
+	at := b.states[row*stateSize:]
+	for i, f := range fields(&s) {
+		wire.PutFloat64(at, 8*i, *f)
+	}
+}
+
+// fields returns the numbers of a state, as they follow each other.
+func fields(s *budget.State) [stateSize / 8]*float64 {
+	return [...]*float64{
+		&s.At, &s.MissingTokens, &s.MissingRequests, &s.Deficit, &s.Closed,
+		&s.TokenRate, &s.RequestRate, &s.TakenAt, &s.Interval,
+	}
 }

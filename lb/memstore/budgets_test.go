@@ -17,20 +17,13 @@ func withBudgets(t *testing.T, n int, b *budgets) table {
 }
 
 func someBudgets() *budgets {
-	return &budgets{
-		last: 1,
-		states: []budget.State{
-			{},
-			{
-				At: 1, MissingTokens: 2, MissingRequests: 3, Deficit: -4, Closed: 5,
-				TokenRate: 6, RequestRate: 7, TakenAt: 8, Interval: 9,
-			},
-		},
-		refusals: budget.Refusals{{Key: 1, Since: 2, Expires: 3, Tokens: 4, Row: 5}},
-		tasks: []task{{
-			id: lb.TaskID{1, 2}, key: 3, hash: 4, expires: 5, ttl: 6, tokens: 7, row: 1, status: lb.TaskAbandoned,
-		}},
-	}
+	b := &budgets{last: 1, refusals: budget.Refusals{{Key: 1, Since: 2, Expires: 3, Tokens: 4, Row: 5}}}
+	b.put(1, budget.State{
+		At: 1, MissingTokens: 2, MissingRequests: 3, Deficit: -4, Closed: 5,
+		TokenRate: 6, RequestRate: 7, TakenAt: 8, Interval: 9,
+	})
+	b.tasks = b.tasks.add(lb.TaskID{1, 2}, 3, 4, 5*time.Second, 6*time.Second, 7, 1)
+	return b
 }
 
 func TestBudgetsAreReadAsTheyWereWritten(t *testing.T) {
@@ -49,7 +42,7 @@ func TestBudgetsAreReadAsTheyWereWritten(t *testing.T) {
 }
 
 func TestUnusedBudgetsTakeNoSpace(t *testing.T) {
-	tab := withBudgets(t, 3, &budgets{last: 2, states: make([]budget.State, 3)})
+	tab := withBudgets(t, 3, &budgets{last: 2, states: make([]byte, 3*stateSize)})
 	if tab.hasBudgets() || tab.check() != nil {
 		t.Error("a section without anything in it was written")
 	}
@@ -76,9 +69,9 @@ func TestDamagedBudgets(t *testing.T) {
 }
 
 func TestRowsWithBudgetsAreKept(t *testing.T) {
-	b := &budgets{last: noRow, states: make([]budget.State, 40)}
-	b.states[3].MissingTokens = 1
-	b.states[39].Deficit = 1
+	b := &budgets{last: noRow}
+	b.put(39, budget.State{Deficit: 1})
+	b.put(3, budget.State{MissingTokens: 1})
 	tab := withBudgets(t, 40, b)
 	var wanted []uint64
 	for i := range 20 {
@@ -93,7 +86,8 @@ func TestRowsWithBudgetsAreKept(t *testing.T) {
 // The slot of a scope is kept while a bucket is not full, and given away later.
 func TestBudgetsThatAreUnusedAreForgotten(t *testing.T) {
 	d := &draft{}
-	b := &budgets{last: 0, states: []budget.State{{At: 1000, MissingTokens: 600, TokenRate: 600, TakenAt: 1000}}}
+	b := &budgets{last: 0}
+	b.put(0, budget.State{At: 1000, MissingTokens: 600, TokenRate: 600, TakenAt: 1000})
 	tab := withBudgets(t, 1, b)
 	for _, c := range []struct {
 		at   time.Duration

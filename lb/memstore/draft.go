@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
@@ -75,10 +76,15 @@ func (d *draft) leave(owner uint64, id lb.LeaseID) (was queue.Status, row int, t
 	if d.queue == nil {
 		return queue.Gone, noRow, 0
 	}
-	if was, row, tokens = d.remove(owner, id); was == queue.Granted && d.isBudgeted(row) {
-		d.openBudgets().state(row).Refund(millis(d.now), float64(tokens))
+	if was, row, tokens = d.remove(owner, id); was == queue.Granted {
+		d.refund(row, tokens)
 	}
 	return was, row, tokens
+}
+
+// refund gives back what a request was charged at the row.
+func (d *draft) refund(row int, tokens int64) {
+	d.changeState(row, func(s *budget.State) { s.Refund(millis(d.now), float64(tokens)) })
 }
 
 // remove takes a ticket of the owner out of the queue. What it was charged stays.

@@ -95,3 +95,31 @@ func TestFormatsOfBudgets(t *testing.T) {
 		t.Errorf("\n got %x\nwant %x", got, []byte(want))
 	}
 }
+
+// Tasks, and those that were refused, behind the budgets.
+func TestFormatsOfTasks(t *testing.T) {
+	p, addrs, now := memstoretest.NewProcess(t), []string{"10.0.0.1:8000"}, time.Hour
+	s := p.NewStore()
+	plan := storetest.Budgeted(addrs, budget.Limits{Weight: 1, Tokens: 6000}, 6000)
+	plan.Random, plan.Budget.AgeBonus = 0x0807060504030201, 10
+	var id lb.TaskID
+	s.Schedule(now, 5, 30*time.Second, plan, func(task lb.Task, _ error) { id = task.ID })
+	s.Schedule(now+time.Second, 6, 30*time.Second, plan, func(lb.Task, error) {})
+	_, got, _ := bytes.Cut(p.Vals["warmgate/1/table/"+slot(p, "table")], []byte("llm"))
+	const start = 3_600_000
+	want := wire.Writer("WGB1").Uint32(16 + 72 + 34 + 51).Uint16(1).Uint16(0).Uint16(1).Uint16(1)
+	want = want.Float64(start).Float64(6000).Float64(0).Float64(0).Float64(0).
+		Float64(6000).Float64(0).Float64(start).Float64(0)
+	want = want.Uint64(6).Float64(start + 1000).Float64(start + 1000 + 1.1*59_000 + 1100).Float64(6000).Uint16(0)
+	want = want.Raw("\x01\x02\x03\x04\x05\x06\x07\x08").Raw(string(id[8:])).Uint64(5).Uint64(lb.EndpointHash(addrs[0])).
+		Uint64(start + 30_000).Uint32(30_000).Uint32(6000).Uint16(0).Byte(0)
+	if !bytes.Equal(got, want) {
+		t.Errorf("\n got %x\nwant %x", got, []byte(want))
+	}
+	s.Complete(now+2*time.Second, "llm", id, -1, func(lb.TaskEnd, error) {})
+	val := p.Vals["warmgate/1/table/"+slot(p, "table")]
+	ended := wire.Writer(nil).Uint64(start + 32_000).Uint32(30_000).Uint32(6000).Uint16(0).Byte(uint8(lb.TaskCompleted))
+	if !bytes.HasSuffix(val, ended) {
+		t.Errorf("\n got %x\nwant %x at the end", val, []byte(ended))
+	}
+}

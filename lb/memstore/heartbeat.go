@@ -130,6 +130,7 @@ func (s *Store) reconcile(slot int, now time.Duration) error {
 			continue // a member has taken a step since the table was read
 		}
 		fix.addGrants(sum)
+		fix.addTasks(sum)
 		if dead+removed == 0 && !tidied && string(sum) == string(t[:t.hashesAt()][t.rowsAt():]) {
 			return nil
 		}

@@ -37,6 +37,7 @@ type Store struct {
 	// reserved counts the reservations since the last Flush; busy is whether there were many before that.
 	reserved int
 	busy     bool
+	tasks    uint64 // that were scheduled
 
 	prefixes prefixIndex
 
@@ -178,11 +179,10 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 		return err
 	}
-	s.loads = s.loads[:0]
-	rows := d.table[d.rowsAt():]
-	for _, row := range sc.rows {
-		s.loads = append(s.loads, loadAt(rows, row))
+	if p.HasBudget() {
+		d.expireTasks(now)
 	}
+	s.readLoads(d, sc)
 	if p.HasBudget() && p.Wait.Waits() && d.queue != nil && d.queue.Waiting() > 0 {
 		return s.enqueue(now, d, r, nil)
 	} else if p.HasBudget() {
@@ -207,6 +207,15 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	r.grant.Load = lb.Load{Requests: s.loads[i].Requests + 1, Tokens: s.loads[i].Tokens + r.tokens}
 	d.take(step{from: noRow, to: r.row, toTokens: r.tokens})
 	return nil
+}
+
+// readLoads sets s.loads to those of the candidates.
+func (s *Store) readLoads(d *draft, sc *scope) {
+	s.loads = s.loads[:0]
+	rows := d.table[d.rowsAt():]
+	for _, row := range sc.rows {
+		s.loads = append(s.loads, loadAt(rows, row))
+	}
 }
 
 // matchedBlocks returns how many leading blocks of the prompt each candidate matches, nil if none matches any.
@@ -241,13 +250,23 @@ func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr s
 }
 
 // CountAt implements [lb.LocalStore].
-func (s *Store) CountAt(now time.Duration, id lb.LeaseID, scope, addr string, tokens int64) error {
-	s.reserved++
-	sc := s.scope(scope)
+func (s *Store) CountAt(now time.Duration, id lb.LeaseID, name, addr string, tokens int64) error {
 	tokens = min(max(tokens, 0), lb.MaxTokens)
+	return s.countAt(now, id, name, tokens, func(d *draft, _ *scope) (row int, err error) {
+		d.table, row, err = rowOf(d.table, addr)
+		return row, err
+	})
+}
+
+// countAt counts a request in the row that find returns, which may be called several times.
+func (s *Store) countAt(
+	now time.Duration, id lb.LeaseID, name string, tokens int64, find func(*draft, *scope) (row int, err error),
+) error {
+	s.reserved++
+	sc := s.scope(name)
 	row := noRow
 	err := s.swap(now, sc, func(d *draft) (err error) {
-		if d.table, row, err = rowOf(d.table, addr); err == nil {
+		if row, err = find(d, sc); err == nil {
 			d.take(step{from: noRow, to: row, toTokens: tokens})
 		}
 		return err

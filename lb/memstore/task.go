@@ -1,43 +1,158 @@
 package memstore
 
 import (
+	"math"
+	"slices"
+	"time"
+
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
-// task is a task as it is in a table, 59 bytes:
+// task is a task as it is in a table, 51 bytes:
 //
 //	offset  size
 //	0       16    id
 //	16      8     key, 0 for none
 //	24      8     hash of its endpoint
-//	32      8     when it ends, or is forgotten if it has ended, in ms, float64
-//	40      8     for how long it lives unless it is renewed, in ms, float64
-//	48      8     tokens that it was charged and counts, float64
-//	56      2     row in which it is counted
-//	58      1     status: 0 if it lives, else an lb.TaskEnd
-type task struct {
-	id      lb.TaskID
-	key     uint64
-	hash    uint64
-	expires float64
-	ttl     float64
-	tokens  float64
-	row     int
-	status  lb.TaskEnd
+//	32      8     when it ends, or is forgotten if it has ended, in ms
+//	40      4     for how long it lives unless it is renewed, in ms
+//	44      4     tokens that it was charged, and counts while it lives
+//	48      2     row in which it is counted while it lives
+//	50      1     how it ended, an lb.TaskEnd; 0 while it lives
+type task []byte
+
+const taskSize = 51
+
+func (t task) id() lb.TaskID            { return lb.TaskID(t[:16]) }
+func (t task) key() uint64              { return wire.Uint64(t, 16) }
+func (t task) hash() uint64             { return wire.Uint64(t, 24) }
+func (t task) until() uint64            { return wire.Uint64(t, 32) }
+func (t task) ttl() uint64              { return uint64(wire.Uint32(t, 40)) }
+func (t task) tokens() int64            { return int64(wire.Uint32(t, 44)) }
+func (t task) row() int                 { return int(wire.Uint16(t, 48)) }
+func (t task) end() lb.TaskEnd          { return lb.TaskEnd(t[50]) }
+func (t task) lives() bool              { return t.end() == lb.TaskUnknown }
+func (t task) setTTL(ttl time.Duration) { wire.PutUint32(t, 40, ttlMillis(ttl)) }
+
+// renew has the task end, or be forgotten, its TTL from now.
+func (t task) renew(now uint64) { wire.PutUint64(t, 32, now+t.ttl()) }
+
+// ttlMillis returns a TTL in ms.
+func ttlMillis(ttl time.Duration) uint32 {
+	return uint32(min(max(ttl/time.Millisecond, 1), math.MaxUint32))
 }
 
-const taskSize = 59
+// taskMillis returns a time as tasks have it.
+func taskMillis(now time.Duration) uint64 { return uint64(now / time.Millisecond) }
 
-func readTask(in *wire.Reader[[]byte]) (t task) {
-	copy(t.id[:], in.Take(len(t.id)))
-	t.key, t.hash = in.Uint64(), in.Uint64()
-	t.expires, t.ttl, t.tokens = in.Float64(), in.Float64(), in.Float64()
-	t.row, t.status = int(in.Uint16()), lb.TaskEnd(in.Byte())
-	return t
+// tasks are those of a table, one after the other: those that live, and some that have ended, the latest ones behind.
+type tasks []byte
+
+// maxTasks is how many tasks a table has at most; maxEnded is how many of them have ended.
+const maxTasks, maxEnded = 4096, 1024
+
+func (ts tasks) n() int        { return len(ts) / taskSize }
+func (ts tasks) at(i int) task { return task(ts[i*taskSize:][:taskSize]) }
+
+// find returns the number of the task, -1 for none.
+func (ts tasks) find(id lb.TaskID) int {
+	for i := range ts.n() {
+		if ts.at(i).id() == id {
+			return i
+		}
+	}
+	return -1
 }
 
-func (t *task) append(w wire.Writer) wire.Writer {
-	return w.Raw(string(t.id[:])).Uint64(t.key).Uint64(t.hash).Float64(t.expires).Float64(t.ttl).Float64(t.tokens).
-		Uint16(uint16(t.row)).Byte(uint8(t.status))
+// withKey returns the number of the task with the key, unless it was abandoned: -1 for none.
+func (ts tasks) withKey(key uint64) int {
+	for i := range ts.n() {
+		if t := ts.at(i); key != 0 && t.key() == key && t.end() != lb.TaskAbandoned {
+			return i
+		}
+	}
+	return -1
+}
+
+// add adds a task that lives.
+func (ts tasks) add(id lb.TaskID, key, hash uint64, now time.Duration, ttl time.Duration, tokens int64, row int) tasks {
+	w := wire.Writer(ts).Raw(string(id[:])).Uint64(key).Uint64(hash).Uint64(taskMillis(now) + uint64(ttlMillis(ttl)))
+	w = w.Uint32(ttlMillis(ttl)).Uint32(uint32(tokens)).Uint16(uint16(row)).Byte(uint8(lb.TaskUnknown))
+	return tasks(w)
+}
+
+// remove removes the i-th task.
+func (ts tasks) remove(i int) tasks { return slices.Delete(ts, i*taskSize, (i+1)*taskSize) }
+
+// ended returns how many tasks have ended, and the number of the one that did first.
+func (ts tasks) ended() (n, first int) {
+	first = -1
+	for i := range ts.n() {
+		if !ts.at(i).lives() {
+			if n++; first < 0 {
+				first = i
+			}
+		}
+	}
+	return n, first
+}
+
+// expireTasks abandons the tasks that were not renewed in time, and forgets those that ended long ago. It reports
+// whether there were any.
+func (d *draft) expireTasks(now time.Duration) (changed bool) {
+	if d.budget == nil && !d.hasBudgets() {
+		return false
+	}
+	b, at := d.openBudgets(), taskMillis(now)
+	for i := b.tasks.n() - 1; i >= 0; i-- {
+		t := b.tasks.at(i)
+		switch {
+		case t.until() > at+t.ttl(): // the clock was set back
+			t.renew(at)
+		case at < t.until():
+			continue
+		case t.lives():
+			d.abandon(i, now)
+		default:
+			b.tasks = b.tasks.remove(i)
+		}
+		changed = true
+	}
+	return changed
+}
+
+// abandon ends the i-th task, which lives, and gives back what it counted and was charged.
+func (d *draft) abandon(i int, now time.Duration) {
+	t := d.openBudgets().tasks.at(i)
+	d.refund(t.row(), t.tokens())
+	d.endTask(i, now, lb.TaskAbandoned)
+}
+
+// endTask notes that the i-th task has ended, and counts it no more.
+func (d *draft) endTask(i int, now time.Duration, end lb.TaskEnd) {
+	b := d.openBudgets()
+	t := task(slices.Clone(b.tasks.at(i)))
+	if t.row() < d.rows() {
+		d.add(t.row(), lb.Load{Requests: -1, Tokens: -t.tokens()})
+	}
+	t[50] = uint8(end)
+	t.renew(taskMillis(now))
+	b.tasks = append(b.tasks.remove(i), t...)
+	if n, first := b.tasks.ended(); n > maxEnded {
+		b.tasks = b.tasks.remove(first)
+	}
+}
+
+// addTasks adds the tasks that live to rows.
+func (d *draft) addTasks(rows []byte) {
+	if d.budget == nil && !d.hasBudgets() {
+		return
+	}
+	ts := d.openBudgets().tasks
+	for i := range ts.n() {
+		if t := ts.at(i); t.lives() && t.row() < len(rows)/rowSize {
+			addAt(rows, t.row(), lb.Load{Requests: 1, Tokens: t.tokens()})
+		}
+	}
 }

@@ -159,7 +159,8 @@ func (s *Store) claimed(sc *scope, t table, c claim) {
 		g.Cached = w.matched[g.Index] // else it is one that the ticket did not name
 	}
 	if w.plan.HasBudget() {
-		g.Left = s.draft.openBudgets().state(c.row).Left()
+		state := s.draft.openBudgets().state(c.row)
+		g.Left = state.Left()
 	}
 	s.leases[c.id] = lease{scope: sc, row: c.row, tokens: c.tokens, grant: g}
 	s.finished = append(s.finished, finished{id: c.id, waiter: w, grant: g})

@@ -1,0 +1,98 @@
+package lb_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// Without the remote store a gateway uses its share of every rate, less what it has used before.
+func TestFallbackWithBudgets(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(1)
+	if err := l.local.Heartbeat(l.now); err != nil {
+		t.Fatal(err)
+	}
+	plan := storetest.Budgeted(addrs, budget.Limits{Weight: 1, Tokens: 6000}, 1000)
+	l.reserve(1, plan)
+	l.remote.answer(1, lb.Grant{Index: 0}, nil) // the one owner of this gateway is registered from now on
+	l.remote.owners = 2
+	l.reserve(2, plan)
+	l.remote.answer(2, lb.Grant{Index: 0}, nil)
+
+	l.remote.down = true
+	if o := l.reserve(3, plan); o.err != nil {
+		t.Fatalf("a third of the gateway's half is left: %v", o.err)
+	}
+	o := l.reserve(4, plan)
+	if !errors.Is(o.err, lb.ErrOverBudget) || o.grant.Expected != 20*time.Second {
+		t.Fatalf("%v, expected in %v; want %v in 20 s", o.err, o.grant.Expected, lb.ErrOverBudget)
+	}
+	l.Settle(l.now, "llm", addrs[0], -1000)
+	if o := l.reserve(5, plan); o.err != nil {
+		t.Fatalf("after a correction: %v", o.err)
+	}
+	l.Restrict(l.now, "llm", addrs[0], budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: time.Minute})
+	if o := l.reserve(6, plan); o.grant.Expected != time.Minute {
+		t.Fatalf("expected in %v after a restriction", o.grant.Expected)
+	}
+	if slices.ContainsFunc(l.remote.log, func(call string) bool { return call[:4] == "sett" || call[:4] == "rest" }) {
+		t.Fatalf("a store that is down was called: %v", l.remote.log)
+	}
+}
+
+func TestRefusedByBudgetsIsNoFallback(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(1)
+	o := l.reserve(1, storetest.Budgeted(addrs, budget.Limits{Weight: 1, Tokens: 6000}, 1000))
+	l.remote.answer(1, lb.Grant{Expected: time.Second}, lb.ErrOverBudget)
+	if !errors.Is(o.err, lb.ErrOverBudget) || o.grant.Expected != time.Second || len(l.fallback) > 0 {
+		t.Fatalf("%+v, fallback %v", o, l.fallback)
+	}
+}
+
+func TestBothStoresAreCorrected(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(1)
+	plan := storetest.Budgeted(addrs, budget.Limits{Weight: 1, Tokens: 6000}, 1000)
+	l.reserve(1, plan)
+	l.remote.answer(1, lb.Grant{Index: 0}, nil)
+	l.remote.log = nil
+	l.Settle(l.now, "llm", addrs[0], 5000)
+	l.Restrict(l.now, "llm", addrs[0], budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: time.Second})
+	want := []string{"settle llm " + addrs[0] + " 5000", "restrict llm " + addrs[0]}
+	if !slices.Equal(l.remote.log, want) {
+		t.Errorf("remote: %v, want %v", l.remote.log, want)
+	}
+	l.remote.down = true
+	if o := l.reserve(2, plan); o.grant.Expected != 10*time.Second {
+		t.Errorf("local: expected in %v, want 10 s", o.grant.Expected)
+	}
+}
+
+// Tasks are in the remote store, and stay valid there while it does not answer.
+func TestTasksAreInTheRemoteStore(t *testing.T) {
+	l, plan := newFallback(t), storetest.Budgeted(storetest.Addrs(1), budget.Limits{Weight: 1}, 10)
+	var errs []error
+	calls := func() {
+		errs = nil
+		l.Schedule(l.now, 7, time.Second, plan, func(_ lb.Task, err error) { errs = append(errs, err) })
+		l.Complete(l.now, "llm", lb.TaskID{3}, 5, func(_ lb.TaskEnd, err error) { errs = append(errs, err) })
+		l.Renew(l.now, "llm", lb.TaskID{4}, time.Second, func(_ bool, err error) { errs = append(errs, err) })
+	}
+	calls()
+	if want := []string{"schedule 7", "complete 3 5", "renew 4"}; !slices.Equal(l.remote.log, want) {
+		t.Errorf("calls %v, want %v", l.remote.log, want)
+	}
+	if !slices.Equal(errs, []error{nil, nil, nil}) {
+		t.Error(errs)
+	}
+	l.remote.down = true
+	calls()
+	if len(l.remote.log) != 3 || !slices.Equal(errs, []error{lb.ErrRemoteDown, lb.ErrRemoteDown, lb.ErrRemoteDown}) {
+		t.Errorf("while it is down: %v, %v", l.remote.log, errs)
+	}
+	l.wantLocal(storetest.Addrs(1), 0)
+}
