@@ -68,12 +68,13 @@ func (r *reservation) expect(ts []budget.Target) {
 // targets returns the candidates of a plan with budgets: see draft.targets. What is set aside for those that wait is
 // not theirs either.
 func (s *Store) targets(now time.Duration, d *draft, r *reservation, n int) ([]budget.Target, int, bool) {
+	var asides []queue.Aside
+	if d.queue != nil {
+		asides = d.queue.Asides(now, d)
+	}
 	s.entries = r.scope.entries(s.entries[:0], r.plan)
 	ts, last, changed := d.targets(now, s.entries, r.plan.Budget.AgeBonus, n)
-	if d.queue == nil {
-		return ts, last, changed
-	}
-	for _, a := range d.queue.Asides(now, d) {
+	for _, a := range asides {
 		for i := range ts {
 			if s.entries[i].Row == a.Row {
 				ts[i].Aside += a.Tokens
@@ -84,24 +85,27 @@ func (s *Store) targets(now time.Duration, d *draft, r *reservation, n int) ([]b
 }
 
 // targets returns endpoints with budgets as they are now, which of them was served last, -1 if none was lately, and
-// whether a limit has changed. What is set aside for the first n refusals is not theirs.
+// whether a limit has changed. What is set aside for the first n refusals is not theirs. They are valid until the next
+// call.
 func (d *draft) targets(now time.Duration, entries []queue.Entry, bonus float64, n int) (
 	ts []budget.Target, last int, changed bool,
 ) {
 	b, at := d.openBudgets(), millis(now)
 	b.refusals = b.refusals.Expire(at)
 	n = min(n, len(b.refusals))
-	ts, last = make([]budget.Target, len(entries)), -1
+	ts, last = d.budgetRoom[:0], -1
 	for i := range entries {
-		e, t := &entries[i], &ts[i]
+		e := &entries[i]
 		c := lb.Candidate{Cap: e.Cap, TokenCap: e.TokenCap}
-		t.Limits, t.State, t.Full = e.Limits, b.state(e.Row), c.IsFull(d.load(e.Row))
+		ts = append(ts, budget.Target{Limits: e.Limits, State: b.state(e.Row), Full: c.IsFull(d.load(e.Row))})
+		t := &ts[i]
 		if e.Row == b.last && !t.IsUnused(at) {
 			last = i
 		}
 		changed = t.Apply(at, t.Limits) || changed
 		t.Aside = b.refusals.Aside(at, n, e.Row, t.TokenRate, bonus)
 	}
+	d.budgetRoom = ts
 	return ts, last, changed
 }
 

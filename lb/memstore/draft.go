@@ -13,16 +13,18 @@ import (
 type draft struct {
 	table
 	now    time.Duration
-	scope  *scope        // whose table it is
-	asking *reservation  // that is being put into the queue, nil for none
-	queue  *queue.Queue  // of the table, nil while it has none
-	room   queue.Queue   // memory for it
-	budget *budgets      // of the table, nil while they were not looked at
-	space  budgets       // memory for them
-	steps  []step        // of this owner
-	claims []claim       // grants that this owner has claimed
-	woken  []uint64      // other owners with grants to claim
-	grants []queue.Grant // reused by dispatch
+	scope  *scope       // whose table it is
+	asking *reservation // that is being put into the queue, nil for none
+	queue  *queue.Queue // of the table, nil while it has none
+	room   queue.Queue  // memory for it
+	budget *budgets     // of the table, nil while they were not looked at
+	space  budgets      // memory for them
+	// budgetRoom is memory for targets.
+	budgetRoom []budget.Target
+	steps      []step        // of this owner
+	claims     []claim       // grants that this owner has claimed
+	woken      []uint64      // other owners with grants to claim
+	grants     []queue.Grant // reused by dispatch
 }
 
 // claim is a waiting request of this owner that was granted a row.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
@@ -68,16 +70,43 @@ func reserveAt(t testing.TB, s lb.Store, now time.Duration, id lb.LeaseID, p *lb
 
 func BenchmarkReserveRelease(b *testing.B) {
 	for _, n := range []int{8, 64, 512} {
+		for name, plan := range map[string]*lb.Plan{
+			"costs":   storetest.Even(storetest.Addrs(n)),
+			"budgets": storetest.Budgeted(storetest.Addrs(n), budget.Limits{Weight: 1, Tokens: 1e9}, 100),
+		} {
+			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
+				s := memstoretest.NewProcess(b).NewStore()
+				var id lb.LeaseID
+				b.ReportAllocs()
+				for b.Loop() {
+					id++
+					plan.Random = uint64(id)
+					s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
+					s.Release(time.Hour, id)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkScheduleComplete(b *testing.B) {
+	for _, n := range []int{0, 100, 1000} { // other tasks
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p := memstoretest.NewProcess(b)
-			s, plan := p.NewStore(), storetest.Even(storetest.Addrs(n))
-			var id lb.LeaseID
+			s := memstoretest.NewProcess(b).NewStore()
+			plan := storetest.Budgeted(storetest.Addrs(10), budget.Limits{Weight: 1, Tokens: 1e9}, 100)
+			key := uint64(0)
+			schedule := func() (id lb.TaskID) {
+				key++
+				plan.Random = key
+				s.Schedule(time.Hour, key, time.Minute, plan, func(t lb.Task, _ error) { id = t.ID })
+				return id
+			}
+			for range n {
+				schedule()
+			}
 			b.ReportAllocs()
 			for b.Loop() {
-				id++
-				plan.Random = uint64(id)
-				s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
-				s.Release(time.Hour, id)
+				s.Complete(time.Hour, plan.Scope, schedule(), 100, func(lb.TaskEnd, error) {})
 			}
 		})
 	}
@@ -88,6 +117,24 @@ func FuzzSharedMemory(f *testing.F) {
 	p := memstoretest.NewProcess(f)
 	s := p.NewStore()
 	reserve(f, s, 1, storetest.Even(storetest.Addrs(3)))
+	budgeted := storetest.Budgeted(storetest.Addrs(3), budget.Limits{Weight: 1, Tokens: 600}, 500)
+	budgeted.Budget.AgeBonus = 10
+	use := func(s *memstore.Store) {
+		var task lb.TaskID
+		for key := range uint64(5) {
+			s.Schedule(time.Hour, key, time.Second, budgeted, func(t lb.Task, _ error) { task = t.ID })
+		}
+		s.Complete(time.Hour, "llm", task, 7, func(lb.TaskEnd, error) {})
+		s.Renew(time.Hour, "llm", task, time.Second, func(bool, error) {})
+		waits := *budgeted
+		waits.Wait = lb.Wait{Max: time.Second, Length: 9, Class: lb.Class{ID: 1, Weight: 1}}
+		s.Reserve(time.Hour, 10, &waits, func(lb.Grant, error) {})
+		s.Settle(time.Hour, "llm", budgeted.Candidates[0].Addr, 70)
+		s.Restrict(time.Hour, "llm", budgeted.Candidates[1].Addr, budget.Restriction{RetryAfter: time.Second})
+		s.Poll(time.Hour + 500*time.Millisecond)
+		s.Release(time.Hour, 10)
+	}
+	use(s)
 	for _, v := range p.Vals {
 		if len(v) > 16 {
 			f.Add(v, v, v)
@@ -105,6 +152,8 @@ func FuzzSharedMemory(f *testing.F) {
 			s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
 		}
 		_ = s.Heartbeat(time.Hour)
+		use(s)
+		_ = s.Heartbeat(time.Hour + 5*time.Second)
 		s.Amend(time.Hour, 0, plan.Candidates[1].Addr, 7)
 		for id := range lb.LeaseID(3) {
 			s.Release(time.Hour, id)

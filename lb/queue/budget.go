@@ -69,6 +69,9 @@ func (t *turn) dispatchBudgets(now time.Duration, grants []Grant) []Grant {
 		r := t.q.at(i)
 		l, targets, tokens := r.list(), b.targetsFor(i), float64(r.tokens())
 		at := budget.Choose(targets, b.last[l], tokens)
+		if at == budget.None {
+			break // a damaged budget
+		}
 		entries := t.q.lists[l].entries
 		t.loads.Charge(now, entries, targets, at, tokens)
 		grants = append(grants, t.grant(i, entries[at].Row))
