@@ -89,6 +89,14 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	}
 	a.Settle(now, "llm", storetest.Addrs(1)[0], 1)
 	a.Restrict(now, "llm", storetest.Addrs(1)[0], budget.Restriction{RetryAfter: 1})
+	for key := range uint64(3) {
+		a.Schedule(now, key, time.Second, budgeted, func(task lb.Task, _ error) {
+			a.Renew(now, "llm", task.ID, time.Second, func(bool, error) {})
+			if key > 1 {
+				a.Complete(now, "llm", task.ID, 5, func(lb.TaskEnd, error) {})
+			}
+		})
+	}
 	a.Loads(now, "llm", []string{"10.0.0.1:1"}, func([]lb.Load, error) {})
 	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)
 	d.fate = func([]byte) int { return notSent }

@@ -77,18 +77,3 @@ func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restric
 	b = appendArg(appendArg(appendArg(b, sc.keys.Budget), addr), said)
 	s.sendBackground(now, scriptRestrict, sc, b, func(time.Duration, Value, error) {})
 }
-
-// Schedule implements [lb.TaskStore].
-func (*Store) Schedule(_ time.Duration, _ uint64, _ time.Duration, _ *lb.Plan, done func(lb.Task, error)) {
-	done(lb.Task{}, lb.ErrUnready)
-}
-
-// Complete implements [lb.TaskStore].
-func (*Store) Complete(_ time.Duration, _ string, _ lb.TaskID, _ int64, done func(lb.TaskEnd, error)) {
-	done(lb.TaskUnknown, lb.ErrUnready)
-}
-
-// Renew implements [lb.TaskStore].
-func (*Store) Renew(_ time.Duration, _ string, _ lb.TaskID, _ time.Duration, done func(bool, error)) {
-	done(false, lb.ErrUnready)
-}

@@ -38,7 +38,7 @@ const TicketSize = 85
 var all = []*script{
 	scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptCancel,
 	scriptAmend, scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows, scriptWait, scriptWaitPrompt, scriptPoll,
-	scriptSpend, scriptRefund, scriptSettle, scriptRestrict,
+	scriptSpend, scriptRefund, scriptSettle, scriptRestrict, scriptSchedule, scriptComplete, scriptRenew,
 }
 
 // ScriptOf returns the name of the script that a command runs, "" for none, also after SetClock.

@@ -35,7 +35,8 @@ type knownTask struct {
 	end    lb.TaskEnd // TaskUnknown while it lives
 }
 
-const taskSlots, taskRate = 2, 6000
+// With this rate and weights that are powers of 2 all amounts are exact, in whichever order tasks expire.
+const taskSlots, taskRate = 2, 7500
 
 // testTaskRandom runs schedules with lost and repeated replies, completions that come twice or late, renewals, and
 // owners that die, and compares each answer, and what is left of budgets, with a model.
@@ -66,6 +67,9 @@ func (h *taskHistory) ms() float64 { return float64(h.now / time.Millisecond) }
 
 // expire abandons and forgets what the store does at each step.
 func (h *taskHistory) expire() {
+	for _, k := range h.tasks {
+		k.until = min(k.until, h.now+taskTTL) // the clock was set back
+	}
 	h.tasks = slices.DeleteFunc(h.tasks, func(k *knownTask) bool { return k.end != lb.TaskUnknown && h.now >= k.until })
 	for _, k := range h.tasks {
 		if k.end == lb.TaskUnknown && h.now >= k.until {
@@ -96,7 +100,7 @@ func (h *taskHistory) seconds(n int) {
 func (h *taskHistory) step() {
 	i := h.draw("caller", len(h.callers))
 	c := h.callers[i]
-	switch h.draw("action", 12) {
+	switch h.draw("action", 14) {
 	case 0:
 		h.callers[i] = h.caller() // the other one is dead: its tasks are not
 	case 1, 2:
@@ -107,6 +111,8 @@ func (h *taskHistory) step() {
 		h.completeOne(c)
 	case 6:
 		h.renewOne(c)
+	case 8:
+		h.setClock()
 	case 7: // the reply was lost, or comes twice
 		if h.keys > 0 {
 			h.scheduleOne(c, uint64(h.draw("key", int(h.keys)))+1)
@@ -125,6 +131,15 @@ func (h *taskHistory) step() {
 // overdue reports whether a task is to be abandoned by the next step.
 func (h *taskHistory) overdue() bool {
 	return slices.ContainsFunc(h.tasks, func(k *knownTask) bool { return h.now >= k.until })
+}
+
+// setClock sets the clock forward or back, unless the backend has one of its own.
+func (h *taskHistory) setClock() {
+	if _, ok := h.Backend.(Passer); !ok {
+		h.seconds(1)
+		h.now = max(time.Minute, h.now+time.Duration(h.draw("seconds", 61)-30)*time.Second)
+		h.seconds(1)
+	}
 }
 
 // one returns a task, of those that have ended, too; an unknown one if there is none.
@@ -165,7 +180,7 @@ func (h *taskHistory) scheduleOne(c caller, key uint64) {
 	ts, last := make([]budget.Target, len(h.addrs)), -1
 	for i := range ts {
 		p.Candidates[i].Cap = taskSlots
-		p.Budget.Limits[i] = budget.Limits{Weight: float64(1 + i), Tokens: taskRate}
+		p.Budget.Limits[i] = budget.Limits{Weight: float64(int(1) << i), Tokens: taskRate}
 		ts[i] = budget.Target{Limits: p.Budget.Limits[i], State: h.states[i], Full: h.flight[i] >= taskSlots}
 		if i == h.last && !ts[i].IsUnused(h.ms()) {
 			last = i

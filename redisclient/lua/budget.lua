@@ -123,6 +123,30 @@ local function left(s, o)
   return struct.pack('<dd', tokens, s[o + 7] > 0 and math.max(0, s[o + 7] - s[o + 3]) or -1)
 end
 
+-- read_list returns what is in a list of candidates v: their number; where their rows are in the table t; their limits;
+-- which of them are at a cap; and their names.
+local function read_list(t, v)
+  local unpack, byte, classes, runs = struct.unpack, string.byte, struct.unpack('<I2I2', v, 13)
+  local first, places, full, n = 19 + 56 * classes, {}, {}, 0
+  for run = first, first + 6 * (runs - 1), 6 do
+    local _, from, count = unpack('<I2I2I2', v, run)
+    for r = 17 + 9 * from, 8 + 9 * (from + count), 9 do
+      n = n + 1
+      places[n] = r
+    end
+  end
+  local behind = first + 6 * runs + 4 * n
+  local limits = numbers(v, behind, 5 * n)
+  for i = 1, n do
+    local r, cap, token_cap = places[i], limits[5 * i - 1], limits[5 * i]
+    local low, mid, high = byte(t, r, r + 2)
+    if cap > 0 and low + 256 * mid + 65536 * high >= cap or token_cap > 0 and unpack('<I6', t, r + 3) >= token_cap then
+      full[i] = true
+    end
+  end
+  return n, places, limits, full, string.sub(v, behind + 40 * n)
+end
+
 -- find_row returns the offset of the state of the candidate of a list v that has a row, nil if there is none.
 local function find_row(b, v, row)
   local classes, runs = struct.unpack('<I2I2', v, 13)
@@ -203,6 +227,34 @@ local function asides(b, n, places, limits, now, key, bonus)
   end
   b.refusals, b.keys = #kept > 0 and kept or nil, table.concat(keys)
   return out
+end
+
+-- refusal returns the number of the refusal with the key, counted from 0, nil if there is none.
+local function refusal(b, key)
+  local at = b.keys and string.find(b.keys, key, 1, true)
+  while at and at % 8 ~= 1 do at = string.find(b.keys, key, at + 1, true) end
+  return at and (at - 1) / 8
+end
+
+-- remember notes a refusal of a request with a key, at the target at offset o, unless there are too many.
+local function remember(b, key, now, till, tokens, o)
+  b.refusals, b.keys = b.refusals or {}, b.keys or ''
+  local rs, i = b.refusals, refusal(b, key)
+  if not i and #rs >= 256 then return end
+  if not i then
+    i, b.keys = #rs / 4, b.keys .. key
+    rs[4 * i + 1] = now
+  end
+  rs[4 * i + 2], rs[4 * i + 3], rs[4 * i + 4] = till, tokens, o / WIDTH
+end
+
+-- forget_refusal forgets the refusal of a request with a key.
+local function forget_refusal(b, key)
+  local i = refusal(b, key)
+  if not i then return end
+  for _ = 1, 4 do table.remove(b.refusals, 4 * i + 1) end
+  b.keys = string.sub(b.keys, 1, 8 * i) .. string.sub(b.keys, 8 * i + 9)
+  if #b.refusals == 0 then b.refusals, b.keys = nil, nil end
 end
 
 -- admit charges one of n targets for a request of so many tokens. It returns the number of the target, counted from 1,
