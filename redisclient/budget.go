@@ -32,12 +32,18 @@ func packBudgets(cs []lb.Candidate, limits []budget.Limits) (out wire.Writer) {
 }
 
 // setBudgetCommand sets the command of a reservation with budgets. It looks no prompt up: budgets decide.
-func (sc *scopeState) setBudgetCommand(r *reservation, l *candidateList, p *lb.Plan) {
+func (sc *scopeState) setBudgetCommand(now time.Duration, r *reservation, l *candidateList, p *lb.Plan) {
 	r.script, r.args = scriptSpend, 2
+	if p.Wait.Waits() {
+		r.args = 4
+	}
 	b := r.script.command(make([]byte, 0, 384), 4, r.args)
 	b = appendID(appendArg(sc.appendReserveKeys(b, l), sc.keys.Budget), r.id)
 	var room [16]byte
-	r.cmd = appendArg(b, wire.Writer(room[:0]).Float64(float64(r.lease.tokens)).Float64(max(p.Budget.AgeBonus, 0)))
+	r.cmd = appendArg(b, wire.Writer(room[:0]).Float64(float64(p.AddedTokens(0))).Float64(max(p.Budget.AgeBonus, 0)))
+	if p.Wait.Waits() {
+		r.cmd = appendWait(appendArg(r.cmd, ""), now, l, &p.Wait)
+	}
 }
 
 // unpackLeft reads what is left of a budget.

@@ -30,3 +30,15 @@ func TestTaskConformance(t *testing.T) {
 		storetest.RunTasks(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
 	})
 }
+
+func TestBudgetQueueConformance(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			s := redisserver.StartT(t, redisserver.Options{Version: version})
+			storetest.RunBudgetQueue(t, openClocked(t, s, false, fewSeeds))
+		})
+	}
+	t.Run("as a fallback store", func(t *testing.T) {
+		storetest.RunBudgetQueue(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
+	})
+}

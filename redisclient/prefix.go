@@ -95,7 +95,7 @@ func (s *Store) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	sc, x, waits := r.lease.scope, &p.Prefix, p.Wait.Waits()
 	l := sc.list(p.Candidates, r.limits, s.owner)
 	if r.limits != nil {
-		sc.setBudgetCommand(r, l, p)
+		sc.setBudgetCommand(now, r, l, p)
 		return
 	}
 	if !x.NeedsLookup() {

@@ -35,10 +35,10 @@ var (
 	luaHeartbeat  = lua("heartbeat")
 	luaLoads      = lua("loads")
 	luaFreeRows   = lua("free_rows")
-	luaQueue      = lua("queue")
 	luaEnqueue    = lua("enqueue")
 	luaPoll       = lua("poll")
 	luaBudget     = lua("budget")
+	luaQueue      = strings.ReplaceAll(lua("queue"), "open_turns(", "(function()\n"+luaBudget+lua("turns")+"end)(")
 	luaSpend      = lua("spend")
 	luaRefund     = lua("refund")
 	luaSettle     = lua("settle")
@@ -87,7 +87,7 @@ var (
 	scriptHeartbeat = newScript("heartbeat", luaShared+withQueue(withTasks(luaHeartbeat)))
 	scriptLoads     = newScript("loads", luaLoads)
 	scriptFreeRows  = newScript("free_rows", luaShared+luaFreeRows)
-	scriptSpend     = newScript("spend", luaBudget+luaBegin+luaSpend) // for plans with budgets
+	scriptSpend     = newScript("spend", luaBudget+withQueue(luaBegin+luaSpend)) // for plans with budgets
 	scriptRefund    = newScript("refund", luaBudget+luaFunc("release", withQueue(luaRelease))+luaRefund)
 	scriptSettle    = newScript("settle", luaBudget+luaSettle)
 	scriptRestrict  = newScript("restrict", luaBudget+luaRestrict)

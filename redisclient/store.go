@@ -216,6 +216,10 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 		s.cancel(now, l.waiter.again)
 		return
 	}
+	if l.waiter != nil && l.waiter.plan.HasBudget() { // it may have been charged already
+		s.cancel(now, s.reservationOf(now, l.waiter))
+		return
+	}
 	s.sendRelease(now, l.scope, scriptRelease, l.scope.releaseCommand(true, id), id)
 }
 

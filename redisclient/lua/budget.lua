@@ -44,7 +44,7 @@ local function packed(list)
   local out, n = {}, #list
   for from = 0, n - 1, PART do
     local some = math.min(PART, n - from)
-    out[#out + 1] = struct.pack('<' .. string.rep('d', some), unpack(list, from + 1, from + some))
+    out[#out + 1] = struct.pack('<' .. string.rep('d', some), _G.unpack(list, from + 1, from + some))
   end
   return table.concat(out)
 end
@@ -261,10 +261,18 @@ end
 -- and the offset of its state. If none can take the request, these are of the one that is expected to take it first,
 -- and admit also returns in how many ms that is, and whether a rate is another one than before, so that the states have
 -- to be written. limits are the weight of each target, its tokens and requests a minute, and its caps of requests and
--- of tokens in flight; full are those at a cap. key is by which a request asks again, nil if it does not.
-local function admit(b, n, names, limits, full, now, tokens, bonus, key)
+-- of tokens in flight; full are those at a cap. key is by which a request asks again, nil if it does not. extra is what
+-- is set aside for those that wait: see queue.lua. With peek nothing is charged.
+local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, peek)
   local places = b.names ~= names and place_targets(b, names, now)
   local aside = b.refusals and asides(b, n, places, limits, now, key, bonus)
+  for _, a in ipairs(extra or {}) do
+    local o = find_target(b, a.name)
+    if o then
+      aside = aside or {}
+      aside[o / WIDTH] = (aside[o / WIDTH] or 0) + a.tokens
+    end
+  end
   local s, last, after, is_other = b.states, WIDTH * (b.last - 1), 0, false
   local rounds, fewest, least, first, at = {}, math.huge, math.huge, 1, 0
   for i = 1, n do
@@ -312,6 +320,7 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key)
     if wait < least then least, first, at = wait, i, o end
   end
   if fewest == math.huge then return first, at, least, is_other end
+  if peek then return first, at, nil, is_other end
   local chosen = after
   repeat chosen = chosen % n + 1 until rounds[chosen] and rounds[chosen] <= fewest
   for i = 1, n do

@@ -43,7 +43,8 @@ if known and known.ended ~= 3 then
   end
 end
 local is_swept, b = budget, charged()
-local k, o, ms, is_other = admit(b, n, names, limits, full, now, tokens, bonus, own)
+local extra = string.byte(t, 16) > 0 and open_queue(tablekey, t).asides()
+local k, o, ms, is_other = admit(b, n, names, limits, full, now, tokens, bonus, own, extra)
 if ms then
   ms = math.ceil(ms)
   if own and bonus > 0 then remember(b, own, now, now + 1.1 * ms + 1100, tokens, o) end
