@@ -37,7 +37,8 @@ type Grant struct {
 	Cached int  // number of leading prefix blocks that the endpoint was recorded to have
 
 	// Left is what is left of the candidate's budget after the step, of a plan with budgets. Beside [ErrOverBudget] it
-	// is that of the candidate which is likely to take the request first, with its Index.
+	// is that of the candidate which is likely to take the request first, with its Index. A remote store may not know
+	// it for a request that has waited: -1.
 	Left budget.Left
 
 	Queued   bool          // the request had to wait in the queue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -82,12 +83,27 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	b.ForgetPrompt(now, 499, prompt, manualPlan.Candidates[1].Addr, 0)
 	reserve(a, now, 500)
 	reserve(b, now, 500)
+	budgeted := storetest.Budgeted(storetest.Addrs(2), budget.Limits{Weight: 1, Tokens: 10}, 10)
+	for id := lb.LeaseID(505); id < 508; id++ {
+		a.Reserve(now, id, budgeted, func(lb.Grant, error) {})
+	}
+	a.Settle(now, "llm", storetest.Addrs(1)[0], 1)
+	a.Restrict(now, "llm", storetest.Addrs(1)[0], budget.Restriction{RetryAfter: 1})
+	for key := range uint64(3) {
+		a.Schedule(now, key, time.Second, budgeted, func(task lb.Task, _ error) {
+			a.Renew(now, "llm", task.ID, time.Second, func(bool, error) {})
+			if key > 1 {
+				a.Complete(now, "llm", task.ID, 5, func(lb.TaskEnd, error) {})
+			}
+		})
+	}
 	a.Loads(now, "llm", []string{"10.0.0.1:1"}, func([]lb.Load, error) {})
 	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)
 	d.fate = func([]byte) int { return notSent }
 	reserve(a, now, 502)
 	d.fate = func([]byte) int { return replyLost }
 	a.Reserve(now, 504, prompt, func(lb.Grant, error) {})
+	a.Reserve(now, 508, budgeted, func(lb.Grant, error) {})
 	d.fate = nil
 	a.Expire(now + time.Second) // leaves a tombstone, and cancels what has run
 	probe(a, now)

@@ -3,27 +3,83 @@ package redisclient
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
-// Settle implements [lb.Store].
-func (*Store) Settle(_ time.Duration, _, _ string, _ int64) {}
-
-// Restrict implements [lb.Store].
-func (*Store) Restrict(_ time.Duration, _, _ string, _ budget.Restriction) {}
-
-// Schedule implements [lb.TaskStore].
-func (*Store) Schedule(_ time.Duration, _ uint64, _ time.Duration, _ *lb.Plan, done func(lb.Task, error)) {
-	done(lb.Task{}, lb.ErrUnready)
+// limitsOf returns the budgets of a plan's candidates, nil if it has none.
+func limitsOf(p *lb.Plan) []budget.Limits {
+	if !p.HasBudget() {
+		return nil
+	}
+	return p.Budget.Limits
 }
 
-// Complete implements [lb.TaskStore].
-func (*Store) Complete(_ time.Duration, _ string, _ lb.TaskID, _ int64, done func(lb.TaskEnd, error)) {
-	done(lb.TaskUnknown, lb.ErrUnready)
+// packBudgets returns the budgets of the candidates in the format of candidates.lua, nothing if there are none.
+func packBudgets(cs []lb.Candidate, limits []budget.Limits) (out wire.Writer) {
+	if limits == nil {
+		return nil
+	}
+	for i, l := range limits {
+		out = out.Float64(l.Weight).Float64(max(l.Tokens, 0)).Float64(max(l.Requests, 0)).
+			Float64(requestCap(&cs[i])).Float64(tokenCap(&cs[i]))
+	}
+	for i := range cs {
+		out = append(append(out, cs[i].Addr...), '\n')
+	}
+	return out
 }
 
-// Renew implements [lb.TaskStore].
-func (*Store) Renew(_ time.Duration, _ string, _ lb.TaskID, _ time.Duration, done func(bool, error)) {
-	done(false, lb.ErrUnready)
+// setBudgetCommand sets the command of a reservation with budgets. It looks no prompt up: budgets decide.
+func (sc *scopeState) setBudgetCommand(now time.Duration, r *reservation, l *candidateList, p *lb.Plan) {
+	r.script, r.args = scriptSpend, 2
+	if p.Wait.Waits() {
+		r.args = 4
+	}
+	b := r.script.command(make([]byte, 0, 384), 4, r.args)
+	b = appendID(appendArg(sc.appendReserveKeys(b, l), sc.keys.Budget), r.id)
+	var room [16]byte
+	r.cmd = appendArg(b, wire.Writer(room[:0]).Float64(float64(p.AddedTokens(0))).Float64(max(p.Budget.AgeBonus, 0)))
+	if p.Wait.Waits() {
+		r.cmd = appendWait(appendArg(r.cmd, ""), now, l, &p.Wait)
+	}
+}
+
+// unpackLeft reads what is left of a budget.
+func unpackLeft(in *wire.Reader[[]byte]) budget.Left {
+	return budget.Left{Tokens: in.Float64(), Requests: in.Float64()}
+}
+
+// parseOverBudget reads the answer to a reservation that no candidate can take.
+func parseOverBudget(b []byte, r *reservation) (reply reservationReply, _ error) {
+	in := wire.NewReader(b)
+	ms, index := in.Float64(), int(in.Uint16())
+	reply = reservationReply{code: codeOverBudget, grant: lb.Grant{Index: index, Left: unpackLeft(&in)}}
+	if !in.OK() || in.Len() > 0 || index >= len(r.candidates) || !(ms >= 0 && ms < maxExpected) {
+		return reply, ErrGarbage
+	}
+	reply.grant.Expected = milliseconds(int64(ms))
+	return reply, nil
+}
+
+// Settle implements [lb.Store]. If the command fails, the estimate stays.
+func (s *Store) Settle(now time.Duration, scope, addr string, delta int64) {
+	sc := s.scopeOf(scope)
+	b := scriptSettle.command(nil, 1, 2)
+	b = appendArg(appendArg(b, sc.keys.Budget), addr)
+	b = appendInt(b, delta)
+	s.sendBackground(now, scriptSettle, sc, b, func(time.Duration, Value, error) {})
+}
+
+// Restrict implements [lb.Store]. If the command fails, the next answer of the endpoint says the same again.
+func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {
+	sc := s.scopeOf(scope)
+	said := wire.Writer(nil).Float64(r.Tokens).Float64(r.Requests)
+	for _, d := range []time.Duration{r.TokensReset, r.RequestsReset, r.RetryAfter} {
+		said = said.Float64(float64((d + time.Millisecond - 1) / time.Millisecond))
+	}
+	b := scriptRestrict.command(nil, 1, 2)
+	b = appendArg(appendArg(appendArg(b, sc.keys.Budget), addr), said)
+	s.sendBackground(now, scriptRestrict, sc, b, func(time.Duration, Value, error) {})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 const (
@@ -35,6 +36,7 @@ const (
 // contain it.
 type candidateList struct {
 	candidates []lb.Candidate
+	limits     []budget.Limits // of each candidate, nil without budgets
 	key        string
 	commands   [][]byte      // that store the list in Redis
 	knownAt    time.Duration // when Redis was last known to have the list, never if it does not
@@ -45,14 +47,18 @@ type candidateList struct {
 	endpoints  uint32        // digest of the endpoints, whatever their order
 }
 
+// classSize is the length of a class in a list.
+const classSize = 56
+
 // never is a time before all others.
 const never time.Duration = -1
 
-// list returns the list of the candidates. Plans share slices of candidates and never change them, so the address of
-// the slice is compared first. Another slice with the same content has the same list.
-func (sc *scopeState) list(cs []lb.Candidate, owner string) *candidateList {
+// list returns the list of the candidates, and of their budgets if there are some. Plans share slices of these and
+// never change them, so the addresses of the slices are compared first. Other slices with the same content have the
+// same list.
+func (sc *scopeState) list(cs []lb.Candidate, limits []budget.Limits, owner string) *candidateList {
 	for i, l := range sc.lists {
-		if len(l.candidates) == len(cs) && &l.candidates[0] == &cs[0] {
+		if isSame(l.candidates, cs) && isSame(l.limits, limits) {
 			if i > 0 {
 				copy(sc.lists[1:i+1], sc.lists[:i])
 				sc.lists[0] = l
@@ -60,10 +66,10 @@ func (sc *scopeState) list(cs []lb.Candidate, owner string) *candidateList {
 			return l
 		}
 	}
-	l := newCandidateList(sc, cs, owner)
+	l := newCandidateList(sc, cs, limits, owner)
 	for _, known := range sc.lists {
 		if known.key == l.key {
-			known.candidates = cs
+			known.candidates, known.limits = cs, limits
 			return known
 		}
 	}
@@ -74,6 +80,9 @@ func (sc *scopeState) list(cs []lb.Candidate, owner string) *candidateList {
 	sc.lists[0] = l
 	return l
 }
+
+// isSame reports whether two slices are one and the same.
+func isSame[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // takeUsedLists returns the lists that were used since the last call.
 func (sc *scopeState) takeUsedLists() (lists []*candidateList) {
@@ -122,8 +131,11 @@ func (s *Store) sendList(now time.Duration, sc *scopeState, l *candidateList) {
 type candidateClass struct{ base, slope, weight, cap, capacity, overSlope, tokenCap float64 }
 
 // newCandidateList returns the list of the candidates. Its key is a digest of its content.
-func newCandidateList(sc *scopeState, cs []lb.Candidate, owner string) *candidateList {
+func newCandidateList(sc *scopeState, cs []lb.Candidate, limits []budget.Limits, owner string) *candidateList {
 	classes, members := packClasses(cs)
+	if limits != nil { // all that matters of them is in budgets
+		classes, members = make(wire.Writer, classSize), make(wire.Writer, 2*len(cs))
+	}
 	var hashes wire.Writer
 	endpoints := uint32(0)
 	for i := range cs {
@@ -131,6 +143,7 @@ func newCandidateList(sc *scopeState, cs []lb.Candidate, owner string) *candidat
 		hashes = hashes.Uint32(uint32(h))
 		endpoints += uint32(h>>32) * uint32(h|1)
 	}
+	budgets := packBudgets(cs, limits)
 	h := xxhash.NewWithSeed(listLayout)
 	_, _ = h.Write(classes)
 	_, _ = h.Write(members)
@@ -139,16 +152,17 @@ func newCandidateList(sc *scopeState, cs []lb.Candidate, owner string) *candidat
 		_, _ = h.WriteString(cs[i].Addr)
 		_, _ = h.WriteString("\n")
 	}
-	l := &candidateList{candidates: cs, knownAt: never, endpoints: endpoints}
+	_, _ = h.Write(budgets)
+	l := &candidateList{candidates: cs, limits: limits, knownAt: never, endpoints: endpoints}
 	l.key = sc.keys.Candidates + strconv.FormatUint(h.Sum64(), 36)
-	l.commands = l.buildCommands(sc, owner, classes, hashes, members)
+	l.commands = l.buildCommands(sc, owner, classes, hashes, members, budgets)
 	return l
 }
 
 // buildCommands returns the commands that store the list: one for each part of it. The last one puts the parts
 // together.
 func (l *candidateList) buildCommands(
-	sc *scopeState, owner string, classes, hashes, members []byte,
+	sc *scopeState, owner string, classes, hashes, members, budgets []byte,
 ) (cmds [][]byte) {
 	keys := []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Leases, sc.keys.Listed}
 	digest := l.key[len(sc.keys.Candidates):]
@@ -156,33 +170,40 @@ func (l *candidateList) buildCommands(
 	for from := 0; from < len(l.candidates); from += endpointsPerCommand {
 		to := min(from+endpointsPerCommand, len(l.candidates))
 		named := append(slices.Clone(keys), sc.keys.CandidatesPart+digest+":"+strconv.Itoa(from/endpointsPerCommand))
-		var c, h []byte // classes and hashes are in the last part only
+		var c, h, b []byte // classes, hashes and budgets are in the last part only
 		if to == len(l.candidates) {
 			named = append(append(slices.Clone(keys), l.key), parts...)
-			c, h = classes, hashes
+			c, h, b = classes, hashes, budgets
 		} else {
 			parts = append(parts, named[len(keys)])
 		}
-		cmds = append(cmds, candidatesCommand(named, owner, c, h, members[2*from:2*to], l.candidates[from:to]))
+		cmds = append(cmds, candidatesCommand(named, owner, c, h, members[2*from:2*to], b, l.candidates[from:to]))
 	}
 	return cmds
 }
 
 // candidatesCommand returns a command that stores a part of a list.
-func candidatesCommand(keys []string, owner string, classes, hashes, members []byte, part []lb.Candidate) []byte {
-	b := scriptCandidates.command(nil, len(keys), 6+len(part))
+func candidatesCommand(
+	keys []string, owner string, classes, hashes, members, budgets []byte, part []lb.Candidate,
+) []byte {
+	b := scriptCandidates.command(nil, len(keys), 7+len(part))
 	for _, key := range keys {
 		b = appendArg(b, key)
 	}
 	b = appendArg(b, owner)
 	b = appendInt(b, dataTTL.Milliseconds())
 	b = appendInt(b, listTTL.Milliseconds())
-	b = appendArg(appendArg(appendArg(b, classes), hashes), members)
+	b = appendArg(appendArg(appendArg(appendArg(b, classes), hashes), members), budgets)
 	for i := range part {
 		b = appendArg(b, part[i].Addr)
 	}
 	return b
 }
+
+// requestCap and tokenCap return the caps of a candidate, 0 for none.
+func requestCap(c *lb.Candidate) float64 { return float64(max(c.Cap, 0)) }
+
+func tokenCap(c *lb.Candidate) float64 { return float64(min(max(c.TokenCap, 0), maxRowTokens)) }
 
 // packClasses returns the classes of the candidates, and for each candidate the index of its class, in the formats of
 // candidates.lua. A candidate without a capacity gets an infinite one.
@@ -191,7 +212,7 @@ func packClasses(cs []lb.Candidate) (classes, members wire.Writer) {
 	for i := range cs {
 		c := candidateClass{
 			base: cs[i].Base, slope: cs[i].Slope, weight: cs[i].Weight, capacity: math.Inf(1),
-			cap: float64(max(cs[i].Cap, 0)), tokenCap: float64(min(max(cs[i].TokenCap, 0), maxRowTokens)),
+			cap: requestCap(&cs[i]), tokenCap: tokenCap(&cs[i]),
 		}
 		if cs[i].OverSlope > 0 {
 			c.capacity, c.overSlope = cs[i].Capacity, cs[i].OverSlope

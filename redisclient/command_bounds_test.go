@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -106,6 +107,7 @@ func TestCommandsAreBounded(t *testing.T) {
 	t.Run("dead owners", func(t *testing.T) { deadOwners(t, m, server) })
 	t.Run("many wait", func(t *testing.T) { manyWait(t, m, server) })
 	t.Run("many owners", func(t *testing.T) { manyOwners(t, m) })
+	t.Run("many tasks", func(t *testing.T) { manyTasks(t, m) })
 	t.Run("many endpoints", func(t *testing.T) { manyEndpointsChange(t, m) })
 }
 
@@ -183,6 +185,48 @@ func manyWait(t *testing.T, m *costMeter, server *redisserver.Server) {
 	wantInFlight(t, m.syncTransport, n)
 	for id := range lb.LeaseID(n) {
 		s.Release(0, id)
+	}
+	m.check(t)
+}
+
+// manyTasks has the table of many tasks be lost, and then all of them be abandoned at once.
+func manyTasks(t *testing.T, m *costMeter) {
+	t.Helper()
+	const n = 400
+	m.value("FLUSHALL")
+	s, keys := m.store(1), redisclient.KeysOf("llm")
+	plan := storetest.Budgeted(storetest.Addrs(8), budget.Limits{Weight: 1}, 10)
+	schedule := func() {
+		s.Schedule(0, 0, time.Hour, plan, func(_ lb.Task, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	inFlight := func() (sum int64) {
+		for _, l := range m.loads("llm") {
+			sum += l.Requests
+		}
+		return sum
+	}
+	for range n {
+		plan.Random++
+		schedule()
+	}
+	m.value("DEL", keys.Table)
+	s.Heartbeat(0)
+	if got := inFlight(); got != n {
+		t.Errorf("%d of %d tasks are counted", got, n)
+	}
+	for i, id := range m.value("ZRANGEBYSCORE", keys.Expiry, "-inf", "+inf").Items {
+		if i >= 20 { // of which a command that schedules another one ends some
+			m.value("ZADD", keys.Expiry, "1", string(id.Str))
+		}
+	}
+	schedule()
+	s.Heartbeat(time.Second)
+	if got := inFlight(); got != 21 {
+		t.Errorf("%d tasks are counted, want 21", got)
 	}
 	m.check(t)
 }

@@ -38,6 +38,20 @@ const TicketSize = 85
 var all = []*script{
 	scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptCancel,
 	scriptAmend, scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows, scriptWait, scriptWaitPrompt, scriptPoll,
+	scriptSpend, scriptRefund, scriptSettle, scriptRestrict, scriptSchedule, scriptComplete, scriptRenew,
+}
+
+// ScriptOf returns the name of the script that a command runs, "" for none, also after SetClock.
+func ScriptOf(command Value) string {
+	if len(command.Items) < 3 || string(command.Items[0].Str) != "EVALSHA" {
+		return ""
+	}
+	for _, s := range all {
+		if s.sha == string(command.Items[1].Str) {
+			return s.name
+		}
+	}
+	return ""
 }
 
 // ClockKeys are the keys with the s and the us of the time, for scripts after SetClock.

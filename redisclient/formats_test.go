@@ -48,7 +48,7 @@ func TestFormats(t *testing.T) {
 		formatOne+formatTwo+formatHalf+"\x00\x00\x00\x00\x00\x00\x08\x40"+
 			"\x00\x00\x00\x00\x00\x00\x10\x40"+"\x00\x00\x00\x00\x00\x00\x14\x40"+formatTwo+
 			formatZero+formatOne+formatOne+formatZero+"\x00\x00\x00\x00\x00\x00\xf0\x7f"+formatZero+formatZero,
-		formatTag+"\x16\x9d\xa2\xa6"+"\x0e\x86\x59\x5f", "\x00\x00"+"\x01\x00"+"\x01\x00",
+		formatTag+"\x16\x9d\xa2\xa6"+"\x0e\x86\x59\x5f", "\x00\x00"+"\x01\x00"+"\x01\x00", "",
 		"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80")
 	m.wantArguments(t, 1, formatID0, formatTerms)
 	if !strings.Contains(string(m.cmds[1]), redisclient.KeysOf("llm").Candidates+"350mdosi3r3sr\r\n") {

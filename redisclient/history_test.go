@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -162,6 +163,14 @@ func (h *history) plan() *lb.Plan {
 	p.Random = rapid.Uint64().Draw(h.rt, "tie")
 	if h.draw("may wait", 2) == 1 {
 		h.limit(p)
+	}
+	if h.draw("with budgets", 3) == 2 {
+		p.Prefix = lb.Prefix{}
+		p.Budget = lb.Budget{Tokens: p.Tokens, AgeBonus: float64(100 * h.draw("age bonus", 2))}
+		for range p.Candidates {
+			l := budget.Limits{Weight: 1 + float64(h.draw("weight", 3)), Tokens: 30_000}
+			p.Budget.Limits = append(p.Budget.Limits, l)
+		}
 	}
 	return p
 }

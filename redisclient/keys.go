@@ -13,7 +13,8 @@ const KeyPrefix = "warmgate:2:"
 
 // Keys are the names of a scope's keys. They share a hash tag, so that a Redis Cluster keeps them on one node. The
 // formats are described in lua/shared.lua, that of Pages in lua/prefix.lua, those of Queue and Tickets in
-// lua/queue.lua.
+// lua/queue.lua, that of Budget in lua/budget.lua, those of
+// Tasks and Expiry in lua/tasks.lua.
 type Keys struct {
 	Table  string // the totals: requests and tokens in flight at each endpoint
 	Rows   string // the row of each endpoint in the table
@@ -23,6 +24,9 @@ type Keys struct {
 	Queue  string // the requests that wait: all but their tickets
 	// Tickets are the requests that wait, in their order.
 	Tickets string
+	Budget  string // what is left of the budgets of the endpoints
+	Tasks   string // the tasks, and when each ends
+	Expiry  string
 	// The following are prefixes.
 	Leases         string // followed by an owner's name: the owner's leases
 	Candidates     string // followed by a digest: a list of candidates
@@ -36,7 +40,7 @@ func KeysOf(scope string) Keys {
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
 	return Keys{
 		Table: p + "table", Rows: p + "rows", Listed: p + "listed", Owners: p + "owners", Turn: p + "turn",
-		Queue: p + "queue", Tickets: p + "tickets",
+		Queue: p + "queue", Tickets: p + "tickets", Budget: p + "budget", Tasks: p + "tasks", Expiry: p + "expiry",
 		Leases: p + "own:", Candidates: p + "view:", CandidatesPart: p + "part:", Pages: p + "pages:",
 	}
 }

@@ -20,13 +20,13 @@ func TestKeysShareASlot(t *testing.T) {
 		k := redisclient.KeysOf(scope)
 		slot := redisserver.Slot(k.Table)
 		for _, key := range []string{
-			k.Rows, k.Listed, k.Owners, k.Leases + "1f", k.Candidates + "2g", k.Pages + "}2s",
+			k.Rows, k.Listed, k.Owners, k.Budget, k.Leases + "1f", k.Candidates + "2g", k.Pages + "}2s",
 		} {
 			if redisserver.Slot(key) != slot {
 				t.Errorf("scope %q: %q is not in the slot of %q", scope, key, k.Table)
 			}
 		}
-		for _, key := range []string{k.Table, k.Rows, k.Listed, k.Owners, k.Leases, k.Candidates, k.Pages} {
+		for _, key := range []string{k.Table, k.Rows, k.Listed, k.Owners, k.Budget, k.Leases, k.Candidates, k.Pages} {
 			if !strings.HasPrefix(key, redisclient.KeyPrefix) {
 				t.Errorf("scope %q: the key %q", scope, key)
 			}

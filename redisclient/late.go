@@ -16,14 +16,15 @@ import (
 //  2. Expire fails the call with ErrTimeout (client.expire), and refuse ends the reservation. lb.FallbackStore
 //     reserves in the embedded store, and has Adopt count that lease under another id (adoptedID): under its own id
 //     the late reservation may still be granted.
-//  3. cancel takes the reservation back. If it has run, its lease is released and the record of its prompt is deleted
-//     (lua/cancel.lua; without a prompt lua/release.lua). If it has not run yet, a tombstone is left, which makes
-//     lua/reserve.lua refuse the reservation when it runs.
+//  3. cancel takes the reservation back. If it has run, its lease is released (lua/release.lua); with a prompt also the
+//     record of that is deleted (lua/cancel.lua), with a budget what that was charged is given back (lua/refund.lua).
+//     If it has not run yet, a tombstone is left, which makes lua/begin.lua refuse the reservation when it runs.
 //  4. The late answer itself is dropped (client.sendTo; on stock Envoy already by Pipeline, whose round trips have the
 //     same limit). The circuit breaker has counted a failure at the deadline. When that opens the breaker, all pending
 //     calls but heartbeats fail in the same way (client.failPending).
 //  5. If the cancellation is lost, or is not sent because the breaker is open, the next heartbeat finds a lease that
-//     the owner does not hold, and releases it (releaseUnknown). Then the record of the prompt stays until it expires.
+//     the owner does not hold, and releases it (releaseUnknown). Then the record of the prompt stays until it expires,
+//     and the budget of the endpoint stays charged.
 //     Tombstones that no reservation has consumed are deleted in the same way after tombstoneTTL.
 //
 // Release of a reservation without an answer, because its client has left, does the same from step 3 on.
@@ -35,7 +36,8 @@ const tombstoneTTL = 30 * time.Second
 // mayHaveRun reports whether Redis may have run, or may still run, a reservation that failed with the error.
 func mayHaveRun(err error) bool {
 	_, refused := err.(*ReplyError)
-	return !refused && !errors.Is(err, lb.ErrFull) && !errors.Is(err, lb.ErrReleased) &&
+	return !refused && !errors.Is(err, lb.ErrFull) && !errors.Is(err, lb.ErrOverBudget) &&
+		!errors.Is(err, lb.ErrReleased) &&
 		!errors.Is(err, ErrCandidatesLost) && !errors.Is(err, ErrBreakerOpen)
 }
 
@@ -45,17 +47,20 @@ func (s *Store) cancel(now time.Duration, r *reservation) {
 	sc := r.lease.scope
 	sc.tombstones[r.id] = now + tombstoneTTL
 	script, cmd := scriptRelease, sc.releaseCommand(false, r.id)
-	if r.chained() {
-		script, cmd = scriptCancel, r.cancelCommand()
+	switch {
+	case r.chained():
+		script, cmd = scriptCancel, r.cancelCommand(scriptCancel)
+	case r.script == scriptSpend:
+		script, cmd = scriptRefund, r.cancelCommand(scriptRefund)
 	}
 	s.sendRelease(now, sc, script, cmd, r.id)
 }
 
-// cancelCommand returns the command that takes back a reservation with a prompt. It has the keys and arguments of the
-// reservation's command, and one more.
-func (r *reservation) cancelCommand() []byte {
+// cancelCommand returns the command that takes back a reservation with a prompt, or with budgets. It has the keys and
+// arguments of the reservation's command, and one more.
+func (r *reservation) cancelCommand(by *script) []byte {
 	const keys = 4
 	begin := len(r.script.command(nil, keys, r.args))
-	b := append(scriptCancel.command(nil, keys, r.args+1), r.cmd[begin:]...)
+	b := append(by.command(nil, keys, r.args+1), r.cmd[begin:]...)
 	return appendInt(b, 2*dataTTL.Milliseconds())
 }

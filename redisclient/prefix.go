@@ -93,7 +93,11 @@ func (sc *scopeState) expiryDue(now time.Duration, pages int, ttl time.Duration)
 func (s *Store) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	var room [55 + 6*shortTTLRoom]byte
 	sc, x, waits := r.lease.scope, &p.Prefix, p.Wait.Waits()
-	l := sc.list(p.Candidates, s.owner)
+	l := sc.list(p.Candidates, r.limits, s.owner)
+	if r.limits != nil {
+		sc.setBudgetCommand(now, r, l, p)
+		return
+	}
 	if !x.NeedsLookup() {
 		r.script, r.args = scriptReserve, reservationArgs(p, 2)
 		if waits {

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
@@ -66,12 +67,16 @@ func appendWait(b []byte, now time.Duration, l *candidateList, w *lb.Wait) []byt
 	if w.Place != nil && w.Since > 0 {
 		place = *w.Place
 	}
+	key := l.endpoints ^ w.Limits
+	if l.limits != nil {
+		key = ^key
+	}
 	var room [72]byte
 	return appendArg(b, wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
 		Uint32(millis(w.Patience)).Uint16(uint16(min(max(w.Skip, 0), queue.MaxSkip))).Uint16(w.Class.ID).
 		Byte(w.Class.Rank).Uint16(uint16(min(w.Class.Reserved, 1<<16-1))).Byte(strict).Float64(w.Class.Weight).
 		Uint32(uint32(max(w.Length, 0))).Uint32(uint32(max(w.TenantLength, 0))).
-		Uint32(uint32(max(w.Reserved, 0))).Uint32(l.endpoints^w.Limits).Uint(6, place.Came).Uint32(place.Number).
+		Uint32(uint32(max(w.Reserved, 0))).Uint32(key).Uint(6, place.Came).Uint32(place.Number).
 		Uint64(w.Tenant))
 }
 
@@ -112,15 +117,21 @@ func (s *Store) sendAgain(now time.Duration, w *waiter) {
 	if w.again != nil || s.client.breaker.open {
 		return
 	}
-	sc := w.lease.scope
-	r := &reservation{
-		id: w.id, lease: w.lease, candidates: w.plan.Candidates, plan: w.plan, waiter: w, sentAt: now,
-		done: func(lb.Grant, error) {},
-	}
+	r := s.reservationOf(now, w)
 	w.again = r
-	sc.resending++
-	s.setCommand(now, r, &w.plan)
+	w.lease.scope.resending++
 	s.send(now, r)
+}
+
+// reservationOf returns the reservation of a request that waits already.
+func (s *Store) reservationOf(now time.Duration, w *waiter) *reservation {
+	r := &reservation{
+		id: w.id, lease: w.lease, candidates: w.plan.Candidates, limits: limitsOf(&w.plan), plan: w.plan, waiter: w,
+		sentAt: now,
+		done:   func(lb.Grant, error) {},
+	}
+	s.setCommand(now, r, &w.plan)
+	return r
 }
 
 // answerAgain handles the answer to a reservation that was sent again. If it failed, the next heartbeat sends it once
@@ -217,6 +228,9 @@ func (s *Store) finishWait(now time.Duration, w *waiter, err error) {
 // claim makes a request that waited a lease, which Redis counts already.
 func (s *Store) claim(now time.Duration, w *waiter, reply reservationReply) {
 	reply.grant.Queued, reply.grant.Waited = true, now-w.since
+	if w.plan.HasBudget() && reply.grant.Left == (budget.Left{}) { // what the queue tells has no room for that
+		reply.grant.Left = budget.Left{Tokens: -1, Requests: -1}
+	}
 	delete(w.lease.scope.waiters, w.id)
 	s.hold(w.lease, reply, w.plan.Candidates)
 	s.RecordPrompt(now, w.id, &w.plan, w.lease.addr)

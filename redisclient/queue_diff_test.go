@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
@@ -28,6 +29,8 @@ type queuePair struct {
 	limits [][2]int64 // of the endpoints: caps in requests and in tokens
 	strict bool
 	many   bool // tenants
+	spend  bool // the endpoints have budgets
+	bonus  float64
 	total  *pairTotal
 
 	now    time.Duration
@@ -103,11 +106,13 @@ func (d *queuePair) plan() *lb.Plan {
 		p.Candidates[i].Cap, p.Candidates[i].TokenCap = d.limits[from+i][0], d.limits[from+i][1]
 	}
 	p.Random, p.Unit, p.Tokens = d.rng.Uint64(), lb.Unit(d.rng.IntN(2)), int64(100*(1+d.rng.IntN(10)))
-	if d.rng.IntN(2) == 0 {
+	if d.spend {
+		d.budget(p, from)
+	} else if d.rng.IntN(2) == 0 {
 		blocks := storetest.Blocks(uint64(1+d.rng.IntN(6)), uint64(1+d.rng.IntN(2)))
 		p = storetest.WithPrompt(p, 0.5+3*d.rng.Float64(), blocks)
 	}
-	if d.rng.IntN(2) == 0 {
+	if d.rng.IntN(2) == 0 && !d.spend {
 		for _, i := range d.rng.Perm(len(p.Candidates)) {
 			p.Home.Order = append(p.Home.Order, uint16(i))
 		}
@@ -126,6 +131,18 @@ func (d *queuePair) plan() *lb.Plan {
 		p.Wait.Max, p.Wait.Length = p.Wait.Max+time.Minute, 40
 	}
 	return p
+}
+
+// budget gives the endpoints of the plan, of which the first one has the number, budgets.
+func (d *queuePair) budget(p *lb.Plan, first int) {
+	p.Budget.Tokens, p.Budget.AgeBonus = p.Tokens, d.bonus
+	for i := range p.Candidates {
+		l := budget.Limits{Weight: float64(1 + (first+i)%3), Tokens: 6000 * float64(1+(first+i)%2)}
+		if first+i == 2 {
+			l.Requests = 300
+		}
+		p.Budget.Limits = append(p.Budget.Limits, l)
+	}
 }
 
 func (d *queuePair) tenant() uint64 {
@@ -205,6 +222,7 @@ func (d *queuePair) compare() {
 		slices.SortFunc(d.ended[kind], func(a, b pairEnd) int { return cmp.Compare(a.id, b.id) })
 		for i := range d.ended[kind] {
 			e := &d.ended[kind][i].grant
+			e.Left = budget.Left{} // Redis does not tell it for those that have waited
 			if e.Queued = e.Waited > 0; d.anew[d.ended[kind][i].id] {
 				e.Queued, e.Waited = false, 0
 			}
@@ -261,6 +279,28 @@ func TestQueuesAreTheSame(t *testing.T) {
 				rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { d.step() }})
 			})
 			t.Logf("in all histories: %+v", total)
+		})
+	}
+}
+
+// So they do with budgets, and charge the same.
+func TestQueuesWithBudgetsAreTheSame(t *testing.T) {
+	storetest.SetRapid(t, "steps", "250")
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			histories(t, version, 25)
+			open := openClocked(t, redisserver.StartT(t, redisserver.Options{Version: version}), false, nil)
+			var total pairTotal
+			rapid.Check(t, func(rt *rapid.T) {
+				d := newQueuePair(rt, func() storetest.Backend { return open(t) }, t, &total)
+				d.spend, d.bonus = true, []float64{0, 300}[d.rng.IntN(2)]
+				rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { d.step() }})
+			})
+			t.Logf("in all histories: %+v", total)
+			if total.waited < total.granted/10 || total.granted < total.waited/10 {
+				t.Errorf("of those that were granted %d had waited, %d not: the plans test little",
+					total.waited, total.granted)
+			}
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // reservation is a reservation without an answer yet.
@@ -13,6 +14,7 @@ type reservation struct {
 	id         lb.LeaseID
 	lease      *lease
 	candidates []lb.Candidate
+	limits     []budget.Limits // of the candidates, nil without budgets
 	script     *script
 	args       int    // of the command
 	cmd        []byte // complete from the beginning, since the plan's blocks belong to the caller
@@ -48,15 +50,23 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		done(lb.Grant{}, err)
 		return
 	}
-	r := &reservation{id: id, candidates: p.Candidates, sentAt: now, done: done}
+	r := &reservation{id: id, candidates: p.Candidates, limits: limitsOf(p), sentAt: now, done: done}
 	if p.Wait.Waits() {
 		r.plan = *p
 		s.undecided++
 	}
-	r.lease = s.addLease(now, id, p.Scope, &lease{state: pending, tokens: clampTokens(p.Tokens)})
+	r.lease = s.addLease(now, id, p.Scope, &lease{state: pending, tokens: countedTokens(p)})
 	r.lease.reservation = r
 	s.setCommand(now, r, p)
 	s.send(now, r)
+}
+
+// countedTokens returns what the lease counts for if nothing of the prompt is cached.
+func countedTokens(p *lb.Plan) int64 {
+	if p.HasBudget() {
+		return p.AddedTokens(0)
+	}
+	return clampTokens(p.Tokens)
 }
 
 // cannotReserve returns why a reservation is not sent, nil if it is.
@@ -75,7 +85,7 @@ func (s *Store) cannotReserve(p *lb.Plan) error {
 // send sends the reservation. If Redis may not know its list of candidates, that is sent first.
 func (s *Store) send(now time.Duration, r *reservation) {
 	sc := r.lease.scope
-	r.list = sc.list(r.candidates, s.owner)
+	r.list = sc.list(r.candidates, r.limits, s.owner)
 	r.list.used = true
 	if !r.list.isKnown(now) {
 		s.sendList(now, sc, r.list)
@@ -122,6 +132,8 @@ func (s *Store) handleReply(now time.Duration, r *reservation, v Value, err erro
 		s.grant(now, r, reply)
 	case reply.code == codeWaits:
 		s.await(r, reply)
+	case reply.code == codeOverBudget:
+		s.refuse(now, r, reply.grant, lb.ErrOverBudget)
 	default:
 		s.refuse(now, r, lb.Grant{Expected: reply.expected}, reply.err(r))
 	}
@@ -181,6 +193,7 @@ const (
 	codeWaits       = -4
 	codeQueueFull   = -5
 	codeHopeless    = -6
+	codeOverBudget  = -7
 )
 
 // reservationReply is the parsed answer of reserve.lua.
@@ -211,6 +224,8 @@ func parseReservationReply(v Value, r *reservation, err error) (reply reservatio
 			return reply, ErrGarbage
 		}
 		return reply, nil
+	case v.Kind == Array && len(v.Items) == 2 && v.Items[0].Int == codeOverBudget && r.limits != nil:
+		return parseOverBudget(v.Items[1].Str, r)
 	case v.Kind == Array && len(v.Items) > 1 && v.Items[0].Kind == Integer && r.plan.Wait.Waits():
 		return parseQueueReply(v)
 	case v.Kind != Bulk:
@@ -233,6 +248,9 @@ func unpackGrant(b []byte, r *reservation) (reply reservationReply, ok bool) {
 	if r.chained() {
 		reply.grant.Cached, reply.tokens = int(in.Byte()), int64(in.Uint32())
 	}
+	if r.limits != nil {
+		reply.grant.Left = unpackLeft(&in)
+	}
 	return reply, in.OK() && in.Len() == 0
 }
 
@@ -252,7 +270,7 @@ func parseQueueReply(v Value) (reply reservationReply, _ error) {
 		reply.place = lb.Place{Came: in.Uint(6), Number: in.Uint32()}
 		return reply, nil
 	case (reply.code == codeQueueFull || reply.code == codeHopeless) && items[1].Int >= 0:
-		reply.expected = time.Duration(min(items[1].Int, maxExpected)) * time.Millisecond
+		reply.expected = milliseconds(items[1].Int)
 		return reply, nil
 	}
 	return reply, ErrGarbage
@@ -260,3 +278,7 @@ func parseQueueReply(v Value) (reply reservationReply, _ error) {
 
 // maxExpected bounds the time in ms in which a request is likely to be placed.
 const maxExpected = 1 << 40
+
+func milliseconds(n int64) time.Duration {
+	return time.Duration(min(n, maxExpected)) * time.Millisecond
+}

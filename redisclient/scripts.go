@@ -23,7 +23,8 @@ func lua(name string) string {
 var (
 	luaShared     = lua("shared")
 	luaCandidates = lua("candidates")
-	luaReserve    = lua("reserve")
+	luaBegin      = lua("begin")
+	luaReserve    = luaBegin + lua("reserve")
 	luaPrefix     = lua("prefix")
 	luaRecord     = lua("record")
 	luaForget     = lua("forget")
@@ -34,9 +35,19 @@ var (
 	luaHeartbeat  = lua("heartbeat")
 	luaLoads      = lua("loads")
 	luaFreeRows   = lua("free_rows")
-	luaQueue      = lua("queue")
 	luaEnqueue    = lua("enqueue")
 	luaPoll       = lua("poll")
+	luaBudget     = lua("budget")
+	luaQueue      = strings.ReplaceAll(lua("queue"), "open_turns(", "(function()\n"+luaBudget+lua("turns")+"end)(")
+	luaSpend      = lua("spend")
+	luaRefund     = lua("refund")
+	luaSettle     = lua("settle")
+	luaRestrict   = lua("restrict")
+	luaTasks      = luaBudget + "local tablekey, epoch = KEYS[1], redis.call('GETRANGE', KEYS[1], 0, 7)\n" + lua("tasks")
+	luaSweep      = luaBudget + lua("tasks") + lua("sweep")
+	luaSchedule   = lua("schedule")
+	luaComplete   = lua("complete")
+	luaRenew      = lua("renew")
 )
 
 // luaSums contains the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make an artifact 0.4
@@ -73,9 +84,16 @@ var (
 		luaFunc("forget", luaForget)+luaCancel)
 	scriptAmend     = newScript("amend", luaShared+withQueue(luaAmend))
 	scriptAssert    = newScript("assert", luaShared+luaAssert)
-	scriptHeartbeat = newScript("heartbeat", luaShared+withQueue(luaHeartbeat))
+	scriptHeartbeat = newScript("heartbeat", luaShared+withQueue(withTasks(luaHeartbeat)))
 	scriptLoads     = newScript("loads", luaLoads)
 	scriptFreeRows  = newScript("free_rows", luaShared+luaFreeRows)
+	scriptSpend     = newScript("spend", luaBudget+withQueue(luaBegin+luaSpend)) // for plans with budgets
+	scriptRefund    = newScript("refund", luaBudget+luaFunc("release", withQueue(luaRelease))+luaRefund)
+	scriptSettle    = newScript("settle", luaBudget+luaSettle)
+	scriptRestrict  = newScript("restrict", luaBudget+luaRestrict)
+	scriptSchedule  = newScript("schedule", withQueue(luaTasks+luaSchedule))
+	scriptComplete  = newScript("complete", withQueue(luaTasks+luaComplete))
+	scriptRenew     = newScript("renew", withQueue(luaTasks+luaRenew))
 )
 
 // scriptsInSequence are those whose effect on one lease, or on the record of its prompt, depends on their order.
@@ -91,6 +109,11 @@ func luaFunc(name, text string) string {
 func withQueue(text string) string {
 	text = strings.ReplaceAll(text, "enqueue(", "(function(KEYS, ARGV, t, v, plan)\n"+luaEnqueue+"end)(")
 	return strings.ReplaceAll(text, "open_queue(", "(function(tablekey, data)\n"+luaQueue+"end)(")
+}
+
+// withTasks does the same for tasks.
+func withTasks(text string) string {
+	return strings.ReplaceAll(text, "sweep_tasks(", "(function(tablekey, rowskey, epoch, keep)\n"+luaSweep+"end)(")
 }
 
 // ScriptName returns the name of the script with the SHA-1 in hex, as a server's SLOWLOG shows it, "" if there is none.

@@ -35,6 +35,7 @@ type Store struct {
 
 	client     *client
 	owner      string
+	number     uint64 // Options.Owner
 	ttl        time.Duration
 	fixedScope string // Options.Scope
 	scopes     map[string]*scopeState
@@ -43,6 +44,7 @@ type Store struct {
 	releasedEarly map[lb.LeaseID]time.Duration
 	undecided     int           // reservations without an answer that may wait
 	polledAt      time.Duration // when the latest poll was sent, of whichever scope
+	tasks         uint64        // that were scheduled
 	seq           uint64        // counts what was sent and received: a logical clock that orders both
 	heartbeatErr  error
 }
@@ -110,7 +112,8 @@ type lease struct {
 // New returns a store over the transport.
 func New(t Transport, o Options) *Store {
 	return &Store{
-		client: newClient(t, o.Timeout, o.KV), owner: strconv.FormatUint(o.Owner, 16), ttl: o.TTL, fixedScope: o.Scope,
+		client: newClient(t, o.Timeout, o.KV), owner: strconv.FormatUint(o.Owner, 16), number: o.Owner,
+		ttl: o.TTL, fixedScope: o.Scope,
 		scopes: map[string]*scopeState{}, leases: map[lb.LeaseID]*lease{},
 		releasedEarly: map[lb.LeaseID]time.Duration{}, OnGrant: func(uint64, []byte) {},
 	}
@@ -211,6 +214,10 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 	l.state = released
 	if again { // its reservation, sent again, may still run
 		s.cancel(now, l.waiter.again)
+		return
+	}
+	if l.waiter != nil && l.waiter.plan.HasBudget() { // it may have been charged already
+		s.cancel(now, s.reservationOf(now, l.waiter))
 		return
 	}
 	s.sendRelease(now, l.scope, scriptRelease, l.scope.releaseCommand(true, id), id)

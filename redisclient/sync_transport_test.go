@@ -28,6 +28,7 @@ type syncTransport struct {
 	fate    func([]byte) int   // what happens to a command: one of the constants below
 	delayed []func()           // commands that arrive later
 	seen    func(reply []byte) // is called for each reply
+	ran     func(cmd, reply []byte)
 	now     func() time.Duration
 }
 
@@ -78,6 +79,9 @@ func (w *syncTransport) roundTrip(cmd []byte) []byte {
 	reply := readReply(w.t, w.in)
 	if w.seen != nil {
 		w.seen(reply)
+	}
+	if w.ran != nil {
+		w.ran(cmd, reply)
 	}
 	return reply
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -279,18 +280,25 @@ func testBudgetLimits(_ *testing.T, w *world) {
 	w.must(s, 1, p)
 	w.must(s, 2, p)
 	w.refused(s, 3, p)
-	p.Candidates[0].Cap = 3
+	p = relimited(p, 3, 6000)
 	w.must(s, 4, p)
-	p.Candidates[0].Cap = 0
-	p.Budget.Limits[0].Tokens = 3000 // of which 3000 are missing
+	p = relimited(p, 0, 3000) // of which 3000 are missing
 	w.expects(s, 5, p, 20*time.Second)
 	w.tick(20 * time.Second)
-	p.Budget.Limits[0].Tokens = 60_000
+	p = relimited(p, 0, 60_000)
 	w.must(s, 6, p)
 	p.Budget.Tokens = 60_000
 	w.expects(s, 7, p, 3*time.Second) // of 3000 a third had refilled, and 1000 were taken
-	p.Budget.Limits[0].Tokens = 0
+	p = relimited(p, 0, 0)
 	w.must(s, 8, p)
+}
+
+// relimited returns the plan with another cap and rate of its first candidate: what plans share is never changed.
+func relimited(p *lb.Plan, limit int64, tokens float64) *lb.Plan {
+	q := *p
+	q.Candidates, q.Budget.Limits = slices.Clone(p.Candidates), slices.Clone(p.Budget.Limits)
+	q.Candidates[0].Cap, q.Budget.Limits[0].Tokens = limit, tokens
+	return &q
 }
 
 func testBudgetDeadOwner(_ *testing.T, w *world) {

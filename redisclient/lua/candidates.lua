@@ -4,18 +4,22 @@
 -- KEYS     table rows owners own listed list parts...
 --   list     the key of the list, or of the part if this is not the last one
 --   parts    the keys of the other parts, if this is the last one
--- ARGV     owner keep_ms list_ms classes hashes members addr...
+-- ARGV     owner keep_ms list_ms classes hashes members budgets addr...
 --   classes  in the last part: <ddddddd each: base, slope, weight, cap, capacity, over_slope, cap in tokens; in the
 --            others: empty
 --   hashes   in the last part: the lower half of the hash of each address of the whole list, 4 bytes each
 --   members  <I2 each: the class of a candidate of this part, counted from 0
+--   budgets  in the last part of a list with budgets: for each address of the whole list <ddddd: weight; tokens and
+--            requests a minute, 0 for no limit; caps of requests and of tokens in flight, 0 for none. Then for each its
+--            address and "\n". Else empty
 -- Returns  1; 2 if endpoints were given rows, and so many others have rows that free_rows.lua should run; 0 if a part
 --          is missing
 -- Format of a list: the first 12 bytes of the table; <I2I2I2: classes, runs, and the time in ticks (see prefix.lua),
 -- which heartbeats update; the classes; for each run of candidates of one class in adjacent rows <I2I2I2: class, first
--- row, number of rows; the hashes. Format of a part: the same 12 bytes; <I2: rows that were given; the runs.
+-- row, number of rows; the hashes; the budgets. Format of a part: the same 12 bytes; <I2: rows that were given; the
+-- runs.
 local keep, addrs = tonumber(ARGV[2]), {}
-for i = 7, #ARGV do addrs[i - 6] = ARGV[i] end
+for i = 8, #ARGV do addrs[i - 7] = ARGV[i] end
 enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 local at, given, used = rows(KEYS[1], KEYS[2], addrs, keep)
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
@@ -51,5 +55,5 @@ if #KEYS > 6 then
   runs = table.concat(parts) .. runs
 end
 local sizes = struct.pack('<I2I2I2', #ARGV[4] / 56, #runs / 6, math.floor(now / 4) % 65536)
-redis.call('SET', KEYS[6], head .. sizes .. ARGV[4] .. runs .. ARGV[5], 'PX', ARGV[3])
+redis.call('SET', KEYS[6], head .. sizes .. ARGV[4] .. runs .. ARGV[5] .. ARGV[7], 'PX', ARGV[3])
 return given > 0 and used > 64 + #ARGV[5] / 2 and 2 or 1

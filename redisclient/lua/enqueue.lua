@@ -91,7 +91,9 @@ local function find_list()
       if token_cap > 0 then l.in_tokens = 1 end
     end)
     l.view, l.runs, l.caps, l.token_caps = view, table.concat(out), {}, {}
+    l.budgets = plan.budgets
   end
+  if l.budgets then l.in_tokens, l.bonus = 2, plan.bonus end
   return l
 end
 
@@ -145,7 +147,7 @@ local function admit()
   end
   local within = share == 0 or not f or f.waiting < share
   if within and (q.waiting < length - math.max(0, others) or evict()) then return nil end
-  return -5, math.floor(ms)
+  return -5, ms == 0 and plan.expected and plan.expected(q) or math.floor(ms)
 end
 
 -- forget_flows removes the flows without tickets that are like new ones, and if there are too many others, the half of
@@ -250,5 +252,9 @@ runs(function(from, count, i)
   if g.row >= from and g.row < from + count then index = index or i + g.row - from end
 end)
 local answer, grants = pack('<I2I4I8', index, g.requests, g.tokens), q.grants()
-if KEYS[4] then answer = answer .. pack('<BI4', g.blocks, g.added) end
+if plan.budgets then
+  answer = answer .. known_left(KEYS[4], v, g.row)
+elseif KEYS[4] then
+  answer = answer .. pack('<BI4', g.blocks, g.added)
+end
 return grants and {answer, grants} or answer, index

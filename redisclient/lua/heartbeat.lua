@@ -1,6 +1,7 @@
 -- Renews an owner and its lists of candidates, returns leases of dead owners, and reports which leases the owner has.
--- One call does a part of that, so that others need not wait long: it returns at most BATCH leases, or reports about
--- REPORT. While there is more to do, the owner calls again. What dead owners had becomes free for those that wait.
+-- It also ends tasks (sweep.lua). One call does a part of that, so that others need not wait long: it returns at most
+-- BATCH leases, or reports about REPORT. While there is more to do, the owner calls again. What dead owners had becomes
+-- free for those that wait.
 --
 -- KEYS     table rows owners own turn list...
 -- ARGV     owner ttl_ms keep_ms list_ms own_prefix cursor
@@ -69,6 +70,11 @@ local function return_leases(owner)
   lost, left = lost or not marks[1], left - OWNER - #ids
 end
 
+local tasks_left = false
+if redis.call('EXISTS', string.sub(KEYS[1], 1, -6) .. 'tasks') == 1 then
+  freed, tasks_left = sweep_tasks(KEYS[1], KEYS[2], epoch, keep)
+end
+
 -- One owner at a time returns leases of others: if all did, requests would wait behind all of them.
 local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now() - tonumber(ARGV[2]), 'LIMIT', 0, OWNER)
 local mine = #dead > 0 and (redis.call('SET', KEYS[5], ARGV[1], 'NX', 'PX', 100) or
@@ -82,11 +88,12 @@ if mine then
   if lost then
     begin_epoch(KEYS[1], KEYS[2])
     enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
-  elseif string.byte(redis.call('GETRANGE', KEYS[1], 15, 15)) > 0 then
-    queue = queue or open_queue(KEYS[1], epoch)
-    queue.dispatch(freed)
-    queue.save()
   end
+end
+if not lost and (mine or #freed > 0) and string.byte(redis.call('GETRANGE', KEYS[1], 15, 15)) > 0 then
+  queue = queue or open_queue(KEYS[1], epoch)
+  queue.dispatch(freed)
+  queue.save()
 end
 local leases, tombstones, waiting, part = {}, {}, {}, {ARGV[6], {}}
 if left == BATCH then part = redis.call('HSCAN', KEYS[4], ARGV[6], 'COUNT', REPORT) end
@@ -95,6 +102,6 @@ for i = 1, #own, 2 do
   local ids = own[i + 1] == '' and tombstones or #own[i + 1] > 8 and waiting or leases
   if #own[i] == 8 then ids[#ids + 1] = own[i] end
 end
-return {(left < BATCH or part[1] ~= '0') and 1 or 0, redis.call('ZCARD', KEYS[3]), redis.call('HGET', KEYS[4], 'n'),
-  part[1], table.concat(leases), table.concat(tombstones), table.concat(waiting),
+return {(tasks_left or left < BATCH or part[1] ~= '0') and 1 or 0, redis.call('ZCARD', KEYS[3]),
+  redis.call('HGET', KEYS[4], 'n'), part[1], table.concat(leases), table.concat(tombstones), table.concat(waiting),
   redis.call('GETRANGE', string.sub(KEYS[1], 1, -6) .. 'queue', 0, 1023), queue and queue.grants()}

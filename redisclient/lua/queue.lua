@@ -5,7 +5,7 @@
 -- with a cap in tokens. They are in the following keys, whose names begin like
 -- that of the table. Commands do not name them, because few need them.
 --   queue    string: a head of 68 bytes (see save), the classes, the lists of endpoints, the flows. It has another
---            stamp after tickets were lost
+--            stamp after tickets were lost. A list with budgets has them as lists of candidates do (candidates.lua)
 --   tickets  hash: flow -> its tickets in the order in which they came, 85 bytes each:
 --            id 8; name of the owner 16, filled with blanks; since <I6; number <I4; max <I4; aging <I4; patience <I4;
 --            row that it wants <I2, 65535 for none; list B; skip <I2; how often it was passed <I2; tokens <I4;
@@ -40,8 +40,13 @@ if sub(head, 1, 8) == epoch then
   for i = 1, nl do
     local l, runs = {caps = {}, token_caps = {}}, nil
     l.number, l.key, l.waiting, l.in_tokens, l.view, runs, at = unpack('<BI4I4Bc13I2', head, at)
-    l.runs = sub(head, at, at + 14 * runs - 1)
-    lists[i], lists[-l.number], at = l, l, at + 14 * runs
+    l.runs, at = sub(head, at, at + 14 * runs - 1), at + 14 * runs
+    if l.in_tokens == 2 then
+      local length
+      l.bonus, length, at = unpack('<dI4', head, at)
+      l.budgets, at = sub(head, at, at + length - 1), at + length
+    end
+    lists[i], lists[-l.number] = l, l
   end
   for i = 1, nf do
     local f = {}
@@ -112,6 +117,7 @@ end
 
 -- open returns whether a row is below its caps in a list.
 local function open(l, row)
+  if l.budgets then return false end -- that depends on the request
   local cap = l.caps[row]
   if cap == nil then
     cap = false
@@ -144,6 +150,7 @@ end
 
 -- eligible returns whether the ticket at a position may be granted the row.
 local function eligible(s, at, row)
+  if q.turns then return q.turns.takes(s, at) end
   local came, max, patience, wants, number = unpack('<I6xxxxI4xxxxI4I2B', s, at + 24)
   local waited, l = math.max(0, now - came), lists[-number]
   if waited > max or not l or not open(l, row) then return false end
@@ -316,6 +323,35 @@ local function kind(row)
   return table.concat(open_in, ' ')
 end
 
+-- has_budgets returns whether somebody waits for endpoints with budgets.
+local function has_budgets()
+  for _, l in ipairs(lists) do
+    if l.budgets and l.waiting > 0 then return true end
+  end
+end
+
+-- dispatch_budgets grants what endpoints with budgets can take, by the rules of turns.lua. It returns to how many.
+local function dispatch_budgets(own_id, own_key)
+  local turns, granted = open_turns(), 0
+  q.turns = turns
+  while q.waiting > 0 and granted < MOST do
+    turns.look()
+    local f, at, passes = turn(NO_ROW)
+    if not f then break end
+    local row = turns.choose(text(f), at)
+    if grant(f, at, passes, row, own_id, own_key) then
+      turns.charge()
+      granted = granted + 1
+    end
+  end
+  q.turns = nil
+  turns.save()
+  return granted
+end
+
+-- asides returns what is set aside for those that wait: tokens, and the name of the target.
+function q.asides() return has_budgets() and open_turns().look() or {} end
+
 -- dispatch grants the open rows to those whose turn it is: the given ones, or all. A ticket of the caller that is
 -- granted a row is in q.granted then; other owners are notified.
 function q.dispatch(rows, own_id, own_key)
@@ -323,6 +359,7 @@ function q.dispatch(rows, own_id, own_key)
   -- exhausted: rows that nobody can be granted now; cold: kinds of such rows; failed: the latest one
   local exhausted, cold, failed = {}, {}, nil
   q.warm = nil
+  if has_budgets() then granted = dispatch_budgets(own_id, own_key) end
   if not rows then
     q.scanned = now
     whole = whole or #data > 16 and data or call('GETRANGE', tablekey, 0, -1)
@@ -333,7 +370,7 @@ function q.dispatch(rows, own_id, own_key)
         ends[#ends + 1], ends[#ends + 2], ends[#ends + 3], ends[#ends + 4] = row, cap, token_cap, l
       end
     end
-    for at = 1, l.waiting > 0 and #l.runs or 0, 14 do
+    for at = 1, l.waiting > 0 and not l.budgets and #l.runs or 0, 14 do
       local from, count, cap, token_cap = unpack('<I2I2I4I6', l.runs, at)
       if not rows then
         for row = from, from + count - 1 do add(row, cap, token_cap) end
@@ -344,6 +381,7 @@ function q.dispatch(rows, own_id, own_key)
       end
     end
   end
+  if granted >= MOST then q.scanned = 0 end -- the next poll of any owner goes on
   while q.waiting > 0 do
     local row, least
     for i = 1, #ends, 4 do
@@ -362,7 +400,7 @@ function q.dispatch(rows, own_id, own_key)
       end
     end
     if not row then break end
-    if granted == MOST then
+    if granted >= MOST then
       q.scanned = 0 -- the next poll of any owner goes on
       break
     end
@@ -423,8 +461,12 @@ function q.save()
   end
   for _, l in ipairs(lists) do
     put('<BI4I4Bc13I2', l.number, l.key, l.waiting, l.in_tokens, l.view, #l.runs / 14)
-    if l.in_tokens == 1 then mark = '\2' end
+    if l.in_tokens > 0 then mark = '\2' end
     out[#out + 1] = l.runs
+    if l.in_tokens == 2 then
+      put('<dI4', l.bonus, #l.budgets)
+      out[#out + 1] = l.budgets
+    end
   end
   for _, f in ipairs(flows) do put('<c10dI4I6', f.name, f.served, f.waiting, f.since) end
   call('SETRANGE', tablekey, 15, some and mark or '\0')

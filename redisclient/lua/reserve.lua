@@ -24,37 +24,6 @@
 --          poll.lua tells what becomes of it. {-5 or -6, ms}: the queue is full, or the expected wait is too long.
 --          If others were granted something (queue.lua): {the string, grants}, or the list with the grants at its end
 -- The reply is a string because a table would cost more than 1 µs. There are few arguments because each costs 0.1 µs.
-local call, prompt, waits, home = redis.call, KEYS[4], ARGV[4], ARGV[5]
-if waits == '' then waits = nil end
-local lease = call('HMGET', KEYS[2], 'b', ARGV[1])
-local data = call('MGET', KEYS[1], KEYS[3])
-local sub, unpack, pack = string.sub, struct.unpack, struct.pack
-local t, v = data[1], data[2]
-if not t or not v or lease[1] ~= sub(t, 1, 8) or sub(v, 1, 12) ~= sub(t, 1, 12) then return {-3} end
-if lease[2] == '' then
-  call('HDEL', KEYS[2], ARGV[1])
-  return {-2}
-end
-local classes, runs, now, at = unpack('<I2I2I2', v, 13)
-local first = at + 56 * classes
-if lease[2] and #lease[2] > 8 then
-  local waiting = enqueue(KEYS, ARGV, t, v)
-  if waiting then return waiting end
-  lease[2] = nil -- its ticket was lost
-end
-if lease[2] then
-  local row, i = unpack('<I2', lease[2]), 0
-  for run = first, first + 6 * (runs - 1), 6 do
-    local _, from, count = unpack('<I2I2I2', v, run)
-    if row >= from and row < from + count then
-      local requests, sum = unpack('<I3I6', t, 17 + 9 * row)
-      local tokens, _, cached = unpack('<I4BB', lease[2] .. '\0', 3)
-      return pack(prompt and '<I2I4I8BI4' or '<I2I4I8', i + row - from, requests, sum, cached, tokens)
-    end
-    i = i + count
-  end
-  return {-3}
-end
 local hashes, chain = first + 6 * runs, ARGV[3]
 local tokens, tie, unit, each, count, whole, wait, length, prompt_tokens, ttl, due
 local left, pages, parts, places, held, credit, cached

@@ -12,6 +12,8 @@
 --           was returned; "c" -> the cursor up to which they were returned, if it was dead; lease id -> row <I2, tokens
 --           <I4, version B, or "" for a tombstone; and what queue.lua describes
 --   turn    string: the owner that currently returns the leases of dead owners
+--   tasks   hash, and expiry, a sorted set: see tasks.lua. While there are some, the table's number of owners is larger
+--           by 2^22, so that it is noticed when they are lost
 -- The totals in the table are the sum of the leases of all owners, because every script changes both or neither. Leases
 -- of another epoch than the table's are void. The generation changes when rows are freed for other addresses.
 local HEAD, ROW, MAX_ROWS = 16, 9, 65000
@@ -55,9 +57,14 @@ local function put_lease(tablekey, own, id, row, tokens, version)
   return 1
 end
 
+-- owner_count returns the number of owners as it is in the table.
+local function owner_count(tablekey, owners)
+  return redis.call('ZCARD', owners) + 4194304 * redis.call('EXISTS', string.sub(tablekey, 1, -6) .. 'tasks')
+end
+
 -- store_owner_count writes the number of owners into the table.
 local function store_owner_count(tablekey, owners)
-  redis.call('SETRANGE', tablekey, 12, struct.pack('<I3', redis.call('ZCARD', owners)))
+  redis.call('SETRANGE', tablekey, 12, struct.pack('<I3', owner_count(tablekey, owners)))
 end
 
 -- begin_epoch begins a new epoch with an empty table, and returns it. Every owner asserts its leases at its next
@@ -73,7 +80,7 @@ end
 -- keys, when it evicts them because memory is short.
 local function complete(tablekey, rowskey, owners, own, owner)
   local head = redis.call('GETRANGE', tablekey, 0, HEAD - 1)
-  if head == '' or struct.unpack('<I3', head, 13) ~= redis.call('ZCARD', owners) then return false end
+  if head == '' or struct.unpack('<I3', head, 13) ~= owner_count(tablekey, owners) then return false end
   if redis.call('STRLEN', tablekey) > HEAD and redis.call('EXISTS', rowskey) == 0 then return false end
   return redis.call('HEXISTS', own, 'b') == 1 or not redis.call('ZSCORE', owners, owner)
 end

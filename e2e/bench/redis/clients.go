@@ -148,7 +148,12 @@ func (w *warmgateClient) flush() error {
 
 // loadsOfTable reads Warmgate's counts.
 func loadsOfTable(s *redisserver.Server, endpoints int) (map[string]int64, error) {
-	keys := redisclient.KeysOf(clusterName(endpoints))
+	return loadsOf(s, clusterName(endpoints))
+}
+
+// loadsOf returns the requests in flight of a scope's endpoints.
+func loadsOf(s *redisserver.Server, scope string) (map[string]int64, error) {
+	keys := redisclient.KeysOf(scope)
 	table, err := s.Do("GET", keys.Table)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ type result struct {
 	BytesEval       float64      `json:"bytes_vs_eval"`
 	PerCore         float64      `json:"requests_per_core"` // at 64 endpoints, from CPU time
 	PerCorePlain    float64      `json:"requests_per_core_plain"`
+	budgetResult
 	promptResult
 	deathResult
 	Cells   []cellLine    `json:"cells"`
@@ -58,7 +59,7 @@ type targetResults struct {
 func (rep *report) line() result {
 	out := result{
 		Bench: "redis", Version: rep.settings.version, Rounds: rep.settings.rounds,
-		promptResult: rep.promptLine(), deathResult: rep.deathLine(),
+		budgetResult: rep.budgetLine(), promptResult: rep.promptLine(), deathResult: rep.deathLine(),
 	}
 	bytes := func(m *measurement) float64 { return m.bytes(rep.settings.rate) }
 	for _, c := range rep.cells {

@@ -9,6 +9,8 @@
 //
 // over cluster sizes. In every round all contenders are measured, in small turns and rotating order.
 //
+// Then it measures what reservations with budgets cost, at 10 targets, against the same store without budgets.
+//
 // Then it measures what it costs to send prompts where the beginning of them is cached, against the published way: one
 // key for each block, combined by XOR. The contenders are
 //
@@ -131,6 +133,9 @@ func collect(ctx context.Context, s settings, progress io.Writer) (*report, erro
 		}
 		fmt.Fprintln(progress, c.progress())
 		rep.cells = append(rep.cells, c)
+	}
+	if err == nil {
+		err = rep.collectBudgets(ctx, server)
 	}
 	if err == nil {
 		err = rep.collectPrompts(ctx, server, progress)

@@ -51,6 +51,9 @@ func TestWhole(t *testing.T) {
 				line.Turns[0].XOR.Min <= 0 {
 				t.Errorf("prompts of one message: %+v", line.Turns)
 			}
+			if line.ScheduleUS <= 0 || line.BudgetRatio <= 1 || line.ScheduleIsMet == nil {
+				t.Errorf("budgets: %+v", line.budgetResult)
+			}
 			// What goes over the wire, and into memory, does not depend on the machine.
 			if line.Bytes64 <= 0 || line.Bytes64 > 0.5 || line.BytesKeys64 <= line.Bytes64 || line.BytesKeys64 > 0.5 {
 				t.Errorf("bytes of prompts: %v of xor, %v of keys", line.Bytes64, line.BytesKeys64)
@@ -133,8 +136,9 @@ func madeUp(reserve, bytes, path float64) *report {
 			madeUpPrompt(5, 4), madeUpPrompt(64, 40),
 			madeUpPrompt(3, 1),
 		},
-		turns:  []turnCell{{1024, 3, madeUpPrompt(3, 0.5).cell}},
-		memory: map[string]float64{warmgate: 45e6, blockXOR: 130e6}, bound: promptBound{
+		budgets: madeUpBudgets(),
+		turns:   []turnCell{{1024, 3, madeUpPrompt(3, 0.5).cell}},
+		memory:  map[string]float64{warmgate: 45e6, blockXOR: 130e6}, bound: promptBound{
 			room: 16e6, blocks: 2e6,
 			took: 12e6,
 		},
@@ -144,6 +148,17 @@ func madeUp(reserve, bytes, path float64) *report {
 			{scripts: map[string]float64{"heartbeat": 0.6, "candidates": 0.2}, p99: 2, returned: 200},
 		},
 	}
+}
+
+// madeUpBudgets is a cell in which budgets take three times as long.
+func madeUpBudgets() *cell {
+	c := &cell{runs: map[string][]measurement{}}
+	for round := range 3 {
+		slow := float64(round + 1)
+		c.runs[warmgate] = append(c.runs[warmgate], measurement{reserve: 4 * slow, release: 1})
+		c.runs[budgeted] = append(c.runs[budgeted], measurement{reserve: 12 * slow, release: 2})
+	}
+	return c
 }
 
 // madeUpPrompt is a cell in which the published way takes the given multiple of Warmgate's time.
@@ -176,6 +191,11 @@ func TestLine(t *testing.T) {
 	near("reserve_us_64", line.ReserveUS, 30)
 	near("release_us_64", line.ReleaseUS, 2)
 	near("bytes_vs_plain", line.Bytes, 0.5) // a heartbeat's 200 bytes are 2 a request
+	near("schedule_script_us", line.ScheduleUS, 24)
+	near("budgets_vs_none", line.BudgetRatio, 3)
+	if line.ScheduleIsMet == nil || !*line.ScheduleIsMet {
+		t.Error("24 µs do not meet the target")
+	}
 	near("prefix_vs_xor_5", line.XOR5, 0.25)
 	near("prefix_vs_xor_64", line.XOR64, 1.0/40)
 	near("prefix_vs_xor_20", line.XOR20, 0)
@@ -224,6 +244,8 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 	}
 	for _, want := range []string{
 		"a prompt of 64 blocks: server µs per reservation; warmgate 20.0 (10.0..30.0) and 500 bytes; xor 800.0",
+		"with budgets, 10 targets", "server µs per reservation 24.0 (12.0..36.0), without budgets 8.0 (4.0..12.0), " +
+			"over that 3.00 (3.00..3.00); per release 2.0",
 		"one message of 1024 bytes, 3 blocks", "warmgate over xor 2.00 (2.00..2.00), over keys 0.50 (0.50..0.50)",
 		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for " +
 			"a million blocks",

@@ -42,6 +42,7 @@ func (c *cell) progress() string {
 type report struct {
 	settings settings
 	cells    []*cell
+	budgets  *cell // nil if they were not measured
 	prompts  []promptCell
 	turns    []turnCell
 	memory   map[string]float64 // bytes for a million blocks of prompts, by contender
@@ -101,7 +102,7 @@ func (rep *report) configuration() []string {
 	for _, c := range rep.cells {
 		lines = append(lines, c.heartbeatLine(s))
 	}
-	lines = append(lines, rep.promptLines()...)
+	lines = append(append(lines, rep.budgetLines()...), rep.promptLines()...)
 	return append(lines, rep.deathLines()...)
 }
 

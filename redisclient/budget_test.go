@@ -1,0 +1,127 @@
+package redisclient_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// What budgets add to the commands is byte for byte as documented in the scripts.
+func TestFormatsOfBudgets(t *testing.T) {
+	const (
+		three = "\x00\x00\x00\x00\x00\x00\x08\x40"
+		none  = "\x00\x00\x00\x00\x00\x00\xf0\xbf"
+	)
+	plan := formatPlan()
+	plan.Prefix = lb.Prefix{Bytes: 1, TTL: time.Minute, Blocks: storetest.Blocks(1, 2)} // not looked up
+	plan.Budget = lb.Budget{
+		Tokens: 3, AgeBonus: 0.5, Limits: []budget.Limits{{Weight: 1, Tokens: 2}, {Weight: 2, Requests: 0.5}, {Weight: 0.5}},
+	}
+	m := &manualTransport{}
+	s := newManualStore(m, newMemory())
+	var grant lb.Grant
+	var refused error
+	s.Reserve(formatTime, formatID, plan, func(g lb.Grant, err error) { grant = g })
+	m.wantArguments(t, 0, "1", "60000", "10000", strings.Repeat("\x00", 56),
+		formatTag+"\x16\x9d\xa2\xa6"+"\x0e\x86\x59\x5f", "\x00\x00\x00\x00\x00\x00",
+		formatOne+formatTwo+formatZero+three+formatTwo+formatTwo+formatZero+formatHalf+formatZero+formatZero+
+			formatHalf+formatZero+formatZero+formatZero+formatZero+"10.0.0.1:80\n10.0.0.2:80\n10.0.0.3:80\n",
+		"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80")
+	m.wantArguments(t, 1, formatID0, three+formatHalf)
+	m.answer(formatTime, 1, "$30\r\n"+"\x02\x00"+"\x34\x33\x32\x31"+"\x28\x27\x26\x25\x24\x23\x22\x21"+
+		formatHalf+none+"\r\n")
+	want := lb.Grant{
+		Index: 2, Load: lb.Load{Requests: 0x31323334, Tokens: 0x2122232425262728},
+		Left: budget.Left{Tokens: 0.5, Requests: -1},
+	}
+	if grant != want {
+		t.Errorf("granted %+v, want %+v", grant, want)
+	}
+	s.Reserve(formatTime, formatID+1, plan, func(g lb.Grant, err error) { grant, refused = g, err })
+	m.answer(formatTime, 2, "*2\r\n:-7\r\n$26\r\n"+three+"\x01\x00"+formatZero+none+"\r\n")
+	want = lb.Grant{Index: 1, Left: budget.Left{Requests: -1}, Expected: 3 * time.Millisecond}
+	if grant != want || !errors.Is(refused, lb.ErrOverBudget) {
+		t.Errorf("refused %+v %v, want %+v", grant, refused, want)
+	}
+	s.Settle(formatTime, "llm", "10.0.0.2:80", -8)
+	m.wantArguments(t, 3, "10.0.0.2:80", "-8")
+	s.Restrict(formatTime, "llm", "10.0.0.2:80", budget.Restriction{
+		Tokens: 0.5, Requests: -1, TokensReset: 1, RequestsReset: 2 * time.Millisecond, RetryAfter: 2*time.Millisecond + 1,
+	})
+	m.wantArguments(t, 4, "10.0.0.2:80", formatHalf+none+formatOne+formatTwo+three)
+	s.Reserve(formatTime, formatID+2, plan, func(lb.Grant, error) {})
+	s.Release(formatTime, formatID+2)
+	m.wantArguments(t, 6, "\x1a"+formatID0[1:], three+formatHalf, "120000")
+}
+
+// Answers to reservations with budgets that no script returns are refused.
+func TestBudgetReplies(t *testing.T) {
+	const left = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	for _, reply := range []string{
+		"$14\r\n" + "\x02\x00\x34\x33\x32\x31\x28\x27\x26\x25\x24\x23\x22\x21" + "\r\n",
+		"*2\r\n:-7\r\n:1\r\n", "*1\r\n:-7\r\n",
+		"*2\r\n:-7\r\n$26\r\n" + formatOne + "\x03\x00" + left + "\r\n", // no such candidate
+		"*2\r\n:-7\r\n$27\r\n" + formatOne + "\x01\x00" + left + "x\r\n",
+		"*2\r\n:-7\r\n$26\r\n" + "\x00\x00\x00\x00\x00\x00\xf0\xbf" + "\x01\x00" + left + "\r\n", // -1 ms
+		"*2\r\n:-7\r\n$26\r\n" + "\x00\x00\x00\x00\x00\x00\xf8\x7f" + "\x01\x00" + left + "\r\n", // not a number
+	} {
+		m := &manualTransport{}
+		s := newManualStore(m, newMemory())
+		plan, got := formatPlan(), error(nil)
+		plan.Budget.Limits = make([]budget.Limits, 3)
+		s.Reserve(0, 1, plan, func(_ lb.Grant, err error) { got = err })
+		m.answer(0, 1, reply)
+		if redisclient.Cause(got) != "garbage" {
+			t.Errorf("%q: %v", reply, got)
+		}
+	}
+}
+
+// Targets that lie idle are forgotten, so that the key does not grow with the endpoints that come and go; those whose
+// budget is used up are not. The key expires.
+func TestIdleBudgetsAreForgotten(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	b := openClocked(t, server, false, nil)(t).(*clocked)
+	s, now := b.NewOwner(), time.Hour
+	pass := func(d time.Duration) {
+		now += d
+		b.Pass(d)
+	}
+	spend := func(addrs []string, tokens int64) error {
+		var refused error
+		p := storetest.Budgeted(addrs, budget.Limits{Weight: 1, Tokens: 1000}, tokens)
+		id := lb.LeaseID(now)
+		s.Reserve(now, id, p, func(_ lb.Grant, err error) { refused = err })
+		s.Release(now, id)
+		pass(time.Millisecond)
+		return refused
+	}
+	all := storetest.Addrs(200)
+	if err := spend(all[199:], 100_000); err != nil { // used up for an hour and 39 minutes
+		t.Fatal(err)
+	}
+	for i := range all[:199] {
+		if err := spend(all[i:i+1], 10); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if n := len(first(b.conn.budgets("llm"))); n > 66+1 {
+			t.Fatalf("%d targets are known, but 61 of the latest", n)
+		}
+	}
+	if err := spend(all[199:], 1); !errors.Is(err, lb.ErrOverBudget) {
+		t.Errorf("a target that was used up takes a request: %v", err)
+	}
+	if ttl := b.conn.value("PTTL", redisclient.KeysOf("llm").Budget).Int; ttl < 5_400_000 || ttl > 7_200_000 {
+		t.Errorf("the budgets live for %d ms", ttl)
+	}
+}
+
+func first[A, B any](a A, _ B) A { return a }

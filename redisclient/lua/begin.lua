@@ -1,0 +1,36 @@
+-- The beginning of reserve.lua and spend.lua, whose texts follow this one: looks whether Redis has what the reservation
+-- needs, and returns a lease that exists. KEYS and ARGV are as for these.
+local call, prompt, waits, home = redis.call, KEYS[4], ARGV[4], ARGV[5]
+if waits == '' then waits = nil end
+local lease = call('HMGET', KEYS[2], 'b', ARGV[1])
+local data = call('MGET', KEYS[1], KEYS[3])
+local sub, unpack, pack = string.sub, struct.unpack, struct.pack
+local t, v = data[1], data[2]
+if not t or not v or lease[1] ~= sub(t, 1, 8) or sub(v, 1, 12) ~= sub(t, 1, 12) then return {-3} end
+if lease[2] == '' then
+  call('HDEL', KEYS[2], ARGV[1])
+  return {-2}
+end
+local classes, runs, now, at = unpack('<I2I2I2', v, 13)
+local first = at + 56 * classes
+if lease[2] and #lease[2] > 8 then
+  local waiting = enqueue(KEYS, ARGV, t, v)
+  if waiting then return waiting end
+  lease[2] = nil -- its ticket was lost
+end
+if lease[2] then
+  local row, i = unpack('<I2', lease[2]), 0
+  for run = first, first + 6 * (runs - 1), 6 do
+    local _, from, count = unpack('<I2I2I2', v, run)
+    if row >= from and row < from + count then
+      local requests, sum = unpack('<I3I6', t, 17 + 9 * row)
+      local tokens, _, cached = unpack('<I4BB', lease[2] .. '\0', 3)
+      local answer = pack('<I2I4I8', i + row - from, requests, sum)
+      if not KEYS[4] then return answer end
+      if (ARGV[3] or '') ~= '' then return answer .. pack('<BI4', cached, tokens) end
+      return answer .. known_left(KEYS[4], v, row)
+    end
+    i = i + count
+  end
+  return {-3}
+end

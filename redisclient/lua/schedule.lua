@@ -1,0 +1,74 @@
+-- Schedules a task: places it by the rule of lb/budget, charges the budget and counts the task, which lives for a while
+-- unless it is renewed. A key that another task has gives that one. The texts of budget.lua and tasks.lua precede this
+-- one.
+--
+-- KEYS     table list budget tasks expiry
+-- ARGV     id key ttl_ms keep_ms params
+--   id       16 bytes; key: 8 bytes, zeros for none
+--   keep_ms  how long the table lives without heartbeats
+--   params   as in spend.lua
+-- Returns  the id, then as spend.lua; or that and the grants (queue.lua), if there are some. {-3}: Redis does not have
+--          the list, run candidates.lua first
+local call, sub, unpack = redis.call, string.sub, struct.unpack
+local v, id, key, ttl = call('MGET', KEYS[2])[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+local head = call('GETRANGE', tablekey, 0, 15)
+if not v or sub(v, 1, 12) ~= sub(head, 1, 12) then return {-3} end
+local marks = call('HMGET', tasks, 'b', 't', 'k' .. key)
+sweep(SWEEP)
+local t, tokens, bonus = call('GETRANGE', tablekey, 0, -1), unpack('<dd', ARGV[5])
+local n, places, limits, full, names = read_list(t, v)
+local own = string.rep('\0', 8) ~= key and key or nil
+local known = own and marks[3] and find(marks[3])
+if known and known.ended ~= 3 then
+  local i = 0
+  for name in string.gmatch(names, '[^\n]+') do
+    if name == known.addr then
+      if known.ended == 0 then
+        known.ttl, known.till = ttl, now + ttl
+        put(known)
+      end
+      local b = charged()
+      local o = find_target(b, name)
+      if o then advance(b.states, o, now) end
+      local requests, sum = unpack('<I3I6', t, places[i + 1])
+      return ending(known.id .. struct.pack('<I2I4I8', i, requests, sum) .. (o and left(b.states, o) or
+        struct.pack('<dd', -1, -1)))
+    end
+    i = i + 1
+  end
+  if known.ended == 0 then
+    abandon(known)
+    t = call('GETRANGE', tablekey, 0, -1)
+    n, places, limits, full, names = read_list(t, v)
+  end
+end
+local is_swept, b = budget, charged()
+local extra = string.byte(t, 16) > 0 and open_queue(tablekey, t).asides()
+local k, o, ms, is_other = admit(b, n, names, limits, full, now, tokens, bonus, own, extra)
+if ms then
+  ms = math.ceil(ms)
+  if own and bonus > 0 then remember(b, own, now, now + 1.1 * ms + 1100, tokens, o) end
+  if is_swept or is_other or own and bonus > 0 then close() end
+  return {-7, struct.pack('<dI2', ms, k - 1) .. left(b.states, o)}
+end
+if own then forget_refusal(b, own) end
+local r = places[k]
+local requests, sum = unpack('<I3I6', t, r)
+-- The write that Redis may refuse when it is out of memory comes first, so that then nothing is counted.
+call('SETRANGE', tablekey, r - 1, struct.pack('<I3I6', requests + 1, sum + tokens))
+local i, addr = k - 1, nil
+for name in string.gmatch(names, '[^\n]+') do
+  if k > 0 then k, addr = k - 1, name end
+end
+put({id = id, ended = 0, row = (r - 17) / 9, tokens = tokens, ttl = ttl, till = now + ttl, epoch = sub(head, 1, 8),
+  key = key, addr = addr})
+if own then call('HSET', tasks, 'k' .. own, id) end
+if not marks[1] or ttl > tonumber(marks[2]) then
+  call('HSET', tasks, 't', ARGV[3], 'b', marks[1] or sub(head, 1, 8))
+  local life = string.format('%d', 2 * ARGV[4] + 2 * ttl)
+  call('PEXPIRE', tasks, life)
+  call('PEXPIRE', expiry, life)
+  local owners = unpack('<I3', head, 13)
+  if owners < FLAG then call('SETRANGE', tablekey, 12, struct.pack('<I3', owners + FLAG)) end
+end
+return ending(id .. struct.pack('<I2I4I8', i, requests + 1, sum + tokens) .. left(b.states, o))
