@@ -82,6 +82,15 @@ func (s sdkStream) ResponseHeader(name string) string {
 	return v
 }
 
+// ResponseHeaders implements core.GatewayStream.
+func (s sdkStream) ResponseHeaders() [][2]string {
+	headers, err := proxywasm.GetHttpResponseHeaders()
+	if err != nil {
+		return nil
+	}
+	return headers
+}
+
 // SetResponseHeader implements core.GatewayStream. The headers serve debugging only, so errors do not matter.
 func (s sdkStream) SetResponseHeader(name, value string) {
 	_ = proxywasm.ReplaceHttpResponseHeader(name, value)
