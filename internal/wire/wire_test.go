@@ -46,17 +46,18 @@ func TestReaderReadsWhatWasWritten(t *testing.T) {
 }
 
 func TestAccessInPlace(t *testing.T) {
-	b := make([]byte, 24)
+	b := make([]byte, 32)
 	wire.PutUint16(b, 1, 0x0201)
 	wire.PutUint32(b, 3, 0x06050403)
 	wire.PutUint64(b, 7, 0x0e0d0c0b0a090807)
 	wire.PutDuration(b, 15, -time.Second)
+	wire.PutFloat64(b, 23, 0.1)
 	if wire.Uint16(b, 1) != 0x0201 || wire.Uint32(b, 3) != 0x06050403 || wire.Uint64(b, 7) != 0x0e0d0c0b0a090807 ||
-		wire.Duration(b, 15) != -time.Second || b[0] != 0 || b[23] != 0 {
+		wire.Duration(b, 15) != -time.Second || wire.Float64(b, 23) != 0.1 || b[0] != 0 || b[31] != 0 {
 		t.Errorf("% x", b)
 	}
 	want := wire.Writer(nil).Byte(0).Uint16(0x0201).Uint32(0x06050403).Uint64(0x0e0d0c0b0a090807).
-		Duration(-time.Second).Byte(0)
+		Duration(-time.Second).Float64(0.1).Byte(0)
 	if !bytes.Equal(b, want) {
 		t.Errorf("in place % x, in sequence % x", b, want)
 	}

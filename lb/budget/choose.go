@@ -16,6 +16,16 @@ type Target struct {
 // Takes reports whether the target can take a request of so many tokens now.
 func (t *Target) Takes(tokens float64) bool { return !t.Full && t.Wait(tokens, t.Aside) <= 0 }
 
+// AnyTakes reports whether one of the targets can take a request of so many tokens now.
+func AnyTakes(targets []Target, tokens float64) bool {
+	for i := range targets {
+		if targets[i].Takes(tokens) {
+			return true
+		}
+	}
+	return false
+}
+
 // releaseGuess is how long a full target is expected to stay full, in ms, while nothing is known of it; maxRelease is
 // the most: it may have stood still for longer.
 const releaseGuess, maxRelease = 250, 5000
@@ -66,10 +76,10 @@ func fewestRounds(targets []Target, tokens float64) float64 {
 // 31 %.
 const saved = 0.5
 
-// Charge charges the i-th target, which [Choose] has returned, for a request at now. All targets get the rounds that
-// this has taken. So a deficit is never larger than the largest request was.
+// Charge charges the i-th target, which [Choose] has returned or another store, for a request at now. All targets get
+// the rounds that this target needs. So a deficit is never larger than the largest request was.
 func Charge(targets []Target, i int, now, tokens float64) {
-	rounds := fewestRounds(targets, tokens)
+	rounds := targets[i].rounds(tokens)
 	for j := range targets {
 		t, most := &targets[j], tokens
 		if !t.Takes(tokens) {

@@ -22,6 +22,12 @@ func TestBudgetQueueConformance(t *testing.T) {
 	storetest.RunBudgetQueue(t, func(t *testing.T) storetest.Backend { return memstoretest.NewProcess(t) })
 }
 
+func TestBudgetQueueConformanceUnderLoad(t *testing.T) {
+	storetest.RunBudgetQueue(t, func(t *testing.T) storetest.Backend {
+		return &busyProcess{Process: memstoretest.NewProcess(t)}
+	})
+}
+
 func TestTaskConformance(t *testing.T) {
 	storetest.RunTasks(t, func(t *testing.T) storetest.Backend { return memstoretest.NewProcess(t) })
 }

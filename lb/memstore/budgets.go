@@ -114,7 +114,11 @@ func (b *budgets) append(buf []byte) []byte {
 	w = append(w, b.states[:n]...)
 	for i := range b.refusals {
 		r := &b.refusals[i]
-		w = w.Uint64(r.Key).Float64(r.Since).Float64(r.Expires).Float64(r.Tokens).Uint16(uint16(r.Row))
+		w = w.Uint64(r.Key)
+		for _, f := range [...]float64{r.Since, r.Expires, r.Tokens} {
+			w = w.Float64(f)
+		}
+		w = w.Uint16(uint16(r.Row))
 	}
 	return append(w, b.tasks...)
 }

@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/wire"
@@ -83,7 +82,7 @@ func (ts tasks) add(id lb.TaskID, key, hash uint64, now time.Duration, ttl time.
 }
 
 // remove removes the i-th task.
-func (ts tasks) remove(i int) tasks { return slices.Delete(ts, i*taskSize, (i+1)*taskSize) }
+func (ts tasks) remove(i int) tasks { return append(ts[:i*taskSize], ts[(i+1)*taskSize:]...) }
 
 // ended returns how many tasks have ended, and the number of the one that did first.
 func (ts tasks) ended() (n, first int) {
@@ -132,7 +131,7 @@ func (d *draft) abandon(i int, now time.Duration) {
 // endTask notes that the i-th task has ended, and counts it no more.
 func (d *draft) endTask(i int, now time.Duration, end lb.TaskEnd) {
 	b := d.openBudgets()
-	t := task(slices.Clone(b.tasks.at(i)))
+	t := append(task(nil), b.tasks.at(i)...)
 	if t.row() < d.rows() {
 		d.add(t.row(), lb.Load{Requests: -1, Tokens: -t.tokens()})
 	}

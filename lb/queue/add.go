@@ -52,7 +52,7 @@ func (q *Queue) pruneLists() {
 func (q *Queue) HasOpen(now time.Duration, number int, tokens int64, loads Loads) bool {
 	if l := &q.lists[number]; l.budgets {
 		targets, _ := loads.Targets(now, l.entries, l.bonus)
-		return slices.ContainsFunc(targets, func(t budget.Target) bool { return t.Takes(float64(tokens)) })
+		return budget.AnyTakes(targets, float64(tokens))
 	}
 	return slices.ContainsFunc(q.lists[number].entries, func(e Entry) bool { return e.open(loads) })
 }

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/budget"
@@ -25,7 +24,12 @@ func (q *Queue) SetBudgets(number int, bonus float64) {
 
 // hasBudgets reports whether somebody waits for endpoints with budgets.
 func (q *Queue) hasBudgets() bool {
-	return slices.ContainsFunc(q.lists, func(l list) bool { return l.budgets && l.waiting > 0 })
+	for i := range q.lists {
+		if q.lists[i].budgets && q.lists[i].waiting > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Aside is what is set aside for a ticket at a row.
@@ -50,10 +54,11 @@ type budgetTurn struct {
 	now     time.Duration
 	targets [][]budget.Target // of each list with budgets
 	last    []int             // of each list: the target that was served last
-	room    []float64         // of each list: the largest request that a target takes beside what is set aside for all
+	room    []float64         // of each list: the largest request that a target takes
 	ahead   []int             // the tickets that came first
 	asides  []Aside           // for them, in their order
 	before  []int             // for each of them, how many asides are for those before it
+	less    []budget.Target   // reused by withAsides
 }
 
 // dispatchBudgets grants what endpoints with budgets can take.
@@ -67,7 +72,7 @@ func (t *turn) dispatchBudgets(now time.Duration, grants []Grant) []Grant {
 			break
 		}
 		r := t.q.at(i)
-		l, targets, tokens := r.list(), b.targetsFor(i), float64(r.tokens())
+		l, targets, tokens := r.list(), b.targetsFor(r), float64(r.tokens())
 		at := budget.Choose(targets, b.last[l], tokens)
 		if at == budget.None {
 			break // a damaged budget
@@ -90,7 +95,7 @@ func (b *budgetTurn) look() {
 		if l := &q.lists[i]; l.budgets && l.waiting > 0 {
 			targets, last = b.loads.Targets(b.now, l.entries, l.bonus)
 		}
-		b.targets, b.last = append(b.targets, slices.Clone(targets)), append(b.last, last)
+		b.targets, b.last = append(b.targets, append([]budget.Target(nil), targets...)), append(b.last, last)
 	}
 	b.ahead, b.asides, b.before = b.firstTickets(), b.asides[:0], b.before[:0]
 	for _, i := range b.ahead {
@@ -98,7 +103,7 @@ func (b *budgetTurn) look() {
 		b.setAside(q.at(i))
 	}
 	for i := range q.lists {
-		b.room = append(b.room, roomOf(b.withAsides(i, len(b.asides))))
+		b.room = append(b.room, roomOf(b.targets[i]))
 	}
 }
 
@@ -131,7 +136,7 @@ func (b *budgetTurn) firstTickets() []int {
 func (b *budgetTurn) setAside(r record) {
 	l := &b.q.lists[r.list()]
 	targets, tokens := b.withAsides(r.list(), len(b.asides)), float64(r.tokens())
-	if l.bonus <= 0 || slices.ContainsFunc(targets, func(t budget.Target) bool { return t.Takes(tokens) }) {
+	if l.bonus <= 0 || budget.AnyTakes(targets, tokens) {
 		return
 	}
 	i := budget.Earliest(targets, tokens)
@@ -139,26 +144,28 @@ func (b *budgetTurn) setAside(r record) {
 	b.asides = append(b.asides, Aside{l.entries[i].Row, aside})
 }
 
-// withAsides returns the targets of the list, less the first n asides.
+// withAsides returns the targets of the list, less the first n asides. They are valid until the next call.
 func (b *budgetTurn) withAsides(list, n int) []budget.Target {
-	targets := slices.Clone(b.targets[list])
+	b.less = append(b.less[:0], b.targets[list]...)
 	for _, a := range b.asides[:n] {
-		for i, e := range b.q.lists[list].entries {
-			if e.Row == a.Row && i < len(targets) {
-				targets[i].Aside += a.Tokens
+		for i := range b.less {
+			if b.q.lists[list].entries[i].Row == a.Row {
+				b.less[i].Aside += a.Tokens
 			}
 		}
 	}
-	return targets
+	return b.less
 }
 
-// targetsFor returns the targets of the i-th ticket, less what is set aside for those before it.
-func (b *budgetTurn) targetsFor(i int) []budget.Target {
+// targetsFor returns the targets of the ticket, less what is set aside for those before it.
+func (b *budgetTurn) targetsFor(r record) []budget.Target {
 	n := len(b.asides)
-	if at := slices.Index(b.ahead, i); at >= 0 {
-		n = b.before[at]
+	for at, i := range b.ahead {
+		if &b.q.at(i)[0] == &r[0] {
+			n = b.before[at]
+		}
 	}
-	return b.withAsides(b.q.at(i).list(), n)
+	return b.withAsides(r.list(), n)
 }
 
 // roomOf returns how many tokens the largest request has that a target takes, -1 if none takes any.
@@ -180,19 +187,9 @@ func roomOf(targets []budget.Target) float64 {
 // takes reports whether a target can take the ticket's request.
 func (b *budgetTurn) takes(r record) bool {
 	l, tokens := r.list(), float64(r.tokens())
-	if !b.q.lists[l].budgets || r.waited(b.turn.now) > r.max() {
-		return false
-	}
-	for at, i := range b.ahead {
-		if &b.q.at(i)[0] == &r[0] {
-			targets := b.withAsides(l, b.before[at])
-			return slices.ContainsFunc(targets, func(t budget.Target) bool { return t.Takes(tokens) })
-		}
-	}
 	// Most are told by one number. Rounding must not make a difference between that and what the targets say.
-	if tokens > b.room[l]+1 {
+	if !b.q.lists[l].budgets || r.waited(b.turn.now) > r.max() || tokens > b.room[l]+1 {
 		return false
 	}
-	targets := b.withAsides(l, len(b.asides))
-	return slices.ContainsFunc(targets, func(t budget.Target) bool { return t.Takes(tokens) })
+	return budget.AnyTakes(b.targetsFor(r), tokens)
 }

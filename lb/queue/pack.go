@@ -142,7 +142,9 @@ func (l *list) append(w wire.Writer) wire.Writer {
 		w = w.Uint16(uint16(e.Row)).Uint32(uint32(min(e.Cap, math.MaxUint32))).
 			Uint(6, uint64(min(e.TokenCap, maxTokenCap)))
 		if l.budgets {
-			w = w.Float64(e.Limits.Weight).Float64(e.Limits.Tokens).Float64(e.Limits.Requests)
+			for _, f := range [...]float64{e.Limits.Weight, e.Limits.Tokens, e.Limits.Requests} {
+				w = w.Float64(f)
+			}
 		}
 	}
 	return w

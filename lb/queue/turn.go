@@ -18,8 +18,8 @@ type Loads interface {
 	Load(row int) lb.Load
 	// Add counts one more request.
 	Add(row int, tokens int64)
-	// Targets returns endpoints with budgets as they are at now, and which of them was served last, -1 for none. They are
-	// valid until the next call.
+	// Targets returns endpoints with budgets as they are at now, and which of them was served last, -1 for none. They
+	// are valid until the next call.
 	Targets(now time.Duration, entries []Entry, bonus float64) (targets []budget.Target, last int)
 	// Charge charges the i-th of the targets, which Targets has returned for the entries, for so many tokens.
 	Charge(now time.Duration, entries []Entry, targets []budget.Target, i int, tokens float64)
