@@ -22,6 +22,8 @@
 //   - endpoint_metrics: the endpoint whose engine is likely to serve the request first, or the lowest or highest value
 //     of one metric.
 //   - consistent_hash: where the request's session belongs, unless the load there is more than its part.
+//   - cluster_metrics: among clusters, by requests in flight, latency and failures of each.
+//   - token_budget: shares of targets by weight, within tokens and requests a minute; see package budget.
 //
 // A new policy is one file in this package, which registers its [Descriptor] in an init function.
 //

@@ -151,6 +151,10 @@ func pushSettings(name string) any {
 		s.StaleAfter = 3 * time.Second
 	case *ClusterMetricsConfig:
 		s.Mode = LeastBusy
+	case *BudgetConfig:
+		for _, addr := range []string{"a", "b"} {
+			s.Entry(addr).(*BudgetTarget).Limits.Weight = 1
+		}
 	}
 	return s
 }

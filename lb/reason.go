@@ -7,7 +7,7 @@ type Reason uint8
 // The reasons. All fall back to the gateway's native balancing, except:
 //   - ReasonChosen, ReasonAdopted, ReasonForwarded and ReasonAlreadyDecided;
 //   - ReasonBodyMalformed, ReasonBodyAmbiguous, ReasonBodyEncoded and ReasonBodyLate: balanced by the body's length;
-//   - those from ReasonAtCapacity to ReasonRetryBudgetExceeded, ReasonNoHashHeader and ReasonOwnCluster: the request
+//   - those from ReasonAtCapacity to ReasonTenantOverBudget, ReasonNoHashHeader and ReasonOwnCluster: the request
 //     is refused;
 //   - ReasonLeftQueue: it was over before it was decided.
 const (
@@ -32,6 +32,8 @@ const (
 	ReasonDeadlineUnreachable                // the request is not likely to be placed in time
 	ReasonQueueTimeout                       // the request has waited for as long as it may
 	ReasonRetryBudgetExceeded                // too many requests are retries
+	ReasonOverBudget                         // no target has the tokens or the room for it now: it is refused
+	ReasonTenantOverBudget                   // its tenant has used up its budget: it is refused
 	ReasonLeftQueue                          // the client left, or the gateway answered, while the request waited
 	ReasonNoHashHeader                       // the header that names its cluster is missing: the request is refused
 	ReasonOwnCluster                         // the route leads to a cluster of the plugin's own: the request is refused
@@ -47,7 +49,7 @@ var reasonNames = [reasonCount]string{
 	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "subset",
 	"no_healthy_endpoint", "no_cluster_available",
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
-	"max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded", "left_queue",
+	"max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded", "over_budget", "tenant_over_budget", "left_queue",
 	"no_hash_header", "own_cluster", "forwarded", "adopted", "already_decided", "store_error", "panic",
 }
 

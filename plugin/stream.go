@@ -106,6 +106,9 @@ func (stream) RemoveResponseHeader(name string) { proxyRemoveHeader(responseHead
 // ResponseHeader implements core.GatewayStream.
 func (stream) ResponseHeader(key string) string { return name(header(responseHeaders, key)) }
 
+// ResponseHeaders implements core.GatewayStream.
+func (stream) ResponseHeaders() [][2]string { return allHeaders(responseHeaders) }
+
 // SetResponseHeader implements core.GatewayStream. The headers serve debugging only, so errors do not matter.
 func (stream) SetResponseHeader(name, value string) { proxyReplaceHeader(responseHeaders, name, value) }
 

@@ -80,10 +80,11 @@ var mayImport = map[string][]string{
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/core": {
-		"internal/order", "internal/statname", "internal/wire", "lb", "lb/memstore", "lb/prompt", "lb/region",
-		"metrics", "plugin/config", "plugin/discovery", "redisclient", xxhash,
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/budget", "lb/memstore", "lb/prompt",
+		"lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/ratelimit", "redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
+	"plugin/ratelimit": {"lb/budget"},
 	"redisclient": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
 	},

@@ -27,7 +27,9 @@ type server struct {
 	sent    sync.Map // values of the header that routes go by, as they arrived
 	sick    atomic.Bool
 	fails   atomic.Bool
-	release chan struct{} // closed: requests are not held any more
+	quota   atomic.Pointer[quota] // nil for none
+	pause   atomic.Int64          // nanoseconds that each answer takes
+	release chan struct{}         // closed: requests are not held any more
 }
 
 // site is the servers of one cluster.
@@ -35,6 +37,8 @@ type site struct {
 	name    string
 	servers []*server
 	served  atomic.Int64
+	busy    atomic.Int64 // requests that are being answered
+	most    atomic.Int64 // of these at the same time
 }
 
 func newSite(t *testing.T, name string, n int) *site {
@@ -65,6 +69,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
+	if q := s.quota.Load(); q != nil && !q.serve(w) {
+		return
+	}
+	defer s.site.busy.Add(-1)
+	for now, most := s.site.busy.Add(1), s.site.most.Load(); now > most; most = s.site.most.Load() {
+		s.site.most.CompareAndSwap(most, now)
+	}
+	time.Sleep(time.Duration(s.pause.Load()))
 	if r.URL.Path == "/held" {
 		s.held.Add(1)
 		select {

@@ -215,7 +215,9 @@ func read(t *testing.T, pattern string) string {
 // TestTranslation compares the Chinese documents with the English ones: they have the same sections, tables, code and
 // links in the same order.
 func TestTranslation(t *testing.T) {
-	for _, name := range []string{"README", "docs/configuration", "docs/features", "docs/overload", "docs/reasons"} {
+	for _, name := range []string{
+		"README", "docs/budgets", "docs/configuration", "docs/features", "docs/overload", "docs/reasons",
+	} {
 		t.Run(name, func(t *testing.T) { translation(t, open(t, name+".md"), open(t, name+chineseEnd)) })
 	}
 }

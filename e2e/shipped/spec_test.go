@@ -199,9 +199,12 @@ func specEntry(k *setting.Key) string {
 	case k.Of == nil:
 		return `{"type": "number"}`
 	}
-	var members []string
+	var members, needed []string
 	for i := range k.Of {
 		m := &k.Of[i]
+		if m.Required {
+			needed = append(needed, strconv.Quote(m.Name))
+		}
 		schema := fmt.Sprintf(`%q: {"type": %q`, m.Name, specType(m))
 		switch m.Type {
 		case setting.Text:
@@ -214,7 +217,11 @@ func specEntry(k *setting.Key) string {
 		}
 		members = append(members, schema+"}")
 	}
-	return `{"type": "object", "properties": {` + strings.Join(members, ", ") + `}}`
+	required := ""
+	if needed != nil {
+		required = `, "required": [` + strings.Join(needed, ", ") + `]`
+	}
+	return `{"type": "object", "properties": {` + strings.Join(members, ", ") + `}` + required + `}`
 }
 
 // specLimits writes down what a key accepts, and its default.

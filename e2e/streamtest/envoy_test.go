@@ -160,7 +160,11 @@ func newEnvoy(t *testing.T, gw *harness.Gateway) *envoy {
 
 func (d *envoy) Lacks(a streamtest.Ability) string {
 	switch a {
-	case streamtest.SimulatedTime:
+	case streamtest.BudgetWaits:
+		if d.source == redisSource {
+			return "a request that is over a budget does not wait in Redis"
+		}
+	case streamtest.SimulatedTime, streamtest.RefillTime:
 		return "time is real, and this would take too long"
 	case streamtest.PickWorker:
 		return "the kernel picks the worker of a connection"

@@ -70,6 +70,14 @@ func (h *higress) Lacks(a streamtest.Ability) string {
 		if h.redis != nil {
 			return "what is in flight is learned from Redis after the page is read, so the request goes by load alone"
 		}
+	case streamtest.RefillTime:
+		if h.redis != nil {
+			return "the clock of Redis is real"
+		}
+	case streamtest.BudgetWaits:
+		if h.redis != nil {
+			return "a request that is over a budget does not wait in Redis"
+		}
 	case streamtest.SimulatedTime:
 		if h.redis != nil {
 			return "time passes with every answer of Redis"

@@ -42,6 +42,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"metrics", metricsScenarios},
 		{"queue", queueScenarios},
 		{"session", sessionScenarios},
+		{"budget", budgetScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue
@@ -97,7 +98,7 @@ func (t *run) config(members string) string {
 	if !strings.Contains(members, `"health"`) {
 		parts = append(parts, `"health":{"slow_start":0}`)
 	}
-	if t.policy == prefixCache {
+	if t.policy == prefixCache || t.policy == tokenBudget {
 		// with a guess of its own, no scenario counts what the gateway has learned in those before it
 		guess := 4 - float64(crc32.ChecksumIEEE([]byte(t.Name()))%1e4)/1e8
 		parts = append(parts, fmt.Sprintf(`"bytes_per_token":%.8f`, guess))

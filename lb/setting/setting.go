@@ -55,6 +55,10 @@ type Key struct {
 	// Of are the members of each entry of an Object or an Array; nil: an entry is a number, of an Array a text, or what
 	// Entry says.
 	Of []Key
+	// Entries is how many entries an Object has at most whose Field is an [EntryMap].
+	Entries int
+	// Required is for a member of an entry that has to be written.
+	Required bool
 	// Entry is what an entry of an Object or of an Array is, where that is neither a number nor described by Of: the
 	// name of a JSON type, or "any".
 	Entry string
@@ -71,6 +75,13 @@ type Key struct {
 	//
 	//	func(s any) any { return &s.(*Settings).SlowStart }
 	Field func(settings any) any
+}
+
+// EntryMap is what the [Key.Field] of an Object with [Key.Of] may point to: the parser decodes its entries, which are
+// objects. Names of entries are those of endpoints or clusters; an address is in the form in which gateways write it.
+type EntryMap interface {
+	// Entry adds an entry and returns the settings that its members are decoded into.
+	Entry(name string) (settings any)
 }
 
 // MaxText is the maximum length of a Text or a Secret, in bytes. The owner of a key that decodes a Text itself may

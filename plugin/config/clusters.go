@@ -97,7 +97,10 @@ func (c *Clusters) Holds(name string) string { return cmp.Or(c.First[name], name
 var wantCluster = ", want the name of a cluster, 1 to " + strconv.Itoa(maxClusterName) +
 	" printable characters without blanks and semicolons"
 
-// isClusterName reports whether the text can be a header's value as it is.
+// isClusterName reports whether the text can be a header's value as it is. It is not inlined, for the size of the
+// artifacts.
+//
+//go:noinline
 func isClusterName(s string) bool {
 	return s != "" && len(s) <= maxClusterName && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == ';' // which separates the labels of statistics
@@ -175,21 +178,16 @@ func setHashClusters(p *parser, c *Config, at string, v value) {
 
 // hashCluster reads {"cluster": "name", "weight": 70}.
 func hashCluster(p *parser, at string, v value) (name string, share float64) {
-	seen := map[string]bool{}
-	for i, member := range v.names {
-		place := at + "." + clip(printable(member))
-		switch {
-		case seen[member]:
-			p.bad(place, "written twice")
-		case member == "cluster":
-			name = strings.Clone(v.items[i].text)
-		case member == "weight":
-			share = weight(p, place, v.items[i])
+	p.eachMember(at, v, func(member, place string, item value) {
+		switch member {
+		case "cluster":
+			name = strings.Clone(item.text)
+		case "weight":
+			share = weight(p, place, item)
 		default:
-			p.bad(place, "unknown key")
+			p.unknownMember(member, place, []string{"cluster", "weight"})
 		}
-		seen[member] = true
-	}
+	})
 	return name, share
 }
 
@@ -228,8 +226,10 @@ func (pt *part) checkLevel() {
 		pt.Clusters, pt.nested = pt.base.Clusters, nil
 		pt.shares = nil
 		pt.checkWeights(wantAddress, func(string) bool { return false })
+		pt.checkTargets()
 		return
 	}
+	pt.checkTargets()
 	pt.checkClusters()
 	pt.checkNested()
 }
@@ -256,7 +256,7 @@ func (pt *part) checkClusters() {
 		pt.bad(pt.prefix+keyHashClusters, "got it beside service_list, want one of them")
 	case hashed && !pt.Clusters.Hashed:
 		pt.bad(pt.prefix+keyHashClusters, `got it with another policy than "cluster_hash", want service_list`)
-	case !hashed && !pt.written[keyClusters]:
+	case !hashed && !pt.written[keyClusters] && !pt.needs().Budget:
 		pt.bad(pt.prefix+keyClusters, `missing, want the clusters to choose among, as lb_type is "cluster"`)
 	}
 	for i, name := range pt.Clusters.List {

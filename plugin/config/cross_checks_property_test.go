@@ -147,6 +147,7 @@ func TestMetricsClusterMatrix(t *testing.T) {
 						{"lb_config.envoy.admin_cluster", `"admin"`},
 						{keyORCA, strconv.FormatBool(orca)},
 					}
+					list = append(list, policyNeeds(policy)...)
 					if cluster {
 						list = append(list, member{keyMetricsCluster, `"engines"`})
 					}

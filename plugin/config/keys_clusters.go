@@ -24,8 +24,10 @@ var clusterKeys = []key{
 			Title: setting.Doc("Clusters", "集群列表"),
 			Meaning: setting.Doc(
 				"`lb_type: cluster`, required there: the names of the clusters to choose among, as Envoy has them, 64 "+
-					"at most; a string counts as one name",
-				"`lb_type: cluster` 时必填：可选集群的名称（与 Envoy 中的一致），最多 64 个；单个字符串视为一个名称",
+					"at most; a string counts as one name. With `lb_policy: token_budget` the default is all of its "+
+					"`targets`",
+				"`lb_type: cluster` 时必填：可选集群的名称（与 Envoy 中的一致），最多 64 个；单个字符串视为一个名称。"+
+					"`lb_policy: token_budget` 时默认为其 `targets` 中的全部集群",
 			),
 		},
 		set: setClusters,

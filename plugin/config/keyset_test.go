@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/setting"
 )
 
 // The tests of this package that concern every key enumerate the table of keys, so that they cover a new key without a
@@ -61,12 +64,23 @@ var beside = map[string]member{
 	"lb_config.global_inflight_enabled":  {keyService, `"redis.dns"`},
 }
 
+// someTargets is what token_budget needs.
+const someTargets = `{"10.0.0.1:80":{"weight":3,"max_tokens_per_minute":1000},"10.0.0.2:80":{"weight":1}}`
+
 // policy returns the name of a policy with which the key has an effect.
 func (k *key) policy() string {
 	if n := len(k.users); n > 0 {
 		return k.users[n-1]
 	}
 	return "global_least_request"
+}
+
+// policyNeeds returns the members that a policy for endpoints cannot do without.
+func policyNeeds(policy string) []member {
+	if lb.Describe(policy).Needs.Budget {
+		return []member{{keyBudgetTargets, someTargets}}
+	}
+	return nil
 }
 
 // host returns a gateway on which the key is valid.
@@ -82,6 +96,9 @@ func needed(k *key) []member {
 	var list []member
 	if k.Name != "lb_policy" {
 		list = append(list, member{"lb_policy", strconv.Quote(k.policy())})
+	}
+	if k.Name != keyBudgetTargets {
+		list = append(list, policyNeeds(k.policy())...)
 	}
 	if k.policy() == "cluster_metrics" {
 		list = append(list, member{"lb_type", `"cluster"`}, member{keyClusters, `["a","b"]`})
@@ -123,7 +140,7 @@ func (k *key) stored(c *Config) any {
 func strictKeys() []*key {
 	var list []*key
 	for i := range keys {
-		if k := &keys[i]; k.Field != nil && k.set == nil && !k.Loose {
+		if k := &keys[i]; k.Field != nil && k.set == nil && !k.Loose && k.Type != setting.Object {
 			list = append(list, k)
 		}
 	}
@@ -178,7 +195,7 @@ func refused(t interface {
 func TestKeysetIsComplete(t *testing.T) {
 	own := 0
 	for i := range keys {
-		if keys[i].set != nil {
+		if keys[i].set != nil || keys[i].Field != nil && keys[i].Type == setting.Object {
 			own++
 		}
 	}

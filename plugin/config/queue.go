@@ -12,7 +12,6 @@ import (
 
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/setting"
 )
 
 // Queue is how requests wait for which no endpoint has room.
@@ -216,20 +215,7 @@ func (p *parser) class(at string, v value) Class {
 		p.decode(&classKeys[0], &class, at, v)
 		return class
 	}
-	seen := map[string]bool{}
-	for i, name := range v.names {
-		place := at + "." + clip(printable(name))
-		k := slices.IndexFunc(classKeys, func(k setting.Key) bool { return k.Name == name })
-		switch {
-		case seen[name]:
-			p.bad(place, "written twice")
-		case k < 0:
-			p.bad(place, `unknown key, want "weight" or "reserved"`)
-		default:
-			p.decode(&classKeys[k], &class, place, v.items[i])
-		}
-		seen[name] = true
-	}
+	p.members(classKeys, &class, at, v)
 	return class
 }
 
@@ -257,7 +243,7 @@ func (pt *part) checkQueue() {
 	switch {
 	case pt.Shadow:
 		pt.idle([]string{keyMaxWait}, "has no effect with shadow: no request waits that the gateway routes")
-	case pt.Push == lb.Blind && !pt.hasCap():
+	case pt.Push == lb.Blind && !pt.hasCap() && !pt.needs().Budget:
 		pt.idle([]string{keyMaxWait}, "has no effect with push blind and without max_inflight and "+
 			"max_inflight_tokens: no endpoint is ever full, so that no request waits")
 	}

@@ -121,7 +121,10 @@ func noun(h Host) string {
 	return "Redis service"
 }
 
-// idle warns of the keys that are written without effect.
+// idle warns of the keys that are written without effect. It is not inlined at its many callers, for the size of the
+// artifacts.
+//
+//go:noinline
 func (pt *part) idle(names []string, why string) {
 	for _, name := range names {
 		if pt.written[name] {

@@ -178,32 +178,26 @@ func (p *parser) peer(at string, v value) (Peer, bool) {
 		p.bad(at, got(v)+`, want an object like {"name": "eu", "cluster": "warmgate-peer-eu", "rtt": "80ms"}`)
 		return peer, false
 	}
-	seen := make(map[string]bool, len(v.names))
-	for i, name := range v.names {
-		place, item := at+"."+clip(printable(name)), v.items[i]
-		switch {
-		case seen[name]:
-			p.bad(place, "written twice")
-		case name == "name":
+	seen := p.eachMember(at, v, func(name, place string, item value) {
+		switch name {
+		case "name":
 			if isRegionName(item) {
 				peer.Name = strings.Clone(item.text)
 			} else {
 				p.bad(place, got(item)+wantRegion)
 			}
-		case name == "cluster":
+		case "cluster":
 			peer.Cluster = p.clusterName(place, item)
-		case name == "forward_cluster":
+		case "forward_cluster":
 			peer.Forward = p.clusterName(place, item)
-		case name == "rtt":
+		case "rtt":
 			p.decode(&peerRTT, &peer, place, item)
-		case name == "adopt":
+		case "adopt":
 			peer.Adopt = p.adopted(place, item)
 		default:
-			known := []string{"name", "cluster", "rtt", "forward_cluster", "adopt"}
-			p.bad(place, "unknown key, want "+oneOf(known)+didYouMean(name, known))
+			p.unknownMember(name, place, []string{"name", "cluster", "rtt", "forward_cluster", "adopt"})
 		}
-		seen[name] = true
-	}
+	})
 	if !seen["name"] {
 		p.bad(at+".name", "missing"+wantRegion)
 	}

@@ -44,6 +44,7 @@ func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
 			k.Name == keyHashHeader && chosen[keySession]: // another name of the same key
 			continue
 		case k.Name == keyMetricsCluster && slices.Contains(metricsPolicies(), policy):
+		case k.Name == keyBudgetTargets && policy == "token_budget":
 		case k.Name == keyStore || k.Name == keyTunnel || k.Name == keyService && h == Envoy:
 			if !redis {
 				continue
@@ -91,6 +92,8 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		return drawn{k, `{}`, nil}
 	case "lb_config.mode":
 		return drawn{k, `"LeastBusy"`, nil}
+	case keyBudgetTargets:
+		return drawn{k, `{"10.0.0.1:80":{"weight":` + whole(1, 1000) + `}}`, nil}
 	case "lb_config.weights":
 		return drawn{k, `{"10.0.0.1:80":` + whole(1, 1000) + `}`, nil}
 	case keyPush:
@@ -248,7 +251,7 @@ func TestWrittenDownAndReadAgain(t *testing.T) {
 		var list []drawn
 		for _, m := range members {
 			was[m.Name] = true
-			if m.Field == nil || m.Loose || m.set != nil { // written as it was
+			if m.Field == nil || m.Loose || m.set != nil || m.Type == setting.Object { // written as it was
 				list = append(list, m)
 			}
 		}

@@ -139,7 +139,8 @@ func TestMetricsID(t *testing.T) {
 	}
 	for _, name := range policiesFor(lb.Endpoints) {
 		d := lb.Describe(name)
-		c := mustParse(t, []byte(`{"lb_policy":"`+d.Name+`"}`), Higress)
+		list := append(policyNeeds(name), member{"lb_policy", `"` + name + `"`})
+		c := mustParse(t, []byte(writeConfig(list...)), Higress)
 		if (c.MetricsID() != 0) != (d.Needs.Metrics != lb.NoMetrics) {
 			t.Errorf("%s scrapes, with the id %d", d.Name, c.MetricsID())
 		}

@@ -85,6 +85,8 @@ func misspelled(k *key, as string) (text []byte, at string) {
 		list = append(list, member{"lb_config.envoy.endpoints", `["10.0.0.1:80"]`})
 	case "lb_config.mode":
 		list = append(list, member{k.Name, `"LeastBusy"`})
+	case keyBudgetTargets:
+		list = append(list, member{k.Name, someTargets})
 	}
 	return []byte(writeConfig(append(list, member{section + as, `1`})...)), section + as
 }

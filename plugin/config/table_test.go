@@ -36,6 +36,8 @@ func TestFieldsFitTypes(t *testing.T) {
 			_, fits = into.(*string)
 		case setting.Choice:
 			fits = len(k.Choices) > 0
+		case setting.Object:
+			_, fits = into.(setting.EntryMap)
 		}
 		if !fits {
 			t.Errorf("%s: type %d, field %T", k.Name, k.Type, into)

@@ -124,7 +124,11 @@ func TestChoices(t *testing.T) {
 			if k.Name == "lb_policy" && (lb.Describe(name).Among == lb.Clusters || name == clusterHash) {
 				continue
 			}
-			c := mustParse(t, withKey(k, strconv.Quote(name)), k.host())
+			list := append(needed(k), member{k.Name, strconv.Quote(name)})
+			if k.Name == "lb_policy" {
+				list = append(list, policyNeeds(name)...)
+			}
+			c := mustParse(t, []byte(writeConfig(list...)), k.host())
 			want := name
 			if k.Name == "lb_policy" {
 				want = lb.Describe(name).Name // of an alias

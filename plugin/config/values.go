@@ -33,6 +33,8 @@ func (p *parser) decode(k *setting.Key, settings any, at string, v value) {
 		if name, ok := p.choice(k, at, v); ok {
 			p.choose(into, at, name)
 		}
+	case setting.Object:
+		p.entries(k, into.(setting.EntryMap), at, v)
 	default:
 		if f, ok := p.number(k, at, v); ok {
 			storeNumber(into, f)

@@ -34,6 +34,8 @@ func (s *Stream) stripClusterHeaders() {
 // route.
 func (s *Stream) scopeOf(cluster string) string {
 	switch {
+	case s.cfg.AmongClusters() && s.cfg.Budget() != nil:
+		return budgetScope
 	case s.cfg.AmongClusters():
 		return clustersScope + s.Route()
 	case s.cfg.Regions.Enabled():
@@ -116,7 +118,10 @@ func (s *Stream) verdict() lb.Verdict {
 
 // isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
 func isUnreachable(details string) bool {
-	causes := []string{"overflow", "no_healthy_upstream", "cluster_not_found"}
+	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
+}
+
+func containsAny(details string, causes ...string) bool {
 	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
 }
 

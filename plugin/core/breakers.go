@@ -134,7 +134,7 @@ func (s *Stream) chooseAnother(cluster string) Action {
 	if p := &l.reservation.plan; len(p.Prefix.Blocks) > 0 {
 		l.store.ForgetPrompt(l.now(), l.id, p, cluster, l.reservation.grant.Cached)
 	}
-	l.store.Release(l.now(), l.id)
+	s.undoGrant(cluster)
 	if l.overflows++; l.overflows > maxOverflows {
 		s.closeLease()
 		return s.pass(lb.ReasonNoClusterAvailable)

@@ -37,6 +37,9 @@ func (s *Stream) setDebugHeaders() {
 	if s.session.result != "" {
 		s.SetResponseHeader(at, s.session.result)
 	}
+	if c := &s.budget.target; c.addr != "" {
+		s.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
+	}
 	if s.chain.hasBlocks() {
 		s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(s.chain.cached, 'f', 2, 64))
 	}
@@ -45,13 +48,13 @@ func (s *Stream) setDebugHeaders() {
 // describe returns the decision in one line, for the access log.
 func (s *Stream) describe() string {
 	if s.cfg != nil && s.cfg.AmongClusters() {
-		return describe("cluster=", s.lease.chosen, s.reason, s.lease.load) + s.session.text()
+		return describe("cluster=", s.lease.chosen, s.reason, s.lease.load) + s.session.text() + s.budget.text()
 	}
 	host := s.lease.chosen
 	if s.region.returned {
 		host = s.lease.addr
 	}
-	return describe("host=", host, s.reason, s.lease.load) + s.session.text() + s.region.text()
+	return describe("host=", host, s.reason, s.lease.load) + s.session.text() + s.budget.text() + s.region.text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

@@ -56,6 +56,7 @@ type fakeProcess struct {
 	probes    int                     // calls of Probe
 	fault     string                  // name of the call that panics
 	faultLeft int                     // calls until it does
+	onCall    func(name string)       // is told of calls, nil for nobody
 	ticks     int                     // calls of Tick
 	source    *config.EnvoySource     // of the last Tick
 	pages     map[string]string       // of metrics, by address; nil: none is scraped
@@ -235,6 +236,9 @@ func (p *fakeProcess) settle() {
 
 // call is called for every call that the plugin makes on the gateway.
 func (p *fakeProcess) call(name string) {
+	if p.onCall != nil {
+		p.onCall(name)
+	}
 	if name != p.fault {
 		return
 	}

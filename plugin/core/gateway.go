@@ -121,6 +121,8 @@ type GatewayStream interface {
 	// route again.
 	SetCluster(header, cluster string)
 	ResponseHeader(name string) string
+	// ResponseHeaders returns all headers of the response, names in lower case: see RequestHeaders.
+	ResponseHeaders() [][2]string
 	SetResponseHeader(name, value string)
 	RemoveResponseHeader(name string)
 	// ResponseBody returns at most max bytes from the given place of the part of the response that is passing, in

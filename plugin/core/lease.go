@@ -49,9 +49,10 @@ func (l *lease) open(cl *cluster) {
 	}
 }
 
-// now returns the time. A store in Redis counts deadlines from it, and every store waits, so it has to be right.
+// now returns the time. A store in Redis counts deadlines from it, and every store waits and refills budgets, so it has
+// to be right.
 func (l *lease) now() time.Duration {
-	if l.redis != nil || l.reservation.plan.Wait.Waits() {
+	if p := &l.reservation.plan; l.redis != nil || p.Wait.Waits() || p.HasBudget() {
 		return l.vm.ReadClock()
 	}
 	return l.vm.now()
@@ -138,7 +139,7 @@ func (s *Stream) reserve() Action {
 	}
 	s.enter(phaseReserving)
 	l.open(s.cluster)
-	return s.submit(now)
+	return s.reserveTenant(now)
 }
 
 // submit gives the plan to the store.
@@ -222,7 +223,7 @@ func (s *Stream) finishReservation() Action {
 	addr := r.plan.Candidates[r.grant.Index].Addr
 	gone := !s.cfg.Shadow && l.isGone(addr, s.cfg)
 	if gone && r.grant.Queued {
-		l.store.Release(l.now(), l.id)
+		s.undoGrant(addr)
 		return s.reserveAgain()
 	}
 	if !gone && s.overflows(addr) {
@@ -241,6 +242,7 @@ func (s *Stream) leased(addr string, gone bool) Action {
 		s.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
 	}
 	l.chosen, l.addr = addr, addr
+	s.charged(addr)
 	switch {
 	case s.cfg.Shadow:
 		r.reason = lb.ReasonShadow
@@ -303,15 +305,19 @@ func (s *Stream) release() {
 	if s.phase == phaseLeased || s.phase == phaseReserving {
 		now := s.lease.now()
 		s.closeLease()
-		s.lease.store.Release(now, s.lease.id)
+		if s.lease.id != 0 { // else it was not counted beyond its tenant
+			s.lease.store.Release(now, s.lease.id)
+		}
 	}
 }
 
-// closeLease ends the phases in which the request is counted.
+// closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (s *Stream) closeLease() {
 	s.enter(phaseUncounted)
 	delete(s.plugin.vm.bodies.partial, s)
 	s.plugin.vm.waiters.remove(s)
+	s.lease.giveBack(&s.budget.target)
+	s.endTenant()
 	s.lease.close()
 }
 

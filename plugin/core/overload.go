@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -28,7 +29,15 @@ func (s *Stream) refuse(why lb.Reason, expected time.Duration) Action {
 		expected = s.cluster.queue.expected()
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
-	if after := s.retryAfter(expected); after > 0 {
+	after := s.retryAfter(expected)
+	if isBudget(why) {
+		wait := s.plugin.vm.waitFor(cmp.Or(expected, s.cfg.Overload.RetryAfter, time.Second))
+		headers = append(headers, s.limitHeaders(why, wait)...)
+		if after > 0 {
+			after = wait
+		}
+	}
+	if after > 0 {
 		seconds := int((after + time.Second - 1) / time.Second)
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
@@ -57,7 +66,7 @@ func (s *Stream) retryAfter(expected time.Duration) time.Duration {
 
 // overloadBody returns an error as the APIs of model servers have it.
 func overloadBody(why lb.Reason) string {
-	message := "every model server is at its limit"
+	message, kind := "every model server is at its limit", `overloaded_error"`
 	switch why {
 	case lb.ReasonMaxQueueSizeExceeded:
 		message = "too many requests wait for a model server"
@@ -67,7 +76,11 @@ func overloadBody(why lb.Reason) string {
 		message = "no model server was free in time"
 	case lb.ReasonRetryBudgetExceeded:
 		message = "too many requests are retries"
+	case lb.ReasonOverBudget:
+		message, kind = "every model is at its rate limit", `rate_limit_error","param":null`
+	case lb.ReasonTenantOverBudget:
+		message, kind = "you are at your rate limit", `rate_limit_error","param":null`
 	}
-	return `{"error":{"message":"` + message + `, try again later","type":"overloaded_error","code":"` +
+	return `{"error":{"message":"` + message + `, try again later","type":"` + kind + `,"code":"` +
 		why.String() + `"}}`
 }

@@ -62,10 +62,15 @@ func (s *Stream) countWaited() {
 // countRefused counts a request that was refused.
 func (s *Stream) countRefused(why lb.Reason) {
 	w, cl, now := &s.wait, s.cluster, s.plugin.vm.now()
+	if isBudget(why) {
+		s.plugin.vm.stats.countIf(statname.With(statBudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
+	}
 	if w.class == nil {
 		return
 	}
-	cl.queue.pressure.add(now, 0, true)
+	if why != lb.ReasonTenantOverBudget { // which says nothing about the targets
+		cl.queue.pressure.add(now, 0, true)
+	}
 	cl.retries.failed(now, w.id)
 	s.plugin.vm.stats.countIf(statname.With(statRefusals,
 		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)

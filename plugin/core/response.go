@@ -40,6 +40,7 @@ func (s *Stream) responseHeaders(end bool) {
 	if s.phase == phaseLeased {
 		s.response.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.followServed()
+		s.restrict()
 		if s.phase == phaseLeased && s.response.status > 0 && s.response.status < 400 { // still leased: not misrouted
 			s.lease.trackResponse(true)
 		}
@@ -118,6 +119,7 @@ func (s *Stream) done() {
 			}
 		}
 		s.answerEnded(now, verdict)
+		s.endCharges()
 		if verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 {
 			s.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}

@@ -25,6 +25,7 @@ func (s *Stream) followServed() {
 	}
 	s.lease.forgetPrompt(had)
 	s.lease.amend(served, r.plan.AddedTokens(0))
+	s.moveCharge(served)
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
 		moved := lb.Outcome{}

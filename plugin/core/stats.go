@@ -43,11 +43,17 @@ const (
 	statPushLimit   = "warmgate_endpoint_push_limit"          // cluster, endpoint: requests in flight (push: pending)
 	statClusters    = "warmgate_cluster_requests_total"       // cluster, result: sent to one of several clusters
 	statPanics      = "warmgate_recovered_panics_total"
-	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
-	statConfigBad   = "warmgate_config_rejected_total" // configurations refused, as a whole or in part
-	statBadRules    = "warmgate_config_refused_rules"  // parts of the configuration in force that were refused
-	statKeptRules   = "warmgate_config_kept_rules"     // of them, those whose last good form is in force
-	statReserve     = "warmgate_reserve_us"            // microseconds to choose and reserve, of one request in 16
+
+	// of budgets
+	statBudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used
+	statBudgetLeft     = "warmgate_budget_left_tokens"      // cluster, endpoint: in its bucket, after the latest request
+	statBudgetRefusals = "warmgate_budget_refusals_total"   // cluster, reason: requests that were refused
+	statRestricted     = "warmgate_budget_restricted_total" // cluster, endpoint, reason: answers that lowered a budget
+	statConfigValid    = "warmgate_config_valid"            // 1 when a good configuration is in force
+	statConfigBad      = "warmgate_config_rejected_total"   // configurations refused, as a whole or in part
+	statBadRules       = "warmgate_config_refused_rules"    // parts of the configuration in force that were refused
+	statKeptRules      = "warmgate_config_kept_rules"       // of them, those whose last good form is in force
+	statReserve        = "warmgate_reserve_us"              // microseconds to choose and reserve, of one request in 16
 
 	// of other regions
 	statForwarded    = "warmgate_region_forwarded_total"        // region, reason: requests sent to another region
@@ -72,7 +78,7 @@ type stats struct {
 	seen      memstore.Stats
 }
 
-const maxReasons = 32
+const maxReasons = 40
 
 func newStats(m Metrics) *stats {
 	return &stats{m: m, decisions: map[string]*[maxReasons]uint32{}, ids: map[string]uint32{}}
@@ -94,7 +100,9 @@ func (s *stats) decided(policy string, r lb.Reason) {
 	s.m.Add(ids[r]-1, 1)
 }
 
-// ofCluster returns the name of a cluster's statistic.
+// ofCluster returns the name of a cluster's statistic. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func ofCluster(stat, cluster string) string { return statname.With(stat, "cluster", cluster) }
 
 // ofEndpoint returns the name of an endpoint's statistic.

@@ -87,6 +87,7 @@ type Stream struct {
 	metrics  metricsUse   // what it has to do with the metrics of engines
 	wait     waiting      // in the queue of the cluster
 	lease    lease        // where it is counted
+	budget   budgetUse    // what it was charged, for token_budget
 	response response     // what has come of the response
 
 	inside *Stream // the choice of an endpoint in the chosen cluster, nil for none

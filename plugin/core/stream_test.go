@@ -53,8 +53,15 @@ type fakeDriver struct {
 }
 
 func (d *fakeDriver) Lacks(a streamtest.Ability) string {
-	if a == streamtest.WakeUp && d.source != "" {
-		return "a request that waits in Redis is found by its worker's next poll"
+	if d.source != "" {
+		switch a {
+		case streamtest.WakeUp:
+			return "a request that waits in Redis is found by its worker's next poll"
+		case streamtest.RefillTime:
+			return "the clock of Redis is real"
+		case streamtest.BudgetWaits:
+			return "a request that is over a budget does not wait in Redis"
+		}
 	}
 	if a == streamtest.SimulatedTime && d.redis.latency > 0 {
 		return "time passes with every answer of Redis"

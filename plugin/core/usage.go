@@ -32,7 +32,7 @@ func (cl *cluster) readsNextAnswer() bool {
 func (s *Stream) readsUsage() bool {
 	r := &s.response
 	return s.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
-		(s.work.sampled || s.chain.hasBlocks())
+		(s.work.sampled || s.chain.hasBlocks() || s.budget.target.addr != "")
 }
 
 // skipEncoded gives up reading a response that is encoded, and counts it.
@@ -71,6 +71,7 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 	if s.chain.hasBlocks() {
 		s.compareCached(s.chain, u, o)
 	}
+	s.usedTokens(int64(u.Prompt), int64(u.Output))
 	w := &s.work
 	u.Output /= max(1, w.info.N) // reported for all answers together
 	if !s.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {

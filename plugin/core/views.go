@@ -43,6 +43,9 @@ func newViews(e *env, st *stores) *views {
 // Higress's own plugin, the clusters of a route. No cluster of a gateway has such a name.
 const clustersScope = "clusters/"
 
+// budgetScope is that name for clusters with budgets: what a model backend takes is the same for all routes.
+const budgetScope = "budgets/clusters"
+
 // of returns the view that the configuration chooses from, nil if none is known: in the cluster with the name, or among
 // the clusters of the scope.
 func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {

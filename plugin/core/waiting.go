@@ -137,6 +137,10 @@ func (s *Stream) waitEnded(g *lb.Grant, err error) {
 // refusalOf returns why a request is refused whose store has returned the error, ReasonStoreError if it is not.
 func (w *waiting) refusalOf(err error) lb.Reason {
 	switch {
+	case errors.Is(err, lb.ErrOverBudget) && (w.class == nil || w.refusal == lb.ReasonAtCapacity):
+		return lb.ReasonOverBudget
+	case errors.Is(err, lb.ErrOverBudget):
+		return w.refusal
 	case errors.Is(err, lb.ErrFull) && w.class == nil:
 		return lb.ReasonAtCapacity
 	case errors.Is(err, lb.ErrFull):

@@ -116,6 +116,7 @@ func (s *Stream) amendWork() {
 	if s.lease.addr == s.lease.chosen {
 		cached = s.lease.reservation.grant.Cached
 	}
+	s.estimatedAgain(plan.Tokens)
 	tokens, before := plan.AddedTokens(cached), s.lease.tokens
 	if 4*max(tokens-before, before-tokens) > before {
 		s.lease.amend("", tokens)

@@ -1,0 +1,226 @@
+package core
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/plugin/ratelimit"
+)
+
+// A request under token_budget is charged for its estimated tokens in the step that counts it. This file is how the
+// charge is corrected: by what the answer says was used, and by what the target says is left of its own limits.
+
+// budgetUse is what a request was charged, and to whom.
+type budgetUse struct {
+	target charge
+	tenant tenantLease
+	known  bool // the answer has said what was used
+}
+
+// charge is what a request was charged to one budget. The zero value: nothing.
+type charge struct {
+	scope, addr string
+	tokens      int64
+}
+
+// text returns how many tokens the target was charged, for the access log, "" without a budget.
+func (b *budgetUse) text() string {
+	if b.target.addr == "" {
+		return ""
+	}
+	return " charged=" + strconv.FormatInt(b.target.tokens, 10)
+}
+
+// settle corrects a charge to the tokens that were used.
+func (l *lease) settle(c *charge, used int64) {
+	if delta := used - c.tokens; delta != 0 && c.addr != "" {
+		c.tokens = used
+		l.store.Settle(l.now(), c.scope, c.addr, delta)
+	}
+}
+
+// giveBack gives back a charge: the request has used nothing of it.
+func (l *lease) giveBack(c *charge) {
+	l.settle(c, 0)
+	*c = charge{}
+}
+
+// charged notes that the target was charged with the grant.
+func (s *Stream) charged(addr string) {
+	r := &s.lease.reservation
+	if !r.plan.HasBudget() {
+		return
+	}
+	s.budget.target = charge{r.plan.Scope, addr, r.plan.Budget.Tokens}
+	if left := r.grant.Left.Tokens; left >= 0 {
+		s.plugin.vm.stats.setIf(ofEndpoint(statBudgetLeft, s.cluster.name, addr), uint64(left))
+	}
+}
+
+// undoGrant releases a grant that is not used.
+func (s *Stream) undoGrant(addr string) {
+	l := &s.lease
+	s.charged(addr)
+	l.giveBack(&s.budget.target)
+	l.store.Release(l.now(), l.id)
+}
+
+// moveCharge charges another target than the one before, which serves the request in its place.
+func (s *Stream) moveCharge(addr string) {
+	c := s.budget.target
+	if c.addr == "" {
+		return
+	}
+	s.lease.giveBack(&s.budget.target)
+	s.budget.target = charge{scope: c.scope, addr: addr}
+	s.lease.settle(&s.budget.target, c.tokens)
+}
+
+// estimatedAgain corrects the charge of a request that was estimated before its body had come.
+func (s *Stream) estimatedAgain(tokens int64) {
+	for _, c := range s.charges() {
+		s.lease.settle(c, tokens)
+	}
+}
+
+func (s *Stream) charges() [2]*charge { return [2]*charge{&s.budget.target, &s.budget.tenant.charge} }
+
+// usedTokens corrects the charges by the usage in an answer: in one that broke off at least what was estimated of the
+// output was used.
+func (s *Stream) usedTokens(promptTokens, output int64) {
+	if s.budget.target.addr == "" {
+		return
+	}
+	s.budget.known = true
+	if !s.response.complete {
+		output = max(output, s.work.output)
+	}
+	s.estimatedAgain(promptTokens + output)
+}
+
+// endCharges ends the charges of a request that is over. Without usage the estimate stays, unless no model can have
+// worked on the request.
+func (s *Stream) endCharges() {
+	c := &s.budget.target
+	if c.addr == "" {
+		return
+	}
+	if !s.budget.known && s.response.unserved(s.GatewayStream) {
+		s.lease.giveBack(&s.budget.tenant.charge)
+		s.lease.giveBack(c)
+		return
+	}
+	s.plugin.vm.stats.countIf(ofEndpoint(statBudgetTokens, s.cluster.name, c.addr), uint64(c.tokens))
+	*c, s.budget.tenant.charge = charge{}, charge{}
+}
+
+// unserved reports whether no model can have worked on the request: the gateway has not reached its server, or that has
+// refused it.
+func (r *response) unserved(from GatewayStream) bool {
+	if !r.reached || r.status < 400 {
+		return !r.reached
+	}
+	if details := from.Details(); details != "" && details != "via_upstream" {
+		return isUnreachable(details) || containsAny(details, "connection_failure", "connection_timeout")
+	}
+	switch r.status {
+	case 503, 529:
+		return true
+	case 408, 499: // the client was slow or left
+		return false
+	}
+	return r.status < 500
+}
+
+// restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What
+// shrinks nothing is not reported: as long as a server has half of a limit left, its budget is not what runs out.
+func (s *Stream) restrict() {
+	c := &s.budget.target
+	if c.addr == "" || !s.response.reached {
+		return
+	}
+	r, says := ratelimit.Read(s.response.status, s.ResponseHeaders(), s.plugin.vm.gw.Wall)
+	if !says {
+		return
+	}
+	limits := limitsOf(&s.lease.reservation.plan, c.addr)
+	if r.Tokens > 0 && 2*r.Tokens >= limits.Tokens {
+		r.Tokens = -1
+	}
+	if r.Requests > 0 && 2*r.Requests >= limits.Requests {
+		r.Requests = -1
+	}
+	by := "requests"
+	switch {
+	case r.RetryAfter > 0:
+		by = "retry_after"
+	case r.Tokens >= 0:
+		by = "tokens"
+	case r.Requests < 0:
+		return
+	}
+	s.lease.store.Restrict(s.lease.now(), c.scope, c.addr, r)
+	s.plugin.vm.stats.countIf(statname.With(statRestricted,
+		"cluster", s.cluster.name, "endpoint", c.addr, "reason", by), 1)
+}
+
+// limitsOf returns the limits of a candidate.
+func limitsOf(p *lb.Plan, addr string) budget.Limits {
+	for i := range p.Candidates {
+		if p.Candidates[i].Addr == addr {
+			return p.Budget.Limits[i]
+		}
+	}
+	return budget.Limits{}
+}
+
+const (
+	// refillTick is what waits are rounded up to, so that those who were refused for one bucket come back together with
+	// what has refilled, and not one after the other in between.
+	refillTick = 100 * time.Millisecond
+	// minWait is the shortest wait that a client is told.
+	minWait = 50 * time.Millisecond
+)
+
+// waitFor returns how long a client is told to wait that can expect to be admitted after that time: 10 % more or less
+// at random.
+func (e *env) waitFor(expected time.Duration) time.Duration {
+	random := float64(e.gw.Random()>>11) / (1 << 53)
+	wait := time.Duration(float64(min(expected, maxRetryAfter)) * (1 + retryJitter*(2*random-1)))
+	return max(minWait, (wait+refillTick-1)/refillTick*refillTick)
+}
+
+// isBudget reports whether the reason is that of a request which a budget has no room for.
+func isBudget(why lb.Reason) bool {
+	return why == lb.ReasonOverBudget || why == lb.ReasonTenantOverBudget
+}
+
+// limitHeaders returns what a client is told of the budget that is likely to have room for its request first, as
+// OpenAI's API tells it, and the exact time to wait, as OpenAI's clients read it.
+func (s *Stream) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
+	plan, grant := &s.lease.reservation.plan, &s.lease.reservation.grant
+	if why == lb.ReasonTenantOverBudget {
+		plan, grant = s.budget.tenant.plan, &s.budget.tenant.grant
+	}
+	limits := plan.Budget.Limits[grant.Index]
+	headers := [][2]string{{"retry-after-ms", strconv.FormatInt(wait.Milliseconds(), 10)}}
+	add := func(of string, limit, left float64) {
+		if limit == 0 {
+			return
+		}
+		for i, text := range []string{"limit-", "remaining-", "reset-"} {
+			value := wait.String()
+			if i < 2 {
+				value = strconv.FormatInt(int64(limit), 10)
+			}
+			headers = append(headers, [2]string{"x-ratelimit-" + text + of, value})
+			limit = left
+		}
+	}
+	add("tokens", limits.Tokens, grant.Left.Tokens)
+	add("requests", limits.Requests, grant.Left.Requests)
+	return headers
+}

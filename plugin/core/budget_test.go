@@ -1,0 +1,217 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// What clients are told to wait is about what is expected, on the tick of 100 ms, and not the same for all.
+func TestWaitsForBudgets(t *testing.T) {
+	e := startFake(t, 1, 1, requestsConfig).workers[0].vm.env
+	for _, expected := range []time.Duration{
+		0, time.Millisecond, 250 * time.Millisecond, 3 * time.Second, time.Minute, 1e18,
+	} {
+		seen := map[time.Duration]bool{}
+		want := min(expected, maxRetryAfter)
+		for range 1000 {
+			wait := e.waitFor(expected)
+			seen[wait] = true
+			if wait < minWait || wait > minWait && wait%refillTick != 0 || wait < want*9/10 ||
+				wait > max(want*11/10+refillTick, minWait) {
+				t.Fatalf("expected %v, told %v", expected, wait)
+			}
+		}
+		if spread := int(want / 5 / refillTick); len(seen) < min(spread, 20) {
+			t.Errorf("expected %v: only %d different waits", expected, len(seen))
+		}
+	}
+}
+
+// A request is given back if no model can have worked on it, by how the response came about.
+func TestUnservedResponses(t *testing.T) {
+	d := newFakeProcess(t, 1)
+	for _, c := range []struct {
+		reached bool
+		status  int
+		details string
+		want    bool
+	}{
+		{false, 0, "", true}, {false, 403, "ext_authz_denied", true}, {true, 0, "", false},
+		{true, 200, "via_upstream", false}, {true, 400, "via_upstream", true}, {true, 401, "", true},
+		{true, 408, "via_upstream", false}, {true, 429, "via_upstream", true}, {true, 499, "via_upstream", false},
+		{true, 500, "via_upstream", false}, {true, 503, "via_upstream", true}, {true, 504, "via_upstream", false},
+		{true, 529, "", true},
+		{true, 503, "upstream_reset_before_response_started{connection_failure}", true},
+		{true, 503, "upstream_reset_before_response_started{remote_connection_timeout}", true},
+		{true, 503, "upstream_reset_before_response_started{connection_termination}", false},
+		{true, 503, "upstream_reset_before_response_started{overflow}", true},
+		{true, 504, "response_timeout", false}, {true, 503, "no_healthy_upstream", true},
+	} {
+		r := response{reached: c.reached, status: c.status}
+		s := &fakeStream{process: d, details: c.details}
+		d.effective = s
+		if got := r.unserved(s); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	d.effective = nil
+}
+
+// A budget's refusal has the shape of OpenAI's errors.
+func TestBodiesOfBudgetRefusals(t *testing.T) {
+	for _, why := range []lb.Reason{lb.ReasonOverBudget, lb.ReasonTenantOverBudget} {
+		var body map[string]map[string]any
+		if err := json.Unmarshal([]byte(overloadBody(why)), &body); err != nil {
+			t.Fatal(err)
+		}
+		e := body["error"]
+		if _, has := e["param"]; !has || len(e) != 4 || e["type"] != "rate_limit_error" || e["code"] != why.String() ||
+			e["message"] == "" {
+			t.Errorf("%v", body)
+		}
+	}
+}
+
+const tenantsConfig = `"tenants":{"tenant_header":"x-tenant","max_concurrent_requests":1,"max_tokens_per_minute":1000}`
+
+// startBudget returns a process whose clusters a, b and c are targets.
+func startBudget(t *testing.T, workers int, target, members string) *fakeDriver {
+	t.Helper()
+	if members != "" {
+		members += ","
+	}
+	return startSites(t, workers, fmt.Sprintf(`{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{%s`+
+		`"health":{"slow_start":0},"output_tokens":100,"debug_headers":true,`+
+		`"targets":{"a":{%s},"b":{%s},"c":{%s}}}}`, members, target, target, target))
+}
+
+// inBudget returns how many requests are counted at a target.
+func (d *fakeDriver) inBudget(name string) int64 {
+	d.t.Helper()
+	loads, err := d.workers[0].vm.stores.local.Loads(budgetScope, []string{name}, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return loads[0].Requests
+}
+
+// Clusters are shared out among all routes alike, and nothing is left in flight, however requests end.
+func TestBudgetsAmongClusters(t *testing.T) {
+	d := startBudget(t, 2, `"weight":1,"max_concurrent_requests":4`, "")
+	var open []*fakeClient
+	for i := range 12 {
+		open = append(open, d.client(i%2, streamtest.Request{Frames: []string{`{"prompt":"x"}`}}))
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if n := d.inBudget(name); n != 4 {
+			t.Errorf("%d in %s", n, name)
+		}
+	}
+	if shed := d.client(0, streamtest.Request{}); shed.result.Status != 429 ||
+		!strings.Contains(shed.result.Body, "over_budget") {
+		t.Errorf("%+v", shed.result)
+	}
+	for i, c := range open {
+		switch i % 4 {
+		case 0:
+			c.Finish()
+		case 1:
+			c.ResetByClient()
+		case 2:
+			c.ResetByUpstream()
+		default:
+			c.Head(500)
+			c.Finish()
+		}
+	}
+	d.advance(time.Second)
+	for _, name := range []string{"a", "b", "c"} {
+		if n := d.inBudget(name); n != 0 {
+			t.Errorf("%d left in %s", n, name)
+		}
+	}
+	if note := d.access[1]; !strings.Contains(note, " reason=chosen load=") || !strings.Contains(note, " charged=10") {
+		t.Errorf("the access log has %q", note)
+	}
+}
+
+// A request that does not get to a target gives its tenant's budget back, and its place.
+func TestTenantGetsBackWhatTargetsRefuse(t *testing.T) {
+	d := startBudget(t, 1, `"weight":1,"max_concurrent_requests":1`, tenantsConfig)
+	of := func(tenant string) streamtest.Request {
+		return streamtest.Request{Headers: [][2]string{{"x-tenant", tenant}}, Frames: []string{`{"prompt":"x"}`}}
+	}
+	var open []*fakeClient
+	for _, tenant := range []string{"a", "b", "c"} {
+		open = append(open, d.client(0, of(tenant)))
+	}
+	for range 30 { // of 1000 tokens a minute, each of them would take 100
+		if shed := d.client(0, of("d")); !strings.Contains(shed.result.Body, `"over_budget"`) {
+			t.Fatalf("%+v", shed.result)
+		}
+		if shed := d.client(0, of("a")); !strings.Contains(shed.result.Body, `"tenant_over_budget"`) {
+			t.Fatalf("%+v", shed.result)
+		}
+	}
+	for _, c := range open {
+		c.Finish()
+	}
+	if c := d.client(0, of("d")); c.Upstream() < 0 {
+		t.Errorf("%+v", c.result)
+	} else {
+		c.Finish()
+	}
+	d.emptiedTenants("a", "b", "c", "d")
+}
+
+// emptiedTenants fails the test unless nothing is in flight of the tenants.
+func (d *fakeDriver) emptiedTenants(tenants ...string) {
+	d.t.Helper()
+	for _, tenant := range tenants {
+		plan := (&lb.TenantBudget{}).Plan(tenantsScope+budgetScope, tenantDigest(tenant), 0)
+		loads, err := d.workers[0].vm.stores.local.Loads(plan.Scope, []string{plan.Candidates[0].Addr}, nil)
+		if err != nil || loads[0].Requests != 0 {
+			d.t.Errorf("tenant %s has %d requests in flight, %v", tenant, loads[0].Requests, err)
+		}
+	}
+}
+
+// In shadow mode nothing is refused.
+func TestBudgetsInShadow(t *testing.T) {
+	d := startBudget(t, 1, `"weight":1,"max_tokens_per_minute":1`, tenantsConfig+`,"shadow":true`)
+	for range 10 {
+		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
+		if c.Upstream() < 0 || c.target() != fakeCluster {
+			t.Fatalf("%+v at %s", c.result, c.target())
+		}
+		c.Finish()
+	}
+}
+
+// Answers are read for their headers with one call of the gateway, and only where there are budgets.
+func TestHeadersAreReadForBudgetsOnly(t *testing.T) {
+	for config, want := range map[string]int{
+		amongConfig("global_least_request", ""):                                                       0,
+		`{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{"targets":{"a":{"weight":1}}}}`: 1,
+	} {
+		d := startSites(t, 1, config)
+		calls := 0
+		d.onCall = func(name string) {
+			if name == "ResponseHeaders" {
+				calls++
+			}
+		}
+		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
+		c.Head(200)
+		c.Finish()
+		if calls != want {
+			t.Errorf("%s: %d calls", config, calls)
+		}
+	}
+}
