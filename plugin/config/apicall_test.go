@@ -1,0 +1,166 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// apiConfig is a configuration of which only what calls are compared with is set.
+func apiConfig(classes ...string) *Config {
+	c := &Config{Clusters: Clusters{List: []string{"gpt-4o", "gpt-4o-mini"}}}
+	for i, name := range classes {
+		c.Queue.MaxWait = 1
+		c.Queue.Classes = append(c.Queue.Classes, Class{lb.Class{ID: uint16(i + 1)}, name, 0})
+	}
+	return c
+}
+
+func TestReadSchedule(t *testing.T) {
+	queued := apiConfig("interactive", "batch")
+	for _, c := range []struct {
+		body string
+		of   *Config
+		want ScheduleCall
+	}{
+		{`{"estimated_tokens":1800}`, apiConfig(), ScheduleCall{Tokens: 1800}},
+		{` { "estimated_tokens" : 2e3 } `, apiConfig(), ScheduleCall{Tokens: 2000}},
+		{`{"idempotency_key":"a\u00e9","models":["gpt-4o"],"estimated_tokens":1}`, apiConfig(), ScheduleCall{
+			Tokens: 1, Models: []string{"gpt-4o"}, Key: "aé",
+		}},
+		{`{"estimated_tokens":2000000,"class":"interactive"}`, queued, ScheduleCall{
+			Tokens: 2000000, Class: &queued.Queue.Classes[0],
+		}},
+		{`{"estimated_tokens":1}`, queued, ScheduleCall{Tokens: 1, Class: &queued.Queue.Classes[1]}},
+	} {
+		if got, err := ReadSchedule(c.body, c.of); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, %v", c.body, got, err)
+		}
+	}
+}
+
+func TestReadTask(t *testing.T) {
+	for body, want := range map[string]TaskCall{
+		`{"task_id":"tsk_1"}`:                      {"tsk_1", -1},
+		`{"task_id":"tsk_1","actual_tokens":0}`:    {"tsk_1", 0},
+		`{"actual_tokens":1700,"task_id":"tsk_1"}`: {"tsk_1", 1700},
+	} {
+		if got, err := ReadComplete(body); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", body, got, err)
+		}
+		got, err := ReadHeartbeat(body)
+		if plain := want.Tokens < 0; plain != (err == nil) || got.TaskID != "tsk_1" {
+			t.Errorf("%s as a heartbeat: got %+v, %v", body, got, err)
+		}
+	}
+}
+
+const wantTokens = "want a whole number from 1 to 2000000"
+
+// Every problem of a body is named, with its place and what would be right.
+func TestBadCalls(t *testing.T) {
+	const known = `"estimated_tokens", "models", "class", "idempotency_key"`
+	schedule := func(body string) error { _, err := ReadSchedule(body, apiConfig()); return err }
+	complete := func(body string) error { _, err := ReadComplete(body); return err }
+	heartbeat := func(body string) error { _, err := ReadHeartbeat(body); return err }
+	for _, c := range []struct {
+		call       func(body string) error
+		body, want string
+	}{
+		{schedule, ``, `body: empty, want an object like {"estimated_tokens": 1800}`},
+		{schedule, " \n", `body: empty, want an object like {"estimated_tokens": 1800}`},
+		{schedule, `{`, "body: not valid JSON at line 1, column 2: a key in double quotes is missing"},
+		{schedule, `{"estimated_tokens":1}{`, "body: not valid JSON at line 1, column 23: text after the end of the object"},
+		{schedule, `[1]`, `body: got an array, want an object like {"estimated_tokens": 1800}`},
+		{complete, `"x"`, `body: got "x", want an object like {"task_id": "tsk_..."}`},
+		{schedule, `{}`, "estimated_tokens: missing, " + wantTokens},
+		{schedule, `{"estimated_tokens":0}`, "estimated_tokens: got 0, " + wantTokens},
+		{schedule, `{"estimated_tokens":-5}`, "estimated_tokens: got -5, " + wantTokens},
+		{schedule, `{"estimated_tokens":1.5}`, "estimated_tokens: got 1.5, " + wantTokens},
+		{schedule, `{"estimated_tokens":2000001}`, "estimated_tokens: got 2000001, " + wantTokens},
+		{schedule, `{"estimated_tokens":1e999}`, "estimated_tokens: got 1e999, " + wantTokens},
+		{schedule, `{"estimated_tokens":"1800"}`, `estimated_tokens: got "1800", ` + wantTokens},
+		{schedule, `{"estimated_tokens":null}`, "estimated_tokens: got null, " + wantTokens},
+		{schedule, `{"estimated_tokens":1,"estimated_tokens":2}`, "estimated_tokens: written twice"},
+		{schedule, `{"estimated_tokens":1,"model":"a"}`, "model: unknown member, want one of " + known +
+			`; did you mean "models"?`},
+		{schedule, `{"estimated_tokens":1,"models":"gpt-4o"}`,
+			`models: got "gpt-4o", want a list of names of targets, or nothing for all of them`},
+		{schedule, `{"estimated_tokens":1,"models":[]}`, "models: got 0 names, want 1 to 2, or nothing for all targets"},
+		{schedule, `{"estimated_tokens":1,"models":["gpt-4o","gpt-4o"]}`, `models[1]: got "gpt-4o" twice`},
+		{schedule, `{"estimated_tokens":1,"class":"batch"}`, "class: not known: there are no classes without lb_config.queue"},
+		{schedule, `{"estimated_tokens":1,"idempotency_key":""}`,
+			`idempotency_key: got "", want a string of 1 to 1024 bytes`},
+		{schedule, `{"estimated_tokens":"x","models":[1,"gpt-5"],"idempotency_key":7}`,
+			`estimated_tokens: got "x", ` + wantTokens + `; models[0]: got 1, want one of "gpt-4o", "gpt-4o-mini"; ` +
+				`models[1]: got "gpt-5", want one of "gpt-4o", "gpt-4o-mini"; ` +
+				"idempotency_key: got 7, want a string of 1 to 1024 bytes"},
+		{complete, `{}`, "task_id: missing, want the one that schedule has answered"},
+		{complete, `{"task_id":5,"actual_tokens":-1}`, "task_id: got 5, want a string of 1 to 1024 bytes; " +
+			"actual_tokens: got -1, want a whole number from 0 to 2000000"},
+		{heartbeat, `{"task_id":"tsk_1","actual_tokens":1}`, `actual_tokens: unknown member, want "task_id"`},
+	} {
+		if err := c.call(c.body); err == nil || err.Error() != c.want {
+			t.Errorf("%s:\ngot  %v\nwant %s", c.body, err, c.want)
+		}
+	}
+	_, err := ReadSchedule(`{"estimated_tokens":1,"class":"bulk"}`, apiConfig("interactive", "batch"))
+	if want := `class: got "bulk", want one of "interactive", "batch"`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	many := strings.Repeat(`"x":1,`, 60)
+	if err := heartbeat(`{` + many + `"task_id":"tsk_1"}`); err == nil || !strings.HasSuffix(err.Error(), "; and 10 more") {
+		t.Errorf("60 problems: %v", err)
+	}
+}
+
+// A body is accepted only if encoding/json accepts it too, with equal values; whatever it is, the error is one short
+// line.
+func FuzzReadSchedule(f *testing.F) {
+	f.Add(`{"estimated_tokens":1800,"models":["gpt-4o"],"class":"batch","idempotency_key":"a"}`)
+	f.Add(`{"estimated_tokens":1e3,"estimated_tokens":1}`)
+	f.Add(`{"task_id":"tsk_1","actual_tokens":5}`)
+	f.Add("{\"estimated_tokens\":\"\n\xff\"}")
+	f.Add(`{"estimated_tokens":[[[[]]]],"\u0000":{}}`)
+	cfg := apiConfig("batch", "interactive")
+	f.Fuzz(func(t *testing.T, body string) {
+		if len(body) > MaxCall {
+			return
+		}
+		call, err := ReadSchedule(body, cfg)
+		task, taskErr := ReadComplete(body)
+		_, beatErr := ReadHeartbeat(body)
+		for _, err := range []error{err, taskErr, beatErr} {
+			if err != nil && (strings.ContainsAny(err.Error(), "\n\r\x00") || len(err.Error()) > 16<<10) {
+				t.Fatalf("%q: error %q", body, err)
+			}
+		}
+		var std struct {
+			EstimatedTokens float64  `json:"estimated_tokens"`
+			Models          []string `json:"models"`
+			Class           string   `json:"class"`
+			IdempotencyKey  string   `json:"idempotency_key"`
+			TaskID          string   `json:"task_id"`
+			ActualTokens    *float64 `json:"actual_tokens"`
+		}
+		if err != nil && taskErr != nil {
+			return
+		}
+		if err := json.Unmarshal([]byte(body), &std); err != nil {
+			t.Fatalf("%q: accepted, but %v", body, err)
+		}
+		if err == nil {
+			valid := call.Tokens >= 1 && call.Tokens <= maxTaskTokens && float64(call.Tokens) == std.EstimatedTokens
+			if !valid || !reflect.DeepEqual(call.Models, std.Models) || strings.ToValidUTF8(call.Key, "\ufffd") == "" !=
+				(std.IdempotencyKey == "") || call.Class == nil {
+				t.Fatalf("%q: got %+v, want %+v", body, call, std)
+			}
+		}
+		if taskErr == nil && (task.TaskID == "" || (task.Tokens >= 0) != (std.ActualTokens != nil)) {
+			t.Fatalf("%q: got %+v, want %+v", body, task, std)
+		}
+	})
+}
