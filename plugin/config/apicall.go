@@ -39,15 +39,15 @@ type callMember struct {
 	read     func(p *parser, at string, v value)
 }
 
-// ReadSchedule reads the body of a call that schedules a task. An error names every problem.
-func ReadSchedule(body string, c *Config) (ScheduleCall, error) {
-	call := ScheduleCall{Class: c.Queue.Class("")}
+// ReadSchedule reads the body of a call that schedules a task at one of the targets. An error names every problem.
+func ReadSchedule(body string, targets []string, q *Queue) (ScheduleCall, error) {
+	call := ScheduleCall{Class: q.Class("")}
 	tokens := setting.Key{Type: setting.Integer, Min: 1, Max: maxTaskTokens, Field: func(any) any { return &call.Tokens }}
 	key := setting.Key{Type: setting.Text, Field: func(any) any { return &call.Key }}
 	err := readCall(body, `{"estimated_tokens": 1800}`, []callMember{
 		{"estimated_tokens", wanted(&tokens), byType(&tokens)},
-		{"models", "", func(p *parser, at string, v value) { call.Models = p.models(at, v, c.Clusters.List) }},
-		{"class", "", func(p *parser, at string, v value) { call.Class = p.queueClass(at, v, &c.Queue) }},
+		{"models", "", func(p *parser, at string, v value) { call.Models = p.models(at, v, targets) }},
+		{"class", "", func(p *parser, at string, v value) { call.Class = p.queueClass(at, v, q) }},
 		{"idempotency_key", "", byType(&key)},
 	})
 	return call, err

@@ -9,34 +9,36 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// apiConfig is a configuration of which only what calls are compared with is set.
-func apiConfig(classes ...string) *Config {
-	c := &Config{Clusters: Clusters{List: []string{"gpt-4o", "gpt-4o-mini"}}}
+var someModels = []string{"gpt-4o", "gpt-4o-mini"}
+
+// queueWith returns a queue with these classes, the default one last; without any none waits.
+func queueWith(classes ...string) *Queue {
+	q := &Queue{}
 	for i, name := range classes {
-		c.Queue.MaxWait = 1
-		c.Queue.Classes = append(c.Queue.Classes, Class{lb.Class{ID: uint16(i + 1)}, name, 0})
+		q.MaxWait = 1
+		q.Classes = append(q.Classes, Class{lb.Class{ID: uint16(i + 1)}, name, 0})
 	}
-	return c
+	return q
 }
 
 func TestReadSchedule(t *testing.T) {
-	queued := apiConfig("interactive", "batch")
+	queued := queueWith("interactive", "batch")
 	for _, c := range []struct {
 		body string
-		of   *Config
+		in   *Queue
 		want ScheduleCall
 	}{
-		{`{"estimated_tokens":1800}`, apiConfig(), ScheduleCall{Tokens: 1800}},
-		{` { "estimated_tokens" : 2e3 } `, apiConfig(), ScheduleCall{Tokens: 2000}},
-		{`{"idempotency_key":"a\u00e9","models":["gpt-4o"],"estimated_tokens":1}`, apiConfig(), ScheduleCall{
+		{`{"estimated_tokens":1800}`, queueWith(), ScheduleCall{Tokens: 1800}},
+		{` { "estimated_tokens" : 2e3 } `, queueWith(), ScheduleCall{Tokens: 2000}},
+		{`{"idempotency_key":"a\u00e9","models":["gpt-4o"],"estimated_tokens":1}`, queueWith(), ScheduleCall{
 			Tokens: 1, Models: []string{"gpt-4o"}, Key: "aé",
 		}},
 		{`{"estimated_tokens":2000000,"class":"interactive"}`, queued, ScheduleCall{
-			Tokens: 2000000, Class: &queued.Queue.Classes[0],
+			Tokens: 2000000, Class: &queued.Classes[0],
 		}},
-		{`{"estimated_tokens":1}`, queued, ScheduleCall{Tokens: 1, Class: &queued.Queue.Classes[1]}},
+		{`{"estimated_tokens":1}`, queued, ScheduleCall{Tokens: 1, Class: &queued.Classes[1]}},
 	} {
-		if got, err := ReadSchedule(c.body, c.of); err != nil || !reflect.DeepEqual(got, c.want) {
+		if got, err := ReadSchedule(c.body, someModels, c.in); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, %v", c.body, got, err)
 		}
 	}
@@ -63,7 +65,7 @@ const wantTokens = "want a whole number from 1 to 2000000"
 // Every problem of a body is named, with its place and what would be right.
 func TestBadCalls(t *testing.T) {
 	const known = `"estimated_tokens", "models", "class", "idempotency_key"`
-	schedule := func(body string) error { _, err := ReadSchedule(body, apiConfig()); return err }
+	schedule := func(body string) error { _, err := ReadSchedule(body, someModels, queueWith()); return err }
 	complete := func(body string) error { _, err := ReadComplete(body); return err }
 	heartbeat := func(body string) error { _, err := ReadHeartbeat(body); return err }
 	for _, c := range []struct {
@@ -73,7 +75,8 @@ func TestBadCalls(t *testing.T) {
 		{schedule, ``, `body: empty, want an object like {"estimated_tokens": 1800}`},
 		{schedule, " \n", `body: empty, want an object like {"estimated_tokens": 1800}`},
 		{schedule, `{`, "body: not valid JSON at line 1, column 2: a key in double quotes is missing"},
-		{schedule, `{"estimated_tokens":1}{`, "body: not valid JSON at line 1, column 23: text after the end of the object"},
+		{schedule, `{"estimated_tokens":1}{`,
+			"body: not valid JSON at line 1, column 23: text after the end of the object"},
 		{schedule, `[1]`, `body: got an array, want an object like {"estimated_tokens": 1800}`},
 		{complete, `"x"`, `body: got "x", want an object like {"task_id": "tsk_..."}`},
 		{schedule, `{}`, "estimated_tokens: missing, " + wantTokens},
@@ -91,7 +94,8 @@ func TestBadCalls(t *testing.T) {
 			`models: got "gpt-4o", want a list of names of targets, or nothing for all of them`},
 		{schedule, `{"estimated_tokens":1,"models":[]}`, "models: got 0 names, want 1 to 2, or nothing for all targets"},
 		{schedule, `{"estimated_tokens":1,"models":["gpt-4o","gpt-4o"]}`, `models[1]: got "gpt-4o" twice`},
-		{schedule, `{"estimated_tokens":1,"class":"batch"}`, "class: not known: there are no classes without lb_config.queue"},
+		{schedule, `{"estimated_tokens":1,"class":"batch"}`,
+			"class: not known: there are no classes without lb_config.queue"},
 		{schedule, `{"estimated_tokens":1,"idempotency_key":""}`,
 			`idempotency_key: got "", want a string of 1 to 1024 bytes`},
 		{schedule, `{"estimated_tokens":"x","models":[1,"gpt-5"],"idempotency_key":7}`,
@@ -107,12 +111,13 @@ func TestBadCalls(t *testing.T) {
 			t.Errorf("%s:\ngot  %v\nwant %s", c.body, err, c.want)
 		}
 	}
-	_, err := ReadSchedule(`{"estimated_tokens":1,"class":"bulk"}`, apiConfig("interactive", "batch"))
+	_, err := ReadSchedule(`{"estimated_tokens":1,"class":"bulk"}`, someModels, queueWith("interactive", "batch"))
 	if want := `class: got "bulk", want one of "interactive", "batch"`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	many := strings.Repeat(`"x":1,`, 60)
-	if err := heartbeat(`{` + many + `"task_id":"tsk_1"}`); err == nil || !strings.HasSuffix(err.Error(), "; and 10 more") {
+	err = heartbeat(`{` + many + `"task_id":"tsk_1"}`)
+	if err == nil || !strings.HasSuffix(err.Error(), "; and 10 more") {
 		t.Errorf("60 problems: %v", err)
 	}
 }
@@ -125,12 +130,12 @@ func FuzzReadSchedule(f *testing.F) {
 	f.Add(`{"task_id":"tsk_1","actual_tokens":5}`)
 	f.Add("{\"estimated_tokens\":\"\n\xff\"}")
 	f.Add(`{"estimated_tokens":[[[[]]]],"\u0000":{}}`)
-	cfg := apiConfig("batch", "interactive")
+	q := queueWith("batch", "interactive")
 	f.Fuzz(func(t *testing.T, body string) {
 		if len(body) > MaxCall {
 			return
 		}
-		call, err := ReadSchedule(body, cfg)
+		call, err := ReadSchedule(body, someModels, q)
 		task, taskErr := ReadComplete(body)
 		_, beatErr := ReadHeartbeat(body)
 		for _, err := range []error{err, taskErr, beatErr} {

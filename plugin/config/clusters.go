@@ -309,7 +309,7 @@ func outerKeys() []string {
 	return append([]string{
 		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
 		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
-		keyNested,
+		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL,
 	}, redisKeys...)
 }
 

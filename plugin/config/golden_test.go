@@ -73,7 +73,8 @@ func shown(c Config) string {
 		inside = "\n  endpoint: " + shown(*c.Clusters.Endpoint)
 	}
 	c.own, c.Clusters.Endpoint = nil, nil
-	return strings.Replace(fmt.Sprintf("%+v", c), " own:map[]", own, 1) + inside
+	text := strings.Replace(fmt.Sprintf("%+v", c), " own:map[]", own, 1)
+	return strings.Replace(text, " API:none", "", 1) + inside
 }
 
 // String writes down the settings without the types that they are grouped in.
@@ -97,6 +98,14 @@ func (r Regions) String() string {
 	return fmt.Sprintf("{Name:%s Cluster:%s Peers:%+v Interval:%v Buffer:%d Secret:%v Allowed:%s Memory:%d Header:%s "+
 		"Gone:%v Steady:%v}", r.Name, r.Cluster, r.Peers, r.Interval, r.Buffer, r.Secret, allowed, r.Memory, r.Header,
 		r.Gone, r.Steady)
+}
+
+// String writes down the admission API, none as such.
+func (a API) String() string {
+	if a.Path == "" {
+		return "none"
+	}
+	return fmt.Sprintf("{%s Token:%v LeaseTTL:%v}", a.Path, a.Token, a.LeaseTTL)
 }
 
 // String writes down a class without the types that it is made of.

@@ -83,6 +83,19 @@ func policyNeeds(policy string) []member {
 	return nil
 }
 
+func isAPIKey(name string) bool { return strings.HasPrefix(name, "lb_config.api.") }
+
+// apiNeeds returns what a configuration with a key of the admission API needs beside the policy.
+func apiNeeds(name string) []member {
+	list := []member{
+		{"lb_type", `"cluster"`}, {keyBudgetTargets, `{"a":{"weight":1}}`},
+		{keyAPIPath, `"/warmgate/v1"`}, {keyAPIToken, `"` + testSecret + `"`},
+	}
+	return slices.DeleteFunc(list, func(m member) bool {
+		return m.name == name || name == keyAPIToken && m.name == keyAPIPath // which would miss a misspelled token
+	})
+}
+
 // host returns a gateway on which the key is valid.
 func (k *key) host() Host {
 	if k.only == onEnvoy {
@@ -97,7 +110,10 @@ func needed(k *key) []member {
 	if k.Name != "lb_policy" {
 		list = append(list, member{"lb_policy", strconv.Quote(k.policy())})
 	}
-	if k.Name != keyBudgetTargets {
+	switch {
+	case isAPIKey(k.Name):
+		list = append(list, apiNeeds(k.Name)...)
+	case k.Name != keyBudgetTargets:
 		list = append(list, policyNeeds(k.policy())...)
 	}
 	if k.policy() == "cluster_metrics" {

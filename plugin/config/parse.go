@@ -233,6 +233,7 @@ func (pt *part) check() {
 	pt.checkLevel()
 	pt.checkMetrics()
 	pt.checkRegions()
+	pt.checkAPI()
 	pt.checkPolicy()
 	pt.checkTokenCap()
 	pt.settleMetricsID(pt.host)

@@ -258,6 +258,7 @@ type agreed struct {
 	logins map[Redis]Redis
 	// regions are known by their names to all workers, and what is known of their peers as well.
 	regions map[string]*Regions
+	apis    []string // paths of admission APIs
 }
 
 // admit adds a part, or reports how it contradicts those that were added.
@@ -278,8 +279,16 @@ func (a *agreed) admit(p *parser, d *draft) bool {
 		p.bad(d.prefix()+"lb_config.regions", "got another "+other.differs(&c.Regions)+" for "+quote(other.Name)+
 			" than elsewhere, want the same: all rules share what is known of other regions")
 	}
+	hasAPI := c.Enabled && c.API.Path != ""
+	if other := c.API.overlap(a.apis); hasAPI && other != "" {
+		p.bad(d.prefix()+keyAPIPath, "got "+quote(c.API.Path)+" beside "+quote(other)+
+			" elsewhere, want paths of which none begins with another one")
+	}
 	if p.count > before {
 		return false
+	}
+	if hasAPI {
+		a.apis = append(a.apis, c.API.Path)
 	}
 	if regions {
 		a.regions[c.Regions.Name] = &c.Regions

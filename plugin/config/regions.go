@@ -10,7 +10,6 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
-	"github.com/warmgate/warmgate/lb/setting"
 )
 
 // Regions is how requests are forwarded to other regions. Its zero value: there are none.
@@ -129,16 +128,9 @@ func setRegionCluster(p *parser, c *Config, at string, v value) {
 
 // setRegionSecret reads the secret, which no message repeats.
 func setRegionSecret(p *parser, c *Config, at string, v value) {
-	what := v.kind.String()
-	if n := len(v.text); v.kind == kindString {
-		if n >= minSecret && n <= setting.MaxText {
-			c.Regions.Secret = lb.Secret(strings.Clone(v.text))
-			return
-		}
-		what += " of " + strconv.Itoa(n) + " bytes"
+	if secret, ok := p.longSecret(at, v, "random and the same in all regions"); ok {
+		c.Regions.Secret = secret
 	}
-	p.bad(at, "got "+what+", want a string of "+strconv.Itoa(minSecret)+" to "+strconv.Itoa(setting.MaxText)+
-		" bytes, random and the same in all regions")
 }
 
 // setPeers reads [{"name": "eu", "cluster": "warmgate-peer-eu", "rtt": "80ms"}].

@@ -18,6 +18,7 @@ type Set struct {
 	headers  []string        // that name clusters to routes
 	regions  []*Config       // see Regions
 	rulesOf  [][]*Config     // see RulesOf, beside regions
+	apis     []*Config       // with an admission API
 	warnings []string
 	refusals []Refusal
 	host     Host
@@ -118,6 +119,7 @@ func (s *Set) claim(root *value) {
 			headers[c.Clusters.Header] = true
 		}
 		s.claimRegions(c)
+		s.claimAPI(c)
 		if name := c.RegionHeader(); name != "" {
 			headers[name] = true
 		}

@@ -49,7 +49,7 @@ func (k *key) decode(p *parser, c *Config, at string, v value) {
 
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
 var keys = slices.Concat(
-	mainKeys, clusterKeys, queueKeys, regionKeys, healthKeys, tokenKeys, storeKeys, sessionKeys(), policyKeys(),
+	mainKeys, clusterKeys, queueKeys, regionKeys, apiKeys(), healthKeys, tokenKeys, storeKeys, sessionKeys(), policyKeys(),
 	metricsKeys(), ruleKeys,
 )
 

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// apiPart is a configuration with an admission API, without its last brace.
+func apiPart(members string) string {
+	return `{"lb_policy":"token_budget","lb_type":"cluster","lb_config":{"targets":{"m":{"weight":1}},` +
+		`"api":{` + members + `}}`
+}
+
+const testToken = `"token":"0123456789abcdef"`
+
+func TestAPI(t *testing.T) {
+	rule := apiPart(`"path":"/admission",` + testToken + `,"lease_ttl":"5s"`)
+	text := apiPart(`"path":"/warmgate/v1",` + testToken)
+	text += `,"_rules_":[{"_match_route_":["r"],` + rule[1:] + `}]}`
+	set, err := Parse([]byte(text), Higress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !set.HasAPI() || len(set.Warnings()) > 0 {
+		t.Errorf("has an API: %v, warnings %q", set.HasAPI(), set.Warnings())
+	}
+	for path, want := range map[string]string{
+		"/warmgate/v1": "30s ", "/warmgate/v1/": "30s /", "/warmgate/v1?a=/b": "30s ",
+		"/warmgate/v1/schedule": "30s /schedule", "/warmgate/v1/schedule?x": "30s /schedule",
+		"/admission/models": "5s /models", "/warmgate/v1/a/b": "30s /a/b",
+		"/warmgate": "", "/warmgate/v10": "", "/": "", "": "", "/x/warmgate/v1": "", "/Warmgate/v1": "",
+	} {
+		got := ""
+		if c, below := set.API(path); c != nil {
+			got = fmt.Sprint(c.API.LeaseTTL.Round(time.Second), " ", below)
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	off, err := Parse([]byte(`{"enabled":false,`+apiPart(`"path":"/a",` + testToken)[1:]+"}"), Higress)
+	if err != nil || off.HasAPI() {
+		t.Errorf("switched off: %v, has an API: %v", err, off.HasAPI())
+	}
+}
+
+func TestAPIChecks(t *testing.T) {
+	const tokenMissing = "want a string of 16 bytes or more that callers of the API send"
+	twice := func(a, b string) string {
+		rule := apiPart(`"path":"` + b + `",` + testToken)
+		return apiPart(`"path":"`+a+`",`+testToken) + `,"_rules_":[{"_match_route_":["r"],` + rule[1:] + `}]}`
+	}
+	beside := func(path, other string) string {
+		return `_rules_[0].lb_config.api.path: got "` + path + `" beside "` + other +
+			`" elsewhere, want paths of which none begins with another one`
+	}
+	for text, want := range map[string]string{
+		apiPart(`"path":"/a"`) + "}": "lb_config.api.token: missing, " + tokenMissing,
+		apiPart(`"path":"/a","token":"x"`) + "}": "lb_config.api.token: got a string of 1 bytes, " +
+			"want a string of 16 to 1024 bytes, random",
+		twice("/a", "/a"):   beside("/a", "/a"),
+		twice("/a/b", "/a"): beside("/a", "/a/b"),
+		twice("/a", "/a/b"): beside("/a/b", "/a"),
+	} {
+		if _, err := Parse([]byte(text), Higress); err == nil || err.Error() != "config: 1 problem\n  "+want {
+			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+	if _, err := Parse([]byte(twice("/a", "/ab")), Higress); err != nil {
+		t.Errorf("paths of which none is below another: %v", err)
+	}
+	inner := apiPart(`"path":"/a",`+testToken) + "}"
+	nested := strings.Replace(inner, `"api"`,
+		`"endpoint":{"lb_policy":"global_least_request","lb_config":{"api":{"path":"/b"}}},"api"`, 1)
+	const from = "is taken from the configuration around lb_config.endpoint, want it there"
+	if _, err := Parse([]byte(nested), Higress); err == nil ||
+		err.Error() != "config: 1 problem\n  lb_config.endpoint.lb_config.api.path: "+from {
+		t.Errorf("inside endpoint: %v", err)
+	}
+	for text, want := range map[string]string{
+		apiPart(testToken) + "}": "lb_config.api.token has no effect without api.path",
+		strings.Replace(inner, `"cluster"`, `"endpoint"`, 1): `lb_config.api.path has no effect without ` +
+			`lb_type "cluster"` + "\n" + `lb_config.api.token has no effect without lb_type "cluster"`,
+	} {
+		text = strings.Replace(text, `"targets":{"m"`, `"targets":{"10.0.0.1:80"`, strings.Count(text, `"endpoint"`))
+		set, err := Parse([]byte(text), Higress)
+		if err != nil || strings.Join(set.Warnings(), "\n") != want || set.HasAPI() {
+			t.Errorf("%s: %v, warnings %q, has an API: %v", text, err, set.Warnings(), set.HasAPI())
+		}
+	}
+	for _, text := range []string{
+		apiPart(`"path":5,` + testToken), apiPart(`"path":"/a","token":["0123456789abcdef"]`),
+	} {
+		if _, err := Parse([]byte(text+"}"), Higress); err == nil || strings.Contains(err.Error(), "0123456789abcdef") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
