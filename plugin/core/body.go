@@ -63,6 +63,8 @@ func (s *Stream) requestBody(size int, end bool) Action {
 	case phaseReading:
 	case phaseProbing:
 		return Stop
+	case phaseCalling:
+		return s.callBody(size, end)
 	case phaseReserving:
 		s.body.received += size
 		return s.bodyGrew()
@@ -92,6 +94,8 @@ func (s *Stream) requestTrailers() Action {
 	case phaseReading:
 	case phaseReserving, phaseProbing:
 		return Stop
+	case phaseCalling:
+		return s.callBody(s.body.received, true)
 	default:
 		s.amendWork()
 		return Proceed
@@ -160,6 +164,9 @@ func (s *Stream) inspected(text []byte, info *prompt.Info, parts *prompt.Parts, 
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.
 func (s *Stream) bodyTimeout() {
 	delete(s.plugin.vm.bodies.reading, s)
+	if s.phase == phaseCalling {
+		s.callTimeout()
+	}
 	if s.phase != phaseReading {
 		return
 	}

@@ -53,7 +53,12 @@ func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
 // run guards a callback that may hold the request.
 func (s *Stream) run(name string, f func() Action) Action {
 	a := Proceed
-	s.plugin.vm.callback(s.context, name, func() { a = f() }, s.recovered)
+	s.plugin.vm.callback(s.context, name, func() { a = f() }, func() {
+		if s.call != nil {
+			a = Hold // it is never forwarded
+		}
+		s.recovered()
+	})
 	return a
 }
 

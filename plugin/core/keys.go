@@ -25,6 +25,7 @@ const (
 	keyHung      = "warmgate/2/hung"        // the same while the admin interface does not answer
 	keyRegions   = "warmgate/1/regions/"    // and the digest of a region: regions.go
 	keyBreakers  = "warmgate/1/breakers"    // circuit breakers of clusters: admin.go
+	keyAdmission = "warmgate/1/admission/"  // and the path of an admission API: apiadvice.go
 	keySubsets   = "warmgate/1/subsets"     // subsets.go
 )
 

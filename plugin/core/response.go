@@ -33,6 +33,9 @@ func (s *Stream) responseHeaders(end bool) {
 	if s.phase == phaseProbing {
 		s.enter(phaseUncounted)
 	}
+	if s.phase == phaseCalling {
+		s.callLeft()
+	}
 	if s.phase == phaseReserving { // answered by the gateway: there is nothing left to resume
 		s.abandonReservation()
 	}
@@ -91,6 +94,9 @@ func (s *Stream) done() {
 	s.requestGone()
 	if s.phase == phaseProbing {
 		s.enter(phaseUncounted)
+	}
+	if s.phase == phaseCalling {
+		s.callLeft()
 	}
 	if s.phase == phaseReading {
 		s.abandonBody()

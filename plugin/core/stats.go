@@ -42,6 +42,7 @@ const (
 	statParallelism = "warmgate_suggested_parallelism"        // cluster: requests in flight that clients should have
 	statPushLimit   = "warmgate_endpoint_push_limit"          // cluster, endpoint: requests in flight (push: pending)
 	statClusters    = "warmgate_cluster_requests_total"       // cluster, result: sent to one of several clusters
+	statAPICalls    = "warmgate_api_calls_total"              // result: requests to the admission API
 	statPanics      = "warmgate_recovered_panics_total"
 
 	// of budgets

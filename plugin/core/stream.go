@@ -14,6 +14,7 @@ type phase uint8
 const (
 	phaseNew       phase = iota
 	phaseProbing         // a probe of another region, held until the answer is known
+	phaseCalling         // a call of the admission API, held until its body has come and its answer is known
 	phaseReading         // held until its body, or enough of it, has come
 	phaseReserving       // held until the store has answered: at once, or after a wait in the queue of the cluster
 	phaseLeased          // counted at an endpoint
@@ -26,12 +27,16 @@ const (
 var transitions = [phases][phases]bool{
 	phaseNew: {
 		phaseProbing:   true, // another region asks
+		phaseCalling:   true, // a call of the admission API
 		phaseReading:   true, // the body is needed for the decision
 		phaseReserving: true, // the headers are enough
 		phaseUncounted: true, // nothing to decide, or no endpoint: pass, refuseOwnCluster, passDuplicate, refuse
 		phaseDone:      true, // the client left before the headers came
 	},
 	phaseProbing: {
+		phaseUncounted: true, // it is answered, or over
+	},
+	phaseCalling: {
 		phaseUncounted: true, // it is answered, or over
 	},
 	phaseReading: {
@@ -82,6 +87,7 @@ type Stream struct {
 	body     body         // what has come of the request
 	session  session      // that it belongs to
 	region   forwarding   // to or from another region
+	call     *apiCall     // of the admission API, nil for any other request
 	work     work         // how much work it is, with unit: tokens
 	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
 	metrics  metricsUse   // what it has to do with the metrics of engines
@@ -104,13 +110,16 @@ func (s *Stream) enter(next phase) {
 }
 
 func (p phase) String() string {
-	return [...]string{"new", "probing", "reading", "reserving", "leased", "uncounted", "done"}[p]
+	return [...]string{"new", "probing", "calling", "reading", "reserving", "leased", "uncounted", "done"}[p]
 }
 
 // requestHeaders is called once, with end when the request has no body.
 func (s *Stream) requestHeaders(end bool) Action {
 	if steered(s.Note()) {
 		return s.passDuplicate()
+	}
+	if a, isCall := s.meetAPI(end); isCall {
+		return a
 	}
 	s.stripClusterHeaders()
 	if s.plugin.set == nil {
@@ -333,6 +342,10 @@ func (s *Stream) recovered() {
 		return
 	}
 	delete(s.plugin.vm.bodies.reading, s)
+	if s.call != nil {
+		s.callRecovered()
+		return
+	}
 	s.release()
 	if !s.settled {
 		s.pass(lb.ReasonPanic)

@@ -16,6 +16,7 @@ type traits struct {
 	known     bool
 	headers   [][2]string
 	authority string
+	path      string
 	length    int  // of the body by its header, in bytes, 0 if that is not known
 	opaque    bool // the body is no request to inspect: gRPC, or another protocol after an upgrade
 	encoded   bool // the body is compressed or multipart
@@ -33,6 +34,8 @@ func (t *traits) read(s GatewayStream) {
 		switch h[0] {
 		case ":authority":
 			t.authority = h[1]
+		case ":path":
+			t.path = h[1]
 		case ":method":
 			t.opaque = t.opaque || h[1] == "CONNECT"
 		case "upgrade":
@@ -90,7 +93,7 @@ func (t *traits) shapeOr(body prompt.API) prompt.API { return cmp.Or(t.pathShape
 
 // pathShape returns which API the path names, if it is one of those whose bodies can be alike.
 func (t *traits) pathShape() prompt.API {
-	path, _, _ := strings.Cut(t.value(":path"), "?")
+	path, _, _ := strings.Cut(t.path, "?")
 	switch {
 	case strings.HasSuffix(path, "/messages"):
 		return prompt.Anthropic

@@ -21,6 +21,7 @@ type VM struct {
 	waiters   *waiters  // requests that wait in a queue
 	scraping  *scraping // metrics of engines
 	regions   *regions  // others, and what they are told of this one
+	api       *api      // which admits requests that their senders send themselves
 	gauges    *gauges   // what the statistics show
 	duplicate bool      // the plugin was found twice in one filter chain
 }
@@ -39,6 +40,7 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 		env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
 		scraping: v.scraping,
 	}
+	v.api = newAPI(e, v.clusters, v.stores, v.views, v.ticks)
 	v.gauges = &gauges{env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v
 }
@@ -65,6 +67,7 @@ func (v *VM) tick(p *Plugin) {
 		v.clusters.exchangeShares(now, v.gw.KV())
 	}, nil)
 	v.guard("other regions", func() { v.regions.tick(now) }, nil)
+	v.guard("the admission API", func() { v.api.tick(now) }, nil)
 	v.guard("requests for other regions", v.waiters.forwardWaiting, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return

@@ -1,0 +1,241 @@
+package core
+
+import (
+	"crypto/subtle"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// The admission API is for callers that send requests to the targets of token_budget themselves: they ask which target
+// they may use, and say when they are done. The plugin answers every request to its path and below it, whatever the
+// route; none of them is forwarded. This file is how such a request is taken in and answered; what the calls do is in
+// apitasks.go, apiadvice.go and apimodels.go.
+
+// api is the part of a VM that answers the admission API.
+type api struct {
+	*env
+	clusters clusters
+	stores   *stores
+	views    *views
+	ticks    *ticks
+	boards   map[string]*board // by the paths of APIs
+	// tasksOf returns where the tasks of a configuration are counted, and the store in Redis if that is one.
+	choices map[choice]lb.Plan // parts of lists of candidates; only these and their limits are set
+	tasksOf func(c *config.Config) (lb.TaskStore, *redisStore)
+}
+
+func newAPI(e *env, cs clusters, st *stores, vs *views, t *ticks) *api {
+	return &api{env: e, clusters: cs, stores: st, views: vs, ticks: t, boards: map[string]*board{},
+		choices: map[choice]lb.Plan{}, tasksOf: st.tasks}
+}
+
+// apiCall is a request to the API, until it is answered.
+type apiCall struct {
+	s          *Stream
+	api        *api
+	cfg        *config.Config
+	kind       *callKind
+	inCallback bool // a callback of the request runs
+	reading    bool // its body is still to come
+}
+
+// callKind is one of the calls.
+type callKind struct {
+	name   string // in the path, and in statistics
+	method string
+	run    func(c *apiCall, body string)
+}
+
+var callKinds = []callKind{
+	{"schedule", "POST", (*apiCall).schedule},
+	{"complete", "POST", (*apiCall).complete},
+	{"heartbeat", "POST", (*apiCall).heartbeat},
+	{"advice", "GET", (*apiCall).advice},
+	{"models", "GET", (*apiCall).models},
+}
+
+// noCall stands for a path that is none of a call.
+var noCall callKind
+
+// callBodyTimeout is how long a call may take to send its body.
+const callBodyTimeout = 10 * time.Second
+
+// meetAPI takes in a request if it is one to the API.
+func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
+	set := s.plugin.set
+	if set == nil || !set.HasAPI() {
+		return Proceed, false
+	}
+	s.traits.read(s)
+	cfg, below := set.API(s.traits.path)
+	if cfg == nil {
+		return Proceed, false
+	}
+	s.call = &apiCall{s: s, api: s.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true}
+	defer func() { s.call.inCallback = false }()
+	return s.call.begin(below, end), true
+}
+
+// begin answers the request by its headers, or waits for its body. A stranger learns nothing.
+func (c *apiCall) begin(below string, end bool) Action {
+	s, v := c.s, c.s.plugin.vm
+	if !c.isAuthorized() {
+		return c.refuse(401, "unauthorized", "no or wrong token, want authorization: Bearer and the token",
+			[2]string{"www-authenticate", "Bearer"})
+	}
+	for i := range callKinds {
+		if below == "/"+callKinds[i].name {
+			c.kind = &callKinds[i]
+		}
+	}
+	switch method := s.traits.value(":method"); {
+	case c.kind == &noCall:
+		return c.refuse(404, "no_such_path", "no such path, want schedule, complete, heartbeat, advice or models below "+c.cfg.API.Path)
+	case method != c.kind.method:
+		return c.refuse(405, "wrong_method", "wrong method, want "+c.kind.method, [2]string{"allow", c.kind.method})
+	case method == "GET":
+		return c.start("")
+	case !isIdentity(s.traits.value("content-encoding")):
+		return c.refuse(415, "encoded", "the body is encoded, want plain JSON")
+	case s.traits.length > config.MaxCall:
+		return c.refuseLong()
+	case s.traits.awaits: // the gateway leaves it to whoever answers to send 100 Continue, which a plugin cannot
+		return c.refuse(417, "expects", "cannot answer 100 Continue, want the body without expect")
+	case end:
+		return c.start("")
+	}
+	c.reading = true
+	s.enter(phaseCalling)
+	s.HoldBody(config.MaxCall + 1)
+	v.bodies.reading[s] = v.gw.Now() + callBodyTimeout
+	return Hold
+}
+
+// isAuthorized reports whether the caller has the token. How long that takes does not depend on the token that it has.
+func (c *apiCall) isAuthorized() bool {
+	const scheme = "Bearer "
+	value := c.s.traits.value("authorization")
+	return hasPrefixFold(value, scheme) &&
+		subtle.ConstantTimeCompare([]byte(value[len(scheme):]), []byte(c.cfg.API.Token)) == 1
+}
+
+func isIdentity(encoding string) bool {
+	return encoding == "" || strings.EqualFold(encoding, "identity")
+}
+
+// callBody is called when more of the body has come: size bytes in all.
+func (s *Stream) callBody(size int, end bool) Action {
+	c := s.call
+	c.inCallback = true
+	defer func() { c.inCallback = false }()
+	s.body.received = size
+	switch {
+	case !c.reading: // it is answered, or will be
+		return Stop
+	case size > config.MaxCall:
+		return c.refuseLong()
+	case !end:
+		return Hold
+	}
+	return c.start(string(s.RequestBody(size)))
+}
+
+// callTimeout is called when the body did not come in time.
+func (s *Stream) callTimeout() {
+	s.call.refuse(408, "late", "the body did not come within "+callBodyTimeout.String())
+}
+
+// start does what is asked for.
+func (c *apiCall) start(body string) Action {
+	s := c.s
+	c.reading = false
+	delete(s.plugin.vm.bodies.reading, s)
+	if s.phase != phaseCalling {
+		s.enter(phaseCalling)
+	}
+	c.kind.run(c, body)
+	if s.phase == phaseCalling {
+		return Stop
+	}
+	return Hold
+}
+
+// whenThere runs f, which answers, if the caller still waits: at once, or in its context. Else it runs gone, unless
+// that is nil.
+func (c *apiCall) whenThere(f, gone func()) {
+	switch s := c.s; {
+	case s.phase != phaseCalling:
+		if gone != nil {
+			gone()
+		}
+	case c.inCallback:
+		f()
+	default:
+		s.plugin.vm.runAs(s.context, "the answer to an admission call", f, s.recovered)
+	}
+}
+
+// wakeFor has the VM look after an answer of Redis.
+func (c *apiCall) wakeFor(now time.Duration, redis *redisStore) {
+	if redis != nil && c.s.phase == phaseCalling {
+		c.api.ticks.wakeAt(now, now+c.cfg.ReserveTimeout)
+	}
+}
+
+// refuse answers with an error.
+func (c *apiCall) refuse(status int, result, why string, headers ...[2]string) Action {
+	c.reply(status, result, errorText(why), headers...)
+	return Hold
+}
+
+func (c *apiCall) refuseLong() Action {
+	return c.refuse(413, "too_long", "the body is too long, want at most 65536 bytes")
+}
+
+// unavailable answers that the caller should repeat the call.
+func (c *apiCall) unavailable() {
+	c.refuse(503, "unavailable", "the store does not answer, try again", [2]string{"retry-after", "1"})
+}
+
+// reply answers. The request is counted by its call and result, under no reason.
+func (c *apiCall) reply(status int, result, body string, headers ...[2]string) {
+	s := c.s
+	delete(s.plugin.vm.bodies.reading, s)
+	c.reading = false
+	s.enter(phaseUncounted)
+	s.settled = true
+	c.count(result)
+	headers = append(headers, [2]string{"content-type", "application/json"}, [2]string{"cache-control", "no-store"})
+	s.Reply(status, headers, body)
+}
+
+// callLeft ends a call whose caller has left before it was answered.
+func (s *Stream) callLeft() {
+	c := s.call
+	delete(s.plugin.vm.bodies.reading, s)
+	c.reading, s.settled = false, true
+	s.enter(phaseUncounted)
+	c.count("left")
+}
+
+// count counts the call by its result.
+func (c *apiCall) count(result string) {
+	if c.kind != &noCall {
+		result = c.kind.name + "_" + result
+	}
+	c.api.stats.countIf(statname.With(statAPICalls, "result", result), 1)
+	c.s.SetNote("api=" + result)
+}
+
+// callRecovered ends a call in which something panicked: it is not forwarded all the same.
+func (s *Stream) callRecovered() {
+	if s.phase == phaseNew || s.phase == phaseCalling {
+		s.call.refuse(500, "panic", "the plugin failed")
+		return
+	}
+	s.Reply(500, nil, errorText("the plugin failed"))
+}

@@ -1,0 +1,209 @@
+package core
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// This file is the calls about tasks: schedule, complete, heartbeat.
+
+// tasks returns where the tasks of a configuration are counted. The second result is nil for the local store.
+func (s *stores) tasks(c *config.Config) (lb.TaskStore, *redisStore) {
+	if _, r := s.of(c); r != nil {
+		return r.fallback, r
+	}
+	return s.local, nil
+}
+
+// blindWait is what a caller is told to wait while nothing is known of when a target will be open.
+const blindWait = time.Second
+
+// schedule admits a task to a target, or tells how long to wait.
+func (c *apiCall) schedule(body string) {
+	call, err := config.ReadSchedule(body, c.cfg.Budget().Names(), &c.cfg.Queue)
+	if err != nil {
+		c.refuse(400, "bad_request", err.Error())
+		return
+	}
+	now := c.api.ReadClock()
+	plan, ok := c.planTask(now, &call)
+	if !ok {
+		c.tellWait(now, blindWait, "no_target")
+		return
+	}
+	key := uint64(0)
+	if call.Key != "" {
+		key = xxhash.Sum64String(call.Key) | 1
+	}
+	tasks, redis := c.api.tasksOf(c.cfg)
+	tasks.Schedule(now, key, c.cfg.API.LeaseTTL, &plan, func(t lb.Task, err error) {
+		c.whenThere(func() { c.scheduled(now, &plan, t, err) }, func() {
+			if err == nil && key == 0 { // nobody will ever know of it
+				tasks.Complete(c.api.now(), plan.Scope, t.ID, 0, func(lb.TaskEnd, error) {})
+			}
+		})
+	})
+	c.wakeFor(now, redis)
+}
+
+// scheduled answers what the store has decided.
+func (c *apiCall) scheduled(now time.Duration, plan *lb.Plan, t lb.Task, err error) {
+	switch {
+	case errors.Is(err, lb.ErrOverBudget), errors.Is(err, lb.ErrFull):
+		c.tellWait(now, t.Grant.Expected, "wait")
+	case err != nil:
+		c.tellWait(now, blindWait, "unavailable")
+	default:
+		c.api.board(now, c.cfg).addCall(now, 0, true)
+		var o jsonObject
+		o.addString("model_backend_id", plan.Candidates[t.Grant.Index].Addr)
+		o.addString("task_id", formatTask(t.ID))
+		c.reply(200, "admitted", o.end())
+	}
+}
+
+// tellWait answers that the task is not admitted.
+func (c *apiCall) tellWait(now, expected time.Duration, result string) {
+	wait := c.api.waitFor(expected)
+	c.api.board(now, c.cfg).addCall(now, wait, false)
+	var o jsonObject
+	o.addInt("wait_for_ms", wait.Milliseconds())
+	c.reply(200, result, o.end())
+}
+
+// complete ends a task.
+func (c *apiCall) complete(body string) {
+	call, err := config.ReadComplete(body)
+	if err != nil {
+		c.refuse(400, "bad_request", err.Error())
+		return
+	}
+	id, ok := parseTask(call.TaskID)
+	if !ok {
+		c.completed(lb.TaskUnknown, nil)
+		return
+	}
+	now := c.api.ReadClock()
+	tasks, redis := c.api.tasksOf(c.cfg)
+	tasks.Complete(now, budgetScope, id, int64(call.Tokens), func(end lb.TaskEnd, err error) {
+		c.whenThere(func() { c.completed(end, err) }, nil)
+	})
+	c.wakeFor(now, redis)
+}
+
+func (c *apiCall) completed(end lb.TaskEnd, err error) {
+	switch {
+	case err != nil:
+		c.unavailable()
+	case end == lb.TaskCompleted:
+		c.reply(200, "completed", `{"ok":true}`)
+	case end == lb.TaskEnded:
+		c.reply(200, "repeated", `{"ok":true}`)
+	case end == lb.TaskAbandoned:
+		c.reply(200, "abandoned", `{"ok":false,"reason":"abandoned"}`)
+	default:
+		c.refuse(404, "not_found", "Task not found")
+	}
+}
+
+// heartbeat renews a task.
+func (c *apiCall) heartbeat(body string) {
+	call, err := config.ReadHeartbeat(body)
+	if err != nil {
+		c.refuse(400, "bad_request", err.Error())
+		return
+	}
+	id, ok := parseTask(call.TaskID)
+	if !ok {
+		c.renewed(false, nil)
+		return
+	}
+	now := c.api.ReadClock()
+	tasks, redis := c.api.tasksOf(c.cfg)
+	tasks.Renew(now, budgetScope, id, c.cfg.API.LeaseTTL, func(found bool, err error) {
+		c.whenThere(func() { c.renewed(found, err) }, nil)
+	})
+	c.wakeFor(now, redis)
+}
+
+func (c *apiCall) renewed(found bool, err error) {
+	switch {
+	case err != nil:
+		c.unavailable()
+	case found:
+		c.reply(200, "renewed", `{"ok":true}`)
+	default:
+		c.reply(200, "not_found", `{"ok":false,"reason":"not_found"}`)
+	}
+}
+
+// planTask plans a task. There is no plan while none of the targets that will do is healthy.
+func (c *apiCall) planTask(now time.Duration, call *config.ScheduleCall) (plan lb.Plan, ok bool) {
+	if plan, ok = c.api.plan(now, c.cfg, int64(call.Tokens)); !ok {
+		return plan, false
+	}
+	if len(call.Models) > 0 {
+		c.api.restrict(&plan, call.Models)
+	}
+	if class := call.Class; class != nil { // who waits in a lower class gains less
+		plan.Budget.AgeBonus *= class.Weight / c.cfg.Queue.Classes[0].Weight
+	}
+	return plan, len(plan.Candidates) > 0
+}
+
+// plan plans a request of so many tokens among all targets.
+func (a *api) plan(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool) {
+	view := a.views.of(now, budgetScope, c)
+	if view == nil {
+		return lb.Plan{}, false
+	}
+	cl, policy, err := a.clusters.get(now, budgetScope, c)
+	if err != nil {
+		return lb.Plan{}, false
+	}
+	cl.views[view.ListID] = view
+	plan, why := policy.Plan(now, &lb.Request{Random: a.gw.Random(), PromptTokens: tokens}, view)
+	plan.Tokens, plan.Budget.Tokens = tokens, tokens
+	return plan, why == lb.ReasonChosen
+}
+
+// choice is a part of a list of candidates, by its place in memory.
+type choice struct {
+	first *lb.Candidate
+	n     int
+	bits  uint64 // those of the list that are in the part; a list has 64 at most
+}
+
+const maxChoices = 64
+
+// restrict leaves those candidates of the plan that have these names. Equal lists are the same, because stores
+// recognize them by their address.
+func (a *api) restrict(plan *lb.Plan, names []string) {
+	all := plan.Candidates
+	key := choice{first: &all[0], n: len(all)}
+	for i := range all {
+		if slices.Contains(names, all[i].Addr) {
+			key.bits |= 1 << i
+		}
+	}
+	part, known := a.choices[key]
+	if !known {
+		for i := range all {
+			if key.bits>>i&1 == 1 {
+				part.Candidates = append(part.Candidates, all[i])
+				part.Budget.Limits = append(part.Budget.Limits, plan.Budget.Limits[i])
+			}
+		}
+		if len(a.choices) >= maxChoices {
+			clear(a.choices)
+		}
+		a.choices[key] = part
+	}
+	plan.Candidates, plan.Budget.Limits = part.Candidates, part.Budget.Limits
+}
