@@ -19,7 +19,7 @@ envoy: ## Leave an Envoy as build/out/envoy, for those who have none: the pinned
 
 # The packages of e2e/ whose tests run one gateway after another. Each Envoy compiles the plugin for 7 s of CPU, so they
 # take as long as all other tests together.
-GATEWAYS = among|bench|chaos|fault|layouts|order|realengine|regions|reload|routes|security|sessions
+GATEWAYS = admission|among|bench|chaos|fault|layouts|order|realengine|regions|reload|routes|security|sessions
 
 # The packages whose tests take longest are started first, so that none is left to run alone at the end. Packages wait
 # more than they compute.
@@ -34,6 +34,7 @@ e2e: wasm ## Run the tests of whole gateways: faults, attacks, layouts, sessions
 	$(GO) test -p 3 -timeout 15m ./e2e/fault ./e2e/chaos ./e2e/security \
 		$$($(GO) list ./e2e/... | grep -E '/e2e/($(GATEWAYS))(/|$$)')
 	cd build/image && $(GO) test -run Envoy ./...
+	cd e2e/openapi && $(GO) test ./...
 
 check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes nothing
 	build/check.sh
