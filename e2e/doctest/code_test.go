@@ -96,8 +96,12 @@ func higress(text string) ([]byte, error) {
 // meshes are the documents whose resources e2e/mesh tests, with the code of the control planes.
 var meshes = []string{"docs/envoy-gateway.md", "docs/istio.md"}
 
-// guides are the documents whose commands TestGuide, TestUpgradeGuide and TestConfigurationsReadme run.
-var guides = []string{"docs/envoy.md", "docs/metrics.md", "docs/upgrade.md", "envoy-config/README.md"}
+// guides are the documents whose commands TestGuide, TestUpgradeGuide, TestAdmissionGuide and TestConfigurationsReadme
+// run.
+var guides = []string{
+	"docs/envoy.md", "docs/metrics.md", "docs/upgrade.md", "docs/admission.md", "docs/admission_ZH.md",
+	"envoy-config/README.md",
+}
 
 // TestCommands allows three kinds of commands in sh blocks: make with targets that exist, go test with a package that
 // exists, and any command in a guide that is run.

@@ -1,0 +1,24 @@
+package doctest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestAdmissionGuide runs the commands of docs/admission.md, of which the Chinese document has the same.
+func TestAdmissionGuide(t *testing.T) {
+	needs(t, "curl", "setpriv")
+	const document = "docs/admission.md"
+	blocks := shell(t, document)
+	if len(blocks) != 5 || !slices.Equal(blocks, shell(t, "docs/admission_ZH.md")) {
+		t.Fatalf("the commands have changed: %q", blocks)
+	}
+	output := play(t, stage(t), strings.Join(blocks, ""))
+	shows(t, document, output)
+	for _, want := range []string{`{"model_backend_id":"gpt-4o-mini","task_id":"tsk_`, `{"models":[{"id":"gpt-4o",`} {
+		if !strings.Contains(output, want) {
+			t.Errorf("the commands print\n%s\nwithout %s", output, want)
+		}
+	}
+}
