@@ -42,6 +42,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"metrics", metricsScenarios},
 		{"queue", queueScenarios},
 		{"session", sessionScenarios},
+		{"admission", admissionScenarios},
 		{"budget", budgetScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
