@@ -59,8 +59,8 @@ type Needs struct {
 	Metrics MetricsUse
 	// Session is whether the key of a request's session is read: [Request.Session].
 	Session SessionUse
-	// Budget is set if plans have a [Budget]: answers are read for their usage and for the rate limits in their headers.
-	// It requires Tokens, and Settings that are a [BudgetConfig].
+	// Budget is set if plans have a [Budget]: answers are read for their usage and for the rate limits in their
+	// headers. It requires Tokens, and Settings that are a [BudgetConfig].
 	Budget bool
 }
 

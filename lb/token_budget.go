@@ -104,9 +104,10 @@ func (t *TenantBudget) Plan(scope string, digest uint64, tokens int64) *Plan {
 	limits := t.Limits
 	limits.Weight = 1
 	return &Plan{
-		Scope: scope, Tokens: tokens,
-		Candidates: []Candidate{{Addr: strconv.FormatUint(digest, 16), Weight: 1, Slope: 1, Cap: int64(t.MaxConcurrent)}},
-		Budget:     Budget{Limits: []budget.Limits{limits}, Tokens: tokens},
+		Scope: scope, Tokens: tokens, Budget: Budget{Limits: []budget.Limits{limits}, Tokens: tokens},
+		Candidates: []Candidate{{
+			Addr: strconv.FormatUint(digest, 16), Weight: 1, Slope: 1, Cap: int64(t.MaxConcurrent),
+		}},
 	}
 }
 

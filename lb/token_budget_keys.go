@@ -23,9 +23,10 @@ var tokenBudgetKeys = []setting.Key{
 		Name: keyTargets, Type: setting.Object, Of: budgetTargetKeys, Entries: maxTargets,
 		Title: setting.Doc("Targets", "目标"),
 		Meaning: setting.Doc(
-			"token_budget, required: what each cluster, by its name, or endpoint, by `ip:port`, may get: `weight`, its "+
-				"share of the tokens (0.001 to 1000, required), `max_concurrent_requests`, `max_tokens_per_minute` and "+
-				"`max_requests_per_minute`, each 0 for no limit. One that is not listed gets nothing. 64 at most",
+			"token_budget, required: what each cluster, by its name, or endpoint, by `ip:port`, may get: `weight`, "+
+				"its share of the tokens (0.001 to 1000, required), `max_concurrent_requests`, "+
+				"`max_tokens_per_minute` and `max_requests_per_minute`, each 0 for no limit. "+
+				"One that is not listed gets nothing. 64 at most",
 			"token_budget，必填：每个集群（以名称为键）或端点（以 `ip:port` 为键）可得到多少：`weight` 为其 token 份额"+
 				"（0.001 到 1000，必填），以及 `max_concurrent_requests`、`max_tokens_per_minute` 和 "+
 				"`max_requests_per_minute`，0 表示不限。未列出的得不到请求。最多 64 个",
@@ -36,8 +37,8 @@ var tokenBudgetKeys = []setting.Key{
 		Name: "age_bonus", Type: setting.Number, Min: 0, Max: 1e9, Default: "1000",
 		Title: setting.Doc("Age bonus", "等待加成"),
 		Meaning: setting.Doc(
-			"token_budget: tokens that are set aside for a waiting request for each second that it has waited, at most "+
-				"as many as it needs, so that smaller ones do not pass it for ever; 0: none",
+			"token_budget: tokens that are set aside for a waiting request for each second that it has waited, at "+
+				"most as many as it needs, so that smaller ones do not pass it for ever; 0: none",
 			"token_budget：请求每等待一秒，就为它预留这么多 token（不超过其所需），避免它一直被较小的请求超过；0：不预留",
 		),
 		Field: func(s any) any { return &s.(*BudgetConfig).AgeBonus },
@@ -46,8 +47,8 @@ var tokenBudgetKeys = []setting.Key{
 		Name: keyTenantHeader, Type: setting.Text,
 		Title: setting.Doc("Tenant header", "租户请求头"),
 		Meaning: setting.Doc(
-			"token_budget: header that names the tenant; requests without it are one tenant. A trusted filter must set "+
-				"it",
+			"token_budget: header that names the tenant; requests without it are one tenant. A trusted filter must "+
+				"set it",
 			"token_budget：指明租户的请求头；没有该请求头的请求属于同一个租户。须由可信的过滤器设置",
 		),
 		Field: func(s any) any { return &s.(*BudgetConfig).Tenants.Header },

@@ -110,8 +110,9 @@ func (l *lab) chooses() {
 }
 
 // TestBudgets has a backend refuse for three seconds after a few requests: once it has said so, no worker of any
-// gateway sends it a request before its time, and all do afterwards. Then it sends many requests at once to all workers:
-// never is one more in flight at a target than its cap. It does so with one gateway, and with two that share a Redis.
+// gateway sends it a request before its time, and all do afterwards. Then it sends many requests at once to all
+// workers: never is one more in flight at a target than its cap. It does so with one gateway, and with two that share a
+// Redis.
 func TestBudgets(t *testing.T) {
 	redis := redisserver.StartT(t, redisserver.Options{})
 	for _, version := range versions {

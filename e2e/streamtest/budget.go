@@ -97,7 +97,8 @@ var budgetScenarios = []scenario{
 		t.budgets("", `"weight":1,"max_tokens_per_minute":108`)
 		for i, usage := range []string{
 			`{"usage":{"prompt_tokens":3,"completion_tokens":1}}`,
-			"data: {\"choices\":[]}\n\ndata: {\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n",
+			"data: {\"choices\":[]}\n\n" +
+				"data: {\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n",
 		} {
 			s := t.budgeted(i, "")
 			s.Head(200)

@@ -74,6 +74,12 @@ func drawSource(rt *rapid.T) drawn {
 	return drawn{find("lb_config.envoy.endpoints"), `["10.0.0.1:80",{"address":"[::1]:80","weight":2}]`, nil}
 }
 
+// amongValues are values of keys that have no effect on a choice of endpoints.
+var amongValues = map[string]string{
+	keyClusters: `"x-a"`, keyClusterHeader: `"x-a"`, keyHashClusters: `[{"cluster":"a","weight":100}]`,
+	keyFirst: `{}`, keyNested: `{}`, "lb_config.mode": `"LeastBusy"`,
+}
+
 // drawMember draws a value of the key that is valid whatever the values of the other keys are.
 func drawMember(rt *rapid.T, k *key, policy string) drawn {
 	whole := func(lo, hi int) string { return strconv.Itoa(rapid.IntRange(lo, hi).Draw(rt, k.Name)) }
@@ -84,14 +90,8 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 	switch k.Name {
 	case "lb_type":
 		return drawn{k, `"endpoint"`, "endpoint"}
-	case keyClusters, keyClusterHeader: // without effect
-		return drawn{k, `"x-a"`, nil}
-	case keyHashClusters:
-		return drawn{k, `[{"cluster":"a","weight":100}]`, nil}
-	case keyFirst, keyNested:
-		return drawn{k, `{}`, nil}
-	case "lb_config.mode":
-		return drawn{k, `"LeastBusy"`, nil}
+	case keyClusters, keyClusterHeader, keyHashClusters, keyFirst, keyNested, "lb_config.mode":
+		return drawn{k, amongValues[k.Name], nil} // without effect
 	case keyBudgetTargets:
 		return drawn{k, `{"10.0.0.1:80":{"weight":` + whole(1, 1000) + `}}`, nil}
 	case "lb_config.weights":

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -214,4 +215,13 @@ func TestHeadersAreReadForBudgetsOnly(t *testing.T) {
 			t.Errorf("%s: %d calls", config, calls)
 		}
 	}
+}
+
+// ResponseHeaders implements GatewayStream.
+func (s *fakeStream) ResponseHeaders() (list [][2]string) {
+	s.called("ResponseHeaders")
+	for _, name := range order.Keys(s.result.Headers) {
+		list = append(list, [2]string{name, s.result.Headers[name]})
+	}
+	return list
 }

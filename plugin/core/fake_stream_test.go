@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -343,14 +342,6 @@ func (s *fakeStream) Client() string {
 func (s *fakeStream) ResponseHeader(name string) string {
 	s.called("ResponseHeader")
 	return s.result.Headers[name]
-}
-
-func (s *fakeStream) ResponseHeaders() (list [][2]string) {
-	s.called("ResponseHeaders")
-	for _, name := range order.Keys(s.result.Headers) {
-		list = append(list, [2]string{name, s.result.Headers[name]})
-	}
-	return list
 }
 
 func (s *fakeStream) SetResponseHeader(name, value string) {

@@ -47,7 +47,7 @@ const (
 
 	// of budgets
 	statBudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used
-	statBudgetLeft     = "warmgate_budget_left_tokens"      // cluster, endpoint: in its bucket, after the latest request
+	statBudgetLeft     = "warmgate_budget_left_tokens"      // cluster, endpoint: in its bucket at the latest request
 	statBudgetRefusals = "warmgate_budget_refusals_total"   // cluster, reason: requests that were refused
 	statRestricted     = "warmgate_budget_restricted_total" // cluster, endpoint, reason: answers that lowered a budget
 	statConfigValid    = "warmgate_config_valid"            // 1 when a good configuration is in force

@@ -31,8 +31,8 @@ func (d *date) seconds(at int) int {
 	return 3600*d.number(at, 2, 0, 23) + 60*d.number(at+3, 2, 0, 59) + d.number(at+6, 2, 0, 60)
 }
 
-// since returns the time from the Unix epoch to the second of the day, and whether all numbers were good. A day that its
-// month does not have counts on into the next one.
+// since returns the time from the Unix epoch to the second of the day, and whether all numbers were good. A day that
+// its month does not have counts on into the next one.
 func (d *date) since(year, month, day, second int) (time.Duration, bool) {
 	if month <= 2 { // years begin in March, so that the day that some lack is their last
 		year, month = year-1, month+12
@@ -44,8 +44,8 @@ func (d *date) since(year, month, day, second int) (time.Duration, bool) {
 
 const firstYear, lastYear = 1970, 2200
 
-// rfc3339 reads "2026-01-31T12:00:00.5Z", or with an offset such as "+08:00", and returns the time since the Unix epoch.
-// A part of a second counts as a whole one.
+// rfc3339 reads "2026-01-31T12:00:00.5Z", or with an offset such as "+08:00", and returns the time since the Unix
+// epoch. A part of a second counts as a whole one.
 func rfc3339(s string) (time.Duration, bool) {
 	const least = len("2026-01-31T12:00:00Z")
 	if len(s) < least || s[4] != '-' || s[7] != '-' || s[10] != 'T' {

@@ -25,73 +25,76 @@ func said(tokens float64, tokensReset time.Duration, requests float64, requestsR
 	}
 }
 
-func TestRead(t *testing.T) {
-	const unknown = -1
-	for _, test := range []struct {
-		name    string
-		status  int
-		headers string // "name: value" lines
-		want    budget.Restriction
-		silent  bool
-	}{
-		{name: "nothing", status: 200, headers: "content-type: text/plain", silent: true},
-		{name: "all is there", status: 200, silent: true, headers: `
+const unknown = -1
+
+// reads are answers, and what is read of them.
+var reads = []struct {
+	name    string
+	status  int
+	headers string // "name: value" lines
+	want    budget.Restriction
+	silent  bool
+}{
+	{name: "nothing", status: 200, headers: "content-type: text/plain", silent: true},
+	{name: "all is there", status: 200, silent: true, headers: `
 			x-ratelimit-limit-requests: 60
 			x-ratelimit-limit-tokens: 150000
 			x-ratelimit-remaining-requests: 60
 			x-ratelimit-remaining-tokens: 150000
 			x-ratelimit-reset-requests: 0s
 			x-ratelimit-reset-tokens: 0s`},
-		{name: "OpenAI", status: 200, want: said(149984, 6*time.Minute, 59, time.Second, 0), headers: `
+	{name: "OpenAI", status: 200, want: said(149984, 6*time.Minute, 59, time.Second, 0), headers: `
 			x-ratelimit-limit-requests: 60
 			x-ratelimit-limit-tokens: 150000
 			x-ratelimit-remaining-requests: 59
 			x-ratelimit-remaining-tokens: 149984
 			x-ratelimit-reset-requests: 1s
 			x-ratelimit-reset-tokens: 6m0s`},
-		{name: "other ways to write a time", status: 200, want: said(3, 250*time.Millisecond, 1, 7500*time.Millisecond, 0),
-			headers: `
+	{name: "other ways to write a time", status: 200,
+		want: said(3, 250*time.Millisecond, 1, 7500*time.Millisecond, 0), headers: `
 			x-ratelimit-remaining-tokens: 3
 			x-ratelimit-reset-tokens: 250ms
 			x-ratelimit-remaining-requests: 1
 			x-ratelimit-reset-requests: 7.5`},
-		{name: "seconds of the epoch are no time to wait", status: 200, want: said(3, 0, unknown, 0, 0), headers: `
+	{name: "seconds of the epoch are no time to wait", status: 200, want: said(3, 0, unknown, 0, 0), headers: `
 			x-ratelimit-remaining-tokens: 3
 			x-ratelimit-reset-tokens: 1769774400`},
-		{name: "used up", status: 429, want: said(0, 20*time.Second, 5, 12*time.Second, 21*time.Second), headers: `
+	{name: "used up", status: 429, want: said(0, 20*time.Second, 5, 12*time.Second, 21*time.Second), headers: `
 			retry-after: 21
 			x-ratelimit-remaining-requests: 5
 			x-ratelimit-remaining-tokens: 0
 			x-ratelimit-reset-requests: 12s
 			x-ratelimit-reset-tokens: 20s`},
-		{name: "milliseconds before seconds", status: 429, want: said(unknown, 0, unknown, 0, 1500*time.Millisecond),
-			headers: "retry-after-ms: 1500\nretry-after: 2"},
-		{name: "a fraction", status: 429, want: said(unknown, 0, unknown, 0, 250*time.Millisecond),
-			headers: "retry-after: 0.25"},
-		{name: "at once", status: 429, want: said(unknown, 0, unknown, 0, 0), headers: "retry-after: 0"},
-		{name: "a time of day", status: 429, want: said(unknown, 0, unknown, 0, 90*time.Second),
-			headers: "retry-after: Fri, 30 Jan 2026 12:01:30 GMT"},
-		{name: "by the server's own clock", status: 429, want: said(unknown, 0, unknown, 0, 30*time.Second),
-			headers: "retry-after: Fri, 30 Jan 2026 12:01:30 GMT\ndate: Fri, 30 Jan 2026 12:01:00 GMT"},
-		{name: "a time of day that is over", status: 503, want: said(unknown, 0, unknown, 0, 0),
-			headers: "retry-after: Fri, 30 Jan 2026 11:01:30 GMT"},
-		{name: "429 without a word", status: 429, want: said(unknown, 0, unknown, 0, time.Second)},
-		{name: "429 with nonsense", status: 429, want: said(unknown, 0, unknown, 0, time.Second),
-			headers: "retry-after: soon"},
-		{name: "a year", status: 429, want: said(unknown, 0, unknown, 0, time.Hour), headers: "retry-after: 31536000"},
-		{name: "503 without a word", status: 503, silent: true},
-		{name: "503", status: 503, want: said(unknown, 0, unknown, 0, 4*time.Second), headers: "retry-after: 4"},
-		{name: "529", status: 529, want: said(unknown, 0, unknown, 0, 4*time.Second), headers: "retry-after: 4"},
-		{name: "a redirect may have it, too", status: 301, silent: true, headers: "retry-after: 4\nretry-after-ms: 4000"},
-		{name: "Anthropic", status: 200, want: said(3000, 30*time.Second, 49, time.Second, 0), headers: `
+	{name: "milliseconds before seconds", status: 429, want: said(unknown, 0, unknown, 0, 1500*time.Millisecond),
+		headers: "retry-after-ms: 1500\nretry-after: 2"},
+	{name: "a fraction", status: 429, want: said(unknown, 0, unknown, 0, 250*time.Millisecond),
+		headers: "retry-after: 0.25"},
+	{name: "at once", status: 429, want: said(unknown, 0, unknown, 0, 0), headers: "retry-after: 0"},
+	{name: "a time of day", status: 429, want: said(unknown, 0, unknown, 0, 90*time.Second),
+		headers: "retry-after: Fri, 30 Jan 2026 12:01:30 GMT"},
+	{name: "by the server's own clock", status: 429, want: said(unknown, 0, unknown, 0, 30*time.Second),
+		headers: "retry-after: Fri, 30 Jan 2026 12:01:30 GMT\ndate: Fri, 30 Jan 2026 12:01:00 GMT"},
+	{name: "a time of day that is over", status: 503, want: said(unknown, 0, unknown, 0, 0),
+		headers: "retry-after: Fri, 30 Jan 2026 11:01:30 GMT"},
+	{name: "429 without a word", status: 429, want: said(unknown, 0, unknown, 0, time.Second)},
+	{name: "429 with nonsense", status: 429, want: said(unknown, 0, unknown, 0, time.Second),
+		headers: "retry-after: soon"},
+	{name: "a year", status: 429, want: said(unknown, 0, unknown, 0, time.Hour), headers: "retry-after: 31536000"},
+	{name: "503 without a word", status: 503, silent: true},
+	{name: "503", status: 503, want: said(unknown, 0, unknown, 0, 4*time.Second), headers: "retry-after: 4"},
+	{name: "529", status: 529, want: said(unknown, 0, unknown, 0, 4*time.Second), headers: "retry-after: 4"},
+	{name: "a redirect may have it, too", status: 301, silent: true,
+		headers: "retry-after: 4\nretry-after-ms: 4000"},
+	{name: "Anthropic", status: 200, want: said(3000, 30*time.Second, 49, time.Second, 0), headers: `
 			anthropic-ratelimit-requests-limit: 50
 			anthropic-ratelimit-requests-remaining: 49
 			anthropic-ratelimit-requests-reset: 2026-01-30T12:00:01Z
 			anthropic-ratelimit-tokens-limit: 4000
 			anthropic-ratelimit-tokens-remaining: 3000
 			anthropic-ratelimit-tokens-reset: 2026-01-30T12:00:30Z`},
-		{name: "Anthropic: the sum of both kinds of tokens", status: 200, want: said(13000, 40*time.Second, unknown, 0, 0),
-			headers: `
+	{name: "Anthropic: the sum of both kinds of tokens", status: 200,
+		want: said(13000, 40*time.Second, unknown, 0, 0),
+		headers: `
 			anthropic-ratelimit-input-tokens-limit: 50000
 			anthropic-ratelimit-input-tokens-remaining: 10000
 			anthropic-ratelimit-input-tokens-reset: 2026-01-30T20:00:40+08:00
@@ -101,8 +104,8 @@ func TestRead(t *testing.T) {
 			anthropic-ratelimit-tokens-limit: 10000
 			anthropic-ratelimit-tokens-remaining: 3000
 			anthropic-ratelimit-tokens-reset: 2026-01-30T12:00:20Z`},
-		{name: "Anthropic: no answer is left", status: 429, want: said(0, 21*time.Second, unknown, 0, 20*time.Second),
-			headers: `
+	{name: "Anthropic: no answer is left", status: 429, want: said(0, 21*time.Second, unknown, 0, 20*time.Second),
+		headers: `
 			retry-after: 20
 			anthropic-ratelimit-input-tokens-limit: 50000
 			anthropic-ratelimit-input-tokens-remaining: 10000
@@ -110,14 +113,14 @@ func TestRead(t *testing.T) {
 			anthropic-ratelimit-output-tokens-limit: 10000
 			anthropic-ratelimit-output-tokens-remaining: 0
 			anthropic-ratelimit-output-tokens-reset: 2026-01-30T12:00:20.5Z`},
-		{name: "Anthropic: both are full", status: 200, silent: true, headers: `
+	{name: "Anthropic: both are full", status: 200, silent: true, headers: `
 			anthropic-ratelimit-input-tokens-limit: 50000
 			anthropic-ratelimit-input-tokens-remaining: 50000
 			anthropic-ratelimit-output-tokens-limit: 10000
 			anthropic-ratelimit-output-tokens-remaining: 10000`},
-		{name: "one kind alone is not enough", status: 200, silent: true, headers: `
+	{name: "one kind alone is not enough", status: 200, silent: true, headers: `
 			anthropic-ratelimit-input-tokens-remaining: 10000`},
-		{name: "nonsense", status: 200, silent: true, headers: `
+	{name: "nonsense", status: 200, silent: true, headers: `
 			x-ratelimit-remaining-tokens: many
 			x-ratelimit-remaining-requests: -1
 			x-ratelimit-: 5
@@ -125,7 +128,10 @@ func TestRead(t *testing.T) {
 			anthropic-ratelimit-: 5
 			anthropic-ratelimit-tokens: 5
 			anthropic-ratelimit--remaining: 5`},
-	} {
+}
+
+func TestRead(t *testing.T) {
+	for _, test := range reads {
 		got, says := Read(test.status, list(test.headers), wall)
 		if test.silent {
 			test.want = said(unknown, 0, unknown, 0, 0)
@@ -183,7 +189,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(429, "retry-after", "1", "x-ratelimit-remaining-tokens", "5")
 	f.Add(200, "x-ratelimit-reset-tokens", "6m0s", "x-ratelimit-remaining-tokens", "5e9")
 	f.Add(429, "retry-after", "Fri, 30 Jan 2026 12:01:30 GMT", "date", "Fri, 30 Jan 2026 12:01:00 GMT")
-	f.Add(200, "anthropic-ratelimit-tokens-remaining", "1", "anthropic-ratelimit-tokens-reset", "2026-01-30T12:00:20.5Z")
+	f.Add(200, "anthropic-ratelimit-tokens-remaining", "1",
+		"anthropic-ratelimit-tokens-reset", "2026-01-30T12:00:20.5Z")
 	f.Fuzz(func(t *testing.T, status int, name1, value1, name2, value2 string) {
 		r, says := Read(status, [][2]string{{name1, value1}, {name2, value2}}, wall)
 		for _, d := range []time.Duration{r.RetryAfter, r.TokensReset, r.RequestsReset} {
