@@ -154,9 +154,7 @@ func (p *Prefix) creditFraction(n int) float64 {
 }
 
 // AddedTokens returns the tokens that the request adds at an endpoint with a match of n blocks; with budgets, what it
-// is charged. It is not inlined, for the size of the artifacts.
-//
-//go:noinline
+// is charged.
 func (p *Plan) AddedTokens(n int) int64 {
 	if p.HasBudget() {
 		return min(max(p.Budget.Tokens, 0), MaxTokens)

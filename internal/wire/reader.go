@@ -26,16 +26,12 @@ func (r *Reader[S]) OK() bool { return !r.failed }
 func (r *Reader[S]) Len() int { return len(r.rest) }
 
 // Rest takes off all that is left.
-//
-//go:noinline
 func (r *Reader[S]) Rest() S { return r.Take(len(r.rest)) }
 
 // Fail makes the reader fail, for a value that its caller finds invalid.
 func (r *Reader[S]) Fail() { r.rest, r.failed = r.rest[:0], true }
 
 // Take takes n bytes off. The reader fails, and they are empty, if fewer are left or n is negative.
-//
-//go:noinline
 func (r *Reader[S]) Take(n int) S {
 	if n < 0 || n > len(r.rest) {
 		r.Fail()
@@ -47,8 +43,6 @@ func (r *Reader[S]) Take(n int) S {
 }
 
 // Byte reads one byte.
-//
-//go:noinline
 func (r *Reader[S]) Byte() byte {
 	if len(r.rest) == 0 {
 		r.Fail()
@@ -60,18 +54,12 @@ func (r *Reader[S]) Byte() byte {
 }
 
 // Uint16 reads 2 bytes.
-//
-//go:noinline
 func (r *Reader[S]) Uint16() uint16 { return uint16(r.Uint(2)) }
 
 // Uint32 reads 4 bytes.
-//
-//go:noinline
 func (r *Reader[S]) Uint32() uint32 { return uint32(r.Uint(4)) }
 
 // Uint64 reads 8 bytes.
-//
-//go:noinline
 func (r *Reader[S]) Uint64() uint64 { return r.Uint(8) }
 
 // Uint reads a number of size bytes, 8 at most.
@@ -82,18 +70,12 @@ func (r *Reader[S]) Uint(size int) uint64 {
 }
 
 // Int64 reads 8 bytes.
-//
-//go:noinline
 func (r *Reader[S]) Int64() int64 { return int64(r.Uint(8)) }
 
 // Float64 reads the 8 bytes of a number's IEEE 754 form, which may also be NaN or infinite.
-//
-//go:noinline
 func (r *Reader[S]) Float64() float64 { return math.Float64frombits(r.Uint(8)) }
 
 // Duration reads 8 bytes.
-//
-//go:noinline
 func (r *Reader[S]) Duration() time.Duration { return time.Duration(r.Uint(8)) }
 
 // Uvarint reads a varint as [Writer.Uvarint] writes it. More than 64 bits are invalid.

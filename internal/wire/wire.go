@@ -50,28 +50,18 @@ func PutDuration(b []byte, at int, v time.Duration) { PutUint64(b, at, uint64(v)
 // behind it, so that calls can be chained:
 //
 //	out := wire.Writer(nil).Uint64(id).Duration(at)
-//
-// Its methods are not inlined at their many callers, for the size of the artifacts.
 type Writer []byte
 
 // Byte appends one byte.
-//
-//go:noinline
 func (w Writer) Byte(v byte) Writer { return append(w, v) }
 
 // Uint16 appends 2 bytes.
-//
-//go:noinline
 func (w Writer) Uint16(v uint16) Writer { return binary.LittleEndian.AppendUint16(w, v) }
 
 // Uint32 appends 4 bytes.
-//
-//go:noinline
 func (w Writer) Uint32(v uint32) Writer { return binary.LittleEndian.AppendUint32(w, v) }
 
 // Uint64 appends 8 bytes.
-//
-//go:noinline
 func (w Writer) Uint64(v uint64) Writer { return binary.LittleEndian.AppendUint64(w, v) }
 
 // Uint appends the lowest size bytes of the number, 8 at most.
@@ -85,23 +75,15 @@ func (w Writer) Uint(size int, v uint64) Writer {
 func (w Writer) Int64(v int64) Writer { return w.Uint64(uint64(v)) }
 
 // Float64 appends the 8 bytes of the number's IEEE 754 form.
-//
-//go:noinline
 func (w Writer) Float64(v float64) Writer { return w.Uint64(math.Float64bits(v)) }
 
 // Duration appends 8 bytes.
-//
-//go:noinline
 func (w Writer) Duration(v time.Duration) Writer { return w.Uint64(uint64(v)) }
 
 // Uvarint appends 1 to 10 bytes of 7 bits each, the lowest first; all but the last have their highest bit set.
-//
-//go:noinline
 func (w Writer) Uvarint(v uint64) Writer { return binary.AppendUvarint(w, v) }
 
 // Raw appends the text alone.
-//
-//go:noinline
 func (w Writer) Raw(s string) Writer { return append(w, s...) }
 
 // Text appends the length of the text as a varint, then the text.

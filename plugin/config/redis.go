@@ -121,10 +121,7 @@ func noun(h Host) string {
 	return "Redis service"
 }
 
-// idle warns of the keys that are written without effect. It is not inlined at its many callers, for the size of the
-// artifacts.
-//
-//go:noinline
+// idle warns of the keys that are written without effect.
 func (pt *part) idle(names []string, why string) {
 	for _, name := range names {
 		if pt.written[name] {

@@ -19,9 +19,7 @@ type env struct {
 }
 
 // now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock
-// costs a request as much as any other call. It is not inlined at its many callers, for the size of the artifacts.
-//
-//go:noinline
+// costs a request as much as any other call.
 func (e *env) now() time.Duration {
 	if e.clock == 0 {
 		e.clock = e.gw.Now()
@@ -29,9 +27,7 @@ func (e *env) now() time.Duration {
 	return e.clock
 }
 
-// ReadClock reads the gateway's clock. It is not inlined either.
-//
-//go:noinline
+// ReadClock reads the gateway's clock.
 func (e *env) ReadClock() time.Duration {
 	e.clock = e.gw.Now()
 	return e.clock
