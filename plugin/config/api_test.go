@@ -15,6 +15,18 @@ func apiPart(members string) string {
 
 const testToken = `"token":"0123456789abcdef"`
 
+func init() {
+	add := func(name, good string, want func(*Config), bad ...string) {
+		c := keyCases[name]
+		c.good, c.want, c.bad = good, want, bad
+		keyCases[name] = c
+	}
+	add(keyAPIPath, `"/v2/a.b-c_d~e"`, nil, `""`, `1`, `"/"`, `"v1"`, `"/v1/"`, `"//v1"`, `"/a/../b"`, `"/."`, `"/a b"`,
+		`"/a?b"`, `"/%61"`, `"/é"`, `"/`+strings.Repeat("x", maxAPIPath)+`"`)
+	add(keyAPIToken, `"`+testSecret+`"`, nil, `""`, `"0123456789abcde"`, `1`, `"`+strings.Repeat("x", 1025)+`"`)
+	add(keyLeaseTTL, `"2m"`, func(c *Config) { c.API.LeaseTTL = 2 * time.Minute }, `999`, `"61m"`, `"30"`)
+}
+
 func TestAPI(t *testing.T) {
 	rule := apiPart(`"path":"/admission",` + testToken + `,"lease_ttl":"5s"`)
 	text := apiPart(`"path":"/warmgate/v1",` + testToken)

@@ -75,8 +75,10 @@ func TestBadCalls(t *testing.T) {
 		{schedule, ``, `body: empty, want an object like {"estimated_tokens": 1800}`},
 		{schedule, " \n", `body: empty, want an object like {"estimated_tokens": 1800}`},
 		{schedule, `{`, "body: not valid JSON at line 1, column 2: a key in double quotes is missing"},
-		{schedule, `{"estimated_tokens":1}{`,
-			"body: not valid JSON at line 1, column 23: text after the end of the object"},
+		{
+			schedule, `{"estimated_tokens":1}{`,
+			"body: not valid JSON at line 1, column 23: text after the end of the object",
+		},
 		{schedule, `[1]`, `body: got an array, want an object like {"estimated_tokens": 1800}`},
 		{complete, `"x"`, `body: got "x", want an object like {"task_id": "tsk_..."}`},
 		{schedule, `{}`, "estimated_tokens: missing, " + wantTokens},
@@ -90,18 +92,26 @@ func TestBadCalls(t *testing.T) {
 		{schedule, `{"estimated_tokens":1,"estimated_tokens":2}`, "estimated_tokens: written twice"},
 		{schedule, `{"estimated_tokens":1,"model":"a"}`, "model: unknown member, want one of " + known +
 			`; did you mean "models"?`},
-		{schedule, `{"estimated_tokens":1,"models":"gpt-4o"}`,
-			`models: got "gpt-4o", want a list of names of targets, or nothing for all of them`},
+		{
+			schedule, `{"estimated_tokens":1,"models":"gpt-4o"}`,
+			`models: got "gpt-4o", want a list of names of targets, or nothing for all of them`,
+		},
 		{schedule, `{"estimated_tokens":1,"models":[]}`, "models: got 0 names, want 1 to 2, or nothing for all targets"},
 		{schedule, `{"estimated_tokens":1,"models":["gpt-4o","gpt-4o"]}`, `models[1]: got "gpt-4o" twice`},
-		{schedule, `{"estimated_tokens":1,"class":"batch"}`,
-			"class: not known: there are no classes without lb_config.queue"},
-		{schedule, `{"estimated_tokens":1,"idempotency_key":""}`,
-			`idempotency_key: got "", want a string of 1 to 1024 bytes`},
-		{schedule, `{"estimated_tokens":"x","models":[1,"gpt-5"],"idempotency_key":7}`,
+		{
+			schedule, `{"estimated_tokens":1,"class":"batch"}`,
+			"class: not known: there are no classes without lb_config.queue",
+		},
+		{
+			schedule, `{"estimated_tokens":1,"idempotency_key":""}`,
+			`idempotency_key: got "", want a string of 1 to 1024 bytes`,
+		},
+		{
+			schedule, `{"estimated_tokens":"x","models":[1,"gpt-5"],"idempotency_key":7}`,
 			`estimated_tokens: got "x", ` + wantTokens + `; models[0]: got 1, want one of "gpt-4o", "gpt-4o-mini"; ` +
 				`models[1]: got "gpt-5", want one of "gpt-4o", "gpt-4o-mini"; ` +
-				"idempotency_key: got 7, want a string of 1 to 1024 bytes"},
+				"idempotency_key: got 7, want a string of 1 to 1024 bytes",
+		},
 		{complete, `{}`, "task_id: missing, want the one that schedule has answered"},
 		{complete, `{"task_id":5,"actual_tokens":-1}`, "task_id: got 5, want a string of 1 to 1024 bytes; " +
 			"actual_tokens: got -1, want a whole number from 0 to 2000000"},

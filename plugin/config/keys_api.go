@@ -39,7 +39,8 @@ var admissionKeys = []key{
 			Meaning: setting.Doc(
 				"With `path` required: who calls the API sends it as `authorization: Bearer …`; 16 bytes or more, never "+
 					"written to a log",
-				"设置 `path` 时必填：API 调用方以 `authorization: Bearer …` 发送该令牌；至少 16 字节，不会写入任何日志",
+				"设置 `path` 时必填：API 调用方以 `authorization: Bearer …` 发送该令牌；至少 16 字节，"+
+					"不会写入任何日志",
 			),
 			Field: func(s any) any { return (*string)(&s.(*Config).API.Token) },
 		},

@@ -142,15 +142,6 @@ var keyCases = map[string]keyCase{
 		`"X-Region"`, func(c *Config) { c.Regions.Header = "x-region" },
 		[]string{`1`, `":path"`, `"host"`, `"x-envoy-a"`, `"x-warmgate-hop"`},
 	},
-	keyAPIPath: {
-		`"/v2/a.b-c_d~e"`, nil,
-		[]string{
-			`""`, `1`, `"/"`, `"v1"`, `"/v1/"`, `"//v1"`, `"/a/../b"`, `"/."`, `"/a b"`, `"/a?b"`, `"/%61"`, `"/é"`,
-			`"/` + strings.Repeat("x", maxAPIPath) + `"`,
-		},
-	},
-	keyAPIToken: {`"` + testSecret + `"`, nil, []string{`""`, `"0123456789abcde"`, `1`, `"` + strings.Repeat("x", 1025) + `"`}},
-	keyLeaseTTL: {`"2m"`, func(c *Config) { c.API.LeaseTTL = 2 * time.Minute }, []string{`999`, `"61m"`, `"30"`}},
 	"lb_config.max_inspect_bytes": {
 		`"1MiB"`, func(c *Config) { c.MaxInspectBytes = 1 << 20 },
 		[]string{`100`, `"9MiB"`, `"64"`, `"KiB"`, `"1.0001KiB"`},

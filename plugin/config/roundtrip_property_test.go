@@ -105,10 +105,8 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		return drawn{k, `["header:x-id","body:a.` + whole(1, 9) + `"]`, nil}
 	case keyRegionName, keyRegionCluster, keyRegionSecret:
 		return drawn{k, regionValues[k.Name], strings.Trim(regionValues[k.Name], `"`)}
-	case keyAPIPath: // without effect
-		return drawn{k, `"/warmgate/v1"`, nil}
-	case keyAPIToken:
-		return drawn{k, `"` + testSecret + `"`, nil}
+	case keyAPIPath, keyAPIToken: // without effect
+		return drawn{k, sample(k), nil}
 	case keyPeers:
 		return drawn{k, `[{"name":"eu","cluster":"peer-1","rtt":` + whole(0, 1000) + `},{"name":"ap","cluster":"peer-2"}]`, nil}
 	case keyAllowed:

@@ -29,8 +29,10 @@ type api struct {
 }
 
 func newAPI(e *env, cs clusters, st *stores, vs *views, t *ticks) *api {
-	return &api{env: e, clusters: cs, stores: st, views: vs, ticks: t, boards: map[string]*board{},
-		choices: map[choice]lb.Plan{}, tasksOf: st.tasks}
+	return &api{
+		env: e, clusters: cs, stores: st, views: vs, ticks: t, boards: map[string]*board{},
+		choices: map[choice]lb.Plan{}, tasksOf: st.tasks,
+	}
 }
 
 // apiCall is a request to the API, until it is answered.
@@ -94,7 +96,8 @@ func (c *apiCall) begin(below string, end bool) Action {
 	}
 	switch method := s.traits.value(":method"); {
 	case c.kind == &noCall:
-		return c.refuse(404, "no_such_path", "no such path, want schedule, complete, heartbeat, advice or models below "+c.cfg.API.Path)
+		return c.refuse(404, "no_such_path",
+			"no such path, want schedule, complete, heartbeat, advice or models below "+c.cfg.API.Path)
 	case method != c.kind.method:
 		return c.refuse(405, "wrong_method", "wrong method, want "+c.kind.method, [2]string{"allow", c.kind.method})
 	case method == "GET":

@@ -69,8 +69,19 @@ func (d *fakeDriver) apiCalls(call, result string) uint64 {
 
 const okCall = `{"estimated_tokens":1800}`
 
-func TestCallsAreRefused(t *testing.T) {
-	d, tasks := startAPI(t, 1, "")
+// refusedCall is a call that is refused.
+type refusedCall struct {
+	method, path string
+	headers      [][2]string
+	body         []string
+	status       int
+	want         string
+	header       [2]string // of the answer
+	call, result string
+}
+
+// refusedCalls returns calls with everything that can be wrong with their headers, and some with bodies.
+func refusedCalls() []refusedCall {
 	const strange = `{"error":"no or wrong token, want authorization: Bearer and the token"}`
 	const nowhere = `{"error":"no such path, want schedule, complete, heartbeat, advice or models below /warmgate/v1"}`
 	const long = `{"error":"the body is too long, want at most 65536 bytes"}`
@@ -79,15 +90,7 @@ func TestCallsAreRefused(t *testing.T) {
 	with := func(name, value string) [][2]string { return append(good[:1:1], [2]string{name, value}) }
 	challenge := [2]string{"www-authenticate", "Bearer"}
 	body := []string{okCall}
-	for _, c := range []struct {
-		method, path string
-		headers      [][2]string
-		body         []string
-		status       int
-		want         string
-		header       [2]string // of the answer
-		call, result string
-	}{
+	return []refusedCall{
 		{"GET", "/advice", nil, nil, 401, strange, challenge, "", "unauthorized"},
 		{"POST", "/schedule", nil, body, 401, strange, challenge, "", "unauthorized"},
 		{"GET", "/nowhere", nil, nil, 401, strange, challenge, "", "unauthorized"},
@@ -102,45 +105,69 @@ func TestCallsAreRefused(t *testing.T) {
 		{"POST", "/../schedule", good, body, 404, nowhere, [2]string{}, "", "no_such_path"},
 		{
 			"GET", "/schedule?x=1", good, nil, 405, `{"error":"wrong method, want POST"}`,
-			[2]string{"allow", "POST"}, "schedule", "wrong_method",
+			[2]string{"allow", "POST"},
+			"schedule", "wrong_method",
 		},
 		{
 			"POST", "/models", good, body, 405, `{"error":"wrong method, want GET"}`,
-			[2]string{"allow", "GET"}, "models", "wrong_method",
+			[2]string{"allow", "GET"},
+			"models", "wrong_method",
 		},
 		{
 			"HEAD", "/advice", good, nil, 405, `{"error":"wrong method, want GET"}`,
-			[2]string{"allow", "GET"}, "advice", "wrong_method",
+			[2]string{"allow", "GET"},
+			"advice", "wrong_method",
 		},
 		{
-			"POST", "/schedule", with("content-encoding", "gzip"), []string{"\x1f\x8b"}, 415,
-			`{"error":"the body is encoded, want plain JSON"}`, [2]string{}, "schedule", "encoded",
+			"POST", "/schedule", with("content-encoding", "gzip"),
+			[]string{"\x1f\x8b"},
+			415,
+			`{"error":"the body is encoded, want plain JSON"}`,
+			[2]string{},
+			"schedule", "encoded",
 		},
 		{"POST", "/complete", with("content-length", "65537"), body, 413, long, [2]string{}, "complete", "too_long"},
 		{
-			"POST", "/schedule", good, []string{strings.Repeat(" ", 65536), " "}, 413, long, [2]string{},
+			"POST", "/schedule", good,
+			[]string{strings.Repeat(" ", 65536), " "},
+			413, long,
+			[2]string{},
 			"schedule", "too_long",
 		},
 		{
 			"POST", "/schedule", with("expect", "100-continue"), body, 417,
-			`{"error":"cannot answer 100 Continue, want the body without expect"}`, [2]string{}, "schedule", "expects",
+			`{"error":"cannot answer 100 Continue, want the body without expect"}`,
+			[2]string{},
+			"schedule", "expects",
 		},
 		{
 			"POST", "/schedule", good, nil, 400,
-			`{"error":"body: empty, want an object like {\"estimated_tokens\": 1800}"}`, [2]string{},
+			`{"error":"body: empty, want an object like {\"estimated_tokens\": 1800}"}`,
+			[2]string{},
 			"schedule", "bad_request",
 		},
 		{
-			"POST", "/heartbeat", good, []string{`{"task":1}`}, 400,
+			"POST", "/heartbeat", good,
+			[]string{`{"task":1}`},
+			400,
 			`{"error":"task: unknown member, want \"task_id\"; task_id: missing, want the one that schedule has answered"}`,
-			[2]string{}, "heartbeat", "bad_request",
+			[2]string{},
+			"heartbeat", "bad_request",
 		},
 		{
-			"POST", "/complete", good, []string{`[`}, 400,
-			`{"error":"body: not valid JSON at line 1, column 2: a value is missing"}`, [2]string{},
+			"POST", "/complete", good,
+			[]string{`[`},
+			400,
+			`{"error":"body: not valid JSON at line 1, column 2: a value is missing"}`,
+			[2]string{},
 			"complete", "bad_request",
 		},
-	} {
+	}
+}
+
+func TestCallsAreRefused(t *testing.T) {
+	d, tasks := startAPI(t, 1, "")
+	for _, c := range refusedCalls() {
 		what := c.method + " " + c.path
 		before := d.apiCalls(c.call, c.result)
 		s := d.client(0, streamtest.Request{

@@ -15,8 +15,8 @@ func TestSchedule(t *testing.T) {
 	admitted := `{"model_backend_id":"b","task_id":"` + fakeTaskText + `"}`
 	tasks.grant.Index = 1
 	d.wantAnswer("admitted", d.call(0, "/schedule", okCall), 200, admitted)
-	if p := tasks.plan; p.Scope != "budgets/clusters" || p.Budget.Tokens != 1800 || p.Tokens != 1800 || !p.HasBudget() ||
-		p.Wait.Waits() || len(p.Candidates) != 3 || p.Candidates[2].Cap != 2 {
+	if p := tasks.plan; p.Scope != "budgets/clusters" || p.Budget.Tokens != 1800 || p.Tokens != 1800 ||
+		!p.HasBudget() || p.Wait.Waits() || len(p.Candidates) != 3 || p.Candidates[2].Cap != 2 {
 		t.Errorf("the plan is %+v", p)
 	}
 	if tasks.key != 0 || tasks.ttl != 30*time.Second {

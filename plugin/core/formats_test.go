@@ -38,7 +38,9 @@ func TestFormats(t *testing.T) {
 				"\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00f",
 		},
 		"calls of the admission API": {
-			(&pressure{{period: formatID, requests: 1, refused: 2, waits: [waitSteps + 2]uint32{3, waitSteps + 1: 4}}}).pack(),
+			(&pressure{{
+				period: formatID, requests: 1, refused: 2, waits: [waitSteps + 2]uint32{3, waitSteps + 1: 4},
+			}}).pack(),
 			formatIDBytes + "\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00" + strings.Repeat("\x00", 4*waitSteps) +
 				"\x04\x00\x00\x00" + strings.Repeat("\x00", 5*pressureBytes/6),
 		},
