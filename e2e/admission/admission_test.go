@@ -231,7 +231,8 @@ func TestBodies(t *testing.T) {
 		"expect":   {[]string{head + "expect: 100-continue\r\ncontent-length: 15\r\n\r\n", body}, "200", unknown},
 		"too long": {[]string{head + "content-length: 70000\r\n\r\n"}, "413", ""},
 		"too long, chunked": {
-			[]string{head + "transfer-encoding: chunked\r\n\r\n11170\r\n" + strings.Repeat(" ", 0x11170) + "\r\n"}, "413", "",
+			[]string{head + "transfer-encoding: chunked\r\n\r\n11170\r\n" + strings.Repeat(" ", 0x11170) + "\r\n"},
+			"413", "",
 		},
 		"compressed": {[]string{head + "content-encoding: gzip\r\ncontent-length: 15\r\n\r\n" + body}, "415", ""},
 		"none":       {[]string{head + "content-length: 0\r\n\r\n"}, "400", ""},

@@ -42,7 +42,7 @@ type callMember struct {
 // ReadSchedule reads the body of a call that schedules a task at one of the targets. An error names every problem.
 func ReadSchedule(body string, targets []string, q *Queue) (ScheduleCall, error) {
 	call := ScheduleCall{Class: q.Class("")}
-	tokens := setting.Key{Type: setting.Integer, Min: 1, Max: maxTaskTokens, Field: func(any) any { return &call.Tokens }}
+	tokens := tokensKey(1, &call.Tokens)
 	key := setting.Key{Type: setting.Text, Field: func(any) any { return &call.Key }}
 	err := readCall(body, `{"estimated_tokens": 1800}`, []callMember{
 		{"estimated_tokens", wanted(&tokens), byType(&tokens)},
@@ -56,7 +56,7 @@ func ReadSchedule(body string, targets []string, q *Queue) (ScheduleCall, error)
 // ReadComplete reads the body of a call that completes a task.
 func ReadComplete(body string) (TaskCall, error) {
 	call := TaskCall{Tokens: -1}
-	tokens := setting.Key{Type: setting.Integer, Min: 0, Max: maxTaskTokens, Field: func(any) any { return &call.Tokens }}
+	tokens := tokensKey(0, &call.Tokens)
 	err := readCall(body, exampleTask, []callMember{taskID(&call), {"actual_tokens", "", byType(&tokens)}})
 	return call, err
 }
@@ -73,6 +73,10 @@ const exampleTask = `{"task_id": "tsk_..."}`
 func taskID(call *TaskCall) callMember {
 	id := setting.Key{Type: setting.Text, Field: func(any) any { return &call.TaskID }}
 	return callMember{"task_id", "the one that schedule has answered", byType(&id)}
+}
+
+func tokensKey(least float64, into *int) setting.Key {
+	return setting.Key{Type: setting.Integer, Min: least, Max: maxTaskTokens, Field: func(any) any { return into }}
 }
 
 func byType(k *setting.Key) func(p *parser, at string, v value) {

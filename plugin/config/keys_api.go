@@ -23,8 +23,8 @@ var admissionKeys = []key{
 			Title: setting.Doc("Path", "路径"),
 			Meaning: setting.Doc(
 				"token_budget with `lb_type: cluster`: where the gateway answers the admission API, such as "+
-					"`/warmgate/v1`, for callers that send requests to the targets themselves; no request to this path, "+
-					"or below it, is forwarded. Default: there is no such API",
+					"`/warmgate/v1`, for callers that send requests to the targets themselves; no request to this "+
+					"path, or below it, is forwarded. Default: there is no such API",
 				"`lb_type: cluster` 的 token_budget：网关在此路径（如 `/warmgate/v1`）提供准入 API，供自行向各目标发送请求的调用方使用；"+
 					"发往该路径及其下级路径的请求都不会被转发。默认：不提供该 API",
 			),
@@ -37,8 +37,8 @@ var admissionKeys = []key{
 			Name: keyAPIToken, Type: setting.Secret,
 			Title: setting.Doc("Token", "令牌"),
 			Meaning: setting.Doc(
-				"With `path` required: who calls the API sends it as `authorization: Bearer …`; 16 bytes or more, never "+
-					"written to a log",
+				"With `path` required: who calls the API sends it as `authorization: Bearer …`; 16 bytes or more, "+
+					"never written to a log",
 				"设置 `path` 时必填：API 调用方以 `authorization: Bearer …` 发送该令牌；至少 16 字节，"+
 					"不会写入任何日志",
 			),
