@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm envoy test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-regions bench-overload bench-clusters bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-helm e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm envoy test check fuzz mutate demo demo-redis bench-overhead bench-sizing bench-leastrequest bench-gateways bench-redis bench-prefix bench-push bench-regions bench-overload bench-clusters bench-budget bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-helm e2e-mesh e2e-versions e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -19,7 +19,7 @@ envoy: ## Leave an Envoy as build/out/envoy, for those who have none: the pinned
 
 # The packages of e2e/ whose tests run one gateway after another. Each Envoy compiles the plugin for 7 s of CPU, so they
 # take as long as all other tests together.
-GATEWAYS = admission|among|bench|chaos|fault|layouts|order|realengine|regions|reload|routes|security|sessions
+GATEWAYS = admission|among|batch|bench|chaos|fault|layouts|order|realengine|regions|reload|routes|security|sessions
 
 # The packages whose tests take longest are started first, so that none is left to run alone at the end. Packages wait
 # more than they compute.
@@ -83,6 +83,9 @@ bench-overload: wasm ## What is answered in time at 0.8, 1, 2 and 10 times the c
 
 bench-clusters: wasm ## Three clusters of unequal speed, of which one slows down and one fails: cluster_metrics against weighted_clusters and counts per VM
 	$(GO) run ./e2e/bench/clusters $(ARGS)
+
+bench-budget: wasm ## Ten model backends with quotas and a backlog: batches, a published service, and token_budget by its admission API and in the path
+	$(GO) run ./e2e/bench/budget $(ARGS)
 
 bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request, plain counts, no correction and a filter tree
 	$(GO) run ./e2e/bench/metrics $(ARGS)

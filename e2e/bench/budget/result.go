@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/quotasim"
+)
+
+// result is what a contender did in a round.
+type result struct {
+	makespan   time.Duration
+	perfect    time.Duration      // a lower bound of it
+	shares     map[string]float64 // of each model, its part of the tokens over that of the weights, while saturated
+	shareError float64            // the largest difference of those from 1
+	tpmExcess  float64            // see excess
+	waitLarge  time.Duration      // p99 of the wait for a model, of the largest 1 % of the tasks
+	waitMedian time.Duration      // of the 10 % around the median size
+	stampede   float64            // see stampede
+	asks       int
+	refused    map[string]int // calls that models have refused, by their limits
+	unfinished int            // tasks that were not answered
+	twice      int            // tasks that were answered more than once
+	counted    int            // tasks that are still counted when all are done
+	lost       int            // leases that were over before the answer came, of living workers
+	deaths     deaths
+}
+
+// audit is how many things are wrong at the end.
+func (r *result) audit() int { return r.unfinished + r.twice + r.counted }
+
+func (r *result) waitRatio() float64 {
+	return float64(r.waitLarge) / float64(max(r.waitMedian, time.Millisecond))
+}
+
+// judge returns what has happened in a run.
+func (g *game) judge() result {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := result{
+		perfect: perfect(g.fleet(), g.tasks), refused: map[string]int{}, twice: g.twice, unfinished: g.open,
+		makespan: slices.Max(g.done), counted: g.counted, lost: g.lost, deaths: g.deaths, asks: len(g.asks),
+	}
+	saturated := slices.Max(g.asked) // until then there were tasks that nobody had asked a model for
+	accepted := slices.Repeat([]time.Duration{none}, len(g.tasks))
+	tokens := make([]float64, len(g.models))
+	burst, all := 0.0, []sentTokens(nil)
+	for k, m := range g.models {
+		var sent []sentTokens
+		for _, c := range m.Calls() {
+			number, err := strconv.Atoi(c.Task)
+			if err != nil || number < 0 {
+				continue
+			}
+			at := c.At.Sub(g.start)
+			if c.Refused != "" {
+				r.refused[c.Refused]++
+				if c.Refused == quotasim.ByTokens {
+					sent = append(sent, sentTokens{at, c.Charged, true})
+				}
+				continue
+			}
+			sent = append(sent, sentTokens{at, c.Used, false})
+			if accepted[number] == none {
+				accepted[number] = at
+			}
+			if at <= saturated {
+				tokens[k] += c.Used
+			}
+		}
+		r.tpmExcess = max(r.tpmExcess, excess(sent, m.TokensPerMinute))
+		all = append(all, sent...)
+		burst += m.TokensPerMinute
+	}
+	r.shares, r.shareError = sharesOf(g.fleet(), tokens)
+	r.waitLarge, r.waitMedian = waits(g.tasks, g.asked, accepted)
+	r.stampede = stampede(g.asks, reached(all, burst), saturated)
+	return r
+}
+
+// sharesOf returns each model's part of the tokens over its part of the weights, and the largest difference from 1.
+func sharesOf(fleet []quotasim.Config, tokens []float64) (map[string]float64, float64) {
+	sum, weights, worst := 0.0, 0.0, 0.0
+	for i := range fleet {
+		sum, weights = sum+tokens[i], weights+weightOf(&fleet[i])
+	}
+	shares := map[string]float64{}
+	for i := range fleet {
+		share := tokens[i] / max(1, sum) / (weightOf(&fleet[i]) / weights)
+		shares[fleet[i].Name] = share
+		worst = max(worst, math.Abs(share-1))
+	}
+	return shares, worst
+}
+
+// sentTokens is a call that was sent to a model: what it has used, or what it would have been charged if it was refused.
+type sentTokens struct {
+	at      time.Duration
+	tokens  float64
+	refused bool
+}
+
+// excess returns what was sent in a time over what the rate and a full bucket allow in it, for the time of at most a
+// minute in which that is most: at most 1 if the rate was held. A call that was refused counts for the times that end
+// with it: after it has been sent again it must not count twice.
+func excess(sent []sentTokens, perMinute float64) (most float64) {
+	inOrder(sent)
+	for i := range sent {
+		sum := 0.0
+		for j := i; j < len(sent) && sent[j].at-sent[i].at <= time.Minute; j++ {
+			allowed := perMinute * (1 + (sent[j].at - sent[i].at).Minutes())
+			most = max(most, (sum+sent[j].tokens)/allowed)
+			if !sent[j].refused {
+				sum += sent[j].tokens
+			}
+		}
+	}
+	return most
+}
+
+func inOrder(sent []sentTokens) {
+	slices.SortFunc(sent, func(a, b sentTokens) int { return cmp.Compare(a.at, b.at) })
+}
+
+// reached returns when so many tokens had been taken by models, 0 if that never was.
+func reached(sent []sentTokens, tokens float64) time.Duration {
+	inOrder(sent)
+	for i := range sent {
+		if sent[i].refused {
+			continue
+		}
+		if tokens -= sent[i].tokens; tokens <= 0 {
+			return sent[i].at
+		}
+	}
+	return 0
+}
+
+// waits returns the p99 of the waits of the largest 1 % of the tasks, and of the 10 % around the median size.
+func waits(tasks []task, asked, accepted []time.Duration) (large, median time.Duration) {
+	order := bySize(tasks)
+	p99 := func(of []int) time.Duration {
+		var list []time.Duration
+		for _, i := range of {
+			if accepted[i] != none {
+				list = append(list, accepted[i]-asked[i])
+			}
+		}
+		slices.Sort(list)
+		if len(list) == 0 {
+			return 0
+		}
+		return list[(len(list)*99)/100]
+	}
+	n := len(order)
+	return p99(order[n-max(1, n/100):]), p99(order[n*45/100 : max(n*55/100, n*45/100+1)])
+}
+
+// tick is the time in which calls count as sent at once.
+const tick = 100 * time.Millisecond
+
+// stampede returns the most calls in one tick over their mean, between two times: while rates are the limit. Before, as
+// long as full buckets last, calls come as fast as slots become free.
+func stampede(asks []time.Duration, from, until time.Duration) float64 {
+	if until <= from {
+		return 0
+	}
+	ticks := make([]int, (until-from+tick-1)/tick)
+	n := 0
+	for _, at := range asks {
+		if at >= from && at < until {
+			ticks[(at-from)/tick]++
+			n++
+		}
+	}
+	return float64(slices.Max(ticks)) * float64(len(ticks)) / float64(max(1, n))
+}
+
+// String returns a line about the run.
+func (r result) String() string {
+	text := fmt.Sprintf("makespan %6.2f s, at best %.2f  share error %5.1f %%  tpm %.3f  wait p99 of large %6.0f ms, "+
+		"median %6.0f ms  stampede %.2f of %d asks  refused %v  leases lost %d  audit %d",
+		r.makespan.Seconds(), r.perfect.Seconds(), 100*r.shareError, r.tpmExcess, bench.MS(r.waitLarge),
+		bench.MS(r.waitMedian), r.stampede, r.asks, r.refused, r.lost, r.audit())
+	if r.deaths.workers > 0 {
+		text += fmt.Sprintf("  %d workers killed with %d placed tasks, back after %.2f s",
+			r.deaths.workers, r.deaths.placed, r.deaths.back.Seconds())
+	}
+	return text
+}

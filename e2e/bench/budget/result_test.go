@@ -1,0 +1,104 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/quotasim"
+)
+
+// Shares are those of the weights if each is 1.
+func TestShares(t *testing.T) {
+	models := []quotasim.Config{{Name: "a", TokensPerMinute: 3000}, {Name: "b", TokensPerMinute: 1000}}
+	if shares, worst := sharesOf(models, []float64{75, 25}); worst != 0 || shares["a"] != 1 {
+		t.Errorf("%v, %v", shares, worst)
+	}
+	if shares, worst := sharesOf(models, []float64{50, 50}); worst != 1 || shares["b"] != 2 {
+		t.Errorf("%v, %v", shares, worst)
+	}
+}
+
+// A full bucket and what the rate brings may be sent, in any time.
+func TestExcess(t *testing.T) {
+	s := time.Second
+	for _, c := range []struct {
+		sent []sentTokens
+		want float64
+	}{
+		{[]sentTokens{{0, 600, false}}, 1},
+		{[]sentTokens{{0, 600, false}, {6 * s, 60, false}, {12 * s, 60, false}}, 1},
+		{[]sentTokens{{6 * s, 60, false}, {0, 600, false}, {12 * s, 60, false}, {11 * s, 60, false}}, 780. / 720},
+		{[]sentTokens{{0, 600, false}, {6 * s, 120, true}, {7 * s, 60, true}, {12 * s, 120, false}}, 720. / 660},
+		{[]sentTokens{{0, 600, false}, {60 * s, 600, false}, {121 * s, 900, false}}, 1.5},
+		{nil, 0},
+	} {
+		if got := excess(c.sent, 600); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v: %v, want %v", c.sent, got, c.want)
+		}
+	}
+}
+
+// Of 200 tasks the two largest are 1 %, and 20 are around the median size; what was not accepted does not count.
+func TestWaits(t *testing.T) {
+	var tasks []task
+	asked, accepted := make([]time.Duration, 200), make([]time.Duration, 200)
+	for i := range 200 {
+		tasks = append(tasks, task{prompt: 1000 - i})
+		asked[i], accepted[i] = time.Second, time.Second+time.Duration(i)*time.Millisecond
+	}
+	if large, median := waits(tasks, asked, accepted); large != time.Millisecond || median != 109*time.Millisecond {
+		t.Errorf("%v, %v", large, median)
+	}
+	accepted[1] = none
+	if large, _ := waits(tasks, asked, accepted); large != 0 {
+		t.Errorf("%v", large)
+	}
+}
+
+// A stampede is the most calls within 100 ms over the mean, from when the full buckets are used up.
+func TestStampede(t *testing.T) {
+	ms := time.Millisecond
+	asks := []time.Duration{0, 1, 2, 3, 100 * ms, 350 * ms, 399 * ms, 400 * ms, 401 * ms, 420 * ms, 430 * ms, 2000 * ms}
+	if got := stampede(asks, 100*ms, 500*ms); got != 4*4/7. {
+		t.Errorf("%v", got)
+	}
+	if got := stampede(nil, 0, 0); got != 0 {
+		t.Errorf("%v", got)
+	}
+	sent := []sentTokens{{3, 5, false}, {1, 5, false}, {2, 9, true}, {4, 5, false}}
+	if at := reached(sent, 10); at != 3 {
+		t.Errorf("%v", at)
+	}
+	if at := reached(sent, 16); at != 0 {
+		t.Errorf("%v", at)
+	}
+}
+
+// A run is judged by what the models have seen.
+func TestJudge(t *testing.T) {
+	g := newGame(fleet()[:2], tasksOf(1, 2))
+	defer g.close()
+	for range 2 {
+		i, ok := g.take()
+		if !ok {
+			t.Fatal("no task")
+		}
+		if err := g.callUntil(t.Context(), i, func() string { return g.servers[i].URL }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, ok := g.take(); ok {
+		t.Error("a third task")
+	}
+	r := g.judge()
+	if r.unfinished != 0 || r.twice != 0 || r.asks != 2 || r.makespan != slices.Max(g.done) || len(r.refused) != 0 ||
+		r.tpmExcess <= 0 || r.tpmExcess > 1 || r.audit() != 0 || r.perfect <= 0 {
+		t.Errorf("%+v", r)
+	}
+	g.finish(0)
+	if r := g.judge(); r.twice != 1 || r.audit() != 1 {
+		t.Errorf("%+v", r)
+	}
+}
