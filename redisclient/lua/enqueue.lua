@@ -92,6 +92,7 @@ local function find_list()
     end)
     l.view, l.runs, l.caps, l.token_caps = view, table.concat(out), {}, {}
     l.budgets = plan.budgets
+    if l.budgets then q.scanned = 0 end -- others may fit where this one does not
   end
   if l.budgets then l.in_tokens, l.bonus = 2, plan.bonus end
   return l
@@ -117,6 +118,7 @@ local function evict()
   local lost, of = unpack('<c8c16', q.text(victim), position)
   local own = sub(KEYS[2], 1, #KEYS[1] - 1) .. string.match(of, '%S+')
   q.remove(victim, position)
+  if plan.budgets then q.scanned = 0 end -- nothing is set aside for it any more
   local known = call('HMGET', own, lost, 'g')
   if known[1] == 'w' .. victim.name then
     call('HDEL', own, lost)
