@@ -43,7 +43,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (default 30s)
 	build/fuzz.sh $(FUZZTIME)
 
 # The packages whose tests need neither a server nor a build.
-PURE = ./internal/jsontext ./internal/statname ./internal/wire ./lb ./lb/memstore ./lb/prompt ./lb/region ./metrics ./plugin/config ./plugin/discovery
+PURE = ./internal/jsontext ./internal/statname ./internal/wire ./lb ./lb/budget ./lb/memstore ./lb/prompt ./lb/region ./metrics ./plugin/config ./plugin/discovery ./plugin/ratelimit
 
 mutate: ## Mutation tests of the pure packages, or of PACKAGES; takes long
 	build/mutate.sh $(or $(PACKAGES),$(PURE))

@@ -170,8 +170,9 @@ func (c *cell) line() cellLine {
 
 // targetResults is which of the project's budgets were kept.
 type targetResults struct {
-	CPU     bool `json:"cpu"`     // cpu_ratio_16k_64 ≤ 1.3
-	Tokens  bool `json:"tokens"`  // cpu_ratio_16k_64_tokens ≤ 1.3
+	CPU     bool `json:"cpu"`     // cpu_ratio_16k_64 ≤ 1.25
+	Tokens  bool `json:"tokens"`  // cpu_ratio_16k_64_tokens ≤ 1.45
+	Prefix  bool `json:"prefix"`  // cpu_ratio_16k_64_prefix ≤ 2.1
 	Wasm    bool `json:"wasm"`    // ≤ 6 MiB
 	Hostile bool `json:"hostile"` // hostile_worst_us ≤ 2000
 	Memory  bool `json:"memory"`  // a VM ≤ 64 MiB, and not more at the end than 10 % above the first tenth
@@ -186,7 +187,8 @@ func (rep *report) line() result {
 			out.Spread = c.ratio(requests, readbody)
 			out.Ratio = out.Spread.Median
 			out.Tokens, out.Prefix, out.Floor = line.Tokens, line.Prefix, c.ratio(requests, none).Median
-			out.Targets.CPU, out.Targets.Tokens = out.Ratio <= 1.3, out.Tokens <= 1.3
+			out.Targets.CPU, out.Targets.Tokens = out.Ratio <= 1.25, out.Tokens <= 1.45
+			out.Targets.Prefix = out.Prefix > 0 && out.Prefix <= 2.1
 		}
 	}
 	out.Prompts, out.Hostile, out.Worst = rep.prompts, rep.hostile, worst(rep.hostile).CPU.Median
