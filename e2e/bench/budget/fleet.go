@@ -32,8 +32,8 @@ func fleet() []quotasim.Config {
 	return list
 }
 
-// weightOf returns a model's weight.
-func weightOf(m *quotasim.Config) float64 { return m.TokensPerMinute / 1000 }
+// weightOf returns a model's weight, within what a configuration may have.
+func weightOf(m *quotasim.Config) float64 { return min(m.TokensPerMinute/1000, 1000) }
 
 // task is a prompt to be answered by any of the models.
 type task struct {

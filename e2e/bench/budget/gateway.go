@@ -52,6 +52,7 @@ func apiConfig(fleet []quotasim.Config, ttl time.Duration, redis bool) string {
 	more := map[string]any{"api": map[string]any{"path": apiPath, "token": apiToken, "lease_ttl": ttl.String()}}
 	if redis {
 		more["envoy"] = map[string]any{"admin_cluster": adminCluster, "redis_cluster": "warmgate-redis"}
+		more["reserve_timeout"] = "2s" // this machine is busy with the callers, too
 	}
 	return pluginConfig(fleet, more)
 }
@@ -170,13 +171,26 @@ func (c callersOf) play() func(ctx context.Context, s settings, g *game) error {
 	}
 }
 
-// awaitOpen waits until the API answers.
+// awaitOpen waits until every worker of the gateway admits tasks.
 func (r *router) awaitOpen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	fresh := *r
+	fresh.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // any worker may get a connection
 	return wait.Until(ctx, 50*time.Millisecond, func() error {
-		_, err := r.inflight(ctx)
-		return err
+		for range 8 {
+			at, err := fresh.schedule(ctx, 1, "")
+			if err != nil {
+				return err
+			}
+			if !at.admitted() {
+				return fmt.Errorf("nothing is admitted for %d ms", at.Wait)
+			}
+			if err := fresh.complete(ctx, at.Task, 0); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
