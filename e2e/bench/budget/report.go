@@ -96,7 +96,8 @@ func (rep *report) configuration() []string {
 		lines = append(lines,
 			fmt.Sprintf("tasks: %d, %d rounds with seeds from %d; log-normal: at most %d tokens at the median (σ %v, "+
 				"%d to %d), of which 20 to 70 %% are for the answer, which has 35 to 100 %% of that; %d ms at the "+
-				"median (σ %v, %d to %d) times the model's, which stands for %d times as long; all are there at the beginning",
+				"median (σ %v, %d to %d) "+
+				"times the model's, which stands for %d times as long; all are there at the beginning",
 				s.tasks, s.rounds, s.seed, medianTokens, sigmaTokens, leastTokens, mostTokens, medianTime, sigmaTime,
 				leastTime, mostTime, scale),
 			"perfect: tokens, requests and work of the tasks as fluids that flow into the models as fast as rates and "+
