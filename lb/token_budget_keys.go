@@ -34,7 +34,7 @@ var tokenBudgetKeys = []setting.Key{
 		Field: func(s any) any { return s.(*BudgetConfig) },
 	},
 	{
-		Name: "age_bonus", Type: setting.Number, Min: 0, Max: 1e9, Default: "1000",
+		Name: "age_bonus", Type: setting.Number, Min: 0, Max: 1e9, Default: "5000",
 		Title: setting.Doc("Age bonus", "等待加成"),
 		Meaning: setting.Doc(
 			"token_budget: tokens that are set aside for a waiting request for each second that it has waited, at "+
