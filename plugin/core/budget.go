@@ -211,14 +211,11 @@ func (s *Stream) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
 		if limit == 0 {
 			return
 		}
-		for i, text := range []string{"limit-", "remaining-", "reset-"} {
-			value := wait.String()
-			if i < 2 {
-				value = strconv.FormatInt(int64(limit), 10)
-			}
-			headers = append(headers, [2]string{"x-ratelimit-" + text + of, value})
-			limit = left
+		headers = append(headers, [2]string{"x-ratelimit-limit-" + of, strconv.FormatInt(int64(limit), 10)})
+		if left >= 0 { // else the store could not say
+			headers = append(headers, [2]string{"x-ratelimit-remaining-" + of, strconv.FormatInt(int64(left), 10)})
 		}
+		headers = append(headers, [2]string{"x-ratelimit-reset-" + of, wait.String()})
 	}
 	add("tokens", limits.Tokens, grant.Left.Tokens)
 	add("requests", limits.Requests, grant.Left.Requests)
