@@ -88,8 +88,12 @@ func TestTasksSurviveLosses(t *testing.T) {
 				lost string
 				want int64
 			}{
-				{keys.Table, 150}, {keys.Rows, 150}, {keys.Owners, 150}, {keys.Budget, 150},
-				{keys.Tasks, 0}, {keys.Expiry, 0},
+				{keys.Table, 150},
+				{keys.Rows, 150},
+				{keys.Owners, 150},
+				{keys.Budget, 150},
+				{keys.Tasks, 0},
+				{keys.Expiry, 0},
 			} {
 				b := newTaskBench(t, version, 0)
 				ids := b.admit(150)
