@@ -141,7 +141,8 @@ func (h *budgetHistory) addr() string { return storetest.Addrs(9)[h.rng.IntN(9)]
 func (h *budgetHistory) restriction() budget.Restriction {
 	r := budget.Restriction{Tokens: -1, Requests: -1}
 	if h.rng.IntN(2) == 0 {
-		r.Tokens, r.TokensReset = float64(h.rng.IntN(3)*h.rng.IntN(2000)), time.Duration(h.rng.IntN(9000))*time.Millisecond
+		r.Tokens = float64(h.rng.IntN(3) * h.rng.IntN(2000))
+		r.TokensReset = time.Duration(h.rng.IntN(9000)) * time.Millisecond
 	}
 	if h.rng.IntN(2) == 0 {
 		r.Requests, r.RequestsReset = float64(h.rng.IntN(4)), time.Duration(h.rng.IntN(90))*time.Second

@@ -326,8 +326,8 @@ func (w *syncTransport) budgets(scope string) (states map[string]budget.State, l
 	for i := range all {
 		s := &all[i]
 		for _, f := range []*float64{
-			&s.At, &s.MissingTokens, &s.MissingRequests, &s.Deficit, &s.Closed, &s.TokenRate, &s.RequestRate, &s.TakenAt,
-			&s.Interval,
+			&s.At, &s.MissingTokens, &s.MissingRequests, &s.Deficit, &s.Closed, &s.TokenRate, &s.RequestRate,
+			&s.TakenAt, &s.Interval,
 		} {
 			*f = in.Float64()
 		}

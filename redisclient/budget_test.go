@@ -22,7 +22,8 @@ func TestFormatsOfBudgets(t *testing.T) {
 	plan := formatPlan()
 	plan.Prefix = lb.Prefix{Bytes: 1, TTL: time.Minute, Blocks: storetest.Blocks(1, 2)} // not looked up
 	plan.Budget = lb.Budget{
-		Tokens: 3, AgeBonus: 0.5, Limits: []budget.Limits{{Weight: 1, Tokens: 2}, {Weight: 2, Requests: 0.5}, {Weight: 0.5}},
+		Tokens: 3, AgeBonus: 0.5,
+		Limits: []budget.Limits{{Weight: 1, Tokens: 2}, {Weight: 2, Requests: 0.5}, {Weight: 0.5}},
 	}
 	m := &manualTransport{}
 	s := newManualStore(m, newMemory())
@@ -53,7 +54,8 @@ func TestFormatsOfBudgets(t *testing.T) {
 	s.Settle(formatTime, "llm", "10.0.0.2:80", -8)
 	m.wantArguments(t, 3, "10.0.0.2:80", "-8")
 	s.Restrict(formatTime, "llm", "10.0.0.2:80", budget.Restriction{
-		Tokens: 0.5, Requests: -1, TokensReset: 1, RequestsReset: 2 * time.Millisecond, RetryAfter: 2*time.Millisecond + 1,
+		Tokens: 0.5, Requests: -1,
+		TokensReset: 1, RequestsReset: 2 * time.Millisecond, RetryAfter: 2*time.Millisecond + 1,
 	})
 	m.wantArguments(t, 4, "10.0.0.2:80", formatHalf+none+formatOne+formatTwo+three)
 	s.Reserve(formatTime, formatID+2, plan, func(lb.Grant, error) {})

@@ -43,12 +43,15 @@ var (
 	luaRefund     = lua("refund")
 	luaSettle     = lua("settle")
 	luaRestrict   = lua("restrict")
-	luaTasks      = luaBudget + "local tablekey, epoch = KEYS[1], redis.call('GETRANGE', KEYS[1], 0, 7)\n" + lua("tasks")
+	luaTasks      = luaBudget + luaTaskKeys + lua("tasks")
 	luaSweep      = luaBudget + lua("tasks") + lua("sweep")
 	luaSchedule   = lua("schedule")
 	luaComplete   = lua("complete")
 	luaRenew      = lua("renew")
 )
+
+// luaTaskKeys is what the text of tasks.lua needs in a script of its own.
+const luaTaskKeys = "local tablekey, epoch = KEYS[1], redis.call('GETRANGE', KEYS[1], 0, 7)\n"
 
 // luaSums contains the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make an artifact 0.4
 // MB larger. After a change of a script, `go test ./redisclient -run TestSums -update` updates it, after luaPacked.

@@ -84,11 +84,22 @@ func (h *taskHistory) ended(k *knownTask, end lb.TaskEnd) {
 	k.end, k.until = end, h.now+taskTTL
 }
 
+// forget forgets the budgets that are unused, as stores may do with a heartbeat. Only a clock that is set back then
+// shows whether they have.
+func (h *taskHistory) forget() {
+	for i := range h.states {
+		if h.flight[i] == 0 && h.states[i].IsUnused(h.ms()) {
+			h.states[i] = budget.State{}
+		}
+	}
+}
+
 // seconds lets n seconds pass, with the heartbeats of all.
 func (h *taskHistory) seconds(n int) {
 	for range n {
 		h.tick(time.Second)
 		h.expire()
+		h.forget()
 		for _, c := range h.callers {
 			if err := c.Heartbeat(h.now); err != nil {
 				h.rt.Fatal(err)
