@@ -162,7 +162,9 @@ func (m *Model) begin(task string, charged, used float64) (number int, left rema
 		refused = BySlots
 	}
 	left = m.limits.take(now, charged, refused)
-	m.calls = append(m.calls, Call{Task: task, At: now, Charged: charged, Used: used, Refused: left.refused, Wait: left.wait})
+	m.calls = append(m.calls, Call{
+		Task: task, At: now, Charged: charged, Used: used, Refused: left.refused, Wait: left.wait,
+	})
 	if left.refused == "" {
 		m.inflight++
 	}

@@ -60,7 +60,9 @@ func send(t *testing.T, url string, prompt, limit int, w Work) *http.Response {
 // A call is charged for the most it may use, and answered with what it has used; what is refused says until when.
 func TestModel(t *testing.T) {
 	for _, anthropic := range []bool{false, true} {
-		m := New(Config{Name: "m", Slots: 1, TokensPerMinute: 1000, RequestsPerMinute: 100, Speed: 2, Anthropic: anthropic})
+		m := New(Config{
+			Name: "m", Slots: 1, TokensPerMinute: 1000, RequestsPerMinute: 100, Speed: 2, Anthropic: anthropic,
+		})
 		server := httptest.NewServer(m)
 		t.Cleanup(server.Close)
 		resp := send(t, server.URL, 600, 300, Work{Task: "1", Output: 100})

@@ -24,8 +24,8 @@ const (
 	crowdName   = "api crowd"
 )
 
-// crowd is how many workers there are for 71 slots where nobody follows the advice. With so few calls in a tick as else,
-// there are more than twice the mean in some by chance alone.
+// crowd is how many workers there are for 71 slots where nobody follows the advice. With so few calls in a tick as
+// else, there are more than twice the mean in some by chance alone.
 const crowd = 307
 
 var contenders = []contender{
@@ -57,8 +57,8 @@ var contenders = []contender{
 	},
 	{
 		name: batchesName, play: playBatches(false),
-		about: fmt.Sprintf("%d workers, each with its part of the tasks in batches of %d; models in turn; what is refused "+
-			"goes to the same model again when it says", batchWorkers, batchSize),
+		about: fmt.Sprintf("%d workers, each with its part of the tasks in batches of %d; models in turn; what is "+
+			"refused goes to the same model again when it says", batchWorkers, batchSize),
 	},
 	{
 		name: "batches elsewhere", play: playBatches(true),

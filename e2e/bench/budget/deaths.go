@@ -37,8 +37,8 @@ func (p *pool) killThirds(ctx context.Context, times []time.Duration) error {
 	return nil
 }
 
-// killThird kills a third of the workers as a power cut would: they stop, tell nobody, and their connections are closed.
-// Their tasks are taken up by others when the leases are over. It returns when nothing is counted for the dead.
+// killThird kills a third of the workers as a power cut would: they stop, tell nobody, and their connections are
+// closed. Their tasks are taken up by others when the leases are over. It returns when nothing is counted for the dead.
 func (p *pool) killThird(ctx context.Context, r *rand.Rand) error {
 	p.mu.Lock()
 	die := (len(p.working) + 2) / 3

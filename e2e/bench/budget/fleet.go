@@ -24,7 +24,10 @@ func fleet() []quotasim.Config {
 		{Name: "gpt-4.1-mini", Slots: 9, TokensPerMinute: 229_000, RequestsPerMinute: 241, Speed: 1},
 		{Name: "o4-mini", Slots: 5, TokensPerMinute: 107_000, RequestsPerMinute: 113, Speed: 2},
 		{Name: "claude-opus", Slots: 4, TokensPerMinute: 89_000, RequestsPerMinute: 97, Speed: 1.9, Anthropic: true},
-		{Name: "claude-sonnet", Slots: 7, TokensPerMinute: 173_000, RequestsPerMinute: 181, Speed: 1.4, Anthropic: true},
+		{
+			Name: "claude-sonnet", Slots: 7, TokensPerMinute: 173_000, RequestsPerMinute: 181, Speed: 1.4,
+			Anthropic: true,
+		},
 		{Name: "claude-haiku", Slots: 11, TokensPerMinute: 293_000, RequestsPerMinute: 311, Speed: 1, Anthropic: true},
 		{Name: "mistral-large", Slots: 5, TokensPerMinute: 113_000, RequestsPerMinute: 127, Speed: 1.6},
 		{Name: "llama-70b", Slots: 4, TokensPerMinute: 97_000, RequestsPerMinute: 103, Speed: 1.7},

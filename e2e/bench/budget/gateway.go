@@ -36,7 +36,9 @@ func pluginConfig(fleet []quotasim.Config, more map[string]any) string {
 			"max_tokens_per_minute": c.TokensPerMinute, "max_requests_per_minute": c.RequestsPerMinute,
 		}
 	}
-	cfg := map[string]any{"targets": targets, "age_bonus": ageBonus, "envoy": map[string]any{"admin_cluster": adminCluster}}
+	cfg := map[string]any{
+		"targets": targets, "age_bonus": ageBonus, "envoy": map[string]any{"admin_cluster": adminCluster},
+	}
 	for name, value := range more {
 		cfg[name] = value
 	}

@@ -14,7 +14,8 @@ const (
 	targetStampede  = 2.0
 	targetPerSecond = 5000
 	targetP99       = 20.0 // ms
-	// A call may be up to 60 ms longer on its way than another one: in that time a rate brings a thousandth of a minute.
+	// A call may be up to 60 ms longer on its way than another one: in that time a rate brings a thousandth of a
+	// minute.
 	targetExcess = 1.001
 	// After the lease; that is seen 20 ms later at most.
 	targetBack = 1.02 // s
@@ -38,7 +39,8 @@ func (rep *report) figures(c *contender) figures {
 	rs := rep.of(c.name)
 	median := func(of func(*result) float64) float64 { return bench.SpreadBy(rs, of).Median }
 	f := figures{
-		Makespan: median(makespan), Share: median(shareError) / 100, Excess: median(tpmExcess), Waits: median(waitRatio),
+		Makespan: median(makespan), Share: median(shareError) / 100, Excess: median(tpmExcess),
+		Waits:   median(waitRatio),
 		Refused: median(refused),
 		Perfect: median(func(r *result) float64 { return r.makespan.Seconds() / r.perfect.Seconds() }),
 	}

@@ -38,7 +38,8 @@ func (rep *report) at(name string) *result {
 func TestLine(t *testing.T) {
 	rep := played()
 	l := rep.line()
-	if !l.Met || *l.Batches != 0.4 || l.Waits != 2 || *l.Stampede != 1.5 || *l.Calls != 1.5 || *l.PerSecond != 6000 || *l.P99 != 5 ||
+	if !l.Met || *l.Batches != 0.4 || l.Waits != 2 || *l.Stampede != 1.5 || *l.Calls != 1.5 ||
+		*l.PerSecond != 6000 || *l.P99 != 5 ||
 		l.All[batchesName].Audit != 1 || l.All[batchesName].Calls != nil || *l.All[killedName].Back != 3.5 {
 		t.Errorf("%+v", l)
 	}
@@ -74,7 +75,9 @@ func TestNotMet(t *testing.T) {
 		{`"api crowd" was not played`, func(rep *report) { drop(rep, crowdName) }},
 		{`"api killed" was not played`, func(rep *report) { drop(rep, killedName) }},
 		{"no worker was killed", func(rep *report) { rep.at(killedName).deaths = deaths{} }},
-		{"slots came back after 4.10 s", func(rep *report) { rep.at(killedName).deaths.back = 4100 * time.Millisecond }},
+		{"slots came back after 4.10 s", func(rep *report) {
+			rep.at(killedName).deaths.back = 4100 * time.Millisecond
+		}},
 		{`the audit of "proxy" is not 0`, func(rep *report) { rep.at("proxy").unfinished = 1 }},
 		{"schedule_per_s is below 5000", func(rep *report) { rep.costs[0].perSecond = 4999 }},
 		{"schedule_p99_ms is above 20", func(rep *report) { rep.costs[0].p99 = 21 * time.Millisecond }},

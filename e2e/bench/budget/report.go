@@ -80,8 +80,8 @@ func (rep *report) configuration() []string {
 	s := rep.settings
 	lines := []string{
 		"machine: " + bench.Machine() + "; workers, models and gateways share it",
-		fmt.Sprintf("gateways: the shipped plain layout with a cluster for each model, 2 workers, a new process for each "+
-			"run; %d contenders at a time are played side by side", s.lanes),
+		fmt.Sprintf("gateways: the shipped plain layout with a cluster for each model, 2 workers, a new process for "+
+			"each run; %d contenders at a time are played side by side", s.lanes),
 	}
 	if rep.contenders != nil {
 		for _, m := range fleet() {
@@ -94,9 +94,10 @@ func (rep *report) configuration() []string {
 				m.RequestsPerMinute, m.Speed, headers))
 		}
 		lines = append(lines,
-			fmt.Sprintf("tasks: %d, %d rounds with seeds from %d; log-normal: at most %d tokens at the median (σ %v, %d to "+
-				"%d), of which 20 to 70 %% are for the answer, which has 35 to 100 %% of that; %d ms at the median (σ %v, "+
-				"%d to %d) times the model's, which stands for %d times as long; all are there at the beginning",
+			fmt.Sprintf("tasks: %d, %d rounds with seeds from %d; log-normal: at most %d tokens at the median (σ %v, "+
+				"%d to %d), of which 20 to 70 %% are for the answer, which has 35 to 100 %% of that; %d ms at the "+
+				"median (σ %v, %d to %d) times the model's, which stands for %d times as long; all are there at "+
+				"the beginning",
 				s.tasks, s.rounds, s.seed, medianTokens, sigmaTokens, leastTokens, mostTokens, medianTime, sigmaTime,
 				leastTime, mostTime, scale),
 			"perfect: tokens, requests and work of the tasks as fluids that flow into the models as fast as rates and "+
@@ -108,11 +109,12 @@ func (rep *report) configuration() []string {
 		lines = append(lines, c.name+": "+c.about)
 	}
 	if rep.contenders != nil {
-		lines = append(lines, "plugin of api: "+apiConfig(fleet(), s.ttl, false), "plugin of proxy: "+proxyConfig(fleet()))
+		lines = append(lines,
+			"plugin of api: "+apiConfig(fleet(), s.ttl, false), "plugin of proxy: "+proxyConfig(fleet()))
 	}
 	if rep.costs != nil {
-		lines = append(lines, fmt.Sprintf("cost: %d callers on a connection each, for %v after %v; 10 models with room for "+
-			"everything, one gateway with 2 workers, one Redis", callers, costSpan, costWarm))
+		lines = append(lines, fmt.Sprintf("cost: %d callers on a connection each, for %v after %v; 10 models with "+
+			"room for everything, one gateway with 2 workers, one Redis", callers, costSpan, costWarm))
 	}
 	return lines
 }

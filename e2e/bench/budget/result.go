@@ -98,7 +98,8 @@ func sharesOf(fleet []quotasim.Config, tokens []float64) (map[string]float64, fl
 	return shares, worst
 }
 
-// sentTokens is a call that was sent to a model: what it has used, or what it would have been charged if it was refused.
+// sentTokens is a call that was sent to a model: what it has used, or what it would have been charged if it was
+// refused.
 type sentTokens struct {
 	at      time.Duration
 	tokens  float64
