@@ -140,6 +140,28 @@ func (c *checker) call(path, body string, status int) map[string]any {
 	return answer
 }
 
+// bad sends what is refused.
+func (c *checker) bad() {
+	c.Helper()
+	for _, bad := range []struct {
+		method, path, auth, body string
+		status                   int
+	}{
+		{"GET", "/advice", "", "", 401},
+		{"GET", "/models", "Bearer wrong", "", 401},
+		{"POST", "/schedule", "Bearer " + token, `{"estimated_tokens":0}`, 400},
+		{"POST", "/schedule", "Bearer " + token, `{"estimated_tokens":1,"more":1}`, 400},
+		{"POST", "/complete", "Bearer " + token, `{"task_id":7}`, 400},
+		{"POST", "/heartbeat", "Bearer " + token, `{}`, 400},
+		{"POST", "/heartbeat", "Bearer " + token, `{"task_id":"` + strings.Repeat("x", 70_000) + `"}`, 413},
+	} {
+		described := bad.auth == "Bearer wrong" // the validator does not know the token
+		if got, text := c.send(bad.method, bad.path, bad.auth, bad.body, described); got != bad.status {
+			c.Errorf("%s %s: answered %d %s, want %d", bad.method, bad.path, got, text, bad.status)
+		}
+	}
+}
+
 // Calls and answers of a gateway with two workers are as described, through the life of tasks.
 func TestGateway(t *testing.T) {
 	gw := harness.StartT(t, harness.Options{Config: plugin})
@@ -188,23 +210,7 @@ func TestGateway(t *testing.T) {
 		t.Errorf("late completes are answered with %q", ends)
 	}
 
-	for _, bad := range []struct {
-		method, path, auth, body string
-		status                   int
-	}{
-		{"GET", "/advice", "", "", 401},
-		{"GET", "/models", "Bearer wrong", "", 401},
-		{"POST", "/schedule", "Bearer " + token, `{"estimated_tokens":0}`, 400},
-		{"POST", "/schedule", "Bearer " + token, `{"estimated_tokens":1,"more":1}`, 400},
-		{"POST", "/complete", "Bearer " + token, `{"task_id":7}`, 400},
-		{"POST", "/heartbeat", "Bearer " + token, `{}`, 400},
-		{"POST", "/heartbeat", "Bearer " + token, `{"task_id":"` + strings.Repeat("x", 70_000) + `"}`, 413},
-	} {
-		described := bad.auth == "Bearer wrong" // the validator does not know the token
-		if got, text := c.send(bad.method, bad.path, bad.auth, bad.body, described); got != bad.status {
-			t.Errorf("%s %s: answered %d %s, want %d", bad.method, bad.path, got, text, bad.status)
-		}
-	}
+	c.bad()
 	for _, of := range []string{
 		"POST /schedule 200", "POST /complete 200", "POST /complete 404", "POST /heartbeat 200", "GET /advice 200",
 		"GET /models 200", "POST /schedule 400", "GET /advice 401", "POST /heartbeat 413",

@@ -189,7 +189,7 @@ var budgetScenarios = []scenario{
 		t.finish(first, second)
 		t.wantDrained()
 	}},
-	{name: "waits for a place", endpoints: 1, needs: []Ability{BudgetWaits}, run: func(t *run) {
+	{name: "waits for a place", endpoints: 1, run: func(t *run) {
 		t.budgets(`,"queue":{"max_wait":"10s"}`, `"weight":1,"max_concurrent_requests":1`)
 		for worker := range t.Workers() {
 			busy := t.budgeted(0, "")
@@ -202,7 +202,7 @@ var budgetScenarios = []scenario{
 		}
 		t.wantDrained()
 	}},
-	{name: "waits for tokens", endpoints: 1, needs: []Ability{RefillTime, BudgetWaits}, run: func(t *run) {
+	{name: "waits for tokens", endpoints: 1, needs: []Ability{RefillTime}, run: func(t *run) {
 		t.budgets(`,"queue":{"max_wait":"100s"}`, `"weight":1,"max_tokens_per_minute":204`)
 		t.finish(t.budgeted(0, ""), t.budgeted(1, ""))
 		t.wantDrained()
@@ -214,7 +214,7 @@ var budgetScenarios = []scenario{
 		t.finish(s)
 		t.wantDrained()
 	}},
-	{name: "waits in vain", endpoints: 1, needs: []Ability{SimulatedTime, BudgetWaits}, run: func(t *run) {
+	{name: "waits in vain", endpoints: 1, needs: []Ability{SimulatedTime}, run: func(t *run) {
 		t.budgets(`,"queue":{"max_wait":"5s"}`, `"weight":1,"max_concurrent_requests":1`)
 		busy := t.budgeted(0, "")
 		s := t.Open(t.ofTenant(1, ""))

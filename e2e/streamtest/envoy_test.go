@@ -160,10 +160,6 @@ func newEnvoy(t *testing.T, gw *harness.Gateway) *envoy {
 
 func (d *envoy) Lacks(a streamtest.Ability) string {
 	switch a {
-	case streamtest.BudgetWaits:
-		if d.source == redisSource {
-			return "a request that is over a budget does not wait in Redis"
-		}
 	case streamtest.SimulatedTime, streamtest.RefillTime:
 		return "time is real, and this would take too long"
 	case streamtest.PickWorker:

@@ -61,7 +61,6 @@ const (
 	NoUpstream                   // a request can fail to reach its endpoint
 	RareMetrics                  // a request after a pause goes by metrics
 	RefillTime                   // budgets refill by the clock that Advance moves
-	BudgetWaits                  // a request that is over a budget waits in the queue
 	WakeUp                       // a worker notices at once what another one has freed for a request that waits
 )
 

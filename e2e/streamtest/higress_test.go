@@ -74,10 +74,6 @@ func (h *higress) Lacks(a streamtest.Ability) string {
 		if h.redis != nil {
 			return "the clock of Redis is real"
 		}
-	case streamtest.BudgetWaits:
-		if h.redis != nil {
-			return "a request that is over a budget does not wait in Redis"
-		}
 	case streamtest.SimulatedTime:
 		if h.redis != nil {
 			return "time passes with every answer of Redis"

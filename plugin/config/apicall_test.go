@@ -62,16 +62,26 @@ func TestReadTask(t *testing.T) {
 
 const wantTokens = "want a whole number from 1 to 2000000"
 
-// Every problem of a body is named, with its place and what would be right.
-func TestBadCalls(t *testing.T) {
+// badCall is the body of a call, and what is wrong with it.
+type badCall struct {
+	call       func(body string) error
+	body, want string
+}
+
+func scheduleError(body string) error {
+	_, err := ReadSchedule(body, someModels, queueWith())
+	return err
+}
+
+func completeError(body string) error { _, err := ReadComplete(body); return err }
+
+func heartbeatError(body string) error { _, err := ReadHeartbeat(body); return err }
+
+// badCalls returns bodies with everything that can be wrong with them.
+func badCalls() []badCall {
 	const known = `"estimated_tokens", "models", "class", "idempotency_key"`
-	schedule := func(body string) error { _, err := ReadSchedule(body, someModels, queueWith()); return err }
-	complete := func(body string) error { _, err := ReadComplete(body); return err }
-	heartbeat := func(body string) error { _, err := ReadHeartbeat(body); return err }
-	for _, c := range []struct {
-		call       func(body string) error
-		body, want string
-	}{
+	schedule, complete, heartbeat := scheduleError, completeError, heartbeatError
+	return []badCall{
 		{schedule, ``, `body: empty, want an object like {"estimated_tokens": 1800}`},
 		{schedule, " \n", `body: empty, want an object like {"estimated_tokens": 1800}`},
 		{schedule, `{`, "body: not valid JSON at line 1, column 2: a key in double quotes is missing"},
@@ -116,7 +126,12 @@ func TestBadCalls(t *testing.T) {
 		{complete, `{"task_id":5,"actual_tokens":-1}`, "task_id: got 5, want a string of 1 to 1024 bytes; " +
 			"actual_tokens: got -1, want a whole number from 0 to 2000000"},
 		{heartbeat, `{"task_id":"tsk_1","actual_tokens":1}`, `actual_tokens: unknown member, want "task_id"`},
-	} {
+	}
+}
+
+// Every problem of a body is named, with its place and what would be right.
+func TestBadCalls(t *testing.T) {
+	for _, c := range badCalls() {
 		if err := c.call(c.body); err == nil || err.Error() != c.want {
 			t.Errorf("%s:\ngot  %v\nwant %s", c.body, err, c.want)
 		}
@@ -126,7 +141,7 @@ func TestBadCalls(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	many := strings.Repeat(`"x":1,`, 60)
-	err = heartbeat(`{` + many + `"task_id":"tsk_1"}`)
+	err = heartbeatError(`{` + many + `"task_id":"tsk_1"}`)
 	if err == nil || !strings.HasSuffix(err.Error(), "; and 10 more") {
 		t.Errorf("60 problems: %v", err)
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,16 +81,15 @@ type refusedCall struct {
 	call, result string
 }
 
-// refusedCalls returns calls with everything that can be wrong with their headers, and some with bodies.
-func refusedCalls() []refusedCall {
+// authorization returns that header alone.
+func authorization(value string) [][2]string { return [][2]string{{"authorization", value}} }
+
+// strangeCalls returns calls from whom the gateway does not know, or to where nothing is.
+func strangeCalls() []refusedCall {
 	const strange = `{"error":"no or wrong token, want authorization: Bearer and the token"}`
 	const nowhere = `{"error":"no such path, want schedule, complete, heartbeat, advice or models below /warmgate/v1"}`
-	const long = `{"error":"the body is too long, want at most 65536 bytes"}`
-	auth := func(value string) [][2]string { return [][2]string{{"authorization", value}} }
-	good := auth("Bearer " + apiToken)
-	with := func(name, value string) [][2]string { return append(good[:1:1], [2]string{name, value}) }
+	auth, good, body := authorization, authorization("Bearer "+apiToken), []string{okCall}
 	challenge := [2]string{"www-authenticate", "Bearer"}
-	body := []string{okCall}
 	return []refusedCall{
 		{"GET", "/advice", nil, nil, 401, strange, challenge, "", "unauthorized"},
 		{"POST", "/schedule", nil, body, 401, strange, challenge, "", "unauthorized"},
@@ -103,6 +103,14 @@ func refusedCalls() []refusedCall {
 		{"GET", "/", good, nil, 404, nowhere, [2]string{}, "", "no_such_path"},
 		{"POST", "/schedule/", good, body, 404, nowhere, [2]string{}, "", "no_such_path"},
 		{"POST", "/../schedule", good, body, 404, nowhere, [2]string{}, "", "no_such_path"},
+	}
+}
+
+// badHeaders returns calls with everything else that can be wrong with their headers, but for lengths.
+func badHeaders() []refusedCall {
+	good, body := authorization("Bearer "+apiToken), []string{okCall}
+	with := func(name, value string) [][2]string { return append(good[:1:1], [2]string{name, value}) }
+	return []refusedCall{
 		{
 			"GET", "/schedule?x=1", good, nil, 405, `{"error":"wrong method, want POST"}`,
 			[2]string{"allow", "POST"},
@@ -126,19 +134,28 @@ func refusedCalls() []refusedCall {
 			[2]string{},
 			"schedule", "encoded",
 		},
-		{"POST", "/complete", with("content-length", "65537"), body, 413, long, [2]string{}, "complete", "too_long"},
+		{
+			"POST", "/schedule", with("expect", "100-continue"), body, 417,
+			`{"error":"cannot answer 100 Continue, want the body without expect"}`,
+			[2]string{},
+			"schedule", "expects",
+		},
+	}
+}
+
+// badBodies returns calls with bodies that are too long or not what the call wants.
+func badBodies() []refusedCall {
+	const long = `{"error":"the body is too long, want at most 65536 bytes"}`
+	good, body := authorization("Bearer "+apiToken), []string{okCall}
+	declared := append(good[:1:1], [2]string{"content-length", "65537"})
+	return []refusedCall{
+		{"POST", "/complete", declared, body, 413, long, [2]string{}, "complete", "too_long"},
 		{
 			"POST", "/schedule", good,
 			[]string{strings.Repeat(" ", 65536), " "},
 			413, long,
 			[2]string{},
 			"schedule", "too_long",
-		},
-		{
-			"POST", "/schedule", with("expect", "100-continue"), body, 417,
-			`{"error":"cannot answer 100 Continue, want the body without expect"}`,
-			[2]string{},
-			"schedule", "expects",
 		},
 		{
 			"POST", "/schedule", good, nil, 400,
@@ -167,7 +184,7 @@ func refusedCalls() []refusedCall {
 
 func TestCallsAreRefused(t *testing.T) {
 	d, tasks := startAPI(t, 1, "")
-	for _, c := range refusedCalls() {
+	for _, c := range slices.Concat(strangeCalls(), badHeaders(), badBodies()) {
 		what := c.method + " " + c.path
 		before := d.apiCalls(c.call, c.result)
 		s := d.client(0, streamtest.Request{

@@ -59,8 +59,6 @@ func (d *fakeDriver) Lacks(a streamtest.Ability) string {
 			return "a request that waits in Redis is found by its worker's next poll"
 		case streamtest.RefillTime:
 			return "the clock of Redis is real"
-		case streamtest.BudgetWaits:
-			return "a request that is over a budget does not wait in Redis"
 		}
 	}
 	if a == streamtest.SimulatedTime && d.redis.latency > 0 {

@@ -43,8 +43,8 @@ func newViews(e *env, st *stores) *views {
 // Higress's own plugin, the clusters of a route. No cluster of a gateway has such a name.
 const clustersScope = "clusters/"
 
-// budgetScope is that name for clusters with budgets: what a model backend takes is the same for all routes, and for the
-// tasks of the admission API.
+// budgetScope is that name for clusters with budgets: what a model backend takes is the same for all routes, and for
+// the tasks of the admission API.
 const budgetScope = "budgets/clusters"
 
 // of returns the view that the configuration chooses from, nil if none is known: in the cluster with the name, or among
