@@ -90,8 +90,11 @@ class Worker:
                 attempt += 1
                 await asyncio.sleep(refused.seconds)
                 continue
+            except Exception:
+                await self.warmgate.complete(place.task_id, None)  # the model may have worked on it
+                raise
             self.tasks.solve(task, answer["choices"][0]["message"]["content"])
-            await self.warmgate.complete(place.task_id, answer.get("usage", {}).get("total_tokens"))
+            await self.warmgate.complete(place.task_id, (answer.get("usage") or {}).get("total_tokens"))
             return
 
     async def scheduled(self, task: Task, key: str):
@@ -109,7 +112,7 @@ class Worker:
         """Solves a task. What goes wrong is told, and the task is taken again when its claim is over."""
         try:
             await self.solve(task)
-        except (Lost, httpx.HTTPError, RuntimeError, KeyError) as e:
+        except Exception as e:  # noqa: BLE001: whatever it is, the other tasks go on
             print(f"task {task.id}: {type(e).__name__}: {e}", file=sys.stderr)
 
     async def run(self) -> None:

@@ -88,8 +88,10 @@ func isAPIKey(name string) bool { return strings.HasPrefix(name, "lb_config.api.
 // apiNeeds returns what a configuration with a key of the admission API needs beside the policy.
 func apiNeeds(name string) []member {
 	list := []member{
-		{"lb_type", `"cluster"`}, {keyBudgetTargets, `{"a":{"weight":1}}`},
-		{keyAPIPath, `"/warmgate/v1"`}, {keyAPIToken, `"` + testSecret + `"`},
+		{"lb_type", `"cluster"`},
+		{keyBudgetTargets, `{"a":{"weight":1}}`},
+		{keyAPIPath, `"/warmgate/v1"`},
+		{keyAPIToken, `"` + testSecret + `"`},
 	}
 	return slices.DeleteFunc(list, func(m member) bool {
 		return m.name == name || name == keyAPIToken && m.name == keyAPIPath // which would miss a misspelled token

@@ -118,7 +118,8 @@ func (c *apiCall) begin(below string, end bool) Action {
 	return Hold
 }
 
-// isAuthorized reports whether the caller has the token. How long that takes does not depend on the token that it has.
+// isAuthorized reports whether the caller has the token. How long that takes depends on the length of the one that it
+// has, not on what is in it.
 func (c *apiCall) isAuthorized() bool {
 	const scheme = "Bearer "
 	value := c.s.traits.value("authorization")

@@ -43,16 +43,25 @@ func TestUnservedResponses(t *testing.T) {
 		details string
 		want    bool
 	}{
-		{false, 0, "", true}, {false, 403, "ext_authz_denied", true}, {true, 0, "", false},
-		{true, 200, "via_upstream", false}, {true, 400, "via_upstream", true}, {true, 401, "", true},
-		{true, 408, "via_upstream", false}, {true, 429, "via_upstream", true}, {true, 499, "via_upstream", false},
-		{true, 500, "via_upstream", false}, {true, 503, "via_upstream", true}, {true, 504, "via_upstream", false},
+		{false, 0, "", true},
+		{false, 403, "ext_authz_denied", true},
+		{true, 0, "", false},
+		{true, 200, "via_upstream", false},
+		{true, 400, "via_upstream", true},
+		{true, 401, "", true},
+		{true, 408, "via_upstream", false},
+		{true, 429, "via_upstream", true},
+		{true, 499, "via_upstream", false},
+		{true, 500, "via_upstream", false},
+		{true, 503, "via_upstream", true},
+		{true, 504, "via_upstream", false},
 		{true, 529, "", true},
 		{true, 503, "upstream_reset_before_response_started{connection_failure}", true},
 		{true, 503, "upstream_reset_before_response_started{remote_connection_timeout}", true},
 		{true, 503, "upstream_reset_before_response_started{connection_termination}", false},
 		{true, 503, "upstream_reset_before_response_started{overflow}", true},
-		{true, 504, "response_timeout", false}, {true, 503, "no_healthy_upstream", true},
+		{true, 504, "response_timeout", false},
+		{true, 503, "no_healthy_upstream", true},
 	} {
 		r := response{reached: c.reached, status: c.status}
 		s := &fakeStream{process: d, details: c.details}

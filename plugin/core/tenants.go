@@ -71,6 +71,9 @@ func (s *Stream) tenantGranted(g lb.Grant, err error) {
 // finishTenant goes on with a request whose tenant has room for it. A store that cannot say does not stop it.
 func (s *Stream) finishTenant() Action {
 	t := &s.budget.tenant
+	if t.err != nil {
+		t.id = 0 // there is nothing to release
+	}
 	switch {
 	case t.err == nil:
 		t.charge = charge{t.plan.Scope, t.plan.Candidates[0].Addr, t.plan.Budget.Tokens}

@@ -50,12 +50,14 @@ var reads = []struct {
 			x-ratelimit-remaining-tokens: 149984
 			x-ratelimit-reset-requests: 1s
 			x-ratelimit-reset-tokens: 6m0s`},
-	{name: "other ways to write a time", status: 200,
+	{
+		name: "other ways to write a time", status: 200,
 		want: said(3, 250*time.Millisecond, 1, 7500*time.Millisecond, 0), headers: `
 			x-ratelimit-remaining-tokens: 3
 			x-ratelimit-reset-tokens: 250ms
 			x-ratelimit-remaining-requests: 1
-			x-ratelimit-reset-requests: 7.5`},
+			x-ratelimit-reset-requests: 7.5`,
+	},
 	{name: "seconds of the epoch are no time to wait", status: 200, want: said(3, 0, unknown, 0, 0), headers: `
 			x-ratelimit-remaining-tokens: 3
 			x-ratelimit-reset-tokens: 1769774400`},
@@ -65,26 +67,40 @@ var reads = []struct {
 			x-ratelimit-remaining-tokens: 0
 			x-ratelimit-reset-requests: 12s
 			x-ratelimit-reset-tokens: 20s`},
-	{name: "milliseconds before seconds", status: 429, want: said(unknown, 0, unknown, 0, 1500*time.Millisecond),
-		headers: "retry-after-ms: 1500\nretry-after: 2"},
-	{name: "a fraction", status: 429, want: said(unknown, 0, unknown, 0, 250*time.Millisecond),
-		headers: "retry-after: 0.25"},
+	{
+		name: "milliseconds before seconds", status: 429, want: said(unknown, 0, unknown, 0, 1500*time.Millisecond),
+		headers: "retry-after-ms: 1500\nretry-after: 2",
+	},
+	{
+		name: "a fraction", status: 429, want: said(unknown, 0, unknown, 0, 250*time.Millisecond),
+		headers: "retry-after: 0.25",
+	},
 	{name: "at once", status: 429, want: said(unknown, 0, unknown, 0, 0), headers: "retry-after: 0"},
-	{name: "a time of day", status: 429, want: said(unknown, 0, unknown, 0, 90*time.Second),
-		headers: "retry-after: Fri, 30 Jan 2026 12:01:30 GMT"},
-	{name: "by the server's own clock", status: 429, want: said(unknown, 0, unknown, 0, 30*time.Second),
-		headers: "retry-after: Fri, 30 Jan 2026 12:01:30 GMT\ndate: Fri, 30 Jan 2026 12:01:00 GMT"},
-	{name: "a time of day that is over", status: 503, want: said(unknown, 0, unknown, 0, 0),
-		headers: "retry-after: Fri, 30 Jan 2026 11:01:30 GMT"},
+	{
+		name: "a time of day", status: 429, want: said(unknown, 0, unknown, 0, 90*time.Second),
+		headers: "retry-after: Fri, 30 Jan 2026 12:01:30 GMT",
+	},
+	{
+		name: "by the server's own clock", status: 429, want: said(unknown, 0, unknown, 0, 30*time.Second),
+		headers: "retry-after: Fri, 30 Jan 2026 12:01:30 GMT\ndate: Fri, 30 Jan 2026 12:01:00 GMT",
+	},
+	{
+		name: "a time of day that is over", status: 503, want: said(unknown, 0, unknown, 0, 0),
+		headers: "retry-after: Fri, 30 Jan 2026 11:01:30 GMT",
+	},
 	{name: "429 without a word", status: 429, want: said(unknown, 0, unknown, 0, time.Second)},
-	{name: "429 with nonsense", status: 429, want: said(unknown, 0, unknown, 0, time.Second),
-		headers: "retry-after: soon"},
+	{
+		name: "429 with nonsense", status: 429, want: said(unknown, 0, unknown, 0, time.Second),
+		headers: "retry-after: soon",
+	},
 	{name: "a year", status: 429, want: said(unknown, 0, unknown, 0, time.Hour), headers: "retry-after: 31536000"},
 	{name: "503 without a word", status: 503, silent: true},
 	{name: "503", status: 503, want: said(unknown, 0, unknown, 0, 4*time.Second), headers: "retry-after: 4"},
 	{name: "529", status: 529, want: said(unknown, 0, unknown, 0, 4*time.Second), headers: "retry-after: 4"},
-	{name: "a redirect may have it, too", status: 301, silent: true,
-		headers: "retry-after: 4\nretry-after-ms: 4000"},
+	{
+		name: "a redirect may have it, too", status: 301, silent: true,
+		headers: "retry-after: 4\nretry-after-ms: 4000",
+	},
 	{name: "Anthropic", status: 200, want: said(3000, 30*time.Second, 49, time.Second, 0), headers: `
 			anthropic-ratelimit-requests-limit: 50
 			anthropic-ratelimit-requests-remaining: 49
@@ -92,7 +108,8 @@ var reads = []struct {
 			anthropic-ratelimit-tokens-limit: 4000
 			anthropic-ratelimit-tokens-remaining: 3000
 			anthropic-ratelimit-tokens-reset: 2026-01-30T12:00:30Z`},
-	{name: "Anthropic: the sum of both kinds of tokens", status: 200,
+	{
+		name: "Anthropic: the sum of both kinds of tokens", status: 200,
 		want: said(13000, 40*time.Second, unknown, 0, 0),
 		headers: `
 			anthropic-ratelimit-input-tokens-limit: 50000
@@ -103,8 +120,10 @@ var reads = []struct {
 			anthropic-ratelimit-output-tokens-reset: 2026-01-30T12:00:20.5Z
 			anthropic-ratelimit-tokens-limit: 10000
 			anthropic-ratelimit-tokens-remaining: 3000
-			anthropic-ratelimit-tokens-reset: 2026-01-30T12:00:20Z`},
-	{name: "Anthropic: no answer is left", status: 429, want: said(0, 21*time.Second, unknown, 0, 20*time.Second),
+			anthropic-ratelimit-tokens-reset: 2026-01-30T12:00:20Z`,
+	},
+	{
+		name: "Anthropic: no answer is left", status: 429, want: said(0, 21*time.Second, unknown, 0, 20*time.Second),
 		headers: `
 			retry-after: 20
 			anthropic-ratelimit-input-tokens-limit: 50000
@@ -112,7 +131,8 @@ var reads = []struct {
 			anthropic-ratelimit-input-tokens-reset: 2026-01-30T12:00:40Z
 			anthropic-ratelimit-output-tokens-limit: 10000
 			anthropic-ratelimit-output-tokens-remaining: 0
-			anthropic-ratelimit-output-tokens-reset: 2026-01-30T12:00:20.5Z`},
+			anthropic-ratelimit-output-tokens-reset: 2026-01-30T12:00:20.5Z`,
+	},
 	{name: "Anthropic: both are full", status: 200, silent: true, headers: `
 			anthropic-ratelimit-input-tokens-limit: 50000
 			anthropic-ratelimit-input-tokens-remaining: 50000
