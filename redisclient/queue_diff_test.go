@@ -292,24 +292,22 @@ func TestQueuesAreTheSame(t *testing.T) {
 // So they do with budgets, and charge the same.
 func TestQueuesWithBudgetsAreTheSame(t *testing.T) {
 	storetest.SetRapid(t, "steps", "250")
+	var total pairTotal // on all versions: on one there may be too few histories to tell
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			histories(t, version, 25)
 			open := openClocked(t, redisserver.StartT(t, redisserver.Options{Version: version}), false, nil)
-			var total pairTotal
 			rapid.Check(t, func(rt *rapid.T) {
 				d := newQueuePair(rt, func() storetest.Backend { return open(t) }, t, &total)
 				d.spend, d.bonus = true, []float64{0, 300}[d.rng.IntN(2)]
 				rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { d.step() }})
 			})
-			t.Logf("in all histories: %+v", total)
-			// On other versions there are too few histories to tell.
-			few := total.waited < total.granted/20 || total.granted < total.waited/20
-			if version == redisserver.Default && few {
-				t.Errorf("of those that were granted %d had waited, %d not: the plans test little",
-					total.waited, total.granted)
-			}
+			t.Logf("in all histories so far: %+v", total)
 		})
+	}
+	// One has waited for five that have not; the standard deviation of this ratio over runs is a fifth of it.
+	if total.waited < total.granted/20 || total.granted < total.waited/20 {
+		t.Errorf("of those that were granted %d had waited, %d not: the plans test little", total.waited, total.granted)
 	}
 }
 
