@@ -197,8 +197,10 @@ func TestLeases(t *testing.T) {
 		}
 		return nil
 	})
-	if !g.ok("/complete", id) || !g.ok("/complete", id) {
-		t.Error("completing twice is an error")
+	for range 2 { // twice is no error
+		if !g.ok("/complete", id) {
+			t.Error("completing a task is an error")
+		}
 	}
 	if status, answer := g.call("/complete", `{"task_id":"tsk_00000000000000000000000000000000"}`); status != 404 ||
 		answer["error"] != "Task not found" {
