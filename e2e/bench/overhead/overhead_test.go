@@ -131,12 +131,15 @@ func TestLine(t *testing.T) {
 		memory *memory
 		want   targetResults
 	}{
-		{"all kept", 1.2, flat, targetResults{CPU: true, Tokens: true, Wasm: true, Memory: true}},
-		{"too slow", 1.4, flat, targetResults{Tokens: true, Wasm: true, Memory: true}},
-		{"grows", 1.2, &memory{Early: 10 << 20, Late: 12 << 20}, targetResults{CPU: true, Tokens: true, Wasm: true}},
+		{"all kept", 1.2, flat, targetResults{CPU: true, Tokens: true, Prefix: true, Wasm: true, Memory: true}},
+		{"too slow", 1.4, flat, targetResults{Tokens: true, Prefix: true, Wasm: true, Memory: true}},
+		{
+			"grows", 1.2, &memory{Early: 10 << 20, Late: 12 << 20},
+			targetResults{CPU: true, Tokens: true, Prefix: true, Wasm: true},
+		},
 		{
 			"too large", 1.2, &memory{Early: 65 << 20, Late: 65 << 20},
-			targetResults{CPU: true, Tokens: true, Wasm: true},
+			targetResults{CPU: true, Tokens: true, Prefix: true, Wasm: true},
 		},
 	} {
 		if got := madeUp(tc.ratio, tc.memory).line().Targets; got != tc.want {
