@@ -194,7 +194,7 @@ func TestGateway(t *testing.T) {
 	want("/heartbeat", `{"task_id":"`+ids[1]+`"}`, `{"ok":true}`)
 	want("/heartbeat", `{"task_id":"`+unknownTask+`"}`, `{"ok":false,"reason":"not_found"}`)
 	c.call("/complete", `{"task_id":"`+unknownTask+`"}`, 404)
-	// The tasks are abandoned; a late complete is told so for as long as they would have lived.
+	// The tasks are abandoned; a late complete is answered so for as long as they would have lived.
 	harness.Await(t, func() error {
 		if late := c.call("/schedule", `{"estimated_tokens":1,"models":["gpt-4o"]}`, 200); late["task_id"] == nil {
 			return fmt.Errorf("slots of abandoned tasks are not given back: %v", late)

@@ -17,7 +17,7 @@ type longString struct {
 
 const (
 	minLong   = 64 // length in bytes of a string that is long, with its quotes
-	longEvery = 32 // after so many strings twice as long ones are needed, because there may be many
+	longEvery = 32 // strings after which the shortest one that is noted doubles, because there may be many
 	longest   = 1 << 31
 )
 

@@ -187,7 +187,7 @@ func roomOf(targets []budget.Target) float64 {
 // takes reports whether a target can take the ticket's request.
 func (b *budgetTurn) takes(r record) bool {
 	l, tokens := r.list(), float64(r.tokens())
-	// Most are told by one number. Rounding must not make a difference between that and what the targets say.
+	// One number decides for most of them. Rounding must not make it differ from what the targets would give.
 	if !b.q.lists[l].budgets || r.waited(b.turn.now) > r.max() || tokens > b.room[l]+1 {
 		return false
 	}

@@ -301,7 +301,7 @@ func testTaskAside(_ *testing.T, w *work) {
 func testTaskAsideExpires(_ *testing.T, w *work) {
 	s, addrs := w.caller(), Addrs(1)
 	w.admit(s, 0, aside(addrs, 60_000))
-	w.wait(s, 1, aside(addrs, 5000), 5*time.Second) // it was told at most 5.6 s
+	w.wait(s, 1, aside(addrs, 5000), 5*time.Second) // the wait that it got was 5.6 s at most
 	w.tick(6500 * time.Millisecond)
 	w.wait(s, 0, aside(addrs, 2000), 500*time.Millisecond)
 	w.tick(100*time.Millisecond + time.Millisecond)

@@ -181,15 +181,13 @@ const (
 	// refillTick is what waits are rounded up to, so that those who were refused for one bucket come back together with
 	// what has refilled, and not one after the other in between.
 	refillTick = 100 * time.Millisecond
-	// minWait is the shortest wait that a client is told.
+	// minWait is the shortest wait that is reported to a client.
 	minWait = 50 * time.Millisecond
 )
 
-// waitFor returns how long a client is told to wait that can expect to be admitted after that time: 10 % more or less
-// at random.
+// waitFor returns the wait to report to a client that can expect to be admitted after that time.
 func (e *env) waitFor(expected time.Duration) time.Duration {
-	random := float64(e.gw.Random()>>11) / (1 << 53)
-	wait := time.Duration(float64(min(expected, maxRetryAfter)) * (1 + retryJitter*(2*random-1)))
+	wait := e.varied(expected)
 	return max(minWait, (wait+refillTick-1)/refillTick*refillTick)
 }
 

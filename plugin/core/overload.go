@@ -59,9 +59,13 @@ func (s *Stream) retryAfter(expected time.Duration) time.Duration {
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
-	random := float64(s.plugin.vm.gw.Random()>>11) / (1 << 53)
-	expected = min(expected, maxRetryAfter)
-	return max(time.Nanosecond, time.Duration(float64(expected)*(1+retryJitter*(2*random-1))))
+	return max(time.Nanosecond, s.plugin.vm.varied(expected))
+}
+
+// varied returns an expected wait, maxRetryAfter at most, longer or shorter by up to retryJitter of it at random.
+func (e *env) varied(expected time.Duration) time.Duration {
+	random := float64(e.gw.Random()>>11) / (1 << 53)
+	return time.Duration(float64(min(expected, maxRetryAfter)) * (1 + retryJitter*(2*random-1)))
 }
 
 // overloadBody returns an error as the APIs of model servers have it.

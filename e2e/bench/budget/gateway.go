@@ -125,7 +125,7 @@ func (g *game) restart() {
 type callersOf struct {
 	redis bool // the gateway's store is in Redis
 	kill  bool // a third of the workers dies twice
-	crowd int  // so many workers, whatever is advised; 0: as many as that
+	crowd int  // number of workers, regardless of the advice; 0: as many as advised
 }
 
 // play has a pool of workers ask a gateway's admission API.
