@@ -9,10 +9,6 @@ import (
 const (
 	callPath  = "/warmgate/v1"
 	callToken = "0123456789abcdef"
-	// admissionConfig has an admission API for a target with two slots, whose tasks live for 5 s without a heartbeat.
-	admissionConfig = `{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{"debug_headers":true,
-		"targets":{"m":{"weight":1,"max_concurrent_requests":2,"max_tokens_per_minute":100000}},
-		"api":{"path":"` + callPath + `","token":"` + callToken + `","lease_ttl":"5s"}}}`
 )
 
 // admissionScenarios are about calls of the admission API, none of which is forwarded.
@@ -84,7 +80,8 @@ var admissionScenarios = []scenario{
 		}
 		s.ResetByClient()
 		t.wantGrown(calls("schedule_left"), 1)
-		t.admitted(0, `{"estimated_tokens":1}`)
+		id := t.admitted(0, `{"estimated_tokens":1}`)
+		t.complete(id) // scenarios that follow in this gateway need both slots
 	}},
 	{name: "other paths", endpoints: 1, run: func(t *run) {
 		t.admission()
@@ -100,10 +97,19 @@ var admissionScenarios = []scenario{
 
 func calls(result string) string { return "warmgate_api_calls_total;result=" + result }
 
-// admission puts the configuration with the API into force.
+// admission puts an admission API into force for a target with two slots, whose tasks live for 5 s without a heartbeat.
 func (t *run) admission() {
 	t.Helper()
-	if err := t.Configure(admissionConfig); err != nil {
+	members := []string{
+		`"debug_headers":true`,
+		`"targets":{"m":{"weight":1,"max_concurrent_requests":2,"max_tokens_per_minute":100000}}`,
+		`"api":{"path":"` + callPath + `","token":"` + callToken + `","lease_ttl":"5s"}`,
+	}
+	if source := t.Source(); source != "" {
+		members = append(members, source)
+	}
+	config := `{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{` + strings.Join(members, ",") + `}}`
+	if err := t.Configure(config); err != nil {
 		t.Fatal(err)
 	}
 	t.mark(calls("schedule_admitted"), calls("schedule_wait"), calls("complete_repeated"), calls("unauthorized"),
@@ -143,6 +149,12 @@ func (t *run) wantCalled(s Stream, status int) map[string]any {
 		t.Errorf("answered %d %q, %v", r.Status, r.Body, r.Headers)
 	}
 	return answer
+}
+
+// complete ends a task.
+func (t *run) complete(id string) {
+	t.Helper()
+	t.wantCalled(t.callIn(0, "/complete", `{"task_id":"`+id+`"}`), 200)
 }
 
 // admitted returns the id of a task that is admitted.
