@@ -38,15 +38,16 @@ func (rs Refusals) Expire(now float64) Refusals {
 	return kept
 }
 
-// Aside returns how many tokens are set aside at now for the first n refusals at the target with the row, whose bucket
-// holds rate tokens: bonus tokens for each second since they came, up to what they need.
-func (rs Refusals) Aside(now float64, n, row int, rate, bonus float64) (aside float64) {
+// Aside returns how many of the first n refusals are at the target with the row, whose bucket holds rate tokens, and how
+// many tokens are set aside for them at now: bonus tokens for each second since they came, up to what they need.
+func (rs Refusals) Aside(now float64, n, row int, rate, bonus float64) (count int, aside float64) {
 	for i := range rs[:n] {
 		if r := &rs[i]; r.Row == row {
+			count++
 			aside += Aside(r.Tokens, rate, now-r.Since, bonus)
 		}
 	}
-	return aside
+	return count, aside
 }
 
 // Aside returns how many tokens are set aside for a request of so many tokens that has waited for so many ms.

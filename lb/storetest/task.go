@@ -23,6 +23,7 @@ var taskSuite = []struct {
 	{"tasks and requests share slots and buckets", testTaskShared},
 	{"a refused task is told when to ask again", testTaskRefused},
 	{"tokens are set aside for who was refused first", testTaskAside},
+	{"tasks that are refused by a cap come one after the other", testTaskBehind},
 	{"nobody waits for a caller that does not come back", testTaskAsideExpires},
 	{"an unknown scope has no tasks", testTaskUnknown},
 	{"many tasks end", testTaskMany},
@@ -296,6 +297,26 @@ func testTaskAside(_ *testing.T, w *work) {
 	w.admit(s, 2, aside(addrs, 100))
 	w.tick(100 * time.Millisecond)
 	w.admit(s, 0, aside(addrs, 100))
+}
+
+// testTaskBehind: who is refused because of a cap is told to come after those that were refused before.
+func testTaskBehind(_ *testing.T, w *work) {
+	s, addrs := w.caller(), Addrs(1)
+	p := aside(addrs, 10)
+	p.Candidates[0].Cap = 1
+	first := w.admit(s, 0, p)
+	w.tick(400 * time.Millisecond)
+	w.complete(s, first.ID, -1, lb.TaskCompleted)
+	second := w.admit(s, 0, p)
+	for range 2 {
+		w.wait(s, 1, p, 400*time.Millisecond)
+		w.wait(s, 2, p, 800*time.Millisecond)
+		w.wait(s, 3, p, 1200*time.Millisecond)
+		w.wait(s, 0, p, 1600*time.Millisecond)
+	}
+	w.complete(s, second.ID, -1, lb.TaskCompleted)
+	w.admit(s, 2, p)
+	w.wait(s, 3, p, 800*time.Millisecond)
 }
 
 func testTaskAsideExpires(_ *testing.T, w *work) {

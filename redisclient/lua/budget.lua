@@ -208,9 +208,9 @@ local function place_targets(b, names, now)
 end
 
 -- asides returns how many tokens are set aside at each target, by its number counted from 0, for the refusals before
--- the one with the key. Those that do not count any more are removed. places and limits are as in admit.
+-- the one with the key, and how many these are. Those that do not count any more are removed. places and limits are as in admit.
 local function asides(b, n, places, limits, now, key, bonus)
-  local rs, kept, keys, out, before, rates = b.refusals, {}, {}, {}, true, {}
+  local rs, kept, keys, out, ahead, before, rates = b.refusals, {}, {}, {}, {}, true, {}
   for i = 1, n do rates[places and places[i] / WIDTH or i - 1] = limits[5 * i - 3] end
   for i = 1, #rs, 4 do
     local since, target, own = rs[i], rs[i + 3], string.sub(b.keys, 2 * i - 1, 2 * i + 6)
@@ -219,6 +219,7 @@ local function asides(b, n, places, limits, now, key, bonus)
       if before then
         local tokens, rate = rs[i + 2], rates[target] or 0
         if rate > 0 and rate < tokens then tokens = rate end
+        ahead[target] = (ahead[target] or 0) + 1
         out[target] = (out[target] or 0) + math.min(tokens, bonus * math.max(0, now - since) / 1000)
       end
       for k = 0, 3 do kept[#kept + 1] = rs[i + k] end
@@ -226,7 +227,7 @@ local function asides(b, n, places, limits, now, key, bonus)
     end
   end
   b.refusals, b.keys = #kept > 0 and kept or nil, table.concat(keys)
-  return out
+  return out, ahead
 end
 
 -- refusal returns the number of the refusal with the key, counted from 0, nil if there is none.
@@ -265,7 +266,8 @@ end
 -- is set aside for those that wait: see queue.lua. With peek nothing is charged.
 local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, peek)
   local places = b.names ~= names and place_targets(b, names, now)
-  local aside = b.refusals and asides(b, n, places, limits, now, key, bonus)
+  local aside, ahead
+  if b.refusals then aside, ahead = asides(b, n, places, limits, now, key, bonus) end
   for k = 1, extra and #extra or 0 do
     local a = extra[k]
     local o = find_target(b, a.name)
@@ -319,7 +321,10 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
       rounds[i] = more
       if more < fewest then fewest = more end
     end
-    if full[i] then wait = math.max(wait, interval == 0 and 250 or math.min(interval, 5000)) end
+    if full[i] then
+      more = interval == 0 and 250 or math.min(interval * (1 + (ahead and ahead[o / WIDTH] or 0)), 5000)
+      if more > wait then wait = more end
+    end
     if wait < least then least, first, at = wait, i, o end
   end
   if fewest == math.huge then return first, at, least, is_other end
