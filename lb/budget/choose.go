@@ -11,7 +11,7 @@ type Target struct {
 	State
 	Full  bool    // as many requests are in flight there as its cap allows
 	Aside float64 // tokens that are set aside there for others
-	Ahead int     // refusals before this request that are expected to ask there again
+	Ahead Ahead   // refusals before this request that are expected to ask there again
 }
 
 // Takes reports whether the target can take a request of so many tokens now.
@@ -32,14 +32,14 @@ func AnyTakes(targets []Target, tokens float64) bool {
 const releaseGuess, maxRelease = 250, 5000
 
 // Until returns in how many ms the target is expected to take a request of so many tokens. A full target takes one as
-// often as it has taken them, and those that were refused before this one come first: if all were told when the next
-// place is free, all would ask for it.
+// often as it has taken them. Those that were refused before this request come first: if all were told when the next
+// one can be taken, all would ask then.
 func (t *Target) Until(tokens float64) float64 {
-	wait := t.Wait(tokens, t.Aside)
+	wait := t.Wait(tokens, t.Aside+t.Ahead.Growth)
 	if t.Full && t.Interval == 0 {
 		return max(wait, releaseGuess)
 	} else if t.Full {
-		return max(wait, min(float64(1+t.Ahead)*t.Interval, maxRelease))
+		return max(wait, min(float64(1+t.Ahead.Count)*t.Interval, maxRelease))
 	}
 	return max(wait, 0)
 }

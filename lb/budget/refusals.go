@@ -38,16 +38,27 @@ func (rs Refusals) Expire(now float64) Refusals {
 	return kept
 }
 
-// Aside returns how many of the first n refusals are at the target with the row, whose bucket holds rate tokens, and how
-// many tokens are set aside for them at now: bonus tokens for each second since they came, up to what they need.
-func (rs Refusals) Aside(now float64, n, row int, rate, bonus float64) (count int, aside float64) {
+// Ahead is the refusals before a request that are expected to ask at a target again.
+type Ahead struct {
+	Count  int
+	Growth float64 // how many more tokens will be set aside for them in asideSoon ms, when the request may ask again
+}
+
+const asideSoon = 1000
+
+// Aside returns how many tokens are set aside at now for the first n refusals at the target with the row, whose bucket
+// holds rate tokens: bonus tokens for each second since they came, up to what they need. And it returns what is ahead
+// of who comes behind them.
+func (rs Refusals) Aside(now float64, n, row int, rate, bonus float64) (aside float64, a Ahead) {
 	for i := range rs[:n] {
 		if r := &rs[i]; r.Row == row {
-			count++
-			aside += Aside(r.Tokens, rate, now-r.Since, bonus)
+			tokens := Aside(r.Tokens, rate, now-r.Since, bonus)
+			aside += tokens
+			a.Count++
+			a.Growth += Aside(r.Tokens, rate, now-r.Since+asideSoon, bonus) - tokens
 		}
 	}
-	return count, aside
+	return aside, a
 }
 
 // Aside returns how many tokens are set aside for a request of so many tokens that has waited for so many ms.

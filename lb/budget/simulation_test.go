@@ -116,7 +116,7 @@ func (s *simulation) ask(e event) {
 		t := &s.targets[i]
 		t.Apply(s.now, s.limits[i])
 		t.Full = s.inFlight[i] >= s.caps[i]
-		t.Ahead, t.Aside = s.refusals.Aside(s.now, before, i, t.TokenRate, s.bonus)
+		t.Aside, t.Ahead = s.refusals.Aside(s.now, before, i, t.TokenRate, s.bonus)
 	}
 	i := budget.Choose(s.targets, s.last, tokens)
 	if i == budget.None {

@@ -191,7 +191,7 @@ func TestExpectedRelease(t *testing.T) {
 	if u := ts[0].Until(1); math.Abs(u-700) > 1 {
 		t.Errorf("takes one in 700 ms: %g ms", u)
 	}
-	ts[0].Ahead = 3
+	ts[0].Ahead.Count = 3
 	if u := ts[0].Until(1); math.Abs(u-4*700) > 4 {
 		t.Errorf("behind three others: %g ms", u)
 	}
@@ -207,13 +207,13 @@ func TestRefusals(t *testing.T) {
 	rs = rs.Remember(&budget.Refusal{Key: 2, Since: 1500, Expires: 4000, Tokens: 100, Row: 3})
 	rs = rs.Remember(&budget.Refusal{Key: 3, Since: 1500, Expires: 4000, Tokens: 100, Row: 4})
 	rs = rs.Remember(&budget.Refusal{Key: 1, Since: 2000, Expires: 9000, Tokens: 500, Row: 3})
-	if n, a := rs.Aside(3000, len(rs), 3, 0, 100); n != 2 || a != 200+100 {
+	if a, ahead := rs.Aside(3000, len(rs), 3, 0, 100); a != 200+100 || ahead != (budget.Ahead{2, 100}) {
 		t.Errorf("%g tokens aside, want 300: 2 s for one, all of the other", a)
 	}
-	if n, a := rs.Aside(3000, rs.Find(2), 3, 0, 100); n != 1 || a != 200 {
+	if a, ahead := rs.Aside(3000, rs.Find(2), 3, 0, 100); a != 200 || ahead.Count != 1 {
 		t.Errorf("%g tokens aside for who came before", a)
 	}
-	if _, a := rs.Aside(1e9, rs.Find(2), 3, 400, 100); a != 400 {
+	if a, _ := rs.Aside(1e9, rs.Find(2), 3, 400, 100); a != 400 {
 		t.Errorf("%g tokens aside of a bucket of 400", a)
 	}
 	rs = rs.Expire(4000)

@@ -103,7 +103,7 @@ func (d *draft) targets(now time.Duration, entries []queue.Entry, bonus float64,
 			last = i
 		}
 		changed = t.Apply(at, t.Limits) || changed
-		t.Ahead, t.Aside = b.refusals.Aside(at, n, e.Row, t.TokenRate, bonus)
+		t.Aside, t.Ahead = b.refusals.Aside(at, n, e.Row, t.TokenRate, bonus)
 	}
 	d.budgetRoom = ts
 	return ts, last, changed

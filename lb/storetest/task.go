@@ -287,7 +287,7 @@ func testTaskAside(_ *testing.T, w *work) {
 	w.wait(s, 1, aside(addrs, 5000), 5*time.Second)
 	w.tick(2 * time.Second)
 	w.wait(s, 2, aside(addrs, 100), 3100*time.Millisecond) // behind the first one, which has waited for 2 s
-	w.wait(s, 0, aside(addrs, 100), 3100*time.Millisecond)
+	w.wait(s, 0, aside(addrs, 100), 3200*time.Millisecond) // behind both
 	w.refused(s, 1, aside(addrs, 100))
 	w.tick(3 * time.Second)
 	w.wait(s, 0, aside(addrs, 100), 200*time.Millisecond) // behind both

@@ -208,9 +208,10 @@ local function place_targets(b, names, now)
 end
 
 -- asides returns how many tokens are set aside at each target, by its number counted from 0, for the refusals before
--- the one with the key, and how many these are. Those that do not count any more are removed. places and limits are as in admit.
+-- the one with the key; how many these are; and how many more tokens it will be in 1 s. Those that do not count any
+-- more are removed. places and limits are as in admit.
 local function asides(b, n, places, limits, now, key, bonus)
-  local rs, kept, keys, out, ahead, before, rates = b.refusals, {}, {}, {}, {}, true, {}
+  local rs, kept, keys, out, ahead, growth, before, rates = b.refusals, {}, {}, {}, {}, {}, true, {}
   for i = 1, n do rates[places and places[i] / WIDTH or i - 1] = limits[5 * i - 3] end
   for i = 1, #rs, 4 do
     local since, target, own = rs[i], rs[i + 3], string.sub(b.keys, 2 * i - 1, 2 * i + 6)
@@ -220,14 +221,17 @@ local function asides(b, n, places, limits, now, key, bonus)
         local tokens, rate = rs[i + 2], rates[target] or 0
         if rate > 0 and rate < tokens then tokens = rate end
         ahead[target] = (ahead[target] or 0) + 1
-        out[target] = (out[target] or 0) + math.min(tokens, bonus * math.max(0, now - since) / 1000)
+        local set = math.min(tokens, bonus * math.max(0, now - since) / 1000)
+        out[target] = (out[target] or 0) + set
+        growth[target] = (growth[target] or 0) +
+          (math.min(tokens, bonus * math.max(0, now - since + 1000) / 1000) - set)
       end
       for k = 0, 3 do kept[#kept + 1] = rs[i + k] end
       keys[#keys + 1] = own
     end
   end
   b.refusals, b.keys = #kept > 0 and kept or nil, table.concat(keys)
-  return out, ahead
+  return out, ahead, growth
 end
 
 -- refusal returns the number of the refusal with the key, counted from 0, nil if there is none.
@@ -266,8 +270,8 @@ end
 -- is set aside for those that wait: see queue.lua. With peek nothing is charged.
 local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, peek)
   local places = b.names ~= names and place_targets(b, names, now)
-  local aside, ahead
-  if b.refusals then aside, ahead = asides(b, n, places, limits, now, key, bonus) end
+  local aside, ahead, growth
+  if b.refusals then aside, ahead, growth = asides(b, n, places, limits, now, key, bonus) end
   for k = 1, extra and #extra or 0 do
     local a = extra[k]
     local o = find_target(b, a.name)
@@ -320,6 +324,10 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
       if more < 0 then more = 0 end
       rounds[i] = more
       if more < fewest then fewest = more end
+    end
+    if growth and growth[o / WIDTH] and new_rate > 0 then
+      more = (missing + growth[o / WIDTH] + (tokens < new_rate and tokens or new_rate) - new_rate) * 60000 / new_rate
+      if more > wait then wait = more end
     end
     if full[i] then
       more = interval == 0 and 250 or math.min(interval * (1 + (ahead and ahead[o / WIDTH] or 0)), 5000)

@@ -49,7 +49,7 @@ func (g *game) judge() result {
 	saturated := slices.Max(g.asked) // until then there were tasks that nobody had asked a model for
 	accepted := slices.Repeat([]time.Duration{none}, len(g.tasks))
 	tokens := make([]float64, len(g.models))
-	burst, all := 0.0, []sentTokens(nil)
+	limited := time.Duration(0) // from then on the rate of every model is the limit
 	for k, m := range g.models {
 		var sent []sentTokens
 		for _, c := range m.Calls() {
@@ -74,12 +74,11 @@ func (g *game) judge() result {
 			}
 		}
 		r.tpmExcess = max(r.tpmExcess, excess(sent, m.TokensPerMinute))
-		all = append(all, sent...)
-		burst += m.TokensPerMinute
+		limited = max(limited, emptied(sent, m.TokensPerMinute))
 	}
 	r.shares, r.shareError = sharesOf(g.fleet(), tokens)
 	r.waitLarge, r.waitMedian = waits(g.tasks, g.asked, accepted)
-	r.stampede = stampede(g.asks, reached(all, burst), saturated)
+	r.stampede = stampede(g.asks, limited, saturated)
 	return r
 }
 
@@ -127,14 +126,17 @@ func inOrder(sent []sentTokens) {
 	slices.SortFunc(sent, func(a, b sentTokens) int { return cmp.Compare(a.at, b.at) })
 }
 
-// reached returns when so many tokens had been taken by models, 0 if that never was.
-func reached(sent []sentTokens, tokens float64) time.Duration {
+// emptied returns when less than a tenth of a model's bucket, which was full at first, was left for the first time, 0
+// if that never was.
+func emptied(sent []sentTokens, perMinute float64) time.Duration {
 	inOrder(sent)
+	left := perMinute
 	for i := range sent {
 		if sent[i].refused {
 			continue
 		}
-		if tokens -= sent[i].tokens; tokens <= 0 {
+		left -= sent[i].tokens
+		if left+perMinute*sent[i].at.Minutes() < perMinute/10 {
 			return sent[i].at
 		}
 	}

@@ -57,7 +57,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// A stampede is the most calls within 100 ms over the mean, from when the full buckets are used up.
+// A stampede is the most calls within 100 ms over the mean, from when every bucket is used up.
 func TestStampede(t *testing.T) {
 	ms := time.Millisecond
 	asks := []time.Duration{0, 1, 2, 3, 100 * ms, 350 * ms, 399 * ms, 400 * ms, 401 * ms, 420 * ms, 430 * ms, 2000 * ms}
@@ -68,10 +68,14 @@ func TestStampede(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	sent := []sentTokens{{3, 5, false}, {1, 5, false}, {2, 9, true}, {4, 5, false}}
-	if at := reached(sent, 10); at != 3 {
+	if at := emptied(sent, 10); at != 3 {
 		t.Errorf("%v", at)
 	}
-	if at := reached(sent, 16); at != 0 {
+	if at := emptied(sent, 17); at != 0 {
+		t.Errorf("%v", at)
+	}
+	refilled := []sentTokens{{0, 8, false}, {time.Minute / 2, 6, false}, {time.Minute, 6, false}}
+	if at := emptied(refilled, 10); at != time.Minute {
 		t.Errorf("%v", at)
 	}
 }
