@@ -64,12 +64,19 @@ func parseOverBudget(b []byte, r *reservation) (reply reservationReply, _ error)
 }
 
 // Settle implements [lb.Store]. If the command fails, the estimate stays.
-func (s *Store) Settle(now time.Duration, scope, addr string, delta int64) {
-	sc := s.scopeOf(scope)
-	b := scriptSettle.command(nil, 1, 2)
-	b = appendArg(appendArg(b, sc.keys.Budget), addr)
-	b = appendInt(b, delta)
-	s.sendBackground(now, scriptSettle, sc, b, func(time.Duration, Value, error) {})
+func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, requests int64) {
+	l, ok := s.leases[id]
+	if !ok || !l.charged || tokens == 0 && requests == 0 {
+		return
+	}
+	b := scriptSettle.command(nil, 1, 3)
+	b = appendArg(appendArg(b, l.scope.keys.Budget), addr)
+	b = appendInt(appendInt(b, tokens), requests)
+	s.sendBackground(now, scriptSettle, l.scope, b, func(_ time.Duration, v Value, err error) {
+		if requests > 0 && (err != nil || v.Int == 0) { // perhaps no budget was charged: none is to be corrected later
+			l.charged = false
+		}
+	})
 }
 
 // Restrict implements [lb.Store]. If the command fails, the next answer of the endpoint says the same again.

@@ -98,7 +98,7 @@ func (h *budgetHistory) step() {
 	case n < 72:
 		h.release(o)
 	case n < 80:
-		o.Settle(h.now, "llm", h.addr(), h.rng.Int64N(1<<(1+h.rng.IntN(23)))-h.rng.Int64N(1<<(1+h.rng.IntN(23))))
+		h.settle(o)
 	case n < 83:
 		o.Restrict(h.now, "llm", h.addr(), h.restriction())
 	case n < 94:
@@ -133,6 +133,14 @@ func (h *budgetHistory) disturb(o *historyOwner, what int) {
 		case 2:
 			h.model.root.value("SCRIPT", "FLUSH")
 		}
+	}
+}
+
+// settle corrects what was charged for a lease, at any endpoint.
+func (h *budgetHistory) settle(o *historyOwner) {
+	if of := sortedIDs(o.held); len(of) > 0 {
+		o.Settle(h.now, of[h.rng.IntN(len(of))], h.addr(),
+			h.rng.Int64N(1<<(1+h.rng.IntN(23)))-h.rng.Int64N(1<<(1+h.rng.IntN(23))), int64(h.rng.IntN(3)-1))
 	}
 }
 

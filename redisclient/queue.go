@@ -232,6 +232,7 @@ func (s *Store) claim(now time.Duration, w *waiter, reply reservationReply) {
 		reply.grant.Left = budget.Left{Tokens: -1, Requests: -1}
 	}
 	delete(w.lease.scope.waiters, w.id)
+	w.lease.charged = w.plan.HasBudget()
 	s.hold(w.lease, reply, w.plan.Candidates)
 	s.RecordPrompt(now, w.id, &w.plan, w.lease.addr)
 	w.done(reply.grant, nil)

@@ -103,6 +103,7 @@ type lease struct {
 	tokens       int64
 	version      uint8 // counts the changes, modulo 256, so that Redis can ignore one that arrives after a later one
 	grant        lb.Grant
+	charged      bool         // in a budget, and that in Redis: see Settle
 	confirmedSeq uint64       // when it became certain that Redis has the lease, by Store.seq
 	reservation  *reservation // nil once that was answered
 	waiter       *waiter      // while it waits
