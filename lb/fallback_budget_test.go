@@ -94,7 +94,7 @@ func TestEachStoreCorrectsWhatItHasCharged(t *testing.T) {
 	l.Settle(l.now, 2, addrs[0], 500, 0)
 	l.Settle(l.now, 3, addrs[0], -9000, -1)
 	want := []string{
-		"settle adopted 1 " + addrs[0] + " -1000 -1", "settle 2 " + addrs[0] + " 500 0",
+		"settle " + name(1|1<<63) + " " + addrs[0] + " -1000 -1", "settle 2 " + addrs[0] + " 500 0",
 		"settle 3 " + addrs[0] + " -9000 -1",
 	}
 	if !slices.Equal(l.remote.log, want) {
