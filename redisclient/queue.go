@@ -168,6 +168,9 @@ func (s *Store) Poll(now time.Duration) (next time.Duration) {
 				s.Release(now, w.id)
 				s.finishWait(now, w, lb.ErrWaitOver)
 			default:
+				if w.plan.HasBudget() { // it may be granted, and charged, until a heartbeat
+					sc.unrefunded[w.id] = s.reservationOf(now, w)
+				}
 				s.endWait(now, w, ErrBreakerOpen)
 			}
 		}
