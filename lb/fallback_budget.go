@@ -32,9 +32,7 @@ func shareOfLimits(limits []budget.Limits, share float64) []budget.Limits {
 // store was charged in the embedded one alone.
 func (s *FallbackStore) Settle(now time.Duration, id LeaseID, addr string, tokens, requests int64) {
 	s.local.Settle(now, id, addr, tokens, requests)
-	if s.remote.Ready(now) {
-		s.remote.Settle(now, s.remoteID(id), addr, tokens, requests)
-	}
+	s.remote.Settle(now, s.remoteID(id), addr, tokens, requests) // also if it is not ready: it notes what it lacks
 }
 
 // Restrict implements [Store], for both stores.

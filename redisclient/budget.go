@@ -63,18 +63,27 @@ func parseOverBudget(b []byte, r *reservation) (reply reservationReply, _ error)
 	return reply, nil
 }
 
-// Settle implements [lb.Store]. If the command fails, the estimate stays.
+// Settle implements [lb.Store]. What fails is not sent again, as Redis may have made the correction: what was charged is
+// then more than what was used. So of what Redis has not confirmed to have charged nothing is given back.
 func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, requests int64) {
 	l, ok := s.leases[id]
-	if !ok || !l.charged || tokens == 0 && requests == 0 {
+	if !ok || !l.charged {
+		return
+	}
+	more := max(tokens, 0)
+	less := min(max(-tokens, 0), l.unconfirmed)
+	tokens, l.unconfirmed = tokens+less, l.unconfirmed+more-less
+	if tokens == 0 && requests == 0 {
 		return
 	}
 	b := scriptSettle.command(nil, 1, 3)
 	b = appendArg(appendArg(b, l.scope.keys.Budget), addr)
 	b = appendInt(appendInt(b, tokens), requests)
+	l.charged = requests <= 0 // until Redis has said that it has charged another endpoint
 	s.sendBackground(now, scriptSettle, l.scope, b, func(_ time.Duration, v Value, err error) {
-		if requests > 0 && (err != nil || v.Int == 0) { // perhaps no budget was charged: none is to be corrected later
-			l.charged = false
+		if err == nil && v.Int == 1 {
+			l.charged = l.charged || requests > 0
+			l.unconfirmed = max(0, l.unconfirmed-more)
 		}
 	})
 }

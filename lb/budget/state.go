@@ -124,7 +124,7 @@ const (
 func (s *State) Settle(now, delta float64) {
 	s.Advance(now)
 	delta = min(max(delta, -maxDelta), maxDelta)
-	if s.TokenRate > 0 {
+	if delta < 0 || s.TokenRate > 0 {
 		s.MissingTokens = max(0, s.MissingTokens+delta)
 	}
 	if delta < 0 {

@@ -187,8 +187,11 @@ func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, re
 		sc.corrections = append(sc.corrections, c)
 		return
 	}
-	made := s.changeBudget(now, sc, func(d *draft) bool { return d.correct(now, c) })
-	if requests > 0 && !made { // no budget was charged, so none is to be corrected later
+	made, err := s.changeBudget(now, sc, func(d *draft) bool { return d.correct(now, c) })
+	switch {
+	case err != nil: // the next swap tries again
+		sc.corrections = append(sc.corrections, c)
+	case requests > 0 && !made: // no budget was charged, so none is to be corrected later
 		s.uncharge(id)
 	}
 }
@@ -208,22 +211,21 @@ func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restric
 		return
 	}
 	hash := lb.EndpointHash(addr)
-	s.changeBudget(now, sc, func(d *draft) bool {
+	_, _ = s.changeBudget(now, sc, func(d *draft) bool { // if it fails, the next answer says the same again
 		return d.changeState(d.find(hash), func(s *budget.State) { s.Restrict(millis(now), &r) })
 	})
 }
 
-// changeBudget writes the table if change reports that it has changed a budget, and reports whether it was written. What
-// cannot be written is lost: then the estimate stays.
-func (s *Store) changeBudget(now time.Duration, sc *scope, change func(*draft) bool) (made bool) {
-	err := s.swap(now, sc, func(d *draft) error {
-		if made = change(d); !made {
+// changeBudget writes the table if change reports that it has changed a budget, and returns that.
+func (s *Store) changeBudget(now time.Duration, sc *scope, change func(*draft) bool) (changed bool, err error) {
+	err = s.swap(now, sc, func(d *draft) error {
+		if changed = change(d); !changed {
 			return errUnchanged
 		}
 		return nil
 	})
 	s.answerWaits(now)
-	return made && err == nil
+	return changed, err
 }
 
 // budgeted returns what this owner knows of the scope, nil if that has no budgets.
