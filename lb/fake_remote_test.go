@@ -71,8 +71,8 @@ func (f *fakeRemote) Ready(time.Duration) bool                      { return !f.
 func (f *fakeRemote) Expire(now time.Duration) (next time.Duration) { return now + 1 }
 func (f *fakeRemote) Owners() int                                   { return f.owners }
 
-func (f *fakeRemote) Settle(_ time.Duration, scope, addr string, delta int64) {
-	f.record("settle %s %s %d", scope, addr, delta)
+func (f *fakeRemote) Settle(_ time.Duration, id lb.LeaseID, addr string, tokens, requests int64) {
+	f.record("settle %s %s %d %d", name(id), addr, tokens, requests)
 }
 
 func (f *fakeRemote) Restrict(_ time.Duration, scope, addr string, _ budget.Restriction) {

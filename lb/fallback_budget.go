@@ -28,12 +28,11 @@ func shareOfLimits(limits []budget.Limits, share float64) []budget.Limits {
 	return out
 }
 
-// Settle implements [Store], for both stores.
-func (s *FallbackStore) Settle(now time.Duration, scope, addr string, delta int64) {
-	s.local.Settle(now, scope, addr, delta)
-	if s.remote.Ready(now) {
-		s.remote.Settle(now, scope, addr, delta)
-	}
+// Settle implements [Store]: each store corrects what it has charged itself. A lease that was granted without the remote
+// store was charged in the embedded one alone.
+func (s *FallbackStore) Settle(now time.Duration, id LeaseID, addr string, tokens, requests int64) {
+	s.local.Settle(now, id, addr, tokens, requests)
+	s.remote.Settle(now, s.remoteID(id), addr, tokens, requests) // also if it is not ready: it notes what it lacks
 }
 
 // Restrict implements [Store], for both stores.

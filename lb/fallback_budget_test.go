@@ -32,7 +32,7 @@ func TestFallbackWithBudgets(t *testing.T) {
 	if !errors.Is(o.err, lb.ErrOverBudget) || o.grant.Expected != 20*time.Second {
 		t.Fatalf("%v, expected in %v; want %v in 20 s", o.err, o.grant.Expected, lb.ErrOverBudget)
 	}
-	l.Settle(l.now, "llm", addrs[0], -1000)
+	l.Settle(l.now, 3, addrs[0], -1000, 0)
 	if o := l.reserve(5, plan); o.err != nil {
 		t.Fatalf("after a correction: %v", o.err)
 	}
@@ -40,7 +40,7 @@ func TestFallbackWithBudgets(t *testing.T) {
 	if o := l.reserve(6, plan); o.grant.Expected != time.Minute {
 		t.Fatalf("expected in %v after a restriction", o.grant.Expected)
 	}
-	if slices.ContainsFunc(l.remote.log, func(call string) bool { return call[:4] == "sett" || call[:4] == "rest" }) {
+	if slices.ContainsFunc(l.remote.log, func(call string) bool { return call[:4] == "rest" }) {
 		t.Fatalf("a store that is down was called: %v", l.remote.log)
 	}
 }
@@ -60,15 +60,50 @@ func TestBothStoresAreCorrected(t *testing.T) {
 	l.reserve(1, plan)
 	l.remote.answer(1, lb.Grant{Index: 0}, nil)
 	l.remote.log = nil
-	l.Settle(l.now, "llm", addrs[0], 5000)
+	l.Settle(l.now, 1, addrs[0], 5000, 0)
 	l.Restrict(l.now, "llm", addrs[0], budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: time.Second})
-	want := []string{"settle llm " + addrs[0] + " 5000", "restrict llm " + addrs[0]}
+	want := []string{"settle 1 " + addrs[0] + " 5000 0", "restrict llm " + addrs[0]}
 	if !slices.Equal(l.remote.log, want) {
 		t.Errorf("remote: %v, want %v", l.remote.log, want)
 	}
 	l.remote.down = true
 	if o := l.reserve(2, plan); o.grant.Expected != 10*time.Second {
 		t.Errorf("local: expected in %v, want 10 s", o.grant.Expected)
+	}
+}
+
+// A lease that was granted without the remote store was not charged there, also once that has adopted it: corrections
+// are for the id under which it knows the lease. Of what the remote store has charged the embedded one corrects what it
+// has charged itself.
+func TestEachStoreCorrectsWhatItHasCharged(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(1)
+	if err := l.local.Heartbeat(l.now); err != nil {
+		t.Fatal(err)
+	}
+	plan := storetest.Budgeted(addrs, budget.Limits{Weight: 1, Tokens: 6000}, 1000)
+	l.remote.down = true
+	if o := l.reserve(1, plan); o.err != nil {
+		t.Fatal(o.err)
+	}
+	l.remote.down = false
+	l.reserve(2, plan)
+	l.remote.answer(2, lb.Grant{Index: 0}, nil)
+	l.reserve(3, plan) // has no answer
+	l.remote.log = nil
+	l.Settle(l.now, 1, addrs[0], -1000, -1)
+	l.Settle(l.now, 2, addrs[0], 500, 0)
+	l.Settle(l.now, 3, addrs[0], -9000, -1)
+	want := []string{
+		"settle " + name(1|1<<63) + " " + addrs[0] + " -1000 -1", "settle 2 " + addrs[0] + " 500 0",
+		"settle 3 " + addrs[0] + " -9000 -1",
+	}
+	if !slices.Equal(l.remote.log, want) {
+		t.Errorf("remote: %v, want %v", l.remote.log, want)
+	}
+	l.remote.down = true
+	plan.Budget.Tokens = 6000
+	if o := l.reserve(4, plan); o.grant.Left.Tokens != 4500 {
+		t.Errorf("local: %v are left, want 4500", o.grant.Left.Tokens)
 	}
 }
 

@@ -87,7 +87,7 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	for id := lb.LeaseID(505); id < 508; id++ {
 		a.Reserve(now, id, budgeted, func(lb.Grant, error) {})
 	}
-	a.Settle(now, "llm", storetest.Addrs(1)[0], 1)
+	a.Settle(now, 505, storetest.Addrs(1)[0], 1, 0)
 	a.Restrict(now, "llm", storetest.Addrs(1)[0], budget.Restriction{RetryAfter: 1})
 	for key := range uint64(3) {
 		a.Schedule(now, key, time.Second, budgeted, func(task lb.Task, _ error) {

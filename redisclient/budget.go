@@ -63,13 +63,29 @@ func parseOverBudget(b []byte, r *reservation) (reply reservationReply, _ error)
 	return reply, nil
 }
 
-// Settle implements [lb.Store]. If the command fails, the estimate stays.
-func (s *Store) Settle(now time.Duration, scope, addr string, delta int64) {
-	sc := s.scopeOf(scope)
-	b := scriptSettle.command(nil, 1, 2)
-	b = appendArg(appendArg(b, sc.keys.Budget), addr)
-	b = appendInt(b, delta)
-	s.sendBackground(now, scriptSettle, sc, b, func(time.Duration, Value, error) {})
+// Settle implements [lb.Store]. What fails is not sent again, as Redis may have made the correction: what was charged is
+// then more than what was used. So of what Redis has not confirmed to have charged nothing is given back.
+func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, requests int64) {
+	l, ok := s.leases[id]
+	if !ok || !l.charged {
+		return
+	}
+	more := max(tokens, 0)
+	less := min(max(-tokens, 0), l.unconfirmed)
+	tokens, l.unconfirmed = tokens+less, l.unconfirmed+more-less
+	if tokens == 0 && requests == 0 {
+		return
+	}
+	b := scriptSettle.command(nil, 1, 3)
+	b = appendArg(appendArg(b, l.scope.keys.Budget), addr)
+	b = appendInt(appendInt(b, tokens), requests)
+	l.charged = requests <= 0 // until Redis has said that it has charged another endpoint
+	s.sendBackground(now, scriptSettle, l.scope, b, func(_ time.Duration, v Value, err error) {
+		if err == nil && v.Int == 1 {
+			l.charged = l.charged || requests > 0
+			l.unconfirmed = max(0, l.unconfirmed-more)
+		}
+	})
 }
 
 // Restrict implements [lb.Store]. If the command fails, the next answer of the endpoint says the same again.

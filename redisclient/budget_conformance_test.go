@@ -7,38 +7,22 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-func TestBudgetConformance(t *testing.T) {
+// conforms runs a suite on each version, and on a fallback store.
+func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Backend)) {
+	t.Helper()
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			storetest.RunBudget(t, openClocked(t, s, false, fewSeeds))
+			run(t, openClocked(t, s, false, fewSeeds))
 		})
 	}
 	t.Run("as a fallback store", func(t *testing.T) {
-		storetest.RunBudget(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
+		run(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
 	})
 }
 
-func TestTaskConformance(t *testing.T) {
-	for _, version := range redisserver.Versions() {
-		t.Run(version, func(t *testing.T) {
-			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			storetest.RunTasks(t, openClocked(t, s, false, fewSeeds))
-		})
-	}
-	t.Run("as a fallback store", func(t *testing.T) {
-		storetest.RunTasks(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
-	})
-}
+func TestBudgetConformance(t *testing.T) { conforms(t, storetest.RunBudget) }
 
-func TestBudgetQueueConformance(t *testing.T) {
-	for _, version := range redisserver.Versions() {
-		t.Run(version, func(t *testing.T) {
-			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			storetest.RunBudgetQueue(t, openClocked(t, s, false, fewSeeds))
-		})
-	}
-	t.Run("as a fallback store", func(t *testing.T) {
-		storetest.RunBudgetQueue(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
-	})
-}
+func TestTaskConformance(t *testing.T) { conforms(t, storetest.RunTasks) }
+
+func TestBudgetQueueConformance(t *testing.T) { conforms(t, storetest.RunBudgetQueue) }

@@ -290,8 +290,9 @@ func (m *budgetModel) correct(script string, a []string, reply redisclient.Value
 		return
 	}
 	if script == "settle" {
-		delta, _ := strconv.Atoi(a[1])
-		s.Settle(m.ms(), float64(delta))
+		tokens, _ := strconv.Atoi(a[1])
+		requests, _ := strconv.Atoi(a[2])
+		s.Correct(m.ms(), float64(tokens), float64(requests))
 	} else {
 		in := wire.NewReader([]byte(a[1]))
 		r := budget.Restriction{Tokens: in.Float64(), Requests: in.Float64()}

@@ -51,8 +51,8 @@ func TestFormatsOfBudgets(t *testing.T) {
 	if grant != want || !errors.Is(refused, lb.ErrOverBudget) {
 		t.Errorf("refused %+v %v, want %+v", grant, refused, want)
 	}
-	s.Settle(formatTime, "llm", "10.0.0.2:80", -8)
-	m.wantArguments(t, 3, "10.0.0.2:80", "-8")
+	s.Settle(formatTime, formatID, "10.0.0.2:80", -8, -1)
+	m.wantArguments(t, 3, "10.0.0.2:80", "-8", "-1")
 	s.Restrict(formatTime, "llm", "10.0.0.2:80", budget.Restriction{
 		Tokens: 0.5, Requests: -1,
 		TokensReset: 1, RequestsReset: 2 * time.Millisecond, RetryAfter: 2*time.Millisecond + 1,

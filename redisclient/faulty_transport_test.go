@@ -15,8 +15,10 @@ import (
 type faultyTransport struct {
 	conn    *syncTransport
 	rt      *rapid.T
-	percent int // of the commands that have a fault
+	percent int      // of the commands that have a fault
+	kinds   []string // of faults that happen, nil for all
 	delayed []func(now time.Duration)
+	sent    func(cmd []byte) // is called for each command, whatever happens to it
 }
 
 // faults are what may happen to a command.
@@ -34,11 +36,18 @@ var faults = []string{
 
 // Do implements redisclient.Transport.
 func (f *faultyTransport) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+	if f.sent != nil {
+		f.sent(cmd)
+	}
 	if f.percent == 0 || rapid.IntRange(0, 99).Draw(f.rt, "luck") < 100-f.percent {
 		done(now, f.conn.roundTrip(cmd), nil)
 		return
 	}
-	f.fail(now, rapid.SampledFrom(faults).Draw(f.rt, "fault"), slices.Clone(cmd), done)
+	kinds := f.kinds
+	if kinds == nil {
+		kinds = faults
+	}
+	f.fail(now, rapid.SampledFrom(kinds).Draw(f.rt, "fault"), slices.Clone(cmd), done)
 }
 
 // fail has the fault happen to a command.

@@ -161,7 +161,9 @@ func (s *Store) releaseUnknown(now time.Duration, sc *scopeState, leases, tombst
 	for id := range leaseIDs(leases) {
 		l, ok := sc.leases[id]
 		sc.heartbeat.found[id] = !ok || l.state != waiting // else it was granted, and the owner has not noticed
-		if !ok {
+		if r := sc.unrefunded[id]; !ok && r != nil {
+			s.cancel(now, r)
+		} else if !ok {
 			unknown = append(unknown, id)
 		}
 	}
@@ -201,6 +203,11 @@ func (s *Store) finishHeartbeat(now time.Duration, sc *scopeState, sent uint64) 
 	h := sc.heartbeat
 	sc.heartbeat = nil
 	sc.drained = h.entries+len(sc.leases) == 0
+	for id, r := range sc.unrefunded {
+		if !h.found[id] && now-r.sentAt > tombstoneTTL { // Redis has nothing of it, nor will it
+			delete(sc.unrefunded, id)
+		}
+	}
 	sc.toAssert = sc.toAssert[:0]
 	sc.toSend = append(sc.toSend, sc.waitersInOrder(func(w *waiter) bool {
 		return w.lease.confirmedSeq < h.startSeq && !h.found[w.id] && w.again == nil

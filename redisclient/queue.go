@@ -168,6 +168,9 @@ func (s *Store) Poll(now time.Duration) (next time.Duration) {
 				s.Release(now, w.id)
 				s.finishWait(now, w, lb.ErrWaitOver)
 			default:
+				if w.plan.HasBudget() { // it may be granted, and charged, until a heartbeat
+					sc.unrefunded[w.id] = s.reservationOf(now, w)
+				}
 				s.endWait(now, w, ErrBreakerOpen)
 			}
 		}
@@ -232,6 +235,7 @@ func (s *Store) claim(now time.Duration, w *waiter, reply reservationReply) {
 		reply.grant.Left = budget.Left{Tokens: -1, Requests: -1}
 	}
 	delete(w.lease.scope.waiters, w.id)
+	w.lease.charged = w.plan.HasBudget()
 	s.hold(w.lease, reply, w.plan.Candidates)
 	s.RecordPrompt(now, w.id, &w.plan, w.lease.addr)
 	w.done(reply.grant, nil)

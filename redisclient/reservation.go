@@ -162,6 +162,7 @@ func (s *Store) grant(now time.Duration, r *reservation, reply reservationReply)
 		reply.grant.Waited = now - since
 		reply.grant.Queued = true
 	}
+	r.lease.charged = r.limits != nil
 	s.hold(r.lease, reply, r.candidates)
 	r.done(reply.grant, nil)
 }

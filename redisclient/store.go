@@ -60,6 +60,7 @@ type scopeState struct {
 	lists        []*candidateList
 	leases       map[lb.LeaseID]*lease
 	tombstones   map[lb.LeaseID]time.Duration // that may be in Redis, and until when
+	unrefunded   map[lb.LeaseID]*reservation  // with budgets, and given up: they may have been charged
 	lastUsed     time.Duration
 	owners       int        // how many there are in the scope, by the last heartbeat
 	heartbeat    *heartbeat // nil if none is in progress
@@ -103,6 +104,8 @@ type lease struct {
 	tokens       int64
 	version      uint8 // counts the changes, modulo 256, so that Redis can ignore one that arrives after a later one
 	grant        lb.Grant
+	charged      bool         // in a budget, and that in Redis: see Settle
+	unconfirmed  int64        // tokens of corrections that it was charged beyond that, as far as Redis has run them
 	confirmedSeq uint64       // when it became certain that Redis has the lease, by Store.seq
 	reservation  *reservation // nil once that was answered
 	waiter       *waiter      // while it waits
@@ -251,6 +254,9 @@ func (s *Store) sendRelease(now time.Duration, sc *scopeState, sp *script, cmd [
 				delete(sc.tombstones, id)
 			}
 		}
+		if sp == scriptRefund && err == nil {
+			delete(sc.unrefunded, ids[0])
+		}
 		s.passOn(now, sc, grants)
 	})
 }
@@ -293,7 +299,7 @@ func (s *Store) scopeOf(name string) *scopeState {
 		sc = &scopeState{
 			name: name, keys: k, leasesPrefix: k.Leases, drained: true,
 			leases: map[lb.LeaseID]*lease{}, tombstones: map[lb.LeaseID]time.Duration{},
-			waiters: map[lb.LeaseID]*waiter{},
+			waiters: map[lb.LeaseID]*waiter{}, unrefunded: map[lb.LeaseID]*reservation{},
 		}
 		sc.keys.Leases += s.owner
 		s.scopes[name] = sc

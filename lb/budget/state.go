@@ -114,8 +114,8 @@ func (s *State) Left() Left {
 const (
 	// maxDelta is by how many tokens a request may differ from its estimate: more than any model takes at once.
 	maxDelta = 1 << 21
-	// maxDebt is how many tokens a deficit may be below zero after a correction.
-	maxDebt = 1 << 22
+	// maxDeficit is by how many tokens a correction takes a deficit away from zero at most.
+	maxDeficit = 1 << 22
 	// maxClosed is for how many ms a target is closed at most by its own word.
 	maxClosed = 60 * minute
 )
@@ -124,19 +124,27 @@ const (
 func (s *State) Settle(now, delta float64) {
 	s.Advance(now)
 	delta = min(max(delta, -maxDelta), maxDelta)
-	if s.TokenRate > 0 {
+	if delta < 0 || s.TokenRate > 0 {
 		s.MissingTokens = max(0, s.MissingTokens+delta)
 	}
-	if d := s.Deficit - delta; delta < 0 || d > -maxDebt {
-		s.Deficit = d
+	if delta < 0 {
+		s.Deficit = max(s.Deficit, min(s.Deficit-delta, maxDeficit))
+	} else {
+		s.Deficit = min(s.Deficit, max(s.Deficit-delta, -maxDeficit))
+	}
+}
+
+// Correct is Settle by tokens, and by requests: -1 for one that the target never saw, 1 for one that it was not charged
+// for.
+func (s *State) Correct(now, tokens, requests float64) {
+	s.Settle(now, tokens)
+	if requests < 0 || s.RequestRate > 0 {
+		s.MissingRequests = max(0, s.MissingRequests+requests)
 	}
 }
 
 // Refund gives back what a request was charged that the target never saw.
-func (s *State) Refund(now, tokens float64) {
-	s.Settle(now, -tokens)
-	s.MissingRequests = max(0, s.MissingRequests-1)
-}
+func (s *State) Refund(now, tokens float64) { s.Correct(now, -tokens, -1) }
 
 // Restriction is what a target has said of its own limits, by the headers of an answer.
 type Restriction struct {

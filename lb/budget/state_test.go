@@ -110,11 +110,47 @@ func TestSettledByWhatWasUsed(t *testing.T) {
 	if ts[0].MissingTokens != 0 || ts[0].Deficit > 1e7 {
 		t.Errorf("more given back than there was: %+v", ts[0].State)
 	}
-	for range 100 {
-		ts[0].Settle(1, 1e12)
+}
+
+// However often reports are wrong, a deficit stays within its bounds, and the next report counts.
+func TestDeficitsStayWithinBounds(t *testing.T) {
+	for _, c := range []struct{ delta, bound float64 }{{1e12, -1 << 22}, {-1e12, 1 << 22}} {
+		s := of(1, budget.Limits{Weight: 1, Tokens: 60_000})
+		for range 100 {
+			s.Settle(1, c.delta)
+		}
+		if s.Deficit != c.bound {
+			t.Errorf("deficit %g, want %g", s.Deficit, c.bound)
+		}
+		s.Settle(1, -math.Copysign(1000, c.delta))
+		if want := c.bound - math.Copysign(1000, c.bound); s.Deficit != want {
+			t.Errorf("deficit %g, want %g", s.Deficit, want)
+		}
+		beyond := budget.State{Deficit: 2 * c.bound} // by charges of large requests: no correction changes that by the way
+		beyond.Settle(1, c.delta)
+		if beyond.Deficit != 2*c.bound {
+			t.Errorf("deficit %g, was %g", beyond.Deficit, 2*c.bound)
+		}
 	}
-	if ts[0].Deficit < -1e7 {
-		t.Errorf("deficit %g after wrong reports", ts[0].Deficit)
+}
+
+func TestCorrectedByRequests(t *testing.T) {
+	ts := []budget.Target{{Limits: budget.Limits{Weight: 1, Tokens: 6000, Requests: 60}}}
+	ts[0].Apply(1, ts[0].Limits)
+	budget.Charge(ts, 0, 1, 100)
+	ts[0].Correct(1, 50, 1)
+	if s := ts[0].State; s.MissingTokens != 150 || s.MissingRequests != 2 || s.Deficit != -50 {
+		t.Errorf("one more request of 50 tokens: %+v", s)
+	}
+	ts[0].Refund(1, 50)
+	ts[0].Refund(1, 200)
+	ts[0].Refund(1, 0)
+	if s := ts[0].State; s.MissingTokens != 0 || s.MissingRequests != 0 || s.Deficit != 200 {
+		t.Errorf("more given back than was charged: %+v", s)
+	}
+	s := of(1, budget.Limits{Weight: 1})
+	if s.Correct(1, 0, 1); s.MissingRequests != 0 {
+		t.Errorf("without a limit %g requests are missing", s.MissingRequests)
 	}
 }
 

@@ -135,7 +135,7 @@ func waitOf(ms float64) time.Duration { return time.Duration(math.Ceil(ms)) * ti
 // CountBudget implements [lb.LocalStore].
 func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index int) error {
 	tokens := p.AddedTokens(0)
-	return s.countAt(now, id, p.Scope, tokens, func(d *draft, sc *scope) (row int, err error) {
+	return s.countAt(now, id, p.Scope, lease{tokens: tokens, charged: true}, func(d *draft, sc *scope) (row int, err error) {
 		if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 			return noRow, err
 		}
@@ -146,15 +146,15 @@ func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index 
 	})
 }
 
-// correction is a change of the budget of an endpoint by what a request has used beyond its estimate.
+// correction is a change of the budget of an endpoint by what a request has used beyond what it was charged.
 type correction struct {
-	hash  uint64 // of the endpoint
-	delta float64
+	hash             uint64 // of the endpoint
+	tokens, requests float64
 }
 
 // correct makes a correction. It reports whether there is a budget to correct.
 func (d *draft) correct(now time.Duration, c correction) bool {
-	return d.changeState(d.find(c.hash), func(s *budget.State) { s.Settle(millis(now), c.delta) })
+	return d.changeState(d.find(c.hash), func(s *budget.State) { s.Correct(millis(now), c.tokens, c.requests) })
 }
 
 // changeState changes the budget of the row. It reports whether there is one.
@@ -177,17 +177,31 @@ func (d *draft) isBudgeted(row int) bool {
 }
 
 // Settle implements [lb.Store].
-func (s *Store) Settle(now time.Duration, scope, addr string, delta int64) {
-	sc, _ := s.budgeted(scope)
-	if sc == nil || delta == 0 {
+func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, requests int64) {
+	l := s.leases[id]
+	if !l.charged || tokens == 0 && requests == 0 {
 		return
 	}
-	c := correction{lb.EndpointHash(addr), float64(delta)}
-	if s.defers(sc) && len(sc.corrections) < maxPending {
+	c, sc := correction{lb.EndpointHash(addr), float64(tokens), float64(requests)}, l.scope
+	if requests <= 0 && s.defers(sc) && len(sc.corrections) < maxPending {
 		sc.corrections = append(sc.corrections, c)
 		return
 	}
-	s.changeBudget(now, sc, func(d *draft) bool { return d.correct(now, c) })
+	made, err := s.changeBudget(now, sc, func(d *draft) bool { return d.correct(now, c) })
+	switch {
+	case err != nil: // the next swap tries again
+		sc.corrections = append(sc.corrections, c)
+	case requests > 0 && !made: // no budget was charged, so none is to be corrected later
+		s.uncharge(id)
+	}
+}
+
+// uncharge notes that a lease, if there still is one, is not charged in a budget.
+func (s *Store) uncharge(id lb.LeaseID) {
+	if l, ok := s.leases[id]; ok {
+		l.charged = false
+		s.leases[id] = l
+	}
 }
 
 // Restrict implements [lb.Store].
@@ -197,21 +211,21 @@ func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restric
 		return
 	}
 	hash := lb.EndpointHash(addr)
-	s.changeBudget(now, sc, func(d *draft) bool {
+	_, _ = s.changeBudget(now, sc, func(d *draft) bool { // if it fails, the next answer says the same again
 		return d.changeState(d.find(hash), func(s *budget.State) { s.Restrict(millis(now), &r) })
 	})
 }
 
-// changeBudget writes the table if change reports that it has changed a budget. What cannot be written is lost: then
-// the estimate stays.
-func (s *Store) changeBudget(now time.Duration, sc *scope, change func(*draft) bool) {
-	_ = s.swap(now, sc, func(d *draft) error {
-		if !change(d) {
+// changeBudget writes the table if change reports that it has changed a budget, and returns that.
+func (s *Store) changeBudget(now time.Duration, sc *scope, change func(*draft) bool) (changed bool, err error) {
+	err = s.swap(now, sc, func(d *draft) error {
+		if changed = change(d); !changed {
 			return errUnchanged
 		}
 		return nil
 	})
 	s.answerWaits(now)
+	return changed, err
 }
 
 // budgeted returns what this owner knows of the scope, nil if that has no budgets.

@@ -129,10 +129,12 @@ func FuzzSharedMemory(f *testing.F) {
 		waits := *budgeted
 		waits.Wait = lb.Wait{Max: time.Second, Length: 9, Class: lb.Class{ID: 1, Weight: 1}}
 		s.Reserve(time.Hour, 10, &waits, func(lb.Grant, error) {})
-		s.Settle(time.Hour, "llm", budgeted.Candidates[0].Addr, 70)
+		s.Reserve(time.Hour, 11, budgeted, func(lb.Grant, error) {})
+		s.Settle(time.Hour, 11, budgeted.Candidates[0].Addr, 70, 1)
 		s.Restrict(time.Hour, "llm", budgeted.Candidates[1].Addr, budget.Restriction{RetryAfter: time.Second})
 		s.Poll(time.Hour + 500*time.Millisecond)
 		s.Release(time.Hour, 10)
+		s.Release(time.Hour, 11)
 	}
 	use(s)
 	for _, v := range p.Vals {

@@ -85,10 +85,11 @@ type scope struct {
 }
 
 type lease struct {
-	scope  *scope
-	row    int
-	tokens int64
-	grant  lb.Grant
+	scope   *scope
+	row     int
+	tokens  int64
+	grant   lb.Grant
+	charged bool // by this store: see Settle
 }
 
 // New returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique among all
@@ -147,7 +148,7 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		r.grant.Expected = r.expected
 		done(r.grant, r.refused)
 	default:
-		s.leases[id] = lease{scope: r.scope, row: r.row, tokens: r.tokens, grant: r.grant}
+		s.leases[id] = lease{r.scope, r.row, r.tokens, r.grant, p.HasBudget()}
 		if p.Prefix.NeedsLookup() {
 			s.prefixes.record(now, &p.Prefix, lb.EndpointTag(p.Candidates[r.grant.Index].Addr))
 		}
@@ -252,22 +253,22 @@ func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr s
 // CountAt implements [lb.LocalStore].
 func (s *Store) CountAt(now time.Duration, id lb.LeaseID, name, addr string, tokens int64) error {
 	tokens = min(max(tokens, 0), lb.MaxTokens)
-	return s.countAt(now, id, name, tokens, func(d *draft, _ *scope) (row int, err error) {
+	return s.countAt(now, id, name, lease{tokens: tokens}, func(d *draft, _ *scope) (row int, err error) {
 		d.table, row, err = rowOf(d.table, addr)
 		return row, err
 	})
 }
 
-// countAt counts a request in the row that find returns, which may be called several times.
+// countAt counts a lease in the row that find returns, which may be called several times.
 func (s *Store) countAt(
-	now time.Duration, id lb.LeaseID, name string, tokens int64, find func(*draft, *scope) (row int, err error),
+	now time.Duration, id lb.LeaseID, name string, l lease, find func(*draft, *scope) (row int, err error),
 ) error {
 	s.reserved++
 	sc := s.scope(name)
-	row := noRow
+	l.scope = sc
 	err := s.swap(now, sc, func(d *draft) (err error) {
-		if row, err = find(d, sc); err == nil {
-			d.take(step{from: noRow, to: row, toTokens: tokens})
+		if l.row, err = find(d, sc); err == nil {
+			d.take(step{from: noRow, to: l.row, toTokens: l.tokens})
 		}
 		return err
 	})
@@ -277,7 +278,7 @@ func (s *Store) countAt(
 		}
 		return err
 	}
-	s.leases[id] = lease{scope: sc, row: row, tokens: tokens}
+	s.leases[id] = l
 	s.answerWaits(now)
 	return nil
 }
@@ -342,6 +343,7 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 		s.releasedEarly[id] = now + s.ttl
 		return
 	}
+	s.uncharge(id)
 	if err := s.release(now, id); err != nil {
 		s.failedReleases = append(s.failedReleases, id)
 	}

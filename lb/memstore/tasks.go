@@ -125,7 +125,7 @@ func (s *Store) Complete(now time.Duration, scope string, id lb.TaskID, actual i
 		switch end = t.end(); end {
 		case lb.TaskUnknown:
 			if actual >= 0 {
-				d.correct(now, correction{t.hash(), float64(actual - t.tokens())})
+				d.correct(now, correction{hash: t.hash(), tokens: float64(actual - t.tokens())})
 			}
 			d.endTask(i, now, lb.TaskCompleted)
 			end, changed = lb.TaskCompleted, true

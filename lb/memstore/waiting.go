@@ -162,7 +162,7 @@ func (s *Store) claimed(sc *scope, t table, c claim) {
 		state := s.draft.openBudgets().state(c.row)
 		g.Left = state.Left()
 	}
-	s.leases[c.id] = lease{scope: sc, row: c.row, tokens: c.tokens, grant: g}
+	s.leases[c.id] = lease{sc, c.row, c.tokens, g, w.plan.HasBudget()}
 	s.finished = append(s.finished, finished{id: c.id, waiter: w, grant: g})
 }
 

@@ -22,6 +22,8 @@ var budgetSuite = []struct {
 	{"caps hold", testBudgetCaps},
 	{"a release frees the slot and gives back no tokens", testBudgetRelease},
 	{"settled by what was used", testBudgetSettle},
+	{"what no endpoint has seen is given back", testBudgetUnused},
+	{"who was not charged corrects nothing", testBudgetUncharged},
 	{"restricted by its own word", testBudgetRestrict},
 	{"its own word shrinks a bucket", testBudgetShrink},
 	{"limits apply at once", testBudgetLimits},
@@ -221,22 +223,6 @@ func testBudgetRelease(t *testing.T, w *world) {
 	}
 }
 
-func testBudgetSettle(_ *testing.T, w *world) {
-	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
-	p := Budgeted(addrs[:1], budget.Limits{Weight: 1, Tokens: 6000}, 3000)
-	w.must(a, 1, p)
-	b.Settle(w.now, "llm", addrs[0], 2000)
-	w.expects(a, 2, p, 20*time.Second)
-	a.Settle(w.now, "llm", addrs[0], -1000)
-	w.expects(b, 2, p, 10*time.Second)
-	a.Settle(w.now, "llm", addrs[0], -100_000) // never more than full
-	w.must(b, 3, p)
-	w.must(b, 4, p)
-	w.expects(b, 5, p, 30*time.Second)
-	a.Settle(w.now, "llm", addrs[1], 1000) // nothing is known of that one
-	w.expects(b, 6, p, 30*time.Second)
-}
-
 func testBudgetRestrict(_ *testing.T, w *world) {
 	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
 	p := Budgeted(addrs, budget.Limits{Weight: 1}, 10)
@@ -345,17 +331,16 @@ func testBudgetScopes(_ *testing.T, w *world) {
 	q := *p
 	q.Scope = "other"
 	w.must(s, 2, &q)
-	s.Settle(w.now, "llm", addrs[0], -600)
+	s.Settle(w.now, 1, addrs[0], -600, 0)
 	w.must(s, 3, p)
 	w.expects(s, 4, &q, time.Minute)
 }
 
 func testBudgetNone(_ *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(1)
-	s.Settle(w.now, "none", addrs[0], 1000)
 	s.Restrict(w.now, "none", addrs[0], budget.Restriction{RetryAfter: time.Hour})
 	w.must(s, 1, Even(addrs))
-	s.Settle(w.now, "llm", addrs[0], 1000)
+	s.Settle(w.now, 1, addrs[0], 1000, 0)
 	s.Restrict(w.now, "llm", addrs[0], budget.Restriction{RetryAfter: time.Hour})
 	w.must(s, 2, Budgeted(addrs, budget.Limits{Weight: 1, Tokens: 600}, 600))
 	w.must(s, 3, Even(addrs)) // a plan without budgets is placed by cost, and charged nothing

@@ -83,10 +83,7 @@ func (b *budgets) step() {
 	case 4, 5:
 		b.tick(time.Duration(1+b.draw("ms", 5000)) * time.Millisecond)
 	case 2:
-		delta := int64(b.draw("delta", 2000)) - 1000
-		o.Settle(b.now, "llm", b.addrs[at], delta)
-		b.states[at].Settle(b.ms(), float64(delta))
-		b.written()
+		b.settle(o, at)
 	case 3:
 		b.restrict(o, at)
 	case 6:
@@ -94,6 +91,17 @@ func (b *budgets) step() {
 	case 7:
 		b.setClock()
 	}
+}
+
+// settle corrects what an endpoint was charged for a lease, which may be another one's, or be charged nowhere.
+func (b *budgets) settle(o *owner, at int) {
+	id := lb.LeaseID(1 + b.draw("lease", int(b.next)+1))
+	tokens, requests := int64(b.draw("more tokens", 2000))-1000, int64(b.draw("more requests", 3))-1
+	o.Settle(b.now, id, b.addrs[at], tokens, requests)
+	if _, held := o.held[id]; held && (tokens != 0 || requests != 0) {
+		b.states[at].Correct(b.ms(), float64(tokens), float64(requests))
+	}
+	b.written()
 }
 
 // ms returns the time in ms.

@@ -42,9 +42,9 @@ func (s *tracked) Release(now time.Duration, id lb.LeaseID) {
 	s.Store.Release(now, id)
 }
 
-func (s *tracked) Settle(now time.Duration, scope, addr string, delta int64) {
+func (s *tracked) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, requests int64) {
 	defer s.call()()
-	s.Store.Settle(now, scope, addr, delta)
+	s.Store.Settle(now, id, addr, tokens, requests)
 }
 
 func (s *tracked) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {

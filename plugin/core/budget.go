@@ -22,6 +22,7 @@ type budgetUse struct {
 
 // charge is what a request was charged to one budget. The zero value: nothing.
 type charge struct {
+	id          lb.LeaseID
 	scope, addr string
 	tokens      int64
 }
@@ -38,13 +39,15 @@ func (b *budgetUse) text() string {
 func (l *lease) settle(c *charge, used int64) {
 	if delta := used - c.tokens; delta != 0 && c.addr != "" {
 		c.tokens = used
-		l.store.Settle(l.now(), c.scope, c.addr, delta)
+		l.store.Settle(l.now(), c.id, c.addr, delta, 0)
 	}
 }
 
-// giveBack gives back a charge: the request has used nothing of it.
+// giveBack gives back a charge with its place among the requests a minute: the target has never seen the request.
 func (l *lease) giveBack(c *charge) {
-	l.settle(c, 0)
+	if c.addr != "" {
+		l.store.Settle(l.now(), c.id, c.addr, -c.tokens, -1)
+	}
 	*c = charge{}
 }
 
@@ -54,7 +57,7 @@ func (s *Stream) charged(addr string) {
 	if !r.plan.HasBudget() {
 		return
 	}
-	s.budget.target = charge{r.plan.Scope, addr, r.plan.Budget.Tokens}
+	s.budget.target = charge{s.lease.id, r.plan.Scope, addr, r.plan.Budget.Tokens}
 	if left := r.grant.Left.Tokens; left >= 0 {
 		s.plugin.vm.stats.setIf(ofEndpoint(statBudgetLeft, s.cluster.name, addr), uint64(left))
 	}
@@ -75,8 +78,8 @@ func (s *Stream) moveCharge(addr string) {
 		return
 	}
 	s.lease.giveBack(&s.budget.target)
-	s.budget.target = charge{scope: c.scope, addr: addr}
-	s.lease.settle(&s.budget.target, c.tokens)
+	s.lease.store.Settle(s.lease.now(), c.id, addr, c.tokens, 1)
+	s.budget.target, s.budget.target.addr = c, addr
 }
 
 // estimatedAgain corrects the charge of a request that was estimated before its body had come.
@@ -108,8 +111,16 @@ func (s *Stream) endCharges() {
 	if c.addr == "" {
 		return
 	}
-	if !s.budget.known && s.response.unserved(s.GatewayStream) {
+	unserved, unseen := false, false
+	if !s.budget.known {
+		unserved, unseen = s.response.unserved(s.GatewayStream)
+	}
+	if unserved {
 		s.lease.giveBack(&s.budget.tenant.charge)
+		if !unseen { // backends count the requests that they refuse
+			s.lease.settle(c, 0)
+			*c = charge{}
+		}
 		s.lease.giveBack(c)
 		return
 	}
@@ -117,22 +128,23 @@ func (s *Stream) endCharges() {
 	*c, s.budget.tenant.charge = charge{}, charge{}
 }
 
-// unserved reports whether no model can have worked on the request: the gateway has not reached its server, or that has
-// refused it.
-func (r *response) unserved(from GatewayStream) bool {
+// unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
+// so the request is unseen, or the server has refused it.
+func (r *response) unserved(from GatewayStream) (unserved, unseen bool) {
 	if !r.reached || r.status < 400 {
-		return !r.reached
+		return !r.reached, !r.reached
 	}
 	if details := from.Details(); details != "" && details != "via_upstream" {
-		return isUnreachable(details) || containsAny(details, "connection_failure", "connection_timeout")
+		unseen = isUnreachable(details) || containsAny(details, "connection_failure", "connection_timeout")
+		return unseen, unseen
 	}
 	switch r.status {
 	case 503, 529:
-		return true
+		return true, false
 	case 408, 499: // the client was slow or left
-		return false
+		return false, false
 	}
-	return r.status < 500
+	return r.status < 500, false
 }
 
 // restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What

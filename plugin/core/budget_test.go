@@ -38,36 +38,36 @@ func TestWaitsForBudgets(t *testing.T) {
 func TestUnservedResponses(t *testing.T) {
 	d := newFakeProcess(t, 1)
 	for _, c := range []struct {
-		reached bool
-		status  int
-		details string
-		want    bool
+		reached          bool
+		status           int
+		details          string
+		unserved, unseen bool
 	}{
-		{false, 0, "", true},
-		{false, 403, "ext_authz_denied", true},
-		{true, 0, "", false},
-		{true, 200, "via_upstream", false},
-		{true, 400, "via_upstream", true},
-		{true, 401, "", true},
-		{true, 408, "via_upstream", false},
-		{true, 429, "via_upstream", true},
-		{true, 499, "via_upstream", false},
-		{true, 500, "via_upstream", false},
-		{true, 503, "via_upstream", true},
-		{true, 504, "via_upstream", false},
-		{true, 529, "", true},
-		{true, 503, "upstream_reset_before_response_started{connection_failure}", true},
-		{true, 503, "upstream_reset_before_response_started{remote_connection_timeout}", true},
-		{true, 503, "upstream_reset_before_response_started{connection_termination}", false},
-		{true, 503, "upstream_reset_before_response_started{overflow}", true},
-		{true, 504, "response_timeout", false},
-		{true, 503, "no_healthy_upstream", true},
+		{false, 0, "", true, true},
+		{false, 403, "ext_authz_denied", true, true},
+		{true, 0, "", false, false},
+		{true, 200, "via_upstream", false, false},
+		{true, 400, "via_upstream", true, false},
+		{true, 401, "", true, false},
+		{true, 408, "via_upstream", false, false},
+		{true, 429, "via_upstream", true, false},
+		{true, 499, "via_upstream", false, false},
+		{true, 500, "via_upstream", false, false},
+		{true, 503, "via_upstream", true, false},
+		{true, 504, "via_upstream", false, false},
+		{true, 529, "", true, false},
+		{true, 503, "upstream_reset_before_response_started{connection_failure}", true, true},
+		{true, 503, "upstream_reset_before_response_started{remote_connection_timeout}", true, true},
+		{true, 503, "upstream_reset_before_response_started{connection_termination}", false, false},
+		{true, 503, "upstream_reset_before_response_started{overflow}", true, true},
+		{true, 504, "response_timeout", false, false},
+		{true, 503, "no_healthy_upstream", true, true},
 	} {
 		r := response{reached: c.reached, status: c.status}
 		s := &fakeStream{process: d, details: c.details}
 		d.effective = s
-		if got := r.unserved(s); got != c.want {
-			t.Errorf("%+v: %v", c, got)
+		if unserved, unseen := r.unserved(s); unserved != c.unserved || unseen != c.unseen {
+			t.Errorf("%+v: %v, %v", c, unserved, unseen)
 		}
 	}
 	d.effective = nil

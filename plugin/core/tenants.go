@@ -76,7 +76,7 @@ func (s *Stream) finishTenant() Action {
 	}
 	switch {
 	case t.err == nil:
-		t.charge = charge{t.plan.Scope, t.plan.Candidates[0].Addr, t.plan.Budget.Tokens}
+		t.charge = charge{t.id, t.plan.Scope, t.plan.Candidates[0].Addr, t.plan.Budget.Tokens}
 	case errors.Is(t.err, lb.ErrOverBudget), errors.Is(t.err, lb.ErrFull):
 		s.closeLease()
 		return s.refuse(lb.ReasonTenantOverBudget, cmp.Or(t.grant.Expected, minWait))

@@ -105,9 +105,10 @@ end
 local function settle_target(s, o, now, delta)
   advance(s, o, now)
   delta = math.min(math.max(delta, -2097152), 2097152)
-  if s[o + 6] > 0 then s[o + 2] = math.max(0, s[o + 2] + delta) end
-  local deficit = s[o + 4] - delta
-  if delta < 0 or deficit > -4194304 then s[o + 4] = deficit end
+  if delta < 0 or s[o + 6] > 0 then s[o + 2] = math.max(0, s[o + 2] + delta) end
+  local deficit = s[o + 4]
+  if delta < 0 then s[o + 4] = math.max(deficit, math.min(deficit - delta, 4194304))
+  else s[o + 4] = math.min(deficit, math.max(deficit - delta, -4194304)) end
 end
 
 -- is_unused returns whether a target was no candidate for a minute, and nothing is missing by now.

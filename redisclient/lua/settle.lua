@@ -1,13 +1,15 @@
--- Corrects the budget of a target by what a request has used beyond its estimate. The text of budget.lua precedes this
--- one.
+-- Corrects what a target was charged for a request, by what the request has used beyond that. The text of budget.lua
+-- precedes this one.
 --
 -- KEYS     budget
--- ARGV     addr delta
---   delta  tokens, negative if it has used less
+-- ARGV     addr tokens requests
+--   tokens, requests  by how much more or less than it was charged, as budget.State.Correct
 -- Returns  1; 0 for a target without a budget
-local b, now = read_budget(KEYS[1]), time_ms()
+local b, now, requests = read_budget(KEYS[1]), time_ms(), tonumber(ARGV[3])
 local o = find_target(b, ARGV[1])
 if not o then return 0 end
-settle_target(b.states, o, now, tonumber(ARGV[2]))
+local s = b.states
+settle_target(s, o, now, tonumber(ARGV[2]))
+if requests < 0 or s[o + 7] > 0 then s[o + 3] = math.max(0, s[o + 3] + requests) end
 write_budget(KEYS[1], b, now)
 return 1
