@@ -63,12 +63,15 @@ end
 put({id = id, ended = 0, row = (r - 17) / 9, tokens = tokens, ttl = ttl, till = now + ttl, epoch = epoch,
   key = ARGV[2], addr = addr})
 if own then call('HSET', tasks, 'k' .. own, id) end
+if not marks[1] then
+  call('ZADD', expiry, '+inf', 'b')
+  local owners = unpack('<I3', head, 13) -- if it has FLAG, the table counts tasks that were lost: 0 is never right
+  call('SETRANGE', tablekey, 12, struct.pack('<I3', owners < FLAG and owners + FLAG or 0))
+end
 if not marks[1] or ttl > tonumber(marks[2]) then
   call('HSET', tasks, 't', ARGV[3], 'b', marks[1] or epoch)
   local life = string.format('%d', 2 * ARGV[4] + 2 * ttl)
   call('PEXPIRE', tasks, life)
   call('PEXPIRE', expiry, life)
-  local owners = unpack('<I3', head, 13)
-  if owners < FLAG then call('SETRANGE', tablekey, 12, struct.pack('<I3', owners + FLAG)) end
 end
 return ending(id .. struct.pack('<I2I4I8', i, requests + 1, sum + tokens) .. left(b.states, o))

@@ -7,7 +7,7 @@
 --            or is forgotten if it has ended; the epoch in which it is counted; its key, zeros for none. Then its
 --            address. "k" and a key -> the id of the latest task with the key. "b" -> the epoch in which all tasks are
 --            counted; "c" -> another epoch and the cursor up to which they are; "t" -> the longest time that one lives
---   expiry   sorted set: id -> when it ends, or is forgotten
+--   expiry   sorted set: id -> when it ends, or is forgotten. "b" -> infinity: without it, ids were lost
 -- The number of owners in the table's head has FLAG added to it since there are tasks: if they are lost, a new epoch
 -- begins. In a new epoch heartbeats count the tasks again.
 local FLAG, SWEEP = 4194304, 16 -- SWEEP: tasks that end in one step
