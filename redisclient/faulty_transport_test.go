@@ -76,7 +76,8 @@ func (f *faultyTransport) fail(now time.Duration, fault string, cmd []byte, done
 	}
 }
 
-// runTwice runs a command twice and returns the second reply. That of a reservation must be the same both times.
+// runTwice runs a command twice and returns the second reply. That of a reservation, or a task, must be the
+// same both times.
 func (f *faultyTransport) runTwice(cmd []byte) []byte {
 	first, second := f.conn.roundTrip(cmd), f.conn.roundTrip(cmd)
 	if isGrant(first) && !bytes.Equal(first, second) {
@@ -85,10 +86,10 @@ func (f *faultyTransport) runTwice(cmd []byte) []byte {
 	return second
 }
 
-// isGrant reports whether the reply is that of a reservation that was granted: its length is not one of other replies.
+// isGrant reports whether the reply is that of a reservation, or a task, that was granted: its length is not one of other replies.
 func isGrant(reply []byte) bool {
 	v, _, err := redisclient.Parse(reply)
-	return err == nil && v.Kind == redisclient.Bulk && (len(v.Str) == 14 || len(v.Str) == 19)
+	return err == nil && v.Kind == redisclient.Bulk && (len(v.Str) == 14 || len(v.Str) == 19 || len(v.Str) == 46)
 }
 
 func (f *faultyTransport) delay(run func(now time.Duration)) { f.delayed = append(f.delayed, run) }

@@ -38,20 +38,28 @@ var (
 	luaEnqueue    = lua("enqueue")
 	luaPoll       = lua("poll")
 	luaBudget     = lua("budget")
-	luaQueue      = strings.ReplaceAll(lua("queue"), "open_turns(", "(function()\n"+luaBudget+lua("turns")+"end)(")
-	luaSpend      = lua("spend")
-	luaRefund     = lua("refund")
-	luaSettle     = lua("settle")
-	luaRestrict   = lua("restrict")
-	luaTasks      = luaBudget + luaTaskKeys + lua("tasks")
-	luaSweep      = luaBudget + lua("tasks") + lua("sweep")
-	luaSchedule   = lua("schedule")
-	luaComplete   = lua("complete")
-	luaRenew      = lua("renew")
+	luaQueue      = lua("queue") + lua("queue_turn") + strings.ReplaceAll(lua("queue_grant"), "open_turns(",
+		"(function()\n"+luaBudget+lua("turns")+"end)(")
+	luaSpend    = lua("spend")
+	luaRefund   = lua("refund")
+	luaSettle   = lua("settle")
+	luaRestrict = lua("restrict")
+	luaTasks    = luaBudget + luaTaskKeys + lua("tasks") + lua("ending")
+	luaSweep    = luaBudget + lua("tasks") + lua("sweep")
+	luaSchedule = luaBudget + luaScheduleKeys + lua("tasks") + lua("ending") + lua("schedule")
+	luaComplete = lua("complete")
+	luaRenew    = lua("renew")
 )
 
-// luaTaskKeys is what the text of tasks.lua needs in a script of its own.
-const luaTaskKeys = "local tablekey, epoch = KEYS[1], redis.call('GETRANGE', KEYS[1], 0, 7)\n"
+// What the texts of tasks.lua and ending.lua need; the script schedule also needs all of the table, and a list.
+const (
+	luaTaskKeys = "local tablekey, head = KEYS[1], redis.call('GETRANGE', KEYS[1], 0, 15)\n" + luaEpoch
+
+	luaScheduleKeys = "local tablekey, read = KEYS[1], redis.call('MGET', KEYS[1], KEYS[2])\n" +
+		"local t, v = read[1] or '', read[2]\nlocal head = string.sub(t, 1, 16)\n" + luaEpoch
+
+	luaEpoch = "local epoch = string.sub(head, 1, 8)\n"
+)
 
 // luaSums contains the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make an artifact 0.4
 // MB larger. After a change of a script, `go test ./redisclient -run TestSums -update` updates it, after luaPacked.
@@ -94,7 +102,7 @@ var (
 	scriptRefund    = newScript("refund", luaBudget+luaFunc("release", withQueue(luaRelease))+luaRefund)
 	scriptSettle    = newScript("settle", luaBudget+luaSettle)
 	scriptRestrict  = newScript("restrict", luaBudget+luaRestrict)
-	scriptSchedule  = newScript("schedule", withQueue(luaTasks+luaSchedule))
+	scriptSchedule  = newScript("schedule", withQueue(luaSchedule))
 	scriptComplete  = newScript("complete", withQueue(luaTasks+luaComplete))
 	scriptRenew     = newScript("renew", withQueue(luaTasks+luaRenew))
 )

@@ -91,11 +91,12 @@ func (s *Store) parseTask(now time.Duration, v Value, t *scheduling, err error) 
 	if err != nil {
 		return task, false, err
 	}
-	if v.Kind == Array && len(v.Items) == 2 && v.Items[0].Kind == Bulk {
-		var grants []byte
-		v, grants = splitGrants(v, 1)
-		s.passOn(now, t.scope, grants)
+	n := 1 // items of the answer
+	if v.Kind == Array && len(v.Items) > 1 && v.Items[0].Kind == Integer {
+		n = 2
 	}
+	v, grants := splitGrants(v, n)
+	s.passOn(now, t.scope, grants)
 	switch {
 	case v.Kind == Array && len(v.Items) == 1 && v.Items[0].Int == codeUnknownList:
 		return task, true, nil

@@ -48,7 +48,8 @@ func taskMillis(now time.Duration) uint64 { return uint64(now / time.Millisecond
 // tasks are those of a table, one after the other: those that live, and some that have ended, the latest ones behind.
 type tasks []byte
 
-// maxTasks is how many tasks a table has at most; maxEnded is how many of them have ended.
+// maxTasks is how many tasks a table has at most; maxEnded is how many of them have ended. Those make room for one that
+// lives.
 const maxTasks, maxEnded = 4096, 1024
 
 func (ts tasks) n() int        { return len(ts) / taskSize }
@@ -64,10 +65,10 @@ func (ts tasks) find(id lb.TaskID) int {
 	return -1
 }
 
-// withKey returns the number of the task with the key, unless it was abandoned: -1 for none.
+// withKey returns the number of the task with the key that lives, -1 for none.
 func (ts tasks) withKey(key uint64) int {
 	for i := range ts.n() {
-		if t := ts.at(i); key != 0 && t.key() == key && t.end() != lb.TaskAbandoned {
+		if t := ts.at(i); key != 0 && t.key() == key && t.lives() {
 			return i
 		}
 	}
@@ -79,6 +80,18 @@ func (ts tasks) add(id lb.TaskID, key, hash uint64, now time.Duration, ttl time.
 	w := wire.Writer(ts).Raw(string(id[:])).Uint64(key).Uint64(hash).Uint64(taskMillis(now) + uint64(ttlMillis(ttl)))
 	w = w.Uint32(ttlMillis(ttl)).Uint32(uint32(tokens)).Uint16(uint16(row)).Byte(uint8(lb.TaskUnknown))
 	return tasks(w)
+}
+
+// withRoom returns the tasks with room for one more, false if too many live.
+func (ts tasks) withRoom() (tasks, bool) {
+	if ts.n() < maxTasks {
+		return ts, true
+	}
+	_, first := ts.ended()
+	if first < 0 {
+		return ts, false
+	}
+	return ts.remove(first), true
 }
 
 // remove removes the i-th task.

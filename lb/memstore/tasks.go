@@ -59,9 +59,11 @@ func (s *Store) schedule(now time.Duration, d *draft, t *scheduling) (err error)
 	}
 	charged, changed := s.chargeBudget(now, d, &t.reservation, n)
 	switch {
-	case charged && b.tasks.n() >= maxTasks:
-		return lb.ErrNoRoom
 	case charged:
+		var hasRoom bool
+		if b.tasks, hasRoom = b.tasks.withRoom(); !hasRoom {
+			return lb.ErrNoRoom
+		}
 		b.refusals = b.refusals.Forget(t.key)
 		d.add(t.row, lb.Load{Requests: 1, Tokens: t.tokens})
 		b.tasks = b.tasks.add(t.task.ID, t.key, d.hash(t.row), now, t.ttl, t.tokens, t.row)
@@ -75,7 +77,8 @@ func (s *Store) schedule(now time.Duration, d *draft, t *scheduling) (err error)
 	return nil
 }
 
-// again gives the task that has the key already, if its endpoint is a candidate, and renews it. Else it is abandoned.
+// again gives the task that has the key, if one lives and its endpoint is a candidate, and renews it. Else that is
+// abandoned.
 func (s *Store) again(now time.Duration, d *draft, t *scheduling) bool {
 	b := d.openBudgets()
 	i := b.tasks.withKey(t.key)
@@ -87,18 +90,14 @@ func (s *Store) again(now time.Duration, d *draft, t *scheduling) bool {
 		if lb.EndpointHash(c.Addr) != found.hash() {
 			continue
 		}
-		if found.lives() {
-			found.setTTL(t.ttl)
-			found.renew(taskMillis(now))
-		}
+		found.setTTL(t.ttl)
+		found.renew(taskMillis(now))
 		row := t.scope.rows[j]
 		state := b.state(row)
 		t.task.ID, t.grant = found.id(), lb.Grant{Index: j, Load: d.load(row), Left: state.Left()}
 		return true
 	}
-	if found.lives() {
-		d.abandon(i, now)
-	}
+	d.abandon(i, now)
 	return false
 }
 

@@ -16,6 +16,7 @@ var taskSuite = []struct {
 	{"a task counts until it is completed", testTaskComplete},
 	{"a completed task is settled by what it used", testTaskSettle},
 	{"a repeated key gives the same task", testTaskKey},
+	{"the key of a task that has ended gives another one", testTaskEndedKey},
 	{"a key whose endpoint is no candidate gives another task", testTaskOtherKey},
 	{"a task that is not renewed is abandoned", testTaskAbandoned},
 	{"a task that is renewed lives", testTaskRenewed},
@@ -27,6 +28,8 @@ var taskSuite = []struct {
 	{"nobody waits for a caller that does not come back", testTaskAsideExpires},
 	{"an unknown scope has no tasks", testTaskUnknown},
 	{"many tasks end", testTaskMany},
+	{"tasks that have ended keep none out", testTaskRoom},
+	{"a task that is refused passes on what was given back", testTaskPassesOn},
 	{"random histories of tasks", testTaskRandom},
 }
 
@@ -179,14 +182,39 @@ func testTaskKey(t *testing.T, w *work) {
 		t.Fatal("a key gave another task although all is taken")
 	}
 	w.complete(b, first.ID, -1, lb.TaskCompleted)
-	if again := w.admit(a, 7, slots(addrs, 1, 60_000)); first.ID != again.ID {
-		t.Fatal("the key of a completed task gave another one")
-	}
 	w.want(addrs, 0, 1)
-	w.pass(taskTTL+time.Second, a, b)
-	if again := w.admit(a, 7, slots(addrs, 0, 10)); first.ID == again.ID {
-		t.Fatal("the task of a key was not forgotten")
+}
+
+// testTaskEndedKey: who uses a key for each piece of work, and not for each call, never works without a slot.
+func testTaskEndedKey(t *testing.T, w *work) {
+	s, addrs := w.caller(), Addrs(1)
+	plan := func() *lb.Plan { return slots(addrs, 1, 10) }
+	first := w.admit(s, 7, plan())
+	w.complete(s, first.ID, -1, lb.TaskCompleted)
+	second := w.admit(s, 7, plan())
+	if second.ID == first.ID {
+		t.Fatal("the key of a completed task gave that one")
 	}
+	w.want(addrs, 1)
+	w.wait(s, 8, plan(), 250*time.Millisecond)
+	w.complete(s, first.ID, -1, lb.TaskEnded)
+	if again := w.admit(s, 7, plan()); again.ID != second.ID {
+		t.Fatal("the key of a task that lives gave another one")
+	}
+	w.pass(taskTTL-time.Second, s)
+	w.renew(s, second.ID, true)
+	w.pass(2*time.Second, s) // the first one is forgotten, the key's task is not
+	if again := w.admit(s, 7, plan()); again.ID != second.ID {
+		t.Fatal("when another task of its key was forgotten the key gave a new one")
+	}
+	w.pass(taskTTL+time.Second, s)
+	third := w.admit(s, 7, plan())
+	if third.ID == second.ID {
+		t.Fatal("the key of an abandoned task gave that one")
+	}
+	w.complete(s, third.ID, -1, lb.TaskCompleted)
+	w.want(addrs, 0)
+	w.admit(s, 8, plan())
 }
 
 func testTaskOtherKey(t *testing.T, w *work) {
@@ -336,21 +364,4 @@ func testTaskUnknown(_ *testing.T, w *work) {
 	w.must(s, 1, Even(Addrs(1)))
 	w.complete(s, lb.TaskID{1}, 5, lb.TaskUnknown)
 	w.renew(s, lb.TaskID{1}, false)
-}
-
-// testTaskMany: tasks that have ended are remembered up to some number, and what they counted is gone.
-func testTaskMany(_ *testing.T, w *work) {
-	s, addrs := w.caller(), Addrs(3)
-	p := Budgeted(addrs, budget.Limits{Weight: 1}, 10)
-	var last lb.Task
-	for i := range uint64(2000) {
-		last = w.admit(s, i+1, p)
-		w.complete(s, last.ID, 20, lb.TaskCompleted)
-	}
-	w.complete(s, last.ID, -1, lb.TaskEnded)
-	for i := range uint64(100) {
-		w.admit(s, 5000+i, p)
-	}
-	w.pass(taskTTL+time.Second, s)
-	w.want(addrs, 0, 0, 0)
 }

@@ -200,13 +200,11 @@ func (h *taskHistory) scheduleOne(c caller, key uint64) {
 	}
 	task, err := h.schedule(c, key, p)
 	for _, k := range h.tasks {
-		if k.key == key && k.end != lb.TaskAbandoned {
+		if k.key == key && k.end == lb.TaskUnknown {
 			if err != nil || task.ID != k.id || task.Grant.Index != k.at {
 				h.rt.Fatalf("key %d gave %+v, %v; it has the task %+v", key, task, err, k)
 			}
-			if k.end == lb.TaskUnknown {
-				k.until = h.now + taskTTL
-			}
+			k.until = h.now + taskTTL
 			return
 		}
 	}

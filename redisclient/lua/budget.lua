@@ -263,6 +263,40 @@ local function forget_refusal(b, key)
   if #b.refusals == 0 then b.refusals, b.keys = nil, nil end
 end
 
+-- with_extra adds what is set aside for those that wait.
+local function with_extra(b, aside, extra)
+  for _, a in ipairs(extra) do
+    local o = find_target(b, a.name)
+    if o then aside[o / WIDTH] = (aside[o / WIDTH] or 0) + a.tokens end
+  end
+  return aside
+end
+
+-- charge_target charges one of the targets with the fewest rounds to go until they can take the request: the next in
+-- turn behind a target. It lets these rounds pass at all targets, and returns the number of the chosen one, and where
+-- its state is. What else is given is as in admit.
+local function charge_target(b, n, places, limits, rounds, fewest, behind, now, tokens)
+  local s, chosen = b.states, behind
+  repeat chosen = chosen % n + 1 until rounds[chosen] and rounds[chosen] <= fewest
+  for i = 1, fewest > 0 and n or 0 do
+    local o, most = places and places[i] or 9 * i - 9, rounds[i] and tokens or tokens * 0.5
+    local before = s[o + 4]
+    local deficit = before + fewest * limits[5 * i - 4]
+    if deficit > most then deficit = most end
+    if deficit > before then s[o + 4] = deficit end
+  end
+  local o = places and places[chosen] or WIDTH * (chosen - 1)
+  s[o + 4] = s[o + 4] - tokens
+  if s[o + 6] > 0 then s[o + 2] = s[o + 2] + tokens end
+  if s[o + 7] > 0 then s[o + 3] = s[o + 3] + 1 end
+  if s[o + 8] > 0 and now > s[o + 8] then
+    local interval = now - s[o + 8]
+    s[o + 9] = s[o + 9] > 0 and s[o + 9] + (interval - s[o + 9]) / 8 or interval
+  end
+  s[o + 8], b.last = now, o / WIDTH + 1
+  return chosen, o
+end
+
 -- admit charges one of n targets for a request of so many tokens. It returns the number of the target, counted from 1,
 -- and the offset of its state. If none can take the request, these are of the one that is expected to take it first,
 -- and admit also returns in how many ms that is, and whether a rate is another one than before, so that the states have
@@ -273,14 +307,7 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
   local places = b.names ~= names and place_targets(b, names, now)
   local aside, ahead, growth
   if b.refusals then aside, ahead, growth = asides(b, n, places, limits, now, key, bonus) end
-  for k = 1, extra and #extra or 0 do
-    local a = extra[k]
-    local o = find_target(b, a.name)
-    if o then
-      aside = aside or {}
-      aside[o / WIDTH] = (aside[o / WIDTH] or 0) + a.tokens
-    end
-  end
+  if extra and #extra > 0 then aside = with_extra(b, aside or {}, extra) end
   local s, last, after, is_other = b.states, WIDTH * (b.last - 1), 0, false
   local rounds, fewest, least, first, at = {}, math.huge, math.huge, 1, 0
   local r = 0 -- where the limits of a target are
@@ -311,8 +338,8 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
     end
     local wait, more = closed, nil
     if new_rate > 0 then
-      missing = aside and missing + (aside[o / WIDTH] or 0) or missing
-      more = (missing + (tokens < new_rate and tokens or new_rate) - new_rate) * 60000 / new_rate
+      more = (missing + (aside and aside[o / WIDTH] or 0) + (tokens < new_rate and tokens or new_rate) - new_rate) *
+        60000 / new_rate
       if more > wait then wait = more end
     end
     if new_request_rate > 0 then
@@ -327,7 +354,8 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
       if more < fewest then fewest = more end
     end
     if growth and growth[o / WIDTH] and new_rate > 0 then
-      more = (missing + growth[o / WIDTH] + (tokens < new_rate and tokens or new_rate) - new_rate) * 60000 / new_rate
+      more = (missing + (aside[o / WIDTH] + growth[o / WIDTH]) + (tokens < new_rate and tokens or new_rate) -
+        new_rate) * 60000 / new_rate
       if more > wait then wait = more end
     end
     if full[i] then
@@ -338,23 +366,5 @@ local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, 
   end
   if fewest == math.huge then return first, at, least, is_other end
   if peek then return first, at, nil, is_other end
-  local chosen = after
-  repeat chosen = chosen % n + 1 until rounds[chosen] and rounds[chosen] <= fewest
-  for i = 1, fewest > 0 and n or 0 do
-    local o, most = places and places[i] or 9 * i - 9, rounds[i] and tokens or tokens * 0.5
-    local before = s[o + 4]
-    local deficit = before + fewest * limits[5 * i - 4]
-    if deficit > most then deficit = most end
-    if deficit > before then s[o + 4] = deficit end
-  end
-  local o = places and places[chosen] or WIDTH * (chosen - 1)
-  s[o + 4] = s[o + 4] - tokens
-  if s[o + 6] > 0 then s[o + 2] = s[o + 2] + tokens end
-  if s[o + 7] > 0 then s[o + 3] = s[o + 3] + 1 end
-  if s[o + 8] > 0 and now > s[o + 8] then
-    local interval = now - s[o + 8]
-    s[o + 9] = s[o + 9] > 0 and s[o + 9] + (interval - s[o + 9]) / 8 or interval
-  end
-  s[o + 8], b.last = now, o / WIDTH + 1
-  return chosen, o
+  return charge_target(b, n, places, limits, rounds, fewest, after, now, tokens)
 end

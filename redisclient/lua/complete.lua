@@ -1,4 +1,4 @@
--- Completes a task. The texts of budget.lua and tasks.lua precede this one.
+-- Completes a task. The texts of budget.lua, tasks.lua and ending.lua precede this one.
 --
 -- KEYS     table budget tasks expiry
 -- ARGV     id actual

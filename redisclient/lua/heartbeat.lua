@@ -72,7 +72,7 @@ end
 
 local tasks_left = false
 if redis.call('EXISTS', string.sub(KEYS[1], 1, -6) .. 'tasks') == 1 then
-  freed, tasks_left = sweep_tasks(KEYS[1], KEYS[2], epoch, keep)
+  freed, tasks_left, lost = sweep_tasks(KEYS[1], KEYS[2], epoch, keep)
 end
 
 -- One owner at a time returns leases of others: if all did, requests would wait behind all of them.
@@ -85,10 +85,10 @@ if mine then
   end
   if left > 0 then redis.call('UNLINK', KEYS[5]) else redis.call('PEXPIRE', KEYS[5], 100) end
   store_owner_count(KEYS[1], KEYS[3])
-  if lost then
-    begin_epoch(KEYS[1], KEYS[2])
-    enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
-  end
+end
+if lost then
+  begin_epoch(KEYS[1], KEYS[2])
+  enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 end
 if not lost and (mine or #freed > 0) and string.byte(redis.call('GETRANGE', KEYS[1], 15, 15)) > 0 then
   queue = queue or open_queue(KEYS[1], epoch)

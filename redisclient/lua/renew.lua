@@ -1,4 +1,4 @@
--- Has a task live longer. The texts of budget.lua and tasks.lua precede this one.
+-- Has a task live longer. The texts of budget.lua, tasks.lua and ending.lua precede this one.
 --
 -- KEYS     table budget tasks expiry
 -- ARGV     id ttl_ms

@@ -1,25 +1,25 @@
 -- Schedules a task: places it by the rule of lb/budget, charges the budget and counts the task, which lives for a while
--- unless it is renewed. A key that another task has gives that one. The texts of budget.lua and tasks.lua precede this
--- one.
+-- unless it is renewed. The key of a task that lives gives that one, and so does its id: then the command came twice.
+-- The texts of budget.lua, tasks.lua and ending.lua precede this one; t is the table, v the list.
 --
 -- KEYS     table list budget tasks expiry
 -- ARGV     id key ttl_ms keep_ms params
 --   id       16 bytes; key: 8 bytes, zeros for none
 --   keep_ms  how long the table lives without heartbeats
 --   params   as in spend.lua
--- Returns  the id, then as spend.lua; or that and the grants (queue.lua), if there are some. {-3}: Redis does not have
---          the list, run candidates.lua first
+-- Returns  the id, then as spend.lua; or that and the grants (queue.lua), if there are some. If no target can take the
+--          task as spend.lua, and the grants if there are some. {-3}: Redis does not have the list, run candidates.lua
+--          first
 local call, sub, unpack = redis.call, string.sub, struct.unpack
-local v, id, key, ttl = call('MGET', KEYS[2])[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
-local head = call('GETRANGE', tablekey, 0, 15)
-if not v or sub(v, 1, 12) ~= sub(head, 1, 12) then return {-3} end
-local marks = call('HMGET', tasks, 'b', 't', 'k' .. key)
+local id, own, ttl = ARGV[1], ARGV[2] ~= NO_KEY and ARGV[2] or nil, tonumber(ARGV[3])
+if not v or sub(v, 1, 12) ~= sub(t, 1, 12) then return {-3} end
 sweep(SWEEP)
-local t, tokens, bonus = call('GETRANGE', tablekey, 0, -1), unpack('<dd', ARGV[5])
+if #freed > 0 then t = call('GETRANGE', tablekey, 0, -1) end
+local marks = own and call('HMGET', tasks, 'b', 't', id, 'k' .. own) or call('HMGET', tasks, 'b', 't', id)
+local tokens, bonus = unpack('<dd', ARGV[5])
 local n, places, limits, full, names = read_list(t, v)
-local own = string.rep('\0', 8) ~= key and key or nil
-local known = own and marks[3] and find(marks[3])
-if known and known.ended ~= 3 then
+local known = marks[3] and parse(id, marks[3]) or marks[4] and find(marks[4])
+if known and (known.ended == 0 or known.id == id) then
   local i = 0
   for name in string.gmatch(names, '[^\n]+') do
     if name == known.addr then
@@ -49,7 +49,7 @@ if ms then
   ms = math.ceil(ms)
   if own and bonus > 0 then remember(b, own, now, now + 1.1 * ms + 1100, tokens, o) end
   if is_swept or is_other or own and bonus > 0 then close() end
-  return {-7, struct.pack('<dI2', ms, k - 1) .. left(b.states, o)}
+  return {-7, struct.pack('<dI2', ms, k - 1) .. left(b.states, o), granted()}
 end
 if own then forget_refusal(b, own) end
 local r = places[k]
@@ -60,15 +60,18 @@ local i, addr = k - 1, nil
 for name in string.gmatch(names, '[^\n]+') do
   if k > 0 then k, addr = k - 1, name end
 end
-put({id = id, ended = 0, row = (r - 17) / 9, tokens = tokens, ttl = ttl, till = now + ttl, epoch = sub(head, 1, 8),
-  key = key, addr = addr})
+put({id = id, ended = 0, row = (r - 17) / 9, tokens = tokens, ttl = ttl, till = now + ttl, epoch = epoch,
+  key = ARGV[2], addr = addr})
 if own then call('HSET', tasks, 'k' .. own, id) end
+if not marks[1] then
+  call('ZADD', expiry, '+inf', 'b')
+  local owners = unpack('<I3', head, 13) -- if it has FLAG, the table counts tasks that were lost: 0 is never right
+  call('SETRANGE', tablekey, 12, struct.pack('<I3', owners < FLAG and owners + FLAG or 0))
+end
 if not marks[1] or ttl > tonumber(marks[2]) then
-  call('HSET', tasks, 't', ARGV[3], 'b', marks[1] or sub(head, 1, 8))
+  call('HSET', tasks, 't', ARGV[3], 'b', marks[1] or epoch)
   local life = string.format('%d', 2 * ARGV[4] + 2 * ttl)
   call('PEXPIRE', tasks, life)
   call('PEXPIRE', expiry, life)
-  local owners = unpack('<I3', head, 13)
-  if owners < FLAG then call('SETRANGE', tablekey, 12, struct.pack('<I3', owners + FLAG)) end
 end
 return ending(id .. struct.pack('<I2I4I8', i, requests + 1, sum + tokens) .. left(b.states, o))

@@ -2,16 +2,19 @@
 -- sweep_tasks(tablekey, rowskey, epoch, keep) in heartbeat.lua, which is called if there are tasks. The texts of
 -- budget.lua and tasks.lua precede this one.
 --
--- Returns  the rows where something became free; and whether there is more to do
+-- Returns  the rows where something became free; whether there is more to do; and whether tasks were lost: then a new
+--          epoch has to begin
 local marks = redis.call('HMGET', tasks, 'b', 'c', 't')
 local life = string.format('%d', 2 * keep + 2 * (marks[3] or 0))
-if redis.call('PEXPIRE', tasks, life) + redis.call('PEXPIRE', expiry, life) < 2 and redis.call('HLEN', tasks) > 3 then
-  redis.call('UNLINK', tasks) -- the next command begins a new epoch
-  return freed, true
+redis.call('PEXPIRE', tasks, life)
+redis.call('PEXPIRE', expiry, life)
+if not redis.call('ZSCORE', expiry, 'b') then
+  redis.call('UNLINK', tasks)
+  return freed, false, true
 end
 -- If the clock was set back, some tasks end too late.
 local latest = string.format('(%d', now + (marks[3] or 0))
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, latest, '+inf', 'LIMIT', 0, SWEEP)) do
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, latest, '(+inf', 'LIMIT', 0, SWEEP)) do
   local task = find(id)
   if task then
     task.till = now + task.ttl

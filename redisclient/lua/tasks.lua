@@ -7,12 +7,13 @@
 --            or is forgotten if it has ended; the epoch in which it is counted; its key, zeros for none. Then its
 --            address. "k" and a key -> the id of the latest task with the key. "b" -> the epoch in which all tasks are
 --            counted; "c" -> another epoch and the cursor up to which they are; "t" -> the longest time that one lives
---   expiry   sorted set: id -> when it ends, or is forgotten
+--   expiry   sorted set: id -> when it ends, or is forgotten. "b" -> infinity: without it, ids were lost
 -- The number of owners in the table's head has FLAG added to it since there are tasks: if they are lost, a new epoch
 -- begins. In a new epoch heartbeats count the tasks again.
 local FLAG, SWEEP = 4194304, 16 -- SWEEP: tasks that end in one step
 local base = string.sub(tablekey, 1, -6)
 local budgetkey, tasks, expiry = base .. 'budget', base .. 'tasks', base .. 'expiry'
+local NO_KEY = '\0\0\0\0\0\0\0\0'
 local now, budget, freed = time_ms(), nil, {} -- budget: once it was read and changed; freed: rows
 
 -- charged returns the budgets, to be written by close.
@@ -71,22 +72,25 @@ local function abandon(task)
   finish(task, 3)
 end
 
--- forget forgets a task that has ended.
-local function forget(task)
-  redis.call('HDEL', tasks, task.id)
-  redis.call('ZREM', expiry, task.id)
-  if redis.call('HGET', tasks, 'k' .. task.key) == task.id then redis.call('HDEL', tasks, 'k' .. task.key) end
-end
-
 -- sweep ends some of the tasks that were not renewed, and forgets some that ended long ago. It returns whether there
 -- may be more.
 local function sweep(most)
   local due = redis.call('ZRANGEBYSCORE', expiry, '-inf', string.format('%d', now), 'LIMIT', 0, most)
-  for _, id in ipairs(due) do
-    local task = find(id)
-    if not task then redis.call('ZREM', expiry, id)
-    elseif task.ended == 0 then abandon(task)
-    else forget(task) end
+  if #due == 0 then return false end
+  local gone, fields = {}, {}
+  for i, value in ipairs(redis.call('HMGET', tasks, unpack(due))) do
+    local task = value and parse(due[i], value)
+    if task and task.ended == 0 then
+      abandon(task)
+    else
+      gone[#gone + 1], fields[#fields + 1] = due[i], due[i]
+      local key = task and task.key ~= NO_KEY and 'k' .. task.key
+      if key and redis.call('HGET', tasks, key) == task.id then fields[#fields + 1] = key end
+    end
+  end
+  if #gone > 0 then
+    redis.call('HDEL', tasks, unpack(fields))
+    redis.call('ZREM', expiry, unpack(gone))
   end
   return #due == most
 end
@@ -94,17 +98,4 @@ end
 -- close writes what was charged.
 local function close()
   if budget then write_budget(budgetkey, budget, now) end
-end
-
--- ending writes what was charged, and grants what became free to those that wait. It returns the answer, with the
--- grants if there are some.
-local function ending(answer)
-  close()
-  local head = redis.call('GETRANGE', tablekey, 0, 15)
-  if #freed == 0 or (string.byte(head, 16) or 0) == 0 then return answer end
-  local queue = open_queue(tablekey, head)
-  queue.dispatch(freed)
-  queue.save()
-  local grants = queue.grants()
-  return grants and {answer, grants} or answer
 end

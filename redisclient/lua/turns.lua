@@ -1,6 +1,6 @@
--- Whose turn it is where endpoints have budgets: the text of the function open_turns() in queue.lua, whose names it
--- uses. The text of budget.lua precedes this one. The rules are those of lb/queue/budget.go, which explains them; the
--- names are the same. A target is its state, as in budget.lua, with what else is known of it.
+-- Whose turn it is where endpoints have budgets: the text of the function open_turns() in queue_grant.lua. It uses the
+-- names of the queue. The text of budget.lua precedes this one. The rules are those of lb/queue/budget.go, which
+-- explains them; the names are the same. A target is its state, as in budget.lua, with what else is known of it.
 local AHEAD, key, turns = 8, base .. 'budget', {} -- AHEAD: tickets for which tokens are set aside
 local b, is_charged, all, offsets = read_budget(key), false, {}, {}
 local views, ahead, set, before, chosen = {}, {}, {}, {}, nil -- set: what is set aside: row, tokens and name of each

@@ -1,0 +1,150 @@
+-- What is granted to those whose turn it is: the last part of the function open_queue(), which follows that of
+-- queue_turn.lua.
+
+-- grants returns the grants of this step, nil for none.
+function q.grants() return #grants > 0 and table.concat(grants) or nil end
+
+-- grant grants the row to the ticket at a position. It returns false if the ticket was void.
+local function grant(f, at, passes, row, own_id, own_key)
+  local s = text(f)
+  local id, owner = unpack('<c8c16', s, at)
+  local key, tokens, l = own .. string.match(owner, '%S+'), unpack('<I4', s, at + 53), load(row)
+  local fewer, blocks = saved(warm(s, at), row)
+  tokens = tokens - fewer
+  remove(f, at, passes)
+  local o = call('HMGET', key, 'b', id, 'g')
+  if o[1] ~= epoch or o[2] ~= 'w' .. f.name then return false end
+  local c, served = f.class, math.max(tokens, 1)
+  q.virtual, c.virtual = c.served, f.served
+  c.served, f.served = c.served + served / c.weight, f.served + served
+  local interval = math.max(0, now - q.last)
+  if q.count >= 8 then interval = math.min(interval, math.max(8 * q.interval, 100)) end
+  q.count = math.min(q.count + 1, 32)
+  q.interval, q.last = q.interval + (interval - q.interval) / q.count, now
+  l[1], l[2] = l[1] + 1, l[2] + tokens
+  call('SETRANGE', tablekey, 16 + 9 * row, pack('<I3I6', l[1], l[2]))
+  call('HSET', key, id, pack('<I2I4BB', row, tokens, 0, blocks))
+  if id == own_id and key == own_key then
+    q.granted = {row = row, requests = l[1], tokens = l[2], blocks = blocks, added = tokens}
+  else
+    notify(owner, key, o[3], id, row, l[1], l[2], blocks, tokens)
+  end
+  return true
+end
+
+-- warm_rows returns the rows that have a prompt of somebody who waits.
+local function warm_rows()
+  local rows = {}
+  for _, f in ipairs(flows) do
+    local s = f.waiting > 0 and text(f) or ''
+    for at = 1, #s, SIZE do
+      local w = warm(s, at)
+      for i = 1, w and 12 or 0, 3 do rows[w[i]] = true end
+    end
+  end
+  return rows
+end
+
+-- kind returns the lists with somebody who waits in which a row is open; "" for a row that has a prompt of one of
+-- these, which has no kind. If nobody can be granted one row of a kind, nobody can be granted any other of it.
+local function kind(row)
+  q.warm = q.warm or warm_rows()
+  local open_in = {}
+  for _, l in ipairs(q.warm[row] and {} or lists) do
+    if l.waiting > 0 and open(l, row) then open_in[#open_in + 1] = l.number end
+  end
+  return table.concat(open_in, ' ')
+end
+
+-- has_budgets returns whether somebody waits for endpoints with budgets.
+local function has_budgets()
+  for _, l in ipairs(lists) do
+    if l.budgets and l.waiting > 0 then return true end
+  end
+end
+
+-- dispatch_budgets grants what endpoints with budgets can take, by the rules of turns.lua. It returns how many tickets
+-- have had their turn: void ones, too.
+local function dispatch_budgets(own_id, own_key)
+  local turns, served = open_turns(), 0
+  q.turns = turns
+  while q.waiting > 0 and served < MOST do
+    turns.look()
+    local f, at, passes = turn(NO_ROW)
+    if not f then break end
+    local row = turns.choose(text(f), at)
+    served = served + 1
+    if grant(f, at, passes, row, own_id, own_key) then turns.charge() end
+  end
+  q.turns = nil
+  turns.save()
+  return served
+end
+
+-- asides returns what is set aside for those that wait: tokens, and the name of the target.
+function q.asides() return has_budgets() and open_turns().look() or {} end
+
+-- dispatch grants the open rows to those whose turn it is: the given ones, or all. A ticket of the caller that is
+-- granted a row is in q.granted then; other owners are notified.
+function q.dispatch(rows, own_id, own_key)
+  local ends, served = {}, 0 -- ends: row, caps and list of the endpoints that may be open
+  -- exhausted: rows that nobody can be granted now; cold: kinds of such rows; failed: the latest one
+  local exhausted, cold, failed = {}, {}, nil
+  q.warm = nil
+  if has_budgets() then served = dispatch_budgets(own_id, own_key) end
+  if not rows then
+    q.scanned = now
+    whole = whole or #data > 16 and data or call('GETRANGE', tablekey, 0, -1)
+  end
+  for _, l in ipairs(lists) do
+    local function add(row, cap, token_cap)
+      if fits(row, cap, token_cap) then
+        ends[#ends + 1], ends[#ends + 2], ends[#ends + 3], ends[#ends + 4] = row, cap, token_cap, l
+      end
+    end
+    for at = 1, l.waiting > 0 and not l.budgets and #l.runs or 0, 14 do
+      local from, count, cap, token_cap = unpack('<I2I2I4I6', l.runs, at)
+      if not rows then
+        for row = from, from + count - 1 do add(row, cap, token_cap) end
+      else
+        for _, row in ipairs(rows) do
+          if row >= from and row < from + count then add(row, cap, token_cap) end
+        end
+      end
+    end
+  end
+  if served >= MOST then q.scanned = 0 end -- the next poll of any owner goes on
+  while q.waiting > 0 do
+    local row, least
+    for i = 1, #ends, 4 do
+      local e, cap, token_cap = ends[i], ends[i + 1], ends[i + 2]
+      local is_open = not exhausted[e] and ends[i + 3].waiting > 0 and fits(e, cap, token_cap)
+      if is_open and failed then
+        local k = kind(failed)
+        if k ~= '' then cold[k] = true end
+        failed = nil
+      end
+      if is_open and next(cold) and cold[kind(e)] then is_open, exhausted[e] = false, true end
+      if is_open then
+        local used = load(e)[1] / (cap == 0 and 4294967295 or cap)
+        if token_cap > 0 then used = math.max(used, load(e)[2] / token_cap) end
+        if not least or used < least then row, least = e, used end
+      end
+    end
+    if not row then break end
+    if served >= MOST then
+      q.scanned = 0 -- the next poll of any owner goes on
+      break
+    end
+    local f, at, passes = turn(row)
+    if not f then
+      exhausted[row], failed = true, row
+    else
+      served = served + 1
+      -- Some may have left a row to another, which is full now.
+      if grant(f, at, passes, row, own_id, own_key) then exhausted, cold, failed = {}, {}, nil end
+    end
+  end
+end
+
+return q

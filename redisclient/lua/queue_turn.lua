@@ -1,0 +1,128 @@
+-- Whose turn it is: a part of the function open_queue(), which follows that of queue.lua.
+
+-- open returns whether a row is below its caps in a list.
+local function open(l, row)
+  if l.budgets then return false end -- that depends on the request
+  local cap = l.caps[row]
+  if cap == nil then
+    cap = false
+    for at = 1, #l.runs, 14 do
+      local first, count, limit, token_limit = unpack('<I2I2I4I6', l.runs, at)
+      if row >= first and row < first + count then
+        cap, l.token_caps[row] = limit, token_limit
+        break
+      end
+    end
+    l.caps[row] = cap
+  end
+  return cap and fits(row, cap, l.token_caps[row])
+end
+
+-- warm returns the endpoints that have some of the ticket's prompt: row, saved tokens and cached blocks of each; nil
+-- for none.
+local function warm(s, at)
+  if sub(s, at + 57, at + 58) == '\255\255' then return nil end
+  return {unpack('<I2I4BI2I4BI2I4BI2I4B', s, at + 57)}
+end
+
+-- saved returns how many tokens need not be computed at a row, and how many blocks of the prompt are there.
+local function saved(w, row)
+  for i = 1, w and 12 or 0, 3 do
+    if w[i] == row then return w[i + 1], w[i + 2] end
+  end
+  return 0, 0
+end
+
+-- eligible returns whether the ticket at a position may be granted the row.
+local function eligible(s, at, row)
+  if q.turns then return q.turns.takes(s, at) end
+  local came, max, patience, wants, number = unpack('<I6xxxxI4xxxxI4I2B', s, at + 24)
+  local waited, l = math.max(0, now - came), lists[-number]
+  if waited > max or not l or not open(l, row) then return false end
+  local r1, v1, _, r2, v2, _, r3, v3, _, r4, v4 = unpack('<I2I4BI2I4BI2I4BI2I4', s, at + 57)
+  if r1 == NO_ROW then return true end
+  local here = row == r1 and v1 or row == r2 and v2 or row == r3 and v3 or row == r4 and v4 or 0
+  if wants ~= NO_ROW and wants ~= row and waited < patience then
+    local there = wants == r1 and v1 or wants == r2 and v2 or wants == r3 and v3 or wants == r4 and v4 or 0
+    if there > here then return false end
+  end
+  return not (r1 ~= row and v1 > here and open(l, r1) or
+    r2 ~= NO_ROW and (r2 ~= row and v2 > here and open(l, r2) or
+    r3 ~= NO_ROW and (r3 ~= row and v3 > here and open(l, r3) or
+    r4 ~= NO_ROW and r4 ~= row and v4 > here and open(l, r4))))
+end
+
+-- worth returns what it is worth to serve the ticket at the row rather than elsewhere, in tokens.
+local function worth(s, at, row)
+  local w, best = warm(s, at), 0
+  for i = 1, w and 12 or 0, 3 do
+    if w[i] ~= row and w[i] ~= NO_ROW then best = math.max(best, w[i + 1]) end
+  end
+  return 2 * saved(w, row) - best
+end
+
+-- first returns the position of the first ticket of a flow that may be granted the row, and when it came. With aged it
+-- must have waited for its aging.
+local function first(f, row, aged)
+  local s = text(f)
+  for at = 1, #s, SIZE do
+    local came, number = since(s, at)
+    if aged and now - came < q.aging then return nil end
+    local aging = aged and unpack('<I4', s, at + 38)
+    if not (aged and (aging == 0 or now - came < aging)) and eligible(s, at, row) then return at, came, number end
+  end
+end
+
+-- earliest returns the flow with the ticket that came first among those that first returns. The flows are in the order
+-- of key: with a worse one than that of a flow that has such a ticket they do not matter.
+local function earliest(of, key, row, aged)
+  table.sort(of, function(a, b) return a[key] < b[key] end)
+  local best, position, came, number
+  for _, f in ipairs(of) do
+    if best and f[key] > (aged and came or best[key]) then break end
+    local at, c, n = first(f, row, aged)
+    if at and (not best or c < came or c == came and n < number) then best, position, came, number = f, at, c, n end
+  end
+  return best, position
+end
+
+-- turn returns the ticket whose turn it is at the row: its flow, its position, and the positions of those it passes.
+local function turn(row)
+  local of = {}
+  for _, f in ipairs(flows) do
+    if q.aging > 0 and f.waiting > 0 and now - f.since >= q.aging then of[#of + 1] = f end
+  end
+  local f, at = earliest(of, 'since', row, true)
+  if f then return f, at, {} end
+  local order = {}
+  for _, c in ipairs(classes) do
+    if c.waiting > 0 then order[#order + 1] = c end
+  end
+  table.sort(order, function(a, b)
+    if q.strict == 0 and a.served ~= b.served then return a.served < b.served end
+    return a.rank < b.rank
+  end)
+  for i = 1, #order do
+    of = {}
+    for _, other in ipairs(flows) do
+      if other.class == order[i] and other.waiting > 0 then of[#of + 1] = other end
+    end
+    f, at = earliest(of, 'served', row)
+    if f then break end
+  end
+  if not f then return nil end
+  local s, best, most, before, passes = text(f), nil, 0, {}, {}
+  for p = at, #s, SIZE do
+    if p == at or eligible(s, p, row) then
+      local skip, passed = unpack('<I2I2', s, p + 49)
+      local w = worth(s, p, row)
+      if not best or w > most and #before <= skip then best, most = p, w end
+      before[#before + 1] = p
+      if passed >= 3 * skip or #before > math.min(q.skip, 1000) then break end
+    end
+  end
+  for i = 1, #before do
+    if before[i] < best then passes[#passes + 1] = before[i] end
+  end
+  return f, best, passes
+end
