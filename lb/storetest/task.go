@@ -26,6 +26,7 @@ var taskSuite = []struct {
 	{"nobody waits for a caller that does not come back", testTaskAsideExpires},
 	{"an unknown scope has no tasks", testTaskUnknown},
 	{"many tasks end", testTaskMany},
+	{"levels tell what is in flight, left and closed", testLevels},
 	{"random histories of tasks", testTaskRandom},
 }
 
