@@ -56,8 +56,8 @@ func (g *gauges) dropTargets(cl *cluster) {
 	}
 }
 
-// askLevels has the gauges of the targets of a configuration set that are or were in the cluster. While the store does not answer they
-// stay as they are.
+// askLevels has the gauges of the targets of a configuration set that are or were in the cluster. While the store does
+// not answer they stay as they are.
 func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
 	var targets []*lb.BudgetTarget
 	var names []string
