@@ -93,3 +93,8 @@ func (f *fakeRemote) Renew(_ time.Duration, _ string, id lb.TaskID, _ time.Durat
 	f.record("renew %d", id[0])
 	done(true, nil)
 }
+
+func (f *fakeRemote) Levels(_ time.Duration, _ string, addrs []string, done func([]lb.BudgetLevel, error)) {
+	f.record("levels %d", len(addrs))
+	done(make([]lb.BudgetLevel, len(addrs)), nil)
+}

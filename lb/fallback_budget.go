@@ -71,3 +71,12 @@ func (s *FallbackStore) Renew(
 	}
 	s.remote.Renew(now, scope, id, ttl, done)
 }
+
+// Levels implements [TaskStore], for the remote store.
+func (s *FallbackStore) Levels(now time.Duration, scope string, addrs []string, done func([]BudgetLevel, error)) {
+	if !s.remote.Ready(now) {
+		done(nil, ErrRemoteDown)
+		return
+	}
+	s.remote.Levels(now, scope, addrs, done)
+}

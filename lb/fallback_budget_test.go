@@ -116,17 +116,18 @@ func TestTasksAreInTheRemoteStore(t *testing.T) {
 		l.Schedule(l.now, 7, time.Second, plan, func(_ lb.Task, err error) { errs = append(errs, err) })
 		l.Complete(l.now, "llm", lb.TaskID{3}, 5, func(_ lb.TaskEnd, err error) { errs = append(errs, err) })
 		l.Renew(l.now, "llm", lb.TaskID{4}, time.Second, func(_ bool, err error) { errs = append(errs, err) })
+		l.Levels(l.now, "llm", storetest.Addrs(2), func(_ []lb.BudgetLevel, err error) { errs = append(errs, err) })
 	}
 	calls()
-	if want := []string{"schedule 7", "complete 3 5", "renew 4"}; !slices.Equal(l.remote.log, want) {
+	if want := []string{"schedule 7", "complete 3 5", "renew 4", "levels 2"}; !slices.Equal(l.remote.log, want) {
 		t.Errorf("calls %v, want %v", l.remote.log, want)
 	}
-	if !slices.Equal(errs, []error{nil, nil, nil}) {
+	if !slices.Equal(errs, make([]error, 4)) {
 		t.Error(errs)
 	}
 	l.remote.down = true
 	calls()
-	if len(l.remote.log) != 3 || !slices.Equal(errs, []error{lb.ErrRemoteDown, lb.ErrRemoteDown, lb.ErrRemoteDown}) {
+	if len(l.remote.log) != 4 || !slices.Equal(errs, slices.Repeat([]error{lb.ErrRemoteDown}, 4)) {
 		t.Errorf("while it is down: %v, %v", l.remote.log, errs)
 	}
 	l.wantLocal(storetest.Addrs(1), 0)

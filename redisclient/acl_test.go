@@ -98,6 +98,7 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 		})
 	}
 	a.Loads(now, "llm", []string{"10.0.0.1:1"}, func([]lb.Load, error) {})
+	a.Levels(now, "llm", storetest.Addrs(1), func([]lb.BudgetLevel, error) {})
 	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)
 	d.fate = func([]byte) int { return notSent }
 	reserve(a, now, 502)

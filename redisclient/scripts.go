@@ -34,6 +34,7 @@ var (
 	luaAssert     = lua("assert")
 	luaHeartbeat  = lua("heartbeat")
 	luaLoads      = lua("loads")
+	luaLevels     = lua("levels")
 	luaFreeRows   = lua("free_rows")
 	luaEnqueue    = lua("enqueue")
 	luaPoll       = lua("poll")
@@ -97,6 +98,7 @@ var (
 	scriptAssert    = newScript("assert", luaShared+luaAssert)
 	scriptHeartbeat = newScript("heartbeat", luaShared+withQueue(withTasks(luaHeartbeat)))
 	scriptLoads     = newScript("loads", luaLoads)
+	scriptLevels    = newScript("levels", luaBudget+luaLevels)
 	scriptFreeRows  = newScript("free_rows", luaShared+luaFreeRows)
 	scriptSpend     = newScript("spend", luaBudget+withQueue(luaBegin+luaSpend)) // for plans with budgets
 	scriptRefund    = newScript("refund", luaBudget+luaFunc("release", withQueue(luaRelease))+luaRefund)

@@ -36,8 +36,13 @@ type gateway struct {
 
 func start(t *testing.T) *gateway {
 	t.Helper()
-	models := harness.Models(t, 1)
-	gw := harness.StartT(t, harness.Options{Config: plugin, Endpoints: models})
+	return startWith(t, harness.Options{Config: plugin})
+}
+
+func startWith(t *testing.T, o harness.Options) *gateway {
+	t.Helper()
+	o.Endpoints = harness.Models(t, 1)
+	gw := harness.StartT(t, o)
 	g := &gateway{t, gw}
 	t.Cleanup(func() {
 		if strings.Contains(gw.AccessLog()+gw.Logs(), token) {
@@ -111,35 +116,50 @@ func (g *gateway) ok(name, id string) bool {
 // done, and every slot comes back.
 func TestCapsOverWorkers(t *testing.T) {
 	g := start(t)
+	work(t, g)
+	_, models := g.call("/models", "")
+	if text := fmt.Sprint(models); strings.Count(text, "in_flight:0") != 4 { // requests and tokens of two targets
+		t.Errorf("when all is done: %s", text)
+	}
+	if n := g.counter("schedule_admitted"); n != 120 {
+		t.Errorf("%v tasks are counted", n)
+	}
+}
+
+// work has callers schedule 120 tasks at the gateways in turn, and tell the next one of what becomes of them. It fails
+// the test if a target has more of them than it takes.
+func work(t *testing.T, gateways ...*gateway) {
+	t.Helper()
 	caps := map[string]int{"gpt-4o-mini": 4, "gpt-4o": 2}
 	var mu sync.Mutex
 	inflight, served := map[string]int{}, map[string]int{}
+	count := func(target string, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if inflight[target] += n; inflight[target] > caps[target] {
+			t.Errorf("%d tasks at %s", inflight[target], target)
+		}
+		served[target] += max(n, 0)
+	}
 	var callers sync.WaitGroup
-	for range 12 {
+	for caller := range 12 {
+		at, next := gateways[caller%len(gateways)], gateways[(caller+1)%len(gateways)]
 		callers.Add(1)
 		go func() {
 			defer callers.Done()
 			for range 10 {
 				var target, id string
 				for id == "" && !t.Failed() {
-					if target, id = g.schedule(""); id == "" {
+					if target, id = at.schedule(""); id == "" {
 						time.Sleep(20 * time.Millisecond)
 					}
 				}
-				mu.Lock()
-				inflight[target]++
-				served[target]++
-				if n := inflight[target]; n > caps[target] {
-					t.Errorf("%d tasks at %s", n, target)
-				}
-				mu.Unlock()
-				if !g.ok("/heartbeat", id) {
+				count(target, 1)
+				if !next.ok("/heartbeat", id) {
 					t.Error("a task that lives is not found")
 				}
-				mu.Lock()
-				inflight[target]-- // before the store knows
-				mu.Unlock()
-				if !g.ok("/complete", id) {
+				count(target, -1) // before the store knows
+				if !next.ok("/complete", id) {
 					t.Error("a task that lives cannot be completed")
 				}
 			}
@@ -148,13 +168,6 @@ func TestCapsOverWorkers(t *testing.T) {
 	callers.Wait()
 	if served["gpt-4o-mini"]+served["gpt-4o"] != 120 || served["gpt-4o"] == 0 {
 		t.Errorf("served %v", served)
-	}
-	_, models := g.call("/models", "")
-	if text := fmt.Sprint(models); strings.Count(text, "in_flight:0") != 4 { // requests and tokens of two targets
-		t.Errorf("when all is done: %s", text)
-	}
-	if n := g.counter("schedule_admitted"); n != 120 {
-		t.Errorf("%v tasks are counted", n)
 	}
 }
 

@@ -24,6 +24,8 @@ type Rules struct {
 	Idle time.Duration
 	// Late is how much later than at its time a wait may be ended.
 	Late time.Duration
+	// Buckets are those of endpoints that have some.
+	Buckets map[string]Bucket
 	// Open: the history ends while requests wait.
 	Open bool
 }
@@ -47,6 +49,7 @@ const (
 	RuleLost     = "lost"     // and it does end
 	RuleAllowed  = "allowed"  // it is granted an endpoint that it may use
 	RuleCap      = "cap"      // that is below its caps
+	RuleBucket   = "bucket"   // nor is more than its bucket has
 	RuleOrder    = "order"    // first come, first served within a tenant of a class
 	RuleSkip     = "skip"     // a request with a warm prefix passes at most its Skip others
 	RuleAging    = "aging"    // who has waited for its aging goes first
@@ -80,6 +83,7 @@ func Check(h History, rules Rules) []Violation {
 	c.read(h)
 	c.checkEnds()
 	c.checkCaps()
+	c.checkBuckets()
 	c.checkOrder()
 	c.checkIdle()
 	slices.SortStableFunc(c.found, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })

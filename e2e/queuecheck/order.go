@@ -41,7 +41,7 @@ func (c *checker) rivals(g *record, waiting []*record) []*record {
 	var out []*record
 	for _, w := range waiting {
 		if w != g && w.entered+c.Slack < g.ended && w.soonest.ended > g.ended+c.Slack && w.mayUse(g.at) &&
-			!w.patient(g.at, g.ended, c.Slack) {
+			!w.patient(g.at, g.ended, c.Slack) && c.takesLess(w, g) {
 			out = append(out, w)
 		}
 	}

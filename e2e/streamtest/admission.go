@@ -40,7 +40,7 @@ var admissionScenarios = []scenario{
 		t.wantGrown(calls("complete_repeated"), 1)
 		t.wantDrained()
 	}},
-	{name: "a task without heartbeats", endpoints: 1, needs: []Ability{SimulatedTime}, run: func(t *run) {
+	{name: "a task without heartbeats", endpoints: 1, needs: []Ability{SimulatedTime, RefillTime}, run: func(t *run) {
 		t.admission()
 		id := t.admitted(0, `{"estimated_tokens":100000}`)
 		if wait := t.wantCalled(t.callIn(1, "/schedule", `{"estimated_tokens":50000}`), 200); wait["wait_for_ms"] == nil {
@@ -83,6 +83,33 @@ var admissionScenarios = []scenario{
 		id := t.admitted(0, `{"estimated_tokens":1}`)
 		t.complete(id) // scenarios that follow in this gateway need both slots
 	}},
+	{name: "the first configuration is bad", endpoints: 1, bare: true, needs: []Ability{FirstConfig}, run: func(t *run) {
+		if err := t.Configure(strings.Replace(t.admissionConfig(), `"weight":1`, `"weight":-1`, 1)); err != nil {
+			t.Fatal(err)
+		}
+		t.wantCallsRefused()
+		t.finish(t.Open(Request{Path: callPath + "0"}))
+		t.admission()
+		t.complete(t.admitted(0, `{"estimated_tokens":1}`))
+	}},
+	{name: "the rule of the API is bad", endpoints: 1, run: func(t *run) {
+		good, bad := t.admissionConfig(), strings.Replace(t.admissionConfig(), `"weight":1`, `"weight":-1`, 1)
+		rule := func(part string) string {
+			others := t.rules(rule{`"_match_domain_":["*"]`, ""})
+			return strings.TrimSuffix(others, "]}") + `,{"_match_route_":["tasks"],` + part[1:] + "]}"
+		}
+		if err := t.Configure(rule(bad)); err != nil {
+			t.Fatal(err)
+		}
+		t.wantCallsRefused()
+		t.finish(t.open(1)...)
+		for _, part := range []string{good, bad} { // then its last good form is in force
+			if err := t.Configure(rule(part)); err != nil {
+				t.Fatal(err)
+			}
+			t.complete(t.admitted(0, `{"estimated_tokens":1}`))
+		}
+	}},
 	{name: "other paths", endpoints: 1, run: func(t *run) {
 		t.admission()
 		t.configure("")
@@ -100,6 +127,15 @@ func calls(result string) string { return "warmgate_api_calls_total;result=" + r
 // admission puts an admission API into force for a target with two slots, whose tasks live for 5 s without a heartbeat.
 func (t *run) admission() {
 	t.Helper()
+	if err := t.Configure(t.admissionConfig()); err != nil {
+		t.Fatal(err)
+	}
+	t.mark(calls("schedule_admitted"), calls("schedule_wait"), calls("complete_repeated"), calls("unauthorized"),
+		calls("heartbeat_too_long"), calls("schedule_left"))
+}
+
+// admissionConfig returns the configuration of that API.
+func (t *run) admissionConfig() string {
 	members := []string{
 		`"debug_headers":true`,
 		`"targets":{"m":{"weight":1,"max_concurrent_requests":2,"max_tokens_per_minute":100000}}`,
@@ -108,12 +144,20 @@ func (t *run) admission() {
 	if source := t.Source(); source != "" {
 		members = append(members, source)
 	}
-	config := `{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{` + strings.Join(members, ",") + `}}`
-	if err := t.Configure(config); err != nil {
-		t.Fatal(err)
+	return `{"lb_type":"cluster","lb_policy":"token_budget","lb_config":{` + strings.Join(members, ",") + `}}`
+}
+
+// wantCallsRefused fails the test unless calls are answered that the configuration is refused, whoever sends them.
+func (t *run) wantCallsRefused() {
+	t.Helper()
+	for _, s := range []Stream{
+		t.callIn(0, "/schedule", `{"estimated_`, `tokens":1}`), t.callIn(1, "/models"),
+		t.Open(Request{Method: "GET", Path: callPath + "/advice"}),
+	} {
+		if answer := t.wantCalled(s, 503); answer["error"] != "the configuration is refused" {
+			t.Errorf("answered %v", answer)
+		}
 	}
-	t.mark(calls("schedule_admitted"), calls("schedule_wait"), calls("complete_repeated"), calls("unauthorized"),
-		calls("heartbeat_too_long"), calls("schedule_left"))
 }
 
 // call returns a call with the token; without frames it is a GET.

@@ -35,6 +35,7 @@ var budgetScenarios = []scenario{
 	{name: "tokens a minute", endpoints: 1, run: func(t *run) {
 		t.budgets("", `"weight":1,"max_tokens_per_minute":250`)
 		t.finish(t.budgeted(0, ""), t.budgeted(1, ""))
+		t.Advance(time.Second) // gauges are set at heartbeats
 		left := ofTarget("warmgate_budget_left_tokens", t, 0)
 		if !t.Await(func() bool { n := t.Gauge(left); return n > 0 && n < 60 }) {
 			t.Errorf("%d tokens are left by the gauge", t.Gauge(left))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/queuecheck"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 )
@@ -247,6 +248,11 @@ func (c *budgetChaos) run(steps int) {
 		c.settleDown()
 	}
 	c.want(c.addrs, 0, 0, 0)
+	rules := queuecheck.Rules{Buckets: map[string]queuecheck.Bucket{}}
+	for _, addr := range c.addrs {
+		rules.Buckets[addr] = queuecheck.Bucket{PerMinute: c.rate}
+	}
+	c.line.check(rules)
 }
 
 // interrupt has another owner act between a read and a write of one, now and then. No time passes.

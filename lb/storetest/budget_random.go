@@ -90,6 +90,8 @@ func (b *budgets) step() {
 		b.limits[at], b.caps[at] = b.drawLimits(), int64(b.draw("cap", 4))
 	case 7:
 		b.setClock()
+	case 8, 9:
+		b.look(o.Store.(lb.TaskStore))
 	}
 }
 
@@ -102,6 +104,20 @@ func (b *budgets) settle(o *owner, at int) {
 		b.states[at].Correct(b.ms(), float64(tokens), float64(requests))
 	}
 	b.written()
+}
+
+// look compares what a store tells of all endpoints.
+func (b *budgets) look(s lb.TaskStore) {
+	s.Levels(b.now, "llm", b.addrs, func(levels []lb.BudgetLevel, err error) {
+		if err != nil {
+			b.rt.Fatal(err)
+		}
+		for i, l := range levels {
+			if want := b.states[i].Look(b.ms()); l.Budget != want || l.Requests != b.flight[i] {
+				b.rt.Fatalf("endpoint %d: %+v, want %+v and %d in flight", i, l, want, b.flight[i])
+			}
+		}
+	})
 }
 
 // ms returns the time in ms.

@@ -21,7 +21,7 @@ func (l *line) record(e queuecheck.Event) {
 func (l *line) entered(r *asked) {
 	w := &r.plan.Wait
 	q := queuecheck.Request{
-		Class: className(w.Class), Tenant: strconv.FormatUint(w.Tenant, 10), Cost: float64(r.plan.Tokens),
+		Class: className(w.Class), Tenant: strconv.FormatUint(w.Tenant, 10), Cost: float64(r.plan.AddedTokens(0)),
 		Skip: w.Skip, MaxWait: w.Max, Aging: w.Aging, Patience: w.Patience,
 	}
 	for i := range r.plan.Candidates {

@@ -30,6 +30,7 @@ var taskSuite = []struct {
 	{"many tasks end", testTaskMany},
 	{"tasks that have ended keep none out", testTaskRoom},
 	{"a task that is refused passes on what was given back", testTaskPassesOn},
+	{"levels tell what is in flight, left and closed", testLevels},
 	{"random histories of tasks", testTaskRandom},
 }
 

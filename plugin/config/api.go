@@ -92,13 +92,19 @@ func (a *API) overlap(paths []string) string {
 // API returns the configuration whose admission API a request path is for, nil if it is for none, and what follows the
 // API's own path: "" or a path that begins with a slash. The request path may have a query.
 func (s *Set) API(path string) (c *Config, below string) {
-	path, _, _ = strings.Cut(path, "?")
 	for _, c := range s.apis {
-		if rest, ok := strings.CutPrefix(path, c.API.Path); ok && (rest == "" || rest[0] == '/') {
+		if rest, ok := pathBelow(path, c.API.Path); ok {
 			return c, rest
 		}
 	}
 	return nil, ""
+}
+
+// pathBelow returns what follows a path in that of a request without its query, and whether it begins with it.
+func pathBelow(path, of string) (rest string, ok bool) {
+	path, _, _ = strings.Cut(path, "?")
+	rest, ok = strings.CutPrefix(path, of)
+	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
 // HasAPI reports whether there is an admission API.

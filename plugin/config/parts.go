@@ -78,8 +78,20 @@ func (p *parser) set(root value, before Forms) (*Set, Forms) {
 	if !slices.ContainsFunc(drafts, func(d draft) bool { return !d.bad }) {
 		return nil, nil
 	}
+	apis := refusedAPIs(drafts)
 	p.keep(drafts, before, seen)
-	return p.assemble(&root, drafts)
+	s, forms := p.assemble(&root, drafts)
+	s.refusedAPIs = apis
+	return s, forms
+}
+
+func refusedAPIs(drafts []draft) (paths APIPaths) {
+	for i := range drafts {
+		if d := &drafts[i]; d.bad {
+			paths = append(paths, findAPIs(d.form)...)
+		}
+	}
+	return paths
 }
 
 // keep replaces refused parts by their last good forms.

@@ -22,6 +22,8 @@ type Set struct {
 	warnings []string
 	refusals []Refusal
 	host     Host
+
+	refusedAPIs APIPaths
 }
 
 // Refusal is a part of a configuration, a rule or the global part, that was refused.

@@ -39,7 +39,7 @@ func newAPI(e *env, cs clusters, st *stores, vs *views, t *ticks) *api {
 type apiCall struct {
 	s          *Stream
 	api        *api
-	cfg        *config.Config
+	cfg        *config.Config // nil: it is refused
 	kind       *callKind
 	inCallback bool // a callback of the request runs
 	reading    bool // its body is still to come
@@ -66,20 +66,39 @@ var noCall callKind
 // callBodyTimeout is how long a call may take to send its body.
 const callBodyTimeout = 10 * time.Second
 
-// meetAPI takes in a request if it is one to the API.
+// retrySoon has the caller repeat the call.
+var retrySoon = [2]string{"retry-after", "1"}
+
+// meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
 func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
-	set := s.plugin.set
-	if set == nil || !set.HasAPI() {
+	set, refused := s.plugin.set, s.plugin.refusedAPIs()
+	if (set == nil || !set.HasAPI()) && len(refused) == 0 {
 		return Proceed, false
 	}
 	s.traits.read(s)
-	cfg, below := set.API(s.traits.path)
-	if cfg == nil {
+	var cfg *config.Config
+	var below string
+	if set != nil {
+		cfg, below = set.API(s.traits.path)
+	}
+	if cfg == nil && !refused.Contain(s.traits.path) {
 		return Proceed, false
 	}
 	s.call = &apiCall{s: s, api: s.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true}
 	defer func() { s.call.inCallback = false }()
+	if cfg == nil {
+		return s.call.refuse(503, "config_refused", "the configuration is refused", retrySoon), true
+	}
 	return s.call.begin(below, end), true
+}
+
+// refusedAPIs returns the paths of APIs that are not in force because their configuration is refused. Those of an
+// earlier one may be, and go first.
+func (p *Plugin) refusedAPIs() config.APIPaths {
+	if len(p.apis) > 0 || p.set == nil {
+		return p.apis
+	}
+	return p.set.RefusedAPIs()
 }
 
 // begin answers the request by its headers, or waits for its body. A stranger learns nothing.
@@ -202,7 +221,7 @@ func (c *apiCall) refuseLong() Action {
 
 // unavailable answers that the caller should repeat the call.
 func (c *apiCall) unavailable() {
-	c.refuse(503, "unavailable", "the store does not answer, try again", [2]string{"retry-after", "1"})
+	c.refuse(503, "unavailable", "the store does not answer, try again", retrySoon)
 }
 
 // reply answers. The request is counted by its call and result, under no reason.

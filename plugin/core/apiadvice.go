@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -104,9 +105,11 @@ type target struct {
 	limit     int64 // of requests in flight, 0 for none
 	candidate bool  // it may be chosen
 	load      lb.Load
+	level     budget.Level
 }
 
-// whenLoaded calls f, which answers, with the targets and what is in flight there, over all that share the store.
+// whenLoaded calls f, which answers, with the targets and what is in flight and left there, over all that share the
+// store.
 func (c *apiCall) whenLoaded(now time.Duration, f func([]target)) {
 	a, settings := c.api, c.cfg.Budget()
 	targets := make([]target, len(settings.Targets))
@@ -123,30 +126,19 @@ func (c *apiCall) whenLoaded(now time.Duration, f func([]target)) {
 			}
 		}
 	}
-	c.loads(now, settings.Names(), func(loads []lb.Load, err error) {
-		if err != nil {
-			c.unavailable()
-			return
-		}
-		for i := range loads {
-			targets[i].load = loads[i]
-		}
-		f(targets)
+	tasks, redis := a.tasksOf(c.cfg)
+	tasks.Levels(now, budgetScope, settings.Names(), func(levels []lb.BudgetLevel, err error) {
+		c.whenThere(func() {
+			if err != nil {
+				c.unavailable()
+				return
+			}
+			for i := range levels {
+				t := &targets[i]
+				t.load, t.level = levels[i].Load, levels[i].Budget.Level(t.Limits)
+			}
+			f(targets)
+		}, nil)
 	})
-}
-
-// loads calls done with what is in flight at the targets.
-func (c *apiCall) loads(now time.Duration, names []string, done func([]lb.Load, error)) {
-	_, redis := c.api.tasksOf(c.cfg)
-	switch {
-	case redis == nil:
-		done(c.api.stores.local.Loads(budgetScope, names, nil))
-	case !redis.remote.Ready(now):
-		done(nil, lb.ErrRemoteDown)
-	default:
-		redis.remote.Loads(now, budgetScope, names, func(loads []lb.Load, err error) {
-			c.whenThere(func() { done(loads, err) }, nil)
-		})
-		c.wakeFor(now, redis)
-	}
+	c.wakeFor(now, redis)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/memstore"
 )
 
@@ -99,16 +100,49 @@ func TestSuggestedParallelism(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
-	d, _ := startAPI(t, 1, "")
-	d.count("c", 2)
-	d.sicken("b")
-	d.wantAnswer("models", d.call(0, "/models"), 200, `{"models":[`+
-		`{"id":"a","state":"open","in_flight":0,"tokens_in_flight":0,"weight":3,"max_concurrent_requests":20,`+
-		`"max_tokens_per_minute":200000,"max_requests_per_minute":0},`+
-		`{"id":"b","state":"unhealthy","in_flight":0,"tokens_in_flight":0,"weight":1,"max_concurrent_requests":10,`+
-		`"max_tokens_per_minute":0,"max_requests_per_minute":60},`+
-		`{"id":"c","state":"full","in_flight":2,"tokens_in_flight":200,"weight":0.5,"max_concurrent_requests":2,`+
-		`"max_tokens_per_minute":0,"max_requests_per_minute":0}]}`)
+	d := startTasks(t, 2)
+	// of c an object, with what is in flight, its state and what follows from that
+	want := func(what, a, b, c string) {
+		t.Helper()
+		d.wantAnswer(what, d.call(1, "/models"), 200, `{"models":[`+
+			`{"id":"a",`+a+`},{"id":"b",`+b+`},{"id":"c",`+c+`}]}`)
+	}
+	limits := func(weight, cap, tokens, requests string) string {
+		return `"weight":` + weight + `,"max_concurrent_requests":` + cap + `,"max_tokens_per_minute":` + tokens +
+			`,"max_requests_per_minute":` + requests + `,`
+	}
+	const idle, one = `"in_flight":0,"tokens_in_flight":0,`, `"in_flight":1,"tokens_in_flight":`
+	ofA, ofB, ofC := limits("3", "20", "200000", "0"), limits("1", "10", "0", "60"), limits("0.5", "2", "0", "0")
+	left := func(tokens, requests, deficit, closed string) string {
+		return `"tokens_left":` + tokens + `,"requests_left":` + requests + `,"deficit":` + deficit +
+			`,"closed_for_ms":` + closed
+	}
+	restC := `"state":"open",` + idle + ofC + left("null", "null", "0", "0")
+	want("idle", `"state":"open",`+idle+ofA+left("200000", "null", "0", "0"),
+		`"state":"open",`+idle+ofB+left("null", "60", "0", "0"), restC)
+
+	d.answer(0, "/schedule", `{"estimated_tokens":200000,"models":["a"]}`)
+	d.admit(0, "b", "")
+	a := `"state":"over_budget",` + one + `200000,` + ofA
+	want("one task at each of two", a+left("0", "null", "0", "0"),
+		`"state":"open",`+one+`1000,`+ofB+left("null", "59", "0", "0"), restC)
+
+	local := d.workers[0].vm.stores.local
+	local.Restrict(d.now, budgetScope, "b", budget.Restriction{Tokens: -1, Requests: 0, RetryAfter: 5 * time.Second})
+	d.admit(0, "c", "")
+	d.admit(0, "c", "")
+	c := `"state":"full","in_flight":2,"tokens_in_flight":2000,` + ofC + left("null", "null", "0", "0")
+	want("closed, and full", a+left("0", "null", "0", "0"),
+		`"state":"closed",`+one+`1000,`+ofB+left("null", "0", "0", "5000"), c)
+
+	d.advance(3 * time.Second)
+	d.sicken("a")
+	want("later", `"state":"unhealthy",`+one+`200000,`+ofA+left("10000", "null", "0", "0"),
+		`"state":"closed",`+one+`1000,`+ofB+left("null", "3", "0", "2000"), c)
+
+	fake := d.fakeTasks()
+	fake.err = lb.ErrUnready
+	d.wantAnswer("no store", d.call(0, "/models"), 503, `{"error":"the store does not answer, try again"}`)
 }
 
 func TestJSONStrings(t *testing.T) {

@@ -52,6 +52,16 @@ func TestTasksInRedis(t *testing.T) {
 	if r := d.later(0, "/advice"); r.Status != 200 || !strings.HasPrefix(r.Body, `{"backpressure_score":0.`) {
 		t.Errorf("advice: %d %s", r.Status, r.Body)
 	}
+	d.later(0, "/schedule", `{"estimated_tokens":900000,"models":["a"]}`)
+	models := d.later(1, "/models").Body
+	for _, want := range []string{
+		`"id":"a","state":"over_budget","in_flight":1,"tokens_in_flight":900000,`, `"tokens_left":0,`,
+		`"id":"b","state":"open","in_flight":0,`, `"requests_left":60,`, `"id":"c","state":"full","in_flight":2,`,
+	} {
+		if !strings.Contains(models, want) {
+			t.Errorf("models: %s has no %s", models, want)
+		}
+	}
 	for range 2 {
 		if r := d.later(1, "/heartbeat", taskBody(id)); r.Body != `{"ok":true}` {
 			t.Errorf("heartbeat: %s", r.Body)

@@ -58,9 +58,6 @@ func (s *Stream) charged(addr string) {
 		return
 	}
 	s.budget.target = charge{s.lease.id, r.plan.Scope, addr, r.plan.Budget.Tokens}
-	if left := r.grant.Left.Tokens; left >= 0 {
-		s.plugin.vm.stats.setIf(ofEndpoint(statBudgetLeft, s.cluster.name, addr), uint64(left))
-	}
 }
 
 // undoGrant releases a grant that is not used.

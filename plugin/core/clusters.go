@@ -54,7 +54,10 @@ type cluster struct {
 	prompts promptStats     // for prefix_cache
 	metrics clusterMetrics  // of its engines
 	gauged  map[string]bool // endpoints with gauges
-	ejected uint64          // ejections counted so far
+	targets map[string]bool // those with gauges of their budgets
+	// levelsAt is when Redis was asked what is left of budgets.
+	levelsAt map[*config.Config]time.Duration
+	ejected  uint64 // ejections counted so far
 }
 
 // errClusters reports that too many clusters are in use.
@@ -72,6 +75,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 			health: lb.NewHealth(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
 			shares: lb.NewRequestShares(), latencies: lb.NewLatencies(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, metrics: newClusterMetrics(), gauged: map[string]bool{},
+			targets: map[string]bool{}, levelsAt: map[*config.Config]time.Duration{},
 		}
 		cl.limits = lb.NewPushLimits(cl.engines)
 		cs[name] = cl
@@ -98,6 +102,7 @@ func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
 	size := len(cl.policies)
 	maps.DeleteFunc(cl.policies, func(c *config.Config, _ lb.Policy) bool { return !inForce[c] })
 	maps.DeleteFunc(cl.caps, func(c *config.Config, _ uint32) bool { return !inForce[c] })
+	maps.DeleteFunc(cl.levelsAt, func(c *config.Config, _ time.Duration) bool { return !inForce[c] })
 	if len(cl.policies) == size {
 		return
 	}

@@ -12,10 +12,11 @@ import (
 // one VM.
 type Plugin struct {
 	vm      *VM
-	set     *config.Set // nil: refused, without a last good one
-	headers []string    // by which routes take clusters, as far as the refused one names them
-	origin  origin      // of a configuration that was refused in part, else empty
-	context uint32      // the gateway's
+	set     *config.Set     // nil: refused, without a last good one
+	headers []string        // by which routes take clusters, as far as the refused one names them
+	apis    config.APIPaths // of admission APIs in one that was refused as a whole
+	origin  origin          // of a configuration that was refused in part, else empty
+	context uint32          // the gateway's
 	ticker  ticker
 	calls   int             // made in its name and not answered yet
 	doneAt  time.Duration   // when the gateway was done with it, 0 before
@@ -106,9 +107,11 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 		return nil, false
 	case set == nil:
 		v.stats.set(statConfigValid, 0)
-		return &Plugin{vm: v, headers: config.ClusterHeaders(raw)}, true
+		return &Plugin{vm: v, headers: config.ClusterHeaders(raw), apis: config.RefusedAPIs(raw)}, true
 	}
-	return v.activate(set), true
+	p := v.activate(set)
+	p.apis = config.RefusedAPIs(raw)
+	return p, true
 }
 
 // activate puts a configuration in force.

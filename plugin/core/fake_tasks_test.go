@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -22,6 +23,7 @@ type fakeTasks struct {
 	scope   string        // likewise
 	actual  int64         // of the last Complete
 	calls   []string
+	local   lb.TaskStore // which knows the levels
 }
 
 // fakeTask is the task that is granted.
@@ -31,7 +33,7 @@ const fakeTaskText = "tsk_0123456789abcdef00000000000000ff"
 
 // fakeTasks puts a store of tasks in place of those of all workers.
 func (d *fakeDriver) fakeTasks() *fakeTasks {
-	f := &fakeTasks{}
+	f := &fakeTasks{local: d.workers[0].vm.stores.local}
 	for _, w := range d.workers {
 		w.vm.api.tasksOf = func(*config.Config) (lb.TaskStore, *redisStore) { return f, nil }
 	}
@@ -70,4 +72,12 @@ func (f *fakeTasks) Renew(
 ) {
 	f.scope, f.id, f.ttl = scope, id, ttl
 	f.answer("renew", func() { done(f.found, f.err) })
+}
+
+func (f *fakeTasks) Levels(now time.Duration, scope string, addrs []string, done func([]lb.BudgetLevel, error)) {
+	if f.err != nil && !errors.Is(f.err, lb.ErrOverBudget) {
+		done(nil, f.err)
+		return
+	}
+	f.local.Levels(now, scope, addrs, done)
 }

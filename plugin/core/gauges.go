@@ -38,6 +38,7 @@ func (g *gauges) set(now time.Duration) {
 		g.setPrompts(cl)
 		g.setQueue(now, cl)
 	}
+	g.setBudgets(now)
 	g.askRedis(now)
 }
 
@@ -53,6 +54,9 @@ func (g *gauges) clear(cl *cluster) {
 		if name := ofEndpoint(statPushLimit, cl.name, a); g.stats.has(name) {
 			g.stats.set(name, 0)
 		}
+	}
+	for target := range cl.targets {
+		g.clearBudget(cl.name, target)
 	}
 	g.clearQueue(cl)
 }

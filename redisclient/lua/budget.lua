@@ -1,4 +1,4 @@
--- Budgets: functions of the scripts spend, settle, restrict and refund, whose texts this one precedes.
+-- Budgets: functions of the scripts spend, settle, restrict, refund and levels, whose texts this one precedes.
 --
 -- The rule is that of package lb/budget, which explains it, and the names are the same. Both compute with the same
 -- numbers in the same order, so that they agree to the last bit, which tests compare.

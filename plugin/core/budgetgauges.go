@@ -1,0 +1,102 @@
+package core
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// This file is the gauges of budgets.
+
+// budgetGauges are those of a target.
+var budgetGauges = []string{statBudgetLeft, statBudgetLeftRequests, statBudgetClosed}
+
+// setBudgets sets the gauges of all targets whose budgets are in the gateway's memory, and asks for those of one
+// configuration that are in Redis: they take turns.
+func (g *gauges) setBudgets(now time.Duration) {
+	var next *cluster
+	var of *config.Config
+	for _, cl := range g.clusters {
+		g.dropTargets(cl)
+		for c := range cl.policies {
+			switch {
+			case c.Budget() == nil:
+			case !c.UsesRedis():
+				g.askLevels(now, cl, c)
+			case next == nil || cl.levelsAt[c] < next.levelsAt[of]:
+				next, of = cl, c
+			}
+		}
+	}
+	if next != nil {
+		next.levelsAt[of] = now
+		g.askLevels(now, next, of)
+	}
+}
+
+// dropTargets sets the gauges to 0 of what is no target any more. Without a policy that is not known: the first request
+// under a new configuration brings one.
+func (g *gauges) dropTargets(cl *cluster) {
+	known, now := false, map[string]bool{}
+	for c := range cl.policies {
+		if b := c.Budget(); b != nil {
+			known = true
+			for i := range b.Targets {
+				now[b.Targets[i].Name] = true
+			}
+		}
+	}
+	for name := range cl.targets {
+		if known && !now[name] {
+			g.clearBudget(cl.name, name)
+			delete(cl.targets, name)
+		}
+	}
+}
+
+// askLevels has the gauges of the targets of a configuration set that are or were in the cluster. While the store does
+// not answer they stay as they are.
+func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
+	var targets []*lb.BudgetTarget
+	var names []string
+	list := c.Budget().Targets
+	for i := range list {
+		if t := &list[i]; cl.gauged[t.Name] || cl.targets[t.Name] {
+			cl.targets[t.Name] = true
+			targets, names = append(targets, t), append(names, t.Name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	tasks, _ := g.stores.tasks(c)
+	tasks.Levels(now, cl.name, names, func(levels []lb.BudgetLevel, err error) {
+		if err != nil {
+			return
+		}
+		for i, t := range targets {
+			g.setLevel(cl.name, t, levels[i].Budget.Level(t.Limits))
+		}
+	})
+}
+
+// setLevel sets the gauges of a target.
+func (g *gauges) setLevel(cluster string, t *lb.BudgetTarget, l budget.Level) {
+	for i, n := range []float64{l.Tokens, l.Requests, float64(l.Closed.Milliseconds())} {
+		// Once it is shown it is kept right, also when there is no such limit any more.
+		if name := ofEndpoint(budgetGauges[i], cluster, t.Name); n >= 0 || g.stats.has(name) {
+			g.stats.setIf(name, uint64(max(n, 0)))
+		}
+	}
+}
+
+// clearBudget sets the gauges of a target that is none any more to 0.
+func (g *gauges) clearBudget(cluster, addr string) {
+	for _, stat := range budgetGauges {
+		if name := ofEndpoint(stat, cluster, addr); g.stats.has(name) {
+			g.stats.set(name, 0)
+		}
+	}
+}

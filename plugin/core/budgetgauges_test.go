@@ -1,0 +1,52 @@
+package core
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb/budget"
+)
+
+// The gauges of each target show what is left by now, and 0 once it is none any more.
+func TestBudgetGauges(t *testing.T) {
+	d := startTasks(t, 2)
+	of := func(stat, target string) string { return stat + ";cluster=" + budgetScope + ";endpoint=" + target }
+	want := func(what, stat, target string, least, most uint64) {
+		t.Helper()
+		if got := d.Gauge(of(stat, target)); got < least || got > most {
+			t.Errorf("%s: %s of %s is %d, want %d to %d", what, stat, target, got, least, most)
+		}
+	}
+	d.answer(0, "/schedule", `{"estimated_tokens":100000,"models":["a"]}`)
+	d.admit(1, "b", "")
+	d.workers[0].vm.stores.local.Restrict(d.now, budgetScope, "b",
+		budget.Restriction{Tokens: -1, Requests: 5, RetryAfter: 5 * time.Second})
+	d.advance(1100 * time.Millisecond)
+	want("a second later", statBudgetLeft, "a", 100_000, 104_000)
+	want("a second later", statBudgetLeftRequests, "b", 5, 6)
+	want("a second later", statBudgetClosed, "b", 3900, 5000)
+	want("a second later", statBudgetClosed, "a", 0, 0)
+	for _, name := range []string{of(statBudgetLeft, "b"), of(statBudgetLeftRequests, "a"), of(statBudgetLeft, "c")} {
+		if _, there := d.metrics.values[name]; there {
+			t.Errorf("%s is there, without such a limit", name)
+		}
+	}
+	d.advance(10 * time.Second)
+	want("11 s later", statBudgetLeft, "a", 133_000, 138_000)
+	want("11 s later", statBudgetLeftRequests, "b", 15, 17)
+	want("11 s later", statBudgetClosed, "b", 0, 0)
+	d.advance(time.Minute)
+	want("refilled", statBudgetLeft, "a", 200_000, 200_000)
+	want("refilled", statBudgetLeftRequests, "b", 60, 60)
+
+	without := strings.Replace(apiConfig(""), `"a":{`, `"d":{`, 1)
+	if !d.configure(without) {
+		t.Fatal("refused")
+	}
+	d.answer(0, "/advice")
+	d.answer(1, "/advice")
+	d.advance(2 * time.Second)
+	want("no target any more", statBudgetLeft, "a", 0, 0)
+	want("still one", statBudgetLeftRequests, "b", 60, 60)
+}
