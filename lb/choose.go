@@ -31,18 +31,30 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 		return i
 	}
 	added, credit := p.added(), p.credit(loads, matched)
+	var tied [64]int32 // the first of those with the lowest cost
 	ties, lowest := 0, 0.0
-	for i := range p.Candidates {
-		if p.Candidates[i].IsFull(loads[i]) {
+	for i, l := range loads[:len(p.Candidates)] {
+		c := &p.Candidates[i]
+		if c.IsFull(l) {
 			continue
 		}
-		cost := p.total(i, loads, matched, added, credit)
+		cost := p.cost(c, l, added) // total, in place: a call takes longer than this
+		if matched != nil {
+			cost -= p.discount(credit, matched, i)
+		}
+		if math.IsNaN(cost) {
+			cost = math.Inf(1)
+		}
 		switch {
 		case ties == 0 || cost < lowest:
-			ties, lowest = 1, cost
-		case cost == lowest:
-			ties++
+			ties, lowest = 0, cost
+		case cost != lowest:
+			continue
 		}
+		if ties < len(tied) {
+			tied[ties] = int32(i)
+		}
+		ties++
 	}
 	if ties == 0 {
 		return Full
@@ -53,7 +65,11 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 		}
 	}
 	skip := int(uint32(p.Random) % uint32(ties))
-	for i := range p.Candidates {
+	if skip < len(tied) {
+		return int(tied[skip])
+	}
+	skip -= len(tied)
+	for i := int(tied[len(tied)-1]) + 1; i < len(p.Candidates); i++ {
 		if p.Candidates[i].IsFull(loads[i]) || p.total(i, loads, matched, added, credit) != lowest {
 			continue
 		}

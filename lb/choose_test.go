@@ -214,6 +214,29 @@ func TestChooseIsCheapest(t *testing.T) {
 	}
 }
 
+// Every one of equal candidates is chosen, by the random bits, however many there are, and wherever fuller ones are
+// between them.
+func TestChooseAmongManyTies(t *testing.T) {
+	for _, equal := range []int{1, 63, 64, 65, 200} {
+		var p lb.Plan
+		var loads []lb.Load
+		var want []int
+		for i := 0; len(want) < equal; i++ {
+			p.Candidates = append(p.Candidates, lb.Candidate{Slope: 1, Weight: 1, Cap: int64(i % 5)})
+			loads = append(loads, lb.Load{Requests: int64(max(1, i%3))})
+			if i%3 < 2 && i%5 != 1 { // else it has more load, or is full
+				want = append(want, i)
+			}
+		}
+		for k, i := range want {
+			p.Random = uint64(7*equal + k)
+			if got := lb.Choose(&p, loads, nil); got != i {
+				t.Errorf("of %d equal candidates, bits for the %d. one choose %d, want %d", equal, k, got, i)
+			}
+		}
+	}
+}
+
 // Each of the cheapest candidates is chosen by some random bits, and equally often.
 func TestChooseTiesAreEven(t *testing.T) {
 	p := &lb.Plan{Candidates: make([]lb.Candidate, 7)}

@@ -25,10 +25,18 @@ func newGateway() core.Gateway { return &higressGateway{Higress: core.NewHigress
 // higressCalls implements core.HigressCalls.
 type higressCalls struct{ gateway }
 
+// hostsMemory is lent for lists of hosts: each request reads one.
+var hostsMemory []byte
+
+// maxHostsMemory is how much of it is kept: longer lists are not read for every request.
+const maxHostsMemory = 64 << 10
+
 // UpstreamHosts implements core.HigressCalls.
 func (higressCalls) UpstreamHosts() []byte {
-	lend(nil)
-	return fetched(proxyGetUpstreamHosts(dataAt, sizeAt))
+	lend(hostsMemory)
+	b := fetched(proxyGetUpstreamHosts(dataAt, sizeAt))
+	hostsMemory = keepMemory(hostsMemory, b, maxHostsMemory)
+	return b
 }
 
 // AsRequest implements core.HigressCalls.

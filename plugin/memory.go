@@ -51,5 +51,13 @@ func fetched(st status) []byte {
 	return unsafe.Slice(answer.data, answer.size)
 }
 
+// keepMemory returns what is to be lent next: memory, or the answer that did not fit there, unless that is above max.
+func keepMemory(memory, answer []byte, max int) []byte {
+	if len(answer) > len(memory) && len(answer) <= max {
+		return answer
+	}
+	return memory
+}
+
 // text returns b as a string, without a copy: it is valid as long as b is not changed.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -120,3 +120,13 @@ func FuzzReadPairs(f *testing.F) {
 		}
 	})
 }
+
+// An answer that did not fit is lent next time, but for one that is too long to keep.
+func TestKeepMemory(t *testing.T) {
+	memory := make([]byte, 8)
+	for _, test := range []struct{ size, kept int }{{0, 8}, {8, 8}, {9, 9}, {16, 16}, {17, 8}} {
+		if kept := keepMemory(memory, make([]byte, test.size), 16); len(kept) != test.kept {
+			t.Errorf("after an answer of %d bytes %d are kept, want %d", test.size, len(kept), test.kept)
+		}
+	}
+}

@@ -50,9 +50,7 @@ const maxBodyMemory = 1 << 20
 // RequestBody implements core.GatewayStream.
 func (stream) RequestBody(max int) []byte {
 	b := buffer(requestBody, 0, max, bodyMemory)
-	if len(b) > len(bodyMemory) && len(b) <= maxBodyMemory {
-		bodyMemory = b
-	}
+	bodyMemory = keepMemory(bodyMemory, b, maxBodyMemory)
 	return b
 }
 

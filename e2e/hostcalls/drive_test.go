@@ -33,13 +33,14 @@ var policies = []struct{ name, policy, members string }{
 
 // gateway is a host with one worker and an artifact.
 type gateway struct {
-	t     *testing.T
+	t     testing.TB
 	host  *higresshost.Gateway
 	envoy bool
+	probe bool     // it has the plugin that only reads bodies, which chooses nothing
 	redis net.Conn // nil for the embedded store
 }
 
-func start(t *testing.T, envoy, redis bool, policy, members string) *gateway {
+func start(t testing.TB, envoy, redis bool, policy, members string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, envoy: envoy}
 	var addrs []string
@@ -123,6 +124,10 @@ func (g *gateway) request() {
 	s.RequestBody([]byte(body), true)
 	for i := 0; i < 10 && s.Paused(); i++ { // the first request waits for a script as well
 		g.host.Advance(2 * redisLatency)
+	}
+	if g.probe {
+		s.Respond(200, answer)
+		return
 	}
 	chosen := s.Override()
 	if g.envoy {

@@ -1,8 +1,10 @@
 package memstore
 
 import (
+	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/queue"
 )
@@ -212,10 +214,10 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 
 // readLoads sets s.loads to those of the candidates.
 func (s *Store) readLoads(d *draft, sc *scope) {
-	s.loads = s.loads[:0]
+	s.loads = slices.Grow(s.loads[:0], len(sc.rows))[:len(sc.rows)]
 	rows := d.table[d.rowsAt():]
-	for _, row := range sc.rows {
-		s.loads = append(s.loads, loadAt(rows, row))
+	for i, row := range sc.rows {
+		s.loads[i] = loadAt(rows, row)
 	}
 }
 
@@ -225,10 +227,11 @@ func (s *Store) matchedBlocks(sc *scope, t table, matches []Match) []int {
 		return nil
 	}
 	s.matched = s.matched[:0]
+	hashes := t[t.hashesAt():]
 	for _, row := range sc.rows {
-		n := 0
+		n, tag := 0, wire.Uint32(hashes, row*hashSize) // the lower half of a hash: lb.EndpointTag
 		for _, m := range matches {
-			if m.Tag == uint32(t.hash(row)) {
+			if m.Tag == tag {
 				n = m.Blocks
 			}
 		}

@@ -20,7 +20,7 @@ const (
 type HigressCalls interface {
 	Now() time.Duration
 	// UpstreamHosts returns the list of hosts of the current request's cluster. The current request is the one that
-	// calls act on.
+	// calls act on. It is valid until the next call of this method.
 	UpstreamHosts() []byte
 	// AsRequest runs f while calls act on the request with this context.
 	AsRequest(context uint32, f func())

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ type fakeHosts struct {
 	reads   int
 	request uint32 // that calls act on
 	read    []uint32
+	lent    []byte // the latest answer
 }
 
 func (f *fakeHosts) Now() time.Duration { return f.now }
@@ -24,7 +26,11 @@ func (f *fakeHosts) Now() time.Duration { return f.now }
 func (f *fakeHosts) UpstreamHosts() []byte {
 	f.reads++
 	f.read = append(f.read, f.request)
-	return f.hosts
+	for i := range f.lent {
+		f.lent[i] = '?' // whoever has kept it reads what is not his
+	}
+	f.lent = slices.Clone(f.hosts)
+	return f.lent
 }
 
 func (f *fakeHosts) AsRequest(context uint32, g func()) {
