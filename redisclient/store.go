@@ -105,7 +105,7 @@ type lease struct {
 	version      uint8 // counts the changes, modulo 256, so that Redis can ignore one that arrives after a later one
 	grant        lb.Grant
 	charged      bool         // in a budget, and that in Redis: see Settle
-	unconfirmed  int64        // tokens of corrections that it was charged beyond that, as far as Redis has run them
+	unconfirmed  int64        // tokens that corrections have charged it, as far as Redis has not confirmed that
 	confirmedSeq uint64       // when it became certain that Redis has the lease, by Store.seq
 	reservation  *reservation // nil once that was answered
 	waiter       *waiter      // while it waits
