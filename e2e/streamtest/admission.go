@@ -40,7 +40,7 @@ var admissionScenarios = []scenario{
 		t.wantGrown(calls("complete_repeated"), 1)
 		t.wantDrained()
 	}},
-	{name: "a task without heartbeats", endpoints: 1, needs: []Ability{SimulatedTime}, run: func(t *run) {
+	{name: "a task without heartbeats", endpoints: 1, needs: []Ability{SimulatedTime, RefillTime}, run: func(t *run) {
 		t.admission()
 		id := t.admitted(0, `{"estimated_tokens":100000}`)
 		if wait := t.wantCalled(t.callIn(1, "/schedule", `{"estimated_tokens":50000}`), 200); wait["wait_for_ms"] == nil {
