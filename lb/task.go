@@ -43,8 +43,8 @@ const (
 type TaskStore interface {
 	// Schedule places a task by a plan with budgets. The task ends ttl from now unless it is renewed; then what it
 	// counted and was charged is given back. A key other than 0 that a task in the scope has gives that one again, as
-	// long as it lives and its endpoint is a candidate; if it is none, the task is abandoned for a new one. A task never
-	// waits: it is refused with [ErrOverBudget].
+	// long as it lives and its endpoint is a candidate; if it is none, the task is abandoned for a new one. A task
+	// never waits: it is refused with [ErrOverBudget].
 	Schedule(now time.Duration, key uint64, ttl time.Duration, p *Plan, done func(Task, error))
 	// Complete ends a task that has used so many tokens, -1 if that is unknown.
 	// An error means that the store does not answer, and the call may be repeated.

@@ -218,7 +218,7 @@ func manyTasks(t *testing.T, m *costMeter) {
 	if got := inFlight(); got != n {
 		t.Errorf("%d of %d tasks are counted", got, n)
 	}
-	for i, id := range m.value("ZRANGEBYSCORE", keys.Expiry, "-inf", "+inf").Items {
+	for i, id := range m.value("ZRANGEBYSCORE", keys.Expiry, "-inf", "(+inf").Items {
 		if i >= 20 { // of which a command that schedules another one ends some
 			m.value("ZADD", keys.Expiry, "1", string(id.Str))
 		}

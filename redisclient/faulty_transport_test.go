@@ -86,10 +86,11 @@ func (f *faultyTransport) runTwice(cmd []byte) []byte {
 	return second
 }
 
-// isGrant reports whether the reply is that of a reservation, or a task, that was granted: its length is not one of other replies.
+// isGrant reports whether the reply is that of a reservation, or a task, that was granted: its length is not one of
+// other replies.
 func isGrant(reply []byte) bool {
 	v, _, err := redisclient.Parse(reply)
-	return err == nil && v.Kind == redisclient.Bulk && (len(v.Str) == 14 || len(v.Str) == 19 || len(v.Str) == 46)
+	return err == nil && v.Kind == redisclient.Bulk && slices.Contains([]int{14, 19, 46}, len(v.Str))
 }
 
 func (f *faultyTransport) delay(run func(now time.Duration)) { f.delayed = append(f.delayed, run) }
