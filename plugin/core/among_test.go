@@ -42,7 +42,13 @@ func (d *fakeDriver) useSites() {
 // inCluster returns how many requests are counted in a cluster.
 func (d *fakeDriver) inCluster(name string) int64 {
 	d.t.Helper()
-	loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(clustersScope+fakeRoute, []string{name}, nil)
+	return d.counted(clustersScope+fakeRoute, name)
+}
+
+// counted returns how many requests and tasks are counted in a scope.
+func (d *fakeDriver) counted(scope, name string) int64 {
+	d.t.Helper()
+	loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(scope, []string{name}, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -67,19 +67,9 @@ func TestTasksOfWorkers(t *testing.T) {
 		d.answer(0, "/complete", taskBody(id))
 	}
 	d.advance(time.Second)
-	if n := d.inScope("c"); n != 0 {
+	if n := d.inBudget("c"); n != 0 {
 		t.Errorf("%d are left", n)
 	}
-}
-
-// inScope returns how many requests and tasks are counted at a target.
-func (d *fakeDriver) inScope(target string) int64 {
-	d.t.Helper()
-	loads, err := d.workers[0].vm.stores.local.Loads(budgetScope, []string{target}, nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return loads[0].Requests
 }
 
 // A task that is not renewed is abandoned, and its slot free, within the TTL and a second, and a late complete is told
@@ -97,7 +87,7 @@ func TestTasksAreAbandoned(t *testing.T) {
 			break
 		}
 	}
-	if n := d.inScope("c"); n != 1 {
+	if n := d.inBudget("c"); n != 1 {
 		t.Errorf("%d in flight after 31 s, want the one that is renewed", n)
 	}
 	d.wantAnswer("late", d.call(1, "/complete", taskBody(lost)), 200, `{"ok":false,"reason":"abandoned"}`)
@@ -110,7 +100,7 @@ func TestTasksAreAbandoned(t *testing.T) {
 	}
 	d.advance(2 * time.Minute)
 	d.wantAnswer("long ago", d.call(1, "/complete", taskBody(lost)), 404, `{"error":"Task not found"}`)
-	if n := d.inScope("c"); n != 0 {
+	if n := d.inBudget("c"); n != 0 {
 		t.Errorf("%d are left", n)
 	}
 }
@@ -152,7 +142,7 @@ func TestTasksAndRequestsShareBudgets(t *testing.T) {
 	}
 	d.answer(1, "/complete", taskBody(ids[0]))
 	served := d.client(1, regionChat)
-	if served.Upstream() < 4 || d.inScope("c") != 2 {
+	if served.Upstream() < 4 || d.inBudget("c") != 2 {
 		t.Errorf("not at c, but at %d: %+v", served.Upstream(), served.Result())
 	}
 	if d.admit(0, "c", "") != "" {

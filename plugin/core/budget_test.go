@@ -101,14 +101,10 @@ func startBudget(t *testing.T, workers int, target, members string) *fakeDriver 
 		`"targets":{"a":{%s},"b":{%s},"c":{%s}}}}`, members, target, target, target))
 }
 
-// inBudget returns how many requests are counted at a target.
+// inBudget returns how many requests and tasks are counted at a target.
 func (d *fakeDriver) inBudget(name string) int64 {
 	d.t.Helper()
-	loads, err := d.workers[0].vm.stores.local.Loads(budgetScope, []string{name}, nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return loads[0].Requests
+	return d.counted(budgetScope, name)
 }
 
 // Clusters are shared out among all routes alike, and nothing is left in flight, however requests end.
