@@ -42,3 +42,15 @@ func TestBudgetQueueConformance(t *testing.T) {
 		storetest.RunBudgetQueue(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
 	})
 }
+
+func TestTenantConformance(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			s := redisserver.StartT(t, redisserver.Options{Version: version})
+			storetest.RunTenants(t, openClocked(t, s, false, fewSeeds))
+		})
+	}
+	t.Run("as a fallback store", func(t *testing.T) {
+		storetest.RunTenants(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
+	})
+}

@@ -40,6 +40,7 @@ var all = []*script{
 	scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptCancel,
 	scriptAmend, scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows, scriptWait, scriptWaitPrompt, scriptPoll,
 	scriptSpend, scriptRefund, scriptSettle, scriptRestrict, scriptSchedule, scriptComplete, scriptRenew,
+	scriptSpendTenant, scriptRefundTenant, scriptSettleTenant, scriptRestrictTenant,
 }
 
 // ScriptOf returns the name of the script that a command runs, "" for none, also after SetClock.

@@ -52,6 +52,8 @@ func (s *Store) cancel(now time.Duration, r *reservation) {
 		script, cmd = scriptCancel, r.cancelCommand(scriptCancel)
 	case r.script == scriptSpend:
 		script, cmd = scriptRefund, r.cancelCommand(scriptRefund)
+	case r.script == scriptSpendTenant:
+		script, cmd = scriptRefundTenant, r.cancelCommand(scriptRefundTenant)
 	}
 	s.sendRelease(now, sc, script, cmd, r.id)
 }
@@ -59,7 +61,10 @@ func (s *Store) cancel(now time.Duration, r *reservation) {
 // cancelCommand returns the command that takes back a reservation with a prompt, or with budgets. It has the keys and
 // arguments of the reservation's command, and one more.
 func (r *reservation) cancelCommand(by *script) []byte {
-	const keys = 4
+	keys := 4
+	if by == scriptRefundTenant {
+		keys = tenantKeys
+	}
 	begin := len(r.script.command(nil, keys, r.args))
 	b := append(by.command(nil, keys, r.args+1), r.cmd[begin:]...)
 	return appendInt(b, 2*dataTTL.Milliseconds())
