@@ -89,6 +89,13 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	}
 	a.Settle(now, "llm", storetest.Addrs(1)[0], 1)
 	a.Restrict(now, "llm", storetest.Addrs(1)[0], budget.Restriction{RetryAfter: 1})
+	for i := range 600 { // so many that some are looked at, to be forgotten
+		plan := storetest.TenantPlan(i, budget.Limits{Tokens: 10}, 0, 10)
+		a.Reserve(now, lb.LeaseID(1000+i), plan, func(lb.Grant, error) {})
+		a.Settle(now, plan.Scope, plan.Candidates[0].Addr, 1)
+		a.Restrict(now, plan.Scope, plan.Candidates[0].Addr, budget.Restriction{RetryAfter: 1})
+		a.Release(now, lb.LeaseID(1000+i))
+	}
 	for key := range uint64(3) {
 		a.Schedule(now, key, time.Second, budgeted, func(task lb.Task, _ error) {
 			a.Renew(now, "llm", task.ID, time.Second, func(bool, error) {})
@@ -104,6 +111,7 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	d.fate = func([]byte) int { return replyLost }
 	a.Reserve(now, 504, prompt, func(lb.Grant, error) {})
 	a.Reserve(now, 508, budgeted, func(lb.Grant, error) {})
+	a.Reserve(now, 509, storetest.TenantPlan(1, budget.Limits{}, 0, 10), func(lb.Grant, error) {})
 	d.fate = nil
 	a.Expire(now + time.Second) // leaves a tombstone, and cancels what has run
 	probe(a, now)

@@ -63,6 +63,62 @@ func TestFormatsOfBudgets(t *testing.T) {
 	m.wantArguments(t, 6, "\x1a"+formatID0[1:], three+formatHalf, "120000")
 }
 
+// However long a request would have to wait, its answer is one.
+func TestExpectedWaitsAreClamped(t *testing.T) {
+	const left = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	for _, ms := range []string{"\x00\x00\x00\x00\x00\x00\x70\x7f", "\x00\x00\x00\x00\x00\x00\xf0\x7f"} { // 7e305, infinite
+		m := &manualTransport{}
+		s := newManualStore(m, newMemory())
+		plan, got, refused := formatPlan(), lb.Grant{}, error(nil)
+		plan.Budget.Limits = make([]budget.Limits, 3)
+		s.Reserve(0, 1, plan, func(g lb.Grant, err error) { got, refused = g, err })
+		m.answer(0, 1, "*2\r\n:-7\r\n$26\r\n"+ms+"\x01\x00"+left+"\r\n")
+		if !errors.Is(refused, lb.ErrOverBudget) || got.Expected != 1<<40*time.Millisecond {
+			t.Errorf("%q: %v, %v", ms, got.Expected, refused)
+		}
+	}
+}
+
+// Tenants who lie idle are forgotten, so that what is stored does not grow with the names that clients make up. What one
+// command does has a bound.
+func TestIdleTenantsAreForgotten(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	b := openClocked(t, server, false, nil)(t).(*clocked)
+	s, now, keys := b.NewOwner(), time.Hour, redisclient.KeysOf("tenants/llm")
+	most := int64(0)
+	for i := range 6000 {
+		id := lb.LeaseID(i + 1)
+		s.Reserve(now, id, storetest.TenantPlan(i, budget.Limits{Tokens: 1000}, 1, 10), func(_ lb.Grant, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		s.Release(now, id)
+		if i%300 == 299 { // 1,500 come in a minute
+			now += 12 * time.Second
+			b.Pass(12 * time.Second)
+			if err := s.Heartbeat(now); err != nil {
+				t.Fatal(err)
+			}
+			rows := (b.conn.value("STRLEN", keys.Table).Int - 16) / 9
+			most = max(most, b.conn.value("HLEN", keys.Tenants).Int, b.conn.value("HLEN", keys.Rows).Int, rows)
+		}
+	}
+	if t.Logf("at most %d tenants were known", most); most > 3000 {
+		t.Errorf("%d tenants are known, of whom 1,800 were the latest", most)
+	}
+	if ttl := b.conn.value("PTTL", keys.Tenants).Int; ttl < 5_400_000 || ttl > 7_200_000 {
+		t.Errorf("the budgets live for %d ms", ttl)
+	}
+	rows := map[int]string{}
+	for addr, row := range b.conn.rows("tenants/llm") {
+		if other := rows[row]; other != "" {
+			t.Errorf("%s and %s have row %d", addr, other, row)
+		}
+		rows[row] = addr
+	}
+}
+
 // Answers to reservations with budgets that no script returns are refused.
 func TestBudgetReplies(t *testing.T) {
 	const left = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
