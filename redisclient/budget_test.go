@@ -66,7 +66,9 @@ func TestFormatsOfBudgets(t *testing.T) {
 // However long a request would have to wait, its answer is one.
 func TestExpectedWaitsAreClamped(t *testing.T) {
 	const left = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-	for _, ms := range []string{"\x00\x00\x00\x00\x00\x00\x70\x7f", "\x00\x00\x00\x00\x00\x00\xf0\x7f"} { // 7e305, infinite
+	for _, ms := range []string{ // 7e305, infinite
+		"\x00\x00\x00\x00\x00\x00\x70\x7f", "\x00\x00\x00\x00\x00\x00\xf0\x7f",
+	} {
 		m := &manualTransport{}
 		s := newManualStore(m, newMemory())
 		plan, got, refused := formatPlan(), lb.Grant{}, error(nil)
@@ -79,8 +81,7 @@ func TestExpectedWaitsAreClamped(t *testing.T) {
 	}
 }
 
-// Tenants who lie idle are forgotten, so that what is stored does not grow with the names that clients make up. What one
-// command does has a bound.
+// Tenants who lie idle are forgotten, so that what is stored does not grow with the names that clients make up.
 func TestIdleTenantsAreForgotten(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	b := openClocked(t, server, false, nil)(t).(*clocked)
@@ -116,6 +117,39 @@ func TestIdleTenantsAreForgotten(t *testing.T) {
 			t.Errorf("%s and %s have row %d", addr, other, row)
 		}
 		rows[row] = addr
+	}
+}
+
+// What budgets of tenants add is byte for byte as documented in the scripts. They have a scope of their own, also where
+// all others have one.
+func TestFormatsOfTenants(t *testing.T) {
+	m := &manualTransport{}
+	s := redisclient.New(m, redisclient.Options{
+		Owner: 1, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory(), Scope: "all",
+	})
+	limits := lb.TenantBudget{Header: "x", Limits: budget.Limits{Tokens: 2, Requests: 0.5}, MaxConcurrent: 2}
+	plan := limits.Plan("tenants/llm", 0xabc, 1)
+	var grant lb.Grant
+	s.Reserve(formatTime, formatID, plan, func(g lb.Grant, err error) { grant = g })
+	params := formatOne + formatOne + formatTwo + formatHalf + formatTwo + formatZero
+	m.wantArguments(t, 0, "abc", formatID0, "1", "60000", params)
+	m.answer(formatTime, 0, "$30\r\n"+"\x00\x00"+"\x34\x33\x32\x31"+"\x28\x27\x26\x25\x24\x23\x22\x21"+
+		formatOne+formatHalf+"\r\n")
+	want := lb.Grant{
+		Load: lb.Load{Requests: 0x31323334, Tokens: 0x2122232425262728}, Left: budget.Left{Tokens: 1, Requests: 0.5},
+	}
+	if grant != want {
+		t.Errorf("granted %+v, want %+v", grant, want)
+	}
+	s.Settle(formatTime, "tenants/llm", "abc", -8)
+	m.wantArguments(t, 1, "abc", "-8")
+	s.Reserve(formatTime, formatID+1, plan, func(lb.Grant, error) {})
+	s.Release(formatTime, formatID+1)
+	m.wantArguments(t, 3, "abc", "\x19"+formatID0[1:], "1", "60000", params, "120000")
+	for i, cmd := range m.cmds {
+		if !strings.Contains(string(cmd), redisclient.KeyPrefix+"{tenants/all}:tenants\r\n") {
+			t.Errorf("command %d is %q", i, cmd)
+		}
 	}
 }
 

@@ -152,7 +152,8 @@ func testTenantsMany(t *testing.T, w *world) {
 // However many others come and go, a store remembers who has requests in flight, and who has used up its budget.
 func testTenantsInUse(t *testing.T, w *world) {
 	s := w.NewOwner()
-	spent, busy := TenantPlan(1, budget.Limits{Tokens: 1000}, 0, 100_000), TenantPlan(2, budget.Limits{Tokens: 6000}, 1, 10)
+	spent := TenantPlan(1, budget.Limits{Tokens: 1000}, 0, 100_000)
+	busy := TenantPlan(2, budget.Limits{Tokens: 6000}, 1, 10)
 	w.must(s, 1, spent)
 	s.Release(w.now, 1)
 	w.must(s, 2, busy)

@@ -1,6 +1,6 @@
--- Reserves by the budget of a tenant: charges it, and creates the lease, or refuses. The texts of shared.lua, budget.lua
--- and tenant.lua precede this one. Its work does not depend on the number of tenants. Idempotent: a lease that exists
--- is returned. It enters the owner into the scope where that is missing: no list comes before it.
+-- Reserves by the budget of a tenant: charges it, and creates the lease, or refuses. The texts of shared.lua,
+-- budget.lua and tenant.lua precede this one. Its work does not depend on the number of tenants. Idempotent: a lease
+-- that exists is returned. It enters the owner into the scope where that is missing: no list comes before it.
 --
 -- KEYS     table rows owners own tenants
 -- ARGV     addr id owner keep_ms params
@@ -11,8 +11,8 @@ local FEW, SOME = 512, 16 -- up to FEW rows nothing is forgotten: Redis returns 
 local keep, at = tonumber(ARGV[4]), now()
 
 -- forget_some looks at some of the tenants, and forgets those that have nothing in flight and an unused budget: their
--- states, and their rows, which others may have. It runs for each new row, so there are never many to forget. Lists with
--- such rows, of scopes that are no tenants', are void in the new generation.
+-- states, and their rows, which others may have. It runs for each new row, so there are never many to forget. Should a
+-- list have such rows, it is void in the new generation.
 local function forget_some(head)
   if #head < 16 or string.byte(head, 16) > 0 or redis.call('STRLEN', KEYS[1]) < HEAD + ROW * FEW then return end
   local place = redis.call('HGET', KEYS[5], '') or '5 0 0'
