@@ -2,6 +2,7 @@ package redisclient_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,38 @@ func TestFormatsOfBudgets(t *testing.T) {
 	s.Reserve(formatTime, formatID+2, plan, func(lb.Grant, error) {})
 	s.Release(formatTime, formatID+2)
 	m.wantArguments(t, 6, "\x1a"+formatID0[1:], three+formatHalf, "120000")
+}
+
+// A table that is full of tenants is no failure of Redis: others use it, and those who are known keep to their budgets.
+func TestTooManyTenants(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	w := dial(t, server)
+	s := redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
+	reserve := func(id lb.LeaseID, p *lb.Plan) (err error) {
+		s.Reserve(0, id, p, func(_ lb.Grant, e error) { err = e })
+		return err
+	}
+	known := storetest.TenantPlan(1, budget.Limits{}, 1, 10)
+	if err := reserve(1, known); err != nil {
+		t.Fatal(err)
+	}
+	w.value("SETRANGE", redisclient.KeysOf("tenants/llm").Table, strconv.Itoa(16+9*65000-1), "\x00")
+	for id := lb.LeaseID(2); id < 100; id++ {
+		p := storetest.TenantPlan(int(id), budget.Limits{}, 1, 10)
+		if err := reserve(id, p); redisclient.Cause(err) != "no_room" {
+			t.Fatal(err)
+		}
+		s.Adopt(0, id|1<<63, p.Scope, p.Candidates[0].Addr, 10)
+		if !s.Ready(0) {
+			t.Fatalf("after %d tenants too many Redis is not used any more", id-1)
+		}
+	}
+	if err := reserve(100, known); !errors.Is(err, lb.ErrOverBudget) {
+		t.Error(err)
+	}
+	if err := reserve(101, manualPlan); err != nil {
+		t.Error(err)
+	}
 }
 
 // However long a request would have to wait, its answer is one.

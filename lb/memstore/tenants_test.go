@@ -12,8 +12,8 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// Whoever makes up names gets no more than the room there is for tenants: shared memory does not grow, and those who are
-// known are counted as before. When the names are no longer in use there is room for others.
+// Whoever makes up names gets no more than the room there is for tenants: shared memory does not grow, and those who
+// are known are counted as before. When the names are no longer in use there is room for others.
 func TestNamesThatAreMadeUp(t *testing.T) {
 	p := memstoretest.NewProcess(t)
 	s, now, id := p.NewStore(), time.Hour, lb.LeaseID(0)
