@@ -139,8 +139,8 @@ func waitOf(ms float64) time.Duration {
 
 // CountBudget implements [lb.LocalStore].
 func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index int) error {
-	tokens := p.AddedTokens(0)
-	return s.countAt(now, id, tableName(p.Scope, p.Candidates[index].Addr), tokens, func(d *draft, sc *scope) (row int, err error) {
+	tokens, table := p.AddedTokens(0), tableName(p.Scope, p.Candidates[index].Addr)
+	return s.countAt(now, id, table, tokens, func(d *draft, sc *scope) (row int, err error) {
 		if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 			return noRow, err
 		}
