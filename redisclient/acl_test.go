@@ -57,6 +57,17 @@ func runAsUser(t testing.TB, s *redisserver.Server, rules string) *denials {
 	return d
 }
 
+// tenantsCome has so many tenants come that some are looked at, to be forgotten.
+func tenantsCome(s *redisclient.Store, now time.Duration) {
+	for i := range 600 {
+		id, plan := lb.LeaseID(1000+i), storetest.TenantPlan(i, budget.Limits{Tokens: 10}, 0, 10)
+		s.Reserve(now, id, plan, func(lb.Grant, error) {})
+		s.Settle(now, plan.Scope, plan.Candidates[0].Addr, 1)
+		s.Restrict(now, plan.Scope, plan.Candidates[0].Addr, budget.Restriction{RetryAfter: 1})
+		s.Release(now, id)
+	}
+}
+
 // runAllScripts has two owners do everything that stores do.
 func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	o := redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}
@@ -89,13 +100,7 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	}
 	a.Settle(now, "llm", storetest.Addrs(1)[0], 1)
 	a.Restrict(now, "llm", storetest.Addrs(1)[0], budget.Restriction{RetryAfter: 1})
-	for i := range 600 { // so many that some are looked at, to be forgotten
-		plan := storetest.TenantPlan(i, budget.Limits{Tokens: 10}, 0, 10)
-		a.Reserve(now, lb.LeaseID(1000+i), plan, func(lb.Grant, error) {})
-		a.Settle(now, plan.Scope, plan.Candidates[0].Addr, 1)
-		a.Restrict(now, plan.Scope, plan.Candidates[0].Addr, budget.Restriction{RetryAfter: 1})
-		a.Release(now, lb.LeaseID(1000+i))
-	}
+	tenantsCome(a, now)
 	for key := range uint64(3) {
 		a.Schedule(now, key, time.Second, budgeted, func(task lb.Task, _ error) {
 			a.Renew(now, "llm", task.ID, time.Second, func(bool, error) {})
