@@ -11,9 +11,11 @@ const (
 	keyTenantInflight = "tenants.max_concurrent_requests"
 )
 
-// Bounds of limits. A rate is far below where a float64 would round tokens.
+// Bounds of limits. A rate is far below where a float64 would round tokens. With less than one a minute a request would
+// wait for days.
 const (
 	maxTargets    = 64
+	minRate       = 1
 	maxRate       = 1e12
 	maxConcurrent = 1e6
 )
@@ -25,11 +27,11 @@ var tokenBudgetKeys = []setting.Key{
 		Meaning: setting.Doc(
 			"token_budget, required: what each cluster, by its name, or endpoint, by `ip:port`, may get: `weight`, "+
 				"its share of the tokens (0.001 to 1000, required), `max_concurrent_requests`, "+
-				"`max_tokens_per_minute` and `max_requests_per_minute`, each 0 for no limit. "+
+				"`max_tokens_per_minute` and `max_requests_per_minute` (1 at least), each 0 for no limit. "+
 				"One that is not listed gets nothing. 64 at most",
 			"token_budget，必填：每个集群（以名称为键）或端点（以 `ip:port` 为键）可得到多少：`weight` 为其 token 份额"+
 				"（0.001 到 1000，必填），以及 `max_concurrent_requests`、`max_tokens_per_minute` 和 "+
-				"`max_requests_per_minute`，0 表示不限。未列出的得不到请求。最多 64 个",
+				"`max_requests_per_minute`（至少为 1），0 表示不限。未列出的得不到请求。最多 64 个",
 		),
 		Field: func(s any) any { return s.(*BudgetConfig) },
 	},
@@ -54,7 +56,7 @@ var tokenBudgetKeys = []setting.Key{
 		Field: func(s any) any { return &s.(*BudgetConfig).Tenants.Header },
 	},
 	{
-		Name: keyTenantTokens, Type: setting.Number, Min: 0, Max: maxRate, Default: "0",
+		Name: keyTenantTokens, Type: setting.Number, Min: minRate, Max: maxRate, OrZero: true, Default: "0",
 		Title: setting.Doc("Tokens a minute of a tenant", "租户每分钟 token 数"),
 		Meaning: setting.Doc(
 			"token_budget: tokens a minute that each tenant may use; a tenant that is over it is refused, and no "+
@@ -64,7 +66,7 @@ var tokenBudgetKeys = []setting.Key{
 		Field: func(s any) any { return &s.(*BudgetConfig).Tenants.Limits.Tokens },
 	},
 	{
-		Name: keyTenantRequests, Type: setting.Number, Min: 0, Max: maxRate, Default: "0",
+		Name: keyTenantRequests, Type: setting.Number, Min: minRate, Max: maxRate, OrZero: true, Default: "0",
 		Title: setting.Doc("Requests a minute of a tenant", "租户每分钟请求数"),
 		Meaning: setting.Doc(
 			"token_budget: requests a minute that each tenant may send, likewise; 0: no limit",
@@ -94,11 +96,11 @@ var budgetTargetKeys = []setting.Key{
 		Field: func(s any) any { return &s.(*BudgetTarget).MaxConcurrent },
 	},
 	{
-		Name: "max_tokens_per_minute", Type: setting.Number, Min: 0, Max: maxRate, Default: "0",
+		Name: "max_tokens_per_minute", Type: setting.Number, Min: minRate, Max: maxRate, OrZero: true, Default: "0",
 		Field: func(s any) any { return &s.(*BudgetTarget).Limits.Tokens },
 	},
 	{
-		Name: "max_requests_per_minute", Type: setting.Number, Min: 0, Max: maxRate, Default: "0",
+		Name: "max_requests_per_minute", Type: setting.Number, Min: minRate, Max: maxRate, OrZero: true, Default: "0",
 		Field: func(s any) any { return &s.(*BudgetTarget).Limits.Requests },
 	},
 }

@@ -57,6 +57,17 @@ func runAsUser(t testing.TB, s *redisserver.Server, rules string) *denials {
 	return d
 }
 
+// tenantsCome has so many tenants come that some are looked at, to be forgotten.
+func tenantsCome(s *redisclient.Store, now time.Duration) {
+	for i := range 600 {
+		id, plan := lb.LeaseID(1000+i), storetest.TenantPlan(i, budget.Limits{Tokens: 10}, 0, 10)
+		s.Reserve(now, id, plan, func(lb.Grant, error) {})
+		s.Settle(now, id, plan.Candidates[0].Addr, 1, 0)
+		s.Restrict(now, plan.Scope, plan.Candidates[0].Addr, budget.Restriction{RetryAfter: 1})
+		s.Release(now, id)
+	}
+}
+
 // runAllScripts has two owners do everything that stores do.
 func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	o := redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}
@@ -89,6 +100,7 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	}
 	a.Settle(now, 505, storetest.Addrs(1)[0], 1, 0)
 	a.Restrict(now, "llm", storetest.Addrs(1)[0], budget.Restriction{RetryAfter: 1})
+	tenantsCome(a, now)
 	for key := range uint64(3) {
 		a.Schedule(now, key, time.Second, budgeted, func(task lb.Task, _ error) {
 			a.Renew(now, "llm", task.ID, time.Second, func(bool, error) {})
@@ -105,6 +117,7 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	d.fate = func([]byte) int { return replyLost }
 	a.Reserve(now, 504, prompt, func(lb.Grant, error) {})
 	a.Reserve(now, 508, budgeted, func(lb.Grant, error) {})
+	a.Reserve(now, 509, storetest.TenantPlan(1, budget.Limits{}, 0, 10), func(lb.Grant, error) {})
 	d.fate = nil
 	a.Expire(now + time.Second) // leaves a tombstone, and cancels what has run
 	probe(a, now)

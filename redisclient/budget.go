@@ -21,14 +21,19 @@ func packBudgets(cs []lb.Candidate, limits []budget.Limits) (out wire.Writer) {
 	if limits == nil {
 		return nil
 	}
-	for i, l := range limits {
-		out = out.Float64(l.Weight).Float64(max(l.Tokens, 0)).Float64(max(l.Requests, 0)).
-			Float64(requestCap(&cs[i])).Float64(tokenCap(&cs[i]))
+	for i := range limits {
+		out = appendLimits(out, &limits[i], &cs[i])
 	}
 	for i := range cs {
 		out = append(append(out, cs[i].Addr...), '\n')
 	}
 	return out
+}
+
+// appendLimits appends the limits and caps of one candidate.
+func appendLimits(out wire.Writer, l *budget.Limits, c *lb.Candidate) wire.Writer {
+	return out.Float64(l.Weight).Float64(max(l.Tokens, 0)).Float64(max(l.Requests, 0)).
+		Float64(requestCap(c)).Float64(tokenCap(c))
 }
 
 // setBudgetCommand sets the command of a reservation with budgets. It looks no prompt up: budgets decide.
@@ -56,10 +61,10 @@ func parseOverBudget(b []byte, r *reservation) (reply reservationReply, _ error)
 	in := wire.NewReader(b)
 	ms, index := in.Float64(), int(in.Uint16())
 	reply = reservationReply{code: codeOverBudget, grant: lb.Grant{Index: index, Left: unpackLeft(&in)}}
-	if !in.OK() || in.Len() > 0 || index >= len(r.candidates) || !(ms >= 0 && ms < maxExpected) {
+	if !in.OK() || in.Len() > 0 || index >= len(r.candidates) || !(ms >= 0) {
 		return reply, ErrGarbage
 	}
-	reply.grant.Expected = milliseconds(int64(ms))
+	reply.grant.Expected = milliseconds(int64(min(ms, maxExpected)))
 	return reply, nil
 }
 
@@ -76,11 +81,14 @@ func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, re
 	if tokens == 0 && requests == 0 {
 		return
 	}
-	b := scriptSettle.command(nil, 1, 3)
-	b = appendArg(appendArg(b, l.scope.keys.Budget), addr)
+	sp := scriptSettle
+	if l.scope.ofTenants {
+		sp = scriptSettleTenant
+	}
+	b := appendArg(l.scope.appendBudgetKey(sp.command(nil, 1, 3)), addr)
 	b = appendInt(appendInt(b, tokens), requests)
 	l.charged = requests <= 0 // until Redis has said that it has charged another endpoint
-	s.sendBackground(now, scriptSettle, l.scope, b, func(_ time.Duration, v Value, err error) {
+	s.sendBackground(now, sp, l.scope, b, func(_ time.Duration, v Value, err error) {
 		if err == nil && v.Int == 1 {
 			l.charged = l.charged || requests > 0
 			l.unconfirmed = max(0, l.unconfirmed-more)
@@ -90,12 +98,14 @@ func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, re
 
 // Restrict implements [lb.Store]. If the command fails, the next answer of the endpoint says the same again.
 func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {
-	sc := s.scopeOf(scope)
+	sc, sp := s.scopeOf(scope), scriptRestrict
+	if sc.ofTenants {
+		sp = scriptRestrictTenant
+	}
 	said := wire.Writer(nil).Float64(r.Tokens).Float64(r.Requests)
 	for _, d := range []time.Duration{r.TokensReset, r.RequestsReset, r.RetryAfter} {
 		said = said.Float64(float64((d + time.Millisecond - 1) / time.Millisecond))
 	}
-	b := scriptRestrict.command(nil, 1, 2)
-	b = appendArg(appendArg(appendArg(b, sc.keys.Budget), addr), said)
-	s.sendBackground(now, scriptRestrict, sc, b, func(time.Duration, Value, error) {})
+	b := appendArg(appendArg(sc.appendBudgetKey(sp.command(nil, 1, 2)), addr), said)
+	s.sendBackground(now, sp, sc, b, func(time.Duration, Value, error) {})
 }

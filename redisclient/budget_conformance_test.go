@@ -26,3 +26,5 @@ func TestBudgetConformance(t *testing.T) { conforms(t, storetest.RunBudget) }
 func TestTaskConformance(t *testing.T) { conforms(t, storetest.RunTasks) }
 
 func TestBudgetQueueConformance(t *testing.T) { conforms(t, storetest.RunBudgetQueue) }
+
+func TestTenantConformance(t *testing.T) { conforms(t, storetest.RunTenants) }

@@ -29,13 +29,16 @@ type budgetHistory struct {
 	now    time.Duration // of the gateways, which no clock step changes
 	plans  []*lb.Plan    // by configurations of which some are older
 	since  time.Duration // of the last heartbeats
+	scope  string
 }
 
-func newBudgetHistory(rt *rapid.T, server *redisserver.Server, count map[string]int) *budgetHistory {
-	h := &budgetHistory{rt: rt, server: server, now: time.Hour}
+func newBudgetHistory(
+	rt *rapid.T, server *redisserver.Server, count map[string]int, scope string,
+) *budgetHistory {
+	h := &budgetHistory{rt: rt, server: server, now: time.Hour, scope: scope}
 	root := dial(rt, server)
 	root.value("FLUSHALL")
-	h.model = newBudgetModel(rt, root, "llm")
+	h.model = newBudgetModel(rt, root, scope)
 	h.model.count = count
 	h.seed()
 	for range 3 {
@@ -97,7 +100,7 @@ func (h *budgetHistory) step() {
 	case n < 80:
 		h.settle(o)
 	case n < 83:
-		o.Restrict(h.now, "llm", h.addr(), h.restriction())
+		o.Restrict(h.now, h.scope, h.addr(), h.restriction())
 	case n < 94:
 		h.pass([]time.Duration{1, 7, 30, 300, 2000, 30_000, 61_000}[h.rng.IntN(7)] * time.Millisecond)
 	default:
@@ -125,7 +128,8 @@ func (h *budgetHistory) disturb(o *historyOwner, what int) {
 			h.model.forget()
 			h.model.pass(0)
 		case 1:
-			h.model.root.value("DEL", redisclient.KeysOf("llm").Budget)
+			keys := redisclient.KeysOf(h.scope)
+			h.model.root.value("DEL", keys.Budget, keys.Tenants)
 			h.model.loseBudgets()
 		case 2:
 			h.model.root.value("SCRIPT", "FLUSH")
@@ -163,11 +167,16 @@ func (h *budgetHistory) reserve(o *historyOwner) {
 	h.next++
 	id, p := h.next, *h.plans[h.rng.IntN(len(h.plans))]
 	p.Budget.Tokens = h.rng.Int64N(1 << (1 + h.rng.IntN(13)))
+	p.Scope = h.scope
+	if lb.IsOfTenants(h.scope) {
+		i := h.rng.IntN(len(p.Candidates))
+		p.Candidates, p.Budget.Limits = p.Candidates[i:i+1], p.Budget.Limits[i:i+1]
+	}
 	o.pending[id] = true
 	o.Reserve(h.now, id, &p, func(g lb.Grant, err error) {
 		delete(o.pending, id)
 		if err == nil {
-			o.held[id] = heldLease{"llm", p.Candidates[g.Index].Addr, p.AddedTokens(0)}
+			o.held[id] = heldLease{h.scope, p.Candidates[g.Index].Addr, p.AddedTokens(0)}
 		} else if errors.Is(err, lb.ErrOverBudget) && g.Expected < 0 {
 			h.rt.Fatalf("refused, to be placed in %v", g.Expected)
 		}
@@ -225,7 +234,7 @@ func (h *budgetHistory) end() {
 	for range 2 {
 		h.pass(time.Second)
 	}
-	if loads := nonZero(h.model.root.loads("llm")); len(loads) > 0 {
+	if loads := nonZero(h.model.root.loads(h.scope)); len(loads) > 0 {
 		h.rt.Fatalf("nothing is in flight, but the totals are %v", loads)
 	}
 }
@@ -247,10 +256,16 @@ func budgetHistories(t *testing.T, n int, run func(*rapid.T, *redisserver.Server
 
 // What the scripts do with budgets is what package budget does, to the last bit, whatever is lost, late or doubled.
 // On all versions together there are more than 100,000 operations on budgets.
-func TestBudgetsAreThoseOfTheRule(t *testing.T) {
+func TestBudgetsAreThoseOfTheRule(t *testing.T) { followRule(t, "llm", 180) }
+
+// So are the budgets of tenants.
+func TestBudgetsOfTenantsAreThoseOfTheRule(t *testing.T) { followRule(t, "tenants/llm", 40) }
+
+func followRule(t *testing.T, scope string, n int) {
+	t.Helper()
 	storetest.SetRapid(t, "steps", "600")
-	budgetHistories(t, 180, func(rt *rapid.T, server *redisserver.Server, count map[string]int) {
-		h := newBudgetHistory(rt, server, count)
+	budgetHistories(t, n, func(rt *rapid.T, server *redisserver.Server, count map[string]int) {
+		h := newBudgetHistory(rt, server, count, scope)
 		for range 3 {
 			h.join()
 		}

@@ -26,6 +26,7 @@ type budgetModel struct {
 	leases map[string]map[string]budgetLease // by key of the owner and id
 	states map[string]budget.State           // by address
 	last   string                            // that took the latest request
+	epoch  string                            // of the leases
 
 	count map[string]int // commands by script, and what came of them
 }
@@ -57,6 +58,7 @@ func (m *budgetModel) forget() {
 	m.loseBudgets()
 }
 
+// loseBudgets forgets the budgets.
 func (m *budgetModel) loseBudgets() { m.states, m.last = map[string]budget.State{}, "" }
 
 // pass moves the server's clock, also back.
@@ -97,8 +99,12 @@ func (m *budgetModel) ran(command, answer []byte) {
 	case "spend":
 		m.spend(k, a, reply)
 	case "refund":
-		m.refund(k, a, reply)
-	case "settle", "restrict":
+		m.refund(k[1], a[0], reply)
+	case "spend_tenant":
+		m.spendTenant(k[3], a, reply)
+	case "refund_tenant":
+		m.refund(k[3], a[1], reply)
+	case "settle", "restrict", "settle_tenant", "restrict_tenant":
 		m.correct(name, a, reply)
 	case "release":
 		m.release(k[1], a[0], a[2:])
@@ -132,7 +138,7 @@ func (m *budgetModel) readLeases() {
 	for addr, row := range m.root.rows(m.scope) {
 		addrs[strconv.Itoa(row)] = addr
 	}
-	epoch := string(m.root.value("GETRANGE", keys.Table, "0", "7").Str)
+	epoch := m.readEpoch()
 	m.leases = map[string]map[string]budgetLease{}
 	for _, key := range m.root.value("KEYS", keys.Leases+"*").Items {
 		held := map[string]budgetLease{}
@@ -153,6 +159,12 @@ func (m *budgetModel) readLeases() {
 		}
 		m.leases[string(key.Str)] = held
 	}
+}
+
+// readEpoch reads the epoch of the table.
+func (m *budgetModel) readEpoch() string {
+	m.epoch = string(m.root.value("GETRANGE", redisclient.KeysOf(m.scope).Table, "0", "7").Str)
+	return m.epoch
 }
 
 // loads returns the sum of the leases.
@@ -192,6 +204,33 @@ func (m *budgetModel) spend(k, a []string, reply redisclient.Value) {
 	default:
 		in := wire.NewReader([]byte(a[1]))
 		m.place(own, id, l, in.Float64(), reply)
+	}
+}
+
+// spendTenant runs a reservation at a tenant. It may have begun an epoch: then no lease is counted any more.
+func (m *budgetModel) spendTenant(own string, a []string, reply redisclient.Value) {
+	id, before := a[1], m.epoch
+	held, ok := m.leases[own][id]
+	if m.readEpoch() != before {
+		m.leases = map[string]map[string]budgetLease{}
+	}
+	in := wire.NewReader([]byte(a[4]))
+	tokens := in.Float64()
+	l := &budgetList{addrs: a[:1], limits: []budget.Limits{
+		{Weight: in.Float64(), Tokens: in.Float64(), Requests: in.Float64()},
+	}, caps: []float64{in.Float64()}}
+	switch {
+	case ok && held.tombstone:
+		delete(m.leases[own], id)
+		if reply.Kind != redisclient.Array || reply.Items[0].Int != -2 {
+			m.t.Fatalf("a reservation that was taken back is answered with %v", reply)
+		}
+	case ok && m.epoch == before:
+		s := m.states[held.addr]
+		s.Advance(m.ms())
+		m.wantGrant(reply, 0, held.addr, s.Left())
+	default:
+		m.place(own, id, l, tokens, reply)
 	}
 }
 
@@ -261,9 +300,9 @@ func (m *budgetModel) release(own, granted string, ids []string) {
 }
 
 // refund takes a reservation back.
-func (m *budgetModel) refund(k, a []string, reply redisclient.Value) {
-	l, ok := m.leases[k[1]][a[0]]
-	m.release(k[1], "0", a[:1])
+func (m *budgetModel) refund(own, id string, reply redisclient.Value) {
+	l, ok := m.leases[own][id]
+	m.release(own, "0", []string{id})
 	if !ok || l.tombstone {
 		if reply.Int != 0 {
 			m.t.Fatalf("a lease that is not held was released: %v", reply)
@@ -289,7 +328,7 @@ func (m *budgetModel) correct(script string, a []string, reply redisclient.Value
 	if !ok {
 		return
 	}
-	if script == "settle" {
+	if strings.HasPrefix(script, "settle") {
 		tokens, _ := strconv.Atoi(a[1])
 		requests, _ := strconv.Atoi(a[2])
 		s.Correct(m.ms(), float64(tokens), float64(requests))
@@ -307,41 +346,11 @@ func (m *budgetModel) correct(script string, a []string, reply redisclient.Value
 // compare expects that the server has the same budgets, to the last bit.
 func (m *budgetModel) compare(after string) {
 	got, last := m.root.budgets(m.scope)
+	if lb.IsOfTenants(m.scope) {
+		got, last = m.root.tenants(m.scope), m.last
+	}
 	if !maps.Equal(got, m.states) || last != m.last {
 		m.t.Fatalf("after %s at %v: the budgets are\n%+v, the latest is %q; want\n%+v, %q",
 			after, m.now, got, last, m.states, m.last)
 	}
-}
-
-// budgets reads the budgets of a scope, and who took the latest request.
-func (w *syncTransport) budgets(scope string) (states map[string]budget.State, last string) {
-	states = map[string]budget.State{}
-	value := w.value("GET", redisclient.KeysOf(scope).Budget).Str
-	if value == nil {
-		return states, ""
-	}
-	in := wire.NewReader(value)
-	n, latest, refusals := int(in.Uint16()), int(in.Uint16()), int(in.Byte())
-	in.Uint(6)
-	all := make([]budget.State, n)
-	for i := range all {
-		s := &all[i]
-		for _, f := range []*float64{
-			&s.At, &s.MissingTokens, &s.MissingRequests, &s.Deficit, &s.Closed, &s.TokenRate, &s.RequestRate,
-			&s.TakenAt, &s.Interval,
-		} {
-			*f = in.Float64()
-		}
-	}
-	in.Take(40 * refusals)
-	for i, addr := range strings.Split(strings.TrimSuffix(string(in.Take(in.Len())), "\n"), "\n") {
-		states[addr] = all[i]
-		if latest == i+1 {
-			last = addr
-		}
-	}
-	if !in.OK() || len(states) != n {
-		w.t.Fatalf("%d budgets of %d in %q", len(states), n, value)
-	}
-	return states, last
 }

@@ -2,6 +2,7 @@ package redisclient_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,128 @@ func TestFormatsOfBudgets(t *testing.T) {
 	s.Reserve(formatTime, formatID+2, plan, func(lb.Grant, error) {})
 	s.Release(formatTime, formatID+2)
 	m.wantArguments(t, 6, "\x1a"+formatID0[1:], three+formatHalf, "120000")
+}
+
+// A table that is full of tenants is no failure of Redis: others use it, and those who are known keep to their budgets.
+func TestTooManyTenants(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	w := dial(t, server)
+	s := redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
+	reserve := func(id lb.LeaseID, p *lb.Plan) (err error) {
+		s.Reserve(0, id, p, func(_ lb.Grant, e error) { err = e })
+		return err
+	}
+	known := storetest.TenantPlan(1, budget.Limits{}, 1, 10)
+	if err := reserve(1, known); err != nil {
+		t.Fatal(err)
+	}
+	w.value("SETRANGE", redisclient.KeysOf("tenants/llm").Table, strconv.Itoa(16+9*65000-1), "\x00")
+	for id := lb.LeaseID(2); id < 100; id++ {
+		p := storetest.TenantPlan(int(id), budget.Limits{}, 1, 10)
+		if err := reserve(id, p); redisclient.Cause(err) != "no_room" {
+			t.Fatal(err)
+		}
+		s.Adopt(0, id|1<<63, p.Scope, p.Candidates[0].Addr, 10)
+		if !s.Ready(0) {
+			t.Fatalf("after %d tenants too many Redis is not used any more", id-1)
+		}
+	}
+	if err := reserve(100, known); !errors.Is(err, lb.ErrOverBudget) {
+		t.Error(err)
+	}
+	if err := reserve(101, manualPlan); err != nil {
+		t.Error(err)
+	}
+}
+
+// However long a request would have to wait, its answer is one.
+func TestExpectedWaitsAreClamped(t *testing.T) {
+	const left = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	for _, ms := range []string{ // 7e305, infinite
+		"\x00\x00\x00\x00\x00\x00\x70\x7f", "\x00\x00\x00\x00\x00\x00\xf0\x7f",
+	} {
+		m := &manualTransport{}
+		s := newManualStore(m, newMemory())
+		plan, got, refused := formatPlan(), lb.Grant{}, error(nil)
+		plan.Budget.Limits = make([]budget.Limits, 3)
+		s.Reserve(0, 1, plan, func(g lb.Grant, err error) { got, refused = g, err })
+		m.answer(0, 1, "*2\r\n:-7\r\n$26\r\n"+ms+"\x01\x00"+left+"\r\n")
+		if !errors.Is(refused, lb.ErrOverBudget) || got.Expected != 1<<40*time.Millisecond {
+			t.Errorf("%q: %v, %v", ms, got.Expected, refused)
+		}
+	}
+}
+
+// Tenants who lie idle are forgotten, so that what is stored does not grow with the names that clients make up.
+func TestIdleTenantsAreForgotten(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	b := openClocked(t, server, false, nil)(t).(*clocked)
+	s, now, keys := b.NewOwner(), time.Hour, redisclient.KeysOf("tenants/llm")
+	most := int64(0)
+	for i := range 6000 {
+		id := lb.LeaseID(i + 1)
+		s.Reserve(now, id, storetest.TenantPlan(i, budget.Limits{Tokens: 1000}, 1, 10), func(_ lb.Grant, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		s.Release(now, id)
+		if i%300 == 299 { // 1,500 come in a minute
+			now += 12 * time.Second
+			b.Pass(12 * time.Second)
+			if err := s.Heartbeat(now); err != nil {
+				t.Fatal(err)
+			}
+			rows := (b.conn.value("STRLEN", keys.Table).Int - 16) / 9
+			most = max(most, b.conn.value("HLEN", keys.Tenants).Int, b.conn.value("HLEN", keys.Rows).Int, rows)
+		}
+	}
+	if t.Logf("at most %d tenants were known", most); most > 3000 {
+		t.Errorf("%d tenants are known, of whom 1,800 were the latest", most)
+	}
+	if ttl := b.conn.value("PTTL", keys.Tenants).Int; ttl < 5_400_000 || ttl > 7_200_000 {
+		t.Errorf("the budgets live for %d ms", ttl)
+	}
+	rows := map[int]string{}
+	for addr, row := range b.conn.rows("tenants/llm") {
+		if other := rows[row]; other != "" {
+			t.Errorf("%s and %s have row %d", addr, other, row)
+		}
+		rows[row] = addr
+	}
+}
+
+// What budgets of tenants add is byte for byte as documented in the scripts. They have a scope of their own, also where
+// all others have one.
+func TestFormatsOfTenants(t *testing.T) {
+	m := &manualTransport{}
+	s := redisclient.New(m, redisclient.Options{
+		Owner: 1, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory(), Scope: "all",
+	})
+	limits := lb.TenantBudget{Header: "x", Limits: budget.Limits{Tokens: 2, Requests: 0.5}, MaxConcurrent: 2}
+	plan := limits.Plan("tenants/llm", 0xabc, 1)
+	var grant lb.Grant
+	s.Reserve(formatTime, formatID, plan, func(g lb.Grant, err error) { grant = g })
+	params := formatOne + formatOne + formatTwo + formatHalf + formatTwo + formatZero
+	m.wantArguments(t, 0, "abc", formatID0, "1", "60000", params)
+	m.answer(formatTime, 0, "$30\r\n"+"\x00\x00"+"\x34\x33\x32\x31"+"\x28\x27\x26\x25\x24\x23\x22\x21"+
+		formatOne+formatHalf+"\r\n")
+	want := lb.Grant{
+		Load: lb.Load{Requests: 0x31323334, Tokens: 0x2122232425262728}, Left: budget.Left{Tokens: 1, Requests: 0.5},
+	}
+	if grant != want {
+		t.Errorf("granted %+v, want %+v", grant, want)
+	}
+	s.Settle(formatTime, "tenants/llm", "abc", -8)
+	m.wantArguments(t, 1, "abc", "-8")
+	s.Reserve(formatTime, formatID+1, plan, func(lb.Grant, error) {})
+	s.Release(formatTime, formatID+1)
+	m.wantArguments(t, 3, "abc", "\x19"+formatID0[1:], "1", "60000", params, "120000")
+	for i, cmd := range m.cmds {
+		if !strings.Contains(string(cmd), redisclient.KeyPrefix+"{tenants/all}:tenants\r\n") {
+			t.Errorf("command %d is %q", i, cmd)
+		}
+	}
 }
 
 // Answers to reservations with budgets that no script returns are refused.

@@ -190,7 +190,7 @@ func (c *client) claimLoad(now time.Duration, s *script) bool {
 func (c *client) finish(now time.Duration, k *call, v Value, err error) {
 	k.finished = true
 	wasOpen := c.breaker.open
-	if err == nil {
+	if err == nil || isFullTable(err) {
 		c.breaker.success(now, k.probe)
 	} else {
 		c.breaker.failure(now)

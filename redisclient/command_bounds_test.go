@@ -3,6 +3,7 @@ package redisclient_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,7 @@ func TestCommandsAreBounded(t *testing.T) {
 	t.Run("many wait", func(t *testing.T) { manyWait(t, m, server) })
 	t.Run("many owners", func(t *testing.T) { manyOwners(t, m) })
 	t.Run("many tasks", func(t *testing.T) { manyTasks(t, m) })
+	t.Run("many tenants", func(t *testing.T) { manyTenants(t, m) })
 	t.Run("many endpoints", func(t *testing.T) { manyEndpointsChange(t, m) })
 }
 
@@ -228,6 +230,37 @@ func manyTasks(t *testing.T, m *costMeter) {
 	if got := inFlight(); got != 21 {
 		t.Errorf("%d tasks are counted, want 21", got)
 	}
+	m.check(t)
+}
+
+// manyTenants has others come when thousands may be forgotten, and then when their rows are lost.
+func manyTenants(t *testing.T, m *costMeter) {
+	t.Helper()
+	m.value("FLUSHALL")
+	s, keys := m.store(1), redisclient.KeysOf("tenants/llm")
+	come := func(from, to int) {
+		for i := from; i < to; i++ {
+			id := lb.LeaseID(i + 1)
+			s.Reserve(0, id, storetest.TenantPlan(i, budget.Limits{}, 0, 10), func(_ lb.Grant, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+			s.Release(0, id)
+		}
+	}
+	come(0, 3000)
+	known := m.value("HLEN", keys.Tenants).Int
+	for addr := range m.rows("tenants/llm") {
+		m.value("HSET", keys.Tenants, addr, strings.Repeat("\x00", 72))
+	}
+	come(3000, 3100)
+	if left := m.value("HLEN", keys.Tenants).Int; known < 3000 || left > known-1000 {
+		t.Errorf("%d tenants were known, %d are after 100 others have come", known, left)
+	}
+	m.value("DEL", keys.Table)
+	come(3100, 3800)
+	s.Heartbeat(0)
 	m.check(t)
 }
 

@@ -90,6 +90,13 @@ func codeInScriptError(text []byte) string {
 	return "ERR"
 }
 
+// isFullTable reports whether a table has no more rows. Redis works: it is no failure for the circuit breaker, or a
+// client that makes up names of tenants would open it.
+func isFullTable(err error) bool {
+	e, ok := err.(*ReplyError)
+	return ok && e.Code == "WGFULL"
+}
+
 // action returns what to do after the error.
 func (e *ReplyError) action() errorAction {
 	switch e.Code {

@@ -41,6 +41,7 @@ var all = []*script{
 	scriptAmend, scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows, scriptWait, scriptWaitPrompt, scriptPoll,
 	scriptSpend, scriptRefund, scriptSettle, scriptRestrict, scriptSchedule, scriptComplete, scriptRenew,
 	scriptLevels,
+	scriptSpendTenant, scriptRefundTenant, scriptSettleTenant, scriptRestrictTenant,
 }
 
 // ScriptOf returns the name of the script that a command runs, "" for none, also after SetClock.

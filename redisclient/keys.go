@@ -13,8 +13,8 @@ const KeyPrefix = "warmgate:2:"
 
 // Keys are the names of a scope's keys. They share a hash tag, so that a Redis Cluster keeps them on one node. The
 // formats are described in lua/shared.lua, that of Pages in lua/prefix.lua, those of Queue and Tickets in
-// lua/queue.lua, that of Budget in lua/budget.lua, those of
-// Tasks and Expiry in lua/tasks.lua.
+// lua/queue.lua, that of Budget in lua/budget.lua, that of Tenants in lua/tenant.lua, those of Tasks and Expiry in
+// lua/tasks.lua.
 type Keys struct {
 	Table  string // the totals: requests and tokens in flight at each endpoint
 	Rows   string // the row of each endpoint in the table
@@ -25,6 +25,7 @@ type Keys struct {
 	// Tickets are the requests that wait, in their order.
 	Tickets string
 	Budget  string // what is left of the budgets of the endpoints
+	Tenants string // what is left of the budgets of tenants
 	Tasks   string // the tasks, and when each ends
 	Expiry  string
 	// The following are prefixes.
@@ -40,7 +41,8 @@ func KeysOf(scope string) Keys {
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
 	return Keys{
 		Table: p + "table", Rows: p + "rows", Listed: p + "listed", Owners: p + "owners", Turn: p + "turn",
-		Queue: p + "queue", Tickets: p + "tickets", Budget: p + "budget", Tasks: p + "tasks", Expiry: p + "expiry",
+		Queue: p + "queue", Tickets: p + "tickets", Budget: p + "budget", Tenants: p + "tenants",
+		Tasks: p + "tasks", Expiry: p + "expiry",
 		Leases: p + "own:", Candidates: p + "view:", CandidatesPart: p + "part:", Pages: p + "pages:",
 	}
 }

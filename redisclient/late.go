@@ -53,6 +53,9 @@ func (s *Store) cancel(now time.Duration, r *reservation) {
 	case r.script == scriptSpend:
 		script, cmd = scriptRefund, r.cancelCommand(scriptRefund)
 		sc.unrefunded[r.id] = r
+	case r.script == scriptSpendTenant:
+		script, cmd = scriptRefundTenant, r.cancelCommand(scriptRefundTenant)
+		sc.unrefunded[r.id] = r
 	}
 	s.sendRelease(now, sc, script, cmd, r.id)
 }
@@ -60,7 +63,10 @@ func (s *Store) cancel(now time.Duration, r *reservation) {
 // cancelCommand returns the command that takes back a reservation with a prompt, or with budgets. It has the keys and
 // arguments of the reservation's command, and one more.
 func (r *reservation) cancelCommand(by *script) []byte {
-	const keys = 4
+	keys := 4
+	if by == scriptRefundTenant {
+		keys = tenantKeys
+	}
 	begin := len(r.script.command(nil, keys, r.args))
 	b := append(by.command(nil, keys, r.args+1), r.cmd[begin:]...)
 	return appendInt(b, 2*dataTTL.Milliseconds())

@@ -28,7 +28,7 @@ func (s *Store) Room(
 		done(nil, lb.QueueStats{}, lb.ErrNoRoom)
 		return
 	}
-	scope = cmp.Or(s.fixedScope, scope)
+	scope = s.scopeName(scope)
 	keys, node := KeysOf(scope), &clusterNode{}
 	if sc := s.scopes[scope]; sc != nil {
 		node = &sc.node

@@ -93,6 +93,10 @@ func (sc *scopeState) expiryDue(now time.Duration, pages int, ttl time.Duration)
 func (s *Store) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	var room [55 + 6*shortTTLRoom]byte
 	sc, x, waits := r.lease.scope, &p.Prefix, p.Wait.Waits()
+	if sc.isForTenant(p) {
+		s.setTenantCommand(r, p)
+		return
+	}
 	l := sc.list(p.Candidates, r.limits, s.owner)
 	if r.limits != nil {
 		sc.setBudgetCommand(now, r, l, p)

@@ -82,13 +82,15 @@ func (s *Store) cannotReserve(p *lb.Plan) error {
 	return nil
 }
 
-// send sends the reservation. If Redis may not know its list of candidates, that is sent first.
+// send sends the reservation. If Redis may not know its list of candidates, that is sent first. A tenant has none.
 func (s *Store) send(now time.Duration, r *reservation) {
 	sc := r.lease.scope
-	r.list = sc.list(r.candidates, r.limits, s.owner)
-	r.list.used = true
-	if !r.list.isKnown(now) {
-		s.sendList(now, sc, r.list)
+	if r.script != scriptSpendTenant {
+		r.list = sc.list(r.candidates, r.limits, s.owner)
+		r.list.used = true
+		if !r.list.isKnown(now) {
+			s.sendList(now, sc, r.list)
+		}
 	}
 	s.seq++
 	r.sentSeq = s.seq
@@ -105,7 +107,8 @@ func (s *Store) send(now time.Duration, r *reservation) {
 // handleReply ends the reservation, or sends it once more if Redis did not know its list of candidates.
 func (s *Store) handleReply(now time.Duration, r *reservation, v Value, err error) {
 	reply, err := parseReservationReply(v, r, err)
-	if r.lease.state != released && err == nil && reply.code == codeUnknownList && !r.retried {
+	if r.lease.state != released && err == nil && reply.code == codeUnknownList && r.list != nil &&
+		!r.retried {
 		if r.list.sentSeq <= r.sentSeq { // else it was already sent again for another reservation
 			r.lease.scope.forgetLists()
 		}
@@ -150,7 +153,7 @@ func (reply reservationReply) err(r *reservation) error {
 		return lb.ErrQueueFull
 	case reply.code == codeHopeless:
 		return lb.ErrHopeless
-	case r.list.sendErr != nil:
+	case r.list != nil && r.list.sendErr != nil:
 		return r.list.sendErr
 	}
 	return ErrCandidatesLost

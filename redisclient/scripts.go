@@ -45,6 +45,7 @@ var (
 	luaRefund   = lua("refund")
 	luaSettle   = lua("settle")
 	luaRestrict = lua("restrict")
+	luaTenant   = luaBudget + lua("tenant")
 	luaTasks    = luaBudget + luaTaskKeys + lua("tasks") + lua("ending")
 	luaSweep    = luaBudget + lua("tasks") + lua("sweep")
 	luaSchedule = luaBudget + luaScheduleKeys + lua("tasks") + lua("ending") + lua("schedule")
@@ -104,9 +105,16 @@ var (
 	scriptRefund    = newScript("refund", luaBudget+luaFunc("release", withQueue(luaRelease))+luaRefund)
 	scriptSettle    = newScript("settle", luaBudget+luaSettle)
 	scriptRestrict  = newScript("restrict", luaBudget+luaRestrict)
-	scriptSchedule  = newScript("schedule", withQueue(luaSchedule))
-	scriptComplete  = newScript("complete", withQueue(luaTasks+luaComplete))
-	scriptRenew     = newScript("renew", withQueue(luaTasks+luaRenew))
+	// The same for tenants: see lua/tenant.lua.
+	scriptSpendTenant  = newScript("spend_tenant", luaShared+luaTenant+lua("spend_tenant"))
+	scriptRefundTenant = newScript("refund_tenant",
+		luaTenant+luaFunc("release", withQueue(luaRelease))+lua("refund_tenant"))
+	scriptSettleTenant   = newScript("settle_tenant", luaTenant+luaSettle)
+	scriptRestrictTenant = newScript("restrict_tenant", luaTenant+luaRestrict)
+
+	scriptSchedule = newScript("schedule", withQueue(luaSchedule))
+	scriptComplete = newScript("complete", withQueue(luaTasks+luaComplete))
+	scriptRenew    = newScript("renew", withQueue(luaTasks+luaRenew))
 )
 
 // scriptsInSequence are those whose effect on one lease, or on the record of its prompt, depends on their order.

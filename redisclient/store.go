@@ -54,6 +54,7 @@ var _ lb.RemoteStore = (*Store)(nil)
 // scopeState is what this owner knows about one scope.
 type scopeState struct {
 	name         string
+	ofTenants    bool // see lb.IsOfTenants
 	keys         Keys // Leases is the complete key of this owner
 	node         clusterNode
 	leasesPrefix string // the Leases prefix of all owners
@@ -254,7 +255,7 @@ func (s *Store) sendRelease(now time.Duration, sc *scopeState, sp *script, cmd [
 				delete(sc.tombstones, id)
 			}
 		}
-		if sp == scriptRefund && err == nil {
+		if (sp == scriptRefund || sp == scriptRefundTenant) && err == nil {
 			delete(sc.unrefunded, ids[0])
 		}
 		s.passOn(now, sc, grants)
@@ -287,8 +288,13 @@ func (s *Store) removeLease(id lb.LeaseID) {
 	}
 }
 
-// scopeName returns the name under which a plan's scope is counted.
-func (s *Store) scopeName(name string) string { return cmp.Or(s.fixedScope, name) }
+// scopeName returns the name under which a plan's scope is counted. Tenants have one of their own.
+func (s *Store) scopeName(name string) string {
+	if s.fixedScope != "" && lb.IsOfTenants(name) {
+		return lb.TenantsScope + s.fixedScope
+	}
+	return cmp.Or(s.fixedScope, name)
+}
 
 // scopeOf returns the state of a plan's scope.
 func (s *Store) scopeOf(name string) *scopeState {
@@ -297,7 +303,7 @@ func (s *Store) scopeOf(name string) *scopeState {
 	if !ok {
 		k := KeysOf(name)
 		sc = &scopeState{
-			name: name, keys: k, leasesPrefix: k.Leases, drained: true,
+			name: name, ofTenants: lb.IsOfTenants(name), keys: k, leasesPrefix: k.Leases, drained: true,
 			leases: map[lb.LeaseID]*lease{}, tombstones: map[lb.LeaseID]time.Duration{},
 			waiters: map[lb.LeaseID]*waiter{}, unrefunded: map[lb.LeaseID]*reservation{},
 		}

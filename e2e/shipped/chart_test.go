@@ -153,7 +153,7 @@ func chartKey(t *testing.T, k *setting.Key) string {
 	case k.Type == setting.Integer, k.Type == setting.Seconds:
 		schema["type"], schema["minimum"], schema["maximum"] = "integer", k.Min, k.Max
 	case k.Type == setting.Number:
-		schema["type"], schema["minimum"], schema["maximum"] = "number", k.Min, k.Max
+		schema["type"], schema["minimum"], schema["maximum"] = "number", k.Least(), k.Max
 	case k.Type == setting.Duration, k.Type == setting.Size: // bounds are those of numbers, not of texts
 		schema["type"], schema["minimum"], schema["maximum"] = []string{"number", "string"}, k.Min, k.Max
 	case k.Type == setting.Choice:

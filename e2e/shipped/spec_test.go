@@ -210,7 +210,7 @@ func specEntry(k *setting.Key) string {
 		case setting.Text:
 			schema += fmt.Sprintf(`, "minLength": 1, "maxLength": %v`, m.Max)
 		case setting.Integer, setting.Number:
-			schema += fmt.Sprintf(`, "minimum": %v, "maximum": %v`, m.Min, m.Max)
+			schema += fmt.Sprintf(`, "minimum": %v, "maximum": %v`, m.Least(), m.Max)
 		}
 		if m.Default != "" {
 			schema += `, "default": ` + m.Default
@@ -235,7 +235,7 @@ func specLimits(line specLine, k *setting.Key) {
 	case kind == "array":
 		line("items: %s", specEntry(k))
 	case kind == "integer" || kind == "number":
-		line("minimum: %s", number(k.Min))
+		line("minimum: %s", number(k.Least()))
 		line("maximum: %s", number(k.Max))
 	case k.Type == setting.Text && !k.Loose:
 		line("minLength: 1")

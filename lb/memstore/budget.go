@@ -129,13 +129,19 @@ func (d *draft) putStates(entries []queue.Entry, ts []budget.Target) {
 	}
 }
 
+// maxWait bounds how long a request is expected to wait, in ms.
+const maxWait = 1 << 40
+
 // waitOf returns ms as a duration, rounded up to whole ones.
-func waitOf(ms float64) time.Duration { return time.Duration(math.Ceil(ms)) * time.Millisecond }
+func waitOf(ms float64) time.Duration {
+	return time.Duration(math.Ceil(min(ms, maxWait))) * time.Millisecond
+}
 
 // CountBudget implements [lb.LocalStore].
 func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index int) error {
-	tokens := p.AddedTokens(0)
-	return s.countAt(now, id, p.Scope, lease{tokens: tokens, charged: true}, func(d *draft, sc *scope) (row int, err error) {
+	tokens, table := p.AddedTokens(0), tableName(p.Scope, p.Candidates[index].Addr)
+	l := lease{tokens: tokens, charged: true}
+	return s.countAt(now, id, table, l, func(d *draft, sc *scope) (row int, err error) {
 		if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 			return noRow, err
 		}
@@ -206,7 +212,7 @@ func (s *Store) uncharge(id lb.LeaseID) {
 
 // Restrict implements [lb.Store].
 func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {
-	sc, _ := s.budgeted(scope)
+	sc, _ := s.budgeted(tableName(scope, addr))
 	if sc == nil {
 		return
 	}

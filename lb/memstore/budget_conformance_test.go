@@ -31,3 +31,13 @@ func TestBudgetQueueConformanceUnderLoad(t *testing.T) {
 func TestTaskConformance(t *testing.T) {
 	storetest.RunTasks(t, func(t *testing.T) storetest.Backend { return memstoretest.NewProcess(t) })
 }
+
+func TestTenantConformance(t *testing.T) {
+	storetest.RunTenants(t, func(t *testing.T) storetest.Backend { return memstoretest.NewProcess(t) })
+}
+
+func TestTenantConformanceUnderLoad(t *testing.T) {
+	storetest.RunTenants(t, func(t *testing.T) storetest.Backend {
+		return &busyProcess{Process: memstoretest.NewProcess(t)}
+	})
+}

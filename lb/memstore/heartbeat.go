@@ -206,10 +206,13 @@ func (s *Store) Owners(now time.Duration) (int, error) {
 // have no load.
 func (s *Store) Loads(scope string, addrs []string, dst []lb.Load) ([]lb.Load, error) {
 	t, err := s.lookup(scope)
-	if err != nil {
-		return dst, err
-	}
 	for _, a := range addrs {
+		if err == nil && lb.IsOfTenants(scope) {
+			t, err = s.lookup(tableName(scope, a))
+		}
+		if err != nil {
+			return dst, err
+		}
 		l := lb.Load{}
 		if t != nil {
 			if row := t.find(lb.EndpointHash(a)); row != noRow {
@@ -218,5 +221,5 @@ func (s *Store) Loads(scope string, addrs []string, dst []lb.Load) ([]lb.Load, e
 		}
 		dst = append(dst, l)
 	}
-	return dst, nil
+	return dst, err
 }

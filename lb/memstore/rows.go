@@ -9,6 +9,9 @@ func (sc *scope) locate(t table, cs []lb.Candidate, scratch *[]uint64) (table, e
 		sc.candidates = cs
 		return t, nil
 	}
+	if len(cs) == 1 {
+		return sc.locateOne(t, cs)
+	}
 	hashes := (*scratch)[:0]
 	for i := range cs {
 		hashes = append(hashes, lb.EndpointHash(cs[i].Addr))
@@ -36,6 +39,18 @@ func (sc *scope) locate(t table, cs []lb.Candidate, scratch *[]uint64) (table, e
 		sc.rows = append(sc.rows, at[h])
 		sc.listKey += uint32(h>>32) * uint32(h|1) // the order does not matter
 	}
+	sc.candidates, sc.rowsGeneration = cs, t.generation()
+	return t, nil
+}
+
+// locateOne is locate for one candidate, without an index of all rows.
+func (sc *scope) locateOne(t table, cs []lb.Candidate) (table, error) {
+	t, row, err := rowOf(t, cs[0].Addr)
+	if err != nil {
+		return nil, err
+	}
+	h := t.hash(row)
+	sc.rows, sc.listKey = append(sc.rows[:0], row), uint32(h>>32)*uint32(h|1)
 	sc.candidates, sc.rowsGeneration = cs, t.generation()
 	return t, nil
 }

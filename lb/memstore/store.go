@@ -131,7 +131,7 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		return
 	}
 	s.reserved++
-	r := reservation{id: id, plan: p, scope: s.scope(p.Scope)}
+	r := reservation{id: id, plan: p, scope: s.scope(tableName(p.Scope, p.Candidates[0].Addr))}
 	r.scope.queues = r.scope.queues || p.Wait.Waits()
 	if p.Prefix.NeedsLookup() {
 		r.matches = s.prefixes.find(now, &p.Prefix)
@@ -256,7 +256,8 @@ func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr s
 // CountAt implements [lb.LocalStore].
 func (s *Store) CountAt(now time.Duration, id lb.LeaseID, name, addr string, tokens int64) error {
 	tokens = min(max(tokens, 0), lb.MaxTokens)
-	return s.countAt(now, id, name, lease{tokens: tokens}, func(d *draft, _ *scope) (row int, err error) {
+	l := lease{tokens: tokens}
+	return s.countAt(now, id, tableName(name, addr), l, func(d *draft, _ *scope) (row int, err error) {
 		d.table, row, err = rowOf(d.table, addr)
 		return row, err
 	})
@@ -264,10 +265,10 @@ func (s *Store) CountAt(now time.Duration, id lb.LeaseID, name, addr string, tok
 
 // countAt counts a lease in the row that find returns, which may be called several times.
 func (s *Store) countAt(
-	now time.Duration, id lb.LeaseID, name string, l lease, find func(*draft, *scope) (row int, err error),
+	now time.Duration, id lb.LeaseID, table string, l lease, find func(*draft, *scope) (row int, err error),
 ) error {
 	s.reserved++
-	sc := s.scope(name)
+	sc := s.scope(table)
 	l.scope = sc
 	err := s.swap(now, sc, func(d *draft) (err error) {
 		if l.row, err = find(d, sc); err == nil {

@@ -151,7 +151,7 @@ func (t table) withRows(hashes []uint64) (table, error) {
 		free = nil
 	}
 	more := max(0, len(wanted)-len(free))
-	if t.rows()+more > maxRows {
+	if t.rows()+more > t.mostRows() {
 		return nil, lb.ErrNoRoom
 	}
 	for i := range more {

@@ -47,6 +47,7 @@ type Key struct {
 	Name     string // with dots between sections, such as "health.slow_start"
 	Type     Type
 	Min, Max float64  // bounds of a number, both included; a Duration's in milliseconds, a Size's in bytes
+	OrZero   bool     // of a Number: 0 is accepted as well, whatever Min is
 	Choices  []string // the values of a Choice
 	Default  string   // JSON text; "" for none
 	Title    Words    // heading in Higress's console; empty for a key that has no effect there
@@ -96,6 +97,14 @@ type Section struct {
 
 // Nowhere is the [Key.Field] of an Integer whose value is checked and not used.
 func Nowhere(any) any { return new(int) }
+
+// Least returns the smallest number that is accepted.
+func (k *Key) Least() float64 {
+	if k.OrZero {
+		return min(k.Min, 0)
+	}
+	return k.Min
+}
 
 // TypeName returns the name of the key's type.
 func (k *Key) TypeName() Words {

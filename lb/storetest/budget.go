@@ -16,6 +16,7 @@ var budgetSuite = []struct {
 }{
 	{"shares by weight", testBudgetShares},
 	{"a bucket starts full and refills", testBudgetBucket},
+	{"a bucket that never refills", testBudgetNever},
 	{"a bucket is shared by all owners", testBudgetOwners},
 	{"requests a minute are limited", testBudgetRequests},
 	{"a large request needs a full bucket", testBudgetLarge},
@@ -153,6 +154,19 @@ func testBudgetBucket(t *testing.T, w *world) {
 	}
 	w.refused(s, 11, p)
 	w.want(addrs, 7, 7)
+}
+
+// A share of a rate may be next to nothing. Then the wait that is expected is bounded.
+func testBudgetNever(t *testing.T, w *world) {
+	s := w.NewOwner()
+	for i, rate := range []float64{1e-3, 1e-9, 1e-300} {
+		p := Budgeted(Addrs(3)[i:i+1], budget.Limits{Weight: 1, Tokens: rate}, 4_000_000_000)
+		w.must(s, lb.LeaseID(2*i+1), p)
+		g := w.refused(s, lb.LeaseID(2*i+2), p)
+		if g.Expected < 1000*24*time.Hour || g.Expected > 1<<40*time.Millisecond {
+			t.Errorf("with %g tokens a minute a request is expected to be placed in %v", rate, g.Expected)
+		}
+	}
 }
 
 func testBudgetOwners(_ *testing.T, w *world) {

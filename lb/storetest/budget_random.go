@@ -22,16 +22,19 @@ type budgets struct {
 	flight  []int64 // in flight
 	crashes bool    // owners may
 	last    int     // address that was served last, -1 for none
+	scope   string
 }
 
 // testBudgetRandom compares a store step by step with package budget: which endpoint is chosen, what is left there, and
 // when a refused request is expected to be placed. Owners crash, limits change, and the clock is set.
-func testBudgetRandom(t *testing.T, w *world) {
+func testBudgetRandom(t *testing.T, w *world) { testBudgetsRandom(t, w, "llm") }
+
+func testBudgetsRandom(t *testing.T, w *world, scope string) {
 	SetRapid(t, "checks", "60")
 	SetRapid(t, "steps", "100")
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &history{world: &world{t: t, Backend: w.open(), now: time.Hour}, rt: rt, addrs: Addrs(5)}
-		b := &budgets{history: h, last: -1}
+		b := &budgets{history: h, last: -1, scope: scope}
 		_, b.crashes = h.Backend.(Passer) // whose clock cannot be set
 		b.crashes = b.crashes || rapid.Bool().Draw(rt, "crashes")
 		for range h.addrs {
@@ -47,7 +50,7 @@ func testBudgetRandom(t *testing.T, w *world) {
 				b.releaseFirst(o)
 			}
 		}
-		for i, l := range h.Loads("llm", h.addrs) {
+		for i, l := range h.Loads(scope, h.addrs) {
 			if l.Requests != b.flight[i] || b.flight[i] < 0 {
 				rt.Fatalf("after the last release endpoint %d has %d in flight, want %d", i, l.Requests, b.flight[i])
 			}
@@ -91,7 +94,9 @@ func (b *budgets) step() {
 	case 7:
 		b.setClock()
 	case 8, 9:
-		b.look(o.Store.(lb.TaskStore))
+		if !lb.IsOfTenants(b.scope) { // nobody asks for those
+			b.look(o.Store.(lb.TaskStore))
+		}
 	}
 }
 
@@ -99,8 +104,12 @@ func (b *budgets) step() {
 func (b *budgets) settle(o *owner, at int) {
 	id := lb.LeaseID(1 + b.draw("lease", int(b.next)+1))
 	tokens, requests := int64(b.draw("more tokens", 2000))-1000, int64(b.draw("more requests", 3))-1
+	l, held := o.held[id]
+	if held && lb.IsOfTenants(b.scope) {
+		at = slices.Index(b.addrs, l.addr) // no request moves to another tenant
+	}
 	o.Settle(b.now, id, b.addrs[at], tokens, requests)
-	if _, held := o.held[id]; held && (tokens != 0 || requests != 0) {
+	if held && (tokens != 0 || requests != 0) {
 		b.states[at].Correct(b.ms(), float64(tokens), float64(requests))
 	}
 	b.written()
@@ -140,7 +149,7 @@ func (b *budgets) restrict(o *owner, at int) {
 		TokensReset: time.Duration(b.draw("reset", 3)) * time.Second, RequestsReset: time.Second,
 		RetryAfter: time.Duration(b.draw("retry", 3)) * 700 * time.Millisecond,
 	}
-	o.Restrict(b.now, "llm", b.addrs[at], r)
+	o.Restrict(b.now, b.scope, b.addrs[at], r)
 	b.states[at].Restrict(b.ms(), &r)
 }
 
@@ -166,11 +175,15 @@ func (b *budgets) sweep(d time.Duration) {
 	}
 }
 
-// reserve reserves over some of the endpoints.
+// reserve reserves over some of the endpoints, or at one tenant.
 func (b *budgets) reserve(o *owner) {
 	from := b.draw("first endpoint", len(b.addrs))
 	to := from + 1 + b.draw("more endpoints", len(b.addrs)-from)
+	if lb.IsOfTenants(b.scope) {
+		to = from + 1
+	}
 	p := Budgeted(b.addrs[from:to], budget.Limits{}, int64(b.draw("tokens", 2500)))
+	p.Scope = b.scope
 	p.Budget.Limits = slices.Clone(b.limits[from:to])
 	ts, last, changed := make([]budget.Target, to-from), -1, false
 	for i := range ts {
@@ -236,7 +249,7 @@ func (b *budgets) releaseFirst(o *owner) {
 }
 
 // written has the backend write what its owners have put off.
-func (b *budgets) written() { b.Loads("llm", b.addrs) }
+func (b *budgets) written() { b.Loads(b.scope, b.addrs) }
 
 // crash lets an owner fall silent, until its leases are returned, and a new one come. All others use the scope before,
 // since owners may return leases only in scopes that they use.

@@ -51,7 +51,11 @@ func boundsOf(k *key) []bound {
 			return b
 		}
 		below, above := math.Nextafter(k.Min, math.Inf(-1)), math.Nextafter(k.Max, math.Inf(1))
-		return []bound{number(k.Min, true), number(k.Max, true), number(below, false), number(above, false)}
+		bounds := []bound{number(k.Min, true), number(k.Max, true), number(below, false), number(above, false)}
+		if k.OrZero {
+			bounds = append(bounds, number(0, true), number(math.SmallestNonzeroFloat64, false), number(-1, false))
+		}
+		return bounds
 	case setting.Duration:
 		duration := func(d time.Duration, ok bool) bound {
 			b := bound{texts: []string{
@@ -180,6 +184,9 @@ func drawBeyond(rt *rapid.T, k *key) string {
 	f := k.Max + by
 	if below {
 		f = k.Min - by
+	}
+	if f == 0 && k.OrZero {
+		f = k.Min / 2
 	}
 	if k.Type == setting.Duration && rapid.Bool().Draw(rt, "as text") {
 		return strconv.Quote(strconv.FormatFloat(f/1000, 'f', 6, 64) + "s")

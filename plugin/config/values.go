@@ -87,7 +87,8 @@ func (p *parser) number(k *setting.Key, at string, v value) (float64, bool) {
 		f, ok = v.size()
 	}
 	whole := k.Type != setting.Number
-	if !ok || f < k.Min || f > k.Max || whole && f != math.Trunc(f) {
+	isZero := f == 0 && k.OrZero
+	if !ok || f < k.Min && !isZero || f > k.Max || whole && f != math.Trunc(f) {
 		p.bad(at, got(v)+", want "+wanted(k))
 		return 0, false
 	}
@@ -97,6 +98,9 @@ func (p *parser) number(k *setting.Key, at string, v value) (float64, bool) {
 // wanted describes the numbers that a key accepts.
 func wanted(k *setting.Key) string {
 	bounds := " from " + short(k.Min) + " to " + short(k.Max)
+	if k.OrZero {
+		bounds += ", or 0"
+	}
 	switch k.Type {
 	case setting.Number:
 		return "a number" + bounds

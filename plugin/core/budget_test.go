@@ -176,11 +176,44 @@ func TestTenantGetsBackWhatTargetsRefuse(t *testing.T) {
 	d.emptiedTenants("a", "b", "c", "d")
 }
 
+// However many names clients make up, no request is lost, those who are known keep to their budgets, and there is room
+// again when the names are not used any more.
+func TestNamesOfTenantsThatAreMadeUp(t *testing.T) {
+	d := startBudget(t, 2, `"weight":1`, tenantsConfig)
+	send := func(tenant string) *fakeClient {
+		return d.client(0, streamtest.Request{
+			Headers: [][2]string{{"x-tenant", tenant}}, Frames: []string{`{"prompt":"x"}`},
+		})
+	}
+	known := send("known")
+	for i := range 10_000 {
+		c := send(fmt.Sprint(i))
+		if c.Upstream() < 0 {
+			t.Fatalf("tenant %d: %+v", i, c.result)
+		}
+		c.Finish()
+	}
+	if shed := send("known"); !strings.Contains(shed.result.Body, `"tenant_over_budget"`) {
+		t.Errorf("%+v", shed.result)
+	}
+	known.Finish()
+	send("known").Finish()
+	for range 65 {
+		d.advance(time.Second)
+	}
+	first := send("new")
+	if shed := send("new"); !strings.Contains(shed.result.Body, `"tenant_over_budget"`) {
+		t.Errorf("a tenant that came later is not limited: %+v", shed.result)
+	}
+	first.Finish()
+	d.emptiedTenants("known", "new", "1", "9999")
+}
+
 // emptiedTenants fails the test unless nothing is in flight of the tenants.
 func (d *fakeDriver) emptiedTenants(tenants ...string) {
 	d.t.Helper()
 	for _, tenant := range tenants {
-		plan := (&lb.TenantBudget{}).Plan(tenantsScope+budgetScope, tenantDigest(tenant), 0)
+		plan := (&lb.TenantBudget{}).Plan(lb.TenantsScope+budgetScope, tenantDigest(tenant), 0)
 		loads, err := d.workers[0].vm.stores.local.Loads(plan.Scope, []string{plan.Candidates[0].Addr}, nil)
 		if err != nil || loads[0].Requests != 0 {
 			d.t.Errorf("tenant %s has %d requests in flight, %v", tenant, loads[0].Requests, err)

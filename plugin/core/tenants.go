@@ -13,9 +13,6 @@ import (
 // Where tenants have budgets (lb_config.tenants), a request is counted twice: at its tenant first, in a scope of its
 // own, and then at a target. So who is over a budget is refused before anyone else could notice.
 
-// tenantsScope begins the name under which the budgets of tenants are, before that of the targets.
-const tenantsScope = "tenants/"
-
 // tenantLease is where a request is counted at its tenant.
 type tenantLease struct {
 	charge     charge
@@ -37,7 +34,7 @@ func (s *Stream) reserveTenant(now time.Duration) Action {
 	s.traits.read(s)
 	id := v.stores.nextID()
 	digest := tenantDigest(s.traits.value(b.Tenants.Header))
-	t.plan = b.Tenants.Plan(tenantsScope+s.scope, digest, l.reservation.plan.Budget.Tokens)
+	t.plan = b.Tenants.Plan(lb.TenantsScope+s.scope, digest, l.reservation.plan.Budget.Tokens)
 	t.id, t.inCallback = id, true
 	l.store.Reserve(now, id, t.plan, func(g lb.Grant, err error) {
 		if t.id == id {

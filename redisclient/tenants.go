@@ -1,0 +1,40 @@
+package redisclient
+
+import (
+	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Budgets of tenants: lua/tenant.lua. A scope of tenants has very many targets, so a reservation brings the limits of
+// the one that it names: a list of candidates for each would be sent with nearly every request.
+
+// tenantKeys and tenantArgs are how many keys and arguments a reservation at a tenant has.
+const tenantKeys, tenantArgs = 5, 5
+
+// isForTenant reports whether the plan is for the budget of a tenant.
+func (sc *scopeState) isForTenant(p *lb.Plan) bool {
+	return sc.ofTenants && p.HasBudget() && len(p.Candidates) == 1 && !p.Wait.Waits()
+}
+
+// setTenantCommand sets the command of a reservation at the budget of a tenant.
+func (s *Store) setTenantCommand(r *reservation, p *lb.Plan) {
+	r.script, r.args = scriptSpendTenant, tenantArgs
+	sc, c, l := r.lease.scope, &p.Candidates[0], &p.Budget.Limits[0]
+	b := r.script.command(make([]byte, 0, 384), tenantKeys, tenantArgs)
+	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Leases, sc.keys.Tenants} {
+		b = appendArg(b, key)
+	}
+	b = appendArg(appendID(appendArg(b, c.Addr), r.id), s.owner)
+	b = appendInt(b, dataTTL.Milliseconds())
+	var room [48]byte
+	params := wire.Writer(room[:0]).Float64(float64(p.AddedTokens(0)))
+	r.cmd = appendArg(b, appendLimits(params, l, c))
+}
+
+// appendBudgetKey appends the key that has the budgets of the scope.
+func (sc *scopeState) appendBudgetKey(b []byte) []byte {
+	if sc.ofTenants {
+		return appendArg(b, sc.keys.Tenants)
+	}
+	return appendArg(b, sc.keys.Budget)
+}
