@@ -135,7 +135,8 @@ func waitOf(ms float64) time.Duration { return time.Duration(math.Ceil(ms)) * ti
 // CountBudget implements [lb.LocalStore].
 func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index int) error {
 	tokens := p.AddedTokens(0)
-	return s.countAt(now, id, p.Scope, lease{tokens: tokens, charged: true}, func(d *draft, sc *scope) (row int, err error) {
+	l := lease{tokens: tokens, charged: true}
+	return s.countAt(now, id, p.Scope, l, func(d *draft, sc *scope) (row int, err error) {
 		if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 			return noRow, err
 		}
