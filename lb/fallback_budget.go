@@ -28,8 +28,8 @@ func shareOfLimits(limits []budget.Limits, share float64) []budget.Limits {
 	return out
 }
 
-// Settle implements [Store]: each store corrects what it has charged itself. A lease that was granted without the remote
-// store was charged in the embedded one alone.
+// Settle implements [Store]: each store corrects what it has charged itself. A lease that was granted without the
+// remote store was charged in the embedded one alone.
 func (s *FallbackStore) Settle(now time.Duration, id LeaseID, addr string, tokens, requests int64) {
 	s.local.Settle(now, id, addr, tokens, requests)
 	s.remote.Settle(now, s.remoteID(id), addr, tokens, requests) // also if it is not ready: it notes what it lacks

@@ -68,8 +68,8 @@ func parseOverBudget(b []byte, r *reservation) (reply reservationReply, _ error)
 	return reply, nil
 }
 
-// Settle implements [lb.Store]. What fails is not sent again, as Redis may have made the correction: what was charged is
-// then more than what was used. So of what Redis has not confirmed to have charged nothing is given back.
+// Settle implements [lb.Store]. What fails is not sent again, as Redis may have made the correction. So of what Redis
+// has not confirmed to have charged nothing is given back.
 func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, requests int64) {
 	l, ok := s.leases[id]
 	if !ok || !l.charged {

@@ -62,7 +62,7 @@ type chargedLease struct {
 }
 
 func newOutages(rt *rapid.T, server *redisserver.Server, count map[string]int) *outages {
-	o := &outages{budgetHistory: newBudgetHistory(rt, server, count)}
+	o := &outages{budgetHistory: newBudgetHistory(rt, server, count, "llm")}
 	o.of, o.charged, o.account = map[string][]*chargedLease{}, map[lb.LeaseID]*chargedLease{}, map[string]float64{}
 	for range 3 {
 		o.join()

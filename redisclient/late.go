@@ -23,8 +23,8 @@ import (
 //     same limit). The circuit breaker has counted a failure at the deadline. When that opens the breaker, all pending
 //     calls but heartbeats fail in the same way (client.failPending).
 //  5. If the cancellation is lost, or is not sent because the breaker is open, the next heartbeat finds a lease that
-//     the owner does not hold, and releases it (releaseUnknown): with a budget by another cancellation, which gives back
-//     what that was charged. The record of the prompt stays until it expires.
+//     the owner does not hold, and releases it (releaseUnknown): with a budget by another cancellation, which gives
+//     back what that was charged. The record of the prompt stays until it expires.
 //     Tombstones that no reservation has consumed are deleted in the same way after tombstoneTTL.
 //
 // Release of a reservation without an answer, because its client has left, does the same from step 3 on.

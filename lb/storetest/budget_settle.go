@@ -24,8 +24,8 @@ func testBudgetSettle(_ *testing.T, w *world) {
 	w.expects(b, 6, p, 30*time.Second)
 }
 
-// testBudgetUnused: what a request was charged that its endpoint has never seen is given back with its place, or charged
-// to another one.
+// testBudgetUnused: what a request was charged that its endpoint has never seen is given back with its place, or
+// charged to another one.
 func testBudgetUnused(_ *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(3)
 	limits := budget.Limits{Weight: 1, Tokens: 6000, Requests: 1}

@@ -84,7 +84,8 @@ func TestUsageOfRequestsThatRedisHasNotCharged(t *testing.T) {
 	for range 20 {
 		d.advance(time.Second)
 	}
-	loads := redisclient.ParseLoads(d.redis.value("GET", redisclient.KeysOf(budgetScope).Table).Str, map[string]int{"a": 0})
+	table := d.redis.value("GET", redisclient.KeysOf(budgetScope).Table).Str
+	loads := redisclient.ParseLoads(table, map[string]int{"a": 0})
 	if loads["a"].Requests != 3 {
 		t.Fatalf("%d requests in Redis, want 3 with those that it has adopted", loads["a"].Requests)
 	}
