@@ -49,7 +49,7 @@ const (
 	statBudgetTokens       = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used
 	statBudgetLeft         = "warmgate_budget_left_tokens"      // cluster, endpoint: in its bucket
 	statBudgetLeftRequests = "warmgate_budget_left_requests"    // cluster, endpoint: likewise
-	statBudgetClosed       = "warmgate_budget_closed_ms"        // cluster, endpoint: for how long it takes nothing, by its own word
+	statBudgetClosed       = "warmgate_budget_closed_ms"        // cluster, endpoint: for how long it is closed
 	statBudgetRefusals     = "warmgate_budget_refusals_total"   // cluster, reason: requests that were refused
 	statRestricted         = "warmgate_budget_restricted_total" // cluster, endpoint, reason: answers that lowered a budget
 	statConfigValid        = "warmgate_config_valid"            // 1 when a good configuration is in force
