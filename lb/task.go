@@ -51,8 +51,8 @@ type TaskStore interface {
 	Complete(now time.Duration, scope string, id TaskID, actual int64, done func(TaskEnd, error))
 	// Renew has the task end ttl from now. It reports whether there is such a task. Errors are as for Complete.
 	Renew(now time.Duration, scope string, id TaskID, ttl time.Duration, done func(bool, error))
-	// Levels looks up endpoints with budgets: what is in flight there over all owners, and what the store knows of their
-	// budgets, as that is by now. It changes nothing. An error means that the store does not answer.
+	// Levels looks up endpoints with budgets: what is in flight there over all owners, and what the store knows of
+	// their budgets, as that is by now. It changes nothing. An error means that the store does not answer.
 	Levels(now time.Duration, scope string, addrs []string, done func([]BudgetLevel, error))
 }
 

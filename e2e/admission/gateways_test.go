@@ -91,7 +91,8 @@ func TestAGatewayDies(t *testing.T) {
 		t.Errorf("the slots of tasks without heartbeats are given back after %v", back)
 	}
 	for _, id := range abandoned {
-		if status, answer := two.call("/complete", `{"task_id":"`+id+`"}`); status != 200 || answer["reason"] != "abandoned" {
+		status, answer := two.call("/complete", `{"task_id":"`+id+`"}`)
+		if status != 200 || answer["reason"] != "abandoned" {
 			t.Errorf("a late complete: %d %v", status, answer)
 		}
 	}
@@ -104,8 +105,8 @@ func TestAGatewayDies(t *testing.T) {
 	}
 }
 
-// Without Redis nothing is admitted, what can be repeated is to be repeated, and no call is forwarded; with it again the
-// tasks that it has kept go on.
+// Without Redis nothing is admitted, what can be repeated is to be repeated, and no call is forwarded. When it is back,
+// so is the API.
 func TestRedisIsLost(t *testing.T) {
 	one, two, redis := startTwo(t)
 	_, id := one.schedule("")
@@ -118,9 +119,8 @@ func TestRedisIsLost(t *testing.T) {
 			if ms, _ := answer["wait_for_ms"].(float64); status != 200 || ms < 900 || ms > 1100 {
 				t.Errorf("schedule: %d %v", status, answer)
 			}
-			for _, c := range [][2]string{
-				{"/complete", `{"task_id":"` + id + `"}`}, {"/heartbeat", `{"task_id":"` + id + `"}`}, {"/models", ""}, {"/advice", ""},
-			} {
+			task := `{"task_id":"` + id + `"}`
+			for _, c := range [][2]string{{"/complete", task}, {"/heartbeat", task}, {"/models", ""}, {"/advice", ""}} {
 				if status, answer := g.call(c[0], c[1]); status != 503 || answer["error"] == nil {
 					t.Errorf("%s: %d %v", c[0], status, answer)
 				}

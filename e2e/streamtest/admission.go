@@ -83,7 +83,7 @@ var admissionScenarios = []scenario{
 		id := t.admitted(0, `{"estimated_tokens":1}`)
 		t.complete(id) // scenarios that follow in this gateway need both slots
 	}},
-	{name: "the first configuration is bad", endpoints: 1, bare: true, needs: []Ability{FirstConfig}, run: func(t *run) {
+	{name: "it is bad at first", endpoints: 1, bare: true, needs: []Ability{FirstConfig}, run: func(t *run) {
 		if err := t.Configure(strings.Replace(t.admissionConfig(), `"weight":1`, `"weight":-1`, 1)); err != nil {
 			t.Fatal(err)
 		}

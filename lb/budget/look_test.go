@@ -8,10 +8,12 @@ import (
 )
 
 func TestLevel(t *testing.T) {
+	const ms = time.Millisecond
 	both := budget.Limits{Weight: 1, Tokens: 6000, Requests: 60}
 	full := budget.Level{Left: budget.Left{Tokens: 6000, Requests: 60}}
 	used := budget.State{
-		At: 1000, MissingTokens: 5000, MissingRequests: 60, Deficit: -300, Closed: 2500, TokenRate: 6000, RequestRate: 60,
+		At: 1000, MissingTokens: 5000, MissingRequests: 60, Deficit: -300, Closed: 2500,
+		TokenRate: 6000, RequestRate: 60,
 	}
 	for name, c := range map[string]struct {
 		state  budget.State
@@ -25,19 +27,19 @@ func TestLevel(t *testing.T) {
 		},
 		"at once": {
 			used, 1000, both,
-			budget.Level{Left: budget.Left{Tokens: 1000}, Deficit: -300, Closed: 2500 * time.Millisecond, Over: true},
+			budget.Level{Left: budget.Left{Tokens: 1000}, Deficit: -300, Closed: 2500 * ms, Over: true},
 		},
 		"2 s later": {
 			used, 3000, both,
-			budget.Level{Left: budget.Left{Tokens: 1200, Requests: 2}, Deficit: -300, Closed: 500 * time.Millisecond},
+			budget.Level{Left: budget.Left{Tokens: 1200, Requests: 2}, Deficit: -300, Closed: 500 * ms},
 		},
 		"half of a request": {
 			used, 1500, budget.Limits{Weight: 1, Requests: 60},
-			budget.Level{Left: budget.Left{Tokens: -1, Requests: 0.5}, Deficit: -300, Closed: 2 * time.Second, Over: true},
+			budget.Level{Left: budget.Left{Tokens: -1, Requests: 0.5}, Deficit: -300, Closed: 2000 * ms, Over: true},
 		},
 		"other limits": { // what is missing stays
 			used, 1000, budget.Limits{Weight: 1, Tokens: 5001},
-			budget.Level{Left: budget.Left{Tokens: 1, Requests: -1}, Deficit: -300, Closed: 2500 * time.Millisecond},
+			budget.Level{Left: budget.Left{Tokens: 1, Requests: -1}, Deficit: -300, Closed: 2500 * ms},
 		},
 		"long ago": {used, 100_000, both, full},
 	} {

@@ -41,7 +41,6 @@ func (d *fakeDriver) useSites() {
 
 // inCluster returns how many requests are counted in a cluster.
 func (d *fakeDriver) inCluster(name string) int64 {
-	d.t.Helper()
 	return d.counted(clustersScope+fakeRoute, name)
 }
 

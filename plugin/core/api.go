@@ -19,18 +19,17 @@ import (
 type api struct {
 	*env
 	clusters clusters
-	stores   *stores
 	views    *views
 	ticks    *ticks
-	boards   map[string]*board // by the paths of APIs
+	boards   map[string]*board  // by the paths of APIs
+	choices  map[choice]lb.Plan // parts of lists of candidates; only these and their limits are set
 	// tasksOf returns where the tasks of a configuration are counted, and the store in Redis if that is one.
-	choices map[choice]lb.Plan // parts of lists of candidates; only these and their limits are set
 	tasksOf func(c *config.Config) (lb.TaskStore, *redisStore)
 }
 
 func newAPI(e *env, cs clusters, st *stores, vs *views, t *ticks) *api {
 	return &api{
-		env: e, clusters: cs, stores: st, views: vs, ticks: t, boards: map[string]*board{},
+		env: e, clusters: cs, views: vs, ticks: t, boards: map[string]*board{},
 		choices: map[choice]lb.Plan{}, tasksOf: st.tasks,
 	}
 }

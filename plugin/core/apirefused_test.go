@@ -13,10 +13,10 @@ const refusedAnswer = `{"error":"the configuration is refused"}`
 // are served.
 func (d *fakeDriver) wantRefused(what, path string) {
 	d.t.Helper()
-	before, n := d.apiCalls("", "config_refused"), uint64(0)
+	before, n, body := d.apiCalls("", "config_refused"), uint64(0), []string{okCall}
 	for _, r := range []streamtest.Request{
-		{Method: "POST", Path: path + "/schedule", Headers: authorization("Bearer " + apiToken), Frames: []string{okCall}},
-		{Method: "POST", Path: path + "/schedule", Headers: authorization("Bearer x"), Frames: []string{okCall}},
+		{Method: "POST", Path: path + "/schedule", Headers: authorization("Bearer " + apiToken), Frames: body},
+		{Method: "POST", Path: path + "/schedule", Headers: authorization("Bearer x"), Frames: body},
 		{Method: "GET", Path: path + "/advice?x=y"},
 		{Method: "GET", Path: path},
 	} {

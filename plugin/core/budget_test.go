@@ -103,7 +103,6 @@ func startBudget(t *testing.T, workers int, target, members string) *fakeDriver 
 
 // inBudget returns how many requests and tasks are counted at a target.
 func (d *fakeDriver) inBudget(name string) int64 {
-	d.t.Helper()
 	return d.counted(budgetScope, name)
 }
 

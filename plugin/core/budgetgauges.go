@@ -11,7 +11,7 @@ import (
 // This file is the gauges of budgets.
 
 // budgetGauges are those of a target.
-var budgetGauges = []string{statBudgetLeft, statBudgetLeftRequests, statBudgetClosed}
+var budgetGauges = []string{statBudgetLeft, statLeftRequests, statBudgetClosed}
 
 // setBudgets sets the gauges of all targets whose budgets are in the gateway's memory, and asks for those of one
 // configuration that are in Redis: they take turns.

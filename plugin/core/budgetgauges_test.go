@@ -24,21 +24,21 @@ func TestBudgetGauges(t *testing.T) {
 		budget.Restriction{Tokens: -1, Requests: 5, RetryAfter: 5 * time.Second})
 	d.advance(1100 * time.Millisecond)
 	want("a second later", statBudgetLeft, "a", 100_000, 104_000)
-	want("a second later", statBudgetLeftRequests, "b", 5, 6)
+	want("a second later", statLeftRequests, "b", 5, 6)
 	want("a second later", statBudgetClosed, "b", 3900, 5000)
 	want("a second later", statBudgetClosed, "a", 0, 0)
-	for _, name := range []string{of(statBudgetLeft, "b"), of(statBudgetLeftRequests, "a"), of(statBudgetLeft, "c")} {
+	for _, name := range []string{of(statBudgetLeft, "b"), of(statLeftRequests, "a"), of(statBudgetLeft, "c")} {
 		if _, there := d.metrics.values[name]; there {
 			t.Errorf("%s is there, without such a limit", name)
 		}
 	}
 	d.advance(10 * time.Second)
 	want("11 s later", statBudgetLeft, "a", 133_000, 138_000)
-	want("11 s later", statBudgetLeftRequests, "b", 15, 17)
+	want("11 s later", statLeftRequests, "b", 15, 17)
 	want("11 s later", statBudgetClosed, "b", 0, 0)
 	d.advance(time.Minute)
 	want("refilled", statBudgetLeft, "a", 200_000, 200_000)
-	want("refilled", statBudgetLeftRequests, "b", 60, 60)
+	want("refilled", statLeftRequests, "b", 60, 60)
 
 	without := strings.Replace(apiConfig(""), `"a":{`, `"d":{`, 1)
 	if !d.configure(without) {
@@ -48,5 +48,5 @@ func TestBudgetGauges(t *testing.T) {
 	d.answer(1, "/advice")
 	d.advance(2 * time.Second)
 	want("no target any more", statBudgetLeft, "a", 0, 0)
-	want("still one", statBudgetLeftRequests, "b", 60, 60)
+	want("still one", statLeftRequests, "b", 60, 60)
 }

@@ -46,17 +46,17 @@ const (
 	statPanics      = "warmgate_recovered_panics_total"
 
 	// of budgets
-	statBudgetTokens       = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used
-	statBudgetLeft         = "warmgate_budget_left_tokens"      // cluster, endpoint: in its bucket
-	statBudgetLeftRequests = "warmgate_budget_left_requests"    // cluster, endpoint: likewise
-	statBudgetClosed       = "warmgate_budget_closed_ms"        // cluster, endpoint: for how long it takes nothing, by its own word
-	statBudgetRefusals     = "warmgate_budget_refusals_total"   // cluster, reason: requests that were refused
-	statRestricted         = "warmgate_budget_restricted_total" // cluster, endpoint, reason: answers that lowered a budget
-	statConfigValid        = "warmgate_config_valid"            // 1 when a good configuration is in force
-	statConfigBad          = "warmgate_config_rejected_total"   // configurations refused, as a whole or in part
-	statBadRules           = "warmgate_config_refused_rules"    // parts of the configuration in force that were refused
-	statKeptRules          = "warmgate_config_kept_rules"       // of them, those whose last good form is in force
-	statReserve            = "warmgate_reserve_us"              // microseconds to choose and reserve, of one request in 16
+	statBudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used
+	statBudgetLeft     = "warmgate_budget_left_tokens"      // cluster, endpoint: in its bucket
+	statLeftRequests   = "warmgate_budget_left_requests"    // cluster, endpoint: likewise
+	statBudgetClosed   = "warmgate_budget_closed_ms"        // cluster, endpoint: for how long it is closed
+	statBudgetRefusals = "warmgate_budget_refusals_total"   // cluster, reason: requests that were refused
+	statRestricted     = "warmgate_budget_restricted_total" // cluster, endpoint, reason: answers that lowered a budget
+	statConfigValid    = "warmgate_config_valid"            // 1 when a good configuration is in force
+	statConfigBad      = "warmgate_config_rejected_total"   // configurations refused, as a whole or in part
+	statBadRules       = "warmgate_config_refused_rules"    // parts of the configuration in force that were refused
+	statKeptRules      = "warmgate_config_kept_rules"       // of them, those whose last good form is in force
+	statReserve        = "warmgate_reserve_us"              // microseconds to choose and reserve, of one request in 16
 
 	// of other regions
 	statForwarded    = "warmgate_region_forwarded_total"        // region, reason: requests sent to another region
