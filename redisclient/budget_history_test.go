@@ -210,8 +210,8 @@ func (h *budgetHistory) pass(d time.Duration) {
 	}
 }
 
-// end ends all faults and releases everything: no slot may be left. All owners use the scope before, since an owner that
-// has not for a minute sends no heartbeat for it, and returns nothing of the dead.
+// end ends all faults and releases everything: no slot may be left. All owners use the scope before, since an owner
+// that has not for a minute sends no heartbeat for it, and returns nothing of the dead.
 func (h *budgetHistory) end() {
 	for _, o := range h.owners {
 		o.conn.heal(h.now)
