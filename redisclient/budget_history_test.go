@@ -215,10 +215,15 @@ func (h *budgetHistory) pass(d time.Duration) {
 	}
 }
 
-// end ends all faults and releases everything: no slot may be left.
+// end ends all faults and releases everything: no slot may be left. All owners use the scope before, since an owner
+// that has not for a minute sends no heartbeat for it, and returns nothing of the dead.
 func (h *budgetHistory) end() {
 	for _, o := range h.owners {
 		o.conn.heal(h.now)
+	}
+	h.pass(time.Second) // breakers close
+	for _, o := range h.owners {
+		h.reserve(o)
 	}
 	for range int(storetest.TTL/time.Second) + 2 {
 		h.pass(time.Second)
