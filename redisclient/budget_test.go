@@ -174,8 +174,8 @@ func TestFormatsOfTenants(t *testing.T) {
 	if grant != want {
 		t.Errorf("granted %+v, want %+v", grant, want)
 	}
-	s.Settle(formatTime, "tenants/llm", "abc", -8)
-	m.wantArguments(t, 1, "abc", "-8")
+	s.Settle(formatTime, formatID, "abc", -8, 0)
+	m.wantArguments(t, 1, "abc", "-8", "0")
 	s.Reserve(formatTime, formatID+1, plan, func(lb.Grant, error) {})
 	s.Release(formatTime, formatID+1)
 	m.wantArguments(t, 3, "abc", "\x19"+formatID0[1:], "1", "60000", params, "120000")

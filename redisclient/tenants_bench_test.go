@@ -35,7 +35,7 @@ func benchmarkTenants(b *testing.B, server *redisserver.Server, tenants int) {
 				b.Fatal(err)
 			}
 		})
-		s.Settle(0, plan.Scope, plan.Candidates[0].Addr, -10)
+		s.Settle(0, id, plan.Candidates[0].Addr, -10, 0)
 		s.Release(0, id)
 	}
 	for tenant := range tenants {
