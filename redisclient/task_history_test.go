@@ -25,7 +25,6 @@ type taskHistory struct {
 	rng      *rand.Rand // seeded for each step, so that a failing history is reduced to few steps
 	gateways []*taskGateway
 	names    uint64
-	keys     uint64
 	now      time.Duration // of the gateways, which no clock step changes
 	since    time.Duration // of the last heartbeats
 	known    []*callerTask

@@ -34,11 +34,13 @@ func TestLevel(t *testing.T) {
 			budget.Level{Left: budget.Left{Tokens: 1200, Requests: 2}, Deficit: -300, Closed: 500 * ms},
 		},
 		"half of a request": {
-			used, 1500, budget.Limits{Weight: 1, Requests: 60},
+			used, 1500,
+			budget.Limits{Weight: 1, Requests: 60},
 			budget.Level{Left: budget.Left{Tokens: -1, Requests: 0.5}, Deficit: -300, Closed: 2000 * ms, Over: true},
 		},
 		"other limits": { // what is missing stays
-			used, 1000, budget.Limits{Weight: 1, Tokens: 5001},
+			used, 1000,
+			budget.Limits{Weight: 1, Tokens: 5001},
 			budget.Level{Left: budget.Left{Tokens: 1, Requests: -1}, Deficit: -300, Closed: 2500 * ms},
 		},
 		"long ago": {used, 100_000, both, full},

@@ -126,7 +126,7 @@ func TestDeficitsStayWithinBounds(t *testing.T) {
 		if want := c.bound - math.Copysign(1000, c.bound); s.Deficit != want {
 			t.Errorf("deficit %g, want %g", s.Deficit, want)
 		}
-		beyond := budget.State{Deficit: 2 * c.bound} // by charges of large requests: no correction changes that by the way
+		beyond := budget.State{Deficit: 2 * c.bound} // by large requests; corrections leave it
 		beyond.Settle(1, c.delta)
 		if beyond.Deficit != 2*c.bound {
 			t.Errorf("deficit %g, was %g", beyond.Deficit, 2*c.bound)
