@@ -57,6 +57,16 @@ func ScriptOf(command Value) string {
 	return ""
 }
 
+// ScriptText returns the text of the script with the name.
+func ScriptText(name string) string {
+	for _, s := range all {
+		if s.name == name {
+			return s.text
+		}
+	}
+	return ""
+}
+
 // ClockKeys are the keys with the s and the us of the time, for scripts after SetClock.
 var ClockKeys = [2]string{"clock:s", "clock:us"}
 

@@ -93,6 +93,29 @@ func TestRowsOfOthersAreKept(t *testing.T) {
 	}
 }
 
+// HSCAN may return a name twice. Its row is freed once, so that no two endpoints get it.
+func TestARowIsFreedOnce(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	w := dial(t, server)
+	gateways := newListOwners(t, server, 1, 4)
+	countListSends(t, gateways, 0, 1, 1)
+	w.ageRows(time.Hour)
+	k, addr := redisclient.KeysOf("llm"), gateways[0].plan.Candidates[1].Addr
+	w.value("EVAL", redisclient.ScriptText("free_rows"), "3", k.Table, k.Rows, k.Listed, "", "60", addr, addr)
+	if _, ok := w.rows("llm")[addr]; ok {
+		t.Fatalf("%s still has a row", addr)
+	}
+	gateways[0].plan = storetest.Even(manyEndpoints(10, 4))
+	countListSends(t, gateways, 0, 2, 1)
+	taken := map[int]string{}
+	for name, row := range w.rows("llm") {
+		if name != "" && taken[row] != "" {
+			t.Errorf("%s and %s are both in row %d", name, taken[row], row)
+		}
+		taken[row] = name
+	}
+}
+
 // ageRows moves the times at which rows were listed back.
 func (w *syncTransport) ageRows(d time.Duration) {
 	for _, key := range w.value("KEYS", redisclient.KeyPrefix+"*:listed").Items {

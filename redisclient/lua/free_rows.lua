@@ -9,6 +9,7 @@
 --   addr        the endpoints whose rows are to be freed, unless they are in use by now
 -- Returns  {cursor, addr...}: at most 128 addresses; {} if there was no search
 local t, l, gone, spare = redis.call('GETRANGE', KEYS[1], 0, -1), redis.call('GETRANGE', KEYS[3], 0, -1), {}, {}
+local seen = {} -- HSCAN may have returned a name twice; two endpoints would get its row
 local before = redis.call('TIME')[1] - ARGV[2]
 
 -- unused returns whether the row may be freed.
@@ -19,7 +20,9 @@ end
 
 if #ARGV > 2 and string.byte(t, 16) == 0 then
   for i, row in ipairs(redis.call('HMGET', KEYS[2], unpack(ARGV, 3))) do
-    if row and unused(row) then gone[#gone + 1], spare[#spare + 1] = ARGV[i + 2], struct.pack('<I2', row) end
+    if row and not seen[row] and unused(row) then
+      gone[#gone + 1], spare[#spare + 1], seen[row] = ARGV[i + 2], struct.pack('<I2', row), true
+    end
   end
 end
 if #gone > 0 then
