@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // StoreKind is where work in flight is counted.
@@ -101,6 +103,10 @@ func (pt *part) checkStore() {
 				" with the name of a cluster that leads to Redis, or "+keyStore+` "local"`)
 			return
 		}
+	}
+	if lb.IsOfTenants(pt.Redis.Scope) {
+		pt.bad(pt.prefix+"lb_config.redis_scope", "begins with "+lb.TenantsScope+
+			", which is where tenants are counted; want another name")
 	}
 	switch {
 	case pt.Store == StoreLocal:
