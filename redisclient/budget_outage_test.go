@@ -25,7 +25,7 @@ type outages struct {
 	*budgetHistory
 	gateways []*budgetGateway
 	used     int64                        // makes amounts differ
-	of       map[string][]*chargedLease   // of each correction that was sent
+	of       map[*byte]*chargedLease      // of each correction that was sent, by where its command is in memory
 	settling *chargedLease                // by the present call
 	charged  map[lb.LeaseID]*chargedLease // that Redis has charged
 	account  map[string]float64           // tokens of each endpoint that were charged and not given back
@@ -63,7 +63,7 @@ type chargedLease struct {
 
 func newOutages(rt *rapid.T, server *redisserver.Server, count map[string]int) *outages {
 	o := &outages{budgetHistory: newBudgetHistory(rt, server, count, "llm")}
-	o.of, o.charged, o.account = map[string][]*chargedLease{}, map[lb.LeaseID]*chargedLease{}, map[string]float64{}
+	o.of, o.charged, o.account = map[*byte]*chargedLease{}, map[lb.LeaseID]*chargedLease{}, map[string]float64{}
 	for range 3 {
 		o.join()
 		g := &budgetGateway{historyOwner: o.owners[len(o.owners)-1], leases: map[lb.LeaseID]*chargedLease{}}
@@ -103,7 +103,7 @@ func (o *outages) ran(g *budgetGateway, command, answer []byte) {
 		}
 	case "settle":
 		if reply.Kind == redisclient.Integer && reply.Int == 1 {
-			o.settled(cmd.Items)
+			o.settled(o.of[&command[0]], cmd.Items)
 		}
 	}
 	o.check()
@@ -131,36 +131,28 @@ func (o *outages) change(l *chargedLease, addr string, tokens float64) {
 func (o *outages) sent(command []byte) {
 	cmd, _, _ := redisclient.Parse(command)
 	if redisclient.ScriptOf(cmd) == "settle" && o.settling != nil {
-		key := correctionKey(cmd.Items)
-		o.of[key] = append(o.of[key], o.settling)
+		o.of[&command[0]] = o.settling
 	}
-}
-
-// correctionKey returns address, tokens and requests of a correction.
-func correctionKey(items []redisclient.Value) string {
-	return fmt.Sprintf("%s %s %s", items[4].Str, items[5].Str, items[6].Str)
 }
 
 // settled notes a correction, which must be that of a lease that Redis has charged so much.
-func (o *outages) settled(items []redisclient.Value) {
-	addr, key := string(items[4].Str), correctionKey(items)
+func (o *outages) settled(l *chargedLease, items []redisclient.Value) {
+	addr, text := string(items[4].Str), fmt.Sprintf("%s %s %s", items[4].Str, items[5].Str, items[6].Str)
 	tokens, err := strconv.ParseFloat(string(items[5].Str), 64)
-	if err != nil {
+	switch {
+	case err != nil:
 		o.rt.Fatal(err)
+	case l == nil:
+		o.rt.Fatalf("%s for no lease", text)
+	case l.adopted:
+		o.rt.Fatalf("%s for a lease that was granted without Redis", text)
+	case l.void: // it may take from what others were charged since
+		o.account[addr] += max(0, tokens)
+	case l.inRedis[addr]+tokens < 0:
+		o.rt.Fatalf("%s for a lease that was charged %v", text, l.inRedis)
+	default:
+		o.change(l, addr, tokens)
 	}
-	for _, l := range o.of[key] {
-		switch {
-		case l.adopted:
-			o.rt.Fatalf("%s for a lease that was granted without Redis", key)
-		case l.void: // it may take from what others were charged since
-			o.account[addr] += max(0, tokens)
-			return
-		case l.inRedis[addr]+tokens >= 0:
-			o.change(l, addr, tokens)
-			return
-		}
-	}
-	o.rt.Fatalf("%s for a lease that was not charged so much", key)
 }
 
 // check checks that the budgets in Redis are within their bounds, and lack no more than what was charged there.

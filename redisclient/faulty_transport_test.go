@@ -36,6 +36,7 @@ var faults = []string{
 
 // Do implements redisclient.Transport.
 func (f *faultyTransport) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+	cmd = slices.Clone(cmd)
 	if f.sent != nil {
 		f.sent(cmd)
 	}
@@ -47,7 +48,7 @@ func (f *faultyTransport) Do(now time.Duration, cmd []byte, done redisclient.Don
 	if kinds == nil {
 		kinds = faults
 	}
-	f.fail(now, rapid.SampledFrom(kinds).Draw(f.rt, "fault"), slices.Clone(cmd), done)
+	f.fail(now, rapid.SampledFrom(kinds).Draw(f.rt, "fault"), cmd, done)
 }
 
 // fail has the fault happen to a command.
