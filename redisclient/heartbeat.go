@@ -24,6 +24,11 @@ func (s *Store) Heartbeat(now time.Duration) error {
 	deleteExpired(s.releasedEarly, now)
 	for name, sc := range s.scopes {
 		deleteExpired(sc.tombstones, now)
+		for id, r := range sc.unrefunded {
+			if now-r.sentAt > 10*tombstoneTTL { // heartbeats fail all the time
+				delete(sc.unrefunded, id)
+			}
+		}
 		if len(sc.leases) == 0 && now-sc.lastUsed > idleScopeTTL {
 			delete(s.scopes, name)
 			continue
@@ -170,7 +175,9 @@ func (s *Store) releaseUnknown(now time.Duration, sc *scopeState, leases, tombst
 	for id := range leaseIDs(tickets) {
 		l, ok := sc.leases[id]
 		sc.heartbeat.found[id] = ok && l.state == waiting
-		if !ok {
+		if r := sc.unrefunded[id]; !ok && r != nil { // it may be granted, and charged, before the command
+			s.cancel(now, r)
+		} else if !ok {
 			unknown = append(unknown, id)
 		}
 	}

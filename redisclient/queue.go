@@ -15,9 +15,10 @@ import (
 // How requests wait in Redis
 //
 //  1. A reservation that finds no room, or others that wait, becomes a ticket in the queue (lua/enqueue.lua). The step
-//     that frees capacity, of whichever owner, grants it to the ticket whose turn it is (lua/queue.lua): from then on
-//     it is a lease of its owner. The answer to that step says to whom it granted what: its sender passes that on to
-//     owners that it can reach (Store.OnGrant). Others are told by the answer to their next poll.
+//     that frees capacity, of whichever owner, grants it to the ticket whose turn it is (lua/queue_turn.lua,
+//     queue_grant.lua): from then on it is a lease of its owner. The answer to that step says to whom it granted what:
+//     its sender passes that on to owners that it can reach (Store.OnGrant). Others are told by the answer to their
+//     next poll.
 //  2. Every lb.PollPeriod one poll is sent, for the scopes in turn in which requests of this owner wait. What an answer
 //     names is named again until a later poll has confirmed it. So a lost answer does no harm, and a poll need not wait
 //     for the answer to the one before.

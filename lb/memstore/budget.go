@@ -195,7 +195,7 @@ func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, re
 	}
 	made, err := s.changeBudget(now, sc, func(d *draft) bool { return d.correct(now, c) })
 	switch {
-	case err != nil: // the next swap tries again
+	case err != nil && len(sc.corrections) < maxPending: // the next swap tries again
 		sc.corrections = append(sc.corrections, c)
 	case requests > 0 && !made: // no budget was charged, so none is to be corrected later
 		s.uncharge(id)

@@ -27,27 +27,44 @@ func (s *Set) RefusedAPIs() APIPaths { return s.refusedAPIs }
 func findAPIs(text string) (paths APIPaths) {
 	r := &reader{src: text, text: []byte(text)}
 	for r.pos < len(text) {
-		if name, ok := r.nextString(); ok && name == "api" && r.accept(':') && r.accept('{') {
+		if name, ok := r.nextString(); !ok || name != "api" || !r.accept(':') {
+			continue
+		}
+		if r.accept('['); r.accept('{') {
 			paths = r.apiPaths(paths)
 		}
 	}
 	return paths
 }
 
-// apiPaths appends the paths of an object whose brace has been read.
+// apiPaths appends the paths of an object whose brace has been read, but not those of what is in it.
 func (r *reader) apiPaths(paths APIPaths) APIPaths {
-	for r.next() != 0 && r.next() != '}' {
+	for depth := 0; r.next() != 0; {
+		switch r.next() {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return paths
+			}
+		}
 		name, ok := r.nextString()
-		if !ok || name != "path" || !r.accept(':') || r.next() != '"' {
+		if !ok || name != "path" || depth > 0 || !r.accept(':') || r.next() != '"' {
 			continue
 		}
 		if path, ok := r.nextString(); ok {
-			if path = "/" + strings.Trim(path, "/"); isAPIPath(path) { // what callers of a wrong one may use
+			if path = likelyAPIPath(path); isAPIPath(path) {
 				paths = append(paths, path)
 			}
 		}
 	}
 	return paths
+}
+
+// likelyAPIPath returns what callers may use where the path is a wrong one, as with a slash at its end or a wildcard.
+func likelyAPIPath(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	return "/" + strings.Trim(path, "/*")
 }
 
 // nextString reads a string if there is one. Else it steps over what is there, up to where a string goes wrong.

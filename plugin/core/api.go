@@ -70,8 +70,8 @@ var retrySoon = [2]string{"retry-after", "1"}
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
 func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
-	set, refused := s.plugin.set, s.plugin.refusedAPIs()
-	if (set == nil || !set.HasAPI()) && len(refused) == 0 {
+	set := s.plugin.set
+	if !s.plugin.hasAPI() {
 		return Proceed, false
 	}
 	s.traits.read(s)
@@ -80,7 +80,7 @@ func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
 	if set != nil {
 		cfg, below = set.API(s.traits.path)
 	}
-	if cfg == nil && !refused.Contain(s.traits.path) {
+	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
 		return Proceed, false
 	}
 	s.call = &apiCall{s: s, api: s.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true}
@@ -91,13 +91,14 @@ func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
 	return s.call.begin(below, end), true
 }
 
-// refusedAPIs returns the paths of APIs that are not in force because their configuration is refused. Those of an
-// earlier one may be, and go first.
-func (p *Plugin) refusedAPIs() config.APIPaths {
-	if len(p.apis) > 0 || p.set == nil {
-		return p.apis
-	}
-	return p.set.RefusedAPIs()
+// hasAPI reports whether there is an API, in force or refused.
+func (p *Plugin) hasAPI() bool {
+	return len(p.apis) > 0 || p.set != nil && (p.set.HasAPI() || len(p.set.RefusedAPIs()) > 0)
+}
+
+// isRefusedAPI reports whether the path of a request is one of an API whose configuration is refused.
+func (p *Plugin) isRefusedAPI(path string) bool {
+	return p.apis.Contain(path) || p.set != nil && p.set.RefusedAPIs().Contain(path)
 }
 
 // begin answers the request by its headers, or waits for its body. A stranger learns nothing.

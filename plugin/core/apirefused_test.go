@@ -61,10 +61,12 @@ func TestCallsToARefusedAPI(t *testing.T) {
 			`{"ok":false,"reason":"not_found"}`)
 	}
 	one := beside(good)
+	third := strings.Replace(bad, apiPath, "/third", 1)
 	two := strings.Replace(one, "]}", `,{"_match_route_":["x"],`+elsewhere(bad)[1:]+"]}", 1)
 	for name, c := range map[string][]string{
 		"the same path": {one, beside(bad)}, "another path": {one, beside(elsewhere(bad))}, "a new rule": {one, two},
-		"a whole one again": {elsewhere(bad), good, elsewhere(bad)},
+		"a whole one again":        {elsewhere(bad), good, elsewhere(bad)},
+		"in part, then as a whole": {third, two, third},
 	} {
 		d := startSites(t, 1, c[0])
 		d.anyCluster = true
@@ -74,8 +76,10 @@ func TestCallsToARefusedAPI(t *testing.T) {
 			}
 		}
 		d.wantAnswer(name, d.call(0, "/heartbeat", `{"task_id":"x"}`), 200, `{"ok":false,"reason":"not_found"}`)
-		if strings.Contains(c[len(c)-1], "/elsewhere") {
-			d.wantRefused(name, "/elsewhere")
+		for _, path := range []string{"/elsewhere", "/third"} {
+			if strings.Contains(strings.Join(c[1:], ""), `"`+path+`"`) {
+				d.wantRefused(name, path)
+			}
 		}
 		d.noToken()
 		d.drained()

@@ -113,12 +113,13 @@ func (s *Stream) endCharges() {
 		unserved, unseen = s.response.unserved(s.GatewayStream)
 	}
 	if unserved {
-		s.lease.giveBack(&s.budget.tenant.charge)
-		if !unseen { // backends count the requests that they refuse
-			s.lease.settle(c, 0)
-			*c = charge{}
+		for _, c := range []*charge{c, &s.budget.tenant.charge} {
+			if !unseen { // a request that a backend has refused counts as one, there and for its tenant
+				s.lease.settle(c, 0)
+				*c = charge{}
+			}
+			s.lease.giveBack(c)
 		}
-		s.lease.giveBack(c)
 		return
 	}
 	s.plugin.vm.stats.countIf(ofEndpoint(statBudgetTokens, s.cluster.name, c.addr), uint64(c.tokens))

@@ -175,6 +175,27 @@ func TestTenantGetsBackWhatTargetsRefuse(t *testing.T) {
 	d.emptiedTenants("a", "b", "c", "d")
 }
 
+// A request that a backend has refused counts among its tenant's requests a minute, as it does at the backend, and is
+// given its tokens back.
+func TestRefusedRequestsOfTenantsCount(t *testing.T) {
+	d := startBudget(t, 1, `"weight":1`,
+		`"tenants":{"tenant_header":"x-tenant","max_requests_per_minute":3,"max_tokens_per_minute":250}`)
+	send := func() *fakeClient {
+		return d.client(0, streamtest.Request{Headers: [][2]string{{"x-tenant", "a"}}, Frames: []string{`{"prompt":"x"}`}})
+	}
+	for i, status := range []int{400, 422, 404} {
+		c := send()
+		if c.Upstream() < 0 {
+			t.Fatalf("request %d: %+v", i+1, c.result)
+		}
+		c.Head(status)
+		c.Finish()
+	}
+	if shed := send(); !strings.Contains(shed.result.Body, `"tenant_over_budget"`) {
+		t.Errorf("the fourth in a minute: %+v", shed.result)
+	}
+}
+
 // However many names clients make up, no request is lost, those who are known keep to their budgets, and there is room
 // again when the names are not used any more.
 func TestNamesOfTenantsThatAreMadeUp(t *testing.T) {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -36,24 +37,27 @@ func (g *gauges) setBudgets(now time.Duration) {
 	}
 }
 
-// dropTargets sets the gauges to 0 of what is no target any more. Without a policy that is not known: the first request
-// under a new configuration brings one.
+// dropTargets sets the gauges to 0 of what is a target of no configuration any more.
 func (g *gauges) dropTargets(cl *cluster) {
-	known, now := false, map[string]bool{}
-	for c := range cl.policies {
-		if b := c.Budget(); b != nil {
-			known = true
-			for i := range b.Targets {
-				now[b.Targets[i].Name] = true
-			}
-		}
-	}
 	for name := range cl.targets {
-		if known && !now[name] {
+		if !g.isTarget(cl, name) {
 			g.clearBudget(cl.name, name)
 			delete(cl.targets, name)
 		}
 	}
+}
+
+// isTarget reports whether a configuration in force may have the target in the cluster.
+func (g *gauges) isTarget(cl *cluster, name string) bool {
+	for _, p := range g.configs.inForce {
+		for _, c := range p.set.All() {
+			b := c.Budget()
+			if b != nil && c.AmongClusters() == (cl.name == budgetScope) && slices.Contains(b.Names(), name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // askLevels has the gauges of the targets of a configuration set that are or were in the cluster. While the store does

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
@@ -49,4 +50,11 @@ func TestBudgetGauges(t *testing.T) {
 	d.advance(2 * time.Second)
 	want("no target any more", statBudgetLeft, "a", 0, 0)
 	want("still one", statLeftRequests, "b", 60, 60)
+
+	if !d.configure(amongConfig("global_least_request", "")) {
+		t.Fatal("refused")
+	}
+	d.client(0, streamtest.Request{}).Finish()
+	d.advance(2 * time.Second)
+	want("no budgets any more", statLeftRequests, "b", 0, 0)
 }

@@ -302,7 +302,7 @@ end
 -- and admit also returns in how many ms that is, and whether a rate is another one than before, so that the states have
 -- to be written. limits are the weight of each target, its tokens and requests a minute, and its caps of requests and
 -- of tokens in flight; full are those at a cap. key is by which a request asks again, nil if it does not. extra is what
--- is set aside for those that wait: see queue.lua. With peek nothing is charged.
+-- is set aside for those that wait: see queue_grant.lua. With peek nothing is charged.
 local function admit(b, n, names, limits, full, now, tokens, bonus, key, extra, peek)
   local places = b.names ~= names and place_targets(b, names, now)
   local aside, ahead, growth

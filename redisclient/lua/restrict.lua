@@ -1,6 +1,7 @@
--- Lowers what is left of a target's budget to what the target has said. The text of budget.lua precedes this one.
+-- Lowers what is left of a target's budget to what the target has said. The text of budget.lua precedes this one,
+-- and for a tenant that of tenant.lua.
 --
--- KEYS     budget
+-- KEYS     budget; for a tenant: tenants
 -- ARGV     addr said
 --   said   <ddddd: the tokens and the requests that the target would still take, -1 for unknown; in how many ms all
 --          tokens are there again, and all requests, 0 for unknown; in how many ms it takes anything, 0 for now

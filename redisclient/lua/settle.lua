@@ -1,7 +1,7 @@
 -- Corrects what a target was charged for a request, by what the request has used beyond that. The text of budget.lua
--- precedes this one.
+-- precedes this one, and for a tenant that of tenant.lua.
 --
--- KEYS     budget
+-- KEYS     budget; for a tenant: tenants
 -- ARGV     addr tokens requests
 --   tokens, requests  by how much more or less than it was charged, as budget.State.Correct
 -- Returns  1; 0 for a target without a budget

@@ -1,7 +1,8 @@
--- Functions of the scripts amend, assert, candidates, free_rows and heartbeat: this text precedes theirs.
+-- Functions of the scripts amend, assert, candidates, free_rows, heartbeat and spend_tenant: this text
+-- precedes theirs.
 --
--- The counts of a scope are in the following keys, all in one slot of a Redis Cluster, as are those of prefix.lua and
--- the lists of candidates.lua:
+-- The counts of a scope are in the following keys, all in one slot of a Redis Cluster, as are those of prefix.lua,
+-- budget.lua, tenant.lua and tasks.lua, and the lists of candidates.lua:
 --   table   string: a head of 16 bytes (epoch 8 bytes, generation <I4, number of owners <I3, and B: 1 while requests
 --           wait, see queue.lua), then 9 bytes for each row: requests <I3, tokens <I6
 --   rows    hash: endpoint address -> row; "" -> the free rows, <I2 each
