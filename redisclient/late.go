@@ -17,9 +17,9 @@ import (
 //     reserves in the embedded store, and has Adopt count that lease under another id (adoptedID): under its own id
 //     the late reservation may still be granted.
 //  3. cancel takes the reservation back. If it has run, its lease is released (lua/release.lua); with a prompt also the
-//     record of that is deleted (lua/cancel.lua), with a budget what that was charged is given back (lua/refund.lua, for
-//     tenants lua/refund_tenant.lua). If it has not run yet, a tombstone is left, which makes lua/begin.lua refuse the
-//     reservation when it runs.
+//     record of that is deleted (lua/cancel.lua), with a budget what that was charged is given back (lua/refund.lua,
+//     for tenants lua/refund_tenant.lua). If it has not run yet, a tombstone is left, which makes lua/begin.lua refuse
+//     the reservation when it runs.
 //  4. The late answer itself is dropped (client.sendTo; on stock Envoy already by Pipeline, whose round trips have the
 //     same limit). The circuit breaker has counted a failure at the deadline. When that opens the breaker, all pending
 //     calls but heartbeats fail in the same way (client.failPending).
