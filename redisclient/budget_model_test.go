@@ -211,8 +211,9 @@ func (m *budgetModel) spend(k, a []string, reply redisclient.Value) {
 func (m *budgetModel) spendTenant(own string, a []string, reply redisclient.Value) {
 	id, before := a[1], m.epoch
 	held, ok := m.leases[own][id]
+	isReleased := reply.Kind == redisclient.Array && reply.Items[0].Int == -2
 	if m.readEpoch() != before {
-		m.leases = map[string]map[string]budgetLease{}
+		m.keepTombstones()
 	}
 	in := wire.NewReader([]byte(a[4]))
 	tokens := in.Float64()
@@ -220,9 +221,9 @@ func (m *budgetModel) spendTenant(own string, a []string, reply redisclient.Valu
 		{Weight: in.Float64(), Tokens: in.Float64(), Requests: in.Float64()},
 	}, caps: []float64{in.Float64()}}
 	switch {
-	case ok && held.tombstone:
+	case ok && held.tombstone && (m.epoch == before || isReleased):
 		delete(m.leases[own], id)
-		if reply.Kind != redisclient.Array || reply.Items[0].Int != -2 {
+		if !isReleased {
 			m.t.Fatalf("a reservation that was taken back is answered with %v", reply)
 		}
 	case ok && m.epoch == before:
@@ -231,6 +232,18 @@ func (m *budgetModel) spendTenant(own string, a []string, reply redisclient.Valu
 		m.wantGrant(reply, 0, held.addr, s.Left())
 	default:
 		m.place(own, id, l, tokens, reply)
+	}
+}
+
+// keepTombstones forgets what was counted in another epoch. A hash that has only tombstones belongs to none.
+func (m *budgetModel) keepTombstones() {
+	for own, held := range m.leases {
+		maps.DeleteFunc(held, func(id string, l budgetLease) bool {
+			return !l.tombstone || m.root.value("HEXISTS", own, id).Int == 0
+		})
+		if mark := m.root.value("HGET", own, "b"); mark.Kind == redisclient.Bulk && string(mark.Str) != m.epoch {
+			delete(m.leases, own)
+		}
 	}
 }
 
