@@ -73,6 +73,9 @@ func parseOverBudget(b []byte, r *reservation) (reply reservationReply, _ error)
 func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, requests int64) {
 	l, ok := s.leases[id]
 	if !ok || !l.charged {
+		if ok {
+			l.moves++ // an answer to the latest move is too late: this correction should have followed it
+		}
 		return
 	}
 	more := max(tokens, 0)
@@ -88,9 +91,10 @@ func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, re
 	b := appendArg(l.scope.appendBudgetKey(sp.command(nil, 1, 3)), addr)
 	b = appendInt(appendInt(b, tokens), requests)
 	l.charged = requests <= 0 // until Redis has said that it has charged another endpoint
+	moves := l.moves
 	s.sendBackground(now, sp, l.scope, b, func(_ time.Duration, v Value, err error) {
 		if err == nil && v.Int == 1 {
-			l.charged = l.charged || requests > 0
+			l.charged = l.charged || requests > 0 && l.moves == moves
 			l.unconfirmed = max(0, l.unconfirmed-more)
 		}
 	})

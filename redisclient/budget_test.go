@@ -186,6 +186,24 @@ func TestFormatsOfTenants(t *testing.T) {
 	}
 }
 
+// The answer to a move that comes after the lease has moved on says nothing of where it is by then.
+func TestLateAnswerToAMove(t *testing.T) {
+	m := &manualTransport{}
+	s := redisclient.New(m, redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()})
+	plan := (&lb.TenantBudget{Header: "x", Limits: budget.Limits{Tokens: 1}}).Plan("tenants/llm", 0xabc, 1)
+	s.Reserve(formatTime, formatID, plan, func(lb.Grant, error) {})
+	m.answer(formatTime, 0, "$30\r\n"+strings.Repeat("\x00", 30)+"\r\n")
+	s.Settle(formatTime, formatID, "abc", -1, -1)
+	s.Settle(formatTime, formatID, "b", 1, 1)
+	s.Settle(formatTime, formatID, "b", -1, -1) // not known to be charged yet
+	s.Settle(formatTime, formatID, "c", 1, 1)
+	sent := len(m.cmds)
+	m.answer(formatTime, 2, ":1\r\n")
+	if s.Settle(formatTime, formatID, "c", -1, -1); len(m.cmds) != sent || sent != 3 {
+		t.Errorf("%d commands, then %d: c was never charged", sent, len(m.cmds))
+	}
+}
+
 // Answers to reservations with budgets that no script returns are refused.
 func TestBudgetReplies(t *testing.T) {
 	const left = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"

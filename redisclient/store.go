@@ -107,6 +107,7 @@ type lease struct {
 	grant        lb.Grant
 	charged      bool         // in a budget, and that in Redis: see Settle
 	unconfirmed  int64        // tokens that corrections have charged it, as far as Redis has not confirmed that
+	moves        uint8        // counts corrections that were left out because the lease was not charged
 	confirmedSeq uint64       // when it became certain that Redis has the lease, by Store.seq
 	reservation  *reservation // nil once that was answered
 	waiter       *waiter      // while it waits
