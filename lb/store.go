@@ -72,10 +72,10 @@ type Store interface {
 	// RecordPrompt records that the endpoint has the plan's prompt in its cache, because it served the request in
 	// place of the chosen one. id is the lease that was granted for the plan, not released yet.
 	RecordPrompt(now time.Duration, id LeaseID, p *Plan, addr string)
-	// Settle corrects what the endpoint's budget was charged for a lease, by what that has used beyond it: so many
-	// tokens and requests, negative ones if it has used less. A request that the endpoint never saw is one less; where
-	// another endpoint serves it, that has one more, and is charged. It has no effect in a store that has not charged
-	// the lease, because another one has granted it, or that has released it; and without a budget there.
+	// Settle corrects the charge of a lease at the endpoint by tokens and requests: above 0 charges more, below 0 gives
+	// back. requests is -1 for a request that the endpoint never saw, 1 for one that it serves in place of another
+	// endpoint, else 0. It has no effect in a store that has not charged the lease itself, or has released it, or where
+	// the endpoint has no budget.
 	Settle(now time.Duration, id LeaseID, addr string, tokens, requests int64)
 	// Restrict lowers what is left of the endpoint's budget to what it has said itself, for all owners. Without a
 	// budget there it has no effect.

@@ -42,7 +42,7 @@ type callerTask struct {
 	lb.Task
 	key   uint64
 	until time.Duration // by the answers that have come, it lives so long at least
-	over  bool          // it was asked to end, was told that it has, or Redis has lost it
+	over  bool          // the caller asked to end it or was told that it has ended, or Redis has lost it
 }
 
 const (
