@@ -25,7 +25,7 @@ func (s *Store) Heartbeat(now time.Duration) error {
 	for name, sc := range s.scopes {
 		deleteExpired(sc.tombstones, now)
 		for id, r := range sc.unrefunded {
-			if now-r.sentAt > 10*tombstoneTTL { // heartbeats fail all the time
+			if now-r.sentAt > 10*tombstoneTTL { // no heartbeat has finished since
 				delete(sc.unrefunded, id)
 			}
 		}
@@ -163,22 +163,25 @@ func isHeartbeatReply(v Value) bool {
 // needed are kept.
 func (s *Store) releaseUnknown(now time.Duration, sc *scopeState, leases, tombstones, tickets []byte) {
 	var unknown []lb.LeaseID
+	giveUp := func(id lb.LeaseID) {
+		if r := sc.unrefunded[id]; r != nil {
+			s.cancel(now, r)
+		} else {
+			unknown = append(unknown, id)
+		}
+	}
 	for id := range leaseIDs(leases) {
 		l, ok := sc.leases[id]
 		sc.heartbeat.found[id] = !ok || l.state != waiting // else it was granted, and the owner has not noticed
-		if r := sc.unrefunded[id]; !ok && r != nil {
-			s.cancel(now, r)
-		} else if !ok {
-			unknown = append(unknown, id)
+		if !ok {
+			giveUp(id)
 		}
 	}
 	for id := range leaseIDs(tickets) {
 		l, ok := sc.leases[id]
 		sc.heartbeat.found[id] = ok && l.state == waiting
-		if r := sc.unrefunded[id]; !ok && r != nil { // it may be granted, and charged, before the command
-			s.cancel(now, r)
-		} else if !ok {
-			unknown = append(unknown, id)
+		if !ok { // it may be granted, and charged, before the command
+			giveUp(id)
 		}
 	}
 	for id := range leaseIDs(tombstones) {

@@ -1,7 +1,6 @@
 package redisclient
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/wire"
@@ -18,11 +17,7 @@ func (s *Store) Levels(now time.Duration, scope string, addrs []string, done fun
 		done(nil, lb.ErrNoRoom)
 		return
 	}
-	scope = cmp.Or(s.fixedScope, scope)
-	keys, node := KeysOf(scope), &clusterNode{}
-	if sc := s.scopes[scope]; sc != nil {
-		node = &sc.node
-	}
+	keys, node := s.placeOf(scope)
 	b := scriptLevels.command(nil, 3, len(addrs))
 	for _, key := range []string{keys.Table, keys.Rows, keys.Budget} {
 		b = appendArg(b, key)

@@ -28,11 +28,7 @@ func (s *Store) Room(
 		done(nil, lb.QueueStats{}, lb.ErrNoRoom)
 		return
 	}
-	scope = s.scopeName(scope)
-	keys, node := KeysOf(scope), &clusterNode{}
-	if sc := s.scopes[scope]; sc != nil {
-		node = &sc.node
-	}
+	keys, node := s.placeOf(scope)
 	q := &loadQuery{
 		loads: make([]lb.Load, len(addrs)), done: done,
 		waiting: (len(addrs) + endpointsPerCommand - 1) / endpointsPerCommand,
@@ -44,6 +40,15 @@ func (s *Store) Room(
 			q.handleReply(from, len(part), v, err)
 		})
 	}
+}
+
+// placeOf returns the keys of a scope and the node that has them, without making the caller an owner.
+func (s *Store) placeOf(scope string) (Keys, *clusterNode) {
+	scope = s.scopeName(scope)
+	if sc := s.scopes[scope]; sc != nil {
+		return KeysOf(scope), &sc.node
+	}
+	return KeysOf(scope), &clusterNode{}
 }
 
 func loadsCommand(keys Keys, addrs []string) []byte {

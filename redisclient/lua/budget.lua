@@ -111,6 +111,12 @@ local function settle_target(s, o, now, delta)
   else s[o + 4] = math.min(deficit, math.max(deficit - delta, -4194304)) end
 end
 
+-- correct_target is that, and corrects how many requests the target was charged.
+local function correct_target(s, o, now, tokens, requests)
+  settle_target(s, o, now, tokens)
+  if requests < 0 or s[o + 7] > 0 then s[o + 3] = math.max(0, s[o + 3] + requests) end
+end
+
 -- is_unused returns whether a target was no candidate for a minute, and nothing is missing by now.
 local function is_unused(s, o, now)
   local elapsed, rate, request_rate = now - s[o + 1], s[o + 6], s[o + 7]

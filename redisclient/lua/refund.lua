@@ -13,8 +13,7 @@ local row, tokens = struct.unpack('<I2I4', lease)
 local b, now = read_budget(KEYS[4]), time_ms()
 local o = find_row(b, list, row)
 if o then
-  settle_target(b.states, o, now, -tokens)
-  b.states[o + 3] = math.max(0, b.states[o + 3] - 1)
+  correct_target(b.states, o, now, -tokens, -1)
   write_budget(KEYS[4], b, now)
 end
 return answer

@@ -10,8 +10,7 @@ if answer == 0 then return 0 end
 local b, at = read_budget(KEYS[5]), time_ms()
 if #b.states > 0 then
   local _, tokens = struct.unpack('<I2I4', lease)
-  settle_target(b.states, 0, at, -tokens)
-  b.states[3] = math.max(0, b.states[3] - 1)
+  correct_target(b.states, 0, at, -tokens, -1)
   write_budget(KEYS[5], b)
 end
 return answer

@@ -5,11 +5,9 @@
 -- ARGV     addr tokens requests
 --   tokens, requests  by how much more or less than it was charged, as budget.State.Correct
 -- Returns  1; 0 for a target without a budget
-local b, now, requests = read_budget(KEYS[1]), time_ms(), tonumber(ARGV[3])
+local b, now = read_budget(KEYS[1]), time_ms()
 local o = find_target(b, ARGV[1])
 if not o then return 0 end
-local s = b.states
-settle_target(s, o, now, tonumber(ARGV[2]))
-if requests < 0 or s[o + 7] > 0 then s[o + 3] = math.max(0, s[o + 3] + requests) end
+correct_target(b.states, o, now, tonumber(ARGV[2]), tonumber(ARGV[3]))
 write_budget(KEYS[1], b, now)
 return 1

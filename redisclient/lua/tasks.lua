@@ -65,10 +65,7 @@ end
 local function abandon(task)
   local b = charged()
   local o = find_target(b, task.addr)
-  if o then
-    settle_target(b.states, o, now, -task.tokens)
-    b.states[o + 3] = math.max(0, b.states[o + 3] - 1)
-  end
+  if o then correct_target(b.states, o, now, -task.tokens, -1) end
   finish(task, 3)
 end
 
