@@ -349,12 +349,12 @@ func queueStats(head []byte) (stats lb.QueueStats) {
 	if interval := in.Float64(); count >= queue.MinPace {
 		stats.Interval = time.Duration(max(interval, 0.001) * float64(time.Millisecond))
 	}
-	in.Take(24)
+	in.Take(20)
 	classes := in.Byte()
 	in.Take(3)
 	for range classes {
 		id := in.Uint16()
-		in.Take(27)
+		in.Take(35)
 		n := int(in.Uint32())
 		if !in.OK() {
 			break

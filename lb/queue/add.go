@@ -75,8 +75,8 @@ func (e *Entry) used(loads Loads) float64 {
 	return part
 }
 
-// Admit decides whether one more request may wait: then the error is nil, and in a full queue the youngest request of
-// the lowest class was evicted for it. expected is how long a request of its class is likely to wait, 0 if that is not
+// Admit decides whether one more request may wait: then the error is nil, and in a full queue another one was evicted
+// for it. expected is how long a request of its class is likely to wait, 0 if that is not
 // known.
 func (q *Queue) Admit(now time.Duration, w *lb.Wait) (expected time.Duration, err error) {
 	expected = q.expected(w)
@@ -114,18 +114,27 @@ func (q *Queue) reservedForOthers(w *lb.Wait) int {
 	return max(0, free)
 }
 
-// evictFor evicts the youngest request of the lowest class below the given one that has more waiting than is reserved
-// for it, if there is one.
+// evictFor evicts a request for one more, if there is one to evict: the youngest request of the tenant with the most. Of
+// a lower class, if one has more waiting than is reserved for it: of the lowest such class. Else of the request's own
+// class, if that leaves its tenant with no fewer than the request's own then has: so a tenant that fills the queue makes
+// room for others, and none gains by asking again.
 func (q *Queue) evictFor(w *lb.Wait) bool {
-	victim, rank := -1, w.Class.Rank
+	rank, own := w.Class.Rank, q.waitingOf(w)
+	for i := range q.classes {
+		if c := &q.classes[i]; c.waiting > int(c.reserved) {
+			rank = max(rank, c.rank)
+		}
+	}
+	victim, most := -1, 0
 	for i := range q.flows {
 		f := &q.flows[i]
-		c := &q.classes[f.class]
-		if f.waiting == 0 || c.rank <= w.Class.Rank || c.rank < rank || c.waiting <= int(c.reserved) {
-			continue
-		}
-		if last := f.end() - 1; victim < 0 || c.rank > rank || q.at(victim).before(q.at(last)) {
-			victim, rank = last, c.rank
+		c, last := &q.classes[f.class], f.end()-1
+		switch {
+		case f.waiting == 0 || f.waiting < most || c.rank != rank:
+		case rank > w.Class.Rank && c.waiting <= int(c.reserved):
+		case rank == w.Class.Rank && (c.id != w.Class.ID || f.waiting < own+2):
+		case f.waiting > most || q.at(victim).before(q.at(last)):
+			victim, most = last, f.waiting
 		}
 	}
 	if victim < 0 {
@@ -168,14 +177,11 @@ func (q *Queue) expected(w *lb.Wait) time.Duration {
 func (q *Queue) Add(now time.Duration, t *Ticket) {
 	if q.waiting == 0 {
 		q.pace.begin(millis(now))
-		q.aging, q.skip = 0, 0
+		q.skip = 0
 	}
 	q.strict = t.Wait.Strict
 	r, f := newRecord(t, q.number), q.flowOf(t.Wait)
 	q.number++
-	if a := r.aging(); a > 0 && (q.aging == 0 || a < q.aging) {
-		q.aging = a
-	}
 	q.skip = max(q.skip, r.skip())
 	at := f.end()
 	for at > f.first && r.before(q.at(at-1)) {
@@ -208,7 +214,7 @@ func (q *Queue) classOf(w *lb.Wait) int {
 	c := &q.classes[i]
 	c.rank, c.weight, c.reserved = w.Class.Rank, w.Class.Weight, uint16(min(w.Class.Reserved, 1<<16-1))
 	if c.waiting == 0 {
-		c.served = max(c.served, q.virtual)
+		c.served, c.due = max(c.served, q.virtual), 0
 	}
 	return i
 }

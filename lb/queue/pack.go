@@ -16,7 +16,7 @@ var ErrDamaged = errors.New("queue: damaged value")
 // A packed queue is
 //
 //	offset  size  header
-//	0       4     magic, "WGQ4"
+//	0       4     magic, "WGQ5"
 //	4       1     number of lists
 //	5       1     number of classes
 //	6       2     number of flows
@@ -26,22 +26,21 @@ var ErrDamaged = errors.New("queue: damaged value")
 //	20      1     1 for strict order
 //	21      1     how many intervals the pace is of
 //	22      2     how many others a ticket may pass, at most
-//	24      4     shortest aging of a ticket in ms, 0 for none
-//	28      4     when a request was granted last, in ms
-//	32      8     mean interval between grants in ms, float64
-//	40      8     virtual time, float64
+//	24      4     when a request was granted last, in ms
+//	28      8     mean interval between grants in ms, float64
+//	36      8     virtual time, float64
 //
 // then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; of endpoints
 // with budgets the number is increased by 0x8000, then comes the age bonus 8, and behind the caps of each its weight 8,
 // tokens 8 and requests 8 a minute, all float64; then the classes, each of id 2, rank 1, reserved 2, weight 8, served
-// 8, virtual 8; then the flows, each of class 1, tenant 8, served 8, number of tickets 4; then the ended tickets, each
+// 8, virtual 8, due 8; then the flows, each of class 1, tenant 8, served 8, number of tickets 4; then the ended tickets, each
 // of owner 8, id 8, Status 1, row 2, tokens 4; and then those that wait, of the first flow, of the second and so on:
 // see record.
 //
 // What is counted or looked for at each step is in front, so that a step reads few tickets, however many wait.
 const (
-	magic      = 0x34514757
-	headerSize = 48
+	magic      = 0x35514757
+	headerSize = 44
 	entrySize  = 12
 	limitsSize = 24
 	budgetFlag = 0x8000 // in the number of a list's endpoints, of which a table has fewer
@@ -80,7 +79,7 @@ func (q *Queue) Read(b []byte) error {
 	q.number = in.Uint32()
 	q.strict = in.Byte() == 1
 	q.pace.count = in.Byte()
-	q.skip, q.aging = int(in.Uint16()), in.Uint32()
+	q.skip = int(in.Uint16())
 	q.pace.last, q.pace.interval = in.Uint32(), in.Float64()
 	q.virtual = in.Float64()
 	for range lists {
@@ -89,7 +88,7 @@ func (q *Queue) Read(b []byte) error {
 	for range classes {
 		q.classes = append(q.classes, class{
 			id: in.Uint16(), rank: in.Byte(), reserved: in.Uint16(),
-			weight: in.Float64(), served: in.Float64(), virtual: in.Float64(),
+			weight: in.Float64(), served: in.Float64(), virtual: in.Float64(), due: in.Float64(),
 		})
 	}
 	for range flows {
@@ -194,14 +193,15 @@ func (q *Queue) Append(b []byte, now time.Duration) []byte {
 	}
 	w := wire.Writer(b).Uint32(magic).Byte(uint8(len(q.lists))).Byte(uint8(len(q.classes)))
 	w = w.Uint16(uint16(len(q.flows))).Uint32(uint32(q.waiting)).Uint32(uint32(len(q.ended))).Uint32(q.number)
-	w = w.Byte(strict).Byte(q.pace.count).Uint16(uint16(q.skip)).Uint32(q.aging)
+	w = w.Byte(strict).Byte(q.pace.count).Uint16(uint16(q.skip))
 	w = w.Uint32(q.pace.last).Float64(q.pace.interval).Float64(q.virtual)
 	for i := range q.lists {
 		w = q.lists[i].append(w)
 	}
 	for i := range q.classes {
 		c := &q.classes[i]
-		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved).Float64(c.weight).Float64(c.served).Float64(c.virtual)
+		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved)
+		w = w.Float64(c.weight).Float64(c.served).Float64(c.virtual).Float64(c.due)
 	}
 	for i := range q.flows {
 		f := &q.flows[i]

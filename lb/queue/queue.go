@@ -20,8 +20,7 @@ type Queue struct {
 	number  uint32 // of the next ticket
 
 	strict  bool    // as the latest request wants it
-	aging   uint32  // shortest aging of those that wait in ms, 0 if none has any; or of some that have waited before
-	skip    int     // likewise the most others that one may pass
+	skip    int     // the most others that one of those that wait may pass, or one that has waited before
 	virtual float64 // virtual time of the class that was served last
 	pace    pace
 
@@ -53,6 +52,7 @@ type class struct {
 	weight   float64
 	served   float64 // virtual time: tokens served, divided by the weight
 	virtual  float64 // virtual time of the class's flow that was served last
+	due      float64 // tokens that it is owed since its requests have waited for their aging: see aging.go
 	waiting  int     // not packed
 }
 

@@ -61,25 +61,26 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 	return grants
 }
 
-// grant grants the row to the i-th ticket.
+// grant grants the row to the i-th ticket, which next has returned, and advances the virtual times: in an aged turn that
+// of the tenant alone.
 func (t *turn) grant(i, row int) Grant {
-	e := t.q.grant(i, row)
-	t.q.pace.granted(t.now)
-	t.loads.Add(row, e.Tokens)
-	return Grant{e.Owner, e.ID}
-}
-
-// grant grants the row to the i-th ticket, and advances the virtual times.
-func (q *Queue) grant(i, row int) End {
+	q := t.q
 	r, f := q.at(i), q.flowAt(i)
 	e := End{Owner: r.owner(), ID: r.id(), Status: Granted, Row: row, Tokens: max(0, r.tokens()-r.saved(row))}
 	c, tokens := &q.classes[f.class], float64(max(e.Tokens, 1))
-	q.virtual, c.virtual = c.served, f.served
-	c.served += tokens / c.weight
+	if !t.outOfTurn {
+		t.owe(int(f.class), tokens)
+		q.virtual = c.served
+		c.served += tokens / c.weight
+	}
+	c.due = max(0, c.due-tokens)
+	c.virtual = f.served
 	f.served += tokens
 	q.removeAt(i)
 	q.ended = append(q.ended, e)
-	return e
+	q.pace.granted(t.now)
+	t.loads.Add(row, e.Tokens)
+	return Grant{e.Owner, e.ID}
 }
 
 // turn is the state of one Dispatch.
@@ -87,12 +88,14 @@ type turn struct {
 	q         *Queue
 	now       uint32 // in ms
 	loads     Loads
-	exhausted []bool   // open rows that nobody can be granted now
-	failed    int      // how many of them were tried
-	cold      [][]bool // of those that are no row of warm: the lists in which they are open
-	warm      []bool   // rows that have a prompt of somebody who waits, nil while that is not known
-	lists     []bool   // those in which the row is open: scratch of next
-	classes   []int    // those that wait, in their order: likewise
+	exhausted []bool    // open rows that nobody can be granted now
+	failed    int       // how many of them were tried
+	cold      [][]bool  // of those that are no row of warm: the lists in which they are open
+	warm      []bool    // rows that have a prompt of somebody who waits, nil while that is not known
+	lists     []bool    // those in which the row is open: scratch of next
+	classes   []int     // those that wait, in their order: likewise
+	aged      []float64 // by class: what its first aged ticket costs in tokens, 0 for a class that is not aged
+	outOfTurn bool      // the ticket that next has returned has its turn because its class is aged
 	budgets   *budgetTurn
 }
 
@@ -192,7 +195,9 @@ func (t *turn) openIn(list, row int) bool {
 // next returns the number of the ticket whose turn it is at the row, -1 for none.
 func (t *turn) next(row int) int {
 	t.openLists(row)
-	if i := t.aged(row); i >= 0 {
+	t.findAged()
+	i := t.nextAged(row)
+	if t.outOfTurn = i >= 0; t.outOfTurn {
 		return i
 	}
 	for _, class := range t.order() {
@@ -201,28 +206,6 @@ func (t *turn) next(row int) int {
 		}
 	}
 	return -1
-}
-
-// aged returns the first ticket that may be granted the row of those that have waited for their aging, -1 for none.
-func (t *turn) aged(row int) int {
-	q, best := t.q, -1
-	if q.aging == 0 {
-		return best
-	}
-	for i := range q.flows {
-		f := &q.flows[i]
-		for j := f.first; j < f.end(); j++ {
-			r := q.at(j)
-			if r.waited(t.now) < q.aging || best >= 0 && q.at(best).before(r) {
-				break // and so are those behind it
-			}
-			if aging := r.aging(); aging > 0 && r.waited(t.now) >= aging && t.eligible(r, row) {
-				best = j
-				break
-			}
-		}
-	}
-	return best
 }
 
 // order returns the classes that wait: with strict order the highest first, else the one that was served least.

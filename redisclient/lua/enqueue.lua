@@ -98,23 +98,33 @@ local function find_list()
   return l
 end
 
--- evict evicts the youngest request of the lowest class below the request's own that has more waiting than is reserved
--- for it. It returns whether there was one.
+-- evict evicts a request for one more, if there is one to evict: the youngest request of the tenant with the most, in a
+-- lower class or, if that leaves its tenant with no fewer than the request's own then has, in its own class.
 local function evict()
-  local worst, victim, position, came, seq = rank, nil, nil, nil, nil
+  local worst, mine, victim = rank, flows[name] and flows[name].waiting or 0, nil
   for _, c in ipairs(classes) do
     if c.waiting > c.reserved then worst = math.max(worst, c.rank) end
   end
+  local came, seq = 0, 0
   for _, f in ipairs(flows) do
-    local s = worst > rank and f.class.rank == worst and f.class.waiting > f.class.reserved and q.text(f) or ''
-    if s ~= '' then
-      local last, n = q.since(s, #s - 84)
-      if not victim or last > came or last == came and n > seq then
-        victim, position, came, seq = f, #s - 84, last, n
+    local c = f.class
+    local within = c.rank == worst and f.waiting > 0
+    if worst > rank then
+      within = within and c.waiting > c.reserved
+    else
+      within = within and c.id == number and f.waiting >= mine + 2
+    end
+    if within and (not victim or f.waiting >= victim.waiting) then
+      local s = q.text(f)
+      local last, n = 0, 0
+      if s ~= '' then last, n = q.since(s, #s - 84) end
+      if s ~= '' and (not victim or f.waiting > victim.waiting or last > came or last == came and n > seq) then
+        victim, came, seq = f, last, n
       end
     end
   end
   if not victim then return false end
+  local position = #q.text(victim) - 84
   local lost, of = unpack('<c8c16', q.text(victim), position)
   local own = sub(KEYS[2], 1, #KEYS[1] - 1) .. string.match(of, '%S+')
   q.remove(victim, position)
@@ -183,15 +193,15 @@ end
 local function flow()
   local c = classes[sub(name, 1, 2)]
   if not c then
-    c = {id = number, waiting = 0, served = 0, virtual = 0}
+    c = {id = number, waiting = 0, served = 0, virtual = 0, due = 0}
     classes[#classes + 1], classes[sub(name, 1, 2)] = c, c
   end
   c.rank, c.weight, c.reserved = rank, weight, reserved
-  if c.waiting == 0 then c.served = math.max(c.served, q.virtual) end
+  if c.waiting == 0 then c.served, c.due = math.max(c.served, q.virtual), 0 end
   local f = flows[name]
   if not f or f.waiting == 0 then forget_flows() end
   if not f then
-    f = {name = name, class = c, served = 0, waiting = 0, since = 0, text = ''}
+    f = {name = name, class = c, served = 0, waiting = 0, ages = 0, cost = 0, text = ''}
     flows[#flows + 1], flows[name] = f, f
   end
   if f.waiting == 0 then f.served = math.max(f.served, c.virtual) end
@@ -219,7 +229,6 @@ local function add(l)
   q.set(f, sub(s, 1, at - 1) .. id .. owner .. pack('<I6I4I4I4I4', came, seq, max, aging, patience) ..
     pack('<I2BI2I2', plan.wanted, l.number, skip, 0) .. ending() .. sub(s, at))
   f.waiting, f.class.waiting, q.waiting, l.waiting = f.waiting + 1, f.class.waiting + 1, q.waiting + 1, l.waiting + 1
-  if aging > 0 then q.aging = q.aging > 0 and math.min(q.aging, aging) or aging end
   q.skip = math.max(q.skip, skip)
   if plan.wanted ~= 65535 then q.patient = q.patient + 1 end
 end

@@ -5,7 +5,7 @@
 -- The last byte of the table's head is 1 while requests wait, 2 if some may wait for tokens: then there are endpoints
 -- with a cap in tokens. They are in the following keys, whose names begin like
 -- that of the table. Commands do not name them, because few need them.
---   queue    string: a head of 68 bytes (see save), the classes, the lists of endpoints, the flows. It has another
+--   queue    string: a head of 64 bytes (see save), the classes, the lists of endpoints, the flows. It has another
 --            stamp after tickets were lost. A list with budgets has them as lists of candidates do (candidates.lua)
 --   tickets  hash: flow -> its tickets in the order in which they came, 85 bytes each:
 --            id 8; name of the owner 16, filled with blanks; since <I6; number <I4; max <I4; aging <I4; patience <I4;
@@ -22,20 +22,21 @@ local call, sub, pack, unpack, find = redis.call, string.sub, struct.pack, struc
 local base = sub(tablekey, 1, -6)
 local headkey, tickets, own = base .. 'queue', base .. 'tickets', base .. 'own:'
 local SIZE, NO_ROW, KEEP, MOST = 85, 65535, 60000, 32 -- MOST: tickets that one step serves, for it to be short
+local NEVER = 2 ^ 48 - 1
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local head, epoch, whole = call('GETRANGE', headkey, 0, -1), sub(data, 1, 8), nil -- whole: the table, once it was read
 local classes, lists, flows, loads, grants = {}, {}, {}, {}, {} -- flows also by name, lists by minus their number
 local q = {now = now, flows = flows, classes = classes, waiting = 0, seq = 0, strict = 0, count = 0, last = 0,
-  interval = 0, virtual = 0, scanned = 0, aging = 0, skip = 0, patient = 0}
+  interval = 0, virtual = 0, scanned = 0, skip = 0, patient = 0}
 
 if sub(head, 1, 8) == epoch then
   local nc, nl, nf, at
-  q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual, q.scanned, q.aging, q.skip, q.patient,
-    nc, nl, nf, at = unpack('<c8I4I4BBI6ddI6I4I2I4BBI2', head, 9)
+  q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual, q.scanned, q.skip, q.patient,
+    nc, nl, nf, at = unpack('<c8I4I4BBI6ddI6I2I4BBI2', head, 9)
   for i = 1, nc do
     local c = {}
-    c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.waiting, at = unpack('<I2BI2dddI4', head, at)
+    c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.waiting, at = unpack('<I2BI2ddddI4', head, at)
     classes[i], classes[pack('<I2', c.id)] = c, c
   end
   for i = 1, nl do
@@ -51,7 +52,7 @@ if sub(head, 1, 8) == epoch then
   end
   for i = 1, nf do
     local f = {}
-    f.name, f.served, f.waiting, f.since, at = unpack('<c10dI4I6', head, at)
+    f.name, f.served, f.waiting, f.ages, f.cost, at = unpack('<c10dI4I6I4', head, at)
     f.class = classes[sub(f.name, 1, 2)]
     flows[i], flows[f.name] = f, f
   end
@@ -92,9 +93,13 @@ end
 -- since returns when the ticket at a position came, and its number: tickets are in that order.
 local function since(s, at) return unpack('<I6I4', s, at + 24) end
 
--- set changes the tickets of a flow.
+-- set changes the tickets of a flow. Of the first one it notes when it has waited for its aging, and its tokens.
 local function set(f, s)
-  f.text, f.dirty, f.since = s, true, s ~= '' and since(s, 1) or 0
+  f.text, f.dirty, f.ages, f.cost = s, true, NEVER, 0
+  if s == '' then return end
+  local came, aging, cost = unpack('<I6xxxxxxxxI4xxxxxxxxxxxI4', s, 25)
+  if aging > 0 then f.ages = came + aging end
+  f.cost = cost
 end
 
 -- load returns requests and tokens in flight at a row.
@@ -180,13 +185,13 @@ function q.save()
     call('PEXPIRE', tickets, KEEP)
   else
     call('UNLINK', tickets)
-    classes, lists, flows, q.virtual, q.aging, q.skip, q.patient = {}, {}, {}, 0, 0, 0, 0
+    classes, lists, flows, q.virtual, q.skip, q.patient = {}, {}, {}, 0, 0, 0
   end
   q.stamp = q.stamp or pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
-  put('<c8c8I4I4BBI6ddI6I4I2I4BBI2', epoch, q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual,
-    q.scanned, q.aging, q.skip, q.patient, #classes, #lists, #flows)
+  put('<c8c8I4I4BBI6ddI6I2I4BBI2', epoch, q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual,
+    q.scanned, q.skip, q.patient, #classes, #lists, #flows)
   for _, c in ipairs(classes) do
-    put('<I2BI2dddI4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.waiting)
+    put('<I2BI2ddddI4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.waiting)
   end
   for _, l in ipairs(lists) do
     put('<BI4I4Bc13I2', l.number, l.key, l.waiting, l.in_tokens, l.view, #l.runs / 14)
@@ -197,7 +202,7 @@ function q.save()
       out[#out + 1] = l.budgets
     end
   end
-  for _, f in ipairs(flows) do put('<c10dI4I6', f.name, f.served, f.waiting, f.since) end
+  for _, f in ipairs(flows) do put('<c10dI4I6I4', f.name, f.served, f.waiting, f.ages, f.cost) end
   call('SETRANGE', tablekey, 15, some and mark or '\0')
   call('SET', headkey, table.concat(out), 'PX', KEEP)
 end

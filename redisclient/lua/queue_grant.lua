@@ -4,19 +4,25 @@
 -- grants returns the grants of this step, nil for none.
 function q.grants() return #grants > 0 and table.concat(grants) or nil end
 
--- grant grants the row to the ticket at a position. It returns false if the ticket was void.
-local function grant(f, at, passes, row, own_id, own_key)
+-- grant grants the row to the ticket at a position, which turn has returned. It returns false if the ticket was void.
+local function grant(row, own_id, own_key, f, at, passes, out_of_turn)
   local s = text(f)
   local id, owner = unpack('<c8c16', s, at)
   local key, tokens, l = own .. string.match(owner, '%S+'), unpack('<I4', s, at + 53), load(row)
   local fewer, blocks = saved(warm(s, at), row)
   tokens = tokens - fewer
-  remove(f, at, passes)
   local o = call('HMGET', key, 'b', id, 'g')
-  if o[1] ~= epoch or o[2] ~= 'w' .. f.name then return false end
+  if o[1] ~= epoch or o[2] ~= 'w' .. f.name then
+    remove(f, at, passes)
+    return false
+  end
   local c, served = f.class, math.max(tokens, 1)
-  q.virtual, c.virtual = c.served, f.served
-  c.served, f.served = c.served + served / c.weight, f.served + served
+  if not out_of_turn then
+    owe(c, served)
+    q.virtual, c.served = c.served, c.served + served / c.weight
+  end
+  c.due, c.virtual, f.served = math.max(0, c.due - served), f.served, f.served + served
+  remove(f, at, passes)
   local interval = math.max(0, now - q.last)
   if q.count >= 8 then interval = math.min(interval, math.max(8 * q.interval, 100)) end
   q.count = math.min(q.count + 1, 32)
@@ -70,11 +76,11 @@ local function dispatch_budgets(own_id, own_key)
   q.turns = turns
   while q.waiting > 0 and served < MOST do
     turns.look()
-    local f, at, passes = turn(NO_ROW)
+    local f, at, passes, out_of_turn = turn(NO_ROW)
     if not f then break end
     local row = turns.choose(text(f), at)
     served = served + 1
-    if grant(f, at, passes, row, own_id, own_key) then turns.charge() end
+    if grant(row, own_id, own_key, f, at, passes, out_of_turn) then turns.charge() end
   end
   q.turns = nil
   turns.save()
@@ -136,13 +142,13 @@ function q.dispatch(rows, own_id, own_key)
       q.scanned = 0 -- the next poll of any owner goes on
       break
     end
-    local f, at, passes = turn(row)
+    local f, at, passes, out_of_turn = turn(row)
     if not f then
       exhausted[row], failed = true, row
     else
       served = served + 1
       -- Some may have left a row to another, which is full now.
-      if grant(f, at, passes, row, own_id, own_key) then exhausted, cold, failed = {}, {}, nil end
+      if grant(row, own_id, own_key, f, at, passes, out_of_turn) then exhausted, cold, failed = {}, {}, nil end
     end
   end
 end

@@ -61,39 +61,72 @@ local function worth(s, at, row)
   return 2 * saved(w, row) - best
 end
 
--- first returns the position of the first ticket of a flow that may be granted the row, and when it came. With aged it
--- must have waited for its aging.
-local function first(f, row, aged)
+-- first returns the position of the first ticket of a flow that may be granted the row, and when it came.
+local function first(f, row)
   local s = text(f)
   for at = 1, #s, SIZE do
-    local came, number = since(s, at)
-    if aged and now - came < q.aging then return nil end
-    local aging = aged and unpack('<I4', s, at + 38)
-    if not (aged and (aging == 0 or now - came < aging)) and eligible(s, at, row) then return at, came, number end
+    if eligible(s, at, row) then return at, since(s, at) end
   end
 end
 
--- earliest returns the flow with the ticket that came first among those that first returns. The flows are in the order
--- of key: with a worse one than that of a flow that has such a ticket they do not matter.
-local function earliest(of, key, row, aged)
-  table.sort(of, function(a, b) return a[key] < b[key] end)
-  local best, position, came, number
+-- flow_of returns the flow of the class that was served least, among those that have somebody for the row, and the
+-- position of its first ticket that may be granted it.
+local function flow_of(class, row)
+  local of, best, position, came, number = {}, nil, nil, nil, nil
+  for _, f in ipairs(flows) do
+    if f.class == class and f.waiting > 0 then of[#of + 1] = f end
+  end
+  table.sort(of, function(a, b) return a.served < b.served end)
   for _, f in ipairs(of) do
-    if best and f[key] > (aged and came or best[key]) then break end
-    local at, c, n = first(f, row, aged)
+    if best and f.served > best.served then break end
+    local at, c, n = first(f, row)
     if at and (not best or c < came or c == came and n < number) then best, position, came, number = f, at, c, n end
   end
   return best, position
 end
 
--- turn returns the ticket whose turn it is at the row: its flow, its position, and the positions of those it passes.
-local function turn(row)
-  local of = {}
+-- aged returns the aged classes, in their order, if several classes wait; and of each by it the tokens of the first
+-- aged ticket.
+local function aged()
+  local costs, of = {}, {}
   for _, f in ipairs(flows) do
-    if q.aging > 0 and f.waiting > 0 and now - f.since >= q.aging then of[#of + 1] = f end
+    local c = f.class
+    local is_aged = f.waiting > 0 and f.ages <= now and c.waiting < q.waiting
+    if is_aged and not costs[c] then costs[c] = math.max(f.cost, 1) end
   end
-  local f, at = earliest(of, 'since', row, true)
-  if f then return f, at, {} end
+  for _, c in ipairs(classes) do
+    if costs[c] then of[#of + 1] = c end
+  end
+  return of, costs
+end
+
+-- owe notes that tokens are granted to a class in its usual turn: the aged classes that it passes are owed their part.
+local function owe(to, tokens)
+  local of, costs = aged()
+  local part = tokens / 9 / math.max(#of - (costs[to] and 1 or 0), 1)
+  for _, c in ipairs(of) do
+    if c ~= to then c.due = math.max(c.due, math.min(c.due, costs[c]) + part) end
+  end
+end
+
+-- aged_turn returns who has a turn at the row because its class is aged: the flow and the position of its ticket.
+local function aged_turn(row)
+  local of, number = {}, {}
+  for i, c in ipairs((aged())) do
+    if c.due >= 1 then of[#of + 1], number[c] = c, i end
+  end
+  table.sort(of, function(a, b) return a.due > b.due or a.due == b.due and number[a] < number[b] end)
+  for _, c in ipairs(of) do
+    local f, at = flow_of(c, row)
+    if f then
+      local s = text(f)
+      if c.due >= math.max(unpack('<I4', s, at + 53) - saved(warm(s, at), row), 1) then return f, at end
+    end
+  end
+end
+
+-- usual_turn returns whose turn it is otherwise.
+local function usual_turn(row)
   local order = {}
   for _, c in ipairs(classes) do
     if c.waiting > 0 then order[#order + 1] = c end
@@ -103,13 +136,17 @@ local function turn(row)
     return a.rank < b.rank
   end)
   for i = 1, #order do
-    of = {}
-    for _, other in ipairs(flows) do
-      if other.class == order[i] and other.waiting > 0 then of[#of + 1] = other end
-    end
-    f, at = earliest(of, 'served', row)
-    if f then break end
+    local f, at = flow_of(order[i], row)
+    if f then return f, at end
   end
+end
+
+-- turn returns the ticket whose turn it is at the row: its flow, its position, the positions of those it passes, and
+-- whether it has its turn because its class is aged.
+local function turn(row)
+  local f, at = aged_turn(row)
+  local out_of_turn = f ~= nil
+  if not f then f, at = usual_turn(row) end
   if not f then return nil end
   local s, best, most, before, passes = text(f), nil, 0, {}, {}
   for p = at, #s, SIZE do
@@ -124,5 +161,5 @@ local function turn(row)
   for i = 1, #before do
     if before[i] < best then passes[#passes + 1] = before[i] end
   end
-  return f, best, passes
+  return f, best, passes, out_of_turn
 end
