@@ -19,46 +19,53 @@ const perAged = 9
 // ages returns from when on the ticket has waited for its aging, in ms, and false if it has none.
 func (r record) ages() (at uint32, ok bool) { return r.since() + r.aging(), r.aging() > 0 }
 
-// findAged finds the aged classes, if several wait, and what the first aged ticket of each costs.
+// findAged finds the aged classes, if several wait.
 func (t *turn) findAged() {
 	q := t.q
-	t.aged = append(t.aged[:0], make([]float64, len(q.classes))...)
+	t.aged = append(t.aged[:0], make([]bool, len(q.classes))...)
 	for i := range q.flows {
 		f := &q.flows[i]
-		if f.waiting == 0 || t.aged[f.class] > 0 || q.classes[f.class].waiting == q.waiting {
+		if f.waiting == 0 || t.aged[f.class] || q.classes[f.class].waiting == q.waiting {
 			continue
 		}
-		r := q.at(f.first)
-		if at, ok := r.ages(); ok && int32(t.now-at) >= 0 {
-			t.aged[f.class] = float64(max(r.tokens(), 1))
-		}
+		at, ok := q.at(f.first).ages()
+		t.aged[f.class] = ok && int32(t.now-at) >= 0
 	}
 }
 
 // owe notes that tokens are granted to a class in its usual turn: the aged classes that it passes are owed their part.
-// None is owed more than this part and what its first ticket costs: a class for which nothing is open saves up nothing.
+// One for which nothing is open is owed no more than its part of one grant.
 func (t *turn) owe(to int, tokens float64) {
 	passed := 0
-	for i, cost := range t.aged {
-		if cost > 0 && i != to {
+	for i, aged := range t.aged {
+		if aged && i != to {
 			passed++
 		}
 	}
 	part := tokens / perAged / float64(max(passed, 1))
-	for i, cost := range t.aged {
-		if c := &t.q.classes[i]; cost > 0 && i != to {
-			c.due = max(c.due, min(c.due, cost)+part)
+	for i, aged := range t.aged {
+		if c := &t.q.classes[i]; aged && i != to {
+			c.due = max(c.due, min(c.due, 0)+part)
 		}
 	}
 }
 
-// nextAged returns the ticket that has a turn at the row because its class is aged, -1 for none. Of several classes it
-// is the one that is owed most, among those that are owed what their next ticket costs.
-func (t *turn) nextAged(row int) int {
+// paid notes that tokens are granted to the class. Out of turn they may be more than what it is owed. In its usual turn
+// it is owed nothing then: it has to be passed by as much as any other before it has a turn that is not usual.
+func (c *class) paid(tokens float64, outOfTurn bool) {
+	left := c.due - tokens
+	if !outOfTurn {
+		left = max(left, min(c.due, -tokens))
+	}
+	c.due = left
+}
+
+// owed returns the aged classes that are owed something, the one that is owed most in front.
+func (t *turn) owed() []int {
 	q := t.q
 	t.classes = t.classes[:0]
-	for i, cost := range t.aged {
-		if cost > 0 && q.classes[i].due >= 1 {
+	for i, aged := range t.aged {
+		if aged && q.classes[i].due > 0 {
 			t.classes = append(t.classes, i)
 		}
 	}
@@ -66,11 +73,5 @@ func (t *turn) nextAged(row int) int {
 		a, b := &q.classes[*i], &q.classes[*j]
 		return a.due > b.due || a.due == b.due && *i < *j
 	})
-	for _, class := range t.classes {
-		f, first := t.flowOf(class, row)
-		if f != nil && q.classes[class].due >= float64(max(q.at(first).tokens()-q.at(first).saved(row), 1)) {
-			return t.nextOf(f, first, row)
-		}
-	}
-	return -1
+	return t.classes
 }

@@ -165,19 +165,6 @@ func TestClassesShareByWeight(t *testing.T) {
 	}
 }
 
-func TestAgingGoesFirst(t *testing.T) {
-	r := newRoom(t, 1)
-	old := r.add(batch, func(k *queue.Ticket) { k.Wait.Aging, k.Wait.Strict = time.Second, true })
-	for range 3 {
-		r.add(interactive, func(k *queue.Ticket) { k.Wait.Strict = true })
-	}
-	first := r.free(0)
-	r.now += time.Second
-	if second := r.free(0); first == old || second != old {
-		t.Errorf("granted %d, then %d; %d is older than its aging only then", first, second, old)
-	}
-}
-
 func TestTenantsInTurn(t *testing.T) {
 	r := newRoom(t, 1)
 	of := func(tenant uint64) func(*queue.Ticket) { return func(k *queue.Ticket) { k.Wait.Tenant = tenant } }
@@ -278,6 +265,18 @@ func TestFullQueue(t *testing.T) {
 			wait(interactive, nil),
 			lb.ErrQueueFull, 0,
 		},
+		{
+			"evicts the youngest of the tenant with the most",
+			[]lb.Class{batch, batch, interactive},
+			wait(batch, func(w *lb.Wait) { w.Tenant = 9 }),
+			nil, 2,
+		},
+		{
+			"evicts nobody of a tenant that would have fewer then",
+			[]lb.Class{batch, interactive, interactive},
+			wait(batch, func(w *lb.Wait) { w.Tenant = 9 }),
+			lb.ErrQueueFull, 0,
+		},
 		{"keeps reserved places", []lb.Class{batch}, wait(batch, keeps), lb.ErrQueueFull, 0},
 		{"keeps those that are not in use", []lb.Class{reserved, batch}, wait(batch, keeps), lb.ErrQueueFull, 0},
 		{"gives reserved places to their class", []lb.Class{reserved, batch}, wait(reserved, keeps), nil, 0},
@@ -349,10 +348,10 @@ func TestFormat(t *testing.T) {
 		t.Fatal(err) // the second one is evicted
 	}
 	ms := uint32(now / time.Millisecond)
-	want := wire.Writer("WGQ4").Byte(1).Byte(1).Uint16(1).Uint32(1).Uint32(1).Uint32(2).
-		Byte(0).Byte(0).Uint16(3).Uint32(800).Uint32(ms).Float64(0).Float64(0).
+	want := wire.Writer("WGQ5").Byte(1).Byte(1).Uint16(1).Uint32(1).Uint32(1).Uint32(2).
+		Byte(0).Byte(0).Uint16(3).Uint32(ms).Float64(0).Float64(0).
 		Uint32(7).Uint16(1).Uint16(1).Uint32(8).Uint(6, 1<<40).
-		Uint16(2).Byte(1).Uint16(0).Float64(1).Float64(0).Float64(0).
+		Uint16(2).Byte(1).Uint16(0).Float64(1).Float64(0).Float64(0).Float64(0).
 		Byte(0).Uint64(9).Float64(0).Uint32(1).
 		Uint64(5).Uint64(11).Byte(2).Uint16(queue.NoRow).Uint32(0).
 		Uint64(5).Uint64(10).Uint32(ms).Uint32(0).Uint32(1000).Uint32(800).Uint16(20).Uint16(1).

@@ -73,7 +73,7 @@ func (t *turn) grant(i, row int) Grant {
 		q.virtual = c.served
 		c.served += tokens / c.weight
 	}
-	c.due = max(0, c.due-tokens)
+	c.paid(tokens, t.outOfTurn)
 	c.virtual = f.served
 	f.served += tokens
 	q.removeAt(i)
@@ -88,14 +88,14 @@ type turn struct {
 	q         *Queue
 	now       uint32 // in ms
 	loads     Loads
-	exhausted []bool    // open rows that nobody can be granted now
-	failed    int       // how many of them were tried
-	cold      [][]bool  // of those that are no row of warm: the lists in which they are open
-	warm      []bool    // rows that have a prompt of somebody who waits, nil while that is not known
-	lists     []bool    // those in which the row is open: scratch of next
-	classes   []int     // those that wait, in their order: likewise
-	aged      []float64 // by class: what its first aged ticket costs in tokens, 0 for a class that is not aged
-	outOfTurn bool      // the ticket that next has returned has its turn because its class is aged
+	exhausted []bool   // open rows that nobody can be granted now
+	failed    int      // how many of them were tried
+	cold      [][]bool // of those that are no row of warm: the lists in which they are open
+	warm      []bool   // rows that have a prompt of somebody who waits, nil while that is not known
+	lists     []bool   // those in which the row is open: scratch of next
+	classes   []int    // those that wait, in their order: likewise
+	aged      []bool   // by class: it is aged
+	outOfTurn bool     // the ticket that next has returned has its turn because its class is aged
 	budgets   *budgetTurn
 }
 
@@ -196,16 +196,26 @@ func (t *turn) openIn(list, row int) bool {
 func (t *turn) next(row int) int {
 	t.openLists(row)
 	t.findAged()
-	i := t.nextAged(row)
-	if t.outOfTurn = i >= 0; t.outOfTurn {
-		return i
+	f, first := t.nextIn(t.owed(), row)
+	usual, i := t.nextIn(t.order(), row)
+	if t.outOfTurn = f != nil && f.class != usual.class; !t.outOfTurn {
+		f, first = usual, i
 	}
-	for _, class := range t.order() {
-		if f, first := t.flowOf(class, row); f != nil {
-			return t.nextOf(f, first, row)
+	if f == nil {
+		return -1
+	}
+	return t.nextOf(f, first, row)
+}
+
+// nextIn returns the flow whose turn it is at the row, of the first of the classes that has one, and its first ticket
+// that may be granted it.
+func (t *turn) nextIn(classes []int, row int) (f *flow, first int) {
+	for _, class := range classes {
+		if f, first = t.flowOf(class, row); f != nil {
+			return f, first
 		}
 	}
-	return -1
+	return nil, -1
 }
 
 // order returns the classes that wait: with strict order the highest first, else the one that was served least.

@@ -201,7 +201,7 @@ local function flow()
   local f = flows[name]
   if not f or f.waiting == 0 then forget_flows() end
   if not f then
-    f = {name = name, class = c, served = 0, waiting = 0, ages = 0, cost = 0, text = ''}
+    f = {name = name, class = c, served = 0, waiting = 0, ages = 0, text = ''}
     flows[#flows + 1], flows[name] = f, f
   end
   if f.waiting == 0 then f.served = math.max(f.served, c.virtual) end

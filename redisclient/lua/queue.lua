@@ -52,7 +52,7 @@ if sub(head, 1, 8) == epoch then
   end
   for i = 1, nf do
     local f = {}
-    f.name, f.served, f.waiting, f.ages, f.cost, at = unpack('<c10dI4I6I4', head, at)
+    f.name, f.served, f.waiting, f.ages, at = unpack('<c10dI4I6', head, at)
     f.class = classes[sub(f.name, 1, 2)]
     flows[i], flows[f.name] = f, f
   end
@@ -93,13 +93,12 @@ end
 -- since returns when the ticket at a position came, and its number: tickets are in that order.
 local function since(s, at) return unpack('<I6I4', s, at + 24) end
 
--- set changes the tickets of a flow. Of the first one it notes when it has waited for its aging, and its tokens.
+-- set changes the tickets of a flow, and notes when the first one has waited for its aging.
 local function set(f, s)
-  f.text, f.dirty, f.ages, f.cost = s, true, NEVER, 0
+  f.text, f.dirty, f.ages = s, true, NEVER
   if s == '' then return end
-  local came, aging, cost = unpack('<I6xxxxxxxxI4xxxxxxxxxxxI4', s, 25)
+  local came, aging = unpack('<I6xxxxxxxxI4', s, 25)
   if aging > 0 then f.ages = came + aging end
-  f.cost = cost
 end
 
 -- load returns requests and tokens in flight at a row.
@@ -202,7 +201,7 @@ function q.save()
       out[#out + 1] = l.budgets
     end
   end
-  for _, f in ipairs(flows) do put('<c10dI4I6I4', f.name, f.served, f.waiting, f.ages, f.cost) end
+  for _, f in ipairs(flows) do put('<c10dI4I6', f.name, f.served, f.waiting, f.ages) end
   call('SETRANGE', tablekey, 15, some and mark or '\0')
   call('SET', headkey, table.concat(out), 'PX', KEEP)
 end

@@ -17,11 +17,14 @@ local function grant(row, own_id, own_key, f, at, passes, out_of_turn)
     return false
   end
   local c, served = f.class, math.max(tokens, 1)
-  if not out_of_turn then
+  if out_of_turn then
+    c.due = c.due - served
+  else
     owe(c, served)
+    c.due = math.max(math.min(c.due, -served), c.due - served)
     q.virtual, c.served = c.served, c.served + served / c.weight
   end
-  c.due, c.virtual, f.served = math.max(0, c.due - served), f.served, f.served + served
+  c.virtual, f.served = f.served, f.served + served
   remove(f, at, passes)
   local interval = math.max(0, now - q.last)
   if q.count >= 8 then interval = math.min(interval, math.max(8 * q.interval, 100)) end

@@ -85,48 +85,40 @@ local function flow_of(class, row)
   return best, position
 end
 
--- aged returns the aged classes, in their order, if several classes wait; and of each by it the tokens of the first
--- aged ticket.
+-- aged returns the aged classes, in their order, if several classes wait.
 local function aged()
-  local costs, of = {}, {}
+  local is_aged, of = {}, {}
   for _, f in ipairs(flows) do
     local c = f.class
-    local is_aged = f.waiting > 0 and f.ages <= now and c.waiting < q.waiting
-    if is_aged and not costs[c] then costs[c] = math.max(f.cost, 1) end
+    if f.waiting > 0 and f.ages <= now and c.waiting < q.waiting then is_aged[c] = true end
   end
   for _, c in ipairs(classes) do
-    if costs[c] then of[#of + 1] = c end
+    if is_aged[c] then of[#of + 1] = c end
   end
-  return of, costs
+  return of, is_aged
 end
 
 -- owe notes that tokens are granted to a class in its usual turn: the aged classes that it passes are owed their part.
 local function owe(to, tokens)
-  local of, costs = aged()
-  local part = tokens / 9 / math.max(#of - (costs[to] and 1 or 0), 1)
+  local of, is_aged = aged()
+  local part = tokens / 9 / math.max(#of - (is_aged[to] and 1 or 0), 1)
   for _, c in ipairs(of) do
-    if c ~= to then c.due = math.max(c.due, math.min(c.due, costs[c]) + part) end
+    if c ~= to then c.due = math.max(c.due, math.min(c.due, 0) + part) end
   end
 end
 
--- aged_turn returns who has a turn at the row because its class is aged: the flow and the position of its ticket.
-local function aged_turn(row)
+-- owed returns the aged classes that are owed something, the one that is owed most in front.
+local function owed()
   local of, number = {}, {}
   for i, c in ipairs((aged())) do
-    if c.due >= 1 then of[#of + 1], number[c] = c, i end
+    if c.due > 0 then of[#of + 1], number[c] = c, i end
   end
   table.sort(of, function(a, b) return a.due > b.due or a.due == b.due and number[a] < number[b] end)
-  for _, c in ipairs(of) do
-    local f, at = flow_of(c, row)
-    if f then
-      local s = text(f)
-      if c.due >= math.max(unpack('<I4', s, at + 53) - saved(warm(s, at), row), 1) then return f, at end
-    end
-  end
+  return of
 end
 
--- usual_turn returns whose turn it is otherwise.
-local function usual_turn(row)
+-- ordered returns the classes that wait, in their order.
+local function ordered()
   local order = {}
   for _, c in ipairs(classes) do
     if c.waiting > 0 then order[#order + 1] = c end
@@ -135,8 +127,14 @@ local function usual_turn(row)
     if q.strict == 0 and a.served ~= b.served then return a.served < b.served end
     return a.rank < b.rank
   end)
-  for i = 1, #order do
-    local f, at = flow_of(order[i], row)
+  return order
+end
+
+-- next_in returns the flow whose turn it is at the row, of the first of the classes that has one, and the position of
+-- its first ticket that may be granted it.
+local function next_in(of, row)
+  for _, c in ipairs(of) do
+    local f, at = flow_of(c, row)
     if f then return f, at end
   end
 end
@@ -144,9 +142,10 @@ end
 -- turn returns the ticket whose turn it is at the row: its flow, its position, the positions of those it passes, and
 -- whether it has its turn because its class is aged.
 local function turn(row)
-  local f, at = aged_turn(row)
-  local out_of_turn = f ~= nil
-  if not f then f, at = usual_turn(row) end
+  local f, at = next_in(owed(), row)
+  local usual, first_at = next_in(ordered(), row)
+  local out_of_turn = f ~= nil and f.class ~= usual.class
+  if not out_of_turn then f, at = usual, first_at end
   if not f then return nil end
   local s, best, most, before, passes = text(f), nil, 0, {}, {}
   for p = at, #s, SIZE do
