@@ -52,13 +52,13 @@ const (
 	RuleBucket   = "bucket"   // nor is more than its bucket has
 	RuleOrder    = "order"    // first come, first served within a tenant of a class
 	RuleSkip     = "skip"     // a request with a warm prefix passes at most its Skip others
-	RuleAging    = "aging"    // who has waited for its aging goes first
-	RuleStrict   = "strict"   // a higher class goes first
+	RuleAging    = "aging"    // classes of which some have waited for their aging have a part of what is granted
+	RuleStrict   = "strict"   // a higher class goes first, but for that part
 	RuleTenants  = "tenants"  // the tenant goes next that was served least
 	RuleShare    = "share"    // classes are served by their weights
 	RuleIdle     = "idle"     // no open endpoint beside a request that waits for it
 	RuleMaxWait  = "max wait" // nobody waits for longer, or is sent away earlier
-	RuleEviction = "eviction" // the youngest of the lowest class makes room
+	RuleEviction = "eviction" // the youngest of the lowest class makes room, or of its tenant with the most
 )
 
 type checker struct {
@@ -118,15 +118,28 @@ func (c *checker) checkEnds() {
 	}
 }
 
-// checkEviction checks that no lower class and none younger of the same class waits on.
+// checkEviction checks that no lower class waits on, none younger of the same tenant, and no tenant of the same class with
+// more.
 func (c *checker) checkEviction(victim *record) {
+	most := map[string]int{}
 	for _, r := range c.records {
+		if r.Class == victim.Class && r.Tenant == victim.Tenant && r.ended >= victim.ended && r.entered < victim.ended {
+			most[r.Tenant]++ // the victim, too, and those that have left the queue at the same time
+		}
 		if r.entered+c.Slack >= victim.ended || r.ended <= victim.ended+c.Slack {
 			continue
 		}
-		mine, other := c.Weights[victim.Class], c.Weights[r.Class]
-		if other < mine || r.Class == victim.Class && r.entered > victim.entered+c.Slack {
+		younger := r.Tenant == victim.Tenant && r.entered > victim.entered+c.Slack
+		if c.Weights[r.Class] < c.Weights[victim.Class] || r.Class == victim.Class && younger {
 			c.report(RuleEviction, victim.ended, victim.id, "was evicted while "+r.name()+" waits")
+		}
+		if r.Class == victim.Class && r.Tenant != victim.Tenant {
+			most[r.Tenant]++
+		}
+	}
+	for tenant, n := range most {
+		if n > most[victim.Tenant] && c.Slack == 0 {
+			c.report(RuleEviction, victim.ended, victim.id, "was evicted while more of tenant "+tenant+" wait")
 		}
 	}
 }

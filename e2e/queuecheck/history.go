@@ -43,7 +43,7 @@ type Request struct {
 	Warm      []string      // of these, the ones that have its prompt
 	Skip      int           // how many others it may pass at an endpoint that has its prompt, or not theirs
 	MaxWait   time.Duration // 0: for ever
-	Aging     time.Duration // after which it goes first; 0: never
+	Aging     time.Duration // after which its class has a part of what is granted at least; 0: never
 	Patience  time.Duration // for how long it may leave an endpoint to others, while one of Warm is full
 }
 

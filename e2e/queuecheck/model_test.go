@@ -22,6 +22,7 @@ type model struct {
 	running   []*request
 	classes   map[string]float64 // virtual time
 	flows     map[[2]string]float64
+	due       map[string]float64 // by class: what it is owed because it is aged
 	endpoints []string
 	next      uint64
 }
@@ -41,7 +42,7 @@ var weights = map[string]float64{"high": 8, "low": 1}
 func newModel(seed uint64, rules queuecheck.Rules) *model {
 	m := &model{
 		rng: rand.New(rand.NewPCG(seed, 1)), rules: rules, caps: map[string]int{}, inFlight: map[string]int{},
-		classes: map[string]float64{}, flows: map[[2]string]float64{},
+		classes: map[string]float64{}, flows: map[[2]string]float64{}, due: map[string]float64{},
 	}
 	for i := range 3 {
 		e := fmt.Sprintf("e%d", i)
@@ -77,7 +78,7 @@ func (m *model) enter(r queuecheck.Request) {
 	q := &request{Request: r, id: m.next, since: m.now, service: time.Duration(1+m.rng.IntN(100)) * time.Millisecond}
 	m.add(queuecheck.Event{Kind: queuecheck.Entered, ID: q.id, Request: r})
 	if !slices.ContainsFunc(m.waiting, func(w *request) bool { return w.Class == q.Class }) {
-		m.classes[q.Class] = max(m.classes[q.Class], m.classes[""])
+		m.classes[q.Class], m.due[q.Class] = max(m.classes[q.Class], m.classes[""]), 0
 	}
 	if !slices.ContainsFunc(m.waiting, func(w *request) bool { return w.flow() == q.flow() }) {
 		m.flows[q.flow()] = max(m.flows[q.flow()], m.flows[[2]string{q.Class, "\x00"}])
@@ -128,40 +129,70 @@ func (m *model) dispatch() {
 
 // grant gives the endpoint to the request whose turn it is.
 func (m *model) grant(e string) bool {
-	var best *request
-	for _, r := range m.waiting {
-		if slices.Contains(r.Endpoints, e) && !m.patient(r, e) && (best == nil || m.before(r, best)) {
-			best = r
-		}
-	}
+	best := m.first(e, func(*request) bool { return true })
 	if best == nil {
 		return false
 	}
+	usual := true
+	for _, class := range []string{"high", "low"} {
+		owed := m.aged(class) && m.due[class] > 0
+		if r := m.first(e, func(r *request) bool { return r.Class == class }); r != nil && owed && class != best.Class {
+			best, usual = r, false
+			break
+		}
+	}
 	best = m.warmer(best, e)
-	counted := best.since < m.now || len(m.waiting) > 1
+	m.count(best, usual)
 	m.waiting = slices.DeleteFunc(m.waiting, func(r *request) bool { return r == best })
 	m.running = append(m.running, best)
 	best.at, best.until = e, m.now+best.service
 	m.inFlight[e]++
-	if counted {
-		m.classes[""], m.flows[[2]string{best.Class, "\x00"}] = m.classes[best.Class], m.flows[best.flow()]
-		m.classes[best.Class] += best.Cost / weights[best.Class]
-		m.flows[best.flow()] += best.Cost
-	}
 	m.add(queuecheck.Event{Kind: queuecheck.Granted, ID: best.id, Endpoint: e})
 	return true
+}
+
+// first returns the first of the requests that may have the endpoint.
+func (m *model) first(e string, of func(*request) bool) (best *request) {
+	for _, r := range m.waiting {
+		if of(r) && slices.Contains(r.Endpoints, e) && !m.patient(r, e) && (best == nil || m.before(r, best)) {
+			best = r
+		}
+	}
+	return best
+}
+
+// count advances the virtual times, unless nobody waits, and what the other class is owed.
+func (m *model) count(r *request, usual bool) {
+	if r.since == m.now && len(m.waiting) == 1 {
+		return
+	}
+	m.flows[[2]string{r.Class, "\x00"}] = m.flows[r.flow()]
+	m.flows[r.flow()] += r.Cost
+	other := map[string]string{"high": "low", "low": "high"}[r.Class]
+	m.due[r.Class] -= r.Cost
+	if !usual {
+		return
+	}
+	m.due[r.Class] = max(m.due[r.Class], min(m.due[r.Class]+r.Cost, -r.Cost))
+	m.classes[""] = m.classes[r.Class]
+	m.classes[r.Class] += r.Cost / weights[r.Class]
+	if m.aged(other) {
+		m.due[other] = max(m.due[other], min(m.due[other], 0)+r.Cost/9)
+	}
+}
+
+// aged reports whether one of the class has waited for its aging.
+func (m *model) aged(class string) bool {
+	return slices.ContainsFunc(m.waiting, func(r *request) bool {
+		return r.Class == class && r.Aging > 0 && m.now-r.since >= r.Aging
+	})
 }
 
 func (m *model) patient(r *request, e string) bool {
 	return len(r.Warm) > 0 && !slices.Contains(r.Warm, e) && m.now-r.since <= r.Patience
 }
 
-func (m *model) aged(r *request) bool { return r.Aging > 0 && m.now-r.since >= r.Aging }
-
 func (m *model) before(a, b *request) bool {
-	if m.aged(a) || m.aged(b) {
-		return m.aged(a) && (!m.aged(b) || a.since < b.since)
-	}
 	byClass := cmp.Compare(m.classes[a.Class], m.classes[b.Class])
 	if m.rules.Strict {
 		byClass = cmp.Compare(weights[b.Class], weights[a.Class])
@@ -172,7 +203,7 @@ func (m *model) before(a, b *request) bool {
 
 // warmer returns the request of the same tenant that may pass the head at the endpoint, or the head.
 func (m *model) warmer(head *request, e string) *request {
-	if m.aged(head) || slices.Contains(head.Warm, e) {
+	if slices.Contains(head.Warm, e) {
 		return head
 	}
 	var passed []*request

@@ -7,6 +7,7 @@ func (c *checker) checkOrder() {
 	tenants := fairness{until: -1}
 	var waiting []*record
 	var shares span
+	var aging ages
 	next := 0
 	for _, g := range c.grants {
 		for ; next < len(c.records) && c.records[next].entered <= g.ended; next++ {
@@ -25,6 +26,7 @@ func (c *checker) checkOrder() {
 		waiting = kept
 		rivals := c.rivals(g, waiting)
 		c.checkGrant(g, rivals)
+		c.checkAging(&aging, g, rivals, waiting)
 		c.note(&shares, g, rivals)
 		if c.Tenants > 0 {
 			tenants.admit(waiting)
@@ -48,17 +50,12 @@ func (c *checker) rivals(g *record, waiting []*record) []*record {
 	return out
 }
 
-// checkGrant checks g's turn against the rivals by age, class and time of entry.
+// checkGrant checks g's turn against the rivals of its tenant, by time of entry.
 func (c *checker) checkGrant(g *record, rivals []*record) {
 	passed := 0
 	for _, w := range rivals {
 		earlier := w.entered+c.Slack < g.soonest.entered
 		switch {
-		case w.aged(g.ended-c.Slack) && (earlier || !g.aged(g.ended+c.Slack)):
-			c.overtaken(RuleAging, w, g)
-		case g.aged(g.ended + c.Slack):
-		case c.Strict && c.Weights[w.Class] > c.Weights[g.Class]:
-			c.overtaken(RuleStrict, w, g)
 		case w.Class != g.Class || w.Tenant != g.Tenant || !earlier:
 		case g.warm || w.warmElsewhere(g.at):
 			passed++

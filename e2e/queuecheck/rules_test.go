@@ -156,8 +156,12 @@ var ruleCases = []struct {
 		rule: queuecheck.RuleStrict, strict: true,
 		story: func() *story { return overtaken(nil, class("low")) }, mend: later,
 	},
-	{rule: queuecheck.RuleAging, story: func() *story {
-		return overtaken(func(r *queuecheck.Request) { r.Class, r.Aging = "low", 15*ms }, nil)
+	{
+		rule: queuecheck.RuleAging, strict: true,
+		story: func() *story { return starved(60) }, mend: younger,
+	},
+	{rule: queuecheck.RuleStrict, strict: true, story: func() *story {
+		return overtaken(nil, func(r *queuecheck.Request) { r.Class, r.Aging = "low", 15*ms })
 	}, mend: later},
 	{rule: queuecheck.RuleTenants, story: func() *story {
 		s := full(tenant("b"))
@@ -218,6 +222,15 @@ var ruleCases = []struct {
 		s.refuse(30, 2, "")
 		return s
 	}, mend: func(s *story) { s.History[len(s.History)-2].ID, s.History[len(s.History)-1].ID = 2, 3 }},
+	{rule: queuecheck.RuleEviction, story: func() *story { // of the tenant with fewer
+		s := full(tenant("a"))
+		s.enter(15, 3, tenant("b"))
+		s.enter(16, 4, tenant("b"))
+		s.refuse(20, 2, queuecheck.CodeEvicted)
+		s.refuse(30, 3, "")
+		s.refuse(30, 4, "")
+		return s
+	}, mend: func(s *story) { s.History[len(s.History)-3].ID, s.History[len(s.History)-1].ID = 4, 2 }},
 	{rule: queuecheck.RuleSkip, story: func() *story { return passing(3, 2) }, mend: skip(3)},
 }
 
@@ -252,6 +265,32 @@ func overtaken(second, third func(*queuecheck.Request)) *story {
 	s.release(50, 3)
 	s.grant(50, 2, "e")
 	return s
+}
+
+// starved returns a story in which request 2, of the lower class, waits longer than its aging, and n of the higher class
+// pass it then.
+func starved(n int) *story {
+	s := full(func(r *queuecheck.Request) { r.Class, r.Aging = "low", 5*ms })
+	holder := uint64(1)
+	for i := range n {
+		id := uint64(3 + i)
+		s.enter(19+i, id, nil)
+		s.release(20+i, holder)
+		s.grant(20+i, id, "e")
+		holder = id
+	}
+	s.release(20+n, holder)
+	s.grant(20+n, 2, "e")
+	return s
+}
+
+// younger mends the story of starved: request 2 comes when most others have been granted.
+func younger(s *story) {
+	for i := range s.History {
+		if e := &s.History[i]; e.Kind == queuecheck.Entered && e.ID == 2 {
+			e.At = 60 * ms
+		}
+	}
 }
 
 // later mends the story of overtaken: request 2 comes when request 3 has been granted.

@@ -15,8 +15,8 @@ type span struct {
 	grants  int
 }
 
-// note counts a grant while the classes wait. A request that has waited for its aging goes first whatever its class,
-// and ends the stretch.
+// note counts a grant while the classes wait. One to a request that has waited for its aging may be out of turn, and
+// ends the stretch.
 func (c *checker) note(s *span, g *record, rivals []*record) {
 	classes := map[string]bool{g.Class: true}
 	for _, w := range rivals {

@@ -35,13 +35,11 @@ func (f *fairness) admit(waiting []*record) {
 // checkTenants checks that the tenant of g was not served more than another tenant of the class that waits.
 func (c *checker) checkTenants(f *fairness, g *record, rivals []*record, others bool) {
 	own := flow{g.Class, g.Tenant}
-	if !g.aged(g.ended + c.Slack) {
-		for _, w := range rivals {
-			other := flow{w.Class, w.Tenant}
-			if w.Class == g.Class && f.served[own] > f.served[other]+c.Tenants {
-				c.overtaken(RuleTenants, w, g)
-				break
-			}
+	for _, w := range rivals {
+		other := flow{w.Class, w.Tenant}
+		if w.Class == g.Class && f.served[own] > f.served[other]+c.Tenants {
+			c.overtaken(RuleTenants, w, g)
+			break
 		}
 	}
 	if g.entered < g.ended || others { // what is granted while nobody waits is not counted

@@ -74,6 +74,33 @@ func testQueueEviction(t *testing.T, l *line) {
 	l.want(addrs, 0)
 }
 
+// testQueueFlood: a tenant that fills the queue makes room for others, down to as many as they have, its youngest first.
+func testQueueFlood(t *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	of := func(tenant uint64) *lb.Plan {
+		p := short(addrs, high, 6)
+		p.Wait.Tenant = tenant
+		return p
+	}
+	l.take(o[0], of(1))
+	var flood []*asked
+	for range 6 {
+		flood = append(flood, l.queue(o[0], of(1)))
+	}
+	l.refuse(o[1], of(1), lb.ErrQueueFull)
+	l.queue(o[1], of(2))
+	l.ended(flood[5], lb.ErrEvicted)
+	l.queue(o[0], of(3))
+	l.ended(flood[4], lb.ErrEvicted)
+	l.queue(o[1], of(2))
+	l.ended(flood[3], lb.ErrEvicted)
+	l.refuse(o[0], of(2), lb.ErrQueueFull) // it would have as many as the flood
+	l.granted(flood[:3])
+	if n := o[1].Queue(l.now, "llm").Waiting; n != 6 {
+		t.Fatalf("%d wait, want 6", n)
+	}
+}
+
 // testQueueReserved: the places of a class are free for it, and nobody takes them.
 func testQueueReserved(_ *testing.T, l *line) {
 	o, addrs := l.join(2), Addrs(1)

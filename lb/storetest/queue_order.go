@@ -109,20 +109,22 @@ func testQueueStrict(_ *testing.T, l *line) {
 	l.expectOrder(holder, waiting, 1, 3, 4, 0, 2)
 }
 
-// testQueueAging: with strict order, a request that has waited long goes before all that have not, and of several such
-// the earliest goes first, whatever their classes.
+// testQueueAging: with strict order, a lower class of which some have waited long has a tenth of what is granted, in
+// turns of its tenants, and no more.
 func testQueueAging(_ *testing.T, l *line) {
 	o, addrs := l.join(2), Addrs(1)
-	of := func(class lb.Class) *lb.Plan {
+	of := func(class lb.Class, tenant uint64) *lb.Plan {
 		p := limited(addrs, 1, wait(class))
-		p.Wait.Strict, p.Wait.Aging = true, 2*time.Second
+		p.Tokens, p.Wait.Strict, p.Wait.Aging, p.Wait.Tenant = 900, true, 2*time.Second, tenant
 		return p
 	}
-	holder := l.take(o[0], of(high))
-	waiting := []*asked{l.queue(o[0], of(low)), l.queue(o[1], of(high)), l.queue(o[1], of(low))}
+	holder := l.take(o[0], of(high, 1))
+	waiting := []*asked{l.queue(o[0], of(low, 1)), l.queue(o[1], of(low, 1)), l.queue(o[1], of(low, 2))}
 	l.tick(2100 * time.Millisecond)
-	waiting = append(waiting, l.queue(o[0], of(low)), l.queue(o[1], of(high)))
-	l.expectOrder(holder, waiting, 0, 1, 2, 4, 3)
+	for range 20 {
+		waiting = append(waiting, l.queue(o[0], of(high, 1)))
+	}
+	l.expectOrder(holder, waiting, 3, 0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 2, 13, 14, 15, 16, 17, 18, 19, 20, 21, 1, 22)
 }
 
 // testQueueTenants: a tenant with many requests does not hold up one with few.

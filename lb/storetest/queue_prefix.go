@@ -70,17 +70,6 @@ func testQueuePassed(t *testing.T, l *line) {
 	}
 }
 
-func testQueuePassAged(_ *testing.T, l *line) {
-	o, addrs := l.join(2), Addrs(1)
-	holder := l.warmUp(o[0], addrs)
-	aging := prompted(addrs, 8, 2)
-	aging.Wait.Aging = time.Second
-	waiting := []*asked{l.queue(o[0], aging)}
-	l.tick(1100 * time.Millisecond)
-	waiting = append(waiting, l.queue(o[1], prompted(addrs, 8, 3)), l.queue(o[0], prompted(addrs, 8, warmSeed)))
-	l.expectOrder(holder, waiting, 0, 2, 1)
-}
-
 // testQueuePatience: a request waits for the full endpoint that has its prompt while another is open, and takes the
 // other when its patience ends. Meanwhile others may have that.
 func testQueuePatience(t *testing.T, l *line) {
