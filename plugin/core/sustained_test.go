@@ -1,0 +1,146 @@
+package core
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+// Sustained overload with the queue of the shipped file, and answers in one piece.
+
+// shippedQueue returns the configuration of the shipped file for overload, with servers of so many slots each: what
+// differs is where endpoints and metrics come from, the limit of the servers, and what change does to the queue.
+func shippedQueue(t *testing.T, slots int, change func(queue map[string]any)) string {
+	t.Helper()
+	file, err := os.ReadFile("../../envoy-config/warmgate-overload.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(file), "value: |\n")
+	var c map[string]any
+	if err := json.Unmarshal([]byte(text), &c); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	settings := c["lb_config"].(map[string]any)
+	delete(settings, "envoy")
+	settings["push"], settings["max_inflight"] = "outstanding", slots
+	settings["health"] = map[string]any{"slow_start": 0}
+	change(settings["queue"].(map[string]any))
+	raw, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// visit is a request of a played load, which a server works on for a while.
+type visit struct {
+	class, tenant string
+	at, work      time.Duration // since the load began
+	client        *fakeClient
+	began         time.Duration // when a server got it
+	ended         bool
+}
+
+func (v *visit) wait() time.Duration { return v.began - v.at }
+
+// refused reports whether the gateway has answered the request.
+func (v *visit) refused() bool { return v.client.ended && v.client.Upstream() < 0 }
+
+// visits draws requests of a class and tenant, so many a second for a span, from a time on.
+func visits(rng *rand.Rand, class, tenant string, perSecond float64, from, span time.Duration) (list []*visit) {
+	for at := from; ; {
+		at += time.Duration(rng.ExpFloat64() / perSecond * float64(time.Second))
+		if at > from+span {
+			return list
+		}
+		work := time.Duration((0.5 + rng.Float64()) * float64(time.Second))
+		list = append(list, &visit{class: class, tenant: tenant, at: at, work: work})
+	}
+}
+
+// play sends the requests at their times, and has servers end them.
+func (d *fakeDriver) play(lists ...[]*visit) {
+	all := slices.Concat(lists...)
+	slices.SortStableFunc(all, func(a, b *visit) int { return int(a.at - b.at) })
+	const step = 5 * time.Millisecond
+	var open []*visit
+	for now := time.Duration(0); len(all) > 0 || len(open) > 0; now += step {
+		for ; len(all) > 0 && all[0].at <= now; all = all[1:] {
+			v := all[0]
+			v.client = d.client(d.rand.IntN(len(d.workers)), streamtest.Request{
+				Headers: [][2]string{{"x-warmgate-class", v.class}, {"x-warmgate-tenant", v.tenant}},
+				Frames:  []string{`{"model":"m","messages":[{"role":"user","content":"hello"}]}`},
+			})
+			open = append(open, v)
+		}
+		for _, v := range open {
+			switch {
+			case v.began == 0 && v.client.Upstream() >= 0:
+				v.began = now
+			case v.began > 0 && now >= v.began+v.work:
+				v.client.Finish()
+				v.ended = true
+			}
+		}
+		open = slices.DeleteFunc(open, func(v *visit) bool { return v.ended || v.client.ended })
+		d.advance(step)
+	}
+}
+
+// Twice as much of the batch class as the servers can do, for three times the aging, and some of the interactive class:
+// of that none is refused, and 99 % wait for two answers at most.
+func TestInteractiveRequestsBesideSustainedBatch(t *testing.T) {
+	const servers, slots, span = 2, 4, 40 * time.Second
+	d := startFake(t, 2, servers, shippedQueue(t, slots, func(map[string]any) {}))
+	d.advance(time.Second)
+	rng := rand.New(rand.NewPCG(3, 1))
+	interactive := visits(rng, "interactive", "", 0.12*servers*slots, 2*time.Second, span)
+	batch := visits(rng, "batch", "", 2*servers*slots, 0, span)
+	d.play(interactive, batch)
+	var waits []time.Duration
+	for _, v := range interactive {
+		if v.refused() {
+			t.Errorf("a request of the interactive class of %v was refused: %+v", v.at, v.client.result)
+		}
+		waits = append(waits, v.wait())
+	}
+	slices.Sort(waits)
+	if p99 := waits[len(waits)*99/100]; p99 > 3*time.Second {
+		t.Errorf("99 %% of %d interactive requests waited for up to %v", len(waits), p99)
+	}
+	served := 0
+	for _, v := range batch {
+		if !v.refused() {
+			served++
+		}
+	}
+	if most := len(batch); served < most*4/10 {
+		t.Errorf("only %d of %d of the batch class were served", served, most)
+	}
+}
+
+// A tenant sends so much that the queue is full, and more than old enough for aging. Another one with a request now and
+// then is not refused, and waits for its turn.
+func TestFloodOfATenantThatFillsTheQueue(t *testing.T) {
+	const servers, slots = 2, 4
+	d := startFake(t, 2, servers, shippedQueue(t, slots, func(queue map[string]any) {
+		queue["max_length"] = 60
+		delete(queue, "tenant_max_share")
+	}))
+	d.advance(time.Second)
+	rng := rand.New(rand.NewPCG(4, 1))
+	light := visits(rng, "interactive", "light", 0.5, 14*time.Second, 20*time.Second)
+	d.play(light, visits(rng, "interactive", "flood", 4*servers*slots, 0, 40*time.Second))
+	for _, v := range light {
+		if v.refused() || v.wait() > 3*time.Second {
+			t.Errorf("the light tenant's request of %v waited for %v: %+v", v.at, v.wait(), v.client.result)
+		}
+	}
+}
