@@ -10,8 +10,9 @@ import (
 var (
 	// ErrQueueFull is returned when the queue is at its length, or the request's tenant or class is at its part of it.
 	ErrQueueFull = errors.New("lb: the queue is full")
-	// ErrEvicted is returned when a request of a higher class has taken the place of this one in a full queue.
-	ErrEvicted = errors.New("lb: evicted from the queue by a higher class")
+	// ErrEvicted is returned when a request of a higher class, or of a tenant with fewer that wait, has taken the place
+	// of this one in a full queue.
+	ErrEvicted = errors.New("lb: evicted from a full queue by a request with a better claim")
 	// ErrHopeless is returned when the request is not likely to be placed before its wait is over.
 	ErrHopeless = errors.New("lb: the expected wait is too long")
 	// ErrWaitOver is returned when the request has waited for as long as it may.
@@ -26,8 +27,8 @@ const PollPeriod = 25 * time.Millisecond
 // it does not wait, and is refused with [ErrFull].
 //
 // A waiting request is granted an endpoint by the step that frees capacity there, whoever makes that step. Who is next
-// is decided in this order: requests that have waited for Aging, the earliest first; the class, by weight or strictly;
-// within a class the tenant that was served least; within a tenant the earliest. See package queue.
+// is decided in this order: the class, by weight or strictly, with a part for classes of which some have waited for
+// Aging; within a class the tenant that was served least; within a tenant the earliest. See package queue.
 type Wait struct {
 	Max      time.Duration // how long the request waits at most; 0: it does not wait
 	Since    time.Duration // when it came, for one that is reserved anew; 0: now
@@ -35,7 +36,7 @@ type Wait struct {
 	Class    Class
 	Tenant   uint64        // digest of the request's tenant within its class, 0 for none
 	Strict   bool          // a higher class goes first, whatever it was served; else classes share by weight
-	Aging    time.Duration // after which it goes before all that have waited for less, whatever its class; 0: never
+	Aging    time.Duration // after which its class has a part of what is granted at least; 0: never
 	Skip     int           // how many others it may pass at an endpoint where it is worth more, for cached prompts
 	Patience time.Duration // for how long it waits for a full endpoint that costs less than all that are open
 

@@ -9,11 +9,11 @@
 //
 // At an endpoint that is open, among the tickets that may use it:
 //
-//  1. Tickets that have waited for their aging, in the order in which they came.
-//  2. Those of one class: with strict order the highest that waits, else the one that was served least in proportion
-//     to its weight.
-//  3. Within the class those of the tenant that was served least.
-//  4. The one that came first, unless a later one is worth more there: see worth in turn.go. It passes at most as many
+//  1. Those of one class: with strict order the highest that waits, else the one that was served least in proportion
+//     to its weight. Of what is granted so, a part is owed to classes whose tickets have waited for their aging: see
+//     aging.go.
+//  2. Within the class those of the tenant that was served least.
+//  3. The one that came first, unless a later one is worth more there: see worth in turn.go. It passes at most as many
 //     others as its Skip, and nobody is passed by more than maxPassed times that.
 //
 // Classes and tenants are served by start-time fair queueing (Goyal, Vin, Cheng: "Start-time Fair Queuing", SIGCOMM

@@ -52,7 +52,7 @@ type Status uint8
 const (
 	Waiting Status = iota
 	Granted        // counted at an endpoint, for its owner to claim
-	Evicted        // displaced by a higher class, for its owner to notice
+	Evicted        // displaced in a full queue, for its owner to notice
 	Gone           // not in the queue
 )
 

@@ -100,9 +100,9 @@ var queueKeys = []key{
 		Name: "lb_config.queue.aging", Type: setting.Duration, Min: 0, Max: setting.Hour, Default: `"10s"`,
 		Title: setting.Doc("Aging", "老化时间"),
 		Meaning: setting.Doc(
-			"A request that has waited for this long goes before all that have waited for less, whatever their class; "+
-				"0: never",
-			"等待达到此时长的请求，优先于所有等待未达此时长的请求，无论类别；0：从不",
+			"Once requests of a class have waited for this long, the class gets a tenth of what is granted at least, "+
+				"shared with others of that kind; 0: never",
+			"某个类别的请求等待达到此时长后，该类别与其他同样的类别合计至少得到所授予总量的十分之一；0：从不",
 		),
 		Field: func(s any) any { return &s.(*Config).Queue.Aging },
 	}},
@@ -112,9 +112,8 @@ var queueKeys = []key{
 			Title: setting.Doc("Others passed", "可越过的请求数"),
 			Meaning: setting.Doc(
 				"prefix_cache: how many others of its class and tenant a waiting request may pass at an endpoint that "+
-					"has its prompt in the KV cache; it does not pass those that have waited for `aging`",
-				"prefix_cache：在 KV cache 中已有其提示词的端点上，等待中的请求最多可越过多少个同一类别、同一租户的其他请求；"+
-					"等待已达 `aging` 的不会被越过",
+					"has its prompt in the KV cache",
+				"prefix_cache：在 KV cache 中已有其提示词的端点上，等待中的请求最多可越过多少个同一类别、同一租户的其他请求",
 			),
 			Field: func(s any) any { return &s.(*Config).Queue.Skip },
 		},
