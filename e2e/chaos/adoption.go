@@ -29,7 +29,9 @@ func frozen(a *act, w *world) error {
 			a.sleep(steadyAfter / 3)
 			err = signal(syscall.SIGSTOP)
 		}
-		a.sleep(lbregion.Timeout + goneAfter/2) // a probe is missed, even one of a region that was slow before
+		if err == nil { // a probe is missed, even one of a region that was slow before
+			err = a.unheard(us, eu, lbregion.Timeout+goneAfter/2)
+		}
 	}
 	if flaps := changes.Load(); err == nil && flaps > 0 {
 		err = fmt.Errorf("the servers of a region that comes and goes changed hands %d times", flaps)
@@ -144,8 +146,9 @@ func killed(a *act, w *world) error {
 	if err := eu.ends(a.ctx); err != nil {
 		return err
 	}
+	var over []func()
 	for _, r := range w.regions {
-		w.mayBreak(r, eu)
+		over = append(over, w.mayBreak(r, eu))
 	}
 	back, dead := w.mayFail(eu), eu.Gateway
 	if err := errors.Join(syscall.Kill(dead.PID(), syscall.SIGKILL), eu.SetSpeed(1)); err != nil {
@@ -155,6 +158,9 @@ func killed(a *act, w *world) error {
 		return err
 	}
 	_ = dead.Stop() // it returns an error, because a signal ended it
+	for _, over := range over {
+		over()
+	}
 	if err := eu.StartGateway(a.ctx, 0); err != nil {
 		return err
 	}

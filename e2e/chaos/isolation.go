@@ -24,7 +24,7 @@ func isolated(servers bool) func(*act, *world) error {
 		eu := w.regions[1]
 		if servers {
 			for _, r := range w.regions {
-				config := regionConfigWith(sickAfter+2*time.Second, r.name, regionNames...)
+				config := regionConfigWith(sickAfter+4*time.Second, r.name, regionNames...)
 				if err := r.Gateway.PushPlugin(a.ctx, config); err != nil {
 					return err
 				}
@@ -115,15 +115,20 @@ func (a *act) sendAway(w *world, servers bool) error {
 
 // lone has no region help another, under the same load: what is lost then is no fault of helping.
 func lone(a *act, w *world) error {
+	for _, t := range w.traffic { // requests that wait may be forwarded by the configuration with which they came
+		t.Pause()
+	}
 	for _, r := range w.regions {
 		if err := r.Gateway.PushPlugin(a.ctx, allow(regionConfig(r.name, regionNames...))); err != nil {
 			return err
 		}
 	}
-	a.sleep(2 * time.Second) // until all workers have it, and what has begun to wait before is gone
 	w.little, w.alone = true, true
 	if err := w.begin(a.ctx); err != nil {
 		return err
+	}
+	for _, t := range w.traffic {
+		t.Start(a.ctx)
 	}
 	a.sleep(a.span)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	lbregion "github.com/warmgate/warmgate/lb/region"
 )
 
 // What clients send in a region, in requests a second. The first region's servers take 26 and the others' as many, so
@@ -53,7 +54,7 @@ func inRegions(name string, rate float64, fault func(*act, *world) error) scene 
 
 // skewed has requests forwarded to each region before the fault, and again after it.
 func (a *act) skewed(w *world, most float64, fault func(*act, *world) error) error {
-	var all []*audit.Traffic
+	w.traffic = nil
 	for i, r := range w.regions {
 		client := r.Client(0, "", 2*time.Minute)
 		defer client.Close()
@@ -63,9 +64,9 @@ func (a *act) skewed(w *world, most float64, fault func(*act, *world) error) err
 		}
 		t := audit.NewTraffic(client, rate, a.rand.Uint64(), talk)
 		t.Excuse = w.excused(r)
-		all = append(all, t)
+		w.traffic = append(w.traffic, t)
 	}
-	for _, t := range all {
+	for _, t := range w.traffic {
 		t.Start(a.ctx)
 	}
 	err := a.forwards(w, "before")
@@ -75,7 +76,7 @@ func (a *act) skewed(w *world, most float64, fault func(*act, *world) error) err
 	if err == nil {
 		err = a.forwards(w, "after")
 	}
-	for _, t := range all {
+	for _, t := range w.traffic {
 		t.Pause()
 		err = errors.Join(err, a.count(t.Tally(), none))
 	}
@@ -170,17 +171,35 @@ func (w *world) release() {
 	w.excuses, w.little, w.alone = nil, false, false
 }
 
-// noticed is after what time a gateway knows that a peer does not answer: after two probes, at most a second.
-const noticed = 2 * time.Second
+// forwardedFor is for how long after a peer's last answer requests may be sent there, at most: docs/regions.md.
+const forwardedFor = 3*probeInterval + 2*lbregion.Timeout
+
+// probeInterval is the default.
+const probeInterval = 200 * time.Millisecond
 
 // watched is for how long nothing may happen: a region that is full forwards dozens of requests in that time.
 const watched = 2 * time.Second
+
+// unheard waits until a region's gateway has not heard another one for so long. Only the gateway knows: one that is
+// busy hears late what was answered before, though nothing that takes longer than the limit.
+func (a *act) unheard(by, from *region, least time.Duration) error {
+	a.sleep(lbregion.Timeout)
+	return a.until(30*time.Second, func() error {
+		age, err := by.stat(a.ctx, "probe_age_ms;region="+from.name+"$")
+		if err == nil && age < float64(least.Milliseconds()) {
+			err = fmt.Errorf("%s has heard %s %v ms ago", by.name, from.name, age)
+		}
+		return err
+	})
+}
 
 // unreachable waits until the first region must know that the second cannot be reached, and checks that nothing is
 // sent there any more.
 func (a *act) unreachable(w *world) error {
 	us, eu := w.regions[0], w.regions[1]
-	a.sleep(noticed)
+	if err := a.unheard(us, eu, forwardedFor); err != nil {
+		return err
+	}
 	before, err := us.forwarded(a.ctx, eu.name)
 	if err != nil {
 		return err
@@ -207,11 +226,14 @@ func partitioned(a *act, w *world) error {
 		{"connections break", faultproxy.Reset(), faultproxy.Reset(), true},
 		{"connections are refused", faultproxy.Refuse(), faultproxy.Refuse(), true},
 	} {
+		var over []func()
 		if us, eu := w.regions[0], w.regions[1]; p.breaks {
-			w.mayBreak(us, eu)
-			w.mayBreak(eu, us)
+			over = append(over, w.mayBreak(us, eu), w.mayBreak(eu, us))
 		}
 		err := w.setWires(p.there, p.back)
+		for _, over := range over { // what is sent now is answered only after they were mended
+			over()
+		}
 		if err == nil {
 			err = a.unreachable(w)
 		}

@@ -28,6 +28,8 @@ type world struct {
 	// What holds in the scene that is played: there is little to forward, or nothing may be.
 	little, alone bool
 
+	traffic []*audit.Traffic // of each region's clients, in that scene
+
 	mu      sync.Mutex
 	excuses []excuse // in that scene
 }
