@@ -111,8 +111,11 @@ func TestAdopts(t *testing.T) {
 			t.Errorf("%s: %v", d.about, got)
 		}
 		all[1].missed = mostMissed
-		if !adopts(&c, all, 0, now) {
-			t.Errorf("%s, but is not heard: not adopted", d.about)
+		if adopts(&c, all, 0, now) == d.view.Hears {
+			t.Errorf("%s, but is not heard now: adopted is %v", d.about, d.view.Hears)
+		}
+		if !adopts(&c, all, 0, now+c.Gone+1) {
+			t.Errorf("%s, but was not heard for long: not adopted", d.about)
 		}
 		if all[0].gone = false; adopts(&c, all, 0, now) {
 			t.Errorf("%s: adopted although it is not gone", d.about)
@@ -169,6 +172,30 @@ func TestPartition(t *testing.T) {
 	us.cut = map[string]bool{}
 	w.run(10 * time.Second)
 	wantAdopted(t, "healed", nil, us, asia)
+}
+
+// What another region has heard within the time after which one is gone is not adopted, also while that other region is
+// not heard for a moment, as when its gateway is busy: only after that time.
+func TestPartitionWhileTheOtherIsLate(t *testing.T) {
+	w, us, _, asia := three(t)
+	w.run(time.Second)
+	us.cut["eu"] = true
+	w.run(10 * time.Second)
+	for range 5 {
+		us.cut["asia"] = true
+		for end := w.now + us.board.config.Gone - 500*time.Millisecond; w.now < end; w.run(100 * time.Millisecond) {
+			wantAdopted(t, "asia is late", nil, us, asia)
+		}
+		if us.peer("asia").Available {
+			t.Error("asia has missed no probes")
+		}
+		us.cut["asia"] = false
+		w.run(time.Second)
+		wantAdopted(t, "asia is there", nil, us, asia)
+	}
+	us.cut["asia"] = true
+	w.run(us.board.config.Gone + time.Second)
+	wantAdopted(t, "asia is gone as well", us, asia)
 }
 
 // Whatever regions do, and whatever becomes of the wires: a region does not forward to one whose servers it has
