@@ -109,18 +109,35 @@ func (a *act) givesBack(w *world, to *region) error {
 // watchAdopted counts how often a region adopts or gives back the servers of another, until it is stopped.
 func (a *act) watchAdopted(by, from *region) (changes *atomic.Int64, stop func()) {
 	changes = new(atomic.Int64)
+	last := -1.0
+	return changes, a.look(func() {
+		n, err := by.stat(a.ctx, "adopted;region="+from.name+"$")
+		if err == nil && last >= 0 && n != last {
+			changes.Add(1)
+		}
+		if err == nil {
+			last = n
+		}
+	})
+}
+
+// watchAge notes for how long a region has not heard another, at most, until it is stopped.
+func (a *act) watchAge(by, of *region) (longest *time.Duration, stop func()) {
+	longest = new(time.Duration)
+	return longest, a.look(func() {
+		if age, err := by.age(a.ctx, of); err == nil {
+			*longest = max(*longest, age)
+		}
+	})
+}
+
+// look calls each again and again, until it is stopped.
+func (a *act) look(each func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		last := -1.0
 		for {
-			n, err := by.stat(a.ctx, "adopted;region="+from.name+"$")
-			if err == nil && last >= 0 && n != last {
-				changes.Add(1)
-			}
-			if err == nil {
-				last = n
-			}
+			each()
 			select {
 			case <-quit:
 				return
@@ -129,7 +146,7 @@ func (a *act) watchAdopted(by, from *region) (changes *atomic.Int64, stop func()
 			}
 		}
 	}()
-	return changes, func() { close(quit); <-done }
+	return func() { close(quit); <-done }
 }
 
 // killed ends the gateway of the second region while it serves requests of the others: these serve them at home then,

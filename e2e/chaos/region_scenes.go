@@ -185,19 +185,19 @@ const watched = 2 * time.Second
 func (a *act) unheard(by, from *region, least time.Duration) error {
 	a.sleep(lbregion.Timeout)
 	return a.until(30*time.Second, func() error {
-		age, err := by.stat(a.ctx, "probe_age_ms;region="+from.name+"$")
-		if err == nil && age < float64(least.Milliseconds()) {
-			err = fmt.Errorf("%s has heard %s %v ms ago", by.name, from.name, age)
+		age, err := by.age(a.ctx, from)
+		if err == nil && age < least {
+			err = fmt.Errorf("%s has heard %s %v ago", by.name, from.name, age)
 		}
 		return err
 	})
 }
 
-// unreachable waits until the first region must know that the second cannot be reached, and checks that nothing is
-// sent there any more.
-func (a *act) unreachable(w *world) error {
+// unreachable waits until the first region has not heard the second for so long, after which it must know that it
+// cannot be reached, and checks that nothing is sent there any more.
+func (a *act) unreachable(w *world, silence time.Duration) error {
 	us, eu := w.regions[0], w.regions[1]
-	if err := a.unheard(us, eu, forwardedFor); err != nil {
+	if err := a.unheard(us, eu, silence); err != nil {
 		return err
 	}
 	before, err := us.forwarded(a.ctx, eu.name)
@@ -213,18 +213,43 @@ func (a *act) unreachable(w *world) error {
 }
 
 // partitioned has nothing come through to the second region, or nothing come back, or neither, or breaks connections.
-// Only the last ones may cost anything.
+// Only the last ones may cost anything. The third region hears both all the time: so nobody adopts the second one's
+// servers.
 func partitioned(a *act, w *world) error {
+	const gone = 3 * goneAfter // busy machines are late by seconds
+	for _, r := range w.regions {
+		if err := r.Gateway.PushPlugin(a.ctx, regionConfigWith(gone, r.name, regionNames...)); err != nil {
+			return err
+		}
+	}
+	us, eu, ap := w.regions[0], w.regions[1], w.regions[2]
+	told, stop := a.watchAge(us, ap)
+	heard, stop2 := a.watchAge(ap, eu)
+	err := a.parts(w, gone)
+	stop()
+	stop2()
+	n, err2 := w.since(a.ctx, "adopted_requests_total")
+	a.result.Figures["told_after_ms"] = float64(max(*told, *heard).Milliseconds())
+	if n > 0 && max(*told, *heard) < gone/2 {
+		err2 = fmt.Errorf("%v requests were sent to adopted servers of a region that another one hears", n)
+	}
+	return errors.Join(err, err2)
+}
+
+// parts breaks the ways between the first two regions, one kind of break after the other. One lasts so long that a
+// region counts as gone.
+func (a *act) parts(w *world, gone time.Duration) error {
 	for _, p := range []struct {
 		name        string
 		there, back faultproxy.Mode
 		breaks      bool
+		lasts       time.Duration
 	}{
-		{"nothing comes there", faultproxy.Stall(), faultproxy.Pass(), false},
-		{"no answer comes back", faultproxy.StallReplies(), faultproxy.Pass(), false},
-		{"nothing comes through", faultproxy.Stall(), faultproxy.Stall(), false},
-		{"connections break", faultproxy.Reset(), faultproxy.Reset(), true},
-		{"connections are refused", faultproxy.Refuse(), faultproxy.Refuse(), true},
+		{"nothing comes there", faultproxy.Stall(), faultproxy.Pass(), false, forwardedFor},
+		{"no answer comes back", faultproxy.StallReplies(), faultproxy.Pass(), false, forwardedFor},
+		{"nothing comes through", faultproxy.Stall(), faultproxy.Stall(), false, gone},
+		{"connections break", faultproxy.Reset(), faultproxy.Reset(), true, forwardedFor},
+		{"connections are refused", faultproxy.Refuse(), faultproxy.Refuse(), true, forwardedFor},
 	} {
 		var over []func()
 		if us, eu := w.regions[0], w.regions[1]; p.breaks {
@@ -235,7 +260,7 @@ func partitioned(a *act, w *world) error {
 			over()
 		}
 		if err == nil {
-			err = a.unreachable(w)
+			err = a.unreachable(w, p.lasts)
 		}
 		if err == nil {
 			err = w.setWires(faultproxy.Pass(), faultproxy.Pass())
@@ -247,12 +272,7 @@ func partitioned(a *act, w *world) error {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	// The third region hears both all the time.
-	n, err := w.since(a.ctx, "adopted_requests_total")
-	if err == nil && n > 0 {
-		err = fmt.Errorf("%v requests were sent to adopted servers of a region that another one hears", n)
-	}
-	return err
+	return nil
 }
 
 // slow has everything that the second region answers come a second late, and what it asks for. Such a region gets
@@ -261,7 +281,7 @@ func slow(a *act, w *world) error {
 	if err := w.setWires(faultproxy.Delay(time.Second, 0), faultproxy.Delay(time.Second, 0)); err != nil {
 		return err
 	}
-	if err := a.unreachable(w); err != nil {
+	if err := a.unreachable(w, forwardedFor); err != nil {
 		return err
 	}
 	return w.setWires(faultproxy.Pass(), faultproxy.Pass())

@@ -243,6 +243,12 @@ func (r *region) stat(ctx context.Context, name string) (float64, error) {
 	return r.Gateway.Sum(ctx, `^wasmcustom\.warmgate_region_`+name)
 }
 
+// age returns how long ago a region has heard another one, as it last said: each second.
+func (r *region) age(ctx context.Context, of *region) (time.Duration, error) {
+	ms, err := r.stat(ctx, "probe_age_ms;region="+of.name+"$")
+	return time.Duration(ms) * time.Millisecond, err
+}
+
 // forwarded returns how many requests a region has forwarded to another one, "" for all others.
 func (r *region) forwarded(ctx context.Context, to string) (float64, error) {
 	name := "forwarded_total;"
