@@ -121,12 +121,13 @@ func (a *act) watchAdopted(by, from *region) (changes *atomic.Int64, stop func()
 	})
 }
 
-// watchAge notes for how long a region has not heard another, at most, until it is stopped.
-func (a *act) watchAge(by, of *region) (longest *time.Duration, stop func()) {
-	longest = new(time.Duration)
-	return longest, a.look(func() {
-		if age, err := by.age(a.ctx, of); err == nil {
-			*longest = max(*longest, age)
+// watchLate notes whether a region does not hear another for half the time after which that counts as gone, until it is
+// stopped: then it may be right to take it for gone.
+func (a *act) watchLate(by, of *region) (late *atomic.Bool, stop func()) {
+	late = new(atomic.Bool)
+	return late, a.look(func() {
+		if age, err := by.age(a.ctx, of); err == nil && age > goneAfter/2 {
+			late.Store(true)
 		}
 	})
 }

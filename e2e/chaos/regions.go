@@ -57,7 +57,8 @@ const (
 	regionTakes   = 6
 	regionStreams = 4
 	// goneAfter is after what time a region's gateways count as gone, steadyAfter when they have their servers back.
-	goneAfter, steadyAfter = 2 * time.Second, 3 * time.Second
+	// Those that live must not be so late on a busy machine.
+	goneAfter, steadyAfter = 5 * time.Second, 3 * time.Second
 )
 
 // regionConfig is the plugin's in a region with the given peers. No request waits too long.
