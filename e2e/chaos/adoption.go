@@ -56,7 +56,7 @@ func (a *act) adopts(w *world, from *region) error {
 	if err != nil {
 		return err
 	}
-	err = a.until(goneAfter+20*time.Second, func() error {
+	err = a.until(patience, func() error {
 		var errs []error
 		for _, r := range w.regions {
 			if r == from {
@@ -86,7 +86,7 @@ func (a *act) adopts(w *world, from *region) error {
 // givesBack waits until nobody serves the servers of a region but its own gateways.
 func (a *act) givesBack(w *world, to *region) error {
 	start := time.Now()
-	err := a.until(steadyAfter+30*time.Second, func() error {
+	err := a.until(patience, func() error {
 		for _, r := range w.regions {
 			n, err := r.stat(a.ctx, "adopted;region=")
 			if err == nil && n > 0 {

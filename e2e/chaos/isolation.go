@@ -36,7 +36,7 @@ func isolated(servers bool) func(*act, *world) error {
 		client := eu.Client(0, "", 2*time.Minute)
 		defer client.Close()
 		more := audit.NewTraffic(client, rateAlone, a.rand.Uint64(), talk)
-		more.Excuse = w.excused(eu)
+		more.Excuse, more.Most = w.excused(eu), mostUnderWay
 		more.Start(a.ctx)
 		err := w.cutOff(1, servers)
 		if err == nil {
@@ -58,7 +58,7 @@ func (a *act) apart(w *world, servers bool) error {
 	unheard, stop := a.watchLate(ap, us)
 	defer stop()
 	for _, p := range [...]struct{ by, from *region }{{us, eu}, {eu, us}, {eu, ap}} {
-		if err := a.until(sickAfter+20*time.Second, func() error {
+		if err := a.until(patience, func() error {
 			n, err := p.by.stat(a.ctx, "adopted;region="+p.from.name+"$")
 			if err == nil && n != 1 {
 				err = fmt.Errorf("%s does not adopt the servers of %s", p.by.name, p.from.name)
@@ -94,7 +94,7 @@ func (a *act) sendAway(w *world, servers bool) error {
 		}
 		a.result.Figures["adopted_"+r.name+"_before"] = had
 		if !servers {
-			err = a.until(20*time.Second, func() error {
+			err = a.until(patience, func() error {
 				n, err := sent()
 				if err == nil && n < had+10 {
 					err = fmt.Errorf("%s has sent %v requests to adopted servers", r.name, n-had)

@@ -18,6 +18,9 @@ const (
 	rateAbove = 40.0 // in the first region, in most scenes
 	rateBelow = 18.0 // there, in the scene in which it gets many others
 	rateOfFew = 6.0
+	// mostUnderWay is how many requests a region's clients have under way at most: more than ever where the machine keeps
+	// up. Where it does not, later ones would not be served before their clients give up.
+	mostUnderWay = 400
 )
 
 // inRegions is a scene in which a fault hits while requests are forwarded. All that a region alone would have served
@@ -63,7 +66,7 @@ func (a *act) skewed(w *world, most float64, fault func(*act, *world) error) err
 			rate = most
 		}
 		t := audit.NewTraffic(client, rate, a.rand.Uint64(), talk)
-		t.Excuse = w.excused(r)
+		t.Excuse, t.Most = w.excused(r), mostUnderWay
 		w.traffic = append(w.traffic, t)
 	}
 	for _, t := range w.traffic {
@@ -111,7 +114,7 @@ func (a *act) forwards(w *world, when string) error {
 		if err != nil {
 			return err
 		}
-		if err := a.until(30*time.Second, func() error {
+		if err := a.until(patience, func() error {
 			n, err := us.forwarded(a.ctx, name)
 			if err == nil && n < had+3 {
 				err = fmt.Errorf("%s: %v requests were forwarded to %s", when, n-had, name)
@@ -184,7 +187,7 @@ const watched = 2 * time.Second
 // busy hears late what was answered before, though nothing that takes longer than the limit.
 func (a *act) unheard(by, from *region, least time.Duration) error {
 	a.sleep(lbregion.Timeout)
-	return a.until(30*time.Second, func() error {
+	return a.until(patience, func() error {
 		age, err := by.age(a.ctx, from)
 		if err == nil && age < least {
 			err = fmt.Errorf("%s has heard %s %v ago", by.name, from.name, age)
