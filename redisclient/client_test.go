@@ -37,8 +37,8 @@ func TestDeadline(t *testing.T) {
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
 }
 
-// A reservation that is sent again, because Redis had lost the candidates, keeps its deadline. The lease that is held is
-// asserted before.
+// A reservation that is sent again, because Redis had lost the candidates, keeps its deadline. The lease that is held
+// is asserted before.
 func TestDeadlineOfTheSecondTry(t *testing.T) {
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())

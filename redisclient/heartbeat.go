@@ -243,8 +243,8 @@ func (s *Store) assertAll(now time.Duration, sc *scopeState, seq uint64) {
 	s.assertNext(now, sc)
 }
 
-// assertNext asserts the next leases of toAssert. There is one such command at a time: no request has to wait behind all
-// of them but those that waited before, in toSend. After a failure the next heartbeat asserts the rest.
+// assertNext asserts the next leases of toAssert. There is one such command at a time: no request has to wait behind
+// all of them but those that waited before, in toSend. After a failure the next heartbeat asserts the rest.
 func (s *Store) assertNext(now time.Duration, sc *scopeState) {
 	if sc.asserting {
 		return

@@ -18,8 +18,8 @@ const (
 	rateAbove = 40.0 // in the first region, in most scenes
 	rateBelow = 18.0 // there, in the scene in which it gets many others
 	rateOfFew = 6.0
-	// mostUnderWay is how many requests a region's clients have under way at most: more than ever where the machine keeps
-	// up. Where it does not, later ones would not be served before their clients give up.
+	// mostUnderWay is how many requests a region's clients have under way at most: more than ever where the machine
+	// keeps up. Where it does not, later ones would not be served before their clients give up.
 	mostUnderWay = 400
 )
 

@@ -45,9 +45,9 @@ func TestPlanOfAWaitingRequest(t *testing.T) {
 	}
 }
 
-// When an endpoint dies, the gateway retries what was there at the others, full or not, and tells of it when the answers
-// begin. So these have at most as many more than their caps as it had; what has begun counts, and no more is granted
-// until that has ended.
+// When an endpoint dies, the gateway retries what was there at the others, full or not, and tells of it when the
+// answers begin. So these have at most as many more than their caps as it had; what has begun counts, and no more is
+// granted until that has ended.
 func TestCapsWhenAnEndpointDies(t *testing.T) {
 	const most, waiting = 3, 8
 	config := strings.Replace(queueConfig(""), `"max_inflight":1`, fmt.Sprintf(`"max_inflight":%d`, most), 1)
