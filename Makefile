@@ -124,7 +124,7 @@ e2e-real-engine: wasm ## The simulator and the policies compared with two real l
 e2e-real-vllm: wasm ## The same against two real vLLM servers on CPU; needs Python 3.11, 8 GB of memory and of disk
 	$(GO) run ./e2e/realengine -engine vllm $(ARGS)
 
-chaos: wasm ## Clients, endpoints, VMs, clusters and regions that fail, with an audit of every count; SEED=n repeats a run
+chaos: wasm ## Clients, endpoints, VMs, clusters and regions that fail, with an audit of every count; SEED=n repeats a run, ARGS="-only region" plays some scenes
 	$(GO) run ./e2e/chaos $(ARGS)
 
 chaos-redis: wasm ## Redis, and the way to it, fail under two gateways: no request lost, every count right after; SEED=n repeats a run

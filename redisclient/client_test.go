@@ -37,13 +37,14 @@ func TestDeadline(t *testing.T) {
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
 }
 
-// A reservation that is sent again, because Redis had lost the candidates, keeps its deadline.
+// A reservation that is sent again, because Redis had lost the candidates, keeps its deadline. The lease that is held
+// is asserted before.
 func TestDeadlineOfTheSecondTry(t *testing.T) {
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())
 	r := reserve(s, 0, 1)
 	m.answer(15*time.Millisecond, 0, "*1\r\n:-3\r\n")
-	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
+	m.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA")
 	if next := s.Expire(15 * time.Millisecond); next != manualTimeout {
 		t.Errorf("the deadline is %v", next)
 	}

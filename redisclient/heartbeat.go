@@ -218,11 +218,10 @@ func (s *Store) finishHeartbeat(now time.Duration, sc *scopeState, sent uint64) 
 			delete(sc.unrefunded, id)
 		}
 	}
-	sc.toAssert = sc.toAssert[:0]
 	sc.toSend = append(sc.toSend, sc.waitersInOrder(func(w *waiter) bool {
 		return w.lease.confirmedSeq < h.startSeq && !h.found[w.id] && w.again == nil
 	})...)
-	s.sendNext(now, sc)
+	sc.toAssert = sc.toAssert[:0]
 	for id, l := range sc.leases {
 		if l.state == held &&
 			(l.unsynced && l.confirmedSeq < sent || l.confirmedSeq < h.startSeq && !h.found[id]) {
@@ -230,10 +229,22 @@ func (s *Store) finishHeartbeat(now time.Duration, sc *scopeState, sent uint64) 
 		}
 	}
 	s.assertNext(now, sc)
+	s.sendNext(now, sc)
 }
 
-// assertNext asserts the next leases of toAssert. There is one such command at a time: no request waits for one, and no
-// request has to wait behind all of them.
+// assertAll begins to assert every lease that Redis may have lost by the given seq.
+func (s *Store) assertAll(now time.Duration, sc *scopeState, seq uint64) {
+	sc.toAssert = sc.toAssert[:0]
+	for id, l := range sc.leases {
+		if l.state == held && l.confirmedSeq < seq {
+			sc.toAssert = append(sc.toAssert, id)
+		}
+	}
+	s.assertNext(now, sc)
+}
+
+// assertNext asserts the next leases of toAssert. There is one such command at a time: no request has to wait behind
+// all of them but those that waited before, in toSend. After a failure the next heartbeat asserts the rest.
 func (s *Store) assertNext(now time.Duration, sc *scopeState) {
 	if sc.asserting {
 		return
@@ -251,9 +262,11 @@ func (s *Store) assertNext(now time.Duration, sc *scopeState) {
 	}
 	sc.asserting = true
 	s.sendAssert(now, sc, ids, func(now time.Duration, err error) {
-		if sc.asserting = false; err == nil {
-			s.assertNext(now, sc)
+		if sc.asserting = false; err != nil {
+			sc.toAssert = sc.toAssert[:0]
 		}
+		s.assertNext(now, sc)
+		s.sendNext(now, sc)
 	})
 }
 

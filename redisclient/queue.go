@@ -285,17 +285,20 @@ func (s *Store) handlePoll(now time.Duration, sc *scopeState, news, head []byte,
 	s.sendAllAgain(now, sc, sent)
 }
 
-// sendAllAgain reserves all requests again that waited already at the given seq: tickets were lost by then.
+// sendAllAgain reserves all requests again that waited already at the given seq: tickets were lost by then. Leases may
+// be, too, so they are asserted first: else those that wait would get their places once more.
 func (s *Store) sendAllAgain(now time.Duration, sc *scopeState, seq uint64) {
-	sc.toSend = sc.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < seq })
+	if sc.toSend = sc.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < seq }); len(sc.toSend) > 0 {
+		s.assertAll(now, sc, seq)
+	}
 	s.sendNext(now, sc)
 }
 
-// sendNext reserves the next ones of toSend again. A few are on their way at a time: all at once they might take Redis
-// longer than requests wait for it.
+// sendNext reserves the next ones of toSend again, once the leases of toAssert were sent. A few are on their way at a
+// time: all at once they might take Redis longer than requests wait for it.
 func (s *Store) sendNext(now time.Duration, sc *scopeState) {
-	if sc.isSending {
-		return // an answer came within the call that has sent the command
+	if sc.isSending || len(sc.toAssert) > 0 {
+		return // an answer came within the call that has sent the command, or assertNext continues
 	}
 	sc.isSending = true
 	for len(sc.toSend) > 0 && sc.resending < maxResending {

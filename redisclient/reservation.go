@@ -111,6 +111,7 @@ func (s *Store) handleReply(now time.Duration, r *reservation, v Value, err erro
 		!r.retried {
 		if r.list.sentSeq <= r.sentSeq { // else it was already sent again for another reservation
 			r.lease.scope.forgetLists()
+			s.assertAll(now, r.lease.scope, r.sentSeq) // which may be lost with it
 		}
 		r.retried = true
 		s.send(now, r)

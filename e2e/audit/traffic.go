@@ -36,9 +36,9 @@ func (t *Tally) Rate() float64 { return float64(t.Sent) / max(t.Span.Seconds(), 
 type Traffic struct {
 	Meant string // a kind of error, as in loadgen.Sample, that is no failure; set before Start
 	Most  int    // requests under way at most, 0 for any number: above it the sender waits; set before Start
-	// Excuse, if set, says of a request that has just failed whether it had reason to; set before Start. It is called
-	// by several goroutines.
-	Excuse func(*loadgen.Sample) bool
+	// Excuse, if set, says of a request that was sent at a time and has just failed whether it had reason to; set
+	// before Start. It is called by several goroutines.
+	Excuse func(s *loadgen.Sample, sent time.Time) bool
 
 	client *loadgen.Client
 	make   func(r *rand.Rand, id int) loadgen.Request
@@ -130,7 +130,8 @@ func (t *Traffic) send(requests, run context.Context) {
 		t.wg.Add(1)
 		go func() {
 			defer t.wg.Done()
-			t.count(t.client.Do(requests, &q, time.Now()))
+			sent := time.Now()
+			t.count(t.client.Do(requests, &q, sent), sent)
 			if t.room != nil {
 				<-t.room
 			}
@@ -138,8 +139,8 @@ func (t *Traffic) send(requests, run context.Context) {
 	}
 }
 
-func (t *Traffic) count(s loadgen.Sample) {
-	excused := t.Excuse != nil && !s.OK() && !s.Left && t.Excuse(&s)
+func (t *Traffic) count(s loadgen.Sample, sent time.Time) {
+	excused := t.Excuse != nil && !s.OK() && !s.Left && t.Excuse(&s, sent)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.Endpoint != "" {

@@ -144,9 +144,9 @@ func TestTrafficWithExcuses(t *testing.T) {
 	client := loadgen.NewClient(loadgen.Options{URL: srv.URL() + path})
 	defer client.Close()
 	traffic := NewTraffic(client, 500, 1, Short)
-	traffic.Excuse = func(s *loadgen.Sample) bool {
-		if s.Error != "status_500" {
-			t.Errorf("asked for %+v", s)
+	traffic.Excuse = func(s *loadgen.Sample, sent time.Time) bool {
+		if s.Error != "status_500" || time.Since(sent) < s.Total {
+			t.Errorf("asked for %+v, sent %v ago", s, time.Since(sent))
 		}
 		return s.ID%2 == 0
 	}

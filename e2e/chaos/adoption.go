@@ -29,7 +29,9 @@ func frozen(a *act, w *world) error {
 			a.sleep(steadyAfter / 3)
 			err = signal(syscall.SIGSTOP)
 		}
-		a.sleep(lbregion.Timeout + goneAfter/2) // a probe is missed, even one of a region that was slow before
+		if err == nil { // a probe is missed, even one of a region that was slow before
+			err = a.unheard(us, eu, lbregion.Timeout+goneAfter/2)
+		}
 	}
 	if flaps := changes.Load(); err == nil && flaps > 0 {
 		err = fmt.Errorf("the servers of a region that comes and goes changed hands %d times", flaps)
@@ -54,7 +56,7 @@ func (a *act) adopts(w *world, from *region) error {
 	if err != nil {
 		return err
 	}
-	err = a.until(goneAfter+20*time.Second, func() error {
+	err = a.until(patience, func() error {
 		var errs []error
 		for _, r := range w.regions {
 			if r == from {
@@ -84,7 +86,7 @@ func (a *act) adopts(w *world, from *region) error {
 // givesBack waits until nobody serves the servers of a region but its own gateways.
 func (a *act) givesBack(w *world, to *region) error {
 	start := time.Now()
-	err := a.until(steadyAfter+30*time.Second, func() error {
+	err := a.until(patience, func() error {
 		for _, r := range w.regions {
 			n, err := r.stat(a.ctx, "adopted;region=")
 			if err == nil && n > 0 {
@@ -107,18 +109,36 @@ func (a *act) givesBack(w *world, to *region) error {
 // watchAdopted counts how often a region adopts or gives back the servers of another, until it is stopped.
 func (a *act) watchAdopted(by, from *region) (changes *atomic.Int64, stop func()) {
 	changes = new(atomic.Int64)
+	last := -1.0
+	return changes, a.look(func() {
+		n, err := by.stat(a.ctx, "adopted;region="+from.name+"$")
+		if err == nil && last >= 0 && n != last {
+			changes.Add(1)
+		}
+		if err == nil {
+			last = n
+		}
+	})
+}
+
+// watchLate notes whether a region does not hear another for half the time after which that counts as gone, until it is
+// stopped: then it may be right to take it for gone.
+func (a *act) watchLate(by, of *region) (late *atomic.Bool, stop func()) {
+	late = new(atomic.Bool)
+	return late, a.look(func() {
+		if age, err := by.age(a.ctx, of); err == nil && age > goneAfter/2 {
+			late.Store(true)
+		}
+	})
+}
+
+// look calls each again and again, until it is stopped.
+func (a *act) look(each func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		last := -1.0
 		for {
-			n, err := by.stat(a.ctx, "adopted;region="+from.name+"$")
-			if err == nil && last >= 0 && n != last {
-				changes.Add(1)
-			}
-			if err == nil {
-				last = n
-			}
+			each()
 			select {
 			case <-quit:
 				return
@@ -127,7 +147,7 @@ func (a *act) watchAdopted(by, from *region) (changes *atomic.Int64, stop func()
 			}
 		}
 	}()
-	return changes, func() { close(quit); <-done }
+	return func() { close(quit); <-done }
 }
 
 // killed ends the gateway of the second region while it serves requests of the others: these serve them at home then,
@@ -144,8 +164,9 @@ func killed(a *act, w *world) error {
 	if err := eu.ends(a.ctx); err != nil {
 		return err
 	}
+	var over []func()
 	for _, r := range w.regions {
-		w.mayBreak(r, eu)
+		over = append(over, w.mayBreak(r, eu))
 	}
 	back, dead := w.mayFail(eu), eu.Gateway
 	if err := errors.Join(syscall.Kill(dead.PID(), syscall.SIGKILL), eu.SetSpeed(1)); err != nil {
@@ -155,6 +176,9 @@ func killed(a *act, w *world) error {
 		return err
 	}
 	_ = dead.Stop() // it returns an error, because a signal ended it
+	for _, over := range over {
+		over()
+	}
 	if err := eu.StartGateway(a.ctx, 0); err != nil {
 		return err
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +43,18 @@ func TestChaos(t *testing.T) {
 		if most, may := mostExcused[name]; f.Scenes[i].Excused > most && (most > 0 || !may) {
 			t.Errorf("%s: %d failures were excused, want %d at most", name, f.Scenes[i].Excused, most)
 		}
+	}
+}
+
+// Scenes are chosen by their names, or by what several have in their names.
+func TestChosen(t *testing.T) {
+	for only, want := range map[string]int{"clients leave": 1, "clients": 2, "clients leave,clients": 2, "nothing": 0} {
+		if got := (settings{only: strings.Split(only, ",")}).chosen(shipped); len(got) != want {
+			t.Errorf("%s: %d scenes, want %d", only, len(got), want)
+		}
+	}
+	if _, err := run(t.Context(), settings{only: []string{"nothing"}, progress: io.Discard}); err == nil {
+		t.Error("a run without a scene succeeds")
 	}
 }
 

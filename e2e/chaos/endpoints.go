@@ -70,7 +70,7 @@ func (a *act) fallIll(list []*vllmsim.Server) error {
 			return err
 		}
 	}
-	err := a.until(time.Minute, func() error {
+	err := a.until(patience, func() error {
 		healthy, err := a.site.Gateway.Sum(a.ctx, `^cluster\.llm\.membership_healthy$`)
 		if want := len(a.site.Servers()) - len(list); err == nil && int(healthy) != want {
 			err = fmt.Errorf("%v endpoints are healthy, want %d", healthy, want)
@@ -150,7 +150,7 @@ func (a *act) revive(dead *vllmsim.Server) error {
 	}
 	back := time.Now()
 	_, err = a.play(a.rate/2, 0, time.Minute, func() error {
-		return a.until(time.Minute, func() error {
+		return a.until(patience, func() error {
 			if again.State().Requests == 0 {
 				return errors.New("the endpoint that was started again gets no requests")
 			}

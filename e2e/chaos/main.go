@@ -27,7 +27,7 @@ func main() {
 	s := settings{progress: os.Stdout}
 	var only string
 	flag.BoolVar(&s.inRedis, "in-redis", false, "two gateways that count in Redis, and the scenes in which that fails")
-	flag.StringVar(&only, "only", "", "scenes to play, comma separated; all if empty")
+	flag.StringVar(&only, "only", "", "scenes to play by their names, or a part of them, comma separated; all if empty")
 	flag.DurationVar(&s.span, "span", 0, "length of a scene's longest part, or of a fault; 0: 10s, with Redis 3s")
 	flag.StringVar(&s.version, "version", "",
 		"Envoy's version, as in build/envoy; empty: the default, or the binary that ENVOY names")

@@ -195,7 +195,7 @@ func manyWait(a *act) error {
 	if err := a.site.Gateway.PushPlugin(a.ctx, config); err != nil {
 		return err
 	}
-	if err := a.until(time.Minute, func() error { return a.chosenIs(true, g.addr) }); err != nil {
+	if err := a.until(patience, func() error { return a.chosenIs(true, g.addr) }); err != nil {
 		return err
 	}
 	c := &crowd{act: a, gate: g}
@@ -209,7 +209,7 @@ func manyWait(a *act) error {
 	a.result.Requests += c.sent
 	a.result.Failed += len(c.lost)
 	return errors.Join(err, a.site.Gateway.PushEndpoints(a.ctx, a.site.Endpoints()),
-		a.until(time.Minute, func() error { return a.chosenIs(false, g.addr) }))
+		a.until(patience, func() error { return a.chosenIs(false, g.addr) }))
 }
 
 // chosenIs returns an error unless every worker chooses the endpoint, or none does.

@@ -111,6 +111,9 @@ func (a *act) spread(snap audit.Snapshot, maxApart int) error {
 // sleep waits for d or for the end of the run.
 func (a *act) sleep(d time.Duration) { _ = wait.For(a.ctx, d) }
 
+// patience bounds the wait for what has to come: on a busy machine that takes long.
+const patience = 5 * time.Minute
+
 // until calls check until it succeeds, and returns its last error when that takes longer than the limit.
 func (a *act) until(limit time.Duration, check func() error) error {
 	ctx, cancel := context.WithTimeout(a.ctx, limit)

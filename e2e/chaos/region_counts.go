@@ -101,54 +101,51 @@ func (w *world) auditHops(a *act) error {
 	return nil
 }
 
-// excuse is what a fault may cost: of the requests of a region's clients, those that end while it holds, all of them or
-// only answers that another region had begun.
+// excuse is what a fault may cost: of the requests of a region's clients, those that were sent before it was over and
+// end after it began, all of them or only answers that another region had begun.
 type excuse struct {
-	of          *region
-	begunBy     string // region; "" for all requests
-	since, till time.Time
+	of      *region
+	begunBy string    // region; "" for all requests
+	over    time.Time // 0 while it holds
 }
 
-// excuses reports whether it is one for the request that has just ended.
-func (e *excuse) excuses(of *region, s *loadgen.Sample, now time.Time) bool {
-	if of != e.of || now.Before(e.since) || now.After(e.till) {
+// excuses reports whether it is one for the request that was sent at a time and has just ended.
+func (e *excuse) excuses(of *region, s *loadgen.Sample, sent time.Time) bool {
+	if of != e.of || !e.over.IsZero() && sent.After(e.over) {
 		return false
 	}
 	return e.begunBy == "" || s.Error == loadgen.ErrTruncated && s.Header.Get("x-warmgate-reason") == "forwarded" &&
 		s.Header.Get("x-warmgate-region") == e.begunBy
 }
 
-// mayBreak excuses answers that another region has begun for a region's clients, and that break now. What has not begun
-// is served at home when it cannot be served there.
-func (w *world) mayBreak(of, at *region) {
-	now := time.Now()
-	w.add(excuse{of, at.name, now, now.Add(noticed)})
+// mayBreak excuses answers that another region begins for a region's clients and that break, of requests that are sent
+// until what it returns is called. What has not begun is served at home when it cannot be served there.
+func (w *world) mayBreak(of, at *region) (over func()) {
+	return w.add(excuse{of: of, begunBy: at.name})
 }
 
-// mayFail excuses all failures of a region's clients from now on, until what it returns is called.
-func (w *world) mayFail(of *region) (until func()) {
-	i := w.add(excuse{of: of, since: time.Now(), till: time.Now().Add(time.Hour)})
+// mayFail excuses all failures of a region's clients, of requests that are sent until what it returns is called.
+func (w *world) mayFail(of *region) (over func()) { return w.add(excuse{of: of}) }
+
+func (w *world) add(e excuse) (over func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := len(w.excuses)
+	w.excuses = append(w.excuses, e)
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.excuses[i].till = time.Now()
+		w.excuses[i].over = time.Now()
 	}
 }
 
-func (w *world) add(e excuse) (i int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.excuses = append(w.excuses, e)
-	return len(w.excuses) - 1
-}
-
 // excused returns what excuses failures of a region's clients.
-func (w *world) excused(of *region) func(*loadgen.Sample) bool {
-	return func(s *loadgen.Sample) bool {
+func (w *world) excused(of *region) func(*loadgen.Sample, time.Time) bool {
+	return func(s *loadgen.Sample, sent time.Time) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for i := range w.excuses {
-			if w.excuses[i].excuses(of, s, time.Now()) {
+			if w.excuses[i].excuses(of, s, sent) {
 				return true
 			}
 		}

@@ -26,7 +26,7 @@ func lying(a *act, w *world) error {
 		if next.name == again.name {
 			enough = 20
 		}
-		err := a.until(20*time.Second, func() error {
+		err := a.until(patience, func() error {
 			if n, _ := w.liar.told(); n < enough {
 				return fmt.Errorf("only %d probes", n)
 			}
@@ -64,7 +64,7 @@ func (a *act) claimRoom(w *world) error {
 		return err
 	}
 	w.liar.tell(truth)
-	err := a.until(30*time.Second, func() error {
+	err := a.until(patience, func() error {
 		if _, n := w.liar.told(); n < tried {
 			return fmt.Errorf("%d requests were sent there", n)
 		}
@@ -130,7 +130,7 @@ func forgedHops(a *act, w *world) error {
 		a.result.Failed++
 		return err
 	}
-	if err := a.until(10*time.Second, func() error {
+	if err := a.until(patience, func() error {
 		n, err := w.since(a.ctx, "hops_forged_total")
 		if err == nil && int(n) != a.forged {
 			err = fmt.Errorf("%v of %d forged hops were counted", n, a.forged)
@@ -140,7 +140,7 @@ func forgedHops(a *act, w *world) error {
 		return err
 	}
 	a.result.Figures["forged"] = float64(a.forged)
-	if err := a.until(10*time.Second, func() error { return w.trusted(a.ctx, us, 0) }); err != nil {
+	if err := a.until(patience, func() error { return w.trusted(a.ctx, us, 0) }); err != nil {
 		return err
 	}
 	return a.replayHops(w)
@@ -174,7 +174,7 @@ func (a *act) replayHops(w *world) error {
 	if err != nil {
 		return err
 	}
-	if err := a.until(30*time.Second, func() error {
+	if err := a.until(patience, func() error {
 		n, err := us.forwarded(a.ctx, "")
 		if err == nil && n < had+10 {
 			err = fmt.Errorf("%v requests were forwarded by a region that is slow", n-had)
@@ -200,7 +200,7 @@ func (a *act) replayHops(w *world) error {
 		a.result.Requests += times
 	}
 	a.result.Figures["replayed"] = float64(3 * times)
-	return errors.Join(us.SetSpeed(1), a.until(10*time.Second, func() error {
+	return errors.Join(us.SetSpeed(1), a.until(patience, func() error {
 		odd, err := w.since(a.ctx, "hops_odd_total")
 		forged, err2 := w.since(a.ctx, "hops_forged_total")
 		if int(odd) != 2*times || int(forged) != a.forged {

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	lbregion "github.com/warmgate/warmgate/lb/region"
 )
 
 // What clients send in a region, in requests a second. The first region's servers take 26 and the others' as many, so
@@ -17,6 +18,9 @@ const (
 	rateAbove = 40.0 // in the first region, in most scenes
 	rateBelow = 18.0 // there, in the scene in which it gets many others
 	rateOfFew = 6.0
+	// mostUnderWay is how many requests a region's clients have under way at most: more than ever where the machine
+	// keeps up. Where it does not, later ones would not be served before their clients give up.
+	mostUnderWay = 400
 )
 
 // inRegions is a scene in which a fault hits while requests are forwarded. All that a region alone would have served
@@ -53,7 +57,7 @@ func inRegions(name string, rate float64, fault func(*act, *world) error) scene 
 
 // skewed has requests forwarded to each region before the fault, and again after it.
 func (a *act) skewed(w *world, most float64, fault func(*act, *world) error) error {
-	var all []*audit.Traffic
+	w.traffic = nil
 	for i, r := range w.regions {
 		client := r.Client(0, "", 2*time.Minute)
 		defer client.Close()
@@ -62,10 +66,10 @@ func (a *act) skewed(w *world, most float64, fault func(*act, *world) error) err
 			rate = most
 		}
 		t := audit.NewTraffic(client, rate, a.rand.Uint64(), talk)
-		t.Excuse = w.excused(r)
-		all = append(all, t)
+		t.Excuse, t.Most = w.excused(r), mostUnderWay
+		w.traffic = append(w.traffic, t)
 	}
-	for _, t := range all {
+	for _, t := range w.traffic {
 		t.Start(a.ctx)
 	}
 	err := a.forwards(w, "before")
@@ -75,7 +79,7 @@ func (a *act) skewed(w *world, most float64, fault func(*act, *world) error) err
 	if err == nil {
 		err = a.forwards(w, "after")
 	}
-	for _, t := range all {
+	for _, t := range w.traffic {
 		t.Pause()
 		err = errors.Join(err, a.count(t.Tally(), none))
 	}
@@ -110,7 +114,7 @@ func (a *act) forwards(w *world, when string) error {
 		if err != nil {
 			return err
 		}
-		if err := a.until(30*time.Second, func() error {
+		if err := a.until(patience, func() error {
 			n, err := us.forwarded(a.ctx, name)
 			if err == nil && n < had+3 {
 				err = fmt.Errorf("%s: %v requests were forwarded to %s", when, n-had, name)
@@ -170,17 +174,35 @@ func (w *world) release() {
 	w.excuses, w.little, w.alone = nil, false, false
 }
 
-// noticed is after what time a gateway knows that a peer does not answer: after two probes, at most a second.
-const noticed = 2 * time.Second
+// forwardedFor is for how long after a peer's last answer requests may be sent there, at most: docs/regions.md.
+const forwardedFor = 3*probeInterval + 2*lbregion.Timeout
+
+// probeInterval is the default.
+const probeInterval = 200 * time.Millisecond
 
 // watched is for how long nothing may happen: a region that is full forwards dozens of requests in that time.
 const watched = 2 * time.Second
 
-// unreachable waits until the first region must know that the second cannot be reached, and checks that nothing is
-// sent there any more.
-func (a *act) unreachable(w *world) error {
+// unheard waits until a region's gateway has not heard another one for so long. Only the gateway knows: one that is
+// busy hears late what was answered before, though nothing that takes longer than the limit.
+func (a *act) unheard(by, from *region, least time.Duration) error {
+	a.sleep(lbregion.Timeout)
+	return a.until(patience, func() error {
+		age, err := by.age(a.ctx, from)
+		if err == nil && age < least {
+			err = fmt.Errorf("%s has heard %s %v ago", by.name, from.name, age)
+		}
+		return err
+	})
+}
+
+// unreachable waits until the first region has not heard the second for so long, after which it must know that it
+// cannot be reached, and checks that nothing is sent there any more.
+func (a *act) unreachable(w *world, silence time.Duration) error {
 	us, eu := w.regions[0], w.regions[1]
-	a.sleep(noticed)
+	if err := a.unheard(us, eu, silence); err != nil {
+		return err
+	}
 	before, err := us.forwarded(a.ctx, eu.name)
 	if err != nil {
 		return err
@@ -194,26 +216,47 @@ func (a *act) unreachable(w *world) error {
 }
 
 // partitioned has nothing come through to the second region, or nothing come back, or neither, or breaks connections.
-// Only the last ones may cost anything.
+// Only the last ones may cost anything. The third region hears both all the time: so nobody adopts the second one's
+// servers.
 func partitioned(a *act, w *world) error {
+	us, eu, ap := w.regions[0], w.regions[1], w.regions[2]
+	untold, stop := a.watchLate(us, ap)
+	defer stop()
+	unheard, stop := a.watchLate(ap, eu)
+	defer stop()
+	err := a.parts(w)
+	n, err2 := w.since(a.ctx, "adopted_requests_total")
+	if n > 0 && !untold.Load() && !unheard.Load() {
+		err2 = fmt.Errorf("%v requests were sent to adopted servers of a region that another one hears", n)
+	}
+	return errors.Join(err, err2)
+}
+
+// parts breaks the ways between the first two regions, one kind of break after the other. One lasts so long that a
+// region counts as gone.
+func (a *act) parts(w *world) error {
 	for _, p := range []struct {
 		name        string
 		there, back faultproxy.Mode
 		breaks      bool
+		lasts       time.Duration
 	}{
-		{"nothing comes there", faultproxy.Stall(), faultproxy.Pass(), false},
-		{"no answer comes back", faultproxy.StallReplies(), faultproxy.Pass(), false},
-		{"nothing comes through", faultproxy.Stall(), faultproxy.Stall(), false},
-		{"connections break", faultproxy.Reset(), faultproxy.Reset(), true},
-		{"connections are refused", faultproxy.Refuse(), faultproxy.Refuse(), true},
+		{"nothing comes there", faultproxy.Stall(), faultproxy.Pass(), false, forwardedFor},
+		{"no answer comes back", faultproxy.StallReplies(), faultproxy.Pass(), false, forwardedFor},
+		{"nothing comes through", faultproxy.Stall(), faultproxy.Stall(), false, goneAfter},
+		{"connections break", faultproxy.Reset(), faultproxy.Reset(), true, forwardedFor},
+		{"connections are refused", faultproxy.Refuse(), faultproxy.Refuse(), true, forwardedFor},
 	} {
+		var over []func()
 		if us, eu := w.regions[0], w.regions[1]; p.breaks {
-			w.mayBreak(us, eu)
-			w.mayBreak(eu, us)
+			over = append(over, w.mayBreak(us, eu), w.mayBreak(eu, us))
 		}
 		err := w.setWires(p.there, p.back)
+		for _, over := range over { // what is sent now is answered only after they were mended
+			over()
+		}
 		if err == nil {
-			err = a.unreachable(w)
+			err = a.unreachable(w, p.lasts)
 		}
 		if err == nil {
 			err = w.setWires(faultproxy.Pass(), faultproxy.Pass())
@@ -225,12 +268,7 @@ func partitioned(a *act, w *world) error {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	// The third region hears both all the time.
-	n, err := w.since(a.ctx, "adopted_requests_total")
-	if err == nil && n > 0 {
-		err = fmt.Errorf("%v requests were sent to adopted servers of a region that another one hears", n)
-	}
-	return err
+	return nil
 }
 
 // slow has everything that the second region answers come a second late, and what it asks for. Such a region gets
@@ -239,7 +277,7 @@ func slow(a *act, w *world) error {
 	if err := w.setWires(faultproxy.Delay(time.Second, 0), faultproxy.Delay(time.Second, 0)); err != nil {
 		return err
 	}
-	if err := a.unreachable(w); err != nil {
+	if err := a.unreachable(w, forwardedFor); err != nil {
 		return err
 	}
 	return w.setWires(faultproxy.Pass(), faultproxy.Pass())

@@ -28,6 +28,8 @@ type world struct {
 	// What holds in the scene that is played: there is little to forward, or nothing may be.
 	little, alone bool
 
+	traffic []*audit.Traffic // of each region's clients, in that scene
+
 	mu      sync.Mutex
 	excuses []excuse // in that scene
 }
@@ -55,7 +57,8 @@ const (
 	regionTakes   = 6
 	regionStreams = 4
 	// goneAfter is after what time a region's gateways count as gone, steadyAfter when they have their servers back.
-	goneAfter, steadyAfter = 2 * time.Second, 3 * time.Second
+	// Those that live must not be so late on a busy machine.
+	goneAfter, steadyAfter = 5 * time.Second, 3 * time.Second
 )
 
 // regionConfig is the plugin's in a region with the given peers. No request waits too long.
@@ -239,6 +242,12 @@ func (w *world) close() error {
 // stat returns a statistic of the plugin in a region, all labels together that begin with those given.
 func (r *region) stat(ctx context.Context, name string) (float64, error) {
 	return r.Gateway.Sum(ctx, `^wasmcustom\.warmgate_region_`+name)
+}
+
+// age returns how long ago a region has heard another one, as it last said: each second.
+func (r *region) age(ctx context.Context, of *region) (time.Duration, error) {
+	ms, err := r.stat(ctx, "probe_age_ms;region="+of.name+"$")
+	return time.Duration(ms) * time.Millisecond, err
 }
 
 // forwarded returns how many requests a region has forwarded to another one, "" for all others.

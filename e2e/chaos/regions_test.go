@@ -67,6 +67,7 @@ func TestForgeries(t *testing.T) {
 // A fault excuses what it can have cost: an answer that the region had begun, whose way was cut, while that lasts.
 func TestExcusesOfRegions(t *testing.T) {
 	us, eu, w := &region{name: "us"}, &region{name: "eu"}, new(world)
+	sent := time.Now()
 	sample := func(failure, reason, at string) *loadgen.Sample {
 		return &loadgen.Sample{
 			Error: failure, Header: http.Header{"X-Warmgate-Reason": {reason}, "X-Warmgate-Region": {at}},
@@ -75,25 +76,27 @@ func TestExcusesOfRegions(t *testing.T) {
 	cut := sample(loadgen.ErrTruncated, "forwarded", "eu")
 	check := func(about string, of *region, s *loadgen.Sample, want bool) {
 		t.Helper()
-		if w.excused(of)(s) != want {
+		if w.excused(of)(s, sent) != want {
 			t.Errorf("%s: excused is %t", about, !want)
 		}
 	}
 	check("nothing is broken", us, cut, false)
-	w.mayBreak(us, eu)
+	over := w.mayBreak(us, eu)
 	check("cut off", us, cut, true)
 	check("of another region's client", eu, cut, false)
 	check("not begun", us, sample(loadgen.ErrReset, "forwarded", "eu"), false)
 	check("begun elsewhere", us, sample(loadgen.ErrTruncated, "forwarded", "ap"), false)
 	check("at adopted servers", us, sample(loadgen.ErrTruncated, "adopted", "eu"), false)
 	check("at home", us, sample(loadgen.ErrTruncated, "chosen", ""), false)
-	w.excuses[0].till = time.Now().Add(-1)
-	check("later", us, cut, false)
+	over()
+	check("cut off later", us, cut, true)
+	sent = time.Now().Add(time.Millisecond)
+	check("sent later", us, cut, false)
 	back := w.mayFail(eu)
 	check("without a gateway", eu, sample(loadgen.ErrConnect, "", ""), true)
 	check("with one", us, sample(loadgen.ErrConnect, "", ""), false)
 	back()
-	time.Sleep(time.Millisecond)
+	sent = time.Now().Add(time.Millisecond)
 	check("with one again", eu, sample(loadgen.ErrConnect, "", ""), false)
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
@@ -162,17 +163,24 @@ func (s settings) bench() string {
 	return "chaos"
 }
 
-// chosen returns the scenes to play at places of a kind.
+// chosen returns the scenes to play at places of a kind: of those of the given names, or that have one of these in
+// their names if none is called so.
 func (s settings) chosen(at kind) []scene {
 	all := scenes
 	if s.inRedis {
 		all = redisScenes
 	}
+	wanted := func(c scene) bool {
+		return slices.ContainsFunc(s.only, func(name string) bool {
+			called := func(c scene) bool { return c.name == name }
+			return called(c) || !slices.ContainsFunc(all, called) && strings.Contains(c.name, name)
+		})
+	}
 	return slices.DeleteFunc(slices.Clone(all), func(c scene) bool {
 		if s.oneSite && c.at == shipped {
 			c.at = trapped
 		}
-		return c.at != at || len(s.only) > 0 && !slices.Contains(s.only, c.name)
+		return c.at != at || len(s.only) > 0 && !wanted(c)
 	})
 }
 
@@ -196,6 +204,9 @@ func run(ctx context.Context, s settings) (figures, error) {
 		f.Requests += r.Requests
 		f.Failed += r.Failed
 		f.Excused += r.Excused
+	}
+	if len(f.Scenes) == 0 && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("no scene is called %q", s.only))
 	}
 	if f.judgement = judge(f.Scenes); f.judgement != nil {
 		fmt.Fprintln(s.progress, f.judgement)

@@ -78,7 +78,7 @@ func (a *act) crashVM(how string) (at time.Time, err error) {
 // how long after the loss that was.
 func (a *act) awaitReturn(lost time.Time) (time.Duration, error) {
 	// Envoy cuts the streams of a dead VM when their next token comes.
-	if err := a.until(time.Minute, func() error {
+	if err := a.until(patience, func() error {
 		if a.streams.Failed("") == 0 {
 			return errors.New("no stream was cut")
 		}

@@ -43,7 +43,7 @@ func queueLength(ctx context.Context, g *harness.Gateway) (int, error) {
 
 // awaitQueue waits until every gateway that is left shows at least so many waiting requests, or none with 0.
 func (a *act) awaitQueue(least int, gateways ...*harness.Gateway) error {
-	return a.until(time.Minute, func() error {
+	return a.until(patience, func() error {
 		for _, g := range gateways {
 			n, err := queueLength(a.ctx, g)
 			if err != nil {
@@ -159,7 +159,7 @@ func leaveQueue(a *act) error {
 	}
 	start, left := time.Now(), 0.0
 	err = a.press(func() error {
-		return a.until(5*time.Minute, func() error {
+		return a.until(patience, func() error {
 			now, err := a.leftQueue()
 			if left = now - before; err == nil && left < float64(a.queueLeavers) {
 				err = fmt.Errorf("%v clients have left the queue, want %d", left, a.queueLeavers)
@@ -284,7 +284,7 @@ func vmLostWaiting(a *act) error {
 // awaitLost waits until only the requests of the lost VM are left, and returns how many these are. Most of them get no
 // answer before their connection has been idle for too long.
 func (a *act) awaitLost(l *line) (lost int, err error) {
-	err = a.until(time.Minute, func() error {
+	err = a.until(patience, func() error {
 		n, err := queueLength(a.ctx, a.site.Gateway)
 		if err == nil && n > 0 {
 			err = fmt.Errorf("%d requests wait", n)

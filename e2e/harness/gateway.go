@@ -59,7 +59,7 @@ type Gateway struct {
 
 // startTimeout bounds the time until an Envoy answers: compiling the module takes 3 s alone and much more on a busy
 // machine.
-const startTimeout = 120 * time.Second
+const startTimeout = 5 * time.Minute
 
 // Start renders the shipped configuration into a temporary folder and runs Envoy in it. It returns when the gateway
 // takes requests. The gateway runs until Stop, until ctx ends or until this program ends, whichever comes first.

@@ -53,8 +53,9 @@ func (s *status) learn(c *Config, now time.Duration, views []View) {
 func asTold(d time.Duration) time.Duration { return time.Duration(milliseconds(d)) * time.Millisecond }
 
 // adopts reports whether the servers of a peer that is gone are served from here: if this region is configured to, no
-// other region hears the peer's gateways, and none that would adopt it is nearer. A region that adopts gives up to a
-// nearer one only after that has answered steadily.
+// other region has heard the peer's gateways lately, and none that would adopt it is nearer. What another region has
+// said counts also while it misses probes itself, for as long as it is not gone: it may be busy for a moment. A region
+// that adopts gives up to a nearer one only after that has answered steadily.
 func adopts(c *Config, all []status, peer int, now time.Duration) bool {
 	if !c.Peers[peer].Adopt || !all[peer].gone {
 		return false
@@ -62,13 +63,14 @@ func adopts(c *Config, all []status, peer int, now time.Duration) bool {
 	own, tag := asTold(all[peer].distance(&c.Peers[peer])), c.Peers[peer].Tag()
 	for i := range all {
 		s := &all[i]
-		if i == peer || !s.hears() {
+		if i == peer {
 			continue
 		}
+		there := s.hears() || !s.gone
 		settled := !all[peer].adopted || s.steady > 0 && now-s.steady >= c.Steady
 		for _, o := range s.opinions {
 			nearer := o.distance < own || o.distance == own && c.Peers[i].Name < c.Name
-			if o.region == tag && (o.hears(c, s, now) || o.adopts(c, s, now) && nearer && settled) {
+			if o.region == tag && (o.hears(c, s, now) || there && o.adopts(c, s, now) && nearer && settled) {
 				return false
 			}
 		}

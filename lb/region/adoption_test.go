@@ -110,9 +110,14 @@ func TestAdopts(t *testing.T) {
 		if got := adopts(&c, all, 0, now); got != d.want {
 			t.Errorf("%s: %v", d.about, got)
 		}
-		all[1].missed = mostMissed
-		if !adopts(&c, all, 0, now) {
-			t.Errorf("%s, but is not heard: not adopted", d.about)
+		if all[1].missed = mostMissed; adopts(&c, all, 0, now) != d.want {
+			t.Errorf("%s, but is not heard now: adopted is %v", d.about, !d.want)
+		}
+		if all[1].gone = true; adopts(&c, all, 0, now) == d.view.Hears {
+			t.Errorf("%s, but is gone: adopted is %v", d.about, d.view.Hears)
+		}
+		if !adopts(&c, all, 0, now+c.Gone+1) {
+			t.Errorf("%s, but was not heard for long: not adopted", d.about)
 		}
 		if all[0].gone = false; adopts(&c, all, 0, now) {
 			t.Errorf("%s: adopted although it is not gone", d.about)
@@ -169,6 +174,53 @@ func TestPartition(t *testing.T) {
 	us.cut = map[string]bool{}
 	w.run(10 * time.Second)
 	wantAdopted(t, "healed", nil, us, asia)
+}
+
+// What another region has heard within the time after which one is gone is not adopted, also while that other region is
+// not heard for a moment, as when its gateway is busy: only after that time.
+func TestPartitionWhileTheOtherIsLate(t *testing.T) {
+	w, us, _, asia := three(t)
+	w.run(time.Second)
+	us.cut["eu"] = true
+	w.run(10 * time.Second)
+	for range 5 {
+		us.cut["asia"] = true
+		for end := w.now + us.board.config.Gone - 500*time.Millisecond; w.now < end; w.run(100 * time.Millisecond) {
+			wantAdopted(t, "asia is late", nil, us, asia)
+		}
+		if us.peer("asia").Available {
+			t.Error("asia has missed no probes")
+		}
+		us.cut["asia"] = false
+		w.run(time.Second)
+		wantAdopted(t, "asia is there", nil, us, asia)
+	}
+	us.cut["asia"] = true
+	w.run(us.board.config.Gone + time.Second)
+	wantAdopted(t, "asia is gone as well", us, asia)
+}
+
+// Nor does the next region adopt what the nearest one serves while that is late: only when it is gone as well.
+func TestAdoptionWhileTheNearestIsLate(t *testing.T) {
+	w, us, eu, asia := three(t)
+	w.run(time.Second)
+	eu.down = true
+	w.run(6 * time.Second)
+	for range 5 {
+		asia.cut["us"] = true
+		for end := w.now + us.board.config.Gone - 500*time.Millisecond; w.now < end; w.run(100 * time.Millisecond) {
+			wantAdopted(t, "us is late", us, asia)
+		}
+		if asia.peer("us").Available {
+			t.Error("us has missed no probes")
+		}
+		asia.cut["us"] = false
+		w.run(time.Second)
+		wantAdopted(t, "us is there", us, asia)
+	}
+	asia.cut["us"] = true
+	w.run(us.board.config.Gone + time.Second)
+	wantAdopted(t, "us is gone as well", asia)
 }
 
 // Whatever regions do, and whatever becomes of the wires: a region does not forward to one whose servers it has

@@ -295,42 +295,6 @@ func TestNobodyAsks(t *testing.T) {
 	}
 }
 
-func TestMissedProbes(t *testing.T) {
-	w, us, eu := two(t)
-	w.run(time.Second)
-	eu.down = true
-	const timeout = 3 * distance
-	if w.run(timeout - 50*time.Millisecond); !us.peer("eu").Available {
-		t.Error("one missing probe is enough")
-	}
-	if w.run(timeout + 2*us.board.config.Interval); us.peer("eu").Available {
-		t.Error("available although it does not answer")
-	}
-	eu.down = false
-	if w.run(time.Second); !us.peer("eu").Available {
-		t.Error("not available again")
-	}
-	// Nobody probes any more: the last answer becomes too old.
-	us.down = true
-	if w.run(2 * time.Second); us.peer("eu").Available {
-		t.Errorf("available by an answer of before: %+v", us.peer("eu"))
-	}
-}
-
-// A peer that became slow by a second is not available: its answers come too late, and are not taken.
-func TestSlowPeer(t *testing.T) {
-	w, us, eu := two(t)
-	w.run(time.Second)
-	eu.delay = time.Second
-	if w.run(5 * time.Second); us.peer("eu").Available {
-		t.Errorf("%+v", us.peer("eu"))
-	}
-	eu.delay = 0
-	if w.run(3 * time.Second); !us.peer("eu").Available {
-		t.Errorf("%+v", us.peer("eu"))
-	}
-}
-
 // What a peer answers does not count if it is not signed, or not the answer to a probe that is under way.
 func TestLyingPeer(t *testing.T) {
 	w, us, eu := two(t)

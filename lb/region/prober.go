@@ -56,7 +56,8 @@ func (p *Prober) Ask(now, wall time.Duration, peer int) (string, error) {
 }
 
 // Hear takes what came now, which is wall since the Unix epoch, in answer to a probe of the peer. What is refused
-// changes nothing: the probe will have been missed.
+// changes nothing: the probe will have been missed. So is an answer that comes after [Timeout], which a busy gateway
+// hands on although it has given up waiting for it, or was about to.
 func (p *Prober) Hear(now, wall time.Duration, peer int, text string) error {
 	b := p.board
 	a, err := p.key.ReadAnswer(text, b.config.Name, wall)
@@ -71,6 +72,9 @@ func (p *Prober) Hear(now, wall time.Duration, peer int, text string) error {
 		return ErrReplayed
 	}
 	q := p.asked[peer][i]
+	if now-q.at >= Timeout {
+		return ErrStale
+	}
 	// Answers to earlier probes say nothing new any more.
 	p.asked[peer] = slices.Delete(p.asked[peer], 0, i+1)
 	return b.change(func() bool {

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +43,57 @@ func TestPlanOfAWaitingRequest(t *testing.T) {
 	if other.Limits != w.Limits {
 		t.Error("requests of one configuration do not share their caps")
 	}
+}
+
+// When an endpoint dies, the gateway retries what was there at the others, full or not, and tells of it when the
+// answers begin. So these have at most as many more than their caps as it had; what has begun counts, and no more is
+// granted until that has ended.
+func TestCapsWhenAnEndpointDies(t *testing.T) {
+	const most, waiting = 3, 8
+	config := strings.Replace(queueConfig(""), `"max_inflight":1`, fmt.Sprintf(`"max_inflight":%d`, most), 1)
+	d := startFake(t, 1, 2, config)
+	d.advance(time.Second)
+	var all []*fakeClient
+	for range 2*most + waiting {
+		all = append(all, d.client(0, streamtest.Request{}))
+	}
+	d.wantWaiting(all[2*most:]...)
+	d.SetEndpoints([]streamtest.Endpoint{{State: streamtest.Unhealthy}, {}})
+	for _, c := range all[:2*most] {
+		if c.Upstream() == 0 && c.Retry() != 1 {
+			t.Fatalf("retried at endpoint %d", c.Upstream())
+		}
+	}
+	served := 0
+	finish := func() (left int) { // the request that came first, and returns how many are in flight then
+		d.advance(time.Second)
+		all[served].Finish()
+		served++
+		d.advance(time.Second)
+		for _, c := range all[served:] {
+			if c.Upstream() == 1 {
+				left++
+			}
+		}
+		return left
+	}
+	for range 2 {
+		if left := finish(); left > 2*most || left < most {
+			t.Fatalf("%d in flight, want %d at most", left, 2*most)
+		}
+	}
+	for _, c := range all[served : 2*most] {
+		c.Head(200)
+	}
+	for had := 2 * most; served < len(all); {
+		left := finish()
+		if left > max(had-1, most) {
+			t.Errorf("%d in flight at an endpoint that takes %d and had %d", left, most, had)
+		}
+		had = left
+	}
+	d.drained()
+	d.wantNoneWaits()
 }
 
 // Configurations share the caps of their endpoints only where these follow from the same settings.
