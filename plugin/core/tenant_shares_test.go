@@ -140,6 +140,62 @@ func TestClassesShareTokens(t *testing.T) {
 	}
 }
 
+// What is typical of the answers to one tenant of the queue is not expected of those to another.
+func TestEstimatesOfTenants(t *testing.T) {
+	d := startShares(t, "embedded", `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens",`+shippedQueue)
+	long, short := &sender{tenant: "long", output: 650}, &sender{tenant: "short", output: 50}
+	for range warmup {
+		for _, s := range []*sender{long, short} {
+			s.answer(d.client(0, s.request()))
+		}
+	}
+	for _, s := range []*sender{long, short} {
+		want := int64(promptTokens + s.output)
+		if got := d.client(0, s.request()).core.lease.tokens; got < want*9/10 || got > want*11/10 {
+			t.Errorf("a request of %q is estimated at %d tokens, its answers had %d", s.tenant, got, want)
+		}
+	}
+}
+
+// What counts as served of a request that has waited.
+func TestServedTokens(t *testing.T) {
+	const usage = `{"usage":{"prompt_tokens":100,"completion_tokens":30`
+	for name, c := range map[string]struct {
+		stream bool
+		status int
+		parts  []string
+		want   int64
+	}{
+		"usage":                     {false, 200, []string{usage + "}}"}, 130},
+		"usage with cached tokens":  {false, 200, []string{usage + `,"prompt_tokens_details":{"cached_tokens":60}}}`}, 70},
+		"a stream without usage":    {true, 200, []string{"data: a\n\n", "data: b\n\n", "data: c\n\n"}, promptTokens + 3},
+		"an answer without usage":   {false, 200, []string{`{"text":"a"}`}, promptTokens + 256},
+		"a server without room":     {false, 503, []string{"busy"}, 0},
+		"a request that is refused": {false, 400, []string{"bad"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := startShares(t, "embedded", `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens",`+
+				`"max_inflight":1,`+shippedQueue)
+			s := &sender{stream: c.stream}
+			busy := d.client(0, s.request())
+			waits := d.client(0, s.request())
+			d.wantWaiting(waits)
+			d.advance(time.Millisecond)
+			busy.ResetByClient()
+			waits.Head(c.status)
+			for _, part := range c.parts {
+				waits.Data(part)
+			}
+			waits.core.response.complete = true
+			waits.in(func() {
+				if got := waits.core.servedTokens(); got != c.want {
+					t.Errorf("%d tokens, want %d", got, c.want)
+				}
+			})
+		})
+	}
+}
+
 // startShares starts one worker before one endpoint, with a configuration that lacks its end.
 func startShares(t *testing.T, store, config string) *fakeDriver {
 	t.Helper()
