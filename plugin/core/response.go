@@ -120,6 +120,7 @@ func (s *Stream) done() {
 		verdict := s.verdict()
 		s.measureCluster(&outcome, verdict)
 		if verdict == lb.Success {
+			s.tenantAnswered(now)
 			s.measure(now, &outcome)
 			if !s.response.streamed {
 				s.measurePush(true)

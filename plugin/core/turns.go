@@ -1,9 +1,20 @@
 package core
 
-import "github.com/warmgate/warmgate/lb"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
 
 // In the queue tenants and classes take turns by the tokens that they were served. A request is counted for its
 // estimate there when it is granted an endpoint. This file is what corrects that by what it was really served.
+
+// tenantAnswered notes that an answer to the request's tenant has ended well.
+func (s *Stream) tenantAnswered(now time.Duration) {
+	if t := s.wait.tenant; t != 0 {
+		s.plugin.vm.waiters.tenants.answered(now, t)
+	}
+}
 
 // sharesTokens reports whether the request has waited where tokens are shared, so that it matters how many it got.
 func (s *Stream) sharesTokens() bool { return s.wait.queued && s.cfg.Unit == lb.Tokens }
