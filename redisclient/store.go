@@ -230,8 +230,8 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 }
 
 // releaseCommand returns the command that releases the leases. granted reports that the answers to their reservations
-// were received; otherwise a reservation may run after this command, and a tombstone is left for it. The turn is that of
-// a single lease.
+// were received; otherwise a reservation may run after this command, and a tombstone is left for it. The turn is that
+// of a single lease.
 func (sc *scopeState) releaseCommand(granted bool, t turn, ids ...lb.LeaseID) []byte {
 	args := 2 + len(ids)
 	if t.corrected != 0 {

@@ -93,7 +93,7 @@ func (l *line) expectShares(rivals []*rival, shares ...float64) {
 	}
 	for i, v := range rivals {
 		if got, want := v.served/total, shares[i]/sum; got < want*0.95 || got > want*1.05 {
-			l.t.Errorf("tenant %d of class %d was served %.3f of all tokens, want %.3f", v.tenant, v.class.ID, got, want)
+			l.t.Errorf("tenant %d of class %d got %.3f of the tokens, want %.3f", v.tenant, v.class.ID, got, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 const (
 	// newcomers is the queue's name for tenants of whom no answer is known. It is even, other than those of tenants.
 	newcomers = 2
-	// maxTenants is how many tenants a VM knows: beyond, the rest is newcomers. More than the default length of a queue.
+	// maxTenants is how many tenants a VM knows: beyond, the rest is newcomers. More than wait by default.
 	// sweepTenants is how often room is made among them.
 	maxTenants   = 4096
 	sweepTenants = time.Second

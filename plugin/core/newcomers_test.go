@@ -12,7 +12,7 @@ func ofTenant(name string) streamtest.Request {
 	return streamtest.Request{Headers: [][2]string{{"x-tenant", name}}}
 }
 
-// A thousand tenants with made-up names delay one that is known by one turn, and one that is new until its first answer.
+// A thousand tenants with made-up names delay one that is known by one turn, a new one until its first answer.
 func TestMadeUpTenants(t *testing.T) {
 	d, busy := startQueue(t, 2, 1, queueConfig(`"max_length":2000,"tenant_header":"x-tenant","aging":0`))
 	served := busy[0]

@@ -168,7 +168,7 @@ func TestServedTokens(t *testing.T) {
 	}{
 		"usage":                     {false, 200, []string{usage + "}}"}, 130},
 		"usage with cached tokens":  {false, 200, []string{usage + `,"prompt_tokens_details":{"cached_tokens":60}}}`}, 70},
-		"a stream without usage":    {true, 200, []string{"data: a\n\n", "data: b\n\n", "data: c\n\n"}, promptTokens + 3},
+		"a stream without usage":    {true, 200, []string{"data: a\n\n", "data: b\n\n"}, promptTokens + 2},
 		"an answer without usage":   {false, 200, []string{`{"text":"a"}`}, promptTokens + 256},
 		"a server without room":     {false, 503, []string{"busy"}, 0},
 		"a request that is refused": {false, 400, []string{"bad"}, 0},

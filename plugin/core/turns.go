@@ -33,9 +33,9 @@ func (s *Stream) notServed() {
 	}
 }
 
-// servedTokens returns how many tokens the request was served: of its prompt those that were not cached, and its answer.
-// Without usage that is the estimate of the prompt, and of a stream as many tokens as parts have come: engines send each
-// token, or the few that a step yields, as one.
+// servedTokens returns how many tokens the request was served: of its prompt those that were not cached, and its
+// answer. Without usage that is the estimate of the prompt, and of a stream as many tokens as parts have come: engines
+// send each token, or the few that a step yields, as one.
 func (s *Stream) servedTokens() int64 {
 	l, r := &s.lease, &s.response
 	if unserved, _ := r.unserved(s.GatewayStream); unserved {
