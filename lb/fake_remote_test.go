@@ -54,6 +54,10 @@ func (f *fakeRemote) Amend(_ time.Duration, id lb.LeaseID, addr string, tokens i
 	f.record("amend %s %s %d", name(id), addr, tokens)
 }
 
+func (f *fakeRemote) NoteServed(id lb.LeaseID, tokens int64) {
+	f.record("served %s %d", name(id), tokens)
+}
+
 func (f *fakeRemote) Release(_ time.Duration, id lb.LeaseID) {
 	f.record("release %s", name(id))
 	f.released[id] = true

@@ -147,6 +147,12 @@ func (s *FallbackStore) Amend(now time.Duration, id LeaseID, addr string, tokens
 	s.remote.Amend(now, s.remoteID(id), addr, tokens)
 }
 
+// NoteServed implements [Store]. Only the store in whose queue the request has waited has a use for it.
+func (s *FallbackStore) NoteServed(id LeaseID, tokens int64) {
+	s.local.NoteServed(id, tokens)
+	s.remote.NoteServed(s.remoteID(id), tokens)
+}
+
 // Release implements [Store].
 func (s *FallbackStore) Release(now time.Duration, id LeaseID) {
 	remoteID := s.remoteID(id)

@@ -63,6 +63,10 @@ type Store interface {
 	// Amend changes a lease: the request is now served by addr ("" for the current endpoint) and counts for tokens.
 	// An unknown id has no effect.
 	Amend(now time.Duration, id LeaseID, addr string, tokens int64)
+	// NoteServed notes how many tokens the request of a lease was really served: of its prompt those that were not
+	// cached, and its answer. If the request has waited in the queue, Release corrects by that what its class and its
+	// tenant count as served there, which its plan could only estimate. It has no effect on what the lease counts.
+	NoteServed(id LeaseID, tokens int64)
 	// Release returns what id still counts. It is idempotent, and may come before its Reserve has run: the
 	// reservation then fails with [ErrReleased].
 	Release(now time.Duration, id LeaseID)

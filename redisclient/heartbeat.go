@@ -191,7 +191,7 @@ func (s *Store) releaseUnknown(now time.Duration, sc *scopeState, leases, tombst
 	}
 	for ; len(unknown) > 0; unknown = unknown[min(leasesPerCommand, len(unknown)):] {
 		ids := unknown[:min(leasesPerCommand, len(unknown))]
-		s.sendRelease(now, sc, scriptRelease, sc.releaseCommand(true, ids...), ids...)
+		s.sendRelease(now, sc, scriptRelease, sc.releaseCommand(true, turn{}, ids...), ids...)
 	}
 }
 

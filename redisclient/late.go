@@ -47,7 +47,7 @@ func mayHaveRun(err error) bool {
 func (s *Store) cancel(now time.Duration, r *reservation) {
 	sc := r.lease.scope
 	sc.tombstones[r.id] = now + tombstoneTTL
-	script, cmd := scriptRelease, sc.releaseCommand(false, r.id)
+	script, cmd := scriptRelease, sc.releaseCommand(false, turn{}, r.id)
 	switch {
 	case r.chained():
 		script, cmd = scriptCancel, r.cancelCommand(scriptCancel)

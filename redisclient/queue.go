@@ -237,6 +237,7 @@ func (s *Store) claim(now time.Duration, w *waiter, reply reservationReply) {
 	}
 	delete(w.lease.scope.waiters, w.id)
 	w.lease.charged = w.plan.HasBudget()
+	w.lease.turn = turn{class: w.plan.Wait.Class.ID, tenant: w.plan.Wait.Tenant, tokens: max(reply.tokens, 1)}
 	s.hold(w.lease, reply, w.plan.Candidates)
 	s.RecordPrompt(now, w.id, &w.plan, w.lease.addr)
 	w.done(reply.grant, nil)

@@ -176,8 +176,14 @@ func (d *queuePair) release() {
 	i := d.rng.IntN(min(len(d.active), 6))
 	id := d.active[i]
 	d.active = slices.Delete(d.active, i, i+1)
-	d.rt.Logf("%v: release %d", d.now, id)
-	d.both(d.asked[id], func(_ int, s lb.Store) { s.Release(d.now, id) })
+	served := int64(d.rng.IntN(3000)) - 1000
+	d.rt.Logf("%v: release %d, served %d", d.now, id, served)
+	d.both(d.asked[id], func(_ int, s lb.Store) {
+		if served >= 0 {
+			s.NoteServed(id, served)
+		}
+		s.Release(d.now, id)
+	})
 }
 
 // step makes one call to both stores, lets all owners poll, and compares what has become of all requests.

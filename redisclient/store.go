@@ -105,7 +105,8 @@ type lease struct {
 	tokens       int64
 	version      uint8 // counts the changes, modulo 256, so that Redis can ignore one that arrives after a later one
 	grant        lb.Grant
-	charged      bool         // in a budget, and that in Redis: see Settle
+	charged      bool // in a budget, and that in Redis: see Settle
+	turn         turn
 	unconfirmed  int64        // tokens that corrections have charged it, as far as Redis has not confirmed that
 	moves        uint8        // counts corrections that were left out because the lease was not charged
 	confirmedSeq uint64       // when it became certain that Redis has the lease, by Store.seq
@@ -225,13 +226,18 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 		s.cancel(now, s.reservationOf(now, l.waiter))
 		return
 	}
-	s.sendRelease(now, l.scope, scriptRelease, l.scope.releaseCommand(true, id), id)
+	s.sendRelease(now, l.scope, scriptRelease, l.scope.releaseCommand(true, l.turn, id), id)
 }
 
 // releaseCommand returns the command that releases the leases. granted reports that the answers to their reservations
-// were received; otherwise a reservation may run after this command, and a tombstone is left for it.
-func (sc *scopeState) releaseCommand(granted bool, ids ...lb.LeaseID) []byte {
-	b := scriptRelease.command(make([]byte, 0, 256), 2, 2+len(ids))
+// were received; otherwise a reservation may run after this command, and a tombstone is left for it. The turn is that
+// of a single lease.
+func (sc *scopeState) releaseCommand(granted bool, t turn, ids ...lb.LeaseID) []byte {
+	args := 2 + len(ids)
+	if t.corrected != 0 {
+		args++
+	}
+	b := scriptRelease.command(make([]byte, 0, 256), 2, args)
 	b = appendArg(b, sc.keys.Table)
 	b = appendArg(b, sc.keys.Leases)
 	if granted {
@@ -242,6 +248,9 @@ func (sc *scopeState) releaseCommand(granted bool, ids ...lb.LeaseID) []byte {
 	b = appendInt(b, 2*dataTTL.Milliseconds())
 	for _, id := range ids {
 		b = appendID(b, id)
+	}
+	if t.corrected != 0 {
+		b = t.append(b)
 	}
 	return b
 }

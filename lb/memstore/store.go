@@ -86,14 +86,6 @@ type scope struct {
 	left      bool                   // tickets of others than these may be in the queue
 }
 
-type lease struct {
-	scope   *scope
-	row     int
-	tokens  int64
-	grant   lb.Grant
-	charged bool // by this store: see Settle
-}
-
 // New returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique among all
 // owners, and not 0. An owner without a heartbeat for longer than ttl loses its leases.
 func New(kv lb.KV, owner uint64, ttl time.Duration) *Store {
@@ -150,7 +142,7 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		r.grant.Expected = r.expected
 		done(r.grant, r.refused)
 	default:
-		s.leases[id] = lease{r.scope, r.row, r.tokens, r.grant, p.HasBudget()}
+		s.leases[id] = lease{scope: r.scope, row: r.row, tokens: r.tokens, grant: r.grant, charged: p.HasBudget()}
 		if p.Prefix.NeedsLookup() {
 			s.prefixes.record(now, &p.Prefix, lb.EndpointTag(p.Candidates[r.grant.Index].Addr))
 		}
@@ -368,6 +360,7 @@ func (s *Store) release(now time.Duration, id lb.LeaseID) error {
 	err := s.swap(now, l.scope, func(d *draft) error {
 		l = s.leases[id]
 		d.take(step{from: l.row, to: noRow, fromTokens: l.tokens})
+		d.correctTurn(&l.turn)
 		return nil
 	})
 	if err == nil {

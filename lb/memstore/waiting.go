@@ -17,6 +17,7 @@ type waiter struct {
 	matched []int         // blocks of its prompt at each candidate, nil for none
 	since   time.Duration // when it began to wait
 	until   time.Duration
+	waited  bool // it was not granted an endpoint at once
 	done    func(lb.Grant, error)
 }
 
@@ -139,6 +140,7 @@ func (s *Store) await(now time.Duration, r *reservation, done func(lb.Grant, err
 	for _, c := range s.draft.claims {
 		s.claimed(r.scope, s.draft.table, c)
 	}
+	w.waited = true
 }
 
 // claimed makes a request that waited a lease, which the table counts already.
@@ -162,7 +164,7 @@ func (s *Store) claimed(sc *scope, t table, c claim) {
 		state := s.draft.openBudgets().state(c.row)
 		g.Left = state.Left()
 	}
-	s.leases[c.id] = lease{sc, c.row, c.tokens, g, w.plan.HasBudget()}
+	s.leases[c.id] = lease{sc, c.row, c.tokens, g, w.plan.HasBudget(), turnOf(w, c.tokens)}
 	s.finished = append(s.finished, finished{id: c.id, waiter: w, grant: g})
 }
 

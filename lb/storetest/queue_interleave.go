@@ -42,6 +42,11 @@ func (s *tracked) Release(now time.Duration, id lb.LeaseID) {
 	s.Store.Release(now, id)
 }
 
+func (s *tracked) NoteServed(id lb.LeaseID, tokens int64) {
+	defer s.call()()
+	s.Store.NoteServed(id, tokens)
+}
+
 func (s *tracked) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, requests int64) {
 	defer s.call()()
 	s.Store.Settle(now, id, addr, tokens, requests)

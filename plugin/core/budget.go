@@ -65,6 +65,7 @@ func (s *Stream) undoGrant(addr string) {
 	l := &s.lease
 	s.charged(addr)
 	l.giveBack(&s.budget.target)
+	s.notServed()
 	l.store.Release(l.now(), l.id)
 }
 

@@ -108,6 +108,9 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 	if s.inside != nil {
 		defer s.inside.OnResponseBody(size, end)
 	}
+	if size > 0 {
+		s.response.parts++
+	}
 	if s.response.firstPart && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
 		return
 	}

@@ -21,6 +21,7 @@ type response struct {
 	ttft        time.Duration       // from the plan to that, for prefix_cache
 	complete    bool                // all of it has passed
 	encoded     bool                // it is compressed
+	parts       int64               // of the body that have passed
 	usage       *prompt.UsageReader // nil while none was read
 }
 
@@ -119,6 +120,7 @@ func (s *Stream) done() {
 		verdict := s.verdict()
 		s.measureCluster(&outcome, verdict)
 		if verdict == lb.Success {
+			s.tenantAnswered(now)
 			s.measure(now, &outcome)
 			if !s.response.streamed {
 				s.measurePush(true)
@@ -129,6 +131,7 @@ func (s *Stream) done() {
 		if verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 {
 			s.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
+		s.noteServed()
 		s.release()
 		s.completeOutcome(now, verdict, &outcome)
 		s.policy.Observe(now, outcome)

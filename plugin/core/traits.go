@@ -123,9 +123,13 @@ func (t *traits) classID(c *config.Config) uint16 {
 	return 0
 }
 
-// tenantID returns the same number for all requests of one tenant, 0 where no header names tenants.
+// tenantID returns the same number for all requests of one tenant, 0 where no header names tenants: that of prompts, or
+// else that of the queue.
 func (t *traits) tenantID(c *config.Config) uint64 {
 	name := c.Prefix.TenantHeader
+	if name == "" && c.Queue.Enabled() {
+		name = c.Queue.TenantHeader
+	}
 	if name == "" {
 		return 0
 	}

@@ -32,7 +32,7 @@ func (cl *cluster) readsNextAnswer() bool {
 func (s *Stream) readsUsage() bool {
 	r := &s.response
 	return s.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
-		(s.work.sampled || s.chain.hasBlocks() || s.budget.target.addr != "")
+		(s.work.sampled || s.chain.hasBlocks() || s.budget.target.addr != "" || s.sharesTokens())
 }
 
 // skipEncoded gives up reading a response that is encoded, and counts it.

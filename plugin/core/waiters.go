@@ -23,6 +23,7 @@ type waiters struct {
 	held    map[*Stream]int // and how many bytes of each
 	bytes   int             // the sum of these
 	owners  int             // VMs of the gateway that count requests
+	tenants tenants         // that have turns of their own in queues
 	newest  *Plugin         // the newest configuration at the latest tick
 	listens bool            // this VM is woken, in its name
 }
@@ -36,6 +37,7 @@ const (
 
 func newWaiters(e *env, in *configs, s *stores, from *views) *waiters {
 	w := &waiters{env: e, configs: in, stores: s, views: from, held: map[*Stream]int{}, owners: 1}
+	w.tenants.known = map[uint64]answers{}
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther
 	return w

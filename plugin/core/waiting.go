@@ -20,6 +20,7 @@ type waiting struct {
 	class   *config.Class // nil where no queue is configured
 	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	id      uint64        // digest of its x-request-id, 0 for none
+	tenant  uint64        // see tenantName; 0 for none
 	since   time.Duration // when it was first reserved
 	until   time.Duration // when its wait is over
 	place   lb.Place      // where it waits
@@ -44,6 +45,9 @@ func (s *Stream) prepareWait(now time.Duration) lb.Reason {
 	v, q, w := s.plugin.vm, &s.cfg.Queue, &s.wait
 	s.traits.read(s)
 	w.class, w.since, w.refusal = s.traits.class(s.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
+	if q.TenantHeader != "" {
+		w.tenant = tenantName(s.traits.value(q.TenantHeader))
+	}
 	if id := s.traits.value("x-request-id"); id != "" {
 		w.id = xxhash.Sum64String(id)
 	}
@@ -80,7 +84,7 @@ func (s *Stream) waitFor(most time.Duration) lb.Wait {
 		TenantLength: q.TenantLength(), Limits: s.cluster.capsOf(s.cfg), Place: &s.wait.place,
 	}
 	if q.TenantHeader != "" {
-		w.Tenant = xxhash.Sum64String(s.traits.value(q.TenantHeader)) | 1
+		w.Tenant = s.plugin.vm.waiters.tenants.turnOf(s.wait.tenant)
 	}
 	return w
 }

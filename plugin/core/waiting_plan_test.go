@@ -14,6 +14,9 @@ import (
 func TestPlanOfAWaitingRequest(t *testing.T) {
 	d, _ := startQueue(t, 1, 1, queueConfig(twoClasses+`,"order":"strict","aging":"5s","skip":3,"patience":"1s",`+
 		`"max_length":100,"tenant_header":"x-tenant","tenant_max_share":0.25`))
+	for _, name := range []string{"a", "b", ""} {
+		d.workers[0].vm.waiters.tenants.answered(d.now, tenantName(name))
+	}
 	plan := func(headers ...[2]string) lb.Wait {
 		c := d.client(0, streamtest.Request{Headers: headers})
 		d.wantWaiting(c)
@@ -36,6 +39,9 @@ func TestPlanOfAWaitingRequest(t *testing.T) {
 	if w.Tenant == 0 || none.Tenant == 0 || other.Tenant == w.Tenant || none.Tenant == w.Tenant ||
 		again.Tenant != w.Tenant {
 		t.Errorf("tenants %x, %x, %x, again %x", w.Tenant, other.Tenant, none.Tenant, again.Tenant)
+	}
+	if unknown := plan([2]string{"x-tenant", "c"}); unknown.Tenant != newcomers {
+		t.Errorf("tenant %x of whom no answer is known", unknown.Tenant)
 	}
 	if none.Class != other.Class {
 		t.Errorf("class %+v of a request without the header", none.Class)

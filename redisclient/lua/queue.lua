@@ -170,6 +170,13 @@ function q.leave_all(name, owner)
   end
 end
 
+-- correct adds tokens to what a flow and its class were served.
+function q.correct(name, tokens)
+  local c, f = classes[sub(name, 1, 2)], flows[name]
+  if c then c.served = math.max(0, c.served + tokens / c.weight) end
+  if f then f.served = math.max(0, f.served + tokens) end
+end
+
 q.text, q.since, q.set, q.remove, q.notify, q.lists, q.tickets = text, since, set, remove, notify, lists, tickets
 
 -- save writes the queue. An empty one is kept for a while, because the pace at which requests were granted is in it.

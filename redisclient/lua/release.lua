@@ -2,17 +2,21 @@
 -- (queue.lua). Idempotent. For what happens when Redis answers late see ../late.go.
 --
 -- KEYS     table own
--- ARGV     granted own_ms id...
+-- ARGV     granted own_ms id..., perhaps turn
 --   granted  1 if the answers to the reservations were received; 0 if not: then a reservation may still run after this
 --            command, and a tombstone is left for it
 --   own_ms   how long a hash lives that has only tombstones
+--   turn     of one lease that has waited: its flow (queue.lua) 10, and by how many tokens d more it was served than
+--            it was counted for there
 -- Returns  how many of the leases were held; or that and the grants (queue.lua), if there are some
-local lease = redis.call('HMGET', KEYS[2], 'b', unpack(ARGV, 3))
+local last, turn = #ARGV, nil
+if #ARGV[last] > 8 then last, turn = last - 1, ARGV[last] end
+local lease = redis.call('HMGET', KEYS[2], 'b', unpack(ARGV, 3, last))
 local head = redis.call('GETRANGE', KEYS[1], 0, 15)
 local live = lease[1] and lease[1] == string.sub(head, 1, 8)
 local queue = live and string.byte(head, 16) > 0 and open_queue(KEYS[1], head)
 local held, freed = 0, queue and {} -- freed: rows
-for i = 3, #ARGV do
+for i = 3, last do
   local l = lease[i - 1]
   if l and (l ~= '' or ARGV[1] == '1') then
     redis.call('HDEL', KEYS[2], ARGV[i])
@@ -26,6 +30,7 @@ for i = 3, #ARGV do
       redis.call('SETRANGE', KEYS[1], at, struct.pack('<I3I6', math.max(0, requests - 1), math.max(0, sum - tokens)))
       held = held + 1
       if queue then freed[#freed + 1] = row end
+      if queue and turn then queue.correct(string.sub(turn, 1, 10), (struct.unpack('<d', turn, 11))) end
     end
   elseif not l and ARGV[1] == '0' then
     redis.call('HSET', KEYS[2], ARGV[i], '')

@@ -1,0 +1,94 @@
+package core
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+func ofTenant(name string) streamtest.Request {
+	return streamtest.Request{Headers: [][2]string{{"x-tenant", name}}}
+}
+
+// A thousand tenants with made-up names delay one that is known by one turn, a new one until its first answer.
+func TestMadeUpTenants(t *testing.T) {
+	d, busy := startQueue(t, 2, 1, queueConfig(`"max_length":2000,"tenant_header":"x-tenant","aging":0`))
+	served := busy[0]
+	next := func(among ...*fakeClient) *fakeClient { // the next one that is served
+		served.Finish()
+		d.advance(2 * wakeTime)
+		for _, c := range among {
+			if c.Upstream() >= 0 && !c.ended {
+				served = c
+				return c
+			}
+		}
+		t.Fatal("nobody is served")
+		return nil
+	}
+	known, first := d.client(0, ofTenant("known")), d.client(0, ofTenant("first"))
+	next(known)
+	next(first)
+	var made []*fakeClient
+	for i := range 1000 {
+		made = append(made, d.client(i%2, ofTenant("made up "+strconv.Itoa(i))))
+	}
+	honest := d.client(0, ofTenant("new"))
+	turns := func(of *fakeClient) (n int) { // until a request is served that has just come
+		for next(append(made, of, honest)...) != of {
+			n++
+		}
+		return n
+	}
+	for range 20 {
+		if n := turns(d.client(0, ofTenant("known"))); n > 1 {
+			t.Fatalf("%d others were served before a tenant that is known", n)
+		}
+	}
+	if n := turns(honest); n < 900 || n > 1000 {
+		t.Errorf("%d others were served before a new tenant, who came after 1000", n)
+	}
+	for i := range 1000 {
+		made = append(made, d.client(i%2, ofTenant("made up again "+strconv.Itoa(i))))
+	}
+	next(made...) // its answer ends
+	if n := turns(d.client(0, ofTenant("new"))); n > 1 {
+		t.Errorf("%d others were served before a tenant that is known by now", n)
+	}
+}
+
+// Names that are used once do not make a VM forget those in use, and do not fill its memory. What nobody uses any more
+// makes room for others.
+func TestTenantsInUseAreKept(t *testing.T) {
+	d := startFake(t, 1, 1, queueConfig(""))
+	known, now := &d.workers[0].vm.waiters.tenants, time.Hour
+	answer := func(kind string, n, times int) {
+		for range times {
+			for i := range n {
+				known.answered(now, tenantName(kind+strconv.Itoa(i)))
+				now += time.Millisecond
+			}
+		}
+	}
+	kept := func(kind string, n int) (kept int) {
+		for i := range n {
+			if known.turnOf(tenantName(kind+strconv.Itoa(i))) != newcomers {
+				kept++
+			}
+		}
+		return kept
+	}
+	const most = maxTenants * 3 / 4
+	answer("in use", most, 3)
+	answer("once", 10*maxTenants, 1)
+	if n := kept("in use", most); len(known.known) > maxTenants || n < most {
+		t.Errorf("%d names are known, %d of the %d in use", len(known.known), n, most)
+	}
+	now += 10 * halfLife
+	answer("later", most, 10)
+	if n := kept("later", most); len(known.known) > maxTenants || n < most {
+		t.Errorf("%d names are known, %d of the %d that are in use later", len(known.known), n, most)
+	}
+}

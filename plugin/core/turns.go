@@ -1,0 +1,64 @@
+package core
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// In the queue tenants and classes take turns by the tokens that they were served. A request is counted for its
+// estimate there when it is granted an endpoint. This file is what corrects that by what it was really served.
+
+// tenantAnswered notes that an answer to the request's tenant has ended well.
+func (s *Stream) tenantAnswered(now time.Duration) {
+	if t := s.wait.tenant; t != 0 {
+		s.plugin.vm.waiters.tenants.answered(now, t)
+	}
+}
+
+// sharesTokens reports whether the request has waited where tokens are shared, so that it matters how many it got.
+func (s *Stream) sharesTokens() bool { return s.wait.queued && s.cfg.Unit == lb.Tokens }
+
+// noteServed tells the store how many tokens the request was served, before its lease is released.
+func (s *Stream) noteServed() {
+	if s.sharesTokens() {
+		s.lease.store.NoteServed(s.lease.id, s.servedTokens())
+	}
+}
+
+// notServed is noteServed for a request that no endpoint of the cluster has served.
+func (s *Stream) notServed() {
+	if s.sharesTokens() {
+		s.lease.store.NoteServed(s.lease.id, 0)
+	}
+}
+
+// servedTokens returns how many tokens the request was served: of its prompt those that were not cached, and its
+// answer. Without usage that is the estimate of the prompt, and of a stream as many tokens as parts have come: engines
+// send each token, or the few that a step yields, as one.
+func (s *Stream) servedTokens() int64 {
+	l, r := &s.lease, &s.response
+	if unserved, _ := r.unserved(s.GatewayStream); unserved {
+		return 0
+	}
+	plan, cached := &l.reservation.plan, 0
+	if l.addr == l.chosen {
+		cached = l.reservation.grant.Cached
+	}
+	if r.usage != nil {
+		if u, ok := r.usage.Usage(r.complete); ok {
+			switch {
+			case plan.HasBudget(): // a budget is charged for what is cached, too
+				u.Cached = 0
+			case u.Cached == 0: // or the server does not report it
+				u.Cached = int(float64(u.Prompt) * plan.Prefix.Fraction(cached))
+			}
+			return int64(max(0, u.Prompt-u.Cached) + u.Output)
+		}
+	}
+	tokens := plan.AddedTokens(cached)
+	if s.work.streamed {
+		tokens += r.parts - s.work.output
+	}
+	return tokens
+}
