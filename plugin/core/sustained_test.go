@@ -14,29 +14,45 @@ import (
 
 // Sustained overload with the queue of the shipped file, and answers in one piece.
 
-// shippedQueue returns the configuration of the shipped file for overload, with servers of so many slots each: what
-// differs is where endpoints and metrics come from, the limit of the servers, and what change does to the queue.
-func shippedQueue(t *testing.T, slots int, change func(queue map[string]any)) string {
+// shippedFile returns the configuration of the shipped file for overload.
+func shippedFile(t *testing.T) (c map[string]any) {
 	t.Helper()
 	file, err := os.ReadFile("../../envoy-config/warmgate-overload.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, text, ok := strings.Cut(string(file), "value: |\n")
-	var c map[string]any
 	if err := json.Unmarshal([]byte(text), &c); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
+	return c
+}
+
+func marshal(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// shippedQueue returns the member of the queue in it.
+func shippedQueue(t *testing.T) string {
+	return `"queue":` + marshal(t, shippedFile(t)["lb_config"].(map[string]any)["queue"])
+}
+
+// shippedConfig returns all of it for servers of so many slots each: what differs is where endpoints and metrics come
+// from, the limit of the servers, and what change does to the queue.
+func shippedConfig(t *testing.T, slots int, change func(queue map[string]any)) string {
+	t.Helper()
+	c := shippedFile(t)
 	settings := c["lb_config"].(map[string]any)
 	delete(settings, "envoy")
 	settings["push"], settings["max_inflight"] = "outstanding", slots
 	settings["health"] = map[string]any{"slow_start": 0}
 	change(settings["queue"].(map[string]any))
-	raw, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
+	return marshal(t, c)
 }
 
 // visit is a request of a played load, which a server works on for a while.
@@ -98,7 +114,7 @@ func (d *fakeDriver) play(lists ...[]*visit) {
 // of that none is refused, and 99 % wait for two answers at most.
 func TestInteractiveRequestsBesideSustainedBatch(t *testing.T) {
 	const servers, slots, span = 2, 4, 40 * time.Second
-	d := startFake(t, 2, servers, shippedQueue(t, slots, func(map[string]any) {}))
+	d := startFake(t, 2, servers, shippedConfig(t, slots, func(map[string]any) {}))
 	d.advance(time.Second)
 	rng := rand.New(rand.NewPCG(3, 1))
 	interactive := visits(rng, "interactive", "", 0.12*servers*slots, 2*time.Second, span)
@@ -130,7 +146,7 @@ func TestInteractiveRequestsBesideSustainedBatch(t *testing.T) {
 // then is not refused, and waits for its turn.
 func TestFloodOfATenantThatFillsTheQueue(t *testing.T) {
 	const servers, slots = 2, 4
-	d := startFake(t, 2, servers, shippedQueue(t, slots, func(queue map[string]any) {
+	d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) {
 		queue["max_length"] = 60
 		delete(queue, "tenant_max_share")
 	}))

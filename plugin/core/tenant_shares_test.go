@@ -10,12 +10,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// shippedQueue are the members of the queue in envoy-config/warmgate-overload.yaml.
-const shippedQueue = `"queue":{"max_wait":"20s","max_length":1000,"max_bytes":"64MiB","order":"weighted",` +
-	`"classes":{"interactive":{"weight":8,"reserved":0.1},"batch":{"weight":1}},"class_header":"x-warmgate-class",` +
-	`"default_class":"batch","aging":"10s","tenant_header":"x-warmgate-tenant","tenant_max_share":0.5,` +
-	`"retry_budget":10}`
-
 // sender is a tenant, or several of a class, of whom some requests always wait.
 type sender struct {
 	class, tenant string
@@ -114,7 +108,7 @@ func TestTenantsShareTokens(t *testing.T) {
 	} {
 		for _, store := range []string{"embedded", "Redis"} {
 			t.Run(name+" "+store, func(t *testing.T) {
-				d := startShares(t, store, "{"+c.policy+`"max_inflight":4,`+shippedQueue)
+				d := startShares(t, store, "{"+c.policy+`"max_inflight":4,`+shippedQueue(t))
 				long := &sender{class: "batch", tenant: "long", output: 650, stream: c.stream, mute: c.mute}
 				short := &sender{class: "batch", tenant: "short", output: 50, stream: c.stream, mute: c.mute}
 				d.compete(100, long, short) // until the first answers have shown what is typical
@@ -129,7 +123,7 @@ func TestTenantsShareTokens(t *testing.T) {
 func TestClassesShareTokens(t *testing.T) {
 	for _, store := range []string{"embedded", "Redis"} {
 		t.Run(store, func(t *testing.T) {
-			d := startShares(t, store, `{"lb_policy":"prefix_cache","lb_config":{"max_inflight":4,`+shippedQueue)
+			d := startShares(t, store, `{"lb_policy":"prefix_cache","lb_config":{"max_inflight":4,`+shippedQueue(t))
 			short := &sender{class: "interactive", tenant: "chat", output: 50}
 			long := &sender{class: "batch", tenant: "job", output: 650}
 			d.compete(200, long, short)
@@ -142,7 +136,7 @@ func TestClassesShareTokens(t *testing.T) {
 
 // What is typical of the answers to one tenant of the queue is not expected of those to another.
 func TestEstimatesOfTenants(t *testing.T) {
-	d := startShares(t, "embedded", `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens",`+shippedQueue)
+	d := startShares(t, "embedded", `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens",`+shippedQueue(t))
 	long, short := &sender{tenant: "long", output: 650}, &sender{tenant: "short", output: 50}
 	for range warmup {
 		for _, s := range []*sender{long, short} {
@@ -175,7 +169,7 @@ func TestServedTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startShares(t, "embedded", `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens",`+
-				`"max_inflight":1,`+shippedQueue)
+				`"max_inflight":1,`+shippedQueue(t))
 			s := &sender{stream: c.stream}
 			busy := d.client(0, s.request())
 			waits := d.client(0, s.request())
