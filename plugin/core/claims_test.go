@@ -137,6 +137,67 @@ func TestClaimsDoNotMoveOthers(t *testing.T) {
 	}
 }
 
+// A claimed limit does not move more than a few requests of others where these set limits that their answers reach,
+// from which nothing is known of an answer without a limit. Claims at all servers but one, as above, would not show it:
+// what they move has nowhere to go.
+func TestClaimedLimitsMoveFew(t *testing.T) {
+	const claimants, servers, few = 2, 8, 6
+	limitOf := func(number int) int { return 6 + number%18 }
+	begin := func(d *fakeDriver, body string) int {
+		c := d.client(0, streamtest.Request{Frames: []string{body}})
+		c.Head(200)
+		c.Data("data: {}\n\n")
+		return c.Upstream()
+	}
+	place := func(t *testing.T, config string, answered int, claim func(number int) string) []int {
+		d := startFake(t, 1, servers, config)
+		for number := range 100 {
+			limit := limitOf(number)
+			d.serveUsage(chatOf(`"model-a"`, number, limit), 120, limit)
+			if number%20 == 7 && answered > 0 {
+				d.serveUsage(claim(number), 120, answered)
+			}
+		}
+		for number := 0; number < claimants && claim != nil; number++ {
+			begin(d, claim(number))
+		}
+		at := make([]int, servers)
+		for number := range honest {
+			at[begin(d, chatOf(`"model-a"`, 1000+number, limitOf(number)))]++
+		}
+		return at
+	}
+	for name, claim := range map[string]func(number int) string{
+		"a limit": func(number int) string { return chatOf(`"model-a"`, number, 1_000_000) },
+		"no limit": func(number int) string {
+			return strings.Replace(chatOf(`"model-a"`, number, 1), `"max_tokens"`, `"x"`, 1)
+		},
+		"a spelling": func(number int) string { return chatOf(`"\u006dodel-a"`, number, 1_000_000) },
+		"fresh names": func(number int) string {
+			return chatOf(fmt.Sprintf(`"model-%d"`, number), number, 1_000_000)
+		},
+		"many answers": func(number int) string {
+			return strings.Replace(chatOf(`"model-a"`, number, 1_000_000), `"stream"`, `"n":1000,"stream"`, 1)
+		},
+	} {
+		for policy, config := range claimConfigs {
+			without := place(t, config, 0, nil)
+			for _, answered := range []int{0, 3, 25} { // tokens of earlier answers to claims, 0 for none
+				t.Run(fmt.Sprintf("%s/%s/%d", policy, name, answered), func(t *testing.T) {
+					with, n := place(t, config, answered, claim), 0
+					for i := range with {
+						n += max(0, with[i]-without[i])
+					}
+					if n > few*claimants {
+						t.Errorf("%v without the claims, %v with them: %d of %d moved, want %d at most", without, with,
+							n, honest, few*claimants)
+					}
+				})
+			}
+		}
+	}
+}
+
 // unreadable are bodies of which only the length is known, by the reason, with the error in them.
 var unreadable = map[string]streamtest.Request{
 	"body_encoded": {Headers: [][2]string{{"content-encoding", "x"}}, Frames: []string{"{}"}},

@@ -35,11 +35,11 @@ type cluster struct {
 	// of clusters, where this stands for several
 	latencies *lb.Latencies
 
-	tokens     bool   // a configuration in force counts tokens
-	pending    bool   // one goes by push limits
-	guess      guess  // of that configuration
-	requests   uint64 // of this VM so far, with unit: tokens
-	usagesRead uint64 // answers to those whose usage was read
+	tokens  bool  // a configuration in force counts tokens
+	pending bool  // one goes by push limits
+	guess   guess // of that configuration
+	// requests of this VM so far with unit: tokens, by the class of their limit
+	samples [limitClasses]answerSample
 
 	inflight  int            // requests of this VM
 	waiting   int            // of those, that wait in the queue of the local store

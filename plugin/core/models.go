@@ -20,7 +20,8 @@ const (
 	warmup       = 16
 	learnedShare = 1.0 / warmup
 	// maxFactor is by which factor, up or down, one answer may differ from what is known; beyond, it counts as that.
-	maxFactor = 4
+	maxFactor    = 4
+	maxLogFactor = 2 * math.Ln2
 )
 
 // modelKey is a model of a cluster, for one tenant where a header names tenants, and for one class where requests wait
@@ -55,49 +56,44 @@ func (k modelKey) wider() (modelKey, bool) {
 	return k, true
 }
 
-// learned is what usage in answers has shown of their requests. What no answer has reported is 0.
+// learned is what usage in answers has shown of requests like one. What no answer has reported is 0.
 type learned struct {
-	bytesPerToken float64       // of prompts
-	prompt        float64       // tokens of a prompt
-	output        float64       // tokens of an answer
+	bytesPerToken float64 // of prompts
+	prompt        float64 // tokens of a prompt
+	output        float64 // tokens of an answer under the limit of the request, if it has one
+	unlimited     float64 // tokens of an answer without a limit
+}
+
+// model is what usage in answers has shown of a model.
+type model struct {
+	bytesPerToken float64
+	prompt        float64
+	outputs       lengths
 	answers       int           // with usage, warmup at most
-	outputs       int           // of these, with a known output
 	recent        int           // answers with usage, maxEvidence at most; see evidence
 	at            time.Duration // of the last of them
 }
 
-// or returns l with what is not known from other.
-func (l learned) or(other learned) learned {
-	l.bytesPerToken = cmp.Or(l.bytesPerToken, other.bytesPerToken)
-	l.prompt, l.output = cmp.Or(l.prompt, other.prompt), cmp.Or(l.output, other.output)
-	return l
-}
-
 // evidence returns how many answers there were, halved as time has passed since.
-func (l learned) evidence(now time.Duration) int { return l.recent >> min((now-l.at)/halfLife, 62) }
+func (l *model) evidence(now time.Duration) int { return l.recent >> min((now-l.at)/halfLife, 62) }
 
-// observe averages an answer in: to a prompt with textBytes bytes of text, 0 if that is not known. An output below 0 is
-// not known. An answer that ended at limit, the client's maximum of tokens or 0 for none, would have been longer: it
-// counts only if it is longer than the estimate. So probes and warm-up requests for one token do not make real answers
-// look short.
-func (l *learned) observe(now time.Duration, typical learned, textBytes, limit int, u prompt.Usage) {
+// observe averages an answer in: to a prompt with textBytes bytes of text, 0 if that is not known, under the client's
+// limit in tokens, 0 for none. An output below 0 is not known.
+func (l *model) observe(now time.Duration, typical learned, textBytes, limit int, u prompt.Usage) {
 	l.recent, l.at = min(l.evidence(now)+1, maxEvidence), now
 	l.answers = min(l.answers+1, warmup)
 	share := 1 / float64(l.answers)
-	known := l.or(typical)
 	if textBytes > 0 && u.Prompt > 0 {
 		const minBytes, maxBytes = 0.1, 100 // as in the configuration
 		latest := min(max(float64(textBytes)/float64(u.Prompt), minBytes), maxBytes)
-		l.bytesPerToken = toward(known.bytesPerToken, latest, share)
+		l.bytesPerToken = toward(cmp.Or(l.bytesPerToken, typical.bytesPerToken), latest, share)
 	}
 	if u.Prompt > 0 {
-		l.prompt = toward(known.prompt, float64(u.Prompt), share)
+		l.prompt = toward(cmp.Or(l.prompt, typical.prompt), float64(u.Prompt), share)
 	}
-	if u.Output < 0 || limit > 0 && u.Output >= limit && float64(u.Output) < known.output {
-		return
+	if u.Output >= 0 {
+		l.outputs.observe(limit, u.Output, typical.output)
 	}
-	l.outputs = min(l.outputs+1, warmup)
-	l.output = toward(known.output, max(1, float64(u.Output)), 1/float64(l.outputs))
 }
 
 // toward moves what is known, 0 for nothing, by a share of the way to the latest, which is above 0.
@@ -115,19 +111,28 @@ func toward(known, latest, share float64) float64 {
 
 // models is what a VM has learned of models. Those without answers of their own share what is known of all in the
 // cluster.
-type models map[modelKey]learned
+type models map[modelKey]model
 
-// typical returns what is known of requests under the key, completed by what is known of wider ones and by the guess.
-func (m models) typical(key modelKey) (l learned) {
+// typical returns what is known of requests under the key with that limit on the answer, 0 for none, completed by what
+// is known of wider keys and by the guess.
+func (m models) typical(key modelKey, limit int) (l learned) {
+	output, unlimited := expectation{limit: limit}, expectation{}
 	for wider := true; wider; key, wider = key.wider() {
-		l = l.or(m[key])
+		known := m[key]
+		l.bytesPerToken = cmp.Or(l.bytesPerToken, known.bytesPerToken)
+		l.prompt = cmp.Or(l.prompt, known.prompt)
+		output.add(&known.outputs)
+		unlimited.add(&known.outputs)
 	}
-	tokens := float64(key.guess.tokens)
-	return l.or(learned{bytesPerToken: key.guess.bytesPerToken, prompt: tokens, output: tokens})
+	l.bytesPerToken = cmp.Or(l.bytesPerToken, key.guess.bytesPerToken)
+	l.prompt = cmp.Or(l.prompt, float64(key.guess.tokens))
+	l.output, l.unlimited = output.or(key.guess), unlimited.or(key.guess)
+	return l
 }
 
-// observe averages in an answer to a request under the key, for which this was typical.
-func (m models) observe(now time.Duration, key modelKey, typical learned, textBytes, limit int, u prompt.Usage) {
+// observe averages in an answer to a request under the key.
+func (m models) observe(now time.Duration, key modelKey, textBytes, limit int, u prompt.Usage) {
+	typical := m.typical(key, limit)
 	for wider := true; wider; key, wider = key.wider() {
 		l, known := m[key]
 		if !known && len(m) >= maxModels {

@@ -23,9 +23,9 @@ func TestTypicalWithstandsAMinority(t *testing.T) {
 				if i%4 == 3 {
 					u = wrong
 				}
-				m.observe(time.Hour, key, m.typical(key), 4000, 0, u)
+				m.observe(time.Hour, key, 4000, 0, u)
 			}
-			l := m.typical(key)
+			l := m.typical(key, 0)
 			for what, ratio := range map[string]float64{
 				"tokens of a prompt": l.prompt / 1000, "tokens of an answer": l.output / 200,
 				"bytes per token": l.bytesPerToken / 4,
@@ -43,10 +43,10 @@ func TestTypicalOfClasses(t *testing.T) {
 	m, short, long, none := models{}, keyOf("c", 7, 0), keyOf("c", 7, 0), keyOf("c", 7, 0)
 	short.class, long.class, none.class = 1, 2, 3
 	for range 100 {
-		m.observe(time.Hour, short, m.typical(short), 4000, 0, prompt.Usage{Prompt: 1000, Output: 20})
-		m.observe(time.Hour, long, m.typical(long), 4000, 0, prompt.Usage{Prompt: 1000, Output: 2000})
+		m.observe(time.Hour, short, 4000, 0, prompt.Usage{Prompt: 1000, Output: 20})
+		m.observe(time.Hour, long, 4000, 0, prompt.Usage{Prompt: 1000, Output: 2000})
 	}
-	got := [3]float64{m.typical(short).output, m.typical(long).output, m.typical(none).output}
+	got := [3]float64{m.typical(short, 0).output, m.typical(long, 0).output, m.typical(none, 0).output}
 	if got[0] > 22 || got[1] < 1800 || got[2] < 40 || got[2] > 1000 {
 		t.Errorf("answers have %.0f tokens, want 20, 2000, and between them", got)
 	}
@@ -57,45 +57,14 @@ func TestTypicalAfterAQuietHour(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)
 	now := time.Hour
 	for range 100 {
-		m.observe(now, key, m.typical(key), 4000, 0, prompt.Usage{Prompt: 1000, Output: 200})
+		m.observe(now, key, 4000, 0, prompt.Usage{Prompt: 1000, Output: 200})
 	}
 	now += time.Hour
 	for range 3 {
-		m.observe(now, key, m.typical(key), 4000, 0, prompt.Usage{Prompt: 1_000_000, Output: 1_000_000})
+		m.observe(now, key, 4000, 0, prompt.Usage{Prompt: 1_000_000, Output: 1_000_000})
 	}
-	if l := m.typical(key); l.prompt > 1500 || l.output > 300 {
+	if l := m.typical(key, 0); l.prompt > 1500 || l.output > 300 {
 		t.Errorf("after three answers: %g tokens a prompt and %g an answer, want 1000 and 200", l.prompt, l.output)
-	}
-}
-
-// Answers that a client has limited, such as those to probes and warm-ups, do not make the expected answers shorter;
-// they count only where they are longer than expected.
-func TestTypicalOfLimitedAnswers(t *testing.T) {
-	m, key := models{}, keyOf("c", 7, 0)
-	guess := m.typical(key).output
-	observe := func(n, limit, output int) {
-		for range n {
-			m.observe(time.Hour, key, m.typical(key), 4000, limit, prompt.Usage{Prompt: 1000, Output: output})
-		}
-	}
-	observe(100, 1, 1)
-	if got := m.typical(key).output; got != guess {
-		t.Errorf("after answers of one token at a limit of one: %g tokens are typical, want the guess of %g", got,
-			guess)
-	}
-	observe(100, 0, 400)
-	observe(100, 500, 400) // ended before their limit
-	observe(100, 10, 10)
-	if got := m.typical(key).output; got < 399 || got > 401 {
-		t.Errorf("%g tokens are typical, want the 400 of answers that did not reach a limit", got)
-	}
-	observe(100, 2000, 2000)
-	if got := m.typical(key).output; got < 1900 || got > 2000 {
-		t.Errorf("%g tokens are typical after limited answers of 2000, want those", got)
-	}
-	observe(100, 2000, 30)
-	if got := m.typical(key).output; got > 40 {
-		t.Errorf("%g tokens are typical after short answers below their limit, want their 30", got)
 	}
 }
 
@@ -105,13 +74,13 @@ func TestEstimateBeyondTheGuess(t *testing.T) {
 	c := &config.Config{BytesPerToken: 4, MaxRequestTokens: 5000}
 	w := work{info: prompt.Info{MaxTokens: 1000}}
 	w.model.guess = guessOf(c)
-	w.typical = models{}.typical(w.model)
+	w.typical = models{}.typical(w.model, w.info.MaxTokens)
 	if p, o := w.estimate(c, 4000); p == 0 || o == 0 {
 		t.Errorf("%d tokens of a prompt that cannot be read, %d of an answer; want some of each", p, o)
 	}
 	m := models{}
-	m.observe(time.Hour, w.model, w.typical, 0, 0, prompt.Usage{Prompt: 1_000_000_000, Output: 1_000_000_000})
-	if l := m.typical(w.model); l.prompt > 5000 || l.output > 5000 {
+	m.observe(time.Hour, w.model, 0, 0, prompt.Usage{Prompt: 1_000_000_000, Output: 1_000_000_000})
+	if l := m.typical(w.model, 0); l.prompt > 5000 || l.output > 5000 {
 		t.Errorf("after one answer: %g tokens a prompt, %g an answer, too many for a request", l.prompt, l.output)
 	}
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,7 +104,9 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 // outputs returns the length of answers that the first worker expects.
 func (d *fakeDriver) outputs() float64 {
 	w := d.workers[0]
-	return w.vm.prompts.models[modelKey{cluster: fakeCluster, guess: guessOf(w.current.set.Match("", "", ""))}].output
+	all := w.vm.prompts.models[modelKey{cluster: fakeCluster, guess: guessOf(w.current.set.Match("", "", ""))}]
+	tokens, _ := all.outputs.expect(0)
+	return math.Round(tokens)
 }
 
 // In shadow mode the gateway chooses, and the records of the endpoint that the plugin would have chosen are kept.

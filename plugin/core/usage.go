@@ -15,17 +15,26 @@ const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
 	// the end of an answer in one piece.
 	usageWithin = 2 << 10
-	// sampleFirst is how many answers with usage of a cluster are read, and then one answer in sampleEvery: reading
-	// costs a call of the gateway for each part. Of requests beyond sampleMax one in sampleEvery is read, since most
-	// answers may come without usage. With prefix_cache all are read.
+	// sampleFirst is how many answers with usage are read, and then one answer in sampleEvery: reading costs a call of
+	// the gateway for each part. Of requests beyond sampleMax one in sampleEvery is read, since most answers may come
+	// without usage. All this is for each cluster and each class of limits, so that what is rare is known as soon as it
+	// counts. With prefix_cache all are read.
 	sampleFirst = 64
 	sampleEvery = 16
 	sampleMax   = sampleEvery * sampleFirst
 )
 
-// readsNextAnswer reports whether the answer to the next request of the cluster is to be read.
-func (cl *cluster) readsNextAnswer() bool {
-	return cl.usagesRead < sampleFirst && cl.requests < sampleMax || cl.requests%sampleEvery == 0
+// answerSample decides whose answers are read.
+type answerSample struct {
+	requests uint64
+	read     uint64 // answers to those with usage that was read
+}
+
+// take reports whether the answer to the next request is to be read.
+func (a *answerSample) take() bool {
+	taken := a.read < sampleFirst && a.requests < sampleMax || a.requests%sampleEvery == 0
+	a.requests++
+	return taken
 }
 
 // readsUsage reports whether the response is to be read for its usage.
@@ -77,8 +86,8 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 	if !s.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
-	s.cluster.usagesRead++
-	s.plugin.vm.prompts.models.observe(now, w.model, w.typical, w.text, w.info.MaxTokens, u)
+	s.cluster.samples[limitClass(w.info.MaxTokens)].read++
+	s.plugin.vm.prompts.models.observe(now, w.model, w.text, w.info.MaxTokens, u)
 }
 
 // compareCached puts into the outcome what was expected to be cached of a prompt, and what was.

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"math"
 	"time"
 
@@ -15,8 +14,8 @@ import (
 // count at once, but not for longer than the rest keeps coming.
 
 const (
-	// maxTimesTypical is how many times what is typical the answers to one request, or a body that cannot be read,
-	// count for at most.
+	// maxTimesTypical is how many times what is typical the answers to one request, an answer under a limit of which
+	// nothing is known, or a body that cannot be read, count for at most.
 	maxTimesTypical = 2
 	// openTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
 	// more has come for stallTime. It is not 0, so that several that come at once are sent to different endpoints.
@@ -55,9 +54,8 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 	if w.info.API == prompt.Embeddings || w.info.API == prompt.Rerank {
 		return promptTokens, 0
 	}
-	typical := min(math.Ceil(w.typical.output), limit)
-	answer := cmp.Or(float64(w.info.MaxTokens), typical)
-	output := min(answer*float64(max(1, w.info.N)), maxTimesTypical*typical)
+	answer, unlimited := math.Round(w.typical.output), math.Round(w.typical.unlimited)
+	output := min(answer*float64(max(1, w.info.N)), maxTimesTypical*max(answer, unlimited))
 	return promptTokens, int64(min(output, limit-float64(promptTokens)))
 }
 
@@ -65,9 +63,8 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 	w := &s.work
 	w.model.cluster, w.model.guess, w.open = s.scope, guessOf(s.cfg), !ended
-	w.typical = s.plugin.vm.prompts.models.typical(w.model)
-	w.sampled = s.cluster.readsNextAnswer()
-	s.cluster.requests++
+	w.typical = s.plugin.vm.prompts.models.typical(w.model, w.info.MaxTokens)
+	w.sampled = s.cluster.samples[limitClass(w.info.MaxTokens)].take()
 	if p := s.chain; p != nil {
 		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+max(0, size-w.seen), p.uncached
 	}
@@ -78,8 +75,8 @@ func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 // assumeTypical counts a request of which nothing is read as a typical one, for other configurations of its cluster
 // that count tokens.
 func (s *Stream) assumeTypical(r *lb.Request) {
-	typical := s.plugin.vm.prompts.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess})
-	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Ceil(typical.output))
+	typical := s.plugin.vm.prompts.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess}, 0)
+	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Round(typical.output))
 }
 
 // stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does

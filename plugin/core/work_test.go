@@ -28,7 +28,8 @@ func TestEstimate(t *testing.T) {
 		{"several answers", prompt.Info{MaxTokens: 10, N: 3}, 0, 0, 0, 30},
 		{"token ids", prompt.Info{TokenIDs: 77, TextBytes: 4}, 300, 300, 78, 256},
 		{"token ids that were not seen", prompt.Info{TokenIDs: 77}, 300, 900, 231, 256},
-		{"a limit beyond what is typical", prompt.Info{MaxTokens: 1000}, 0, 0, 0, 512},
+		{"a limit beyond what is typical", prompt.Info{MaxTokens: 1000}, 0, 0, 0, 256},
+		{"many answers", prompt.Info{MaxTokens: 1000, N: 9}, 0, 0, 0, 512},
 		{"a limit beyond reason", prompt.Info{TextBytes: 4000, MaxTokens: 1 << 30, N: 1 << 30}, 4100, 4100, 1000, 512},
 		{"a prompt beyond reason", prompt.Info{TextBytes: 1 << 20, MaxTokens: 10}, 1 << 20, 1 << 40, 5000, 0},
 		{"nearly as much as may be", prompt.Info{TextBytes: 4 * 4900}, 4 * 4900, 4 * 4900, 4900, 100},
@@ -36,7 +37,7 @@ func TestEstimate(t *testing.T) {
 		{"rerank generates nothing", prompt.Info{TextBytes: 40, API: prompt.Rerank, MaxTokens: 5}, 60, 60, 10, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := work{info: tc.info, seen: tc.seen, typical: models{}.typical(modelKey{guess: guessOf(c)})}
+			w := work{info: tc.info, seen: tc.seen, typical: models{}.typical(modelKey{guess: guessOf(c)}, tc.info.MaxTokens)}
 			if p, o := w.estimate(c, tc.size); p != tc.prompt || o != tc.output {
 				t.Fatalf("%d and %d tokens, want %d and %d", p, o, tc.prompt, tc.output)
 			}
