@@ -38,6 +38,7 @@ func (s *Store) wanted(r *reservation, matched []int) int {
 func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []int) error {
 	d.begin()
 	d.asking = r
+	s.showLife(now)
 	if r.scope.left { // a ticket with this id may be in the queue still
 		d.leave(s.owner, r.id)
 	}
@@ -229,6 +230,7 @@ func (s *Store) Poll(now time.Duration) time.Duration {
 // poll brings the requests of one scope up to date that wait. Most of the time nothing has changed: then it only reads.
 func (s *Store) poll(now time.Duration, sc *scope) {
 	var p progress
+	s.showLife(now)
 	err := s.swap(now, sc, func(d *draft) error {
 		p = progress{}
 		s.advance(now, sc, d, &p)

@@ -56,6 +56,8 @@ local function kind(row)
   return table.concat(open_in, ' ')
 end
 
+local function budget_turns() return open_turns() end
+
 -- has_budgets returns whether somebody waits for endpoints with budgets.
 local function has_budgets()
   for _, l in ipairs(lists) do
@@ -66,7 +68,7 @@ end
 -- dispatch_budgets grants what endpoints with budgets can take, by the rules of turns.lua. It returns how many tickets
 -- have had their turn: void ones, too.
 local function dispatch_budgets(own_id, own_key)
-  local turns, served = open_turns(), 0
+  local turns, served = budget_turns(), 0
   q.turns = turns
   while q.waiting > 0 and served < MOST do
     turns.look()
@@ -82,7 +84,52 @@ local function dispatch_budgets(own_id, own_key)
 end
 
 -- asides returns what is set aside for those that wait: tokens, and the name of the target.
-function q.asides() return has_budgets() and open_turns().look() or {} end
+function q.asides() return has_budgets() and budget_turns().look() or {} end
+
+-- revoke takes back a lease, of which its owner is told.
+local function revoke(owner, id, lease)
+  local row, tokens = unpack('<I2I4', lease)
+  local key, l = own .. string.match(owner, '%S+'), load(row)
+  l[1], l[2] = math.max(0, l[1] - 1), math.max(0, l[2] - tokens)
+  call('SETRANGE', tablekey, 16 + 9 * row, pack('<I3I6', l[1], l[2]))
+  call('HDEL', key, id)
+  notify(owner, key, call('HGET', key, 'g'), id, LOST, 0, 0, 0, 0)
+  for _, other in ipairs(lists) do
+    if other.budgets then return {row, tokens} end
+  end
+end
+
+-- take_back takes back what silent owners were granted and cannot know of. They reserve again in their old places. It
+-- also forgets who has not waited for long. list is what makes a list of a table.
+function q.take_back(list)
+  local old = call('ZRANGEBYSCORE', lives, '-inf', string.format('%d', now - 10000), 'LIMIT', 0, 100)
+  if #old > 0 then
+    call('ZREM', lives, list(old))
+    call('HDEL', untold, list(old))
+  end
+  local names, left, refunds = find_silent(), MOST, {}
+  if not silent then return end
+  for i, entries in ipairs(call('HMGET', untold, list(names))) do
+    local done, key = 0, own .. names[i]
+    local lives_here = entries and call('HGET', key, 'b') == epoch
+    while entries and left > 0 and done < #entries do
+      local id, row = unpack('<c8I2', entries, done + 1)
+      local lease = lives_here and call('HGET', key, id)
+      if lease and #lease == 8 and unpack('<I2', lease) == row then
+        refunds[#refunds + 1], left = revoke(string.format('%16s', names[i]), id, lease), left - 1
+      end
+      done = done + 25
+    end
+    if done > 0 and done == #entries then call('HDEL', untold, names[i]) end
+    if done > 0 and done < #entries then call('HSET', untold, names[i], sub(entries, done + 1)) end
+  end
+  if left == 0 then q.scanned = 0 end -- the next poll of any owner goes on
+  if #refunds > 0 then
+    local turns = budget_turns()
+    for _, r in ipairs(refunds) do turns.refund(r[1], r[2]) end
+    turns.save()
+  end
+end
 
 -- dispatch grants the open rows to those whose turn it is: the given ones, or all. A ticket of the caller that is
 -- granted a row is in q.granted then; other owners are notified.
@@ -91,6 +138,7 @@ function q.dispatch(rows, own_id, own_key)
   -- exhausted: rows that nobody can be granted now; cold: kinds of such rows; failed: the latest one
   local exhausted, cold, failed = {}, {}, nil
   q.warm = nil
+  find_silent()
   if has_budgets() then served = dispatch_budgets(own_id, own_key) end
   if not rows then
     q.scanned = now
