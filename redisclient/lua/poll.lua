@@ -33,8 +33,9 @@ if (string.byte(head, 16) or 0) > 0 then
   if q.waiting == 0 then q.save() end
   if q.waiting > 0 and (math.abs(now - q.scanned) >= SCAN or till and tonumber(till) < now) then
     redis.call('PEXPIRE', KEYS[3], 60000)
-    q.take_back(unpack)
+    local more = q.take_back(unpack)
     q.dispatch()
+    if more then q.scanned = 0 end -- the next poll of any owner goes on
     q.save()
     grants = q.grants()
     news = redis.call('HMGET', KEYS[2], 'g')[1] or ''

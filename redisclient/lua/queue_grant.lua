@@ -86,49 +86,61 @@ end
 -- asides returns what is set aside for those that wait: tokens, and the name of the target.
 function q.asides() return has_budgets() and budget_turns().look() or {} end
 
--- revoke takes back a lease, of which its owner is told.
-local function revoke(owner, id, lease)
-  local row, tokens = unpack('<I2I4', lease)
-  local key, l = own .. string.match(owner, '%S+'), load(row)
-  l[1], l[2] = math.max(0, l[1] - 1), math.max(0, l[2] - tokens)
-  call('SETRANGE', tablekey, 16 + 9 * row, pack('<I3I6', l[1], l[2]))
-  call('HDEL', key, id)
-  notify(owner, key, call('HGET', key, 'g'), id, LOST, 0, 0, 0, 0)
-  for _, other in ipairs(lists) do
-    if other.budgets then return {row, tokens} end
+-- revoke takes back what an owner was granted, and adds to refunds what that was charged. entries are as in untold, MOST
+-- at most; list is what makes a list of a table. It returns how many leases these were.
+local function revoke(name, entries, list, refunds)
+  local key, ids, gone, out = own .. name, {}, {}, {}
+  for at = 1, #entries, 25 do ids[#ids + 1] = sub(entries, at, at + 7) end
+  local known = call('HMGET', key, 'b', 'g', list(ids))
+  for i, id in ipairs(known[1] == epoch and ids or {}) do
+    local row, lease = unpack('<I2', entries, 25 * i - 16), known[i + 2]
+    if lease and #lease == 8 and unpack('<I2', lease) == row then
+      local l, tokens = load(row), unpack('<I4', lease, 3)
+      l[1], l[2] = math.max(0, l[1] - 1), math.max(0, l[2] - tokens)
+      call('SETRANGE', tablekey, 16 + 9 * row, pack('<I3I6', l[1], l[2]))
+      gone[#gone + 1], out[#out + 1] = id, id .. pack('<I2', LOST) .. string.rep('\0', 15)
+      refunds[#refunds + 1] = {row, tokens}
+    end
   end
+  if #gone > 0 then
+    local news = known[2] and #known[2] < 40000 and known[2] or pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
+    call('HDEL', key, list(gone))
+    call('HSET', key, 'g', news .. table.concat(out))
+  end
+  return #gone
 end
 
 -- take_back takes back what silent owners were granted and cannot know of. They reserve again in their old places. It
--- also forgets who has not waited for long. list is what makes a list of a table.
+-- also forgets who has not waited for long. list is what makes a list of a table. It returns whether there is more.
 function q.take_back(list)
   local old = call('ZRANGEBYSCORE', lives, '-inf', string.format('%d', now - 10000), 'LIMIT', 0, 100)
   if #old > 0 then
     call('ZREM', lives, list(old))
     call('HDEL', untold, list(old))
   end
-  local names, left, refunds = find_silent(), MOST, {}
-  if not silent then return end
+  local names, left, refunds, more = find_silent(), MOST, {}, false
+  if not silent then return false end
   for i, entries in ipairs(call('HMGET', untold, list(names))) do
-    local done, key = 0, own .. names[i]
-    local lives_here = entries and call('HGET', key, 'b') == epoch
-    while entries and left > 0 and done < #entries do
-      local id, row = unpack('<c8I2', entries, done + 1)
-      local lease = lives_here and call('HGET', key, id)
-      if lease and #lease == 8 and unpack('<I2', lease) == row then
-        refunds[#refunds + 1], left = revoke(string.format('%16s', names[i]), id, lease), left - 1
+    local some = entries and left > 0 and sub(entries, 1, 25 * left)
+    if some then
+      left = left - revoke(names[i], some, list, refunds)
+      if some == entries then
+        call('HDEL', untold, names[i])
+      else
+        call('HSET', untold, names[i], sub(entries, #some + 1))
+        left, more = 0, true
       end
-      done = done + 25
     end
-    if done > 0 and done == #entries then call('HDEL', untold, names[i]) end
-    if done > 0 and done < #entries then call('HSET', untold, names[i], sub(entries, done + 1)) end
   end
-  if left == 0 then q.scanned = 0 end -- the next poll of any owner goes on
-  if #refunds > 0 then
-    local turns = budget_turns()
-    for _, r in ipairs(refunds) do turns.refund(r[1], r[2]) end
-    turns.save()
+  for _, l in ipairs(#refunds > 0 and lists or {}) do
+    if l.budgets then
+      local turns = budget_turns()
+      for _, r in ipairs(refunds) do turns.refund(r[1], r[2]) end
+      turns.save()
+      break
+    end
   end
+  return more
 end
 
 -- dispatch grants the open rows to those whose turn it is: the given ones, or all. A ticket of the caller that is
