@@ -106,14 +106,10 @@ func (d *draft) remove(owner uint64, id lb.LeaseID) (was queue.Status, row int, 
 
 // dispatch grants open endpoints to waiting requests, and reports whether it has. Those of the owner are claimed at
 // once, as far as there is room for their steps in its log. What was granted to a ticket that the owner could not take
-// out of the queue when its request ended is granted to others; so is what a silent owner has not claimed, which waits
-// again once it notices.
+// out of the queue when its request ended is granted to others.
 func (d *draft) dispatch(now time.Duration, owner uint64) (granted bool) {
 	if d.queue == nil {
 		return false
-	}
-	for _, g := range d.queue.SilentGrants(d) {
-		d.leave(g.Owner, g.ID)
 	}
 	for again := true; again; {
 		again = false

@@ -232,7 +232,7 @@ func (s *Store) poll(now time.Duration, sc *scope) {
 	var p progress
 	s.showLife(now)
 	err := s.swap(now, sc, func(d *draft) error {
-		p = progress{}
+		p = progress{changed: d.takeBack()}
 		s.advance(now, sc, d, &p)
 		if p.changed || d.dispatch(now, s.owner) {
 			return nil

@@ -184,6 +184,8 @@ end
 
 -- show_life notes that the caller is there, and silent only in so many ms.
 function q.show_life(ms)
+  local till = call('ZSCORE', lives, caller)
+  if till and tonumber(till) < now then q.scanned = 0 end -- the next poll of any owner grants what is its own turn now
   call('PEXPIRE', lives, KEEP) -- first, as it is allowed also when memory is short
   call('ZADD', lives, string.format('%d', now + ms), caller)
 end
