@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -128,6 +129,7 @@ func gatewayStandsStill(t *testing.T, l *layout) {
 // and before that is presumed dead.
 func gatewayKilled(t *testing.T, l *layout) {
 	s := lineUp(t, l, 200)
+	at := s.now()
 	s.signal(syscall.SIGKILL)
 	s.await(0, all)
 	s.await(1, all)
@@ -135,4 +137,22 @@ func gatewayKilled(t *testing.T, l *layout) {
 	if served, _ := s.served(1); failed > 0 || served > 50 {
 		t.Errorf("%d requests failed; %d of the gateway that was killed were served, before it was", failed, served)
 	}
+	t.Logf("for %v after that no server got a request", s.gap(at).Round(time.Millisecond))
+}
+
+// gap returns the longest time after a moment in which no request came to a server, while some waited.
+func (s *line) gap(at time.Duration) (longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var arrived []time.Duration
+	for _, q := range s.requests {
+		if q.arrived > at {
+			arrived = append(arrived, q.arrived)
+		}
+	}
+	slices.Sort(arrived)
+	for _, a := range arrived {
+		longest, at = max(longest, a-at), a
+	}
+	return longest
 }
