@@ -25,7 +25,8 @@ type silentRoom struct {
 }
 
 func newSilentRoom(t *testing.T, open func(t *testing.T) storetest.Backend) *silentRoom {
-	r := &silentRoom{t: t, b: open(t).(*clocked), keys: redisclient.KeysOf("llm"), plan: storetest.Even(storetest.Addrs(1))}
+	r := &silentRoom{t: t, b: open(t).(*clocked), keys: redisclient.KeysOf("llm")}
+	r.plan = storetest.Even(storetest.Addrs(1))
 	r.plan.Candidates[0].Cap = 1
 	r.plan.Wait = lb.Wait{Max: time.Hour, Length: 1000, Class: lb.Class{ID: 1, Weight: 1}}
 	for i, owner := range []uint64{1<<50 + 2, 1<<50 + 3, 1<<51 + 2} {

@@ -20,8 +20,7 @@ const (
 
 // GatewayBits is how many of the highest bits are the same in all owners of a gateway, and different in others: only
 // owners of the same gateway can be told by [Store.OnGrant] what they were granted, and so may know of it before they
-// poll. If two gateways have the same bits, nothing more happens than that a grant of one to the other, if that dies, is
-// free only after its TTL.
+// poll. If two gateways have the same bits, what one of them grants the other is free only after the TTL if that dies.
 const GatewayBits = 20
 
 // Options are the settings of a store.

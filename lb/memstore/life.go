@@ -26,8 +26,8 @@ func (s *Store) showLife(now time.Duration) {
 	}
 }
 
-// takeBack takes back what silent owners have not claimed, for others that wait, and reports whether there was something.
-// They wait again in their places once they notice.
+// takeBack takes back what silent owners have not claimed, for others that wait, and reports whether there was
+// some. They wait again in their places once they notice.
 func (d *draft) takeBack() (taken bool) {
 	if d.queue == nil || d.queue.Waiting() == 0 {
 		return false

@@ -158,8 +158,8 @@ func (c *chaos) hush() {
 	c.undisturbed(c.settle)
 }
 
-// settle lets all owners find what they were granted, and put back what they have lost. None is presumed dead because it
-// is silent again and again.
+// settle lets all owners find what they were granted, and put back what they have lost. None is presumed dead for being
+// silent again and again.
 func (c *chaos) settle() {
 	for _, o := range c.owners {
 		_ = o.Heartbeat(c.now)

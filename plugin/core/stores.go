@@ -78,8 +78,8 @@ func newStores(e *env) *stores {
 // has a 1.
 const ownersOfVM = 1 << 8
 
-// newVMOwner returns what a new VM is in the local store: a random number whose highest bits are those of all VMs of the
-// gateway. By these, stores in Redis know whom a VM can tell what it has granted.
+// newVMOwner returns what a new VM is in the local store: a random number whose highest bits are those of all VMs of
+// the gateway. By these, stores in Redis know whom a VM can tell what it has granted.
 func newVMOwner(e *env) uint64 {
 	const others = 1<<(64-redisclient.GatewayBits) - 1
 	secret := ownSecret(e.gw.KV(), e.gw.Random)

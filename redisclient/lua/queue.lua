@@ -17,8 +17,8 @@
 --            there; cached blocks B; tokens of the lease <I4. It may lack some, which a heartbeat finds
 --   lives    sorted set: owner -> when it is silent unless it polls before, in ms. One that is not there, of a version
 --            that does not tell, is silent for nobody
---   untold   hash: owner -> what others granted it that cannot tell it, since its last poll: entries as in "g". The next
---            poll of the owner moves them there. What a silent owner has here goes to others (take_back)
+--   untold   hash: owner -> what others granted it that cannot tell it, since its last poll: entries as in "g". The
+--            next poll of the owner moves them there. What a silent owner has here goes to others (take_back)
 -- A script that grants tells its caller, in what is called grants where its answer is described: for each ticket of an
 -- owner in the same gateway that was granted a row, or was evicted, the name of its owner as in tickets, then the 25
 -- bytes. Owners are in the same gateway if the first 5 of the 16 bytes are the same.

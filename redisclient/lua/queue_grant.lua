@@ -86,8 +86,8 @@ end
 -- asides returns what is set aside for those that wait: tokens, and the name of the target.
 function q.asides() return has_budgets() and budget_turns().look() or {} end
 
--- revoke takes back what an owner was granted, and adds to refunds what that was charged. entries are as in untold, MOST
--- at most; list is what makes a list of a table. It returns how many leases these were.
+-- revoke takes back what an owner was granted, and adds to refunds what that was charged. entries are as in untold,
+-- MOST at most; list is what makes a list of a table. It returns how many leases these were.
 local function revoke(name, entries, list, refunds)
   local key, ids, gone, out = own .. name, {}, {}, {}
   for at = 1, #entries, 25 do ids[#ids + 1] = sub(entries, at, at + 7) end
