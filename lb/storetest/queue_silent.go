@@ -93,6 +93,18 @@ func testQueueSilentGrants(t *testing.T, l *line) {
 	l.want(addrs, 0, 0)
 }
 
+// testBudgetWaitSilent: the next one can take the tokens that a silent owner was charged.
+func testBudgetWaitSilent(_ *testing.T, l *line) {
+	owners, addrs := l.join(2), Addrs(1)
+	p := perMinute(addrs, 6000, 3000)
+	p.Candidates[0].Cap = 1
+	holder := l.take(owners[0], p)
+	lost, next := l.queue(owners[1], p), l.queue(owners[0], p)
+	l.release(holder) // grants it to the other owner
+	l.silence(owners[0])
+	l.granted([]*asked{lost, next}, next)
+}
+
 // testQueueSilentKnows: what an owner may have learned of stays its own, however long it is silent.
 func testQueueSilentKnows(t *testing.T, l *line) {
 	o, addrs := l.join(2), Addrs(1)
