@@ -37,7 +37,8 @@ func appendLimits(out wire.Writer, l *budget.Limits, c *lb.Candidate) wire.Write
 }
 
 // setBudgetCommand sets the command of a reservation with budgets. It looks no prompt up: budgets decide.
-func (sc *scopeState) setBudgetCommand(now time.Duration, r *reservation, l *candidateList, p *lb.Plan) {
+func (s *Store) setBudgetCommand(now time.Duration, r *reservation, l *candidateList, p *lb.Plan) {
+	sc := r.lease.scope
 	r.script, r.args = scriptSpend, 2
 	if p.Wait.Waits() {
 		r.args = 4
@@ -47,7 +48,7 @@ func (sc *scopeState) setBudgetCommand(now time.Duration, r *reservation, l *can
 	var room [16]byte
 	r.cmd = appendArg(b, wire.Writer(room[:0]).Float64(float64(p.AddedTokens(0))).Float64(max(p.Budget.AgeBonus, 0)))
 	if p.Wait.Waits() {
-		r.cmd = appendWait(appendArg(r.cmd, ""), now, l, &p.Wait)
+		r.cmd = appendWait(appendArg(r.cmd, ""), now, s.silence(sc), l, &p.Wait)
 	}
 }
 

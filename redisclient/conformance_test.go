@@ -60,7 +60,7 @@ func (b *backend) close() {
 func (b *backend) NewOwner() lb.Store {
 	b.owners++
 	s := redisclient.New(b.dial(), redisclient.Options{
-		Owner: b.owners, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: b.kv,
+		Owner: b.owners << 48, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: b.kv,
 	})
 	if !b.fallback {
 		return eager{s}

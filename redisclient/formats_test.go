@@ -148,11 +148,11 @@ func TestFormatsOfWaiting(t *testing.T) {
 	m.wantArguments(t, 1, formatID0, formatTerms, "",
 		since+"\x05\x03\x02\x01"+"\x06\x03\x02\x01"+"\x07\x03\x02\x01"+"\x02\x01"+"\x06\x05"+"\x07"+"\x09\x08"+"\x01"+
 			formatHalf+"\x0d\x0c\x0b\x0a"+"\x0f\x0c\x0b\x0a"+"\x0e\x0c\x0b\x0a"+formatList+"\x06\x05\x04\x03\x02\x01"+
-			"\x0a\x09\x08\x07"+formatID0)
+			"\x0a\x09\x08\x07"+"\xfa\x00\x00\x00"+formatID0)
 	m.answer(formatTime, 1, "*3\r\n:-4\r\n$8\r\n"+"\x05\x00\x01\x00"+"\x09\x00\x02\x00"+"\r\n$18\r\nabcdefgh"+
 		"\x16\x15\x14\x13\x12\x11"+"\x1a\x19\x18\x17"+"\r\n")
 	s.Poll(formatTime)
-	m.wantArguments(t, 2, "", "0")
+	m.wantArguments(t, 2, "", "0", "250")
 	queue := "12345678" + "abcdefgh" + "\x03\x00\x00\x00" + since + "\x01" + "\x08" + "\x00\x00\x00\x00\x00\x00" +
 		formatTwo + formatZero + "\x00\x00\x00\x00\x00\x00" + "\x01\x00" + since + "\x01" + "\x00" +
 		"\x00\x00" +
@@ -174,7 +174,7 @@ func TestFormatsOfWaiting(t *testing.T) {
 	s.Reserve(formatTime, formatID+1, plan, func(lb.Grant, error) {})
 	m.answer(formatTime, len(m.cmds)-1, "*3\r\n:-4\r\n$0\r\n\r\n$18\r\nabcdefgh1234567890\r\n")
 	s.Poll(formatTime + time.Second)
-	m.wantArguments(t, len(m.cmds)-1, "stampstm", "1")
+	m.wantArguments(t, len(m.cmds)-1, "stampstm", "1", "250")
 }
 
 // Answers about waiting requests that no script returns are refused.

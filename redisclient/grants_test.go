@@ -31,7 +31,7 @@ func newRoom(t *testing.T, server *redisserver.Server) *room {
 	}
 	r.conns[0].value("FLUSHALL")
 	// The names of owners in Redis differ in length.
-	r.a, r.b = newStore(r.conns[0], 1<<63+1, time.Second), newStore(r.conns[1], 2, time.Second)
+	r.a, r.b = newStore(r.conns[0], 1<<43+1, time.Second), newStore(r.conns[1], 2, time.Second)
 	r.a.OnGrant = func(owner uint64, news []byte) {
 		if owner != 2 {
 			t.Errorf("granted to owner %x", owner)
@@ -40,7 +40,7 @@ func newRoom(t *testing.T, server *redisserver.Server) *room {
 		r.b.Hear(time.Hour, news)
 	}
 	r.b.OnGrant = func(owner uint64, news []byte) {
-		if owner != 1<<63+1 {
+		if owner != 1<<43+1 {
 			t.Errorf("granted to owner %x", owner)
 		}
 		r.a.Hear(time.Hour, news)

@@ -99,7 +99,7 @@ func (s *Store) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	}
 	l := sc.list(p.Candidates, r.limits, s.owner)
 	if r.limits != nil {
-		sc.setBudgetCommand(now, r, l, p)
+		s.setBudgetCommand(now, r, l, p)
 		return
 	}
 	if !x.NeedsLookup() {
@@ -113,7 +113,7 @@ func (s *Store) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 		if waits || len(p.Home.Order) > 0 {
 			b = appendArg(b, "")
 		}
-		r.cmd = appendBehind(b, now, l, p)
+		r.cmd = s.appendBehind(b, now, sc, l, p)
 		return
 	}
 	r.script, r.args = scriptPrompt, reservationArgs(p, 3)
@@ -130,7 +130,7 @@ func (s *Store) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	if x.CreditBytes != nil {
 		numbers = append(numbers, func(i int) uint32 { return x.CreditBytes[i] })
 	}
-	r.cmd = appendBehind(appendChain(b, x, numbers...), now, l, p)
+	r.cmd = s.appendBehind(appendChain(b, x, numbers...), now, sc, l, p)
 }
 
 // reservationArgs returns how many arguments the command of a reservation has: so many if it does not wait and has no
@@ -146,11 +146,11 @@ func reservationArgs(p *lb.Plan, least int) int {
 }
 
 // appendBehind appends the arguments behind the chain.
-func appendBehind(b []byte, now time.Duration, l *candidateList, p *lb.Plan) []byte {
+func (s *Store) appendBehind(b []byte, now time.Duration, sc *scopeState, l *candidateList, p *lb.Plan) []byte {
 	order := p.Home.Order
 	switch {
 	case p.Wait.Waits():
-		b = appendWait(b, now, l, &p.Wait)
+		b = appendWait(b, now, s.silence(sc), l, &p.Wait)
 	case len(order) > 0:
 		b = appendArg(b, "")
 	}

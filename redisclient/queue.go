@@ -55,7 +55,7 @@ type waiter struct {
 }
 
 // appendWait appends how a request waits, in the format of lua/enqueue.lua.
-func appendWait(b []byte, now time.Duration, l *candidateList, w *lb.Wait) []byte {
+func appendWait(b []byte, now, silence time.Duration, l *candidateList, w *lb.Wait) []byte {
 	millis := func(d time.Duration) uint32 { return uint32(min(max(d, 0), queue.MaxTime) / time.Millisecond) }
 	age, strict := uint32(isNew), byte(0)
 	if w.Since > 0 {
@@ -72,13 +72,13 @@ func appendWait(b []byte, now time.Duration, l *candidateList, w *lb.Wait) []byt
 	if l.limits != nil {
 		key = ^key
 	}
-	var room [72]byte
+	var room [76]byte
 	return appendArg(b, wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
 		Uint32(millis(w.Patience)).Uint16(uint16(min(max(w.Skip, 0), queue.MaxSkip))).Uint16(w.Class.ID).
 		Byte(w.Class.Rank).Uint16(uint16(min(w.Class.Reserved, 1<<16-1))).Byte(strict).Float64(w.Class.Weight).
 		Uint32(uint32(max(w.Length, 0))).Uint32(uint32(max(w.TenantLength, 0))).
 		Uint32(uint32(max(w.Reserved, 0))).Uint32(key).Uint(6, place.Came).Uint32(place.Number).
-		Uint64(w.Tenant))
+		Uint32(millis(silence)).Uint64(w.Tenant))
 }
 
 // await notes that a request waits in Redis.
@@ -204,6 +204,18 @@ func (s *Store) pollNext(now time.Duration) time.Duration {
 	return s.polledAt + lb.PollPeriod
 }
 
+// silence returns in what time this owner is silent in the scope unless it polls before: it polls in turn for those in
+// which its requests wait.
+func (s *Store) silence(in *scopeState) time.Duration {
+	n := time.Duration(1)
+	for _, sc := range s.scopes {
+		if sc != in && len(sc.waiters) > 0 {
+			n++
+		}
+	}
+	return n * queue.Silence
+}
+
 // waitersInOrder returns those of the scope's requests that wait for which is is true, in the order in which they came.
 func (sc *scopeState) waitersInOrder(is func(*waiter) bool) (all []*waiter) {
 	for _, w := range sc.waiters {
@@ -247,12 +259,13 @@ func (s *Store) claim(now time.Duration, w *waiter, reply reservationReply) {
 func (s *Store) sendPoll(now time.Duration, sc *scopeState) {
 	s.polledAt = now
 	sc.polls++
-	b := scriptPoll.command(nil, 3, 2)
+	b := scriptPoll.command(nil, 3, 3)
 	b = appendArg(b, sc.keys.Table)
 	b = appendArg(b, sc.keys.Leases)
 	b = appendArg(b, sc.keys.Queue)
 	b = appendArg(b, sc.news)
 	b = appendInt(b, int64(sc.fetched))
+	b = appendInt(b, s.silence(sc).Milliseconds())
 	s.seq++
 	sent := s.seq
 	sc.asked = sent

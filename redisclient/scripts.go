@@ -129,7 +129,7 @@ func luaFunc(name, text string) string {
 // create them.
 func withQueue(text string) string {
 	text = strings.ReplaceAll(text, "enqueue(", "(function(KEYS, ARGV, t, v, plan)\n"+luaEnqueue+"end)(")
-	return strings.ReplaceAll(text, "open_queue(", "(function(tablekey, data)\n"+luaQueue+"end)(")
+	return strings.ReplaceAll(text, "open_queue(", "(function(tablekey, data, caller)\n"+luaQueue+"end)(")
 }
 
 // withTasks does the same for tasks.

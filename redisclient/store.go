@@ -18,9 +18,14 @@ const (
 	maxTokens = 1<<32 - 1
 )
 
+// GatewayBits is how many of the highest bits are the same in all owners of a gateway, and different in others: only
+// owners of the same gateway can be told by [Store.OnGrant] what they were granted, and so may know of it before they
+// poll. If two gateways have the same bits, what one of them grants the other is free only after the TTL if that dies.
+const GatewayBits = 20
+
 // Options are the settings of a store.
 type Options struct {
-	Owner   uint64        // unique among all owners of all gateways
+	Owner   uint64        // unique among all owners of all gateways: see GatewayBits
 	TTL     time.Duration // an owner without a heartbeat for so long is dead, and its leases are returned
 	Timeout time.Duration // of each command: without an answer by then it has failed
 	KV      lb.KV         // the gateway's shared memory, by which its workers agree on which of them loads a script
@@ -29,8 +34,8 @@ type Options struct {
 
 // Store is the store in Redis of one owner: see the package's documentation. It implements [lb.RemoteStore].
 type Store struct {
-	// OnGrant is called when a step of this owner has granted requests of another one, which should call Hear with news
-	// if it can be reached. news belongs to it.
+	// OnGrant is called when a step of this owner has granted requests of another one of the gateway, which should call
+	// Hear with news if it can be reached. news belongs to it.
 	OnGrant func(owner uint64, news []byte)
 
 	client     *client

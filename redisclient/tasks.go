@@ -18,7 +18,7 @@ type scheduling struct {
 }
 
 // scheduleArgs is how many arguments the command has.
-const scheduleArgs = 5
+const scheduleArgs = 6
 
 // Schedule implements [lb.TaskStore]. A task whose answer is lost is abandoned, unless the caller asks for it again by
 // its key.
@@ -66,7 +66,7 @@ func (s *Store) sendTask(now time.Duration, t *scheduling) {
 	for _, key := range []string{sc.keys.Table, l.key, sc.keys.Budget, sc.keys.Tasks, sc.keys.Expiry} {
 		b = appendArg(b, key)
 	}
-	s.client.send(now, scriptSchedule, &sc.node, append(b, t.args...), false,
+	s.client.send(now, scriptSchedule, &sc.node, appendArg(append(b, t.args...), s.owner), false,
 		func(now time.Duration, v Value, err error) {
 			task, unknownList, err := s.parseTask(now, v, t, err)
 			if unknownList && !t.again {
@@ -141,11 +141,11 @@ func (s *Store) endTask(
 	now time.Duration, sp *script, scope string, id lb.TaskID, number int64, done func(int64, error),
 ) {
 	sc := s.scopeOf(scope)
-	b := sp.command(make([]byte, 0, 256), 4, 2)
+	b := sp.command(make([]byte, 0, 256), 4, 3)
 	for _, key := range []string{sc.keys.Table, sc.keys.Budget, sc.keys.Tasks, sc.keys.Expiry} {
 		b = appendArg(b, key)
 	}
-	b = appendInt(appendArg(b, id[:]), number)
+	b = appendArg(appendInt(appendArg(b, id[:]), number), s.owner)
 	s.sendBackground(now, sp, sc, b, func(now time.Duration, v Value, err error) {
 		v, grants := splitGrants(v, 1)
 		if err == nil && v.Kind != Integer {

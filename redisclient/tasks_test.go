@@ -204,7 +204,8 @@ func TestFormatsOfTasks(t *testing.T) {
 		task, refused = t, err
 	})
 	id := lb.NewTaskID(plan.Random, 1, 1)
-	m.wantArguments(t, 1, string(id[:]), formatID0, "16909060", "60000", "\x00\x00\x00\x00\x00\x00\x08\x40"+formatTwo)
+	m.wantArguments(t, 1, string(id[:]), formatID0, "16909060", "60000", "\x00\x00\x00\x00\x00\x00\x08\x40"+formatTwo,
+		"1")
 	m.answer(formatTime, 1, "$46\r\n0123456789abcdef"+"\x02\x00"+"\x34\x33\x32\x31"+"\x28\x27\x26\x25\x24\x23\x22\x21"+
 		formatHalf+formatOne+"\r\n")
 	want := lb.Task{ID: lb.TaskID([]byte("0123456789abcdef")), Grant: lb.Grant{
@@ -219,14 +220,14 @@ func TestFormatsOfTasks(t *testing.T) {
 			t.Errorf("completed: %v, %v", end, err)
 		}
 	})
-	m.wantArguments(t, 2, "0123456789abcdef", "-1")
+	m.wantArguments(t, 2, "0123456789abcdef", "-1", "1")
 	m.answer(formatTime, 2, ":2\r\n")
 	s.Renew(formatTime, "llm", want.ID, time.Second, func(found bool, err error) {
 		if !found || err != nil {
 			t.Errorf("renewed: %v, %v", found, err)
 		}
 	})
-	m.wantArguments(t, 3, "0123456789abcdef", "1000")
+	m.wantArguments(t, 3, "0123456789abcdef", "1000", "1")
 	m.answer(formatTime, 3, ":1\r\n")
 	for _, reply := range []string{
 		"$3\r\nabc\r\n", ":1\r\n", "*1\r\n:-1\r\n",

@@ -31,7 +31,7 @@ func (s *stage) handovers() (all []handover) {
 	for e := range arrived {
 		slices.SortFunc(arrived[e], byTime)
 		slices.SortFunc(served[e], byTime)
-		for i, a := range arrived[e][min(most, len(arrived[e])):] {
+		for i, a := range arrived[e][min(s.most, len(arrived[e])):] {
 			if from := served[e][i]; s.requests[a.id].waited > 0 {
 				same := from.id%uint64(len(s.gateways)) == a.id%uint64(len(s.gateways))
 				all = append(all, handover{same, a.at - from.at})

@@ -62,7 +62,10 @@ func TestTwoGateways(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two gateways and a Redis; -short leaves that out")
 	}
-	orders(t, start(t, 2, 2, redisserver.StartT(t, redisserver.Options{})))
+	l := start(t, 2, 2, redisserver.StartT(t, redisserver.Options{}))
+	orders(t, l)
+	t.Run("a gateway stands still", func(t *testing.T) { gatewayStandsStill(t, l) })
+	t.Run("a gateway is killed", func(t *testing.T) { gatewayKilled(t, l) })
 }
 
 func orders(t *testing.T, l *layout) {
@@ -77,7 +80,7 @@ func firstComeFirstServed(t *testing.T, l *layout) {
 	s := open(t, l, 40*time.Millisecond, `"aging":"0s"`)
 	s.arrive(500, 6*time.Millisecond, func() time.Duration { return 0 })
 	if left, _ := s.wantServed(); left > 0 || s.over > 0 {
-		t.Errorf("clients have left, or %d requests arrived at a server that had %d", s.over, most)
+		t.Errorf("clients have left, or %d requests arrived at a server that had %d", s.over, s.most)
 	}
 	s.check(queuecheck.Rules{})
 	s.logHandovers()

@@ -20,7 +20,6 @@ import (
 
 const (
 	servers = 2
-	most    = 2 // requests in flight at each server
 	idName  = "x-order-id"
 	chat    = `{"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hello"}]}`
 )
@@ -30,13 +29,14 @@ const (
 type layout struct {
 	gateways []*harness.Gateway
 	workers  int                 // of each gateway
+	most     int                 // requests in flight at each server
 	redis    *redisserver.Server // nil: in each gateway
 	stage    atomic.Pointer[stage]
 }
 
 // start starts n gateways that count in Redis, if one is given.
 func start(t *testing.T, n, workers int, redis *redisserver.Server) *layout {
-	l := &layout{workers: workers, redis: redis}
+	l := &layout{workers: workers, most: 2, redis: redis}
 	o := harness.Options{Workers: workers, Config: l.config(`"aging":"0s"`)}
 	if redis != nil {
 		o.Redis = redis.Addr()
@@ -57,7 +57,7 @@ func (l *layout) config(queue string) string {
 		envoy = `"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis"}`
 	}
 	return `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"unit":"tokens",` +
-		`"reserve_timeout":"10s","push":"outstanding","max_inflight":` + strconv.Itoa(most) + `,"debug_headers":true,` +
+		`"reserve_timeout":"10s","push":"outstanding","max_inflight":` + strconv.Itoa(l.most) + `,"debug_headers":true,` +
 		envoy + `,"health":{"slow_start":0},` +
 		`"queue":{"max_wait":"60s",` + queue + `}}}`
 }
@@ -133,7 +133,7 @@ func (s *stage) serve(name string, id uint64, r *http.Request) {
 	s.mu.Lock()
 	q := s.requests[id]
 	q.endpoint, q.arrived = name, s.now()
-	if s.inFlight[name]++; s.inFlight[name] > most {
+	if s.inFlight[name]++; s.inFlight[name] > s.most {
 		s.over++
 	}
 	s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *stage) history() (h queuecheck.History) {
 	for i := range servers {
 		e := "e" + strconv.Itoa(i)
 		endpoints = append(endpoints, e)
-		h = append(h, queuecheck.Event{Kind: queuecheck.Capped, Endpoint: e, Cap: most})
+		h = append(h, queuecheck.Event{Kind: queuecheck.Capped, Endpoint: e, Cap: s.most})
 	}
 	for id, q := range s.requests {
 		add := func(kind queuecheck.Kind, at time.Duration, change queuecheck.Event) {

@@ -25,7 +25,10 @@ type draft struct {
 	claims     []claim       // grants that this owner has claimed
 	woken      []uint64      // other owners with grants to claim
 	grants     []queue.Grant // reused by dispatch
+	silences   silences
 }
+
+func newDraft(kv lb.KV, owner uint64) draft { return draft{silences: silences{kv: kv, self: owner}} }
 
 // claim is a waiting request of this owner that was granted a row.
 type claim struct {
@@ -41,7 +44,7 @@ var _ queue.Loads = (*draft)(nil)
 func (d *draft) open(now time.Duration, sc *scope, t table) {
 	d.now = now
 	d.scope, d.asking, d.table, d.queue, d.budget = sc, nil, t, nil, nil
-	d.steps, d.claims, d.woken = d.steps[:0], d.claims[:0], d.woken[:0]
+	d.steps, d.claims, d.woken, d.silences.known = d.steps[:0], d.claims[:0], d.woken[:0], d.silences.known[:0]
 	if !t.hasQueue() {
 		return
 	}
@@ -68,6 +71,9 @@ func (d *draft) take(st step) {
 
 // Load implements [queue.Loads].
 func (d *draft) Load(row int) lb.Load { return d.load(row) }
+
+// IsSilent implements [queue.Loads].
+func (d *draft) IsSilent(owner uint64) bool { return d.silences.of(owner, d.now, d.table) }
 
 // Add implements [queue.Loads].
 func (d *draft) Add(row int, tokens int64) { d.add(row, lb.Load{Requests: 1, Tokens: tokens}) }

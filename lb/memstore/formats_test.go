@@ -62,6 +62,26 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// What an owner writes while its requests wait.
+func TestFormatsOfLife(t *testing.T) {
+	p, now := memstoretest.NewProcess(t), time.Hour
+	s := p.NewStore()
+	plan := waitingPlan(1, "e1:1")
+	for id := range lb.LeaseID(2) {
+		s.Reserve(now, id, plan, func(lb.Grant, error) {})
+	}
+	s.Poll(now + time.Second)
+	const owner = 1
+	want := wire.Writer(nil).Uint64(owner).Duration(now + time.Second)
+	if got := p.Vals["warmgate/1/life/0"]; !bytes.Equal(got, want) {
+		t.Errorf("got %x, want %x", got, []byte(want))
+	}
+	s.Release(now, 1)
+	if s.Poll(now + 2*time.Second); !bytes.Equal(p.Vals["warmgate/1/life/0"], want) {
+		t.Error("written although nothing waits")
+	}
+}
+
 // slot returns the number in the key of the only value of a kind that is longer than a byte.
 func slot(p *memstoretest.Process, kind string) (number string) {
 	for key, val := range p.Vals {

@@ -46,9 +46,10 @@ type Store struct {
 	slots        map[string]int // by scope, for lookup
 	slotsVersion uint32         // of the slot assignment that slots are from
 
-	draft    draft      // reused by swap
-	packed   []byte     // likewise
-	finished []finished // waits that have ended: see answerWaits
+	shownAt  time.Duration // see showLife
+	draft    draft         // reused by swap
+	packed   []byte        // likewise
+	finished []finished    // waits that have ended: see answerWaits
 
 	loads   []lb.Load     // reused by reserve
 	entries []queue.Entry // likewise
@@ -90,7 +91,7 @@ type scope struct {
 // owners, and not 0. An owner without a heartbeat for longer than ttl loses its leases.
 func New(kv lb.KV, owner uint64, ttl time.Duration) *Store {
 	return &Store{
-		kv: kv, owner: owner, ttl: ttl, index: -1, prefixes: prefixIndex{kv: kv},
+		kv: kv, owner: owner, ttl: ttl, index: -1, prefixes: prefixIndex{kv: kv}, draft: newDraft(kv, owner),
 		scopes: map[string]*scope{}, leases: map[lb.LeaseID]lease{}, releasedEarly: map[lb.LeaseID]time.Duration{},
 		failedAmends: map[lb.LeaseID]amendment{}, waiters: map[lb.LeaseID]*scope{}, OnGrant: func(uint64) {},
 	}

@@ -39,6 +39,7 @@ func (s *Store) wanted(r *reservation, matched []int) int {
 func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []int) error {
 	d.begin()
 	d.asking = r
+	s.showLife(now)
 	if r.scope.left { // a ticket with this id may be in the queue still
 		d.leave(s.owner, r.id)
 	}
@@ -231,8 +232,9 @@ func (s *Store) Poll(now time.Duration) time.Duration {
 // poll brings the requests of one scope up to date that wait. Most of the time nothing has changed: then it only reads.
 func (s *Store) poll(now time.Duration, sc *scope) {
 	var p progress
+	s.showLife(now)
 	err := s.swap(now, sc, func(d *draft) error {
-		p = progress{}
+		p = progress{changed: d.takeBack()}
 		s.advance(now, sc, d, &p)
 		if p.changed || d.dispatch(now, s.owner) {
 			return nil

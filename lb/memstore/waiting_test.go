@@ -52,21 +52,21 @@ func TestReleaseGrantsTheFirstThatWaits(t *testing.T) {
 	if next := b.Poll(now + time.Millisecond); next == 0 || len(order) > 0 {
 		t.Fatal("granted although nothing is free")
 	}
-	a.Release(now+time.Second, 1)
+	a.Release(now+100*time.Millisecond, 1)
 	if len(order) > 0 || len(woken) != 1 {
 		t.Fatalf("order %v, woken %v: want the other owner woken", order, woken)
 	}
-	b.Poll(now + time.Second)
-	b.Release(now+2*time.Second, 1)
-	a.Poll(now + 2*time.Second)
+	b.Poll(now + 100*time.Millisecond)
+	b.Release(now+200*time.Millisecond, 1)
+	a.Poll(now + 200*time.Millisecond)
 	if len(order) != 2 || order[0] != "b1" || order[1] != "a2" {
 		t.Fatalf("order %v", order)
 	}
-	a.Release(now+3*time.Second, 2)
+	a.Release(now+300*time.Millisecond, 2)
 	if loads, _ := a.Loads("cluster", []string{"e1:1"}, nil); loads[0] != (lb.Load{}) {
 		t.Errorf("left over: %v", loads)
 	}
-	if next := a.Poll(now + 3*time.Second); next != 0 {
+	if next := a.Poll(now + 300*time.Millisecond); next != 0 {
 		t.Error("polls although nobody waits")
 	}
 }

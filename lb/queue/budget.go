@@ -116,7 +116,7 @@ func (b *budgetTurn) firstTickets() []int {
 	for len(first) < maxAhead {
 		from := -1
 		for i := range q.flows {
-			for next[i] < q.flows[i].end() && !q.lists[q.at(next[i]).list()].budgets {
+			for next[i] < q.flows[i].end() && !b.mayTake(q.at(next[i])) {
 				next[i]++
 			}
 			if next[i] < q.flows[i].end() && (from < 0 || q.at(next[i]).before(q.at(next[from]))) {
@@ -130,6 +130,11 @@ func (b *budgetTurn) firstTickets() []int {
 		next[from]++
 	}
 	return first
+}
+
+// mayTake reports whether the ticket is for endpoints with budgets, and its owner there to take one.
+func (b *budgetTurn) mayTake(r record) bool {
+	return b.q.lists[r.list()].budgets && !b.loads.IsSilent(r.owner())
 }
 
 // setAside sets aside what the ticket needs, at the target that can take it first, unless one can now.

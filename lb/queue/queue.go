@@ -217,6 +217,16 @@ func (q *Queue) EachGrant(f func(row int, tokens int64)) {
 	}
 }
 
+// SilentGrants returns the grants to silent owners that were not claimed yet.
+func (q *Queue) SilentGrants(loads Loads) (grants []Grant) {
+	for i := range q.ended {
+		if e := &q.ended[i]; e.Status == Granted && loads.IsSilent(e.Owner) {
+			grants = append(grants, Grant{e.Owner, e.ID})
+		}
+	}
+	return grants
+}
+
 // Ended returns the tickets of the owner that do not wait any more.
 func (q *Queue) Ended(owner uint64) (of []End) {
 	for _, e := range q.ended {

@@ -13,9 +13,15 @@ import (
 // maxPassed is by how many times its Skip a ticket may be passed.
 const maxPassed = 3
 
+// Silence is for how long an owner with waiting requests that polls every [lb.PollPeriod] shows no sign of life before
+// its turns go to others: ten polls. It keeps its places. If it was only slow, nothing is lost.
+const Silence = 10 * lb.PollPeriod
+
 // Loads are what is in flight at the endpoints, over all owners.
 type Loads interface {
 	Load(row int) lb.Load
+	// IsSilent reports whether the owner has shown no sign of life for longer than Silence.
+	IsSilent(owner uint64) bool
 	// Add counts one more request.
 	Add(row int, tokens int64)
 	// Targets returns endpoints with budgets as they are at now, and which of them was served last, -1 for none. They
@@ -296,6 +302,9 @@ func worth(r record, row int) int64 { return 2*r.saved(row) - r.bestSaved(row) }
 
 // eligible reports whether a ticket may be granted the row, which is open.
 func (t *turn) eligible(r record, row int) bool {
+	if t.loads.IsSilent(r.owner()) {
+		return false
+	}
 	if t.budgets != nil {
 		return t.budgets.takes(r)
 	}

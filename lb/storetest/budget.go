@@ -48,6 +48,7 @@ var budgetQueueSuite = []struct {
 	{"who does not wait leaves what is set aside", testBudgetAside},
 	{"a target that opens again serves who waits", testBudgetWaitClosed},
 	{"a grant that is not claimed is given back with its tokens", testBudgetWaitReturned},
+	{"what a silent owner was charged is given back", testBudgetWaitSilent},
 	{"a hopeless request is told when the bucket has refilled", testBudgetWaitFull},
 	{"random histories of waiting requests", testBudgetWaitRandom},
 }

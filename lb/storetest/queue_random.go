@@ -26,6 +26,7 @@ type chaos struct {
 	moved   map[*asked]string // where a lease is now
 	quiet   bool              // no owner acts between a read and a write of another
 	acting  bool              // one does
+	silent  lb.Store          // an owner that does nothing for now, nil for none
 }
 
 // Slow is a Backend that takes much longer than shared memory. It has the seeds of the random histories to run. Of 1, 6
@@ -172,7 +173,7 @@ func (c *chaos) releaseOne(which func(*asked) bool) {
 	c.asked = slices.DeleteFunc(c.asked, func(r *asked) bool { return r.calls > 0 && r.err != nil })
 	start := c.rng.IntN(len(c.asked) + 1)
 	for i := range c.asked {
-		if r := c.asked[(start+i)%len(c.asked)]; which(r) {
+		if r := c.asked[(start+i)%len(c.asked)]; r.owner != c.silent && which(r) {
 			c.release(r)
 			c.drop(r)
 			return
@@ -184,7 +185,7 @@ func (c *chaos) releaseOne(which func(*asked) bool) {
 func (c *chaos) amend() {
 	c.tick(time.Millisecond)
 	for _, r := range c.asked {
-		if r.waits() || r.err != nil || c.rng.IntN(4) > 0 {
+		if c.silent != nil || r.waits() || r.err != nil || c.rng.IntN(4) > 0 {
 			continue
 		}
 		addr := ""

@@ -67,7 +67,7 @@ type redisStore struct {
 }
 
 func newStores(e *env) *stores {
-	owner := localOwner(e.gw.Random())
+	owner := newVMOwner(e)
 	return &stores{
 		env: e, owner: owner, local: memstore.New(e.gw.KV(), owner, leaseTTL), redis: map[redisTarget]*redisStore{},
 		onGrant: func(uint64, []byte) {},
@@ -77,6 +77,14 @@ func newStores(e *env) *stores {
 // ownersOfVM is how many owners a VM may be: its numbers differ in the lowest byte, in which that of the local store
 // has a 1.
 const ownersOfVM = 1 << 8
+
+// newVMOwner returns what a new VM is in the local store: a random number whose highest bits are those of all VMs of
+// the gateway. By these, stores in Redis know whom a VM can tell what it has granted.
+func newVMOwner(e *env) uint64 {
+	const others = 1<<(64-redisclient.GatewayBits) - 1
+	secret := ownSecret(e.gw.KV(), e.gw.Random)
+	return localOwner(lb.EndpointHash("owners of "+string(secret[:]))&^others | e.gw.Random()&others)
+}
 
 // localOwner returns what the VM of any owner is in the local store.
 func localOwner(owner uint64) uint64 { return owner&^(ownersOfVM-1) | 1 }

@@ -14,7 +14,7 @@ put_lease(KEYS[1], KEYS[3], ARGV[2], at[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local from, before = struct.unpack('<I2I4', lease[2])
 local waits = string.byte(head, 16) -- some may be for tokens if it is 2
 if waits > 0 and from ~= at[1] or waits == 2 and tonumber(ARGV[3]) < before then
-  local queue = open_queue(KEYS[1], head)
+  local queue = open_queue(KEYS[1], head, string.sub(KEYS[3], #KEYS[1]))
   queue.dispatch({from})
   queue.save()
   local grants = queue.grants()

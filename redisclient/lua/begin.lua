@@ -19,6 +19,13 @@ if lease[2] and #lease[2] > 8 then
   lease[2] = nil -- its ticket was lost
 end
 if lease[2] then
+  if waits then -- its owner knows of it from now on: see queue.lua
+    local untold, owner = sub(KEYS[1], 1, -6) .. 'untold', sub(KEYS[2], #KEYS[1])
+    local s = call('HGET', untold, owner) or ''
+    for at = 1, #s, 25 do
+      if sub(s, at, at + 7) == ARGV[1] then call('HSET', untold, owner, sub(s, 1, at - 1) .. sub(s, at + 25)) end
+    end
+  end
   local row, i = unpack('<I2', lease[2]), 0
   for run = first, first + 6 * (runs - 1), 6 do
     local _, from, count = unpack('<I2I2I2', v, run)

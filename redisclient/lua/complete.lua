@@ -1,7 +1,7 @@
 -- Completes a task. The texts of budget.lua, tasks.lua and ending.lua precede this one.
 --
 -- KEYS     table budget tasks expiry
--- ARGV     id actual
+-- ARGV     id actual owner
 --   actual  tokens that it has used, -1 for unknown
 -- Returns  an lb.TaskEnd; or that and the grants (queue.lua), if there are some
 sweep(SWEEP)

@@ -1,11 +1,11 @@
 -- The end of the scripts schedule, complete and renew: functions that these call last. The texts of budget.lua and
--- tasks.lua precede this one. It needs head, the head of the table.
+-- tasks.lua precede this one. It needs head, the head of the table. The last argument is the owner that has sent it.
 
 -- granted grants what became free to those that wait, once what was charged is written. It returns the grants, nil for
 -- none.
 local function granted()
   if #freed == 0 or (string.byte(head, 16) or 0) == 0 then return nil end
-  local queue = open_queue(tablekey, head)
+  local queue = open_queue(tablekey, head, ARGV[#ARGV])
   queue.dispatch(freed)
   queue.save()
   return queue.grants()

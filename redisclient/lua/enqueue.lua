@@ -3,19 +3,19 @@
 --
 -- KEYS     as for reserve.lua
 -- ARGV     as for reserve.lua
---   wait   <I4I4I4I4I2I2BI2BdI4I4I4I4I6I4: for how many ms it has waited already, 4294967295 for a new request; max,
+--   wait   <I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4: for how many ms it has waited already, 4294967295 for a new request; max,
 --          aging and patience in ms; skip; class; rank; places reserved for the class; 1 for strict order; weight;
 --          length of the queue; length for one tenant in one class, 0 for none; places reserved for all classes; key
---          of its list; when it came by this server's clock, in ms, 0 for unknown, and its number; then its tenant, 8
---          bytes
+--          of its list; when it came by this server's clock, in ms, 0 for unknown, and its number; in how
+--          many ms its owner is silent unless it polls before; then its tenant, 8 bytes
 -- t, v     the table and its list of candidates
 -- plan     what reserve.lua knows of it; nil for a request of which own says that it waits already
 -- Returns  the answer of reserve.lua; and the index of the candidate, if it was granted one. nil for a request that
 --          waits already, if its ticket was lost
 local call, sub, pack, unpack = redis.call, string.sub, struct.pack, struct.unpack
 local age, max, aging, patience, skip, number, rank, reserved, strict, weight, length, share,
-  places, key, came, seq, at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4I6I4', ARGV[4])
-local q, id, is_new = open_queue(KEYS[1], t), ARGV[1], age == 4294967295
+  places, key, came, seq, silence, at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4', ARGV[4])
+local q, id, is_new = open_queue(KEYS[1], t, sub(KEYS[2], #KEYS[1])), ARGV[1], age == 4294967295
 local name = pack('<I2', number) .. sub(ARGV[4], at)
 local lists, classes, flows = q.lists, q.classes, q.flows
 -- The name of the owner's key and that of the list end after "own:" and "view:", that of the table with "table".
@@ -234,6 +234,7 @@ local function add(l)
 end
 
 if not plan then return q.position(sub(call('HGET', KEYS[2], id), 2), id, owner) and waiting() end
+q.show_life(silence)
 if not plan.full and q.patient >= 64 then plan.wanted = 65535 end -- it takes what is open
 local l = find_list()
 if #lists > 255 or #classes > 254 or #flows > 65000 then return {-5, 0} end

@@ -12,7 +12,7 @@
 --          cursor; ids of leases; ids of tombstones; ids of waiting requests; the beginning of the queue; the
 --          grants (queue.lua), if there are some}: ids have 8 bytes each
 local BATCH, REPORT, OWNER = 160, 320, 16 -- a dead owner is as much work as OWNER leases
-local keep, lost, left = tonumber(ARGV[3]), false, BATCH
+local keep, lost, left, base = tonumber(ARGV[3]), false, BATCH, string.sub(KEYS[1], 1, -6)
 local queue, freed = nil, {} -- rows of which something was returned
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
@@ -56,7 +56,7 @@ local function return_leases(owner)
     end
     if #ids > 0 then redis.call('HDEL', own, unpack(ids)) end
     for flow in pairs(flows) do
-      queue = queue or open_queue(KEYS[1], epoch)
+      queue = queue or open_queue(KEYS[1], epoch, ARGV[1])
       queue.leave_all(flow, string.format('%16s', owner))
     end
     rest = redis.call('HLEN', own)
@@ -66,12 +66,14 @@ local function return_leases(owner)
   if rest == 0 then
     redis.call('UNLINK', own)
     redis.call('ZREM', KEYS[3], owner)
+    redis.call('ZREM', base .. 'lives', owner)
+    redis.call('HDEL', base .. 'untold', owner)
   end
   lost, left = lost or not marks[1], left - OWNER - #ids
 end
 
 local tasks_left = false
-if redis.call('EXISTS', string.sub(KEYS[1], 1, -6) .. 'tasks') == 1 then
+if redis.call('EXISTS', base .. 'tasks') == 1 then
   freed, tasks_left, lost = sweep_tasks(KEYS[1], KEYS[2], epoch, keep)
 end
 
@@ -91,7 +93,7 @@ if lost then
   enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 end
 if not lost and (mine or #freed > 0) and string.byte(redis.call('GETRANGE', KEYS[1], 15, 15)) > 0 then
-  queue = queue or open_queue(KEYS[1], epoch)
+  queue = queue or open_queue(KEYS[1], epoch, ARGV[1])
   queue.dispatch(freed)
   queue.save()
 end
@@ -104,4 +106,4 @@ for i = 1, #own, 2 do
 end
 return {(tasks_left or left < BATCH or part[1] ~= '0') and 1 or 0, redis.call('ZCARD', KEYS[3]),
   redis.call('HGET', KEYS[4], 'n'), part[1], table.concat(leases), table.concat(tombstones), table.concat(waiting),
-  redis.call('GETRANGE', string.sub(KEYS[1], 1, -6) .. 'queue', 0, 1023), queue and queue.grants()}
+  redis.call('GETRANGE', base .. 'queue', 0, 1023), queue and queue.grants()}

@@ -1,6 +1,7 @@
--- The queue of a scope: the text of the function open_queue(tablekey, data) in scripts that change loads. data is the
--- table, or its beginning. The rules are those of package lb/queue, which explains them; the names are the same. This
--- part reads, changes and writes what is in Redis. Those of queue_turn.lua and queue_grant.lua follow it.
+-- The queue of a scope: the text of the function open_queue(tablekey, data, caller) in scripts that change loads. data
+-- is the table, or its beginning; caller the name of the owner whose command this is. The rules are those of package
+-- lb/queue, which explains them; the names are the same. This part reads, changes and writes what is in Redis. Those of
+-- queue_turn.lua and queue_grant.lua follow it.
 --
 -- The last byte of the table's head is 1 while requests wait, 2 if some may wait for tokens: then there are endpoints
 -- with a cap in tokens. They are in the following keys, whose names begin like
@@ -14,15 +15,22 @@
 --   own      in an owner's hash: ticket -> "w" and its flow; "g" -> what its owner has not fetched yet: a stamp of 8
 --            bytes, then 25 bytes for each: id 8; row <I2, 65535 if the ticket was evicted; requests <I4 and tokens <I6
 --            there; cached blocks B; tokens of the lease <I4. It may lack some, which a heartbeat finds
--- A script that grants tells its caller, in what is called grants where its answer is described: for each ticket that
--- was granted a row, or evicted, the name of its owner as in tickets, then the 25 bytes.
+--   lives    sorted set: owner -> when it is silent unless it polls before, in ms. One that is not there, of a version
+--            that does not tell, is silent for nobody
+--   untold   hash: owner -> what others granted it that cannot tell it, since its last poll: entries as in "g". The
+--            next poll of the owner moves them there. What a silent owner has here goes to others (take_back)
+-- A script that grants tells its caller, in what is called grants where its answer is described: for each ticket of an
+-- owner in the same gateway that was granted a row, or was evicted, the name of its owner as in tickets, then the 25
+-- bytes. Owners are in the same gateway if the first 5 of the 16 bytes are the same.
 -- A flow is named by class <I2 and tenant 8. Times are in ms of this server's clock. A ticket that is granted a row is
 -- a lease at once: its entry in own becomes that. A ticket without its entry in own is void.
 local call, sub, pack, unpack, find = redis.call, string.sub, struct.pack, struct.unpack, string.find
 local base = sub(tablekey, 1, -6)
 local headkey, tickets, own = base .. 'queue', base .. 'tickets', base .. 'own:'
+local lives, untold = base .. 'lives', base .. 'untold'
 local SIZE, NO_ROW, KEEP, MOST = 85, 65535, 60000, 32 -- MOST: tickets that one step serves, for it to be short
 local NEVER = 2 ^ 48 - 1
+local LOST = 65534 -- in place of a row: what was granted was taken back, and the owner reserves again
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local head, epoch, whole = call('GETRANGE', headkey, 0, -1), sub(data, 1, 8), nil -- whole: the table, once it was read
@@ -129,6 +137,7 @@ local function remove(f, at, passes)
     from = p + 53
   end
   out[#out + 1] = sub(s, from, at - 1)
+  if at < (f.from or 1) then f.from = nil end
   local wants, number = unpack('<I2B', s, at + 46)
   local l = lists[-number]
   if l then l.waiting = l.waiting - 1 end
@@ -138,12 +147,19 @@ local function remove(f, at, passes)
   uncount(f, 1)
 end
 
--- notify notes what has become of a ticket, for its owner to fetch or to be told.
+-- notify notes what has become of a ticket, for its owner to fetch or to be told. What it cannot know before its next
+-- poll is kept apart, if it may be taken back.
 local function notify(owner, key, news, ...)
-  local entry = pack('<c8I2I4I6BI4', ...)
+  local entry, name = pack('<c8I2I4I6BI4', ...), string.match(owner, '%S+')
+  local far = sub(owner, 1, 5) ~= sub(string.format('%16s', caller), 1, 5)
+  if far and unpack('<I2', entry, 9) < LOST and call('ZSCORE', lives, name) then
+    call('HSET', untold, name, (call('HGET', untold, name) or '') .. entry)
+    call('PEXPIRE', untold, KEEP)
+    return
+  end
   if not news or #news > 40000 then news = pack('>I4I4', tonumber(t[1]), tonumber(t[2])) end
   call('HSET', key, 'g', news .. entry)
-  grants[#grants + 1] = owner .. entry
+  if not far then grants[#grants + 1] = owner .. entry end
 end
 
 -- position returns where a ticket is in its flow, nil if it is not there.
@@ -175,6 +191,14 @@ function q.correct(name, tokens)
   local c, f = classes[sub(name, 1, 2)], flows[name]
   if c then c.served = math.max(0, c.served + tokens / c.weight) end
   if f then f.served = math.max(0, f.served + tokens) end
+end
+
+-- show_life notes that the caller is there, and silent only in so many ms.
+function q.show_life(ms)
+  local till = call('ZSCORE', lives, caller)
+  if till and tonumber(till) < now then q.scanned = 0 end -- the next poll of any owner grants what is its own turn now
+  call('PEXPIRE', lives, KEEP) -- first, as it is allowed also when memory is short
+  call('ZADD', lives, string.format('%d', now + ms), caller)
 end
 
 q.text, q.since, q.set, q.remove, q.notify, q.lists, q.tickets = text, since, set, remove, notify, lists, tickets

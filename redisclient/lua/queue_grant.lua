@@ -65,6 +65,8 @@ local function kind(row)
   return table.concat(open_in, ' ')
 end
 
+local function budget_turns() return open_turns() end
+
 -- has_budgets returns whether somebody waits for endpoints with budgets.
 local function has_budgets()
   for _, l in ipairs(lists) do
@@ -75,7 +77,7 @@ end
 -- dispatch_budgets grants what endpoints with budgets can take, by the rules of turns.lua. It returns how many tickets
 -- have had their turn: void ones, too.
 local function dispatch_budgets(own_id, own_key)
-  local turns, served = open_turns(), 0
+  local turns, served = budget_turns(), 0
   q.turns = turns
   while q.waiting > 0 and served < MOST do
     turns.look()
@@ -91,7 +93,64 @@ local function dispatch_budgets(own_id, own_key)
 end
 
 -- asides returns what is set aside for those that wait: tokens, and the name of the target.
-function q.asides() return has_budgets() and open_turns().look() or {} end
+function q.asides() return has_budgets() and budget_turns().look() or {} end
+
+-- revoke takes back what an owner was granted, and adds to refunds what that was charged. entries are as in untold,
+-- MOST at most; list is what makes a list of a table. It returns how many leases these were.
+local function revoke(name, entries, list, refunds)
+  local key, ids, gone, out = own .. name, {}, {}, {}
+  for at = 1, #entries, 25 do ids[#ids + 1] = sub(entries, at, at + 7) end
+  local known = call('HMGET', key, 'b', 'g', list(ids))
+  for i, id in ipairs(known[1] == epoch and ids or {}) do
+    local row, lease = unpack('<I2', entries, 25 * i - 16), known[i + 2]
+    if lease and #lease == 8 and unpack('<I2', lease) == row then
+      local l, tokens = load(row), unpack('<I4', lease, 3)
+      l[1], l[2] = math.max(0, l[1] - 1), math.max(0, l[2] - tokens)
+      call('SETRANGE', tablekey, 16 + 9 * row, pack('<I3I6', l[1], l[2]))
+      gone[#gone + 1], out[#out + 1] = id, id .. pack('<I2', LOST) .. string.rep('\0', 15)
+      refunds[#refunds + 1] = {row, tokens}
+    end
+  end
+  if #gone > 0 then
+    local news = known[2] and #known[2] < 40000 and known[2] or pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
+    call('HDEL', key, list(gone))
+    call('HSET', key, 'g', news .. table.concat(out))
+  end
+  return #gone
+end
+
+-- take_back takes back what silent owners were granted and cannot know of. They reserve again in their old places. It
+-- also forgets who has not waited for long. list is what makes a list of a table. It returns whether there is more.
+function q.take_back(list)
+  local old = call('ZRANGEBYSCORE', lives, '-inf', string.format('%d', now - 10000), 'LIMIT', 0, 100)
+  if #old > 0 then
+    call('ZREM', lives, list(old))
+    call('HDEL', untold, list(old))
+  end
+  local names, left, refunds, more = find_silent(), MOST, {}, false
+  if not silent then return false end
+  for i, entries in ipairs(call('HMGET', untold, list(names))) do
+    local some = entries and left > 0 and sub(entries, 1, 25 * left)
+    if some then
+      left = left - revoke(names[i], some, list, refunds)
+      if some == entries then
+        call('HDEL', untold, names[i])
+      else
+        call('HSET', untold, names[i], sub(entries, #some + 1))
+        left, more = 0, true
+      end
+    end
+  end
+  for _, l in ipairs(#refunds > 0 and lists or {}) do
+    if l.budgets then
+      local turns = budget_turns()
+      for _, r in ipairs(refunds) do turns.refund(r[1], r[2]) end
+      turns.save()
+      break
+    end
+  end
+  return more
+end
 
 -- dispatch grants the open rows to those whose turn it is: the given ones, or all. A ticket of the caller that is
 -- granted a row is in q.granted then; other owners are notified.
@@ -100,6 +159,7 @@ function q.dispatch(rows, own_id, own_key)
   -- exhausted: rows that nobody can be granted now; cold: kinds of such rows; failed: the latest one
   local exhausted, cold, failed = {}, {}, nil
   q.warm = nil
+  find_silent()
   if has_budgets() then served = dispatch_budgets(own_id, own_key) end
   if not rows then
     q.scanned = now

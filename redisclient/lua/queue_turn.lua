@@ -33,8 +33,26 @@ local function saved(w, row)
   return 0, 0
 end
 
+-- silent are the owners, named as in tickets, that have shown no sign of life for too long; nil for none. The caller is
+-- not among them.
+local silent
+
+-- find_silent finds them, and returns the names of all that are silent.
+local function find_silent()
+  local names = call('ZRANGEBYSCORE', lives, '-inf', string.format('(%d', now), 'LIMIT', 0, 1000)
+  silent = nil
+  for _, name in ipairs(names) do
+    if name ~= caller then
+      silent = silent or {}
+      silent[string.format('%16s', name)] = true
+    end
+  end
+  return names
+end
+
 -- eligible returns whether the ticket at a position may be granted the row.
 local function eligible(s, at, row)
+  if silent and silent[sub(s, at + 8, at + 23)] then return false end
   if q.turns then return q.turns.takes(s, at) end
   local came, max, patience, wants, number = unpack('<I6xxxxI4xxxxI4I2B', s, at + 24)
   local waited, l = math.max(0, now - came), lists[-number]
@@ -64,7 +82,11 @@ end
 -- first returns the position of the first ticket of a flow that may be granted the row, and when it came.
 local function first(f, row)
   local s = text(f)
-  for at = 1, #s, SIZE do
+  if silent then -- those in front are looked at once
+    f.from = f.from or 1
+    while silent[sub(s, f.from + 8, f.from + 23)] do f.from = f.from + SIZE end
+  end
+  for at = f.from or 1, #s, SIZE do
     if eligible(s, at, row) then return at, since(s, at) end
   end
 end

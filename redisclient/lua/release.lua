@@ -14,7 +14,7 @@ if #ARGV[last] > 8 then last, turn = last - 1, ARGV[last] end
 local lease = redis.call('HMGET', KEYS[2], 'b', unpack(ARGV, 3, last))
 local head = redis.call('GETRANGE', KEYS[1], 0, 15)
 local live = lease[1] and lease[1] == string.sub(head, 1, 8)
-local queue = live and string.byte(head, 16) > 0 and open_queue(KEYS[1], head)
+local queue = live and string.byte(head, 16) > 0 and open_queue(KEYS[1], head, string.sub(KEYS[2], #KEYS[1]))
 local held, freed = 0, queue and {} -- freed: rows
 for i = 3, last do
   local l = lease[i - 1]

@@ -1,7 +1,7 @@
 -- Has a task live longer. The texts of budget.lua, tasks.lua and ending.lua precede this one.
 --
 -- KEYS     table budget tasks expiry
--- ARGV     id ttl_ms
+-- ARGV     id ttl_ms owner
 -- Returns  1; 0 if there is no such task that lives; or that and the grants (queue.lua), if there are some
 sweep(SWEEP)
 local task, answer = find(ARGV[1]), 0

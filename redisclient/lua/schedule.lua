@@ -3,7 +3,7 @@
 -- The texts of budget.lua, tasks.lua and ending.lua precede this one; t is the table, v the list.
 --
 -- KEYS     table list budget tasks expiry
--- ARGV     id key ttl_ms keep_ms params
+-- ARGV     id key ttl_ms keep_ms params owner
 --   id       16 bytes; key: 8 bytes, zeros for none
 --   keep_ms  how long the table lives without heartbeats
 --   params   as in spend.lua
@@ -43,7 +43,7 @@ if known and (known.ended == 0 or known.id == id) then
   end
 end
 local is_swept, b = budget, charged()
-local extra = string.byte(t, 16) > 0 and open_queue(tablekey, t).asides()
+local extra = string.byte(t, 16) > 0 and open_queue(tablekey, t, ARGV[6]).asides()
 local k, o, ms, is_other = admit(b, n, names, limits, full, now, tokens, bonus, own, extra)
 if ms then
   ms = math.ceil(ms)

@@ -12,7 +12,7 @@
 local tokens, bonus = unpack('<dd', ARGV[2])
 local n, places, limits, full, names = read_list(t, v)
 local others = string.byte(t, 16) > 0 -- wait
-local b, asides = read_budget(KEYS[4]), others and not waits and open_queue(KEYS[1], t).asides()
+local b, asides = read_budget(KEYS[4]), others and not waits and open_queue(KEYS[1], t, sub(KEYS[2], #KEYS[1])).asides()
 now = time_ms()
 local k, o, ms, is_other = admit(b, n, names, limits, full, now, tokens, bonus, nil, asides, waits and others)
 if ms and is_other and not (waits and others) then write_budget(KEYS[4], b, now) end

@@ -6,7 +6,7 @@ local b, is_charged, all, offsets = read_budget(key), false, {}, {}
 local views, ahead, set, before, chosen = {}, {}, {}, {}, nil -- set: what is set aside: row, tokens and name of each
 
 for _, l in ipairs(lists) do
-  if l.budgets and l.waiting > 0 then
+  if l.budgets then
     l.rows, l.names = {}, {}
     for at = 1, #l.runs, 14 do
       local from, count = unpack('<I2I2', l.runs, at)
@@ -78,7 +78,7 @@ local function first_tickets()
       local s, at = f.waiting > 0 and text(f) or '', next[i] or 1
       while at < #s do
         local _, _, l = ticket(s, at)
-        if l and l.budgets then break end
+        if l and l.budgets and not (silent and silent[sub(s, at + 8, at + 23)]) then break end
         at = at + SIZE
       end
       next[i] = at
@@ -191,7 +191,19 @@ function turns.charge()
   end
 end
 
--- save writes what was charged.
+-- refund gives the target in a row back what it was charged for a request.
+function turns.refund(row, tokens)
+  for _, l in ipairs(lists) do
+    for i, r in ipairs(l.budgets and l.rows or {}) do
+      if r == row then
+        is_charged = true
+        return correct_target(b.states, offsets[l.names[i]], now, -tokens, -1)
+      end
+    end
+  end
+end
+
+-- save writes what was charged, or given back.
 function turns.save()
   if is_charged then write_budget(key, b, now) end
 end

@@ -1,0 +1,69 @@
+package memstore
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/queue"
+)
+
+// While requests of an owner wait, it writes at each poll, and when one begins to wait, that it is there: the owner and
+// the time, 8 bytes each, in nanoseconds, under a key of its own. What an owner is granted that shows no life is given
+// to others until it does: see [queue.Silence]. Who has no such value counts as alive until its heartbeats are missed:
+// it is of a version that does not write it.
+
+func lifeKey(index int) string { return keyPrefix + "life/" + strconv.Itoa(index) }
+
+// showLife writes that this owner is there. If that fails, its next poll tries again.
+func (s *Store) showLife(now time.Duration) {
+	if s.index < 0 || now == s.shownAt {
+		return
+	}
+	if s.kv.Set(lifeKey(s.index), wire.Writer(nil).Uint64(s.owner).Duration(now), 0) == nil {
+		s.shownAt = now
+	}
+}
+
+// takeBack takes back what silent owners have not claimed, for others that wait, and reports whether there was
+// some. They wait again in their places once they notice.
+func (d *draft) takeBack() (taken bool) {
+	if d.queue == nil || d.queue.Waiting() == 0 {
+		return false
+	}
+	for _, g := range d.queue.SilentGrants(d) {
+		d.leave(g.Owner, g.ID)
+		taken = true
+	}
+	return taken
+}
+
+// silences is which other owners are silent, as far as a step of this owner has had to know.
+type silences struct {
+	kv    lb.KV
+	self  uint64
+	known []silence
+}
+
+type silence struct {
+	owner    uint64
+	isSilent bool
+}
+
+// of reports whether the owner is silent.
+func (s *silences) of(owner uint64, now time.Duration, t table) bool {
+	for _, k := range s.known {
+		if k.owner == owner {
+			return k.isSilent
+		}
+	}
+	k := silence{owner: owner}
+	if m := t.memberOf(owner); m >= 0 && owner != s.self {
+		val, _, err := s.kv.Get(lifeKey(t.member(m).index()))
+		k.isSilent = err == nil && len(val) == 16 && wire.Uint64(val, 0) == owner &&
+			now-wire.Duration(val, 8) > queue.Silence
+	}
+	s.known = append(s.known, k)
+	return k.isSilent
+}
