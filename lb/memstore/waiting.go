@@ -50,16 +50,13 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 	if !ok {
 		return lb.ErrNoRoom
 	}
-	open := d.queue.HasOpen(now, list, r.plan.AddedTokens(0), d)
-	if isNew && !open {
-		if s.admit(now, d, r, &w) != nil {
-			return r.refused
-		}
-	}
 	ticket := s.ticket(now, d, r, &w, list, matched)
+	if isNew && !ticket.Open && s.admit(now, d, r, ticket) != nil {
+		return r.refused
+	}
 	d.queue.Add(now, ticket)
 	r.waits, r.matched = true, slices.Clone(matched)
-	if !open {
+	if !ticket.Open {
 		return nil
 	}
 	d.dispatch(now, s.owner)
@@ -67,7 +64,8 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 		return nil
 	}
 	d.leave(s.owner, r.id)
-	if s.admit(now, d, r, &w) != nil {
+	ticket.Open = !r.plan.HasBudget() && d.queue.HasOpen(now, list, ticket.Tokens, d) // but not what others were granted
+	if s.admit(now, d, r, ticket) != nil {
 		r.waits = false
 		return nil // others may have been granted something
 	}
@@ -76,8 +74,8 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 }
 
 // admit decides whether the request may wait. When it would be placed the queue may not know, but its budget does.
-func (s *Store) admit(now time.Duration, d *draft, r *reservation, w *lb.Wait) error {
-	if r.expected, r.refused = d.queue.Admit(now, w); r.refused != nil && r.expected == 0 && r.plan.HasBudget() {
+func (s *Store) admit(now time.Duration, d *draft, r *reservation, t *queue.Ticket) error {
+	if r.expected, r.refused = d.queue.Admit(now, t); r.refused != nil && r.expected == 0 && r.plan.HasBudget() {
 		ts, _, _ := s.targets(now, d, r, budget.MaxRefusals)
 		r.expect(ts)
 	}
@@ -115,8 +113,11 @@ func (s *Store) ticket(
 ) *queue.Ticket {
 	p := r.plan
 	t := &queue.Ticket{Owner: s.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
-	row := s.wanted(r, matched)
-	if row >= 0 && (d.queue.Patient() < queue.MaxPatient || !d.queue.HasOpen(now, list, t.Tokens, d)) {
+	t.Open = d.queue.HasOpen(now, list, t.Tokens, d)
+	if !p.HasBudget() { // else capacity becomes free with time, however much is in flight
+		t.Inflight = d.requests()
+	}
+	if row := s.wanted(r, matched); row >= 0 && (d.queue.Patient() < queue.MaxPatient || !t.Open) {
 		t.Wants = row
 	}
 	for i, n := range matched {

@@ -76,12 +76,15 @@ func (e *Entry) used(loads Loads) float64 {
 }
 
 // Admit decides whether one more request may wait: then the error is nil, and in a full queue the youngest request of
-// the lowest class was evicted for it. expected is how long a request of its class is likely to wait, 0 if that is not
-// known.
-func (q *Queue) Admit(now time.Duration, w *lb.Wait) (expected time.Duration, err error) {
-	expected = q.expected(w)
+// the lowest class was evicted for it. expected is how long the request is likely to wait, 0 if that is not known. One
+// is hopeless if its turn would come too late even if the grants until then take no longer than they do by chance: the
+// standard deviation of n grants that come independently is that of the square root of n.
+func (q *Queue) Admit(now time.Duration, t *Ticket) (expected time.Duration, err error) {
+	w := t.Wait
+	turns, mean := q.outlook(now, t)
+	expected = time.Duration(turns * mean * float64(time.Millisecond))
 	switch {
-	case expected > w.Max:
+	case turns*mean+math.Sqrt(turns)*mean > float64(w.Max/time.Millisecond):
 		return expected, lb.ErrHopeless
 	case w.TenantLength > 0 && q.waitingOf(w) >= w.TenantLength:
 		return expected, lb.ErrQueueFull
@@ -137,37 +140,10 @@ func (q *Queue) evictFor(w *lb.Wait) bool {
 	return true
 }
 
-// expected returns how long a request that comes now is likely to wait, by the pace of grants: those of its class are
-// before it, and with them the share of the others. 0 if the pace is not known.
-func (q *Queue) expected(w *lb.Wait) time.Duration {
-	mean := q.pace.mean()
-	if mean == 0 || q.waiting == 0 {
-		return 0
-	}
-	own, ahead, weights := 0, 0, w.Class.Weight
-	for i := range q.classes {
-		c := &q.classes[i]
-		switch {
-		case c.id == w.Class.ID:
-			own = c.waiting
-		case c.waiting > 0:
-			weights += c.weight
-		}
-		if c.rank <= w.Class.Rank {
-			ahead += c.waiting
-		}
-	}
-	turns := float64(ahead + 1)
-	if !w.Strict {
-		turns = min(float64(own+1)*weights/w.Class.Weight, float64(q.waiting+1))
-	}
-	return time.Duration(turns * float64(mean))
-}
-
 // Add adds a ticket behind those that came before it.
 func (q *Queue) Add(now time.Duration, t *Ticket) {
+	q.pace.arrived(millis(now), q.waiting == 0, t)
 	if q.waiting == 0 {
-		q.pace.begin(millis(now))
 		q.aging, q.skip = 0, 0
 	}
 	q.strict = t.Wait.Strict
@@ -186,7 +162,7 @@ func (q *Queue) Add(now time.Duration, t *Ticket) {
 		q.tickets = q.spare
 	}
 	q.tickets = slices.Insert(q.tickets, at*recordSize, r...)
-	q.count(f, 1)
+	q.count(f, 1, r)
 	q.lists[t.List].waiting++
 	if t.Wants != NoRow {
 		q.patient++

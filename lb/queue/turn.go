@@ -39,6 +39,7 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 		return grants
 	}
 	t := turn{q: q, now: millis(now), loads: loads}
+	q.pace.read(t.now)
 	if q.hasBudgets() {
 		grants = t.dispatchBudgets(now, grants)
 	}
@@ -58,13 +59,16 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 		}
 		grants = append(grants, t.grant(i, row))
 	}
+	q.pace.running = q.waiting > 0 && t.failed == 0
 	return grants
 }
 
 // grant grants the row to the i-th ticket.
 func (t *turn) grant(i, row int) Grant {
+	if kept := t.q.pace.granted(); kept > 0 {
+		t.q.shared(int(t.q.flowAt(i).class), kept)
+	}
 	e := t.q.grant(i, row)
-	t.q.pace.granted(t.now)
 	t.loads.Add(row, e.Tokens)
 	return Grant{e.Owner, e.ID}
 }

@@ -4,6 +4,18 @@
 -- grants returns the grants of this step, nil for none.
 function q.grants() return #grants > 0 and table.concat(grants) or nil end
 
+-- note notes a grant to a class for the pace, and the share of the class. It is called when its ticket was removed.
+local function note(of)
+  q.made, q.longest, q.gap = q.made + 1, math.max(q.longest, q.gap), 0
+  local kept = math.min(1, math.max(60000 * q.places / q.time, 4 * math.max(q.places, 8) / q.made))
+  q.fade(kept)
+  for _, c in ipairs(classes) do
+    local one = c == of and 1 or 0
+    if c.waiting + one > 0 then c.chances = c.chances + 1 end
+    c.chances, c.granted = c.chances * kept, (c.granted + one) * kept
+  end
+end
+
 -- grant grants the row to the ticket at a position. It returns false if the ticket was void.
 local function grant(f, at, passes, row, own_id, own_key)
   local s = text(f)
@@ -14,13 +26,10 @@ local function grant(f, at, passes, row, own_id, own_key)
   remove(f, at, passes)
   local o = call('HMGET', key, 'b', id, 'g')
   if o[1] ~= epoch or o[2] ~= 'w' .. f.name then return false end
+  if q.running == 1 then note(f.class) end
   local c, served = f.class, math.max(tokens, 1)
   q.virtual, c.virtual = c.served, f.served
   c.served, f.served = c.served + served / c.weight, f.served + served
-  local interval = math.max(0, now - q.last)
-  if q.count >= 8 then interval = math.min(interval, math.max(8 * q.interval, 100)) end
-  q.count = math.min(q.count + 1, 32)
-  q.interval, q.last = q.interval + (interval - q.interval) / q.count, now
   l[1], l[2] = l[1] + 1, l[2] + tokens
   call('SETRANGE', tablekey, 16 + 9 * row, pack('<I3I6', l[1], l[2]))
   call('HSET', key, id, pack('<I2I4BB', row, tokens, 0, blocks))
@@ -91,6 +100,8 @@ function q.dispatch(rows, own_id, own_key)
   -- exhausted: rows that nobody can be granted now; cold: kinds of such rows; failed: the latest one
   local exhausted, cold, failed = {}, {}, nil
   q.warm = nil
+  q.read_clock()
+  if q.running == 0 and q.waiting > 0 then rows = nil end -- whether the clock runs from now on depends on all
   if has_budgets() then served = dispatch_budgets(own_id, own_key) end
   if not rows then
     q.scanned = now
@@ -113,7 +124,8 @@ function q.dispatch(rows, own_id, own_key)
       end
     end
   end
-  if served >= MOST then q.scanned = 0 end -- the next poll of any owner goes on
+  local left = served >= MOST -- something is open
+  if left then q.scanned = 0 end -- the next poll of any owner goes on
   while q.waiting > 0 do
     local row, least
     for i = 1, #ends, 4 do
@@ -133,7 +145,7 @@ function q.dispatch(rows, own_id, own_key)
     end
     if not row then break end
     if served >= MOST then
-      q.scanned = 0 -- the next poll of any owner goes on
+      q.scanned, left = 0, true
       break
     end
     local f, at, passes = turn(row)
@@ -145,6 +157,7 @@ function q.dispatch(rows, own_id, own_key)
       if grant(f, at, passes, row, own_id, own_key) then exhausted, cold, failed = {}, {}, nil end
     end
   end
+  if not left then q.running = q.waiting > 0 and not next(exhausted) and 1 or 0 end
 end
 
 return q
