@@ -51,9 +51,7 @@ func (p *pace) arrived(now uint32, first bool, t *Ticket) {
 		p.now, p.running = now, !t.Open
 	}
 	p.read(now)
-	if !t.Open {
-		p.places = t.places()
-	}
+	p.places = t.places()
 }
 
 // granted is called for each grant, when the clock was read. It returns which part of what was before still counts, 0

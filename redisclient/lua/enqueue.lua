@@ -256,7 +256,7 @@ local function add(l, is_open)
     q.fade(math.max(0, 1 - (q.now - q.last) / 60000))
     q.last, q.running = q.now, is_open and 0 or 1
   end
-  if not is_open then q.places = inflight end
+  q.places = inflight
   q.strict, q.seq = strict, (q.seq + 1) % 2 ^ 32
   local f, by_age = flow(), is_new and q.now or q.now - age
   -- The age is off by as much as commands took. With another clock, of a server that took over, it is better.
