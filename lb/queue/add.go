@@ -76,15 +76,13 @@ func (e *Entry) used(loads Loads) float64 {
 }
 
 // Admit decides whether one more request may wait: then the error is nil, and in a full queue the youngest request of
-// the lowest class was evicted for it. expected is how long the request is likely to wait, 0 if that is not known. One
-// is hopeless if its turn would come too late even if the grants until then take no longer than they do by chance: the
-// standard deviation of n grants that come independently is that of the square root of n.
+// the lowest class was evicted for it. expected is how long the request is likely to wait, 0 if that is not known.
 func (q *Queue) Admit(now time.Duration, t *Ticket) (expected time.Duration, err error) {
 	w := t.Wait
-	turns, mean := q.outlook(now, t)
-	expected = time.Duration(turns * mean * float64(time.Millisecond))
+	likely, spread := q.outlook(now, t)
+	expected = time.Duration(likely * float64(time.Millisecond))
 	switch {
-	case turns*mean+math.Sqrt(turns)*mean > float64(w.Max/time.Millisecond):
+	case likely+spread > float64(w.Max/time.Millisecond):
 		return expected, lb.ErrHopeless
 	case w.TenantLength > 0 && q.waitingOf(w) >= w.TenantLength:
 		return expected, lb.ErrQueueFull

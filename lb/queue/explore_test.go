@@ -20,9 +20,9 @@ func shipped(c lb.Class) lb.Wait {
 	return lb.Wait{Max: 20 * time.Second, Class: c, Aging: 10 * time.Second, Skip: 32, Patience: 2 * time.Second, Length: 1e6}
 }
 
-func all(v *visit) bool { return v.at > 10*time.Second }
+func all(v *visit) bool { return v.at > 10*time.Second && v.at < 100*time.Second }
 func ofClass(c lb.Class) func(*visit) bool {
-	return func(v *visit) bool { return v.wait.Class.ID == c.ID }
+	return func(v *visit) bool { return v.wait.Class.ID == c.ID && v.at < 100*time.Second && v.at > 20*time.Second }
 }
 
 func TestExplore(t *testing.T) {
@@ -53,7 +53,7 @@ func TestExplore(t *testing.T) {
 				if mode == "cycle" {
 					b.cycle = s
 				}
-				b.comes(r, 0, 100*time.Second, over*mu, func() visit {
+				b.comes(r, 0, 125*time.Second, over*mu, func() visit {
 					return visit{takes: lognormal(r, s, sigma), wait: shipped(batch), tokens: 100}
 				})
 				show(fmt.Sprintf("%v %v x %g", mode, servers*places, over), b, all)
@@ -64,7 +64,7 @@ func TestExplore(t *testing.T) {
 	for _, over := range []float64{1.2, 2} {
 		r := rand.New(rand.NewPCG(seed, 2))
 		b := &lab{servers: 4, places: 16}
-		b.comes(r, 0, 100*time.Second, over*21.3, func() visit {
+		b.comes(r, 0, 125*time.Second, over*21.3, func() visit {
 			w := shipped(batch)
 			w.Max = time.Duration(2+r.IntN(18)) * time.Second
 			return visit{takes: lognormal(r, 3*time.Second, 0.9), wait: w, tokens: 100}
@@ -79,7 +79,7 @@ func TestExplore(t *testing.T) {
 			if part == 1 {
 				s = s * 64 / time.Duration(k)
 			}
-			b.comes(r, time.Duration(part)*60*time.Second, time.Duration(1+part)*60*time.Second, 42, func() visit {
+			b.comes(r, time.Duration(part)*60*time.Second, time.Duration(1+part)*65*time.Second, 42, func() visit {
 				return visit{takes: lognormal(r, s, 0.9), wait: shipped(batch), tokens: 100}
 			})
 		}
@@ -97,12 +97,13 @@ func TestExplore(t *testing.T) {
 					return visit{takes: lognormal(r, 3*time.Second, 0.9), wait: w, tokens: 100}
 				}
 			}
-			b.comes(r, 0, 100*time.Second, hi*21.3, mk(interactive))
-			b.comes(r, 0, 100*time.Second, 21.3, mk(batch))
+			b.comes(r, 0, 125*time.Second, hi*21.3, mk(interactive))
+			b.comes(r, 0, 125*time.Second, 21.3, mk(batch))
 			show(fmt.Sprintf("strict %v interactive %g: batch", strict, hi), b, ofClass(batch))
 			show(fmt.Sprintf("strict %v interactive %g: interactive", strict, hi), b, ofClass(interactive))
 		}
 	}
+	half(seed, show)
 	all := func(*visit) bool { return true }
 	for _, n := range []int{132, 400, 1000} {
 		for _, mode := range []string{"lognormal", "equal", "cycle"} {
@@ -135,16 +136,33 @@ func TestExplore(t *testing.T) {
 	show("sparse then burst", b, all)
 	// tenants
 	b = &lab{servers: 4, places: 16}
-	b.comes(r, 0, 100*time.Second, 40, func() visit {
+	b.comes(r, 0, 125*time.Second, 40, func() visit {
 		w := shipped(batch)
 		w.Tenant = 1
 		return visit{takes: lognormal(r, 3*time.Second, 0.9), wait: w, tokens: 100}
 	})
-	b.comes(r, 20*time.Second, 100*time.Second, 2, func() visit {
+	b.comes(r, 20*time.Second, 125*time.Second, 2, func() visit {
 		w := shipped(batch)
 		w.Tenant = 2 + r.Uint64N(3)
 		return visit{takes: lognormal(r, 3*time.Second, 0.9), wait: w, tokens: 100}
 	})
-	show("tenants: heavy", b, func(v *visit) bool { return v.wait.Tenant == 1 })
+	show("tenants: heavy", b, func(v *visit) bool { return v.at < 100*time.Second && v.wait.Tenant == 1 })
 	show("tenants: light", b, func(v *visit) bool { return v.wait.Tenant != 1 })
+}
+
+func half(seed uint64, show func(string, *lab, func(*visit) bool)) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	b := &lab{servers: 4, places: 16}
+	b.comes(r, 0, 125*time.Second, 40, func() visit {
+		w := shipped(batch)
+		w.Tenant = 1
+		return visit{takes: lognormal(r, 3*time.Second, 0.9), wait: w, tokens: 100}
+	})
+	b.comes(r, 20*time.Second, 125*time.Second, 10, func() visit {
+		w := shipped(batch)
+		w.Tenant = 2 + r.Uint64N(10)
+		return visit{takes: lognormal(r, 3*time.Second, 0.9), wait: w, tokens: 100}
+	})
+	show("half tenants: heavy", b, func(v *visit) bool { return all(v) && v.wait.Tenant == 1 })
+	show("half tenants: light", b, func(v *visit) bool { return all(v) && v.wait.Tenant != 1 })
 }

@@ -40,7 +40,7 @@ type rules struct {
 
 // play returns what becomes of the visits.
 func (b *lab) play(how rules) []fate {
-	p := &play{lab: b, rules: how, q: &queue.Queue{}, loads: loads{}, now: time.Hour, fates: make([]fate, len(b.visits))}
+	p := &trial{lab: b, rules: how, q: &queue.Queue{}, loads: loads{}, now: time.Hour, fates: make([]fate, len(b.visits))}
 	p.ends = make([][]time.Duration, b.servers)
 	for row := range b.servers {
 		p.entries = append(p.entries, queue.Entry{Row: row, Cap: int64(b.places)})
@@ -56,7 +56,7 @@ func (b *lab) play(how rules) []fate {
 	return p.fates
 }
 
-type play struct {
+type trial struct {
 	*lab
 	rules
 	q       *queue.Queue
@@ -70,7 +70,7 @@ type play struct {
 	order   int
 }
 
-func (p *play) come(i int) {
+func (p *trial) come(i int) {
 	v := &p.visits[i]
 	w := v.wait
 	w.Since = p.now
@@ -115,7 +115,7 @@ func (p *play) come(i int) {
 }
 
 // fullest returns the server with most requests.
-func (p *play) fullest() (row int) {
+func (p *trial) fullest() (row int) {
 	for i := range p.servers {
 		if p.loads[i].Requests > p.loads[row].Requests {
 			row = i
@@ -124,7 +124,7 @@ func (p *play) fullest() (row int) {
 	return row
 }
 
-func (p *play) dispatch() {
+func (p *trial) dispatch() {
 	for _, g := range p.q.Dispatch(p.now, p.loads, nil) {
 		_, row, _ := p.q.Remove(g.Owner, g.ID)
 		p.place(int(g.ID)-1, row)
@@ -133,7 +133,7 @@ func (p *play) dispatch() {
 }
 
 // place places a visit, which the loads count.
-func (p *play) place(i, row int) {
+func (p *trial) place(i, row int) {
 	p.fates[i].placed = p.now
 	end := p.now + p.visits[i].takes
 	if p.cycle > 0 {
@@ -147,7 +147,7 @@ func (p *play) place(i, row int) {
 }
 
 // useLeft places visits that were refused.
-func (p *play) useLeft() {
+func (p *trial) useLeft() {
 	for p.leftover && p.q.Waiting() == 0 && len(p.left) > 0 {
 		i := p.left[0]
 		if over := time.Hour+p.visits[i].at+p.visits[i].wait.Max < p.now; !over {
@@ -168,7 +168,7 @@ type event struct {
 	do    func()
 }
 
-func (p *play) at(t time.Duration, do func()) {
+func (p *trial) at(t time.Duration, do func()) {
 	p.order++
 	heap.Push(&p.events, event{t, p.order, do})
 }

@@ -54,17 +54,11 @@ func (p *pace) arrived(now uint32, first bool, t *Ticket) {
 	p.places = t.places()
 }
 
-// granted is called for each grant, when the clock was read. It returns which part of what was before still counts, 0
-// if the grant does not count because the clock stood still.
-func (p *pace) granted() (kept float64) {
-	if !p.running {
-		return 0
-	}
+// granted is called for each grant while the clock runs, when it was read.
+func (p *pace) granted() {
 	p.grants++
 	p.longest, p.gap = max(p.longest, p.gap), 0
-	kept = min(1, max(paceTime*p.places/p.time, paceRounds*evidence(p.places)/p.grants))
-	p.fade(kept)
-	return kept
+	p.fade(min(1, max(paceTime*p.places/p.time, paceRounds*evidence(p.places)/p.grants)))
 }
 
 // fade has all that was before count for a part of it.

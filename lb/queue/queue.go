@@ -53,8 +53,7 @@ type class struct {
 	weight   float64
 	served   float64 // virtual time: tokens served, divided by the weight
 	virtual  float64 // virtual time of the class's flow that was served last
-	chances  float64 // grants that were made while it waited and no endpoint was open; see pace
-	granted  float64 // those of them that were to it
+	share    share
 	waiting  int     // not packed
 	tokens   float64 // of its tickets; not packed
 }
@@ -64,6 +63,7 @@ type flow struct {
 	class   uint8 // number of the class
 	tenant  uint64
 	served  float64 // virtual time: tokens served
+	share   share
 	waiting int
 	first   int     // number of its first ticket; not packed
 	tokens  float64 // of its tickets; not packed

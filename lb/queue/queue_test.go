@@ -354,7 +354,7 @@ func TestFormat(t *testing.T) {
 		Float64(1).Float64(0).Float64(0).Float64(0).Float64(0).
 		Uint32(7).Uint16(1).Uint16(1).Uint32(8).Uint(6, 1<<40).
 		Uint16(2).Byte(1).Uint16(0).Float64(1).Float64(0).Float64(0).Float64(0).Float64(0).
-		Byte(0).Uint64(9).Float64(0).Uint32(1).
+		Byte(0).Uint64(9).Float64(0).Float64(0).Float64(0).Uint32(1).
 		Uint64(5).Uint64(11).Byte(2).Uint16(queue.NoRow).Uint32(0).
 		Uint64(5).Uint64(10).Uint32(ms).Uint32(0).Uint32(1000).Uint32(800).Uint16(20).Uint16(1).
 		Byte(0).Byte(0).Uint16(3).Uint16(0).Uint16(0).Uint32(100).Uint16(1).Uint32(60)

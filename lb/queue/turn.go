@@ -65,8 +65,9 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 
 // grant grants the row to the i-th ticket.
 func (t *turn) grant(i, row int) Grant {
-	if kept := t.q.pace.granted(); kept > 0 {
-		t.q.shared(int(t.q.flowAt(i).class), kept)
+	if t.q.pace.running {
+		t.q.pace.granted()
+		t.q.noteShares(t.q.flowAt(i))
 	}
 	e := t.q.grant(i, row)
 	t.loads.Add(row, e.Tokens)

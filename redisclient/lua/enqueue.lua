@@ -173,28 +173,30 @@ local function interval()
   return time / q.made / inflight, 0
 end
 
--- outlook returns after how many grants it is likely to be the request's turn, and the mean time between two of them in
--- ms. Either is 0 as long as nothing shows that the request would have to wait.
+-- outlook returns after how long it is likely to be the request's turn, and how much later it may be by chance, in ms: 0
+-- as long as nothing shows that the request would have to wait.
 local function outlook(is_open)
   if is_open or q.waiting == 0 then return 0, 0 end
   local mean, due = interval()
-  local c, others = classes[sub(name, 1, 2)], 1
+  local c, f, others = classes[sub(name, 1, 2)], flows[name], 1
   local own, all = ahead(c)
-  local turns = all + 1
+  local known = all + 1
+  local turns = known
   if c and c.chances >= 32 then turns = math.max(turns, (own + 1) * c.chances / (c.granted + 1)) end
+  if f and f.chances >= 32 then turns = math.max(turns, (f.waiting + 1) * f.chances / (f.granted + 1)) end
   for _, o in ipairs(classes) do
     if o ~= c and o.waiting > 0 then others = others + 1 end
   end
   if aging > 0 and mean > 0 then turns = math.min(turns, aging / mean + 10 * others * (own + 1)) end
-  return math.max(0, turns - due), mean
+  local left = math.max(0, turns - due)
+  return left * mean, math.sqrt(left) * math.max(1, turns / known) * mean
 end
 
 -- admit returns nothing if one more request may wait: then in a full queue one was evicted for it.
 local function admit(is_open)
   local others, f = places - reserved, flows[name] -- others: places kept free for other classes
-  local turns, mean = outlook(is_open)
-  local ms = turns * mean
-  if ms + math.sqrt(turns) * mean > max then return -6, math.floor(ms) end
+  local ms, spread = outlook(is_open)
+  if ms + spread > max then return -6, math.floor(ms) end
   for _, c in ipairs(classes) do
     if c.id ~= number then others = others - math.min(c.reserved, c.waiting) end
   end
@@ -242,7 +244,7 @@ local function flow()
   local f = flows[name]
   if not f or f.waiting == 0 then forget_flows() end
   if not f then
-    f = {name = name, class = c, served = 0, tokens = 0, waiting = 0, since = 0, text = ''}
+    f = {name = name, class = c, served = 0, tokens = 0, chances = 0, granted = 0, waiting = 0, since = 0, text = ''}
     flows[#flows + 1], flows[name] = f, f
   end
   if f.waiting == 0 then f.served = math.max(f.served, c.virtual) end

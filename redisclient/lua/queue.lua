@@ -52,7 +52,7 @@ if sub(head, 1, 8) == epoch then
   end
   for i = 1, nf do
     local f = {}
-    f.name, f.served, f.tokens, f.waiting, f.since, at = unpack('<c10ddI4I6', head, at)
+    f.name, f.served, f.tokens, f.chances, f.granted, f.waiting, f.since, at = unpack('<c10ddddI4I6', head, at)
     f.class = classes[sub(f.name, 1, 2)]
     flows[i], flows[f.name] = f, f
   end
@@ -221,7 +221,9 @@ function q.save()
       out[#out + 1] = l.budgets
     end
   end
-  for _, f in ipairs(flows) do put('<c10ddI4I6', f.name, f.served, f.tokens, f.waiting, f.since) end
+  for _, f in ipairs(flows) do
+    put('<c10ddddI4I6', f.name, f.served, f.tokens, f.chances, f.granted, f.waiting, f.since)
+  end
   call('SETRANGE', tablekey, 15, some and mark or '\0')
   call('SET', headkey, table.concat(out), 'PX', KEEP)
 end

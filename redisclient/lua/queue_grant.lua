@@ -4,16 +4,17 @@
 -- grants returns the grants of this step, nil for none.
 function q.grants() return #grants > 0 and table.concat(grants) or nil end
 
--- note notes a grant to a class for the pace, and the share of the class. It is called when its ticket was removed.
-local function note(of)
+-- note notes a grant to a flow, whose ticket was removed, for the pace and the shares.
+local function note(flow)
   q.made, q.longest, q.gap = q.made + 1, math.max(q.longest, q.gap), 0
-  local kept = math.min(1, math.max(60000 * q.places / q.time, 4 * math.max(q.places, 8) / q.made))
-  q.fade(kept)
-  for _, c in ipairs(classes) do
-    local one = c == of and 1 or 0
-    if c.waiting + one > 0 then c.chances = c.chances + 1 end
-    c.chances, c.granted = c.chances * kept, (c.granted + one) * kept
+  q.fade(math.min(1, math.max(60000 * q.places / q.time, 4 * math.max(q.places, 8) / q.made)))
+  local function share(of, to_it)
+    if of.waiting == 0 and not to_it then return end
+    of.chances, of.granted = of.chances + 1, of.granted + (to_it and 1 or 0)
+    if of.chances > 400 then of.chances, of.granted = 400, of.granted * (400 / of.chances) end
   end
+  for _, c in ipairs(classes) do share(c, c == flow.class) end
+  for _, f in ipairs(flows) do share(f, f == flow) end
 end
 
 -- grant grants the row to the ticket at a position. It returns false if the ticket was void.
@@ -26,7 +27,7 @@ local function grant(f, at, passes, row, own_id, own_key)
   remove(f, at, passes)
   local o = call('HMGET', key, 'b', id, 'g')
   if o[1] ~= epoch or o[2] ~= 'w' .. f.name then return false end
-  if q.running == 1 then note(f.class) end
+  if q.running == 1 then note(f) end
   local c, served = f.class, math.max(tokens, 1)
   q.virtual, c.virtual = c.served, f.served
   c.served, f.served = c.served + served / c.weight, f.served + served
