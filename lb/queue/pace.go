@@ -44,14 +44,15 @@ func (p *pace) read(now uint32) {
 	}
 }
 
-// arrived is called when a request begins to wait, the first one that does or another one.
+// arrived is called when a request begins to wait, the first one that does or another one. What is granted while an
+// endpoint is open to it does not count.
 func (p *pace) arrived(now uint32, first bool, t *Ticket) {
 	if first {
 		p.fade(max(0, 1-float64(now-p.now)/float64(millis(paceMemory))))
-		p.now, p.running = now, !t.Open
+		p.now, p.running = now, true
 	}
 	p.read(now)
-	p.places = t.places()
+	p.places, p.running = t.places(), p.running && !t.Open
 }
 
 // granted is called for each grant while the clock runs, when it was read.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ func (r *rush) wantAllServed() {
 		}
 	}
 	if len(refused) > 0 {
-		r.t.Errorf("of %d requests were refused %v, while the last one was placed %v ago", len(r.clients), refused, r.now-last)
+		r.t.Errorf("of %d requests were refused %v; others were placed until %v", len(r.clients), refused, last)
 	}
 }
 
@@ -138,4 +139,32 @@ func TestPatientRequestsShowNoPace(t *testing.T) {
 	r.come(132, "hello", 0, 1400*time.Millisecond)
 	r.pass(10 * time.Second)
 	r.wantAllServed()
+}
+
+// While it is not known yet how fast requests get through, those that are refused are told to come back the later the
+// more wait.
+func TestRetryAfterOfACrowd(t *testing.T) {
+	told := func(waiting int) time.Duration {
+		r := newRush(t, 4)
+		r.come(64, "hello", 0, time.Minute) // as many as the endpoints take
+		for i := range waiting {
+			tenant := [2]string{"x-warmgate-tenant", strconv.Itoa(i % 3)} // each may have half of the queue
+			c := r.client(0, streamtest.Request{Headers: [][2]string{tenant}, Frames: []string{`{"prompt":"hello"}`}})
+			r.wantWaiting(c)
+		}
+		retry := [2]string{"x-stainless-retry-count", "1"}
+		for range 100 { // some may always come
+			c := r.client(0, streamtest.Request{Headers: [][2]string{retry}, Frames: []string{`{"prompt":"hello"}`}})
+			if after := c.result.Headers["retry-after"]; after != "" {
+				seconds, _ := strconv.Atoi(after)
+				return time.Duration(seconds) * time.Second
+			}
+		}
+		t.Fatalf("with %d that wait, no retry is refused", waiting)
+		return 0
+	}
+	few, some, many := told(20), told(250), told(500)
+	if few > 2*time.Second || some < 4*time.Second || many < 2*some-2*time.Second {
+		t.Errorf("with 20, 250 and 500 that wait: after %v, %v and %v", few, some, many)
+	}
 }

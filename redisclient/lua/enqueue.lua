@@ -256,9 +256,10 @@ local function add(l, is_open)
   q.read_clock()
   if q.waiting == 0 then
     q.fade(math.max(0, 1 - (q.now - q.last) / 60000))
-    q.last, q.running = q.now, is_open and 0 or 1
+    q.last, q.running = q.now, 1
   end
   q.places = inflight
+  if is_open then q.running = 0 end
   q.strict, q.seq = strict, (q.seq + 1) % 2 ^ 32
   local f, by_age = flow(), is_new and q.now or q.now - age
   -- The age is off by as much as commands took. With another clock, of a server that took over, it is better.
