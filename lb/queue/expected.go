@@ -15,6 +15,8 @@ const (
 	// minChances is of how many grants, made while a class or a flow waited, its part of them is known, and maxChances
 	// how many count at most: as soon as there are more, those before count for less with each.
 	minChances, maxChances = 32, 400
+	// deviations is by how many standard deviations grants may come later than in the mean for a request to be let in.
+	deviations = 1.5
 	// agedTurns is of how many grants one goes to a class of those that have waited for their aging, if it is the only
 	// such class.
 	agedTurns = 10
@@ -85,7 +87,7 @@ func (q *Queue) outlook(now time.Duration, t *Ticket) (likely, spread float64) {
 		turns = min(turns, aging/mean+agedTurns*q.others(number)*(own+1))
 	}
 	left := max(0, turns-due)
-	return left * mean, math.Sqrt(left) * max(1, turns/known) * mean
+	return left * mean, deviations * math.Sqrt(left) * max(1, turns/known) * mean
 }
 
 // findFlow returns the flow of a tenant in the class with the number, nil if there is none.

@@ -189,7 +189,7 @@ local function outlook(is_open)
   end
   if aging > 0 and mean > 0 then turns = math.min(turns, aging / mean + 10 * others * (own + 1)) end
   local left = math.max(0, turns - due)
-  return left * mean, math.sqrt(left) * math.max(1, turns / known) * mean
+  return left * mean, 1.5 * math.sqrt(left) * math.max(1, turns / known) * mean
 end
 
 -- admit returns nothing if one more request may wait: then in a full queue one was evicted for it.
