@@ -274,7 +274,7 @@ func (d *queuePair) compare() {
 		d.rt.Fatalf("request %d, at %v: the loads are %v in a gateway, %v in Redis", d.next, d.now, a, b)
 	}
 	a, b := d.stores[0][0].Queue(d.now, "llm"), d.stores[1][0].Queue(d.now, "llm")
-	same := !d.exact || (a.Interval - b.Interval).Abs() <= time.Microsecond // numbers are rounded in another order
+	same := !d.exact || (a.Interval-b.Interval).Abs() <= time.Microsecond // numbers are rounded in another order
 	if a.Waiting != b.Waiting || !same || fmt.Sprint(a.ByClass) != fmt.Sprint(b.ByClass) {
 		d.rt.Fatalf("at %v: %+v wait in a gateway, %+v in Redis", d.now, a, b)
 	}

@@ -13,9 +13,9 @@ const (
 )
 
 // pace is how long requests are in flight, by which it is known how fast capacity becomes free (Little's law: with n in
-// flight, each for a time t, one ends in each t/n). It is measured by the grants of the time in which somebody waits and
-// no endpoint is open to those that wait. The clock stands still at other times, which do not show what ends: nobody
-// waits, or those that do leave an open endpoint to others, because a full one has their prompts.
+// flight, each for a time t, one ends in each t/n). It is measured by the grants of the time in which somebody waits
+// and no endpoint is open to those that wait. The clock stands still at other times, which do not show what ends:
+// nobody waits, or those that do leave an open endpoint to others, because a full one has their prompts.
 //
 // All times but now are multiplied by the number of requests that are in flight meanwhile, in ms.
 type pace struct {

@@ -316,8 +316,8 @@ func TestHopelessOnceThePaceIsKnown(t *testing.T) {
 		t.Fatalf("before any grant: %v, %v", expected, err)
 	}
 	r.order(0, 20) // one each 10 ms
-	if expected, err := r.q.Admit(r.now, &queue.Ticket{Wait: w}); !errors.Is(err, lb.ErrHopeless) || expected < 380*time.Millisecond ||
-		expected > 440*time.Millisecond {
+	expected, err := r.q.Admit(r.now, &queue.Ticket{Wait: w})
+	if !errors.Is(err, lb.ErrHopeless) || expected < 380*time.Millisecond || expected > 440*time.Millisecond {
 		t.Errorf("behind 40 others: %v, %v", expected, err)
 	}
 	r.now += 10 * time.Second // a pause

@@ -12,7 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// shippedOverload returns the configuration of envoy-config/warmgate-overload.yaml, for endpoints that the gateway names.
+// shippedOverload returns the configuration of envoy-config/warmgate-overload.yaml, for the gateway's endpoints.
 func shippedOverload(t *testing.T) string {
 	t.Helper()
 	file, err := os.ReadFile("../../envoy-config/warmgate-overload.yaml")

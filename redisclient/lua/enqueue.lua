@@ -173,8 +173,8 @@ local function interval()
   return time / q.made / inflight, 0
 end
 
--- outlook returns after how long it is likely to be the request's turn, and how much later it may be by chance, in ms: 0
--- as long as nothing shows that the request would have to wait.
+-- outlook returns after how long it is likely to be the request's turn, and how much later it may be by chance, in ms:
+-- 0 as long as nothing shows that the request would have to wait.
 local function outlook(is_open)
   if is_open or q.waiting == 0 then return 0, 0 end
   local mean, due = interval()
