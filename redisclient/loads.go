@@ -11,7 +11,7 @@ import (
 const maxLoadAddrs = 4000
 
 // queueHead is how many bytes of a queue there are at least.
-const queueHead = 64
+const queueHead = 96
 
 // Loads looks up the requests and tokens in flight at the endpoints, summed over all owners of all gateways. done is
 // called exactly once, with one load per address, or with an error: lb.ErrNoRoom for no address and for more than 4000.

@@ -11,10 +11,10 @@ import (
 // The numbers that scripts have in common with package queue are the same there.
 func TestLimitsOfTheQueue(t *testing.T) {
 	for pattern, want := range map[string]int{
-		`q\.count (?:>=|<) (\d+)`:     queue.MinPace,
-		`math\.min\(q\.skip, (\d+)\)`: queue.MaxSkip,
-		`MOST, beyond, limit = (\d+)`: queue.MaxIdle,
-		`q\.patient >= (\d+)`:         queue.MaxPatient,
+		`(?:passed = math\.max\(inflight|4 \* math\.max\(q\.places), (\d+)\)`: queue.MinPace,
+		`math\.min\(q\.skip, (\d+)\)`:                                         queue.MaxSkip,
+		`MOST, beyond, limit = (\d+)`:                                         queue.MaxIdle,
+		`q\.patient >= (\d+)`:                                                 queue.MaxPatient,
 	} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(luaQueue+luaEnqueue, -1)
 		if len(found) == 0 {

@@ -360,18 +360,13 @@ func queueStats(head []byte) (stats lb.QueueStats) {
 	in := wire.NewReader(head)
 	in.Take(16)
 	stats.Waiting = int(in.Uint32())
-	in.Take(5)
-	count := in.Byte()
-	in.Take(6)
-	if interval := in.Float64(); count >= queue.MinPace {
-		stats.Interval = time.Duration(max(interval, 0.001) * float64(time.Millisecond))
-	}
-	in.Take(20)
+	in.Take(12 + 20)
+	stats.Interval = queue.Interval(in.Float64(), in.Float64(), in.Float64(), in.Float64(), in.Float64())
 	classes := in.Byte()
 	in.Take(3)
 	for range classes {
 		id := in.Uint16()
-		in.Take(35)
+		in.Take(59)
 		n := int(in.Uint32())
 		if !in.OK() {
 			break

@@ -97,6 +97,7 @@ func (d *draft) refund(row int, tokens int64) {
 
 // remove takes a ticket of the owner out of the queue. What it was charged stays.
 func (d *draft) remove(owner uint64, id lb.LeaseID) (was queue.Status, row int, tokens int64) {
+	d.queue.ReadClock(d.now)
 	was, row, tokens = d.queue.Remove(owner, id)
 	if was == queue.Granted {
 		d.add(row, lb.Load{Requests: -1, Tokens: -tokens})
@@ -171,6 +172,7 @@ func (d *draft) removeDead(owners directory, now, ttl time.Duration) (removed in
 	if d.queue == nil {
 		return 0
 	}
+	d.queue.ReadClock(now)
 	return d.queue.RemoveOwners(func(owner uint64) bool { return owners.alive(owner, now, ttl) })
 }
 

@@ -117,6 +117,14 @@ func (t table) isIdle() bool {
 
 func (t table) load(row int) lb.Load { return loadAt(t[t.rowsAt():], row) }
 
+// requests returns how many are in flight at all endpoints.
+func (t table) requests() (n int64) {
+	for row := range t.rows() {
+		n += t.load(row).Requests
+	}
+	return n
+}
+
 func (t table) hash(row int) uint64 { return wire.Uint64(t, t.hashesAt()+row*hashSize) }
 
 // add changes the load of a row, never below zero.

@@ -21,19 +21,6 @@ type waiter struct {
 	done    func(lb.Grant, error)
 }
 
-// wanted returns the row of the full endpoint that the request should rather wait for than take another one, because
-// most of its prompt is there: -1 for none.
-func (s *Store) wanted(r *reservation, matched []int) int {
-	if matched == nil || r.plan.Wait.Patience <= 0 || r.plan.Home.LoadFactor > 0 {
-		return -1
-	}
-	i := lb.Preferred(r.plan, s.loads, matched)
-	if i == lb.Full || matched[i] == 0 || !r.plan.Candidates[i].IsFull(s.loads[i]) {
-		return -1
-	}
-	return r.scope.rows[i]
-}
-
 // enqueue puts the request into the queue, unless it may not wait there. If an endpoint that it may use is open and
 // its turn has come, it is claimed at once.
 func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []int) error {
@@ -52,16 +39,13 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 	if !ok {
 		return lb.ErrNoRoom
 	}
-	open := d.queue.HasOpen(now, list, r.plan.AddedTokens(0), d)
-	if isNew && !open {
-		if s.admit(now, d, r, &w) != nil {
-			return r.refused
-		}
-	}
 	ticket := s.ticket(now, d, r, &w, list, matched)
+	if isNew && !ticket.Open && s.admit(now, d, r, ticket) != nil {
+		return r.refused
+	}
 	d.queue.Add(now, ticket)
 	r.waits, r.matched = true, slices.Clone(matched)
-	if !open {
+	if !ticket.Open {
 		return nil
 	}
 	d.dispatch(now, s.owner)
@@ -69,7 +53,8 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 		return nil
 	}
 	d.leave(s.owner, r.id)
-	if s.admit(now, d, r, &w) != nil {
+	ticket.Open = !r.plan.HasBudget() && d.queue.HasOpen(now, list, ticket.Tokens, d) // but not what others were granted
+	if s.admit(now, d, r, ticket) != nil {
 		r.waits = false
 		return nil // others may have been granted something
 	}
@@ -78,55 +63,12 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 }
 
 // admit decides whether the request may wait. When it would be placed the queue may not know, but its budget does.
-func (s *Store) admit(now time.Duration, d *draft, r *reservation, w *lb.Wait) error {
-	if r.expected, r.refused = d.queue.Admit(now, w); r.refused != nil && r.expected == 0 && r.plan.HasBudget() {
+func (s *Store) admit(now time.Duration, d *draft, r *reservation, t *queue.Ticket) error {
+	if r.expected, r.refused = d.queue.Admit(now, t); r.refused != nil && r.expected == 0 && r.plan.HasBudget() {
 		ts, _, _ := s.targets(now, d, r, budget.MaxRefusals)
 		r.expect(ts)
 	}
 	return r.refused
-}
-
-// list returns the number of the list of the plan's endpoints in the queue, false if there are too many.
-func (sc *scope) list(d *draft, p *lb.Plan) (number int, ok bool) {
-	key := sc.listKey ^ p.Wait.Limits
-	if p.HasBudget() {
-		key = ^key
-	}
-	if number, ok = d.queue.List(key, sc.entries(nil, p)); ok && p.HasBudget() {
-		d.queue.SetBudgets(number, p.Budget.AgeBonus)
-	}
-	return number, ok
-}
-
-// entries appends the endpoints of the plan.
-func (sc *scope) entries(entries []queue.Entry, p *lb.Plan) []queue.Entry {
-	for i := range p.Candidates {
-		c := &p.Candidates[i]
-		e := queue.Entry{Row: sc.rows[i], Cap: c.Cap, TokenCap: c.TokenCap}
-		if p.HasBudget() {
-			e.Limits = p.Budget.Limits[i]
-		}
-		entries = append(entries, e)
-	}
-	return entries
-}
-
-// ticket returns the ticket of a reservation.
-func (s *Store) ticket(
-	now time.Duration, d *draft, r *reservation, w *lb.Wait, list int, matched []int,
-) *queue.Ticket {
-	p := r.plan
-	t := &queue.Ticket{Owner: s.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
-	row := s.wanted(r, matched)
-	if row >= 0 && (d.queue.Patient() < queue.MaxPatient || !d.queue.HasOpen(now, list, t.Tokens, d)) {
-		t.Wants = row
-	}
-	for i, n := range matched {
-		if n > 0 {
-			t.AddWarm(queue.Warm{Row: r.scope.rows[i], Saved: t.Tokens - p.AddedTokens(n)})
-		}
-	}
-	return t
 }
 
 // await notes that a request waits, or that it was granted an endpoint as soon as it had entered the queue.

@@ -76,12 +76,13 @@ func (e *Entry) used(loads Loads) float64 {
 }
 
 // Admit decides whether one more request may wait: then the error is nil, and in a full queue another one was evicted
-// for it. expected is how long a request of its class is likely to wait, 0 if that is not
-// known.
-func (q *Queue) Admit(now time.Duration, w *lb.Wait) (expected time.Duration, err error) {
-	expected = q.expected(w)
+// for it. expected is how long the request is likely to wait, 0 if that is not known.
+func (q *Queue) Admit(now time.Duration, t *Ticket) (expected time.Duration, err error) {
+	w := t.Wait
+	likely, spread := q.outlook(now, t)
+	expected = time.Duration(likely * float64(time.Millisecond))
 	switch {
-	case expected > w.Max:
+	case likely+spread > float64(w.Max/time.Millisecond):
 		return expected, lb.ErrHopeless
 	case w.TenantLength > 0 && q.waitingOf(w) >= w.TenantLength:
 		return expected, lb.ErrQueueFull
@@ -146,37 +147,10 @@ func (q *Queue) evictFor(w *lb.Wait) bool {
 	return true
 }
 
-// expected returns how long a request that comes now is likely to wait, by the pace of grants: those of its class are
-// before it, and with them the share of the others. 0 if the pace is not known.
-func (q *Queue) expected(w *lb.Wait) time.Duration {
-	mean := q.pace.mean()
-	if mean == 0 || q.waiting == 0 {
-		return 0
-	}
-	own, ahead, weights := 0, 0, w.Class.Weight
-	for i := range q.classes {
-		c := &q.classes[i]
-		switch {
-		case c.id == w.Class.ID:
-			own = c.waiting
-		case c.waiting > 0:
-			weights += c.weight
-		}
-		if c.rank <= w.Class.Rank {
-			ahead += c.waiting
-		}
-	}
-	turns := float64(ahead + 1)
-	if !w.Strict {
-		turns = min(float64(own+1)*weights/w.Class.Weight, float64(q.waiting+1))
-	}
-	return time.Duration(turns * float64(mean))
-}
-
 // Add adds a ticket behind those that came before it.
 func (q *Queue) Add(now time.Duration, t *Ticket) {
+	q.pace.arrived(millis(now), q.waiting == 0, t)
 	if q.waiting == 0 {
-		q.pace.begin(millis(now))
 		q.skip = 0
 	}
 	q.strict = t.Wait.Strict
@@ -192,7 +166,7 @@ func (q *Queue) Add(now time.Duration, t *Ticket) {
 		q.tickets = q.spare
 	}
 	q.tickets = slices.Insert(q.tickets, at*recordSize, r...)
-	q.count(f, 1)
+	q.count(f, 1, r)
 	q.lists[t.List].waiting++
 	if t.Wants != NoRow {
 		q.patient++

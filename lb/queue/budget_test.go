@@ -140,7 +140,7 @@ func TestFormatOfBudgets(t *testing.T) {
 	got := q.Append(nil, start)
 	want := wire.Writer(nil).Uint32(7).Uint16(0x8001).Float64(25).
 		Uint16(0).Uint32(0).Uint(6, 0).Float64(1).Float64(6000).Float64(0)
-	if !bytes.HasPrefix(got[44:], want) {
-		t.Errorf("\n got %x\nwant %x", got[44:], []byte(want))
+	if !bytes.HasPrefix(got[76:], want) {
+		t.Errorf("\n got %x\nwant %x", got[76:], []byte(want))
 	}
 }

@@ -24,23 +24,23 @@ var ErrDamaged = errors.New("queue: damaged value")
 //	12      4     number of ended tickets
 //	16      4     number of the next ticket, see record
 //	20      1     1 for strict order
-//	21      1     how many intervals the pace is of
+//	21      1     1 while the clock of the pace runs
 //	22      2     how many others a ticket may pass, at most
-//	24      4     when a request was granted last, in ms
-//	28      8     mean interval between grants in ms, float64
-//	36      8     virtual time, float64
+//	24      4     up to when the clock of the pace was read, in ms
+//	28      8     virtual time, float64
+//	36      40    the pace: places, time, grants, gap, longest; float64
 //
 // then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; of endpoints
 // with budgets the number is increased by 0x8000, then comes the age bonus 8, and behind the caps of each its weight 8,
 // tokens 8 and requests 8 a minute, all float64; then the classes, each of id 2, rank 1, reserved 2, weight 8, served
-// 8, virtual 8, due 8; then the flows, each of class 1, tenant 8, served 8, number of tickets 4; then the ended tickets, each
-// of owner 8, id 8, Status 1, row 2, tokens 4; and then those that wait, of the first flow, of the second and so on:
-// see record.
+// 8, virtual 8, due 8, share 16; then the flows, each of class 1, tenant 8, served 8, share 16, number of tickets 4; then
+// the ended tickets, each of owner 8, id 8, Status 1, row 2, tokens 4; and then those that wait, of the first flow, of
+// the second and so on: see record. A share is of chances 8 and granted 8.
 //
 // What is counted or looked for at each step is in front, so that a step reads few tickets, however many wait.
 const (
 	magic      = 0x35514757
-	headerSize = 44
+	headerSize = 76
 	entrySize  = 12
 	limitsSize = 24
 	budgetFlag = 0x8000 // in the number of a list's endpoints, of which a table has fewer
@@ -78,10 +78,12 @@ func (q *Queue) Read(b []byte) error {
 	waiting, ended := int(in.Uint32()), int(in.Uint32())
 	q.number = in.Uint32()
 	q.strict = in.Byte() == 1
-	q.pace.count = in.Byte()
+	p := &q.pace
+	p.running = in.Byte() == 1
 	q.skip = int(in.Uint16())
-	q.pace.last, q.pace.interval = in.Uint32(), in.Float64()
-	q.virtual = in.Float64()
+	p.now, q.virtual = in.Uint32(), in.Float64()
+	p.places, p.time, p.grants = in.Float64(), in.Float64(), in.Float64()
+	p.gap, p.longest = in.Float64(), in.Float64()
 	for range lists {
 		q.lists = append(q.lists, readList(&in))
 	}
@@ -89,11 +91,14 @@ func (q *Queue) Read(b []byte) error {
 		q.classes = append(q.classes, class{
 			id: in.Uint16(), rank: in.Byte(), reserved: in.Uint16(),
 			weight: in.Float64(), served: in.Float64(), virtual: in.Float64(), due: in.Float64(),
+			share: share{in.Float64(), in.Float64()},
 		})
 	}
 	for range flows {
-		f := flow{class: in.Byte(), tenant: in.Uint64(), served: in.Float64(), waiting: int(in.Uint32())}
-		q.flows = append(q.flows, f)
+		q.flows = append(q.flows, flow{
+			class: in.Byte(), tenant: in.Uint64(), served: in.Float64(),
+			share: share{in.Float64(), in.Float64()}, waiting: int(in.Uint32()),
+		})
 	}
 	for range min(ended, in.Len()/endedSize+1) {
 		q.ended = append(q.ended, End{
@@ -159,6 +164,10 @@ func (q *Queue) countWaiting() bool {
 		f.first = q.waiting
 		q.waiting += f.waiting
 		q.classes[f.class].waiting += f.waiting
+		for i := range f.waiting {
+			f.tokens += q.at(f.first + i).work()
+		}
+		q.classes[f.class].tokens += f.tokens
 	}
 	for i := range q.ended {
 		if s := q.ended[i].Status; s != Granted && s != Evicted {
@@ -182,30 +191,36 @@ func (q *Queue) countWaiting() bool {
 // nothing is appended.
 func (q *Queue) Append(b []byte, now time.Duration) []byte {
 	if q.Size() == 0 {
-		if q.pace.count == 0 || millis(now)-q.pace.last > millis(paceMemory) {
+		if q.pace.time+q.pace.grants == 0 || millis(now)-q.pace.now > millis(paceMemory) {
 			return b
 		}
 		q.lists, q.classes, q.flows, q.virtual = nil, nil, nil, 0
 	}
-	strict := uint8(0)
+	strict, running := uint8(0), uint8(0)
 	if q.strict {
 		strict = 1
 	}
+	p := &q.pace
+	if p.running {
+		running = 1
+	}
 	w := wire.Writer(b).Uint32(magic).Byte(uint8(len(q.lists))).Byte(uint8(len(q.classes)))
 	w = w.Uint16(uint16(len(q.flows))).Uint32(uint32(q.waiting)).Uint32(uint32(len(q.ended))).Uint32(q.number)
-	w = w.Byte(strict).Byte(q.pace.count).Uint16(uint16(q.skip))
-	w = w.Uint32(q.pace.last).Float64(q.pace.interval).Float64(q.virtual)
+	w = w.Byte(strict).Byte(running).Uint16(uint16(q.skip))
+	w = w.Uint32(p.now).Float64(q.virtual)
+	w = w.Float64(p.places).Float64(p.time).Float64(p.grants).Float64(p.gap).Float64(p.longest)
 	for i := range q.lists {
 		w = q.lists[i].append(w)
 	}
 	for i := range q.classes {
 		c := &q.classes[i]
-		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved)
-		w = w.Float64(c.weight).Float64(c.served).Float64(c.virtual).Float64(c.due)
+		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved).Float64(c.weight).Float64(c.served).Float64(c.virtual)
+		w = w.Float64(c.due).Float64(c.share.chances).Float64(c.share.granted)
 	}
 	for i := range q.flows {
 		f := &q.flows[i]
-		w = w.Byte(f.class).Uint64(f.tenant).Float64(f.served).Uint32(uint32(f.waiting))
+		w = w.Byte(f.class).Uint64(f.tenant).Float64(f.served)
+		w = w.Float64(f.share.chances).Float64(f.share.granted).Uint32(uint32(f.waiting))
 	}
 	for i := range q.ended {
 		e := &q.ended[i]

@@ -53,7 +53,9 @@ type class struct {
 	served   float64 // virtual time: tokens served, divided by the weight
 	virtual  float64 // virtual time of the class's flow that was served last
 	due      float64 // tokens that it is owed since its requests have waited for their aging: see aging.go
+	share    share
 	waiting  int     // not packed
+	tokens   float64 // of its tickets; not packed
 }
 
 // flow is the requests of one tenant in one class.
@@ -61,8 +63,10 @@ type flow struct {
 	class   uint8 // number of the class
 	tenant  uint64
 	served  float64 // virtual time: tokens served
+	share   share
 	waiting int
-	first   int // number of its first ticket; not packed
+	first   int     // number of its first ticket; not packed
+	tokens  float64 // of its tickets; not packed
 }
 
 // end returns the number behind that of the flow's last ticket.
@@ -89,7 +93,8 @@ func (q *Queue) Patient() int { return q.patient }
 
 // Stats returns what is known of those that wait.
 func (q *Queue) Stats() lb.QueueStats {
-	s := lb.QueueStats{Waiting: q.waiting, Interval: q.pace.mean()}
+	p := &q.pace
+	s := lb.QueueStats{Waiting: q.waiting, Interval: Interval(p.places, p.time, p.grants, p.gap, p.longest)}
 	for i := range q.classes {
 		if c := &q.classes[i]; c.waiting > 0 {
 			if s.ByClass == nil {
@@ -157,8 +162,8 @@ func (q *Queue) Remove(owner uint64, id lb.LeaseID) (s Status, row int, tokens i
 
 // removeAt takes the i-th ticket out of those that wait. Those on the shorter side of it are moved.
 func (q *Queue) removeAt(i int) {
-	q.count(q.flowAt(i), -1)
 	r := q.at(i)
+	q.count(q.flowAt(i), -1, r)
 	q.lists[r.list()].waiting--
 	if r.wants() != NoRow {
 		q.patient--
@@ -172,11 +177,12 @@ func (q *Queue) removeAt(i int) {
 	}
 }
 
-// count adds n tickets that wait to the counts of a flow.
-func (q *Queue) count(f *flow, n int) {
+// count adds a ticket that waits to the counts of a flow, n is 1, or takes it out of them, n is -1.
+func (q *Queue) count(f *flow, n int, r record) {
+	c, tokens := &q.classes[f.class], float64(n)*r.work()
 	q.waiting += n
-	f.waiting += n
-	q.classes[f.class].waiting += n
+	f.waiting, f.tokens = f.waiting+n, f.tokens+tokens
+	c.waiting, c.tokens = c.waiting+n, c.tokens+tokens
 	q.setFirsts()
 }
 

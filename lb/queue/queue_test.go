@@ -294,7 +294,7 @@ func TestFullQueue(t *testing.T) {
 			for _, class := range c.there {
 				r.add(class, nil)
 			}
-			if _, err := r.q.Admit(r.now, c.wait); !errors.Is(err, c.err) {
+			if _, err := r.q.Admit(r.now, &queue.Ticket{Wait: c.wait}); !errors.Is(err, c.err) {
 				t.Fatalf("got %v, want %v", err, c.err)
 			}
 			for id := range r.next {
@@ -312,21 +312,21 @@ func TestHopelessOnceThePaceIsKnown(t *testing.T) {
 		r.add(batch, nil)
 	}
 	w := &lb.Wait{Max: 200 * time.Millisecond, Class: batch, Length: 1e6}
-	if expected, err := r.q.Admit(r.now, w); err != nil || expected != 0 {
+	if expected, err := r.q.Admit(r.now, &queue.Ticket{Wait: w}); err != nil || expected != 0 {
 		t.Fatalf("before any grant: %v, %v", expected, err)
 	}
 	r.order(0, 20) // one each 10 ms
-	if expected, err := r.q.Admit(r.now, w); !errors.Is(err, lb.ErrHopeless) || expected < 380*time.Millisecond ||
-		expected > 440*time.Millisecond {
+	expected, err := r.q.Admit(r.now, &queue.Ticket{Wait: w})
+	if !errors.Is(err, lb.ErrHopeless) || expected < 380*time.Millisecond || expected > 440*time.Millisecond {
 		t.Errorf("behind 40 others: %v, %v", expected, err)
 	}
 	r.now += 10 * time.Second // a pause
 	r.order(0, 20)
-	if expected, _ := r.q.Admit(r.now, w); expected > time.Second {
+	if expected, _ := r.q.Admit(r.now, &queue.Ticket{Wait: w}); expected > time.Second {
 		t.Errorf("after a pause: %v", expected)
 	}
 	w.Class = interactive // 8 of 9 grants are for it
-	if expected, err := r.q.Admit(r.now, w); err != nil || expected > 20*time.Millisecond {
+	if expected, err := r.q.Admit(r.now, &queue.Ticket{Wait: w}); err != nil || expected > 20*time.Millisecond {
 		t.Errorf("the first of its class: %v, %v", expected, err)
 	}
 }
@@ -345,15 +345,16 @@ func TestFormat(t *testing.T) {
 	low := lb.Class{ID: 2, Rank: 1, Weight: 1}
 	add(10, low, 9, queue.Warm{Row: 1, Saved: 60})
 	add(11, low, 9)
-	if _, err := q.Admit(now, &lb.Wait{Max: time.Second, Class: interactive, Length: 2}); err != nil {
+	if _, err := q.Admit(now, &queue.Ticket{Wait: &lb.Wait{Max: time.Second, Class: interactive, Length: 2}}); err != nil {
 		t.Fatal(err) // the second one is evicted
 	}
 	ms := uint32(now / time.Millisecond)
 	want := wire.Writer("WGQ5").Byte(1).Byte(1).Uint16(1).Uint32(1).Uint32(1).Uint32(2).
-		Byte(0).Byte(0).Uint16(3).Uint32(ms).Float64(0).Float64(0).
+		Byte(0).Byte(1).Uint16(3).Uint32(ms).Float64(0).
+		Float64(1).Float64(0).Float64(0).Float64(0).Float64(0).
 		Uint32(7).Uint16(1).Uint16(1).Uint32(8).Uint(6, 1<<40).
-		Uint16(2).Byte(1).Uint16(0).Float64(1).Float64(0).Float64(0).Float64(0).
-		Byte(0).Uint64(9).Float64(0).Uint32(1).
+		Uint16(2).Byte(1).Uint16(0).Float64(1).Float64(0).Float64(0).Float64(0).Float64(0).Float64(0).
+		Byte(0).Uint64(9).Float64(0).Float64(0).Float64(0).Uint32(1).
 		Uint64(5).Uint64(11).Byte(2).Uint16(queue.NoRow).Uint32(0).
 		Uint64(5).Uint64(10).Uint32(ms).Uint32(0).Uint32(1000).Uint32(800).Uint16(20).Uint16(1).
 		Byte(0).Byte(0).Uint16(3).Uint16(0).Uint16(0).Uint32(100).Uint16(1).Uint32(60)
@@ -389,7 +390,7 @@ func TestDamagedQueues(t *testing.T) {
 		}
 		q.Ended(1)
 		q.RemoveOwners(func(owner uint64) bool { return owner == 1 })
-		_, _ = q.Admit(r.now, &lb.Wait{Max: time.Minute, Class: interactive, Length: 1})
+		_, _ = q.Admit(r.now, &queue.Ticket{Wait: &lb.Wait{Max: time.Minute, Class: interactive, Length: 1}})
 		q.Remove(1, 1)
 		q.Dispatch(r.now, loads{}, nil)
 		if _, err := queue.Decode(q.Append(nil, r.now)); err != nil {

@@ -15,13 +15,15 @@ const MaxWarm = 4
 
 // Ticket is a request that begins to wait.
 type Ticket struct {
-	Owner  uint64
-	ID     lb.LeaseID
-	Wait   *lb.Wait
-	Tokens int64  // that it adds at an endpoint without its prompt
-	List   int    // number of its list of endpoints: see Queue.List
-	Wants  int    // row of the full endpoint that it waits for during its patience, NoRow for none
-	Warm   []Warm // endpoints that have some of its prompt, the best first; those after MaxWarm are left out
+	Owner    uint64
+	ID       lb.LeaseID
+	Wait     *lb.Wait
+	Tokens   int64  // that it adds at an endpoint without its prompt
+	List     int    // number of its list of endpoints: see Queue.List
+	Wants    int    // row of the full endpoint that it waits for during its patience, NoRow for none
+	Open     bool   // an endpoint of its list is open
+	Inflight int64  // requests that are in flight at its endpoints
+	Warm     []Warm // endpoints that have some of its prompt, the best first; those after MaxWarm are left out
 }
 
 // Warm is an endpoint that has the beginning of a prompt in its KV cache.
@@ -29,6 +31,9 @@ type Warm struct {
 	Row   int
 	Saved int64 // tokens that need not be computed there
 }
+
+// places returns how many requests are in flight, 1 at least.
+func (t *Ticket) places() float64 { return float64(max(t.Inflight, 1)) }
 
 // AddWarm adds an endpoint, behind those that have as much of the prompt, if it is one of the MaxWarm best.
 func (t *Ticket) AddWarm(w Warm) {
@@ -90,6 +95,7 @@ func (r record) list() int        { return int(r[listAt]) }
 func (r record) skip() int        { return int(wire.Uint16(r, 38)) }
 func (r record) passed() int      { return int(wire.Uint16(r, 40)) }
 func (r record) tokens() int64    { return int64(wire.Uint32(r, 44)) }
+func (r record) work() float64    { return float64(max(r.tokens(), 1)) }
 func (r record) setList(list int) { r[listAt] = uint8(list) }
 func (r record) countPassed()     { wire.PutUint16(r, 40, uint16(min(r.passed()+1, 1<<16-1))) }
 

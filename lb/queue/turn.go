@@ -45,6 +45,7 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 		return grants
 	}
 	t := turn{q: q, now: millis(now), loads: loads}
+	q.pace.read(t.now)
 	if q.hasBudgets() {
 		grants = t.dispatchBudgets(now, grants)
 	}
@@ -64,6 +65,7 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 		}
 		grants = append(grants, t.grant(i, row))
 	}
+	q.pace.running = q.waiting > 0 && t.failed == 0
 	return grants
 }
 
@@ -71,6 +73,10 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 // of the tenant alone.
 func (t *turn) grant(i, row int) Grant {
 	q := t.q
+	if q.pace.running {
+		q.pace.granted()
+		q.noteShares(q.flowAt(i))
+	}
 	r, f := q.at(i), q.flowAt(i)
 	e := End{Owner: r.owner(), ID: r.id(), Status: Granted, Row: row, Tokens: max(0, r.tokens()-r.saved(row))}
 	c, tokens := &q.classes[f.class], float64(max(e.Tokens, 1))
@@ -84,7 +90,6 @@ func (t *turn) grant(i, row int) Grant {
 	f.served += tokens
 	q.removeAt(i)
 	q.ended = append(q.ended, e)
-	q.pace.granted(t.now)
 	t.loads.Add(row, e.Tokens)
 	return Grant{e.Owner, e.ID}
 }

@@ -44,6 +44,8 @@ var queueSuite = []struct {
 	{"a class has places that others cannot take", testQueueReserved},
 	{"a hopeless request is refused at once", testQueueHopeless},
 	{"a strictly higher class is not hopeless", testQueueHopelessClass},
+	{"a tenant is not hopeless behind another one", testQueueHopelessTenant},
+	{"nothing is hopeless while an endpoint is open", testQueueHopelessOpen},
 	{"statistics", testQueueStats},
 	{"classes share by weight", testQueueWeights},
 	{"a class that comes late has no claim", testQueueIdleClass},

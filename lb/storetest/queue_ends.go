@@ -194,3 +194,25 @@ func testQueueHopelessClass(_ *testing.T, l *line) {
 	w.Class, w.Max = high, 5*time.Second
 	l.queue(l.owners[0], limited(Addrs(1), 1, w))
 }
+
+// testQueueHopelessTenant: tenants take turns, however many requests of one of them wait.
+func testQueueHopelessTenant(_ *testing.T, l *line) {
+	w := wait(high)
+	w.Tenant = 1
+	l.paced(limited(Addrs(1), 1, w), 20)
+	w.Max = 5 * time.Second
+	l.refuse(l.owners[0], limited(Addrs(1), 1, w), lb.ErrHopeless)
+	w.Tenant = 2
+	l.queue(l.owners[0], limited(Addrs(1), 1, w))
+}
+
+// testQueueHopelessOpen: a request that waits for its prompt, while another endpoint is open to it, may have that.
+func testQueueHopelessOpen(_ *testing.T, l *line) {
+	addrs, w := Addrs(2), wait(high)
+	l.paced(limited(addrs[:1], 1, w), 20)
+	w.Max, w.Patience = 5*time.Second, time.Second
+	s := l.owners[0]
+	p := WithPrompt(limited(addrs, 1, w), 2, Blocks(1, 1))
+	s.RecordPrompt(l.now, 1, p, addrs[0])
+	l.queue(s, p)
+}

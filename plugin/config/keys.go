@@ -135,10 +135,9 @@ var mainKeys = []key{
 		Min: 0, Max: setting.Hour, Default: `"1s"`,
 		Title: setting.Doc("Retry-After", "重试等待"),
 		Meaning: setting.Doc(
-			"Retry-After of that answer, rounded up to seconds, while fewer than 8 grants show how fast waiting "+
-				"requests get through; then it is the time in which those that wait do, at most an hour; 0: none",
-			"已知的授予不足 8 次、还不知道等待中的请求多快能得到处理时，该响应的 Retry-After，向上取整到秒；"+
-				"此后为等待的请求获得处理所需的时间，最多一小时；0：不带此响应头",
+			"Retry-After of that answer, rounded up to seconds, while nothing waits; else it is the time in which "+
+				"those that wait get through, at most an hour; 0: none",
+			"没有请求等待时，该响应的 Retry-After，向上取整到秒；否则为等待的请求获得处理所需的时间，最多一小时；0：不带此响应头",
 		),
 		Field: func(s any) any { return &s.(*Config).Overload.RetryAfter },
 	}},

@@ -25,8 +25,8 @@ func (s *Stream) refuse(why lb.Reason, expected time.Duration) Action {
 	}
 	s.decided(why)
 	s.countRefused(why)
-	if expected <= 0 && s.wait.class != nil {
-		expected = s.cluster.queue.expected()
+	if s.wait.class != nil {
+		expected = s.expected(s.plugin.vm.now(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
 	after := s.retryAfter(expected)

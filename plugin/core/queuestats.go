@@ -16,7 +16,8 @@ type queueUse struct {
 	redis      *redisStore    // if that is one in Redis
 	candidates []lb.Candidate // of that request
 	tokens     int64          // that it adds where nothing of its prompt is cached
-	stats      lb.QueueStats  // over all owners, at the latest heartbeat
+	stats      lb.QueueStats  // over all owners, at the latest heartbeat or refusal
+	readAt     time.Duration  // when that was
 	refusedAt  time.Duration  // when one was refused last for want of room
 	pressure   pressure
 	classes    map[string]uint16  // ids of those that have a gauge, by name
@@ -37,9 +38,35 @@ func (cl *cluster) overloaded(now time.Duration) bool {
 	return refused || cl.waiting > 0 || cl.queue.stats.Waiting > 0
 }
 
-// expected returns the time in which all that wait now are likely to be placed, 0 if that is not known.
-func (q *queueUse) expected() time.Duration {
-	return time.Duration(q.stats.Waiting+1) * q.stats.Interval
+// readPeriod is how often the statistics of a queue are read at most to refuse requests.
+const readPeriod = 100 * time.Millisecond
+
+// expected returns the time in which all that wait now are likely to be placed, at least what the store expects for the
+// request, which is 0 if that is not known. As long as too few were granted an endpoint to know how fast that goes,
+// what is in flight is taken to last as long as answers so far, or as clients are told to wait, whichever is longer.
+func (s *Stream) expected(now, atLeast time.Duration) time.Duration {
+	cl, g := s.cluster, s.plugin.vm.gauges
+	q := &cl.queue
+	if q.config != nil && now-q.readAt >= readPeriod {
+		q.stats, q.readAt = q.store.Queue(now, cl.name), now
+	}
+	waiting := max(q.stats.Waiting, cl.waiting)
+	switch {
+	case q.stats.Interval > 0 && atLeast > 0:
+		return atLeast
+	case q.stats.Interval > 0:
+		return time.Duration(waiting+1) * q.stats.Interval
+	case waiting == 0 || s.lease.reservation.plan.HasBudget():
+		return atLeast
+	}
+	inflight := int64(0)
+	if loads, known := g.loadsOf(cl); known {
+		for _, l := range loads {
+			inflight += l.Requests
+		}
+	}
+	each := max(cl.answers.typical(), s.cfg.Overload.RetryAfter)
+	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(inflight, int64(len(q.candidates)), 1)))
 }
 
 // ofClass returns the name of a statistic of a queue's class.
@@ -103,7 +130,7 @@ func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	if q.config == nil {
 		return
 	}
-	q.stats = q.store.Queue(now, cl.name)
+	q.stats, q.readAt = q.store.Queue(now, cl.name), now
 	if q.stats.Waiting == 0 && !g.configs.use(q.config) {
 		g.clearQueue(cl)
 		q.config, q.classes = nil, nil

@@ -18,6 +18,7 @@ local age, max, aging, patience, skip, number, rank, reserved, strict, weight, l
 local q, id, is_new = open_queue(KEYS[1], t, sub(KEYS[2], #KEYS[1])), ARGV[1], age == 4294967295
 local name = pack('<I2', number) .. sub(ARGV[4], at)
 local lists, classes, flows = q.lists, q.classes, q.flows
+local inflight = 0 -- requests at all endpoints, 1 at least
 -- The name of the owner's key and that of the list end after "own:" and "view:", that of the table with "table".
 local owner, view = sub(KEYS[2], #KEYS[1]), string.format('%13s', sub(KEYS[3], #KEYS[1] + 1))
 owner = string.format('%16s', owner)
@@ -137,23 +138,75 @@ local function evict()
   return true
 end
 
--- expected returns how many ms a request that comes now is likely to wait, 0 if that is not known.
-local function expected()
-  if q.count < 8 or q.waiting == 0 then return 0 end
-  local own, ahead, weights = 0, 0, weight
-  for _, c in ipairs(classes) do
-    if c.id == number then own = c.waiting elseif c.waiting > 0 then weights = weights + c.weight end
-    if c.rank <= rank then ahead = ahead + c.waiting end
+-- served returns how many of the waiting requests, which have so many tokens together, are granted an endpoint until
+-- those before the last one of them have had the given number of tokens.
+local function served(up_to, tokens, waiting)
+  if up_to < 0 then return 0 end
+  return math.min(waiting, math.floor(up_to * waiting / tokens) + 1)
+end
+
+-- ahead returns how many grants come before that to the request: to its class, which is c, and to all.
+local function ahead(c)
+  local start, virtual, f = q.virtual, c and c.virtual or 0, flows[name]
+  if c and (c.waiting > 0 or c.served > start) then start = c.served end
+  local own, tokens, up_to = f and f.waiting or 0, f and f.tokens or 0, virtual
+  if f and (f.waiting > 0 or f.served > virtual) then up_to = f.served end
+  up_to = up_to + tokens
+  for _, o in ipairs(flows) do
+    if o.class == c and o ~= f and o.waiting > 0 then
+      local n = served(up_to - o.served, o.tokens, o.waiting)
+      own, tokens = own + n, tokens + n * o.tokens / o.waiting
+    end
   end
-  local turns = ahead + 1
-  if strict == 0 then turns = math.min((own + 1) * weights / weight, q.waiting + 1) end
-  return turns * math.max(q.interval, 0.001)
+  local all = own
+  up_to = start + tokens / weight
+  for _, o in ipairs(classes) do
+    if o == c or o.waiting == 0 then
+    elseif strict == 0 then
+      all = all + served((up_to - o.served) * o.weight, o.tokens, o.waiting)
+    elseif o.rank < rank then
+      all = all + o.waiting
+    end
+  end
+  return own, all
+end
+
+-- interval returns the mean time between two grants in ms, and how many of the next ones may come at any moment.
+local function interval()
+  local least, passed = math.max(inflight, 8), math.max(0, q.now - q.last) * q.places * q.running
+  if q.made < least then return (q.time + passed) / least / inflight, least - q.made end
+  local time = (q.time + passed) - (q.gap + passed)
+  if q.made >= 2 * least then
+    time = time - q.longest
+    time = time + math.min(q.longest, least * time / (q.made - 1))
+  end
+  return time / q.made / inflight, 0
+end
+
+-- outlook returns after how long it is likely to be the request's turn, and how much later it may be by chance, in ms:
+-- 0 as long as nothing shows that the request would have to wait.
+local function outlook(is_open)
+  if is_open or q.waiting == 0 then return 0, 0 end
+  local mean, due = interval()
+  local c, f, others = classes[sub(name, 1, 2)], flows[name], 1
+  local own, all = ahead(c)
+  local known = all + 1
+  local turns = known
+  if c and c.chances >= 32 then turns = math.max(turns, (own + 1) * c.chances / (c.granted + 1)) end
+  if f and f.chances >= 32 then turns = math.max(turns, (f.waiting + 1) * f.chances / (f.granted + 1)) end
+  for _, o in ipairs(classes) do
+    if o ~= c and o.waiting > 0 then others = others + 1 end
+  end
+  if aging > 0 and mean > 0 then turns = math.min(turns, aging / mean + 10 * others * (own + 1)) end
+  local left = math.max(0, turns - due)
+  return left * mean, 1.5 * math.sqrt(left) * math.max(1, turns / known) * mean
 end
 
 -- admit returns nothing if one more request may wait: then in a full queue one was evicted for it.
-local function admit()
-  local ms, others, f = expected(), places - reserved, flows[name] -- others: places kept free for other classes
-  if ms > max then return -6, math.floor(ms) end
+local function admit(is_open)
+  local others, f = places - reserved, flows[name] -- others: places kept free for other classes
+  local ms, spread = outlook(is_open)
+  if ms + spread > max then return -6, math.floor(ms) end
   for _, c in ipairs(classes) do
     if c.id ~= number then others = others - math.min(c.reserved, c.waiting) end
   end
@@ -193,7 +246,7 @@ end
 local function flow()
   local c = classes[sub(name, 1, 2)]
   if not c then
-    c = {id = number, waiting = 0, served = 0, virtual = 0, due = 0}
+    c = {id = number, waiting = 0, served = 0, virtual = 0, due = 0, chances = 0, granted = 0, tokens = 0}
     classes[#classes + 1], classes[sub(name, 1, 2)] = c, c
   end
   c.rank, c.weight, c.reserved = rank, weight, reserved
@@ -201,7 +254,7 @@ local function flow()
   local f = flows[name]
   if not f or f.waiting == 0 then forget_flows() end
   if not f then
-    f = {name = name, class = c, served = 0, waiting = 0, ages = 0, text = ''}
+    f = {name = name, class = c, served = 0, tokens = 0, chances = 0, granted = 0, waiting = 0, ages = 0, text = ''}
     flows[#flows + 1], flows[name] = f, f
   end
   if f.waiting == 0 then f.served = math.max(f.served, c.virtual) end
@@ -209,11 +262,14 @@ local function flow()
 end
 
 -- add adds the request's ticket behind those that came before it.
-local function add(l)
+local function add(l, is_open)
+  q.read_clock()
   if q.waiting == 0 then
-    if q.now - q.last > 60000 then q.count = 0 end
-    q.last = q.now
+    q.fade(math.max(0, 1 - (q.now - q.last) / 60000))
+    q.last, q.running = q.now, 1
   end
+  q.places = inflight
+  if is_open then q.running = 0 end
   q.strict, q.seq = strict, (q.seq + 1) % 2 ^ 32
   local f, by_age = flow(), is_new and q.now or q.now - age
   -- The age is off by as much as commands took. With another clock, of a server that took over, it is better.
@@ -228,7 +284,8 @@ local function add(l)
   end
   q.set(f, sub(s, 1, at - 1) .. id .. owner .. pack('<I6I4I4I4I4', came, seq, max, aging, patience) ..
     pack('<I2BI2I2', plan.wanted, l.number, skip, 0) .. ending() .. sub(s, at))
-  f.waiting, f.class.waiting, q.waiting, l.waiting = f.waiting + 1, f.class.waiting + 1, q.waiting + 1, l.waiting + 1
+  q.uncount(f, -1, -math.max(math.floor(tokens(0)), 1))
+  l.waiting = l.waiting + 1
   q.skip = math.max(q.skip, skip)
   if plan.wanted ~= 65535 then q.patient = q.patient + 1 end
 end
@@ -237,24 +294,32 @@ if not plan then return q.position(sub(call('HGET', KEYS[2], id), 2), id, owner)
 q.show_life(silence)
 if not plan.full and q.patient >= 64 then plan.wanted = 65535 end -- it takes what is open
 local l = find_list()
+for at = 17, plan.budgets and 0 or #t - 8, 9 do inflight = inflight + unpack('<I3', t, at) end
+inflight = math.max(inflight, 1)
 if #lists > 255 or #classes > 254 or #flows > 65000 then return {-5, 0} end
 if is_new and plan.full then
-  local code, ms = admit()
+  local code, ms = admit(false)
   if code then return {code, ms} end
 end
-add(l)
+add(l, not plan.full)
 call('HSET', KEYS[2], id, 'w' .. name)
 if not plan.full then
   q.dispatch(nil, id, KEYS[2])
   if is_new and not q.granted then
     q.leave(name, id, owner)
-    local code, ms = admit()
+    local is_open = false
+    runs(function(from, count, _, cap, token_cap)
+      for row = from, plan.budgets and 0 or from + count - 1 do
+        is_open = is_open or q.fits(row, cap == 4294967295 and 0 or cap, token_cap)
+      end
+    end)
+    local code, ms = admit(is_open)
     if code then
       call('HDEL', KEYS[2], id)
       q.save() -- others may have been granted something
       return {code, ms, q.grants()}
     end
-    add(find_list())
+    add(find_list(), is_open)
   end
 end
 q.save()

@@ -6,7 +6,7 @@
 -- The last byte of the table's head is 1 while requests wait, 2 if some may wait for tokens: then there are endpoints
 -- with a cap in tokens. They are in the following keys, whose names begin like
 -- that of the table. Commands do not name them, because few need them.
---   queue    string: a head of 64 bytes (see save), the classes, the lists of endpoints, the flows. It has another
+--   queue    string: a head of 96 bytes (see save), the classes, the lists of endpoints, the flows. It has another
 --            stamp after tickets were lost. A list with budgets has them as lists of candidates do (candidates.lua)
 --   tickets  hash: flow -> its tickets in the order in which they came, 85 bytes each:
 --            id 8; name of the owner 16, filled with blanks; since <I6; number <I4; max <I4; aging <I4; patience <I4;
@@ -35,16 +35,17 @@ local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local head, epoch, whole = call('GETRANGE', headkey, 0, -1), sub(data, 1, 8), nil -- whole: the table, once it was read
 local classes, lists, flows, loads, grants = {}, {}, {}, {}, {} -- flows also by name, lists by minus their number
-local q = {now = now, flows = flows, classes = classes, waiting = 0, seq = 0, strict = 0, count = 0, last = 0,
-  interval = 0, virtual = 0, scanned = 0, skip = 0, patient = 0}
+local q = {now = now, flows = flows, classes = classes, waiting = 0, seq = 0, strict = 0, running = 0, last = 0,
+  virtual = 0, scanned = 0, skip = 0, patient = 0, places = 0, time = 0, made = 0, gap = 0, longest = 0}
 
 if sub(head, 1, 8) == epoch then
   local nc, nl, nf, at
-  q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual, q.scanned, q.skip, q.patient,
-    nc, nl, nf, at = unpack('<c8I4I4BBI6ddI6I2I4BBI2', head, 9)
+  q.stamp, q.waiting, q.seq, q.strict, q.running, q.last, q.virtual, q.scanned, q.skip, q.patient, q.places,
+    q.time, q.made, q.gap, q.longest, nc, nl, nf, at = unpack('<c8I4I4BBI6dI6I2I4dddddBBI2', head, 9)
   for i = 1, nc do
     local c = {}
-    c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.waiting, at = unpack('<I2BI2ddddI4', head, at)
+    c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.chances, c.granted, c.tokens, c.waiting, at =
+      unpack('<I2BI2dddddddI4', head, at)
     classes[i], classes[pack('<I2', c.id)] = c, c
   end
   for i = 1, nl do
@@ -60,7 +61,7 @@ if sub(head, 1, 8) == epoch then
   end
   for i = 1, nf do
     local f = {}
-    f.name, f.served, f.waiting, f.ages, at = unpack('<c10dI4I6', head, at)
+    f.name, f.served, f.tokens, f.chances, f.granted, f.waiting, f.ages, at = unpack('<c10ddddI4I6', head, at)
     f.class = classes[sub(f.name, 1, 2)]
     flows[i], flows[f.name] = f, f
   end
@@ -68,10 +69,15 @@ elseif head ~= '' then
   call('UNLINK', headkey, tickets)
 end
 
--- uncount takes n tickets that wait out of the counts of a flow.
-local function uncount(f, n)
-  f.waiting, f.class.waiting, q.waiting = f.waiting - n, f.class.waiting - n, q.waiting - n
+-- uncount takes n tickets that wait, with their tokens, out of the counts of a flow.
+local function uncount(f, n, tokens)
+  local c = f.class
+  f.waiting, c.waiting, q.waiting = f.waiting - n, c.waiting - n, q.waiting - n
+  f.tokens, c.tokens = f.tokens - tokens, c.tokens - tokens
 end
+
+-- work returns the tokens of the ticket at a position, 1 at least.
+local function work(s, at) return math.max(unpack('<I4', s, at + 53), 1) end
 
 -- recount counts the tickets that there are.
 local function recount()
@@ -79,13 +85,15 @@ local function recount()
   for _, l in ipairs(lists) do l.waiting = 0 end
   for _, f in ipairs(flows) do
     f.text = f.text or call('HGET', tickets, f.name) or ''
-    uncount(f, f.waiting - #f.text / SIZE)
+    local tokens = 0
     for at = 1, #f.text, SIZE do
+      tokens = tokens + work(f.text, at)
       local wants, number = unpack('<I2B', f.text, at + 46)
       local l = lists[-number]
       if l then l.waiting = l.waiting + 1 end
       if wants ~= NO_ROW then q.patient = q.patient + 1 end
     end
+    uncount(f, f.waiting - #f.text / SIZE, f.tokens - tokens)
   end
 end
 
@@ -144,7 +152,7 @@ local function remove(f, at, passes)
   if wants ~= NO_ROW then q.patient = q.patient - 1 end
   out[#out + 1] = sub(s, at + SIZE)
   set(f, table.concat(out))
-  uncount(f, 1)
+  uncount(f, 1, work(s, at))
 end
 
 -- notify notes what has become of a ticket, for its owner to fetch or to be told. What it cannot know before its next
@@ -162,6 +170,13 @@ local function notify(owner, key, news, ...)
   if not far then grants[#grants + 1] = owner .. entry end
 end
 
+-- read_clock reads the clock of the pace, if somebody waits.
+function q.read_clock()
+  if q.waiting == 0 then return end
+  local passed = math.max(0, now - q.last) * q.places * q.running
+  q.last, q.time, q.gap = now, q.time + passed, q.gap + passed
+end
+
 -- position returns where a ticket is in its flow, nil if it is not there.
 function q.position(name, id, owner)
   local f = flows[name]
@@ -174,6 +189,7 @@ end
 -- leave removes a ticket, whose entry in own is the caller's to change.
 function q.leave(name, id, owner)
   local at = q.position(name, id, owner)
+  q.read_clock()
   if at then remove(flows[name], at) end
 end
 
@@ -181,6 +197,7 @@ end
 function q.leave_all(name, owner)
   local f = flows[name]
   local s = f and text(f) or ''
+  q.read_clock()
   for at = #s - SIZE + 1, 1, -SIZE do
     if sub(s, at + 8, at + 23) == owner then remove(f, at) end
   end
@@ -202,6 +219,12 @@ function q.show_life(ms)
 end
 
 q.text, q.since, q.set, q.remove, q.notify, q.lists, q.tickets = text, since, set, remove, notify, lists, tickets
+q.uncount, q.fits = uncount, fits
+
+-- fade has all that was before count for a part of it.
+function q.fade(kept)
+  q.time, q.made, q.gap, q.longest = q.time * kept, q.made * kept, q.gap * kept, q.longest * kept
+end
 
 -- save writes the queue. An empty one is kept for a while, because the pace at which requests were granted is in it.
 function q.save()
@@ -218,10 +241,11 @@ function q.save()
     classes, lists, flows, q.virtual, q.skip, q.patient = {}, {}, {}, 0, 0, 0
   end
   q.stamp = q.stamp or pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
-  put('<c8c8I4I4BBI6ddI6I2I4BBI2', epoch, q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual,
-    q.scanned, q.skip, q.patient, #classes, #lists, #flows)
+  put('<c8c8I4I4BBI6dI6I2I4dddddBBI2', epoch, q.stamp, q.waiting, q.seq, q.strict, q.running, q.last, q.virtual,
+    q.scanned, q.skip, q.patient, q.places, q.time, q.made, q.gap, q.longest, #classes, #lists, #flows)
   for _, c in ipairs(classes) do
-    put('<I2BI2ddddI4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.waiting)
+    put('<I2BI2dddddddI4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.chances, c.granted,
+      c.tokens, c.waiting)
   end
   for _, l in ipairs(lists) do
     put('<BI4I4Bc13I2', l.number, l.key, l.waiting, l.in_tokens, l.view, #l.runs / 14)
@@ -232,7 +256,9 @@ function q.save()
       out[#out + 1] = l.budgets
     end
   end
-  for _, f in ipairs(flows) do put('<c10dI4I6', f.name, f.served, f.waiting, f.ages) end
+  for _, f in ipairs(flows) do
+    put('<c10ddddI4I6', f.name, f.served, f.tokens, f.chances, f.granted, f.waiting, f.ages)
+  end
   call('SETRANGE', tablekey, 15, some and mark or '\0')
   call('SET', headkey, table.concat(out), 'PX', KEEP)
 end

@@ -4,6 +4,19 @@
 -- grants returns the grants of this step, nil for none.
 function q.grants() return #grants > 0 and table.concat(grants) or nil end
 
+-- note notes a grant to a flow, whose ticket was removed, for the pace and the shares.
+local function note(flow)
+  q.made, q.longest, q.gap = q.made + 1, math.max(q.longest, q.gap), 0
+  q.fade(math.min(1, math.max(60000 * q.places / q.time, 4 * math.max(q.places, 8) / q.made)))
+  local function share(of, to_it)
+    if of.waiting == 0 and not to_it then return end
+    of.chances, of.granted = of.chances + 1, of.granted + (to_it and 1 or 0)
+    if of.chances > 400 then of.chances, of.granted = 400, of.granted * (400 / of.chances) end
+  end
+  for _, c in ipairs(classes) do share(c, c == flow.class) end
+  for _, f in ipairs(flows) do share(f, f == flow) end
+end
+
 -- grant grants the row to the ticket at a position, which turn has returned. It returns false if the ticket was void.
 local function grant(row, own_id, own_key, f, at, passes, out_of_turn)
   local s = text(f)
@@ -26,10 +39,7 @@ local function grant(row, own_id, own_key, f, at, passes, out_of_turn)
   end
   c.virtual, f.served = f.served, f.served + served
   remove(f, at, passes)
-  local interval = math.max(0, now - q.last)
-  if q.count >= 8 then interval = math.min(interval, math.max(8 * q.interval, 100)) end
-  q.count = math.min(q.count + 1, 32)
-  q.interval, q.last = q.interval + (interval - q.interval) / q.count, now
+  if q.running == 1 then note(f) end
   l[1], l[2] = l[1] + 1, l[2] + tokens
   call('SETRANGE', tablekey, 16 + 9 * row, pack('<I3I6', l[1], l[2]))
   call('HSET', key, id, pack('<I2I4BB', row, tokens, 0, blocks))
@@ -160,6 +170,8 @@ function q.dispatch(rows, own_id, own_key)
   local exhausted, cold, failed = {}, {}, nil
   q.warm = nil
   find_silent()
+  q.read_clock()
+  if q.running == 0 and q.waiting > 0 then rows = nil end -- whether the clock runs from now on depends on all
   if has_budgets() then served = dispatch_budgets(own_id, own_key) end
   if not rows then
     q.scanned = now
@@ -182,7 +194,8 @@ function q.dispatch(rows, own_id, own_key)
       end
     end
   end
-  if served >= MOST then q.scanned = 0 end -- the next poll of any owner goes on
+  local left = served >= MOST -- something is open
+  if left then q.scanned = 0 end -- the next poll of any owner goes on
   while q.waiting > 0 do
     local row, least
     for i = 1, #ends, 4 do
@@ -202,7 +215,7 @@ function q.dispatch(rows, own_id, own_key)
     end
     if not row then break end
     if served >= MOST then
-      q.scanned = 0 -- the next poll of any owner goes on
+      q.scanned, left = 0, true
       break
     end
     local f, at, passes, out_of_turn = turn(row)
@@ -214,6 +227,7 @@ function q.dispatch(rows, own_id, own_key)
       if grant(row, own_id, own_key, f, at, passes, out_of_turn) then exhausted, cold, failed = {}, {}, nil end
     end
   end
+  if not left then q.running = q.waiting > 0 and not next(exhausted) and 1 or 0 end
 end
 
 return q

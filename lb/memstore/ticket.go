@@ -1,0 +1,69 @@
+package memstore
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/queue"
+)
+
+// What the queue is told of a request that waits.
+
+// list returns the number of the list of the plan's endpoints in the queue, false if there are too many.
+func (sc *scope) list(d *draft, p *lb.Plan) (number int, ok bool) {
+	key := sc.listKey ^ p.Wait.Limits
+	if p.HasBudget() {
+		key = ^key
+	}
+	if number, ok = d.queue.List(key, sc.entries(nil, p)); ok && p.HasBudget() {
+		d.queue.SetBudgets(number, p.Budget.AgeBonus)
+	}
+	return number, ok
+}
+
+// entries appends the endpoints of the plan.
+func (sc *scope) entries(entries []queue.Entry, p *lb.Plan) []queue.Entry {
+	for i := range p.Candidates {
+		c := &p.Candidates[i]
+		e := queue.Entry{Row: sc.rows[i], Cap: c.Cap, TokenCap: c.TokenCap}
+		if p.HasBudget() {
+			e.Limits = p.Budget.Limits[i]
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// ticket returns the ticket of a reservation.
+func (s *Store) ticket(
+	now time.Duration, d *draft, r *reservation, w *lb.Wait, list int, matched []int,
+) *queue.Ticket {
+	p := r.plan
+	t := &queue.Ticket{Owner: s.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
+	t.Open = d.queue.HasOpen(now, list, t.Tokens, d)
+	if !p.HasBudget() { // else capacity becomes free with time, however much is in flight
+		t.Inflight = d.requests()
+	}
+	if row := s.wanted(r, matched); row >= 0 && (d.queue.Patient() < queue.MaxPatient || !t.Open) {
+		t.Wants = row
+	}
+	for i, n := range matched {
+		if n > 0 {
+			t.AddWarm(queue.Warm{Row: r.scope.rows[i], Saved: t.Tokens - p.AddedTokens(n)})
+		}
+	}
+	return t
+}
+
+// wanted returns the row of the full endpoint that the request should rather wait for than take another one, because
+// most of its prompt is there: -1 for none.
+func (s *Store) wanted(r *reservation, matched []int) int {
+	if matched == nil || r.plan.Wait.Patience <= 0 || r.plan.Home.LoadFactor > 0 {
+		return -1
+	}
+	i := lb.Preferred(r.plan, s.loads, matched)
+	if i == lb.Full || matched[i] == 0 || !r.plan.Candidates[i].IsFull(s.loads[i]) {
+		return -1
+	}
+	return r.scope.rows[i]
+}
