@@ -29,7 +29,6 @@ type queuePair struct {
 	limits [][2]int64 // of the endpoints: caps in requests and in tokens
 	strict bool
 	many   bool // tenants
-	exact  bool // they know of each open endpoint at the same time, so that they measure the same pace
 	spend  bool // the endpoints have budgets
 	bonus  float64
 	total  *pairTotal
@@ -57,7 +56,7 @@ func newQueuePair(rt *rapid.T, open func() storetest.Backend, t testing.TB, tota
 	d := &queuePair{rt: rt, redis: open().(*clocked), total: total, now: time.Hour, asked: map[lb.LeaseID]int{}}
 	d.anew = map[lb.LeaseID]bool{}
 	d.seed()
-	d.strict, d.exact = d.rng.IntN(2) == 0, d.rng.IntN(2) == 0
+	d.strict = d.rng.IntN(2) == 0
 	d.addrs = storetest.Addrs(1 + d.rng.IntN(4)) // more are not recorded to have one prompt
 	for range d.addrs {
 		d.limits = append(d.limits, d.limit())
@@ -119,8 +118,8 @@ func (d *queuePair) plan() *lb.Plan {
 		}
 		p.Home.LoadFactor = float64(d.rng.IntN(2)) * 1.25
 	}
-	if d.rng.IntN(20) == 0 && !d.exact {
-		return p // with others that wait for it: that it takes an open endpoint Redis notices at a poll
+	if d.rng.IntN(20) == 0 {
+		return p
 	}
 	p.Wait = lb.Wait{
 		Max: time.Duration(27+20*d.rng.IntN(200)) * time.Millisecond, Class: pairClasses[d.rng.IntN(3)],
@@ -131,10 +130,8 @@ func (d *queuePair) plan() *lb.Plan {
 	if d.spend {
 		p.Wait.Max += 4 * time.Second
 	}
-	if !d.exact { // then none is hopeless
-		p.Wait.Max += time.Minute
-	}
-	if d.many { // then the queue is never empty
+	p.Wait.Max += time.Minute // none is hopeless: Redis may notice at a poll only that an endpoint is open or full
+	if d.many {               // then the queue is never empty
 		p.Wait.Max, p.Wait.Length = p.Wait.Max+time.Minute, 40
 	}
 	return p
@@ -201,14 +198,14 @@ func (d *queuePair) step() {
 		d.reserve(d.now - time.Duration(d.rng.IntN(20))*20*time.Millisecond)
 	case n < 20 && len(d.active) > 0:
 		d.release()
-	case n < 22 && len(d.active) > 0 && !d.exact: // where a lease counts for more, Redis sees that at a poll
+	case n < 22 && len(d.active) > 0:
 		id, addr, tokens := d.active[d.rng.IntN(len(d.active))], "", int64(100*d.rng.IntN(10))
 		if d.rng.IntN(2) == 0 {
 			addr = d.addrs[d.rng.IntN(len(d.addrs))]
 		}
 		d.rt.Logf("%v: amend %d %s %d", d.now, id, addr, tokens)
 		d.both(d.asked[id], func(_ int, s lb.Store) { s.Amend(d.now, id, addr, tokens) })
-	case n == 22 && !d.exact:
+	case n == 22:
 		d.limits[d.rng.IntN(len(d.limits))] = d.limit()
 	default:
 		by := time.Duration(1+d.rng.IntN(15)) * 20 * time.Millisecond
@@ -239,9 +236,7 @@ func (d *queuePair) compare() {
 		for i := range d.ended[kind] {
 			e := &d.ended[kind][i].grant
 			e.Left = budget.Left{} // Redis does not tell it for those that have waited
-			if !d.exact {
-				e.Expected = 0
-			}
+			e.Expected = 0
 			if e.Queued = e.Waited > 0; d.anew[d.ended[kind][i].id] {
 				e.Queued, e.Waited = false, 0
 			}
@@ -280,8 +275,7 @@ func (d *queuePair) compare() {
 		d.rt.Fatalf("request %d, at %v: the loads are %v in a gateway, %v in Redis", d.next, d.now, a, b)
 	}
 	a, b := d.stores[0][0].Queue(d.now, "llm"), d.stores[1][0].Queue(d.now, "llm")
-	same := !d.exact || (a.Interval-b.Interval).Abs() <= time.Microsecond // numbers are rounded in another order
-	if a.Waiting != b.Waiting || !same || fmt.Sprint(a.ByClass) != fmt.Sprint(b.ByClass) {
+	if a.Waiting != b.Waiting || fmt.Sprint(a.ByClass) != fmt.Sprint(b.ByClass) {
 		d.rt.Fatalf("at %v: %+v wait in a gateway, %+v in Redis", d.now, a, b)
 	}
 }
