@@ -73,11 +73,11 @@ func TestFormatsOfLife(t *testing.T) {
 	s.Poll(now + time.Second)
 	const owner = 1
 	want := wire.Writer(nil).Uint64(owner).Duration(now + time.Second)
-	if got := p.Vals["warmgate/1/life/0"]; !bytes.Equal(got, want) {
+	if got := p.Vals["warmgate/2/life/0"]; !bytes.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, []byte(want))
 	}
 	s.Release(now, 1)
-	if s.Poll(now + 2*time.Second); !bytes.Equal(p.Vals["warmgate/1/life/0"], want) {
+	if s.Poll(now + 2*time.Second); !bytes.Equal(p.Vals["warmgate/2/life/0"], want) {
 		t.Error("written although nothing waits")
 	}
 }
