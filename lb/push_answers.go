@@ -36,8 +36,8 @@ const meanAnswers = 64
 
 // window is answers of one endpoint, until there are enough to judge by.
 //
-// How long a request has waited shows when a streamed answer begins. Of an answer in one piece nobody sees that. But one
-// that is twice as long takes twice the time to generate, and no more time to wait: on a line through durations by
+// How long a request has waited shows when a streamed answer begins. Of an answer in one piece nobody sees that. But
+// one that is twice as long takes twice the time to generate, and no more time to wait: on a line through durations by
 // lengths, the shortest answer has waited as long as any other. Durations of long answers differ more, so an answer
 // weighs 1/length (weighted least squares). Where all are equally long the whole duration counts as wait: it grows as
 // waits do.

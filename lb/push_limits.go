@@ -24,8 +24,8 @@ const (
 // PushLimits learns the push limits of one cluster's endpoints: how many requests in flight an engine runs without that
 // one waits in its own queue. They come from engine samples (push_samples.go), and where there is no fresh one, from
 // answers (push_answers.go, push_search.go). An endpoint always has a limit: the one that was learned last holds until
-// there is evidence of another one. One VM has one per cluster, shared by all its policies, so that it survives a change
-// of the configuration.
+// there is evidence of another one. One VM has one per cluster, shared by all its policies, so that it survives a
+// change of the configuration.
 type PushLimits struct {
 	endpoints  map[string]*pushLimit // by address
 	staleAfter time.Duration         // age above which a sample does not count

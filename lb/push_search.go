@@ -9,9 +9,10 @@ import (
 
 // The search for the limit from answers alone is a pattern search (Hooke and Jeeves, "Direct search solution of
 // numerical and statistical problems", 1961). A lower limit and a higher one are tried, first half of the limit away;
-// one that is better holds. When neither is, the steps become half as large. What is better is told by Kleinrock's power
-// ("Power and deterministic rules of thumb", 1979), the requests in flight over the square of the time that each takes:
-// below what the engine runs at once, more of them hardly take longer; above it the time grows as their number does.
+// one that is better holds. When neither is, the steps become half as large. What is better is told by Kleinrock's
+// power ("Power and deterministic rules of thumb", 1979), the requests in flight over the square of the time that each
+// takes: below what the engine runs at once, more of them hardly take longer; above it the time grows as their number
+// does.
 const (
 	// worth is how much of an increase of the requests in flight may show in the time that they take, as an exponent.
 	worth = 0.5
@@ -53,8 +54,8 @@ type search struct {
 	check   int64         // number of the present checkEvery
 }
 
-// learnAnswer learns from an answer in that many seconds. While there is a fresh sample, which says more, the limit does
-// not change.
+// learnAnswer learns from an answer in that many seconds. While there is a fresh sample, which says more, the limit
+// does not change.
 func (l *PushLimits) learnAnswer(now time.Duration, p *pushLimit, a *Answer, seconds float64) {
 	s := &p.search
 	if a.PlacedAt < s.changedAt || s.ended == 0 || !a.Begun && (now-s.changedAt).Seconds() < 2*s.took {

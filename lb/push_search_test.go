@@ -181,7 +181,8 @@ func (h *history) answers(anyhow bool) {
 }
 
 // Whatever happens, an endpoint has a limit of at least 1, and without samples it is not tried to raise it by more than
-// half. Where answers show that more requests do not get more done, it is never raised, nor by the mere lack of samples.
+// half. Where answers show that more requests do not get more done, it is never raised, nor by the mere lack of
+// samples.
 func TestLimitNeedsEvidence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &history{T: rt, t: t, now: time.Hour, limits: NewPushLimits(nil)}

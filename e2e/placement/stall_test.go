@@ -37,7 +37,8 @@ func TestLimitsHoldWithoutMetrics(t *testing.T) {
 	})
 }
 
-// Without any metrics servers settle near what they can run, whatever they had at first, and equal ones at equal limits.
+// Without any metrics servers settle near what they can run, whatever they had at first, and equal ones at equal
+// limits.
 func TestLimitsConvergeWithoutMetrics(t *testing.T) {
 	eachLab(t, func(t *testing.T, l pushLab) {
 		l.slots = []int{6, 8, 8}
