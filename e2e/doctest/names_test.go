@@ -151,7 +151,7 @@ func TestLimits(t *testing.T) {
 		{"docs/overload_ZH.md", "从一半缩小到八分之一", "lb/push_search.go", `= 1.0 / 2, 1.0 / 4, 1.0 / 8\b`},
 		{"docs/overload.md", "more than three times that", "lb/queue/turn.go", `maxPassed = 3\b`},
 		{"docs/overload_ZH.md", "不超过该数的三倍", "lb/queue/turn.go", `maxPassed = 3\b`},
-		{"docs/overload.md", "for\n5 s or three times an answer", "lb/push_search.go", `= 5 \* time.Second, 8, 3\b`},
+		{"docs/overload.md", "5 s or three times an answer", "lb/push_search.go", `= 5 \* time.Second, 8, 3\b`},
 		{"docs/overload_ZH.md", "持续 5 秒或三个应答的时间", "lb/push_search.go", `= 5 \* time.Second, 8, 3\b`},
 		{"docs/overload.md", "three in ten seconds", "plugin/core/retries.go", `retrySeconds = 10\b[\s\S]*freeRetries = 3\b`},
 		{"docs/overload_ZH.md", "每十秒三个", "plugin/core/retries.go", `retrySeconds = 10\b[\s\S]*freeRetries = 3\b`},
