@@ -14,6 +14,8 @@ const (
 	reachedShare = 0.9
 	// raiseShare is the largest raise of a limit that was too high before, as a share of it.
 	raiseShare = 1.0 / 8
+	// maxLimitsAge is how often lists follow what changes with time alone.
+	maxLimitsAge = time.Second
 	// firstRaiseShare is the raise of a limit that was never too high. It is large, because what an engine could run
 	// meanwhile waits in the gateway.
 	firstRaiseShare = 1.0 / 2
@@ -21,7 +23,8 @@ const (
 
 // PushLimits learns the push limits of one cluster's endpoints: how many requests in flight an engine runs without that
 // one waits in its own queue. They come from engine samples (push_samples.go), and where there is no fresh one, from
-// the time to first token (push_ttft.go). One VM has one per cluster, shared by all its policies, so that it survives a
+// answers (push_answers.go, push_search.go). An endpoint always has a limit: the one that was learned last holds until
+// there is evidence of another one. One VM has one per cluster, shared by all its policies, so that it survives a
 // change of the configuration.
 type PushLimits struct {
 	endpoints  map[string]*pushLimit // by address
@@ -31,6 +34,7 @@ type PushLimits struct {
 	lists      map[derivedKey[int]]*limitedList
 	candidates int // in all lists
 	pool       listPool
+	ranked     bool // ranks of endpoints are up to date
 	sweptAt    time.Duration
 }
 
@@ -45,13 +49,16 @@ type limitedList struct {
 // pushLimit is what is known of one endpoint. A limit that one source has learned is where the other one goes on.
 type pushLimit struct {
 	limit      float64
-	step       float64       // of the next raise; 0 while the limit was never too high
-	published  int64         // the limit as candidates have it, 0 for none
+	rank       int           // see PushLimits.rank
+	step       float64       // of the next raise by a sample; 0 while the limit was never too high
+	published  int64         // the limit as candidates have it
+	proven     float64       // limit that samples have shown not to be too high, 0 for none
 	lastQueued float64       // requests that waited in the engine at the latest sample
 	learnedAt  time.Duration // time of the latest sample that was learned from
-	freshAt    time.Duration // when the latest sample was last known to be up to date, 0 for none
+	freshAt    time.Duration // when the latest sample was last known to be up to date
+	sampled    bool          // there is a fresh sample that shows how full the engine is
 	usedAt     time.Duration
-	ttft       ttftMeans
+	search     search
 }
 
 // NewPushLimits returns the limits of a cluster of which nothing is known. They learn from the samples of its engines,
@@ -64,11 +71,11 @@ func NewPushLimits(engines *Engines) *PushLimits {
 	return l
 }
 
-// Limit returns how many requests in flight the endpoint takes at most, and whether it has a limit: one that is not
-// known yet, or of which nothing can be learned, has none.
+// Limit returns how many requests in flight the endpoint takes at most, and whether it is known: one that no list has
+// had is not.
 func (l *PushLimits) Limit(addr string) (n int64, known bool) {
 	p := l.endpoints[addr]
-	if p == nil || p.published == 0 {
+	if p == nil {
 		return 0, false
 	}
 	return p.published, true
@@ -101,7 +108,7 @@ func (l *PushLimits) Apply(now time.Duration, cs []Candidate, ahead int) []Candi
 	default:
 		out = l.pool.intern(now, out)
 	}
-	*list = limitedList{result: out, version: l.version, validUntil: now + maxListAge, lastUsed: now}
+	*list = limitedList{result: out, version: l.version, validUntil: now + maxLimitsAge, lastUsed: now}
 	return out
 }
 
@@ -123,8 +130,11 @@ func (l *PushLimits) withCaps(now time.Duration, cs []Candidate, ahead int64) []
 	out := slices.Clone(cs)
 	for i := range out {
 		c := &out[i]
-		if n := l.endpoint(now, c.Addr).published; n > 0 && (c.Cap <= 0 || n+ahead < c.Cap) {
-			c.Cap = n + ahead
+		p := l.endpoint(now, c.Addr)
+		l.refresh(now, p)
+		l.publish(now, p)
+		if n := p.published + ahead; c.Cap <= 0 || n < c.Cap {
+			c.Cap = n
 		}
 	}
 	return out
@@ -134,32 +144,41 @@ func (l *PushLimits) withCaps(now time.Duration, cs []Candidate, ahead int64) []
 func (l *PushLimits) endpoint(now time.Duration, addr string) *pushLimit {
 	p := l.endpoints[addr]
 	if p == nil {
-		p = &pushLimit{limit: firstPush, published: firstPush}
+		p = &pushLimit{limit: firstPush, published: firstPush, search: search{step: firstStep, lower: true}}
 		l.endpoints[addr] = p
 		l.version++
+		l.ranked = false
 	}
 	p.usedAt = now
 	return p
 }
 
-// fresh reports whether there is a sample that shows how full the engine is.
-func (l *PushLimits) fresh(now time.Duration, p *pushLimit) bool {
-	return p.freshAt > 0 && now-p.freshAt <= l.staleAfter
+// refresh notes what has changed with time. When samples have become stale, the limit is what they have shown to fit: a
+// raise that they have not confirmed is taken back.
+func (l *PushLimits) refresh(now time.Duration, p *pushLimit) {
+	if p.search.overdue(now) {
+		p.search.stop(now)
+	}
+	if !p.sampled || now-p.freshAt <= l.staleAfter {
+		return
+	}
+	p.sampled = false
+	if p.proven > 0 {
+		p.limit = min(p.limit, p.proven)
+		p.search.settle()
+	}
+	p.search.restart(now)
 }
 
 // publish has candidates get the limit as it is now.
 func (l *PushLimits) publish(now time.Duration, p *pushLimit) {
-	n := max(1, int64(p.limit))
-	if !l.fresh(now, p) {
-		switch {
-		case p.ttft.unmeasured >= maxUnmeasured:
-			n = 0
-		case p.ttft.probing:
-			part, _ := p.ttft.probeShare()
-			n = max(1, int64(p.limit*part))
-		}
+	n := p.limit
+	if p.search.above > 0 {
+		n = p.search.above
+	} else if l.holdsBack(now, p) {
+		n = p.lowerLimit()
 	}
-	if n != p.published {
+	if n := max(1, int64(n)); n != p.published {
 		p.published = n
 		l.version++
 	}
@@ -180,6 +199,7 @@ func (l *PushLimits) sweep(now time.Duration) {
 	for addr, p := range l.endpoints {
 		if now-p.usedAt > unusedEndpointListTTL {
 			delete(l.endpoints, addr)
+			l.ranked = false
 		}
 	}
 	l.pool.sweep(now)

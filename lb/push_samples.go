@@ -28,7 +28,13 @@ func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample
 		return
 	}
 	p := l.endpoint(now, addr)
-	p.freshAt = s.FreshAt
+	if p.freshAt = s.FreshAt; now-p.freshAt > l.staleAfter {
+		l.refresh(now, p)
+		l.publish(now, p)
+		return
+	}
+	p.sampled = true
+	p.search.stop(now)
 	at, gap := s.ScrapedAt, time.Duration(1)
 	if at == 0 { // load reports only
 		at, gap = s.At, minReportGap
@@ -41,7 +47,6 @@ func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample
 		}
 		p.learnQueue(running-external, queued-l.ahead, float64(s.Inflight.Requests), most)
 	}
-	p.ttft.stopProbe(now)
 	l.publish(now, p)
 }
 
@@ -67,13 +72,16 @@ func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
 	reached := inflight >= reachedShare*math.Floor(p.limit)
 	switch {
 	case queued <= 0 && reached && most < p.limit:
+		p.proven = min(p.proven, most)
 		p.lower(most)
 	case queued <= 0 && reached:
+		p.proven = max(p.proven, min(batch, p.limit))
 		p.raise(most)
 	case queued <= 0:
 	case queued <= max(1, batch*arrivingShare) && (before <= 0 || !reached):
 		// They are likely to be on their way into the batch.
 	default:
+		p.proven = max(1, min(batch, most))
 		p.lower(min(batch, most))
 	}
 }

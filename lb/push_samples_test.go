@@ -90,6 +90,7 @@ func TestSamplesCountOnce(t *testing.T) {
 	} {
 		g := NewEngines()
 		l := NewPushLimits(g)
+		l.staleAfter = time.Minute
 		s := sampleOf(t, fields{"running": 16, "waiting": 0})
 		s.Counted, s.Inflight.Requests, s.At, s.FreshAt = true, 16, time.Hour, time.Hour
 		if !c.reportsOnly {

@@ -70,9 +70,18 @@ func (p *waiting) Choose(now time.Duration, r *Request, place func(time.Duration
 
 func (p *waiting) First(now time.Duration, r *Request) {
 	p.warm.First(now, r)
+	p.observe(now, r, true)
+}
+
+func (p *waiting) Last(now time.Duration, r *Request) {
+	p.observe(now, r, false)
+	p.warm.Last(now, r)
+}
+
+func (p *waiting) observe(now time.Duration, r *Request, begun bool) {
 	l := r.policy.(*lease)
-	p.limits.Observe(now, lb.FirstPart{
-		Addr: p.view.Endpoints[r.Server].Addr, PlacedAt: l.placed, Inflight: l.inflight,
+	p.limits.Observe(now, lb.Answer{
+		Addr: p.view.Endpoints[r.Server].Addr, PlacedAt: l.placed, Inflight: l.inflight, Begun: begun, Streamed: !begun,
 	})
 }
 

@@ -18,6 +18,7 @@ type response struct {
 	firstPartAt time.Duration
 	events      bool                // it is a stream of events, by its headers
 	streamed    bool                // it came in several parts
+	bytes       int                 // of the body so far
 	ttft        time.Duration       // from the plan to that, for prefix_cache
 	complete    bool                // all of it has passed
 	encoded     bool                // it is compressed
@@ -64,6 +65,7 @@ func (s *Stream) responseHeaders(end bool) {
 // responseBody is called for every part of the response's body: size bytes.
 func (s *Stream) responseBody(size int, end bool) {
 	s.response.complete = s.response.complete || end
+	s.response.bytes += size
 	if s.readsUsage() && size > 0 {
 		s.response.readUsage(s.GatewayStream, size)
 	}
@@ -76,7 +78,7 @@ func (s *Stream) responseBody(size int, end bool) {
 	}
 	if (s.work.streamed || s.response.events) && !end {
 		s.response.streamed = true
-		s.measurePush(false)
+		s.measurePush(true)
 	}
 	if s.work.streamed && !end {
 		// The prefill is done: what remains in flight is the output. An answer in one piece has no such moment.
@@ -122,9 +124,7 @@ func (s *Stream) done() {
 		if verdict == lb.Success {
 			s.tenantAnswered(now)
 			s.measure(now, &outcome)
-			if !s.response.streamed {
-				s.measurePush(true)
-			}
+			s.measurePush(false)
 		}
 		s.answerEnded(now, verdict)
 		s.endCharges()
@@ -152,15 +152,16 @@ func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
 	}
 }
 
-// measurePush has the first part of an answer, or all of one that is not streamed, show how many requests the endpoint
-// runs without a queue.
-func (s *Stream) measurePush(whole bool) {
+// measurePush has an answer show how many requests the endpoint runs without a queue: when it has begun, if it is
+// streamed, and when it has ended.
+func (s *Stream) measurePush(begun bool) {
 	l := &s.lease
-	if s.cfg.Push != lb.Pending || l.addr != l.chosen || s.cfg.Shadow {
+	if s.cfg.Push != lb.Pending || l.addr != l.chosen || s.cfg.Shadow || s.response.status >= 300 {
 		return
 	}
-	s.cluster.limits.Observe(s.plugin.vm.now(), lb.FirstPart{
-		Addr: l.addr, PlacedAt: s.placedAt(), Inflight: l.load, Whole: whole,
+	s.cluster.limits.Observe(s.plugin.vm.now(), lb.Answer{
+		Addr: l.addr, PlacedAt: s.placedAt(), Inflight: l.load,
+		Begun: begun, Streamed: s.response.streamed && !begun, Bytes: s.response.bytes,
 	})
 }
 

@@ -1,0 +1,254 @@
+package placement
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/metrics"
+)
+
+// pushLab is servers without end of requests for them, and workers of a gateway that learn how many to push.
+type pushLab struct {
+	slots    []int
+	workers  int
+	streamed bool
+	lengths  loadgen.Lengths // of answers in tokens
+	seed     uint64
+	blind    func(now time.Duration, server int) bool // its metrics do not come; nil: nobody has metrics
+
+	now     time.Duration
+	random  *rand.Rand
+	servers []*labServer
+	gates   []labGate
+	events  events
+	order   int
+}
+
+// labServer is a server, and what it has been doing since the last report.
+type labServer struct {
+	*vllmsim.Virtual
+	cap      lb.Candidate
+	inflight int
+	busy     bool
+	jobs     map[*vllmsim.Job]*labJob
+
+	sum, ticks float64 // of requests in flight, and their number
+	most, done int
+	fullAt     time.Duration // when most of its slots were first in use
+}
+
+// labGate is what one worker knows.
+type labGate struct {
+	engines *lb.Engines
+	limits  *lb.PushLimits
+}
+
+type labJob struct {
+	vllmsim.Job
+	gate     *labGate
+	placed   time.Duration
+	inflight int64
+}
+
+// labPrompts are the lengths of prompts in tokens, of chats with and without long texts.
+var labPrompts = loadgen.LogNormal{Median: 200, Sigma: 1, Min: 4, Max: 4000}
+
+func (l *pushLab) start() *pushLab {
+	l.now, l.random = time.Hour, rand.New(rand.NewPCG(l.seed, 12))
+	for i, n := range l.slots {
+		c := vllmsim.DefaultConfig()
+		c.MaxNumSeqs, c.MaxQueued, c.NumBlocks = n, -1, 1<<20
+		l.servers = append(l.servers, &labServer{
+			Virtual: vllmsim.NewVirtual(c), jobs: map[*vllmsim.Job]*labJob{},
+			cap: lb.Candidate{Addr: fmt.Sprintf("10.0.0.%d:8000", i+1), Weight: 1},
+		})
+	}
+	for range l.workers {
+		g := labGate{engines: lb.NewEngines()}
+		g.limits = lb.NewPushLimits(g.engines)
+		_, err := lb.New("global_least_request", lb.Config{
+			Push: lb.Pending, Limits: g.limits, Engines: g.engines, Health: lb.NewHealth(),
+			Engine: lb.EngineConfig{StaleAfter: 3 * scrapePeriod},
+		})
+		if err != nil {
+			panic(err)
+		}
+		l.gates = append(l.gates, g)
+	}
+	l.tick()
+	return l
+}
+
+func (l *pushLab) at(t time.Duration, do func()) {
+	l.order++
+	heap.Push(&l.events, event{t, l.order, do})
+}
+
+// run lets time pass, and forgets what servers did before.
+func (l *pushLab) run(d time.Duration) {
+	for _, s := range l.servers {
+		s.sum, s.ticks, s.most, s.done = 0, 0, 0, 0
+	}
+	for end := l.now + d; l.events[0].at <= end; {
+		e := heap.Pop(&l.events).(event)
+		l.now = e.at
+		e.do()
+	}
+}
+
+func (l *pushLab) tick() {
+	if l.blind != nil && l.now%scrapePeriod == 0 {
+		l.scrape()
+	}
+	l.dispatch()
+	for i, s := range l.servers {
+		s.sum, s.ticks, s.most = s.sum+float64(s.inflight), s.ticks+1, max(s.most, s.inflight)
+		if s.fullAt == 0 && 4*s.inflight >= 3*l.slots[i] {
+			s.fullAt = l.now
+		}
+	}
+	l.at(l.now+tick, l.tick)
+}
+
+func (l *pushLab) scrape() {
+	parser, err := metrics.New(metrics.AnyEngine)
+	if err != nil {
+		panic(err)
+	}
+	for _, g := range l.gates {
+		samples := map[string]lb.EngineSample{}
+		for i, s := range l.servers {
+			if l.blind(l.now, i) {
+				continue
+			}
+			st := s.Gauges()
+			sample := lb.EngineSample{At: l.now, ScrapedAt: l.now, FreshAt: l.now, Counted: true}
+			sample.Inflight.Requests = int64(s.inflight)
+			parser.Parse(fmt.Appendf(nil, "vllm:num_requests_running %d\nvllm:num_requests_waiting %d\n",
+				st.Running, st.Waiting), &sample.Snapshot)
+			samples[s.cap.Addr] = sample
+		}
+		g.engines.Update(l.now, nil, samples)
+	}
+}
+
+// dispatch places requests, each where the smallest part of the limit is used. The limits that hold are those of the
+// worker that has asked last, which is any.
+func (l *pushLab) dispatch() {
+	var list []lb.Candidate
+	for _, s := range l.servers {
+		list = append(list, s.cap)
+	}
+	list = l.gates[l.random.IntN(len(l.gates))].limits.Apply(l.now, list, 0)
+	for {
+		best, least := -1, 1.0
+		for i, s := range l.servers {
+			if used := float64(s.inflight) / float64(list[i].Cap); used < least {
+				best, least = i, used
+			}
+		}
+		if best < 0 {
+			return
+		}
+		l.place(l.servers[best])
+	}
+}
+
+func (l *pushLab) place(s *labServer) {
+	s.inflight++
+	j := &labJob{gate: &l.gates[l.random.IntN(len(l.gates))], placed: l.now, inflight: int64(s.inflight)}
+	j.Tokens, j.Seed = l.lengths.Draw(l.random), l.random.Uint64()
+	j.Prompt = fmt.Appendf(nil, "%0*d", 4*labPrompts.Draw(l.random), j.Seed) // that no other one begins like
+	copy(j.Prompt, fmt.Sprintf("%020d", j.Seed))
+	s.jobs[&j.Job] = j
+	s.Add(&j.Job, l.now)
+	if !s.busy {
+		l.step(s)
+	}
+}
+
+func (l *pushLab) step(s *labServer) {
+	took := s.Begin(l.now)
+	if s.busy = took > 0; !s.busy {
+		return
+	}
+	l.at(l.now+took, func() {
+		s.Finish(l.now, func(v *vllmsim.Job) {
+			if l.streamed {
+				l.observe(s, s.jobs[v], true)
+			}
+		}, func(v *vllmsim.Job) {
+			l.observe(s, s.jobs[v], false)
+			delete(s.jobs, v)
+			s.inflight--
+			s.done++
+		})
+		l.dispatch()
+		l.step(s)
+	})
+}
+
+// observe tells a worker of an answer, at the time of its tick.
+func (l *pushLab) observe(s *labServer, j *labJob, begun bool) {
+	const period = 100 * time.Millisecond
+	j.gate.limits.Observe(l.now.Truncate(period), lb.Answer{
+		Addr: s.cap.Addr, PlacedAt: j.placed.Truncate(period), Inflight: j.inflight,
+		Begun: begun, Streamed: l.streamed && !begun, Bytes: 300 + 4*j.Tokens,
+	})
+}
+
+// mixedLengths are those of any kind of task: most short, some long.
+type mixedLengths struct{}
+
+func (mixedLengths) Draw(r *rand.Rand) int {
+	if r.IntN(10) == 0 {
+		return 400
+	}
+	return 10 + r.IntN(20)
+}
+
+// equalLengths are those of answers that are cut off.
+type equalLengths int
+
+func (n equalLengths) Draw(*rand.Rand) int { return int(n) }
+
+// eachLab calls f with kinds of answers and numbers of workers.
+func eachLab(t *testing.T, f func(t *testing.T, l pushLab)) {
+	chats := loadgen.LogNormal{Median: 67, Sigma: 0.9, Min: 4, Max: 640}
+	for name, l := range map[string]pushLab{
+		"streamed":             {lengths: chats, workers: 1, streamed: true},
+		"streamed, 4 workers":  {lengths: chats, workers: 4, streamed: true},
+		"whole":                {lengths: chats, workers: 1},
+		"whole, 4 workers":     {lengths: chats, workers: 4},
+		"whole, mixed lengths": {lengths: mixedLengths{}, workers: 2},
+		"whole, equal lengths": {lengths: equalLengths(100), workers: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l.seed = 1
+			f(t, l)
+		})
+	}
+}
+
+// fills returns how much of its slots each server has used since the last call of run, in the mean and at most.
+func (l *pushLab) fills() (mean, most []float64) {
+	for i, s := range l.servers {
+		n := float64(l.slots[i])
+		mean, most = append(mean, s.sum/s.ticks/n), append(most, float64(s.most)/n)
+	}
+	return mean, most
+}
+
+// done returns how many answers there have been since the last call of run.
+func (l *pushLab) done() (n int) {
+	for _, s := range l.servers {
+		n += s.done
+	}
+	return n
+}
