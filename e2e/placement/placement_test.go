@@ -2,6 +2,7 @@ package placement
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -26,7 +27,7 @@ func exactly(credit float64) func() Maker { return func() Maker { return Exact(c
 
 // The same seed gives the same run.
 func TestRunsRepeat(t *testing.T) {
-	if a, b := run(t, "trees2", 1, warmest), run(t, "trees2", 1, warmest); a != b {
+	if a, b := run(t, "trees2", 1, warmest), run(t, "trees2", 1, warmest); !reflect.DeepEqual(a, b) {
 		t.Errorf("%+v and %+v", a, b)
 	}
 }

@@ -21,6 +21,7 @@ type Request struct {
 	script int
 	job    vllmsim.Job
 	sent   time.Duration
+	first  time.Duration
 	policy any // what the policy keeps with it
 }
 
@@ -55,6 +56,15 @@ type Result struct {
 	Speed  float64       // tokens a second, prompts and answers
 
 	Preempted int // times that a request lost its memory in a server to others, to be computed again
+
+	Served []Served // by their ends
+}
+
+// Served is a request that was served, in times of the run.
+type Served struct {
+	Script, Server         int
+	Sent, First, Last      time.Duration
+	Prompt, Cached, Answer int // tokens
 }
 
 // sim is one run.
@@ -74,7 +84,7 @@ type sim struct {
 
 	prompt, cached int // tokens
 	answered       int // tokens of answers
-	served         int // turns
+	served         []Served
 	took           time.Duration
 	counts         []int
 	ttft           []time.Duration
@@ -135,8 +145,8 @@ func (p *Prepared) Run(load float64, maker Maker) Result {
 		s.now = e.at
 		e.do()
 	}
-	if s.served != turns {
-		panic(fmt.Sprintf("%s at %g: %d of %d turns were served", p.Name, load, s.served, turns))
+	if len(s.served) != turns {
+		panic(fmt.Sprintf("%s at %g: %d of %d turns were served", p.Name, load, len(s.served), turns))
 	}
 	return s.result()
 }
@@ -199,7 +209,7 @@ func (s *sim) send(script, turn int) {
 
 // tick has the policy do what it does every tick, until all turns are served.
 func (s *sim) tick(p Ticking, turns int) {
-	if s.served == turns {
+	if len(s.served) == turns {
 		return
 	}
 	p.Tick(s.now)
@@ -220,6 +230,7 @@ func (s *sim) step(server int) {
 
 func (s *sim) first(j *vllmsim.Job) {
 	r := s.jobs[j]
+	r.first = s.now
 	s.ttft = append(s.ttft, s.now-r.sent)
 	s.prompt += len(r.prompt) / 4
 	s.cached += j.Cached
@@ -229,7 +240,9 @@ func (s *sim) first(j *vllmsim.Job) {
 func (s *sim) last(j *vllmsim.Job) {
 	r := s.jobs[j]
 	delete(s.jobs, j)
-	s.served++
+	s.served = append(s.served, Served{
+		r.script, r.Server, r.sent, r.first, s.now, len(r.prompt) / 4, j.Cached, r.Answer,
+	})
 	s.answered += r.Answer
 	s.took = s.now
 	s.policy.Last(s.now, r)
@@ -264,7 +277,7 @@ func (s *sim) result() Result {
 	return Result{
 		Cached: float64(s.cached) / float64(s.prompt), TTFT: sum / time.Duration(n), P99: s.ttft[n-1-n/100],
 		P90:    s.ttft[n-1-n/10],
-		Uneven: float64(slices.Max(s.counts)*len(s.counts)) / float64(n), Took: s.took,
+		Uneven: float64(slices.Max(s.counts)*len(s.counts)) / float64(n), Took: s.took, Served: s.served,
 		Speed: float64(s.prompt+s.answered) / s.took.Seconds(), Preempted: preempted,
 	}
 }

@@ -37,6 +37,7 @@ type contender struct {
 	policy   compare.Policy
 	timeouts bool // clients tell Envoy their deadlines as timeouts
 	high     int  // so many classes, the highest, take the route with Envoy's priority HIGH
+	silent   bool // answers do not tell who chose the server
 	limit    bool // plays in simulated time, see limit.go
 	lengths  bool // and knows those of all answers
 }
@@ -81,7 +82,7 @@ const shippedFile = "envoy-config/warmgate-overload.yaml"
 
 // shipped is Warmgate as that file has it, to the letter. It knows two classes and no deadlines.
 func shipped() contender {
-	return contender{name: shippedName, policy: compare.Policy{
+	return contender{name: shippedName, silent: true, policy: compare.Policy{
 		Name: shippedName, Cluster: harness.Warmgate, Plugin: shippedConfig(),
 		About: "Warmgate with the configuration of " + shippedFile + ", to the letter; it does not know deadlines, and " +
 			"its two classes: critical calls are interactive ones there",
@@ -191,7 +192,7 @@ var admission = compare.Policy{
 // prepared is what the gateway starts with. It lets the filter for admission control take the plugin's place later, and
 // counts the clients as internal: so the ids of their requests, by which retries are known, and their timeouts hold.
 var prepared = compare.Policy{
-	Name: compare.RoundRobin.Name, Cluster: harness.RoundRobin,
+	Name: shippedName, Cluster: harness.Warmgate, Plugin: shippedConfig(),
 	Edits: `envoy.yaml: {
   "` + harness.ManagerPath + `.http_filters[name=warmgate].config_discovery.type_urls": [
     type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm,
@@ -223,6 +224,9 @@ func (c *contender) play(ctx context.Context, stage *compare.Stage, s settings, 
 	var attempts []loadgen.Sample
 	for i := range outcomes {
 		attempts = append(attempts, outcomes[i].attempts...)
+	}
+	if c.silent {
+		return r, ctx.Err()
 	}
 	return r, cmp.Or(ctx.Err(), c.policy.Steered(attempts))
 }

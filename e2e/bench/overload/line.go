@@ -13,7 +13,7 @@ const (
 type figures struct {
 	Twice   *float64 `json:"goodput_2x,omitempty"`  // at twice the capacity, over the best of all loads
 	Tenfold *float64 `json:"goodput_10x,omitempty"` // at ten times
-	Refusal *float64 `json:"refusal_p99_ms"`        // of refusals without a wait, at the load where it is highest; null if there are none
+	Refusal *float64 `json:"refusal_p99_ms"`        // of refusals without a wait, at the worst load; null = there are none
 	Lost    int      `json:"critical_lost"`         // in all rounds at all loads
 	Wrongly int      `json:"false_refusals"`        // the same
 	Late    int      `json:"late_accepted"`         // the same

@@ -121,8 +121,9 @@ func falseRefusals(outcomes []outcome, from, to time.Duration) (n int) {
 		}
 	}
 	for _, all := range byClass {
-		slices.SortFunc(all, func(a, b attempt) int { return cmp.Compare(b.s.Sent, a.s.Sent) }) // the latest first
-		begins := time.Duration(math.MaxInt64 / 2)                                              // of the next that was served
+		// The latest first, and when the next one that was served began.
+		slices.SortFunc(all, func(a, b attempt) int { return cmp.Compare(b.s.Sent, a.s.Sent) })
+		begins := time.Duration(math.MaxInt64 / 2)
 		for _, a := range all {
 			yes, waited := refused(a.s)
 			switch ms, _ := strconv.Atoi(a.s.Header.Get(waitHeader)); {

@@ -192,7 +192,8 @@ func (b *board) fullest() (most float64) {
 	return most
 }
 
-// KillFound is of two gateways with Redis, of which one is killed while requests wait in both.
+// KillFound is of two gateways with Redis, one with as many requests as the servers can answer and one with three times
+// that, which is killed while requests wait in both.
 type KillFound struct {
 	Gap       float64 `json:"kill_gap_s"`         // the longest time in which no request came to a server, after that
 	GapBefore float64 `json:"kill_gap_before_s"`  // and before
@@ -221,7 +222,8 @@ func kill(ctx context.Context, _ *board, s settings) (f found, err error) {
 	before, after := s.spanOf(8*time.Second, 4*time.Second), 9*time.Second
 	var group sync.WaitGroup
 	for i := range b.Gateways {
-		reqs, err := b.stream(strconv.Itoa(i), s.seed+uint64(i), 2, before+after, shippedClass, "batch")
+		// Most requests that wait are those of the gateway that is killed.
+		reqs, err := b.stream(strconv.Itoa(i), s.seed+uint64(i), float64(1+2*i), before+after, shippedClass, "batch")
 		if err != nil {
 			return f, err
 		}
