@@ -10,7 +10,8 @@ import (
 
 // Foresight is how a schedule that knows everything uses that.
 type Foresight struct {
-	Short  bool    // the request that delays all least goes first; else the one that came first
+	Trees  bool    // the requests of the script that began first go first; else those that delay all least
+	Loyal  bool    // a request waits for the server that has most of its prompt, unless another one is empty
 	Credit float64 // how often a token counts that must be computed because it is not cached
 	Memory float64 // the part of a server's memory that running requests may fill, 0 to 1; the rest is for prompts
 }
@@ -90,16 +91,26 @@ func (p *limit) choices() (all []choice) {
 			continue
 		}
 		for _, h := range p.waiting {
-			all = append(all, choice{h, i, p.cost(s, h, left)})
+			if !p.how.Loyal || len(left) == 0 || s.Cached(h.chain) >= p.warmest(h) {
+				all = append(all, choice{h, i, p.cost(s, h, left)})
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b choice) int {
-		if !p.how.Short && a.sent != b.sent {
-			return cmp.Compare(a.sent, b.sent)
+		if p.how.Trees && a.script != b.script {
+			return a.script - b.script
 		}
 		return cmp.Compare(a.cost, b.cost)
 	})
 	return all
+}
+
+// warmest returns how many tokens of a prompt a server has at most.
+func (p *limit) warmest(h *held) (most int) {
+	for _, s := range p.servers {
+		most = max(most, s.Cached(h.chain))
+	}
+	return most
 }
 
 // cost returns by how much a request delays itself and those with so many tokens left at a server.

@@ -56,8 +56,6 @@ type Result struct {
 	Speed  float64       // tokens a second, prompts and answers
 
 	Preempted int // times that a request lost its memory in a server to others, to be computed again
-
-	Served []Served // by their ends
 }
 
 // Served is a request that was served, in times of the run.
@@ -122,6 +120,12 @@ func (p *Prepared) Capacity() float64 {
 // faster than its own pace; 0 sends all at once. It panics unless every turn is served: the result of a part of them
 // means nothing.
 func (p *Prepared) Run(load float64, maker Maker) Result {
+	r, _ := p.Play(load, maker)
+	return r
+}
+
+// Play is Run, and also returns what was served, by its end.
+func (p *Prepared) Play(load float64, maker Maker) (Result, []Served) {
 	turns := 0
 	for i := range p.scripts {
 		turns += len(p.scripts[i].Turns)
@@ -148,7 +152,7 @@ func (p *Prepared) Run(load float64, maker Maker) Result {
 	if len(s.served) != turns {
 		panic(fmt.Sprintf("%s at %g: %d of %d turns were served", p.Name, load, len(s.served), turns))
 	}
-	return s.result()
+	return s.result(), s.served
 }
 
 // users returns how many users of a closed loop there are at a load.
@@ -277,7 +281,7 @@ func (s *sim) result() Result {
 	return Result{
 		Cached: float64(s.cached) / float64(s.prompt), TTFT: sum / time.Duration(n), P99: s.ttft[n-1-n/100],
 		P90:    s.ttft[n-1-n/10],
-		Uneven: float64(slices.Max(s.counts)*len(s.counts)) / float64(n), Took: s.took, Served: s.served,
+		Uneven: float64(slices.Max(s.counts)*len(s.counts)) / float64(n), Took: s.took,
 		Speed: float64(s.prompt+s.answered) / s.took.Seconds(), Preempted: preempted,
 	}
 }
