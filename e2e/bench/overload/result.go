@@ -147,7 +147,8 @@ func (r result) String() string {
 		text += fmt.Sprintf(" %s %3.0f %%", c.name, 100*r.good[c.name])
 	}
 	return text + fmt.Sprintf("  critical lost %3d  refused at once %5d p99 %5.1f ms, after a wait %4d %v, left %5d, "+
-		"failed %4d  false refusals %d, accepted too late %d  late p99 %.1f ms  CPU %2.0f %%, %.2f cores of Envoy and %.2f of clients and servers",
+		"failed %4d  false refusals %d, accepted too late %d  late p99 %.1f ms  CPU %2.0f %%, "+
+		"%.2f cores of Envoy and %.2f of clients and servers",
 		r.lost, r.refused, bench.MS(r.atOnce.P99), r.waited, r.codes, r.unheard, r.failed,
 		r.wrongly, r.accepted, bench.MS(r.late), 100*r.cpu.Machine,
 		r.cpu.Gateways, r.cpu.Own)

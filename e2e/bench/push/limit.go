@@ -31,7 +31,7 @@ func limits() []contender {
 		{name: limitPrefix + "warmest server", limit: placement.Limit(placement.Foresight{
 			Loyal: true, Credit: 1, Memory: 0.85,
 		})},
-		{name: limitPrefix + "warmest server, oldest tree", limit: placement.Limit(placement.Foresight{
+		{name: limitPrefix + "oldest tree", limit: placement.Limit(placement.Foresight{
 			Trees: true, Loyal: true, Credit: 1, Memory: 1,
 		})},
 	}
