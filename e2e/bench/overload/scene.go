@@ -16,7 +16,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// scene is one situation under the shipped configuration.
+// scene is one situation, but for refusals under the shipped configuration.
 type scene struct {
 	name string
 	play func(ctx context.Context, b *board, s settings) (found, error)
@@ -30,12 +30,14 @@ const loadsName = "loads"
 // scenes returns all, in the order in which they are played.
 func scenes() []scene {
 	return []scene{
-		{loadsName, nil}, {"sustained", sustained}, {"flood", flood}, {"stall", stall}, {"kill", kill},
+		{loadsName, nil}, {"refusals", refusals}, {"sustained", sustained}, {"flood", flood}, {"stall", stall},
+		{"kill", kill},
 	}
 }
 
 // found is what the scenes measured. What was not played is absent.
 type found struct {
+	*RefusalsFound
 	*SustainedFound
 	*FloodFound
 	*StallFound
@@ -44,6 +46,9 @@ type found struct {
 
 // merge adds what another scene measured.
 func (f *found) merge(other found) {
+	if other.RefusalsFound != nil {
+		f.RefusalsFound = other.RefusalsFound
+	}
 	if other.SustainedFound != nil {
 		f.SustainedFound = other.SustainedFound
 	}

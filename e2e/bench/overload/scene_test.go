@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,33 +37,38 @@ func TestWaits(t *testing.T) {
 
 // TestScenes plays the short form of every scene.
 func TestScenes(t *testing.T) {
-	f := playQuick(t)
-	if f.SustainedFound == nil || f.FloodFound == nil || f.StallFound == nil || f.KillFound == nil {
+	f := playedQuick(t)
+	if f.RefusalsFound == nil || f.SustainedFound == nil || f.FloodFound == nil || f.StallFound == nil ||
+		f.KillFound == nil {
 		t.Errorf("%+v", f)
 	}
 }
 
-// playQuick plays the short form of all scenes once.
-func playQuick(t *testing.T) (f found) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts Envoy")
-	}
+// quick plays the short form of all scenes, for all tests of a run.
+var quick = sync.OnceValues(func() (f found, err error) {
 	ctx := context.Background()
 	module, err := harness.Wasm(ctx, harness.HostEnvoy)
 	if err != nil {
-		t.Fatal(err)
+		return f, err
 	}
 	s := settings{quick: true, workers: 1, seed: 1}
 	b, err := newBoard(ctx, compare.Options{Workers: s.workers, Module: module})
-	if err == nil {
-		f, err = playScenes(ctx, b, s, scenes())
-	}
 	if err != nil {
-		t.Error(err)
+		return f, err
 	}
-	if err := b.Close(); err != nil {
-		t.Error(err)
+	f, err = playScenes(ctx, b, s, scenes())
+	return f, errors.Join(err, b.Close())
+})
+
+// playedQuick returns what the short form of all scenes has measured.
+func playedQuick(t *testing.T) found {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts Envoys")
+	}
+	f, err := quick()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return f
 }

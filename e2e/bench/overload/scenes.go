@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -42,6 +43,30 @@ func (s settings) spanOf(full, quick time.Duration) time.Duration {
 		return quick
 	}
 	return full
+}
+
+// RefusalsFound is of push: pending with a queue by deadlines, at twice the capacity.
+type RefusalsFound struct {
+	Falsely float64 `json:"refusals_false_share"` // of the refusals at once, 0 to 1: see falseRefusals
+	Late    float64 `json:"refusals_late_share"`  // of the attempts that were not refused at once: no answer in time
+}
+
+func refusals(ctx context.Context, b *board, s settings) (f found, err error) {
+	s.warm, s.span = 3*time.Second, s.spanOf(20*time.Second, 5*time.Second)
+	calls, err := callsOf(s.seed, 2, s.warm+s.span, false)
+	if err != nil {
+		return f, err
+	}
+	c := contenders()[0]
+	if err := b.Switch(ctx, c.policy); err != nil {
+		return f, err
+	}
+	r, err := c.play(ctx, b.Stage, s, calls)
+	fmt.Printf("refusals: %s\n", r)
+	admitted := int(math.Round(r.attempts*float64(r.calls))) - r.refused
+	return found{RefusalsFound: &RefusalsFound{
+		float64(r.wrongly) / float64(max(1, r.refused)), float64(r.accepted) / float64(max(1, admitted)),
+	}}, err
 }
 
 // SustainedFound is of batch jobs at twice the capacity for a minute, and a few interactive requests beside them, whose
