@@ -52,7 +52,8 @@ func contenders() []contender {
 		shipped(),
 		own(blindName, "", ""),
 		{name: breakersName, policy: breakers},
-		priorities(priorityName, 1, 16, 24),
+		priorities(priorityName, 1, servers*slots, servers*slots),
+		priorities(priorityName+" 1:16+24", 1, 16, servers*slots),
 		{name: admissionName, policy: admission, timeouts: true},
 		{name: limitName, limit: true, lengths: true, policy: compare.Policy{
 			About: aboutLimit + "It knows the lengths of all answers: in a class the shortest goes first",
