@@ -30,7 +30,11 @@ const loadsName = "loads"
 // scenes returns all, in the order in which they are played.
 func scenes() []scene {
 	return []scene{
-		{loadsName, nil}, {"refusals", refusals}, {"sustained", sustained}, {"flood", flood}, {"stall", stall},
+		{loadsName, nil},
+		{"refusals", refusals},
+		{"sustained", sustained},
+		{"flood", flood},
+		{"stall", stall},
 		{"kill", kill},
 	}
 }

@@ -24,8 +24,11 @@ func TestWaits(t *testing.T) {
 	}
 	reqs := []loadgen.Request{request("a 0"), request("b 0"), request("a 1"), request("a 2"), request("a 3")}
 	samples := []loadgen.Sample{
-		{Sent: second, Status: http.StatusOK}, {Sent: second}, {Sent: second, Status: http.StatusTooManyRequests},
-		{Sent: 4 * second, Total: 7 * second, Error: loadgen.ErrTimeout}, {Error: loadgen.ErrNotSent},
+		{Sent: second, Status: http.StatusOK},
+		{Sent: second},
+		{Sent: second, Status: http.StatusTooManyRequests},
+		{Sent: 4 * second, Total: 7 * second, Error: loadgen.ErrTimeout},
+		{Error: loadgen.ErrNotSent},
 	}
 	if w := b.waitsOf("a", reqs, samples); w != (waits{sent: 3, refused: 1, p99: 7 * second, passed: 2}) {
 		t.Errorf("%+v", w)

@@ -29,7 +29,7 @@ func limits() []contender {
 		})},
 		{name: limitPrefix + "least delay", limit: placement.Limit(placement.Foresight{Credit: 1, Memory: 1})},
 		{name: limitPrefix + "warmest server", limit: placement.Limit(placement.Foresight{
-			Loyal: true, Credit: 1, Memory: 0.85,
+			Loyal: true, Credit: 2, Memory: 0.85,
 		})},
 		{name: limitPrefix + "oldest tree", limit: placement.Limit(placement.Foresight{
 			Trees: true, Loyal: true, Credit: 1, Memory: 1,
