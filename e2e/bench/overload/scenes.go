@@ -52,7 +52,7 @@ type RefusalsFound struct {
 }
 
 func refusals(ctx context.Context, b *board, s settings) (f found, err error) {
-	s.warm, s.span = 3*time.Second, s.spanOf(20*time.Second, 5*time.Second)
+	s.warm, s.span = 3*time.Second, s.spanOf(20*time.Second, 4*time.Second)
 	calls, err := callsOf(s.seed, 2, s.warm+s.span, false)
 	if err != nil {
 		return f, err
@@ -78,7 +78,7 @@ type SustainedFound struct {
 }
 
 func sustained(ctx context.Context, b *board, s settings) (f found, err error) {
-	span := s.spanOf(time.Minute, 6*time.Second)
+	span := s.spanOf(time.Minute, 5*time.Second)
 	reqs, err := b.stream("batch", s.seed, 2, span, shippedClass, "batch")
 	more, err2 := b.stream("interactive", s.seed+1, 0.12, span, shippedClass, "interactive")
 	if err := errors.Join(err, err2, b.begin(ctx, usual(s))); err != nil {
@@ -119,7 +119,7 @@ func flood(ctx context.Context, b *board, s settings) (f found, err error) {
 // names, who send the next when they are answered, and again when they are refused.
 func (b *board) flooded(ctx context.Context, s settings, tenant func(client int) string) (w waits, err error) {
 	const clients, waiting = 1000, 400
-	span := s.spanOf(24*time.Second, 4*time.Second)
+	span := s.spanOf(24*time.Second, 3*time.Second)
 	bodies, err := b.stream("flood", s.seed, 1, span, shippedClass, "batch")
 	other, err2 := b.stream("other", s.seed+1, 1, span, shippedClass, "batch", shippedTenant, "other")
 	if err := errors.Join(err, err2, b.begin(ctx, usual(s))); err != nil {
@@ -173,7 +173,7 @@ type StallFound struct {
 }
 
 func stall(ctx context.Context, b *board, s settings) (f found, err error) {
-	before, after := s.spanOf(8*time.Second, 4*time.Second), s.spanOf(22*time.Second, 8*time.Second)
+	before, after := s.spanOf(8*time.Second, 3*time.Second), s.spanOf(22*time.Second, 7*time.Second)
 	reqs, err := b.stream("batch", s.seed, 2, before+after, shippedClass, "batch")
 	if err := errors.Join(err, b.begin(ctx, usual(s))); err != nil {
 		return f, err
@@ -244,7 +244,7 @@ func kill(ctx context.Context, _ *board, s settings) (f found, err error) {
 	if err := b.begin(ctx, replaced(usual(s), metrics, metrics+`, "redis_cluster": "warmgate-redis"`)); err != nil {
 		return f, err
 	}
-	before, after := s.spanOf(8*time.Second, 4*time.Second), 9*time.Second
+	before, after := s.spanOf(8*time.Second, 3*time.Second), s.spanOf(12*time.Second, 6*time.Second)
 	var group sync.WaitGroup
 	for i := range b.Gateways {
 		// Most requests that wait are those of the gateway that is killed.
