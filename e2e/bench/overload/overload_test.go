@@ -350,7 +350,7 @@ func TestRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := settings{
-		rounds: 1, workers: 1, loads: []float64{0.4}, warm: 100 * time.Millisecond, span: 900 * time.Millisecond,
+		rounds: 1, workers: 1, loads: []float64{0.4}, warm: 100 * time.Millisecond, span: 900 * time.Millisecond, seed: 1,
 	}
 	stage, err := newBoard(ctx, compare.Options{Workers: s.workers, Module: module})
 	if err != nil {
@@ -361,9 +361,15 @@ func TestRound(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	results, err := rounds(ctx, stage.Stage, s, contenders())
+	// Of this one only critical calls are served, by Envoy's priority HIGH.
+	list := append(contenders(), priorities("only "+critical, 1, 0, slots))
+	results, err := rounds(ctx, stage.Stage, s, list)
 	if err != nil {
 		t.Fatal(err)
+	}
+	last := results[len(list)-1][0][0]
+	if last.good[critical] != 1 || last.good["batch"]+last.good["interactive"] > 0 {
+		t.Errorf("%s: %s", list[len(list)-1].name, last)
 	}
 	for i, c := range contenders() {
 		r := results[i][0][0]
