@@ -78,7 +78,7 @@ bench-push: wasm ## When to hand a request to a server: at once, below a fixed n
 bench-regions: wasm ## Three regions, most users in one: a gateway in each against one for all, Envoy's policies and a cache-aware router; 9 servers against 12
 	$(GO) run ./e2e/bench/regions $(ARGS)
 
-bench-overload: wasm ## What is answered in time at 0.8, 1, 2 and 10 times the capacity, with clients that try again, against circuit breakers and admission control
+bench-overload: wasm ## What is answered in time at 0.8, 1, 2 and 10 times the capacity, with clients that try again, against circuit breakers and admission control; tenants, refusals, metrics that stall, a killed gateway
 	$(GO) run ./e2e/bench/overload $(ARGS)
 
 bench-clusters: wasm ## Three clusters of unequal speed, of which one slows down and one fails: cluster_metrics against weighted_clusters and counts per VM

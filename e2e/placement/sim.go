@@ -21,6 +21,7 @@ type Request struct {
 	script int
 	job    vllmsim.Job
 	sent   time.Duration
+	first  time.Duration
 	policy any // what the policy keeps with it
 }
 
@@ -57,6 +58,13 @@ type Result struct {
 	Preempted int // times that a request lost its memory in a server to others, to be computed again
 }
 
+// Served is a request that was served, in times of the run.
+type Served struct {
+	Script, Server         int
+	Sent, First, Last      time.Duration
+	Prompt, Cached, Answer int // tokens
+}
+
 // sim is one run.
 type sim struct {
 	work    *Workload
@@ -74,7 +82,7 @@ type sim struct {
 
 	prompt, cached int // tokens
 	answered       int // tokens of answers
-	served         int // turns
+	served         []Served
 	took           time.Duration
 	counts         []int
 	ttft           []time.Duration
@@ -112,6 +120,12 @@ func (p *Prepared) Capacity() float64 {
 // faster than its own pace; 0 sends all at once. It panics unless every turn is served: the result of a part of them
 // means nothing.
 func (p *Prepared) Run(load float64, maker Maker) Result {
+	r, _ := p.Play(load, maker)
+	return r
+}
+
+// Play is Run, and also returns what was served, by its end.
+func (p *Prepared) Play(load float64, maker Maker) (Result, []Served) {
 	turns := 0
 	for i := range p.scripts {
 		turns += len(p.scripts[i].Turns)
@@ -135,10 +149,10 @@ func (p *Prepared) Run(load float64, maker Maker) Result {
 		s.now = e.at
 		e.do()
 	}
-	if s.served != turns {
-		panic(fmt.Sprintf("%s at %g: %d of %d turns were served", p.Name, load, s.served, turns))
+	if len(s.served) != turns {
+		panic(fmt.Sprintf("%s at %g: %d of %d turns were served", p.Name, load, len(s.served), turns))
 	}
-	return s.result()
+	return s.result(), s.served
 }
 
 // users returns how many users of a closed loop there are at a load.
@@ -199,7 +213,7 @@ func (s *sim) send(script, turn int) {
 
 // tick has the policy do what it does every tick, until all turns are served.
 func (s *sim) tick(p Ticking, turns int) {
-	if s.served == turns {
+	if len(s.served) == turns {
 		return
 	}
 	p.Tick(s.now)
@@ -220,6 +234,7 @@ func (s *sim) step(server int) {
 
 func (s *sim) first(j *vllmsim.Job) {
 	r := s.jobs[j]
+	r.first = s.now
 	s.ttft = append(s.ttft, s.now-r.sent)
 	s.prompt += len(r.prompt) / 4
 	s.cached += j.Cached
@@ -229,7 +244,9 @@ func (s *sim) first(j *vllmsim.Job) {
 func (s *sim) last(j *vllmsim.Job) {
 	r := s.jobs[j]
 	delete(s.jobs, j)
-	s.served++
+	s.served = append(s.served, Served{
+		r.script, r.Server, r.sent, r.first, s.now, len(r.prompt) / 4, j.Cached, r.Answer,
+	})
 	s.answered += r.Answer
 	s.took = s.now
 	s.policy.Last(s.now, r)

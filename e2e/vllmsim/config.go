@@ -94,7 +94,7 @@ func setDefault[T comparable](v *T, d T) {
 // Mode is how a server treats requests to its model.
 type Mode string
 
-// The modes. None of them touches /metrics.
+// The modes. None of them touches /metrics; Tuning.MetricsHang does.
 const (
 	// ModeOK serves.
 	ModeOK Mode = "ok"
@@ -130,6 +130,8 @@ type Tuning struct {
 	// BodyTimeoutMS is how long the body of a completion may take to arrive, whatever the speed, before the connection
 	// is reset; 0 means no limit.
 	BodyTimeoutMS float64
+	// MetricsHang has /metrics answer nothing, as an engine that is too busy to.
+	MetricsHang bool
 	// AnswerTokens is where the model ends an answer, so that a larger max_tokens is a limit and no more, even one
 	// beyond the context. 0 is a model that never ends an answer.
 	AnswerTokens int

@@ -85,6 +85,10 @@ func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) bool {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	case "/metrics":
+		if s.Tuning().MetricsHang {
+			<-r.Context().Done()
+			return true
+		}
 		w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8")
 		_, _ = w.Write(s.metrics())
 	default:

@@ -81,6 +81,13 @@ func (v *Virtual) Finish(now time.Duration, first, last func(*Job)) {
 	}
 }
 
+// Each passes on the jobs that are not done, in no order, and how many tokens of their answers are there.
+func (v *Virtual) Each(do func(j *Job, generated int)) {
+	for q, j := range v.jobs {
+		do(j, q.generated)
+	}
+}
+
 // Config returns the configuration, without gaps.
 func (v *Virtual) Config() Config { return v.sched.cfg }
 

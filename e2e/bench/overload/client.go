@@ -22,6 +22,9 @@ const (
 	timeoutHeader  = "X-Envoy-Upstream-Rq-Timeout-Ms" // Envoy's own, in place of the route's timeout
 	waitHeader     = "X-Warmgate-Wait-Ms"             // how long Warmgate had the request wait
 	retryHeader    = "Retry-After"
+	priorityHeader = "X-Priority"       // takes the route with Envoy's priority HIGH
+	shippedClass   = "X-Warmgate-Class" // as the shipped configuration has it
+	shippedTenant  = "X-Warmgate-Tenant"
 )
 
 const (
@@ -37,6 +40,7 @@ type outcome struct {
 	late     time.Duration // from due to its first attempt
 	good     bool          // answered within its deadline
 	end      time.Duration // of its last attempt
+	takes    time.Duration // for its answer in a full batch
 	attempts []loadgen.Sample
 }
 
@@ -44,6 +48,7 @@ type outcome struct {
 type player struct {
 	client   *loadgen.Client
 	timeouts bool // attempts carry the timeout header
+	high     int  // so many classes, the highest, carry the priority header
 	start    time.Time
 	run      string // begins the ids of its calls: those of another run with the same calls are no retries
 }
@@ -67,7 +72,7 @@ func (p *player) play(ctx context.Context, calls []call) []outcome {
 
 // call sends a call until it is answered, its client has had enough, or an answer would come too late.
 func (p *player) call(ctx context.Context, c *call) outcome {
-	o := outcome{class: c.class, due: c.Due, late: time.Since(p.start) - c.Due}
+	o := outcome{class: c.class, due: c.Due, takes: c.takes(), late: time.Since(p.start) - c.Due}
 	end := p.start.Add(c.Due + c.class.deadline)
 	r := rand.New(rand.NewPCG(c.seed, 0))
 	for {
@@ -94,9 +99,14 @@ func (p *player) attempt(ctx context.Context, c *call, end time.Time) loadgen.Sa
 	q := c.Request
 	q.Due = time.Since(p.start)
 	left := strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10)
-	q.Header = http.Header{classHeader: {c.class.name}, deadlineHeader: {left}, idHeader: {p.run + c.id}}
+	q.Header = http.Header{
+		classHeader: {c.class.name}, deadlineHeader: {left}, idHeader: {p.run + c.id}, shippedClass: {c.class.shipped()},
+	}
 	if p.timeouts {
 		q.Header[timeoutHeader] = []string{left}
+	}
+	if rank(c.class) < p.high {
+		q.Header[priorityHeader] = []string{"high"}
 	}
 	s := p.client.Do(ctx, &q, p.start)
 	s.Gaps = nil

@@ -3,10 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
@@ -19,8 +23,12 @@ const (
 	pendingName     = "pending"
 	outstandingName = "outstanding"
 	blindName       = "blind"
+	shippedName     = "shipped"
 	breakersName    = "circuit_breakers"
+	priorityName    = "priority_breakers"
 	admissionName   = "admission_control"
+	limitName       = "limit"
+	limitBlindName  = "limit_without_lengths"
 )
 
 // contender is one way to deal with more than can be served.
@@ -28,6 +36,10 @@ type contender struct {
 	name     string
 	policy   compare.Policy
 	timeouts bool // clients tell Envoy their deadlines as timeouts
+	high     int  // so many classes, the highest, take the route with Envoy's priority HIGH
+	silent   bool // answers do not tell who chose the server
+	limit    bool // plays in simulated time, see limit.go
+	lengths  bool // and knows those of all answers
 }
 
 func (c contender) title() string { return c.name }
@@ -37,9 +49,18 @@ func contenders() []contender {
 	return []contender{
 		own(pendingName, `"push":"pending",`+queue, `,"metrics_cluster":"warmgate-metrics"`),
 		own(outstandingName, fmt.Sprintf(`"push":"outstanding","max_inflight":%d,`, slots)+queue, ""),
+		shipped(),
 		own(blindName, "", ""),
 		{name: breakersName, policy: breakers},
+		priorities(priorityName, 1, servers*slots, servers*slots),
+		priorities(priorityName+" 1:16+24", 1, 16, servers*slots),
 		{name: admissionName, policy: admission, timeouts: true},
+		{name: limitName, limit: true, lengths: true, policy: compare.Policy{
+			About: aboutLimit + "It knows the lengths of all answers: in a class the shortest goes first",
+		}},
+		{name: limitBlindName, limit: true, policy: compare.Policy{
+			About: aboutLimit + "It knows their mean alone: in a class who came first goes first",
+		}},
 	}
 }
 
@@ -57,13 +78,99 @@ func own(name, more, clusters string) contender {
 	}}
 }
 
+// shippedFile is a whole configuration for overload, which users copy.
+const shippedFile = "envoy-config/warmgate-overload.yaml"
+
+// shipped is Warmgate as that file has it, to the letter. It knows two classes and no deadlines.
+func shipped() contender {
+	return contender{name: shippedName, silent: true, policy: compare.Policy{
+		Name: shippedName, Cluster: harness.Warmgate, Plugin: shippedConfig(),
+		About: "Warmgate with the configuration of " + shippedFile + ", to the letter; it does not know deadlines, and " +
+			"its two classes: critical calls are interactive ones there",
+	}}
+}
+
+// shippedConfig returns the plugin's configuration in the file.
+func shippedConfig() string {
+	root, err := harness.Root()
+	if err != nil {
+		panic(err) // only outside of the source tree
+	}
+	text, err := os.ReadFile(filepath.Join(root, shippedFile))
+	if err != nil {
+		panic(err)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		panic(err)
+	}
+	node, err := harness.Find(&doc, "resources[name=warmgate].typed_config.config.configuration.value")
+	if err != nil {
+		panic(err)
+	}
+	return node.Value
+}
+
 var breakers = compare.Policy{
 	Name: breakersName, Cluster: harness.LeastRequest,
 	About: fmt.Sprintf("Envoy's least_request with circuit breakers: max_requests %d, the slots of all servers; "+
 		"no plugin", servers*slots),
-	Edits: `clusters.yaml: {"resources[name=llm].circuit_breakers.thresholds": [{max_connections: 65536,
-  max_pending_requests: 65536, max_requests: ` + strconv.Itoa(servers*slots) + `,
-  retry_budget: {budget_percent: {value: 20}, min_retry_concurrency: 10}}]}`,
+	Edits: thresholds(threshold("DEFAULT", servers*slots)),
+}
+
+// priorities is Envoy's least_request with circuit breakers for each of its two priorities. The highest classes have
+// the priority HIGH.
+func priorities(name string, high, normal, most int) contender {
+	var names []string
+	for i := range high {
+		names = append(names, classes[i].name)
+	}
+	return contender{name: name, high: high, policy: compare.Policy{
+		Name: name, Cluster: harness.LeastRequest,
+		About: fmt.Sprintf("Envoy's least_request with circuit breakers by priority: max_requests %d for HIGH, which a "+
+			"route gives to %s by a header, and %d for DEFAULT; no plugin", most, strings.Join(names, " and "), normal),
+		Edits: thresholds(threshold("DEFAULT", normal), threshold("HIGH", most)),
+	}}
+}
+
+// parsePriorities reads HIGH:DEFAULT+HIGH: how many classes have the priority HIGH, and the most requests of both.
+func parsePriorities(text string) (contender, error) {
+	var high, normal, most int
+	if n, err := fmt.Sscanf(text, "%d:%d+%d", &high, &normal, &most); n < 3 || high < 1 || high > len(classes) {
+		return contender{}, fmt.Errorf("%q is not CLASSES:DEFAULT+HIGH: %v", text, err)
+	}
+	return priorities(priorityName+" "+text, high, normal, most), nil
+}
+
+func thresholds(list ...string) string {
+	return `clusters.yaml: {"resources[name=llm].circuit_breakers.thresholds": [` + strings.Join(list, ", ") + `]}`
+}
+
+func threshold(priority string, most int) string {
+	return fmt.Sprintf(`{priority: %s, max_connections: 65536, max_pending_requests: 65536, max_requests: %d,
+  retry_budget: {budget_percent: {value: 20}, min_retry_concurrency: 10}}`, priority, most)
+}
+
+// byPriority adds the route with the priority HIGH to the shipped one, for requests that ask for it in a header.
+func byPriority(doc *yaml.Node) error {
+	const route = harness.RoutesPath + "[name=llm]"
+	node, err := harness.Find(doc, route)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.Marshal([]*yaml.Node{node})
+	if err != nil {
+		return err
+	}
+	if err := harness.Insert(doc, harness.RoutesPath, "llm", 1, string(text)); err != nil {
+		return err
+	}
+	return errors.Join(
+		harness.Set(doc, route+".name", "high"), // the first of the two
+		harness.Set(doc, harness.RoutesPath+"[name=high].route.priority", "HIGH"),
+		harness.Set(doc, harness.RoutesPath+"[name=high].match.headers",
+			[]any{map[string]any{"name": priorityHeader, "string_match": map[string]any{"exact": "high"}}}),
+	)
 }
 
 const admissionType = "type.googleapis.com/envoy.extensions.filters.http.admission_control.v3.AdmissionControl"
@@ -86,7 +193,7 @@ var admission = compare.Policy{
 // prepared is what the gateway starts with. It lets the filter for admission control take the plugin's place later, and
 // counts the clients as internal: so the ids of their requests, by which retries are known, and their timeouts hold.
 var prepared = compare.Policy{
-	Name: compare.RoundRobin.Name, Cluster: harness.RoundRobin,
+	Name: shippedName, Cluster: harness.Warmgate, Plugin: shippedConfig(),
 	Edits: `envoy.yaml: {
   "` + harness.ManagerPath + `.http_filters[name=warmgate].config_discovery.type_urls": [
     type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm,
@@ -96,18 +203,18 @@ var prepared = compare.Policy{
 
 // play sends the calls through the stage's gateway, which has the contender's policy, to servers that are idle.
 func (c *contender) play(ctx context.Context, stage *compare.Stage, s settings, calls []call) (result, error) {
+	if c.limit {
+		return resultOf(foreseen(calls, c.lengths), s.warm, s.span), nil
+	}
 	client := loadgen.NewClient(loadgen.Options{
 		URL: stage.Gateway.URL() + compare.Path, Timeout: time.Minute, Connections: 8192,
 		KeepHeaders: append([]string{waitHeader, retryHeader}, compare.DebugHeaders...),
 	})
 	defer client.Close()
-	if err := awaitIdle(ctx, stage); err != nil {
+	if err := prepareServers(ctx, stage); err != nil {
 		return result{}, err
 	}
-	for _, srv := range stage.Servers {
-		srv.Reset()
-	}
-	p := player{client: client, timeouts: c.timeouts}
+	p := player{client: client, timeouts: c.timeouts, high: c.high}
 	var outcomes []outcome
 	used, err := bench.Use(stage.Gateways, func() { outcomes = p.play(ctx, calls) })
 	if err != nil {
@@ -118,6 +225,9 @@ func (c *contender) play(ctx context.Context, stage *compare.Stage, s settings, 
 	var attempts []loadgen.Sample
 	for i := range outcomes {
 		attempts = append(attempts, outcomes[i].attempts...)
+	}
+	if c.silent {
+		return r, ctx.Err()
 	}
 	return r, cmp.Or(ctx.Err(), c.policy.Steered(attempts))
 }

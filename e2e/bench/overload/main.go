@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ type settings struct {
 	workers  int
 	seed     uint64
 	policies string
+	scenes   string
 	own      string
 	variants []contender
 	markdown string
@@ -53,10 +55,18 @@ func parse() (settings, error) {
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+
 		strings.Join(bench.Names(contenders(), contender.title), ", "))
+	flag.StringVar(&s.scenes, "scenes", "", "only these, divided by commas: "+
+		strings.Join(bench.Names(scenes(), scene.title), ", "))
 	flag.StringVar(&s.own, "own", pendingName, "the contender whose figures the last line has")
 	flag.Func("variant", "NAME=JSON: also play this plugin configuration; may be repeated", func(text string) error {
 		p, err := compare.Variant(text)
 		s.variants = append(s.variants, contender{name: p.Name, policy: p})
+		return err
+	})
+	flag.Func("priorities", "CLASSES:DEFAULT+HIGH: also play "+priorityName+" with so many classes of Envoy's priority "+
+		"HIGH, and these max_requests; may be repeated", func(text string) error {
+		c, err := parsePriorities(text)
+		s.variants = append(s.variants, c)
 		return err
 	})
 	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
@@ -81,6 +91,10 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	list, err := bench.Named(scenes(), s.scenes, scene.title)
+	if err != nil {
+		return err
+	}
 	rep := &report{settings: s, contenders: append(chosen, s.variants...)}
 	if rep.capacity, err = capacity(); err != nil {
 		return err
@@ -89,21 +103,20 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	stage, err := newStage(ctx, s, module)
+	b, err := newBoard(ctx, compare.Options{Workers: s.workers, Module: module})
 	if err != nil {
 		return err
 	}
-	rep.results, err = rounds(ctx, stage, s, rep.contenders)
-	if err := errors.Join(err, stage.Close()); err != nil {
+	if slices.ContainsFunc(list, func(x scene) bool { return x.play == nil }) {
+		rep.results, err = rounds(ctx, b.Stage, s, rep.contenders)
+	}
+	if err == nil {
+		rep.found, err = playScenes(ctx, b, s, list)
+	}
+	if err := errors.Join(err, b.Close()); err != nil {
 		return err
 	}
 	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
-}
-
-func newStage(ctx context.Context, s settings, module string) (*compare.Stage, error) {
-	return compare.NewStage(ctx, compare.Options{
-		Workers: s.workers, Servers: fleet(), Module: module, First: prepared,
-	})
 }
 
 // rounds plays all loads with every contender once a round, and returns the results by contender, by round and by load.
@@ -113,8 +126,10 @@ func rounds(ctx context.Context, stage *compare.Stage, s settings, list []conten
 		calls, err = s.calls(s.seed + uint64(round))
 		return err
 	}, func(round, i int) ([]result, error) {
-		if err := stage.Switch(ctx, list[i].policy); err != nil {
-			return nil, err
+		if !list[i].limit {
+			if err := stage.Switch(ctx, list[i].policy); err != nil {
+				return nil, err
+			}
 		}
 		var out []result
 		for k, load := range s.loads {
@@ -142,16 +157,23 @@ func (s settings) calls(seed uint64) ([][]call, error) {
 	return out, nil
 }
 
-// awaitIdle waits until no server has a request: those of a run must not burden the next.
-func awaitIdle(ctx context.Context, stage *compare.Stage) error {
+// prepareServers waits until no server has a request, as those of a run must not burden the next, and has them forget
+// what they have counted and cached.
+func prepareServers(ctx context.Context, stage *compare.Stage) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return wait.Until(ctx, 20*time.Millisecond, func() error {
+	if err := wait.Until(ctx, 20*time.Millisecond, func() error {
 		for i, n := range stage.Inflight() {
 			if n > 0 {
 				return fmt.Errorf("server %d still has %d requests", i, n)
 			}
 		}
 		return nil
-	})
+	}); err != nil {
+		return err
+	}
+	for _, srv := range stage.Servers {
+		srv.Reset()
+	}
+	return nil
 }

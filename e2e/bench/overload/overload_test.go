@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
@@ -229,6 +230,37 @@ func TestResult(t *testing.T) {
 	}
 }
 
+// TestFalseRefusals has calls come to a full queue of one class: one is refused, and then another is served.
+func TestFalseRefusals(t *testing.T) {
+	c := &class{name: "batch", deadline: 10 * time.Second}
+	at := func(sent time.Duration, s loadgen.Sample) outcome {
+		s.Sent = sent
+		return outcome{class: c, due: sent, takes: time.Second, attempts: []loadgen.Sample{s}}
+	}
+	no := loadgen.Sample{Status: 429, Error: "status_429", Detail: `{"error":{"code":"deadline_unreachable"}}`}
+	retry := no
+	retry.Detail = `{"error":{"code":"retry_budget_exceeded"}}`
+	served := func(ms string) loadgen.Sample {
+		return loadgen.Sample{Status: 200, Header: http.Header{waitHeader: {ms}}}
+	}
+	for _, tc := range []struct {
+		name   string
+		second loadgen.Sample
+		first  loadgen.Sample
+		want   int
+	}{
+		{"the next begins in time", served("6000"), no, 1},
+		{"and too late", served("8500"), no, 0},
+		{"it is refused, too", no, no, 0},
+		{"a retry", served("6000"), retry, 0},
+	} {
+		out := []outcome{at(time.Second, tc.first), at(2*time.Second, tc.second)}
+		if got := falseRefusals(out, 0, time.Minute); got != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
+		}
+	}
+}
+
 // madeUp is a report of two rounds in which Warmgate meets its target but for the given calls that were lost.
 func madeUp(lost int) *report {
 	rep := &report{settings: settings{
@@ -318,9 +350,9 @@ func TestRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := settings{
-		rounds: 1, workers: 1, loads: []float64{0.4}, warm: 100 * time.Millisecond, span: 900 * time.Millisecond,
+		rounds: 1, workers: 1, loads: []float64{0.4}, warm: 100 * time.Millisecond, span: 900 * time.Millisecond, seed: 1,
 	}
-	stage, err := newStage(ctx, s, module)
+	stage, err := newBoard(ctx, compare.Options{Workers: s.workers, Module: module})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,16 +361,22 @@ func TestRound(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	results, err := rounds(ctx, stage, s, contenders())
+	// Of this one only critical calls are served, by Envoy's priority HIGH.
+	list := append(contenders(), priorities("only "+critical, 1, 0, slots))
+	results, err := rounds(ctx, stage.Stage, s, list)
 	if err != nil {
 		t.Fatal(err)
+	}
+	last := results[len(list)-1][0][0]
+	if last.good[critical] != 1 || last.good["batch"]+last.good["interactive"] > 0 {
+		t.Errorf("%s: %s", list[len(list)-1].name, last)
 	}
 	for i, c := range contenders() {
 		r := results[i][0][0]
 		if r.calls < 5 || r.goodput <= 0 || r.lost+r.refused+r.waited+r.failed+r.unheard > 0 {
 			t.Errorf("%s: %s", c.name, r)
 		}
-		if (c.policy.Plugin == "") != (c.policy.Cluster != harness.Warmgate) || c.policy.Describe() == "" {
+		if !c.limit && (c.policy.Plugin == "") != (c.policy.Cluster != harness.Warmgate) || c.policy.Describe() == "" {
 			t.Errorf("%s: %+v", c.name, c.policy)
 		}
 	}

@@ -13,14 +13,15 @@ type report struct {
 	settings   settings
 	capacity   float64 // requests a second
 	contenders []contender
-	results    [][][]result // by contender, then by round, then by load
+	results    [][][]result // by contender, then by round, then by load; nil: these were not played
+	found      found
 }
 
 // at returns what a contender did at a load, by round; nil if it was not played.
 func (rep *report) at(contenderName string, load float64) []result {
 	c := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == contenderName })
 	k := slices.Index(rep.settings.loads, load)
-	if c < 0 || k < 0 {
+	if c < 0 || k < 0 || rep.results == nil {
 		return nil
 	}
 	var out []result
@@ -54,6 +55,9 @@ func goodput(r *result) float64 { return r.goodput }
 func (rep *report) table() *bench.Table {
 	t := columns.Table("contender, load: median (min..max)")
 	t.Head = append(t.Head, "goodput, of its best")
+	if rep.results == nil {
+		return t
+	}
 	for _, c := range rep.contenders {
 		for _, load := range rep.settings.loads {
 			row := columns.Row(rep.at(c.name, load), fmt.Sprintf("%s, %v ×", c.name, load))

@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -27,6 +29,8 @@ type result struct {
 	failed   int                // attempts that got another error
 	unheard  int                // attempts whose client left
 	late     time.Duration      // p99 of how late the generator was with a first attempt
+	wrongly  int                // attempts that were refused at once, see falseRefusals
+	accepted int                // attempts that were not refused at once, and had no answer in time
 	cpu      bench.Used
 }
 
@@ -57,13 +61,17 @@ func resultOf(outcomes []outcome, warm, span time.Duration) result {
 		}
 		for k := range o.attempts {
 			atOnce = r.count(&o.attempts[k], atOnce)
+			if last := &o.attempts[k]; last.OK() && !o.good {
+				r.accepted++
+			}
 		}
 	}
+	r.accepted += r.waited + r.unheard
 	for name, n := range of {
 		r.good[name] /= float64(n)
 	}
 	r.goodput, r.attempts = float64(answered)/span.Seconds(), float64(attempts)/float64(max(1, r.calls))
-	r.atOnce = loadgen.QuantilesOf(atOnce)
+	r.atOnce, r.wrongly = loadgen.QuantilesOf(atOnce), falseRefusals(outcomes, warm, warm+span)
 	slices.Sort(late)
 	if len(late) > 0 {
 		r.late = loadgen.Quantile(late, 0.99)
@@ -92,6 +100,46 @@ func (r *result) count(s *loadgen.Sample, atOnce []time.Duration) []time.Duratio
 	return atOnce
 }
 
+// margin is the part of its deadline that a refused call would have had left at its end, or more, for its refusal to be
+// false: gateways do not know lengths to the last token.
+const margin = 0.1
+
+// falseRefusals counts the attempts of a time that were refused at once, for want of room, although there was some: the
+// next attempt of the same class that came after it was served, and began so early that the refused call would have
+// been in time as well, had it begun then. Each refusal is judged alone: served, it would have taken the place of
+// another call. Where a class is not served in order, refusals of which this says nothing may be false as well.
+func falseRefusals(outcomes []outcome, from, to time.Duration) (n int) {
+	type attempt struct {
+		o *outcome
+		s *loadgen.Sample
+	}
+	byClass := map[string][]attempt{}
+	for i := range outcomes {
+		o := &outcomes[i]
+		for k := range o.attempts {
+			byClass[o.class.name] = append(byClass[o.class.name], attempt{o, &o.attempts[k]})
+		}
+	}
+	for _, all := range byClass {
+		// The latest first, and when the next one that was served began.
+		slices.SortFunc(all, func(a, b attempt) int { return cmp.Compare(b.s.Sent, a.s.Sent) })
+		begins := time.Duration(math.MaxInt64 / 2)
+		for _, a := range all {
+			yes, waited := refused(a.s)
+			switch ms, _ := strconv.Atoi(a.s.Header.Get(waitHeader)); {
+			case a.s.OK():
+				begins = a.s.Sent + time.Duration(ms)*time.Millisecond
+			case yes && !waited && a.s.Sent >= from && a.s.Sent < to && !strings.Contains(a.s.Detail, "retry_budget"):
+				limit := a.o.due + time.Duration((1-margin)*float64(a.o.class.deadline))
+				if begins+a.o.takes <= limit {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
 // String returns a line about the run.
 func (r result) String() string {
 	text := fmt.Sprintf("%5d calls, %.2f attempts each  good %5.1f/s", r.calls, r.attempts, r.goodput)
@@ -99,9 +147,10 @@ func (r result) String() string {
 		text += fmt.Sprintf(" %s %3.0f %%", c.name, 100*r.good[c.name])
 	}
 	return text + fmt.Sprintf("  critical lost %3d  refused at once %5d p99 %5.1f ms, after a wait %4d %v, left %5d, "+
-		"failed %4d  late p99 %.1f ms  CPU %2.0f %%, %.2f cores of Envoy and %.2f of clients and servers",
+		"failed %4d  false refusals %d, accepted too late %d  late p99 %.1f ms  CPU %2.0f %%, "+
+		"%.2f cores of Envoy and %.2f of clients and servers",
 		r.lost, r.refused, bench.MS(r.atOnce.P99), r.waited, r.codes, r.unheard, r.failed,
-		bench.MS(r.late), 100*r.cpu.Machine,
+		r.wrongly, r.accepted, bench.MS(r.late), 100*r.cpu.Machine,
 		r.cpu.Gateways, r.cpu.Own)
 }
 
@@ -125,6 +174,8 @@ var columns = bench.Columns[result]{
 	bench.Col("refused after a wait", "%.0f", func(r *result) float64 { return float64(r.waited) }),
 	bench.Col("clients that left", "%.0f", func(r *result) float64 { return float64(r.unheard) }),
 	bench.Col("failed", "%.0f", func(r *result) float64 { return float64(r.failed) }),
+	bench.Col("false refusals", "%.0f", func(r *result) float64 { return float64(r.wrongly) }),
+	bench.Col("accepted too late", "%.0f", func(r *result) float64 { return float64(r.accepted) }),
 	bench.Col("attempts per call", "%.2f", func(r *result) float64 { return r.attempts }),
 	bench.Col("generator late p99, ms", "%.1f", func(r *result) float64 { return bench.MS(r.late) }),
 	bench.Col("cores of Envoy", "%.2f", func(r *result) float64 { return r.cpu.Gateways }),

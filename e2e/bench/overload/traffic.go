@@ -15,10 +15,13 @@ import (
 // servers and slots of each: small, so that this machine can send many times what they serve, and receive all refusals.
 const servers, slots = 3, 8
 
+// tuning is the speed of the servers.
+var tuning = vllmsim.DefaultTuning()
+
 // fleet returns the servers. Like vLLM by default they take whatever they are sent: what they cannot run waits.
 func fleet() []vllmsim.Config {
 	c := vllmsim.DefaultConfig()
-	c.MaxNumSeqs, c.MaxQueued = slots, -1
+	c.MaxNumSeqs, c.MaxQueued, c.Tuning = slots, -1, tuning
 	return slices.Repeat([]vllmsim.Config{c}, servers)
 }
 
@@ -37,6 +40,19 @@ var classes = []class{
 	{critical, 0.043, 2700 * time.Millisecond},
 	{"interactive", 0.52, 3100 * time.Millisecond},
 	{"batch", 0.437, 4300 * time.Millisecond},
+}
+
+// rank returns the place of a class, 0 for the highest.
+func rank(c *class) int {
+	return slices.IndexFunc(classes, func(x class) bool { return x.name == c.name })
+}
+
+// shipped returns which of the two classes of the shipped configuration it is.
+func (c *class) shipped() string {
+	if c.name == critical {
+		return "interactive"
+	}
+	return c.name
 }
 
 // workload is chat traffic whose answers vary: in full batches half of them take less than 0.4 s, the longest 1.6 s.

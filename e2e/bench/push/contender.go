@@ -14,6 +14,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/placement"
 	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
@@ -27,10 +28,11 @@ const (
 // contender is one way to hand requests over.
 type contender struct {
 	name   string
-	policy compare.Policy // of the gateway; unused with a router
-	router *router.Router // in the gateway's place; nil = none
-	cap    int            // of push: outstanding
-	added  bool           // a variant, which the last line does not count among the others
+	policy compare.Policy  // of the gateway; unused with a router
+	router *router.Router  // in the gateway's place; nil = none
+	limit  placement.Maker // plays in simulated time; nil = does not
+	cap    int             // of push: outstanding
+	added  bool            // a variant, which the last line does not count among the others
 }
 
 func (c contender) title() string { return c.name }
@@ -42,6 +44,7 @@ func contenders(caps, ahead []int) []contender {
 		{name: compare.RoundRobin.Name, policy: compare.RoundRobin},
 		{name: compare.LeastRequest.Name, policy: compare.LeastRequest},
 		{name: router.VLLM().Name, router: router.VLLM()},
+		tuned(),
 		own(blindName, "", false),
 	}
 	for _, most := range caps {
@@ -63,7 +66,15 @@ func contenders(caps, ahead []int) []contender {
 		c.added = true
 		list = append(list, c)
 	}
-	return list
+	return append(list, limits()...)
+}
+
+// tuned is vLLM's router with thresholds for servers of a few dozen slots: by default it evens out those that are 64
+// requests apart.
+func tuned() contender {
+	r := router.VLLM()
+	r.Tuned = []string{"--balance-abs-threshold", "4", "--balance-rel-threshold", "1.1"}
+	return contender{name: r.Name + " tuned", router: r}
 }
 
 // queue returns the settings of the queue, with more of them, if any.
@@ -104,6 +115,9 @@ const patience = 2 * time.Minute
 func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload, scripts []traffic.Script) (
 	r result, err error,
 ) {
+	if c.limit != nil {
+		return foreseen(w, scripts, c.limit), nil
+	}
 	at, err := router.Begin(ctx, stage, c.policy, c.router)
 	if err != nil {
 		return r, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"strings"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 )
@@ -36,6 +37,10 @@ type line struct {
 	ShiftsVsOutst    *bench.Spread `json:"shifts2_tokens_vs_outstanding,omitempty"`
 	CrowdVsBlind     *bench.Spread `json:"crowd24_tokens_vs_blind,omitempty"`
 	CrowdTTFTVsBlind *bench.Spread `json:"crowd24_ttft_p90_vs_blind,omitempty"`
+	LimitTokens      *float64      `json:"limit_tokens_vs_blind,omitempty"`   // the best of the limits, to simulated blind
+	LimitTTFT        *float64      `json:"limit_ttft_p90_vs_blind,omitempty"` // the same
+	LimitTokensOutst *float64      `json:"limit_tokens_vs_outstanding,omitempty"`
+	LimitCached      *float64      `json:"limit_trees24_cached,omitempty"`
 	Rounds           int           `json:"rounds"`
 	Workers          int           `json:"workers"`
 	Errors           int           `json:"errors"`
@@ -65,6 +70,10 @@ func (rep *report) line() line {
 	}
 	_, l.CrowdVsBlind = rep.against("crowd24", blindName, tokens)
 	_, l.CrowdTTFTVsBlind = rep.against("crowd24", blindName, ttftP90)
+	l.LimitTokens = rep.limit("trees2", simulatedBlind, tokens, 1)
+	l.LimitTokensOutst = rep.limit("trees2", simulatedOutstanding, tokens, 1)
+	l.LimitTTFT = rep.limit("trees2", simulatedBlind, ttftP90, -1)
+	l.LimitCached = rep.limit("trees24", "", cached, 1)
 	l.Met = atLeast(l.TokensVsBlind, targetTokensVsBlind) && atMost(l.TTFTVsBlind, targetTTFTVsBlind) &&
 		atLeast(l.TokensVsOutst, targetTokensVsOutstanding) && atLeast(l.Trees24Cached, targetCached) &&
 		atMost(l.Trees24VsBest, targetTTFTVsBest)
@@ -83,6 +92,25 @@ func (rep *report) against(load, other string, of func(*result) float64) (*float
 	}
 	s := bench.RatioBy(ours, theirs, of)
 	return &s.Median, &s
+}
+
+// limit returns the best median of a figure over the limits, by the sign of better the highest or the lowest, over that
+// of what it is compared with, if anything; nil if these were not played.
+func (rep *report) limit(load, against string, of func(*result) float64, better float64) (best *float64) {
+	over := 1.0
+	if against != "" {
+		over = bench.SpreadBy(rep.rounds(load, against), of).Median
+	}
+	for _, c := range rep.contenders {
+		runs := rep.rounds(load, c.name)
+		if !strings.HasPrefix(c.name, limitPrefix) || len(runs) == 0 || over == 0 {
+			continue
+		}
+		if figure := bench.SpreadBy(runs, of).Median / over; best == nil || better*figure > better**best {
+			best = &figure
+		}
+	}
+	return best
 }
 
 // bestCap returns push: outstanding with the cap that has the most tokens a second in the median, or nil if none was

@@ -221,6 +221,24 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestForeseen plays a few trees in simulated time: each request is there once, and measured as the others are.
+func TestForeseen(t *testing.T) {
+	w := trees24()
+	w.trees, w.warm = 7, 1
+	scripts := w.scripts(1)
+	turns := 0
+	for i := range scripts[1:] {
+		turns += len(scripts[i+1].Turns)
+	}
+	for _, c := range limits() {
+		r, err := c.play(t.Context(), nil, &w, scripts)
+		if err != nil || r.Failed > 0 || r.Summary.OK < turns/2 || r.Summary.OK > turns || r.Rate <= 0 ||
+			r.Cached < 0.5 || ttftP90(&r) <= 0 {
+			t.Errorf("%s: %v, %d turns: %s", c.name, err, turns, r)
+		}
+	}
+}
+
 // TestRound plays a few trees through a real Envoy, natively and by Warmgate.
 func TestRound(t *testing.T) {
 	if testing.Short() {

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/wait"
+)
+
+// usual returns the shipped configuration. A quick scene lasts a tenth of the time, and so does its queue.aging.
+func usual(s settings) string {
+	config := shippedConfig()
+	if s.quick {
+		config = replaced(config, `"aging": "10s"`, `"aging": "1s"`)
+	}
+	return config
+}
+
+// replaced replaces what must be there once.
+func replaced(text, old, with string) string {
+	if strings.Count(text, old) != 1 {
+		panic(shippedFile + " has not one " + old)
+	}
+	return strings.Replace(text, old, with, 1)
+}
+
+// spanOf returns how long a scene lasts.
+func (s settings) spanOf(full, quick time.Duration) time.Duration {
+	if s.quick {
+		return quick
+	}
+	return full
+}
+
+// RefusalsFound is of push: pending with a queue by deadlines, at twice the capacity.
+type RefusalsFound struct {
+	Falsely float64 `json:"refusals_false_share"` // of the refusals at once, 0 to 1: see falseRefusals
+	Late    float64 `json:"refusals_late_share"`  // of the attempts that were not refused at once: no answer in time
+}
+
+func refusals(ctx context.Context, b *board, s settings) (f found, err error) {
+	s.warm, s.span = 3*time.Second, s.spanOf(20*time.Second, 4*time.Second)
+	calls, err := callsOf(s.seed, 2, s.warm+s.span, false)
+	if err != nil {
+		return f, err
+	}
+	c := contenders()[0]
+	if err := b.Switch(ctx, c.policy); err != nil {
+		return f, err
+	}
+	r, err := c.play(ctx, b.Stage, s, calls)
+	fmt.Printf("refusals: %s\n", r)
+	admitted := int(math.Round(r.attempts*float64(r.calls))) - r.refused
+	return found{RefusalsFound: &RefusalsFound{
+		float64(r.wrongly) / float64(max(1, r.refused)), float64(r.accepted) / float64(max(1, admitted)),
+	}}, err
+}
+
+// SustainedFound is of batch jobs at twice the capacity for a minute, and a few interactive requests beside them, whose
+// class has eight times the weight and needs an eighth of the servers. Nobody has a deadline.
+type SustainedFound struct {
+	InteractiveWait    float64 `json:"interactive_wait_p99_ms"`
+	InteractiveRefused int     `json:"interactive_refused"`
+	InteractivePassed  int     `json:"interactive_passed_max"` // by so many batch jobs
+}
+
+func sustained(ctx context.Context, b *board, s settings) (f found, err error) {
+	span := s.spanOf(time.Minute, 5*time.Second)
+	reqs, err := b.stream("batch", s.seed, 2, span, shippedClass, "batch")
+	more, err2 := b.stream("interactive", s.seed+1, 0.12, span, shippedClass, "interactive")
+	if err := errors.Join(err, err2, b.begin(ctx, usual(s))); err != nil {
+		return f, err
+	}
+	reqs = append(reqs, more...)
+	samples := b.open(ctx, 0, span, reqs)
+	w := b.waitsOf("interactive", reqs, samples)
+	fmt.Printf("sustained: interactive: %s; batch: %s\n", w, b.waitsOf("batch", reqs, samples))
+	return found{SustainedFound: &SustainedFound{bench.MS(w.p99), w.refused, w.passed}}, ctx.Err()
+}
+
+// FloodFound is of a tenant with sparse requests beside a thousand clients of another one, and beside a thousand that
+// each make up a name.
+type FloodFound struct {
+	OtherWait    float64 `json:"flood_other_tenant_p99_ms"`
+	OtherRefused int     `json:"flood_other_tenant_refused"`
+	OtherPassed  int     `json:"flood_other_tenant_passed_max"`
+	NamesWait    float64 `json:"flood_names_other_tenant_p99_ms"`
+	NamesRefused int     `json:"flood_names_other_tenant_refused"`
+	NamesPassed  int     `json:"flood_names_other_tenant_passed_max"`
+}
+
+func flood(ctx context.Context, b *board, s settings) (f found, err error) {
+	one, err := b.flooded(ctx, s, func(int) string { return "flood" })
+	if err != nil {
+		return f, err
+	}
+	fmt.Printf("flood: the other tenant: %s\n", one)
+	many, err := b.flooded(ctx, s, func(i int) string { return "flood" + strconv.Itoa(i) })
+	fmt.Printf("flood of made-up names: the other tenant: %s\n", many)
+	return found{FloodFound: &FloodFound{
+		bench.MS(one.p99), one.refused, one.passed, bench.MS(many.p99), many.refused, many.passed,
+	}}, err
+}
+
+// flooded returns the waits of a tenant that sends four requests a second, beside clients of the tenants with the
+// names, who send the next when they are answered, and again when they are refused.
+func (b *board) flooded(ctx context.Context, s settings, tenant func(client int) string) (w waits, err error) {
+	const clients, waiting = 1000, 400
+	span := s.spanOf(24*time.Second, 3*time.Second)
+	bodies, err := b.stream("flood", s.seed, 1, span, shippedClass, "batch")
+	other, err2 := b.stream("other", s.seed+1, 1, span, shippedClass, "batch", shippedTenant, "other")
+	if err := errors.Join(err, err2, b.begin(ctx, usual(s))); err != nil {
+		return w, err
+	}
+	other = other[:min(len(other), int(span/(250*time.Millisecond)))]
+	for i := range other {
+		other[i].Due = time.Duration(i) * 250 * time.Millisecond
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := b.client(0)
+	defer c.Close()
+	for i := range clients {
+		q := bodies[i%len(bodies)]
+		q.Header = q.Header.Clone()
+		q.Header.Set(shippedTenant, tenant(i))
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			r := rand.New(rand.NewPCG(s.seed, uint64(i)))
+			for ctx.Err() == nil {
+				if answer := c.Do(ctx, &q, time.Now()); !answer.OK() {
+					_ = wait.For(ctx, pauseAfter(&answer, 1, r))
+				}
+			}
+		}()
+	}
+	if err := wait.Until(ctx, 100*time.Millisecond, func() error {
+		n, err := b.Gateway.Sum(ctx, `^wasmcustom\.warmgate_queue_length;`)
+		if err == nil && n < waiting {
+			err = fmt.Errorf("%v requests wait, want %d", n, waiting)
+		}
+		return err
+	}); err != nil {
+		return w, err
+	}
+	// When the flood has waited for aging, it is at its worst.
+	if err := wait.For(ctx, s.spanOf(10*time.Second, time.Second)); err != nil {
+		return w, err
+	}
+	return b.waitsOf("other", other, b.open(ctx, 0, span+s.spanOf(20*time.Second, 0), other)), ctx.Err()
+}
+
+// StallFound is of servers that serve on, but whose /metrics does not answer any more, at twice their capacity.
+type StallFound struct {
+	Overflow float64 `json:"stall_overflow_max"` // the most in flight at a server, over its slots
+	Before   float64 `json:"stall_before_max"`   // the same before the metrics stall
+}
+
+func stall(ctx context.Context, b *board, s settings) (f found, err error) {
+	before, after := s.spanOf(8*time.Second, 3*time.Second), s.spanOf(22*time.Second, 7*time.Second)
+	reqs, err := b.stream("batch", s.seed, 2, before+after, shippedClass, "batch")
+	if err := errors.Join(err, b.begin(ctx, usual(s))); err != nil {
+		return f, err
+	}
+	f.StallFound = &StallFound{}
+	hang := func(hang bool) {
+		for _, srv := range b.Servers {
+			t := srv.Tuning()
+			t.MetricsHang = hang
+			err = errors.Join(err, srv.SetTuning(t))
+		}
+	}
+	defer hang(false)
+	// What was learned takes a while: nothing is known of the servers at first.
+	learned := time.AfterFunc(before/2, func() { b.reset() })
+	defer learned.Stop()
+	stalls := time.AfterFunc(before, func() {
+		f.Before = b.fullest()
+		hang(true)
+		b.reset()
+	})
+	defer stalls.Stop()
+	samples := b.open(ctx, 0, before+after, reqs)
+	f.Overflow = b.fullest()
+	fmt.Printf("stall: at most %.2f of the slots in flight, %.2f before; %s\n", f.Overflow, f.Before,
+		b.waitsOf("batch", reqs, samples))
+	return f, errors.Join(ctx.Err(), err)
+}
+
+func (b *board) reset() {
+	for _, srv := range b.Servers {
+		srv.Reset()
+	}
+}
+
+// fullest returns the most that a server had in flight since the latest reset, over its slots.
+func (b *board) fullest() (most float64) {
+	for _, srv := range b.Servers {
+		most = max(most, float64(srv.State().MaxInflight)/slots)
+	}
+	return most
+}
+
+// KillFound is of two gateways with Redis, one with as many requests as the servers can answer and one with three times
+// that, which is killed while requests wait in both.
+type KillFound struct {
+	Gap       float64 `json:"kill_gap_s"`         // the longest time in which no request came to a server, after that
+	GapBefore float64 `json:"kill_gap_before_s"`  // and before
+	Least     int     `json:"kill_least_running"` // requests at all servers, after that
+}
+
+func kill(ctx context.Context, _ *board, s settings) (f found, err error) {
+	redis, err := redisserver.Start(ctx, redisserver.Options{})
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, redis.Stop()) }()
+	module, err := harness.Wasm(ctx, harness.HostEnvoy)
+	if err != nil {
+		return f, err
+	}
+	b, err := newBoard(ctx, compare.Options{Gateways: 2, Workers: s.workers, Module: module, Redis: redis.Addr()})
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	const metrics = `"metrics_cluster": "warmgate-metrics"`
+	if err := b.begin(ctx, replaced(usual(s), metrics, metrics+`, "redis_cluster": "warmgate-redis"`)); err != nil {
+		return f, err
+	}
+	before, after := s.spanOf(8*time.Second, 3*time.Second), s.spanOf(12*time.Second, 6*time.Second)
+	var group sync.WaitGroup
+	for i := range b.Gateways {
+		// Most requests that wait are those of the gateway that is killed.
+		reqs, err := b.stream(strconv.Itoa(i), s.seed+uint64(i), float64(1+2*i), before+after, shippedClass, "batch")
+		if err != nil {
+			return f, err
+		}
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			b.open(ctx, i, before+after, reqs)
+		}()
+	}
+	defer group.Wait()
+	if err := wait.For(ctx, before); err != nil {
+		return f, err
+	}
+	if err := syscall.Kill(b.Gateways[1].PID(), syscall.SIGKILL); err != nil {
+		return f, err
+	}
+	killed := b.mark()
+	if err := wait.For(ctx, after-time.Second); err != nil {
+		return f, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f.KillFound = &KillFound{b.gap(killed, time.Since(b.start)), b.gap(before/2, killed), b.least}
+	fmt.Printf("kill: no grant for %.2f s, before that for %.2f s; at least %d requests at the servers\n", f.Gap,
+		f.GapBefore, f.Least)
+	return f, nil
+}
+
+// gap returns the longest time between two times in which no request came to a server, in s.
+func (b *board) gap(from, to time.Duration) float64 {
+	times := []time.Duration{from, to}
+	for _, a := range b.arrivals {
+		if a.at > from && a.at < to {
+			times = append(times, a.at)
+		}
+	}
+	slices.Sort(times)
+	longest := time.Duration(0)
+	for i, at := range times[1:] {
+		longest = max(longest, at-times[i])
+	}
+	return longest.Seconds()
+}
