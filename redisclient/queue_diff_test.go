@@ -306,6 +306,9 @@ func TestQueuesWithBudgetsAreTheSame(t *testing.T) {
 		})
 	}
 	// One has waited for five that have not; the standard deviation of this ratio over runs is a fifth of it.
+	if testing.Short() { // with fewer histories it says nothing
+		return
+	}
 	if total.waited < total.granted/20 || total.granted < total.waited/20 {
 		t.Errorf("of those that were granted %d had waited, %d not: the plans test little", total.waited, total.granted)
 	}

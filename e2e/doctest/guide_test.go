@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/mesh/lab"
 )
 
@@ -76,6 +77,7 @@ func TestGuide(t *testing.T) {
 // TestUpgradeGuide runs the commands of docs/upgrade.md for plain Envoy, on a gateway that was started as docs/envoy.md
 // says.
 func TestUpgradeGuide(t *testing.T) {
+	harness.LongT(t)
 	needs(t, "curl", "setpriv")
 	p := stage(t)
 	steps := shell(t, "docs/upgrade.md")

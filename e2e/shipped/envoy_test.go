@@ -223,6 +223,9 @@ func TestDecisionIsReported(t *testing.T) {
 		"plain, oldest": {Version: harness.OldestVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "plain" {
+				harness.LongT(t)
+			}
 			o.Endpoints = []harness.Endpoint{upstream}
 			g := harness.StartT(t, o)
 			await(t, "the access log", regexp.MustCompile(

@@ -98,6 +98,9 @@ func TestMetricsAsShipped(t *testing.T) {
 		"another port and path, oldest": {plain, harness.Options{Version: harness.OldestVersion, Config: elsewhere}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "plain" || name == "TLS" {
+				harness.LongT(t)
+			}
 			if c.o.Config == "" {
 				c.o.Config = metricsText(t)
 			}

@@ -144,7 +144,7 @@ func withTrustedFilter(t *testing.T) func(file string, doc *yaml.Node) error {
 func withKeysOfRedis(text string) string {
 	const cluster = `"metrics_cluster": "warmgate-metrics"`
 	return strings.Replace(text, cluster+"},", cluster+`, "redis_cluster": "warmgate-redis"},
-		"username": "warmgate", "password": "change-me", "reserve_timeout": "1s",`, 1)
+		"username": "warmgate", "password": "change-me", "reserve_timeout": "10s",`, 1)
 }
 
 // TestOverloadAsShipped starts both layouts with the shipped plugin configuration for overload. A request for which the
@@ -167,6 +167,9 @@ func TestOverloadAsShipped(t *testing.T) {
 		"with Redis": {harness.Options{Redis: redis.Addr()}, "interactive", "interactive"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "plain" || name == "trusted filter" {
+				harness.LongT(t)
+			}
 			s := startSlow(t)
 			c.o.Config, c.o.Endpoints = text, []harness.Endpoint{s.Endpoint}
 			if c.o.Redis != "" {
@@ -247,6 +250,9 @@ func TestTimeoutsOfWaitingRequests(t *testing.T) {
 func TestRetriesAreRecognized(t *testing.T) {
 	for preserve, want := range map[bool]string{true: "retry_budget_exceeded", false: "max_queue_size_exceeded"} {
 		t.Run(want, func(t *testing.T) {
+			if !preserve {
+				harness.LongT(t)
+			}
 			s := startSlow(t)
 			g := harness.StartT(t, harness.Options{
 				Workers: 1, Endpoints: []harness.Endpoint{s.Endpoint},
