@@ -153,6 +153,9 @@ func TestTTFTFindsTheBatch(t *testing.T) {
 		{190, 4, 0},
 		{61, 4, 1},
 	} {
+		if testing.Short() && c.batch > 100 {
+			continue
+		}
 		e := &streamingEngine{
 			now: time.Hour, random: rand.New(rand.NewPCG(3, 4)), batch: c.batch,
 			spread: c.spread,

@@ -14,6 +14,9 @@ import (
 func TestEnvoyNewCode(t *testing.T) {
 	for _, version := range []string{"", harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) {
+			if version == harness.OldestVersion {
+				harness.LongT(t)
+			}
 			t.Parallel()
 			d := newEnvoy(t,
 				harness.StartT(t, harness.Options{Version: version, Edit: forScenarios, Config: envoyBase}))

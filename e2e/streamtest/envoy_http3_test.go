@@ -18,6 +18,9 @@ import (
 func TestEnvoyHTTP3(t *testing.T) {
 	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) {
+			if version == harness.OldestVersion {
+				harness.LongT(t)
+			}
 			t.Parallel()
 			certificate, key, pool := newCertificate(t)
 			d := newEnvoy(t, harness.StartT(t, harness.Options{

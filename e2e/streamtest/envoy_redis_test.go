@@ -19,6 +19,7 @@ const redisSource = `"reserve_timeout":"10s","envoy":{"admin_cluster":"warmgate-
 func TestEnvoyRedis(t *testing.T) { runEnvoyRedis(t, 3, harness.DefaultVersion) }
 
 func TestEnvoyRedisOldest(t *testing.T) {
+	harness.LongT(t)
 	runEnvoyRedis(t, 2, harness.OldestVersion, "body", "end", "protocol")
 }
 
@@ -26,6 +27,9 @@ func TestEnvoyRedisOldest(t *testing.T) {
 // Redis, and nothing may be left in it.
 func runEnvoyRedis(t *testing.T, n int, version string, groups ...string) {
 	t.Parallel()
+	if testing.Short() {
+		n = 2
+	}
 	module := artifactCopy(t)
 	idle := make(chan *harness.Gateway, n)
 	servers := map[*harness.Gateway]*redisserver.Server{}
