@@ -234,10 +234,25 @@ func TestTimeoutsOfWaitingRequests(t *testing.T) {
 		a.Reason() != "left_queue" {
 		t.Errorf("idle: answered %d, reason %s", a.Status, a.Reason())
 	}
-	time.AfterFunc(2*time.Second, func() { s.release <- struct{}{} })
-	a := harness.Send(t, nil, http.MethodPost, g.URL()+"/quick", "{}")
+	awaitWaiting := func(n string) {
+		await(t, "the Prometheus page", regexp.MustCompile(`(?m)^warmgate_queue_length\{.*\} `+n+`$`),
+			func() string { return g.PrometheusT(t) })
+	}
+	awaitWaiting("0")
+	answers := make(chan *harness.Answer, 1)
+	go func() {
+		defer close(answers)
+		answers <- harness.Send(t, nil, http.MethodPost, g.URL()+"/quick", "{}")
+	}()
+	awaitWaiting("1")
+	time.Sleep(time.Second) // twice its route's timeout
+	s.release <- struct{}{}
+	a := <-answers
+	if a == nil {
+		t.FailNow()
+	}
 	waited, err := strconv.Atoi(a.Header.Get("x-warmgate-wait-ms"))
-	if a.Status != http.StatusOK || err != nil || waited < 1000 {
+	if a.Status != http.StatusOK || err != nil || waited < 900 {
 		t.Errorf("the route's timeout: answered %d after a wait of %d ms: %v", a.Status, waited, err)
 	}
 	if err := <-first; err != nil {
