@@ -119,6 +119,7 @@ func shows(t *testing.T, document, output string) {
 // TestConfigurationsReadme runs the commands of envoy-config/README.md: the gateway starts, and a file that an editor
 // has changed is live when it has replaced the old one, as are the shipped ones for endpoint_metrics and for overload.
 func TestConfigurationsReadme(t *testing.T) {
+	harness.LongT(t)
 	needs(t, "curl", "setpriv")
 	p := stage(t)
 	editor := filepath.Join(p.dir, "bin/editor")

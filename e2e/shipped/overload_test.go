@@ -167,7 +167,7 @@ func TestOverloadAsShipped(t *testing.T) {
 		"with Redis": {harness.Options{Redis: redis.Addr()}, "interactive", "interactive"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "plain" || name == "trusted filter" {
+			if name != "the same, oldest" {
 				harness.LongT(t)
 			}
 			s := startSlow(t)
@@ -215,6 +215,7 @@ func TestOverloadAsShipped(t *testing.T) {
 // TestTimeoutsOfWaitingRequests checks which time limits of the gateway run while a request waits, as docs/overload.md
 // has them: the route's timeout does not, the idle timeout does.
 func TestTimeoutsOfWaitingRequests(t *testing.T) {
+	harness.LongT(t)
 	const routes = `[
 		{match: {path: /quick}, name: quick, route: {cluster: llm, timeout: 0.5s}},
 		{match: {path: /idle}, name: idle, route: {cluster: llm, timeout: 600s, idle_timeout: 0.5s}}]`
@@ -263,11 +264,9 @@ func TestTimeoutsOfWaitingRequests(t *testing.T) {
 // TestRetriesAreRecognized sends one request again and again to a cluster whose queue is full. The plugin knows it by
 // its id, if the gateway is told to leave that alone, as docs/overload.md describes.
 func TestRetriesAreRecognized(t *testing.T) {
+	harness.LongT(t)
 	for preserve, want := range map[bool]string{true: "retry_budget_exceeded", false: "max_queue_size_exceeded"} {
 		t.Run(want, func(t *testing.T) {
-			if !preserve {
-				harness.LongT(t)
-			}
 			s := startSlow(t)
 			g := harness.StartT(t, harness.Options{
 				Workers: 1, Endpoints: []harness.Endpoint{s.Endpoint},

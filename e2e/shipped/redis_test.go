@@ -106,6 +106,7 @@ func TestRedisAsShipped(t *testing.T) {
 
 // TestTunnelIsNotReachable sends what the tunnel understands to the gateway as a client: it goes to the model servers.
 func TestTunnelIsNotReachable(t *testing.T) {
+	harness.LongT(t)
 	redis := redisserver.StartT(t, redisserver.Options{})
 	upstream := server(t)
 	g := harness.StartT(t, harness.Options{Redis: redis.Addr(), Endpoints: []harness.Endpoint{upstream}})

@@ -16,7 +16,13 @@ import (
 // longer than its timeout.
 const redisSource = `"reserve_timeout":"10s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
 
-func TestEnvoyRedis(t *testing.T) { runEnvoyRedis(t, 3, harness.DefaultVersion) }
+func TestEnvoyRedis(t *testing.T) {
+	if testing.Short() {
+		runEnvoyRedis(t, 1, harness.DefaultVersion, "balance", "end", "queue", "session", "budget")
+		return
+	}
+	runEnvoyRedis(t, 3, harness.DefaultVersion)
+}
 
 func TestEnvoyRedisOldest(t *testing.T) {
 	harness.LongT(t)
@@ -27,9 +33,6 @@ func TestEnvoyRedisOldest(t *testing.T) {
 // Redis, and nothing may be left in it.
 func runEnvoyRedis(t *testing.T, n int, version string, groups ...string) {
 	t.Parallel()
-	if testing.Short() {
-		n = 2
-	}
 	module := artifactCopy(t)
 	idle := make(chan *harness.Gateway, n)
 	servers := map[*harness.Gateway]*redisserver.Server{}
