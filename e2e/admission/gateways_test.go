@@ -18,7 +18,7 @@ func startTwo(t *testing.T) (one, two *gateway, redis *redisserver.Server) {
 	o := harness.Options{
 		Redis: redis.Addr(),
 		Config: strings.Replace(plugin, `"debug_headers":true`,
-			`"debug_headers":true,"reserve_timeout":"2s","envoy":{"redis_cluster":"warmgate-redis"}`, 1),
+			`"debug_headers":true,"reserve_timeout":"10s","envoy":{"redis_cluster":"warmgate-redis"}`, 1),
 	}
 	return startWith(t, o), startWith(t, o), redis
 }
