@@ -1,6 +1,7 @@
 package shipped
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -164,17 +165,16 @@ func TestOverloadAsShipped(t *testing.T) {
 		"the same, oldest": {
 			harness.Options{Edit: withTrustedFilter(t), Version: harness.OldestVersion}, "batch", "interactive",
 		},
-		"with Redis": {harness.Options{Redis: redis.Addr()}, "interactive", "interactive"},
+		"with Redis": {
+			harness.Options{Redis: redis.Addr(), Config: withKeysOfRedis(text)}, "interactive", "interactive",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "the same, oldest" {
 				harness.LongT(t)
 			}
 			s := startSlow(t)
-			c.o.Config, c.o.Endpoints = text, []harness.Endpoint{s.Endpoint}
-			if c.o.Redis != "" {
-				c.o.Config = withKeysOfRedis(text)
-			}
+			c.o.Config, c.o.Endpoints = cmp.Or(c.o.Config, text), []harness.Endpoint{s.Endpoint}
 			g := harness.StartT(t, c.o)
 			page := func() string { return g.PrometheusT(t) }
 			await(t, "the access log", regexp.MustCompile(`reason=chosen load=1 class=batch wait=0ms"`),
