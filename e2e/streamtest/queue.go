@@ -41,7 +41,7 @@ var queueScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "first come, first served", endpoints: 1, run: func(t *run) {
-		t.queue(`"max_wait":"60s"`)
+		t.queue(`"max_wait":"10m"`)
 		busy := t.open(1)
 		var waiting []Stream
 		for i := range 5 {
@@ -60,7 +60,7 @@ var queueScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "the higher class first", endpoints: 1, run: func(t *run) {
-		t.queue(`"max_wait":"60s","order":"strict",` + classes)
+		t.queue(`"max_wait":"10m","order":"strict",` + classes)
 		busy := t.open(1)
 		low := t.openIn(0, "batch")
 		t.wantQueued(low, "batch", 1)
@@ -75,7 +75,7 @@ var queueScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "a full queue", endpoints: 1, run: func(t *run) {
-		t.queue(`"max_wait":"60s","max_length":1,` + classes)
+		t.queue(`"max_wait":"10m","max_length":1,` + classes)
 		busy := t.open(1)
 		low := t.openIn(0, "batch")
 		t.wantQueued(low, "batch", 1)
@@ -106,7 +106,7 @@ var queueScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "the client leaves the queue", endpoints: 1, run: func(t *run) {
-		t.queue(`"max_wait":"60s"`)
+		t.queue(`"max_wait":"10m"`)
 		t.mark(decisions("left_queue"))
 		busy := t.open(1)
 		left := t.openIn(0, "")
