@@ -319,10 +319,14 @@ func TestQueuesOfManyTenantsAreTheSame(t *testing.T) {
 	storetest.SetRapid(t, "checks", "1")
 	open := openClocked(t, redisserver.StartT(t, redisserver.Options{}), false, nil)
 	var total pairTotal
+	waits := 400
+	if testing.Short() {
+		waits = 200
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newQueuePair(rt, func() storetest.Backend { return open(t) }, t, &total)
 		before := total.waited
-		for d.many = true; total.waited < before+400; {
+		for d.many = true; total.waited < before+waits; {
 			d.step()
 		}
 	})
