@@ -156,8 +156,9 @@ func boundedHome(p *lb.Plan, loads []lb.Load, full func(int) bool) int {
 
 // A request is placed by the documented rule; and somewhere as long as one candidate is not full.
 func TestChooseByHome(t *testing.T) {
-	placed := 0
+	all, placed := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
+		all++
 		c := drawChoice(rt)
 		if len(c.loads) == 0 {
 			return
@@ -180,8 +181,8 @@ func TestChooseByHome(t *testing.T) {
 			placed++
 		}
 	})
-	if placed < 20 {
-		t.Errorf("%d requests were placed by a home: the test tests little", placed)
+	if placed < all/5 {
+		t.Errorf("%d of %d requests were placed by a home: the test tests little", placed, all)
 	}
 }
 

@@ -139,6 +139,9 @@ func TestACL(t *testing.T) {
 				t.Fatalf("with all rules %d commands were denied, and: %q", d.denied, d.other)
 			}
 			for _, rule := range strings.Fields(redisclient.ACLRules) {
+				if testing.Short() && version != redisserver.Default {
+					break
+				}
 				if !strings.HasPrefix(rule, "+") && !strings.HasPrefix(rule, "~") {
 					continue
 				}

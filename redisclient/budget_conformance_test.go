@@ -13,11 +13,11 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Back
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			run(t, openClocked(t, s, false, fewSeeds))
+			run(t, openClocked(t, s, false, seedsOn(version)))
 		})
 	}
 	t.Run("as a fallback store", func(t *testing.T) {
-		run(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, fewSeeds))
+		run(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, seedsOn("")))
 	})
 }
 

@@ -137,7 +137,7 @@ func (b *backend) Pass(d time.Duration) {
 }
 
 // histories has rapid run so many random histories on the default version, and a quarter of them on others: these
-// differ in the server, not in the scripts.
+// differ in the server, not in the scripts. With -short, rapid runs a fifth of what it is told.
 func histories(t *testing.T, version string, n int) {
 	t.Helper()
 	if version != redisserver.Default {
@@ -161,5 +161,9 @@ func TestConformance(t *testing.T) {
 // As many conversations behind one prompt as the suite has for stores without round trips.
 func TestManyConversationsBehindOnePrompt(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
-	storetest.Shared(t, newBackend(t, server), 33, 1, 10_000)
+	talks := 10_000
+	if testing.Short() {
+		talks /= 10
+	}
+	storetest.Shared(t, newBackend(t, server), 33, 1, talks)
 }

@@ -213,7 +213,7 @@ func busyServer(t *testing.T, s *redisserver.Server) {
 // eventually waits until a condition holds that a server brings about in the background.
 func eventually(t tb, ready func() bool) {
 	t.Helper()
-	for range 3000 {
+	for range 60_000 { // five minutes
 		if ready() {
 			return
 		}

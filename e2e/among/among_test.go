@@ -182,7 +182,7 @@ func TestLeastBusyOverGateways(t *testing.T) {
 	for _, version := range versions {
 		config := strings.Replace(choosing(inside), `"admin_cluster":"warmgate-admin"`,
 			`"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"`, 1)
-		config = strings.Replace(config, `"debug_headers"`, `"reserve_timeout":"1s","redis_scope":"`+version+
+		config = strings.Replace(config, `"debug_headers"`, `"reserve_timeout":"10s","redis_scope":"`+version+
 			`","debug_headers"`, 1)
 		one := newLab(t, harness.Options{Version: version, Config: config, Redis: redis.Addr()}, nil)
 		two := newLab(t, harness.Options{Version: version, Config: config, Redis: redis.Addr()}, one)

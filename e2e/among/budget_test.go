@@ -100,7 +100,7 @@ func shared(config, scope string) string {
 	config = strings.Replace(config, `"admin_cluster":"warmgate-admin"`,
 		`"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"`, 1)
 	return strings.Replace(config, `"debug_headers"`,
-		`"reserve_timeout":"1s","redis_scope":"`+scope+`","debug_headers"`, 1)
+		`"reserve_timeout":"10s","redis_scope":"`+scope+`","debug_headers"`, 1)
 }
 
 // chooses waits until the gateway sends requests where the plugin says, to both sites.

@@ -213,7 +213,7 @@ func (s *Site) Close() error {
 }
 
 // readyTimeout bounds the wait for the plugin to know its endpoints: two polls of the admin page, and a busy machine.
-const readyTimeout = time.Minute
+const readyTimeout = harness.Patience
 
 // AwaitReady waits until every server is healthy according to Envoy and the plugin balances on every worker.
 func (s *Site) AwaitReady(ctx context.Context) error {

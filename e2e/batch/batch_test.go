@@ -55,7 +55,7 @@ func TestPoolSurvivesKills(t *testing.T) {
 	}
 	select {
 	case <-pool.Done():
-	case <-time.After(2 * harness.Patience):
+	case <-time.After(harness.Patience):
 		t.Fatalf("the pool does not end; %d tasks are left", l.left(t))
 	}
 	ended := time.Now()

@@ -195,7 +195,7 @@ func venv(t *testing.T) string {
 }
 
 func makeVenv(at, requirements string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	if err := os.RemoveAll(at); err != nil {
 		return err

@@ -53,7 +53,7 @@ func TestStartFails(t *testing.T) {
 // TestDiesWithParent kills a program that has started a child and looks for the child.
 func TestDiesWithParent(t *testing.T) {
 	if os.Getenv("CHILD_TEST_PARENT") != "" {
-		p, err := Start(exec.Command("sleep", "60"))
+		p, err := Start(exec.Command("sleep", "3600"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestDiesWithParent(t *testing.T) {
 	if err := parent.Wait(); err == nil || child == 0 {
 		t.Fatalf("the parent was not killed (child %d)", child)
 	}
-	for deadline := time.Now().Add(10 * time.Second); alive(child); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); alive(child); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("child %d outlives its parent", child)
 		}

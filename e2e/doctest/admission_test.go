@@ -4,10 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // TestAdmissionGuide runs the commands of docs/admission.md, of which the Chinese document has the same.
 func TestAdmissionGuide(t *testing.T) {
+	harness.LongT(t)
 	needs(t, "curl", "setpriv")
 	const document = "docs/admission.md"
 	blocks := shell(t, document)

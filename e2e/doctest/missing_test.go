@@ -49,6 +49,7 @@ func configured(unit string) string {
 // TestMissingFlagAndLabels checks what docs/envoy.md and docs/metrics.md describe of an Envoy without
 // allow_on_headers_stop_iteration and without stats_tags.
 func TestMissingFlagAndLabels(t *testing.T) {
+	harness.LongT(t)
 	g := without(t, configured("tokens"), func(file string, doc *yaml.Node) error {
 		switch file {
 		case "envoy.yaml":
@@ -88,6 +89,7 @@ func TestMissingFlagAndLabels(t *testing.T) {
 // TestMissingSession checks what docs/envoy.md describes of an Envoy without stateful_session: the choice is lost, the
 // second one serves, and the count follows.
 func TestMissingSession(t *testing.T) {
+	harness.LongT(t)
 	g := without(t, configured("requests"), harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
 		filters, err := harness.Find(doc, filtersPath)
 		if err != nil {
@@ -119,6 +121,7 @@ func TestMissingSession(t *testing.T) {
 // TestShadowBesideAPicker checks what docs/migration.md describes: in shadow mode another filter names the endpoint, as
 // a picker behind ext_proc does, and what it names serves; Warmgate decides, and counts where requests are.
 func TestShadowBesideAPicker(t *testing.T) {
+	harness.LongT(t)
 	models := harness.Models(t, 2)
 	picked := models[1].Addr
 	const header = "x-gateway-destination-endpoint"

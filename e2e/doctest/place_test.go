@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
@@ -153,7 +152,7 @@ func replace(t *testing.T, file, old, text string) {
 func play(t *testing.T, p place, script string) string {
 	t.Helper()
 	script = strings.ReplaceAll(script, "127.0.0.1:10000", "127.0.0.1:"+p.port)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*harness.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-eu", "-c", script)
 	cmd.Dir = p.dir

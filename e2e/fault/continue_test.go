@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
@@ -28,7 +29,7 @@ func sendOnRequest(t *testing.T, g *harness.Gateway) {
 // expectContinue sends a body after the 100 (Continue), which must arrive, and returns the reason.
 func expectContinue(t *testing.T, url string, body []byte) (reason string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience/4) // less than body_timeout
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second) // less than body_timeout
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+echo, bytes.NewReader(body))
 	if err != nil {

@@ -34,7 +34,7 @@ type state struct {
 }
 
 // rebindTimeout bounds the wait for the port when connections are accepted again.
-const rebindTimeout = 5 * time.Second
+const rebindTimeout = time.Minute
 
 // Start runs a proxy in front of a server at ip:port. The proxy passes everything until Set puts another mode in force,
 // and runs until Stop or until ctx ends.

@@ -18,7 +18,7 @@ import (
 
 // patience bounds every wait for something that must happen; moment is how long a test watches that something does not.
 const (
-	patience = 10 * time.Second
+	patience = 5 * time.Minute
 	moment   = 50 * time.Millisecond
 )
 

@@ -27,7 +27,7 @@ func newAdmin(dir string) *admin {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}}
-	return &admin{client: http.Client{Transport: transport, Timeout: 30 * time.Second}}
+	return &admin{client: http.Client{Transport: transport, Timeout: Patience}}
 }
 
 // get returns the body of an admin page; any status but 200 is an error.

@@ -57,9 +57,9 @@ type Gateway struct {
 	module  string     // of the last push
 }
 
-// startTimeout bounds the time until an Envoy answers: compiling the module takes 3 s alone and much more on a busy
+// startTimeout bounds the time until an Envoy answers: compiling the module takes 3 s alone and minutes on a busy
 // machine.
-const startTimeout = 5 * time.Minute
+const startTimeout = 2 * Patience
 
 // Start renders the shipped configuration into a temporary folder and runs Envoy in it. It returns when the gateway
 // takes requests. The gateway runs until Stop, until ctx ends or until this program ends, whichever comes first.

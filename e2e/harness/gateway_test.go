@@ -36,15 +36,18 @@ func upstreams(t *testing.T, n int) []Endpoint {
 
 func TestGateway(t *testing.T) {
 	module := probe(t)
-	for _, o := range []Options{
+	all := []Options{
+		{Version: OldestVersion, Hardened: true},
 		{},
 		{Version: OldestVersion},
 		{Hardened: true},
-		{Version: OldestVersion, Hardened: true},
-	} {
+	}
+	if testing.Short() {
+		all = all[:1]
+	}
+	for _, o := range all {
 		t.Run(o.Version+map[bool]string{true: " hardened"}[o.Hardened], func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-			defer cancel()
+			ctx := t.Context()
 			hosts := upstreams(t, 2)
 			o.Module, o.Config, o.Endpoints = module, "one", hosts[:1]
 			g, err := Start(ctx, o)
@@ -153,7 +156,7 @@ func testObserve(ctx context.Context, t *testing.T, g *Gateway) {
 	if text, err := g.Prometheus(ctx); err != nil || !strings.Contains(text, "envoy_http_downstream_rq_total") {
 		t.Errorf("Prometheus page: %v, %.200s", err, text)
 	}
-	if cpu, err := g.CPU(); err != nil || cpu <= 0 || cpu > 5*time.Minute {
+	if cpu, err := g.CPU(); err != nil || cpu <= 0 || cpu > time.Hour {
 		t.Errorf("CPU: %v, %v", cpu, err)
 	}
 	if rss, err := g.RSS(); err != nil || rss < 10<<20 || rss > 4<<30 {

@@ -32,7 +32,7 @@ var subscriptions = map[string]string{
 }
 
 // pushTimeout bounds the time until Envoy has accepted or refused a file. New code is compiled on Envoy's main thread.
-const pushTimeout = 60 * time.Second
+const pushTimeout = 2 * Patience
 
 // PushPlugin replaces the plugin's configuration. It returns when it is in force for new requests, or a *RejectedError
 // when the plugin refused it. "" means the shipped configuration.

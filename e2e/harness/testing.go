@@ -20,8 +20,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// Patience bounds every wait of a test, on a machine that may be busy.
-const Patience = time.Minute
+// Patience bounds every wait of a test. Only what never happens takes so long, also on a machine with 30 times as much
+// to do as it can.
+const Patience = 5 * time.Minute
 
 // StartT is Start for tests: it fails the test when Envoy does not start, stops Envoy when the test ends and then, if
 // the test has failed, shows the end of Envoy's log.
@@ -41,6 +42,14 @@ func StartT(t testing.TB, o Options) *Gateway {
 		}
 	})
 	return g
+}
+
+// LongT skips what only the full form of the tests has, without -short, as make e2e runs it.
+func LongT(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make e2e has it")
+	}
 }
 
 // LogWriter returns a writer to the test's log, one entry for each write.
@@ -251,7 +260,7 @@ func FreePortT(t testing.TB) string {
 func H2C() *http.Client {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
-	return &http.Client{Transport: transport, Timeout: 3 * Patience}
+	return &http.Client{Transport: transport, Timeout: Patience}
 }
 
 // modules are those that ModuleT has built, []byte by Host.

@@ -99,7 +99,7 @@ func (g *gateway) attachRedis() {
 // execute returns what the server answers to the commands, once that is all.
 func (g *gateway) execute(commands []byte, isAll func([]byte) bool) (reply []byte) {
 	g.t.Helper()
-	_ = g.redis.SetDeadline(time.Now().Add(time.Minute))
+	_ = g.redis.SetDeadline(time.Now().Add(harness.Patience))
 	if _, err := g.redis.Write(commands); err != nil {
 		g.t.Fatal(err)
 	}

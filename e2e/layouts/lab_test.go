@@ -35,7 +35,7 @@ type lab struct {
 func newLab(g *harness.Gateway, f *fleet) *lab {
 	l := &lab{g: g, fleet: f}
 	l.h1 = &http.Client{
-		Transport: &http.Transport{MaxIdleConnsPerHost: 8}, Timeout: 3 * harness.Patience,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 8}, Timeout: harness.Patience,
 		CheckRedirect: asIs,
 	}
 	l.h2 = l.newH2()

@@ -30,7 +30,7 @@ func hotRestart(t *testing.T, l *lab) {
 	if err := l.g.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * harness.Patience}
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: harness.Patience}
 	harness.Await(t, func() error { // both workers of the second process
 		for range 16 {
 			if a := l.must(t, name, query{client: fresh}); a.reason() != "chosen" {
@@ -60,7 +60,7 @@ func (l *lab) traffic(t *testing.T, name string) (stop func()) {
 	for i := range 4 {
 		q := query{client: l.newH2()}
 		if i%2 == 0 { // one connection, so that none idles until the first process is gone
-			q.client = &http.Client{Transport: new(http.Transport), Timeout: 3 * harness.Patience}
+			q.client = &http.Client{Transport: new(http.Transport), Timeout: harness.Patience}
 		}
 		clients.Add(1)
 		go func() {

@@ -24,7 +24,7 @@ func serve(t *testing.T, h http.HandlerFunc) *Client {
 	t.Cleanup(srv.Close)
 	c := NewClient(Options{
 		URL: srv.URL + "/v1/chat/completions", KeepHeaders: []string{"x-warmgate-host"},
-		Timeout: 10 * time.Second,
+		Timeout: 5 * time.Minute,
 	})
 	t.Cleanup(c.Close)
 	return c
@@ -222,7 +222,7 @@ func TestLeave(t *testing.T) {
 				select {
 				case <-r.Context().Done():
 					gone <- nil
-				case <-time.After(8 * time.Second):
+				case <-time.After(4 * time.Minute):
 					gone <- errors.New("the client never left")
 				}
 			})

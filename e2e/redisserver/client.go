@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/tidwall/resp"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // replyTimeout bounds every command: a frozen server must not hang a test forever.
-const replyTimeout = 10 * time.Second
+const replyTimeout = harness.Patience
 
 // ReplyError is an error that the server answered, such as "NOSCRIPT No matching script.".
 type ReplyError string
@@ -44,8 +46,9 @@ func dial(network, addr string) (*Conn, error) {
 	return c, nil
 }
 
-// Do sends one command and waits up to 10 s for its reply. Arguments are sent as fmt prints them, byte slices as they
-// are. An error reply is returned as a ReplyError; after any other error the connection cannot be used any more.
+// Do sends one command and waits up to replyTimeout for its reply. Arguments are sent as fmt prints them, byte slices
+// as they are. An error reply is returned as a ReplyError; after any other error the connection cannot be used any
+// more.
 func (c *Conn) Do(args ...any) (resp.Value, error) {
 	if len(args) == 0 {
 		return resp.Value{}, fmt.Errorf("redisserver: no command")
@@ -73,8 +76,8 @@ func (c *Conn) Do(args ...any) (resp.Value, error) {
 // Close closes the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Do sends one command and waits up to 10 s for its reply, on a connection of its own if others are busy. An error
-// reply is returned as a ReplyError. See Conn.Do.
+// Do sends one command and waits up to replyTimeout for its reply, on a connection of its own if others are busy. An
+// error reply is returned as a ReplyError. See Conn.Do.
 func (s *Server) Do(args ...any) (resp.Value, error) {
 	c := s.idle.take()
 	if c == nil {

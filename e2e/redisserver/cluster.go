@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
@@ -17,7 +18,7 @@ const (
 	// only one of 6.2.
 	busOffset = 10000
 
-	clusterTimeout = 60 * time.Second // until all nodes agree; it takes 3 s on a machine that is not busy
+	clusterTimeout = harness.Patience // until all nodes agree; it takes 3 s on a machine that is not busy
 	clusterStep    = 20 * time.Millisecond
 )
 

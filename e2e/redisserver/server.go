@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/child"
 	"github.com/warmgate/warmgate/e2e/freeport"
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // Options configure a server. The zero value is the default version without persistence.
@@ -40,7 +41,7 @@ type Server struct {
 }
 
 const (
-	startTimeout = 30 * time.Second // until a server answers; it takes 30 ms on a machine that is not busy
+	startTimeout = harness.Patience // until a server answers; it takes 30 ms on a machine that is not busy
 	startStep    = 5 * time.Millisecond
 	startTries   = 5 // with a port that another process took first
 )

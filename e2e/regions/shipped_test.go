@@ -199,7 +199,7 @@ func (r *shippedRegion) open(at *shippedRegion) chan *harness.Answer {
 		if h.Get("x-warmgate-hop") != "" {
 			r.t.Error("a server has got a hop")
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(harness.Patience):
 		r.t.Fatalf("no server of %s has got a request of %s", at.name, r.name)
 	}
 	return answered
@@ -211,7 +211,7 @@ func (r *shippedRegion) answer(from chan *harness.Answer) *harness.Answer {
 	select {
 	case a := <-from:
 		return a
-	case <-time.After(30 * time.Second):
+	case <-time.After(harness.Patience):
 		stats, _ := r.Stats(r.t.Context(), "upstream_rq|upstream_cx|retry")
 		for k, v := range stats {
 			if v == 0 || !strings.Contains(k, "eu-") && !strings.Contains(k, "llm") && !strings.Contains(k, "peer") {

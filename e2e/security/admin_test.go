@@ -131,7 +131,7 @@ func TestClientsDoNotReachThePluginsClusters(t *testing.T) {
 	for name, o := range layouts {
 		for _, o.Version = range []string{harness.DefaultVersion, harness.OldestVersion} {
 			t.Run(name+" "+o.Version, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+				ctx, cancel := context.WithTimeout(context.Background(), 6*harness.Patience)
 				defer cancel()
 				f, named, redis := newFleet(t, 2), newTripwire(t), newTripwire(t)
 				var clusters []string
@@ -268,7 +268,7 @@ func (s *siege) unharmed(ctx context.Context, way string) {
 // TestPluginRefusesItsOwnClusters takes the filter away that guards the admin cluster, as in a configuration that was
 // written without it: the plugin still refuses clients.
 func TestPluginRefusesItsOwnClusters(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*harness.Patience)
 	defer cancel()
 	var clusters []string
 	open := openRoutes(&clusters)

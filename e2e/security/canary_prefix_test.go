@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -65,7 +64,7 @@ func (m *monitor) String() string {
 // searches all output of the plugin for it: the logs at their most verbose, statistics, headers of answers, commands to
 // Redis and what Redis keeps.
 func TestPromptsStayInside(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*harness.Patience)
 	defer cancel()
 	f := newFleet(t, 2)
 	redis := redisserver.StartT(t, redisserver.Options{})

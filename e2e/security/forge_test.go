@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
@@ -82,7 +81,7 @@ func pluginStates() []struct {
 func TestForgedDestinationNeverSteers(t *testing.T) {
 	for name, o := range layouts {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), 6*harness.Patience)
 			defer cancel()
 			f := newFleet(t, 4)
 			o.Endpoints, o.Config = f.endpoints, steering

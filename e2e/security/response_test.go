@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
@@ -14,7 +13,7 @@ import (
 // TestAnswersContainNoAddress searches whole answers, Envoy's own among them, for the addresses of model servers. They
 // may appear only in the debug headers, and only when those are switched on.
 func TestAnswersContainNoAddress(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*harness.Patience)
 	defer cancel()
 	f := newFleet(t, 2)
 	dead := harness.Endpoint{Addr: "127.0.0.1:" + harness.FreePortT(t)}

@@ -165,7 +165,7 @@ func TestBoundOverGateways(t *testing.T) {
 	s.mu.Unlock()
 	close(s.hold)
 	group.Wait()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(harness.Patience); ; time.Sleep(20 * time.Millisecond) {
 		if server, at := s.send(t, 1, "one", ""); server == home && at == "home" {
 			break
 		}

@@ -223,6 +223,9 @@ func TestDecisionIsReported(t *testing.T) {
 		"plain, oldest": {Version: harness.OldestVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "plain" {
+				harness.LongT(t)
+			}
 			o.Endpoints = []harness.Endpoint{upstream}
 			g := harness.StartT(t, o)
 			await(t, "the access log", regexp.MustCompile(
@@ -243,6 +246,7 @@ func TestDecisionIsReported(t *testing.T) {
 
 // TestDNSCluster replaces the cluster's endpoint file by a DNS name, as README.md describes.
 func TestDNSCluster(t *testing.T) {
+	harness.LongT(t)
 	_, port, err := net.SplitHostPort(server(t).Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -287,6 +291,7 @@ func send(t *testing.T, g *harness.Gateway) {
 
 // TestNativeWithoutValidPlugin starts gateways whose plugin cannot start: requests are balanced natively.
 func TestNativeWithoutValidPlugin(t *testing.T) {
+	harness.LongT(t)
 	upstream := server(t)
 	empty := filepath.Join(t.TempDir(), "empty.wasm")
 	if err := os.WriteFile(empty, nil, 0o644); err != nil {

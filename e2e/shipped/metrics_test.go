@@ -98,6 +98,9 @@ func TestMetricsAsShipped(t *testing.T) {
 		"another port and path, oldest": {plain, harness.Options{Version: harness.OldestVersion, Config: elsewhere}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "hardened" {
+				harness.LongT(t)
+			}
 			if c.o.Config == "" {
 				c.o.Config = metricsText(t)
 			}
@@ -157,6 +160,7 @@ func healthCheck(t *testing.T) map[string]any {
 // TestStoreMetrics runs the health check of the shipped EnvoyFilter in stock Envoy, which stores nothing: engines
 // answer it with their metrics, to a host that no server refuses, and are healthy.
 func TestStoreMetrics(t *testing.T) {
+	harness.LongT(t)
 	check := healthCheck(t)
 	if check["store_metrics"] != true {
 		t.Error("metrics are not stored")

@@ -1,6 +1,7 @@
 package shipped
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -144,7 +145,7 @@ func withTrustedFilter(t *testing.T) func(file string, doc *yaml.Node) error {
 func withKeysOfRedis(text string) string {
 	const cluster = `"metrics_cluster": "warmgate-metrics"`
 	return strings.Replace(text, cluster+"},", cluster+`, "redis_cluster": "warmgate-redis"},
-		"username": "warmgate", "password": "change-me", "reserve_timeout": "1s",`, 1)
+		"username": "warmgate", "password": "change-me", "reserve_timeout": "10s",`, 1)
 }
 
 // TestOverloadAsShipped starts both layouts with the shipped plugin configuration for overload. A request for which the
@@ -164,14 +165,16 @@ func TestOverloadAsShipped(t *testing.T) {
 		"the same, oldest": {
 			harness.Options{Edit: withTrustedFilter(t), Version: harness.OldestVersion}, "batch", "interactive",
 		},
-		"with Redis": {harness.Options{Redis: redis.Addr()}, "interactive", "interactive"},
+		"with Redis": {
+			harness.Options{Redis: redis.Addr(), Config: withKeysOfRedis(text)}, "interactive", "interactive",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startSlow(t)
-			c.o.Config, c.o.Endpoints = text, []harness.Endpoint{s.Endpoint}
-			if c.o.Redis != "" {
-				c.o.Config = withKeysOfRedis(text)
+			if name != "the same, oldest" {
+				harness.LongT(t)
 			}
+			s := startSlow(t)
+			c.o.Config, c.o.Endpoints = cmp.Or(c.o.Config, text), []harness.Endpoint{s.Endpoint}
 			g := harness.StartT(t, c.o)
 			page := func() string { return g.PrometheusT(t) }
 			await(t, "the access log", regexp.MustCompile(`reason=chosen load=1 class=batch wait=0ms"`),
@@ -202,9 +205,9 @@ func TestOverloadAsShipped(t *testing.T) {
 					t.Errorf("request %d: %v", i, err)
 				}
 			}
-			log := func() string { return g.AccessLog() }
-			await(t, "the access log", regexp.MustCompile(` /held 200 .* class=`+c.first+` wait=0ms"`), log)
-			await(t, "the access log", regexp.MustCompile(` /held 200 .* class=`+c.withAKey+` wait=[1-9]\d*ms"`), log)
+			for _, end := range []string{c.first + ` wait=0ms"`, c.withAKey + ` wait=[1-9]\d*ms"`} {
+				await(t, "the access log", regexp.MustCompile(` /held 200 .* class=`+end), g.AccessLog)
+			}
 		})
 	}
 }
@@ -212,6 +215,7 @@ func TestOverloadAsShipped(t *testing.T) {
 // TestTimeoutsOfWaitingRequests checks which time limits of the gateway run while a request waits, as docs/overload.md
 // has them: the route's timeout does not, the idle timeout does.
 func TestTimeoutsOfWaitingRequests(t *testing.T) {
+	harness.LongT(t)
 	const routes = `[
 		{match: {path: /quick}, name: quick, route: {cluster: llm, timeout: 0.5s}},
 		{match: {path: /idle}, name: idle, route: {cluster: llm, timeout: 600s, idle_timeout: 0.5s}}]`
@@ -231,10 +235,25 @@ func TestTimeoutsOfWaitingRequests(t *testing.T) {
 		a.Reason() != "left_queue" {
 		t.Errorf("idle: answered %d, reason %s", a.Status, a.Reason())
 	}
-	time.AfterFunc(2*time.Second, func() { s.release <- struct{}{} })
-	a := harness.Send(t, nil, http.MethodPost, g.URL()+"/quick", "{}")
+	awaitWaiting := func(n string) {
+		await(t, "the Prometheus page", regexp.MustCompile(`(?m)^warmgate_queue_length\{.*\} `+n+`$`),
+			func() string { return g.PrometheusT(t) })
+	}
+	awaitWaiting("0")
+	answers := make(chan *harness.Answer, 1)
+	go func() {
+		defer close(answers)
+		answers <- harness.Send(t, nil, http.MethodPost, g.URL()+"/quick", "{}")
+	}()
+	awaitWaiting("1")
+	time.Sleep(time.Second) // twice its route's timeout
+	s.release <- struct{}{}
+	a := <-answers
+	if a == nil {
+		t.FailNow()
+	}
 	waited, err := strconv.Atoi(a.Header.Get("x-warmgate-wait-ms"))
-	if a.Status != http.StatusOK || err != nil || waited < 1000 {
+	if a.Status != http.StatusOK || err != nil || waited < 900 {
 		t.Errorf("the route's timeout: answered %d after a wait of %d ms: %v", a.Status, waited, err)
 	}
 	if err := <-first; err != nil {
@@ -245,6 +264,7 @@ func TestTimeoutsOfWaitingRequests(t *testing.T) {
 // TestRetriesAreRecognized sends one request again and again to a cluster whose queue is full. The plugin knows it by
 // its id, if the gateway is told to leave that alone, as docs/overload.md describes.
 func TestRetriesAreRecognized(t *testing.T) {
+	harness.LongT(t)
 	for preserve, want := range map[bool]string{true: "retry_budget_exceeded", false: "max_queue_size_exceeded"} {
 		t.Run(want, func(t *testing.T) {
 			s := startSlow(t)

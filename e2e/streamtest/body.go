@@ -31,7 +31,7 @@ var bodyScenarios = []scenario{
 	{name: "does not come", endpoints: 2, config: guessed + `,"body_timeout":"200ms"`, run: func(t *run) {
 		t.mark(decisions("body_late"))
 		s := t.Open(Request{Unended: true})
-		if !s.Held() {
+		if !t.isReal() && !s.Held() {
 			t.Error("the request is not held")
 		}
 		t.Advance(400 * time.Millisecond)

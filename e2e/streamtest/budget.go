@@ -33,26 +33,26 @@ var budgetScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "tokens a minute", endpoints: 1, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":250`)
+		t.budgets("", `"weight":1,"max_tokens_per_minute":205`)
 		t.finish(t.budgeted(0, ""), t.budgeted(1, ""))
 		t.Advance(time.Second) // gauges are set at heartbeats
 		left := ofTarget("warmgate_budget_left_tokens", t, 0)
-		if !t.Await(func() bool { n := t.Gauge(left); return n > 0 && n < 60 }) {
+		if !t.Await(func() bool { n := t.Gauge(left); return n > 0 && n < 100 }) {
 			t.Errorf("%d tokens are left by the gauge", t.Gauge(left))
 		}
 		s := t.refused("", "over_budget")
 		h := s.Result().Headers
 		remaining, err := strconv.Atoi(h["x-ratelimit-remaining-tokens"])
 		wait, wrong := time.ParseDuration(h["x-ratelimit-reset-tokens"])
-		if h["x-ratelimit-limit-tokens"] != "250" || err != nil || remaining > 60 || wrong != nil ||
-			wait < 5*time.Second || wait > 20*time.Second || wait%(100*time.Millisecond) != 0 {
+		if h["x-ratelimit-limit-tokens"] != "205" || err != nil || remaining > 100 || wrong != nil ||
+			wait < 0 || wait > 33*time.Second || wait%(100*time.Millisecond) != 0 {
 			t.Errorf("limit %q, remaining %q, reset %q", h["x-ratelimit-limit-tokens"],
 				h["x-ratelimit-remaining-tokens"], h["x-ratelimit-reset-tokens"])
 		}
 		if ms := strconv.FormatInt(wait.Milliseconds(), 10); h["retry-after-ms"] != ms {
 			t.Errorf("retry after %q ms, want %s", h["retry-after-ms"], ms)
 		}
-		t.wantRetryAfter(s, 5, 20)
+		t.wantRetryAfter(s, 25, 33)
 		t.wantDrained()
 	}},
 	{name: "refills", endpoints: 1, needs: []Ability{RefillTime}, run: func(t *run) {
@@ -191,7 +191,7 @@ var budgetScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "waits for a place", endpoints: 1, run: func(t *run) {
-		t.budgets(`,"queue":{"max_wait":"10s"}`, `"weight":1,"max_concurrent_requests":1`)
+		t.budgets(`,"queue":{"max_wait":"10m"}`, `"weight":1,"max_concurrent_requests":1`)
 		for worker := range t.Workers() {
 			busy := t.budgeted(0, "")
 			s := t.Open(t.ofTenant(worker, ""))
@@ -290,7 +290,7 @@ func closesByWhatIsLeft(t *run) {
 
 // budgetsOfTenants has a tenant use up its budget: it is refused, and nobody else notices.
 func budgetsOfTenants(t *run) {
-	const tenants = `"tenants":{"tenant_header":"x-tenant","max_tokens_per_minute":250,"max_concurrent_requests":2}`
+	const tenants = `"tenants":{"tenant_header":"x-tenant","max_tokens_per_minute":205,"max_concurrent_requests":2}`
 	t.budgets(","+tenants, `"weight":1`)
 	open := []Stream{t.budgeted(0, "a"), t.budgeted(1, "a")}
 	refusals := "warmgate_budget_refusals_total;cluster=" + t.Names().Cluster + ";reason=tenant_over_budget"
@@ -301,7 +301,7 @@ func budgetsOfTenants(t *run) {
 	t.finish(open...)
 	t.wantDrained()
 	s := t.refused("a", "tenant_over_budget") // no request of it is in flight, but its tokens are used up
-	if h := s.Result().Headers; h["x-ratelimit-limit-tokens"] != "250" {
+	if h := s.Result().Headers; h["x-ratelimit-limit-tokens"] != "205" {
 		t.Errorf("headers %v", h)
 	}
 	s = t.budgeted(1, "c")
@@ -384,6 +384,9 @@ func ofTarget(name string, t *run, endpoint int) string {
 // wantRetryAfter fails the test unless the client is told to wait for seconds within the bounds.
 func (t *run) wantRetryAfter(s Stream, least, most int) {
 	t.Helper()
+	if t.isReal() {
+		least = max(1, least-60) // so much of the wait may be over
+	}
 	if n, err := strconv.Atoi(s.Result().Headers["retry-after"]); err != nil || n < least || n > most {
 		t.Errorf("retry after %q s, want %d to %d", s.Result().Headers["retry-after"], least, most)
 	}

@@ -11,11 +11,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
 // patience is the limit of every wait for the real Envoy.
-const patience = 15 * time.Second
+const patience = harness.Patience
 
 // envoyStream is a request to the real Envoy, on a connection of its own: its client and its model server.
 type envoyStream struct {

@@ -12,6 +12,7 @@ import (
 // New code comes with new VMs. What the old ones have counted stays counted, and requests that began in them end
 // normally.
 func TestEnvoyNewCode(t *testing.T) {
+	harness.LongT(t)
 	for _, version := range []string{"", harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
@@ -23,6 +24,7 @@ func TestEnvoyNewCode(t *testing.T) {
 			if err := d.gw.PushModule(context.Background(), otherCode(t), envoyBase); err != nil {
 				t.Fatal(err)
 			}
+			d.awaitPlugin(make([]streamtest.Endpoint, 3)) // a new VM has to learn them
 			recent := d.open(t, 3)
 			d.wantLoads(t, 2)
 			for _, s := range old {

@@ -16,6 +16,7 @@ import (
 // Over HTTP/3 a request is counted until it ends, whatever ends it, as it is over other protocols: Envoy deletes the
 // stream's context in the plugin first, and logs the request once the client has acknowledged the response.
 func TestEnvoyHTTP3(t *testing.T) {
+	harness.LongT(t)
 	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()

@@ -16,9 +16,16 @@ import (
 // longer than its timeout.
 const redisSource = `"reserve_timeout":"10s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
 
-func TestEnvoyRedis(t *testing.T) { runEnvoyRedis(t, 3, harness.DefaultVersion) }
+func TestEnvoyRedis(t *testing.T) {
+	if testing.Short() {
+		runEnvoyRedis(t, 1, harness.DefaultVersion, "balance", "end", "queue", "session", "budget")
+		return
+	}
+	runEnvoyRedis(t, 3, harness.DefaultVersion)
+}
 
 func TestEnvoyRedisOldest(t *testing.T) {
+	harness.LongT(t)
 	runEnvoyRedis(t, 2, harness.OldestVersion, "body", "end", "protocol")
 }
 

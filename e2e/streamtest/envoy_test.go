@@ -23,6 +23,7 @@ import (
 func TestEnvoy(t *testing.T) { runEnvoy(t, 3, harness.Options{}) }
 
 func TestEnvoyOldest(t *testing.T) {
+	harness.LongT(t)
 	runEnvoy(t, 2, harness.Options{Version: harness.OldestVersion}, "config", "end", "metrics", "protocol")
 }
 
@@ -35,9 +36,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runEnvoy runs scenarios on n real Envoys. Each scenario has one of them for itself while it runs.
+// runEnvoy runs scenarios on n real Envoys, two in the short form. Each scenario has one of them for itself while it
+// runs.
 func runEnvoy(t *testing.T, n int, o harness.Options, groups ...string) {
 	t.Parallel()
+	if testing.Short() {
+		n = 2
+	}
 	o.Edit, o.Config, o.Module = forScenarios, envoyBase, artifactCopy(t)
 	idle := make(chan *harness.Gateway, n)
 	for range n {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
@@ -24,8 +25,11 @@ const (
 func TestHigressRedis(t *testing.T) {
 	t.Parallel()
 	server := redisserver.StartT(t, redisserver.Options{})
-	for _, profile := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
+	for i, profile := range []higresshost.Profile{higresshost.Higress21, higresshost.Higress22} {
 		t.Run(profile.String(), func(t *testing.T) {
+			if i > 0 {
+				harness.LongT(t)
+			}
 			streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
 				h := &higress{t: t, profile: profile, redis: dialRedis(t, server)}
 				t.Cleanup(func() { h.wantDrained(server) })

@@ -17,8 +17,11 @@ import (
 
 func TestHigress(t *testing.T) {
 	t.Parallel()
-	for _, profile := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
+	for i, profile := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
 		t.Run(profile.String(), func(t *testing.T) {
+			if i > 0 {
+				harness.LongT(t)
+			}
 			streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
 				return &higress{t: t, profile: profile}
 			})

@@ -88,6 +88,9 @@ type run struct {
 	reports []float64         // requests that wait, as endpoints report in answers to a crowd; nil: they do not
 }
 
+// isReal reports whether time passes by itself: on a busy machine, any time between two steps.
+func (t *run) isReal() bool { return t.Lacks(SimulatedTime) != "" }
+
 // config returns a whole configuration with the given members of lb_config.
 func (t *run) config(members string) string {
 	parts := []string{`"debug_headers":true`}

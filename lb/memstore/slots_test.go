@@ -218,7 +218,11 @@ func (w *slots) slotOf(scope string) string {
 // Another owner interrupts one that assigns a slot, at any read or write, with a reservation for the same scope, for
 // another new scope, or for the scope that is to lose the slot.
 func TestRaceForASlot(t *testing.T) {
-	for _, other := range []string{"new", "other", "idle-0"} {
+	others := []string{"new", "other", "idle-0"}
+	if testing.Short() {
+		others = others[:1]
+	}
+	for _, other := range others {
 		for at := 1; ; at++ {
 			w := newSlots(t)
 			a, b := w.NewStore(), w.NewStore()

@@ -13,7 +13,11 @@ import (
 // testQueueWeights: of what is served while both classes wait, each has its share in tokens, however many tokens the
 // single requests have.
 func testQueueWeights(_ *testing.T, l *line) {
-	const waiting, grants = 12, 3600
+	const waiting = 12
+	grants := 3600
+	if testing.Short() {
+		grants = 1200
+	}
 	o, addrs := l.join(2), Addrs(4)
 	rng := rand.New(rand.NewPCG(1, 2))
 	next := func(class lb.Class) *asked {

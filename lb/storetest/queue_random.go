@@ -45,8 +45,10 @@ func firstSeeds(n int) (seeds []uint64) {
 // testQueueRandom runs reservations, releases, departures, amendments and crashes in random order, judges the order of
 // grants, and compares the totals with what the owners hold.
 func testQueueRandom(t *testing.T, l *line) {
-	const steps = 1000
-	seeds := firstSeeds(80)
+	steps, seeds := 1000, firstSeeds(80)
+	if testing.Short() {
+		steps /= 2
+	}
 	if slow, ok := l.Backend.(Slow); ok {
 		seeds = slow.Seeds()
 	} else if testing.Short() {

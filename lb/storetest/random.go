@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -67,9 +68,13 @@ func testRandom(t *testing.T, w *world) {
 }
 
 // SetRapid sets a flag of rapid for the rest of the test, such as "steps", the mean number of steps of a history, or
-// "checks", how many histories there are. A value that was given on the command line or in the environment stays.
+// "checks", how many histories there are. A value that was given on the command line or in the environment stays. With
+// -short, rapid runs a fifth of the histories, at least one, with half of the steps.
 func SetRapid(t testing.TB, name, value string) {
 	t.Helper()
+	if n, err := strconv.Atoi(value); err == nil && name == "checks" && testing.Short() {
+		value = strconv.Itoa(max(n, 5))
+	}
 	f := flag.Lookup("rapid." + name)
 	if f.Value.String() != f.DefValue {
 		return

@@ -23,6 +23,9 @@ func TestFloodOfSessions(t *testing.T) {
 		"consistent_hash, in the body": {"consistent_hash", `"session":{"key":["body:user"]},`, 100_000},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				c.sessions = 50_000
+			}
 			d := startFake(t, 2, 8, `{"lb_policy":"`+c.policy+`","lb_config":{`+c.members+
 				`"debug_headers":true,"health":{"slow_start":0}}}`)
 			f := &sessionFlood{fakeDriver: d, inBody: c.members != "" && c.policy == "consistent_hash"}

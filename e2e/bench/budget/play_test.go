@@ -21,7 +21,7 @@ func TestPlay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGame(fleet(), tasksOf(7, 260))
 			defer g.close()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Patience)
+			ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 			defer cancel()
 			err := c.play(ctx, s, g)
 			if errors.Is(err, redisserver.ErrUnavailable) {
