@@ -95,8 +95,8 @@ var balanceScenarios = []scenario{
 		s := t.Open(Request{Frames: []string{completion(400, 0)}})
 		t.wantTokens(250)
 		t.finish(s)
-		s = t.Open(Request{Frames: []string{completion(400, 1_000_000)}})
-		t.wantTokens(400)
+		s = t.Open(Request{Frames: []string{completion(400, 1_000_000)}}) // as without a limit
+		t.wantTokens(250)
 		t.finish(s)
 		t.wantDrained()
 	}},
