@@ -57,9 +57,9 @@ func runAsUser(t testing.TB, s *redisserver.Server, rules string) *denials {
 	return d
 }
 
-// tenantsCome has so many tenants come that some are looked at, to be forgotten.
-func tenantsCome(s *redisclient.Store, now time.Duration) {
-	for i := range 600 {
+// tenantsCome has so many tenants come that some are looked at, to be forgotten, unless enough is known already.
+func tenantsCome(d *denials, s *redisclient.Store, now time.Duration) {
+	for i := 0; i < 600 && d.denied == 0; i++ {
 		id, plan := lb.LeaseID(1000+i), storetest.TenantPlan(i, budget.Limits{Tokens: 10}, 0, 10)
 		s.Reserve(now, id, plan, func(lb.Grant, error) {})
 		s.Settle(now, id, plan.Candidates[0].Addr, 1, 0)
@@ -100,7 +100,7 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	}
 	a.Settle(now, 505, storetest.Addrs(1)[0], 1, 0)
 	a.Restrict(now, "llm", storetest.Addrs(1)[0], budget.Restriction{RetryAfter: 1})
-	tenantsCome(a, now)
+	tenantsCome(d, a, now)
 	for key := range uint64(3) {
 		a.Schedule(now, key, time.Second, budgeted, func(task lb.Task, _ error) {
 			a.Renew(now, "llm", task.ID, time.Second, func(bool, error) {})

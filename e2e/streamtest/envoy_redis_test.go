@@ -16,9 +16,12 @@ import (
 // longer than its timeout.
 const redisSource = `"reserve_timeout":"10s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
 
+// shortRedis are the groups of scenarios that the short form plays with counts in Redis: those that are about counts.
+var shortRedis = []string{"balance", "end", "queue", "session", "budget"}
+
 func TestEnvoyRedis(t *testing.T) {
 	if testing.Short() {
-		runEnvoyRedis(t, 1, harness.DefaultVersion, "balance", "end", "queue", "session", "budget")
+		runEnvoyRedis(t, 1, harness.DefaultVersion, shortRedis...)
 		return
 	}
 	runEnvoyRedis(t, 3, harness.DefaultVersion)

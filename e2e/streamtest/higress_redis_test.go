@@ -25,6 +25,10 @@ const (
 func TestHigressRedis(t *testing.T) {
 	t.Parallel()
 	server := redisserver.StartT(t, redisserver.Options{})
+	var groups []string // all
+	if testing.Short() {
+		groups = shortRedis
+	}
 	for i, profile := range []higresshost.Profile{higresshost.Higress21, higresshost.Higress22} {
 		t.Run(profile.String(), func(t *testing.T) {
 			if i > 0 {
@@ -34,7 +38,7 @@ func TestHigressRedis(t *testing.T) {
 				h := &higress{t: t, profile: profile, redis: dialRedis(t, server)}
 				t.Cleanup(func() { h.wantDrained(server) })
 				return h
-			})
+			}, groups...)
 		})
 	}
 }

@@ -207,7 +207,10 @@ type budgetChaos struct {
 // testBudgetWaitRandom: no endpoint has more in flight than its cap or is given more than its bucket has, and without
 // an age bonus nobody waits whom an endpoint can take.
 func testBudgetWaitRandom(t *testing.T, l *line) {
-	seeds := firstSeeds(12)
+	steps, seeds := 600, firstSeeds(12)
+	if testing.Short() {
+		steps /= 2
+	}
 	if slow, ok := l.Backend.(Slow); ok {
 		seeds = slow.Seeds()
 	} else if testing.Short() {
@@ -226,7 +229,7 @@ func testBudgetWaitRandom(t *testing.T, l *line) {
 			for range 3 {
 				c.owners = append(c.owners, &tracked{Store: c.NewOwner()})
 			}
-			c.run(600)
+			c.run(steps)
 		})
 	}
 }
