@@ -54,25 +54,37 @@ func lying(a *act, w *world) error {
 	return us.Gateway.PushPlugin(a.ctx, regionConfig(us.name, regionNames...))
 }
 
-// claimRoom has the region say that it has room, and fail what is sent there: that is served at home, and after a few
-// failures no more is sent than now and then a trial.
+// claimRoom has the region say that it has room, and fail what is sent there: that is served at home, and once a few
+// have come home no more is sent than now and then a trial.
 func (a *act) claimRoom(w *world) error {
-	const tried, most = 5, 20
+	const failed, trials = 5, 4 // in 15 s; each doubles the pause
 	us := w.regions[0]
+	had, err := us.stat(a.ctx, "returned_total")
+	if err != nil {
+		return err
+	}
 	config := regionConfig(us.name, append([]string{liarName}, regionNames...)...)
 	if err := us.Gateway.PushPlugin(a.ctx, allow(config, liarName)); err != nil {
 		return err
 	}
 	w.liar.tell(truth)
-	err := a.until(patience, func() error {
-		if _, n := w.liar.told(); n < tried {
-			return fmt.Errorf("%d requests were sent there", n)
+	if err := a.until(patience, func() error {
+		n, err := us.stat(a.ctx, "returned_total")
+		if err == nil && n < had+failed {
+			err = fmt.Errorf("%v requests have come home", n-had)
 		}
-		return nil
-	})
+		return err
+	}); err != nil {
+		return err
+	}
+	before, err := us.forwarded(a.ctx, liarName)
+	if err != nil {
+		return err
+	}
 	a.sleep(watched)
-	if _, n := w.liar.told(); err == nil && n > most {
-		err = fmt.Errorf("%d requests were sent there, want %d at most", n, most)
+	after, err := us.forwarded(a.ctx, liarName)
+	if err == nil && after > before+trials {
+		err = fmt.Errorf("%v requests were sent there later, want %d at most", after-before, trials)
 	}
 	return err
 }

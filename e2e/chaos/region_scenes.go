@@ -35,7 +35,7 @@ func inRegions(name string, rate float64, fault func(*act, *world) error) scene 
 		w.little = rate < rateAbove
 		for _, r := range w.regions {
 			var err error
-			if r.streams, err = r.OpenStreams(a.ctx, regionStreams, 1200); err != nil {
+			if r.streams, err = r.OpenStreams(a.ctx, regionStreams, longAnswer); err != nil {
 				return fmt.Errorf("%s: %w", r.name, err)
 			}
 		}

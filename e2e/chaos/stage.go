@@ -239,6 +239,10 @@ func (s settings) playAll(ctx context.Context, at kind, list []scene, f *figures
 	return errors.Join(append(errs, p.close())...)
 }
 
+// longAnswer is the tokens of the streams that are open during a scene: six minutes, also for a busy machine. They are
+// ended earlier.
+const longAnswer = 3600
+
 // perform plays a scene with streams open, heals what it has broken, and audits.
 func (a *act) perform(c scene) error {
 	const maxInflight = 1 << 14 // requests that could ever be in flight together here
@@ -247,9 +251,8 @@ func (a *act) perform(c scene) error {
 		return err
 	}
 	if !c.bare {
-		const tokens = 1200 // two minutes: they are ended earlier
 		var err error
-		if a.streams, err = a.site.OpenStreams(a.ctx, a.settings.streams, tokens); err != nil {
+		if a.streams, err = a.site.OpenStreams(a.ctx, a.settings.streams, longAnswer); err != nil {
 			return err
 		}
 		defer a.streams.Release()
