@@ -97,41 +97,39 @@ func (s *sender) answer(c *fakeClient) {
 // While all wait, each tenant of a class gets an equal part of the tokens that are served, and each class its part by
 // weight, however long the answers of each are.
 func TestTenantsShareTokens(t *testing.T) {
+	const byTokens, byPrompts = `"lb_policy":"global_least_request","lb_config":{"unit":"tokens",`,
+		`"lb_policy":"prefix_cache","lb_config":{`
 	for name, c := range map[string]struct {
 		stream, mute bool
 		policy       string
+		store        string
 	}{
-		"unit tokens":            {false, false, `"lb_policy":"global_least_request","lb_config":{"unit":"tokens",`},
-		"prefix_cache":           {false, false, `"lb_policy":"prefix_cache","lb_config":{`},
-		"streams":                {true, false, `"lb_policy":"prefix_cache","lb_config":{`},
-		"streams, without usage": {true, true, `"lb_policy":"global_least_request","lb_config":{"unit":"tokens",`},
+		"unit tokens":            {false, false, byTokens, "embedded"},
+		"prefix_cache":           {false, false, byPrompts, "embedded"},
+		"prefix_cache, in Redis": {false, false, byPrompts, "Redis"},
+		"streams":                {true, false, byPrompts, "embedded"},
+		"streams, without usage": {true, true, byTokens, "embedded"},
 	} {
-		for _, store := range []string{"embedded", "Redis"} {
-			t.Run(name+" "+store, func(t *testing.T) {
-				d := startShares(t, store, "{"+c.policy+`"max_inflight":4,`+shippedQueue(t))
-				long := &sender{class: "batch", tenant: "long", output: 650, stream: c.stream, mute: c.mute}
-				short := &sender{class: "batch", tenant: "short", output: 50, stream: c.stream, mute: c.mute}
-				d.compete(100, long, short) // until the first answers have shown what is typical
-				long.served, short.served = 0, 0
-				d.compete(1000, long, short)
-				wantShare(t, long, short, 1)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			d := startShares(t, c.store, "{"+c.policy+`"max_inflight":4,`+shippedQueue(t))
+			long := &sender{class: "batch", tenant: "long", output: 650, stream: c.stream, mute: c.mute}
+			short := &sender{class: "batch", tenant: "short", output: 50, stream: c.stream, mute: c.mute}
+			d.compete(100, long, short) // until the first answers have shown what is typical
+			long.served, short.served = 0, 0
+			d.compete(1000, long, short)
+			wantShare(t, long, short, 1)
+		})
 	}
 }
 
 func TestClassesShareTokens(t *testing.T) {
-	for _, store := range []string{"embedded", "Redis"} {
-		t.Run(store, func(t *testing.T) {
-			d := startShares(t, store, `{"lb_policy":"prefix_cache","lb_config":{"max_inflight":4,`+shippedQueue(t))
-			short := &sender{class: "interactive", tenant: "chat", output: 50}
-			long := &sender{class: "batch", tenant: "job", output: 650}
-			d.compete(200, long, short)
-			long.served, short.served = 0, 0
-			d.compete(4000, long, short)
-			wantShare(t, short, long, 8)
-		})
-	}
+	d := startShares(t, "embedded", `{"lb_policy":"prefix_cache","lb_config":{"max_inflight":4,`+shippedQueue(t))
+	short := &sender{class: "interactive", tenant: "chat", output: 50}
+	long := &sender{class: "batch", tenant: "job", output: 650}
+	d.compete(200, long, short)
+	long.served, short.served = 0, 0
+	d.compete(4000, long, short)
+	wantShare(t, short, long, 8)
 }
 
 // What is typical of the answers to one tenant of the queue is not expected of those to another.
