@@ -16,8 +16,8 @@ import (
 const (
 	// worth is how much of an increase of the requests in flight may show in the time that they take, as an exponent.
 	worth = 0.5
-	// firstStep and lastStep are by which share of it a limit is changed for a try, at first and in the end. checkStep is
-	// the same where a limit that was found is checked after checkEvery.
+	// firstStep and lastStep are by which share of it a limit is changed for a try, at first and in the end. checkStep
+	// is the same where a limit that was found is checked after checkEvery.
 	firstStep, checkStep, lastStep = 1.0 / 2, 1.0 / 4, 1.0 / 8
 
 	checkEvery = 5 * time.Minute
@@ -28,8 +28,8 @@ const (
 	// firstRest and maxRest are how many windows pass until a higher limit is tried that was too high before. After
 	// sampledRest a limit is tried above the one that samples have shown.
 	firstRest, sampledRest, maxRest = 4, 16, 32
-	// turnLength is how long an endpoint holds back at least when it is its turn, one of at most mostTurns. In turnAnswers
-	// times the time of an answer those are gone that were placed before.
+	// turnLength is how long an endpoint holds back at least when it is its turn, one of at most mostTurns. In
+	// turnAnswers times the time of an answer those are gone that were placed before.
 	turnLength, mostTurns, turnAnswers = 5 * time.Second, 8, 3
 	// tryAnswers is how many times the time of an answer a higher limit is tried at most, and minTry the least time.
 	tryAnswers, minTry = 16, time.Minute

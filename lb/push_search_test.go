@@ -219,7 +219,8 @@ func TestLimitHoldsWithoutSamples(t *testing.T) {
 	for range 60 {
 		e.scrape()
 	}
-	for _, after := range []time.Duration{time.Second, 3 * time.Second, 4 * time.Second, time.Minute, 10 * time.Minute} {
+	const s = time.Second
+	for _, after := range []time.Duration{s, 3 * s, 4 * s, time.Minute, 10 * time.Minute} {
 		n := e.limits.Apply(e.now+after, []Candidate{{Addr: "a"}}, 0)[0].Cap
 		if n < 5 || n > 7 || after > 3*time.Second && n > 6 {
 			t.Errorf("limit %d after %v without samples of an engine that runs 6", n, after)

@@ -23,6 +23,10 @@ var (
 // learns that much later.
 const PollPeriod = 25 * time.Millisecond
 
+// Silence is for how long an owner with waiting requests that polls every [PollPeriod] shows no sign of life before
+// its turns go to others: ten polls. It keeps its places. If it was only slow, nothing is lost.
+const Silence = 10 * PollPeriod
+
 // Wait is how a request waits while every candidate is full, or while others wait that came before it. The zero value:
 // it does not wait, and is refused with [ErrFull].
 //

@@ -213,7 +213,7 @@ func (s *Store) silence(in *scopeState) time.Duration {
 			n++
 		}
 	}
-	return n * queue.Silence
+	return n * lb.Silence
 }
 
 // waitersInOrder returns those of the scope's requests that wait for which is is true, in the order in which they came.

@@ -58,7 +58,7 @@ func (r *silentRoom) reserve(s *redisclient.Store) *result {
 
 // silence lets time pass in which only the given stores poll.
 func (r *silentRoom) silence(of ...*redisclient.Store) {
-	for range queue.Silence/lb.PollPeriod + 3 {
+	for range lb.Silence/lb.PollPeriod + 3 {
 		r.b.Pass(lb.PollPeriod)
 		for _, s := range of {
 			s.Poll(r.now())

@@ -20,6 +20,7 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%d preempted, blind %d", limit.Preempted, blind.Preempted)
 	}
 	if limit.Speed < 1.05*blind.Speed || limit.Cached < blind.Cached {
-		t.Errorf("%.0f tokens/s and %.3f cached, blind %.0f and %.3f", limit.Speed, limit.Cached, blind.Speed, blind.Cached)
+		t.Errorf("%.0f tokens/s and %.3f cached, blind %.0f and %.3f", limit.Speed, limit.Cached, blind.Speed,
+			blind.Cached)
 	}
 }

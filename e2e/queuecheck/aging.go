@@ -50,8 +50,9 @@ func (c *checker) checkOuting(a *ages, g *record, waiting []*record, higher bool
 		case class == g.Class:
 			o.out += g.cost()
 			if !isAged || o.out > o.usual/perAged+2*o.largest {
-				c.report(RuleStrict, g.ended, g.id, "is granted "+g.at+" before a higher class, out of turn by "+
-					strconv.FormatFloat(o.out, 'f', 1, 64)+" after "+strconv.FormatFloat(o.usual, 'f', 1, 64)+" in turn")
+				out, usual := strconv.FormatFloat(o.out, 'f', 1, 64), strconv.FormatFloat(o.usual, 'f', 1, 64)
+				c.report(RuleStrict, g.ended, g.id, "is granted "+g.at+" before a higher class, out of turn by "+out+
+					" after "+usual+" in turn")
 			}
 		}
 	}

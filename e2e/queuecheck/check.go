@@ -118,8 +118,8 @@ func (c *checker) checkEnds() {
 	}
 }
 
-// checkEviction checks that no lower class waits on, none younger of the same tenant, and no tenant of the same class with
-// more.
+// checkEviction checks that no lower class waits on, none younger of the same tenant, and no tenant of the same class
+// with more.
 func (c *checker) checkEviction(victim *record) {
 	most := map[string]int{}
 	for _, r := range c.records {

@@ -267,8 +267,8 @@ func overtaken(second, third func(*queuecheck.Request)) *story {
 	return s
 }
 
-// starved returns a story in which request 2, of the lower class, waits longer than its aging, and n of the higher class
-// pass it then.
+// starved returns a story in which request 2, of the lower class, waits longer than its aging, and n of the higher
+// class pass it then.
 func starved(n int) *story {
 	s := full(func(r *queuecheck.Request) { r.Class, r.Aging = "low", 5*ms })
 	holder := uint64(1)

@@ -40,7 +40,8 @@ func (s *heldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		<-s.release
 	}
-	fmt.Fprintf(w, "data: {\"usage\":{\"prompt_tokens\":200,\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n", body.MaxTokens)
+	const end = "data: {\"usage\":{\"prompt_tokens\":200,\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n"
+	fmt.Fprintf(w, end, body.MaxTokens)
 }
 
 func (s *heldServer) count() int {
@@ -73,13 +74,15 @@ func TestClaimsMoveFew(t *testing.T) {
 			send := func(i, limit int, hold bool) {
 				body := fmt.Sprintf(`{"model":"m","stream":true,"max_tokens":%d,"x_hold":%t,"messages":[{"role":"user",`+
 					`"content":"%s"}]}`, limit, hold, freshPrompt(dice))
-				resp := harness.OpenT(t, &clients[i%len(clients)], http.MethodPost, g.URL()+"/v1/chat/completions", body)
+				url := g.URL() + "/v1/chat/completions"
+				resp := harness.OpenT(t, &clients[i%len(clients)], http.MethodPost, url, body)
 				if !hold {
 					drain(t, resp)
 					return
 				}
 				t.Cleanup(func() { resp.Body.Close() })
-				if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data") {
+				line, err := bufio.NewReader(resp.Body).ReadString('\n')
+				if err != nil || !strings.HasPrefix(line, "data") {
 					t.Fatalf("the first part is %q, %v", line, err)
 				}
 			}

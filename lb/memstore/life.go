@@ -6,12 +6,11 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // While requests of an owner wait, it writes at each poll, and when one begins to wait, that it is there: the owner and
 // the time, 8 bytes each, in nanoseconds, under a key of its own. What an owner is granted that shows no life is given
-// to others until it does: see [queue.Silence]. Who has no such value counts as alive until its heartbeats are missed:
+// to others until it does: see [lb.Silence]. Who has no such value counts as alive until its heartbeats are missed:
 // it is of a version that does not write it.
 
 func lifeKey(index int) string { return keyPrefix + "life/" + strconv.Itoa(index) }
@@ -62,7 +61,7 @@ func (s *silences) of(owner uint64, now time.Duration, t table) bool {
 	if m := t.memberOf(owner); m >= 0 && owner != s.self {
 		val, _, err := s.kv.Get(lifeKey(t.member(m).index()))
 		k.isSilent = err == nil && len(val) == 16 && wire.Uint64(val, 0) == owner &&
-			now-wire.Duration(val, 8) > queue.Silence
+			now-wire.Duration(val, 8) > lb.Silence
 	}
 	s.known = append(s.known, k)
 	return k.isSilent

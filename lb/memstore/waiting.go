@@ -53,7 +53,8 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 		return nil
 	}
 	d.leave(s.owner, r.id)
-	ticket.Open = !r.plan.HasBudget() && d.queue.HasOpen(now, list, ticket.Tokens, d) // but not what others were granted
+	// What is open still was not granted to others.
+	ticket.Open = !r.plan.HasBudget() && d.queue.HasOpen(now, list, ticket.Tokens, d)
 	if s.admit(now, d, r, ticket) != nil {
 		r.waits = false
 		return nil // others may have been granted something

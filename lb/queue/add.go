@@ -115,10 +115,10 @@ func (q *Queue) reservedForOthers(w *lb.Wait) int {
 	return max(0, free)
 }
 
-// evictFor evicts a request for one more, if there is one to evict: the youngest request of the tenant with the most. Of
-// a lower class, if one has more waiting than is reserved for it: of the lowest such class. Else of the request's own
-// class, if that leaves its tenant with no fewer than the request's own then has: so a tenant that fills the queue makes
-// room for others, and none gains by asking again.
+// evictFor evicts a request for one more, if there is one to evict: the youngest request of the tenant with the most.
+// Of a lower class, if one has more waiting than is reserved for it: of the lowest such class. Else of the request's
+// own class, if that leaves its tenant with no fewer than the request's own then has: so a tenant that fills the queue
+// makes room for others, and none gains by asking again.
 func (q *Queue) evictFor(w *lb.Wait) bool {
 	rank, own := w.Class.Rank, q.waitingOf(w)
 	for i := range q.classes {

@@ -128,8 +128,8 @@ func TestAnOldBacklogDelaysNoHigherClass(t *testing.T) {
 		alone := p99(play(t, slots, strict, aging, clone(high, interactive)), interactive)
 		done := play(t, slots, strict, aging, merge(high, low))
 		if got := p99(done, interactive); got > alone+2*slow {
-			rt.Errorf("%d slots, strict %v, aging %v: 99 %% of the higher class wait up to %v beside a backlog of requests "+
-				"of %v, and %v alone", slots, strict, aging, got, slow, alone)
+			rt.Errorf("%d slots, strict %v, aging %v: 99 %% of the higher class wait up to %v beside a backlog of "+
+				"requests of %v, and %v alone", slots, strict, aging, got, slow, alone)
 		}
 		checkBound(rt, done, 1)
 	})

@@ -40,7 +40,8 @@ type rules struct {
 
 // play returns what becomes of the visits.
 func (b *lab) play(how rules) []fate {
-	p := &trial{lab: b, rules: how, q: &queue.Queue{}, loads: loads{}, now: time.Hour, fates: make([]fate, len(b.visits))}
+	p := &trial{lab: b, rules: how, q: &queue.Queue{}, loads: loads{}, now: time.Hour}
+	p.fates = make([]fate, len(b.visits))
 	p.ends = make([][]time.Duration, b.servers)
 	for row := range b.servers {
 		p.entries = append(p.entries, queue.Entry{Row: row, Cap: int64(b.places)})

@@ -33,9 +33,9 @@ var ErrDamaged = errors.New("queue: damaged value")
 // then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; of endpoints
 // with budgets the number is increased by 0x8000, then comes the age bonus 8, and behind the caps of each its weight 8,
 // tokens 8 and requests 8 a minute, all float64; then the classes, each of id 2, rank 1, reserved 2, weight 8, served
-// 8, virtual 8, due 8, share 16; then the flows, each of class 1, tenant 8, served 8, share 16, number of tickets 4; then
-// the ended tickets, each of owner 8, id 8, Status 1, row 2, tokens 4; and then those that wait, of the first flow, of
-// the second and so on: see record. A share is of chances 8 and granted 8.
+// 8, virtual 8, due 8, share 16; then the flows, each of class 1, tenant 8, served 8, share 16, number of tickets 4;
+// then the ended tickets, each of owner 8, id 8, Status 1, row 2, tokens 4; and then those that wait, of the first
+// flow, of the second and so on: see record. A share is of chances 8 and granted 8.
 //
 // What is counted or looked for at each step is in front, so that a step reads few tickets, however many wait.
 const (

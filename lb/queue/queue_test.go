@@ -234,78 +234,6 @@ func TestWaitsForItsPrompt(t *testing.T) {
 	}
 }
 
-func TestFullQueue(t *testing.T) {
-	wait := func(c lb.Class, change func(*lb.Wait)) *lb.Wait {
-		w := &lb.Wait{Max: time.Minute, Class: c, Length: 3}
-		if change != nil {
-			change(w)
-		}
-		return w
-	}
-	reserved := interactive
-	reserved.Reserved = 2
-	keeps := func(w *lb.Wait) { w.Reserved = 2 }
-	for _, c := range []struct {
-		name   string
-		there  []lb.Class
-		wait   *lb.Wait
-		err    error
-		victim lb.LeaseID
-	}{
-		{"has places", []lb.Class{batch, batch}, wait(batch, nil), nil, 0},
-		{"is full", []lb.Class{batch, batch, batch}, wait(batch, nil), lb.ErrQueueFull, 0},
-		{
-			"evicts the youngest of the lower class",
-			[]lb.Class{batch, batch, interactive},
-			wait(interactive, nil),
-			nil, 2,
-		},
-		{
-			"evicts nobody of its own class",
-			[]lb.Class{interactive, interactive, interactive},
-			wait(interactive, nil),
-			lb.ErrQueueFull, 0,
-		},
-		{
-			"evicts the youngest of the tenant with the most",
-			[]lb.Class{batch, batch, interactive},
-			wait(batch, func(w *lb.Wait) { w.Tenant = 9 }),
-			nil, 2,
-		},
-		{
-			"evicts nobody of a tenant that would have fewer then",
-			[]lb.Class{batch, interactive, interactive},
-			wait(batch, func(w *lb.Wait) { w.Tenant = 9 }),
-			lb.ErrQueueFull, 0,
-		},
-		{"keeps reserved places", []lb.Class{batch}, wait(batch, keeps), lb.ErrQueueFull, 0},
-		{"keeps those that are not in use", []lb.Class{reserved, batch}, wait(batch, keeps), lb.ErrQueueFull, 0},
-		{"gives reserved places to their class", []lb.Class{reserved, batch}, wait(reserved, keeps), nil, 0},
-		{"bounds tenants", []lb.Class{batch}, wait(batch, func(w *lb.Wait) { w.TenantLength = 1 }), lb.ErrQueueFull, 0},
-		{
-			"bounds each tenant",
-			[]lb.Class{batch},
-			wait(batch, func(w *lb.Wait) { w.TenantLength, w.Tenant = 1, 9 }),
-			nil, 0,
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newRoom(t, 1)
-			for _, class := range c.there {
-				r.add(class, nil)
-			}
-			if _, err := r.q.Admit(r.now, &queue.Ticket{Wait: c.wait}); !errors.Is(err, c.err) {
-				t.Fatalf("got %v, want %v", err, c.err)
-			}
-			for id := range r.next {
-				if status, _, _ := r.q.Find(1, id+1); (status == queue.Evicted) != (id+1 == c.victim) {
-					t.Errorf("ticket %d: %v", id+1, status)
-				}
-			}
-		})
-	}
-}
-
 func TestHopelessOnceThePaceIsKnown(t *testing.T) {
 	r := newRoom(t, 1)
 	for range 60 {
@@ -345,7 +273,8 @@ func TestFormat(t *testing.T) {
 	low := lb.Class{ID: 2, Rank: 1, Weight: 1}
 	add(10, low, 9, queue.Warm{Row: 1, Saved: 60})
 	add(11, low, 9)
-	if _, err := q.Admit(now, &queue.Ticket{Wait: &lb.Wait{Max: time.Second, Class: interactive, Length: 2}}); err != nil {
+	w := &lb.Wait{Max: time.Second, Class: interactive, Length: 2}
+	if _, err := q.Admit(now, &queue.Ticket{Wait: w}); err != nil {
 		t.Fatal(err) // the second one is evicted
 	}
 	ms := uint32(now / time.Millisecond)

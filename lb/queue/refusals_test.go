@@ -172,6 +172,6 @@ func (t *tally) percent() (late, beside float64) {
 }
 
 func (t tally) String() string {
-	return fmt.Sprintf("%d of %d let in were late, %d of %d refused could have been placed beside them, %d of %d in the "+
-		"place of others", t.late, t.accepted, t.beside, t.refused, t.alone, t.sampled)
+	return fmt.Sprintf("%d of %d let in were late, %d of %d refused could have been placed beside them, %d of %d in "+
+		"the place of others", t.late, t.accepted, t.beside, t.refused, t.alone, t.sampled)
 }

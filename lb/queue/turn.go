@@ -13,14 +13,10 @@ import (
 // maxPassed is by how many times its Skip a ticket may be passed.
 const maxPassed = 3
 
-// Silence is for how long an owner with waiting requests that polls every [lb.PollPeriod] shows no sign of life before
-// its turns go to others: ten polls. It keeps its places. If it was only slow, nothing is lost.
-const Silence = 10 * lb.PollPeriod
-
 // Loads are what is in flight at the endpoints, over all owners.
 type Loads interface {
 	Load(row int) lb.Load
-	// IsSilent reports whether the owner has shown no sign of life for longer than Silence.
+	// IsSilent reports whether the owner has shown no sign of life for longer than [lb.Silence].
 	IsSilent(owner uint64) bool
 	// Add counts one more request.
 	Add(row int, tokens int64)
@@ -69,8 +65,8 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 	return grants
 }
 
-// grant grants the row to the i-th ticket, which next has returned, and advances the virtual times: in an aged turn that
-// of the tenant alone.
+// grant grants the row to the i-th ticket, which next has returned, and advances the virtual times: in an aged turn
+// that of the tenant alone.
 func (t *turn) grant(i, row int) Grant {
 	q := t.q
 	if q.pace.running {

@@ -10,7 +10,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/queuecheck"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
-	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // perMinute returns a plan over the addresses, each with a bucket of so many tokens, for a request of so many that
@@ -308,7 +307,7 @@ func (c *budgetChaos) step(n int) {
 	default:
 		before := c.now / time.Second
 		for end := c.now + time.Duration(c.rng.IntN(1500))*time.Millisecond; c.now < end; {
-			c.tick(min(end-c.now, queue.Silence/2))
+			c.tick(min(end-c.now, lb.Silence/2))
 			c.poll()
 		}
 		if c.now/time.Second == before {

@@ -69,8 +69,8 @@ func (c *chaos) recover() {
 	c.asked = slices.DeleteFunc(c.asked, func(r *asked) bool { return !r.waits() && r.err != nil })
 }
 
-// checkKept checks the rules that hold whatever is late. Where a lease is whose move may not have been written is unknown:
-// for the caps it is nowhere from then on.
+// checkKept checks the rules that hold whatever is late. Where a lease is whose move may not have been written is
+// unknown: for the caps it is nowhere from then on.
 func (c *chaos) checkKept() {
 	moved := map[uint64]bool{}
 	c.history = slices.DeleteFunc(c.history, func(e queuecheck.Event) bool {

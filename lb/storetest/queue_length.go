@@ -74,7 +74,8 @@ func testQueueEviction(t *testing.T, l *line) {
 	l.want(addrs, 0)
 }
 
-// testQueueFlood: a tenant that fills the queue makes room for others, down to as many as they have, its youngest first.
+// testQueueFlood: a tenant that fills the queue makes room for others, down to as many as they have, its youngest
+// first.
 func testQueueFlood(t *testing.T, l *line) {
 	o, addrs := l.join(2), Addrs(1)
 	of := func(tenant uint64) *lb.Plan {

@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // silence lets time pass in which only the given owners poll, until an owner that does not is silent for sure: it has
 // missed ten polls, and two more.
 func (l *line) silence(poll ...lb.Store) {
-	for range queue.Silence/lb.PollPeriod + 2 {
+	for range lb.Silence/lb.PollPeriod + 2 {
 		l.tick(lb.PollPeriod)
 		for _, s := range poll {
 			s.Poll(l.now)

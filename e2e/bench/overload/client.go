@@ -100,7 +100,8 @@ func (p *player) attempt(ctx context.Context, c *call, end time.Time) loadgen.Sa
 	q.Due = time.Since(p.start)
 	left := strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10)
 	q.Header = http.Header{
-		classHeader: {c.class.name}, deadlineHeader: {left}, idHeader: {p.run + c.id}, shippedClass: {c.class.shipped()},
+		classHeader: {c.class.name}, deadlineHeader: {left}, idHeader: {p.run + c.id},
+		shippedClass: {c.class.shipped()},
 	}
 	if p.timeouts {
 		q.Header[timeoutHeader] = []string{left}

@@ -85,8 +85,8 @@ const shippedFile = "envoy-config/warmgate-overload.yaml"
 func shipped() contender {
 	return contender{name: shippedName, silent: true, policy: compare.Policy{
 		Name: shippedName, Cluster: harness.Warmgate, Plugin: shippedConfig(),
-		About: "Warmgate with the configuration of " + shippedFile + ", to the letter; it does not know deadlines, and " +
-			"its two classes: critical calls are interactive ones there",
+		About: "Warmgate with the configuration of " + shippedFile + ", to the letter; it does not know deadlines, " +
+			"and its two classes: critical calls are interactive ones there",
 	}}
 }
 
@@ -127,8 +127,8 @@ func priorities(name string, high, normal, most int) contender {
 	}
 	return contender{name: name, high: high, policy: compare.Policy{
 		Name: name, Cluster: harness.LeastRequest,
-		About: fmt.Sprintf("Envoy's least_request with circuit breakers by priority: max_requests %d for HIGH, which a "+
-			"route gives to %s by a header, and %d for DEFAULT; no plugin", most, strings.Join(names, " and "), normal),
+		About: fmt.Sprintf("Envoy's least_request with circuit breakers by priority: max_requests %d for HIGH, which "+
+			"a route gives to %s by a header, and %d for DEFAULT; no plugin", most, strings.Join(names, " and "), normal),
 		Edits: thresholds(threshold("DEFAULT", normal), threshold("HIGH", most)),
 	}}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 const aboutLimit = "not a gateway but what is left to win: a schedule in simulated time, on the same model of the " +
-	"servers, that holds every call until a slot is free, takes no time to decide, and does not begin what it expects " +
-	"to end after the deadline. A higher class goes first. "
+	"servers, that holds every call until a slot is free, takes no time to decide, and does not begin what it " +
+	"expects to end after the deadline. A higher class goes first. "
 
 // margins are what a schedule multiplies the time with that it expects an answer to take in a full batch, to tell
 // whether it would end too late. The prefills of others delay it, and without lengths it may be longer than expected.

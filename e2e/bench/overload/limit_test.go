@@ -37,8 +37,8 @@ func TestLimit(t *testing.T) {
 		case load < 1 && a.good["batch"]+b.good["batch"] < 2:
 			t.Errorf("%v ×: not all is in time: %v, %v", load, a.good, b.good)
 		case load > 1 && (a.goodput < b.goodput || b.goodput < 0.9*limit || busy < 0.9 || busy > 1.05):
-			t.Errorf("%v ×: %.1f/s, without lengths %.1f/s, capacity %.1f/s, servers busy %.2f", load, a.goodput, b.goodput,
-				limit, busy)
+			t.Errorf("%v ×: %.1f/s, without lengths %.1f/s, capacity %.1f/s, servers busy %.2f", load, a.goodput,
+				b.goodput, limit, busy)
 		}
 	}
 }

@@ -63,8 +63,8 @@ func parse() (settings, error) {
 		s.variants = append(s.variants, contender{name: p.Name, policy: p})
 		return err
 	})
-	flag.Func("priorities", "CLASSES:DEFAULT+HIGH: also play "+priorityName+" with so many classes of Envoy's priority "+
-		"HIGH, and these max_requests; may be repeated", func(text string) error {
+	flag.Func("priorities", "CLASSES:DEFAULT+HIGH: also play "+priorityName+" with so many classes of Envoy's "+
+		"priority HIGH, and these max_requests; may be repeated", func(text string) error {
 		c, err := parsePriorities(text)
 		s.variants = append(s.variants, c)
 		return err

@@ -350,7 +350,8 @@ func TestRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := settings{
-		rounds: 1, workers: 1, loads: []float64{0.4}, warm: 100 * time.Millisecond, span: 900 * time.Millisecond, seed: 1,
+		rounds: 1, workers: 1, loads: []float64{0.4}, warm: 100 * time.Millisecond, span: 900 * time.Millisecond,
+		seed: 1,
 	}
 	stage, err := newBoard(ctx, compare.Options{Workers: s.workers, Module: module})
 	if err != nil {
