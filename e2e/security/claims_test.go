@@ -50,6 +50,22 @@ func (s *heldServer) count() int {
 	return s.held
 }
 
+// sendLimited sends a request with a limit on its answer, and reads that, or has the server hold it.
+func sendLimited(t *testing.T, g *harness.Gateway, dice *rand.Rand, i, limit int, hold bool) {
+	body := fmt.Sprintf(`{"model":"m","stream":true,"max_tokens":%d,"x_hold":%t,"messages":[{"role":"user",`+
+		`"content":"%s"}]}`, limit, hold, freshPrompt(dice))
+	resp := harness.OpenT(t, &clients[i%len(clients)], http.MethodPost, g.URL()+"/v1/chat/completions", body)
+	if !hold {
+		drain(t, resp)
+		return
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	line, err := bufio.NewReader(resp.Body).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "data") {
+		t.Fatalf("the first part is %q, %v", line, err)
+	}
+}
+
 // TestClaimsMoveFew is `make bench-attacks ARGS="-attacks 1b"` in small, by counts alone: two requests claim a million
 // tokens, among others whose answers reach their limits of 6 to 23 tokens. The servers of the claims still get their
 // part of what comes, up to a few requests for each claim.
@@ -71,21 +87,7 @@ func TestClaimsMoveFew(t *testing.T) {
 				`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"},"health":{"slow_start":0}}}`})
 			awaitChosen(t, g)
 			dice := rand.New(rand.NewPCG(probeSeed, 1))
-			send := func(i, limit int, hold bool) {
-				body := fmt.Sprintf(`{"model":"m","stream":true,"max_tokens":%d,"x_hold":%t,"messages":[{"role":"user",`+
-					`"content":"%s"}]}`, limit, hold, freshPrompt(dice))
-				url := g.URL() + "/v1/chat/completions"
-				resp := harness.OpenT(t, &clients[i%len(clients)], http.MethodPost, url, body)
-				if !hold {
-					drain(t, resp)
-					return
-				}
-				t.Cleanup(func() { resp.Body.Close() })
-				line, err := bufio.NewReader(resp.Body).ReadString('\n')
-				if err != nil || !strings.HasPrefix(line, "data") {
-					t.Fatalf("the first part is %q, %v", line, err)
-				}
-			}
+			send := func(i, limit int, hold bool) { sendLimited(t, g, dice, i, limit, hold) }
 			limitOf := func(i int) int { return 6 + i%18 }
 			for i := range 25 * len(clients) {
 				send(i, limitOf(i), false)

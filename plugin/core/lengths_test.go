@@ -45,7 +45,9 @@ func TestExpectedLengths(t *testing.T) {
 		"all are limited to 3 times the median":    {func(*rand.Rand, int) int { return 3 * median }, true},
 		"half are limited to 0.3 times the median": {func(_ *rand.Rand, i int) int { return i % 2 * 60 }, true},
 		"half are limited to the median":           {func(_ *rand.Rand, i int) int { return i % 2 * median }, true},
-		"limits differ":                            {func(r *rand.Rand, _ int) int { return answerLengths.Draw(r) }, false},
+		"limits differ": {func(r *rand.Rand, _ int) int {
+			return answerLengths.Draw(r)
+		}, false},
 		"most are limited": {func(r *rand.Rand, _ int) int {
 			if r.IntN(20) == 0 {
 				return 0

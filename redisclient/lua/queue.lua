@@ -215,7 +215,7 @@ function q.show_life(ms)
   local till = call('ZSCORE', lives, caller)
   if till and tonumber(till) < now then q.scanned = 0 end -- the next poll of any owner grants what is its own turn now
   call('PEXPIRE', lives, KEEP) -- first, as it is allowed also when memory is short
-  call('ZADD', lives, string.format('%d', now + ms), caller)
+  if call('ZADD', lives, string.format('%d', now + ms), caller) == 1 then call('PEXPIRE', lives, KEEP) end
 end
 
 q.text, q.since, q.set, q.remove, q.notify, q.lists, q.tickets = text, since, set, remove, notify, lists, tickets

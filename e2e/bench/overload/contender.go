@@ -128,7 +128,8 @@ func priorities(name string, high, normal, most int) contender {
 	return contender{name: name, high: high, policy: compare.Policy{
 		Name: name, Cluster: harness.LeastRequest,
 		About: fmt.Sprintf("Envoy's least_request with circuit breakers by priority: max_requests %d for HIGH, which "+
-			"a route gives to %s by a header, and %d for DEFAULT; no plugin", most, strings.Join(names, " and "), normal),
+			"a route gives to %s by a header, and %d for DEFAULT; no plugin", most, strings.Join(names, " and "),
+			normal),
 		Edits: thresholds(threshold("DEFAULT", normal), threshold("HIGH", most)),
 	}}
 }
