@@ -171,10 +171,11 @@ func (b *clocked) wantCounts(t *testing.T) (tickets int) {
 	in := wire.NewReader(b.conn.value("GET", keys.Queue).Str)
 	in.Take(16)
 	counted := int(in.Uint32())
-	in.Take(40)
+	in.Take(28)
 	patientCounted := int(in.Uint32())
+	in.Take(40)
 	classes, lists := int(in.Byte()), int(in.Byte())
-	in.Take(2 + 33*classes)
+	in.Take(2 + 65*classes)
 	inLists := 0
 	for range lists {
 		in.Take(5)
