@@ -65,7 +65,7 @@ func (l *PushLimits) learnAnswer(now time.Duration, p *pushLimit, a *Answer, sec
 	limit, inflight := math.Floor(p.limit), float64(a.Inflight)-l.ahead
 	switch {
 	case inflight > max(limit, s.above)+1: // that of another worker holds, which is higher
-	case s.above == 0 && inflight <= (limit+p.lowerLimit())/2:
+	case s.above == 0 && limit > 1 && inflight <= (limit+p.lowerLimit())/2:
 		if s.below.add(now, a, seconds); s.enough(now, &s.below) {
 			p.judgeLower(now, l.ahead)
 		}
@@ -107,6 +107,7 @@ func (p *pushLimit) judge(now time.Duration, ahead float64) {
 		s.step, s.lower, s.tooHigh = firstStep, true, true
 	}
 	s.known.follow(&q)
+	s.lower = s.lower && p.limit >= 2 // below 1 there is nothing to try
 	if !s.full || p.sampled || s.lower {
 		return
 	}
@@ -130,7 +131,9 @@ func (p *pushLimit) judgeHigher(now time.Duration) {
 		p.tryHigher(now)
 		return
 	}
-	s.above = 0
+	if s.above = 0; p.limit < 2 { // there is no smaller step
+		s.step = lastStep
+	}
 	s.narrow()
 	s.restart(now)
 }

@@ -120,6 +120,26 @@ func TestAnswersFollowTheBatch(t *testing.T) {
 	}
 }
 
+// A limit of one request, below which there is none to try, rises once the engine runs more.
+func TestALimitOfOneRises(t *testing.T) {
+	for _, streamed := range []bool{false, true} {
+		s, l := server{time.Hour, 1}, NewPushLimits(nil)
+		for s.now < 90*time.Minute {
+			s.serve(l, "a", streamed)
+		}
+		if p := l.endpoints["a"]; p.limit > 2 {
+			t.Fatalf("streamed %v: limit %v of 1", streamed, p.limit)
+		}
+		s.slots = 32
+		for s.now < 150*time.Minute {
+			s.serve(l, "a", streamed)
+		}
+		if p := l.endpoints["a"]; p.limit < 16 {
+			t.Errorf("streamed %v: limit %v of 32 after an hour", streamed, p.limit)
+		}
+	}
+}
+
 // Endpoints hold back one after the other: it is never the turn of two of up to mostTurns, and of an eighth of more.
 func TestEndpointsTakeTurns(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8, 40} {

@@ -77,10 +77,10 @@ func (q *Queue) outlook(now time.Duration, t *Ticket) (likely, spread float64) {
 	own, all := q.ahead(number, f, t.Wait)
 	known := all + 1
 	turns := known
-	if number >= 0 {
+	if number >= 0 && q.classes[number].waiting > 0 { // else nothing has shown its part since
 		turns = max(turns, q.classes[number].share.turns(own+1))
 	}
-	if f != nil {
+	if f != nil && f.waiting > 0 {
 		turns = max(turns, f.share.turns(float64(f.waiting+1)))
 	}
 	if aging := float64(millis(t.Wait.Aging)); aging > 0 && mean > 0 {

@@ -48,7 +48,8 @@ func (p *pace) read(now uint32) {
 // endpoint is open to it does not count.
 func (p *pace) arrived(now uint32, first bool, t *Ticket) {
 	if first {
-		p.fade(max(0, 1-float64(now-p.now)/float64(millis(paceMemory))))
+		passed := max(0, int32(now-p.now)) // the clock of another VM may be ahead
+		p.fade(max(0, 1-float64(passed)/float64(millis(paceMemory))))
 		p.now, p.running = now, true
 	}
 	p.read(now)

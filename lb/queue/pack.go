@@ -191,7 +191,7 @@ func (q *Queue) countWaiting() bool {
 // nothing is appended.
 func (q *Queue) Append(b []byte, now time.Duration) []byte {
 	if q.Size() == 0 {
-		if q.pace.time+q.pace.grants == 0 || millis(now)-q.pace.now > millis(paceMemory) {
+		if q.pace.time+q.pace.grants == 0 || int32(millis(now)-q.pace.now) > int32(millis(paceMemory)) {
 			return b
 		}
 		q.lists, q.classes, q.flows, q.virtual = nil, nil, nil, 0

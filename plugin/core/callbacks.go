@@ -110,6 +110,7 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 	}
 	if size > 0 {
 		s.response.parts++
+		s.response.bytes += size
 	}
 	if s.response.firstPart && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
 		return

@@ -13,7 +13,8 @@ local base, owner, t = string.sub(KEYS[1], 1, -6), string.sub(KEYS[2], #KEYS[1])
 local now, stamp = t[1] * 1000 + math.floor(t[2] / 1000), struct.pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
 local till = redis.call('ZSCORE', base .. 'lives', owner)
 redis.call('PEXPIRE', base .. 'lives', 60000) -- first, as it is allowed also when memory is short
-redis.call('ZADD', base .. 'lives', string.format('%d', now + ARGV[3]), owner)
+local is_new = redis.call('ZADD', base .. 'lives', string.format('%d', now + ARGV[3]), owner)
+if is_new == 1 then redis.call('PEXPIRE', base .. 'lives', 60000) end
 local news, untold = mark[2] or '', redis.call('HGET', base .. 'untold', owner)
 if ARGV[2] ~= '0' and string.sub(news, 1, 8) == ARGV[1] then
   news = string.sub(news, 9 + 25 * ARGV[2])

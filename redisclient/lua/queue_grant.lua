@@ -103,7 +103,11 @@ local function dispatch_budgets(own_id, own_key)
 end
 
 -- asides returns what is set aside for those that wait: tokens, and the name of the target.
-function q.asides() return has_budgets() and budget_turns().look() or {} end
+function q.asides()
+  if not has_budgets() then return {} end
+  find_silent()
+  return budget_turns().look()
+end
 
 -- revoke takes back what an owner was granted, and adds to refunds what that was charged. entries are as in untold,
 -- MOST at most; list is what makes a list of a table. It returns how many leases these were.
@@ -117,6 +121,10 @@ local function revoke(name, entries, list, refunds)
       local l, tokens = load(row), unpack('<I4', lease, 3)
       l[1], l[2] = math.max(0, l[1] - 1), math.max(0, l[2] - tokens)
       call('SETRANGE', tablekey, 16 + 9 * row, pack('<I3I6', l[1], l[2]))
+      known[i + 2] = false
+      for k = i + 1, #ids do -- an id is there twice if what was known of it was lost in between
+        if ids[k] == id then known[k + 2] = false end
+      end
       gone[#gone + 1], out[#out + 1] = id, id .. pack('<I2', LOST) .. string.rep('\0', 15)
       refunds[#refunds + 1] = {row, tokens}
     end
