@@ -79,7 +79,9 @@ func (s *FallbackStore) ask(now time.Duration, w *localWait) {
 	if id != w.id {
 		s.remoteIDs[w.id] = id
 	}
-	s.remote.Reserve(now, id, &w.plan, func(g Grant, err error) {
+	plan := w.plan
+	plan.Wait.Instead, w.plan.Wait.Instead = s.remoteID(plan.Wait.Instead), 0
+	s.remote.Reserve(now, id, &plan, func(g Grant, err error) {
 		later := max(now, s.now)
 		if g.Waited > 0 {
 			later = max(later, w.since+g.Waited)

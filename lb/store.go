@@ -59,6 +59,10 @@ type Store interface {
 	//
 	// A request whose plan says so waits while there is no room for it: done is called from Poll, or from a call for
 	// another lease. Its Release takes it out of the queue, without a call of done.
+	//
+	// A request that waits and is planned anew is reserved under another id, which names the old one (Wait.Instead). In
+	// one step that takes its place, or is granted what the old one was, or is refused if that was evicted. After that
+	// the old one is released: else it would be out of the queue for a while, and others would have its turn.
 	Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error))
 	// Amend changes a lease: the request is now served by addr ("" for the current endpoint) and counts for tokens.
 	// An unknown id has no effect.

@@ -37,6 +37,7 @@ type Wait struct {
 	Max      time.Duration // how long the request waits at most; 0: it does not wait
 	Since    time.Duration // when it came, for one that is reserved anew; 0: now
 	Place    *Place        // where it waits, kept for when it is reserved anew; nil: only Since tells
+	Instead  LeaseID       // its id so far, of one that is planned anew while it waits: see [Store]; 0: none
 	Class    Class
 	Tenant   uint64        // digest of the request's tenant within its class, 0 for none
 	Strict   bool          // a higher class goes first, whatever it was served; else classes share by weight

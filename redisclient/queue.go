@@ -72,13 +72,17 @@ func appendWait(b []byte, now, silence time.Duration, l *candidateList, w *lb.Wa
 	if l.limits != nil {
 		key = ^key
 	}
-	var room [76]byte
-	return appendArg(b, wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
+	var room [84]byte
+	arg := wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
 		Uint32(millis(w.Patience)).Uint16(uint16(min(max(w.Skip, 0), queue.MaxSkip))).Uint16(w.Class.ID).
 		Byte(w.Class.Rank).Uint16(uint16(min(w.Class.Reserved, 1<<16-1))).Byte(strict).Float64(w.Class.Weight).
 		Uint32(uint32(max(w.Length, 0))).Uint32(uint32(max(w.TenantLength, 0))).
 		Uint32(uint32(max(w.Reserved, 0))).Uint32(key).Uint(6, place.Came).Uint32(place.Number).
-		Uint32(millis(silence)).Uint64(w.Tenant))
+		Uint32(millis(silence)).Uint64(w.Tenant)
+	if w.Instead != 0 {
+		arg = arg.Uint64(uint64(w.Instead))
+	}
+	return appendArg(b, arg)
 }
 
 // await notes that a request waits in Redis.
@@ -91,7 +95,7 @@ func (s *Store) await(r *reservation, reply reservationReply) {
 		w.since = r.plan.Wait.Since
 	}
 	w.until = w.since + w.plan.Wait.Max
-	w.plan.Wait.Since = max(w.since, 1)
+	w.plan.Wait.Since, w.plan.Wait.Instead = max(w.since, 1), 0
 	w.arrived(reply)
 	w.plan.Prefix.Blocks = slices.Clone(w.plan.Prefix.Blocks)
 	w.plan.Prefix.CreditBytes = slices.Clone(w.plan.Prefix.CreditBytes)

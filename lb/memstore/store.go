@@ -130,6 +130,9 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		r.matches = s.prefixes.find(now, &p.Prefix)
 	}
 	err := s.swap(now, r.scope, func(d *draft) error { return s.place(now, d, &r) })
+	if err == nil && s.waiters[p.Wait.Instead] == r.scope {
+		s.forget(r.scope, p.Wait.Instead)
+	}
 	switch {
 	case err != nil:
 		if r.scope.slot < 0 {
@@ -177,6 +180,9 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	}
 	if p.HasBudget() {
 		d.expireTasks(now)
+	}
+	if s.replace(d, r); r.refused != nil {
+		return nil
 	}
 	s.readLoads(d, sc)
 	if p.HasBudget() && p.Wait.Waits() && d.queue != nil && d.queue.Waiting() > 0 {

@@ -145,6 +145,17 @@ func (s *Store) answerWaits(now time.Duration) {
 	}
 }
 
+// replace takes the ticket out of the queue in whose place the request comes. If that was evicted, so is the request.
+func (s *Store) replace(d *draft, r *reservation) {
+	old := r.plan.Wait.Instead
+	if old == 0 {
+		return
+	}
+	if was, _, _ := d.leave(s.owner, old); was == queue.Evicted {
+		r.refused = lb.ErrQueueFull
+	}
+}
+
 // leave takes a request out of the queue that waits no longer.
 func (s *Store) leave(now time.Duration, sc *scope, id lb.LeaseID) {
 	s.forget(sc, id)

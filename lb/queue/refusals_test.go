@@ -119,27 +119,6 @@ func TestRefusalsOfThosePassed(t *testing.T) {
 	}
 }
 
-// What a tenant got of the grants while it sent large requests says nothing once nobody of it waits any more: the small
-// ones that it sends then have their turns, and are let in although the queue is never empty.
-func TestRefusalsEndWithTheirReason(t *testing.T) {
-	load, capacity := newTraffic(1, 3*time.Second, 0.9)
-	load.steady(2*capacity, batch, func(w *lb.Wait) { w.Tenant = 2 + load.rng.Uint64N(20) })
-	of := func(tokens int64) func() visit {
-		return func() visit {
-			v := load.visit(batch, func(w *lb.Wait) { w.Tenant = 1 })
-			v.tokens = tokens
-			return v
-		}
-	}
-	const half = time.Minute
-	load.comes(load.rng, 0, half, 2, of(2000))
-	load.comes(load.rng, half, 2*half, 1, of(100))
-	sum := load.judge(0, func(v *visit) bool { return v.wait.Tenant == 1 && v.at > half+10*time.Second })
-	if sum.accepted < 20 || sum.refused > sum.accepted/20 {
-		t.Errorf("of those that have their turns: %v", sum)
-	}
-}
-
 // Before anything was measured, and by a few requests that waited while others were placed at once, nothing is refused
 // that servers can take.
 func TestBurstsAreNotRefused(t *testing.T) {

@@ -37,6 +37,7 @@ var queueSuite = []struct {
 	{"random histories with silent owners", testQueueSilentRandom},
 	{"heartbeats keep waiting requests", testQueueHeartbeats},
 	{"a request that is reserved anew keeps its place", testQueueSince},
+	{"a request that is planned anew is never out of the queue", testQueueInstead},
 	{"the queue has a length", testQueueLength},
 	{"a tenant has a part of the queue", testQueueTenantLength},
 	{"a higher class evicts the youngest of the lowest", testQueueEviction},

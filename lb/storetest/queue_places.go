@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -172,6 +173,50 @@ func testQueueSince(_ *testing.T, l *line) {
 	if w := waiting[2].Waited; w < time.Second {
 		l.t.Fatalf("waited for %v", w)
 	}
+}
+
+// instead reserves for a request that has waited since then, under another id, and then releases the old one.
+func (l *line) instead(of *asked, since time.Duration) *asked {
+	p := *of.plan
+	p.Wait.Since, p.Wait.Instead = since, of.id
+	again := l.ask(of.owner, &p)
+	if n := of.owner.Queue(l.now, "llm").Waiting; again.waits() && n > 1 {
+		l.t.Errorf("%d wait", n)
+	}
+	l.release(of)
+	return again
+}
+
+// testQueueInstead: one that is planned anew has all that it was granted under its old id, and was evicted if that was,
+// whether or not its owner knows of it.
+func testQueueInstead(t *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(2)
+	holder := l.take(o[0], short(addrs[:1], high, 1))
+	first, since := l.queue(o[1], short(addrs[:1], low, 1)), l.now
+	first = l.instead(first, since)
+	l.refuse(o[0], short(addrs[:1], low, 1), lb.ErrQueueFull)
+	evicting := l.queue(o[0], short(addrs[:1], high, 1))
+	if r := l.instead(first, since); r.waits() || !errors.Is(r.err, lb.ErrQueueFull) {
+		t.Fatalf("one that was evicted waits %v, %v", r.waits(), r.err)
+	}
+	l.release(evicting)
+	first, since = l.queue(o[1], limited(addrs[:1], 1, wait(high))), l.now
+	second := l.queue(o[0], limited(addrs[:1], 1, wait(high)))
+	l.release(holder)
+	again := l.instead(first, since)
+	l.granted([]*asked{again, second}, again)
+	l.want(addrs, 1, 0)
+	l.release(again)
+	l.granted([]*asked{second}, second)
+	first, since = l.queue(o[1], limited(addrs[:1], 1, wait(high))), l.now
+	l.release(second)
+	first.plan = limited(addrs[1:], 1, wait(high)) // without what it was granted
+	if again = l.instead(first, since); again.waits() || again.addr != addrs[1] {
+		t.Fatalf("waits %v, %q, %v", again.waits(), again.addr, again.err)
+	}
+	l.want(addrs, 0, 1)
+	l.release(again)
+	l.want(addrs, 0, 0)
 }
 
 // inTokens returns a plan for a request of so many tokens that waits, over endpoints with that cap in tokens.

@@ -173,7 +173,13 @@ func (s *Stream) planAgain() {
 	if s.phase != phaseReserving || s.lease.reservation.done {
 		return
 	}
-	s.lease.store.Release(s.lease.now(), s.lease.id)
+	l := &s.lease
+	store, old := l.store, l.id
+	defer func() {
+		l.reservation.plan.Wait.Instead = 0
+		store.Release(l.now(), old) // what the new reservation has not taken over
+	}()
+	l.reservation.plan.Wait.Instead = old
 	if s.reserveAgain() == Proceed {
 		s.Resume()
 	}

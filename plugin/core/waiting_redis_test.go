@@ -68,6 +68,66 @@ func TestWaitsInRedis(t *testing.T) {
 	}
 }
 
+// planAgain has a waiting request of a worker planned again at this moment.
+func (d *fakeDriver) planAgain(worker int, c *fakeClient) {
+	vm := d.workers[worker].vm
+	d.inside = vm
+	defer d.back()
+	vm.callback(vm.Newest().context, "a new plan", func() {
+		vm.runAs(c.core.context, "a new plan", c.core.planAgain, c.core.grantRecovered)
+	}, nil)
+}
+
+// A request that is planned again between what becomes of it in Redis and the answer that tells so keeps what it was
+// granted, and leaves the queue if it was evicted.
+func TestPlannedAgainBeforeItIsTold(t *testing.T) {
+	d, busy := startRedisQueue(t, 2)
+	d.deaf = true
+	d.advance(100*time.Millisecond + 7*time.Millisecond)
+	first := d.client(1, streamtest.Request{})
+	second := d.client(0, streamtest.Request{})
+	d.wantWaiting(first, second)
+	d.redis.manual = true
+	busy.Finish()
+	d.planAgain(1, first)
+	d.advance(lb.PollPeriod)
+	if first.Upstream() != 0 {
+		t.Error("the first request is not served")
+	}
+	d.wantWaiting(second)
+	d.redis.manual = false
+	first.Finish()
+	d.advance(time.Second)
+	second.Finish()
+	d.advance(time.Second)
+	d.drained()
+	d.wantNoneWaits()
+}
+
+func TestPlannedAgainBeforeItsEvictionIsTold(t *testing.T) {
+	d := startRedis(t, redisserver.StartT(t, redisserver.Options{}), 2, 1,
+		`"max_inflight":1,"reserve_timeout":"100ms","queue":{"max_wait":"10s","max_length":1,`+twoClasses+`}`)
+	d.warm()
+	d.advance(time.Second)
+	busy := d.client(0, inClass("batch"))
+	low := d.client(1, inClass("batch"))
+	d.wantWaiting(low)
+	d.deaf, d.redis.manual = true, true
+	high := d.client(0, inClass("interactive"))
+	d.planAgain(1, low)
+	d.advance(lb.PollPeriod)
+	if low.held || low.result.Status != 429 {
+		t.Errorf("one that was evicted is held %v, %+v", low.held, low.result)
+	}
+	d.wantWaiting(high)
+	d.redis.manual = false
+	busy.Finish()
+	high.Finish()
+	d.advance(time.Second)
+	d.drained()
+	d.wantNoneWaits()
+}
+
 // A message from elsewhere that says nothing is ignored.
 func TestStrangeMessages(t *testing.T) {
 	d, busy := startRedisQueue(t, 1)

@@ -11,6 +11,15 @@ if lease[2] == '' then
   call('HDEL', KEYS[2], ARGV[1])
   return {-2}
 end
+local old = waits and not lease[2] and sub(waits, 71) or '' -- the id under which the request has waited so far
+local known = old ~= '' and call('HMGET', KEYS[2], old, 'g')
+if known and known[1] and #known[1] < 9 and known[1] ~= '' then
+  lease[2] = known[1]
+elseif known and not known[1] then
+  for at = 9, #(known[2] or ''), 25 do
+    if sub(known[2], at, at + 9) == old .. '\255\255' then return {-5, 0} end -- it was evicted
+  end
+end
 local classes, runs, now, at = unpack('<I2I2I2', v, 13)
 local first = at + 56 * classes
 if lease[2] and #lease[2] > 8 then
@@ -33,11 +42,15 @@ if lease[2] then
       local requests, sum = unpack('<I3I6', t, 17 + 9 * row)
       local tokens, _, cached = unpack('<I4BB', lease[2] .. '\0', 3)
       local answer = pack('<I2I4I8', i + row - from, requests, sum)
+      if known then
+        call('HSET', KEYS[2], ARGV[1], lease[2])
+        call('HDEL', KEYS[2], old)
+      end
       if not KEYS[4] then return answer end
       if (ARGV[3] or '') ~= '' then return answer .. pack('<BI4', cached, tokens) end
       return answer .. known_left(KEYS[4], v, row)
     end
     i = i + count
   end
-  return {-3}
+  if not known then return {-3} end -- else its owner releases what it was granted, and it waits again
 end

@@ -7,7 +7,8 @@
 --          aging and patience in ms; skip; class; rank; places reserved for the class; 1 for strict order; weight;
 --          length of the queue; length for one tenant in one class, 0 for none; places reserved for all classes; key
 --          of its list; when it came by this server's clock, in ms, 0 for unknown, and its number; in how
---          many ms its owner is silent unless it polls before; then its tenant, 8 bytes
+--          many ms its owner is silent unless it polls before; then its tenant, 8 bytes; and for one that is planned
+--          anew its id so far, 8 bytes: the ticket takes the place of that one
 -- t, v     the table and its list of candidates
 -- plan     what reserve.lua knows of it; nil for a request of which own says that it waits already
 -- Returns  the answer of reserve.lua; and the index of the candidate, if it was granted one. nil for a request that
@@ -16,7 +17,7 @@ local call, sub, pack, unpack = redis.call, string.sub, struct.pack, struct.unpa
 local age, max, aging, patience, skip, number, rank, reserved, strict, weight, length, share,
   places, key, came, seq, silence, at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4', ARGV[4])
 local q, id, is_new = open_queue(KEYS[1], t, sub(KEYS[2], #KEYS[1])), ARGV[1], age == 4294967295
-local name = pack('<I2', number) .. sub(ARGV[4], at)
+local name = pack('<I2', number) .. sub(ARGV[4], at, at + 7)
 local lists, classes, flows = q.lists, q.classes, q.flows
 local inflight = 0 -- requests at all endpoints, 1 at least
 -- The name of the owner's key and that of the list end after "own:" and "view:", that of the table with "table".
@@ -300,6 +301,12 @@ if #lists > 255 or #classes > 254 or #flows > 65000 then return {-5, 0} end
 if is_new and plan.full then
   local code, ms = admit(false)
   if code then return {code, ms} end
+end
+local old = sub(ARGV[4], at + 8)
+local entry = old ~= '' and call('HGET', KEYS[2], old)
+if entry and #entry > 8 then
+  call('HDEL', KEYS[2], old)
+  q.leave(sub(entry, 2), old, owner)
 end
 add(l, not plan.full)
 call('HSET', KEYS[2], id, 'w' .. name)
