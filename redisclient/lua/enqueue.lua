@@ -194,7 +194,9 @@ local function outlook(is_open)
   local known = all + 1
   local turns = known
   if c and c.waiting > 0 and c.chances >= 32 then turns = math.max(turns, (own + 1) * c.chances / (c.granted + 1)) end
-  if f and f.waiting > 0 and f.chances >= 32 then turns = math.max(turns, (f.waiting + 1) * f.chances / (f.granted + 1)) end
+  if f and f.waiting > 0 and f.chances >= 32 then
+    turns = math.max(turns, (f.waiting + 1) * f.chances / (f.granted + 1))
+  end
   for _, o in ipairs(classes) do
     if o ~= c and o.waiting > 0 then others = others + 1 end
   end
