@@ -239,7 +239,7 @@ const idle = 2 * time.Second
 func (s *stage) check(rules queuecheck.Rules) {
 	s.t.Helper()
 	h := s.history()
-	rules.Slack, rules.Idle = s.slack(), idle
+	rules.Slack, rules.Idle = max(rules.Slack, s.slack()), idle
 	found := queuecheck.Check(h, rules)
 	for _, v := range found[:min(len(found), 5)] {
 		s.t.Error(v)
