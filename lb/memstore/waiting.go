@@ -53,7 +53,7 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 		return nil
 	}
 	d.leave(s.owner, r.id)
-	// What is open still was not granted to others.
+	// The dispatch may have granted to others what was open.
 	ticket.Open = !r.plan.HasBudget() && d.queue.HasOpen(now, list, ticket.Tokens, d)
 	if s.admit(now, d, r, ticket) != nil {
 		r.waits = false

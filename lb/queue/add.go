@@ -96,10 +96,8 @@ func (q *Queue) Admit(now time.Duration, t *Ticket) (expected time.Duration, err
 
 // waitingOf returns how many requests of the tenant wait in the class.
 func (q *Queue) waitingOf(w *lb.Wait) int {
-	for i := range q.flows {
-		if f := &q.flows[i]; f.tenant == w.Tenant && q.classes[f.class].id == w.Class.ID {
-			return f.waiting
-		}
+	if f := q.findFlow(q.findClass(w.Class.ID), w.Tenant); f != nil {
+		return f.waiting
 	}
 	return 0
 }
@@ -178,7 +176,7 @@ const spareTickets = 64
 
 // classOf returns the number of the class, with its latest settings.
 func (q *Queue) classOf(w *lb.Wait) int {
-	i := slices.IndexFunc(q.classes, func(c class) bool { return c.id == w.Class.ID })
+	i := q.findClass(w.Class.ID)
 	if i < 0 && len(q.classes) == maxClasses {
 		i = 0
 	} else if i < 0 {

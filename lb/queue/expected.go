@@ -2,7 +2,6 @@ package queue
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -19,13 +18,13 @@ const (
 	deviations = 1.5
 	// agedTurns is of how many grants one goes to a class of those that have waited for their aging, if it is the only
 	// such class.
-	agedTurns = 10
+	agedTurns = perAged + 1
 )
 
 // share is the part of a class or a flow of the grants that were made while it waited and the clock of the pace ran.
 type share struct {
-	chances float64 // so many grants
-	granted float64 // those of them that were to it
+	chances float64 // number of all these grants
+	granted float64 // number of those to it
 }
 
 // note notes a grant while it waits, to it or not.
@@ -72,7 +71,7 @@ func (q *Queue) outlook(now time.Duration, t *Ticket) (likely, spread float64) {
 		return 0, 0
 	}
 	mean, due := q.pace.interval(millis(now), t.places())
-	number := slices.IndexFunc(q.classes, func(c class) bool { return c.id == t.Wait.Class.ID })
+	number := q.findClass(t.Wait.Class.ID)
 	f := q.findFlow(number, t.Wait.Tenant)
 	own, all := q.ahead(number, f, t.Wait)
 	known := all + 1
@@ -88,16 +87,6 @@ func (q *Queue) outlook(now time.Duration, t *Ticket) (likely, spread float64) {
 	}
 	left := max(0, turns-due)
 	return left * mean, deviations * math.Sqrt(left) * max(1, turns/known) * mean
-}
-
-// findFlow returns the flow of a tenant in the class with the number, nil if there is none.
-func (q *Queue) findFlow(number int, tenant uint64) *flow {
-	for i := range q.flows {
-		if f := &q.flows[i]; int(f.class) == number && f.tenant == tenant {
-			return f
-		}
-	}
-	return nil
 }
 
 // others returns how many classes wait, counting that with the number whether it does or not.

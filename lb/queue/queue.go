@@ -127,6 +127,21 @@ func (q *Queue) findEnded(owner uint64, id lb.LeaseID) int {
 	return slices.IndexFunc(q.ended, func(e End) bool { return e.ID == id && e.Owner == owner })
 }
 
+// findClass returns the number of the class with the id, -1 if there is none.
+func (q *Queue) findClass(id uint16) int {
+	return slices.IndexFunc(q.classes, func(c class) bool { return c.id == id })
+}
+
+// findFlow returns the flow of a tenant in the class with the number, nil if there is none.
+func (q *Queue) findFlow(number int, tenant uint64) *flow {
+	for i := range q.flows {
+		if f := &q.flows[i]; int(f.class) == number && f.tenant == tenant {
+			return f
+		}
+	}
+	return nil
+}
+
 // flowAt returns the flow of the i-th ticket.
 func (q *Queue) flowAt(i int) *flow {
 	f := slices.IndexFunc(q.flows, func(f flow) bool { return i < f.end() })

@@ -6,14 +6,12 @@ package queue
 // Without it, start-time fair queueing would share what is only estimated: see grant. A virtual time may so fall below
 // that of the flow that was served last, by what the flow was charged too much and no more. Then the flow is next.
 func (q *Queue) Correct(class uint16, tenant uint64, tokens int64) {
-	for i := range q.classes {
-		if c := &q.classes[i]; c.id == class {
-			c.served = max(0, c.served+float64(tokens)/c.weight)
-		}
+	number := q.findClass(class)
+	if number >= 0 {
+		c := &q.classes[number]
+		c.served = max(0, c.served+float64(tokens)/c.weight)
 	}
-	for i := range q.flows {
-		if f := &q.flows[i]; f.tenant == tenant && q.classes[f.class].id == class {
-			f.served = max(0, f.served+float64(tokens))
-		}
+	if f := q.findFlow(number, tenant); f != nil {
+		f.served = max(0, f.served+float64(tokens))
 	}
 }

@@ -116,11 +116,9 @@ local function evict()
     else
       within = within and c.id == number and f.waiting >= mine + 2
     end
-    if within and (not victim or f.waiting >= victim.waiting) then
-      local s = q.text(f)
-      local last, n = 0, 0
-      if s ~= '' then last, n = q.since(s, #s - 84) end
-      if s ~= '' and (not victim or f.waiting > victim.waiting or last > came or last == came and n > seq) then
+    if within and (not victim or f.waiting >= victim.waiting) and q.text(f) ~= '' then
+      local last, n = q.since(f.text, #f.text - 84)
+      if not victim or f.waiting > victim.waiting or last > came or last == came and n > seq then
         victim, came, seq = f, last, n
       end
     end
