@@ -1,13 +1,13 @@
 package placement
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/simtime"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
@@ -26,8 +26,7 @@ type pushLab struct {
 	random  *rand.Rand
 	servers []*labServer
 	gates   []labGate
-	events  events
-	order   int
+	events  simtime.Events
 }
 
 // labServer is a server, and what it has been doing since the last report.
@@ -85,20 +84,18 @@ func (l *pushLab) start() *pushLab {
 	return l
 }
 
-func (l *pushLab) at(t time.Duration, do func()) {
-	l.order++
-	heap.Push(&l.events, event{t, l.order, do})
-}
-
 // run lets time pass, and forgets what servers did before.
 func (l *pushLab) run(d time.Duration) {
 	for _, s := range l.servers {
 		s.sum, s.ticks, s.most, s.done = 0, 0, 0, 0
 	}
-	for end := l.now + d; l.events[0].at <= end; {
-		e := heap.Pop(&l.events).(event)
-		l.now = e.at
-		e.do()
+	for end := l.now + d; ; {
+		at, do, ok := l.events.Next(end)
+		if !ok {
+			break
+		}
+		l.now = at
+		do()
 	}
 }
 
@@ -113,7 +110,7 @@ func (l *pushLab) tick() {
 			s.fullAt = l.now
 		}
 	}
-	l.at(l.now+tick, l.tick)
+	l.events.At(l.now+tick, l.tick)
 }
 
 func (l *pushLab) scrape() {
@@ -178,7 +175,7 @@ func (l *pushLab) step(s *labServer) {
 	if s.busy = took > 0; !s.busy {
 		return
 	}
-	l.at(l.now+took, func() {
+	l.events.At(l.now+took, func() {
 		s.Finish(l.now, func(v *vllmsim.Job) {
 			if l.streamed {
 				l.observe(s, s.jobs[v], true)

@@ -4,11 +4,11 @@
 package placement
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/simtime"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -75,8 +75,7 @@ type sim struct {
 	jobs    map[*vllmsim.Job]*Request
 
 	now    time.Duration
-	events events
-	order  int
+	events simtime.Events
 	queue  []next      // what users of a closed loop do next
 	open   map[int]int // turns of a script that are under way or due
 
@@ -144,10 +143,13 @@ func (p *Prepared) Play(load float64, maker Maker) (Result, []Served) {
 	if p, ok := s.policy.(Ticking); ok {
 		s.tick(p, turns)
 	}
-	for len(s.events) > 0 {
-		e := heap.Pop(&s.events).(event)
-		s.now = e.at
-		e.do()
+	for {
+		at, do, ok := s.events.Next(simtime.Ever)
+		if !ok {
+			break
+		}
+		s.now = at
+		do()
 	}
 	if len(s.served) != turns {
 		panic(fmt.Sprintf("%s at %g: %d of %d turns were served", p.Name, load, len(s.served), turns))
@@ -166,7 +168,7 @@ func (s *sim) due(load float64) {
 			due = time.Duration(float64(s.scripts[i].Due) / load)
 		}
 		s.open[i]++
-		s.at(due, func() { s.send(i, 0) })
+		s.events.At(due, func() { s.send(i, 0) })
 	}
 }
 
@@ -179,7 +181,7 @@ func (s *sim) closed(users int) {
 		s.queue = append(s.queue, next{script: i})
 	}
 	for i := range users {
-		s.at(time.Duration(i)*apart, s.advance)
+		s.events.At(time.Duration(i)*apart, s.advance)
 	}
 }
 
@@ -191,7 +193,7 @@ func (s *sim) advance() {
 	n := s.queue[0]
 	s.queue = s.queue[1:]
 	s.open[n.script]++
-	s.at(max(s.now, n.ready), func() { s.send(n.script, n.turn) })
+	s.events.At(max(s.now, n.ready), func() { s.send(n.script, n.turn) })
 }
 
 func (s *sim) send(script, turn int) {
@@ -217,7 +219,7 @@ func (s *sim) tick(p Ticking, turns int) {
 		return
 	}
 	p.Tick(s.now)
-	s.at(s.now+tick, func() { s.tick(p, turns) })
+	s.events.At(s.now+tick, func() { s.tick(p, turns) })
 }
 
 // step begins a step of a server, if it has work.
@@ -226,7 +228,7 @@ func (s *sim) step(server int) {
 	if s.busy[server] = took > 0; !s.busy[server] {
 		return
 	}
-	s.at(s.now+took, func() {
+	s.events.At(s.now+took, func() {
 		s.servers[server].Finish(s.now, s.first, s.last)
 		s.step(server)
 	})
@@ -261,7 +263,7 @@ func (s *sim) last(j *vllmsim.Job) {
 			continue
 		}
 		s.open[r.script]++
-		s.at(s.now+turns[i].Think, func() { s.send(r.script, i) })
+		s.events.At(s.now+turns[i].Think, func() { s.send(r.script, i) })
 	}
 	if s.work.Full > 0 && s.open[r.script] == 0 {
 		s.advance()
@@ -284,30 +286,4 @@ func (s *sim) result() Result {
 		Uneven: float64(slices.Max(s.counts)*len(s.counts)) / float64(n), Took: s.took,
 		Speed: float64(s.prompt+s.answered) / s.took.Seconds(), Preempted: preempted,
 	}
-}
-
-// event is something that happens.
-type event struct {
-	at    time.Duration
-	order int // of events at the same time
-	do    func()
-}
-
-func (s *sim) at(t time.Duration, do func()) {
-	s.order++
-	heap.Push(&s.events, event{t, s.order, do})
-}
-
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].order < e[j].order
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
 }

@@ -1,11 +1,11 @@
 package queue_test
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/simtime"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/queue"
 )
@@ -47,12 +47,15 @@ func (b *lab) play(how rules) []fate {
 		p.entries = append(p.entries, queue.Entry{Row: row, Cap: int64(b.places)})
 	}
 	for i := range b.visits {
-		p.at(time.Hour+b.visits[i].at, func() { p.come(i) })
+		p.events.At(time.Hour+b.visits[i].at, func() { p.come(i) })
 	}
-	for p.events.Len() > 0 {
-		e := heap.Pop(&p.events).(event)
-		p.now = e.at
-		e.do()
+	for {
+		at, do, ok := p.events.Next(simtime.Ever)
+		if !ok {
+			break
+		}
+		p.now = at
+		do()
 	}
 	return p.fates
 }
@@ -67,8 +70,7 @@ type trial struct {
 	now     time.Duration
 	fates   []fate
 	left    []int // refused visits that may be placed
-	events  events
-	order   int
+	events  simtime.Events
 }
 
 func (p *trial) come(i int) {
@@ -104,9 +106,9 @@ func (p *trial) come(i int) {
 	}
 	p.q.Add(p.now, t)
 	if v.patient {
-		p.at(p.now+w.Patience, p.dispatch)
+		p.events.At(p.now+w.Patience, p.dispatch)
 	}
-	p.at(p.now+w.Max+time.Millisecond, func() {
+	p.events.At(p.now+w.Max+time.Millisecond, func() {
 		if s, _, _ := p.q.Find(1, t.ID); s == queue.Waiting {
 			p.q.ReadClock(p.now)
 			p.q.Remove(1, t.ID)
@@ -140,7 +142,7 @@ func (p *trial) place(i, row int) {
 	if p.cycle > 0 {
 		end = (p.now/p.cycle + 1) * p.cycle
 	}
-	p.at(end, func() {
+	p.events.At(end, func() {
 		l := p.loads[row]
 		p.loads[row] = lb.Load{Requests: l.Requests - 1}
 		p.dispatch()
@@ -163,36 +165,11 @@ func (p *trial) useLeft() {
 	}
 }
 
-type event struct {
-	at    time.Duration
-	order int
-	do    func()
-}
-
-func (p *trial) at(t time.Duration, do func()) {
-	p.order++
-	heap.Push(&p.events, event{t, p.order, do})
-}
-
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].order < e[j].order
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
-}
-
-// errors counts what the queue has decided.
+// tally counts what the queue has decided.
 type tally struct {
 	accepted, late  int
-	refused, beside int // could have been placed in time beside the others
-	sampled, alone  int // of so many refused ones these would have been, if they alone had waited
+	refused, beside int // beside: of those refused, could have been placed in time beside all others
+	sampled, alone  int // alone: of the refused ones in a sample, would have been placed in time if let in alone
 }
 
 func (b *lab) judge(sample int, of func(*visit) bool) (t tally) {
