@@ -76,7 +76,7 @@ func (w *window) add(now time.Duration, a *Answer, seconds float64) {
 // point is what answers show while about so many requests are in flight.
 type point struct {
 	inflight float64
-	wait     float64 // seconds from the placement until an answer begins, as far as can be told
+	wait     float64 // estimate of the seconds from the placement until an answer begins
 	rest     float64 // seconds from then until it ends
 }
 

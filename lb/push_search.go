@@ -46,7 +46,7 @@ type search struct {
 	step    float64       // share of the limit
 	lower   bool          // a lower limit is to be tried
 	tooHigh bool          // a limit one step above is known to be too high
-	full    bool          // the limit was reached of late
+	full    bool          // the limit was reached in the latest window
 	above   float64       // higher limit that is tried, 0 for none
 	triedAt time.Duration // when that began
 	rest    int           // windows until the next one is tried

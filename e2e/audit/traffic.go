@@ -36,8 +36,8 @@ func (t *Tally) Rate() float64 { return float64(t.Sent) / max(t.Span.Seconds(), 
 type Traffic struct {
 	Meant string // a kind of error, as in loadgen.Sample, that is no failure; set before Start
 	Most  int    // requests under way at most, 0 for any number: above it the sender waits; set before Start
-	// Excuse, if set, says of a request that was sent at a time and has just failed whether it had reason to; set
-	// before Start. It is called by several goroutines.
+	// Excuse, if set, reports whether a request that has just failed had a reason to. sent is when it was sent. It is
+	// set before Start, and called by several goroutines.
 	Excuse func(s *loadgen.Sample, sent time.Time) bool
 
 	client *loadgen.Client

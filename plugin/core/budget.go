@@ -65,7 +65,7 @@ func (s *Stream) undoGrant(addr string) {
 	l := &s.lease
 	s.charged(addr)
 	l.giveBack(&s.budget.target)
-	s.notServed()
+	s.noteUnserved()
 	l.store.Release(l.now(), l.id)
 }
 

@@ -35,11 +35,10 @@ type cluster struct {
 	// of clusters, where this stands for several
 	latencies *lb.Latencies
 
-	tokens  bool  // a configuration in force counts tokens
-	pending bool  // one goes by push limits
-	guess   guess // of that configuration
-	// requests of this VM so far with unit: tokens, by the class of their limit
-	samples [limitClasses]answerSample
+	tokens  bool                       // a configuration in force counts tokens
+	pending bool                       // one goes by push limits
+	guess   guess                      // of that configuration
+	samples [limitClasses]answerSample // whose answers are read with unit: tokens, by the class of the client's limit
 
 	inflight  int            // requests of this VM
 	waiting   int            // of those, that wait in the queue of the local store

@@ -21,7 +21,7 @@ const (
 	learnedShare = 1.0 / warmup
 	// maxFactor is by which factor, up or down, one answer may differ from what is known; beyond, it counts as that.
 	maxFactor    = 4
-	maxLogFactor = 2 * math.Ln2
+	maxLogFactor = 2 * math.Ln2 // its logarithm
 )
 
 // modelKey is a model of a cluster, for one tenant where a header names tenants, and for one class where requests wait
@@ -69,18 +69,26 @@ type model struct {
 	bytesPerToken float64
 	prompt        float64
 	outputs       lengths
-	answers       int           // with usage, warmup at most
-	recent        int           // answers with usage, maxEvidence at most; see evidence
-	at            time.Duration // of the last of them
+	answers       int      // with usage, warmup at most
+	recent        evidence // of these answers
 }
 
-// evidence returns how many answers there were, halved as time has passed since.
-func (l *model) evidence(now time.Duration) int { return l.recent >> min((now-l.at)/halfLife, 62) }
+// evidence is how many answers there were, maxEvidence at most and halved every halfLife, and when the last one ended.
+type evidence struct {
+	count int
+	at    time.Duration
+}
+
+// left returns how many answers count by now.
+func (e evidence) left(now time.Duration) int { return e.count >> min((now-e.at)/halfLife, 62) }
+
+// add counts one more answer.
+func (e *evidence) add(now time.Duration) { *e = evidence{min(e.left(now)+1, maxEvidence), now} }
 
 // observe averages an answer in: to a prompt with textBytes bytes of text, 0 if that is not known, under the client's
 // limit in tokens, 0 for none. An output below 0 is not known.
 func (l *model) observe(now time.Duration, typical learned, textBytes, limit int, u prompt.Usage) {
-	l.recent, l.at = min(l.evidence(now)+1, maxEvidence), now
+	l.recent.add(now)
 	l.answers = min(l.answers+1, warmup)
 	share := 1 / float64(l.answers)
 	if textBytes > 0 && u.Prompt > 0 {
@@ -148,7 +156,7 @@ func (m models) drop(now time.Duration) {
 	var rarest modelKey
 	fewest := maxEvidence + 1
 	for key, l := range m {
-		if n := l.evidence(now); n < fewest {
+		if n := l.recent.left(now); n < fewest {
 			rarest, fewest = key, n
 		}
 	}

@@ -21,17 +21,9 @@ const (
 
 // tenants are those whose answers have ended well.
 type tenants struct {
-	known   map[uint64]answers // by tenantName
-	sweptAt time.Duration      // when room was made among them
+	known   map[uint64]evidence // by tenantName
+	sweptAt time.Duration       // when room was made among them
 }
-
-// answers are how many there were, halved every halfLife, and when the latest one ended.
-type answers struct {
-	count int
-	at    time.Duration
-}
-
-func (a answers) left(now time.Duration) int { return a.count >> min((now-a.at)/halfLife, 62) }
 
 // tenantName returns what stands for a tenant in the queue.
 func tenantName(name string) uint64 { return xxhash.Sum64String(name) | 1 }
@@ -48,7 +40,8 @@ func (t *tenants) turnOf(tenant uint64) uint64 {
 func (t *tenants) answered(now time.Duration, tenant uint64) {
 	a, known := t.known[tenant]
 	if known || len(t.known) < maxTenants || t.makeRoom(now) {
-		t.known[tenant] = answers{min(a.left(now)+1, maxEvidence), now}
+		a.add(now)
+		t.known[tenant] = a
 	}
 }
 

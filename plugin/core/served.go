@@ -58,7 +58,7 @@ func (s *Stream) misrouted(served string) bool {
 	}
 	s.lease.forgetPrompt(0)
 	s.requestGone()
-	s.notServed()
+	s.noteUnserved()
 	s.release()
 	s.lease.addr = served
 	s.plugin.vm.stats.count(statMisrouted, 1)

@@ -26,8 +26,8 @@ func (s *Stream) noteServed() {
 	}
 }
 
-// notServed is noteServed for a request that no endpoint of the cluster has served.
-func (s *Stream) notServed() {
+// noteUnserved tells the store that no endpoint of the cluster has served the request.
+func (s *Stream) noteUnserved() {
 	if s.sharesTokens() {
 		s.lease.store.NoteServed(s.lease.id, 0)
 	}

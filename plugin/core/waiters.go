@@ -37,7 +37,7 @@ const (
 
 func newWaiters(e *env, in *configs, s *stores, from *views) *waiters {
 	w := &waiters{env: e, configs: in, stores: s, views: from, held: map[*Stream]int{}, owners: 1}
-	w.tenants.known = map[uint64]answers{}
+	w.tenants.known = map[uint64]evidence{}
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther
 	return w

@@ -48,7 +48,7 @@ type outcome struct {
 type player struct {
 	client   *loadgen.Client
 	timeouts bool // attempts carry the timeout header
-	high     int  // so many classes, the highest, carry the priority header
+	high     int  // number of classes, from the highest, that carry the priority header
 	start    time.Time
 	run      string // begins the ids of its calls: those of another run with the same calls are no retries
 }

@@ -36,7 +36,7 @@ type contender struct {
 	name     string
 	policy   compare.Policy
 	timeouts bool // clients tell Envoy their deadlines as timeouts
-	high     int  // so many classes, the highest, take the route with Envoy's priority HIGH
+	high     int  // number of classes, from the highest, on the route with Envoy's priority HIGH
 	silent   bool // answers do not tell who chose the server
 	limit    bool // plays in simulated time, see limit.go
 	lengths  bool // and knows those of all answers

@@ -74,7 +74,7 @@ func refusals(ctx context.Context, b *board, s settings) (f found, err error) {
 type SustainedFound struct {
 	InteractiveWait    float64 `json:"interactive_wait_p99_ms"`
 	InteractiveRefused int     `json:"interactive_refused"`
-	InteractivePassed  int     `json:"interactive_passed_max"` // by so many batch jobs
+	InteractivePassed  int     `json:"interactive_passed_max"` // batch jobs that went before one of them
 }
 
 func sustained(ctx context.Context, b *board, s settings) (f found, err error) {
