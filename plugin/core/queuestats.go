@@ -17,6 +17,7 @@ type queueUse struct {
 	candidates []lb.Candidate // of that request
 	tokens     int64          // that it adds where nothing of its prompt is cached
 	stats      lb.QueueStats  // over all owners, at the latest heartbeat or refusal
+	running    int64          // requests in flight at that time, 0 if that is not known or not needed
 	readAt     time.Duration  // when that was
 	refusedAt  time.Duration  // when one was refused last for want of room
 	pressure   pressure
@@ -45,10 +46,10 @@ const readPeriod = 100 * time.Millisecond
 // request, which is 0 if that is not known. As long as too few were granted an endpoint to know how fast that goes,
 // what is in flight is taken to last as long as answers so far, or as clients are told to wait, whichever is longer.
 func (s *Stream) expected(now, atLeast time.Duration) time.Duration {
-	cl, g := s.cluster, s.plugin.vm.gauges
+	cl := s.cluster
 	q := &cl.queue
 	if q.config != nil && now-q.readAt >= readPeriod {
-		q.stats, q.readAt = q.store.Queue(now, cl.name), now
+		s.plugin.vm.gauges.readQueue(now, cl)
 	}
 	waiting := max(q.stats.Waiting, cl.waiting)
 	switch {
@@ -59,14 +60,22 @@ func (s *Stream) expected(now, atLeast time.Duration) time.Duration {
 	case waiting == 0 || s.lease.reservation.plan.HasBudget():
 		return atLeast
 	}
-	inflight := int64(0)
+	each := max(cl.answers.typical(), s.cfg.Overload.RetryAfter)
+	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.running, int64(len(q.candidates)), 1)))
+}
+
+// readQueue reads the statistics of a cluster's queue, and what is in flight as long as no pace is known.
+func (g *gauges) readQueue(now time.Duration, cl *cluster) {
+	q := &cl.queue
+	q.stats, q.running, q.readAt = q.store.Queue(now, cl.name), 0, now
+	if q.stats.Interval > 0 {
+		return
+	}
 	if loads, known := g.loadsOf(cl); known {
 		for _, l := range loads {
-			inflight += l.Requests
+			q.running += l.Requests
 		}
 	}
-	each := max(cl.answers.typical(), s.cfg.Overload.RetryAfter)
-	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(inflight, int64(len(q.candidates)), 1)))
 }
 
 // ofClass returns the name of a statistic of a queue's class.
@@ -130,7 +139,7 @@ func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	if q.config == nil {
 		return
 	}
-	q.stats, q.readAt = q.store.Queue(now, cl.name), now
+	g.readQueue(now, cl)
 	if q.stats.Waiting == 0 && !g.configs.use(q.config) {
 		g.clearQueue(cl)
 		q.config, q.classes = nil, nil
