@@ -16,6 +16,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/wait"
 )
@@ -129,6 +130,9 @@ func (b *board) flooded(ctx context.Context, s settings, tenant func(client int)
 	for i := range other {
 		other[i].Due = time.Duration(i) * 250 * time.Millisecond
 	}
+	if err := b.introduce(ctx, &other[0]); err != nil {
+		return w, err
+	}
 	var group sync.WaitGroup
 	defer group.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -164,6 +168,20 @@ func (b *board) flooded(ctx context.Context, s settings, tenant func(client int)
 		return w, err
 	}
 	return b.waitsOf("other", other, b.open(ctx, 0, span+s.spanOf(20*time.Second, 0), other)), ctx.Err()
+}
+
+// introduce sends the request on connections of its own until, in all likelihood, every worker has answered its tenant:
+// until then a tenant waits with all that are new.
+func (b *board) introduce(ctx context.Context, q *loadgen.Request) error {
+	for range 16 {
+		c := b.client(0)
+		answer := c.Do(ctx, q, time.Now())
+		c.Close()
+		if !answer.OK() {
+			return fmt.Errorf("an idle gateway answered %d, %v", answer.Status, answer.Error)
+		}
+	}
+	return nil
 }
 
 // StallFound is of servers that serve on, but whose /metrics does not answer any more, at twice their capacity.
