@@ -97,7 +97,7 @@ func (p pace) interval(now uint32, places float64) (mean, due float64) {
 // Interval returns the mean time between two grants by a pace, 0 if it is not known.
 func Interval(places, clock, grants, gap, longest float64) time.Duration {
 	p := pace{places: places, time: clock, grants: grants, gap: gap, longest: longest}
-	if p.grants < MinPace {
+	if p.grants < evidence(places) {
 		return 0
 	}
 	mean, _ := p.interval(p.now, p.places)
