@@ -30,10 +30,11 @@ end
 if lease[2] then
   if waits then -- its owner knows of it from now on: see queue.lua
     local untold, owner = sub(KEYS[1], 1, -6) .. 'untold', sub(KEYS[2], #KEYS[1])
-    local s = call('HGET', untold, owner) or ''
+    local s, kept = call('HGET', untold, owner) or '', ''
     for at = 1, #s, 25 do
-      if sub(s, at, at + 7) == ARGV[1] then call('HSET', untold, owner, sub(s, 1, at - 1) .. sub(s, at + 25)) end
+      if sub(s, at, at + 7) ~= ARGV[1] then kept = kept .. sub(s, at, at + 24) end
     end
+    if kept ~= s then call('HSET', untold, owner, kept) end
   end
   local row, i = unpack('<I2', lease[2]), 0
   for run = first, first + 6 * (runs - 1), 6 do
