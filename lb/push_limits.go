@@ -34,7 +34,8 @@ type PushLimits struct {
 	lists      map[derivedKey[int]]*limitedList
 	candidates int // in all lists
 	pool       listPool
-	ranked     bool // ranks of endpoints are up to date
+	ranked     bool    // ranks of endpoints are up to date
+	longest    float64 // mean duration of answers in seconds, of the endpoint where it is longest
 	sweptAt    time.Duration
 }
 
@@ -127,6 +128,10 @@ func (l *PushLimits) addList(key derivedKey[int]) *limitedList {
 
 // withCaps returns a copy of the candidates with their limits.
 func (l *PushLimits) withCaps(now time.Duration, cs []Candidate, ahead int64) []Candidate {
+	l.longest = 0
+	for _, p := range l.endpoints {
+		l.longest = max(l.longest, p.search.took)
+	}
 	out := slices.Clone(cs)
 	for i := range out {
 		c := &out[i]

@@ -72,8 +72,8 @@ func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
 	reached := inflight >= reachedShare*math.Floor(p.limit)
 	switch {
 	case queued <= 0 && reached && most < p.limit:
-		p.proven = min(p.proven, most)
 		p.lower(most)
+		p.proven = min(p.proven, p.limit)
 	case queued <= 0 && reached:
 		p.proven = max(p.proven, min(batch, p.limit))
 		p.raise(most)
@@ -81,8 +81,8 @@ func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
 	case queued <= max(1, batch*arrivingShare) && (before <= 0 || !reached):
 		// They are likely to be on their way into the batch.
 	default:
-		p.proven = max(1, min(batch, most))
 		p.lower(min(batch, most))
+		p.proven = min(max(p.proven, batch, 1), p.limit) // one sample alone may be odd
 	}
 }
 

@@ -154,6 +154,24 @@ func (e *pushedEngine) scrape() (limit, queued int) {
 	return int(n), queued
 }
 
+// What the last page shows before there is none may be odd: an engine that runs one long prefill has a queue, whatever it
+// runs otherwise. The limit goes half the way, as it does at any such page, and no further when the page is stale.
+func TestOneOddPageIsNoLimit(t *testing.T) {
+	e := newPushedEngine(t, 61, 0)
+	for range 60 {
+		e.scrape()
+	}
+	before, _ := e.limits.Limit("a")
+	s := sampleOf(t, fields{"running": 1, "waiting": 6})
+	e.now += time.Second
+	s.At, s.ScrapedAt, s.FreshAt, s.Counted, s.Inflight.Requests = e.now, e.now, e.now, true, before
+	e.engines.Update(e.now, nil, map[string]EngineSample{"a": s})
+	e.now += 10 * time.Second
+	if c := e.limits.Apply(e.now, []Candidate{{Addr: "a", Weight: 1}}, 0); c[0].Cap < before/2 {
+		t.Errorf("limit %d, then %d without metrics", before, c[0].Cap)
+	}
+}
+
 // The limit of a saturated engine finds its batch, which is not known, and follows it when it shrinks and grows.
 func TestLimitFindsTheBatch(t *testing.T) {
 	for _, batch := range []int{3, 13, 61, 190} {

@@ -199,11 +199,10 @@ func (l *PushLimits) holdsBack(now time.Duration, p *pushLimit) bool {
 }
 
 // hasTurn reports whether it is an endpoint's turn. Turns follow from the time and the addresses, so that they are the
-// same in all workers. Of mostTurns endpoints it is never the turn of two, unless their answers take very different
-// times.
+// same in all workers that know about as long answers: in each, of mostTurns endpoints it is never the turn of two.
 func (l *PushLimits) hasTurn(now time.Duration, p *pushLimit) bool {
 	length := turnLength
-	for length.Seconds() < turnAnswers*p.search.took && length < checkEvery {
+	for length.Seconds() < turnAnswers*l.longest && length < checkEvery {
 		length *= 2
 	}
 	turns := max(2, min(len(l.endpoints), mostTurns))

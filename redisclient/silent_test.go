@@ -89,6 +89,7 @@ func TestWhatASilentOwnerMayKnow(t *testing.T) {
 			func(r *silentRoom) *redisclient.Store { return r.other },
 			func(r *silentRoom) {
 				r.b.Pass(lb.PollPeriod)
+				r.workers[0].Poll(r.now()) // Redis has the script then
 				r.far.fate = func([]byte) int { return replyLost }
 				r.other.Poll(r.now())
 			}, true,

@@ -1,6 +1,10 @@
 package memstore
 
-import "github.com/warmgate/warmgate/lb"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
 
 type lease struct {
 	scope   *scope
@@ -37,8 +41,8 @@ func (s *Store) NoteServed(id lb.LeaseID, tokens int64) {
 }
 
 // correctTurn corrects what the class and the tenant of a request that has ended were served.
-func (d *draft) correctTurn(t *turn) {
+func (d *draft) correctTurn(now time.Duration, t *turn) {
 	if d.queue != nil && t.corrected != 0 {
-		d.queue.Correct(t.class, t.tenant, t.corrected)
+		d.queue.Correct(now, t.class, t.tenant, t.corrected)
 	}
 }

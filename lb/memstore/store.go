@@ -367,7 +367,7 @@ func (s *Store) release(now time.Duration, id lb.LeaseID) error {
 	err := s.swap(now, l.scope, func(d *draft) error {
 		l = s.leases[id]
 		d.take(step{from: l.row, to: noRow, fromTokens: l.tokens})
-		d.correctTurn(&l.turn)
+		d.correctTurn(now, &l.turn)
 		return nil
 	})
 	if err == nil {

@@ -16,36 +16,39 @@ import "github.com/warmgate/warmgate/internal/order"
 // one with a larger share by its weight needs no other turn.
 const perAged = 9
 
+// oddMemory is of about how many grants it is known which part was out of turn.
+const oddMemory = 16
+
 // ages returns from when on the ticket has waited for its aging, in ms, and false if it has none.
 func (r record) ages() (at uint32, ok bool) { return r.since() + r.aging(), r.aging() > 0 }
 
-// findAged finds the aged classes, if several wait.
-func (t *turn) findAged() {
-	q := t.q
-	t.aged = append(t.aged[:0], make([]bool, len(q.classes))...)
+// findAged returns which classes are aged, if several wait, in the memory of the slice.
+func (q *Queue) findAged(now uint32, aged []bool) []bool {
+	aged = append(aged[:0], make([]bool, len(q.classes))...)
 	for i := range q.flows {
 		f := &q.flows[i]
-		if f.waiting == 0 || t.aged[f.class] || q.classes[f.class].waiting == q.waiting {
+		if f.waiting == 0 || aged[f.class] || q.classes[f.class].waiting == q.waiting {
 			continue
 		}
 		at, ok := q.at(f.first).ages()
-		t.aged[f.class] = ok && int32(t.now-at) >= 0
+		aged[f.class] = ok && int32(now-at) >= 0
 	}
+	return aged
 }
 
 // owe notes that tokens are granted to a class in its usual turn: the aged classes that it passes are owed their part.
-// One for which nothing is open is owed no more than its part of one grant.
-func (t *turn) owe(to int, tokens float64) {
+// One for which nothing is open is owed no more than its part of one grant. Below 0 they were fewer than was thought.
+func (q *Queue) owe(aged []bool, to int, tokens float64) {
 	passed := 0
-	for i, aged := range t.aged {
-		if aged && i != to {
+	for i, isAged := range aged {
+		if isAged && i != to {
 			passed++
 		}
 	}
 	part := tokens / perAged / float64(max(passed, 1))
-	for i, aged := range t.aged {
-		if c := &t.q.classes[i]; aged && i != to {
-			c.due = max(c.due, min(c.due, 0)+part)
+	for i, isAged := range aged {
+		if c := &q.classes[i]; isAged && i != to {
+			c.due = max(c.due+min(part, 0), min(c.due, 0)+part)
 		}
 	}
 }
@@ -53,11 +56,12 @@ func (t *turn) owe(to int, tokens float64) {
 // paid notes that tokens are granted to the class. Out of turn they may be more than what it is owed. In its usual turn
 // it is owed nothing then: it has to be passed by as much as any other before it has a turn that is not usual.
 func (c *class) paid(tokens float64, outOfTurn bool) {
-	left := c.due - tokens
+	left, odd := c.due-tokens, 1.0
 	if !outOfTurn {
-		left = max(left, min(c.due, -tokens))
+		left, odd = max(left, min(c.due, -tokens)), 0
 	}
 	c.due = left
+	c.odd += (odd - c.odd) / oddMemory
 }
 
 // owed returns the aged classes that are owed something, the one that is owed most in front.

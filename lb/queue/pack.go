@@ -33,9 +33,9 @@ var ErrDamaged = errors.New("queue: damaged value")
 // then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; of endpoints
 // with budgets the number is increased by 0x8000, then comes the age bonus 8, and behind the caps of each its weight 8,
 // tokens 8 and requests 8 a minute, all float64; then the classes, each of id 2, rank 1, reserved 2, weight 8, served
-// 8, virtual 8, due 8, share 16; then the flows, each of class 1, tenant 8, served 8, share 16, number of tickets 4;
-// then the ended tickets, each of owner 8, id 8, Status 1, row 2, tokens 4; and then those that wait, of the first
-// flow, of the second and so on: see record. A share is of chances 8 and granted 8.
+// 8, virtual 8, due 8, odd 8, share 16; then the flows, each of class 1, tenant 8, served 8, share 16, number of
+// tickets 4; then the ended tickets, each of owner 8, id 8, Status 1, row 2, tokens 4; and then those that wait, of the
+// first flow, of the second and so on: see record. A share is of chances 8 and granted 8.
 //
 // What is counted or looked for at each step is in front, so that a step reads few tickets, however many wait.
 const (
@@ -90,7 +90,7 @@ func (q *Queue) Read(b []byte) error {
 	for range classes {
 		q.classes = append(q.classes, class{
 			id: in.Uint16(), rank: in.Byte(), reserved: in.Uint16(),
-			weight: in.Float64(), served: in.Float64(), virtual: in.Float64(), due: in.Float64(),
+			weight: in.Float64(), served: in.Float64(), virtual: in.Float64(), due: in.Float64(), odd: in.Float64(),
 			share: share{in.Float64(), in.Float64()},
 		})
 	}
@@ -215,7 +215,7 @@ func (q *Queue) Append(b []byte, now time.Duration) []byte {
 	for i := range q.classes {
 		c := &q.classes[i]
 		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved).Float64(c.weight).Float64(c.served).Float64(c.virtual)
-		w = w.Float64(c.due).Float64(c.share.chances).Float64(c.share.granted)
+		w = w.Float64(c.due).Float64(c.odd).Float64(c.share.chances).Float64(c.share.granted)
 	}
 	for i := range q.flows {
 		f := &q.flows[i]

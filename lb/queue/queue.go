@@ -53,6 +53,7 @@ type class struct {
 	served   float64 // virtual time: tokens served, divided by the weight
 	virtual  float64 // virtual time of the class's flow that was served last
 	due      float64 // tokens that it is owed since its requests have waited for their aging: see aging.go
+	odd      float64 // part of its latest grants that were out of turn, 0 to 1
 	share    share
 	waiting  int     // not packed
 	tokens   float64 // of its tickets; not packed

@@ -1,15 +1,24 @@
 package queue
 
+import "time"
+
 // Correct adds to what a tenant and its class were served the tokens by which a request of theirs turned out larger
 // than it was counted for with its grant; below 0, smaller. What is not in the queue any more needs no correction.
 //
 // Without it, start-time fair queueing would share what is only estimated: see grant. A virtual time may so fall below
 // that of the flow that was served last, by what the flow was charged too much and no more. Then the flow is next.
-func (q *Queue) Correct(class uint16, tenant uint64, tokens int64) {
+//
+// Whether this request was granted out of turn is not known any more: the correction is divided as the latest grants
+// of the class were, between its virtual time, by which others are owed something, and what it was owed itself.
+func (q *Queue) Correct(now time.Duration, class uint16, tenant uint64, tokens int64) {
 	number := q.findClass(class)
 	if number >= 0 {
 		c := &q.classes[number]
-		c.served = max(0, c.served+float64(tokens)/c.weight)
+		odd := c.odd * float64(tokens)
+		usual := float64(tokens) - odd
+		c.served = max(0, c.served+usual/c.weight)
+		c.due -= odd
+		q.owe(q.findAged(millis(now), nil), number, usual)
 	}
 	if f := q.findFlow(number, tenant); f != nil {
 		f.served = max(0, f.served+float64(tokens))

@@ -34,11 +34,31 @@ func TestServedTokensAreShared(t *testing.T) {
 				mean:  float64(rapid.IntRange(100, 3000).Draw(rt, "mean")),
 			}
 		}
-		competeFor(rt, places, tenants)
+		competeFor(rt, places, 0, tenants)
 	})
 }
 
-func competeFor(rt *rapid.T, places int, tenants []*tenantLoad) {
+// With strict order a class of those that have waited for long gets its tenth by what was served, not by what was
+// estimated of it or of those that pass it.
+func TestTheAgedAreServedTheirPart(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		places, tenants := rapid.IntRange(1, 8).Draw(rt, "places"), make([]*tenantLoad, 2)
+		for i, class := range []lb.Class{interactive, batch} {
+			tenants[i] = &tenantLoad{
+				class: class, tenant: uint64(i), guess: int64(rapid.IntRange(100, 2000).Draw(rt, "guess")),
+				mean: float64(rapid.IntRange(100, 2000).Draw(rt, "mean")),
+			}
+		}
+		limit := competeFor(rt, places, time.Millisecond, tenants) + 16*8000
+		if got, want := tenants[1].served, (tenants[0].served+tenants[1].served)/10; math.Abs(got-want) > limit {
+			rt.Errorf("%+v were served %g tokens, want %g", *tenants[1], got, want)
+		}
+	})
+}
+
+// competeFor has the tenants compete, in strict order if there is an aging, and returns by how much one may be further
+// ahead of another than its part.
+func competeFor(rt *rapid.T, places int, aging time.Duration, tenants []*tenantLoad) float64 {
 	const tail = 4 // no request is longer by more than this factor
 	q, full, now := &queue.Queue{}, loads{0: {Requests: 1 << 20}}, start
 	list, _ := q.List(1, []queue.Entry{{Row: 0, Cap: 1 << 20}})
@@ -46,7 +66,9 @@ func competeFor(rt *rapid.T, places int, tenants []*tenantLoad) {
 	add := func(l *tenantLoad) {
 		id++
 		of[id] = l
-		w := &lb.Wait{Max: time.Hour, Since: now, Class: l.class, Tenant: l.tenant, Length: 1e6}
+		w := &lb.Wait{
+			Max: time.Hour, Since: now, Class: l.class, Tenant: l.tenant, Length: 1e6, Strict: aging > 0, Aging: aging,
+		}
 		q.Add(now, &queue.Ticket{Owner: 1, ID: id, Wait: w, Tokens: l.guess, List: list, Wants: queue.NoRow})
 	}
 	for _, l := range tenants {
@@ -74,11 +96,12 @@ func competeFor(rt *rapid.T, places int, tenants []*tenantLoad) {
 		busy = append(busy[:i], busy[i+1:]...)
 		tokens := math.Ceil(l.mean * min(tail, -math.Log(rapid.Float64Range(0.001, 1).Draw(rt, "length"))))
 		l.served += tokens
-		q.Correct(l.class.ID, l.tenant, int64(tokens)-l.guess)
-		if free(); n%50 == 0 {
+		q.Correct(now, l.class.ID, l.tenant, int64(tokens)-l.guess)
+		if free(); n%50 == 0 && aging == 0 {
 			checkShares(rt, limit, tenants)
 		}
 	}
+	return limit
 }
 
 // checkShares fails the test if one is further ahead of another than the limit.

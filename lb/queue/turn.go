@@ -77,7 +77,7 @@ func (t *turn) grant(i, row int) Grant {
 	e := End{Owner: r.owner(), ID: r.id(), Status: Granted, Row: row, Tokens: max(0, r.tokens()-r.saved(row))}
 	c, tokens := &q.classes[f.class], float64(max(e.Tokens, 1))
 	if !t.outOfTurn {
-		t.owe(int(f.class), tokens)
+		q.owe(t.aged, int(f.class), tokens)
 		q.virtual = c.served
 		c.served += tokens / c.weight
 	}
@@ -202,7 +202,7 @@ func (t *turn) openIn(list, row int) bool {
 // next returns the number of the ticket whose turn it is at the row, -1 for none.
 func (t *turn) next(row int) int {
 	t.openLists(row)
-	t.findAged()
+	t.aged = t.q.findAged(t.now, t.aged)
 	f, first := t.nextIn(t.owed(), row)
 	usual, i := t.nextIn(t.order(), row)
 	if t.outOfTurn = f != nil && f.class != usual.class; !t.outOfTurn {

@@ -247,7 +247,7 @@ end
 local function flow()
   local c = classes[sub(name, 1, 2)]
   if not c then
-    c = {id = number, waiting = 0, served = 0, virtual = 0, due = 0, chances = 0, granted = 0, tokens = 0}
+    c = {id = number, waiting = 0, served = 0, virtual = 0, due = 0, odd = 0, chances = 0, granted = 0, tokens = 0}
     classes[#classes + 1], classes[sub(name, 1, 2)] = c, c
   end
   c.rank, c.weight, c.reserved = rank, weight, reserved
@@ -266,7 +266,7 @@ end
 local function add(l, is_open)
   q.read_clock()
   if q.waiting == 0 then
-    q.fade(math.max(0, 1 - (q.now - q.last) / 60000))
+    q.fade(math.max(0, 1 - math.max(0, q.now - q.last) / 60000))
     q.last, q.running = q.now, 1
   end
   q.places = inflight

@@ -44,8 +44,8 @@ if sub(head, 1, 8) == epoch then
     q.time, q.made, q.gap, q.longest, nc, nl, nf, at = unpack('<c8I4I4BBI6dI6I2I4dddddBBI2', head, 9)
   for i = 1, nc do
     local c = {}
-    c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.chances, c.granted, c.tokens, c.waiting, at =
-      unpack('<I2BI2dddddddI4', head, at)
+    c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.odd, c.chances, c.granted, c.tokens, c.waiting,
+      at = unpack('<I2BI2ddddddddI4', head, at)
     classes[i], classes[pack('<I2', c.id)] = c, c
   end
   for i = 1, nl do
@@ -203,13 +203,6 @@ function q.leave_all(name, owner)
   end
 end
 
--- correct adds tokens to what a flow and its class were served.
-function q.correct(name, tokens)
-  local c, f = classes[sub(name, 1, 2)], flows[name]
-  if c then c.served = math.max(0, c.served + tokens / c.weight) end
-  if f then f.served = math.max(0, f.served + tokens) end
-end
-
 -- show_life notes that the caller is there, and silent only in so many ms.
 function q.show_life(ms)
   local till = call('ZSCORE', lives, caller)
@@ -244,8 +237,8 @@ function q.save()
   put('<c8c8I4I4BBI6dI6I2I4dddddBBI2', epoch, q.stamp, q.waiting, q.seq, q.strict, q.running, q.last, q.virtual,
     q.scanned, q.skip, q.patient, q.places, q.time, q.made, q.gap, q.longest, #classes, #lists, #flows)
   for _, c in ipairs(classes) do
-    put('<I2BI2dddddddI4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.chances, c.granted,
-      c.tokens, c.waiting)
+    put('<I2BI2ddddddddI4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.odd, c.chances,
+      c.granted, c.tokens, c.waiting)
   end
   for _, l in ipairs(lists) do
     put('<BI4I4Bc13I2', l.number, l.key, l.waiting, l.in_tokens, l.view, #l.runs / 14)

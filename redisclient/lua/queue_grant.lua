@@ -31,10 +31,10 @@ local function grant(row, own_id, own_key, f, at, passes, out_of_turn)
   end
   local c, served = f.class, math.max(tokens, 1)
   if out_of_turn then
-    c.due = c.due - served
+    c.due, c.odd = c.due - served, c.odd + (1 - c.odd) / 16
   else
     owe(c, served)
-    c.due = math.max(math.min(c.due, -served), c.due - served)
+    c.due, c.odd = math.max(math.min(c.due, -served), c.due - served), c.odd + (0 - c.odd) / 16
     q.virtual, c.served = c.served, c.served + served / c.weight
   end
   c.virtual, f.served = f.served, f.served + served
@@ -105,7 +105,6 @@ end
 -- asides returns what is set aside for those that wait: tokens, and the name of the target.
 function q.asides()
   if not has_budgets() then return {} end
-  find_silent()
   return budget_turns().look()
 end
 
@@ -145,16 +144,16 @@ function q.take_back(list)
     call('ZREM', lives, list(old))
     call('HDEL', untold, list(old))
   end
-  local names, left, refunds, more = find_silent(), MOST, {}, false
-  if not silent then return false end
-  for i, entries in ipairs(call('HMGET', untold, list(names))) do
-    local some = entries and left > 0 and sub(entries, 1, 25 * left)
-    if some then
-      left = left - revoke(names[i], some, list, refunds)
+  local left, refunds, more = MOST, {}, false
+  for _, name in ipairs(call('HKEYS', untold)) do
+    if left > 0 and is_silent(string.format('%16s', name)) then
+      local entries = call('HGET', untold, name)
+      local some = sub(entries, 1, 25 * left)
+      left = left - revoke(name, some, list, refunds)
       if some == entries then
-        call('HDEL', untold, names[i])
+        call('HDEL', untold, name)
       else
-        call('HSET', untold, names[i], sub(entries, #some + 1))
+        call('HSET', untold, name, sub(entries, #some + 1))
         left, more = 0, true
       end
     end
@@ -177,7 +176,6 @@ function q.dispatch(rows, own_id, own_key)
   -- exhausted: rows that nobody can be granted now; cold: kinds of such rows; failed: the latest one
   local exhausted, cold, failed = {}, {}, nil
   q.warm = nil
-  find_silent()
   q.read_clock()
   if q.running == 0 and q.waiting > 0 then rows = nil end -- whether the clock runs from now on depends on all
   if has_budgets() then served = dispatch_budgets(own_id, own_key) end

@@ -33,26 +33,19 @@ local function saved(w, row)
   return 0, 0
 end
 
--- silent are the owners, named as in tickets, that have shown no sign of life for too long; nil for none. The caller is
--- not among them.
-local silent
-
--- find_silent finds them, and returns the names of all that are silent.
-local function find_silent()
-  local names = call('ZRANGEBYSCORE', lives, '-inf', string.format('(%d', now), 'LIMIT', 0, 1000)
-  silent = nil
-  for _, name in ipairs(names) do
-    if name ~= caller then
-      silent = silent or {}
-      silent[string.format('%16s', name)] = true
-    end
+-- is_silent returns whether an owner, named as in tickets, has shown no sign of life for too long. The caller has. It
+-- asks once in a step.
+local silences = {[string.format('%16s', caller)] = false}
+local function is_silent(owner)
+  if silences[owner] == nil then
+    silences[owner] = (tonumber(call('ZSCORE', lives, string.match(owner, '%S+')) or NEVER) < now)
   end
-  return names
+  return silences[owner]
 end
 
 -- eligible returns whether the ticket at a position may be granted the row.
 local function eligible(s, at, row)
-  if silent and silent[sub(s, at + 8, at + 23)] then return false end
+  if is_silent(sub(s, at + 8, at + 23)) then return false end
   if q.turns then return q.turns.takes(s, at) end
   local came, max, patience, wants, number = unpack('<I6xxxxI4xxxxI4I2B', s, at + 24)
   local waited, l = math.max(0, now - came), lists[-number]
@@ -82,11 +75,9 @@ end
 -- first returns the position of the first ticket of a flow that may be granted the row, and when it came.
 local function first(f, row)
   local s = text(f)
-  if silent then -- those in front are looked at once
-    f.from = f.from or 1
-    while silent[sub(s, f.from + 8, f.from + 23)] do f.from = f.from + SIZE end
-  end
-  for at = f.from or 1, #s, SIZE do
+  f.from = f.from or 1 -- those in front that are silent are looked at once
+  while f.from < #s and is_silent(sub(s, f.from + 8, f.from + 23)) do f.from = f.from + SIZE end
+  for at = f.from, #s, SIZE do
     if eligible(s, at, row) then return at, since(s, at) end
   end
 end
@@ -121,12 +112,26 @@ local function aged()
 end
 
 -- owe notes that tokens are granted to a class in its usual turn: the aged classes that it passes are owed their part.
+-- Below 0 they were fewer than was thought.
 local function owe(to, tokens)
   local of, is_aged = aged()
   local part = tokens / 9 / math.max(#of - (is_aged[to] and 1 or 0), 1)
   for _, c in ipairs(of) do
-    if c ~= to then c.due = math.max(c.due, math.min(c.due, 0) + part) end
+    if c ~= to then c.due = math.max(c.due + math.min(part, 0), math.min(c.due, 0) + part) end
   end
+end
+
+-- correct adds tokens to what a flow and its class were served, divided as in served.go.
+function q.correct(name, tokens)
+  local c, f = classes[sub(name, 1, 2)], flows[name]
+  if c then
+    local odd = c.odd * tokens
+    local usual = tokens - odd
+    c.served = math.max(0, c.served + usual / c.weight)
+    c.due = c.due - odd
+    owe(c, usual)
+  end
+  if f then f.served = math.max(0, f.served + tokens) end
 end
 
 -- owed returns the aged classes that are owed something, the one that is owed most in front.

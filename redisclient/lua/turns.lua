@@ -78,7 +78,7 @@ local function first_tickets()
       local s, at = f.waiting > 0 and text(f) or '', next[i] or 1
       while at < #s do
         local _, _, l = ticket(s, at)
-        if l and l.budgets and not (silent and silent[sub(s, at + 8, at + 23)]) then break end
+        if l and l.budgets and not is_silent(sub(s, at + 8, at + 23)) then break end
         at = at + SIZE
       end
       next[i] = at
