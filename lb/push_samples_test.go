@@ -154,8 +154,8 @@ func (e *pushedEngine) scrape() (limit, queued int) {
 	return int(n), queued
 }
 
-// What the last page shows before there is none may be odd: an engine that runs one long prefill has a queue, whatever it
-// runs otherwise. The limit goes half the way, as it does at any such page, and no further when the page is stale.
+// What the last page shows before there is none may be odd: an engine that runs one long prefill has a queue, whatever
+// it runs otherwise. The limit goes half the way, as it does at any such page, and no further when the page is stale.
 func TestOneOddPageIsNoLimit(t *testing.T) {
 	e := newPushedEngine(t, 61, 0)
 	for range 60 {

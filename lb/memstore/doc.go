@@ -7,6 +7,7 @@
 //	warmgate/2/table/SLOT        table: the load of each endpoint of one scope, and the latest steps of each owner;
 //	                             its budgets, its tasks, and the requests that wait
 //	warmgate/2/sheet/SLOT/INDEX  checkpoint: what one owner holds in the table of the slot
+//	warmgate/2/life/INDEX        when one owner, of whom requests wait, was last seen: see life.go
 //	warmgate/2/roster            owner directory: the live owners, their latest heartbeats, and their indexes
 //	warmgate/2/taking            slot assignment: the scope that got a slot last
 //	warmgate/2/prefix/PAGE       page of the prefix index
