@@ -36,7 +36,10 @@ func (e *seen) value(text []byte) bool {
 	return true
 }
 
-// next returns the index of the next element or member.
+// next returns the index of the next element or member. Like others here it is not inlined, for the size of the
+// artifacts.
+//
+//go:noinline
 func next(text []byte, at int) int {
 	for at < len(text) && (text[at] == ',' || jsontext.IsSpace(text[at])) {
 		at++
@@ -73,8 +76,9 @@ func (e *seen) object(text []byte, at int, in role) (end int) {
 
 // member reads the value of a member, and returns the index after it.
 func (e *seen) member(text []byte, at int, in role, name []byte) (end int) {
-	as := roles[in](string(name))
-	if in == placeTop && isOfAPI(string(name)) {
+	as, _ := find(roles[in], name)
+	if as&ofAPI != 0 {
+		as &^= ofAPI
 		e.known = true
 		e.candidates = e.candidates || as == placeCandidate
 	}
@@ -102,6 +106,8 @@ func (e *seen) member(text []byte, at int, in role, name []byte) (end int) {
 }
 
 // isFilled reports whether the value at at is no empty list or object.
+//
+//go:noinline
 func isFilled(text []byte, at int) bool {
 	if text[at] != '[' && text[at] != '{' {
 		return true
@@ -127,7 +133,7 @@ func (e *seen) other(as role, text []byte, at int) {
 	case roleError:
 		if text[at] == '{' && isFilled(text, at) {
 			e.fault.found = true
-			e.fault.object(text[at:])
+			e.object(text, at, placeFault)
 		}
 	}
 }
@@ -167,25 +173,46 @@ func (e *seen) text(as role, name, content []byte) {
 	}
 }
 
-// finish takes over why an answer ends.
-func (e *seen) finish(why []byte) {
-	switch string(why) {
-	case "FINISH_REASON_UNSPECIFIED":
-		return
-	case "abort", "aborted", "cancelled", "error":
-		e.aborted = true
-	}
-	e.finished = true
+// Reasons for which answers end, as far as they matter. Any other is a good one.
+const (
+	endsNot uint8 = iota
+	endsAborted
+)
+
+var reasons = []word{
+	{"abort", endsAborted}, {"aborted", endsAborted}, {"cancelled", endsAborted}, {"error", endsAborted},
+	{"FINISH_REASON_UNSPECIFIED", endsNot},
 }
 
-// status takes over how an answer of OpenAI's Responses API is.
+// finish takes over why an answer ends.
+func (e *seen) finish(why []byte) {
+	reason, known := find(reasons, why)
+	e.aborted = e.aborted || known && reason == endsAborted
+	e.finished = e.finished || !known || reason != endsNot
+}
+
+// How an answer of OpenAI's Responses API is.
+const (
+	statusFailed uint8 = iota
+	statusPending
+	statusFinished
+)
+
+var statuses = []word{
+	{"failed", statusFailed}, {"queued", statusPending}, {"in_progress", statusPending}, {"completed", statusFinished},
+	{"incomplete", statusFinished}, {"cancelled", statusFinished},
+}
+
+// status takes over how an answer of the Responses API is.
 func (e *seen) status(of []byte) {
-	switch string(of) {
-	case "failed":
-		e.fault.found = e.fault.found || e.known
-	case "queued", "in_progress":
+	status, known := find(statuses, of)
+	switch {
+	case !known:
+	case status == statusPending:
 		e.pending = true
-	case "completed", "incomplete", "cancelled":
+	case status == statusFailed:
+		e.fault.found = e.fault.found || e.known
+	default:
 		e.finished = e.finished || e.known
 	}
 }

@@ -1,10 +1,6 @@
 package answer
 
-import (
-	"bytes"
-
-	"github.com/warmgate/warmgate/internal/jsontext"
-)
+import "bytes"
 
 // fault is an error in an answer whose status is good.
 type fault struct {
@@ -13,27 +9,9 @@ type fault struct {
 	class Outcome
 }
 
-// object reads an object that describes an error.
-func (f *fault) object(text []byte) {
-	for at := next(text, 1); at < len(text) && text[at] == '"'; at = next(text, at) {
-		name, _, after := jsontext.SkipString(text, at)
-		if at = jsontext.AfterKey(text, after); at < 0 || at >= len(text) {
-			return
-		}
-		switch string(name) {
-		case "code", "status_code", "http_code", "status", "type":
-			value := text[at:max(at, jsontext.SkipScalar(text, at))]
-			if text[at] == '"' {
-				value, _, _ = jsontext.SkipString(text, at)
-				f.setClass(value)
-			}
-			f.setCode(value)
-		}
-		at, _ = jsontext.SkipValue(text, at, len(text))
-	}
-}
-
 // setCode takes over a status in digits.
+//
+//go:noinline
 func (f *fault) setCode(digits []byte) {
 	n := 0
 	for _, c := range digits {
@@ -47,28 +25,30 @@ func (f *fault) setCode(digits []byte) {
 	}
 }
 
-// words are parts of the names of errors, in lower case, and who is to blame for those.
-var words = [...]struct {
-	word  string
-	class Outcome
-}{
-	{"overload", Overloaded}, {"rate_limit", Overloaded}, {"ratelimit", Overloaded}, {"exhausted", Overloaded},
-	{"unavailable", Overloaded}, {"quota", Overloaded}, {"too_many", Overloaded}, {"toomany", Overloaded},
-	{"invalid", Refused}, {"validation", Refused}, {"badrequest", Refused}, {"bad_request", Refused},
-	{"notfound", Refused}, {"not_found", Refused}, {"auth", Refused}, {"permission", Refused},
-	{"context_length", Refused}, {"content_", Refused}, {"unsupported", Refused}, {"unprocessable", Refused},
-	{"too_large", Refused}, {"toolarge", Refused}, {"out_of_range", Refused}, {"billing", Refused},
+// blames are parts of the names of errors, in lower case, and who is to blame for those.
+var blames = []word{
+	{"overload", uint8(Overloaded)}, {"rate_limit", uint8(Overloaded)}, {"ratelimit", uint8(Overloaded)}, {"exhausted", uint8(Overloaded)},
+	{"unavailable", uint8(Overloaded)}, {"quota", uint8(Overloaded)}, {"too_many", uint8(Overloaded)}, {"toomany", uint8(Overloaded)},
+	{"invalid", uint8(Refused)}, {"validation", uint8(Refused)}, {"badrequest", uint8(Refused)}, {"bad_request", uint8(Refused)},
+	{"notfound", uint8(Refused)}, {"not_found", uint8(Refused)}, {"auth", uint8(Refused)}, {"permission", uint8(Refused)},
+	{"context_length", uint8(Refused)}, {"content_", uint8(Refused)}, {"unsupported", uint8(Refused)}, {"unprocessable", uint8(Refused)},
+	{"too_large", uint8(Refused)}, {"toolarge", uint8(Refused)}, {"out_of_range", uint8(Refused)}, {"billing", uint8(Refused)},
 }
 
 // setClass takes over the name of an error.
 func (f *fault) setClass(name []byte) {
-	if f.class != Complete || len(name) > 64 {
+	var lower [64]byte
+	if f.class != Complete || len(name) > len(lower) {
 		return
 	}
-	lower := bytes.ToLower(name)
-	for i := range words {
-		if bytes.Contains(lower, []byte(words[i].word)) {
-			f.class = words[i].class
+	for i, c := range name {
+		if lower[i] = c; c >= 'A' && c <= 'Z' {
+			lower[i] = c - 'A' + 'a'
+		}
+	}
+	for i := range blames {
+		if bytes.Contains(lower[:len(name)], []byte(blames[i].text)) {
+			f.class = Outcome(blames[i].means)
 			return
 		}
 	}

@@ -1,9 +1,13 @@
 package answer
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
 
 // eventName is what the name of an event says of the data behind it.
-type eventName uint8
+type eventName = uint8
 
 const (
 	nameOther    eventName = iota
@@ -12,26 +16,63 @@ const (
 	nameFinished           // it is the last one
 )
 
-// nameOf returns what the name of an event, or the type in its data, says. Names of output and those of other APIs are
-// nameOther.
+var eventNames = []word{
+	{"ping", nameControl},
+	{"message_start", nameControl},
+	{"response.created", nameControl},
+	{"response.queued", nameControl},
+	{"response.in_progress", nameControl},
+	{"error", nameError},
+	{"response.failed", nameError},
+	{"message_stop", nameFinished},
+	{"response.completed", nameFinished},
+	{"response.incomplete", nameFinished},
+	{"response.cancelled", nameFinished},
+	{"transcript.text.done", nameFinished},
+	{"image_generation.completed", nameFinished},
+	{"image_edit.completed", nameFinished},
+	{"speech.audio.done", nameFinished},
+	{"message_delta", nameOther},
+	{"content_block_start", nameOther},
+	{"content_block_delta", nameOther},
+	{"content_block_stop", nameOther},
+}
+
+// nameOf returns what the name of an event, or the type in its data, says, and whether it is of an API that is known.
+//
+//go:noinline
 func nameOf(name []byte) (n eventName, known bool) {
-	switch string(name) {
-	case "ping", "message_start", "response.created", "response.queued", "response.in_progress":
-		return nameControl, true
-	case "error", "response.failed":
-		return nameError, true
-	case "message_stop", "response.completed", "response.incomplete", "response.cancelled",
-		"transcript.text.done", "image_generation.completed", "image_edit.completed", "speech.audio.done":
-		return nameFinished, true
-	case "message_delta", "content_block_start", "content_block_delta", "content_block_stop":
-		return nameOther, true
+	n, known = find(eventNames, name)
+	return n, known || bytes.HasPrefix(name, []byte("response."))
+}
+
+// trim returns the text without white space around it.
+//
+//go:noinline
+func trim(text []byte) []byte {
+	for len(text) > 0 && jsontext.IsSpace(text[len(text)-1]) {
+		text = text[:len(text)-1]
 	}
-	return nameOther, bytes.HasPrefix(name, []byte("response."))
+	return text[jsontext.Space(text, 0):]
+}
+
+// The fields of events.
+const (
+	fieldComment uint8 = iota
+	fieldData
+	fieldEvent
+	fieldError // llama.cpp
+	fieldOther
+)
+
+var fields = []word{
+	{"data", fieldData}, {"event", fieldEvent}, {"", fieldComment}, {"error", fieldError}, {"id", fieldOther},
+	{"retry", fieldOther},
 }
 
 // line reads a whole line of a stream, without its line end, or the beginning of a long one.
 func (r *Reader) line(line []byte) {
-	line = bytes.TrimSpace(line)
+	line = trim(line)
 	if len(line) == 0 {
 		r.name = nameOther // the event ends
 		return
@@ -40,24 +81,25 @@ func (r *Reader) line(line []byte) {
 		r.event(line)
 		return
 	}
-	field, value, _ := bytes.Cut(line, []byte(":"))
-	value = bytes.TrimSpace(value)
-	switch string(field) {
-	case "": // a comment
-	case "data":
+	colon := bytes.IndexByte(line, ':')
+	field, known := find(fields, line[:max(0, colon)])
+	if colon < 0 || !known {
+		r.data++
+		return
+	}
+	value := trim(line[colon+1:])
+	switch field {
+	case fieldData:
 		if len(value) > 0 {
 			r.event(value)
 		}
-	case "event":
+	case fieldEvent:
 		r.name, _ = nameOf(value)
-	case "error": // llama.cpp
+	case fieldError:
 		r.seen.fault.found = true
 		if len(value) > 0 && value[0] == '{' {
-			r.seen.fault.object(value)
+			r.seen.object(value, 0, placeFault)
 		}
-	case "id", "retry":
-	default:
-		r.data++
 	}
 }
 

@@ -80,7 +80,7 @@ func (r *Reader) readLast(whole bool) (known bool) {
 	if known = !r.lastCut; r.joined || r.lastCut {
 		next := bytes.IndexByte(text, '\n') + 1
 		text = text[next:]
-		known = known || next > 0 && len(bytes.TrimSpace(text)) > 0
+		known = known || next > 0 && len(trim(text)) > 0
 	}
 	r.name = nameOther
 	for len(text) > 0 {

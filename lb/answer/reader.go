@@ -184,29 +184,28 @@ func (r *Reader) events(text []byte) {
 
 // keepTail retains a part of an event or answer until it is complete.
 func (r *Reader) keepTail(part []byte) {
-	if over := len(r.tail) + len(part) - tailSize; over > 0 {
-		if !r.cut && !r.begun {
-			r.head = append(r.head[:0], r.tail...)
-			r.head = append(r.head, part[:tailSize-len(r.tail)]...)
-		}
-		r.cut = true
-		drop := min(over, len(r.tail))
-		r.tail = r.tail[:copy(r.tail, r.tail[drop:])]
-		part = part[over-drop:]
+	if !r.cut && !r.begun && len(r.tail)+len(part) > tailSize {
+		r.head = append(r.head[:0], r.tail...)
+		r.head = append(r.head, part[:tailSize-len(r.tail)]...)
 	}
-	r.tail = append(r.tail, part...)
+	retain(&r.tail, part, tailSize, &r.cut)
 }
 
 // keepLast retains the end of an answer that has begun.
 func (r *Reader) keepLast(part []byte) {
-	if r.form != formEvents {
-		return
+	if r.form == formEvents {
+		retain(&r.last, part, lastSize, &r.lastCut)
 	}
-	if over := len(r.last) + len(part) - lastSize; over > 0 {
-		r.lastCut = true
-		drop := min(over, len(r.last))
-		r.last = r.last[:copy(r.last, r.last[drop:])]
+}
+
+// retain appends a part, and drops what is more than size bytes before the end: then it sets dropped.
+func retain(to *[]byte, part []byte, size int, dropped *bool) {
+	text := *to
+	if over := len(text) + len(part) - size; over > 0 {
+		*dropped = true
+		drop := min(over, len(text))
+		text = text[:copy(text, text[drop:])]
 		part = part[over-drop:]
 	}
-	r.last = append(r.last, part...)
+	*to = append(text, part...)
 }

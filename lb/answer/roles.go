@@ -2,7 +2,7 @@ package answer
 
 // role is what a member of an event means by its place: what follows place is an object, or a list of objects, whose
 // members have roles of their own.
-type role uint8
+type role = uint8
 
 const (
 	roleNone      role = iota
@@ -28,152 +28,133 @@ const (
 	placeLogprobs
 	placeMeta   // SGLang
 	placeFinish // SGLang: why it ends, as an object
+	placeFault  // an error
+
+	ofAPI role = 1 << 7 // beside the role of a member of the event itself: it shows which API that is of
 )
 
-// roles lists the roles of members by their place. Members that are not listed mean nothing.
-var roles = [...]func(name string) role{
-	placeTop: func(name string) role {
-		switch name {
-		case "choices":
-			return placeChoice
-		case "candidates":
-			return placeCandidate
-		case "delta", "message":
-			return placeMessage
-		case "content_block", "item", "part":
-			return placeBlock
-		case "response":
-			return placeResponse
-		case "content", "reasoning_content", "text", "text_output", "output", "output_ids", "token_ids", "tokens",
-			"token", "embedding", "embeddings", "data", "results", "b64_json", "partial_image_b64", "audio",
-			"transcript", "arguments":
-			return roleText
-		case "generated_text":
-			return roleGenerated
-		case "promptFeedback":
-			return roleFinish
-		case "done", "stop":
-			return roleDone
-		case "error":
-			return roleError
-		}
-		return flatRole(name)
-	},
-	placeChoice: func(name string) role {
-		switch name {
-		case "delta", "message":
-			return placeMessage
-		case "text", "token_ids":
-			return roleText
-		case "logprobs":
-			return placeLogprobs
-		case "finish_reason":
-			return roleFinish
-		}
-		return roleNone
-	},
-	placeCandidate: func(name string) role {
-		switch name {
-		case "content":
-			return placeContent
-		case "finishReason":
-			return roleFinish
-		}
-		return roleNone
-	},
-	placeContent: func(name string) role {
-		if name == "parts" {
-			return placeParts
-		}
-		return roleNone
-	},
-	placeParts: func(name string) role {
-		switch name {
-		case "text", "functionCall", "inlineData", "executableCode", "codeExecutionResult":
-			return roleText
-		}
-		return roleNone
-	},
-	placeMessage: func(name string) role {
-		switch name {
-		case "content", "reasoning_content", "reasoning", "reasoning_details", "thinking", "refusal", "text",
-			"partial_json", "signature", "tool_calls", "function_call", "audio", "images", "citation":
-			return roleText
-		case "stop_reason":
-			return roleFinish
-		}
-		return roleNone
-	},
-	placeBlock: func(name string) role {
-		switch name {
-		case "text", "thinking", "name", "data", "transcript", "arguments":
-			return roleText
-		}
-		return roleNone
-	},
-	placeResponse: func(name string) role {
-		switch name {
-		case "output":
-			return roleText
-		case "error":
-			return roleError
-		case "status":
-			return roleStatus
-		case "usage":
-			return roleUsage
-		}
-		return roleNone
-	},
-	placeLogprobs: func(name string) role {
-		switch name {
-		case "content", "refusal", "tokens", "token_logprobs":
-			return roleText
-		}
-		return roleNone
-	},
-	placeMeta: func(name string) role {
-		if name == "finish_reason" {
-			return roleFinish
-		}
-		return roleNone
-	},
-	placeFinish: func(name string) role {
-		switch name {
-		case "type":
-			return roleFinish
-		case "status_code":
-			return roleCode
-		}
-		return roleNone
-	},
+// word is a text, and what it means: a role, an eventName, or another number.
+type word struct {
+	text  string
+	means uint8
 }
 
-// flatRole returns the role of a member of the event itself that says what it is, not what it contains.
-func flatRole(name string) role {
-	switch name {
-	case "type":
-		return roleType
-	case "object":
-		return roleObject
-	case "status":
-		return roleStatus
-	case "code", "error_type":
-		return roleCode
-	case "stop_reason":
-		return roleFinish
-	case "usage", "usageMetadata":
-		return roleUsage
-	case "meta_info":
-		return placeMeta
+// find returns what a text means, and whether that is known.
+func find(words []word, text []byte) (means uint8, known bool) {
+	for i := range words {
+		if w := &words[i]; w.text == string(text) {
+			return w.means, true
+		}
 	}
-	return roleNone
+	return 0, false
 }
 
-// isOfAPI reports whether a member of the event itself shows which API it is of.
-func isOfAPI(name string) bool {
-	switch name {
-	case "choices", "candidates", "done", "stop", "generated_text", "meta_info", "text_output", "token":
-		return true
-	}
-	return false
+// roles lists the roles of members by their place. Members that are not listed mean nothing. They are tables, because
+// the code of switches would be ten times as large.
+var roles = [...][]word{
+	placeTop: {
+		{"choices", placeChoice | ofAPI},
+		{"delta", placeMessage},
+		{"type", roleType},
+		{"response", placeResponse},
+		{"content_block", placeBlock},
+		{"message", placeMessage},
+		{"usage", roleUsage},
+		{"object", roleObject},
+		{"error", roleError},
+		{"candidates", placeCandidate | ofAPI},
+		{"item", placeBlock},
+		{"part", placeBlock},
+		{"content", roleText},
+		{"reasoning_content", roleText},
+		{"text", roleText},
+		{"text_output", roleText | ofAPI},
+		{"generated_text", roleGenerated | ofAPI},
+		{"output", roleText},
+		{"output_ids", roleText},
+		{"token_ids", roleText},
+		{"tokens", roleText},
+		{"token", roleText | ofAPI},
+		{"embedding", roleText},
+		{"embeddings", roleText},
+		{"data", roleText},
+		{"results", roleText},
+		{"b64_json", roleText},
+		{"partial_image_b64", roleText},
+		{"audio", roleText},
+		{"transcript", roleText},
+		{"arguments", roleText},
+		{"meta_info", placeMeta | ofAPI},
+		{"done", roleDone | ofAPI},
+		{"stop", roleDone | ofAPI},
+		{"stop_reason", roleFinish},
+		{"promptFeedback", roleFinish},
+		{"status", roleStatus},
+		{"code", roleCode},
+		{"error_type", roleCode},
+		{"usageMetadata", roleUsage},
+	},
+	placeChoice: {
+		{"delta", placeMessage},
+		{"message", placeMessage},
+		{"text", roleText},
+		{"token_ids", roleText},
+		{"logprobs", placeLogprobs},
+		{"finish_reason", roleFinish},
+	},
+	placeCandidate: {{"content", placeContent}, {"finishReason", roleFinish}},
+	placeContent:   {{"parts", placeParts}},
+	placeParts: {
+		{"text", roleText},
+		{"functionCall", roleText},
+		{"inlineData", roleText},
+		{"executableCode", roleText},
+		{"codeExecutionResult", roleText},
+	},
+	placeMessage: {
+		{"content", roleText},
+		{"reasoning_content", roleText},
+		{"reasoning", roleText},
+		{"reasoning_details", roleText},
+		{"thinking", roleText},
+		{"refusal", roleText},
+		{"text", roleText},
+		{"partial_json", roleText},
+		{"signature", roleText},
+		{"tool_calls", roleText},
+		{"function_call", roleText},
+		{"audio", roleText},
+		{"images", roleText},
+		{"citation", roleText},
+		{"stop_reason", roleFinish},
+	},
+	placeBlock: {
+		{"text", roleText},
+		{"thinking", roleText},
+		{"name", roleText},
+		{"data", roleText},
+		{"transcript", roleText},
+		{"arguments", roleText},
+	},
+	placeResponse: {
+		{"output", roleText},
+		{"error", roleError},
+		{"status", roleStatus},
+		{"usage", roleUsage},
+	},
+	placeLogprobs: {
+		{"content", roleText},
+		{"refusal", roleText},
+		{"tokens", roleText},
+		{"token_logprobs", roleText},
+	},
+	placeMeta:   {{"finish_reason", roleFinish}},
+	placeFinish: {{"type", roleFinish}, {"status_code", roleCode}},
+	placeFault: {
+		{"code", roleCode},
+		{"type", roleCode},
+		{"status", roleCode},
+		{"status_code", roleCode},
+		{"http_code", roleCode},
+	},
 }

@@ -98,32 +98,35 @@ type reader struct {
 
 // header takes over a header.
 func (in *reader) header(name, value string) {
-	g := &in.general
-	switch name {
-	case "retry-after-ms":
+	field, general := strings.CutPrefix(name, "ratelimit-")
+	switch {
+	case name == "retry-after-ms":
 		in.exact = value
-	case "retry-after":
+	case name == "retry-after":
 		in.retryAfter = value
-	case "ratelimit":
+	case name == "ratelimit":
 		in.policies(value)
-	case "ratelimit-policy":
-		if strings.Contains(value, "qu=") && strings.Contains(value, "token") {
-			in.unit = tokens
-		}
-	case "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset":
+	case field == "policy" && strings.Contains(value, "token"): // else it is of requests
+		in.unit = tokens
+	case general:
 		value, _, _ = strings.Cut(value, ",") // policies may follow
-		n, ok := number(value)
-		switch {
-		case !ok:
-		case name == "ratelimit-limit":
-			g.limit = n
-		case name == "ratelimit-remaining":
-			g.remaining = n
-		default:
-			g.reset = ofSeconds(n)
-		}
+		in.general.set(field, value)
 	default:
 		in.limit(name, value)
+	}
+}
+
+// set takes over a number, by the name of its field in one of the IETF's drafts.
+func (k *kind) set(field, value string) {
+	n, ok := number(value)
+	switch {
+	case !ok:
+	case field == "limit":
+		k.limit = n
+	case field == "remaining" || field == "r":
+		k.remaining = n
+	case field == "reset" || field == "t":
+		k.reset = ofSeconds(n)
 	}
 }
 
@@ -131,29 +134,21 @@ func (in *reader) header(name, value string) {
 // of one, `limit=100, remaining=0, reset=52`. The tightest counts, and of those that are used up the one that lasts.
 func (in *reader) policies(value string) {
 	g := &in.general
-	for _, item := range strings.Split(value, ",") {
-		k := kind{remaining: -1, limit: -1}
-		for _, field := range strings.Split(item, ";") {
-			key, text, _ := strings.Cut(strings.TrimSpace(field), "=")
-			n, ok := number(text)
-			switch {
-			case !ok:
-			case key == "r":
-				k.remaining = n
-			case key == "t":
-				k.reset = ofSeconds(n)
-			case key == "limit":
-				g.limit = n
-			case key == "remaining":
-				g.remaining = n
-			case key == "reset":
-				g.reset = ofSeconds(n)
+	for value != "" {
+		var item string
+		item, value, _ = strings.Cut(value, ",")
+		k, named := kind{remaining: -1, limit: -1}, false
+		for item != "" {
+			var field string
+			field, item, _ = strings.Cut(item, ";")
+			key, text, isMember := strings.Cut(strings.TrimSpace(field), "=")
+			if named = named || !isMember; named {
+				k.set(key, text)
+			} else {
+				g.set(key, text)
 			}
 		}
-		if k.remaining < 0 && k.reset == 0 {
-			continue
-		}
-		if g.remaining < 0 || k.remaining < g.remaining || k.remaining == g.remaining && k.reset > g.reset {
+		if named && (g.remaining < 0 || k.remaining < g.remaining || k.remaining == g.remaining && k.reset > g.reset) {
 			*g = k
 		}
 	}
