@@ -44,6 +44,7 @@ var answerScenarios = []scenario{
 	)},
 	{name: "streams without an end attract nothing", endpoints: 3, config: ejectingLong, run: endlessStreams},
 	{name: "a client's mistake under 200 ejects nobody", endpoints: 4, config: ejecting, run: mistakesUnder200},
+	{name: "a refusal says in its body when to try again", endpoints: 1, run: refusesInBody},
 }
 
 const (
@@ -192,5 +193,22 @@ func mistakesUnder200(t *run) {
 	t.wantEjections(0)
 	t.finish(busy...)
 	t.wantEven()
+	t.wantDrained()
+}
+
+// refusesInBody has a server refuse with Google's RetryInfo, cut in two.
+func refusesInBody(t *run) {
+	t.budgets("", `"weight":1`)
+	s := t.budgeted(0, "")
+	restricted := t.restrictions(0, "retry_after")
+	t.mark(restricted)
+	s.Head(429, [2]string{"content-type", "application/json"})
+	s.Data(`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":`)
+	s.Data(`"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"120s"}]}}`)
+	s.Finish()
+	s.Result()
+	t.wantDrained()
+	t.wantGrown(restricted, 1)
+	t.wantRetryAfter(t.refused("", "over_budget"), 96, 136)
 	t.wantDrained()
 }

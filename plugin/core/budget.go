@@ -157,37 +157,17 @@ func (r *response) unserved(from GatewayStream) (unserved, unseen bool) {
 //
 // Some servers say in the body of a 429 when to try again. It closes for the moment until that has come.
 func (s *Stream) restrict(headers [][2]string) {
-	if s.budget.target.addr == "" || !s.response.reached {
+	c := &s.budget.target
+	if c.addr == "" || !s.response.reached {
 		return
 	}
 	r, says, silent := ratelimit.Read(s.response.status, headers, s.plugin.vm.gw.Wall)
 	if silent {
 		s.response.retry = make([]byte, 0, maxRetryBody)
 	}
-	if says {
-		s.restrictTo(r)
+	if !says {
+		return
 	}
-}
-
-// maxRetryBody is how much of the body of a refusal is read.
-const maxRetryBody = 4 << 10
-
-// readRetry looks for the time to try again in the part of the body of a refusal that is passing.
-func (s *Stream) readRetry(size int) {
-	r := &s.response
-	r.retry = append(r.retry, s.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
-	after, ok := ratelimit.RetryDelay(r.retry)
-	if ok {
-		s.restrictTo(budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
-	}
-	if ok || len(r.retry) == cap(r.retry) {
-		r.retry = nil
-	}
-}
-
-// restrictTo has the target's budget shrink to what it has said.
-func (s *Stream) restrictTo(r budget.Restriction) {
-	c := &s.budget.target
 	limits := limitsOf(&s.lease.reservation.plan, c.addr)
 	if r.Tokens > 0 && 2*r.Tokens >= limits.Tokens {
 		r.Tokens = -1
@@ -207,6 +187,23 @@ func (s *Stream) restrictTo(r budget.Restriction) {
 	s.lease.store.Restrict(s.lease.now(), c.scope, c.addr, r)
 	s.plugin.vm.stats.countIf(statname.With(statRestricted,
 		"cluster", s.cluster.name, "endpoint", c.addr, "reason", by), 1)
+}
+
+// maxRetryBody is how much of the body of a refusal is read.
+const maxRetryBody = 4 << 10
+
+// readRetry looks for the time to try again in the part of the body of a refusal that is passing.
+func (s *Stream) readRetry(size int) {
+	r, c := &s.response, &s.budget.target
+	r.retry = append(r.retry, s.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
+	after, ok := ratelimit.RetryDelay(r.retry)
+	if ok && c.addr != "" {
+		s.lease.store.Restrict(s.lease.now(), c.scope, c.addr,
+			budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
+	}
+	if ok || len(r.retry) == cap(r.retry) {
+		r.retry = nil
+	}
 }
 
 // limitsOf returns the limits of a candidate.
