@@ -126,6 +126,9 @@ func (s *Stream) firstToken(at time.Duration) {
 func (s *Stream) done() {
 	v := s.plugin.vm
 	delete(v.bodies.reading, s)
+	if s.wait.attempt.open {
+		s.cluster.retries.end(&s.wait.attempt)
+	}
 	s.requestGone()
 	if s.phase == phaseProbing {
 		s.enter(phaseUncounted)
