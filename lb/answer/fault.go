@@ -25,14 +25,16 @@ func (f *fault) setCode(digits []byte) {
 	}
 }
 
+const noRoom, theirs = uint8(Overloaded), uint8(Refused)
+
 // blames are parts of the names of errors, in lower case, and who is to blame for those.
 var blames = []word{
-	{"overload", uint8(Overloaded)}, {"rate_limit", uint8(Overloaded)}, {"ratelimit", uint8(Overloaded)}, {"exhausted", uint8(Overloaded)},
-	{"unavailable", uint8(Overloaded)}, {"quota", uint8(Overloaded)}, {"too_many", uint8(Overloaded)}, {"toomany", uint8(Overloaded)},
-	{"invalid", uint8(Refused)}, {"validation", uint8(Refused)}, {"badrequest", uint8(Refused)}, {"bad_request", uint8(Refused)},
-	{"notfound", uint8(Refused)}, {"not_found", uint8(Refused)}, {"auth", uint8(Refused)}, {"permission", uint8(Refused)},
-	{"context_length", uint8(Refused)}, {"content_", uint8(Refused)}, {"unsupported", uint8(Refused)}, {"unprocessable", uint8(Refused)},
-	{"too_large", uint8(Refused)}, {"toolarge", uint8(Refused)}, {"out_of_range", uint8(Refused)}, {"billing", uint8(Refused)},
+	{"overload", noRoom}, {"rate_limit", noRoom}, {"ratelimit", noRoom}, {"exhausted", noRoom},
+	{"unavailable", noRoom}, {"quota", noRoom}, {"too_many", noRoom}, {"toomany", noRoom},
+	{"invalid", theirs}, {"validation", theirs}, {"badrequest", theirs}, {"bad_request", theirs},
+	{"notfound", theirs}, {"not_found", theirs}, {"auth", theirs}, {"permission", theirs},
+	{"context_length", theirs}, {"content_", theirs}, {"unsupported", theirs}, {"unprocessable", theirs},
+	{"too_large", theirs}, {"toolarge", theirs}, {"out_of_range", theirs}, {"billing", theirs},
 }
 
 // setClass takes over the name of an error.

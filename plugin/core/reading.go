@@ -127,10 +127,13 @@ func (s *Stream) hasBegun(end bool) (at time.Duration, begun bool) {
 	if s.cfg.AmongClusters() {
 		v.ReadClock()
 	}
-	if !r.reads || end || r.answer == nil || r.answer.Begun() {
+	if !r.reads || end || r.answer != nil && r.answer.Begun() {
 		return v.now(), true
 	}
-	n := r.answer.Data()
+	n := 0
+	if r.answer != nil {
+		n = r.answer.Data()
+	}
 	if n == 0 {
 		return 0, false
 	}

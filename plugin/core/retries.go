@@ -19,8 +19,8 @@ const (
 	retrySeconds = 10
 	// freeRetries is how many retries are allowed in that time, however few requests there are.
 	freeRetries = 3
-	// maxEnded is how many requests are remembered that have got no answer, and endedMemory for how long; maxShared, how
-	// many ids that several requests have.
+	// maxEnded is how many requests are remembered that have got no answer, maxShared, how many ids that several
+	// requests have, and endedMemory for how long.
 	maxEnded    = 4096
 	maxShared   = 1024
 	endedMemory = 30 * time.Second
@@ -163,8 +163,8 @@ func (s *Stream) nameAttempt(now time.Duration) {
 }
 
 // isRetry reports whether the request is another attempt at one that got no answer: a gateway in front of this one or
-// the client's library says so, or it has the id, the path and the length of one that was refused, or whose client left,
-// and the prompt where that is known. Where it is not, an id that several requests have at a time shows nothing.
+// the client's library says so, or it has the id, the path and the length of one that was refused, or whose client
+// left, and the prompt where that is known. Where it is not, an id that several requests have at a time shows nothing.
 func (s *Stream) isRetry(now time.Duration) bool {
 	for _, sign := range [...]struct {
 		header string
