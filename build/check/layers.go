@@ -62,6 +62,7 @@ var mayImport = map[string][]string{
 	"lb": {
 		"internal/order", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash,
 	},
+	"lb/answer": {"internal/jsontext"},
 	"lb/budget": nil,
 	"lb/memstore": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
@@ -80,8 +81,9 @@ var mayImport = map[string][]string{
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/core": {
-		"internal/order", "internal/statname", "internal/wire", "lb", "lb/budget", "lb/memstore", "lb/prompt",
-		"lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/ratelimit", "redisclient", xxhash,
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/memstore",
+		"lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/ratelimit", "redisclient",
+		xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
 	"plugin/ratelimit": {"lb/budget"},

@@ -36,6 +36,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"config", configScenarios},
 		{"health", healthScenarios},
 		{"blame", blameScenarios},
+		{"answer", answerScenarios},
 		{"view", viewScenarios},
 		{"prefix", prefixScenarios},
 		{"prefix", apiScenarios},

@@ -44,15 +44,3 @@ func ExampleChainer() {
 	// Output:
 	// 4 and 4 blocks, 2 in common
 }
-
-// The usage is in one of the last events of a stream.
-func ExampleUsageReader() {
-	var r prompt.UsageReader
-	r.Read([]byte(`data: {"choices": [{"delta": {"content": "Hi"}}], "usage": null}` + "\n\n"))
-	r.Read([]byte(`data: {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 1, ` +
-		`"prompt_tokens_details": {"cached_tokens": 8}}}` + "\n\n"))
-	usage, ok := r.Usage(true)
-	fmt.Printf("%+v %v\n", usage, ok)
-	// Output:
-	// {Prompt:12 Cached:8 Output:1} true
-}

@@ -132,3 +132,27 @@ func referenceLimit(info *Info, values map[field]int) int {
 	}
 	return info.MaxTokens
 }
+
+// pair is a member of an object.
+type pair struct {
+	name  string
+	value json.RawMessage
+}
+
+// membersOf returns the members of an object in their order, and false if the value is something else.
+func membersOf(value []byte) (all []pair, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(value))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil, false
+	}
+	for d.More() {
+		name, err := d.Token()
+		var m pair
+		if err != nil || d.Decode(&m.value) != nil {
+			return nil, false
+		}
+		m.name = name.(string)
+		all = append(all, m)
+	}
+	return all, true
+}

@@ -5,7 +5,6 @@
 //   - [Scan] and [Read] return the limits and the length of the prompt. They recognize the APIs of OpenAI, Anthropic,
 //     Gemini, SGLang, TGI and Triton: see [API].
 //   - A [Chainer] cuts the prompt into blocks, each named by a keyed hash of everything before its end.
-//   - A [UsageReader] finds in the response how many tokens the request took.
 package prompt
 
 import "errors"

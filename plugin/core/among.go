@@ -102,6 +102,9 @@ func lists(v *lb.View, addr string) bool {
 // every request from it: it has no healthy endpoint, a circuit breaker is open, or there is no such cluster. A client
 // that leaves before there is an answer says nothing of it.
 func (s *Stream) verdict() lb.Verdict {
+	if verdict, judged := s.answerVerdict(); judged {
+		return verdict
+	}
 	verdict := s.response.verdict(s.plugin.vm.now(), &s.body, s.GatewayStream)
 	if !s.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
@@ -132,8 +135,8 @@ func (s *Stream) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 		return
 	}
 	o.Whole = max(1, s.plugin.vm.ReadClock()-l.steeredAt)
-	if s.response.firstPartAt > 0 {
-		o.FirstPart = max(1, s.response.firstPartAt-l.steeredAt)
+	if s.response.begunAt > 0 {
+		o.FirstPart = max(1, s.response.begunAt-l.steeredAt)
 	}
 	result := "failed"
 	switch verdict {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/ratelimit"
 )
@@ -130,8 +131,13 @@ func (s *Stream) endCharges() {
 // unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
 // so the request is unseen, or the server has refused it.
 func (r *response) unserved(from GatewayStream) (unserved, unseen bool) {
-	if !r.reached || r.status < 400 {
-		return !r.reached, !r.reached
+	switch {
+	case !r.reached:
+		return true, true
+	case r.outcome == answer.Refused || r.outcome == answer.Overloaded || r.outcome == answer.Failed:
+		return !r.answer.HasOutput(), false
+	case r.status < 400:
+		return false, false
 	}
 	if details := from.Details(); details != "" && details != "via_upstream" {
 		unseen = isUnreachable(details) || containsAny(details, "connection_failure", "connection_timeout")
@@ -148,12 +154,17 @@ func (r *response) unserved(from GatewayStream) (unserved, unseen bool) {
 
 // restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What
 // shrinks nothing is not reported: as long as a server has half of a limit left, its budget is not what runs out.
-func (s *Stream) restrict() {
+//
+// Some servers say in the body of a 429 when to try again. It closes for the moment until that has come.
+func (s *Stream) restrict(headers [][2]string) {
 	c := &s.budget.target
 	if c.addr == "" || !s.response.reached {
 		return
 	}
-	r, says := ratelimit.Read(s.response.status, s.ResponseHeaders(), s.plugin.vm.gw.Wall)
+	r, says, silent := ratelimit.Read(s.response.status, headers, s.plugin.vm.gw.Wall)
+	if silent {
+		s.response.retry = make([]byte, 0, maxRetryBody)
+	}
 	if !says {
 		return
 	}
@@ -176,6 +187,23 @@ func (s *Stream) restrict() {
 	s.lease.store.Restrict(s.lease.now(), c.scope, c.addr, r)
 	s.plugin.vm.stats.countIf(statname.With(statRestricted,
 		"cluster", s.cluster.name, "endpoint", c.addr, "reason", by), 1)
+}
+
+// maxRetryBody is how much of the body of a refusal is read.
+const maxRetryBody = 4 << 10
+
+// readRetry looks for the time to try again in the part of the body of a refusal that is passing.
+func (s *Stream) readRetry(size int) {
+	r, c := &s.response, &s.budget.target
+	r.retry = append(r.retry, s.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
+	after, ok := ratelimit.RetryDelay(r.retry)
+	if ok && c.addr != "" {
+		s.lease.store.Restrict(s.lease.now(), c.scope, c.addr,
+			budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
+	}
+	if ok || len(r.retry) == cap(r.retry) {
+		r.retry = nil
+	}
 }
 
 // limitsOf returns the limits of a candidate.

@@ -112,7 +112,9 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 		s.response.parts++
 		s.response.bytes += size
 	}
-	if s.response.firstPart && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
+	// A stream of tokens comes in thousands of parts.
+	if r := &s.response; r.begun && !end && !r.reads && r.retry == nil {
+		r.unread = true
 		return
 	}
 	s.plugin.vm.callback(s.context, "response body", func() { s.responseBody(size, end) }, nil)

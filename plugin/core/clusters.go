@@ -40,6 +40,11 @@ type cluster struct {
 	guess   guess                      // of that configuration
 	samples [limitClasses]answerSample // whose answers are read with unit: tokens, by the class of the client's limit
 
+	ends       answerSample             // whose streams are read to their ends
+	suspects   map[string]time.Duration // endpoints all of whose streams are, until when
+	terminates bool                     // a stream had what ends one in its API
+	announces  announcements            // what the first events of APIs are that are not known
+
 	inflight  int            // requests of this VM
 	waiting   int            // of those, that wait in the queue of the local store
 	answering map[string]int // of those, by endpoint, whose response has begun
@@ -75,6 +80,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 			shares: lb.NewRequestShares(), latencies: lb.NewLatencies(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, metrics: newClusterMetrics(), gauged: map[string]bool{},
 			targets: map[string]bool{}, levelsAt: map[*config.Config]time.Duration{},
+			suspects: map[string]time.Duration{},
 		}
 		cl.limits = lb.NewPushLimits(cl.engines)
 		cs[name] = cl

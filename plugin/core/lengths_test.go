@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/answer"
 )
 
 // median is that of the lengths of answers that no limit cuts short.
@@ -20,7 +20,7 @@ var answerLengths = loadgen.LogNormal{Median: median, Sigma: 1}
 func (m models) observeLimited(key modelKey, limit, tokens int) (took, expected float64) {
 	expected = m.typical(key, limit).output
 	took = atMost(limit, float64(tokens))
-	m.observe(time.Hour, key, 4000, limit, prompt.Usage{Prompt: 1000, Output: int(took)})
+	m.observe(time.Hour, key, 4000, limit, answer.Usage{Prompt: 1000, Output: int(took)})
 	return took, expected
 }
 
@@ -107,31 +107,31 @@ func TestExpectedLengthsFollow(t *testing.T) {
 
 // A limit that no answer has shown counts as others do that have been seen.
 func TestExpectedOfOtherLimits(t *testing.T) {
-	type answer struct{ limit, tokens int }
+	type ended struct{ limit, tokens int }
 	for _, tc := range []struct {
 		name  string
-		seen  []answer
+		seen  []ended
 		limit int
 		want  float64
 	}{
 		{"nothing is known", nil, 0, 256},
 		{"nothing is known, and a low limit", nil, 10, 10},
-		{"probes show nothing of others", []answer{{1, 1}, {3, 3}}, 0, 256},
-		{"others show nothing of probes", []answer{{0, 400}}, 1, 1},
-		{"answers ended before a lower limit", []answer{{100, 40}}, 1_000_000, 40},
-		{"answers ended at a lower limit", []answer{{40, 40}}, 1_000_000, 80},
-		{"answers ended at a lower limit, beyond the guess", []answer{{1000, 1000}}, 0, 1000},
-		{"a claim is as long as other claims", []answer{{40, 40}, {1_000_000, 25}}, 70_000, 25},
-		{"a high limit is as long as a claim", []answer{{40, 40}, {1_000_000, 25}}, 5000, 25},
-		{"a low limit is its own", []answer{{40, 40}, {1_000_000, 25}}, 40, 40},
-		{"where limits are reached, each is its own", []answer{{100, 100}, {100, 100}}, 140, 140},
-		{"where they are not, all are alike", []answer{{100, 30}, {100, 30}}, 140, 30},
-		{"a server that reports more than the limit", []answer{{100, 1_000_000}}, 100, 100},
-		{"the highest limit of its class", []answer{{65_535, 90}, {0, 30}}, 65_535, 90},
+		{"probes show nothing of others", []ended{{1, 1}, {3, 3}}, 0, 256},
+		{"others show nothing of probes", []ended{{0, 400}}, 1, 1},
+		{"answers ended before a lower limit", []ended{{100, 40}}, 1_000_000, 40},
+		{"answers ended at a lower limit", []ended{{40, 40}}, 1_000_000, 80},
+		{"answers ended at a lower limit, beyond the guess", []ended{{1000, 1000}}, 0, 1000},
+		{"a claim is as long as other claims", []ended{{40, 40}, {1_000_000, 25}}, 70_000, 25},
+		{"a high limit is as long as a claim", []ended{{40, 40}, {1_000_000, 25}}, 5000, 25},
+		{"a low limit is its own", []ended{{40, 40}, {1_000_000, 25}}, 40, 40},
+		{"where limits are reached, each is its own", []ended{{100, 100}, {100, 100}}, 140, 140},
+		{"where they are not, all are alike", []ended{{100, 30}, {100, 30}}, 140, 30},
+		{"a server that reports more than the limit", []ended{{100, 1_000_000}}, 100, 100},
+		{"the highest limit of its class", []ended{{65_535, 90}, {0, 30}}, 65_535, 90},
 	} {
 		m, key := models{}, keyOf("c", 7, 0)
 		for _, a := range tc.seen {
-			m.observe(time.Hour, key, 4000, a.limit, prompt.Usage{Prompt: 1000, Output: a.tokens})
+			m.observe(time.Hour, key, 4000, a.limit, answer.Usage{Prompt: 1000, Output: a.tokens})
 		}
 		if got := m.typical(key, tc.limit).output; math.Abs(got-tc.want) > tc.want/1000 {
 			t.Errorf("%s: %g tokens under a limit of %d, want %g", tc.name, got, tc.limit, tc.want)
@@ -155,7 +155,7 @@ func TestOneAnswerMovesLengthsLittle(t *testing.T) {
 			before[limit] = m.typical(key, limit).output
 		}
 		limit, tokens := limits[r.IntN(len(limits))], int(math.Exp(r.Float64()*30))
-		m.observe(time.Hour, key, 4000, limit, prompt.Usage{Prompt: 1000, Output: tokens})
+		m.observe(time.Hour, key, 4000, limit, answer.Usage{Prompt: 1000, Output: tokens})
 		for _, of := range []int{0, 65_536} {
 			after := m.typical(key, of).output
 			if ratio := max(after/before[of], before[of]/after); ratio > most {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/answer"
 )
 
 const (
@@ -87,7 +87,7 @@ func (e *evidence) add(now time.Duration) { *e = evidence{min(e.left(now)+1, max
 
 // observe averages an answer in: to a prompt with textBytes bytes of text, 0 if that is not known, under the client's
 // limit in tokens, 0 for none. An output below 0 is not known.
-func (l *model) observe(now time.Duration, typical learned, textBytes, limit int, u prompt.Usage) {
+func (l *model) observe(now time.Duration, typical learned, textBytes, limit int, u answer.Usage) {
 	l.recent.add(now)
 	l.answers = min(l.answers+1, warmup)
 	share := 1 / float64(l.answers)
@@ -139,7 +139,7 @@ func (m models) typical(key modelKey, limit int) (l learned) {
 }
 
 // observe averages in an answer to a request under the key.
-func (m models) observe(now time.Duration, key modelKey, textBytes, limit int, u prompt.Usage) {
+func (m models) observe(now time.Duration, key modelKey, textBytes, limit int, u answer.Usage) {
 	typical := m.typical(key, limit)
 	for wider := true; wider; key, wider = key.wider() {
 		l, known := m[key]

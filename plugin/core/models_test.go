@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -12,14 +13,14 @@ import (
 // One model server of four that reports nonsense shifts the mean values by a bounded factor, however large or small its
 // numbers are and however long it lasts.
 func TestTypicalWithstandsAMinority(t *testing.T) {
-	for name, wrong := range map[string]prompt.Usage{
+	for name, wrong := range map[string]answer.Usage{
 		"huge": {Prompt: 1_000_000_000, Output: 1_000_000_000},
 		"tiny": {Prompt: 1, Output: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, key := models{}, keyOf("c", 7, 0)
 			for i := range 2000 {
-				u := prompt.Usage{Prompt: 1000, Output: 200}
+				u := answer.Usage{Prompt: 1000, Output: 200}
 				if i%4 == 3 {
 					u = wrong
 				}
@@ -43,8 +44,8 @@ func TestTypicalOfClasses(t *testing.T) {
 	m, short, long, none := models{}, keyOf("c", 7, 0), keyOf("c", 7, 0), keyOf("c", 7, 0)
 	short.class, long.class, none.class = 1, 2, 3
 	for range 100 {
-		m.observe(time.Hour, short, 4000, 0, prompt.Usage{Prompt: 1000, Output: 20})
-		m.observe(time.Hour, long, 4000, 0, prompt.Usage{Prompt: 1000, Output: 2000})
+		m.observe(time.Hour, short, 4000, 0, answer.Usage{Prompt: 1000, Output: 20})
+		m.observe(time.Hour, long, 4000, 0, answer.Usage{Prompt: 1000, Output: 2000})
 	}
 	got := [3]float64{m.typical(short, 0).output, m.typical(long, 0).output, m.typical(none, 0).output}
 	if got[0] > 22 || got[1] < 1800 || got[2] < 40 || got[2] > 1000 {
@@ -57,11 +58,11 @@ func TestTypicalAfterAQuietHour(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)
 	now := time.Hour
 	for range 100 {
-		m.observe(now, key, 4000, 0, prompt.Usage{Prompt: 1000, Output: 200})
+		m.observe(now, key, 4000, 0, answer.Usage{Prompt: 1000, Output: 200})
 	}
 	now += time.Hour
 	for range 3 {
-		m.observe(now, key, 4000, 0, prompt.Usage{Prompt: 1_000_000, Output: 1_000_000})
+		m.observe(now, key, 4000, 0, answer.Usage{Prompt: 1_000_000, Output: 1_000_000})
 	}
 	if l := m.typical(key, 0); l.prompt > 1500 || l.output > 300 {
 		t.Errorf("after three answers: %g tokens a prompt and %g an answer, want 1000 and 200", l.prompt, l.output)
@@ -79,7 +80,7 @@ func TestEstimateBeyondTheGuess(t *testing.T) {
 		t.Errorf("%d tokens of a prompt that cannot be read, %d of an answer; want some of each", p, o)
 	}
 	m := models{}
-	m.observe(time.Hour, w.model, 0, 0, prompt.Usage{Prompt: 1_000_000_000, Output: 1_000_000_000})
+	m.observe(time.Hour, w.model, 0, 0, answer.Usage{Prompt: 1_000_000_000, Output: 1_000_000_000})
 	if l := m.typical(w.model, 0); l.prompt > 5000 || l.output > 5000 {
 		t.Errorf("after one answer: %g tokens a prompt, %g an answer, too many for a request", l.prompt, l.output)
 	}
@@ -93,7 +94,7 @@ func TestSampleCountsUsage(t *testing.T) {
 		c := d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, 1, 4000)}})
 		c.Head(status)
 		c.Data(answer)
-		if c.core.response.usage != nil {
+		if c.core.readsUsage() {
 			read++
 		}
 		c.Finish()

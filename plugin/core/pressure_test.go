@@ -95,7 +95,7 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 		c := d.client(0, streamtest.Request{Frames: []string{streamed(1)}})
 		c.Head(200)
 		for range parts {
-			c.Data("data: [DONE]\n\n")
+			c.Data("data: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\n")
 		}
 		d.advance(time.Second)
 		c.Finish()

@@ -107,7 +107,7 @@ func (s *Stream) countRefused(why lb.Reason) {
 	if why != lb.ReasonTenantOverBudget { // which says nothing about the targets
 		cl.queue.pressure.add(now, 0, true)
 	}
-	cl.retries.failed(now, w.id)
+	cl.retries.failed(now, w.attempt.digest)
 	s.plugin.vm.stats.countIf(statname.With(statRefusals,
 		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)
 }
@@ -117,7 +117,7 @@ func (s *Stream) leftQueue() {
 	w, cl, now := &s.wait, s.cluster, s.lease.now()
 	w.queued, w.waited = true, now-w.since
 	cl.queue.pressure.add(now, w.waited, false)
-	cl.retries.failed(now, w.id)
+	cl.retries.failed(now, w.attempt.digest)
 	s.plugin.vm.stats.countIf(ofClass(statLeft, cl, w.class.Name), 1)
 }
 
@@ -129,7 +129,7 @@ func (s *Stream) answerEnded(now time.Duration, verdict lb.Verdict) {
 		s.cluster.answers.add(now - s.placedAt())
 	case !s.response.complete:
 		s.cluster.answers.addIncomplete(now - s.placedAt())
-		s.cluster.retries.failed(now, s.wait.id)
+		s.cluster.retries.failed(now, s.wait.attempt.digest)
 	}
 }
 

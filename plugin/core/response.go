@@ -6,29 +6,39 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/answer"
 )
 
 // response is what has come of the response to a request.
 type response struct {
-	reached   bool // an endpoint was tried: the response is not the gateway's alone
-	status    int  // 0 before it
-	firstPart bool // some of the body has passed
-	// since when, for a request that was sent to one of several clusters
-	firstPartAt time.Duration
-	events      bool                // it is a stream of events, by its headers
-	streamed    bool                // it came in several parts
-	bytes       int                 // of the body so far
-	ttft        time.Duration       // from the plan to that, for prefix_cache
-	complete    bool                // all of it has passed
-	encoded     bool                // it is compressed
-	parts       int64               // of the body that have passed
-	usage       *prompt.UsageReader // nil while none was read
+	reached  bool          // an endpoint was tried: the response is not the gateway's alone
+	status   int           // 0 before it
+	begun    bool          // nothing of the prompt is left to compute: see hasBegun
+	begunAt  time.Duration // when that was, 0 where it does not matter
+	dataAt   time.Duration // when the only event so far of an API that is not known came, 0 for none
+	lines    bool          // it comes by lines, by its headers
+	streamed bool          // it has begun before its end: it is a stream
+	bytes    int           // of the body so far
+	ttft     time.Duration // from the plan to the first token, for prefix_cache
+	complete bool          // all of it has passed
+	encoded  bool          // it is compressed
+	parts    int64         // of the body that have passed
+	reads    bool          // the parts to come are read
+	unread   bool          // some were not
+	drawn    drawn         // whether it is read to its end where only some are
+	answer   *answer.Reader
+	outcome  answer.Outcome // by its content, once it is over
+	retry    []byte         // beginning of the body, while that may say when to try again
 }
 
 // responseHeaders is called once, with end when the response has no body.
 func (s *Stream) responseHeaders(end bool) {
 	if s.phase == phaseNew || s.phase == phaseDone {
+		return
+	}
+	headers := s.leasedHeaders()
+	if isInformational(s.response.status) { // the response is still to come
+		s.response.status = 0
 		return
 	}
 	s.response.complete = end
@@ -43,17 +53,12 @@ func (s *Stream) responseHeaders(end bool) {
 	}
 	s.followForwarded()
 	if s.phase == phaseLeased {
-		s.response.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.followServed()
-		s.restrict()
+		s.restrict(headers)
 		if s.phase == phaseLeased && s.response.status > 0 && s.response.status < 400 { // still leased: not misrouted
 			s.lease.trackResponse(true)
 		}
-		if !end {
-			s.skipEncoded()
-			s.response.events = s.cfg.Push == lb.Pending &&
-				hasPrefixFold(s.ResponseHeader("content-type"), "text/event-stream")
-		}
+		s.readAs(headers, end)
 	}
 	s.readReport()
 	s.setDebugHeaders()
@@ -62,29 +67,57 @@ func (s *Stream) responseHeaders(end bool) {
 	}
 }
 
+// leasedHeaders reads the headers of the response to a request that is counted, and takes over its status.
+func (s *Stream) leasedHeaders() [][2]string {
+	if s.phase != phaseLeased {
+		return nil
+	}
+	headers := s.ResponseHeaders()
+	for _, h := range headers {
+		if h[0] == ":status" {
+			s.response.status, _ = strconv.Atoi(h[1])
+		}
+	}
+	return headers
+}
+
+// isInformational reports whether a status is one that is followed by the response itself, such as early hints.
+func isInformational(status int) bool { return status >= 100 && status < 200 && status != 101 }
+
 // responseBody is called for every part of the response's body: size bytes.
 func (s *Stream) responseBody(size int, end bool) {
-	s.response.complete = s.response.complete || end
-	if s.readsUsage() && size > 0 {
-		s.response.readUsage(s.GatewayStream, size)
+	r := &s.response
+	r.complete = r.complete || end
+	if size > 0 {
+		s.readPart(size)
 	}
-	if s.response.firstPart || s.phase != phaseLeased {
+	if r.begun || s.phase != phaseLeased {
 		return
 	}
-	s.response.firstPart = true
+	at, begun := s.hasBegun(end)
+	if !begun {
+		return
+	}
+	r.begun = true
 	if s.cfg.AmongClusters() {
-		s.response.firstPartAt = s.plugin.vm.ReadClock()
+		r.begunAt = at
 	}
-	if (s.work.streamed || s.response.events) && !end {
-		s.response.streamed = true
-		s.measurePush(true)
+	if !end && s.streams() {
+		r.streamed = true
+		s.firstToken(at)
 	}
-	if s.work.streamed && !end {
-		// The prefill is done: what remains in flight is the output. An answer in one piece has no such moment.
+	r.reads = r.reads && (r.dataAt > 0 || s.readsOn())
+}
+
+// firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
+// one piece has no such moment.
+func (s *Stream) firstToken(at time.Duration) {
+	s.measurePush(at, true)
+	if s.lease.tokens > s.work.output {
 		s.lease.amend("", s.work.output)
-		if s.chain != nil {
-			s.response.ttft = max(1, s.plugin.vm.now()-s.chain.planned) // 0 within one tick, but known
-		}
+	}
+	if s.chain != nil {
+		s.response.ttft = max(1, at-s.chain.planned) // 0 within one tick, but known
 	}
 }
 
@@ -93,6 +126,9 @@ func (s *Stream) responseBody(size int, end bool) {
 func (s *Stream) done() {
 	v := s.plugin.vm
 	delete(v.bodies.reading, s)
+	if s.wait.attempt.open {
+		s.cluster.retries.end(&s.wait.attempt)
+	}
 	s.requestGone()
 	if s.phase == phaseProbing {
 		s.enter(phaseUncounted)
@@ -123,7 +159,7 @@ func (s *Stream) done() {
 		if verdict == lb.Success {
 			s.tenantAnswered(now)
 			s.measure(now, &outcome)
-			s.measurePush(false)
+			s.measurePush(now, false)
 		}
 		s.answerEnded(now, verdict)
 		s.endCharges()
@@ -153,12 +189,12 @@ func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
 
 // measurePush has an answer show how many requests the endpoint runs without a queue: when it has begun, if it is
 // streamed, and when it has ended.
-func (s *Stream) measurePush(begun bool) {
+func (s *Stream) measurePush(at time.Duration, begun bool) {
 	l := &s.lease
 	if s.cfg.Push != lb.Pending || l.addr != l.chosen || s.cfg.Shadow || s.response.status >= 300 {
 		return
 	}
-	s.cluster.limits.Observe(s.plugin.vm.now(), lb.Answer{
+	s.cluster.limits.Observe(at, lb.Answer{
 		Addr: l.addr, PlacedAt: s.placedAt(), Inflight: l.load,
 		Begun: begun, Streamed: s.response.streamed && !begun, Bytes: s.response.bytes,
 	})

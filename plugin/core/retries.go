@@ -1,8 +1,11 @@
 package core
 
 import (
+	"math/bits"
 	"strconv"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Clients that are refused try again. While a cluster is overloaded those attempts are more requests that it has no
@@ -16,15 +19,27 @@ const (
 	retrySeconds = 10
 	// freeRetries is how many retries are allowed in that time, however few requests there are.
 	freeRetries = 3
-	// maxEnded is how many requests are remembered that have got no answer, and endedMemory for how long.
+	// maxEnded is how many requests are remembered that have got no answer, maxShared, how many ids that several
+	// requests have, and endedMemory for how long.
 	maxEnded    = 4096
+	maxShared   = 1024
 	endedMemory = 30 * time.Second
 )
 
 // retryBudget is how many requests of a cluster were retries lately.
 type retryBudget struct {
 	seconds [retrySeconds]retrySecond
-	ended   *recent[uint64, time.Duration] // when requests ended without an answer, by the digest of their id
+	ended   *recent[uint64, time.Duration] // when requests ended without an answer, by attempt.digest
+	open    map[uint64]int                 // requests that are open, by attempt.id
+	shared  *recent[uint64, time.Duration] // when several were open at a time, likewise
+}
+
+// attempt is what tells whether a request is the retry of another one.
+type attempt struct {
+	id     uint64 // digest of its x-request-id, 0 for none
+	digest uint64 // of that with what is known of the request itself, 0 for none
+	exact  bool   // that is all of its prompt
+	open   bool   // it is counted in retryBudget.open
 }
 
 // retrySecond counts the requests of one second.
@@ -82,9 +97,74 @@ func (b *retryBudget) hasFailed(now time.Duration, id uint64) bool {
 	return ok && now-at < endedMemory
 }
 
+// begin counts a request as open. While one is, another with its id is another request: a client tries again when the
+// first attempt is over.
+func (b *retryBudget) begin(now time.Duration, a *attempt) {
+	if a.id == 0 || a.open {
+		return
+	}
+	if b.open == nil {
+		b.open = map[uint64]int{}
+	}
+	if b.open[a.id] > 0 {
+		if b.shared == nil {
+			b.shared = newRecent[uint64, time.Duration](maxShared)
+		}
+		b.shared.put(now, a.id, now)
+	}
+	b.open[a.id]++
+	a.open = true
+}
+
+// end is the reverse of begin.
+func (b *retryBudget) end(a *attempt) {
+	if !a.open {
+		return
+	}
+	if a.open = false; b.open[a.id] > 1 {
+		b.open[a.id]--
+	} else {
+		delete(b.open, a.id)
+	}
+}
+
+// isShared reports whether several requests had that id at a time lately.
+func (b *retryBudget) isShared(now time.Duration, id uint64) bool {
+	if b.shared == nil {
+		return false
+	}
+	at, ok := b.shared.get(now, id)
+	return ok && now-at < endedMemory
+}
+
+// nameAttempt takes over what tells whether the request is a retry. The id alone does not: where clients' ids are kept,
+// a task may give one to all of its requests. So it counts together with the path and the length of the body, and with
+// the prompt if that was read.
+func (s *Stream) nameAttempt(now time.Duration) {
+	a := &s.wait.attempt
+	id := s.traits.value("x-request-id")
+	if id == "" || a.open {
+		return
+	}
+	a.id = xxhash.Sum64String(id) | 1
+	a.digest = a.id
+	add := func(n uint64) {
+		const golden = 0x9e3779b97f4a7c15 // Fibonacci hashing (Knuth, volume 3, 6.4)
+		a.digest = bits.RotateLeft64((a.digest^n)*golden, 32)
+	}
+	add(xxhash.Sum64String(s.traits.path))
+	add(uint64(s.traits.length))
+	add(s.work.model.model)
+	add(uint64(s.work.info.TextBytes))
+	if a.exact = s.chain.hasBlocks(); a.exact {
+		add(s.chain.blocks[len(s.chain.blocks)-1].Key)
+	}
+	s.cluster.retries.begin(now, a)
+}
+
 // isRetry reports whether the request is another attempt at one that got no answer: a gateway in front of this one or
-// the client's library says so, or its id was that of a request which was refused, or whose client left. Several
-// requests that one task makes may have the same id, but the answers to the others have come.
+// the client's library says so, or it has the id, the path and the length of one that was refused, or whose client
+// left, and the prompt where that is known. Where it is not, an id that several requests have at a time shows nothing.
 func (s *Stream) isRetry(now time.Duration) bool {
 	for _, sign := range [...]struct {
 		header string
@@ -94,5 +174,6 @@ func (s *Stream) isRetry(now time.Duration) bool {
 			return true
 		}
 	}
-	return s.cluster.retries.hasFailed(now, s.wait.id)
+	a, b := &s.wait.attempt, &s.cluster.retries
+	return b.hasFailed(now, a.digest) && (a.exact || !b.isShared(now, a.id))
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,5 +171,110 @@ func TestShadowKeepsNoBudget(t *testing.T) {
 		if cl.overloaded(d.now) {
 			t.Error("the cluster counts as overloaded")
 		}
+	}
+}
+
+// crowdOf is clients of a queue in a closed loop: each thinks, sends, and thinks again once it is served or refused.
+type crowdOf struct {
+	*fakeDriver
+	body   func(client, number int) string
+	id     func(client, number int) string
+	served []int // by client
+}
+
+func (c *crowdOf) think(client, number int) {
+	at := c.now + time.Duration(c.rand.Int64N(int64(300*time.Millisecond)))
+	c.events = append(c.events, fakeEvent{at, func() { c.send(client, number) }})
+}
+
+func (c *crowdOf) send(client, number int) {
+	r := streamtest.Request{
+		Headers: [][2]string{{"x-request-id", c.id(client, number)}}, Frames: []string{c.body(client, number)},
+	}
+	s := c.client(client%len(c.workers), r)
+	var wait func()
+	wait = func() {
+		switch {
+		case s.ended:
+			c.think(client, number+1)
+		case s.Upstream() >= 0:
+			c.events = append(c.events, fakeEvent{c.now + 400*time.Millisecond, func() {
+				c.served[client]++
+				s.Finish()
+				c.think(client, number+1)
+			}})
+		default:
+			c.events = append(c.events, fakeEvent{c.now + 10*time.Millisecond, wait})
+		}
+	}
+	wait()
+}
+
+// Clients that give one id to all of their requests are served like others, whether or not their bodies are read.
+func TestOneIDForManyRequests(t *testing.T) {
+	const queue = `"health":{"slow_start":0},"max_inflight":2,"queue":{"max_wait":"1s","max_length":4}}}`
+	for name, config := range map[string]string{
+		"no body is read":   `{"lb_policy":"global_least_request","lb_config":{` + queue,
+		"the length counts": `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens",` + queue,
+		"the prompt counts": `{"lb_policy":"prefix_cache","lb_config":{` + queue,
+	} {
+		const each = 10
+		c := &crowdOf{fakeDriver: startFake(t, 2, 2, config), served: make([]int, 2*each)}
+		c.body = func(client, number int) string {
+			return fmt.Sprintf(`{"model":"m","prompt":"%02d %06d %s"}`, client, number, strings.Repeat("words ", 40))
+		}
+		c.id = func(client, number int) string {
+			if client < each {
+				return "trace-of-the-batch-job"
+			}
+			return fmt.Sprint(client, "-", number)
+		}
+		c.advance(time.Second)
+		for client := range c.served {
+			c.think(client, 0)
+		}
+		c.advance(15 * time.Second)
+		one, own := 0, 0
+		for client, n := range c.served {
+			if client < each {
+				one += n
+			} else {
+				own += n
+			}
+		}
+		if t.Logf("%s: %d with one id, %d with their own", name, one, own); 10*one < 7*own || 10*own < 7*one {
+			t.Errorf("%s: %d requests with one id were served, %d with ids of their own", name, one, own)
+		}
+	}
+}
+
+// A retry is known by its id and its body, and where the body is not read, by its id unless several requests have that
+// at a time.
+func TestRetriesAreKnownByTheirBodies(t *testing.T) {
+	for _, c := range map[string]struct {
+		policy       string
+		again, other string // what the same client, and another one with its id, send
+		want         string // for the other one
+	}{
+		"requests":                    {"global_least_request", "aaaa", "bbbbb", "max_queue_size_exceeded"},
+		"requests of the same length": {"global_least_request", "aaaa", "bbbb", "retry_budget_exceeded"},
+		"prompts":                     {"prefix_cache", "aaaa", "bbbb", "max_queue_size_exceeded"},
+	} {
+		d, _ := startQueue(t, 1, 1, strings.Replace(queueConfig(`"max_length":1,"retry_budget":0`),
+			"global_least_request", c.policy, 1))
+		d.client(0, streamtest.Request{})
+		send := func(text string) *fakeClient {
+			body := `{"model":"m","prompt":"` + strings.Repeat(text, 300) + `"}`
+			return d.client(0, streamtest.Request{
+				Headers: [][2]string{{"x-request-id", "7"}, {"content-length", fmt.Sprint(len(body))}},
+				Frames:  []string{body},
+			})
+		}
+		for range freeRetries + 1 {
+			d.client(0, streamtest.Request{Headers: [][2]string{{"x-envoy-attempt-count", "2"}}})
+		}
+		send("aaaa").wantRefused(t, "max_queue_size_exceeded")
+		send(c.again).wantRefused(t, "retry_budget_exceeded")
+		send(c.other).wantRefused(t, c.want)
 	}
 }

@@ -25,6 +25,7 @@ const (
 	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as reported
 	statExpected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
 	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read: encoded
+	statFailed      = "warmgate_failed_answers_total"         // cluster, endpoint, reason: under a good status
 	statRetention   = "warmgate_prefix_retention_seconds"     // cluster: how long endpoints keep prompts
 	statLosses      = "warmgate_prefix_losses_total"          // cluster: endpoints found to have lost their caches
 	statTable       = "warmgate_prefix_table_percent"         // cluster: room of the prefix index: promptStats.share

@@ -45,8 +45,8 @@ func (s *Stream) servedTokens() int64 {
 	if l.addr == l.chosen {
 		cached = l.reservation.grant.Cached
 	}
-	if r.usage != nil {
-		if u, ok := r.usage.Usage(r.complete); ok {
+	if r.answer != nil {
+		if u, ok := r.answer.Usage(r.complete); ok {
 			switch {
 			case plan.HasBudget(): // a budget is charged for what is cached, too
 				u.Cached = 0
@@ -57,7 +57,7 @@ func (s *Stream) servedTokens() int64 {
 		}
 	}
 	tokens := plan.AddedTokens(cached)
-	if s.work.streamed {
+	if s.work.streamed || r.streamed {
 		tokens += r.parts - s.work.output
 	}
 	return tokens

@@ -1,10 +1,10 @@
 package core
 
 import (
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -37,43 +37,20 @@ func (a *answerSample) take() bool {
 	return taken
 }
 
-// readsUsage reports whether the response is to be read for its usage.
+// readsUsage reports whether the usage in the response matters.
 func (s *Stream) readsUsage() bool {
 	r := &s.response
 	return s.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
 		(s.work.sampled || s.chain.hasBlocks() || s.budget.target.addr != "" || s.sharesTokens())
 }
 
-// skipEncoded gives up reading a response that is encoded, and counts it.
-func (s *Stream) skipEncoded() {
-	if !s.readsUsage() {
-		return
-	}
-	encoding := s.ResponseHeader("content-encoding")
-	if s.response.encoded = encoding != "" && !strings.EqualFold(encoding, "identity"); s.response.encoded {
-		s.plugin.vm.stats.count(statEncoded, 1)
-	}
-}
-
-// readUsage looks for the usage in the part of the response that is passing: size bytes.
-func (r *response) readUsage(from GatewayStream, size int) {
-	if r.usage == nil {
-		r.usage = &prompt.UsageReader{}
-	}
-	begin := max(0, size-usageWithin)
-	if begin > 0 {
-		r.usage.Skip()
-	}
-	r.usage.Read(from.ResponseBody(begin, usageWithin))
-}
-
 // learnUsage puts the usage in the response into the outcome, beside what was expected, and into what is known of the
 // model. The output of an answer that broke off is not known.
 func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
-	if s.response.usage == nil {
+	if s.response.answer == nil || !s.readsUsage() {
 		return
 	}
-	u, ok := s.response.usage.Usage(s.response.complete)
+	u, ok := s.response.answer.Usage(s.response.complete)
 	if !ok {
 		return
 	}
@@ -94,7 +71,7 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 //
 // Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen.
 // Usage in answers that broke off only shows that the endpoint reports.
-func (s *Stream) compareCached(p *promptChain, u prompt.Usage, o *lb.Outcome) {
+func (s *Stream) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome) {
 	o.PlannedAt, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
 	o.API, o.Source = p.shape, p.source()
 	if s.lease.addr == s.lease.chosen && s.response.complete && p.whole {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/answer"
 )
 
 // keyOf is a key with the default estimate.
@@ -19,7 +19,7 @@ func keyOf(cluster string, model, tenant uint64) modelKey {
 // the configuration.
 func TestLearned(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)
-	observe := func(textBytes int, u prompt.Usage) {
+	observe := func(textBytes int, u answer.Usage) {
 		m.observe(time.Hour, key, textBytes, 0, u)
 	}
 	want := func(bytesPerToken, prompt, output float64) {
@@ -32,27 +32,27 @@ func TestLearned(t *testing.T) {
 		}
 	}
 	want(4, 256, 256)
-	observe(3000, prompt.Usage{Prompt: 1000, Output: 100})
+	observe(3000, answer.Usage{Prompt: 1000, Output: 100})
 	want(3, 1000, 100)
-	observe(12_000, prompt.Usage{Prompt: 1000, Output: 400}) // a geometric mean
+	observe(12_000, answer.Usage{Prompt: 1000, Output: 400}) // a geometric mean
 	want(6, 1000, 200)
-	observe(0, prompt.Usage{Prompt: 512, Output: -1}) // pictures, and an answer that broke off
+	observe(0, answer.Usage{Prompt: 512, Output: -1}) // pictures, and an answer that broke off
 	want(6, 800, 200)
-	observe(5000, prompt.Usage{Output: -1})
+	observe(5000, answer.Usage{Output: -1})
 	want(6, 800, 200)
 	for range 20 {
-		observe(4800, prompt.Usage{Prompt: 800, Output: 200})
+		observe(4800, answer.Usage{Prompt: 800, Output: 200})
 	}
 	want(6, 800, 200)
 	step := math.Pow(4, 1.0/16)
-	observe(24_000, prompt.Usage{Prompt: 1000, Output: 1_000_000}) // by four times, and a sixteenth of the way
+	observe(24_000, answer.Usage{Prompt: 1000, Output: 1_000_000}) // by four times, and a sixteenth of the way
 	want(6*step, 800*math.Pow(1.25, 1.0/16), 200*step)
-	observe(1, prompt.Usage{Prompt: 1_000_000, Output: -1})
+	observe(1, answer.Usage{Prompt: 1_000_000, Output: -1})
 	if l := m[key]; l.prompt > 812*step || l.bytesPerToken < 5.999 {
 		t.Errorf("one answer moved %g bytes a token, and prompts of %g, too far", l.bytesPerToken, l.prompt)
 	}
 	for range 500 {
-		observe(1<<30, prompt.Usage{Prompt: 1}) // such as embeddings
+		observe(1<<30, answer.Usage{Prompt: 1}) // such as embeddings
 	}
 	if l := m.typical(key, 0); l.bytesPerToken > 100 || l.output > 1.001 {
 		t.Errorf("%g bytes a token, answers of %g", l.bytesPerToken, l.output)
@@ -64,7 +64,7 @@ func TestLearnedOfOthers(t *testing.T) {
 	m := models{}
 	for i, k := range []modelKey{keyOf("c", 1, 11), keyOf("c", 2, 11)} {
 		for range 20 {
-			m.observe(time.Hour, k, 0, 0, prompt.Usage{Prompt: 300, Output: 200 * (i + 1)})
+			m.observe(time.Hour, k, 0, 0, answer.Usage{Prompt: 300, Output: 200 * (i + 1)})
 		}
 	}
 	output := func(k modelKey) float64 { return math.Round(m.typical(k, 0).output) }
@@ -87,7 +87,7 @@ func TestModelsAreBounded(t *testing.T) {
 	m, now := models{}, time.Hour
 	observe := func(model uint64) {
 		k := keyOf("c", model, 0)
-		m.observe(now, k, 0, 0, prompt.Usage{Prompt: 300, Output: 100})
+		m.observe(now, k, 0, 0, answer.Usage{Prompt: 300, Output: 100})
 	}
 	const known = 50
 	for model := uint64(1); model <= known; model++ {
@@ -133,7 +133,7 @@ func TestReadsASample(t *testing.T) {
 		c := d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, 1, 4000)}})
 		c.Head(200)
 		c.Data(fmt.Sprintf(`{"usage":{"prompt_tokens":120,"completion_tokens":%d}}`, output))
-		if c.core.response.usage != nil {
+		if c.core.readsUsage() {
 			read++
 		}
 		c.Finish()

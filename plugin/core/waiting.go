@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -19,7 +17,7 @@ import (
 type waiting struct {
 	class   *config.Class // nil where no queue is configured
 	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
-	id      uint64        // digest of its x-request-id, 0 for none
+	attempt attempt       // by which its retries are known
 	tenant  uint64        // see tenantName; 0 for none
 	since   time.Duration // when it was first reserved
 	until   time.Duration // when its wait is over
@@ -48,9 +46,7 @@ func (s *Stream) prepareWait(now time.Duration) lb.Reason {
 	if q.TenantHeader != "" {
 		w.tenant = tenantName(s.traits.value(q.TenantHeader))
 	}
-	if id := s.traits.value("x-request-id"); id != "" {
-		w.id = xxhash.Sum64String(id)
-	}
+	s.nameAttempt(now)
 	forwarded := s.region.here || s.region.to != "" // then it was counted before
 	if !forwarded && !s.cluster.retries.allows(now, s.isRetry(now), q.RetryBudget, s.cluster.overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded

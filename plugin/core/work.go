@@ -121,4 +121,4 @@ func (s *Stream) amendWork() {
 }
 
 // prefillDone reports whether the prefill is known to be done: only the output is in flight.
-func (s *Stream) prefillDone() bool { return s.response.firstPart && s.work.streamed }
+func (s *Stream) prefillDone() bool { return s.response.streamed }

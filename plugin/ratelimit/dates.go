@@ -76,13 +76,41 @@ func rfc3339(s string) (time.Duration, bool) {
 	return d.since(d.number(0, 4, firstYear, lastYear), d.number(5, 2, 1, 12), d.number(8, 2, 1, 31), second)
 }
 
-// httpDate reads a date in the form that RFC 9110 has servers send: "Sun, 06 Nov 1994 08:49:37 GMT".
-func httpDate(s string) (time.Duration, bool) {
-	if len(s) != len("Sun, 06 Nov 1994 08:49:37 GMT") || s[3:5] != ", " || s[25:] != " GMT" {
+// httpDate reads a date in one of the three forms that RFC 9110 has recipients read. wall is called for one that has
+// two digits of the year: it is the one that is at most 50 years ahead.
+//
+//	Sun, 06 Nov 1994 08:49:37 GMT
+//	Sunday, 06-Nov-94 08:49:37 GMT
+//	Sun Nov  6 08:49:37 1994
+func httpDate(s string, wall func() time.Duration) (time.Duration, bool) {
+	weekday, rest, comma := strings.Cut(s, ", ")
+	d, at := date{text: rest}, places{}
+	switch {
+	case comma && len(weekday) == 3 && len(rest) == len("06 Nov 1994 08:49:37 GMT") && rest[20:] == " GMT":
+		at = places{day: 0, month: 3, year: 7, time: 12}
+	case comma && len(rest) == len("06-Nov-94 08:49:37 GMT") && rest[2] == '-' && rest[6] == '-' && rest[18:] == " GMT":
+		at = places{day: 0, month: 3, year: 7, time: 10}
+	case !comma && len(s) == len("Sun Nov  6 08:49:37 1994") && s[3] == ' ' && s[7] == ' ':
+		d.text = s[:8] + strings.Replace(s[8:10], " ", "0", 1) + s[10:]
+		at = places{day: 8, month: 4, year: 20, time: 11}
+	default:
 		return 0, false
 	}
-	d := date{text: s}
-	month := strings.Index("JanFebMarAprMayJunJulAugSepOctNovDec", s[8:11])
+	month := strings.Index("JanFebMarAprMayJunJulAugSepOctNovDec", d.text[at.month:at.month+3])
 	d.bad = month < 0 || month%3 != 0
-	return d.since(d.number(12, 4, firstYear, lastYear), month/3+1, d.number(5, 2, 1, 31), d.seconds(17))
+	year := 0
+	if at.time == 10 { // two digits of the year
+		const length = 365*24*time.Hour + 6*time.Hour
+		latest := firstYear + int(wall()/length) + 50
+		if year = latest/100*100 + d.number(at.year, 2, 0, 99); year > latest {
+			year -= 100
+		}
+		d.bad = d.bad || year < firstYear
+	} else {
+		year = d.number(at.year, 4, firstYear, lastYear)
+	}
+	return d.since(year, month/3+1, d.number(at.day, 2, 1, 31), d.seconds(at.time))
 }
+
+// places is where the parts of a date are in its text.
+type places struct{ day, month, year, time int }

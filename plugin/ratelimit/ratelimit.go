@@ -1,6 +1,6 @@
-// Package ratelimit reads what a server of an API says of its rate limits in the headers of an answer: OpenAI's and
-// Anthropic's forms, which many others have taken over, and Retry-After. It does no I/O, reads no clock, and accepts
-// whatever a server may send.
+// Package ratelimit reads what a server of an API says of its rate limits in an answer: in headers in OpenAI's and
+// Anthropic's forms, which many others have taken over, and in those of the IETF's drafts, Retry-After, and Google's
+// retryDelay in the body of a refusal. It does no I/O, reads no clock, and accepts whatever a server may send.
 package ratelimit
 
 import (
@@ -41,59 +41,133 @@ var kindNames = [kinds]string{
 	requests: "requests", tokens: "tokens", inputTokens: "input-tokens", outputTokens: "output-tokens",
 }
 
-// Read returns what the headers of an answer with the status say, names in lower case, and whether they say anything.
-// What a server has in full is nothing: it restricts nobody. wall returns the time since the Unix epoch; it is called
-// for times of day in an answer that has no date of its own.
-func Read(status int, headers [][2]string, wall func() time.Duration) (r budget.Restriction, says bool) {
-	in := reader{wall: wall}
+// Read returns what the headers of an answer with the status say, names in lower case, and whether they say anything;
+// silent: the server refuses the request, and does not say there when to try again. What a server has in full is
+// nothing: it restricts nobody. wall returns the time since the Unix epoch; it is called for times of day in an answer
+// that has no date of its own, and for years of two digits.
+func Read(status int, headers [][2]string, wall func() time.Duration) (r budget.Restriction, says, silent bool) {
+	in := reader{wall: wall, general: kind{remaining: -1, limit: -1}, unit: requests}
 	for i := range in.limits {
 		in.limits[i].remaining, in.limits[i].limit = -1, -1
 	}
 	for _, h := range headers {
-		if t, ok := httpDate(h[1]); ok && h[0] == "date" {
+		if h[0] != "date" {
+			continue
+		}
+		if t, ok := httpDate(h[1], wall); ok {
 			in.wall = func() time.Duration { return t }
 		}
 	}
-	exact := ""
 	for _, h := range headers {
-		switch name, value := h[0], strings.TrimSpace(h[1]); name {
-		case "retry-after-ms":
-			exact = value
-		case "retry-after":
-			in.retryAfter = value
-		default:
-			in.limit(name, value)
-		}
+		in.header(h[0], strings.TrimSpace(h[1]))
 	}
 	if status == 429 || status == 503 || status == 529 {
-		if ms, ok := number(exact); ok {
-			r.RetryAfter, says = ofSeconds(ms/1e3), true
-		} else {
-			r.RetryAfter, says = in.wait(status)
+		r.RetryAfter, says = in.wait()
+		if silent = !says; silent && status == 429 {
+			r.RetryAfter, says = silentRetry, true
 		}
+	}
+	if k := &in.limits[in.unit]; k.remaining < 0 {
+		*k = in.general
 	}
 	r.Requests, r.RequestsReset = in.limits[requests].left()
 	r.Tokens, r.TokensReset = in.tokensLeft()
-	return r, says || r.Requests >= 0 || r.Tokens >= 0
+	return r, says || r.Requests >= 0 || r.Tokens >= 0, silent
+}
+
+// RetryDelay returns when to try again by the beginning of the body of a refusal, as Google's APIs have it: a
+// google.rpc.RetryInfo, whose retryDelay is a number of seconds such as "52s".
+func RetryDelay(body []byte) (time.Duration, bool) {
+	_, rest, _ := strings.Cut(string(body), `"retryDelay"`)
+	rest, isMember := strings.CutPrefix(strings.TrimLeft(rest, " \t\r\n"), ":")
+	rest, isText := strings.CutPrefix(strings.TrimLeft(rest, " \t\r\n"), `"`)
+	value, _, whole := strings.Cut(rest, `s"`)
+	seconds, ok := number(value)
+	return ofSeconds(seconds), ok && isMember && isText && whole
 }
 
 // reader is what was read of headers so far.
 type reader struct {
 	limits     [kinds]kind
+	general    kind // of the fields that do not say what they are a limit of
+	unit       int  // what that is of
 	retryAfter string
+	exact      string // the same in milliseconds
 	wall       func() time.Duration
 }
 
-// wait reads Retry-After: seconds, or a time of day.
-func (in *reader) wait(status int) (time.Duration, bool) {
+// header takes over a header.
+func (in *reader) header(name, value string) {
+	field, general := strings.CutPrefix(name, "ratelimit-")
+	switch {
+	case name == "retry-after-ms":
+		in.exact = value
+	case name == "retry-after":
+		in.retryAfter = value
+	case name == "ratelimit":
+		in.policies(value)
+	case field == "policy" && strings.Contains(value, "token"): // else it is of requests
+		in.unit = tokens
+	case general:
+		value, _, _ = strings.Cut(value, ",") // policies may follow
+		in.general.set(field, value)
+	default:
+		in.limit(name, value)
+	}
+}
+
+// set takes over a number, by the name of its field in one of the IETF's drafts.
+func (k *kind) set(field, value string) {
+	n, ok := number(value)
+	switch {
+	case !ok:
+	case field == "limit":
+		k.limit = n
+	case field == "remaining" || field == "r":
+		k.remaining = n
+	case field == "reset" || field == "t":
+		k.reset = ofSeconds(n)
+	}
+}
+
+// policies reads a RateLimit field: a list of what is left of each policy, `"default";r=0;t=52`, or in earlier drafts
+// of one, `limit=100, remaining=0, reset=52`. The tightest counts, and of those that are used up the one that lasts.
+func (in *reader) policies(value string) {
+	g := &in.general
+	for value != "" {
+		var item string
+		item, value, _ = strings.Cut(value, ",")
+		k, named := kind{remaining: -1, limit: -1}, false
+		for item != "" {
+			var field string
+			field, item, _ = strings.Cut(item, ";")
+			key, text, isMember := strings.Cut(strings.TrimSpace(field), "=")
+			if named = named || !isMember; named {
+				k.set(key, text)
+			} else {
+				g.set(key, text)
+			}
+		}
+		if named && (g.remaining < 0 || k.remaining < g.remaining || k.remaining == g.remaining && k.reset > g.reset) {
+			*g = k
+		}
+	}
+}
+
+// wait returns when to try again: by Retry-After, in milliseconds, seconds, or as a time of day; else by a limit that
+// is used up.
+func (in *reader) wait() (time.Duration, bool) {
+	if ms, ok := number(in.exact); ok {
+		return ofSeconds(ms / 1e3), true
+	}
 	if s, ok := number(in.retryAfter); ok {
 		return ofSeconds(s), true
 	}
-	if at, ok := httpDate(in.retryAfter); ok {
+	if at, ok := httpDate(in.retryAfter, in.wall); ok {
 		return clamp(at - in.wall()), true
 	}
-	if status == 429 {
-		return silentRetry, true
+	if g := &in.general; g.remaining <= 0 && g.reset > 0 {
+		return g.reset, true
 	}
 	return 0, false
 }

@@ -85,6 +85,49 @@ var reads = []struct {
 		headers: "retry-after: Fri, 30 Jan 2026 12:01:30 GMT\ndate: Fri, 30 Jan 2026 12:01:00 GMT",
 	},
 	{
+		name: "an old form of a time of day", status: 429, want: said(unknown, 0, unknown, 0, 52*time.Second),
+		headers: "retry-after: Friday, 30-Jan-26 12:00:52 GMT",
+	},
+	{
+		name: "the form of asctime", status: 429, want: said(unknown, 0, unknown, 0, 52*time.Second),
+		headers: "retry-after: Fri Jan 30 12:00:52 2026",
+	},
+	{
+		name: "the draft's field", status: 429, want: said(unknown, 0, 0, 52*time.Second, 52*time.Second),
+		headers: `ratelimit: "default";r=0;t=52`,
+	},
+	{
+		name: "the draft's field of several policies", status: 429,
+		want:    said(unknown, 0, 0, 90*time.Second, 90*time.Second),
+		headers: `ratelimit: "second";r=0;t=1, "hour";r=0;t=90, "day";r=7;t=9000`,
+	},
+	{
+		name: "the draft's field of tokens", status: 200, want: said(500, 30*time.Second, unknown, 0, 0),
+		headers: "ratelimit-policy: \"p\";q=1000;w=60;qu=\"tokens\"\nratelimit: \"p\";r=500;t=30",
+	},
+	{
+		name: "an earlier draft's field", status: 429, want: said(unknown, 0, 0, 52*time.Second, 52*time.Second),
+		headers: `ratelimit: limit=100, remaining=0, reset=52`,
+	},
+	{
+		name: "earlier drafts' fields", status: 429, want: said(unknown, 0, 0, 52*time.Second, 52*time.Second),
+		headers: "ratelimit-limit: 100, 100;w=60\nratelimit-remaining: 0\nratelimit-reset: 52",
+	},
+	{
+		name: "drafts' fields of an answer", status: 200, want: said(unknown, 0, 7, 52*time.Second, 0),
+		headers: "ratelimit-limit: 100\nratelimit-remaining: 7\nratelimit-reset: 52",
+	},
+	{
+		name: "more is left by the drafts' fields", status: 429,
+		want:    said(unknown, 0, 7, 52*time.Second, time.Second),
+		headers: "ratelimit-remaining: 7\nratelimit-reset: 52",
+	},
+	{
+		name: "Retry-After says more than the drafts' fields", status: 429,
+		want:    said(unknown, 0, 0, 52*time.Second, 3*time.Second),
+		headers: "retry-after: 3\nratelimit: \"default\";r=0;t=52",
+	},
+	{
 		name: "a time of day that is over", status: 503, want: said(unknown, 0, unknown, 0, 0),
 		headers: "retry-after: Fri, 30 Jan 2026 11:01:30 GMT",
 	},
@@ -152,7 +195,7 @@ var reads = []struct {
 
 func TestRead(t *testing.T) {
 	for _, test := range reads {
-		got, says := Read(test.status, list(test.headers), wall)
+		got, says, _ := Read(test.status, list(test.headers), wall)
 		if test.silent {
 			test.want = said(unknown, 0, unknown, 0, 0)
 		}
@@ -174,16 +217,23 @@ func list(text string) (headers [][2]string) {
 
 // Times of day are read as package time reads them.
 func TestDates(t *testing.T) {
+	const http = "Mon, 02 Jan 2006 15:04:05 GMT"
 	rand := rand.New(rand.NewPCG(1, 1))
 	for range 10000 {
 		at := time.Unix(rand.Int64N(7e9), rand.Int64N(1e9)/1e6*1e6).UTC()
-		got, ok := httpDate(at.Format("Mon, 02 Jan 2006 15:04:05 GMT"))
-		if !ok || got != time.Duration(at.Unix())*time.Second {
-			t.Fatalf("%v: got %v, %v", at, got, ok)
+		for _, layout := range []string{http, time.RFC850, time.ANSIC} {
+			text := at.Format(layout)
+			now := func() time.Duration { // within 50 years of the date
+				return time.Duration(at.Unix()+rand.Int64N(49*31_557_600))*time.Second - 24*365*time.Hour
+			}
+			got, ok := httpDate(strings.Replace(text, "UTC", "GMT", 1), now)
+			if !ok || got != time.Duration(at.Unix())*time.Second {
+				t.Fatalf("%s: got %v, %v", text, got, ok)
+			}
 		}
 		zoned := at.In(time.FixedZone("", (rand.IntN(47)-23)*1800))
 		text := zoned.Format("2006-01-02T15:04:05.999Z07:00")
-		got, ok = rfc3339(text)
+		got, ok := rfc3339(text)
 		if off := got - time.Duration(at.UnixNano()); !ok || off < 0 || off >= time.Second {
 			t.Fatalf("%s: off by %v, %v", text, off, ok)
 		}
@@ -193,12 +243,14 @@ func TestDates(t *testing.T) {
 		"2026-01-30T12:00:00.Z.", "2026-01-30T12:00:00+8:00", "2026-01-30T12:00:00.5", "1969-01-30T12:00:00Z",
 		"2026-01-30 12:00:00Z", "2026/01/30T12:00:00Z", "2026-01-30T12-00-00Z", "2026-01-30T1200:000Z",
 		"Fri, 30 Jan 2026 12:00:00 CET", "Fri, 30 anF 2026 12:00:00 GMT", "Fri  30 Jan 2026 12:00:00 GMT",
-		"Friday, 30-Jan-26 12:00:00 GMT", "Fri, 30 Jan 2026 12:60:00 GMT", "Fri, 32 Jan 2026 12:00:00 GMT",
+		"Friday, 30-Jan-26 12:00:00 CET",
+		"Friday, 30-Jam-26 12:00:00 GMT", "Fri Jan 30 12:00:00 GMT", "Fri Jan 3x 12:00:00 2026",
+		"Fri, 30 Jan 2026 12:60:00 GMT", "Fri, 32 Jan 2026 12:00:00 GMT",
 	} {
 		if at, ok := rfc3339(text); ok {
 			t.Errorf("%q is read as %v", text, at)
 		}
-		if at, ok := httpDate(text); ok {
+		if at, ok := httpDate(text, wall); ok {
 			t.Errorf("%q is read as %v", text, at)
 		}
 	}
@@ -212,7 +264,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(200, "anthropic-ratelimit-tokens-remaining", "1",
 		"anthropic-ratelimit-tokens-reset", "2026-01-30T12:00:20.5Z")
 	f.Fuzz(func(t *testing.T, status int, name1, value1, name2, value2 string) {
-		r, says := Read(status, [][2]string{{name1, value1}, {name2, value2}}, wall)
+		r, says, silent := Read(status, [][2]string{{name1, value1}, {name2, value2}}, wall)
 		for _, d := range []time.Duration{r.RetryAfter, r.TokensReset, r.RequestsReset} {
 			if d < 0 || d > maxTime {
 				t.Errorf("a time of %v", d)
@@ -225,6 +277,9 @@ func FuzzRead(f *testing.F) {
 		}
 		if !says && r != said(-1, 0, -1, 0, 0) {
 			t.Errorf("says nothing, but %+v", r)
+		}
+		if silent && r.RetryAfter != 0 && r.RetryAfter != silentRetry {
+			t.Errorf("does not say when to try again, but %v", r.RetryAfter)
 		}
 		if refuses := status == 429 || status == 503 || status == 529; !refuses && r.RetryAfter != 0 {
 			t.Errorf("a request with status %d is to be sent again after %v", status, r.RetryAfter)
@@ -246,5 +301,41 @@ func TestWaitsAreNotShortened(t *testing.T) {
 	}
 	if err := quick.Check(long, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// The body of a refusal says when to try again where a RetryInfo is in it, as soon as all of that is there.
+func TestRetryDelay(t *testing.T) {
+	const body = `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":` +
+		`"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"52s"}]}}`
+	for n := range len(body) {
+		_, ok := RetryDelay([]byte(body[:n]))
+		if want := strings.Contains(body[:n], `"52s"`); ok != want {
+			t.Fatalf("%s: %v", body[:n], ok)
+		}
+	}
+	for text, want := range map[string]time.Duration{
+		body: 52 * time.Second, `{"retryDelay" : "0.25s"}`: 250 * time.Millisecond, `{"retryDelay":"1e9s"}`: 0,
+		`{"retryDelay":"99999999s"}`: maxTime, `{"retryDelay":52}`: 0, `{"a":"retryDelay"}`: 0, `{}`: 0, ``: 0,
+		`{"retryDelay":"-5s"}`: 0, `{"message":"retry in 52s"}`: 0,
+	} {
+		if got, ok := RetryDelay([]byte(text)); got != want || ok != (want > 0) {
+			t.Errorf("%s: %v, %v, want %v", text, got, ok, want)
+		}
+	}
+}
+
+// Whoever refuses without saying when to try again may say it in the body.
+func TestSilent(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": true, "retry-after: soon": true, "retry-after: 3": false, "ratelimit: \"a\";r=0;t=3": false,
+		"ratelimit-remaining: 4": true, "retry-after-ms: 3": false,
+	} {
+		if _, _, silent := Read(429, list(text), wall); silent != want {
+			t.Errorf("%s: %v", text, silent)
+		}
+	}
+	if _, _, silent := Read(200, nil, wall); silent {
+		t.Error("an answer is no refusal")
 	}
 }

@@ -1,4 +1,4 @@
-package prompt
+package answer
 
 import (
 	"bytes"
@@ -47,7 +47,7 @@ func objectNamed(value []byte, names ...string) (object []byte) {
 }
 
 // referenceUsage adds the usage of an event, or of an answer in one part, to u, with encoding/json.
-func referenceUsage(u *UsageReader, answer []byte, event bool) {
+func referenceUsage(u *Reader, answer []byte, event bool) {
 	if !json.Valid(answer) {
 		return
 	}
@@ -148,7 +148,7 @@ func (f forger) object(depth int) string {
 }
 
 // read reads the text, split into parts anywhere.
-func (f forger) read(r *UsageReader, text string) {
+func (f forger) read(r *Reader, text string) {
 	for len(text) > 0 {
 		n := 1 + f.IntN(min(len(text), 1+f.IntN(300)))
 		r.Read([]byte(text[:n]))
@@ -163,12 +163,12 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 	for seed := range uint64(30_000) {
 		f := forger{rand.New(rand.NewPCG(seed, 0))}
 		var text strings.Builder
-		var got, want UsageReader
+		var got, want Reader
 		complete := f.IntN(4) > 0
 		if f.IntN(2) == 0 {
 			for range 1 + f.IntN(4) {
 				event := f.object(0)
-				if len(event) > usageTail/2 {
+				if len(event) > tailSize/2 {
 					continue
 				}
 				text.WriteString(f.pick("", "event: x\n", ": \"prompt_tokens\":1\n", "\n") + "data:" +
@@ -182,7 +182,7 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 			if f.IntN(4) == 0 {
 				answer = "[" + f.object(0) + ",\r\n" + f.object(0) + "]"
 			}
-			if len(answer) > usageTail {
+			if len(answer) > tailSize {
 				continue
 			}
 			if end := f.IntN(len(answer)); f.IntN(4) == 0 {
@@ -224,13 +224,13 @@ func TestUsageAfterDroppedParts(t *testing.T) {
 		if f.IntN(3) == 0 {
 			answer = `{"content":[{"input":{"usage":` + f.usage() + `}}],"z":[` + forged + `1]}`
 		}
-		var want UsageReader
+		var want Reader
 		referenceUsage(&want, []byte(answer), false)
-		for at := max(1, len(answer)-usageTail); at < len(answer); at += 1 + f.IntN(97) {
+		for at := max(1, len(answer)-tailSize); at < len(answer); at += 1 + f.IntN(97) {
 			if usageAt := strings.LastIndex(answer, kept+usage); usageAt >= 0 && at >= usageAt {
 				break
 			}
-			var got UsageReader
+			var got Reader
 			if f.IntN(2) == 0 {
 				got.Read([]byte(answer[:1+f.IntN(min(at, 300))]))
 			}
@@ -271,9 +271,9 @@ func TestUsageOfLongEvents(t *testing.T) {
 		"the first":           {event + "data: [DONE]\n\n"},
 	} {
 		for _, complete := range []bool{true, false} {
-			var r UsageReader
+			var r Reader
 			for _, part := range parts {
-				if over := len(part) - usageTail; over > 0 {
+				if over := len(part) - tailSize; over > 0 {
 					r.Skip()
 					part = part[over:]
 				}
@@ -295,11 +295,11 @@ func FuzzUsage(f *testing.F) {
 	f.Add([]byte(`{"response":{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":3}}},`+
 		`"message":{"usage":{}}}`), uint16(9))
 	f.Fuzz(func(t *testing.T, body []byte, at uint16) {
-		var r UsageReader
+		var r Reader
 		r.Read(body) // whatever it is
 		r.Usage(true)
 		compact := bytes.Buffer{}
-		if all, ok := membersOf(body); !ok || json.Compact(&compact, body) != nil || len(body) > usageTail ||
+		if all, ok := membersOf(body); !ok || json.Compact(&compact, body) != nil || len(body) > tailSize ||
 			hasDuplicates(all) {
 			return
 		}
@@ -311,7 +311,7 @@ func FuzzUsage(f *testing.F) {
 			if event {
 				text = append(append([]byte("data: "), body...), "\n\n"...)
 			}
-			var got, want UsageReader
+			var got, want Reader
 			n := int(at) % (len(text) + 1)
 			got.Read(text[:n])
 			got.Read(text[n:])
@@ -341,7 +341,7 @@ func hasDuplicates(all []pair) bool {
 func TestUsageAllocatesNothing(t *testing.T) {
 	chunk := []byte(`data: {"choices":[{"delta":{"content":" word"}}],` +
 		`"usage":{"prompt_tokens":5,"completion_tokens":1}}` + "\n\n")
-	var r UsageReader
+	var r Reader
 	r.Read(chunk[:5])
 	r.Read(chunk[5:])
 	if n := testing.AllocsPerRun(100, func() {

@@ -1,4 +1,4 @@
-package prompt
+package answer
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 
 // findUsage returns where the object with the usage begins in an event or answer, -1 if there is none. It searches
 // backwards from the end.
-func (r *UsageReader) findUsage(text []byte) int {
+func (r *Reader) findUsage(text []byte) int {
 	text = bytes.TrimRight(text, " \t\r\n")
 	s := usageSearch{text: text, found: -1, nested: -1, top: 1, events: r.form == formEvents}
 	if bytes.HasSuffix(text, []byte("]")) {

@@ -1,4 +1,4 @@
-package prompt
+package answer
 
 import "testing"
 
@@ -106,7 +106,7 @@ var usageTexts = map[string]struct {
 func TestUsage(t *testing.T) {
 	for name, c := range usageTexts {
 		for size := 1; size <= len(c.text)+1; size++ {
-			var r UsageReader
+			var r Reader
 			for rest := []byte(c.text); len(rest) > 0; {
 				n := min(size, len(rest))
 				r.Read(rest[:n])

@@ -1,0 +1,214 @@
+package streamtest
+
+import (
+	"strings"
+	"time"
+)
+
+// answerScenarios are about what an answer contains: its first token, and errors under a good status.
+var answerScenarios = []scenario{
+	{name: "what announces a response is no first token", endpoints: 2, config: announced, run: announces(
+		"/v1/responses", "input", "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\","+
+			"\"status\":\"in_progress\",\"output\":[]}}\n\n",
+		"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n",
+	)},
+	{name: "a comment is no first token", endpoints: 2, config: announced, run: announces(
+		"/v1/completions", "prompt", ": keep-alive\n\n", "data: {\"choices\":[{\"text\":\"a\"}]}\n\n",
+	)},
+	{name: "what announces a message is no first token", endpoints: 2, config: announced, run: announces(
+		"/v1/messages", "prompt", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\","+
+			"\"role\":\"assistant\",\"content\":[]}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n",
+		"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n",
+	)},
+	{name: "a role is no first token", endpoints: 2, config: announced, run: announces(
+		"/v1/chat/completions", "prompt",
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n",
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n",
+	)},
+	{name: "an answer streams by its own word", endpoints: 2, config: announced, run: streamsByItself},
+	{name: "an error event under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
+		eventStream, "data: {\"error\": {\"message\": \"worker is not ready\", \"code\": 500}}\n\n"+doneEvent,
+	)},
+	{name: "a named error event under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
+		eventStream, "event: error\ndata: {\"error\": {\"message\": \"worker is not ready\", \"code\": 500}}\n\n",
+	)},
+	{name: "an error under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
+		"application/json", "{\"error\": {\"message\": \"worker is not ready\", \"code\": 500}}",
+	)},
+	{name: "aborting under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
+		eventStream, "data: {\"choices\": [{\"index\": 0, \"delta\": {\"content\": \"\"}, \"finish_reason\": \"abort\"}]}\n\n"+
+			doneEvent,
+	)},
+	{name: "no choices under 200 attract nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
+		"application/json", "{\"id\":\"c\",\"choices\":[],\"usage\":null}",
+	)},
+	{name: "streams without an end attract nothing", endpoints: 3, config: ejectingLong, run: endlessStreams},
+	{name: "a client's mistake under 200 ejects nobody", endpoints: 4, config: ejecting, run: mistakesUnder200},
+	{name: "a refusal says in its body when to try again", endpoints: 1, run: refusesInBody},
+}
+
+const (
+	announced   = `"unit":"tokens","output_tokens":100`
+	eventStream = "text/event-stream"
+	doneEvent   = "data: [DONE]\n\n"
+	wordEvent   = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
+	stopEvent   = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+)
+
+// announces has an endpoint announce the answer to a long prompt at once. Until output comes, cut in two, the prompt is
+// in flight there, and other requests go to the other endpoint.
+func announces(path, field, announcement, output string) func(*run) {
+	return func(t *run) {
+		body := `{"model":"m","stream":true,"` + field + `":"` + strings.Repeat("x", 40_000) + `"}`
+		long := t.Open(Request{Path: path, Frames: []string{body}})
+		t.wantTokens(tokensAt(t, long, 10_100)...)
+		long.Head(200, [2]string{"content-type", eventStream})
+		long.Data(announcement)
+		streams := []Stream{long}
+		for range 24 {
+			s := t.Open(Request{Frames: []string{completion(400, 0)}})
+			if s.Upstream() == long.Upstream() {
+				t.Errorf("request %d went to the endpoint that computes the long prompt", len(streams))
+			}
+			streams = append(streams, s)
+		}
+		want := []int64{24 * 200, 24 * 200}
+		want[long.Upstream()] = 10_100
+		t.wantTokens(want...)
+		long.Data(output[:len(output)-9])
+		t.wantTokens(want...)
+		long.Data(output[len(output)-9:])
+		want[long.Upstream()] = 100
+		t.wantTokens(want...)
+		t.finish(streams...)
+		t.wantDrained()
+	}
+}
+
+// streamsByItself has answers stream that were not requested so, and an answer that was come in one piece.
+func streamsByItself(t *run) {
+	s := t.Open(Request{Frames: []string{completion(4000, 0)}})
+	t.wantTokens(tokensAt(t, s, 1100)...)
+	s.Head(200, [2]string{"content-type", eventStream})
+	s.Data(wordEvent)
+	t.wantTokens(tokensAt(t, s, 100)...)
+	t.finish(s)
+	s = t.Open(Request{Frames: []string{`{"stream":true,` + completion(4000, 0)[1:]}})
+	t.wantTokens(tokensAt(t, s, 1100)...)
+	s.Head(200, [2]string{"content-type", "application/json"})
+	s.Data(`{"choices":[{"text":"a`)
+	t.wantTokens(tokensAt(t, s, 1100)...)
+	t.finish(s)
+	t.wantDrained()
+}
+
+// answered sends n requests one after the other. The endpoint bad answers at once, as it is told; answered returns how
+// many of them it got.
+func (t *run) answered(n, bad int, answer func(Stream)) int {
+	t.Helper()
+	got := 0
+	for i := range n {
+		s := t.Open(t.from(i))
+		if s.Upstream() == bad {
+			got++
+			answer(s)
+		} else {
+			t.streamsWell(s)
+		}
+		s.Result()
+	}
+	return got
+}
+
+// streamsWell plays a usual stream.
+func (t *run) streamsWell(s Stream) {
+	s.Head(200, [2]string{"content-type", eventStream})
+	s.Data(wordEvent)
+	s.Data(wordEvent + stopEvent)
+	s.Data(doneEvent)
+	s.Finish()
+}
+
+// failsFastWith: an endpoint that answers 200 at once, with a body that is no answer, is always idle. It must not get
+// more requests for that than one that answers 500.
+func failsFastWith(contentType, body string) func(*run) {
+	return fastFailure(func(s Stream) {
+		s.Head(200, [2]string{"content-type", contentType})
+		s.Data(body)
+		s.Finish()
+	})
+}
+
+func fastFailure(answer func(Stream)) func(*run) {
+	return func(t *run) {
+		t.mark(t.ejections())
+		busy := t.busy()
+		const requests = 120
+		first := t.answered(requests, 0, answer)
+		if most := requests / t.size; first == 0 || first > most {
+			t.Errorf("the failing endpoint got %d of %d requests, want some and at most %d", first, requests, most)
+		}
+		t.Advance(300 * time.Millisecond)
+		if n := t.answered(20, 0, answer); n != 0 {
+			t.Errorf("once ejected it still got %d of 20 requests", n)
+		}
+		t.finish(busy...)
+		t.Advance(1200 * time.Millisecond)
+		if !t.Await(func() bool { return t.Counter(t.ejections()) > t.before[t.ejections()] }) {
+			t.Error("no ejection was counted")
+		}
+		t.wantDrained()
+	}
+}
+
+// endlessStreams: streams of an endpoint begin well, and are closed without what ends those of the others.
+func endlessStreams(t *run) {
+	for range 2 * t.Workers() { // every worker sees how streams end
+		t.answered(t.Workers(), -1, nil)
+	}
+	fastFailure(func(s Stream) {
+		s.Head(200, [2]string{"content-type", eventStream})
+		s.Data(wordEvent)
+		s.Finish()
+	})(t)
+}
+
+// mistakesUnder200 has one client send requests that are answered with an error of its own wherever they go.
+func mistakesUnder200(t *run) {
+	t.settleEjections()
+	busy := t.open(8 * t.size)
+	for i := range 60 {
+		r := t.from(i)
+		r.Client = t.client(9)
+		s := t.Open(r)
+		s.Upstream()
+		s.Head(200, [2]string{"content-type", "application/json"})
+		s.Data(`{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`)
+		s.Finish()
+		s.Result()
+		if i%3 == 0 {
+			t.replied(t.from(i), 200)
+		}
+	}
+	t.wantEjections(0)
+	t.finish(busy...)
+	t.wantEven()
+	t.wantDrained()
+}
+
+// refusesInBody has a server refuse with Google's RetryInfo, cut in two.
+func refusesInBody(t *run) {
+	t.budgets("", `"weight":1`)
+	s := t.budgeted(0, "")
+	restricted := t.restrictions(0, "retry_after")
+	t.mark(restricted)
+	s.Head(429, [2]string{"content-type", "application/json"})
+	s.Data(`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":`)
+	s.Data(`"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"120s"}]}}`)
+	s.Finish()
+	s.Result()
+	t.wantDrained()
+	t.wantGrown(restricted, 1)
+	t.wantRetryAfter(t.refused("", "over_budget"), 96, 136)
+	t.wantDrained()
+}

@@ -1,0 +1,107 @@
+package answer
+
+import "bytes"
+
+// Outcome is how an answer has ended, by its content.
+type Outcome uint8
+
+// The outcomes. A stream is not held to have an end that is not known for its API.
+const (
+	Complete   Outcome = iota // or nothing is known that contradicts it
+	Refused                   // an error that the request is to blame for
+	Overloaded                // an error that says that the server has no room
+	Failed                    // any other error
+	Aborted                   // the engine has given up
+	Unfinished                // the stream has ended without what ends one in its API
+	Empty                     // it has ended without output, a reason for that, or usage
+)
+
+// OutcomeNames are the names of outcomes in statistics.
+var OutcomeNames = [...]string{
+	Complete: "complete", Refused: "refused", Overloaded: "overloaded", Failed: "error", Aborted: "aborted",
+	Unfinished: "unfinished", Empty: "empty",
+}
+
+// Begun reports whether the answer has shown output, or that none will come: nothing of the prompt is left to compute.
+// What counts as output is text, reasoning, a tool call, audio or log probabilities; not the role of a message, a name,
+// or an event that announces others.
+func (r *Reader) Begun() bool { return r.begun }
+
+// Data returns how many events have come whose API is not known. It stays as it is once the answer has begun.
+func (r *Reader) Data() int { return r.data }
+
+// Streams reports whether the answer comes as events, lines of JSON, or a list of answers as Gemini's.
+func (r *Reader) Streams() bool {
+	return r.form == formEvents || r.form == formValue && r.seen.candidates && r.seen.list
+}
+
+// Settle has the answer count as one that has begun: its user has found that.
+func (r *Reader) Settle() { r.begun = true }
+
+// IsOther reports whether the answer is in no format that is read.
+func (r *Reader) IsOther() bool { return r.form == formOther }
+
+// HasOutput reports whether the answer has shown output.
+func (r *Reader) HasOutput() bool { return r.seen.output }
+
+// Terminated reports whether the answer had the event that ends every stream of its API.
+func (r *Reader) Terminated() bool { return r.seen.terminated }
+
+// Outcome returns how the answer has ended; complete: regularly; whole: all of it was read, at least the end of each
+// part. It is for the end: what it reads of the last events does not count for the above.
+func (r *Reader) Outcome(complete, whole bool) Outcome {
+	known := r.readLast(complete && whole)
+	e := &r.seen
+	switch {
+	case e.fault.found, e.aborted && e.fault.code > 0:
+		return e.fault.outcome()
+	case e.aborted:
+		return Aborted
+	case !complete || !whole || !known || r.data > 0 || e.pending && r.form == formValue:
+		return Complete
+	case r.form == formEvents && (e.known || !e.output) && !e.finished && !e.terminated && !e.usage:
+		return Unfinished
+	case (e.known || e.terminated) && !e.output && !e.finished && !e.usage:
+		return Empty
+	}
+	return Complete
+}
+
+// readLast reads the end of a stream again, from whole lines on. It reports whether that shows how the stream has
+// ended.
+func (r *Reader) readLast(whole bool) (known bool) {
+	if r.form != formEvents {
+		return true
+	}
+	if !r.begun {
+		return r.readOpen(whole)
+	}
+	text, data := r.last, r.data
+	if known = !r.lastCut; r.joined || r.lastCut {
+		next := bytes.IndexByte(text, '\n') + 1
+		text = text[next:]
+		known = known || next > 0 && len(trim(text)) > 0
+	}
+	r.name = nameOther
+	for len(text) > 0 {
+		line, rest, ended := bytes.Cut(text, []byte("\n"))
+		if ended || whole {
+			r.line(line)
+		}
+		text = rest
+	}
+	r.data = data
+	return known
+}
+
+// readOpen reads the line in which a stream ends that has not begun.
+func (r *Reader) readOpen(whole bool) (known bool) {
+	line := r.tail
+	if r.cut {
+		line = r.head
+	}
+	if whole && len(line) > 0 {
+		r.line(line)
+	}
+	return !r.cut || len(line) > 0
+}

@@ -1,0 +1,211 @@
+package answer
+
+import (
+	"bytes"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
+
+// Reader reads an answer as it passes: a stream of events, lines of JSON, or one JSON value, which may be cut into
+// parts at any byte. It retains a few KiB at most. The zero value has read nothing.
+//
+// Usage is read only where no client or model can write:
+//
+//   - `usage` (OpenAI, Anthropic), `meta_info` (SGLang) or `usageMetadata` (Gemini), of the answer or event itself,
+//     or of the last element of a list that has it;
+//   - in an event also `usage` of its `response` (OpenAI) or `message` (Anthropic).
+//
+// The arguments of a tool may be JSON that looks the same. So the reader retains the end of an incomplete event or
+// answer, and searches it backwards from its last bracket once it is complete: the nesting is known from there, however
+// much of the beginning was dropped.
+type Reader struct {
+	usage       Usage
+	cacheWrites int // tokens written to the cache, in Anthropic's field for them
+	found       bool
+	cacheReads  bool // usage.Cached is from Anthropic's field for it
+	form        form
+	cut         bool   // tail does not begin at the beginning of the event or answer
+	tail        []byte // of the event or answer so far
+	head        []byte // beginning of the event or answer, once tail has lost it
+
+	begun     bool // it shows output: no more is needed of beginnings
+	data      int  // events of an API that is not known, while nothing else has shown output
+	unsettled int  // bytes read before that
+	seen      seen
+	name      eventName // of the event whose data is to come
+	last      []byte    // end of an answer that has begun
+	joined    bool      // last begins within a line, which was read
+	lastCut   bool      // last begins within a line, and what is before it is not known
+}
+
+// form is the format of an answer.
+type form uint8
+
+const (
+	formUnknown form = iota // only white space so far
+	formEvents              // server-sent events, or lines of JSON: each line is complete in itself
+	formValue               // one JSON value
+	formOther               // nothing that is read
+)
+
+const (
+	// tailSize is how many bytes of an event or answer are retained. Usage is close to the end, and what kind of event
+	// it is, close to the beginning.
+	tailSize = 2 << 10
+	// lastSize is how many bytes of the end of a stream are retained: those of the last events.
+	lastSize = 1 << 10
+	// maxUnsettled is after how many bytes an answer that has shown no output counts as one that has.
+	maxUnsettled = 1 << 20
+)
+
+// ByLines has the reader take the answer for events, or lines of JSON, as its headers say.
+func (r *Reader) ByLines() { r.form = formEvents }
+
+// Read reads the next part of the answer.
+func (r *Reader) Read(part []byte) {
+	if r.form == formUnknown && !r.cut {
+		r.form = formOf(part)
+	}
+	if !r.begun {
+		r.unsettled += len(part)
+		r.joined = r.cut || len(r.tail) > 0
+	}
+	switch r.form {
+	case formEvents:
+		r.events(part)
+	case formOther:
+		r.begun = true
+	default:
+		r.value(part)
+	}
+	r.begun = r.begun || r.unsettled > maxUnsettled
+	if r.begun {
+		r.keepLast(part)
+	}
+}
+
+// Skip records that a part of the answer is left out.
+func (r *Reader) Skip() {
+	r.tail, r.head, r.cut = r.tail[:0], r.head[:0], true
+	r.last, r.lastCut = r.last[:0], true
+}
+
+// Usage returns what was found, and whether anything was; complete is true at the end of the answer. Of several
+// events that report a number the last one counts.
+func (r *Reader) Usage(complete bool) (Usage, bool) {
+	if complete {
+		r.readPart(r.tail)
+	}
+	u := r.usage
+	if r.cacheReads && u.Cached+r.cacheWrites > u.Prompt {
+		u.Prompt += u.Cached + r.cacheWrites
+	}
+	return u, r.found
+}
+
+// hasBlankLine reports whether the text has a blank line: one ends each event, and JSON has none.
+func hasBlankLine(text []byte) bool {
+	return bytes.Contains(text, []byte("\n\n")) || bytes.Contains(text, []byte("\r\n\r\n"))
+}
+
+// formOf returns the format of an answer that begins with part.
+func formOf(part []byte) form {
+	for _, b := range part {
+		switch {
+		case jsontext.IsSpace(b):
+		case b == '{' || b == '[':
+			return formValue
+		case bytes.IndexByte([]byte(":deir"), b) >= 0: // as all fields of events, and comments
+			return formEvents
+		default:
+			return formOther
+		}
+	}
+	return formUnknown
+}
+
+// value reads a part of one JSON value, or of an answer whose beginning was left out.
+func (r *Reader) value(part []byte) {
+	whole := len(r.tail) == 0 && !r.cut
+	r.keepTail(part)
+	if r.form == formUnknown && r.cut && hasBlankLine(r.tail) {
+		r.form = formEvents
+		text := r.tail
+		r.tail = r.tail[:0]
+		r.events(text)
+		return
+	}
+	if r.begun || r.form != formValue {
+		return
+	}
+	switch {
+	case whole:
+		r.seen.value(part)
+	case !r.cut:
+		r.seen.value(r.tail)
+	default:
+		r.seen.value(r.head)
+	}
+	// What begins so late is not waited for. Of an error all is read, for who is to blame.
+	r.begun = r.cut || r.seen.settled() && !r.seen.fault.found
+}
+
+// events reads lines or parts of them. Most parts are one event without usage.
+func (r *Reader) events(text []byte) {
+	n := len(text)
+	if r.begun && n > 0 && len(r.tail) == 0 && !r.cut && text[n-1] == '\n' && !mayHaveUsage(text) {
+		return
+	}
+	for {
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 {
+			r.keepTail(text)
+			return
+		}
+		line, known := text[:end], !r.cut
+		if len(r.tail) > 0 {
+			r.keepTail(line)
+			line = r.tail
+		}
+		r.readPart(line)
+		if !r.begun {
+			if r.cut {
+				line, known = r.head, len(r.head) > 0
+			}
+			if known {
+				r.line(line)
+			}
+			r.begun = r.seen.settled()
+		}
+		r.tail, r.head, r.cut = r.tail[:0], r.head[:0], false
+		text = text[end+1:]
+	}
+}
+
+// keepTail retains a part of an event or answer until it is complete.
+func (r *Reader) keepTail(part []byte) {
+	if !r.cut && !r.begun && len(r.tail)+len(part) > tailSize {
+		r.head = append(r.head[:0], r.tail...)
+		r.head = append(r.head, part[:tailSize-len(r.tail)]...)
+	}
+	retain(&r.tail, part, tailSize, &r.cut)
+}
+
+// keepLast retains the end of an answer that has begun.
+func (r *Reader) keepLast(part []byte) {
+	if r.form == formEvents {
+		retain(&r.last, part, lastSize, &r.lastCut)
+	}
+}
+
+// retain appends a part, and drops what is more than size bytes before the end: then it sets dropped.
+func retain(to *[]byte, part []byte, size int, dropped *bool) {
+	text := *to
+	if over := len(text) + len(part) - size; over > 0 {
+		*dropped = true
+		drop := min(over, len(text))
+		text = text[:copy(text, text[drop:])]
+		part = part[over-drop:]
+	}
+	*to = append(text, part...)
+}

@@ -1,0 +1,237 @@
+package core
+
+import (
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
+)
+
+// The body of a good answer is read until its first token, so that what only announces one does not count as one, and
+// at its end: an error may come under status 200. What is between matters for usage alone.
+
+const (
+	// readWithin is how many bytes are read at once: they fit into memory that is used again.
+	readWithin = 4 << 10
+	// suspectFor is for how long all streams of an endpoint are read to their ends, after one that had none.
+	suspectFor = time.Minute
+	// maxSuspects is how many such endpoints of a cluster are remembered.
+	maxSuspects = 256
+)
+
+// drawn is what was decided about a stream of which it does not matter whether it is read to its end.
+type drawn uint8
+
+const (
+	notDrawn drawn = iota
+	drawnOut
+	drawnIn
+)
+
+// lineTypes are the content types of answers that come by lines.
+var lineTypes = [...]string{
+	"text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
+	"application/jsonlines", "application/stream+json",
+}
+
+// readAs decides by the headers of the response whether its body is read, and how; end: it has none. Whether an answer
+// is a stream is its own word: some requests do not say it, and some servers do as they like.
+func (s *Stream) readAs(headers [][2]string, end bool) {
+	r := &s.response
+	if r.status < 200 || r.status >= 300 {
+		return
+	}
+	kind, encoding := "", ""
+	for _, h := range headers {
+		switch h[0] {
+		case "content-type":
+			kind = h[1]
+		case "content-encoding":
+			encoding = h[1]
+		}
+	}
+	for _, t := range lineTypes {
+		r.lines = r.lines || hasPrefixFold(kind, t)
+	}
+	if end {
+		return
+	}
+	if encoding != "" && !strings.EqualFold(encoding, "identity") {
+		if s.readsUsage() {
+			s.plugin.vm.stats.count(statEncoded, 1)
+		}
+		r.encoded = true
+		return
+	}
+	r.reads = r.lines || kind == "" || strings.Contains(strings.ToLower(kind), "json")
+}
+
+// streams reports whether the answer is a stream. Of what cannot be read, the request's word counts.
+func (s *Stream) streams() bool {
+	r := &s.response
+	switch {
+	case r.lines:
+		return true
+	case r.answer == nil || r.answer.IsOther():
+		return s.work.streamed
+	}
+	return r.answer.Streams()
+}
+
+// readPart reads the part of the response that is passing, if it is read: all of it until the answer has begun, then
+// its end.
+func (s *Stream) readPart(size int) {
+	r := &s.response
+	if r.retry != nil {
+		s.readRetry(size)
+	}
+	if !r.reads || s.phase != phaseLeased {
+		r.unread = true
+		return
+	}
+	if r.answer == nil {
+		r.answer = &answer.Reader{}
+		if r.lines {
+			r.answer.ByLines()
+		}
+	}
+	if r.dataAt > 0 {
+		defer s.secondEvent()
+	}
+	at := 0
+	for at < size && !r.answer.Begun() {
+		text := s.ResponseBody(at, readWithin)
+		if len(text) == 0 {
+			break
+		}
+		r.answer.Read(text)
+		at += len(text)
+	}
+	if at >= size || at > 0 && !s.readsOn() {
+		r.unread = r.unread || at < size
+		return
+	}
+	begin := max(at, size-usageWithin)
+	if begin > at {
+		r.answer.Skip()
+	}
+	r.answer.Read(s.ResponseBody(begin, usageWithin))
+}
+
+// hasBegun reports whether the answer has begun, and when: it shows output, or ends. In an API that is not known it has
+// with the first event, or with the second one where the first only announces answers: see announcements.
+func (s *Stream) hasBegun(end bool) (at time.Duration, begun bool) {
+	v, r := s.plugin.vm, &s.response
+	if s.cfg.AmongClusters() {
+		v.ReadClock()
+	}
+	if !r.reads || end || r.answer != nil && r.answer.Begun() {
+		return v.now(), true
+	}
+	n := 0
+	if r.answer != nil {
+		n = r.answer.Data()
+	}
+	if n == 0 {
+		return 0, false
+	}
+	if n == 1 && r.dataAt == 0 {
+		r.dataAt = v.ReadClock()
+	}
+	return v.now(), n > 1 || !s.cluster.announces.first()
+}
+
+// secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
+func (s *Stream) secondEvent() {
+	r := &s.response
+	if r.answer.Data() == 1 && !r.answer.Begun() {
+		return
+	}
+	s.cluster.announces.second(r.dataAt-s.placedAt(), s.plugin.vm.ReadClock()-r.dataAt)
+	r.dataAt = 0
+	r.answer.Settle()
+	r.reads = s.readsOn()
+}
+
+// announcements tells for the APIs of a cluster that are not known whether the first event of an answer is output, or
+// only announces it: by whether the second one comes late.
+type announcements int8
+
+const (
+	// lateTimes is how many times as long as the first event the second one takes if it is late.
+	lateTimes = 4
+	// mostAnnouncements is how many answers more than others have to show the contrary at most.
+	mostAnnouncements = 4
+)
+
+// first reports whether the first event of an answer only announces it.
+func (a announcements) first() bool { return a > 0 }
+
+// second takes over after which times the first and the second event have come.
+func (a *announcements) second(took, later time.Duration) {
+	if later > lateTimes*max(took, tickPeriod) {
+		*a = min(*a+1, mostAnnouncements)
+		return
+	}
+	*a = max(*a-1, -mostAnnouncements)
+}
+
+// readsOn decides whether an answer that has begun is read to its end. Of streams, the first ones of a cluster are and
+// then some of them, and all of an endpoint one of whose streams had no end: reading costs a call of the gateway for
+// each part.
+func (s *Stream) readsOn() bool {
+	r, cl := &s.response, s.cluster
+	if s.readsUsage() {
+		return true
+	}
+	if !s.streams() || r.answer == nil {
+		return false
+	}
+	if r.drawn == notDrawn {
+		r.drawn = drawnOut
+		if until, ok := cl.suspects[s.lease.addr]; cl.ends.take() || ok && s.plugin.vm.now() < until {
+			r.drawn = drawnIn
+		}
+	}
+	return r.drawn == drawnIn
+}
+
+// answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
+// success. A stream is held to have an end where streams of its cluster have one.
+func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
+	r, cl, now := &s.response, s.cluster, s.plugin.vm.now()
+	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
+		return 0, false
+	}
+	switch a := r.answer; {
+	case a != nil:
+		r.outcome = a.Outcome(r.complete, !r.unread)
+		cl.terminates = cl.terminates || r.complete && a.Terminated()
+		if r.drawn == drawnIn {
+			cl.ends.read++
+		}
+	case r.lines && r.complete && !r.unread:
+		r.outcome = answer.Unfinished // not even an event
+	}
+	if r.outcome == answer.Unfinished && !cl.terminates {
+		r.outcome = answer.Complete
+	}
+	if r.outcome == answer.Complete {
+		return 0, false
+	}
+	s.plugin.vm.stats.countIf(statname.With(statFailed,
+		"cluster", cl.name, "endpoint", s.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
+	switch r.outcome {
+	case answer.Refused:
+		return lb.Rejected, true
+	case answer.Overloaded:
+		return lb.Overload, true
+	}
+	if len(cl.suspects) >= maxSuspects {
+		clear(cl.suspects)
+	}
+	cl.suspects[s.lease.addr] = now + suspectFor
+	return lb.Failure, true
+}
