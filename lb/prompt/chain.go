@@ -128,6 +128,9 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 			c.fieldStart = p.spans[f].from
 			c.addMark(markOf(f))
 			c.addList(f, value, f == p.cutField)
+			if f == p.cutField {
+				break // what follows in a prompt depends on where it was cut off
+			}
 		}
 	}
 	return c.blocks, c.length

@@ -10,8 +10,12 @@ import (
 type Parts struct {
 	spans    [fieldCount]span
 	cutField field // the field in whose value the body ends
+	cut      bool  // the body was not read to its end
 	long     longStrings
 }
+
+// Cut reports whether the body was not read to its end: it ends too early, or has too many values.
+func (p *Parts) Cut() bool { return p.cut }
 
 type span struct{ from, to int }
 

@@ -25,6 +25,8 @@ type fakeStream struct {
 	waiting  []func() // callbacks that are still to come
 	resumed  bool     // as soon as the callback that runs has ended
 	buffered string
+	hidden   int // bytes of that in front of those that a callback shows
+	shown    int // number of those
 	bodySize int
 	bodyEnd  bool              // the last frame has come
 	sent     map[string]string // trailers
@@ -128,10 +130,13 @@ func (s *fakeStream) frame(data string, end bool) {
 	s.buffered += data
 	s.bodySize += len(data)
 	size := len(data)
-	if s.held && s.growing {
-		size = len(s.buffered)
+	if s.hidden = len(s.buffered) - size; s.held && s.growing {
+		size, s.hidden = len(s.buffered), 0
+		if s.process.stale && size > len(data) {
+			size -= len(data)
+		}
 	}
-	s.bodyEnd = end
+	s.bodyEnd, s.shown = end, size
 	s.callback(func() Action { return s.core.OnRequestBody(size, end) }, stopBody, s.release)
 }
 
@@ -301,9 +306,10 @@ func (s *fakeStream) RequestHeaders() (list [][2]string) {
 
 func (s *fakeStream) HoldBody(int) { s.called("HoldBody") }
 
-func (s *fakeStream) RequestBody(most int) []byte {
+func (s *fakeStream) RequestBody(from, most int) []byte {
 	s.called("RequestBody")
-	return s.process.lend(s.buffered[:min(most, len(s.buffered))])
+	begin := s.hidden + min(from, s.shown)
+	return s.process.lend(s.buffered[begin:min(begin+most, s.hidden+s.shown)])
 }
 
 func (s *fakeStream) Steer(addr string, others []string) error {

@@ -24,6 +24,7 @@ const (
 	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as reported (prefix_cache)
 	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as reported
 	statExpected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
+	statUnread      = "warmgate_prefix_unread_total"          // cause: prompts not matched, whose bodies have more
 	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read: encoded
 	statRetention   = "warmgate_prefix_retention_seconds"     // cluster: how long endpoints keep prompts
 	statLosses      = "warmgate_prefix_losses_total"          // cluster: endpoints found to have lost their caches
