@@ -90,7 +90,7 @@ func TestLongBodyOfAShortOne(t *testing.T) {
 func TestLongBodyIsCutInOrder(t *testing.T) {
 	const keep = 8 << 10
 	text := func(word string) string { return strings.Repeat(word+" ", 4000) }
-	tools := `"tools":[{"name":"` + text("tool") + `"}]`
+	tools := `"tools":[` + strings.Repeat(`{"name":"a tool"},`, 1000) + `{}]`
 	messages := `"messages":[{"role":"user","content":"` + text("word") + `"}]`
 	short, whole := long(keep, []byte(`{`+messages+`,`+tools+`,"model":"m"}`)).Body()
 	if _, parts, err := Read(short, whole); err != nil || whole || parts.cutField != fieldTools {

@@ -1,6 +1,10 @@
 package prompt
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
 
 // isMedia reports whether the value of a key inside the prompt is not read by the model as text: an image, a sound or a
 // file by its data or address, or a keyword of the API.
@@ -42,6 +46,69 @@ func isMediaType(kind []byte) bool {
 		return true
 	}
 	return false
+}
+
+// isPicture reports whether the value of a key in a part with media is the media itself, or its address.
+func isPicture(key []byte) bool {
+	switch string(key) {
+	case "", "uri", "fileUri", "file_uri":
+		return true
+	case "media_type", "format", "detail", "type", "id", "call_id", "tool_call_id", "tool_use_id":
+		return false
+	}
+	return isMedia(key)
+}
+
+// addMedia adds the media in the value that begins at i.
+func (c *Chainer) addMedia(v []byte, i int) {
+	var key []byte
+	for depth := 0; i < len(v) && !c.full(); {
+		switch v[i] {
+		case '"':
+			content, escaped, end := c.skipString(v, i)
+			switch {
+			case jsontext.IsKey(v, end):
+				key = content
+			case isPicture(key):
+				c.addPicture(content, escaped)
+			case string(key) == "detail" && string(content) != "auto": // it decides how many tokens a picture has
+				c.addText(content, escaped)
+			}
+			i = end
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return
+			}
+			i++
+		default:
+			i++
+		}
+		c.steps++
+	}
+}
+
+// addPicture adds a digest in place of an image or a sound, or of its address. Its bytes are the same with and without
+// the beginning of a data URL. A block ends in front of it: behind the same text may be another one.
+func (c *Chainer) addPicture(content []byte, escaped bool) {
+	if c.length-c.blockStart >= c.size/4 && !c.full() && c.budgetAfter() >= 0 {
+		c.endBlock()
+	}
+	if escaped {
+		content = jsontext.AppendUnescaped(nil, content)
+	}
+	if isDataURL(content) {
+		_, content, _ = bytes.Cut(content, []byte(";base64,"))
+	} else {
+		content = unsigned(content)
+	}
+	c.mediaHash.Reset()
+	c.mediaHash.Write(bytes.TrimRight(content, "="))
+	c.addMark('d')
+	c.add(c.mediaHash.Sum(c.small[:0]))
+	c.media++
 }
 
 // isDataURL reports whether a string is a data URL with base64 content.

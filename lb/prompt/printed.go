@@ -1,0 +1,135 @@
+package prompt
+
+import "bytes"
+
+// This file is what is known of engines: which blocks, members and ids they print for a model, and whose addresses are
+// signed.
+
+// rank is where a member is printed among the others of its object. Those of one rank are in the order of their keys,
+// because clients write them in any.
+type rank uint8
+
+const (
+	rankRole rank = iota
+	rankContent
+	rankName
+	rankText
+	rankMedia
+	rankFunction
+	rankCalls
+	rankOther
+	unprinted // it does not reach the model
+)
+
+// rankOf returns where a member is printed.
+func (c *Chainer) rankOf(key []byte, p place) rank {
+	switch string(key) {
+	case "role":
+		if p == inMessage {
+			return rankRole
+		}
+	case "content", "parts", "output":
+		if p != inTool {
+			return rankContent
+		}
+	case "text":
+		if p == inPart {
+			return rankText
+		}
+	case "function", "function_call":
+		return rankFunction
+	case "tool_calls":
+		return rankCalls
+	case "name":
+		return rankName
+	case "id", "call_id", "tool_call_id", "tool_use_id":
+		if p != inTool && !c.printsIDs {
+			return unprinted
+		}
+	case "cache_control", "refusal", "annotations", "citations", "logprobs", "status", "signature",
+		"encrypted_content":
+		return unprinted
+	}
+	if p < inTool && isMediaContent(key) {
+		return rankMedia
+	}
+	return rankOther
+}
+
+// isTextType reports whether a part of that type, a JSON string, is text.
+func isTextType(kind []byte) bool {
+	switch string(kind) {
+	case `"text"`, `"input_text"`, `"output_text"`:
+		return true
+	}
+	return false
+}
+
+// droppedBlocks begin texts of a system prompt that engines leave out before they print it.
+var droppedBlocks = [...]string{
+	// What coding clients of Anthropic (Claude Code) say of themselves, with a value that changes in every request.
+	// vLLM leaves it out of `system`, since 0.18 (vllm-project/vllm, pull request 36829), and of messages of the system
+	// (pull request 44283).
+	"x-anthropic-billing-header",
+}
+
+// isDropped reports whether engines leave a text of a system prompt out.
+func isDropped(text []byte) bool {
+	for _, begin := range droppedBlocks {
+		if len(text) >= len(begin) && string(text[:len(begin)]) == begin {
+			return true
+		}
+	}
+	return false
+}
+
+// idModels are in the names of models whose chat templates print the ids of tool calls: those of Mistral, and of
+// Moonshot's Kimi K2.
+var idModels = [...]string{"stral", "kimi"}
+
+// printsIDs reports whether the chat template of a model prints the ids of tool calls, as far as its name shows it.
+func printsIDs(model []byte) bool {
+	for _, name := range idModels {
+		for i := range len(model) - len(name) + 1 {
+			if bytes.EqualFold(model[i:i+len(name)], []byte(name)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// signingHosts end the names of hosts that sign addresses in their query: the path names the object.
+var signingHosts = [...]string{
+	".amazonaws.com",                        // Amazon S3
+	".cloudfront.net",                       // Amazon CloudFront
+	"storage.googleapis.com",                // Google Cloud Storage
+	".blob.core.windows.net",                // Azure Blob Storage
+	".aliyuncs.com",                         // Alibaba Cloud OSS
+	".myqcloud.com",                         // Tencent Cloud COS
+	".myhuaweicloud.com",                    // Huawei Cloud OBS
+	".volces.com",                           // Volcengine TOS
+	".r2.cloudflarestorage.com",             // Cloudflare R2
+	".digitaloceanspaces.com",               // DigitalOcean Spaces
+	".backblazeb2.com",                      // Backblaze B2
+	".wasabisys.com",                        // Wasabi
+	".oraclecloud.com",                      // Oracle Object Storage
+	".cloud-object-storage.appdomain.cloud", // IBM Cloud Object Storage
+}
+
+// unsigned returns an address without its signature.
+func unsigned(url []byte) []byte {
+	_, rest, ok := bytes.Cut(url, []byte("://"))
+	query := bytes.IndexByte(url, '?')
+	if !ok || query < 0 {
+		return url
+	}
+	host, _, _ := bytes.Cut(rest, []byte("/"))
+	host, _, _ = bytes.Cut(host, []byte(":"))
+	for _, end := range signingHosts {
+		if bytes.HasSuffix(host, []byte(end)) {
+			return url[:query]
+		}
+	}
+	return url
+}
