@@ -105,15 +105,16 @@ type Chainer struct {
 	level        int                                 // of objects in which the current one is
 }
 
-// First is what a prompt's first text is known by, if it is short, and the beginning of the text behind it; 0 for
-// neither. They are digests that only this chainer makes.
+// First is what a prompt's first text is known by, if it is short, and the beginning of the text behind it, if that is
+// long; 0 for neither. They are digests that only this chainer makes.
 type First struct{ Text, Behind uint64 }
 
 const (
 	// MaxFirst is the length in bytes of a first text that is short, as it is written in JSON.
 	MaxFirst = 512
-	// maxBehind is how much of the text behind it has to be the same.
+	// The text behind it has to be the same for as much, and not short: short ones are often the same by chance.
 	maxBehind = 1 << 10
+	minBehind = 512
 )
 
 // Expect says what is known of how the model of the next prompts is served: whether engines leave out the first text, if

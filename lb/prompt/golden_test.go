@@ -20,7 +20,7 @@ func TestChainGolden(t *testing.T) {
 		{"tools", `{"model":"m","tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"user",` +
 			`"content":"F"}]}`, 0x7e2d95126ed928, 899},
 		{"picture", `{"messages":[{"role":"user","content":[{"type":"image_url",` +
-			`"image_url":{"url":"data:image/png;base64,F"}},{"text":"F"}]}]}`, 0x40a5f848d5f1e6, 872},
+			`"image_url":{"url":"data:image/png;base64,F"}},{"text":"F"}]}]}`, 0xbe5a3e297a692c, 872},
 		{
 			"anthropic", `{"model":"m","system":"F","messages":[{"role":"user","content":[{"type":"text","text":"F"}]}]}`,
 			0xce7a5b86ee509b, 1700,

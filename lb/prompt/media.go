@@ -91,7 +91,8 @@ func (c *Chainer) addMedia(v []byte, i int) {
 }
 
 // addPicture adds a digest in place of an image or a sound, or of its address. Its bytes are the same with and without
-// the beginning of a data URL. A block ends in front of it: behind the same text may be another one.
+// the beginning of a data URL. A block ends in front of it and behind it: behind the
+// same text may be another one, and behind that another text.
 func (c *Chainer) addPicture(content []byte, escaped bool) {
 	if c.length-c.blockStart >= c.size/4 && !c.full() && c.budgetAfter() >= 0 {
 		c.endBlock()
@@ -109,6 +110,9 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 	c.addMark('d')
 	c.add(c.mediaHash.Sum(c.small[:0]))
 	c.media++
+	if !c.full() && c.length > c.blockStart && c.budgetAfter() >= reservedBudget {
+		c.endBlock()
+	}
 }
 
 // isDataURL reports whether a string is a data URL with base64 content.

@@ -318,7 +318,9 @@ func (c *Chainer) addPartText(v []byte, i int, cutOff bool) (end int) {
 			}
 		}
 	case 2:
-		c.first.Behind = maphash.Bytes(c.seed, content[:min(len(content), maxBehind)])
+		if len(content) >= minBehind {
+			c.first.Behind = maphash.Bytes(c.seed, content[:min(len(content), maxBehind)])
+		}
 	}
 	c.addMark('"')
 	c.addText(content, escaped)

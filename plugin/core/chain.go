@@ -17,6 +17,9 @@ type promptChain struct {
 	uncached bool    // the endpoint does not read its cache for it
 	whole    bool    // all of the prompt was seen
 	cached   float64 // share of the prompt that was expected in the endpoint's cache
+	model    string  // its name
+	first    *firstTexts
+	skipped  bool // its first text is left out
 }
 
 // chainPrompt cuts the prompt of the body into blocks. The route, and the tenant if there is a header for it, are part of
@@ -27,7 +30,18 @@ func (s *Stream) chainPrompt(b *readBody) {
 	if s.cfg.Prefix.TenantHeader != "" {
 		tenant = s.traits.header(s.cfg.Prefix.TenantHeader)
 	}
+	now, key := s.plugin.vm.now(), s.work.model
+	first, mediaBytes := s.plugin.vm.prompts.firsts.of(now, modelID{s.scope, key.model}), 0
+	if b.info.Media {
+		key.cluster, key.guess = s.scope, guessOf(s.cfg)
+		typical := s.plugin.vm.prompts.models.typical(key, 0)
+		mediaBytes = int(typical.media * typical.bytesPerToken)
+	}
+	skipped := first.skipped(now)
+	chainer.Expect(skipped, mediaBytes)
 	blocks, length := chainer.Chain(b.text, &b.parts, s.scope, s.Route(), tenant)
+	first.observe(chainer.First())
+	s.work.media = chainer.Media()
 	if !b.ended {
 		s.plugin.vm.stats.count(statname.With(statUnread, "cause", b.unread), 1)
 		blocks = nil
@@ -36,8 +50,9 @@ func (s *Stream) chainPrompt(b *readBody) {
 		chainer.Claim(blocks, tenant)
 	}
 	s.chain = &promptChain{
-		blocks: slices.Clone(blocks), length: length, planned: s.plugin.vm.now(),
+		blocks: slices.Clone(blocks), length: length, planned: now,
 		shape: s.traits.shapeOr(b.info.API), uncached: b.info.BypassCache, whole: b.whole && !b.info.Stateful,
+		model: b.parts.ModelName(b.text), first: first, skipped: skipped && chainer.First().Text != 0,
 	}
 }
 
