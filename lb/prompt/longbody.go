@@ -145,6 +145,8 @@ func (l *LongBody) rest(part []byte, at int) (end int, ended bool) {
 }
 
 // keep keeps what there is room for.
+//
+//go:noinline
 func (l *LongBody) keep(text []byte) {
 	n := min(len(text), l.room)
 	l.latest.bytes += len(text)
@@ -270,52 +272,59 @@ func (l *LongBody) Body() (body []byte, whole bool) {
 		l.members = append(l.members, l.latest)
 	}
 	cut := l.firstCut()
-	body = make([]byte, 0, len(l.kept)+2*len(l.members)+2)
+	w := writer{make([]byte, 0, len(l.kept)+len(l.members)+2)}
 	for kind := range kinds { // names first: a prompt may have more values than are parsed
 		for i := range l.members {
-			if m := &l.members[i]; m.kind == kind && i != cut {
-				body = append(body, separator(body))
-				body = append(body, l.kept[m.key:m.value]...)
-				body = append(body, l.valueOf(m)...)
+			m := &l.members[i]
+			switch {
+			case m.kind != kind || i == cut:
+			case m.cut:
+				w.member(l.kept[m.key:m.value])
+				w.text = append(w.text, l.nothing(m)...)
+			default:
+				w.member(l.kept[m.key:m.end])
 			}
 		}
 	}
 	if cut >= 0 {
-		m := &l.members[cut]
-		body = append(body, separator(body))
-		return append(body, l.kept[m.key:m.end]...), false
+		w.member(l.kept[l.members[cut].key:l.members[cut].end])
+		return w.text, false
 	}
-	if len(body) == 0 {
-		body = append(body, '{')
+	if len(w.text) == 0 {
+		w.text = append(w.text, '{')
 	}
-	if l.state == behindBody {
-		return append(body, '}'), true
+	if whole = l.state == behindBody; whole {
+		w.text = append(w.text, '}')
 	}
-	return body, false
+	return w.text, whole
 }
 
-// separator returns what is in front of the next member.
-func separator(body []byte) byte {
-	if len(body) == 0 {
-		return '{'
+// writer writes an object.
+type writer struct{ text []byte }
+
+// member writes the next member. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
+func (w *writer) member(text []byte) {
+	separator := byte(',')
+	if len(w.text) == 0 {
+		separator = '{'
 	}
-	return ','
+	w.text = append(append(w.text, separator), text...)
 }
 
-// valueOf returns the value of a member: nothing of one that is cut, but of the same type.
-func (l *LongBody) valueOf(m *keptMember) []byte {
-	value := l.kept[m.value:m.end]
-	switch {
-	case !m.cut:
-		return value
-	case len(value) == 0:
-		return []byte("null")
-	case value[0] == '[':
-		return []byte("[]")
-	case value[0] == '{':
-		return []byte("{}")
+// nothing returns an empty value of the type of a member that is cut.
+func (l *LongBody) nothing(m *keptMember) string {
+	if m.end == m.value {
+		return "null"
 	}
-	return []byte(`""`)
+	switch l.kept[m.value] {
+	case '[':
+		return "[]"
+	case '{':
+		return "{}"
+	}
+	return `""`
 }
 
 // firstCut returns the index of the member that is cut, of several the first one in the order of a prompt; -1 for none.

@@ -23,46 +23,26 @@ const (
 
 // rankOf returns where a member is printed.
 func (c *Chainer) rankOf(key []byte, p place) rank {
-	switch string(key) {
-	case "role":
-		if p == inMessage {
-			return rankRole
-		}
-	case "content", "parts", "output":
-		if p != inTool {
-			return rankContent
-		}
-	case "text":
-		if p == inPart {
-			return rankText
-		}
-	case "function", "function_call":
-		return rankFunction
-	case "tool_calls":
-		return rankCalls
-	case "name":
-		return rankName
-	case "id", "call_id", "tool_call_id", "tool_use_id":
-		if p != inTool && !c.printsIDs {
-			return unprinted
-		}
-	case "cache_control", "refusal", "annotations", "citations", "logprobs", "status", "signature",
-		"encrypted_content":
+	kind := kindOfKey(key)
+	switch {
+	case kind&keyHidden != 0, kind&keyID != 0 && p != inTool && !c.printsIDs:
 		return unprinted
-	}
-	if p < inTool && isMediaContent(key) {
+	case kind&keyRole != 0 && p == inMessage:
+		return rankRole
+	case kind&keyTalk != 0 && p < inTool:
+		return rankContent
+	case kind&keyText != 0 && p == inPart:
+		return rankText
+	case kind&keyName != 0:
+		return rankName
+	case kind&keyContent != 0 && p < inTool:
 		return rankMedia
+	case kind&keyFunction != 0:
+		return rankFunction
+	case kind&keyCalls != 0:
+		return rankCalls
 	}
 	return rankOther
-}
-
-// isTextType reports whether a part of that type, a JSON string, is text.
-func isTextType(kind []byte) bool {
-	switch string(kind) {
-	case `"text"`, `"input_text"`, `"output_text"`:
-		return true
-	}
-	return false
 }
 
 // droppedBlocks begin texts of a system prompt that engines leave out before they print it.
@@ -91,12 +71,22 @@ var idModels = [...]string{"stral", "kimi"}
 func printsIDs(model []byte) bool {
 	for _, name := range idModels {
 		for i := range len(model) - len(name) + 1 {
-			if bytes.EqualFold(model[i:i+len(name)], []byte(name)) {
+			if hasWord(model[i:], name) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// hasWord reports whether a text begins with a word of small letters, in any case.
+func hasWord(text []byte, word string) bool {
+	for i := range len(word) {
+		if text[i]|0x20 != word[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // signingHosts end the names of hosts that sign addresses in their query: the path names the object.
@@ -119,13 +109,19 @@ var signingHosts = [...]string{
 
 // unsigned returns an address without its signature.
 func unsigned(url []byte) []byte {
-	_, rest, ok := bytes.Cut(url, []byte("://"))
 	query := bytes.IndexByte(url, '?')
-	if !ok || query < 0 {
+	if query < 0 {
 		return url
 	}
-	host, _, _ := bytes.Cut(rest, []byte("/"))
-	host, _, _ = bytes.Cut(host, []byte(":"))
+	host := url[:query]
+	for i, slashes := 0, 0; i < len(host); i++ {
+		if host[i] == '/' {
+			slashes++
+		}
+		if slashes == 3 { // the path follows
+			host = host[:i]
+		}
+	}
 	for _, end := range signingHosts {
 		if bytes.HasSuffix(host, []byte(end)) {
 			return url[:query]

@@ -45,7 +45,10 @@ type object struct {
 	hasRole bool // it is a message, whose role was added before
 }
 
-// find returns the position of the value of a member, empty if there is none.
+// find returns the position of the value of a member, empty if there is none. Like some other functions here it is not
+// inlined, for the size of the artifacts.
+//
+//go:noinline
 func (o *object) find(v []byte, name string) span {
 	for _, m := range o.list {
 		if string(v[m.key.from:m.key.to]) == name {
@@ -55,7 +58,9 @@ func (o *object) find(v []byte, name string) span {
 	return span{}
 }
 
-// first returns the member with the lowest rank, nil for none.
+// first returns the first member of a rank, nil for none.
+//
+//go:noinline
 func (o *object) first(r rank) *objectMember {
 	for i := range o.list {
 		if o.list[i].rank == r {
@@ -266,7 +271,7 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 		return c.addValue(v, i, false, cutOff)
 	case cutOff && o.open && (kind.to == 0 || kind.to == len(v)):
 		return len(v) // what it is may follow
-	case text != nil && v[text.value.from] == '"' && (kind.to == 0 || isTextType(v[kind.from:kind.to])):
+	case text != nil && v[text.value.from] == '"' && (kind.to == 0 || isIn(textTypes[:], unquoted(v[kind.from:kind.to]))):
 		c.addPartText(v, text.value.from, cutOff)
 		return o.end
 	case cutOff && o.open:
@@ -289,7 +294,14 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 }
 
 // unquoted returns a value without the quotes of a string.
-func unquoted(value []byte) []byte { return bytes.Trim(value, `"`) }
+//
+//go:noinline
+func unquoted(value []byte) []byte {
+	if n := len(value); n >= 2 && value[0] == '"' {
+		return value[1 : n-1]
+	}
+	return value
+}
 
 // addPartText adds the text of a message that begins at i, or of a part of one, and returns the index after it. A text
 // that engines leave out is none; neither is a short first one, if it is to be skipped: see [Chainer.Chain].

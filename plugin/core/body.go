@@ -127,7 +127,8 @@ func (s *Stream) requestTrailers() Action {
 // inspect decides by what has come of the body: size bytes.
 func (s *Stream) inspect(size int, end bool) Action {
 	s.plugin.vm.bodies.stopReading(s)
-	b := s.bodySoFar(size, end)
+	var b readBody
+	s.bodySoFar(&b, size, end)
 	s.session.find(s, s.cfg, b.text, true)
 	late := s.body.late && !end
 	if !s.needsPrompt() {

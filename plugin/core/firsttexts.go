@@ -48,7 +48,9 @@ type firstTexts struct {
 // firsts is what a VM knows of first texts.
 type firsts map[modelID]*firstTexts
 
-// of returns what is known of a model. If there is no room, the one is dropped that was not used for longest.
+// of returns what is known of a model. It is not inlined, for the size of the artifacts. If there is no room, the one is dropped that was not used for longest.
+//
+//go:noinline
 func (f firsts) of(now time.Duration, id modelID) *firstTexts {
 	t := f[id]
 	if t == nil {

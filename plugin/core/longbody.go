@@ -77,7 +77,9 @@ func (s *Stream) readsOn(first, enough bool) bool {
 // hasRoom reports whether another body may be read on.
 func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }
 
-// newLong begins to read a body on.
+// newLong begins to read a body on. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func (s *Stream) newLong() *longBody {
 	return &longBody{LongBody: prompt.NewLongBody(min(s.inspectBytes(), maxPrompt))}
 }
@@ -135,8 +137,8 @@ func (b *bodies) stopReading(s *Stream) {
 	}
 }
 
-// bodySoFar returns what is known of the body, of which size bytes have come.
-func (s *Stream) bodySoFar(size int, end bool) readBody {
+// bodySoFar sets what is known of the body, of which size bytes have come.
+func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
 	l, most := s.body.long, s.inspectBytes()
 	switch {
 	case l != nil:
@@ -146,17 +148,16 @@ func (s *Stream) bodySoFar(size int, end bool) readBody {
 		// Some gateways do not show the last part of a held body: one that is shorter than its content-length is not
 		// malformed.
 		hidden := len(text) < s.traits.length || s.hidesLast()
-		return readBody{text: text, whole: end && size <= most && !hidden}
+		b.text, b.whole = text, end && size <= most && !hidden
+		return
 	default:
 		l = s.newLong()
 		if s.readPart(l, min(size, s.scanBytes())); size > s.scanBytes() {
 			s.body.unread = unreadLong
 		}
 	}
-	b := readBody{ended: l.Ended(), skipped: l.Skipped()}
+	b.long, b.ended, b.skipped = true, l.Ended(), l.Skipped()
 	b.text, b.whole = l.Body()
-	b.long = true
-	return b
 }
 
 // read reads the members of the body.
