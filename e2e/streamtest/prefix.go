@@ -145,7 +145,9 @@ var prefixScenarios = []scenario{
 			}
 		}
 	}},
-	{name: "a body larger than any buffer, prompts", policy: prefixCache, endpoints: 2, run: func(t *run) { t.sendLarge() }},
+	{name: "a body larger than any buffer, prompts", policy: prefixCache, endpoints: 2, run: func(t *run) {
+		t.sendLarge()
+	}},
 	{name: "a long body that pauses", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096`, needs: []Ability{NewestFrame}, run: func(t *run) {
 		r := t.longConversation("tools", "a")
 		s := t.Open(Request{Frames: r.Frames[:3], Unended: true})

@@ -117,8 +117,8 @@ const (
 	minBehind = 512
 )
 
-// Expect says what is known of how the model of the next prompts is served: whether engines leave out the first text, if
-// it is short, and for how many bytes of text an image, a sound or a file counts.
+// Expect says what is known of how the model of the next prompts is served: whether engines leave out the first text,
+// if it is short, and for how many bytes of text an image, a sound or a file counts.
 func (c *Chainer) Expect(skipFirst bool, mediaBytes int) {
 	c.skipFirst, c.mediaBytes = skipFirst, mediaBytes
 }

@@ -23,8 +23,8 @@ const (
 	keyCalls                        // several
 )
 
-// keyKinds are the keys of which something is known. It is a table, not a switch, for the size of the artifacts; keys of
-// every message come first.
+// keyKinds are the keys of which something is known. It is a table, not a switch, for the size of the artifacts; keys
+// of every message come first.
 var keyKinds = [...]struct {
 	name string
 	kind keyKind

@@ -271,7 +271,8 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 		return c.addValue(v, i, false, cutOff)
 	case cutOff && o.open && (kind.to == 0 || kind.to == len(v)):
 		return len(v) // what it is may follow
-	case text != nil && v[text.value.from] == '"' && (kind.to == 0 || isIn(textTypes[:], unquoted(v[kind.from:kind.to]))):
+	case text != nil && v[text.value.from] == '"' &&
+		(kind.to == 0 || isIn(textTypes[:], unquoted(v[kind.from:kind.to]))):
 		c.addPartText(v, text.value.from, cutOff)
 		return o.end
 	case cutOff && o.open:

@@ -22,9 +22,9 @@ type promptChain struct {
 	skipped  bool // its first text is left out
 }
 
-// chainPrompt cuts the prompt of the body into blocks. The route, and the tenant if there is a header for it, are part of
-// every key. A prompt that the server puts more in front of than was sent is never seen as a whole. A body that was not
-// read to its end has no blocks: what isolates its prompt from others may stand there.
+// chainPrompt cuts the prompt of the body into blocks. The route, and the tenant if there is a header for it, are part
+// of every key. A prompt that the server puts more in front of than was sent is never seen as a whole. A body that was
+// not read to its end has no blocks: what isolates its prompt from others may stand there.
 func (s *Stream) chainPrompt(b *readBody) {
 	chainer, tenant := s.plugin.vm.prompts.chainer(s.cfg), ""
 	if s.cfg.Prefix.TenantHeader != "" {

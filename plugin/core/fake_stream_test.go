@@ -18,20 +18,19 @@ type fakeStream struct {
 	request streamtest.Request
 	headers map[string]string
 
-	inside   bool // a callback of the plugin runs
-	held     bool
-	growing  bool     // the plugin is shown all of the body that is held
-	stopped  bool     // not even the body comes to the plugin
-	waiting  []func() // callbacks that are still to come
-	resumed  bool     // as soon as the callback that runs has ended
-	buffered string
-	hidden   int // bytes of that in front of those that a callback shows
-	shown    int // number of those
-	bodySize int
-	bodyEnd  bool              // the last frame has come
-	sent     map[string]string // trailers
-	steer    string
-	others   []string
+	inside          bool // a callback of the plugin runs
+	held            bool
+	growing         bool     // the plugin is shown all of the body that is held
+	stopped         bool     // not even the body comes to the plugin
+	waiting         []func() // callbacks that are still to come
+	resumed         bool     // as soon as the callback that runs has ended
+	buffered        string
+	hidden          int // bytes of that in front of those that a callback shows
+	shown, bodySize int
+	bodyEnd         bool              // the last frame has come
+	sent            map[string]string // trailers
+	steer           string
+	others          []string
 
 	routed   bool
 	endpoint int    // -1 for none
@@ -131,8 +130,7 @@ func (s *fakeStream) frame(data string, end bool) {
 	s.bodySize += len(data)
 	size := len(data)
 	if s.hidden = len(s.buffered) - size; s.held && s.growing {
-		size, s.hidden = len(s.buffered), 0
-		if s.process.stale && size > len(data) {
+		if size, s.hidden = len(s.buffered), 0; s.process.stale && size > len(data) {
 			size -= len(data)
 		}
 	}

@@ -18,8 +18,8 @@ const (
 	// texts behind them it compares.
 	maxFirstTexts = 64
 	recentTexts   = 16
-	// A first text changes if it did so at least minChanges times, and in all but one of changesShare cases. Cases count
-	// half as soon as there are maxCases.
+	// A first text changes if it did so at least minChanges times, and in all but one of changesShare cases. Cases
+	// count half as soon as there are maxCases.
 	minChanges   = 4
 	changesShare = 5
 	maxCases     = 64
@@ -48,7 +48,8 @@ type firstTexts struct {
 // firsts is what a VM knows of first texts.
 type firsts map[modelID]*firstTexts
 
-// of returns what is known of a model. It is not inlined, for the size of the artifacts. If there is no room, the one is dropped that was not used for longest.
+// of returns what is known of a model. If there is no room, the one is dropped that was not used for longest. It is not
+// inlined, for the size of the artifacts.
 //
 //go:noinline
 func (f firsts) of(now time.Duration, id modelID) *firstTexts {

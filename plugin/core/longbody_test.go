@@ -67,8 +67,8 @@ func TestNamesBehindLongPrompts(t *testing.T) {
 	}
 }
 
-// A conversation that grows beyond what is held of a body stays where it is, with its tools and its system prompt behind
-// the messages.
+// A conversation that grows beyond what is held of a body stays where it is, with its tools and its system prompt
+// behind the messages.
 func TestToolsBehindLongConversations(t *testing.T) {
 	const turns, turnWords = 24, 1200
 	lead := `],"model":"m","system":"` + seededWords(100, 1500) + `","tools":[{"name":"t","description":"` + seededWords(101, 3000) + `"}]}`

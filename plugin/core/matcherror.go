@@ -89,6 +89,7 @@ func (e *matchError) observe(expected, cached float64) {
 func (v *VM) matched(p *promptChain, cached float64) {
 	e, model := v.prompts.errors.of(p.shape, p.model)
 	if e.observe(p.cached, cached); e.known {
-		v.stats.setIf(statname.With(statMatchError, "api", apiNames[p.shape], "model", model), uint64(math.Round(e.mean)))
+		name := statname.With(statMatchError, "api", apiNames[p.shape], "model", model)
+		v.stats.setIf(name, uint64(math.Round(e.mean)))
 	}
 }

@@ -24,7 +24,9 @@ type chainConfig struct {
 }
 
 func newPrompts() *prompts {
-	return &prompts{chainers: map[chainConfig]*prompt.Chainer{}, models: models{}, firsts: firsts{}, errors: matchErrors{}}
+	return &prompts{
+		chainers: map[chainConfig]*prompt.Chainer{}, models: models{}, firsts: firsts{}, errors: matchErrors{},
+	}
 }
 
 // chainer returns what cuts prompts for the configuration.

@@ -15,8 +15,8 @@ import (
 // renderedConfig shows what is matched.
 const renderedConfig = `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true}}`
 
-// askFor sends a body, which is answered with usage of so many tokens, of which that share is cached. It returns how much
-// of the prompt was expected to be cached, and where it went.
+// askFor sends a body, which is answered with usage of so many tokens, of which that share is cached. It returns how
+// much of the prompt was expected to be cached, and where it went.
 func (d *fakeDriver) askFor(path, body string, tokens int, cached float64) (match float64, endpoint int) {
 	d.t.Helper()
 	d.advance(time.Second)
@@ -47,7 +47,8 @@ func TestKnownMetadataIsLeftOut(t *testing.T) {
 	d := startFake(t, 1, 4, renderedConfig)
 	home := -1
 	for turn := 1; turn < 6; turn++ {
-		match, at := d.askFor("/v1/messages?beta=true", withFirst(fmt.Sprintf("x-anthropic-billing-header: cch=%05x;", turn*7919), turn), 4000, 0.8)
+		line := fmt.Sprintf("x-anthropic-billing-header: cch=%05x;", turn*7919)
+		match, at := d.askFor("/v1/messages?beta=true", withFirst(line, turn), 4000, 0.8)
 		if turn > 1 && (match < 0.6 || at != home) {
 			t.Errorf("turn %d: %.2f are matched at %d, after %d", turn, match, at, home)
 		}
@@ -150,10 +151,11 @@ func withPicture(picture, question string) string {
 
 // How many tokens a picture takes is learned, so that the share that is expected to be cached is that which is.
 func TestPicturesAreLearned(t *testing.T) {
-	const textTokens, questionTokens = 1500, 5 // by 4 bytes for a token
 	for _, pictureTokens := range []int{100, 1400, 6000} {
 		d := startFake(t, 1, 1, renderedConfig)
-		picture := func(n int) string { return fmt.Sprintf("data:image/png;base64,%064d", n) + strings.Repeat("QUJD", 500) }
+		picture := func(n int) string {
+			return fmt.Sprintf("data:image/png;base64,%064d", n) + strings.Repeat("QUJD", 500)
+		}
 		all := len(seededWords(1, 1000))/4 + pictureTokens
 		for n := range 20 {
 			d.askFor("/v1/chat/completions", withPicture(picture(n), "what is it"), all, 0)

@@ -9,8 +9,8 @@ import (
 )
 
 // Statistics by name, with their labels. Labels are part of the name, as internal/statname writes them: a gateway with
-// matching stats_tags turns them into labels. No label value comes from a client, but for the names of models that engines have answered for:
-// see matchErrors.
+// matching stats_tags turns them into labels. No label value comes from a client, but for the names of models that
+// engines have answered for: see matchErrors.
 const (
 	statDecisions   = "warmgate_decisions_total"              // policy, reason: requests, each counted once
 	statInflight    = "warmgate_inflight_requests"            // cluster, endpoint: requests in flight over all workers
