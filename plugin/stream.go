@@ -48,8 +48,8 @@ var bodyMemory []byte
 const maxBodyMemory = 1 << 20
 
 // RequestBody implements core.GatewayStream.
-func (stream) RequestBody(max int) []byte {
-	b := buffer(requestBody, 0, max, bodyMemory)
+func (stream) RequestBody(from, max int) []byte {
+	b := buffer(requestBody, from, max, bodyMemory)
 	bodyMemory = keepMemory(bodyMemory, b, maxBodyMemory)
 	return b
 }

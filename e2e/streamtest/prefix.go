@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // prefixScenarios are those of prefix_cache.
@@ -129,6 +130,37 @@ var prefixScenarios = []scenario{
 			t.Errorf("%d tokens were expected to be cached, want nearly 500", got)
 		}
 	}},
+	{name: "names behind a long prompt", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096,"body_timeout":"60s"`, run: func(t *run) {
+		for _, tools := range []string{"one", "other"} {
+			for i, wanted := range []bool{false, true, false} {
+				r := t.longConversation(tools, []string{"a", "a", "b"}[i])
+				s := t.begin(r)
+				t.wantReceived(s, strings.Join(r.Frames, ""))
+				s.Head(200)
+				if match := t.match(s); match > 0.01 != wanted {
+					t.Errorf("request %d with tools %s: %.2f are matched", i, tools, match)
+				}
+				t.finish(s)
+				t.wantDrained()
+			}
+		}
+	}},
+	{name: "a body larger than any buffer, prompts", policy: prefixCache, endpoints: 2, run: func(t *run) {
+		t.sendLarge()
+	}},
+	{name: "a long body that pauses", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096`, needs: []Ability{NewestFrame}, run: func(t *run) {
+		r := t.longConversation("tools", "a")
+		s := t.Open(Request{Frames: r.Frames[:3], Unended: true})
+		t.Advance(2 * time.Second)
+		if s.Upstream() < 0 {
+			t.Fatal("a body that pauses is waited for")
+		}
+		s.Send(r.Frames[3], false)
+		s.Send(r.Frames[4], true)
+		t.wantReceived(s, strings.Join(r.Frames, ""))
+		t.finish(s)
+		t.wantDrained()
+	}},
 	{name: "a prompt that was seen in part", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096`, run: func(t *run) {
 		const expected = "warmgate_expected_cached_tokens_total"
 		t.mark(expected)
@@ -202,6 +234,15 @@ func (t *run) conversation(seeds ...int) Request {
 		turns = append(turns, `{"role":"user","content":"`+text+`"}`)
 	}
 	return Request{Frames: []string{`{"model":"` + t.Name() + `","messages":[` + strings.Join(turns, ",") + `]}`}}
+}
+
+// longConversation is a request with a long prompt and, behind it, its tools, a salt and the model.
+func (t *run) longConversation(tools, salt string) Request {
+	turn := `{"role":"user","content":"` + strings.Repeat(t.Name()+" goes on", 300) + `"}`
+	return Request{Frames: []string{
+		`{"messages":[` + turn, "," + turn, "," + turn, "," + turn,
+		`],"tools":[{"name":"` + tools + `"}],"cache_salt":"` + salt + `","model":"` + t.Name() + `"}`,
+	}}
 }
 
 // work is a request of the scenario's model with a prompt of so many tokens, which begins like no other.

@@ -61,13 +61,14 @@ func (t *run) sendLarge() {
 		frames = append(frames, frame)
 	}
 	frames = append(frames, `"}`)
-	t.mark(decisions("chosen"))
+	chosen := decisionsOf(t.policy, "chosen")
+	t.mark(chosen)
 	s := t.Open(Request{Frames: frames})
 	t.wantReceived(s, strings.Join(frames, ""))
 	t.wantLoads(t.at(s.Upstream())...)
 	t.finish(s)
 	t.wantDrained()
-	t.wantGrown(decisions("chosen"), 1)
+	t.wantGrown(chosen, 1)
 }
 
 // upgrade opens a WebSocket: it has no end of its body while it lives.

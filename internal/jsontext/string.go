@@ -126,3 +126,31 @@ func OpeningQuote(text []byte, cut bool) int {
 		text = text[:quote]
 	}
 }
+
+// StringRest returns the index after the closing quote of a string that text is inside of from at on, which is not
+// within an escape; ended is false if the text ends before. half reports that it ends with a backslash whose escape
+// follows. It checks nothing, for a text that comes in parts.
+func StringRest(text []byte, at int) (end int, ended, half bool) {
+	for i := at; ; {
+		for ; len(text)-i >= 8; i += 8 {
+			w := binary.LittleEndian.Uint64(text[i:])
+			q, b := w^quotes, w^slash
+			if m := ((q-ones)&^q | (b-ones)&^b) & highs; m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				break
+			}
+		}
+		for i < len(text) && text[i] != '"' && text[i] != '\\' {
+			i++
+		}
+		switch {
+		case i >= len(text):
+			return len(text), false, false
+		case text[i] == '"':
+			return i + 1, true, false
+		case i+1 == len(text):
+			return len(text), false, true
+		}
+		i += 2
+	}
+}

@@ -3,6 +3,7 @@ package prompt
 import (
 	"encoding/binary"
 	"hash"
+	"hash/maphash"
 	"math/bits"
 
 	"github.com/dchest/siphash"
@@ -90,7 +91,46 @@ type Chainer struct {
 	fieldStart   int           // where the field begins in the body
 	long         longStrings   // of the body
 	nextLong     int           // see longStrings.find
+	field        field         // that is being added
+	system       bool          // the message is one of the system's, in an API that may have a system prompt beside it
+	hasSystem    bool          // it has one
+	printsIDs    bool          // the template of the model prints the ids of tool calls
+	texts        int           // texts of the conversation so far
+	media        int           // images, sounds and files so far
+	mediaBytes   int           // what each of them counts for
+	skipFirst    bool          // see Expect
+	first        First
+	seed         maphash.Seed                        // of its digests
+	rooms        [maxLevels][maxMembers]objectMember // scratch
+	level        int                                 // of objects in which the current one is
 }
+
+// First is what a prompt's first text is known by, if it is short, and the beginning of the text behind it, if that is
+// long; 0 for neither. They are digests that only this chainer makes.
+type First struct{ Text, Behind uint64 }
+
+const (
+	// MaxFirst is the length in bytes of a first text that is short, as it is written in JSON.
+	MaxFirst = 512
+	// The text behind it has to be the same for as much, and not short: short ones are often the same by chance.
+	maxBehind = 1 << 10
+	minBehind = 512
+)
+
+// Expect says what is known of how the model of the next prompts is served: whether engines leave out the first text,
+// if it is short, and for how many bytes of text an image, a sound or a file counts.
+func (c *Chainer) Expect(skipFirst bool, mediaBytes int) {
+	c.skipFirst, c.mediaBytes = skipFirst, mediaBytes
+}
+
+// First returns what the latest prompt begins with.
+func (c *Chainer) First() First { return c.first }
+
+// Media returns how many images, sounds and files the latest prompt contains, as far as it is hashed.
+func (c *Chainer) Media() int { return c.media }
+
+// end returns the length of the prompt so far, with its media.
+func (c *Chainer) end() int { return c.length + c.media*c.mediaBytes }
 
 // Secret derives the secret of a chainer from a text of any length.
 func Secret(text string) (secret [16]byte) {
@@ -104,7 +144,7 @@ func Secret(text string) (secret [16]byte) {
 func NewChainer(secret [16]byte, size int) *Chainer {
 	return &Chainer{
 		size: size, hash: siphash.New128(secret[:]), mediaHash: siphash.New128(secret[:]),
-		blocks: make([]Block, 0, MaxBlocks),
+		blocks: make([]Block, 0, MaxBlocks), seed: maphash.MakeSeed(),
 	}
 }
 
@@ -122,15 +162,20 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 	}
 	c.blocks, c.length, c.steps, c.shortLen, c.budget = c.blocks[:0], 0, 0, 0, initialBudget
 	c.long.n, c.nextLong = copy(c.long.list[:], p.long.list[:p.long.n]), 0
+	c.texts, c.media, c.first, c.level = 0, 0, First{}, 0
+	c.hasSystem = len(p.of(body, fieldSystem)) > 0
 	c.startBlock()
 	for _, f := range textFields {
 		if value := p.of(body, f); len(value) > 0 {
 			c.fieldStart = p.spans[f].from
 			c.addMark(markOf(f))
 			c.addList(f, value, f == p.cutField)
+			if f == p.cutField {
+				break // what follows in a prompt depends on where it was cut off
+			}
 		}
 	}
-	return c.blocks, c.length
+	return c.blocks, c.end()
 }
 
 // addNames adds the names that the body contains. It returns false if the body ends within one of them.
@@ -143,6 +188,9 @@ func (c *Chainer) addNames(body []byte, p *Parts) bool {
 		if len(name) <= maxModelName {
 			c.name = nameIn(c.name[:0], name)
 			name = c.name
+		}
+		if f == fieldModel {
+			c.printsIDs = printsIDs(name)
 		}
 		c.addName(name)
 	}
@@ -183,7 +231,7 @@ func (c *Chainer) endBlock() {
 	c.startBlock()
 	c.blocks = append(c.blocks, Block{
 		Key: binary.LittleEndian.Uint64(c.state[:]) & (1<<tenantShift - 1),
-		End: c.length,
+		End: c.end(),
 	})
 }
 
@@ -225,7 +273,7 @@ func (c *Chainer) endAnswer() {
 		return
 	}
 	for i := range c.blocks[c.answerBlock:] {
-		c.blocks[c.answerBlock+i].End = c.length
+		c.blocks[c.answerBlock+i].End = c.end()
 	}
 }
 

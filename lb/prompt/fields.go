@@ -62,78 +62,61 @@ const (
 // isText reports whether the value of the field is text for the model.
 func (f field) isText() bool { return f >= fieldMessages && f <= fieldContents }
 
-// fieldOf returns the field with the given name.
-func fieldOf(name []byte) field {
-	switch string(name) {
-	case "model":
-		return fieldModel
-	case "stream":
-		return fieldStream
-	case "n":
-		return fieldN
-	case "lora_path":
-		return fieldLoraPath
-	case "cache_salt":
-		return fieldCacheSalt
-	case "anthropic_version":
-		return fieldAnthropicVersion
-	case "previous_response_id":
-		return fieldPreviousResponse
-	case "conversation":
-		return fieldConversation
-	case "max_tokens":
-		return fieldMaxTokens
-	case "max_output_tokens":
-		return fieldMaxOutputTokens
-	case "max_completion_tokens":
-		return fieldMaxCompletionTokens
-	case "messages":
-		return fieldMessages
-	case "prompt":
-		return fieldPrompt
-	case "input":
-		return fieldInput
-	case "system", "systemInstruction", "system_instruction":
-		return fieldSystem
-	case "instructions":
-		return fieldInstructions
-	case "suffix":
-		return fieldSuffix
-	case "query":
-		return fieldQuery
-	case "documents":
-		return fieldDocuments
-	case "text_1":
-		return fieldText1
-	case "text_2":
-		return fieldText2
-	case "tools":
-		return fieldTools
-	}
-	return nativeOf(name)
+// fieldNames are the names of the fields. It is a table, not a switch, for the size of the artifacts.
+var fieldNames = [...]struct {
+	name  string
+	field field
+}{
+	{"model", fieldModel},
+	{"stream", fieldStream},
+	{"n", fieldN},
+	{"lora_path", fieldLoraPath},
+	{"cache_salt", fieldCacheSalt},
+	{"anthropic_version", fieldAnthropicVersion},
+	{"previous_response_id", fieldPreviousResponse},
+	{"conversation", fieldConversation},
+	{"max_tokens", fieldMaxTokens},
+	{"max_output_tokens", fieldMaxOutputTokens},
+	{"max_completion_tokens", fieldMaxCompletionTokens},
+	{"messages", fieldMessages},
+	{"prompt", fieldPrompt},
+	{"input", fieldInput},
+	{"system", fieldSystem},
+	{"systemInstruction", fieldSystem},
+	{"system_instruction", fieldSystem},
+	{"instructions", fieldInstructions},
+	{"suffix", fieldSuffix},
+	{"query", fieldQuery},
+	{"documents", fieldDocuments},
+	{"text_1", fieldText1},
+	{"text_2", fieldText2},
+	{"tools", fieldTools},
+	{"text", fieldText},
+	{"input_ids", fieldInputIDs},
+	{"inputs", fieldInputs},
+	{"text_input", fieldTextInput},
+	{"contents", fieldContents},
+	{"parameters", fieldParameters},
+	{"sampling_params", fieldSamplingParams},
+	{"generationConfig", fieldGenerationConfig},
+	{"generation_config", fieldGenerationConfig},
+	{"chat_template", fieldChatTemplate},
+	{"chat_template_kwargs", fieldTemplateOptions},
+	{"reasoning", fieldReasoning},
+	{"reasoning_effort", fieldReasoningEffort},
+	{"prompt_logprobs", fieldPromptLogprobs},
+	{"logprobs", fieldLogprobs},
+	{"echo", fieldEcho},
 }
 
-// nativeOf returns the field with the given name among those that only the engines' own APIs and Gemini's have.
-func nativeOf(name []byte) field {
-	switch string(name) {
-	case "text":
-		return fieldText
-	case "input_ids":
-		return fieldInputIDs
-	case "inputs":
-		return fieldInputs
-	case "text_input":
-		return fieldTextInput
-	case "contents":
-		return fieldContents
-	case "parameters":
-		return fieldParameters
-	case "sampling_params":
-		return fieldSamplingParams
-	case "generationConfig", "generation_config":
-		return fieldGenerationConfig
+// fieldOf returns the field with the given name.
+func fieldOf(name []byte) field {
+	for i := range fieldNames {
+		if f := &fieldNames[i]; len(f.name) == len(name) && f.name == string(name) {
+			return f.field
+		}
 	}
-	return optionOf(name)
+	return fieldOther
 }
 
 // limitIn returns the limit on the output with the given name in an object with options.
@@ -147,27 +130,6 @@ func limitIn(options field, name []byte) field {
 		return fieldSamplingTokens
 	case options == fieldGenerationConfig && (string(name) == "maxOutputTokens" || string(name) == "max_output_tokens"):
 		return fieldGenerationTokens
-	}
-	return fieldOther
-}
-
-// optionOf returns the field with the given name among those that decide how a prompt is rendered or computed.
-func optionOf(name []byte) field {
-	switch string(name) {
-	case "chat_template":
-		return fieldChatTemplate
-	case "chat_template_kwargs":
-		return fieldTemplateOptions
-	case "reasoning":
-		return fieldReasoning
-	case "reasoning_effort":
-		return fieldReasoningEffort
-	case "prompt_logprobs":
-		return fieldPromptLogprobs
-	case "logprobs":
-		return fieldLogprobs
-	case "echo":
-		return fieldEcho
 	}
 	return fieldOther
 }
@@ -196,8 +158,9 @@ func (s *scanner) key() status {
 			return ambiguous
 		}
 	case s.field.isText():
-		s.inMedia = isMedia(name)
-		s.mediaKey = s.field != fieldTools && isMediaContent(name)
+		kind := kindOfKey(name)
+		s.inMedia = kind&keyNotText != 0
+		s.mediaKey = s.field != fieldTools && kind&keyContent != 0
 		s.isType = string(name) == "type"
 	}
 	return s.colon()

@@ -1,29 +1,95 @@
 package prompt
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
+
+// keyKind is what is known of a key inside a prompt.
+type keyKind uint16
+
+const (
+	keyNotText  keyKind = 1 << iota // its value is not read by the model as text: media, or a keyword of the API
+	keyContent                      // it is for media themselves, whose tokens do not follow from their bytes
+	keyPicture                      // its value may be media or their address
+	keyID                           // of a call of a tool, or of something else
+	keyHidden                       // its value does not reach the model
+	keyRole                         // who a message is from
+	keyTalk                         // content of a message or of a part of it
+	keyText                         // the text of a part
+	keyName                         // of a tool, or of who a message is from
+	keyFunction                     // a tool, or a call of one
+	keyCalls                        // several
+)
+
+// keyKinds are the keys of which something is known. It is a table, not a switch, for the size of the artifacts; keys
+// of every message come first.
+var keyKinds = [...]struct {
+	name string
+	kind keyKind
+}{
+	{"role", keyRole},
+	{"content", keyTalk},
+	{"type", keyNotText},
+	{"text", keyText},
+	{"parts", keyTalk},
+	{"output", keyTalk},
+	{"name", keyName},
+	{"function", keyFunction},
+	{"function_call", keyFunction},
+	{"tool_calls", keyCalls},
+	{"url", keyNotText | keyPicture},
+	{"uri", keyPicture},
+	{"fileUri", keyPicture},
+	{"file_uri", keyPicture},
+	{"data", keyNotText | keyPicture},
+	{"image", keyNotText | keyContent | keyPicture},
+	{"images", keyNotText | keyContent | keyPicture},
+	{"image_url", keyNotText | keyContent | keyPicture},
+	{"audio", keyNotText | keyContent | keyPicture},
+	{"audio_url", keyNotText | keyContent | keyPicture},
+	{"video", keyContent},
+	{"videos", keyContent},
+	{"video_url", keyNotText | keyContent | keyPicture},
+	{"file_url", keyNotText | keyContent | keyPicture},
+	{"file_data", keyNotText | keyContent | keyPicture},
+	{"file_id", keyNotText | keyContent | keyPicture},
+	{"b64_json", keyNotText | keyContent | keyPicture},
+	{"input_audio", keyContent},
+	{"inlineData", keyContent},
+	{"inline_data", keyContent},
+	{"fileData", keyContent},
+	{"media_type", keyNotText | keyContent},
+	{"format", keyNotText},
+	{"detail", keyNotText},
+	{"id", keyNotText | keyID},
+	{"call_id", keyNotText | keyID},
+	{"tool_call_id", keyNotText | keyID},
+	{"tool_use_id", keyNotText | keyID},
+	{"cache_control", keyHidden}, // Anthropic
+	{"citations", keyHidden},
+	{"signature", keyHidden},
+	{"refusal", keyHidden}, // OpenAI
+	{"annotations", keyHidden},
+	{"logprobs", keyHidden},
+	{"status", keyHidden},
+	{"encrypted_content", keyHidden},
+}
+
+// kindOfKey returns what is known of a key, 0 for nothing.
+func kindOfKey(key []byte) keyKind {
+	for i := range keyKinds {
+		if k := &keyKinds[i]; len(k.name) == len(key) && k.name == string(key) {
+			return k.kind
+		}
+	}
+	return 0
+}
 
 // isMedia reports whether the value of a key inside the prompt is not read by the model as text: an image, a sound or a
 // file by its data or address, or a keyword of the API.
-func isMedia(key []byte) bool {
-	switch string(key) {
-	case "url", "data", "image", "images", "image_url", "audio", "audio_url", "video_url", "file_url", "file_data",
-		"file_id", "b64_json", "media_type", "format", "detail", "type", "id", "call_id", "tool_call_id", "tool_use_id":
-		return true
-	}
-	return false
-}
-
-// isMediaContent reports whether a key inside the prompt is for media themselves, whose tokens do not follow from their
-// bytes.
-func isMediaContent(key []byte) bool {
-	switch string(key) {
-	case "image", "images", "image_url", "input_audio", "audio", "audio_url", "video", "videos",
-		"video_url", "file_url",
-		"file_data", "file_id", "b64_json", "media_type", "inlineData", "inline_data", "fileData":
-		return true
-	}
-	return false
-}
+func isMedia(key []byte) bool { return kindOfKey(key)&keyNotText != 0 }
 
 // isMediaField reports whether a field of the request contains media, in the engines' own APIs.
 func isMediaField(name []byte) bool {
@@ -34,14 +100,90 @@ func isMediaField(name []byte) bool {
 	return false
 }
 
+// mediaTypes and textTypes are types of parts of messages that contain media, and that are texts.
+var (
+	mediaTypes = [...]string{
+		"image", "image_url", "input_image", "audio", "audio_url", "input_audio", "video", "video_url", "file",
+		"input_file", "document",
+	}
+	textTypes = [...]string{"text", "input_text", "output_text"}
+)
+
 // isMediaType reports whether a part of a message with that type contains media.
-func isMediaType(kind []byte) bool {
-	switch string(kind) {
-	case "image", "image_url", "input_image", "audio", "audio_url", "input_audio", "video", "video_url", "file",
-		"input_file", "document":
-		return true
+func isMediaType(kind []byte) bool { return isIn(mediaTypes[:], kind) }
+
+// isIn reports whether a name is one of several.
+func isIn(names []string, name []byte) bool {
+	for _, n := range names {
+		if n == string(name) {
+			return true
+		}
 	}
 	return false
+}
+
+// addMedia adds the media in the value that begins at i.
+func (c *Chainer) addMedia(v []byte, i int) {
+	var key []byte
+	for depth := 0; i < len(v) && !c.full(); {
+		switch v[i] {
+		case '"':
+			content, escaped, end := c.skipString(v, i)
+			switch {
+			case jsontext.IsKey(v, end):
+				key = content
+			case len(key) == 0 || kindOfKey(key)&keyPicture != 0:
+				c.addPicture(content, escaped)
+			case string(key) == "detail" && string(content) != "auto": // it decides how many tokens a picture has
+				c.addText(content, escaped)
+			}
+			i = end
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return
+			}
+			i++
+		default:
+			i++
+		}
+		c.steps++
+	}
+}
+
+// addPicture adds a digest in place of an image or a sound, or of its address. Its bytes are the same with and without
+// the beginning of a data URL. A block ends in front of it and behind it: behind the
+// same text may be another one, and behind that another text.
+func (c *Chainer) addPicture(content []byte, escaped bool) {
+	c.endBeside(c.size/4, 0)
+	if escaped {
+		content = jsontext.AppendUnescaped(nil, content)
+	}
+	if isDataURL(content) {
+		_, content, _ = bytes.Cut(content, []byte(";base64,"))
+	} else {
+		content = unsigned(content)
+	}
+	c.mediaHash.Reset()
+	for n := len(content); n > 0 && content[n-1] == '='; n-- {
+		content = content[:n-1]
+	}
+	c.mediaHash.Write(content)
+	c.addMark('d')
+	c.add(c.mediaHash.Sum(c.small[:0]))
+	c.media++
+	c.endBeside(1, reservedBudget)
+}
+
+// endBeside ends the block beside a picture if it is long enough and leaves enough of the budget.
+//
+//go:noinline
+func (c *Chainer) endBeside(enough, budget int) {
+	if !c.full() && c.length-c.blockStart >= enough && c.budgetAfter() >= budget {
+		c.endBlock()
+	}
 }
 
 // isDataURL reports whether a string is a data URL with base64 content.

@@ -59,10 +59,10 @@ func ReadAs(path API, body []byte, complete bool) (Info, Parts, error) {
 			return Info{}, Parts{}, ErrMalformed
 		}
 		s.pos = len(body)
-		s.parts.cutField = s.field
+		s.parts.cut, s.parts.cutField = true, s.field
 		s.endField()
 	case tooMany:
-		s.parts.cutField = s.field
+		s.parts.cut, s.parts.cutField = true, s.field
 		s.endField()
 		s.info.TextBytes = len(body) - s.pos
 	}

@@ -10,8 +10,12 @@ import (
 type Parts struct {
 	spans    [fieldCount]span
 	cutField field // the field in whose value the body ends
+	cut      bool  // the body was not read to its end
 	long     longStrings
 }
+
+// Cut reports whether the body was not read to its end: it ends too early, or has too many values.
+func (p *Parts) Cut() bool { return p.cut }
 
 type span struct{ from, to int }
 
@@ -61,11 +65,28 @@ var textFields = [...]field{
 	fieldTextInput, fieldContents,
 }
 
+// isTalk reports whether chat templates print the value of a field as messages, or as the text of one.
+func isTalk(f field) bool {
+	switch f {
+	case fieldSystem, fieldInstructions, fieldMessages, fieldInput, fieldContents:
+		return true
+	}
+	return false
+}
+
 // addList adds the value of a field. The elements of a list are messages, unless they are tokens. Of a value that is
 // cut off, only what every continuation begins with is added.
 func (c *Chainer) addList(f field, v []byte, cutOff bool) {
-	if v[0] != '[' {
-		c.addValue(v, 0, span{}, cutOff)
+	c.field = f
+	if v[0] != '[' || f == fieldSystem {
+		switch {
+		case f == fieldSystem && v[0] == '{':
+			c.addObject(v, 0, inMessage, cutOff)
+		case isTalk(f):
+			c.addContent(v, 0, cutOff, 0)
+		default:
+			c.addValue(v, 0, false, cutOff)
+		}
 		if !cutOff {
 			c.endMessage()
 		}
@@ -99,65 +120,48 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 // addMessage adds the element of a list that begins at i: the role first, which templates print before the content. It
 // returns the index after it, and whether it was a complete message and not a token.
 func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, complete bool) {
-	if v[i] != '{' {
+	switch {
+	case v[i] != '{':
 		c.questionLast, c.answerBlock = false, -1
-		end = c.addValue(v, i, span{}, cutOff)
+		end = c.addValue(v, i, false, cutOff)
 		return end, !(cutOff && end == len(v)) && (v[i] == '"' || v[i] == '[')
+	case f == fieldTools:
+		end = c.addObject(v, i, inTool, cutOff)
+		return end, !(cutOff && end == len(v))
+	case !isTalk(f):
+		end = c.addValue(v, i, false, cutOff)
+		return end, !(cutOff && end == len(v))
 	}
-	named, role, open := member(v, i, "role", &c.steps)
-	if cutOff && (role.to == len(v) || open && (f == fieldMessages || f == fieldInput || f == fieldContents)) {
+	o := c.membersOf(v, i, inMessage)
+	end, complete = c.addMessageOf(f, v, i, &o, cutOff)
+	c.level--
+	return end, complete
+}
+
+// addMessageOf adds a message whose members are known.
+func (c *Chainer) addMessageOf(f field, v []byte, i int, o *object, cutOff bool) (end int, complete bool) {
+	role := o.find(v, "role")
+	if cutOff && (role.to == len(v) || o.open && role.to == 0) {
 		return len(v), false // the role, or the rest of it, may follow
 	}
-	by := c.speakerOf(f, v, i, role)
+	by := c.speakerOf(f, v, o, role)
 	if by == byModel {
 		c.endQuestion()
 	} else {
 		c.answerBlock = -1
 	}
-	c.addRole(v, role)
-	end = c.addValue(v, i, named, cutOff)
+	c.system = c.hasSystem && f == fieldMessages && by == bySystem
+	c.addMark('r')
+	if o.hasRole = role.to > 0; o.hasRole {
+		c.addValue(v[:role.to], role.from, false, false)
+	}
+	end = c.addMembers(v, i, o, inMessage, cutOff)
+	c.system = false
 	if by == byModel {
 		c.endAnswer()
 	}
 	c.questionLast = by == byUser
 	return end, !(cutOff && end == len(v))
-}
-
-// addRole adds the role of a message, which may be absent.
-func (c *Chainer) addRole(v []byte, role span) {
-	c.addMark('r')
-	if role.to > 0 {
-		c.addValue(v[:role.to], role.from, span{}, false)
-	}
-}
-
-// member returns the position of the member with the given name in the object that begins at i, and of its value: empty
-// spans if there is none among the first 16 members. Open reports that it may follow after the end of a cut-off body.
-// The values that it skips count as steps, and it skips none after maxSteps.
-func member(v []byte, i int, name string, steps *int) (all, value span, open bool) {
-	const few = 16
-	for n := 0; n < few; n++ {
-		for i++; i < len(v) && (jsontext.IsSpace(v[i]) || v[i] == ','); i++ {
-		}
-		if i >= len(v) {
-			return span{}, span{}, true
-		}
-		if v[i] == '}' {
-			break
-		}
-		begin := i
-		key, _, end := jsontext.SkipString(v, i)
-		if i = jsontext.AfterKey(v, end); i < 0 || i == len(v) {
-			return span{}, span{}, true
-		}
-		end, tokens := jsontext.SkipValue(v, i, (maxSteps+markSteps-*steps)/markSteps)
-		*steps += tokens * markSteps
-		if string(key) == name {
-			return span{begin, end}, span{i, end}, false
-		}
-		i = end - 1
-	}
-	return span{}, span{}, false
 }
 
 // speaker is who a message is from.
@@ -169,11 +173,11 @@ const (
 	byModel
 )
 
-// speakerOf returns who the message that begins at i is from, by its role.
-func (c *Chainer) speakerOf(f field, v []byte, i int, role span) speaker {
+// speakerOf returns who a message is from, by its role.
+func (c *Chainer) speakerOf(f field, v []byte, o *object, role span) speaker {
 	if role.to == 0 {
 		if f == fieldInput {
-			return c.speakerOfItem(v, i)
+			return speakerOfItem(v, o)
 		}
 		return bySystem
 	}
@@ -193,8 +197,8 @@ func (c *Chainer) speakerOf(f field, v []byte, i int, role span) speaker {
 
 // speakerOfItem returns who an item of the responses API without a role is from: it is the output of a tool, or what a
 // model does before it answers.
-func (c *Chainer) speakerOfItem(v []byte, i int) speaker {
-	switch _, kind, _ := member(v, i, "type", &c.steps); {
+func speakerOfItem(v []byte, o *object) speaker {
+	switch kind := o.find(v, "type"); {
 	case kind.to == 0:
 		return bySystem
 	case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_output"`)):
@@ -203,19 +207,14 @@ func (c *Chainer) speakerOfItem(v []byte, i int) speaker {
 	return byModel
 }
 
-// addValue adds the value that begins at i, without white space and without the given span, a member that was added
-// before. It returns the index after the value. The value is valid JSON, but may be cut off.
-func (c *Chainer) addValue(v []byte, i int, without span, cutOff bool) (end int) {
-	media := false // the latest key is not for text
+// addValue adds the value that begins at i, without white space; media: that of a key which is not for text. It returns
+// the index after the value. The value is valid JSON, but may be cut off.
+func (c *Chainer) addValue(v []byte, i int, media, cutOff bool) (end int) {
 	depth, last := 0, byte(':')
 	for i < len(v) {
 		if c.full() {
 			c.length += jsontext.UnescapedLen(v[i:])
 			return len(v)
-		}
-		if i == without.from && i < without.to {
-			i = without.to
-			continue
 		}
 		b := v[i]
 		switch b {
@@ -271,7 +270,7 @@ func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 		c.addText(content, escaped)
 		return isMedia(content)
 	case len(content) > maxShortName && (media || isDataURL(content)):
-		c.addDigest(content)
+		c.addPicture(content, escaped)
 	default:
 		c.addMark('"')
 		c.addText(content, escaped)
@@ -281,11 +280,3 @@ func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 
 // maxShortName is the length in bytes up to which a URL or an id is added as it is, and a role is unescaped.
 const maxShortName = 64
-
-// addDigest adds a digest in place of an image or a sound: its length does not show how much work it is.
-func (c *Chainer) addDigest(content []byte) {
-	c.mediaHash.Reset()
-	c.mediaHash.Write(content)
-	c.addMark('d')
-	c.add(c.mediaHash.Sum(c.small[:0]))
-}

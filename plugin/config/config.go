@@ -50,6 +50,7 @@ type Config struct {
 	Health            Health
 
 	MaxInspectBytes  int           // how much of a request body is read for the decision
+	MaxScanBytes     int           // how much of a longer one is searched for what else decides
 	BodyTimeout      time.Duration // how long a request waits for its body before the headers decide
 	OutputTokens     int           // tokens expected of an answer, and of a prompt that cannot be read
 	MaxRequestTokens int           // upper limit of the tokens that one request counts for

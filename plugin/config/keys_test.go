@@ -146,6 +146,9 @@ var keyCases = map[string]keyCase{
 		`"1MiB"`, func(c *Config) { c.MaxInspectBytes = 1 << 20 },
 		[]string{`100`, `"9MiB"`, `"64"`, `"KiB"`, `"1.0001KiB"`},
 	},
+	"lb_config.max_scan_bytes": {
+		`"1MiB"`, func(c *Config) { c.MaxScanBytes = 1 << 20 }, []string{`100`, `"65MiB"`, `"64"`},
+	},
 	"lb_config.body_timeout": {
 		`"1.5s"`, func(c *Config) { c.BodyTimeout = 1500 * time.Millisecond }, []string{`0`, `"1d"`, `true`},
 	},

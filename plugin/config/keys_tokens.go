@@ -14,6 +14,17 @@ var tokenKeys = []key{
 		Field: func(s any) any { return &s.(*Config).MaxInspectBytes },
 	}},
 	{Key: setting.Key{
+		Name: "lb_config.max_scan_bytes", Type: setting.Size, Min: 1 << 10, Max: 64 << 20, Default: "16777216",
+		Title: setting.Doc("Scanned bytes", "扫描的字节数"),
+		Meaning: setting.Doc(
+			"How much of a longer body is scanned, wherever it decides, for its model, `cache_salt`, tools and other "+
+				"members that stand behind the prompt. What is longer still matches no prompt",
+			"当请求体更长且影响决策时，为查找位于提示词之后的 model、`cache_salt`、tools 等成员而扫描的最大字节数；"+
+				"更长的请求体不与任何提示词匹配",
+		),
+		Field: func(s any) any { return &s.(*Config).MaxScanBytes },
+	}},
+	{Key: setting.Key{
 		Name: "lb_config.body_timeout", Type: setting.Duration,
 		Min: 1, Max: setting.Minute, Default: `"250ms"`,
 		Title: setting.Doc("Wait for the body", "等待请求体"),

@@ -226,7 +226,8 @@ func checkSane(t *testing.T, c *Config, h Host) {
 	if c.MaxInflight < 0 || c.Overload.Status < 400 || c.Overload.Status > 599 || c.Overload.RetryAfter < 0 {
 		t.Errorf("cap %d, overload %+v", c.MaxInflight, c.Overload)
 	}
-	if c.MaxInspectBytes < 1<<10 || c.BodyTimeout <= 0 || c.BytesPerToken < 0.1 || c.OutputTokens < 0 {
+	if min(c.MaxInspectBytes, c.MaxScanBytes) < 1<<10 || c.BodyTimeout <= 0 || c.BytesPerToken < 0.1 ||
+		c.OutputTokens < 0 {
 		t.Errorf("%+v", *c)
 	}
 	if c.Health.MaxEjectionTime < c.Health.EjectionTime || c.Health.EjectionTime <= 0 || c.Health.PanicThreshold > 100 {

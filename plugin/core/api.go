@@ -164,7 +164,7 @@ func (s *Stream) callBody(size int, end bool) Action {
 	case !end:
 		return Hold
 	}
-	return c.start(string(s.RequestBody(size)))
+	return c.start(string(s.RequestBody(0, size)))
 }
 
 // callTimeout is called when the body did not come in time.

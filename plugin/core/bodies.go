@@ -7,6 +7,9 @@ type bodies struct {
 	*env
 	reading map[*Stream]time.Duration // held until their body comes, and until when
 	partial map[*Stream]bodyProgress  // whose leases count what has come of the body
+	kept    int                       // bytes in memory of those that are read on: see longBody
+	held    int                       // bytes that the gateway holds of them
+	stale   bool                      // the gateway does not show the latest part of a body that it holds
 }
 
 // bodyProgress is how much of a body had come, and when that was first seen.

@@ -8,7 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-const uploadConfig = `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","max_inspect_bytes":65536}}`
+const uploadConfig = `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","max_inspect_bytes":65536,"max_scan_bytes":65536}}`
 
 // upload opens a request of which 300 KB have come, and not the end.
 func (d *fakeDriver) upload() *fakeClient {

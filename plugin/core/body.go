@@ -19,6 +19,10 @@ type body struct {
 	received  int           // bytes of the body so far
 	held      bool          // some of the body is held
 	late      bool          // body_timeout is over: the next part of the body decides
+	long      *longBody     // how it is read on behind what is held, nil before and after
+	several   bool          // it has come in several parts
+	alone     bool          // the next part comes alone, so that the request may be resumed without it
+	unread    string        // why it is not read on, "" for nothing known
 }
 
 // arrived is called for each part of the request, with end for the last one.
@@ -48,10 +52,15 @@ func (s *Stream) needsOwnBody() bool {
 	return cl != nil && cl.engines.HasAdapters()
 }
 
-// waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over.
+// waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over. A longer
+// one may be read on: see longBody.
 func (s *Stream) waitForBody() Action {
 	s.enter(phaseReading)
-	s.HoldBody(s.inspectBytes())
+	most := s.inspectBytes()
+	if s.wantsEnd() {
+		most = max(most, s.scanBytes())
+	}
+	s.HoldBody(most)
 	s.plugin.vm.bodies.reading[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
 	return Hold
 }
@@ -75,10 +84,22 @@ func (s *Stream) requestBody(size int, end bool) Action {
 		}
 		return Proceed
 	}
+	if s.body.long != nil {
+		return s.readOn(size, end)
+	}
 	first := !s.body.held
+	s.body.several = !first
+	if !first && !end && size == s.body.received {
+		s.plugin.vm.bodies.stale = true
+	}
 	s.body.held, s.body.received = true, size
-	if !end && !s.body.late && size < s.inspectBytes() {
-		return Hold
+	if !end && !s.body.late {
+		switch enough := size >= s.inspectBytes(); {
+		case s.readsOn(first, enough):
+			return s.beginLong(size)
+		case !enough:
+			return Hold
+		}
 	}
 	a := s.inspect(size, end)
 	if a == Proceed && first && !end {
@@ -105,27 +126,30 @@ func (s *Stream) requestTrailers() Action {
 
 // inspect decides by what has come of the body: size bytes.
 func (s *Stream) inspect(size int, end bool) Action {
-	delete(s.plugin.vm.bodies.reading, s)
-	text := s.RequestBody(min(size, s.inspectBytes()))
-	s.session.find(s, s.cfg, text, true)
-	if !s.needsPrompt() {
-		return s.decide(size, end, readingReason(nil, s.body.late && !end))
-	}
-	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is
-	// not malformed.
-	whole := end && size <= s.inspectBytes() && len(text) >= s.traits.length
-	info, parts, err := prompt.ReadAs(s.traits.pathShape(), text, whole)
+	s.plugin.vm.bodies.stopReading(s)
+	var b readBody
+	s.bodySoFar(&b, size, end)
+	s.session.find(s, s.cfg, b.text, true)
 	late := s.body.late && !end
+	if !s.needsPrompt() {
+		return s.decide(size, end, readingReason(nil, late))
+	}
+	b.read(s.traits.pathShape(), s.cfg.ReadsPrompt() || s.cfg.Clusters.Endpoint != nil)
+	if !b.ended {
+		b.unread = s.unreadFor(&b, end)
+	}
 	if end {
 		size = max(size, s.traits.length)
 	}
-	whole = end && size <= len(text)
+	b.whole = end && b.isWhole(size)
 	if s.cfg.Clusters.Endpoint != nil {
-		kept := slices.Clone(text) // for the choice inside, which may come after this callback
-		s.seen = seen{late: late, body: &readBody{text: kept, info: info, parts: parts, whole: whole, err: err}}
+		kept := b
+		kept.text = slices.Clone(b.text) // for the choice inside, which may come after this callback
+		s.seen = seen{late: late, body: &kept}
 	}
+	err := b.err
 	if err == nil {
-		s.inspected(text, &info, &parts, whole)
+		s.inspected(&b)
 	} else if s.cfg.Unit != lb.Tokens {
 		err = nil // it was read for the adapter, no more
 	}
@@ -139,21 +163,21 @@ func (s *Stream) needsPrompt() bool {
 		c.Scrapes(s.plugin.vm.kind) || c.Engines.ORCA
 }
 
-// inspected takes over what is known of a body, all of which was seen or not.
-func (s *Stream) inspected(text []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
+// inspected takes over what is known of a body that could be read.
+func (s *Stream) inspected(b *readBody) {
 	model := modelKey{
-		model: xxhash.Sum64String(parts.ModelName(text)),
+		model: xxhash.Sum64String(b.parts.ModelName(b.text)),
 		class: s.traits.classID(s.cfg), tenant: s.traits.tenantID(s.cfg),
 	}
-	s.work = work{info: *info, seen: len(text), model: model}
-	if whole && !info.Media && !info.Stateful && info.API != prompt.Unknown {
-		s.work.text = info.TextBytes
+	s.work = work{info: b.info, seen: len(b.text) + b.skipped, model: model}
+	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {
+		s.work.text = b.info.TextBytes
 	}
 	if s.cfg.ReadsPrompt() {
-		s.chainPrompt(text, info, parts, whole)
+		s.chainPrompt(b)
 	}
 	if s.cfg.Scrapes(s.plugin.vm.kind) || s.cfg.Engines.ORCA {
-		s.metrics.model = parts.ModelName(text)
+		s.metrics.model = b.parts.ModelName(b.text)
 	}
 }
 
@@ -164,6 +188,13 @@ func (s *Stream) inspected(text []byte, info *prompt.Info, parts *prompt.Parts, 
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.
 func (s *Stream) bodyTimeout() {
 	delete(s.plugin.vm.bodies.reading, s)
+	if s.body.long != nil {
+		s.body.late = true
+		if s.inspect(s.body.received, false) == Proceed {
+			s.Resume()
+		}
+		return
+	}
 	if s.phase == phaseCalling {
 		s.callTimeout()
 	}
@@ -181,7 +212,7 @@ func (s *Stream) bodyTimeout() {
 
 // bodyTimeoutRecovered ends a timeout that panicked. There is no callback of the request to let it continue.
 func (s *Stream) bodyTimeoutRecovered() {
-	if !s.body.held {
+	if !s.body.held || s.body.alone {
 		defer s.Resume()
 	}
 	s.recovered()
@@ -189,7 +220,7 @@ func (s *Stream) bodyTimeoutRecovered() {
 
 // abandonBody ends the wait for the body: the client has left, or the gateway has answered, before it came.
 func (s *Stream) abandonBody() {
-	delete(s.plugin.vm.bodies.reading, s)
+	s.plugin.vm.bodies.stopReading(s)
 	s.enter(phaseUncounted)
 	s.decided(lb.ReasonBodyLate)
 }

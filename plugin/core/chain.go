@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -16,24 +17,42 @@ type promptChain struct {
 	uncached bool    // the endpoint does not read its cache for it
 	whole    bool    // all of the prompt was seen
 	cached   float64 // share of the prompt that was expected in the endpoint's cache
+	model    string  // its name
+	first    *firstTexts
+	skipped  bool // its first text is left out
 }
 
-// chainPrompt cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if
-// there is a header for it, are part of every key. A prompt that the server puts more in front of than was sent is
-// never seen as a whole.
-func (s *Stream) chainPrompt(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
+// chainPrompt cuts the prompt of the body into blocks. The route, and the tenant if there is a header for it, are part
+// of every key. A prompt that the server puts more in front of than was sent is never seen as a whole. A body that was
+// not read to its end has no blocks: what isolates its prompt from others may stand there.
+func (s *Stream) chainPrompt(b *readBody) {
 	chainer, tenant := s.plugin.vm.prompts.chainer(s.cfg), ""
 	if s.cfg.Prefix.TenantHeader != "" {
 		tenant = s.traits.header(s.cfg.Prefix.TenantHeader)
 	}
-	blocks, length := chainer.Chain(body, parts, s.scope, s.Route(), tenant)
+	now, key := s.plugin.vm.now(), s.work.model
+	first, mediaBytes := s.plugin.vm.prompts.firsts.of(now, modelID{s.scope, key.model}), 0
+	if b.info.Media {
+		key.cluster, key.guess = s.scope, guessOf(s.cfg)
+		typical := s.plugin.vm.prompts.models.typical(key, 0)
+		mediaBytes = int(typical.media * typical.bytesPerToken)
+	}
+	skipped := first.skipped(now)
+	chainer.Expect(skipped, mediaBytes)
+	blocks, length := chainer.Chain(b.text, &b.parts, s.scope, s.Route(), tenant)
+	first.observe(chainer.First())
+	s.work.media = chainer.Media()
+	if !b.ended {
+		s.plugin.vm.stats.count(statname.With(statUnread, "cause", b.unread), 1)
+		blocks = nil
+	}
 	if s.cfg.Prefix.TenantHeader != "" { // requests without the header are one tenant's
 		chainer.Claim(blocks, tenant)
 	}
-	whole = whole && !info.Stateful
 	s.chain = &promptChain{
-		blocks: slices.Clone(blocks), length: length, planned: s.plugin.vm.now(),
-		shape: s.traits.shapeOr(info.API), uncached: info.BypassCache, whole: whole,
+		blocks: slices.Clone(blocks), length: length, planned: now,
+		shape: s.traits.shapeOr(b.info.API), uncached: b.info.BypassCache, whole: b.whole && !b.info.Stateful,
+		model: b.parts.ModelName(b.text), first: first, skipped: skipped && chainer.First().Text != 0,
 	}
 }
 

@@ -38,6 +38,7 @@ type fakeProcess struct {
 	fakeBreakers
 	unseen bool // only those are known that a request is routed to, as in Higress
 
+	stale     bool        // a body that is held is shown without its newest part, as in Higress 2.1
 	lent      []byte      // see lend
 	inside    *VM         // whose callback runs
 	effective *fakeStream // the request that calls act on

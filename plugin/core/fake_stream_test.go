@@ -18,18 +18,19 @@ type fakeStream struct {
 	request streamtest.Request
 	headers map[string]string
 
-	inside   bool // a callback of the plugin runs
-	held     bool
-	growing  bool     // the plugin is shown all of the body that is held
-	stopped  bool     // not even the body comes to the plugin
-	waiting  []func() // callbacks that are still to come
-	resumed  bool     // as soon as the callback that runs has ended
-	buffered string
-	bodySize int
-	bodyEnd  bool              // the last frame has come
-	sent     map[string]string // trailers
-	steer    string
-	others   []string
+	inside          bool // a callback of the plugin runs
+	held            bool
+	growing         bool     // the plugin is shown all of the body that is held
+	stopped         bool     // not even the body comes to the plugin
+	waiting         []func() // callbacks that are still to come
+	resumed         bool     // as soon as the callback that runs has ended
+	buffered        string
+	hidden          int // bytes of that in front of those that a callback shows
+	shown, bodySize int
+	bodyEnd         bool              // the last frame has come
+	sent            map[string]string // trailers
+	steer           string
+	others          []string
 
 	routed   bool
 	endpoint int    // -1 for none
@@ -128,10 +129,12 @@ func (s *fakeStream) frame(data string, end bool) {
 	s.buffered += data
 	s.bodySize += len(data)
 	size := len(data)
-	if s.held && s.growing {
-		size = len(s.buffered)
+	if s.hidden = len(s.buffered) - size; s.held && s.growing {
+		if size, s.hidden = len(s.buffered), 0; s.process.stale && size > len(data) {
+			size -= len(data)
+		}
 	}
-	s.bodyEnd = end
+	s.bodyEnd, s.shown = end, size
 	s.callback(func() Action { return s.core.OnRequestBody(size, end) }, stopBody, s.release)
 }
 
@@ -301,9 +304,10 @@ func (s *fakeStream) RequestHeaders() (list [][2]string) {
 
 func (s *fakeStream) HoldBody(int) { s.called("HoldBody") }
 
-func (s *fakeStream) RequestBody(most int) []byte {
+func (s *fakeStream) RequestBody(from, most int) []byte {
 	s.called("RequestBody")
-	return s.process.lend(s.buffered[:min(most, len(s.buffered))])
+	begin := s.hidden + min(from, s.shown)
+	return s.process.lend(s.buffered[begin:min(begin+most, s.hidden+s.shown)])
 }
 
 func (s *fakeStream) Steer(addr string, others []string) error {

@@ -48,6 +48,9 @@ func (d *fakeDriver) drained() {
 			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.bodies.reading),
 				len(w.vm.bodies.partial))
 		}
+		if b := w.vm.bodies; b.kept != 0 || b.held != 0 {
+			d.t.Errorf("worker %d keeps %d bytes of bodies, and its gateway %d", i, b.kept, b.held)
+		}
 		for _, sh := range w.vm.stores.redis {
 			if sh.inflight != 0 {
 				d.t.Errorf("worker %d counts %d requests to %s", i, sh.inflight, sh.name)

@@ -103,9 +103,10 @@ type GatewayStream interface {
 	// ReleaseHeaders lets the headers continue before the part of the body that the callback is for, of which none is
 	// held.
 	ReleaseHeaders()
-	// RequestBody returns at most max bytes of the body received so far, in memory that the next call, for this or
-	// another request, uses again.
-	RequestBody(max int) []byte
+	// RequestBody returns at most max bytes of what a callback shows of the body, from the given place on: of all that
+	// has come while it is held, else of the latest part. They are in memory that the next call, for this or another
+	// request, uses again.
+	RequestBody(from, max int) []byte
 	// Steer sends the request to addr, and its retries to the others in turn where the gateway can.
 	Steer(addr string, others []string) error
 	// Unsteer removes any destination, also one that the client has set.

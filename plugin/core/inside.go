@@ -44,12 +44,19 @@ type seen struct {
 
 // readBody is what was read of a body.
 type readBody struct {
-	text  []byte       // as much of it as was read, until the inner choice has taken what it needs
-	info  prompt.Info  // what that contains
-	parts prompt.Parts // where
-	whole bool         // all of it was read
-	err   error        // why it cannot be
+	text    []byte       // as much of it as was read, until the inner choice has taken what it needs
+	info    prompt.Info  // what that contains
+	parts   prompt.Parts // where
+	whole   bool         // all of it is in text, or all but what no model reads
+	long    bool         // text is what was kept of a longer body
+	skipped int          // bytes of that which no model reads, and which were not kept
+	ended   bool         // every name in it that keys of prompts depend on is known
+	unread  string       // why not, "" if they are
+	err     error        // why it cannot be read
 }
+
+// isWhole reports whether all of a body of that size was read.
+func (b *readBody) isWhole(size int) bool { return b.long && b.whole || !b.long && size <= len(b.text) }
 
 // needsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
 // afterwards, with counts in Redis, it could not be held any more.
@@ -113,7 +120,7 @@ func (s *Stream) prepareInside() {
 	}
 	in.session.find(in, c, b.text, true)
 	if b.err == nil {
-		in.inspected(b.text, &b.info, &b.parts, b.whole)
+		in.inspected(b)
 	}
 	b.text = nil
 }

@@ -13,6 +13,8 @@ type prompts struct {
 	processSecret [16]byte // of all VMs of this process
 	chainers      map[chainConfig]*prompt.Chainer
 	models        models
+	firsts        firsts
+	errors        matchErrors
 }
 
 // chainConfig is what prompts are cut by.
@@ -22,7 +24,9 @@ type chainConfig struct {
 }
 
 func newPrompts() *prompts {
-	return &prompts{chainers: map[chainConfig]*prompt.Chainer{}, models: models{}}
+	return &prompts{
+		chainers: map[chainConfig]*prompt.Chainer{}, models: models{}, firsts: firsts{}, errors: matchErrors{},
+	}
 }
 
 // chainer returns what cuts prompts for the configuration.

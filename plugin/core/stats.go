@@ -9,7 +9,8 @@ import (
 )
 
 // Statistics by name, with their labels. Labels are part of the name, as internal/statname writes them: a gateway with
-// matching stats_tags turns them into labels. No label value comes from a client.
+// matching stats_tags turns them into labels. No label value comes from a client, but for the names of models that
+// engines have answered for: see matchErrors.
 const (
 	statDecisions   = "warmgate_decisions_total"              // policy, reason: requests, each counted once
 	statInflight    = "warmgate_inflight_requests"            // cluster, endpoint: requests in flight over all workers
@@ -24,6 +25,8 @@ const (
 	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as reported (prefix_cache)
 	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as reported
 	statExpected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
+	statMatchError  = "warmgate_match_error_percent"          // api, model: matchError
+	statUnread      = "warmgate_prefix_unread_total"          // cause: prompts not matched, whose bodies have more
 	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read: encoded
 	statFailed      = "warmgate_failed_answers_total"         // cluster, endpoint, reason: under a good status
 	statRetention   = "warmgate_prefix_retention_seconds"     // cluster: how long endpoints keep prompts

@@ -341,7 +341,7 @@ func (s *Stream) recovered() {
 		s.outer.recovered()
 		return
 	}
-	delete(s.plugin.vm.bodies.reading, s)
+	s.plugin.vm.bodies.stopReading(s)
 	if s.call != nil {
 		s.callRecovered()
 		return

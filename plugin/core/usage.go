@@ -64,7 +64,12 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
 	s.cluster.samples[limitClass(w.info.MaxTokens)].read++
-	s.plugin.vm.prompts.models.observe(now, w.model, w.text, w.info.MaxTokens, u)
+	known := s.plugin.vm.prompts.models
+	known.observe(now, w.model, w.text, w.info.MaxTokens, u)
+	if w.media > 0 && s.chain != nil && s.chain.whole {
+		text := float64(w.info.TextBytes)/w.typical.bytesPerToken + float64(w.info.TokenIDs)
+		known.observeMedia(w.model, (float64(u.Prompt)-text)/float64(w.media))
+	}
 }
 
 // compareCached puts into the outcome what was expected to be cached of a prompt, and what was.
@@ -78,6 +83,12 @@ func (s *Stream) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome) {
 		o.ExpectedTokens = int64(p.cached * float64(u.Prompt))
 	}
 	v := s.plugin.vm
+	if s.lease.addr == s.lease.chosen && s.response.complete && p.whole && u.Prompt > 0 {
+		share := float64(o.CachedTokens) / float64(u.Prompt)
+		if v.matched(p, share); p.skipped {
+			p.first.answered(p.planned, p.cached, share)
+		}
+	}
 	v.stats.count(statPrompt, uint64(o.PromptTokens))
 	v.stats.count(statCached, uint64(o.CachedTokens))
 	v.stats.count(statExpected, uint64(o.ExpectedTokens))

@@ -1,0 +1,119 @@
+package prompt
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// messageWith is a request with text, a part and text.
+func messageWith(part string) string {
+	return chat(`{"role":"user","content":[{"type":"text","text":"` + words(1, 200) + `"},` + part +
+		`,{"type":"text","text":"` + words(2, 200) + `"}]}`)
+}
+
+// The same picture is the same prompt, wherever its bytes come from; another one is worth the text in front of it.
+func TestChainOfTheSamePicture(t *testing.T) {
+	data := strings.Repeat("QUJD/+", 500)
+	url := func(url string) string { return `{"type":"image_url","image_url":{"url":"` + url + `"}}` }
+	const signed = "https://bucket.s3.amazonaws.com/a.png"
+	for _, group := range [][]string{
+		{
+			url("data:image/png;base64," + data), url("data:image/jpeg;base64," + strings.ReplaceAll(data, "/", `\/`)),
+			url("data:image/png;base64," + data + "=="),
+			`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}`,
+			`{"type":"input_image","image_url":"data:image/png;base64,` + data + `","detail":"auto"}`,
+			`{"inlineData":{"data":"` + data + `","mimeType":"image/png"}}`,
+			`{"cache_control":{"type":"ephemeral"},"image_url":{"url":"data:image/png;base64,` + data + `"},"type":"image_url"}`,
+		},
+		{url("data:image/png;base64,QUJD" + data)},
+		{url(signed + "?X-Amz-Signature=one"), url(signed + "?X-Amz-Signature=two"), url(signed)},
+		{url("https://example.com/a.png?page=1")},
+		{url("https://example.com/a.png?page=2")},
+		{url("https://amazonaws.com.example.com/a.png?page=2")},
+		{`{"type":"image_url","image_url":{"url":"https://example.com/a.png?page=2","detail":"low"}}`},
+		{`{"type":"file","file":{"file_id":"file-1"}}`},
+		{`{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("UklG", 100) + `","format":"wav"}}`},
+	} {
+		want := chainOf(t, messageWith(group[0]))
+		for _, other := range group[1:] {
+			if got := chainOf(t, messageWith(other)); !slices.Equal(got, want) {
+				t.Errorf("%.60s: %d of %d blocks are those of %.60s", other, common(t, got, want), len(want), group[0])
+			}
+		}
+		another := chainOf(t, messageWith(url("https://example.com/b.png")))
+		before := len(words(1, 200))
+		if n := common(t, want, another); n == 0 || want[n-1].End < before || want[n-1].End > before+20 {
+			t.Errorf("%.60s: %d blocks are those of another picture, want those of %d bytes", group[0], n, before)
+		}
+	}
+}
+
+// A picture counts for as many bytes as is expected of the model, in the lengths of a prompt and not in its keys.
+func TestPicturesCount(t *testing.T) {
+	body := []byte(messageWith(`{"type":"image_url","image_url":{"url":"https://example.com/b.png"}}`))
+	_, parts, err := Read(body, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewChainer(testSecret, testBlock)
+	blocks, length := c.Chain(body, &parts)
+	plain := slices.Clone(blocks)
+	c.Expect(false, 5000)
+	blocks, more := c.Chain(body, &parts)
+	if more != length+5000 || c.Media() != 1 || len(blocks) != len(plain) {
+		t.Fatalf("%d bytes, %d with the picture, %d media", length, more, c.Media())
+	}
+	for i, b := range blocks {
+		if b.Key != plain[i].Key || b.End != plain[i].End && b.End != plain[i].End+5000 {
+			t.Errorf("block %d: %+v, want %+v", i, b, plain[i])
+		}
+	}
+}
+
+// A first text is reported with the one behind it, and left out where that is expected.
+func TestFirstTexts(t *testing.T) {
+	with := func(first, rest string) string {
+		return `{"system":[{"type":"text","text":"` + first + `"},{"type":"text","text":"` + rest + `"}],"messages":[]}`
+	}
+	long := words(1, 1000)
+	c := NewChainer(testSecret, testBlock)
+	read := func(body string, skip bool) ([]Block, First) {
+		c.Expect(skip, 0)
+		blocks, _ := blocksOf(t, c, body)
+		return slices.Clone(blocks), c.First()
+	}
+	a, first := read(with("one", long), false)
+	b, other := read(with("other", long), false)
+	if first.Behind == 0 || first.Behind != other.Behind || first.Text == other.Text || common(t, a, b) != 0 {
+		t.Errorf("%+v, %+v, %d blocks in common", first, other, common(t, a, b))
+	}
+	a, _ = read(with("one", long), true)
+	b, other = read(with("other", long), true)
+	if !slices.Equal(a, b) || other.Text == first.Text || other.Text == 0 {
+		t.Errorf("without their first texts, %d of %d blocks are the same", common(t, a, b), len(a))
+	}
+	if _, first = read(with("one", "short"), false); first.Behind != 0 {
+		t.Error("a short text behind the first one counts")
+	}
+	if _, first = read(with(long, long), false); first.Text != 0 {
+		t.Error("a long first text counts")
+	}
+}
+
+// The ids of tool calls are part of a prompt only for models whose templates print them.
+func TestIDsOfToolCalls(t *testing.T) {
+	body := func(model, id string) string {
+		return `{"model":"` + model + `","messages":[{"role":"assistant","tool_calls":[{"id":"` + id +
+			`","type":"function","function":{"name":"f","arguments":"` + words(1, 100) + `"}}]},{"role":"tool","tool_call_id":"` + id +
+			`","content":"` + words(2, 100) + `"}]}`
+	}
+	for model, printed := range map[string]bool{
+		"m": false, "Qwen/Qwen3-32B": false, "mistralai/Mistral-Small": true, "devSTRAL": true, "a/Kimi-K2": true,
+	} {
+		a, b := chainOf(t, body(model, "call_1")), chainOf(t, body(model, "call_2"))
+		if slices.Equal(a, b) == printed {
+			t.Errorf("%s: %d of %d blocks are the same", model, common(t, a, b), len(a))
+		}
+	}
+}

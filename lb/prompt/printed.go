@@ -1,0 +1,131 @@
+package prompt
+
+import "bytes"
+
+// This file is what is known of engines: which blocks, members and ids they print for a model, and whose addresses are
+// signed.
+
+// rank is where a member is printed among the others of its object. Those of one rank are in the order of their keys,
+// because clients write them in any.
+type rank uint8
+
+const (
+	rankRole rank = iota
+	rankContent
+	rankName
+	rankText
+	rankMedia
+	rankFunction
+	rankCalls
+	rankOther
+	unprinted // it does not reach the model
+)
+
+// rankOf returns where a member is printed.
+func (c *Chainer) rankOf(key []byte, p place) rank {
+	kind := kindOfKey(key)
+	switch {
+	case kind&keyHidden != 0, kind&keyID != 0 && p != inTool && !c.printsIDs:
+		return unprinted
+	case kind&keyRole != 0 && p == inMessage:
+		return rankRole
+	case kind&keyTalk != 0 && p < inTool:
+		return rankContent
+	case kind&keyText != 0 && p == inPart:
+		return rankText
+	case kind&keyName != 0:
+		return rankName
+	case kind&keyContent != 0 && p < inTool:
+		return rankMedia
+	case kind&keyFunction != 0:
+		return rankFunction
+	case kind&keyCalls != 0:
+		return rankCalls
+	}
+	return rankOther
+}
+
+// droppedBlocks begin texts of a system prompt that engines leave out before they print it.
+var droppedBlocks = [...]string{
+	// What coding clients of Anthropic (Claude Code) say of themselves, with a value that changes in every request.
+	// vLLM leaves it out of `system`, since 0.18 (vllm-project/vllm, pull request 36829), and of messages of the system
+	// (pull request 44283).
+	"x-anthropic-billing-header",
+}
+
+// isDropped reports whether engines leave a text of a system prompt out.
+func isDropped(text []byte) bool {
+	for _, begin := range droppedBlocks {
+		if len(text) >= len(begin) && string(text[:len(begin)]) == begin {
+			return true
+		}
+	}
+	return false
+}
+
+// idModels are in the names of models whose chat templates print the ids of tool calls: those of Mistral, and of
+// Moonshot's Kimi K2.
+var idModels = [...]string{"stral", "kimi"}
+
+// printsIDs reports whether the chat template of a model prints the ids of tool calls, as far as its name shows it.
+func printsIDs(model []byte) bool {
+	for _, name := range idModels {
+		for i := range len(model) - len(name) + 1 {
+			if hasWord(model[i:], name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasWord reports whether a text begins with a word of small letters, in any case.
+func hasWord(text []byte, word string) bool {
+	for i := range len(word) {
+		if text[i]|0x20 != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// signingHosts end the names of hosts that sign addresses in their query: the path names the object.
+var signingHosts = [...]string{
+	".amazonaws.com",                        // Amazon S3
+	".cloudfront.net",                       // Amazon CloudFront
+	"storage.googleapis.com",                // Google Cloud Storage
+	".blob.core.windows.net",                // Azure Blob Storage
+	".aliyuncs.com",                         // Alibaba Cloud OSS
+	".myqcloud.com",                         // Tencent Cloud COS
+	".myhuaweicloud.com",                    // Huawei Cloud OBS
+	".volces.com",                           // Volcengine TOS
+	".r2.cloudflarestorage.com",             // Cloudflare R2
+	".digitaloceanspaces.com",               // DigitalOcean Spaces
+	".backblazeb2.com",                      // Backblaze B2
+	".wasabisys.com",                        // Wasabi
+	".oraclecloud.com",                      // Oracle Object Storage
+	".cloud-object-storage.appdomain.cloud", // IBM Cloud Object Storage
+}
+
+// unsigned returns an address without its signature.
+func unsigned(url []byte) []byte {
+	query := bytes.IndexByte(url, '?')
+	if query < 0 {
+		return url
+	}
+	host := url[:query]
+	for i, slashes := 0, 0; i < len(host); i++ {
+		if host[i] == '/' {
+			slashes++
+		}
+		if slashes == 3 { // the path follows
+			host = host[:i]
+		}
+	}
+	for _, end := range signingHosts {
+		if bytes.HasSuffix(host, []byte(end)) {
+			return url[:query]
+		}
+	}
+	return url
+}

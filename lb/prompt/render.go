@@ -1,0 +1,341 @@
+package prompt
+
+import (
+	"bytes"
+	"hash/maphash"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
+
+// Chat templates print some members of a message, in an order of their own, and not the JSON around them. So the chain
+// is made of the text of these members, in the order of a template: whatever the order of keys, however a text is
+// spelled, and whether it is a string or the only part of a list.
+
+// place is where an object stands in a prompt.
+type place uint8
+
+const (
+	inMessage place = iota // it is a message
+	inPart                 // a part of one
+	inTool                 // a tool that a model may call, or the function in it
+	inCall                 // a call of one
+)
+
+const (
+	// maxMembers is how many members of a message or a part are put in order. One with more is added as it is written.
+	maxMembers = 16
+	// maxLevels is how many objects of them may be inside of each other.
+	maxLevels = 4
+	// maxNested is how deep content may be in content: a tool's result has parts of its own.
+	maxNested = 2
+)
+
+// objectMember is a member of an object, by the positions of its key and value.
+type objectMember struct {
+	key, value span
+	rank       rank
+}
+
+// object is the members of an object that reach the model.
+type object struct {
+	list    []objectMember
+	end     int  // the index after it
+	open    bool // it is cut off
+	raw     bool // it has too many members, or is too deep, to put them in order
+	hasRole bool // it is a message, whose role was added before
+}
+
+// find returns the position of the value of a member, empty if there is none. Like some other functions here it is not
+// inlined, for the size of the artifacts.
+//
+//go:noinline
+func (o *object) find(v []byte, name string) span {
+	for _, m := range o.list {
+		if string(v[m.key.from:m.key.to]) == name {
+			return m.value
+		}
+	}
+	return span{}
+}
+
+// first returns the first member of a rank, nil for none.
+//
+//go:noinline
+func (o *object) first(r rank) *objectMember {
+	for i := range o.list {
+		if o.list[i].rank == r {
+			return &o.list[i]
+		}
+	}
+	return nil
+}
+
+// membersOf reads the members of the object that begins at i, in the order in which they are printed. The level of the
+// object is to be left afterwards.
+func (c *Chainer) membersOf(v []byte, i int, p place) (o object) {
+	list := c.rooms[min(c.level, maxLevels-1)][:]
+	o.raw = c.level >= maxLevels
+	c.level++
+	n := 0
+	for {
+		for i++; i < len(v) && (v[i] == ',' || jsontext.IsSpace(v[i])); i++ {
+		}
+		if i >= len(v) || v[i] == '}' {
+			o.open, o.end = i >= len(v), min(i+1, len(v))
+			break
+		}
+		key, escaped, end := c.skipString(v, i)
+		from := i + 1
+		if i = jsontext.AfterKey(v, end); i < 0 || i == len(v) {
+			o.open, o.end = true, len(v)
+			break
+		}
+		if escaped && len(key) <= maxShortName {
+			c.name = jsontext.AppendUnescaped(c.name[:0], key)
+			key = c.name
+		}
+		m := objectMember{span{from, end - 1}, span{i, c.skipValue(v, i)}, c.rankOf(key, p)}
+		i = m.value.to - 1
+		if m.rank == unprinted || m.rank > rankRole && isNothing(v[m.value.from:m.value.to]) {
+			continue
+		}
+		if n == len(list) {
+			o.raw = true
+			continue
+		}
+		at := n
+		for ; at > 0 && list[at-1].after(&m, v); at-- {
+			list[at] = list[at-1]
+		}
+		list[at] = m
+		n++
+	}
+	o.list = list[:n]
+	return o
+}
+
+// after reports whether a member is printed behind another one.
+func (m *objectMember) after(other *objectMember, v []byte) bool {
+	if m.rank != other.rank {
+		return m.rank > other.rank
+	}
+	return bytes.Compare(v[m.key.from:m.key.to], v[other.key.from:other.key.to]) > 0
+}
+
+// isNothing reports whether a value is null, or an empty text or list: a template prints nothing for it.
+func isNothing(value []byte) bool {
+	switch {
+	case len(value) < 2:
+		return false
+	case value[0] == 'n':
+		return len(value) == len("null")
+	case value[0] == '"':
+		return len(value) == 2 && value[1] == '"'
+	}
+	return value[0] == '[' && value[jsontext.Space(value, 1)%len(value)] == ']'
+}
+
+// skipValue returns the index after the value that begins at i. What it reads counts as steps.
+func (c *Chainer) skipValue(v []byte, i int) (end int) {
+	for depth := 0; i < len(v); {
+		switch v[i] {
+		case ' ', '\n', '\t', '\r', ',', ':':
+			i++
+			continue
+		case '"':
+			_, _, i = c.skipString(v, i)
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		default:
+			i = jsontext.SkipScalar(v, i)
+		}
+		if c.steps++; depth == 0 {
+			return i
+		}
+		if c.steps > maxSteps {
+			return len(v)
+		}
+	}
+	return len(v)
+}
+
+// addObject adds the object that begins at i, and returns the index after it.
+func (c *Chainer) addObject(v []byte, i int, p place, cutOff bool) (end int) {
+	o := c.membersOf(v, i, p)
+	end = c.addMembers(v, i, &o, p, cutOff)
+	c.level--
+	return end
+}
+
+// addMembers adds the members of the object that begins at i. Of one that is cut off, only what every continuation
+// begins with: the content of a message, as far as it is there.
+func (c *Chainer) addMembers(v []byte, i int, o *object, p place, cutOff bool) (end int) {
+	if o.raw {
+		return c.addValue(v, i, false, cutOff)
+	}
+	for k := range o.list {
+		m := &o.list[k]
+		switch {
+		case m.rank == rankRole: // it was added before
+		case m.rank == rankContent:
+			if c.addContent(v, m.value.from, cutOff, 1); cutOff && m.value.to == len(v) {
+				return len(v)
+			}
+		case cutOff && o.open:
+			return len(v)
+		case !o.hasRole || m.rank >= rankText && string(v[m.key.from:m.key.to]) != "type":
+			c.addMember(v, m, p)
+		}
+	}
+	if p != inMessage {
+		c.addMark('}')
+	}
+	return o.end
+}
+
+// addMember adds a member, of which all is there.
+func (c *Chainer) addMember(v []byte, m *objectMember, p place) {
+	key, value := v[m.key.from:m.key.to], v[:m.value.to]
+	if m.rank == rankMedia {
+		c.addMedia(value, m.value.from)
+		return
+	}
+	c.addMark('k')
+	c.addText(key, bytes.IndexByte(key, '\\') >= 0)
+	i := m.value.from
+	switch {
+	case m.rank == rankFunction && value[i] == '{':
+		c.addObject(value, i, max(p, inTool), false)
+	case m.rank == rankCalls && value[i] == '[':
+		for i++; i < len(value); {
+			if value[i] == '{' {
+				i = c.addObject(value, i, inCall, false)
+			} else {
+				i++
+			}
+		}
+	default:
+		c.addValue(value, i, isMedia(key), false)
+	}
+}
+
+// addContent adds the content of a message, or of a part of one, which begins at i: a text, or a list of parts. It
+// returns the index after it.
+func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) {
+	switch {
+	case v[i] == '"':
+		return c.addPartText(v, i, cutOff)
+	case v[i] != '[' && v[i] != '{' && cutOff:
+		return len(v) // a number or a literal, which may go on
+	case v[i] != '[' || depth > maxNested:
+		return c.addValue(v, i, false, cutOff)
+	}
+	for i++; i < len(v) && !c.full(); {
+		switch b := v[i]; {
+		case b == ']':
+			return i + 1
+		case b == ',' || jsontext.IsSpace(b):
+			i++
+		case b == '"':
+			i = c.addPartText(v, i, cutOff)
+		case b == '{':
+			i = c.addPart(v, i, cutOff, depth)
+		default:
+			i = c.addValue(v, i, false, cutOff)
+		}
+	}
+	if i < len(v) {
+		c.length += jsontext.UnescapedLen(v[i:])
+	}
+	return len(v)
+}
+
+// addPart adds the part of a message that begins at i, and returns the index after it.
+func (c *Chainer) addPart(v []byte, i int, cutOff bool, depth int) (end int) {
+	o := c.membersOf(v, i, inPart)
+	end = c.addPartOf(v, i, &o, cutOff, depth)
+	c.level--
+	return end
+}
+
+// addPartOf adds a part whose members are known.
+func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) (end int) {
+	kind := o.find(v, "type")
+	text := o.first(rankText)
+	switch {
+	case o.raw:
+		return c.addValue(v, i, false, cutOff)
+	case cutOff && o.open && (kind.to == 0 || kind.to == len(v)):
+		return len(v) // what it is may follow
+	case text != nil && v[text.value.from] == '"' &&
+		(kind.to == 0 || isIn(textTypes[:], unquoted(v[kind.from:kind.to]))):
+		c.addPartText(v, text.value.from, cutOff)
+		return o.end
+	case cutOff && o.open:
+		return len(v)
+	case kind.to > 0 && isMediaType(unquoted(v[kind.from:kind.to])) || kind.to == 0 && o.first(rankMedia) != nil:
+		c.addMedia(v[:o.end], i)
+		return o.end
+	}
+	c.addMark('{')
+	for k := range o.list {
+		m := &o.list[k]
+		if m.rank == rankContent {
+			c.addContent(v[:m.value.to], m.value.from, false, depth+1)
+		} else {
+			c.addMember(v, m, inPart)
+		}
+	}
+	c.addMark('}')
+	return o.end
+}
+
+// unquoted returns a value without the quotes of a string.
+//
+//go:noinline
+func unquoted(value []byte) []byte {
+	if n := len(value); n >= 2 && value[0] == '"' {
+		return value[1 : n-1]
+	}
+	return value
+}
+
+// addPartText adds the text of a message that begins at i, or of a part of one, and returns the index after it. A text
+// that engines leave out is none; neither is a short first one, if it is to be skipped: see [Chainer.Chain].
+func (c *Chainer) addPartText(v []byte, i int, cutOff bool) (end int) {
+	content, escaped, end := c.skipString(v, i)
+	cut := cutOff && end == len(v)
+	switch {
+	case isDataURL(content):
+		if !cut {
+			c.addPicture(content, escaped)
+		}
+		return end
+	case (c.field == fieldSystem || c.system) && isDropped(content):
+		return end
+	}
+	c.texts++
+	switch c.texts {
+	case 1:
+		if len(content) <= MaxFirst {
+			if cut {
+				c.texts--
+				return end
+			}
+			if c.first.Text = maphash.Bytes(c.seed, content); c.skipFirst {
+				return end
+			}
+		}
+	case 2:
+		if len(content) >= minBehind {
+			c.first.Behind = maphash.Bytes(c.seed, content[:min(len(content), maxBehind)])
+		}
+	}
+	c.addMark('"')
+	c.addText(content, escaped)
+	return end
+}

@@ -1,0 +1,202 @@
+package core
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// A body may be longer than what is read of it at once, and what isolates prompts from each other may stand at its end.
+// So it is read on as its parts come, up to max_scan_bytes. The gateway holds the parts, and pushes back at a client
+// whose body it has no room for; of what they contain a VM keeps what prompt.LongBody does.
+//
+// A body that is not read to its end matches no prompt: another model or salt may be behind what was read.
+
+const (
+	// partBytes is how much is read of a body in one call.
+	partBytes = 64 << 10
+	// maxPause is how long a body that is read on may pause, should body_timeout be longer, and maxReading is how long
+	// it may take in all: a model server cannot begin before it has all of it.
+	maxPause   = time.Second
+	maxReading = 30 * time.Second
+	// maxKept bounds what a VM keeps of all bodies that are read on, maxHeld what the gateway holds of them for the VM.
+	maxKept = 8 << 20
+	maxHeld = 128 << 20
+	// maxPrompt is how much is kept of the prompt in a body that is read on, where max_inspect_bytes is more: no chain
+	// covers more than that.
+	maxPrompt = 1 << 20
+)
+
+// Why a body was not read to its end, or is not known well enough to match.
+const (
+	unreadLong   = "too_long"    // longer than max_scan_bytes
+	unreadLate   = "late"        // it has paused for too long
+	unreadRoom   = "no_room"     // too many bodies are read on
+	unreadHidden = "not_shown"   // the gateway does not show the last part of what it holds
+	unreadValues = "too_complex" // too many values, or a name of more than 64 KiB
+)
+
+// longBody is how a body is read on.
+type longBody struct {
+	*prompt.LongBody
+	size int // bytes of it so far
+	kept int // of bodies.kept
+}
+
+// scanBytes returns how much of a body is read on.
+func (s *Stream) scanBytes() int {
+	if c := s.cfg.Clusters.Endpoint; c != nil {
+		return max(s.cfg.MaxScanBytes, c.MaxScanBytes)
+	}
+	return s.cfg.MaxScanBytes
+}
+
+// wantsEnd reports whether what stands at the end of a body matters: other than for its work alone.
+func (s *Stream) wantsEnd() bool {
+	c, in := s.cfg, s.cfg.Clusters.Endpoint
+	return c.ReadsPrompt() || c.ReadsModel() || s.session.mayBeInBody(s, c) ||
+		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession())
+}
+
+// readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its
+// first part on where the gateway would not show the last one while it holds the others.
+func (s *Stream) readsOn(first, enough bool) bool {
+	b := s.plugin.vm.bodies
+	if !(enough && !b.stale || first && b.stale) || !s.wantsEnd() || s.scanBytes() < s.inspectBytes() {
+		return false
+	}
+	switch {
+	case s.traits.length > s.scanBytes():
+		s.body.unread = unreadLong
+	case !b.hasRoom():
+		s.body.unread = unreadRoom
+	}
+	return s.body.unread == ""
+}
+
+// hasRoom reports whether another body may be read on.
+func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }
+
+// newLong begins to read a body on. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
+func (s *Stream) newLong() *longBody {
+	return &longBody{LongBody: prompt.NewLongBody(min(s.inspectBytes(), maxPrompt))}
+}
+
+// beginLong reads what is held of a body, and then its parts as they come.
+func (s *Stream) beginLong(size int) Action {
+	s.body.long, s.body.alone = s.newLong(), true
+	s.body.received = 0
+	return s.readOn(size, false)
+}
+
+// readOn reads the next part of a body.
+func (s *Stream) readOn(size int, end bool) Action {
+	b, l := s.plugin.vm.bodies, s.body.long
+	s.body.received += size
+	s.readPart(l, size)
+	b.held += size
+	b.kept += l.Kept() - l.kept
+	l.kept = l.Kept()
+	switch {
+	case end:
+		return s.inspect(s.body.received, true)
+	case s.body.received >= s.scanBytes():
+		s.body.unread = unreadLong
+		return s.inspect(s.body.received, false)
+	case !b.hasRoom():
+		s.body.unread = unreadRoom
+		return s.inspect(s.body.received, false)
+	}
+	now := b.now()
+	b.reading[s] = min(now+min(s.cfg.BodyTimeout, maxPause), s.body.beganAt+maxReading)
+	return Stop
+}
+
+// readPart reads what the callback shows of the body: size bytes.
+func (s *Stream) readPart(l *longBody, size int) {
+	for from := 0; from < size; {
+		part := s.RequestBody(from, min(size-from, partBytes))
+		if len(part) == 0 {
+			return
+		}
+		l.Read(part)
+		from += len(part)
+		l.size += len(part)
+	}
+}
+
+// stopReading ends the wait for the body, and frees what it takes.
+func (b *bodies) stopReading(s *Stream) {
+	delete(b.reading, s)
+	if l := s.body.long; l != nil {
+		b.kept -= l.kept
+		b.held -= l.size
+		l.kept, l.size = 0, 0
+	}
+}
+
+// bodySoFar sets what is known of the body, of which size bytes have come.
+func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
+	l, most := s.body.long, s.inspectBytes()
+	switch {
+	case l != nil:
+		s.body.long = nil
+	case size <= most || !s.wantsEnd() || s.scanBytes() <= most:
+		text := s.RequestBody(0, min(size, most))
+		// Some gateways do not show the last part of a held body: one that is shorter than its content-length is not
+		// malformed.
+		hidden := len(text) < s.traits.length || s.hidesLast()
+		b.text, b.whole = text, end && size <= most && !hidden
+		return
+	default:
+		l = s.newLong()
+		if s.readPart(l, min(size, s.scanBytes())); size > s.scanBytes() {
+			s.body.unread = unreadLong
+		}
+	}
+	b.long, b.ended, b.skipped = true, l.Ended(), l.Skipped()
+	b.text, b.whole = l.Body()
+}
+
+// read reads the members of the body.
+func (b *readBody) read(path prompt.API, readsPrompt bool) {
+	b.info, b.parts, b.err = prompt.ReadAs(path, b.text, b.whole)
+	if b.long {
+		return
+	}
+	if b.ended = b.whole && b.err == nil; !b.ended || !b.parts.Cut() {
+		return
+	}
+	// It has too many values to parse: names may be behind them.
+	b.ended = false
+	if !readsPrompt {
+		return
+	}
+	l := prompt.NewLongBody(len(b.text))
+	l.Read(b.text)
+	if b.ended = l.Ended(); b.ended {
+		var whole bool
+		b.text, whole = l.Body()
+		b.info, b.parts, b.err = prompt.ReadAs(path, b.text, whole)
+	}
+}
+
+// hidesLast reports whether the gateway has not shown the last part of the body.
+func (s *Stream) hidesLast() bool { return s.body.several && !s.body.alone && s.plugin.vm.bodies.stale }
+
+// unreadFor returns why the body was not read to its end, although all of it has come or not.
+func (s *Stream) unreadFor(b *readBody, end bool) string {
+	switch {
+	case s.body.unread != "":
+		return s.body.unread
+	case end && s.hidesLast():
+		return unreadHidden
+	case end:
+		return unreadValues
+	case s.body.late:
+		return unreadLate
+	}
+	return unreadLong
+}

@@ -1,0 +1,208 @@
+package core
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+// longConfig reads 64 KiB of a body at once.
+const longConfig = `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inspect_bytes":65536%s}}`
+
+// seededWords are so many words, the same for each seed.
+func seededWords(seed uint64, n int) string {
+	r := rand.New(rand.NewPCG(seed, 0))
+	var b strings.Builder
+	for range n {
+		fmt.Fprintf(&b, "%s ", strconv.FormatUint(r.Uint64()%1_000_000, 36))
+	}
+	return b.String()
+}
+
+// matchOf sends a body in parts of that size, and returns how much of the prompt is expected to be cached, and where it
+// goes.
+func (d *fakeDriver) matchOf(body string, part int) (match float64, endpoint int) {
+	var frames []string
+	for from := 0; from < len(body); from += part {
+		frames = append(frames, body[from:min(from+part, len(body))])
+	}
+	c := d.client(0, streamtest.Request{Path: "/v1/chat/completions", Frames: frames})
+	c.Head(200)
+	c.Data("{}")
+	c.Finish()
+	if c.received.Body != body {
+		d.t.Errorf("%d bytes have arrived of %d", len(c.received.Body), len(body))
+	}
+	match, _ = strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
+	return match, c.endpoint
+}
+
+// unread returns how many prompts were not matched for that cause.
+func (d *fakeDriver) unread(cause string) uint64 { return d.Counter(statUnread + ";cause=" + cause) }
+
+// What isolates prompts does so wherever it stands in a body, however long that is.
+func TestNamesBehindLongPrompts(t *testing.T) {
+	prompt := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],`
+	for name, pair := range map[string][2]string{
+		"a model":    {`"model":"base","max_tokens":4}`, `"model":"other","max_tokens":4}`},
+		"a salt":     {`"model":"m","cache_salt":"one"}`, `"model":"m","cache_salt":"two"}`},
+		"an adapter": {`"model":"m","lora_path":"one"}`, `"model":"m","lora_path":"two"}`},
+	} {
+		for _, part := range []int{1 << 30, 100_000, 16_000, 1000} {
+			d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
+			d.matchOf(prompt+pair[0], part)
+			if match, _ := d.matchOf(prompt+pair[1], part); match != 0 {
+				t.Errorf("%s, in parts of %d: %.2f of the other prompt are matched", name, part, match)
+			}
+			if match, _ := d.matchOf(prompt+pair[0], part); match < 0.2 {
+				t.Errorf("%s, in parts of %d: %.2f of the same prompt are matched", name, part, match)
+			}
+			d.drained()
+		}
+	}
+}
+
+// A conversation that grows beyond what is held of a body stays where it is, with its tools and its system prompt
+// behind the messages.
+func TestToolsBehindLongConversations(t *testing.T) {
+	const turns, turnWords = 24, 1200
+	lead := `],"model":"m","system":"` + seededWords(100, 1500) + `","tools":[{"name":"t","description":"` + seededWords(101, 3000) + `"}]}`
+	d := startFake(t, 1, 4, fmt.Sprintf(longConfig, `,"prefix":{"block_bytes":1024}`))
+	messages, before, last := "", -1, 0
+	for turn := range turns {
+		if turn > 0 {
+			messages += `,{"role":"assistant","content":"` + seededWords(uint64(turn+50), 100) + `"},`
+		}
+		messages += `{"role":"user","content":"` + seededWords(uint64(turn), turnWords) + `"}`
+		body := `{"max_tokens":4,"messages":[` + messages + lead
+		d.advance(10 * time.Second)
+		match, at := d.matchOf(body, 16<<10)
+		if seen := min(1, float64(64<<10+30<<10)/float64(len(body))); turn > 0 && (match < 0.6*seen || at != before) {
+			t.Errorf("turn %d of %d bytes: %.2f are matched, at %d after %d", turn, len(body), match, at, before)
+		}
+		before, last = at, len(body)
+	}
+	if last < 150_000 {
+		t.Fatalf("the last body has %d bytes", last)
+	}
+	for _, cause := range []string{unreadLong, unreadLate, unreadRoom, unreadHidden, unreadValues} {
+		if n := d.unread(cause); n != 0 {
+			t.Errorf("%d bodies are not read to their ends: %s", n, cause)
+		}
+	}
+	d.drained()
+}
+
+// A body that is not read to its end matches nothing, and its cause is counted.
+func TestBodyThatIsNotReadToItsEnd(t *testing.T) {
+	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
+	complex := `{"messages":[` + strings.Repeat(`[[]],`, 200_000) + `1],"model":"m"}`
+	for cause, test := range map[string]struct{ config, body string }{
+		unreadLong:   {`,"max_scan_bytes":131072`, body},
+		unreadValues: {"", complex},
+	} {
+		for _, part := range []int{1 << 30, 16_000} {
+			d := startFake(t, 1, 2, fmt.Sprintf(longConfig, test.config))
+			for range 2 {
+				if match, _ := d.matchOf(test.body, part); match != 0 {
+					t.Errorf("%s, in parts of %d: %.2f are matched", cause, part, match)
+				}
+			}
+			if n := d.unread(cause); n != 2 {
+				t.Errorf("%s, in parts of %d: counted %d times", cause, part, n)
+			}
+			d.drained()
+		}
+	}
+}
+
+// A body that pauses is not waited for. What comes later is passed on.
+func TestLongBodyThatPauses(t *testing.T) {
+	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
+	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, `,"body_timeout":"400ms"`))
+	c := d.client(0, streamtest.Request{Frames: []string{body[:70_000]}, Unended: true})
+	for range 10 { // longer than body_timeout, but without such a pause
+		d.advance(150 * time.Millisecond)
+		c.Send("", false)
+	}
+	if !c.held {
+		t.Error("a body that keeps coming is not waited for")
+	}
+	c.Send(body[70_000:150_000], false)
+	d.advance(700 * time.Millisecond)
+	if c.held || d.unread(unreadLate) != 1 {
+		t.Errorf("held %v, %d are late", c.held, d.unread(unreadLate))
+	}
+	c.Send(body[150_000:], true)
+	c.Head(200)
+	c.Finish()
+	if c.received.Body != body {
+		t.Errorf("%d bytes have arrived of %d", len(c.received.Body), len(body))
+	}
+	other := d.client(0, streamtest.Request{Frames: []string{body[:70_000]}, Unended: true})
+	other.ResetByClient()
+	d.drained()
+}
+
+// Bodies that are read on take bounded memory: those for which there is no room are placed without a match.
+func TestLongBodiesAreBounded(t *testing.T) {
+	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
+	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
+	var clients []*fakeClient
+	for range 200 {
+		clients = append(clients, d.client(0, streamtest.Request{Frames: []string{body[:100_000]}, Unended: true}))
+	}
+	if b := d.workers[0].vm.bodies; b.kept > maxKept+1<<20 || b.kept < maxKept/2 {
+		t.Errorf("%d bytes are kept, want up to %d", b.kept, maxKept)
+	}
+	if n := d.unread(unreadRoom); n == 0 || n > 150 {
+		t.Errorf("%d of %d had no room", n, len(clients))
+	}
+	for _, c := range clients {
+		c.Send(body[100_000:], true)
+		c.Head(200)
+		c.Finish()
+	}
+	d.drained()
+}
+
+// Where the gateway does not show the last part of a body that it holds, bodies are read as they come: the first one is
+// not matched, the others are.
+func TestGatewayThatHidesTheLastPart(t *testing.T) {
+	prompt := `{"messages":[{"role":"user","content":"` + seededWords(1, 6_000) + `"}],`
+	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
+	d.stale = true
+	for i, want := range []bool{false, false, true} {
+		if match, _ := d.matchOf(prompt+`"model":"m","cache_salt":"one"}`, 8_000); match > 0.9 != want {
+			t.Errorf("request %d: %.2f are matched", i, match)
+		}
+	}
+	if n := d.unread(unreadHidden); n != 1 {
+		t.Errorf("%d bodies were not shown", n)
+	}
+	if match, _ := d.matchOf(prompt+`"model":"m","cache_salt":"two"}`, 8_000); match != 0 {
+		t.Errorf("with another salt, %.2f are matched", match)
+	}
+	d.drained()
+}
+
+// A body that has more values than are parsed is matched by all of its names.
+func TestNamesBehindManyValues(t *testing.T) {
+	prompt := `{"messages":[{"role":"user","content":"` + seededWords(1, 3_000) + `"}],"documents":[` +
+		strings.Repeat(`"a text",`, 30_000) + `1],`
+	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inspect_bytes":1048576}}`)
+	for i, want := range []bool{false, true} {
+		if match, _ := d.matchOf(prompt+`"cache_salt":"one"}`, 1<<20); match > 0.01 != want {
+			t.Errorf("request %d: %.2f are matched", i, match)
+		}
+	}
+	if match, _ := d.matchOf(prompt+`"cache_salt":"two"}`, 1<<20); match != 0 {
+		t.Errorf("with another salt, %.2f are matched", match)
+	}
+	d.drained()
+}
