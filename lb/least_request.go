@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/setting"
@@ -27,7 +28,8 @@ type leastRequest struct {
 	limits     *PushLimits // nil for none
 	ahead      int         // see [Config].PushAhead
 	derived    derivedLists[tierCosts]
-	meanTokens float64 // load of a request in tokens, moving average; 0 before it is first needed
+	uncapped   derivedLists[struct{}] // for requests that compute nothing
+	meanTokens float64                // load of a request in tokens, moving average; 0 before it is first needed
 }
 
 func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.Unit), nil }
@@ -49,6 +51,10 @@ func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}
+	if r.Idle {
+		plan, _ = p.planIdle(v, plan)
+		return plan, ReasonChosen
+	}
 	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }
@@ -59,10 +65,28 @@ func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, R
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}
-	return Plan{
+	plan := Plan{
 		Scope: v.Cluster, Candidates: cs, Unit: p.unit,
 		Tokens: r.PromptTokens + r.OutputTokens, Random: r.Random,
-	}, ReasonChosen
+	}
+	if r.Idle {
+		plan.Unit, plan.Tokens = Requests, 0
+	}
+	return plan, ReasonChosen
+}
+
+// planIdle returns the plan of a request that computes nothing: by requests in flight, of which it is one. Full engines
+// do not keep it waiting, so there are no caps. It also returns the request's tier.
+func (p *leastRequest) planIdle(v *View, plan Plan) (idle Plan, tier uint8) {
+	plan.Candidates = p.uncapped.get(plan.Candidates, struct{}{}, func(cs []Candidate) []Candidate {
+		out := slices.Clone(cs)
+		for i := range out {
+			out[i].Cap, out[i].TokenCap = 0, 0
+		}
+		return out
+	})
+	tier, _ = p.addTierCosts(&plan, v)
+	return plan, tier
 }
 
 // finish adds the costs of tiers and zones, and push limits. Those come last, because they change most often, and lists
@@ -93,7 +117,7 @@ func (p *leastRequest) addTierCosts(plan *Plan, v *View) (tier uint8, size int) 
 // requestLoad returns the load of a typical request, in the plan's unit. It is rounded coarsely, because every change
 // of it makes a new list of candidates.
 func (p *leastRequest) requestLoad(plan *Plan) float64 {
-	if p.unit == Requests {
+	if plan.Unit == Requests {
 		return 1
 	}
 	const gain = 1.0 / 64 // weight of the newest request

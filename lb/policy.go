@@ -28,6 +28,7 @@ type Request struct {
 	PromptBytes  int            // length of the prompt in bytes, as in Block.End
 	BypassCache  bool           // the engine computes the whole prompt, whatever is in its KV cache
 	Session      uint64         // digest of the key of its session, 0 for none
+	Idle         bool           // it computes nothing, or nothing here: see [prompt.Call]
 	Random       uint64         // random bits, so that a plan depends on its inputs only; see [Health.Candidates]
 }
 

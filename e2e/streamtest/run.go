@@ -44,6 +44,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"session", sessionScenarios},
 		{"admission", admissionScenarios},
 		{"budget", budgetScenarios},
+		{"calls", callScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue

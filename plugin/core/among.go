@@ -131,9 +131,11 @@ func (s *Stream) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	if l.steeredAt == 0 {
 		return
 	}
-	o.Whole = max(1, s.plugin.vm.ReadClock()-l.steeredAt)
-	if s.response.firstPartAt > 0 {
-		o.FirstPart = max(1, s.response.firstPartAt-l.steeredAt)
+	if s.computes() {
+		o.Whole = max(1, s.plugin.vm.ReadClock()-l.steeredAt)
+		if s.response.firstPartAt > 0 {
+			o.FirstPart = max(1, s.response.firstPartAt-l.steeredAt)
+		}
 	}
 	result := "failed"
 	switch verdict {

@@ -38,10 +38,14 @@ func (s *Stream) needsBody() bool { return s.needsOwnBody() || s.needsBodyInside
 
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
 func (s *Stream) needsOwnBody() bool {
-	if s.cfg.Unit == lb.Tokens || s.session.mayBeInBody(s, s.cfg) {
+	switch {
+	case s.session.mayBeInBody(s, s.cfg):
 		return true
-	}
-	if !s.cfg.ReadsModel() {
+	case s.what == prompt.Idle:
+		return false
+	case s.cfg.Unit == lb.Tokens:
+		return true
+	case !s.cfg.ReadsModel():
 		return false
 	}
 	cl := s.plugin.vm.clusters[s.scope]
@@ -135,6 +139,9 @@ func (s *Stream) inspect(size int, end bool) Action {
 // needsPrompt reports whether more of the body matters than which session it is of.
 func (s *Stream) needsPrompt() bool {
 	c := s.cfg
+	if s.what == prompt.Idle {
+		return false
+	}
 	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||
 		c.Scrapes(s.plugin.vm.kind) || c.Engines.ORCA
 }

@@ -134,7 +134,7 @@ func (r *response) unserved(from GatewayStream) (unserved, unseen bool) {
 		return !r.reached, !r.reached
 	}
 	if details := from.Details(); details != "" && details != "via_upstream" {
-		unseen = isUnreachable(details) || containsAny(details, "connection_failure", "connection_timeout")
+		unseen = isUnreachable(details) || containsAny(details, connectionFailures[:]...)
 		return unseen, unseen
 	}
 	switch r.status {

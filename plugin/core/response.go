@@ -46,7 +46,8 @@ func (s *Stream) responseHeaders(end bool) {
 		s.response.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.followServed()
 		s.restrict()
-		if s.phase == phaseLeased && s.response.status > 0 && s.response.status < 400 { // still leased: not misrouted
+		if s.phase == phaseLeased && s.response.status > 0 && s.response.status < 400 && // still leased: not misrouted
+			s.what != prompt.Idle {
 			s.lease.trackResponse(true)
 		}
 		if !end {
@@ -118,7 +119,7 @@ func (s *Stream) done() {
 		now := v.now()
 		outcome := lb.Outcome{}
 		s.learnUsage(now, &outcome)
-		verdict := s.verdict()
+		verdict := s.judged()
 		s.measureCluster(&outcome, verdict)
 		if verdict == lb.Success {
 			s.tenantAnswered(now)
@@ -155,7 +156,7 @@ func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
 // streamed, and when it has ended.
 func (s *Stream) measurePush(begun bool) {
 	l := &s.lease
-	if s.cfg.Push != lb.Pending || l.addr != l.chosen || s.cfg.Shadow || s.response.status >= 300 {
+	if s.cfg.Push != lb.Pending || !s.computes() || l.addr != l.chosen || s.cfg.Shadow || s.response.status >= 300 {
 		return
 	}
 	s.cluster.limits.Observe(s.plugin.vm.now(), lb.Answer{
@@ -170,6 +171,9 @@ const (
 	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
 	stalledAfter = 2 * tickPeriod
 )
+
+// connectionFailures are what the gateway's details contain when it cannot connect to the endpoint.
+var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
 
 // verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
 // only read when it is not plainly good.
@@ -186,7 +190,7 @@ func (r *response) verdict(now time.Duration, b *body, from GatewayStream) lb.Ve
 		return statusVerdict(r.status)
 	case strings.Contains(details, "overflow") || strings.Contains(details, "no_healthy_upstream"):
 		return lb.Neutral // the gateway's own limits
-	case strings.Contains(details, "connection_failure") || strings.Contains(details, "connection_timeout"):
+	case containsAny(details, connectionFailures[:]...):
 		return lb.Failure // whatever the request was
 	case b.endedAt == 0 && now-b.lastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
 		return lb.Overload // it had not all of the request yet, but that was on its way

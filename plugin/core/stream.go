@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -77,6 +78,7 @@ type Stream struct {
 	phase   phase
 
 	traits  traits
+	what    prompt.Call // what the call makes an engine do
 	cfg     *config.Config
 	scope   string // name of the cluster
 	cluster *cluster
@@ -144,6 +146,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 		return s.refuseOwnCluster()
 	}
 	s.body.arrived(s.arrived(), end)
+	s.meetCall(end)
 	s.session.find(s, s.cfg, nil, false)
 	if s.lacksKey() && s.session.next == len(s.cfg.Session) { // else it may come with the body
 		return s.refuseWithoutKey()
@@ -216,8 +219,11 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	}
 	s.cluster.views[view.ListID] = view
 	v.scraping.neededBy(s)
-	r := lb.Request{Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key}
+	r := lb.Request{
+		Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key, Idle: s.what == prompt.Idle,
+	}
 	switch {
+	case !s.computes():
 	case s.cfg.Unit == lb.Tokens:
 		s.estimateWork(&r, size, ended)
 	case s.cluster.tokens:
@@ -247,6 +253,9 @@ func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	}
 	if s.work.open && s.work.seen == 0 {
 		plan.Tokens = openTokens
+	}
+	if !s.computes() {
+		plan.Budget = lb.Budget{}
 	}
 	if s.chain != nil {
 		s.cluster.prompts.view = view
