@@ -25,11 +25,12 @@ type leastRequest struct {
 	unit       Unit
 	cluster    *ClusterConfig
 	health     *Health
+	facts      *ModelFacts // nil for none
 	limits     *PushLimits // nil for none
 	ahead      int         // see [Config].PushAhead
 	derived    derivedLists[tierCosts]
-	uncapped   derivedLists[struct{}] // for requests that compute nothing
-	meanTokens float64                // load of a request in tokens, moving average; 0 before it is first needed
+	uncapped   derivedLists[float64] // for requests that compute nothing
+	meanTokens float64               // load of a request in tokens, moving average; 0 before it is first needed
 }
 
 func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.Unit), nil }
@@ -37,7 +38,7 @@ func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.U
 // newLeastRequestIn returns the policy with load in the given unit, whatever unit is configured.
 func newLeastRequestIn(c Config, unit Unit) *leastRequest {
 	c.Cluster.Unit = unit
-	p := &leastRequest{unit: unit, cluster: c.Health.lists.intern(&c.Cluster), health: c.Health}
+	p := &leastRequest{unit: unit, cluster: c.Health.lists.intern(&c.Cluster), health: c.Health, facts: c.Facts}
 	if c.Push == Pending && c.Limits != nil {
 		p.limits, p.ahead = c.Limits, c.PushAhead
 		c.Limits.staleAfter = c.Engine.StaleAfter
@@ -66,7 +67,7 @@ func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, R
 		return Plan{}, reason
 	}
 	plan := Plan{
-		Scope: v.Cluster, Candidates: cs, Unit: p.unit,
+		Scope: v.Cluster, Candidates: p.facts.filter(now, r, cs), Unit: p.unit,
 		Tokens: r.PromptTokens + r.OutputTokens, Random: r.Random,
 	}
 	if r.Idle {
@@ -78,7 +79,7 @@ func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, R
 // planIdle returns the plan of a request that computes nothing: by requests in flight, of which it is one. Full engines
 // do not keep it waiting, so there are no caps. It also returns the request's tier.
 func (p *leastRequest) planIdle(v *View, plan Plan) (idle Plan, tier uint8) {
-	plan.Candidates = p.uncapped.get(plan.Candidates, struct{}{}, func(cs []Candidate) []Candidate {
+	plan.Candidates = p.uncapped.get(plan.Candidates, 0, func(cs []Candidate) []Candidate {
 		out := slices.Clone(cs)
 		for i := range out {
 			out[i].Cap, out[i].TokenCap = 0, 0

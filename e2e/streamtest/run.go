@@ -45,6 +45,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"admission", admissionScenarios},
 		{"budget", budgetScenarios},
 		{"calls", callScenarios},
+		{"facts", factScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue

@@ -43,7 +43,7 @@ func (s *Stream) needsOwnBody() bool {
 		return true
 	case s.what == prompt.Idle:
 		return false
-	case s.cfg.Unit == lb.Tokens:
+	case s.cfg.Unit == lb.Tokens || s.readsFacts():
 		return true
 	case !s.cfg.ReadsModel():
 		return false
@@ -113,6 +113,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 	text := s.RequestBody(min(size, s.inspectBytes()))
 	s.session.find(s, s.cfg, text, true)
 	if !s.needsPrompt() {
+		s.readModel(text)
 		return s.decide(size, end, readingReason(nil, s.body.late && !end))
 	}
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is

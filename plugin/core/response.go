@@ -66,6 +66,7 @@ func (s *Stream) responseHeaders(end bool) {
 // responseBody is called for every part of the response's body: size bytes.
 func (s *Stream) responseBody(size int, end bool) {
 	s.response.complete = s.response.complete || end
+	s.readRefusal(size)
 	if s.readsUsage() && size > 0 {
 		s.response.readUsage(s.GatewayStream, size)
 	}

@@ -92,6 +92,7 @@ type Stream struct {
 	call     *apiCall     // of the admission API, nil for any other request
 	work     work         // how much work it is, with unit: tokens
 	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
+	facts    factUse      // what it has to do with facts about models
 	metrics  metricsUse   // what it has to do with the metrics of engines
 	wait     waiting      // in the queue of the cluster
 	lease    lease        // where it is counted
@@ -229,6 +230,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	case s.cluster.tokens:
 		s.assumeTypical(&r)
 	}
+	s.factsOf(&r, size)
 	s.lease.reservation = reservation{request: r, reason: reason}
 	if why := s.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
