@@ -46,6 +46,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"budget", budgetScenarios},
 		{"calls", callScenarios},
 		{"facts", factScenarios},
+		{"held", heldScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue

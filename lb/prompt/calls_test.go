@@ -91,3 +91,67 @@ func BenchmarkCallOf(b *testing.B) {
 		CallOf("POST", "/v1/embeddings", false)
 	}
 }
+
+func TestHeldIDs(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/responses/resp_1":                         "resp_1",
+		"/v1/responses/resp_1/input_items?after=item2": "resp_1",
+		"/openai/v1/files/file-9/content":              "file-9",
+		"/v1/batches/batch_3/cancel/":                  "batch_3",
+		"/v1/messages/batches/msgbatch_01/results":     "msgbatch_01",
+		"/v1/responses/input_tokens":                   "",
+		"/v1/responses":                                "",
+		"/v1/responses/":                               "",
+		"/v1/chat/completions":                         "",
+		"/files":                                       "",
+		"":                                             "",
+	} {
+		if got := HeldInPath(path); got != want {
+			t.Errorf("%q has the id %q, want %q", path, got, want)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"model":"m","previous_response_id":"resp_1","input":"b"}`: "resp_1",
+		`{"input":"b","conversation":{"id":"conv_2"}}`:              "conv_2",
+		`{"input":"b","conversation":"conv_3"}`:                     "conv_3",
+		`{"input_file_id":"file-4","endpoint":"/v1/x"}`:             "file-4",
+		`{"previous_response_id":null,"conversation":"conv_5"}`:     "conv_5",
+		`{"previous_response_id":""}`:                               "",
+		`{"input":{"previous_response_id":"resp_1"}}`:               "",
+		`not JSON`: "",
+	} {
+		if got := HeldInBody([]byte(body)); got != want {
+			t.Errorf("%s refers to %q, want %q", body, got, want)
+		}
+	}
+	for answer, want := range map[string]string{
+		`{"id":"resp_1","object":"response"}`:                                                    "resp_1",
+		`{"object":"response","id":"resp_1`:                                                      "",
+		": ping\n\nevent: response.created\ndata: {\"response\":{\"id\":\"resp_2\",\"output\":[": "resp_2",
+		`{"id":"batch_1","output_file_id":"file-2","error_file_id":"file-3"}`:                    "batch_1 file-2 file-3",
+		`{"error":{"message":"x"}}`:                                                              "",
+		``:                                                                                       "",
+	} {
+		if got := strings.Join(HeldInAnswer([]byte(answer)), " "); got != want {
+			t.Errorf("%s names %q, want %q", answer, got, want)
+		}
+	}
+}
+
+func TestHeldBlocks(t *testing.T) {
+	secret := Secret("s")
+	a := HeldBlock(secret, 0, "scope", "id")
+	for what, b := range map[string]Block{
+		"another id": HeldBlock(secret, 0, "scope", "ie"), "another scope": HeldBlock(secret, 0, "scopf", "id"),
+		"another cut": HeldBlock(secret, 0, "scop", "eid"), "a tenant": HeldBlock(secret, 7, "scope", "id"),
+		"another secret": HeldBlock(Secret("t"), 0, "scope", "id"),
+	} {
+		if b.Key&(1<<tenantShift-1) == a.Key {
+			t.Errorf("%s has the same key", what)
+		}
+	}
+	if a.Tenant() != NoTenant || HeldBlock(secret, 7, "scope", "id").Tenant() == NoTenant ||
+		HeldBlock(secret, 0, "scope", "id") != a {
+		t.Error("the tenant, or nothing, decides")
+	}
+}

@@ -39,7 +39,7 @@ func (s *Stream) needsBody() bool { return s.needsOwnBody() || s.needsBodyInside
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
 func (s *Stream) needsOwnBody() bool {
 	switch {
-	case s.session.mayBeInBody(s, s.cfg):
+	case s.session.mayBeInBody(s, s.cfg), s.held.inBody && !s.traits.notJSON:
 		return true
 	case s.what == prompt.Idle:
 		return false
@@ -112,6 +112,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 	delete(s.plugin.vm.bodies.reading, s)
 	text := s.RequestBody(min(size, s.inspectBytes()))
 	s.session.find(s, s.cfg, text, true)
+	s.readHeld(text)
 	if !s.needsPrompt() {
 		s.readModel(text)
 		return s.decide(size, end, readingReason(nil, s.body.late && !end))

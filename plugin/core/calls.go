@@ -12,7 +12,9 @@ import (
 // meetCall finds out what the call makes an engine do. bodiless is whether it has no body.
 func (s *Stream) meetCall(bodiless bool) {
 	s.traits.read(s)
-	s.what = prompt.CallOf(s.traits.value(":method"), s.traits.path, bodiless)
+	method := s.traits.value(":method")
+	s.what = prompt.CallOf(method, s.traits.path, bodiless)
+	s.meetHeld(method)
 }
 
 // computes reports whether a model works on the request, as far as is known.

@@ -108,7 +108,7 @@ func (s *Stream) prepareInside() {
 	}
 	in := &Stream{
 		GatewayStream: s.GatewayStream, outer: s, context: s.context, plugin: s.plugin, cfg: c,
-		scope: s.scope, traits: s.traits, what: s.what, lease: lease{vm: s.plugin.vm},
+		scope: s.scope, traits: s.traits, what: s.what, held: s.held, lease: lease{vm: s.plugin.vm},
 	}
 	s.seen.inner = in
 	b := s.seen.body

@@ -258,6 +258,7 @@ func (s *Stream) leased(addr string, gone bool) Action {
 			return s.pass(lb.ReasonStoreError)
 		}
 	}
+	r.reason = s.heldPlaced(r.reason)
 	s.sessionPlaced()
 	s.decided(r.reason)
 	s.countWaited()

@@ -15,6 +15,7 @@ type factUse struct {
 	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
 	refusal []byte // the beginning of the answer, if that is one
+	refused bool   // the endpoint does not have the model, or not with such a context
 }
 
 // readsFacts reports whether the body has to be read for its model: something was refused in the cluster lately.
@@ -50,14 +51,16 @@ func (s *Stream) factsOf(r *lb.Request, size int) {
 	r.ModelID, r.Length = s.modelID(), s.facts.length
 }
 
+// readsRefusal reports whether more of the answer is needed to know why the request is refused.
+func (s *Stream) readsRefusal() bool {
+	return s.phase == phaseLeased && s.response.status >= 400 && s.response.status < 500 && s.computes() &&
+		len(s.facts.refusal) < prompt.RefusalBytes
+}
+
 // readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
 func (s *Stream) readRefusal(size int) {
-	r := &s.facts
-	if s.phase != phaseLeased || s.response.status < 400 || s.response.status >= 500 || !s.computes() {
-		return
-	}
-	if left := min(size, prompt.RefusalBytes-len(r.refusal)); left > 0 {
-		r.refusal = append(r.refusal, s.ResponseBody(0, left)...)
+	if r := &s.facts; size > 0 && s.readsRefusal() {
+		r.refusal = append(r.refusal, s.ResponseBody(0, min(size, prompt.RefusalBytes-len(r.refusal)))...)
 	}
 }
 
@@ -74,13 +77,13 @@ func (s *Stream) isFact(verdict lb.Verdict) bool {
 		switch why := prompt.ReadRefusal(s.response.status, s.facts.refusal); {
 		case why == prompt.UnknownModel:
 			f.Absent(now, s.modelID(), l.addr, false)
-			return true
+			s.facts.refused = true
 		case why == prompt.ContextTooLong:
 			f.TooLong(now, s.modelID(), l.addr, s.facts.length)
-			return true
+			s.facts.refused = true
 		case why == prompt.SilentRefusal && s.response.status == 404:
 			f.Absent(now, s.modelID(), l.addr, true)
 		}
 	}
-	return false
+	return s.facts.refused
 }

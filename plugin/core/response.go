@@ -67,6 +67,7 @@ func (s *Stream) responseHeaders(end bool) {
 func (s *Stream) responseBody(size int, end bool) {
 	s.response.complete = s.response.complete || end
 	s.readRefusal(size)
+	s.learnHeld(size)
 	if s.readsUsage() && size > 0 {
 		s.response.readUsage(s.GatewayStream, size)
 	}
@@ -129,7 +130,7 @@ func (s *Stream) done() {
 		}
 		s.answerEnded(now, verdict)
 		s.endCharges()
-		if verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 {
+		if s.losesPrompt(verdict) {
 			s.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
 		s.noteServed()

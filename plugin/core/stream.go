@@ -92,6 +92,7 @@ type Stream struct {
 	call     *apiCall     // of the admission API, nil for any other request
 	work     work         // how much work it is, with unit: tokens
 	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
+	held     heldUse      // what it has to do with what engines keep
 	facts    factUse      // what it has to do with facts about models
 	metrics  metricsUse   // what it has to do with the metrics of engines
 	wait     waiting      // in the queue of the cluster
@@ -262,6 +263,7 @@ func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if s.chain != nil {
 		s.cluster.prompts.view = view
 	}
+	s.planHeld(now, &plan)
 	r.plan = plan
 	s.lease.plannedAt = now
 	return lb.ReasonChosen
