@@ -49,8 +49,8 @@ const (
 var reasonNames = [reasonCount]string{
 	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "subset",
 	"no_healthy_endpoint", "no_cluster_available",
-	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "state_lost", "no_metrics", "at_capacity",
-	"max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded",
+	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "state_lost", "no_metrics",
+	"at_capacity", "max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded",
 	"over_budget", "tenant_over_budget", "left_queue",
 	"no_hash_header", "own_cluster", "forwarded", "adopted", "already_decided", "store_error", "panic",
 }

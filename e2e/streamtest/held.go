@@ -35,8 +35,10 @@ var heldScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "files and batches", endpoints: 4, run: func(t *run) {
-		made := t.make(Request{Path: "/v1/files", Headers: [][2]string{{"content-type", "multipart/form-data; boundary=b"}},
-			Frames: []string{"--b\r\n\r\nx\r\n--b--"}}, `{"id":%q,"object":"file"}`, "file-")
+		made := t.make(Request{
+			Path: "/v1/files", Headers: [][2]string{{"content-type", "multipart/form-data; boundary=b"}},
+			Frames: []string{"--b\r\n\r\nx\r\n--b--"},
+		}, `{"id":%q,"object":"file"}`, "file-")
 		for at, ids := range made {
 			for _, id := range ids {
 				batch := "batch_" + id

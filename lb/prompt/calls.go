@@ -38,7 +38,7 @@ var callRules = [...]callRule{
 	{"POST", "/messages/count_tokens", Idle},
 	{"POST", "/completions/input_tokens", Idle},
 	{"POST", "/responses/input_tokens", Idle},
-	{"POST", "/completions/render", Idle},
+	{"POST", "/render", Idle},
 	{"POST", "/apply-template", Idle},
 	{"POST", "/models/*:countTokens", Idle},
 

@@ -112,7 +112,8 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 		s.response.parts++
 		s.response.bytes += size
 	}
-	if s.response.firstPart && !end && !s.readsUsage() && !s.readsBegin() { // a stream of tokens comes in thousands of parts
+	// A stream of tokens comes in thousands of parts.
+	if s.response.firstPart && !end && !s.readsUsage() && !s.readsBegin() {
 		return
 	}
 	s.plugin.vm.callback(s.context, "response body", func() { s.responseBody(size, end) }, nil)
