@@ -135,6 +135,9 @@ func newClusterMetrics(c Config) (Policy, error) {
 // Plan makes the clusters candidates that are within their share of the requests; for AdaptiveScore those of them that
 // have not just failed, unless all have, and a sample of these. The others are chosen only when all of these are full.
 func (p *clusterMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
+	if r.Idle {
+		return p.leastRequest.Plan(now, r, v)
+	}
 	plan, reason := p.basePlan(now, r, v)
 	if reason != ReasonChosen {
 		return plan, reason

@@ -89,7 +89,12 @@ func (p *consistentHash) Plan(now time.Duration, r *Request, v *View) (Plan, Rea
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	tier, _ := p.finish(now, &plan, v)
+	var tier uint8
+	if r.Idle {
+		plan, tier = p.planIdle(v, plan)
+	} else {
+		tier, _ = p.finish(now, &plan, v)
+	}
 	plan.Home = Home{
 		p.homes.order(r.Session, plan.Candidates, tier, v, p.cluster), p.settings.LoadFactor, int64(p.settings.Free),
 	}

@@ -127,6 +127,9 @@ func newEndpointMetrics(c Config) (Policy, error) {
 // Plan makes every healthy endpoint a candidate at the cost derived from its engine sample, except those at their
 // rate limit. An endpoint without a fresh sample gets the median cost; if no endpoint has one, the gateway decides.
 func (p *endpointMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
+	if r.Idle {
+		return p.leastRequest.Plan(now, r, v)
+	}
 	plan, reason := p.basePlan(now, r, v)
 	if reason != ReasonChosen {
 		return plan, reason

@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/setting"
@@ -24,10 +25,12 @@ type leastRequest struct {
 	unit       Unit
 	cluster    *ClusterConfig
 	health     *Health
+	facts      *ModelFacts // nil for none
 	limits     *PushLimits // nil for none
 	ahead      int         // see [Config].PushAhead
 	derived    derivedLists[tierCosts]
-	meanTokens float64 // load of a request in tokens, moving average; 0 before it is first needed
+	uncapped   derivedLists[float64] // for requests that compute nothing
+	meanTokens float64               // load of a request in tokens, moving average; 0 before it is first needed
 }
 
 func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.Unit), nil }
@@ -35,7 +38,7 @@ func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.U
 // newLeastRequestIn returns the policy with load in the given unit, whatever unit is configured.
 func newLeastRequestIn(c Config, unit Unit) *leastRequest {
 	c.Cluster.Unit = unit
-	p := &leastRequest{unit: unit, cluster: c.Health.lists.intern(&c.Cluster), health: c.Health}
+	p := &leastRequest{unit: unit, cluster: c.Health.lists.intern(&c.Cluster), health: c.Health, facts: c.Facts}
 	if c.Push == Pending && c.Limits != nil {
 		p.limits, p.ahead = c.Limits, c.PushAhead
 		c.Limits.staleAfter = c.Engine.StaleAfter
@@ -49,6 +52,10 @@ func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}
+	if r.Idle {
+		plan, _ = p.planIdle(v, plan)
+		return plan, ReasonChosen
+	}
 	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }
@@ -59,10 +66,28 @@ func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, R
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}
-	return Plan{
-		Scope: v.Cluster, Candidates: cs, Unit: p.unit,
+	plan := Plan{
+		Scope: v.Cluster, Candidates: p.facts.filter(now, r, cs), Unit: p.unit,
 		Tokens: r.PromptTokens + r.OutputTokens, Random: r.Random,
-	}, ReasonChosen
+	}
+	if r.Idle {
+		plan.Unit, plan.Tokens = Requests, 0
+	}
+	return plan, ReasonChosen
+}
+
+// planIdle returns the plan of a request that computes nothing: by requests in flight, of which it is one. Full engines
+// do not keep it waiting, so there are no caps. It also returns the request's tier.
+func (p *leastRequest) planIdle(v *View, plan Plan) (idle Plan, tier uint8) {
+	plan.Candidates = p.uncapped.get(plan.Candidates, 0, func(cs []Candidate) []Candidate {
+		out := slices.Clone(cs)
+		for i := range out {
+			out[i].Cap, out[i].TokenCap = 0, 0
+		}
+		return out
+	})
+	tier, _ = p.addTierCosts(&plan, v)
+	return plan, tier
 }
 
 // finish adds the costs of tiers and zones, and push limits. Those come last, because they change most often, and lists
@@ -93,7 +118,7 @@ func (p *leastRequest) addTierCosts(plan *Plan, v *View) (tier uint8, size int) 
 // requestLoad returns the load of a typical request, in the plan's unit. It is rounded coarsely, because every change
 // of it makes a new list of candidates.
 func (p *leastRequest) requestLoad(plan *Plan) float64 {
-	if p.unit == Requests {
+	if plan.Unit == Requests {
 		return 1
 	}
 	const gain = 1.0 / 64 // weight of the newest request

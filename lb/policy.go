@@ -28,10 +28,13 @@ type Request struct {
 	PromptBytes  int            // length of the prompt in bytes, as in Block.End
 	BypassCache  bool           // the engine computes the whole prompt, whatever is in its KV cache
 	Session      uint64         // digest of the key of its session, 0 for none
+	Idle         bool           // it computes nothing, or nothing here: see [prompt.Call]
+	ModelID      uint64         // digest of the model's name, 0 if it is not known
+	Length       int64          // of the prompt and the wanted answer, in bytes, 0 if unknown; for [ModelFacts]
 	Random       uint64         // random bits, so that a plan depends on its inputs only; see [Health.Candidates]
 }
 
-// Config is what a policy is built from. A policy serves one cluster, or chooses among several. Health, Caches,
+// Config is what a policy is built from. A policy serves one cluster, or chooses among several. Health, Facts, Caches,
 // Engines, Shares, Limits and Latencies are of the cluster and are shared by all its policies, so that they survive a
 // change of the configuration.
 type Config struct {
@@ -51,6 +54,7 @@ type Config struct {
 	Engine EngineConfig
 
 	Health    *Health        // for all policies
+	Facts     *ModelFacts    // for all policies; nil for none
 	Caches    *CacheTracker  // for prefix_cache
 	Engines   *Engines       // for endpoint_metrics and prefix_cache
 	Shares    *RequestShares // for endpoint_metrics and cluster_metrics

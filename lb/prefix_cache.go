@@ -223,6 +223,9 @@ func newPrefixCache(c Config) (Policy, error) {
 // Plan makes every healthy endpoint a candidate at the cost of its load and engine sample, less the credit for its
 // match.
 func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
+	if r.Idle {
+		return p.leastRequest.Plan(now, r, v)
+	}
 	plan, reason := p.basePlan(now, r, v)
 	if reason != ReasonChosen {
 		return plan, reason

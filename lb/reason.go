@@ -5,7 +5,7 @@ package lb
 type Reason uint8
 
 // The reasons. All fall back to the gateway's native balancing, except:
-//   - ReasonChosen, ReasonAdopted, ReasonForwarded and ReasonAlreadyDecided;
+//   - ReasonChosen, ReasonStateLost, ReasonAdopted, ReasonForwarded and ReasonAlreadyDecided;
 //   - ReasonBodyMalformed, ReasonBodyAmbiguous, ReasonBodyEncoded and ReasonBodyLate: balanced by the body's length;
 //   - those from ReasonAtCapacity to ReasonTenantOverBudget, ReasonNoHashHeader and ReasonOwnCluster: the request
 //     is refused;
@@ -26,6 +26,7 @@ const (
 	ReasonBodyAmbiguous                      // the body contains a relevant key twice
 	ReasonBodyEncoded                        // the body is compressed or multipart
 	ReasonBodyLate                           // the body is late, or the client awaits 100 Continue: decided without it
+	ReasonStateLost                          // balanced: what it refers to is at no endpoint that can be chosen
 	ReasonNoMetrics                          // no endpoint has a fresh engine sample
 	ReasonAtCapacity                         // every candidate is full and the request does not wait: it is refused
 	ReasonMaxQueueSizeExceeded               // the queue is full, or the request has lost its place to a higher class
@@ -48,8 +49,8 @@ const (
 var reasonNames = [reasonCount]string{
 	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "subset",
 	"no_healthy_endpoint", "no_cluster_available",
-	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
-	"max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded",
+	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "state_lost", "no_metrics",
+	"at_capacity", "max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded",
 	"over_budget", "tenant_over_budget", "left_queue",
 	"no_hash_header", "own_cluster", "forwarded", "adopted", "already_decided", "store_error", "panic",
 }

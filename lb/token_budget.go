@@ -144,6 +144,10 @@ func (p *tokenBudget) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	if len(plan.Candidates) == 0 {
 		return Plan{}, ReasonNoHealthyEndpoint
 	}
+	if r.Idle {
+		plan, _ = p.planIdle(v, plan)
+		return plan, ReasonChosen
+	}
 	plan.Budget = Budget{
 		Limits: p.limitsOf(plan.Candidates), Tokens: min(max(plan.Tokens, 1), MaxTokens), AgeBonus: p.cfg.AgeBonus,
 	}

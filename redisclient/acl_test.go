@@ -50,7 +50,7 @@ func runAsUser(t testing.TB, s *redisserver.Server, rules string) *denials {
 	mustDo(t, s, command, []any{"FLUSHALL"}, []any{"SCRIPT", "FLUSH"})
 	d := &denials{syncTransport: dial(t, s)}
 	d.value("AUTH", "gate", "secret")
-	for _, command := range [][]string{{"PING"}, {"SELECT", "1"}, {"SELECT", "0"}, {"ASKING"}} {
+	for _, command := range [][]string{{"PING"}, {"ROLE"}, {"SELECT", "1"}, {"SELECT", "0"}, {"ASKING"}} {
 		d.see(d.roundTrip(redisclient.AppendCommand(nil, command...)))
 	}
 	runAllScripts(t, s, d)

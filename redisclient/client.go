@@ -19,6 +19,7 @@ type client struct {
 	timeout   time.Duration
 	kv        lb.KV
 	breaker   breaker
+	master    master
 	pending   []*call                   // finished ones included, until the next expire
 	loading   map[*script]time.Duration // scripts being loaded, and until when that is relied on
 }
@@ -80,6 +81,9 @@ func (c *client) sendTo(now time.Duration, k *call, addr string, asking bool) {
 
 // transmit hands one command to the transport.
 func (c *client) transmit(now time.Duration, addr string, asking bool, cmd []byte, done Done) {
+	if addr == "" {
+		addr = c.master.addr
+	}
 	if r, ok := c.transport.(Redirector); ok && addr != "" {
 		r.DoAt(now, addr, asking, cmd, done)
 		return
@@ -194,9 +198,13 @@ func (c *client) finish(now time.Duration, k *call, v Value, err error) {
 		c.breaker.success(now, k.probe)
 	} else {
 		c.breaker.failure(now)
+		c.master.addr = "" // it may be another server by now
 		if k.node != nil {
 			k.node.addr = "" // the keys may have moved again
 		}
+	}
+	if isReplica(err) {
+		c.metReplica(now)
 	}
 	k.done(now, v, err)
 	if c.breaker.open && !wasOpen {

@@ -97,6 +97,12 @@ func isFullTable(err error) bool {
 	return ok && e.Code == "WGFULL"
 }
 
+// isReplica reports whether the server is a replica, which writes nothing.
+func isReplica(err error) bool {
+	e, ok := err.(*ReplyError)
+	return ok && e.Code == "READONLY"
+}
+
 // action returns what to do after the error.
 func (e *ReplyError) action() errorAction {
 	switch e.Code {

@@ -5,7 +5,7 @@ import "strings"
 // protocolScenarios send what is not a small chat request.
 var protocolScenarios = []scenario{
 	{name: "no body, tokens", endpoints: 2, config: `"unit":"tokens","output_tokens":100`, run: func(t *run) {
-		s := t.Open(Request{Path: "/v1/models"})
+		s := t.Open(Request{})
 		t.wantTokens(tokensAt(t, s, 100)...)
 		t.finish(s)
 		t.wantDrained()

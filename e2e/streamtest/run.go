@@ -45,6 +45,9 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"session", sessionScenarios},
 		{"admission", admissionScenarios},
 		{"budget", budgetScenarios},
+		{"calls", callScenarios},
+		{"facts", factScenarios},
+		{"held", heldScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue

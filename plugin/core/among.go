@@ -134,9 +134,11 @@ func (s *Stream) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	if l.steeredAt == 0 {
 		return
 	}
-	o.Whole = max(1, s.plugin.vm.ReadClock()-l.steeredAt)
-	if s.response.begunAt > 0 {
-		o.FirstPart = max(1, s.response.begunAt-l.steeredAt)
+	if s.computes() {
+		o.Whole = max(1, s.plugin.vm.ReadClock()-l.steeredAt)
+		if s.response.begunAt > 0 {
+			o.FirstPart = max(1, s.response.begunAt-l.steeredAt)
+		}
 	}
 	result := "failed"
 	switch verdict {

@@ -42,10 +42,14 @@ func (s *Stream) needsBody() bool { return s.needsOwnBody() || s.needsBodyInside
 
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
 func (s *Stream) needsOwnBody() bool {
-	if s.cfg.Unit == lb.Tokens || s.session.mayBeInBody(s, s.cfg) {
+	switch {
+	case s.session.mayBeInBody(s, s.cfg), s.held.inBody && !s.traits.notJSON:
 		return true
-	}
-	if !s.cfg.ReadsModel() {
+	case s.what == prompt.Idle:
+		return false
+	case s.cfg.Unit == lb.Tokens || s.readsFacts():
+		return true
+	case !s.cfg.ReadsModel():
 		return false
 	}
 	cl := s.plugin.vm.clusters[s.scope]
@@ -130,8 +134,10 @@ func (s *Stream) inspect(size int, end bool) Action {
 	var b readBody
 	s.bodySoFar(&b, size, end)
 	s.session.find(s, s.cfg, b.text, true)
+	s.readHeld(b.text)
 	late := s.body.late && !end
 	if !s.needsPrompt() {
+		s.readModel(b.text)
 		return s.decide(size, end, readingReason(nil, late))
 	}
 	b.read(s.traits.pathShape(), s.cfg.ReadsPrompt() || s.cfg.Clusters.Endpoint != nil)
@@ -159,6 +165,9 @@ func (s *Stream) inspect(size int, end bool) Action {
 // needsPrompt reports whether more of the body matters than which session it is of.
 func (s *Stream) needsPrompt() bool {
 	c := s.cfg
+	if s.what == prompt.Idle {
+		return false
+	}
 	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||
 		c.Scrapes(s.plugin.vm.kind) || c.Engines.ORCA
 }

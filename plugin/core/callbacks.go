@@ -113,7 +113,7 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 		s.response.bytes += size
 	}
 	// A stream of tokens comes in thousands of parts.
-	if r := &s.response; r.begun && !end && !r.reads && r.retry == nil {
+	if r := &s.response; r.begun && !end && !r.reads && r.retry == nil && !s.readsBegin() {
 		r.unread = true
 		return
 	}

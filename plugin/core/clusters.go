@@ -28,6 +28,7 @@ type cluster struct {
 	policies map[*config.Config]lb.Policy
 
 	health  *lb.Health
+	facts   *lb.ModelFacts
 	caches  *lb.CacheTracker
 	engines *lb.Engines
 	shares  *lb.RequestShares
@@ -76,7 +77,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		}
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
-			health: lb.NewHealth(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
+			health: lb.NewHealth(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
 			shares: lb.NewRequestShares(), latencies: lb.NewLatencies(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, metrics: newClusterMetrics(), gauged: map[string]bool{},
 			targets: map[string]bool{}, levelsAt: map[*config.Config]time.Duration{},

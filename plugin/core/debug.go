@@ -79,7 +79,7 @@ func describe(what, addr string, r lb.Reason, load int64) string {
 // or to another region.
 func steered(note string) bool {
 	_, reason, _ := strings.Cut(note, " reason=")
-	for _, r := range [...]lb.Reason{lb.ReasonChosen, lb.ReasonForwarded, lb.ReasonAdopted} {
+	for _, r := range [...]lb.Reason{lb.ReasonChosen, lb.ReasonStateLost, lb.ReasonForwarded, lb.ReasonAdopted} {
 		if strings.HasPrefix(reason, r.String()) {
 			return true
 		}

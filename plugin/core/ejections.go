@@ -52,26 +52,44 @@ func (e ejections) append(out wire.Writer, now time.Duration) []byte {
 	return out
 }
 
-// exchangeEjections takes over the ejections of other VMs and publishes those decided here. A swap that is lost is
-// tried again at the next tick.
+// shared is what each VM learns of a cluster for all of them.
+type shared interface {
+	Import(now time.Duration, shared []byte)
+	Export(now time.Duration, shared []byte) ([]byte, bool)
+	ConfirmExport()
+}
+
+// exchangeEjections takes over the ejections of other VMs and publishes those decided here.
 func (cs clusters) exchangeEjections(now time.Duration, kv lb.KV) {
-	raw, cas, err := kv.Get(keyEjections)
+	cs.exchange(now, kv, keyEjections, func(cl *cluster) shared { return cl.health })
+}
+
+// exchangeFacts does the same with what endpoints have said of models, in a value of the same format.
+func (cs clusters) exchangeFacts(now time.Duration, kv lb.KV) {
+	cs.exchange(now, kv, keyFacts, func(cl *cluster) shared { return cl.facts })
+}
+
+// exchange takes over what other VMs have published of clusters under the key, and publishes what was learned here. A
+// swap that is lost is tried again at the next tick.
+func (cs clusters) exchange(now time.Duration, kv lb.KV, key string, of func(*cluster) shared) {
+	raw, cas, err := kv.Get(key)
 	if err != nil {
 		return
 	}
 	all := parseEjections(raw)
-	var changed []*cluster
+	var changed []shared
 	for name, cl := range cs {
-		cl.health.Import(now, all[name].entries)
-		if merged, ok := cl.health.Export(now, all[name].entries); ok {
+		s := of(cl)
+		s.Import(now, all[name].entries)
+		if merged, ok := s.Export(now, all[name].entries); ok {
 			all[name] = clusterEjections{now, merged}
-			changed = append(changed, cl)
+			changed = append(changed, s)
 		}
 	}
-	if len(changed) == 0 || kv.Set(keyEjections, all.append(nil, now), cas) != nil {
+	if len(changed) == 0 || kv.Set(key, all.append(nil, now), cas) != nil {
 		return
 	}
-	for _, cl := range changed {
-		cl.health.ConfirmExport()
+	for _, s := range changed {
+		s.ConfirmExport()
 	}
 }

@@ -65,12 +65,16 @@ func (s *Stream) needsBodyInside() bool {
 	switch {
 	case c == nil:
 		return false
+	case s.what == prompt.Idle:
 	case c.Unit == lb.Tokens:
 		return true
 	}
 	var ss session
 	if ss.find(s, c, nil, false); ss.mayBeInBody(s, c) {
 		return true
+	}
+	if s.what == prompt.Idle {
+		return false
 	}
 	known := s.plugin.vm.clusters
 	return c.ReadsModel() && slices.ContainsFunc(s.cfg.Clusters.List, func(name string) bool {
@@ -111,7 +115,7 @@ func (s *Stream) prepareInside() {
 	}
 	in := &Stream{
 		GatewayStream: s.GatewayStream, outer: s, context: s.context, plugin: s.plugin, cfg: c,
-		scope: s.scope, traits: s.traits, lease: lease{vm: s.plugin.vm},
+		scope: s.scope, traits: s.traits, what: s.what, held: s.held, lease: lease{vm: s.plugin.vm},
 	}
 	s.seen.inner = in
 	b := s.seen.body
@@ -138,7 +142,7 @@ func (s *Stream) begin(seen *seen) Action {
 // readingOf returns the reason to count when an endpoint is chosen, by what could be read of the body.
 func (s *Stream) readingOf(seen *seen) lb.Reason {
 	switch {
-	case s.cfg.Unit != lb.Tokens || s.traits.opaque:
+	case s.cfg.Unit != lb.Tokens || s.traits.opaque || s.what == prompt.Idle:
 		return lb.ReasonChosen
 	case seen.body != nil:
 		return readingReason(seen.body.err, seen.late)

@@ -12,6 +12,7 @@ import (
 // all plugins share one memory, so each begins with our name. The number is the version of the value's format.
 const (
 	keyEjections = "warmgate/2/ejections"   // ejections.go
+	keyFacts     = "warmgate/1/models"      // ejections.go
 	keyLastGood  = "warmgate/1/configured/" // and the name of the plugin: lastgood.go
 	keyTolerated = "warmgate/1/taken/"      // and the name of the plugin: digests of bad first configurations
 	keySecret    = "warmgate/1/secret"      // of this process
@@ -32,7 +33,7 @@ const (
 // prepare creates the keys that several VMs write and whose first value must not be lost. The gateway starts a
 // configuration in the main thread's VM before it does so in any worker's, so no worker can be writing yet.
 func prepare(kv lb.KV) error {
-	for _, key := range []string{keyLeader, keyEjections, keyScraper, keyDemand} {
+	for _, key := range []string{keyLeader, keyEjections, keyFacts, keyScraper, keyDemand} {
 		if _, _, err := kv.Get(key); errors.Is(err, lb.ErrNotFound) {
 			if err := kv.Set(key, []byte{0}, 0); err != nil {
 				return err

@@ -17,8 +17,8 @@ func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
 		Unit: c.Unit, Push: c.Push, PushAhead: c.PushAhead, Cluster: clusterConfigOf(c),
 		Settings: c.Settings(), Engine: c.Engines.EngineConfig,
-		Health: cl.health, Caches: cl.caches, Engines: cl.engines, Shares: cl.shares, Limits: cl.limits,
-		Latencies: cl.latencies,
+		Health: cl.health, Facts: cl.facts, Caches: cl.caches, Engines: cl.engines, Shares: cl.shares,
+		Limits: cl.limits, Latencies: cl.latencies,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -129,7 +130,7 @@ func (s *Stream) reserve() Action {
 	v, l := s.plugin.vm, &s.lease
 	l.store, l.redis = v.stores.of(s.cfg)
 	now := l.now()
-	if s.cfg.Queue.Enabled() && !s.cfg.Shadow {
+	if s.cfg.Queue.Enabled() && !s.cfg.Shadow && s.what != prompt.Idle {
 		now = v.ReadClock()
 		s.usesQueue()
 		if why := s.prepareWait(now); why != lb.ReasonChosen {
@@ -257,6 +258,7 @@ func (s *Stream) leased(addr string, gone bool) Action {
 			return s.pass(lb.ReasonStoreError)
 		}
 	}
+	r.reason = s.heldPlaced(r.reason)
 	s.sessionPlaced()
 	s.decided(r.reason)
 	s.countWaited()
@@ -278,6 +280,9 @@ func (s *Stream) placedAt() time.Duration { return max(s.lease.plannedAt, s.body
 // load report from it.
 func (s *Stream) requestPlaced() {
 	l := &s.lease
+	if s.what == prompt.Idle {
+		return
+	}
 	if !s.cfg.Shadow { // else the gateway has chosen
 		s.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
 		s.cluster.shares.Count(s.plugin.vm.now(), l.chosen)

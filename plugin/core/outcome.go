@@ -52,5 +52,5 @@ func (s *Stream) modelID() uint64 {
 	case s.metrics.model != "":
 		return xxhash.Sum64String(s.metrics.model)
 	}
-	return 0
+	return s.facts.model
 }

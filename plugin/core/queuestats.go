@@ -124,7 +124,7 @@ func (s *Stream) leftQueue() {
 // answerEnded takes over how long the answer took, or that there was none.
 func (s *Stream) answerEnded(now time.Duration, verdict lb.Verdict) {
 	switch {
-	case s.wait.class == nil:
+	case s.wait.class == nil || !s.computes():
 	case verdict == lb.Success:
 		s.cluster.answers.add(now - s.placedAt())
 	case !s.response.complete:

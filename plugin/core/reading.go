@@ -80,9 +80,9 @@ func (s *Stream) streams() bool {
 	return r.answer.Streams()
 }
 
-// readPart reads the part of the response that is passing, if it is read: all of it until the answer has begun, then
+// readAnswer reads the part of the response that is passing, if it is read: all of it until the answer has begun, then
 // its end.
-func (s *Stream) readPart(size int) {
+func (s *Stream) readAnswer(size int) {
 	r := &s.response
 	if r.retry != nil {
 		s.readRetry(size)
@@ -109,7 +109,7 @@ func (s *Stream) readPart(size int) {
 		r.answer.Read(text)
 		at += len(text)
 	}
-	if at >= size || at > 0 && !s.readsOn() {
+	if at >= size || at > 0 && !s.readsToEnd() {
 		r.unread = r.unread || at < size
 		return
 	}
@@ -152,7 +152,7 @@ func (s *Stream) secondEvent() {
 	s.cluster.announces.second(r.dataAt-s.placedAt(), s.plugin.vm.ReadClock()-r.dataAt)
 	r.dataAt = 0
 	r.answer.Settle()
-	r.reads = s.readsOn()
+	r.reads = s.readsToEnd()
 }
 
 // announcements tells for the APIs of a cluster that are not known whether the first event of an answer is output, or
@@ -178,10 +178,10 @@ func (a *announcements) second(took, later time.Duration) {
 	*a = max(*a-1, -mostAnnouncements)
 }
 
-// readsOn decides whether an answer that has begun is read to its end. Of streams, the first ones of a cluster are and
+// readsToEnd decides whether an answer that has begun is read to its end. Of streams, the first ones of a cluster are and
 // then some of them, and all of an endpoint one of whose streams had no end: reading costs a call of the gateway for
 // each part.
-func (s *Stream) readsOn() bool {
+func (s *Stream) readsToEnd() bool {
 	r, cl := &s.response, s.cluster
 	if s.readsUsage() {
 		return true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // response is what has come of the response to a request.
@@ -55,7 +56,8 @@ func (s *Stream) responseHeaders(end bool) {
 	if s.phase == phaseLeased {
 		s.followServed()
 		s.restrict(headers)
-		if s.phase == phaseLeased && s.response.status > 0 && s.response.status < 400 { // still leased: not misrouted
+		if s.phase == phaseLeased && s.response.status > 0 && s.response.status < 400 && // still leased: not misrouted
+			s.what != prompt.Idle {
 			s.lease.trackResponse(true)
 		}
 		s.readAs(headers, end)
@@ -88,8 +90,10 @@ func isInformational(status int) bool { return status >= 100 && status < 200 && 
 func (s *Stream) responseBody(size int, end bool) {
 	r := &s.response
 	r.complete = r.complete || end
+	s.readRefusal(size)
+	s.learnHeld(size)
 	if size > 0 {
-		s.readPart(size)
+		s.readAnswer(size)
 	}
 	if r.begun || s.phase != phaseLeased {
 		return
@@ -106,7 +110,7 @@ func (s *Stream) responseBody(size int, end bool) {
 		r.streamed = true
 		s.firstToken(at)
 	}
-	r.reads = r.reads && (r.dataAt > 0 || s.readsOn())
+	r.reads = r.reads && (r.dataAt > 0 || s.readsToEnd())
 }
 
 // firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
@@ -154,7 +158,7 @@ func (s *Stream) done() {
 		now := v.now()
 		outcome := lb.Outcome{}
 		s.learnUsage(now, &outcome)
-		verdict := s.verdict()
+		verdict := s.judged()
 		s.measureCluster(&outcome, verdict)
 		if verdict == lb.Success {
 			s.tenantAnswered(now)
@@ -163,7 +167,7 @@ func (s *Stream) done() {
 		}
 		s.answerEnded(now, verdict)
 		s.endCharges()
-		if verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 {
+		if s.losesPrompt(verdict) {
 			s.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
 		s.noteServed()
@@ -191,7 +195,7 @@ func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
 // streamed, and when it has ended.
 func (s *Stream) measurePush(at time.Duration, begun bool) {
 	l := &s.lease
-	if s.cfg.Push != lb.Pending || l.addr != l.chosen || s.cfg.Shadow || s.response.status >= 300 {
+	if s.cfg.Push != lb.Pending || !s.computes() || l.addr != l.chosen || s.cfg.Shadow || s.response.status >= 300 {
 		return
 	}
 	s.cluster.limits.Observe(at, lb.Answer{
@@ -206,6 +210,9 @@ const (
 	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
 	stalledAfter = 2 * tickPeriod
 )
+
+// connectionFailures are what the gateway's details contain when it cannot connect to the endpoint.
+var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
 
 // verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
 // only read when it is not plainly good.
@@ -222,7 +229,7 @@ func (r *response) verdict(now time.Duration, b *body, from GatewayStream) lb.Ve
 		return statusVerdict(r.status)
 	case strings.Contains(details, "overflow") || strings.Contains(details, "no_healthy_upstream"):
 		return lb.Neutral // the gateway's own limits
-	case strings.Contains(details, "connection_failure") || strings.Contains(details, "connection_timeout"):
+	case containsAny(details, connectionFailures[:]...):
 		return lb.Failure // whatever the request was
 	case b.endedAt == 0 && now-b.lastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
 		return lb.Overload // it had not all of the request yet, but that was on its way

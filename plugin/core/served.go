@@ -23,7 +23,9 @@ func (s *Stream) followServed() {
 	if s.cfg.Shadow {
 		had = r.grant.Cached
 	}
-	s.lease.forgetPrompt(had)
+	if !s.held.asked {
+		s.lease.forgetPrompt(had)
+	}
 	s.lease.amend(served, r.plan.AddedTokens(0))
 	s.moveCharge(served)
 	if !s.cfg.Shadow {
@@ -33,7 +35,9 @@ func (s *Stream) followServed() {
 		s.policy.Observe(now, moved)
 	}
 	s.lease.addr = served
-	s.lease.recordPrompt()
+	if !s.held.asked { // elsewhere is nothing of what it refers to
+		s.lease.recordPrompt()
+	}
 }
 
 // lists reports whether the address is one of the cluster's endpoints, or the cluster one of those chosen among.

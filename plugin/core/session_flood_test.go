@@ -74,7 +74,7 @@ func (f *sessionFlood) request(session string, worker int) streamtest.Request {
 		return streamtest.Request{Worker: worker, Frames: []string{`{"user":"` + session + `"}`}}
 	}
 	return streamtest.Request{
-		Worker: worker, Path: "/v1/models", Headers: [][2]string{{"x-session-id", session}},
+		Worker: worker, Headers: [][2]string{{"x-session-id", session}},
 	}
 }
 

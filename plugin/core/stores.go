@@ -64,6 +64,7 @@ type redisStore struct {
 	neededAt time.Duration // when it was last named or had a request
 	failing  bool          // a failure was logged since it last answered
 	loggedAt time.Duration // when a failure was last logged
+	replica  string        // what was logged of a replica
 }
 
 func newStores(e *env) *stores {
@@ -181,8 +182,33 @@ func (s *stores) countFallback(r *redisStore, why error) {
 	s.stats.count(statname.With(statFallbacks, "cause", cause), 1)
 	if r.loggedAt == 0 || s.clock-r.loggedAt >= logEvery {
 		r.loggedAt, r.failing = s.clock, true
-		s.gw.Log(Warn, r.name+" unavailable ("+cause+"): using local counts")
+		s.gw.Log(Warn, r.name+" unavailable ("+cause+s.replicaText(r)+"): using local counts")
 	}
+}
+
+// replicaText returns what is wrong where the name of a Redis also leads to a replica, "" elsewhere.
+func (s *stores) replicaText(r *redisStore) string {
+	if _, replica := r.remote.OnReplica(s.clock); replica {
+		return "; its name leads to a read-only replica"
+	}
+	return ""
+}
+
+// noteReplica logs that the name of a Redis also leads to a replica, and what is done about it; once, until it does not
+// any more.
+func (s *stores) noteReplica(now time.Duration, r *redisStore) {
+	master, replica := r.remote.OnReplica(now)
+	text := "read-only replica, and no address of its master is known: have the name lead to the master alone"
+	switch {
+	case !replica:
+		text = ""
+	case master != "":
+		text = "read-only replica: going on with its master " + master
+	}
+	if text != "" && text != r.replica {
+		s.gw.Log(Warn, r.name+" leads to a "+text)
+	}
+	r.replica = text
 }
 
 // postpone moves all deadlines of the stores in Redis.
@@ -249,6 +275,7 @@ func (s *stores) heartbeatRedis(now time.Duration, in *configs) {
 			s.gw.Log(Warn, "heartbeat: "+err.Error())
 		}
 		used = used || r.used
+		s.noteReplica(now, r)
 		if !s.reachable(now, r) {
 			up = 0
 		}
@@ -260,7 +287,8 @@ func (s *stores) heartbeatRedis(now time.Duration, in *configs) {
 
 // reachable reports whether Redis answered the last heartbeat, and logs it when it answers again.
 func (s *stores) reachable(now time.Duration, r *redisStore) bool {
-	if !r.remote.Ready(now) || r.remote.HeartbeatErr() != nil {
+	master, replica := r.remote.OnReplica(now)
+	if !r.remote.Ready(now) || r.remote.HeartbeatErr() != nil || replica && master == "" {
 		return false
 	}
 	if r.failing {

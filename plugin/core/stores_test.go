@@ -217,3 +217,29 @@ func TestFallbackCauses(t *testing.T) {
 		}
 	}
 }
+
+// A replica in place of Redis is named as such in the log, once, and Redis is not up as long as it answers.
+func TestRedisIsAReplica(t *testing.T) {
+	d := startRedis(t, redisserver.StartT(t, redisserver.Options{}), 1, 2, "")
+	d.warm()
+	d.advance(2 * time.Second)
+	d.redis.cut = []byte("-READONLY You can't write against a read only replica.\r\n")
+	for range 30 {
+		d.client(0, streamtest.Request{}).Finish()
+		d.advance(100 * time.Millisecond)
+	}
+	if d.metrics.values[statRedisUp] != 0 {
+		t.Error("Redis is up, although a replica answers")
+	}
+	if lines := strings.Join(d.log, "\n"); strings.Count(lines, "leads to a read-only replica") != 2 {
+		t.Errorf("the log is:\n%s", lines) // with the first request that is counted here, and with the heartbeat
+	}
+	d.redis.cut = nil
+	d.advance(10 * time.Second)
+	d.client(0, streamtest.Request{}).Finish()
+	d.advance(2 * time.Second)
+	if d.metrics.values[statRedisUp] != 1 {
+		t.Error("Redis is not up again")
+	}
+	d.drained()
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -77,6 +78,7 @@ type Stream struct {
 	phase   phase
 
 	traits  traits
+	what    prompt.Call // what the call makes an engine do
 	cfg     *config.Config
 	scope   string // name of the cluster
 	cluster *cluster
@@ -90,6 +92,8 @@ type Stream struct {
 	call     *apiCall     // of the admission API, nil for any other request
 	work     work         // how much work it is, with unit: tokens
 	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
+	held     heldUse      // what it has to do with what engines keep
+	facts    factUse      // what it has to do with facts about models
 	metrics  metricsUse   // what it has to do with the metrics of engines
 	wait     waiting      // in the queue of the cluster
 	lease    lease        // where it is counted
@@ -144,6 +148,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 		return s.refuseOwnCluster()
 	}
 	s.body.arrived(s.arrived(), end)
+	s.meetCall(end)
 	s.session.find(s, s.cfg, nil, false)
 	if s.lacksKey() && s.session.next == len(s.cfg.Session) { // else it may come with the body
 		return s.refuseWithoutKey()
@@ -216,13 +221,17 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	}
 	s.cluster.views[view.ListID] = view
 	v.scraping.neededBy(s)
-	r := lb.Request{Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key}
+	r := lb.Request{
+		Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key, Idle: s.what == prompt.Idle,
+	}
 	switch {
+	case !s.computes():
 	case s.cfg.Unit == lb.Tokens:
 		s.estimateWork(&r, size, ended)
 	case s.cluster.tokens:
 		s.assumeTypical(&r)
 	}
+	s.factsOf(&r, size)
 	s.lease.reservation = reservation{request: r, reason: reason}
 	if why := s.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
@@ -248,9 +257,13 @@ func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if s.work.open && s.work.seen == 0 {
 		plan.Tokens = openTokens
 	}
+	if !s.computes() {
+		plan.Budget = lb.Budget{}
+	}
 	if s.chain != nil {
 		s.cluster.prompts.view = view
 	}
+	s.planHeld(now, &plan)
 	r.plan = plan
 	s.lease.plannedAt = now
 	return lb.ReasonChosen

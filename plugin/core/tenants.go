@@ -27,7 +27,7 @@ type tenantLease struct {
 // reserveTenant counts the request at its tenant, if tenants have budgets, and then at a target.
 func (s *Stream) reserveTenant(now time.Duration) Action {
 	b := s.cfg.Budget()
-	if b == nil || !b.Tenants.Limited() || s.cfg.Shadow {
+	if b == nil || !b.Tenants.Limited() || s.cfg.Shadow || !s.computes() {
 		return s.submit(now)
 	}
 	v, l, t := s.plugin.vm, &s.lease, &s.budget.tenant

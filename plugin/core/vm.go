@@ -60,6 +60,7 @@ func (v *VM) tick(p *Plugin) {
 	v.guard("circuit breakers", func() { v.views.tick(now) }, nil)
 	v.stores.local.Flush(now)
 	v.clusters.exchangeEjections(now, v.gw.KV())
+	v.clusters.exchangeFacts(now, v.gw.KV())
 	v.bodies.expire(now)
 	v.waiters.refresh(now)
 	v.guard("the metrics of engines", func() {

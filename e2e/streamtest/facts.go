@@ -1,0 +1,190 @@
+package streamtest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	noModel = `{"error":{"message":"The model ` + "`%s`" + ` does not exist.","type":"NotFoundError",` +
+		`"param":"model","code":404}}`
+	tooLong = `{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested ` +
+		`9000 tokens.","type":"BadRequestError","param":null,"code":400}}`
+)
+
+// ofModel is a request for a model, with a prompt of so many bytes.
+func ofModel(model string, size int) Request {
+	return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"%s"}]}`, model,
+		strings.Repeat("long ", size/5))}}
+}
+
+// factScenarios are fleets in which not every endpoint has every model, or the same context.
+var factScenarios = []scenario{
+	{name: "an adapter on a part", endpoints: 4, run: func(t *run) { t.adapterOnAPart() }},
+	{name: "an adapter on a part, tokens", endpoints: 4, config: `"unit":"tokens"`, run: func(t *run) { t.adapterOnAPart() }},
+	{name: "an adapter on a part, cached prompts", policy: prefixCache, endpoints: 4, run: func(t *run) {
+		t.adapterOnAPart()
+	}},
+	{name: "an adapter on a part, answers that say nothing", endpoints: 4, run: func(t *run) {
+		t.play(240, func(i int) (string, Request, answerOf) {
+			if i%2 == 0 {
+				return "base", ofModel("base", 20), served
+			}
+			return "sql-adapter", ofModel("sql-adapter", 20), func(at int) (int, string) {
+				if at == 0 {
+					return 200, "{}"
+				}
+				return 404, ""
+			}
+		}).wantFailed(t, "sql-adapter", 40)
+	}},
+	{name: "a model that nobody has", endpoints: 3, run: func(t *run) {
+		played := t.play(90, func(i int) (string, Request, answerOf) {
+			if i%2 == 0 {
+				return "base", ofModel("base", 20), served
+			}
+			return "typo", ofModel("typo", 20), func(int) (int, string) { return 404, fmt.Sprintf(noModel, "typo") }
+		})
+		for at, n := range played.endpoints["typo"] {
+			if n == 0 {
+				t.Errorf("endpoint %d was never asked", at)
+			}
+		}
+		t.wantShared(played.endpoints["base"])
+	}},
+	{name: "an adapter that comes later", endpoints: 2, needs: []Ability{SimulatedTime}, run: func(t *run) {
+		has := 1
+		play := func() *played {
+			return t.play(20, func(int) (string, Request, answerOf) {
+				return "sql-adapter", ofModel("sql-adapter", 20), func(at int) (int, string) {
+					if at < has {
+						return 200, "{}"
+					}
+					return 404, fmt.Sprintf(noModel, "sql-adapter")
+				}
+			})
+		}
+		play()
+		play().wantFailed(t, "sql-adapter", 0)
+		has = 2
+		t.Advance(6 * time.Second) // it is asked again then
+		p := play()
+		p.wantFailed(t, "sql-adapter", 0)
+		t.wantShared(p.endpoints["sql-adapter"])
+	}},
+	{name: "mixed context lengths", endpoints: 4, run: func(t *run) { t.mixedContexts() }},
+	{name: "mixed context lengths, tokens", endpoints: 4, config: `"unit":"tokens"`, run: func(t *run) { t.mixedContexts() }},
+}
+
+// answerOf is the status and the body with which an endpoint answers.
+type answerOf func(endpoint int) (status int, body string)
+
+func served(int) (int, string) { return 200, "{}" }
+
+// played is what became of requests, by their kind.
+type played struct {
+	endpoints map[string][]int // requests of each
+	failed    map[string]int
+}
+
+// play sends requests one after the other over all workers, and answers each.
+func (t *run) play(n int, next func(i int) (string, Request, answerOf)) *played {
+	t.Helper()
+	p := &played{map[string][]int{}, map[string]int{}}
+	for i := range n {
+		model, r, answer := next(i)
+		r.Worker, r.NoRetry = i/2%t.Workers(), true
+		s := t.begin(r)
+		if p.endpoints[model] == nil {
+			p.endpoints[model] = make([]int, t.size)
+		}
+		p.endpoints[model][s.Upstream()]++
+		status, body := answer(s.Upstream())
+		if status >= 400 {
+			p.failed[model]++
+		}
+		s.Head(status, [2]string{"content-type", "application/json"})
+		if body != "" {
+			s.Data(body)
+		}
+		s.Finish()
+		s.Result()
+		if i%20 == 19 {
+			t.Advance(100 * time.Millisecond)
+		}
+	}
+	t.wantDrained()
+	return p
+}
+
+// wantFailed fails the test if more requests for the model have failed.
+func (p *played) wantFailed(t *run, model string, most int) {
+	t.Helper()
+	if p.failed[model] > most {
+		t.Errorf("%d requests for %s have failed, want %d at most; by endpoint %v", p.failed[model], model, most,
+			p.endpoints[model])
+	}
+}
+
+// wantShared fails the test unless every endpoint has had at least half of its part.
+func (t *run) wantShared(counts []int) {
+	t.Helper()
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	for at, n := range counts {
+		if 2*n*len(counts) < total {
+			t.Errorf("endpoint %d has had %d of %d requests: %v", at, n, total, counts)
+		}
+	}
+}
+
+// adapterOnAPart has one of four endpoints serve an adapter, and all of them its base model.
+func (t *run) adapterOnAPart() {
+	play := func(n int) *played {
+		return t.play(n, func(i int) (string, Request, answerOf) {
+			if i%2 == 0 {
+				return "base", ofModel("base", 20), served
+			}
+			return "sql-adapter", ofModel("sql-adapter", 20), func(at int) (int, string) {
+				if at == 0 {
+					return 200, "{}"
+				}
+				return 404, fmt.Sprintf(noModel, "sql-adapter")
+			}
+		})
+	}
+	t.mark(t.ejections())
+	play(40*t.Workers()).wantFailed(t, "sql-adapter", 8*t.Workers())
+	p := play(200)
+	p.wantFailed(t, "sql-adapter", 3) // an endpoint is asked again, with patience
+	if t.policy != prefixCache {      // which keeps the one prompt where it is
+		t.wantShared(p.endpoints["base"])
+	}
+	t.wantGrown(t.ejections(), 0)
+}
+
+// mixedContexts has two of four endpoints refuse long prompts.
+func (t *run) mixedContexts() {
+	play := func(n int) *played {
+		return t.play(n, func(i int) (string, Request, answerOf) {
+			if i%3 > 0 {
+				return "short", ofModel("m", 100), served
+			}
+			return "long", ofModel("m", 30_000+i), func(at int) (int, string) {
+				if at >= 2 {
+					return 200, "{}"
+				}
+				return 400, tooLong
+			}
+		})
+	}
+	t.mark(t.ejections())
+	play(60*t.Workers()).wantFailed(t, "long", 8*t.Workers())
+	p := play(240)
+	p.wantFailed(t, "long", 3)
+	t.wantShared(p.endpoints["short"])
+	t.wantGrown(t.ejections(), 0)
+}

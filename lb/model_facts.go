@@ -1,0 +1,218 @@
+package lb
+
+import "time"
+
+// ModelFacts is what the endpoints of one cluster have said of models: that there is no such model, or adapter, at an
+// endpoint, or that a prompt is longer than the model's context there. That is no fault of the endpoint: its other
+// requests stay as they are. Requests that it concerns go to the other endpoints, if there are any, until it is time to
+// ask again. One VM has one ModelFacts per cluster; Export and Import share it between VMs.
+type ModelFacts struct {
+	models        map[uint64]*modelFacts // by digest of the model's name
+	activeUntil   time.Duration          // until then requests are read for their models
+	lists         derivedLists[float64]  // without endpoints, by a digest of those
+	exportPending bool
+}
+
+// modelFacts is what is known of one model.
+type modelFacts struct {
+	endpoints map[uint64]*modelFact // by hash of the address
+	found     bool                  // some endpoint has it
+	lastAt    time.Duration         // of the last refusal
+	until     time.Duration         // no fact counts after that
+}
+
+// modelFact is what is known of a model at an endpoint.
+type modelFact struct {
+	absent   patience
+	tooLong  patience
+	length   int64         // the shortest prompt that was refused for its length, in bytes
+	silent   int           // refusals in a row that did not say why
+	servedAt time.Duration // when it last served the model, as far as that was followed; 0 for never
+}
+
+// patience is when an endpoint is asked again that has refused something.
+type patience struct {
+	from, until time.Duration
+}
+
+const (
+	// firstPatience is how long an endpoint is not asked again after its first refusal. It doubles with each further
+	// one, up to maxPatience.
+	firstPatience = 5 * time.Second
+	maxPatience   = 2 * time.Minute
+	// factsActive is how long after a refusal requests are read for their models.
+	factsActive = 10 * time.Minute
+	// maxFactModels and maxFactEndpoints bound what is known. Models that no endpoint has make room first: clients can
+	// make up as many as they like.
+	maxFactModels    = 64
+	maxFactEndpoints = 256
+	// surely is how many refusals in a row it takes where they do not say why, or where the endpoint has served the
+	// model within servedLately.
+	surely       = 3
+	servedLately = 30 * time.Second
+)
+
+// NewModelFacts returns the facts of a cluster of which nothing is known.
+func NewModelFacts() *ModelFacts { return &ModelFacts{models: map[uint64]*modelFacts{}} }
+
+// Active reports whether something was refused lately, so that requests have to be read for their models.
+func (f *ModelFacts) Active(now time.Duration) bool { return now < f.activeUntil }
+
+// waits reports whether the endpoint is not asked.
+func (p *patience) waits(now time.Duration) bool { return now < p.until }
+
+// refused takes a refusal. What was under way when the last one came adds nothing.
+func (p *patience) refused(now time.Duration) {
+	if p.waits(now) {
+		return
+	}
+	next := firstPatience
+	if last := p.until - p.from; last > 0 && now-p.until < factsActive {
+		next = min(2*last, maxPatience)
+	}
+	p.from, p.until = now, now+next
+}
+
+// Absent notes that the endpoint has answered that there is no such model. silent: it has refused a request as one that
+// it does not find, without saying what. A model of 0 is one that was not read.
+func (f *ModelFacts) Absent(now time.Duration, model uint64, addr string, silent bool) {
+	m, e := f.refused(now, model, addr)
+	if e == nil {
+		return
+	}
+	if silent || e.servedAt > 0 && now-e.servedAt < servedLately {
+		if e.silent++; e.silent < surely || silent && !m.found {
+			return
+		}
+	}
+	f.learned(now, m, e, &e.absent)
+}
+
+// TooLong notes that the endpoint has refused a prompt of so many bytes for its length.
+func (f *ModelFacts) TooLong(now time.Duration, model uint64, addr string, length int64) {
+	m, e := f.refused(now, model, addr)
+	if e == nil || length <= 0 {
+		return
+	}
+	if e.length == 0 || length < e.length {
+		e.length = length
+	}
+	f.learned(now, m, e, &e.tooLong)
+}
+
+func (f *ModelFacts) learned(now time.Duration, m *modelFacts, e *modelFact, p *patience) {
+	p.refused(now)
+	e.silent = 0
+	m.until = max(m.until, p.until)
+	f.exportPending = true
+}
+
+// refused returns what is known of the model at the endpoint, which has refused it; nil if there is no room.
+func (f *ModelFacts) refused(now time.Duration, model uint64, addr string) (*modelFacts, *modelFact) {
+	f.activeUntil = now + factsActive
+	if model == 0 {
+		return nil, nil
+	}
+	m := f.model(now, model)
+	hash := EndpointHash(addr)
+	e := m.endpoints[hash]
+	if e == nil {
+		if len(m.endpoints) >= maxFactEndpoints {
+			return nil, nil
+		}
+		e = &modelFact{}
+		m.endpoints[hash] = e
+	}
+	return m, e
+}
+
+// model returns what is known of a model that was refused now.
+func (f *ModelFacts) model(now time.Duration, model uint64) *modelFacts {
+	m := f.models[model]
+	if m == nil {
+		f.evict(now)
+		m = &modelFacts{endpoints: map[uint64]*modelFact{}}
+		f.models[model] = m
+	}
+	m.lastAt = now
+	return m
+}
+
+// evict makes room for a model: that of what is over, or else of the model that was refused last, of those that no
+// endpoint has if there are any.
+func (f *ModelFacts) evict(now time.Duration) {
+	if len(f.models) < maxFactModels {
+		return
+	}
+	var worst uint64
+	var of *modelFacts
+	for id, m := range f.models {
+		if now-m.lastAt > factsActive {
+			delete(f.models, id)
+			continue
+		}
+		if of == nil || of.found && !m.found ||
+			of.found == m.found && (m.lastAt < of.lastAt || m.lastAt == of.lastAt && id < worst) {
+			worst, of = id, m
+		}
+	}
+	if len(f.models) >= maxFactModels {
+		delete(f.models, worst)
+	}
+}
+
+// Served notes that the endpoint has served a request for the model, with a prompt of so many bytes.
+func (f *ModelFacts) Served(now time.Duration, model uint64, addr string, length int64) {
+	m := f.models[model]
+	if m == nil {
+		return
+	}
+	m.found = true
+	e := m.endpoints[EndpointHash(addr)]
+	if e == nil {
+		return
+	}
+	e.servedAt, e.silent = now, 0
+	e.absent = patience{}
+	if e.length > 0 && length >= e.length { // the model has another context now, or the answer was to be longer then
+		e.length, e.tooLong = 0, patience{}
+	}
+}
+
+// avoids reports whether a request with so many bytes is not sent to the endpoint.
+func (e *modelFact) avoids(now time.Duration, length int64) bool {
+	return e.absent.waits(now) || e.length > 0 && length >= e.length && e.tooLong.waits(now)
+}
+
+// filter returns the candidates for a request: without those at which it is known to be refused, unless that is all of
+// them. The same candidates are the same list.
+func (f *ModelFacts) filter(now time.Duration, r *Request, cs []Candidate) []Candidate {
+	if f == nil || r.ModelID == 0 {
+		return cs
+	}
+	m := f.models[r.ModelID]
+	if m == nil || now >= m.until {
+		return cs
+	}
+	digest := uint64(0) // of the endpoints, in any order
+	for hash, e := range m.endpoints {
+		if e.avoids(now, r.Length) {
+			digest += mix(hash)
+		}
+	}
+	if digest == 0 {
+		return cs
+	}
+	return f.lists.get(cs, float64(digest>>12), func(cs []Candidate) []Candidate {
+		left := make([]Candidate, 0, len(cs))
+		for i := range cs {
+			if e := m.endpoints[EndpointHash(cs[i].Addr)]; e == nil || !e.avoids(now, r.Length) {
+				left = append(left, cs[i])
+			}
+		}
+		if len(left) == 0 || len(left) == len(cs) {
+			return cs
+		}
+		return left
+	})
+}

@@ -1,0 +1,197 @@
+package lb
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func factCandidates(n int) (cs []Candidate) {
+	for i := range n {
+		cs = append(cs, Candidate{Addr: fmt.Sprint("e", i), Slope: 1, Weight: 1})
+	}
+	return cs
+}
+
+// wantLeft fails the test unless requests for the model go to those endpoints.
+func wantLeft(t *testing.T, what string, f *ModelFacts, now time.Duration, model uint64, length int64, want ...int) {
+	t.Helper()
+	cs := factCandidates(4)
+	left := f.filter(now, &Request{ModelID: model, Length: length}, cs)
+	got := []int{}
+	for _, c := range left {
+		got = append(got, int(c.Addr[1]-'0'))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: %v are left, want %v", what, got, want)
+	}
+	if again := f.filter(now, &Request{ModelID: model, Length: length}, cs); &again[0] != &left[0] {
+		t.Errorf("%s: the same candidates are another list", what)
+	}
+}
+
+// An endpoint without a model gets no requests for it, until it is asked again: after 5 s, then twice as long each
+// time.
+func TestAbsentModels(t *testing.T) {
+	f, now := NewModelFacts(), time.Hour
+	wantLeft(t, "nothing is known", f, now, 1, 0, 0, 1, 2, 3)
+	f.Absent(now, 1, "e1", false)
+	f.Absent(now, 1, "e1", false) // was under way
+	f.Absent(now, 1, "e3", false)
+	wantLeft(t, "two have refused", f, now, 1, 0, 0, 2)
+	wantLeft(t, "another model", f, now, 2, 0, 0, 1, 2, 3)
+	wantLeft(t, "no model", f, now, 0, 0, 0, 1, 2, 3)
+	wait := firstPatience
+	for range 8 {
+		wantLeft(t, "just before", f, now+wait-1, 1, 0, 0, 2)
+		if now += wait; wait < maxPatience/2 {
+			wantLeft(t, "after "+wait.String(), f, now, 1, 0, 0, 1, 2, 3)
+		}
+		f.Absent(now, 1, "e1", false)
+		f.Absent(now, 1, "e3", false)
+		wait = min(2*wait, maxPatience)
+	}
+	f.Absent(now, 1, "e0", false)
+	f.Absent(now, 1, "e2", false)
+	wantLeft(t, "nobody has it", f, now, 1, 0, 0, 1, 2, 3)
+	f.Served(now, 1, "e2", 0)
+	wantLeft(t, "one has it now", f, now, 1, 0, 2)
+	if !f.Active(now+factsActive-1) || f.Active(now+factsActive) {
+		t.Error("requests are read for their models for another time")
+	}
+}
+
+// A refusal for the length of a prompt concerns those that are as long, and none once one of that length is served.
+func TestTooLongPrompts(t *testing.T) {
+	f, now := NewModelFacts(), time.Hour
+	f.TooLong(now, 1, "e0", 3000)
+	f.TooLong(now, 1, "e0", 2000)
+	f.TooLong(now, 1, "e0", 2500)
+	f.TooLong(now, 1, "e1", 9000)
+	f.TooLong(now, 1, "e2", 0) // a body of unknown length
+	wantLeft(t, "a short prompt", f, now, 1, 1999, 0, 1, 2, 3)
+	wantLeft(t, "as long as a refused one", f, now, 1, 2000, 1, 2, 3)
+	wantLeft(t, "longer", f, now, 1, 9000, 2, 3)
+	f.Served(now, 1, "e0", 1999)
+	wantLeft(t, "a shorter one was served", f, now, 1, 2000, 1, 2, 3)
+	f.Served(now, 1, "e0", 2001)
+	wantLeft(t, "a longer one was served", f, now, 1, 2000, 0, 1, 2, 3)
+	wantLeft(t, "later", f, now+firstPatience, 1, 9000, 0, 1, 2, 3)
+}
+
+// Answers that do not say what was not found count only in a row, and only if another endpoint has the model. So does
+// one that an endpoint gives which has just served the model.
+func TestDoubtfulRefusals(t *testing.T) {
+	f, now := NewModelFacts(), time.Hour
+	silent := func(n int) {
+		for range n {
+			f.Absent(now, 1, "e0", true)
+		}
+	}
+	silent(10)
+	wantLeft(t, "nobody is known to have it", f, now, 1, 0, 0, 1, 2, 3)
+	f.Served(now, 1, "e1", 0)
+	f.Served(now, 1, "e0", 0)
+	silent(surely - 1)
+	f.Served(now, 1, "e0", 0)
+	silent(surely - 1)
+	wantLeft(t, "served in between", f, now, 1, 0, 0, 1, 2, 3)
+	silent(1)
+	wantLeft(t, "in a row", f, now, 1, 0, 1, 2, 3)
+
+	f = NewModelFacts()
+	f.Absent(now, 1, "e0", false)
+	f.Served(now, 1, "e0", 0)
+	f.Absent(now, 1, "e0", false)
+	wantLeft(t, "one refusal, just after it was served", f, now, 1, 0, 0, 1, 2, 3)
+	f.Absent(now, 1, "e0", false)
+	f.Absent(now, 1, "e0", false)
+	wantLeft(t, "refusals in a row", f, now, 1, 0, 1, 2, 3)
+	f.Served(now, 1, "e0", 0)
+	f.Absent(now+servedLately, 1, "e0", false)
+	wantLeft(t, "long after it was served", f, now+servedLately, 1, 0, 1, 2, 3)
+}
+
+// What clients make up takes no room from models that there are.
+func TestRoomForModels(t *testing.T) {
+	f, now := NewModelFacts(), time.Hour
+	for model := range uint64(10) {
+		f.Absent(now, 1+model, "e0", false)
+		f.Served(now, 1+model, "e1", 0)
+	}
+	for i := range 5000 {
+		f.Absent(now+time.Second, uint64(1000+i), fmt.Sprint("e", i%4), false)
+	}
+	for i := range 5000 {
+		f.Absent(now+time.Second, 1, fmt.Sprint("other", i), false)
+	}
+	for model := range uint64(10) {
+		wantLeft(t, fmt.Sprint("model ", model), f, now+time.Second, 1+model, 0, 1, 2, 3)
+	}
+	if n, m := len(f.models), len(f.models[1].endpoints); n > maxFactModels || m > maxFactEndpoints {
+		t.Errorf("%d models, %d endpoints of one", n, m)
+	}
+	f.Absent(now+2*factsActive, 1, "e0", false)
+	for i := range maxFactModels {
+		f.Absent(now+2*factsActive, uint64(100_000+i), "e0", false)
+	}
+	if n := len(f.models); n > maxFactModels {
+		t.Errorf("%d models", n)
+	}
+}
+
+// Workers learn from each other, and nothing that one has found out otherwise since.
+func TestFactsAreShared(t *testing.T) {
+	now := time.Hour
+	a, b := NewModelFacts(), NewModelFacts()
+	if _, changed := a.Export(now, nil); changed {
+		t.Error("nothing was learned, and yet exported")
+	}
+	a.Absent(now, 1, "e0", false)
+	a.TooLong(now, 2, "e1", 500)
+	b.Absent(now, 1, "e2", false)
+	shared, _ := a.Export(now, nil)
+	if len(shared) != 2*factSize {
+		t.Fatalf("%d bytes", len(shared))
+	}
+	a.ConfirmExport()
+	if _, changed := a.Export(now, shared); changed {
+		t.Error("exported twice")
+	}
+	shared, _ = b.Export(now, shared)
+	a.Import(now, shared)
+	b.Import(now, shared)
+	for name, f := range map[string]*ModelFacts{"a": a, "b": b} {
+		wantLeft(t, name, f, now, 1, 0, 1, 3)
+		wantLeft(t, name, f, now, 2, 500, 0, 2, 3)
+		wantLeft(t, name, f, now, 2, 499, 0, 1, 2, 3)
+		if !f.Active(now) {
+			t.Error("requests are not read for their models")
+		}
+	}
+	b.Served(now+1, 1, "e0", 0)
+	b.Import(now+1, shared)
+	wantLeft(t, "served since", b, now+1, 1, 0, 0, 1, 3)
+	b.Absent(now+firstPatience, 9, "e0", false)
+	if shared, _ = b.Export(now+firstPatience, shared); len(shared) != factSize {
+		t.Errorf("%d bytes after the others are over", len(shared))
+	}
+	b.Import(now, []byte("no facts"))
+	NewModelFacts().Import(now, make([]byte, 10*factSize))
+}
+
+func FuzzImportFacts(f *testing.F) {
+	f.Add(make([]byte, factSize))
+	f.Fuzz(func(t *testing.T, shared []byte) {
+		facts := NewModelFacts()
+		facts.Import(time.Hour, shared)
+		facts.Absent(time.Hour, 1, "e0", false)
+		if out, changed := facts.Export(time.Hour, shared); !changed || len(out)%factSize != 0 ||
+			len(out) > len(shared)+factSize {
+			t.Errorf("%d bytes become %d", len(shared), len(out))
+		}
+		if len(facts.models) > maxFactModels {
+			t.Errorf("%d models", len(facts.models))
+		}
+	})
+}

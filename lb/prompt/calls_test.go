@@ -1,0 +1,157 @@
+package prompt
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCallsByMethodAndPath(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		bodiless     bool
+		want         Call
+	}{
+		{"POST", "/v1/chat/completions", false, Computes},
+		{"POST", "/v1/completions", false, Computes},
+		{"POST", "/v1/responses", false, Computes},
+		{"POST", "/v1/messages?beta=true", false, Computes},
+		{"POST", "/v1/embeddings", false, Computes},
+		{"POST", "/v1beta/models/m:generateContent", false, Computes},
+		{"POST", "/api/chat", false, Computes},
+		{"POST", "/generate", false, Computes},
+		{"POST", "/v1/chat/completions", true, Computes},
+		{"GET", "/v1/chat/completions", true, Computes},
+		{"GET", "/health_generate", true, Computes},
+		{"POST", "/v1/messages/count_tokens", false, Idle},
+		{"POST", "/proxy/v1/messages/count_tokens?beta=true", false, Idle},
+		{"POST", "/tokenize", false, Idle},
+		{"POST", "/tokenize/", false, Idle},
+		{"POST", "/v1/detokenize", false, Idle},
+		{"POST", "/apply-template", false, Idle},
+		{"POST", "/v1/chat/completions/render", false, Idle},
+		{"POST", "/v1/responses/input_tokens", false, Idle},
+		{"POST", "/v1/chat/completions/input_tokens", false, Idle},
+		{"POST", "/v1beta/models/gemini-pro:countTokens", false, Idle},
+		{"GET", "/v1/models", true, Idle},
+		{"HEAD", "/v1/models", true, Idle},
+		{"GET", "/openai/v1/models/m", true, Idle},
+		{"GET", "/health", true, Idle},
+		{"POST", "/v1/files", false, Idle},
+		{"GET", "/v1/batches/b1", true, Idle},
+		{"POST", "/v1/responses/r1/cancel", true, Idle},
+		{"DELETE", "/v1/responses/r1", true, Idle},
+		{"GET", "/v1/responses/r1?stream=true", true, Idle},
+		{"GET", "/index.html", true, Bodiless},
+		{"DELETE", "/anything", true, Bodiless},
+		{"OPTIONS", "/v1/embeddings", true, Bodiless},
+		{"GET", "/search", false, Computes}, // with a body: who knows
+		{"POST", "/anything", true, Computes},
+		{"GET", "", true, Bodiless},
+		{"GET", "models", true, Bodiless}, // no path
+		{"POST", "tokenize", false, Computes},
+		{"POST", "/xtokenize", false, Computes},
+		{"POST", "/uploads//x", false, Computes},
+	} {
+		if got := CallOf(c.method, c.path, c.bodiless); got != c.want {
+			t.Errorf("%s %s (bodiless %v) is %v, want %v", c.method, c.path, c.bodiless, got, c.want)
+		}
+	}
+}
+
+// Each rule decides about the path that it names: none stands behind another that takes its calls.
+func TestNoRuleOfCallsIsHidden(t *testing.T) {
+	for _, r := range callRules {
+		method := r.method
+		if method == "" {
+			method = "POST"
+		}
+		if got := CallOf(method, "/v1"+strings.ReplaceAll(r.path, "*", "x"), false); got != r.what {
+			t.Errorf("%s %s is %v, want %v", method, r.path, got, r.what)
+		}
+	}
+}
+
+func FuzzCallOf(f *testing.F) {
+	for _, r := range callRules {
+		f.Add(r.method, r.path, true)
+	}
+	f.Fuzz(func(t *testing.T, method, path string, bodiless bool) {
+		got := CallOf(method, path, bodiless)
+		if got == Bodiless && !bodiless {
+			t.Error("a call with a body is taken for one without")
+		}
+		if CallOf(method, path+"?q=/tokenize", bodiless) != got && !strings.Contains(path, "?") {
+			t.Error("a query changes what a call is")
+		}
+	})
+}
+
+func BenchmarkCallOf(b *testing.B) {
+	for b.Loop() {
+		CallOf("POST", "/v1/embeddings", false)
+	}
+}
+
+func TestHeldIDs(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/responses/resp_1":                         "resp_1",
+		"/v1/responses/resp_1/input_items?after=item2": "resp_1",
+		"/openai/v1/files/file-9/content":              "file-9",
+		"/v1/batches/batch_3/cancel/":                  "batch_3",
+		"/v1/messages/batches/msgbatch_01/results":     "msgbatch_01",
+		"/v1/responses/input_tokens":                   "",
+		"/v1/responses":                                "",
+		"/v1/responses/":                               "",
+		"/v1/chat/completions":                         "",
+		"/files":                                       "",
+		"":                                             "",
+	} {
+		if got := HeldInPath(path); got != want {
+			t.Errorf("%q has the id %q, want %q", path, got, want)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"model":"m","previous_response_id":"resp_1","input":"b"}`: "resp_1",
+		`{"input":"b","conversation":{"id":"conv_2"}}`:              "conv_2",
+		`{"input":"b","conversation":"conv_3"}`:                     "conv_3",
+		`{"input_file_id":"file-4","endpoint":"/v1/x"}`:             "file-4",
+		`{"previous_response_id":null,"conversation":"conv_5"}`:     "conv_5",
+		`{"previous_response_id":""}`:                               "",
+		`{"input":{"previous_response_id":"resp_1"}}`:               "",
+		`not JSON`: "",
+	} {
+		if got := HeldInBody([]byte(body)); got != want {
+			t.Errorf("%s refers to %q, want %q", body, got, want)
+		}
+	}
+	for answer, want := range map[string]string{
+		`{"id":"resp_1","object":"response"}`:                                                    "resp_1",
+		`{"object":"response","id":"resp_1`:                                                      "",
+		": ping\n\nevent: response.created\ndata: {\"response\":{\"id\":\"resp_2\",\"output\":[": "resp_2",
+		`{"id":"batch_1","output_file_id":"file-2","error_file_id":"file-3"}`:                    "batch_1 file-2 file-3",
+		`{"error":{"message":"x"}}`:                                                              "",
+		``:                                                                                       "",
+	} {
+		if got := strings.Join(HeldInAnswer([]byte(answer)), " "); got != want {
+			t.Errorf("%s names %q, want %q", answer, got, want)
+		}
+	}
+}
+
+func TestHeldBlocks(t *testing.T) {
+	secret := Secret("s")
+	a := HeldBlock(secret, 0, "scope", "id")
+	for what, b := range map[string]Block{
+		"another id": HeldBlock(secret, 0, "scope", "ie"), "another scope": HeldBlock(secret, 0, "scopf", "id"),
+		"another cut": HeldBlock(secret, 0, "scop", "eid"), "a tenant": HeldBlock(secret, 7, "scope", "id"),
+		"another secret": HeldBlock(Secret("t"), 0, "scope", "id"),
+	} {
+		if b.Key&(1<<tenantShift-1) == a.Key {
+			t.Errorf("%s has the same key", what)
+		}
+	}
+	if a.Tenant() != NoTenant || HeldBlock(secret, 7, "scope", "id").Tenant() == NoTenant ||
+		HeldBlock(secret, 0, "scope", "id") != a {
+		t.Error("the tenant, or nothing, decides")
+	}
+}

@@ -1,0 +1,100 @@
+package prompt
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Refusal is why an engine has refused a request, as far as its answer says that.
+type Refusal uint8
+
+// The kinds of refusals.
+const (
+	OtherRefusal   Refusal = iota // anything else
+	SilentRefusal                 // the answer says nothing that could be read
+	UnknownModel                  // there is no such model or adapter at this endpoint
+	ContextTooLong                // the prompt, with the answer that is wanted, is longer than the model's context
+)
+
+// RefusalBytes is how many bytes of an answer ReadRefusal needs at most.
+const RefusalBytes = 2 << 10
+
+// refusalCodes are codes and types of errors, in lower case.
+var refusalCodes = map[string]Refusal{
+	"model_not_found":           UnknownModel, // OpenAI and most who have its API
+	"model_not_exist":           UnknownModel,
+	"invalid_model":             UnknownModel, // Mistral
+	"deploymentnotfound":        UnknownModel, // Azure
+	"context_length_exceeded":   ContextTooLong,
+	"exceed_context_size_error": ContextTooLong, // llama.cpp
+	"request_too_large":         ContextTooLong, // Anthropic
+}
+
+// What messages say of a model begins with one of the subjects, since what a client has sent may be quoted behind it.
+var (
+	modelSubjects = [...]string{"the model", "model", "the adapter", "adapter", "lora", "the following requested lora"}
+	absences      = [...]string{"not exist", "not found", "not loaded", "no such"}
+	tooLongWords  = [...]string{
+		"context length", "context size", "context window", "maximum model length", "max_model_len", "max_seq_len",
+		"max_num_tokens", "prompt is too long", "input is too long", "number of tokens allowed", "`inputs` tokens",
+		"`inputs` must have less than",
+	}
+)
+
+// ReadRefusal returns why an engine has refused a request with the status, by the beginning of its answer: by codes and
+// types of errors where there are any, else by the words of the message. Engines agree neither on the status nor on
+// where these are.
+func ReadRefusal(status int, body []byte) Refusal {
+	switch status {
+	case 400, 404, 413, 422:
+	default:
+		return OtherRefusal
+	}
+	body = bytes.TrimLeft(body, " \t\r\n[") // Gemini's may be in a list
+	if len(body) == 0 || body[0] != '{' {
+		return SilentRefusal
+	}
+	text := func(paths ...[]string) string {
+		s, _ := MemberText(body, paths...)
+		return strings.ToLower(s)
+	}
+	kind := text([]string{"error", "type"}, []string{"type"}, []string{"error_type"})
+	for _, name := range [...]string{text([]string{"error", "code"}, []string{"code"}), kind} {
+		if r := refusalCodes[name]; r != OtherRefusal {
+			return r
+		}
+	}
+	message := text([]string{"error", "message"}, []string{"message"}, []string{"error"}, []string{"detail"})
+	switch {
+	case message == "":
+		return SilentRefusal
+	case containsOne(message, tooLongWords[:]):
+		return ContextTooLong
+	case status == 404 || status == 400 || status == 422:
+		if namesModel(message) && (containsOne(message, absences[:]) || kind == "not_found_error") {
+			return UnknownModel
+		}
+	}
+	return OtherRefusal
+}
+
+// namesModel reports whether a message begins with what it says something of, and that is a model.
+func namesModel(message string) bool {
+	for _, subject := range modelSubjects {
+		if rest, ok := strings.CutPrefix(message, subject); ok && (rest == "" || !isLetter(rest[0])) {
+			return true
+		}
+	}
+	return strings.HasPrefix(message, "models/") // Gemini
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c == '_' }
+
+func containsOne(s string, words []string) bool {
+	for _, w := range words {
+		if strings.Contains(s, w) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,58 @@
+package prompt
+
+import "testing"
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		who    string
+		status int
+		body   string
+		want   Refusal
+	}{
+		{"vLLM", 404, `{"error":{"message":"The model ` + "`sql-adapter`" + ` does not exist.","type":"NotFoundError","param":"model","code":404}}`, UnknownModel},
+		{"vLLM before 0.10", 404, `{"object":"error","message":"The model ` + "`x`" + ` does not exist.","type":"NotFoundError","param":null,"code":404}`, UnknownModel},
+		{"OpenAI", 404, `{"error":{"message":"The model 'x' does not exist or you do not have access to it.","type":"invalid_request_error","param":null,"code":"model_not_found"}}`, UnknownModel},
+		{"Ollama", 404, `{"error":"model 'x' not found"}`, UnknownModel},
+		{"Anthropic", 404, `{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}`, UnknownModel},
+		{"Gemini", 404, `[{"error":{"code":404,"message":"models/x is not found for API version v1beta","status":"NOT_FOUND"}}]`, UnknownModel},
+		{"Azure", 404, `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`, UnknownModel},
+		{"Mistral", 400, `{"object":"error","message":"Invalid model: x","type":"invalid_model","param":null,"code":"1500"}`, UnknownModel},
+		{"SGLang", 400, `{"object":"error","message":"The following requested LoRA adapters are not loaded: ['x']","type":"BadRequestError","code":400}`, UnknownModel},
+
+		{"vLLM", 400, `{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 9000 tokens.","type":"BadRequestError","param":null,"code":400}}`, ContextTooLong},
+		{"vLLM", 400, `{"error":{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096.","type":"BadRequestError","code":400}}`, ContextTooLong},
+		{"SGLang", 400, `{"object":"error","message":"The input (9000 tokens) is longer than the model's context length (4096 tokens).","type":"BadRequestError","code":400}`, ContextTooLong},
+		{"llama.cpp", 400, `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`, ContextTooLong},
+		{"OpenAI", 400, `{"error":{"message":"too many","type":"invalid_request_error","code":"context_length_exceeded"}}`, ContextTooLong},
+		{"Anthropic", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, ContextTooLong},
+		{"Anthropic", 413, `{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`, ContextTooLong},
+		{"TGI", 422, `{"error":"Input validation error: ` + "`inputs` tokens + `max_new_tokens`" + ` must be <= 2048. Given: 3000","error_type":"validation"}`, ContextTooLong},
+		{"Gemini", 400, `{"error":{"code":400,"message":"The input token count (9) exceeds the maximum number of tokens allowed (8).","status":"INVALID_ARGUMENT"}}`, ContextTooLong},
+
+		{"vLLM, of a stored answer", 404, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","code":404}}`, OtherRefusal},
+		{"FastAPI, of a path", 404, `{"detail":"Not Found"}`, OtherRefusal},
+		{"a client's own mistake", 400, `{"error":{"message":"messages: field required","type":"invalid_request_error"}}`, OtherRefusal},
+		{"a client's text, quoted", 400, `{"error":{"message":"tool 'model x not found' has no name","type":"invalid_request_error"}}`, OtherRefusal},
+		{"a parameter whose name begins like it", 400, `{"error":{"message":"model_kwargs not found","type":"x"}}`, OtherRefusal},
+		{"no such path at nginx", 404, "<html>404</html>", SilentRefusal},
+		{"nothing", 404, "", SilentRefusal},
+		{"no message", 404, `{"a":1}`, SilentRefusal},
+		{"another status", 500, `{"error":{"code":"model_not_found","message":"x"}}`, OtherRefusal},
+		{"another status", 429, `{"error":{"code":"context_length_exceeded","message":"x"}}`, OtherRefusal},
+		{"the beginning of a long answer", 404, `{"error":{"code":"model_not_found","message":"The mod`, UnknownModel},
+	} {
+		if got := ReadRefusal(c.status, []byte(c.body)); got != c.want {
+			t.Errorf("%s, %d %s: %v, want %v", c.who, c.status, c.body, got, c.want)
+		}
+	}
+}
+
+func FuzzReadRefusal(f *testing.F) {
+	f.Add(404, []byte(`{"error":{"message":"The model x does not exist."}}`))
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		if r := ReadRefusal(status, body); r == UnknownModel && status != 400 && status != 404 && status != 422 &&
+			status != 413 {
+			t.Errorf("status %d is about a model", status)
+		}
+	})
+}

@@ -1,0 +1,34 @@
+package core
+
+import (
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// Some calls have the shape of requests, but no model works on them: [prompt.CallOf] knows them by method and path.
+// They are placed by requests in flight, and nothing is learned from them; no budget, no cap and no queue is for them.
+// Of a call that is only assumed to compute nothing, since it has no body, caps, queues and health still are.
+
+// meetCall finds out what the call makes an engine do. bodiless is whether it has no body.
+func (s *Stream) meetCall(bodiless bool) {
+	s.traits.read(s)
+	method := s.traits.value(":method")
+	s.what = prompt.CallOf(method, s.traits.path, bodiless)
+	s.meetHeld(method)
+}
+
+// computes reports whether a model works on the request, as far as is known.
+func (s *Stream) computes() bool { return s.what == prompt.Computes }
+
+// judged is verdict, less what says nothing of how the endpoint computes: of a call that computes nothing, only that
+// the endpoint cannot be reached; and no refusal of a model that it does not have, or not with such a context.
+func (s *Stream) judged() lb.Verdict {
+	verdict := s.verdict()
+	if s.what == prompt.Idle && (verdict != lb.Failure || !containsAny(s.Details(), connectionFailures[:]...)) {
+		return lb.Neutral
+	}
+	if s.isFact(verdict) {
+		return lb.Neutral
+	}
+	return verdict
+}

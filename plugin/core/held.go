@@ -1,0 +1,115 @@
+package core
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// What an engine keeps – an answer that the next request refers to, a conversation, a file, a batch – is at that engine
+// only. The id in an answer is recorded in the store, like a prompt of one block that the endpoint has: with the same
+// bounds, the same shares of tenants, and for all workers and gateways. Calls that refer to it go there.
+
+const (
+	// heldTTL is how long an id is known after it was last used.
+	heldTTL = 24 * time.Hour
+	// heldCredit outweighs any load, and the cost of another tier: elsewhere the call would fail.
+	heldCredit = 1e15
+	// heldMemory is the least that the index of ids may use, here or in Redis.
+	heldMemory = 1 << 20
+)
+
+// heldUse is what a call has to do with what engines keep.
+type heldUse struct {
+	id     string // of what it refers to, "" for nothing
+	inBody bool   // that may be in the body
+	makes  bool   // its answer may name something new
+	asked  bool   // it is placed where that is, if that is known
+	answer []byte // the beginning of the answer, until the id was found
+}
+
+// meetHeld finds out what the call refers to by its path.
+func (s *Stream) meetHeld(method string) {
+	path := s.traits.path
+	s.held = heldUse{
+		id: prompt.HeldInPath(path), inBody: prompt.NamesHeld(method, path), makes: prompt.MakesHeld(method, path),
+	}
+}
+
+// readHeld finds out what the call refers to by its body.
+func (s *Stream) readHeld(body []byte) {
+	if s.held.inBody && s.held.id == "" {
+		s.held.id = prompt.HeldInBody(body)
+	}
+}
+
+// heldPrefix returns what stands for an id in the store.
+func (s *Stream) heldPrefix(id string) lb.Prefix {
+	memory := s.cfg.Prefix.IndexMemory
+	memory.Local, memory.Remote = max(memory.Local, heldMemory), max(memory.Remote, heldMemory)
+	block := prompt.HeldBlock(s.plugin.vm.prompts.secret(s.cfg), s.traits.tenantID(s.cfg), s.scope, id)
+	return lb.Prefix{
+		Blocks: []prompt.Block{block}, Bytes: block.End, TTL: heldTTL, Credit: heldCredit, IndexMemory: memory,
+	}
+}
+
+// planHeld has the plan place the call where what it refers to is. Budgets and sessions are placed by rules of their
+// own: of a session only if it is known here that its home is another endpoint.
+func (s *Stream) planHeld(now time.Duration, p *lb.Plan) {
+	s.held.asked = false
+	if s.held.id == "" || s.cfg.Shadow || p.HasBudget() {
+		return
+	}
+	prefix := s.heldPrefix(s.held.id)
+	if p.Home.LoadFactor > 0 {
+		known := *p
+		known.Prefix = prefix
+		if s.cfg.UsesRedis() || s.plugin.vm.stores.local.LongestMatch(now, &known) == 0 {
+			return
+		}
+		p.Home.LoadFactor = 0
+	}
+	p.Prefix, s.held.asked = prefix, true
+}
+
+// heldPlaced returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
+// could be chosen.
+func (s *Stream) heldPlaced(reason lb.Reason) lb.Reason {
+	if s.held.asked && s.lease.reservation.grant.Cached == 0 && reason == lb.ReasonChosen {
+		return lb.ReasonStateLost
+	}
+	return reason
+}
+
+// readsBegin reports whether more of the beginning of the answer is to be read.
+func (s *Stream) readsBegin() bool { return s.held.makes || s.readsRefusal() }
+
+// learnHeld takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
+func (s *Stream) learnHeld(size int) {
+	h, r := &s.held, &s.response
+	if !h.makes || s.phase != phaseLeased || r.status < 200 || r.status >= 300 || s.cfg.Shadow {
+		return
+	}
+	if size == 0 {
+		return
+	}
+	h.answer = append(h.answer, s.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
+	ids := prompt.HeldInAnswer(h.answer)
+	for _, id := range ids {
+		l := &s.lease
+		l.store.RecordPrompt(l.now(), l.id, &lb.Plan{Scope: l.reservation.plan.Scope, Prefix: s.heldPrefix(id)}, l.addr)
+	}
+	if len(ids) > 0 || len(h.answer) >= prompt.HeldBytes {
+		h.makes, h.answer = false, nil
+	}
+}
+
+// losesPrompt reports whether the endpoint does not have what was recorded of it when the request was placed: it has
+// failed it, or knows nothing of what it refers to.
+func (s *Stream) losesPrompt(verdict lb.Verdict) bool {
+	if s.held.asked {
+		return s.response.status == 404 || s.response.status == 410
+	}
+	return verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 || s.facts.refused
+}

@@ -1,0 +1,89 @@
+package core
+
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// What an endpoint refuses because it does not have the model, or not with such a context, is no fault of it: it is a
+// fact about the model there. This file is how a request shows its model and its length, and its answer such a fact.
+
+// factUse is what a request has to do with facts about models.
+type factUse struct {
+	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
+	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
+	refusal []byte // the beginning of the answer, if that is one
+	refused bool   // the endpoint does not have the model, or not with such a context
+}
+
+// readsFacts reports whether the body has to be read for its model: something was refused in the cluster lately.
+func (s *Stream) readsFacts() bool {
+	cl := s.plugin.vm.clusters[s.scope]
+	return cl != nil && s.computes() && cl.facts.Active(s.plugin.vm.now()) && !s.traits.notJSON && !s.traits.encoded
+}
+
+// readModel reads the model in a body of which nothing else matters.
+func (s *Stream) readModel(body []byte) {
+	if !s.readsFacts() {
+		return
+	}
+	if name, _ := prompt.MemberText(body, []string{"model"}); name != "" {
+		s.facts.model = xxhash.Sum64String(name)
+	}
+}
+
+// bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.
+const bytesPerToken = 4
+
+// factsOf puts into the request what facts about models depend on: size bytes of the body have come.
+func (s *Stream) factsOf(r *lb.Request, size int) {
+	if !s.computes() {
+		return
+	}
+	size = max(size, s.traits.length)
+	s.facts.length = int64(size)
+	if w := &s.work; w.seen > 0 {
+		text := float64(w.info.TextBytes+bytesPerToken*w.info.TokenIDs) * float64(max(size, w.seen)) / float64(w.seen)
+		s.facts.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
+	}
+	r.ModelID, r.Length = s.modelID(), s.facts.length
+}
+
+// readsRefusal reports whether more of the answer is needed to know why the request is refused.
+func (s *Stream) readsRefusal() bool {
+	return s.phase == phaseLeased && s.response.status >= 400 && s.response.status < 500 && s.computes() &&
+		len(s.facts.refusal) < prompt.RefusalBytes
+}
+
+// readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
+func (s *Stream) readRefusal(size int) {
+	if r := &s.facts; size > 0 && s.readsRefusal() {
+		r.refusal = append(r.refusal, s.ResponseBody(0, min(size, prompt.RefusalBytes-len(r.refusal)))...)
+	}
+}
+
+// isFact reports whether the endpoint has refused the request for its model or its length. It notes that, and what it
+// has served.
+func (s *Stream) isFact(verdict lb.Verdict) bool {
+	l, f := &s.lease, s.cluster.facts
+	now := s.plugin.vm.now()
+	switch {
+	case !s.computes() || !s.response.reached || s.cfg.Shadow:
+	case verdict == lb.Success && f.Active(now):
+		f.Served(now, s.modelID(), l.addr, s.facts.length)
+	case verdict == lb.Rejected:
+		switch why := prompt.ReadRefusal(s.response.status, s.facts.refusal); {
+		case why == prompt.UnknownModel:
+			f.Absent(now, s.modelID(), l.addr, false)
+			s.facts.refused = true
+		case why == prompt.ContextTooLong:
+			f.TooLong(now, s.modelID(), l.addr, s.facts.length)
+			s.facts.refused = true
+		case why == prompt.SilentRefusal && s.response.status == 404:
+			f.Absent(now, s.modelID(), l.addr, true)
+		}
+	}
+	return s.facts.refused
+}
