@@ -57,9 +57,9 @@ func TestLoadsOfAllOwners(t *testing.T) {
 	}
 }
 
-// How many requests wait is told with the loads, also to a store without requests.
+// How many requests of each class wait is told with the loads, also to a store without requests.
 func TestRoom(t *testing.T) {
-	const waiting = 5
+	const waiting = 16 // classes, as many as there may be
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			server := redisserver.StartT(t, redisserver.Options{Version: version})
@@ -71,18 +71,21 @@ func TestRoom(t *testing.T) {
 			busy, idle, addrs := store(1), store(2), storetest.Addrs(2)
 			plan := storetest.Even(addrs[:1])
 			plan.Candidates[0].Cap = 1
-			plan.Wait = lb.Wait{Max: time.Hour, Length: 9, Class: lb.Class{ID: 1, Weight: 1}}
+			plan.Wait = lb.Wait{Max: time.Hour, Length: 2 * waiting}
 			want := func(requests int64, waiting int) {
 				t.Helper()
 				idle.Room(0, plan.Scope, addrs, func(l []lb.Load, q lb.QueueStats, err error) {
-					if err != nil || l[0].Requests != requests || l[1].Requests != 0 || q.Waiting != waiting {
+					wrong := err != nil || l[0].Requests != requests || l[1].Requests != 0
+					if wrong || q.Waiting != waiting || len(q.ByClass) != waiting {
 						t.Errorf("%v, %+v, %v, want %d and then %d that wait", l, q, err, requests, waiting)
 					}
 				})
 			}
 			want(0, 0)
 			for id := range lb.LeaseID(1 + waiting) {
-				busy.Reserve(0, id, plan, func(lb.Grant, error) {})
+				p := *plan
+				p.Wait.Class = lb.Class{ID: uint16(id), Weight: 1}
+				busy.Reserve(0, id, &p, func(lb.Grant, error) {})
 				want(1, int(id))
 			}
 			if stats := idle.Queue(0, plan.Scope); stats.Waiting != 0 {

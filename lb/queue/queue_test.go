@@ -282,7 +282,7 @@ func TestFormat(t *testing.T) {
 		Byte(0).Byte(1).Uint16(3).Uint32(ms).Float64(0).
 		Float64(1).Float64(0).Float64(0).Float64(0).Float64(0).
 		Uint32(7).Uint16(1).Uint16(1).Uint32(8).Uint(6, 1<<40).
-		Uint16(2).Byte(1).Uint16(0).Float64(1).Float64(0).Float64(0).Float64(0).Float64(0).Float64(0).
+		Uint16(2).Byte(1).Uint16(0).Float64(1).Float64(0).Float64(0).Float64(0).Float64(0).Float64(0).Float64(0).
 		Byte(0).Uint64(9).Float64(0).Float64(0).Float64(0).Uint32(1).
 		Uint64(5).Uint64(11).Byte(2).Uint16(queue.NoRow).Uint32(0).
 		Uint64(5).Uint64(10).Uint32(ms).Uint32(0).Uint32(1000).Uint32(800).Uint16(20).Uint16(1).
