@@ -57,6 +57,7 @@ func BenchmarkBegin(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var r Reader
+				r.WithoutUsage()
 				for _, part := range parts {
 					r.Read([]byte(part))
 				}

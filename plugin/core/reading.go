@@ -96,6 +96,9 @@ func (s *Stream) readPart(size int) {
 		if r.lines {
 			r.answer.ByLines()
 		}
+		if !s.readsUsage() {
+			r.answer.WithoutUsage()
+		}
 	}
 	if r.dataAt > 0 {
 		defer s.secondEvent()
