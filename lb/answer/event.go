@@ -188,6 +188,8 @@ var reasons = []word{
 }
 
 // finish takes over why an answer ends.
+//
+//go:noinline
 func (e *seen) finish(why []byte) {
 	reason, known := find(reasons, why)
 	e.aborted = e.aborted || known && reason == endsAborted
@@ -207,6 +209,8 @@ var statuses = []word{
 }
 
 // status takes over how an answer of the Responses API is.
+//
+//go:noinline
 func (e *seen) status(of []byte) {
 	status, known := find(statuses, of)
 	switch {

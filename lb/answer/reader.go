@@ -113,6 +113,8 @@ func hasBlankLine(text []byte) bool {
 }
 
 // formOf returns the format of an answer that begins with part.
+//
+//go:noinline
 func formOf(part []byte) form {
 	for _, b := range part {
 		switch {
@@ -219,6 +221,8 @@ func (r *Reader) keepLast(part []byte) {
 }
 
 // retain appends a part, and drops what is more than size bytes before the end: then it sets dropped.
+//
+//go:noinline
 func retain(to *[]byte, part []byte, size int, dropped *bool) {
 	text := *to
 	if over := len(text) + len(part) - size; over > 0 {

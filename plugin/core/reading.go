@@ -31,7 +31,7 @@ const (
 )
 
 // lineTypes are the content types of answers that come by lines.
-var lineTypes = [...]string{
+var lineTypes = []string{
 	"text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
 	"application/jsonlines", "application/stream+json",
 }
@@ -52,8 +52,9 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 			encoding = h[1]
 		}
 	}
+	kind = strings.ToLower(kind)
 	for _, t := range lineTypes {
-		r.lines = r.lines || hasPrefixFold(kind, t)
+		r.lines = r.lines || strings.HasPrefix(kind, t)
 	}
 	if end {
 		return
@@ -65,7 +66,7 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 		r.encoded = true
 		return
 	}
-	r.reads = r.lines || kind == "" || strings.Contains(strings.ToLower(kind), "json")
+	r.reads = r.lines || kind == "" || strings.Contains(kind, "json")
 }
 
 // streams reports whether the answer is a stream. Of what cannot be read, the request's word counts.
@@ -80,8 +81,7 @@ func (s *Stream) streams() bool {
 	return r.answer.Streams()
 }
 
-// readPart reads the part of the response that is passing, if it is read: all of it until the answer has begun, then
-// its end.
+// readPart reads the part of the response that is passing, if it is read.
 func (s *Stream) readPart(size int) {
 	r := &s.response
 	if r.retry != nil {
@@ -100,10 +100,15 @@ func (s *Stream) readPart(size int) {
 			r.answer.WithoutUsage()
 		}
 	}
+	s.readBytes(size)
 	if r.dataAt > 0 {
-		defer s.secondEvent()
+		s.secondEvent()
 	}
-	at := 0
+}
+
+// readBytes reads size bytes that are passing: all of them until the answer has begun, then the last ones.
+func (s *Stream) readBytes(size int) {
+	r, at := &s.response, 0
 	for at < size && !r.answer.Begun() {
 		text := s.ResponseBody(at, readWithin)
 		if len(text) == 0 {
