@@ -207,7 +207,7 @@ func (s *Stream) readsOn() bool {
 }
 
 // answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
-// success. A stream is held to have an end where streams of its cluster have one.
+// success. A stream with output is held to have an end where streams of its cluster have one.
 func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	r, cl, now := &s.response, s.cluster, s.plugin.vm.now()
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
@@ -223,7 +223,7 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
 	}
-	if r.outcome == answer.Unfinished && !cl.terminates {
+	if r.outcome == answer.Unfinished && !cl.terminates && r.answer != nil && r.answer.HasOutput() {
 		r.outcome = answer.Complete
 	}
 	if r.outcome == answer.Complete {
