@@ -181,8 +181,9 @@ func TestVerdictOfContents(t *testing.T) {
 		"data: {\"error\":{\"code\":500}}\n\n" + doneEvent:  lb.Failure,
 		"data: {\"error\":{\"code\":404}}\n\n" + doneEvent:  lb.Rejected,
 		strings.Repeat(wordEvent, 200) + "data: [DONE]\n\n": lb.Success,
-		createdEvent + strings.Repeat(" ", 10_000) + "\n":   lb.Success, // of no stream here the end is known
-		"\x1f\x8b\x08{\"error\":{}}":                        lb.Success,
+		createdEvent + strings.Repeat(" ", 10_000) + "\n":   lb.Failure,
+		wordEvent:                    lb.Success, // of no stream here the end is known
+		"\x1f\x8b\x08{\"error\":{}}": lb.Success,
 	} {
 		for _, split := range []int{0, 7, 5000} {
 			d := startFake(t, 1, 1, requestsConfig)
