@@ -60,6 +60,7 @@ type pushLimit struct {
 	sampled    bool          // there is a fresh sample that shows how full the engine is
 	usedAt     time.Duration
 	search     search
+	peers      peers
 }
 
 // NewPushLimits returns the limits of a cluster of which nothing is known. They learn from the samples of its engines,

@@ -23,7 +23,8 @@ const (
 	checkEvery = 5 * time.Minute
 	// windowAnswers is how many answers it takes to judge a limit, times the step.
 	windowAnswers = 8
-	// slowed is how much longer answers take at the limit that holds, as a logarithm, for the search to begin again.
+	// slowed is how much longer answers take at the limit that holds, as a logarithm, for the search to begin again;
+	// half of it will do if that is so twice in a row.
 	slowed = 0.5
 	// firstRest and maxRest are how many windows pass until a higher limit is tried that was too high before. After
 	// sampledRest a limit is tried above the one that samples have shown.
@@ -47,6 +48,7 @@ type search struct {
 	lower   bool          // a lower limit is to be tried
 	tooHigh bool          // a limit one step above is known to be too high
 	full    bool          // the limit was reached in the latest window
+	slower  bool          // answers took longer in that, but not by much
 	above   float64       // higher limit that is tried, 0 for none
 	triedAt time.Duration // when that began
 	rest    int           // windows until the next one is tried
@@ -62,6 +64,7 @@ func (l *PushLimits) learnAnswer(now time.Duration, p *pushLimit, a *Answer, sec
 		return // answers in one piece that end first are shorter than others
 	}
 	s.beginCheck(now)
+	l.consult(now, p, a, seconds)
 	limit, inflight := math.Floor(p.limit), float64(a.Inflight)-l.ahead
 	switch {
 	case inflight > max(limit, s.above)+1: // that of another worker holds, which is higher
@@ -70,11 +73,12 @@ func (l *PushLimits) learnAnswer(now time.Duration, p *pushLimit, a *Answer, sec
 			p.judgeLower(now, l.ahead)
 		}
 	default:
-		if s.at.add(now, a, seconds); !s.enough(now, &s.at) {
+		s.at.add(now, a, seconds)
+		if !s.enough(now, &s.at) && !(p.peers.follows != nil && tells(s.at.n, limit, s.above)) {
 			return
 		}
 		if s.above > 0 {
-			p.judgeHigher(now)
+			l.judgeHigher(now, p)
 		} else {
 			p.judge(now, l.ahead)
 		}
@@ -103,8 +107,17 @@ func (p *pushLimit) judge(now time.Duration, ahead float64) {
 	q := s.at.point(s.took)
 	s.full = s.at.most-ahead >= reachedShare*math.Floor(p.limit)
 	s.at = window{}
-	if s.known.inflight > 0 && s.full && !p.sampled && s.known.fuller(&q) > slowed {
-		s.step, s.lower, s.tooHigh = firstStep, true, true
+	more := 0.0
+	if s.known.inflight > 0 && s.full && !p.sampled {
+		more = s.known.fuller(&q)
+	}
+	again := s.slower
+	s.slower = more > slowed/2
+	switch {
+	case more > slowed || s.slower && again:
+		s.step, s.lower, s.tooHigh, s.slower, s.known = firstStep, true, true, false, point{}
+	case s.slower: // the next window will show whether it was chance
+		return
 	}
 	s.known.follow(&q)
 	s.lower = s.lower && p.limit >= 2 // below 1 there is nothing to try
@@ -119,16 +132,31 @@ func (p *pushLimit) judge(now time.Duration, ahead float64) {
 // tryHigher has a higher limit hold for a while.
 func (p *pushLimit) tryHigher(now time.Duration) {
 	n := math.Floor(p.limit)
-	p.search.above, p.search.triedAt = n+max(1, math.Floor(n*p.search.step)), now
+	p.search.above, p.search.triedAt, p.peers.follows = n+max(1, math.Floor(n*p.search.step)), now, nil
 	p.search.restart(now)
 }
 
 // judgeHigher ends the try of a higher limit. If answers hardly took longer, the next is one higher still.
-func (p *pushLimit) judgeHigher(now time.Duration) {
+func (l *PushLimits) judgeHigher(now time.Duration, p *pushLimit) {
 	s := &p.search
-	if q := s.at.point(s.took); q.inflight > s.known.inflight && s.known.fuller(&q) <= 0 {
-		p.limit, s.known, s.rests = s.above, q, 0
-		p.tryHigher(now)
+	q := s.at.point(s.took)
+	most, follows, known := s.at.most-l.ahead, p.peers.follows != nil, s.known
+	if follows {
+		known = p.peers.lately
+	}
+	worth := q.inflight > known.inflight && (known.inflight == 0 || known.fuller(&q) <= 0)
+	if follows {
+		l.followed(now, p, &q, worth)
+	}
+	if worth {
+		reached := most >= reachedShare*s.above
+		p.limit, s.known, s.rests = max(math.Floor(p.limit), min(s.above, most)), q, 0
+		if reached && !follows {
+			p.tryHigher(now)
+			return
+		}
+		s.above = 0
+		s.restart(now)
 		return
 	}
 	if s.above = 0; p.limit < 2 { // there is no smaller step

@@ -8,7 +8,8 @@ import (
 // answerScenarios are about what an answer contains: its first token, and errors under a good status.
 var answerScenarios = []scenario{
 	{name: "what announces a response is no first token", endpoints: 2, config: announced, run: announces(
-		"/v1/responses", "input", "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\","+
+		"/v1/responses", "input",
+		"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\","+
 			"\"status\":\"in_progress\",\"output\":[]}}\n\n",
 		"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n",
 	)},
@@ -22,7 +23,8 @@ var answerScenarios = []scenario{
 	)},
 	{name: "a role is no first token", endpoints: 2, config: announced, run: announces(
 		"/v1/chat/completions", "prompt",
-		"data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n",
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"+
+			"\"finish_reason\":null}]}\n\n",
 		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n",
 	)},
 	{name: "an answer streams by its own word", endpoints: 2, config: announced, run: streamsByItself},
@@ -36,8 +38,8 @@ var answerScenarios = []scenario{
 		"application/json", "{\"error\": {\"message\": \"worker is not ready\", \"code\": 500}}",
 	)},
 	{name: "aborting under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
-		eventStream, "data: {\"choices\": [{\"index\": 0, \"delta\": {\"content\": \"\"}, \"finish_reason\": \"abort\"}]}\n\n"+
-			doneEvent,
+		eventStream, "data: {\"choices\": [{\"index\": 0, \"delta\": {\"content\": \"\"}, "+
+			"\"finish_reason\": \"abort\"}]}\n\n"+doneEvent,
 	)},
 	{name: "no choices under 200 attract nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
 		"application/json", "{\"id\":\"c\",\"choices\":[],\"usage\":null}",

@@ -44,3 +44,25 @@ func BenchmarkUsage(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBegin measures what an answer costs until it has begun, and to judge its end.
+func BenchmarkBegin(b *testing.B) {
+	for name, parts := range map[string][]string{
+		"onePiece": {`{"id":"cmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":` +
+			`{"role":"assistant","content":"Hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9}}`},
+		"chat":      {chatRole, chatWord, chatStop + chatUse, done},
+		"responses": {responseCreated + responseInProgress + itemAdded + partAdded},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var r Reader
+				r.WithoutUsage()
+				for _, part := range parts {
+					r.Read([]byte(part))
+				}
+				r.Outcome(true, true)
+			}
+		})
+	}
+}

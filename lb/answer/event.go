@@ -14,6 +14,7 @@ type seen struct {
 	aborted    bool // the engine has given up
 	usage      bool // it reports what it took, at the end
 	pending    bool // it is computed in the background
+	brief      bool // what comes behind output does not matter
 	kind       eventName
 	fault      fault
 }
@@ -66,7 +67,9 @@ func (e *seen) object(text []byte, at int, in role) (end int) {
 		if at = jsontext.AfterKey(text, after); at < 0 || at >= len(text) {
 			return len(text)
 		}
-		at = e.member(text, at, in, name)
+		if at = e.member(text, at, in, name); e.brief && e.output {
+			return len(text)
+		}
 	}
 	if at < len(text) && text[at] != '}' {
 		return len(text) // no JSON
@@ -185,6 +188,8 @@ var reasons = []word{
 }
 
 // finish takes over why an answer ends.
+//
+//go:noinline
 func (e *seen) finish(why []byte) {
 	reason, known := find(reasons, why)
 	e.aborted = e.aborted || known && reason == endsAborted
@@ -204,6 +209,8 @@ var statuses = []word{
 }
 
 // status takes over how an answer of the Responses API is.
+//
+//go:noinline
 func (e *seen) status(of []byte) {
 	status, known := find(statuses, of)
 	switch {

@@ -28,6 +28,7 @@ type Reader struct {
 	tail        []byte // of the event or answer so far
 	head        []byte // beginning of the event or answer, once tail has lost it
 
+	noUsage   bool // nobody wants the usage
 	begun     bool // it shows output: no more is needed of beginnings
 	data      int  // events of an API that is not known, while nothing else has shown output
 	unsettled int  // bytes read before that
@@ -60,6 +61,9 @@ const (
 
 // ByLines has the reader take the answer for events, or lines of JSON, as its headers say.
 func (r *Reader) ByLines() { r.form = formEvents }
+
+// WithoutUsage has the reader not look for usage, which costs less.
+func (r *Reader) WithoutUsage() { r.noUsage = true }
 
 // Read reads the next part of the answer.
 func (r *Reader) Read(part []byte) {
@@ -109,6 +113,8 @@ func hasBlankLine(text []byte) bool {
 }
 
 // formOf returns the format of an answer that begins with part.
+//
+//go:noinline
 func formOf(part []byte) form {
 	for _, b := range part {
 		switch {
@@ -127,6 +133,11 @@ func formOf(part []byte) form {
 // value reads a part of one JSON value, or of an answer whose beginning was left out.
 func (r *Reader) value(part []byte) {
 	whole := len(r.tail) == 0 && !r.cut
+	if r.noUsage {
+		if whole && r.form == formValue && !r.begun && r.beginsWith(part) || r.begun {
+			return
+		}
+	}
 	r.keepTail(part)
 	if r.form == formUnknown && r.cut && hasBlankLine(r.tail) {
 		r.form = formEvents
@@ -140,19 +151,30 @@ func (r *Reader) value(part []byte) {
 	}
 	switch {
 	case whole:
-		r.seen.value(part)
+		r.beginsWith(part)
 	case !r.cut:
-		r.seen.value(r.tail)
+		r.beginsWith(r.tail)
 	default:
-		r.seen.value(r.head)
+		r.beginsWith(r.head)
 	}
-	// What begins so late is not waited for. Of an error all is read, for who is to blame.
-	r.begun = r.cut || r.seen.settled() && !r.seen.fault.found
+	r.begun = r.begun || r.cut // what begins so late is not waited for
+}
+
+// beginsWith reads the beginning of one JSON value, and reports whether it shows that the answer has begun. Of an error
+// all is read, for who is to blame.
+func (r *Reader) beginsWith(text []byte) bool {
+	r.seen.brief = true
+	r.seen.value(text)
+	r.begun = r.seen.settled() && !r.seen.fault.found
+	return r.begun
 }
 
 // events reads lines or parts of them. Most parts are one event without usage.
 func (r *Reader) events(text []byte) {
 	n := len(text)
+	if r.begun && r.noUsage {
+		return
+	}
 	if r.begun && n > 0 && len(r.tail) == 0 && !r.cut && text[n-1] == '\n' && !mayHaveUsage(text) {
 		return
 	}
@@ -199,6 +221,8 @@ func (r *Reader) keepLast(part []byte) {
 }
 
 // retain appends a part, and drops what is more than size bytes before the end: then it sets dropped.
+//
+//go:noinline
 func retain(to *[]byte, part []byte, size int, dropped *bool) {
 	text := *to
 	if over := len(text) + len(part) - size; over > 0 {

@@ -39,7 +39,10 @@ type word struct {
 	means uint8
 }
 
-// find returns what a text means, and whether that is known.
+// find returns what a text means, and whether that is known. Like others here it is not inlined, for the size of the
+// artifacts.
+//
+//go:noinline
 func find(words []word, text []byte) (means uint8, known bool) {
 	for i := range words {
 		if w := &words[i]; w.text == string(text) {

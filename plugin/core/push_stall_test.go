@@ -49,6 +49,7 @@ const (
 type crowd struct {
 	*fakeDriver
 	streamed bool
+	announce string          // what servers send of each answer at once, "" for nothing
 	waiting  []*fakeClient   // in the gateway
 	servers  [][]*servedByIt // in the order in which they came
 	sent     int
@@ -72,11 +73,11 @@ func (c *crowd) step() {
 				left = append(left, r)
 				continue
 			}
-			if r.done++; r.done == 1 && c.streamed {
+			if r.done++; r.done == 1 && c.streamed && c.announce == "" {
 				r.Head(200, [2]string{"content-type", "text/event-stream"})
 			}
 			if c.streamed {
-				r.Data("data: token\n\n")
+				r.Data(wordEvent)
 			}
 			if r.done < r.tokens {
 				left = append(left, r)
@@ -101,6 +102,10 @@ func (c *crowd) step() {
 	c.waiting = slices.DeleteFunc(c.waiting, func(r *fakeClient) bool {
 		if i := r.Upstream(); i >= 0 {
 			c.servers[i] = append(c.servers[i], &servedByIt{r, 5 + c.rand.IntN(30), 0})
+			if c.announce != "" {
+				r.Head(200, [2]string{"content-type", "text/event-stream"})
+				r.Data(c.announce)
+			}
 			if i < c.gone {
 				c.most = max(c.most, len(c.servers[i]))
 			}
@@ -195,5 +200,25 @@ func TestPushHoldsWithoutMetricsInRedis(t *testing.T) {
 			t.Fatal("refused")
 		}
 		testStall(t, &crowd{fakeDriver: d, streamed: streamed}, pushFaults["no answer"], 3, 20*time.Second)
+	}
+}
+
+// What servers send of an answer before they have computed anything does not look like a short wait in them: without
+// metrics, no more requests are pushed than where they send nothing.
+func TestControlFramesRaiseNoLimits(t *testing.T) {
+	most := func(announce string) int {
+		c := &crowd{fakeDriver: startFake(t, 2, 2, overloadConfig(t, nil)), streamed: true, announce: announce, gone: 2}
+		c.servers = make([][]*servedByIt, len(c.endpoints))
+		c.page = func(int, int, int) string { return "" }
+		c.run(3 * time.Minute)
+		c.run(time.Minute)
+		return c.most
+	}
+	silent := most("")
+	for _, announce := range []string{createdEvent, ": keep-alive\n\n"} {
+		if n := most(announce); n > silent*3/2 {
+			t.Errorf("behind %q: %d requests at a server that runs %d, %d where nothing comes first", announce, n,
+				crowdSlots, silent)
+		}
 	}
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // lineTypes are the content types of answers that come by lines.
-var lineTypes = [...]string{
+var lineTypes = []string{
 	"text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
 	"application/jsonlines", "application/stream+json",
 }
@@ -52,8 +52,9 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 			encoding = h[1]
 		}
 	}
+	kind = strings.ToLower(kind)
 	for _, t := range lineTypes {
-		r.lines = r.lines || hasPrefixFold(kind, t)
+		r.lines = r.lines || strings.HasPrefix(kind, t)
 	}
 	if end {
 		return
@@ -65,7 +66,7 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 		r.encoded = true
 		return
 	}
-	r.reads = r.lines || kind == "" || strings.Contains(strings.ToLower(kind), "json")
+	r.reads = r.lines || kind == "" || strings.Contains(kind, "json")
 }
 
 // streams reports whether the answer is a stream. Of what cannot be read, the request's word counts.
@@ -80,8 +81,7 @@ func (s *Stream) streams() bool {
 	return r.answer.Streams()
 }
 
-// readAnswer reads the part of the response that is passing, if it is read: all of it until the answer has begun, then
-// its end.
+// readAnswer reads the part of the response that is passing, if it is read.
 func (s *Stream) readAnswer(size int) {
 	r := &s.response
 	if r.retry != nil {
@@ -96,11 +96,19 @@ func (s *Stream) readAnswer(size int) {
 		if r.lines {
 			r.answer.ByLines()
 		}
+		if !s.readsUsage() {
+			r.answer.WithoutUsage()
+		}
 	}
+	s.readBytes(size)
 	if r.dataAt > 0 {
-		defer s.secondEvent()
+		s.secondEvent()
 	}
-	at := 0
+}
+
+// readBytes reads size bytes that are passing: all of them until the answer has begun, then the last ones.
+func (s *Stream) readBytes(size int) {
+	r, at := &s.response, 0
 	for at < size && !r.answer.Begun() {
 		text := s.ResponseBody(at, readWithin)
 		if len(text) == 0 {
@@ -199,7 +207,7 @@ func (s *Stream) readsToEnd() bool {
 }
 
 // answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
-// success. A stream is held to have an end where streams of its cluster have one.
+// success. A stream with output is held to have an end where streams of its cluster have one.
 func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	r, cl, now := &s.response, s.cluster, s.plugin.vm.now()
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
@@ -215,7 +223,7 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
 	}
-	if r.outcome == answer.Unfinished && !cl.terminates {
+	if r.outcome == answer.Unfinished && !cl.terminates && r.answer != nil && r.answer.HasOutput() {
 		r.outcome = answer.Complete
 	}
 	if r.outcome == answer.Complete {

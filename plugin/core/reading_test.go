@@ -181,8 +181,9 @@ func TestVerdictOfContents(t *testing.T) {
 		"data: {\"error\":{\"code\":500}}\n\n" + doneEvent:  lb.Failure,
 		"data: {\"error\":{\"code\":404}}\n\n" + doneEvent:  lb.Rejected,
 		strings.Repeat(wordEvent, 200) + "data: [DONE]\n\n": lb.Success,
-		createdEvent + strings.Repeat(" ", 10_000) + "\n":   lb.Success, // of no stream here the end is known
-		"\x1f\x8b\x08{\"error\":{}}":                        lb.Success,
+		createdEvent + strings.Repeat(" ", 10_000) + "\n":   lb.Failure,
+		wordEvent:                    lb.Success, // of no stream here the end is known
+		"\x1f\x8b\x08{\"error\":{}}": lb.Success,
 	} {
 		for _, split := range []int{0, 7, 5000} {
 			d := startFake(t, 1, 1, requestsConfig)
@@ -221,6 +222,61 @@ func TestRefusalsUnder200AreNotCharged(t *testing.T) {
 		}
 		if used != want {
 			t.Errorf("%s: %d tokens were used, want %d", body, used, want)
+		}
+	}
+}
+
+// shareOfFourth has twelve clients send requests in a closed loop to four servers for eight seconds. Three stream for
+// 250 ms; the fourth answers at once, as given. It returns the share of all requests that the fourth has got.
+func shareOfFourth(t *testing.T, answer func(c *fakeClient)) float64 {
+	d := startFake(t, 2, 4, `{"lb_policy":"global_least_request","lb_config":{"health":{"slow_start":0}}}`)
+	var all, fourth float64
+	var send func(client int)
+	send = func(client int) {
+		c := d.client(client%2, streamtest.Request{Client: fmt.Sprint("10.9.0.", client)})
+		again := func(after time.Duration, end func()) {
+			d.events = append(d.events, fakeEvent{d.now + after, func() { end(); send(client) }})
+		}
+		if all++; c.Upstream() == 3 {
+			fourth++
+			answer(c)
+			again(5*time.Millisecond, func() {})
+			return
+		}
+		c.Head(200, eventStream)
+		c.Data(wordEvent)
+		again(250*time.Millisecond, func() { c.Data(stopEvent + doneEvent); c.Finish() })
+	}
+	for client := range 12 {
+		send(client)
+	}
+	d.advance(8 * time.Second)
+	return fourth / all
+}
+
+// A server that fails at once under status 200 gets no more requests than one that answers 500 at once.
+func TestShareOfAServerThatFailsUnder200(t *testing.T) {
+	with := func(kind, body string) func(c *fakeClient) {
+		return func(c *fakeClient) {
+			c.Head(200, [2]string{"content-type", kind})
+			c.Data(body)
+			c.Finish()
+		}
+	}
+	const failed = `{"error": {"message": "worker is not ready", "code": 500}}`
+	for name, answer := range map[string]func(c *fakeClient){
+		"status 500":  func(c *fakeClient) { c.Head(500); c.Finish() },
+		"event":       with("text/event-stream", "data: "+failed+"\n\n"+doneEvent),
+		"named event": with("text/event-stream", "event: error\ndata: "+failed+"\n\n"),
+		"json":        with("application/json", failed),
+		"aborted": with("text/event-stream", "data: {\"choices\": [{\"index\": 0, \"delta\": {\"content\": \"\"}, "+
+			"\"finish_reason\": \"abort\"}]}\n\n"+doneEvent),
+		"nothing":    with("text/event-stream", ""),
+		"no choices": with("application/json", `{"choices":[]}`),
+	} {
+		share := shareOfFourth(t, answer)
+		if t.Logf("%s: %.3f", name, share); share > 0.1 {
+			t.Errorf("%s: %.3f of all requests", name, share)
 		}
 	}
 }

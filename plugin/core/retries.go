@@ -31,7 +31,7 @@ type retryBudget struct {
 	seconds [retrySeconds]retrySecond
 	ended   *recent[uint64, time.Duration] // when requests ended without an answer, by attempt.digest
 	open    map[uint64]int                 // requests that are open, by attempt.id
-	shared  *recent[uint64, time.Duration] // when several were open at a time, likewise
+	shared  map[uint64]time.Duration       // when several were open at a time, likewise
 }
 
 // attempt is what tells whether a request is the retry of another one.
@@ -104,16 +104,17 @@ func (b *retryBudget) begin(now time.Duration, a *attempt) {
 		return
 	}
 	if b.open == nil {
-		b.open = map[uint64]int{}
+		b.open, b.shared = map[uint64]int{}, map[uint64]time.Duration{}
 	}
-	if b.open[a.id] > 0 {
-		if b.shared == nil {
-			b.shared = newRecent[uint64, time.Duration](maxShared)
-		}
-		b.shared.put(now, a.id, now)
+	n := b.open[a.id]
+	b.open[a.id], a.open = n+1, true
+	if n == 0 {
+		return
 	}
-	b.open[a.id]++
-	a.open = true
+	if len(b.shared) >= maxShared { // those in use will be there again
+		clear(b.shared)
+	}
+	b.shared[a.id] = now
 }
 
 // end is the reverse of begin.
@@ -130,10 +131,7 @@ func (b *retryBudget) end(a *attempt) {
 
 // isShared reports whether several requests had that id at a time lately.
 func (b *retryBudget) isShared(now time.Duration, id uint64) bool {
-	if b.shared == nil {
-		return false
-	}
-	at, ok := b.shared.get(now, id)
+	at, ok := b.shared[id]
 	return ok && now-at < endedMemory
 }
 
@@ -147,17 +145,17 @@ func (s *Stream) nameAttempt(now time.Duration) {
 		return
 	}
 	a.id = xxhash.Sum64String(id) | 1
+	last := uint64(0) // of the prompt's blocks, whose key depends on all before it
+	if a.exact = s.chain.hasBlocks(); a.exact {
+		last = s.chain.blocks[len(s.chain.blocks)-1].Key
+	}
 	a.digest = a.id
-	add := func(n uint64) {
+	for _, n := range [...]uint64{
+		xxhash.Sum64String(s.traits.path), uint64(s.traits.length), s.work.model.model, uint64(s.work.info.TextBytes),
+		last,
+	} {
 		const golden = 0x9e3779b97f4a7c15 // Fibonacci hashing (Knuth, volume 3, 6.4)
 		a.digest = bits.RotateLeft64((a.digest^n)*golden, 32)
-	}
-	add(xxhash.Sum64String(s.traits.path))
-	add(uint64(s.traits.length))
-	add(s.work.model.model)
-	add(uint64(s.work.info.TextBytes))
-	if a.exact = s.chain.hasBlocks(); a.exact {
-		add(s.chain.blocks[len(s.chain.blocks)-1].Key)
 	}
 	s.cluster.retries.begin(now, a)
 }
