@@ -68,6 +68,8 @@ const (
 const (
 	// smallBytes is how much is kept of options, and of members that the package does not know.
 	smallBytes = 64 << 10
+	// firstKept is the memory that a reader begins with.
+	firstKept = 256 << 10
 	// maxOther is the length in bytes of an unknown member that is kept, maxLongKey that of its key.
 	maxOther   = 4 << 10
 	maxLongKey = 512
@@ -81,7 +83,7 @@ const (
 
 // NewLongBody returns a reader that keeps so many bytes of a prompt.
 func NewLongBody(keep int) *LongBody {
-	return &LongBody{kept: make([]byte, 0, keep+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep}}
+	return &LongBody{kept: make([]byte, 0, min(keep, firstKept)+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep}}
 }
 
 // Read reads the next part of the body.

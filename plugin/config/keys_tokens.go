@@ -5,11 +5,11 @@ import "github.com/warmgate/warmgate/lb/setting"
 // tokenKeys are the keys of how bodies are read, and of how tokens are estimated from them.
 var tokenKeys = []key{
 	{Key: setting.Key{
-		Name: "lb_config.max_inspect_bytes", Type: setting.Size, Min: 1 << 10, Max: 8 << 20, Default: "262144",
+		Name: "lb_config.max_inspect_bytes", Type: setting.Size, Min: 1 << 10, Max: 8 << 20, Default: "655360",
 		Title: setting.Doc("Inspected bytes", "检查的字节数"),
 		Meaning: setting.Doc(
-			"How much of a request body is read for the decision",
-			"为决策读取请求体的最大字节数",
+			"How much of a request body is read for the decision: of its prompt, where the rest is scanned",
+			"为决策读取请求体的最大字节数；扫描其余部分时，指提示词的字节数",
 		),
 		Field: func(s any) any { return &s.(*Config).MaxInspectBytes },
 	}},

@@ -98,10 +98,10 @@ func (s *Stream) requestBody(size int, end bool) Action {
 	}
 	s.body.held, s.body.received = true, size
 	if !end && !s.body.late {
-		switch enough := size >= s.inspectBytes(); {
-		case s.readsOn(first, enough):
+		switch most := s.inspectBytes(); {
+		case s.readsOn(first, size >= min(most, holdBytes)):
 			return s.beginLong(size)
-		case !enough:
+		case size < most:
 			return Hold
 		}
 	}

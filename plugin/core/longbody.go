@@ -13,6 +13,9 @@ import (
 // A body that is not read to its end matches no prompt: another model or salt may be behind what was read.
 
 const (
+	// holdBytes is how much of a body is held and read at once. What is longer is read on, also if max_inspect_bytes is
+	// more.
+	holdBytes = 256 << 10
 	// partBytes is how much is read of a body in one call.
 	partBytes = 64 << 10
 	// maxPause is how long a body that is read on may pause, should body_timeout be longer, and maxReading is how long
