@@ -131,7 +131,7 @@ var callRules = [...]callRule{
 // body: of a call that the table does not list, one that brings none and wants to read or to delete computes nothing.
 func CallOf(method, path string, bodiless bool) Call {
 	path = plainPath(path)
-	last := path[strings.LastIndexByte(path, '/')+1:]
+	last := lastSegment(path)
 	like := method
 	if method == "HEAD" {
 		like = "GET"
@@ -156,26 +156,24 @@ func plainPath(path string) string {
 
 // endsLike reports whether a path ends with the segments of a pattern. last is its last segment.
 func endsLike(path, last, pattern string) bool {
-	at := strings.LastIndexByte(pattern, '/')
-	if !isLike(last, pattern[at+1:]) {
-		return false
-	}
 	for {
-		path, pattern = path[:len(path)-len(last)], pattern[:at]
-		if !strings.HasSuffix(path, "/") {
+		at := strings.LastIndexByte(pattern, '/')
+		path = path[:len(path)-len(last)]
+		if !isLike(last, pattern[at+1:]) || path == "" {
 			return false
 		}
-		if pattern == "" {
+		if pattern = pattern[:at]; pattern == "" {
 			return true
 		}
 		path = path[:len(path)-1]
-		last = path[strings.LastIndexByte(path, '/')+1:]
-		at = strings.LastIndexByte(pattern, '/')
-		if !isLike(last, pattern[at+1:]) {
-			return false
-		}
+		last = lastSegment(path)
 	}
 }
+
+// lastSegment returns what follows the last slash. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
+func lastSegment(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // isLike reports whether a segment of a path is what that of a pattern stands for.
 func isLike(segment, pattern string) bool {

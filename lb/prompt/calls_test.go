@@ -139,19 +139,18 @@ func TestHeldIDs(t *testing.T) {
 }
 
 func TestHeldBlocks(t *testing.T) {
-	secret := Secret("s")
-	a := HeldBlock(secret, 0, "scope", "id")
+	c := NewChainer(Secret("s"), 512)
+	a := c.Held("", "scope", "id")
 	for what, b := range map[string]Block{
-		"another id": HeldBlock(secret, 0, "scope", "ie"), "another scope": HeldBlock(secret, 0, "scopf", "id"),
-		"another cut": HeldBlock(secret, 0, "scop", "eid"), "a tenant": HeldBlock(secret, 7, "scope", "id"),
-		"another secret": HeldBlock(Secret("t"), 0, "scope", "id"),
+		"another id": c.Held("", "scope", "ie"), "another scope": c.Held("", "scopf", "id"),
+		"another cut": c.Held("", "scop", "eid"), "a tenant": c.Held("tenant", "scope", "id"),
+		"another secret": NewChainer(Secret("t"), 512).Held("", "scope", "id"),
 	} {
 		if b.Key&(1<<tenantShift-1) == a.Key {
 			t.Errorf("%s has the same key", what)
 		}
 	}
-	if a.Tenant() != NoTenant || HeldBlock(secret, 7, "scope", "id").Tenant() == NoTenant ||
-		HeldBlock(secret, 0, "scope", "id") != a {
+	if a.Tenant() != NoTenant || c.Held("tenant", "scope", "id").Tenant() == NoTenant || c.Held("", "scope", "id") != a {
 		t.Error("the tenant, or nothing, decides")
 	}
 }

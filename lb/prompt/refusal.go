@@ -19,16 +19,27 @@ const (
 // RefusalBytes is how many bytes of an answer ReadRefusal needs at most.
 const RefusalBytes = 2 << 10
 
-// refusalCodes are codes and types of errors, in lower case.
-var refusalCodes = map[string]Refusal{
-	"model_not_found":           UnknownModel, // OpenAI and most who have its API
-	"model_not_exist":           UnknownModel,
-	"invalid_model":             UnknownModel, // Mistral
-	"deploymentnotfound":        UnknownModel, // Azure
-	"context_length_exceeded":   ContextTooLong,
-	"exceed_context_size_error": ContextTooLong, // llama.cpp
-	"request_too_large":         ContextTooLong, // Anthropic
+// refusalOf returns what a code or a type of an error says, in lower case.
+func refusalOf(code string) Refusal {
+	switch code {
+	case "model_not_found", "model_not_exist", // OpenAI and most who have its API
+		"invalid_model",      // Mistral
+		"deploymentnotfound": // Azure
+		return UnknownModel
+	case "context_length_exceeded",
+		"exceed_context_size_error", // llama.cpp
+		"request_too_large":         // Anthropic
+		return ContextTooLong
+	}
+	return OtherRefusal
 }
+
+// Where engines put the code, the type and the message of an error.
+var (
+	codePaths    = [][]string{{"error", "code"}, {"code"}}
+	kindPaths    = [][]string{{"error", "type"}, {"type"}, {"error_type"}}
+	messagePaths = [][]string{{"error", "message"}, {"message"}, {"error"}, {"detail"}}
+)
 
 // What messages say of a model begins with one of the subjects, since what a client has sent may be quoted behind it.
 var (
@@ -54,17 +65,13 @@ func ReadRefusal(status int, body []byte) Refusal {
 	if len(body) == 0 || body[0] != '{' {
 		return SilentRefusal
 	}
-	text := func(paths ...[]string) string {
-		s, _ := MemberText(body, paths...)
-		return strings.ToLower(s)
-	}
-	kind := text([]string{"error", "type"}, []string{"type"}, []string{"error_type"})
-	for _, name := range [...]string{text([]string{"error", "code"}, []string{"code"}), kind} {
-		if r := refusalCodes[name]; r != OtherRefusal {
+	kind := lowerMember(body, kindPaths)
+	for _, name := range [...]string{lowerMember(body, codePaths), kind} {
+		if r := refusalOf(name); r != OtherRefusal {
 			return r
 		}
 	}
-	message := text([]string{"error", "message"}, []string{"message"}, []string{"error"}, []string{"detail"})
+	message := lowerMember(body, messagePaths)
 	switch {
 	case message == "":
 		return SilentRefusal
@@ -76,6 +83,12 @@ func ReadRefusal(status int, body []byte) Refusal {
 		}
 	}
 	return OtherRefusal
+}
+
+// lowerMember returns the text of the first of the members that the body has, in lower case.
+func lowerMember(body []byte, paths [][]string) string {
+	text, _ := MemberText(body, paths...)
+	return strings.ToLower(text)
 }
 
 // namesModel reports whether a message begins with what it says something of, and that is a model.

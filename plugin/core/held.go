@@ -48,7 +48,7 @@ func (s *Stream) readHeld(body []byte) {
 func (s *Stream) heldPrefix(id string) lb.Prefix {
 	memory := s.cfg.Prefix.IndexMemory
 	memory.Local, memory.Remote = max(memory.Local, heldMemory), max(memory.Remote, heldMemory)
-	block := prompt.HeldBlock(s.plugin.vm.prompts.secret(s.cfg), s.traits.tenantID(s.cfg), s.scope, id)
+	block := s.plugin.vm.prompts.chainer(s.cfg).Held(s.traits.tenantName(s.cfg), s.scope, id)
 	return lb.Prefix{
 		Blocks: []prompt.Block{block}, Bytes: block.End, TTL: heldTTL, Credit: heldCredit, IndexMemory: memory,
 	}
