@@ -20,14 +20,23 @@ type sharedFact struct {
 	patience
 }
 
-// append appends the entry to an export.
+// append appends the entry to an export. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func (s *sharedFact) append(out wire.Writer) wire.Writer {
-	return out.Uint64(s.model).Uint64(s.endpoint).Uint64(uint64(s.length)).Duration(s.from).Duration(s.until)
+	for _, v := range [...]uint64{s.model, s.endpoint, uint64(s.length), uint64(s.from), uint64(s.until)} {
+		out = out.Uint64(v)
+	}
+	return out
 }
 
 // readFact reads an entry, and reports whether it is not over.
 func readFact(now time.Duration, r *wire.Reader[[]byte]) (s sharedFact, counts bool) {
-	s = sharedFact{r.Uint64(), r.Uint64(), int64(r.Uint64()), patience{r.Duration(), r.Duration()}}
+	var v [factSize / 8]uint64
+	for i := range v {
+		v[i] = r.Uint64()
+	}
+	s = sharedFact{v[0], v[1], int64(v[2]), patience{time.Duration(v[3]), time.Duration(v[4])}}
 	return s, s.waits(now) && s.until-s.from <= maxPatience && s.length >= 0
 }
 

@@ -135,7 +135,9 @@ func (f *ModelFacts) at(then time.Duration, model, endpoint uint64) (*modelFacts
 	return m, e
 }
 
-// find returns what is known of a model, nil if nothing is.
+// find returns what is known of a model, nil if nothing is. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func (f *ModelFacts) find(model uint64) *modelFacts {
 	for _, m := range f.models {
 		if m.id == model {
@@ -145,7 +147,9 @@ func (f *ModelFacts) find(model uint64) *modelFacts {
 	return nil
 }
 
-// find returns what is known of the model at an endpoint, nil if nothing is.
+// find returns what is known of the model at an endpoint, nil if nothing is. It is not inlined either.
+//
+//go:noinline
 func (m *modelFacts) find(endpoint uint64) *modelFact {
 	for _, e := range m.endpoints {
 		if e.endpoint == endpoint {

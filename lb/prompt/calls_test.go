@@ -61,10 +61,7 @@ func TestCallsByMethodAndPath(t *testing.T) {
 // Each rule decides about the path that it names: none stands behind another that takes its calls.
 func TestNoRuleOfCallsIsHidden(t *testing.T) {
 	for _, r := range callRules {
-		method := r.method
-		if method == "" {
-			method = "POST"
-		}
+		method := map[byte]string{0: "POST", 'P': "POST", 'G': "GET", 'D': "DELETE"}[r.method]
 		if got := CallOf(method, "/v1"+strings.ReplaceAll(r.path, "*", "x"), false); got != r.what {
 			t.Errorf("%s %s is %v, want %v", method, r.path, got, r.what)
 		}
@@ -73,7 +70,7 @@ func TestNoRuleOfCallsIsHidden(t *testing.T) {
 
 func FuzzCallOf(f *testing.F) {
 	for _, r := range callRules {
-		f.Add(r.method, r.path, true)
+		f.Add("GET", r.path, true)
 	}
 	f.Fuzz(func(t *testing.T, method, path string, bodiless bool) {
 		got := CallOf(method, path, bodiless)

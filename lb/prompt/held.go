@@ -31,6 +31,7 @@ func NamesHeld(method, path string) bool {
 	return method == "POST" && (last == "responses" || last == "batches")
 }
 
+//go:noinline
 func isCollection(segment string) bool {
 	for _, name := range collections {
 		if segment == name {
@@ -59,10 +60,8 @@ func HeldInPath(path string) string {
 
 // Where ids are: in requests, in objects and the events that begin with one, and in batches that are done.
 var (
-	heldPaths   = [][]string{{"previous_response_id"}, {"conversation", "id"}, {"conversation"}, {"input_file_id"}}
-	madePaths   = [][]string{{"id"}, {"response", "id"}}
-	outputPaths = [][]string{{"output_file_id"}}
-	errorPaths  = [][]string{{"error_file_id"}}
+	heldPaths = [][]string{{"previous_response_id"}, {"conversation", "id"}, {"conversation"}, {"input_file_id"}}
+	madePaths = [...][][]string{{{"id"}, {"response", "id"}}, {{"output_file_id"}}, {{"error_file_id"}}}
 )
 
 // HeldInBody returns the id of what the engine keeps that the body of a request refers to, "" for none.
@@ -81,8 +80,8 @@ func HeldInAnswer(begin []byte) (ids []string) {
 	if at < 0 {
 		return nil
 	}
-	for _, paths := range [...][][]string{madePaths, outputPaths, errorPaths} {
-		if id, _ := MemberText(begin[at:], paths...); id != "" {
+	for i := range madePaths {
+		if id, _ := MemberText(begin[at:], madePaths[i]...); id != "" {
 			ids = append(ids, id)
 		}
 	}

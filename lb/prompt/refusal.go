@@ -19,19 +19,18 @@ const (
 // RefusalBytes is how many bytes of an answer ReadRefusal needs at most.
 const RefusalBytes = 2 << 10
 
-// refusalOf returns what a code or a type of an error says, in lower case.
-func refusalOf(code string) Refusal {
-	switch code {
-	case "model_not_found", "model_not_exist", // OpenAI and most who have its API
-		"invalid_model",      // Mistral
-		"deploymentnotfound": // Azure
-		return UnknownModel
-	case "context_length_exceeded",
-		"exceed_context_size_error", // llama.cpp
-		"request_too_large":         // Anthropic
-		return ContextTooLong
-	}
-	return OtherRefusal
+// refusalCodes are codes and types of errors, in lower case.
+var refusalCodes = [...]struct {
+	code string
+	says Refusal
+}{
+	{"model_not_found", UnknownModel}, // OpenAI and most who have its API
+	{"model_not_exist", UnknownModel},
+	{"invalid_model", UnknownModel},      // Mistral
+	{"deploymentnotfound", UnknownModel}, // Azure
+	{"context_length_exceeded", ContextTooLong},
+	{"exceed_context_size_error", ContextTooLong}, // llama.cpp
+	{"request_too_large", ContextTooLong},         // Anthropic
 }
 
 // Where engines put the code, the type and the message of an error.
@@ -66,9 +65,10 @@ func ReadRefusal(status int, body []byte) Refusal {
 		return SilentRefusal
 	}
 	kind := lowerMember(body, kindPaths)
-	for _, name := range [...]string{lowerMember(body, codePaths), kind} {
-		if r := refusalOf(name); r != OtherRefusal {
-			return r
+	code := lowerMember(body, codePaths)
+	for i := range refusalCodes {
+		if r := &refusalCodes[i]; r.code == code || r.code == kind {
+			return r.says
 		}
 	}
 	message := lowerMember(body, messagePaths)
@@ -103,6 +103,7 @@ func namesModel(message string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c == '_' }
 
+//go:noinline
 func containsOne(s string, words []string) bool {
 	for _, w := range words {
 		if strings.Contains(s, w) {
