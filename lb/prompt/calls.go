@@ -29,6 +29,8 @@ var callRules = [...]callRule{
 	{"/completions", 0, Computes},
 	{"/responses", 0, Computes},
 	{"/messages", 0, Computes},
+	{"/embeddings", 0, Computes},
+	{"/generate", 0, Computes},
 	{"/health_generate", 'G', Computes}, // SGLang generates a token
 
 	// the number of tokens, the tokens, or the text that a template makes: work of a CPU
@@ -154,7 +156,7 @@ func CallOf(method, path string, bodiless bool) Call {
 	return Computes
 }
 
-// plainPath returns the path without its query and slashes at its end. It is not inlined, for the size of the artifacts.
+// plainPath returns the path without its query and slashes at its end. It is not inlined, for the artifacts' size.
 //
 //go:noinline
 func plainPath(path string) string {
