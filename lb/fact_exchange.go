@@ -13,66 +13,72 @@ const factSize = 40
 // maxSharedFacts is how many entries an export has at most: a gateway copies them at each look.
 const maxSharedFacts = 512
 
-// factKey is what an entry is of.
-type factKey struct {
-	model, endpoint uint64
-	isLength        bool
-}
-
-// sharedFact is the rest of an entry.
+// sharedFact is one entry.
 type sharedFact struct {
-	length int64
+	model, endpoint uint64
+	length          int64
 	patience
 }
 
+// append appends the entry to an export. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
+func (s *sharedFact) append(out wire.Writer) wire.Writer {
+	for _, v := range [...]uint64{s.model, s.endpoint, uint64(s.length), uint64(s.from), uint64(s.until)} {
+		out = out.Uint64(v)
+	}
+	return out
+}
+
+// readFact reads an entry, and reports whether it is not over.
+func readFact(now time.Duration, r *wire.Reader[[]byte]) (s sharedFact, counts bool) {
+	var v [factSize / 8]uint64
+	for i := range v {
+		v[i] = r.Uint64()
+	}
+	s = sharedFact{v[0], v[1], int64(v[2]), patience{time.Duration(v[3]), time.Duration(v[4])}}
+	return s, s.waits(now) && s.until-s.from <= maxPatience && s.length >= 0
+}
+
+// of returns the patience of the fact that the entry is of.
+func (s *sharedFact) of(e *modelFact) *patience {
+	if s.length > 0 {
+		return &e.tooLong
+	}
+	return &e.absent
+}
+
 // Export merges what this VM has learned since the last export into shared, which contains the facts of all VMs, and
-// reports whether it has changed. What is over is dropped.
+// reports whether it has changed. What is over is dropped. It is called after Import.
 func (f *ModelFacts) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	if !f.exportPending {
 		return shared, false
 	}
-	all := decodeFacts(now, shared)
-	add := func(key factKey, fact sharedFact) {
-		if _, known := all[key]; fact.waits(now) && (known || len(all) < maxSharedFacts) {
-			all[key] = fact.merge(all[key])
+	var out wire.Writer
+	add := func(s sharedFact) {
+		if s.waits(now) && len(out) < maxSharedFacts*factSize {
+			out = s.append(out)
 		}
 	}
-	for model, m := range f.models {
-		for endpoint, e := range m.endpoints {
-			add(factKey{model, endpoint, false}, sharedFact{0, e.absent})
-			add(factKey{model, endpoint, true}, sharedFact{e.length, e.tooLong})
+	for _, m := range f.models {
+		for _, e := range m.endpoints {
+			add(sharedFact{m.id, e.endpoint, 0, e.absent})
+			if e.length > 0 {
+				add(sharedFact{m.id, e.endpoint, e.length, e.tooLong})
+			}
 		}
 	}
-	out := make(wire.Writer, 0, len(all)*factSize)
-	for key, fact := range all {
-		out = out.Uint64(key.model).Uint64(key.endpoint).Uint64(uint64(fact.length)).
-			Duration(fact.from).Duration(fact.until)
+	for r := wire.NewReader(shared); r.Len() >= factSize; {
+		s, counts := readFact(now, &r)
+		if m := f.find(s.model); counts && m != nil {
+			e := m.find(s.endpoint)
+			counts = e == nil || s.of(e).until < s.until // else it was written above
+		}
+		if counts {
+			add(s)
+		}
 	}
 	return out, true
-}
-
-// decodeFacts returns the facts of an export that are not over.
-func decodeFacts(now time.Duration, shared []byte) map[factKey]sharedFact {
-	all := map[factKey]sharedFact{}
-	for r := wire.NewReader(shared); r.Len() >= factSize; {
-		key := factKey{model: r.Uint64(), endpoint: r.Uint64()}
-		fact := sharedFact{int64(r.Uint64()), patience{r.Duration(), r.Duration()}}
-		if key.isLength = fact.length > 0; fact.waits(now) && fact.until-fact.from <= maxPatience && fact.length >= 0 {
-			all[key] = fact
-		}
-	}
-	return all
-}
-
-// merge returns the later of two facts, for a length the shorter one.
-func (a sharedFact) merge(b sharedFact) sharedFact {
-	if b.until > a.until {
-		a.patience = b.patience
-	}
-	if b.length > 0 {
-		a.length = min(a.length, b.length)
-	}
-	return a
 }
 
 // ConfirmExport marks what Export returned as written.
@@ -80,36 +86,22 @@ func (f *ModelFacts) ConfirmExport() { f.exportPending = false }
 
 // Import adopts what other VMs have learned, unless this one has been served there since.
 func (f *ModelFacts) Import(now time.Duration, shared []byte) {
-	if len(shared) < factSize {
-		return
-	}
-	for key, fact := range decodeFacts(now, shared) {
-		f.activeUntil = max(f.activeUntil, fact.from+factsActive)
-		m := f.models[key.model]
-		if m == nil {
-			m = f.model(fact.from, key.model)
-		}
-		e := m.endpoints[key.endpoint]
-		if e == nil {
-			if len(m.endpoints) >= maxFactEndpoints {
-				continue
-			}
-			e = &modelFact{}
-			m.endpoints[key.endpoint] = e
-		}
-		if e.servedAt >= fact.from {
+	for r := wire.NewReader(shared); r.Len() >= factSize; {
+		s, counts := readFact(now, &r)
+		if !counts {
 			continue
 		}
-		p := &e.absent
-		if key.isLength {
-			p = &e.tooLong
-			if e.length == 0 || fact.length < e.length {
-				e.length = fact.length
-			}
+		f.activeUntil = max(f.activeUntil, s.from+factsActive)
+		m, e := f.at(s.from, s.model, s.endpoint)
+		if e == nil || e.servedAt >= s.from {
+			continue
 		}
-		if fact.until > p.until {
-			*p = fact.patience
+		if s.length > 0 && (e.length == 0 || s.length < e.length) {
+			e.length = s.length
 		}
-		m.until = max(m.until, p.until)
+		if p := s.of(e); s.until > p.until {
+			*p = s.patience
+		}
+		m.until = max(m.until, s.until)
 	}
 }

@@ -7,22 +7,24 @@ import "time"
 // requests stay as they are. Requests that it concerns go to the other endpoints, if there are any, until it is time to
 // ask again. One VM has one ModelFacts per cluster; Export and Import share it between VMs.
 type ModelFacts struct {
-	models        map[uint64]*modelFacts // by digest of the model's name
-	activeUntil   time.Duration          // until then requests are read for their models
-	lists         derivedLists[float64]  // without endpoints, by a digest of those
+	models        []*modelFacts
+	activeUntil   time.Duration         // until then requests are read for their models
+	lists         derivedLists[float64] // without endpoints, by a digest of those
 	exportPending bool
 }
 
 // modelFacts is what is known of one model.
 type modelFacts struct {
-	endpoints map[uint64]*modelFact // by hash of the address
-	found     bool                  // some endpoint has it
-	lastAt    time.Duration         // of the last refusal
-	until     time.Duration         // no fact counts after that
+	id        uint64 // digest of its name
+	endpoints []*modelFact
+	found     bool          // some endpoint has it
+	lastAt    time.Duration // of the last refusal
+	until     time.Duration // no fact counts after that
 }
 
 // modelFact is what is known of a model at an endpoint.
 type modelFact struct {
+	endpoint uint64 // hash of the address
 	absent   patience
 	tooLong  patience
 	length   int64         // the shortest prompt that was refused for its length, in bytes
@@ -53,7 +55,7 @@ const (
 )
 
 // NewModelFacts returns the facts of a cluster of which nothing is known.
-func NewModelFacts() *ModelFacts { return &ModelFacts{models: map[uint64]*modelFacts{}} }
+func NewModelFacts() *ModelFacts { return &ModelFacts{} }
 
 // Active reports whether something was refused lately, so that requests have to be read for their models.
 func (f *ModelFacts) Active(now time.Duration) bool { return now < f.activeUntil }
@@ -113,62 +115,79 @@ func (f *ModelFacts) refused(now time.Duration, model uint64, addr string) (*mod
 	if model == 0 {
 		return nil, nil
 	}
-	m := f.model(now, model)
-	hash := EndpointHash(addr)
-	e := m.endpoints[hash]
-	if e == nil {
-		if len(m.endpoints) >= maxFactEndpoints {
-			return nil, nil
-		}
-		e = &modelFact{}
-		m.endpoints[hash] = e
+	return f.at(now, model, EndpointHash(addr))
+}
+
+// at returns what is known of the model at the endpoint, which was refused there at that time; nil if there is no room.
+func (f *ModelFacts) at(then time.Duration, model, endpoint uint64) (*modelFacts, *modelFact) {
+	m := f.find(model)
+	if m == nil {
+		f.evict(then)
+		m = &modelFacts{id: model}
+		f.models = append(f.models, m)
+	}
+	m.lastAt = max(m.lastAt, then)
+	e := m.find(endpoint)
+	if e == nil && len(m.endpoints) < maxFactEndpoints {
+		e = &modelFact{endpoint: endpoint}
+		m.endpoints = append(m.endpoints, e)
 	}
 	return m, e
 }
 
-// model returns what is known of a model that was refused now.
-func (f *ModelFacts) model(now time.Duration, model uint64) *modelFacts {
-	m := f.models[model]
-	if m == nil {
-		f.evict(now)
-		m = &modelFacts{endpoints: map[uint64]*modelFact{}}
-		f.models[model] = m
+// find returns what is known of a model, nil if nothing is. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
+func (f *ModelFacts) find(model uint64) *modelFacts {
+	for _, m := range f.models {
+		if m.id == model {
+			return m
+		}
 	}
-	m.lastAt = now
-	return m
+	return nil
 }
 
-// evict makes room for a model: that of what is over, or else of the model that was refused last, of those that no
-// endpoint has if there are any.
+// find returns what is known of the model at an endpoint, nil if nothing is. It is not inlined either.
+//
+//go:noinline
+func (m *modelFacts) find(endpoint uint64) *modelFact {
+	for _, e := range m.endpoints {
+		if e.endpoint == endpoint {
+			return e
+		}
+	}
+	return nil
+}
+
+// evict makes room for a model: that of the one that was refused longest ago, of those that no endpoint has lately if
+// there are any.
 func (f *ModelFacts) evict(now time.Duration) {
 	if len(f.models) < maxFactModels {
 		return
 	}
-	var worst uint64
-	var of *modelFacts
-	for id, m := range f.models {
-		if now-m.lastAt > factsActive {
-			delete(f.models, id)
-			continue
-		}
-		if of == nil || of.found && !m.found ||
-			of.found == m.found && (m.lastAt < of.lastAt || m.lastAt == of.lastAt && id < worst) {
-			worst, of = id, m
+	worst := 0
+	for i, m := range f.models {
+		of := f.models[worst]
+		if kept, rather := m.isKept(now), of.isKept(now); rather && !kept || kept == rather && m.lastAt < of.lastAt {
+			worst = i
 		}
 	}
-	if len(f.models) >= maxFactModels {
-		delete(f.models, worst)
-	}
+	last := len(f.models) - 1
+	f.models[worst] = f.models[last]
+	f.models = f.models[:last]
 }
+
+// isKept reports whether some endpoint has the model, and it was refused lately.
+func (m *modelFacts) isKept(now time.Duration) bool { return m.found && now-m.lastAt < factsActive }
 
 // Served notes that the endpoint has served a request for the model, with a prompt of so many bytes.
 func (f *ModelFacts) Served(now time.Duration, model uint64, addr string, length int64) {
-	m := f.models[model]
+	m := f.find(model)
 	if m == nil {
 		return
 	}
 	m.found = true
-	e := m.endpoints[EndpointHash(addr)]
+	e := m.find(EndpointHash(addr))
 	if e == nil {
 		return
 	}
@@ -190,14 +209,14 @@ func (f *ModelFacts) filter(now time.Duration, r *Request, cs []Candidate) []Can
 	if f == nil || r.ModelID == 0 {
 		return cs
 	}
-	m := f.models[r.ModelID]
+	m := f.find(r.ModelID)
 	if m == nil || now >= m.until {
 		return cs
 	}
 	digest := uint64(0) // of the endpoints, in any order
-	for hash, e := range m.endpoints {
+	for _, e := range m.endpoints {
 		if e.avoids(now, r.Length) {
-			digest += mix(hash)
+			digest += mix(e.endpoint)
 		}
 	}
 	if digest == 0 {
@@ -206,7 +225,7 @@ func (f *ModelFacts) filter(now time.Duration, r *Request, cs []Candidate) []Can
 	return f.lists.get(cs, float64(digest>>12), func(cs []Candidate) []Candidate {
 		left := make([]Candidate, 0, len(cs))
 		for i := range cs {
-			if e := m.endpoints[EndpointHash(cs[i].Addr)]; e == nil || !e.avoids(now, r.Length) {
+			if e := m.find(EndpointHash(cs[i].Addr)); e == nil || !e.avoids(now, r.Length) {
 				left = append(left, cs[i])
 			}
 		}

@@ -128,7 +128,7 @@ func TestRoomForModels(t *testing.T) {
 	for model := range uint64(10) {
 		wantLeft(t, fmt.Sprint("model ", model), f, now+time.Second, 1+model, 0, 1, 2, 3)
 	}
-	if n, m := len(f.models), len(f.models[1].endpoints); n > maxFactModels || m > maxFactEndpoints {
+	if n, m := len(f.models), len(f.find(1).endpoints); n > maxFactModels || m > maxFactEndpoints {
 		t.Errorf("%d models, %d endpoints of one", n, m)
 	}
 	f.Absent(now+2*factsActive, 1, "e0", false)

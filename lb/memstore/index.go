@@ -48,3 +48,13 @@ func (s *Store) LongestMatch(now time.Duration, p *lb.Plan) (blocks int) {
 	}
 	return blocks
 }
+
+// Holder returns the number of the candidate that has the beginning of the plan's prompt, of the first one of several,
+// -1 for none.
+func (s *Store) Holder(now time.Duration, p *lb.Plan) int {
+	matches := s.prefixes.find(now, &p.Prefix)
+	return slices.IndexFunc(p.Candidates, func(c lb.Candidate) bool {
+		tag := lb.EndpointTag(c.Addr)
+		return slices.ContainsFunc(matches, func(m Match) bool { return m.Tag == tag })
+	})
+}

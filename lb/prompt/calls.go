@@ -17,138 +17,148 @@ const (
 
 // callRule is what the calls with a method and an end of the path are.
 type callRule struct {
-	method string // "" for any
 	path   string // its last segments; "*" stands for any one, and "*:name" for one with that end
+	method byte   // the first letter of GET, POST or DELETE, 0 for any
 	what   Call
 }
 
 // callRules is the table of known calls: the first rule that matches decides. docs/calls.md shows what engines do.
 var callRules = [...]callRule{
 	// APIs that compute, whatever the method: an engine refuses other ones
-	{"", "/chat/completions", Computes},
-	{"", "/completions", Computes},
-	{"", "/responses", Computes},
-	{"", "/messages", Computes},
-	{"GET", "/health_generate", Computes}, // SGLang generates a token
+	{"/chat/completions", 0, Computes},
+	{"/completions", 0, Computes},
+	{"/responses", 0, Computes},
+	{"/messages", 0, Computes},
+	{"/embeddings", 0, Computes},
+	{"/generate", 0, Computes},
+	{"/health_generate", 'G', Computes}, // SGLang generates a token
 
 	// the number of tokens, the tokens, or the text that a template makes: work of a CPU
-	{"POST", "/tokenize", Idle},
-	{"POST", "/detokenize", Idle},
-	{"POST", "/chat_tokenize", Idle},
-	{"POST", "/messages/count_tokens", Idle},
-	{"POST", "/completions/input_tokens", Idle},
-	{"POST", "/responses/input_tokens", Idle},
-	{"POST", "/render", Idle},
-	{"POST", "/apply-template", Idle},
-	{"POST", "/models/*:countTokens", Idle},
+	{"/tokenize", 'P', Idle},
+	{"/detokenize", 'P', Idle},
+	{"/chat_tokenize", 'P', Idle},
+	{"/messages/count_tokens", 'P', Idle},
+	{"/completions/input_tokens", 'P', Idle},
+	{"/responses/input_tokens", 'P', Idle},
+	{"/render", 'P', Idle},
+	{"/apply-template", 'P', Idle},
+	{"/models/*:countTokens", 'P', Idle},
 
 	// what an engine keeps, and jobs that it does later
-	{"POST", "/responses/*/cancel", Idle},
-	{"POST", "/conversations", Idle},
-	{"POST", "/conversations/*", Idle},
-	{"POST", "/conversations/*/items", Idle},
-	{"POST", "/files", Idle},
-	{"POST", "/uploads", Idle},
-	{"POST", "/uploads/*/*", Idle},
-	{"POST", "/batches", Idle},
-	{"POST", "/batches/*/cancel", Idle},
-	{"POST", "/vector_stores", Idle},
-	{"POST", "/vector_stores/*", Idle},
-	{"POST", "/vector_stores/*/*", Idle},
-	{"GET", "/responses/*", Idle},
-	{"GET", "/responses/*/input_items", Idle},
-	{"GET", "/conversations/*", Idle},
-	{"GET", "/conversations/*/items", Idle},
-	{"GET", "/conversations/*/items/*", Idle},
-	{"GET", "/files", Idle},
-	{"GET", "/files/*", Idle},
-	{"GET", "/files/*/content", Idle},
-	{"GET", "/batches", Idle},
-	{"GET", "/batches/*", Idle},
-	{"GET", "/batches/*/results", Idle},
-	{"DELETE", "/responses/*", Idle},
-	{"DELETE", "/conversations/*", Idle},
-	{"DELETE", "/conversations/*/items/*", Idle},
-	{"DELETE", "/files/*", Idle},
-	{"DELETE", "/batches/*", Idle},
+	{"/responses/*/cancel", 'P', Idle},
+	{"/conversations", 'P', Idle},
+	{"/conversations/*", 'P', Idle},
+	{"/conversations/*/items", 'P', Idle},
+	{"/files", 'P', Idle},
+	{"/uploads", 'P', Idle},
+	{"/uploads/*/*", 'P', Idle},
+	{"/batches", 'P', Idle},
+	{"/batches/*/cancel", 'P', Idle},
+	{"/vector_stores", 'P', Idle},
+	{"/vector_stores/*", 'P', Idle},
+	{"/vector_stores/*/*", 'P', Idle},
+	{"/responses/*", 'G', Idle},
+	{"/responses/*/input_items", 'G', Idle},
+	{"/conversations/*", 'G', Idle},
+	{"/conversations/*/items", 'G', Idle},
+	{"/conversations/*/items/*", 'G', Idle},
+	{"/files", 'G', Idle},
+	{"/files/*", 'G', Idle},
+	{"/files/*/content", 'G', Idle},
+	{"/batches", 'G', Idle},
+	{"/batches/*", 'G', Idle},
+	{"/batches/*/results", 'G', Idle},
+	{"/responses/*", 'D', Idle},
+	{"/conversations/*", 'D', Idle},
+	{"/conversations/*/items/*", 'D', Idle},
+	{"/files/*", 'D', Idle},
+	{"/batches/*", 'D', Idle},
 
 	// a small classifier beside the model
-	{"POST", "/moderations", Idle},
+	{"/moderations", 'P', Idle},
 
 	// models, adapters and their state
-	{"GET", "/models", Idle},
-	{"GET", "/models/*", Idle},
-	{"DELETE", "/models/*", Idle},
-	{"POST", "/load_lora_adapter", Idle},
-	{"POST", "/unload_lora_adapter", Idle},
-	{"", "/lora-adapters", Idle},
-	{"GET", "/get_model_info", Idle},
-	{"GET", "/model_info", Idle},
-	{"GET", "/tokenizer_info", Idle},
-	{"GET", "/api/tags", Idle},
-	{"GET", "/api/ps", Idle},
-	{"POST", "/api/show", Idle},
-	{"POST", "/api/pull", Idle},
-	{"POST", "/api/push", Idle},
-	{"POST", "/api/create", Idle},
-	{"POST", "/api/copy", Idle},
-	{"DELETE", "/api/delete", Idle},
-	{"", "/api/blobs/*", Idle},
+	{"/models", 'G', Idle},
+	{"/models/*", 'G', Idle},
+	{"/models/*", 'D', Idle},
+	{"/load_lora_adapter", 'P', Idle},
+	{"/unload_lora_adapter", 'P', Idle},
+	{"/lora-adapters", 0, Idle},
+	{"/get_model_info", 'G', Idle},
+	{"/model_info", 'G', Idle},
+	{"/tokenizer_info", 'G', Idle},
+	{"/api/tags", 'G', Idle},
+	{"/api/ps", 'G', Idle},
+	{"/api/show", 'P', Idle},
+	{"/api/pull", 'P', Idle},
+	{"/api/push", 'P', Idle},
+	{"/api/create", 'P', Idle},
+	{"/api/copy", 'P', Idle},
+	{"/api/delete", 'D', Idle},
+	{"/api/blobs/*", 0, Idle},
 
 	// the server
-	{"GET", "/health", Idle},
-	{"GET", "/healthz", Idle},
-	{"GET", "/livez", Idle},
-	{"GET", "/readyz", Idle},
-	{"GET", "/ping", Idle},
-	{"POST", "/ping", Idle},
-	{"GET", "/health/live", Idle},
-	{"GET", "/health/ready", Idle},
-	{"GET", "/version", Idle},
-	{"GET", "/metrics", Idle},
-	{"GET", "/prometheus/metrics", Idle},
-	{"GET", "/perf_metrics", Idle},
-	{"GET", "/load", Idle},
-	{"GET", "/get_load", Idle},
-	{"GET", "/loads", Idle},
-	{"GET", "/info", Idle},
-	{"GET", "/server_info", Idle},
-	{"GET", "/get_server_info", Idle},
-	{"", "/props", Idle},
-	{"GET", "/slots", Idle},
-	{"POST", "/slots/*", Idle},
-	{"", "/flush_cache", Idle},
-	{"POST", "/reset_prefix_cache", Idle},
-	{"POST", "/abort_request", Idle},
-	{"POST", "/sleep", Idle},
-	{"POST", "/wake_up", Idle},
-	{"GET", "/is_sleeping", Idle},
-	{"", "/start_profile", Idle},
-	{"", "/stop_profile", Idle},
+	{"/health", 'G', Idle},
+	{"/healthz", 'G', Idle},
+	{"/livez", 'G', Idle},
+	{"/readyz", 'G', Idle},
+	{"/ping", 'G', Idle},
+	{"/ping", 'P', Idle},
+	{"/health/live", 'G', Idle},
+	{"/health/ready", 'G', Idle},
+	{"/version", 'G', Idle},
+	{"/metrics", 'G', Idle},
+	{"/prometheus/metrics", 'G', Idle},
+	{"/perf_metrics", 'G', Idle},
+	{"/load", 'G', Idle},
+	{"/get_load", 'G', Idle},
+	{"/loads", 'G', Idle},
+	{"/info", 'G', Idle},
+	{"/server_info", 'G', Idle},
+	{"/get_server_info", 'G', Idle},
+	{"/props", 0, Idle},
+	{"/slots", 'G', Idle},
+	{"/slots/*", 'P', Idle},
+	{"/flush_cache", 0, Idle},
+	{"/reset_prefix_cache", 'P', Idle},
+	{"/abort_request", 'P', Idle},
+	{"/sleep", 'P', Idle},
+	{"/wake_up", 'P', Idle},
+	{"/is_sleeping", 'G', Idle},
+	{"/start_profile", 0, Idle},
+	{"/stop_profile", 0, Idle},
 }
 
 // CallOf returns what a call is, by its method and its path, which may have a query. bodiless is whether it has no
 // body: of a call that the table does not list, one that brings none and wants to read or to delete computes nothing.
 func CallOf(method, path string, bodiless bool) Call {
 	path = plainPath(path)
-	last := path[strings.LastIndexByte(path, '/')+1:]
-	like := method
-	if method == "HEAD" {
-		like = "GET"
+	last := lastSegment(path)
+	like := byte('?')
+	switch method {
+	case "GET", "POST", "DELETE":
+		like = method[0]
+	case "HEAD":
+		like = 'G'
 	}
 	for i := range callRules {
 		r := &callRules[i]
-		if (r.method == "" || r.method == like) && endsLike(path, last, r.path) {
+		if end := r.path[len(r.path)-1]; end != '*' && (last == "" || end != last[len(last)-1]) {
+			continue // most rules
+		}
+		if (r.method == 0 || r.method == like) && endsLike(path, last, r.path) {
 			return r.what
 		}
 	}
-	if bodiless && (like == "GET" || method == "DELETE" || method == "OPTIONS") {
+	if bodiless && (like == 'G' || like == 'D' || method == "OPTIONS") {
 		return Bodiless
 	}
 	return Computes
 }
 
-// plainPath returns the path without its query and slashes at its end.
+// plainPath returns the path without its query and slashes at its end. It is not inlined, for the artifacts' size.
+//
+//go:noinline
 func plainPath(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	return strings.TrimRight(path, "/")
@@ -156,26 +166,24 @@ func plainPath(path string) string {
 
 // endsLike reports whether a path ends with the segments of a pattern. last is its last segment.
 func endsLike(path, last, pattern string) bool {
-	at := strings.LastIndexByte(pattern, '/')
-	if !isLike(last, pattern[at+1:]) {
-		return false
-	}
 	for {
-		path, pattern = path[:len(path)-len(last)], pattern[:at]
-		if !strings.HasSuffix(path, "/") {
+		at := strings.LastIndexByte(pattern, '/')
+		path = path[:len(path)-len(last)]
+		if !isLike(last, pattern[at+1:]) || path == "" {
 			return false
 		}
-		if pattern == "" {
+		if pattern = pattern[:at]; pattern == "" {
 			return true
 		}
 		path = path[:len(path)-1]
-		last = path[strings.LastIndexByte(path, '/')+1:]
-		at = strings.LastIndexByte(pattern, '/')
-		if !isLike(last, pattern[at+1:]) {
-			return false
-		}
+		last = lastSegment(path)
 	}
 }
+
+// lastSegment returns what follows the last slash. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
+func lastSegment(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // isLike reports whether a segment of a path is what that of a pattern stands for.
 func isLike(segment, pattern string) bool {

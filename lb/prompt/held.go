@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"strings"
-
-	"github.com/dchest/siphash"
 )
 
 // Engines keep what later calls refer to by an id: answers of the Responses API, conversations, files, batches. This
@@ -22,17 +20,18 @@ var collections = [...]string{
 func MakesHeld(method, path string) bool {
 	path = plainPath(path)
 	if method == "GET" {
-		return endsLike(path, path[strings.LastIndexByte(path, '/')+1:], "/batches/*")
+		return endsLike(path, lastSegment(path), "/batches/*")
 	}
-	return method == "POST" && isCollection(path[strings.LastIndexByte(path, '/')+1:])
+	return method == "POST" && isCollection(lastSegment(path))
 }
 
 // NamesHeld reports whether the body of a call may refer to what the engine keeps.
 func NamesHeld(method, path string) bool {
-	path = plainPath(path)
-	return method == "POST" && (strings.HasSuffix(path, "/responses") || strings.HasSuffix(path, "/batches"))
+	last := lastSegment(plainPath(path))
+	return method == "POST" && (last == "responses" || last == "batches")
 }
 
+//go:noinline
 func isCollection(segment string) bool {
 	for _, name := range collections {
 		if segment == name {
@@ -59,10 +58,15 @@ func HeldInPath(path string) string {
 	return ""
 }
 
+// Where ids are: in requests, in objects and the events that begin with one, and in batches that are done.
+var (
+	heldPaths = [][]string{{"previous_response_id"}, {"conversation", "id"}, {"conversation"}, {"input_file_id"}}
+	madePaths = [...][][]string{{{"id"}, {"response", "id"}}, {{"output_file_id"}}, {{"error_file_id"}}}
+)
+
 // HeldInBody returns the id of what the engine keeps that the body of a request refers to, "" for none.
 func HeldInBody(body []byte) string {
-	id, _ := MemberText(body, []string{"previous_response_id"}, []string{"conversation", "id"},
-		[]string{"conversation"}, []string{"input_file_id"})
+	id, _ := MemberText(body, heldPaths...)
 	return id
 }
 
@@ -72,30 +76,31 @@ const HeldBytes = 4 << 10
 // HeldInAnswer returns the ids of what the engine has made, as far as the beginning of an answer has them: an object
 // with an id, a batch with its files, or events of which the first is of an object with an id.
 func HeldInAnswer(begin []byte) (ids []string) {
-	for _, paths := range [...][][]string{
-		{{"id"}, {"response", "id"}}, {{"output_file_id"}}, {{"error_file_id"}},
-	} {
-		if at := bytes.IndexByte(begin, '{'); at >= 0 {
-			if id, _ := MemberText(begin[at:], paths...); id != "" {
-				ids = append(ids, id)
-			}
+	at := bytes.IndexByte(begin, '{')
+	if at < 0 {
+		return nil
+	}
+	for i := range madePaths {
+		if id, _ := MemberText(begin[at:], madePaths[i]...); id != "" {
+			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// HeldBlock returns a block that stands for what an engine keeps under an id, for stores that record who has it. It is
-// the same for equal names, and the tenant's, 0 for none: see [Block.Tenant].
-func HeldBlock(secret [16]byte, tenant uint64, names ...string) Block {
-	var text []byte
+// Held returns a block that stands for what an engine keeps under an id, for stores that record who has it. It is the
+// same for equal names; a tenant's is another than that of the others: see [Chainer.Claim].
+func (c *Chainer) Held(tenant string, names ...string) Block {
+	c.hash.Reset()
+	c.addName([]byte("held"))
+	c.addName([]byte(tenant))
 	for _, name := range names {
-		text = append(binary.LittleEndian.AppendUint64(text, uint64(len(name))), name...)
+		c.addName([]byte(name))
 	}
-	text = binary.LittleEndian.AppendUint64(append(text, "held"...), tenant)
-	key := siphash.Hash(binary.LittleEndian.Uint64(secret[:]), binary.LittleEndian.Uint64(secret[8:]), text)
-	key &= 1<<tenantShift - 1
-	if tenant != 0 {
-		key |= (1 + tenant%255) << tenantShift
+	c.hash.Sum(c.state[:0])
+	block := [1]Block{{Key: binary.LittleEndian.Uint64(c.state[:]) & (1<<tenantShift - 1), End: 1}}
+	if tenant != "" {
+		c.Claim(block[:], tenant)
 	}
-	return Block{Key: key, End: 1}
+	return block[0]
 }

@@ -20,15 +20,25 @@ const (
 const RefusalBytes = 2 << 10
 
 // refusalCodes are codes and types of errors, in lower case.
-var refusalCodes = map[string]Refusal{
-	"model_not_found":           UnknownModel, // OpenAI and most who have its API
-	"model_not_exist":           UnknownModel,
-	"invalid_model":             UnknownModel, // Mistral
-	"deploymentnotfound":        UnknownModel, // Azure
-	"context_length_exceeded":   ContextTooLong,
-	"exceed_context_size_error": ContextTooLong, // llama.cpp
-	"request_too_large":         ContextTooLong, // Anthropic
+var refusalCodes = [...]struct {
+	code string
+	says Refusal
+}{
+	{"model_not_found", UnknownModel}, // OpenAI and most who have its API
+	{"model_not_exist", UnknownModel},
+	{"invalid_model", UnknownModel},      // Mistral
+	{"deploymentnotfound", UnknownModel}, // Azure
+	{"context_length_exceeded", ContextTooLong},
+	{"exceed_context_size_error", ContextTooLong}, // llama.cpp
+	{"request_too_large", ContextTooLong},         // Anthropic
 }
+
+// Where engines put the code, the type and the message of an error.
+var (
+	codePaths    = [][]string{{"error", "code"}, {"code"}}
+	kindPaths    = [][]string{{"error", "type"}, {"type"}, {"error_type"}}
+	messagePaths = [][]string{{"error", "message"}, {"message"}, {"error"}, {"detail"}}
+)
 
 // What messages say of a model begins with one of the subjects, since what a client has sent may be quoted behind it.
 var (
@@ -54,17 +64,14 @@ func ReadRefusal(status int, body []byte) Refusal {
 	if len(body) == 0 || body[0] != '{' {
 		return SilentRefusal
 	}
-	text := func(paths ...[]string) string {
-		s, _ := MemberText(body, paths...)
-		return strings.ToLower(s)
-	}
-	kind := text([]string{"error", "type"}, []string{"type"}, []string{"error_type"})
-	for _, name := range [...]string{text([]string{"error", "code"}, []string{"code"}), kind} {
-		if r := refusalCodes[name]; r != OtherRefusal {
-			return r
+	kind := lowerMember(body, kindPaths)
+	code := lowerMember(body, codePaths)
+	for i := range refusalCodes {
+		if r := &refusalCodes[i]; r.code == code || r.code == kind {
+			return r.says
 		}
 	}
-	message := text([]string{"error", "message"}, []string{"message"}, []string{"error"}, []string{"detail"})
+	message := lowerMember(body, messagePaths)
 	switch {
 	case message == "":
 		return SilentRefusal
@@ -76,6 +83,12 @@ func ReadRefusal(status int, body []byte) Refusal {
 		}
 	}
 	return OtherRefusal
+}
+
+// lowerMember returns the text of the first of the members that the body has, in lower case.
+func lowerMember(body []byte, paths [][]string) string {
+	text, _ := MemberText(body, paths...)
+	return strings.ToLower(text)
 }
 
 // namesModel reports whether a message begins with what it says something of, and that is a model.
@@ -90,6 +103,7 @@ func namesModel(message string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c == '_' }
 
+//go:noinline
 func containsOne(s string, words []string) bool {
 	for _, w := range words {
 		if strings.Contains(s, w) {

@@ -48,29 +48,32 @@ func (s *Stream) readHeld(body []byte) {
 func (s *Stream) heldPrefix(id string) lb.Prefix {
 	memory := s.cfg.Prefix.IndexMemory
 	memory.Local, memory.Remote = max(memory.Local, heldMemory), max(memory.Remote, heldMemory)
-	block := prompt.HeldBlock(s.plugin.vm.prompts.secret(s.cfg), s.traits.tenantID(s.cfg), s.scope, id)
+	block := s.plugin.vm.prompts.chainer(s.cfg).Held(s.traits.tenantName(s.cfg), s.scope, id)
 	return lb.Prefix{
 		Blocks: []prompt.Block{block}, Bytes: block.End, TTL: heldTTL, Credit: heldCredit, IndexMemory: memory,
 	}
 }
 
-// planHeld has the plan place the call where what it refers to is. Budgets and sessions are placed by rules of their
-// own: of a session only if it is known here that its home is another endpoint.
+// planHeld has the plan place the call where what it refers to is: there only, even if that is full, where the gateway
+// keeps the records itself; with Redis, whose answer comes with the placement, elsewhere if that is full. Budgets are
+// placed by a rule of their own, and so are sessions, unless it is known here that what they refer to is elsewhere.
 func (s *Stream) planHeld(now time.Duration, p *lb.Plan) {
 	s.held.asked = false
 	if s.held.id == "" || s.cfg.Shadow || p.HasBudget() {
 		return
 	}
-	prefix := s.heldPrefix(s.held.id)
-	if p.Home.LoadFactor > 0 {
-		known := *p
-		known.Prefix = prefix
-		if s.cfg.UsesRedis() || s.plugin.vm.stores.local.LongestMatch(now, &known) == 0 {
-			return
-		}
-		p.Home.LoadFactor = 0
+	before := p.Prefix
+	p.Prefix, s.held.asked = s.heldPrefix(s.held.id), true
+	at := -1
+	if !s.cfg.UsesRedis() {
+		at = s.plugin.vm.stores.local.Holder(now, p)
 	}
-	p.Prefix, s.held.asked = prefix, true
+	switch {
+	case at >= 0:
+		p.Candidates, p.Home = p.Candidates[at:at+1:at+1], lb.Home{}
+	case p.Home.LoadFactor > 0:
+		p.Prefix, s.held.asked = before, false
+	}
 }
 
 // heldPlaced returns the reason to count for a request that was placed: what it refers to may be at no endpoint that

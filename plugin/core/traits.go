@@ -123,15 +123,24 @@ func (t *traits) classID(c *config.Config) uint16 {
 	return 0
 }
 
-// tenantID returns the same number for all requests of one tenant, 0 where no header names tenants: that of prompts, or
-// else that of the queue.
+// tenantID returns the same number for all requests of one tenant, 0 where no header names tenants.
 func (t *traits) tenantID(c *config.Config) uint64 {
+	name := t.tenantName(c)
+	if name == "" {
+		return 0
+	}
+	return xxhash.Sum64String(name[1:]) | 1
+}
+
+// tenantName returns a text that is the same for all requests of one tenant, and begins with a mark, "" where no header
+// names tenants: that of prompts, or else that of the queue.
+func (t *traits) tenantName(c *config.Config) string {
 	name := c.Prefix.TenantHeader
 	if name == "" && c.Queue.Enabled() {
 		name = c.Queue.TenantHeader
 	}
 	if name == "" {
-		return 0
+		return ""
 	}
-	return xxhash.Sum64String(t.header(name)) | 1
+	return "=" + t.header(name)
 }

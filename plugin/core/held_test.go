@@ -1,0 +1,68 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+// A call for what a full endpoint keeps is refused: no other endpoint could serve it.
+func TestFullHolder(t *testing.T) {
+	d := startFake(t, 2, 3, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,"max_inflight":1,`+
+		`"health":{"slow_start":0}}}`)
+	create := streamtest.Request{Path: "/v1/responses", Frames: []string{`{"input":"a"}`}}
+	refer := streamtest.Request{Path: "/v1/responses", Frames: []string{`{"previous_response_id":"resp_1"}`}}
+	c := d.client(0, create.Filled())
+	holder := c.Upstream()
+	c.Head(200)
+	c.Data(`{"id":"resp_1"}`)
+	c.Finish()
+	first := d.client(1, refer.Filled())
+	if first.Upstream() != holder {
+		t.Errorf("a call for what endpoint %d keeps is sent to endpoint %d", holder, first.Upstream())
+	}
+	second := d.client(0, refer.Filled())
+	if at := second.Upstream(); at >= 0 || second.result.Headers["x-warmgate-reason"] != "at_capacity" {
+		t.Errorf("while that is full, one is sent to endpoint %d: %v", at, second.result.Headers)
+	}
+	poll := d.client(1, streamtest.Request{Path: "/v1/responses/resp_1"}.Filled())
+	if poll.Upstream() != holder {
+		t.Errorf("a poll meets the cap: endpoint %d", poll.Upstream())
+	}
+	poll.Finish()
+	first.Finish()
+	d.drained()
+}
+
+// What is kept for one tenant is not found for another, and answers of no other kind are read for ids.
+func TestHeldByTenant(t *testing.T) {
+	d := startFake(t, 1, 4, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,`+
+		`"prefix":{"tenant_header":"x-tenant"},"health":{"slow_start":0}}}`)
+	of := func(tenant, path string, frames ...string) streamtest.Request {
+		return streamtest.Request{Path: path, Frames: frames, Headers: [][2]string{{"x-tenant", tenant}}}.Filled()
+	}
+	create := func(path, id string) {
+		c := d.client(0, of("a", path, `{"input":"`+id+`"}`))
+		c.Head(200)
+		c.Data(`{"id":"` + id + `"}`)
+		c.Finish()
+
+	}
+	reason := func(tenant, id string) string {
+		c := d.client(0, of(tenant, "/v1/responses/"+id))
+		c.Finish()
+		return c.result.Headers["x-warmgate-reason"]
+	}
+	create("/v1/responses", "resp_1")
+	create("/v1/chat/completions", "chatcmpl_2")
+	if got := reason("a", "resp_1"); got != "chosen" {
+		t.Errorf("the tenant's own: %s", got)
+	}
+	if got := reason("b", "resp_1"); got != "state_lost" {
+		t.Errorf("another tenant's: %s", got)
+	}
+	if got := reason("a", "chatcmpl_2"); got != "state_lost" {
+		t.Errorf("an answer that no engine keeps: %s", got)
+	}
+	d.drained()
+}
