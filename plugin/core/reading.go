@@ -186,9 +186,9 @@ func (a *announcements) second(took, later time.Duration) {
 	*a = max(*a-1, -mostAnnouncements)
 }
 
-// readsToEnd decides whether an answer that has begun is read to its end. Of streams, the first ones of a cluster are and
-// then some of them, and all of an endpoint one of whose streams had no end: reading costs a call of the gateway for
-// each part.
+// readsToEnd decides whether an answer that has begun is read to its end. Of streams, the first ones of a cluster are
+// and then some of them, and all of an endpoint one of whose streams had no end: reading costs a call of the gateway
+// for each part.
 func (s *Stream) readsToEnd() bool {
 	r, cl := &s.response, s.cluster
 	if s.readsUsage() {
