@@ -7,7 +7,6 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // ErrDamaged is returned for a value that is not a packed queue.
@@ -82,23 +81,20 @@ func (q *Queue) Read(b []byte) error {
 	p.running = in.Byte() == 1
 	q.skip = int(in.Uint16())
 	p.now, q.virtual = in.Uint32(), in.Float64()
-	p.places, p.time, p.grants = in.Float64(), in.Float64(), in.Float64()
-	p.gap, p.longest = in.Float64(), in.Float64()
+	readFloats(&in, &p.places, &p.time, &p.grants, &p.gap, &p.longest)
 	for range lists {
 		q.lists = append(q.lists, readList(&in))
 	}
 	for range classes {
-		q.classes = append(q.classes, class{
-			id: in.Uint16(), rank: in.Byte(), reserved: in.Uint16(),
-			weight: in.Float64(), served: in.Float64(), virtual: in.Float64(), due: in.Float64(), odd: in.Float64(),
-			share: share{in.Float64(), in.Float64()},
-		})
+		c := class{id: in.Uint16(), rank: in.Byte(), reserved: in.Uint16()}
+		readFloats(&in, &c.weight, &c.served, &c.virtual, &c.due, &c.odd, &c.share.chances, &c.share.granted)
+		q.classes = append(q.classes, c)
 	}
 	for range flows {
-		q.flows = append(q.flows, flow{
-			class: in.Byte(), tenant: in.Uint64(), served: in.Float64(),
-			share: share{in.Float64(), in.Float64()}, waiting: int(in.Uint32()),
-		})
+		f := flow{class: in.Byte(), tenant: in.Uint64()}
+		readFloats(&in, &f.served, &f.share.chances, &f.share.granted)
+		f.waiting = int(in.Uint32())
+		q.flows = append(q.flows, f)
 	}
 	for range min(ended, in.Len()/endedSize+1) {
 		q.ended = append(q.ended, End{
@@ -113,6 +109,20 @@ func (q *Queue) Read(b []byte) error {
 	return nil
 }
 
+// readFloats reads numbers, and appendFloats appends them. They keep the module small.
+func readFloats(in *wire.Reader[[]byte], to ...*float64) {
+	for _, f := range to {
+		*f = in.Float64()
+	}
+}
+
+func appendFloats(w wire.Writer, floats ...float64) wire.Writer {
+	for _, f := range floats {
+		w = w.Float64(f)
+	}
+	return w
+}
+
 // readList reads a list.
 func readList(in *wire.Reader[[]byte]) list {
 	l := list{key: in.Uint32()}
@@ -124,9 +134,7 @@ func readList(in *wire.Reader[[]byte]) list {
 	for entries.Len() > 0 {
 		e := Entry{Row: int(entries.Uint16()), Cap: int64(entries.Uint32()), TokenCap: int64(entries.Uint(6))}
 		if l.budgets {
-			e.Limits = budget.Limits{
-				Weight: entries.Float64(), Tokens: entries.Float64(), Requests: entries.Float64(),
-			}
+			readFloats(&entries, &e.Limits.Weight, &e.Limits.Tokens, &e.Limits.Requests)
 		}
 		l.entries = append(l.entries, e)
 	}
@@ -146,9 +154,7 @@ func (l *list) append(w wire.Writer) wire.Writer {
 		w = w.Uint16(uint16(e.Row)).Uint32(uint32(min(e.Cap, math.MaxUint32))).
 			Uint(6, uint64(min(e.TokenCap, maxTokenCap)))
 		if l.budgets {
-			for _, f := range [...]float64{e.Limits.Weight, e.Limits.Tokens, e.Limits.Requests} {
-				w = w.Float64(f)
-			}
+			w = appendFloats(w, e.Limits.Weight, e.Limits.Tokens, e.Limits.Requests)
 		}
 	}
 	return w
@@ -208,19 +214,19 @@ func (q *Queue) Append(b []byte, now time.Duration) []byte {
 	w = w.Uint16(uint16(len(q.flows))).Uint32(uint32(q.waiting)).Uint32(uint32(len(q.ended))).Uint32(q.number)
 	w = w.Byte(strict).Byte(running).Uint16(uint16(q.skip))
 	w = w.Uint32(p.now).Float64(q.virtual)
-	w = w.Float64(p.places).Float64(p.time).Float64(p.grants).Float64(p.gap).Float64(p.longest)
+	w = appendFloats(w, p.places, p.time, p.grants, p.gap, p.longest)
 	for i := range q.lists {
 		w = q.lists[i].append(w)
 	}
 	for i := range q.classes {
 		c := &q.classes[i]
-		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved).Float64(c.weight).Float64(c.served).Float64(c.virtual)
-		w = w.Float64(c.due).Float64(c.odd).Float64(c.share.chances).Float64(c.share.granted)
+		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved)
+		w = appendFloats(w, c.weight, c.served, c.virtual, c.due, c.odd, c.share.chances, c.share.granted)
 	}
 	for i := range q.flows {
 		f := &q.flows[i]
-		w = w.Byte(f.class).Uint64(f.tenant).Float64(f.served)
-		w = w.Float64(f.share.chances).Float64(f.share.granted).Uint32(uint32(f.waiting))
+		w = appendFloats(w.Byte(f.class).Uint64(f.tenant), f.served, f.share.chances, f.share.granted)
+		w = w.Uint32(uint32(f.waiting))
 	}
 	for i := range q.ended {
 		e := &q.ended[i]
