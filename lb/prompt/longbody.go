@@ -83,7 +83,9 @@ const (
 
 // NewLongBody returns a reader that keeps so many bytes of a prompt.
 func NewLongBody(keep int) *LongBody {
-	return &LongBody{kept: make([]byte, 0, min(keep, firstKept)+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep}}
+	return &LongBody{
+		kept: make([]byte, 0, min(keep, firstKept)+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep},
+	}
 }
 
 // Read reads the next part of the body.
