@@ -206,3 +206,18 @@ func TestNamesBehindManyValues(t *testing.T) {
 	}
 	d.drained()
 }
+
+// The key of a session is found behind a long prompt.
+func TestSessionBehindLongPrompt(t *testing.T) {
+	d := startFake(t, 1, 8, `{"lb_policy":"consistent_hash","lb_config":{"max_inspect_bytes":65536}}`)
+	homes := map[int]bool{}
+	for n := range 6 {
+		body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"model":"m","user":"someone"}`, seededWords(uint64(n), 30_000))
+		_, at := d.matchOf(body, 16_000)
+		homes[at] = true
+	}
+	if len(homes) != 1 {
+		t.Errorf("the session is at %d endpoints", len(homes))
+	}
+	d.drained()
+}
