@@ -34,60 +34,100 @@ var begins = map[string]struct {
 	control string
 	output  string
 }{
-	"responses": {true, responseCreated + responseInProgress + itemAdded + partAdded,
-		"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hi\"}\n\n"},
-	"responses, a tool call": {true, responseCreated,
+	"responses": {
+		true, responseCreated + responseInProgress + itemAdded + partAdded,
+		"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hi\"}\n\n",
+	},
+	"responses, a tool call": {
+		true, responseCreated,
 		"data: {\"type\":\"response.output_item.added\",\"item\":{\"type\":\"function_call\",\"name\":\"f\"," +
-			"\"arguments\":\"\"}}\n\n"},
-	"responses, without names of events": {true,
+			"\"arguments\":\"\"}}\n\n",
+	},
+	"responses, without names of events": {
+		true,
 		"data: {\"response\":{\"output\":[{\"type\":\"message\"}]},\"type\":\"response.created\"}\n\n",
-		"data: {\"delta\":\"Hi\",\"type\":\"response.reasoning_text.delta\"}\n\n"},
-	"responses, audio": {true, responseCreated,
-		"data: {\"type\":\"response.audio.delta\",\"delta\":\"UklGRg==\"}\n\n"},
-	"responses, that fail": {true, responseCreated,
-		"event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\"}}\n\n"},
-	"anthropic": {true, messageStart + blockStart + ping,
-		"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}\n\n"},
-	"anthropic, thinking": {true, messageStart,
-		"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"Hm\"}}\n\n"},
-	"anthropic, a tool call": {true, messageStart + ping,
+		"data: {\"delta\":\"Hi\",\"type\":\"response.reasoning_text.delta\"}\n\n",
+	},
+	"responses, audio": {
+		true, responseCreated,
+		"data: {\"type\":\"response.audio.delta\",\"delta\":\"UklGRg==\"}\n\n",
+	},
+	"responses, that fail": {
+		true, responseCreated,
+		"event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\"}}\n\n",
+	},
+	"anthropic": {
+		true, messageStart + blockStart + ping,
+		"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}\n\n",
+	},
+	"anthropic, thinking": {
+		true, messageStart,
+		"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"Hm\"}}\n\n",
+	},
+	"anthropic, a tool call": {
+		true, messageStart + ping,
 		"data: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"tool_use\"," +
 			"\"id\":\"t\",\"name\":\"f\"," +
-			"\"input\":{}}}\n\n"},
-	"anthropic, no text": {true, messageStart,
+			"\"input\":{}}}\n\n",
+	},
+	"anthropic, no text": {
+		true, messageStart,
 		"data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{" +
-			"\"output_tokens\":1}}\n\n"},
+			"\"output_tokens\":1}}\n\n",
+	},
 	"chat":            {true, ": keep-alive\n\n" + chatRole, chatWord},
 	"chat, carriage":  {true, ": keep-alive\r\n\r\n", "data:{\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\r\n\r\n"},
 	"chat, reasoning": {true, chatRole, "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"Hm\"}}]}\n\n"},
-	"chat, a tool call": {true, "data: {\"choices\":[{\"delta\":{\"content\":null,\"tool_calls\":[]}}]}\n\n",
-		"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\"}}]}}]}\n\n"},
+	"chat, a tool call": {
+		true, "data: {\"choices\":[{\"delta\":{\"content\":null,\"tool_calls\":[]}}]}\n\n",
+		"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\"}}]}}]}\n\n",
+	},
 	"chat, audio": {true, chatRole, "data: {\"choices\":[{\"delta\":{\"audio\":{\"data\":\"UklGRg==\"}}}]}\n\n"},
-	"chat, log probabilities": {true, chatRole,
-		"data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"logprobs\":{\"content\":[{\"token\":\"\"}]}}]}\n\n"},
+	"chat, log probabilities": {
+		true, chatRole,
+		"data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"logprobs\":{\"content\":[{\"token\":\"\"}]}}]}\n\n",
+	},
 	"chat, no text":    {true, chatRole, chatStop},
 	"chat, an error":   {true, chatRole, "data: {\"error\":{\"message\":\"no\"}}\n\n"},
 	"chat, usage only": {true, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9}}\n\n", chatWord},
-	"completions": {true, "data: {\"choices\":[{\"text\":\"\",\"logprobs\":null,\"finish_reason\":null}]}\n\n",
-		"data: {\"choices\":[{\"text\":\" word\"}]}\n\n"},
-	"gemini": {true, "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"\"}]}}]," +
-		"\"usageMetadata\":{\"promptTokenCount\":3}}\n\n",
-		"data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\"}}]}}]}\n\n"},
-	"gemini, a list": {false, "[{\n  \"candidates\": [{\"content\": {\"parts\": [{\"text\": \"\"}]}}]\n}\n",
-		",\r\n{\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"Hi\"}]}}]}"},
-	"ollama": {true, "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":false}\n",
-		"{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"Hi\"},\"done\":false}\n"},
-	"ollama, generate": {true, "{\"model\":\"m\",\"response\":\"\",\"done\":false}\n",
-		"{\"model\":\"m\",\"response\":\"Hi\",\"done\":false}\n"},
-	"llama.cpp": {true, "data: {\"index\":0,\"content\":\"\",\"tokens\":[],\"stop\":false,\"prompt_progress\":" +
-		"{\"total\":9,\"processed\":4}}\n\n",
-		"data: {\"index\":0,\"content\":\" a\",\"tokens\":[7],\"stop\":false}\n\n"},
-	"sglang": {true, "data: {\"text\":\"\",\"meta_info\":{\"finish_reason\":null}}\n\n",
-		"data: {\"text\":\"Hi\",\"meta_info\":{\"finish_reason\":null}}\n\n"},
-	"tgi": {true, ": ping\n\n",
-		"data:{\"index\":1,\"token\":{\"id\":7,\"text\":\" a\",\"special\":false},\"generated_text\":null}\n\n"},
-	"triton": {true, "data: {\"model_name\":\"m\",\"text_output\":\"\"}\n\n",
-		"data: {\"model_name\":\"m\",\"text_output\":\"a\"}\n\n"},
+	"completions": {
+		true, "data: {\"choices\":[{\"text\":\"\",\"logprobs\":null,\"finish_reason\":null}]}\n\n",
+		"data: {\"choices\":[{\"text\":\" word\"}]}\n\n",
+	},
+	"gemini": {
+		true, "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"\"}]}}]," +
+			"\"usageMetadata\":{\"promptTokenCount\":3}}\n\n",
+		"data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\"}}]}}]}\n\n",
+	},
+	"gemini, a list": {
+		false, "[{\n  \"candidates\": [{\"content\": {\"parts\": [{\"text\": \"\"}]}}]\n}\n",
+		",\r\n{\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"Hi\"}]}}]}",
+	},
+	"ollama": {
+		true, "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":false}\n",
+		"{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"Hi\"},\"done\":false}\n",
+	},
+	"ollama, generate": {
+		true, "{\"model\":\"m\",\"response\":\"\",\"done\":false}\n",
+		"{\"model\":\"m\",\"response\":\"Hi\",\"done\":false}\n",
+	},
+	"llama.cpp": {
+		true, "data: {\"index\":0,\"content\":\"\",\"tokens\":[],\"stop\":false,\"prompt_progress\":" +
+			"{\"total\":9,\"processed\":4}}\n\n",
+		"data: {\"index\":0,\"content\":\" a\",\"tokens\":[7],\"stop\":false}\n\n",
+	},
+	"sglang": {
+		true, "data: {\"text\":\"\",\"meta_info\":{\"finish_reason\":null}}\n\n",
+		"data: {\"text\":\"Hi\",\"meta_info\":{\"finish_reason\":null}}\n\n",
+	},
+	"tgi": {
+		true, ": ping\n\n",
+		"data:{\"index\":1,\"token\":{\"id\":7,\"text\":\" a\",\"special\":false},\"generated_text\":null}\n\n",
+	},
+	"triton": {
+		true, "data: {\"model_name\":\"m\",\"text_output\":\"\"}\n\n",
+		"data: {\"model_name\":\"m\",\"text_output\":\"a\"}\n\n",
+	},
 	"one answer":    {false, "{\"id\":\"c\",\"choices\":[", "{\"message\":{\"content\":\"Hi\"}}]}"},
 	"one embedding": {false, "{\"object\":\"list\",\"data\":[", "{\"embedding\":[0.1,0.2]}]}"},
 	"an image":      {true, "\n", "data: {\"type\":\"image_generation.partial_image\",\"b64_json\":\"iVBO\"}\n\n"},
@@ -152,30 +192,40 @@ var ends = map[string]struct {
 		`{"id":"r","object":"response","status":"failed","error":{"code":"server_error","message":"no"},"output":[]}`,
 		Failed,
 	},
-	"response": {responseCreated + "data: {\"type\":\"response.output_text.delta\",\"delta\":\"Hi\"}\n\n" +
-		"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{" +
-		"\"status\":\"completed\"}}\n\n",
-		Complete},
-	"response without an end": {responseCreated + "data: {\"type\":\"response.output_text.delta\"," +
-		"\"delta\":\"Hi\"}\n\n",
-		Unfinished},
+	"response": {
+		responseCreated + "data: {\"type\":\"response.output_text.delta\",\"delta\":\"Hi\"}\n\n" +
+			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{" +
+			"\"status\":\"completed\"}}\n\n",
+		Complete,
+	},
+	"response without an end": {
+		responseCreated + "data: {\"type\":\"response.output_text.delta\"," +
+			"\"delta\":\"Hi\"}\n\n",
+		Unfinished,
+	},
 	"response in the background": {`{"id":"r","object":"response","status":"queued","error":null,` +
 		`"output":[]}`, Complete},
 	"response without an error": {`{"object":"response","status":"completed","error":null,"output":[]}`, Complete},
 	"anthropic": {messageStart + "data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"Hi\"}}\n\n" +
 		"data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\nevent: message_stop\n" +
 		"data: {\"type\":\"message_stop\"}\n\n", Complete},
-	"anthropic without an end": {messageStart + "data: {\"type\":\"content_block_delta\"," +
-		"\"delta\":{\"text\":\"Hi\"}}\n\n",
-		Unfinished},
+	"anthropic without an end": {
+		messageStart + "data: {\"type\":\"content_block_delta\"," +
+			"\"delta\":{\"text\":\"Hi\"}}\n\n",
+		Unfinished,
+	},
 	"gemini": {"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}," +
 		"\"finishReason\":\"STOP\"}]}\n\n", Complete},
 	"gemini refuses": {`{"promptFeedback":{"blockReason":"SAFETY"}}`, Complete},
-	"ollama": {"{\"message\":{\"content\":\"a\"},\"done\":false}\n{\"message\":{\"content\":\"\"},\"done\":true}\n",
-		Complete},
+	"ollama": {
+		"{\"message\":{\"content\":\"a\"},\"done\":false}\n{\"message\":{\"content\":\"\"},\"done\":true}\n",
+		Complete,
+	},
 	"ollama without an end": {"{\"message\":{\"content\":\"a\"},\"done\":false}\n", Unfinished},
-	"llama.cpp": {"data: {\"content\":\"a\",\"stop\":false}\n\ndata: {\"content\":\"\",\"stop\":true}\n\n",
-		Complete},
+	"llama.cpp": {
+		"data: {\"content\":\"a\",\"stop\":false}\n\ndata: {\"content\":\"\",\"stop\":true}\n\n",
+		Complete,
+	},
 	"tgi":                   {"data:{\"token\":{\"text\":\"a\"},\"generated_text\":\"a\"}\n\n", Complete},
 	"tgi in one piece":      {`[{"generated_text":"a"}]`, Complete},
 	"embeddings":            {`{"object":"list","data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":1}}`, Complete},

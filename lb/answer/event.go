@@ -183,7 +183,10 @@ const (
 )
 
 var reasons = []word{
-	{"abort", endsAborted}, {"aborted", endsAborted}, {"cancelled", endsAborted}, {"error", endsAborted},
+	{"abort", endsAborted},
+	{"aborted", endsAborted},
+	{"cancelled", endsAborted},
+	{"error", endsAborted},
 	{"FINISH_REASON_UNSPECIFIED", endsNot},
 }
 
@@ -204,8 +207,12 @@ const (
 )
 
 var statuses = []word{
-	{"failed", statusFailed}, {"queued", statusPending}, {"in_progress", statusPending}, {"completed", statusFinished},
-	{"incomplete", statusFinished}, {"cancelled", statusFinished},
+	{"failed", statusFailed},
+	{"queued", statusPending},
+	{"in_progress", statusPending},
+	{"completed", statusFinished},
+	{"incomplete", statusFinished},
+	{"cancelled", statusFinished},
 }
 
 // status takes over how an answer of the Responses API is.

@@ -29,12 +29,30 @@ const noRoom, theirs = uint8(Overloaded), uint8(Refused)
 
 // blames are parts of the names of errors, in lower case, and who is to blame for those.
 var blames = []word{
-	{"overload", noRoom}, {"rate_limit", noRoom}, {"ratelimit", noRoom}, {"exhausted", noRoom},
-	{"unavailable", noRoom}, {"quota", noRoom}, {"too_many", noRoom}, {"toomany", noRoom},
-	{"invalid", theirs}, {"validation", theirs}, {"badrequest", theirs}, {"bad_request", theirs},
-	{"notfound", theirs}, {"not_found", theirs}, {"auth", theirs}, {"permission", theirs},
-	{"context_length", theirs}, {"content_", theirs}, {"unsupported", theirs}, {"unprocessable", theirs},
-	{"too_large", theirs}, {"toolarge", theirs}, {"out_of_range", theirs}, {"billing", theirs},
+	{"overload", noRoom},
+	{"rate_limit", noRoom},
+	{"ratelimit", noRoom},
+	{"exhausted", noRoom},
+	{"unavailable", noRoom},
+	{"quota", noRoom},
+	{"too_many", noRoom},
+	{"toomany", noRoom},
+	{"invalid", theirs},
+	{"validation", theirs},
+	{"badrequest", theirs},
+	{"bad_request", theirs},
+	{"notfound", theirs},
+	{"not_found", theirs},
+	{"auth", theirs},
+	{"permission", theirs},
+	{"context_length", theirs},
+	{"content_", theirs},
+	{"unsupported", theirs},
+	{"unprocessable", theirs},
+	{"too_large", theirs},
+	{"toolarge", theirs},
+	{"out_of_range", theirs},
+	{"billing", theirs},
 }
 
 // setClass takes over the name of an error.

@@ -66,7 +66,11 @@ const (
 )
 
 var fields = []word{
-	{"data", fieldData}, {"event", fieldEvent}, {"", fieldComment}, {"error", fieldError}, {"id", fieldOther},
+	{"data", fieldData},
+	{"event", fieldEvent},
+	{"", fieldComment},
+	{"error", fieldError},
+	{"id", fieldOther},
 	{"retry", fieldOther},
 }
 

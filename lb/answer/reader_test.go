@@ -186,8 +186,10 @@ func TestLateOutputIsNotWaitedFor(t *testing.T) {
 	// a long event that is no output, of which the type is too far behind
 	var long Reader
 	long.ByLines()
-	for _, part := range []string{"event: response.created\ndata: {\"response\":{\"instructions\":\"",
-		strings.Repeat("x", 50_000), "\",\"output\":[]},\"type\":\"response.created\"}\n\n"} {
+	for _, part := range []string{
+		"event: response.created\ndata: {\"response\":{\"instructions\":\"",
+		strings.Repeat("x", 50_000), "\",\"output\":[]},\"type\":\"response.created\"}\n\n",
+	} {
 		if long.Read([]byte(part)); long.Begun() {
 			t.Fatal("begun with an event that announces others")
 		}

@@ -46,7 +46,6 @@ func TestHeldByTenant(t *testing.T) {
 		c.Head(200)
 		c.Data(`{"id":"` + id + `"}`)
 		c.Finish()
-
 	}
 	reason := func(tenant, id string) string {
 		c := d.client(0, of(tenant, "/v1/responses/"+id))

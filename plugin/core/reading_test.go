@@ -104,8 +104,15 @@ func TestFirstEventsOfOtherAPIs(t *testing.T) {
 		return begun
 	}
 	for i, c := range []struct{ announced, want bool }{
-		{false, true}, {true, true}, {true, true}, {true, false}, {true, false}, {false, false}, {false, false},
-		{false, false}, {false, true},
+		{false, true},
+		{true, true},
+		{true, true},
+		{true, false},
+		{true, false},
+		{false, false},
+		{false, false},
+		{false, false},
+		{false, true},
 	} {
 		if got := event(c.announced); got != c.want {
 			t.Errorf("answer %d: begun with the first event: %v", i, got)
