@@ -7,8 +7,8 @@ import (
 )
 
 // factSize is the size in bytes of one entry of an export: model u64, address hash u64, length i64 (0: there is no such
-// model), from i64, until i64, all little-endian.
-const factSize = 40
+// model), from i64, until i64, when the model was last served i64, the longest prompt that was i64, all little-endian.
+const factSize = 56
 
 // maxSharedFacts is how many entries an export has at most: a gateway copies them at each look.
 const maxSharedFacts = 512
@@ -18,13 +18,17 @@ type sharedFact struct {
 	model, endpoint uint64
 	length          int64
 	patience
+	servedAt time.Duration
+	longest  int64
 }
 
 // append appends the entry to an export. It is not inlined, for the size of the artifacts.
 //
 //go:noinline
 func (s *sharedFact) append(out wire.Writer) wire.Writer {
-	for _, v := range [...]uint64{s.model, s.endpoint, uint64(s.length), uint64(s.from), uint64(s.until)} {
+	for _, v := range [...]uint64{
+		s.model, s.endpoint, uint64(s.length), uint64(s.from), uint64(s.until), uint64(s.servedAt), uint64(s.longest),
+	} {
 		out = out.Uint64(v)
 	}
 	return out
@@ -36,7 +40,9 @@ func readFact(now time.Duration, r *wire.Reader[[]byte]) (s sharedFact, counts b
 	for i := range v {
 		v[i] = r.Uint64()
 	}
-	s = sharedFact{v[0], v[1], int64(v[2]), patience{time.Duration(v[3]), time.Duration(v[4])}}
+	s = sharedFact{
+		v[0], v[1], int64(v[2]), patience{time.Duration(v[3]), time.Duration(v[4])}, time.Duration(v[5]), int64(v[6]),
+	}
 	return s, s.waits(now) && s.until-s.from <= maxPatience && s.length >= 0
 }
 
@@ -62,9 +68,9 @@ func (f *ModelFacts) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	}
 	for _, m := range f.models {
 		for _, e := range m.endpoints {
-			add(sharedFact{m.id, e.endpoint, 0, e.absent})
+			add(sharedFact{m.id, e.endpoint, 0, e.absent, m.servedAt, m.longest})
 			if e.length > 0 {
-				add(sharedFact{m.id, e.endpoint, e.length, e.tooLong})
+				add(sharedFact{m.id, e.endpoint, e.length, e.tooLong, m.servedAt, m.longest})
 			}
 		}
 	}
@@ -91,7 +97,6 @@ func (f *ModelFacts) Import(now time.Duration, shared []byte) {
 		if !counts {
 			continue
 		}
-		f.activeUntil = max(f.activeUntil, s.from+factsActive)
 		m, e := f.at(s.from, s.model, s.endpoint)
 		if e == nil || e.servedAt >= s.from {
 			continue
@@ -103,5 +108,9 @@ func (f *ModelFacts) Import(now time.Duration, shared []byte) {
 			*p = s.patience
 		}
 		m.until = max(m.until, s.until)
+		m.servedAt, m.longest = max(m.servedAt, min(s.servedAt, now)), max(m.longest, s.longest)
+		if m.divided(now) {
+			f.readUntil = max(f.readUntil, s.from+factsActive)
+		}
 	}
 }

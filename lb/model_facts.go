@@ -1,6 +1,9 @@
 package lb
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // ModelFacts is what the endpoints of one cluster have said of models: that there is no such model, or adapter, at an
 // endpoint, or that a prompt is longer than the model's context there. That is no fault of the endpoint: its other
@@ -8,7 +11,8 @@ import "time"
 // ask again. One VM has one ModelFacts per cluster; Export and Import share it between VMs.
 type ModelFacts struct {
 	models        []*modelFacts
-	activeUntil   time.Duration         // until then requests are read for their models
+	look          patience              // to find out what endpoints have refused
+	readUntil     time.Duration         // until then there is a fact that tells endpoints apart
 	lists         derivedLists[float64] // without endpoints, by a digest of those
 	exportPending bool
 }
@@ -17,8 +21,9 @@ type ModelFacts struct {
 type modelFacts struct {
 	id        uint64 // digest of its name
 	endpoints []*modelFact
-	found     bool          // some endpoint has it
 	lastAt    time.Duration // of the last refusal
+	servedAt  time.Duration // when some endpoint last served it, 0 for never
+	longest   int64         // prompt that was served lately, in bytes
 	until     time.Duration // no fact counts after that
 }
 
@@ -42,7 +47,12 @@ const (
 	// one, up to maxPatience.
 	firstPatience = 5 * time.Second
 	maxPatience   = 2 * time.Minute
-	// factsActive is how long after a refusal requests are read for their models.
+	// lookFor is how long requests are read for their models after a refusal: long enough to learn which model it was,
+	// and whether another endpoint has it. If none has, the next such look may begin after twice as long each time, up
+	// to maxLookPause: clients can make up models as they like.
+	lookFor      = time.Minute
+	maxLookPause = 20 * time.Minute
+	// factsActive is how long requests are read for their models after a fact that tells endpoints apart.
 	factsActive = 10 * time.Minute
 	// maxFactModels and maxFactEndpoints bound what is known. Models that no endpoint has make room first: clients can
 	// make up as many as they like.
@@ -57,33 +67,39 @@ const (
 // NewModelFacts returns the facts of a cluster of which nothing is known.
 func NewModelFacts() *ModelFacts { return &ModelFacts{} }
 
-// Active reports whether something was refused lately, so that requests have to be read for their models.
-func (f *ModelFacts) Active(now time.Duration) bool { return now < f.activeUntil }
+// Active reports whether requests have to be read for their models: an endpoint has refused lately what another one has
+// served, or it is to be found out whether that is so.
+func (f *ModelFacts) Active(now time.Duration) bool {
+	return now < f.readUntil || f.look.waits(now) && now-f.look.from < lookFor
+}
 
 // waits reports whether the endpoint is not asked.
 func (p *patience) waits(now time.Duration) bool { return now < p.until }
 
 // refused takes a refusal. What was under way when the last one came adds nothing.
-func (p *patience) refused(now time.Duration) {
+func (p *patience) refused(now, first, most time.Duration) {
 	if p.waits(now) {
 		return
 	}
-	next := firstPatience
+	next := first
 	if last := p.until - p.from; last > 0 && now-p.until < factsActive {
-		next = min(2*last, maxPatience)
+		next = min(2*last, most)
 	}
 	p.from, p.until = now, now+next
 }
 
 // Absent notes that the endpoint has answered that there is no such model. silent: it has refused a request as one that
-// it does not find, without saying what. A model of 0 is one that was not read.
+// it does not find, without saying what, which may be something else than a model. A model of 0 is one that was not read.
 func (f *ModelFacts) Absent(now time.Duration, model uint64, addr string, silent bool) {
+	if !silent {
+		f.look.refused(now, lookFor, maxLookPause)
+	}
 	m, e := f.refused(now, model, addr)
 	if e == nil {
 		return
 	}
 	if silent || e.servedAt > 0 && now-e.servedAt < servedLately {
-		if e.silent++; e.silent < surely || silent && !m.found {
+		if e.silent++; e.silent < surely || silent && m.servedAt == 0 {
 			return
 		}
 	}
@@ -92,6 +108,7 @@ func (f *ModelFacts) Absent(now time.Duration, model uint64, addr string, silent
 
 // TooLong notes that the endpoint has refused a prompt of so many bytes for its length.
 func (f *ModelFacts) TooLong(now time.Duration, model uint64, addr string, length int64) {
+	f.look.refused(now, lookFor, maxLookPause)
 	m, e := f.refused(now, model, addr)
 	if e == nil || length <= 0 {
 		return
@@ -103,15 +120,35 @@ func (f *ModelFacts) TooLong(now time.Duration, model uint64, addr string, lengt
 }
 
 func (f *ModelFacts) learned(now time.Duration, m *modelFacts, e *modelFact, p *patience) {
-	p.refused(now)
+	p.refused(now, firstPatience, maxPatience)
 	e.silent = 0
 	m.until = max(m.until, p.until)
 	f.exportPending = true
+	f.read(now, m)
+}
+
+// read has requests read for their models if what is known of this one tells endpoints apart.
+func (f *ModelFacts) read(now time.Duration, m *modelFacts) {
+	if until := now + factsActive; m.divided(now) {
+		f.exportPending = f.exportPending || until-f.readUntil > lookFor
+		f.readUntil = max(f.readUntil, until)
+	}
+}
+
+// divided reports whether one endpoint has refused what another one has served lately.
+func (m *modelFacts) divided(now time.Duration) bool {
+	return m.found(now) && slices.ContainsFunc(m.endpoints, func(e *modelFact) bool {
+		return e.absent.until > 0 || e.length > 0 && e.length <= m.longest
+	})
+}
+
+// found reports whether some endpoint has served the model lately.
+func (m *modelFacts) found(now time.Duration) bool {
+	return m.servedAt > 0 && now-m.servedAt < factsActive
 }
 
 // refused returns what is known of the model at the endpoint, which has refused it; nil if there is no room.
 func (f *ModelFacts) refused(now time.Duration, model uint64, addr string) (*modelFacts, *modelFact) {
-	f.activeUntil = now + factsActive
 	if model == 0 {
 		return nil, nil
 	}
@@ -178,7 +215,9 @@ func (f *ModelFacts) evict(now time.Duration) {
 }
 
 // isKept reports whether some endpoint has the model, and it was refused lately.
-func (m *modelFacts) isKept(now time.Duration) bool { return m.found && now-m.lastAt < factsActive }
+func (m *modelFacts) isKept(now time.Duration) bool {
+	return m.servedAt > 0 && now-m.lastAt < factsActive
+}
 
 // Served notes that the endpoint has served a request for the model, with a prompt of so many bytes.
 func (f *ModelFacts) Served(now time.Duration, model uint64, addr string, length int64) {
@@ -186,16 +225,18 @@ func (f *ModelFacts) Served(now time.Duration, model uint64, addr string, length
 	if m == nil {
 		return
 	}
-	m.found = true
-	e := m.find(EndpointHash(addr))
-	if e == nil {
-		return
+	if !m.found(now) {
+		m.longest = 0
 	}
-	e.servedAt, e.silent = now, 0
-	e.absent = patience{}
-	if e.length > 0 && length >= e.length { // the model has another context now, or the answer was to be longer then
-		e.length, e.tooLong = 0, patience{}
+	m.servedAt, m.longest = now, max(m.longest, length)
+	if e := m.find(EndpointHash(addr)); e != nil {
+		e.servedAt, e.silent = now, 0
+		e.absent = patience{}
+		if e.length > 0 && length >= e.length { // the model has another context now, or the answer was to be longer then
+			e.length, e.tooLong = 0, patience{}
+		}
 	}
+	f.read(now, m)
 }
 
 // avoids reports whether a request with so many bytes is not sent to the endpoint.

@@ -61,6 +61,36 @@ func TestAbsentModels(t *testing.T) {
 	}
 }
 
+// Requests are read for their models only as long as that may tell endpoints apart: clients that ask for what nobody has
+// have it done for a part of the time at most.
+func TestMadeUpModelsAreSeldomLookedFor(t *testing.T) {
+	f, begin, looked := NewModelFacts(), time.Hour, 0
+	for now := begin; now < begin+10*time.Hour; now += time.Second {
+		model := uint64(0)
+		if f.Active(now) {
+			looked++
+			model = uint64(1 + now/time.Second)
+		}
+		f.Absent(now, model, fmt.Sprint("e", now/time.Second%4), false)
+		f.Absent(now, 1, "e0", true) // says nothing of models
+		f.Served(now, 99, "e1", 10)
+		f.TooLong(now, 99, fmt.Sprint("e", now/time.Second%4), 1000) // for all
+	}
+	if share := float64(looked) / 36000; share > 0.07 || share < 0.04 {
+		t.Errorf("requests were read for %.3f of the time", share)
+	}
+	now := begin + 11*time.Hour
+	f.TooLong(now, 5, "e0", 1000)
+	f.Served(now, 5, "e1", 999)
+	if f.Active(now + lookFor) {
+		t.Error("no endpoint has served a prompt that another one refused")
+	}
+	f.Served(now, 5, "e1", 1000)
+	if !f.Active(now + factsActive - 1) {
+		t.Error("one has, and requests are not read")
+	}
+}
+
 // A refusal for the length of a prompt concerns those that are as long, and none once one of that length is served.
 func TestTooLongPrompts(t *testing.T) {
 	f, now := NewModelFacts(), time.Hour
@@ -165,9 +195,14 @@ func TestFactsAreShared(t *testing.T) {
 		wantLeft(t, name, f, now, 1, 0, 1, 3)
 		wantLeft(t, name, f, now, 2, 500, 0, 2, 3)
 		wantLeft(t, name, f, now, 2, 499, 0, 1, 2, 3)
-		if !f.Active(now) {
-			t.Error("requests are not read for their models")
-		}
+	}
+	if b.Active(now + lookFor) {
+		t.Error("requests are read for models that nobody has served")
+	}
+	a.Served(now, 1, "e1", 5)
+	shared, _ = a.Export(now, shared)
+	if b.Import(now, shared); !b.Active(now + factsActive - 1) {
+		t.Error("another worker has been served a model, and requests are not read for it")
 	}
 	b.Served(now+1, 1, "e0", 0)
 	b.Import(now+1, shared)

@@ -18,7 +18,8 @@ type factUse struct {
 	refused bool   // the endpoint does not have the model, or not with such a context
 }
 
-// readsFacts reports whether the body has to be read for its model: something was refused in the cluster lately.
+// readsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
+// have, or may do so.
 func (s *Stream) readsFacts() bool {
 	cl := s.plugin.vm.clusters[s.scope]
 	return cl != nil && s.computes() && cl.facts.Active(s.plugin.vm.now()) && !s.traits.notJSON && !s.traits.encoded
@@ -71,7 +72,7 @@ func (s *Stream) isFact(verdict lb.Verdict) bool {
 	now := s.plugin.vm.now()
 	switch {
 	case !s.computes() || !s.response.reached || s.cfg.Shadow:
-	case verdict == lb.Success && f.Active(now):
+	case verdict == lb.Success:
 		f.Served(now, s.modelID(), l.addr, s.facts.length)
 	case verdict == lb.Rejected:
 		switch why := prompt.ReadRefusal(s.response.status, s.facts.refusal); {
