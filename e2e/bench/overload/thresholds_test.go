@@ -19,8 +19,11 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 			t.Errorf("%d %s, want at most %d", x.got, x.what, most)
 		}
 	}
-	if n := f.InteractiveRefused + f.OtherRefused; n > 0 {
+	if n := f.InteractiveRefused + f.OtherRefused + f.NamesRefused; n > 0 {
 		t.Errorf("%d requests refused of those that must not be: %+v, %+v", n, *f.SustainedFound, *f.FloodFound)
+	}
+	if f.Least == 0 {
+		t.Error("after a gateway was killed, no server had a request, while some waited in the other gateway")
 	}
 	if f.Overflow > 1.5 {
 		t.Errorf("%v of the slots in flight after the metrics stalled, %v before", f.Overflow, f.Before)
