@@ -25,7 +25,6 @@ type Keys struct {
 	// Tickets are the requests that wait, in their order.
 	Tickets string
 	Lives   string // until when owners with waiting requests may be silent
-	Untold  string // what owners were granted and cannot know
 	Budget  string // what is left of the budgets of the endpoints
 	Tenants string // what is left of the budgets of tenants
 	Tasks   string // the tasks, and when each ends
@@ -43,7 +42,7 @@ func KeysOf(scope string) Keys {
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
 	return Keys{
 		Table: p + "table", Rows: p + "rows", Listed: p + "listed", Owners: p + "owners", Turn: p + "turn",
-		Queue: p + "queue", Tickets: p + "tickets", Lives: p + "lives", Untold: p + "untold",
+		Queue: p + "queue", Tickets: p + "tickets", Lives: p + "lives",
 		Budget: p + "budget", Tenants: p + "tenants",
 		Tasks: p + "tasks", Expiry: p + "expiry",
 		Leases: p + "own:", Candidates: p + "view:", CandidatesPart: p + "part:", Pages: p + "pages:",

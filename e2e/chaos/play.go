@@ -122,7 +122,7 @@ func (a *act) until(limit time.Duration, check func() error) error {
 }
 
 var getClient = http.Client{
-	Timeout:   time.Minute,
+	Timeout:   patience,
 	Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 }
 

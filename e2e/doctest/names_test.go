@@ -165,6 +165,8 @@ func TestLimits(t *testing.T) {
 		{"redisclient/lua/queue_turn.lua", "passed >= 3 * skip", "lb/queue/turn.go", `maxPassed = 3\b`},
 		{"redisclient/lua/queue_grant.lua", "60000 * q.places / q.time, 4 *", "lb/queue/pace.go", `= 60_000, 4\b`},
 		{"redisclient/lua/enqueue.lua", "math.max(inflight, 8)", "lb/queue/pace.go", `MinPace = 8\b`},
+		{"redisclient/lua/queue_grant.lua", "- c.odd) / 16", "lb/queue/aging.go", `oddMemory = 16\b`},
+		{"redisclient/lua/poll.lua", "up to 16", "plugin/config/queue.go", `maxClasses   = 16\b`},
 		{"redisclient/lua/queue_turn.lua", "tokens / 9 /", "lb/queue/aging.go", `perAged = 9\b`},
 		{"docs/overload.md", "a tenth of what is granted", "lb/queue/aging.go", `perAged = 9\b`},
 		{"docs/overload_ZH.md", "所授予总量的十分之一", "lb/queue/aging.go", `perAged = 9\b`},

@@ -89,14 +89,7 @@ func (l *pushLab) run(d time.Duration) {
 	for _, s := range l.servers {
 		s.sum, s.ticks, s.most, s.done = 0, 0, 0, 0
 	}
-	for end := l.now + d; ; {
-		at, do, ok := l.events.Next(end)
-		if !ok {
-			break
-		}
-		l.now = at
-		do()
-	}
+	l.events.Run(&l.now, l.now+d)
 }
 
 func (l *pushLab) tick() {

@@ -143,14 +143,7 @@ func (p *Prepared) Play(load float64, maker Maker) (Result, []Served) {
 	if p, ok := s.policy.(Ticking); ok {
 		s.tick(p, turns)
 	}
-	for {
-		at, do, ok := s.events.Next(simtime.Ever)
-		if !ok {
-			break
-		}
-		s.now = at
-		do()
-	}
+	s.events.Run(&s.now, simtime.Ever)
 	if len(s.served) != turns {
 		panic(fmt.Sprintf("%s at %g: %d of %d turns were served", p.Name, load, len(s.served), turns))
 	}

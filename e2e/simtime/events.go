@@ -18,13 +18,13 @@ func (e *Events) At(at time.Duration, do func()) {
 	heap.Push(&e.list, event{at, e.order, do})
 }
 
-// Next takes out what happens first, and when, if that is not later than until; else ok is false.
-func (e *Events) Next(until time.Duration) (at time.Duration, do func(), ok bool) {
-	if len(e.list) == 0 || e.list[0].at > until {
-		return 0, nil, false
+// Run has all happen that is not later than until, one after the other, each with its time in now.
+func (e *Events) Run(now *time.Duration, until time.Duration) {
+	for len(e.list) > 0 && e.list[0].at <= until {
+		next := heap.Pop(&e.list).(event)
+		*now = next.at
+		next.do()
 	}
-	next := heap.Pop(&e.list).(event)
-	return next.at, next.do, true
 }
 
 // Ever is later than all that happens.

@@ -49,14 +49,7 @@ func (b *lab) play(how rules) []fate {
 	for i := range b.visits {
 		p.events.At(time.Hour+b.visits[i].at, func() { p.come(i) })
 	}
-	for {
-		at, do, ok := p.events.Next(simtime.Ever)
-		if !ok {
-			break
-		}
-		p.now = at
-		do()
-	}
+	p.events.Run(&p.now, simtime.Ever)
 	return p.fates
 }
 

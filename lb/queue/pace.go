@@ -37,19 +37,21 @@ func (q *Queue) ReadClock(now time.Duration) {
 
 // read reads the clock. It is called while somebody waits.
 func (p *pace) read(now uint32) {
-	passed := float64(max(0, int32(now-p.now))) * p.places
+	passed := p.passed(now) * p.places
 	if p.now = now; p.running {
 		p.time += passed
 		p.gap += passed
 	}
 }
 
+// passed returns the time since the clock was read, in ms. The clock of the VM that read it may be ahead.
+func (p *pace) passed(now uint32) float64 { return float64(max(0, int32(now-p.now))) }
+
 // arrived is called when a request begins to wait, the first one that does or another one. What is granted while an
 // endpoint is open to it does not count.
 func (p *pace) arrived(now uint32, first bool, t *Ticket) {
 	if first {
-		passed := max(0, int32(now-p.now)) // the clock of another VM may be ahead
-		p.fade(max(0, 1-float64(passed)/float64(millis(paceMemory))))
+		p.fade(max(0, 1-p.passed(now)/float64(millis(paceMemory))))
 		p.now, p.running = now, true
 	}
 	p.read(now)

@@ -103,11 +103,11 @@ var mainKeys = []key{
 		Meaning: setting.Doc(
 			"When an endpoint takes another request; `blind`: always, up to `max_inflight` and `max_inflight_tokens` "+
 				"if they are set; `outstanding`: up to them, one of which is required; `pending`: while no request "+
-				"waits inside its engine, by its metrics or else by the time to first token, and up to them if they "+
+				"waits inside its engine, by its metrics or else by how long answers wait, and up to them if they "+
 				"are set",
 			"端点何时再接收请求；`blind`：总是接收，若设置了 `max_inflight` 或 `max_inflight_tokens` 则以其为限；"+
 				"`outstanding`：以这两者为限，至少设置其一；`pending`：引擎内没有请求排队时，依据其指标，没有指标则依据"+
-				"首 token 时间，若设置了这两者也以其为限",
+				"应答等待的时间，若设置了这两者也以其为限",
 		),
 		Field: func(s any) any { return &s.(*Config).Push },
 	}},

@@ -164,7 +164,8 @@ func testStall(t *testing.T, c *crowd, fault func(running, waiting int) string, 
 		if more := 2; c.most > crowdSlots+more && i > 0 || c.most > crowdSlots+2*more {
 			t.Errorf("in %v: %d requests are in flight at a server that runs %d", d, c.most, crowdSlots)
 		}
-		if rate < 0.85*before {
+		// Answers end in waves: half of those in flight may end just after the span.
+		if late := crowdSlots * len(c.servers) / 2; float64(c.served+late) < 0.85*before*d.Seconds() {
 			t.Errorf("in %v: %.1f answers/s, %.1f with metrics", d, rate, before)
 		}
 	}

@@ -31,12 +31,13 @@ local function grant(row, own_id, own_key, f, at, passes, out_of_turn)
   end
   local c, served = f.class, math.max(tokens, 1)
   if out_of_turn then
-    c.due, c.odd = c.due - served, c.odd + (1 - c.odd) / 16
+    c.due = c.due - served
   else
     owe(c, served)
-    c.due, c.odd = math.max(math.min(c.due, -served), c.due - served), c.odd + (0 - c.odd) / 16
+    c.due = math.max(math.min(c.due, -served), c.due - served)
     q.virtual, c.served = c.served, c.served + served / c.weight
   end
+  c.odd = c.odd + ((out_of_turn and 1 or 0) - c.odd) / 16
   c.virtual, f.served = f.served, f.served + served
   remove(f, at, passes)
   if q.running == 1 then note(f) end
@@ -103,10 +104,7 @@ local function dispatch_budgets(own_id, own_key)
 end
 
 -- asides returns what is set aside for those that wait: tokens, and the name of the target.
-function q.asides()
-  if not has_budgets() then return {} end
-  return budget_turns().look()
-end
+function q.asides() return has_budgets() and budget_turns().look() or {} end
 
 -- revoke takes back what an owner was granted, and adds to refunds what that was charged. entries are as in untold,
 -- MOST at most; list is what makes a list of a table. It returns how many leases these were.

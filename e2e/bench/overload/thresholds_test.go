@@ -4,7 +4,7 @@ import "testing"
 
 // TestScenesKeepTheirPromises holds what the scenes show by counts, which a busy machine does not change. If a backlog
 // went first, hundreds would pass; likewise beside a flood that is not held to its turn. Servers without a limit have
-// several times their slots.
+// several times their slots. Made-up names that are answered are tenants like others, and take turns: no bound.
 func TestScenesKeepTheirPromises(t *testing.T) {
 	f := playedQuick(t)
 	const most = servers * slots // as many as are served at once
@@ -14,7 +14,6 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 	}{
 		{"batch jobs passed an interactive request", f.InteractivePassed},
 		{"requests of the flood passed one of the other tenant", f.OtherPassed},
-		{"requests of made-up tenants passed one of the other tenant", f.NamesPassed},
 	} {
 		if x.got > most {
 			t.Errorf("%d %s, want at most %d", x.got, x.what, most)
@@ -22,6 +21,9 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 	}
 	if n := f.InteractiveRefused + f.OtherRefused + f.NamesRefused; n > 0 {
 		t.Errorf("%d requests refused of those that must not be: %+v, %+v", n, *f.SustainedFound, *f.FloodFound)
+	}
+	if f.Least == 0 {
+		t.Error("after a gateway was killed, no server had a request, while some waited in the other gateway")
 	}
 	if f.Overflow > 1.5 {
 		t.Errorf("%v of the slots in flight after the metrics stalled, %v before", f.Overflow, f.Before)
