@@ -89,7 +89,7 @@ func (p *patience) refused(now, first, most time.Duration) {
 }
 
 // Absent notes that the endpoint has answered that there is no such model. silent: it has refused a request as one that
-// it does not find, without saying what, which may be something else than a model. A model of 0 is one that was not read.
+// it does not find, without saying what: it may be something else than a model. A model of 0 is one that was not read.
 func (f *ModelFacts) Absent(now time.Duration, model uint64, addr string, silent bool) {
 	if !silent {
 		f.look.refused(now, lookFor, maxLookPause)
@@ -232,7 +232,7 @@ func (f *ModelFacts) Served(now time.Duration, model uint64, addr string, length
 	if e := m.find(EndpointHash(addr)); e != nil {
 		e.servedAt, e.silent = now, 0
 		e.absent = patience{}
-		if e.length > 0 && length >= e.length { // the model has another context now, or the answer was to be longer then
+		if e.length > 0 && length >= e.length { // it has another context now, or a longer answer was wanted then
 			e.length, e.tooLong = 0, patience{}
 		}
 	}

@@ -61,8 +61,8 @@ func TestAbsentModels(t *testing.T) {
 	}
 }
 
-// Requests are read for their models only as long as that may tell endpoints apart: clients that ask for what nobody has
-// have it done for a part of the time at most.
+// Requests are read for their models only as long as that may tell endpoints apart: clients that ask for what nobody
+// has cause it for a part of the time at most.
 func TestMadeUpModelsAreSeldomLookedFor(t *testing.T) {
 	f, begin, looked := NewModelFacts(), time.Hour, 0
 	for now := begin; now < begin+10*time.Hour; now += time.Second {
