@@ -28,10 +28,11 @@ func TestFormats(t *testing.T) {
 	}
 
 	facts := lb.NewModelFacts()
-	facts.Absent(now, 0x1817161514131211, v.Endpoints[0].Addr, false)
+	facts.Absent(now, 0x1817161514131211, v.Endpoints[0].Addr)
 	const fact = "\x11\x12\x13\x14\x15\x16\x17\x18" + "\xba\xba\x59\x89\x11\xe0\x2e\xab" +
 		"\x00\x00\x00\x00\x00\x00\x00\x00" +
-		"\x00\x00\x00\x00\x04\x03\x02\x01" + "\x00\xf2\x05\x2a\x05\x03\x02\x01" // for 5 s
+		"\x00\x00\x00\x00\x04\x03\x02\x01" + "\x00\xf2\x05\x2a\x05\x03\x02\x01" + // for 5 s
+		"\x00\x00\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00"
 	if got, _ := facts.Export(now, nil); string(got) != fact {
 		t.Errorf("facts about models\n got %q\nwant %q", got, fact)
 	}

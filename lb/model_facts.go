@@ -21,7 +21,7 @@ type ModelFacts struct {
 type modelFacts struct {
 	id        uint64 // digest of its name
 	endpoints []*modelFact
-	lastAt    time.Duration // of the last refusal
+	lastAt    time.Duration // when it was last asked for
 	servedAt  time.Duration // when some endpoint last served it, 0 for never
 	longest   int64         // prompt that was served lately, in bytes
 	until     time.Duration // no fact counts after that
@@ -32,9 +32,12 @@ type modelFact struct {
 	endpoint uint64 // hash of the address
 	absent   patience
 	tooLong  patience
-	length   int64         // the shortest prompt that was refused for its length, in bytes
-	silent   int           // refusals in a row that did not say why
-	servedAt time.Duration // when it last served the model, as far as that was followed; 0 for never
+	length   int64 // the shortest prompt that was refused for its length, in bytes
+	doubtful int   // refusals in a row since the model was served, all within servedLately of that
+
+	servedAt  time.Duration // when it last served the model, 0 for never
+	longest   int64         // prompt that it served lately, in bytes
+	longestAt time.Duration
 }
 
 // patience is when an endpoint is asked again that has refused something.
@@ -54,12 +57,11 @@ const (
 	maxLookPause = 20 * time.Minute
 	// factsActive is how long requests are read for their models after a fact that tells endpoints apart.
 	factsActive = 10 * time.Minute
-	// maxFactModels and maxFactEndpoints bound what is known. Models that no endpoint has make room first: clients can
-	// make up as many as they like.
+	// maxFactModels and maxFactEndpoints bound what is known. Models that no endpoint has served lately make room first:
+	// clients can make up as many as they like.
 	maxFactModels    = 64
 	maxFactEndpoints = 256
-	// surely is how many refusals in a row it takes where they do not say why, or where the endpoint has served the
-	// model within servedLately.
+	// surely is how many refusals in a row it takes where the endpoint has served the model within servedLately.
 	surely       = 3
 	servedLately = 30 * time.Second
 )
@@ -88,29 +90,25 @@ func (p *patience) refused(now, first, most time.Duration) {
 	p.from, p.until = now, now+next
 }
 
-// Absent notes that the endpoint has answered that there is no such model. silent: it has refused a request as one that
-// it does not find, without saying what: it may be something else than a model. A model of 0 is one that was not read.
-func (f *ModelFacts) Absent(now time.Duration, model uint64, addr string, silent bool) {
-	if !silent {
-		f.look.refused(now, lookFor, maxLookPause)
-	}
+// Absent notes that the endpoint has answered that there is no such model. A model of 0 is one that was not read.
+func (f *ModelFacts) Absent(now time.Duration, model uint64, addr string) {
 	m, e := f.refused(now, model, addr)
 	if e == nil {
 		return
 	}
-	if silent || e.servedAt > 0 && now-e.servedAt < servedLately {
-		if e.silent++; e.silent < surely || silent && m.servedAt == 0 {
+	if e.servedAt > 0 && now-e.servedAt < servedLately {
+		if e.doubtful++; e.doubtful < surely {
 			return
 		}
 	}
 	f.learned(now, m, e, &e.absent)
 }
 
-// TooLong notes that the endpoint has refused a prompt of so many bytes for its length.
+// TooLong notes that the endpoint has refused a prompt of so many bytes for its length. It says nothing if the endpoint
+// has served one as long lately: then the client wanted too long an answer.
 func (f *ModelFacts) TooLong(now time.Duration, model uint64, addr string, length int64) {
-	f.look.refused(now, lookFor, maxLookPause)
 	m, e := f.refused(now, model, addr)
-	if e == nil || length <= 0 {
+	if e == nil || length <= 0 || length <= e.longest && now-e.longestAt < factsActive {
 		return
 	}
 	if e.length == 0 || length < e.length {
@@ -121,7 +119,7 @@ func (f *ModelFacts) TooLong(now time.Duration, model uint64, addr string, lengt
 
 func (f *ModelFacts) learned(now time.Duration, m *modelFacts, e *modelFact, p *patience) {
 	p.refused(now, firstPatience, maxPatience)
-	e.silent = 0
+	e.doubtful = 0
 	m.until = max(m.until, p.until)
 	f.exportPending = true
 	f.read(now, m)
@@ -149,13 +147,15 @@ func (m *modelFacts) found(now time.Duration) bool {
 
 // refused returns what is known of the model at the endpoint, which has refused it; nil if there is no room.
 func (f *ModelFacts) refused(now time.Duration, model uint64, addr string) (*modelFacts, *modelFact) {
+	f.look.refused(now, lookFor, maxLookPause)
 	if model == 0 {
 		return nil, nil
 	}
 	return f.at(now, model, EndpointHash(addr))
 }
 
-// at returns what is known of the model at the endpoint, which was refused there at that time; nil if there is no room.
+// at returns what is known of the model at the endpoint, which was asked for it there at that time; nil if there is no
+// room.
 func (f *ModelFacts) at(then time.Duration, model, endpoint uint64) (*modelFacts, *modelFact) {
 	m := f.find(model)
 	if m == nil {
@@ -196,8 +196,8 @@ func (m *modelFacts) find(endpoint uint64) *modelFact {
 	return nil
 }
 
-// evict makes room for a model: that of the one that was refused longest ago, of those that no endpoint has lately if
-// there are any.
+// evict makes room for a model: that of the one that was asked for longest ago, of those that no endpoint has served
+// lately if there are any.
 func (f *ModelFacts) evict(now time.Duration) {
 	if len(f.models) < maxFactModels {
 		return
@@ -205,7 +205,7 @@ func (f *ModelFacts) evict(now time.Duration) {
 	worst := 0
 	for i, m := range f.models {
 		of := f.models[worst]
-		if kept, rather := m.isKept(now), of.isKept(now); rather && !kept || kept == rather && m.lastAt < of.lastAt {
+		if kept, rather := m.found(now), of.found(now); rather && !kept || kept == rather && m.lastAt < of.lastAt {
 			worst = i
 		}
 	}
@@ -214,24 +214,21 @@ func (f *ModelFacts) evict(now time.Duration) {
 	f.models = f.models[:last]
 }
 
-// isKept reports whether some endpoint has the model, and it was refused lately.
-func (m *modelFacts) isKept(now time.Duration) bool {
-	return m.servedAt > 0 && now-m.lastAt < factsActive
-}
-
 // Served notes that the endpoint has served a request for the model, with a prompt of so many bytes.
 func (f *ModelFacts) Served(now time.Duration, model uint64, addr string, length int64) {
-	m := f.find(model)
-	if m == nil {
+	if model == 0 {
 		return
 	}
+	m, e := f.at(now, model, EndpointHash(addr))
 	if !m.found(now) {
 		m.longest = 0
 	}
 	m.servedAt, m.longest = now, max(m.longest, length)
-	if e := m.find(EndpointHash(addr)); e != nil {
-		e.servedAt, e.silent = now, 0
-		e.absent = patience{}
+	if e != nil {
+		e.servedAt, e.doubtful, e.absent = now, 0, patience{}
+		if length >= e.longest || now-e.longestAt >= factsActive {
+			e.longest, e.longestAt = length, now
+		}
 		if e.length > 0 && length >= e.length { // it has another context now, or a longer answer was wanted then
 			e.length, e.tooLong = 0, patience{}
 		}

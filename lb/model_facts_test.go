@@ -35,9 +35,9 @@ func wantLeft(t *testing.T, what string, f *ModelFacts, now time.Duration, model
 func TestAbsentModels(t *testing.T) {
 	f, now := NewModelFacts(), time.Hour
 	wantLeft(t, "nothing is known", f, now, 1, 0, 0, 1, 2, 3)
-	f.Absent(now, 1, "e1", false)
-	f.Absent(now, 1, "e1", false) // was under way
-	f.Absent(now, 1, "e3", false)
+	f.Absent(now, 1, "e1")
+	f.Absent(now, 1, "e1") // was under way
+	f.Absent(now, 1, "e3")
 	wantLeft(t, "two have refused", f, now, 1, 0, 0, 2)
 	wantLeft(t, "another model", f, now, 2, 0, 0, 1, 2, 3)
 	wantLeft(t, "no model", f, now, 0, 0, 0, 1, 2, 3)
@@ -47,12 +47,12 @@ func TestAbsentModels(t *testing.T) {
 		if now += wait; wait < maxPatience/2 {
 			wantLeft(t, "after "+wait.String(), f, now, 1, 0, 0, 1, 2, 3)
 		}
-		f.Absent(now, 1, "e1", false)
-		f.Absent(now, 1, "e3", false)
+		f.Absent(now, 1, "e1")
+		f.Absent(now, 1, "e3")
 		wait = min(2*wait, maxPatience)
 	}
-	f.Absent(now, 1, "e0", false)
-	f.Absent(now, 1, "e2", false)
+	f.Absent(now, 1, "e0")
+	f.Absent(now, 1, "e2")
 	wantLeft(t, "nobody has it", f, now, 1, 0, 0, 1, 2, 3)
 	f.Served(now, 1, "e2", 0)
 	wantLeft(t, "one has it now", f, now, 1, 0, 2)
@@ -71,8 +71,7 @@ func TestMadeUpModelsAreSeldomLookedFor(t *testing.T) {
 			looked++
 			model = uint64(1 + now/time.Second)
 		}
-		f.Absent(now, model, fmt.Sprint("e", now/time.Second%4), false)
-		f.Absent(now, 1, "e0", true) // says nothing of models
+		f.Absent(now, model, fmt.Sprint("e", now/time.Second%4))
 		f.Served(now, 99, "e1", 10)
 		f.TooLong(now, 99, fmt.Sprint("e", now/time.Second%4), 1000) // for all
 	}
@@ -109,51 +108,49 @@ func TestTooLongPrompts(t *testing.T) {
 	wantLeft(t, "later", f, now+firstPatience, 1, 9000, 0, 1, 2, 3)
 }
 
-// Answers that do not say what was not found count only in a row, and only if another endpoint has the model. So does
-// one that an endpoint gives which has just served the model.
+// An endpoint that has just served a model, or a prompt as long, is not believed to have none at once: what one client has
+// sent may be refused in such words.
 func TestDoubtfulRefusals(t *testing.T) {
 	f, now := NewModelFacts(), time.Hour
-	silent := func(n int) {
-		for range n {
-			f.Absent(now, 1, "e0", true)
-		}
+	f.Served(now, 1, "e0", 900)
+	for range surely - 1 {
+		f.Absent(now, 1, "e0")
 	}
-	silent(10)
-	wantLeft(t, "nobody is known to have it", f, now, 1, 0, 0, 1, 2, 3)
-	f.Served(now, 1, "e1", 0)
+	wantLeft(t, "just after it was served", f, now, 1, 0, 0, 1, 2, 3)
 	f.Served(now, 1, "e0", 0)
-	silent(surely - 1)
-	f.Served(now, 1, "e0", 0)
-	silent(surely - 1)
+	f.Absent(now, 1, "e0")
 	wantLeft(t, "served in between", f, now, 1, 0, 0, 1, 2, 3)
-	silent(1)
-	wantLeft(t, "in a row", f, now, 1, 0, 1, 2, 3)
-
-	f = NewModelFacts()
-	f.Absent(now, 1, "e0", false)
-	f.Served(now, 1, "e0", 0)
-	f.Absent(now, 1, "e0", false)
-	wantLeft(t, "one refusal, just after it was served", f, now, 1, 0, 0, 1, 2, 3)
-	f.Absent(now, 1, "e0", false)
-	f.Absent(now, 1, "e0", false)
+	for range surely - 1 {
+		f.Absent(now, 1, "e0")
+	}
 	wantLeft(t, "refusals in a row", f, now, 1, 0, 1, 2, 3)
 	f.Served(now, 1, "e0", 0)
-	f.Absent(now+servedLately, 1, "e0", false)
+	f.Absent(now+servedLately, 1, "e0")
 	wantLeft(t, "long after it was served", f, now+servedLately, 1, 0, 1, 2, 3)
+
+	f.Served(now, 2, "e0", 900)
+	for range 5 {
+		f.TooLong(now+factsActive-1, 2, "e0", 900)
+	}
+	wantLeft(t, "one as long was served", f, now+factsActive-1, 2, 900, 0, 1, 2, 3)
+	f.TooLong(now+factsActive-1, 2, "e0", 901)
+	wantLeft(t, "a longer one", f, now+factsActive-1, 2, 901, 1, 2, 3)
+	f.TooLong(now+factsActive, 2, "e0", 900)
+	wantLeft(t, "it was long ago", f, now+factsActive, 2, 900, 1, 2, 3)
 }
 
 // What clients make up takes no room from models that there are.
 func TestRoomForModels(t *testing.T) {
 	f, now := NewModelFacts(), time.Hour
 	for model := range uint64(10) {
-		f.Absent(now, 1+model, "e0", false)
+		f.Absent(now, 1+model, "e0")
 		f.Served(now, 1+model, "e1", 0)
 	}
 	for i := range 5000 {
-		f.Absent(now+time.Second, uint64(1000+i), fmt.Sprint("e", i%4), false)
+		f.Absent(now+time.Second, uint64(1000+i), fmt.Sprint("e", i%4))
 	}
 	for i := range 5000 {
-		f.Absent(now+time.Second, 1, fmt.Sprint("other", i), false)
+		f.Absent(now+time.Second, 1, fmt.Sprint("other", i))
 	}
 	for model := range uint64(10) {
 		wantLeft(t, fmt.Sprint("model ", model), f, now+time.Second, 1+model, 0, 1, 2, 3)
@@ -161,9 +158,9 @@ func TestRoomForModels(t *testing.T) {
 	if n, m := len(f.models), len(f.find(1).endpoints); n > maxFactModels || m > maxFactEndpoints {
 		t.Errorf("%d models, %d endpoints of one", n, m)
 	}
-	f.Absent(now+2*factsActive, 1, "e0", false)
+	f.Absent(now+2*factsActive, 1, "e0")
 	for i := range maxFactModels {
-		f.Absent(now+2*factsActive, uint64(100_000+i), "e0", false)
+		f.Absent(now+2*factsActive, uint64(100_000+i), "e0")
 	}
 	if n := len(f.models); n > maxFactModels {
 		t.Errorf("%d models", n)
@@ -177,9 +174,9 @@ func TestFactsAreShared(t *testing.T) {
 	if _, changed := a.Export(now, nil); changed {
 		t.Error("nothing was learned, and yet exported")
 	}
-	a.Absent(now, 1, "e0", false)
+	a.Absent(now, 1, "e0")
 	a.TooLong(now, 2, "e1", 500)
-	b.Absent(now, 1, "e2", false)
+	b.Absent(now, 1, "e2")
 	shared, _ := a.Export(now, nil)
 	if len(shared) != 2*factSize {
 		t.Fatalf("%d bytes", len(shared))
@@ -207,7 +204,7 @@ func TestFactsAreShared(t *testing.T) {
 	b.Served(now+1, 1, "e0", 0)
 	b.Import(now+1, shared)
 	wantLeft(t, "served since", b, now+1, 1, 0, 0, 1, 3)
-	b.Absent(now+firstPatience, 9, "e0", false)
+	b.Absent(now+firstPatience, 9, "e0")
 	if shared, _ = b.Export(now+firstPatience, shared); len(shared) != factSize {
 		t.Errorf("%d bytes after the others are over", len(shared))
 	}
@@ -220,7 +217,7 @@ func FuzzImportFacts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, shared []byte) {
 		facts := NewModelFacts()
 		facts.Import(time.Hour, shared)
-		facts.Absent(time.Hour, 1, "e0", false)
+		facts.Absent(time.Hour, 1, "e0")
 		if out, changed := facts.Export(time.Hour, shared); !changed || len(out)%factSize != 0 ||
 			len(out) > len(shared)+factSize {
 			t.Errorf("%d bytes become %d", len(shared), len(out))

@@ -26,19 +26,6 @@ var factScenarios = []scenario{
 	{name: "an adapter on a part, cached prompts", policy: prefixCache, endpoints: 4, run: func(t *run) {
 		t.adapterOnAPart()
 	}},
-	{name: "an adapter on a part, answers that say nothing", endpoints: 4, run: func(t *run) {
-		t.play(240, func(i int) (string, Request, answerOf) {
-			if i%2 == 0 {
-				return "base", ofModel("base", 20), served
-			}
-			return "sql-adapter", ofModel("sql-adapter", 20), func(at int) (int, string) {
-				if at == 0 {
-					return 200, "{}"
-				}
-				return 404, ""
-			}
-		}).wantFailed(t, "sql-adapter", 40)
-	}},
 	{name: "a model that nobody has", endpoints: 3, run: func(t *run) {
 		played := t.play(90, func(i int) (string, Request, answerOf) {
 			if i%2 == 0 {
@@ -51,6 +38,21 @@ var factScenarios = []scenario{
 				t.Errorf("endpoint %d was never asked", at)
 			}
 		}
+		t.wantShared(played.endpoints["base"])
+	}},
+	{name: "a refusal of another name", endpoints: 4, config: `"unit":"tokens"`, run: func(t *run) {
+		twice := Request{Frames: []string{`{"model":"base","model":"typo","messages":[{"role":"user","content":"a"}]}`}}
+		played := t.play(160, func(i int) (string, Request, answerOf) {
+			if i%8 == 0 {
+				return "base", ofModel("base", 20), served
+			}
+			return "typo", twice, func(at int) (int, string) {
+				if at == 0 {
+					return 200, "{}"
+				}
+				return 404, fmt.Sprintf(noModel, "typo")
+			}
+		})
 		t.wantShared(played.endpoints["base"])
 	}},
 	{name: "an adapter that comes later", endpoints: 2, needs: []Ability{SimulatedTime}, run: func(t *run) {

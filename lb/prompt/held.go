@@ -3,6 +3,7 @@ package prompt
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"strings"
 )
 
@@ -12,7 +13,12 @@ import (
 // collections are the names of what engines keep. A call that ends with one of them makes something; behind it in a
 // path stands an id.
 var collections = [...]string{
-	"responses", "conversations", "files", "batches", "uploads", "vector_stores", "threads", "videos",
+	"responses", "conversations", "files", "batches", "uploads", "vector_stores", "videos",
+}
+
+// heldCalls are what calls on something that an engine keeps may end with, behind its id.
+var heldCalls = [...]string{
+	"", "cancel", "input_items", "items", "content", "results", "parts", "complete", "files", "file_batches", "search",
 }
 
 // MakesHeld reports whether the answer to a call may name something new that the engine keeps: it makes it, or it is a
@@ -42,15 +48,17 @@ func isCollection(segment string) bool {
 }
 
 // HeldInPath returns the id in the path of a call on something that an engine keeps, "" for another one. Names of calls
-// stand where ids do, but ids have digits.
+// stand where ids do, but ids have digits; and a prefix of all paths may look like a collection and an id, but then
+// something else follows.
 func HeldInPath(path string) string {
 	path = plainPath(path)
 	for rest := path; rest != ""; {
 		var segment string
 		segment, rest, _ = strings.Cut(rest, "/")
 		if isCollection(segment) {
-			id, _, _ := strings.Cut(rest, "/")
-			if strings.ContainsAny(id, "0123456789") {
+			id, behind, _ := strings.Cut(rest, "/")
+			call, _, _ := strings.Cut(behind, "/")
+			if strings.ContainsAny(id, "0123456789") && slices.Contains(heldCalls[:], call) {
 				return id
 			}
 		}

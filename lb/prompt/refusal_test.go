@@ -34,14 +34,16 @@ func TestRefusals(t *testing.T) {
 		{"a client's own mistake", 400, `{"error":{"message":"messages: field required","type":"invalid_request_error"}}`, OtherRefusal},
 		{"a client's text, quoted", 400, `{"error":{"message":"tool 'model x not found' has no name","type":"invalid_request_error"}}`, OtherRefusal},
 		{"a parameter whose name begins like it", 400, `{"error":{"message":"model_kwargs not found","type":"x"}}`, OtherRefusal},
-		{"no such path at nginx", 404, "<html>404</html>", SilentRefusal},
-		{"nothing", 404, "", SilentRefusal},
-		{"no message", 404, `{"a":1}`, SilentRefusal},
+		{"no such path at nginx", 404, "<html>404</html>", OtherRefusal},
+		{"nothing", 404, "", OtherRefusal},
+		{"no message", 404, `{"a":1}`, OtherRefusal},
+		{"vLLM, a client's text", 400, `{"error":{"message":"[{'type': 'list_type', 'loc': ('body', 'messages'), 'msg': 'Input should be a valid list', 'input': 'context length'}]","type":"BadRequestError"}}`, OtherRefusal},
+		{"SGLang, a client's text", 400, `{"object":"error","message":"Unknown role: context length","type":"BadRequestError","code":400}`, OtherRefusal},
 		{"another status", 500, `{"error":{"code":"model_not_found","message":"x"}}`, OtherRefusal},
 		{"another status", 429, `{"error":{"code":"context_length_exceeded","message":"x"}}`, OtherRefusal},
 		{"the beginning of a long answer", 404, `{"error":{"code":"model_not_found","message":"The mod`, UnknownModel},
 	} {
-		if got := ReadRefusal(c.status, []byte(c.body)); got != c.want {
+		if got, _ := ReadRefusal(c.status, []byte(c.body)); got != c.want {
 			t.Errorf("%s, %d %s: %v, want %v", c.who, c.status, c.body, got, c.want)
 		}
 	}
@@ -50,9 +52,24 @@ func TestRefusals(t *testing.T) {
 func FuzzReadRefusal(f *testing.F) {
 	f.Add(404, []byte(`{"error":{"message":"The model x does not exist."}}`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		if r := ReadRefusal(status, body); r == UnknownModel && status != 400 && status != 404 && status != 422 &&
+		if r, _ := ReadRefusal(status, body); r == UnknownModel && status != 400 && status != 404 && status != 422 &&
 			status != 413 {
 			t.Errorf("status %d is about a model", status)
 		}
 	})
+}
+
+func TestRefusedNames(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":{"message":"The model ` + "`Sql`" + ` does not exist.","code":404}}`:    "Sql",
+		`{"error":"model \"llama3:latest\" not found, try pulling it first"}`:             "llama3:latest",
+		`{"error":{"message":"The model 'x' does not exist","code":"model_not_found"}}`:   "x",
+		`{"error":{"message":"models/x is not found for API version v1","code":404}}`:     "",
+		`{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}`: "",
+		`{"error":{"message":"The model ` + "`" + `cut","code":"model_not_found"}}`:       "cut",
+	} {
+		if why, name := ReadRefusal(404, []byte(body)); why != UnknownModel || name != want {
+			t.Errorf("%s: %v of %q, want %q", body, why, name, want)
+		}
+	}
 }

@@ -77,9 +77,10 @@ func (s *Stream) planHeld(now time.Duration, p *lb.Plan) {
 }
 
 // heldPlaced returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
-// could be chosen.
+// could be chosen. Then the one that was is not recorded to have it.
 func (s *Stream) heldPlaced(reason lb.Reason) lb.Reason {
 	if s.held.asked && s.lease.reservation.grant.Cached == 0 && reason == lb.ReasonChosen {
+		s.lease.forgetPrompt(0)
 		return lb.ReasonStateLost
 	}
 	return reason

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"strings"
+
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/lb"
@@ -49,7 +51,26 @@ func (s *Stream) factsOf(r *lb.Request, size int) {
 		text := float64(w.info.TextBytes+bytesPerToken*w.info.TokenIDs) * float64(max(size, w.seen)) / float64(w.seen)
 		s.facts.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
 	}
-	r.ModelID, r.Length = s.modelID(), s.facts.length
+	r.ModelID, r.Length = s.factID(), s.facts.length
+}
+
+// factID returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
+// API and not in another; 0 if the model is not known.
+func (s *Stream) factID() uint64 {
+	model := s.modelID()
+	if model == 0 {
+		return 0
+	}
+	path, _, _ := strings.Cut(s.traits.path, "?")
+	return (model ^ xxhash.Sum64String(path)) | 1
+}
+
+// isOther reports whether a refusal names another model than was read: engines take the last of several members of one
+// name, and some any spelling of the name. Some add a tag.
+func (s *Stream) isOther(name string) bool {
+	model, _, _ := strings.Cut(name, ":")
+	id := s.modelID()
+	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
 }
 
 // readsRefusal reports whether more of the answer is needed to know why the request is refused.
@@ -73,17 +94,19 @@ func (s *Stream) isFact(verdict lb.Verdict) bool {
 	switch {
 	case !s.computes() || !s.response.reached || s.cfg.Shadow:
 	case verdict == lb.Success:
-		f.Served(now, s.modelID(), l.addr, s.facts.length)
+		f.Served(now, s.factID(), l.addr, s.facts.length)
 	case verdict == lb.Rejected:
-		switch why := prompt.ReadRefusal(s.response.status, s.facts.refusal); {
-		case why == prompt.UnknownModel:
-			f.Absent(now, s.modelID(), l.addr, false)
+		model := s.factID()
+		switch why, name := prompt.ReadRefusal(s.response.status, s.facts.refusal); why {
+		case prompt.UnknownModel:
+			if s.isOther(name) {
+				model = 0
+			}
+			f.Absent(now, model, l.addr)
 			s.facts.refused = true
-		case why == prompt.ContextTooLong:
-			f.TooLong(now, s.modelID(), l.addr, s.facts.length)
+		case prompt.ContextTooLong:
+			f.TooLong(now, model, l.addr, s.facts.length)
 			s.facts.refused = true
-		case why == prompt.SilentRefusal && s.response.status == 404:
-			f.Absent(now, s.modelID(), l.addr, true)
 		}
 	}
 	return s.facts.refused
