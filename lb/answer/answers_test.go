@@ -111,6 +111,10 @@ var begins = map[string]struct {
 		true, "{\"model\":\"m\",\"response\":\"\",\"done\":false}\n",
 		"{\"model\":\"m\",\"response\":\"Hi\",\"done\":false}\n",
 	},
+	"ollama, generate, thinking": {
+		true, "{\"model\":\"m\",\"response\":\"\",\"thinking\":\"\",\"done\":false}\n",
+		"{\"model\":\"m\",\"response\":\"\",\"thinking\":\"Hm\",\"done\":false}\n",
+	},
 	"llama.cpp": {
 		true, "data: {\"index\":0,\"content\":\"\",\"tokens\":[],\"stop\":false,\"prompt_progress\":" +
 			"{\"total\":9,\"processed\":4}}\n\n",
