@@ -57,7 +57,7 @@ func (r *Reader) Outcome(complete, whole bool) Outcome {
 		return e.fault.outcome()
 	case e.aborted:
 		return Aborted
-	case !complete || !whole || !known || r.data > 0 || e.pending && r.form == formValue:
+	case !complete || !whole || !known || r.data > 0 || e.plain || (e.pending || r.cut) && r.form == formValue:
 		return Complete
 	case r.form == formEvents && (e.known || !e.output) && !e.finished && !e.terminated && !e.usage:
 		return Unfinished
