@@ -168,6 +168,22 @@ func TestDataOfOtherAPIs(t *testing.T) {
 	}
 }
 
+// What has begun without having been computed says so.
+func TestVain(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, chatRole: false, chatWord: false, chatRole + chatStop: false, "data: hello\n\n": false,
+		chatWord + done: false, done: true, chatRole + done: true,
+		"data: {\"error\":{\"code\":500}}\n\n":                                 true,
+		"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"abort\"}]}\n\n": true,
+	} {
+		var r Reader
+		r.ByLines()
+		if r.Read([]byte(text)); r.Vain() != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
 // What a stream is, shows by its beginning where its headers do not say it.
 func TestStreams(t *testing.T) {
 	for text, want := range map[string]bool{
