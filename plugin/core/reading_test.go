@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
 )
 
 var eventStream = [2]string{"content-type", "text/event-stream"}
@@ -209,6 +210,35 @@ func TestVerdictOfContents(t *testing.T) {
 			d.drained()
 		}
 	}
+}
+
+// Calls on which no model works are not judged by the content of their answers, which is not read: what failed was
+// another request.
+func TestContentOfCallsThatComputeNothing(t *testing.T) {
+	d := startFake(t, 1, 1, requestsConfig)
+	for _, body := range []string{
+		`{"id":"resp_1","object":"response","status":"failed","error":{"code":"server_error"},"output":[]}`,
+		"data: {\"error\":{\"code\":500}}\n\n", "",
+	} {
+		for _, kind := range []string{"application/json", "text/event-stream"} {
+			c := d.client(0, streamtest.Request{Path: "/v1/responses/resp_1"})
+			c.Head(200, [2]string{"content-type", kind})
+			c.Data(body)
+			c.Finish()
+			if r := &c.core.response; r.answer != nil || r.outcome != answer.Complete {
+				t.Errorf("%s %q: read %v, %s", kind, body, r.answer != nil, answer.OutcomeNames[r.outcome])
+			}
+		}
+	}
+	for name := range d.metrics.values {
+		if strings.HasPrefix(name, statFailed) {
+			t.Errorf("counted as %s", name)
+		}
+	}
+	if n := len(d.workers[0].vm.clusters[fakeCluster].suspects); n > 0 {
+		t.Errorf("%d endpoints are suspects", n)
+	}
+	d.drained()
 }
 
 // A stream that fails at once teaches push: pending no more than a status 500 does, where its end comes later.
