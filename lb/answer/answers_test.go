@@ -111,6 +111,10 @@ var begins = map[string]struct {
 		true, "{\"model\":\"m\",\"response\":\"\",\"done\":false}\n",
 		"{\"model\":\"m\",\"response\":\"Hi\",\"done\":false}\n",
 	},
+	"ollama, generate, thinking": {
+		true, "{\"model\":\"m\",\"response\":\"\",\"thinking\":\"\",\"done\":false}\n",
+		"{\"model\":\"m\",\"response\":\"\",\"thinking\":\"Hm\",\"done\":false}\n",
+	},
 	"llama.cpp": {
 		true, "data: {\"index\":0,\"content\":\"\",\"tokens\":[],\"stop\":false,\"prompt_progress\":" +
 			"{\"total\":9,\"processed\":4}}\n\n",
@@ -228,6 +232,11 @@ var ends = map[string]struct {
 	},
 	"tgi":                   {"data:{\"token\":{\"text\":\"a\"},\"generated_text\":\"a\"}\n\n", Complete},
 	"tgi in one piece":      {`[{"generated_text":"a"}]`, Complete},
+	"tgi, no text":          {"data:{\"token\":{\"text\":\"</s>\"},\"generated_text\":\"\"}\n\n", Complete},
+	"tgi, whole, no text":   {`{"generated_text":""}`, Complete},
+	"tgi without an end":    {"data:{\"token\":{\"text\":\"a\"},\"generated_text\":null}\n\n", Unfinished},
+	"triton, whole, empty":  {`{"model_name":"m","text_output":""}`, Complete},
+	"triton, no text":       {"data: {\"model_name\":\"m\",\"text_output\":\"\"}\n\n", Complete},
 	"embeddings":            {`{"object":"list","data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":1}}`, Complete},
 	"models":                {`{"object":"list","data":[]}`, Complete},
 	"another API":           {`{"id":7,"state":"ready","code":500}`, Complete},

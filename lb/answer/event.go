@@ -14,6 +14,7 @@ type seen struct {
 	aborted    bool // the engine has given up
 	usage      bool // it reports what it took, at the end
 	pending    bool // it is computed in the background
+	plain      bool // its text is one string, even an empty one: then it needs nothing else to be an answer
 	brief      bool // what comes behind output does not matter
 	kind       eventName
 	fault      fault
@@ -84,6 +85,7 @@ func (e *seen) member(text []byte, at int, in role, name []byte) (end int) {
 		as &^= ofAPI
 		e.known = true
 		e.candidates = e.candidates || as == placeCandidate
+		e.plain = e.plain || text[at] == '"'
 	}
 	first := text[at]
 	switch {

@@ -47,6 +47,13 @@ func (r *Reader) HasOutput() bool { return r.seen.output }
 // Terminated reports whether the answer had the event that ends every stream of its API.
 func (r *Reader) Terminated() bool { return r.seen.terminated }
 
+// Vain reports whether the answer has shown that it was not computed: by an error, because the engine has given up, or
+// by its end alone.
+func (r *Reader) Vain() bool {
+	e := &r.seen
+	return e.fault.found || e.aborted || e.terminated && !e.output && !e.finished
+}
+
 // Outcome returns how the answer has ended; complete: regularly; whole: all of it was read, at least the end of each
 // part. It is for the end: what it reads of the last events does not count for the above.
 func (r *Reader) Outcome(complete, whole bool) Outcome {
@@ -57,7 +64,7 @@ func (r *Reader) Outcome(complete, whole bool) Outcome {
 		return e.fault.outcome()
 	case e.aborted:
 		return Aborted
-	case !complete || !whole || !known || r.data > 0 || e.pending && r.form == formValue:
+	case !complete || !whole || !known || r.data > 0 || e.plain || (e.pending || r.cut) && r.form == formValue:
 		return Complete
 	case r.form == formEvents && (e.known || !e.output) && !e.finished && !e.terminated && !e.usage:
 		return Unfinished

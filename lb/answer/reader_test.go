@@ -113,6 +113,22 @@ func TestOutcomeOfLongStreams(t *testing.T) {
 	}
 }
 
+// What is left out of a long answer in one piece is not held against it.
+func TestOutcomeOfALongValue(t *testing.T) {
+	text := `{"id":"r","object":"response","instructions":"` + strings.Repeat("x", 2*tailSize) +
+		`","output":[{"type":"message"}],"status":"completed"}`
+	for size := 1; size <= len(text); size *= 2 {
+		var r Reader
+		r.WithoutUsage()
+		for part := range slices.Chunk([]byte(text), size) {
+			r.Read(part)
+		}
+		if got := r.Outcome(true, true); got != Complete {
+			t.Errorf("in parts of %d: %s", size, OutcomeNames[got])
+		}
+	}
+}
+
 // The end is known where only the ends of parts were read, too.
 func TestOutcomeOfEndsOfParts(t *testing.T) {
 	for end, want := range map[string]Outcome{
@@ -148,6 +164,22 @@ func TestDataOfOtherAPIs(t *testing.T) {
 		r.ByLines()
 		if r.Read([]byte(text)); r.Data() != want {
 			t.Errorf("%q: %d, want %d", text, r.Data(), want)
+		}
+	}
+}
+
+// What has begun without having been computed says so.
+func TestVain(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, chatRole: false, chatWord: false, chatRole + chatStop: false, "data: hello\n\n": false,
+		chatWord + done: false, done: true, chatRole + done: true,
+		"data: {\"error\":{\"code\":500}}\n\n":                                 true,
+		"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"abort\"}]}\n\n": true,
+	} {
+		var r Reader
+		r.ByLines()
+		if r.Read([]byte(text)); r.Vain() != want {
+			t.Errorf("%q: %v", text, !want)
 		}
 	}
 }

@@ -70,6 +70,7 @@ var roles = [...][]word{
 		{"part", placeBlock},
 		{"content", roleText},
 		{"reasoning_content", roleText},
+		{"thinking", roleText},
 		{"text", roleText},
 		{"text_output", roleText | ofAPI},
 		{"generated_text", roleGenerated | ofAPI},

@@ -78,14 +78,15 @@ func (s *Stream) adopt(peer int, why region.Reason) Action {
 	}
 	s.inside = &Stream{
 		GatewayStream: s.GatewayStream, outer: s, context: s.context, plugin: s.plugin, cfg: s.cfg,
-		scope: to.Adopt, traits: s.traits, body: s.body, session: s.session,
+		scope: to.Adopt, traits: s.traits, what: s.what, body: s.body, session: s.session,
+		held: s.held, facts: factUse{model: s.facts.model},
 		region:  forwarding{to: to.Name, why: why},
 		work:    work{info: w.info, seen: w.seen, text: w.text, model: w.model},
 		metrics: metricsUse{model: s.metrics.model},
 		wait:    waiting{since: s.wait.since, queued: s.wait.queued, waited: s.wait.waited},
 		lease:   lease{vm: s.plugin.vm},
 	}
-	s.inside.session.result = ""
+	s.inside.session.result, s.inside.held.asked = "", false
 	if s.chain != nil {
 		chain := *s.chain
 		s.inside.chain = &chain

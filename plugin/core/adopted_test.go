@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -284,6 +285,43 @@ func TestAdoptedByThePrompt(t *testing.T) {
 		t.Errorf("at %v: %v", at, us.access)
 	}
 	home.Finish()
+	us.emptiedInside()
+}
+
+// What a call refers to is found at adopted servers too, and what computes nothing is not counted as if it did.
+func TestAdoptedCalls(t *testing.T) {
+	us, _ := startAdopting(t, 1, 4, "")
+	us.endpoints[0].State = lb.Unhealthy // at home no call meets a cap that computes nothing
+	var open []*fakeClient
+	for i := range 4 {
+		c := us.client(i%2, streamtest.Request{Path: "/v1/responses", Frames: []string{`{"input":"a"}`}})
+		c.wantAt(true)
+		open = append(open, c)
+	}
+	for i, c := range open {
+		c.Head(200)
+		c.Data(`{"id":"resp_` + strconv.Itoa(i) + `"}`)
+		c.Finish()
+	}
+	us.advance(time.Second)
+	for i, made := range open {
+		id := "resp_" + strconv.Itoa(i)
+		for _, r := range []streamtest.Request{
+			{Path: "/v1/responses", Frames: []string{`{"previous_response_id":"` + id + `"}`}},
+			{Path: "/v1/responses/" + id + "/cancel", Method: "POST", Frames: []string{"{}"}},
+		} {
+			c := us.client(i%2, r)
+			c.wantAt(true)
+			if c.Upstream() != made.Upstream() {
+				t.Errorf("%s: sent to %d, but %s is at %d", r.Path, c.Upstream(), id, made.Upstream())
+			}
+			if got, want := c.core.inside.what, c.core.what; got != want {
+				t.Errorf("%s: call %d inside, %d outside", r.Path, got, want)
+			}
+			c.Finish()
+			us.advance(time.Second)
+		}
+	}
 	us.emptiedInside()
 }
 

@@ -2,12 +2,14 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
 )
 
 var eventStream = [2]string{"content-type", "text/event-stream"}
@@ -206,6 +208,80 @@ func TestVerdictOfContents(t *testing.T) {
 			}
 			c.end()
 			d.drained()
+		}
+	}
+}
+
+// Calls on which no model works are not judged by the content of their answers, which is not read: what failed was
+// another request.
+func TestContentOfCallsThatComputeNothing(t *testing.T) {
+	d := startFake(t, 1, 1, requestsConfig)
+	for _, body := range []string{
+		`{"id":"resp_1","object":"response","status":"failed","error":{"code":"server_error"},"output":[]}`,
+		"data: {\"error\":{\"code\":500}}\n\n", "",
+	} {
+		for _, kind := range []string{"application/json", "text/event-stream"} {
+			c := d.client(0, streamtest.Request{Path: "/v1/responses/resp_1"})
+			c.Head(200, [2]string{"content-type", kind})
+			c.Data(body)
+			c.Finish()
+			if r := &c.core.response; r.answer != nil || r.outcome != answer.Complete {
+				t.Errorf("%s %q: read %v, %s", kind, body, r.answer != nil, answer.OutcomeNames[r.outcome])
+			}
+		}
+	}
+	for name := range d.metrics.values {
+		if strings.HasPrefix(name, statFailed) {
+			t.Errorf("counted as %s", name)
+		}
+	}
+	if n := len(d.workers[0].vm.clusters[fakeCluster].suspects); n > 0 {
+		t.Errorf("%d endpoints are suspects", n)
+	}
+	d.drained()
+}
+
+// A stream that fails at once teaches push: pending no more than a status 500 does, where its end comes later.
+func TestFailingStreamsTeachNoLimits(t *testing.T) {
+	limits := func(fail func(c *fakeClient)) (all []int64) {
+		d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"push":"pending",`+
+			`"queue":{"max_wait":"60s"},"health":{"slow_start":0,"consecutive_failures":1000}}}`)
+		d.client(0, streamtest.Request{}).Finish()
+		for range 60 {
+			n, _ := d.workers[0].vm.clusters[fakeCluster].limits.Limit(d.Addr(0))
+			all = append(all, n)
+			var open []*fakeClient
+			for range max(1, n-1) {
+				open = append(open, d.client(0, streamtest.Request{}))
+			}
+			for range 8 {
+				fail(d.client(0, streamtest.Request{}))
+			}
+			for len(open) > 0 { // the engine runs 8 at once
+				runs := open[:min(8, len(open))]
+				for _, c := range runs {
+					c.Head(200, eventStream)
+					c.Data(wordEvent)
+				}
+				d.advance(time.Second)
+				for _, c := range runs {
+					c.Data(stopEvent + doneEvent)
+					c.Finish()
+				}
+				open = open[len(runs):]
+			}
+		}
+		return all
+	}
+	want := limits(func(c *fakeClient) { c.Head(500); c.Finish() })
+	for _, body := range []string{
+		"data: {\"error\":{\"code\":500}}\n\n",
+		"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"abort\"}]}\n\n",
+		doneEvent,
+	} {
+		got := limits(func(c *fakeClient) { c.Head(200, eventStream); c.Data(body); c.Finish() })
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: limits of %v, want %v", body, got, want)
 		}
 	}
 }

@@ -116,7 +116,9 @@ func (s *Stream) responseBody(size int, end bool) {
 // firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
 // one piece has no such moment.
 func (s *Stream) firstToken(at time.Duration) {
-	s.measurePush(at, true)
+	if a := s.response.answer; a == nil || !a.Vain() {
+		s.measurePush(at, true)
+	}
 	if s.lease.tokens > s.work.output {
 		s.lease.amend("", s.work.output)
 	}

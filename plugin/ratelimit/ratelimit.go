@@ -18,6 +18,8 @@ const (
 	maxTime = time.Hour
 	// silentRetry is how long a server that answers 429 without Retry-After gets no request.
 	silentRetry = time.Second
+	// epoch is from which number of seconds on a reset is no time to wait, but one since the Unix epoch.
+	epoch = 1e9
 	// maxNumber bounds every number, so that sums with it are exact.
 	maxNumber = 1e15
 )
@@ -110,14 +112,14 @@ func (in *reader) header(name, value string) {
 		in.unit = tokens
 	case general:
 		value, _, _ = strings.Cut(value, ",") // policies may follow
-		in.general.set(field, value)
+		in.set(&in.general, field, value)
 	default:
 		in.limit(name, value)
 	}
 }
 
 // set takes over a number, by the name of its field in one of the IETF's drafts.
-func (k *kind) set(field, value string) {
+func (in *reader) set(k *kind, field, value string) {
 	n, ok := number(value)
 	switch {
 	case !ok:
@@ -126,7 +128,7 @@ func (k *kind) set(field, value string) {
 	case field == "remaining" || field == "r":
 		k.remaining = n
 	case field == "reset" || field == "t":
-		k.reset = ofSeconds(n)
+		k.reset = in.untilReset(n)
 	}
 }
 
@@ -143,9 +145,9 @@ func (in *reader) policies(value string) {
 			field, item, _ = strings.Cut(item, ";")
 			key, text, isMember := strings.Cut(strings.TrimSpace(field), "=")
 			if named = named || !isMember; named {
-				k.set(key, text)
+				in.set(&k, key, text)
 			} else {
-				g.set(key, text)
+				in.set(g, key, text)
 			}
 		}
 		if named && (g.remaining < 0 || k.remaining < g.remaining || k.remaining == g.remaining && k.reset > g.reset) {
@@ -233,10 +235,7 @@ func (in *reader) tokensLeft() (float64, time.Duration) {
 // has it. It returns 0 for what is none of these.
 func (in *reader) resetTime(value string) time.Duration {
 	if s, ok := number(value); ok {
-		if s > maxTime.Seconds() {
-			return 0 // perhaps a time of day in seconds
-		}
-		return ofSeconds(s)
+		return in.untilReset(s)
 	}
 	if d, err := time.ParseDuration(value); err == nil {
 		return clamp(d)
@@ -245,6 +244,18 @@ func (in *reader) resetTime(value string) time.Duration {
 		return clamp(at - in.wall())
 	}
 	return 0
+}
+
+// untilReset returns the time until a reset by its number: of seconds to wait, or of seconds or milliseconds since the
+// Unix epoch.
+func (in *reader) untilReset(s float64) time.Duration {
+	if s >= 1e3*epoch {
+		s /= 1e3
+	}
+	if s >= epoch {
+		s -= in.wall().Seconds()
+	}
+	return ofSeconds(s)
 }
 
 // number reads a number that is not negative, in digits with an optional fraction.

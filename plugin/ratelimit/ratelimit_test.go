@@ -61,6 +61,30 @@ var reads = []struct {
 	{name: "seconds of the epoch are no time to wait", status: 200, want: said(3, 0, unknown, 0, 0), headers: `
 			x-ratelimit-remaining-tokens: 3
 			x-ratelimit-reset-tokens: 1769774400`},
+	{
+		name: "when it resets, since the epoch", status: 200, want: said(3, time.Minute, unknown, 0, 0), headers: `
+			x-ratelimit-remaining-tokens: 3
+			x-ratelimit-reset-tokens: 1769774460`,
+	},
+	{
+		name: "more than an hour", status: 200, want: said(3, time.Hour, unknown, 0, 0), headers: `
+			x-ratelimit-remaining-tokens: 3
+			x-ratelimit-reset-tokens: 7200`,
+	},
+	{
+		name: "the draft's fields, since the epoch", status: 429,
+		want:    said(unknown, 0, 0, 52*time.Second, 52*time.Second),
+		headers: "ratelimit-limit: 100\nratelimit-remaining: 0\nratelimit-reset: 1769774452",
+	},
+	{
+		name: "the draft's field, since the epoch in milliseconds", status: 200,
+		want:    said(unknown, 0, 0, 52500*time.Millisecond, 0),
+		headers: `ratelimit: "default";r=0;t=1769774452500`,
+	},
+	{
+		name: "a reset in the past", status: 200, want: said(unknown, 0, 0, 0, 0),
+		headers: "ratelimit-remaining: 0\nratelimit-reset: 1769770000",
+	},
 	{name: "used up", status: 429, want: said(0, 20*time.Second, 5, 12*time.Second, 21*time.Second), headers: `
 			retry-after: 21
 			x-ratelimit-remaining-requests: 5
