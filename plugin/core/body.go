@@ -102,7 +102,7 @@ func (s *Stream) requestBody(size int, end bool) Action {
 		case s.readsOn(first, size >= min(most, holdBytes)):
 			return s.beginLong(size)
 		case size < most:
-			return Hold
+			return s.awaitMore(Hold)
 		}
 	}
 	a := s.inspect(size, end)

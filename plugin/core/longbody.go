@@ -112,9 +112,16 @@ func (s *Stream) readOn(size int, end bool) Action {
 		s.body.unread = unreadRoom
 		return s.inspect(s.body.received, false)
 	}
-	now := b.now()
-	b.reading[s] = min(now+min(s.cfg.BodyTimeout, maxPause), s.body.beganAt+maxReading)
-	return Stop
+	return s.awaitMore(Stop)
+}
+
+// awaitMore has the request wait for the next part of its body. Where the end of that matters, it may pause for as long
+// after each part.
+func (s *Stream) awaitMore(a Action) Action {
+	if b := s.plugin.vm.bodies; s.wantsEnd() {
+		b.reading[s] = max(b.reading[s], min(b.now()+min(s.cfg.BodyTimeout, maxPause), s.body.beganAt+maxReading))
+	}
+	return a
 }
 
 // readPart reads what the callback shows of the body: size bytes.

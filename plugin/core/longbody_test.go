@@ -149,6 +149,29 @@ func TestLongBodyThatPauses(t *testing.T) {
 	d.drained()
 }
 
+// A body that keeps coming is waited for, for longer than body_timeout in all, whether it is held or read on.
+func TestBodyThatComesSteadily(t *testing.T) {
+	const part, pause = 8_000, 20 * time.Millisecond
+	for _, words := range []int{25_000, 70_000} {
+		body := `{"messages":[{"role":"user","content":"` + seededWords(1, words) + `"}],"model":"m"}`
+		d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true}}`)
+		for turn := range 2 {
+			c := d.client(0, streamtest.Request{Frames: []string{body[:part]}, Unended: true})
+			for from := part; from < len(body); from += part {
+				d.advance(pause)
+				c.Send(body[from:min(from+part, len(body))], from+part >= len(body))
+			}
+			c.Head(200)
+			c.Finish()
+			match, _ := strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
+			if match > 0.9 != (turn > 0) || d.unread(unreadLate) != 0 {
+				t.Errorf("%d bytes, turn %d: %.2f are matched, %d are late", len(body), turn, match, d.unread(unreadLate))
+			}
+		}
+		d.drained()
+	}
+}
+
 // Bodies that are read on take bounded memory: those for which there is no room are placed without a match.
 func TestLongBodiesAreBounded(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
