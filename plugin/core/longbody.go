@@ -98,8 +98,9 @@ func (s *Stream) beginLong(size int) Action {
 func (s *Stream) readOn(size int, end bool) Action {
 	b, l := s.plugin.vm.bodies, s.body.long
 	s.body.received += size
+	b.held -= l.size
 	s.readPart(l, size)
-	b.held += size
+	b.held += l.size
 	b.kept += l.Kept() - l.kept
 	l.kept = l.Kept()
 	switch {

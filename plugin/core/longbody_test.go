@@ -194,6 +194,33 @@ func TestLongBodiesAreBounded(t *testing.T) {
 	d.drained()
 }
 
+// blindStream is a request of which the gateway shows only so much of a part.
+type blindStream struct {
+	GatewayStream
+	shown int
+}
+
+func (s blindStream) RequestBody(from, most int) []byte {
+	return s.GatewayStream.RequestBody(from, max(0, min(most, s.shown-from)))
+}
+
+// Of a body that the gateway does not show, no more is given back than was taken.
+func TestLongBodyThatIsNotShown(t *testing.T) {
+	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
+	c := d.client(0, streamtest.Request{Frames: []string{strings.Repeat(" ", 70_000)}, Unended: true})
+	c.core.GatewayStream = blindStream{c.core.GatewayStream, 1000}
+	c.Send(strings.Repeat(" ", 10_000), false)
+	if b := d.workers[0].vm.bodies; b.held != 71_000 {
+		t.Errorf("%d bytes are held", b.held)
+	}
+	c.Send("{}", true)
+	if b := d.workers[0].vm.bodies; b.held != 0 || b.kept != 0 {
+		t.Errorf("%d bytes are held, %d kept behind the end", b.held, b.kept)
+	}
+	c.Finish()
+	d.drained()
+}
+
 // Where the gateway does not show the last part of a body that it holds, bodies are read as they come: the first one is
 // not matched, the others are.
 func TestGatewayThatHidesTheLastPart(t *testing.T) {
