@@ -93,8 +93,9 @@ func (s *Stream) requestBody(size int, end bool) Action {
 	}
 	first := !s.body.held
 	s.body.several = !first
-	if !first && !end && size == s.body.received {
-		s.plugin.vm.bodies.stale = true
+	if end { // a part may be empty, so only the length of all shows what the gateway does
+		b := s.plugin.vm.bodies
+		b.stale = b.stale || s.body.several && size < s.traits.length
 	}
 	s.body.held, s.body.received = true, size
 	if !end && !s.body.late {

@@ -31,7 +31,8 @@ func (d *fakeDriver) matchOf(body string, part int) (match float64, endpoint int
 	for from := 0; from < len(body); from += part {
 		frames = append(frames, body[from:min(from+part, len(body))])
 	}
-	c := d.client(0, streamtest.Request{Path: "/v1/chat/completions", Frames: frames})
+	length := [][2]string{{"content-length", strconv.Itoa(len(body))}}
+	c := d.client(0, streamtest.Request{Path: "/v1/chat/completions", Frames: frames, Headers: length})
 	c.Head(200)
 	c.Data("{}")
 	c.Finish()
@@ -237,6 +238,18 @@ func TestGatewayThatHidesTheLastPart(t *testing.T) {
 	}
 	if match, _ := d.matchOf(prompt+`"model":"m","cache_salt":"two"}`, 8_000); match != 0 {
 		t.Errorf("with another salt, %.2f are matched", match)
+	}
+	d.drained()
+}
+
+// A client that sends an empty part does not make its gateway look like such a one.
+func TestEmptyPart(t *testing.T) {
+	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
+	body := `{"messages":[],"model":"m"}`
+	c := d.client(0, streamtest.Request{Frames: []string{body[:9], "", body[9:]}, Headers: [][2]string{{"content-length", "27"}}})
+	c.Finish()
+	if d.workers[0].vm.bodies.stale {
+		t.Error("the gateway does not show the last part")
 	}
 	d.drained()
 }
