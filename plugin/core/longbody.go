@@ -46,12 +46,16 @@ type longBody struct {
 	kept int // of bodies.kept
 }
 
-// scanBytes returns how much of a body is read on.
-func (s *Stream) scanBytes() int {
-	if c := s.cfg.Clusters.Endpoint; c != nil {
-		return max(s.cfg.MaxScanBytes, c.MaxScanBytes)
+// readMost returns how much of a body is read: more than max_inspect_bytes where its end matters.
+func (s *Stream) readMost() int {
+	most := s.inspectBytes()
+	if s.wantsEnd() {
+		most = max(most, s.cfg.MaxScanBytes)
+		if c := s.cfg.Clusters.Endpoint; c != nil {
+			most = max(most, c.MaxScanBytes)
+		}
 	}
-	return s.cfg.MaxScanBytes
+	return most
 }
 
 // wantsEnd reports whether what stands at the end of a body matters: other than for its work alone.
@@ -64,12 +68,11 @@ func (s *Stream) wantsEnd() bool {
 // readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its
 // first part on where the gateway would not show the last one while it holds the others.
 func (s *Stream) readsOn(first, enough bool) bool {
-	b := s.plugin.vm.bodies
-	if !(enough && !b.stale || first && b.stale) || !s.wantsEnd() || s.scanBytes() < s.inspectBytes() {
-		return false
-	}
+	b, most := s.plugin.vm.bodies, s.readMost()
 	switch {
-	case s.traits.length > s.scanBytes():
+	case b.stale && !first, !b.stale && !enough, s.body.received >= most:
+		return false
+	case s.traits.length > most:
 		s.body.unread = unreadLong
 	case !b.hasRoom():
 		s.body.unread = unreadRoom
@@ -106,7 +109,7 @@ func (s *Stream) readOn(size int, end bool) Action {
 	switch {
 	case end:
 		return s.inspect(s.body.received, true)
-	case s.body.received >= s.scanBytes():
+	case s.body.received >= s.readMost():
 		s.body.unread = unreadLong
 		return s.inspect(s.body.received, false)
 	case !b.hasRoom():
@@ -154,7 +157,7 @@ func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
 	switch {
 	case l != nil:
 		s.body.long = nil
-	case size <= most || !s.wantsEnd() || s.scanBytes() <= most:
+	case size <= most || s.readMost() <= most:
 		text := s.RequestBody(0, min(size, most))
 		// Some gateways do not show the last part of a held body: one that is shorter than its content-length is not
 		// malformed.
@@ -163,7 +166,7 @@ func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
 		return
 	default:
 		l = s.newLong()
-		if s.readPart(l, min(size, s.scanBytes())); size > s.scanBytes() {
+		if s.readPart(l, min(size, s.readMost())); size > s.readMost() {
 			s.body.unread = unreadLong
 		}
 	}

@@ -254,6 +254,41 @@ func TestEmptyPart(t *testing.T) {
 	d.drained()
 }
 
+// No more of a body is held than holdBytes, and no body that is too long is read on: the gateway may not have room.
+func TestHeldPart(t *testing.T) {
+	const long = "20000000" // more than max_scan_bytes
+	text := seededWords(1, 3_000)
+	for name, test := range map[string]struct {
+		config, length string
+		placed         int // bytes that have come when an endpoint is chosen
+	}{
+		"by requests, too long": {`"lb_policy":"prefix_cache","lb_config":{}`, long, 262_144},
+		"by tokens":             {`"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}`, "", 655_360},
+		"by tokens, too long":   {`"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}`, long, 262_144},
+		"not scanned":           {`"lb_policy":"prefix_cache","lb_config":{"max_scan_bytes":1024}`, "", 655_360},
+	} {
+		d := startFake(t, 1, 2, `{`+test.config+`}`)
+		r := streamtest.Request{Frames: []string{`{"messages":[{"content":"`}, Unended: true}
+		if test.length != "" {
+			r.Headers = [][2]string{{"content-length", test.length}}
+		}
+		c := d.client(0, r)
+		came := len(r.Frames[0])
+		for ; c.held && came < 1<<20; came += 10_000 {
+			if c.growing && came > holdBytes {
+				t.Errorf("%s: %d bytes are held at once", name, came)
+			}
+			c.Send(text[:10_000], false)
+		}
+		if came < test.placed || came > test.placed+10_000 {
+			t.Errorf("%s: placed after %d bytes, want %d", name, came, test.placed)
+		}
+		c.Send(`"}]}`, true)
+		c.Finish()
+		d.drained()
+	}
+}
+
 // A body that has more values than are parsed is matched by all of its names.
 func TestNamesBehindManyValues(t *testing.T) {
 	prompt := `{"messages":[{"role":"user","content":"` + seededWords(1, 3_000) + `"}],"documents":[` +
