@@ -62,6 +62,7 @@ func (s *Stream) readMost() int {
 func (s *Stream) wantsEnd() bool {
 	c, in := s.cfg, s.cfg.Clusters.Endpoint
 	return c.ReadsPrompt() || c.ReadsModel() || s.session.mayBeInBody(s, c) ||
+		s.held.inBody && !s.traits.notJSON || s.readsFacts() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession())
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
@@ -287,6 +289,31 @@ func TestHeldPart(t *testing.T) {
 		c.Finish()
 		d.drained()
 	}
+}
+
+// What a call refers to, and its model while facts about models are known, are found behind a long prompt.
+func TestReferencesBehindLongPrompts(t *testing.T) {
+	d := startFake(t, 1, 2, requestsConfig)
+	refused := d.client(0, bodyOf("m", 10))
+	refused.Head(404)
+	refused.Data(`{"error":{"message":"The model m does not exist.","param":"model","code":404}}`)
+	refused.Finish()
+	for _, path := range []string{"/v1/chat/completions", "/v1/responses"} {
+		c := d.client(0, streamtest.Request{Path: path, Unended: true})
+		c.Send(`{"input":"`, false)
+		for range 40 {
+			c.Send(seededWords(1, 4_000), false)
+		}
+		c.Send(`","model":"m","previous_response_id":"resp_1"}`, true)
+		if path == "/v1/responses" && c.core.held.id != "resp_1" {
+			t.Errorf("it refers to %q", c.core.held.id)
+		}
+		if c.core.facts.model != xxhash.Sum64String("m") {
+			t.Errorf("%s: its model is not known", path)
+		}
+		c.Finish()
+	}
+	d.drained()
 }
 
 // A body that has more values than are parsed is matched by all of its names.
