@@ -11,7 +11,8 @@ import (
 // templates print in front of a conversation; and as much of the rest of the prompt as is kept of any body. Members are
 // told from each other by quotes and brackets alone. What it returns does not depend on where the parts begin.
 //
-// It keeps at most twice as many bytes as are kept of a prompt, and [smallBytes] for the other members.
+// It keeps at most twice as many bytes as are kept of a prompt, twice [smallBytes] for the other members, and [minText]
+// of each text behind those. A body that has a member twice is not read any further.
 type LongBody struct {
 	state   longState
 	inside  bool // a string
@@ -22,6 +23,7 @@ type LongBody struct {
 	kept    []byte
 	members []keptMember
 	latest  keptMember // the current one
+	seen    fieldSet   // members that have begun
 	room    int        // for the value of the current one
 	left    [kinds]int // for members of each kind
 	skipped int        // bytes of members that are left out, but for the prompt's
@@ -75,6 +77,8 @@ const (
 	maxLongKey = 512
 	// minText is kept of any text, also behind another one that takes all room.
 	minText = 4 << 10
+	// memberBytes is what a member takes beside its text.
+	memberBytes = 48
 	// A body that has more strings and brackets than firstTokens and one in bytesPerToken is given up: it was made to
 	// be expensive.
 	firstTokens   = 64 << 10
@@ -173,6 +177,12 @@ func (l *LongBody) startValue() {
 	m.kind = kindOf(m.field)
 	l.kept = append(l.kept, ':')
 	m.value = len(l.kept)
+	if m.field != fieldOther && l.seen.has(m.field) { // Read is to find both
+		l.kept, l.state = append(l.kept, "null"...), broken
+		l.endValue()
+		return
+	}
+	l.seen |= 1 << m.field
 	switch l.room = l.left[m.kind]; m.kind {
 	case kindOther:
 		l.room = min(l.room, maxOther)
@@ -254,7 +264,7 @@ func (l *LongBody) endValue() {
 		l.kept = l.kept[:m.key]
 		return
 	}
-	l.left[m.kind] = max(0, l.left[m.kind]-(m.end-m.key))
+	l.left[m.kind] = max(0, l.left[m.kind]-(m.end-m.key)-memberBytes)
 	l.members = append(l.members, *m)
 }
 
@@ -262,7 +272,7 @@ func (l *LongBody) endValue() {
 func (l *LongBody) Ended() bool { return l.state == behindBody && !l.unsure }
 
 // Kept returns how many bytes are kept so far.
-func (l *LongBody) Kept() int { return cap(l.kept) }
+func (l *LongBody) Kept() int { return cap(l.kept) + cap(l.members)*memberBytes }
 
 // Skipped returns how many bytes of members are not in the shorter body although they are no text.
 func (l *LongBody) Skipped() int { return l.skipped }

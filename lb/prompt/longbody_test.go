@@ -111,6 +111,7 @@ func TestLongBodyIsBounded(t *testing.T) {
 		"many members":   `{"a":1` + strings.Repeat(`,"some name":"and text"`, 1<<16) + `}`,
 		"tiny members":   `{"a":1` + strings.Repeat(`,"b":[1,2]`, 1<<17) + `}`,
 		"many names":     `{"n":1` + strings.Repeat(`,"n":1`, 1<<17) + `,"model":"m"}`,
+		"many texts":     `{"text":1` + strings.Repeat(`,"text":1`, 1<<17) + `}`,
 		"a long key":     `{"` + strings.Repeat("k", 1<<20) + `":1}`,
 		"only brackets":  strings.Repeat(`[`, 1<<20),
 		"brackets":       `{"messages":` + strings.Repeat(`[`, 1<<20),
@@ -128,6 +129,20 @@ func TestLongBodyIsBounded(t *testing.T) {
 		}
 		if want := name == "many members" || name == "a long key" || name == "a long unknown"; l.Ended() != want {
 			t.Errorf("%s: read to its end: %v", name, l.Ended())
+		}
+	}
+}
+
+// A body with a relevant key twice is ambiguous, however much is behind that.
+func TestLongBodyThatIsAmbiguous(t *testing.T) {
+	text := `"` + strings.Repeat("x", 1<<20) + `"`
+	for _, body := range []string{
+		`{"model":1,"model":` + text + `}`, `{"n":1,"n":1,"n":1}`, `{"text":` + text + `,"t\u0065xt":1}`,
+		`{"tools":[` + text + `],"tools":[],"messages":[]}`, `{"messages":[],"messages":[` + text + `]}`,
+	} {
+		l := long(16<<10, []byte(body))
+		if _, _, err := Read(l.Body()); err != ErrAmbiguous || l.Ended() {
+			t.Errorf("%.30s: %v, read to its end: %v", body, err, l.Ended())
 		}
 	}
 }
