@@ -73,7 +73,7 @@ const (
 	// firstKept is the memory that a reader begins with.
 	firstKept = 256 << 10
 	// maxOther is the length in bytes of an unknown member that is kept, maxLongKey that of its key.
-	maxOther   = 4 << 10
+	maxOther   = 16 << 10
 	maxLongKey = 512
 	// minText is kept of any text, also behind another one that takes all room.
 	minText = 4 << 10

@@ -248,7 +248,8 @@ func TestGatewayThatHidesTheLastPart(t *testing.T) {
 func TestEmptyPart(t *testing.T) {
 	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
 	body := `{"messages":[],"model":"m"}`
-	c := d.client(0, streamtest.Request{Frames: []string{body[:9], "", body[9:]}, Headers: [][2]string{{"content-length", "27"}}})
+	length := [][2]string{{"content-length", strconv.Itoa(len(body))}}
+	c := d.client(0, streamtest.Request{Frames: []string{body[:9], "", body[9:]}, Headers: length})
 	c.Finish()
 	if d.workers[0].vm.bodies.stale {
 		t.Error("the gateway does not show the last part")
@@ -332,17 +333,20 @@ func TestNamesBehindManyValues(t *testing.T) {
 	d.drained()
 }
 
-// The key of a session is found behind a long prompt.
+// The key of a session is found behind a long prompt, also in a member that has more in it.
 func TestSessionBehindLongPrompt(t *testing.T) {
-	d := startFake(t, 1, 8, `{"lb_policy":"consistent_hash","lb_config":{"max_inspect_bytes":65536}}`)
-	homes := map[int]bool{}
-	for n := range 6 {
-		body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"model":"m","user":"someone"}`, seededWords(uint64(n), 30_000))
-		_, at := d.matchOf(body, 16_000)
-		homes[at] = true
+	metadata := `"metadata":{"x":"` + seededWords(1, 1500) + `","user_id":"someone"}`
+	for _, member := range []string{`"user":"someone"`, metadata} {
+		d := startFake(t, 1, 8, `{"lb_policy":"consistent_hash","lb_config":{"max_inspect_bytes":65536}}`)
+		homes := map[int]bool{}
+		for n := range 6 {
+			prompt := `{"messages":[{"role":"user","content":"` + seededWords(uint64(n), 30_000) + `"}],`
+			_, at := d.matchOf(prompt+member+`}`, 16_000)
+			homes[at] = true
+		}
+		if len(homes) != 1 {
+			t.Errorf("the session of %d bytes is at %d endpoints", len(member), len(homes))
+		}
+		d.drained()
 	}
-	if len(homes) != 1 {
-		t.Errorf("the session is at %d endpoints", len(homes))
-	}
-	d.drained()
 }
