@@ -1,7 +1,10 @@
 package prompt
 
 import (
+	"hash"
 	"slices"
+
+	"github.com/dchest/siphash"
 
 	"github.com/warmgate/warmgate/internal/jsontext"
 )
@@ -26,8 +29,11 @@ type LongBody struct {
 	seen    fieldSet   // members that have begun
 	room    int        // for the value of the current one
 	left    [kinds]int // for members of each kind
-	skipped int        // bytes of members that are left out, but for the prompt's
+	skipped int        // bytes of pictures, and of members that are left out but for the prompt's
 	unsure  bool       // a name that keys depend on is too long
+	begin   int        // index in kept of the latest string in a value, as far as all of that is kept
+	digest  hash.Hash  // of a picture
+	picture bool       // the string is one, of which no more is kept
 }
 
 // keptMember is where a member is in kept.
@@ -85,10 +91,11 @@ const (
 	bytesPerToken = 8
 )
 
-// NewLongBody returns a reader that keeps so many bytes of a prompt.
-func NewLongBody(keep int) *LongBody {
+// NewLongBody returns a reader that keeps so many bytes of a prompt, for a [Chainer] with the same secret.
+func NewLongBody(keep int, secret [16]byte) *LongBody {
 	return &LongBody{
-		kept: make([]byte, 0, min(keep, firstKept)+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep},
+		digest: siphash.New128(secret[:]),
+		kept:   make([]byte, 0, min(keep, firstKept)+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep},
 	}
 }
 
@@ -206,8 +213,12 @@ func kindOf(f field) memberKind {
 
 // readValue reads more of a value, from at on, and returns the index after that.
 func (l *LongBody) readValue(part []byte, at int) int {
+	if l.picture {
+		return l.readPicture(part, at)
+	}
 	end, ended := l.valueEnd(part, at)
 	l.keep(part[at:end])
+	l.meetPicture()
 	if ended {
 		l.endValue()
 		l.state = behindValue
@@ -220,9 +231,14 @@ func (l *LongBody) readValue(part []byte, at int) int {
 
 // valueEnd finds the end of the value, or of the part that ends within it.
 func (l *LongBody) valueEnd(part []byte, i int) (end int, ended bool) {
+	before := len(l.kept) - i
 	for i < len(part) {
 		if l.inside {
-			if i, ended = l.rest(part, i); !ended {
+			stop := len(part)
+			if n := l.begin + minPicture - before - i; n > 0 && l.mayBePicture() {
+				stop = min(stop, i+n)
+			}
+			if i, ended = l.rest(part[:stop], i); !ended {
 				return i, false
 			}
 			if l.inside = false; l.depth == 0 {
@@ -232,7 +248,7 @@ func (l *LongBody) valueEnd(part []byte, i int) (end int, ended bool) {
 		}
 		switch part[i] {
 		case '"':
-			l.inside = true
+			l.inside, l.begin = true, before+i
 			l.tokens++
 		case '{', '[':
 			l.depth++
@@ -274,7 +290,7 @@ func (l *LongBody) Ended() bool { return l.state == behindBody && !l.unsure }
 // Kept returns how many bytes are kept so far.
 func (l *LongBody) Kept() int { return cap(l.kept) + cap(l.members)*memberBytes }
 
-// Skipped returns how many bytes of members are not in the shorter body although they are no text.
+// Skipped returns how many bytes are not in the shorter body although they are no text.
 func (l *LongBody) Skipped() int { return l.skipped }
 
 // Body returns the shorter body, and whether it is one to its end: otherwise the latest member in it is the beginning

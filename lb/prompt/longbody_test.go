@@ -13,7 +13,7 @@ import (
 
 // long returns what is kept of a body that comes in the parts that end there.
 func long(keep int, body []byte, ends ...int) *LongBody {
-	l := NewLongBody(keep)
+	l := NewLongBody(keep, testSecret)
 	begin := 0
 	for _, end := range append(ends, len(body)) {
 		l.Read(body[begin:end])
@@ -171,6 +171,8 @@ func FuzzLongBody(f *testing.F) {
 	f.Add([]byte(`{"model":"a","messages":[{"role":"user","content":"a \"\\ \u0041"}],"max_tokens":5 , "tools":[] }`), 7, 30)
 	f.Add([]byte(`{"a":1,"m\u006fdel":"b","n":2}`), 2, 9)
 	f.Add([]byte(`{"prompt":"\\`), 12, 12)
+	picture := strings.Repeat("x", minPicture+100)
+	f.Add([]byte(`{"input":[{"data":"`+picture+`"}],"messages":["`+picture+`","data:;base64,`+picture+`"]}`), 3000, 9000)
 	f.Fuzz(func(t *testing.T, body []byte, one, other int) {
 		const keep = 64
 		a, b := uint(one)%uint(len(body)+1), uint(other)%uint(len(body)+1)
@@ -214,7 +216,7 @@ func BenchmarkLongBody(b *testing.B) {
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
-					l := NewLongBody(256 << 10)
+					l := NewLongBody(256<<10, testSecret)
 					for part := range slices.Chunk(body, 64<<10) {
 						l.Read(part)
 					}

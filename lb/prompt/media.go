@@ -154,19 +154,26 @@ func (c *Chainer) addMedia(v []byte, i int) {
 }
 
 // addPicture adds a digest in place of an image or a sound, or of its address. Its bytes are the same with and without
-// the beginning of a data URL. A block ends in front of it and behind it: behind the
-// same text may be another one, and behind that another text.
+// the beginning of a data URL; of a long one they are a digest, as in a [LongBody]. A block ends in front of it and behind
+// it: behind the same text may be another one, and behind that another text.
 func (c *Chainer) addPicture(content []byte, escaped bool) {
 	c.endBeside(c.size/4, 0)
-	if escaped {
+	long := len(content) >= minPicture-1
+	if escaped && !long {
 		content = jsontext.AppendUnescaped(nil, content)
 	}
-	if isDataURL(content) {
-		_, content, _ = bytes.Cut(content, []byte(";base64,"))
-	} else {
+	switch {
+	case isDataURL(content):
+		content = dataOf(content)
+	case !long:
 		content = unsigned(content)
 	}
 	c.mediaHash.Reset()
+	if long {
+		c.mediaHash.Write(content)
+		content = appendDigest(nil, c.mediaHash)
+		c.mediaHash.Reset()
+	}
 	for n := len(content); n > 0 && content[n-1] == '='; n-- {
 		content = content[:n-1]
 	}

@@ -135,7 +135,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 		s.readModel(b.text)
 		return s.decide(size, end, readingReason(nil, late))
 	}
-	b.read(s.traits.pathShape(), s.cfg.ReadsPrompt() || s.cfg.Clusters.Endpoint != nil)
+	b.read(s)
 	if !b.ended {
 		b.unread = s.unreadFor(&b, end)
 	}

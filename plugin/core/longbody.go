@@ -88,7 +88,11 @@ func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }
 //
 //go:noinline
 func (s *Stream) newLong() *longBody {
-	return &longBody{LongBody: prompt.NewLongBody(min(s.inspectBytes(), maxPrompt))}
+	c := s.cfg
+	if in := c.Clusters.Endpoint; in != nil {
+		c = in
+	}
+	return &longBody{LongBody: prompt.NewLongBody(min(s.inspectBytes(), maxPrompt), s.plugin.vm.prompts.secret(c))}
 }
 
 // beginLong reads what is held of a body, and then its parts as they come.
@@ -175,8 +179,9 @@ func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
 	b.text, b.whole = l.Body()
 }
 
-// read reads the members of the body.
-func (b *readBody) read(path prompt.API, readsPrompt bool) {
+// read reads the members of the body of a request.
+func (b *readBody) read(s *Stream) {
+	path := s.traits.pathShape()
 	b.info, b.parts, b.err = prompt.ReadAs(path, b.text, b.whole)
 	if b.long {
 		return
@@ -186,10 +191,10 @@ func (b *readBody) read(path prompt.API, readsPrompt bool) {
 	}
 	// It has too many values to parse: names may be behind them.
 	b.ended = false
-	if !readsPrompt {
+	if !s.cfg.ReadsPrompt() && s.cfg.Clusters.Endpoint == nil {
 		return
 	}
-	l := prompt.NewLongBody(len(b.text))
+	l := s.newLong()
 	l.Read(b.text)
 	if b.ended = l.Ended(); b.ended {
 		var whole bool

@@ -152,6 +152,27 @@ func TestLongBodyThatPauses(t *testing.T) {
 	d.drained()
 }
 
+// What is behind a picture that is longer than what is kept of a body is matched, and the picture is no text.
+func TestBodyWithLongPicture(t *testing.T) {
+	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true}}`)
+	body := func(question string) string {
+		return `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
+			strings.Repeat("QUJD", 250_000) + `"}},{"type":"text","text":"` + question + `"}]}],"model":"m"}`
+	}
+	text := seededWords(1, 2_000)
+	for i, question := range []string{text, text, text + seededWords(2, 2_000)} {
+		if match, _ := d.matchOf(body(question), 16_000); match < 0.4 != (i == 0) {
+			t.Errorf("turn %d: %.2f are matched", i, match)
+		}
+	}
+	c := d.client(0, streamtest.Request{Frames: []string{body(text)}})
+	if n := c.core.lease.reservation.plan.Prefix.Bytes; n > 2*len(text) {
+		t.Errorf("the prompt has %d bytes", n)
+	}
+	c.Finish()
+	d.drained()
+}
+
 // A body that keeps coming is waited for, for longer than body_timeout in all, whether it is held or read on.
 func TestBodyThatComesSteadily(t *testing.T) {
 	const part, pause = 8_000, 20 * time.Millisecond
