@@ -154,8 +154,8 @@ func (c *Chainer) addMedia(v []byte, i int) {
 }
 
 // addPicture adds a digest in place of an image or a sound, or of its address. Its bytes are the same with and without
-// the beginning of a data URL; of a long one they are a digest, as in a [LongBody]. A block ends in front of it and behind
-// it: behind the same text may be another one, and behind that another text.
+// the beginning of a data URL; of a long one they are a digest, as in a [LongBody]. A block ends in front of it and
+// behind it: behind the same text may be another one, and behind that another text.
 func (c *Chainer) addPicture(content []byte, escaped bool) {
 	c.endBeside(c.size/4, 0)
 	long := len(content) >= minPicture-1

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// A picture may be longer than all that is kept of a prompt. So a long one is known by a digest of its data, as the body
-// writes it: a [LongBody] keeps that in its place, and a [Chainer] makes it of a picture of which there is all.
+// A picture may be longer than all that is kept of a prompt. So a long one is known by a digest of its data, as the
+// body writes it: a [LongBody] keeps that in its place, and a [Chainer] makes it of a picture of which there is all.
 
 // minPicture is the length in bytes of a string that is long, with one of its quotes.
 const minPicture = 4 << 10
