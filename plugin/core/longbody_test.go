@@ -175,7 +175,7 @@ func TestBodyWithLongPicture(t *testing.T) {
 
 // A body that keeps coming is waited for, for longer than body_timeout in all, whether it is held or read on.
 func TestBodyThatComesSteadily(t *testing.T) {
-	const part, pause = 8_000, 20 * time.Millisecond
+	const part, pause = 8_000, 40 * time.Millisecond
 	for _, words := range []int{25_000, 70_000} {
 		body := `{"messages":[{"role":"user","content":"` + seededWords(1, words) + `"}],"model":"m"}`
 		d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true}}`)
