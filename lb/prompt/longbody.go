@@ -185,7 +185,8 @@ func (l *LongBody) startValue() {
 	l.kept = append(l.kept, ':')
 	m.value = len(l.kept)
 	if m.field != fieldOther && l.seen.has(m.field) { // Read is to find both
-		l.kept, l.state = append(l.kept, "null"...), broken
+		l.keep([]byte("null"))
+		l.state = broken
 		l.endValue()
 		return
 	}
@@ -235,7 +236,7 @@ func (l *LongBody) valueEnd(part []byte, i int) (end int, ended bool) {
 	for i < len(part) {
 		if l.inside {
 			stop := len(part)
-			if n := l.begin + minPicture - before - i; n > 0 && l.mayBePicture() {
+			if n := l.begin + minPicture - before - i; n > 0 && l.room > 0 {
 				stop = min(stop, i+n)
 			}
 			if i, ended = l.rest(part[:stop], i); !ended {

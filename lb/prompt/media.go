@@ -77,7 +77,9 @@ var keyKinds = [...]struct {
 	{"encrypted_content", keyHidden},
 }
 
-// kindOfKey returns what is known of a key, 0 for nothing.
+// kindOfKey returns what is known of a key, 0 for nothing. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func kindOfKey(key []byte) keyKind {
 	for i := range keyKinds {
 		if k := &keyKinds[i]; len(k.name) == len(key) && k.name == string(key) {
@@ -112,7 +114,9 @@ var (
 // isMediaType reports whether a part of a message with that type contains media.
 func isMediaType(kind []byte) bool { return isIn(mediaTypes[:], kind) }
 
-// isIn reports whether a name is one of several.
+// isIn reports whether a name is one of several. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func isIn(names []string, name []byte) bool {
 	for _, n := range names {
 		if n == string(name) {
@@ -158,22 +162,17 @@ func (c *Chainer) addMedia(v []byte, i int) {
 // behind it: behind the same text may be another one, and behind that another text.
 func (c *Chainer) addPicture(content []byte, escaped bool) {
 	c.endBeside(c.size/4, 0)
-	long := len(content) >= minPicture-1
-	if escaped && !long {
-		content = jsontext.AppendUnescaped(nil, content)
-	}
-	switch {
-	case isDataURL(content):
-		content = dataOf(content)
-	case !long:
-		content = unsigned(content)
+	if len(content) >= minPicture-1 {
+		c.mediaHash.Reset()
+		c.mediaHash.Write(dataOf(content))
+		content = digestText(c.mediaHash)
+	} else {
+		if escaped {
+			content = jsontext.AppendUnescaped(nil, content)
+		}
+		content = unsigned(dataOf(content))
 	}
 	c.mediaHash.Reset()
-	if long {
-		c.mediaHash.Write(content)
-		content = appendDigest(nil, c.mediaHash)
-		c.mediaHash.Reset()
-	}
 	for n := len(content); n > 0 && content[n-1] == '='; n-- {
 		content = content[:n-1]
 	}

@@ -13,64 +13,72 @@ import (
 // minPicture is the length in bytes of a string that is long, with one of its quotes.
 const minPicture = 4 << 10
 
-// mayBePicture reports whether the string in the value may turn out to be a long picture: it is in a prompt, and there
-// was room for all of it so far.
-func (l *LongBody) mayBePicture() bool {
-	return l.latest.kind == kindText && l.depth > 0 && !l.latest.cut
-}
-
 // meetPicture begins to leave out the string that is being read, once it is known to be a long picture.
 func (l *LongBody) meetPicture() {
-	if !l.inside || len(l.kept) != l.begin+minPicture || !l.mayBePicture() {
+	if !l.inside || len(l.kept) != l.begin+minPicture {
 		return
 	}
 	data := l.kept[l.begin+1:]
-	if isDataURL(data) {
-		data = dataOf(data)
-	} else if !endsInPictureKey(l.kept[:l.begin]) {
+	if !isDataURL(data) && !endsInPictureKey(l.kept[:l.begin]) {
 		return
 	}
+	data = dataOf(data)
 	l.digest.Reset()
 	l.picture = true
 	l.room += len(data)
-	l.leaveOut(data)
 	l.kept = l.kept[:len(l.kept)-len(data)]
+	l.leaveOut(data)
 }
 
-// leaveOut takes data of a picture.
+// leaveOut takes data of a picture. It is not inlined, for the size of the artifacts, as dataOf is not.
+//
+//go:noinline
 func (l *LongBody) leaveOut(data []byte) {
 	l.digest.Write(data)
 	l.skipped += len(data)
 }
 
-// readPicture reads more of a picture, from at on, and returns the index after that.
+// readPicture reads more of a picture, from at on, and returns the index after that. The closing quote is left.
 func (l *LongBody) readPicture(part []byte, at int) int {
 	end, ended := l.rest(part, at)
-	if !ended {
-		l.leaveOut(part[at:end])
-		return end
+	if ended {
+		end--
 	}
-	l.leaveOut(part[at : end-1])
-	l.picture, l.inside = false, false
-	l.keep(append(appendDigest(nil, l.digest), '"'))
+	l.leaveOut(part[at:end])
+	if l.picture = !ended; ended {
+		l.keep(digestText(l.digest))
+	}
 	return end
 }
 
-// endsInPictureKey reports whether a text ends in a key whose value may be a picture.
+// endsInPictureKey reports whether a text ends in a key whose value may be a picture, or such values.
 func endsInPictureKey(text []byte) bool {
-	text, isKey := bytes.CutSuffix(bytes.TrimRight(text, ": \n\t\r"), []byte{'"'})
-	return isKey && kindOfKey(text[bytes.LastIndexByte(text, '"')+1:])&keyPicture != 0
+	end := lastQuote(text)
+	return kindOfKey(text[lastQuote(text[:end])+1:end])&keyPicture != 0 && bytes.IndexByte(text[end:], ':') > 0
 }
 
-// dataOf returns the data in a data URL.
-func dataOf(url []byte) []byte {
-	_, data, _ := bytes.Cut(url, []byte(";base64,"))
-	return data
+// lastQuote returns the index of the last quote in a text that has one.
+//
+//go:noinline
+func lastQuote(text []byte) int {
+	i := len(text) - 1
+	for text[i] != '"' {
+		i--
+	}
+	return i
 }
 
-// appendDigest appends the text of a digest of 128 bits.
-func appendDigest(dst []byte, h hash.Hash) []byte {
-	sum := h.Sum(nil)
-	dst = strconv.AppendUint(dst, binary.LittleEndian.Uint64(sum), 16)
-	return strconv.AppendUint(append(dst, '-'), binary.LittleEndian.Uint64(sum[8:]), 16)
+// dataOf returns the data in a data URL, and any other text as it is.
+//
+//go:noinline
+func dataOf(text []byte) []byte {
+	if isDataURL(text) {
+		_, text, _ = bytes.Cut(text, []byte(";base64,"))
+	}
+	return text
+}
+
+// digestText returns a digest as text.
+func digestText(h hash.Hash) []byte {
+	return strconv.AppendUint(nil, binary.LittleEndian.Uint64(h.Sum(nil)), 16)
 }

@@ -61,7 +61,9 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 }
 
 // unseen returns how many bytes of the prompt were not seen of a body of size bytes: all of those, but where there are
-// pictures only as much of them as is text in what was seen.
+// pictures only as much of them as is text in what was seen. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func (w *work) unseen(size int) int {
 	n := max(0, size-w.seen)
 	if w.info.Media {
