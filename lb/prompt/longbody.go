@@ -1,7 +1,10 @@
 package prompt
 
 import (
+	"hash"
 	"slices"
+
+	"github.com/dchest/siphash"
 
 	"github.com/warmgate/warmgate/internal/jsontext"
 )
@@ -11,7 +14,8 @@ import (
 // templates print in front of a conversation; and as much of the rest of the prompt as is kept of any body. Members are
 // told from each other by quotes and brackets alone. What it returns does not depend on where the parts begin.
 //
-// It keeps at most twice as many bytes as are kept of a prompt, and [smallBytes] for the other members.
+// It keeps at most twice as many bytes as are kept of a prompt, twice [smallBytes] for the other members, and [minText]
+// of each text behind those. A body that has a member twice is not read any further.
 type LongBody struct {
 	state   longState
 	inside  bool // a string
@@ -22,10 +26,14 @@ type LongBody struct {
 	kept    []byte
 	members []keptMember
 	latest  keptMember // the current one
+	seen    fieldSet   // members that have begun
 	room    int        // for the value of the current one
 	left    [kinds]int // for members of each kind
-	skipped int        // bytes of members that are left out, but for the prompt's
+	skipped int        // bytes of pictures, and of members that are left out but for the prompt's
 	unsure  bool       // a name that keys depend on is too long
+	begin   int        // index in kept of the latest string in a value, as far as all of that is kept
+	digest  hash.Hash  // of a picture
+	picture bool       // the string is one, of which no more is kept
 }
 
 // keptMember is where a member is in kept.
@@ -71,20 +79,23 @@ const (
 	// firstKept is the memory that a reader begins with.
 	firstKept = 256 << 10
 	// maxOther is the length in bytes of an unknown member that is kept, maxLongKey that of its key.
-	maxOther   = 4 << 10
+	maxOther   = 16 << 10
 	maxLongKey = 512
 	// minText is kept of any text, also behind another one that takes all room.
 	minText = 4 << 10
+	// memberBytes is what a member takes beside its text.
+	memberBytes = 48
 	// A body that has more strings and brackets than firstTokens and one in bytesPerToken is given up: it was made to
 	// be expensive.
 	firstTokens   = 64 << 10
 	bytesPerToken = 8
 )
 
-// NewLongBody returns a reader that keeps so many bytes of a prompt.
-func NewLongBody(keep int) *LongBody {
+// NewLongBody returns a reader that keeps so many bytes of a prompt, for a [Chainer] with the same secret.
+func NewLongBody(keep int, secret [16]byte) *LongBody {
 	return &LongBody{
-		kept: make([]byte, 0, min(keep, firstKept)+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep},
+		digest: siphash.New128(secret[:]),
+		kept:   make([]byte, 0, min(keep, firstKept)+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep},
 	}
 }
 
@@ -173,6 +184,13 @@ func (l *LongBody) startValue() {
 	m.kind = kindOf(m.field)
 	l.kept = append(l.kept, ':')
 	m.value = len(l.kept)
+	if m.field != fieldOther && l.seen.has(m.field) { // Read is to find both
+		l.keep([]byte("null"))
+		l.state = broken
+		l.endValue()
+		return
+	}
+	l.seen |= 1 << m.field
 	switch l.room = l.left[m.kind]; m.kind {
 	case kindOther:
 		l.room = min(l.room, maxOther)
@@ -196,8 +214,12 @@ func kindOf(f field) memberKind {
 
 // readValue reads more of a value, from at on, and returns the index after that.
 func (l *LongBody) readValue(part []byte, at int) int {
+	if l.picture {
+		return l.readPicture(part, at)
+	}
 	end, ended := l.valueEnd(part, at)
 	l.keep(part[at:end])
+	l.meetPicture()
 	if ended {
 		l.endValue()
 		l.state = behindValue
@@ -210,9 +232,14 @@ func (l *LongBody) readValue(part []byte, at int) int {
 
 // valueEnd finds the end of the value, or of the part that ends within it.
 func (l *LongBody) valueEnd(part []byte, i int) (end int, ended bool) {
+	before := len(l.kept) - i
 	for i < len(part) {
 		if l.inside {
-			if i, ended = l.rest(part, i); !ended {
+			stop := len(part)
+			if n := l.begin + minPicture - before - i; n > 0 && l.room > 0 {
+				stop = min(stop, i+n)
+			}
+			if i, ended = l.rest(part[:stop], i); !ended {
 				return i, false
 			}
 			if l.inside = false; l.depth == 0 {
@@ -222,7 +249,7 @@ func (l *LongBody) valueEnd(part []byte, i int) (end int, ended bool) {
 		}
 		switch part[i] {
 		case '"':
-			l.inside = true
+			l.inside, l.begin = true, before+i
 			l.tokens++
 		case '{', '[':
 			l.depth++
@@ -254,7 +281,7 @@ func (l *LongBody) endValue() {
 		l.kept = l.kept[:m.key]
 		return
 	}
-	l.left[m.kind] = max(0, l.left[m.kind]-(m.end-m.key))
+	l.left[m.kind] = max(0, l.left[m.kind]-(m.end-m.key)-memberBytes)
 	l.members = append(l.members, *m)
 }
 
@@ -262,9 +289,9 @@ func (l *LongBody) endValue() {
 func (l *LongBody) Ended() bool { return l.state == behindBody && !l.unsure }
 
 // Kept returns how many bytes are kept so far.
-func (l *LongBody) Kept() int { return cap(l.kept) }
+func (l *LongBody) Kept() int { return cap(l.kept) + cap(l.members)*memberBytes }
 
-// Skipped returns how many bytes of members are not in the shorter body although they are no text.
+// Skipped returns how many bytes are not in the shorter body although they are no text.
 func (l *LongBody) Skipped() int { return l.skipped }
 
 // Body returns the shorter body, and whether it is one to its end: otherwise the latest member in it is the beginning

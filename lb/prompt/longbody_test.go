@@ -13,7 +13,7 @@ import (
 
 // long returns what is kept of a body that comes in the parts that end there.
 func long(keep int, body []byte, ends ...int) *LongBody {
-	l := NewLongBody(keep)
+	l := NewLongBody(keep, testSecret)
 	begin := 0
 	for _, end := range append(ends, len(body)) {
 		l.Read(body[begin:end])
@@ -111,6 +111,7 @@ func TestLongBodyIsBounded(t *testing.T) {
 		"many members":   `{"a":1` + strings.Repeat(`,"some name":"and text"`, 1<<16) + `}`,
 		"tiny members":   `{"a":1` + strings.Repeat(`,"b":[1,2]`, 1<<17) + `}`,
 		"many names":     `{"n":1` + strings.Repeat(`,"n":1`, 1<<17) + `,"model":"m"}`,
+		"many texts":     `{"text":1` + strings.Repeat(`,"text":1`, 1<<17) + `}`,
 		"a long key":     `{"` + strings.Repeat("k", 1<<20) + `":1}`,
 		"only brackets":  strings.Repeat(`[`, 1<<20),
 		"brackets":       `{"messages":` + strings.Repeat(`[`, 1<<20),
@@ -128,6 +129,20 @@ func TestLongBodyIsBounded(t *testing.T) {
 		}
 		if want := name == "many members" || name == "a long key" || name == "a long unknown"; l.Ended() != want {
 			t.Errorf("%s: read to its end: %v", name, l.Ended())
+		}
+	}
+}
+
+// A body with a relevant key twice is ambiguous, however much is behind that.
+func TestLongBodyThatIsAmbiguous(t *testing.T) {
+	text := `"` + strings.Repeat("x", 1<<20) + `"`
+	for _, body := range []string{
+		`{"model":1,"model":` + text + `}`, `{"n":1,"n":1,"n":1}`, `{"text":` + text + `,"t\u0065xt":1}`,
+		`{"tools":[` + text + `],"tools":[],"messages":[]}`, `{"messages":[],"messages":[` + text + `]}`,
+	} {
+		l := long(16<<10, []byte(body))
+		if _, _, err := Read(l.Body()); err != ErrAmbiguous || l.Ended() {
+			t.Errorf("%.30s: %v, read to its end: %v", body, err, l.Ended())
 		}
 	}
 }
@@ -156,6 +171,8 @@ func FuzzLongBody(f *testing.F) {
 	f.Add([]byte(`{"model":"a","messages":[{"role":"user","content":"a \"\\ \u0041"}],"max_tokens":5 , "tools":[] }`), 7, 30)
 	f.Add([]byte(`{"a":1,"m\u006fdel":"b","n":2}`), 2, 9)
 	f.Add([]byte(`{"prompt":"\\`), 12, 12)
+	picture := strings.Repeat("x", minPicture+100)
+	f.Add([]byte(`{"input":[{"data":"`+picture+`"}],"messages":["`+picture+`","data:;base64,`+picture+`"]}`), 3000, 9000)
 	f.Fuzz(func(t *testing.T, body []byte, one, other int) {
 		const keep = 64
 		a, b := uint(one)%uint(len(body)+1), uint(other)%uint(len(body)+1)
@@ -199,7 +216,7 @@ func BenchmarkLongBody(b *testing.B) {
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
-					l := NewLongBody(256 << 10)
+					l := NewLongBody(256<<10, testSecret)
 					for part := range slices.Chunk(body, 64<<10) {
 						l.Read(part)
 					}

@@ -77,7 +77,9 @@ var keyKinds = [...]struct {
 	{"encrypted_content", keyHidden},
 }
 
-// kindOfKey returns what is known of a key, 0 for nothing.
+// kindOfKey returns what is known of a key, 0 for nothing. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func kindOfKey(key []byte) keyKind {
 	for i := range keyKinds {
 		if k := &keyKinds[i]; len(k.name) == len(key) && k.name == string(key) {
@@ -112,7 +114,9 @@ var (
 // isMediaType reports whether a part of a message with that type contains media.
 func isMediaType(kind []byte) bool { return isIn(mediaTypes[:], kind) }
 
-// isIn reports whether a name is one of several.
+// isIn reports whether a name is one of several. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func isIn(names []string, name []byte) bool {
 	for _, n := range names {
 		if n == string(name) {
@@ -154,17 +158,19 @@ func (c *Chainer) addMedia(v []byte, i int) {
 }
 
 // addPicture adds a digest in place of an image or a sound, or of its address. Its bytes are the same with and without
-// the beginning of a data URL. A block ends in front of it and behind it: behind the
-// same text may be another one, and behind that another text.
+// the beginning of a data URL; of a long one they are a digest, as in a [LongBody]. A block ends in front of it and
+// behind it: behind the same text may be another one, and behind that another text.
 func (c *Chainer) addPicture(content []byte, escaped bool) {
 	c.endBeside(c.size/4, 0)
-	if escaped {
-		content = jsontext.AppendUnescaped(nil, content)
-	}
-	if isDataURL(content) {
-		_, content, _ = bytes.Cut(content, []byte(";base64,"))
+	if len(content) >= minPicture-1 {
+		c.mediaHash.Reset()
+		c.mediaHash.Write(dataOf(content))
+		content = digestText(c.mediaHash)
 	} else {
-		content = unsigned(content)
+		if escaped {
+			content = jsontext.AppendUnescaped(nil, content)
+		}
+		content = unsigned(dataOf(content))
 	}
 	c.mediaHash.Reset()
 	for n := len(content); n > 0 && content[n-1] == '='; n-- {

@@ -60,11 +60,7 @@ func (s *Stream) needsOwnBody() bool {
 // one may be read on: see longBody.
 func (s *Stream) waitForBody() Action {
 	s.enter(phaseReading)
-	most := s.inspectBytes()
-	if s.wantsEnd() {
-		most = max(most, s.scanBytes())
-	}
-	s.HoldBody(most)
+	s.HoldBody(s.readMost())
 	s.plugin.vm.bodies.reading[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
 	return Hold
 }
@@ -93,17 +89,16 @@ func (s *Stream) requestBody(size int, end bool) Action {
 	}
 	first := !s.body.held
 	s.body.several = !first
-	if !first && !end && size == s.body.received {
-		s.plugin.vm.bodies.stale = true
-	}
 	s.body.held, s.body.received = true, size
-	if !end && !s.body.late {
-		switch most := s.inspectBytes(); {
-		case s.readsOn(first, size >= min(most, holdBytes)):
-			return s.beginLong(size)
-		case size < most:
-			return Hold
-		}
+	switch enough := size >= min(s.inspectBytes(), holdBytes); {
+	case end: // a part may be empty, so only the length of all shows what the gateway does
+		b := s.plugin.vm.bodies
+		b.stale = b.stale || s.body.several && size < s.traits.length
+	case s.body.late:
+	case s.readsOn(first, enough):
+		return s.beginLong(size)
+	case !enough:
+		return s.awaitMore(Hold)
 	}
 	a := s.inspect(size, end)
 	if a == Proceed && first && !end {
@@ -140,7 +135,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 		s.readModel(b.text)
 		return s.decide(size, end, readingReason(nil, late))
 	}
-	b.read(s.traits.pathShape(), s.cfg.ReadsPrompt() || s.cfg.Clusters.Endpoint != nil)
+	b.read(s)
 	if !b.ended {
 		b.unread = s.unreadFor(&b, end)
 	}

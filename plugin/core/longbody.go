@@ -46,30 +46,34 @@ type longBody struct {
 	kept int // of bodies.kept
 }
 
-// scanBytes returns how much of a body is read on.
-func (s *Stream) scanBytes() int {
-	if c := s.cfg.Clusters.Endpoint; c != nil {
-		return max(s.cfg.MaxScanBytes, c.MaxScanBytes)
+// readMost returns how much of a body is read: more than max_inspect_bytes where its end matters.
+func (s *Stream) readMost() int {
+	most := s.inspectBytes()
+	if s.wantsEnd() {
+		most = max(most, s.cfg.MaxScanBytes)
+		if c := s.cfg.Clusters.Endpoint; c != nil {
+			most = max(most, c.MaxScanBytes)
+		}
 	}
-	return s.cfg.MaxScanBytes
+	return most
 }
 
 // wantsEnd reports whether what stands at the end of a body matters: other than for its work alone.
 func (s *Stream) wantsEnd() bool {
 	c, in := s.cfg, s.cfg.Clusters.Endpoint
 	return c.ReadsPrompt() || c.ReadsModel() || s.session.mayBeInBody(s, c) ||
+		s.held.inBody && !s.traits.notJSON || s.readsFacts() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession())
 }
 
 // readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its
 // first part on where the gateway would not show the last one while it holds the others.
 func (s *Stream) readsOn(first, enough bool) bool {
-	b := s.plugin.vm.bodies
-	if !(enough && !b.stale || first && b.stale) || !s.wantsEnd() || s.scanBytes() < s.inspectBytes() {
-		return false
-	}
+	b, most := s.plugin.vm.bodies, s.readMost()
 	switch {
-	case s.traits.length > s.scanBytes():
+	case b.stale && !first, !b.stale && !enough, s.body.received >= most:
+		return false
+	case s.traits.length > most:
 		s.body.unread = unreadLong
 	case !b.hasRoom():
 		s.body.unread = unreadRoom
@@ -84,7 +88,11 @@ func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }
 //
 //go:noinline
 func (s *Stream) newLong() *longBody {
-	return &longBody{LongBody: prompt.NewLongBody(min(s.inspectBytes(), maxPrompt))}
+	c := s.cfg
+	if in := c.Clusters.Endpoint; in != nil {
+		c = in
+	}
+	return &longBody{LongBody: prompt.NewLongBody(min(s.inspectBytes(), maxPrompt), s.plugin.vm.prompts.secret(c))}
 }
 
 // beginLong reads what is held of a body, and then its parts as they come.
@@ -98,23 +106,31 @@ func (s *Stream) beginLong(size int) Action {
 func (s *Stream) readOn(size int, end bool) Action {
 	b, l := s.plugin.vm.bodies, s.body.long
 	s.body.received += size
+	b.held -= l.size
 	s.readPart(l, size)
-	b.held += size
+	b.held += l.size
 	b.kept += l.Kept() - l.kept
 	l.kept = l.Kept()
 	switch {
 	case end:
 		return s.inspect(s.body.received, true)
-	case s.body.received >= s.scanBytes():
+	case s.body.received >= s.readMost():
 		s.body.unread = unreadLong
 		return s.inspect(s.body.received, false)
 	case !b.hasRoom():
 		s.body.unread = unreadRoom
 		return s.inspect(s.body.received, false)
 	}
-	now := b.now()
-	b.reading[s] = min(now+min(s.cfg.BodyTimeout, maxPause), s.body.beganAt+maxReading)
-	return Stop
+	return s.awaitMore(Stop)
+}
+
+// awaitMore has the request wait for the next part of its body. Where the end of that matters, it may pause for as long
+// after each part.
+func (s *Stream) awaitMore(a Action) Action {
+	if b := s.plugin.vm.bodies; s.wantsEnd() {
+		b.reading[s] = max(b.reading[s], min(b.now()+min(s.cfg.BodyTimeout, maxPause), s.body.beganAt+maxReading))
+	}
+	return a
 }
 
 // readPart reads what the callback shows of the body: size bytes.
@@ -146,7 +162,7 @@ func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
 	switch {
 	case l != nil:
 		s.body.long = nil
-	case size <= most || !s.wantsEnd() || s.scanBytes() <= most:
+	case size <= most || s.readMost() <= most:
 		text := s.RequestBody(0, min(size, most))
 		// Some gateways do not show the last part of a held body: one that is shorter than its content-length is not
 		// malformed.
@@ -155,7 +171,7 @@ func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
 		return
 	default:
 		l = s.newLong()
-		if s.readPart(l, min(size, s.scanBytes())); size > s.scanBytes() {
+		if s.readPart(l, min(size, s.readMost())); size > s.readMost() {
 			s.body.unread = unreadLong
 		}
 	}
@@ -163,8 +179,9 @@ func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
 	b.text, b.whole = l.Body()
 }
 
-// read reads the members of the body.
-func (b *readBody) read(path prompt.API, readsPrompt bool) {
+// read reads the members of the body of a request.
+func (b *readBody) read(s *Stream) {
+	path := s.traits.pathShape()
 	b.info, b.parts, b.err = prompt.ReadAs(path, b.text, b.whole)
 	if b.long {
 		return
@@ -174,10 +191,10 @@ func (b *readBody) read(path prompt.API, readsPrompt bool) {
 	}
 	// It has too many values to parse: names may be behind them.
 	b.ended = false
-	if !readsPrompt {
+	if !s.cfg.ReadsPrompt() && s.cfg.Clusters.Endpoint == nil {
 		return
 	}
-	l := prompt.NewLongBody(len(b.text))
+	l := s.newLong()
 	l.Read(b.text)
 	if b.ended = l.Ended(); b.ended {
 		var whole bool

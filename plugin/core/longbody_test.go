@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
@@ -31,7 +33,8 @@ func (d *fakeDriver) matchOf(body string, part int) (match float64, endpoint int
 	for from := 0; from < len(body); from += part {
 		frames = append(frames, body[from:min(from+part, len(body))])
 	}
-	c := d.client(0, streamtest.Request{Path: "/v1/chat/completions", Frames: frames})
+	length := [][2]string{{"content-length", strconv.Itoa(len(body))}}
+	c := d.client(0, streamtest.Request{Path: "/v1/chat/completions", Frames: frames, Headers: length})
 	c.Head(200)
 	c.Data("{}")
 	c.Finish()
@@ -149,6 +152,50 @@ func TestLongBodyThatPauses(t *testing.T) {
 	d.drained()
 }
 
+// What is behind a picture that is longer than what is kept of a body is matched, and the picture is no text.
+func TestBodyWithLongPicture(t *testing.T) {
+	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true}}`)
+	body := func(question string) string {
+		return `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
+			strings.Repeat("QUJD", 250_000) + `"}},{"type":"text","text":"` + question + `"}]}],"model":"m"}`
+	}
+	text := seededWords(1, 2_000)
+	for i, question := range []string{text, text, text + seededWords(2, 2_000)} {
+		if match, _ := d.matchOf(body(question), 16_000); match < 0.4 != (i == 0) {
+			t.Errorf("turn %d: %.2f are matched", i, match)
+		}
+	}
+	c := d.client(0, streamtest.Request{Frames: []string{body(text)}})
+	if n := c.core.lease.reservation.plan.Prefix.Bytes; n > 2*len(text) {
+		t.Errorf("the prompt has %d bytes", n)
+	}
+	c.Finish()
+	d.drained()
+}
+
+// A body that keeps coming is waited for, for longer than body_timeout in all, whether it is held or read on.
+func TestBodyThatComesSteadily(t *testing.T) {
+	const part, pause = 8_000, 40 * time.Millisecond
+	for _, words := range []int{25_000, 70_000} {
+		body := `{"messages":[{"role":"user","content":"` + seededWords(1, words) + `"}],"model":"m"}`
+		d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true}}`)
+		for turn := range 2 {
+			c := d.client(0, streamtest.Request{Frames: []string{body[:part]}, Unended: true})
+			for from := part; from < len(body); from += part {
+				d.advance(pause)
+				c.Send(body[from:min(from+part, len(body))], from+part >= len(body))
+			}
+			c.Head(200)
+			c.Finish()
+			match, _ := strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
+			if match > 0.9 != (turn > 0) || d.unread(unreadLate) != 0 {
+				t.Errorf("%d bytes, turn %d: %.2f are matched, %d are late", len(body), turn, match, d.unread(unreadLate))
+			}
+		}
+		d.drained()
+	}
+}
+
 // Bodies that are read on take bounded memory: those for which there is no room are placed without a match.
 func TestLongBodiesAreBounded(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
@@ -168,6 +215,33 @@ func TestLongBodiesAreBounded(t *testing.T) {
 		c.Head(200)
 		c.Finish()
 	}
+	d.drained()
+}
+
+// blindStream is a request of which the gateway shows only so much of a part.
+type blindStream struct {
+	GatewayStream
+	shown int
+}
+
+func (s blindStream) RequestBody(from, most int) []byte {
+	return s.GatewayStream.RequestBody(from, max(0, min(most, s.shown-from)))
+}
+
+// Of a body that the gateway does not show, no more is given back than was taken.
+func TestLongBodyThatIsNotShown(t *testing.T) {
+	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
+	c := d.client(0, streamtest.Request{Frames: []string{strings.Repeat(" ", 70_000)}, Unended: true})
+	c.core.GatewayStream = blindStream{c.core.GatewayStream, 1000}
+	c.Send(strings.Repeat(" ", 10_000), false)
+	if b := d.workers[0].vm.bodies; b.held != 71_000 {
+		t.Errorf("%d bytes are held", b.held)
+	}
+	c.Send("{}", true)
+	if b := d.workers[0].vm.bodies; b.held != 0 || b.kept != 0 {
+		t.Errorf("%d bytes are held, %d kept behind the end", b.held, b.kept)
+	}
+	c.Finish()
 	d.drained()
 }
 
@@ -191,6 +265,79 @@ func TestGatewayThatHidesTheLastPart(t *testing.T) {
 	d.drained()
 }
 
+// A client that sends an empty part does not make its gateway look like such a one.
+func TestEmptyPart(t *testing.T) {
+	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
+	body := `{"messages":[],"model":"m"}`
+	length := [][2]string{{"content-length", strconv.Itoa(len(body))}}
+	c := d.client(0, streamtest.Request{Frames: []string{body[:9], "", body[9:]}, Headers: length})
+	c.Finish()
+	if d.workers[0].vm.bodies.stale {
+		t.Error("the gateway does not show the last part")
+	}
+	d.drained()
+}
+
+// No more of a body is held than holdBytes, and no body that is too long is read on: the gateway may not have room.
+func TestHeldPart(t *testing.T) {
+	const long = "20000000" // more than max_scan_bytes
+	text := seededWords(1, 3_000)
+	for name, test := range map[string]struct {
+		config, length string
+		placed         int // bytes that have come when an endpoint is chosen
+	}{
+		"by requests, too long": {`"lb_policy":"prefix_cache","lb_config":{}`, long, 262_144},
+		"by tokens":             {`"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}`, "", 655_360},
+		"by tokens, too long":   {`"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}`, long, 262_144},
+		"not scanned":           {`"lb_policy":"prefix_cache","lb_config":{"max_scan_bytes":1024}`, "", 655_360},
+	} {
+		d := startFake(t, 1, 2, `{`+test.config+`}`)
+		r := streamtest.Request{Frames: []string{`{"messages":[{"content":"`}, Unended: true}
+		if test.length != "" {
+			r.Headers = [][2]string{{"content-length", test.length}}
+		}
+		c := d.client(0, r)
+		came := len(r.Frames[0])
+		for ; c.held && came < 1<<20; came += 10_000 {
+			if c.growing && came > holdBytes {
+				t.Errorf("%s: %d bytes are held at once", name, came)
+			}
+			c.Send(text[:10_000], false)
+		}
+		if came < test.placed || came > test.placed+10_000 {
+			t.Errorf("%s: placed after %d bytes, want %d", name, came, test.placed)
+		}
+		c.Send(`"}]}`, true)
+		c.Finish()
+		d.drained()
+	}
+}
+
+// What a call refers to, and its model while facts about models are known, are found behind a long prompt.
+func TestReferencesBehindLongPrompts(t *testing.T) {
+	d := startFake(t, 1, 2, requestsConfig)
+	refused := d.client(0, bodyOf("m", 10))
+	refused.Head(404)
+	refused.Data(`{"error":{"message":"The model m does not exist.","param":"model","code":404}}`)
+	refused.Finish()
+	for _, path := range []string{"/v1/chat/completions", "/v1/responses"} {
+		c := d.client(0, streamtest.Request{Path: path, Unended: true})
+		c.Send(`{"input":"`, false)
+		for range 40 {
+			c.Send(seededWords(1, 4_000), false)
+		}
+		c.Send(`","model":"m","previous_response_id":"resp_1"}`, true)
+		if path == "/v1/responses" && c.core.held.id != "resp_1" {
+			t.Errorf("it refers to %q", c.core.held.id)
+		}
+		if c.core.facts.model != xxhash.Sum64String("m") {
+			t.Errorf("%s: its model is not known", path)
+		}
+		c.Finish()
+	}
+	d.drained()
+}
+
 // A body that has more values than are parsed is matched by all of its names.
 func TestNamesBehindManyValues(t *testing.T) {
 	prompt := `{"messages":[{"role":"user","content":"` + seededWords(1, 3_000) + `"}],"documents":[` +
@@ -207,17 +354,20 @@ func TestNamesBehindManyValues(t *testing.T) {
 	d.drained()
 }
 
-// The key of a session is found behind a long prompt.
+// The key of a session is found behind a long prompt, also in a member that has more in it.
 func TestSessionBehindLongPrompt(t *testing.T) {
-	d := startFake(t, 1, 8, `{"lb_policy":"consistent_hash","lb_config":{"max_inspect_bytes":65536}}`)
-	homes := map[int]bool{}
-	for n := range 6 {
-		body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"model":"m","user":"someone"}`, seededWords(uint64(n), 30_000))
-		_, at := d.matchOf(body, 16_000)
-		homes[at] = true
+	metadata := `"metadata":{"x":"` + seededWords(1, 1500) + `","user_id":"someone"}`
+	for _, member := range []string{`"user":"someone"`, metadata} {
+		d := startFake(t, 1, 8, `{"lb_policy":"consistent_hash","lb_config":{"max_inspect_bytes":65536}}`)
+		homes := map[int]bool{}
+		for n := range 6 {
+			prompt := `{"messages":[{"role":"user","content":"` + seededWords(uint64(n), 30_000) + `"}],`
+			_, at := d.matchOf(prompt+member+`}`, 16_000)
+			homes[at] = true
+		}
+		if len(homes) != 1 {
+			t.Errorf("the session of %d bytes is at %d endpoints", len(member), len(homes))
+		}
+		d.drained()
 	}
-	if len(homes) != 1 {
-		t.Errorf("the session is at %d endpoints", len(homes))
-	}
-	d.drained()
 }

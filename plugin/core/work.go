@@ -60,6 +60,18 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 	return promptTokens, int64(min(output, limit-float64(promptTokens)))
 }
 
+// unseen returns how many bytes of the prompt were not seen of a body of size bytes: all of those, but where there are
+// pictures only as much of them as is text in what was seen. It is not inlined, for the size of the artifacts.
+//
+//go:noinline
+func (w *work) unseen(size int) int {
+	n := max(0, size-w.seen)
+	if w.info.Media {
+		n = n * w.info.TextBytes / w.seen
+	}
+	return n
+}
+
 // estimateWork estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
 func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 	w := &s.work
@@ -67,7 +79,7 @@ func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 	w.typical = s.plugin.vm.prompts.models.typical(w.model, w.info.MaxTokens)
 	w.sampled = s.cluster.samples[limitClass(w.info.MaxTokens)].take()
 	if p := s.chain; p != nil {
-		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+max(0, size-w.seen), p.uncached
+		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+w.unseen(size), p.uncached
 	}
 	r.PromptTokens, r.OutputTokens = w.estimate(s.cfg, size)
 	w.streamed = w.info.Stream
@@ -106,7 +118,7 @@ func (s *Stream) amendWork() {
 	plan, cached := &s.lease.reservation.plan, 0
 	plan.Tokens = promptTokens + outputTokens
 	if p := s.chain; p != nil {
-		plan.Prefix.Bytes = p.length + max(0, size-w.seen)
+		plan.Prefix.Bytes = p.length + w.unseen(size)
 		if !p.uncached {
 			plan.Prefix.Tokens = promptTokens
 		}

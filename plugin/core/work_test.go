@@ -46,6 +46,24 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
+// The rest of a picture is no text.
+func TestUnseenPicture(t *testing.T) {
+	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"max_inspect_bytes":65536,"max_scan_bytes":65536}}`)
+	for begin, most := range map[string]int{
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},` +
+			`{"type":"image_url","image_url":{"url":"data:image/png;base64,`: 1000,
+		`{"messages":[{"role":"user","content":"`: 2_101_000,
+	} {
+		c := d.client(0, streamtest.Request{Frames: []string{begin + strings.Repeat("x", 100_000)}, Unended: true})
+		c.Send(strings.Repeat("x", 2_000_000), true)
+		if n := c.core.lease.reservation.plan.Prefix.Bytes; n > most || n < most*9/10 && most > 1000 {
+			t.Errorf("%s: the prompt has %d bytes, want %d at most", begin, n, most)
+		}
+		c.Finish()
+	}
+	d.drained()
+}
+
 // A request whose load was estimated before its end had come is estimated once more then.
 func TestAmendedWork(t *testing.T) {
 	const (

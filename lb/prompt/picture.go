@@ -1,0 +1,84 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash"
+	"strconv"
+)
+
+// A picture may be longer than all that is kept of a prompt. So a long one is known by a digest of its data, as the
+// body writes it: a [LongBody] keeps that in its place, and a [Chainer] makes it of a picture of which there is all.
+
+// minPicture is the length in bytes of a string that is long, with one of its quotes.
+const minPicture = 4 << 10
+
+// meetPicture begins to leave out the string that is being read, once it is known to be a long picture.
+func (l *LongBody) meetPicture() {
+	if !l.inside || len(l.kept) != l.begin+minPicture {
+		return
+	}
+	data := l.kept[l.begin+1:]
+	if !isDataURL(data) && !endsInPictureKey(l.kept[:l.begin]) {
+		return
+	}
+	data = dataOf(data)
+	l.digest.Reset()
+	l.picture = true
+	l.room += len(data)
+	l.kept = l.kept[:len(l.kept)-len(data)]
+	l.leaveOut(data)
+}
+
+// leaveOut takes data of a picture. It is not inlined, for the size of the artifacts, as dataOf is not.
+//
+//go:noinline
+func (l *LongBody) leaveOut(data []byte) {
+	l.digest.Write(data)
+	l.skipped += len(data)
+}
+
+// readPicture reads more of a picture, from at on, and returns the index after that. The closing quote is left.
+func (l *LongBody) readPicture(part []byte, at int) int {
+	end, ended := l.rest(part, at)
+	if ended {
+		end--
+	}
+	l.leaveOut(part[at:end])
+	if l.picture = !ended; ended {
+		l.keep(digestText(l.digest))
+	}
+	return end
+}
+
+// endsInPictureKey reports whether a text ends in a key whose value may be a picture, or such values.
+func endsInPictureKey(text []byte) bool {
+	end := lastQuote(text)
+	return kindOfKey(text[lastQuote(text[:end])+1:end])&keyPicture != 0 && bytes.IndexByte(text[end:], ':') > 0
+}
+
+// lastQuote returns the index of the last quote in a text that has one.
+//
+//go:noinline
+func lastQuote(text []byte) int {
+	i := len(text) - 1
+	for text[i] != '"' {
+		i--
+	}
+	return i
+}
+
+// dataOf returns the data in a data URL, and any other text as it is.
+//
+//go:noinline
+func dataOf(text []byte) []byte {
+	if isDataURL(text) {
+		_, text, _ = bytes.Cut(text, []byte(";base64,"))
+	}
+	return text
+}
+
+// digestText returns a digest as text.
+func digestText(h hash.Hash) []byte {
+	return strconv.AppendUint(nil, binary.LittleEndian.Uint64(h.Sum(nil)), 16)
+}
