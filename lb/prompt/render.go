@@ -182,7 +182,8 @@ func (c *Chainer) addMembers(v []byte, i int, o *object, p place, cutOff bool) (
 		switch {
 		case m.rank == rankRole: // it was added before
 		case m.rank == rankContent:
-			if c.addContent(v, m.value.from, cutOff, 1); cutOff && m.value.to == len(v) {
+			cut := cutOff && m.value.to == len(v)
+			if c.addContent(v[:m.value.to], m.value.from, cut, 1); cut {
 				return len(v)
 			}
 		case cutOff && o.open:
@@ -224,7 +225,7 @@ func (c *Chainer) addMember(v []byte, m *objectMember, p place) {
 }
 
 // addContent adds the content of a message, or of a part of one, which begins at i: a text, or a list of parts. It
-// returns the index after it.
+// returns the index after it. Where the chain is full, all of v from there on adds to its length.
 func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) {
 	switch {
 	case v[i] == '"':
