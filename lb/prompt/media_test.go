@@ -24,7 +24,8 @@ func TestChainOfTheSamePicture(t *testing.T) {
 			`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}`,
 			`{"type":"input_image","image_url":"data:image/png;base64,` + data + `","detail":"auto"}`,
 			`{"inlineData":{"data":"` + data + `","mimeType":"image/png"}}`,
-			`{"cache_control":{"type":"ephemeral"},"image_url":{"url":"data:image/png;base64,` + data + `"},"type":"image_url"}`,
+			`{"inline_data":{"mime_type":"image/png","data":"` + data + `"}}`,
+			`{"cache_control":{"type":"ephemeral","ttl":"5m"},"image_url":{"url":"data:image/png;base64,` + data + `"},"type":"image_url"}`,
 		},
 		{url("data:image/png;base64,QUJD" + data)},
 		{url(signed + "?X-Amz-Signature=one"), url(signed + "?X-Amz-Signature=two"), url(signed)},
@@ -45,6 +46,32 @@ func TestChainOfTheSamePicture(t *testing.T) {
 		before := len(words(1, 200))
 		if n := common(t, want, another); n == 0 || want[n-1].End < before || want[n-1].End > before+20 {
 			t.Errorf("%.60s: %d blocks are those of another picture, want those of %d bytes", group[0], n, before)
+		}
+	}
+}
+
+// What is said beside media, or in their place, is part of a prompt.
+func TestChainOfWhatIsSaidOfMedia(t *testing.T) {
+	long := words(3, 400)
+	for _, part := range []string{
+		`{"type":"video","video":"https://a/X.mp4"}`,
+		`{"type":"video","video":["https://a/0.png","https://a/X.png"]}`,
+		`{"type":"image_url","image_url":null,"uuid":"X"}`,
+		`{"type":"image_url","image_url":{"url":"https://a/0.png"},"max_pixels":1X}`,
+		`{"type":"audio","audio":{"id":"X"}}`,
+		`{"type":"document","title":"X","source":{"type":"url","url":"https://a/0.pdf"}}`,
+		`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"` + long + `X"}}`,
+		`{"type":"document","source":{"type":"content","content":"` + long + `X"}}`,
+		`{"type":"document","source":{"type":"content","content":[{"type":"text","text":"` + long + `X"}]}}`,
+	} {
+		one := chainOf(t, messageWith(strings.Replace(part, "X", "1", 1)))
+		two := chainOf(t, messageWith(strings.Replace(part, "X", "2", 1)))
+		n := common(t, one, two)
+		if n == len(one) {
+			t.Errorf("%.80s: another one has the same keys", part)
+		}
+		if at := strings.Index(part, long); at >= 0 && one[n-1].End < len(words(1, 200))+len(long)-testBlock {
+			t.Errorf("%.80s: keys differ behind %d bytes, before its end", part, one[n-1].End)
 		}
 	}
 }
