@@ -181,22 +181,23 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 	if escaped {
 		plain = jsontext.AppendUnescaped(nil, content)
 	}
-	switch {
-	case isDataURL(plain):
-		_, plain, _ = bytes.Cut(plain, []byte(";base64,"))
-	case isProse(plain):
+	isData := isDataURL(plain)
+	if !isData && isProse(plain) {
 		c.addMark('"')
 		c.addText(content, escaped)
 		return
-	default:
-		plain = unsigned(plain)
 	}
 	c.endBeside(c.size/4, 0)
-	c.mediaHash.Reset()
 	for n := len(plain); n > 0 && plain[n-1] == '='; n-- {
 		plain = plain[:n-1]
 	}
-	c.mediaHash.Write(plain)
+	c.mediaHash.Reset()
+	if isData {
+		_, plain, _ = bytes.Cut(plain, []byte(";base64,"))
+		c.mediaHash.Write(plain)
+	} else {
+		c.digestAddress(plain)
+	}
 	c.addMark('d')
 	c.add(c.mediaHash.Sum(c.small[:0]))
 	c.media++

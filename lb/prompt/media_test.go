@@ -16,7 +16,13 @@ func messageWith(part string) string {
 func TestChainOfTheSamePicture(t *testing.T) {
 	data := strings.Repeat("QUJD/+", 500)
 	url := func(url string) string { return `{"type":"image_url","image_url":{"url":"` + url + `"}}` }
-	const signed = "https://bucket.s3.amazonaws.com/a.png"
+	const (
+		signed = "https://bucket.s3.amazonaws.com/a.png"
+		own    = "https://pictures.example.com/a.png?id=1&process=small&X-Amz-Date="
+		tokens = "https://me.blob.core.windows.net/a.png?sv=2021&sr=b&se="
+		folder = "https://a.oss-cn-hangzhou.aliyuncs.com/a.png?x-oss-process="
+	)
+	groups := map[uint64]string{} // by their last keys
 	for _, group := range [][]string{
 		{
 			url("data:image/png;base64," + data), url("data:image/jpeg;base64," + strings.ReplaceAll(data, "/", `\/`)),
@@ -29,6 +35,15 @@ func TestChainOfTheSamePicture(t *testing.T) {
 		},
 		{url("data:image/png;base64,QUJD" + data)},
 		{url(signed + "?X-Amz-Signature=one"), url(signed + "?X-Amz-Signature=two"), url(signed)},
+		{url(own + "1&X-Amz-Signature=one"), url(own + "2&X-Amz-Signature=two")},
+		{url(strings.Replace(own, "id=1", "id=2", 1) + "1&X-Amz-Signature=one")},
+		{url(tokens + "1&sig=one"), url(tokens + "2&sig=two")},
+		{url(folder + "image/resize,w_1&Expires=1&Signature=a"), url(folder + "image/resize,w_1&Expires=2&Signature=b")},
+		{url(folder + "image/resize,w_2&Expires=1&Signature=a")},
+		{url(signed + "?versionId=1")},
+		{url(signed + "?versionId=2")},
+		{url("https://a.cloudfront.net/a?id=1")},
+		{url("https://a.cloudfront.net/a?id=2")},
 		{url("https://example.com/a.png?page=1")},
 		{url("https://example.com/a.png?page=2")},
 		{url("https://amazonaws.com.example.com/a.png?page=2")},
@@ -42,6 +57,10 @@ func TestChainOfTheSamePicture(t *testing.T) {
 				t.Errorf("%.60s: %d of %d blocks are those of %.60s", other, common(t, got, want), len(want), group[0])
 			}
 		}
+		if other := groups[want[len(want)-1].Key]; other != "" {
+			t.Errorf("%s has the keys of %s", group[0], other)
+		}
+		groups[want[len(want)-1].Key] = group[0]
 		another := chainOf(t, messageWith(url("https://example.com/b.png")))
 		before := len(words(1, 200))
 		if n := common(t, want, another); n == 0 || want[n-1].End < before || want[n-1].End > before+20 {
