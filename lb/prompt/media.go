@@ -22,6 +22,7 @@ const (
 	keyName                         // of a tool, or of who a message is from
 	keyFunction                     // a tool, or a call of one
 	keyCalls                        // several
+	keyType                         // of a part, an item or a tool
 )
 
 // keyKinds are the keys of which something is known. It is a table, not a switch, for the size of the artifacts; keys
@@ -32,7 +33,7 @@ var keyKinds = [...]struct {
 }{
 	{"role", keyRole},
 	{"content", keyTalk},
-	{"type", keyNotText},
+	{"type", keyNotText | keyType},
 	{"text", keyText},
 	{"parts", keyTalk},
 	{"output", keyTalk},

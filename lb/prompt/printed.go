@@ -18,6 +18,7 @@ const (
 	rankFunction
 	rankCalls
 	rankOther
+	rankType
 	unprinted // it does not reach the model
 )
 
@@ -41,6 +42,8 @@ func (c *Chainer) rankOf(key []byte, p place) rank {
 		return rankFunction
 	case kind&keyCalls != 0:
 		return rankCalls
+	case kind&keyType != 0:
+		return rankType
 	}
 	return rankOther
 }

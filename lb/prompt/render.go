@@ -45,36 +45,26 @@ type object struct {
 	hasRole bool // it is a message, whose role was added before
 }
 
-// find returns the position of the value of a member, empty if there is none. Like some other functions here it is not
-// inlined, for the size of the artifacts.
+// find returns the position of the value of the first member of a rank, empty if there is none. Like some other
+// functions here it is not inlined, for the size of the artifacts.
 //
 //go:noinline
-func (o *object) find(v []byte, name string) span {
-	for _, m := range o.list {
-		if string(v[m.key.from:m.key.to]) == name {
-			return m.value
+func (o *object) find(r rank) span {
+	for i := range o.list {
+		if o.list[i].rank == r {
+			return o.list[i].value
 		}
 	}
 	return span{}
 }
 
-// first returns the first member of a rank, nil for none.
-//
-//go:noinline
-func (o *object) first(r rank) *objectMember {
-	for i := range o.list {
-		if o.list[i].rank == r {
-			return &o.list[i]
-		}
-	}
-	return nil
-}
-
 // membersOf reads the members of the object that begins at i, in the order in which they are printed. The level of the
 // object is to be left afterwards.
 func (c *Chainer) membersOf(v []byte, i int, p place) (o object) {
-	list := c.rooms[min(c.level, maxLevels-1)][:]
-	o.raw = c.level >= maxLevels
+	var list []objectMember
+	if o.raw = c.level >= maxLevels; !o.raw {
+		list = c.rooms[c.level][:]
+	}
 	c.level++
 	n := 0
 	for {
@@ -188,7 +178,7 @@ func (c *Chainer) addMembers(v []byte, i int, o *object, p place, cutOff bool) (
 			}
 		case cutOff && o.open:
 			return len(v)
-		case !o.hasRole || m.rank >= rankText && string(v[m.key.from:m.key.to]) != "type":
+		case !o.hasRole || m.rank >= rankText && m.rank != rankType:
 			c.addMember(v, m, p)
 		}
 	}
@@ -265,20 +255,19 @@ func (c *Chainer) addPart(v []byte, i int, cutOff bool, depth int) (end int) {
 
 // addPartOf adds a part whose members are known.
 func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) (end int) {
-	kind := o.find(v, "type")
-	text := o.first(rankText)
+	kind, text := o.find(rankType), o.find(rankText)
 	switch {
 	case o.raw:
 		return c.addValue(v, i, false, cutOff)
 	case cutOff && o.open && (kind.to == 0 || kind.to == len(v)):
 		return len(v) // what it is may follow
-	case text != nil && v[text.value.from] == '"' &&
+	case text.to > 0 && v[text.from] == '"' &&
 		(kind.to == 0 || isIn(textTypes[:], unquoted(v[kind.from:kind.to]))):
-		c.addPartText(v, text.value.from, cutOff)
+		c.addPartText(v, text.from, cutOff)
 		return o.end
 	case cutOff && o.open:
 		return len(v)
-	case kind.to > 0 && isMediaType(unquoted(v[kind.from:kind.to])) || kind.to == 0 && o.first(rankMedia) != nil:
+	case kind.to > 0 && isMediaType(unquoted(v[kind.from:kind.to])) || kind.to == 0 && o.find(rankMedia).to > 0:
 		c.addMedia(v[:o.end], i)
 		return o.end
 	}
