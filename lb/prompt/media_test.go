@@ -139,6 +139,13 @@ func TestFirstTexts(t *testing.T) {
 	if !slices.Equal(a, b) || other.Text == first.Text || other.Text == 0 {
 		t.Errorf("without their first texts, %d of %d blocks are the same", common(t, a, b), len(a))
 	}
+	for _, rest := range []string{"short", words(1, 300), `short"},{"text":"` + long} {
+		a, _ = read(with("one", rest), false)
+		b, _ = read(with("one", rest), true)
+		if !slices.Equal(a, b) {
+			t.Errorf("%.20s: a first text is left out in front of a short one", rest)
+		}
+	}
 	if _, first = read(with("one", "short"), false); first.Behind != 0 {
 		t.Error("a short text behind the first one counts")
 	}

@@ -323,6 +323,8 @@ func (c *Chainer) addPartText(v []byte, i int, cutOff bool) (end int) {
 	case 2:
 		if len(content) >= minBehind {
 			c.first.Behind = maphash.Bytes(c.seed, content[:min(len(content), maxBehind)])
+		} else if c.skipFirst && c.first.Text != 0 {
+			c.steps = maxSteps + 1 // the chain begins again, with the first text
 		}
 	}
 	c.addMark('"')
