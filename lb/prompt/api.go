@@ -153,7 +153,7 @@ func (s *scanner) summarize(path API) {
 	fields := apiFields[api]
 	if api == Responses {
 		fields |= s.statefulFields()
-		s.info.Stateful = fields != apiFields[api] || s.firstOf(fieldPrompt) == '{'
+		s.info.Stateful = fields != apiFields[api] || s.firstOf(fieldPrompt) == '{' || s.refers
 	}
 	text, ids := s.sizeFor(api)
 	s.info.TextBytes += text

@@ -118,7 +118,7 @@ const (
 )
 
 // Expect says what is known of how the model of the next prompts is served: whether engines leave out the first text,
-// if it is short, and for how many bytes of text an image, a sound or a file counts.
+// if it is short and the text behind it is not, and for how many bytes of text an image, a sound or a file counts.
 func (c *Chainer) Expect(skipFirst bool, mediaBytes int) {
 	c.skipFirst, c.mediaBytes = skipFirst, mediaBytes
 }
@@ -174,6 +174,12 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 				break // what follows in a prompt depends on where it was cut off
 			}
 		}
+	}
+	if c.skipFirst && c.first.Text != 0 && c.first.Behind == 0 {
+		c.skipFirst = false
+		blocks, length = c.Chain(body, p, namespace...)
+		c.skipFirst = true
+		return blocks, length
 	}
 	return c.blocks, c.end()
 }

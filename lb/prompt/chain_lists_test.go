@@ -90,3 +90,27 @@ func TestDigestedMedia(t *testing.T) {
 		t.Errorf("%d bytes are hashed as %d, 1000 as %d", maxShortName+1, a, b)
 	}
 }
+
+// What is behind the last block of a chain counts once, however it is spelled.
+func TestLengthOfAFullChain(t *testing.T) {
+	const turns, each = 16, 20_000 // bytes
+	members := ""
+	for n := range maxMembers {
+		members += fmt.Sprintf(`"m%d":1,`, n)
+	}
+	for _, content := range []string{
+		`"T"`, `["T"]`, `[{"type":"text","text":"T"}]`, `[{` + members + `"text":"T"}]`,
+		`[{"type":"tool_result","content":[{"type":"text","text":"T"}]},{"text":""}]`,
+	} {
+		messages := make([]string, turns)
+		for n := range messages {
+			message := `{"role":"user","content":` + content + `}`
+			messages[n] = strings.Replace(message, "T", words(uint64(n), each), 1)
+		}
+		body := chat(messages...)
+		blocks, length := blocksOf(t, NewChainer(testSecret, testBlock), body)
+		if len(blocks) != MaxBlocks || length < turns*each || length > len(body) {
+			t.Errorf("%.60s: %d blocks, %d bytes of a body of %d", content, len(blocks), length, len(body))
+		}
+	}
+}

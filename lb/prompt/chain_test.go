@@ -169,6 +169,23 @@ func TestChainsThatShareNothing(t *testing.T) {
 	}
 }
 
+// What is different deep inside a prompt, or only by a key with escapes or by an id, has other keys.
+func TestChainOfHiddenDifferences(t *testing.T) {
+	for _, body := range []string{
+		`{"tools":[{"function":{"function":{"function":{"function":{"a":1,"b":2},"z":"X"}}}}],"prompt":"T"}`,
+		`{"messages":[{"\u0072ole":"X","content":"T"}]}`,
+		`{"messages":[{"role":"user","content":[{"\u0074ype":"X","text":"T"}]}]}`,
+		`{"input":[{"type":"item_reference","id":"X"},{"role":"user","content":"T"}]}`,
+		`{"input":[{"id":"X"},{"role":"user","content":"T"}]}`,
+	} {
+		body = strings.Replace(body, `"T"`, `"`+words(1, 300)+`"`, 1)
+		a, b := chainOf(t, strings.Replace(body, "X", "system", 1)), chainOf(t, strings.Replace(body, "X", "user", 1))
+		if n := common(t, a, b); n == len(a) {
+			t.Errorf("%.80s: all of %d blocks are shared", body, n)
+		}
+	}
+}
+
 // The chain depends on the content of a prompt, not on its JSON notation.
 func TestChainOfTheSamePrompt(t *testing.T) {
 	want := chainOf(t, `{"model":"m","tools":[{"type":"function","n":1}],"system":"你好 <b>",`+

@@ -228,8 +228,9 @@ func (s *scanner) text() status {
 		return st
 	}
 	content := s.body[begin:end]
-	if s.isType && isMediaType(content) {
-		s.info.Media = true
+	if s.isType {
+		s.info.Media = s.info.Media || isMediaType(content)
+		s.refers = s.refers || string(content) == "item_reference"
 	}
 	switch {
 	case isDataURL(content):

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"github.com/warmgate/warmgate/internal/jsontext"
 )
@@ -21,6 +22,7 @@ const (
 	keyName                         // of a tool, or of who a message is from
 	keyFunction                     // a tool, or a call of one
 	keyCalls                        // several
+	keyType                         // of a part, an item or a tool
 )
 
 // keyKinds are the keys of which something is known. It is a table, not a switch, for the size of the artifacts; keys
@@ -31,7 +33,7 @@ var keyKinds = [...]struct {
 }{
 	{"role", keyRole},
 	{"content", keyTalk},
-	{"type", keyNotText},
+	{"type", keyNotText | keyType},
 	{"text", keyText},
 	{"parts", keyTalk},
 	{"output", keyTalk},
@@ -49,8 +51,8 @@ var keyKinds = [...]struct {
 	{"image_url", keyNotText | keyContent | keyPicture},
 	{"audio", keyNotText | keyContent | keyPicture},
 	{"audio_url", keyNotText | keyContent | keyPicture},
-	{"video", keyContent},
-	{"videos", keyContent},
+	{"video", keyNotText | keyContent | keyPicture},
+	{"videos", keyNotText | keyContent | keyPicture},
 	{"video_url", keyNotText | keyContent | keyPicture},
 	{"file_url", keyNotText | keyContent | keyPicture},
 	{"file_data", keyNotText | keyContent | keyPicture},
@@ -61,6 +63,8 @@ var keyKinds = [...]struct {
 	{"inline_data", keyContent},
 	{"fileData", keyContent},
 	{"media_type", keyNotText | keyContent},
+	{"mimeType", keyNotText},
+	{"mime_type", keyNotText},
 	{"format", keyNotText},
 	{"detail", keyNotText},
 	{"id", keyNotText | keyID},
@@ -126,61 +130,97 @@ func isIn(names []string, name []byte) bool {
 	return false
 }
 
-// addMedia adds the media in the value that begins at i.
+// addMedia adds the media in the value that begins at i, and what is said of them: which pages, how many pixels, or the
+// text of a document. How they are sent is left out.
 func (c *Chainer) addMedia(v []byte, i int) {
 	var key []byte
-	for depth := 0; i < len(v) && !c.full(); {
-		switch v[i] {
-		case '"':
-			content, escaped, end := c.skipString(v, i)
-			switch {
-			case jsontext.IsKey(v, end):
-				key = content
-			case len(key) == 0 || kindOfKey(key)&keyPicture != 0:
-				c.addPicture(content, escaped)
-			case string(key) == "detail" && string(content) != "auto": // it decides how many tokens a picture has
-				c.addText(content, escaped)
-			}
-			i = end
-		case '{', '[':
+	kind := keyPicture
+	for depth := 0; i < len(v) && !c.full(); c.steps++ {
+		switch b := v[i]; {
+		case b == '{' || b == '[':
 			depth++
 			i++
-		case '}', ']':
+		case b == '}' || b == ']':
 			if depth--; depth == 0 {
 				return
 			}
 			i++
-		default:
+		case b == ',' || jsontext.IsSpace(b):
 			i++
+		default:
+			end := c.skipValue(v, i)
+			if at := jsontext.AfterKey(v, end); at >= 0 {
+				if key, kind = v[i+1:end-1], kindOfKey(v[i+1:end-1]); kind&keyHidden != 0 {
+					at = c.skipValue(v, at)
+				}
+				end = at
+			} else {
+				c.addOfMedia(key, kind, v[:end], i)
+			}
+			i = end
 		}
-		c.steps++
+	}
+	c.length += jsontext.UnescapedLen(v[i:])
+}
+
+// addOfMedia adds the string, number or literal from i on, which is the value of a key of that kind beside media.
+func (c *Chainer) addOfMedia(key []byte, kind keyKind, v []byte, i int) {
+	switch {
+	case v[i] == '"' && kind&keyPicture != 0:
+		content, escaped, _ := c.skipString(v, i)
+		c.addPicture(content, escaped)
+	case v[i] == 'n', kind&keyPicture != 0:
+	case kind&keyNotText == 0, kind&keyID != 0,
+		string(key) == "detail" && string(v[i:]) != `"auto"`: // it decides how many tokens a picture has
+		c.addMark('k')
+		c.addText(key, true)
+		c.addValue(v, i, false, false)
 	}
 }
 
 // addPicture adds a digest in place of an image or a sound, or of its address. Its bytes are the same with and without
 // the beginning of a data URL; of a long one they are a digest, as in a [LongBody]. A block ends in front of it and
-// behind it: behind the same text may be another one, and behind that another text.
+// behind it: behind the same text may be another one, and behind that another text. What is neither data nor an address
+// is a text.
 func (c *Chainer) addPicture(content []byte, escaped bool) {
+	plain := content
+	if escaped {
+		plain = jsontext.AppendUnescaped(nil, content)
+	}
+	if isProse(plain) {
+		c.addMark('"')
+		c.addText(content, escaped)
+		return
+	}
 	c.endBeside(c.size/4, 0)
 	if len(content) >= minPicture-1 {
 		c.mediaHash.Reset()
 		c.mediaHash.Write(dataOf(content))
-		content = digestText(c.mediaHash)
-	} else {
-		if escaped {
-			content = jsontext.AppendUnescaped(nil, content)
-		}
-		content = unsigned(dataOf(content))
+		plain = digestText(c.mediaHash)
+	}
+	for n := len(plain); n > 0 && plain[n-1] == '='; n-- {
+		plain = plain[:n-1]
 	}
 	c.mediaHash.Reset()
-	for n := len(content); n > 0 && content[n-1] == '='; n-- {
-		content = content[:n-1]
+	if data := dataOf(plain); len(data) < len(plain) {
+		c.mediaHash.Write(data)
+	} else {
+		c.digestAddress(plain)
 	}
-	c.mediaHash.Write(content)
 	c.addMark('d')
 	c.add(c.mediaHash.Sum(c.small[:0]))
 	c.media++
 	c.endBeside(1, reservedBudget)
+}
+
+// isProse reports whether a text begins with what neither data nor an address does.
+func isProse(text []byte) bool {
+	for _, b := range text[:min(len(text), maxShortName)] {
+		if b <= ' ' || b >= utf8.RuneSelf {
+			return !bytes.HasPrefix(text, []byte("http")) && !isDataURL(text)
+		}
+	}
+	return false
 }
 
 // endBeside ends the block beside a picture if it is long enough and leaves enough of the budget.

@@ -16,7 +16,13 @@ func messageWith(part string) string {
 func TestChainOfTheSamePicture(t *testing.T) {
 	data := strings.Repeat("QUJD/+", 500)
 	url := func(url string) string { return `{"type":"image_url","image_url":{"url":"` + url + `"}}` }
-	const signed = "https://bucket.s3.amazonaws.com/a.png"
+	const (
+		signed = "https://bucket.s3.amazonaws.com/a.png"
+		own    = "https://pictures.example.com/a.png?id=1&process=small&X-Amz-Date="
+		tokens = "https://me.blob.core.windows.net/a.png?sv=2021&sr=b&se="
+		folder = "https://a.oss-cn-hangzhou.aliyuncs.com/a.png?x-oss-process="
+	)
+	groups := map[uint64]string{} // by their last keys
 	for _, group := range [][]string{
 		{
 			url("data:image/png;base64," + data), url("data:image/jpeg;base64," + strings.ReplaceAll(data, "/", `\/`)),
@@ -24,10 +30,20 @@ func TestChainOfTheSamePicture(t *testing.T) {
 			`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}`,
 			`{"type":"input_image","image_url":"data:image/png;base64,` + data + `","detail":"auto"}`,
 			`{"inlineData":{"data":"` + data + `","mimeType":"image/png"}}`,
-			`{"cache_control":{"type":"ephemeral"},"image_url":{"url":"data:image/png;base64,` + data + `"},"type":"image_url"}`,
+			`{"inline_data":{"mime_type":"image/png","data":"` + data + `"}}`,
+			`{"cache_control":{"type":"ephemeral","ttl":"5m"},"image_url":{"url":"data:image/png;base64,` + data + `"},"type":"image_url"}`,
 		},
 		{url("data:image/png;base64,QUJD" + data)},
 		{url(signed + "?X-Amz-Signature=one"), url(signed + "?X-Amz-Signature=two"), url(signed)},
+		{url(own + "1&X-Amz-Signature=one"), url(own + "2&X-Amz-Signature=two")},
+		{url(strings.Replace(own, "id=1", "id=2", 1) + "1&X-Amz-Signature=one")},
+		{url(tokens + "1&sig=one"), url(tokens + "2&sig=two")},
+		{url(folder + "image/resize,w_1&Expires=1&Signature=a"), url(folder + "image/resize,w_1&Expires=2&Signature=b")},
+		{url(folder + "image/resize,w_2&Expires=1&Signature=a")},
+		{url(signed + "?versionId=1")},
+		{url(signed + "?versionId=2")},
+		{url("https://a.cloudfront.net/a?id=1")},
+		{url("https://a.cloudfront.net/a?id=2")},
 		{url("https://example.com/a.png?page=1")},
 		{url("https://example.com/a.png?page=2")},
 		{url("https://amazonaws.com.example.com/a.png?page=2")},
@@ -41,10 +57,40 @@ func TestChainOfTheSamePicture(t *testing.T) {
 				t.Errorf("%.60s: %d of %d blocks are those of %.60s", other, common(t, got, want), len(want), group[0])
 			}
 		}
+		if other := groups[want[len(want)-1].Key]; other != "" {
+			t.Errorf("%s has the keys of %s", group[0], other)
+		}
+		groups[want[len(want)-1].Key] = group[0]
 		another := chainOf(t, messageWith(url("https://example.com/b.png")))
 		before := len(words(1, 200))
 		if n := common(t, want, another); n == 0 || want[n-1].End < before || want[n-1].End > before+20 {
 			t.Errorf("%.60s: %d blocks are those of another picture, want those of %d bytes", group[0], n, before)
+		}
+	}
+}
+
+// What is said beside media, or in their place, is part of a prompt.
+func TestChainOfWhatIsSaidOfMedia(t *testing.T) {
+	long := words(3, 400)
+	for _, part := range []string{
+		`{"type":"video","video":"https://a/X.mp4"}`,
+		`{"type":"video","video":["https://a/0.png","https://a/X.png"]}`,
+		`{"type":"image_url","image_url":null,"uuid":"X"}`,
+		`{"type":"image_url","image_url":{"url":"https://a/0.png"},"max_pixels":1X}`,
+		`{"type":"audio","audio":{"id":"X"}}`,
+		`{"type":"document","title":"X","source":{"type":"url","url":"https://a/0.pdf"}}`,
+		`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"` + long + `X"}}`,
+		`{"type":"document","source":{"type":"content","content":"` + long + `X"}}`,
+		`{"type":"document","source":{"type":"content","content":[{"type":"text","text":"` + long + `X"}]}}`,
+	} {
+		one := chainOf(t, messageWith(strings.Replace(part, "X", "1", 1)))
+		two := chainOf(t, messageWith(strings.Replace(part, "X", "2", 1)))
+		n := common(t, one, two)
+		if n == len(one) {
+			t.Errorf("%.80s: another one has the same keys", part)
+		}
+		if at := strings.Index(part, long); at >= 0 && one[n-1].End < len(words(1, 200))+len(long)-testBlock {
+			t.Errorf("%.80s: keys differ behind %d bytes, before its end", part, one[n-1].End)
 		}
 	}
 }
@@ -92,6 +138,13 @@ func TestFirstTexts(t *testing.T) {
 	b, other = read(with("other", long), true)
 	if !slices.Equal(a, b) || other.Text == first.Text || other.Text == 0 {
 		t.Errorf("without their first texts, %d of %d blocks are the same", common(t, a, b), len(a))
+	}
+	for _, rest := range []string{"short", words(1, 300), `short"},{"text":"` + long} {
+		a, _ = read(with("one", rest), false)
+		b, _ = read(with("one", rest), true)
+		if !slices.Equal(a, b) {
+			t.Errorf("%.20s: a first text is left out in front of a short one", rest)
+		}
 	}
 	if _, first = read(with("one", "short"), false); first.Behind != 0 {
 		t.Error("a short text behind the first one counts")

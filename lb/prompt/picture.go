@@ -19,7 +19,7 @@ func (l *LongBody) meetPicture() {
 		return
 	}
 	data := l.kept[l.begin+1:]
-	if !isDataURL(data) && !endsInPictureKey(l.kept[:l.begin]) {
+	if !isDataURL(data) && (isProse(data) || !endsInPictureKey(l.kept[:l.begin])) {
 		return
 	}
 	data = dataOf(data)

@@ -2,7 +2,7 @@ package prompt
 
 import "bytes"
 
-// This file is what is known of engines: which blocks, members and ids they print for a model, and whose addresses are
+// This file is what is known of engines: which blocks, members and ids they print for a model, and how addresses are
 // signed.
 
 // rank is where a member is printed among the others of its object. Those of one rank are in the order of their keys,
@@ -18,6 +18,7 @@ const (
 	rankFunction
 	rankCalls
 	rankOther
+	rankType
 	unprinted // it does not reach the model
 )
 
@@ -41,6 +42,8 @@ func (c *Chainer) rankOf(key []byte, p place) rank {
 		return rankFunction
 	case kind&keyCalls != 0:
 		return rankCalls
+	case kind&keyType != 0:
+		return rankType
 	}
 	return rankOther
 }
@@ -89,43 +92,39 @@ func hasWord(text []byte, word string) bool {
 	return true
 }
 
-// signingHosts end the names of hosts that sign addresses in their query: the path names the object.
-var signingHosts = [...]string{
-	".amazonaws.com",                        // Amazon S3
-	".cloudfront.net",                       // Amazon CloudFront
-	"storage.googleapis.com",                // Google Cloud Storage
-	".blob.core.windows.net",                // Azure Blob Storage
-	".aliyuncs.com",                         // Alibaba Cloud OSS
-	".myqcloud.com",                         // Tencent Cloud COS
-	".myhuaweicloud.com",                    // Huawei Cloud OBS
-	".volces.com",                           // Volcengine TOS
-	".r2.cloudflarestorage.com",             // Cloudflare R2
-	".digitaloceanspaces.com",               // DigitalOcean Spaces
-	".backblazeb2.com",                      // Backblaze B2
-	".wasabisys.com",                        // Wasabi
-	".oraclecloud.com",                      // Oracle Object Storage
-	".cloud-object-storage.appdomain.cloud", // IBM Cloud Object Storage
+// signingNames begin parameters of signed addresses that differ from one signature to the next, in small letters, of
+// Amazon, Google, Alibaba Cloud, Volcengine and Huawei Cloud (most in x-), Tencent Cloud (q-) and Azure (the last four).
+// Others may name the object, its version, or how it is processed.
+var signingNames = [...]string{
+	"signature=", "expires=", "policy=", "x-", "q-", "awsaccesskeyid=", "ossaccesskeyid=", "accesskeyid=",
+	"security-token=", "sig=", "se=", "ske=", "skt=",
 }
 
-// unsigned returns an address without its signature.
-func unsigned(url []byte) []byte {
-	query := bytes.IndexByte(url, '?')
-	if query < 0 {
-		return url
+// digestAddress writes an address to the hash of media, without what signs it.
+func (c *Chainer) digestAddress(url []byte) {
+	at := bytes.IndexByte(url, '?')
+	if at < 0 || !bytes.Contains(url[at:], []byte("ignature=")) && !bytes.Contains(url[at:], []byte("sig=")) {
+		at = len(url)
 	}
-	host := url[:query]
-	for i, slashes := 0, 0; i < len(host); i++ {
-		if host[i] == '/' {
-			slashes++
+	c.mediaHash.Write(url[:at])
+	for at < len(url) {
+		next := len(url)
+		if n := bytes.IndexByte(url[at+1:], '&'); n >= 0 {
+			next = at + 1 + n
 		}
-		if slashes == 3 { // the path follows
-			host = host[:i]
+		if !isSigning(url[at+1 : next]) {
+			c.mediaHash.Write(url[at:next])
+		}
+		at = next
+	}
+}
+
+// isSigning reports whether a parameter belongs to a signature. Those that say how a picture is processed do not.
+func isSigning(parameter []byte) bool {
+	for _, name := range signingNames {
+		if len(parameter) >= len(name) && hasWord(parameter, name) {
+			return !bytes.Contains(parameter, []byte("process"))
 		}
 	}
-	for _, end := range signingHosts {
-		if bytes.HasSuffix(host, []byte(end)) {
-			return url[:query]
-		}
-	}
-	return url
+	return false
 }

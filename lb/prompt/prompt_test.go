@@ -117,6 +117,10 @@ var scanTests = []struct {
 		"fields of null", `{"prompt":null,"documents":null,"messages":null,"input":"ab"}`,
 		Info{TextBytes: 2, API: Embeddings},
 	},
+	{
+		"a stored item", `{"input":[{"type":"item_reference","id":"i"},{"role":"user","content":"ab"}]}`,
+		Info{TextBytes: len("user") + 2, API: Responses, Stateful: true},
+	},
 	{"a conversation", `{"input":"ab","conversation":{"id":"c"}}`, Info{TextBytes: 2, API: Responses, Stateful: true}},
 	{
 		"a stored prompt", `{"input":"ab","prompt":{"id":"p","variables":{"x":"c"}}}`,

@@ -45,36 +45,26 @@ type object struct {
 	hasRole bool // it is a message, whose role was added before
 }
 
-// find returns the position of the value of a member, empty if there is none. Like some other functions here it is not
-// inlined, for the size of the artifacts.
+// find returns the position of the value of the first member of a rank, empty if there is none. Like some other
+// functions here it is not inlined, for the size of the artifacts.
 //
 //go:noinline
-func (o *object) find(v []byte, name string) span {
-	for _, m := range o.list {
-		if string(v[m.key.from:m.key.to]) == name {
-			return m.value
+func (o *object) find(r rank) span {
+	for i := range o.list {
+		if o.list[i].rank == r {
+			return o.list[i].value
 		}
 	}
 	return span{}
 }
 
-// first returns the first member of a rank, nil for none.
-//
-//go:noinline
-func (o *object) first(r rank) *objectMember {
-	for i := range o.list {
-		if o.list[i].rank == r {
-			return &o.list[i]
-		}
-	}
-	return nil
-}
-
 // membersOf reads the members of the object that begins at i, in the order in which they are printed. The level of the
 // object is to be left afterwards.
 func (c *Chainer) membersOf(v []byte, i int, p place) (o object) {
-	list := c.rooms[min(c.level, maxLevels-1)][:]
-	o.raw = c.level >= maxLevels
+	var list []objectMember
+	if o.raw = c.level >= maxLevels; !o.raw {
+		list = c.rooms[c.level][:]
+	}
 	c.level++
 	n := 0
 	for {
@@ -182,12 +172,13 @@ func (c *Chainer) addMembers(v []byte, i int, o *object, p place, cutOff bool) (
 		switch {
 		case m.rank == rankRole: // it was added before
 		case m.rank == rankContent:
-			if c.addContent(v, m.value.from, cutOff, 1); cutOff && m.value.to == len(v) {
+			cut := cutOff && m.value.to == len(v)
+			if c.addContent(v[:m.value.to], m.value.from, cut, 1); cut {
 				return len(v)
 			}
 		case cutOff && o.open:
 			return len(v)
-		case !o.hasRole || m.rank >= rankText && string(v[m.key.from:m.key.to]) != "type":
+		case !o.hasRole || m.rank >= rankText && m.rank != rankType:
 			c.addMember(v, m, p)
 		}
 	}
@@ -224,7 +215,7 @@ func (c *Chainer) addMember(v []byte, m *objectMember, p place) {
 }
 
 // addContent adds the content of a message, or of a part of one, which begins at i: a text, or a list of parts. It
-// returns the index after it.
+// returns the index after it. Where the chain is full, all of v from there on adds to its length.
 func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) {
 	switch {
 	case v[i] == '"':
@@ -264,20 +255,19 @@ func (c *Chainer) addPart(v []byte, i int, cutOff bool, depth int) (end int) {
 
 // addPartOf adds a part whose members are known.
 func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) (end int) {
-	kind := o.find(v, "type")
-	text := o.first(rankText)
+	kind, text := o.find(rankType), o.find(rankText)
 	switch {
 	case o.raw:
 		return c.addValue(v, i, false, cutOff)
 	case cutOff && o.open && (kind.to == 0 || kind.to == len(v)):
 		return len(v) // what it is may follow
-	case text != nil && v[text.value.from] == '"' &&
+	case text.to > 0 && v[text.from] == '"' &&
 		(kind.to == 0 || isIn(textTypes[:], unquoted(v[kind.from:kind.to]))):
-		c.addPartText(v, text.value.from, cutOff)
+		c.addPartText(v, text.from, cutOff)
 		return o.end
 	case cutOff && o.open:
 		return len(v)
-	case kind.to > 0 && isMediaType(unquoted(v[kind.from:kind.to])) || kind.to == 0 && o.first(rankMedia) != nil:
+	case kind.to > 0 && isMediaType(unquoted(v[kind.from:kind.to])) || kind.to == 0 && o.find(rankMedia).to > 0:
 		c.addMedia(v[:o.end], i)
 		return o.end
 	}
@@ -333,6 +323,8 @@ func (c *Chainer) addPartText(v []byte, i int, cutOff bool) (end int) {
 	case 2:
 		if len(content) >= minBehind {
 			c.first.Behind = maphash.Bytes(c.seed, content[:min(len(content), maxBehind)])
+		} else if c.skipFirst && c.first.Text != 0 {
+			c.steps = maxSteps + 1 // the chain begins again, with the first text
 		}
 	}
 	c.addMark('"')

@@ -54,6 +54,7 @@ type scanner struct {
 	mediaKey     bool  // it is for media, if it has a value
 	isType       bool  // it is the type of a part
 	inputObjects bool  // input contains objects
+	refers       bool  // one of them stands for an item that the server stores
 	name         [maxEscapedName + utf8.UTFMax]byte
 }
 

@@ -140,7 +140,7 @@ func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, co
 
 // addMessageOf adds a message whose members are known.
 func (c *Chainer) addMessageOf(f field, v []byte, i int, o *object, cutOff bool) (end int, complete bool) {
-	role := o.find(v, "role")
+	role := o.find(rankRole)
 	if cutOff && (role.to == len(v) || o.open && role.to == 0) {
 		return len(v), false // the role, or the rest of it, may follow
 	}
@@ -196,13 +196,16 @@ func (c *Chainer) speakerOf(f field, v []byte, o *object, role span) speaker {
 }
 
 // speakerOfItem returns who an item of the responses API without a role is from: it is the output of a tool, or what a
-// model does before it answers.
+// model does before it answers. Of an item that is only known by its id, that is added.
 func speakerOfItem(v []byte, o *object) speaker {
-	switch kind := o.find(v, "type"); {
+	switch kind := o.find(rankType); {
 	case kind.to == 0:
+		o.raw = o.raw || len(o.list) == 0
 		return bySystem
 	case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_output"`)):
 		return byUser
+	case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_reference"`)):
+		o.raw = true
 	}
 	return byModel
 }

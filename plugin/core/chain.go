@@ -19,7 +19,7 @@ type promptChain struct {
 	cached   float64 // share of the prompt that was expected in the endpoint's cache
 	model    string  // its name
 	first    *firstTexts
-	skipped  bool // its first text is left out
+	skipped  bool // its first text is left out, and has changed
 }
 
 // chainPrompt cuts the prompt of the body into blocks. The route, and the tenant if there is a header for it, are part
@@ -40,7 +40,7 @@ func (s *Stream) chainPrompt(b *readBody) {
 	skipped := first.skipped(now)
 	chainer.Expect(skipped, mediaBytes)
 	blocks, length := chainer.Chain(b.text, &b.parts, s.scope, s.Route(), tenant)
-	first.observe(chainer.First())
+	changed := first.observe(chainer.First())
 	s.work.media = chainer.Media()
 	if !b.ended {
 		s.plugin.vm.stats.count(statname.With(statUnread, "cause", b.unread), 1)
@@ -52,7 +52,7 @@ func (s *Stream) chainPrompt(b *readBody) {
 	s.chain = &promptChain{
 		blocks: slices.Clone(blocks), length: length, planned: now,
 		shape: s.traits.shapeOr(b.info.API), uncached: b.info.BypassCache, whole: b.whole && !b.info.Stateful,
-		model: b.parts.ModelName(b.text), first: first, skipped: skipped && chainer.First().Text != 0,
+		model: b.parts.ModelName(b.text), first: first, skipped: skipped && changed,
 	}
 }
 

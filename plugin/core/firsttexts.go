@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -15,9 +16,11 @@ import (
 
 const (
 	// maxFirstTexts is for how many models of clusters a VM looks at first texts, recentTexts how many of the latest
-	// texts behind them it compares.
+	// texts behind them it compares, and knownTexts how many first texts it knows of each: clients with instructions in
+	// common may each have a line that stays.
 	maxFirstTexts = 64
 	recentTexts   = 16
+	knownTexts    = 8
 	// A first text changes if it did so at least minChanges times, and in all but one of changesShare cases. Cases
 	// count half as soon as there are maxCases.
 	minChanges   = 4
@@ -36,13 +39,20 @@ type modelID struct {
 
 // firstTexts is what is known of the first texts of a model's prompts.
 type firstTexts struct {
-	recent  [recentTexts]prompt.First
+	recent  [recentTexts]textsBefore
 	next    int // place in recent
-	changed int // cases in which the first text in front of the same one was another
+	changed int // cases in which the first text in front of the same one was new
 	same    int // cases in which it was not
 	left    evidence
 	printed evidence
 	usedAt  time.Duration
+}
+
+// textsBefore are the latest first texts in front of one, by their digests.
+type textsBefore struct {
+	behind uint64
+	texts  [knownTexts]uint64
+	next   int // place in texts
 }
 
 // firsts is what a VM knows of first texts.
@@ -76,27 +86,37 @@ func (f firsts) drop() {
 	delete(f, oldest)
 }
 
-// observe compares a prompt with the latest ones.
-func (t *firstTexts) observe(p prompt.First) {
+// observe compares a prompt with the latest ones. It reports whether its first text has changed.
+func (t *firstTexts) observe(p prompt.First) (changed bool) {
 	if p.Text == 0 || p.Behind == 0 {
-		return
+		return false
 	}
 	for i := range t.recent {
-		if r := &t.recent[i]; r.Behind == p.Behind {
-			if r.Text == p.Text {
-				t.same++
-			} else {
-				t.changed++
-				r.Text = p.Text
-			}
-			if t.same+t.changed >= maxCases {
-				t.same, t.changed = t.same/2, t.changed/2
-			}
-			return
+		r := &t.recent[i]
+		if r.behind != p.Behind {
+			continue
 		}
+		if changed = !slices.Contains(r.texts[:], p.Text); changed {
+			t.changed++
+			r.add(p.Text)
+		} else {
+			t.same++
+		}
+		if t.same+t.changed >= maxCases {
+			t.same, t.changed = t.same/2, t.changed/2
+		}
+		return changed
 	}
-	t.recent[t.next] = p
+	r := &t.recent[t.next]
+	*r = textsBefore{behind: p.Behind}
+	r.add(p.Text)
 	t.next = (t.next + 1) % recentTexts
+	return false
+}
+
+func (r *textsBefore) add(text uint64) {
+	r.texts[r.next] = text
+	r.next = (r.next + 1) % knownTexts
 }
 
 // skipped reports whether the first text is to be left out of prompts.
@@ -104,8 +124,8 @@ func (t *firstTexts) skipped(now time.Duration) bool {
 	return t.changed >= minChanges && t.changed >= (changesShare-1)*t.same && t.printed.left(now) <= t.left.left(now)
 }
 
-// answered learns from an answer to a prompt without its first text: the shares that were expected to be cached, and
-// that were.
+// answered learns from an answer to a prompt without its first text, which had changed: the shares that were expected to
+// be cached, and that were. One that had not may be cached although it is printed.
 func (t *firstTexts) answered(now time.Duration, expected, cached float64) {
 	switch {
 	case expected < minExpected:

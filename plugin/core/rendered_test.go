@@ -30,9 +30,12 @@ func (d *fakeDriver) askFor(path, body string, tokens int, cached float64) (matc
 }
 
 // withFirst is a request of a coding client: its system prompt begins with a line of its own.
-func withFirst(line string, turns int) string {
+func withFirst(line string, turns int) string { return inFrontOf(seededWords(7, 1000), line, turns) }
+
+// inFrontOf is one with the other text of the system prompt.
+func inFrontOf(behind, line string, turns int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"model":"m","system":[{"type":"text","text":%q},{"type":"text","text":%q}],"messages":[`, line, seededWords(7, 1000))
+	fmt.Fprintf(&b, `{"model":"m","system":[{"type":"text","text":%q},{"type":"text","text":%q}],"messages":[`, line, behind)
 	for turn := range turns {
 		if turn > 0 {
 			fmt.Fprintf(&b, `,{"role":"assistant","content":%q},`, seededWords(uint64(turn+100), 80))
@@ -70,6 +73,8 @@ func TestChangingFirstTextsAreRecognised(t *testing.T) {
 					cached = 0.95
 				}
 				matches[n], _ = d.askFor("/v1/messages", body(n), 4000, cached)
+				// short texts have no part in it
+				d.askFor("/v1/messages", inFrontOf("be brief", "You are a cook.", 2), 4000, 0.95)
 				if n == 20 && !leftOut { // the engine does report what is cached of others
 					d.askFor("/v1/messages", withFirst("always the same", 2), 4000, 0)
 					d.askFor("/v1/messages", withFirst("always the same", 2), 4000, 0.95)
@@ -89,15 +94,22 @@ func TestChangingFirstTextsAreRecognised(t *testing.T) {
 // First texts that stay, or differ with what is behind them, are part of the prompt; and what is known of them is
 // bounded.
 func TestFirstTextsThatStay(t *testing.T) {
+	for name, body := range map[string]func(n int) string{
+		"one": func(int) string { return withFirst("the same line", 2) },
+		"one for each text behind them": func(n int) string {
+			return inFrontOf(seededWords(uint64(n), 1000), fmt.Sprintf("line %d", n), 2)
+		},
+		"one for each user": func(n int) string { return withFirst(fmt.Sprintf("I am user %d", n%3), 2) },
+	} {
+		d := startFake(t, 1, 1, renderedConfig)
+		for n := range 40 {
+			d.askFor("/v1/messages", body(n), 4000, 0.9)
+		}
+		if match, _ := d.askFor("/v1/messages", withFirst("another line", 2), 4000, 0); match > 0.1 {
+			t.Errorf("%s: with another first text, %.2f are matched", name, match)
+		}
+	}
 	d := startFake(t, 1, 4, renderedConfig)
-	for n := range 20 {
-		d.askFor("/v1/messages", withFirst("the same line", 2), 4000, 0.9)
-		first := fmt.Sprintf("line %d", n)
-		d.askFor("/v1/messages", strings.Replace(withFirst(first, 2), "words", first, 1), 4000, 0)
-	}
-	if match, _ := d.askFor("/v1/messages", withFirst("another line", 2), 4000, 0); match > 0.1 {
-		t.Errorf("with another first text, %.2f are matched", match)
-	}
 	for n := range 300 {
 		d.askFor("/v1/messages", strings.Replace(withFirst("a line", 1), `"m"`, fmt.Sprintf(`"m%d"`, n), 1), 4000, 0)
 	}
