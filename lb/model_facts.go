@@ -57,8 +57,8 @@ const (
 	maxLookPause = 20 * time.Minute
 	// factsActive is how long requests are read for their models after a fact that tells endpoints apart.
 	factsActive = 10 * time.Minute
-	// maxFactModels and maxFactEndpoints bound what is known. Models that no endpoint has served lately make room first:
-	// clients can make up as many as they like.
+	// maxFactModels and maxFactEndpoints bound what is known. Models that no endpoint has served lately make room
+	// first: clients can make up as many as they like.
 	maxFactModels    = 64
 	maxFactEndpoints = 256
 	// surely is how many refusals in a row it takes where the endpoint has served the model within servedLately.

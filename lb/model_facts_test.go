@@ -108,8 +108,8 @@ func TestTooLongPrompts(t *testing.T) {
 	wantLeft(t, "later", f, now+firstPatience, 1, 9000, 0, 1, 2, 3)
 }
 
-// An endpoint that has just served a model, or a prompt as long, is not believed to have none at once: what one client has
-// sent may be refused in such words.
+// An endpoint that has just served a model, or a prompt as long, is not believed to have none at once: what one client
+// has sent may be refused in such words.
 func TestDoubtfulRefusals(t *testing.T) {
 	f, now := NewModelFacts(), time.Hour
 	f.Served(now, 1, "e0", 900)

@@ -93,8 +93,8 @@ func hasWord(text []byte, word string) bool {
 }
 
 // signingNames begin parameters of signed addresses that differ from one signature to the next, in small letters, of
-// Amazon, Google, Alibaba Cloud, Volcengine and Huawei Cloud (most in x-), Tencent Cloud (q-) and Azure (the last four).
-// Others may name the object, its version, or how it is processed.
+// Amazon, Google, Alibaba Cloud, Volcengine and Huawei Cloud (most in x-), Tencent Cloud (q-) and Azure (the last
+// four). Others may name the object, its version, or how it is processed.
 var signingNames = [...]string{
 	"signature=", "expires=", "policy=", "x-", "q-", "awsaccesskeyid=", "ossaccesskeyid=", "accesskeyid=",
 	"security-token=", "sig=", "se=", "ske=", "skt=",

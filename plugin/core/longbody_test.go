@@ -189,7 +189,8 @@ func TestBodyThatComesSteadily(t *testing.T) {
 			c.Finish()
 			match, _ := strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
 			if match > 0.9 != (turn > 0) || d.unread(unreadLate) != 0 {
-				t.Errorf("%d bytes, turn %d: %.2f are matched, %d are late", len(body), turn, match, d.unread(unreadLate))
+				t.Errorf("%d bytes, turn %d: %.2f are matched, %d are late", len(body), turn, match,
+					d.unread(unreadLate))
 			}
 		}
 		d.drained()

@@ -89,12 +89,18 @@ func clustersWithSubsets(clusters, stats []byte) (names []string) {
 		line, rest, _ := bytes.Cut(clusters, []byte("\n"))
 		clusters = rest
 		name, shown, ok := bytes.Cut(line, []byte(beside))
-		if ok && observed[inStats.Replace(string(shown))] {
+		if ok && observed[inStats(string(shown))] {
 			names = append(names, string(name))
 		}
 	}
 	return names
 }
 
-// inStats writes a cluster's name as Envoy does in the names of statistics.
-var inStats = strings.NewReplacer("://", "_", ":/", "_", ":", "_", "\x00", "_")
+// inStats writes a cluster's name as Envoy does in the names of statistics. A [strings.Replacer] would do, and be 20 KB
+// of the artifacts.
+func inStats(name string) string {
+	for _, old := range [...]string{"://", ":/", ":", "\x00"} {
+		name = strings.ReplaceAll(name, old, "_")
+	}
+	return name
+}
