@@ -77,10 +77,9 @@ func (s *Stream) planHeld(now time.Duration, p *lb.Plan) {
 }
 
 // heldPlaced returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
-// could be chosen. Then the one that was is not recorded to have it.
+// could be chosen.
 func (s *Stream) heldPlaced(reason lb.Reason) lb.Reason {
 	if s.held.asked && s.lease.reservation.grant.Cached == 0 && reason == lb.ReasonChosen {
-		s.lease.forgetPrompt(0)
 		return lb.ReasonStateLost
 	}
 	return reason
@@ -110,10 +109,11 @@ func (s *Stream) learnHeld(size int) {
 }
 
 // losesPrompt reports whether the endpoint does not have what was recorded of it when the request was placed: it has
-// failed it, or knows nothing of what it refers to.
+// failed it, or knows nothing of what it refers to. Where nothing was known of that, only an answer shows that it has.
 func (s *Stream) losesPrompt(verdict lb.Verdict) bool {
 	if s.held.asked {
-		return s.response.status == 404 || s.response.status == 410
+		lost := s.lease.reservation.grant.Cached == 0 && verdict != lb.Success
+		return lost || s.response.status == 404 || s.response.status == 410
 	}
 	return verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 || s.facts.refused
 }
