@@ -109,9 +109,7 @@ var fieldNames = [...]struct {
 	{"echo", fieldEcho},
 }
 
-// fieldOf returns the field with the given name. It is not inlined, for the size of the artifacts.
-//
-//go:noinline
+// fieldOf returns the field with the given name.
 func fieldOf(name []byte) field {
 	for i := range fieldNames {
 		if f := &fieldNames[i]; len(f.name) == len(name) && f.name == string(name) {
@@ -189,10 +187,7 @@ func (s *scanner) startField(name []byte) bool {
 	return s.markSeen(s.field)
 }
 
-// fieldName returns the unescaped key; of a key longer than maxFieldName at least its beginning. It is not inlined, for
-// the size of the artifacts.
-//
-//go:noinline
+// fieldName returns the unescaped key; of a key longer than maxFieldName at least its beginning.
 func (s *scanner) fieldName(key []byte) []byte {
 	if s.escapeBytes == 0 {
 		return key
@@ -278,10 +273,7 @@ func count(text []byte) int {
 	return int(f)
 }
 
-// endField completes a field whose value was read, or in which the body ended. It is not inlined, for the size of the
-// artifacts.
-//
-//go:noinline
+// endField completes a field whose value was read, or in which the body ended.
 func (s *scanner) endField() {
 	if s.field == fieldTools && s.valueStart > 0 {
 		s.texts[fieldTools-fieldMessages] += s.pos - s.valueStart

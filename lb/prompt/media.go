@@ -81,9 +81,7 @@ var keyKinds = [...]struct {
 	{"encrypted_content", keyHidden},
 }
 
-// kindOfKey returns what is known of a key, 0 for nothing. It is not inlined, for the size of the artifacts.
-//
-//go:noinline
+// kindOfKey returns what is known of a key, 0 for nothing.
 func kindOfKey(key []byte) keyKind {
 	for i := range keyKinds {
 		if k := &keyKinds[i]; len(k.name) == len(key) && k.name == string(key) {
@@ -118,9 +116,7 @@ var (
 // isMediaType reports whether a part of a message with that type contains media.
 func isMediaType(kind []byte) bool { return isIn(mediaTypes[:], kind) }
 
-// isIn reports whether a name is one of several. It is not inlined, for the size of the artifacts.
-//
-//go:noinline
+// isIn reports whether a name is one of several.
 func isIn(names []string, name []byte) bool {
 	for _, n := range names {
 		if n == string(name) {

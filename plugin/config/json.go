@@ -79,6 +79,8 @@ func parseJSON(src string) (value, error) {
 }
 
 // next skips white space and returns the byte there, 0 at the end of the text.
+//
+//go:noinline
 func (r *reader) next() byte {
 	if r.pos = jsontext.Space(r.text, r.pos); r.pos == len(r.src) {
 		return 0

@@ -128,6 +128,8 @@ func noun(h Host) string {
 }
 
 // idle warns of the keys that are written without effect.
+//
+//go:noinline
 func (pt *part) idle(names []string, why string) {
 	for _, name := range names {
 		if pt.written[name] {

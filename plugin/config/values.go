@@ -218,6 +218,9 @@ func got(v value) string {
 // clip keeps messages short, whatever was sent.
 func clip(s string) string { return setting.Clip(s) }
 
+// quote, like some other functions of this package, is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func quote(s string) string { return setting.Quote(s) }
 
 func short(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -188,9 +188,8 @@ func TestBodyThatComesSteadily(t *testing.T) {
 			c.Head(200)
 			c.Finish()
 			match, _ := strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
-			if match > 0.9 != (turn > 0) || d.unread(unreadLate) != 0 {
-				t.Errorf("%d bytes, turn %d: %.2f are matched, %d are late", len(body), turn, match,
-					d.unread(unreadLate))
+			if late := d.unread(unreadLate); match > 0.9 != (turn > 0) || late != 0 {
+				t.Errorf("%d bytes, turn %d: %.2f are matched, %d are late", len(body), turn, match, late)
 			}
 		}
 		d.drained()
