@@ -92,9 +92,9 @@ func hasWord(text []byte, word string) bool {
 	return true
 }
 
-// signingNames begin parameters of signed addresses that differ from one signature to the next, in small letters, of
-// Amazon, Google, Alibaba Cloud, Volcengine and Huawei Cloud (most in x-), Tencent Cloud (q-) and Azure (the last four).
-// Others may name the object, its version, or how it is processed.
+// signingNames begin parameters of signed addresses that differ from one signature to the next, in small letters: of
+// Amazon, Google, Alibaba Cloud, Volcengine and Huawei Cloud, most in x-, of Tencent Cloud, in q-, and of Azure, the
+// last four. Others may name the object, its version, or how it is processed.
 var signingNames = [...]string{
 	"signature=", "expires=", "policy=", "x-", "q-", "awsaccesskeyid=", "ossaccesskeyid=", "accesskeyid=",
 	"security-token=", "sig=", "se=", "ske=", "skt=",

@@ -124,8 +124,8 @@ func (t *firstTexts) skipped(now time.Duration) bool {
 	return t.changed >= minChanges && t.changed >= (changesShare-1)*t.same && t.printed.left(now) <= t.left.left(now)
 }
 
-// answered learns from an answer to a prompt without its first text, which had changed: the shares that were expected to
-// be cached, and that were. One that had not may be cached although it is printed.
+// answered learns from an answer to a prompt without its first text, which had changed: the shares that were expected
+// to be cached, and that were. One that had not changed may be cached although it is printed.
 func (t *firstTexts) answered(now time.Duration, expected, cached float64) {
 	switch {
 	case expected < minExpected:
