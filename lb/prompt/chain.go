@@ -117,8 +117,8 @@ const (
 	minBehind = 512
 )
 
-// Expect says what is known of how the model of the next prompts is served: whether engines leave out the first text,
-// if it is short and the text behind it is not, and for how many bytes of text an image, a sound or a file counts.
+// Expect says what is known of how the model of the next prompt is served: whether engines leave out the first text, if
+// it is short and the text behind it is not, and for how many bytes of text an image, a sound or a file counts.
 func (c *Chainer) Expect(skipFirst bool, mediaBytes int) {
 	c.skipFirst, c.mediaBytes = skipFirst, mediaBytes
 }
@@ -152,6 +152,7 @@ func NewChainer(secret [16]byte, size int) *Chainer {
 // prompt. Prompts of different namespaces, models, adapters or cache salts have no key in common. The blocks are valid
 // until the next call. There are none if the body ends within one of these names.
 func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Block, length int) {
+again:
 	c.hash.Reset()
 	for _, name := range namespace {
 		c.name = append(c.name[:0], name...)
@@ -177,9 +178,7 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 	}
 	if c.skipFirst && c.first.Text != 0 && c.first.Behind == 0 {
 		c.skipFirst = false
-		blocks, length = c.Chain(body, p, namespace...)
-		c.skipFirst = true
-		return blocks, length
+		goto again
 	}
 	return c.blocks, c.end()
 }

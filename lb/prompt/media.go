@@ -66,7 +66,6 @@ var keyKinds = [...]struct {
 	{"mimeType", keyNotText},
 	{"mime_type", keyNotText},
 	{"format", keyNotText},
-	{"detail", keyNotText},
 	{"id", keyNotText | keyID},
 	{"call_id", keyNotText | keyID},
 	{"tool_call_id", keyNotText | keyID},
@@ -81,7 +80,9 @@ var keyKinds = [...]struct {
 	{"encrypted_content", keyHidden},
 }
 
-// kindOfKey returns what is known of a key, 0 for nothing.
+// kindOfKey returns what is known of a key, 0 for nothing. Like isIn it is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func kindOfKey(key []byte) keyKind {
 	for i := range keyKinds {
 		if k := &keyKinds[i]; len(k.name) == len(key) && k.name == string(key) {
@@ -96,17 +97,13 @@ func kindOfKey(key []byte) keyKind {
 func isMedia(key []byte) bool { return kindOfKey(key)&keyNotText != 0 }
 
 // isMediaField reports whether a field of the request contains media, in the engines' own APIs.
-func isMediaField(name []byte) bool {
-	switch string(name) {
-	case "image_data", "audio_data", "video_data", "multi_modal_data":
-		return true
-	}
-	return false
-}
+func isMediaField(name []byte) bool { return isIn(mediaFields[:], name) }
 
-// mediaTypes and textTypes are types of parts of messages that contain media, and that are texts.
+// mediaFields are fields of requests that contain media, mediaTypes and textTypes are types of parts of messages that
+// contain media, and that are texts.
 var (
-	mediaTypes = [...]string{
+	mediaFields = [...]string{"image_data", "audio_data", "video_data", "multi_modal_data"}
+	mediaTypes  = [...]string{
 		"image", "image_url", "input_image", "audio", "audio_url", "input_audio", "video", "video_url", "file",
 		"input_file", "document",
 	}
@@ -117,6 +114,8 @@ var (
 func isMediaType(kind []byte) bool { return isIn(mediaTypes[:], kind) }
 
 // isIn reports whether a name is one of several.
+//
+//go:noinline
 func isIn(names []string, name []byte) bool {
 	for _, n := range names {
 		if n == string(name) {
@@ -136,42 +135,37 @@ func (c *Chainer) addMedia(v []byte, i int) {
 		case b == '{' || b == '[':
 			depth++
 			i++
+			continue
 		case b == '}' || b == ']':
 			if depth--; depth == 0 {
 				return
 			}
 			i++
+			continue
 		case b == ',' || jsontext.IsSpace(b):
 			i++
-		default:
-			end := c.skipValue(v, i)
-			if at := jsontext.AfterKey(v, end); at >= 0 {
-				if key, kind = v[i+1:end-1], kindOfKey(v[i+1:end-1]); kind&keyHidden != 0 {
-					at = c.skipValue(v, at)
-				}
-				end = at
-			} else {
-				c.addOfMedia(key, kind, v[:end], i)
-			}
-			i = end
+			continue
 		}
+		end := c.skipValue(v, i)
+		at := jsontext.AfterKey(v, end)
+		switch {
+		case at >= 0:
+			key, end = v[i+1:end-1], at
+			if kind = kindOfKey(key); kind&keyHidden != 0 {
+				end = c.skipValue(v, at)
+			}
+		case kind&keyPicture != 0:
+			if v[i] == '"' {
+				content, escaped, _ := c.skipString(v, i)
+				c.addPicture(content, escaped)
+			}
+		case kind&(keyNotText|keyID) != keyNotText && v[i] != 'n' && string(v[i:end]) != `"auto"`:
+			c.addQuoted('k', key, true)
+			c.addValue(v[:end], i, false, false)
+		}
+		i = end
 	}
 	c.length += jsontext.UnescapedLen(v[i:])
-}
-
-// addOfMedia adds the string, number or literal from i on, which is the value of a key of that kind beside media.
-func (c *Chainer) addOfMedia(key []byte, kind keyKind, v []byte, i int) {
-	switch {
-	case v[i] == '"' && kind&keyPicture != 0:
-		content, escaped, _ := c.skipString(v, i)
-		c.addPicture(content, escaped)
-	case v[i] == 'n', kind&keyPicture != 0:
-	case kind&keyNotText == 0, kind&keyID != 0,
-		string(key) == "detail" && string(v[i:]) != `"auto"`: // it decides how many tokens a picture has
-		c.addMark('k')
-		c.addText(key, true)
-		c.addValue(v, i, false, false)
-	}
 }
 
 // addPicture adds a digest in place of an image or a sound, or of its address. Its bytes are the same with and without
@@ -184,8 +178,7 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 		plain = jsontext.AppendUnescaped(nil, content)
 	}
 	if isProse(plain) {
-		c.addMark('"')
-		c.addText(content, escaped)
+		c.addQuoted('"', content, escaped)
 		return
 	}
 	c.endBeside(c.size/4, 0)
@@ -209,11 +202,14 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 	c.endBeside(1, reservedBudget)
 }
 
-// isProse reports whether a text begins with what neither data nor an address does.
+// isProse reports whether a text is neither data nor an address, by how it begins.
 func isProse(text []byte) bool {
 	for _, b := range text[:min(len(text), maxShortName)] {
+		if b == '/' {
+			return false
+		}
 		if b <= ' ' || b >= utf8.RuneSelf {
-			return !bytes.HasPrefix(text, []byte("http")) && !isDataURL(text)
+			return !isDataURL(text)
 		}
 	}
 	return false

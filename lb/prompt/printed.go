@@ -1,7 +1,5 @@
 package prompt
 
-import "bytes"
-
 // This file is what is known of engines: which blocks, members and ids they print for a model, and how addresses are
 // signed.
 
@@ -73,10 +71,20 @@ var idModels = [...]string{"stral", "kimi"}
 // printsIDs reports whether the chat template of a model prints the ids of tool calls, as far as its name shows it.
 func printsIDs(model []byte) bool {
 	for _, name := range idModels {
-		for i := range len(model) - len(name) + 1 {
-			if hasWord(model[i:], name) {
-				return true
-			}
+		if contains(model, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// contains reports whether a word of small letters is in a text, in any case.
+//
+//go:noinline
+func contains(text []byte, word string) bool {
+	for i := range len(text) - len(word) + 1 {
+		if hasWord(text[i:], word) {
+			return true
 		}
 	}
 	return false
@@ -92,38 +100,39 @@ func hasWord(text []byte, word string) bool {
 	return true
 }
 
-// signingNames begin parameters of signed addresses that differ from one signature to the next, in small letters, of
-// Amazon, Google, Alibaba Cloud, Volcengine and Huawei Cloud (most in x-), Tencent Cloud (q-) and Azure (the last
-// four). Others may name the object, its version, or how it is processed.
+// signingNames begin parameters of signed addresses that differ from one signature to the next, in small letters: of
+// Amazon, Google, Alibaba Cloud, Volcengine and Huawei Cloud, most in x-, of Tencent Cloud, in q-, and of Azure, the
+// last four. Others may name the object, its version, or how it is processed.
 var signingNames = [...]string{
 	"signature=", "expires=", "policy=", "x-", "q-", "awsaccesskeyid=", "ossaccesskeyid=", "accesskeyid=",
 	"security-token=", "sig=", "se=", "ske=", "skt=",
 }
 
-// digestAddress writes an address to the hash of media, without what signs it.
+// digestAddress writes an address to the hash of media, without the parameters that sign it if it has a signature, or a
+// sig. Those that say how a picture is processed do not sign.
 func (c *Chainer) digestAddress(url []byte) {
-	at := bytes.IndexByte(url, '?')
-	if at < 0 || !bytes.Contains(url[at:], []byte("ignature=")) && !bytes.Contains(url[at:], []byte("sig=")) {
-		at = len(url)
-	}
-	c.mediaHash.Write(url[:at])
-	for at < len(url) {
-		next := len(url)
-		if n := bytes.IndexByte(url[at+1:], '&'); n >= 0 {
-			next = at + 1 + n
+	signed := false
+	for path := true; len(url) > 0 && !c.full(); path = false {
+		n := 1
+		for n < len(url) && url[n] != '?' && url[n] != '&' {
+			n++
 		}
-		if !isSigning(url[at+1 : next]) {
-			c.mediaHash.Write(url[at:next])
+		if path {
+			signed = contains(url[n:], "sig")
 		}
-		at = next
+		if !signed || !isSigning(url[1:n]) {
+			c.mediaHash.Write(url[:n])
+		}
+		url = url[n:]
+		c.steps++
 	}
 }
 
-// isSigning reports whether a parameter belongs to a signature. Those that say how a picture is processed do not.
+// isSigning reports whether a parameter belongs to a signature.
 func isSigning(parameter []byte) bool {
 	for _, name := range signingNames {
 		if len(parameter) >= len(name) && hasWord(parameter, name) {
-			return !bytes.Contains(parameter, []byte("process"))
+			return !contains(parameter, "process")
 		}
 	}
 	return false

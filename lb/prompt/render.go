@@ -195,8 +195,7 @@ func (c *Chainer) addMember(v []byte, m *objectMember, p place) {
 		c.addMedia(value, m.value.from)
 		return
 	}
-	c.addMark('k')
-	c.addText(key, bytes.IndexByte(key, '\\') >= 0)
+	c.addQuoted('k', key, true)
 	i := m.value.from
 	switch {
 	case m.rank == rankFunction && value[i] == '{':
@@ -327,7 +326,6 @@ func (c *Chainer) addPartText(v []byte, i int, cutOff bool) (end int) {
 			c.steps = maxSteps + 1 // the chain begins again, with the first text
 		}
 	}
-	c.addMark('"')
-	c.addText(content, escaped)
+	c.addQuoted('"', content, escaped)
 	return end
 }

@@ -8,6 +8,14 @@ import (
 	"github.com/warmgate/warmgate/internal/jsontext"
 )
 
+// addQuoted adds a string behind a mark.
+//
+//go:noinline
+func (c *Chainer) addQuoted(mark byte, content []byte, escaped bool) {
+	c.addMark(mark)
+	c.addText(content, escaped)
+}
+
 // addText adds the content of a string, unescaped if it has escapes.
 func (c *Chainer) addText(content []byte, escaped bool) {
 	for len(content) > 0 && !c.full() {

@@ -198,13 +198,14 @@ func (c *Chainer) speakerOf(f field, v []byte, o *object, role span) speaker {
 // speakerOfItem returns who an item of the responses API without a role is from: it is the output of a tool, or what a
 // model does before it answers. Of an item that is only known by its id, that is added.
 func speakerOfItem(v []byte, o *object) speaker {
-	switch kind := o.find(rankType); {
-	case kind.to == 0:
+	kind := o.find(rankType)
+	switch name := v[kind.from:kind.to]; {
+	case len(name) == 0:
 		o.raw = o.raw || len(o.list) == 0
 		return bySystem
-	case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_output"`)):
+	case contains(name, `output"`):
 		return byUser
-	case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_reference"`)):
+	case contains(name, `reference"`):
 		o.raw = true
 	}
 	return byModel
@@ -269,14 +270,12 @@ func (c *Chainer) addScalar(v []byte, i int) (end int) {
 func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 	switch {
 	case key:
-		c.addMark('k')
-		c.addText(content, escaped)
+		c.addQuoted('k', content, escaped)
 		return isMedia(content)
 	case len(content) > maxShortName && (media || isDataURL(content)):
 		c.addPicture(content, escaped)
 	default:
-		c.addMark('"')
-		c.addText(content, escaped)
+		c.addQuoted('"', content, escaped)
 	}
 	return media
 }

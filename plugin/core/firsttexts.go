@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -16,11 +15,9 @@ import (
 
 const (
 	// maxFirstTexts is for how many models of clusters a VM looks at first texts, recentTexts how many of the latest
-	// texts behind them it compares, and knownTexts how many first texts it knows of each: clients with instructions in
-	// common may each have a line that stays.
+	// different ones it compares: clients with instructions in common may each have a line that stays.
 	maxFirstTexts = 64
-	recentTexts   = 16
-	knownTexts    = 8
+	recentTexts   = 64
 	// A first text changes if it did so at least minChanges times, and in all but one of changesShare cases. Cases
 	// count half as soon as there are maxCases.
 	minChanges   = 4
@@ -39,20 +36,13 @@ type modelID struct {
 
 // firstTexts is what is known of the first texts of a model's prompts.
 type firstTexts struct {
-	recent  [recentTexts]textsBefore
+	recent  [recentTexts]prompt.First
 	next    int // place in recent
 	changed int // cases in which the first text in front of the same one was new
 	same    int // cases in which it was not
 	left    evidence
 	printed evidence
 	usedAt  time.Duration
-}
-
-// textsBefore are the latest first texts in front of one, by their digests.
-type textsBefore struct {
-	behind uint64
-	texts  [knownTexts]uint64
-	next   int // place in texts
 }
 
 // firsts is what a VM knows of first texts.
@@ -91,32 +81,25 @@ func (t *firstTexts) observe(p prompt.First) (changed bool) {
 	if p.Text == 0 || p.Behind == 0 {
 		return false
 	}
+	if t.same+t.changed >= maxCases {
+		t.same, t.changed = t.same/2, t.changed/2
+	}
 	for i := range t.recent {
-		r := &t.recent[i]
-		if r.behind != p.Behind {
+		if t.recent[i].Behind != p.Behind {
 			continue
 		}
-		if changed = !slices.Contains(r.texts[:], p.Text); changed {
-			t.changed++
-			r.add(p.Text)
-		} else {
+		if t.recent[i].Text == p.Text {
 			t.same++
+			return false
 		}
-		if t.same+t.changed >= maxCases {
-			t.same, t.changed = t.same/2, t.changed/2
-		}
-		return changed
+		changed = true
 	}
-	r := &t.recent[t.next]
-	*r = textsBefore{behind: p.Behind}
-	r.add(p.Text)
+	if changed {
+		t.changed++
+	}
+	t.recent[t.next] = p
 	t.next = (t.next + 1) % recentTexts
-	return false
-}
-
-func (r *textsBefore) add(text uint64) {
-	r.texts[r.next] = text
-	r.next = (r.next + 1) % knownTexts
+	return changed
 }
 
 // skipped reports whether the first text is to be left out of prompts.
@@ -125,7 +108,7 @@ func (t *firstTexts) skipped(now time.Duration) bool {
 }
 
 // answered learns from an answer to a prompt without its first text, which had changed: the shares that were expected
-// to be cached, and that were. One that had not may be cached although it is printed.
+// to be cached, and that were. One that had not changed may be cached although it is printed.
 func (t *firstTexts) answered(now time.Duration, expected, cached float64) {
 	switch {
 	case expected < minExpected:
