@@ -86,7 +86,7 @@ func TestBodies(t *testing.T) {
 		{chat, false, []string{`"messages":[`, `"cache_control"`, `"role":"tool"`, `"tools":[`, `"model":"sim"`}},
 		{adapter, false, []string{`"messages":[`, `"tools":[`, `"model":"sql-adapter"`}},
 		{pictures, false, []string{`"messages":[`, `"data:image/png;base64,`, `"tools":[`}},
-		{responses, false, []string{`"input":"`, `"instructions":"`, `"tools":[`, `"store":true`}},
+		{responses, false, []string{`"input":[`, `"role":"system"`, `"store":true`, `"model":"sim"`}},
 	} {
 		body, same := turnOf(t, w, c.kind, 4, c.chatsOnly)
 		rest := body

@@ -40,14 +40,12 @@ type (
 		Model    string          `json:"model"`
 	}
 	responsesBody struct {
-		Input        string          `json:"input"`
-		Instructions string          `json:"instructions"`
-		Tools        json.RawMessage `json:"tools"`
-		Previous     string          `json:"previous_response_id,omitempty"`
-		MaxTok       int             `json:"max_output_tokens"`
-		Store        bool            `json:"store"`
-		Stream       bool            `json:"stream"`
-		Model        string          `json:"model"`
+		Input    []part `json:"input"`
+		Previous string `json:"previous_response_id,omitempty"`
+		MaxTok   int    `json:"max_output_tokens"`
+		Store    bool   `json:"store"`
+		Stream   bool   `json:"stream"`
+		Model    string `json:"model"`
 	}
 	part = map[string]any // a message, or a part of one
 )
@@ -81,11 +79,14 @@ func (p *pen) write(name string, s *session, chatsOnly bool, turn int, t *traffi
 	case s.kind == responses && !chatsOnly:
 		q.Path = responsesPath
 		b := responsesBody{
-			Input: prompt[len(prompt)-1].Content, Instructions: prompt[0].Content, Tools: s.tools, MaxTok: t.Answer,
-			Store: true, Stream: true, Model: q.Model,
+			Input:  []part{{"role": "user", "content": prompt[len(prompt)-1].Content}},
+			MaxTok: t.Answer, Store: true, Stream: true, Model: q.Model,
 		}
 		if p.previous != nil {
 			b.Previous = p.previous(name)
+		}
+		if b.Previous == "" {
+			b.Input = append([]part{{"role": "system", "content": prompt[0].Content + string(s.tools)}}, b.Input...)
 		}
 		body = b
 	default:

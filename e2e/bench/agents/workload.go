@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
@@ -28,6 +29,10 @@ const (
 // kinds are those of the sessions, in turn.
 var kinds = [...]kind{messages, chat, adapter, messages, pictures, chat, adapter, responses}
 
+// alone reports whether each session of the kind has a system prompt and tools of its own: where it goes does not
+// follow from where the others are.
+func (k kind) alone() bool { return k == adapter || k == responses }
+
 // Models that requests name. The servers have the first one.
 const (
 	baseModel    = "sim"
@@ -37,7 +42,7 @@ const (
 
 // Lengths of a session in tokens, off round numbers.
 const (
-	systemTokens, toolTokens   = 4403, 5011 // which sessions of a kind share
+	systemTokens, toolTokens   = 4403, 5011 // which sessions of most kinds share
 	leastContext, mostContext  = 1709, 30_600
 	longContext, longEach      = 61_003, 16 // what one of so many sessions has beyond that
 	turns, question, answer    = 8, 1131, 73
@@ -68,11 +73,15 @@ func write(seed uint64, n int) *workload {
 	}
 	w := &workload{sessions: map[string]*session{}}
 	w.scripts = traffic.Conversations(r, n, func(i int) []loadgen.Message {
-		return []loadgen.Message{systems[kinds[i%len(kinds)]]}
+		k := kinds[i%len(kinds)]
+		if k.alone() {
+			systems[k], tools[k] = traffic.System(loadgen.Text(r, systemTokens)), traffic.Tools(r, toolTokens)
+		}
+		w.sessions[strconv.Itoa(i)] = &session{kind: k, tools: tools[k], pictures: map[int]string{}}
+		return []loadgen.Message{systems[k]}
 	}, turns, question, answer)
 	for i := range w.scripts {
-		s := &session{kind: kinds[i%len(kinds)], pictures: map[int]string{}}
-		s.tools = tools[s.kind]
+		s := w.sessions[w.scripts[i].Session]
 		context := leastContext * math.Pow(mostContext/leastContext, r.Float64())
 		if i%longEach == 1 {
 			context += longContext
@@ -82,7 +91,6 @@ func write(seed uint64, n int) *workload {
 		for turn := 0; turn < turns && s.kind == pictures; turn += pictureEach {
 			s.pictures[turn] = picture(r)
 		}
-		w.sessions[w.scripts[i].Session] = s
 	}
 	return w
 }
