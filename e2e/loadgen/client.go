@@ -97,6 +97,7 @@ type Sample struct {
 	Gaps      []time.Duration `json:"-"`                  // between consecutive content events
 	Tokens    int             `json:"tokens"`             // content events, or usage.completion_tokens if not streamed
 	Text      string          `json:"-"`                  // text of the stream, if Request.KeepText
+	Answer    string          `json:"-"`                  // id of a stream of the Responses API
 	Usage     Usage           `json:"usage"`
 	Error     string          `json:"error,omitempty"`  // kind of failure; "" = complete answer with status 200
 	Detail    string          `json:"detail,omitempty"` // text of the failure
@@ -165,6 +166,11 @@ func (x *exchange) request(ctx context.Context) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(x.traced(ctx), http.MethodPost, x.c.opt.URL, body)
 	if err != nil {
 		return nil, err
+	}
+	if x.q.Path != "" {
+		if req.URL, err = req.URL.Parse(x.q.Path); err != nil {
+			return nil, err
+		}
 	}
 	req.ContentLength = length
 	maps.Copy(req.Header, x.c.opt.Header)
@@ -285,6 +291,7 @@ func (x *exchange) stream(ctx context.Context, body io.Reader) {
 		if ev.usage != (Usage{}) {
 			x.s.Usage = ev.usage
 		}
+		x.s.Answer += ev.id
 		if ev.text != "" {
 			x.content()
 		}

@@ -42,6 +42,7 @@ type Request struct {
 	ID        int
 	Due       time.Duration // intended start, counted from the start of the run
 	Model     string        // named in the body
+	Path      string        // where it goes, in place of the path of Options.URL; "" = there
 	Body      []byte        // JSON body
 	Header    http.Header   // added to this request, beyond Options.Header
 	Stream    bool          // the answer is expected as server-sent events that end with [DONE]

@@ -26,6 +26,11 @@ func (a *answer) begin() {
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
 	a.w.WriteHeader(http.StatusOK)
+	if d := a.req.dialect; d != nil {
+		a.buf = a.buf[:0]
+		a.format(d.begin, "")
+		a.write()
+	}
 	a.flush()
 }
 
@@ -33,6 +38,10 @@ func (a *answer) begin() {
 func (a *answer) sendTokens(from, to int) {
 	a.buf = a.buf[:0]
 	for i := from; i < to; i++ {
+		if d := a.req.dialect; d != nil {
+			a.format(d.token, wordOf(a.textSeed, i))
+			continue
+		}
 		if a.req.chat && i == 0 {
 			a.event(`{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}`)
 		}
@@ -55,13 +64,18 @@ func (a *answer) sendTokens(from, to int) {
 // end sends the usage, if requested, and the end mark, and returns the status it counts as.
 func (a *answer) end() int {
 	a.buf = a.buf[:0]
-	if a.req.usage {
+	switch d := a.req.dialect; {
+	case d != nil:
+		a.format(d.end, "")
+	case a.req.usage:
 		a.head()
 		a.add(`],`)
 		a.usage()
 		a.add("}\n\n")
+		fallthrough
+	default:
+		a.add("data: [DONE]\n\n")
 	}
-	a.add("data: [DONE]\n\n")
 	a.write()
 	if a.r.Context().Err() != nil {
 		return statusGone
@@ -71,8 +85,13 @@ func (a *answer) end() int {
 
 // sendWhole sends the answer as one JSON document.
 func (a *answer) sendWhole() int {
-	if a.req.message.wanted {
+	switch d := a.req.dialect; {
+	case d == &messages:
 		return a.sendMessage()
+	case d != nil:
+		a.buf = a.buf[:0]
+		a.format(d.whole, AnswerOf(a.textSeed, a.tokens))
+		return writeJSON(a.w, http.StatusOK, a.buf)
 	}
 	a.buf = append(a.buf[:0], '{')
 	if a.req.chat {

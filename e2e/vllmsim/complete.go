@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,14 +46,20 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) int
 		body = lenient(body)
 	}
 	req, err := parseRequest(body, chat, !s.cfg.Instant)
-	if err == nil && r.URL.Path == messagesPath {
-		err = req.asMessages(body)
-	}
 	if err != nil {
 		return writeError(w, http.StatusBadRequest, "BadRequestError", err.Error())
 	}
-	if req.model == "" {
-		req.model = s.model
+	if !s.serves(&req) {
+		return writeNotFound(w, &req)
+	}
+	switch r.URL.Path {
+	case messagesPath:
+		req.asMessages(body)
+	case responsesPath:
+		if !s.recall(&req) {
+			return writeError(w, http.StatusNotFound, "invalid_request_error",
+				fmt.Sprintf("Response with id '%s' not found.", req.previous))
+		}
 	}
 	a := &answer{
 		req: req, w: w, r: r,
@@ -153,6 +160,19 @@ func (s *Server) generate(a *answer) int {
 	return s.conclude(a, q)
 }
 
+// serves reports whether the server has the model of a request, which is its own if the request names none.
+func (s *Server) serves(r *completionRequest) bool {
+	if r.model == "" {
+		r.model = s.model
+	}
+	return s.cfg.Adapters == nil || r.model == s.model || slices.Contains(s.cfg.Adapters, gjson.Parse(r.model).Str)
+}
+
+func writeNotFound(w http.ResponseWriter, r *completionRequest) int {
+	return writeError(w, http.StatusNotFound, "NotFoundError",
+		fmt.Sprintf("The model `%s` does not exist.", gjson.Parse(r.model).Str))
+}
+
 // adapterOf returns the name of the adapter that a request for the model, a JSON string, is for.
 func (s *Server) adapterOf(model string) string {
 	if s.cfg.MaxLoras == 0 || model == s.model {
@@ -164,6 +184,9 @@ func (s *Server) adapterOf(model string) string {
 // conclude sends what follows the last token.
 func (s *Server) conclude(a *answer, q *sequence) int {
 	a.cached = q.cached
+	if a.req.dialect == &responses {
+		s.hold(a)
+	}
 	if a.req.stream {
 		return a.end()
 	}

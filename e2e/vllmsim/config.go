@@ -33,6 +33,9 @@ type Config struct {
 	// it every model that a request names, other than Model, is an adapter. 0 means that there are none
 	// and names are only names.
 	MaxLoras int
+	// Adapters are the models beside Model that the server has: it answers 404 for others. nil means whatever a
+	// request names.
+	Adapters []string
 	// OutputTokens is the mean length of an answer to a request that sets no limit. A request with max_tokens gets
 	// exactly that many, as from a model that never ends an answer.
 	OutputTokens int

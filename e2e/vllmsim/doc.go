@@ -25,7 +25,7 @@
 //
 // There is no tokenizer: a token is four bytes of the rendered prompt, the last one possibly fewer, and every generated
 // token is four bytes of text. A conversation that sends an answer back verbatim therefore finds it in the cache, as
-// with a real engine.
+// with a real engine. A picture is 1105 tokens, which follow from its data or its address.
 //
 // # Steering and audits
 //
@@ -35,13 +35,14 @@
 //	GET  /health       200, or 503 when sick
 //	GET  /metrics      vLLM's exposition; its gauges lag behind by up to a step, as vLLM's do
 //
-// Besides the OpenAI routes /v1/chat/completions, /v1/completions and /v1/models and vLLM's /tokenize, a model server
-// here has /ws (echo after any HTTP/1.1 upgrade), /sim.Echo/Call (gRPC echo over HTTP/2 without TLS) and /sim/echo
-// (length and SHA-256 of a body of any size), all subject to the failure mode.
+// Besides the OpenAI routes /v1/chat/completions, /v1/completions, /v1/responses and /v1/models, Anthropic's
+// /v1/messages with /count_tokens, and vLLM's /tokenize, a model server here has /ws (echo after any HTTP/1.1 upgrade),
+// /sim.Echo/Call (gRPC echo over HTTP/2 without TLS) and /sim/echo (length and SHA-256 of a body of any size), all
+// subject to the failure mode.
 //
 // A request may order its own outcome: with "sim_status": 500 in its body, which need not be valid JSON otherwise, it
-// gets that status at once, and /v1/messages, Anthropic's API without streams, calls a tool with the value of
-// "sim_tool_input".
+// gets that status at once, and an answer of /v1/messages that is not streamed calls a tool with the value of
+// "sim_tool_input". Streams of /v1/messages and /v1/responses begin with events without output, at once.
 //
 // # Determinism
 //

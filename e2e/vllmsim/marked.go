@@ -1,7 +1,6 @@
 package vllmsim
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -47,25 +46,16 @@ func lenient(body string) string {
 	return strings.NewReplacer(":NaN", ":null", ": NaN", ": null").Replace(strings.TrimPrefix(body, byteOrderMark))
 }
 
-// messagesPath is the route of Anthropic's API. Its answers are not streamed here and do not report cached tokens, as
-// vLLM's do not.
-const messagesPath = "/v1/messages"
+// messagesPath is the route of Anthropic's API, countPath that of its call which counts the tokens of a request.
+const (
+	messagesPath = "/v1/messages"
+	countPath    = messagesPath + "/count_tokens"
+)
 
-var errStreamed = errors.New("streams of messages are not simulated")
-
-// message is what an answer in Anthropic's API has beyond a completion.
-type message struct {
-	wanted    bool
-	toolInput string // the input of the tool that the answer calls, JSON; "" is an answer in text
-}
-
-// asMessages makes r a request in Anthropic's API. Its key sim_tool_input has the answer call a tool with that input.
-func (r *completionRequest) asMessages(body string) error {
-	if r.stream {
-		return errStreamed
-	}
-	r.message = message{wanted: true, toolInput: gjson.Get(body, "sim_tool_input").Raw}
-	return nil
+// asMessages makes r a request in Anthropic's API. Its key sim_tool_input has an answer that is not streamed call a
+// tool with that input.
+func (r *completionRequest) asMessages(body string) {
+	r.dialect, r.toolInput = &messages, gjson.Get(body, "sim_tool_input").Raw
 }
 
 // sendMessage sends the answer as one JSON document of Anthropic's API.
@@ -74,7 +64,7 @@ func (a *answer) sendMessage() int {
 	a.buf = strconv.AppendInt(a.buf, a.id, 16)
 	a.add(`","type":"message","role":"assistant","model":`, a.req.model, `,"content":[`)
 	why := "max_tokens"
-	if input := a.req.message.toolInput; input != "" {
+	if input := a.req.toolInput; input != "" {
 		why = "tool_use"
 		a.add(`{"type":"tool_use","id":"toolu_1","name":"tool","input":`, input, `}`)
 	} else {

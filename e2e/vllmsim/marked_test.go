@@ -88,9 +88,6 @@ func TestMessages(t *testing.T) {
 	if got := must(t, http.MethodPost, s.URL()+path, tool); !strings.Contains(got.body, call) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := must(t, http.MethodPost, s.URL()+path, chat("x", 3, `,"stream":true`)); got.status != 400 {
-		t.Errorf("streamed: %d %s", got.status, got.body)
-	}
 }
 
 func TestWatch(t *testing.T) {

@@ -15,12 +15,15 @@ type completionRequest struct {
 	chat      bool
 	model     string // as a JSON string, quotes included
 	prompt    []byte
+	lead      int // bytes of the prompt before the first message: what follow-ups send again
 	promptLen int // tokens
 	stream    bool
 	usage     bool // stream_options.include_usage
 	maxTokens int  // 0: no limit given
 	salt      uint64
-	message   message
+	toolInput string   // of the tool that a message calls, JSON; "" = its answer is text
+	dialect   *dialect // of the answer; nil = that of completions
+	previous  string   // the answer that the request follows up, held by the server
 }
 
 // parseRequest reads a request body. With promptToo false it only estimates the prompt's
@@ -30,7 +33,8 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 	if promptToo && !gjson.Valid(body) {
 		return r, errors.New("the body is not valid JSON")
 	}
-	var prompt, tools, salt gjson.Result
+	var prompt, salt gjson.Result
+	var talk chatParts
 	var err error
 	gjson.Parse(body).ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
@@ -40,7 +44,7 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 			r.stream = v.Bool()
 		case "stream_options":
 			r.usage = v.Get("include_usage").Bool()
-		case "max_tokens", "max_completion_tokens":
+		case "max_tokens", "max_completion_tokens", "max_output_tokens":
 			if r.maxTokens = int(v.Int()); v.Type != gjson.Null && r.maxTokens < 1 {
 				err = fmt.Errorf("%s must be at least 1, got %s", key.Str, v.Raw)
 			}
@@ -50,12 +54,12 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 			}
 		case "cache_salt":
 			salt = v
-		case "tools":
-			tools = v
-		case "messages", "prompt":
-			if chat == (key.Str == "messages") {
-				prompt = v
-			}
+		case "previous_response_id":
+			r.previous = v.Str
+		case "prompt":
+			prompt = v
+		default:
+			talk.take(key.Str, v)
 		}
 		return true
 	})
@@ -66,52 +70,12 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 	// Requests for different models (LoRA adapters) or with different salts share no cache.
 	r.salt = xxhash.Sum64String(r.model + "\x00" + salt.Str)
 	if chat {
-		r.prompt, err = renderChat(tools, prompt)
+		r.prompt, r.lead, err = talk.render()
 	} else {
 		r.prompt, err = renderPrompt(prompt)
 	}
 	r.promptLen = tokensOf(len(r.prompt))
 	return r, err
-}
-
-// renderChat applies a plain chat template: the tools, if there are any, then "role: content" a line, then "assistant:
-// ".
-func renderChat(tools, messages gjson.Result) ([]byte, error) {
-	if !messages.IsArray() || len(messages.Raw) < len(`[{}]`) {
-		return nil, errors.New("messages must be a non-empty array")
-	}
-	b := make([]byte, 0, len(tools.Raw)+len(messages.Raw)+32)
-	if tools.IsArray() {
-		b = append(append(append(b, "tools: "...), tools.Raw...), '\n')
-	}
-	messages.ForEach(func(_, m gjson.Result) bool {
-		b = append(b, m.Get("role").Str...)
-		b = append(b, ": "...)
-		b = appendContent(b, m.Get("content"))
-		if calls := m.Get("tool_calls"); calls.Exists() {
-			b = append(b, calls.Raw...)
-		}
-		b = append(b, '\n')
-		return true
-	})
-	return append(b, "assistant: "...), nil
-}
-
-// appendContent appends a message's text. Parts that are not text are appended as JSON, so that different images make
-// different prompts.
-func appendContent(b []byte, content gjson.Result) []byte {
-	if !content.IsArray() {
-		return append(b, content.String()...)
-	}
-	content.ForEach(func(_, part gjson.Result) bool {
-		if text := part.Get("text"); text.Type == gjson.String {
-			b = append(b, text.Str...)
-		} else {
-			b = append(b, part.Raw...)
-		}
-		return true
-	})
-	return b
 }
 
 // renderPrompt takes a completion prompt: a string, token ids, or an array of one of them.

@@ -23,6 +23,9 @@ type Server struct {
 	ids     atomic.Uint64
 	traffic traffic
 
+	mu   sync.Mutex
+	held map[string][]byte // conversations of the Responses API up to an answer, by its id
+
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	http   *http.Server
@@ -47,6 +50,7 @@ func New(cfg Config) *Server {
 		model:   string(model),
 		engine:  newEngine(cfg),
 		started: time.Now(),
+		held:    map[string][]byte{},
 	}
 	s.tuning.Store(&cfg.Tuning)
 	s.traffic.clear()
@@ -126,9 +130,12 @@ func (s *Server) SetMode(m Mode) error {
 	return s.SetTuning(t)
 }
 
-// Reset clears all counts, the prefix cache and the slots of adapters. Requests in progress go on and stay counted as
-// in flight.
+// Reset clears all counts, the prefix cache, the slots of adapters and the answers that are held. Requests in progress
+// go on and stay counted as in flight.
 func (s *Server) Reset() {
+	s.mu.Lock()
+	clear(s.held)
+	s.mu.Unlock()
 	s.engine.reset()
 	s.traffic.reset()
 }
@@ -159,13 +166,11 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) int {
 		return s.hang(r)
 	}
 	switch r.URL.Path {
-	case "/v1/chat/completions":
-		return s.complete(w, r, true)
-	case messagesPath:
+	case "/v1/chat/completions", messagesPath, responsesPath:
 		return s.complete(w, r, true)
 	case "/v1/completions":
 		return s.complete(w, r, false)
-	case "/tokenize":
+	case "/tokenize", countPath:
 		return s.tokenize(w, r)
 	case "/v1/models":
 		return s.models(w)

@@ -2,14 +2,15 @@ package vllmsim
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/http"
 	"strconv"
 
 	"github.com/tidwall/gjson"
 )
 
-// tokenize serves vLLM's /tokenize, by which routers learn the tokens of a prompt: its ids here are the bytes of the
-// tokens.
+// tokenize serves vLLM's /tokenize, by which routers learn the tokens of a prompt, and the count of Anthropic's API.
+// Ids are the bytes of the tokens here.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) int {
 	if r.Method != http.MethodPost {
 		return writeError(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "Method Not Allowed")
@@ -21,6 +22,12 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) int {
 	req, err := parseRequest(body, gjson.Get(body, "messages").Exists(), true)
 	if err != nil {
 		return writeError(w, http.StatusBadRequest, "BadRequestError", err.Error())
+	}
+	if !s.serves(&req) {
+		return writeNotFound(w, &req)
+	}
+	if r.URL.Path == countPath {
+		return writeJSON(w, http.StatusOK, fmt.Appendf(nil, `{"input_tokens":%d}`, req.promptLen))
 	}
 	out := append([]byte(`{"count":`), strconv.Itoa(req.promptLen)...)
 	out = append(out, `,"max_model_len":`...)

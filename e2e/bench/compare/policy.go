@@ -33,6 +33,12 @@ var (
 	Warmgate     = Policy{Name: "Warmgate", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests", "", "")}
 )
 
+// PrefixCache is Warmgate's prefix_cache with its defaults.
+var PrefixCache = Policy{
+	Name: "prefix_cache", Cluster: harness.Warmgate,
+	Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"},"debug_headers":true}}`,
+}
+
 // Shared is Warmgate with the counts of all gateways in one Redis: see [Options].Redis.
 var Shared = Policy{
 	Name: "Warmgate, shared", Cluster: harness.Warmgate,

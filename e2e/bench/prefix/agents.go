@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
@@ -57,42 +56,9 @@ func agents(name string, kib, prompts int) workload {
 func beginnings(r *rand.Rand, n, tokens int) ([]loadgen.Message, []json.RawMessage) {
 	begins, tools := make([]loadgen.Message, n), make([]json.RawMessage, n)
 	for i := range begins {
-		begins[i], tools[i] = traffic.System(loadgen.Text(r, tokens/4)), toolsOf(r, tokens-tokens/4)
+		begins[i], tools[i] = traffic.System(loadgen.Text(r, tokens/4)), traffic.Tools(r, tokens-tokens/4)
 	}
 	return begins, tools
-}
-
-// tool is a function that a model may call, as the chat API describes it.
-type tool struct {
-	Type     string   `json:"type"`
-	Function function `json:"function"`
-}
-
-type function struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Parameters  map[string]any `json:"parameters"`
-}
-
-// toolsOf returns descriptions of tools of about so many tokens together, as they are sent.
-func toolsOf(r *rand.Rand, tokens int) json.RawMessage {
-	const description, parameter = 90, 35 // tokens
-	text := []byte("[")
-	for i := 0; len(text) < tokens*bytesPerToken; i++ {
-		property := map[string]any{"type": "string", "description": loadgen.Text(r, parameter)}
-		one, err := json.Marshal(tool{Type: "function", Function: function{
-			Name: "tool_" + strconv.Itoa(i), Description: loadgen.Text(r, description),
-			Parameters: map[string]any{"type": "object", "properties": map[string]any{"argument": property}},
-		}})
-		if err != nil {
-			panic(err) // texts always marshal
-		}
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(text, one...)
-	}
-	return append(text, ']')
 }
 
 // completions are conversations as clients of the completions API hold them: a prompt is one text with all turns so

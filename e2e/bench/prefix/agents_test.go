@@ -31,7 +31,7 @@ func TestAgents(t *testing.T) {
 			if begin < c.kib<<10 || begin > c.kib<<10+1<<10 {
 				t.Fatalf("%s: %d bytes of tools and system prompt", c.w.name, begin)
 			}
-			var list []tool
+			var list []struct{ Function struct{ Name string } }
 			err := json.Unmarshal(s.Tools, &list)
 			if err != nil || len(list) < 15 || list[0].Function.Name == list[1].Function.Name {
 				t.Fatalf("%s: %d tools, %v", c.w.name, len(list), err)
@@ -73,7 +73,8 @@ func TestConversationContinuesAfterAllOthers(t *testing.T) {
 	var scripts []script
 	for i := range n {
 		scripts = append(scripts, script{
-			Session: string(rune('a' + i)), Turns: traffic.Conversation(r, nil, turns, 9, 9), Tools: toolsOf(r, 40),
+			Session: string(rune('a' + i)), Turns: traffic.Conversation(r, nil, turns, 9, 9),
+			Tools: traffic.Tools(r, 40),
 		})
 	}
 	samples := p.InTurns(context.Background(), scripts, 1)

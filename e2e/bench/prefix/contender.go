@@ -62,11 +62,6 @@ const (
 		"exact tokens of prompts and answers, by the credit that has the lowest mean TTFT on the workload"
 )
 
-var own = compare.Policy{
-	Name: ownName, Cluster: harness.Warmgate,
-	Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"},"debug_headers":true}}`,
-}
-
 // contenders returns all, in the order of the table.
 func contenders() []contender {
 	return []contender{
@@ -76,12 +71,8 @@ func contenders() []contender {
 		{name: "global_least_request", policy: compare.Warmgate},
 		{name: affinityName, policy: obedient(affinityName, affinityAbout), choose: byXOR},
 		{name: vllmRouterName, router: router.VLLM()},
-		{name: sglangName, fresh: true, router: &router.Router{
-			Name: sglangName, Module: "sglang_router",
-			Note: "; clients open a connection for each request, because on a kept connection it delays the first " +
-				"token by up to 40 ms",
-		}},
-		{name: ownName, policy: own},
+		{name: sglangName, fresh: true, router: router.SGLang()},
+		{name: ownName, policy: compare.PrefixCache},
 		{name: exactName, policy: obedient(exactName, exactAbout)},
 	}
 }

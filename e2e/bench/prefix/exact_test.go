@@ -228,7 +228,7 @@ func TestInRedis(t *testing.T) {
 	}
 	twin := rep.contenders[3]
 	text := twin.policy.Plugin
-	if !strings.Contains(text, `"redis_cluster":"warmgate-redis"`) || rep.contenders[1].policy.Plugin != own.Plugin {
+	if !strings.Contains(text, `"redis_cluster":"warmgate-redis"`) || rep.contenders[1].policy.Plugin != compare.PrefixCache.Plugin {
 		t.Errorf("%s", text)
 	}
 	server := redisserver.StartT(t, redisserver.Options{})

@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
 type (
-	turn   = traffic.Turn
-	script = traffic.Script
+	turn       = traffic.Turn
+	script     = traffic.Script
+	prediction = scripted.Prediction
 )
 
 // workload is one kind of traffic and its servers.

@@ -40,6 +40,15 @@ type Router struct {
 // VLLM returns vLLM's router.
 func VLLM() *Router { return &Router{Name: "vllm-router", Module: "vllm_router"} }
 
+// SGLang returns SGLang's router. Its clients are to open a connection for each request.
+func SGLang() *Router {
+	return &Router{
+		Name: "sglang-router", Module: "sglang_router",
+		Note: "; clients open a connection for each request, because on a kept connection it delays the first " +
+			"token by up to 40 ms",
+	}
+}
+
 // Install fetches the package once and finds out whether it runs on this machine.
 func (r *Router) Install(ctx context.Context) error {
 	root, err := harness.Root()

@@ -27,6 +27,7 @@ type Player struct {
 	Client *loadgen.Client
 	Plain  bool                                            // the completions API
 	Choose func(q *Question) (endpoint string, u UnderWay) // nil = the gateway chooses
+	Send   Sender                                          // sends the turns in place of the player; nil = it does
 	Warm   int                                             // first turns of each script that are not in the samples
 	Begins []time.Duration                                 // when Play began each script, known when it has returned
 	Until  time.Duration                                   // of Play: from then on nothing is sent; 0 = no limit
@@ -37,6 +38,11 @@ type Player struct {
 	mu      sync.Mutex
 	samples []loadgen.Sample
 }
+
+// Sender sends a turn whose conversation so far, with what the turn adds, is the prompt, and returns what became of it,
+// with the text of the answer. Times in it count from the start.
+type Sender func(ctx context.Context, s *traffic.Script, t *traffic.Turn, prompt []loadgen.Message,
+	start time.Time) loadgen.Sample
 
 // Question is a request as a chooser in the client sees it.
 type Question struct {
@@ -167,6 +173,9 @@ func (p *Player) script(ctx context.Context, s *traffic.Script) {
 func (p *Player) send(ctx context.Context, s *traffic.Script, t *traffic.Turn, prompt []loadgen.Message) (
 	answer string, ok bool,
 ) {
+	if p.Send != nil {
+		return p.take(t, p.Send(ctx, s, t, prompt, p.start))
+	}
 	question := p.Question(s, t, prompt)
 	q := loadgen.Request{
 		Body: question.Body, Stream: true, MaxTokens: t.Answer, KeepText: true,
@@ -181,7 +190,11 @@ func (p *Player) send(ctx context.Context, s *traffic.Script, t *traffic.Turn, p
 		defer u.Done()
 		q.Header[EndpointHeader] = []string{endpoint}
 	}
-	sample := p.Client.Do(ctx, &q, p.start)
+	return p.take(t, p.Client.Do(ctx, &q, p.start))
+}
+
+// take keeps the outcome of a turn, and returns its answer.
+func (p *Player) take(t *traffic.Turn, sample loadgen.Sample) (answer string, ok bool) {
 	answer, sample.Text = sample.Text, ""
 	if t.Parent+1 >= p.Warm || !sample.OK() { // of a conversation: its turn parent+1
 		p.add(sample)
