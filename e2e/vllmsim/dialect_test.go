@@ -43,16 +43,22 @@ func TestWhatTemplatesPrint(t *testing.T) {
 		same       bool
 	}{
 		{"a text in a list", talk(`"` + long + `"`), talk(`[{"type":"text","text":"` + long + `"}]`), true},
-		{"a cache marker", talk(`"` + long + `"`),
-			talk(`[{"cache_control":{"type":"ephemeral"},"type":"text","text":"` + long + `"}]`), true},
+		{
+			"a cache marker", talk(`"` + long + `"`),
+			talk(`[{"cache_control":{"type":"ephemeral"},"type":"text","text":"` + long + `"}]`), true,
+		},
 		{"client metadata", system("x-anthropic-billing-header: a"), system("x-anthropic-billing-header: b"), true},
 		{"a first text that is none", system("a"), system("b"), false},
-		{"members behind", `{"system":"` + long + `","tools":[1],` + talk(`"x"`)[1:],
-			strings.TrimSuffix(talk(`"x"`), "}") + `,"tools":[1],"system":"` + long + `"}`, true},
+		{
+			"members behind", `{"system":"` + long + `","tools":[1],` + talk(`"x"`)[1:],
+			strings.TrimSuffix(talk(`"x"`), "}") + `,"tools":[1],"system":"` + long + `"}`, true,
+		},
 		{"ids of calls", call("call_1"), call("call_2"), true},
 		{"ids of uses", use("toolu_1"), use("toolu_2"), true},
-		{"a picture by its data", picture("data:image/png;base64,AAAA"),
-			talk(`[{"type":"image","source":{"type":"base64","data":"AAAA"}},{"type":"text","text":"` + long + `"}]`), true},
+		{
+			"a picture by its data", picture("data:image/png;base64,AAAA"),
+			talk(`[{"type":"image","source":{"type":"base64","data":"AAAA"}},{"type":"text","text":"` + long + `"}]`), true,
+		},
 		{"another picture", picture("data:image/png;base64,AAAA"), picture("data:image/png;base64,AAAB"), false},
 		{"input", `{"input":"` + long + `"}`, talk(`"` + long + `"`), true},
 		{"instructions", `{"instructions":"` + long + `","input":"x"}`, `{"system":"` + long + `",` + talk(`"x"`)[1:], true},
@@ -90,8 +96,10 @@ func TestStreamsOfAPIs(t *testing.T) {
 	s := start(t, vllmsim.Config{})
 	for _, c := range []struct{ path, body, first, delta, last, usage string }{
 		{messagesPath, chat("x", 3, `,"stream":true`), "message_start", "delta.text", "message_stop", "usage"},
-		{responsesPath, `{"input":"x","max_output_tokens":3,"stream":true}`, "response.created", "delta",
-			"response.completed", "response.usage"},
+		{
+			responsesPath, `{"input":"x","max_output_tokens":3,"stream":true}`, "response.created", "delta",
+			"response.completed", "response.usage",
+		},
 	} {
 		var kinds []string
 		text, used := "", gjson.Result{}

@@ -66,8 +66,10 @@ func contenders() []contender {
 		return contender{policy: compare.Policy{Name: r.Name}, router: r, fresh: fresh}
 	}
 	return []contender{
-		{policy: compare.LeastRequest}, {policy: compare.RingHash(scripted.SessionHeader)},
-		behind(router.VLLM(), false), behind(router.SGLang(), true), {policy: compare.PrefixCache},
+		{policy: compare.LeastRequest},
+		{policy: compare.RingHash(scripted.SessionHeader)},
+		behind(router.VLLM(), false), behind(router.SGLang(), true),
+		{policy: compare.PrefixCache},
 	}
 }
 
