@@ -65,7 +65,7 @@ var heldScenarios = []scenario{
 		var s Stream
 		if !t.Await(func() bool { // where time is real, a worker learns of it a little later
 			s = t.begin(Request{Path: "/v1/responses/" + id})
-			s.Head(404)
+			s.Head(400)
 			s.Finish()
 			return s.Result().Headers["x-warmgate-reason"] == "state_lost"
 		}) {
@@ -76,7 +76,7 @@ var heldScenarios = []scenario{
 		if !t.Await(func() bool {
 			s := t.begin(back)
 			if s.Upstream() != gone {
-				s.Head(404)
+				s.Head(400)
 			}
 			s.Finish()
 			s.Result()
