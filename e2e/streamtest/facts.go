@@ -55,6 +55,20 @@ var factScenarios = []scenario{
 		})
 		t.wantShared(played.endpoints["base"])
 	}},
+	{name: "a body that does not come", endpoints: 2, run: func(t *run) {
+		t.play(4*t.Workers(), func(int) (string, Request, answerOf) {
+			return "typo", ofModel("typo", 20), func(int) (int, string) { return 404, fmt.Sprintf(noModel, "typo") }
+		})
+		s := t.Open(Request{Frames: []string{`{"model":`}, Unended: true})
+		t.Advance(400 * time.Millisecond)
+		if s.Upstream() < 0 {
+			t.Fatalf("a request is held for its model: %+v", s.Result())
+		}
+		s.Send(`"m"}`, true)
+		t.wantReceived(s, `{"model":"m"}`)
+		t.finish(s)
+		t.wantDrained()
+	}},
 	{name: "an adapter that comes later", endpoints: 2, needs: []Ability{SimulatedTime}, run: func(t *run) {
 		has := 1
 		play := func() *played {

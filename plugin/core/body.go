@@ -41,13 +41,16 @@ func (b *body) sentAt() time.Duration { return max(b.endedAt, b.grantedAt) }
 func (s *Stream) needsBody() bool { return s.needsOwnBody() || s.needsBodyInside() }
 
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
-func (s *Stream) needsOwnBody() bool {
+func (s *Stream) needsOwnBody() bool { return s.needsMore() || s.readsFacts() }
+
+// needsMore reports whether it decides this choice by more than facts about its model.
+func (s *Stream) needsMore() bool {
 	switch {
 	case s.session.mayBeInBody(s, s.cfg), s.held.inBody && !s.traits.notJSON:
 		return true
 	case s.what == prompt.Idle:
 		return false
-	case s.cfg.Unit == lb.Tokens || s.readsFacts():
+	case s.cfg.Unit == lb.Tokens:
 		return true
 	case !s.cfg.ReadsModel():
 		return false
@@ -60,6 +63,7 @@ func (s *Stream) needsOwnBody() bool {
 // one may be read on: see longBody.
 func (s *Stream) waitForBody() Action {
 	s.enter(phaseReading)
+	s.facts.alone = !s.needsMore() && !s.needsBodyInside()
 	s.HoldBody(s.readMost())
 	s.plugin.vm.bodies.reading[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
 	return Hold
@@ -130,7 +134,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 	s.bodySoFar(&b, size, end)
 	s.session.find(s, s.cfg, b.text, true)
 	s.readHeld(b.text)
-	late := s.body.late && !end
+	late := s.body.late && !end && !s.facts.alone
 	if !s.needsPrompt() {
 		s.readModel(b.text)
 		return s.decide(size, end, readingReason(nil, late))
@@ -209,7 +213,7 @@ func (s *Stream) bodyTimeout() {
 		s.body.late = true
 		return
 	}
-	if s.decide(0, false, lb.ReasonBodyLate) == Proceed {
+	if s.decide(0, false, readingReason(nil, !s.facts.alone)) == Proceed {
 		s.Resume()
 	}
 }

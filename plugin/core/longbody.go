@@ -67,11 +67,13 @@ func (s *Stream) wantsEnd() bool {
 }
 
 // readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its
-// first part on where the gateway would not show the last one while it holds the others.
+// first part on where the gateway would not show the last one while it holds the others, or where the request is to go
+// on after body_timeout although no more comes.
 func (s *Stream) readsOn(first, enough bool) bool {
 	b, most := s.plugin.vm.bodies, s.readMost()
+	early := b.stale || s.facts.alone
 	switch {
-	case b.stale && !first, !b.stale && !enough, s.body.received >= most:
+	case early && !first, !early && !enough, s.body.received >= most:
 		return false
 	case s.traits.length > most:
 		s.body.unread = unreadLong

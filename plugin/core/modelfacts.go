@@ -16,6 +16,7 @@ import (
 type factUse struct {
 	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
+	alone   bool   // nothing else is read of the body: it is never held for longer than body_timeout
 	refusal []byte // the beginning of the answer, if that is one
 	refused bool   // the endpoint does not have the model, or not with such a context
 }
