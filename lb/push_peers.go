@@ -11,9 +11,9 @@ import (
 // because others fill them above its own limit. An endpoint at which the limit of another one is too high is left alone
 // for a while: it is another kind of engine.
 const (
-	// peerShare is by which factor limits differ before one follows another: less than that by which equal engines may
-	// differ in the end, a quarter.
-	peerShare = 1.2
+	// peerShare is by which factor limits differ before one follows another. With less, engines that differ by a third
+	// follow each other, too.
+	peerShare = 1.25
 	// peerAnswers is how many answers of each of two endpoints show which of their limits is better, if one is twice as
 	// high as the other. The less they differ the more it takes.
 	peerAnswers = 12

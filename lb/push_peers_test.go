@@ -111,23 +111,27 @@ func (p *pair) apart() float64 { return max(p.sum[0], p.sum[1]) / min(p.sum[0], 
 // Two equal engines come to run about as many requests within half a minute, whatever their limits were at first. A
 // limit that was far too low was not corrected for minutes: one of two ran 5 requests, the other one 16.
 func TestEqualEnginesEndEqual(t *testing.T) {
+	const seeds, equal = 20, 1.25
+	runs, far := 0, 0
 	for _, c := range []struct{ slots, clients int }{{16, 32}, {16, 200}, {48, 32}, {48, 200}} {
 		for _, limits := range [][2]float64{{5, 16}, {16, 5}, {24, 8}, {10, 40}, {16, 16}} {
-			const seeds, few, equal = 20, 3, 1.25 // few: where a try misled, the next one comes a minute later
-			far, most := 0, 0.0
 			for seed := range uint64(seeds) {
 				p := startPair(seed, c.slots, c.clients, 2, limits[0], limits[1])
 				p.run(30 * time.Second)
 				p.run(20 * time.Second)
-				if most = max(most, p.apart()); p.apart() > equal {
-					far++
+				if runs++; p.apart() <= equal {
+					continue
+				}
+				far++
+				t.Logf("%+v, limits %v, seed %d: apart by %.2f", c, limits, seed, p.apart())
+				if p.apart() > 2 {
+					t.Errorf("%+v, limits %v, seed %d: apart by %.2f", c, limits, seed, p.apart())
 				}
 			}
-			t.Logf("%+v, limits %v: %d of %d are far apart, at most by %.2f", c, limits, far, seeds, most)
-			if far > few || most > 2 {
-				t.Errorf("%+v, limits %v: %d of %d are far apart, at most by %.2f", c, limits, far, seeds, most)
-			}
 		}
+	}
+	if far > runs/20 { // where a try misled, the next one comes a minute later
+		t.Errorf("in %d of %d runs they are far apart", far, runs)
 	}
 }
 

@@ -42,8 +42,8 @@ var factScenarios = []scenario{
 	}},
 	{name: "a refusal of another name", endpoints: 4, config: `"unit":"tokens"`, run: func(t *run) {
 		twice := Request{Frames: []string{`{"model":"base","model":"typo","messages":[{"role":"user","content":"a"}]}`}}
-		played := t.play(160, func(i int) (string, Request, answerOf) {
-			if i%8 == 0 {
+		played := t.play(320, func(i int) (string, Request, answerOf) {
+			if i%4 == 0 {
 				return "base", ofModel("base", 20), served
 			}
 			return "typo", twice, func(at int) (int, string) {

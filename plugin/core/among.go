@@ -124,6 +124,11 @@ func isUnreachable(details string) bool {
 	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
 }
 
+// isUnreached reports whether they mean that it could not even connect.
+func isUnreached(details string) bool {
+	return isUnreachable(details) || containsAny(details, connectionFailures[:]...)
+}
+
 func containsAny(details string, causes ...string) bool {
 	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
 }

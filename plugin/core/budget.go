@@ -140,7 +140,7 @@ func (r *response) unserved(from GatewayStream) (unserved, unseen bool) {
 		return false, false
 	}
 	if details := from.Details(); details != "" && details != "via_upstream" {
-		unseen = isUnreachable(details) || containsAny(details, connectionFailures[:]...)
+		unseen = isUnreached(details)
 		return unseen, unseen
 	}
 	switch r.status {

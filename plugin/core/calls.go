@@ -21,10 +21,11 @@ func (s *Stream) meetCall(bodiless bool) {
 func (s *Stream) computes() bool { return s.what == prompt.Computes }
 
 // judged is verdict, less what says nothing of how the endpoint computes: of a call that computes nothing, only that
-// the endpoint cannot be reached; and no refusal of a model that it does not have, or not with such a context.
+// the endpoint or the cluster cannot be reached; and no refusal of a model that it does not have, or not with such a
+// context.
 func (s *Stream) judged() lb.Verdict {
 	verdict := s.verdict()
-	if s.what == prompt.Idle && (verdict != lb.Failure || !containsAny(s.Details(), connectionFailures[:]...)) {
+	if s.what == prompt.Idle && !(verdict == lb.Failure && isUnreached(s.Details())) {
 		return lb.Neutral
 	}
 	if s.isFact(verdict) {
