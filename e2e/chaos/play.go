@@ -129,7 +129,7 @@ var getClient = http.Client{
 // get sends one request that its server answers at once, and returns the status of the answer and how long it took.
 // keep reuses a connection; without it the request may come to any worker. how is for the module that can be crashed.
 func get(ctx context.Context, url string, keep bool, how string) (status int, took time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/models", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/sim/echo", nil)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -185,7 +185,7 @@ func (s *scraped) parts(t *testing.T, n int) []int {
 	t.Helper()
 	by := make([]int, len(s.engines))
 	for range n {
-		i, err := strconv.Atoi(harness.Get(t, s.URL()+"/v1/models").Header.Get("x-sim-id"))
+		i, err := strconv.Atoi(harness.Get(t, s.URL()+"/sim/echo").Header.Get("x-sim-id"))
 		if err != nil {
 			t.Fatal(err)
 		}

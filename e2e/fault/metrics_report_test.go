@@ -71,7 +71,7 @@ func (s *scraped) report(t *testing.T, format string) string {
 	if format != "" {
 		headers = append(headers, formatHeader+": "+format)
 	}
-	a := harness.Send(t, http1, http.MethodGet, s.URL()+"/v1/models", "", headers...)
+	a := harness.Send(t, http1, http.MethodGet, s.URL()+"/sim/echo", "", headers...)
 	if a.Status != http.StatusOK {
 		t.Errorf("status %d", a.Status)
 	}

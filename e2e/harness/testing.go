@@ -238,7 +238,7 @@ func AwaitReason(t testing.TB, url, reason string, headers ...string) {
 	t.Helper()
 	Await(t, func() error {
 		for range 16 {
-			if got := Send(t, nil, http.MethodGet, url+"/v1/models", "", headers...).Reason(); got != reason {
+			if got := Send(t, nil, http.MethodGet, url+"/sim/echo", "", headers...).Reason(); got != reason {
 				return fmt.Errorf("%q: the reason is %q, want %q", headers, got, reason)
 			}
 		}
