@@ -256,7 +256,7 @@ func (s *Site) reasonsAre(ctx context.Context, want string) error {
 
 // probe sends one request that takes no time on a connection of its own and returns the plugin's reason.
 func probe(ctx context.Context, g *harness.Gateway) (reason string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL()+"/v1/models", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL()+"/sim/echo", nil)
 	if err != nil {
 		return "", err
 	}
