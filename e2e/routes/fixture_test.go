@@ -187,7 +187,7 @@ func (s *stage) send(headers ...string) *http.Response {
 // The answer's body is closed when the test ends.
 func (s *stage) post(body string, headers ...string) *http.Response {
 	s.t.Helper()
-	method, path := http.MethodGet, "/v1/models"
+	method, path := http.MethodGet, "/sim/echo"
 	if body != "" {
 		method, path = http.MethodPost, "/v1/completions"
 	}
