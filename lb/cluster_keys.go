@@ -117,8 +117,8 @@ var clusterMetricsKeys = []setting.Key{
 		Name: "global_inflight_key_prefix", Type: setting.Text, Loose: true, NoEffect: noOwnKey,
 		Title: setting.Doc("Key prefix (no effect)", "键前缀（无效）"),
 		Meaning: setting.Doc(
-			"Higress: how the key in Redis begins; no effect here",
-			"Higress：Redis 中键的前缀；此处无效",
+			"Higress: how the key in Redis begins",
+			"Higress：Redis 中键的前缀",
 		),
 		Field: noText,
 	},
@@ -127,8 +127,8 @@ var clusterMetricsKeys = []setting.Key{
 		NoEffect: "has no effect: `reserve_timeout` is how long a request waits for Redis",
 		Title:    setting.Doc("Redis timeout (no effect)", "Redis 超时（无效）"),
 		Meaning: setting.Doc(
-			"Higress: how many milliseconds to wait for Redis; no effect here",
-			"Higress：等待 Redis 的毫秒数；此处无效",
+			"Higress: how many milliseconds to wait for Redis",
+			"Higress：等待 Redis 的毫秒数",
 		),
 		Field: setting.Nowhere,
 	},
@@ -137,8 +137,8 @@ var clusterMetricsKeys = []setting.Key{
 		NoEffect: noOwnKey,
 		Title:    setting.Doc("Key TTL (no effect)", "键的 TTL（无效）"),
 		Meaning: setting.Doc(
-			"Higress: for how many seconds the counts in Redis are kept; no effect here",
-			"Higress：Redis 中计数的保留秒数；此处无效",
+			"Higress: for how many seconds the counts in Redis are kept",
+			"Higress：Redis 中计数的保留秒数",
 		),
 		Field: setting.Nowhere,
 	},

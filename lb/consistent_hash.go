@@ -35,9 +35,11 @@ var hashKeys = []setting.Key{
 		Name: "session.load_factor", Type: setting.Number, Min: 1.01, Max: 100, Default: "1.25",
 		Title: setting.Doc("Load factor", "负载系数"),
 		Meaning: setting.Doc(
-			"consistent_hash: how many times its part of the work in flight an endpoint may carry before requests of "+
-				"its sessions are sent to the next one in their order",
-			"consistent_hash：端点的在途工作量达到其应占份额的多少倍时，属于它的会话的请求改发到顺序中的下一个端点",
+			"consistent_hash: how much work in flight is too much for an endpoint, as a multiple of its fair share; "+
+				"requests of its sessions then go to the next endpoint in their order. With 1.25 that is a quarter "+
+				"more than its share",
+			"consistent_hash：端点的在途工作量达到其应占份额的多少倍就算过多；此后属于它的会话的请求改发到顺序中的下一个端点。"+
+				"1.25 即比其份额多四分之一",
 		),
 		Field: func(s any) any { return &s.(*HashConfig).LoadFactor },
 	},
@@ -56,8 +58,8 @@ var hashKeys = []setting.Key{
 		NoEffect: "has no effect: where a session belongs follows from its key, and nothing has to be remembered",
 		Title:    setting.Doc("Session lifetime", "会话保留时间"),
 		Meaning: setting.Doc(
-			"Higress: minutes until a session is forgotten, proposed there; no effect here: nothing is remembered",
-			"Higress：会话保留的分钟数（上游提案）；此处无需记忆，因而无效",
+			"Higress: minutes until a session is forgotten, proposed there; here nothing is remembered",
+			"Higress：会话保留的分钟数（上游提案）；此处无需记忆",
 		),
 		Field: setting.Nowhere,
 	},

@@ -69,8 +69,8 @@ var targetKeys = []setting.Key{
 		Name: "window_size", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: noWindow,
 		Title: setting.Doc("Window in requests", "窗口（次数）"),
 		Meaning: setting.Doc(
-			"Higress: how many requests `rate_limit` looks back on, proposed there; no effect here",
-			"Higress：`rate_limit` 回看多少次选择（上游提案）；此处无效",
+			"Higress: how many requests `rate_limit` looks back on, proposed there",
+			"Higress：`rate_limit` 回看多少次选择（上游提案）",
 		),
 		Field: setting.Nowhere,
 	},
@@ -78,8 +78,8 @@ var targetKeys = []setting.Key{
 		Name: "window_seconds", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: noWindow,
 		Title: setting.Doc("Window in seconds", "窗口（秒）"),
 		Meaning: setting.Doc(
-			"Higress: how many seconds `rate_limit` looks back on, proposed there; no effect here",
-			"Higress：`rate_limit` 回看多少秒（上游提案）；此处无效",
+			"Higress: how many seconds `rate_limit` looks back on, proposed there",
+			"Higress：`rate_limit` 回看多少秒（上游提案）",
 		),
 		Field: setting.Nowhere,
 	},

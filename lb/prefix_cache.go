@@ -81,11 +81,13 @@ var cacheKeys = []setting.Key{
 		Name: "prefix.credit", Type: setting.Number, Min: 0, Max: 1000, Default: "2",
 		Title: setting.Doc("Credit", "缓存的价值"),
 		Meaning: setting.Doc(
-			"prefix_cache: how many tokens of load one cached token of the prompt outweighs, more while requests "+
-				"wait or caches evict, less for prompts that more requests begin with than one endpoint can serve; "+
-				"0: none",
-			"prefix_cache：一个已缓存的提示词 token 抵得上多少个在途 token；有请求排队或缓存淘汰时相应增加；"+
-				"若以此开头的请求多到一个端点处理不完，则相应减少；0：不计",
+			"prefix_cache: how many tokens in flight one cached token of the prompt makes up for. With 2, an "+
+				"endpoint that has 1,000 tokens of it cached is taken until it has 2,000 more in flight than one "+
+				"that has none. It is more while requests wait or caches evict, and less for a prompt that is too "+
+				"popular for one endpoint; 0: what is cached does not matter",
+			"prefix_cache：一个已缓存的提示词 token 抵得上多少个在途 token。设为 2 时，已缓存其中 1,000 个 token 的端点，"+
+				"在其在途 token 比毫无缓存的端点多出 2,000 个之前，都会被选中。有请求排队或缓存淘汰时相应增加；"+
+				"提示词热门到一个端点处理不完时相应减少；0：不考虑缓存",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).Credit },
 	},

@@ -108,6 +108,12 @@ func TestEnvoyLoadsByHTTP(t *testing.T) {
 		if a.Status != http.StatusServiceUnavailable {
 			t.Errorf("answered %d: %s", a.Status, a.Body)
 		}
+		harness.Await(t, func() error {
+			if log := g.AccessLog(); !strings.Contains(log, " details=wasm_fail_stream ") {
+				return fmt.Errorf("the access log does not say why:\n%s", log)
+			}
+			return nil
+		})
 	})
 	t.Run("8 MiB", func(t *testing.T) {
 		g := harness.StartT(t, harness.Options{Config: visible, Endpoints: models, Edit: edit(8 << 20)})

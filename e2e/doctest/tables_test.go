@@ -81,6 +81,13 @@ func TestConfigTables(t *testing.T) {
 	}
 	for _, k := range config.Keys() {
 		at := tableOf(k)
+		if k.Name == "lb_policy" { // a line for each
+			k.Meaning = strings.ReplaceAll(k.Meaning, "; `", ";<br>`")
+			k.Chinese.Meaning = strings.ReplaceAll(k.Chinese.Meaning, "；`", "；<br>`")
+		}
+		if k.Setting.NoEffect != "" {
+			k.Meaning, k.Chinese.Meaning = "**No effect.** "+k.Meaning, "**无作用。**"+k.Chinese.Meaning
+		}
 		english[at] = append(english[at], row(k.Name, k.Type, k.Default, k.Meaning))
 		if k.Chinese.Type == "" || k.Chinese.Meaning == "" {
 			t.Errorf("%s is not described in Chinese", k.Name)

@@ -21,7 +21,7 @@ func TestHelm4(t *testing.T) {
 	}
 	render := func(values string) (string, error) {
 		release := common.ReleaseOptions{Name: "warmgate", Namespace: "default", IsInstall: true}
-		all, err := util.ToRenderValues(c, given(t, values), release, nil)
+		all, err := util.ToRenderValues(c, complete(given(t, values)), release, nil)
 		if err != nil {
 			return "", err
 		}
@@ -35,7 +35,7 @@ func TestHelm4(t *testing.T) {
 		slices.Sort(texts)
 		return strings.Join(texts, "\n---\n"), err
 	}
-	const ways = "\nmetrics: {enabled: true}\nredis: {enabled: true}\n" + image + policy
+	const ways = "\nredis: {enabled: true}\n" + image + policy
 	for _, values := range []string{
 		"gateway: istio", "gateway: envoy-gateway", "gateway: istio" + ways, "gateway: envoy-gateway" + ways,
 		"gateway: higress\n" + image + policy,

@@ -30,7 +30,7 @@ func valuesOf(t *testing.T, command string) map[string]any {
 		case "-f":
 			maps.Copy(values, given(t, lab.Block(t, document, "yaml", "# "+words[i+1]+"\n")))
 		case "--set":
-			if err := strvals.ParseInto(words[i+1], values); err != nil {
+			if err := strvals.ParseInto(strings.Trim(words[i+1], "'"), values); err != nil {
 				t.Fatalf("%s: %v", command, err)
 			}
 		}
@@ -38,7 +38,7 @@ func valuesOf(t *testing.T, command string) map[string]any {
 	return values
 }
 
-const registry = "hub.example.com/llm"
+const registry = "hub.llm.test/llm"
 
 // TestInstall does what the document's commands do, up to the API server: they name a chart that is there and values
 // that it takes. The first one installs what the commands for Istio and for Envoy Gateway apply.
@@ -57,7 +57,7 @@ func TestInstall(t *testing.T) {
 			values := valuesOf(t, command)
 			list := renderedOf(t, c, values)
 			if off := strings.Contains(command, "config.enabled=false"); off && parsed(t, pluginOf(t, list)).
-				Match("", "", "").Enabled {
+				Match("", "outbound|8000||engines.models.svc.cluster.local", "").Enabled {
 				t.Errorf("%s does not switch the plugin off", command)
 			}
 			if installs++; installs > 1 {
@@ -88,7 +88,7 @@ func applied(t *testing.T, document string) []resource {
 			names = append(names, strings.TrimPrefix(file, "deploy/"))
 		}
 	}
-	return shipped(t, names, "registry.example.com/warmgate", registry)
+	return shipped(t, names, example, registry)
 }
 
 // TestRelease compares the chart in a release with the source tree's, as Helm reads both.
@@ -123,6 +123,6 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, values := range []string{"gateway: istio", "gateway: envoy-gateway"} {
-		same(t, values, renderedOf(t, packed, given(t, values)), rendered(t, values))
+		same(t, values, renderedOf(t, packed, complete(given(t, values))), rendered(t, values))
 	}
 }

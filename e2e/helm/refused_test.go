@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -52,7 +53,6 @@ func TestRefused(t *testing.T) {
 		higress + "higress: {matchRules: [{ingress: [a], config: {}}]}": "matchRules[0].config has no lb_policy",
 
 		"gateway: higress":                                          "higress.matchRules names the routes",
-		higress + "metrics: {enabled: true}":                        "metrics.enabled is for istio and envoy-gateway",
 		higress + "redis: {enabled: true}":                          "redis.enabled is for istio and envoy-gateway",
 		"gateway: istio\nimage: {pullSecret: login}":                "image.pullSecret is for higress and envoy",
 		"gateway: istio\nconfig: {lb_type: endpoint}":               "config has no lb_policy",
@@ -62,10 +62,108 @@ func TestRefused(t *testing.T) {
 		"gateway: istio\nhigress: {matchRules: [{ingress: [a], config: {enabled: false}}]}": "on istio, write " +
 			"rules into config._rules_",
 	} {
+		if _, _, err := template(c, complete(given(t, values))); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s\ngot %v\nwant %s", values, err, message)
+		}
+	}
+}
+
+// TestPlaceholders checks that no example of the documents, and no value that was not given, takes the place of a
+// user's own: a gateway that cannot fetch its module, a secret that everybody knows, a route for every host.
+func TestPlaceholders(t *testing.T) {
+	const (
+		own   = "image: {registry: 'hub.llm.test/llm'}\n"
+		hosts = "istio: {route: {hosts: [a.test]}}\n"
+	)
+	c := load(t)
+	for values, message := range map[string]string{
+		"gateway: istio\n" + hosts:                            "image.registry names the registry",
+		"gateway: envoy-gateway":                              "image.registry names the registry",
+		"gateway: higress\nconfig: {lb_policy: prefix_cache}": "image.registry names the registry",
+
+		"gateway: istio\nimage: {registry: registry.example.com/warmgate}\n" + hosts: "registry.example.com/warmgate " +
+			"is an example",
+		"gateway: envoy-gateway\nimage: {registry: 'example.com:5000/a'}": "is an example",
+		"gateway: envoy-gateway\nimage: {registry: hub.example/a}":        "is an example",
+		"gateway: envoy-gateway\nimage: {registry: hub.example.org}":      "is an example",
+
+		"gateway: istio\n" + own: "istio.route.hosts has the host names",
+
+		"gateway: istio\n" + own + hosts + "redis: {enabled: true, password: change-me}": "\"change-me\"",
+		"gateway: higress\n" + own + "config: {lb_policy: prefix_cache, lb_config: {serviceFQDN: redis.static, " +
+			"password: change-me}}": "\"change-me\"",
+		"gateway: higress\n" + own + "higress: {matchRules: [{ingress: [a], config: {lb_policy: prefix_cache, " +
+			"lb_config: {regions: {secret: replace this by 32 random bytes}}}}]}": "\"replace this by\"",
+	} {
 		if _, _, err := template(c, given(t, values)); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%s\ngot %v\nwant %s", values, err, message)
 		}
 	}
+	for _, registry := range []string{"my-example.com", "hub.examples.com/a", "10.0.0.1:5000", "a/example.com"} {
+		if _, _, err := template(c, given(t, "gateway: envoy-gateway\nimage: {registry: '"+registry+"'}")); err != nil {
+			t.Errorf("%s: %v", registry, err)
+		}
+	}
+}
+
+// TestDoNotFit checks that values which the schema allows one by one are refused together where the plugin would refuse
+// them: in the configuration for all requests, and in a rule.
+func TestDoNotFit(t *testing.T) {
+	c := load(t)
+	for part, message := range map[string]string{
+		"lb_policy: prefix_cache, lb_config: {serviceFQDN: redis.static}": "lb_config.serviceFQDN is for higress",
+		"lb_policy: prefix_cache, lb_config: {push: outstanding}":         "push outstanding needs max_inflight",
+		"lb_policy: prefix_cache, lb_config: {metrics: {interval: 5s}}": "stale_after is 3s, want more than " +
+			"interval, 5s",
+		"lb_policy: endpoint_metrics, lb_config: {metrics: {interval: 5000}}": "stale_after is 3s, want more",
+		"lb_policy: prefix_cache, lb_config: {metrics: {stale_after: 1000}}":  "want more than interval, 1s",
+		"lb_policy: consistent_hash, lb_config: {push: pending, metrics: {interval: 1.5s, " +
+			"stale_after: 1500}}": "want more than interval, 1.5s",
+		"lb_policy: token_budget": "token_budget needs lb_config.targets",
+		"lb_policy: cluster_metrics, lb_config: {mode: LeastBusy, service_list: [a]}": "needs lb_type: cluster",
+		"lb_type: cluster, lb_policy: cluster_metrics, lb_config: {mode: LeastBusy}":  "needs lb_config.service_list",
+	} {
+		for where, values := range map[string]string{
+			"config: ": "config: {" + part + "}",
+			"config._rules_[0]: ": "config: {lb_policy: global_least_request, _rules_: [{_match_route_: [a], " + part +
+				"}]}",
+		} {
+			values = "gateway: istio\n" + values
+			if _, _, err := template(c, complete(given(t, values))); err == nil ||
+				!strings.Contains(err.Error(), where) || !strings.Contains(err.Error(), message) {
+				t.Errorf("%s\ngot %v\nwant %s%s", values, err, where, message)
+			}
+			off := strings.Replace(values, part, part+", enabled: false", 1)
+			if _, _, err := template(c, complete(given(t, off))); err != nil {
+				t.Errorf("%s: refused though it is switched off: %v", off, err)
+			}
+		}
+		// Without the chart, the plugin refuses it, too, unless only the gateway is wrong.
+		raw, err := yamlToJSON("{" + part + "}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := config.Parse(raw, config.Higress); err == nil != strings.Contains(part, "serviceFQDN") {
+			t.Errorf("%s: the plugin says %v", part, err)
+		}
+	}
+	for _, values := range []string{
+		"gateway: istio\nredis: {password: mine}", "gateway: envoy-gateway\nredis: {username: mine}",
+	} {
+		if _, _, err := template(c, complete(given(t, values))); err == nil ||
+			!strings.Contains(err.Error(), "no effect without redis.enabled") {
+			t.Errorf("%s\ngot %v", values, err)
+		}
+	}
+}
+
+// yamlToJSON rewrites a text, as Higress does for the plugin.
+func yamlToJSON(text string) ([]byte, error) {
+	var v any
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
 }
 
 // TestMessage compares the message in the document with Helm's.
@@ -83,8 +181,10 @@ func TestNeedsMetrics(t *testing.T) {
 	c := load(t)
 	for _, d := range lb.Policies() {
 		for _, name := range append([]string{d.Name}, d.Aliases...) {
-			_, _, err := template(c, given(t, "gateway: istio\nconfig: {lb_policy: "+name+"}"))
-			if needed := d.Needs.Metrics == lb.MetricsRequired; needed != (err != nil) {
+			values := "gateway: istio\nmetrics: {enabled: false}\nconfig: {lb_policy: " + name + "}"
+			_, _, err := template(c, complete(given(t, values)))
+			refused := err != nil && strings.Contains(err.Error(), "needs metrics.enabled")
+			if needed := d.Needs.Metrics == lb.MetricsRequired; needed != refused {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -110,13 +210,16 @@ func TestSchemaOfConfig(t *testing.T) {
 		}
 		checked++
 		// Through JSON, as Helm reads values.
-		text, err := json.Marshal(map[string]any{
-			"gateway": "istio", "metrics": map[string]any{"enabled": true}, "config": one,
-		})
+		gateway := "istio"
+		if host == config.Higress {
+			gateway = "higress"
+		}
+		text, err := json.Marshal(map[string]any{"gateway": gateway, "config": one})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := template(c, given(t, string(text))); err != nil {
+		text = bytes.ReplaceAll(text, []byte("change-me"), []byte("changed"))
+		if _, _, err := template(c, complete(given(t, string(text)))); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, raw)
 		}
 	}

@@ -90,10 +90,33 @@ func given(t *testing.T, text string) map[string]any {
 	return values
 }
 
+// complete adds what has no default to values that leave it open.
+func complete(values map[string]any) map[string]any {
+	add := func(section, name string, value any) map[string]any {
+		m, _ := values[section].(map[string]any)
+		if m == nil {
+			m = map[string]any{}
+			values[section] = m
+		}
+		if m[name] == nil {
+			m[name] = value
+		}
+		into, _ := m[name].(map[string]any)
+		return into
+	}
+	add("image", "registry", registry)
+	if values["gateway"] == "istio" {
+		if route := add("istio", "route", map[string]any{}); route != nil && route["hosts"] == nil {
+			route["hosts"] = []any{"llm.example.com"}
+		}
+	}
+	return values
+}
+
 // rendered are the resources of Warmgate's chart with values in YAML, each of which fits its schema.
 func rendered(t *testing.T, values string) []resource {
 	t.Helper()
-	return renderedOf(t, load(t), given(t, values))
+	return renderedOf(t, load(t), complete(given(t, values)))
 }
 
 func renderedOf(t *testing.T, c *chart.Chart, values map[string]any) []resource {
@@ -134,12 +157,18 @@ func same(t *testing.T, what string, got, want []resource) {
 	}
 }
 
+const (
+	example = "registry.example.com/warmgate"                 // in the files
+	vllm    = "outbound|8000||vllm.default.svc.cluster.local" // the cluster of the service that they name
+)
+
 // The files of each gateway that the chart renders unless values say otherwise.
 var (
 	forHigress      = []string{"higress/warmgate.yaml"}
-	forIstio        = []string{"istio/warmgate.yaml", "istio/service.yaml", "istio/route.yaml"}
+	forIstio        = []string{"istio/warmgate.yaml", "istio/metrics.yaml", "istio/service.yaml", "istio/route.yaml"}
 	forEnvoyGateway = []string{
-		"envoy-gateway/gateway.yaml", "envoy-gateway/warmgate.yaml", "envoy-gateway/route.yaml",
+		"envoy-gateway/gateway.yaml", "envoy-gateway/warmgate.yaml", "envoy-gateway/metrics.yaml",
+		"envoy-gateway/route.yaml",
 	}
 )
 
@@ -147,18 +176,19 @@ var (
 // source. On Higress they have examples of rules, which the chart is given.
 func TestDefaults(t *testing.T) {
 	for gateway, names := range map[string][]string{"istio": forIstio, "envoy-gateway": forEnvoyGateway} {
-		same(t, gateway, rendered(t, "gateway: "+gateway), shipped(t, names))
+		same(t, gateway, rendered(t, "gateway: "+gateway), shipped(t, names, example, registry))
 	}
-	want := shipped(t, forHigress)
+	want := shipped(t, forHigress, example, registry)
 	values := given(t, "gateway: higress")
 	values["higress"] = map[string]any{"matchRules": at(t, want[0], "spec", "matchRules")}
-	same(t, "higress", renderedOf(t, load(t), values), want)
+	same(t, "higress", renderedOf(t, load(t), complete(values)), want)
 }
 
 // TestLint has Helm look for what is wrong with the chart itself. An icon is all that it may miss.
 func TestLint(t *testing.T) {
 	for _, gateway := range []string{"istio", "envoy-gateway"} {
-		linter := lint.All(harness.PathT(t, "deploy/helm"), given(t, "gateway: "+gateway), "default", true)
+		values := complete(given(t, "gateway: "+gateway))
+		linter := lint.All(harness.PathT(t, "deploy/helm"), values, "default", true)
 		for _, m := range linter.Messages {
 			if m.Severity > support.InfoSev || !strings.Contains(m.Err.Error(), "icon") {
 				t.Errorf("%s: %v", gateway, m)
@@ -170,25 +200,25 @@ func TestLint(t *testing.T) {
 // TestWays switches on the ways to Redis and to metrics: their files are rendered, and the plugin's configuration has
 // what these say.
 func TestWays(t *testing.T) {
-	const ways = "metrics: {enabled: true}\nredis: {enabled: true, username: warmgate, password: change-me}\n" +
+	const ways = "redis: {enabled: true, username: warmgate, password: of-a-test}\n" +
 		"config: {lb_policy: endpoint_metrics, _rules_: [{_match_route_: [a], lb_policy: endpoint_metrics}, " +
 		"{_match_route_: [b], enabled: false}]}\n"
 	for gateway, names := range map[string][]string{"istio": forIstio, "envoy-gateway": forEnvoyGateway} {
 		folder := gateway + "/"
-		names = append(slices.Clone(names), folder+"metrics.yaml", folder+"redis.yaml")
+		names = append(slices.Clone(names), folder+"redis.yaml")
 		list := rendered(t, "gateway: "+gateway+"\n"+ways)
 		set := parsed(t, pluginOf(t, list))
 		for _, route := range []string{"", "a"} {
-			if c := set.Match(route, "", ""); c.Redis.Cluster != "warmgate-redis" || c.Redis.Username != "warmgate" ||
-				c.Redis.Password != "change-me" || c.Engines.Cluster != "warmgate-metrics" ||
+			if c := set.Match(route, vllm, ""); c.Redis.Cluster != "warmgate-redis" || c.Redis.Username != "warmgate" ||
+				c.Redis.Password != "of-a-test" || c.Engines.Cluster != "warmgate-metrics" ||
 				c.EnvoyCfg.AdminCluster != "prometheus_stats" {
 				t.Errorf("%s: the route %q has %+v", gateway, route, c)
 			}
 		}
-		if c := set.Match("b", "", ""); c.Enabled {
+		if c := set.Match("b", vllm, ""); c.Enabled {
 			t.Errorf("%s: the rule that switches the plugin off is lost", gateway)
 		}
-		want := shipped(t, names)
+		want := shipped(t, names, example, registry)
 		same(t, gateway, withoutConfig(t, list), withoutConfig(t, want))
 		list = rendered(t, "gateway: "+gateway+"\nredis: {enabled: true, host: 10.0.0.10, port: 6380}")
 		if all := string(texts(t, list)); strings.Contains(all, "redis.default.svc") ||

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	image  = "image: {registry: 'hub.example.com:5000/llm', tag: 1.2.3}\nmemoryLimit: 64MiB\n"
+	image  = "image: {registry: 'hub.llm.test:5000/llm', tag: 1.2.3}\nmemoryLimit: 64MiB\n"
 	policy = "config: {lb_type: endpoint, lb_policy: prefix_cache, lb_config: {max_inflight: 8}}\n"
 )
 
@@ -38,7 +38,7 @@ func TestHigressValues(t *testing.T) {
 		"{ingress: [chat], config: {lb_policy: global_least_request, lb_config: {unit: tokens}}}," +
 		"{domain: [a.example.com], configDisable: true, config: {enabled: false}}]}\n")
 	if r.Metadata.Namespace != "gateways" || r.Metadata.Name != "warmgate-1.2.3" ||
-		r.Spec.URL != "oci://hub.example.com:5000/llm/warmgate-higress:1.2.3" || r.Spec.Phase != "AUTHN" ||
+		r.Spec.URL != "oci://hub.llm.test:5000/llm/warmgate-higress:1.2.3" || r.Spec.Phase != "AUTHN" ||
 		*r.Spec.Priority != 300 || r.Spec.ImagePullSecret != "login" || r.Spec.VMConfig.Env[0].Value != "64MiB" {
 		t.Errorf("got %+v", r)
 	}
@@ -63,7 +63,7 @@ func TestHigressValues(t *testing.T) {
 // TestIstioValues checks that each value reaches all resources that name it, and that the plugin takes its
 // configuration.
 func TestIstioValues(t *testing.T) {
-	list := rendered(t, "gateway: istio\n"+image+policy+"metrics: {enabled: true}\nredis: {enabled: true}\n"+
+	list := rendered(t, "gateway: istio\n"+image+policy+"redis: {enabled: true}\n"+
 		"istio: {namespace: edge, selector: {gateway: llm, istio: null}, "+
 		"route: {namespace: apps, hosts: [a.example.com]}, "+
 		"services: [{name: engines, namespace: models, port: 9000}, "+
@@ -82,7 +82,7 @@ func TestIstioValues(t *testing.T) {
 		want(t, filter, map[string]any{"gateway": "llm"}, "spec", "workloadSelector", "labels")
 	}
 	vm := []any{"spec", "configPatches", 0, "patch", "value", "typed_config", "config", "vm_config"}
-	want(t, plugin, "oci://hub.example.com:5000/llm/warmgate-envoy:1.2.3", append(vm, "code", "remote", "http_uri",
+	want(t, plugin, "oci://hub.llm.test:5000/llm/warmgate-envoy:1.2.3", append(vm, "code", "remote", "http_uri",
 		"uri")...)
 	want(t, plugin, "64MiB", append(vm, "environment_variables", "key_values", "GOMEMLIMIT")...)
 	for name, host := range map[string]string{
@@ -103,9 +103,21 @@ func TestIstioValues(t *testing.T) {
 	destination := []any{"spec", "http", 0, "route", 0, "destination"}
 	want(t, route, "engines.models.svc.cluster.local", append(destination, "host")...)
 	want(t, route, 9000, append(destination, "port", "number")...)
-	if c := parsed(t, pluginOf(t, list)).Match("", "", ""); c.Policy != "prefix_cache" || c.MaxInflight != 8 ||
-		c.EnvoyCfg.AdminCluster != "prometheus_stats" {
-		t.Errorf("%+v", c)
+	set := parsed(t, pluginOf(t, list))
+	for _, cluster := range []string{
+		"outbound|9000||engines.models.svc.cluster.local", "outbound|443|v1|llm.example.com",
+	} {
+		if c := set.Match("", cluster, ""); c == nil || c.Policy != "prefix_cache" || c.MaxInflight != 8 ||
+			c.EnvoyCfg.AdminCluster != "prometheus_stats" {
+			t.Errorf("%s: %+v", cluster, c)
+		}
+	}
+	for _, cluster := range []string{
+		"outbound|9001||engines.models.svc.cluster.local", "outbound|443||shop.default.svc.cluster.local",
+	} {
+		if c := set.Match("", cluster, "a.example.com"); c != nil {
+			t.Errorf("%s, which nobody has named, has %+v", cluster, c)
+		}
 	}
 }
 
@@ -113,24 +125,29 @@ func TestIstioValues(t *testing.T) {
 // configuration.
 func TestEnvoyGatewayValues(t *testing.T) {
 	list := rendered(t, "gateway: envoy-gateway\n"+strings.Replace(image, "tag:", "pullSecret: login, tag:", 1)+policy+
-		"metrics: {enabled: true}\nredis: {enabled: true}\n"+
-		"envoyGateway: {namespace: edge, name: public, listener: llm, class: gateways, "+
+		"redis: {enabled: true}\n"+
+		"envoyGateway: {namespace: edge, name: public, listener: web, class: gateways, routes: [chat, code], "+
 		"route: {service: engines, port: 9000}}")
-	for _, old := range []string{"default/eg", "name: eg\n", "namespace: default\n", "vllm"} {
+	for _, old := range []string{"default/eg", "name: eg\n", "namespace: default\n", "llm\n"} {
 		if all := texts(t, list); strings.Contains(all, old) {
 			t.Errorf("%s is left:\n%s", old, all)
 		}
 	}
 	want(t, find(t, list, "GatewayClass", "gateways"), "edge", "spec", "parametersRef", "namespace")
 	gateway := find(t, list, "Gateway", "public")
-	want(t, gateway, "llm", "spec", "listeners", 0, "name")
+	want(t, gateway, "web", "spec", "listeners", 0, "name")
 	want(t, gateway, "gateways", "spec", "gatewayClassName")
-	route := find(t, list, "HTTPRoute", "llm")
+	route := find(t, list, "HTTPRoute", "chat")
 	want(t, route, "public", "spec", "parentRefs", 0, "name")
 	want(t, route, "engines", "spec", "rules", 0, "backendRefs", 0, "name")
 	want(t, route, 9000, "spec", "rules", 0, "backendRefs", 0, "port")
-	for _, kind := range []string{"ClientTrafficPolicy", "BackendTrafficPolicy", "EnvoyExtensionPolicy"} {
-		want(t, find(t, list, kind, "warmgate"), "public", "spec", "targetRefs", 0, "name")
+	want(t, find(t, list, "ClientTrafficPolicy", "warmgate"), "public", "spec", "targetRefs", 0, "name")
+	for _, kind := range []string{"BackendTrafficPolicy", "EnvoyExtensionPolicy"} {
+		policy := find(t, list, kind, "warmgate")
+		for i, name := range []string{"chat", "code"} {
+			want(t, policy, "HTTPRoute", "spec", "targetRefs", i, "kind")
+			want(t, policy, name, "spec", "targetRefs", i, "name")
+		}
 	}
 	limits := 0
 	for _, name := range []string{"warmgate", "warmgate-metrics", "warmgate-redis"} {
@@ -138,7 +155,7 @@ func TestEnvoyGatewayValues(t *testing.T) {
 		want(t, patches, "public", "spec", "targetRef", "name")
 		for i, p := range at(t, patches, "spec", "jsonPatches").([]any) {
 			if name == "warmgate" {
-				want(t, patches, "edge/public/llm", "spec", "jsonPatches", i, "name")
+				want(t, patches, "edge/public/web", "spec", "jsonPatches", i, "name")
 			}
 			if at(t, p, "operation", "path") == "vm_config/environment_variables" {
 				limits++
@@ -150,7 +167,7 @@ func TestEnvoyGatewayValues(t *testing.T) {
 		t.Errorf("%d limits of memory", limits)
 	}
 	code := map[string]any{
-		"url": "hub.example.com:5000/llm/warmgate-envoy:1.2.3", "pullSecretRef": map[string]any{"name": "login"},
+		"url": "hub.llm.test:5000/llm/warmgate-envoy:1.2.3", "pullSecretRef": map[string]any{"name": "login"},
 	}
 	want(t, find(t, list, "EnvoyExtensionPolicy", "warmgate"), code, "spec", "wasm", 0, "code", "image")
 	if c := parsed(t, pluginOf(t, list)).Match("", "", ""); c.Policy != "prefix_cache" || c.MaxInflight != 8 ||
@@ -163,7 +180,7 @@ func TestEnvoyGatewayValues(t *testing.T) {
 func TestOwnSource(t *testing.T) {
 	for envoy, admin := range map[string]string{"endpoints: ['10.0.0.1:80']": "", "admin_cluster: own": "own"} {
 		list := rendered(t, "gateway: istio\nconfig: {lb_policy: prefix_cache, lb_config: {envoy: {"+envoy+"}}}")
-		if c := parsed(t, pluginOf(t, list)).Match("", "", ""); c.EnvoyCfg.AdminCluster != admin {
+		if c := parsed(t, pluginOf(t, list)).Match("", vllm, ""); c.EnvoyCfg.AdminCluster != admin {
 			t.Errorf("%s: the admin cluster is %q", envoy, c.EnvoyCfg.AdminCluster)
 		}
 	}
@@ -172,10 +189,16 @@ func TestOwnSource(t *testing.T) {
 // TestWithoutGateway checks that what the user has already can be left out.
 func TestWithoutGateway(t *testing.T) {
 	const own = "gateway: envoy-gateway\nenvoyGateway: {create: false, route: {create: false}}"
-	same(t, "envoy-gateway", rendered(t, own), shipped(t, []string{"envoy-gateway/warmgate.yaml"}))
-	list := rendered(t, "gateway: istio\nistio: {destinationRules: false, route: {create: false}}")
+	same(t, "envoy-gateway", rendered(t, own), shipped(t, []string{
+		"envoy-gateway/warmgate.yaml", "envoy-gateway/metrics.yaml",
+	}, example, registry))
+	list := rendered(t, "gateway: istio\nmetrics: {enabled: false}\n"+
+		"istio: {destinationRules: false, route: {create: false}}")
 	if len(list) != 2 || find(t, list, "EnvoyFilter", "warmgate") == nil ||
 		find(t, list, "EnvoyFilter", "warmgate-vllm") == nil {
 		t.Errorf("there are\n%s", texts(t, list))
+	}
+	if c := parsed(t, pluginOf(t, list)).Match("", vllm, ""); c.Engines.Cluster != "" {
+		t.Errorf("a cluster is named that is not there: %+v", c.Engines)
 	}
 }

@@ -47,10 +47,10 @@ func TestBudgetInHigress(t *testing.T) {
 		t.Fatal(err)
 	}
 	gw := higresshost.Start(t, higresshost.Options{
-		Wasm: harness.ModuleT(t, harness.HostHigress), Config: string(text), Cluster: "outbound|443||default.dns",
-		Workers: 2, ClusterHeader: set.Match("", "", "").Clusters.Header,
+		Wasm: harness.ModuleT(t, harness.HostHigress), Config: string(text), Route: chatRoute,
+		Cluster: "outbound|443||default.dns", Workers: 2, ClusterHeader: chat(t, set).Clusters.Header,
 	})
-	c := set.Match("", "", "")
+	c := chat(t, set)
 	const small, large = "10.0.0.1:443", "10.0.0.2:443"
 	gw.Cluster("outbound|443||claude.dns").Add(small)
 	gw.Cluster("outbound|443||gpt-4o-mini.dns").Add(large)

@@ -29,7 +29,7 @@ func TestClustersConfiguration(t *testing.T) {
 	for _, header := range []string{
 		find[string](t, sites, envoy+".route.cluster_header"), find[string](t, sites, envoy+".match.headers[0].name"),
 		find[string](t, filter, patch+".route.cluster_header"), find[string](t, filter, patch+".match.headers[0].name"),
-		set.Match("", "", "").Clusters.Header,
+		chat(t, set).Clusters.Header,
 	} {
 		if header != c.Clusters.Header {
 			t.Errorf("a route takes %s, the plugin writes %s", header, c.Clusters.Header)

@@ -229,7 +229,8 @@ func TestDecisionIsReported(t *testing.T) {
 			o.Endpoints = []harness.Endpoint{upstream}
 			g := harness.StartT(t, o)
 			await(t, "the access log", regexp.MustCompile(
-				`POST /v1/x 418 - upstream=`+regexp.QuoteMeta(host)+` .* warmgate="host=`+regexp.QuoteMeta(host)+` reason=chosen load=1"`),
+				`POST /v1/x 418 - upstream=`+regexp.QuoteMeta(host)+` .* details=via_upstream warmgate="host=`+
+					regexp.QuoteMeta(host)+` reason=chosen load=1"`),
 				func() string { send(t, g); return g.AccessLog() })
 			page := func() string { return g.PrometheusT(t) }
 			for _, line := range []string{

@@ -36,6 +36,22 @@ func wasmPlugin(t *testing.T, name string) (*wasmplugin.Resource, *config.Set) {
 	return r, set
 }
 
+// A request that the first rule of each shipped WasmPlugin is for, by its route or by its service.
+const (
+	chatRoute   = "chat"
+	chatCluster = "outbound|8000||vllm.dns"
+)
+
+// chat returns the configuration of that request.
+func chat(t *testing.T, set *config.Set) *config.Config {
+	t.Helper()
+	c := set.Match(chatRoute, chatCluster, "")
+	if c == nil {
+		t.Fatal("no rule is for the route chat, or the service vllm.dns")
+	}
+	return c
+}
+
 // TestWasmPlugins reads each WasmPlugin as Higress does and its configuration as the plugin does.
 func TestWasmPlugins(t *testing.T) {
 	files, err := filepath.Glob(harness.PathT(t, "envoy-config/higress-wasmplugin-*.yaml"))
@@ -51,11 +67,10 @@ func TestWasmPlugins(t *testing.T) {
 			}
 			about := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(name, "higress-wasmplugin-"), ".yaml"),
 				"-", "_")
-			c := set.Match("", "", "")
-			if c == nil || c.Policy != about && c.Store.String() != about &&
-				!(about == "budget" && c.Budget() != nil) &&
+			c := chat(t, set)
+			if c.Policy != about && c.Store.String() != about && !(about == "budget" && c.Budget() != nil) &&
 				!(about == "overload" && c.Queue.Enabled()) && !(about == "regions" && c.Regions.Enabled()) {
-				t.Errorf("neither policy, store, queue nor regions of the global part are the file's: %+v", c)
+				t.Errorf("neither policy, store, queue nor regions of the first rule are the file's: %+v", c)
 			}
 		})
 	}
@@ -69,18 +84,20 @@ func TestWasmPluginRules(t *testing.T) {
 		name, route, cluster, host string
 		want                       func(*config.Config) bool
 	}{
-		{"no rule", "other", anyCluster, "api.example.com", func(c *config.Config) bool {
+		{"no rule", "other", anyCluster, "api.example.com", func(c *config.Config) bool { return c == nil }},
+		{"route", "chat", anyCluster, "api.example.com", func(c *config.Config) bool {
 			return c.Enabled && c.Unit == lb.Requests && c.MaxInflight == 0 && !c.Shadow
 		}},
-		{"route", "chat", anyCluster, "api.example.com", func(c *config.Config) bool {
-			return c.Enabled && c.Unit == lb.Tokens && c.MaxInflight == 64 && c.Overload.Status == 429
+		{"another route", "completions", anyCluster, "api.example.com", func(c *config.Config) bool {
+			return c.Enabled && c.Unit == lb.Tokens && c.MaxInflight == 64 && c.Overload.Status == 429 &&
+				c.Queue.Enabled()
 		}},
 		{"domain", "other", anyCluster, "staging.example.com", func(c *config.Config) bool {
 			return c.Shadow && c.DebugHeaders
 		}},
 		{"service", "other", embeddings, "api.example.com", func(c *config.Config) bool { return !c.Enabled }},
 	} {
-		if got := set.Match(c.route, c.cluster, c.host); got == nil || !c.want(got) {
+		if got := set.Match(c.route, c.cluster, c.host); got == nil != (c.name == "no rule") || !c.want(got) {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}

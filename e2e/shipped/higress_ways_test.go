@@ -256,7 +256,7 @@ func TestServiceSources(t *testing.T) {
 		t.Errorf("not a headless service: %+v", service)
 	}
 	_, set := wasmPlugin(t, "higress-wasmplugin-redis.yaml")
-	redis := set.Match("", "", "").Redis
+	redis := chat(t, set).Redis
 	known := map[string]bool{}
 	for _, r := range bridge.Spec.Registries {
 		host := fmt.Sprintf("outbound|%d||%s.%s", r.Port, r.Name, r.Type)

@@ -210,7 +210,7 @@ func TestEndpointMetricsInHigress(t *testing.T) {
 	}
 	module := harness.ModuleT(t, harness.HostHigress)
 	for cluster, page := range map[string]func(running, waiting int) string{
-		"outbound|8000||vllm.default.svc.cluster.local": stored,
+		chatCluster: stored,
 		"outbound|80||other-engine.dns": func(_, waiting int) string {
 			return fmt.Sprintf("other_engine_queue_length %d\n", waiting)
 		},

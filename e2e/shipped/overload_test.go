@@ -64,17 +64,16 @@ func values(maps []map[string]string) (all []string) {
 	return all
 }
 
-// TestOverloadRules checks that the rule of the resource for Higress differs from the global part as its comment says.
+// TestOverloadRules checks that the second rule of the resource for Higress differs from the first as its comment says.
 func TestOverloadRules(t *testing.T) {
 	_, set := wasmPlugin(t, higressQueue)
-	global, batch := set.Match("other", "", ""), set.Match("batch", "", "")
-	if global == nil || batch == nil || global.Queue.Class("").Name != "interactive" ||
-		batch.Queue.Class("").Name != "batch" {
-		t.Fatalf("%+v\n%+v", global, batch)
+	first, batch := chat(t, set), set.Match("batch", "", "")
+	if batch == nil || first.Queue.Class("").Name != "interactive" || batch.Queue.Class("").Name != "batch" {
+		t.Fatalf("%+v\n%+v", first, batch)
 	}
-	a, b := global.Queue, batch.Queue
+	a, b := first.Queue, batch.Queue
 	a.DefaultClass, a.MaxWait = b.DefaultClass, b.MaxWait
-	if !reflect.DeepEqual(a, b) || global.Push != batch.Push || global.MaxInflight != batch.MaxInflight {
+	if !reflect.DeepEqual(a, b) || first.Push != batch.Push || first.MaxInflight != batch.MaxInflight {
 		t.Errorf("the rest of the rule differs:\n%+v\n%+v", a, b)
 	}
 }
@@ -326,7 +325,7 @@ func TestOverloadInHigress(t *testing.T) {
 	}
 	const cluster = "outbound|8000||vllm.default.svc.cluster.local"
 	gw := higresshost.Start(t, higresshost.Options{
-		Wasm: harness.ModuleT(t, harness.HostHigress), Config: string(text), Cluster: cluster,
+		Wasm: harness.ModuleT(t, harness.HostHigress), Config: string(text), Route: chatRoute, Cluster: cluster,
 	})
 	server := gw.Cluster(cluster).Add("10.0.0.1:8000")
 	send := func(worker int) *higresshost.Stream {

@@ -68,7 +68,7 @@ func TestAdoptsAfterHealthChecks(t *testing.T) {
 // TestRegionsOnHigress does so with the files for Higress.
 func TestRegionsOnHigress(t *testing.T) {
 	_, set := wasmPlugin(t, "higress-wasmplugin-regions.yaml")
-	r, filter := &set.Match("", "", "").Regions, parse(t, "envoy-config/higress-envoyfilter-regions.yaml")
+	r, filter := &chat(t, set).Regions, parse(t, "envoy-config/higress-envoyfilter-regions.yaml")
 	const value = ".patch.value"
 	route, lua := "spec.configPatches[0]"+value, "spec.configPatches[1]"+value
 	peer, aggregate := &r.Peers[0], "spec.configPatches[2]"+value

@@ -253,3 +253,24 @@ func TestQuestionsWithoutABlock(t *testing.T) {
 		t.Error("every question has a block: the conversations are too short for this test")
 	}
 }
+
+// How much of a long prompt is in the index, as docs/sizing.md has it: all of one message, and of a conversation of the
+// same length the first half at least.
+func TestShareOfLongPrompts(t *testing.T) {
+	const length, turn = 400_000, 1200
+	r := rand.New(rand.NewPCG(1, 2))
+	share := func(c talk) (blocks int, part float64) {
+		list, all := blocksOf(t, NewChainer(testSecret, blockBytes), c.json())
+		return len(list), float64(list[len(list)-1].End) / float64(all)
+	}
+	if blocks, part := share(talk{}.add("user", letters(r, 'a', length))); blocks != 105 || part < 0.95 {
+		t.Errorf("one message: %.2f of it in %d blocks", part, blocks)
+	}
+	var c talk
+	for i := range length / turn {
+		c = c.add([]string{"user", "assistant"}[i%2], letters(r, 'a', turn))
+	}
+	if blocks, part := share(c); blocks != MaxBlocks || part < 0.5 || part > 0.75 {
+		t.Errorf("a conversation: %.2f of it in %d blocks", part, blocks)
+	}
+}

@@ -124,9 +124,11 @@ var mainKeys = []key{
 		Name: "lb_config.overload.status", Type: setting.Integer, Min: 400, Max: 599, Default: "429",
 		Title: setting.Doc("Status", "状态码"),
 		Meaning: setting.Doc(
-			"Status of the answer to a request that is refused: every endpoint is full and it does not wait, or not "+
-				"any longer, or it is a retry beyond the budget, or its deadline is over",
-			"请求因所有端点都已满且不等待或不再等待，或因是超出预算的重试，或因期限已过而被拒绝时，返回的状态码",
+			"Status of the answer to a refused request. A request is refused if no endpoint has room for it and "+
+				"there is no queue; if the queue is full, or its time there is over; if it is a retry beyond "+
+				"`queue.retry_budget`; or if it is over a budget of token_budget",
+			"请求被拒绝时返回的状态码。以下情况请求被拒绝：没有端点能容纳它且没有队列；队列已满，或它在队列中的时间已到；"+
+				"它是超出 `queue.retry_budget` 的重试；或超出 token_budget 的预算",
 		),
 		Field: func(s any) any { return &s.(*Config).Overload.Status },
 	}},
@@ -135,9 +137,10 @@ var mainKeys = []key{
 		Min: 0, Max: setting.Hour, Default: `"1s"`,
 		Title: setting.Doc("Retry-After", "重试等待"),
 		Meaning: setting.Doc(
-			"Retry-After of that answer, rounded up to seconds, while nothing waits; else it is the time in which "+
-				"those that wait get through, at most an hour; 0: none",
-			"没有请求等待时，该响应的 Retry-After，向上取整到秒；否则为等待的请求获得处理所需的时间，最多一小时；0：不带此响应头",
+			"Retry-After of that answer while no request waits, rounded up to seconds. While some wait it is the "+
+				"time after which a new one is likely to get through, at most an hour; 0: no Retry-After, ever",
+			"没有请求等待时，该响应的 Retry-After，向上取整到秒。有请求等待时，则为新请求预计得到处理所需的时间，最多一小时；"+
+				"0：始终不带此响应头",
 		),
 		Field: func(s any) any { return &s.(*Config).Overload.RetryAfter },
 	}},

@@ -8,9 +8,10 @@ var healthKeys = []key{
 		Name: "lb_config.health.consecutive_failures", Type: setting.Integer, Min: 0, Max: 1000, Default: "5",
 		Title: setting.Doc("Failures until ejection", "连续失败次数"),
 		Meaning: setting.Doc(
-			"Failures that eject an endpoint if such requests fail nowhere else and none succeeds in between; "+
-				"0: never",
-			"同样的请求在其他端点不失败、期间也没有请求成功时，失败多少次后摘除端点；0：从不摘除",
+			"How many failures in a row eject an endpoint that fails what others serve. Each counts for less the "+
+				"more such requests fail at other endpoints, too, and a success takes back as much; 0: never",
+			"端点连续失败多少次后被摘除，而同样的请求在其他端点成功。此类请求在其他端点也失败得越多，每次失败计得越少；"+
+				"一次成功则抵消同样多；0：从不摘除",
 		),
 		Field: func(s any) any { return &s.(*Config).Health.ConsecutiveFailures },
 	}},

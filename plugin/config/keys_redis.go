@@ -110,8 +110,8 @@ var storeKeys = []key{
 		Min: 0, Max: 1e9, Loose: true, NoEffect: "has no effect: counts are leases here and need no clean-up",
 		Title: setting.Doc("Clean-up interval", "清理间隔"),
 		Meaning: setting.Doc(
-			"Higress: minutes between clean-ups of its Redis table; no effect here, where counts are leases",
-			"Higress：清理其 Redis 表的间隔（分钟）；此处无效，因为这里的计数是租约",
+			"Higress: minutes between clean-ups of its Redis table; here counts are leases",
+			"Higress：清理其 Redis 表的间隔（分钟）；这里的计数是租约",
 		),
 		Field: setting.Nowhere,
 	}},

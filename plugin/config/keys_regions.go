@@ -102,9 +102,9 @@ var regionKeys = []key{
 		Name: keyGone, Type: setting.Duration, Min: 500, Max: setting.Hour, Default: `"10s"`,
 		Title: setting.Doc("Gone after", "失联时间"),
 		Meaning: setting.Doc(
-			"After how long without an answer, to anybody, a region's gateways are gone, and its servers are served "+
-				"by the nearest region that lists `adopt`. Longer than gateways take to start, and than health checks "+
-				"take to find servers dead that went down with them",
+			"How long a region's gateways must have answered nobody until they are gone: the nearest region that "+
+				"lists `adopt` then serves its servers. Set it longer than gateways take to start, and longer than "+
+				"health checks take to find dead what went down with them",
 			"一个地域的网关多久对任何地域都没有应答后视为失联，其服务器由列有 `adopt` 的最近地域代为调度。应长于网关的启动时间，"+
 				"也应长于健康检查发现随之失效的服务器所需的时间",
 		),

@@ -92,8 +92,8 @@ func (pt *part) warnUnused() {
 	for _, name := range lb.Names() {
 		for i := range keys {
 			k := &keys[i]
-			if pt.Push == lb.Pending && slices.Equal(k.users, metricsPolicies()) {
-				continue // it reads metrics with any policy
+			if k.Name == keyMetricsCluster || pt.Push == lb.Pending && slices.Equal(k.users, metricsPolicies()) {
+				continue // the first is a way, whatever goes it; with the latter any policy reads metrics
 			}
 			if len(k.users) > 0 && k.users[0] == name && k.NoEffect == "" && !slices.Contains(k.users, pt.Policy) {
 				pt.idle([]string{k.Name}, "has no effect without lb_policy "+strings.Join(k.users, " or "))

@@ -24,16 +24,17 @@ func overloadConfig(t *testing.T, members map[string]any) string {
 	}
 	var resource struct {
 		Spec struct {
-			DefaultConfig map[string]any `yaml:"defaultConfig"`
+			Rules []struct{ Config map[string]any } `yaml:"matchRules"`
 		}
 	}
 	if err := yaml.Unmarshal(text, &resource); err != nil {
 		t.Fatal(err)
 	}
+	config := resource.Spec.Rules[0].Config
 	for name, v := range members {
-		resource.Spec.DefaultConfig["lb_config"].(map[string]any)[name] = v
+		config["lb_config"].(map[string]any)[name] = v
 	}
-	out, err := json.Marshal(resource.Spec.DefaultConfig)
+	out, err := json.Marshal(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,18 @@
 {{- end }}
 
 {{- /* The plugin's configuration on Istio and Envoy Gateway, in JSON: that of the values, or else of the resource, with
-the names of the clusters that the chart makes. A rule inherits nothing, so each part with a policy has them. Takes
-Values and the configuration of the resource, shipped. */}}
+the names of the clusters that the chart makes. A rule inherits nothing, so each part with a policy has them. What is no
+rule becomes the last one, for the services, if there are any; but not what chooses the cluster, for which a route has
+none. Takes Values, the configuration of the resource, shipped, and the services by HOST:PORT. */}}
 {{- define "warmgate.config" -}}
-{{- $envoy := deepCopy .shipped.lb_config.envoy }}
+{{- $shipped := deepCopy .shipped }}
+{{- range dig "_rules_" list $shipped }}
+{{- $shipped = omit . "_match_service_" }}
+{{- end }}
+{{- $envoy := $shipped.lb_config.envoy }}
 {{- $own := dict "envoy" $envoy }}
-{{- if .Values.metrics.enabled }}
-{{- $_ := set $envoy "metrics_cluster" "warmgate-metrics" }}
+{{- if not .Values.metrics.enabled }}
+{{- $_ := unset $envoy "metrics_cluster" }}
 {{- end }}
 {{- if .Values.redis.enabled }}
 {{- $_ := set $envoy "redis_cluster" "warmgate-redis" }}
@@ -24,7 +29,7 @@ Values and the configuration of the resource, shipped. */}}
 {{- end }}
 {{- end }}
 {{- end }}
-{{- $config := deepCopy (default .shipped .Values.config) }}
+{{- $config := deepCopy (default $shipped .Values.config) }}
 {{- range $part := prepend (dig "_rules_" list $config) $config }}
 {{- if hasKey $part "lb_policy" }}
 {{- $mine := deepCopy $own }}
@@ -34,5 +39,69 @@ Values and the configuration of the resource, shipped. */}}
 {{- $_ := set $part "lb_config" (merge (dig "lb_config" dict $part) $mine) }}
 {{- end }}
 {{- end }}
+{{- $rest := omit $config "_rules_" }}
+{{- $amongClusters := or (eq (dig "lb_type" "" $rest) "cluster") (dig "lb_config" "regions" nil $rest) }}
+{{- if and .services $rest (not $amongClusters) }}
+{{- $rules := append (dig "_rules_" list $config) (set $rest "_match_service_" .services) }}
+{{- $config = dict "_rules_" $rules }}
+{{- end }}
 {{- toJson $config }}
+{{- end }}
+
+{{- /* Milliseconds of a duration: a number, or a text such as 1.5s. */}}
+{{- define "warmgate.ms" -}}
+{{- if kindIs "string" . }}
+{{- $from := toDate "2006-01-02" "2000-01-01" }}
+{{- sub ($from | dateModify .).UnixMilli $from.UnixMilli }}
+{{- else }}
+{{- int64 . }}
+{{- end }}
+{{- end }}
+
+{{- /* Fails if keys of one part of the plugin's configuration do not fit together: the plugin would refuse it, and its
+requests would be balanced natively. Takes gateway, metrics (whether the chart makes a way to them), and the part with
+its name. */}}
+{{- define "warmgate.check" -}}
+{{- $policy := .part.lb_policy }}
+{{- $keys := dig "lb_config" dict .part }}
+{{- $among := dig "lb_type" "endpoint" .part }}
+{{- $push := dig "push" "blind" $keys }}
+{{- $byMetrics := has $policy (list "endpoint_metrics" "metrics_based") }}
+{{- if eq .gateway "higress" }}
+{{- if hasKey $keys "envoy" }}
+{{- fail (printf "%s: lb_config.envoy is for stock Envoy, Istio and Envoy Gateway" .name) }}
+{{- end }}
+{{- else }}
+{{- if dig "serviceFQDN" "" $keys }}
+{{- fail (printf "%s: lb_config.serviceFQDN is for higress: on %s, set redis.enabled" .name .gateway) }}
+{{- end }}
+{{- if and $byMetrics (not (or .metrics (dig "envoy" "metrics_cluster" "" $keys))) }}
+{{- fail (printf "%s: lb_policy %s needs metrics.enabled" .name $policy) }}
+{{- end }}
+{{- end }}
+{{- if eq $push "outstanding" }}
+{{- if not (or (dig "max_inflight" 0 $keys) (dig "max_inflight_tokens" 0 $keys) (dig "maxRequestCount" 0 $keys)) }}
+{{- fail (printf "%s: lb_config.push outstanding needs max_inflight or max_inflight_tokens" .name) }}
+{{- end }}
+{{- end }}
+{{- if and (ne $among "cluster") (or $byMetrics (eq $policy "prefix_cache") (eq $push "pending")) }}
+{{- $interval := dig "metrics" "interval" "1s" $keys }}
+{{- $stale := dig "metrics" "stale_after" "3s" $keys }}
+{{- if le (include "warmgate.ms" $stale | int64) (include "warmgate.ms" $interval | int64) }}
+{{- fail (printf "%s: lb_config.metrics.stale_after is %v, want more than interval, %v" .name $stale $interval) }}
+{{- end }}
+{{- end }}
+{{- if and (eq $policy "token_budget") (not (dig "targets" nil $keys)) }}
+{{- fail (printf "%s: lb_policy token_budget needs lb_config.targets" .name) }}
+{{- end }}
+{{- if eq $policy "cluster_metrics" }}
+{{- if ne $among "cluster" }}
+{{- fail (printf "%s: lb_policy cluster_metrics needs lb_type: cluster" .name) }}
+{{- end }}
+{{- range $key := list "mode" "service_list" }}
+{{- if not (dig $key nil $keys) }}
+{{- fail (printf "%s: lb_policy cluster_metrics needs lb_config.%s" $.name $key) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}

@@ -1,9 +1,11 @@
 package envoygateway
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/mesh/lab"
 )
 
@@ -11,6 +13,7 @@ import (
 // fetches the module and serves the configuration that it makes of them to a real Envoy, with requests.
 func TestInstall(t *testing.T) {
 	list, request := installed(t)
+	set(t, configOf(t, list), "tokens", "lb_config", "unit") // as lab.Gateway.Check expects
 	lab.OnVersions(t, func(t *testing.T, version string) {
 		gateway := controlled(t, version, list)
 		inOrder(t, gateway.Filters(t, listener), "envoy.filters.http.wasm", "envoy.filters.http.stateful_session")
@@ -19,13 +22,25 @@ func TestInstall(t *testing.T) {
 	})
 }
 
-// TestMetrics does the same with the cluster for the metrics of the model servers.
+// TestNoModule names an image that does not exist: as the document says, requests are balanced natively then.
+func TestNoModule(t *testing.T) {
+	list, _ := installed(t)
+	image := at(t, find(t, list, "EnvoyExtensionPolicy"), "spec", "wasm", 0, "code", "image")
+	url := at(t, image, "url").(string)
+	set(t, image, strings.Replace(url, ":0.1.0", ":0.0.0", 1), "url")
+	gateway := controlled(t, harness.DefaultVersion, list)
+	if a := harness.Send(t, nil, http.MethodGet, gateway.URL+"/v1/models", ""); a.Status != http.StatusOK {
+		t.Errorf("answered %d: %s", a.Status, a.Body)
+	}
+	if n := gateway.Sum(t, `^wasmcustom\.`); n != 0 {
+		t.Error("the plugin runs")
+	}
+}
+
+// TestMetrics does the same as TestInstall with another policy, which goes by the metrics of the model servers.
 func TestMetrics(t *testing.T) {
 	list, _ := installed(t)
-	config := configOf(t, list)
-	config["lb_policy"] = "endpoint_metrics"
-	set(t, config, "warmgate-metrics", "lb_config", "envoy", "metrics_cluster")
-	list = append(list, read(t, "metrics.yaml")...)
+	configOf(t, list)["lb_policy"] = "endpoint_metrics"
 	lab.OnVersions(t, func(t *testing.T, version string) { controlled(t, version, list).Scraped(t) })
 }
 
@@ -50,6 +65,7 @@ func TestRedis(t *testing.T) {
 	list, _ := installed(t)
 	lb := at(t, configOf(t, list), "lb_config").(map[string]any)
 	set(t, lb, "warmgate-redis", "envoy", "redis_cluster")
+	lb["unit"] = "tokens"
 	lb["username"], lb["password"], lb["reserve_timeout"] = lab.User, lab.Password, "1s"
 	list = append(list, tunnel...)
 	lab.OnVersions(t, func(t *testing.T, version string) {
@@ -72,8 +88,9 @@ func inOrder(t *testing.T, filters []map[string]any, plugin, session string) {
 	}
 	config := at(t, last[1], "typed_config", "config").(map[string]any)
 	limit := at(t, config, "vm_config", "environment_variables", "key_values", "GOMEMLIMIT")
-	if config["failure_policy"] != "FAIL_RELOAD" || config["allow_on_headers_stop_iteration"] != true ||
-		limit != "48MiB" {
+	whole := plugin == "warmgate" // its module is a file, which is not fetched
+	if config["failure_policy"] == "FAIL_RELOAD" != whole || config["fail_open"] == true == whole ||
+		config["allow_on_headers_stop_iteration"] != true || limit != "48MiB" {
 		t.Errorf("the plugin is run with %v", config)
 	}
 }

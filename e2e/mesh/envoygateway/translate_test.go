@@ -156,6 +156,8 @@ func wholeFilter(t *testing.T, version string) {
 				t.Errorf("the module is %v", code["filename"])
 			}
 			code["filename"] = module
+			own := at(t, f, "typedConfig", "config", "configuration").(map[string]any)
+			own["value"] = strings.Replace(own["value"].(string), `"lb_config": {`, `"lb_config": {"unit": "tokens",`, 1)
 		}
 	}
 	port := harness.FreePortT(t)

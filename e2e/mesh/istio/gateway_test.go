@@ -17,14 +17,19 @@ const (
 	policy = `"lb_policy": "global_least_request"`
 	config = `"lb_config": {`
 	admin  = `"admin_cluster": "prometheus_stats"`
+
+	inTokens = config + `"unit": "tokens", ` // as lab.Gateway.Check expects
 )
+
+// host is the host name of route.yaml.
+const host = "llm.example.com"
 
 // TestInstall does what the document says: its commands push the images and hand resources to Istio, and what that
 // makes of them runs in a real Envoy, with requests.
 func TestInstall(t *testing.T) {
 	applied, request := installed(t)
 	lab.OnVersions(t, func(t *testing.T, version string) {
-		gateway := controlled(t, version, applied)
+		gateway := controlled(t, version, with(t, applied, config, inTokens))
 		var names []string
 		for _, f := range gateway.Filters(t, gateway.name) {
 			names = append(names, f["name"].(string))
@@ -39,23 +44,38 @@ func TestInstall(t *testing.T) {
 	})
 }
 
-// TestNoModule names an image that does not exist: as the document says, requests are answered 403 then.
+// TestNoModule names an image that does not exist: as the document says, requests are balanced natively then.
 func TestNoModule(t *testing.T) {
 	applied, _ := installed(t)
-	gateway := controlled(t, harness.DefaultVersion, with(t, applied, ":0.1.0", ":0.0.0"))
-	if a := harness.Send(t, nil, http.MethodGet, gateway.URL+"/v1/models", ""); a.Status != http.StatusForbidden {
-		t.Errorf("answered %d: %s", a.Status, a.Body)
+	lab.OnVersions(t, func(t *testing.T, version string) {
+		gateway := controlled(t, version, with(t, applied, ":0.1.0", ":0.0.0"))
+		if a := harness.Send(t, nil, http.MethodGet, gateway.URL+"/v1/models", "", "host: "+host); a.Status !=
+			http.StatusOK {
+			t.Errorf("answered %d: %s", a.Status, a.Body)
+		}
+		if n := gateway.Sum(t, `^wasmcustom\.`); n != 0 {
+			t.Error("the plugin runs")
+		}
+	})
+}
+
+// TestUnnamed sends requests to a service that nobody has named: the plugin counts no more of them than their number.
+func TestUnnamed(t *testing.T) {
+	applied, request := installed(t)
+	gateway := controlled(t, harness.DefaultVersion, with(t, applied, `["vllm.default.svc.cluster.local:8000"]`,
+		`["other.default.svc.cluster.local:8000"]`))
+	gateway.Requested(t, request)
+	gateway.AwaitPrometheus(t, `warmgate_decisions_total\{policy="none",reason="no_rule"\} \d+`)
+	if n := gateway.Sum(t, `^wasmcustom\.warmgate_decisions_total.*(chosen|body)`); n != 0 {
+		t.Errorf("%v requests were decided", n)
 	}
 }
 
-// TestMetrics does what TestInstall does, with the cluster for the metrics of the model servers.
+// TestMetrics does what TestInstall does, with another policy, which goes by the metrics of the model servers.
 func TestMetrics(t *testing.T) {
 	applied, _ := installed(t)
-	applied = with(t, applied, policy, `"lb_policy": "endpoint_metrics"`, admin,
-		admin+`, "metrics_cluster": "warmgate-metrics"`)
-	lab.OnVersions(t, func(t *testing.T, version string) {
-		controlled(t, version, applied, read(t, "metrics.yaml")).Scraped(t)
-	})
+	applied = with(t, applied, policy, `"lb_policy": "endpoint_metrics"`)
+	lab.OnVersions(t, func(t *testing.T, version string) { controlled(t, version, applied).Scraped(t) })
 }
 
 // TestRedis does it with the way to a Redis server, which is that of stock Envoy.
@@ -74,7 +94,7 @@ func TestRedis(t *testing.T) {
 	}
 	lab.IsTunnel(t, folder+"redis.yaml", have)
 	applied, _ := installed(t)
-	applied = with(t, applied, admin, admin+`, "redis_cluster": "warmgate-redis"`, config, config+
+	applied = with(t, applied, admin, admin+`, "redis_cluster": "warmgate-redis"`, config, inTokens+
 		`"username": "`+lab.User+`", "password": "`+lab.Password+`", "reserve_timeout": "1s", `)
 	lab.OnVersions(t, func(t *testing.T, version string) {
 		redis := lab.Redis(t)

@@ -239,6 +239,6 @@ func controlled(t *testing.T, version string, texts ...string) *controlledGatewa
 	}
 	envoy := lab.Start(t, lab.Process{Version: version, Dir: dir, Bootstrap: text, Admin: at})
 	return &controlledGateway{lab.Gateway{
-		Envoy: envoy, URL: "http://127.0.0.1:" + port, Servers: servers, Hides: true,
+		Envoy: envoy, URL: "http://127.0.0.1:" + port, Host: host, Servers: servers, Hides: true,
 	}, envoy.Listener(t, port)}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// Gateway is a gateway in front of three servers, with the plugin's configuration as shipped: policy
-// global_least_request, unit tokens. Scraped and Shared need another one.
+// Gateway is a gateway in front of three servers, with the plugin's configuration as shipped, policy
+// global_least_request, but for Check with unit tokens. Scraped and Shared need another one.
 type Gateway struct {
 	*Envoy
 	URL     string // without a slash at the end
