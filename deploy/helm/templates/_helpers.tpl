@@ -59,8 +59,8 @@ none. Takes Values, the configuration of the resource, shipped, and the services
 {{- end }}
 
 {{- /* Fails if keys of one part of the plugin's configuration do not fit together: the plugin would refuse it, and its
-requests would be balanced natively. Takes gateway, metrics (whether the chart makes a way to them), and the part with
-its name. */}}
+requests would be balanced natively. Takes gateway, metrics and redis (whether the chart makes a way to them), and the
+part with its name. */}}
 {{- define "warmgate.check" -}}
 {{- $policy := .part.lb_policy }}
 {{- $keys := dig "lb_config" dict .part }}
@@ -72,7 +72,7 @@ its name. */}}
 {{- fail (printf "%s: lb_config.envoy is for stock Envoy, Istio and Envoy Gateway" .name) }}
 {{- end }}
 {{- else }}
-{{- if dig "serviceFQDN" "" $keys }}
+{{- if and (dig "serviceFQDN" "" $keys) (not (or .redis (dig "envoy" "redis_cluster" "" $keys))) }}
 {{- fail (printf "%s: lb_config.serviceFQDN is for higress: on %s, set redis.enabled" .name .gateway) }}
 {{- end }}
 {{- if and $byMetrics (not (or .metrics (dig "envoy" "metrics_cluster" "" $keys))) }}
