@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -205,7 +206,10 @@ func (b *readBody) read(s *Stream) {
 		return
 	}
 	l := s.newLong()
-	l.Read(b.text)
+	l.ManyValues()
+	for part := range slices.Chunk(b.text, partBytes) {
+		l.Read(part)
+	}
 	if b.ended = l.Ended(); b.ended {
 		var whole bool
 		b.text, whole = l.Body()

@@ -341,7 +341,7 @@ func TestReferencesBehindLongPrompts(t *testing.T) {
 // A body that has more values than are parsed is matched by all of its names.
 func TestNamesBehindManyValues(t *testing.T) {
 	prompt := `{"messages":[{"role":"user","content":"` + seededWords(1, 3_000) + `"}],"documents":[` +
-		strings.Repeat(`"a text",`, 30_000) + `1],`
+		strings.Repeat(`-1234,`, 30_000) + `1],`
 	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inspect_bytes":1048576}}`)
 	for i, want := range []bool{false, true} {
 		if match, _ := d.matchOf(prompt+`"cache_salt":"one"}`, 1<<20); match > 0.01 != want {
