@@ -22,7 +22,7 @@ type LongBody struct {
 	escape  bool // the next byte belongs to an escape
 	depth   int  // of the current value
 	pos     int  // bytes read so far
-	tokens  int  // strings and brackets so far
+	tokens  int  // strings and brackets so far, members counted as tokensOfMember
 	weight  int  // of each of them
 	kept    []byte
 	members []keptMember
@@ -91,6 +91,8 @@ const (
 	firstTokens    = 16 << 10
 	bytesPerToken  = 8
 	tokensOfMember = 16
+	// betweenChecks is how many bytes of a value are read before that is looked at again.
+	betweenChecks = 64 << 10
 )
 
 // NewLongBody returns a reader that keeps so many bytes of a prompt, for a [Chainer] with the same secret.
@@ -223,7 +225,7 @@ func (l *LongBody) readValue(part []byte, at int) int {
 	if l.picture {
 		return l.readPicture(part, at)
 	}
-	end, ended := l.valueEnd(part, at)
+	end, ended := l.valueEnd(part[:min(len(part), at+betweenChecks)], at)
 	l.keep(part[at:end])
 	l.meetPicture()
 	if ended {

@@ -218,6 +218,26 @@ func TestLongBodiesAreBounded(t *testing.T) {
 	d.drained()
 }
 
+// A body that has no room any more, once its held parts are read, goes on as a whole.
+func TestHeldBodyWithoutRoom(t *testing.T) {
+	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
+	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
+	b := d.workers[0].vm.bodies
+	b.held = maxHeld - 1
+	c := d.client(0, streamtest.Request{Frames: []string{body[:40_000], body[40_000:100_000]}, Unended: true})
+	if n := d.unread(unreadRoom); n != 1 {
+		t.Errorf("%d bodies had no room", n)
+	}
+	c.Send(body[100_000:], true)
+	c.Head(200)
+	c.Finish()
+	if c.received.Body != body || b.held != maxHeld-1 {
+		t.Errorf("%d bytes of %d have arrived, and %d are held", len(c.received.Body), len(body), b.held)
+	}
+	b.held = 0
+	d.drained()
+}
+
 // blindStream is a request of which the gateway shows only so much of a part.
 type blindStream struct {
 	GatewayStream
