@@ -28,8 +28,8 @@ var meanings = []meaning{
 	{"lb_type", " type lblevel "},
 	{"lb_policy", " algorithm strategy lbalgorithm lbstrategy "},
 	{
-		keyMaxInflight, " concurrency maxconcurrency maxconcurrent maxconcurrentrequests concurrencylimit maxrequests " +
-			"maxinflightrequests inflightlimit maxconnections limit ",
+		keyMaxInflight, " concurrency maxconcurrency maxconcurrent maxconcurrentrequests concurrencylimit " +
+			"maxrequests maxinflightrequests inflightlimit maxconnections limit ",
 	},
 	{keyMaxWait, " timeout wait waittime waittimeout maxwaittime queuetimeout maxqueuetime "},
 	{"lb_config.queue.max_length", " size maxsize length limit depth queuelength maxqueuelength maxqueuesize "},

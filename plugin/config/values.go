@@ -162,8 +162,8 @@ func (p *parser) duration(k *setting.Key, at string, v value) (time.Duration, bo
 	return d, true
 }
 
-// inSeconds returns how a number without a unit is written in seconds, "" if it can hardly be meant so: it is not small,
-// the key does not take so many seconds, or its default is in milliseconds.
+// inSeconds returns how a number without a unit is written in seconds, "" if it can hardly be meant so: it is not
+// small, the key does not take so many seconds, or its default is in milliseconds.
 func inSeconds(k *setting.Key, v value) string {
 	f, plain := v.number()
 	if !plain || f <= 0 || f >= setting.Second || f*setting.Second < k.Min || f*setting.Second > k.Max ||
