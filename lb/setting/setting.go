@@ -5,6 +5,7 @@ package setting
 
 import (
 	"strconv"
+	"time"
 )
 
 // Type is what a key accepts.
@@ -69,6 +70,8 @@ type Key struct {
 	Loose bool
 	// Exact is for a Loose key that identifies something: a value out of bounds is an error.
 	Exact bool
+	// Unit is what a Loose whole number counts, if that is time: a text may then have any unit, such as "30m".
+	Unit time.Duration
 	// NoEffect is why the key never has an effect, "" for all others.
 	NoEffect string
 

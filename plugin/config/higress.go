@@ -52,12 +52,15 @@ func (p *parser) looseNumber(k *setting.Key, at string, v value) (float64, bool)
 		if k.Type == setting.Number {
 			want = wanted(k)
 		}
-		p.bad(at, got(v)+", want "+want)
+		p.badValue(at, v, ", want "+want)
 		return 0, false
 	}
 	f, plain := v.whole()
 	if k.Type == setting.Number {
 		f, plain = v.number()
+	}
+	if d, ok := v.duration(); ok && v.kind == kindString && k.Unit > 0 {
+		f, plain = float64(d/k.Unit), d%k.Unit == 0
 	}
 	n := min(max(f, k.Min), k.Max)
 	if k.Exact && n != f {
@@ -71,9 +74,9 @@ func (p *parser) looseNumber(k *setting.Key, at string, v value) (float64, bool)
 }
 
 // looseDuration decodes a number of milliseconds, or a string with its unit, which Higress takes for 0.
-func (p *parser) looseDuration(lo, hi time.Duration, at string, v value) (time.Duration, bool) {
+func (p *parser) looseDuration(k *setting.Key, at string, v value) (time.Duration, bool) {
 	if !v.single() {
-		p.bad(at, got(v)+", want milliseconds")
+		p.badValue(at, v, ", want milliseconds")
 		return 0, false
 	}
 	d, plain := v.duration()
@@ -81,7 +84,7 @@ func (p *parser) looseDuration(lo, hi time.Duration, at string, v value) (time.D
 		ms, ok := v.whole()
 		d, plain = time.Duration(min(max(ms, 0), 1e12))*time.Millisecond, ok && ms >= 0
 	}
-	taken := min(max(d, lo), hi)
+	taken := min(max(d, ofMs(k.Min)), ofMs(k.Max))
 	if !plain || taken != d {
 		p.takenAs(at, v, brief(taken))
 	}
@@ -90,7 +93,7 @@ func (p *parser) looseDuration(lo, hi time.Duration, at string, v value) (time.D
 
 func (p *parser) looseBoolean(at string, v value) (is, ok bool) {
 	if !v.single() {
-		p.bad(at, got(v)+", want true or false")
+		p.badValue(at, v, ", want true or false")
 		return false, false
 	}
 	is, plain := v.kind == kindBool && v.text == "true", v.kind == kindBool
@@ -139,7 +142,7 @@ func (p *parser) looseText(at string, v value) (string, bool) {
 // looseChoice decodes a choice: an unknown name counts as the default.
 func (p *parser) looseChoice(k *setting.Key, at string, v value) (string, bool) {
 	if !v.single() {
-		p.bad(at, got(v)+", want "+oneOf(k.Choices))
+		p.badValue(at, v, ", want "+oneOf(k.Choices))
 		return "", false
 	}
 	if i := slices.Index(k.Choices, v.string()); i >= 0 {
@@ -192,7 +195,7 @@ func (pt *part) isUnsupported(v value) bool {
 	for i, name := range v.names {
 		item := v.items[i]
 		if name == "lb_policy" && item.kind == kindString && slices.Contains(unsupported, item.text) {
-			pt.bad(pt.prefix+name, got(item)+", which is not in this version, want "+oneOf(policyNames())+advice)
+			pt.badKey(name, got(item)+", which is not in this version, want "+oneOf(policyNames())+advice)
 			return true
 		}
 	}
@@ -203,14 +206,18 @@ func (pt *part) isUnsupported(v value) bool {
 const maxUnknown = 16
 
 // unknown reports an unknown key. Beside Higress's own keys it is only a warning, since ai-load-balancer ignores it,
-// unless it resembles a known key.
+// unless it resembles a known key or means one.
 func (pt *part) unknown(path, full, at string) {
 	pt.unknowns++
+	full, _, glued := strings.Cut(full, ":") // YAML takes "key:value" for a key without a value
 	theirs := path == "lb_config" || path == "" && !strings.HasPrefix(full, "_")
 	foreign := theirs && pt.host == Higress && pt.unknowns <= maxUnknown
 	hint := ""
 	if foreign || pt.count < maxProblems { // else it will not be shown
 		hint = pt.meant(path, full)
+		if glued && (hint != "" || find(full) != nil || isSection(full)) {
+			hint = blankMissing
+		}
 	}
 	if foreign && hint == "" {
 		pt.warn(at, "is no key of this plugin, and ignored as by ai-load-balancer")
