@@ -51,7 +51,7 @@ func TestEnvoyLoadsImages(t *testing.T) {
 const visible = `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,` +
 	`"envoy":{"admin_cluster":"warmgate-admin"}}}`
 
-// documentedT returns what docs/artifacts.md shows as vm_config.code.
+// documentedT returns what docs/artifacts.md shows as the plugin's config.
 func documentedT(t *testing.T) *yaml.Node {
 	t.Helper()
 	_, rest, _ := strings.Cut(string(harness.ReadT(t, "docs/artifacts.md")), "```yaml\n")
@@ -60,18 +60,17 @@ func documentedT(t *testing.T) *yaml.Node {
 	if err := yaml.Unmarshal([]byte(block), doc); err != nil {
 		t.Fatal(err)
 	}
-	code, err := harness.Find(doc, "config.vm_config.code")
+	config, err := harness.Find(doc, "config")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return code
+	return config
 }
 
-// TestEnvoyLoadsByHTTP serves the module by HTTP and has a real Envoy fetch it, configured as docs/artifacts.md shows,
-// but for the address and the checksum. Under the shipped limit the answer is too long, and requests fail.
-func TestEnvoyLoadsByHTTP(t *testing.T) {
-	a := packedT(t)[0]
-	server := harness.ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(a.module) }))
+// byHTTP returns options of a gateway that fetches its module from a web server, configured as docs/artifacts.md shows,
+// but for the address and the checksum, and with a limit of answers.
+func byHTTP(t *testing.T, server harness.Endpoint, sum [sha256.Size]byte, limit int) harness.Options {
+	t.Helper()
 	host, port, err := net.SplitHostPort(server.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -81,42 +80,63 @@ func TestEnvoyLoadsByHTTP(t *testing.T) {
   load_assignment: {cluster_name: warmgate-module, endpoints: [{lb_endpoints: [
     {endpoint: {address: {socket_address: {address: %s, port_value: %s}}}}]}]}`, host, port)
 	const (
-		vmPath    = "resources[name=warmgate].typed_config.config.vm_config"
-		layerPath = "layered_runtime.layers[name=static].static_layer"
+		configPath = "resources[name=warmgate].typed_config.config."
+		layerPath  = "layered_runtime.layers[name=static].static_layer"
+		remote     = "vm_config.code.remote."
 	)
-	edit := func(limit int) func(file string, doc *yaml.Node) error {
-		return func(file string, doc *yaml.Node) error {
-			switch file {
-			case "envoy.yaml":
-				return errors.Join(
-					harness.Set(doc, layerPath, map[string]int{"http.async_response_buffer_limit": limit}),
-					harness.Insert(doc, "static_resources.clusters", "", 0, cluster))
-			case "warmgate.yaml":
-				code := documentedT(t)
-				return errors.Join(
-					harness.Set(code, "remote.sha256", fmt.Sprintf("%x", sha256.Sum256(a.module))),
-					harness.Set(code, "remote.http_uri.uri", "http://"+server.Addr+"/warmgate-envoy.wasm"),
-					harness.Set(doc, vmPath+".code", code))
+	edit := func(file string, doc *yaml.Node) error {
+		switch file {
+		case "envoy.yaml":
+			return errors.Join(
+				harness.Set(doc, layerPath, map[string]int{"http.async_response_buffer_limit": limit}),
+				harness.Insert(doc, "static_resources.clusters", "", 0, cluster))
+		case "warmgate.yaml":
+			config := documentedT(t)
+			err := errors.Join(harness.Set(config, remote+"sha256", fmt.Sprintf("%x", sum)),
+				harness.Set(config, remote+"http_uri.uri", "http://"+server.Addr+"/warmgate-envoy.wasm"))
+			for _, path := range []string{"vm_config.code", "failure_policy"} {
+				value, e := harness.Find(config, path)
+				err = errors.Join(err, e, harness.Set(doc, configPath+path, value))
 			}
-			return nil
+			return err
 		}
+		return nil
 	}
-	models := harness.Models(t, 2)
-	t.Run("4 MiB", func(t *testing.T) {
-		g := harness.StartT(t, harness.Options{Config: visible, Endpoints: models, Edit: edit(4 << 20)})
-		a := harness.Send(t, nil, http.MethodGet, g.URL()+"/v1/models", "")
-		if a.Status != http.StatusServiceUnavailable {
-			t.Errorf("answered %d: %s", a.Status, a.Body)
-		}
-		harness.Await(t, func() error {
-			if log := g.AccessLog(); !strings.Contains(log, " details=wasm_fail_stream ") {
-				return fmt.Errorf("the access log does not say why:\n%s", log)
+	return harness.Options{Config: visible, Endpoints: harness.Models(t, 2), Edit: edit}
+}
+
+// TestEnvoyLoadsByHTTP serves the module by HTTP and has a real Envoy fetch it. Whatever becomes of that, requests
+// pass: by the plugin if it is there, natively if not.
+func TestEnvoyLoadsByHTTP(t *testing.T) {
+	module := packedT(t)[0].module
+	whole := func(w http.ResponseWriter, _ *http.Request) { w.Write(module) }
+	empty := func(http.ResponseWriter, *http.Request) {}
+	never := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	const shipped, raised = 4 << 20, 8 << 20
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		of    []byte // what has the checksum
+		limit int
+		there bool
+	}{
+		"served":            {whole, module, raised, true},
+		"too large":         {whole, module, shipped, false},
+		"of a wrong digest": {whole, nil, raised, false},
+		"not there":         {http.NotFound, module, raised, false},
+		"empty":             {empty, nil, raised, false},
+		"never answered":    {never, module, raised, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := harness.StartT(t, byHTTP(t, harness.ServeT(t, c.serve), sha256.Sum256(c.of), c.limit))
+			if c.there {
+				harness.AwaitReason(t, g.URL(), "chosen")
+				return
 			}
-			return nil
+			for range 10 {
+				if a := harness.Get(t, g.URL()+"/v1/models"); a.Status != http.StatusOK || a.Reason() != "" {
+					t.Fatalf("answered %d by the plugin's reason %q", a.Status, a.Reason())
+				}
+			}
 		})
-	})
-	t.Run("8 MiB", func(t *testing.T) {
-		g := harness.StartT(t, harness.Options{Config: visible, Endpoints: models, Edit: edit(8 << 20)})
-		harness.AwaitReason(t, g.URL(), "chosen")
-	})
+	}
 }

@@ -3,6 +3,7 @@ package shipped
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -121,6 +122,46 @@ func TestDeniedByIstiosAgent(t *testing.T) {
 	}
 }
 
+// TestNothingComes gets the plugin as the patch for Istio says, while the agent does not answer, as it does not until a
+// fetch has ended: requests pass.
+func TestNothingComes(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // connections wait to be accepted
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	agent := fmt.Sprintf(`- name: agent
+  type: STATIC
+  typed_extension_protocol_options:
+    envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+      "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+      explicit_http_config: {http2_protocol_options: {}}
+  load_assignment: {cluster_name: agent, endpoints: [{lb_endpoints: [
+    {endpoint: {address: {socket_address: {address: %s, port_value: %s}}}}]}]}`, host, port)
+	g := harness.StartT(t, harness.Options{
+		Endpoints: []harness.Endpoint{server(t)},
+		Edit: func(file string, doc *yaml.Node) error {
+			if file != "envoy.yaml" {
+				return nil
+			}
+			d := discovery(t)
+			source := d["config_source"].(map[string]any)
+			delete(source, "ads") // of a stream of its own, for this test
+			source["api_config_source"] = map[string]any{
+				"api_type": "GRPC", "transport_api_version": "V3", "grpc_services": []any{
+					map[string]any{"envoy_grpc": map[string]any{"cluster_name": "agent"}},
+				},
+			}
+			return errors.Join(harness.Set(doc, filterOfPlugin+".config_discovery", d),
+				harness.Insert(doc, "static_resources.clusters", "", 0, agent))
+		},
+	})
+	if a := harness.Send(t, nil, http.MethodGet, g.URL(), ""); a.Status != http.StatusTeapot {
+		t.Errorf("answered %d", a.Status)
+	}
+}
+
 // TestUnnamedService sends a request to a service that nobody has named through each resource for Higress: the body is
 // not read, so the request is not held for it, and nothing is counted but that no rule was for it.
 func TestUnnamedService(t *testing.T) {
@@ -156,4 +197,49 @@ func TestUnnamedService(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDeadVMPasses ends the VM of a gateway that is configured as Envoy Gateway does it by failOpen: requests pass
+// without the plugin, that one, too, warmgate_owners shows it, and the next configuration brings the plugin back.
+func TestDeadVMPasses(t *testing.T) {
+	harness.LongT(t)
+	module, err := harness.Wasm(t.Context(), harness.HostEnvoyChaos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const config = "resources[name=warmgate].typed_config.config"
+	g := harness.StartT(t, harness.Options{
+		Workers: 1, Module: module, Endpoints: []harness.Endpoint{server(t)},
+		Edit: func(file string, doc *yaml.Node) error {
+			if file != "warmgate.yaml" {
+				return nil
+			}
+			return errors.Join(harness.Remove(doc, config+".failure_policy"),
+				harness.Remove(doc, config+".reload_config"), harness.Set(doc, config+".fail_open", true))
+		},
+	})
+	chosen := regexp.MustCompile(`reason=chosen`)
+	await(t, "the access log", chosen, func() string { send(t, g); return g.AccessLog() })
+	before := g.DecidedT(t, "chosen")
+	for range 10 { // the first ends the VM
+		a := harness.Send(t, nil, http.MethodGet, g.URL(), "", "x-warmgate-chaos: stack")
+		if a.Status != http.StatusTeapot {
+			t.Errorf("answered %d", a.Status)
+		}
+	}
+	if n := g.DecidedT(t, "chosen") - before; n != 0 {
+		t.Errorf("%v requests placed by a dead VM", n)
+	}
+	await(t, "the Prometheus page", regexp.MustCompile(`(?m)^warmgate_owners\{.*\} 0$`),
+		func() string { return g.PrometheusT(t) })
+	const next = `{"lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`
+	if err := g.PushPlugin(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	harness.Await(t, func() error {
+		if send(t, g); g.DecidedT(t, "chosen") == before {
+			return errors.New("the plugin does not come back")
+		}
+		return nil
+	})
 }

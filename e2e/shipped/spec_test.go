@@ -112,7 +112,12 @@ func (n *specNode) write(
 	indent += 2
 	if n.key != nil {
 		line("type: %s", specType(n.key))
-		specTexts(line, n.key.Title, n.key.Meaning)
+		meaning := n.key.Meaning
+		if n.key.NoEffect != "" { // as in docs/configuration.md
+			meaning.EN = "No effect: " + strings.TrimPrefix(meaning.EN, "Higress: ")
+			meaning.ZH = "无作用：" + strings.TrimPrefix(meaning.ZH, "Higress：")
+		}
+		specTexts(line, n.key.Title, meaning)
 		specLimits(line, n.key)
 		return
 	}

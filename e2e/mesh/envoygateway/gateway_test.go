@@ -22,18 +22,27 @@ func TestInstall(t *testing.T) {
 	})
 }
 
-// TestNoModule names an image that does not exist: as the document says, requests are balanced natively then.
+// TestNoModule names an image that does not exist, and one of another checksum: as the document says, requests are
+// balanced natively then.
 func TestNoModule(t *testing.T) {
-	list, _ := installed(t)
-	image := at(t, find(t, list, "EnvoyExtensionPolicy"), "spec", "wasm", 0, "code", "image")
-	url := at(t, image, "url").(string)
-	set(t, image, strings.Replace(url, ":0.1.0", ":0.0.0", 1), "url")
-	gateway := controlled(t, harness.DefaultVersion, list)
-	if a := harness.Send(t, nil, http.MethodGet, gateway.URL+"/v1/models", ""); a.Status != http.StatusOK {
-		t.Errorf("answered %d: %s", a.Status, a.Body)
-	}
-	if n := gateway.Sum(t, `^wasmcustom\.`); n != 0 {
-		t.Error("the plugin runs")
+	for name, spoil := range map[string]func(image any){
+		"not there": func(image any) {
+			set(t, image, strings.Replace(at(t, image, "url").(string), ":0.1.0", ":0.0.0", 1), "url")
+		},
+		"of a wrong digest": func(image any) { set(t, image, strings.Repeat("0", 64), "sha256") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, _ := installed(t)
+			spoil(at(t, find(t, list, "EnvoyExtensionPolicy"), "spec", "wasm", 0, "code", "image"))
+			gateway := controlled(t, harness.DefaultVersion, list)
+			a := harness.Send(t, nil, http.MethodGet, gateway.URL+"/v1/models", "")
+			if a.Status != http.StatusOK {
+				t.Errorf("answered %d: %s", a.Status, a.Body)
+			}
+			if n := gateway.Sum(t, `^wasmcustom\.`); n != 0 {
+				t.Error("the plugin runs")
+			}
+		})
 	}
 }
 

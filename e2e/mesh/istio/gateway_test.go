@@ -44,19 +44,28 @@ func TestInstall(t *testing.T) {
 	})
 }
 
-// TestNoModule names an image that does not exist: as the document says, requests are balanced natively then.
+// TestNoModule names an image that does not exist, and one of another checksum: as the document says, requests are
+// balanced natively then.
 func TestNoModule(t *testing.T) {
 	applied, _ := installed(t)
-	lab.OnVersions(t, func(t *testing.T, version string) {
-		gateway := controlled(t, version, with(t, applied, ":0.1.0", ":0.0.0"))
-		if a := harness.Send(t, nil, http.MethodGet, gateway.URL+"/v1/models", "", "host: "+host); a.Status !=
-			http.StatusOK {
-			t.Errorf("answered %d: %s", a.Status, a.Body)
-		}
-		if n := gateway.Sum(t, `^wasmcustom\.`); n != 0 {
-			t.Error("the plugin runs")
-		}
-	})
+	for name, text := range map[string]string{
+		"not there": with(t, applied, ":0.1.0", ":0.0.0"),
+		"of a wrong digest": with(t, applied, "remote:\n", "remote:\n"+strings.Repeat(" ", 18)+"sha256: "+
+			strings.Repeat("0", 64)+"\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			lab.OnVersions(t, func(t *testing.T, version string) {
+				gateway := controlled(t, version, text)
+				a := harness.Send(t, nil, http.MethodGet, gateway.URL+"/v1/models", "", "host: "+host)
+				if a.Status != http.StatusOK {
+					t.Errorf("answered %d: %s", a.Status, a.Body)
+				}
+				if n := gateway.Sum(t, `^wasmcustom\.`); n != 0 {
+					t.Error("the plugin runs")
+				}
+			})
+		})
+	}
 }
 
 // TestUnnamed sends requests to a service that nobody has named: the plugin counts no more of them than their number.
