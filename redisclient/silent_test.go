@@ -128,6 +128,25 @@ func TestWhatASilentOwnerMayKnow(t *testing.T) {
 	}
 }
 
+// However long an owner is silent that sends heartbeats, it has no turn, and keeps its place.
+func TestSilentForLong(t *testing.T) {
+	r := newSilentRoom(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), false, nil))
+	r.reserve(r.other).want(t, "granted 0")
+	r.reserve(r.workers[0]).want(t, "waits")
+	next := r.reserve(r.other)
+	for range 15 {
+		r.b.Pass(time.Second)
+		r.other.Poll(r.now())
+		for _, s := range []*redisclient.Store{r.workers[0], r.workers[1], r.other} {
+			_ = s.Heartbeat(r.now())
+		}
+	}
+	next.want(t, "waits")
+	r.other.Release(r.now(), 1)
+	next.want(t, "granted 0")
+	wantInFlight(t, r.b.conn, 1)
+}
+
 // A gateway is gone that was granted a hundred endpoints, and has thousands of requests wait. Each command that gives
 // these to others is bounded, and all are given.
 func TestManySilentGrants(t *testing.T) {

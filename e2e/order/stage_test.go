@@ -69,7 +69,8 @@ type stage struct {
 	service time.Duration
 	began   time.Time
 	client  *http.Client
-	before  float64 // requests that had left the queue of another stage
+	gate    chan struct{} // until it is closed servers answer nothing; nil: there is none
+	before  float64       // requests that had left the queue of another stage
 
 	mu       sync.Mutex
 	requests map[uint64]*request
@@ -137,6 +138,9 @@ func (s *stage) serve(name string, id uint64, r *http.Request) {
 		s.over++
 	}
 	s.mu.Unlock()
+	if s.gate != nil {
+		<-s.gate
+	}
 	select {
 	case <-time.After(s.service):
 	case <-r.Context().Done():

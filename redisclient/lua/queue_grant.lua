@@ -134,14 +134,9 @@ local function revoke(name, entries, list, refunds)
   return #gone
 end
 
--- take_back takes back what silent owners were granted and cannot know of. They reserve again in their old places. It
--- also forgets who has not waited for long. list is what makes a list of a table. It returns whether there is more.
+-- take_back takes back what silent owners were granted and cannot know of. They reserve again in their old places.
+-- list is what makes a list of a table. It returns whether there is more.
 function q.take_back(list)
-  local old = call('ZRANGEBYSCORE', lives, '-inf', string.format('%d', now - 10000), 'LIMIT', 0, 100)
-  if #old > 0 then
-    call('ZREM', lives, list(old))
-    call('HDEL', untold, list(old))
-  end
   local left, refunds, more = MOST, {}, false
   for _, name in ipairs(call('HKEYS', untold)) do
     if left > 0 and is_silent(string.format('%16s', name)) then
