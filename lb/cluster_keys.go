@@ -1,10 +1,6 @@
 package lb
 
-import (
-	"time"
-
-	"github.com/warmgate/warmgate/lb/setting"
-)
+import "github.com/warmgate/warmgate/lb/setting"
 
 const (
 	noOwnKey  = "has no effect: counts have the scope's name, and an end of their own"
@@ -90,7 +86,7 @@ var clusterMetricsKeys = []setting.Key{
 	},
 	{
 		Name: "failure_cooldown_ms", Type: setting.Integer, Min: 0, Max: maxMillis, Default: "30000",
-		Loose: true, Exact: true, Unit: time.Millisecond,
+		Loose: true, Exact: true, Millis: true,
 		Title: setting.Doc("Cooldown", "冷却时长"),
 		Meaning: setting.Doc(
 			"AdaptiveScore: for how many milliseconds a cluster that has failed is left out, unless all have; 0: 30000",

@@ -121,7 +121,7 @@ var cacheKeys = []setting.Key{
 		Field: func(s any) any { return &s.(*CacheConfig).IndexMemory.Remote },
 	},
 	{
-		Name: keyTTL, Type: setting.Seconds, Min: 0, Max: 1e9, Default: "1800", Loose: true, Unit: time.Second,
+		Name: keyTTL, Type: setting.Seconds, Min: 0, Max: 1e9, Default: "1800", Loose: true,
 		Title: setting.Doc("Prefix lifetime", "前缀保留时间"),
 		Meaning: setting.Doc(
 			"prefix_cache: seconds that an endpoint is assumed to keep a prompt, 64 to 172800 (less or more "+

@@ -53,6 +53,13 @@ func TestMistakesInHigress(t *testing.T) {
 	if pushed < 20 {
 		t.Errorf("only %d mistakes", pushed)
 	}
+	if err := gw.PushConfig(config("lb_policy: global_least_request\n")); err != nil {
+		t.Error(err)
+	}
+	gw.Advance(time.Second)
+	if _, note := answers(gw, route, cluster, "api.example.com"); !strings.Contains(note, "reason=chosen") {
+		t.Errorf("with a good configuration the next request has %q", note)
+	}
 	if gw.LogContains("canary") {
 		t.Error("a password is in the log")
 	}

@@ -5,7 +5,6 @@ package setting
 
 import (
 	"strconv"
-	"time"
 )
 
 // Type is what a key accepts.
@@ -70,8 +69,8 @@ type Key struct {
 	Loose bool
 	// Exact is for a Loose key that identifies something: a value out of bounds is an error.
 	Exact bool
-	// Unit is what a Loose whole number counts, if that is time: a text may then have any unit, such as "30m".
-	Unit time.Duration
+	// Millis is for a Loose Integer that counts milliseconds. Like Loose Seconds, it may be a text with a unit: "30s".
+	Millis bool
 	// NoEffect is why the key never has an effect, "" for all others.
 	NoEffect string
 

@@ -59,8 +59,12 @@ func (p *parser) looseNumber(k *setting.Key, at string, v value) (float64, bool)
 	if k.Type == setting.Number {
 		f, plain = v.number()
 	}
-	if d, ok := v.duration(); ok && v.kind == kindString && k.Unit > 0 {
-		f, plain = float64(d/k.Unit), d%k.Unit == 0
+	if d, ok := v.duration(); ok && v.kind == kindString && (k.Type == setting.Seconds || k.Millis) {
+		unit := time.Second
+		if k.Millis {
+			unit = time.Millisecond
+		}
+		f, plain = float64(d/unit), d%unit == 0
 	}
 	n := min(max(f, k.Min), k.Max)
 	if k.Exact && n != f {
@@ -74,7 +78,7 @@ func (p *parser) looseNumber(k *setting.Key, at string, v value) (float64, bool)
 }
 
 // looseDuration decodes a number of milliseconds, or a string with its unit, which Higress takes for 0.
-func (p *parser) looseDuration(k *setting.Key, at string, v value) (time.Duration, bool) {
+func (p *parser) looseDuration(lo, hi time.Duration, at string, v value) (time.Duration, bool) {
 	if !v.single() {
 		p.badValue(at, v, ", want milliseconds")
 		return 0, false
@@ -84,7 +88,7 @@ func (p *parser) looseDuration(k *setting.Key, at string, v value) (time.Duratio
 		ms, ok := v.whole()
 		d, plain = time.Duration(min(max(ms, 0), 1e12))*time.Millisecond, ok && ms >= 0
 	}
-	taken := min(max(d, ofMs(k.Min)), ofMs(k.Max))
+	taken := min(max(d, lo), hi)
 	if !plain || taken != d {
 		p.takenAs(at, v, brief(taken))
 	}
@@ -209,13 +213,13 @@ const maxUnknown = 16
 // unless it resembles a known key or means one.
 func (pt *part) unknown(path, full, at string) {
 	pt.unknowns++
-	full, _, glued := strings.Cut(full, ":") // YAML takes "key:value" for a key without a value
-	theirs := path == "lb_config" || path == "" && !strings.HasPrefix(full, "_")
+	name, glued := cutGlued(full)
+	theirs := path == "lb_config" || path == "" && !strings.HasPrefix(name, "_")
 	foreign := theirs && pt.host == Higress && pt.unknowns <= maxUnknown
 	hint := ""
 	if foreign || pt.count < maxProblems { // else it will not be shown
-		hint = pt.meant(path, full)
-		if glued && (hint != "" || find(full) != nil || isSection(full)) {
+		hint = pt.meant(path, name)
+		if glued && (hint != "" || find(name) != nil || isSection(name)) {
 			hint = blankMissing
 		}
 	}
@@ -224,4 +228,15 @@ func (pt *part) unknown(path, full, at string) {
 		return
 	}
 	pt.bad(at, "unknown key"+hint)
+}
+
+// cutGlued cuts off a key what was meant as its value, maybe a password: YAML takes "key:value" for a key alone.
+//
+//go:noinline
+func cutGlued(name string) (key string, glued bool) {
+	end := strings.IndexAny(name, ":=")
+	if end < 0 {
+		return name, false
+	}
+	return name[:end], true
 }

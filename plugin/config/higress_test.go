@@ -177,6 +177,12 @@ func TestUnknownKeys(t *testing.T) {
 	}{
 		{Higress, `"name":"x"`, true},
 		{Higress, `"lb_config":{"comment":"x"}`, true},
+		{Higress, `"description":"x"`, true},
+		{Higress, `"region":"eu"`, true},
+		{Higress, `"lb_config":{"criticalModels":["m"]}`, true},
+		{Higress, `"lb_config":{"limit":5}`, true},
+		{Higress, `"lb_config":{"size":5}`, true},
+		{Higress, `"lb_config":{"depth":5}`, true},
 		{Higress, `"lb_config":null`, true},
 		{Higress, `"lb_config":""`, true},
 		{Higress, `"lb_config":"x"`, false},

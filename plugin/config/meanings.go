@@ -13,43 +13,39 @@ type meaning struct{ key, names string }
 // meanings are for names that resemble no key by their letters. On Higress, where ai-load-balancer ignores what it does
 // not know, these are errors, too: they are about whether, where and how much traffic is touched.
 var meanings = []meaning{
-	{"enabled: false", " disable disabled bypass configdisable defaultconfigdisable pause paused suspend "},
-	{"enabled", " active activate "},
 	{
-		"lb_config.shadow", " dryrun observe observation monitor logonly reportonly audit simulate simulation " +
-			"testonly passive mirror ",
+		"enabled, which says the opposite", " disable disabled off bypass defaultconfigdisable pause " +
+			"paused suspend ",
+	},
+	{"enabled", " enable isenabled active activate "},
+	{
+		"lb_config.shadow", " dryrun dry observe observation monitor watch logonly reportonly audit simulate " +
+			"simulation testmode testonly passive mirror preview readonly noop enforce enforced ",
 	},
 	{"_rules_, or matchRules of the resource beside its configuration", " matchrules routerules "},
-	{"what is in it, without this key around it", " defaultconfig pluginconfig spec "},
+	{"what is in it, without this key around it", " config defaultconfig pluginconfig spec "},
 	{"_rules_[]._match_route_", " route routes ingress "},
 	{"_rules_[]._match_domain_", " domain domains host hosts "},
 	{"_rules_[]._match_service_", " service services "},
 	{keyClusters, " services clusterlist upstreams "},
 	{"lb_type", " type lblevel "},
-	{"lb_policy", " algorithm strategy lbalgorithm lbstrategy "},
+	{"lb_policy", " algorithm strategy "},
 	{
 		keyMaxInflight, " concurrency maxconcurrency maxconcurrent maxconcurrentrequests concurrencylimit " +
-			"maxrequests maxinflightrequests inflightlimit maxconnections limit ",
+			"maxrequests maxinflightrequests inflightlimit maxconnections ",
 	},
 	{keyMaxWait, " timeout wait waittime waittimeout maxwaittime queuetimeout maxqueuetime "},
-	{"lb_config.queue.max_length", " size maxsize length limit depth queuelength maxqueuelength maxqueuesize "},
+	{"lb_config.queue.max_length", " maxsize maxqueue queuelength maxqueuelength maxqueuesize "},
 	{keyClassHeader, " priority priorityheader "},
-	{"lb_config.overload.status", " statuscode code "},
 	{"lb_config.health", " healthcheck outlierdetection passivehealth circuitbreaker "},
-	{
-		"lb_config.health.consecutive_failures", " failures maxfailures failurethreshold consecutiveerrors " +
-			"consecutive5xx ",
-	},
-	{"lb_config.health.ejection_time", " timeout cooldown baseejectiontime "},
+	{"lb_config.health.consecutive_failures", " maxfailures failurethreshold consecutiveerrors consecutive5xx "},
+	{"lb_config.health.ejection_time", " baseejectiontime "},
 	{"lb_config.metrics.interval", " scrapeinterval pollinterval "},
-	{keyStaleAfter, " timeout maxage ttl "},
 	{"lb_config.redisKeyTTL", " ttl cachettl prefixttl "},
 	{keySession, " sessionheader stickyheader sticky affinity hashkey "},
 	{keyTunnel, redisNames},
 	{keyService, redisNames},
-	{keyPort, " port redisport "},
-	{"lb_config.regions", " region "},
-	{"lb_config.api", " admission admissionapi "},
+	{keyPort, " port "},
 }
 
 const redisNames = " redis rediscluster redishost redisaddr redisaddress redisurl redisserver redisservice " +
@@ -128,6 +124,8 @@ func (pt *part) meaningOf(written, path string) (here, anywhere string) {
 }
 
 // useless reports whether a key has an effect on the other kind of gateway only.
+//
+//go:noinline
 func (pt *part) useless(name string) bool {
 	if pt.host == Envoy {
 		return name == keyService || name == keyPort || name == keyTimeout
@@ -173,17 +171,21 @@ func called(name, written string) bool {
 	return left == 0
 }
 
-// core cuts words off a name that do not change what it means: shadow_mode, enable_shadow, redis_password.
+// core cuts a word off a name that does not change what it means: shadow_mode, enable_shadow, redis_password.
 func core(written string) string {
 	for _, word := range around {
-		written = strings.TrimPrefix(strings.TrimSuffix(written, word), word)
+		if rest := strings.TrimPrefix(strings.TrimSuffix(written, word), word); rest != written {
+			return rest
+		}
 	}
 	return written
 }
 
-var around = []string{"enabled", "enable", "mode", "only", "config", "settings", "is", "use", "lb", "redis"}
+var around = []string{"enabled", "enable", "mode", "only", "traffic", "config", "settings", "is", "use", "lb", "redis"}
 
 // cutSection cuts the section and its dot off a key's name.
+//
+//go:noinline
 func cutSection(name, section string) (string, bool) {
 	if section == "" {
 		return name, true

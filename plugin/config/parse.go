@@ -142,7 +142,7 @@ func (pt *part) object(path string, v value, skip func(name string) bool) {
 		if path != "" {
 			full = path + "." + name
 		}
-		shown, _, _ := strings.Cut(full, ":") // behind it is what was meant as a value, maybe a password
+		shown, _ := cutGlued(full)
 		at := pt.prefix + clip(printable(shown))
 		if seen[name] {
 			pt.bad(at, "written twice")

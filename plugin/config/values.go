@@ -151,7 +151,7 @@ func (p *parser) oneOf(known []string, at string, v value) (string, bool) {
 func (p *parser) duration(k *setting.Key, at string, v value) (time.Duration, bool) {
 	lo, hi := ofMs(k.Min), ofMs(k.Max)
 	if k.Loose {
-		return p.looseDuration(k, at, v)
+		return p.looseDuration(lo, hi, at, v)
 	}
 	d, ok := v.duration()
 	if !ok || d < lo || d > hi {
@@ -163,16 +163,19 @@ func (p *parser) duration(k *setting.Key, at string, v value) (time.Duration, bo
 }
 
 // inSeconds returns how a number without a unit is written in seconds, "" if it can hardly be meant so: it is not
-// small, the key does not take so many seconds, or its default is in milliseconds.
+// small, the key is Higress's, does not take so many seconds, or its default is in milliseconds.
 func inSeconds(k *setting.Key, v value) string {
 	f, plain := v.number()
-	if !plain || f <= 0 || f >= setting.Second || f*setting.Second < k.Min || f*setting.Second > k.Max ||
+	if !plain || k.Loose || f <= 0 || f >= setting.Second || f*setting.Second < k.Min || f*setting.Second > k.Max ||
 		strings.HasSuffix(k.Default, `ms"`) {
 		return ""
 	}
 	return `; in seconds it is "` + short(f) + `s"`
 }
 
+// ofMs is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func ofMs(ms float64) time.Duration { return time.Duration(math.Round(ms * float64(time.Millisecond))) }
 
 // float returns a finite number.
