@@ -188,7 +188,7 @@ func TestOwnSource(t *testing.T) {
 
 // TestWithoutGateway checks that what the user has already can be left out.
 func TestWithoutGateway(t *testing.T) {
-	const own = "gateway: envoy-gateway\nenvoyGateway: {create: false, route: {create: false}}"
+	const own = "gateway: envoy-gateway\nenvoyGateway: {create: false, routes: [llm], route: {create: false}}"
 	same(t, "envoy-gateway", rendered(t, own), shipped(t, []string{
 		"envoy-gateway/warmgate.yaml", "envoy-gateway/metrics.yaml",
 	}, example, registry))
