@@ -230,7 +230,8 @@ func TestOnlyNamedServices(t *testing.T) {
 		}
 		named := set.Match(chatRoute, chatCluster, "")
 		for _, at := range [][2]string{
-			{"ai-route-chat.internal", ""}, {"", "outbound|8000||vllm.default.svc.cluster.local"},
+			{"ai-route-chat.internal", ""},
+			{"", "outbound|8000||vllm.default.svc.cluster.local"},
 			{"httproute/default/llm/rule/0/match/0/*", ""},
 		} {
 			if named == nil {
