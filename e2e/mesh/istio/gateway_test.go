@@ -51,7 +51,7 @@ func TestNoModule(t *testing.T) {
 	for name, text := range map[string]string{
 		"not there": with(t, applied, ":0.1.0", ":0.0.0"),
 		"of a wrong digest": with(t, applied, "remote:\n", "remote:\n"+strings.Repeat(" ", 18)+"sha256: "+
-			strings.Repeat("0", 64)+"\n"),
+			strings.Repeat("a", 64)+"\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			lab.OnVersions(t, func(t *testing.T, version string) {
