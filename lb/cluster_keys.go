@@ -86,7 +86,7 @@ var clusterMetricsKeys = []setting.Key{
 	},
 	{
 		Name: "failure_cooldown_ms", Type: setting.Integer, Min: 0, Max: maxMillis, Default: "30000",
-		Loose: true, Exact: true,
+		Loose: true, Exact: true, Millis: true,
 		Title: setting.Doc("Cooldown", "冷却时长"),
 		Meaning: setting.Doc(
 			"AdaptiveScore: for how many milliseconds a cluster that has failed is left out, unless all have; 0: 30000",

@@ -68,6 +68,36 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestMistakes gives the chart those mistakes of the plugin's tests that are values of it.
+func TestMistakes(t *testing.T) {
+	c, count := load(t), 0
+	blocks := strings.Split(strings.TrimSpace(string(harness.ReadT(t, "plugin/config/testdata/mistakes.txt"))), "\n\n")
+	for _, block := range blocks {
+		head, values, _ := strings.Cut(block, "\n")
+		verdict, ofChart := strings.CutPrefix(head, "helm ")
+		if !ofChart {
+			continue
+		}
+		count++
+		verdict, message, _ := strings.Cut(verdict, ": ")
+		text, _, err := template(c, given(t, values))
+		var got string
+		if err != nil {
+			got = err.Error()
+		} else if set, err := config.Parse(pluginOf(t, read(t, []byte(text))), config.Envoy); err != nil {
+			t.Errorf("%s\nthe plugin refuses what the chart renders: %v", values, err)
+		} else {
+			got = strings.Join(set.Warnings(), "\n")
+		}
+		if (verdict == "refused") != (err != nil) || !strings.Contains(got, message) {
+			t.Errorf("%s\ngot %s\nwant it %s: %s", values, got, verdict, message)
+		}
+	}
+	if count < 10 {
+		t.Errorf("only %d mistakes", count)
+	}
+}
+
 // TestMessage compares the message in the document with Helm's.
 func TestMessage(t *testing.T) {
 	const values = "gateway: istio\nconfig: {lb_policy: prefix_cache, lb_config: {max_infligth: 64}}"

@@ -69,6 +69,8 @@ type Key struct {
 	Loose bool
 	// Exact is for a Loose key that identifies something: a value out of bounds is an error.
 	Exact bool
+	// Millis is for a Loose Integer that counts milliseconds. Like Loose Seconds, it may be a text with a unit: "30s".
+	Millis bool
 	// NoEffect is why the key never has an effect, "" for all others.
 	NoEffect string
 

@@ -36,7 +36,7 @@ func isAPIPath(s string) bool {
 
 func setAPIPath(p *parser, c *Config, at string, v value) {
 	if v.kind != kindString || !isAPIPath(v.text) {
-		p.bad(at, got(v)+wantAPIPath)
+		p.badValue(at, v, wantAPIPath)
 		return
 	}
 	c.API.Path = strings.Clone(v.text)
@@ -67,7 +67,7 @@ func (pt *part) checkAPI() {
 	switch {
 	case pt.needs().Budget && pt.AmongClusters() && pt.written[keyAPIPath]:
 		if !pt.written[keyAPIToken] {
-			pt.bad(pt.prefix+keyAPIToken, "missing, want a string of "+strconv.Itoa(minSecret)+
+			pt.badKey(keyAPIToken, "missing, want a string of "+strconv.Itoa(minSecret)+
 				" bytes or more that callers of the API send")
 		}
 		return

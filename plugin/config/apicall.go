@@ -135,7 +135,7 @@ func (p *parser) callErr() error {
 // models reads the names of some of the targets.
 func (p *parser) models(at string, v value, known []string) (names []string) {
 	if v.kind != kindArray {
-		p.bad(at, got(v)+", want a list of names of targets, or nothing for all of them")
+		p.badValue(at, v, ", want a list of names of targets, or nothing for all of them")
 		return nil
 	}
 	if n := len(v.items); n == 0 || n > len(known) {

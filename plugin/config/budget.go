@@ -42,7 +42,7 @@ func (pt *part) checkTargets() {
 			problem = "not in service_list" + didYouMean(name, pt.Clusters.List)
 		}
 		if problem != "" {
-			pt.bad(pt.prefix+keyBudgetTargets+"["+quote(name)+"]", problem)
+			pt.badKey(keyBudgetTargets+"["+quote(name)+"]", problem)
 		}
 	}
 	if !listed {

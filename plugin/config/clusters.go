@@ -50,7 +50,7 @@ func setClusters(p *parser, c *Config, at string, v value) {
 	if v.kind == kindString {
 		names, place = []value{v}, func(int) string { return at }
 	} else if v.kind != kindArray {
-		p.bad(at, got(v)+`, want a list of clusters like ["outbound|80||llm.static"]`)
+		p.badValue(at, v, `, want a list of clusters like ["outbound|80||llm.static"]`)
 		return
 	}
 	if len(names) == 0 || len(names) > maxClusters {
@@ -73,7 +73,7 @@ func setClusters(p *parser, c *Config, at string, v value) {
 // setFirst reads {"aggregate cluster": "cluster"}.
 func setFirst(p *parser, c *Config, at string, v value) {
 	if v.kind != kindObject {
-		p.bad(at, got(v)+`, want an object like {"site-a-first": "site-a"}`)
+		p.badValue(at, v, `, want an object like {"site-a-first": "site-a"}`)
 		return
 	}
 	c.Clusters.First = make(map[string]string, len(v.names))
@@ -116,7 +116,7 @@ func clusterHeader(field func(*Config) *string) setter {
 		case v.kind == kindString && name == "" && *header != "":
 			p.takenAs(at, v, quote(*header))
 		case !v.isClusterHeader():
-			p.bad(at, got(v)+", want the name of a header that no other part of a request is steered by")
+			p.badValue(at, v, ", want the name of a header that no other part of a request is steered by")
 		default:
 			*header = strings.Clone(name)
 		}
@@ -143,7 +143,7 @@ var ownHeaders = map[string]bool{
 // setNested keeps the object until the part around it is known.
 func setNested(p *parser, c *Config, at string, v value) {
 	if v.kind != kindObject {
-		p.bad(at, got(v)+`, want an object like {"lb_policy": "global_least_request"}`)
+		p.badValue(at, v, `, want an object like {"lb_policy": "global_least_request"}`)
 		return
 	}
 	c.nested = &nested{at, v}
@@ -152,7 +152,7 @@ func setNested(p *parser, c *Config, at string, v value) {
 // setHashClusters reads [{"cluster": "name", "weight": 70}].
 func setHashClusters(p *parser, c *Config, at string, v value) {
 	if v.kind != kindArray || len(v.items) == 0 || len(v.items) > maxClusters {
-		p.bad(at, got(v)+`, want a list of 1 to `+strconv.Itoa(maxClusters)+` like [{"cluster": "a", "weight": 100}]`)
+		p.badValue(at, v, `, want a list of 1 to `+strconv.Itoa(maxClusters)+` like [{"cluster": "a", "weight": 100}]`)
 		return
 	}
 	c.Clusters.List, c.shares = nil, map[string]float64{}
@@ -201,7 +201,7 @@ func (pt *part) checkHashed() {
 		return
 	}
 	if pt.Clusters.Hashed = pt.AmongClusters(); !pt.Clusters.Hashed {
-		pt.bad(pt.prefix+"lb_policy", `got "cluster_hash", want lb_type "cluster" with it, or "consistent_hash"`)
+		pt.badKey("lb_policy", `got "cluster_hash", want lb_type "cluster" with it, or "consistent_hash"`)
 	}
 	if pt.hashHeader == "" && !pt.written[keySession] {
 		pt.hashHeader = "x-mse-consumer"
@@ -218,7 +218,7 @@ func (pt *part) checkLevel() {
 		other = typeEndpoint
 	}
 	if d := lb.Describe(pt.Policy); d.New != nil && !d.Among.Includes(level) {
-		pt.bad(pt.prefix+"lb_policy", `got "`+d.Name+`", which chooses with lb_type "`+other+`" only, want `+
+		pt.badKey("lb_policy", `got "`+d.Name+`", which chooses with lb_type "`+other+`" only, want `+
 			oneOf(policiesFor(level))+` with lb_type "`+pt.Type+`"`)
 	}
 	if !pt.AmongClusters() {
@@ -251,34 +251,34 @@ func (pt *part) checkClusters() {
 	}
 	switch hashed := pt.written[keyHashClusters]; {
 	case hashed && pt.written["lb_config.weights"]:
-		pt.bad(pt.prefix+keyHashClusters, "got it beside weights, want one of them")
+		pt.badKey(keyHashClusters, "got it beside weights, want one of them")
 	case hashed && pt.written[keyClusters]:
-		pt.bad(pt.prefix+keyHashClusters, "got it beside service_list, want one of them")
+		pt.badKey(keyHashClusters, "got it beside service_list, want one of them")
 	case hashed && !pt.Clusters.Hashed:
-		pt.bad(pt.prefix+keyHashClusters, `got it with another policy than "cluster_hash", want service_list`)
+		pt.badKey(keyHashClusters, `got it with another policy than "cluster_hash", want service_list`)
 	case !hashed && !pt.written[keyClusters] && !pt.needs().Budget:
-		pt.bad(pt.prefix+keyClusters, `missing, want the clusters to choose among, as lb_type is "cluster"`)
+		pt.badKey(keyClusters, `missing, want the clusters to choose among, as lb_type is "cluster"`)
 	}
 	for i, name := range pt.Clusters.List {
 		if name == pt.EnvoyCfg.AdminCluster || name == pt.Engines.Cluster || name == pt.Redis.Cluster {
-			pt.bad(pt.prefix+keyClusters+"["+strconv.Itoa(i)+"]", "got "+quote(name)+
+			pt.badKey(keyClusters+"["+strconv.Itoa(i)+"]", "got "+quote(name)+
 				", through which the plugin makes its own calls")
 		}
 	}
 	for _, name := range order.Keys(pt.Clusters.First) {
 		if !slices.Contains(pt.Clusters.List, name) {
-			pt.bad(pt.prefix+keyFirst+"["+quote(name)+"]", "not in service_list")
+			pt.badKey(keyFirst+"["+quote(name)+"]", "not in service_list")
 		}
 	}
 	pt.checkWeights(", and not in service_list", func(name string) bool {
 		return slices.Contains(pt.Clusters.List, name)
 	})
 	if pt.Push == lb.Pending {
-		pt.bad(pt.prefix+keyPush, `got "pending", want "blind" or "outstanding" with lb_type "cluster": `+
+		pt.badKey(keyPush, `got "pending", want "blind" or "outstanding" with lb_type "cluster": `+
 			`what waits inside engines is not known of a cluster; endpoint.lb_config may have it`)
 	}
 	if pt.written["lb_config.envoy.endpoints"] {
-		pt.bad(pt.prefix+"lb_config.envoy.endpoints", `got endpoints, want admin_cluster with lb_type "cluster"`)
+		pt.badKey("lb_config.envoy.endpoints", `got endpoints, want admin_cluster with lb_type "cluster"`)
 	}
 	switch {
 	case pt.host != Envoy:
@@ -298,7 +298,7 @@ func (pt *part) checkClusters() {
 func (pt *part) checkWeights(problem string, known func(name string) bool) {
 	for _, name := range pt.named {
 		if !known(name) {
-			pt.bad(pt.prefix+"lb_config.weights["+quote(name)+"]", "not an address"+problem)
+			pt.badKey("lb_config.weights["+quote(name)+"]", "not an address"+problem)
 		}
 	}
 	pt.named = nil
@@ -321,7 +321,7 @@ func (pt *part) checkNested() {
 	v, prefix := pt.nested.value, pt.nested.at+"."
 	pt.nested = nil
 	if len(pt.Clusters.First) > 0 {
-		pt.bad(pt.prefix+keyNested, "got it beside first_clusters, want one of them: Envoy balances inside an "+
+		pt.badKey(keyNested, "got it beside first_clusters, want one of them: Envoy balances inside an "+
 			"aggregate cluster by itself")
 	}
 	in := &part{parser: pt.parser, Config: pt.base, prefix: prefix}

@@ -7,7 +7,7 @@ const wantAddress = `, want "ip:port", IPv6 in brackets`
 // setEndpoints reads ["ip:port", {"address": "ip:port", "weight": 2}].
 func setEndpoints(p *parser, c *Config, at string, v value) {
 	if v.kind != kindArray || len(v.items) == 0 {
-		p.bad(at, got(v)+`, want a list like ["10.0.0.1:8000"]`)
+		p.badValue(at, v, `, want a list like ["10.0.0.1:8000"]`)
 		return
 	}
 	seen := make(map[string]bool, len(v.items))
@@ -58,7 +58,7 @@ func address(p *parser, at string, v value, e *StaticEndpoint) bool {
 		addr, ok = canonicalAddress(v.text)
 	}
 	if !ok {
-		p.bad(at, got(v)+wantAddress)
+		p.badValue(at, v, wantAddress)
 	}
 	e.Addr = addr
 	return ok

@@ -52,12 +52,19 @@ func (p *parser) looseNumber(k *setting.Key, at string, v value) (float64, bool)
 		if k.Type == setting.Number {
 			want = wanted(k)
 		}
-		p.bad(at, got(v)+", want "+want)
+		p.badValue(at, v, ", want "+want)
 		return 0, false
 	}
 	f, plain := v.whole()
 	if k.Type == setting.Number {
 		f, plain = v.number()
+	}
+	if d, ok := v.duration(); ok && v.kind == kindString && (k.Type == setting.Seconds || k.Millis) {
+		unit := time.Second
+		if k.Millis {
+			unit = time.Millisecond
+		}
+		f, plain = float64(d/unit), d%unit == 0
 	}
 	n := min(max(f, k.Min), k.Max)
 	if k.Exact && n != f {
@@ -73,7 +80,7 @@ func (p *parser) looseNumber(k *setting.Key, at string, v value) (float64, bool)
 // looseDuration decodes a number of milliseconds, or a string with its unit, which Higress takes for 0.
 func (p *parser) looseDuration(lo, hi time.Duration, at string, v value) (time.Duration, bool) {
 	if !v.single() {
-		p.bad(at, got(v)+", want milliseconds")
+		p.badValue(at, v, ", want milliseconds")
 		return 0, false
 	}
 	d, plain := v.duration()
@@ -90,7 +97,7 @@ func (p *parser) looseDuration(lo, hi time.Duration, at string, v value) (time.D
 
 func (p *parser) looseBoolean(at string, v value) (is, ok bool) {
 	if !v.single() {
-		p.bad(at, got(v)+", want true or false")
+		p.badValue(at, v, ", want true or false")
 		return false, false
 	}
 	is, plain := v.kind == kindBool && v.text == "true", v.kind == kindBool
@@ -139,7 +146,7 @@ func (p *parser) looseText(at string, v value) (string, bool) {
 // looseChoice decodes a choice: an unknown name counts as the default.
 func (p *parser) looseChoice(k *setting.Key, at string, v value) (string, bool) {
 	if !v.single() {
-		p.bad(at, got(v)+", want "+oneOf(k.Choices))
+		p.badValue(at, v, ", want "+oneOf(k.Choices))
 		return "", false
 	}
 	if i := slices.Index(k.Choices, v.string()); i >= 0 {
@@ -192,7 +199,7 @@ func (pt *part) isUnsupported(v value) bool {
 	for i, name := range v.names {
 		item := v.items[i]
 		if name == "lb_policy" && item.kind == kindString && slices.Contains(unsupported, item.text) {
-			pt.bad(pt.prefix+name, got(item)+", which is not in this version, want "+oneOf(policyNames())+advice)
+			pt.badKey(name, got(item)+", which is not in this version, want "+oneOf(policyNames())+advice)
 			return true
 		}
 	}
@@ -203,18 +210,33 @@ func (pt *part) isUnsupported(v value) bool {
 const maxUnknown = 16
 
 // unknown reports an unknown key. Beside Higress's own keys it is only a warning, since ai-load-balancer ignores it,
-// unless it resembles a known key.
+// unless it resembles a known key or means one.
 func (pt *part) unknown(path, full, at string) {
 	pt.unknowns++
-	theirs := path == "lb_config" || path == "" && !strings.HasPrefix(full, "_")
+	name, glued := cutGlued(full)
+	theirs := path == "lb_config" || path == "" && !strings.HasPrefix(name, "_")
 	foreign := theirs && pt.host == Higress && pt.unknowns <= maxUnknown
 	hint := ""
 	if foreign || pt.count < maxProblems { // else it will not be shown
-		hint = pt.meant(path, full)
+		hint = pt.meant(path, name)
+		if glued && (hint != "" || find(name) != nil || isSection(name)) {
+			hint = blankMissing
+		}
 	}
 	if foreign && hint == "" {
 		pt.warn(at, "is no key of this plugin, and ignored as by ai-load-balancer")
 		return
 	}
 	pt.bad(at, "unknown key"+hint)
+}
+
+// cutGlued cuts off a key what was meant as its value, maybe a password: YAML takes "key:value" for a key alone.
+//
+//go:noinline
+func cutGlued(name string) (key string, glued bool) {
+	end := strings.IndexAny(name, ":=")
+	if end < 0 {
+		return name, false
+	}
+	return name[:end], true
 }

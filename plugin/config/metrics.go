@@ -63,7 +63,7 @@ func (pt *part) checkEngine() {
 		return
 	}
 	if pt.written[keyMetricsEngine] && pt.engine != pt.Engines.Engine {
-		pt.bad(pt.prefix+keyMetricsEngine, "got "+quote(pt.Engines.Engine)+" and engine "+quote(pt.engine)+
+		pt.badKey(keyMetricsEngine, "got "+quote(pt.Engines.Engine)+" and engine "+quote(pt.engine)+
 			", which is the same thing; want one of them")
 	}
 	pt.Engines.Engine = pt.engine
@@ -84,7 +84,7 @@ func (pt *part) checkMetrics() {
 			"has no effect in Higress: its health check reads the metrics")
 	}
 	if e.StaleAfter <= e.Interval {
-		pt.bad(pt.prefix+keyStaleAfter, "got "+brief(e.StaleAfter)+", want more than interval, "+brief(e.Interval))
+		pt.badKey(keyStaleAfter, "got "+brief(e.StaleAfter)+", want more than interval, "+brief(e.Interval))
 	}
 	if pt.host == Envoy && e.Cluster == "" && !pt.invalid[keyMetricsCluster] {
 		pt.checkWithoutCluster()
@@ -94,7 +94,7 @@ func (pt *part) checkMetrics() {
 	}
 	unprintable := func(r rune) bool { return r <= ' ' || r > '~' }
 	if !strings.HasPrefix(e.Path, "/") || strings.ContainsFunc(e.Path, unprintable) {
-		pt.bad(pt.prefix+keyMetricsPath, "got "+quote(e.Path)+`, want a path that begins with "/", without blanks`)
+		pt.badKey(keyMetricsPath, "got "+quote(e.Path)+`, want a path that begins with "/", without blanks`)
 	}
 }
 
@@ -102,11 +102,11 @@ func (pt *part) checkMetrics() {
 func (pt *part) checkWithoutCluster() {
 	e := &pt.Engines
 	if pt.ByMetrics() && !e.ORCA {
-		pt.bad(pt.prefix+keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster through which "+
+		pt.badKey(keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster through which "+
 			"engines are scraped, or "+keyORCA+" true if they report their load in responses")
 	}
 	if e.Order != lb.ByLoad {
-		pt.bad(pt.prefix+keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster: load reports "+
+		pt.badKey(keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster: load reports "+
 			"do not contain the metric of metric_policy "+strconv.Quote(e.Order.String()))
 	}
 }

@@ -35,7 +35,7 @@ func Update(raw []byte, h Host, before Forms) (*Set, Forms, error) {
 		return nil, nil, errors.New("config: " + err.Error())
 	}
 	if root.kind != kindObject {
-		return nil, nil, errors.New("config: got " + root.kind.String() + ", want an object")
+		return nil, nil, errors.New("config: " + noObject(root))
 	}
 	p := &parser{host: h, base: defaults(h), text: text}
 	set, forms := p.set(root, before)
@@ -79,6 +79,11 @@ func (p *parser) bad(at, what string) {
 	}
 }
 
+// badValue adds a problem with the value of a key.
+//
+//go:noinline
+func (p *parser) badValue(at string, v value, what string) { p.bad(at, got(v)+what) }
+
 // warn adds a warning, and is not inlined either.
 //
 //go:noinline
@@ -110,6 +115,11 @@ type part struct {
 	unknowns int             // unknown keys met
 }
 
+// badKey adds a problem at a key of the part.
+//
+//go:noinline
+func (pt *part) badKey(name, what string) { pt.bad(pt.prefix+name, what) }
+
 // config decodes the keys of one part, without the object's keys for which skip returns true.
 func (p *parser) config(v value, id int, prefix string, skip func(name string) bool) Config {
 	pt := &part{parser: p, Config: p.base, prefix: prefix, written: map[string]bool{}, invalid: map[string]bool{}}
@@ -132,7 +142,8 @@ func (pt *part) object(path string, v value, skip func(name string) bool) {
 		if path != "" {
 			full = path + "." + name
 		}
-		at := pt.prefix + clip(printable(full))
+		shown, _ := cutGlued(full)
+		at := pt.prefix + clip(printable(shown))
 		if seen[name] {
 			pt.bad(at, "written twice")
 			continue
@@ -144,6 +155,10 @@ func (pt *part) object(path string, v value, skip func(name string) bool) {
 
 func (pt *part) member(path, full, at string, v value) {
 	if k := find(full); k != nil && k.decodes() {
+		if pt.written[full] { // in its section, and with dots in its name
+			pt.bad(at, "written twice")
+			return
+		}
 		pt.written[full] = true
 		if k.only == onEnvoy && pt.host != Envoy {
 			pt.bad(at, "only valid on stock Envoy; "+insteadOf(full))
@@ -162,50 +177,14 @@ func (pt *part) member(path, full, at string, v value) {
 		return
 	}
 	if v.kind != kindObject {
-		if full == "lb_config" && pt.host == Higress && v.single() {
+		if full == "lb_config" && pt.host == Higress && v.single() && (v.kind != kindString || v.text == "") {
 			pt.warn(at, "is "+v.kind.String()+", taken as empty")
 			return
 		}
-		pt.bad(at, got(v)+", want an object")
+		pt.bad(at, noObject(v))
 		return
 	}
 	pt.object(full, v, nil)
-}
-
-// meant returns a hint at the key that the unknown key full probably stands for: one that resembles it in the same
-// section, or the same one in another. A name is not of a region only: Higress's configurations may have their own.
-func (pt *part) meant(path, full string) string {
-	name := strings.TrimPrefix(full[len(path):], ".")
-	var here []string
-	elsewhere, written := "", plain(clip(name))
-	for i := range keys {
-		k := keys[i].Name
-		if rest, ok := cutSection(k, path); ok {
-			member, _, _ := strings.Cut(rest, ".")
-			here = append(here, member)
-		}
-		if last := k[strings.LastIndexByte(k, '.')+1:]; plain(last) == written && k != full && k != keyRegionName {
-			elsewhere = k
-		}
-	}
-	if path == "" && pt.prefix != "" {
-		here = append(here, conditionKeys...)
-	}
-	if n := nearest(name, here); n != "" && n != name {
-		elsewhere = n
-	}
-	if elsewhere == "" {
-		return ""
-	}
-	return "; did you mean " + elsewhere + "?"
-}
-
-// cutSection cuts the section and its dot off a key's name.
-func cutSection(name, section string) (string, bool) {
-	if section == "" {
-		return name, true
-	}
-	return strings.CutPrefix(name, section+".")
 }
 
 // check compares the keys of a part with each other, and completes the Config.
@@ -214,11 +193,11 @@ func (pt *part) check() {
 		return
 	}
 	if !pt.written["lb_policy"] {
-		pt.bad(pt.prefix+"lb_policy", "missing, want "+anyPolicy())
+		pt.badKey("lb_policy", "missing, want "+anyPolicy())
 	}
 	if pt.written["lb_config.maxRequestCount"] {
 		if pt.written[keyMaxInflight] && pt.MaxInflight != pt.maxRequestCount {
-			pt.bad(pt.prefix+keyMaxInflight, "got "+strconv.Itoa(pt.MaxInflight)+" and maxRequestCount "+
+			pt.badKey(keyMaxInflight, "got "+strconv.Itoa(pt.MaxInflight)+" and maxRequestCount "+
 				strconv.Itoa(pt.maxRequestCount)+", which is the same thing; want one of them")
 		}
 		pt.MaxInflight = pt.maxRequestCount
@@ -238,7 +217,7 @@ func (pt *part) check() {
 	pt.checkTokenCap()
 	pt.settleMetricsID(pt.host)
 	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {
-		pt.bad(pt.prefix+"lb_config.health.max_ejection_time", "got "+brief(pt.Health.MaxEjectionTime)+
+		pt.badKey("lb_config.health.max_ejection_time", "got "+brief(pt.Health.MaxEjectionTime)+
 			", want at least ejection_time, "+brief(pt.Health.EjectionTime))
 	}
 	if pt.host == Envoy {
@@ -246,10 +225,10 @@ func (pt *part) check() {
 		switch {
 		case pt.AmongClusters():
 		case !admin && !fixed:
-			pt.bad(pt.prefix+"lb_config.envoy",
+			pt.badKey("lb_config.envoy",
 				"missing, want admin_cluster or endpoints: stock Envoy does not list endpoints otherwise")
 		case admin && fixed:
-			pt.bad(pt.prefix+"lb_config.envoy", "got both admin_cluster and endpoints, want one of them")
+			pt.badKey("lb_config.envoy", "got both admin_cluster and endpoints, want one of them")
 		case fixed:
 			pt.idle([]string{keyZones}, "has no effect with envoy.endpoints: their zones are not known")
 		}

@@ -249,7 +249,7 @@ func (p *parser) rules(v value) ([]draft, bool) {
 		d.at, d.form, d.config.ID = rulesKey+"["+strconv.Itoa(i)+"]", p.text[item.from:item.to], i+1
 		p.try(d, func() {
 			if item.kind != kindObject {
-				p.bad(d.at, got(item)+", want an object")
+				p.bad(d.at, noObject(item))
 				return
 			}
 			d.rule = p.conditions(d.at, item)

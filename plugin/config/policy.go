@@ -61,7 +61,7 @@ func (pt *part) checkPolicy() {
 	d := lb.Describe(pt.Policy)
 	if why := d.Needs.Tokens; why != "" {
 		if pt.written[keyUnit] && !pt.invalid[keyUnit] && pt.Unit != lb.Tokens {
-			pt.bad(pt.prefix+keyUnit, `got "`+pt.Unit.String()+`", want "tokens" or nothing: `+d.Name+" "+why)
+			pt.badKey(keyUnit, `got "`+pt.Unit.String()+`", want "tokens" or nothing: `+d.Name+" "+why)
 		}
 		pt.Unit = lb.Tokens
 	}

@@ -150,7 +150,7 @@ func className(field func(*Queue) *string) setter {
 func word(field func(*Queue) *string, letters string, limit int, want string) setter {
 	return func(p *parser, c *Config, at string, v value) {
 		if v.kind != kindString || !isWord(v.text, letters, limit) {
-			p.bad(at, got(v)+want)
+			p.badValue(at, v, want)
 			return
 		}
 		*field(&c.Queue) = strings.Clone(v.text)
@@ -161,7 +161,7 @@ func word(field func(*Queue) *string, letters string, limit int, want string) se
 // those of the default.
 func setClasses(p *parser, c *Config, at string, v value) {
 	if v.kind != kindObject {
-		p.bad(at, got(v)+wantClasses)
+		p.badValue(at, v, wantClasses)
 		return
 	}
 	if len(v.names) > maxClasses {
@@ -209,7 +209,7 @@ func (p *parser) class(at string, v value) Class {
 	class := Class{Class: lb.Class{Weight: 1}}
 	if v.kind != kindObject {
 		if v.kind != kindNumber {
-			p.bad(at, got(v)+`, want a weight or an object like {"weight": 8, "reserved": 0.1}`)
+			p.badValue(at, v, `, want a weight or an object like {"weight": 8, "reserved": 0.1}`)
 			return class
 		}
 		p.decode(&classKeys[0], &class, at, v)
@@ -230,7 +230,7 @@ func (pt *part) checkQueue() {
 		for i := range q.Classes {
 			names = append(names, q.Classes[i].Name)
 		}
-		pt.bad(pt.prefix+keyDefaultClass, "got "+quote(name)+", want "+oneOf(names)+", of "+keyClasses)
+		pt.badKey(keyDefaultClass, "got "+quote(name)+", want "+oneOf(names)+", of "+keyClasses)
 	}
 	if !q.Enabled() {
 		for i := range queueKeys {
@@ -270,7 +270,7 @@ func (pt *part) checkClasses() {
 		}
 	}
 	if sum > 1-roundingError {
-		pt.bad(pt.prefix+keyClasses, "got "+strconv.FormatFloat(sum, 'g', 6, 64)+
+		pt.badKey(keyClasses, "got "+strconv.FormatFloat(sum, 'g', 6, 64)+
 			" reserved in all, want less than 1: the rest of the queue is for every class")
 	}
 }
@@ -284,7 +284,7 @@ func (pt *part) hasCap() bool {
 // checkPush compares when an endpoint takes requests with its caps.
 func (pt *part) checkPush() {
 	if pt.Push == lb.Outstanding && !pt.hasCap() {
-		pt.bad(pt.prefix+keyPush, `got "outstanding" without max_inflight and max_inflight_tokens, want one of them: `+
+		pt.badKey(keyPush, `got "outstanding" without max_inflight and max_inflight_tokens, want one of them: `+
 			"how many requests, or tokens, in flight an endpoint takes")
 	}
 	if pt.Push != lb.Pending {
@@ -296,7 +296,7 @@ func (pt *part) checkPush() {
 // that unit.
 func (pt *part) checkTokenCap() {
 	if pt.MaxInflightTokens > 0 && pt.Unit != lb.Tokens && !pt.invalid[keyUnit] {
-		pt.bad(pt.prefix+keyMaxInflightTokens, "got "+strconv.Itoa(pt.MaxInflightTokens)+` with unit "requests", `+
+		pt.badKey(keyMaxInflightTokens, "got "+strconv.Itoa(pt.MaxInflightTokens)+` with unit "requests", `+
 			`want unit "tokens", or max_inflight in place of it: how many tokens a request has is not known otherwise`)
 	}
 }

@@ -254,7 +254,7 @@ func TestQueueWithoutEffect(t *testing.T) {
 			[]member{classes, {keyClassHeader, `"c"`}, {"lb_config.queue.skip", `1`}},
 			[]string{keyClasses + without, keyClassHeader + without, "lb_config.queue.skip" + without},
 		},
-		{[]member{{keyMaxWait, `0`}, {"lb_config.queue.aging", `1`}}, []string{"lb_config.queue.aging" + without}},
+		{[]member{{keyMaxWait, `0`}, {"lb_config.queue.aging", `"1s"`}}, []string{"lb_config.queue.aging" + without}},
 		{[]member{wait, capped, {keyClassHeader, `"c"`}}, []string{keyClassHeader + " has no effect with one class"}},
 		{[]member{wait, capped, classes, {keyClassHeader, `"c"`}}, nil},
 		{[]member{wait, capped, {keyTenantShare, `0.5`}}, []string{

@@ -99,20 +99,20 @@ func (pt *part) checkStore() {
 		if named {
 			pt.Store = StoreRedis
 		} else if pt.host == Envoy && pt.Redis.ServiceFQDN != "" {
-			pt.bad(pt.prefix+keyService, "names a service of Higress; want "+keyTunnel+
+			pt.badKey(keyService, "names a service of Higress; want "+keyTunnel+
 				" with the name of a cluster that leads to Redis, or "+keyStore+` "local"`)
 			return
 		}
 	}
 	if lb.IsOfTenants(pt.Redis.Scope) {
-		pt.bad(pt.prefix+"lb_config.redis_scope", "begins with "+lb.TenantsScope+
+		pt.badKey("lb_config.redis_scope", "begins with "+lb.TenantsScope+
 			", which is where tenants are counted; want another name")
 	}
 	switch {
 	case pt.Store == StoreLocal:
 		pt.idle(redisKeys, "has no effect with store local")
 	case !named:
-		pt.bad(pt.prefix+place, "missing, want the name of the "+noun(pt.host)+` for store "redis"`)
+		pt.badKey(place, "missing, want the name of the "+noun(pt.host)+` for store "redis"`)
 	case pt.host == Envoy:
 		pt.idle([]string{keyService, keyPort, keyTimeout}, "has no effect on stock Envoy: "+keyTunnel+" leads to Redis")
 	default:

@@ -115,7 +115,7 @@ func isRegionName(v value) bool {
 // setRegionName reads the name of this region.
 func setRegionName(p *parser, c *Config, at string, v value) {
 	if !isRegionName(v) {
-		p.bad(at, got(v)+wantRegion)
+		p.badValue(at, v, wantRegion)
 		return
 	}
 	c.Regions.Name = strings.Clone(v.text)
@@ -136,7 +136,7 @@ func setRegionSecret(p *parser, c *Config, at string, v value) {
 // setPeers reads [{"name": "eu", "cluster": "warmgate-peer-eu", "rtt": "80ms"}].
 func setPeers(p *parser, c *Config, at string, v value) {
 	if v.kind != kindArray {
-		p.bad(at, got(v)+wantPeers)
+		p.badValue(at, v, wantPeers)
 		return
 	}
 	if n := len(v.items); n == 0 || n > region.MaxPeers {
@@ -167,7 +167,7 @@ func setPeers(p *parser, c *Config, at string, v value) {
 func (p *parser) peer(at string, v value) (Peer, bool) {
 	peer := Peer{RTT: defaultRTT}
 	if v.kind != kindObject {
-		p.bad(at, got(v)+`, want an object like {"name": "eu", "cluster": "warmgate-peer-eu", "rtt": "80ms"}`)
+		p.badValue(at, v, `, want an object like {"name": "eu", "cluster": "warmgate-peer-eu", "rtt": "80ms"}`)
 		return peer, false
 	}
 	seen := p.eachMember(at, v, func(name, place string, item value) {
@@ -202,7 +202,7 @@ func (p *parser) peer(at string, v value) (Peer, bool) {
 // adopted reads {"cluster": "eu-servers"}.
 func (p *parser) adopted(at string, v value) (cluster string) {
 	if v.kind != kindObject || len(v.names) != 1 || v.names[0] != "cluster" {
-		p.bad(at, got(v)+`, want {"cluster": "eu-servers"}, the cluster of that region's servers`)
+		p.badValue(at, v, `, want {"cluster": "eu-servers"}, the cluster of that region's servers`)
 		return ""
 	}
 	return p.clusterName(at+".cluster", v.items[0])
@@ -211,7 +211,7 @@ func (p *parser) adopted(at string, v value) (cluster string) {
 // clusterName reads the name of a cluster, "" for a value that is none.
 func (p *parser) clusterName(at string, v value) string {
 	if v.kind != kindString || !isClusterName(v.text) {
-		p.bad(at, got(v)+wantCluster)
+		p.badValue(at, v, wantCluster)
 		return ""
 	}
 	return strings.Clone(v.text)
@@ -220,7 +220,7 @@ func (p *parser) clusterName(at string, v value) string {
 // setAllowed reads ["eu"], or [] for no peer.
 func setAllowed(p *parser, c *Config, at string, v value) {
 	if v.kind != kindArray {
-		p.bad(at, got(v)+wantAllowed)
+		p.badValue(at, v, wantAllowed)
 		return
 	}
 	c.Regions.Allowed = make([]string, 0, len(v.items))
@@ -247,7 +247,7 @@ func (pt *part) checkRegions() {
 	if !pt.written[keyRegionName] {
 		for _, name := range []string{keyPeers, keyAllowed} {
 			if pt.written[name] {
-				pt.bad(pt.prefix+keyRegionName, "missing, want the name of this region, as there is "+name)
+				pt.badKey(keyRegionName, "missing, want the name of this region, as there is "+name)
 				return
 			}
 		}
@@ -255,11 +255,11 @@ func (pt *part) checkRegions() {
 		return
 	}
 	if !pt.written[keyRegionSecret] {
-		pt.bad(pt.prefix+keyRegionSecret, "missing, want a string of "+strconv.Itoa(minSecret)+
+		pt.badKey(keyRegionSecret, "missing, want a string of "+strconv.Itoa(minSecret)+
 			" bytes or more that all regions share, by which their gateways know each other")
 	}
 	if !pt.written[keyRegionCluster] {
-		pt.bad(pt.prefix+keyRegionCluster, "missing, want the name of the cluster of this region's own servers")
+		pt.badKey(keyRegionCluster, "missing, want the name of the cluster of this region's own servers")
 	}
 	pt.checkPeers()
 	adopts := func(p Peer) bool { return p.Adopt != "" }
@@ -298,7 +298,7 @@ func (pt *part) checkPeers() {
 	r, names := &pt.Regions, []string{}
 	taken := map[string]string{r.Cluster: "the cluster of this region's own servers"}
 	if r.Cluster != "" && pt.calls(r.Cluster) {
-		pt.bad(pt.prefix+keyRegionCluster, "got "+quote(r.Cluster)+", through which the plugin makes its own calls")
+		pt.badKey(keyRegionCluster, "got "+quote(r.Cluster)+", through which the plugin makes its own calls")
 	}
 	for i := range r.Peers {
 		peer, at := &r.Peers[i], pt.prefix+keyPeers+"["+strconv.Itoa(i)+"]"
@@ -316,7 +316,7 @@ func (pt *part) checkPeers() {
 		if len(names) > 0 {
 			want = ", want " + oneOf(names) + ", of regions.peers" + didYouMean(name, names)
 		}
-		pt.bad(pt.prefix+keyAllowed+"["+strconv.Itoa(i)+"]", "got "+quote(name)+want)
+		pt.badKey(keyAllowed+"["+strconv.Itoa(i)+"]", "got "+quote(name)+want)
 	}
 }
 

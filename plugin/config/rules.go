@@ -275,7 +275,7 @@ func (p *parser) names(at string, v value) []string {
 		v = value{kind: kindArray, items: []value{v}}
 	}
 	if v.kind != kindArray || len(v.items) == 0 {
-		p.bad(at, got(v)+", want a list of names")
+		p.badValue(at, v, ", want a list of names")
 	}
 	list := make([]string, 0, len(v.items))
 	for i, item := range v.items {

@@ -50,7 +50,7 @@ const (
 // setSessionKey reads ["header:x-session-id", "body:metadata.user_id"].
 func setSessionKey(p *parser, c *Config, at string, v value) {
 	if v.kind != kindArray || len(v.items) == 0 || len(v.items) > maxSources {
-		p.bad(at, got(v)+`, want a list of 1 to `+strconv.Itoa(maxSources)+` like ["header:x-session-id", "body:user"]`)
+		p.badValue(at, v, `, want a list of 1 to `+strconv.Itoa(maxSources)+` like ["header:x-session-id", "body:user"]`)
 		return
 	}
 	c.Session = nil
@@ -101,12 +101,12 @@ func (pt *part) checkSession() {
 		return
 	}
 	if pt.written[keySession] {
-		pt.bad(pt.prefix+keySession, "got both session.key and hash_header, want one of them")
+		pt.badKey(keySession, "got both session.key and hash_header, want one of them")
 		return
 	}
 	s, ok := sessionSource(value{kind: kindString, text: placeNames[FromHeader] + ":" + pt.hashHeader})
 	if !ok {
-		pt.bad(pt.prefix+keyHashHeader, "got "+setting.Quote(pt.hashHeader)+", want the name of a header")
+		pt.badKey(keyHashHeader, "got "+setting.Quote(pt.hashHeader)+", want the name of a header")
 		return
 	}
 	pt.Session = []SessionSource{s}

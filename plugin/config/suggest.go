@@ -18,8 +18,8 @@ func didYouMean(written string, known []string) string {
 	return ""
 }
 
-// nearest returns the name that is most similar to what was written, "" if none is similar. Case, underscores and
-// hyphens do not count as differences.
+// nearest returns the name that is most similar to what was written, "" if none is similar. Case, underscores, hyphens,
+// dots and blanks do not count as differences.
 func nearest(written string, names []string) string {
 	const maxLength = 64 // no key is longer; bounds the work
 	if len(written) > maxLength {
@@ -42,8 +42,10 @@ func nearest(written string, names []string) string {
 // plain brings camelCase and snake_case to the same form.
 func plain(s string) string {
 	s = strings.ToLower(s)
-	s = strings.ReplaceAll(s, "_", "")
-	return strings.ReplaceAll(s, "-", "")
+	for _, separator := range []string{"_", "-", ".", " "} {
+		s = strings.ReplaceAll(s, separator, "")
+	}
+	return s
 }
 
 // distance is the number of bytes to insert, delete or replace to get from a to b.

@@ -24,6 +24,9 @@ func (p *parser) decode(k *setting.Key, settings any, at string, v value) {
 	case setting.Duration:
 		if d, ok := p.duration(k, at, v); ok {
 			*into.(*time.Duration) = d
+			if hint := inSeconds(k, v); hint != "" {
+				p.takenAs(at, v, brief(d)+hint)
+			}
 		}
 	case setting.Text, setting.Secret:
 		if s, ok := p.string(k, at, v); ok {
@@ -71,7 +74,7 @@ func (p *parser) boolean(k *setting.Key, at string, v value) (b, ok bool) {
 		return p.looseBoolean(at, v)
 	}
 	if v.kind != kindBool {
-		p.bad(at, got(v)+", want true or false")
+		p.badValue(at, v, ", want true or false")
 		return false, false
 	}
 	return v.text == "true", true
@@ -89,7 +92,7 @@ func (p *parser) number(k *setting.Key, at string, v value) (float64, bool) {
 	whole := k.Type != setting.Number
 	isZero := f == 0 && k.OrZero
 	if !ok || f < k.Min && !isZero || f > k.Max || whole && f != math.Trunc(f) {
-		p.bad(at, got(v)+", want "+wanted(k))
+		p.badValue(at, v, ", want "+wanted(k))
 		return 0, false
 	}
 	return f, true
@@ -122,7 +125,7 @@ func (p *parser) string(k *setting.Key, at string, v value) (string, bool) {
 			return "", false
 		}
 	case v.kind != kindString || v.text == "" || len(v.text) > setting.MaxText:
-		p.bad(at, got(v)+", want a string of 1 to "+strconv.Itoa(setting.MaxText)+bytes)
+		p.badValue(at, v, ", want a string of 1 to "+strconv.Itoa(setting.MaxText)+bytes)
 		return "", false
 	}
 	return v.text, true
@@ -140,7 +143,7 @@ func (p *parser) oneOf(known []string, at string, v value) (string, bool) {
 	if i := slices.Index(known, v.text); i >= 0 && v.kind == kindString {
 		return known[i], true
 	}
-	p.bad(at, got(v)+", want "+oneOf(known)+didYouMean(v.text, known))
+	p.badValue(at, v, ", want "+oneOf(known)+didYouMean(v.text, known))
 	return "", false
 }
 
@@ -152,13 +155,27 @@ func (p *parser) duration(k *setting.Key, at string, v value) (time.Duration, bo
 	}
 	d, ok := v.duration()
 	if !ok || d < lo || d > hi {
-		p.bad(at, got(v)+", want a duration from "+brief(lo)+" to "+brief(hi)+
-			`, as milliseconds or a string like "20ms"`)
+		p.badValue(at, v, ", want a duration from "+brief(lo)+" to "+brief(hi)+
+			`, as milliseconds or a string like "20ms"`+inSeconds(k, v))
 		return 0, false
 	}
 	return d, true
 }
 
+// inSeconds returns how a number without a unit is written in seconds, "" if it can hardly be meant so: it is not
+// small, the key is Higress's, does not take so many seconds, or its default is in milliseconds.
+func inSeconds(k *setting.Key, v value) string {
+	f, plain := v.number()
+	if !plain || k.Loose || f <= 0 || f >= setting.Second || f*setting.Second < k.Min || f*setting.Second > k.Max ||
+		strings.HasSuffix(k.Default, `ms"`) {
+		return ""
+	}
+	return `; in seconds it is "` + short(f) + `s"`
+}
+
+// ofMs is not inlined, for the size of the artifacts.
+//
+//go:noinline
 func ofMs(ms float64) time.Duration { return time.Duration(math.Round(ms * float64(time.Millisecond))) }
 
 // float returns a finite number.
@@ -214,6 +231,22 @@ func got(v value) string {
 	}
 	return "got " + v.kind.String()
 }
+
+// noObject describes a value in the place of an object. A text in its place is often what YAML makes of keys and values
+// without blanks between them. It is not repeated, as a password may be in it.
+func noObject(v value) string {
+	const want = ", want an object"
+	if v.kind != kindString {
+		return got(v) + want
+	}
+	what := "got " + v.kind.String() + want
+	if strings.Contains(v.text, ":") {
+		what += blankMissing
+	}
+	return what
+}
+
+const blankMissing = `; in YAML a blank follows a colon, as in "key: value"`
 
 // clip keeps messages short, whatever was sent.
 func clip(s string) string { return setting.Clip(s) }

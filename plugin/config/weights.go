@@ -13,7 +13,7 @@ const wantWeight = ", want a number from 0.001 to 1000"
 func weight(p *parser, at string, v value) float64 {
 	f, ok := v.float()
 	if !ok || f < minWeight || f > maxWeight {
-		p.bad(at, got(v)+wantWeight)
+		p.badValue(at, v, wantWeight)
 		return 1
 	}
 	return f
@@ -22,7 +22,7 @@ func weight(p *parser, at string, v value) float64 {
 // setWeights reads {"ip:port": weight}, or {"cluster": weight}: which of them it must be is checked later.
 func setWeights(p *parser, c *Config, at string, v value) {
 	if v.kind != kindObject {
-		p.bad(at, got(v)+`, want an object like {"10.0.0.1:8000": 2}`)
+		p.badValue(at, v, `, want an object like {"10.0.0.1:8000": 2}`)
 		return
 	}
 	c.Weights = make(map[string]float64, len(v.names))

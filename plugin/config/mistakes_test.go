@@ -1,0 +1,231 @@
+package config
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// mistake is one of testdata/mistakes.txt.
+type mistake struct{ form, verdict, message, text string }
+
+func mistakes(t *testing.T) (list []mistake) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/mistakes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range strings.Split(strings.TrimSpace(string(raw)), "\n\n")[1:] {
+		head, text, _ := strings.Cut(block, "\n")
+		what, message, _ := strings.Cut(head, ": ")
+		form, verdict, ok := strings.Cut(what, " ")
+		if !ok || message == "" || text == "" || verdict != "refused" && verdict != "warned" {
+			t.Fatalf("%q", head)
+		}
+		list = append(list, mistake{form, verdict, message, text})
+	}
+	return list
+}
+
+// configuration returns the configuration as the plugin gets it, and from which gateway.
+func (m *mistake) configuration(t *testing.T) (string, Host) {
+	t.Helper()
+	host := Envoy
+	switch m.form {
+	case "envoy", "istio":
+		return m.text, host
+	case "higress":
+		host = Higress
+	}
+	var parsed any
+	if err := yaml.Unmarshal([]byte(m.text), &parsed); err != nil {
+		t.Fatalf("%s: %v", m.text, err)
+	}
+	text, err := json.Marshal(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), host
+}
+
+// TestMistakes writes each of the mistakes: as a whole configuration, and as that of a route that has a good one. What
+// is refused leaves the route with that, what is only warned of is in force. The chart's are tested in e2e/helm.
+func TestMistakes(t *testing.T) {
+	count := map[string]int{}
+	for _, m := range mistakes(t) {
+		count[m.form]++
+		if m.form == "helm" {
+			continue
+		}
+		raw, host := m.configuration(t)
+		set, err := Parse([]byte(raw), host)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if set != nil {
+			got += strings.Join(set.Warnings(), "\n")
+		}
+		if refused := m.verdict == "refused"; refused != (err != nil) || refused != (set == nil) ||
+			!strings.Contains(got, m.message) {
+			t.Errorf("%s\ngot %s\nwant it %s: %s", raw, got, m.verdict, m.message)
+		}
+		if strings.Contains(got, "canary") {
+			t.Errorf("%s: a password is shown: %s", raw, got)
+		}
+		if strings.HasPrefix(raw, "{") && !strings.Contains(got, "not valid JSON") && !strings.Contains(raw, rulesKey) {
+			m.asRule(t, raw, host)
+		}
+	}
+	sum := 0
+	for _, form := range []string{"higress", "istio", "envoy-gateway", "helm", "envoy"} {
+		sum += count[form]
+		if count[form] < 5 {
+			t.Errorf("only %d mistakes in the form %s", count[form], form)
+		}
+	}
+	if sum < 60 || len(count) != 5 {
+		t.Errorf("%d mistakes in the forms %v", sum, count)
+	}
+}
+
+// asRule writes a mistake in place of the good configuration of a route.
+func (m *mistake) asRule(t *testing.T, raw string, host Host) {
+	t.Helper()
+	const rule = `{"enabled":false,"_rules_":[{"_match_route_":["r"],`
+	source := ""
+	if host == Envoy {
+		source = `,"envoy":{"endpoints":["10.0.0.1:80"]}`
+	}
+	good, forms, err := Update([]byte(rule+`"lb_policy":"global_least_request","lb_config":{"max_inflight":7`+source+
+		`}}]}`), host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, _ := Update([]byte(rule+strings.TrimPrefix(raw, "{")+"]}"), host, forms)
+	if set == nil {
+		t.Errorf("%s: the other parts are refused, too", raw)
+		return
+	}
+	before, after := good.Match("r", "", ""), set.Match("r", "", "")
+	kept := after.Policy == before.Policy && after.MaxInflight == before.MaxInflight
+	if kept != (m.verdict == "refused") || set.Match("other", "", "").Enabled {
+		t.Errorf("%s: %s, and then %+v is in force, before it was %+v", raw, m.verdict, after, before)
+	}
+}
+
+// TestMeanings writes each name of a meaning where its key belongs: the hint is that key.
+func TestMeanings(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range meanings {
+		advice := strings.Contains(m.key, " ")
+		if !advice && find(m.key) == nil && !isSection(m.key) {
+			t.Errorf("%s is no key", m.key)
+		}
+		path := m.key[:max(0, strings.LastIndexByte(m.key, '.'))]
+		host := Higress
+		if m.key == keyTunnel {
+			host = Envoy
+		}
+		pt := &part{parser: &parser{host: host}}
+		names := strings.Fields(m.names)
+		if " "+strings.Join(names, " ")+" " != m.names {
+			t.Errorf("%s: %q", m.key, m.names)
+		}
+		for _, name := range names {
+			if plain(name) != name {
+				t.Errorf("%s: a name is written %s", m.key, name)
+			}
+			if at := path + " " + name; seen[at] {
+				t.Errorf("%s in %q has two meanings", name, path)
+			} else {
+				seen[at] = true
+			}
+			full := strings.TrimPrefix(path+"."+name, ".")
+			if got := pt.intended(path, full); got != m.key && path+"."+got != m.key {
+				t.Errorf("%s means %s, the hint is %q", full, m.key, got)
+			}
+		}
+	}
+}
+
+// TestNamesakes writes names of keys elsewhere, with other separators and with words around them.
+func TestNamesakes(t *testing.T) {
+	for full, want := range map[string]string{
+		"max_inflight":             "lb_config.max_inflight",
+		"queue":                    "lb_config.queue",
+		"queue.max_wait":           "lb_config.queue.max_wait",
+		"queueMaxWait":             "lb_config.queue.max_wait",
+		"lb_config.queue_max_wait": "lb_config.queue.max_wait",
+		"lb_config.queue_enabled":  "lb_config.queue",
+		"cluster_header":           "lb_config.cluster_header",
+		"timeout":                  "lb_config.timeout",
+		"lb_config.lb_config":      "lb_config",
+		"lb_config.session_config": "lb_config.session",
+		"lb_config.lbShadow":       "shadow",
+		"name":                     "", // of whatever
+		"inflight":                 "",
+		"config_settings":          "",
+	} {
+		pt := &part{parser: &parser{host: Higress}}
+		path := ""
+		if strings.HasPrefix(full, section) {
+			path = "lb_config"
+		}
+		if got := pt.intended(path, full); got != want {
+			t.Errorf("%s: %q, want %q", full, got, want)
+		}
+	}
+}
+
+// TestUnitsOfTime writes times in Higress's whole numbers with a unit.
+func TestUnitsOfTime(t *testing.T) {
+	for text, want := range map[string]string{
+		`"30m"`: "30m0s", `"90s"`: "1m30s", `1800`: "30m0s", `"1800"`: "30m0s", `"1h30m"`: "1h30m0s",
+	} {
+		set, err := Parse([]byte(`{"lb_policy":"prefix_cache","lb_config":{"redisKeyTTL":`+text+`}}`), Higress)
+		if err != nil || len(set.Warnings()) > 0 {
+			t.Errorf("%s: %v %q", text, err, set.Warnings())
+		} else if got := set.Match("", "", "").Prefix.TTL.String(); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	k := find("lb_config.failure_cooldown_ms")
+	for text, want := range map[string]int{`"30s"`: 30000, `"250ms"`: 250, `30000`: 30000} {
+		if got := k.stored(mustParse(t, withKey(k, text), Higress)); got != want {
+			t.Errorf("%s: %v ms, want %d", text, got, want)
+		}
+	}
+	set, err := Parse([]byte(`{"lb_policy":"prefix_cache","lb_config":{"redisKeyTTL":"90.5s"}}`), Higress)
+	if err != nil || len(set.Warnings()) != 1 || !strings.HasSuffix(set.Warnings()[0], `got "90.5s", taken as 90`) {
+		t.Errorf("%v %q", err, set.Warnings())
+	}
+}
+
+// TestMillisecondsForSeconds finds numbers that may be meant as seconds, and no others.
+func TestMillisecondsForSeconds(t *testing.T) {
+	for member, want := range map[string]string{
+		`"queue":{"max_wait":999},"max_inflight":1`:   `got 999, taken as 999ms; in seconds it is "999s"`,
+		`"queue":{"max_wait":0.5},"max_inflight":1`:   `got 0.5, taken as 500µs; in seconds it is "0.5s"`,
+		`"queue":{"max_wait":3e1},"max_inflight":1`:   `got 3e1, taken as 30ms; in seconds it is "30s"`,
+		`"queue":{"max_wait":1000},"max_inflight":1`:  "",
+		`"queue":{"max_wait":0},"max_inflight":1`:     "",
+		`"queue":{"max_wait":"30s"},"max_inflight":1`: "",
+		`"queue":{"max_wait":"9ms"},"max_inflight":1`: "",
+		`"body_timeout":250`:                          "", // its default is in milliseconds
+		`"metrics":{"interval":500},"push":"pending"`: "", // no longer than a minute
+		`"serviceFQDN":"r.dns","timeout":500`:         "", // in Higress's plugins these are milliseconds
+	} {
+		set, err := Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{`+member+`}}`), Higress)
+		if err != nil {
+			t.Errorf("%s: %v", member, err)
+			continue
+		}
+		if got := strings.Join(set.Warnings(), "; "); (got == "") != (want == "") || !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %q, want %q", member, got, want)
+		}
+	}
+}
