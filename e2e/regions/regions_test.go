@@ -22,8 +22,8 @@ type place struct {
 	release chan struct{} // requests that are to be held are answered by one value each
 }
 
-// path is what all requests ask for.
-const path = "/v1/models"
+// path is what all requests ask for: an answer that has to be computed.
+const path = "/answers"
 
 func (p *place) server(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

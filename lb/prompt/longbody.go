@@ -22,7 +22,8 @@ type LongBody struct {
 	escape  bool // the next byte belongs to an escape
 	depth   int  // of the current value
 	pos     int  // bytes read so far
-	tokens  int  // strings and brackets so far
+	tokens  int  // strings and brackets so far, members counted as tokensOfMember
+	weight  int  // of each of them
 	kept    []byte
 	members []keptMember
 	latest  keptMember // the current one
@@ -86,18 +87,25 @@ const (
 	// memberBytes is what a member takes beside its text.
 	memberBytes = 48
 	// A body that has more strings and brackets than firstTokens and one in bytesPerToken is given up: it was made to
-	// be expensive.
-	firstTokens   = 64 << 10
-	bytesPerToken = 8
+	// be expensive. A member of the request counts as tokensOfMember.
+	firstTokens    = 16 << 10
+	bytesPerToken  = 8
+	tokensOfMember = 16
+	// betweenChecks is how many bytes of a value are read before that is looked at again.
+	betweenChecks = 64 << 10
 )
 
 // NewLongBody returns a reader that keeps so many bytes of a prompt, for a [Chainer] with the same secret.
 func NewLongBody(keep int, secret [16]byte) *LongBody {
 	return &LongBody{
-		digest: siphash.New128(secret[:]),
-		kept:   make([]byte, 0, min(keep, firstKept)+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep},
+		digest: siphash.New128(secret[:]), weight: 1,
+		kept: make([]byte, 0, min(keep, firstKept)+minText), left: [kinds]int{smallBytes, smallBytes, keep, keep},
 	}
 }
+
+// ManyValues says that the body has more values than are parsed. Where they are numbers, such as the tokens of a
+// prompt, it is read as any other; where they are strings and brackets, it is given up a lot earlier.
+func (l *LongBody) ManyValues() { l.weight = 8 }
 
 // Read reads the next part of the body.
 func (l *LongBody) Read(part []byte) {
@@ -130,7 +138,7 @@ func (l *LongBody) between(b byte) {
 	case l.state == beforeKey && b == '"':
 		l.state, l.latest = inKey, keptMember{key: len(l.kept)}
 		l.kept, l.room = append(l.kept, b), maxLongKey
-		l.tokens++
+		l.tokens += tokensOfMember
 	case l.state == beforeColon && b == ':':
 		l.state = beforeValue
 	case b == '}' && (l.state == beforeKey || l.state == behindValue):
@@ -217,14 +225,14 @@ func (l *LongBody) readValue(part []byte, at int) int {
 	if l.picture {
 		return l.readPicture(part, at)
 	}
-	end, ended := l.valueEnd(part, at)
+	end, ended := l.valueEnd(part[:min(len(part), at+betweenChecks)], at)
 	l.keep(part[at:end])
 	l.meetPicture()
 	if ended {
 		l.endValue()
 		l.state = behindValue
 	}
-	if l.tokens > firstTokens+(l.pos+end)/bytesPerToken {
+	if l.tokens*l.weight > firstTokens+(l.pos+end)/bytesPerToken {
 		l.state = broken
 	}
 	return end

@@ -29,8 +29,10 @@ var tokenKeys = []key{
 		Min: 1, Max: setting.Minute, Default: `"250ms"`,
 		Title: setting.Doc("Wait for the body", "等待请求体"),
 		Meaning: setting.Doc(
-			"How long a request waits for its body; then the part that has come decides, or else the headers",
-			"等待请求体的最长时间，超时后依据已到达的部分决策；若尚未到达，则仅凭请求头",
+			"How long a request waits for its body, or, where the end of that decides, for each next part of it, for "+
+				"up to 1s and for 30s in all; then the part that has come decides, or else the headers",
+			"等待请求体的最长时间；若请求体末尾影响决策，则为等待其每个后续部分的最长时间，"+
+				"每次至多 1s，总计至多 30s；超时后依据已到达的部分决策；若尚未到达，则仅凭请求头",
 		),
 		Field: func(s any) any { return &s.(*Config).BodyTimeout },
 	}},

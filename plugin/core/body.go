@@ -88,6 +88,16 @@ func (s *Stream) requestBody(size int, end bool) Action {
 		}
 		return Proceed
 	}
+	alone := s.body.long != nil || !s.body.held
+	a := s.readNext(size, end)
+	if a == Proceed && alone && !end {
+		s.ReleaseHeaders()
+	}
+	return a
+}
+
+// readNext reads more of a body that the request waits for.
+func (s *Stream) readNext(size int, end bool) Action {
 	if s.body.long != nil {
 		return s.readOn(size, end)
 	}
@@ -104,11 +114,7 @@ func (s *Stream) requestBody(size int, end bool) Action {
 	case !enough:
 		return s.awaitMore(Hold)
 	}
-	a := s.inspect(size, end)
-	if a == Proceed && first && !end {
-		s.ReleaseHeaders()
-	}
-	return a
+	return s.inspect(size, end)
 }
 
 // requestTrailers is called when the body was followed by trailers.

@@ -368,3 +368,10 @@ func (g fakeGateway) RedisLink(*config.Config) RedisLink { return &fakeLink{redi
 func (g fakeGateway) Log(l Level, text string) {
 	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))
 }
+
+func (s *fakeStream) ReleaseHeaders() {
+	s.called("ReleaseHeaders")
+	if s.joined {
+		s.process.t.Error("headers are released while the part that the callback is for is held")
+	}
+}

@@ -21,6 +21,7 @@ type fakeStream struct {
 	inside          bool // a callback of the plugin runs
 	held            bool
 	growing         bool     // the plugin is shown all of the body that is held
+	joined          bool     // the latest part is held with those before it
 	stopped         bool     // not even the body comes to the plugin
 	waiting         []func() // callbacks that are still to come
 	resumed         bool     // as soon as the callback that runs has ended
@@ -129,6 +130,7 @@ func (s *fakeStream) frame(data string, end bool) {
 	s.buffered += data
 	s.bodySize += len(data)
 	size := len(data)
+	s.joined = s.held && s.growing && len(s.buffered) > size
 	if s.hidden = len(s.buffered) - size; s.held && s.growing {
 		if size, s.hidden = len(s.buffered), 0; s.process.stale && size > len(data) {
 			size -= len(data)
@@ -366,8 +368,6 @@ func (s *fakeStream) SetRequestHeader(name, value string) {
 func (s *fakeStream) Details() string { s.called("Details"); return s.details }
 
 func (s *fakeStream) SetNote(text string) { s.called("SetNote"); s.note = text }
-
-func (s *fakeStream) ReleaseHeaders() { s.called("ReleaseHeaders") }
 
 func (s *fakeStream) Note() string { s.called("Note"); return s.note }
 

@@ -117,21 +117,13 @@ func (s *Stream) readOn(size int, end bool) Action {
 	case end:
 		return s.inspect(s.body.received, true)
 	case s.body.received >= s.readMost():
-		return s.readEnough(unreadLong)
+		s.body.unread = unreadLong
+		return s.inspect(s.body.received, false)
 	case !b.hasRoom():
-		return s.readEnough(unreadRoom)
+		s.body.unread = unreadRoom
+		return s.inspect(s.body.received, false)
 	}
 	return s.awaitMore(Stop)
-}
-
-// readEnough decides by what has come of a body that is read no further.
-func (s *Stream) readEnough(unread string) Action {
-	s.body.unread = unread
-	a := s.inspect(s.body.received, false)
-	if a == Proceed {
-		s.ReleaseHeaders()
-	}
-	return a
 }
 
 // awaitMore has the request wait for the next part of its body. Where the end of that matters, it may pause for as long
@@ -205,6 +197,7 @@ func (b *readBody) read(s *Stream) {
 		return
 	}
 	l := s.newLong()
+	l.ManyValues()
 	l.Read(b.text)
 	if b.ended = l.Ended(); b.ended {
 		var whole bool

@@ -218,6 +218,26 @@ func TestLongBodiesAreBounded(t *testing.T) {
 	d.drained()
 }
 
+// A body that has no room any more, once its held parts are read, goes on as a whole.
+func TestHeldBodyWithoutRoom(t *testing.T) {
+	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
+	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
+	b := d.workers[0].vm.bodies
+	b.held = maxHeld - 1
+	c := d.client(0, streamtest.Request{Frames: []string{body[:40_000], body[40_000:100_000]}, Unended: true})
+	if n := d.unread(unreadRoom); n != 1 {
+		t.Errorf("%d bodies had no room", n)
+	}
+	c.Send(body[100_000:], true)
+	c.Head(200)
+	c.Finish()
+	if c.received.Body != body || b.held != maxHeld-1 {
+		t.Errorf("%d bytes of %d have arrived, and %d are held", len(c.received.Body), len(body), b.held)
+	}
+	b.held = 0
+	d.drained()
+}
+
 // blindStream is a request of which the gateway shows only so much of a part.
 type blindStream struct {
 	GatewayStream
@@ -341,7 +361,7 @@ func TestReferencesBehindLongPrompts(t *testing.T) {
 // A body that has more values than are parsed is matched by all of its names.
 func TestNamesBehindManyValues(t *testing.T) {
 	prompt := `{"messages":[{"role":"user","content":"` + seededWords(1, 3_000) + `"}],"documents":[` +
-		strings.Repeat(`"a text",`, 30_000) + `1],`
+		strings.Repeat(`-1234,`, 30_000) + `1],`
 	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inspect_bytes":1048576}}`)
 	for i, want := range []bool{false, true} {
 		if match, _ := d.matchOf(prompt+`"cache_salt":"one"}`, 1<<20); match > 0.01 != want {

@@ -92,8 +92,8 @@ func sustained(ctx context.Context, b *board, s settings) (f found, err error) {
 	return found{SustainedFound: &SustainedFound{bench.MS(w.p99), w.refused, w.passed}}, ctx.Err()
 }
 
-// FloodFound is of a tenant with sparse requests beside a thousand clients of another one, and beside a thousand that
-// each make up a name.
+// FloodFound is of a tenant with sparse requests beside a thousand clients of another one; beside a thousand that make
+// up a name for each request; and beside a thousand that keep theirs, and so are tenants once they are answered.
 type FloodFound struct {
 	OtherWait    float64 `json:"flood_other_tenant_p99_ms"`
 	OtherRefused int     `json:"flood_other_tenant_refused"`
@@ -101,24 +101,36 @@ type FloodFound struct {
 	NamesWait    float64 `json:"flood_names_other_tenant_p99_ms"`
 	NamesRefused int     `json:"flood_names_other_tenant_refused"`
 	NamesPassed  int     `json:"flood_names_other_tenant_passed_max"`
+	KeptWait     float64 `json:"flood_kept_names_other_tenant_p99_ms"`
+	KeptRefused  int     `json:"flood_kept_names_other_tenant_refused"`
+	KeptPassed   int     `json:"flood_kept_names_other_tenant_passed_max"`
 }
 
 func flood(ctx context.Context, b *board, s settings) (f found, err error) {
-	one, err := b.flooded(ctx, s, func(int) string { return "flood" })
-	if err != nil {
-		return f, err
+	var all [3]waits
+	for i, kind := range []struct {
+		what   string
+		tenant func(client, n int) string // of its request n
+	}{
+		{"flood", func(int, int) string { return "flood" }},
+		{"flood of made-up names", func(client, n int) string { return fmt.Sprintf("flood%d-%d", client, n) }},
+		{"flood of names that are kept", func(client, _ int) string { return fmt.Sprintf("flood%d", client) }},
+	} {
+		if all[i], err = b.flooded(ctx, s, kind.tenant); err != nil {
+			return f, err
+		}
+		fmt.Printf("%s: the other tenant: %s\n", kind.what, all[i])
 	}
-	fmt.Printf("flood: the other tenant: %s\n", one)
-	many, err := b.flooded(ctx, s, func(i int) string { return "flood" + strconv.Itoa(i) })
-	fmt.Printf("flood of made-up names: the other tenant: %s\n", many)
+	one, names, kept := all[0], all[1], all[2]
 	return found{FloodFound: &FloodFound{
-		bench.MS(one.p99), one.refused, one.passed, bench.MS(many.p99), many.refused, many.passed,
-	}}, err
+		bench.MS(one.p99), one.refused, one.passed, bench.MS(names.p99), names.refused, names.passed,
+		bench.MS(kept.p99), kept.refused, kept.passed,
+	}}, nil
 }
 
 // flooded returns the waits of a tenant that sends four requests a second, beside clients of the tenants with the
 // names, who send the next when they are answered, and again when they are refused.
-func (b *board) flooded(ctx context.Context, s settings, tenant func(client int) string) (w waits, err error) {
+func (b *board) flooded(ctx context.Context, s settings, tenant func(client, n int) string) (w waits, err error) {
 	const clients, waiting = 1000, 400
 	span := s.spanOf(24*time.Second, 3*time.Second)
 	bodies, err := b.stream("flood", s.seed, 1, span, shippedClass, "batch")
@@ -142,12 +154,12 @@ func (b *board) flooded(ctx context.Context, s settings, tenant func(client int)
 	for i := range clients {
 		q := bodies[i%len(bodies)]
 		q.Header = q.Header.Clone()
-		q.Header.Set(shippedTenant, tenant(i))
 		group.Add(1)
 		go func() {
 			defer group.Done()
 			r := rand.New(rand.NewPCG(s.seed, uint64(i)))
-			for ctx.Err() == nil {
+			for n := 0; ctx.Err() == nil; n++ {
+				q.Header.Set(shippedTenant, tenant(i, n))
 				if answer := c.Do(ctx, &q, time.Now()); !answer.OK() {
 					_ = wait.For(ctx, pauseAfter(&answer, 1, r))
 				}

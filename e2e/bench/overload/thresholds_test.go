@@ -4,7 +4,7 @@ import "testing"
 
 // TestScenesKeepTheirPromises holds what the scenes show by counts, which a busy machine does not change. If a backlog
 // went first, hundreds would pass; likewise beside a flood that is not held to its turn. Servers without a limit have
-// several times their slots. Made-up names that are answered are tenants like others, and take turns: no bound.
+// several times their slots. Names that are kept are tenants once they are answered, and take turns: no bound.
 func TestScenesKeepTheirPromises(t *testing.T) {
 	f := playedQuick(t)
 	const most = servers * slots // as many as are served at once
@@ -14,6 +14,7 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 	}{
 		{"batch jobs passed an interactive request", f.InteractivePassed},
 		{"requests of the flood passed one of the other tenant", f.OtherPassed},
+		{"requests with made-up names passed one of the other tenant", f.NamesPassed},
 	} {
 		if x.got > most {
 			t.Errorf("%d %s, want at most %d", x.got, x.what, most)
