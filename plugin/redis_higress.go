@@ -33,24 +33,22 @@ type higressConn struct {
 	ready   bool // the gateway has had our settings
 	stale   bool // by now it may have those of another plugin, or none after the service was changed
 	tried   time.Duration
-	checked *redisclient.Checked
 }
 
 // RedisLink implements core.Gateway.
 func (g *higressGateway) RedisLink(c *config.Config) core.RedisLink {
-	return &higressRedis{conn: higressConn{cluster: c.Redis.HigressCluster()}}
+	l := &higressRedis{conn: higressConn{cluster: c.Redis.HigressCluster()}}
+	l.Checked = redisclient.NewChecked(&l.conn, redisclient.Login{})
+	return l
 }
 
 // Connect implements core.RedisLink: it passes the settings to the gateway until that has them. It fails while the
 // service is not known there.
 func (l *higressRedis) Connect(now time.Duration, login config.Redis) {
 	r := &l.conn
-	if r.login != login || l.Checked == nil {
+	if r.login != login {
 		r.login, r.ready, r.stale, r.tried = login, false, false, 0
-		l.Checked = redisclient.NewChecked(r, redisclient.Login{
-			Username: login.Username, Password: login.Password, Database: login.Database,
-		})
-		r.checked = l.Checked
+		l.Use(now, redisclient.Login{Username: login.Username, Password: login.Password, Database: login.Database})
 	}
 	l.Check(now)
 	if r.ready && !r.stale || r.tried > 0 && now-r.tried < initPause {
@@ -105,7 +103,6 @@ func (r *higressConn) answered(status, size int, done redisclient.Done) {
 	}
 	if bytes.HasPrefix(reply, []byte("-NOAUTH")) {
 		r.stale = true
-		r.checked.Forget()
 	}
 	done(now, reply, nil)
 }

@@ -8,17 +8,13 @@ type status uint32
 const (
 	statusOK          status = 0
 	statusNone        status = 1 // there is no such thing, or not now
-	statusBadArgument status = 2 // for a call to a cluster: the gateway has none of that name, or not yet
+	statusBadArgument status = 2
 	statusCasMismatch status = 8
 )
 
-// Error implements error.
+// Error implements error: see err.
 func (s status) Error() string {
-	text := "the gateway answered a host call with status " + strconv.Itoa(int(s))
-	if s == statusBadArgument {
-		text += ": it has no cluster of that name, or not yet"
-	}
-	return text
+	return "the gateway answered a host call with status " + strconv.Itoa(int(s))
 }
 
 // err returns nil for statusOK, else the status.

@@ -11,7 +11,7 @@ import (
 // checkedStep is a step of TestChecked: something happens, then so many commands were sent.
 type checkedStep struct {
 	at   time.Duration
-	what string // "do", "check", "forget", or the reply to the oldest command without one; "lost" if there is none
+	what string // "do", "check", "use", or the reply to the oldest command without one; "lost" if there is none
 	sent string // in all, by first words
 	ends string // of the commands, so far
 }
@@ -65,8 +65,16 @@ var checkedSteps = map[string][]checkedStep{
 		{0, "do", "AUTH SELECT", ""},
 		{0, okReply, "AUTH SELECT", ""},
 		{0, okReply, "AUTH SELECT GET", ""},
-		{0, "forget", "AUTH SELECT GET", ""},
-		{0, "do", "AUTH SELECT GET AUTH SELECT", ""},
+		{0, noAuth, "AUTH SELECT GET", "reply"},
+		{0, "do", "AUTH SELECT GET AUTH SELECT", "reply"},
+	},
+	"another login": {
+		{0, "do", "AUTH SELECT", ""},
+		{0, "use", "AUTH SELECT", "unreachable"},
+		{0, okReply, "AUTH SELECT", "unreachable"}, // to the old one
+		{0, okReply, "AUTH SELECT", "unreachable"},
+		{0, "do", "AUTH SELECT AUTH", "unreachable"},
+		{0, wrongPass, "AUTH SELECT AUTH", "unreachable auth"},
 	},
 	"no answer": {
 		{0, "do", "AUTH SELECT", ""},
@@ -97,8 +105,8 @@ func TestChecked(t *testing.T) {
 					})
 				case "check":
 					c.Check(now)
-				case "forget":
-					c.Forget()
+				case "use":
+					c.Use(now, redisclient.Login{Username: "u", Password: "other"})
 				case "lost":
 					oldest++
 					m.done[oldest-1](now, nil, redisclient.ErrUnreachable)

@@ -1,6 +1,7 @@
 package redisclient
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 )
@@ -37,8 +38,8 @@ func (l Login) commands() (b []byte, n int) {
 }
 
 // loginError returns the refusal of a login, nil for none. What follows on such a connection Redis carries out all the
-// same, as its user default or in another database: so nothing may follow. replies are those to all of its commands.
-func (l *Login) loginError(replies [][]byte) error {
+// same, as its user default or in another database: so nothing may follow. replies are those to its commands, so far.
+func (l *Login) loginError(replies [][]byte) *ReplyError {
 	for i, reply := range replies {
 		if reply[0] != byte(ErrorReply) {
 			continue
@@ -56,9 +57,9 @@ func (l *Login) loginError(replies [][]byte) error {
 const checkPeriod = time.Second
 
 // Checked is a [Transport] over one that connects and logs in by itself, without telling how that went. So it sends the
-// login there once more, and reads the answer: before the first command, after each failure, which may be the end of a
-// connection, and at least once a second, since a connection may be replaced unseen. Commands wait until the login was
-// accepted, and fail if it was not.
+// login there once more, and reads the answer: before the first command; after each failure, which may be the end of a
+// connection; after each answer that asks for a login; and once a second while it is used, since a connection may be
+// replaced unseen. Commands wait until the login was accepted, and fail if it was not.
 type Checked struct {
 	next     Transport
 	user     Login
@@ -72,6 +73,12 @@ type Checked struct {
 
 // NewChecked returns a transport over next.
 func NewChecked(next Transport, l Login) *Checked { return &Checked{next: next, user: l} }
+
+// Use changes the login. Commands that wait for the answer to another one fail.
+func (c *Checked) Use(now time.Duration, l Login) {
+	c.user = l
+	c.answered(now, ErrUnreachable)
+}
 
 // Do implements [Transport].
 func (c *Checked) Do(now time.Duration, cmd []byte, done Done) {
@@ -87,17 +94,16 @@ func (c *Checked) Do(now time.Duration, cmd []byte, done Done) {
 }
 
 // forward sends a command of a connection that is logged in.
+//
+//go:noinline
 func (c *Checked) forward(now time.Duration, cmd []byte, done Done) {
 	c.next.Do(now, cmd, func(now time.Duration, reply []byte, err error) {
-		if err != nil {
+		if err != nil || bytes.HasPrefix(reply, []byte("-NOAUTH")) {
 			c.loggedIn = false
 		}
 		done(now, reply, err)
 	})
 }
-
-// Forget has the next command wait for a login: the connection may be another one.
-func (c *Checked) Forget() { c.loggedIn = false }
 
 // Check logs in again if it is time to, and gives up a login that was not answered. It is to be called now and then.
 func (c *Checked) Check(now time.Duration) {
@@ -124,7 +130,9 @@ func (c *Checked) ask(now time.Duration) {
 			}
 			if err == nil {
 				replies = append(replies, reply)
-				err = c.user.loginError(replies)
+				if refused := c.user.loginError(replies); refused != nil {
+					err = refused
+				}
 			}
 			if round == c.round && c.asking && (err != nil || len(replies) == n) {
 				c.answered(now, err)

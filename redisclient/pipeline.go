@@ -37,10 +37,10 @@ var _ Redirector = (*Pipeline)(nil)
 // nodeQueue is the commands for one node.
 type nodeQueue struct {
 	waiting   []command
-	sent      []command     // in the present round trip: none if that only logs in
-	replies   int           // that such a round trip has, with those to the login and to the PING
-	busy      bool          // there is one
-	loggedIn  bool          // the latest one was logged in
+	busy      bool          // there is a round trip
+	sent      []command     // in it; none if it only logs in
+	replies   int           // that complete it, with those to the login and to the PING
+	loggedIn  bool          // the latest one was complete, and its login accepted
 	deadline  time.Duration // of the present round trip
 	postponed bool          // the deadline was moved
 	trip      int           // counts the round trips, so that a late answer to an earlier one is recognized
@@ -115,15 +115,13 @@ func (p *Pipeline) finish(now time.Duration, node string, q *nodeQueue, reply []
 		cut = ErrUnreachable
 	}
 	complete := len(parts) >= q.replies
+	refused := p.user.loginError(parts[:min(len(parts), p.replies)])
 	switch {
 	case err != nil:
-	case len(parts) < p.replies, !complete && len(answered) == 0:
-		err = cut
-	default:
-		// a server that closes the connection after an error has refused not the login, but the connection
-		if err = p.user.loginError(parts[:p.replies]); err != nil && !complete {
-			err = cut
-		}
+	case refused != nil && (complete || refused.Code != "ERR"):
+		err = refused
+	case refused != nil, len(parts) < p.replies, !complete && len(answered) == 0:
+		err = cut // with refused: a server that has too many clients says so with ERR, and closes the connection
 	}
 	q.loggedIn = err == nil && complete
 	if err != nil {
