@@ -12,7 +12,7 @@ import (
 // message is a mistake, what the gateway then logs, and what the documents have of that.
 type message struct {
 	options harness.Options
-	crash   bool
+	crash   string // how requests crash the module, "" if they do not
 	logged  string // a regular expression
 	named   string // in docs/troubleshooting.md
 }
@@ -42,8 +42,14 @@ func messages(t *testing.T) map[string]message {
 			named:   "host call with status 2: it has no cluster of that name",
 		},
 		"a crash": {
-			options: harness.Options{Module: module(harness.HostEnvoyChaos)}, crash: true,
-			logged: `fatal error: `, named: "`fatal error:`",
+			options: harness.Options{Module: module(harness.HostEnvoyChaos)}, crash: "fatal",
+			logged: "warmgate: the module has crashed: fatal error: sync: unlock of unlocked mutex\n" +
+				`(.*\n)*.*warmgate: the module has crashed: main\.trapOnDemand\(`,
+			named: "`the module has crashed: …`",
+		},
+		"out of memory": {
+			options: harness.Options{Module: module(harness.HostEnvoyChaos)}, crash: "memory",
+			logged: "warmgate: the module has crashed: fatal error: out of memory", named: "`fatal error: out of memory`",
 		},
 	}
 }
@@ -59,8 +65,8 @@ func TestMessages(t *testing.T) {
 			m.options.Endpoints = []harness.Endpoint{upstream}
 			g := harness.StartT(t, m.options)
 			await(t, "the log", regexp.MustCompile(m.logged), func() string {
-				if m.crash {
-					harness.Send(t, nil, http.MethodGet, g.URL(), "", "x-warmgate-chaos: fatal")
+				if m.crash != "" {
+					harness.Send(t, nil, http.MethodGet, g.URL(), "", "x-warmgate-chaos: "+m.crash)
 				} else if a := harness.Send(t, nil, http.MethodGet, g.URL(), ""); a.Status != http.StatusTeapot {
 					t.Fatalf("answered %d", a.Status)
 				}
