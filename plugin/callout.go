@@ -57,7 +57,8 @@ func callOut(what string, send func(context uint32, run func(f func())) error) e
 }
 
 // errNoCluster says what statusBadArgument means in answer to a call.
-var errNoCluster = errors.New("the gateway answered a host call with status 2: it has no cluster of that name, or not yet")
+var errNoCluster = errors.New(
+	"the gateway answered a host call with status 2: it has no cluster of that name, or not yet")
 
 // httpCall is a request that the plugin makes itself.
 type httpCall struct {

@@ -2,8 +2,8 @@ package main
 
 import "unsafe"
 
-// overrideWrite is where the runtime writes, if it is set: see the runtime's time_nofake.go. A module prints nothing but
-// crashes, word by word: a gateway would log each word as a line of its own.
+// overrideWrite, if it is set, is with what Go's runtime writes: see its time_nofake.go. It writes about crashes only,
+// word by word, and a gateway would log each word as a line of its own.
 //
 //go:linkname overrideWrite runtime.overrideWrite
 var overrideWrite func(fd uintptr, data unsafe.Pointer, size int32) int32

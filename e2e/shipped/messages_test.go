@@ -49,7 +49,8 @@ func messages(t *testing.T) map[string]message {
 		},
 		"out of memory": {
 			options: harness.Options{Module: module(harness.HostEnvoyChaos)}, crash: "memory",
-			logged: "warmgate: the module has crashed: fatal error: out of memory", named: "`fatal error: out of memory`",
+			logged: "warmgate: the module has crashed: fatal error: out of memory",
+			named:  "`fatal error: out of memory`",
 		},
 	}
 }
