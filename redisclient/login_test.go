@@ -32,45 +32,63 @@ var logins = []struct {
 	{"password", redisclient.Login{Password: "p"}, "*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n", okReply + pong, "reply"},
 	{"user", redisclient.Login{Username: "u", Password: "p"}, authUser, okReply + pong, "reply"},
 	{
-		"user and database", redisclient.Login{Username: "u", Password: "p", Database: 3}, authUser + select3,
+		"user and database",
+		redisclient.Login{Username: "u", Password: "p", Database: 3},
+		authUser + select3,
 		okReply + okReply + pong, "reply",
 	},
 	{
-		"wrong password", redisclient.Login{Username: "u", Password: "p"}, authUser, wrongPass + pong,
+		"wrong password",
+		redisclient.Login{Username: "u", Password: "p"},
+		authUser, wrongPass + pong,
 		"auth: AUTH was answered with WRONGPASS",
 	},
 	{
-		"wrong password, no other user", redisclient.Login{Username: "u", Password: "p"}, authUser, wrongPass + noAuth,
+		"wrong password, no other user",
+		redisclient.Login{Username: "u", Password: "p"},
+		authUser, wrongPass + noAuth,
 		"auth: AUTH was answered with WRONGPASS",
 	},
 	{
-		"a password that nobody has set", redisclient.Login{Password: "p"}, "*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n",
+		"a password that nobody has set",
+		redisclient.Login{Password: "p"},
+		"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n",
 		"-ERR AUTH <password> called without any password configured for the default user.\r\n" + pong,
 		"auth: AUTH was answered with ERR",
 	},
 	{
-		"no such database", redisclient.Login{Database: 3}, select3, noIndex + pong,
+		"no such database",
+		redisclient.Login{Database: 3},
+		select3, noIndex + pong,
 		"auth: SELECT was answered with ERR",
 	},
 	{
-		"wrong password, no such database", redisclient.Login{Username: "u", Password: "p", Database: 3},
+		"wrong password, no such database",
+		redisclient.Login{Username: "u", Password: "p", Database: 3},
 		authUser + select3, wrongPass + noIndex + pong, "auth: AUTH was answered with WRONGPASS",
 	},
 	{
-		"database not allowed", redisclient.Login{Username: "u", Password: "p", Database: 3}, authUser + select3,
+		"database not allowed",
+		redisclient.Login{Username: "u", Password: "p", Database: 3},
+		authUser + select3,
 		okReply + "-NOPERM User u has no permissions to run the 'select' command\r\n" + pong,
 		"auth: SELECT was answered with NOPERM",
 	},
 	{
-		"a server that is busy", redisclient.Login{Database: 3}, select3,
+		"a server that is busy",
+		redisclient.Login{Database: 3},
+		select3,
 		"-BUSY Redis is busy running a script.\r\n" + pong, "busy: SELECT was answered with BUSY",
 	},
 	{
-		"a connection that is refused", redisclient.Login{Username: "u", Password: "p"}, authUser,
+		"a connection that is refused",
+		redisclient.Login{Username: "u", Password: "p"},
+		authUser,
 		"-ERR max number of clients reached\r\n", "unreachable",
 	},
 	{
-		"a server that refuses and hangs up", redisclient.Login{Username: "u", Password: "p", Database: 3},
+		"a server that refuses and hangs up",
+		redisclient.Login{Username: "u", Password: "p", Database: 3},
 		authUser + select3, wrongPass, "auth: AUTH was answered with WRONGPASS",
 	},
 	{"no Redis", redisclient.Login{Username: "u", Password: "p"}, authUser, "HTTP/1.1 400\r\n", "garbage"},
@@ -233,8 +251,10 @@ func TestRefusedLoginRunsNothing(t *testing.T) {
 						}
 					}
 					wantNothingRun(t, server)
-					mustDo(t, server, []any{"ACL", "SETUSER", "gate", ">wrong"}, []any{"ACL", "SETUSER", "nobody", "on",
-						">secret", "~*", "+@all"})
+					mustDo(t, server, []any{"ACL", "SETUSER", "gate", ">wrong"}, []any{
+						"ACL", "SETUSER", "nobody", "on",
+						">secret", "~*", "+@all",
+					})
 					if mistake == "database" {
 						return
 					}
