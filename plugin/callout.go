@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"time"
 	"unsafe"
 
@@ -55,6 +56,10 @@ func callOut(what string, send func(context uint32, run func(f func())) error) e
 	return err
 }
 
+// errNoCluster says what statusBadArgument means in answer to a call.
+var errNoCluster = errors.New(
+	"the gateway answered a host call with status 2: it has no cluster of that name, or not yet")
+
 // httpCall is a request that the plugin makes itself.
 type httpCall struct {
 	cluster string
@@ -70,7 +75,11 @@ func (c *httpCall) send(what string, answered func(headers, size int)) error {
 		noTrailers := packPairs(nil)
 		st := proxyHTTPCall(c.cluster, packPairs(c.headers), text(c.body), noTrailers, uint32(c.within.Milliseconds()),
 			unsafe.Pointer(&callID))
-		if st != statusOK {
+		switch st {
+		case statusOK:
+		case statusBadArgument:
+			return errNoCluster
+		default:
 			return st
 		}
 		httpCalls[callID] = callBy[func(int, int)]{context, func(headers, size int) {

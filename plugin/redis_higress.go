@@ -16,46 +16,59 @@ import (
 // initPause is the shortest time between two attempts to pass the settings of a Redis to the gateway.
 const initPause = time.Second
 
-// higressRedis reaches Redis by Higress's own host calls: one pipelined connection per worker.
+// higressRedis reaches Redis by Higress's own host calls: one pipelined connection per worker. The gateway logs in by
+// itself, and tells nobody how that went: so the plugin does so once more.
 //
 // The gateway keeps one set of settings per worker and Redis service for all of its plugins: the last one to set them
 // has set them for all.
 type higressRedis struct {
+	*redisclient.Checked
+	conn higressConn
+}
+
+// higressConn is the gateway's connection, as it is.
+type higressConn struct {
 	cluster string
 	login   config.Redis
-	ready   bool // the gateway has our settings, as far as we know
+	ready   bool // the gateway has had our settings
+	stale   bool // by now it may have those of another plugin, or none after the service was changed
 	tried   time.Duration
 }
 
 // RedisLink implements core.Gateway.
 func (g *higressGateway) RedisLink(c *config.Config) core.RedisLink {
-	return &higressRedis{cluster: c.Redis.HigressCluster()}
+	l := &higressRedis{conn: higressConn{cluster: c.Redis.HigressCluster()}}
+	l.Checked = redisclient.NewChecked(&l.conn, redisclient.Login{})
+	return l
 }
 
 // Connect implements core.RedisLink: it passes the settings to the gateway until that has them. It fails while the
 // service is not known there.
-func (r *higressRedis) Connect(now time.Duration, login config.Redis) {
+func (l *higressRedis) Connect(now time.Duration, login config.Redis) {
+	r := &l.conn
 	if r.login != login {
-		r.login, r.ready, r.tried = login, false, 0
+		r.login, r.ready, r.stale, r.tried = login, false, false, 0
+		l.Use(now, redisclient.Login{Username: login.Username, Password: login.Password, Database: login.Database})
 	}
-	if r.ready || r.tried > 0 && now-r.tried < initPause {
+	l.Check(now)
+	if r.ready && !r.stale || r.tried > 0 && now-r.tried < initPause {
 		return
 	}
 	r.tried = now
 	// The gateway would hold small commands back for 3 ms, to send several in one packet.
 	settings := "?db=" + strconv.Itoa(login.Database) + "&buffer_flush_timeout=0&max_buffer_size_before_flush=0"
 	st := proxyRedisInit(r.cluster+settings, login.Username, login.Password, uint32(login.Timeout.Milliseconds()))
-	r.ready = st == statusOK
+	r.ready, r.stale = st == statusOK, false
 }
 
 // Expire implements core.RedisLink: the store's own deadlines are enough.
-func (r *higressRedis) Expire(time.Duration) time.Duration { return 0 }
+func (l *higressRedis) Expire(time.Duration) time.Duration { return 0 }
 
 // Postpone implements core.RedisLink: there are no deadlines but the store's.
-func (r *higressRedis) Postpone(time.Duration) {}
+func (l *higressRedis) Postpone(time.Duration) {}
 
 // Do implements redisclient.Transport.
-func (r *higressRedis) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+func (r *higressConn) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	if !r.ready {
 		done(now, nil, redisclient.ErrUnreachable)
 		return
@@ -77,7 +90,7 @@ func (r *higressRedis) Do(now time.Duration, cmd []byte, done redisclient.Done) 
 
 // answered takes the end of a call. With a status other than 0 there was no answer: the gateway could not connect, or
 // has lost the connection.
-func (r *higressRedis) answered(status, size int, done redisclient.Done) {
+func (r *higressConn) answered(status, size int, done redisclient.Done) {
 	now := theVM.ReadClock()
 	if status != 0 {
 		done(now, nil, redisclient.ErrUnreachable)
@@ -88,8 +101,8 @@ func (r *higressRedis) answered(status, size int, done redisclient.Done) {
 		done(now, nil, redisclient.ErrUnreachable)
 		return
 	}
-	if bytes.HasPrefix(reply, []byte("-NOAUTH")) || bytes.HasPrefix(reply, []byte("-WRONGPASS")) {
-		r.ready = false // another plugin's settings, or none after the service was changed
+	if bytes.HasPrefix(reply, []byte("-NOAUTH")) {
+		r.stale = true
 	}
 	done(now, reply, nil)
 }

@@ -8,6 +8,7 @@ type status uint32
 const (
 	statusOK          status = 0
 	statusNone        status = 1 // there is no such thing, or not now
+	statusBadArgument status = 2
 	statusCasMismatch status = 8
 )
 

@@ -22,6 +22,7 @@ type client struct {
 	master    master
 	pending   []*call                   // finished ones included, until the next expire
 	loading   map[*script]time.Duration // scripts being loaded, and until when that is relied on
+	notLoaded *ReplyError               // why the latest of them was refused, nil if it was not
 }
 
 // call is one command that awaits its answer.
@@ -72,8 +73,13 @@ func (c *client) sendTo(now time.Duration, k *call, addr string, asking bool) {
 			return // a late answer, or a second one
 		}
 		v, err := parseReply(reply, err)
-		if refused, ok := err.(*ReplyError); ok && c.sendAgain(now, k, addr, asking, refused) {
-			return
+		if refused, ok := err.(*ReplyError); ok {
+			if c.sendAgain(now, k, addr, asking, refused) {
+				return
+			}
+			if refused.Code == "NOSCRIPT" && c.notLoaded != nil {
+				err = c.notLoaded
+			}
 		}
 		c.finish(now, k, v, err)
 	})
@@ -170,7 +176,11 @@ func (c *client) loadSequence(now time.Duration, addr string) {
 // load sends a script to the given node, "" being the configured server.
 func (c *client) load(now time.Duration, addr string, s *script) {
 	c.loading[s] = now + c.timeout
-	c.transmit(now, addr, false, s.load(), func(time.Duration, []byte, error) { delete(c.loading, s) })
+	c.transmit(now, addr, false, s.load(), func(_ time.Duration, reply []byte, err error) {
+		delete(c.loading, s)
+		_, err = parseReply(reply, err)
+		c.notLoaded, _ = err.(*ReplyError)
+	})
 }
 
 // claimTTL is how long a worker relies on another worker's load of a script.

@@ -164,6 +164,14 @@ var scriptLosses = []struct {
 	{
 		"not to be loaded",
 		[]string{noScript, noPerm, noScript, noPerm, noPerm, noPerm, noPerm, noPerm, noScript},
+		"denied", "EVALSHA SCRIPT EVALSHA" + sequence + " SCRIPT EVALSHA",
+	},
+	{
+		"lost at each try",
+		[]string{
+			noScript, loadedReply, noScript,
+			loadedReply, loadedReply, loadedReply, loadedReply, loadedReply, noScript,
+		},
 		"script", "EVALSHA SCRIPT EVALSHA" + sequence + " SCRIPT EVALSHA",
 	},
 }

@@ -30,10 +30,12 @@ const (
 	redirect                    // send the command to another node
 )
 
-// ReplyError is an error reply of Redis. Only its code is kept: the text may quote the command.
+// ReplyError is an error reply of Redis. Only its code is kept, and what was denied: the text may quote the command.
 type ReplyError struct {
-	Code string // the first word: NOSCRIPT, OOM, READONLY …
-	node string // the target of MOVED and ASK, "" if it cannot be reached
+	Code   string // the first word: NOSCRIPT, OOM, READONLY …
+	Login  string // the command of a login that was refused, AUTH or SELECT; "" for another command
+	node   string // the target of MOVED and ASK, "" if it cannot be reached
+	denied string // what NOPERM quotes, the name of a command; "" for nothing
 }
 
 // Error implements error.
@@ -51,6 +53,11 @@ func newReplyError(text []byte) *ReplyError {
 	}
 	if e.Code == "ERR" {
 		e.Code = codeInScriptError(text)
+	}
+	for _, w := range words {
+		if e.Code == "NOPERM" && w[0] == '\'' && len(w) <= 24 {
+			e.denied = string(w)
+		}
 	}
 	return e
 }
@@ -124,6 +131,9 @@ var causes = map[string]string{
 	"MISCONF": "readonly", "NOSCRIPT": "script", "WGFULL": "no_room",
 }
 
+// BreakerOpen is the cause of failures without an attempt, after others.
+const BreakerOpen = "breaker_open"
+
 // Cause returns why a call failed, as one of the words of [Causes].
 func Cause(err error) string {
 	switch {
@@ -132,7 +142,7 @@ func Cause(err error) string {
 	case errors.Is(err, ErrUnreachable):
 		return "unreachable"
 	case errors.Is(err, ErrBreakerOpen), errors.Is(err, lb.ErrRemoteDown):
-		return "breaker_open"
+		return BreakerOpen
 	case errors.Is(err, ErrGarbage), errors.Is(err, ErrIncomplete):
 		return "garbage"
 	case errors.Is(err, ErrCandidatesLost):
@@ -140,16 +150,35 @@ func Cause(err error) string {
 	case errors.Is(err, lb.ErrNoRoom):
 		return "no_room"
 	}
-	if reply, ok := err.(*ReplyError); ok && causes[reply.Code] != "" {
-		return causes[reply.Code]
+	if reply, ok := err.(*ReplyError); ok {
+		switch cause := causes[reply.Code]; {
+		case reply.Login != "" && (cause == "" || cause == "denied"):
+			return "auth"
+		case cause != "":
+			return cause
+		}
 	}
 	return "error"
+}
+
+// Detail returns what there is to say about an error beyond its [Cause], "" for nothing. It quotes no command.
+//
+//go:noinline
+func Detail(err error) string {
+	e, ok := err.(*ReplyError)
+	switch {
+	case !ok:
+		return ""
+	case e.Login != "":
+		return e.Login + " was answered with " + e.Code
+	}
+	return e.denied
 }
 
 // Causes returns all words that [Cause] may return. They are values of a metric's label.
 func Causes() []string {
 	return []string{
-		"timeout", "unreachable", "breaker_open", "garbage", "oom", "readonly", "loading", "busy", "auth", "denied",
+		"timeout", "unreachable", BreakerOpen, "garbage", "oom", "readonly", "loading", "busy", "auth", "denied",
 		"moved", "cluster_down", "script", "no_room", "error",
 	}
 }

@@ -37,7 +37,7 @@ func (s *Store) Heartbeat(now time.Duration) error {
 	}
 	if len(s.scopes) == 0 && s.client.breaker.open {
 		s.client.send(now, nil, nil, AppendCommand(nil, "PING"), true, func(_ time.Duration, _ Value, err error) {
-			s.heartbeatErr = err
+			s.heartbeatEnded(err)
 		})
 	}
 	return nil
@@ -86,7 +86,7 @@ func (s *Store) sendHeartbeat(now time.Duration, sc *scopeState) {
 		if err == nil {
 			more, err = s.handleHeartbeat(answered, sc, v, sent)
 		}
-		if s.heartbeatErr = err; err != nil {
+		if s.heartbeatEnded(err); err != nil {
 			sc.heartbeat = nil
 			return
 		}
@@ -99,6 +99,15 @@ func (s *Store) sendHeartbeat(now time.Duration, sc *scopeState) {
 			s.sendHeartbeat(answered, sc)
 		}
 	})
+}
+
+// heartbeatEnded notes how a heartbeat went.
+//
+//go:noinline
+func (s *Store) heartbeatEnded(err error) {
+	if s.heartbeatErr = err; err != nil {
+		s.OnFailure(err)
+	}
 }
 
 // heartbeatCommand returns the next command of the heartbeat, which renews the lists.

@@ -2,7 +2,6 @@ package redisclient
 
 import (
 	"errors"
-	"strconv"
 	"time"
 )
 
@@ -11,30 +10,23 @@ import (
 // once.
 type RoundTrip func(now time.Duration, node string, body []byte, done Done)
 
-// Login is what a connection begins with: authentication and the choice of a database.
-type Login struct {
-	Username string // "" for the default user
-	Password string // "" for none
-	Database int
-}
-
-// String hides the password, so that a Login printed by mistake shows none.
-func (l Login) String() string { return "database " + strconv.Itoa(l.Database) }
-
-// GoString is String, for the same reason.
-func (l Login) GoString() string { return l.String() }
-
 // maxBatch is how many commands one round trip carries. The connection is closed for writing after the last command, so
 // their replies must fit into a socket's buffer.
 const maxBatch = 256
 
+// maxNodes is for how many nodes it is remembered that they accept the login.
+const maxNodes = 256
+
 // Pipeline is a [Redirector] over round trips that need a connection each. Commands that arrive during a round trip
 // share the next one, so a command costs less under load. A round trip ends with a PING: if its reply is missing, the
 // replies are incomplete.
+//
+// Each round trip begins with the login. What follows would be carried out also if that is refused, so none follows
+// until a node has accepted it, in a round trip of its own, nor after one that has failed.
 type Pipeline struct {
+	user      Login
 	login     []byte
-	replies   int  // to the login
-	selects   bool // the last of them is the reply to SELECT
+	replies   int // to the login
 	timeout   time.Duration
 	roundTrip RoundTrip
 	nodes     map[string]*nodeQueue
@@ -45,7 +37,10 @@ var _ Redirector = (*Pipeline)(nil)
 // nodeQueue is the commands for one node.
 type nodeQueue struct {
 	waiting   []command
-	sent      []command     // in the present round trip, nil if there is none
+	busy      bool          // there is a round trip
+	sent      []command     // in it; none if it only logs in
+	replies   int           // that complete it, with those to the login and to the PING
+	loggedIn  bool          // the latest one was complete, and its login accepted
 	deadline  time.Duration // of the present round trip
 	postponed bool          // the deadline was moved
 	trip      int           // counts the round trips, so that a late answer to an earlier one is recognized
@@ -60,20 +55,8 @@ type command struct {
 
 // NewPipeline returns a pipeline over roundTrip. A round trip without an answer within the timeout has failed.
 func NewPipeline(l Login, timeout time.Duration, roundTrip RoundTrip) *Pipeline {
-	p := &Pipeline{timeout: timeout, roundTrip: roundTrip, nodes: map[string]*nodeQueue{}}
-	switch {
-	case l.Username != "":
-		p.login = AppendCommand(p.login, "AUTH", l.Username, l.Password)
-		p.replies++
-	case l.Password != "":
-		p.login = AppendCommand(p.login, "AUTH", l.Password)
-		p.replies++
-	}
-	if l.Database != 0 {
-		p.login = AppendCommand(p.login, "SELECT", strconv.Itoa(l.Database))
-		p.replies++
-		p.selects = true
-	}
+	p := &Pipeline{user: l, timeout: timeout, roundTrip: roundTrip, nodes: map[string]*nodeQueue{}}
+	p.login, p.replies = l.commands()
 	return p
 }
 
@@ -88,20 +71,25 @@ func (p *Pipeline) DoAt(now time.Duration, node string, asking bool, cmd []byte,
 		p.nodes[node] = q
 	}
 	q.waiting = append(q.waiting, command{asking, cmd, done})
-	if q.sent == nil {
+	if !q.busy {
 		p.flush(now, node, q)
 	}
 }
 
-// flush begins a round trip with the commands that wait, up to maxBatch of them.
+// flush begins a round trip with the commands that wait, up to maxBatch of them, or with the login alone.
 func (p *Pipeline) flush(now time.Duration, node string, q *nodeQueue) {
 	n := min(len(q.waiting), maxBatch)
-	q.sent = q.waiting[:n:n]
+	if p.replies > 0 && !q.loggedIn {
+		n = 0
+	}
+	q.sent, q.busy = q.waiting[:n:n], true
 	q.waiting = q.waiting[n:]
 	body := append([]byte(nil), p.login...)
+	q.replies = p.replies + n + 1
 	for _, c := range q.sent {
 		if c.asking {
 			body = AppendCommand(body, "ASKING")
+			q.replies++
 		}
 		body = append(body, c.cmd...)
 	}
@@ -110,17 +98,32 @@ func (p *Pipeline) flush(now time.Duration, node string, q *nodeQueue) {
 	q.trip++
 	round := q.trip
 	p.roundTrip(now, node, body, func(now time.Duration, reply []byte, err error) {
-		if q.sent != nil && q.trip == round {
+		if q.busy && q.trip == round {
 			p.finish(now, node, q, reply, err)
 		}
 	})
 }
 
 // finish ends a round trip: it gives every command its reply, and begins the next one if commands are waiting. If the
-// round trip failed, the waiting commands fail too, since they may have waited for as long as a round trip may take.
+// round trip failed, or its login, the waiting commands fail too, since they may have waited for as long as a round
+// trip may take.
 func (p *Pipeline) finish(now time.Duration, node string, q *nodeQueue, reply []byte, err error) {
 	answered := q.sent
-	q.sent = nil
+	q.sent, q.busy = nil, false
+	parts, cut := splitReplies(reply)
+	if cut == nil {
+		cut = ErrUnreachable
+	}
+	complete := len(parts) >= q.replies
+	refused := p.user.loginError(parts[:min(len(parts), p.replies)])
+	switch {
+	case err != nil:
+	case refused != nil && (complete || refused.Code != "ERR"):
+		err = refused
+	case refused != nil, len(parts) < p.replies, !complete && len(answered) == 0:
+		err = cut // with refused: a server that has too many clients says so with ERR, and closes the connection
+	}
+	q.loggedIn = err == nil && complete
 	if err != nil {
 		answered = append(answered, q.waiting...)
 		q.waiting = nil
@@ -128,35 +131,28 @@ func (p *Pipeline) finish(now time.Duration, node string, q *nodeQueue, reply []
 			c.done(now, nil, err)
 		}
 	} else {
-		p.distribute(now, answered, reply)
+		distribute(now, answered, parts[p.replies:], cut)
 	}
 	switch {
-	case q.sent != nil: // a reply led to a new command, which has begun the next round trip
+	case q.busy: // a reply led to a new command, which has begun the next round trip
 	case len(q.waiting) > 0:
 		p.flush(now, node, q)
-	case node != "":
+	case node != "" && (p.replies == 0 || len(p.nodes) > maxNodes):
 		delete(p.nodes, node)
 	}
 }
 
-// distribute gives each command its part of the replies. Commands without one fail.
-func (p *Pipeline) distribute(now time.Duration, cmds []command, reply []byte) {
-	parts, err := splitReplies(reply)
-	wrongDatabase := p.selects && len(parts) >= p.replies && parts[p.replies-1][0] == byte(ErrorReply)
-	at := p.replies
+// distribute gives each command its part of the replies. Commands without one fail, for the reason cut.
+func distribute(now time.Duration, cmds []command, parts [][]byte, cut error) {
+	at := 0
 	for _, c := range cmds {
 		if c.asking {
 			at++
 		}
-		switch {
-		case wrongDatabase:
-			c.done(now, parts[p.replies-1], nil) // the error reply to SELECT
-		case at < len(parts):
+		if at < len(parts) {
 			c.done(now, parts[at], nil)
-		case err != nil:
-			c.done(now, nil, err)
-		default:
-			c.done(now, nil, ErrUnreachable)
+		} else {
+			c.done(now, nil, cut)
 		}
 		at++
 	}
@@ -193,12 +189,12 @@ func (p *Pipeline) Postpone(d time.Duration) {
 // are none.
 func (p *Pipeline) Expire(now time.Duration) (next time.Duration) {
 	for node, q := range p.nodes {
-		if q.sent != nil && now >= q.deadline {
+		if q.busy && now >= q.deadline {
 			p.finish(now, node, q, nil, ErrTimeout)
 		}
 	}
 	for _, q := range p.nodes {
-		if q.sent != nil && (next == 0 || q.deadline < next) {
+		if q.busy && (next == 0 || q.deadline < next) {
 			next = q.deadline
 		}
 	}

@@ -76,57 +76,6 @@ func TestPipelineBatches(t *testing.T) {
 	}
 }
 
-// authUser is the command that logs in as user u with password p.
-const authUser = "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n"
-
-// logins are the cases of TestPipelineLogin.
-var logins = []struct {
-	name        string
-	login       redisclient.Login
-	body, reply string
-	want        string
-}{
-	{
-		"password",
-		redisclient.Login{Password: "p"},
-		"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n", "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
-	},
-	{"user", redisclient.Login{Username: "u", Password: "p"}, authUser, "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`},
-	{
-		"user and database",
-		redisclient.Login{Username: "u", Password: "p", Database: 3},
-		authUser + "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n", "+OK\r\n+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
-	},
-	{
-		"wrong password",
-		redisclient.Login{Username: "u", Password: "p"},
-		authUser,
-		"-WRONGPASS bad\r\n-NOAUTH no\r\n-NOAUTH no\r\n", `x="-NOAUTH no\r\n"`,
-	},
-	{
-		"no such database",
-		redisclient.Login{Database: 99},
-		"*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n", "-ERR DB index is out of range\r\n:1\r\n" + pong,
-		`x="-ERR DB index is out of range\r\n"`,
-	},
-}
-
-func TestPipelineLogin(t *testing.T) {
-	for _, c := range logins {
-		t.Run(c.name, func(t *testing.T) {
-			var fake manualRoundTrips
-			var a answers
-			p := redisclient.NewPipeline(c.login, time.Second, fake.call)
-			p.Do(0, []byte(get), a.done("x"))
-			if fake.bodies[0] != c.body+get+ping {
-				t.Errorf("sent %q", fake.bodies[0])
-			}
-			fake.dones[0](0, []byte(c.reply), nil)
-			a.want(t, c.want)
-		})
-	}
-}
-
 // batchReplies are the cases of TestPipelineReplies.
 var batchReplies = []struct {
 	name, reply string

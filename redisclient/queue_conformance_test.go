@@ -99,18 +99,6 @@ func (b *clocked) NewOwner() lb.Store {
 	return s
 }
 
-func TestQueueConformance(t *testing.T) {
-	for _, version := range redisserver.Versions() {
-		t.Run(version, func(t *testing.T) {
-			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			storetest.RunQueue(t, openClocked(t, s, false, seedsOn(version)))
-		})
-	}
-	t.Run("as a fallback store", func(t *testing.T) {
-		storetest.RunQueue(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, seedsOn("")))
-	})
-}
-
 // Of tickets that Redis has lost nothing is counted, in the queue or in its lists.
 func TestLostTicketsAreNotCounted(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})

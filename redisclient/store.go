@@ -37,6 +37,8 @@ type Store struct {
 	// OnGrant is called when a step of this owner has granted requests of another one of the gateway, which should call
 	// Hear with news if it can be reached. news belongs to it.
 	OnGrant func(owner uint64, news []byte)
+	// OnFailure is called for each heartbeat that has failed: at least once a second while those in use fail.
+	OnFailure func(err error)
 
 	client     *client
 	owner      string
@@ -126,7 +128,7 @@ func New(t Transport, o Options) *Store {
 		client: newClient(t, o.Timeout, o.KV), owner: strconv.FormatUint(o.Owner, 16), number: o.Owner,
 		ttl: o.TTL, fixedScope: o.Scope,
 		scopes: map[string]*scopeState{}, leases: map[lb.LeaseID]*lease{},
-		releasedEarly: map[lb.LeaseID]time.Duration{}, OnGrant: func(uint64, []byte) {},
+		releasedEarly: map[lb.LeaseID]time.Duration{}, OnGrant: func(uint64, []byte) {}, OnFailure: func(error) {},
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // TestConfigurationsReadmeRedis runs the commands of envoy-config/README.md for counts in Redis, against a server that
-// has the shipped user.
+// has the shipped users.
 func TestConfigurationsReadmeRedis(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	p := stage(t)
@@ -21,12 +21,14 @@ func TestConfigurationsReadmeRedis(t *testing.T) {
 		`"reserve_timeout": "10s"`)
 	replace(t, filepath.Join(p.dir, "envoy-config/redis-tunnel.yaml"), "port_value: 6379",
 		"port_value: "+strconv.Itoa(server.Port()))
-	user := []any{"ACL", "SETUSER"}
-	for _, rule := range strings.Fields(read(t, "envoy-config/redis-user.acl"))[1:] {
-		user = append(user, rule)
-	}
-	if _, err := server.Do(user...); err != nil {
-		t.Fatal(err)
+	for line := range strings.Lines(read(t, "envoy-config/redis-user.acl")) {
+		user := []any{"ACL", "SETUSER"}
+		for _, rule := range strings.Fields(line)[1:] {
+			user = append(user, rule)
+		}
+		if _, err := server.Do(user...); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var commands string
 	for _, block := range shell(t, "envoy-config/README.md") {

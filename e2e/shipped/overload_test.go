@@ -152,7 +152,7 @@ func withKeysOfRedis(text string) string {
 // in the plain layout, and not in the hardened one, nor where the filter of docs/overload.md sets it.
 func TestOverloadAsShipped(t *testing.T) {
 	text := find[string](t, parse(t, "envoy-config/"+overloadFile), pluginPath+".configuration.value")
-	redis := withUser(t, redisserver.Versions()[0])
+	redis := withUsers(t, redisserver.Versions()[0])
 	for name, c := range map[string]struct {
 		o        harness.Options
 		first    string // the class of requests that claim to be interactive

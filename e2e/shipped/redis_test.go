@@ -30,28 +30,34 @@ func TestRedisConfiguration(t *testing.T) {
 	}
 }
 
-// TestRedisUser compares the user's rights with those that redisclient declares and tests.
-func TestRedisUser(t *testing.T) {
-	if got, want := string(harness.ReadT(t, aclFile)), "user warmgate on >change-me "+redisclient.ACLRules+
-		"\n"; got != want {
+// TestRedisUsers compares the user's rights with those that redisclient declares and tests. The user default, as whom
+// Redis goes on with who is refused, is off.
+func TestRedisUsers(t *testing.T) {
+	if got, want := string(harness.ReadT(t, aclFile)), "user default off\nuser warmgate on >change-me "+
+		redisclient.ACLRules+"\n"; got != want {
 		t.Errorf("%s is\n%s, want\n%s", aclFile, got, want)
 	}
 }
 
-// withUser starts a server of the version with the shipped user, and no other that a client could be.
-func withUser(t *testing.T, version string) *redisserver.Server {
+// withUsers starts a server of the version with the shipped users.
+func withUsers(t *testing.T, version string) *redisserver.Server {
 	t.Helper()
 	s := redisserver.StartT(t, redisserver.Options{Version: version})
-	setUser := []any{"ACL", "SETUSER"}
-	for _, rule := range strings.Fields(string(harness.ReadT(t, aclFile)))[1:] {
-		setUser = append(setUser, rule)
-	}
-	for _, command := range [][]any{setUser, {"ACL", "SETUSER", "default", "off"}} {
-		if _, err := s.Do(command...); err != nil {
-			t.Fatal(err)
+	for line := range strings.Lines(string(harness.ReadT(t, aclFile))) {
+		setUser := []any{"ACL", "SETUSER"}
+		for _, rule := range strings.Fields(line)[1:] {
+			setUser = append(setUser, rule)
 		}
+		mustDo(t, s, setUser...)
 	}
 	return s
+}
+
+func mustDo(t *testing.T, s *redisserver.Server, command ...any) {
+	t.Helper()
+	if _, err := s.Do(command...); err != nil {
+		t.Fatalf("%v: %v", command, err)
+	}
 }
 
 // TestRedisAsShipped starts both layouts with the shipped plugin configuration for Redis, against each server with the
@@ -70,7 +76,7 @@ func TestRedisAsShipped(t *testing.T) {
 			if i > 0 {
 				harness.LongT(t)
 			}
-			redis := withUser(t, version)
+			redis := withUsers(t, version)
 			g := harness.StartT(t, harness.Options{
 				Hardened: i == 0, Redis: redis.Addr(), Config: text,
 				Endpoints: []harness.Endpoint{upstream},
@@ -102,6 +108,47 @@ func TestRedisAsShipped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRedisRefusesTheLogin starts the shipped files with a wrong password against a server whose user default may do
+// everything, as without a file of users. Nothing is carried out as that user, the statistics and the log say why, and
+// the gateway balances by counts of its own. A right that is taken away later is named, too.
+func TestRedisRefusesTheLogin(t *testing.T) {
+	upstream := server(t)
+	text := find[string](t, parse(t, "envoy-config/warmgate-redis.yaml"), pluginPath+".configuration.value")
+	if strings.Count(text, `"change-me"`) != 1 {
+		t.Fatal("the file has not one password")
+	}
+	text = strings.Replace(text, `"change-me"`, `"wrong"`, 1)
+	text = strings.Replace(text, `"reserve_timeout": "20ms"`, `"reserve_timeout": "10s"`, 1)
+	redis := withUsers(t, redisserver.Default)
+	mustDo(t, redis, "ACL", "SETUSER", "default", "on", "nopass", "~*", "&*", "+@all")
+	g := harness.StartT(t, harness.Options{Redis: redis.Addr(), Config: text, Endpoints: []harness.Endpoint{upstream}})
+	page := func() string { send(t, g); return g.PrometheusT(t) }
+	await(t, "the Prometheus page", regexp.MustCompile(`(?m)^warmgate_redis_up\{\} 0$`), page)
+	fallbacks := regexp.MustCompile(`(?m)^warmgate_store_fallbacks_total\{cause="auth"\} [1-9]`)
+	await(t, "the Prometheus page", fallbacks, page)
+	failures := regexp.MustCompile(`(?m)^warmgate_redis_failures_total\{cause="auth"\} [2-9]`)
+	await(t, "the Prometheus page", failures, page)
+	await(t, "the log", regexp.MustCompile(`unavailable \(auth: AUTH was answered with WRONGPASS\): using local counts`),
+		func() string { return g.Logs() })
+	if strings.Contains(g.Logs(), "using shared counts") {
+		t.Error("the log says that Redis counts")
+	}
+	stats, err := redis.CommandStats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stats["evalsha"].Calls + stats["script|load"].Calls; n > 0 {
+		t.Errorf("%d commands were carried out as the user default", n)
+	}
+	mustDo(t, redis, "ACL", "SETUSER", "warmgate", ">wrong")
+	await(t, "the Prometheus page", regexp.MustCompile(`(?m)^warmgate_redis_up\{\} 1$`), page)
+	mustDo(t, redis, "ACL", "SETUSER", "warmgate", "-evalsha")
+	await(t, "the log", regexp.MustCompile(`unavailable \(denied: 'evalsha'\): using local counts`),
+		func() string { return g.Logs() })
+	await(t, "the Prometheus page", regexp.MustCompile(`(?m)^warmgate_redis_failures_total\{cause="denied"\} [1-9]`),
+		func() string { return g.PrometheusT(t) })
 }
 
 // TestTunnelIsNotReachable sends what the tunnel understands to the gateway as a client: it goes to the model servers.

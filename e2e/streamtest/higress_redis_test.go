@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"net"
+	"net/url"
 	"testing"
 	"time"
 
@@ -64,13 +65,17 @@ func (h *higress) wantDrained(s *redisserver.Server) {
 	}
 }
 
-// higressRedis carries the host's Redis calls to a real server at once, and delivers the answers later.
+// higressRedis carries the host's Redis calls to a real server at once, and delivers the answers later. As the host, it
+// has one login for all plugins, uses it when it connects, and shows nobody the answer to it.
 type higressRedis struct {
-	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
-	mute bool     // answers do not come
-	held []func() // but later, all of them
+	t      *testing.T
+	server *redisserver.Server
+	conn   net.Conn
+	in     *bufio.Reader
+	inits  int                   // of plugins, so far
+	login  higresshost.RedisInit // the latest of them
+	mute   bool                  // answers do not come
+	held   []func()              // but later, all of them
 }
 
 // speak ends the time in which Redis does not answer.
@@ -87,12 +92,31 @@ func dialRedis(t *testing.T, s *redisserver.Server) *higressRedis {
 	if _, err := s.Do("FLUSHALL"); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
+	r := &higressRedis{t: t, server: s}
+	t.Cleanup(func() { r.conn.Close() })
+	r.connect()
+	return r
+}
+
+// connect replaces the connection by one that begins with the login.
+func (r *higressRedis) connect() {
+	r.t.Helper()
+	if r.conn != nil {
+		r.conn.Close()
 	}
-	t.Cleanup(func() { conn.Close() })
-	return &higressRedis{t: t, conn: conn, in: bufio.NewReader(conn)}
+	conn, err := net.Dial("tcp", r.server.Addr())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.conn, r.in = conn, bufio.NewReader(conn)
+	if l := r.login; l.User != "" {
+		r.execute(redisclient.AppendCommand(nil, "AUTH", l.User, l.Password))
+	} else if l.Password != "" {
+		r.execute(redisclient.AppendCommand(nil, "AUTH", l.Password))
+	}
+	if query, err := url.ParseQuery(r.login.Query); err == nil && query.Has("db") {
+		r.execute(redisclient.AppendCommand(nil, "SELECT", query.Get("db")))
+	}
 }
 
 // attach makes the Redis service known to the gateway.
@@ -102,6 +126,10 @@ func (r *higressRedis) attach(gw *higresshost.Gateway) {
 	}
 	gw.Redis(higressRedisCluster)
 	gw.OnRedisCall = func(c *higresshost.RedisCall) {
+		if inits := gw.Redis(higressRedisCluster).Inits(); len(inits) != r.inits {
+			r.inits, r.login = len(inits), inits[len(inits)-1]
+			r.connect()
+		}
 		reply := r.execute(c.Query)
 		answer := func() { c.Answer(reply) }
 		if r.mute {
@@ -151,6 +179,7 @@ func startHigressRedis(t *testing.T, members string) *higress {
 // second.
 func TestHigressRedisInit(t *testing.T) {
 	h := startHigressRedis(t, `"serviceFQDN":"redis.static","username":"u","password":"my secret","database":3,"timeout":500`)
+	h.redis.must("ACL", "SETUSER", "u", "on", ">my secret", "~*", "+@all")
 	inits := func() (of []higresshost.RedisInit) {
 		for _, i := range h.gw.Redis(higressRedisCluster).Inits() {
 			if i.Worker == h.gw.Worker(0).Name() {
@@ -196,6 +225,14 @@ func TestHigressRedisInit(t *testing.T) {
 	}
 	if h.gw.LogContains("secret") {
 		t.Error("a password in the log")
+	}
+}
+
+// must carries out a command of a test with all rights.
+func (r *higressRedis) must(words ...any) {
+	r.t.Helper()
+	if _, err := r.server.Do(words...); err != nil {
+		r.t.Fatal(err)
 	}
 }
 

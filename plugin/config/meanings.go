@@ -11,7 +11,7 @@ import (
 type meaning struct{ key, names string }
 
 // meanings are for names that resemble no key by their letters. On Higress, where ai-load-balancer ignores what it does
-// not know, these are errors, too: they are about whether, where and how much traffic is touched.
+// not know, these are errors, too: ignored, they leave traffic touched otherwise than was meant.
 var meanings = []meaning{
 	{
 		"enabled, which says the opposite", " disable disabled off bypass defaultconfigdisable pause " +

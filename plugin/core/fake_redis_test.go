@@ -23,6 +23,8 @@ type fakeRedis struct {
 	latency time.Duration // of an answer; 0: it is there before the call returns
 	fate    fate
 	cut     []byte        // what is answered in the place of Redis's answer, nil for that itself
+	replica net.Conn      // where half of the commands go, nil for none
+	login   error         // with which commands end that are not sent, since Redis refuses the login; nil for none
 	sent    int           // commands
 	wait    time.Duration // that a step of a test takes at least
 	manual  bool          // the test lets time pass itself
@@ -121,6 +123,10 @@ func (l *fakeLink) Postpone(time.Duration) {}
 func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	r := l.redis
 	r.sent++
+	if r.replica != nil && r.process.rand.IntN(2) == 0 {
+		r.conn, r.replica = r.replica, r.conn
+		r.in = bufio.NewReader(r.conn) // each reply is read whole
+	}
 	worker, own := r.process.inside, append([]byte(nil), cmd...)
 	defer worker.gw.Enter(worker.current) // the call is made in the name of the configuration
 	deliver := func(reply []byte, err error) {
@@ -138,6 +144,8 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 		}})
 	}
 	switch {
+	case r.login != nil:
+		deliver(nil, r.login)
 	case r.conn == nil || r.fate == redisRefuses:
 		deliver(nil, redisclient.ErrUnreachable)
 	case r.fate == redisSilent:

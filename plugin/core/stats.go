@@ -21,6 +21,7 @@ const (
 	statCorrected   = "warmgate_store_corrected_total"        // tables whose totals had to be corrected
 	statRetries     = "warmgate_store_retries_total"          // swaps lost to another worker and tried again
 	statFallbacks   = "warmgate_store_fallbacks_total"        // cause: reservations counted locally, not in Redis
+	statFailures    = "warmgate_redis_failures_total"         // cause: heartbeats that Redis did not answer well
 	statRedisUp     = "warmgate_redis_up"                     // 1 when Redis answers; not there before it is needed
 	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as reported (prefix_cache)
 	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as reported

@@ -64,6 +64,7 @@ type redisStore struct {
 	neededAt time.Duration // when it was last named or had a request
 	failing  bool          // a failure was logged since it last answered
 	loggedAt time.Duration // when a failure was last logged
+	logged   string        // its cause
 	replica  string        // what was logged of a replica
 }
 
@@ -133,8 +134,9 @@ func (s *stores) connectTo(now time.Duration, c *config.Config) *redisStore {
 			Scope: c.Redis.Scope,
 		})
 		r.remote.OnGrant = func(owner uint64, news []byte) { s.onGrant(owner, news) }
+		r.remote.OnFailure = func(why error) { s.countFailure(r, statFailures, why) }
 		r.fallback = lb.NewFallbackStore(r.remote, s.local)
-		r.fallback.OnFallback = func(why error) { s.countFallback(r, why) }
+		r.fallback.OnFallback = func(why error) { s.countFailure(r, statFallbacks, why) }
 		s.redis[t] = r
 	}
 	r.named, r.login = true, c.Redis
@@ -176,14 +178,28 @@ func (s *stores) loadAt(c *config.Config, cluster, addr string) (l lb.Load, know
 // logEvery is how long a Redis, or an admin interface, that keeps failing is not logged again.
 const logEvery = 30 * time.Second
 
-// countFallback counts a request that the local store had to count.
-func (s *stores) countFallback(r *redisStore, why error) {
+// countFailure counts a request that the local store had to count, or a failed heartbeat. Now and then, and when a
+// person has to do something, it logs why Redis cannot be used.
+func (s *stores) countFailure(r *redisStore, stat string, why error) {
 	cause := redisclient.Cause(why)
-	s.stats.count(statname.With(statFallbacks, "cause", cause), 1)
-	if r.loggedAt == 0 || s.clock-r.loggedAt >= logEvery {
-		r.loggedAt, r.failing = s.clock, true
-		s.gw.Log(Warn, r.name+" unavailable ("+cause+s.replicaText(r)+"): using local counts")
+	s.stats.count(statname.With(stat, "cause", cause), 1)
+	detail, remedy := redisclient.Detail(why), ""
+	switch cause {
+	case redisclient.BreakerOpen: // heartbeats say why
+		return
+	case "auth":
+		remedy = "; nothing is sent there until it accepts lb_config.username, password and database"
+	case "denied":
+		remedy = "; compare the user's rights with redis-user.acl"
 	}
+	if r.loggedAt > 0 && s.clock-r.loggedAt < logEvery && (remedy == "" || cause == r.logged) {
+		return
+	}
+	if detail != "" {
+		detail = ": " + detail
+	}
+	r.loggedAt, r.logged, r.failing = s.clock, cause, true
+	s.gw.Log(Warn, r.name+" unavailable ("+cause+detail+s.replicaText(r)+"): using local counts"+remedy)
 }
 
 // replicaText returns what is wrong where the name of a Redis also leads to a replica, "" elsewhere.
@@ -291,7 +307,7 @@ func (s *stores) reachable(now time.Duration, r *redisStore) bool {
 	if !r.remote.Ready(now) || r.remote.HeartbeatErr() != nil || replica && master == "" {
 		return false
 	}
-	if r.failing {
+	if r.failing && now-r.loggedAt >= heartbeatPeriod { // else that heartbeat may have been an earlier one
 		r.failing = false
 		s.gw.Log(Info, r.name+" available again: using shared counts")
 	}

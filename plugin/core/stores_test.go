@@ -208,8 +208,8 @@ func TestFallbackCauses(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
 	v := d.workers[0].vm
 	for _, sh := range v.stores.redis {
-		v.stores.countFallback(sh, lb.ErrRemoteDown)
-		v.stores.countFallback(sh, redisclient.ErrTimeout)
+		v.stores.countFailure(sh, statFallbacks, lb.ErrRemoteDown)
+		v.stores.countFailure(sh, statFallbacks, redisclient.ErrTimeout)
 	}
 	for _, cause := range []string{"breaker_open", "timeout"} {
 		if d.metrics.values[statFallbacks+";cause="+cause] != 1 {

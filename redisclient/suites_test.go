@@ -7,10 +7,14 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// conforms runs a suite on each version, and on a fallback store.
+// conforms runs a suite on each version, in short on the default one, and on a fallback store.
 func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Backend)) {
 	t.Helper()
-	for _, version := range redisserver.Versions() {
+	versions := redisserver.Versions()
+	if testing.Short() { // TestConformance runs on all
+		versions = versions[:1]
+	}
+	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			s := redisserver.StartT(t, redisserver.Options{Version: version})
 			run(t, openClocked(t, s, false, seedsOn(version)))
@@ -20,6 +24,8 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Back
 		run(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, seedsOn("")))
 	})
 }
+
+func TestQueueConformance(t *testing.T) { conforms(t, storetest.RunQueue) }
 
 func TestBudgetConformance(t *testing.T) { conforms(t, storetest.RunBudget) }
 
