@@ -75,6 +75,7 @@ const deny = `{"@type": type.googleapis.com/envoy.extensions.filters.http.rbac.v
 // filter that denies every request is refused by Envoy: before the first good plugin requests are balanced natively,
 // and afterwards that plugin stays.
 func TestDeniedByIstiosAgent(t *testing.T) {
+	harness.LongT(t)
 	upstream := server(t)
 	var denied atomic.Bool
 	denied.Store(true)

@@ -114,6 +114,7 @@ func TestRedisAsShipped(t *testing.T) {
 // everything, as without a file of users. Nothing is carried out as that user, the statistics and the log say why, and
 // the gateway balances by counts of its own. A right that is taken away later is named, too.
 func TestRedisRefusesTheLogin(t *testing.T) {
+	harness.LongT(t)
 	upstream := server(t)
 	text := find[string](t, parse(t, "envoy-config/warmgate-redis.yaml"), pluginPath+".configuration.value")
 	if strings.Count(text, `"change-me"`) != 1 {

@@ -16,8 +16,14 @@ import (
 // longer than its timeout.
 const redisSource = `"reserve_timeout":"10s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
 
-// shortRedis are the groups of scenarios that the short form plays with counts in Redis: those that are about counts.
-var shortRedis = []string{"balance", "end", "queue", "session", "budget"}
+// The groups of scenarios that the short form plays where others play all of them: those that are about counts, with
+// counts in Redis, and those in which the gateway has a part, on a real Envoy.
+var (
+	shortRedis = []string{"balance", "end", "queue", "budget"}
+	shortEnvoy = []string{
+		"balance", "end", "body", "protocol", "native", "config", "health", "view", "metrics", "queue",
+	}
+)
 
 func TestEnvoyRedis(t *testing.T) {
 	if testing.Short() {

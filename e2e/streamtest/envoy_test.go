@@ -20,7 +20,13 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-func TestEnvoy(t *testing.T) { runEnvoy(t, 3, harness.Options{}) }
+func TestEnvoy(t *testing.T) {
+	if testing.Short() {
+		runEnvoy(t, 2, harness.Options{}, shortEnvoy...)
+		return
+	}
+	runEnvoy(t, 3, harness.Options{})
+}
 
 func TestEnvoyOldest(t *testing.T) {
 	harness.LongT(t)
@@ -36,13 +42,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runEnvoy runs scenarios on n real Envoys, two in the short form. Each scenario has one of them for itself while it
-// runs.
+// runEnvoy runs scenarios on n real Envoys. Each scenario has one of them for itself while it runs.
 func runEnvoy(t *testing.T, n int, o harness.Options, groups ...string) {
 	t.Parallel()
-	if testing.Short() {
-		n = 2
-	}
 	o.Edit, o.Config, o.Module = forScenarios, envoyBase, artifactCopy(t)
 	idle := make(chan *harness.Gateway, n)
 	for range n {
