@@ -278,7 +278,7 @@ func TestOnlyNamedRoutes(t *testing.T) {
 func TestConsoleShowsDocuments(t *testing.T) {
 	shown := 0
 	for _, name := range []string{"configuration.md", "configuration_ZH.md", "higress.md"} {
-		blocks := regexp.MustCompile("(?ms)^```yaml\n(apiVersion: extensions\\.higress\\.io.*?)^```$")
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(?:# [^\n]*\n)?(apiVersion: extensions\\.higress\\.io.*?)^```$")
 		for _, m := range blocks.FindAllSubmatch(harness.ReadT(t, "docs/"+name), -1) {
 			r, err := wasmplugin.Parse(m[1])
 			if err == nil {
