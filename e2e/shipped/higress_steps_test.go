@@ -49,7 +49,8 @@ func TestStepsInHigress(t *testing.T) {
 				stat := "warmgate_decisions_total;" + counted[i]
 				before := gw.Metrics().Counter(stat)
 				s := gw.Worker(0).NewStream().To(route, cluster)
-				s.Send(http.MethodPost, "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
+				s.Send(http.MethodPost, "/v1/chat/completions",
+					`{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 				if n := gw.Metrics().Counter(stat) - before; n != 1 || s.Upstream() != endpoint {
 					t.Errorf("%s: a request went to %q, counted %d times as %s", config, s.Upstream(), n, counted[i])
 				}
@@ -58,7 +59,7 @@ func TestStepsInHigress(t *testing.T) {
 			gauge := "warmgate_inflight_requests;cluster=" + cluster + ";endpoint=" + endpoint
 			gw.Advance(2 * time.Second)
 			if n := gw.Metrics().Gauge(gauge); n != int64(len(inFlight)-1) {
-				t.Errorf("%d of %d requests in flight are counted, want all but the one that was not chosen", n, len(inFlight))
+				t.Errorf("%d of %d requests in flight are counted, want all but one", n, len(inFlight))
 			}
 			for _, s := range inFlight {
 				if s.Respond(http.StatusOK, "{}"); s.Code() != http.StatusOK || s.Cut() {
