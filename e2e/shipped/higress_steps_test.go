@@ -29,7 +29,7 @@ const (
 func TestStepsInHigress(t *testing.T) {
 	counted := []string{
 		"policy=global_least_request;reason=chosen", "policy=prefix_cache;reason=chosen",
-		"policy=none;reason=disabled", "policy=prefix_cache;reason=chosen",
+		"policy=prefix_cache;reason=disabled", "policy=prefix_cache;reason=chosen",
 	}
 	const route, cluster, endpoint = "ai-route-chat.internal", "llm", "10.0.0.1:8000"
 	for way, configs := range map[string][]string{"console": inConsole(t), "resource": byCommands(t)} {
