@@ -126,9 +126,20 @@ func exists(t *testing.T, pattern string) bool {
 	return err == nil && len(found) > 0
 }
 
+// limit is one that a document names, with the constant behind it.
+type limit struct{ doc, text, file, constant string }
+
+// foreignLimits are those of Chinese documents that TestLimits has no room for.
+var foreignLimits = []limit{
+	{"docs/metrics_ZH.md", "最多定义 8192 个", "plugin/core/gauges.go", `maxNames += 8192\b`},
+	{"docs/metrics_ZH.md", "早于 10 秒", "plugin/core/admin.go", `staleAfter += 10 \* time.Second`},
+	{"docs/higress_ZH.md", "64 KiB 及以上的列表", "plugin/core/higress.go", `bigHostList += 64 << 10`},
+	{"docs/higress_ZH.md", "最多每 250 ms", "plugin/core/higress.go", `hostListAge += 250 \* time.Millisecond`},
+}
+
 // TestLimits compares the limits in the documents with the constants behind them.
 func TestLimits(t *testing.T) {
-	for _, c := range []struct{ doc, text, file, constant string }{
+	for _, c := range append(foreignLimits, []limit{
 		{"docs/features.md", "At most 256 clusters", "lb/memstore/keys.go", `tableSlots += 256\b`},
 		{"docs/features_ZH.md", "最多 256 个集群", "lb/memstore/keys.go", `tableSlots += 256\b`},
 		{"docs/features.md", "4096 endpoints in a cluster", "lb/memstore/table.go", `maxRows += 4096\b`},
@@ -136,15 +147,11 @@ func TestLimits(t *testing.T) {
 		{"docs/features.md", "At most 64 endpoints of a cluster have gauges", "plugin/core/gauges.go", `maxGauges += 64\b`},
 		{"docs/features_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/core/gauges.go", `maxGauges += 64\b`},
 		{"docs/metrics.md", "at most 8192 over its life", "plugin/core/gauges.go", `maxNames += 8192\b`},
-		{"docs/metrics_ZH.md", "最多定义 8192 个", "plugin/core/gauges.go", `maxNames += 8192\b`},
 		{"docs/metrics.md", "older than 10 seconds", "plugin/core/admin.go", `staleAfter += 10 \* time.Second`},
-		{"docs/metrics_ZH.md", "早于 10 秒", "plugin/core/admin.go", `staleAfter += 10 \* time.Second`},
 		{"docs/features.md", "returned within 6 seconds", "plugin/core/stores.go", `leaseTTL += 5 \* time.Second`},
 		{"docs/features_ZH.md", "6 秒内收回", "plugin/core/stores.go", `leaseTTL += 5 \* time.Second`},
 		{"docs/higress.md", "lists of 64 KiB and more", "plugin/core/higress.go", `bigHostList += 64 << 10`},
-		{"docs/higress_ZH.md", "64 KiB 及以上的列表", "plugin/core/higress.go", `bigHostList += 64 << 10`},
 		{"docs/higress.md", "every 250 ms", "plugin/core/higress.go", `hostListAge += 250 \* time.Millisecond`},
-		{"docs/higress_ZH.md", "最多每 250 ms", "plugin/core/higress.go", `hostListAge += 250 \* time.Millisecond`},
 		{"ARCHITECTURE.md", "at most 160 leases of dead owners", "redisclient/lua/heartbeat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
 		{"ARCHITECTURE.md", "about 320 of the owner's own", "redisclient/lua/heartbeat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
 		{"ARCHITECTURE.md", "TTL of 100 ms", "redisclient/lua/heartbeat.lua", `'NX', 'PX', 100\b`},
@@ -180,7 +187,7 @@ func TestLimits(t *testing.T) {
 		{"docs/overload_ZH.md", "所授予总量的十分之一", "lb/queue/aging.go", `perAged = 9\b`},
 		{"CONTRIBUTING.md", "under 6 MiB", "build/wasm.sh", `6 \* 1024 \* 1024`},
 		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
-	} {
+	}...) {
 		if !strings.Contains(strings.Join(strings.Fields(open(t, c.doc).text), " "), c.text) {
 			t.Errorf("%s lacks %q", c.doc, c.text)
 		}
