@@ -16,6 +16,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 	"github.com/warmgate/warmgate/e2e/mesh/lab"
+	"github.com/warmgate/warmgate/e2e/wasmplugin"
 )
 
 // steps is the document that begins with the steps, firstFile what the first block of its second way begins with.
@@ -25,23 +26,25 @@ const (
 )
 
 // TestStepsInHigress plays the steps with which docs/higress.md begins, as they stand there, in the test host: on,
-// another policy, off, and on again. Each step decides the next request. What is in flight ends as it began.
+// another policy, off, on again, and in the console switched off. Each step decides the next request. What is in flight
+// ends as it began.
 func TestStepsInHigress(t *testing.T) {
 	counted := []string{
 		"policy=global_least_request;reason=chosen", "policy=prefix_cache;reason=chosen",
-		"policy=prefix_cache;reason=disabled", "policy=prefix_cache;reason=chosen",
+		"policy=prefix_cache;reason=disabled", "policy=prefix_cache;reason=chosen", "policy=none;reason=no_rule",
 	}
 	const route, cluster, endpoint = "ai-route-chat.internal", "llm", "10.0.0.1:8000"
 	for way, configs := range map[string][]string{"console": inConsole(t), "resource": byCommands(t)} {
 		t.Run(way, func(t *testing.T) {
-			if len(configs) != len(counted) {
-				t.Fatalf("%d configurations, want %d: %q", len(configs), len(counted), configs)
+			if want := map[string]int{"console": 5, "resource": 4}[way]; len(configs) != want {
+				t.Fatalf("%d configurations, want %d: %q", len(configs), want, configs)
 			}
 			gw := higresshost.Start(t, higresshost.Options{
 				Wasm: harness.ModuleT(t, harness.HostHigress), Config: configs[0],
 			})
 			gw.Cluster(cluster).Add(endpoint)
 			var inFlight []*higresshost.Stream
+			chosen := int64(0)
 			for i, config := range configs {
 				if err := gw.PushConfig(config); err != nil {
 					t.Fatalf("%s: %v", config, err)
@@ -54,12 +57,14 @@ func TestStepsInHigress(t *testing.T) {
 				if n := gw.Metrics().Counter(stat) - before; n != 1 || s.Upstream() != endpoint {
 					t.Errorf("%s: a request went to %q, counted %d times as %s", config, s.Upstream(), n, counted[i])
 				}
-				inFlight = append(inFlight, s)
+				if inFlight = append(inFlight, s); strings.HasSuffix(stat, "=chosen") {
+					chosen++
+				}
 			}
 			gauge := "warmgate_inflight_requests;cluster=" + cluster + ";endpoint=" + endpoint
 			gw.Advance(2 * time.Second)
-			if n := gw.Metrics().Gauge(gauge); n != int64(len(inFlight)-1) {
-				t.Errorf("%d of %d requests in flight are counted, want all but one", n, len(inFlight))
+			if n := gw.Metrics().Gauge(gauge); n != chosen {
+				t.Errorf("%d requests in flight are counted, want %d", n, chosen)
 			}
 			for _, s := range inFlight {
 				if s.Respond(http.StatusOK, "{}"); s.Code() != http.StatusOK || s.Cut() {
@@ -75,7 +80,8 @@ func TestStepsInHigress(t *testing.T) {
 }
 
 // inConsole returns what Higress hands to the plugin after each step in the console, which writes the YAML of a route
-// into a rule for that route alone. The last step switches the rule off.
+// into a rule for that route alone. The last step switches the rule off: then Higress has no plugin, unless there is
+// another rule.
 func inConsole(t *testing.T) (configs []string) {
 	t.Helper()
 	_, text, _ := strings.Cut(string(harness.ReadT(t, steps)), "\n### In the console\n")
@@ -105,7 +111,12 @@ func inConsole(t *testing.T) (configs []string) {
 	if raw, err := r.PluginConfig(); raw != nil || err != nil {
 		t.Errorf("switched off, but the plugin gets %s, %v", raw, err)
 	}
-	return configs
+	r.Spec.MatchRules = append(r.Spec.MatchRules, wasmplugin.Rule{Ingress: []string{"other"}, Config: rule.Config})
+	raw, err := r.PluginConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(configs, string(raw))
 }
 
 // byCommands returns what Higress hands to the plugin after each kubectl apply of the steps with a resource.
