@@ -32,6 +32,10 @@ func TestLinks(t *testing.T) {
 			if fragment != "" && !slices.Contains(open(t, name).anchors(), fragment) {
 				t.Errorf("%s: link to %s: no such heading", d.name, target)
 			}
+			if twin := strings.Replace(name, ".md", chineseEnd, 1); strings.HasSuffix(d.name, chineseEnd) &&
+				twin != d.name && twin != name && strings.HasSuffix(twin, chineseEnd) && exists(t, twin) {
+				t.Errorf("%s: link to %s: it is there in Chinese, too", d.name, target)
+			}
 		}
 	}
 }
@@ -122,9 +126,20 @@ func exists(t *testing.T, pattern string) bool {
 	return err == nil && len(found) > 0
 }
 
+// limit is one that a document names, with the constant behind it.
+type limit struct{ doc, text, file, constant string }
+
+// foreignLimits are those of Chinese documents that TestLimits has no room for.
+var foreignLimits = []limit{
+	{"docs/metrics_ZH.md", "最多定义 8192 个", "plugin/core/gauges.go", `maxNames += 8192\b`},
+	{"docs/metrics_ZH.md", "早于 10 秒", "plugin/core/admin.go", `staleAfter += 10 \* time.Second`},
+	{"docs/higress_ZH.md", "64 KiB 及以上的列表", "plugin/core/higress.go", `bigHostList += 64 << 10`},
+	{"docs/higress_ZH.md", "最多每 250 ms", "plugin/core/higress.go", `hostListAge += 250 \* time.Millisecond`},
+}
+
 // TestLimits compares the limits in the documents with the constants behind them.
 func TestLimits(t *testing.T) {
-	for _, c := range []struct{ doc, text, file, constant string }{
+	for _, c := range append(foreignLimits, []limit{
 		{"docs/features.md", "At most 256 clusters", "lb/memstore/keys.go", `tableSlots += 256\b`},
 		{"docs/features_ZH.md", "最多 256 个集群", "lb/memstore/keys.go", `tableSlots += 256\b`},
 		{"docs/features.md", "4096 endpoints in a cluster", "lb/memstore/table.go", `maxRows += 4096\b`},
@@ -172,7 +187,7 @@ func TestLimits(t *testing.T) {
 		{"docs/overload_ZH.md", "所授予总量的十分之一", "lb/queue/aging.go", `perAged = 9\b`},
 		{"CONTRIBUTING.md", "under 6 MiB", "build/wasm.sh", `6 \* 1024 \* 1024`},
 		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
-	} {
+	}...) {
 		if !strings.Contains(strings.Join(strings.Fields(open(t, c.doc).text), " "), c.text) {
 			t.Errorf("%s lacks %q", c.doc, c.text)
 		}
@@ -219,13 +234,18 @@ func read(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// TestTranslation compares the Chinese documents with the English ones: they have the same sections, tables, code and
+// TestTranslation compares all Chinese documents with the English ones: they have the same sections, tables, code and
 // links in the same order.
 func TestTranslation(t *testing.T) {
-	for _, name := range []string{
-		"README", "docs/budgets", "docs/configuration", "docs/features", "docs/overload", "docs/reasons",
-	} {
-		t.Run(name, func(t *testing.T) { translation(t, open(t, name+".md"), open(t, name+chineseEnd)) })
+	compared := 0
+	for _, d := range documents(t) {
+		if name, ok := strings.CutSuffix(d.name, chineseEnd); ok {
+			compared++
+			t.Run(name, func(t *testing.T) { translation(t, open(t, name+".md"), d) })
+		}
+	}
+	if compared < 15 {
+		t.Errorf("only %d Chinese documents", compared)
 	}
 }
 
@@ -251,6 +271,12 @@ func translation(t *testing.T, english, foreign *document) {
 		f := foreign.tables[i]
 		if len(e.rows) != len(f.rows) || len(e.rows[0]) != len(f.rows[0]) {
 			t.Errorf("table %q: %d×%d, want %d×%d", e.rows[0], len(f.rows), len(f.rows[0]), len(e.rows), len(e.rows[0]))
+			continue
+		}
+		for j := range e.rows {
+			if have, want := codesOf(f.rows[j]), codesOf(e.rows[j]); !isKeyTable(e) && !slices.Equal(have, want) {
+				t.Errorf("table %q: code in the row of %s\n%q\nwant\n%q", e.rows[0], e.rows[j][0], have, want)
+			}
 		}
 	}
 	if e, f := targetsOf(english), targetsOf(foreign); !slices.Equal(e, f) {
@@ -259,6 +285,19 @@ func translation(t *testing.T, english, foreign *document) {
 	if e, f := mentions(english), mentions(foreign); !slices.Equal(e, f) {
 		t.Errorf("inline code, sorted\n%q\nwant\n%q", f, e)
 	}
+}
+
+// isKeyTable reports whether a table is one of keys, which are described in each language by themselves.
+func isKeyTable(t table) bool {
+	return slices.ContainsFunc(keyTables, func(k keyTable) bool { return k.marker == t.marker })
+}
+
+// codesOf returns the code in the first cell of a row, and then that in all of the row, each sorted and once.
+func codesOf(row []string) []string {
+	first, all := codes(row[0]), codes(strings.Join(row, " "))
+	slices.Sort(first)
+	slices.Sort(all)
+	return slices.Concat(slices.Compact(first), slices.Compact(all))
 }
 
 // languages returns the languages of the code blocks, without their lines.

@@ -161,16 +161,40 @@ func TestCompatTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"| Configuration | Here |", "|---|---|"}
+	want, foreign := []string{"| Configuration | Here |", "|---|---|"}, []string{"| 配置 | 在此 |", "|---|---|"}
 	for _, c := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
 		name, verdict, ok := strings.Cut(c, "\n")
 		if !ok {
 			t.Fatalf("%q: nothing becomes of it", name)
 		}
-		want = append(want, "| "+name+" | "+strings.ReplaceAll(verdict, "|", `\|`)+" |")
+		verdict = strings.ReplaceAll(verdict, "|", `\|`)
+		want = append(want, "| "+name+" | "+verdict+" |")
+		for _, v := range [][2]string{
+			{"accepted, with a warning: ", "接受，并有警告："}, {"accepted", "接受"}, {"refused: ", "拒绝："},
+		} {
+			if logged, ok := strings.CutPrefix(verdict, v[0]); ok {
+				foreign = append(foreign, "| "+compatNames.Replace(name)+" | "+v[1]+logged+" |")
+				break
+			}
+		}
 	}
 	compare(t, "docs/higress.md", "compat", want)
+	compare(t, "docs/higress_ZH.md", "compat", foreign)
 }
+
+// compatNames translates the names of ai-load-balancer's configurations.
+var compatNames = strings.NewReplacer(
+	"README of 2.1.5: ", "2.1.5 的 README：", "README: ", "README：", "Announcement: ", "公告：",
+	"metrics_based, least waiting", "metrics_based，least，等待的请求",
+	"metrics_based, least running", "metrics_based，least，运行的请求",
+	"metrics_based, default", "metrics_based，default",
+	"every key of `global_least_request`", "`global_least_request` 的每个键",
+	"no `lb_type`, no `username`", "没有 `lb_type` 和 `username`", "no `lb_config`", "没有 `lb_config`",
+	", a number", "，数字", ", a key of nobody", "，不属于任何一方的键", ", a week", "，一周", ", proposed", "，提案",
+	" without a key", "，没有任何键", " without `target_metric`", "，没有 `target_metric`",
+	" with keys of Redis", "，带有 Redis 的键", " beside `lb_policy`", "，与 `lb_policy` 并列", "` in `", "`，用于 `",
+	"`, `", "`、`",
+)
 
 // TestReasonTables compares the tables of reasons with lb.Reasons, in their order.
 func TestReasonTables(t *testing.T) {
@@ -178,7 +202,7 @@ func TestReasonTables(t *testing.T) {
 	for _, r := range lb.Reasons() {
 		want = append(want, "`"+r.String()+"`")
 	}
-	for _, name := range []string{"docs/reasons.md", "docs/reasons_ZH.md", "docs/metrics.md"} {
+	for _, name := range []string{"docs/reasons.md", "docs/reasons_ZH.md", "docs/metrics.md", "docs/metrics_ZH.md"} {
 		tab := open(t, name).marked("reasons")
 		if tab == nil {
 			t.Errorf("%s: no table of reasons", name)

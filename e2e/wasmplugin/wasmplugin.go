@@ -158,7 +158,7 @@ func (r *Resource) Shown() error {
 }
 
 // PluginConfig returns the JSON that Higress makes of the resource for the plugin: the default configuration, and a
-// rule for each part that is switched on.
+// rule for each part that is switched on. It is nil if none is: Higress takes the plugin out of the gateway.
 func (r *Resource) PluginConfig() ([]byte, error) {
 	whole := map[string]any{}
 	if !is(r.Spec.DefaultConfigDisable) {
@@ -172,6 +172,8 @@ func (r *Resource) PluginConfig() ([]byte, error) {
 	}
 	if rules != nil {
 		whole["_rules_"] = rules
+	} else if is(r.Spec.DefaultConfigDisable) {
+		return nil, nil
 	}
 	return json.Marshal(whole)
 }

@@ -12,7 +12,7 @@ func TestPluginConfig(t *testing.T) {
 	for _, c := range []struct{ name, spec, want string }{
 		{"nothing", "", `{}`},
 		{"global", "  defaultConfig: {a: 1}\n", `{"a":1}`},
-		{"global switched off", "  defaultConfig: {a: 1}\n  defaultConfigDisable: true\n", `{}`},
+		{"global switched off", "  defaultConfig: {a: 1}\n  defaultConfigDisable: true\n", ""},
 		{
 			"rules", "  defaultConfig: {a: 1}\n  matchRules:\n  - {ingress: [r], config: {b: [x]}}\n" +
 				"  - {domain: [d, e], service: [s], config: {c: null}}\n",
@@ -24,6 +24,10 @@ func TestPluginConfig(t *testing.T) {
 			`{"_rules_":[{"_match_route_":["q"]}]}`,
 		},
 		{"all rules switched off", "  matchRules:\n  - {ingress: [r], configDisable: true}\n", `{}`},
+		{
+			"everything switched off",
+			"  defaultConfigDisable: true\n  matchRules:\n  - {ingress: [r], configDisable: true}\n", "",
+		},
 	} {
 		r, err := Parse([]byte(head + c.spec))
 		if err != nil {
