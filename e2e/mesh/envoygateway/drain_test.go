@@ -72,7 +72,8 @@ func TestAttached(t *testing.T) {
 	list, _ := installed(t)
 	delete(at(t, find(t, list, "GatewayClass"), "spec").(map[string]any), "parametersRef")
 	spec := find(t, list, "Gateway")["spec"].(map[string]any)
-	if spec["infrastructure"] = at(t, block, "spec", "infrastructure"); strings.Contains(fmt.Sprint(spec), "namespace") {
+	own := at(t, block, "spec", "infrastructure")
+	if spec["infrastructure"] = own; strings.Contains(fmt.Sprint(own), "namespace") {
 		t.Error("a Gateway takes an EnvoyProxy of its own namespace only")
 	}
 	list = onHost(t, list, harness.FreePortT(t), lab.Servers(t, 1))

@@ -52,8 +52,8 @@ func (g *Gateway) Change(t *testing.T, change func(), outlast time.Duration) (p 
 	return p
 }
 
-// receive has a client receive the beginning of a stream, and read on. What it returns tells at the end whether that was
-// the one that the server sent.
+// receive has a client receive the beginning of a stream, and read on. What it returns tells at the end whether that
+// was the one that the server sent.
 func (g *Gateway) receive(t *testing.T, c *http.Client) <-chan bool {
 	t.Helper()
 	const body = `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello"}]}`
