@@ -1,12 +1,14 @@
 package doctest
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -188,12 +190,39 @@ func TestLimits(t *testing.T) {
 		{"CONTRIBUTING.md", "under 6 MiB", "build/wasm.sh", `6 \* 1024 \* 1024`},
 		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
 	}...) {
-		if !strings.Contains(strings.Join(strings.Fields(open(t, c.doc).text), " "), c.text) {
-			t.Errorf("%s lacks %q", c.doc, c.text)
-		}
+		says(t, c.doc, c.text)
 		if !regexp.MustCompile(c.constant).MatchString(read(t, c.file)) {
 			t.Errorf("%s has %q, but %s has no %s", c.doc, c.text, c.file, c.constant)
 		}
+	}
+}
+
+// says checks that a document has a text, however its lines are broken.
+func says(t *testing.T, doc, text string) {
+	t.Helper()
+	if !strings.Contains(strings.Join(strings.Fields(open(t, doc).text), " "), text) {
+		t.Errorf("%s lacks %q", doc, text)
+	}
+}
+
+// TestDrainTime compares what the documents say of the drain time on Envoy Gateway with the file that sets it.
+func TestDrainTime(t *testing.T) {
+	const file = "deploy/envoy-gateway/gateway.yaml"
+	m := regexp.MustCompile(`drainTimeout: (\d+)s`).FindStringSubmatch(read(t, file))
+	if m == nil {
+		t.Fatalf("%s sets no drain time in seconds", file)
+	}
+	seconds, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for doc, text := range map[string]string{
+		"README.md":             fmt.Sprintf("within %d minutes", seconds/60),
+		"README_ZH.md":          fmt.Sprintf("在 %d 分钟内", seconds/60),
+		"docs/upgrade.md":       m[1] + " s as shipped",
+		"docs/envoy-gateway.md": "That is " + m[1] + " s in gateway.yaml",
+	} {
+		says(t, doc, text)
 	}
 }
 

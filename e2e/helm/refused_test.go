@@ -36,6 +36,8 @@ func TestRefused(t *testing.T) {
 		"gateway: istio\nistio: {route: {hosts: a}}":                      "'/istio/route/hosts': got string, want",
 		"gateway: envoy-gateway\nenvoyGateway: {route: {port: 70000}}":    "'/envoyGateway/route/port': maximum",
 		"gateway: envoy-gateway\nenvoyGateway: {name: 'A b'}":             "'/envoyGateway/name': 'A b' does not",
+		"gateway: envoy-gateway\nenvoyGateway: {drainTimeout: 660}":       "drainTimeout': got number, want string",
+		"gateway: envoy-gateway\nenvoyGateway: {drainTimeout: 500ms}":     "drainTimeout': '500ms' does not match",
 		"gateway: envoy-gateway\nconfig: text":                            "'/config': got string, want object",
 		"gateway: istio\nconfig: {lb_polcy: prefix_cache}":                "'lb_polcy' not allowed",
 		"gateway: istio\nconfig: {lb_policy: round_robin}":                "'/config/lb_policy': value must be one of",
