@@ -42,7 +42,7 @@ func (cfg *HealthConfig) ejectionTime(n int) time.Duration {
 }
 
 // eject ejects the endpoint, or extends an ejection for configurations that require more failures.
-func (h *Health) eject(now time.Duration, e *endpointHealth, failures int, cfg *HealthConfig) {
+func (h *Health) eject(now time.Duration, addr string, e *endpointHealth, failures int, cfg *HealthConfig) {
 	if now >= e.until { // a new ejection, not an extended one
 		e.times++
 	}
@@ -53,6 +53,26 @@ func (h *Health) eject(now time.Duration, e *endpointHealth, failures int, cfg *
 	h.invalidate()
 	h.exportPending = true
 	h.ejectionCount++
+	if len(h.ejected) < maxEjected {
+		h.ejected = append(h.ejected, EjectedEndpoint{addr, failures, e.until - now})
+	}
+}
+
+// EjectedEndpoint is an ejection that this VM has decided: after how many failures, and for how long.
+type EjectedEndpoint struct {
+	Addr     string
+	Failures int
+	For      time.Duration
+}
+
+// maxEjected is how many ejections are told of at once.
+const maxEjected = 10
+
+// TakeEjected returns the first ejections that this VM has decided since the last call.
+func (h *Health) TakeEjected() []EjectedEndpoint {
+	taken := h.ejected
+	h.ejected = nil
+	return taken
 }
 
 // ejectionSize is the size in bytes of one entry of an export: address hash u64, from i64, until i64, times u32,

@@ -43,6 +43,7 @@ type Health struct {
 	lists         listCache[*ClusterConfig, *View, candidateList]
 	exportPending bool // there is an ejection to export
 	ejectionCount uint64
+	ejected       []EjectedEndpoint // not yet told of
 }
 
 // endpointHealth is what is known of one endpoint.

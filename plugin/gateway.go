@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -50,10 +51,12 @@ func (gateway) PluginDone(context uint32) {
 	asPlugin(context, func() { proxyDone() })
 }
 
-// Log implements core.Gateway.
+// Log implements core.Gateway. Each line is one of its own: who searches the log for warmgate sees all of them.
 func (gateway) Log(l core.Level, text string) {
 	const info = 2 // the gateway's number of core.Info; those of the others follow
-	proxyLog(info+uint32(l), "warmgate: "+text)
+	for line := range strings.SplitSeq(text, "\n") {
+		proxyLog(info+uint32(l), "warmgate: "+line)
+	}
 }
 
 // sharedData is the gateway's shared data as lb.KV.

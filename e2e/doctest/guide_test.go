@@ -56,7 +56,7 @@ func TestGuide(t *testing.T) {
 	if last < 1 || last >= most || !strings.HasPrefix(install[last], "curl ") {
 		t.Fatalf("docs/envoy.md installs by %q", install)
 	}
-	const tries = "--retry 60 "
+	const tries = "--retry 120 "
 	if !strings.Contains(install[last], tries) {
 		t.Fatalf("docs/envoy.md sends its first request by %q", install[last])
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,10 @@ func TestEjectionsAreShared(t *testing.T) {
 	d.advance(3 * time.Second)
 	if got := d.metrics.values[statEjections+";cluster="+fakeCluster]; got != 1 {
 		t.Errorf("one ejection was counted as %d", got)
+	}
+	line := "1 cluster=" + fakeCluster + " " + d.Addr(1) + " is ejected for 10s after 2 failures"
+	if n := strings.Count(strings.Join(d.log, "\n"), line); n != 1 {
+		t.Errorf("the log has %d times %q", n, line)
 	}
 	d.ejects(2, d.Addr(2))
 	d.advance(2 * tickPeriod)

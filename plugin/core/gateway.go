@@ -59,7 +59,7 @@ type Gateway interface {
 	PluginDone(context uint32)
 	// Metrics defines and changes statistics.
 	Metrics() Metrics
-	// Log writes a line to the gateway's log.
+	// Log writes to the gateway's log, each line of the text as a line of its own.
 	Log(l Level, text string)
 }
 

@@ -33,6 +33,10 @@ func (g *gauges) set(now time.Duration) {
 		if n := cl.health.Ejections() - cl.ejected; n > 0 && g.stats.countIf(ofCluster(statEjections, cl.name), n) {
 			cl.ejected += n
 		}
+		for _, e := range cl.health.TakeEjected() {
+			g.gw.Log(Warn, "cluster="+cl.name+" "+e.Addr+" is ejected for "+e.For.String()+" after "+
+				strconv.Itoa(e.Failures)+" failures")
+		}
 		g.setMetrics(now, cl)
 		g.setLoads(cl)
 		g.setPrompts(cl)
