@@ -2,15 +2,20 @@
 
 .PHONY: image push-image release reproduce
 
-image: wasm ## OCI images of both artifacts, each in two forms, as layouts in build/out/image
-	$(GO) -C build/image run . layout
+# A private key, with which images and files are signed.
+IMAGE = $(GO) -C build/image run . $(if $(KEY),-key $(abspath $(KEY)))
 
-push-image: wasm ## Push the images to REGISTRY=host/path, with the credentials that docker login has left
+image: wasm ## OCI images of both artifacts, each in two forms, as layouts in build/out/image; KEY=file signs them
+	$(IMAGE) layout
+
+push-image: wasm ## Push the images to REGISTRY=host/path, with the credentials that docker login has left; KEY=file signs them
 	@[ -n "$(REGISTRY)" ] || { echo "usage: make push-image REGISTRY=registry.example.com/warmgate" >&2; exit 2; }
-	$(GO) -C build/image run . push $(REGISTRY)
+	$(IMAGE) push $(REGISTRY)
 
-release: wasm ## Fill build/out/release: modules, images, SBOMs, the Helm chart, checksums
-	$(GO) -C build/image run . release
+release: wasm ## Fill build/out/release: modules, images, SBOMs, the Helm chart, checksums, provenance; KEY=file signs all
+	$(IMAGE) release
 
+# What is signed has other bytes than what is not.
+reproduce: KEY =
 reproduce: release ## Build the release once more, in another folder and from nothing, and compare the bytes
 	build/reproduce.sh

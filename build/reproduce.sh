@@ -4,6 +4,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 here=$PWD
+REVISION=${REVISION:-$(git describe --always --dirty --abbrev=40 --exclude='*')} # the copy has no repository
+export REVISION
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/a longer path" "$work/cache"

@@ -20,7 +20,7 @@ esac
 # What warmgate_build_info says. The same commit gives the same bytes; where there is no repository, REVISION names it.
 core=github.com/warmgate/warmgate/plugin/core
 version=$(sed -n 's/^  version: //p' build/spec.yaml)
-revision=${REVISION:-$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)}
+revision=${REVISION:-$(git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown)}
 
 mkdir -p "$(dirname "$out")" .cache/wasm
 linked=.cache/wasm/linked-$host.wasm

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// provenanceFile says where the files of a release come from.
+const provenanceFile = "provenance.intoto.json"
+
+// builderID names what has built a release, unless BUILDER does: whoever runs make.
+const builderID = sourceURL + "/blob/main/build/image.mk"
+
+// The part of an in-toto statement, see https://in-toto.io/Statement/v1, and of provenance in SLSA 1.0, see
+// https://slsa.dev/spec/v1.0/provenance, that a release has.
+type (
+	statement struct {
+		Type          string               `json:"_type"`
+		Subject       []resourceDescriptor `json:"subject"`
+		PredicateType string               `json:"predicateType"`
+		Predicate     provenance           `json:"predicate"`
+	}
+	provenance struct {
+		BuildDefinition buildDefinition `json:"buildDefinition"`
+		RunDetails      runDetails      `json:"runDetails"`
+	}
+	buildDefinition struct {
+		BuildType            string               `json:"buildType"`
+		ExternalParameters   map[string]string    `json:"externalParameters"`
+		InternalParameters   map[string]string    `json:"internalParameters"`
+		ResolvedDependencies []resourceDescriptor `json:"resolvedDependencies"`
+	}
+	runDetails struct {
+		Builder struct {
+			ID string `json:"id"`
+		} `json:"builder"`
+	}
+	resourceDescriptor struct {
+		Name   string            `json:"name,omitempty"`
+		URI    string            `json:"uri,omitempty"`
+		Digest map[string]string `json:"digest,omitempty"`
+	}
+)
+
+// commit is a revision whose source anybody can get: that of a tree without changes.
+var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// revisionOf is what the modules say of the source, as build/wasm.sh has it: REVISION, or the commit of the source tree,
+// with "-dirty" behind it if there are changes.
+func revisionOf(root string) string {
+	if r := os.Getenv("REVISION"); r != "" {
+		return r
+	}
+	text, err := exec.Command("git", "-C", root, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// provenanceOf returns a statement on where files and images come from: the source, its lists of modules, and the
+// modules that are linked into the artifacts, by the sums that Go has checked.
+func provenanceOf(root string, artifacts []*artifact, files []file) (*file, error) {
+	revision := revisionOf(root)
+	doc := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1"}
+	for _, f := range files {
+		doc.Subject = append(doc.Subject, resourceDescriptor{Name: f.name, Digest: sha256Of(f.content)})
+	}
+	source := resourceDescriptor{URI: "git+" + sourceURL}
+	if commit.MatchString(revision) {
+		source.URI += "@" + revision
+		source.Digest = map[string]string{"gitCommit": revision}
+	}
+	build := &doc.Predicate.BuildDefinition
+	build.BuildType = sourceURL + "/blob/main/docs/artifacts.md#provenance"
+	build.ExternalParameters = map[string]string{"target": "release", "source": source.URI, "revision": revision}
+	build.ResolvedDependencies = []resourceDescriptor{source}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return nil, fmt.Errorf("image: provenance: %w", err)
+		}
+		list := resourceDescriptor{Name: name, Digest: sha256Of(text)}
+		build.ResolvedDependencies = append(build.ResolvedDependencies, list)
+	}
+	listed := map[string]bool{}
+	for _, a := range artifacts {
+		if !bytes.Contains(a.module, []byte(revision)) {
+			return nil, fmt.Errorf("image: %s.wasm is not of the revision %s (run make wasm)", a.name, revision)
+		}
+		for i := range a.images {
+			image := &a.images[i]
+			doc.Subject = append(doc.Subject, resourceDescriptor{
+				Name: a.name + ":" + image.tag, Digest: map[string]string{"sha256": image.digest.Hex},
+			})
+		}
+		info, err := buildInfo(a.module)
+		if err != nil {
+			return nil, fmt.Errorf("image: %s: %w", a.name, err)
+		}
+		build.InternalParameters = map[string]string{
+			"go": info.GoVersion, "SOURCE_DATE_EPOCH": fmt.Sprint(a.created.Unix()),
+		}
+		for _, m := range linked(info) {
+			d := resourceDescriptor{URI: purl(m.Path, m.Version)}
+			if d.Digest, err = moduleDigest(m.Sum); err != nil {
+				return nil, fmt.Errorf("image: %s: %s: %w", a.name, m.Path, err)
+			}
+			if !listed[d.URI] {
+				build.ResolvedDependencies = append(build.ResolvedDependencies, d)
+			}
+			listed[d.URI] = true
+		}
+	}
+	doc.Predicate.RunDetails.Builder.ID = builderID
+	if id := os.Getenv("BUILDER"); id != "" {
+		doc.Predicate.RunDetails.Builder.ID = id
+	}
+	text, err := json.MarshalIndent(doc, "", "  ")
+	return &file{provenanceFile, append(text, '\n')}, err
+}
+
+// sha256Of is the checksum of a file as in-toto writes it.
+func sha256Of(content []byte) map[string]string {
+	return map[string]string{"sha256": fmt.Sprintf("%x", sha256.Sum256(content))}
+}
+
+// moduleDigest is the sum of go.sum as in-toto writes it: in hexadecimal. The standard library has none.
+func moduleDigest(sum string) (map[string]string, error) {
+	if sum == "" {
+		return nil, nil
+	}
+	text, ok := strings.CutPrefix(sum, "h1:")
+	if !ok {
+		return nil, fmt.Errorf("the sum %s is none of h1", sum)
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	return map[string]string{"goModuleH1": hex.EncodeToString(raw)}, err
+}
