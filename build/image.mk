@@ -8,11 +8,11 @@ IMAGE = $(GO) -C build/image run . $(if $(KEY),-key $(abspath $(KEY)))
 image: wasm ## OCI images of both artifacts, each in two forms, as layouts in build/out/image; KEY=file signs them
 	$(IMAGE) layout
 
-push-image: wasm ## Push the images to REGISTRY=host/path, with the credentials that docker login has left; KEY=file signs them
+push-image: wasm ## Push the images to REGISTRY=host/path, as docker login has left it; KEY=file signs them
 	@[ -n "$(REGISTRY)" ] || { echo "usage: make push-image REGISTRY=registry.example.com/warmgate" >&2; exit 2; }
 	$(IMAGE) push $(REGISTRY)
 
-release: wasm ## Fill build/out/release: modules, images, SBOMs, the Helm chart, checksums, provenance; KEY=file signs all
+release: wasm ## Fill build/out/release: modules, images, SBOMs, Helm chart, checksums, provenance; KEY=file signs
 	$(IMAGE) release
 
 # What is signed has other bytes than what is not.

@@ -67,8 +67,10 @@ func (a *artifact) pack() error {
 		config types.MediaType
 	}{
 		{a.version, &core{
-			config:      []byte("{}"),
-			layers:      []v1.Layer{static.NewLayer([]byte("{}"), configLayer), static.NewLayer(a.module, contentLayer)},
+			config: []byte("{}"),
+			layers: []v1.Layer{
+				static.NewLayer([]byte("{}"), configLayer), static.NewLayer(a.module, contentLayer),
+			},
 			annotations: titled("config.json", moduleFile),
 		}, emptyConfig},
 		{a.version + "-compat", &core{config: config, layers: []v1.Layer{layer}}, types.OCIConfigJSON},

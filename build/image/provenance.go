@@ -54,13 +54,14 @@ type (
 // commit is a revision whose source anybody can get: that of a tree without changes.
 var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// revisionOf is what the modules say of the source, as build/wasm.sh has it: REVISION, or the commit of the source tree,
-// with "-dirty" behind it if there are changes.
+// revisionOf is what the modules say of the source, as build/wasm.sh has it: REVISION, or the commit of the source
+// tree, with "-dirty" behind it if there are changes.
 func revisionOf(root string) string {
 	if r := os.Getenv("REVISION"); r != "" {
 		return r
 	}
-	text, err := exec.Command("git", "-C", root, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*").Output()
+	describe := []string{"-C", root, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"}
+	text, err := exec.Command("git", describe...).Output()
 	if err != nil {
 		return "unknown"
 	}

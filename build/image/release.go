@@ -56,8 +56,8 @@ func (a *artifact) layout(dir string) error {
 }
 
 // release fills a folder: for each artifact the module, an archive of the layout and the SBOM; the Helm chart, what has
-// changed, the description for Higress's console, what Artifact Hub reads, the license, the digests of the images, where
-// all that comes from, the checksums, and with a key the signatures.
+// changed, the description for Higress's console, what Artifact Hub reads, the license, the digests of the images,
+// where all that comes from, the checksums, and with a key the signatures.
 func release(o options, s *signer, artifacts []*artifact) error {
 	files, err := contents(o.root, artifacts)
 	if err != nil {

@@ -75,7 +75,8 @@ func keyT(t *testing.T, curve elliptic.Curve) (file string, public *ecdsa.Public
 		t.Fatal(err)
 	}
 	file = filepath.Join(t.TempDir(), "key.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text}), 0o600); err != nil {
+	text = pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file, &key.PublicKey
@@ -358,7 +359,8 @@ func readT(t *testing.T, name string) []byte {
 
 // TestSection cuts the part of one version out of a changelog.
 func TestSection(t *testing.T) {
-	const log = "# Changelog\n\n## [Unreleased]\n\nNew.\n\n## [0.2.0] - 2026-01-02\n\n### Added\n\n- A.\n\n## [0.1.0] - x\n- B.\n"
+	const log = "# Changelog\n\n## [Unreleased]\n\nNew.\n\n## [0.2.0] - 2026-01-02\n\n### Added\n\n- A.\n\n" +
+		"## [0.1.0] - x\n- B.\n"
 	for version, want := range map[string]string{
 		"0.1.0": "# 0.1.0\n\n- B.\n", "0.2.0": "# 0.2.0\n\n### Added\n\n- A.\n", "0.3.0": "# 0.3.0\n\nNew.\n",
 	} {

@@ -58,7 +58,8 @@ func folderT(t *testing.T) *folder {
 	}
 	dir := t.TempDir()
 	pemFile, out := filepath.Join(dir, "key.pem"), filepath.Join(dir, "release")
-	if err := os.WriteFile(pemFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), 0o600); err != nil {
+	text = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+	if err := os.WriteFile(pemFile, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "run", ".", "-key", pemFile, "-out", out, "release")

@@ -125,6 +125,7 @@ func TestLabelsByControlPlanes(t *testing.T) {
 				`warmgate_inflight_requests\{` + of + others + `\} 0`,
 				`warmgate_inflight_tokens\{` + of + others + `\} 0`,
 				`warmgate_owners\{\} [1-9]\d*`,
+				`warmgate_build_info\{version="[^"]+",revision="[^"]+"\} 1`,
 			} {
 				harness.Await(t, func() error {
 					page := g.PrometheusT(t)
