@@ -145,5 +145,5 @@ func moduleDigest(sum string) (map[string]string, error) {
 		return nil, fmt.Errorf("the sum %s is none of h1", sum)
 	}
 	raw, err := base64.StdEncoding.DecodeString(text)
-	return map[string]string{"goModuleH1": hex.EncodeToString(raw)}, err
+	return map[string]string{"dirHash": hex.EncodeToString(raw)}, err
 }

@@ -188,7 +188,7 @@ func TestProvenance(t *testing.T) {
 		}
 		modules++
 		raw := make([]byte, sha256.Size)
-		if _, err := fmt.Sscanf(d.Digest["goModuleH1"], "%x", &raw); err != nil {
+		if _, err := fmt.Sscanf(d.Digest["dirHash"], "%x", &raw); err != nil {
 			t.Error(err)
 		}
 		line := strings.Replace(path, "@", " ", 1) + " h1:" + base64.StdEncoding.EncodeToString(raw) + "\n"
