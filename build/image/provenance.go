@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -68,34 +69,20 @@ func revisionOf(root string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// provenanceOf returns a statement on where files and images come from: the source, its lists of modules, and the
-// modules that are linked into the artifacts, by the sums that Go has checked.
+// isOf reports whether a module is of a revision, and not of one with changes.
+func isOf(module []byte, revision string) bool {
+	return bytes.Contains(module, []byte(revision)) && !bytes.Contains(module, []byte(revision+"-dirty"))
+}
+
+// provenanceOf returns a statement on where files and images come from.
 func provenanceOf(root string, artifacts []*artifact, files []file) (*file, error) {
 	revision := revisionOf(root)
 	doc := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1"}
 	for _, f := range files {
 		doc.Subject = append(doc.Subject, resourceDescriptor{Name: f.name, Digest: sha256Of(f.content)})
 	}
-	source := resourceDescriptor{URI: "git+" + sourceURL}
-	if commit.MatchString(revision) {
-		source.URI += "@" + revision
-		source.Digest = map[string]string{"gitCommit": revision}
-	}
-	build := &doc.Predicate.BuildDefinition
-	build.BuildType = sourceURL + "/blob/main/docs/artifacts.md#provenance"
-	build.ExternalParameters = map[string]string{"target": "release", "source": source.URI, "revision": revision}
-	build.ResolvedDependencies = []resourceDescriptor{source}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			return nil, fmt.Errorf("image: provenance: %w", err)
-		}
-		list := resourceDescriptor{Name: name, Digest: sha256Of(text)}
-		build.ResolvedDependencies = append(build.ResolvedDependencies, list)
-	}
-	listed := map[string]bool{}
 	for _, a := range artifacts {
-		if !bytes.Contains(a.module, []byte(revision)) {
+		if !isOf(a.module, revision) {
 			return nil, fmt.Errorf("image: %s.wasm is not of the revision %s (run make wasm)", a.name, revision)
 		}
 		for i := range a.images {
@@ -104,23 +91,27 @@ func provenanceOf(root string, artifacts []*artifact, files []file) (*file, erro
 				Name: a.name + ":" + image.tag, Digest: map[string]string{"sha256": image.digest.Hex},
 			})
 		}
-		info, err := buildInfo(a.module)
-		if err != nil {
-			return nil, fmt.Errorf("image: %s: %w", a.name, err)
-		}
-		build.InternalParameters = map[string]string{
-			"go": info.GoVersion, "SOURCE_DATE_EPOCH": fmt.Sprint(a.created.Unix()),
-		}
-		for _, m := range linked(info) {
-			d := resourceDescriptor{URI: purl(m.Path, m.Version)}
-			if d.Digest, err = moduleDigest(m.Sum); err != nil {
-				return nil, fmt.Errorf("image: %s: %s: %w", a.name, m.Path, err)
-			}
-			if !listed[d.URI] {
-				build.ResolvedDependencies = append(build.ResolvedDependencies, d)
-			}
-			listed[d.URI] = true
-		}
+	}
+	source := resourceDescriptor{URI: "git+" + sourceURL}
+	if commit.MatchString(revision) {
+		source.URI += "@" + revision
+		source.Digest = map[string]string{"gitCommit": revision}
+	}
+	lists, err := listsOf(root)
+	if err != nil {
+		return nil, fmt.Errorf("image: provenance: %w", err)
+	}
+	modules, release, err := modulesOf(artifacts)
+	if err != nil {
+		return nil, fmt.Errorf("image: provenance: %w", err)
+	}
+	doc.Predicate.BuildDefinition = buildDefinition{
+		BuildType:          sourceURL + "/blob/main/docs/artifacts.md#provenance",
+		ExternalParameters: map[string]string{"target": "release", "source": source.URI, "revision": revision},
+		InternalParameters: map[string]string{
+			"go": release, "SOURCE_DATE_EPOCH": fmt.Sprint(artifacts[0].created.Unix()),
+		},
+		ResolvedDependencies: slices.Concat([]resourceDescriptor{source}, lists, modules),
 	}
 	doc.Predicate.RunDetails.Builder.ID = builderID
 	if id := os.Getenv("BUILDER"); id != "" {
@@ -128,6 +119,39 @@ func provenanceOf(root string, artifacts []*artifact, files []file) (*file, erro
 	}
 	text, err := json.MarshalIndent(doc, "", "  ")
 	return &file{provenanceFile, append(text, '\n')}, err
+}
+
+// listsOf returns the source's lists of modules.
+func listsOf(root string) (lists []resourceDescriptor, err error) {
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return nil, err
+		}
+		lists = append(lists, resourceDescriptor{Name: name, Digest: sha256Of(text)})
+	}
+	return lists, nil
+}
+
+// modulesOf returns the modules that are linked into the artifacts, by the sums that Go has checked, and Go's release.
+func modulesOf(artifacts []*artifact) (modules []resourceDescriptor, release string, err error) {
+	for _, a := range artifacts {
+		info, err := buildInfo(a.module)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", a.name, err)
+		}
+		release = info.GoVersion
+		for _, m := range linked(info) {
+			d := resourceDescriptor{URI: purl(m.Path, m.Version)}
+			if d.Digest, err = moduleDigest(m.Sum); err != nil {
+				return nil, "", fmt.Errorf("%s: %s: %w", a.name, m.Path, err)
+			}
+			if !slices.ContainsFunc(modules, func(o resourceDescriptor) bool { return o.URI == d.URI }) {
+				modules = append(modules, d)
+			}
+		}
+	}
+	return modules, release, nil
 }
 
 // sha256Of is the checksum of a file as in-toto writes it.

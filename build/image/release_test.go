@@ -216,6 +216,14 @@ func TestOtherRevision(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not of the revision") {
 		t.Errorf("error %v", err)
 	}
+	for text, want := range map[string]bool{"\x00ab12\x00": true, "\x00ab12-dirty\x00": false, "\x00ab13": false} {
+		if isOf([]byte(text), "ab12") != want {
+			t.Errorf("%q is of ab12: %v", text, !want)
+		}
+	}
+	if !isOf([]byte("\x00ab12-dirty"), "ab12-dirty") {
+		t.Error("a module with changes is not of itself")
+	}
 }
 
 // TestSigned verifies the signatures of a release as cosign does, with the public key: those of all files and, by their
