@@ -16,6 +16,6 @@ release: wasm ## Fill build/out/release: modules, images, SBOMs, Helm chart, che
 	$(IMAGE) release
 
 # What is signed has other bytes than what is not.
-reproduce: KEY =
+reproduce: override KEY =
 reproduce: release ## Build the release once more, in another folder and from nothing, and compare the bytes
 	build/reproduce.sh
