@@ -23,7 +23,7 @@ import (
 // tag is the digest of the signed one. See https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md.
 const (
 	payloadType  types.MediaType = "application/vnd.dev.cosign.simplesigning.v1+json"
-	signatureKey                 = "dev.cosignproject.cosign/signature"
+	signatureKey string          = "dev.cosignproject.cosign/signature"
 )
 
 // publicFile is the public key, beside what is signed with the private one.

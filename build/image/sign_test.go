@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// keyT writes a key in PEM.
+func keyT(t *testing.T, curve elliptic.Curve) (file string, public *ecdsa.PublicKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "key.pem")
+	text = pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file, &key.PublicKey
+}
+
+// TestSigned verifies the signatures of a release as cosign does, with the public key: those of all files and, by their
+// tags in the layouts, those of all images. Files and checksums are those of a release that is not signed, but for the
+// layouts.
+func TestSigned(t *testing.T) {
+	artifacts := packedT(t)
+	key, public := keyT(t, elliptic.P256())
+	files, said := releaseT(t, key)
+	if !strings.Contains(said, "signed with "+key) {
+		t.Errorf("said: %s", said)
+	}
+	again, _ := releaseT(t, key)
+	if !maps.EqualFunc(files, again, bytes.Equal) {
+		t.Error("the second release differs")
+	}
+	summed(t, files, 13)
+	plain := 0
+	for name, content := range files {
+		if name == "cosign.pub" || strings.HasSuffix(name, ".sig") {
+			continue
+		}
+		plain++
+		verified(t, name, public, content, string(files[name+".sig"]))
+	}
+	if plain != 14 || len(files) != 2*plain+1 {
+		t.Errorf("%d files, %d of them plain", len(files), plain)
+	}
+	block, _ := pem.Decode(files["cosign.pub"])
+	if have, err := x509.ParsePKIXPublicKey(block.Bytes); err != nil || !public.Equal(have) {
+		t.Errorf("the public key is %v, %v", have, err)
+	}
+	for _, a := range artifacts {
+		dir := t.TempDir()
+		untar(t, files[a.name+"-"+a.version+".oci.tar"], dir)
+		for i := range a.images {
+			signedImage(t, dir, public, a.images[i].digest)
+		}
+	}
+}
+
+// verified checks a signature in base64.
+func verified(t *testing.T, name string, public *ecdsa.PublicKey, content []byte, signature string) {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(signature)
+	sum := sha256.Sum256(content)
+	if err != nil || !ecdsa.VerifyASN1(public, sum[:], raw) {
+		t.Errorf("%s has the signature %q: %v", name, signature, err)
+	}
+}
+
+// signedImage looks in a layout for the signature of an image.
+func signedImage(t *testing.T, dir string, public *ecdsa.PublicKey, of v1.Hash) {
+	t.Helper()
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(list.Manifests, func(d v1.Descriptor) bool {
+		return d.Annotations["org.opencontainers.image.ref.name"] == "sha256-"+of.Hex+".sig"
+	})
+	if at < 0 {
+		t.Fatalf("%s has no signature", of)
+	}
+	img, err := index.Image(list.Manifests[at].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := img.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := img.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("%d layers, %v", len(layers), err)
+	}
+	content, err := layers[0].Compressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	payload, err := io.ReadAll(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := manifest.Layers[0]; d.MediaType != "application/vnd.dev.cosign.simplesigning.v1+json" {
+		t.Errorf("the payload is of type %s", d.MediaType)
+	}
+	verified(t, of.String(), public, payload, manifest.Layers[0].Annotations["dev.cosignproject.cosign/signature"])
+	var claim struct {
+		Critical struct {
+			Image map[string]string
+			Type  string
+		}
+	}
+	if err := json.Unmarshal(payload, &claim); err != nil ||
+		claim.Critical.Image["docker-manifest-digest"] != of.String() ||
+		claim.Critical.Type != "cosign container image signature" {
+		t.Errorf("signed is %s, %v", payload, err)
+	}
+}
+
+// TestKeys has keys refused that cannot sign.
+func TestKeys(t *testing.T) {
+	other, _ := keyT(t, elliptic.P384())
+	for name, c := range map[string]struct{ text, want string }{
+		"another curve": {string(readT(t, other)), "not an ECDSA key on P-256"},
+		"no key":        {"secret", "no private key in PEM"},
+		"a public one":  {"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "no private key in PEM"},
+		"damaged":       {"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "asn1"},
+		"cosign's": {
+			"-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED SIGSTORE PRIVATE KEY-----\n",
+			"the key is encrypted",
+		},
+	} {
+		file := filepath.Join(t.TempDir(), "key.pem")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readKey(file); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, err := readKey(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: error %v", err)
+	}
+}
+
+func readT(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
