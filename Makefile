@@ -23,8 +23,8 @@ GATEWAYS = admission|among|batch|bench|chaos|fault|layouts|order|realengine|regi
 
 # The packages whose tests do less with -short: those that ask for it, and those with random tests, of which rapid runs
 # a tenth.
-LONG = ./redisclient ./e2e/streamtest ./e2e/shipped $$(grep -rlE --include='*_test.go' \
-	'testing\.Short\(\)|\.LongT\(|pgregory\.net/rapid|lb/storetest"' * | sed 's|^|./|; s|/[^/]*$$||' | sort -u)
+LONG = ./redisclient ./e2e/streamtest ./e2e/shipped $$($(GO) list -f '{{.Dir}}' ./... | while read -r dir; do grep -qsE \
+	'testing\.Short\(\)|\.LongT\(|pgregory\.net/rapid|lb/storetest"' "$$dir"/*_test.go && echo "$$dir"; done)
 
 # Only what hangs meets it: on a machine with 30 programs for two cores everything takes 20 times as long.
 LIMIT = -timeout 2h

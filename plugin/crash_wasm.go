@@ -2,33 +2,34 @@ package main
 
 import "unsafe"
 
-// overrideWrite, if it is set, is with what Go's runtime writes: see its time_nofake.go. It writes about crashes only,
-// word by word, and a gateway would log each word as a line of its own.
+// Go's runtime writes with overrideWrite if it is set: see its time_nofake.go. It writes about crashes only, word by
+// word, and a gateway would log each word as a line of its own.
 //
 //go:linkname overrideWrite runtime.overrideWrite
 var overrideWrite func(fd uintptr, data unsafe.Pointer, size int32) int32
 
 const crashPrefix = "warmgate: the module has crashed: "
 
-// crash is the line of the report that is not complete yet, crashed how many bytes that has. What does not fit is left
-// out.
+// crashLine holds the line of the report that is being written, crashLen is its length so far in bytes. What does not
+// fit is left out.
 var (
-	crash   [512]byte
-	crashed = copy(crash[:], crashPrefix)
+	crashLine [512]byte
+	crashLen  = copy(crashLine[:], crashPrefix)
 )
 
 func init() { overrideWrite = logCrash }
 
-// logCrash logs lines in the place of words. The runtime is dying: nothing may be allocated, and no pointer written.
+// logCrash collects words, and logs each line of them. The runtime is dying: nothing may be allocated, and no pointer
+// stored.
 func logCrash(_ uintptr, data unsafe.Pointer, size int32) int32 {
 	words := unsafe.Slice((*byte)(data), size)
-	crashed += copy(crash[crashed:], words)
+	crashLen += copy(crashLine[crashLen:], words)
 	if words[size-1] == '\n' {
-		if crashed > len(crashPrefix)+1 { // else the line is empty
+		if crashLen > len(crashPrefix)+1 { // else the line is empty
 			const critical = 5
-			proxyLog(critical, text(crash[:crashed-1]))
+			proxyLog(critical, text(crashLine[:crashLen-1]))
 		}
-		crashed = len(crashPrefix)
+		crashLen = len(crashPrefix)
 	}
 	return size
 }

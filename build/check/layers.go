@@ -80,6 +80,7 @@ var mayImport = map[string][]string{
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
 	},
+	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/order", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/memstore",
 		"lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/ratelimit", "redisclient",

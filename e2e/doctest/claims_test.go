@@ -10,17 +10,6 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// code matches what is written as code.
-var code = regexp.MustCompile("`([^`]+)`")
-
-// codes returns what is written as code in a text.
-func codes(text string) (list []string) {
-	for _, m := range code.FindAllStringSubmatch(text, -1) {
-		list = append(list, m[1])
-	}
-	return list
-}
-
 // routed returns who routes requests of each reason, by docs/reasons.md.
 func routed(t *testing.T) map[string]string {
 	t.Helper()

@@ -96,10 +96,11 @@ func higress(text string) ([]byte, error) {
 // meshes are the documents whose resources e2e/mesh tests, with the code of the control planes.
 var meshes = []string{"docs/envoy-gateway.md", "docs/istio.md"}
 
-// guides are the documents whose commands TestGuide, TestUpgradeGuide, TestAdmissionGuide and TestConfigurationsReadme
-// run. Chinese documents have the same.
+// guides are the documents whose commands TestGuide, TestUpgradeGuide, TestAdmissionGuide, TestConfigurationsReadme and
+// TestStoppedEarly run. Chinese documents have the same.
 var guides = []string{
-	"docs/envoy.md", "docs/metrics.md", "docs/upgrade.md", "docs/admission.md", "envoy-config/README.md",
+	"docs/envoy.md", "docs/metrics.md", "docs/upgrade.md", "docs/admission.md", "docs/troubleshooting.md",
+	"envoy-config/README.md",
 }
 
 // TestCommands allows three kinds of commands in sh blocks: make with targets that exist, go test with a package that

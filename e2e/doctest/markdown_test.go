@@ -91,12 +91,18 @@ func parse(name, text string) *document {
 
 // inline collects links and code of one line.
 func (d *document) inline(line string) {
-	for _, m := range inlineCode.FindAllStringSubmatch(line, -1) {
-		d.code = append(d.code, m[1])
-	}
+	d.code = append(d.code, codes(line)...)
 	for _, m := range linkTarget.FindAllStringSubmatch(inlineCode.ReplaceAllString(line, ""), -1) {
 		d.links = append(d.links, m[1]+m[2])
 	}
+}
+
+// codes returns what is written as code in a line.
+func codes(line string) (list []string) {
+	for _, m := range inlineCode.FindAllStringSubmatch(line, -1) {
+		list = append(list, m[1])
+	}
+	return list
 }
 
 // cells splits a row of a table. A bar inside a cell is escaped.

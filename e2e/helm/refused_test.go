@@ -15,6 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/mesh/lab"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/config/configtest"
 )
 
 // TestRefused checks that a mistake is refused before anything is installed, by a message that says where and why.
@@ -36,6 +37,8 @@ func TestRefused(t *testing.T) {
 		"gateway: istio\nistio: {route: {hosts: a}}":                      "'/istio/route/hosts': got string, want",
 		"gateway: envoy-gateway\nenvoyGateway: {route: {port: 70000}}":    "'/envoyGateway/route/port': maximum",
 		"gateway: envoy-gateway\nenvoyGateway: {name: 'A b'}":             "'/envoyGateway/name': 'A b' does not",
+		"gateway: envoy-gateway\nenvoyGateway: {drainTimeout: 660}":       "drainTimeout': got number, want string",
+		"gateway: envoy-gateway\nenvoyGateway: {drainTimeout: 500ms}":     "drainTimeout': '500ms' does not match",
 		"gateway: envoy-gateway\nconfig: text":                            "'/config': got string, want object",
 		"gateway: istio\nconfig: {lb_polcy: prefix_cache}":                "'lb_polcy' not allowed",
 		"gateway: istio\nconfig: {lb_policy: round_robin}":                "'/config/lb_policy': value must be one of",
@@ -170,31 +173,23 @@ func yamlToJSON(text string) ([]byte, error) {
 
 // TestMistakes gives the chart those mistakes of the plugin's tests that are values of it.
 func TestMistakes(t *testing.T) {
-	c, count := load(t), 0
-	blocks := strings.Split(strings.TrimSpace(string(harness.ReadT(t, "plugin/config/testdata/mistakes.txt"))), "\n\n")
-	for _, block := range blocks {
-		head, values, _ := strings.Cut(block, "\n")
-		verdict, ofChart := strings.CutPrefix(head, "helm ")
-		if !ofChart {
-			continue
-		}
-		count++
-		verdict, message, _ := strings.Cut(verdict, ": ")
-		text, _, err := template(c, complete(given(t, values)))
+	c, list := load(t), configtest.Mistakes(t, "helm")
+	for _, m := range list {
+		text, _, err := template(c, complete(given(t, m.Text)))
 		var got string
 		if err != nil {
 			got = err.Error()
 		} else if set, err := config.Parse(pluginOf(t, read(t, []byte(text))), config.Envoy); err != nil {
-			t.Errorf("%s\nthe plugin refuses what the chart renders: %v", values, err)
+			t.Errorf("%s\nthe plugin refuses what the chart renders: %v", m.Text, err)
 		} else {
 			got = strings.Join(set.Warnings(), "\n")
 		}
-		if (verdict == "refused") != (err != nil) || !strings.Contains(got, message) {
-			t.Errorf("%s\ngot %s\nwant it %s: %s", values, got, verdict, message)
+		if (m.Verdict == "refused") != (err != nil) || !strings.Contains(got, m.Message) {
+			t.Errorf("%s\ngot %s\nwant it %s: %s", m.Text, got, m.Verdict, m.Message)
 		}
 	}
-	if count < 10 {
-		t.Errorf("only %d mistakes", count)
+	if len(list) < 10 {
+		t.Errorf("only %d mistakes", len(list))
 	}
 }
 

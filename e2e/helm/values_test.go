@@ -127,13 +127,14 @@ func TestEnvoyGatewayValues(t *testing.T) {
 	list := rendered(t, "gateway: envoy-gateway\n"+strings.Replace(image, "tag:", "pullSecret: login, tag:", 1)+policy+
 		"redis: {enabled: true}\n"+
 		"envoyGateway: {namespace: edge, name: public, listener: web, class: gateways, routes: [chat, code], "+
-		"route: {service: engines, port: 9000}}")
+		"drainTimeout: 1h10m, route: {service: engines, port: 9000}}")
 	for _, old := range []string{"default/eg", "name: eg\n", "namespace: default\n", "llm\n"} {
 		if all := texts(t, list); strings.Contains(all, old) {
 			t.Errorf("%s is left:\n%s", old, all)
 		}
 	}
 	want(t, find(t, list, "GatewayClass", "gateways"), "edge", "spec", "parametersRef", "namespace")
+	want(t, find(t, list, "EnvoyProxy", "warmgate"), "1h10m", "spec", "shutdown", "drainTimeout")
 	gateway := find(t, list, "Gateway", "public")
 	want(t, gateway, "web", "spec", "listeners", 0, "name")
 	want(t, gateway, "gateways", "spec", "gatewayClassName")

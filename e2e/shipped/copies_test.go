@@ -56,6 +56,27 @@ func decoded(t *testing.T, text []byte) *yaml.Node {
 	return doc
 }
 
+// documents decodes all documents of a YAML text.
+func documents(t *testing.T, text []byte) (list []*yaml.Node) {
+	t.Helper()
+	for _, part := range strings.Split(string(text), "\n---\n") {
+		list = append(list, decoded(t, []byte(part)))
+	}
+	return list
+}
+
+// extensionPolicy returns the EnvoyExtensionPolicy in a YAML text.
+func extensionPolicy(t *testing.T, text []byte) *yaml.Node {
+	t.Helper()
+	for _, doc := range documents(t, text) {
+		if find[string](t, doc, "kind") == "EnvoyExtensionPolicy" {
+			return doc
+		}
+	}
+	t.Fatal("no EnvoyExtensionPolicy")
+	return nil
+}
+
 // ofText reads the only text of the type google.protobuf.StringValue, which is what Envoy hands to the plugin.
 func ofText(t *testing.T, text []byte) []byte {
 	t.Helper()
@@ -93,17 +114,11 @@ func ofHigress(t *testing.T, text []byte) []byte {
 
 // ofPolicy reads the configuration in an EnvoyExtensionPolicy.
 func ofPolicy(t *testing.T, text []byte) []byte {
-	for _, part := range strings.Split(string(text), "\n---\n") {
-		if strings.Contains(part, "kind: EnvoyExtensionPolicy\n") {
-			raw, err := json.Marshal(find[map[string]any](t, decoded(t, []byte(part)), "spec.wasm[0].config"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return raw
-		}
+	raw, err := json.Marshal(find[map[string]any](t, extensionPolicy(t, text), "spec.wasm[0].config"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no EnvoyExtensionPolicy")
-	return nil
+	return raw
 }
 
 // parts returns all configurations of a set: the global one and those of rules, in a map of any shape.
@@ -255,8 +270,7 @@ func TestOnlyNamedRoutes(t *testing.T) {
 	kinds := map[string]string{
 		"ClientTrafficPolicy": "Gateway", "BackendTrafficPolicy": "HTTPRoute", "EnvoyExtensionPolicy": "HTTPRoute",
 	}
-	for _, part := range strings.Split(string(harness.ReadT(t, "deploy/envoy-gateway/warmgate.yaml")), "\n---\n") {
-		doc := decoded(t, []byte(part))
+	for _, doc := range documents(t, harness.ReadT(t, "deploy/envoy-gateway/warmgate.yaml")) {
 		kind := find[string](t, doc, "kind")
 		want, ok := kinds[kind]
 		if !ok {

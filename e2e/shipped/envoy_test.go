@@ -284,6 +284,12 @@ func await(t *testing.T, what string, want *regexp.Regexp, read func() string) {
 	})
 }
 
+// awaitChosen sends requests until the access log has one that the plugin has placed.
+func awaitChosen(t *testing.T, g *harness.Gateway) {
+	t.Helper()
+	await(t, "the access log", regexp.MustCompile(`reason=chosen`), func() string { send(t, g); return g.AccessLog() })
+}
+
 // send sends a request to the gateway.
 func send(t *testing.T, g *harness.Gateway) {
 	t.Helper()

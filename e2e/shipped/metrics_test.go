@@ -181,7 +181,7 @@ func TestStoreMetrics(t *testing.T) {
 			return harness.Set(doc, "resources[name=llm].health_checks", []any{check})
 		}),
 	})
-	await(t, "the access log", regexp.MustCompile(`reason=chosen`), func() string { send(t, g); return g.AccessLog() })
+	awaitChosen(t, g)
 	mu.Lock()
 	defer mu.Unlock()
 	http := check["http_health_check"].(map[string]any)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
+	"github.com/warmgate/warmgate/plugin/config/configtest"
 )
 
 // TestMistakesInHigress pushes what users write by mistake to a running gateway in which the route is only watched, as
@@ -37,17 +38,15 @@ func TestMistakesInHigress(t *testing.T) {
 	gw.Cluster(cluster).Add("10.0.0.2:8000")
 	gw.Advance(2 * time.Second)
 	pushed := 0
-	blocks := strings.Split(strings.TrimSpace(string(harness.ReadT(t, "plugin/config/testdata/mistakes.txt"))), "\n\n")
-	for _, block := range blocks {
-		head, text, _ := strings.Cut(block, "\n")
-		if !strings.HasPrefix(head, "higress refused: ") || strings.Contains(text, "_rules_") {
+	for _, m := range configtest.Mistakes(t, "higress") {
+		if m.Verdict != "refused" || strings.Contains(m.Text, "_rules_") {
 			continue
 		}
 		pushed++
-		_ = gw.PushConfig(config(text)) // the gateway may refuse it
+		_ = gw.PushConfig(config(m.Text)) // the gateway may refuse it
 		gw.Advance(time.Second)
 		if _, note := answers(gw, route, cluster, "api.example.com"); !strings.Contains(note, "reason=shadow") {
-			t.Errorf("%s\nthe next request has %q", text, note)
+			t.Errorf("%s\nthe next request has %q", m.Text, note)
 		}
 	}
 	if pushed < 20 {

@@ -2,47 +2,30 @@ package config
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/plugin/config/configtest"
 )
 
-// mistake is one of testdata/mistakes.txt.
-type mistake struct{ form, verdict, message, text string }
-
-func mistakes(t *testing.T) (list []mistake) {
-	t.Helper()
-	raw, err := os.ReadFile("testdata/mistakes.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, block := range strings.Split(strings.TrimSpace(string(raw)), "\n\n")[1:] {
-		head, text, _ := strings.Cut(block, "\n")
-		what, message, _ := strings.Cut(head, ": ")
-		form, verdict, ok := strings.Cut(what, " ")
-		if !ok || message == "" || text == "" || verdict != "refused" && verdict != "warned" {
-			t.Fatalf("%q", head)
-		}
-		list = append(list, mistake{form, verdict, message, text})
-	}
-	return list
-}
+// mistake is one of those of all forms.
+type mistake configtest.Mistake
 
 // configuration returns the configuration as the plugin gets it, and from which gateway.
 func (m *mistake) configuration(t *testing.T) (string, Host) {
 	t.Helper()
 	host := Envoy
-	switch m.form {
+	switch m.Form {
 	case "envoy", "istio":
-		return m.text, host
+		return m.Text, host
 	case "higress":
 		host = Higress
 	}
 	var parsed any
-	if err := yaml.Unmarshal([]byte(m.text), &parsed); err != nil {
-		t.Fatalf("%s: %v", m.text, err)
+	if err := yaml.Unmarshal([]byte(m.Text), &parsed); err != nil {
+		t.Fatalf("%s: %v", m.Text, err)
 	}
 	text, err := json.Marshal(parsed)
 	if err != nil {
@@ -55,9 +38,10 @@ func (m *mistake) configuration(t *testing.T) (string, Host) {
 // is refused leaves the route with that, what is only warned of is in force. The chart's are tested in e2e/helm.
 func TestMistakes(t *testing.T) {
 	count := map[string]int{}
-	for _, m := range mistakes(t) {
-		count[m.form]++
-		if m.form == "helm" {
+	for _, found := range configtest.Mistakes(t, "") {
+		m := mistake(found)
+		count[m.Form]++
+		if m.Form == "helm" {
 			continue
 		}
 		raw, host := m.configuration(t)
@@ -69,9 +53,9 @@ func TestMistakes(t *testing.T) {
 		if set != nil {
 			got += strings.Join(set.Warnings(), "\n")
 		}
-		if refused := m.verdict == "refused"; refused != (err != nil) || refused != (set == nil) ||
-			!strings.Contains(got, m.message) {
-			t.Errorf("%s\ngot %s\nwant it %s: %s", raw, got, m.verdict, m.message)
+		if refused := m.Verdict == "refused"; refused != (err != nil) || refused != (set == nil) ||
+			!strings.Contains(got, m.Message) {
+			t.Errorf("%s\ngot %s\nwant it %s: %s", raw, got, m.Verdict, m.Message)
 		}
 		if strings.Contains(got, "canary") {
 			t.Errorf("%s: a password is shown: %s", raw, got)
@@ -112,8 +96,8 @@ func (m *mistake) asRule(t *testing.T, raw string, host Host) {
 	}
 	before, after := good.Match("r", "", ""), set.Match("r", "", "")
 	kept := after.Policy == before.Policy && after.MaxInflight == before.MaxInflight
-	if kept != (m.verdict == "refused") || set.Match("other", "", "").Enabled {
-		t.Errorf("%s: %s, and then %+v is in force, before it was %+v", raw, m.verdict, after, before)
+	if kept != (m.Verdict == "refused") || set.Match("other", "", "").Enabled {
+		t.Errorf("%s: %s, and then %+v is in force, before it was %+v", raw, m.Verdict, after, before)
 	}
 }
 

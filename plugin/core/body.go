@@ -88,7 +88,7 @@ func (s *Stream) requestBody(size int, end bool) Action {
 		}
 		return Proceed
 	}
-	alone := s.body.long != nil || !s.body.held
+	alone := s.body.long != nil || !s.body.held // no earlier part is held beside this one: see ReleaseHeaders
 	a := s.readNext(size, end)
 	if a == Proceed && alone && !end {
 		s.ReleaseHeaders()

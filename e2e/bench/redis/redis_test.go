@@ -51,7 +51,7 @@ func TestWhole(t *testing.T) {
 				line.Turns[0].XOR.Min <= 0 {
 				t.Errorf("prompts of one message: %+v", line.Turns)
 			}
-			if line.ScheduleUS <= 0 || line.BudgetRatio <= 1 || line.ScheduleIsMet == nil {
+			if line.ScheduleUS <= 0 || line.BudgetRatio <= 0 || line.ScheduleIsMet == nil {
 				t.Errorf("budgets: %+v", line.budgetResult)
 			}
 			// What goes over the wire, and into memory, does not depend on the machine.

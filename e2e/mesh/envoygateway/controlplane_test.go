@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,8 +20,9 @@ import (
 // the configuration of Envoy on its usual ports, 18000 and 18002. It would also run an Envoy, but in the place of that
 // there is a program that writes down how it was started.
 type controlPlane struct {
-	dir string
-	log string
+	dir  string
+	log  string
+	list []resource
 }
 
 // How Envoy Gateway finds the program: as a version of Envoy that was fetched before.
@@ -48,7 +50,8 @@ func startControlPlane(t *testing.T, dir string, list []resource) *controlPlane 
 	if out, err := certgen.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	write(t, p.path("resources/all.yaml"), append(list, p.clientCertificate(t)))
+	p.list = append(list, p.clientCertificate(t))
+	p.apply(t)
 	if err := os.WriteFile(p.path(program), []byte(instead), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +77,15 @@ func startControlPlane(t *testing.T, dir string, list []resource) *controlPlane 
 		}
 	})
 	return p
+}
+
+// apply hands the resources to Envoy Gateway, also once they have changed.
+func (p *controlPlane) apply(t *testing.T) {
+	t.Helper()
+	write(t, p.path("next.yaml"), p.list)
+	if err := os.Rename(p.path("next.yaml"), p.path("resources/all.yaml")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // path returns a path below the folder, and makes the folders that it needs.
@@ -147,4 +159,14 @@ func (p *controlPlane) envoyArgs(t *testing.T) []string {
 		return err
 	})
 	return strings.Split(strings.TrimSuffix(string(text), "\n---next---\n"), "\n---next---\n")
+}
+
+// option returns what follows an option in arguments.
+func option(t *testing.T, args []string, name string) string {
+	t.Helper()
+	at := slices.Index(args, name)
+	if at < 0 || at+1 == len(args) {
+		t.Fatalf("Envoy is started with %q, without %s", args, name)
+	}
+	return args[at+1]
 }

@@ -71,29 +71,29 @@ func machine(certificate string) resource {
 // listener is the name of the gateway's listener in Envoy.
 const listener = "default/eg/http"
 
+// running is what runs of resources: the control plane, and an Envoy.
+type running struct {
+	*lab.Gateway
+	plane *controlPlane
+	args  []string // with which the control plane starts Envoy
+}
+
 // controlled runs a gateway of resources: the control plane, a release of Envoy and three servers.
-func controlled(t *testing.T, version string, list []resource) *lab.Gateway {
+func controlled(t *testing.T, version string, list []resource) *running {
 	t.Helper()
 	servers := lab.Servers(t, 3)
 	dir, port := t.TempDir(), harness.FreePortT(t)
 	list = onHost(t, list, port, servers)
 	plane := startControlPlane(t, dir, append(list, machine(filepath.Join(dir, "config/certs/envoy/ca.crt"))))
 
-	var bootstrap map[string]any
-	var args []string
 	given := plane.envoyArgs(t)
-	for i := 0; i+1 < len(given); i++ {
-		switch given[i] {
-		case "--config-yaml":
-			if err := yaml.Unmarshal([]byte(given[i+1]), &bootstrap); err != nil {
-				t.Fatal(err)
-			}
-		case "--service-cluster", "--service-node", "--service-zone":
-			args = append(args, given[i], given[i+1])
-		}
+	var bootstrap map[string]any
+	if err := yaml.Unmarshal([]byte(option(t, given, "--config-yaml")), &bootstrap); err != nil {
+		t.Fatal(err)
 	}
-	if bootstrap == nil {
-		t.Fatalf("started with %q", given)
+	var args []string
+	for _, name := range []string{"--service-cluster", "--service-node", "--drain-time-s", "--drain-strategy"} {
+		args = append(args, name, option(t, given, name))
 	}
 	admin := "127.0.0.1:" + harness.FreePortT(t)
 	withAdmin(t, bootstrap, admin)
@@ -107,7 +107,7 @@ func controlled(t *testing.T, version string, list []resource) *lab.Gateway {
 	if name := envoy.Listener(t, port); name != listener {
 		t.Fatalf("the listener is called %s", name)
 	}
-	return &lab.Gateway{Envoy: envoy, URL: "http://127.0.0.1:" + port, Servers: servers}
+	return &running{&lab.Gateway{Envoy: envoy, URL: "http://127.0.0.1:" + port, Servers: servers}, plane, given}
 }
 
 // withAdmin gives a bootstrap an admin interface, and the cluster that leads to it: without Kubernetes Envoy Gateway

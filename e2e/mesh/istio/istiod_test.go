@@ -3,8 +3,10 @@ package istio
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -217,6 +219,8 @@ func withoutOwn(value any) {
 type controlledGateway struct {
 	lab.Gateway
 	name string
+	// apply replaces the text of resources.
+	apply func(text string)
 }
 
 // controlled runs a gateway of the text of resources on a release of Envoy, in front of three servers.
@@ -224,15 +228,18 @@ func controlled(t *testing.T, version string, texts ...string) *controlledGatewa
 	t.Helper()
 	servers := lab.Servers(t, 3)
 	port, dir := harness.FreePortT(t), t.TempDir()
-	resources := istiod(t, port, servers, texts...)
 	at := "127.0.0.1:" + harness.FreePortT(t)
 	boot := bootstrapOf(t, at)
-	onStock(t, boot, resources)
-	dynamic, err := resources.WriteTo(dir)
-	if err != nil {
-		t.Fatal(err)
+	resources := func(folder string, texts ...string) map[string]any {
+		list := istiod(t, port, servers, texts...)
+		onStock(t, boot, list)
+		dynamic, err := list.WriteTo(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dynamic
 	}
-	boot["dynamic_resources"] = dynamic
+	boot["dynamic_resources"] = resources(dir, texts...)
 	text, err := json.Marshal(boot)
 	if err != nil {
 		t.Fatal(err)
@@ -240,5 +247,15 @@ func controlled(t *testing.T, version string, texts ...string) *controlledGatewa
 	envoy := lab.Start(t, lab.Process{Version: version, Dir: dir, Bootstrap: text, Admin: at})
 	return &controlledGateway{lab.Gateway{
 		Envoy: envoy, URL: "http://127.0.0.1:" + port, Host: host, Servers: servers, Hides: true,
-	}, envoy.Listener(t, port)}
+	}, envoy.Listener(t, port), func(text string) {
+		next := t.TempDir()
+		resources(next, text)
+		files, err := os.ReadDir(next)
+		for _, file := range files {
+			err = errors.Join(err, os.Rename(filepath.Join(next, file.Name()), filepath.Join(dir, file.Name())))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}}
 }

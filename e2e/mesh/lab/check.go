@@ -65,6 +65,18 @@ func (g *Gateway) send(t *testing.T, body string, headers ...string) *harness.An
 	return a
 }
 
+// Native checks that a request is answered without the plugin.
+func (g *Gateway) Native(t *testing.T) {
+	t.Helper()
+	a := harness.Send(t, nil, http.MethodGet, g.URL+"/v1/models", "", g.with(nil)...)
+	if a.Status != http.StatusOK {
+		t.Errorf("answered %d: %s", a.Status, a.Body)
+	}
+	if n := g.Sum(t, `^wasmcustom\.`); n != 0 {
+		t.Error("the plugin runs")
+	}
+}
+
 // with adds the host to the headers of a request.
 func (g *Gateway) with(headers []string) []string {
 	if g.Host == "" {

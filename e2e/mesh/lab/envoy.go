@@ -42,7 +42,8 @@ type Process struct {
 	Dir       string // the folder that it runs in
 	Bootstrap []byte // YAML or JSON
 	Admin     string // ip:port of its admin interface
-	Args      []string
+	// Args are further arguments. Without --drain-time-s among them, what a listener leaves is cut after a second.
+	Args []string
 }
 
 // Start runs an Envoy until the test ends, and waits until its admin interface answers. If the test fails, the end of
@@ -62,8 +63,12 @@ func Start(t testing.TB, p Process) *Envoy {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(binary, append(slices.Clone(p.Args), "--config-path", "bootstrap.yaml", "--concurrency", "2",
-		"--use-dynamic-base-id", "--drain-time-s", "1", "--log-level", "warning")...)
+	args := append(slices.Clone(p.Args), "--config-path", "bootstrap.yaml", "--concurrency", "2",
+		"--use-dynamic-base-id", "--log-level", "warning")
+	if !slices.Contains(args, "--drain-time-s") {
+		args = append(args, "--drain-time-s", "1")
+	}
+	cmd := exec.Command(binary, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = e.dir, log, log
 	if e.process, err = child.Start(cmd); err != nil {
 		t.Fatal(err)

@@ -10,10 +10,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Server is a simulated model server, which is idle by its metrics unless it is told to be busy. A request with the
-// header x-hold is answered when Release is called; one whose header x-fail is the server's address is answered 503.
+// header x-hold is answered when Release is called; one with x-stream at once, by events that end with Release; one
+// whose header x-fail is the server's address is answered 503.
 type Server struct {
 	*httptest.Server
 	busy atomic.Bool // by its metrics
@@ -52,14 +54,14 @@ func (s *Server) Seen() []http.Header {
 	return slices.Clone(s.seen)
 }
 
-// Held returns how many requests wait for Release.
+// Held returns how many requests wait for Release, or are answered until then.
 func (s *Server) Held() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.held)
 }
 
-// Release answers the n requests that have waited for the longest time, all for a negative n.
+// Release ends the answers to the n requests that have waited for the longest time, all for a negative n.
 func (s *Server) Release(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +87,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("x-served-by", s.Addr())
-	if s.arrived(r) {
+	switch released := s.arrived(r); {
+	case r.Header.Get(streamed) != "":
+		stream(w, r, released)
+		return
+	case released != nil:
+		<-released
+	}
+	if r.Header.Get("x-fail") == s.Addr() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -93,18 +102,40 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":10,"completion_tokens":10}}`)
 }
 
-// arrived notes a request, holds it if it is to be held, and reports whether it is to fail.
-func (s *Server) arrived(r *http.Request) (fail bool) {
+// arrived notes a request, and returns what Release closes for it; nil if it does not wait for that.
+func (s *Server) arrived(r *http.Request) (released chan struct{}) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.seen = append(s.seen, r.Header)
-	var released chan struct{}
-	if r.Header.Get("x-hold") != "" {
+	if r.Header.Get("x-hold") != "" || r.Header.Get(streamed) != "" {
 		released = make(chan struct{})
 		s.held = append(s.held, released)
 	}
-	s.mu.Unlock()
-	if released != nil {
-		<-released
+	return released
+}
+
+// What is sent of a stream, and the header that asks for one.
+const (
+	streamed = "x-stream"
+	event    = `data: {"choices":[{"delta":{"content":"word "}}]}` + "\n\n"
+	lastOne  = "data: [DONE]\n\n"
+)
+
+// stream sends events until the request is released, or the client has left.
+func stream(w http.ResponseWriter, r *http.Request, released <-chan struct{}) {
+	w.Header().Set("content-type", "text/event-stream")
+	often := time.NewTicker(100 * time.Millisecond)
+	defer often.Stop()
+	for {
+		_, _ = io.WriteString(w, event)
+		w.(http.Flusher).Flush()
+		select {
+		case <-released:
+			_, _ = io.WriteString(w, lastOne)
+			return
+		case <-r.Context().Done():
+			return
+		case <-often.C:
+		}
 	}
-	return r.Header.Get("x-fail") == s.Addr()
 }
