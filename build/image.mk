@@ -2,7 +2,7 @@
 
 .PHONY: image push-image release reproduce
 
-# A private key, with which images and files are signed.
+# KEY is a private key, with which images and files are signed.
 IMAGE = $(GO) -C build/image run . $(if $(KEY),-key $(abspath $(KEY)))
 
 image: wasm ## OCI images of both artifacts, each in two forms, as layouts in build/out/image; KEY=file signs them
@@ -15,7 +15,5 @@ push-image: wasm ## Push the images to REGISTRY=host/path, as docker login has l
 release: wasm ## Fill build/out/release: modules, images, SBOMs, Helm chart, checksums, provenance; KEY=file signs
 	$(IMAGE) release
 
-# What is signed has other bytes than what is not.
-reproduce: override KEY =
-reproduce: release ## Build the release once more, in another folder and from nothing, and compare the bytes
+reproduce: wasm ## Make a release twice, the second time in another folder and from nothing, and compare the bytes
 	build/reproduce.sh

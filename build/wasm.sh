@@ -17,10 +17,10 @@ envoy-bench) tags=envoy,benchpolicies budget=$((2 * budget)) ;;
 *) echo "wasm.sh: unknown host $host" >&2; exit 2 ;;
 esac
 
-# What warmgate_build_info says. The same commit gives the same bytes; where there is no repository, REVISION names it.
+# What warmgate_build_info says.
 core=github.com/warmgate/warmgate/plugin/core
 version=$(sed -n 's/^  version: //p' build/spec.yaml)
-revision=${REVISION:-$(git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown)}
+revision=$(build/revision.sh)
 
 mkdir -p "$(dirname "$out")" .cache/wasm
 linked=.cache/wasm/linked-$host.wasm

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -42,10 +43,7 @@ func chart(root, version string, created time.Time) (*file, error) {
 		if err != nil {
 			return err
 		}
-		if name == "Chart.yaml" {
-			content = located(content)
-		}
-		return addFile(w, path.Join(about.Name, name), content, created)
+		return addFile(w, path.Join(about.Name, name), located(content), created)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("image: chart: %w", err)
@@ -57,10 +55,14 @@ func chart(root, version string, created time.Time) (*file, error) {
 	return &file{about.Name + "-" + version + ".tgz", packed}, err
 }
 
-// located names the images where they will be, if REGISTRY says so: Artifact Hub shows and scans them.
-func located(about []byte) []byte {
-	if r := os.Getenv("REGISTRY"); r != "" {
-		return bytes.ReplaceAll(about, []byte("registry.example.com/warmgate"), []byte(r))
+// located returns a file of the chart in which images are where REGISTRY says that they will be: for Artifact Hub, and
+// by default.
+func located(content []byte) []byte {
+	registry := os.Getenv("REGISTRY")
+	if registry == "" {
+		return content
 	}
-	return about
+	return []byte(strings.NewReplacer(
+		"image: registry.example.com/warmgate", "image: "+registry, `registry: ""`, "registry: "+registry,
+	).Replace(string(content)))
 }

@@ -55,18 +55,10 @@ type (
 // commit is a revision whose source anybody can get: that of a tree without changes.
 var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// revisionOf is what the modules say of the source, as build/wasm.sh has it: REVISION, or the commit of the source
-// tree, with "-dirty" behind it if there are changes.
-func revisionOf(root string) string {
-	if r := os.Getenv("REVISION"); r != "" {
-		return r
-	}
-	describe := []string{"-C", root, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"}
-	text, err := exec.Command("git", describe...).Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(text))
+// revisionOf is what the modules of a source tree name.
+func revisionOf(root string) (string, error) {
+	text, err := exec.Command(filepath.Join(root, "build/revision.sh")).Output()
+	return strings.TrimSpace(string(text)), err
 }
 
 // isOf reports whether a module is of a revision, and not of one with changes.
@@ -76,7 +68,10 @@ func isOf(module []byte, revision string) bool {
 
 // provenanceOf returns a statement on where files and images come from.
 func provenanceOf(root string, artifacts []*artifact, files []file) (*file, error) {
-	revision := revisionOf(root)
+	revision, err := revisionOf(root)
+	if err != nil {
+		return nil, fmt.Errorf("image: provenance: build/revision.sh: %w", err)
+	}
 	doc := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1"}
 	for _, f := range files {
 		doc.Subject = append(doc.Subject, resourceDescriptor{Name: f.name, Digest: sha256Of(f.content)})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"archive/tar"
 	"bufio"
 	"bytes"
 	"crypto/sha256"
@@ -26,13 +25,14 @@ import (
 // releaseT writes a release in a copy of what it is made of, and returns its files, with what the program says.
 func releaseT(t *testing.T, key string) (files map[string][]byte, said string) {
 	t.Helper()
+	packedT(t) // as the modules are built now
 	root := t.TempDir()
 	for _, name := range []string{
-		"LICENSE", "CHANGELOG.md", "go.mod", "go.sum", "build/spec.yaml", "deploy/artifacthub-repo.yml",
-		"build/out/warmgate-envoy.wasm", "build/out/warmgate-higress.wasm",
+		"LICENSE", "CHANGELOG.md", "go.mod", "go.sum", "build/revision.sh", "build/spec.yaml",
+		"deploy/artifacthub-repo.yml", "build/out/warmgate-envoy.wasm", "build/out/warmgate-higress.wasm",
 	} {
 		file := filepath.Join(root, name)
-		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, harness.ReadT(t, name), 0o600))
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, harness.ReadT(t, name), 0o700))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,22 +40,16 @@ func releaseT(t *testing.T, key string) (files map[string][]byte, said string) {
 	if err := os.CopyFS(filepath.Join(root, "deploy/helm"), os.DirFS(harness.PathT(t, "deploy/helm"))); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("REVISION", revisionOf("../..")) // the copy has no repository
+	revision, err := revisionOf("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("REVISION", revision) // the copy has no repository
 	var out strings.Builder
 	if err := run(t.Context(), options{root: root, key: key}, []string{"release"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	files = map[string][]byte{}
-	names, err := filepath.Glob(filepath.Join(root, "build/out/release/*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if files[filepath.Base(name)], err = os.ReadFile(name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return files, out.String()
+	return harness.FilesT(t, filepath.Join(root, "build/out/release")), out.String()
 }
 
 // TestRelease writes a release twice, with nothing in common but the modules, compares every byte, and then what the
@@ -115,9 +109,7 @@ func summed(t *testing.T, files map[string][]byte, n int) {
 // indexT reads the index of an artifact's layout.
 func indexT(t *testing.T, files map[string][]byte, a *artifact) *v1.IndexManifest {
 	t.Helper()
-	dir := t.TempDir()
-	untar(t, files[a.name+"-"+a.version+".oci.tar"], dir)
-	index, err := layout.ImageIndexFromPath(dir)
+	index, err := layout.ImageIndexFromPath(harness.UntarT(t, files[a.name+"-"+a.version+".oci.tar"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,8 +171,8 @@ func TestProvenance(t *testing.T) {
 		source.URI != "git+"+sourceURL+"@"+source.Digest["gitCommit"] {
 		t.Errorf("the source is %+v", source)
 	}
-	if !strings.Contains(string(files["CHANGELOG-0.1.0.md"]), "### Added\n") {
-		t.Errorf("what has changed: %.200s", files["CHANGELOG-0.1.0.md"])
+	if changes := files["CHANGELOG-"+packed[0].version+".md"]; !strings.Contains(string(changes), "### Added\n") {
+		t.Errorf("what has changed: %.200s", changes)
 	}
 }
 
@@ -215,26 +207,5 @@ func TestSection(t *testing.T) {
 	}
 	if _, err := section([]byte("# Changelog\n"), "0.1.0"); err == nil {
 		t.Error("a changelog without sections has one")
-	}
-}
-
-func untar(t *testing.T, archive []byte, dir string) {
-	t.Helper()
-	for r := tar.NewReader(bytes.NewReader(archive)); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(dir, filepath.FromSlash(header.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o600)); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

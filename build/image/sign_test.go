@@ -5,9 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -21,6 +19,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // keyT writes a key in PEM.
@@ -43,8 +43,7 @@ func keyT(t *testing.T, curve elliptic.Curve) (file string, public *ecdsa.Public
 }
 
 // TestSigned verifies the signatures of a release as cosign does, with the public key: those of all files and, by their
-// tags in the layouts, those of all images. Files and checksums are those of a release that is not signed, but for the
-// layouts.
+// tags in the layouts, those of all images.
 func TestSigned(t *testing.T) {
 	artifacts := packedT(t)
 	key, public := keyT(t, elliptic.P256())
@@ -63,7 +62,7 @@ func TestSigned(t *testing.T) {
 			continue
 		}
 		plain++
-		verified(t, name, public, content, string(files[name+".sig"]))
+		harness.VerifiedT(t, name, public, content, string(files[name+".sig"]))
 	}
 	if plain != 14 || len(files) != 2*plain+1 {
 		t.Errorf("%d files, %d of them plain", len(files), plain)
@@ -73,21 +72,10 @@ func TestSigned(t *testing.T) {
 		t.Errorf("the public key is %v, %v", have, err)
 	}
 	for _, a := range artifacts {
-		dir := t.TempDir()
-		untar(t, files[a.name+"-"+a.version+".oci.tar"], dir)
+		dir := harness.UntarT(t, files[a.name+"-"+a.version+".oci.tar"])
 		for i := range a.images {
 			signedImage(t, dir, public, a.images[i].digest)
 		}
-	}
-}
-
-// verified checks a signature in base64.
-func verified(t *testing.T, name string, public *ecdsa.PublicKey, content []byte, signature string) {
-	t.Helper()
-	raw, err := base64.StdEncoding.DecodeString(signature)
-	sum := sha256.Sum256(content)
-	if err != nil || !ecdsa.VerifyASN1(public, sum[:], raw) {
-		t.Errorf("%s has the signature %q: %v", name, signature, err)
 	}
 }
 
@@ -129,10 +117,11 @@ func signedImage(t *testing.T, dir string, public *ecdsa.PublicKey, of v1.Hash) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := manifest.Layers[0]; d.MediaType != "application/vnd.dev.cosign.simplesigning.v1+json" {
-		t.Errorf("the payload is of type %s", d.MediaType)
+	layer := manifest.Layers[0]
+	if layer.MediaType != "application/vnd.dev.cosign.simplesigning.v1+json" {
+		t.Errorf("the payload is of type %s", layer.MediaType)
 	}
-	verified(t, of.String(), public, payload, manifest.Layers[0].Annotations["dev.cosignproject.cosign/signature"])
+	harness.VerifiedT(t, of.String(), public, payload, layer.Annotations["dev.cosignproject.cosign/signature"])
 	var claim struct {
 		Critical struct {
 			Image map[string]string

@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"archive/tar"
 	"bufio"
 	"bytes"
 	"crypto/ecdsa"
@@ -9,10 +8,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -21,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,14 +34,15 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// folder is what `make release KEY=…` leaves: files by name, and the public key that users have from elsewhere.
+// folder is what `make release KEY=… REGISTRY=…` leaves: files by name, and the public key that users have from
+// elsewhere.
 type folder struct {
 	files  map[string][]byte
 	public *ecdsa.PublicKey
 }
 
-// folderT makes a signed release, of this tree, in a folder of its own.
-func folderT(t *testing.T) *folder {
+// folderT makes a signed release of this tree, for a registry, in a folder of its own.
+func folderT(t *testing.T, registry string) *folder {
 	t.Helper()
 	for _, host := range []harness.Host{harness.HostEnvoy, harness.HostHigress} {
 		harness.ModuleT(t, host)
@@ -64,30 +63,11 @@ func folderT(t *testing.T) *folder {
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "run", ".", "-key", pemFile, "-out", out, "release")
 	cmd.Dir = harness.PathT(t, "build/image")
+	cmd.Env = append(os.Environ(), "REGISTRY="+registry)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	f := &folder{files: map[string][]byte{}, public: &key.PublicKey}
-	names, err := filepath.Glob(filepath.Join(out, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if f.files[filepath.Base(name)], err = os.ReadFile(name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return f
-}
-
-// signed checks what is signed against a signature in base64.
-func (f *folder) signed(t *testing.T, name string, content []byte, signature string) {
-	t.Helper()
-	raw, err := base64.StdEncoding.DecodeString(signature)
-	sum := sha256.Sum256(content)
-	if err != nil || !ecdsa.VerifyASN1(f.public, sum[:], raw) {
-		t.Errorf("%s: the signature %q is wrong: %v", name, signature, err)
-	}
+	return &folder{harness.FilesT(t, out), &key.PublicKey}
 }
 
 // statement is the part of the provenance that is compared here.
@@ -108,7 +88,7 @@ func (f *folder) verify(t *testing.T) (from statement) {
 	const sums, provenance = "SHA256SUMS", "provenance.intoto.json"
 	for name, content := range f.files {
 		if name != "cosign.pub" && !strings.HasSuffix(name, ".sig") {
-			f.signed(t, name, content, string(f.files[name+".sig"]))
+			harness.VerifiedT(t, name, f.public, content, string(f.files[name+".sig"]))
 		}
 	}
 	if err := json.Unmarshal(f.files[provenance], &from); err != nil {
@@ -143,9 +123,7 @@ func (f *folder) push(t *testing.T, registry string) {
 			continue
 		}
 		artifact = artifact[:strings.LastIndex(artifact, "-")]
-		dir := t.TempDir()
-		untar(t, archive, dir)
-		index, err := layout.ImageIndexFromPath(dir)
+		index, err := layout.ImageIndexFromPath(harness.UntarT(t, archive))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,27 +143,6 @@ func (f *folder) push(t *testing.T, registry string) {
 			if err := remote.Write(reference(t, to), img, remote.WithContext(t.Context())); err != nil {
 				t.Fatal(err)
 			}
-		}
-	}
-}
-
-func untar(t *testing.T, archive []byte, dir string) {
-	t.Helper()
-	for r := tar.NewReader(bytes.NewReader(archive)); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(dir, filepath.FromSlash(header.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o600)); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
@@ -224,7 +181,7 @@ func lastLayer(t *testing.T, ref name.Reference) (img v1.Image, content []byte) 
 // pull gets a module by the reference in a resource, once its signature, in the registry beside it, is verified.
 func (f *folder) pull(t *testing.T, url string) []byte {
 	t.Helper()
-	ref := reference(t, strings.TrimPrefix(url, "oci://"))
+	ref := reference(t, url)
 	img, module := lastLayer(t, ref)
 	digest, err := img.Digest()
 	if err != nil {
@@ -235,7 +192,7 @@ func (f *folder) pull(t *testing.T, url string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.signed(t, url, payload, manifest.Layers[0].Annotations["dev.cosignproject.cosign/signature"])
+	harness.VerifiedT(t, url, f.public, payload, manifest.Layers[0].Annotations["dev.cosignproject.cosign/signature"])
 	if !strings.Contains(string(payload), `"docker-manifest-digest":"`+digest.String()+`"`) {
 		t.Errorf("%s: signed is %s", url, payload)
 	}
@@ -277,31 +234,33 @@ func (f *folder) pulledChart(t *testing.T, registry string) *chart.Chart {
 // images and chart to an empty registry, renders the chart from there, and fetches the module that each resource names.
 // A real Envoy runs the one for stock Envoy, and its statistics name the release and the commit of the provenance.
 func TestInstallFromFolder(t *testing.T) {
-	f := folderT(t)
-	from := f.verify(t)
 	web := httptest.NewServer(server.New(server.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(web.Close)
 	address := web.Listener.Addr().String()
+	f := folderT(t, address+"/warmgate")
+	from := f.verify(t)
 	f.push(t, address+"/warmgate")
 	c := f.pulledChart(t, address+"/charts")
+	images := regexp.MustCompile(regexp.QuoteMeta(address) + `/[^\s"]+`)
+	shown := images.FindAllString(c.Metadata.Annotations["artifacthub.io/images"], -1)
 	modules := map[string][]byte{}
-	for gateway, artifact := range map[string]string{
-		"higress": "warmgate-higress", "istio": "warmgate-envoy", "envoy-gateway": "warmgate-envoy",
+	for values, artifact := range map[string]string{
+		"gateway: higress\nconfig: {lb_policy: prefix_cache}": "warmgate-higress",
+		"gateway: istio\nistio: {route: {hosts: [a.test]}}":   "warmgate-envoy",
+		"gateway: envoy-gateway":                              "warmgate-envoy",
 	} {
-		values := complete(given(t, "gateway: "+gateway+"\nconfig: {lb_policy: prefix_cache}\nimage: {registry: "+
-			address+"/warmgate}"))
-		text := string(texts(t, renderedOf(t, c, values)))
-		urls := regexp.MustCompile(`(?:oci://)?`+regexp.QuoteMeta(address)+`/[^\s"]+`).FindAllString(text, -1)
-		if len(urls) != 1 {
-			t.Fatalf("%s: the resources name %q:\n%s", gateway, urls, text)
+		text := string(texts(t, renderedOf(t, c, given(t, values))))
+		urls := images.FindAllString(text, -1)
+		if len(urls) != 1 || !slices.Contains(shown, urls[0]) {
+			t.Fatalf("%s: the resources name %q, the chart %q:\n%s", values, urls, shown, text)
 		}
-		modules[gateway] = f.pull(t, urls[0])
-		if !bytes.Equal(modules[gateway], f.files[artifact+".wasm"]) {
-			t.Errorf("%s: %s is not %s.wasm", gateway, urls[0], artifact)
+		modules[artifact] = f.pull(t, urls[0])
+		if !bytes.Equal(modules[artifact], f.files[artifact+".wasm"]) {
+			t.Errorf("%s: %s is not %s.wasm", values, urls[0], artifact)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "pulled.wasm")
-	if err := os.WriteFile(file, modules["istio"], 0o600); err != nil {
+	if err := os.WriteFile(file, modules["warmgate-envoy"], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	g := harness.StartT(t, harness.Options{Module: file, Endpoints: harness.Models(t, 2), Config: `{"lb_policy":` +
