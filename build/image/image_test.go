@@ -23,8 +23,11 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// packed holds what packedT has made once.
-var packed []*artifact
+// packed holds what packedT has made once, of a revision.
+var (
+	packed         []*artifact
+	packedRevision string
+)
 
 // packedT returns the artifacts of this tree, as they are built now, with their images.
 func packedT(t *testing.T) []*artifact {
@@ -43,6 +46,9 @@ func packedT(t *testing.T) []*artifact {
 		if err := a.pack(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if packedRevision, err = revisionOf("../.."); err != nil {
+		t.Fatal(err)
 	}
 	packed = artifacts
 	return packed

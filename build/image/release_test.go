@@ -25,26 +25,28 @@ import (
 // releaseT writes a release in a copy of what it is made of, and returns its files, with what the program says.
 func releaseT(t *testing.T, key string) (files map[string][]byte, said string) {
 	t.Helper()
-	packedT(t) // as the modules are built now
-	root := t.TempDir()
+	artifacts := packedT(t)
+	sources := map[string][]byte{}
 	for _, name := range []string{
 		"LICENSE", "CHANGELOG.md", "go.mod", "go.sum", "build/revision.sh", "build/spec.yaml",
-		"deploy/artifacthub-repo.yml", "build/out/warmgate-envoy.wasm", "build/out/warmgate-higress.wasm",
+		"deploy/artifacthub-repo.yml",
 	} {
+		sources[name] = harness.ReadT(t, name)
+	}
+	for _, a := range artifacts {
+		sources["build/out/"+a.name+".wasm"] = a.module
+	}
+	root := t.TempDir()
+	for name, content := range sources {
 		file := filepath.Join(root, name)
-		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, harness.ReadT(t, name), 0o700))
-		if err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o700)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.CopyFS(filepath.Join(root, "deploy/helm"), os.DirFS(harness.PathT(t, "deploy/helm"))); err != nil {
 		t.Fatal(err)
 	}
-	revision, err := revisionOf("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("REVISION", revision) // the copy has no repository
+	t.Setenv("REVISION", packedRevision) // the copy has no repository
 	var out strings.Builder
 	if err := run(t.Context(), options{root: root, key: key}, []string{"release"}, &out); err != nil {
 		t.Fatal(err)

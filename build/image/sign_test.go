@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -168,4 +169,45 @@ func readT(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// TestCommands runs the commands of docs/artifacts.md that make a key and verify a release, but for cosign's. The last
+// one has to notice another text.
+func TestCommands(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip(err)
+	}
+	dir, last := t.TempDir(), ""
+	shell := func(command string) error {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+		cmd.Dir = dir
+		return cmd.Run()
+	}
+	_, text, _ := strings.Cut(string(harness.ReadT(t, "docs/artifacts.md")), "\n### Sign\n")
+	for _, line := range strings.Split(text, "\n") {
+		command, ok := strings.CutPrefix(line, "$ ")
+		if !ok || strings.HasPrefix(command, "cosign ") {
+			continue
+		}
+		if command == "make release KEY=release-key.pem" {
+			files, _ := releaseT(t, filepath.Join(dir, "release-key.pem"))
+			writeT(t, dir, files)
+		} else if err := shell(command); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		last = command
+	}
+	writeT(t, dir, map[string][]byte{"SHA256SUMS": []byte("others\n")})
+	if err := shell(last); err == nil {
+		t.Errorf("%s: other sums pass", last)
+	}
+}
+
+func writeT(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
