@@ -41,7 +41,7 @@ type folder struct {
 	public *ecdsa.PublicKey
 }
 
-// folderT makes a signed release of this tree, for a registry, in a folder of its own.
+// folderT makes a signed release of this tree, in a folder of its own, for a registry if there is one.
 func folderT(t *testing.T, registry string) *folder {
 	t.Helper()
 	for _, host := range []harness.Host{harness.HostEnvoy, harness.HostHigress} {
