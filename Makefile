@@ -113,7 +113,7 @@ bench-attacks: wasm ## What one hostile client, a server that fails fast or dead
 e2e-mesh: wasm ## What Envoy Gateway and Istio make of deploy/, in real Envoys; the first run builds both control planes, for minutes
 	build/mesh.sh mesh/envoygateway mesh/istio
 
-e2e-helm: release ## The Helm chart by Helm's own code: equal to the resources of deploy/, by their schemas, mistakes refused
+e2e-helm: wasm ## The Helm chart by Helm's own code: equal to the resources of deploy/, by their schemas, mistakes refused
 	build/mesh.sh helm
 
 # The releases between the oldest and the default one. Envoy Gateway 1.9.1 ships the last of them.

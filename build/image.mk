@@ -2,15 +2,18 @@
 
 .PHONY: image push-image release reproduce
 
-image: wasm ## OCI images of both artifacts, each in two forms, as layouts in build/out/image
-	$(GO) -C build/image run . layout
+# KEY is a private key, with which images and files are signed.
+IMAGE = $(GO) -C build/image run . $(if $(KEY),-key $(abspath $(KEY)))
 
-push-image: wasm ## Push the images to REGISTRY=host/path, with the credentials that docker login has left
+image: wasm ## OCI images of both artifacts, each in two forms, as layouts in build/out/image; KEY=file signs them
+	$(IMAGE) layout
+
+push-image: wasm ## Push the images to REGISTRY=host/path, as docker login has left it; KEY=file signs them
 	@[ -n "$(REGISTRY)" ] || { echo "usage: make push-image REGISTRY=registry.example.com/warmgate" >&2; exit 2; }
-	$(GO) -C build/image run . push $(REGISTRY)
+	$(IMAGE) push $(REGISTRY)
 
-release: wasm ## Fill build/out/release: modules, images, SBOMs, the Helm chart, checksums
-	$(GO) -C build/image run . release
+release: wasm ## Fill build/out/release: modules, images, SBOMs, Helm chart, checksums, provenance; KEY=file signs
+	$(IMAGE) release
 
-reproduce: release ## Build the release once more, in another folder and from nothing, and compare the bytes
+reproduce: wasm ## Make a release twice, the second time in another folder and from nothing, and compare the bytes
 	build/reproduce.sh

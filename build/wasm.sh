@@ -17,13 +17,18 @@ envoy-bench) tags=envoy,benchpolicies budget=$((2 * budget)) ;;
 *) echo "wasm.sh: unknown host $host" >&2; exit 2 ;;
 esac
 
+# What warmgate_build_info says.
+core=github.com/warmgate/warmgate/plugin/core
+version=$(sed -n 's/^  version: //p' build/spec.yaml)
+revision=$(build/revision.sh)
+
 mkdir -p "$(dirname "$out")" .cache/wasm
 linked=.cache/wasm/linked-$host.wasm
 new=.cache/wasm/warmgate-$host.wasm
-# Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $linked
+# Without VCS stamp and file paths the same commit gives the same bytes everywhere. go build does nothing when $linked
 # is current.
-GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" \
-	-o "$linked" ./plugin
+GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -tags="$tags" \
+	-ldflags="-s -w -X $core.version=$version -X $core.revision=$revision" -o "$linked" ./plugin
 go run ./build/shrink "$linked" "$new"
 size=$(wc -c <"$new")
 if [ "$size" -gt "$budget" ]; then

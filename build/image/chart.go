@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -42,7 +43,7 @@ func chart(root, version string, created time.Time) (*file, error) {
 		if err != nil {
 			return err
 		}
-		return addFile(w, path.Join(about.Name, name), content, created)
+		return addFile(w, path.Join(about.Name, name), located(content), created)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("image: chart: %w", err)
@@ -52,4 +53,16 @@ func chart(root, version string, created time.Time) (*file, error) {
 	}
 	packed, err := zipped(archive.Bytes())
 	return &file{about.Name + "-" + version + ".tgz", packed}, err
+}
+
+// located returns a file of the chart in which images are where REGISTRY says that they will be: for Artifact Hub, and
+// by default.
+func located(content []byte) []byte {
+	registry := os.Getenv("REGISTRY")
+	if registry == "" {
+		return content
+	}
+	return []byte(strings.NewReplacer(
+		"image: registry.example.com/warmgate", "image: "+registry, `registry: ""`, "registry: "+registry,
+	).Replace(string(content)))
 }

@@ -41,7 +41,8 @@ const (
 // maxCompressed is the largest image of the compatible form, in bytes.
 const maxCompressed = 2_500_000
 
-// image is one form of an artifact's image, or the SBOM of one, which has no tag: it names the image that it is of.
+// image is one form of an artifact's image, or the signature of one, or the SBOM of one, which has no tag: it names the
+// image that it is of.
 type image struct {
 	v1.Image
 	tag    string
@@ -67,8 +68,10 @@ func (a *artifact) pack() error {
 	}{
 		{a.version, &core{
 			config: []byte("{}"),
-			layers: []v1.Layer{static.NewLayer([]byte("{}"), configLayer), static.NewLayer(a.module, contentLayer)},
-			titles: []string{"config.json", moduleFile},
+			layers: []v1.Layer{
+				static.NewLayer([]byte("{}"), configLayer), static.NewLayer(a.module, contentLayer),
+			},
+			annotations: titled("config.json", moduleFile),
 		}, emptyConfig},
 		{a.version + "-compat", &core{config: config, layers: []v1.Layer{layer}}, types.OCIConfigJSON},
 	}
@@ -103,7 +106,7 @@ func (a *artifact) attach(of *image) (*image, error) {
 		return nil, fmt.Errorf("image: %s: %w", a.name, err)
 	}
 	bill, err := (&core{
-		config: []byte("{}"), layers: []v1.Layer{static.NewLayer(text, spdxType)}, titles: []string{a.billFile()},
+		config: []byte("{}"), layers: []v1.Layer{static.NewLayer(text, spdxType)}, annotations: titled(a.billFile()),
 		subject: &v1.Descriptor{MediaType: types.OCIManifestSchema1, Digest: of.digest, Size: size},
 	}).build(a, spdxType)
 	if err != nil {
@@ -127,11 +130,11 @@ func list(artifacts []*artifact) string {
 // core is an image as its parts. It implements partial.CompressedImageCore, of which the library makes the rest: the
 // library's own images have a config that lists layers, which the form of Higress's releases has not.
 type core struct {
-	config   []byte
-	layers   []v1.Layer
-	titles   []string // of the layers, by which oras names the files that it pulls; may be nil
-	subject  *v1.Descriptor
-	manifest []byte
+	config      []byte
+	layers      []v1.Layer
+	annotations []map[string]string // of the layers; may be nil
+	subject     *v1.Descriptor
+	manifest    []byte
 }
 
 // build writes the manifest.
@@ -167,8 +170,8 @@ func (c *core) build(a *artifact, configType types.MediaType) (*image, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.titles != nil {
-			d.Annotations = map[string]string{titleKey: c.titles[i]}
+		if c.annotations != nil {
+			d.Annotations = c.annotations[i]
 		}
 		manifest.Layers = append(manifest.Layers, *d)
 		size += d.Size
@@ -182,6 +185,14 @@ func (c *core) build(a *artifact, configType types.MediaType) (*image, error) {
 	}
 	digest, err := img.Digest()
 	return &image{Image: img, digest: digest, size: size + int64(len(c.manifest))}, err
+}
+
+// titled are annotations of layers by which oras names the files that it pulls.
+func titled(names ...string) (annotations []map[string]string) {
+	for _, name := range names {
+		annotations = append(annotations, map[string]string{titleKey: name})
+	}
+	return annotations
 }
 
 // RawConfigFile implements partial.CompressedImageCore.

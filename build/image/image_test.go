@@ -1,27 +1,21 @@
 package main
 
 import (
-	"archive/tar"
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	spdx "github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdxlib"
@@ -29,8 +23,11 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// packed holds what packedT has made once.
-var packed []*artifact
+// packed holds what packedT has made once, of a revision.
+var (
+	packed         []*artifact
+	packedRevision string
+)
 
 // packedT returns the artifacts of this tree, as they are built now, with their images.
 func packedT(t *testing.T) []*artifact {
@@ -49,6 +46,9 @@ func packedT(t *testing.T) []*artifact {
 		if err := a.pack(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if packedRevision, err = revisionOf("../.."); err != nil {
+		t.Fatal(err)
 	}
 	packed = artifacts
 	return packed
@@ -150,114 +150,6 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// releaseT writes a release in a copy of what it is made of, and returns its files.
-func releaseT(t *testing.T) map[string][]byte {
-	t.Helper()
-	root := t.TempDir()
-	for _, name := range []string{
-		"LICENSE", "build/spec.yaml", "build/out/warmgate-envoy.wasm", "build/out/warmgate-higress.wasm",
-	} {
-		file := filepath.Join(root, name)
-		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, harness.ReadT(t, name), 0o600))
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.CopyFS(filepath.Join(root, "deploy/helm"), os.DirFS(harness.PathT(t, "deploy/helm"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t.Context(), root, []string{"release"}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	files := map[string][]byte{}
-	names, err := filepath.Glob(filepath.Join(root, "build/out/release/*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if files[filepath.Base(name)], err = os.ReadFile(name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return files
-}
-
-// TestRelease writes a release twice, with nothing in common but the modules, compares every byte, and then what the
-// files say of each other.
-func TestRelease(t *testing.T) {
-	artifacts := packedT(t)
-	files, again := releaseT(t), releaseT(t)
-	for name, content := range files {
-		if !bytes.Equal(content, again[name]) {
-			t.Errorf("%s differs", name)
-		}
-	}
-	if len(files) != 11 || len(again) != len(files) {
-		t.Errorf("%d and %d files, want 11", len(files), len(again))
-	}
-	lines := 0
-	for in := bufio.NewScanner(bytes.NewReader(files["SHA256SUMS"])); in.Scan(); lines++ {
-		sum, name, _ := strings.Cut(in.Text(), "  ")
-		content, ok := files[name]
-		if want := fmt.Sprintf("%x", sha256.Sum256(content)); !ok || sum != want {
-			t.Errorf("SHA256SUMS: %q, want %s", in.Text(), want)
-		}
-	}
-	if lines != len(files)-1 {
-		t.Errorf("SHA256SUMS has %d lines, want one for each of %d files", lines, len(files)-1)
-	}
-	for _, a := range artifacts {
-		dir := t.TempDir()
-		untar(t, files[a.name+"-"+a.version+".oci.tar"], dir)
-		index, err := layout.ImageIndexFromPath(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		manifest, err := index.IndexManifest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var listed strings.Builder
-		tagged, attached := manifest.Manifests[:len(a.images)], manifest.Manifests[len(a.images):]
-		for i, d := range attached {
-			if d.Digest != a.bills[i].digest || d.Annotations != nil {
-				t.Errorf("%s: attached is %+v", a.name, d)
-			}
-		}
-		if len(attached) != len(a.images) {
-			t.Errorf("%s: %d SBOMs", a.name, len(attached))
-		}
-		for i, d := range tagged {
-			tag := d.Annotations["org.opencontainers.image.ref.name"]
-			fmt.Fprintf(&listed, "%s:%s %s %d bytes\n", a.name, tag, d.Digest, a.images[i].size)
-		}
-		if want := listed.String(); strings.Count(want, "\n") != 2 || !strings.Contains(string(files["IMAGES"]), want) {
-			t.Errorf("IMAGES is\n%s, and the layout has\n%s", files["IMAGES"], want)
-		}
-	}
-}
-
-func untar(t *testing.T, archive []byte, dir string) {
-	t.Helper()
-	for r := tar.NewReader(bytes.NewReader(archive)); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(dir, filepath.FromSlash(header.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestSBOM reads the SBOMs with the library of the SPDX project, and compares what they list with go.mod.
 func TestSBOM(t *testing.T) {
 	required := string(harness.ReadT(t, "go.mod"))
@@ -309,7 +201,7 @@ func TestNoBuildInfo(t *testing.T) {
 // TestUsage has wrong arguments and a wrong time refused.
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{nil, {"x"}, {"push"}, {"layout", "x"}} {
-		if err := run(context.Background(), "../..", args, io.Discard); err == nil ||
+		if err := run(context.Background(), options{root: "../.."}, args, io.Discard); err == nil ||
 			!strings.Contains(err.Error(), "usage") {
 			t.Errorf("%q: error %v", args, err)
 		}

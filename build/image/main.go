@@ -2,11 +2,13 @@
 // needs no Docker and no network but for a push, and the same modules give the same bytes everywhere.
 //
 //	go run . layout           write build/out/image: an OCI layout for each artifact, with both forms of its image
-//	go run . release          write build/out/release: modules, images, SBOMs, the Helm chart and their checksums
+//	go run . release          write build/out/release: modules, images, SBOMs, the Helm chart, checksums, provenance
 //	go run . push REGISTRY    push all images below REGISTRY, as registry.example.com/warmgate
 //
-// The flag -root names the source tree; `make wasm` has put the modules into its build/out. SOURCE_DATE_EPOCH, seconds
-// since 1970, is the time that images and SBOMs are given; without it they are of 1970.
+// The flag -root names the source tree; `make wasm` has put the modules into its build/out. -out is where the release
+// goes instead, and -key a private key that signs images and files. SOURCE_DATE_EPOCH, seconds since 1970, is the time
+// that images and SBOMs are given; without it they are of 1970. REVISION is the commit, where there is no repository;
+// BUILDER a URI of what builds; and REGISTRY where the images will be.
 package main
 
 import (
@@ -18,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,53 +31,72 @@ import (
 )
 
 func main() {
-	root := flag.String("root", "../..", "the source `folder`")
+	var o options
+	flag.StringVar(&o.root, "root", "../..", "the source `folder`")
+	flag.StringVar(&o.out, "out", "", "the `folder` that a release is written to; what is there is deleted")
+	flag.StringVar(&o.key, "key", "", "a `file` with an ECDSA key on P-256 in PEM, which signs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *root, flag.Args(), os.Stdout); err != nil {
+	if err := run(ctx, o, flag.Args(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run does what the arguments say. It prints a line for each image: its name, digest and size.
-func run(ctx context.Context, root string, args []string, out io.Writer) error {
+// options are the flags.
+type options struct{ root, out, key string }
+
+// run does what the arguments say. It prints a line for each image: its name, digest and size; and whether they are
+// signed.
+func run(ctx context.Context, o options, args []string, out io.Writer) error {
+	if o.out == "" {
+		o.out = filepath.Join(o.root, "build/out/release")
+	}
+	signer, err := readKey(o.key)
+	if err != nil {
+		return err
+	}
 	var do func(artifacts []*artifact) error
 	switch {
 	case len(args) == 1 && args[0] == "layout":
-		do = func(artifacts []*artifact) error { return layouts(filepath.Join(root, "build/out/image"), artifacts) }
+		do = func(artifacts []*artifact) error { return layouts(filepath.Join(o.root, "build/out/image"), artifacts) }
 	case len(args) == 1 && args[0] == "release":
-		do = func(artifacts []*artifact) error { return release(root, artifacts) }
+		do = func(artifacts []*artifact) error { return release(o, signer, artifacts) }
 	case len(args) == 2 && args[0] == "push":
 		do = func(artifacts []*artifact) error { return push(ctx, args[1], artifacts) }
 	default:
-		return errors.New("usage: image [-root FOLDER] layout | release | push REGISTRY")
+		return errors.New("usage: image [-root FOLDER] [-out FOLDER] [-key FILE] layout | release | push REGISTRY")
 	}
-	artifacts, err := read(root)
+	artifacts, err := read(o.root)
 	if err != nil {
 		return err
 	}
 	for _, a := range artifacts {
-		if err := a.pack(); err != nil {
+		if err := errors.Join(a.pack(), signer.images(a)); err != nil {
 			return err
 		}
 	}
 	if err := do(artifacts); err != nil {
 		return err
 	}
-	_, err = io.WriteString(out, list(artifacts))
+	signed := "nothing is signed: no key is given\n"
+	if signer.key != nil {
+		signed = "signed with " + o.key + "\n"
+	}
+	_, err = io.WriteString(out, list(artifacts)+signed)
 	return err
 }
 
 // artifact is one of the modules, with all that is made of it.
 type artifact struct {
-	name    string // warmgate-envoy or warmgate-higress
-	version string
-	created time.Time
-	module  []byte
-	images  []image
-	bills   []image // the SBOM of each image
+	name       string // warmgate-envoy or warmgate-higress
+	version    string
+	created    time.Time
+	module     []byte
+	images     []image
+	bills      []image // the SBOM of each image
+	signatures []image // of the images, with a key
 }
 
 // read reads the two modules, and their version from what Higress's console shows.
@@ -119,8 +141,7 @@ func sourceDate(text string) (time.Time, error) {
 func push(ctx context.Context, registry string, artifacts []*artifact) error {
 	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
 	for _, a := range artifacts {
-		for i := range a.images {
-			image := &a.images[i]
+		for _, image := range slices.Concat(a.images, a.signatures) {
 			ref, err := name.NewTag(registry + "/" + a.name + ":" + image.tag)
 			if err != nil {
 				return fmt.Errorf("image: %w", err)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -31,7 +32,7 @@ func layouts(dir string, artifacts []*artifact) error {
 	return nil
 }
 
-// layout writes the artifact's images into dir, each under its tag, and their SBOMs.
+// layout writes the artifact's images and their signatures into dir, each under its tag, and their SBOMs.
 func (a *artifact) layout(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -40,8 +41,7 @@ func (a *artifact) layout(dir string) error {
 	if err != nil {
 		return err
 	}
-	for i := range a.images {
-		image := &a.images[i]
+	for _, image := range slices.Concat(a.images, a.signatures) {
 		tag := layout.WithAnnotations(map[string]string{refNameKey: image.tag})
 		if err := path.AppendImage(image.Image, tag); err != nil {
 			return err
@@ -55,29 +55,35 @@ func (a *artifact) layout(dir string) error {
 	return nil
 }
 
-// release fills build/out/release: for each artifact the module, an archive of the layout and the SBOM; the Helm chart,
-// the description for Higress's console, the license, the digests of the images and the checksums of all that.
-func release(root string, artifacts []*artifact) error {
-	dir := filepath.Join(root, "build/out/release")
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("image: %w", err)
-	}
-	files, err := contents(root, artifacts)
+// release fills a folder: for each artifact the module, an archive of the layout and the SBOM; the Helm chart, what has
+// changed, the description for Higress's console, what Artifact Hub reads, the license, the digests of the images,
+// where all that comes from, the checksums, and with a key the signatures.
+func release(o options, s *signer, artifacts []*artifact) error {
+	files, err := contents(o.root, artifacts)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("image: %w", err)
+	statement, err := provenanceOf(o.root, artifacts, files)
+	if err != nil {
+		return err
 	}
+	files = append(files, *statement)
 	var sums strings.Builder
 	for _, f := range files {
-		if err := os.WriteFile(filepath.Join(dir, f.name), f.content, 0o644); err != nil {
-			return fmt.Errorf("image: %w", err)
-		}
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(f.content), f.name)
 	}
-	if err := os.WriteFile(filepath.Join(dir, sumsFile), []byte(sums.String()), 0o644); err != nil {
+	files = append(files, file{sumsFile, []byte(sums.String())})
+	signed, err := s.signatures(files)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(o.out), os.MkdirAll(o.out, 0o755)); err != nil {
 		return fmt.Errorf("image: %w", err)
+	}
+	for _, f := range append(files, signed...) {
+		if err := os.WriteFile(filepath.Join(o.out, f.name), f.content, 0o644); err != nil {
+			return fmt.Errorf("image: %w", err)
+		}
 	}
 	return nil
 }
@@ -88,7 +94,7 @@ type file struct {
 	content []byte
 }
 
-// contents returns the files of a release, but for their checksums.
+// contents returns the files of a release, but for what is told of them.
 func contents(root string, artifacts []*artifact) ([]file, error) {
 	var files []file
 	for _, a := range artifacts {
@@ -103,19 +109,45 @@ func contents(root string, artifacts []*artifact) ([]file, error) {
 		files = append(files, file{a.name + ".wasm", a.module}, file{a.name + "-" + a.version + ".oci.tar", archive},
 			file{a.billFile(), bill})
 	}
-	packed, err := chart(root, artifacts[0].version, artifacts[0].created)
+	version := artifacts[0].version
+	packed, err := chart(root, version, artifacts[0].created)
 	if err != nil {
 		return nil, err
 	}
 	files = append(files, *packed)
-	for _, copied := range [][2]string{{"build/spec.yaml", "warmgate-higress.spec.yaml"}, {"LICENSE", "LICENSE"}} {
+	for _, copied := range [][2]string{
+		{"build/spec.yaml", "warmgate-higress.spec.yaml"},
+		{"deploy/artifacthub-repo.yml", "artifacthub-repo.yml"},
+		{"LICENSE", "LICENSE"},
+		{"CHANGELOG.md", "CHANGELOG-" + version + ".md"},
+	} {
 		text, err := os.ReadFile(filepath.Join(root, copied[0]))
 		if err != nil {
 			return nil, fmt.Errorf("image: %w", err)
 		}
+		if copied[0] == "CHANGELOG.md" {
+			if text, err = section(text, version); err != nil {
+				return nil, err
+			}
+		}
 		files = append(files, file{copied[1], text})
 	}
 	return append(files, file{imagesFile, []byte(list(artifacts))}), nil
+}
+
+// section returns what a changelog says of a version. Before it is released that is under "Unreleased".
+func section(changelog []byte, version string) ([]byte, error) {
+	const heading = "\n## ["
+	for _, name := range []string{version, "Unreleased"} {
+		_, rest, ok := strings.Cut(string(changelog), heading+name+"]")
+		if !ok {
+			continue
+		}
+		text, _, _ := strings.Cut(rest, heading)
+		_, text, _ = strings.Cut(text, "\n") // the date
+		return []byte("# " + version + "\n\n" + strings.TrimSpace(text) + "\n"), nil
+	}
+	return nil, fmt.Errorf("image: CHANGELOG.md has no section %s", version)
 }
 
 // archive returns the artifact's layout as one file.

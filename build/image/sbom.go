@@ -122,7 +122,12 @@ func spdxOf(id, path, version, terms string) spdxPackage {
 		SPDXID: id, Name: path, VersionInfo: version, DownloadLocation: unknown,
 		LicenseConcluded: unknown, LicenseDeclared: terms, CopyrightText: unknown,
 		ExternalRefs: []spdxRef{{
-			"PACKAGE-MANAGER", "purl", "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B"),
+			"PACKAGE-MANAGER", "purl", purl(path, version),
 		}},
 	}
+}
+
+// purl is the address of a Go module, see https://github.com/package-url/purl-spec.
+func purl(path, version string) string {
+	return "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 }

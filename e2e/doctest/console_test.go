@@ -12,9 +12,11 @@ import (
 )
 
 // programs are those that commands in console blocks may run. Such commands need a cluster: the tests of e2e/mesh run
-// those that install, without one. TestGuide runs those of docs/envoy.md, with the Envoy that `make envoy` leaves.
+// those that install, without one. TestGuide runs those of docs/envoy.md, with the Envoy that `make envoy` leaves, and
+// TestCommands of build/image those of docs/artifacts.md, but for cosign's.
 var programs = []string{
-	"../build/out/envoy", "cd", "curl", "export", "git", "grep", "helm", "istioctl", "kubectl", "make", "sed",
+	"../build/out/envoy", "base64", "cd", "cosign", "curl", "export", "git", "grep", "helm", "istioctl", "kubectl",
+	"make", "openssl", "sed", "sha256sum",
 }
 
 // file matches what a command reads: with -f, or as a patch.

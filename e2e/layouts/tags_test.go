@@ -16,6 +16,9 @@ import (
 // istioCluster is a name as Istio and Higress give clusters. It has what other rules of theirs look for: "cache.".
 const istioCluster = "outbound|8000|v1|kv-cache.tag.svc.cluster.local"
 
+// istioStat is a name with a label as Istio's own statistics have them, which ends like one of Warmgate's.
+const istioStat = "source_version=.=v1;.;istio"
+
 // statsConfigs are what the bootstraps of control planes say about statistics, as far as it can concern a plugin's:
 // rules that are bound to the beginning of other names are left out. extraStatTags is where they put the operator's.
 var statsConfigs = map[string]string{
@@ -24,6 +27,7 @@ use_all_default_tags: false
 stats_tags:
 - {tag_name: response_code, regex: '_rq(_(\d{3}))$'}
 - {tag_name: response_code_class, regex: '_rq(_(\dxx))$'}
+- {tag_name: source_version, regex: '(source_version=\.=(.*?);\.;)'}
 extraStatTags
 - {tag_name: cache, regex: '(cache\.(.+?)\.)'}
 - {tag_name: component, regex: '(component\.(.+?)\.)'}
@@ -32,7 +36,8 @@ extraStatTags
 - {tag_name: authz_enforce_result, regex: 'rbac(\.(allowed|denied))'}
 - {tag_name: authz_dry_run_action, regex: '(\.istio_dry_run_(allow|deny)_)'}
 - {tag_name: authz_dry_run_result, regex: '(\.shadow_(allowed|denied))'}
-stats_matcher: {inclusion_list: {patterns: [{prefix: "reporter="}, {prefix: cluster_manager}, {prefix: wasm}]}}`,
+stats_matcher: {inclusion_list: {patterns: [{prefix: "cluster.source_version="}, {prefix: "reporter="},
+  {prefix: cluster_manager}, {prefix: wasm}]}}`,
 	"Higress": `
 use_all_default_tags: false
 stats_tags:
@@ -85,6 +90,7 @@ func underControl(config any, format string) func(file string, doc *yaml.Node) e
 			return errors.Join(
 				harness.Set(doc, "stats_config", config),
 				harness.Set(doc, logFormat, format),
+				harness.Set(doc, "static_resources.clusters[name=warmgate-admin].alt_stat_name", istioStat),
 				harness.Set(doc, harness.RoutesPath+"[name=llm].route.cluster", istioCluster))
 		case "clusters.yaml":
 			return errors.Join(
@@ -104,10 +110,14 @@ func TestLabelsByControlPlanes(t *testing.T) {
 	if err := yaml.Unmarshal(harness.ReadT(t, "deploy/higress/values.yaml"), &shipped); err != nil {
 		t.Fatal(err)
 	}
-	for name, others := range map[string]string{
-		// Its own rules find more in the name of this cluster, and add labels; they change none of Warmgate's.
-		"Istio":   `(,cache="tag"|,tag="svc\.cluster\.local")*`,
-		"Higress": "",
+	for name, c := range map[string]struct{ others, line string }{
+		// Its own rules find more in the name of this cluster, and add labels; they change none of Warmgate's. Rules of
+		// Warmgate's labels do the same to its own statistics.
+		"Istio": {
+			`(,cache="tag"|,tag="svc\.cluster\.local")*`,
+			`envoy_cluster_istio_upstream_rq_total\{source_version="v1",version="v1"\} \d+`,
+		},
+		"Higress": {"", `warmgate_config_valid\{\} 1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,9 +132,11 @@ func TestLabelsByControlPlanes(t *testing.T) {
 			of := `cluster="` + regexp.QuoteMeta(istioCluster) + `",endpoint="` + regexp.QuoteMeta(upstream[0].Addr) + `"`
 			for _, line := range []string{
 				`warmgate_decisions_total\{policy="[a-z_]+",reason="chosen"\} [1-9]\d*`,
-				`warmgate_inflight_requests\{` + of + others + `\} 0`,
-				`warmgate_inflight_tokens\{` + of + others + `\} 0`,
+				`warmgate_inflight_requests\{` + of + c.others + `\} 0`,
+				`warmgate_inflight_tokens\{` + of + c.others + `\} 0`,
 				`warmgate_owners\{\} [1-9]\d*`,
+				c.line,
+				`warmgate_build_info\{version="[^"]+",revision="[^"]+"\} 1`,
 			} {
 				harness.Await(t, func() error {
 					page := g.PrometheusT(t)

@@ -173,6 +173,7 @@ func (p *Plugin) handleAnswer(f func()) {
 // while.
 func (p *Plugin) done() bool {
 	p.vm.configs.remove(p)
+	p.vm.setBuild()
 	if p.calls == 0 {
 		return true
 	}

@@ -146,13 +146,20 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 		taken.context = context
 		return taken
 	}
+	const build = "warmgate_build_info;version=unknown;revision=unknown"
 	idle, busy, stuck := take(7), take(8), take(9)
+	if v.setBuild(); p.metrics.values[build] != 1 {
+		t.Error("the build is not shown to run")
+	}
 	busy.calls, stuck.calls = 2, 1
 	if !idle.done() || busy.done() || stuck.done() {
 		t.Error("the gateway has to wait for one without calls, or not for those with some")
 	}
 	if len(v.configs.inForce) != 0 {
 		t.Error("configurations that are done are in force still")
+	}
+	if p.metrics.values[build] != 0 {
+		t.Error("the build is still shown to run")
 	}
 	busy.handleAnswer(func() {})
 	if len(p.left) != 0 {

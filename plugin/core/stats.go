@@ -49,6 +49,7 @@ const (
 	statClusters    = "warmgate_cluster_requests_total"       // cluster, result: sent to one of several clusters
 	statAPICalls    = "warmgate_api_calls_total"              // result: requests to the admission API
 	statPanics      = "warmgate_recovered_panics_total"
+	statBuild       = "warmgate_build_info" // version, revision: VM.setBuild
 
 	// of budgets
 	statBudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used

@@ -3,8 +3,12 @@ package core
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/plugin/config"
 )
+
+// What build/wasm.sh says of the artifact when it links it.
+var version, revision = "unknown", "unknown"
 
 // VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Each part has
 // a file of its own.
@@ -76,9 +80,17 @@ func (v *VM) tick(p *Plugin) {
 	v.stores.heartbeat(now, v.configs)
 	v.refreshLastGood()
 	v.waiters.countOwners(now)
+	v.setBuild()
 	v.gauges.set(now)
 	v.regions.heartbeat(now)
 	v.forgetClusters(now)
+}
+
+// setBuild says which build runs: 1 while it has a configuration, 0 at the end of the last one, since the gateway shows
+// the gauge after an upgrade, too. Other VMs of the same build set it to 1 again within a second.
+func (v *VM) setBuild() {
+	name := statname.With(statBuild, "version", version, "revision", revision)
+	v.stats.set(name, uint64(min(1, len(v.configs.inForce))))
 }
 
 // wake looks after the requests that wait: other VMs have granted them something.
