@@ -66,11 +66,15 @@ func newRewriter(functions []function, imported uint64) *rewriter {
 	return r
 }
 
-// read takes the functions' bodies.
+// read takes the functions' bodies, in which it simplifies what is computed.
 func (r *rewriter) read(bodies [][]byte) error {
 	for _, body := range bodies {
 		all, err := instructions(body, codeStart(body))
 		if err != nil {
+			return err
+		}
+		body = simplify(body, all)
+		if all, err = instructions(body, codeStart(body)); err != nil {
 			return err
 		}
 		r.bodies, r.decoded = append(r.bodies, body), append(r.decoded, all)
