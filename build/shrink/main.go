@@ -1,8 +1,13 @@
-// Command shrink copies a Wasm module that Go has built, and leaves out the table by which Go's runtime finds the
-// function of a program counter (runtime.findfunctab): a function fills it when the module starts.
+// Command shrink copies a Wasm module that Go has built, so that it takes less space and less time to compile.
 //
 //	shrink in.wasm out.wasm
 //
+// Functions jump by branches, where Go's compiler sets a number and has a table lead to the place of the number; and
+// compute addresses in their frames with fewer instructions. It is an error if a function would not take the same steps
+// as before, along all its ways. Functions that do not look as Go's compiler writes them stay as they are.
+//
+// And the table by which Go's runtime finds the function of a program counter (runtime.findfunctab) is left out: a
+// function fills it when the module starts.
 // The linker provides one record for every 4 KiB of machine code. On Wasm a program counter is the number of the
 // function times 64 Ki, so each function gets 16 records, all of them with its number: a tenth of Warmgate's module, as
 // a sequence that two lines can compute. A module without such a table is copied as it is, and it is an error if memory

@@ -12,6 +12,7 @@ const (
 	sectionImport   = 2
 	sectionFunction = 3
 	sectionExport   = 7
+	sectionElement  = 9
 	sectionCode     = 10
 	sectionData     = 11
 )
@@ -75,10 +76,7 @@ type segment struct {
 }
 
 // An active segment of memory 0 is: a zero, the address as i32.const, and the bytes.
-const (
-	opConst = 0x41
-	opEnd   = 0x0b
-)
+const opEnd = 0x0b
 
 // segments reads a section of data.
 func segments(body []byte) ([]segment, error) {
@@ -87,7 +85,7 @@ func segments(body []byte) ([]segment, error) {
 	for n := r.uint(); n > 0 && !r.failed; n-- {
 		mode, op, at, end := r.uint(), r.byte(), r.int(), r.byte()
 		data := r.bytes(r.uint())
-		if !r.failed && (mode != 0 || op != opConst || at < 0 || end != opEnd) {
+		if !r.failed && (mode != 0 || op != opI32Const || at < 0 || end != opEnd) {
 			return nil, errors.New("a segment of data whose address is no constant")
 		}
 		all = append(all, segment{uint64(at), data})
@@ -99,7 +97,7 @@ func segments(body []byte) ([]segment, error) {
 func appendSegments(b []byte, all []segment) []byte {
 	b = binary.AppendUvarint(b, uint64(len(all)))
 	for _, s := range all {
-		b = append(b, 0, opConst)
+		b = append(b, 0, opI32Const)
 		b = appendInt(b, int64(s.at))
 		b = append(b, opEnd)
 		b = appendBytes(b, s.data)

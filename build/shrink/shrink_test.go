@@ -16,8 +16,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A library whose stack grows and whose panic is caught: the runtime finds functions for both.
+// A library whose stack grows and whose panic is caught: the runtime finds functions for both, and resumes them. So it
+// does where goroutines wait for each other.
 const library = `package main
+
+import "runtime"
 
 func main() {}
 
@@ -38,6 +41,88 @@ func caught(divisor int32) (result int32) {
 		}
 	}()
 	return 100 / divisor
+}
+
+//go:wasmexport primes
+func primes(limit int32) (sum int32) {
+next:
+	for n := int32(2); n < limit; n++ {
+		for d := int32(2); d*d <= n; d++ {
+			if n%d == 0 {
+				continue next
+			}
+		}
+		sum += n
+	}
+	return sum
+}
+
+func odd(in <-chan int32, out chan<- int32) {
+	defer close(out)
+	for v := range in {
+		switch {
+		case v < 0:
+			runtime.Goexit()
+		case v%2 == 1:
+			out <- v
+		}
+	}
+}
+
+//go:wasmexport piped
+func piped(n int32) (sum int32) {
+	in, out := make(chan int32), make(chan int32)
+	go odd(in, out)
+	sent, gone := int32(0), make(map[int32]bool)
+	for {
+		feed := in
+		if sent > n {
+			feed = nil
+		}
+		v := sent
+		if sent == n {
+			v = -1
+		}
+		select {
+		case feed <- v:
+			sent++
+		case v, ok := <-out:
+			if !ok {
+				return sum + int32(len(gone))
+			}
+			gone[v] = true
+			sum += v
+		}
+		runtime.Gosched()
+	}
+}
+
+//go:wasmexport deferred
+func deferred(n int32) (trail int32) {
+	for i := int32(1); i <= n; i++ {
+		defer func() {
+			if r := recover(); r != nil {
+				trail = trail*10 + i
+				panic(r)
+			}
+		}()
+	}
+	defer func() {
+		recover()
+		trail = trail*10 + 9
+		if n > 0 {
+			defer func() { recover() }()
+			fail(n)
+		}
+	}()
+	fail(n)
+	return 7
+}
+
+func fail(n int32) {
+	defer func() { runtime.GC() }()
+	var none []int32
+	none[n]++
 }
 `
 
@@ -141,6 +226,15 @@ func TestShrink(t *testing.T) {
 	}
 	if got := call(t, m, "caught", 0); got != -1 {
 		t.Errorf("caught returned %d", got)
+	}
+	linked := instance(t, module)
+	call(t, linked, startFunction)
+	for _, name := range []string{"deep", "caught", "primes", "piped", "deferred"} {
+		for _, n := range []uint64{0, 1, 2, 7, 100, 1000} {
+			if want, got := call(t, linked, name, n), call(t, m, name, n); got != want {
+				t.Errorf("%s(%d) returned %d, not %d", name, n, got, want)
+			}
+		}
 	}
 	if again, err := shrink(packed); err != nil || !bytes.Equal(again, packed) {
 		t.Errorf("a module without a table was changed (%v)", err)

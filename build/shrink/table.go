@@ -36,6 +36,9 @@ func shrink(module []byte) ([]byte, error) {
 	if records == 0 {
 		return module, nil
 	}
+	if err := straighten(all, memory); err != nil {
+		return nil, err
+	}
 	without := bytes.Clone(memory)
 	clear(without[base : base+records*recordSize])
 	data.body = appendSegments(nil, split(without))
@@ -184,11 +187,11 @@ func fill(base, records int, start uint64) []byte {
 		less                 = 0x49
 	)
 	f := []byte{1, 1, i32, loop, void} // k, the record's number, is the only local variable
-	f = append(f, get, 0, opConst, recordSize, mul)
-	f = append(f, get, 0, opConst, 4, shiftRight) // perFunc is 1<<4
+	f = append(f, get, 0, opI32Const, recordSize, mul)
+	f = append(f, get, 0, opI32Const, 4, shiftRight) // perFunc is 1<<4
 	f = binary.AppendUvarint(append(f, store, 0), uint64(base))
-	f = append(f, get, 0, opConst, 1, add, tee, 0)
-	f = appendInt(append(f, opConst), int64(records))
+	f = append(f, get, 0, opI32Const, 1, add, tee, 0)
+	f = appendInt(append(f, opI32Const), int64(records))
 	f = append(f, less, brIf, 0, opEnd)
 	return append(binary.AppendUvarint(append(f, call), start), opEnd)
 }
