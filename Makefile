@@ -26,17 +26,20 @@ GATEWAYS = admission|among|batch|bench|chaos|fault|layouts|order|realengine|regi
 LONG = ./redisclient ./e2e/streamtest ./e2e/shipped $$($(GO) list -f '{{.Dir}}' ./... | while read -r dir; do grep -qsE \
 	'testing\.Short\(\)|\.LongT\(|pgregory\.net/rapid|lb/storetest"' "$$dir"/*_test.go && echo "$$dir"; done)
 
+# make check runs go vet, so the tests need not.
+SHORT = -short -vet=off $(LIMIT)
+
 # Only what hangs meets it: on a machine with 30 programs for two cores everything takes 20 times as long.
 LIMIT = -timeout 2h
 
 # The packages whose tests take longest are started first, so that none is left to run alone at the end. Packages wait
 # more than they compute.
 test: wasm ## Run the tests of all packages but those of make e2e, in short: with the plugin in Envoy, Higress's host and Redis
-	$(GO) test -short -p 3 $(LIMIT) ./redisclient ./e2e/streamtest ./e2e/shipped \
+	$(GO) test -p 3 $(SHORT) ./redisclient ./e2e/streamtest ./e2e/shipped \
 		$$($(GO) list ./... | grep -vE '/e2e/($(GATEWAYS))(/|$$)')
-	cd build/image && $(GO) test -short $(LIMIT) -skip Envoy ./...
-	cd e2e/bench/expfmt && $(GO) test -short $(LIMIT) ./...
-	cd e2e/wasmgo && $(GO) test -short $(LIMIT) ./...
+	cd build/image && $(GO) test $(SHORT) -skip Envoy ./...
+	cd e2e/bench/expfmt && $(GO) test $(SHORT) ./...
+	cd e2e/wasmgo && $(GO) test $(SHORT) ./...
 
 e2e: wasm ## Run what make test has in short in full, and the tests of whole gateways: faults, attacks, layouts, sessions, regions
 	$(GO) test -p 3 $(LIMIT) ./e2e/fault ./e2e/chaos ./e2e/security $(LONG) \

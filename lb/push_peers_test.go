@@ -111,11 +111,14 @@ func (p *pair) apart() float64 { return max(p.sum[0], p.sum[1]) / min(p.sum[0], 
 // Two equal engines come to run about as many requests within half a minute, whatever their limits were at first. A
 // limit that was far too low was not corrected for minutes: one of two ran 5 requests, the other one 16.
 func TestEqualEnginesEndEqual(t *testing.T) {
-	const seeds, equal = 20, 1.25
-	runs, far := 0, 0
+	const equal = 1.25
+	runs, far, seeds := 0, 0, uint64(20)
+	if testing.Short() {
+		seeds = 5
+	}
 	for _, c := range []struct{ slots, clients int }{{16, 32}, {16, 200}, {48, 32}, {48, 200}} {
 		for _, limits := range [][2]float64{{5, 16}, {16, 5}, {24, 8}, {10, 40}, {16, 16}} {
-			for seed := range uint64(seeds) {
+			for seed := range seeds {
 				p := startPair(seed, c.slots, c.clients, 2, limits[0], limits[1])
 				p.run(30 * time.Second)
 				p.run(20 * time.Second)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 )
 
 // Gateway is one gateway process. Make it with New or Start; end it with Close.
@@ -24,12 +23,11 @@ type Gateway struct {
 	// RedisCalls.
 	OnRedisCall func(c *RedisCall)
 
-	opts    Options
-	ctx     context.Context
-	runtime wazero.Runtime
-	code    *code
-	config  string
-	canary  map[string]bool // by code and configuration
+	opts   Options
+	ctx    context.Context
+	code   *code
+	config string
+	canary map[tried]bool
 
 	clock      *clock
 	posted     []func()
@@ -38,6 +36,7 @@ type Gateway struct {
 	main       *Worker
 	workers    []*Worker
 	vms        int // made so far, the canaries included
+	alive      map[*vm]bool
 	shared     *SharedData
 	queues     []*sharedQueue
 	queueIDs   map[string]uint32
@@ -53,8 +52,11 @@ type Gateway struct {
 	violations []string
 }
 
-// memoryCache keeps machine code between the gateways of one process: compiling a module takes seconds.
-var memoryCache = wazero.NewCompilationCache()
+// tried is what a canary VM has tried.
+type tried struct {
+	code   wazero.CompiledModule
+	config string
+}
 
 // ErrConfigRejected is returned when the plugin refused a configuration (OnPluginStart failed in the canary VM).
 var ErrConfigRejected = errors.New("higresshost: the plugin refused its configuration")
@@ -65,10 +67,10 @@ func New(opts Options) (*Gateway, error) {
 	opts = opts.withDefaults()
 	g := &Gateway{
 		opts: opts, ctx: context.Background(), clock: newClock(opts.Now),
-		canary: map[string]bool{}, calls: map[Call]*CallStat{},
+		canary: map[tried]bool{}, calls: map[Call]*CallStat{},
 		shared: &SharedData{cells: map[string]sharedCell{}}, queueIDs: map[string]uint32{},
 		metrics:  &Metrics{cells: map[metricName]*metricCell{}},
-		clusters: map[string]*Cluster{}, redis: map[string]*RedisCluster{},
+		clusters: map[string]*Cluster{}, redis: map[string]*RedisCluster{}, alive: map[*vm]bool{},
 	}
 	if err := g.start(); err != nil {
 		return nil, errors.Join(err, g.Close())
@@ -96,13 +98,6 @@ func Start(tb testing.TB, opts Options) *Gateway {
 }
 
 func (g *Gateway) start() error {
-	g.runtime = wazero.NewRuntimeWithConfig(g.ctx, wazero.NewRuntimeConfig().WithCompilationCache(memoryCache))
-	if _, err := wasi_snapshot_preview1.Instantiate(g.ctx, g.runtime); err != nil {
-		return err
-	}
-	if err := g.offerHostCalls(); err != nil {
-		return err
-	}
 	code, err := g.load(g.opts.Wasm)
 	if err != nil {
 		return err
@@ -116,10 +111,11 @@ func (g *Gateway) start() error {
 
 // Close frees the VMs without calling into them; Shutdown ends their contexts first.
 func (g *Gateway) Close() error {
-	if g.runtime == nil {
-		return nil
+	var errs []error
+	for v := range g.alive {
+		errs = append(errs, v.mod.Close(v.ctx))
 	}
-	return g.runtime.Close(g.ctx)
+	return errors.Join(errs...)
 }
 
 // Shutdown ends the gateway as a stopping Envoy does: all streams are reset, then done is called on every plugin
@@ -158,7 +154,7 @@ func (g *Gateway) PushCode(wasm []byte, config string) error {
 }
 
 func (g *Gateway) push(code *code, config string) error {
-	key := code.id + "\x00" + config
+	key := tried{code.compiled, config}
 	accepted, known := g.canary[key]
 	if !known {
 		accepted = g.tryInCanary(code, config)

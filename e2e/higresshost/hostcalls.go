@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
 
@@ -50,8 +51,9 @@ func offers(p Profile, name string) bool {
 	return false
 }
 
-func (g *Gateway) offerHostCalls() error {
-	b := g.runtime.NewHostModuleBuilder("env")
+// offerHostCalls makes all of them known to the modules of a runtime.
+func offerHostCalls(ctx context.Context, r wazero.Runtime) error {
+	b := r.NewHostModuleBuilder("env")
 	for _, c := range hostCalls {
 		params := make([]api.ValueType, len(c.sig))
 		for i, letter := range c.sig {
@@ -64,7 +66,7 @@ func (g *Gateway) offerHostCalls() error {
 			WithGoModuleFunction(c.handler(), params, []api.ValueType{api.ValueTypeI32}).
 			Export("proxy_" + c.name)
 	}
-	_, err := b.Instantiate(g.ctx)
+	_, err := b.Instantiate(ctx)
 	return err
 }
 

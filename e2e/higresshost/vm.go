@@ -2,21 +2,23 @@ package higresshost
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 )
 
 // code is a compiled module.
 type code struct {
-	id       string
 	abi      ABI
 	compiled wazero.CompiledModule
 }
@@ -52,13 +54,56 @@ type vm struct {
 
 type vmKey struct{}
 
+// machine runs the VMs of all gateways of this process.
+var machine = sync.OnceValues(func() (wazero.Runtime, error) {
+	ctx := context.Background()
+	r := wazero.NewRuntime(ctx)
+	_, err := wasi_snapshot_preview1.Instantiate(ctx, r)
+	return r, errors.Join(err, offerHostCalls(ctx, r))
+})
+
+// modules are those that were compiled, each once, which takes seconds: of func() (wazero.CompiledModule, error), by
+// their first bytes' addresses.
+var modules sync.Map
+
+func compile(ctx context.Context, wasm []byte) (wazero.CompiledModule, error) {
+	once, _ := modules.LoadOrStore(&wasm[0], sync.OnceValues(func() (wazero.CompiledModule, error) {
+		r, err := machine()
+		if err != nil {
+			return nil, err
+		}
+		return r.CompileModule(ctx, wasm)
+	}))
+	return once.(func() (wazero.CompiledModule, error))()
+}
+
+// memory is a VM's, of which all is reserved at the start, so that it grows without being copied.
+type memory []byte
+
+func reserve(_, most uint64) experimental.LinearMemory {
+	m, err := syscall.Mmap(-1, 0, int(most), syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE)
+	if err != nil {
+		panic(err)
+	}
+	return memory(m)
+}
+
+func (m memory) Reallocate(size uint64) []byte { return m[:size] }
+
+func (m memory) Free() {
+	if err := syscall.Munmap(m); err != nil {
+		panic(err)
+	}
+}
+
 // load compiles a module and checks that this host can run it.
 func (g *Gateway) load(wasm []byte) (*code, error) {
 	abi, err := ModuleABI(wasm, g.opts.Profile)
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := g.runtime.CompileModule(g.ctx, wasm)
+	compiled, err := compile(g.ctx, wasm)
 	if err != nil {
 		return nil, fmt.Errorf("higresshost: compile: %w", err)
 	}
@@ -69,8 +114,7 @@ func (g *Gateway) load(wasm []byte) (*code, error) {
 				g.opts.Profile)
 		}
 	}
-	sum := sha256.Sum256(wasm)
-	return &code{id: hex.EncodeToString(sum[:8]), abi: abi, compiled: compiled}, nil
+	return &code{abi: abi, compiled: compiled}, nil
 }
 
 // newVM instantiates code and runs _initialize, with its own randomness and the simulated clock.
@@ -80,7 +124,8 @@ func (g *Gateway) newVM(w *Worker, c *code) (*vm, error) {
 		gw: g, worker: w, code: c, funcs: map[string]api.Function{}, initializing: true,
 		nextID: 1, roots: map[uint32]*root{}, streams: map[uint32]*Stream{}, metrics: map[uint32]*metricCell{},
 	}
-	v.ctx = context.WithValue(g.ctx, vmKey{}, v)
+	v.ctx = experimental.WithMemoryAllocator(context.WithValue(g.ctx, vmKey{}, v),
+		experimental.MemoryAllocatorFunc(reserve))
 	out := &stderr{gw: g, thread: w.name}
 	conf := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
 		WithStdout(out).WithStderr(out).WithRandSource(g.randomness(g.vms)).
@@ -89,11 +134,15 @@ func (g *Gateway) newVM(w *Worker, c *code) (*vm, error) {
 		}, sys.ClockResolution(1)).
 		WithNanotime(func() int64 { return g.monotonic() }, sys.ClockResolution(1)).
 		WithNanosleep(func(int64) {})
-	mod, err := g.runtime.InstantiateModule(v.ctx, c.compiled, conf)
+	r, err := machine()
+	if err != nil {
+		return nil, err
+	}
+	mod, err := r.InstantiateModule(v.ctx, c.compiled, conf)
 	if err != nil {
 		return nil, fmt.Errorf("higresshost: instantiate: %w", err)
 	}
-	v.mod, v.initializing = mod, false
+	v.mod, v.initializing, g.alive[v] = mod, false, true
 	return v, nil
 }
 
@@ -190,6 +239,7 @@ func (v *vm) ordered() []*Stream {
 // kill frees the instance; nothing calls into it any more.
 func (v *vm) kill() {
 	v.failed = true
+	delete(v.gw.alive, v)
 	_ = v.mod.Close(v.ctx)
 }
 

@@ -43,6 +43,13 @@ func TestRedisUsers(t *testing.T) {
 func withUsers(t *testing.T, version string) *redisserver.Server {
 	t.Helper()
 	s := redisserver.StartT(t, redisserver.Options{Version: version})
+	setUsers(t, s)
+	return s
+}
+
+// setUsers gives a server the shipped users.
+func setUsers(t *testing.T, s *redisserver.Server) {
+	t.Helper()
 	for line := range strings.Lines(string(harness.ReadT(t, aclFile))) {
 		setUser := []any{"ACL", "SETUSER"}
 		for _, rule := range strings.Fields(line)[1:] {
@@ -50,7 +57,6 @@ func withUsers(t *testing.T, version string) *redisserver.Server {
 		}
 		mustDo(t, s, setUser...)
 	}
-	return s
 }
 
 func mustDo(t *testing.T, s *redisserver.Server, command ...any) {
@@ -71,16 +77,23 @@ func TestRedisAsShipped(t *testing.T) {
 		t.Fatalf("the file has not one %s", shipped)
 	}
 	text = strings.Replace(text, shipped, `"reserve_timeout": "10s"`, 1)
-	for i, version := range redisserver.Versions() {
+	o := harness.Options{Config: text, Endpoints: []harness.Endpoint{upstream}}
+	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
-			if i > 0 {
+			var redis *redisserver.Server
+			var g *harness.Gateway
+			if version == redisserver.Default {
+				o.Hardened = true
+				kept := take(t, o)
+				if g, redis = kept.Gateway, kept.redis; redis == nil {
+					t.Skip("there is no Redis server")
+				}
+			} else {
 				harness.LongT(t)
+				redis = withUsers(t, version)
+				o.Hardened, o.Redis = false, redis.Addr()
+				g = harness.StartT(t, o)
 			}
-			redis := withUsers(t, version)
-			g := harness.StartT(t, harness.Options{
-				Hardened: i == 0, Redis: redis.Addr(), Config: text,
-				Endpoints: []harness.Endpoint{upstream},
-			})
 			page := func() string { return g.PrometheusT(t) }
 			up := regexp.MustCompile(`(?m)^warmgate_redis_up\{\} 1$`)
 			await(t, "the Prometheus page", up, func() string { send(t, g); return page() })

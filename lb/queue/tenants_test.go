@@ -45,6 +45,9 @@ func TestTenantsAreForgotten(t *testing.T) {
 // With more tenants than there is room for, some share their turn; every class has a turn of its own, and the queue can
 // be packed.
 func TestTooManyTenants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	q := &queue.Queue{}
 	n, _ := q.List(7, []queue.Entry{{Row: 0, Cap: 1}})
 	id := lb.LeaseID(0)
