@@ -62,7 +62,10 @@ type envoyStream = stream
 func newGatewayStream() core.GatewayStream { return envoyStream{} }
 
 // Cluster implements core.GatewayStream. The plain cluster_name is empty before routing in stock Envoy.
-func (s envoyStream) Cluster() string { return property("xds\x00cluster_name") }
+func (s envoyStream) Cluster() string {
+	noteBackend()
+	return property("xds\x00cluster_name")
+}
 
 // Route implements core.GatewayStream.
 func (s envoyStream) Route() string { return property("xds\x00route_name") }

@@ -22,6 +22,9 @@ func (envoyCalls) MetricsPage(where string, c *config.Config, answered func(page
 	call := httpCall{cluster: e.Cluster, within: e.Interval, headers: [][2]string{
 		{":method", "GET"}, {":path", e.Path}, {":authority", where}, {headerOriginal, where}, {"accept", "text/plain"},
 	}}
+	if backend, _, _ := (sharedData{}).Get(core.KeyBackend); len(backend) > 0 {
+		call.cluster = string(backend)
+	}
 	return call.send("an engine's metrics", func(_, size int) { answered(scraped(size)) })
 }
 

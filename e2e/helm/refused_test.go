@@ -39,6 +39,7 @@ func TestRefused(t *testing.T) {
 		"gateway: envoy-gateway\nenvoyGateway: {name: 'A b'}":             "'/envoyGateway/name': 'A b' does not",
 		"gateway: envoy-gateway\nenvoyGateway: {drainTimeout: 660}":       "drainTimeout': got number, want string",
 		"gateway: envoy-gateway\nenvoyGateway: {drainTimeout: 500ms}":     "drainTimeout': '500ms' does not match",
+		"gateway: envoy-gateway\nenvoyGateway: {metricsBy: magic}":        "'/envoyGateway/metricsBy': value must be",
 		"gateway: envoy-gateway\nconfig: text":                            "'/config': got string, want object",
 		"gateway: istio\nconfig: {lb_polcy: prefix_cache}":                "'lb_polcy' not allowed",
 		"gateway: istio\nconfig: {lb_policy: round_robin}":                "'/config/lb_policy': value must be one of",
@@ -57,7 +58,7 @@ func TestRefused(t *testing.T) {
 
 		"gateway: higress":                                          "higress.matchRules names the routes",
 		higress + "redis: {enabled: true}":                          "redis.enabled is for istio and envoy-gateway",
-		"gateway: istio\nimage: {pullSecret: login}":                "image.pullSecret is for higress and envoy",
+		"gateway: istio\nimage: {pullSecret: login}":                "needs istio.trafficExtension",
 		"gateway: istio\nconfig: {lb_type: endpoint}":               "config has no lb_policy",
 		"gateway: istio\nconfig: {_rules_: [{_match_route_: [a]}]}": "config._rules_[0] has no lb_policy",
 		"gateway: istio\nistio: {services: [{name: a, namespace: b, port: 1}, " +

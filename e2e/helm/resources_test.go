@@ -85,16 +85,23 @@ func pluginOf(t *testing.T, list []resource) []byte {
 			value := at(t, r, "spec", "configPatches", 0, "patch", "value", "typed_config", "config", "configuration",
 				"value")
 			return []byte(value.(string))
+		case "TrafficExtension":
+			return inJSON(t, at(t, r, "spec", "wasm", "pluginConfig"))
 		case "EnvoyExtensionPolicy":
-			out, err := json.Marshal(at(t, r, "spec", "wasm", 0, "config"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return out
+			return inJSON(t, at(t, r, "spec", "wasm", 0, "config"))
 		}
 	}
 	t.Fatalf("no configuration in\n%s", texts(t, list))
 	return nil
+}
+
+func inJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // withoutConfig empties the plugin's configuration in resources.

@@ -232,7 +232,7 @@ func compresses(t *testing.T, l *lab, name string) {
 
 const authz = "authz" // the cluster of ext_authz's server
 
-// extraClusters are those that filters and mirrors send to.
+// extraClusters are those that filters, mirrors and the tunnel send to.
 func extraClusters(t *testing.T, f *fleet) []string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,7 +243,7 @@ func extraClusters(t *testing.T, f *fleet) []string {
 	}))
 	t.Cleanup(judge.Close)
 	const head = "'@type': " + types + "config.cluster.v3.Cluster\ntype: STATIC\nconnect_timeout: 60s\n"
-	var list []string
+	list := []string{tunnelCluster()}
 	for name, addrs := range map[string][]string{authz: {judge.Listener.Addr().String()}, mirror: f.plain[:1]} {
 		list = append(list, head+"name: "+name+"\n"+assignment(name, addrs))
 	}

@@ -96,6 +96,7 @@ func render(list []layout, f *fleet, port int, more []string) func(file string, 
 				harness.Set(doc, listener+".address.socket_address.port_value", port),
 				harness.Set(doc, manager+".upgrade_configs",
 					[]object{{"upgrade_type": "websocket"}, {"upgrade_type": "CONNECT"}}),
+				addTunnel(doc),
 				addRoutes(doc, list),
 				addFilters(doc, list),
 			)

@@ -39,7 +39,7 @@ const (
 func runLayouts(t *testing.T, version string) {
 	t.Parallel()
 	f := newFleet(t)
-	list := slices.Concat(protocolLayouts, clusterLayouts, filterLayouts(), retryLayouts)
+	list := slices.Concat(protocolLayouts, clusterLayouts, filterLayouts(), retryLayouts, internalLayouts)
 	port, err := freeport.Get()
 	if err != nil {
 		t.Fatal(err)

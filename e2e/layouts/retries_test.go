@@ -16,11 +16,7 @@ const mirror = "copies" // the cluster that copies of requests go to
 
 // retryLayouts are routes that send a request more than once.
 var retryLayouts = []layout{
-	{name: "retry on 503", check: func(t *testing.T, l *lab, name string) {
-		l.retries(t, name, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		})
-	}},
+	{name: "retry on 503", check: func(t *testing.T, l *lab, name string) { l.retries(t, name, failing) }},
 	{name: "retry on reset", check: func(t *testing.T, l *lab, name string) {
 		l.retries(t, name, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	}},
@@ -45,6 +41,9 @@ const perTry = `retry_policy:
     typed_config: {"@type": ` + types + `extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate}
   host_selection_retry_max_attempts: 10
 `
+
+// failing answers 503.
+func failing(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 
 // refusing returns an address without a listener.
 func refusing() string {

@@ -31,8 +31,10 @@ func copies(t *testing.T) (list []copied) {
 		"envoy-config/higress-wasmplugin-*.yaml": {host: config.Higress, read: ofHigress},
 		"deploy/higress/warmgate.yaml":           {host: config.Higress, read: ofHigress},
 		"deploy/istio/warmgate.yaml":             {host: config.Envoy, read: ofText},
+		"deploy/istio/traffic-extension.yaml":    {host: config.Envoy, read: ofExtension},
 		"deploy/envoy-gateway/whole-filter.yaml": {host: config.Envoy, read: ofText},
 		"deploy/envoy-gateway/warmgate.yaml":     {host: config.Envoy, read: ofPolicy},
+		"deploy/envoy-gateway/backends.yaml":     {host: config.Envoy, read: ofPolicy},
 	} {
 		files, err := filepath.Glob(harness.PathT(t, pattern))
 		if err != nil || len(files) == 0 {
@@ -114,7 +116,16 @@ func ofHigress(t *testing.T, text []byte) []byte {
 
 // ofPolicy reads the configuration in an EnvoyExtensionPolicy.
 func ofPolicy(t *testing.T, text []byte) []byte {
-	raw, err := json.Marshal(find[map[string]any](t, extensionPolicy(t, text), "spec.wasm[0].config"))
+	return ofObject(t, extensionPolicy(t, text), "spec.wasm[0].config")
+}
+
+// ofExtension reads the configuration in a TrafficExtension.
+func ofExtension(t *testing.T, text []byte) []byte {
+	return ofObject(t, decoded(t, text), "spec.wasm.pluginConfig")
+}
+
+func ofObject(t *testing.T, doc *yaml.Node, path string) []byte {
+	raw, err := json.Marshal(find[map[string]any](t, doc, path))
 	if err != nil {
 		t.Fatal(err)
 	}

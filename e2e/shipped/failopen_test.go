@@ -25,14 +25,25 @@ const (
 	doesNothing    = "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
 )
 
-// discovery returns how Envoy gets the plugin by the patch for Istio.
-func discovery(t *testing.T) map[string]any {
+// The files for Istio, in each of which a patch has Envoy get the plugin.
+const (
+	byEnvoyFilter = "deploy/istio/warmgate.yaml"
+	byExtension   = "deploy/istio/traffic-extension.yaml"
+)
+
+// discovery returns how Envoy gets the plugin by the patch in a file for Istio.
+func discovery(t *testing.T, file string) map[string]any {
 	t.Helper()
-	for _, p := range find[[]struct {
-		Patch struct{ Value map[string]any }
-	}](t, parse(t, "deploy/istio/warmgate.yaml"), "spec.configPatches") {
-		if d, ok := p.Patch.Value["config_discovery"].(map[string]any); ok {
-			return d
+	for _, doc := range documents(t, harness.ReadT(t, file)) {
+		if find[string](t, doc, "kind") != "EnvoyFilter" {
+			continue
+		}
+		for _, p := range find[[]struct {
+			Patch struct{ Value map[string]any }
+		}](t, doc, "spec.configPatches") {
+			if d, ok := p.Patch.Value["config_discovery"].(map[string]any); ok {
+				return d
+			}
 		}
 	}
 	t.Fatal("no patch gets the plugin")
@@ -43,7 +54,8 @@ func discovery(t *testing.T) map[string]any {
 // wasmplugin.Parse checks it of each resource for Higress.
 func TestFailOpen(t *testing.T) {
 	for name, d := range map[string]map[string]any{
-		"deploy/istio/warmgate.yaml": discovery(t),
+		byEnvoyFilter: discovery(t, byEnvoyFilter),
+		byExtension:   discovery(t, byExtension),
 		"envoy-config/envoy.yaml": find[map[string]any](t, parse(t, "envoy-config/envoy.yaml"),
 			filterOfPlugin+".config_discovery"),
 	} {
@@ -53,8 +65,10 @@ func TestFailOpen(t *testing.T) {
 			t.Errorf("%s: until the plugin is there, one of %v runs, first %v", name, types, first)
 		}
 	}
-	if discovery(t)["apply_default_config_without_warming"] != true {
-		t.Error("on Istio, the listener waits for the module")
+	for _, file := range []string{byEnvoyFilter, byExtension} {
+		if discovery(t, file)["apply_default_config_without_warming"] != true {
+			t.Errorf("%s: on Istio, the listener waits for the module", file)
+		}
 	}
 	text := harness.ReadT(t, "deploy/envoy-gateway/warmgate.yaml")
 	if !find[bool](t, extensionPolicy(t, text), "spec.wasm[0].failOpen") {
@@ -81,7 +95,7 @@ func TestDeniedByIstiosAgent(t *testing.T) {
 		Edit: func(file string, doc *yaml.Node) error {
 			switch {
 			case file == "envoy.yaml":
-				d := discovery(t)
+				d := discovery(t, byEnvoyFilter)
 				d["config_source"] = map[string]any{
 					"resource_api_version": "V3", "path_config_source": map[string]any{"path": "./warmgate.yaml"},
 				}
@@ -142,7 +156,7 @@ func TestNothingComes(t *testing.T) {
 			if file != "envoy.yaml" {
 				return nil
 			}
-			d := discovery(t)
+			d := discovery(t, byEnvoyFilter)
 			source := d["config_source"].(map[string]any)
 			delete(source, "ads") // of a stream of its own, for this test
 			source["api_config_source"] = map[string]any{

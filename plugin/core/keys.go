@@ -30,6 +30,9 @@ const (
 	keySubsets   = "warmgate/1/subsets"     // subsets.go
 )
 
+// KeyBackend is the key of the name of the cluster that leads to the engines' metrics, as a request has found it.
+const KeyBackend = "warmgate/1/backend"
+
 // prepare creates the keys that several VMs write and whose first value must not be lost. The gateway starts a
 // configuration in the main thread's VM before it does so in any worker's, so no worker can be writing yet.
 func prepare(kv lb.KV) error {

@@ -121,8 +121,10 @@ func (s *scraper) sweep() {
 	}
 }
 
-// withPort returns the address with another port, 0 for its own.
+// withPort returns the address with another port, 0 for its own: of an endpoint behind an internal listener, its id,
+// which is the address that the tunnel leads to.
 func withPort(addr string, port int) string {
+	addr = addr[strings.LastIndexByte(addr, '/')+1:]
 	if port == 0 {
 		return addr
 	}

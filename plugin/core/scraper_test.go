@@ -265,6 +265,8 @@ func TestPortOfMetrics(t *testing.T) {
 		{"10.0.0.1:8000", 0, "10.0.0.1:8000"},
 		{"10.0.0.1:8000", 9400, "10.0.0.1:9400"},
 		{"[2001:db8::1]:8000", 9400, "[2001:db8::1]:9400"},
+		{"envoy://connect_originate/10.0.0.1:8000", 0, "10.0.0.1:8000"},
+		{"envoy://connect_originate/[2001:db8::1]:8000", 9400, "[2001:db8::1]:9400"},
 	} {
 		if got := withPort(c.addr, c.port); got != c.want {
 			t.Errorf("%s at port %d is %s, want %s", c.addr, c.port, got, c.want)

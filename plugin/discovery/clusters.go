@@ -17,7 +17,8 @@ const MaxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
 // every cluster, and the circuit breakers that are known. Clusters without endpoints that have an IP address and a port
-// are left out, and those of type ORIGINAL_DST. The text may end anywhere: a last line without its end is ignored.
+// are left out, unless these are behind an internal listener, and so are those of type ORIGINAL_DST. The text may end
+// anywhere: a last line without its end is ignored.
 func ParseClusters(text []byte) (map[string][]lb.Endpoint, map[string]Breaker) {
 	clusters, breakers := make(map[string][]lb.Endpoint), make(map[string]Breaker)
 	var h host
@@ -51,7 +52,7 @@ func ParseClusters(text []byte) (map[string][]lb.Endpoint, map[string]Breaker) {
 type host struct {
 	prefix  []byte // of its lines: "cluster::ip:port::"
 	cluster string
-	usable  bool // has an IP address
+	usable  bool // has an address that tells it from others
 	limits  bool // no host: the limits of the cluster for requests of default priority
 	known   bool // its health was seen
 	passing bool // a server of an ORIGINAL_DST cluster: see named
@@ -165,7 +166,9 @@ func hostPrefix(line []byte) []byte {
 func splitPrefix(prefix []byte) (cluster, addr []byte) {
 	prefix = bytes.TrimSuffix(prefix, separator)
 	at := bytes.LastIndex(prefix, []byte("::["))
-	if at < 0 || bytes.IndexByte(prefix[at:], ']') < 0 {
+	if internal := bytes.LastIndex(prefix, []byte("::envoy://")); internal >= 0 {
+		at = internal
+	} else if at < 0 || bytes.IndexByte(prefix[at:], ']') < 0 {
 		at = bytes.LastIndex(prefix, separator)
 	}
 	if at < 0 {
@@ -174,8 +177,13 @@ func splitPrefix(prefix []byte) (cluster, addr []byte) {
 	return prefix[:at], prefix[at+len(separator):]
 }
 
-// isAddress reports whether s is "ip:port", and not the path of a socket, an internal listener or another word.
+// isAddress reports whether s is "ip:port" or "envoy://listener/id", and not the path of a socket or another word. The
+// latter is an endpoint behind an internal listener, as servers have in an ambient mesh: without an id those behind one
+// listener cannot be told apart, and a comma would divide the id in the list for retries.
 func isAddress(s []byte) bool {
+	if slash := bytes.LastIndexByte(s, '/'); slash > len("envoy://") && string(s[:8]) == "envoy://" {
+		return slash+1 < len(s) && bytes.IndexByte(s, ',') < 0
+	}
 	colon := bytes.LastIndexByte(s, ':')
 	if colon < len("[::]") {
 		return false

@@ -153,9 +153,16 @@ var clustersCases = []struct {
 			"a::1.2.3.5:80::health_flags::healthy\n",
 		"map[a:[{1.2.3.4:80 1 healthy} {1.2.3.5:80 1 healthy}] b:[{1.2.3.4:80 1 healthy}]]",
 	},
+	{
+		"behind an internal listener",
+		"c::envoy://tunnel/1.2.3.4:80::health_flags::healthy\nc::envoy://tunnel/1.2.3.4:80::weight::2\n" +
+			"a::b::envoy://tunnel/[2001:db8::1]:80::health_flags::healthy\n",
+		"map[a::b:[{envoy://tunnel/[2001:db8::1]:80 1 healthy}] c:[{envoy://tunnel/1.2.3.4:80 2 healthy}]]",
+	},
 	{"not addresses", strings.Join([]string{
 		"c::/run/x.sock::health_flags::healthy", "c::@abstract::health_flags::healthy",
-		"c::envoy://l/::health_flags::healthy",
+		"c::envoy://l/::health_flags::healthy", "c::envoy://l::health_flags::healthy",
+		"c::envoy:///1.2.3.4:80::health_flags::healthy", "c::envoy://l/a,b::health_flags::healthy",
 		"c::host:80::health_flags::healthy", "c::1.2.3:80::health_flags::healthy",
 		"c::1.2.3.4::health_flags::healthy",
 		"c::1.2.3.4:0::health_flags::healthy", "c::1.2.3.4:65536::health_flags::healthy",
@@ -258,6 +265,7 @@ func FuzzParseClusters(f *testing.F) {
 	f.Add([]byte("a::default_priority::max_requests::4\na::high_priority::max_requests::9\n" +
 		"a::1.2.3.4:80::rq_active::3\na::1.2.3.4:80::health_flags::healthy\na::[::1]:80::rq_active::1\n" +
 		"b::default_priority::max_requests::4294967295\nb::1.2.3.4:80::rq_active::7\n"))
+	f.Add([]byte("a::envoy://l/[::1]:80::health_flags::healthy\nb::envoy://l/x::health_flags::healthy\nb::::envoy://l/\n"))
 	f.Add([]byte("outbound|80||a.b::/run/x::health_flags::healthy\nb::1.2.3.4:80::health_flags::/eds_status_draining"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, breakers := ParseClusters(text)

@@ -59,8 +59,8 @@ none. Takes Values, the configuration of the resource, shipped, and the services
 {{- end }}
 
 {{- /* Fails if keys of one part of the plugin's configuration do not fit together: the plugin would refuse it, and its
-requests would be balanced natively. Takes gateway, metrics and redis (whether the chart makes a way to them), and the
-part with its name. */}}
+requests would be balanced natively. Takes gateway, metrics and redis (whether the chart makes a way to them), bodies
+(whether the plugin can read them), and the part with its name. */}}
 {{- define "warmgate.check" -}}
 {{- $policy := .part.lb_policy }}
 {{- $keys := dig "lb_config" dict .part }}
@@ -77,6 +77,11 @@ part with its name. */}}
 {{- end }}
 {{- if and $byMetrics (not (or .metrics (dig "envoy" "metrics_cluster" "" $keys))) }}
 {{- fail (printf "%s: lb_policy %s needs metrics.enabled" .name $policy) }}
+{{- end }}
+{{- end }}
+{{- if not .bodies }}
+{{- if or (has $policy (list "prefix_cache" "token_budget")) (eq (dig "unit" "" $keys) "tokens") }}
+{{- fail (printf "%s reads the bodies of requests, which istio.trafficExtension cannot" .name) }}
 {{- end }}
 {{- end }}
 {{- if eq $push "outstanding" }}

@@ -14,6 +14,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/mesh/lab"
 )
 
+// onMachine refers to the model servers.
+var onMachine = resource{"group": "gateway.envoyproxy.io", "kind": "Backend", "name": "vllm"}
+
 // onHost changes resources so that they are about this machine: the Gateway has a port of its own, on 127.0.0.1; the
 // model servers are named by address.
 func onHost(t *testing.T, list []resource, port string, servers []*lab.Server) []resource {
@@ -26,9 +29,11 @@ func onHost(t *testing.T, list []resource, port string, servers []*lab.Server) [
 	set(t, find(t, list, "EnvoyProxy"), map[string]any{
 		"type": "Host", "host": map[string]any{"envoyVersion": envoyVersion},
 	}, "spec", "provider")
-	set(t, find(t, list, "HTTPRoute"), []any{map[string]any{
-		"group": "gateway.envoyproxy.io", "kind": "Backend", "name": "vllm",
-	}}, "spec", "rules", 0, "backendRefs")
+	for _, r := range list {
+		if r["kind"] == "HTTPRoute" {
+			set(t, r, []any{onMachine}, "spec", "rules", 0, "backendRefs")
+		}
+	}
 	var endpoints []any
 	for _, s := range servers {
 		host, port, _ := net.SplitHostPort(s.Addr())

@@ -9,13 +9,17 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestValidate has Envoy Gateway compare each file with the schemas of its resources.
+// TestValidate has Envoy Gateway compare each file with the schemas of its resources; TestBackends has it judge the one
+// for a newer release.
 func TestValidate(t *testing.T) {
 	files, err := filepath.Glob(harness.PathT(t, "deploy/envoy-gateway/*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
+		if filepath.Base(file) == "backends.yaml" {
+			continue
+		}
 		if out := egctl(t, "x", "validate", "-f", file); !strings.Contains(out, "OK") {
 			t.Errorf("%s: %s", filepath.Base(file), out)
 		}

@@ -63,18 +63,15 @@ ports: [{name: http, port: %s, protocol: TCP}]
 // of 127.0.0.1.
 func istiod(t *testing.T, port string, servers []*lab.Server, texts ...string) *lab.Resources {
 	t.Helper()
+	return resourcesOf(t, port, service(t, servers), texts...)
+}
+
+// resourcesOf is istiod with Kubernetes objects.
+func resourcesOf(t *testing.T, port, objects string, texts ...string) *lab.Resources {
+	t.Helper()
 	all := with(t, strings.Join(texts, "\n---\n"),
 		"port: {number: 80,", "bind: 127.0.0.1\n    port: {number: "+port+",")
-	settings := mesh.DefaultMeshConfig()
-	settings.EnableAutoMtls = wrapperspb.Bool(false) // there is no authority that certifies
-	server := xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
-		ConfigString: all, KubernetesObjectString: service(t, servers), MeshConfig: settings,
-	})
-	labels := map[string]string{"istio": "ingressgateway"}
-	proxy := server.SetupProxy(&model.Proxy{
-		Type: model.Router, ConfigNamespace: "istio-system", Labels: labels, IPAddresses: []string{"127.0.0.1"},
-		Metadata: &model.NodeMetadata{Namespace: "istio-system", Labels: labels, IstioVersion: "1.31.0"},
-	})
+	server, proxy := discovery(t, all, objects)
 	out := new(lab.Resources)
 	listeners := server.Listeners(proxy)
 	for _, l := range listeners {
@@ -89,11 +86,32 @@ func istiod(t *testing.T, port string, servers []*lab.Server, texts ...string) *
 	for _, e := range server.Endpoints(proxy) {
 		out.Endpoints = append(out.Endpoints, message(t, e))
 	}
-	for _, x := range fetched(t, server.ConfigGen.BuildExtensionConfiguration(proxy, server.PushContext(),
-		[]string{"warmgate"}, nil)) {
+	for _, x := range fetched(t, extensions(server, proxy, nil)) {
 		out.Extensions = append(out.Extensions, message(t, x))
 	}
 	return out
+}
+
+// discovery is the discovery server with the text of resources and of Kubernetes objects, and a gateway.
+func discovery(t *testing.T, text, objects string) (*xds.FakeDiscoveryServer, *model.Proxy) {
+	t.Helper()
+	settings := mesh.DefaultMeshConfig()
+	settings.EnableAutoMtls = wrapperspb.Bool(false) // there is no authority that certifies
+	server := xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
+		ConfigString: text, KubernetesObjectString: objects, MeshConfig: settings,
+	})
+	labels := map[string]string{"istio": "ingressgateway"}
+	return server, server.SetupProxy(&model.Proxy{
+		Type: model.Router, ConfigNamespace: "istio-system", Labels: labels, IPAddresses: []string{"127.0.0.1"},
+		Metadata: &model.NodeMetadata{Namespace: "istio-system", Labels: labels, IstioVersion: "1.31.0"},
+	})
+}
+
+// extensions are those that a gateway with one of the files requests, with the pull secrets that there are.
+func extensions(server *xds.FakeDiscoveryServer, proxy *model.Proxy, secrets map[string][]byte,
+) []*core.TypedExtensionConfig {
+	return server.ConfigGen.BuildExtensionConfiguration(proxy, server.PushContext(), []string{"warmgate", extension},
+		secrets)
 }
 
 // fetched does what Istio's agent does with extensions on their way to Envoy: it fetches modules, and puts files in the
@@ -225,6 +243,14 @@ type controlledGateway struct {
 
 // controlled runs a gateway of the text of resources on a release of Envoy, in front of three servers.
 func controlled(t *testing.T, version string, texts ...string) *controlledGateway {
+	t.Helper()
+	return controlledBy(t, version, istiod, texts...)
+}
+
+// controlledBy is controlled with another maker of the configuration than istiod.
+func controlledBy(t *testing.T, version string,
+	istiod func(t *testing.T, port string, servers []*lab.Server, texts ...string) *lab.Resources, texts ...string,
+) *controlledGateway {
 	t.Helper()
 	servers := lab.Servers(t, 3)
 	port, dir := harness.FreePortT(t), t.TempDir()

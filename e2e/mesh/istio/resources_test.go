@@ -17,7 +17,9 @@ import (
 const folder = "deploy/istio/"
 
 // files are those of deploy/istio, in the order in which they are applied.
-var files = []string{"warmgate.yaml", "service.yaml", "route.yaml", "metrics.yaml", "redis.yaml"}
+var files = []string{
+	"warmgate.yaml", "service.yaml", "route.yaml", "metrics.yaml", "redis.yaml", "traffic-extension.yaml",
+}
 
 // read returns the text of a file of deploy/istio.
 func read(t *testing.T, name string) string {

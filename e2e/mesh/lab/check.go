@@ -14,7 +14,7 @@ import (
 )
 
 // Gateway is a gateway in front of three servers, with the plugin's configuration as shipped, policy
-// global_least_request, but for Check with unit tokens. Scraped and Shared need another one.
+// global_least_request, but for Check with unit tokens, or ByRequests. Scraped and Shared need another one.
 type Gateway struct {
 	*Envoy
 	URL     string // without a slash at the end
@@ -22,6 +22,10 @@ type Gateway struct {
 	Servers []*Server
 	// Hides reports whether the headers by which the plugin steers are removed before model servers see them.
 	Hides bool
+	// ByRequests is for the unit requests: a long prompt counts no more than a short one.
+	ByRequests bool
+	// Behind begins the addresses of the servers as the gateway has them, "" for ip:port alone.
+	Behind string
 
 	settle func() // nil, or waits until what has ended is no longer counted
 }
@@ -177,18 +181,26 @@ func (g *Gateway) balanced(t *testing.T) {
 }
 
 // load holds requests so that the plugin's choice differs from one by the number of requests: at one server is a long
-// prompt, at another a short one, and at the third two short ones. It returns the second and the first of these.
+// prompt, at another a short one, and at the third two short ones. It returns the second and the first of these. With
+// ByRequests the long one has one beside it.
 func (g *Gateway) load(t *testing.T) (light, heavy *Server) {
 	t.Helper()
 	heavy = g.hold(t, longPrompt)
-	for range 3 {
-		if at := g.hold(t, shortPrompt); at == heavy {
+	more := 3
+	if g.ByRequests {
+		more = 4
+	}
+	for range more {
+		if at := g.hold(t, shortPrompt); at == heavy && !g.ByRequests {
 			t.Fatal("a short prompt goes where the long one is")
 		}
 	}
 	for _, s := range g.Servers {
-		if s != heavy && s.Held() == 1 {
+		switch {
+		case s.Held() == 1 && (s != heavy || g.ByRequests):
 			light = s
+		case s.Held() == 2 && g.ByRequests:
+			heavy = s
 		}
 	}
 	if light == nil {
@@ -201,8 +213,8 @@ func (g *Gateway) load(t *testing.T) (light, heavy *Server) {
 func (g *Gateway) steered(t *testing.T, first, other *Server) {
 	for _, headers := range [][]string{
 		nil,
-		{destination + ": " + other.Addr()},
-		{session + ": " + base64.StdEncoding.EncodeToString([]byte(other.Addr()))},
+		{destination + ": " + g.Behind + other.Addr()},
+		{session + ": " + base64.StdEncoding.EncodeToString([]byte(g.Behind+other.Addr()))},
 		{"x-envoy-original-dst-host: " + other.Addr()},
 	} {
 		for range 4 {
@@ -262,7 +274,8 @@ func (g *Gateway) counted(t *testing.T) {
 	}
 	g.AwaitPrometheus(t, `warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} \d+`)
 	for _, s := range g.Servers {
-		g.AwaitPrometheus(t, fmt.Sprintf(`warmgate_inflight_requests\{.*endpoint="%s"\} 0`, regexp.QuoteMeta(s.Addr())))
+		g.AwaitPrometheus(t, fmt.Sprintf(`warmgate_inflight_requests\{.*endpoint="%s"\} 0`,
+			regexp.QuoteMeta(g.Behind+s.Addr())))
 	}
 	const never = `^wasmcustom\.warmgate_(recovered_panics|store_corrected)_total$|^wasm\..*\.vm_reload_`
 	if n := g.Sum(t, never); n != 0 {
