@@ -41,8 +41,8 @@ func Wasm(ctx context.Context, host Host) (string, error) {
 	return out, look(out)
 }
 
-// BuildWasm builds another plugin, a package named by its folder from the root as "./folder", with the flags that
-// Warmgate is built with, and returns the path of the module.
+// BuildWasm builds another plugin, a package named by its folder from the root as "./folder", as Warmgate is built, and
+// returns the path of the module.
 func BuildWasm(ctx context.Context, folder string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -55,13 +55,15 @@ func BuildWasm(ctx context.Context, folder string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false",
-		"-ldflags=-s -w",
-		"-o", out, folder)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("harness: build %s: %w\n%s", folder, err, text)
+	linked := out + ".linked"
+	build := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false",
+		"-ldflags=-s -w", "-o", linked, folder)
+	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	for _, cmd := range []*exec.Cmd{build, exec.CommandContext(ctx, "go", "run", "./build/shrink", linked, out)} {
+		cmd.Dir = root
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("harness: build %s: %w\n%s", folder, err, text)
+		}
 	}
 	return out, look(out)
 }
