@@ -52,6 +52,8 @@ func TestHelm4(t *testing.T) {
 		"gateway: nginx":                              "'/gateway': value must be one of",
 		"gateway: istio\nconfig: {lb_polcy: a}":       "'lb_polcy' not allowed",
 		"gateway: istio\nconfig: {lb_type: endpoint}": "config has no lb_policy",
+		"gateway: istio\nistio: {services: null}":     "'/istio",
+		"gateway: istio\nistio: {selector: null}":     "'/istio",
 	} {
 		if _, err := render(values); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%s\ngot %v\nwant %s", values, err, message)
