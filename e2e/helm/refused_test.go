@@ -93,6 +93,8 @@ func TestPlaceholders(t *testing.T) {
 		"gateway: istio\n" + own: "istio.route.hosts has the host names",
 		"gateway: envoy-gateway\n" + own + "envoyGateway: {route: {create: false}}": "envoyGateway.routes names the " +
 			"HTTPRoutes",
+		"gateway: envoy-gateway\n" + own + "envoyGateway: {create: false}":                 "route.hosts has the host names",
+		"gateway: envoy-gateway\n" + own + "envoyGateway: {create: false, routes: [chat]}": "route.hosts has the host names",
 
 		"gateway: istio\n" + own + hosts + "redis: {enabled: true, password: change-me}": "\"change-me\"",
 		"gateway: higress\n" + own + "config: {lb_policy: prefix_cache, lb_config: {serviceFQDN: redis.static, " +
