@@ -90,6 +90,17 @@ func TestPlaceholders(t *testing.T) {
 		"gateway: envoy-gateway\nimage: {registry: hub.example/a}":        "is an example",
 		"gateway: envoy-gateway\nimage: {registry: hub.example.org}":      "is an example",
 
+		// The same file of values on another gateway.
+		"gateway: higress\n" + own + "config: {lb_policy: prefix_cache}": "config is for all requests of the gateway",
+		"gateway: higress\n" + own + "config: {lb_policy: prefix_cache}\nhigress: {matchRules: [{ingress: [a], " +
+			"config: {lb_policy: prefix_cache}}]}": "config is for all requests of the gateway",
+		"gateway: higress\n" + own + "higress: {allRequests: true, matchRules: [{ingress: [a], config: {lb_policy: " +
+			"prefix_cache}}]}": "higress.allRequests to say so, and only then",
+		"gateway: envoy-gateway\n" + own + hosts: "istio.route is for istio: it has no effect on envoy-gateway",
+		"gateway: istio\n" + own + hosts + "envoyGateway: {name: a}": "envoyGateway.name is for envoy-gateway: it has no " +
+			"effect on istio",
+		"gateway: istio\n" + own + hosts + "higress: {phase: AUTHN}": "higress.phase is for higress: it has no effect",
+
 		"gateway: istio\n" + own: "istio.route.hosts has the host names",
 		"gateway: envoy-gateway\n" + own + "envoyGateway: {route: {create: false}}": "envoyGateway.routes names the " +
 			"HTTPRoutes",

@@ -104,6 +104,9 @@ func complete(values map[string]any) map[string]any {
 		return into
 	}
 	add("image", "registry", registry)
+	if config, ok := values["config"].(map[string]any); ok && values["gateway"] == "higress" && len(config) > 0 {
+		add("higress", "allRequests", true)
+	}
 	if values["gateway"] == "istio" {
 		if route := add("istio", "route", map[string]any{}); route != nil && route["hosts"] == nil {
 			route["hosts"] = []any{"llm.example.com"}
