@@ -138,6 +138,23 @@ func renderedOf(t *testing.T, c *chart.Chart, values map[string]any) []resource 
 	for _, r := range list {
 		validate(t, r)
 	}
+	return withoutKeep(t, list)
+}
+
+// withoutKeep takes out what tells Helm to leave resources there when the release is uninstalled. Those that carry
+// traffic, whatever plugin is in it, must have it, and no others.
+func withoutKeep(t *testing.T, list []resource) []resource {
+	t.Helper()
+	traffic := []any{"GatewayClass", "EnvoyProxy", "Gateway", "VirtualService", "HTTPRoute"}
+	for _, r := range list {
+		metadata := at(t, r, "metadata").(map[string]any)
+		annotations, _ := metadata["annotations"].(map[string]any)
+		if keep := annotations["helm.sh/resource-policy"] == "keep"; keep != slices.Contains(traffic, r["kind"]) {
+			t.Errorf("%s: kept is %v", r["kind"], keep)
+		} else if keep {
+			delete(metadata, "annotations")
+		}
+	}
 	return list
 }
 
