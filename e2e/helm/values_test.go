@@ -37,7 +37,7 @@ func TestHigressValues(t *testing.T) {
 		"higress: {namespace: gateways, phase: AUTHN, priority: 300, matchRules: [" +
 		"{ingress: [chat], config: {lb_policy: global_least_request, lb_config: {unit: tokens}}}," +
 		"{domain: [a.example.com], configDisable: true, config: {enabled: false}}]}\n")
-	if r.Metadata.Namespace != "gateways" || r.Metadata.Name != "warmgate-1.2.3" ||
+	if r.Metadata.Namespace != "gateways" || r.Metadata.Name != "warmgate-0.1.0" ||
 		r.Spec.URL != "oci://hub.llm.test:5000/llm/warmgate-higress:1.2.3" || r.Spec.Phase != "AUTHN" ||
 		*r.Spec.Priority != 300 || r.Spec.ImagePullSecret != "login" || r.Spec.VMConfig.Env[0].Value != "64MiB" {
 		t.Errorf("got %+v", r)
@@ -196,6 +196,9 @@ func TestWithoutGateway(t *testing.T) {
 	}, example, registry))
 	list := rendered(t, "gateway: envoy-gateway\nenvoyGateway: {create: false, route: {hosts: [a.test]}}")
 	want(t, find(t, list, "HTTPRoute", "llm"), []any{"a.test"}, "spec", "hostnames")
+	list = rendered(t, "gateway: envoy-gateway\nenvoyGateway: {clientTrafficPolicy: false}")
+	same(t, "without ClientTrafficPolicy", append(list, find(t, rendered(t, "gateway: envoy-gateway"), "ClientTrafficPolicy",
+		"warmgate")), rendered(t, "gateway: envoy-gateway"))
 	list = rendered(t, "gateway: istio\nmetrics: {enabled: false}\n"+
 		"istio: {destinationRules: false, route: {create: false}}")
 	if len(list) != 2 || find(t, list, "EnvoyFilter", "warmgate") == nil ||
