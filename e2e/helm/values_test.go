@@ -197,8 +197,8 @@ func TestWithoutGateway(t *testing.T) {
 	list := rendered(t, "gateway: envoy-gateway\nenvoyGateway: {create: false, route: {hosts: [a.test]}}")
 	want(t, find(t, list, "HTTPRoute", "llm"), []any{"a.test"}, "spec", "hostnames")
 	list = rendered(t, "gateway: envoy-gateway\nenvoyGateway: {clientTrafficPolicy: false}")
-	same(t, "without ClientTrafficPolicy", append(list, find(t, rendered(t, "gateway: envoy-gateway"), "ClientTrafficPolicy",
-		"warmgate")), rendered(t, "gateway: envoy-gateway"))
+	all := rendered(t, "gateway: envoy-gateway")
+	same(t, "a policy of one's own", append(list, find(t, all, "ClientTrafficPolicy", "warmgate")), all)
 	list = rendered(t, "gateway: istio\nmetrics: {enabled: false}\n"+
 		"istio: {destinationRules: false, route: {create: false}}")
 	if len(list) != 2 || find(t, list, "EnvoyFilter", "warmgate") == nil ||
