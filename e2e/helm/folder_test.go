@@ -245,9 +245,9 @@ func TestInstallFromFolder(t *testing.T) {
 	shown := images.FindAllString(c.Metadata.Annotations["artifacthub.io/images"], -1)
 	modules := map[string][]byte{}
 	for values, artifact := range map[string]string{
-		"gateway: higress\nconfig: {lb_policy: prefix_cache}": "warmgate-higress",
-		"gateway: istio\nistio: {route: {hosts: [a.test]}}":   "warmgate-envoy",
-		"gateway: envoy-gateway":                              "warmgate-envoy",
+		"gateway: higress\nhigress: {allRequests: true}\nconfig: {lb_policy: prefix_cache}": "warmgate-higress",
+		"gateway: istio\nistio: {route: {hosts: [a.test]}}":                                 "warmgate-envoy",
+		"gateway: envoy-gateway": "warmgate-envoy",
 	} {
 		text := string(texts(t, renderedOf(t, c, given(t, values))))
 		urls := images.FindAllString(text, -1)

@@ -39,7 +39,7 @@ func valuesOf(t *testing.T, command string) map[string]any {
 const registry = "hub.llm.test/llm"
 
 // TestInstall does what the document's commands do, up to the API server: they name a chart that is there and values
-// that it takes. The first one installs what the commands for Istio and for Envoy Gateway apply.
+// that it takes. The first two install what the commands for Istio and for Envoy Gateway apply.
 func TestInstall(t *testing.T) {
 	installs := 0
 	for _, block := range lab.Blocks(t, document, "console") {
@@ -58,16 +58,14 @@ func TestInstall(t *testing.T) {
 				Match("", "outbound|8000||engines.models.svc.cluster.local", "").Enabled {
 				t.Errorf("%s does not switch the plugin off", command)
 			}
-			if installs++; installs > 1 {
-				continue
-			}
-			for _, gateway := range []string{"istio", "envoy-gateway"} {
-				values["gateway"] = gateway
-				same(t, gateway, renderedOf(t, c, values), applied(t, "docs/"+gateway+".md"))
+			if installs++; installs <= 2 {
+				gateway := []string{"istio", "envoy-gateway"}[installs-1]
+				want(t, values, gateway, "gateway")
+				same(t, gateway, list, applied(t, "docs/"+gateway+".md"))
 			}
 		}
 	}
-	if installs < 6 {
+	if installs < 7 {
 		t.Errorf("%d installations", installs)
 	}
 }

@@ -49,6 +49,11 @@ func TestRefused(t *testing.T) {
 		"gateway: istio\nconfig: {lb_policy: prefix_cache, lb_config: {max_inflight: -1}}": "max_inflight': " +
 			"minimum: got -1, want 0",
 
+		"gateway: istio\nconfig: {lb_policy: prefix_cache, _rules_: null}": "'/config/_rules_': got null",
+		"gateway: istio\nconfig: {_rules_: [{_match_service_: null, lb_policy: prefix_cache}]}": "_match_service_': " +
+			"got null",
+		higress + "higress: {matchRules: [{ingress: [a], domain: null, config: {}}]}": "domain': got null, want array",
+
 		higress + "higress: {priority: high}":                           "'/higress/priority': got string, want",
 		higress + "higress: {phase: LATE}":                              "'/higress/phase': value must be one of",
 		higress + "higress: {matchRules: [{ingress: [a]}]}":             "missing property 'config'",
@@ -91,9 +96,23 @@ func TestPlaceholders(t *testing.T) {
 		"gateway: envoy-gateway\nimage: {registry: hub.example/a}":        "is an example",
 		"gateway: envoy-gateway\nimage: {registry: hub.example.org}":      "is an example",
 
+		// The same file of values on another gateway.
+		"gateway: higress\n" + own + "config: {lb_policy: prefix_cache}": "config is for all requests of the gateway",
+		"gateway: higress\n" + own + "config: {lb_policy: prefix_cache}\nhigress: {matchRules: [{ingress: [a], " +
+			"config: {lb_policy: prefix_cache}}]}": "config is for all requests of the gateway",
+		"gateway: higress\n" + own + "higress: {allRequests: true, matchRules: [{ingress: [a], config: {lb_policy: " +
+			"prefix_cache}}]}": "higress.allRequests to say so, and only then",
+		"gateway: envoy-gateway\n" + own + hosts: "istio.route is for istio: it has no effect on envoy-gateway",
+		"gateway: istio\n" + own + hosts + "envoyGateway: {name: a}": "envoyGateway.name is for envoy-gateway: it " +
+			"has no effect on istio",
+		"gateway: istio\n" + own + hosts + "higress: {phase: AUTHN}": "higress.phase is for higress: it has no effect",
+
 		"gateway: istio\n" + own: "istio.route.hosts has the host names",
 		"gateway: envoy-gateway\n" + own + "envoyGateway: {route: {create: false}}": "envoyGateway.routes names the " +
 			"HTTPRoutes",
+		"gateway: envoy-gateway\n" + own + "envoyGateway: {create: false}": "route.hosts has the host names",
+		"gateway: envoy-gateway\n" + own + "envoyGateway: {create: false, routes: [chat]}": "route.hosts has the " +
+			"host names",
 
 		"gateway: istio\n" + own + hosts + "redis: {enabled: true, password: change-me}": "\"change-me\"",
 		"gateway: higress\n" + own + "config: {lb_policy: prefix_cache, lb_config: {serviceFQDN: redis.static, " +

@@ -104,6 +104,9 @@ func complete(values map[string]any) map[string]any {
 		return into
 	}
 	add("image", "registry", registry)
+	if config, ok := values["config"].(map[string]any); ok && values["gateway"] == "higress" && len(config) > 0 {
+		add("higress", "allRequests", true)
+	}
 	if values["gateway"] == "istio" {
 		if route := add("istio", "route", map[string]any{}); route != nil && route["hosts"] == nil {
 			route["hosts"] = []any{"llm.example.com"}
@@ -134,6 +137,23 @@ func renderedOf(t *testing.T, c *chart.Chart, values map[string]any) []resource 
 	}
 	for _, r := range list {
 		validate(t, r)
+	}
+	return withoutKeep(t, list)
+}
+
+// withoutKeep takes out what tells Helm to leave resources there when the release is uninstalled. Those that carry
+// traffic, whatever plugin is in it, must have it, and no others.
+func withoutKeep(t *testing.T, list []resource) []resource {
+	t.Helper()
+	traffic := []any{"GatewayClass", "EnvoyProxy", "Gateway", "VirtualService", "HTTPRoute"}
+	for _, r := range list {
+		metadata := at(t, r, "metadata").(map[string]any)
+		annotations, _ := metadata["annotations"].(map[string]any)
+		if keep := annotations["helm.sh/resource-policy"] == "keep"; keep != slices.Contains(traffic, r["kind"]) {
+			t.Errorf("%s: kept is %v", r["kind"], keep)
+		} else if keep {
+			delete(metadata, "annotations")
+		}
 	}
 	return list
 }

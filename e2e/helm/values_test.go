@@ -37,7 +37,7 @@ func TestHigressValues(t *testing.T) {
 		"higress: {namespace: gateways, phase: AUTHN, priority: 300, matchRules: [" +
 		"{ingress: [chat], config: {lb_policy: global_least_request, lb_config: {unit: tokens}}}," +
 		"{domain: [a.example.com], configDisable: true, config: {enabled: false}}]}\n")
-	if r.Metadata.Namespace != "gateways" || r.Metadata.Name != "warmgate-1.2.3" ||
+	if r.Metadata.Namespace != "gateways" || r.Metadata.Name != "warmgate-0.1.0" ||
 		r.Spec.URL != "oci://hub.llm.test:5000/llm/warmgate-higress:1.2.3" || r.Spec.Phase != "AUTHN" ||
 		*r.Spec.Priority != 300 || r.Spec.ImagePullSecret != "login" || r.Spec.VMConfig.Env[0].Value != "64MiB" {
 		t.Errorf("got %+v", r)
@@ -127,7 +127,7 @@ func TestEnvoyGatewayValues(t *testing.T) {
 	list := rendered(t, "gateway: envoy-gateway\n"+strings.Replace(image, "tag:", "pullSecret: login, tag:", 1)+policy+
 		"redis: {enabled: true}\n"+
 		"envoyGateway: {namespace: edge, name: public, listener: web, class: gateways, routes: [chat, code], "+
-		"drainTimeout: 1h10m, route: {service: engines, port: 9000}}")
+		"drainTimeout: 1h10m, route: {service: engines, port: 9000, hosts: [a.example.com]}}")
 	for _, old := range []string{"default/eg", "name: eg\n", "namespace: default\n", "llm\n"} {
 		if all := texts(t, list); strings.Contains(all, old) {
 			t.Errorf("%s is left:\n%s", old, all)
@@ -142,6 +142,7 @@ func TestEnvoyGatewayValues(t *testing.T) {
 	want(t, route, "public", "spec", "parentRefs", 0, "name")
 	want(t, route, "engines", "spec", "rules", 0, "backendRefs", 0, "name")
 	want(t, route, 9000, "spec", "rules", 0, "backendRefs", 0, "port")
+	want(t, route, []any{"a.example.com"}, "spec", "hostnames")
 	want(t, find(t, list, "ClientTrafficPolicy", "warmgate"), "public", "spec", "targetRefs", 0, "name")
 	for _, kind := range []string{"BackendTrafficPolicy", "EnvoyExtensionPolicy"} {
 		policy := find(t, list, kind, "warmgate")
@@ -193,7 +194,12 @@ func TestWithoutGateway(t *testing.T) {
 	same(t, "envoy-gateway", rendered(t, own), shipped(t, []string{
 		"envoy-gateway/warmgate.yaml", "envoy-gateway/metrics.yaml",
 	}, example, registry))
-	list := rendered(t, "gateway: istio\nmetrics: {enabled: false}\n"+
+	list := rendered(t, "gateway: envoy-gateway\nenvoyGateway: {create: false, route: {hosts: [a.test]}}")
+	want(t, find(t, list, "HTTPRoute", "llm"), []any{"a.test"}, "spec", "hostnames")
+	list = rendered(t, "gateway: envoy-gateway\nenvoyGateway: {clientTrafficPolicy: false}")
+	all := rendered(t, "gateway: envoy-gateway")
+	same(t, "a policy of one's own", append(list, find(t, all, "ClientTrafficPolicy", "warmgate")), all)
+	list = rendered(t, "gateway: istio\nmetrics: {enabled: false}\n"+
 		"istio: {destinationRules: false, route: {create: false}}")
 	if len(list) != 2 || find(t, list, "EnvoyFilter", "warmgate") == nil ||
 		find(t, list, "EnvoyFilter", "warmgate-vllm") == nil {

@@ -22,7 +22,7 @@ import (
 // steps is the document that begins with the steps, firstFile what the first block of its second way begins with.
 const (
 	steps     = "docs/higress.md"
-	firstFile = "# warmgate.yaml\n"
+	firstFile = "# my-warmgate.yaml\n"
 )
 
 // TestStepsInHigress plays the steps with which docs/higress.md begins, as they stand there, in the test host: on,
@@ -123,14 +123,14 @@ func inConsole(t *testing.T) (configs []string) {
 func byCommands(t *testing.T) (configs []string) {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "warmgate.yaml")
+	file := filepath.Join(dir, "my-warmgate.yaml")
 	if err := os.WriteFile(file, []byte(lab.Block(t, steps, "yaml", firstFile)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	script := `n=0; kubectl() { [ "$1 $2" = "apply -f" ]; n=$((n + 1)); cp "$3" $n; }` + "\n"
 	for _, block := range lab.Blocks(t, steps, "console") {
 		for _, command := range lab.Commands(block) {
-			if strings.HasSuffix(command, " warmgate.yaml") {
+			if strings.HasSuffix(command, " my-warmgate.yaml") {
 				script += command + "\n"
 			}
 		}
