@@ -61,7 +61,9 @@ func TestSameGateway(t *testing.T) {
 	rename := func(text string) string { return strings.ReplaceAll(text, extension, "warmgate") }
 	want, have := istiod(t, port, servers, applied), istiod(t, port, servers, asExtension(t, applied))
 	for _, r := range []struct{ have, want []map[string]any }{
-		{have.Listeners, want.Listeners}, {have.Clusters, want.Clusters}, {have.Routes, want.Routes},
+		{have.Listeners, want.Listeners},
+		{have.Clusters, want.Clusters},
+		{have.Routes, want.Routes},
 		{have.Endpoints, want.Endpoints},
 	} {
 		if a, b := rename(fmt.Sprint(r.have)), fmt.Sprint(r.want); a != b {
