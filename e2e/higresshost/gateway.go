@@ -113,7 +113,7 @@ func (g *Gateway) start() error {
 func (g *Gateway) Close() error {
 	var errs []error
 	for v := range g.alive {
-		errs = append(errs, v.mod.Close(v.ctx))
+		errs = append(errs, v.kill())
 	}
 	return errors.Join(errs...)
 }

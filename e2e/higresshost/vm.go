@@ -237,10 +237,10 @@ func (v *vm) ordered() []*Stream {
 }
 
 // kill frees the instance; nothing calls into it any more.
-func (v *vm) kill() {
+func (v *vm) kill() error {
 	v.failed = true
 	delete(v.gw.alive, v)
-	_ = v.mod.Close(v.ctx)
+	return v.mod.Close(v.ctx)
 }
 
 // context returns the root and the stream that a host call acts on: of the effective context if it still exists, else

@@ -36,17 +36,15 @@ func TestHigressRedis(t *testing.T) {
 				harness.LongT(t)
 			}
 			streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
-				h := &higress{t: t, profile: profile, redis: dialRedis(t, server)}
-				t.Cleanup(func() { h.wantDrained(server) })
-				return h
+				return &higress{t: t, profile: profile, redis: dialRedis(t, server), drains: true}
 			}, groups...)
 		})
 	}
 }
 
 // wantDrained fails the test unless all requests were counted in Redis, and nothing is counted there any more.
-func (h *higress) wantDrained(s *redisserver.Server) {
-	if h.gw == nil || h.t.Failed() {
+func (h *higress) wantDrained() {
+	if h.t.Failed() {
 		return
 	}
 	h.gw.Advance(2 * time.Second)
@@ -60,7 +58,7 @@ func (h *higress) wantDrained(s *redisserver.Server) {
 		lost = lost || w.Recoveries() > 0
 	}
 	// Redis's clock is real: the leases of a lost VM have not expired yet
-	if busy := busyIn(h.t, s, higressCluster); len(busy) > 0 && !lost {
+	if busy := busyIn(h.t, h.redis.server, higressCluster); len(busy) > 0 && !lost {
 		h.t.Errorf("in Redis, these still carry requests: %v", busy)
 	}
 }

@@ -53,6 +53,7 @@ type higress struct {
 	streams []*higressStream
 	local   map[*higresshost.Stream]int
 	redis   *higressRedis // nil: counts in the gateway's memory
+	drains  bool          // at the end nothing may be counted in Redis
 	pages   map[string]string
 	checks  int // pages stored so far
 }
@@ -117,6 +118,9 @@ func (h *higress) Configure(config string) error {
 		Route: higressRoute, Cluster: higressCluster,
 		LogLast: h.logLast,
 	})
+	if h.drains {
+		h.t.Cleanup(h.wantDrained)
+	}
 	h.local = map[*higresshost.Stream]int{}
 	h.gw.OnRoute = func(s *higresshost.Stream) int { return h.local[s] }
 	h.redis.attach(h.gw)
