@@ -121,13 +121,20 @@ func (a *act) watchAdopted(by, from *region) (changes *atomic.Int64, stop func()
 	})
 }
 
-// watchLate notes whether a region does not hear another for half the time after which that counts as gone, until it is
-// stopped: then it may be right to take it for gone.
+// watchLate notes whether a region may not have heard another for half the time after which that counts as gone, until
+// it is stopped: then it may be right to take it for gone. Between two looks the age is unknown, up to the last one and
+// the time since: on a busy machine that is long.
 func (a *act) watchLate(by, of *region) (late *atomic.Bool, stop func()) {
 	late = new(atomic.Bool)
+	at, last := time.Now(), time.Duration(0)
 	return late, a.look(func() {
-		if age, err := by.age(a.ctx, of); err == nil && age > goneAfter/2 {
+		age, err := by.age(a.ctx, of)
+		now := time.Now()
+		if last+now.Sub(at) > goneAfter/2 || err == nil && age > goneAfter/2 {
 			late.Store(true)
+		}
+		if err == nil {
+			at, last = now, age
 		}
 	})
 }
