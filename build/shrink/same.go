@@ -75,9 +75,9 @@ func (p *program) setsNumber(at int, branch byte) bool {
 }
 
 // settle returns the next instruction that does something, from one on. number is that of a region if it was set for
-// the table, else -1.
+// the table, else -1. In an endless loop without any there is none, and it returns the number of instructions.
 func (p *program) settle(at, number int) int {
-	for {
+	for range 2*len(p.all) + 1 {
 		switch i := p.all[at]; {
 		case i.op == opBlock, i.op == opLoop, i.op == opEnd && at < len(p.all)-1:
 			at++
@@ -95,11 +95,15 @@ func (p *program) settle(at, number int) int {
 			return at
 		}
 	}
+	return len(p.all)
 }
 
 // step returns what an instruction does, and where the function goes on.
 func (p *program) step(at int) (does string, next []int) {
 	const condition = "condition"
+	if at == len(p.all) {
+		return "nothing, forever", nil
+	}
 	i := p.all[at]
 	switch {
 	case i.op == opIf:

@@ -121,6 +121,10 @@ func deferred(n int32) (trail int32) {
 
 func fail(n int32) {
 	defer func() { runtime.GC() }()
+	if n < 0 {
+		for {
+		}
+	}
 	var none []int32
 	none[n]++
 }

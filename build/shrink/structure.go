@@ -226,7 +226,8 @@ func (w *writer) dispatch() {
 	}
 }
 
-// never returns where a number leads with which the function is not called. The first region needs no entry of its own.
+// never returns where a number leads with which the function is not called. The first region needs no entry of its own:
+// a goroutine's first return address, which is computed (runtime.goexit and 1), leads there, too.
 func (w *writer) never(number int) int {
 	if w.flow.region(number) == 0 {
 		return 0
