@@ -42,7 +42,7 @@ func (cfg *HealthConfig) ejectionTime(n int) time.Duration {
 }
 
 // eject ejects the endpoint, or extends an ejection for configurations that require more failures.
-func (h *Health) eject(now time.Duration, addr string, e *endpointHealth, failures int, cfg *HealthConfig) {
+func (h *Health) eject(now time.Duration, e *endpointHealth, failures int, cfg *HealthConfig) {
 	if now >= e.until { // a new ejection, not an extended one
 		e.times++
 	}
@@ -53,9 +53,6 @@ func (h *Health) eject(now time.Duration, addr string, e *endpointHealth, failur
 	h.invalidate()
 	h.exportPending = true
 	h.ejectionCount++
-	if len(h.ejected) < maxEjected {
-		h.ejected = append(h.ejected, EjectedEndpoint{addr, failures, e.until - now})
-	}
 }
 
 // EjectedEndpoint is an ejection that this VM has decided: after how many failures, and for how long.
@@ -65,8 +62,15 @@ type EjectedEndpoint struct {
 	For      time.Duration
 }
 
-// maxEjected is how many ejections are told of at once.
+// maxEjected is how many ejections TakeEjected returns at most.
 const maxEjected = 10
+
+// noteEjection keeps an ejection for TakeEjected.
+func (h *Health) noteEjection(now time.Duration, addr string, e *endpointHealth) {
+	if len(h.ejected) < maxEjected {
+		h.ejected = append(h.ejected, EjectedEndpoint{addr, e.failures, e.until - now})
+	}
+}
 
 // TakeEjected returns the first ejections that this VM has decided since the last call.
 func (h *Health) TakeEjected() []EjectedEndpoint {

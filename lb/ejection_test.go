@@ -56,7 +56,7 @@ func TestEject(t *testing.T) {
 		h := healthOf(1)
 		e := h.current[0]
 		e.ejection = ejection{until: time.Minute, times: 1, failures: 5}
-		h.eject(now, "", e, 7, cfg)
+		h.eject(now, e, 7, cfg)
 		if e.ejection != want || e.score != 6 || !e.probation || h.Ejections() != 1 || !h.exportPending {
 			t.Errorf("at %v: %+v, score %v", now, e.ejection, e.score)
 		}
@@ -64,7 +64,7 @@ func TestEject(t *testing.T) {
 	h := healthOf(1)
 	e := h.current[0]
 	e.ejection = ejection{until: time.Hour, times: 1, failures: 5}
-	if h.eject(time.Minute, "", e, 7, cfg); e.until != time.Hour {
+	if h.eject(time.Minute, e, 7, cfg); e.until != time.Hour {
 		t.Errorf("a longer ejection ends at %v", e.until)
 	}
 }

@@ -140,7 +140,8 @@ func (h *Health) observeFailure(now time.Duration, e *endpointHealth, o *Outcome
 	}
 	score := e.addFailure(now, o, weight)
 	if cfg.ConsecutiveFailures > 0 && score >= float64(cfg.ConsecutiveFailures) && now >= e.ejectedUntil(cfg) {
-		h.eject(now, o.Addr, e, int(score), cfg)
+		h.eject(now, e, int(score), cfg)
+		h.noteEjection(now, o.Addr, e)
 	}
 }
 

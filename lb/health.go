@@ -43,7 +43,7 @@ type Health struct {
 	lists         listCache[*ClusterConfig, *View, candidateList]
 	exportPending bool // there is an ejection to export
 	ejectionCount uint64
-	ejected       []EjectedEndpoint // not yet told of
+	ejected       []EjectedEndpoint // since the last TakeEjected
 }
 
 // endpointHealth is what is known of one endpoint.

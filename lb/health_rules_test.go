@@ -348,7 +348,7 @@ func TestEjectedSince(t *testing.T) {
 	const at = 2 * time.Minute
 	cfg := &HealthConfig{ConsecutiveFailures: 3, EjectionTime: 10 * time.Second}
 	h := healthOf(0, 0)
-	h.eject(at, "", h.current[0], 3, cfg)
+	h.eject(at, h.current[0], 3, cfg)
 	for _, c := range []struct {
 		endpoint   int
 		since, now time.Duration

@@ -9,15 +9,16 @@ import "github.com/warmgate/warmgate/plugin/core"
 const backendOfRoute = "xds\x00route_metadata\x00filter_metadata\x00gateway.envoyproxy.io/extension-backends\x00" +
 	"warmgate-metrics"
 
-// lookEvery is of how many requests one looks for the backend: a control plane may change its cluster.
+// lookEvery is in how many calls noteBackend looks once: a control plane may change the cluster.
 const lookEvery = 16
 
-var requests uint
+var backendCalls uint
 
-// noteBackend is called for each request. Some look whether their route has the backend, and keep its cluster in shared
-// memory, "" for none: engines are scraped without a request, and by a VM that may have none.
+// noteBackend is called when a request's route is known. Once in a while it looks whether that has the backend, and
+// keeps its cluster in shared memory, "" for none: engines are scraped without a request, and by a VM that may have
+// none.
 func noteBackend() {
-	if requests++; requests%lookEvery == 1 {
+	if backendCalls++; backendCalls%lookEvery == 1 {
 		_ = sharedData{}.Set(core.KeyBackend, propertyBytes(backendOfRoute), 0) // if it fails, another request will
 	}
 }

@@ -61,7 +61,8 @@ type envoyStream = stream
 
 func newGatewayStream() core.GatewayStream { return envoyStream{} }
 
-// Cluster implements core.GatewayStream. The plain cluster_name is empty before routing in stock Envoy.
+// Cluster implements core.GatewayStream. The plain cluster_name is empty before routing in stock Envoy. Every request
+// asks for it, once it has a route, so this is where the route's backend is looked for.
 func (s envoyStream) Cluster() string {
 	noteBackend()
 	return property("xds\x00cluster_name")

@@ -46,7 +46,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 // be packed.
 func TestTooManyTenants(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes long")
+		t.Skip("make e2e has it")
 	}
 	q := &queue.Queue{}
 	n, _ := q.List(7, []queue.Entry{{Row: 0, Cap: 1}})

@@ -16,8 +16,8 @@ import (
 const MaxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
-// every cluster, and the circuit breakers that are known. Clusters without endpoints that have an IP address and a port
-// are left out, unless these are behind an internal listener, and so are those of type ORIGINAL_DST. The text may end
+// every cluster, and the circuit breakers that are known. Endpoints have an IP address and a port, or are behind an
+// internal listener; clusters without any are left out, and so are those of type ORIGINAL_DST. The text may end
 // anywhere: a last line without its end is ignored.
 func ParseClusters(text []byte) (map[string][]lb.Endpoint, map[string]Breaker) {
 	clusters, breakers := make(map[string][]lb.Endpoint), make(map[string]Breaker)
@@ -52,7 +52,7 @@ func ParseClusters(text []byte) (map[string][]lb.Endpoint, map[string]Breaker) {
 type host struct {
 	prefix  []byte // of its lines: "cluster::ip:port::"
 	cluster string
-	usable  bool // has an address that tells it from others
+	usable  bool // isAddress holds for its address
 	limits  bool // no host: the limits of the cluster for requests of default priority
 	known   bool // its health was seen
 	passing bool // a server of an ORIGINAL_DST cluster: see named
@@ -166,8 +166,8 @@ func hostPrefix(line []byte) []byte {
 func splitPrefix(prefix []byte) (cluster, addr []byte) {
 	prefix = bytes.TrimSuffix(prefix, separator)
 	at := bytes.LastIndex(prefix, []byte("::["))
-	if internal := bytes.LastIndex(prefix, []byte("::envoy://")); internal >= 0 {
-		at = internal
+	if inside := bytes.LastIndex(prefix, []byte("::"+internal)); inside >= 0 {
+		at = inside
 	} else if at < 0 || bytes.IndexByte(prefix[at:], ']') < 0 {
 		at = bytes.LastIndex(prefix, separator)
 	}
@@ -177,12 +177,16 @@ func splitPrefix(prefix []byte) (cluster, addr []byte) {
 	return prefix[:at], prefix[at+len(separator):]
 }
 
-// isAddress reports whether s is "ip:port" or "envoy://listener/id", and not the path of a socket or another word. The
-// latter is an endpoint behind an internal listener, as servers have in an ambient mesh: without an id those behind one
-// listener cannot be told apart, and a comma would divide the id in the list for retries.
+// internal begins the address of an endpoint behind an internal listener, as the servers of an ambient mesh have.
+const internal = "envoy://"
+
+// isAddress reports whether s is "ip:port" or "envoy://listener/id", and not the path of a socket or another word.
+// Without an id, endpoints behind one listener have the same address; and a comma would divide an id in the list for
+// retries.
 func isAddress(s []byte) bool {
-	if slash := bytes.LastIndexByte(s, '/'); slash > len("envoy://") && string(s[:8]) == "envoy://" {
-		return slash+1 < len(s) && bytes.IndexByte(s, ',') < 0
+	if inside, ok := bytes.CutPrefix(s, []byte(internal)); ok {
+		slash := bytes.LastIndexByte(inside, '/')
+		return slash > 0 && slash+1 < len(inside) && bytes.IndexByte(inside, ',') < 0
 	}
 	colon := bytes.LastIndexByte(s, ':')
 	if colon < len("[::]") {
