@@ -234,19 +234,29 @@ func attachedTo(t *testing.T, a *artifact, address string, of *image) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers, err := bill.Layers()
+	got := onlyLayer(t, bill)
+	if want, err := a.sbom(); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s:%s: %d bytes of an SBOM, %v", a.name, of.tag, len(got), err)
+	}
+}
+
+// onlyLayer returns what the only layer of an image holds, as it is in a registry.
+func onlyLayer(t *testing.T, img v1.Image) []byte {
+	t.Helper()
+	layers, err := img.Layers()
 	if err != nil || len(layers) != 1 {
 		t.Fatalf("%d layers, %v", len(layers), err)
 	}
-	content, err := layers[0].Compressed()
+	packed, err := layers[0].Compressed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer content.Close()
-	got, err := io.ReadAll(content)
-	if want, wrong := a.sbom(); err != nil || wrong != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s:%s: %d bytes of an SBOM, %v, %v", a.name, of.tag, len(got), err, wrong)
+	defer packed.Close()
+	content, err := io.ReadAll(packed)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return content
 }
 
 // TestFetchRefuses has each gateway's rules refuse images that look right and are not.

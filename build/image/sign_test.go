@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -105,20 +104,7 @@ func signedImage(t *testing.T, dir string, public *ecdsa.PublicKey, of v1.Hash) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers, err := img.Layers()
-	if err != nil || len(layers) != 1 {
-		t.Fatalf("%d layers, %v", len(layers), err)
-	}
-	content, err := layers[0].Compressed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer content.Close()
-	payload, err := io.ReadAll(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	layer := manifest.Layers[0]
+	payload, layer := onlyLayer(t, img), manifest.Layers[0]
 	if layer.MediaType != "application/vnd.dev.cosign.simplesigning.v1+json" {
 		t.Errorf("the payload is of type %s", layer.MediaType)
 	}

@@ -40,7 +40,7 @@ const (
 	fourBytes    // a float32
 	eightBytes   // a float64
 	numberList   // a list of numbers, and one more
-	moreOperands // a second number that tells the instruction
+	moreOperands // the number of an instruction that has two, and its operands
 )
 
 // operandsOf has what Go's compiler writes; unknown are those that it does not write.

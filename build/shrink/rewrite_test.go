@@ -142,7 +142,7 @@ func TestSameNotices(t *testing.T) {
 	}
 }
 
-// reached returns the instructions that a function can reach.
+// reached returns the instructions that a function can reach, without the end of the code, where endless loops lead.
 func reached(p *program, numbers map[int]bool) []int {
 	var work []int
 	for number := range numbers {
@@ -152,7 +152,7 @@ func reached(p *program, numbers map[int]bool) []int {
 	for len(work) > 0 {
 		at := work[len(work)-1]
 		work = work[:len(work)-1]
-		if !done[at] {
+		if !done[at] && at < len(p.all) {
 			done[at] = true
 			_, next := p.step(at)
 			work = append(work, next...)
