@@ -122,8 +122,8 @@ func (a *act) watchAdopted(by, from *region) (changes *atomic.Int64, stop func()
 }
 
 // watchLate notes whether a region may not have heard another for half the time after which that counts as gone, until
-// it is stopped: then it may be right to take it for gone. Between two looks the age is unknown, up to the last one and
-// the time since: on a busy machine that is long.
+// it is stopped: then it may be right to take it for gone. Between two looks, that silence may have grown by the time
+// between them, which is long on a busy machine.
 func (a *act) watchLate(by, of *region) (late *atomic.Bool, stop func()) {
 	late = new(atomic.Bool)
 	at, last := time.Now(), time.Duration(0)
