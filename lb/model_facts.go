@@ -14,6 +14,7 @@ type ModelFacts struct {
 	look          patience              // to find out what endpoints have refused
 	readUntil     time.Duration         // until then there is a fact that tells endpoints apart
 	lists         derivedLists[float64] // without endpoints, by a digest of those
+	listed        listed                // before any request has shown it
 	exportPending bool
 }
 
@@ -70,9 +71,9 @@ const (
 func NewModelFacts() *ModelFacts { return &ModelFacts{} }
 
 // Active reports whether requests have to be read for their models: an endpoint has refused lately what another one has
-// served, or it is to be found out whether that is so.
+// served, or it is to be found out whether that is so; or their lists differ.
 func (f *ModelFacts) Active(now time.Duration) bool {
-	return now < f.readUntil || f.look.waits(now) && now-f.look.from < lookFor
+	return len(f.listed.partly) > 0 || now < f.readUntil || f.look.waits(now) && now-f.look.from < lookFor
 }
 
 // waits reports whether the endpoint is not asked.
@@ -241,13 +242,14 @@ func (e *modelFact) avoids(now time.Duration, length int64) bool {
 	return e.absent.waits(now) || e.length > 0 && length >= e.length && e.tooLong.waits(now)
 }
 
-// filter returns the candidates for a request: without those at which it is known to be refused, unless that is all of
-// them. The same candidates are the same list.
+// filter returns the candidates for a request: those that list its model, if there are any, without those at which it
+// is known to be refused, unless that is all of them. The same candidates are the same list.
 func (f *ModelFacts) filter(now time.Duration, r *Request, cs []Candidate) []Candidate {
 	if f == nil || r.ModelID == 0 {
 		return cs
 	}
 	m := f.find(r.ModelID)
+	cs = f.listing(now, r.ModelName, m, cs)
 	if m == nil || now >= m.until {
 		return cs
 	}

@@ -29,7 +29,8 @@ type Request struct {
 	BypassCache  bool           // the engine computes the whole prompt, whatever is in its KV cache
 	Session      uint64         // digest of the key of its session, 0 for none
 	Idle         bool           // it computes nothing, or nothing here: see [prompt.Call]
-	ModelID      uint64         // digest of the model's name, 0 if it is not known
+	ModelID      uint64         // digest of the model's name and the path, 0 if it is not known
+	ModelName    uint64         // that of the name alone: see [ModelName]
 	Length       int64          // of the prompt and the wanted answer, in bytes, 0 if unknown; for [ModelFacts]
 	Random       uint64         // random bits, so that a plan depends on its inputs only; see [Health.Candidates]
 }

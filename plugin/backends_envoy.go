@@ -7,7 +7,7 @@ import "github.com/warmgate/warmgate/plugin/core"
 // backendOfRoute leads to the cluster that Envoy Gateway has made for the policy's backend warmgate-metrics. It is in
 // the metadata of the policy's routes alone.
 const backendOfRoute = "xds\x00route_metadata\x00filter_metadata\x00gateway.envoyproxy.io/extension-backends\x00" +
-	"warmgate-metrics"
+	backendName
 
 // lookEvery is in how many calls noteBackend looks once: a control plane may change the cluster.
 const lookEvery = 16

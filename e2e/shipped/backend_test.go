@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"regexp"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -12,7 +13,8 @@ import (
 )
 
 // TestBackendOfRoute has the cluster that the configuration names be called otherwise, and the route have that name in
-// its metadata, as Envoy Gateway writes it there for a backend of the policy: engines are scraped all the same.
+// its metadata, as Envoy Gateway writes it there for a backend of the policy: engines are scraped all the same, and
+// asked for their lists of models.
 func TestBackendOfRoute(t *testing.T) {
 	const name, cluster = "warmgate-metrics", "envoyextensionpolicy/default/warmgate/backend/0"
 	server := httptest.NewServer(engine())
@@ -25,17 +27,20 @@ func TestBackendOfRoute(t *testing.T) {
 			}}),
 		)
 	})
+	config := strings.Replace(metricsText(t), `"debug_headers": false`, `"models": {"cluster": "`+name+`"}`, 1)
 	for _, version := range []string{harness.OldestVersion, harness.DefaultVersion} {
 		t.Run(version, func(t *testing.T) {
 			g := harness.StartT(t, harness.Options{
-				Version: version, Config: metricsText(t), Edit: edit,
+				Version: version, Config: config, Edit: edit,
 				Endpoints: []harness.Endpoint{{Addr: server.Listener.Addr().String()}},
 			})
-			scraped := regexp.MustCompile(`(?m)^warmgate_metrics_scrapes_total\{result="ok"\} [1-9]`)
-			await(t, "the Prometheus page", scraped, func() string {
-				send(t, g)
-				return g.PrometheusT(t)
-			})
+			for _, pages := range []string{"metrics_scrapes", "model_lists"} {
+				read := regexp.MustCompile(`(?m)^warmgate_` + pages + `_total\{result="ok"\} [1-9]`)
+				await(t, "the Prometheus page", read, func() string {
+					send(t, g)
+					return g.PrometheusT(t)
+				})
+			}
 		})
 	}
 }

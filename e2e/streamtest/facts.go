@@ -89,6 +89,7 @@ var factScenarios = []scenario{
 		p.wantFailed(t, "sql-adapter", 0)
 		t.wantShared(p.endpoints["sql-adapter"])
 	}},
+	{name: "an adapter that is listed", endpoints: 4, run: func(t *run) { t.listedAdapter() }},
 	{name: "mixed context lengths", endpoints: 4, run: func(t *run) { t.mixedContexts() }},
 	{name: "mixed context lengths, tokens", endpoints: 4, config: `"unit":"tokens"`, run: func(t *run) { t.mixedContexts() }},
 }
@@ -183,6 +184,64 @@ func (t *run) adapterOnAPart() {
 		t.wantShared(p.endpoints["base"])
 	}
 	t.wantGrown(t.ejections(), 0)
+}
+
+// listedAdapter has one of four endpoints list and serve an adapter, and then another one: none of its requests is
+// refused, the first one of the gateway's life included.
+func (t *run) listedAdapter() {
+	const base, both = `{"data":[{"id":"base"}]}`, `{"data":[{"id":"base"},{"id":"sql-adapter","parent":"base"}]}`
+	t.setPages(base, base, base, both)
+	t.configure(`"body_timeout":"10s","models":{"cluster":"warmgate-metrics","path":"/metrics","interval":"1s"}`)
+	first := t.Open(ofModel("sql-adapter", 20))
+	t.Advance(100 * time.Millisecond)
+	if at := first.Upstream(); at != 3 {
+		t.Errorf("the first request is sent to endpoint %d", at)
+	}
+	t.finish(first)
+	play := func(has int) *played {
+		return t.play(80, func(i int) (string, Request, answerOf) {
+			if i%4 > 0 {
+				return "base", ofModel("base", 20), served
+			}
+			return "sql-adapter", ofModel("sql-adapter", 20), func(at int) (int, string) {
+				if at == has {
+					return 200, "{}"
+				}
+				return 404, fmt.Sprintf(noModel, "sql-adapter")
+			}
+		})
+	}
+	t.Advance(200 * time.Millisecond) // until all workers know
+	p := play(3)
+	if n := p.failed["sql-adapter"]; n != 0 {
+		t.Errorf("%d requests for the adapter were refused: %v", n, p.endpoints)
+	}
+	t.wantShared(p.endpoints["base"])
+	t.setPages(both, base, base, base)
+	t.Advance(3 * time.Second) // it is read again, on a busy machine later
+	if !t.Await(func() bool { return t.adapterIsAt(0) }) {
+		t.Fatal("it is not followed to where it was loaded")
+	}
+	p = play(0)
+	if n := p.failed["sql-adapter"]; n != 0 {
+		t.Errorf("%d requests were refused after it was loaded elsewhere: %v", n, p.endpoints)
+	}
+}
+
+// adapterIsAt reports whether all workers send requests for the adapter to the endpoint, by requests that show nothing,
+// since their clients leave.
+func (t *run) adapterIsAt(endpoint int) bool {
+	for i := range 4 * t.Workers() {
+		r := ofModel("sql-adapter", 20)
+		r.Worker = i % t.Workers()
+		s := t.begin(r)
+		at := s.Upstream()
+		s.ResetByClient()
+		if at != endpoint {
+			return false
+		}
+	}
+	return true
 }
 
 // mixedContexts has two of four endpoints refuse long prompts.

@@ -124,6 +124,8 @@ func (h *higress) Configure(config string) error {
 	h.local = map[*higresshost.Stream]int{}
 	h.gw.OnRoute = func(s *higresshost.Stream) int { return h.local[s] }
 	h.redis.attach(h.gw)
+	h.gw.Cluster("warmgate-metrics")
+	h.gw.OnHTTPCall = h.call
 	h.pages = map[string]string{}
 	h.gw.After(time.Second, h.check)
 	h.SetEndpoints(h.list)
@@ -157,6 +159,17 @@ func (h *higress) SetEndpoints(list []streamtest.Endpoint) {
 }
 
 func (h *higress) Addr(i int) string { return h.addrs[i] }
+
+// call answers a call of the plugin with the page of the endpoint that it names.
+func (h *higress) call(c *higresshost.HTTPCall) {
+	h.gw.After(time.Millisecond, func() {
+		if page := h.pages[c.Headers.Get("x-envoy-original-dst-host")]; page != "" {
+			c.Respond(200, []byte(page))
+			return
+		}
+		c.Respond(404, nil)
+	})
+}
 
 // SetPage implements [streamtest.Gateway]: the health check finds the page from now on.
 func (h *higress) SetPage(i int, page string) {

@@ -260,7 +260,7 @@ func (pt *part) checkClusters() {
 		pt.badKey(keyClusters, `missing, want the clusters to choose among, as lb_type is "cluster"`)
 	}
 	for i, name := range pt.Clusters.List {
-		if name == pt.EnvoyCfg.AdminCluster || name == pt.Engines.Cluster || name == pt.Redis.Cluster {
+		if pt.calls(name) {
 			pt.badKey(keyClusters+"["+strconv.Itoa(i)+"]", "got "+quote(name)+
 				", through which the plugin makes its own calls")
 		}

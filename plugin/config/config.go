@@ -61,6 +61,7 @@ type Config struct {
 	API     API             // where requests are admitted that their senders send themselves
 	Prefix  lb.CacheConfig  // for policies that read prompts
 	Engines Engines         // for policies that use metrics of engines
+	Models  Models          // how it is read which models endpoints have
 
 	own map[string]any // settings that are neither in Prefix nor in Engines, by policy: see Settings
 

@@ -69,7 +69,7 @@ func fillIn() func(setting.Words) setting.Words {
 
 // Sections returns the sections of keys that have an effect in Higress, with their full names.
 func Sections() []setting.Section {
-	list := append(ownSections(), sessionSection(), regionsSection(), apiSection())
+	list := append(ownSections(), modelsSection(), sessionSection(), regionsSection(), apiSection())
 	for _, d := range lb.Policies() {
 		for _, s := range d.Sections {
 			s.Name = section + s.Name

@@ -92,9 +92,14 @@ func (pt *part) checkMetrics() {
 	if pt.ByMetrics() && pt.engine != "" {
 		pt.checkEngine()
 	}
+	pt.checkPath(keyMetricsPath, e.Path)
+}
+
+// checkPath checks the path of a page of endpoints.
+func (pt *part) checkPath(key, path string) {
 	unprintable := func(r rune) bool { return r <= ' ' || r > '~' }
-	if !strings.HasPrefix(e.Path, "/") || strings.ContainsFunc(e.Path, unprintable) {
-		pt.badKey(keyMetricsPath, "got "+quote(e.Path)+`, want a path that begins with "/", without blanks`)
+	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, unprintable) {
+		pt.badKey(key, "got "+quote(path)+`, want a path that begins with "/", without blanks`)
 	}
 }
 

@@ -211,6 +211,7 @@ func (pt *part) check() {
 	pt.warnUnused()
 	pt.checkLevel()
 	pt.checkMetrics()
+	pt.checkModels()
 	pt.checkRegions()
 	pt.checkAPI()
 	pt.checkPolicy()

@@ -343,7 +343,7 @@ func (pt *part) checkPeer(at string, peer *Peer, taken map[string]string) {
 
 // calls reports whether the plugin makes calls of its own through the cluster.
 func (pt *part) calls(cluster string) bool {
-	return cluster == pt.EnvoyCfg.AdminCluster || cluster == pt.Engines.Cluster || cluster == pt.Redis.Cluster
+	return slices.Contains(pt.callClusters(), cluster)
 }
 
 // differs names what two descriptions of a region differ in, as SameBoard compares them.

@@ -121,7 +121,7 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		if lb.Describe(policy).Needs.Tokens != "" {
 			return drawn{k, `"tokens"`, lb.Tokens}
 		}
-	case "lb_config.metrics.path":
+	case "lb_config.metrics.path", keyModelsPath:
 		return drawn{k, `"/m"`, "/m"}
 	case "lb_config.health.ejection_time":
 		return ms(100, 1000)

@@ -55,8 +55,8 @@ func (s *Set) AdminSource() (EnvoySource, bool) {
 	return EnvoySource{}, false
 }
 
-// Owns reports whether the cluster is the plugin's own, for any configuration of the set: on stock Envoy it makes calls
-// through it, or it leads to another region, where only the plugin sends requests.
+// Owns reports whether the cluster is the plugin's own, for any configuration of the set: it makes calls through it, or
+// it leads to another region, where only the plugin sends requests.
 func (s *Set) Owns(cluster string) bool { return s.own[cluster] }
 
 // IsPeer reports whether the cluster leads to another region: to its gateways, or to its servers.
@@ -125,13 +125,18 @@ func (s *Set) claim(root *value) {
 		if name := c.RegionHeader(); name != "" {
 			headers[name] = true
 		}
-		for _, name := range []string{c.EnvoyCfg.AdminCluster, c.Engines.Cluster, c.Redis.Cluster} {
+		for _, name := range c.callClusters() {
 			if name != "" {
 				s.own[name] = true
 			}
 		}
 	}
 	s.headers = order.Keys(headers)
+}
+
+// callClusters returns the clusters through which the plugin makes calls of its own, "" for what is not configured.
+func (c *Config) callClusters() []string {
+	return []string{c.EnvoyCfg.AdminCluster, c.Engines.Cluster, c.Redis.Cluster, c.Models.Cluster}
 }
 
 // claimRegions records the clusters of peers, and the configuration if it is the first of its region, or differs from

@@ -11,8 +11,9 @@ func TestOwns(t *testing.T) {
 		{"admin", `{"lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"a"}}}`, []string{"a"}},
 		{
 			"all, of a rule", `{"enabled":false,"_rules_":[{"_match_route_":["r"],"lb_policy":"endpoint_metrics",
-				"lb_config":{"envoy":{"admin_cluster":"a","metrics_cluster":"m","redis_cluster":"r"}}}]}`,
-			[]string{"a", "m", "r"},
+				"lb_config":{"envoy":{"admin_cluster":"a","metrics_cluster":"m","redis_cluster":"r"},
+				"models":{"cluster":"l"}}}]}`,
+			[]string{"a", "m", "r", "l"},
 		},
 		{
 			"other regions", `{"lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"a"},"regions":{"name":"us",

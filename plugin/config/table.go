@@ -50,7 +50,7 @@ func (k *key) decode(p *parser, c *Config, at string, v value) {
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
 var keys = slices.Concat(
 	mainKeys, clusterKeys, queueKeys, regionKeys, apiKeys(), healthKeys, tokenKeys, storeKeys, sessionKeys(),
-	policyKeys(), metricsKeys(), ruleKeys,
+	policyKeys(), metricsKeys(), modelKeys, ruleKeys,
 )
 
 // policyKeys returns the keys that policies own. Policies may share keys of the same name: those with settings of their

@@ -78,7 +78,7 @@ func (s *Stream) requestBody(size int, end bool) Action {
 		return Stop
 	case phaseCalling:
 		return s.callBody(size, end)
-	case phaseReserving:
+	case phaseListing, phaseReserving:
 		s.body.received += size
 		return s.bodyGrew()
 	default:
@@ -122,7 +122,7 @@ func (s *Stream) requestTrailers() Action {
 	s.body.arrived(s.plugin.vm.now(), true)
 	switch s.phase {
 	case phaseReading:
-	case phaseReserving, phaseProbing:
+	case phaseListing, phaseReserving, phaseProbing:
 		return Stop
 	case phaseCalling:
 		return s.callBody(s.body.received, true)

@@ -58,6 +58,7 @@ type cluster struct {
 
 	prompts promptStats     // for prefix_cache
 	metrics clusterMetrics  // of its engines
+	lists   clusterLists    // of models
 	gauged  map[string]bool // endpoints with gauges
 	targets map[string]bool // those with gauges of their budgets
 	// levelsAt is when Redis was asked what is left of budgets.
@@ -111,6 +112,10 @@ func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
 	maps.DeleteFunc(cl.levelsAt, func(c *config.Config, _ time.Duration) bool { return !inForce[c] })
 	if len(cl.policies) == size {
 		return
+	}
+	if !inForce[cl.lists.config] { // those of another one are read again by the next request
+		cl.lists = clusterLists{}
+		cl.facts.SetLists(lb.ModelLists{})
 	}
 	cl.tokens, cl.pending = false, false
 	for c := range cl.policies {

@@ -63,7 +63,8 @@ type fakeProcess struct {
 	pages     map[string]string       // of metrics, by address; nil: none is scraped
 	stored    bool                    // pages are shown to requests only, as in Higress
 	scrapes   int                     // calls of Scrape
-	steerErr  error                   // what Steer answers, nil when all is well
+	fakeLists
+	steerErr error // what Steer answers, nil when all is well
 }
 
 // fakeEndpoint is a model server in the cluster.

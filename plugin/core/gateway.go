@@ -39,6 +39,9 @@ type Gateway interface {
 	// metrics or why there is none, and returns whether the page could be used. Scrape returns the endpoints that there
 	// are, nil if that is not known.
 	Scrape(now time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint
+	// ModelsPage requests an endpoint's list of models. answered is called with the page and a result: ScrapeOK, or why
+	// there is no page.
+	ModelsPage(addr string, c *config.Config, answered func(page []byte, result string)) error
 	// Wall is the time since the Unix epoch. It may jump: it is for what other machines are told.
 	Wall() time.Duration
 	// Probe sends a request to a cluster, with a header and its text. answered is called with the text of another

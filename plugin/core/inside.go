@@ -76,9 +76,14 @@ func (s *Stream) needsBodyInside() bool {
 	if s.what == prompt.Idle {
 		return false
 	}
-	known := s.plugin.vm.clusters
-	return c.ReadsModel() && slices.ContainsFunc(s.cfg.Clusters.List, func(name string) bool {
-		return known[name] != nil && known[name].engines.HasAdapters()
+	known, now := s.plugin.vm.clusters, s.plugin.vm.now()
+	return slices.ContainsFunc(s.cfg.Clusters.List, func(name string) bool {
+		cl := known[name]
+		if cl == nil {
+			return c.ReadsModelLists()
+		}
+		return c.ReadsModel() && cl.engines.HasAdapters() ||
+			c.ReadsModelLists() && (cl.lists.unread(now, c) || cl.facts.Active(now))
 	})
 }
 

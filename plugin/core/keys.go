@@ -18,6 +18,7 @@ const (
 	keySecret    = "warmgate/1/secret"      // of this process
 	keyDemand    = "warmgate/1/metered"     // demand.go
 	keySamples   = "warmgate/1/readings/"   // and the name of the cluster: samples.go
+	keyLists     = "warmgate/1/listed/"     // and the name of the cluster: modellists.go
 	keyScraper   = "warmgate/1/scraper"     // leader of scrapes: scraper.go
 	keyShares    = "warmgate/1/shares/"     // and the name of the cluster: shares.go
 	keyLeader    = "warmgate/2/leader"      // leader of polls of the admin interface, with this format of the digest

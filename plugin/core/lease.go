@@ -293,11 +293,13 @@ func (s *Stream) requestPlaced() {
 	s.requestReport()
 }
 
-// abandonReservation ends the wait for the store: the request is over. Its lease, should the store grant it still, is
-// released.
+// abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
+// store grant it still, is released.
 func (s *Stream) abandonReservation() {
 	why := s.lease.reservation.reason
-	if s.isQueued() {
+	if s.phase == phaseListing {
+		s.enter(phaseUncounted)
+	} else if s.isQueued() {
 		why = lb.ReasonLeftQueue
 		s.leftQueue()
 	}

@@ -22,10 +22,11 @@ type factUse struct {
 }
 
 // readsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
-// have, or may do so.
+// have, or may do so, or it is not known yet.
 func (s *Stream) readsFacts() bool {
 	cl := s.plugin.vm.clusters[s.scope]
-	return cl != nil && s.computes() && cl.facts.Active(s.plugin.vm.now()) && !s.traits.notJSON && !s.traits.encoded
+	return s.computes() && (cl != nil && cl.facts.Active(s.plugin.vm.now()) || s.readsLists()) &&
+		!s.traits.notJSON && !s.traits.encoded
 }
 
 // readModel reads the model in a body of which nothing else matters.
@@ -52,7 +53,7 @@ func (s *Stream) factsOf(r *lb.Request, size int) {
 		text := float64(w.info.TextBytes+bytesPerToken*w.info.TokenIDs) * float64(max(size, w.seen)) / float64(w.seen)
 		s.facts.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
 	}
-	r.ModelID, r.Length = s.factID(), s.facts.length
+	r.ModelID, r.ModelName, r.Length = s.factID(), s.modelID(), s.facts.length
 }
 
 // factID returns the same number for all requests for one model by one path, since an endpoint may serve a model in one

@@ -49,7 +49,7 @@ func (s *Stream) responseHeaders(end bool) {
 	if s.phase == phaseCalling {
 		s.callLeft()
 	}
-	if s.phase == phaseReserving { // answered by the gateway: there is nothing left to resume
+	if s.phase == phaseListing || s.phase == phaseReserving { // answered by the gateway: nothing is left to resume
 		s.abandonReservation()
 	}
 	s.followForwarded()
@@ -132,6 +132,7 @@ func (s *Stream) firstToken(at time.Duration) {
 func (s *Stream) done() {
 	v := s.plugin.vm
 	delete(v.bodies.reading, s)
+	delete(v.lists.held, s)
 	if s.wait.attempt.open {
 		s.cluster.retries.end(&s.wait.attempt)
 	}
@@ -145,7 +146,7 @@ func (s *Stream) done() {
 	if s.phase == phaseReading {
 		s.abandonBody()
 	}
-	if s.phase == phaseReserving {
+	if s.phase == phaseListing || s.phase == phaseReserving {
 		s.abandonReservation()
 	}
 	if s.phase == phaseUncounted && s.response.status == 0 {

@@ -34,6 +34,7 @@ const (
 	statLosses      = "warmgate_prefix_losses_total"          // cluster: endpoints found to have lost their caches
 	statTable       = "warmgate_prefix_table_percent"         // cluster: room of the prefix index: promptStats.share
 	statScrapes     = "warmgate_metrics_scrapes_total"        // result: pages of metrics that were scraped
+	statModelLists  = "warmgate_model_lists_total"            // result: lists of models that endpoints were asked for
 	statFresh       = "warmgate_metrics_fresh_endpoints"      // cluster: endpoints of which there are fresh metrics
 	statMissing     = "warmgate_metrics_lacking_endpoints"    // cluster: of these, those without a needed metric
 	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one

@@ -17,6 +17,7 @@ const (
 	phaseProbing         // a probe of another region, held until the answer is known
 	phaseCalling         // a call of the admission API, held until its body has come and its answer is known
 	phaseReading         // held until its body, or enough of it, has come
+	phaseListing         // held until it is known which models endpoints have
 	phaseReserving       // held until the store has answered: at once, or after a wait in the queue of the cluster
 	phaseLeased          // counted at an endpoint
 	phaseUncounted       // not counted: balanced natively, or answered by the plugin, or its lease is released
@@ -30,6 +31,7 @@ var transitions = [phases][phases]bool{
 		phaseProbing:   true, // another region asks
 		phaseCalling:   true, // a call of the admission API
 		phaseReading:   true, // the body is needed for the decision
+		phaseListing:   true, // inside a cluster: the choice begins when the body has come
 		phaseReserving: true, // the headers are enough
 		phaseUncounted: true, // nothing to decide, or no endpoint: pass, refuseOwnCluster, passDuplicate, refuse
 		phaseDone:      true, // the client left before the headers came
@@ -41,8 +43,13 @@ var transitions = [phases][phases]bool{
 		phaseUncounted: true, // it is answered, or over
 	},
 	phaseReading: {
+		phaseListing:   true, // its model is known, the lists of models are not: decide
 		phaseReserving: true, // the body has come, or max_inspect_bytes of it, or body_timeout is over: decide
 		phaseUncounted: true, // the same without an endpoint: pass, refuse; or the gateway has answered: abandonBody
+	},
+	phaseListing: {
+		phaseReserving: true, // they are known, or body_timeout is over: listed
+		phaseUncounted: true, // the same without an endpoint; or it is over: abandonReservation
 	},
 	phaseReserving: {
 		phaseLeased:    true, // the store has granted a lease: finishReservation
@@ -114,7 +121,7 @@ func (s *Stream) enter(next phase) {
 }
 
 func (p phase) String() string {
-	return [...]string{"new", "probing", "calling", "reading", "reserving", "leased", "uncounted", "done"}[p]
+	return [...]string{"new", "probing", "calling", "reading", "listing", "reserving", "leased", "uncounted", "done"}[p]
 }
 
 // requestHeaders is called once, with end when the request has no body.
@@ -221,6 +228,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	}
 	s.cluster.views[view.ListID] = view
 	v.scraping.neededBy(s)
+	v.lists.neededBy(s)
 	r := lb.Request{
 		Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key, Idle: s.what == prompt.Idle,
 	}
@@ -233,13 +241,23 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	}
 	s.factsOf(&r, size)
 	s.lease.reservation = reservation{request: r, reason: reason}
+	if v.lists.awaits(s) {
+		s.enter(phaseListing)
+		return Stop
+	}
+	return s.place(view)
+}
+
+// place plans and reserves for a request of which all is known that will be.
+func (s *Stream) place(view *lb.View) Action {
+	now := s.plugin.vm.now()
 	if why := s.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
 			s.requestReport()
 		}
 		return s.passOrForward(why)
 	}
-	s.work.output = r.OutputTokens
+	s.work.output = s.lease.reservation.request.OutputTokens
 	return s.reserve()
 }
 

@@ -14,20 +14,21 @@ var version, revision = "unknown", "unknown"
 // a file of its own.
 type VM struct {
 	*env
-	configs   *configs  // in force
-	lastGood  *lastGood // configurations in shared memory
-	ticks     *ticks    // timers and what is due
-	clusters  clusters  // what is known of each cluster
-	views     *views    // what configurations choose among
-	stores    *stores   // where requests are counted
-	prompts   *prompts  // how prompts are cut into blocks, and how long they typically are
-	bodies    *bodies   // requests whose bodies have not ended
-	waiters   *waiters  // requests that wait in a queue
-	scraping  *scraping // metrics of engines
-	regions   *regions  // others, and what they are told of this one
-	api       *api      // which admits requests that their senders send themselves
-	gauges    *gauges   // what the statistics show
-	duplicate bool      // the plugin was found twice in one filter chain
+	configs   *configs    // in force
+	lastGood  *lastGood   // configurations in shared memory
+	ticks     *ticks      // timers and what is due
+	clusters  clusters    // what is known of each cluster
+	views     *views      // what configurations choose among
+	stores    *stores     // where requests are counted
+	prompts   *prompts    // how prompts are cut into blocks, and how long they typically are
+	bodies    *bodies     // requests whose bodies have not ended
+	waiters   *waiters    // requests that wait in a queue
+	scraping  *scraping   // metrics of engines
+	lists     *modelLists // of models that endpoints have
+	regions   *regions    // others, and what they are told of this one
+	api       *api        // which admits requests that their senders send themselves
+	gauges    *gauges     // what the statistics show
+	duplicate bool        // the plugin was found twice in one filter chain
 }
 
 // NewVM returns the state of a VM in a gateway of the given kind.
@@ -40,6 +41,7 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 	v.views = newViews(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
+	v.lists = &modelLists{env: e, clusters: v.clusters, scraping: v.scraping, held: map[*Stream]time.Duration{}}
 	v.regions = &regions{
 		env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
 		scraping: v.scraping,
@@ -71,6 +73,7 @@ func (v *VM) tick(p *Plugin) {
 		v.scraping.tick(now)
 		v.clusters.exchangeShares(now, v.gw.KV())
 	}, nil)
+	v.guard("the lists of models", func() { v.lists.tick(now) }, nil)
 	v.guard("other regions", func() { v.regions.tick(now) }, nil)
 	v.guard("the admission API", func() { v.api.tick(now) }, nil)
 	v.guard("requests for other regions", v.waiters.forwardWaiting, nil)

@@ -1,0 +1,71 @@
+package prompt
+
+import (
+	"strings"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
+
+const (
+	// maxListed is how many names a list of models has at most, and maxListTokens how many tokens of JSON.
+	maxListed     = 512
+	maxListTokens = 64 << 10
+	// latestTag is the tag that Ollama adds to a name without one.
+	latestTag = ":latest"
+)
+
+// ListedModels returns the names under which an endpoint serves models, by its list in OpenAI's form:
+//
+//	{"object": "list", "data": [{"id": "llama", "parent": null}, {"id": "sql", "parent": "llama"}]}
+//
+// Besides each id these are that of an adapter behind its base model, llama:sql, as SGLang is asked for it, and that
+// without Ollama's tag ":latest". It is nil for what is no such list, is cut off, lists nothing or more than 512 names:
+// half of a list would say of models that the endpoint does not have them.
+func ListedModels(page []byte) (names []string) {
+	text := append(page[:len(page):len(page)], ' ') // what ends there is cut off
+	at := jsontext.Space(text, 0)
+	if end, _ := jsontext.SkipValue(text, at, maxListTokens); jsontext.Space(text, end) < len(text) ||
+		end == len(text) {
+		return nil
+	}
+	lists, values := 0, maxListTokens
+	eachMember(text, at, &values, func(key []byte, escaped bool, at int) bool {
+		if isName(key, escaped, "data") {
+			lists++
+			names = namesIn(text, at)
+		}
+		return true
+	})
+	if lists != 1 || len(names) > maxListed {
+		return nil
+	}
+	return names
+}
+
+// namesIn returns the names in the list that begins at at, nil for one that is none.
+func namesIn(text []byte, at int) (names []string) {
+	if text[at] != '[' {
+		return nil
+	}
+	for at = jsontext.Space(text, at+1); at < len(text) && len(names) <= maxListed; {
+		if text[at] == ']' {
+			return names
+		}
+		id, _ := MemberText(text[at:], []string{"id"})
+		if id == "" {
+			return nil
+		}
+		names = append(names, id)
+		if base, _ := MemberText(text[at:], []string{"parent"}); base != "" {
+			names = append(names, base+":"+id)
+		}
+		if name, tagged := strings.CutSuffix(id, latestTag); tagged {
+			names = append(names, name)
+		}
+		end, _ := jsontext.SkipValue(text, at, maxListTokens)
+		if at = jsontext.Space(text, end); at < len(text) && text[at] == ',' {
+			at = jsontext.Space(text, at+1)
+		}
+	}
+	return nil
+}

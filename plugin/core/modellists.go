@@ -1,0 +1,263 @@
+package core
+
+import (
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+const (
+	// ModelsTimeout is for how long an endpoint may take to list its models.
+	ModelsTimeout = 5 * time.Second
+	// asksPerTick is how many lists of a cluster are asked for at a time.
+	asksPerTick = 32
+	// newListsEvery is how often lists are read at most because an endpoint has come.
+	newListsEvery = time.Second
+	// listsAge is how many intervals lists are used that no VM reads any more: then the next request waits for new
+	// ones.
+	listsAge = 3
+	// firstListsWait is how long after the begin of a reading requests wait for its end.
+	firstListsWait = time.Second
+	// listsWork is how long a reading takes at most, beyond the interval.
+	listsWork = 2 * ModelsTimeout
+)
+
+// modelLists is the part of a VM that reads which models endpoints list, if that is configured, so that it is known
+// before a request is refused where its model is not. A VM that has requests for the cluster reads the lists for all,
+// and shares them in shared memory; each time it is whichever finds first that it is due.
+type modelLists struct {
+	*env
+	clusters clusters
+	scraping *scraping                 // whose log of faults is used
+	held     map[*Stream]time.Duration // requests that wait for the first lists of their cluster, and until when
+}
+
+// clusterLists is what one VM knows of the lists of a cluster's endpoints, besides these themselves.
+type clusterLists struct {
+	config   *config.Config // by which they are read, nil for none
+	neededAt time.Duration
+	version  uint32 // of the shared lists that were last read
+	known    lb.ModelLists
+	reading  *listReading // by this VM, nil for none
+}
+
+// listReading is one reading of the lists of a cluster's endpoints.
+type listReading struct {
+	addrs   []string
+	asked   int // of those
+	open    int // of those asked that have not answered
+	answers []listAnswer
+}
+
+// listAnswer is the answer of an endpoint, until it is shared.
+type listAnswer struct {
+	addr   string
+	models []string // nil for none
+	late   bool
+}
+
+// unread reports whether the lists are to be read first: never, or long ago.
+func (l *clusterLists) unread(now time.Duration, c *config.Config) bool {
+	return l.known.ReadAt == 0 || now-l.known.ReadAt > listsAge*c.Models.Interval+listsWork
+}
+
+// readsLists reports whether the lists of the request's cluster are read, and are not known yet.
+func (s *Stream) readsLists() bool {
+	if !s.cfg.ReadsModelLists() {
+		return false
+	}
+	cl := s.plugin.vm.clusters[s.scope]
+	return cl == nil || cl.lists.unread(s.plugin.vm.now(), s.cfg)
+}
+
+// neededBy notes that a request goes by the lists of its cluster, if it does. The first one has them read.
+func (m *modelLists) neededBy(s *Stream) {
+	if !s.cfg.ReadsModelLists() {
+		return
+	}
+	l := &s.cluster.lists
+	first := l.config == nil
+	l.config, l.neededAt = s.cfg, m.now()
+	if first || l.unread(m.now(), s.cfg) {
+		m.tickCluster(m.now(), s.cluster)
+	}
+}
+
+// tick reads the lists that are due, exchanges them with the other VMs, and lets requests go on.
+func (m *modelLists) tick(now time.Duration) {
+	for _, cl := range m.clusters {
+		if l := &cl.lists; l.config != nil && now-l.neededAt <= demandAge {
+			m.tickCluster(now, cl)
+		}
+	}
+	for s, until := range m.held {
+		if now >= until {
+			m.goOn(s)
+		}
+	}
+}
+
+func (m *modelLists) tickCluster(now time.Duration, cl *cluster) {
+	m.refresh(now, cl)
+	l := &cl.lists
+	age := now - l.known.BegunAt
+	due := age >= l.config.Models.Interval || age >= newListsEvery && l.hasNew(cl)
+	if due && len(cl.views) > 0 && (l.reading == nil || age >= l.config.Models.Interval+listsWork) {
+		m.begin(now, cl)
+	}
+	if l.reading != nil {
+		m.ask(cl, l.reading)
+	}
+	if l.reading != nil && len(l.reading.answers) > 0 {
+		m.share(now, cl, l.reading)
+	}
+}
+
+// hasNew reports whether there is an endpoint whose list no VM has tried to read.
+func (l *clusterLists) hasNew(cl *cluster) bool {
+	for _, view := range cl.views {
+		for i := range view.Endpoints {
+			if len(l.known.By) < lb.MaxListEndpoints && !l.known.Knows(view.Endpoints[i].Addr) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// begin begins to read the lists of all endpoints, unless another VM does.
+func (m *modelLists) begin(now time.Duration, cl *cluster) {
+	raw, cas, _ := m.gw.KV().Get(keyLists + cl.name) // where there is nothing yet, several may begin
+	lists := lb.ReadModelLists(raw)
+	lists.BegunAt = now
+	if m.gw.KV().Set(keyLists+cl.name, lists.Append(nil), cas) != nil {
+		return
+	}
+	cl.lists.known.BegunAt = now
+	r, there := &listReading{}, map[string]bool{}
+	for _, view := range cl.views {
+		for i := range view.Endpoints {
+			if addr := view.Endpoints[i].Addr; !there[addr] && len(r.addrs) < lb.MaxListEndpoints {
+				there[addr] = true
+				r.addrs = append(r.addrs, addr)
+			}
+		}
+	}
+	cl.lists.reading = r
+}
+
+// ask asks the next endpoints for their lists.
+func (m *modelLists) ask(cl *cluster, r *listReading) {
+	for n := 0; n < asksPerTick && r.asked < len(r.addrs); n++ {
+		addr := r.addrs[r.asked]
+		r.asked++
+		r.open++
+		answered := func(page []byte, result string) { m.answered(cl, r, addr, page, result) }
+		if m.gw.ModelsPage(addr, cl.lists.config, answered) != nil {
+			answered(nil, ScrapeUnreachable)
+		}
+	}
+}
+
+// answered takes an endpoint's page, or why there is none.
+func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []byte, result string) {
+	if cl.lists.reading != r {
+		return
+	}
+	now, a := m.gw.Now(), listAnswer{addr: addr}
+	if result == ScrapeOK {
+		if a.models = prompt.ListedModels(page); a.models == nil {
+			result = ScrapeUnreadable
+		}
+	}
+	kind, _, _ := strings.Cut(result, " ")
+	a.late = kind == ScrapeUnreachable || kind == ScrapeTimeout || kind == ScrapeIncomplete
+	m.stats.count(statname.With(statModelLists, "result", kind), 1)
+	if result != ScrapeOK {
+		m.scraping.logFault(now, cl.name, addr+" does not list its models: "+result)
+	}
+	r.answers = append(r.answers, a)
+	if r.open--; r.open == 0 && r.asked == len(r.addrs) {
+		m.share(now, cl, r)
+	}
+}
+
+// share writes what was read into shared memory. A swap that is lost is tried again at the next tick.
+func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
+	key := keyLists + cl.name
+	raw, cas, err := m.gw.KV().Get(key)
+	if err != nil {
+		return
+	}
+	lists := lb.ReadModelLists(raw)
+	for i := range r.answers {
+		a := &r.answers[i]
+		lists.Take(now, a.addr, a.models, a.late)
+	}
+	ended := r.open == 0 && r.asked == len(r.addrs)
+	if ended {
+		lists.Ended(now, r.addrs)
+	}
+	if m.gw.KV().Set(key, lists.Append(nil), cas) != nil {
+		return
+	}
+	if r.answers = nil; ended {
+		cl.lists.reading = nil
+	}
+	m.refresh(now, cl)
+}
+
+// refresh takes over what the VMs share of a cluster, and lets the requests go on that have waited for it.
+func (m *modelLists) refresh(now time.Duration, cl *cluster) {
+	l := &cl.lists
+	raw, version, err := m.gw.KV().Get(keyLists + cl.name)
+	if err != nil || version == l.version {
+		return
+	}
+	l.version, l.known = version, lb.ReadModelLists(raw)
+	cl.facts.SetLists(l.known)
+	if l.unread(now, l.config) {
+		return
+	}
+	for s := range m.held {
+		if s.cluster == cl {
+			m.goOn(s)
+		}
+	}
+}
+
+// awaits reports whether the request waits until the lists of its cluster are known: it is one of the first, names a
+// model, and is sent where that has been chosen.
+func (m *modelLists) awaits(s *Stream) bool {
+	l, now := &s.cluster.lists, m.now()
+	if !s.cfg.ReadsModelLists() || s.cfg.Shadow || s.lease.reservation.request.ModelID == 0 ||
+		!l.unread(now, s.cfg) || now-l.known.BegunAt >= firstListsWait {
+		return false
+	}
+	m.held[s] = now + s.cfg.BodyTimeout
+	return true
+}
+
+// goOn lets a request go on that has waited for lists.
+func (m *modelLists) goOn(s *Stream) {
+	delete(m.held, s)
+	m.runAs(s.context, "the lists of models", func() {
+		if s.phase == phaseListing && s.listed() == Proceed {
+			s.Resume()
+		}
+	}, s.grantRecovered)
+}
+
+// listed decides for a request that has waited for lists.
+func (s *Stream) listed() Action {
+	v := s.plugin.vm
+	view := v.views.of(v.now(), s.scope, s.cfg)
+	if view == nil {
+		return s.pass(lb.ReasonNoEndpoints)
+	}
+	return s.place(view)
+}
