@@ -98,8 +98,7 @@ func TestShippedConfiguration(t *testing.T) {
 	us.peer, eu.peer, us.engines, eu.engines = eu, us, true, true
 	us.run()
 	eu.run()
-	us.awaits("warmgate_region_adopted;", 0)
-	us.awaits("warmgate_region_available", 1)
+	us.sees(eu)
 	servedIn := func(want *shippedRegion, reason string) {
 		t.Helper()
 		harness.Await(t, func() error {

@@ -174,6 +174,20 @@ func (r *shippedRegion) awaits(stat string, want float64) {
 	})
 }
 
+// sees waits until the gateway of a peer has answered a probe and has its servers. They were adopted if it took long to
+// start; before its first answer they may still be.
+func (r *shippedRegion) sees(peer *shippedRegion) {
+	r.t.Helper()
+	harness.Await(r.t, func() error {
+		if stat := `^cluster\.warmgate-peer-` + peer.name + `\.upstream_rq_2xx$`; r.SumT(r.t, stat) == 0 {
+			return fmt.Errorf("%s has answered no probe", peer.name)
+		}
+		return nil
+	})
+	r.awaits("warmgate_region_adopted;", 0)
+	r.awaits("warmgate_region_available", 1)
+}
+
 // open sends a request in the background that is held by the servers of a region. It returns when a server has it.
 func (r *shippedRegion) open(at *shippedRegion) chan *harness.Answer {
 	r.t.Helper()
@@ -242,8 +256,7 @@ func TestShippedFiles(t *testing.T) {
 const held = 6
 
 func shippedRegions(t *testing.T, us, eu *shippedRegion) {
-	us.awaits("warmgate_region_adopted;", 0) // its servers were, until its gateway was there
-	us.awaits("warmgate_region_available", 1)
+	us.sees(eu)
 	home, away := us.openAll(us), us.openAll(eu)
 	process, err := os.FindProcess(eu.PID())
 	if err == nil {

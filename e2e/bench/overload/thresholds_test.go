@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+)
 
 // TestScenesKeepTheirPromises holds what the scenes show by counts, which a busy machine hardly changes. If a backlog
 // went first, hundreds would pass; likewise beside a flood that is not held to its turn. Servers without a limit have
@@ -8,6 +12,9 @@ import "testing"
 //
 // One turn is as many as are served at once. As many again may pass while a request is on its way: it counts from where
 // its client sends it to where a server sees it, since gateways with the shipped file tell nobody how long it waited.
+//
+// The other gateway goes on after [lb.Silence], not after the seconds until what the killed one had is taken back. A
+// machine that stands still may do so before the kill as well as after it.
 func TestScenesKeepTheirPromises(t *testing.T) {
 	f := playedQuick(t)
 	const most = 2 * servers * slots
@@ -26,8 +33,8 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 	if n := f.InteractiveRefused + f.OtherRefused + f.NamesRefused; n > 0 {
 		t.Errorf("%d requests refused of those that must not be: %+v, %+v", n, *f.SustainedFound, *f.FloodFound)
 	}
-	if f.Least == 0 {
-		t.Error("after a gateway was killed, no server had a request, while some waited in the other gateway")
+	if f.Least == 0 && f.Gap > max(2*f.GapBefore, (10 * lb.Silence).Seconds()) {
+		t.Errorf("after a gateway was killed, no server had a request for %v s, while some waited elsewhere", f.Gap)
 	}
 	if f.Overflow > 1.5 {
 		t.Errorf("%v of the slots in flight after the metrics stalled, %v before", f.Overflow, f.Before)
