@@ -13,6 +13,8 @@ const (
 	Bodiless
 	// Idle is a call of the table that computes nothing, or does so on another machine.
 	Idle
+	// Counts is such a call for the tokens of a prompt, by the tokenizer of a model that the endpoint must have.
+	Counts
 )
 
 // callRule is what the calls with a method and an end of the path are.
@@ -34,14 +36,14 @@ var callRules = [...]callRule{
 	{"/health_generate", 'G', Computes}, // SGLang generates a token
 
 	// the number of tokens, the tokens, or the text that a template makes: work of a CPU
-	{"/tokenize", 'P', Idle},
-	{"/detokenize", 'P', Idle},
-	{"/chat_tokenize", 'P', Idle},
-	{"/messages/count_tokens", 'P', Idle},
-	{"/completions/input_tokens", 'P', Idle},
-	{"/responses/input_tokens", 'P', Idle},
-	{"/render", 'P', Idle},
-	{"/apply-template", 'P', Idle},
+	{"/tokenize", 'P', Counts},
+	{"/detokenize", 'P', Counts},
+	{"/chat_tokenize", 'P', Counts},
+	{"/messages/count_tokens", 'P', Counts},
+	{"/completions/input_tokens", 'P', Counts},
+	{"/responses/input_tokens", 'P', Counts},
+	{"/render", 'P', Counts},
+	{"/apply-template", 'P', Counts},
 	{"/models/*:countTokens", 'P', Idle},
 
 	// what an engine keeps, and jobs that it does later
@@ -154,6 +156,13 @@ func CallOf(method, path string, bodiless bool) Call {
 		return Bodiless
 	}
 	return Computes
+}
+
+// Counted returns what the path of a call of the kind Counts stands below: the path of the API whose prompts it counts,
+// or what several such calls have in common.
+func Counted(path string) string {
+	path = plainPath(path)
+	return strings.TrimSuffix(path, "/"+lastSegment(path))
 }
 
 // plainPath returns the path without its query and slashes at its end. It is not inlined, for the artifacts' size.

@@ -22,15 +22,15 @@ func TestCallsByMethodAndPath(t *testing.T) {
 		{"POST", "/v1/chat/completions", true, Computes},
 		{"GET", "/v1/chat/completions", true, Computes},
 		{"GET", "/health_generate", true, Computes},
-		{"POST", "/v1/messages/count_tokens", false, Idle},
-		{"POST", "/proxy/v1/messages/count_tokens?beta=true", false, Idle},
-		{"POST", "/tokenize", false, Idle},
-		{"POST", "/tokenize/", false, Idle},
-		{"POST", "/v1/detokenize", false, Idle},
-		{"POST", "/apply-template", false, Idle},
-		{"POST", "/v1/chat/completions/render", false, Idle},
-		{"POST", "/v1/responses/input_tokens", false, Idle},
-		{"POST", "/v1/chat/completions/input_tokens", false, Idle},
+		{"POST", "/v1/messages/count_tokens", false, Counts},
+		{"POST", "/proxy/v1/messages/count_tokens?beta=true", false, Counts},
+		{"POST", "/tokenize", false, Counts},
+		{"POST", "/tokenize/", false, Counts},
+		{"POST", "/v1/detokenize", false, Counts},
+		{"POST", "/apply-template", false, Counts},
+		{"POST", "/v1/chat/completions/render", false, Counts},
+		{"POST", "/v1/responses/input_tokens", false, Counts},
+		{"POST", "/v1/chat/completions/input_tokens", false, Counts},
 		{"POST", "/v1beta/models/gemini-pro:countTokens", false, Idle},
 		{"GET", "/v1/models", true, Idle},
 		{"HEAD", "/v1/models", true, Idle},
@@ -64,6 +64,19 @@ func TestNoRuleOfCallsIsHidden(t *testing.T) {
 		method := map[byte]string{0: "POST", 'P': "POST", 'G': "GET", 'D': "DELETE"}[r.method]
 		if got := CallOf(method, "/v1"+strings.ReplaceAll(r.path, "*", "x"), false); got != r.what {
 			t.Errorf("%s %s is %v, want %v", method, r.path, got, r.what)
+		}
+	}
+}
+
+func TestCallsThatCountBelongToAnAPI(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/messages/count_tokens?beta=true": "/v1/messages",
+		"/v1/chat/completions/render/":        "/v1/chat/completions",
+		"/v1/tokenize":                        "/v1",
+		"/detokenize":                         "",
+	} {
+		if got := Counted(path); got != want {
+			t.Errorf("%q counts for %q, want %q", path, got, want)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (s *Stream) needsMore() bool {
 	switch {
 	case s.session.mayBeInBody(s, s.cfg), s.held.inBody && !s.traits.notJSON:
 		return true
-	case s.what == prompt.Idle:
+	case s.idle():
 		return false
 	case s.cfg.Unit == lb.Tokens:
 		return true
@@ -170,7 +170,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 // needsPrompt reports whether more of the body matters than which session it is of.
 func (s *Stream) needsPrompt() bool {
 	c := s.cfg
-	if s.what == prompt.Idle {
+	if s.idle() {
 		return false
 	}
 	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||

@@ -20,15 +20,19 @@ func (s *Stream) meetCall(bodiless bool) {
 // computes reports whether a model works on the request, as far as is known.
 func (s *Stream) computes() bool { return s.what == prompt.Computes }
 
+// idle reports whether the call is known to compute nothing, or nothing here.
+func (s *Stream) idle() bool { return s.what == prompt.Idle || s.what == prompt.Counts }
+
+// isForModel reports whether the call can only be served by an endpoint that has its model.
+func (s *Stream) isForModel() bool { return s.computes() || s.what == prompt.Counts }
+
 // judged is verdict, less what says nothing of how the endpoint computes: of a call that computes nothing, only that
 // the endpoint or the cluster cannot be reached; and no refusal of a model that it does not have, or not with such a
 // context.
 func (s *Stream) judged() lb.Verdict {
 	verdict := s.verdict()
-	if s.what == prompt.Idle && !(verdict == lb.Failure && isUnreached(s.Details())) {
-		return lb.Neutral
-	}
-	if s.isFact(verdict) {
+	unreached := verdict == lb.Failure && isUnreached(s.Details())
+	if s.isFact(verdict) || s.idle() && !unreached {
 		return lb.Neutral
 	}
 	return verdict

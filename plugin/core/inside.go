@@ -65,7 +65,7 @@ func (s *Stream) needsBodyInside() bool {
 	switch {
 	case c == nil:
 		return false
-	case s.what == prompt.Idle:
+	case s.idle():
 	case c.Unit == lb.Tokens:
 		return true
 	}
@@ -73,7 +73,7 @@ func (s *Stream) needsBodyInside() bool {
 	if ss.find(s, c, nil, false); ss.mayBeInBody(s, c) {
 		return true
 	}
-	if s.what == prompt.Idle {
+	if s.idle() {
 		return false
 	}
 	known, now := s.plugin.vm.clusters, s.plugin.vm.now()
@@ -147,7 +147,7 @@ func (s *Stream) begin(seen *seen) Action {
 // readingOf returns the reason to count when an endpoint is chosen, by what could be read of the body.
 func (s *Stream) readingOf(seen *seen) lb.Reason {
 	switch {
-	case s.cfg.Unit != lb.Tokens || s.traits.opaque || s.what == prompt.Idle:
+	case s.cfg.Unit != lb.Tokens || s.traits.opaque || s.idle():
 		return lb.ReasonChosen
 	case seen.body != nil:
 		return readingReason(seen.body.err, seen.late)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -130,7 +129,7 @@ func (s *Stream) reserve() Action {
 	v, l := s.plugin.vm, &s.lease
 	l.store, l.redis = v.stores.of(s.cfg)
 	now := l.now()
-	if s.cfg.Queue.Enabled() && !s.cfg.Shadow && s.what != prompt.Idle {
+	if s.cfg.Queue.Enabled() && !s.cfg.Shadow && !s.idle() {
 		now = v.ReadClock()
 		s.usesQueue()
 		if why := s.prepareWait(now); why != lb.ReasonChosen {
@@ -280,7 +279,7 @@ func (s *Stream) placedAt() time.Duration { return max(s.lease.plannedAt, s.body
 // load report from it.
 func (s *Stream) requestPlaced() {
 	l := &s.lease
-	if s.what == prompt.Idle {
+	if s.idle() {
 		return
 	}
 	if !s.cfg.Shadow { // else the gateway has chosen

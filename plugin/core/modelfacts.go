@@ -25,7 +25,7 @@ type factUse struct {
 // have, or may do so, or it is not known yet.
 func (s *Stream) readsFacts() bool {
 	cl := s.plugin.vm.clusters[s.scope]
-	return s.computes() && (cl != nil && cl.facts.Active(s.plugin.vm.now()) || s.readsLists()) &&
+	return s.isForModel() && (cl != nil && cl.facts.Active(s.plugin.vm.now()) || s.readsLists()) &&
 		!s.traits.notJSON && !s.traits.encoded
 }
 
@@ -44,7 +44,7 @@ const bytesPerToken = 4
 
 // factsOf puts into the request what facts about models depend on: size bytes of the body have come.
 func (s *Stream) factsOf(r *lb.Request, size int) {
-	if !s.computes() {
+	if !s.isForModel() {
 		return
 	}
 	size = max(size, s.traits.length)
@@ -64,6 +64,9 @@ func (s *Stream) factID() uint64 {
 		return 0
 	}
 	path, _, _ := strings.Cut(s.traits.path, "?")
+	if s.what == prompt.Counts {
+		path = prompt.Counted(path)
+	}
 	return (model ^ xxhash.Sum64String(path)) | 1
 }
 
@@ -77,7 +80,7 @@ func (s *Stream) isOther(name string) bool {
 
 // readsRefusal reports whether more of the answer is needed to know why the request is refused.
 func (s *Stream) readsRefusal() bool {
-	return s.phase == phaseLeased && s.response.status >= 400 && s.response.status < 500 && s.computes() &&
+	return s.phase == phaseLeased && s.response.status >= 400 && s.response.status < 500 && s.isForModel() &&
 		len(s.facts.refusal) < prompt.RefusalBytes
 }
 
@@ -94,7 +97,8 @@ func (s *Stream) isFact(verdict lb.Verdict) bool {
 	l, f := &s.lease, s.cluster.facts
 	now := s.plugin.vm.now()
 	switch {
-	case !s.computes() || !s.response.reached || s.cfg.Shadow:
+	case !s.isForModel() || !s.response.reached || s.cfg.Shadow:
+	case verdict == lb.Success && s.idle(): // some engines count with one tokenizer, whatever the model
 	case verdict == lb.Success:
 		f.Served(now, s.factID(), l.addr, s.facts.length)
 	case verdict == lb.Rejected:

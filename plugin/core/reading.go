@@ -7,7 +7,6 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
-	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // The body of a good answer is read until its first token, so that what only announces one does not count as one, and
@@ -41,7 +40,7 @@ var lineTypes = []string{
 // is a stream is its own word: some requests do not say it, and some servers do as they like.
 func (s *Stream) readAs(headers [][2]string, end bool) {
 	r := &s.response
-	if r.status < 200 || r.status >= 300 || s.what == prompt.Idle { // of that, no answer says anything
+	if r.status < 200 || r.status >= 300 || s.idle() { // of that, no answer says anything
 		return
 	}
 	kind, encoding := "", ""

@@ -7,7 +7,6 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
-	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // response is what has come of the response to a request.
@@ -57,7 +56,7 @@ func (s *Stream) responseHeaders(end bool) {
 		s.followServed()
 		s.restrict(headers)
 		if s.phase == phaseLeased && s.response.status > 0 && s.response.status < 400 && // still leased: not misrouted
-			s.what != prompt.Idle {
+			!s.idle() {
 			s.lease.trackResponse(true)
 		}
 		s.readAs(headers, end)

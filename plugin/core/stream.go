@@ -230,7 +230,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	v.scraping.neededBy(s)
 	v.lists.neededBy(s)
 	r := lb.Request{
-		Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key, Idle: s.what == prompt.Idle,
+		Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key, Idle: s.idle(),
 	}
 	switch {
 	case !s.computes():

@@ -33,7 +33,7 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 	if n := f.InteractiveRefused + f.OtherRefused + f.NamesRefused; n > 0 {
 		t.Errorf("%d requests refused of those that must not be: %+v, %+v", n, *f.SustainedFound, *f.FloodFound)
 	}
-	if f.Least == 0 && f.Gap > max(2*f.GapBefore, (10 * lb.Silence).Seconds()) {
+	if f.Least == 0 && f.Gap > max(2*f.GapBefore, (10*lb.Silence).Seconds()) {
 		t.Errorf("after a gateway was killed, no server had a request for %v s, while some waited elsewhere", f.Gap)
 	}
 	if f.Overflow > 1.5 {
