@@ -91,13 +91,12 @@ type board struct {
 	mu       sync.Mutex
 	start    time.Time
 	arrivals []arrival
-	inFlight int
-	least    int // in flight since the latest mark
+	inFlight map[string]int // at all servers, by whose they are
 }
 
 // newBoard starts the servers, and gateways with these options.
 func newBoard(ctx context.Context, o compare.Options) (*board, error) {
-	b := &board{start: time.Now()}
+	b := &board{start: time.Now(), inFlight: map[string]int{}}
 	o.First, o.Edit = prepared, harness.OfFile("envoy.yaml", byPriority)
 	for _, c := range fleet() {
 		c.Watch = b.watch
@@ -120,24 +119,22 @@ func (b *board) watch(r *http.Request) (ended func()) {
 	who, _, _ := strings.Cut(name, " ")
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.inFlight++
+	b.inFlight[who]++
 	if name != "" {
 		b.arrivals = append(b.arrivals, arrival{who, name, time.Since(b.start)})
 	}
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.inFlight--
-		b.least = min(b.least, b.inFlight)
+		b.inFlight[who]--
 	}
 }
 
-// mark begins to look for the least in flight, and returns the time.
-func (b *board) mark() time.Duration {
+// at returns the time, and how many requests of somebody are at the servers.
+func (b *board) at(who string) (now time.Duration, inFlight int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.least = b.inFlight
-	return time.Since(b.start)
+	return time.Since(b.start), b.inFlight[who]
 }
 
 // begin has the gateways use a configuration, and the servers forget what was.

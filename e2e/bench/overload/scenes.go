@@ -250,10 +250,15 @@ func (b *board) fullest() (most float64) {
 // KillFound is of two gateways with Redis, one with as many requests as the servers can answer and one with three times
 // that, which is killed while requests wait in both.
 type KillFound struct {
-	Gap       float64 `json:"kill_gap_s"`         // the longest time in which no request came to a server, after that
-	GapBefore float64 `json:"kill_gap_before_s"`  // and before
-	Least     int     `json:"kill_least_running"` // requests at all servers, after that
+	Gap       float64 `json:"kill_gap_s"`        // the longest time in which no request came to a server, after that
+	GapBefore float64 `json:"kill_gap_before_s"` // and before
+	Held      int     `json:"kill_held"`         // requests of the other gateway at the servers at that time
+	Placed    int     `json:"kill_placed"`       // that came to them in killWindow after it
 }
+
+// killWindow is less than until what a killed gateway had at the servers is given to others, and longer than answers
+// take.
+const killWindow = 4 * time.Second
 
 func kill(ctx context.Context, _ *board, s settings) (f found, err error) {
 	redis, err := redisserver.Start(ctx, redisserver.Options{})
@@ -295,15 +300,20 @@ func kill(ctx context.Context, _ *board, s settings) (f found, err error) {
 	if err := syscall.Kill(b.Gateways[1].PID(), syscall.SIGKILL); err != nil {
 		return f, err
 	}
-	killed := b.mark()
+	killed, held := b.at("0")
 	if err := wait.For(ctx, after-time.Second); err != nil {
 		return f, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f.KillFound = &KillFound{b.gap(killed, time.Since(b.start)), b.gap(before/2, killed), b.least}
-	fmt.Printf("kill: no grant for %.2f s, before that for %.2f s; at least %d requests at the servers\n", f.Gap,
-		f.GapBefore, f.Least)
+	f.KillFound = &KillFound{b.gap(killed, time.Since(b.start)), b.gap(before/2, killed), held, 0}
+	for _, a := range b.arrivals {
+		if a.who == "0" && a.at > killed && a.at < killed+killWindow {
+			f.Placed++
+		}
+	}
+	fmt.Printf("kill: no grant for %.2f s, before that for %.2f s; the other gateway had %d requests at the servers, "+
+		"and placed %d in the %v after it\n", f.Gap, f.GapBefore, held, f.Placed, killWindow)
 	return f, nil
 }
 

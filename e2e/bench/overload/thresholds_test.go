@@ -1,10 +1,6 @@
 package main
 
-import (
-	"testing"
-
-	"github.com/warmgate/warmgate/lb"
-)
+import "testing"
 
 // TestScenesKeepTheirPromises holds what the scenes show by counts, which a busy machine hardly changes. If a backlog
 // went first, hundreds would pass; likewise beside a flood that is not held to its turn. Servers without a limit have
@@ -13,8 +9,8 @@ import (
 // One turn is as many as are served at once. As many again may pass while a request is on its way: it counts from where
 // its client sends it to where a server sees it, since gateways with the shipped file tell nobody how long it waited.
 //
-// The other gateway goes on after [lb.Silence], not after the seconds until what the killed one had is taken back. A
-// machine that stands still may do so before the kill as well as after it.
+// What a killed gateway had at the servers is kept for it for seconds. What others leave is not granted to those who
+// waited in it: each of their places is taken again, several times even.
 func TestScenesKeepTheirPromises(t *testing.T) {
 	f := playedQuick(t)
 	const most = 2 * servers * slots
@@ -33,8 +29,8 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 	if n := f.InteractiveRefused + f.OtherRefused + f.NamesRefused; n > 0 {
 		t.Errorf("%d requests refused of those that must not be: %+v, %+v", n, *f.SustainedFound, *f.FloodFound)
 	}
-	if f.Least == 0 && f.Gap > max(2*f.GapBefore, (10*lb.Silence).Seconds()) {
-		t.Errorf("after a gateway was killed, no server had a request for %v s, while some waited elsewhere", f.Gap)
+	if f.Placed < f.Held {
+		t.Errorf("after a gateway was killed, the other one had %d requests at servers, placed %d", f.Held, f.Placed)
 	}
 	if f.Overflow > 1.5 {
 		t.Errorf("%v of the slots in flight after the metrics stalled, %v before", f.Overflow, f.Before)
