@@ -3,6 +3,8 @@ package helm
 import (
 	"strings"
 	"testing"
+
+	"helm.sh/helm/v3/pkg/chartutil"
 )
 
 // TestWithoutEffect checks that a value which would change nothing is refused by its name: whoever sets it expects
@@ -40,6 +42,78 @@ func TestWithoutEffect(t *testing.T) {
 			!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "has no effect") {
 			t.Errorf("%s\ngot %v\nwant that %s has no effect", values, err, path)
 		}
+	}
+}
+
+// other returns another value for one of the chart's.
+func other(path []any, value any) any {
+	switch key := path[len(path)-1]; key {
+	case "phase":
+		return "AUTHN"
+	case "metricsBy":
+		return "HTTPRoute"
+	case "drainTimeout":
+		return "700s"
+	case "memoryLimit":
+		return "64MiB"
+	case "config":
+		return map[string]any{"lb_policy": "prefix_cache"}
+	}
+	switch value := value.(type) {
+	case bool:
+		return !value
+	case string:
+		return value + "x"
+	case []any:
+		return []any{"other.test"}
+	default:
+		return 1234
+	}
+}
+
+// TestEveryValue changes each value by itself, on each gateway and with more or less that the chart makes: what it
+// renders changes, or the value is refused by its name.
+func TestEveryValue(t *testing.T) {
+	c, checked := load(t), 0
+	render := func(values map[string]any) (string, error) {
+		text, _, err := template(c, values)
+		return text, err
+	}
+	for _, more := range []string{
+		"gateway: higress\nhigress: {matchRules: [{ingress: [a], config: {lb_policy: prefix_cache}}]}",
+		"gateway: istio\nistio: {route: {hosts: [a.test]}}",
+		"gateway: istio\nredis: {enabled: true}\nistio: {route: {create: false}}",
+		"gateway: envoy-gateway",
+		"gateway: envoy-gateway\nmetrics: {enabled: false}",
+		"gateway: envoy-gateway\nenvoyGateway: {create: false, route: {hosts: [a.test]}}",
+		"gateway: envoy-gateway\nenvoyGateway: {routes: [chat], route: {create: false}}\nredis: {enabled: true}",
+		"gateway: envoy-gateway\nenvoyGateway: {routes: [a], metricsBy: backends, route: {create: false, service: a}}",
+	} {
+		all := func() map[string]any { return chartutil.CoalesceTables(complete(given(t, more)), copied(t, c.Values)) }
+		before, err := render(all())
+		if err != nil {
+			t.Fatalf("%s\n%v", more, err)
+		}
+		for _, path := range paths(all()) {
+			values := all()
+			value := at(t, values, path...)
+			below, _ := value.(map[string]any)
+			section, ok := at(t, values, path[:len(path)-1]...).(map[string]any)
+			if !ok || len(below) > 0 || path[0] == "gateway" {
+				continue
+			}
+			checked++
+			section[path[len(path)-1].(string)] = other(path, value)
+			after, err := render(values)
+			if err == nil && after == before {
+				t.Errorf("%s\n%v has no effect", more, path)
+			} else if err != nil && !strings.Contains(err.Error(), path[min(1, len(path)-1)].(string)) {
+				t.Errorf("%s\n%v: %v", more, path, err)
+			}
+		}
+	}
+	if checked < 250 {
+		t.Errorf("%d values", checked)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestBodies(t *testing.T) {
 func TestMetricsBy(t *testing.T) {
 	const (
 		byRoute = "gateway: envoy-gateway\nenvoyGateway: {metricsBy: HTTPRoute"
-		other   = ", namespace: edge, name: public, route: {service: engines, port: 9000}}"
+		other   = ", namespace: edge, name: public, route: {service: engines, port: 9000, hosts: [a.test]}}"
 	)
 	files := slices.Clone(forEnvoyGateway)
 	files[2] = "envoy-gateway/metrics-route.yaml"
@@ -77,6 +77,8 @@ func TestMetricsBy(t *testing.T) {
 	want(t, route, "public", "spec", "parentRefs", 0, "name")
 	want(t, route, "engines", "spec", "rules", 0, "backendRefs", 0, "name")
 	want(t, route, 9000, "spec", "rules", 0, "backendRefs", 0, "port")
+	want(t, route, []any{"warmgate-metrics.invalid"}, "spec", "hostnames") // it has no others' clients
+	want(t, find(t, list, "HTTPRoute", "llm"), []any{"a.test"}, "spec", "hostnames")
 	for _, kind := range []string{"SecurityPolicy", "BackendTrafficPolicy"} {
 		want(t, find(t, list, kind, "warmgate-metrics"), "warmgate-metrics", "spec", "targetRefs", 0, "name")
 	}
