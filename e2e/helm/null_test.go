@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,14 +31,16 @@ func paths(v any) (list [][]any) {
 	return list
 }
 
+// copied returns a copy of values.
+func copied(t *testing.T, values map[string]any) map[string]any {
+	t.Helper()
+	return given(t, string(inJSON(t, values)))
+}
+
 // allValues are the chart's, with what they leave open for a gateway: a copy.
 func allValues(t *testing.T, c *chart.Chart, gateway string) map[string]any {
 	t.Helper()
-	text, err := json.Marshal(c.Values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := given(t, string(text))
+	values := copied(t, c.Values)
 	values["gateway"] = gateway
 	at(t, values, "image").(map[string]any)["registry"] = registry
 	at(t, values, "istio", "route").(map[string]any)["hosts"] = []any{"llm.example.com"}

@@ -108,7 +108,8 @@ func complete(values map[string]any) map[string]any {
 		add("higress", "allRequests", true)
 	}
 	if values["gateway"] == "istio" {
-		if route := add("istio", "route", map[string]any{}); route != nil && route["hosts"] == nil {
+		route := add("istio", "route", map[string]any{})
+		if route != nil && route["hosts"] == nil && route["create"] != false {
 			route["hosts"] = []any{"llm.example.com"}
 		}
 	}
@@ -218,21 +219,21 @@ func TestLint(t *testing.T) {
 // what these say.
 func TestWays(t *testing.T) {
 	const ways = "redis: {enabled: true, username: warmgate, password: of-a-test}\n" +
-		"config: {lb_policy: endpoint_metrics, _rules_: [{_match_route_: [a], lb_policy: endpoint_metrics}, " +
-		"{_match_route_: [b], enabled: false}]}\n"
+		"config: {lb_policy: endpoint_metrics, _rules_: [{_match_route_: [httproute/a], lb_policy: " +
+		"endpoint_metrics}, {_match_route_: [httproute/b], enabled: false}]}\n"
 	for gateway, names := range map[string][]string{"istio": forIstio, "envoy-gateway": forEnvoyGateway} {
 		folder := gateway + "/"
 		names = append(slices.Clone(names), folder+"redis.yaml")
 		list := rendered(t, "gateway: "+gateway+"\n"+ways)
 		set := parsed(t, pluginOf(t, list))
-		for _, route := range []string{"", "a"} {
+		for _, route := range []string{"", "httproute/a"} {
 			if c := set.Match(route, vllm, ""); c.Redis.Cluster != "warmgate-redis" || c.Redis.Username != "warmgate" ||
 				c.Redis.Password != "of-a-test" || c.Engines.Cluster != "warmgate-metrics" ||
 				c.EnvoyCfg.AdminCluster != "prometheus_stats" {
 				t.Errorf("%s: the route %q has %+v", gateway, route, c)
 			}
 		}
-		if c := set.Match("b", vllm, ""); c.Enabled {
+		if c := set.Match("httproute/b", vllm, ""); c.Enabled {
 			t.Errorf("%s: the rule that switches the plugin off is lost", gateway)
 		}
 		want := shipped(t, names, example, registry)

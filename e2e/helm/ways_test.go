@@ -65,7 +65,7 @@ func TestBodies(t *testing.T) {
 func TestMetricsBy(t *testing.T) {
 	const (
 		byRoute = "gateway: envoy-gateway\nenvoyGateway: {metricsBy: HTTPRoute"
-		other   = ", namespace: edge, name: public, route: {service: engines, port: 9000}}"
+		other   = ", namespace: edge, name: public, route: {service: engines, port: 9000, hosts: [a.test]}}"
 	)
 	files := slices.Clone(forEnvoyGateway)
 	files[2] = "envoy-gateway/metrics-route.yaml"
@@ -77,12 +77,50 @@ func TestMetricsBy(t *testing.T) {
 	want(t, route, "public", "spec", "parentRefs", 0, "name")
 	want(t, route, "engines", "spec", "rules", 0, "backendRefs", 0, "name")
 	want(t, route, 9000, "spec", "rules", 0, "backendRefs", 0, "port")
+	want(t, route, []any{"warmgate-metrics.invalid"}, "spec", "hostnames") // it has no others' clients
+	want(t, find(t, list, "HTTPRoute", "llm"), []any{"a.test"}, "spec", "hostnames")
 	for _, kind := range []string{"SecurityPolicy", "BackendTrafficPolicy"} {
 		want(t, find(t, list, kind, "warmgate-metrics"), "warmgate-metrics", "spec", "targetRefs", 0, "name")
 	}
 	const ofRoute = "httproute/edge/warmgate-metrics/rule/0"
 	if c := parsed(t, pluginOf(t, list)).Match("", "", ""); c.Engines.Cluster != ofRoute {
 		t.Errorf("metrics come from %s", c.Engines.Cluster)
+	}
+}
+
+// TestListeners checks that each listener which the values name gets the patches, and everything else is there once.
+func TestListeners(t *testing.T) {
+	const own = "gateway: envoy-gateway\nenvoyGateway: {create: false, route: {hosts: [a.test]}, "
+	one, two := rendered(t, own+"listener: web}"), rendered(t, own+"listener: [http, https]}")
+	same(t, "a list of one", rendered(t, own+"listener: [web]}"), one)
+	patches := find(t, two, "EnvoyPatchPolicy", "warmgate")
+	list := at(t, patches, "spec", "jsonPatches").([]any)
+	alone := at(t, find(t, one, "EnvoyPatchPolicy", "warmgate"), "spec", "jsonPatches").([]any)
+	if len(alone) < 3 || len(list) != 2*len(alone) {
+		t.Fatalf("%d patches for one listener, %d for two", len(alone), len(list))
+	}
+	for i, p := range list {
+		name := []string{"default/eg/http", "default/eg/https"}[i%2]
+		want(t, patches, name, "spec", "jsonPatches", i, "name")
+		if !reflect.DeepEqual(at(t, p, "operation"), at(t, alone[i/2], "operation")) {
+			t.Errorf("patch %d is %v, want %v", i, p, alone[i/2])
+		}
+	}
+	at(t, patches, "spec").(map[string]any)["jsonPatches"] = alone
+	same(t, "all but these patches", two, one)
+	list = at(t, find(t, rendered(t, "gateway: envoy-gateway\nenvoyGateway: {listener: [web]}"), "Gateway", "eg"),
+		"spec", "listeners").([]any)
+	if len(list) != 1 || at(t, list[0], "name") != "web" {
+		t.Errorf("the Gateway has the listeners %v", list)
+	}
+	for listener, message := range map[string]string{
+		"[http, https]": "envoyGateway.listener names 2: the Gateway that the chart makes has one",
+		"[]":            "'/envoyGateway/listener': minItems",
+		"[a, a]":        "'/envoyGateway/listener': items at 0 and 1 are equal",
+		"[a, 'B c']":    "'/envoyGateway/listener/1': 'B c' does not match",
+		"default/eg/a":  "'/envoyGateway/listener': 'default/eg/a' does not match",
+	} {
+		refusal(t, "gateway: envoy-gateway\nenvoyGateway: {listener: "+listener+"}", message)
 	}
 }
 
@@ -110,7 +148,7 @@ func TestBackends(t *testing.T) {
 	if c := parsed(t, pluginOf(t, list)).Match("", "", ""); c.Engines.Cluster != name {
 		t.Errorf("metrics come from %s, the backend is called %s", c.Engines.Cluster, name)
 	}
-	off := rendered(t, backends+"}\nmetrics: {enabled: false}")
+	off := rendered(t, "gateway: envoy-gateway\nmetrics: {enabled: false}")
 	if c := parsed(t, pluginOf(t, off)).Match("", "", ""); c.Engines.Cluster != "" {
 		t.Errorf("metrics come from %s", c.Engines.Cluster)
 	}

@@ -7,6 +7,36 @@
 {{- toJson $list }}
 {{- end }}
 
+{{- /* The host of a service that the values name. Takes one of istio.services. */}}
+{{- define "warmgate.host" -}}
+{{- dig "host" (printf "%s.%s.svc.cluster.local" .name .namespace) . }}
+{{- end }}
+
+{{- /* The services by HOST:PORT, as a list in JSON. Takes the values below istio. */}}
+{{- define "warmgate.services" -}}
+{{- $list := list }}
+{{- range .services }}
+{{- $list = append $list (printf "%s:%d" (include "warmgate.host" .) (int .port)) }}
+{{- end }}
+{{- toJson $list }}
+{{- end }}
+
+{{- /* Fails if one of some values is not the default: it has no effect. Takes values and defaults, the paths, and why
+it has none. */}}
+{{- define "warmgate.unused" -}}
+{{- range $path := .paths }}
+{{- $value := $.values }}
+{{- $default := $.defaults }}
+{{- range $key := splitList "." $path }}
+{{- $value = get $value $key }}
+{{- $default = get $default $key }}
+{{- end }}
+{{- if ne (toJson $value) (toJson $default) }}
+{{- fail (printf "%s has no effect %s" $path $.why) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* The plugin's configuration on Istio and Envoy Gateway, in JSON: that of the values, or else of the resource, with
 the names of the clusters that the chart makes. A rule inherits nothing, so each part with a policy has them. What is no
 rule becomes the last one, for the services, if there are any; but not what chooses the cluster, for which a route has
@@ -40,8 +70,7 @@ none. Takes Values, the configuration of the resource, shipped, and the services
 {{- end }}
 {{- end }}
 {{- $rest := omit $config "_rules_" }}
-{{- $amongClusters := or (eq (dig "lb_type" "" $rest) "cluster") (dig "lb_config" "regions" nil $rest) }}
-{{- if and .services $rest (not $amongClusters) }}
+{{- if and .services $rest (not (include "warmgate.amongClusters" $rest)) }}
 {{- $rules := append (dig "_rules_" list $config) (set $rest "_match_service_" .services) }}
 {{- $config = dict "_rules_" $rules }}
 {{- end }}
