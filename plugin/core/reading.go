@@ -56,6 +56,9 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 	for _, t := range lineTypes {
 		r.lines = r.lines || strings.HasPrefix(kind, t)
 	}
+	if method := s.traits.value(":method"); r.status == 200 && s.computes() && (method == "POST" || method == "GET") {
+		r.api = answer.APIOf(s.traits.path)
+	}
 	if end {
 		return
 	}
@@ -66,7 +69,21 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 		r.encoded = true
 		return
 	}
-	r.reads = r.lines || kind == "" || strings.Contains(kind, "json")
+	r.reads = r.lines || kind == "" || strings.Contains(kind, "json") ||
+		r.api != answer.OtherAPI && (strings.HasPrefix(kind, "text/") || kind == "application/octet-stream")
+}
+
+// isInAPI reports whether the answer has to be in an API that is known: by the path of the request, and because other
+// answers of the cluster to such calls were.
+func (s *Stream) isInAPI() bool {
+	return s.response.api != answer.OtherAPI && s.cluster.outputs>>s.response.api&1 > 0
+}
+
+// learnOutput is called when the answer has begun.
+func (s *Stream) learnOutput() {
+	if r := &s.response; r.api != answer.OtherAPI && r.answer != nil && r.answer.HasOutput() {
+		s.cluster.outputs |= 1 << r.api
+	}
 }
 
 // streams reports whether the answer is a stream. Of what cannot be read, the request's word counts.
@@ -95,6 +112,9 @@ func (s *Stream) readAnswer(size int) {
 		r.answer = &answer.Reader{}
 		if r.lines {
 			r.answer.ByLines()
+		}
+		if s.isInAPI() {
+			r.answer.Expect()
 		}
 		if !s.readsUsage() {
 			r.answer.WithoutUsage()
@@ -215,6 +235,9 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	}
 	switch a := r.answer; {
 	case a != nil:
+		if s.isInAPI() {
+			a.Expect()
+		}
 		r.outcome = a.Outcome(r.complete, !r.unread)
 		cl.terminates = cl.terminates || r.complete && a.Terminated()
 		if r.drawn == drawnIn {
@@ -222,6 +245,8 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 		}
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
+	case s.isInAPI() && r.complete && !r.unread:
+		r.outcome = answer.Empty // not even a body
 	}
 	if r.outcome == answer.Unfinished && !cl.terminates && r.answer != nil && r.answer.HasOutput() {
 		r.outcome = answer.Complete
