@@ -140,3 +140,41 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 		t.Errorf("weight %v", w)
 	}
 }
+
+// What an error says of a model or a length under status 200 is a fact, as under the status for it.
+func TestFactsUnder200(t *testing.T) {
+	const long = "The input (9000 tokens) is longer than the model's context length (8192 tokens)."
+	absent := "The model `sql-adapter` does not exist."
+	for name, c := range map[string]struct{ body, says string }{
+		"SGLang, too long":        {"data: {\"error\":{\"message\":%q}}\n\n" + doneEvent, long},
+		"a code, too long":        {`{"error":{"message":%q,"code":400}}`, long},
+		"one value, too long":     {`{"object":"error","message":%q,"type":"BadRequestError"}`, long},
+		"an abort, too long":      {`{"text":"","meta_info":{"finish_reason":{"type":"abort","message":%q}}}`, long},
+		"an event, no such model": {"data: {\"error\":{\"message\":%q,\"code\":404}}\n\n" + doneEvent, absent},
+		"a word, no such model":   {`{"error":%q}`, absent},
+		"detail, no such model":   {`{"detail":%q}`, absent},
+	} {
+		d := startFake(t, 2, 4, requestsConfig)
+		d.readsEnds(8, true) // both workers know what answers look like
+		loops := newLoops("sql-adapter", "sql-adapter", "sql-adapter", "sql-adapter", "base", "base", "base", "base")
+		had, refused := d.loopsPlay(loops, func(kind string) streamtest.Request {
+			if kind == "base" || c.says == absent {
+				return bodyOf(kind, 100)
+			}
+			return bodyOf("base", 30_000)
+		}, func(kind string, at int) (int, string) {
+			if kind == "base" || at >= 2 {
+				return 200, ""
+			}
+			return 200, fmt.Sprintf(c.body, c.says)
+		}, 10*time.Second)
+		if t.Logf("%s: %v, refused %v", name, had, refused); refused["sql-adapter"] > 10 {
+			t.Errorf("%s: %d were refused", name, refused["sql-adapter"])
+		}
+		for addr, w := range d.weights() {
+			if w != 1 {
+				t.Errorf("%s: %s has weight %v", name, addr, w)
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // The body of a good answer is read until its first token, so that what only announces one does not count as one, and
@@ -238,7 +239,9 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 		if s.isInAPI() {
 			a.Expect()
 		}
-		r.outcome = a.Outcome(r.complete, !r.unread)
+		if r.outcome = a.Outcome(r.complete, !r.unread); s.statesFact() {
+			r.outcome = answer.Refused
+		}
 		cl.terminates = cl.terminates || r.complete && a.Terminated()
 		if r.drawn == drawnIn {
 			cl.ends.read++
@@ -267,4 +270,19 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	}
 	cl.suspects[s.lease.addr] = now + suspectFor
 	return lb.Failure, true
+}
+
+// statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with
+// such a context. Then it is a fact as it is under the status for it.
+func (s *Stream) statesFact() bool {
+	r := &s.response
+	if r.outcome == answer.Complete || r.answer.HasOutput() || !s.isForModel() {
+		return false
+	}
+	text := r.answer.Fault()
+	if why, _ := prompt.ReadRefusal(refusedStatus, text); why == prompt.OtherRefusal {
+		return false
+	}
+	s.facts.refusal = text
+	return true
 }
