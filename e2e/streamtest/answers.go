@@ -16,6 +16,12 @@ var answerScenarios = []scenario{
 	{name: "a comment is no first token", endpoints: 2, config: announced, run: announces(
 		"/v1/completions", "prompt", ": keep-alive\n\n", "data: {\"choices\":[{\"text\":\"a\"}]}\n\n",
 	)},
+	{name: "what keeps a response alive is no first token", endpoints: 2, config: announced, run: announces(
+		"/v1/responses", "input",
+		"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"output\":[]}}\n\n"+
+			"event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":2}\n\n",
+		"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n",
+	)},
 	{name: "what announces a message is no first token", endpoints: 2, config: announced, run: announces(
 		"/v1/messages", "prompt", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\","+
 			"\"role\":\"assistant\",\"content\":[]}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n",
@@ -43,6 +49,12 @@ var answerScenarios = []scenario{
 	)},
 	{name: "no choices under 200 attract nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
 		"application/json", "{\"id\":\"c\",\"choices\":[],\"usage\":null}",
+	)},
+	{name: "nothing but braces under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
+		"application/json", "{}",
+	)},
+	{name: "a page under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
+		"text/html", "<html><body>Down for maintenance</body></html>",
 	)},
 	{name: "streams without an end attract nothing", endpoints: 3, config: ejectingLong, run: endlessStreams},
 	{name: "a client's mistake under 200 ejects nobody", endpoints: 4, config: ejecting, run: mistakesUnder200},
@@ -185,7 +197,7 @@ func mistakesUnder200(t *run) {
 		s := t.Open(r)
 		s.Upstream()
 		s.Head(200, [2]string{"content-type", "application/json"})
-		s.Data(`{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`)
+		s.Data(`{"error":{"message":"temperature is too high","type":"invalid_request_error","code":"invalid_value"}}`)
 		s.Finish()
 		s.Result()
 		if i%3 == 0 {

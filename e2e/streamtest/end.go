@@ -4,8 +4,8 @@ package streamtest
 var endScenarios = []scenario{
 	{name: "completed", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
 		s.Head(200)
-		s.Data("a")
-		s.Data("b")
+		s.Data(Answer[:9])
+		s.Data(Answer[9:])
 		s.Finish()
 	})},
 	{name: "without a body", endpoints: 2, run: endsBy(Request{}, func(_ *run, s Stream) { s.Finish() })},

@@ -25,7 +25,8 @@ type envoyStream struct {
 	exchange *exchange
 	at       *attempt // the latest, once Upstream has seen it
 	chunked  bool
-	began    bool
+	status   int  // of the response, 0 before it
+	answered bool // a part of it was sent
 	upgraded bool
 
 	done   chan struct{} // closed when the client has all it will get
@@ -201,21 +202,25 @@ func (s *envoyStream) breakOff() {
 }
 
 func (s *envoyStream) Head(status int, headers ...[2]string) {
-	s.began = true
+	s.status = status
 	if s.Upstream() >= 0 {
 		s.at.give(func(a *answering) bool { a.head(status, headers); return false })
 	}
 }
 
 func (s *envoyStream) Data(frame string) {
+	s.answered = true
 	if s.Upstream() >= 0 {
 		s.at.give(func(a *answering) bool { a.data(frame); return false })
 	}
 }
 
 func (s *envoyStream) Finish() {
-	if !s.began {
+	if s.status == 0 {
 		s.Head(http.StatusOK)
+	}
+	if s.status == http.StatusOK && !s.answered {
+		s.Data(streamtest.Answer)
 	}
 	if s.Upstream() >= 0 {
 		s.at.give(func(*answering) bool { return true })

@@ -106,6 +106,9 @@ type Request struct {
 	NoRetry   bool        // a failed attempt is final
 }
 
+// Answer is a good answer.
+const Answer = `{"choices":[{"text":"a","finish_reason":"stop"}]}`
+
 // Stream is an open request. The test decides what the model server does.
 type Stream interface {
 	// Upstream returns the endpoint that has the request, -1 when it never reached one. Where time is real it waits.
@@ -119,6 +122,7 @@ type Stream interface {
 	// Retry makes the attempt fail before a response and returns the endpoint of the next one.
 	Retry() int
 	// Head begins the response, Data continues it, Finish ends it; Finish alone is a complete response with status 200.
+	// What has that status and no part is Answer.
 	Head(status int, headers ...[2]string)
 	Data(frame string)
 	Finish()

@@ -278,8 +278,9 @@ func (m higressMemory) Set(string, []byte, uint32) error { return lb.ErrMismatch
 // higressStream is a request on the test host.
 type higressStream struct {
 	*higresshost.Stream
-	h     *higress
-	began bool
+	h        *higress
+	status   int  // of the response, 0 before it
+	answered bool // a part of it was sent
 }
 
 func (s *higressStream) Upstream() int {
@@ -326,16 +327,22 @@ func (s *higressStream) Retry() int {
 }
 
 func (s *higressStream) Head(status int, headers ...[2]string) {
-	s.began = true
+	s.status = status
 	h := higresshost.H(":status", strconv.Itoa(status), "content-type", "application/json")
 	s.ResponseHeaders(append(h, headers...), false)
 }
 
-func (s *higressStream) Data(frame string) { s.ResponseBody([]byte(frame), false) }
+func (s *higressStream) Data(frame string) {
+	s.answered = true
+	s.ResponseBody([]byte(frame), false)
+}
 
 func (s *higressStream) Finish() {
-	if !s.began {
+	if s.status == 0 {
 		s.Head(200)
+	}
+	if s.status == 200 && !s.answered {
+		s.Data(streamtest.Answer)
 	}
 	s.ResponseBody(nil, true)
 	s.h.settle()

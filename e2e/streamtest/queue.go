@@ -175,7 +175,7 @@ func waitsForTokens(t *run) {
 	next := t.openIn(1, "")
 	t.wantHeld(next)
 	long.Head(200)
-	long.Data("data: a\n\n")
+	long.Data(wordEvent)
 	t.wantServed(next)
 	t.finish(long, next)
 	t.wantDrained()

@@ -20,8 +20,10 @@ const (
 	blockStart = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0," +
 		"\"content_block\":" +
 		"{\"type\":\"text\",\"text\":\"\"}}\n\n"
-	ping     = "event: ping\ndata: {\"type\": \"ping\"}\n\n"
-	chatRole = "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}," +
+	keepAlive = "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":2}\n\n"
+	heartbeat = "event: heartbeat\ndata: {}\n\n"
+	ping      = "event: ping\ndata: {\"type\": \"ping\"}\n\n"
+	chatRole  = "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}," +
 		"\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}\n\n"
 	chatWord = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"finish_reason\":null}]}\n\n"
 	chatStop = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
@@ -56,6 +58,14 @@ var begins = map[string]struct {
 		true, responseCreated,
 		"event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\"}}\n\n",
 	},
+	"responses, kept alive": {
+		true, keepAlive + responseCreated + keepAlive + "data: {\"n\":1}\n\n" + heartbeat,
+		"data: {\"delta\":\"Hi\",\"type\":\"response.output_text.delta\"}\n\n",
+	},
+	"chat, kept alive": {
+		true, chatRole + heartbeat + "data: {}\n\ndata: keep-alive\n\nevent: idle\ndata: {\"at\":9}\n\n", chatWord,
+	},
+	"kept alive first": {true, "data: {}\n\ndata: null\n\ndata: ping\n\ndata: keep-alive\n\n" + heartbeat, chatWord},
 	"anthropic": {
 		true, messageStart + blockStart + ping,
 		"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}\n\n",

@@ -13,8 +13,9 @@ type seen struct {
 	terminated bool // by what ends every stream of its API
 	aborted    bool // the engine has given up
 	usage      bool // it reports what it took, at the end
+	used       bool // and that is more than nothing
 	pending    bool // it is computed in the background
-	plain      bool // its text is one string, even an empty one: then it needs nothing else to be an answer
+	plain      bool // its text is one string, or it is a list: even if empty, it needs nothing else to be an answer
 	brief      bool // what comes behind output does not matter
 	kind       eventName
 	fault      fault
@@ -23,19 +24,28 @@ type seen struct {
 // settled reports whether nothing of the prompt is left to compute.
 func (e *seen) settled() bool { return e.output || e.finished || e.terminated || e.fault.found }
 
-// value reads an event, or an answer, that may be cut off. It reports whether the text is JSON.
-func (e *seen) value(text []byte) bool {
+// over reports whether nothing more has to be read of the only value: of an error all is, for who is to blame.
+func (e *seen) over() bool {
+	return (e.output || e.finished && !e.aborted || e.terminated) && !e.fault.found
+}
+
+// value reads an event, or an answer, that may be cut off, and returns the index after it; 0 if the text is not JSON.
+func (e *seen) value(text []byte) (end int) {
 	at := jsontext.Space(text, 0)
 	if at >= len(text) || text[at] != '{' && text[at] != '[' {
-		return false
+		return 0
 	}
+	e.fault.inner = false
 	if text[at] == '[' {
 		e.list = true
-		e.elements(text, at, placeTop)
+		end = e.elements(text, at, placeTop)
 	} else {
-		e.object(text, at, placeTop)
+		end = e.object(text, at, placeTop)
 	}
-	return true
+	if e.fault.found && !e.fault.inner && (e.brief || len(e.fault.text) == 0) {
+		e.fault.keep(text[at:end])
+	}
+	return end
 }
 
 // next returns the index of the next element or member. Like others here it is not inlined, for the size of the
@@ -68,7 +78,7 @@ func (e *seen) object(text []byte, at int, in role) (end int) {
 		if at = jsontext.AfterKey(text, after); at < 0 || at >= len(text) {
 			return len(text)
 		}
-		if at = e.member(text, at, in, name); e.brief && e.output {
+		if at = e.member(text, at, in, name); e.brief && e.over() {
 			return len(text)
 		}
 	}
@@ -97,7 +107,7 @@ func (e *seen) member(text []byte, at int, in role, name []byte) (end int) {
 		}
 		return end
 	case as == roleFinish && first == '{' && in == placeMeta:
-		return e.object(text, at, placeFinish)
+		return e.inner(text, at, placeFinish)
 	case as > place && first == '{':
 		return e.object(text, at, as)
 	case as > place && first == '[':
@@ -107,6 +117,16 @@ func (e *seen) member(text []byte, at int, in role, name []byte) (end int) {
 		e.other(as, text, at)
 	}
 	end, _ = jsontext.SkipValue(text, at, len(text))
+	return end
+}
+
+// inner reads an object that may be that of an error, and returns the index after it.
+func (e *seen) inner(text []byte, at int, in role) (end int) {
+	end = e.object(text, at, in)
+	if e.fault.found || e.aborted {
+		e.fault.inner = true
+		e.fault.keep(text[at:end])
+	}
 	return end
 }
 
@@ -132,15 +152,40 @@ func (e *seen) other(as role, text []byte, at int) {
 	case roleFinish: // Gemini's feedback on a prompt that it does not answer
 		e.finished = e.finished || isFilled(text, at)
 	case roleUsage:
-		e.usage = true
-	case roleCode:
-		e.fault.setCode(text[at:jsontext.SkipScalar(text, at)])
+		e.usage, e.used = true, e.used || countsAny(text, at)
+	case roleCode, roleStatus:
+		if end := jsontext.SkipScalar(text, at); end < len(text) { // else more digits may come
+			e.fault.setCode(text[at:end])
+		}
 	case roleError:
 		if text[at] == '{' && isFilled(text, at) {
 			e.fault.found = true
-			e.object(text, at, placeFault)
+			e.inner(text, at, placeFault)
 		}
 	}
+}
+
+// countsAny reports whether the object at at has a number that is not zero.
+//
+//go:noinline
+func countsAny(text []byte, at int) bool {
+	for depth := 0; at < len(text); {
+		switch c := text[at]; {
+		case c == '"':
+			_, _, at = jsontext.SkipString(text, at)
+			continue
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		case c >= '1' && c <= '9':
+			return true
+		}
+		if at++; depth <= 0 {
+			return false
+		}
+	}
+	return false
 }
 
 // text takes over a string that is not empty.
@@ -158,7 +203,7 @@ func (e *seen) text(as role, name, content []byte) {
 		e.finish(content)
 	case roleType:
 		if kind, known := nameOf(content); known {
-			e.kind, e.known = kind, true
+			e.kind, e.known = kind, e.known || kind != nameBeat
 			if kind == nameError {
 				e.fault.found = true
 			}
@@ -170,6 +215,7 @@ func (e *seen) text(as role, name, content []byte) {
 			e.known, e.fault.found = true, true
 		}
 		e.known = e.known || string(content) == "response"
+		e.plain = e.plain || string(content) == "list"
 	case roleStatus:
 		e.status(content)
 	case roleCode:

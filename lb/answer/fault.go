@@ -7,7 +7,22 @@ type fault struct {
 	found bool
 	code  int // the status that the answer would better have, 0 if it does not say
 	class Outcome
+	text  []byte // of the object that says it, or its beginning
+	inner bool   // that is not the whole event or answer
 }
+
+// faultBytes is how many bytes of an error are retained.
+const faultBytes = 2 << 10
+
+// keep retains the text of the error.
+//
+//go:noinline
+func (f *fault) keep(text []byte) {
+	f.text = append(f.text[:0], text[:min(len(text), faultBytes)]...)
+}
+
+// blames reports whether it is known who is to blame.
+func (f *fault) blames() bool { return f.code > 0 || f.class != Complete }
 
 // setCode takes over a status in digits.
 //
@@ -53,6 +68,8 @@ var blames = []word{
 	{"toolarge", theirs},
 	{"out_of_range", theirs},
 	{"billing", theirs},
+	{"missing", theirs},
+	{"value_error", theirs},
 }
 
 // setClass takes over the name of an error.

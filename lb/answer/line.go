@@ -12,12 +12,17 @@ type eventName = uint8
 const (
 	nameOther    eventName = iota
 	nameControl            // the data carries no output, whatever it contains
+	nameBeat               // likewise, in any API
 	nameError              // it is an error, whatever it contains
 	nameFinished           // it is the last one
 )
 
 var eventNames = []word{
 	{"ping", nameControl},
+	{"keepalive", nameBeat},
+	{"keep-alive", nameBeat},
+	{"keep_alive", nameBeat},
+	{"heartbeat", nameBeat},
 	{"message_start", nameControl},
 	{"response.created", nameControl},
 	{"response.queued", nameControl},
@@ -88,7 +93,7 @@ func (r *Reader) line(line []byte) {
 	colon := bytes.IndexByte(line, ':')
 	field, known := find(fields, line[:max(0, colon)])
 	if colon < 0 || !known {
-		r.data++
+		r.other(true)
 		return
 	}
 	value := trim(line[colon+1:])
@@ -102,7 +107,7 @@ func (r *Reader) line(line []byte) {
 	case fieldError:
 		r.seen.fault.found = true
 		if len(value) > 0 && value[0] == '{' {
-			r.seen.object(value, 0, placeFault)
+			r.seen.inner(value, 0, placeFault)
 		}
 	}
 }
@@ -116,17 +121,44 @@ func (r *Reader) event(data []byte) {
 	}
 	known, output, usage := e.known, e.output, e.usage
 	e.known, e.output, e.usage, e.choices, e.kind = false, false, false, false, r.name
-	isJSON := e.value(data)
-	e.fault.found = e.fault.found || e.kind == nameError // in whatever words
+	isJSON := e.value(data) > 0
+	if !isJSON && e.kind == nameOther {
+		if word, _ := nameOf(data); word == nameControl || word == nameBeat {
+			e.kind = word
+		}
+	}
+	if e.kind == nameError { // in whatever words
+		if e.fault.found = true; len(e.fault.text) == 0 {
+			e.fault.keep(data)
+		}
+	}
+	odd := !isJSON || !e.known && !e.output
 	switch e.kind {
-	case nameControl:
+	case nameControl, nameBeat:
 		e.output = false
 	case nameFinished:
 		e.finished, e.terminated = e.finished || e.known || len(data) > 2, true
 	}
-	if !isJSON || !e.known && !e.output && e.kind == nameOther {
-		r.data++
-	}
 	e.usage = usage || e.usage && !e.choices
 	e.known, e.output = known || e.known, output || e.output
+	switch e.kind {
+	case nameBeat:
+		r.other(false)
+	case nameOther:
+		if odd {
+			r.other(isFilled(data, 0) && string(data) != "null" && string(data) != `""`)
+		}
+		r.partial = r.partial || (r.cut || isJSON && !isClosed(data)) && !e.output
+	}
+}
+
+// isClosed reports whether an event ends like a value, not like the first line of one on many lines.
+func isClosed(data []byte) bool { return data[len(data)-1] == '}' || data[len(data)-1] == ']' }
+
+// other records an event that no API here has. Where the API is known it is no output; data: elsewhere it may be.
+func (r *Reader) other(data bool) {
+	r.odd = true
+	if data && !r.seen.known && !r.expected {
+		r.data++
+	}
 }

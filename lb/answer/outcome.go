@@ -13,7 +13,7 @@ const (
 	Failed                    // any other error
 	Aborted                   // the engine has given up
 	Unfinished                // the stream has ended without what ends one in its API
-	Empty                     // it has ended without output, a reason for that, or usage
+	Empty                     // it has ended without output, a reason for that, or usage, or is no answer at all
 )
 
 // OutcomeNames are the names of outcomes in statistics.
@@ -27,7 +27,8 @@ var OutcomeNames = [...]string{
 // or an event that announces others.
 func (r *Reader) Begun() bool { return r.begun }
 
-// Data returns how many events have come whose API is not known. It stays as it is once the answer has begun.
+// Data returns how many events have come that may be output, because the API is not known. It stays as it is once the
+// answer has begun.
 func (r *Reader) Data() int { return r.data }
 
 // Streams reports whether the answer comes as events, lines of JSON, or a list of answers as Gemini's.
@@ -38,8 +39,11 @@ func (r *Reader) Streams() bool {
 // Settle has the answer count as one that has begun: its user has found that.
 func (r *Reader) Settle() { r.begun = true }
 
+// Expect has the reader know that an answer to the request has to be in an API that is known: what is not, is none.
+func (r *Reader) Expect() { r.expected = true }
+
 // IsOther reports whether the answer is in no format that is read.
-func (r *Reader) IsOther() bool { return r.form == formOther }
+func (r *Reader) IsOther() bool { return r.form == formText || r.form == formOther }
 
 // HasOutput reports whether the answer has shown output.
 func (r *Reader) HasOutput() bool { return r.seen.output }
@@ -64,14 +68,40 @@ func (r *Reader) Outcome(complete, whole bool) Outcome {
 		return e.fault.outcome()
 	case e.aborted:
 		return Aborted
-	case !complete || !whole || !known || r.data > 0 || e.plain || (e.pending || r.cut) && r.form == formValue:
+	case r.expected && complete && r.form == formText:
+		return Empty
+	case !complete || !whole || !known || r.partial || r.odd && !r.expected || e.plain:
 		return Complete
-	case r.form == formEvents && (e.known || !e.output) && !e.finished && !e.terminated && !e.usage:
+	case r.form == formOther || (e.pending || r.cut) && r.form != formEvents:
+		return Complete
+	case e.output || e.finished || e.used:
+		if r.form == formEvents && e.known && !e.finished && !e.terminated && !e.usage {
+			return Unfinished
+		}
+		return Complete
+	case r.expected && e.fault.blames():
+		return e.fault.outcome()
+	case r.form == formEvents && !e.terminated && !e.usage:
 		return Unfinished
-	case (e.known || e.terminated) && !e.output && !e.finished && !e.usage:
+	case e.known || e.terminated || r.expected:
 		return Empty
 	}
 	return Complete
+}
+
+// Fault returns the text of the error in the answer, or the beginning of that: a JSON object. It is empty where there
+// is none, or where that says that the server is to blame. It is for after Outcome.
+func (r *Reader) Fault() []byte {
+	f := &r.seen.fault
+	switch {
+	case f.code >= 500 || f.outcome() == Overloaded:
+		return nil
+	case len(f.text) > 0 || r.form != formValue || r.seen.output:
+		return f.text
+	case r.cut:
+		return r.head
+	}
+	return r.tail
 }
 
 // readLast reads the end of a stream again, from whole lines on. It reports whether that shows how the stream has
@@ -83,7 +113,7 @@ func (r *Reader) readLast(whole bool) (known bool) {
 	if !r.begun {
 		return r.readOpen(whole)
 	}
-	text, data := r.last, r.data
+	text, data, odd, partial := r.last, r.data, r.odd, r.partial
 	if known = !r.lastCut; r.joined || r.lastCut {
 		next := bytes.IndexByte(text, '\n') + 1
 		text = text[next:]
@@ -97,7 +127,7 @@ func (r *Reader) readLast(whole bool) (known bool) {
 		}
 		text = rest
 	}
-	r.data = data
+	r.data, r.odd, r.partial = data, odd, partial
 	return known
 }
 
@@ -107,8 +137,9 @@ func (r *Reader) readOpen(whole bool) (known bool) {
 	if r.cut {
 		line = r.head
 	}
-	if whole && len(line) > 0 {
+	if partial := r.partial; whole && len(line) > 0 {
 		r.line(line)
+		r.partial = partial || r.partial && r.cut
 	}
 	return !r.cut || len(line) > 0
 }

@@ -30,7 +30,10 @@ type Reader struct {
 
 	noUsage   bool // nobody wants the usage
 	begun     bool // it shows output: no more is needed of beginnings
-	data      int  // events of an API that is not known, while nothing else has shown output
+	data      int  // events that may be output of an API that is not known, while nothing else has shown any
+	odd       bool // there were events of no API that is known
+	expected  bool // it has to be in an API that is known
+	partial   bool // an event that may be output was too long to tell
 	unsettled int  // bytes read before that
 	seen      seen
 	name      eventName // of the event whose data is to come
@@ -46,6 +49,7 @@ const (
 	formUnknown form = iota // only white space so far
 	formEvents              // server-sent events, or lines of JSON: each line is complete in itself
 	formValue               // one JSON value
+	formText                // nothing that is read, but a text
 	formOther               // nothing that is read
 )
 
@@ -77,7 +81,7 @@ func (r *Reader) Read(part []byte) {
 	switch r.form {
 	case formEvents:
 		r.events(part)
-	case formOther:
+	case formText, formOther:
 		r.begun = true
 	default:
 		r.value(part)
@@ -123,7 +127,9 @@ func formOf(part []byte) form {
 			return formValue
 		case bytes.IndexByte([]byte(":deir"), b) >= 0: // as all fields of events, and comments
 			return formEvents
-		default:
+		case b < 0x7f && b > ' ':
+			return formText
+		default: // compressed, or audio
 			return formOther
 		}
 	}
@@ -157,15 +163,27 @@ func (r *Reader) value(part []byte) {
 	default:
 		r.beginsWith(r.head)
 	}
-	r.begun = r.begun || r.cut // what begins so late is not waited for
+	switch {
+	case r.begun:
+	case r.cut: // what begins so late is not waited for
+		r.begun = true
+	case r.form == formEvents:
+		text := r.tail
+		r.tail = r.tail[:0]
+		r.events(text)
+	}
 }
 
-// beginsWith reads the beginning of one JSON value, and reports whether it shows that the answer has begun. Of an error
-// all is read, for who is to blame.
+// beginsWith reads the beginning of one JSON value, and reports whether it shows that the answer has begun. Where
+// another value follows, the answer comes by lines, whatever its headers say.
 func (r *Reader) beginsWith(text []byte) bool {
-	r.seen.brief = true
-	r.seen.value(text)
-	r.begun = r.seen.settled() && !r.seen.fault.found
+	e := &r.seen
+	e.brief = true
+	end := e.value(text)
+	r.begun = e.over()
+	if end = jsontext.Space(text, end); !r.begun && end < len(text) && text[end] == '{' {
+		e.brief, r.form = false, formEvents
+	}
 	return r.begun
 }
 

@@ -156,7 +156,8 @@ func TestDataOfOtherAPIs(t *testing.T) {
 		": a\n\nevent: x\nid: 7\ndata: {\"n\":1}\n\n": 1,
 		"data:\n\ndata: \n\n":                         0,
 		"{\"n\":1}\n{\"n\":2}\n":                      2,
-		chatRole + "data: {\"n\":1}\n\n":              1,
+		chatRole + "data: {\"n\":1}\n\n":              0,
+		keepAlive + "data: {}\n\ndata: ping\n\n":      0,
 		chatWord + "data: {\"n\":1}\n\n":              0,
 		"data: {\"text\":\"a\"}\n\n":                  0,
 	} {

@@ -96,6 +96,8 @@ var roles = [...][]word{
 		{"status", roleStatus},
 		{"code", roleCode},
 		{"error_type", roleCode},
+		{"errors", placeFault},
+		{"detail", placeFault},
 		{"usageMetadata", roleUsage},
 	},
 	placeChoice: {

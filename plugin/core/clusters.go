@@ -44,6 +44,7 @@ type cluster struct {
 	ends       answerSample             // whose streams are read to their ends
 	suspects   map[string]time.Duration // endpoints all of whose streams are, until when
 	terminates bool                     // a stream had what ends one in its API
+	outputs    uint32                   // a bit for each API of which an answer had output
 	announces  announcements            // what the first events of APIs are that are not known
 
 	inflight  int            // requests of this VM

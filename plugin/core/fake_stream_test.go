@@ -40,12 +40,12 @@ type fakeStream struct {
 	received streamtest.Received
 	reply    *streamtest.Result // a local reply that waits for the callback to end
 
-	began   bool   // the response's headers have come
-	passing string // the part of the response
-	details string
-	note    string
-	result  streamtest.Result
-	ended   bool
+	began, answered bool   // the response's headers have come, and a part of its body
+	passing         string // the part of the response
+	details         string
+	note            string
+	result          streamtest.Result
+	ended           bool
 }
 
 // open takes a request from the client.

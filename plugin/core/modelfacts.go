@@ -78,6 +78,9 @@ func (s *Stream) isOther(name string) bool {
 	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
 }
 
+// refusedStatus is the status that an error would better have had which came under a good one.
+const refusedStatus = 400
+
 // readsRefusal reports whether more of the answer is needed to know why the request is refused.
 func (s *Stream) readsRefusal() bool {
 	return s.phase == phaseLeased && s.response.status >= 400 && s.response.status < 500 && s.isForModel() &&
@@ -103,7 +106,11 @@ func (s *Stream) isFact(verdict lb.Verdict) bool {
 		f.Served(now, s.factID(), l.addr, s.facts.length)
 	case verdict == lb.Rejected:
 		model := s.factID()
-		switch why, name := prompt.ReadRefusal(s.response.status, s.facts.refusal); why {
+		status := s.response.status
+		if status < 300 {
+			status = refusedStatus
+		}
+		switch why, name := prompt.ReadRefusal(status, s.facts.refusal); why {
 		case prompt.UnknownModel:
 			if s.isOther(name) {
 				model = 0

@@ -16,7 +16,15 @@ type loop struct {
 	until  time.Duration
 }
 
-// answered is how an endpoint answers: at once, unless it serves.
+// served ends the client's request, which is served.
+func (l *loop) served() {
+	l.client.Head(200)
+	l.client.Data(`{"choices":[{"text":"a"}]}`)
+	l.client.Finish()
+	l.client = nil
+}
+
+// answered is how an endpoint answers: at once, unless it serves. It serves with 200 and no body.
 type answered func(kind string, at int) (status int, body string)
 
 // loopsPlay has the clients of each kind send requests for a while, over all workers. Each answer that is served takes
@@ -35,17 +43,14 @@ func (d *fakeDriver) loopsPlay(
 				continue
 			}
 			if l.client != nil {
-				l.client.Head(200)
-				l.client.Data("{}")
-				l.client.Finish()
-				l.client = nil
+				l.served()
 			}
 			n++
 			c := d.client(n%len(d.workers), send(l.kind).Filled())
 			at := c.Upstream()
 			had[l.kind][at]++
 			status, body := answer(l.kind, at)
-			if status == 200 {
+			if status == 200 && body == "" {
 				l.client, l.until = c, d.now+100*time.Millisecond
 				continue
 			}
@@ -57,8 +62,7 @@ func (d *fakeDriver) loopsPlay(
 	}
 	for _, l := range loops {
 		if l.client != nil {
-			l.client.Finish()
-			l.client = nil
+			l.served()
 		}
 	}
 	return had, refused

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // The body of a good answer is read until its first token, so that what only announces one does not count as one, and
@@ -56,6 +57,9 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 	for _, t := range lineTypes {
 		r.lines = r.lines || strings.HasPrefix(kind, t)
 	}
+	if method := s.traits.value(":method"); r.status == 200 && s.computes() && (method == "POST" || method == "GET") {
+		r.api = answer.APIOf(s.traits.path)
+	}
 	if end {
 		return
 	}
@@ -66,7 +70,21 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 		r.encoded = true
 		return
 	}
-	r.reads = r.lines || kind == "" || strings.Contains(kind, "json")
+	r.reads = r.lines || kind == "" || strings.Contains(kind, "json") ||
+		r.api != answer.OtherAPI && (strings.HasPrefix(kind, "text/") || kind == "application/octet-stream")
+}
+
+// isInAPI reports whether the answer has to be in an API that is known: by the path of the request, and because other
+// answers of the cluster to such calls were.
+func (s *Stream) isInAPI() bool {
+	return s.response.api != answer.OtherAPI && s.cluster.outputs>>s.response.api&1 > 0
+}
+
+// learnOutput is called when the answer has begun.
+func (s *Stream) learnOutput() {
+	if r := &s.response; r.api != answer.OtherAPI && r.answer != nil && r.answer.HasOutput() {
+		s.cluster.outputs |= 1 << r.api
+	}
 }
 
 // streams reports whether the answer is a stream. Of what cannot be read, the request's word counts.
@@ -95,6 +113,9 @@ func (s *Stream) readAnswer(size int) {
 		r.answer = &answer.Reader{}
 		if r.lines {
 			r.answer.ByLines()
+		}
+		if s.isInAPI() {
+			r.answer.Expect()
 		}
 		if !s.readsUsage() {
 			r.answer.WithoutUsage()
@@ -215,13 +236,20 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	}
 	switch a := r.answer; {
 	case a != nil:
-		r.outcome = a.Outcome(r.complete, !r.unread)
+		if s.isInAPI() {
+			a.Expect()
+		}
+		if r.outcome = a.Outcome(r.complete, !r.unread); s.statesFact() {
+			r.outcome = answer.Refused
+		}
 		cl.terminates = cl.terminates || r.complete && a.Terminated()
 		if r.drawn == drawnIn {
 			cl.ends.read++
 		}
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
+	case s.isInAPI() && r.complete && !r.unread:
+		r.outcome = answer.Empty // not even a body
 	}
 	if r.outcome == answer.Unfinished && !cl.terminates && r.answer != nil && r.answer.HasOutput() {
 		r.outcome = answer.Complete
@@ -242,4 +270,19 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	}
 	cl.suspects[s.lease.addr] = now + suspectFor
 	return lb.Failure, true
+}
+
+// statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with
+// such a context. Then it is a fact as it is under the status for it.
+func (s *Stream) statesFact() bool {
+	r := &s.response
+	if r.outcome == answer.Complete || r.answer.HasOutput() || !s.isForModel() {
+		return false
+	}
+	text := r.answer.Fault()
+	if why, _ := prompt.ReadRefusal(refusedStatus, text); why == prompt.OtherRefusal {
+		return false
+	}
+	s.facts.refusal = text
+	return true
 }

@@ -16,6 +16,7 @@ type response struct {
 	begun    bool          // nothing of the prompt is left to compute: see hasBegun
 	begunAt  time.Duration // when that was, 0 where it does not matter
 	dataAt   time.Duration // when the only event so far of an API that is not known came, 0 for none
+	api      answer.API    // what the answer has to be in, by the path of the request
 	lines    bool          // it comes by lines, by its headers
 	streamed bool          // it has begun before its end: it is a stream
 	bytes    int           // of the body so far
@@ -102,6 +103,7 @@ func (s *Stream) responseBody(size int, end bool) {
 		return
 	}
 	r.begun = true
+	s.learnOutput()
 	if s.cfg.AmongClusters() {
 		r.begunAt = at
 	}

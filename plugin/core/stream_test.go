@@ -172,7 +172,7 @@ func (c *fakeClient) Head(status int, headers ...[2]string) {
 
 func (c *fakeClient) Data(frame string) {
 	c.result.Body += frame
-	c.passing = frame
+	c.passing, c.answered = frame, true
 	c.response(func() { c.core.OnResponseBody(len(frame), false) })
 }
 
@@ -180,6 +180,9 @@ func (c *fakeClient) Finish() {
 	defer c.process.redis.await()
 	if !c.began {
 		c.Head(200)
+	}
+	if c.result.Status == 200 && !c.answered && !c.ended {
+		c.Data(streamtest.Answer)
 	}
 	c.response(func() { c.core.OnResponseBody(0, true) })
 	c.end()
