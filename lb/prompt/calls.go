@@ -158,11 +158,19 @@ func CallOf(method, path string, bodiless bool) Call {
 	return Computes
 }
 
-// Counted returns what the path of a call of the kind Counts stands below: the path of the API whose prompts it counts,
-// or what several such calls have in common.
-func Counted(path string) string {
+// APIPath returns what calls of one API have in common in their paths: what stands in front of a colon in the last
+// segment, which names a call on a model; of a call of the kind Counts what it stands below, the path of the API whose
+// prompts it counts; else all but the query.
+func APIPath(path string, what Call) string {
 	path = plainPath(path)
-	return strings.TrimSuffix(path, "/"+lastSegment(path))
+	last := lastSegment(path)
+	switch at := strings.LastIndexByte(last, ':'); {
+	case at >= 0:
+		return path[:len(path)-len(last)+at]
+	case what == Counts:
+		return strings.TrimSuffix(path, "/"+last)
+	}
+	return path
 }
 
 // plainPath returns the path without its query and slashes at its end. It is not inlined, for the artifacts' size.
