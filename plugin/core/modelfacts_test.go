@@ -81,36 +81,42 @@ func newLoops(kinds ...string) (loops []*loop) {
 // An agent counts the tokens of each prompt before it sends it. Counting needs the adapter as well: after the first few
 // refusals it is done where the adapter is.
 func TestCountsForAnAdapter(t *testing.T) {
-	d := startFake(t, 2, 4, requestsConfig)
-	send := func(kind string) streamtest.Request {
-		model, api, _ := strings.Cut(kind, " ")
-		q := bodyOf(model, 100)
-		q.Path = api
-		return q
-	}
-	answer := func(kind string, at int) (int, string) {
-		if strings.HasPrefix(kind, "base") || at == 3 {
-			return 200, ""
-		}
-		return 404, `{"type":"error","error":{"type":"not_found_error","message":"The model ` +
-			"`sql-adapter`" + ` does not exist."}}`
-	}
-	const messages, base = "sql-adapter /v1/messages", "base /v1/messages"
-	const counts = messages + "/count_tokens"
-	loops := newLoops(counts, counts, counts, messages, messages, messages, base, base)
-	had, refused := d.loopsPlay(loops, send, answer, 20*time.Second)
-	total := 0
-	for _, n := range had[counts] {
-		total += n
-	}
-	t.Logf("%v, refused: %v", had, refused)
-	if 50*refused[counts] > total {
-		t.Errorf("%d of %d counts for the adapter were refused", refused[counts], total)
-	}
-	for addr, w := range d.weights() {
-		if w != 1 {
-			t.Errorf("%s has weight %v", addr, w)
-		}
+	for api, counting := range map[string]string{
+		"/v1/messages":                         "/v1/messages/count_tokens",
+		"/v1beta/models/MODEL:generateContent": "/v1beta/models/MODEL:countTokens",
+	} {
+		t.Run(api, func(t *testing.T) {
+			d := startFake(t, 2, 4, requestsConfig)
+			send := func(kind string) streamtest.Request {
+				model, api, _ := strings.Cut(kind, " ")
+				q := bodyOf(model, 100)
+				q.Path = strings.Replace(api, "MODEL", model, 1)
+				return q
+			}
+			answer := func(kind string, at int) (int, string) {
+				if strings.HasPrefix(kind, "base") || at == 3 {
+					return 200, ""
+				}
+				return 404, `{"type":"error","error":{"type":"not_found_error","message":"The model ` +
+					"`sql-adapter`" + ` does not exist."}}`
+			}
+			asks, base, counts := "sql-adapter "+api, "base "+api, "sql-adapter "+counting
+			loops := newLoops(counts, counts, counts, asks, asks, asks, base, base)
+			had, refused := d.loopsPlay(loops, send, answer, 20*time.Second)
+			total := 0
+			for _, n := range had[counts] {
+				total += n
+			}
+			t.Logf("%v, refused: %v", had, refused)
+			if 50*refused[counts] > total {
+				t.Errorf("%d of %d counts for the adapter were refused", refused[counts], total)
+			}
+			for addr, w := range d.weights() {
+				if w != 1 {
+					t.Errorf("%s has weight %v", addr, w)
+				}
+			}
+		})
 	}
 }
 
