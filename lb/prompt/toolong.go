@@ -42,12 +42,12 @@ var sayings = [...]struct {
 		comparison,
 	},
 	{
-		"a about after allowed an and are as at available be been by can cannot characters configured contain " +
-			"contains could count current currently decoder draft encoder endpoint endpoint's engine first fit for " +
-			"from further given has have however if in initial into is it keep large least loaded model model's " +
-			"models must not number of or plus process processed query query_token_len resulted resulting should " +
-			"size so sum supported text than that the this to total trimmed truncated truncation trying up was were when " +
-			"which will window with",
+		"a about after allowed an and are as at available be been by can cannot characters configured " +
+			"contain contains could count current currently decoder draft encoder endpoint endpoint's engine " +
+			"first fit for from further given has have however if in initial into is it keep large least loaded " +
+			"model model's models must not number of or plus process processed query query_token_len resulted " +
+			"resulting should size so sum supported text than that the this to total trimmed truncated " +
+			"truncation trying up was were when which will window with",
 		between,
 	},
 }
