@@ -159,6 +159,9 @@ func TestHeldIDs(t *testing.T) {
 			t.Errorf("%q has the id %q, want %q", path, got, want)
 		}
 	}
+}
+
+func TestHeldInBodiesAndAnswers(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"m","previous_response_id":"resp_1","input":"b"}`:                                             "resp_1",
 		`{"input":"b","conversation":{"id":"conv_2"}}`:                                                          "conv_2",
