@@ -20,12 +20,16 @@ const (
 // callRule is what the calls with a method and an end of the path are.
 type callRule struct {
 	path   string // its last segments; "*" stands for any one, and "*:name" for one with that end
-	method byte   // the first letter of GET, POST or DELETE, 0 for any
+	method byte   // the first letter of GET, POST or DELETE, 0 for any; OPTIONS is any, and HEAD is as GET
 	what   Call
 }
 
 // callRules is the table of known calls: the first rule that matches decides. docs/calls.md shows what engines do.
 var callRules = [...]callRule{
+	// lists of answers that are kept
+	{"/chat/completions", 'G', Idle},
+	{"/responses", 'G', Idle},
+
 	// APIs that compute, whatever the method: an engine refuses other ones
 	{"/chat/completions", 0, Computes},
 	{"/completions", 0, Computes},
@@ -44,7 +48,8 @@ var callRules = [...]callRule{
 	{"/responses/input_tokens", 'P', Counts},
 	{"/render", 'P', Counts},
 	{"/apply-template", 'P', Counts},
-	{"/models/*:countTokens", 'P', Idle},
+	{"/*:countTokens", 'P', Counts},         // Gemini, Vertex AI
+	{"/count-tokens:rawPredict", 'P', Idle}, // Vertex AI
 
 	// what an engine keeps, and jobs that it does later
 	{"/responses/*/cancel", 'P', Idle},
@@ -56,6 +61,9 @@ var callRules = [...]callRule{
 	{"/uploads/*/*", 'P', Idle},
 	{"/batches", 'P', Idle},
 	{"/batches/*/cancel", 'P', Idle},
+	{"/fine_tuning/jobs", 0, Idle},
+	{"/fine_tuning/jobs/*", 'G', Idle},
+	{"/fine_tuning/jobs/*/*", 0, Idle},
 	{"/vector_stores", 'P', Idle},
 	{"/vector_stores/*", 'P', Idle},
 	{"/vector_stores/*/*", 'P', Idle},
@@ -83,6 +91,8 @@ var callRules = [...]callRule{
 	{"/models", 'G', Idle},
 	{"/models/*", 'G', Idle},
 	{"/models/*", 'D', Idle},
+	{"/models/load", 'P', Idle}, // llama.cpp
+	{"/models/unload", 'P', Idle},
 	{"/load_lora_adapter", 'P', Idle},
 	{"/unload_lora_adapter", 'P', Idle},
 	{"/lora-adapters", 0, Idle},
@@ -122,8 +132,39 @@ var callRules = [...]callRule{
 	{"/slots", 'G', Idle},
 	{"/slots/*", 'P', Idle},
 	{"/flush_cache", 0, Idle},
+	{"/clear_hicache_storage_backend", 0, Idle},
 	{"/reset_prefix_cache", 'P', Idle},
+	{"/reset_mm_cache", 'P', Idle},
+	{"/reset_encoder_cache", 'P', Idle},
+	{"/kv_cache_events", 'P', Idle}, // TensorRT-LLM
 	{"/abort_request", 'P', Idle},
+	{"/abort_requests", 'P', Idle},
+	{"/pause", 'P', Idle}, // vLLM
+	{"/resume", 'P', Idle},
+	{"/is_paused", 'G', Idle},
+	{"/pause_generation", 'P', Idle}, // SGLang
+	{"/continue_generation", 'P', Idle},
+	{"/release_memory", 'P', Idle}, // TensorRT-LLM
+	{"/resume_memory", 'P', Idle},
+	{"/release_memory_occupation", 0, Idle}, // SGLang
+	{"/resume_memory_occupation", 0, Idle},
+	{"/update_weights", 'P', Idle},
+	{"/update_weights_from_disk", 'P', Idle},
+	{"/update_weights_from_tensor", 'P', Idle},
+	{"/update_weights_from_distributed", 'P', Idle},
+	{"/init_weights_update_group", 'P', Idle},
+	{"/destroy_weights_update_group", 'P', Idle},
+	{"/get_weights_by_name", 0, Idle},
+	{"/collective_rpc", 'P', Idle},
+	{"/scale_elastic_ep", 'P', Idle},
+	{"/is_scaling_elastic_ep", 'P', Idle},
+	{"/set_internal_state", 'P', Idle},
+	{"/open_session", 0, Idle},
+	{"/close_session", 0, Idle},
+	{"/freeze_gc", 0, Idle},
+	{"/configure_logging", 0, Idle},
+	{"/parse_function_call", 'P', Idle},
+	{"/separate_reasoning", 'P', Idle},
 	{"/sleep", 'P', Idle},
 	{"/wake_up", 'P', Idle},
 	{"/is_sleeping", 'G', Idle},
@@ -133,36 +174,51 @@ var callRules = [...]callRule{
 
 // CallOf returns what a call is, by its method and its path, which may have a query. bodiless is whether it has no
 // body: of a call that the table does not list, one that brings none and wants to read or to delete computes nothing.
+// OPTIONS, which browsers send before a call of another site, and HEAD without a body compute nothing anywhere.
 func CallOf(method, path string, bodiless bool) Call {
 	path = plainPath(path)
 	last := lastSegment(path)
-	like := byte('?')
+	like, asks := byte('?'), false
 	switch method {
 	case "GET", "POST", "DELETE":
 		like = method[0]
 	case "HEAD":
-		like = 'G'
+		like, asks = 'G', bodiless
+	case "OPTIONS":
+		asks = bodiless
 	}
 	for i := range callRules {
 		r := &callRules[i]
 		if end := r.path[len(r.path)-1]; end != '*' && (last == "" || end != last[len(last)-1]) {
 			continue // most rules
 		}
-		if (r.method == 0 || r.method == like) && endsLike(path, last, r.path) {
+		switch {
+		case r.method != 0 && r.method != like && (!asks || like == 'G') || !endsLike(path, last, r.path):
+		case asks:
+			return Idle
+		default:
 			return r.what
 		}
 	}
-	if bodiless && (like == 'G' || like == 'D' || method == "OPTIONS") {
+	if bodiless && (like == 'G' || like == 'D' || asks) {
 		return Bodiless
 	}
 	return Computes
 }
 
-// Counted returns what the path of a call of the kind Counts stands below: the path of the API whose prompts it counts,
-// or what several such calls have in common.
-func Counted(path string) string {
+// APIPath returns what calls of one API have in common in their paths: what stands in front of a colon in the last
+// segment, which names a call on a model; of a call of the kind Counts what it stands below, the path of the API whose
+// prompts it counts; else all but the query.
+func APIPath(path string, what Call) string {
 	path = plainPath(path)
-	return strings.TrimSuffix(path, "/"+lastSegment(path))
+	last := lastSegment(path)
+	switch at := strings.LastIndexByte(last, ':'); {
+	case at >= 0:
+		return path[:len(path)-len(last)+at]
+	case what == Counts:
+		return strings.TrimSuffix(path, "/"+last)
+	}
+	return path
 }
 
 // plainPath returns the path without its query and slashes at its end. It is not inlined, for the artifacts' size.

@@ -13,6 +13,7 @@ const (
 	OtherRefusal   Refusal = iota // anything else
 	UnknownModel                  // there is no such model or adapter at this endpoint
 	ContextTooLong                // the prompt, with the answer that is wanted, is longer than the model's context
+	AnswerTooLong                 // the answer that is wanted is, whatever the prompt
 )
 
 // RefusalBytes is how many bytes of an answer ReadRefusal needs at most.
@@ -28,8 +29,11 @@ var refusalCodes = [...]struct {
 	{"invalid_model", UnknownModel},      // Mistral
 	{"deploymentnotfound", UnknownModel}, // Azure
 	{"context_length_exceeded", ContextTooLong},
-	{"exceed_context_size_error", ContextTooLong}, // llama.cpp
-	{"request_too_large", ContextTooLong},         // Anthropic
+	{"context_window_exceeded", ContextTooLong},
+	{"model_context_window_exceeded", ContextTooLong},
+	{"contextwindowexceedederror", ContextTooLong}, // LiteLLM
+	{"exceed_context_size_error", ContextTooLong},  // llama.cpp
+	{"request_too_large", ContextTooLong},          // Anthropic
 }
 
 // Where engines put the code, the type and the message of an error.
@@ -39,22 +43,21 @@ var (
 	messagePaths = [][]string{{"error", "message"}, {"message"}, {"error"}, {"detail"}}
 )
 
-// What messages say of a model or a length begins with one of the subjects, since what a client has sent may be quoted
-// behind it.
+// What messages say of a model begins with one of the subjects, since what a client has sent may be quoted behind it.
 var (
-	modelSubjects = [...]string{"the model", "model", "the adapter", "adapter", "lora", "the following requested lora"}
-	absences      = [...]string{"not exist", "not found", "not loaded", "no such"}
-	longSubjects  = [...]string{
-		"this model's maximum", "the decoder prompt (", "the engine prompt (", "the prompt (", "prompt is too long",
-		"the input (", "the input token count", "input is too long", "input is longer", "input is larger",
-		"requested token count", "the request exceeds", "the sum of prompt length", "prompt length",
-		"'max_tokens' or 'max_completion_tokens'", "input validation error: `inputs`",
+	modelSubjects = [...]string{
+		"the model", "model", "the requested model", "the adapter", "adapter", "lora", "the following requested lora",
 	}
-	tooLongWords = [...]string{
-		"context length", "context size", "context window", "maximum model length", "max_model_len", "max_seq_len",
-		"max_num_tokens", "prompt is too long", "input is too long", "number of tokens allowed", "`inputs` tokens",
-		"`inputs` must have less than",
+	absences = [...]string{"not exist", "not found", "not loaded", "no such"}
+	// absentModels say both.
+	absentModels = [...]string{
+		"invalid model name", "invalid model id", "the provided model identifier is invalid", "unknown model",
+		"request for unknown model",                   // Triton
+		"could not find model",                        // Ray
+		"got lora adapter that has never been loaded", // SGLang
 	}
+	// otherLimits are about how much a client may send in a time.
+	otherLimits = [...]string{"per minute", "per hour", "per day", "rate limit", "quota", "throttl"}
 )
 
 // ReadRefusal returns why an engine has refused a request with the status, by the beginning of its answer: by codes and
@@ -72,30 +75,94 @@ func ReadRefusal(status int, body []byte) (why Refusal, model string) {
 	}
 	kind := lowerMember(body, kindPaths)
 	code := lowerMember(body, codePaths)
+	said, _ := MemberText(body, messagePaths...)
+	said, kind = unwrapped(said, kind)
+	message := strings.ToLower(said)
+	why = lengthRefusal(message)
 	for i := range refusalCodes {
-		if r := &refusalCodes[i]; r.code == code || r.code == kind {
-			said, _ := MemberText(body, messagePaths...)
+		switch r := &refusalCodes[i]; {
+		case r.code != code && r.code != kind:
+		case r.says == ContextTooLong && why == AnswerTooLong:
+			return why, ""
+		default:
 			return r.says, quotedIn(said)
 		}
 	}
-	said, _ := MemberText(body, messagePaths...)
-	message := strings.ToLower(said)
 	switch {
-	case beginsWithOne(message, longSubjects[:]) && containsOne(message, tooLongWords[:]):
-		return ContextTooLong, ""
-	case status == 404 || status == 400 || status == 422:
-		if namesModel(message) && (containsOne(message, absences[:]) || kind == "not_found_error") {
-			return UnknownModel, quotedIn(said)
-		}
+	case containsOne(message, otherLimits[:]):
+		return OtherRefusal, ""
+	case why != OtherRefusal:
+		return why, ""
+	}
+	if status != 413 && (beginsWithOne(message, absentModels[:]) ||
+		namesModel(message) && (containsOne(message, absences[:]) || kind == "not_found_error")) {
+		return UnknownModel, quotedIn(said)
 	}
 	return OtherRefusal, ""
 }
 
-// quotedIn returns the first word in quotation marks.
+// wrappers are what may stand in front of a message, besides the name of an error, a path and a status.
+const wrappers = "|input validation error|invalid request|bad request|error code|"
+
+// unwrapped returns a message without what gateways and frameworks put around it: the name of an error in front, or
+// all of the answer of an engine, as JSON or as Python prints that. kind is the type of the error, or of the inner one.
+func unwrapped(said, kind string) (string, string) {
+	for i := range maxWrappers {
+		said = strings.TrimLeft(said, " \n-")
+		end, behind := strings.IndexByte(said, ':'), 1
+		if at := strings.Index(said, " - "); at >= 0 && (end < 0 || at < end) {
+			end, behind = at, len(" - ")
+		}
+		status, rest, _ := strings.Cut(said, " ")
+		switch {
+		case isStatus(status):
+			said = rest
+		case end > 0 && end <= maxWrapper && isWrapper(strings.ToLower(said[:end])):
+			said = said[end+behind:]
+		case strings.HasPrefix(said, "{") && (i > 0 || strings.HasSuffix(said, "}")): // else a client's, quoted
+			if _, printed, ok := strings.Cut(said, "'message': "); ok && printed != "" {
+				said = printed[1:]
+				continue
+			}
+			kind = lowerMember([]byte(said), kindPaths)
+			said, _ = MemberText([]byte(said), messagePaths...)
+		default:
+			return strings.TrimPrefix(said, "invalid params, "), kind // MiniMax
+		}
+	}
+	return said, kind
+}
+
+const (
+	maxWrappers = 6
+	maxWrapper  = 64 // bytes
+)
+
+// isWrapper reports whether a text in lower case may stand in front of a message.
+func isWrapper(text string) bool {
+	word := strings.TrimPrefix(text, "<400> ") // DashScope
+	switch {
+	case strings.Contains(wrappers, "|"+text+"|"):
+		return true
+	case strings.ContainsAny(word, " '\"`"):
+		return false
+	}
+	return word[:1] == "/" || strings.HasSuffix(word, "error") || strings.HasSuffix(word, "exception") ||
+		strings.HasSuffix(word, ".invalidparameter")
+}
+
+// isStatus reports whether a text is the status of a client's error.
+func isStatus(text string) bool { return len(text) == 3 && text[0] == '4' }
+
+// quotedIn returns the first word in quotation marks, or what follows model=.
 func quotedIn(message string) string {
-	at := strings.IndexAny(message, "`'\"")
+	at := strings.IndexAny(message, "`'\"=")
 	if at < 0 {
 		return ""
+	}
+	if message[at] == '=' {
+		word, _, _ := strings.Cut(message[at+1:], " ")
+		return strings.TrimSuffix(word, ".")
 	}
 	word, _, _ := strings.Cut(message[at+1:], message[at:at+1])
 	return word

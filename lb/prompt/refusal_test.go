@@ -19,6 +19,16 @@ func TestRefusals(t *testing.T) {
 		{"Mistral", 400, `{"object":"error","message":"Invalid model: x","type":"invalid_model","param":null,"code":"1500"}`, UnknownModel},
 		{"SGLang", 400, `{"object":"error","message":"The following requested LoRA adapters are not loaded: ['x']","type":"BadRequestError","code":400}`, UnknownModel},
 
+		{"LiteLLM", 400, `{"error":{"message":"/chat/completions: Invalid model name passed in model=sql. Call ` + "`/v1/models`" + ` to view available models for your key.","type":"invalid_request_error","param":"None","code":"400"}}`, UnknownModel},
+		{"LiteLLM, of vLLM", 404, `{"error":{"message":"litellm.NotFoundError: NotFoundError: OpenAIException - The model ` + "`x`" + ` does not exist.","type":null,"code":"404"}}`, UnknownModel},
+		{"LiteLLM, of vLLM's context", 400, `{"error":{"message":"litellm.ContextWindowExceededError: litellm.BadRequestError: ContextWindowExceededError: OpenAIException - This model's maximum context length is 4096 tokens.","type":null,"code":"400"}}`, ContextTooLong},
+		{"Ray", 404, `{"error":{"message":"Could not find model with id sql","type":"OpenAIHTTPException","code":404}}`, UnknownModel},
+		{"Ray", 404, `{"message":"Could not find model with id \"x\"."}`, UnknownModel},
+		{"Triton", 400, `{"error":"Request for unknown model: 'x' is not found"}`, UnknownModel},
+		{"SGLang", 400, `{"object":"error","message":"Got LoRA adapter that has never been loaded: x","type":"BadRequestError","code":400}`, UnknownModel},
+		{"OpenAI", 400, `{"error":{"message":"invalid model ID","type":"invalid_request_error","param":null,"code":null}}`, UnknownModel},
+		{"Xinference", 400, `{"detail":"Model not found in the model list, uid: x"}`, UnknownModel},
+
 		{"vLLM", 400, `{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 9000 tokens.","type":"BadRequestError","param":null,"code":400}}`, ContextTooLong},
 		{"vLLM", 400, `{"error":{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096.","type":"BadRequestError","code":400}}`, ContextTooLong},
 		{"SGLang", 400, `{"object":"error","message":"The input (9000 tokens) is longer than the model's context length (4096 tokens).","type":"BadRequestError","code":400}`, ContextTooLong},
@@ -34,6 +44,7 @@ func TestRefusals(t *testing.T) {
 		{"a client's own mistake", 400, `{"error":{"message":"messages: field required","type":"invalid_request_error"}}`, OtherRefusal},
 		{"a client's text, quoted", 400, `{"error":{"message":"tool 'model x not found' has no name","type":"invalid_request_error"}}`, OtherRefusal},
 		{"a parameter whose name begins like it", 400, `{"error":{"message":"model_kwargs not found","type":"x"}}`, OtherRefusal},
+		{"a parameter of a model", 400, `{"error":{"message":"Invalid model parameter: temperature","type":"x"}}`, OtherRefusal},
 		{"no such path at nginx", 404, "<html>404</html>", OtherRefusal},
 		{"nothing", 404, "", OtherRefusal},
 		{"no message", 404, `{"a":1}`, OtherRefusal},
@@ -61,12 +72,13 @@ func FuzzReadRefusal(f *testing.F) {
 
 func TestRefusedNames(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"error":{"message":"The model ` + "`Sql`" + ` does not exist.","code":404}}`:    "Sql",
-		`{"error":"model \"llama3:latest\" not found, try pulling it first"}`:             "llama3:latest",
-		`{"error":{"message":"The model 'x' does not exist","code":"model_not_found"}}`:   "x",
-		`{"error":{"message":"models/x is not found for API version v1","code":404}}`:     "",
-		`{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}`: "",
-		`{"error":{"message":"The model ` + "`" + `cut","code":"model_not_found"}}`:       "cut",
+		`{"error":{"message":"The model ` + "`Sql`" + ` does not exist.","code":404}}`:                                     "Sql",
+		`{"error":{"message":"/x: Invalid model name passed in model=gpt-4.1. Call ` + "`/v1/models`" + `","code":"400"}}`: "gpt-4.1",
+		`{"error":"model \"llama3:latest\" not found, try pulling it first"}`:                                              "llama3:latest",
+		`{"error":{"message":"The model 'x' does not exist","code":"model_not_found"}}`:                                    "x",
+		`{"error":{"message":"models/x is not found for API version v1","code":404}}`:                                      "",
+		`{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}`:                                  "",
+		`{"error":{"message":"The model ` + "`" + `cut","code":"model_not_found"}}`:                                        "cut",
 	} {
 		if why, name := ReadRefusal(404, []byte(body)); why != UnknownModel || name != want {
 			t.Errorf("%s: %v of %q, want %q", body, why, name, want)

@@ -109,6 +109,10 @@ func (s *Stream) readNext(size int, end bool) Action {
 		b := s.plugin.vm.bodies
 		b.stale = b.stale || s.body.several && size < s.traits.length
 	case s.body.late:
+	case s.traits.parts:
+		if s.awaitsPart(size) {
+			return s.awaitMore(Hold)
+		}
 	case s.readsOn(first, enough):
 		return s.beginLong(size)
 	case !enough:
@@ -136,6 +140,10 @@ func (s *Stream) requestTrailers() Action {
 // inspect decides by what has come of the body: size bytes.
 func (s *Stream) inspect(size int, end bool) Action {
 	s.plugin.vm.bodies.stopReading(s)
+	if s.traits.parts {
+		s.readModel(s.RequestBody(0, min(size, partsBytes)))
+		return s.decide(size, end, s.readingOf(&seen{}))
+	}
 	var b readBody
 	s.bodySoFar(&b, size, end)
 	s.session.find(s, s.cfg, b.text, true)

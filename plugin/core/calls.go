@@ -15,6 +15,7 @@ func (s *Stream) meetCall(bodiless bool) {
 	method := s.traits.value(":method")
 	s.what = prompt.CallOf(method, s.traits.path, bodiless)
 	s.meetHeld(method)
+	s.meetModel()
 }
 
 // computes reports whether a model works on the request, as far as is known.

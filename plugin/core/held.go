@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -26,7 +27,8 @@ type heldUse struct {
 	inBody bool   // that may be in the body
 	makes  bool   // its answer may name something new
 	asked  bool   // it is placed where that is, if that is known
-	answer []byte // the beginning of the answer, until the id was found
+	answer []byte // the beginning of the answer, until all ids were found
+	made   []string
 }
 
 // meetHeld finds out what the call refers to by its path.
@@ -100,11 +102,15 @@ func (s *Stream) learnHeld(size int) {
 	h.answer = append(h.answer, s.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
 	ids := prompt.HeldInAnswer(h.answer)
 	for _, id := range ids {
+		if slices.Contains(h.made, id) {
+			continue
+		}
+		h.made = append(h.made, id)
 		l := &s.lease
 		l.store.RecordPrompt(l.now(), l.id, &lb.Plan{Scope: l.reservation.plan.Scope, Prefix: s.heldPrefix(id)}, l.addr)
 	}
-	if len(ids) > 0 || len(h.answer) >= prompt.HeldBytes {
-		h.makes, h.answer = false, nil
+	if len(ids) > 0 && !h.inBody || len(h.answer) >= prompt.HeldBytes { // behind an answer's id are those of its parts
+		h.makes, h.answer, h.made = false, nil, nil
 	}
 }
 

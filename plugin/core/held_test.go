@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
@@ -64,4 +65,48 @@ func TestHeldByTenant(t *testing.T) {
 		t.Errorf("an answer that no engine keeps: %s", got)
 	}
 	d.drained()
+}
+
+// What refers to something that an engine keeps goes there, whatever stands in front of its id in the answer that made
+// it, and wherever it is in a request.
+func TestReferencesGoToTheHolder(t *testing.T) {
+	const created = "event: response.created\ndata: {\"response\":{\"id\":\"resp_1\"}}\n\n"
+	for name, x := range map[string]struct{ path, answer, refer string }{
+		"an event in front": {
+			"/v1/responses", "event: ping\ndata: {\"type\":\"ping\"}\n\n" + created, `{"previous_response_id":"resp_1"}`,
+		},
+		"a part of an answer": {
+			"/v1/responses", created + "data: {\"item\":{\"id\":\"msg_2\"}}\n\n",
+			`{"input":[{"type":"item_reference","id":"msg_2"},{"role":"user","content":"b"}]}`,
+		},
+		"a file": {
+			"/v1/files", `{"id":"file-3"}`,
+			`{"input":[{"role":"user","content":[{"type":"input_file","file_id":"file-3"}]}]}`,
+		},
+		"a store": {
+			"/v1/vector_stores", `{"id":"vs_4"}`,
+			`{"input":"b","tools":[{"type":"file_search","vector_store_ids":["vs_4"]}]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := startFake(t, 2, 4, `{"lb_policy":"global_least_request","lb_config":{"health":{"slow_start":0}}}`)
+			c := d.client(0, streamtest.Request{Path: x.path, Frames: []string{`{"input":"a"}`}}.Filled())
+			holder := c.Upstream()
+			c.Head(200)
+			for part := range strings.Lines(x.answer) {
+				c.Data(part)
+			}
+			c.Finish()
+			elsewhere := 0
+			for n := range 40 {
+				c := d.client(n%2, streamtest.Request{Path: "/v1/responses", Frames: []string{x.refer}}.Filled())
+				if c.Upstream() != holder {
+					elsewhere++
+				}
+			}
+			if elsewhere > 0 {
+				t.Errorf("%d of 40 that refer to it are sent elsewhere", elsewhere)
+			}
+		})
+	}
 }

@@ -61,9 +61,9 @@ func (s *Stream) readMost() int {
 // wantsEnd reports whether what stands at the end of a body matters: other than for its work alone.
 func (s *Stream) wantsEnd() bool {
 	c, in := s.cfg, s.cfg.Clusters.Endpoint
-	return c.ReadsPrompt() || c.ReadsModel() || s.session.mayBeInBody(s, c) ||
+	return !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || s.session.mayBeInBody(s, c) ||
 		s.held.inBody && !s.traits.notJSON || s.readsFacts() ||
-		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession())
+		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
 }
 
 // readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its

@@ -14,6 +14,7 @@ import (
 
 // factUse is what a request has to do with facts about models.
 type factUse struct {
+	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
 	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
 	alone   bool   // nothing else is read of the body: it is never held for longer than body_timeout
@@ -26,7 +27,15 @@ type factUse struct {
 func (s *Stream) readsFacts() bool {
 	cl := s.plugin.vm.clusters[s.scope]
 	return s.isForModel() && (cl != nil && cl.facts.Active(s.plugin.vm.now()) || s.readsLists()) &&
-		!s.traits.notJSON && !s.traits.encoded
+		(s.facts.inPath == 0 || s.traits.length == 0) && // else all is known
+		(s.traits.parts || !s.traits.notJSON && !s.traits.encoded)
+}
+
+// meetModel reads the model in the path.
+func (s *Stream) meetModel() {
+	if name := prompt.ModelInPath(s.traits.path); name != "" && s.isForModel() {
+		s.facts.inPath = xxhash.Sum64String(name)
+	}
 }
 
 // readModel reads the model in a body of which nothing else matters.
@@ -34,9 +43,23 @@ func (s *Stream) readModel(body []byte) {
 	if !s.readsFacts() {
 		return
 	}
-	if name, _ := prompt.MemberText(body, []string{"model"}); name != "" {
+	var name string
+	if s.traits.parts {
+		name = prompt.ModelInParts(body)
+	} else {
+		name, _ = prompt.MemberText(body, []string{"model"})
+	}
+	if name != "" {
 		s.facts.model = xxhash.Sum64String(name)
 	}
+}
+
+// partsBytes is how much of a multipart body is read for its model: clients put files behind it.
+const partsBytes = 64 << 10
+
+// awaitsPart reports whether more of a multipart body, of which size bytes are held, is waited for.
+func (s *Stream) awaitsPart(size int) bool {
+	return s.traits.parts && size < partsBytes && prompt.ModelInParts(s.RequestBody(0, size)) == ""
 }
 
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.
@@ -63,11 +86,7 @@ func (s *Stream) factID() uint64 {
 	if model == 0 {
 		return 0
 	}
-	path, _, _ := strings.Cut(s.traits.path, "?")
-	if s.what == prompt.Counts {
-		path = prompt.Counted(path)
-	}
-	return (model ^ xxhash.Sum64String(path)) | 1
+	return (model ^ xxhash.Sum64String(prompt.APIPath(s.traits.path, s.what))) | 1
 }
 
 // isOther reports whether a refusal names another model than was read: engines take the last of several members of one
@@ -117,8 +136,10 @@ func (s *Stream) isFact(verdict lb.Verdict) bool {
 			}
 			f.Absent(now, model, l.addr)
 			s.facts.refused = true
-		case prompt.ContextTooLong:
-			f.TooLong(now, model, l.addr, s.facts.length)
+		case prompt.ContextTooLong, prompt.AnswerTooLong:
+			if why == prompt.ContextTooLong || s.work.info.MaxTokens > 0 { // else the answer is not in the length
+				f.TooLong(now, model, l.addr, s.facts.length)
+			}
 			s.facts.refused = true
 		}
 	}

@@ -12,6 +12,8 @@ import (
 // loop is one client of a closed loop: it sends its next request when it has the answer to the last one.
 type loop struct {
 	kind   string
+	kinds  []string // of its requests in turn, nil for kind only
+	sent   int
 	client *fakeClient
 	until  time.Duration
 }
@@ -35,19 +37,24 @@ func (d *fakeDriver) loopsPlay(
 	had, refused = map[string][]int{}, map[string]int{}
 	n := 0
 	for end := d.now + d0; d.now < end; d.advance(5 * time.Millisecond) {
-		for _, l := range loops {
-			if had[l.kind] == nil {
-				had[l.kind] = make([]int, len(d.endpoints))
-			}
+		for i, l := range loops {
 			if l.client != nil && d.now < l.until {
 				continue
 			}
 			if l.client != nil {
 				l.served()
 			}
-			n++
-			c := d.client(n%len(d.workers), send(l.kind).Filled())
+			if n++; l.kinds != nil {
+				l.kind = l.kinds[l.sent%len(l.kinds)]
+				l.sent++
+			}
+			q := send(l.kind).Filled()
+			q.Client = fmt.Sprint("10.9.0.", i)
+			c := d.client(n%len(d.workers), q)
 			at := c.Upstream()
+			if had[l.kind] == nil {
+				had[l.kind] = make([]int, len(d.endpoints))
+			}
 			had[l.kind][at]++
 			status, body := answer(l.kind, at)
 			if status == 200 && body == "" {
@@ -78,36 +85,42 @@ func newLoops(kinds ...string) (loops []*loop) {
 // An agent counts the tokens of each prompt before it sends it. Counting needs the adapter as well: after the first few
 // refusals it is done where the adapter is.
 func TestCountsForAnAdapter(t *testing.T) {
-	d := startFake(t, 2, 4, requestsConfig)
-	send := func(kind string) streamtest.Request {
-		model, api, _ := strings.Cut(kind, " ")
-		q := bodyOf(model, 100)
-		q.Path = api
-		return q
-	}
-	answer := func(kind string, at int) (int, string) {
-		if strings.HasPrefix(kind, "base") || at == 3 {
-			return 200, ""
-		}
-		return 404, `{"type":"error","error":{"type":"not_found_error","message":"The model ` +
-			"`sql-adapter`" + ` does not exist."}}`
-	}
-	const messages, base = "sql-adapter /v1/messages", "base /v1/messages"
-	const counts = messages + "/count_tokens"
-	loops := newLoops(counts, counts, counts, messages, messages, messages, base, base)
-	had, refused := d.loopsPlay(loops, send, answer, 20*time.Second)
-	total := 0
-	for _, n := range had[counts] {
-		total += n
-	}
-	t.Logf("%v, refused: %v", had, refused)
-	if 50*refused[counts] > total {
-		t.Errorf("%d of %d counts for the adapter were refused", refused[counts], total)
-	}
-	for addr, w := range d.weights() {
-		if w != 1 {
-			t.Errorf("%s has weight %v", addr, w)
-		}
+	for api, counting := range map[string]string{
+		"/v1/messages":                         "/v1/messages/count_tokens",
+		"/v1beta/models/MODEL:generateContent": "/v1beta/models/MODEL:countTokens",
+	} {
+		t.Run(api, func(t *testing.T) {
+			d := startFake(t, 2, 4, requestsConfig)
+			send := func(kind string) streamtest.Request {
+				model, api, _ := strings.Cut(kind, " ")
+				q := bodyOf(model, 100)
+				q.Path = strings.Replace(api, "MODEL", model, 1)
+				return q
+			}
+			answer := func(kind string, at int) (int, string) {
+				if strings.HasPrefix(kind, "base") || at == 3 {
+					return 200, ""
+				}
+				return 404, `{"type":"error","error":{"type":"not_found_error","message":"The model ` +
+					"`sql-adapter`" + ` does not exist."}}`
+			}
+			asks, base, counts := "sql-adapter "+api, "base "+api, "sql-adapter "+counting
+			loops := newLoops(counts, counts, counts, asks, asks, asks, base, base)
+			had, refused := d.loopsPlay(loops, send, answer, 20*time.Second)
+			total := 0
+			for _, n := range had[counts] {
+				total += n
+			}
+			t.Logf("%v, refused: %v", had, refused)
+			if 50*refused[counts] > total {
+				t.Errorf("%d of %d counts for the adapter were refused", refused[counts], total)
+			}
+			for addr, w := range d.weights() {
+				if w != 1 {
+					t.Errorf("%s has weight %v", addr, w)
+				}
+			}
+		})
 	}
 }
 
@@ -162,34 +175,68 @@ func TestAdapterOnAPart(t *testing.T) {
 }
 
 // Two of four endpoints have a smaller context: long prompts go to the others, and the endpoints that refuse them keep
-// their weight, and their part of the short ones.
+// their weight, and their part of the short ones, in whatever words they refuse.
 func TestMixedContextLengths(t *testing.T) {
-	d := startFake(t, 2, 4, requestsConfig)
-	loops := newLoops("long", "long", "long", "long", "short", "short", "short", "short", "short", "short", "short",
-		"short")
-	had, refused := d.loopsPlay(loops, func(kind string) streamtest.Request {
+	for who, message := range map[string]string{
+		"vLLM": "This model's maximum context length is 4096 tokens.",
+		"vLLM 0.16": "You passed 7500 input tokens and requested 16 output tokens. However, the model's context " +
+			"length is only 4096 tokens, resulting in a maximum input length of 4080 tokens.",
+		"Mistral": "Prompt contains 7500 tokens and 0 draft tokens, too large for model with 4096 maximum context " +
+			"length",
+		"LiteLLM": "litellm.BadRequestError: OpenAIException - This model's maximum context length is 4096 tokens.",
+	} {
+		t.Run(who, func(t *testing.T) {
+			d := startFake(t, 2, 4, requestsConfig)
+			had := d.mixedLengths(t, func(kind string) streamtest.Request {
+				if kind == "long" {
+					return bodyOf("m", 30_000)
+				}
+				return bodyOf("m", 100)
+			}, message)
+			all := 0
+			for at := range 4 {
+				all += had["long"][at] + had["short"][at]
+			}
+			for at := range 4 {
+				if n := had["long"][at] + had["short"][at]; n < all/5 {
+					t.Errorf("endpoint %d has %d of %d requests: %v and %v", at, n, all, had["long"], had["short"])
+				}
+			}
+		})
+	}
+}
+
+// Where limits of answers are read, one that an endpoint's context has no room for is a fact as well.
+func TestMixedContextLengthsByAnswers(t *testing.T) {
+	d := startFake(t, 2, 4, strings.Replace(requestsConfig, `"lb_config":{`, `"lb_config":{"unit":"tokens",`, 1))
+	d.mixedLengths(t, func(kind string) streamtest.Request {
+		tokens := 16
 		if kind == "long" {
-			return bodyOf("m", 30_000)
+			tokens = 32_000
 		}
-		return bodyOf("m", 100)
-	}, func(kind string, at int) (int, string) {
+		return streamtest.Request{Frames: []string{fmt.Sprintf(
+			`{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":"word"}]}`, tokens)}}
+	}, "This model's maximum context length is 32000 tokens. However, you requested 32000 output tokens and your "+
+		"prompt contains at least 7 input tokens, for a total of at least 32007 tokens.")
+}
+
+// mixedLengths plays requests of which two endpoints refuse the long ones, with the message.
+func (d *fakeDriver) mixedLengths(t *testing.T, send func(kind string) streamtest.Request, message string) (
+	had map[string][]int,
+) {
+	loops := newLoops("", "", "", "", "", "", "", "", "", "", "", "")
+	for i, l := range loops {
+		l.kinds, l.sent = []string{"long", "short", "short", "short", "short", "short", "long", "long", "short"}, i
+	}
+	had, refused := d.loopsPlay(loops, send, func(kind string, at int) (int, string) {
 		if kind == "short" || at >= 2 {
 			return 200, ""
 		}
-		return 400, `{"error":{"message":"This model's maximum context length is 4096 tokens.","code":400}}`
+		return 400, fmt.Sprintf(`{"error":{"message":%q,"code":400}}`, message)
 	}, 12*time.Second)
 	t.Logf("long %v, %d refused; short %v", had["long"], refused["long"], had["short"])
 	if refused["long"] > 10 {
 		t.Errorf("%d long prompts were refused: %v", refused["long"], had["long"])
-	}
-	all := 0
-	for at := range 4 {
-		all += had["long"][at] + had["short"][at]
-	}
-	for at := range 4 {
-		if n := had["long"][at] + had["short"][at]; n < all/5 {
-			t.Errorf("endpoint %d has %d of %d requests: %v and %v", at, n, all, had["long"], had["short"])
-		}
 	}
 	for addr, w := range d.weights() {
 		if w != 1 {
@@ -198,5 +245,89 @@ func TestMixedContextLengths(t *testing.T) {
 	}
 	if n := d.metrics.values[statEjections+";cluster="+fakeCluster]; n != 0 {
 		t.Errorf("%d ejections", n)
+	}
+	return had
+}
+
+// adapterForm is how a request names the adapter, sql, and how it is refused.
+type adapterForm struct {
+	path, body string
+	status     int
+	answer     string
+}
+
+var adapterForms = map[string]adapterForm{
+	"Gemini": {
+		"/v1beta/models/sql:generateContent", `{"contents":[{"parts":[{"text":"x"}]}]}`,
+		404, `{"error":{"code":404,"message":"models/sql is not found for API version v1beta"}}`,
+	},
+	"Azure": {
+		"/openai/deployments/sql/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`, 404,
+		`{"error":{"code":"DeploymentNotFound","message":"The API deployment does not exist."}}`,
+	},
+	"Triton": {
+		"/v2/models/sql/generate", `{"text_input":"x"}`,
+		400, `{"error":"Request for unknown model: 'sql' is not found"}`,
+	},
+	"audio": {
+		"/v1/audio/transcriptions", "--b\r\ncontent-disposition: form-data; name=\"language\"\r\n\r\nen\r\n" +
+			"--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nsql\r\n" +
+			"--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n" +
+			strings.Repeat("\x00", 1000),
+		404, `{"error":{"message":"The model does not exist.","type":"NotFoundError","code":404}}`,
+	},
+	"LiteLLM": {
+		"/v1/chat/completions", `{"model":"sql","messages":[{"role":"user","content":"x"}]}`,
+		400, `{"error":{"message":"/chat/completions: Invalid model name passed in model=sql. Call ` +
+			"`/v1/models` to view available models for your key.\"}}",
+	},
+	"Ray": {
+		"/v1/chat/completions", `{"model":"sql","messages":[{"role":"user","content":"x"}]}`,
+		404, `{"error":{"message":"Could not find model with id sql","code":404}}`,
+	},
+}
+
+// request returns one for the model.
+func (f *adapterForm) request(model string) (q streamtest.Request) {
+	q.Path, q.Frames = strings.Replace(f.path, "sql", model, 1), []string{strings.Replace(f.body, "sql", model, 1)}
+	if strings.HasPrefix(f.body, "--b") {
+		q.Headers = [][2]string{{"content-type", "multipart/form-data; boundary=b"}}
+	}
+	return q
+}
+
+// What an endpoint does not have is learned in whatever form a request names its model, and in whatever words it is
+// refused.
+func TestAdapterInOtherForms(t *testing.T) {
+	for name, form := range adapterForms {
+		for unit, config := range map[string]string{
+			"requests": requestsConfig,
+			"tokens":   strings.Replace(requestsConfig, `"lb_config":{`, `"lb_config":{"unit":"tokens",`, 1),
+		} {
+			t.Run(name+", "+unit, func(t *testing.T) {
+				d := startFake(t, 2, 4, config)
+				answer := func(kind string, at int) (int, string) {
+					if kind == "base" || at == 3 {
+						return 200, ""
+					}
+					return form.status, form.answer
+				}
+				had, refused := d.loopsPlay(newLoops("sql", "sql", "sql", "sql", "sql", "sql", "base", "base", "base",
+					"base", "base", "base"), form.request, answer, 15*time.Second)
+				total := 0
+				for _, n := range had["sql"] {
+					total += n
+				}
+				t.Logf("%v, %d of %d refused", had, refused["sql"], total)
+				if 50*refused["sql"] > total {
+					t.Errorf("%d of %d requests for the adapter were refused", refused["sql"], total)
+				}
+				for addr, w := range d.weights() {
+					if w != 1 {
+						t.Errorf("%s has weight %v", addr, w)
+					}
+				}
+			})
+		}
 	}
 }

@@ -47,6 +47,8 @@ func (s *Stream) clientID() uint64 {
 // modelID returns the same number for all requests for one model, 0 if it is not known.
 func (s *Stream) modelID() uint64 {
 	switch {
+	case s.facts.inPath != 0: // engines with such paths read no other one
+		return s.facts.inPath
 	case s.work.model.model != 0:
 		return s.work.model.model
 	case s.metrics.model != "":

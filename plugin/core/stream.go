@@ -167,6 +167,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 	switch {
 	case s.traits.opaque:
 		return s.decide(0, true, lb.ReasonChosen)
+	case s.traits.parts && s.readsFacts() && !s.traits.awaits: // for its model, no more
 	case s.traits.encoded && s.cfg.Unit != lb.Tokens:
 		return s.decide(0, true, lb.ReasonChosen)
 	case s.traits.encoded:

@@ -20,6 +20,7 @@ type traits struct {
 	length    int  // of the body by its header, in bytes, 0 if that is not known
 	opaque    bool // the body is no request to inspect: gRPC, or another protocol after an upgrade
 	encoded   bool // the body is compressed or multipart
+	parts     bool // it is multipart
 	notJSON   bool // the body is of another type
 	awaits    bool // the body comes after 100 Continue: a gateway that sends that itself removes the header
 }
@@ -50,7 +51,8 @@ func (t *traits) read(s GatewayStream) {
 			t.encoded = t.encoded || h[1] != "" && !strings.EqualFold(h[1], "identity")
 		case "content-type":
 			t.opaque = t.opaque || hasPrefixFold(h[1], "application/grpc")
-			t.encoded = t.encoded || hasPrefixFold(h[1], "multipart/")
+			t.parts = t.parts || hasPrefixFold(h[1], "multipart/")
+			t.encoded = t.encoded || t.parts
 			t.notJSON = h[1] != "" && !strings.Contains(strings.ToLower(h[1]), "json")
 		}
 	}

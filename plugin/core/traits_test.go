@@ -25,7 +25,7 @@ func TestTraits(t *testing.T) {
 		{
 			"multipart",
 			[][2]string{{"content-type", "Multipart/form-data; boundary=x"}},
-			traits{encoded: true, notJSON: true},
+			traits{encoded: true, parts: true, notJSON: true},
 		},
 		{"a kind of JSON", [][2]string{{"content-type", "application/x+JSON; charset=utf-8"}}, traits{}},
 		{"gzip", [][2]string{{"content-encoding", "gzip"}}, traits{encoded: true}},
