@@ -157,7 +157,8 @@ func TestFormatsOfWaiting(t *testing.T) {
 	queue := "12345678" + "abcdefgh" + "\x03\x00\x00\x00" + since + "\x01" + "\x01" + "\x00\x00\x00\x00\x00\x00" +
 		formatZero + "\x00\x00\x00\x00\x00\x00" + "\x01\x00" + since +
 		formatTwo + format64 + format16 + formatZero + formatZero + "\x01" + "\x00" + "\x00\x00" +
-		"\x06\x05" + "\x07" + "\x09\x08" + formatHalf + strings.Repeat(formatZero, 7) + "\x03\x00\x00\x00"
+		"\x06\x05" + "\x07" + "\x09\x08" + formatHalf + strings.Repeat(formatZero, 7) + "\x00\x00\x00\x00\x00\x00" +
+		"\x03\x00\x00\x00"
 	m.answer(formatTime+time.Second, 2, "*2\r\n$33\r\nstampstm"+formatID0+"\x0a\x00"+"\x34\x33\x32\x31"+
 		"\x26\x25\x24\x23\x22\x21"+"\x01"+"\x44\x43\x42\x41"+"\r\n$"+strconv.Itoa(len(queue))+"\r\n"+queue+"\r\n")
 	want := lb.Grant{

@@ -370,7 +370,7 @@ func queueStats(head []byte) (stats lb.QueueStats) {
 	in.Take(3)
 	for range classes {
 		id := in.Uint16()
-		in.Take(67)
+		in.Take(73)
 		n := int(in.Uint32())
 		if !in.OK() {
 			break

@@ -161,7 +161,7 @@ func (b *clocked) wantCounts(t *testing.T) (tickets int) {
 	patientCounted := int(in.Uint32())
 	in.Take(40)
 	classes, lists := int(in.Byte()), int(in.Byte())
-	in.Take(2 + 73*classes)
+	in.Take(2 + 79*classes)
 	inLists := 0
 	for range lists {
 		in.Take(5)

@@ -115,7 +115,7 @@ func TestDamagedQueueIsDropped(t *testing.T) {
 		})
 	}
 	for key, val := range p.Vals {
-		if i := bytes.Index(val, []byte("WGQ5")); strings.Contains(key, "/table/") && i >= 0 {
+		if i := bytes.Index(val, []byte("WGQ6")); strings.Contains(key, "/table/") && i >= 0 {
 			val[i+8]++ // one more waits
 		}
 	}

@@ -79,10 +79,10 @@ func (e *Entry) used(loads Loads) float64 {
 // for it. expected is how long the request is likely to wait, 0 if that is not known.
 func (q *Queue) Admit(now time.Duration, t *Ticket) (expected time.Duration, err error) {
 	w := t.Wait
-	likely, spread := q.outlook(now, t)
+	likely, hopeless := q.outlook(now, t)
 	expected = time.Duration(likely * float64(time.Millisecond))
 	switch {
-	case likely+spread > float64(w.Max/time.Millisecond):
+	case hopeless:
 		return expected, lb.ErrHopeless
 	case w.TenantLength > 0 && q.waitingOf(w) >= w.TenantLength:
 		return expected, lb.ErrQueueFull
@@ -164,6 +164,8 @@ func (q *Queue) Add(now time.Duration, t *Ticket) {
 		q.tickets = q.spare
 	}
 	q.tickets = slices.Insert(q.tickets, at*recordSize, r...)
+	noteArrival(&f.came, r.since())
+	noteArrival(&q.classes[f.class].came, r.since())
 	q.count(f, 1, r)
 	q.lists[t.List].waiting++
 	if t.Wants != NoRow {
@@ -181,7 +183,7 @@ func (q *Queue) classOf(w *lb.Wait) int {
 		i = 0
 	} else if i < 0 {
 		i = len(q.classes)
-		q.classes = append(q.classes, class{id: w.Class.ID})
+		q.classes = append(q.classes, class{id: w.Class.ID, came: millis(w.Since)})
 	}
 	c := &q.classes[i]
 	c.rank, c.weight, c.reserved = w.Class.Rank, w.Class.Weight, uint16(min(w.Class.Reserved, 1<<16-1))
@@ -205,7 +207,7 @@ func (q *Queue) flowOf(w *lb.Wait) *flow {
 	}
 	if i < 0 {
 		i = len(q.flows)
-		q.flows = append(q.flows, flow{class: uint8(class), tenant: w.Tenant, first: q.waiting})
+		q.flows = append(q.flows, flow{class: uint8(class), tenant: w.Tenant, came: millis(w.Since), first: q.waiting})
 	}
 	f := &q.flows[i]
 	if f.waiting == 0 {

@@ -8,102 +8,101 @@ import (
 )
 
 // When is it the turn of a request that comes now? By its place in the order and by the pace of grants; and by the part
-// of the grants that its class had while it waited, because who comes later may go first.
+// of the grants that its class got while it waited, because who comes later may go first. However many these are, the
+// weights bound what passes it, and aging does.
 
 const (
-	// minChances is of how many grants, made while a class or a flow waited, its part of them is known, and maxChances
-	// how many count at most: as soon as there are more, those before count for less with each.
-	minChances, maxChances = 32, 400
-	// deviations is by how many standard deviations grants may come later than in the mean for a request to be let in.
-	deviations = 1.5
-	// agedTurns is of how many grants one goes to a class of those that have waited for their aging, if it is the only
-	// such class.
-	agedTurns = perAged + 1
+	// deviations is by how many standard deviations grants may come later than in the mean for a request to be let in,
+	// and passedDeviations by how many more if all grants are to others: what these do is less steady.
+	deviations, passedDeviations = 1.5, 0.85
+	// perPasser is the variance of the number of those who pass, for each: they come in bursts, and are served in such.
+	perPasser = 2
 )
 
-// share is the part of a class or a flow of the grants that were made while it waited and the clock of the pace ran.
-type share struct {
-	chances float64 // number of all these grants
-	granted float64 // number of those to it
+// course is a way in which the turn of a request may come.
+type course struct {
+	turns  float64 // after so many grants in the mean, its own included
+	part   part    // of the grants that bring it nearer: the others are to who comes later
+	passed float64 // part of the grants that others get
 }
 
-// note notes a grant while it waits, to it or not.
-func (s *share) note(toIt bool) {
-	s.chances++
-	if toIt {
-		s.granted++
-	}
-	if s.chances > maxChances {
-		s.granted *= maxChances / s.chances
-		s.chances = maxChances
-	}
-}
-
-// turns returns how many grants there are for so many to it, 0 if that is not known.
-func (s *share) turns(n float64) float64 {
-	if s.chances < minChances {
-		return 0
-	}
-	return n * s.chances / (s.granted + 1)
-}
-
-// noteShares notes that a ticket of the flow is about to be granted an endpoint.
-func (q *Queue) noteShares(of *flow) {
-	for i := range q.classes {
-		if c := &q.classes[i]; c.waiting > 0 {
-			c.share.note(i == int(of.class))
-		}
-	}
-	for i := range q.flows {
-		if f := &q.flows[i]; f.waiting > 0 {
-			f.share.note(f == of)
-		}
-	}
-}
-
-// outlook returns after how long it is likely to be the turn of a request that comes now, and how much later it may be
-// by chance, in ms: 0 as long as nothing shows that the request would have to wait.
+// within returns whether it is likely to be the request's turn within so many grants, of which some are due.
 //
-// The standard deviation of n grants that come independently is that of the square root of n. Of those to who comes
-// later it is that of all grants, however few are left.
-func (q *Queue) outlook(now time.Duration, t *Ticket) (likely, spread float64) {
-	if t.Open || q.waiting == 0 {
-		return 0, 0
+// The number of grants that bring it nearer has the variance of grants that come independently; that of those who pass;
+// and that of their part, as far as it is known. That it is enough once is what counts, also if those who pass were
+// more in the end: so where the standard deviation is more than the mean, a few can be expected nevertheless. The
+// solution of the equation of first passage by a Brownian motion is near the root here, for a chance of 1 to 7 %.
+func (c course) within(limit, due float64) bool {
+	left := (c.turns - due) * c.part.of
+	if left <= 0 {
+		return true
 	}
+	deviation := math.Sqrt(limit * (1 + perPasser*(1-c.part.of)*(1+limit/c.part.chances)))
+	x := c.part.of*limit/deviation - deviations - passedDeviations*c.passed
+	return left <= deviation*(x+math.Sqrt(x*x+0.7))/2
+}
+
+// outlook returns after how long it is likely to be the turn of a request that comes now, in ms, 0 as long as nothing
+// shows that it would have to wait; and whether that is likely to be too late.
+func (q *Queue) outlook(now time.Duration, t *Ticket) (likely float64, hopeless bool) {
 	mean, due := q.pace.interval(millis(now), t.places())
-	number := q.findClass(t.Wait.Class.ID)
-	f := q.findFlow(number, t.Wait.Tenant)
-	own, all := q.ahead(number, f, t.Wait)
-	known := all + 1
-	turns := known
-	if number >= 0 && q.classes[number].waiting > 0 { // else nothing has shown its part since
-		turns = max(turns, q.classes[number].share.turns(own+1))
+	if t.Open || q.waiting == 0 || mean <= 0 {
+		return 0, false
 	}
+	limit, turns := float64(millis(min(t.Wait.Max, MaxTime)))/mean, math.Inf(1)
+	hopeless = true
+	for _, c := range q.courses(millis(now), mean, t.Wait) {
+		turns, hopeless = min(turns, c.turns), hopeless && !c.within(limit, due)
+	}
+	return max(0, turns-due) * mean, hopeless
+}
+
+// courses returns the ways in which the turn of a request may come: the soonest one counts. One grant is made in so
+// many ms.
+func (q *Queue) courses(now uint32, mean float64, w *lb.Wait) [3]course {
+	number := q.findClass(w.Class.ID)
+	f := q.findFlow(number, w.Tenant)
+	a := q.ahead(now, number, f, w)
+	class, flow := q.partOfClass(now, number, w, mean), part{1, 1}
+	known := a.own + 1
+	own := known
 	if f != nil && f.waiting > 0 {
-		turns = max(turns, f.share.turns(float64(f.waiting+1)))
+		flow = q.partOfFlow(now, f, mean/class.of)
+		own = max(own, float64(f.waiting+1)/flow.of)
+		flow.of = known / own
 	}
-	if aging := float64(millis(t.Wait.Aging)); aging > 0 && mean > 0 {
-		turns = min(turns, aging/mean+agedTurns*q.others(number)*(own+1))
+	both := part{class.of * flow.of, class.chances}
+	if class.chances < minChances {
+		both.chances = flow.chances
 	}
-	left := max(0, turns-due)
-	return left * mean, deviations * math.Sqrt(left) * max(1, turns/known) * mean
-}
-
-// others returns how many classes wait, counting that with the number whether it does or not.
-func (q *Queue) others(number int) float64 {
-	n := 1.0
-	for i := range q.classes {
-		if i != number && q.classes[i].waiting > 0 {
-			n++
+	byWeights, byAging := own+a.weights, math.Inf(1)
+	if aging := float64(millis(min(w.Aging, MaxTime))); aging > 0 && a.size > 0 {
+		tokens := a.tokens * own / known
+		if number >= 0 && q.classes[number].waiting > 0 {
+			tokens = max(0, tokens-q.classes[number].due)
 		}
+		byAging = aging/mean + own + 1 + ((perAged+1)*a.rivals-1)*tokens/a.size
 	}
-	return n
+	return [3]course{
+		{(own + a.others) / class.of, both, 1 - both.of},
+		{byWeights, flow, 1 - known/byWeights},
+		{byAging, flow, 1 - known/byAging},
+	}
 }
 
-// ahead returns how many grants come before that to a request that comes now, as far as those that wait tell: to its
-// class, and to all. Its turn comes when its tenant and its class were served as much as those before it there take.
-// The number is that of its class, -1 if none of it has waited, and the flow its own, nil likewise.
-func (q *Queue) ahead(number int, f *flow, w *lb.Wait) (own, all float64) {
+// ahead is what is granted before the turn of a request.
+type ahead struct {
+	own, tokens float64 // requests of its class, and their tokens
+	others      float64 // requests of other classes that wait now
+	weights     float64 // requests of other classes at most by the weights, whoever comes
+	rivals      float64 // how many other classes may be aged while it is passed, itself included
+	size        float64 // tokens of a request of those that pass it, in the mean, 0 if none of them waits
+}
+
+// ahead returns what is granted before a request that comes now. Its turn comes when its tenant and its class were
+// served as much as those before it there take. The number is that of its class, -1 if none of it has waited, and the
+// flow its own, nil likewise.
+func (q *Queue) ahead(now uint32, number int, f *flow, w *lb.Wait) (a ahead) {
 	start, virtual := q.virtual, 0.0
 	if number >= 0 {
 		c := &q.classes[number]
@@ -111,32 +110,58 @@ func (q *Queue) ahead(number int, f *flow, w *lb.Wait) (own, all float64) {
 			start = c.served
 		}
 	}
-	tokens, upTo := 0.0, virtual
+	upTo := virtual
 	if f != nil {
-		if own, tokens = float64(f.waiting), f.tokens; f.waiting > 0 || f.served > virtual {
+		if a.own, a.tokens = float64(f.waiting), f.tokens; f.waiting > 0 || f.served > virtual {
 			upTo = f.served
 		}
 	}
-	upTo += tokens
+	upTo += a.tokens
 	for i := range q.flows {
 		if o := &q.flows[i]; int(o.class) == number && o != f && o.waiting > 0 {
 			n := served(upTo-o.served, o.tokens, o.waiting)
-			own += n
-			tokens += n * o.tokens / float64(o.waiting)
+			a.own += n
+			a.tokens += n * o.tokens / float64(o.waiting)
 		}
 	}
-	all, upTo = own, start+tokens/w.Class.Weight
+	q.othersAhead(now, number, start+a.tokens/w.Class.Weight, w, &a)
+	return a
+}
+
+// othersAhead adds what is granted to other classes until that with the number was served so much by its weight. One
+// that does not wait, but came within the time that the request may wait, is not held back by its weight now.
+func (q *Queue) othersAhead(now uint32, number int, upTo float64, w *lb.Wait, a *ahead) {
+	waiting, tokens := 0.0, 0.0
+	if w.Strict {
+		a.weights = math.Inf(1)
+	}
 	for i := range q.classes {
 		c := &q.classes[i]
-		switch {
-		case i == number || c.waiting == 0:
-		case !w.Strict:
-			all += served((upTo-c.served)*c.weight, c.tokens, c.waiting)
-		case c.rank < w.Class.Rank:
-			all += float64(c.waiting)
+		n := float64(c.waiting)
+		if i == number {
+			continue
 		}
+		if c.waiting == 0 {
+			if passed(c.came, now) < millis(min(w.Max, MaxTime)) {
+				a.weights = math.Inf(1)
+			}
+			continue
+		}
+		a.rivals++
+		switch {
+		case !w.Strict:
+			a.others += served((upTo-c.served)*c.weight, c.tokens, c.waiting)
+			a.weights += max(0, (upTo-c.served)*c.weight*n/c.tokens+1)
+		case c.rank < w.Class.Rank:
+			a.others += n
+		default:
+			continue
+		}
+		waiting, tokens = waiting+n, tokens+c.tokens
 	}
-	return own, all
+	if waiting > 0 {
+		a.size = tokens / waiting
+	}
 }
 
 // served returns how many of the waiting requests, which have so many tokens together, are granted an endpoint until

@@ -15,7 +15,7 @@ var ErrDamaged = errors.New("queue: damaged value")
 // A packed queue is
 //
 //	offset  size  header
-//	0       4     magic, "WGQ5"
+//	0       4     magic, "WGQ6"
 //	4       1     number of lists
 //	5       1     number of classes
 //	6       2     number of flows
@@ -32,13 +32,13 @@ var ErrDamaged = errors.New("queue: damaged value")
 // then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; of endpoints
 // with budgets the number is increased by 0x8000, then comes the age bonus 8, and behind the caps of each its weight 8,
 // tokens 8 and requests 8 a minute, all float64; then the classes, each of id 2, rank 1, reserved 2, weight 8, served
-// 8, virtual 8, due 8, odd 8, share 16; then the flows, each of class 1, tenant 8, served 8, share 16, number of
-// tickets 4; then the ended tickets, each of owner 8, id 8, Status 1, row 2, tokens 4; and then those that wait, of the
-// first flow, of the second and so on: see record. A share is of chances 8 and granted 8.
+// 8, virtual 8, due 8, odd 8, share 16, came 4; then the flows, each of class 1, tenant 8, served 8, share 16, came 4,
+// number of tickets 4; then the ended tickets, each of owner 8, id 8, Status 1, row 2, tokens 4; and then those that
+// wait, of the first flow, of the second and so on: see record. A share is of chances 8 and granted 8.
 //
 // What is counted or looked for at each step is in front, so that a step reads few tickets, however many wait.
 const (
-	magic      = 0x35514757
+	magic      = 0x36514757
 	headerSize = 76
 	entrySize  = 12
 	limitsSize = 24
@@ -88,12 +88,13 @@ func (q *Queue) Read(b []byte) error {
 	for range classes {
 		c := class{id: in.Uint16(), rank: in.Byte(), reserved: in.Uint16()}
 		readFloats(&in, &c.weight, &c.served, &c.virtual, &c.due, &c.odd, &c.share.chances, &c.share.granted)
+		c.came = in.Uint32()
 		q.classes = append(q.classes, c)
 	}
 	for range flows {
 		f := flow{class: in.Byte(), tenant: in.Uint64()}
 		readFloats(&in, &f.served, &f.share.chances, &f.share.granted)
-		f.waiting = int(in.Uint32())
+		f.came, f.waiting = in.Uint32(), int(in.Uint32())
 		q.flows = append(q.flows, f)
 	}
 	for range min(ended, in.Len()/endedSize+1) {
@@ -222,11 +223,12 @@ func (q *Queue) Append(b []byte, now time.Duration) []byte {
 		c := &q.classes[i]
 		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved)
 		w = appendFloats(w, c.weight, c.served, c.virtual, c.due, c.odd, c.share.chances, c.share.granted)
+		w = w.Uint32(c.came)
 	}
 	for i := range q.flows {
 		f := &q.flows[i]
 		w = appendFloats(w.Byte(f.class).Uint64(f.tenant), f.served, f.share.chances, f.share.granted)
-		w = w.Uint32(uint32(f.waiting))
+		w = w.Uint32(f.came).Uint32(uint32(f.waiting))
 	}
 	for i := range q.ended {
 		e := &q.ended[i]

@@ -55,6 +55,7 @@ type class struct {
 	due      float64 // tokens that it is owed since its requests have waited for their aging: see aging.go
 	odd      float64 // part of its latest grants that were out of turn, 0 to 1
 	share    share
+	came     uint32  // when the latest ticket of it came, in ms
 	waiting  int     // not packed
 	tokens   float64 // of its tickets; not packed
 }
@@ -65,6 +66,7 @@ type flow struct {
 	tenant  uint64
 	served  float64 // virtual time: tokens served
 	share   share
+	came    uint32 // when the latest ticket of it came, in ms
 	waiting int
 	first   int     // number of its first ticket; not packed
 	tokens  float64 // of its tickets; not packed

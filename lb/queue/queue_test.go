@@ -278,12 +278,13 @@ func TestFormat(t *testing.T) {
 		t.Fatal(err) // the second one is evicted
 	}
 	ms := uint32(now / time.Millisecond)
-	want := wire.Writer("WGQ5").Byte(1).Byte(1).Uint16(1).Uint32(1).Uint32(1).Uint32(2).
+	want := wire.Writer("WGQ6").Byte(1).Byte(1).Uint16(1).Uint32(1).Uint32(1).Uint32(2).
 		Byte(0).Byte(1).Uint16(3).Uint32(ms).Float64(0).
 		Float64(1).Float64(0).Float64(0).Float64(0).Float64(0).
 		Uint32(7).Uint16(1).Uint16(1).Uint32(8).Uint(6, 1<<40).
 		Uint16(2).Byte(1).Uint16(0).Float64(1).Float64(0).Float64(0).Float64(0).Float64(0).Float64(0).Float64(0).
-		Byte(0).Uint64(9).Float64(0).Float64(0).Float64(0).Uint32(1).
+		Uint32(ms).
+		Byte(0).Uint64(9).Float64(0).Float64(0).Float64(0).Uint32(ms).Uint32(1).
 		Uint64(5).Uint64(11).Byte(2).Uint16(queue.NoRow).Uint32(0).
 		Uint64(5).Uint64(10).Uint32(ms).Uint32(0).Uint32(1000).Uint32(800).Uint16(20).Uint16(1).
 		Byte(0).Byte(0).Uint16(3).Uint16(0).Uint16(0).Uint32(100).Uint16(1).Uint32(60)

@@ -1,10 +1,12 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +64,7 @@ type visit struct {
 	client        *fakeClient
 	began         time.Duration // when a server got it
 	ended         bool
+	prompt        string // "hello" if it is empty
 }
 
 func (v *visit) wait() time.Duration { return v.began - v.at }
@@ -90,9 +93,10 @@ func (d *fakeDriver) play(lists ...[]*visit) {
 	for now := time.Duration(0); len(all) > 0 || len(open) > 0; now += step {
 		for ; len(all) > 0 && all[0].at <= now; all = all[1:] {
 			v := all[0]
+			prompt := cmp.Or(v.prompt, "hello")
 			v.client = d.client(d.rand.IntN(len(d.workers)), streamtest.Request{
 				Headers: [][2]string{{"x-warmgate-class", v.class}, {"x-warmgate-tenant", v.tenant}},
-				Frames:  []string{`{"model":"m","messages":[{"role":"user","content":"hello"}]}`},
+				Frames:  []string{`{"model":"m","messages":[{"role":"user","content":"` + prompt + `"}]}`},
 			})
 			open = append(open, v)
 		}
@@ -157,6 +161,57 @@ func TestFloodOfATenantThatFillsTheQueue(t *testing.T) {
 	for _, v := range light {
 		if v.refused() || v.wait() > 3*time.Second {
 			t.Errorf("the light tenant's request of %v waited for %v: %+v", v.at, v.wait(), v.client.result)
+		}
+	}
+}
+
+// Beside more of the interactive class than servers can do, few requests of the batch class that are let in wait in
+// vain, though their prompts are much longer: what is shared are tokens.
+func TestLongPromptsBesideAHigherClass(t *testing.T) {
+	const servers, slots, span = 2, 8, 60 * time.Second
+	for _, order := range []string{"weighted", "strict"} {
+		d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) { queue["order"] = order }))
+		d.advance(time.Second)
+		rng := rand.New(rand.NewPCG(3, 1))
+		interactive := visits(rng, "interactive", "", 1.3*servers*slots, 0, span)
+		batch := visits(rng, "batch", "", 0.1*servers*slots, 0, span)
+		for i, v := range batch {
+			v.prompt = strconv.Itoa(i) + strings.Repeat(" and again", 4000)
+		}
+		d.play(interactive, batch)
+		letIn, late := 0, 0
+		for _, v := range batch {
+			timedOut := strings.Contains(v.client.result.Body, "queue_timeout")
+			if v.at > 20*time.Second && (timedOut || !v.refused()) {
+				letIn++
+				if timedOut {
+					late++
+				}
+			}
+		}
+		if letIn == 0 || float64(late) > 0.02*float64(letIn) {
+			t.Errorf("%s: %d of %d let in waited in vain", order, late, letIn)
+		}
+	}
+}
+
+// When a higher class stops to send more than servers can do, the lower one is not refused by what it got before.
+func TestBatchAfterAnOverload(t *testing.T) {
+	const servers, slots, stops, span = 2, 8, 40 * time.Second, 80 * time.Second
+	for _, order := range []string{"weighted", "strict"} {
+		d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) { queue["order"] = order }))
+		d.advance(time.Second)
+		rng := rand.New(rand.NewPCG(3, 1))
+		batch := visits(rng, "batch", "", 0.6*servers*slots, 0, span)
+		d.play(visits(rng, "interactive", "", 1.5*servers*slots, 0, stops), batch)
+		refused := 0
+		for _, v := range batch {
+			if v.at > stops+5*time.Second && v.refused() {
+				refused++
+			}
+		}
+		if refused > 0 {
+			t.Errorf("%s: %d refused", order, refused)
 		}
 	}
 }

@@ -144,7 +144,9 @@ local function served(up_to, tokens, waiting)
   return math.min(waiting, math.floor(up_to * waiting / tokens) + 1)
 end
 
--- ahead returns how many grants come before that to the request: to its class, which is c, and to all.
+-- ahead returns what is granted before the request, whose class is c: requests of its class, and their tokens; of
+-- others, as far as they wait now; at most by the weights; how many others may be aged; and the tokens of one of those
+-- that pass it, 0 if none of them waits.
 local function ahead(c)
   local start, virtual, f = q.virtual, c and c.virtual or 0, flows[name]
   if c and (c.waiting > 0 or c.served > start) then start = c.served end
@@ -157,17 +159,25 @@ local function ahead(c)
       own, tokens = own + n, tokens + n * o.tokens / o.waiting
     end
   end
-  local all = own
+  local others, by_weights, rivals, n, size = 0, strict == 0 and 0 or math.huge, 0, 0, 0
   up_to = start + tokens / weight
   for _, o in ipairs(classes) do
-    if o == c or o.waiting == 0 then
-    elseif strict == 0 then
-      all = all + served((up_to - o.served) * o.weight, o.tokens, o.waiting)
-    elseif o.rank < rank then
-      all = all + o.waiting
+    if o == c then
+    elseif o.waiting == 0 then
+      if math.max(0, q.now - o.last) < max then by_weights = math.huge end
+    else
+      rivals = rivals + 1
+      if strict == 0 then
+        local more = (up_to - o.served) * o.weight
+        others = others + served(more, o.tokens, o.waiting)
+        by_weights = by_weights + math.max(0, more * o.waiting / o.tokens + 1)
+      elseif o.rank < rank then
+        others = others + o.waiting
+      end
+      if strict == 0 or o.rank < rank then n, size = n + o.waiting, size + o.tokens end
     end
   end
-  return own, all
+  return own, tokens, others, by_weights, rivals, n > 0 and size / n or 0
 end
 
 -- interval returns the mean time between two grants in ms, and how many of the next ones may come at any moment.
@@ -182,32 +192,74 @@ local function interval()
   return time / q.made / inflight, 0
 end
 
--- outlook returns after how long it is likely to be the request's turn, and how much later it may be by chance, in ms:
--- 0 as long as nothing shows that the request would have to wait.
-local function outlook(is_open)
-  if is_open or q.waiting == 0 then return 0, 0 end
-  local mean, due = interval()
-  local c, f, others = classes[sub(name, 1, 2)], flows[name], 1
-  local own, all = ahead(c)
-  local known = all + 1
-  local turns = known
-  if c and c.waiting > 0 and c.chances >= 32 then turns = math.max(turns, (own + 1) * c.chances / (c.granted + 1)) end
-  if f and f.waiting > 0 and f.chances >= 32 then
-    turns = math.max(turns, (f.waiting + 1) * f.chances / (f.granted + 1))
-  end
+-- part returns the part of the grants that a class or a flow is likely to get, and by how many it is known. While so
+-- many were made none of those came that pass it; others always get rest.
+local function part(of, grants, rest)
+  if of.chances < 32 then return 1, 1 end
+  return math.max(math.min(1, (of.granted + 1) / of.chances), 1 - 7 / math.max(grants, 1) - rest), of.chances
+end
+
+-- parts returns the part of the grants that the class gets, where one is made in so many ms, by how many it is known,
+-- and those of the flow in its class.
+local function parts(c, f, mean)
+  local of_class, known_by, quiet, rest = 1, 1, 2 ^ 31, 0
   for _, o in ipairs(classes) do
-    if o ~= c and o.waiting > 0 then others = others + 1 end
+    if o == c then
+    elseif strict == 0 or o.rank < rank then
+      quiet = math.min(quiet, math.max(0, q.now - o.last))
+    elseif o.waiting > 0 then
+      rest = 0.1
+    end
   end
-  if aging > 0 and mean > 0 then turns = math.min(turns, aging / mean + 10 * others * (own + 1)) end
-  local left = math.max(0, turns - due)
-  return left * mean, 1.5 * math.sqrt(left) * math.max(1, turns / known) * mean
+  if c and c.waiting > 0 then of_class, known_by = part(c, quiet / mean, rest) end
+  if not f or f.waiting == 0 then return of_class, known_by, 1, 1 end
+  quiet = 2 ^ 31
+  for _, o in ipairs(flows) do
+    if o ~= f and o.class == c then quiet = math.min(quiet, math.max(0, q.now - o.last)) end
+  end
+  return of_class, known_by, part(f, quiet / (mean / of_class), 0)
+end
+
+-- within returns whether it is likely to be the request's turn within so many grants, of which some are due: see
+-- expected.go.
+local function within(turns, of, known_by, passed, limit, due)
+  local left = (turns - due) * of
+  if left <= 0 then return true end
+  local deviation = math.sqrt(limit * (1 + 2 * (1 - of) * (1 + limit / known_by)))
+  local x = of * limit / deviation - 1.5 - 0.85 * passed
+  return left <= deviation * (x + math.sqrt(x * x + 0.7)) / 2
+end
+
+-- outlook returns after how long it is likely to be the request's turn, in ms, 0 as long as nothing shows that it would
+-- have to wait; and whether that is likely to be too late.
+local function outlook(is_open)
+  local mean, due = interval()
+  if is_open or q.waiting == 0 or mean <= 0 then return 0, false end
+  local c, f, limit, by_aging = classes[sub(name, 1, 2)], flows[name], max / mean, math.huge
+  local before, tokens, others, by_weights, rivals, size = ahead(c)
+  local of_class, known_by, of_flow, flow_known_by = parts(c, f, mean)
+  local known, own = before + 1, before + 1
+  if f and f.waiting > 0 then own = math.max(own, (f.waiting + 1) / of_flow) end
+  of_flow = known / own
+  if known_by < 32 then known_by = flow_known_by end
+  by_weights = own + by_weights
+  if aging > 0 and size > 0 then
+    tokens = tokens * own / known
+    if c and c.waiting > 0 then tokens = math.max(0, tokens - c.due) end
+    by_aging = aging / mean + own + 1 + (10 * rivals - 1) * tokens / size
+  end
+  local usual, of = (own + others) / of_class, of_class * of_flow
+  local in_time = within(usual, of, known_by, 1 - of, limit, due) or
+    within(by_weights, of_flow, flow_known_by, 1 - known / by_weights, limit, due) or
+    within(by_aging, of_flow, flow_known_by, 1 - known / by_aging, limit, due)
+  return math.max(0, math.min(usual, by_weights, by_aging) - due) * mean, not in_time
 end
 
 -- admit returns nothing if one more request may wait: then in a full queue one was evicted for it.
 local function admit(is_open)
   local others, f = places - reserved, flows[name] -- others: places kept free for other classes
-  local ms, spread = outlook(is_open)
-  if ms + spread > max then return -6, math.floor(ms) end
+  local ms, hopeless = outlook(is_open)
+  if hopeless then return -6, math.floor(ms) end
   for _, c in ipairs(classes) do
     if c.id ~= number then others = others - math.min(c.reserved, c.waiting) end
   end
@@ -247,7 +299,8 @@ end
 local function flow()
   local c = classes[sub(name, 1, 2)]
   if not c then
-    c = {id = number, waiting = 0, served = 0, virtual = 0, due = 0, odd = 0, chances = 0, granted = 0, tokens = 0}
+    c = {id = number, waiting = 0, served = 0, virtual = 0, due = 0, odd = 0, chances = 0, granted = 0, tokens = 0,
+      last = 0}
     classes[#classes + 1], classes[sub(name, 1, 2)] = c, c
   end
   c.rank, c.weight, c.reserved = rank, weight, reserved
@@ -255,7 +308,8 @@ local function flow()
   local f = flows[name]
   if not f or f.waiting == 0 then forget_flows() end
   if not f then
-    f = {name = name, class = c, served = 0, tokens = 0, chances = 0, granted = 0, waiting = 0, ages = 0, text = ''}
+    f = {name = name, class = c, served = 0, tokens = 0, chances = 0, granted = 0, last = 0, waiting = 0, ages = 0,
+      text = ''}
     flows[#flows + 1], flows[name] = f, f
   end
   if f.waiting == 0 then f.served = math.max(f.served, c.virtual) end
@@ -276,6 +330,7 @@ local function add(l, is_open)
   -- The age is off by as much as commands took. With another clock, of a server that took over, it is better.
   if came == 0 or math.abs(came - by_age) > 10000 then came, seq = by_age, q.seq end
   came = math.min(came, q.now)
+  f.last, f.class.last = math.max(f.last, came), math.max(f.class.last, came)
   local s = q.text(f)
   local at = #s + 1
   while at > 1 do

@@ -106,4 +106,4 @@ for i = 1, #own, 2 do
 end
 return {(tasks_left or left < BATCH or part[1] ~= '0') and 1 or 0, redis.call('ZCARD', KEYS[3]),
   redis.call('HGET', KEYS[4], 'n'), part[1], table.concat(leases), table.concat(tombstones), table.concat(waiting),
-  redis.call('GETRANGE', base .. 'queue', 0, 1263), queue and queue.grants()}
+  redis.call('GETRANGE', base .. 'queue', 0, 1359), queue and queue.grants()}

@@ -7,7 +7,7 @@
 local t, rows, out = redis.call('GETRANGE', KEYS[1], 0, -1), redis.call('HMGET', KEYS[2], unpack(ARGV)), {}
 local queue = ''
 if (string.byte(t, 16) or 0) > 0 then
-  queue = redis.call('GETRANGE', string.sub(KEYS[1], 1, -6) .. 'queue', 0, 1263)
+  queue = redis.call('GETRANGE', string.sub(KEYS[1], 1, -6) .. 'queue', 0, 1359)
   if string.sub(queue, 1, 8) ~= string.sub(t, 1, 8) then queue = '' end
 end
 for i = 1, #ARGV do

@@ -42,6 +42,6 @@ if (string.byte(head, 16) or 0) > 0 then
     news = redis.call('HMGET', KEYS[2], 'g')[1] or ''
   end
 end
-local queue = redis.call('GETRANGE', KEYS[3], 0, 1263) -- 96 bytes, and 73 of each class: up to 16
+local queue = redis.call('GETRANGE', KEYS[3], 0, 1359) -- 96 bytes, and 79 of each class: up to 16
 if string.sub(queue, 1, 8) ~= string.sub(head, 1, 8) then queue = '' end
 return {string.sub(news, 1, 8 + 25 * 200), queue, grants}

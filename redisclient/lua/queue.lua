@@ -44,8 +44,8 @@ if sub(head, 1, 8) == epoch then
     q.time, q.made, q.gap, q.longest, nc, nl, nf, at = unpack('<c8I4I4BBI6dI6I2I4dddddBBI2', head, 9)
   for i = 1, nc do
     local c = {}
-    c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.odd, c.chances, c.granted, c.tokens, c.waiting,
-      at = unpack('<I2BI2ddddddddI4', head, at)
+    c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.odd, c.chances, c.granted, c.tokens, c.last,
+      c.waiting, at = unpack('<I2BI2ddddddddI6I4', head, at)
     classes[i], classes[pack('<I2', c.id)] = c, c
   end
   for i = 1, nl do
@@ -61,7 +61,8 @@ if sub(head, 1, 8) == epoch then
   end
   for i = 1, nf do
     local f = {}
-    f.name, f.served, f.tokens, f.chances, f.granted, f.waiting, f.ages, at = unpack('<c10ddddI4I6', head, at)
+    f.name, f.served, f.tokens, f.chances, f.granted, f.last, f.waiting, f.ages,
+      at = unpack('<c10ddddI6I4I6', head, at)
     f.class = classes[sub(f.name, 1, 2)]
     flows[i], flows[f.name] = f, f
   end
@@ -237,8 +238,8 @@ function q.save()
   put('<c8c8I4I4BBI6dI6I2I4dddddBBI2', epoch, q.stamp, q.waiting, q.seq, q.strict, q.running, q.last, q.virtual,
     q.scanned, q.skip, q.patient, q.places, q.time, q.made, q.gap, q.longest, #classes, #lists, #flows)
   for _, c in ipairs(classes) do
-    put('<I2BI2ddddddddI4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.odd, c.chances,
-      c.granted, c.tokens, c.waiting)
+    put('<I2BI2ddddddddI6I4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.due, c.odd, c.chances,
+      c.granted, c.tokens, c.last, c.waiting)
   end
   for _, l in ipairs(lists) do
     put('<BI4I4Bc13I2', l.number, l.key, l.waiting, l.in_tokens, l.view, #l.runs / 14)
@@ -250,7 +251,7 @@ function q.save()
     end
   end
   for _, f in ipairs(flows) do
-    put('<c10ddddI4I6', f.name, f.served, f.tokens, f.chances, f.granted, f.waiting, f.ages)
+    put('<c10ddddI6I4I6', f.name, f.served, f.tokens, f.chances, f.granted, f.last, f.waiting, f.ages)
   end
   call('SETRANGE', tablekey, 15, some and mark or '\0')
   call('SET', headkey, table.concat(out), 'PX', KEEP)

@@ -14,7 +14,9 @@ local function note(flow)
     if of.chances > 400 then of.chances, of.granted = 400, of.granted * (400 / of.chances) end
   end
   for _, c in ipairs(classes) do share(c, c == flow.class) end
-  for _, f in ipairs(flows) do share(f, f == flow) end
+  for _, f in ipairs(flows) do
+    if f.class == flow.class then share(f, f == flow) end
+  end
 end
 
 -- grant grants the row to the ticket at a position, which turn has returned. It returns false if the ticket was void.
