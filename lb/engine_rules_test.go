@@ -22,6 +22,7 @@ func sampleOf(t testing.TB, values map[string]float64) EngineSample {
 		"deferred": `vllm:num_requests_waiting_by_reason{reason="deferred"}`, "use": "vllm:kv_cache_usage_perc",
 		"tokens": "vllm:inter_token_latency_seconds_count", "seconds": "vllm:inter_token_latency_seconds_sum",
 		"awake": `vllm:engine_sleep_state{sleep_state="awake"}`, "gauge": "gauge", "counter": "counter_total",
+		"prompt tokens": "vllm:prompt_tokens_total", "output tokens": "vllm:generation_tokens_total",
 	}
 	var page strings.Builder
 	for name, v := range values {

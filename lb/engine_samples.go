@@ -19,11 +19,13 @@ type EngineSample struct {
 	Inflight  Load          // in flight on the endpoint at that time, over all owners
 	Counted   bool          // Inflight is known
 	Page      uint64        // digest of the scraped page, 0 for none
+	Frozen    bool          // the page stands still, though the endpoint has answered: engine_frozen.go
 }
 
 // engine is the latest sample of one engine and what was learned from all of them.
 type engine struct {
 	EngineSample
+	seen          seen
 	external      float64                     // requests that no owner counts: the lower of the last two samples
 	lastExternal  float64                     // the same by the latest sample alone
 	batchSize     float64                     // requests that run before others wait, 0 if unknown
@@ -79,6 +81,7 @@ func (g *Engines) Update(now time.Duration, targets []string, samples map[string
 			e.learn(&sample)
 		}
 		e.EngineSample = sample
+		e.seen.follow(&sample)
 		if g.limits != nil {
 			g.limits.learnSample(now, addr, &sample, e.external)
 		}
@@ -115,9 +118,9 @@ func (e *engine) counterPair(next *EngineSample, f metrics.Field) (then, now flo
 	return then, now, ok1 && ok2 && now >= then
 }
 
-// value returns a field of the latest sample, 0 if it is missing.
-func (e *engine) value(f metrics.Field) float64 {
-	v, _ := e.Value(f)
+// value returns a field, 0 if it is missing.
+func (s *EngineSample) value(f metrics.Field) float64 {
+	v, _ := s.Value(f)
 	return v
 }
 

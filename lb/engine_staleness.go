@@ -8,7 +8,9 @@ import (
 
 // fresh reports whether there is a sample that is not older than the given age: [EngineConfig].StaleAfter. A stale
 // sample does not count, as if the endpoint had none.
-func (e *engine) fresh(now, age time.Duration) bool { return e != nil && now-e.FreshAt <= age }
+func (e *engine) fresh(now, age time.Duration) bool {
+	return e != nil && now-e.FreshAt <= age && !(e.Frozen && e.CountsTokens())
+}
 
 // freshSamples returns the sample of each candidate, nil if there is no fresh one; how many there are; and how many
 // candidates are not known to sleep.

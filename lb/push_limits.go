@@ -56,6 +56,8 @@ type pushLimit struct {
 	proven     float64       // limit that samples have shown not to be too high, 0 for none
 	lastQueued float64       // requests that waited in the engine at the latest sample
 	learnedAt  time.Duration // time of the latest sample that was learned from
+	page       pushPage      // the latest page that was learned from, and when it was first read
+	pageAt     time.Duration
 	freshAt    time.Duration // when the latest sample was last known to be up to date
 	sampled    bool          // there is a fresh sample that shows how full the engine is
 	usedAt     time.Duration
@@ -159,13 +161,20 @@ func (l *PushLimits) endpoint(now time.Duration, addr string) *pushLimit {
 	return p
 }
 
-// refresh notes what has changed with time. When samples have become stale, the limit is what they have shown to fit: a
-// raise that they have not confirmed is taken back.
+// refresh notes what has changed with time.
 func (l *PushLimits) refresh(now time.Duration, p *pushLimit) {
 	if p.search.overdue(now) {
 		p.search.stop(now)
 	}
-	if !p.sampled || now-p.freshAt <= l.staleAfter {
+	if now-p.freshAt > l.staleAfter {
+		p.lose(now)
+	}
+}
+
+// lose notes that samples have become stale. The limit is what they have shown to fit: a raise that they have not
+// confirmed is taken back.
+func (p *pushLimit) lose(now time.Duration) {
+	if !p.sampled {
 		return
 	}
 	p.sampled = false

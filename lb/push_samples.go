@@ -21,14 +21,22 @@ const (
 	pushKVUse = 0.85
 )
 
-// learnSample learns from the latest sample of an engine, given how many requests there no owner counts.
+// pushPage is what limits are learned from of a page, and by what it is told from the next.
+type pushPage struct {
+	PageMark
+	running, queued float64
+}
+
+// learnSample learns from the latest sample of an engine, given how many requests there no owner counts. A page that is
+// the same again teaches nothing: it may stand still, and so does not show what has come of the last step.
 func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample, external float64) {
 	running, queued, ok := s.batch()
 	if !ok {
 		return
 	}
 	p := l.endpoint(now, addr)
-	if p.freshAt = s.FreshAt; now-p.freshAt > l.staleAfter {
+	if p.freshAt = s.FreshAt; s.Frozen || now-p.freshAt > l.staleAfter {
+		p.lose(now)
 		l.refresh(now, p)
 		l.publish(now, p)
 		return
@@ -39,8 +47,13 @@ func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample
 	if at == 0 { // load reports only
 		at, gap = s.At, minReportGap
 	}
-	if p.learnedAt == 0 || at-p.learnedAt >= gap {
-		p.learnedAt = at
+	page := pushPage{s.Mark(), running, queued}
+	if page == p.page && page.PageMark != (PageMark{}) {
+		if s.FreshAt-p.pageAt > l.staleAfter/2 {
+			p.doubt(float64(s.Inflight.Requests))
+		}
+	} else if p.learnedAt == 0 || at-p.learnedAt >= gap {
+		p.learnedAt, p.page, p.pageAt = at, page, s.FreshAt
 		most := math.Inf(1)
 		if use, _ := s.Value(metrics.KVUse); use >= minKVUse && running >= 2 {
 			most = running*pushKVUse/use - external
@@ -83,6 +96,13 @@ func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
 	default:
 		p.lower(min(batch, most))
 		p.proven = min(max(p.proven, batch, 1), p.limit) // one sample alone may be odd
+	}
+}
+
+// doubt takes the limit back to what pages have shown to fit, which is reached, since the same page comes for long.
+func (p *pushLimit) doubt(inflight float64) {
+	if confirmed := min(p.limit, p.proven); confirmed > 0 && inflight >= reachedShare*math.Floor(confirmed) {
+		p.limit = confirmed
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 var metricsScenarios = []scenario{
 	{name: "others' requests count", policy: endpointMetrics, endpoints: 2, config: often, run: othersCount},
 	{name: "no engine has metrics", policy: endpointMetrics, endpoints: 2, config: briefly, run: withoutMetrics},
+	{name: "pages that stand still", policy: endpointMetrics, endpoints: 2, config: briefly, run: pagesStandStill},
 	{name: "damaged pages", policy: endpointMetrics, endpoints: 4, config: often, run: func(t *run) {
 		t.setPages(vllm(12), "\x00\xff{{{\n# garbage\nvllm:num_requests_running{ 3\n"+vllm(12), "", cutPage())
 		t.until("none goes to a busy one", chat(), 6, func(c *crowd) bool {
@@ -236,6 +237,32 @@ func withoutMetrics(t *run) {
 	}
 	if !t.Await(func() bool { return t.Counter(native) >= t.before[native]+3*2*6 }) {
 		t.Errorf("%s is %d after at least 36 requests without metrics", native, t.Counter(native)-t.before[native])
+	}
+	t.wantDrained()
+}
+
+// pagesStandStill: pages that stay the same although the engines have answered count as none, until they move again.
+func pagesStandStill(t *run) {
+	const tokens = "vllm:generation_tokens_total{engine=\"0\"} "
+	answers := 0
+	move := func() {
+		answers++
+		for i := range t.size {
+			t.SetPage(i, vllm(0, tokens+fmt.Sprint(answers)+"\n"))
+		}
+	}
+	fresh := "warmgate_metrics_fresh_endpoints;cluster=" + t.Names().Cluster
+	for range 2 {
+		move()
+		t.until("while pages move", chat(), 6, func(c *crowd) bool {
+			move()
+			return c.reasons["chosen"] == 6
+		})
+		t.until("when they stand still", chat(), 6, func(c *crowd) bool { return c.reasons["no_metrics"] == 6 })
+		t.wantGaugeInFlight(fresh, 0)
+	}
+	if name := "warmgate_metrics_scrapes_total;result=frozen"; !t.Await(func() bool { return t.Counter(name) > 0 }) {
+		t.Error("none is counted as frozen")
 	}
 	t.wantDrained()
 }

@@ -60,7 +60,7 @@ type fakeProcess struct {
 	onCall    func(name string)       // is told of calls, nil for nobody
 	ticks     int                     // calls of Tick
 	source    *config.EnvoySource     // of the last Tick
-	pages     map[string]string       // of metrics, by address; nil: none is scraped
+	pages     map[string]string       // of metrics, by address, or a status; nil: none is scraped
 	stored    bool                    // pages are shown to requests only, as in Higress
 	scrapes   int                     // calls of Scrape
 	fakeLists
@@ -319,7 +319,9 @@ func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, report PageReport) []
 		}
 	}
 	for _, e := range endpoints {
-		if page, ok := g.pages[e.Addr]; ok {
+		if page, ok := g.pages[e.Addr]; strings.HasPrefix(page, ScrapeStatus) {
+			report(e.Addr, nil, page)
+		} else if ok {
 			report(e.Addr, []byte(page), ScrapeOK)
 		} else if g.pages != nil {
 			report(e.Addr, nil, ScrapeUnreachable)

@@ -168,6 +168,7 @@ func (s *Stream) done() {
 			s.tenantAnswered(now)
 			s.measure(now, &outcome)
 			s.measurePush(now, false)
+			s.expectMetrics(now)
 		}
 		s.answerEnded(now, verdict)
 		s.endCharges()
@@ -206,6 +207,17 @@ func (s *Stream) measurePush(at time.Duration, begun bool) {
 		Addr: l.addr, PlacedAt: s.placedAt(), Inflight: l.load,
 		Begun: begun, Streamed: s.response.streamed && !begun, Bytes: s.response.bytes,
 	})
+}
+
+// expectMetrics has the metrics of the endpoint be wrong if they never show what it has just computed.
+func (s *Stream) expectMetrics(now time.Duration) {
+	l := &s.lease
+	if s.cluster.metrics.neededAt == 0 || s.cfg.Shadow {
+		return
+	}
+	if s.computes() && l.addr == l.chosen && s.response.status < 300 {
+		s.cluster.engines.AddAnswer(now, l.addr, s.placedAt())
+	}
 }
 
 const (

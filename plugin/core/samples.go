@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
@@ -28,7 +29,8 @@ type pendingSamples struct {
 	config   *config.Config // of the latest page or report
 	targets  []string
 	scraped  map[string]lb.EngineSample // by address
-	reported map[string]lb.EngineSample // from load reports: they have fewer fields, so they only complete scraped ones
+	reported map[string]lb.EngineSample // from load reports: with fewer fields, they only complete scraped ones
+	frozen   map[string]lb.PageMark     // pages that are known to stand still, by address
 	since    time.Duration              // when there was first something to publish, 0 before
 	listed   map[string]bool            // endpoints that there are; nil: not known, none is dropped
 }
@@ -37,7 +39,10 @@ type pendingSamples struct {
 func (s *scraping) pendingOf(cluster string) *pendingSamples {
 	p := s.pending[cluster]
 	if p == nil {
-		p = &pendingSamples{scraped: map[string]lb.EngineSample{}, reported: map[string]lb.EngineSample{}}
+		p = &pendingSamples{
+			scraped: map[string]lb.EngineSample{}, reported: map[string]lb.EngineSample{},
+			frozen: map[string]lb.PageMark{},
+		}
 		s.pending[cluster] = p
 	}
 	return p
@@ -47,7 +52,7 @@ func (s *scraping) pendingOf(cluster string) *pendingSamples {
 // what is in flight at their endpoints.
 func (s *scraping) publishSamples(now time.Duration) {
 	for name, p := range s.pending {
-		if len(p.scraped) == 0 && len(p.reported) == 0 {
+		if len(p.scraped) == 0 && len(p.reported) == 0 && len(p.frozen) == 0 {
 			delete(s.pending, name)
 			continue
 		}
@@ -114,10 +119,23 @@ func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamp
 		all = discovery.EngineSamples{By: map[string]lb.EngineSample{}}
 	}
 	p.mergeInto(&all, now)
-	if s.gw.KV().Set(key, all.Append(nil), cas) == nil || s.pending[name] != nil {
+	if s.gw.KV().Set(key, all.Append(nil), cas) == nil {
+		s.stats.count(statname.With(statScrapes, "result", ScrapeFrozen), p.countFrozen(&all))
 		return
 	}
-	s.pending[name] = p
+	if s.pending[name] == nil {
+		s.pending[name] = p
+	}
+}
+
+// countFrozen returns how many of the pages that were scraped stand still.
+func (p *pendingSamples) countFrozen(all *discovery.EngineSamples) (n uint64) {
+	for addr := range p.scraped {
+		if r := all.By[addr]; r.Frozen && r.CountsTokens() {
+			n++
+		}
+	}
+	return n
 }
 
 // mergeInto merges the samples into those that are published.
@@ -134,6 +152,7 @@ func (p *pendingSamples) mergeInto(all *discovery.EngineSamples, now time.Durati
 				r.At, r.Inflight, r.Counted = known.At, known.Inflight, known.Counted
 			}
 			r.FreshAt = max(r.FreshAt, known.FreshAt)
+			r.Frozen = known.Frozen && r.Mark() == known.Mark()
 			all.By[addr] = r
 		case there:
 			known.FreshAt = max(known.FreshAt, r.FreshAt)
@@ -147,8 +166,14 @@ func (p *pendingSamples) mergeInto(all *discovery.EngineSamples, now time.Durati
 		}
 		l := known.Snapshot
 		l.Update(&r.Snapshot)
-		r.Snapshot, r.Page, r.ScrapedAt = l, known.Page, known.ScrapedAt
+		r.Snapshot, r.Page, r.ScrapedAt, r.Frozen = l, known.Page, known.ScrapedAt, known.Frozen
 		all.By[addr] = r
+	}
+	for addr, page := range p.frozen {
+		if r, there := all.By[addr]; there && r.Mark() == page {
+			r.Frozen = true
+			all.By[addr] = r
+		}
 	}
 	for addr, r := range all.By {
 		if p.listed != nil && !p.listed[addr] || now-r.FreshAt > demandAge {
@@ -183,5 +208,19 @@ func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
 	for addr, r := range all.By {
 		m.sampledAt = max(m.sampledAt, r.FreshAt)
 		m.pageDigests[addr] = r.Page
+	}
+	if m.config == nil {
+		return
+	}
+	for _, addr := range cl.engines.StandsStill(m.config.Engines.StaleAfter) {
+		s.addFrozen(now, cl.name, addr, all.By[addr])
+	}
+}
+
+// addFrozen has all VMs know that the page of an endpoint stands still.
+func (s *scraping) addFrozen(now time.Duration, cluster, addr string, r lb.EngineSample) {
+	s.pendingOf(cluster).frozen[addr] = r.Mark()
+	if r.CountsTokens() {
+		s.logFault(now, cluster, addr+" answers, but its metrics stand still: they do not count")
 	}
 }

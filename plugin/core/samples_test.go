@@ -191,6 +191,8 @@ func TestSamplesMerge(t *testing.T) {
 	earlier, completed := at(report, now-1, now-1), report
 	completed.Page, completed.ScrapedAt, completed.Snapshot = known.Page, known.ScrapedAt, known.Snapshot
 	completed.Update(&report.Snapshot)
+	again := newer
+	again.Page, again.Snapshot = known.Page, known.Snapshot
 	only := func(addr string) map[string]bool { return map[string]bool{addr: true} }
 	for name, c := range map[string]struct {
 		scraped, reported sampleMap
@@ -201,6 +203,7 @@ func TestSamplesMerge(t *testing.T) {
 		"an older page":                {sampleMap{addr: older}, nil, nil, sampleMap{addr: known}},
 		"the same page":                {sampleMap{addr: {FreshAt: now}}, nil, nil, sampleMap{addr: same}},
 		"the same page of a new one":   {sampleMap{other: {FreshAt: now}}, nil, nil, sampleMap{addr: known}},
+		"the same page, scraped anew":  {sampleMap{addr: again}, nil, nil, sampleMap{addr: again}},
 		"a report":                     {nil, sampleMap{addr: report}, nil, sampleMap{addr: completed}},
 		"an older report":              {nil, sampleMap{addr: at(report, 1, 1)}, nil, sampleMap{addr: known}},
 		"a report of a new one":        {nil, sampleMap{other: report}, nil, sampleMap{addr: known, other: report}},

@@ -70,7 +70,8 @@ const (
 	ScrapeStatus      = "status"     // another than 200, which follows it
 	ScrapeEncoded     = "encoded"
 	ScrapeUnreachable = "unreachable"
-	ScrapeNone        = "none" // the gateway has stored none
+	ScrapeNone        = "none"   // the gateway has stored none
+	ScrapeFrozen      = "frozen" // a page that stands still, though the endpoint has answered since
 )
 
 // PageReport takes the page of an engine, or why there is none, and reports whether it could be used.
@@ -84,14 +85,12 @@ func (s *scraping) addPage(now time.Duration, j *ScrapeJob, addr string, page []
 		p.targets, p.scraped = j.targets, map[string]lb.EngineSample{}
 	}
 	r := lb.EngineSample{At: now, ScrapedAt: now, FreshAt: now}
-	if j.stored {
+	r.Page = xxhash.Sum64(page) ^ uint64(j.config.Engines.Kind())
+	if j.stored && result == ScrapeOK && r.Page == j.pageDigests[addr] {
 		// A page that has not changed may be old, or nothing has happened: its sample still applies, but its time is
 		// unknown.
-		r.Page = xxhash.Sum64(page) ^ uint64(j.config.Engines.Kind())
-		if result == ScrapeOK && r.Page == j.pageDigests[addr] {
-			p.scraped[addr] = lb.EngineSample{FreshAt: now}
-			return true
-		}
+		p.scraped[addr] = lb.EngineSample{FreshAt: now}
+		return true
 	}
 	parser, err := s.parser(j)
 	if err != nil {

@@ -13,6 +13,8 @@ var ErrSamples = errors.New("discovery: no engine samples of this version")
 // samplesVersion is the first byte of engine samples in shared memory.
 const samplesVersion = 1
 
+const countedBit, frozenBit = 1, 2
+
 // EngineSamples are the samples of the engines of one cluster, by address of the endpoint, and the names of the metrics
 // that were looked for besides the known ones.
 type EngineSamples struct {
@@ -24,7 +26,7 @@ type EngineSamples struct {
 //
 //   - its address
 //   - the times At, ScrapedAt and FreshAt, as three int64
-//   - a byte that is 1 if the load in flight is known
+//   - a byte of bits: 1 if the load in flight is known, 2 if the page stands still
 //   - the digest of the page, as a uint64
 //   - requests and tokens in flight, as two int64
 //   - what package metrics appends for the metrics
@@ -36,11 +38,14 @@ func (r *EngineSamples) Append(dst []byte) []byte {
 		w = w.Text(name)
 	}
 	for addr, e := range r.By {
-		counted := byte(0)
+		bits := byte(0)
 		if e.Counted {
-			counted = 1
+			bits |= countedBit
 		}
-		w = w.Text(addr).Duration(e.At).Duration(e.ScrapedAt).Duration(e.FreshAt).Byte(counted).Uint64(e.Page).
+		if e.Frozen {
+			bits |= frozenBit
+		}
+		w = w.Text(addr).Duration(e.At).Duration(e.ScrapedAt).Duration(e.FreshAt).Byte(bits).Uint64(e.Page).
 			Int64(e.Inflight.Requests).Int64(e.Inflight.Tokens)
 		w = e.Snapshot.Append(w)
 	}
@@ -59,10 +64,10 @@ func ParseEngineSamples(b []byte) (EngineSamples, error) {
 	}
 	for r.Len() > 0 {
 		addr := r.Text()
-		e := lb.EngineSample{
-			At: r.Duration(), ScrapedAt: r.Duration(), FreshAt: r.Duration(), Counted: r.Byte() == 1, Page: r.Uint64(),
-			Inflight: lb.Load{Requests: r.Int64(), Tokens: r.Int64()},
-		}
+		e := lb.EngineSample{At: r.Duration(), ScrapedAt: r.Duration(), FreshAt: r.Duration()}
+		bits := r.Byte()
+		e.Counted, e.Frozen = bits&countedBit != 0, bits&frozenBit != 0
+		e.Page, e.Inflight = r.Uint64(), lb.Load{Requests: r.Int64(), Tokens: r.Int64()}
 		rest, ok := e.Snapshot.Read(b[len(b)-r.Len():])
 		if !ok || addr == "" {
 			return EngineSamples{}, ErrSamples

@@ -24,7 +24,7 @@ func someSamples(t testing.TB) EngineSamples {
 		"10.0.0.2:80":   "",
 	} {
 		e := lb.EngineSample{
-			At: time.Second, FreshAt: 2 * time.Second, Counted: addr != "10.0.0.2:80",
+			At: time.Second, FreshAt: 2 * time.Second, Counted: addr != "10.0.0.2:80", Frozen: addr != "10.0.0.1:80",
 			Inflight: lb.Load{Requests: 4, Tokens: 1 << 40},
 		}
 		p.Parse([]byte(text), &e.Snapshot)
