@@ -56,25 +56,41 @@ func TestAFullQueueServesBothClasses(t *testing.T) {
 	}
 }
 
+// bothStores run a test with counts in the gateway and in Redis.
+var bothStores = []struct {
+	name  string
+	start func(t *testing.T, servers int, config string) *fakeDriver
+}{
+	{"embedded", func(t *testing.T, servers int, config string) *fakeDriver {
+		return startFake(t, 2, servers, config)
+	}},
+	{"Redis", startInRedis},
+}
+
 // A tenant fills the queue in the interactive class. Another one with a batch request now and then is not refused.
 func TestFloodOfATenantInAHigherClass(t *testing.T) {
-	for _, order := range []string{"weighted", "strict"} {
-		t.Run(order, func(t *testing.T) {
-			const servers, slots = 2, 4
-			d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) {
-				queue["max_length"], queue["order"], queue["max_wait"] = 60, order, "60s"
-				delete(queue, "tenant_max_share")
-			}))
-			d.advance(time.Second)
-			rng := rand.New(rand.NewPCG(4, 1))
-			light := visits(rng, "batch", "light", 0.5, 4*time.Second, 30*time.Second)
-			d.play(light, visits(rng, "interactive", "flood", 4*servers*slots, 0, 40*time.Second))
-			for _, v := range light {
-				if v.refused() {
-					t.Errorf("the light tenant's request of %v: %+v", v.at, v.client.result)
-				}
+	for _, store := range bothStores {
+		for _, order := range []string{"weighted", "strict"} {
+			if store.name == "Redis" && order == "strict" {
+				continue // by the clock of Redis, which is not the test's, nobody has waited for long
 			}
-		})
+			t.Run(store.name+"/"+order, func(t *testing.T) {
+				const servers, slots = 2, 4
+				d := store.start(t, servers, shippedConfig(t, slots, func(queue map[string]any) {
+					queue["max_length"], queue["order"], queue["max_wait"] = 60, order, "60s"
+					delete(queue, "tenant_max_share")
+				}))
+				d.advance(time.Second)
+				rng := rand.New(rand.NewPCG(4, 1))
+				light := visits(rng, "batch", "light", 0.5, 4*time.Second, 30*time.Second)
+				d.play(light, visits(rng, "interactive", "flood", 4*servers*slots, 0, 40*time.Second))
+				for _, v := range light {
+					if v.refused() {
+						t.Errorf("the light tenant's request of %v: %+v", v.at, v.client.result)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -94,15 +110,9 @@ func (d *fakeDriver) askBytes(tenant string, i, size int) *fakeClient {
 func TestFloodOfBytes(t *testing.T) {
 	const servers, slots, size = 2, 4, 200 << 10
 	config := shippedConfig(t, slots, func(queue map[string]any) { queue["max_wait"] = "3600s" })
-	for _, c := range []struct {
-		name  string
-		start func(*testing.T) *fakeDriver
-	}{
-		{"embedded", func(t *testing.T) *fakeDriver { return startFake(t, 2, servers, config) }},
-		{"Redis", func(t *testing.T) *fakeDriver { return startBytesInRedis(t, servers, config) }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			d := c.start(t)
+	for _, store := range bothStores {
+		t.Run(store.name, func(t *testing.T) {
+			d := store.start(t, servers, config)
 			d.advance(time.Second)
 			for i := range 8 { // both tenants are known to both workers
 				d.askBytes([]string{"light", "flood"}[i/2%2], i, 100).Finish()
@@ -150,8 +160,8 @@ func TestFloodOfBytes(t *testing.T) {
 	}
 }
 
-// startBytesInRedis starts two workers that count in Redis.
-func startBytesInRedis(t *testing.T, servers int, config string) *fakeDriver {
+// startInRedis starts two workers that count in Redis.
+func startInRedis(t *testing.T, servers int, config string) *fakeDriver {
 	d := &fakeDriver{fakeProcess: newFakeProcess(t, 2)}
 	d.attachRedis(t, redisserver.StartT(t, redisserver.Options{})).latency = time.Millisecond
 	d.SetEndpoints(make([]streamtest.Endpoint, servers))
