@@ -10,8 +10,8 @@ import (
 var (
 	// ErrQueueFull is returned when the queue is at its length, or the request's tenant or class is at its part of it.
 	ErrQueueFull = errors.New("lb: the queue is full")
-	// ErrEvicted is returned when a request of a higher class, or of a tenant with fewer that wait, has taken the place
-	// of this one in a full queue.
+	// ErrEvicted is returned when a request of a class below its part of the places, or of a tenant with fewer that
+	// wait, has taken the place of this one in a full queue.
 	ErrEvicted = errors.New("lb: evicted from a full queue by a request with a better claim")
 	// ErrHopeless is returned when the request is not likely to be placed before its wait is over.
 	ErrHopeless = errors.New("lb: the expected wait is too long")

@@ -2,6 +2,7 @@ package redisclient_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -29,6 +30,7 @@ type queuePair struct {
 	limits [][2]int64 // of the endpoints: caps in requests and in tokens
 	fixed  bool       // neither caps nor leases change: else Redis may notice later when an endpoint is full
 	strict bool
+	full   bool // more come than are served
 	many   bool // tenants
 	spend  bool // the endpoints have budgets
 	bonus  float64
@@ -53,6 +55,7 @@ type pairEnd struct {
 // pairTotal counts what happened in all histories.
 type pairTotal struct {
 	granted, waited, refused, warm int
+	evicted                        int // of those refused
 	paced, apart                   int // times that a store expected some wait, and that the other expected another one
 }
 
@@ -80,7 +83,7 @@ func newQueuePair(rt *rapid.T, open func() storetest.Backend, t testing.TB, tota
 	d := &queuePair{rt: rt, redis: open().(*clocked), total: total, now: time.Hour, asked: map[lb.LeaseID]int{}}
 	d.anew = map[lb.LeaseID]bool{}
 	d.seed()
-	d.fixed, d.strict = d.rng.IntN(2) == 0, d.rng.IntN(2) == 0
+	d.fixed, d.strict, d.full = d.rng.IntN(2) == 0, d.rng.IntN(2) == 0, d.rng.IntN(3) == 0
 	d.addrs = storetest.Addrs(1 + d.rng.IntN(4)) // more are not recorded to have one prompt
 	for range d.addrs {
 		d.limits = append(d.limits, d.limit())
@@ -147,8 +150,9 @@ func (d *queuePair) plan() *lb.Plan {
 	}
 	p.Wait = lb.Wait{
 		Max: time.Duration(27+20*d.rng.IntN(200)) * time.Millisecond, Class: pairClasses[d.rng.IntN(3)],
-		Tenant: d.tenant(), Strict: d.strict, Aging: 800 * time.Millisecond, Skip: d.rng.IntN(5),
-		Patience: time.Duration(d.rng.IntN(10)) * 20 * time.Millisecond, Length: 12, Reserved: 5,
+		Tenant: d.tenant(), Strict: d.strict, Skip: d.rng.IntN(5), Length: 12, Reserved: 5,
+		Aging:        time.Duration(d.rng.IntN(3)) * 400 * time.Millisecond,
+		Patience:     time.Duration(d.rng.IntN(10)) * 20 * time.Millisecond,
 		TenantLength: d.rng.IntN(2) * 6,
 	}
 	if d.spend {
@@ -176,6 +180,9 @@ func (d *queuePair) budget(p *lb.Plan, first int) {
 func (d *queuePair) tenant() uint64 {
 	if d.many {
 		return d.rng.Uint64N(5000)
+	}
+	if d.full { // one may hold most
+		return d.rng.Uint64N(4) * d.rng.Uint64N(2)
 	}
 	return d.rng.Uint64N(4)
 }
@@ -216,7 +223,7 @@ func (d *queuePair) step() {
 	d.seed()
 	d.ended = [2][]pairEnd{}
 	switch n := d.rng.IntN(25); {
-	case n < 12:
+	case n < 12 || d.full && n < 18:
 		d.reserve(0)
 	case n == 12 && len(d.active) > 0:
 		d.reserve(d.now - time.Duration(d.rng.IntN(20))*20*time.Millisecond)
@@ -253,6 +260,9 @@ func (d *queuePair) step() {
 	d.compare()
 }
 
+// paces reports whether the stores notice the same pace, or nearly.
+func (d *queuePair) paces() bool { return d.fixed && !d.full }
+
 // compare expects that the same requests were answered in the same way.
 func (d *queuePair) compare() {
 	for kind := range d.ended {
@@ -270,7 +280,7 @@ func (d *queuePair) compare() {
 	}
 	for i := range min(len(d.ended[0]), len(d.ended[1])) {
 		a, b := &d.ended[0][i].grant.Expected, &d.ended[1][i].grant.Expected
-		if d.fixed {
+		if d.paces() {
 			d.total.pace(*a, *b)
 		}
 		*a, *b = 0, 0
@@ -284,7 +294,9 @@ func (d *queuePair) compare() {
 	for _, e := range d.ended[1] {
 		switch {
 		case e.err != nil:
-			d.total.refused++
+			if d.total.refused++; errors.Is(e.err, lb.ErrEvicted) {
+				d.total.evicted++
+			}
 			d.active = slices.DeleteFunc(d.active, func(id lb.LeaseID) bool { return id == e.id })
 		case e.grant.Queued:
 			d.total.waited++
@@ -299,7 +311,7 @@ func (d *queuePair) compare() {
 		d.rt.Fatalf("request %d, at %v: the loads are %v in a gateway, %v in Redis", d.next, d.now, a, b)
 	}
 	a, b := d.stores[0][0].Queue(d.now, "llm"), d.stores[1][0].Queue(d.now, "llm")
-	if d.fixed {
+	if d.paces() {
 		d.total.pace(a.Interval, b.Interval)
 	}
 	if a.Waiting != b.Waiting || fmt.Sprint(a.ByClass) != fmt.Sprint(b.ByClass) {

@@ -2,6 +2,7 @@ package queuecheck
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -58,7 +59,7 @@ const (
 	RuleShare    = "share"    // classes are served by their weights
 	RuleIdle     = "idle"     // no open endpoint beside a request that waits for it
 	RuleMaxWait  = "max wait" // nobody waits for longer, or is sent away earlier
-	RuleEviction = "eviction" // the youngest of the lowest class makes room, or of its tenant with the most
+	RuleEviction = "eviction" // the youngest of the tenant with the most makes room, and no class that has few
 )
 
 type checker struct {
@@ -118,30 +119,61 @@ func (c *checker) checkEnds() {
 	}
 }
 
-// checkEviction checks that no lower class waits on, none younger of the same tenant, and no tenant of the same class
-// with more.
+// checkEviction checks that none younger of the same tenant waits on, no tenant of the same class with more, and that a
+// class with fewer than its part of the places loses none to another one.
 func (c *checker) checkEviction(victim *record) {
-	most := map[string]int{}
+	most, all, ofClass, ofTenant := map[string]int{}, 0, map[string]int{}, 0 // the latter three with the victim
 	for _, r := range c.records {
 		if r.Class == victim.Class && r.Tenant == victim.Tenant && r.ended >= victim.ended && r.entered < victim.ended {
 			most[r.Tenant]++ // the victim, too, and those that have left the queue at the same time
 		}
-		if r.entered+c.Slack >= victim.ended || r.ended <= victim.ended+c.Slack {
+		there := r.entered+c.Slack < victim.ended && r.ended > victim.ended+c.Slack
+		if there || r == victim {
+			all++
+			ofClass[r.Class]++
+			if r.Tenant == victim.Tenant {
+				ofTenant++
+			}
+		}
+		if !there || r.Class != victim.Class {
 			continue
 		}
-		younger := r.Tenant == victim.Tenant && r.entered > victim.entered+c.Slack
-		if c.Weights[r.Class] < c.Weights[victim.Class] || r.Class == victim.Class && younger {
+		if r.Tenant == victim.Tenant && r.entered > victim.entered+c.Slack {
 			c.report(RuleEviction, victim.ended, victim.id, "was evicted while "+r.name()+" waits")
 		}
-		if r.Class == victim.Class && r.Tenant != victim.Tenant {
+		if r.Tenant != victim.Tenant {
 			most[r.Tenant]++
 		}
 	}
+	if c.Slack > 0 {
+		return
+	}
 	for tenant, n := range most {
-		if n > most[victim.Tenant] && c.Slack == 0 {
+		if n > most[victim.Tenant] {
 			c.report(RuleEviction, victim.ended, victim.id, "was evicted while more of tenant "+tenant+" wait")
 		}
 	}
+	byOwn := most[victim.Tenant] > 1 || 2*ofTenant > all // another tenant may have taken the place, of any class
+	if n := ofClass[victim.Class]; !byOwn && float64(n) <= c.leastPart(victim.Class, ofClass)*float64(all)-0.5 {
+		c.report(RuleEviction, victim.ended, victim.id, "was evicted while only "+strconv.Itoa(n)+" of its class wait")
+	}
+}
+
+// leastPart returns the least part of the places of a full queue that a class has beside the others, whatever aging
+// gives them: that is a fifth of what the parts are of.
+func (c *checker) leastPart(class string, others map[string]int) float64 {
+	sum, highest := 0.0, 0.0
+	for other := range others {
+		sum, highest = sum+c.Weights[other], max(highest, c.Weights[other])
+	}
+	part := c.Weights[class] / max(sum, math.SmallestNonzeroFloat64)
+	if c.Strict {
+		part = 0
+		if c.Weights[class] == highest {
+			part = 1
+		}
+	}
+	return part / 1.2
 }
 
 // checkCaps checks at each grant that the endpoint has room.

@@ -30,7 +30,7 @@ func (k Kind) String() string { return kindNames[k] }
 
 // Codes of refusals that have rules.
 const (
-	CodeEvicted = "evicted"       // a request of a higher class took the place
+	CodeEvicted = "evicted"       // a request with a better claim took the place
 	CodeTimeout = "queue_timeout" // it has waited for as long as it may
 )
 

@@ -217,11 +217,15 @@ var ruleCases = []struct {
 	}, mend: func(s *story) { s.History[len(s.History)-2].ID, s.History[len(s.History)-1].ID = 3, 2 }},
 	{rule: queuecheck.RuleEviction, story: func() *story {
 		s := full(class("low"))
-		s.enter(15, 3, class("high"))
+		for id := range uint64(3) {
+			s.enter(14, 4+id, class("low"))
+			s.refuse(30, 4+id, "")
+		}
+		s.enter(15, 3, tenant("a"))
 		s.refuse(20, 3, queuecheck.CodeEvicted)
 		s.refuse(30, 2, "")
 		return s
-	}, mend: func(s *story) { s.History[len(s.History)-2].ID, s.History[len(s.History)-1].ID = 2, 3 }},
+	}, mend: func(s *story) { s.History[len(s.History)-2].Code = "" }},
 	{rule: queuecheck.RuleEviction, story: func() *story { // of the tenant with fewer
 		s := full(tenant("a"))
 		s.enter(15, 3, tenant("b"))

@@ -94,57 +94,6 @@ func (q *Queue) Admit(now time.Duration, t *Ticket) (expected time.Duration, err
 	return expected, lb.ErrQueueFull
 }
 
-// waitingOf returns how many requests of the tenant wait in the class.
-func (q *Queue) waitingOf(w *lb.Wait) int {
-	if f := q.findFlow(q.findClass(w.Class.ID), w.Tenant); f != nil {
-		return f.waiting
-	}
-	return 0
-}
-
-// reservedForOthers returns how many places are kept free for other classes.
-func (q *Queue) reservedForOthers(w *lb.Wait) int {
-	free := w.Reserved - w.Class.Reserved
-	for i := range q.classes {
-		if c := &q.classes[i]; c.id != w.Class.ID {
-			free -= min(int(c.reserved), c.waiting)
-		}
-	}
-	return max(0, free)
-}
-
-// evictFor evicts a request for one more, if there is one to evict: the youngest request of the tenant with the most.
-// Of a lower class, if one has more waiting than is reserved for it: of the lowest such class. Else of the request's
-// own class, if that leaves its tenant with no fewer than the request's own then has: so a tenant that fills the queue
-// makes room for others, and none gains by asking again.
-func (q *Queue) evictFor(w *lb.Wait) bool {
-	rank, own := w.Class.Rank, q.waitingOf(w)
-	for i := range q.classes {
-		if c := &q.classes[i]; c.waiting > int(c.reserved) {
-			rank = max(rank, c.rank)
-		}
-	}
-	victim, most := -1, 0
-	for i := range q.flows {
-		f := &q.flows[i]
-		c, last := &q.classes[f.class], f.end()-1
-		switch {
-		case f.waiting == 0 || f.waiting < most || c.rank != rank:
-		case rank > w.Class.Rank && c.waiting <= int(c.reserved):
-		case rank == w.Class.Rank && (c.id != w.Class.ID || f.waiting < own+2):
-		case f.waiting > most || q.at(victim).before(q.at(last)):
-			victim, most = last, f.waiting
-		}
-	}
-	if victim < 0 {
-		return false
-	}
-	r := q.at(victim)
-	q.ended = append(q.ended, End{Owner: r.owner(), ID: r.id(), Status: Evicted, Row: NoRow})
-	q.removeAt(victim)
-	return true
-}
-
 // Add adds a ticket behind those that came before it.
 func (q *Queue) Add(now time.Duration, t *Ticket) {
 	q.pace.arrived(millis(now), q.waiting == 0, t)

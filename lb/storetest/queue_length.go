@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/lb"
 )
@@ -48,7 +50,7 @@ func testQueueTenantLength(_ *testing.T, l *line) {
 	l.refuse(o[1], of(high, 5), lb.ErrQueueFull)
 }
 
-// testQueueEviction: in a full queue the youngest of the lowest class makes room for a higher one.
+// testQueueEviction: in a full queue the youngest of the class that is most above its part makes room.
 func testQueueEviction(t *testing.T, l *line) {
 	o, addrs := l.join(2), Addrs(1)
 	middle := lb.Class{ID: 3, Rank: 1, Weight: 4}
@@ -97,6 +99,72 @@ func testQueueFlood(t *testing.T, l *line) {
 	l.ended(flood[3], lb.ErrEvicted)
 	l.refuse(o[0], of(2), lb.ErrQueueFull) // it would have as many as the flood
 	l.granted(flood[:3])
+	if n := o[1].Queue(l.now, "llm").Waiting; n != 6 {
+		t.Fatalf("%d wait, want 6", n)
+	}
+}
+
+// testQueueParts: in a full queue a class below its part of the places takes some of one that is above its own.
+func testQueueParts(_ *testing.T, l *line) {
+	addrs := Addrs(1)
+	for _, c := range []struct {
+		scope           string
+		strict          bool
+		aging           time.Duration
+		length, lowPart int
+	}{
+		{"weighted", false, 0, 18, 2}, {"strict", true, 0, 12, 0},
+		{"weighted, aging", false, time.Minute, 20, 4}, {"strict, aging", true, time.Minute, 12, 2},
+	} {
+		of := func(class lb.Class) *lb.Plan {
+			p := short(addrs, class, c.length)
+			p.Scope, p.Wait.Strict, p.Wait.Aging = c.scope, c.strict, c.aging
+			return p
+		}
+		o := l.join(2)
+		l.take(o[0], of(high))
+		var waiting []*asked
+		for i := range c.length {
+			waiting = append(waiting, l.queue(o[i%2], of(high)))
+		}
+		for i := range c.lowPart {
+			l.queue(o[i%2], of(low))
+			l.ended(waiting[len(waiting)-1-i], lb.ErrEvicted)
+		}
+		l.refuse(o[1], of(low), lb.ErrQueueFull)
+		l.refuse(o[0], of(high), lb.ErrQueueFull)
+		l.release(waiting[0])
+		above := l.queue(o[0], of(low)) // in the place that is free
+		l.queue(o[1], of(high))
+		l.ended(above, lb.ErrEvicted)
+		l.granted(waiting[1 : len(waiting)-c.lowPart])
+	}
+}
+
+// testQueueMajority: a tenant that holds most of the queue makes room for those that have nothing waiting, whatever
+// their class, and takes no place of one that has one.
+func testQueueMajority(t *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	of := func(class lb.Class, tenant uint64) *lb.Plan {
+		p := short(addrs, class, 6)
+		p.Wait.Tenant, p.Wait.Strict = tenant, true
+		return p
+	}
+	l.take(o[0], of(high, 1))
+	var flood, light []*asked
+	for range 6 {
+		flood = append(flood, l.queue(o[0], of(high, 1)))
+	}
+	for tenant := range uint64(3) {
+		light = append(light, l.queue(o[1], of(low, 2+tenant)))
+		l.ended(flood[5-tenant], lb.ErrEvicted)
+		l.refuse(o[1], of(low, 2+tenant), lb.ErrQueueFull)
+	}
+	l.refuse(o[1], of(low, 9), lb.ErrQueueFull) // nobody holds more than a half
+	l.refuse(o[0], of(high, 1), lb.ErrQueueFull)
+	l.granted(slices.Concat(flood[:3], light))
+	l.queue(o[1], of(high, 8))
+	l.ended(light[2], lb.ErrEvicted)
 	if n := o[1].Queue(l.now, "llm").Waiting; n != 6 {
 		t.Fatalf("%d wait, want 6", n)
 	}

@@ -172,8 +172,12 @@ func (s *Stream) submit(now time.Duration) Action {
 	}
 	if s.mayWait() {
 		s.prepareInside()
-		v.waiters.add(s)
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
+		r.inCallback = true
+		v.waiters.add(s)
+		if r.inCallback = false; r.done { // it was granted what others have left
+			return s.finishReservation()
+		}
 	}
 	return Stop
 }

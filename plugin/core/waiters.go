@@ -20,8 +20,10 @@ type waiters struct {
 	configs *configs
 	stores  *stores
 	views   *views
-	held    map[*Stream]int // and how many bytes of each
+	held    map[*Stream]int // and how many bytes of each: see waiterbytes.go
 	bytes   int             // the sum of these
+	of      map[uint64]int  // and that by tenant
+	beyond  []*Stream       // held beyond the room there is, until it is known whether they wait in Redis
 	owners  int             // VMs of the gateway that count requests
 	tenants tenants         // that have turns of their own in queues
 	newest  *Plugin         // the newest configuration at the latest tick
@@ -36,7 +38,7 @@ const (
 )
 
 func newWaiters(e *env, in *configs, s *stores, from *views) *waiters {
-	w := &waiters{env: e, configs: in, stores: s, views: from, held: map[*Stream]int{}, owners: 1}
+	w := &waiters{env: e, configs: in, stores: s, views: from, held: map[*Stream]int{}, of: map[uint64]int{}, owners: 1}
 	w.tenants.known = map[uint64]evidence{}
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther
@@ -70,48 +72,6 @@ func (w *waiters) hear(now time.Duration, messages [][]byte) (local bool) {
 	return local
 }
 
-// hasRoom reports whether the body of one more waiting request may be held: each VM holds its part of what the gateway
-// may hold.
-func (w *waiters) hasRoom(s *Stream) bool { return w.fits(&s.cfg.Queue, s.heldBytes()) }
-
-func (w *waiters) fits(q *config.Queue, more int) bool { return w.bytes+more <= q.MaxBytes/w.owners }
-
-// add notes that a request waits.
-func (w *waiters) add(s *Stream) {
-	n := s.heldBytes()
-	w.held[s] = n
-	w.bytes += n
-	if s.lease.redis == nil { // else it may only wait for an answer
-		s.cluster.waiting++
-	}
-}
-
-// grow notes that more of the body of a request is held. It returns false if that is too much.
-func (w *waiters) grow(s *Stream) bool {
-	n, ok := w.held[s]
-	more := s.heldBytes() - n
-	if !ok || more <= 0 {
-		return true
-	}
-	if !w.fits(&s.cfg.Queue, more) {
-		return false
-	}
-	w.held[s] = n + more
-	w.bytes += more
-	return true
-}
-
-// remove notes that a request waits no longer, if it did.
-func (w *waiters) remove(s *Stream) {
-	if n, ok := w.held[s]; ok {
-		delete(w.held, s)
-		w.bytes -= n
-		if s.lease.redis == nil {
-			s.cluster.waiting--
-		}
-	}
-}
-
 // countOwners takes over how many VMs the gateway has.
 func (w *waiters) countOwners(now time.Duration) {
 	if n, err := w.stores.local.Owners(now); err == nil {
@@ -122,6 +82,7 @@ func (w *waiters) countOwners(now time.Duration) {
 // poll asks the stores for requests that wait, and returns when to do so again, 0 while none waits.
 func (w *waiters) poll(now time.Duration) (next time.Duration) {
 	next = w.stores.poll(now)
+	w.settle()
 	if len(w.held) > 0 {
 		next = earlier(next, now+lb.PollPeriod)
 	}

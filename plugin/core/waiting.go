@@ -19,6 +19,7 @@ type waiting struct {
 	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	attempt attempt       // by which its retries are known
 	tenant  uint64        // see tenantName; 0 for none
+	turn    uint64        // with which tenant it takes turns; 0 for none
 	since   time.Duration // when it was first reserved
 	until   time.Duration // when its wait is over
 	place   lb.Place      // where it waits
@@ -26,13 +27,8 @@ type waiting struct {
 	waited  time.Duration // for how long, once that is over
 }
 
-const (
-	// claimBytes is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading
-	// at a limit of its own, and a client that only announces a body must not take the room of others.
-	claimBytes = 1 << 20
-	// replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
-	replanAfter = 2 * tickPeriod
-)
+// replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
+const replanAfter = 2 * tickPeriod
 
 // prepareWait puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
 // an endpoint is open or not.
@@ -45,6 +41,7 @@ func (s *Stream) prepareWait(now time.Duration) lb.Reason {
 	w.class, w.since, w.refusal = s.traits.class(s.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
 	if q.TenantHeader != "" {
 		w.tenant = tenantName(s.traits.value(q.TenantHeader))
+		w.turn = v.waiters.tenants.turnOf(w.tenant)
 	}
 	s.nameAttempt(now)
 	forwarded := s.region.here || s.region.to != "" // then it was counted before
@@ -62,7 +59,7 @@ func (s *Stream) prepareWait(now time.Duration) lb.Reason {
 	switch {
 	case most <= 0:
 		w.refusal = lb.ReasonDeadlineUnreachable
-	case !v.waiters.hasRoom(s):
+	case !v.waiters.mayHold(s):
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
 		w.until = now + most
@@ -74,15 +71,11 @@ func (s *Stream) prepareWait(now time.Duration) lb.Reason {
 // waitFor returns how the request waits, for as long as given.
 func (s *Stream) waitFor(most time.Duration) lb.Wait {
 	q := &s.cfg.Queue
-	w := lb.Wait{
-		Max: most, Class: s.wait.class.Class, Strict: q.Order == config.Strict, Aging: q.Aging, Skip: q.Skip,
-		Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
+	return lb.Wait{
+		Max: most, Class: s.wait.class.Class, Tenant: s.wait.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
+		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
 		TenantLength: q.TenantLength(), Limits: s.cluster.capsOf(s.cfg), Place: &s.wait.place,
 	}
-	if q.TenantHeader != "" {
-		w.Tenant = s.plugin.vm.waiters.tenants.turnOf(s.wait.tenant)
-	}
-	return w
 }
 
 // longestWait returns for how long the request waits at most: not beyond the time in which a gateway in front of this
@@ -105,9 +98,6 @@ func parseTimeout(text string) (d time.Duration, ok bool) {
 	d, err := time.ParseDuration(text)
 	return max(d, 0), err == nil
 }
-
-// heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
-func (s *Stream) heldBytes() int { return max(s.body.received, min(s.traits.length, claimBytes)) }
 
 // mayWait reports whether the request waits, or has waited, in a queue.
 func (s *Stream) mayWait() bool { return s.lease.reservation.plan.Wait.Waits() }
@@ -157,7 +147,16 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 
 // bodyGrew is called when more of the body has come while the store decides.
 func (s *Stream) bodyGrew() Action {
-	if !s.mayWait() || s.plugin.vm.waiters.grow(s) {
+	if !s.mayWait() {
+		return Stop
+	}
+	r := &s.lease.reservation
+	r.inCallback = true
+	fits := s.plugin.vm.waiters.grow(s)
+	if r.inCallback = false; r.done { // it was granted what others have left
+		return s.finishReservation()
+	}
+	if fits {
 		return Stop
 	}
 	s.release()

@@ -100,29 +100,80 @@ local function find_list()
   return l
 end
 
--- evict evicts a request for one more, if there is one to evict: the youngest request of the tenant with the most, in a
--- lower class or, if that leaves its tenant with no fewer than the request's own then has, in its own class.
-local function evict()
-  local worst, mine, victim = rank, flows[name] and flows[name].waiting or 0, nil
-  for _, c in ipairs(classes) do
-    if c.waiting > c.reserved then worst = math.max(worst, c.rank) end
+-- over_parts returns how many more requests of each class wait than its part of the places, and of the request's own.
+local function over_parts()
+  local highest, weights, others, over = rank, weight, 0, {}
+  local function each(f)
+    for _, c in ipairs(classes) do
+      if c.id ~= number and c.waiting > 0 then f(c) end
+    end
   end
-  local came, seq = 0, 0
+  each(function(c) highest, weights, others = math.min(highest, c.rank), weights + c.weight, others + 1 end)
+  local least = aging > 0 and 0.2 / math.max(others, 1) or 0
+  local function part(r, w)
+    if strict == 0 then return math.max(least, w / weights) end
+    return r == highest and 1 or least
+  end
+  local all = part(rank, weight)
+  each(function(c) all = all + part(c.rank, c.weight) end)
+  local shared = math.max(0, length - places) / all
+  local function beyond(n, kept, p) return n - kept - math.floor(p * shared + 0.5) end
+  each(function(c) over[c] = beyond(c.waiting, c.reserved, part(c.rank, c.weight)) end)
+  local c = classes[sub(name, 1, 2)]
+  local mine = beyond(c and c.waiting or 0, reserved, part(rank, weight))
+  if c then over[c] = mine end
+  return over, mine
+end
+
+-- youngest returns the flow with the youngest ticket: of the class that is most over its part, of several the lowest,
+-- and there of the flows with the most. It reads no others.
+local function youngest(over, within)
+  local best, victim, came, seq = {}, nil, 0, 0
   for _, f in ipairs(flows) do
-    local c = f.class
-    local within = c.rank == worst and f.waiting > 0
-    if worst > rank then
-      within = within and c.waiting > c.reserved
-    else
-      within = within and c.id == number and f.waiting >= mine + 2
-    end
-    if within and (not victim or f.waiting >= victim.waiting) and q.text(f) ~= '' then
-      local last, n = q.since(f.text, #f.text - 84)
-      if not victim or f.waiting > victim.waiting or last > came or last == came and n > seq then
-        victim, came, seq = f, last, n
+    if f.waiting > 0 and within(f) then
+      local b, d = best[1], 1
+      if b then
+        d = over[f.class] - over[b.class]
+        if d == 0 then d = f.class.rank - b.class.rank end
+        if d == 0 then d = f.waiting - b.waiting end
       end
+      if d > 0 then best = {f} elseif d == 0 then best[#best + 1] = f end
     end
   end
+  for _, f in ipairs(best) do
+    if q.text(f) ~= '' then
+      local last, n = q.since(f.text, #f.text - 84)
+      if not victim or last > came or last == came and n > seq then victim, came, seq = f, last, n end
+    end
+  end
+  return victim
+end
+
+-- find_victim returns the flow whose youngest ticket makes room for the request, nil for none: of the tenant that holds
+-- most of the queue, if the request's own has nothing waiting in any class; else of a class above its part, if the
+-- request's own is below or the other one lower; else of its own class, of one with more.
+local function find_victim()
+  local over, mine = over_parts()
+  local own, held, most = flows[name] and flows[name].waiting or 0, {}, nil
+  for _, f in ipairs(flows) do
+    local tenant = sub(f.name, 3)
+    held[tenant] = (held[tenant] or 0) + f.waiting
+    if held[tenant] > math.max(1, q.waiting / 2) then most = tenant end
+  end
+  local all = held[sub(name, 3)] or 0
+  local victim = all == 0 and most and youngest(over, function(f)
+    return sub(f.name, 3) == most and f.class.waiting > f.class.reserved
+  end)
+  return victim or youngest(over, function(f)
+    local c = f.class
+    return c.id ~= number and over[c] > 0 and (mine < 0 or c.rank > rank) and
+      (f.waiting > 1 or sub(f.name, 3) == sub(name, 3) or 2 * (all + 1) <= q.waiting)
+  end) or youngest(over, function(f) return f.class.id == number and f.waiting >= own + 2 end)
+end
+
+-- evict evicts a request for one more, if there is one to evict.
+local function evict()
+  local victim = find_victim()
   if not victim then return false end
   local position = #q.text(victim) - 84
   local lost, of = unpack('<c8c16', q.text(victim), position)
