@@ -149,8 +149,8 @@ func NewChainer(secret [16]byte, size int) *Chainer {
 }
 
 // Chain returns the blocks of the prompt in a body, whose fields are at p, and the length in bytes of the hashed
-// prompt. Prompts of different namespaces, models, adapters or cache salts have no key in common. The blocks are valid
-// until the next call. There are none if the body ends within one of these names.
+// prompt. Prompts of different namespaces, models, adapters or salts have no key in common. The blocks are valid until
+// the next call. There are none if the body ends within one of these names.
 func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Block, length int) {
 again:
 	c.hash.Reset()
@@ -169,8 +169,7 @@ again:
 	for _, f := range textFields {
 		if value := p.of(body, f); len(value) > 0 {
 			c.fieldStart = p.spans[f].from
-			c.addMark(markOf(f))
-			c.addList(f, value, f == p.cutField)
+			c.addField(f, value, f == p.cutField)
 			if f == p.cutField {
 				break // what follows in a prompt depends on where it was cut off
 			}
@@ -183,23 +182,56 @@ again:
 	return c.blocks, c.end()
 }
 
-// addNames adds the names that the body contains. It returns false if the body ends within one of them.
+// addField adds a field of the prompt, all of it or not.
+func (c *Chainer) addField(f field, value []byte, cutOff bool) {
+	switch {
+	case !f.isMedia():
+		c.addMark(markOf(f))
+		c.addList(f, value, cutOff)
+	case !cutOff && !isNothing(value):
+		c.addMark(markOf(f))
+		c.addMedia(value, 0)
+	}
+}
+
+// addNames adds the names that the body, and the path, contain. It returns false if the body ends within one of them.
 func (c *Chainer) addNames(body []byte, p *Parts) bool {
-	for _, f := range nameFields {
+	c.printsIDs = printsIDs([]byte(p.inPath))
+	for i, f := range nameFields {
 		if f == p.cutField {
 			return false
 		}
 		name := p.of(body, f)
+		if f == fieldParameters && len(name) > 0 {
+			name = adapterIn(name)
+		}
+		if isNothing(name) {
+			name = nil
+		}
 		if len(name) <= maxModelName {
 			c.name = nameIn(c.name[:0], name)
 			name = c.name
 		}
 		if f == fieldModel {
-			c.printsIDs = printsIDs(name)
+			c.printsIDs = c.printsIDs || printsIDs(name)
 		}
-		c.addName(name)
+		switch {
+		case i < commonNames:
+			c.addName(name)
+		case len(name) > 0:
+			c.addRareName(f, name)
+		}
+	}
+	if p.inPath != "" {
+		c.addRareName(fieldModel, []byte(p.inPath))
 	}
 	return true
+}
+
+// addRareName adds a name that few prompts have.
+func (c *Chainer) addRareName(f field, name []byte) {
+	c.addName([]byte{byte(f)})
+	c.addName(name)
 }
 
 // Claim assigns blocks that have no tenant to one. A store limits each tenant to its part of the index, so that no

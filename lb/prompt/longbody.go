@@ -204,6 +204,9 @@ func (l *LongBody) startValue() {
 		l.room = min(l.room, maxOther)
 	case kindText:
 		l.room = max(l.room, min(l.left[kindLead], minText))
+		if m.field.isMedia() { // for the beginnings of pictures that are left out
+			l.room = max(l.room, minText+minPicture)
+		}
 	}
 }
 
@@ -212,7 +215,7 @@ func kindOf(f field) memberKind {
 	switch {
 	case f == fieldTools, f == fieldSystem, f == fieldInstructions:
 		return kindLead
-	case f.isText():
+	case f.isText(), f.isMedia():
 		return kindText
 	case f == fieldOther:
 		return kindOther

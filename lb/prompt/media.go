@@ -49,6 +49,10 @@ var keyKinds = [...]struct {
 	{"image", keyNotText | keyContent | keyPicture},
 	{"images", keyNotText | keyContent | keyPicture},
 	{"image_url", keyNotText | keyContent | keyPicture},
+	{"image_data", keyNotText | keyContent | keyPicture},
+	{"audio_data", keyNotText | keyContent | keyPicture},
+	{"video_data", keyNotText | keyContent | keyPicture},
+	{"multimodal_data", keyNotText | keyContent | keyPicture}, // in a prompt of llama.cpp
 	{"audio", keyNotText | keyContent | keyPicture},
 	{"audio_url", keyNotText | keyContent | keyPicture},
 	{"video", keyNotText | keyContent | keyPicture},
@@ -96,14 +100,9 @@ func kindOfKey(key []byte) keyKind {
 // file by its data or address, or a keyword of the API.
 func isMedia(key []byte) bool { return kindOfKey(key)&keyNotText != 0 }
 
-// isMediaField reports whether a field of the request contains media, in the engines' own APIs.
-func isMediaField(name []byte) bool { return isIn(mediaFields[:], name) }
-
-// mediaFields are fields of requests that contain media, mediaTypes and textTypes are types of parts of messages that
-// contain media, and that are texts.
+// mediaTypes and textTypes are types of parts of messages that contain media, and that are texts.
 var (
-	mediaFields = [...]string{"image_data", "audio_data", "video_data", "multi_modal_data"}
-	mediaTypes  = [...]string{
+	mediaTypes = [...]string{
 		"image", "image_url", "input_image", "audio", "audio_url", "input_audio", "video", "video_url", "file",
 		"input_file", "document",
 	}

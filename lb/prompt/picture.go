@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"hash"
 	"strconv"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
 )
 
 // A picture may be longer than all that is kept of a prompt. So a long one is known by a digest of its data, as the
@@ -51,18 +53,35 @@ func (l *LongBody) readPicture(part []byte, at int) int {
 	return end
 }
 
-// endsInPictureKey reports whether a text ends in a key whose value may be a picture, or such values.
+// endsInPictureKey reports whether a text ends in a key whose value may be a picture, or in such a key and pictures of
+// its list, up to mostPictures.
 func endsInPictureKey(text []byte) bool {
-	end := lastQuote(text)
-	return kindOfKey(text[lastQuote(text[:end])+1:end])&keyPicture != 0 && bytes.IndexByte(text[end:], ':') > 0
+	const mostPictures = 64
+	for range mostPictures {
+		end := lastQuote(text)
+		begin := lastQuote(text[:max(end, 0)])
+		if begin < 0 {
+			return false
+		}
+		if bytes.IndexByte(text[end:], ':') > 0 {
+			return kindOfKey(text[begin+1:end])&keyPicture != 0
+		}
+		for _, b := range text[end+1:] {
+			if b != ',' && !jsontext.IsSpace(b) {
+				return false
+			}
+		}
+		text = text[:begin]
+	}
+	return false
 }
 
-// lastQuote returns the index of the last quote in a text that has one.
+// lastQuote returns the index of the last quote in a text, -1 if it has none.
 //
 //go:noinline
 func lastQuote(text []byte) int {
 	i := len(text) - 1
-	for text[i] != '"' {
+	for i >= 0 && text[i] != '"' {
 		i--
 	}
 	return i

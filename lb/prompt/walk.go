@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/warmgate/warmgate/internal/jsontext"
 )
@@ -12,7 +13,11 @@ type Parts struct {
 	cutField field // the field in whose value the body ends
 	cut      bool  // the body was not read to its end
 	long     longStrings
+	inPath   string // the model's name there
 }
+
+// InPath says that the path of the request contains the name of a model: see [PathModel].
+func (p *Parts) InPath(model string) { p.inPath = model }
 
 // Cut reports whether the body was not read to its end: it ends too early, or has too many values.
 func (p *Parts) Cut() bool { return p.cut }
@@ -28,11 +33,15 @@ func (p *Parts) of(body []byte, f field) []byte {
 // Model returns the name of the model as the body writes it, empty if there is none.
 func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
 
-// ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB.
+// ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB: that in the body, or else that in
+// the path.
 func (p *Parts) ModelName(body []byte) string {
 	const longest = 1 << 10
 	value := p.Model(body)
-	if len(value) > longest {
+	switch {
+	case len(value) == 0 && len(p.inPath) <= longest:
+		return strings.Clone(p.inPath) // keeps nothing of the path
+	case len(value) > longest:
 		return ""
 	}
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' && bytes.IndexByte(value, '\\') < 0 {
@@ -42,10 +51,31 @@ func (p *Parts) ModelName(body []byte) string {
 }
 
 // nameFields decide for whom a prompt is cached, and with what chat template: options of the template may be printed at
-// the beginning of a prompt.
+// the beginning of a prompt. Of those behind the first commonNames only the ones that are there are part of the keys.
 var nameFields = [...]field{
 	fieldModel, fieldLoraPath, fieldCacheSalt, fieldChatTemplate, fieldTemplateOptions,
 	fieldReasoning, fieldReasoningEffort,
+	fieldExtraKey, fieldLora, fieldLoraID, fieldLoraName, fieldLoraTask, fieldMediaOptions, fieldParameters,
+}
+
+const (
+	commonNames = 7
+	// adapterID is the member of parameters that names an adapter: of TGI and LoRAX.
+	adapterID = "adapter_id"
+)
+
+// adapterIn returns the value of the adapter's name in parameters, as it is written.
+func adapterIn(parameters []byte) (name []byte) {
+	values := maxMemberValues
+	eachMember(parameters, 0, &values, func(key []byte, escaped bool, at int) bool {
+		if !isName(key, escaped, adapterID) {
+			return true
+		}
+		end, _ := jsontext.SkipValue(parameters, at, values)
+		name = parameters[at:end]
+		return false
+	})
+	return name
 }
 
 // nameIn appends the name in a value to dst: the text of a string, anything else as it is written.
@@ -58,11 +88,13 @@ func nameIn(dst, value []byte) []byte {
 }
 
 // textFields are in the order in which chat templates print them, whatever the order in the body. What the server
-// stores of a conversation is where the server inserts it.
+// stores of a conversation is where the server inserts it. Media beside a prompt may be anywhere in it, and so are in
+// front.
 var textFields = [...]field{
-	fieldTools, fieldSystem, fieldInstructions, fieldPreviousResponse, fieldConversation, fieldMessages, fieldPrompt,
-	fieldInput, fieldSuffix, fieldQuery, fieldDocuments, fieldText1, fieldText2, fieldText, fieldInputIDs, fieldInputs,
-	fieldTextInput, fieldContents,
+	fieldTools, fieldSystem, fieldInstructions, fieldPreviousResponse, fieldConversation,
+	fieldImageData, fieldAudioData, fieldVideoData, fieldMultiModalData, fieldImages,
+	fieldMessages, fieldPrompt, fieldInput, fieldSuffix, fieldQuery, fieldDocuments, fieldText1, fieldText2, fieldText,
+	fieldInputIDs, fieldInputs, fieldTextInput, fieldContents,
 }
 
 // isTalk reports whether chat templates print the value of a field as messages, or as the text of one.
