@@ -92,29 +92,39 @@ type Chainer struct {
 	long         longStrings   // of the body
 	nextLong     int           // see longStrings.find
 	field        field         // that is being added
-	system       bool          // the message is one of the system's, in an API that may have a system prompt beside it
-	hasSystem    bool          // it has one
+	system       bool          // the message is one of the system's
+	hasSystem    bool          // the prompt has one beside its messages
 	printsIDs    bool          // the template of the model prints the ids of tool calls
 	texts        int           // texts of the conversation so far
 	media        int           // images, sounds and files so far
 	mediaBytes   int           // what each of them counts for
 	skipFirst    bool          // see Expect
 	first        First
+	behind       behind
 	seed         maphash.Seed                        // of its digests
 	rooms        [maxLevels][maxMembers]objectMember // scratch
 	level        int                                 // of objects in which the current one is
 }
 
-// First is what a prompt's first text is known by, if it is short, and the beginning of the text behind it, if that is
+// First is what a prompt's first text is known by, if it is short, and the beginning of what is behind it, if that is
 // long; 0 for neither. They are digests that only this chainer makes.
 type First struct{ Text, Behind uint64 }
 
+// behind is what is known so far of the texts behind the first one.
+type behind struct {
+	bytes  int
+	digest uint64
+	known  bool // no more is needed
+}
+
 const (
 	// MaxFirst is the length in bytes of a first text that is short, as it is written in JSON.
-	MaxFirst = 512
-	// The text behind it has to be the same for as much, and not short: short ones are often the same by chance.
-	maxBehind = 1 << 10
-	minBehind = 512
+	MaxFirst = 1 << 10
+	// What is behind it has to be the same for as much, and not short: short texts are often the same by chance. It
+	// may be several of a system prompt, up to maxBehindTexts.
+	maxBehind      = 1 << 10
+	minBehind      = 512
+	maxBehindTexts = 4
 )
 
 // Expect says what is known of how the model of the next prompt is served: whether engines leave out the first text, if
@@ -163,7 +173,7 @@ again:
 	}
 	c.blocks, c.length, c.steps, c.shortLen, c.budget = c.blocks[:0], 0, 0, 0, initialBudget
 	c.long.n, c.nextLong = copy(c.long.list[:], p.long.list[:p.long.n]), 0
-	c.texts, c.media, c.first, c.level = 0, 0, First{}, 0
+	c.texts, c.media, c.first, c.behind, c.level = 0, 0, First{}, behind{}, 0
 	c.hasSystem = len(p.of(body, fieldSystem)) > 0
 	c.startBlock()
 	for _, f := range textFields {

@@ -139,7 +139,15 @@ func TestFirstTexts(t *testing.T) {
 	if !slices.Equal(a, b) || other.Text == first.Text || other.Text == 0 {
 		t.Errorf("without their first texts, %d of %d blocks are the same", common(t, a, b), len(a))
 	}
-	for _, rest := range []string{"short", words(1, 300), `short"},{"text":"` + long} {
+	short := `short"},{"text":"`
+	for _, rest := range []string{short + long, short + short + short + long, words(1, 300) + short + words(1, 300)} {
+		a, first = read(with("one", rest), true)
+		b, other = read(with("other", rest), true)
+		if !slices.Equal(a, b) || len(a) < 2 || first.Behind == 0 || first.Behind != other.Behind {
+			t.Errorf("%.20s: with short texts behind their first ones, %d of %d blocks are the same", rest, common(t, a, b), len(a))
+		}
+	}
+	for _, rest := range []string{"short", words(1, 300), short + short + short + short + long} {
 		a, _ = read(with("one", rest), false)
 		b, _ = read(with("one", rest), true)
 		if !slices.Equal(a, b) {
@@ -149,7 +157,7 @@ func TestFirstTexts(t *testing.T) {
 	if _, first = read(with("one", "short"), false); first.Behind != 0 {
 		t.Error("a short text behind the first one counts")
 	}
-	if _, first = read(with(long, long), false); first.Text != 0 {
+	if _, first = read(with(long+long, long), false); first.Text != 0 {
 		t.Error("a long first text counts")
 	}
 }

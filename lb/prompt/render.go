@@ -304,28 +304,44 @@ func (c *Chainer) addPartText(v []byte, i int, cutOff bool) (end int) {
 			c.addPicture(content, escaped)
 		}
 		return end
-	case (c.field == fieldSystem || c.system) && isDropped(content):
+	case (c.field == fieldSystem || c.system && c.hasSystem) && isDropped(content):
 		return end
 	}
 	c.texts++
-	switch c.texts {
-	case 1:
-		if len(content) <= MaxFirst {
-			if cut {
-				c.texts--
-				return end
-			}
-			if c.first.Text = maphash.Bytes(c.seed, content); c.skipFirst {
-				return end
-			}
-		}
-	case 2:
-		if len(content) >= minBehind {
-			c.first.Behind = maphash.Bytes(c.seed, content[:min(len(content), maxBehind)])
-		} else if c.skipFirst && c.first.Text != 0 {
-			c.steps = maxSteps + 1 // the chain begins again, with the first text
+	switch {
+	case c.texts > 1:
+		c.addBehind(content)
+	case len(content) > MaxFirst:
+	case cut:
+		c.texts--
+		return end
+	default:
+		if c.first.Text = maphash.Bytes(c.seed, content); c.skipFirst {
+			return end
 		}
 	}
 	c.addQuoted('"', content, escaped)
 	return end
+}
+
+// addBehind notes a text behind the first one, until they are as much as has to be the same. Several have to be of the
+// system prompt.
+//
+//go:noinline
+func (c *Chainer) addBehind(content []byte) {
+	b := &c.behind
+	if b.known {
+		return
+	}
+	b.bytes += len(content)
+	b.digest = b.digest*31 + maphash.Bytes(c.seed, content[:min(len(content), maxBehind)])
+	ofSystem := c.system || c.field == fieldSystem || c.field == fieldInstructions
+	switch {
+	case b.bytes >= minBehind && (c.texts == 2 || ofSystem):
+		b.known, c.first.Behind = true, b.digest
+	case c.texts > maxBehindTexts || !ofSystem:
+		if b.known = true; c.skipFirst && c.first.Text != 0 {
+			c.steps = maxSteps + 1 // the chain begins again, with the first text
+		}
+	}
 }

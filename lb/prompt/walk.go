@@ -182,7 +182,7 @@ func (c *Chainer) addMessageOf(f field, v []byte, i int, o *object, cutOff bool)
 	} else {
 		c.answerBlock = -1
 	}
-	c.system = c.hasSystem && f == fieldMessages && by == bySystem
+	c.system = by == bySystem && role.to > 0
 	c.addMark('r')
 	if o.hasRole = role.to > 0; o.hasRole {
 		c.addValue(v[:role.to], role.from, false, false)

@@ -222,3 +222,40 @@ func TestMatchErrors(t *testing.T) {
 		t.Error("an API has no name")
 	}
 }
+
+// A line that changes may be long, and have short texts behind it that stay, as a coding client sends them.
+func TestShapesOfChangingFirstTexts(t *testing.T) {
+	line := func(n int) string { return fmt.Sprintf("some-client: request=%d", n*7919) }
+	long, question := seededWords(7, 1500), seededWords(9, 100)
+	for name, test := range map[string]struct {
+		path    string
+		body    func(n int) string
+		leftOut bool
+	}{
+		"a short text behind it": {"/v1/messages", func(n int) string {
+			return fmt.Sprintf(`{"model":"m","system":[{"type":"text","text":%q},{"type":"text","text":"You are an agent."},`+
+				`{"type":"text","text":%q}],"messages":[{"role":"user","content":%q}]}`, line(n), long, question)
+		}, true},
+		"messages of the system": {"/v1/chat/completions", func(n int) string {
+			return fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"developer","content":"Be brief."},`+
+				`{"role":"system","content":%q},{"role":"user","content":%q}]}`, line(n), long, question)
+		}, true},
+		"a long line": {"/v1/messages", func(n int) string {
+			return fmt.Sprintf(`{"model":"m","system":[{"type":"text","text":%q},{"type":"text","text":%q}],"messages":[]}`,
+				line(n)+strings.Repeat("x", 800), long)
+		}, true},
+		"a short question": {"/v1/chat/completions", func(n int) string {
+			return fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":"hello"},`+
+				`{"role":"assistant","content":%q},{"role":"user","content":"why?"}]}`, line(n), long)
+		}, false},
+	} {
+		d := startFake(t, 1, 4, renderedConfig)
+		var match float64
+		for n := range 12 {
+			match, _ = d.askFor(test.path, test.body(n), 4000, 0.9)
+		}
+		if match > 0.8 != test.leftOut {
+			t.Errorf("%s: %.2f are matched", name, match)
+		}
+	}
+}
