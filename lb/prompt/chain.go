@@ -97,8 +97,10 @@ type Chainer struct {
 	printsIDs    bool          // the template of the model prints the ids of tool calls
 	texts        int           // texts of the conversation so far
 	media        int           // images, sounds and files so far
-	mediaBytes   int           // what each of them counts for
-	skipFirst    bool          // see Expect
+	mediaBytes   int           // what they count for
+	bytesOf      []int         // what one of each size counts for
+	sizes        [maxMedia]byte
+	skipFirst    bool // see Expect
 	first        First
 	behind       behind
 	seed         maphash.Seed                        // of its digests
@@ -128,19 +130,35 @@ const (
 )
 
 // Expect says what is known of how the model of the next prompt is served: whether engines leave out the first text, if
-// it is short and the text behind it is not, and for how many bytes of text an image, a sound or a file counts.
-func (c *Chainer) Expect(skipFirst bool, mediaBytes int) {
-	c.skipFirst, c.mediaBytes = skipFirst, mediaBytes
+// it is short and what is behind it is not, and for how many bytes of text an image, a sound or a file counts, for each
+// of [MediaSizes] classes of size; nil for none.
+func (c *Chainer) Expect(skipFirst bool, mediaBytes []int) {
+	c.skipFirst, c.bytesOf = skipFirst, mediaBytes
 }
 
 // First returns what the latest prompt begins with.
 func (c *Chainer) First() First { return c.first }
 
-// Media returns how many images, sounds and files the latest prompt contains, as far as it is hashed.
-func (c *Chainer) Media() int { return c.media }
+// Media returns how many images, sounds and files the latest prompt contains, as far as it is hashed, for how many bytes
+// of text they count, and the classes of their sizes, of as many as are told apart. These are valid until the next call
+// of Chain.
+func (c *Chainer) Media() (n, bytes int, sizes []byte) {
+	return c.media, c.mediaBytes, c.sizes[:min(c.media, maxMedia)]
+}
+
+// countMedia counts an image, a sound or a file.
+func (c *Chainer) countMedia(size byte) {
+	if c.media < maxMedia {
+		c.sizes[c.media] = size
+	}
+	c.media++
+	if c.bytesOf != nil {
+		c.mediaBytes += c.bytesOf[size]
+	}
+}
 
 // end returns the length of the prompt so far, with its media.
-func (c *Chainer) end() int { return c.length + c.media*c.mediaBytes }
+func (c *Chainer) end() int { return c.length + c.mediaBytes }
 
 // Secret derives the secret of a chainer from a text of any length.
 func Secret(text string) (secret [16]byte) {
@@ -173,7 +191,7 @@ again:
 	}
 	c.blocks, c.length, c.steps, c.shortLen, c.budget = c.blocks[:0], 0, 0, 0, initialBudget
 	c.long.n, c.nextLong = copy(c.long.list[:], p.long.list[:p.long.n]), 0
-	c.texts, c.media, c.first, c.behind, c.level = 0, 0, First{}, behind{}, 0
+	c.texts, c.media, c.mediaBytes, c.first, c.behind, c.level = 0, 0, 0, First{}, behind{}, 0
 	c.hasSystem = len(p.of(body, fieldSystem)) > 0
 	c.startBlock()
 	for _, f := range textFields {

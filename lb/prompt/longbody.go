@@ -35,6 +35,10 @@ type LongBody struct {
 	begin   int        // index in kept of the latest string in a value, as far as all of that is kept
 	digest  hash.Hash  // of a picture
 	picture bool       // the string is one, of which no more is kept
+	data    int        // bytes of it so far
+	size    byte       // its class
+	// byLength says that its length decides about that.
+	byLength bool
 }
 
 // keptMember is where a member is in kept.

@@ -181,10 +181,18 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 		return
 	}
 	c.endBeside(c.size/4, 0)
+	data := dataOf(content)
+	size, known := sizeInText(data)
+	if !known {
+		var byLength bool
+		if size, byLength = sizeIn(dataOf(content[:min(len(content), minPicture-1)])); byLength {
+			size = sizeOf(len(data))
+		}
+	}
 	if len(content) >= minPicture-1 {
 		c.mediaHash.Reset()
-		c.mediaHash.Write(dataOf(content))
-		plain = digestText(c.mediaHash)
+		c.mediaHash.Write(data)
+		plain = digestText(c.mediaHash, size)
 	}
 	for n := len(plain); n > 0 && plain[n-1] == '='; n-- {
 		plain = plain[:n-1]
@@ -197,7 +205,7 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 	}
 	c.addMark('d')
 	c.add(c.mediaHash.Sum(c.small[:0]))
-	c.media++
+	c.countMedia(size)
 	c.endBeside(1, reservedBudget)
 }
 

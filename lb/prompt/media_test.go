@@ -105,10 +105,11 @@ func TestPicturesCount(t *testing.T) {
 	c := NewChainer(testSecret, testBlock)
 	blocks, length := c.Chain(body, &parts)
 	plain := slices.Clone(blocks)
-	c.Expect(false, 5000)
+	c.Expect(false, slices.Repeat([]int{5000}, MediaSizes))
 	blocks, more := c.Chain(body, &parts)
-	if more != length+5000 || c.Media() != 1 || len(blocks) != len(plain) {
-		t.Fatalf("%d bytes, %d with the picture, %d media", length, more, c.Media())
+	n, bytes, sizes := c.Media()
+	if more != length+5000 || n != 1 || bytes != 5000 || !slices.Equal(sizes, []byte{0}) || len(blocks) != len(plain) {
+		t.Fatalf("%d bytes, %d with the picture, %d media", length, more, n)
 	}
 	for i, b := range blocks {
 		if b.Key != plain[i].Key || b.End != plain[i].End && b.End != plain[i].End+5000 {
@@ -125,7 +126,7 @@ func TestFirstTexts(t *testing.T) {
 	long := words(1, 1000)
 	c := NewChainer(testSecret, testBlock)
 	read := func(body string, skip bool) ([]Block, First) {
-		c.Expect(skip, 0)
+		c.Expect(skip, nil)
 		blocks, _ := blocksOf(t, c, body)
 		return slices.Clone(blocks), c.First()
 	}
