@@ -139,9 +139,9 @@ func (c *Chainer) Expect(skipFirst bool, mediaBytes []int) {
 // First returns what the latest prompt begins with.
 func (c *Chainer) First() First { return c.first }
 
-// Media returns how many images, sounds and files the latest prompt contains, as far as it is hashed, for how many bytes
-// of text they count, and the classes of their sizes, of as many as are told apart. These are valid until the next call
-// of Chain.
+// Media returns how many images, sounds and files the latest prompt contains, as far as it is hashed, for how many
+// bytes of text they count, and the classes of their sizes, of as many as are told apart. These are valid until the
+// next call of Chain.
 func (c *Chainer) Media() (n, bytes int, sizes []byte) {
 	return c.media, c.mediaBytes, c.sizes[:min(c.media, maxMedia)]
 }
@@ -222,46 +222,6 @@ func (c *Chainer) addField(f field, value []byte, cutOff bool) {
 	}
 }
 
-// addNames adds the names that the body, and the path, contain. It returns false if the body ends within one of them.
-func (c *Chainer) addNames(body []byte, p *Parts) bool {
-	c.printsIDs = printsIDs([]byte(p.inPath))
-	for i, f := range nameFields {
-		if f == p.cutField {
-			return false
-		}
-		name := p.of(body, f)
-		if f == fieldParameters && len(name) > 0 {
-			name = adapterIn(name)
-		}
-		if isNothing(name) {
-			name = nil
-		}
-		if len(name) <= maxModelName {
-			c.name = nameIn(c.name[:0], name)
-			name = c.name
-		}
-		if f == fieldModel {
-			c.printsIDs = c.printsIDs || printsIDs(name)
-		}
-		switch {
-		case i < commonNames:
-			c.addName(name)
-		case len(name) > 0:
-			c.addRareName(f, name)
-		}
-	}
-	if p.inPath != "" {
-		c.addRareName(fieldModel, []byte(p.inPath))
-	}
-	return true
-}
-
-// addRareName adds a name that few prompts have.
-func (c *Chainer) addRareName(f field, name []byte) {
-	c.addName([]byte{byte(f)})
-	c.addName(name)
-}
-
 // Claim assigns blocks that have no tenant to one. A store limits each tenant to its part of the index, so that no
 // tenant can evict the prompts of the others. The name must be one that clients cannot choose.
 func (c *Chainer) Claim(blocks []Block, tenant string) {
@@ -272,12 +232,6 @@ func (c *Chainer) Claim(blocks []Block, tenant string) {
 	for i := range blocks {
 		blocks[i].Key |= tag << tenantShift
 	}
-}
-
-// addName adds a name that all keys depend on.
-func (c *Chainer) addName(name []byte) {
-	c.hash.Write(binary.LittleEndian.AppendUint64(c.small[:0], uint64(len(name))))
-	c.hash.Write(name)
 }
 
 // startBlock starts a block at the current position.
@@ -341,9 +295,6 @@ func (c *Chainer) endAnswer() {
 		c.blocks[c.answerBlock+i].End = c.end()
 	}
 }
-
-// maxModelName is the length in bytes up to which a name is unescaped; a longer one is hashed as it is written.
-const maxModelName = 1 << 10
 
 // full reports whether there will be no more blocks. The rest of the prompt only adds to its length.
 func (c *Chainer) full() bool { return len(c.blocks) >= MaxBlocks || c.steps > maxSteps }

@@ -30,7 +30,8 @@ func imagesOf(t testing.TB, width, height int) map[string]string {
 	}
 	jpegFile, _ := base64.StdEncoding.DecodeString(files["JPEG"])
 	exif := append([]byte{0xff, 0xe1, 4, 2}, make([]byte, 1<<10)...) // as cameras write it
-	files["JPEG with Exif"] = base64.StdEncoding.EncodeToString(append(append(jpegFile[:2:2], exif...), jpegFile[2:]...))
+	jpegFile = append(append(jpegFile[:2:2], exif...), jpegFile[2:]...)
+	files["JPEG with Exif"] = base64.StdEncoding.EncodeToString(jpegFile)
 	w, h := width-1, height-1
 	for name, chunk := range map[string][]byte{
 		"WebP": append([]byte("VP8 \x00\x00\x00\x00\x00\x00\x00\x9d\x01\x2a"),
@@ -64,7 +65,9 @@ func TestPixelsOfImages(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "a", "QUJD", strings.Repeat("/9j/", 1000), strings.Repeat("////", 1000), "UklGRgAAAABXRUJQVlA5"} {
+	for _, text := range []string{
+		"", "a", "QUJD", strings.Repeat("/9j/", 1000), strings.Repeat("////", 1000), "UklGRgAAAABXRUJQVlA5",
+	} {
 		if got := pixelsIn([]byte(text)); got != 0 {
 			t.Errorf("%.20s: %d pixels", text, got)
 		}
@@ -101,7 +104,9 @@ func TestSizesOfMedia(t *testing.T) {
 			t.Errorf("%.30s is of class %d, want %d", text, size, want)
 		}
 	}
-	for text, want := range map[string]int{"0~0": 0, "ffffffffffffffff~63": 63, "a~64": -1, "a~": -1, "a": -1, "a~-1": -1} {
+	for text, want := range map[string]int{
+		"0~0": 0, "ffffffffffffffff~63": 63, "a~64": -1, "a~": -1, "a": -1, "a~-1": -1, "https://example.com/a~5": -1,
+	} {
 		if size, ok := sizeInText([]byte(text)); ok != (want >= 0) || ok && int(size) != want {
 			t.Errorf("%s: class %d, %v", text, size, ok)
 		}

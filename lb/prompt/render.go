@@ -218,7 +218,7 @@ func (c *Chainer) addMember(v []byte, m *objectMember, p place) {
 func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) {
 	switch {
 	case v[i] == '"':
-		return c.addPartText(v, i, cutOff)
+		return c.addPartText(v, i, false, cutOff)
 	case v[i] != '[' && v[i] != '{' && cutOff:
 		return len(v) // a number or a literal, which may go on
 	case v[i] != '[' || depth > maxNested:
@@ -231,7 +231,7 @@ func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) 
 		case b == ',' || jsontext.IsSpace(b):
 			i++
 		case b == '"':
-			i = c.addPartText(v, i, cutOff)
+			i = c.addPartText(v, i, false, cutOff)
 		case b == '{':
 			i = c.addPart(v, i, cutOff, depth)
 		default:
@@ -262,7 +262,7 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 		return len(v) // what it is may follow
 	case text.to > 0 && v[text.from] == '"' &&
 		(kind.to == 0 || isIn(textTypes[:], unquoted(v[kind.from:kind.to]))):
-		c.addPartText(v, text.from, cutOff)
+		c.addPartText(v, text.from, true, cutOff)
 		return o.end
 	case cutOff && o.open:
 		return len(v)
@@ -293,9 +293,9 @@ func unquoted(value []byte) []byte {
 	return value
 }
 
-// addPartText adds the text of a message that begins at i, or of a part of one, and returns the index after it. A text
-// that engines leave out is none; neither is a short first one, if it is to be skipped: see [Chainer.Chain].
-func (c *Chainer) addPartText(v []byte, i int, cutOff bool) (end int) {
+// addPartText adds the text of a message that begins at i, or of a block of one, and returns the index after it. A
+// block that engines leave out is none; neither is a short first text, if it is to be skipped: see [Chainer.Chain].
+func (c *Chainer) addPartText(v []byte, i int, block, cutOff bool) (end int) {
 	content, escaped, end := c.skipString(v, i)
 	cut := cutOff && end == len(v)
 	switch {
@@ -304,7 +304,7 @@ func (c *Chainer) addPartText(v []byte, i int, cutOff bool) (end int) {
 			c.addPicture(content, escaped)
 		}
 		return end
-	case (c.field == fieldSystem || c.system && c.hasSystem) && isDropped(content):
+	case block && (c.field == fieldSystem || c.system && c.hasSystem) && isDropped(content):
 		return end
 	}
 	c.texts++

@@ -50,43 +50,6 @@ func (p *Parts) ModelName(body []byte) string {
 	return string(nameIn(nil, value))
 }
 
-// nameFields decide for whom a prompt is cached, and with what chat template: options of the template may be printed at
-// the beginning of a prompt. Of those behind the first commonNames only the ones that are there are part of the keys.
-var nameFields = [...]field{
-	fieldModel, fieldLoraPath, fieldCacheSalt, fieldChatTemplate, fieldTemplateOptions,
-	fieldReasoning, fieldReasoningEffort,
-	fieldExtraKey, fieldLora, fieldLoraID, fieldLoraName, fieldLoraTask, fieldMediaOptions, fieldParameters,
-}
-
-const (
-	commonNames = 7
-	// adapterID is the member of parameters that names an adapter: of TGI and LoRAX.
-	adapterID = "adapter_id"
-)
-
-// adapterIn returns the value of the adapter's name in parameters, as it is written.
-func adapterIn(parameters []byte) (name []byte) {
-	values := maxMemberValues
-	eachMember(parameters, 0, &values, func(key []byte, escaped bool, at int) bool {
-		if !isName(key, escaped, adapterID) {
-			return true
-		}
-		end, _ := jsontext.SkipValue(parameters, at, values)
-		name = parameters[at:end]
-		return false
-	})
-	return name
-}
-
-// nameIn appends the name in a value to dst: the text of a string, anything else as it is written.
-func nameIn(dst, value []byte) []byte {
-	if len(value) == 0 || value[0] != '"' {
-		return append(dst, value...)
-	}
-	content, _, _ := jsontext.SkipString(value, 0)
-	return jsontext.AppendUnescaped(dst, content)
-}
-
 // textFields are in the order in which chat templates print them, whatever the order in the body. What the server
 // stores of a conversation is where the server inserts it. Media beside a prompt may be anywhere in it, and so are in
 // front.

@@ -40,7 +40,7 @@ func TestPicturesOfSeveralSizes(t *testing.T) {
 			for tokens := range sizes {
 				want := float64(tokens) / float64(tokens+text)
 				if match := ask(10*n+tokens*1000, want, tokens); n > 2 && math.Abs(match-want) > 0.1 {
-					t.Errorf("%s, %d: %.2f of a picture of %d tokens are matched, want %.2f", name, n, match, tokens, want)
+					t.Errorf("%s, %d: %.2f of %d tokens are matched, want %.2f", name, n, match, tokens, want)
 				}
 			}
 		}
