@@ -23,6 +23,7 @@ const (
 	keyFunction                     // a tool, or a call of one
 	keyCalls                        // several
 	keyType                         // of a part, an item or a tool
+	keyPrinted                      // engines give it to the template of a message
 )
 
 // keyKinds are the keys of which something is known. It is a table, not a switch, for the size of the artifacts; keys
@@ -74,7 +75,19 @@ var keyKinds = [...]struct {
 	{"call_id", keyNotText | keyID},
 	{"tool_call_id", keyNotText | keyID},
 	{"tool_use_id", keyNotText | keyID},
+	{"reasoning_content", keyPrinted}, // vLLM, SGLang, llama.cpp
+	{"reasoning", keyPrinted},
+	{"thinking", keyPrinted}, // Ollama
+	{"tool_name", keyPrinted},
+	{"tool_plan", keyPrinted}, // Cohere
+	{"tools", keyPrinted},     // vLLM, of a developer
+	{"channel", keyPrinted},   // OpenAI's gpt-oss
+	{"recipient", keyPrinted},
 	{"cache_control", keyHidden}, // Anthropic
+	{"cacheControl", keyHidden},  // what some clients make of it
+	{"cachePoint", keyHidden},    // Amazon Bedrock
+	{"cache_point", keyHidden},
+	{"providerOptions", keyHidden}, // Vercel's AI SDK
 	{"citations", keyHidden},
 	{"signature", keyHidden},
 	{"refusal", keyHidden}, // OpenAI

@@ -212,8 +212,8 @@ func TestIDsOfToolCalls(t *testing.T) {
 	}
 }
 
-// A block of a system prompt that engines are known to leave out is left out of a list; a system prompt that is one text
-// is printed as it is, however it begins.
+// A block of a system prompt that engines are known to leave out is left out of a list; a system prompt that is one
+// text is printed as it is, however it begins.
 func TestDroppedBlocks(t *testing.T) {
 	line := func(n string) string { return "x-anthropic-billing-header: cch=" + n }
 	rest := `,"messages":[{"role":"user","content":"` + words(2, 500) + `"}]}`

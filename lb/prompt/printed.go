@@ -16,6 +16,7 @@ const (
 	rankFunction
 	rankCalls
 	rankOther
+	rankUnknown // of a message, a member that is printed only if it may be all that there is
 	rankType
 	unprinted // it does not reach the model
 )
@@ -42,6 +43,8 @@ func (c *Chainer) rankOf(key []byte, p place) rank {
 		return rankCalls
 	case kind&keyType != 0:
 		return rankType
+	case kind == 0 && p == inMessage:
+		return rankUnknown
 	}
 	return rankOther
 }

@@ -178,6 +178,7 @@ func (c *Chainer) addMembers(v []byte, i int, o *object, p place, cutOff bool) (
 			}
 		case cutOff && o.open:
 			return len(v)
+		case m.rank == rankUnknown && o.hasRole && (o.find(rankContent).to > 0 || o.find(rankCalls).to > 0):
 		case !o.hasRole || m.rank >= rankText && m.rank != rankType:
 			c.addMember(v, m, p)
 		}
@@ -270,6 +271,9 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 		c.addMedia(v[:o.end], i)
 		return o.end
 	}
+	if len(o.list) == 0 || text.to == 0 && isIn(textTypes[:], unquoted(v[kind.from:kind.to])) {
+		return o.end // a marker, or an empty text
+	}
 	c.addMark('{')
 	for k := range o.list {
 		m := &o.list[k]
@@ -299,6 +303,8 @@ func (c *Chainer) addPartText(v []byte, i int, block, cutOff bool) (end int) {
 	content, escaped, end := c.skipString(v, i)
 	cut := cutOff && end == len(v)
 	switch {
+	case cut && len(content) == 0:
+		return end // perhaps there is no more of it
 	case isDataURL(content):
 		if !cut {
 			c.addPicture(content, escaped)
