@@ -73,6 +73,10 @@ func isTalk(f field) bool {
 // cut off, only what every continuation begins with is added.
 func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 	c.field = f
+	if f == fieldInput && v[0] == '"' {
+		c.addQuestion(v, cutOff)
+		return
+	}
 	if v[0] != '[' || f == fieldSystem {
 		switch {
 		case f == fieldSystem && v[0] == '{':
@@ -107,6 +111,19 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 		}
 	}
 	if !cutOff {
+		c.endQuestion()
+		c.addMark(']')
+	}
+}
+
+// addQuestion adds a text as the list with the message that it stands for.
+func (c *Chainer) addQuestion(v []byte, cutOff bool) {
+	c.answerBlock = -1
+	c.addMark('r')
+	c.addQuoted('"', []byte("user"), false)
+	if c.addContent(v, 0, cutOff, 0); !cutOff {
+		c.endMessage()
+		c.questionLast = true
 		c.endQuestion()
 		c.addMark(']')
 	}
