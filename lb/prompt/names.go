@@ -131,13 +131,16 @@ const maxModelName = 1 << 10
 
 // addNames adds the names that the body, and the path, contain. It returns false if the body ends within one of them.
 func (c *Chainer) addNames(body []byte, p *Parts) bool {
-	c.printsIDs = printsIDs([]byte(p.inPath))
+	c.printsIDs = p.inPath != "" && printsIDs([]byte(p.inPath))
 	for i, f := range nameFields {
 		if f == p.cutField {
 			return false
 		}
 		name := p.of(body, f)
-		if f == fieldParameters && len(name) > 0 {
+		if len(name) == 0 && i >= commonNames {
+			continue
+		}
+		if f == fieldParameters {
 			name = adapterIn(name)
 		}
 		if isNothing(name) {
