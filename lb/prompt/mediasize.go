@@ -54,7 +54,7 @@ type base64Text struct {
 // pixelsIn returns how many pixels the header of an image says it has, 0 if it is none, or does not say so in the text.
 func pixelsIn(head []byte) int {
 	if bytes.IndexByte(head, '\\') >= 0 {
-		head = bytes.ReplaceAll(head, []byte{'\\'}, nil) // some clients escape slashes
+		return 0 // some clients escape slashes
 	}
 	t := base64Text{text: head}
 	width, height := 0, 0
@@ -111,7 +111,10 @@ func (t *base64Text) jpeg() (width, height int) {
 	return 0, 0
 }
 
-// big reads an integer of n bytes, the most significant first.
+// big reads an integer of n bytes, the most significant first. Like little it is not inlined, for the size of the
+// artifacts.
+//
+//go:noinline
 func (t *base64Text) big(at, n int) (v int) {
 	for i := range n {
 		v = v<<8 | t.byte(at+i)
@@ -120,6 +123,8 @@ func (t *base64Text) big(at, n int) (v int) {
 }
 
 // little reads an integer of n bytes, the least significant first.
+//
+//go:noinline
 func (t *base64Text) little(at, n int) (v int) {
 	for i := range n {
 		v |= t.byte(at+i) << (8 * i)
@@ -128,6 +133,8 @@ func (t *base64Text) little(at, n int) (v int) {
 }
 
 // byte returns a byte of the data.
+//
+//go:noinline
 func (t *base64Text) byte(at int) int {
 	i := at / 3 * 4
 	if i+4 > len(t.text) {

@@ -50,9 +50,7 @@ func imagesOf(t testing.TB, width, height int) map[string]string {
 func TestPixelsOfImages(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {16, 300}, {640, 480}, {1920, 1080}} {
 		for name, file := range imagesOf(t, size[0], size[1]) {
-			for _, text := range []string{
-				file, strings.NewReplacer("/", "_", "+", "-").Replace(file), strings.ReplaceAll(file, "/", `\/`),
-			} {
+			for _, text := range []string{file, strings.NewReplacer("/", "_", "+", "-").Replace(file)} {
 				text = text[:min(len(text), minPicture)]
 				if got := pixelsIn([]byte(text)); got != size[0]*size[1] {
 					t.Errorf("%s of %v: %d pixels", name, size, got)
@@ -67,6 +65,7 @@ func TestPixelsOfImages(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "a", "QUJD", strings.Repeat("/9j/", 1000), strings.Repeat("////", 1000), "UklGRgAAAABXRUJQVlA5",
+		`\/9j\/`,
 	} {
 		if got := pixelsIn([]byte(text)); got != 0 {
 			t.Errorf("%.20s: %d pixels", text, got)

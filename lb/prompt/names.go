@@ -20,110 +20,116 @@ const (
 	adapterID = "adapter_id"
 )
 
-// adapterIn returns the value of the adapter's name in parameters, as it is written.
-func adapterIn(parameters []byte) (name []byte) {
-	values := maxMemberValues
-	eachMember(parameters, 0, &values, func(key []byte, escaped bool, at int) bool {
-		if !isName(key, escaped, adapterID) {
-			return true
-		}
-		end, _ := jsontext.SkipValue(parameters, at, values)
-		name = parameters[at:end]
-		return false
-	})
-	return name
-}
-
 // nameIn appends the name in a value to dst: the text of a string, anything else in one spelling.
 func nameIn(dst, value []byte) []byte {
 	if len(value) == 0 || value[0] != '"' {
-		dst, _ = appendPlain(dst, value, 0, 0)
-		return dst
+		w := plainWriter{dst, value}
+		if len(value) > 0 {
+			w.value(0, 0)
+		}
+		return w.dst
 	}
 	content, _, _ := jsontext.SkipString(value, 0)
 	return jsontext.AppendUnescaped(dst, content)
 }
 
-// appendPlain appends the value that begins at i to dst, and returns the index after it. It is in the same spelling
-// however it is written: without white space and escapes that need not be, and with members in the order of their keys.
-// Objects that are too deep, or have too many members, stay as they are.
-func appendPlain(dst, v []byte, i, depth int) (_ []byte, end int) {
-	switch {
-	case i >= len(v):
-		return dst, i
-	case v[i] == '"':
-		return appendPlainString(dst, v, i)
-	case (v[i] == '{' || v[i] == '[') && depth >= maxLevels:
-		end, _ = jsontext.SkipValue(v, i, len(v))
-	case v[i] == '{':
-		return appendPlainObject(dst, v, i, depth)
-	case v[i] != '[':
-		end = jsontext.SkipScalar(v, i)
-	default:
-		dst = append(dst, '[')
-		for i = jsontext.Space(v, i+1); i < len(v) && v[i] != ']'; i = jsontext.Space(v, i) {
-			if v[i] == ',' {
-				dst = append(dst, ',')
+// plainWriter appends a value to dst in a spelling that is the same however it is written: without white space and
+// escapes that need not be, and with members in the order of their keys. Objects that are too deep, or have too many
+// members, stay as they are.
+type plainWriter struct{ dst, v []byte }
+
+// write appends a part of the value as it is. It is not inlined, for the size of the artifacts, as mark is not.
+//
+//go:noinline
+func (w *plainWriter) write(from, to int) { w.dst = append(w.dst, w.v[from:to]...) }
+
+//go:noinline
+func (w *plainWriter) mark(b byte) { w.dst = append(w.dst, b) }
+
+// value appends the value that begins at i, and returns the index after it.
+func (w *plainWriter) value(i, depth int) (end int) {
+	switch b := w.v[i]; {
+	case b == '"':
+		return w.text(i)
+	case b == '{' && depth < maxLevels && w.object(i, depth):
+		end, _ = jsontext.SkipValue(w.v, i, len(w.v))
+		return end
+	case b == '[' && depth < maxLevels:
+		w.mark(b)
+		for i++; i < len(w.v) && w.v[i] != ']'; {
+			switch {
+			case jsontext.IsSpace(w.v[i]):
 				i++
-				continue
+			case w.v[i] == ',':
+				w.mark(',')
+				i++
+			default:
+				i = w.value(i, depth+1)
 			}
-			dst, i = appendPlain(dst, v, i, depth+1)
 		}
-		return append(dst, ']'), min(i+1, len(v))
+		w.mark(']')
+		return min(i+1, len(w.v))
 	}
-	return append(dst, v[i:end]...), end
+	end, _ = jsontext.SkipValue(w.v, i, len(w.v))
+	w.write(i, end)
+	return end
 }
 
-// appendPlainObject appends an object.
-func appendPlainObject(dst, v []byte, i, depth int) (_ []byte, end int) {
+// object appends the object that begins at i, unless it has too many members.
+func (w *plainWriter) object(i, depth int) bool {
 	var list [maxMembers]objectMember
-	n, values := 0, len(v)
-	end, _ = jsontext.SkipValue(v, i, len(v))
-	eachMember(v[:end], i, &values, func(key []byte, _ bool, at int) bool {
-		if n < len(list) {
-			to, _ := jsontext.SkipValue(v, at, len(v))
-			from := at - 1
-			for v[from] != '"' {
-				from--
-			}
-			m := objectMember{key: span{from - len(key), from}, value: span{at, to}}
-			k := n
-			for ; k > 0 && list[k-1].after(&m, v); k-- {
-				list[k] = list[k-1]
-			}
-			list[k] = m
+	n := 0
+	for i = jsontext.Space(w.v, i+1); i < len(w.v) && w.v[i] != '}'; i = jsontext.Space(w.v, i) {
+		if w.v[i] == ',' {
+			i++
+			continue
 		}
+		if n == len(list) {
+			return false
+		}
+		_, _, end := jsontext.SkipString(w.v, i)
+		at := jsontext.AfterKey(w.v, end)
+		if at < 0 || at == len(w.v) {
+			return false
+		}
+		m := objectMember{key: span{i, end}, value: span{at, at}}
+		k := n
+		for ; k > 0 && list[k-1].after(&m, w.v); k-- {
+			list[k] = list[k-1]
+		}
+		list[k] = m
 		n++
-		return true
-	})
-	if n > len(list) {
-		return append(dst, v[i:end]...), end
+		i, _ = jsontext.SkipValue(w.v, at, len(w.v))
 	}
-	dst = append(dst, '{')
+	w.mark('{')
 	for k := range list[:n] {
 		if k > 0 {
-			dst = append(dst, ',')
+			w.mark(',')
 		}
-		dst, _ = appendPlainString(dst, v, list[k].key.from-1)
-		dst, _ = appendPlain(append(dst, ':'), v, list[k].value.from, depth+1)
+		w.text(list[k].key.from)
+		w.mark(':')
+		w.value(list[k].value.from, depth+1)
 	}
-	return append(dst, '}'), end
+	w.mark('}')
+	return true
 }
 
-// appendPlainString appends a string.
-func appendPlainString(dst, v []byte, i int) (_ []byte, end int) {
-	content, escaped, end := jsontext.SkipString(v, i)
+// text appends the string that begins at i, and returns the index after it.
+func (w *plainWriter) text(i int) (end int) {
+	content, escaped, end := jsontext.SkipString(w.v, i)
 	if !escaped {
-		return append(dst, v[i:end]...), end
+		w.write(i, end)
+		return end
 	}
-	dst = append(dst, '"')
+	w.mark('"')
 	for _, b := range jsontext.AppendUnescaped(nil, content) {
 		if b == '"' || b == '\\' {
-			dst = append(dst, '\\')
+			w.mark('\\')
 		}
-		dst = append(dst, b)
+		w.mark(b)
 	}
-	return append(dst, '"'), end
+	w.mark('"')
+	return end
 }
 
 // maxModelName is the length in bytes up to which a name is unescaped; a longer one is hashed as it is written.
@@ -141,7 +147,10 @@ func (c *Chainer) addNames(body []byte, p *Parts) bool {
 			continue
 		}
 		if f == fieldParameters {
-			name = adapterIn(name)
+			if text, _ := MemberText(name, []string{adapterID}); text != "" {
+				c.addRareName(f, []byte(text))
+			}
+			continue
 		}
 		if isNothing(name) {
 			name = nil
