@@ -92,45 +92,73 @@ type Chainer struct {
 	long         longStrings   // of the body
 	nextLong     int           // see longStrings.find
 	field        field         // that is being added
-	system       bool          // the message is one of the system's, in an API that may have a system prompt beside it
-	hasSystem    bool          // it has one
+	system       bool          // the message is one of the system's
+	hasSystem    bool          // the prompt has one beside its messages
 	printsIDs    bool          // the template of the model prints the ids of tool calls
 	texts        int           // texts of the conversation so far
 	media        int           // images, sounds and files so far
-	mediaBytes   int           // what each of them counts for
-	skipFirst    bool          // see Expect
+	mediaBytes   int           // what they count for
+	bytesOf      []int         // what one of each size counts for
+	sizes        [maxMedia]byte
+	skipFirst    bool // see Expect
 	first        First
+	behind       behind
 	seed         maphash.Seed                        // of its digests
 	rooms        [maxLevels][maxMembers]objectMember // scratch
 	level        int                                 // of objects in which the current one is
 }
 
-// First is what a prompt's first text is known by, if it is short, and the beginning of the text behind it, if that is
+// First is what a prompt's first text is known by, if it is short, and the beginning of what is behind it, if that is
 // long; 0 for neither. They are digests that only this chainer makes.
 type First struct{ Text, Behind uint64 }
 
+// behind is what is known so far of the texts behind the first one.
+type behind struct {
+	bytes  int
+	digest uint64
+	known  bool // no more is needed
+}
+
 const (
 	// MaxFirst is the length in bytes of a first text that is short, as it is written in JSON.
-	MaxFirst = 512
-	// The text behind it has to be the same for as much, and not short: short ones are often the same by chance.
-	maxBehind = 1 << 10
-	minBehind = 512
+	MaxFirst = 1 << 10
+	// What is behind it has to be the same for as much, and not short: short texts are often the same by chance. It
+	// may be several of a system prompt, up to maxBehindTexts.
+	maxBehind      = 1 << 10
+	minBehind      = 512
+	maxBehindTexts = 4
 )
 
 // Expect says what is known of how the model of the next prompt is served: whether engines leave out the first text, if
-// it is short and the text behind it is not, and for how many bytes of text an image, a sound or a file counts.
-func (c *Chainer) Expect(skipFirst bool, mediaBytes int) {
-	c.skipFirst, c.mediaBytes = skipFirst, mediaBytes
+// it is short and what is behind it is not, and for how many bytes of text an image, a sound or a file counts, for each
+// of [MediaSizes] classes of size; nil for none.
+func (c *Chainer) Expect(skipFirst bool, mediaBytes []int) {
+	c.skipFirst, c.bytesOf = skipFirst, mediaBytes
 }
 
 // First returns what the latest prompt begins with.
 func (c *Chainer) First() First { return c.first }
 
-// Media returns how many images, sounds and files the latest prompt contains, as far as it is hashed.
-func (c *Chainer) Media() int { return c.media }
+// Media returns how many images, sounds and files the latest prompt contains, as far as it is hashed, for how many
+// bytes of text they count, and the classes of their sizes, of as many as are told apart. These are valid until the
+// next call of Chain.
+func (c *Chainer) Media() (n, bytes int, sizes []byte) {
+	return c.media, c.mediaBytes, c.sizes[:min(c.media, maxMedia)]
+}
+
+// countMedia counts an image, a sound or a file.
+func (c *Chainer) countMedia(size byte) {
+	if c.media < maxMedia {
+		c.sizes[c.media] = size
+	}
+	c.media++
+	if c.bytesOf != nil {
+		c.mediaBytes += c.bytesOf[size]
+	}
+}
 
 // end returns the length of the prompt so far, with its media.
-func (c *Chainer) end() int { return c.length + c.media*c.mediaBytes }
+func (c *Chainer) end() int { return c.length + c.mediaBytes }
 
 // Secret derives the secret of a chainer from a text of any length.
 func Secret(text string) (secret [16]byte) {
@@ -149,8 +177,8 @@ func NewChainer(secret [16]byte, size int) *Chainer {
 }
 
 // Chain returns the blocks of the prompt in a body, whose fields are at p, and the length in bytes of the hashed
-// prompt. Prompts of different namespaces, models, adapters or cache salts have no key in common. The blocks are valid
-// until the next call. There are none if the body ends within one of these names.
+// prompt. Prompts of different namespaces, models, adapters or salts have no key in common. The blocks are valid until
+// the next call. There are none if the body ends within one of these names.
 func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Block, length int) {
 again:
 	c.hash.Reset()
@@ -163,14 +191,13 @@ again:
 	}
 	c.blocks, c.length, c.steps, c.shortLen, c.budget = c.blocks[:0], 0, 0, 0, initialBudget
 	c.long.n, c.nextLong = copy(c.long.list[:], p.long.list[:p.long.n]), 0
-	c.texts, c.media, c.first, c.level = 0, 0, First{}, 0
+	c.texts, c.media, c.mediaBytes, c.first, c.behind, c.level = 0, 0, 0, First{}, behind{}, 0
 	c.hasSystem = len(p.of(body, fieldSystem)) > 0
 	c.startBlock()
 	for _, f := range textFields {
 		if value := p.of(body, f); len(value) > 0 {
 			c.fieldStart = p.spans[f].from
-			c.addMark(markOf(f))
-			c.addList(f, value, f == p.cutField)
+			c.addField(f, value, f == p.cutField)
 			if f == p.cutField {
 				break // what follows in a prompt depends on where it was cut off
 			}
@@ -183,23 +210,16 @@ again:
 	return c.blocks, c.end()
 }
 
-// addNames adds the names that the body contains. It returns false if the body ends within one of them.
-func (c *Chainer) addNames(body []byte, p *Parts) bool {
-	for _, f := range nameFields {
-		if f == p.cutField {
-			return false
-		}
-		name := p.of(body, f)
-		if len(name) <= maxModelName {
-			c.name = nameIn(c.name[:0], name)
-			name = c.name
-		}
-		if f == fieldModel {
-			c.printsIDs = printsIDs(name)
-		}
-		c.addName(name)
+// addField adds a field of the prompt, all of it or not.
+func (c *Chainer) addField(f field, value []byte, cutOff bool) {
+	switch {
+	case !f.isMedia():
+		c.addMark(markOf(f))
+		c.addList(f, value, cutOff)
+	case !cutOff && !isNothing(value):
+		c.addMark(markOf(f))
+		c.addMedia(value, 0)
 	}
-	return true
 }
 
 // Claim assigns blocks that have no tenant to one. A store limits each tenant to its part of the index, so that no
@@ -212,12 +232,6 @@ func (c *Chainer) Claim(blocks []Block, tenant string) {
 	for i := range blocks {
 		blocks[i].Key |= tag << tenantShift
 	}
-}
-
-// addName adds a name that all keys depend on.
-func (c *Chainer) addName(name []byte) {
-	c.hash.Write(binary.LittleEndian.AppendUint64(c.small[:0], uint64(len(name))))
-	c.hash.Write(name)
 }
 
 // startBlock starts a block at the current position.
@@ -281,9 +295,6 @@ func (c *Chainer) endAnswer() {
 		c.blocks[c.answerBlock+i].End = c.end()
 	}
 }
-
-// maxModelName is the length in bytes up to which a name is unescaped; a longer one is hashed as it is written.
-const maxModelName = 1 << 10
 
 // full reports whether there will be no more blocks. The rest of the prompt only adds to its length.
 func (c *Chainer) full() bool { return len(c.blocks) >= MaxBlocks || c.steps > maxSteps }

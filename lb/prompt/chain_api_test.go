@@ -83,3 +83,36 @@ func TestChainOfTheSameNames(t *testing.T) {
 		t.Errorf("%d of %d blocks", common(t, plain, escaped), len(plain))
 	}
 }
+
+// An input of the responses API that is a text is the message that it stands for, and the next turn goes on behind it.
+func TestChainOfAnInputAsText(t *testing.T) {
+	text := words(1, 500)
+	with := func(input string) []Block {
+		return chainOf(t, `{"instructions":"`+words(2, 100)+`","input":`+input+`}`)
+	}
+	list := `[{"role":"user","content":"` + text + `"}`
+	want := with(`"` + text + `"`)
+	for _, same := range []string{
+		list + `]`, `[{"type":"message","role":"user","content":[{"type":"input_text","text":"` + text + `"}]}]`,
+	} {
+		if got := with(same); !slices.Equal(got, want) {
+			t.Errorf("%.40s: %d of %d blocks are the same", same, common(t, got, want), len(want))
+		}
+	}
+	next := with(list + `,` + message("assistant", 3, 900) + `,` + message("user", 4, 100) + `]`)
+	if n := common(t, want, next); n != len(want) || next[n-1].End < 1400 {
+		t.Errorf("%d of %d blocks are in the next turn, with the answer up to %d", n, len(want), next[n-1].End)
+	}
+	if got := with(list[:len(list)-1] + `},{"role":"user","content":"x"}]`); slices.Equal(got, want) {
+		t.Error("another message behind it has no effect")
+	}
+	body := []byte(`{"instructions":"` + words(2, 100) + `","input":"` + text[:300])
+	_, parts, err := Read(body, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, _ := NewChainer(testSecret, testBlock).Chain(body, &parts)
+	if n := common(t, cut, want); n != len(cut) || n < 4 {
+		t.Errorf("%d of %d blocks of the beginning are those of all", n, len(cut))
+	}
+}

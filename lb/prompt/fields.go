@@ -48,6 +48,19 @@ const (
 	fieldTextInput
 	fieldContents
 	fieldConversation // as fieldPreviousResponse
+	// From here to fieldImages media beside a prompt, in the engines' own APIs.
+	fieldImageData
+	fieldAudioData
+	fieldVideoData
+	fieldMultiModalData
+	fieldImages
+	// Names that few bodies have. Their numbers are part of the keys, too.
+	fieldExtraKey
+	fieldLora
+	fieldLoraID
+	fieldLoraName
+	fieldLoraTask
+	fieldMediaOptions
 	// Objects with options, and the limits in them.
 	fieldParameters
 	fieldSamplingParams
@@ -56,11 +69,15 @@ const (
 	fieldParameterTokens
 	fieldSamplingTokens
 	fieldGenerationTokens
+	fieldParameterAdapter // a name
 	fieldCount
 )
 
 // isText reports whether the value of the field is text for the model.
 func (f field) isText() bool { return f >= fieldMessages && f <= fieldContents }
+
+// isMedia reports whether the value of the field is media beside a prompt.
+func (f field) isMedia() bool { return f >= fieldImageData && f <= fieldImages }
 
 // fieldNames are the names of the fields. It is a table, not a switch, for the size of the artifacts.
 var fieldNames = [...]struct {
@@ -107,6 +124,17 @@ var fieldNames = [...]struct {
 	{"prompt_logprobs", fieldPromptLogprobs},
 	{"logprobs", fieldLogprobs},
 	{"echo", fieldEcho},
+	{"image_data", fieldImageData}, // SGLang
+	{"audio_data", fieldAudioData},
+	{"video_data", fieldVideoData},
+	{"multi_modal_data", fieldMultiModalData}, // vLLM
+	{"images", fieldImages},                   // Ollama
+	{"extra_key", fieldExtraKey},              // SGLang
+	{"lora", fieldLora},                       // llama.cpp
+	{"lora_id", fieldLoraID},
+	{"lora_name", fieldLoraName},
+	{"lora_task_id", fieldLoraTask},            // TensorRT-LLM
+	{"mm_processor_kwargs", fieldMediaOptions}, // vLLM
 }
 
 // fieldOf returns the field with the given name.
@@ -119,13 +147,15 @@ func fieldOf(name []byte) field {
 	return fieldOther
 }
 
-// limitIn returns the limit on the output with the given name in an object with options.
+// limitIn returns the limit on the output, or the adapter, with the given name in an object with options.
 func limitIn(options field, name []byte) field {
 	switch {
 	case options == fieldParameters && string(name) == "max_new_tokens":
 		return fieldParameterNewTokens
 	case options == fieldParameters && string(name) == "max_tokens":
 		return fieldParameterTokens
+	case options == fieldParameters && string(name) == adapterID:
+		return fieldParameterAdapter
 	case options == fieldSamplingParams && string(name) == "max_new_tokens":
 		return fieldSamplingTokens
 	case options == fieldGenerationConfig && (string(name) == "maxOutputTokens" || string(name) == "max_output_tokens"):
@@ -183,7 +213,7 @@ func (s *scanner) colon() status {
 func (s *scanner) startField(name []byte) bool {
 	s.inMedia, s.valueStart = false, 0
 	s.field = fieldOf(name)
-	s.mediaKey = s.field == fieldOther && isMediaField(name)
+	s.mediaKey = s.field.isMedia()
 	return s.markSeen(s.field)
 }
 
@@ -248,7 +278,7 @@ func (s *scanner) onNumber(text []byte) {
 			s.limits[s.field] = count(text)
 		}
 	case fieldParameters, fieldSamplingParams, fieldGenerationConfig:
-		if s.depth == 2 {
+		if s.depth == 2 && s.limit != fieldParameterAdapter {
 			s.limits[s.limit] = count(text)
 		}
 	case fieldN:

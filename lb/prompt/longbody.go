@@ -35,6 +35,10 @@ type LongBody struct {
 	begin   int        // index in kept of the latest string in a value, as far as all of that is kept
 	digest  hash.Hash  // of a picture
 	picture bool       // the string is one, of which no more is kept
+	data    int        // bytes of it so far
+	size    byte       // its class
+	// byLength says that its length decides about that.
+	byLength bool
 }
 
 // keptMember is where a member is in kept.
@@ -204,6 +208,9 @@ func (l *LongBody) startValue() {
 		l.room = min(l.room, maxOther)
 	case kindText:
 		l.room = max(l.room, min(l.left[kindLead], minText))
+		if m.field.isMedia() { // for the beginnings of pictures that are left out
+			l.room = max(l.room, minText+minPicture)
+		}
 	}
 }
 
@@ -212,7 +219,7 @@ func kindOf(f field) memberKind {
 	switch {
 	case f == fieldTools, f == fieldSystem, f == fieldInstructions:
 		return kindLead
-	case f.isText():
+	case f.isText(), f.isMedia():
 		return kindText
 	case f == fieldOther:
 		return kindOther

@@ -23,6 +23,7 @@ const (
 	keyFunction                     // a tool, or a call of one
 	keyCalls                        // several
 	keyType                         // of a part, an item or a tool
+	keyPrinted                      // engines give it to the template of a message
 )
 
 // keyKinds are the keys of which something is known. It is a table, not a switch, for the size of the artifacts; keys
@@ -49,6 +50,10 @@ var keyKinds = [...]struct {
 	{"image", keyNotText | keyContent | keyPicture},
 	{"images", keyNotText | keyContent | keyPicture},
 	{"image_url", keyNotText | keyContent | keyPicture},
+	{"image_data", keyNotText | keyContent | keyPicture},
+	{"audio_data", keyNotText | keyContent | keyPicture},
+	{"video_data", keyNotText | keyContent | keyPicture},
+	{"multimodal_data", keyNotText | keyContent | keyPicture}, // in a prompt of llama.cpp
 	{"audio", keyNotText | keyContent | keyPicture},
 	{"audio_url", keyNotText | keyContent | keyPicture},
 	{"video", keyNotText | keyContent | keyPicture},
@@ -70,7 +75,19 @@ var keyKinds = [...]struct {
 	{"call_id", keyNotText | keyID},
 	{"tool_call_id", keyNotText | keyID},
 	{"tool_use_id", keyNotText | keyID},
+	{"reasoning_content", keyPrinted}, // vLLM, SGLang, llama.cpp
+	{"reasoning", keyPrinted},
+	{"thinking", keyPrinted}, // Ollama
+	{"tool_name", keyPrinted},
+	{"tool_plan", keyPrinted}, // Cohere
+	{"tools", keyPrinted},     // vLLM, of a developer
+	{"channel", keyPrinted},   // OpenAI's gpt-oss
+	{"recipient", keyPrinted},
 	{"cache_control", keyHidden}, // Anthropic
+	{"cacheControl", keyHidden},  // what some clients make of it
+	{"cachePoint", keyHidden},    // Amazon Bedrock
+	{"cache_point", keyHidden},
+	{"providerOptions", keyHidden}, // Vercel's AI SDK
 	{"citations", keyHidden},
 	{"signature", keyHidden},
 	{"refusal", keyHidden}, // OpenAI
@@ -96,14 +113,9 @@ func kindOfKey(key []byte) keyKind {
 // file by its data or address, or a keyword of the API.
 func isMedia(key []byte) bool { return kindOfKey(key)&keyNotText != 0 }
 
-// isMediaField reports whether a field of the request contains media, in the engines' own APIs.
-func isMediaField(name []byte) bool { return isIn(mediaFields[:], name) }
-
-// mediaFields are fields of requests that contain media, mediaTypes and textTypes are types of parts of messages that
-// contain media, and that are texts.
+// mediaTypes and textTypes are types of parts of messages that contain media, and that are texts.
 var (
-	mediaFields = [...]string{"image_data", "audio_data", "video_data", "multi_modal_data"}
-	mediaTypes  = [...]string{
+	mediaTypes = [...]string{
 		"image", "image_url", "input_image", "audio", "audio_url", "input_audio", "video", "video_url", "file",
 		"input_file", "document",
 	}
@@ -182,10 +194,18 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 		return
 	}
 	c.endBeside(c.size/4, 0)
+	data := dataOf(content)
+	size, known := sizeInText(data)
+	if !known {
+		var byLength bool
+		if size, byLength = sizeIn(dataOf(content[:min(len(content), minPicture-1)])); byLength {
+			size = sizeOf(len(data))
+		}
+	}
 	if len(content) >= minPicture-1 {
 		c.mediaHash.Reset()
-		c.mediaHash.Write(dataOf(content))
-		plain = digestText(c.mediaHash)
+		c.mediaHash.Write(data)
+		plain = digestText(c.mediaHash, size)
 	}
 	for n := len(plain); n > 0 && plain[n-1] == '='; n-- {
 		plain = plain[:n-1]
@@ -198,7 +218,7 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 	}
 	c.addMark('d')
 	c.add(c.mediaHash.Sum(c.small[:0]))
-	c.media++
+	c.countMedia(size)
 	c.endBeside(1, reservedBudget)
 }
 

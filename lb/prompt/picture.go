@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"hash"
 	"strconv"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
 )
 
 // A picture may be longer than all that is kept of a prompt. So a long one is known by a digest of its data, as the
@@ -24,7 +26,8 @@ func (l *LongBody) meetPicture() {
 	}
 	data = dataOf(data)
 	l.digest.Reset()
-	l.picture = true
+	l.picture, l.data = true, 0
+	l.size, l.byLength = sizeIn(data)
 	l.room += len(data)
 	l.kept = l.kept[:len(l.kept)-len(data)]
 	l.leaveOut(data)
@@ -35,6 +38,7 @@ func (l *LongBody) meetPicture() {
 //go:noinline
 func (l *LongBody) leaveOut(data []byte) {
 	l.digest.Write(data)
+	l.data += len(data)
 	l.skipped += len(data)
 }
 
@@ -46,23 +50,43 @@ func (l *LongBody) readPicture(part []byte, at int) int {
 	}
 	l.leaveOut(part[at:end])
 	if l.picture = !ended; ended {
-		l.keep(digestText(l.digest))
+		if l.byLength {
+			l.size = sizeOf(l.data)
+		}
+		l.keep(digestText(l.digest, l.size))
 	}
 	return end
 }
 
-// endsInPictureKey reports whether a text ends in a key whose value may be a picture, or such values.
+// endsInPictureKey reports whether a text ends in a key whose value may be a picture, or in such a key and pictures of
+// its list, up to mostPictures.
 func endsInPictureKey(text []byte) bool {
-	end := lastQuote(text)
-	return kindOfKey(text[lastQuote(text[:end])+1:end])&keyPicture != 0 && bytes.IndexByte(text[end:], ':') > 0
+	const mostPictures = 64
+	for range mostPictures {
+		end := lastQuote(text)
+		begin := lastQuote(text[:max(end, 0)])
+		if begin < 0 {
+			return false
+		}
+		if bytes.IndexByte(text[end:], ':') > 0 {
+			return kindOfKey(text[begin+1:end])&keyPicture != 0
+		}
+		for _, b := range text[end+1:] {
+			if b != ',' && !jsontext.IsSpace(b) {
+				return false
+			}
+		}
+		text = text[:begin]
+	}
+	return false
 }
 
-// lastQuote returns the index of the last quote in a text that has one.
+// lastQuote returns the index of the last quote in a text, -1 if it has none.
 //
 //go:noinline
 func lastQuote(text []byte) int {
 	i := len(text) - 1
-	for text[i] != '"' {
+	for i >= 0 && text[i] != '"' {
 		i--
 	}
 	return i
@@ -78,7 +102,22 @@ func dataOf(text []byte) []byte {
 	return text
 }
 
-// digestText returns a digest as text.
-func digestText(h hash.Hash) []byte {
-	return strconv.AppendUint(nil, binary.LittleEndian.Uint64(h.Sum(nil)), 16)
+// digestText returns a digest of media as text, with the class of their size.
+func digestText(h hash.Hash, size byte) []byte {
+	text := strconv.AppendUint(nil, binary.LittleEndian.Uint64(h.Sum(nil)), 16)
+	return strconv.AppendUint(append(text, sizeMark), uint64(size), 10)
+}
+
+// sizeMark is in front of the size in the digest of media. It is in no data.
+const sizeMark = '~'
+
+// sizeInText returns the class of the size in the text of a digest.
+func sizeInText(text []byte) (size byte, ok bool) {
+	const longest = 16 + len("~63")
+	at := bytes.IndexByte(text[:min(len(text), longest)], sizeMark)
+	if at < 0 || len(text) > longest {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[at+1:]), 10, 8)
+	return byte(n), err == nil && n < MediaSizes
 }

@@ -16,6 +16,7 @@ const (
 	rankFunction
 	rankCalls
 	rankOther
+	rankUnknown // of a message, a member that is printed only if it may be all that there is
 	rankType
 	unprinted // it does not reach the model
 )
@@ -42,11 +43,14 @@ func (c *Chainer) rankOf(key []byte, p place) rank {
 		return rankCalls
 	case kind&keyType != 0:
 		return rankType
+	case kind == 0 && p == inMessage:
+		return rankUnknown
 	}
 	return rankOther
 }
 
-// droppedBlocks begin texts of a system prompt that engines leave out before they print it.
+// droppedBlocks begin blocks of a system prompt, in a list, that engines leave out before they print it. A system
+// prompt that is one text is printed as it is.
 var droppedBlocks = [...]string{
 	// What coding clients of Anthropic (Claude Code) say of themselves, with a value that changes in every request.
 	// vLLM leaves it out of `system`, since 0.18 (vllm-project/vllm, pull request 36829), and of messages of the system
@@ -54,7 +58,7 @@ var droppedBlocks = [...]string{
 	"x-anthropic-billing-header",
 }
 
-// isDropped reports whether engines leave a text of a system prompt out.
+// isDropped reports whether engines leave a block of a system prompt out.
 func isDropped(text []byte) bool {
 	for _, begin := range droppedBlocks {
 		if len(text) >= len(begin) && string(text[:len(begin)]) == begin {
@@ -102,25 +106,41 @@ func hasWord(text []byte, word string) bool {
 
 // signingNames begin parameters of signed addresses that differ from one signature to the next, in small letters: of
 // Amazon, Google, Alibaba Cloud, Volcengine and Huawei Cloud, most in x-, of Tencent Cloud, in q-, and of Azure, the
-// last four. Others may name the object, its version, or how it is processed.
+// last five. Others may name the object, its version, or how it is processed.
 var signingNames = [...]string{
 	"signature=", "expires=", "policy=", "x-", "q-", "awsaccesskeyid=", "ossaccesskeyid=", "accesskeyid=",
-	"security-token=", "sig=", "se=", "ske=", "skt=",
+	"security-token=", "sig=", "st=", "se=", "ske=", "skt=",
+}
+
+// signingHosts are addresses that are signed without a signature by name, and how the parameters begin that do so
+// there.
+var signingHosts = [...]struct {
+	in    string // the address, in small letters
+	names [3]string
+}{
+	{"//cdn.discordapp.com/", [...]string{"ex=", "is=", "hm="}},
+	{"//media.discordapp.net/", [...]string{"ex=", "is=", "hm="}},
+	{"/storage/v1/object/sign/", [3]string{"token="}}, // Supabase, whatever the host
+	{"/storage/v1/render/image/sign/", [3]string{"token="}},
+	{"//private-user-images.githubusercontent.com/", [3]string{"jwt="}},
+	{".b-cdn.net/", [...]string{"token=", "expires=", "token_path="}}, // Bunny
+	{".fbcdn.net/", [...]string{"oh=", "oe=", "_nc_"}},                // Meta
+	{".cdninstagram.com/", [...]string{"oh=", "oe=", "_nc_"}},
 }
 
 // digestAddress writes an address to the hash of media, without the parameters that sign it if it has a signature, or a
-// sig. Those that say how a picture is processed do not sign.
+// sig, or is of a host that signs. Those that say how a picture is processed do not sign.
 func (c *Chainer) digestAddress(url []byte) {
-	signed := false
+	var signing []string
 	for path := true; len(url) > 0 && !c.full(); path = false {
 		n := 1
 		for n < len(url) && url[n] != '?' && url[n] != '&' {
 			n++
 		}
 		if path {
-			signed = contains(url[n:], "sig")
+			signing = signingOf(url[:n], url[n:])
 		}
-		if !signed || !isSigning(url[1:n]) {
+		if len(signing) == 0 || n > 1 && !isSigning(url[1:n], signing) {
 			c.mediaHash.Write(url[:n])
 		}
 		url = url[n:]
@@ -128,10 +148,26 @@ func (c *Chainer) digestAddress(url []byte) {
 	}
 }
 
+// signingOf returns how parameters begin that sign an address, by its path and its query; none if it is not signed.
+func signingOf(path, query []byte) []string {
+	if len(query) == 0 {
+		return nil
+	}
+	for i := range signingHosts {
+		if h := &signingHosts[i]; contains(path, h.in) {
+			return h.names[:]
+		}
+	}
+	if contains(query, "sig") {
+		return signingNames[:]
+	}
+	return nil
+}
+
 // isSigning reports whether a parameter belongs to a signature.
-func isSigning(parameter []byte) bool {
-	for _, name := range signingNames {
-		if len(parameter) >= len(name) && hasWord(parameter, name) {
+func isSigning(parameter []byte, names []string) bool {
+	for _, name := range names {
+		if name != "" && len(parameter) >= len(name) && hasWord(parameter, name) {
 			return !contains(parameter, "process")
 		}
 	}

@@ -178,6 +178,7 @@ func (c *Chainer) addMembers(v []byte, i int, o *object, p place, cutOff bool) (
 			}
 		case cutOff && o.open:
 			return len(v)
+		case m.rank == rankUnknown && o.hasRole && (o.find(rankContent).to > 0 || o.find(rankCalls).to > 0):
 		case !o.hasRole || m.rank >= rankText && m.rank != rankType:
 			c.addMember(v, m, p)
 		}
@@ -218,7 +219,7 @@ func (c *Chainer) addMember(v []byte, m *objectMember, p place) {
 func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) {
 	switch {
 	case v[i] == '"':
-		return c.addPartText(v, i, cutOff)
+		return c.addPartText(v, i, false, cutOff)
 	case v[i] != '[' && v[i] != '{' && cutOff:
 		return len(v) // a number or a literal, which may go on
 	case v[i] != '[' || depth > maxNested:
@@ -231,7 +232,7 @@ func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) 
 		case b == ',' || jsontext.IsSpace(b):
 			i++
 		case b == '"':
-			i = c.addPartText(v, i, cutOff)
+			i = c.addPartText(v, i, false, cutOff)
 		case b == '{':
 			i = c.addPart(v, i, cutOff, depth)
 		default:
@@ -262,13 +263,16 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 		return len(v) // what it is may follow
 	case text.to > 0 && v[text.from] == '"' &&
 		(kind.to == 0 || isIn(textTypes[:], unquoted(v[kind.from:kind.to]))):
-		c.addPartText(v, text.from, cutOff)
+		c.addPartText(v, text.from, true, cutOff)
 		return o.end
 	case cutOff && o.open:
 		return len(v)
 	case kind.to > 0 && isMediaType(unquoted(v[kind.from:kind.to])) || kind.to == 0 && o.find(rankMedia).to > 0:
 		c.addMedia(v[:o.end], i)
 		return o.end
+	}
+	if len(o.list) == 0 || text.to == 0 && isIn(textTypes[:], unquoted(v[kind.from:kind.to])) {
+		return o.end // a marker, or an empty text
 	}
 	c.addMark('{')
 	for k := range o.list {
@@ -293,39 +297,57 @@ func unquoted(value []byte) []byte {
 	return value
 }
 
-// addPartText adds the text of a message that begins at i, or of a part of one, and returns the index after it. A text
-// that engines leave out is none; neither is a short first one, if it is to be skipped: see [Chainer.Chain].
-func (c *Chainer) addPartText(v []byte, i int, cutOff bool) (end int) {
+// addPartText adds the text of a message that begins at i, or of a block of one, and returns the index after it. A
+// block that engines leave out is none; neither is a short first text, if it is to be skipped: see [Chainer.Chain].
+func (c *Chainer) addPartText(v []byte, i int, block, cutOff bool) (end int) {
 	content, escaped, end := c.skipString(v, i)
 	cut := cutOff && end == len(v)
 	switch {
+	case cut && len(content) == 0:
+		return end // perhaps there is no more of it
 	case isDataURL(content):
 		if !cut {
 			c.addPicture(content, escaped)
 		}
 		return end
-	case (c.field == fieldSystem || c.system) && isDropped(content):
+	case block && (c.field == fieldSystem || c.system && c.hasSystem) && isDropped(content):
 		return end
 	}
 	c.texts++
-	switch c.texts {
-	case 1:
-		if len(content) <= MaxFirst {
-			if cut {
-				c.texts--
-				return end
-			}
-			if c.first.Text = maphash.Bytes(c.seed, content); c.skipFirst {
-				return end
-			}
-		}
-	case 2:
-		if len(content) >= minBehind {
-			c.first.Behind = maphash.Bytes(c.seed, content[:min(len(content), maxBehind)])
-		} else if c.skipFirst && c.first.Text != 0 {
-			c.steps = maxSteps + 1 // the chain begins again, with the first text
+	switch {
+	case c.texts > 1:
+		c.addBehind(content)
+	case len(content) > MaxFirst:
+	case cut:
+		c.texts--
+		return end
+	default:
+		if c.first.Text = maphash.Bytes(c.seed, content); c.skipFirst {
+			return end
 		}
 	}
 	c.addQuoted('"', content, escaped)
 	return end
+}
+
+// addBehind notes a text behind the first one, until they are as much as has to be the same. Several have to be of the
+// system prompt.
+//
+//go:noinline
+func (c *Chainer) addBehind(content []byte) {
+	b := &c.behind
+	if b.known {
+		return
+	}
+	b.bytes += len(content)
+	b.digest = b.digest*31 + maphash.Bytes(c.seed, content[:min(len(content), maxBehind)])
+	ofSystem := c.system || c.field == fieldSystem || c.field == fieldInstructions
+	switch {
+	case b.bytes >= minBehind && (c.texts == 2 || ofSystem):
+		b.known, c.first.Behind = true, b.digest
+	case c.texts > maxBehindTexts || !ofSystem:
+		if b.known = true; c.skipFirst && c.first.Text != 0 {
+			c.steps = maxSteps + 1 // the chain begins again, with the first text
+		}
+	}
 }

@@ -77,14 +77,32 @@ func (s speller) content(parts []string) string {
 	if len(parts) == 1 && !strings.HasPrefix(parts[0], picture) && s.coin("as a text") {
 		return quoted(s.T, parts[0])
 	}
-	list := make([]string, len(parts))
-	for i, p := range parts {
-		list[i] = s.part(p)
+	var list []string
+	for _, p := range parts {
+		if list = append(list, s.part(p)); rapid.IntRange(0, 7).Draw(s.T, "cache point") == 0 {
+			list = append(list, `{"cachePoint":{"type":"default"}}`)
+		}
 	}
 	return "[" + strings.Join(list, " ,") + "]"
 }
 
 func (s speller) id() string { return fmt.Sprintf(`"call_%d"`, rapid.IntRange(0, 99).Draw(s.T, "id")) }
+
+// unprinted are members of messages that clients keep for themselves.
+var unprintedMembers = []string{
+	`"timestamp":1700000000`, `"createdAt":"2026-01-01T00:00:00Z"`, `"cacheControl":{"type":"ephemeral"}`, `"metadata":{"a":[1]}`,
+	`"finish_reason":"stop"`, `"usage":{"prompt_tokens":7}`, `"id":"msg_1"`, `"provider_specific_fields":null`,
+}
+
+// options writes members of the request that are in front of a prompt, or in a template, in any order and spelling.
+func (s speller) options() string {
+	blank := rapid.SampledFrom([]string{"", " ", "\n "}).Draw(s.T, "blank")
+	members := rapid.Permutation([]string{
+		`"effort":` + blank + quoted(s.T, `hi"gh`), `"summary":` + blank + `null`, `"nested":` + blank + `{"a":` + blank + `1,` +
+			blank + `"b":[` + blank + `1` + blank + `,2]}`,
+	}).Draw(s.T, "order")
+	return "{" + blank + strings.Join(members, blank+","+blank) + blank + "}"
+}
 
 func (s speller) message(t renderedTurn) string {
 	members := []string{`"role":"` + t.role + `"`, `"content":` + s.content(t.parts)}
@@ -101,11 +119,18 @@ func (s speller) message(t renderedTurn) string {
 	if len(calls) > 0 || s.coin("no calls") {
 		members = append(members, `"tool_calls":[`+strings.Join(calls, ",")+`]`)
 	}
+	for _, m := range unprintedMembers {
+		if rapid.IntRange(0, 7).Draw(s.T, "kept by the client") == 0 {
+			members = append(members, m)
+		}
+	}
 	return s.object(members...)
 }
 
 func (s speller) write(r rendered) string {
-	fields := []string{`"model":` + quoted(s.T, r.model)}
+	fields := []string{
+		`"model":` + quoted(s.T, r.model), `"reasoning":` + s.options(), `"chat_template_kwargs":` + s.options(),
+	}
 	var messages, tools []string
 	if r.system != "" {
 		dropped := ""

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/warmgate/warmgate/internal/jsontext"
 )
@@ -12,7 +13,11 @@ type Parts struct {
 	cutField field // the field in whose value the body ends
 	cut      bool  // the body was not read to its end
 	long     longStrings
+	inPath   string // the model's name there
 }
+
+// InPath says that the path of the request contains the name of a model: see [IsolatingPath].
+func (p *Parts) InPath(model string) { p.inPath = model }
 
 // Cut reports whether the body was not read to its end: it ends too early, or has too many values.
 func (p *Parts) Cut() bool { return p.cut }
@@ -28,11 +33,15 @@ func (p *Parts) of(body []byte, f field) []byte {
 // Model returns the name of the model as the body writes it, empty if there is none.
 func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
 
-// ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB.
+// ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB: that in the body, or else that in
+// the path.
 func (p *Parts) ModelName(body []byte) string {
 	const longest = 1 << 10
 	value := p.Model(body)
-	if len(value) > longest {
+	switch {
+	case len(value) == 0 && len(p.inPath) <= longest:
+		return strings.Clone(p.inPath) // keeps nothing of the path
+	case len(value) > longest:
 		return ""
 	}
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' && bytes.IndexByte(value, '\\') < 0 {
@@ -41,28 +50,14 @@ func (p *Parts) ModelName(body []byte) string {
 	return string(nameIn(nil, value))
 }
 
-// nameFields decide for whom a prompt is cached, and with what chat template: options of the template may be printed at
-// the beginning of a prompt.
-var nameFields = [...]field{
-	fieldModel, fieldLoraPath, fieldCacheSalt, fieldChatTemplate, fieldTemplateOptions,
-	fieldReasoning, fieldReasoningEffort,
-}
-
-// nameIn appends the name in a value to dst: the text of a string, anything else as it is written.
-func nameIn(dst, value []byte) []byte {
-	if len(value) == 0 || value[0] != '"' {
-		return append(dst, value...)
-	}
-	content, _, _ := jsontext.SkipString(value, 0)
-	return jsontext.AppendUnescaped(dst, content)
-}
-
 // textFields are in the order in which chat templates print them, whatever the order in the body. What the server
-// stores of a conversation is where the server inserts it.
+// stores of a conversation is where the server inserts it. Media beside a prompt may be anywhere in it, and so are in
+// front.
 var textFields = [...]field{
-	fieldTools, fieldSystem, fieldInstructions, fieldPreviousResponse, fieldConversation, fieldMessages, fieldPrompt,
-	fieldInput, fieldSuffix, fieldQuery, fieldDocuments, fieldText1, fieldText2, fieldText, fieldInputIDs, fieldInputs,
-	fieldTextInput, fieldContents,
+	fieldTools, fieldSystem, fieldInstructions, fieldPreviousResponse, fieldConversation,
+	fieldImageData, fieldAudioData, fieldVideoData, fieldMultiModalData, fieldImages,
+	fieldMessages, fieldPrompt, fieldInput, fieldSuffix, fieldQuery, fieldDocuments, fieldText1, fieldText2, fieldText,
+	fieldInputIDs, fieldInputs, fieldTextInput, fieldContents,
 }
 
 // isTalk reports whether chat templates print the value of a field as messages, or as the text of one.
@@ -78,6 +73,10 @@ func isTalk(f field) bool {
 // cut off, only what every continuation begins with is added.
 func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 	c.field = f
+	if f == fieldInput && v[0] == '"' {
+		c.addQuestion(v, cutOff)
+		return
+	}
 	if v[0] != '[' || f == fieldSystem {
 		switch {
 		case f == fieldSystem && v[0] == '{':
@@ -117,6 +116,19 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 	}
 }
 
+// addQuestion adds a text as the list with the message that it stands for.
+func (c *Chainer) addQuestion(v []byte, cutOff bool) {
+	c.answerBlock = -1
+	c.addMark('r')
+	c.addQuoted('"', []byte("user"), false)
+	if c.addContent(v, 0, cutOff, 0); !cutOff {
+		c.endMessage()
+		c.questionLast = true
+		c.endQuestion()
+		c.addMark(']')
+	}
+}
+
 // addMessage adds the element of a list that begins at i: the role first, which templates print before the content. It
 // returns the index after it, and whether it was a complete message and not a token.
 func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, complete bool) {
@@ -150,7 +162,7 @@ func (c *Chainer) addMessageOf(f field, v []byte, i int, o *object, cutOff bool)
 	} else {
 		c.answerBlock = -1
 	}
-	c.system = c.hasSystem && f == fieldMessages && by == bySystem
+	c.system = by == bySystem && role.to > 0
 	c.addMark('r')
 	if o.hasRole = role.to > 0; o.hasRole {
 		c.addValue(v[:role.to], role.from, false, false)

@@ -154,6 +154,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 		return s.decide(size, end, readingReason(nil, late))
 	}
 	b.read(s)
+	b.parts.InPath(prompt.IsolatingPath(s.traits.path))
 	if !b.ended {
 		b.unread = s.unreadFor(&b, end)
 	}

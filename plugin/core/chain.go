@@ -31,17 +31,20 @@ func (s *Stream) chainPrompt(b *readBody) {
 		tenant = s.traits.header(s.cfg.Prefix.TenantHeader)
 	}
 	now, key := s.plugin.vm.now(), s.work.model
-	first, mediaBytes := s.plugin.vm.prompts.firsts.of(now, modelID{s.scope, key.model}), 0
+	first := s.plugin.vm.prompts.firsts.of(now, modelID{s.scope, key.model})
+	var mediaBytes []int
+	var bytesPerToken float64
 	if b.info.Media {
 		key.cluster, key.guess = s.scope, guessOf(s.cfg)
-		typical := s.plugin.vm.prompts.models.typical(key, 0)
-		mediaBytes = int(typical.media * typical.bytesPerToken)
+		mediaBytes, bytesPerToken = s.plugin.vm.prompts.models.mediaBytes(key)
 	}
 	skipped := first.skipped(now)
 	chainer.Expect(skipped, mediaBytes)
 	blocks, length := chainer.Chain(b.text, &b.parts, s.scope, s.Route(), tenant)
 	changed := first.observe(chainer.First())
-	s.work.media = chainer.Media()
+	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
+		s.work.media = media{count: n, tokens: float64(bytes) / bytesPerToken, sizes: slices.Clone(sizes)}
+	}
 	if !b.ended {
 		s.plugin.vm.stats.count(statname.With(statUnread, "cause", b.unread), 1)
 		blocks = nil

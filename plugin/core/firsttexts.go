@@ -8,10 +8,10 @@ import (
 
 // Some clients put a line of their own in front of a system prompt, with a new value in every request, and engines that
 // know it leave it out before they print the prompt. Those that are known are in lb/prompt/printed.go. Others are
-// recognised by what they do: a short first text that changes from request to request while the long text behind it
-// stays the same. As long as answers do not show the opposite, such a model's prompts are matched without it. Where an
-// engine prints it, next to nothing of such prompts is cached, and what answers report of that turns the rule off again
-// until it is forgotten.
+// recognised by what they do: a short first text that changes from request to request while what is behind it, a long
+// text or several of the system prompt, stays the same. As long as answers do not show the opposite, such a model's
+// prompts are matched without it. Where an engine prints it, next to nothing of such prompts is cached, and what
+// answers report of that turns the rule off again until it is forgotten.
 
 const (
 	// maxFirstTexts is for how many models of clusters a VM looks at first texts, recentTexts how many of the latest

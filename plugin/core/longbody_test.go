@@ -52,9 +52,10 @@ func (d *fakeDriver) unread(cause string) uint64 { return d.Counter(statUnread +
 func TestNamesBehindLongPrompts(t *testing.T) {
 	prompt := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],`
 	for name, pair := range map[string][2]string{
-		"a model":    {`"model":"base","max_tokens":4}`, `"model":"other","max_tokens":4}`},
-		"a salt":     {`"model":"m","cache_salt":"one"}`, `"model":"m","cache_salt":"two"}`},
-		"an adapter": {`"model":"m","lora_path":"one"}`, `"model":"m","lora_path":"two"}`},
+		"a model":      {`"model":"base","max_tokens":4}`, `"model":"other","max_tokens":4}`},
+		"a salt":       {`"model":"m","cache_salt":"one"}`, `"model":"m","cache_salt":"two"}`},
+		"an extra key": {`"model":"m","extra_key":"one"}`, `"model":"m","extra_key":"two"}`},
+		"an adapter":   {`"model":"m","lora_path":"one"}`, `"model":"m","lora_path":"two"}`},
 	} {
 		for _, part := range []int{1 << 30, 100_000, 16_000, 1000} {
 			d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))

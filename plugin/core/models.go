@@ -20,11 +20,7 @@ const (
 	warmup       = 16
 	learnedShare = 1.0 / warmup
 	// maxFactor is by which factor, up or down, one answer may differ from what is known; beyond, it counts as that.
-	maxFactor = 4
-	// typicalMedia is what an image, a sound or a file counts for, in tokens, until answers show it; each moves the
-	// estimate by mediaShare, since those of a model are alike.
-	typicalMedia = 600
-	mediaShare   = 0.25
+	maxFactor    = 4
 	maxLogFactor = 2 * math.Ln2 // its logarithm
 )
 
@@ -66,14 +62,14 @@ type learned struct {
 	prompt        float64 // tokens of a prompt
 	output        float64 // tokens of an answer under the limit of the request, if it has one
 	unlimited     float64 // tokens of an answer without a limit
-	media         float64 // tokens of an image, a sound or a file
+	media         float64 // tokens of an image, a sound or a file of a size that is not known
 }
 
 // model is what usage in answers has shown of a model.
 type model struct {
 	bytesPerToken float64
 	prompt        float64
-	media         float64
+	media         *mediaTokens
 	outputs       lengths
 	answers       int      // with usage, warmup at most
 	recent        evidence // of these answers
@@ -135,7 +131,9 @@ func (m models) typical(key modelKey, limit int) (l learned) {
 		known := m[key]
 		l.bytesPerToken = cmp.Or(l.bytesPerToken, known.bytesPerToken)
 		l.prompt = cmp.Or(l.prompt, known.prompt)
-		l.media = cmp.Or(l.media, known.media)
+		if known.media != nil {
+			l.media = cmp.Or(l.media, known.media.any)
+		}
 		output.add(&known.outputs)
 		unlimited.add(&known.outputs)
 	}
@@ -156,16 +154,6 @@ func (m models) observe(now time.Duration, key modelKey, textBytes, limit int, u
 		}
 		l.observe(now, typical, textBytes, limit, u)
 		m[key] = l
-	}
-}
-
-// observeMedia averages in what each of the media of a prompt took, behind observe of the same answer.
-func (m models) observeMedia(key modelKey, tokens float64) {
-	for wider := true; wider; key, wider = key.wider() {
-		if l, known := m[key]; known {
-			l.media = toward(l.media, max(tokens, 1), mediaShare)
-			m[key] = l
-		}
 	}
 }
 

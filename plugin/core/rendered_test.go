@@ -222,3 +222,78 @@ func TestMatchErrors(t *testing.T) {
 		t.Error("an API has no name")
 	}
 }
+
+// A line that changes may be long, and have short texts behind it that stay, as a coding client sends them.
+func TestShapesOfChangingFirstTexts(t *testing.T) {
+	line := func(n int) string { return fmt.Sprintf("some-client: request=%d", n*7919) }
+	long, question := seededWords(7, 1500), seededWords(9, 100)
+	for name, test := range map[string]struct {
+		path    string
+		body    func(n int) string
+		leftOut bool
+	}{
+		"a short text behind it": {"/v1/messages", func(n int) string {
+			return fmt.Sprintf(`{"model":"m","system":[{"type":"text","text":%q},{"type":"text","text":"You are an agent."},`+
+				`{"type":"text","text":%q}],"messages":[{"role":"user","content":%q}]}`, line(n), long, question)
+		}, true},
+		"messages of the system": {"/v1/chat/completions", func(n int) string {
+			return fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"developer","content":"Be brief."},`+
+				`{"role":"system","content":%q},{"role":"user","content":%q}]}`, line(n), long, question)
+		}, true},
+		"a long line": {"/v1/messages", func(n int) string {
+			return fmt.Sprintf(`{"model":"m","system":[{"type":"text","text":%q},{"type":"text","text":%q}],"messages":[]}`,
+				line(n)+strings.Repeat("x", 800), long)
+		}, true},
+		"a short question": {"/v1/chat/completions", func(n int) string {
+			return fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":"hello"},`+
+				`{"role":"assistant","content":%q},{"role":"user","content":"why?"}]}`, line(n), long)
+		}, false},
+	} {
+		d := startFake(t, 1, 4, renderedConfig)
+		var match float64
+		for n := range 12 {
+			match, _ = d.askFor(test.path, test.body(n), 4000, 0.9)
+		}
+		if match > 0.8 != test.leftOut {
+			t.Errorf("%s: %.2f are matched", name, match)
+		}
+	}
+}
+
+// What a client keeps in a conversation for itself changes nothing for an engine, and neither do other spellings.
+func TestWhatTemplatesIgnore(t *testing.T) {
+	text := func(n int) string { return strconv.Quote(seededWords(uint64(n), 600)) }
+	options := [...]string{
+		`"chat_template_kwargs":{"enable_thinking":false,"a":1}`, `"chat_template_kwargs":{"a": 1, "enable_thinking": false}`,
+	}
+	for name, message := range map[string]func(role string, turn, turns int) string{
+		"time stamps": func(role string, turn, turns int) string {
+			return fmt.Sprintf(`{"role":%q,"content":%s,"timestamp":%d}`, role, text(turn), 1000*turns+turn)
+		},
+		"a marker of a message": func(role string, turn, turns int) string {
+			if turn == turns-1 {
+				return fmt.Sprintf(`{"role":%q,"content":%s,"cacheControl":{"type":"ephemeral"}}`, role, text(turn))
+			}
+			return fmt.Sprintf(`{"role":%q,"content":%s}`, role, text(turn))
+		},
+		"a marker as a part": func(role string, turn, turns int) string {
+			if turn == turns-1 {
+				return fmt.Sprintf(`{"role":%q,"content":[{"type":"text","text":%s},{"cachePoint":{"type":"default"}}]}`, role, text(turn))
+			}
+			return fmt.Sprintf(`{"role":%q,"content":%s}`, role, text(turn))
+		},
+	} {
+		d := startFake(t, 1, 4, renderedConfig)
+		for turns := 1; turns < 10; turns += 2 {
+			var messages []string
+			for turn := range turns {
+				messages = append(messages, message([...]string{"user", "assistant"}[turn%2], turn, turns))
+			}
+			body := `{"model":"m","messages":[` + strings.Join(messages, ",") + `],` + options[turns/2%2] + `}`
+			match, _ := d.askFor("/v1/chat/completions", body, 1000*turns, 0.9)
+			if want := float64(turns-1)/float64(turns) - 0.05; match < want {
+				t.Errorf("%s, %d messages: %.2f are matched, want %.2f", name, turns, match, want)
+			}
+		}
+	}
+}

@@ -66,9 +66,9 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 	s.cluster.samples[limitClass(w.info.MaxTokens)].read++
 	known := s.plugin.vm.prompts.models
 	known.observe(now, w.model, w.text, w.info.MaxTokens, u)
-	if w.media > 0 && s.chain != nil && s.chain.whole {
+	if w.media.count > 0 && s.chain != nil && s.chain.whole {
 		text := float64(w.info.TextBytes)/w.typical.bytesPerToken + float64(w.info.TokenIDs)
-		known.observeMedia(w.model, (float64(u.Prompt)-text)/float64(w.media))
+		known.observeMedia(w.model, w.media, float64(u.Prompt)-text)
 	}
 }
 

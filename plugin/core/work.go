@@ -31,7 +31,7 @@ type work struct {
 	typical  learned // of such requests, at the time of the estimate
 	info     prompt.Info
 	seen     int   // bytes of the body that info is of, 0 when nothing of it could be read
-	media    int   // images, sounds and files of the prompt, as far as it was cut into blocks
+	media    media // images, sounds and files of the prompt, as far as it was cut into blocks
 	text     int   // bytes of the prompt's text, 0 if that is not known, or not all of it was seen
 	output   int64 // tokens that remain in flight once the first byte is there
 	open     bool  // the end of the body has not come yet
@@ -49,7 +49,7 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 	tokens := min(float64(size)/w.typical.bytesPerToken, maxTimesTypical*w.typical.prompt)
 	if w.seen > 0 {
 		tokens = float64(w.info.TextBytes)/w.typical.bytesPerToken + float64(w.info.TokenIDs)
-		tokens = tokens*float64(max(size, w.seen))/float64(w.seen) + float64(w.media)*w.typical.media
+		tokens = tokens*float64(max(size, w.seen))/float64(w.seen) + w.media.tokens
 	}
 	promptTokens = int64(min(tokens, limit))
 	if w.info.API == prompt.Embeddings || w.info.API == prompt.Rerank {

@@ -1,0 +1,76 @@
+package core
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+// pngOf returns the beginning of a PNG file with that size, and so much data.
+func pngOf(width, height uint32, data int) string {
+	b := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR")
+	b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, width), height)
+	return base64.StdEncoding.EncodeToString(append(b, make([]byte, data)...))
+}
+
+// Small and large pictures of one model take other numbers of tokens: expected shares are near the real ones for each.
+func TestPicturesOfSeveralSizes(t *testing.T) {
+	const text = 500
+	for name, sizes := range map[string]map[int]string{
+		"by pixels": {100: pngOf(280, 280, 20_000), 3000: pngOf(1536, 1536, 20_000)},
+		"by length": {100: strings.Repeat("aBcd", 300), 3000: strings.Repeat("xYzw", 60_000)},
+		"three":     {100: pngOf(280, 280, 100), 800: pngOf(800, 800, 100), 3000: strings.Repeat("xYzw", 60_000)},
+	} {
+		d := startFake(t, 1, 1, renderedConfig)
+		ask := func(n int, real float64, pictures ...int) (match float64) {
+			var parts strings.Builder
+			all := text
+			for _, tokens := range pictures {
+				fmt.Fprintf(&parts, `{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}},`, sizes[tokens])
+				all += tokens
+			}
+			match, _ = d.askFor("/v1/chat/completions", fmt.Sprintf(`{"model":"see","messages":[{"role":"user","content":[%s`+
+				`{"type":"text","text":%q}]}]}`, parts.String(), seededWords(uint64(n), 380)), all, real)
+			return match
+		}
+		for n := range 20 {
+			for tokens := range sizes {
+				want := float64(tokens) / float64(tokens+text)
+				if match := ask(10*n+tokens*1000, want, tokens); n > 2 && math.Abs(match-want) > 0.1 {
+					t.Errorf("%s, %d: %.2f of %d tokens are matched, want %.2f", name, n, match, tokens, want)
+				}
+			}
+		}
+		for n := range 3 {
+			want := 3100.0 / (3100 + text)
+			if match := ask(7+n, want, 100, 3000); n > 0 && math.Abs(match-want) > 0.1 {
+				t.Errorf("%s: %.2f of two pictures are matched, want %.2f", name, match, want)
+			}
+		}
+	}
+}
+
+// What is learned of sizes in prompts with several media.
+func TestTokensOfMedia(t *testing.T) {
+	var l mediaTokens
+	l.observe(media{count: 2, sizes: []byte{1, 1}}, 200)
+	l.observe(media{count: 3, sizes: []byte{1, 5, 5}}, 2100) // the others take what is left
+	if l.bySize[1] != 100 || l.bySize[5] != 1000 {
+		t.Errorf("%v and %v tokens, want 100 and 1000", l.bySize[1], l.bySize[5])
+	}
+	for range 50 {
+		l.observe(media{count: 2, sizes: []byte{1, 5}}, 2200)
+	}
+	if math.Abs(float64(l.bySize[1])-200) > 5 || math.Abs(float64(l.bySize[5])-2000) > 50 {
+		t.Errorf("%v and %v tokens, want twice as many", l.bySize[1], l.bySize[5])
+	}
+	before := l.bySize
+	l.observe(media{count: 200, sizes: make([]byte, 128)}, 1e6)
+	l.observe(media{count: 1, sizes: []byte{7}}, -100)
+	if before[7] = 1; l.bySize != before || l.any < 1 {
+		t.Errorf("%+v", l)
+	}
+}
