@@ -26,8 +26,7 @@ type callRule struct {
 
 // callRules is the table of known calls: the first rule that matches decides. docs/calls.md shows what engines do.
 var callRules = [...]callRule{
-	// lists of answers that are kept
-	{"/chat/completions", 'G', Idle},
+	// a list of answers that are kept
 	{"/responses", 'G', Idle},
 
 	// APIs that compute, whatever the method: an engine refuses other ones

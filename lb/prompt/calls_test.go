@@ -21,7 +21,7 @@ var knownCalls = []struct {
 	{"POST", "/api/chat", false, Computes},
 	{"POST", "/generate", false, Computes},
 	{"POST", "/v1/chat/completions", true, Computes},
-	{"GET", "/v1/chat/completions", true, Idle}, // a list
+	{"GET", "/v1/chat/completions", true, Computes},
 	{"GET", "/v1/responses?limit=2", true, Idle},
 	{"GET", "/v1/messages", true, Computes},
 	{"DELETE", "/v1/chat/completions", true, Computes},

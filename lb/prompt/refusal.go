@@ -147,7 +147,7 @@ func isWrapper(text string) bool {
 	case strings.ContainsAny(word, " '\"`"):
 		return false
 	}
-	return word[:1] == "/" || strings.HasSuffix(word, "error") || strings.HasSuffix(word, "exception") ||
+	return strings.HasPrefix(word, "/") || strings.HasSuffix(word, "error") || strings.HasSuffix(word, "exception") ||
 		strings.HasSuffix(word, ".invalidparameter")
 }
 

@@ -62,6 +62,7 @@ func TestRefusals(t *testing.T) {
 
 func FuzzReadRefusal(f *testing.F) {
 	f.Add(404, []byte(`{"error":{"message":"The model x does not exist."}}`))
+	f.Add(400, []byte(`{"error":"<400> : x"}`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		if r, _ := ReadRefusal(status, body); r == UnknownModel && status != 400 && status != 404 && status != 422 &&
 			status != 413 {
