@@ -23,6 +23,7 @@ var meanings = []meaning{
 			"simulation testmode testonly passive mirror preview readonly noop enforce enforced ",
 	},
 	{"_rules_, or matchRules of the resource beside its configuration", " matchrules routerules "},
+	{"vmConfig of the resource beside its configuration", " vmconfig "},
 	{"what is in it, without this key around it", " config defaultconfig pluginconfig spec "},
 	{"_rules_[]._match_route_", " route routes ingress "},
 	{"_rules_[]._match_domain_", " domain domains host hosts "},
@@ -36,7 +37,7 @@ var meanings = []meaning{
 	},
 	{keyMaxWait, " timeout wait waittime waittimeout maxwaittime queuetimeout maxqueuetime "},
 	{"lb_config.queue.max_length", " maxsize maxqueue queuelength maxqueuelength maxqueuesize "},
-	{keyClassHeader, " priority priorityheader "},
+	{keyClassHeader, " priorityheader "},
 	{"lb_config.health", " healthcheck outlierdetection passivehealth circuitbreaker "},
 	{"lb_config.health.consecutive_failures", " maxfailures failurethreshold consecutiveerrors consecutive5xx "},
 	{"lb_config.health.ejection_time", " baseejectiontime "},
@@ -46,6 +47,16 @@ var meanings = []meaning{
 	{keyTunnel, redisNames},
 	{keyService, redisNames},
 	{keyPort, " port "},
+}
+
+// nearby are meanings in the section of their key alone: elsewhere the names mean something else, or nothing.
+var nearby = []meaning{
+	{keyMaxWait + ", which is 0 without a queue", " enabled enable disabled disable "},
+	{keyClassHeader, " priority "},
+	{
+		"lb_config.health.consecutive_failures: 0 and slow_start: 0 to switch it off",
+		" enabled enable disabled disable ",
+	},
 }
 
 const redisNames = " redis rediscluster redishost redisaddr redisaddress redisurl redisserver redisservice " +
@@ -79,8 +90,9 @@ func (pt *part) intended(path, full string) string {
 		return near
 	}
 	for {
-		here, anywhere := pt.meaningOf(written, path)
-		if found := cmp.Or(here, pt.namesake(written, full), near, anywhere); found != "" {
+		local, _ := pt.meaningOf(nearby, written, path)
+		here, anywhere := pt.meaningOf(meanings, written, path)
+		if found := cmp.Or(local, here, pt.namesake(written, path, full), near, anywhere); found != "" {
 			return found
 		}
 		bare := core(written)
@@ -106,11 +118,11 @@ func (pt *part) members(path string) (here []string) {
 }
 
 // meaningOf returns the first key of the section, and the first one of any, that a name is for.
-func (pt *part) meaningOf(written, path string) (here, anywhere string) {
+func (pt *part) meaningOf(list []meaning, written, path string) (here, anywhere string) {
 	written = " " + written + " "
-	for i := range meanings {
-		m := &meanings[i]
-		if !strings.Contains(m.names, written) || pt.useless(m.key) {
+	for i := range list {
+		m := &list[i]
+		if !strings.Contains(m.names, written) || pt.useless(m.key) || tooHigh(m.key, path) {
 			continue
 		}
 		if anywhere == "" {
@@ -135,7 +147,7 @@ func (pt *part) useless(name string) bool {
 
 // namesake returns the key or the section that is called so, the first one of those nearest to the top. A name is not
 // of a region only: Higress's configurations may have their own.
-func (pt *part) namesake(written, full string) (best string) {
+func (pt *part) namesake(written, path, full string) (best string) {
 	least := len(section) // more than there are levels
 	for i := range keys {
 		k, level := keys[i].Name, 0
@@ -144,13 +156,20 @@ func (pt *part) namesake(written, full string) (best string) {
 				continue
 			}
 			name := k[:end]
-			if called(name, written) && name != full && name != keyRegionName && !pt.useless(name) {
+			if called(name, written) && name != full && name != keyRegionName && !pt.useless(name) &&
+				!tooHigh(name, path) {
 				best, least = name, level
 			}
 			level++
 		}
 	}
 	return best
+}
+
+// tooHigh reports whether a key at the top is no hint in a section of lb_config: who writes enabled into that of health
+// does not mean the whole plugin.
+func tooHigh(name, path string) bool {
+	return strings.IndexByte(path, '.') > 0 && strings.IndexByte(name, '.') < 0
 }
 
 // called reports whether the full name of a key, or an end of it that begins with a section or the key itself, is what

@@ -173,7 +173,7 @@ func (pt *part) member(path, full, at string, v value) {
 		return
 	}
 	if !isSection(full) {
-		pt.unknown(path, full, at)
+		pt.unknown(path, full, at, v)
 		return
 	}
 	if v.kind != kindObject {
