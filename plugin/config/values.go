@@ -29,7 +29,7 @@ func (p *parser) decode(k *setting.Key, settings any, at string, v value) {
 			}
 		}
 	case setting.Text, setting.Secret:
-		if s, ok := p.string(k, at, v); ok {
+		if s, ok := p.string(k, at, v); ok && !(isSecret(k) && p.wellKnown(at, s)) {
 			*into.(*string) = strings.Clone(s)
 		}
 	case setting.Choice:
@@ -129,6 +129,23 @@ func (p *parser) string(k *setting.Key, at string, v value) (string, bool) {
 		return "", false
 	}
 	return v.text, true
+}
+
+func isSecret(k *setting.Key) bool { return k.Type == setting.Secret || k.Name == keyPassword }
+
+// placeholders are in the secrets of the shipped files and of the documentation, in the form of plain.
+var placeholders = [...]string{"changeme", "replacethis", "replaceme", "randombytes"}
+
+// wellKnown refuses a secret that everybody can read in the shipped files.
+func (p *parser) wellKnown(at, text string) bool {
+	text = plain(text)
+	for _, known := range placeholders {
+		if strings.Contains(text, known) {
+			p.bad(at, "is a placeholder of the documentation, which everybody knows: replace it by text of your own")
+			return true
+		}
+	}
+	return false
 }
 
 func (p *parser) choice(k *setting.Key, at string, v value) (string, bool) {
