@@ -255,6 +255,13 @@ func TestMillisecondsForSeconds(t *testing.T) {
 		`"queue":{"max_wait":"30s"},"max_inflight":1`: "",
 		`"queue":{"max_wait":"9ms"},"max_inflight":1`: "",
 		`"body_timeout":250`:                          "", // its default is in milliseconds
+		`"body_timeout":63`:                           "",
+		`"body_timeout":60`:                           `got 60, taken as 60ms; in seconds it is "60s"`,
+		`"body_timeout":5`:                            `got 5, taken as 5ms; in seconds it is "5s"`,
+		`"serviceFQDN":"r.dns","reserve_timeout":2`:   `got 2, taken as 2ms; in seconds it is "2s"`,
+		`"serviceFQDN":"r.dns","reserve_timeout":5`:   `got 5, taken as 5ms; in seconds it is "5s"`,
+		`"serviceFQDN":"r.dns","reserve_timeout":6`:   "",
+		`"serviceFQDN":"r.dns","reserve_timeout":50`:  "",
 		`"metrics":{"interval":500},"push":"pending"`: "", // no longer than a minute
 		`"serviceFQDN":"r.dns","timeout":500`:         "", // in Higress's plugins these are milliseconds
 	} {

@@ -180,12 +180,17 @@ func (p *parser) duration(k *setting.Key, at string, v value) (time.Duration, bo
 }
 
 // inSeconds returns how a number without a unit is written in seconds, "" if it can hardly be meant so: it is not
-// small, the key is Higress's, does not take so many seconds, or its default is in milliseconds.
+// small, the key is Higress's, or does not take so many seconds. Small is what is below a second, for a key whose
+// default is in milliseconds no more than a quarter of that.
 func inSeconds(k *setting.Key, v value) string {
 	f, plain := v.number()
-	if !plain || k.Loose || f <= 0 || f >= setting.Second || f*setting.Second < k.Min || f*setting.Second > k.Max ||
-		strings.HasSuffix(k.Default, `ms"`) {
+	if !plain || k.Loose || f <= 0 || f >= setting.Second || f*setting.Second < k.Min || f*setting.Second > k.Max {
 		return ""
+	}
+	if usual, inMs := strings.CutSuffix(k.Default, `ms"`); inMs {
+		if most, ok := parseFloat(usual[1:]); ok && f > most/4 {
+			return ""
+		}
 	}
 	return `; in seconds it is "` + short(f) + `s"`
 }
