@@ -254,6 +254,7 @@ func (p *parser) rules(v value) ([]draft, bool) {
 			}
 			d.rule = p.conditions(d.at, item)
 			d.config = p.config(item, i+1, d.prefix(), isCondition)
+			p.outranked(d)
 		})
 		// Of rules for the same, only the first is ever reached.
 		if id := xxhash.Sum64String("rule " + d.keys()); d.keys() != "" && !met[id] {
