@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,11 +21,12 @@ func (p *parser) conditions(at string, v value) rule {
 			p.bad(place, "written twice")
 			continue
 		}
-		lists[name] = p.names(place, v.items[i])
+		lists[name] = p.names(name, place, v.items[i])
 	}
 	if len(lists) == 0 {
 		p.bad(at, "matches nothing, want at least one of "+strings.Join(conditionKeys, ", "))
 	}
+	p.warnUnreached(at, lists)
 	r := rule{routes: lists[matchRoute], prefixes: lists[matchPrefix]}
 	if names := lists[matchDomain]; names != nil {
 		r.domains = make([]domain, len(names))
@@ -48,34 +48,46 @@ func (p *parser) conditions(at string, v value) rule {
 // plugins, only if those would be touched.
 func (p *parser) outranked(d *draft) {
 	r, touches := &d.rule, d.config.Enabled && !d.config.Shadow
-	drop := func(name, by string, widens bool) {
-		if at := d.at + "." + name; p.host == Envoy || touches && widens {
-			p.bad(at, "is ignored beside "+by+", and the rule would be for more requests; want one of the two: only "+
-				matchRoute+" and "+matchService+" can be combined")
-		} else {
-			p.warn(at, "is ignored beside "+by)
-		}
-	}
+	all, refused := r.forAllHosts(), touches || p.host == Envoy
 	if r.domains != nil && r.routes != nil {
-		drop(matchDomain, matchRoute, !r.forAllHosts())
-		r.domains = nil
+		p.ignored(d.at+"."+matchDomain, matchRoute, refused && !(all && p.host == Higress))
+		r.domains, all = nil, false
 	}
 	if r.services != nil && r.domains != nil {
-		drop(matchService, matchDomain, true)
+		p.ignored(d.at+"."+matchService, matchDomain, refused)
 		r.services = nil
 	}
 	if r.prefixes != nil && (r.routes != nil || r.domains != nil || r.services != nil) {
-		drop(matchPrefix, "the other conditions", true)
+		p.ignored(d.at+"."+matchPrefix, "the other conditions", refused)
 		r.prefixes = nil
 	}
-	if touches && r.forAllHosts() {
+	if touches && all {
 		p.warn(d.at+"."+matchDomain, `has "*": the rule is for every request that no rule before it is for`)
 	}
 }
 
+// ignored reports a condition that is ignored beside another one.
+//
+//go:noinline
+func (p *parser) ignored(at, by string, refused bool) {
+	what := "is ignored beside " + by
+	if !refused {
+		p.warn(at, what)
+		return
+	}
+	p.bad(at, what+", and the rule would be for more requests; want one of the two")
+}
+
 // forAllHosts reports whether one of the domains is "*".
+//
+//go:noinline
 func (r *rule) forAllHosts() bool {
-	return slices.ContainsFunc(r.domains, func(d domain) bool { return d.text == "" })
+	for i := range r.domains {
+		if r.domains[i].text == "" {
+			return true
+		}
+	}
+	return false
 }
 
 func newDomain(s string) domain {
@@ -89,7 +101,7 @@ func newDomain(s string) domain {
 }
 
 // names decodes a list of names; a single one needs no brackets. An invalid name matches nothing.
-func (p *parser) names(at string, v value) []string {
+func (p *parser) names(kind, at string, v value) []string {
 	if v.kind == kindString {
 		v = value{kind: kindArray, items: []value{v}}
 	}
@@ -102,6 +114,7 @@ func (p *parser) names(at string, v value) []string {
 			p.bad(at+"["+strconv.Itoa(i)+"]", got(item)+", want a name")
 			continue
 		}
+		p.checkName(kind, at, item.text)
 		list = append(list, strings.Clone(item.text))
 	}
 	return list

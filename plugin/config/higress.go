@@ -214,12 +214,12 @@ const maxUnknown = 16
 
 // touchesLess is what to write in place of an unknown key that no list of words foresees.
 const touchesLess = ", which may be meant to touch less; want lb_config.shadow to only watch, enabled: false to " +
-	"switch off, rules for some requests, or no such key"
+	"switch off, or none"
 
 // unknown reports an unknown key. Beside Higress's own keys a text or a number is only a warning, since
 // ai-load-balancer ignores it, unless its key resembles a known one or means one. What else is ignored there may be a
 // switch, or name what is to be touched: it would leave traffic touched otherwise than was meant.
-func (pt *part) unknown(path, full, at string, v value) {
+func (pt *part) unknown(path, full, at string, ignorable bool) {
 	pt.unknowns++
 	name, glued := cutGlued(full)
 	theirs := path == "lb_config" || path == "" && !strings.HasPrefix(name, "_")
@@ -232,7 +232,7 @@ func (pt *part) unknown(path, full, at string, v value) {
 		}
 	}
 	if foreign && hint == "" {
-		if v.single() && v.kind != kindBool || full == keyCritical {
+		if ignorable || full == keyCritical {
 			pt.warn(at, "is no key of this plugin, and ignored as by ai-load-balancer")
 			return
 		}

@@ -13,6 +13,12 @@ type meaning struct{ key, names string }
 // meanings are for names that resemble no key by their letters. On Higress, where ai-load-balancer ignores what it does
 // not know, these are errors, too: ignored, they leave traffic touched otherwise than was meant.
 var meanings = []meaning{
+	{keyMaxWait + ", which is 0 without a queue", " enabled enable disabled disable "},
+	{keyClassHeader, " priority "},
+	{
+		"lb_config.health.consecutive_failures: 0 and slow_start: 0 to switch it off",
+		" enabled enable disabled disable ",
+	},
 	{
 		"enabled, which says the opposite", " disable disabled off bypass defaultconfigdisable pause " +
 			"paused suspend ",
@@ -49,15 +55,8 @@ var meanings = []meaning{
 	{keyPort, " port "},
 }
 
-// nearby are meanings in the section of their key alone: elsewhere the names mean something else, or nothing.
-var nearby = []meaning{
-	{keyMaxWait + ", which is 0 without a queue", " enabled enable disabled disable "},
-	{keyClassHeader, " priority "},
-	{
-		"lb_config.health.consecutive_failures: 0 and slow_start: 0 to switch it off",
-		" enabled enable disabled disable ",
-	},
-}
+// nearby is how many meanings are for the section of their key alone: elsewhere these names mean something else.
+const nearby = 3
 
 const redisNames = " redis rediscluster redishost redisaddr redisaddress redisurl redisserver redisservice " +
 	"servicename "
@@ -90,9 +89,8 @@ func (pt *part) intended(path, full string) string {
 		return near
 	}
 	for {
-		local, _ := pt.meaningOf(nearby, written, path)
-		here, anywhere := pt.meaningOf(meanings, written, path)
-		if found := cmp.Or(local, here, pt.namesake(written, path, full), near, anywhere); found != "" {
+		here, anywhere := pt.meaningOf(written, path)
+		if found := cmp.Or(here, pt.namesake(written, path, full), near, anywhere); found != "" {
 			return found
 		}
 		bare := core(written)
@@ -118,14 +116,14 @@ func (pt *part) members(path string) (here []string) {
 }
 
 // meaningOf returns the first key of the section, and the first one of any, that a name is for.
-func (pt *part) meaningOf(list []meaning, written, path string) (here, anywhere string) {
+func (pt *part) meaningOf(written, path string) (here, anywhere string) {
 	written = " " + written + " "
-	for i := range list {
-		m := &list[i]
+	for i := range meanings {
+		m := &meanings[i]
 		if !strings.Contains(m.names, written) || pt.useless(m.key) || tooHigh(m.key, path) {
 			continue
 		}
-		if anywhere == "" {
+		if anywhere == "" && i >= nearby {
 			anywhere = m.key
 		}
 		if rest, ok := cutSection(m.key, path); here == "" && ok && strings.IndexByte(rest, '.') < 0 {
@@ -168,6 +166,8 @@ func (pt *part) namesake(written, path, full string) (best string) {
 
 // tooHigh reports whether a key at the top is no hint in a section of lb_config: who writes enabled into that of health
 // does not mean the whole plugin.
+//
+//go:noinline
 func tooHigh(name, path string) bool {
 	return strings.IndexByte(path, '.') > 0 && strings.IndexByte(name, '.') < 0
 }

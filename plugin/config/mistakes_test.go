@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,7 +105,7 @@ func (m *mistake) asRule(t *testing.T, raw string, host Host) {
 // TestMeanings writes each name of a meaning where its key belongs: the hint is that key.
 func TestMeanings(t *testing.T) {
 	seen := map[string]bool{}
-	for _, m := range slices.Concat(meanings, nearby) {
+	for _, m := range meanings {
 		advice := strings.Contains(m.key, " ")
 		if !advice && find(m.key) == nil && !isSection(m.key) {
 			t.Errorf("%s is no key", m.key)
@@ -254,13 +253,13 @@ func TestMillisecondsForSeconds(t *testing.T) {
 		`"queue":{"max_wait":0},"max_inflight":1`:     "",
 		`"queue":{"max_wait":"30s"},"max_inflight":1`: "",
 		`"queue":{"max_wait":"9ms"},"max_inflight":1`: "",
-		`"body_timeout":250`:                          "", // its default is in milliseconds
-		`"body_timeout":63`:                           "",
+		`"body_timeout":250`:                          "", // no longer than a minute
+		`"body_timeout":61`:                           "",
 		`"body_timeout":60`:                           `got 60, taken as 60ms; in seconds it is "60s"`,
 		`"body_timeout":5`:                            `got 5, taken as 5ms; in seconds it is "5s"`,
 		`"serviceFQDN":"r.dns","reserve_timeout":2`:   `got 2, taken as 2ms; in seconds it is "2s"`,
 		`"serviceFQDN":"r.dns","reserve_timeout":5`:   `got 5, taken as 5ms; in seconds it is "5s"`,
-		`"serviceFQDN":"r.dns","reserve_timeout":6`:   "",
+		`"serviceFQDN":"r.dns","reserve_timeout":20`:  "",
 		`"serviceFQDN":"r.dns","reserve_timeout":50`:  "",
 		`"metrics":{"interval":500},"push":"pending"`: "", // no longer than a minute
 		`"serviceFQDN":"r.dns","timeout":500`:         "", // in Higress's plugins these are milliseconds

@@ -106,8 +106,12 @@ var (
 	}
 )
 
-// drawRule draws a rule with at least one list of names.
-func drawRule(rt *rapid.T) plainRule {
+// drawRule draws a rule with at least one list of names. In Higress no service is called as the whole cluster.
+func drawRule(rt *rapid.T, h Host) plainRule {
+	ofHost := someServices
+	if h == Higress {
+		ofHost = someServices[:len(someServices)-1]
+	}
 	names := func(label string, of []string) []string {
 		if rapid.Bool().Draw(rt, "has "+label) {
 			return rapid.SliceOfN(rapid.SampledFrom(of), 1, 3).Draw(rt, label)
@@ -116,7 +120,7 @@ func drawRule(rt *rapid.T) plainRule {
 	}
 	r := plainRule{
 		routes: names("routes", someRoutes), prefixes: names("prefixes", someRoutes),
-		domains: names("domains", someDomains), services: names("services", someServices),
+		domains: names("domains", someDomains), services: names("services", ofHost),
 	}
 	if r.routes == nil && r.prefixes == nil && r.domains == nil && r.services == nil {
 		r.routes = []string{"a"}
@@ -139,7 +143,7 @@ func TestRulesAgainstAReference(t *testing.T) {
 		rules := make([]plainRule, rapid.IntRange(0, 6).Draw(rt, "rules"))
 		texts := make([]string, len(rules))
 		for i := range rules {
-			rules[i] = drawRule(rt)
+			rules[i] = drawRule(rt, h)
 			texts[i] = rules[i].text()
 		}
 		global := rapid.Bool().Draw(rt, "global part") || len(rules) == 0
@@ -205,8 +209,8 @@ func TestIgnoredConditions(t *testing.T) {
 	shadow := `"lb_policy":"prefix_cache","lb_config":{"shadow":true}`
 	parts[shadow] = false
 	rapid.Check(t, func(rt *rapid.T) {
-		r := drawRule(rt)
 		h := rapid.SampledFrom([]Host{Higress, Envoy}).Draw(rt, "gateway")
+		r := drawRule(rt, h)
 		part := rapid.SampledFrom(slices.Sorted(maps.Keys(parts))).Draw(rt, "part")
 		text := strings.Replace(r.text(), `"enabled":false`, part, 1)
 		s, err := Parse([]byte(rulesOf(`"enabled":false`, text)), h)
@@ -231,10 +235,10 @@ func TestRuleOrderMatters(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var texts []string
 		for range rapid.IntRange(1, 4).Draw(rt, "rules") {
-			r := drawRule(rt)
+			r := drawRule(rt, Higress)
 			texts = append(texts, r.text())
 		}
-		more := drawRule(rt)
+		more := drawRule(rt, Higress)
 		parse := func(rules ...string) *Set {
 			s, err := Parse([]byte(rulesOf(`"enabled":false`, rules...)), Higress)
 			if err != nil {
