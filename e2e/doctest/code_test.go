@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/wasmplugin"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -32,7 +33,7 @@ func TestConfigurationBlocks(t *testing.T) {
 	for _, d := range documents(t) {
 		envoys := envoyBlocks[strings.Replace(d.name, chineseEnd, ".md", 1)]
 		for _, b := range d.blocks {
-			raw, host := []byte(b.text), config.Envoy
+			raw, host := []byte(harness.Own(b.text)), config.Envoy
 			var err error
 			switch b.language {
 			case "json":
@@ -55,7 +56,7 @@ func TestConfigurationBlocks(t *testing.T) {
 					continue // the control plane's own: e2e/mesh validates it
 				}
 				host = config.Higress
-				raw, err = higress(b.text)
+				raw, err = higress(harness.Own(b.text))
 			case "console", "promql", "sh", "text":
 				continue // commands and queries, which other tests look at, and what is printed
 			default:

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
 // TestConfigurationsReadmeRedis runs the commands of envoy-config/README.md for counts in Redis, against a server that
-// has the shipped users.
+// has the shipped users, with a password of their own in both files.
 func TestConfigurationsReadmeRedis(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	p := stage(t)
@@ -19,9 +20,10 @@ func TestConfigurationsReadmeRedis(t *testing.T) {
 	// On a busy machine Redis may answer none within the time that is shipped.
 	replace(t, filepath.Join(p.dir, "envoy-config/warmgate-redis.yaml"), `"reserve_timeout": "20ms"`,
 		`"reserve_timeout": "10s"`)
+	replace(t, filepath.Join(p.dir, "envoy-config/warmgate-redis.yaml"), "change-me", harness.OwnSecret)
 	replace(t, filepath.Join(p.dir, "envoy-config/redis-tunnel.yaml"), "port_value: 6379",
 		"port_value: "+strconv.Itoa(server.Port()))
-	for line := range strings.Lines(read(t, "envoy-config/redis-user.acl")) {
+	for line := range strings.Lines(harness.Own(read(t, "envoy-config/redis-user.acl"))) {
 		user := []any{"ACL", "SETUSER"}
 		for _, rule := range strings.Fields(line)[1:] {
 			user = append(user, rule)

@@ -232,6 +232,16 @@ func ReadT(t testing.TB, name string) []byte {
 	return text
 }
 
+// OwnSecret is what tests write in the place of passwords that everybody knows.
+const OwnSecret = "our-own-secret"
+
+var own = strings.NewReplacer("replace this by 32 random bytes", OwnSecret, "32 random bytes", OwnSecret,
+	"change-me", OwnSecret)
+
+// Own replaces the placeholders of secrets in a file, or a block of a document, as its user has to: the plugin takes
+// none that everybody knows.
+func Own[T ~string | ~[]byte](text T) T { return T(own.Replace(string(text))) }
+
 // AwaitReason waits until the plugin gives the reason for 16 requests in a row, so that two workers do. Headers are as
 // in Send.
 func AwaitReason(t testing.TB, url, reason string, headers ...string) {

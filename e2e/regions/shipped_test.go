@@ -84,7 +84,8 @@ func (r *shippedRegion) serve(w http.ResponseWriter, q *http.Request) {
 // config is the shipped one. Unless engines say when a server is full, it has a cap in place of that, and times for a
 // test.
 func (r *shippedRegion) config() string {
-	_, text, _ := strings.Cut(string(harness.ReadT(r.t, "envoy-config/warmgate-regions.yaml")), "value: |\n")
+	file := harness.Own(string(harness.ReadT(r.t, "envoy-config/warmgate-regions.yaml")))
+	_, text, _ := strings.Cut(file, "value: |\n")
 	if r.name == "eu" {
 		text = swapped.Replace(text)
 	}

@@ -106,7 +106,7 @@ func ofText(t *testing.T, text []byte) []byte {
 	if walk(doc); len(found) != 1 {
 		t.Fatalf("%d configurations", len(found))
 	}
-	return []byte(found[0])
+	return harness.Own([]byte(found[0]))
 }
 
 func ofHigress(t *testing.T, text []byte) []byte {

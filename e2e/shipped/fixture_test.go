@@ -14,11 +14,11 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// parse returns a YAML file of the source tree, for Find and Set.
+// parse returns a YAML file of the source tree with secrets of its own, for Find and Set.
 func parse(t *testing.T, name string) *yaml.Node {
 	t.Helper()
 	doc := new(yaml.Node)
-	if err := yaml.Unmarshal(harness.ReadT(t, name), doc); err != nil {
+	if err := yaml.Unmarshal(harness.Own(harness.ReadT(t, name)), doc); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return doc

@@ -21,7 +21,7 @@ const example = "higress-wasmplugin-global-least-request.yaml"
 // wasmPlugin reads a shipped resource, and the configuration that it holds.
 func wasmPlugin(t *testing.T, name string) (*wasmplugin.Resource, *config.Set) {
 	t.Helper()
-	r, err := wasmplugin.Parse(harness.ReadT(t, "envoy-config/"+name))
+	r, err := wasmplugin.Parse(harness.Own(harness.ReadT(t, "envoy-config/"+name)))
 	if err != nil {
 		t.Fatal(err)
 	}

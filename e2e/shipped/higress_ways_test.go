@@ -31,7 +31,7 @@ const (
 // resource reads a WasmPlugin, and what Higress makes of it for the plugin.
 func resource(t *testing.T, text []byte) (r *wasmplugin.Resource, raw []byte) {
 	t.Helper()
-	r, err := wasmplugin.Parse(text)
+	r, err := wasmplugin.Parse(harness.Own(text))
 	if err == nil {
 		raw, err = r.PluginConfig()
 	}

@@ -144,7 +144,7 @@ func withTrustedFilter(t *testing.T) func(file string, doc *yaml.Node) error {
 func withKeysOfRedis(text string) string {
 	const cluster = `"metrics_cluster": "warmgate-metrics"`
 	return strings.Replace(text, cluster+"},", cluster+`, "redis_cluster": "warmgate-redis"},
-		"username": "warmgate", "password": "change-me", "reserve_timeout": "10s",`, 1)
+		"username": "warmgate", "password": "`+harness.OwnSecret+`", "reserve_timeout": "10s",`, 1)
 }
 
 // TestOverloadAsShipped starts both layouts with the shipped plugin configuration for overload. A request for which the

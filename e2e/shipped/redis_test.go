@@ -47,10 +47,10 @@ func withUsers(t *testing.T, version string) *redisserver.Server {
 	return s
 }
 
-// setUsers gives a server the shipped users.
+// setUsers gives a server the shipped users, with a password of their own.
 func setUsers(t *testing.T, s *redisserver.Server) {
 	t.Helper()
-	for line := range strings.Lines(string(harness.ReadT(t, aclFile))) {
+	for line := range strings.Lines(harness.Own(string(harness.ReadT(t, aclFile)))) {
 		setUser := []any{"ACL", "SETUSER"}
 		for _, rule := range strings.Fields(line)[1:] {
 			setUser = append(setUser, rule)
@@ -116,7 +116,7 @@ func TestRedisAsShipped(t *testing.T) {
 			if denied := regexp.MustCompile(`(?m)^warmgate_store_fallbacks_total\{cause="(denied|auth|error)"\}.*$`).FindString(page()); denied != "" {
 				t.Errorf("the shipped user is not enough: %s", denied)
 			}
-			if log := g.Logs(); strings.Contains(log, "change-me") {
+			if log := g.Logs(); strings.Contains(log, harness.OwnSecret) {
 				t.Error("the log shows the password")
 			}
 		})
@@ -130,10 +130,11 @@ func TestRedisRefusesTheLogin(t *testing.T) {
 	harness.LongT(t)
 	upstream := server(t)
 	text := find[string](t, parse(t, "envoy-config/warmgate-redis.yaml"), pluginPath+".configuration.value")
-	if strings.Count(text, `"change-me"`) != 1 {
+	const password = `"` + harness.OwnSecret + `"`
+	if strings.Count(text, password) != 1 {
 		t.Fatal("the file has not one password")
 	}
-	text = strings.Replace(text, `"change-me"`, `"wrong"`, 1)
+	text = strings.Replace(text, password, `"wrong"`, 1)
 	text = strings.Replace(text, `"reserve_timeout": "20ms"`, `"reserve_timeout": "10s"`, 1)
 	redis := withUsers(t, redisserver.Default)
 	mustDo(t, redis, "ACL", "SETUSER", "default", "on", "nopass", "~*", "&*", "+@all")

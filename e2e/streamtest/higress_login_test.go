@@ -16,7 +16,7 @@ import (
 func startHigressUser(t *testing.T, members string) *higress {
 	t.Helper()
 	server := redisserver.StartT(t, redisserver.Options{})
-	user := []any{"ACL", "SETUSER", "warmgate", "on", ">change-me"}
+	user := []any{"ACL", "SETUSER", "warmgate", "on", ">our-own-secret"}
 	for _, rule := range strings.Fields(redisclient.ACLRules) {
 		user = append(user, rule)
 	}
@@ -55,9 +55,9 @@ func (h *higress) ran() int64 {
 func TestHigressRedisRefusesTheLogin(t *testing.T) {
 	for mistake, c := range map[string]struct{ members, log string }{
 		"password":                       {`"username":"warmgate","password":"wrong"`, "AUTH was answered with WRONGPASS"},
-		"user":                           {`"username":"nobody","password":"change-me"`, "AUTH was answered with WRONGPASS"},
-		"database":                       {`"username":"warmgate","password":"change-me","database":99`, "SELECT was answered with ERR"},
-		"a password that nobody has set": {`"password":"change-me"`, "AUTH was answered with ERR"},
+		"user":                           {`"username":"nobody","password":"our-own-secret"`, "AUTH was answered with WRONGPASS"},
+		"database":                       {`"username":"warmgate","password":"our-own-secret","database":99`, "SELECT was answered with ERR"},
+		"a password that nobody has set": {`"password":"our-own-secret"`, "AUTH was answered with ERR"},
 	} {
 		t.Run(mistake, func(t *testing.T) {
 			h := startHigressUser(t, c.members)
@@ -81,7 +81,7 @@ func TestHigressRedisRefusesTheLogin(t *testing.T) {
 // Every connection is looked at: one that replaces another after a restart at which Redis has lost its users, one that
 // another plugin has logged in, and one whose password Redis has changed. Once Redis accepts the login all is well.
 func TestHigressRedisLoginOfEachConnection(t *testing.T) {
-	const right = `"username":"warmgate","password":"change-me"`
+	const right = `"username":"warmgate","password":"our-own-secret"`
 	for name, lose := range map[string]func(h *higress){
 		"users lost at a restart": func(h *higress) {
 			h.redis.must("ACL", "DELUSER", "warmgate")
@@ -109,7 +109,7 @@ func TestHigressRedisLoginOfEachConnection(t *testing.T) {
 				!h.gw.LogContains("unavailable (auth: AUTH was answered with WRONGPASS)") {
 				t.Errorf("up %d, the log is %v", h.Gauge("warmgate_redis_up"), h.gw.Logs(higresshost.LogWarn))
 			}
-			h.redis.must("ACL", "SETUSER", "warmgate", "on", ">change-me", "~*", "+@all")
+			h.redis.must("ACL", "SETUSER", "warmgate", "on", ">our-own-secret", "~*", "+@all")
 			h.requests(3)
 			if h.Gauge("warmgate_redis_up") != 1 || h.ran() == ran {
 				t.Errorf("Redis accepts the login, up %d, %d scripts", h.Gauge("warmgate_redis_up"), h.ran()-ran)

@@ -52,6 +52,9 @@ func setAPIToken(p *parser, c *Config, at string, v value) {
 func (p *parser) longSecret(at string, v value, kind string) (lb.Secret, bool) {
 	what := v.kind.String()
 	if n := len(v.text); v.kind == kindString {
+		if p.wellKnown(at, v.text) {
+			return "", false
+		}
 		if n >= minSecret && n <= setting.MaxText {
 			return lb.Secret(strings.Clone(v.text)), true
 		}

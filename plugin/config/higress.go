@@ -206,12 +206,20 @@ func (pt *part) isUnsupported(v value) bool {
 	return false
 }
 
+// keyCritical is ai-load-balancer's for its policy least_busy: a list of models, ignored there with all other policies.
+const keyCritical = "lb_config.criticalModels"
+
 // maxUnknown is how many unknown keys of one part are compared with the known ones.
 const maxUnknown = 16
 
-// unknown reports an unknown key. Beside Higress's own keys it is only a warning, since ai-load-balancer ignores it,
-// unless it resembles a known key or means one.
-func (pt *part) unknown(path, full, at string) {
+// touchesLess is what to write in place of an unknown key that no list of words foresees.
+const touchesLess = ", which may be meant to touch less; want lb_config.shadow to only watch, enabled: false to " +
+	"switch off, or none"
+
+// unknown reports an unknown key. Beside Higress's own keys a text or a number is only a warning, since
+// ai-load-balancer ignores it, unless its key resembles a known one or means one. What else is ignored there may be a
+// switch, or name what is to be touched: it would leave traffic touched otherwise than was meant.
+func (pt *part) unknown(path, full, at string, ignorable bool) {
 	pt.unknowns++
 	name, glued := cutGlued(full)
 	theirs := path == "lb_config" || path == "" && !strings.HasPrefix(name, "_")
@@ -224,8 +232,11 @@ func (pt *part) unknown(path, full, at string) {
 		}
 	}
 	if foreign && hint == "" {
-		pt.warn(at, "is no key of this plugin, and ignored as by ai-load-balancer")
-		return
+		if ignorable || full == keyCritical {
+			pt.warn(at, "is no key of this plugin, and ignored as by ai-load-balancer")
+			return
+		}
+		hint = touchesLess
 	}
 	pt.bad(at, "unknown key"+hint)
 }

@@ -78,7 +78,7 @@ var storeKeys = []key{
 		Field: func(s any) any { return &s.(*Config).Redis.Username },
 	}},
 	{Key: setting.Key{
-		Name: "lb_config.password", Type: setting.Text, Loose: true,
+		Name: keyPassword, Type: setting.Text, Loose: true,
 		Title: setting.Doc("Redis password", "Redis 密码"),
 		Meaning: setting.Doc(
 			"Redis password; never written to a log",

@@ -13,6 +13,12 @@ type meaning struct{ key, names string }
 // meanings are for names that resemble no key by their letters. On Higress, where ai-load-balancer ignores what it does
 // not know, these are errors, too: ignored, they leave traffic touched otherwise than was meant.
 var meanings = []meaning{
+	{keyMaxWait + ", which is 0 without a queue", " enabled enable disabled disable "},
+	{keyClassHeader, " priority "},
+	{
+		"lb_config.health.consecutive_failures: 0 and slow_start: 0 to switch it off",
+		" enabled enable disabled disable ",
+	},
 	{
 		"enabled, which says the opposite", " disable disabled off bypass defaultconfigdisable pause " +
 			"paused suspend ",
@@ -23,6 +29,7 @@ var meanings = []meaning{
 			"simulation testmode testonly passive mirror preview readonly noop enforce enforced ",
 	},
 	{"_rules_, or matchRules of the resource beside its configuration", " matchrules routerules "},
+	{"vmConfig of the resource beside its configuration", " vmconfig "},
 	{"what is in it, without this key around it", " config defaultconfig pluginconfig spec "},
 	{"_rules_[]._match_route_", " route routes ingress "},
 	{"_rules_[]._match_domain_", " domain domains host hosts "},
@@ -36,7 +43,7 @@ var meanings = []meaning{
 	},
 	{keyMaxWait, " timeout wait waittime waittimeout maxwaittime queuetimeout maxqueuetime "},
 	{"lb_config.queue.max_length", " maxsize maxqueue queuelength maxqueuelength maxqueuesize "},
-	{keyClassHeader, " priority priorityheader "},
+	{keyClassHeader, " priorityheader "},
 	{"lb_config.health", " healthcheck outlierdetection passivehealth circuitbreaker "},
 	{"lb_config.health.consecutive_failures", " maxfailures failurethreshold consecutiveerrors consecutive5xx "},
 	{"lb_config.health.ejection_time", " baseejectiontime "},
@@ -47,6 +54,9 @@ var meanings = []meaning{
 	{keyService, redisNames},
 	{keyPort, " port "},
 }
+
+// nearby is how many meanings are for the section of their key alone: elsewhere these names mean something else.
+const nearby = 3
 
 const redisNames = " redis rediscluster redishost redisaddr redisaddress redisurl redisserver redisservice " +
 	"servicename "
@@ -80,7 +90,7 @@ func (pt *part) intended(path, full string) string {
 	}
 	for {
 		here, anywhere := pt.meaningOf(written, path)
-		if found := cmp.Or(here, pt.namesake(written, full), near, anywhere); found != "" {
+		if found := cmp.Or(here, pt.namesake(written, path, full), near, anywhere); found != "" {
 			return found
 		}
 		bare := core(written)
@@ -110,10 +120,10 @@ func (pt *part) meaningOf(written, path string) (here, anywhere string) {
 	written = " " + written + " "
 	for i := range meanings {
 		m := &meanings[i]
-		if !strings.Contains(m.names, written) || pt.useless(m.key) {
+		if !strings.Contains(m.names, written) || pt.useless(m.key) || tooHigh(m.key, path) {
 			continue
 		}
-		if anywhere == "" {
+		if anywhere == "" && i >= nearby {
 			anywhere = m.key
 		}
 		if rest, ok := cutSection(m.key, path); here == "" && ok && strings.IndexByte(rest, '.') < 0 {
@@ -135,7 +145,7 @@ func (pt *part) useless(name string) bool {
 
 // namesake returns the key or the section that is called so, the first one of those nearest to the top. A name is not
 // of a region only: Higress's configurations may have their own.
-func (pt *part) namesake(written, full string) (best string) {
+func (pt *part) namesake(written, path, full string) (best string) {
 	least := len(section) // more than there are levels
 	for i := range keys {
 		k, level := keys[i].Name, 0
@@ -144,13 +154,22 @@ func (pt *part) namesake(written, full string) (best string) {
 				continue
 			}
 			name := k[:end]
-			if called(name, written) && name != full && name != keyRegionName && !pt.useless(name) {
+			if called(name, written) && name != full && name != keyRegionName && !pt.useless(name) &&
+				!tooHigh(name, path) {
 				best, least = name, level
 			}
 			level++
 		}
 	}
 	return best
+}
+
+// tooHigh reports whether a key at the top is no hint in a section of lb_config: who writes enabled into that of health
+// does not mean the whole plugin.
+//
+//go:noinline
+func tooHigh(name, path string) bool {
+	return strings.IndexByte(path, '.') > 0 && strings.IndexByte(name, '.') < 0
 }
 
 // called reports whether the full name of a key, or an end of it that begins with a section or the key itself, is what

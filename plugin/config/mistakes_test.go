@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -165,6 +166,59 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
+// TestKeysOfNobody writes keys that nothing resembles, of each kind of value. Higress's own plugin ignores them: so is
+// what is a text, a number or nothing, in every part. What may be a switch, or name what is to be touched, is refused.
+func TestKeysOfNobody(t *testing.T) {
+	names := strings.Fields("shadow_test shadowRequests dark_launch canary trial test evaluate eval_only " +
+		"detection_only warn_only record_only what_if plan_only safe_mode inactive deactivated kill_switch " +
+		"disable_plugin plugin_enabled stop bypassed 影子模式 match routeName namespace backends exclude_models " +
+		"percent rollout phase url priority")
+	for _, name := range names {
+		for text, refused := range map[string]bool{
+			`true`: true, `false`: true, `[]`: true, `["a"]`: true, `{}`: true, `{"a":1}`: true,
+			`"on"`: false, `""`: false, `7`: false, `null`: false,
+		} {
+			member := strconv.Quote(name) + ":" + text
+			for _, form := range []string{
+				`{"lb_policy":"prefix_cache",` + member + `}`,
+				`{"lb_policy":"prefix_cache","lb_config":{` + member + `}}`,
+				`{"_rules_":[{"_match_route_":["r"],"lb_policy":"prefix_cache",` + member + `}]}`,
+			} {
+				set, err := Parse([]byte(form), Higress)
+				if refused != (err != nil) || refused != (set == nil) {
+					t.Errorf("%s: %v", form, err)
+				} else if err == nil && len(set.Warnings()) != 1 {
+					t.Errorf("%s: %q", form, set.Warnings())
+				} else if err != nil && strings.Contains(err.Error(), "did you mean enabled?") {
+					t.Errorf("%s: %v", form, err)
+				}
+				if set, err := Parse([]byte(form), Envoy); err == nil {
+					t.Errorf("%s: %+v on stock Envoy", form, set)
+				}
+			}
+		}
+	}
+}
+
+// TestSwitchesOfSections writes switches into each section of lb_config: none of the hints is the whole plugin's.
+func TestSwitchesOfSections(t *testing.T) {
+	for i := range keys {
+		end := strings.LastIndexByte(keys[i].Name, '.')
+		if end <= len("lb_config") {
+			continue
+		}
+		path := keys[i].Name[:end]
+		pt := &part{parser: &parser{host: Higress}}
+		for _, name := range []string{"enabled", "enable", "disabled", "off", "is_active", "type", "policy"} {
+			full := path + "." + name
+			if hint := pt.meant(path, full); find(full) == nil && (strings.Contains(hint, "mean enabled") ||
+				strings.Contains(hint, "mean lb_")) && !strings.Contains(hint, "lb_config.") {
+				t.Errorf("%s: %q", full, hint)
+			}
+		}
+	}
+}
+
 // TestUnitsOfTime writes times in Higress's whole numbers with a unit.
 func TestUnitsOfTime(t *testing.T) {
 	for text, want := range map[string]string{
@@ -199,7 +253,14 @@ func TestMillisecondsForSeconds(t *testing.T) {
 		`"queue":{"max_wait":0},"max_inflight":1`:     "",
 		`"queue":{"max_wait":"30s"},"max_inflight":1`: "",
 		`"queue":{"max_wait":"9ms"},"max_inflight":1`: "",
-		`"body_timeout":250`:                          "", // its default is in milliseconds
+		`"body_timeout":250`:                          "", // no longer than a minute
+		`"body_timeout":61`:                           "",
+		`"body_timeout":60`:                           `got 60, taken as 60ms; in seconds it is "60s"`,
+		`"body_timeout":5`:                            `got 5, taken as 5ms; in seconds it is "5s"`,
+		`"serviceFQDN":"r.dns","reserve_timeout":2`:   `got 2, taken as 2ms; in seconds it is "2s"`,
+		`"serviceFQDN":"r.dns","reserve_timeout":5`:   `got 5, taken as 5ms; in seconds it is "5s"`,
+		`"serviceFQDN":"r.dns","reserve_timeout":20`:  "",
+		`"serviceFQDN":"r.dns","reserve_timeout":50`:  "",
 		`"metrics":{"interval":500},"push":"pending"`: "", // no longer than a minute
 		`"serviceFQDN":"r.dns","timeout":500`:         "", // in Higress's plugins these are milliseconds
 	} {

@@ -65,6 +65,7 @@ type parser struct {
 	problems []string
 	count    int // of problems, those not kept included
 	warnings []string
+	first    map[string]string // the first rule for a name, by the kind of condition and the name
 }
 
 // maxProblems is how many problems, and how many warnings, are kept.
@@ -173,7 +174,7 @@ func (pt *part) member(path, full, at string, v value) {
 		return
 	}
 	if !isSection(full) {
-		pt.unknown(path, full, at)
+		pt.unknown(path, full, at, v.single() && v.kind != kindBool)
 		return
 	}
 	if v.kind != kindObject {

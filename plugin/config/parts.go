@@ -75,7 +75,13 @@ func (p *parser) set(root value, before Forms) (*Set, Forms) {
 			}
 		}
 	}
-	if !slices.ContainsFunc(drafts, func(d draft) bool { return !d.bad }) {
+	good := 0
+	for i := range drafts {
+		if !drafts[i].bad {
+			good++
+		}
+	}
+	if good == 0 {
 		return nil, nil
 	}
 	apis := refusedAPIs(drafts)
@@ -244,6 +250,7 @@ func (p *parser) rules(v value) ([]draft, bool) {
 		return nil, false
 	}
 	list, met := make([]draft, len(v.items)), map[uint64]bool{}
+	p.first = map[string]string{}
 	for i, item := range v.items {
 		d := &list[i]
 		d.at, d.form, d.config.ID = rulesKey+"["+strconv.Itoa(i)+"]", p.text[item.from:item.to], i+1
@@ -254,6 +261,7 @@ func (p *parser) rules(v value) ([]draft, bool) {
 			}
 			d.rule = p.conditions(d.at, item)
 			d.config = p.config(item, i+1, d.prefix(), isCondition)
+			p.outranked(d)
 		})
 		// Of rules for the same, only the first is ever reached.
 		if id := xxhash.Sum64String("rule " + d.keys()); d.keys() != "" && !met[id] {

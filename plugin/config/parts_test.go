@@ -132,7 +132,7 @@ func TestRuleIsKnownByItsNames(t *testing.T) {
 	}{
 		{`{"_match_route_":["a","b"],`, `{"_match_route_":["b","a","b"],`, true},
 		{`{"_match_route_":["a"],`, `{"_match_route_":"a",`, true},
-		{`{"_match_route_":["a"],"_match_domain_":["x"],`, `{"_match_route_":["a"],`, true}, // routes outrank domains
+		{`{"_match_route_":["a"],"_match_domain_":["*"],`, `{"_match_route_":["a"],`, true}, // routes outrank domains
 		{`{"_match_route_":["a"],`, `{"_match_route_":["a"],"_match_service_":["x"],`, false},
 		{`{"_match_route_":["a"],`, `{"_match_route_prefix_":["a"],`, false},
 		{`{"_match_domain_":["a"],`, `{"_match_domain_":["*a"],`, false},

@@ -81,10 +81,12 @@ const (
 	keyTunnel  = "lb_config.envoy.redis_cluster"
 	keyPort    = "lb_config.servicePort"
 	keyTimeout = "lb_config.timeout"
+
+	keyPassword = "lb_config.password"
 )
 
 var redisKeys = []string{
-	keyService, keyTunnel, keyPort, "lb_config.username", "lb_config.password", keyTimeout, "lb_config.database",
+	keyService, keyTunnel, keyPort, "lb_config.username", keyPassword, keyTimeout, "lb_config.database",
 	"lb_config.reserve_timeout", "lb_config.redis_scope",
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,5 +137,50 @@ func TestRedisPasswordsStayOut(t *testing.T) {
 	}
 	if !seen {
 		t.Error("no configuration has a password to hide")
+	}
+}
+
+// TestPlaceholders looks for the secrets in the shipped files and documents: each is refused, and not repeated. One of
+// somebody's own is not.
+func TestPlaceholders(t *testing.T) {
+	written := regexp.MustCompile(`(?m)"?(password|secret|token)"?: "?([^"\n{}]*?(?:change-me|random bytes)[^",\n]*)`)
+	found := map[string]bool{}
+	for _, pattern := range []string{"envoy-config/*.yaml", "deploy/*/*.yaml", "docs/*.md"} {
+		files, err := filepath.Glob("../../" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range written.FindAllStringSubmatch(string(text), -1) {
+				found[m[2]] = true
+			}
+		}
+	}
+	if len(found) < 3 {
+		t.Fatalf("only %v", found)
+	}
+	for i := range keys {
+		k := &keys[i]
+		if !isSecret(&k.Key) {
+			continue
+		}
+		for placeholder := range found {
+			raw := withKey(k, strconv.Quote(placeholder))
+			_, err := Parse(raw, k.host())
+			if err == nil || !strings.Contains(err.Error(), k.Name+": is a placeholder") ||
+				strings.Contains(err.Error(), placeholder) {
+				t.Errorf("%s: %v", raw, err)
+			}
+		}
+		for _, own := range []string{"changes 4 random words", "remember-the-milk-and-more"} {
+			if _, err := Parse(withKey(k, strconv.Quote(own)), k.host()); err != nil &&
+				strings.Contains(err.Error(), "placeholder") {
+				t.Errorf("%s %s: %v", k.Name, own, err)
+			}
+		}
 	}
 }

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // The keys of Higress around the plugin's own: the list of rules, and those of a rule that are conditions on requests.
 const (
@@ -205,85 +202,4 @@ func (s *Set) add(r rule) {
 			s.byRoute[name] = i
 		}
 	}
-}
-
-func isCondition(name string) bool { return contains(conditionKeys, name) }
-
-// conditions decodes the conditions of a rule.
-func (p *parser) conditions(at string, v value) rule {
-	lists := make(map[string][]string, len(conditionKeys))
-	for i, name := range v.names {
-		if !isCondition(name) {
-			continue
-		}
-		place := at + "." + name
-		if _, twice := lists[name]; twice {
-			p.bad(place, "written twice")
-			continue
-		}
-		lists[name] = p.names(place, v.items[i])
-	}
-	if len(lists) == 0 {
-		p.bad(at, "matches nothing, want at least one of "+strings.Join(conditionKeys, ", "))
-	}
-	r := rule{routes: lists[matchRoute], prefixes: lists[matchPrefix]}
-	if names := lists[matchDomain]; names != nil {
-		r.domains = make([]domain, len(names))
-		for i, name := range names {
-			r.domains[i] = newDomain(name)
-		}
-	}
-	if names := lists[matchService]; names != nil {
-		r.services = make([]service, len(names))
-		for i, name := range names {
-			r.services[i] = newService(name)
-		}
-	}
-	p.outranked(at, &r)
-	return r
-}
-
-// outranked drops the conditions that Higress ignores beside stronger ones, with a warning.
-func (p *parser) outranked(at string, r *rule) {
-	if r.domains != nil && r.routes != nil {
-		p.warn(at+"."+matchDomain, "is ignored beside "+matchRoute)
-		r.domains = nil
-	}
-	if r.services != nil && r.domains != nil {
-		p.warn(at+"."+matchService, "is ignored beside "+matchDomain)
-		r.services = nil
-	}
-	if r.prefixes != nil && (r.routes != nil || r.domains != nil || r.services != nil) {
-		p.warn(at+"."+matchPrefix, "is ignored beside the other conditions")
-		r.prefixes = nil
-	}
-}
-
-func newDomain(s string) domain {
-	if tail, ok := strings.CutPrefix(s, "*"); ok {
-		return domain{text: tail, tails: true}
-	}
-	if head, ok := strings.CutSuffix(s, "*"); ok {
-		return domain{text: head, head: true}
-	}
-	return domain{text: s}
-}
-
-// names decodes a list of names; a single one needs no brackets. An invalid name matches nothing.
-func (p *parser) names(at string, v value) []string {
-	if v.kind == kindString {
-		v = value{kind: kindArray, items: []value{v}}
-	}
-	if v.kind != kindArray || len(v.items) == 0 {
-		p.badValue(at, v, ", want a list of names")
-	}
-	list := make([]string, 0, len(v.items))
-	for i, item := range v.items {
-		if item.kind != kindString || item.text == "" {
-			p.bad(at+"["+strconv.Itoa(i)+"]", got(item)+", want a name")
-			continue
-		}
-		list = append(list, strings.Clone(item.text))
-	}
-	return list
 }

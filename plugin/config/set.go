@@ -113,8 +113,10 @@ func (s *Set) claim(root *value) {
 	s.own = map[string]bool{}
 	headers := map[string]bool{}
 	root.nameHeaders(headers)
-	if slices.ContainsFunc(s.refusals, func(r Refusal) bool { return !r.Kept }) {
-		headers[DefaultClusterHeader] = true
+	for i := range s.refusals {
+		if !s.refusals[i].Kept {
+			headers[DefaultClusterHeader] = true
+		}
 	}
 	for _, c := range s.All() {
 		if c.AmongClusters() {

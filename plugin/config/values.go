@@ -29,7 +29,7 @@ func (p *parser) decode(k *setting.Key, settings any, at string, v value) {
 			}
 		}
 	case setting.Text, setting.Secret:
-		if s, ok := p.string(k, at, v); ok {
+		if s, ok := p.string(k, at, v); ok && !(isSecret(k) && p.wellKnown(at, s)) {
 			*into.(*string) = strings.Clone(s)
 		}
 	case setting.Choice:
@@ -131,6 +131,20 @@ func (p *parser) string(k *setting.Key, at string, v value) (string, bool) {
 	return v.text, true
 }
 
+func isSecret(k *setting.Key) bool { return k.Type == setting.Secret || k.Name == keyPassword }
+
+// wellKnown refuses a secret that everybody can read in the shipped files: change-me, or so many random bytes.
+//
+//go:noinline
+func (p *parser) wellKnown(at, text string) bool {
+	text = plain(text)
+	if !strings.Contains(text, "changeme") && !strings.Contains(text, "randombytes") {
+		return false
+	}
+	p.bad(at, "is a placeholder that everybody knows: replace it")
+	return true
+}
+
 func (p *parser) choice(k *setting.Key, at string, v value) (string, bool) {
 	if k.Loose {
 		return p.looseChoice(k, at, v)
@@ -163,11 +177,10 @@ func (p *parser) duration(k *setting.Key, at string, v value) (time.Duration, bo
 }
 
 // inSeconds returns how a number without a unit is written in seconds, "" if it can hardly be meant so: it is not
-// small, the key is Higress's, does not take so many seconds, or its default is in milliseconds.
+// small, the key is Higress's, or does not take so many seconds.
 func inSeconds(k *setting.Key, v value) string {
 	f, plain := v.number()
-	if !plain || k.Loose || f <= 0 || f >= setting.Second || f*setting.Second < k.Min || f*setting.Second > k.Max ||
-		strings.HasSuffix(k.Default, `ms"`) {
+	if !plain || k.Loose || f <= 0 || f >= setting.Second || f*setting.Second < k.Min || f*setting.Second > k.Max {
 		return ""
 	}
 	return `; in seconds it is "` + short(f) + `s"`

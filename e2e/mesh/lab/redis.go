@@ -13,17 +13,18 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// User and Password are those of the only user of Redis's server, which the files in deploy/ name.
+// User and Password are those of the only user of Redis's server: the one that the files in deploy/ name, with a
+// password of its own.
 const (
 	User     = "warmgate"
-	Password = "change-me"
+	Password = harness.OwnSecret
 )
 
 // Redis starts a server for counts, until the test ends. It has the users of envoy-config/redis-user.acl and no other.
 func Redis(t *testing.T) *redisserver.Server {
 	t.Helper()
 	s := redisserver.StartT(t, redisserver.Options{})
-	users := string(harness.ReadT(t, "envoy-config/redis-user.acl"))
+	users := harness.Own(string(harness.ReadT(t, "envoy-config/redis-user.acl")))
 	if !strings.Contains(users, "user "+User+" on >"+Password+" ") {
 		t.Fatalf("the users are %q", users)
 	}

@@ -1,0 +1,121 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// This file reads the conditions of rules.
+
+func isCondition(name string) bool { return contains(conditionKeys, name) }
+
+// conditions decodes the conditions of a rule.
+func (p *parser) conditions(at string, v value) rule {
+	lists := make(map[string][]string, len(conditionKeys))
+	for i, name := range v.names {
+		if !isCondition(name) {
+			continue
+		}
+		place := at + "." + name
+		if _, twice := lists[name]; twice {
+			p.bad(place, "written twice")
+			continue
+		}
+		lists[name] = p.names(name, place, v.items[i])
+	}
+	if len(lists) == 0 {
+		p.bad(at, "matches nothing, want at least one of "+strings.Join(conditionKeys, ", "))
+	}
+	p.warnUnreached(at, lists)
+	r := rule{routes: lists[matchRoute], prefixes: lists[matchPrefix]}
+	if names := lists[matchDomain]; names != nil {
+		r.domains = make([]domain, len(names))
+		for i, name := range names {
+			r.domains[i] = newDomain(name)
+		}
+	}
+	if names := lists[matchService]; names != nil {
+		r.services = make([]service, len(names))
+		for i, name := range names {
+			r.services[i] = newService(name)
+		}
+	}
+	return r
+}
+
+// outranked drops the conditions of a rule that Higress ignores beside stronger ones. Who writes both means requests
+// that meet both, so the rule would be for more of them. It is refused: on Higress, which has this order for all its
+// plugins, only if those would be touched.
+func (p *parser) outranked(d *draft) {
+	r, touches := &d.rule, d.config.Enabled && !d.config.Shadow
+	all, refused := r.forAllHosts(), touches || p.host == Envoy
+	if r.domains != nil && r.routes != nil {
+		p.ignored(d.at+"."+matchDomain, matchRoute, refused && !(all && p.host == Higress))
+		r.domains, all = nil, false
+	}
+	if r.services != nil && r.domains != nil {
+		p.ignored(d.at+"."+matchService, matchDomain, refused)
+		r.services = nil
+	}
+	if r.prefixes != nil && (r.routes != nil || r.domains != nil || r.services != nil) {
+		p.ignored(d.at+"."+matchPrefix, "the other conditions", refused)
+		r.prefixes = nil
+	}
+	if touches && all {
+		p.warn(d.at+"."+matchDomain, `has "*": the rule is for every request that no rule before it is for`)
+	}
+}
+
+// ignored reports a condition that is ignored beside another one.
+//
+//go:noinline
+func (p *parser) ignored(at, by string, refused bool) {
+	what := "is ignored beside " + by
+	if !refused {
+		p.warn(at, what)
+		return
+	}
+	p.bad(at, what+", and the rule would be for more requests; want one of the two")
+}
+
+// forAllHosts reports whether one of the domains is "*".
+//
+//go:noinline
+func (r *rule) forAllHosts() bool {
+	for i := range r.domains {
+		if r.domains[i].text == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func newDomain(s string) domain {
+	if tail, ok := strings.CutPrefix(s, "*"); ok {
+		return domain{text: tail, tails: true}
+	}
+	if head, ok := strings.CutSuffix(s, "*"); ok {
+		return domain{text: head, head: true}
+	}
+	return domain{text: s}
+}
+
+// names decodes a list of names; a single one needs no brackets. An invalid name matches nothing.
+func (p *parser) names(kind, at string, v value) []string {
+	if v.kind == kindString {
+		v = value{kind: kindArray, items: []value{v}}
+	}
+	if v.kind != kindArray || len(v.items) == 0 {
+		p.badValue(at, v, ", want a list of names")
+	}
+	list := make([]string, 0, len(v.items))
+	for i, item := range v.items {
+		if item.kind != kindString || item.text == "" {
+			p.bad(at+"["+strconv.Itoa(i)+"]", got(item)+", want a name")
+			continue
+		}
+		p.checkName(kind, at, item.text)
+		list = append(list, strings.Clone(item.text))
+	}
+	return list
+}
