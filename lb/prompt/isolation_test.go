@@ -89,7 +89,7 @@ func TestCutNamesIsolate(t *testing.T) {
 }
 
 // The model in a path is a name like that in a body.
-func TestModelsInPaths(t *testing.T) {
+func TestModelsOfKeysInPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/chat/completions": "", "": "", "/": "", "/v1/models": "", "/v1/models/": "",
 		"/models/v1/chat/completions":                                                   "",
