@@ -11,7 +11,6 @@ var knownCalls = []struct {
 	bodiless     bool
 	want         Call
 }{
-
 	{"POST", "/v1/chat/completions", false, Computes},
 	{"POST", "/v1/completions", false, Computes},
 	{"POST", "/v1/responses", false, Computes},

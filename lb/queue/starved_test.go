@@ -20,6 +20,9 @@ func TestAFullQueueStarvesNoClass(t *testing.T) {
 				high.Reserved = 100
 				set := func(v *visit) {
 					v.wait.Length, v.wait.Reserved, v.wait.Strict = 1000, 100, strict
+					if strict { // within 20 s too few can wait until they are aged
+						v.wait.Max = 25 * time.Second
+					}
 				}
 				traffic.span(time.Minute, load*capacity, high, set)
 				traffic.span(time.Minute, 0.3*capacity, batch, set)

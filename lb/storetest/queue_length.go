@@ -113,8 +113,10 @@ func testQueueParts(_ *testing.T, l *line) {
 		aging           time.Duration
 		length, lowPart int
 	}{
-		{"weighted", false, 0, 18, 2}, {"strict", true, 0, 12, 0},
-		{"weighted, aging", false, time.Minute, 20, 4}, {"strict, aging", true, time.Minute, 12, 2},
+		{"weighted", false, 0, 18, 2},
+		{"strict", true, 0, 12, 0},
+		{"weighted, aging", false, time.Minute, 20, 4},
+		{"strict, aging", true, time.Minute, 12, 2},
 	} {
 		of := func(class lb.Class) *lb.Plan {
 			p := short(addrs, class, c.length)

@@ -71,7 +71,6 @@ var namesOfNone = []struct{ condition, name, higress, envoy string }{
 // ignored, it would be balanced.
 func TestNamesOfNone(t *testing.T) {
 	for _, c := range namesOfNone {
-
 		for host, want := range map[Host]string{Higress: c.higress, Envoy: c.envoy} {
 			bad, said := verdict(strconv.Quote(c.condition)+":["+strconv.Quote(c.name)+"]", host)
 			got := isTaken

@@ -91,7 +91,7 @@ func TestRetryAfterWaitingInVain(t *testing.T) {
 		busy[0].Finish()
 		busy[0], waiting = waiting[0], waiting[1:]
 	}
-	for range 4 {
+	for range 3 {
 		waiting = append(waiting, d.client(0, streamtest.Request{}))
 	}
 	d.wantWaiting(waiting...)
