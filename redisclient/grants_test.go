@@ -124,7 +124,8 @@ func TestGrantsArePassedOn(t *testing.T) {
 // A request that a higher class displaces is told at once.
 func TestEvictionsArePassedOn(t *testing.T) {
 	r := newRoom(t, redisserver.StartT(t, redisserver.Options{}))
-	r.plan.Wait.Length = 1
+	r.plan.Wait.Length = 2
+	r.reserve(r.a)
 	lost := r.reserve(r.b)
 	r.plan.Wait.Class = lb.Class{ID: 2, Weight: 1}
 	higher := r.reserve(r.a)

@@ -16,15 +16,15 @@ const (
 	byReports = `{"lb_type":"endpoint","lb_policy":"endpoint_metrics","lb_config":{"metrics":{"orca":true},"rate_limit":0.5}}`
 )
 
-// storedPage is as much as Higress has stored of a vLLM's page, with so many requests in the batch. No two are the
-// same.
+// storedPage is as much as Higress has stored of a vLLM's page, with so many requests in the batch and tokens of
+// prompts.
 func storedPage(tb testing.TB, n, running, size int) string {
 	tb.Helper()
 	text, err := os.ReadFile("../../metrics/testdata/vllm-0.32.0.prom")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	page := fmt.Sprintf("process_cpu_seconds_total %d\nvllm:num_requests_running{engine=\"1\"} %d\n%s", n,
+	page := fmt.Sprintf("vllm:prompt_tokens_total{engine=\"1\"} %d\nvllm:num_requests_running{engine=\"1\"} %d\n%s", n,
 		running, text)
 	return (page + strings.Repeat("# and more of it\n", 1+size/17))[:size]
 }
