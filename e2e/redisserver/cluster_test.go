@@ -27,7 +27,7 @@ func TestCluster(t *testing.T) {
 func testSlots(t *testing.T, c *Cluster) {
 	for _, key := range []string{
 		"", "a", "123456789", "{a}b", "b{a}c", "{}a", "a{}{b}", "{{a}}b", "{a", "a}b{c", "\xff\x00",
-		"warmgate:3:{llm}:table",
+		"warmgate:4:{llm}:table",
 	} {
 		reply, err := c.Servers()[0].Do("CLUSTER", "KEYSLOT", key)
 		if err != nil {

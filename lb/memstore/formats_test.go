@@ -47,13 +47,13 @@ func TestFormats(t *testing.T) {
 		Uint32(0).Uint64(0).Uint32(1).Uint64(70).      // rows
 		Uint64(hashes[0]).Uint64(hashes[1]).Raw(plan.Scope)
 	for key, want := range map[string]wire.Writer{
-		"warmgate/2/table/" + slot(p, "table"): table,
-		"warmgate/2/sheet/" + slot(p, "table") + "/0": wire.Writer(nil).
+		"warmgate/3/table/" + slot(p, "table"): table,
+		"warmgate/3/sheet/" + slot(p, "table") + "/0": wire.Writer(nil).
 			Uint64(owner).Uint32(0).Uint32(0), // from before the table had rows
-		"warmgate/2/roster": wire.Writer("WGR1").Uint32(1).Duration(now + time.Second).
+		"warmgate/3/roster": wire.Writer("WGR1").Uint32(1).Duration(now + time.Second).
 			Uint64(owner).Duration(now + time.Second),
-		"warmgate/2/taking": wire.Writer(nil).Uint16(uint16(number)).Uint16(tick).Raw(plan.Scope),
-		"warmgate/2/prefix/" + slot(p, "prefix"): wire.Writer(nil).Uint64(0x0102030405060708).
+		"warmgate/3/taking": wire.Writer(nil).Uint16(uint16(number)).Uint16(tick).Raw(plan.Scope),
+		"warmgate/3/prefix/" + slot(p, "prefix"): wire.Writer(nil).Uint64(0x0102030405060708).
 			Uint32(uint32(hashes[0])).Uint16(tick).Raw(strings.Repeat("\x00", 3*6)),
 	} {
 		if got := p.Vals[key]; !bytes.Equal(got, want) {
@@ -73,11 +73,11 @@ func TestFormatsOfLife(t *testing.T) {
 	s.Poll(now + time.Second)
 	const owner = 1
 	want := wire.Writer(nil).Uint64(owner).Duration(now + time.Second)
-	if got := p.Vals["warmgate/2/life/0"]; !bytes.Equal(got, want) {
+	if got := p.Vals["warmgate/3/life/0"]; !bytes.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, []byte(want))
 	}
 	s.Release(now, 1)
-	if s.Poll(now + 2*time.Second); !bytes.Equal(p.Vals["warmgate/2/life/0"], want) {
+	if s.Poll(now + 2*time.Second); !bytes.Equal(p.Vals["warmgate/3/life/0"], want) {
 		t.Error("written although nothing waits")
 	}
 }
@@ -85,7 +85,7 @@ func TestFormatsOfLife(t *testing.T) {
 // slot returns the number in the key of the only value of a kind that is longer than a byte.
 func slot(p *memstoretest.Process, kind string) (number string) {
 	for key, val := range p.Vals {
-		if n, ok := strings.CutPrefix(key, "warmgate/2/"+kind+"/"); ok && len(val) > 1 {
+		if n, ok := strings.CutPrefix(key, "warmgate/3/"+kind+"/"); ok && len(val) > 1 {
 			number = n
 		}
 	}
@@ -102,7 +102,7 @@ func TestFormatsOfBudgets(t *testing.T) {
 	}
 	closed := budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: time.Second}
 	s.Restrict(now+80*time.Millisecond, "llm", addrs[1], closed)
-	key := "warmgate/2/table/" + slot(p, "table")
+	key := "warmgate/3/table/" + slot(p, "table")
 	_, got, _ := bytes.Cut(p.Vals[key], []byte("llm"))
 	const start = 3_600_000
 	want := wire.Writer("WGB1").Uint32(16 + 2*72).Uint16(2).Uint16(0).Uint16(0).Uint16(0)
@@ -125,7 +125,7 @@ func TestFormatsOfTasks(t *testing.T) {
 	var id lb.TaskID
 	s.Schedule(now, 5, 30*time.Second, plan, func(task lb.Task, _ error) { id = task.ID })
 	s.Schedule(now+time.Second, 6, 30*time.Second, plan, func(lb.Task, error) {})
-	_, got, _ := bytes.Cut(p.Vals["warmgate/2/table/"+slot(p, "table")], []byte("llm"))
+	_, got, _ := bytes.Cut(p.Vals["warmgate/3/table/"+slot(p, "table")], []byte("llm"))
 	const start = 3_600_000
 	want := wire.Writer("WGB1").Uint32(16 + 72 + 34 + 51).Uint16(1).Uint16(0).Uint16(1).Uint16(1)
 	want = want.Float64(start).Float64(6000).Float64(0).Float64(0).Float64(0).
@@ -137,7 +137,7 @@ func TestFormatsOfTasks(t *testing.T) {
 		t.Errorf("\n got %x\nwant %x", got, []byte(want))
 	}
 	s.Complete(now+2*time.Second, "llm", id, -1, func(lb.TaskEnd, error) {})
-	val := p.Vals["warmgate/2/table/"+slot(p, "table")]
+	val := p.Vals["warmgate/3/table/"+slot(p, "table")]
 	ended := wire.Writer(nil).Uint64(start + 32_000).Uint32(30_000).Uint32(6000).Uint16(0).Byte(uint8(lb.TaskCompleted))
 	if !bytes.HasSuffix(val, ended) {
 		t.Errorf("\n got %x\nwant %x at the end", val, []byte(ended))

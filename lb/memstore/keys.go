@@ -11,7 +11,7 @@ import (
 // at the same time, and by the pages of the prefix index. Released keys keep their names, also where the code has other
 // names by now.
 const (
-	keyPrefix     = "warmgate/2/" // 2 is the version of the layout: values of another layout have other keys
+	keyPrefix     = "warmgate/3/" // 3 is the version of the layout: values of another layout have other keys
 	directoryKey  = keyPrefix + "roster"
 	assignmentKey = keyPrefix + "taking"
 )

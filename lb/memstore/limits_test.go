@@ -145,9 +145,9 @@ func FuzzSharedMemory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table, directory, assignment []byte) {
 		p := memstoretest.NewProcess(t)
 		for i := range 256 {
-			p.Vals[fmt.Sprintf("warmgate/2/table/%d", i)] = table
+			p.Vals[fmt.Sprintf("warmgate/3/table/%d", i)] = table
 		}
-		p.Vals["warmgate/2/roster"], p.Vals["warmgate/2/taking"] = directory, assignment
+		p.Vals["warmgate/3/roster"], p.Vals["warmgate/3/taking"] = directory, assignment
 		s := p.NewStore()
 		plan := storetest.Even(storetest.Addrs(3))
 		for id := range lb.LeaseID(3) {

@@ -17,7 +17,7 @@ const (
 	keyTolerated = "warmgate/1/taken/"      // and the name of the plugin: digests of bad first configurations
 	keySecret    = "warmgate/1/secret"      // of this process
 	keyDemand    = "warmgate/1/metered"     // demand.go
-	keySamples   = "warmgate/1/readings/"   // and the name of the cluster: samples.go
+	keySamples   = "warmgate/2/readings/"   // and the name of the cluster: samples.go
 	keyLists     = "warmgate/1/listed/"     // and the name of the cluster: modellists.go
 	keyScraper   = "warmgate/1/scraper"     // leader of scrapes: scraper.go
 	keyShares    = "warmgate/1/shares/"     // and the name of the cluster: shares.go

@@ -34,7 +34,7 @@ func TestGatewaysCountByTheChosenName(t *testing.T) {
 				t.Fatal("refused")
 			}
 			open := []*fakeClient{a.client(0, streamtest.Request{}), b.client(0, streamtest.Request{})}
-			if got := a.redis.value("ZCARD", "warmgate:3:{"+c.scope+"}:owners").Int; got != c.owners {
+			if got := a.redis.value("ZCARD", "warmgate:4:{"+c.scope+"}:owners").Int; got != c.owners {
 				t.Errorf("%d gateways count in %q, want %d", got, c.scope, c.owners)
 			}
 			for _, c := range open {

@@ -11,7 +11,7 @@ import (
 var ErrSamples = errors.New("discovery: no engine samples of this version")
 
 // samplesVersion is the first byte of engine samples in shared memory.
-const samplesVersion = 1
+const samplesVersion = 2
 
 const countedBit, frozenBit = 1, 2
 
