@@ -238,8 +238,8 @@ const OwnSecret = "our-own-secret"
 var own = strings.NewReplacer("replace this by 32 random bytes", OwnSecret, "32 random bytes", OwnSecret,
 	"change-me", OwnSecret)
 
-// Own replaces the placeholders of secrets in a file, or a block of a document, as its user has to: the plugin takes
-// none that everybody knows.
+// Own replaces the placeholders of secrets in a file, or a block of a document, as its user has to: the plugin
+// refuses those of its own secrets, and warns of that of Redis.
 func Own[T ~string | ~[]byte](text T) T { return T(own.Replace(string(text))) }
 
 // AwaitReason waits until the plugin gives the reason for 16 requests in a row, so that two workers do. Headers are as

@@ -43,9 +43,9 @@ func (p *parser) conditions(at string, v value) rule {
 	return r
 }
 
-// outranked drops the conditions of a rule that Higress ignores beside stronger ones. Who writes both means requests
-// that meet both, so the rule would be for more of them. It is refused: on Higress, which has this order for all its
-// plugins, only if those would be touched.
+// outranked drops the conditions of a rule that are ignored beside stronger ones, as in the Go SDK of Higress; its SDKs
+// for other languages, and older ones for Go, refuse such a rule. Who writes both means requests that meet both, so the
+// rule would be for more of them. It is refused, on Higress only if those would be touched.
 func (p *parser) outranked(d *draft) {
 	r, touches := &d.rule, d.config.Enabled && !d.config.Shadow
 	all, refused := r.forAllHosts(), touches || p.host == Envoy
@@ -114,8 +114,8 @@ func (p *parser) names(kind, at string, v value) []string {
 			p.bad(at+"["+strconv.Itoa(i)+"]", got(item)+", want a name")
 			continue
 		}
-		p.checkName(kind, at, item.text)
 		list = append(list, strings.Clone(item.text))
 	}
+	p.checkNames(kind, at, list)
 	return list
 }

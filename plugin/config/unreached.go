@@ -5,10 +5,26 @@ import "strings"
 // This file finds rules, and names in them, that are for no request: the configuration that they are part of would be
 // in force without them.
 
-// checkName reports a name that no request has, by its form: one that looks like a URL, a path, a pattern, a list or a
-// host with its port. Where routes and clusters may be called so after all, as on stock Envoy, there is only a warning.
+// checkNames reports names that no request has. One beside others has a warning, as the rule is for requests without
+// it, too; a rule with no others is refused, as it would be for none.
+func (p *parser) checkNames(kind, at string, names []string) {
+	report := p.bad
+	for _, name := range names {
+		if _, none := p.checkName(kind, name); !none {
+			report = p.warn
+		}
+	}
+	for _, name := range names {
+		if what, _ := p.checkName(kind, name); what != "" {
+			report(at, "got "+quote(name)+what)
+		}
+	}
+}
+
+// checkName says what is wrong with a name, and whether no request can have it, by its form: one that looks like a URL,
+// a path, a pattern, a list or a host with its port. Routes and clusters may be called so after all on stock Envoy.
 // Envoy Gateway has patterns of host names in the names of its routes.
-func (p *parser) checkName(kind, at, name string) {
+func (p *parser) checkName(kind, name string) (what string, none bool) {
 	last := len(name) - 1
 	host, inHigress, service := kind == matchDomain, p.host == Higress, kind == matchService
 	var odd, blank, dot bool
@@ -30,25 +46,18 @@ func (p *parser) checkName(kind, at, name string) {
 			dot = true
 		}
 	}
-	what, refused := ", which is compared letter by letter", false
 	switch {
 	case host && (odd || blank || withoutPort(name) != name && (name[0] != '[' || strings.Contains(name, "]"))):
-		what, refused = ", want one host without a port, * only as the first or the last character", true
+		return ", want one host without a port, * only as the first or the last character", true
 	case host:
-		return
 	case odd && inHigress:
-		what, refused = ", which is the name of none in Higress; want one whole name", true
+		return ", which is the name of none in Higress; want one whole name", true
 	case odd || blank:
+		return ", which is compared letter by letter", false
 	case service && inHigress && !dot:
-		what = ", but services in Higress end in .dns, .static or .svc.cluster.local"
-	default:
-		return
+		return ", but services in Higress end in .dns, .static or .svc.cluster.local", false
 	}
-	if what = "got " + quote(name) + what; refused {
-		p.bad(at, what)
-	} else {
-		p.warn(at, what)
-	}
+	return "", false
 }
 
 // warnUnreached warns of a rule, or names of its strongest condition, for which a rule before it applies. Only the same

@@ -86,6 +86,36 @@ func TestNamesOfNone(t *testing.T) {
 	}
 }
 
+// TestNamesOfNoneBesideOthers writes such names beside one that requests may have: that one keeps its rule in force.
+func TestNamesOfNoneBesideOthers(t *testing.T) {
+	good := map[string]string{
+		matchDomain: "z.test", matchRoute: "z", matchPrefix: "z-", matchService: "z.dns",
+	}
+	cases := 0
+	for _, c := range namesOfNone {
+		for host, alone := range map[Host]string{Higress: c.higress, Envoy: c.envoy} {
+			if alone == isTaken {
+				continue
+			}
+			cases++
+			one, bad := strconv.Quote(good[c.condition]), strconv.Quote(c.name)
+			for _, names := range []string{one + "," + bad, bad + "," + one, bad + "," + one + "," + bad} {
+				refused, said := verdict(strconv.Quote(c.condition)+":["+names+"]", host)
+				if want := "_rules_[0]." + c.condition + " got " + bad; refused || !strings.Contains(said, want) {
+					t.Errorf("%s [%s], host %v: refused: %v, %q", c.condition, names, host, refused, said)
+				}
+			}
+			refused, said := verdict(strconv.Quote(c.condition)+":["+bad+","+bad+"]", host)
+			if refused != (alone == isRefused) {
+				t.Errorf("%s %s twice, host %v: refused: %v, %q", c.condition, bad, host, refused, said)
+			}
+		}
+	}
+	if cases < 40 {
+		t.Errorf("only %d cases", cases)
+	}
+}
+
 // TestRefusedDomainsMatchNothing compares domains that are refused for their form with hosts as clients write them.
 func TestRefusedDomainsMatchNothing(t *testing.T) {
 	some := func(letters string) *rapid.Generator[string] {
@@ -100,9 +130,7 @@ func TestRefusedDomainsMatchNothing(t *testing.T) {
 			host += ":80"
 		}
 		r := rule{domains: []domain{newDomain(name)}}
-		p := &parser{}
-		p.checkName(matchDomain, "", name)
-		if p.count > 0 && r.matchesDomain(withoutPort(host)) {
+		if _, none := new(parser).checkName(matchDomain, name); none && r.matchesDomain(withoutPort(host)) {
 			rt.Fatalf("%q matches %q", name, host)
 		}
 	})
