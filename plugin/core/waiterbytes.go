@@ -133,7 +133,8 @@ func leavesBefore(a, b *Stream) int {
 func (w *waiters) mayHold(s *Stream) bool {
 	n, limit := s.heldBytes(), s.cfg.Queue.MaxBytes/w.owners
 	_, ok := w.roomFor(s, n)
-	return ok && (len(w.beyond) == 0 || w.bytes+n <= limit+limit/4)
+	alone := len(w.beyond) == 0 || len(w.beyond) == 1 && w.beyond[0] == s
+	return ok && (alone || w.bytes-w.held[s]+n <= limit+limit/4)
 }
 
 // add notes that a request waits, and has others leave for it.
@@ -148,7 +149,14 @@ func (w *waiters) add(s *Stream) {
 	case s.wait.queued: // planned anew: it was held before
 	case !inRedis:
 		w.makeRoom(s, n)
-	case n > 0 && w.bytes > s.cfg.Queue.MaxBytes/w.owners:
+	case n > 0:
+		w.noteBeyond(s)
+	}
+}
+
+// noteBeyond notes that the request may be held beyond the room there is.
+func (w *waiters) noteBeyond(s *Stream) {
+	if w.bytes > s.cfg.Queue.MaxBytes/w.owners && !slices.Contains(w.beyond, s) {
 		w.beyond = append(w.beyond, s)
 	}
 }
@@ -168,6 +176,13 @@ func (w *waiters) grow(s *Stream) bool {
 	more := s.heldBytes() - n
 	if !ok || more <= 0 {
 		return true
+	}
+	if s.lease.redis != nil && !s.isQueued() {
+		if ok = w.mayHold(s); ok {
+			w.count(s, more)
+			w.noteBeyond(s)
+		}
+		return ok
 	}
 	if !w.makeRoom(s, n+more) {
 		return false

@@ -151,6 +151,36 @@ func TestBytesOfThoseThatRedisHasNotAnswered(t *testing.T) {
 	}
 }
 
+// A body grows while Redis has not answered. Nobody leaves for it before it is known to wait.
+func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
+	b := newBytesLab(t, 1000)
+	var flood []*Stream
+	for range 10 {
+		s := b.hold("a", 1, 90, true)
+		b.waiting[s.lease.id] = true
+		flood = append(flood, s)
+	}
+	left := func() (n int) {
+		for _, s := range flood {
+			if s.lease.reservation.done {
+				n++
+			}
+		}
+		return n
+	}
+	s := b.hold("a", 2, 50, true)
+	for _, n := range []int{200, 250} {
+		s.body.received = n
+		if !b.grow(s) || b.held[s] != n || left() > 0 || !slices.Equal(b.beyond, []*Stream{s}) {
+			t.Fatalf("%d bytes of %d are held, %d left, %d are beyond", b.held[s], n, left(), len(b.beyond))
+		}
+	}
+	b.waiting[s.lease.id] = true
+	if b.settle(); left() != 2 || len(b.beyond) > 0 {
+		t.Errorf("%d left once it waits, %d are beyond", left(), len(b.beyond))
+	}
+}
+
 // What it costs to refuse a request that announces a large body, which all that may leave would not make room for.
 func BenchmarkNoRoomForBytes(b *testing.B) {
 	for _, n := range []int{500, 5000} {
