@@ -184,11 +184,11 @@ func (w *waiters) grow(s *Stream) bool {
 		}
 		return ok
 	}
-	if !w.makeRoom(s, n+more) {
-		return false
+	ok = w.makeRoom(s, n+more)
+	if _, held := w.held[s]; ok && held && !s.lease.reservation.done { // else its wait ended when others left
+		w.count(s, more)
 	}
-	w.count(s, more)
-	return true
+	return ok
 }
 
 // settle has requests leave for those that were held beyond the room there is and wait in Redis by now.
@@ -240,10 +240,14 @@ func (s *Stream) giveWay() {
 	if s.phase != phaseReserving || r.done {
 		return
 	}
+	inside := r.inCallback
 	r.inCallback = true // whatever the store answers to this
 	l.store.Release(l.now(), l.id)
-	r.inCallback = false
+	r.inCallback = inside
 	r.done, r.grant, r.err = true, lb.Grant{Queued: true}, lb.ErrEvicted
+	if inside {
+		return // the request's own callback goes on with that
+	}
 	if s.finishReservation() == Proceed {
 		s.Resume()
 	}

@@ -181,6 +181,24 @@ func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
 	}
 }
 
+// A request for whose body others leave is made to leave by what comes of that: it is not counted any more, and ends
+// once.
+func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
+	b := newBytesLab(t, 1000)
+	for range 9 {
+		b.hold("a", 1, 100, false)
+	}
+	s := b.hold("a", 2, 50, false)
+	s.body.received = 200
+	b.released = s.giveWay
+	if !b.grow(s) || b.held[s] != 50 {
+		t.Errorf("%d bytes are held", b.held[s])
+	}
+	if r := &s.lease.reservation; !r.done || r.err != lb.ErrEvicted || s.phase != phaseReserving {
+		t.Errorf("done: %v, %v, in phase %v", r.done, r.err, s.phase)
+	}
+}
+
 // What it costs to refuse a request that announces a large body, which all that may leave would not make room for.
 func BenchmarkNoRoomForBytes(b *testing.B) {
 	for _, n := range []int{500, 5000} {
