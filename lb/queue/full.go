@@ -58,12 +58,14 @@ func (q *Queue) evictFor(w *lb.Wait) bool {
 func (q *Queue) victimOf(w *lb.Wait) int {
 	over, mine := q.overParts(w)
 	number, own, all := q.findClass(w.Class.ID), q.waitingOf(w), q.waitingOfTenant(w.Tenant)
-	if most := q.majority(); all == 0 {
-		victim := q.youngest(over, func(f *flow, c *class) bool {
-			return f.tenant == most && c.waiting > int(c.reserved)
-		})
-		if n := q.waitingOfTenant(most); victim >= 0 && n > 1 && 2*n > q.waiting {
-			return victim
+	if all == 0 {
+		most := q.majority()
+		if n := q.waitingOfTenant(most); n > 1 && 2*n > q.waiting {
+			if victim := q.youngest(over, func(f *flow, c *class) bool {
+				return f.tenant == most && c.waiting > int(c.reserved)
+			}); victim >= 0 {
+				return victim
+			}
 		}
 	}
 	victim := q.youngest(over, func(f *flow, c *class) bool {

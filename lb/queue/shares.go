@@ -67,7 +67,7 @@ func noteArrival(came *uint32, since uint32) {
 }
 
 // partOfClass returns the part of the grants that the class with the number gets, where one is made in so many ms.
-// Aged classes below it get theirs, whoever comes.
+// Where classes age, those below it get their part, whoever comes.
 func (q *Queue) partOfClass(now uint32, number int, w *lb.Wait, mean float64) part {
 	if number < 0 || q.classes[number].waiting == 0 {
 		return part{1, 1} // nothing has shown its part since it waited
@@ -78,7 +78,7 @@ func (q *Queue) partOfClass(now uint32, number int, w *lb.Wait, mean float64) pa
 		case i == number:
 		case !w.Strict || c.rank < w.Class.Rank:
 			quiet = min(quiet, passed(c.came, now))
-		case c.waiting > 0:
+		case c.waiting > 0 && w.Aging > 0:
 			rest = 1.0 / (perAged + 1)
 		}
 	}

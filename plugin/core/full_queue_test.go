@@ -7,12 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // among gives the requests tenants in turns.
@@ -172,44 +168,4 @@ func startInRedis(t *testing.T, servers int, config string) *fakeDriver {
 		t.Fatal("the configuration was refused")
 	}
 	return d
-}
-
-// However large bodies are and whoever sends them, no more is held than may be, a tenant with nothing there is refused
-// only what would be the most, and who makes room is of the one that holds most.
-func TestRoomForBytes(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 6))
-		w := &waiters{held: map[*Stream]int{}, of: map[uint64]int{}, owners: 1}
-		c := &config.Config{Queue: config.Queue{MaxBytes: 1000 + rng.IntN(5000)}}
-		for i := range 300 {
-			s := &Stream{cfg: c}
-			s.wait.turn, s.wait.since = rng.Uint64N(5)*rng.Uint64N(2), time.Duration(i)
-			s.wait.class = &config.Class{Class: lb.Class{Rank: uint8(rng.IntN(2))}}
-			n := 1 + rng.IntN(c.Queue.MaxBytes/4)
-			own := w.of[s.wait.turn]
-			_, most := w.mostHeld(s.wait.turn, nil)
-			leave, ok := w.roomFor(s, n)
-			if !ok && own == 0 && n < most/4 {
-				rt.Fatalf("%d bytes of a tenant without any are refused, another one holds %d of %d", n, most, w.bytes)
-			}
-			if ok && len(leave) > 0 && own+n >= most {
-				rt.Fatalf("room for %d bytes of a tenant with %d, by one with %d", n, own, most)
-			}
-			for _, other := range leave {
-				_, most := w.mostHeld(s.wait.turn, nil)
-				if w.of[other.wait.turn] < most || other.wait.turn == s.wait.turn {
-					rt.Fatalf("%d bytes left of a tenant that holds %d, another one holds %d", w.held[other],
-						w.of[other.wait.turn], most)
-				}
-				w.count(other, -w.held[other])
-				delete(w.held, other)
-			}
-			if ok {
-				w.count(s, n)
-			}
-			if w.bytes > c.Queue.MaxBytes {
-				rt.Fatalf("%d bytes of %d are held", w.bytes, c.Queue.MaxBytes)
-			}
-		}
-	})
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/warmgate/warmgate/lb"
 )
@@ -12,7 +13,7 @@ import (
 // the one with most for one that then has less than that, so no two tenants take room from each other in turns.
 
 const (
-	// maxLeaving is how many requests leave for one at most: all that wait are looked at for each.
+	// maxLeaving is how many requests leave for one at most.
 	maxLeaving = 64
 	// claimBytes is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading
 	// at a limit of its own, and a client that only announces a body must not take the room of others.
@@ -22,51 +23,109 @@ const (
 // heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
 func (s *Stream) heldBytes() int { return max(s.body.received, min(s.traits.length, claimBytes)) }
 
+// holder is who holds bytes: tenants of one cluster are others than those of another one.
+type holder struct {
+	scope string
+	turn  uint64
+}
+
+func (h holder) compare(o holder) int {
+	if h.turn != o.turn {
+		return cmp.Compare(h.turn, o.turn)
+	}
+	return strings.Compare(h.scope, o.scope)
+}
+
+func (s *Stream) holder() holder { return holder{s.scope, s.wait.turn} }
+
+// pick is what may leave of one holder.
+type pick struct {
+	of    holder
+	most  int       // how many bytes it holds, without those of the ones that leave
+	leave []*Stream // its youngest requests of its lowest class first
+}
+
 // roomFor returns the requests that leave for the request to be held with n bytes, none if there is room, and false if
 // it must not be held. If VMs have come since, and each has a smaller part, nobody leaves because of that.
 func (w *waiters) roomFor(s *Stream, n int) (leave []*Stream, ok bool) {
 	counted := w.held[s]
-	own, others := w.of[s.wait.turn]-counted, w.bytes-counted
-	freed := map[uint64]int{}
-	for missing := n - max(0, s.cfg.Queue.MaxBytes/w.owners-others); missing > 0; {
-		tenant, most := w.mostHeld(s.wait.turn, freed)
-		next := w.youngestOf(tenant, leave)
-		left := most
-		if own > 0 {
-			left -= w.held[next]
-		}
-		if next == nil || own+n >= most || own+n > left || len(leave) == maxLeaving {
+	own := w.of[s.holder()] - counted
+	missing := n - max(0, s.cfg.Queue.MaxBytes/w.owners-(w.bytes-counted))
+	if missing <= 0 {
+		return nil, true
+	}
+	picks := w.picks(s.holder(), own+n, missing)
+	for missing > 0 {
+		p := mostOf(picks)
+		if p == nil || own+n >= p.most || len(leave) == maxLeaving {
 			return nil, false
 		}
-		freed[tenant] += w.held[next]
+		if len(p.leave) == 0 { // the others of it may yet be granted an endpoint at once
+			p.most = 0
+			continue
+		}
+		next := p.leave[0]
+		p.leave, p.most = p.leave[1:], p.most-w.held[next]
+		if own > 0 && own+n > p.most {
+			return nil, false
+		}
 		missing -= w.held[next]
 		leave = append(leave, next)
 	}
 	return leave, true
 }
 
-// mostHeld returns the tenant of whom most is held, but the given one, and how much that is without what was freed.
-func (w *waiters) mostHeld(except uint64, freed map[uint64]int) (tenant uint64, most int) {
-	for t, n := range w.of {
-		if n -= freed[t]; t != except && (n > most || n == most && t < tenant) {
-			tenant, most = t, n
+// mostOf returns the pick of whom most is held, of several the first, nil for none.
+func mostOf(picks []pick) (most *pick) {
+	for i := range picks {
+		p := &picks[i]
+		if most == nil || p.most > most.most {
+			most = p
 		}
 	}
-	return tenant, most
+	return most
 }
 
-// youngestOf returns the tenant's youngest request, of its lowest class, but those that leave; nil for none.
-func (w *waiters) youngestOf(tenant uint64, leave []*Stream) (youngest *Stream) {
-	for s, n := range w.held {
-		if s.wait.turn != tenant || n == 0 || slices.Contains(leave, s) {
-			continue
-		}
-		if youngest == nil || cmp.Or(cmp.Compare(s.wait.class.Rank, youngest.wait.class.Rank),
-			cmp.Compare(s.wait.since, youngest.wait.since), cmp.Compare(s.lease.id, youngest.lease.id)) > 0 {
-			youngest = s
+// picks returns what may leave of those that hold more than so much, but of the given one: nothing if all that these
+// hold would not do. It looks at each request that waits once.
+func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
+	all := 0
+	for of, n := range w.of {
+		if n > above && of != except {
+			picks = append(picks, pick{of: of, most: n})
+			all += n
 		}
 	}
-	return youngest
+	if all < missing {
+		return nil
+	}
+	slices.SortFunc(picks, func(a, b pick) int { return a.of.compare(b.of) })
+	for s, n := range w.held {
+		i, ok := slices.BinarySearchFunc(picks, s.holder(), func(p pick, of holder) int { return p.of.compare(of) })
+		if ok && n > 0 {
+			picks[i].add(s)
+		}
+	}
+	return picks
+}
+
+// add adds a request if it is among the first to leave, and waits: in Redis it may only wait for an answer.
+func (p *pick) add(s *Stream) {
+	full := len(p.leave) == maxLeaving
+	if full && leavesBefore(p.leave[maxLeaving-1], s) <= 0 || s.lease.redis != nil && !s.isQueued() {
+		return
+	}
+	if full {
+		p.leave = p.leave[:maxLeaving-1]
+	}
+	at, _ := slices.BinarySearchFunc(p.leave, s, leavesBefore)
+	p.leave = slices.Insert(p.leave, at, s)
+}
+
+// leavesBefore compares by which of two requests leaves first: the one of the lower class, the younger one.
+func leavesBefore(a, b *Stream) int {
+	return cmp.Or(cmp.Compare(b.wait.class.Rank, a.wait.class.Rank), cmp.Compare(b.wait.since, a.wait.since),
+		cmp.Compare(b.lease.id, a.lease.id))
 }
 
 // mayHold reports whether the body of one more waiting request may be held. In Redis it waits only once that has
@@ -74,7 +133,8 @@ func (w *waiters) youngestOf(tenant uint64, leave []*Stream) (youngest *Stream) 
 func (w *waiters) mayHold(s *Stream) bool {
 	n, limit := s.heldBytes(), s.cfg.Queue.MaxBytes/w.owners
 	_, ok := w.roomFor(s, n)
-	return ok && (len(w.beyond) == 0 || w.bytes+n <= limit+limit/4)
+	alone := len(w.beyond) == 0 || len(w.beyond) == 1 && w.beyond[0] == s
+	return ok && (alone || w.bytes-w.held[s]+n <= limit+limit/4)
 }
 
 // add notes that a request waits, and has others leave for it.
@@ -89,7 +149,14 @@ func (w *waiters) add(s *Stream) {
 	case s.wait.queued: // planned anew: it was held before
 	case !inRedis:
 		w.makeRoom(s, n)
-	case n > 0 && w.bytes > s.cfg.Queue.MaxBytes/w.owners:
+	case n > 0:
+		w.noteBeyond(s)
+	}
+}
+
+// noteBeyond notes that the request may be held beyond the room there is.
+func (w *waiters) noteBeyond(s *Stream) {
+	if w.bytes > s.cfg.Queue.MaxBytes/w.owners && !slices.Contains(w.beyond, s) {
 		w.beyond = append(w.beyond, s)
 	}
 }
@@ -110,11 +177,18 @@ func (w *waiters) grow(s *Stream) bool {
 	if !ok || more <= 0 {
 		return true
 	}
-	if !w.makeRoom(s, n+more) {
-		return false
+	if s.lease.redis != nil && !s.isQueued() {
+		if ok = w.mayHold(s); ok {
+			w.count(s, more)
+			w.noteBeyond(s)
+		}
+		return ok
 	}
-	w.count(s, more)
-	return true
+	ok = w.makeRoom(s, n+more)
+	if _, held := w.held[s]; ok && held && !s.lease.reservation.done { // else its wait ended when others left
+		w.count(s, more)
+	}
+	return ok
 }
 
 // settle has requests leave for those that were held beyond the room there is and wait in Redis by now.
@@ -140,7 +214,7 @@ func (w *waiters) settle() {
 func (w *waiters) count(s *Stream, n int) {
 	w.held[s] += n
 	w.bytes += n
-	w.of[s.wait.turn] += n
+	w.of[s.holder()] += n
 }
 
 // remove notes that a request waits no longer, if it did.
@@ -151,8 +225,8 @@ func (w *waiters) remove(s *Stream) {
 	}
 	w.count(s, -n)
 	delete(w.held, s)
-	if w.of[s.wait.turn] == 0 {
-		delete(w.of, s.wait.turn)
+	if w.of[s.holder()] == 0 {
+		delete(w.of, s.holder())
 	}
 	if s.lease.redis == nil {
 		s.cluster.waiting--
@@ -166,10 +240,14 @@ func (s *Stream) giveWay() {
 	if s.phase != phaseReserving || r.done {
 		return
 	}
+	inside := r.inCallback
 	r.inCallback = true // whatever the store answers to this
 	l.store.Release(l.now(), l.id)
-	r.inCallback = false
+	r.inCallback = inside
 	r.done, r.grant, r.err = true, lb.Grant{Queued: true}, lb.ErrEvicted
+	if inside {
+		return // the request's own callback goes on with that
+	}
 	if s.finishReservation() == Proceed {
 		s.Resume()
 	}

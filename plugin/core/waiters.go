@@ -22,7 +22,7 @@ type waiters struct {
 	views   *views
 	held    map[*Stream]int // and how many bytes of each: see waiterbytes.go
 	bytes   int             // the sum of these
-	of      map[uint64]int  // and that by tenant
+	of      map[holder]int  // and that by tenant
 	beyond  []*Stream       // held beyond the room there is, until it is known whether they wait in Redis
 	owners  int             // VMs of the gateway that count requests
 	tenants tenants         // that have turns of their own in queues
@@ -38,7 +38,7 @@ const (
 )
 
 func newWaiters(e *env, in *configs, s *stores, from *views) *waiters {
-	w := &waiters{env: e, configs: in, stores: s, views: from, held: map[*Stream]int{}, of: map[uint64]int{}, owners: 1}
+	w := &waiters{env: e, configs: in, stores: s, views: from, held: map[*Stream]int{}, of: map[holder]int{}, owners: 1}
 	w.tenants.known = map[uint64]evidence{}
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther

@@ -258,7 +258,7 @@ local function parts(c, f, mean)
     if o == c then
     elseif strict == 0 or o.rank < rank then
       quiet = math.min(quiet, math.max(0, q.now - o.last))
-    elseif o.waiting > 0 then
+    elseif o.waiting > 0 and aging > 0 then
       rest = 0.1
     end
   end

@@ -1,0 +1,220 @@
+package core
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// most returns how much is held of the one of whom most is, but of the given one.
+func (w *waiters) most(except holder) (most int) {
+	for of, n := range w.of {
+		if of != except {
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// However large bodies are and whoever sends them, no more is held than may be, a tenant with nothing there is refused
+// only what would be the most, and who makes room is of the one that holds most.
+func TestRoomForBytes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 6))
+		w := &waiters{held: map[*Stream]int{}, of: map[holder]int{}, owners: 1}
+		c := &config.Config{Queue: config.Queue{MaxBytes: 1000 + rng.IntN(5000)}}
+		for i := range 300 {
+			s := &Stream{cfg: c}
+			s.wait.turn, s.wait.since = rng.Uint64N(5)*rng.Uint64N(2), time.Duration(i)
+			s.scope = [...]string{"one", "other"}[rng.IntN(2)]
+			s.wait.class = &config.Class{Class: lb.Class{Rank: uint8(rng.IntN(2))}}
+			n := 1 + rng.IntN(c.Queue.MaxBytes/4)
+			own := w.of[s.holder()]
+			most := w.most(s.holder())
+			leave, ok := w.roomFor(s, n)
+			if !ok && own == 0 && n < most/4 {
+				rt.Fatalf("%d bytes of a tenant without any are refused, another one holds %d of %d", n, most, w.bytes)
+			}
+			if ok && len(leave) > 0 && own+n >= most {
+				rt.Fatalf("room for %d bytes of a tenant with %d, by one with %d", n, own, most)
+			}
+			for i, other := range leave {
+				for o := range w.held {
+					if o.holder() == other.holder() && leavesBefore(o, other) < 0 && !slices.Contains(leave[:i], o) {
+						rt.Fatalf("a request of rank %d that came at %d leaves before one of rank %d at %d",
+							other.wait.class.Rank, other.wait.since, o.wait.class.Rank, o.wait.since)
+					}
+				}
+			}
+			for _, other := range leave {
+				most := w.most(s.holder())
+				if w.of[other.holder()] < most || other.holder() == s.holder() {
+					rt.Fatalf("%d bytes left of a tenant that holds %d, another one holds %d", w.held[other],
+						w.of[other.holder()], most)
+				}
+				w.count(other, -w.held[other])
+				delete(w.held, other)
+			}
+			if ok {
+				w.count(s, n)
+			}
+			if w.bytes > c.Queue.MaxBytes {
+				rt.Fatalf("%d bytes of %d are held", w.bytes, c.Queue.MaxBytes)
+			}
+		}
+	})
+}
+
+// bytesLab is a VM with requests that are held, by hand.
+type bytesLab struct {
+	lb.Store
+	*waiters
+	plugin   *Plugin
+	cfg      *config.Config
+	waiting  map[lb.LeaseID]bool // in Redis
+	released func()
+}
+
+func newBytesLab(t *testing.T, limit int) *bytesLab {
+	vm := newFakeProcess(t, 1).workers[0].vm
+	c := &config.Config{Queue: config.Queue{MaxBytes: limit}}
+	return &bytesLab{waiters: vm.waiters, plugin: &Plugin{vm: vm}, cfg: c, waiting: map[lb.LeaseID]bool{}}
+}
+
+func (b *bytesLab) Waits(id lb.LeaseID) bool { return b.waiting[id] }
+
+func (b *bytesLab) Release(time.Duration, lb.LeaseID) {
+	if f := b.released; f != nil {
+		b.released = nil
+		f()
+	}
+}
+
+// request returns one of n bytes that waits, or has not been answered by Redis. It is in a callback, which does
+// nothing.
+func (b *bytesLab) request(scope string, turn uint64, n int, inRedis bool) *Stream {
+	s := &Stream{cfg: b.cfg, scope: scope, plugin: b.plugin, phase: phaseReserving}
+	s.wait.turn, s.wait.class, s.body.received = turn, &config.Class{}, n
+	s.lease.id, s.lease.store, s.lease.reservation.inCallback = b.stores.nextID(), b, true
+	s.lease.vm = b.plugin.vm
+	s.lease.reservation.plan.Wait.Max = time.Minute
+	if inRedis {
+		s.lease.redis = &redisStore{}
+	}
+	return s
+}
+
+// hold holds a new request.
+func (b *bytesLab) hold(scope string, turn uint64, n int, inRedis bool) *Stream {
+	s := b.request(scope, turn, n, inRedis)
+	s.wait.since = time.Duration(s.lease.id)
+	b.count(s, n)
+	return s
+}
+
+// A rule whose requests have no tenants, or that are not known yet, is another one than those of other clusters.
+func TestRoomForBytesOfAnotherCluster(t *testing.T) {
+	b := newBytesLab(t, 1000)
+	for range 10 {
+		b.hold("flooded", 0, 100, false)
+	}
+	leave, ok := b.roomFor(b.request("idle", 0, 100, false), 100)
+	if !ok || len(leave) != 1 {
+		t.Errorf("%v, %d leave", ok, len(leave))
+	}
+	if _, ok := b.roomFor(b.request("flooded", 0, 100, false), 100); ok {
+		t.Error("the one that holds all has room for more")
+	}
+}
+
+// Requests that only wait for an answer of Redis may be granted an endpoint at once: they make no room for others.
+func TestBytesOfThoseThatRedisHasNotAnswered(t *testing.T) {
+	b := newBytesLab(t, 1000)
+	first := b.hold("a", 1, 100, true)
+	b.waiting[first.lease.id] = true
+	for range 8 {
+		b.hold("a", 1, 100, true)
+	}
+	s := b.request("a", 2, 200, true)
+	if leave, ok := b.roomFor(s, 200); !ok || !slices.Equal(leave, []*Stream{first}) {
+		t.Errorf("%v, %d leave, want only the one that waits in Redis", ok, len(leave))
+	}
+	if leave, ok := b.roomFor(s, 300); ok {
+		t.Errorf("%d leave", len(leave))
+	}
+}
+
+// A body grows while Redis has not answered. Nobody leaves for it before it is known to wait.
+func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
+	b := newBytesLab(t, 1000)
+	var flood []*Stream
+	for range 10 {
+		s := b.hold("a", 1, 90, true)
+		b.waiting[s.lease.id] = true
+		flood = append(flood, s)
+	}
+	left := func() (n int) {
+		for _, s := range flood {
+			if s.lease.reservation.done {
+				n++
+			}
+		}
+		return n
+	}
+	s := b.hold("a", 2, 50, true)
+	for _, n := range []int{200, 250} {
+		s.body.received = n
+		if !b.grow(s) || b.held[s] != n || left() > 0 || !slices.Equal(b.beyond, []*Stream{s}) {
+			t.Fatalf("%d bytes of %d are held, %d left, %d are beyond", b.held[s], n, left(), len(b.beyond))
+		}
+	}
+	b.waiting[s.lease.id] = true
+	if b.settle(); left() != 2 || len(b.beyond) > 0 {
+		t.Errorf("%d left once it waits, %d are beyond", left(), len(b.beyond))
+	}
+}
+
+// A request for whose body others leave is made to leave by what comes of that: it is not counted any more, and ends
+// once.
+func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
+	b := newBytesLab(t, 1000)
+	for range 9 {
+		b.hold("a", 1, 100, false)
+	}
+	s := b.hold("a", 2, 50, false)
+	s.body.received = 200
+	b.released = s.giveWay
+	if !b.grow(s) || b.held[s] != 50 {
+		t.Errorf("%d bytes are held", b.held[s])
+	}
+	if r := &s.lease.reservation; !r.done || r.err != lb.ErrEvicted || s.phase != phaseReserving {
+		t.Errorf("done: %v, %v, in phase %v", r.done, r.err, s.phase)
+	}
+}
+
+// What it costs to refuse a request that announces a large body, which all that may leave would not make room for.
+func BenchmarkNoRoomForBytes(b *testing.B) {
+	for _, n := range []int{500, 5000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w := &waiters{held: map[*Stream]int{}, of: map[holder]int{}, owners: 1, stores: &stores{}}
+			c := &config.Config{Queue: config.Queue{MaxBytes: 1000 * n}}
+			lab := &bytesLab{waiters: w, plugin: &Plugin{}, cfg: c}
+			for range n {
+				lab.hold("a", 1, 1000, false)
+			}
+			s := lab.request("a", 2, 200_000, false)
+			for b.Loop() {
+				if lab.mayHold(s) {
+					b.Fatal("there is room")
+				}
+			}
+		})
+	}
+}
