@@ -101,59 +101,6 @@ func ReadRefusal(status int, body []byte) (why Refusal, model string) {
 	return OtherRefusal, ""
 }
 
-// wrappers are what may stand in front of a message, besides the name of an error, a path and a status.
-const wrappers = "|input validation error|invalid request|bad request|error code|"
-
-// unwrapped returns a message without what gateways and frameworks put around it: the name of an error in front, or
-// all of the answer of an engine, as JSON or as Python prints that. kind is the type of the error, or of the inner one.
-func unwrapped(said, kind string) (string, string) {
-	for i := range maxWrappers {
-		said = strings.TrimLeft(said, " \n-")
-		end, behind := strings.IndexByte(said, ':'), 1
-		if at := strings.Index(said, " - "); at >= 0 && (end < 0 || at < end) {
-			end, behind = at, len(" - ")
-		}
-		status, rest, _ := strings.Cut(said, " ")
-		switch {
-		case isStatus(status):
-			said = rest
-		case end > 0 && end <= maxWrapper && isWrapper(strings.ToLower(said[:end])):
-			said = said[end+behind:]
-		case strings.HasPrefix(said, "{") && (i > 0 || strings.HasSuffix(said, "}")): // else a client's, quoted
-			if _, printed, ok := strings.Cut(said, "'message': "); ok && printed != "" {
-				said = printed[1:]
-				continue
-			}
-			kind = lowerMember([]byte(said), kindPaths)
-			said, _ = MemberText([]byte(said), messagePaths...)
-		default:
-			return strings.TrimPrefix(said, "invalid params, "), kind // MiniMax
-		}
-	}
-	return said, kind
-}
-
-const (
-	maxWrappers = 6
-	maxWrapper  = 64 // bytes
-)
-
-// isWrapper reports whether a text in lower case may stand in front of a message.
-func isWrapper(text string) bool {
-	word := strings.TrimPrefix(text, "<400> ") // DashScope
-	switch {
-	case strings.Contains(wrappers, "|"+text+"|"):
-		return true
-	case strings.ContainsAny(word, " '\"`"):
-		return false
-	}
-	return strings.HasPrefix(word, "/") || strings.HasSuffix(word, "error") || strings.HasSuffix(word, "exception") ||
-		strings.HasSuffix(word, ".invalidparameter")
-}
-
-// isStatus reports whether a text is the status of a client's error.
-func isStatus(text string) bool { return len(text) == 3 && text[0] == '4' }
-
 // quotedIn returns the first word in quotation marks, or what follows model=.
 func quotedIn(message string) string {
 	at := strings.IndexAny(message, "`'\"=")
