@@ -60,6 +60,9 @@ var (
 	otherLimits = [...]string{"per minute", "per hour", "per day", "rate limit", "quota", "throttl"}
 )
 
+// noAccess is in refusals that may be due to the client's key: others may have the model.
+const noAccess = "have access"
+
 // ReadRefusal returns why an engine has refused a request with the status, by the beginning of its answer: by codes and
 // types of errors where there are any, else by the words of the message. Engines agree neither on the status nor on
 // where these are. model is the one that the message quotes, "" if it quotes none.
@@ -84,6 +87,8 @@ func ReadRefusal(status int, body []byte) (why Refusal, model string) {
 		case r.code != code && r.code != kind:
 		case r.says == ContextTooLong && why == AnswerTooLong:
 			return why, ""
+		case r.says == UnknownModel && strings.Contains(message, noAccess):
+			return OtherRefusal, ""
 		default:
 			return r.says, quotedIn(said)
 		}
@@ -94,7 +99,7 @@ func ReadRefusal(status int, body []byte) (why Refusal, model string) {
 	case why != OtherRefusal:
 		return why, ""
 	}
-	if status != 413 && (beginsWithOne(message, absentModels[:]) ||
+	if status != 413 && !strings.Contains(message, noAccess) && (beginsWithOne(message, absentModels[:]) ||
 		namesModel(message) && (containsOne(message, absences[:]) || kind == "not_found_error")) {
 		return UnknownModel, quotedIn(said)
 	}
