@@ -58,8 +58,8 @@ func (s *Stream) readModel(body []byte) {
 // partsBytes is how much of a multipart body is read for its model: clients put files behind it.
 const partsBytes = 64 << 10
 
-// readParts reads the next part of a multipart body until its model has come. Each part comes alone, so that the request
-// goes on after body_timeout although no more comes.
+// readParts reads the next part of a multipart body until its model has come. Each part comes alone, so that the
+// request goes on after body_timeout although no more comes.
 func (s *Stream) readParts(size int, end bool) Action {
 	b, l := s.plugin.vm.bodies, s.body.long
 	if l == nil {
