@@ -1,9 +1,6 @@
 package prompt
 
-import (
-	"bytes"
-	"strings"
-)
+import "strings"
 
 // Some APIs name the model in the path, and not in the body: that of Gemini and Vertex AI, of Azure, of Triton and
 // KServe, and of Bedrock.
@@ -80,27 +77,4 @@ func atMost(name string) string {
 		return ""
 	}
 	return name
-}
-
-// ModelInParts returns the model that a multipart body names, as uploads of sounds and pictures do, "" for none in what
-// has come of it.
-func ModelInParts(body []byte) string {
-	const name, longestHeader = `name="model"`, 1 << 10
-	for {
-		at := bytes.Index(body, []byte(name))
-		if at < 0 {
-			return ""
-		}
-		before := body[max(0, at-1):at]
-		body = body[at+len(name):]
-		begin := bytes.Index(body[:min(len(body), longestHeader)], []byte("\r\n\r\n"))
-		if begin < 0 || string(before) != " " && string(before) != ";" {
-			continue // the name of a file, perhaps
-		}
-		value := body[begin+4:]
-		value = value[:min(len(value), maxModelName+2)]
-		if end := bytes.Index(value, []byte("\r\n")); end >= 0 {
-			return string(value[:end])
-		}
-	}
 }

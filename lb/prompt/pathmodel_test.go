@@ -82,10 +82,41 @@ func TestModelsInParts(t *testing.T) {
 		form + "name=\"model\"":                                                                          "",
 		form + "name=\"model\"\r\n\r\n" + strings.Repeat("m", 2000) + "\r\n":                             "",
 		`name="model"`: "",
-		"":             "",
+		"--b\r\ncontent-disposition:form-data;name=model\r\n\r\nsql\r\n":                     "sql",
+		form + "name=\"model\"\r\n\r\na\r\n" + form + "name=\"model\"\r\n\r\nb\r\n":          "",
+		form + "name=\"model\"\r\n\r\na\r\n" + form + "name=\"model\"\r\n\r\na\r\n":          "a",
+		form + "name=\"model\"\r\n\r\na\r\n--b--\r\n" + form + "name=\"model\"\r\n\r\nb\r\n": "a",
+		form + "name=\"file\"; filename=\"f\"\r\n\r\n name=\"model\"\r\n\r\npopular\r\n":     "",
+		form + "name=\"file\"; filename=\"f\"\r\n\r\n--c\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" +
+			"popular\r\n--c\r\n" + form + "name=\"model\"\r\n\r\nsql\r\n": "sql",
+		form + "name=\"file\"; filename=\"f; name=\\\"model\"\r\n\r\npopular\r\n":                           "",
+		form + "name=\"model\"; filename=\"f\"\r\n\r\npopular\r\n":                                          "",
+		form + "name=\"file; name=\\\"model\\\"\"\r\n\r\npopular\r\n":                                       "",
+		form + "name=\"a\"\r\nX-Note: form-data; name=\"model\"\r\n\r\npopular\r\n":                         "",
+		"--" + strings.Repeat("b", 100) + "\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n": "",
+		"preamble\r\n" + form + "name=\"model\"\r\n\r\nm\r\n":                                               "",
+		"": "",
 	} {
 		if got := ModelInParts([]byte(body)); got != want {
 			t.Errorf("%q names %q, want %q", body, got, want)
 		}
 	}
+}
+
+func FuzzModelInParts(f *testing.F) {
+	f.Add("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nwhisper-1\r\n--b--")
+	f.Fuzz(func(t *testing.T, text string) {
+		name := ModelInParts([]byte(text))
+		if len(name) > maxModelName || name != "" && !strings.Contains(text, "\r\n\r\n"+name+"\r\n") {
+			t.Errorf("%q names %q", text, name)
+		}
+		if strings.Contains(text, "\n--b") || strings.Contains(text, "\r") {
+			return
+		}
+		file := "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n" + text + "\r\n" +
+			"--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nsql\r\n"
+		if name := ModelInParts([]byte(file)); name != "sql" {
+			t.Errorf("a file with %q names %q", text, name)
+		}
+	})
 }

@@ -60,6 +60,9 @@ var (
 	otherLimits = [...]string{"per minute", "per hour", "per day", "rate limit", "quota", "throttl"}
 )
 
+// noAccess is in refusals that may be due to the client's key: others may have the model.
+const noAccess = "have access"
+
 // ReadRefusal returns why an engine has refused a request with the status, by the beginning of its answer: by codes and
 // types of errors where there are any, else by the words of the message. Engines agree neither on the status nor on
 // where these are. model is the one that the message quotes, "" if it quotes none.
@@ -84,6 +87,8 @@ func ReadRefusal(status int, body []byte) (why Refusal, model string) {
 		case r.code != code && r.code != kind:
 		case r.says == ContextTooLong && why == AnswerTooLong:
 			return why, ""
+		case r.says == UnknownModel && strings.Contains(message, noAccess):
+			return OtherRefusal, ""
 		default:
 			return r.says, quotedIn(said)
 		}
@@ -94,65 +99,12 @@ func ReadRefusal(status int, body []byte) (why Refusal, model string) {
 	case why != OtherRefusal:
 		return why, ""
 	}
-	if status != 413 && (beginsWithOne(message, absentModels[:]) ||
+	if status != 413 && !strings.Contains(message, noAccess) && (beginsWithOne(message, absentModels[:]) ||
 		namesModel(message) && (containsOne(message, absences[:]) || kind == "not_found_error")) {
 		return UnknownModel, quotedIn(said)
 	}
 	return OtherRefusal, ""
 }
-
-// wrappers are what may stand in front of a message, besides the name of an error, a path and a status.
-const wrappers = "|input validation error|invalid request|bad request|error code|"
-
-// unwrapped returns a message without what gateways and frameworks put around it: the name of an error in front, or
-// all of the answer of an engine, as JSON or as Python prints that. kind is the type of the error, or of the inner one.
-func unwrapped(said, kind string) (string, string) {
-	for i := range maxWrappers {
-		said = strings.TrimLeft(said, " \n-")
-		end, behind := strings.IndexByte(said, ':'), 1
-		if at := strings.Index(said, " - "); at >= 0 && (end < 0 || at < end) {
-			end, behind = at, len(" - ")
-		}
-		status, rest, _ := strings.Cut(said, " ")
-		switch {
-		case isStatus(status):
-			said = rest
-		case end > 0 && end <= maxWrapper && isWrapper(strings.ToLower(said[:end])):
-			said = said[end+behind:]
-		case strings.HasPrefix(said, "{") && (i > 0 || strings.HasSuffix(said, "}")): // else a client's, quoted
-			if _, printed, ok := strings.Cut(said, "'message': "); ok && printed != "" {
-				said = printed[1:]
-				continue
-			}
-			kind = lowerMember([]byte(said), kindPaths)
-			said, _ = MemberText([]byte(said), messagePaths...)
-		default:
-			return strings.TrimPrefix(said, "invalid params, "), kind // MiniMax
-		}
-	}
-	return said, kind
-}
-
-const (
-	maxWrappers = 6
-	maxWrapper  = 64 // bytes
-)
-
-// isWrapper reports whether a text in lower case may stand in front of a message.
-func isWrapper(text string) bool {
-	word := strings.TrimPrefix(text, "<400> ") // DashScope
-	switch {
-	case strings.Contains(wrappers, "|"+text+"|"):
-		return true
-	case strings.ContainsAny(word, " '\"`"):
-		return false
-	}
-	return strings.HasPrefix(word, "/") || strings.HasSuffix(word, "error") || strings.HasSuffix(word, "exception") ||
-		strings.HasSuffix(word, ".invalidparameter")
-}
-
-// isStatus reports whether a text is the status of a client's error.
-func isStatus(text string) bool { return len(text) == 3 && text[0] == '4' }
 
 // quotedIn returns the first word in quotation marks, or what follows model=.
 func quotedIn(message string) string {

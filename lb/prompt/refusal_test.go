@@ -11,7 +11,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"vLLM", 404, `{"error":{"message":"The model ` + "`sql-adapter`" + ` does not exist.","type":"NotFoundError","param":"model","code":404}}`, UnknownModel},
 		{"vLLM before 0.10", 404, `{"object":"error","message":"The model ` + "`x`" + ` does not exist.","type":"NotFoundError","param":null,"code":404}`, UnknownModel},
-		{"OpenAI", 404, `{"error":{"message":"The model 'x' does not exist or you do not have access to it.","type":"invalid_request_error","param":null,"code":"model_not_found"}}`, UnknownModel},
+		{"OpenAI", 404, `{"error":{"message":"The model 'x' does not exist","type":"invalid_request_error","param":null,"code":"model_not_found"}}`, UnknownModel},
 		{"Ollama", 404, `{"error":"model 'x' not found"}`, UnknownModel},
 		{"Anthropic", 404, `{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}`, UnknownModel},
 		{"Gemini", 404, `[{"error":{"code":404,"message":"models/x is not found for API version v1beta","status":"NOT_FOUND"}}]`, UnknownModel},
@@ -39,6 +39,9 @@ func TestRefusals(t *testing.T) {
 		{"TGI", 422, `{"error":"Input validation error: ` + "`inputs` tokens + `max_new_tokens`" + ` must be <= 2048. Given: 3000","error_type":"validation"}`, ContextTooLong},
 		{"Gemini", 400, `{"error":{"code":400,"message":"The input token count (9) exceeds the maximum number of tokens allowed (8).","status":"INVALID_ARGUMENT"}}`, ContextTooLong},
 
+		{"OpenAI, of a key", 404, `{"error":{"message":"The model 'x' does not exist or you do not have access to it.","type":"invalid_request_error","param":null,"code":"model_not_found"}}`, OtherRefusal},
+		{"OpenAI, of a project", 404, `{"error":{"message":"Project p does not have access to model x","type":"invalid_request_error","code":"model_not_found"}}`, OtherRefusal},
+		{"its text without a code", 404, `{"error":{"message":"The model x does not exist or you do not have access to it.","code":404}}`, OtherRefusal},
 		{"vLLM, of a stored answer", 404, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","code":404}}`, OtherRefusal},
 		{"FastAPI, of a path", 404, `{"detail":"Not Found"}`, OtherRefusal},
 		{"a client's own mistake", 400, `{"error":{"message":"messages: field required","type":"invalid_request_error"}}`, OtherRefusal},

@@ -32,6 +32,8 @@ func TestLongInAllWords(t *testing.T) {
 			"Error code: 400 - {'error': {'message': \"" + message + "\", 'code': 400}}",
 			"litellm.BadRequestError: VllmException - {\"message\":" + strconv.Quote(message) + `,"code":400}`,
 			`{"error":{"code":400,"message":` + strconv.Quote(message) + `}}`,
+			"litellm.BadRequestError: VllmException - {\"message\":" + strconv.Quote(message) +
+				"}. Received Model Group=m\nAvailable Model Group Fallbacks=None",
 		} {
 			for _, body := range []string{
 				`{"error":{"message":` + strconv.Quote(as) + `,"type":"BadRequestError","code":400}}`,
@@ -57,12 +59,60 @@ func TestLongAnswerInAllWords(t *testing.T) {
 	}
 }
 
-// Mistakes of clients are no facts about lengths, nor is what a client has sent, where that is quoted.
+// wrappings put a message into what gateways and frameworks make of it.
+func wrappings(message string) []string {
+	quoted := strconv.Quote(message)
+	return []string{
+		message,
+		"400 " + message,
+		"litellm.BadRequestError: OpenAIException - " + message,
+		"Hosted_vllmException - Error code: 422 - " + message,
+		"Input validation error: " + message,
+		"BadRequestError: Invalid request: " + message,
+		"Error code: 400 - {'error': {'message': " + quoted + ", 'code': 400}}",
+		"Error code: 400 - {'object': 'error', 'message': " + quoted + "}",
+		"Error code: 422 - {'detail': [{'type': 'int_type', 'input': {'message': " + quoted + "}}]}",
+		"Error code: 400 - {'message': 'bad', 'input': " + quoted + "}",
+		"Error code: 400 - {'detail': [], 'body': {'error': {'message': " + quoted + "}}}",
+		"litellm.BadRequestError: VllmException - {\"message\":" + quoted + `,"code":400}`,
+		"OpenAIException - {\"detail\":[{\"input\":{\"message\":" + quoted + `}}]}`,
+		`{"error":{"code":400,"message":` + quoted + `}}`,
+	}
+}
+
+// Mistakes of clients are no facts about lengths or models, nor is what a client has sent, where that is quoted, as
+// they are and behind what gateways put in front of them.
 func TestOtherMistakesAreNotLong(t *testing.T) {
-	for _, message := range messagesIn(t, "mistakes") {
-		body := `{"error":{"message":` + strconv.Quote(message) + `,"type":"BadRequestError","code":400}}`
-		if got, _ := ReadRefusal(400, []byte(body)); got != OtherRefusal {
-			t.Errorf("%v: %s", got, message)
+	for _, message := range append(messagesIn(t, "mistakes"),
+		"{'message': 'The model `popular` does not exist.'} is not of type 'string'",
+		"[{'input': {'message': 'The model `popular` does not exist.'}}]") {
+		for _, as := range wrappings(message) {
+			body := `{"error":{"message":` + strconv.Quote(as) + `,"type":"BadRequestError","code":400}}`
+			if got, name := ReadRefusal(400, []byte(body)); got != OtherRefusal {
+				t.Errorf("%v of %q: %s", got, name, as)
+			}
+		}
+	}
+	for _, sent := range []string{"The model `popular` does not exist.", "prompt is too long: exceeds context"} {
+		object := `{'message': '` + sent + `'}`
+		for _, as := range []string{
+			"litellm.BadRequestError: Hosted_vllmException - Error code: 422 - {'detail': [{'type': 'int_type', " +
+				"'loc': ('body', 'n'), 'input': " + object + "}]}",
+			"Error code: 422 - {'error': [" + object + "]}",
+			"Error code: 422 - {'error': {'input': " + object + "}}",
+			"Error code: 422 - " + object + " is not of type 'string'",
+			"Error code: 400 - {'message': 'no', 'input': '" + sent + "'}",
+			"Error code: 400 - {'input': '\\', \\'message\\': \\'" + sent + "'}",
+			"Input validation error: " + object,
+			`Input validation error: {"message": "` + sent + `"}`,
+			`400 Invalid request: {"message": "` + sent + `"}`,
+			`BadRequestError: {"message": "` + sent + `"} is not valid under any of the given schemas`,
+			"Error code: 400 - {'message': '" + sent,
+		} {
+			body := `{"error":{"message":` + strconv.Quote(as) + `,"type":"BadRequestError","code":400}}`
+			if got, name := ReadRefusal(400, []byte(body)); got != OtherRefusal {
+				t.Errorf("%v of %q: %s", got, name, as)
+			}
 		}
 	}
 	const limited = `{"error":{"message":"Request too large for model m on tokens per minute (TPM): Limit 6000",` +

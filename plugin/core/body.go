@@ -98,7 +98,10 @@ func (s *Stream) requestBody(size int, end bool) Action {
 
 // readNext reads more of a body that the request waits for.
 func (s *Stream) readNext(size int, end bool) Action {
-	if s.body.long != nil {
+	switch {
+	case s.traits.parts:
+		return s.readParts(size, end)
+	case s.body.long != nil:
 		return s.readOn(size, end)
 	}
 	first := !s.body.held
@@ -109,10 +112,6 @@ func (s *Stream) readNext(size int, end bool) Action {
 		b := s.plugin.vm.bodies
 		b.stale = b.stale || s.body.several && size < s.traits.length
 	case s.body.late:
-	case s.traits.parts:
-		if s.awaitsPart(size) {
-			return s.awaitMore(Hold)
-		}
 	case s.readsOn(first, enough):
 		return s.beginLong(size)
 	case !enough:
@@ -141,7 +140,10 @@ func (s *Stream) requestTrailers() Action {
 func (s *Stream) inspect(size int, end bool) Action {
 	s.plugin.vm.bodies.stopReading(s)
 	if s.traits.parts {
-		s.readModel(s.RequestBody(0, min(size, partsBytes)))
+		if l := s.body.long; l != nil {
+			s.readModel(l.parts)
+			s.body.long = nil
+		}
 		return s.decide(size, end, s.readingOf(&seen{}))
 	}
 	var b readBody

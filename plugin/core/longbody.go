@@ -41,9 +41,10 @@ const (
 
 // longBody is how a body is read on.
 type longBody struct {
-	*prompt.LongBody
-	size int // bytes of it so far
-	kept int // of bodies.kept
+	*prompt.LongBody        // nil for a multipart one
+	parts            []byte // the beginning of a multipart one
+	size             int    // bytes of it so far
+	kept             int    // of bodies.kept
 }
 
 // readMost returns how much of a body is read: more than max_inspect_bytes where its end matters.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -57,9 +58,26 @@ func (s *Stream) readModel(body []byte) {
 // partsBytes is how much of a multipart body is read for its model: clients put files behind it.
 const partsBytes = 64 << 10
 
-// awaitsPart reports whether more of a multipart body, of which size bytes are held, is waited for.
-func (s *Stream) awaitsPart(size int) bool {
-	return s.traits.parts && size < partsBytes && prompt.ModelInParts(s.RequestBody(0, size)) == ""
+// readParts reads the next part of a multipart body until its model has come. Each part comes alone, so that the
+// request goes on after body_timeout although no more comes.
+func (s *Stream) readParts(size int, end bool) Action {
+	b, l := s.plugin.vm.bodies, s.body.long
+	if l == nil {
+		l = &longBody{}
+		s.body.long, s.body.held, s.body.alone = l, true, true
+	}
+	text := s.RequestBody(0, min(size, partsBytes-len(l.parts)))
+	l.parts = append(l.parts, text...)
+	s.body.received += size
+	l.size += size
+	b.held += size
+	l.kept += len(text)
+	b.kept += len(text)
+	complete := bytes.IndexByte(text, '\n') >= 0 && prompt.ModelInParts(l.parts) != ""
+	if end || complete || s.body.received >= partsBytes || !b.hasRoom() {
+		return s.inspect(s.body.received, end)
+	}
+	return s.awaitMore(Stop)
 }
 
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.

@@ -94,6 +94,7 @@ func TestGoodAnswersHaveNotFailed(t *testing.T) {
 		"preflight":       {"OPTIONS", "", 200, kind(""), ""},
 		"head":            {"HEAD", "", 200, kind("application/json"), ""},
 		"stored answers":  {"GET", "", 200, kind("application/json"), `{"object":"list","data":[]}`},
+		"a stored page":   {"GET", "", 200, kind("text/html"), "<html></html>"},
 		"compressed":      {"POST", "", 200, gzip, "\x1f\x8b\x08"},
 		"so without word": {"POST", "", 200, kind("application/octet-stream"), "\x1f\x8b\x08"},
 		"audio":           {"POST", "", 200, kind("audio/mpeg"), "{}"},

@@ -57,7 +57,7 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 	for _, t := range lineTypes {
 		r.lines = r.lines || strings.HasPrefix(kind, t)
 	}
-	if method := s.traits.value(":method"); r.status == 200 && s.computes() && (method == "POST" || method == "GET") {
+	if r.status == 200 && s.computes() && s.traits.value(":method") == "POST" { // what is stored may be a page
 		r.api = answer.APIOf(s.traits.path)
 	}
 	if end {

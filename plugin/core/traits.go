@@ -20,7 +20,7 @@ type traits struct {
 	length    int  // of the body by its header, in bytes, 0 if that is not known
 	opaque    bool // the body is no request to inspect: gRPC, or another protocol after an upgrade
 	encoded   bool // the body is compressed or multipart
-	parts     bool // it is multipart
+	parts     bool // it is multipart, and not compressed
 	notJSON   bool // the body is of another type
 	awaits    bool // the body comes after 100 Continue: a gateway that sends that itself removes the header
 }
@@ -31,6 +31,7 @@ func (t *traits) read(s GatewayStream) {
 	}
 	t.known = true
 	t.headers = s.RequestHeaders()
+	multipart := false
 	for _, h := range t.headers {
 		switch h[0] {
 		case ":authority":
@@ -51,11 +52,12 @@ func (t *traits) read(s GatewayStream) {
 			t.encoded = t.encoded || h[1] != "" && !strings.EqualFold(h[1], "identity")
 		case "content-type":
 			t.opaque = t.opaque || hasPrefixFold(h[1], "application/grpc")
-			t.parts = t.parts || hasPrefixFold(h[1], "multipart/")
-			t.encoded = t.encoded || t.parts
+			multipart = multipart || hasPrefixFold(h[1], "multipart/")
 			t.notJSON = h[1] != "" && !strings.Contains(strings.ToLower(h[1]), "json")
 		}
 	}
+	t.parts = multipart && !t.encoded
+	t.encoded = t.encoded || multipart
 }
 
 func hasPrefixFold(s, prefix string) bool {
