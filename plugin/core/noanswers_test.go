@@ -132,7 +132,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
 	d.readsEnds(1, true)
 	for range 20 {
-		c := d.client(0, streamtest.Request{})
+		c := d.client(0, streamtest.Request{Frames: []string{"{}"}})
 		c.Head(200, eventStream)
 		c.Data(roleEvent)
 		c.ResetByClient()
