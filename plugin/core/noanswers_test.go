@@ -17,7 +17,9 @@ func shareOfFourth(t *testing.T, answer func(c *fakeClient)) float64 {
 	var all, fourth float64
 	var send func(client int)
 	send = func(client int) {
-		c := d.client(client%2, streamtest.Request{Client: fmt.Sprint("10.9.0.", client)})
+		c := d.client(client%2, streamtest.Request{
+			Client: fmt.Sprint("10.9.0.", client), Frames: []string{"{}"},
+		})
 		again := func(after time.Duration, end func()) {
 			d.events = append(d.events, fakeEvent{d.now + after, func() { end(); send(client) }})
 		}
@@ -132,7 +134,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
 	d.readsEnds(1, true)
 	for range 20 {
-		c := d.client(0, streamtest.Request{})
+		c := d.client(0, streamtest.Request{Frames: []string{"{}"}})
 		c.Head(200, eventStream)
 		c.Data(roleEvent)
 		c.ResetByClient()

@@ -153,7 +153,7 @@ func TestFirstEventsOfOtherAPIs(t *testing.T) {
 // their ends.
 func (d *fakeDriver) readsEnds(n int, ended bool) (read int) {
 	for range n {
-		c := d.client(0, streamtest.Request{})
+		c := d.client(0, streamtest.Request{Frames: []string{"{}"}})
 		c.Head(200, eventStream)
 		c.Data(wordEvent)
 		if c.Data(wordEvent); !c.core.response.unread {
