@@ -23,6 +23,9 @@ func TestPushHoldsThoughPagesStandStill(t *testing.T) {
 							streamed:   level[0] == crowdSlots, counts: counts,
 						}
 						c.stored = stored
+						if level == [2]int{5, 1} { // once it is news: one waits though only five run
+							c.lost = gone
+						}
 						frozen := func(int, int) string {
 							if !counts {
 								return fullPage(level[0], level[1])
