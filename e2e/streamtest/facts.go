@@ -48,7 +48,7 @@ var factScenarios = []scenario{
 			}
 			return "typo", twice, func(at int) (int, string) {
 				if at == 0 {
-					return 200, "{}"
+					return 200, Answer
 				}
 				return 404, fmt.Sprintf(noModel, "typo")
 			}
@@ -75,7 +75,7 @@ var factScenarios = []scenario{
 			return t.play(20, func(int) (string, Request, answerOf) {
 				return "sql-adapter", ofModel("sql-adapter", 20), func(at int) (int, string) {
 					if at < has {
-						return 200, "{}"
+						return 200, Answer
 					}
 					return 404, fmt.Sprintf(noModel, "sql-adapter")
 				}
@@ -97,7 +97,7 @@ var factScenarios = []scenario{
 // answerOf is the status and the body with which an endpoint answers.
 type answerOf func(endpoint int) (status int, body string)
 
-func served(int) (int, string) { return 200, "{}" }
+func served(int) (int, string) { return 200, Answer }
 
 // played is what became of requests, by their kind.
 type played struct {
@@ -170,7 +170,7 @@ func (t *run) adapterOnAPart() {
 			}
 			return "sql-adapter", ofModel("sql-adapter", 20), func(at int) (int, string) {
 				if at == 0 {
-					return 200, "{}"
+					return 200, Answer
 				}
 				return 404, fmt.Sprintf(noModel, "sql-adapter")
 			}
@@ -205,7 +205,7 @@ func (t *run) listedAdapter() {
 			}
 			return "sql-adapter", ofModel("sql-adapter", 20), func(at int) (int, string) {
 				if at == has {
-					return 200, "{}"
+					return 200, Answer
 				}
 				return 404, fmt.Sprintf(noModel, "sql-adapter")
 			}
@@ -253,7 +253,7 @@ func (t *run) mixedContexts() {
 			}
 			return "long", ofModel("m", 30_000+i), func(at int) (int, string) {
 				if at >= 2 {
-					return 200, "{}"
+					return 200, Answer
 				}
 				return 400, tooLong
 			}
