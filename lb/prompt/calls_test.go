@@ -93,25 +93,25 @@ func TestNoRuleOfCallsIsHidden(t *testing.T) {
 }
 
 func TestAPIPaths(t *testing.T) {
-	for path, want := range map[string]string{
-		"/v1/messages/count_tokens?beta=true": "/v1/messages",
-		"/v1/chat/completions/render/":        "/v1/chat/completions",
-		"/v1/tokenize":                        "/v1",
-		"/detokenize":                         "",
-		"/v1beta/models/m:countTokens":        "/v1beta/models/m",
+	for what, paths := range map[Call]map[string]string{
+		Counts: {
+			"/v1/messages/count_tokens?beta=true": "/v1/messages",
+			"/v1/chat/completions/render/":        "/v1/chat/completions",
+			"/v1/tokenize":                        "/v1",
+			"/detokenize":                         "",
+			"/v1beta/models/m:countTokens":        "/v1beta/models/m",
+		},
+		Computes: {
+			"/v1/messages?beta=true":                     "/v1/messages",
+			"/v1beta/models/m:streamGenerateContent?a=b": "/v1beta/models/m",
+			"/model/m:1/invoke":                          "/model/m:1/invoke",
+			"":                                           "",
+		},
 	} {
-		if got := APIPath(path, Counts); got != want {
-			t.Errorf("%q counts for %q, want %q", path, got, want)
-		}
-	}
-	for path, want := range map[string]string{
-		"/v1/messages?beta=true":                     "/v1/messages",
-		"/v1beta/models/m:streamGenerateContent?a=b": "/v1beta/models/m",
-		"/model/m:1/invoke":                          "/model/m:1/invoke",
-		"":                                           "",
-	} {
-		if got := APIPath(path, Computes); got != want {
-			t.Errorf("%q is of %q, want %q", path, got, want)
+		for path, want := range paths {
+			if got := APIPath(path, what); got != want {
+				t.Errorf("%q is of %q, want %q", path, got, want)
+			}
 		}
 	}
 }

@@ -107,20 +107,26 @@ func TestCountsForAnAdapter(t *testing.T) {
 			asks, base, counts := "sql-adapter "+api, "base "+api, "sql-adapter "+counting
 			loops := newLoops(counts, counts, counts, asks, asks, asks, base, base)
 			had, refused := d.loopsPlay(loops, send, answer, 20*time.Second)
-			total := 0
-			for _, n := range had[counts] {
-				total += n
-			}
-			t.Logf("%v, refused: %v", had, refused)
-			if 50*refused[counts] > total {
-				t.Errorf("%d of %d counts for the adapter were refused", refused[counts], total)
-			}
-			for addr, w := range d.weights() {
-				if w != 1 {
-					t.Errorf("%s has weight %v", addr, w)
-				}
-			}
+			d.wantFewRefused(t, counts, had, refused)
 		})
+	}
+}
+
+// wantFewRefused wants at most 2 % of the requests of a kind refused, and no endpoint to lose weight for them.
+func (d *fakeDriver) wantFewRefused(t *testing.T, kind string, had map[string][]int, refused map[string]int) {
+	t.Helper()
+	total := 0
+	for _, n := range had[kind] {
+		total += n
+	}
+	t.Logf("%v, %d of %d refused of %s", had, refused[kind], total, kind)
+	if 50*refused[kind] > total {
+		t.Errorf("%d of %d requests of %s were refused", refused[kind], total, kind)
+	}
+	for addr, w := range d.weights() {
+		if w != 1 {
+			t.Errorf("%s has weight %v", addr, w)
+		}
 	}
 }
 
@@ -151,19 +157,7 @@ func TestAdapterOnAPart(t *testing.T) {
 			}
 			send := func(kind string) streamtest.Request { return bodyOf(kind, 100) }
 			had, refused := d.loopsPlay(loops, send, answer, 15*time.Second)
-			total := 0
-			for _, n := range had["sql-adapter"] {
-				total += n
-			}
-			t.Logf("%v, %d of %d refused for the adapter", had, refused["sql-adapter"], total)
-			if 50*refused["sql-adapter"] > total {
-				t.Errorf("%d of %d requests for the adapter were refused", refused["sql-adapter"], total)
-			}
-			for addr, w := range d.weights() {
-				if w != 1 {
-					t.Errorf("%s has weight %v", addr, w)
-				}
-			}
+			d.wantFewRefused(t, "sql-adapter", had, refused)
 			had, _ = d.loopsPlay(loops[6:], send, answer, 5*time.Second) // the adapter's have left
 			for at, n := range had["base"] {
 				if n < 30 {
@@ -314,19 +308,7 @@ func TestAdapterInOtherForms(t *testing.T) {
 				}
 				had, refused := d.loopsPlay(newLoops("sql", "sql", "sql", "sql", "sql", "sql", "base", "base", "base",
 					"base", "base", "base"), form.request, answer, 15*time.Second)
-				total := 0
-				for _, n := range had["sql"] {
-					total += n
-				}
-				t.Logf("%v, %d of %d refused", had, refused["sql"], total)
-				if 50*refused["sql"] > total {
-					t.Errorf("%d of %d requests for the adapter were refused", refused["sql"], total)
-				}
-				for addr, w := range d.weights() {
-					if w != 1 {
-						t.Errorf("%s has weight %v", addr, w)
-					}
-				}
+				d.wantFewRefused(t, "sql", had, refused)
 			})
 		}
 	}
