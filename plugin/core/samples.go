@@ -221,6 +221,6 @@ func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
 func (s *scraping) addFrozen(now time.Duration, cluster, addr string, r lb.EngineSample) {
 	s.pendingOf(cluster).frozen[addr] = r.Mark()
 	if r.CountsTokens() {
-		s.logFault(now, cluster, addr+" answers, but its metrics stand still: they do not count")
+		s.logFault(now, cluster, addr+" answers, but its metrics stand still: they are ignored until they change")
 	}
 }
