@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -86,23 +87,17 @@ func (l *ModelLists) Append(dst []byte) []byte {
 
 // of returns the list of an endpoint, nil if it was not tried to read one.
 func (l *ModelLists) of(endpoint uint64) *ModelList {
-	if i := l.at(endpoint); i < len(l.By) && l.By[i].Endpoint == endpoint {
+	if i, found := l.find(endpoint); found {
 		return &l.By[i]
 	}
 	return nil
 }
 
-// at returns the index of the first endpoint that is not in front of this one.
-func (l *ModelLists) at(endpoint uint64) int {
-	from, to := 0, len(l.By)
-	for from < to {
-		if i := (from + to) / 2; l.By[i].Endpoint < endpoint {
-			from = i + 1
-		} else {
-			to = i
-		}
-	}
-	return from
+// find returns the index of an endpoint, or where it is to be inserted.
+func (l *ModelLists) find(endpoint uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(l.By, endpoint, func(e ModelList, endpoint uint64) int {
+		return cmp.Compare(e.Endpoint, endpoint)
+	})
 }
 
 // Knows reports whether it was tried to read the list of the endpoint.
@@ -123,11 +118,9 @@ func (l *ModelLists) Take(now time.Duration, addr string, names []string, late b
 		if len(l.By) >= MaxListEndpoints {
 			return
 		}
-		i := l.at(endpoint)
-		l.By = append(l.By, ModelList{})
-		copy(l.By[i+1:], l.By[i:])
+		i, _ := l.find(endpoint)
+		l.By = slices.Insert(l.By, i, ModelList{Endpoint: endpoint, Since: now})
 		e = &l.By[i]
-		*e = ModelList{Endpoint: endpoint, Since: now}
 	}
 	switch {
 	case late:

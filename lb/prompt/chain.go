@@ -82,25 +82,25 @@ type Chainer struct {
 	questionLast bool // the latest message is one that a model answers
 	answerBlock  int  // index of the block that ends where the current answer begins, -1 if there is none
 	state        [siphash.Size128]byte
-	name         []byte        // scratch
-	short        [1 << 10]byte // bytes of the block that are not hashed yet: a prompt may come in very small parts
-	shortLen     int           // number of bytes in short
-	small        [16]byte      // scratch
-	decoded      [128]byte     // scratch
-	steps        int           // so far, see maxSteps
-	fieldStart   int           // where the field begins in the body
-	long         longStrings   // of the body
-	nextLong     int           // see longStrings.find
-	field        field         // that is being added
-	system       bool          // the message is one of the system's
-	hasSystem    bool          // the prompt has one beside its messages
-	printsIDs    bool          // the template of the model prints the ids of tool calls
-	texts        int           // texts of the conversation so far
-	media        int           // images, sounds and files so far
-	mediaBytes   int           // what they count for
-	bytesOf      []int         // what one of each size counts for
-	sizes        [maxMedia]byte
-	skipFirst    bool // see Expect
+	name         []byte         // scratch
+	short        [1 << 10]byte  // bytes of the block that are not hashed yet: a prompt may come in very small parts
+	shortLen     int            // number of bytes in short
+	small        [16]byte       // scratch
+	decoded      [128]byte      // scratch
+	steps        int            // so far, see maxSteps
+	fieldStart   int            // where the field begins in the body
+	long         longStrings    // of the body
+	nextLong     int            // see longStrings.find
+	field        field          // that is being added
+	system       bool           // the message is one of the system's
+	hasSystem    bool           // the prompt has one beside its messages
+	printsIDs    bool           // the template of the model prints the ids of tool calls
+	texts        int            // texts of the conversation so far
+	media        int            // images, sounds and files so far
+	mediaBytes   int            // what they count for
+	bytesOf      []int          // what one of each size counts for
+	sizes        [maxMedia]byte // of the first of them, as classes
+	skipFirst    bool           // see Expect
 	first        First
 	behind       behind
 	seed         maphash.Seed                        // of its digests

@@ -44,16 +44,12 @@ func ListedModels(page []byte) (names []string) {
 
 // namesIn returns the names in the list that begins at at, nil for one that is none.
 func namesIn(text []byte, at int) (names []string) {
-	if text[at] != '[' {
-		return nil
-	}
-	for at = jsontext.Space(text, at+1); at < len(text) && len(names) <= maxListed; {
-		if text[at] == ']' {
-			return names
-		}
+	values := maxListTokens
+	eachElement(text, at, &values, func(at int) bool {
 		id, _ := MemberText(text[at:], []string{"id"})
-		if id == "" {
-			return nil
+		if id == "" || len(names) > maxListed {
+			names = nil
+			return false
 		}
 		names = append(names, id)
 		if base, _ := MemberText(text[at:], []string{"parent"}); base != "" {
@@ -62,10 +58,7 @@ func namesIn(text []byte, at int) (names []string) {
 		if name, tagged := strings.CutSuffix(id, latestTag); tagged {
 			names = append(names, name)
 		}
-		end, _ := jsontext.SkipValue(text, at, maxListTokens)
-		if at = jsontext.Space(text, end); at < len(text) && text[at] == ',' {
-			at = jsontext.Space(text, at+1)
-		}
-	}
-	return nil
+		return true
+	})
+	return names
 }

@@ -12,7 +12,7 @@ import (
 const (
 	// MediaSizes is how many classes there are. Class 0 is media of which only an address is known.
 	MediaSizes = 64
-	// maxMedia is how many media of a prompt are told apart by size.
+	// maxMedia is for how many of a prompt's media the size is noted.
 	maxMedia = 128
 
 	firstLength = MediaSizes / 2 // the first class by length; those by pixels are below

@@ -3,6 +3,7 @@ package prompt
 import (
 	"math"
 	"strings"
+	"sync"
 )
 
 // How engines say that a prompt is too long differs from one to the next, and from version to version, but the words do
@@ -14,8 +15,8 @@ import (
 type saying uint8
 
 const (
-	ofPrompt   saying = 1 << iota // what is sent
-	ofRequest                     // that, or all that is asked for
+	ofPrompt   saying = 1 << iota // the prompt
+	ofRequest                     // the prompt alone, or together with the answer that is wanted
 	ofAnswer                      // the answer that is wanted
 	ofContext                     // what a model can read at most
 	ofLength                      // a length in tokens
@@ -52,8 +53,8 @@ var sayings = [...]struct {
 	},
 }
 
-// aboutWords are what each of the words is about.
-var aboutWords = readSayings()
+// aboutWords returns what each of the words is about. Most VMs never see such a message.
+var aboutWords = sync.OnceValue(readSayings)
 
 func readSayings() map[string]saying {
 	about := map[string]saying{}
@@ -122,7 +123,7 @@ func (m *lengthMessage) read(message string) {
 
 // word takes the next word; it reports whether it is one that stands in such messages.
 func (m *lengthMessage) word(word string) bool {
-	about, known := aboutWords[word]
+	about, known := aboutWords()[word]
 	if !known {
 		return false
 	}

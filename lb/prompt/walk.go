@@ -36,12 +36,11 @@ func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
 // ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB: that in the body, or else that in
 // the path.
 func (p *Parts) ModelName(body []byte) string {
-	const longest = 1 << 10
 	value := p.Model(body)
 	switch {
-	case len(value) == 0 && len(p.inPath) <= longest:
+	case len(value) == 0 && len(p.inPath) <= maxModelName:
 		return strings.Clone(p.inPath) // keeps nothing of the path
-	case len(value) > longest:
+	case len(value) > maxModelName:
 		return ""
 	}
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' && bytes.IndexByte(value, '\\') < 0 {

@@ -21,7 +21,7 @@ const (
 
 // course is a way in which the turn of a request may come.
 type course struct {
-	turns  float64 // after so many grants in the mean, its own included
+	turns  float64 // mean number of grants until the request has its own, which counts
 	part   part    // of the grants that bring it nearer: the others are to who comes later
 	passed float64 // part of the grants that others get
 }

@@ -14,7 +14,7 @@ const (
 
 // Models is how it is read which models the endpoints of a cluster have.
 type Models struct {
-	Cluster  string        // through which each endpoint is asked, "" for none
+	Cluster  string        // through which the lists are requested, "" if none are read
 	Path     string        // of an endpoint's list
 	Interval time.Duration // between two readings
 }

@@ -75,13 +75,7 @@ func (p *parser) set(root value, before Forms) (*Set, Forms) {
 			}
 		}
 	}
-	good := 0
-	for i := range drafts {
-		if !drafts[i].bad {
-			good++
-		}
-	}
-	if good == 0 {
+	if !slices.ContainsFunc(drafts, func(d draft) bool { return !d.bad }) {
 		return nil, nil
 	}
 	apis := refusedAPIs(drafts)

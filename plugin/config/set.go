@@ -113,10 +113,8 @@ func (s *Set) claim(root *value) {
 	s.own = map[string]bool{}
 	headers := map[string]bool{}
 	root.nameHeaders(headers)
-	for i := range s.refusals {
-		if !s.refusals[i].Kept {
-			headers[DefaultClusterHeader] = true
-		}
+	if slices.ContainsFunc(s.refusals, func(r Refusal) bool { return !r.Kept }) {
+		headers[DefaultClusterHeader] = true
 	}
 	for _, c := range s.All() {
 		if c.AmongClusters() {

@@ -32,8 +32,7 @@ func (s *Stream) isForModel() bool { return s.computes() || s.what == prompt.Cou
 // context.
 func (s *Stream) judged() lb.Verdict {
 	verdict := s.verdict()
-	unreached := verdict == lb.Failure && isUnreached(s.Details())
-	if s.isFact(verdict) || s.idle() && !unreached {
+	if s.isFact(verdict) || s.idle() && !(verdict == lb.Failure && isUnreached(s.Details())) {
 		return lb.Neutral
 	}
 	return verdict

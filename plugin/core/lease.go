@@ -300,9 +300,10 @@ func (s *Stream) requestPlaced() {
 // store grant it still, is released.
 func (s *Stream) abandonReservation() {
 	why := s.lease.reservation.reason
-	if s.phase == phaseListing {
+	switch {
+	case s.phase == phaseListing:
 		s.enter(phaseUncounted)
-	} else if s.isQueued() {
+	case s.isQueued():
 		why = lb.ReasonLeftQueue
 		s.leftQueue()
 	}

@@ -16,7 +16,7 @@ const (
 type media struct {
 	count  int
 	tokens float64 // that they are likely to take
-	sizes  []byte  // their classes, of as many as are told apart
+	sizes  []byte  // the classes of their sizes: see [prompt.Chainer.Media]
 }
 
 // mediaTokens is what one takes for a model, 0 where it is not known.

@@ -34,7 +34,10 @@ func (s *Stream) readsFacts() bool {
 
 // meetModel reads the model in the path.
 func (s *Stream) meetModel() {
-	if name := prompt.ModelInPath(s.traits.path); name != "" && s.isForModel() {
+	if !s.isForModel() {
+		return
+	}
+	if name := prompt.ModelInPath(s.traits.path); name != "" {
 		s.facts.inPath = xxhash.Sum64String(name)
 	}
 }
@@ -115,7 +118,7 @@ func (s *Stream) isOther(name string) bool {
 	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
 }
 
-// refusedStatus is the status that an error would better have had which came under a good one.
+// refusedStatus stands for the status of a refusal whose answer has a good one.
 const refusedStatus = 400
 
 // readsRefusal reports whether more of the answer is needed to know why the request is refused.

@@ -13,7 +13,7 @@ import (
 const (
 	// ModelsTimeout is for how long an endpoint may take to list its models.
 	ModelsTimeout = 5 * time.Second
-	// asksPerTick is how many lists of a cluster are asked for at a time.
+	// asksPerTick is how many lists of a cluster are requested in a tick.
 	asksPerTick = 32
 	// newListsEvery is how often lists are read at most because an endpoint has come.
 	newListsEvery = time.Second

@@ -209,7 +209,7 @@ func (s *Stream) measurePush(at time.Duration, begun bool) {
 	})
 }
 
-// expectMetrics has the metrics of the endpoint be wrong if they never show what it has just computed.
+// expectMetrics notes the answer: a page of metrics that never shows it stands still.
 func (s *Stream) expectMetrics(now time.Duration) {
 	l := &s.lease
 	if s.cluster.metrics.neededAt == 0 || s.cfg.Shadow {

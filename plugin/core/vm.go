@@ -25,7 +25,7 @@ type VM struct {
 	waiters   *waiters    // requests that wait in a queue
 	scraping  *scraping   // metrics of engines
 	lists     *modelLists // of models that endpoints have
-	regions   *regions    // others, and what they are told of this one
+	regions   *regions    // probes of other regions, and answers to theirs
 	api       *api        // which admits requests that their senders send themselves
 	gauges    *gauges     // what the statistics show
 	duplicate bool        // the plugin was found twice in one filter chain

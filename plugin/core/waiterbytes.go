@@ -30,10 +30,7 @@ type holder struct {
 }
 
 func (h holder) compare(o holder) int {
-	if h.turn != o.turn {
-		return cmp.Compare(h.turn, o.turn)
-	}
-	return strings.Compare(h.scope, o.scope)
+	return cmp.Or(cmp.Compare(h.turn, o.turn), strings.Compare(h.scope, o.scope))
 }
 
 func (s *Stream) holder() holder { return holder{s.scope, s.wait.turn} }
@@ -45,12 +42,15 @@ type pick struct {
 	leave []*Stream // its youngest requests of its lowest class first
 }
 
+// limitOf returns how much this VM may hold by the configuration of the request.
+func (w *waiters) limitOf(s *Stream) int { return s.cfg.Queue.MaxBytes / w.owners }
+
 // roomFor returns the requests that leave for the request to be held with n bytes, none if there is room, and false if
 // it must not be held. If VMs have come since, and each has a smaller part, nobody leaves because of that.
 func (w *waiters) roomFor(s *Stream, n int) (leave []*Stream, ok bool) {
 	counted := w.held[s]
 	own := w.of[s.holder()] - counted
-	missing := n - max(0, s.cfg.Queue.MaxBytes/w.owners-(w.bytes-counted))
+	missing := n - max(0, w.limitOf(s)-(w.bytes-counted))
 	if missing <= 0 {
 		return nil, true
 	}
@@ -131,7 +131,7 @@ func leavesBefore(a, b *Stream) int {
 // mayHold reports whether the body of one more waiting request may be held. In Redis it waits only once that has
 // answered, and nobody leaves before: until then a quarter more may be held, or this one.
 func (w *waiters) mayHold(s *Stream) bool {
-	n, limit := s.heldBytes(), s.cfg.Queue.MaxBytes/w.owners
+	n, limit := s.heldBytes(), w.limitOf(s)
 	_, ok := w.roomFor(s, n)
 	alone := len(w.beyond) == 0 || len(w.beyond) == 1 && w.beyond[0] == s
 	return ok && (alone || w.bytes-w.held[s]+n <= limit+limit/4)
@@ -156,7 +156,7 @@ func (w *waiters) add(s *Stream) {
 
 // noteBeyond notes that the request may be held beyond the room there is.
 func (w *waiters) noteBeyond(s *Stream) {
-	if w.bytes > s.cfg.Queue.MaxBytes/w.owners && !slices.Contains(w.beyond, s) {
+	if w.bytes > w.limitOf(s) && !slices.Contains(w.beyond, s) {
 		w.beyond = append(w.beyond, s)
 	}
 }
