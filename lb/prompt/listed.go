@@ -55,7 +55,7 @@ func namesIn(text []byte, at int) (names []string) {
 		if base, _ := MemberText(text[at:], []string{"parent"}); base != "" {
 			names = append(names, base+":"+id)
 		}
-		if name, tagged := strings.CutSuffix(id, latestTag); tagged {
+		if name, tagged := strings.CutSuffix(id, latestTag); tagged && name != "" {
 			names = append(names, name)
 		}
 		return true

@@ -87,6 +87,7 @@ func TestLongListOfModels(t *testing.T) {
 func FuzzListedModels(f *testing.F) {
 	f.Add(`{"data":[{"id":"a","parent":"b"},{"id":"c:latest"}]}`)
 	f.Add(`{"data":[{"id":"a"}}]`)
+	f.Add(`{"data":[{"id":":latest"}]}`)
 	f.Add(`{"data":[`)
 	f.Fuzz(func(t *testing.T, page string) {
 		names := ListedModels([]byte(page))
