@@ -35,7 +35,7 @@ var clusterMetricsKeys = []setting.Key{
 		Meaning: setting.Doc(
 			"cluster_metrics: how many answers a mean latency is of; 0 and below: 100. AdaptiveScore goes by "+
 				"`ewma_beta` in its place",
-			"cluster_metrics：时延均值所取的应答数；0 及以下：100。AdaptiveScore 改用 `ewma_beta`",
+			"cluster_metrics：延迟均值所取的应答数；0 及以下：100。AdaptiveScore 改用 `ewma_beta`",
 		),
 		Field: func(s any) any { return &s.(*ClusterMetricsConfig).QueueSize },
 	},
@@ -44,7 +44,7 @@ var clusterMetricsKeys = []setting.Key{
 		Title: setting.Doc("Weight of history", "历史权重"),
 		Meaning: setting.Doc(
 			"AdaptiveScore: the weight of earlier answers in a latency; the latest answer has the rest",
-			"AdaptiveScore：时延中历史应答的权重，其余为最新应答的权重",
+			"AdaptiveScore：延迟中历史应答的权重，其余为最新应答的权重",
 		),
 		Field: func(s any) any { return &s.(*ClusterMetricsConfig).HistoryPart },
 	},
@@ -59,7 +59,7 @@ var clusterMetricsKeys = []setting.Key{
 	},
 	{
 		Name: "ttft_weight", Type: setting.Number, Min: 0, Max: 1e6, Default: "0.7", Loose: true, Exact: true,
-		Title: setting.Doc("Weight of the first part", "首包时延权重"),
+		Title: setting.Doc("Weight of the first part", "首包延迟权重"),
 		Meaning: setting.Doc(
 			"AdaptiveScore: weight of the square root of the milliseconds to the first part of the answer",
 			"AdaptiveScore：到应答首个部分的毫秒数之平方根的权重",
@@ -68,7 +68,7 @@ var clusterMetricsKeys = []setting.Key{
 	},
 	{
 		Name: "total_latency_weight", Type: setting.Number, Min: 0, Max: 1e6, Default: "0.3", Loose: true, Exact: true,
-		Title: setting.Doc("Weight of the whole answer", "总时延权重"),
+		Title: setting.Doc("Weight of the whole answer", "总延迟权重"),
 		Meaning: setting.Doc(
 			"AdaptiveScore: weight of the square root of the milliseconds to the end of the answer",
 			"AdaptiveScore：到应答结束的毫秒数之平方根的权重",

@@ -13,7 +13,7 @@ func init() {
 		Name: "cluster_metrics", Rank: 4,
 		Meaning: setting.Doc(
 			"with `lb_type: cluster`, by requests in flight, latency and failures of each cluster",
-			"与 `lb_type: cluster` 配合，依据各集群的在途请求、时延和失败",
+			"与 `lb_type: cluster` 配合，依据各集群的在途请求、延迟和失败",
 		),
 		Among:    Clusters,
 		Settings: func() any { return new(ClusterMetricsConfig) },

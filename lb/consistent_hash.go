@@ -59,7 +59,7 @@ var hashKeys = []setting.Key{
 		Title:    setting.Doc("Session lifetime", "会话保留时间"),
 		Meaning: setting.Doc(
 			"Higress: minutes until a session is forgotten, proposed there; here nothing is remembered",
-			"Higress：会话保留的分钟数（上游提案）；此处无需记忆",
+			"Higress：会话保留的分钟数（Higress 的提案）；此处无需记忆",
 		),
 		Field: setting.Nowhere,
 	},

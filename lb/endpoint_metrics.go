@@ -67,10 +67,10 @@ var targetKeys = []setting.Key{
 	},
 	{
 		Name: "window_size", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: noWindow,
-		Title: setting.Doc("Window in requests", "窗口（次数）"),
+		Title: setting.Doc("Window in requests", "窗口（请求数）"),
 		Meaning: setting.Doc(
 			"Higress: how many requests `rate_limit` looks back on, proposed there",
-			"Higress：`rate_limit` 回看多少次选择（上游提案）",
+			"Higress：`rate_limit` 回看多少个请求（Higress 的提案）",
 		),
 		Field: setting.Nowhere,
 	},
@@ -79,7 +79,7 @@ var targetKeys = []setting.Key{
 		Title: setting.Doc("Window in seconds", "窗口（秒）"),
 		Meaning: setting.Doc(
 			"Higress: how many seconds `rate_limit` looks back on, proposed there",
-			"Higress：`rate_limit` 回看多少秒（上游提案）",
+			"Higress：`rate_limit` 回看多少秒（Higress 的提案）",
 		),
 		Field: setting.Nowhere,
 	},

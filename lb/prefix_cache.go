@@ -86,7 +86,7 @@ var cacheKeys = []setting.Key{
 				"that has none. It is more while requests wait or caches evict, and less for a prompt that is too "+
 				"popular for one endpoint; 0: what is cached does not matter",
 			"prefix_cache：一个已缓存的提示词 token 抵得上多少个在途 token。设为 2 时，已缓存其中 1,000 个 token 的端点，"+
-				"在其在途 token 比毫无缓存的端点多出 2,000 个之前，都会被选中。有请求排队或缓存淘汰时相应增加；"+
+				"在其在途 token 比毫无缓存的端点多出 2,000 个之前，都会被选中。有请求排队或缓存有淘汰时相应增加；"+
 				"提示词热门到一个端点处理不完时相应减少；0：不考虑缓存",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).Credit },
@@ -97,7 +97,7 @@ var cacheKeys = []setting.Key{
 		Meaning: setting.Doc(
 			"prefix_cache: of endpoints that cost the same, take the one where the session belongs by `session.key`, "+
 				"not a random one",
-			"prefix_cache：代价相同的端点中，选择按 `session.key` 会话所属的那个，而不是随机选择",
+			"prefix_cache：在代价相同的端点中，选择会话按 `session.key` 所属的那个，而不是随机选择",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).SessionAffinity },
 	},

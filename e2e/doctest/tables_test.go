@@ -161,7 +161,7 @@ func TestCompatTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, foreign := []string{"| Configuration | Here |", "|---|---|"}, []string{"| 配置 | 在此 |", "|---|---|"}
+	want, foreign := []string{"| Configuration | Here |", "|---|---|"}, []string{"| 配置 | Warmgate |", "|---|---|"}
 	for _, c := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
 		name, verdict, ok := strings.Cut(c, "\n")
 		if !ok {

@@ -49,7 +49,9 @@ func fillIn() func(setting.Words) setting.Words {
 		nameEN, nameZH := "`"+d.Name+"`", "`"+d.Name+"`"
 		for _, alias := range d.Aliases {
 			nameEN += ", or `" + alias + "`"
-			nameZH += "（或 `" + alias + "`）"
+		}
+		if d.Aliases != nil {
+			nameZH += "（或 `" + strings.Join(d.Aliases, "`、`") + "`）"
 		}
 		en, zh = append(en, nameEN+": "+d.Meaning.EN), append(zh, nameZH+"："+d.Meaning.ZH)
 	}

@@ -99,24 +99,24 @@ var mainKeys = []key{
 	}},
 	{Key: setting.Key{
 		Name: keyPush, Type: setting.Choice, Default: `"blind"`, Choices: lb.PushNames,
-		Title: setting.Doc("Push", "推送方式"),
+		Title: setting.Doc("Push", "派发方式"),
 		Meaning: setting.Doc(
 			"When an endpoint takes another request; `blind`: always, up to `max_inflight` and `max_inflight_tokens` "+
 				"if they are set; `outstanding`: up to them, one of which is required; `pending`: while no request "+
 				"waits inside its engine, by its metrics or else by how long answers wait, and up to them if they "+
 				"are set",
 			"端点何时再接收请求；`blind`：总是接收，若设置了 `max_inflight` 或 `max_inflight_tokens` 则以其为限；"+
-				"`outstanding`：以这两者为限，至少设置其一；`pending`：引擎内没有请求排队时，依据其指标，没有指标则依据"+
-				"应答等待的时间，若设置了这两者也以其为限",
+				"`outstanding`：以这两者为限，至少设置其一；`pending`：引擎内没有请求排队时接收（依据其指标，没有指标则依据"+
+				"应答等待的时间），若设置了这两者也以其为限",
 		),
 		Field: func(s any) any { return &s.(*Config).Push },
 	}},
 	{Key: setting.Key{
 		Name: keyPushAhead, Type: setting.Integer, Min: 0, Max: 1000, Default: "0",
-		Title: setting.Doc("Pushed ahead", "提前推送"),
+		Title: setting.Doc("Pushed ahead", "提前派发"),
 		Meaning: setting.Doc(
 			"`push: pending`: how many requests beyond what it can run an endpoint may have at hand",
-			"`push: pending`：端点在其能够运行的请求之外，还可以预先持有多少个请求",
+			"`push: pending`：端点在能够同时运行的请求之外，还可以预先持有多少个请求",
 		),
 		Field: func(s any) any { return &s.(*Config).PushAhead },
 	}},
@@ -139,7 +139,7 @@ var mainKeys = []key{
 		Meaning: setting.Doc(
 			"Retry-After of that answer while no request waits, rounded up to seconds. While some wait it is the "+
 				"time after which a new one is likely to get through, at most an hour; 0: no Retry-After, ever",
-			"没有请求等待时，该响应的 Retry-After，向上取整到秒。有请求等待时，则为新请求预计得到处理所需的时间，最多一小时；"+
+			"没有请求等待时，该应答的 Retry-After，向上取整到秒。有请求等待时，则为新请求预计得到处理所需的时间，最多一小时；"+
 				"0：始终不带此响应头",
 		),
 		Field: func(s any) any { return &s.(*Config).Overload.RetryAfter },

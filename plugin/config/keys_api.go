@@ -51,7 +51,7 @@ var admissionKeys = []key{
 		Title: setting.Doc("Lease TTL", "租约时长"),
 		Meaning: setting.Doc(
 			"How long a task lives without a heartbeat; then it is abandoned, and what it was charged is given back",
-			"任务在没有心跳的情况下保留多久；到期即视为放弃，其占用的额度随之归还",
+			"任务没有心跳时保留多久；到期即视为放弃，已扣除的额度随之归还",
 		),
 		Field: func(s any) any { return &s.(*Config).API.LeaseTTL },
 	}},

@@ -54,8 +54,8 @@ var clusterKeys = []key{
 				"`lb_type: cluster`: for each aggregate cluster in `service_list`, the cluster in it that gets "+
 					"requests first, the others being for retries: by its endpoints the plugin knows whether the "+
 					"cluster is usable, and which cluster has served",
-				"`lb_type: cluster`：`service_list` 中每个聚合集群所含的首先接收请求的集群，其余用于重试："+
-					"插件依据它的端点得知该集群是否可用，以及实际由哪个集群提供服务",
+				"`lb_type: cluster`：对 `service_list` 中的每个聚合集群，写出其中首先接收请求的集群，其余用于重试："+
+					"插件由它的端点得知该聚合集群是否可用，以及实际由哪个集群提供服务",
 			),
 		},
 		set: setFirst,

@@ -10,7 +10,7 @@ var healthKeys = []key{
 		Meaning: setting.Doc(
 			"How many failures in a row eject an endpoint that fails what others serve. Each counts for less the "+
 				"more such requests fail at other endpoints, too, and a success takes back as much; 0: never",
-			"端点连续失败多少次后被摘除，而同样的请求在其他端点成功。此类请求在其他端点也失败得越多，每次失败计得越少；"+
+			"同样的请求在其他端点成功时，端点连续失败多少次后被摘除。此类请求在其他端点也失败得越多，每次失败计得越少；"+
 				"一次成功则抵消同样多；0：从不摘除",
 		),
 		Field: func(s any) any { return &s.(*Config).Health.ConsecutiveFailures },

@@ -19,7 +19,7 @@ var engineKeys = []key{
 		Title: setting.Doc("Engine, by the other name", "引擎（别名）"),
 		Meaning: setting.Doc(
 			"Higress's name for `metrics.engine`, proposed there: `vllm` or `sglang`",
-			"`metrics.engine` 在 Higress 中的名称（上游提案）：`vllm` 或 `sglang`",
+			"`metrics.engine` 在 Higress 中的名称（Higress 的提案）：`vllm` 或 `sglang`",
 		),
 		Field: func(s any) any { return &s.(*Config).engine },
 	}},
@@ -68,7 +68,7 @@ var scrapeKeys = []key{
 		Meaning: setting.Doc(
 			"Request load reports (ORCA) in responses, and read them; vLLM sends them with answers that "+
 				"are not streamed",
-			"向引擎索取响应中的负载报告（ORCA）并读取；vLLM 只在非流式回答中发送",
+			"向引擎索取响应中的负载报告（ORCA）并读取；vLLM 只在非流式应答中发送",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.ORCA },
 	}},
@@ -78,7 +78,7 @@ var scrapeKeys = []key{
 			Meaning: setting.Doc(
 				"Stock Envoy: the ORIGINAL_DST cluster through which endpoints are scraped, "+
 					"`warmgate-metrics` in the shipped files",
-				"标准 Envoy：向端点读取指标所用的 ORIGINAL_DST 集群，随附文件中为 `warmgate-metrics`",
+				"标准 Envoy：向端点抓取指标所用的 ORIGINAL_DST 集群，随附文件中为 `warmgate-metrics`",
 			),
 			Field: func(s any) any { return &s.(*Config).Engines.Cluster },
 		},

@@ -31,7 +31,7 @@ var modelKeys = []key{
 			"The ORIGINAL_DST cluster through which each endpoint is asked which models it has, so that requests for "+
 				"an adapter go where it is before any was refused; `warmgate-metrics` in the shipped files. Default: "+
 				"none is asked",
-			"向各端点询问其拥有哪些模型所用的 ORIGINAL_DST 集群，使对适配器的请求在被拒绝之前就发往拥有它的端点；"+
+			"向各端点询问其拥有哪些模型所用的 ORIGINAL_DST 集群，使针对适配器的请求不必先被拒绝，就发往拥有它的端点；"+
 				"随附文件中为 `warmgate-metrics`。默认：不询问",
 		),
 		Field: func(s any) any { return &s.(*Config).Models.Cluster },

@@ -49,7 +49,7 @@ var queueKeys = []key{
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.queue.order", Type: setting.Choice, Default: `"weighted"`, Choices: orderNames,
-		Title: setting.Doc("Order of classes", "类别的次序"),
+		Title: setting.Doc("Order of classes", "类别的顺序"),
 		Meaning: setting.Doc(
 			"`weighted`: classes share what is served by their weights; `strict`: a class of higher weight goes first",
 			"`weighted`：各类别按权重分享处理能力；`strict`：权重较高的类别优先",
@@ -139,7 +139,7 @@ var queueKeys = []key{
 			Meaning: setting.Doc(
 				"Header with the time that the client gives the whole answer, in milliseconds or such as `30s`; a "+
 					"request that could not make it after a wait is placed at once or refused",
-				"给出客户端为完整应答留出的时间的请求头，以毫秒计或写作 `30s`；等待之后无法按时完成的请求立即被安排或拒绝",
+				"给出客户端为完整应答留出的时间的请求头，以毫秒计或写作 `30s`；若等待之后无法按时完成，请求立即被分配或拒绝",
 			),
 			Field: func(s any) any { return &s.(*Config).Queue.DeadlineHeader },
 		},

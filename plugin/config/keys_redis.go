@@ -31,7 +31,7 @@ var storeKeys = []key{
 		Meaning: setting.Doc(
 			"What is counted together in Redis, by all gateways that give the same name. Default: the "+
 				"cluster's name",
-			"在 Redis 中合在一起计数的范围：名称相同的所有网关共享。默认：集群名",
+			"在 Redis 中合并计数的范围：由名称相同的所有网关共享。默认：集群名",
 		),
 		Field: func(s any) any { return &s.(*Config).Redis.Scope },
 	}},
@@ -111,7 +111,7 @@ var storeKeys = []key{
 		Title: setting.Doc("Clean-up interval", "清理间隔"),
 		Meaning: setting.Doc(
 			"Higress: minutes between clean-ups of its Redis table; here counts are leases",
-			"Higress：清理其 Redis 表的间隔（分钟）；这里的计数是租约",
+			"Higress：清理其 Redis 表的间隔（分钟）；此处的计数是租约",
 		),
 		Field: setting.Nowhere,
 	}},

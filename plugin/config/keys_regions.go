@@ -69,10 +69,10 @@ var regionKeys = []key{
 					"own one, in which a retry comes home. "+
 					"With `\"adopt\": {\"cluster\": \"eu-servers\"}` its servers, in that cluster, are served from "+
 					"here while its gateways are gone. Clients cannot have these clusters",
-				"其他地域：本地没有端点空闲时，请求转发到其网关；每项有其名称 `name`、通往其网关的集群 `cluster`，以及测得之前用"+
+				"其他地域：本地没有未满的端点时，请求转发到其网关；每项有其名称 `name`、通往其网关的集群 `cluster`，以及测得之前用"+
 					"于比较各地域的往返时间 `rtt`：`[{\"name\": \"eu\", \"cluster\": \"warmgate-peer-eu\", \"rtt\": \"80ms\"}]`。"+
-					"`forward_cluster` 为请求实际发往的集群（若不同）：由 `cluster` 和本地集群组成的聚合集群，重试由此回到本地。"+
-					"设置 `\"adopt\": {\"cluster\": \"eu-servers\"}` 后，当其网关全部失联时，该集群中的服务器由本地代为调度。"+
+					"请求实际发往的集群若不同，则为 `forward_cluster`：由 `cluster` 和本地集群组成的聚合集群，重试由此回到本地。"+
+					"设置 `\"adopt\": {\"cluster\": \"eu-servers\"}` 后，当其网关全部失联时，该集群中的服务器由本地代管。"+
 					"客户端不能指定这些集群",
 			),
 		},
@@ -105,8 +105,8 @@ var regionKeys = []key{
 			"How long a region's gateways must have answered nobody until they are gone: the nearest region that "+
 				"lists `adopt` then serves its servers. Set it longer than gateways take to start, and longer than "+
 				"health checks take to find dead what went down with them",
-			"一个地域的网关多久对任何地域都没有应答后视为失联，其服务器由列有 `adopt` 的最近地域代为调度。应长于网关的启动时间，"+
-				"也应长于健康检查发现随之失效的服务器所需的时间",
+			"一个地域的网关多久对任何地域都没有应答后视为失联，其服务器由列有 `adopt` 的最近地域代管。应长于网关的启动时间，"+
+				"也应长于健康检查发现服务器随之失效所需的时间",
 		),
 		Field: func(s any) any { return &s.(*Config).Regions.Gone },
 	}},
@@ -115,7 +115,7 @@ var regionKeys = []key{
 		Title: setting.Doc("Back after", "恢复时间"),
 		Meaning: setting.Doc(
 			"For how long these gateways answer every probe until they get their servers back",
-			"这些网关连续应答每次探测多久后，其服务器交还给它们",
+			"失联后恢复的网关须连续多久应答每次探测，其服务器才交还给它们",
 		),
 		Field: func(s any) any { return &s.(*Config).Regions.Steady },
 	}},
@@ -151,7 +151,7 @@ var regionKeys = []key{
 			"`true`: a request goes to the region that was forwarded the beginning of its prompt even while an "+
 				"endpoint here is open, if the endpoints here have at least a quarter of the prompt less. "+
 				"Not with Redis",
-			"`true`：若某地域曾收到该提示词的开头，而本地端点已缓存的部分至少少四分之一，则即使本地有端点空闲，请求仍转发到该地域。"+
+			"`true`：若某地域曾收到该提示词的开头，而本地端点已缓存的部分至少少该提示词的四分之一，则即使本地有未满的端点，请求仍转发到该地域。"+
 				"使用 Redis 时无效",
 		),
 		Field: func(s any) any { return &s.(*Config).Regions.CachedFirst },
@@ -205,7 +205,7 @@ func regionsSection() setting.Section {
 		Title: setting.Doc("Regions", "地域"),
 		Meaning: setting.Doc(
 			"How requests are forwarded to the gateways of other regions while no endpoint here is open",
-			"本地没有端点空闲时，请求如何转发到其他地域的网关",
+			"本地没有未满的端点时，请求如何转发到其他地域的网关",
 		),
 	}
 }

@@ -24,7 +24,7 @@ func sessionKeys() []key {
 				"Where the key of a request's session is: the first of these that it has. `header:NAME`, "+
 					"`cookie:NAME`, `query:NAME`, `body:NAME` for a text or a number in the JSON body, with dots as "+
 					"in `body:metadata.user_id`, or `client_address`",
-				"请求的会话键取自何处，取列表中第一个存在的：`header:名称`、`cookie:名称`、`query:名称`、`body:名称`（JSON "+
+				"请求的会话键取自何处，取列表中第一个存在的：`header:NAME`、`cookie:NAME`、`query:NAME`、`body:NAME`（JSON "+
 					"请求体中的字符串或数字，可用点号，如 `body:metadata.user_id`），或 `client_address`（客户端地址）",
 			),
 		},
@@ -35,7 +35,7 @@ func sessionKeys() []key {
 			Title: setting.Doc("Session header (Higress's name)", "会话请求头（Higress 的名称）"),
 			Meaning: setting.Doc(
 				"Higress: the same as `session.key` with this one header, proposed there",
-				"Higress：等同于只含此请求头的 `session.key`（上游提案）",
+				"Higress：等同于只含此请求头的 `session.key`（Higress 的提案）",
 			),
 			Field: func(s any) any { return &s.(*Config).hashHeader },
 		},

@@ -19,7 +19,7 @@ var tokenKeys = []key{
 		Meaning: setting.Doc(
 			"How much of a longer body is scanned, wherever it decides, for its model, `cache_salt`, tools and other "+
 				"members that stand behind the prompt. What is longer still matches no prompt",
-			"当请求体更长且影响决策时，为查找位于提示词之后的 model、`cache_salt`、tools 等成员而扫描的最大字节数；"+
+			"请求体更长且影响决策时，为查找位于提示词之后的 model、`cache_salt`、tools 等成员而扫描的最大字节数；"+
 				"更长的请求体不与任何提示词匹配",
 		),
 		Field: func(s any) any { return &s.(*Config).MaxScanBytes },
@@ -32,7 +32,7 @@ var tokenKeys = []key{
 			"How long a request waits for its body, or, where the end of that decides, for each next part of it, for "+
 				"up to 1s and for 30s in all; then the part that has come decides, or else the headers",
 			"等待请求体的最长时间；若请求体末尾影响决策，则为等待其每个后续部分的最长时间，"+
-				"每次至多 1s，总计至多 30s；超时后依据已到达的部分决策；若尚未到达，则仅凭请求头",
+				"每次至多 1 秒，总计至多 30 秒；超时后依据已到达的部分决策；若尚未到达，则仅凭请求头",
 		),
 		Field: func(s any) any { return &s.(*Config).BodyTimeout },
 	}},
@@ -51,7 +51,7 @@ var tokenKeys = []key{
 		Title: setting.Doc("Maximum tokens of a request", "单个请求的 token 上限"),
 		Meaning: setting.Doc(
 			"Maximum number of tokens that one request counts for, whatever limit it sets",
-			"单个请求最多计入的 token 数，无论请求自称需要多少",
+			"单个请求最多计入的 token 数，无论请求自己设的上限是多少",
 		),
 		Field: func(s any) any { return &s.(*Config).MaxRequestTokens },
 	}},
@@ -60,7 +60,7 @@ var tokenKeys = []key{
 		Title: setting.Doc("Bytes per token", "每 token 字节数"),
 		Meaning: setting.Doc(
 			"Bytes of prompt text that make one token, until usage in answers shows it",
-			"在模型应答给出实际数值之前，提示词文本平均多少字节折合一个 token",
+			"在应答中的 usage 给出实际数值之前，提示词文本平均多少字节折合一个 token",
 		),
 		Field: func(s any) any { return &s.(*Config).BytesPerToken },
 	}},
