@@ -24,7 +24,7 @@ type Queue struct {
 	Classes      []Class       // the highest first: by weight, those of equal weight by name
 	ClassHeader  string        // contains the name of a request's class; "" for none
 	DefaultClass string        // class of all other requests; "" for the last of Classes
-	Aging        time.Duration // after which a request goes before all that have waited for less; 0: never
+	Aging        time.Duration // after which a class that others keep waiting is owed a part of the grants; 0: never
 
 	Skip     int           // how many others a request may pass at an endpoint that has its prompt
 	Patience time.Duration // how long it waits for a full endpoint that costs less than all that have room

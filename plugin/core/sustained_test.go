@@ -65,6 +65,7 @@ type visit struct {
 	began         time.Duration // when a server got it
 	ended         bool
 	prompt        string // "hello" if it is empty
+	deadline      string // in milliseconds, "" for none
 }
 
 func (v *visit) wait() time.Duration { return v.began - v.at }
@@ -95,8 +96,10 @@ func (d *fakeDriver) play(lists ...[]*visit) {
 			v := all[0]
 			prompt := cmp.Or(v.prompt, "hello")
 			v.client = d.client(d.rand.IntN(len(d.workers)), streamtest.Request{
-				Headers: [][2]string{{"x-warmgate-class", v.class}, {"x-warmgate-tenant", v.tenant}},
-				Frames:  []string{`{"model":"m","messages":[{"role":"user","content":"` + prompt + `"}]}`},
+				Headers: [][2]string{
+					{"x-warmgate-class", v.class}, {"x-warmgate-tenant", v.tenant}, {"x-deadline-ms", v.deadline},
+				},
+				Frames: []string{`{"model":"m","messages":[{"role":"user","content":"` + prompt + `"}]}`},
 			})
 			open = append(open, v)
 		}
@@ -114,53 +117,101 @@ func (d *fakeDriver) play(lists ...[]*visit) {
 	}
 }
 
-// Twice as much of the batch class as the servers can do, for three times the aging, and some of the interactive class:
-// of that none is refused, and 99 % wait for two answers at most.
-func TestInteractiveRequestsBesideSustainedBatch(t *testing.T) {
-	const servers, slots, span = 2, 4, 40 * time.Second
-	d := startFake(t, 2, servers, shippedConfig(t, slots, func(map[string]any) {}))
-	d.advance(time.Second)
-	rng := rand.New(rand.NewPCG(3, 1))
-	interactive := visits(rng, "interactive", "", 0.12*servers*slots, 2*time.Second, span)
-	batch := visits(rng, "batch", "", 2*servers*slots, 0, span)
-	d.play(interactive, batch)
+// wantServed fails the test if a visit was refused, or more than one in a hundred waited for longer.
+func wantServed(t *testing.T, of string, list []*visit, most time.Duration) {
+	t.Helper()
 	var waits []time.Duration
-	for _, v := range interactive {
+	for _, v := range list {
 		if v.refused() {
-			t.Errorf("a request of the interactive class of %v was refused: %+v", v.at, v.client.result)
+			t.Errorf("%s: a request of %v was refused: %+v", of, v.at, v.client.result)
 		}
 		waits = append(waits, v.wait())
 	}
 	slices.Sort(waits)
-	if p99 := waits[len(waits)*99/100]; p99 > 3*time.Second {
-		t.Errorf("99 %% of %d interactive requests waited for up to %v", len(waits), p99)
-	}
-	served := 0
-	for _, v := range batch {
-		if !v.refused() {
-			served++
-		}
-	}
-	if most := len(batch); served < most*4/10 {
-		t.Errorf("only %d of %d of the batch class were served", served, most)
+	if p99 := waits[len(waits)*99/100]; p99 > most {
+		t.Errorf("%s: 99 %% of %d requests waited for up to %v", of, len(waits), p99)
 	}
 }
 
-// A tenant sends so much that the queue is full, and more than old enough for aging. Another one with a request now and
-// then is not refused, and waits for its turn.
-func TestFloodOfATenantThatFillsTheQueue(t *testing.T) {
+// Twice as much of the batch class as the servers can do, for three times the aging, and some of the interactive class:
+// of that none is refused, and 99 % wait for two answers at most.
+func TestInteractiveRequestsBesideSustainedBatch(t *testing.T) {
+	const servers, slots, span = 2, 4, 40 * time.Second
+	for _, order := range []string{"weighted", "strict"} {
+		d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) { queue["order"] = order }))
+		d.advance(time.Second)
+		rng := rand.New(rand.NewPCG(3, 1))
+		interactive := visits(rng, "interactive", "", 0.12*servers*slots, 2*time.Second, span)
+		batch := visits(rng, "batch", "", 2*servers*slots, 0, span)
+		d.play(interactive, batch)
+		wantServed(t, order, interactive, 3*time.Second)
+		served := 0
+		for _, v := range batch {
+			if !v.refused() {
+				served++
+			}
+		}
+		if most := len(batch); served < most*4/10 {
+			t.Errorf("%s: only %d of %d of the batch class were served", order, served, most)
+		}
+	}
+}
+
+// A backlog of the batch class has waited for longer than the aging when requests of both classes come, together more
+// than the servers can do: those of the interactive class are served, all within their deadlines if they have some.
+func TestInteractiveRequestsBehindABacklog(t *testing.T) {
+	const servers, slots, backlog, since, span = 4, 8, 530, 11 * time.Second, 15 * time.Second
+	for _, of := range []struct{ order, deadline string }{{"weighted", ""}, {"weighted", "4500"}, {"strict", "4500"}} {
+		d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) {
+			queue["order"], queue["deadline_header"] = of.order, "x-deadline-ms"
+		}))
+		d.advance(time.Second)
+		rng := rand.New(rand.NewPCG(5, 1))
+		first := visits(rng, "batch", "", 10*backlog, 0, time.Second/10)
+		interactive := visits(rng, "interactive", "", 0.3*servers*slots, since, span)
+		for _, v := range interactive {
+			v.deadline = of.deadline
+		}
+		d.play(first, interactive, visits(rng, "batch", "", 0.95*servers*slots, since, span))
+		wantServed(t, of.order+of.deadline, interactive, 3*time.Second)
+		old := 0
+		for _, v := range first {
+			if !v.refused() && v.wait() > since {
+				old++
+			}
+		}
+		if old < 50 {
+			t.Errorf("only %d of the backlog have waited for longer than their aging", old)
+		}
+	}
+}
+
+// A tenant sends so much that its requests grow old, or that the queue is full before. Another one with a request now
+// and then in the same class is not refused, and waits for its turn.
+func TestFloodOfATenant(t *testing.T) {
 	const servers, slots = 2, 4
-	d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) {
-		queue["max_length"] = 60
-		delete(queue, "tenant_max_share")
-	}))
-	d.advance(time.Second)
-	rng := rand.New(rand.NewPCG(4, 1))
-	light := visits(rng, "interactive", "light", 0.5, 14*time.Second, 20*time.Second)
-	d.play(light, visits(rng, "interactive", "flood", 4*servers*slots, 0, 40*time.Second))
-	for _, v := range light {
-		if v.refused() || v.wait() > 3*time.Second {
-			t.Errorf("the light tenant's request of %v waited for %v: %+v", v.at, v.wait(), v.client.result)
+	for name, change := range map[string]func(queue map[string]any){
+		"grows old": func(map[string]any) {},
+		"fills the queue": func(queue map[string]any) {
+			queue["max_length"] = 60
+			delete(queue, "tenant_max_share")
+		},
+	} {
+		d := startFake(t, 2, servers, shippedConfig(t, slots, change))
+		d.advance(time.Second)
+		rng := rand.New(rand.NewPCG(4, 1))
+		light := visits(rng, "batch", "light", 0.5, 14*time.Second, 20*time.Second)
+		flood := visits(rng, "batch", "flood", 4*servers*slots, 0, 40*time.Second)
+		d.play(light, flood, visits(rng, "interactive", "other", 0.3*servers*slots, 0, 40*time.Second))
+		wantServed(t, name, light, 3*time.Second)
+		oldest := time.Duration(0)
+		for _, v := range flood {
+			if !v.refused() {
+				oldest = max(oldest, v.wait())
+			}
+		}
+		if name == "grows old" && oldest < 11*time.Second {
+			t.Errorf("nobody of the flood has waited for longer than %v", oldest)
 		}
 	}
 }
