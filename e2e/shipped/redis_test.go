@@ -1,8 +1,10 @@
 package shipped
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -164,6 +166,64 @@ func TestRedisRefusesTheLogin(t *testing.T) {
 		func() string { return g.Logs() })
 	await(t, "the Prometheus page", regexp.MustCompile(`(?m)^warmgate_redis_failures_total\{cause="denied"\} [1-9]`),
 		func() string { return g.PrometheusT(t) })
+}
+
+// TestRedisNameOfMasterAndReplica has the shipped tunnel lead to a master and its replica in turn, as a name that
+// resolves to both does: the log says so, and requests are counted in the master.
+func TestRedisNameOfMasterAndReplica(t *testing.T) {
+	harness.LongT(t)
+	master := redisserver.StartT(t, redisserver.Options{})
+	replica := redisserver.StartT(t, redisserver.Options{
+		Config: []string{"replicaof 127.0.0.1 " + strconv.Itoa(master.Port())},
+	})
+	await(t, "the replica", regexp.MustCompile("up"), func() string {
+		info, err := replica.Info("replication")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info["master_link_status"]
+	})
+	g := harness.StartT(t, harness.Options{
+		Redis: master.Addr(), Endpoints: []harness.Endpoint{server(t)},
+		Config: `{"lb_policy":"global_least_request","lb_config":{"reserve_timeout":"10s","envoy":{` +
+			`"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"}}}`,
+		Edit: harness.OfFile("redis-tunnel.yaml", func(doc *yaml.Node) error {
+			list, err := harness.Find(doc, "static_resources.clusters[name=warmgate-redis-server].load_assignment."+
+				"endpoints[0].lb_endpoints")
+			if err != nil {
+				return err
+			}
+			var both []any
+			for _, s := range []*redisserver.Server{master, replica} {
+				both = append(both, map[string]any{"endpoint": map[string]any{"address": map[string]any{
+					"socket_address": map[string]any{"address": "127.0.0.1", "port_value": s.Port()},
+				}}})
+			}
+			return list.Encode(both)
+		}),
+	})
+	await(t, "the log", regexp.MustCompile(`read-only replica`), func() string { send(t, g); return g.Logs() })
+	fallbacks := func() float64 {
+		stats, err := g.Stats(t.Context(), "warmgate_store_fallbacks_total")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for _, n := range stats {
+			sum += n
+		}
+		return sum
+	}
+	harness.Await(t, func() error {
+		before := fallbacks()
+		for range 40 {
+			send(t, g)
+		}
+		if n := fallbacks() - before; n > 0 {
+			return fmt.Errorf("%v of 40 requests were not counted in Redis", n)
+		}
+		return nil
+	})
 }
 
 // TestTunnelIsNotReachable sends what the tunnel understands to the gateway as a client: it goes to the model servers.
