@@ -1,9 +1,12 @@
 package core
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
@@ -100,6 +103,38 @@ func TestReasonsOfHeldBesideOtherRules(t *testing.T) {
 		d.SetEndpoints(make([]streamtest.Endpoint, 3))
 		want("its endpoint is back", "resp_1", "chosen")
 		d.drained()
+	}
+}
+
+// What the answer that passed one gateway has named is known to another one with the same Redis, however busy its
+// endpoint is.
+func TestHeldIsKnownToOtherGateways(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	for _, policy := range []string{"global_least_request", "prefix_cache"} {
+		config := strings.Replace(redisConfig(""), "global_least_request", policy, 1)
+		a, b := startGateways(t, server, 4, config)
+		for n := range 8 {
+			id := fmt.Sprint("resp_", policy, n)
+			c := a.client(0, streamtest.Request{Path: "/v1/responses", Frames: []string{`{"input":"a"}`}})
+			c.Head(200)
+			c.Data(`{"id":"` + id + `"}`)
+			a.advance(100 * time.Millisecond) // the record is on its way to Redis
+			for _, r := range []streamtest.Request{
+				{Path: "/v1/responses", Frames: []string{`{"input":"b","previous_response_id":"` + id + `"}`}},
+				{Path: "/v1/responses/" + id},
+				{Path: "/v1/responses/" + id + "/cancel", Method: "POST"},
+			} {
+				f := b.client(0, r)
+				f.Finish()
+				at, reason := f.Upstream(), f.result.Headers["x-warmgate-reason"]
+				if at != c.Upstream() || reason != "chosen" {
+					t.Errorf("%s: %s went to endpoint %d, not %d: %s", policy, r.Path, at, c.Upstream(), reason)
+				}
+			}
+			c.Finish()
+		}
+		a.drained()
+		b.drained()
 	}
 }
 
