@@ -34,14 +34,20 @@ var answerScenarios = []scenario{
 		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n",
 	)},
 	{name: "an answer streams by its own word", endpoints: 2, config: announced, run: streamsByItself},
+	{name: "of four, one that sends an error event gets a tenth at most", endpoints: 4, run: failsOfFour(
+		eventStream, "data: "+notReady+"\n\n"+doneEvent,
+	)},
+	{name: "of four, one that answers with an error gets a tenth at most", endpoints: 4, run: failsOfFour(
+		"application/json", notReady,
+	)},
 	{name: "an error event under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
-		eventStream, "data: {\"error\": {\"message\": \"worker is not ready\", \"code\": 500}}\n\n"+doneEvent,
+		eventStream, "data: "+notReady+"\n\n"+doneEvent,
 	)},
 	{name: "a named error event under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
-		eventStream, "event: error\ndata: {\"error\": {\"message\": \"worker is not ready\", \"code\": 500}}\n\n",
+		eventStream, "event: error\ndata: "+notReady+"\n\n",
 	)},
 	{name: "an error under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
-		"application/json", "{\"error\": {\"message\": \"worker is not ready\", \"code\": 500}}",
+		"application/json", notReady,
 	)},
 	{name: "aborting under 200 attracts nothing", endpoints: 3, config: ejectingLong, run: failsFastWith(
 		eventStream, "data: {\"choices\": [{\"index\": 0, \"delta\": {\"content\": \"\"}, "+
@@ -64,6 +70,7 @@ var answerScenarios = []scenario{
 const (
 	announced   = `"unit":"tokens","output_tokens":100`
 	eventStream = "text/event-stream"
+	notReady    = "{\"error\": {\"message\": \"worker is not ready\", \"code\": 500}}"
 	doneEvent   = "data: [DONE]\n\n"
 	wordEvent   = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
 	stopEvent   = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
@@ -171,6 +178,37 @@ func fastFailure(answer func(Stream)) func(*run) {
 		if !t.Await(func() bool { return t.Counter(t.ejections()) > t.before[t.ejections()] }) {
 			t.Error("no ejection was counted")
 		}
+		t.wantDrained()
+	}
+}
+
+// failsOfFour keeps twelve requests open. Three endpoints stream, the first one answers 200 at once, with an error in
+// the body. It gets a tenth of all requests at most, with the usual settings of health.
+func failsOfFour(contentType, body string) func(*run) {
+	return func(t *run) {
+		const requests = 400
+		failed := 0
+		var open []Stream
+		for i := range requests {
+			s := t.Open(t.from(i))
+			if s.Upstream() == 0 {
+				failed++
+				s.Head(200, [2]string{"content-type", contentType})
+				s.Data(body)
+				s.Finish()
+				s.Result()
+				continue
+			}
+			if open = append(open, s); len(open) == 12 {
+				t.streamsWell(open[0])
+				open[0].Result()
+				open = open[1:]
+			}
+		}
+		if t.Logf("it got %d of %d", failed, requests); failed == 0 || failed > requests/10 {
+			t.Errorf("the failing endpoint got %d of %d requests, want some and a tenth at most", failed, requests)
+		}
+		t.finish(open...)
 		t.wantDrained()
 	}
 }

@@ -27,6 +27,7 @@ type heldUse struct {
 	inBody bool   // that may be in the body
 	makes  bool   // its answer may name something new
 	asked  bool   // it is placed where that is, if that is known
+	lost   bool   // it is placed by another rule, and it is known that no endpoint that could be chosen has that
 	answer []byte // the beginning of the answer, until all ids were found
 	made   []string
 }
@@ -60,28 +61,29 @@ func (s *Stream) heldPrefix(id string) lb.Prefix {
 // keeps the records itself; with Redis, whose answer comes with the placement, elsewhere if that is full. Budgets are
 // placed by a rule of their own, and so are sessions, unless it is known here that what they refer to is elsewhere.
 func (s *Stream) planHeld(now time.Duration, p *lb.Plan) {
-	s.held.asked = false
-	if s.held.id == "" || s.cfg.Shadow || p.HasBudget() {
+	s.held.asked, s.held.lost = false, false
+	if s.held.id == "" || s.cfg.Shadow {
 		return
 	}
 	before := p.Prefix
 	p.Prefix, s.held.asked = s.heldPrefix(s.held.id), true
-	at := -1
-	if !s.cfg.UsesRedis() {
+	known, at := !s.cfg.UsesRedis(), -1
+	if known {
 		at = s.plugin.vm.stores.local.Holder(now, p)
 	}
 	switch {
-	case at >= 0:
+	case at >= 0 && !p.HasBudget():
 		p.Candidates, p.Home = p.Candidates[at:at+1:at+1], lb.Home{}
-	case p.Home.LoadFactor > 0:
-		p.Prefix, s.held.asked = before, false
+	case p.HasBudget() || p.Home.LoadFactor > 0:
+		p.Prefix, s.held.asked, s.held.lost = before, false, known && at < 0
 	}
 }
 
 // heldPlaced returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
 // could be chosen.
 func (s *Stream) heldPlaced(reason lb.Reason) lb.Reason {
-	if s.held.asked && s.lease.reservation.grant.Cached == 0 && reason == lb.ReasonChosen {
+	lost := s.held.lost || s.held.asked && s.lease.reservation.grant.Cached == 0
+	if lost && reason == lb.ReasonChosen {
 		return lb.ReasonStateLost
 	}
 	return reason

@@ -1,9 +1,12 @@
 package core
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
@@ -65,6 +68,74 @@ func TestHeldByTenant(t *testing.T) {
 		t.Errorf("an answer that no engine keeps: %s", got)
 	}
 	d.drained()
+}
+
+// Where another rule places what refers to something, the reason tells whether an endpoint has that.
+func TestReasonsOfHeldBesideOtherRules(t *testing.T) {
+	for _, config := range []string{
+		`{"lb_policy":"token_budget","lb_config":{"debug_headers":true,"health":{"slow_start":0},"targets":{` +
+			`"10.0.0.1:8000":{"weight":1},"10.0.0.2:8000":{"weight":1},"10.0.0.3:8000":{"weight":1}}}}`,
+		`{"lb_policy":"consistent_hash","lb_config":{"debug_headers":true,"health":{"slow_start":0}}}`,
+	} {
+		d := startFake(t, 1, 3, config)
+		post := func(body string) *fakeClient {
+			return d.client(0, streamtest.Request{Path: "/v1/responses", Frames: []string{`{"user":"u",` + body}})
+		}
+		c := post(`"input":"a"}`)
+		holder := c.Upstream()
+		c.Head(200)
+		c.Data(`{"id":"resp_1"}`)
+		c.Finish()
+		want := func(when, id, reason string) {
+			t.Helper()
+			c := post(`"input":"b","previous_response_id":"` + id + `"}`)
+			c.Head(404)
+			c.Finish()
+			if got := c.result.Headers["x-warmgate-reason"]; got != reason {
+				t.Errorf("%s: reason %q, want %q: %s", when, got, reason, config)
+			}
+		}
+		want("it is not known", "resp_2", "state_lost")
+		list := make([]streamtest.Endpoint, 3)
+		list[holder].State = streamtest.Unhealthy
+		d.SetEndpoints(list)
+		want("its endpoint is gone", "resp_1", "state_lost")
+		d.SetEndpoints(make([]streamtest.Endpoint, 3))
+		want("its endpoint is back", "resp_1", "chosen")
+		d.drained()
+	}
+}
+
+// What the answer that passed one gateway has named is known to another one with the same Redis, however busy its
+// endpoint is.
+func TestHeldIsKnownToOtherGateways(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	for _, policy := range []string{"global_least_request", "prefix_cache"} {
+		config := strings.Replace(redisConfig(""), "global_least_request", policy, 1)
+		a, b := startGateways(t, server, 4, config)
+		for n := range 8 {
+			id := fmt.Sprint("resp_", policy, n)
+			c := a.client(0, streamtest.Request{Path: "/v1/responses", Frames: []string{`{"input":"a"}`}})
+			c.Head(200)
+			c.Data(`{"id":"` + id + `"}`)
+			a.advance(100 * time.Millisecond) // the record is on its way to Redis
+			for _, r := range []streamtest.Request{
+				{Path: "/v1/responses", Frames: []string{`{"input":"b","previous_response_id":"` + id + `"}`}},
+				{Path: "/v1/responses/" + id},
+				{Path: "/v1/responses/" + id + "/cancel", Method: "POST"},
+			} {
+				f := b.client(0, r)
+				f.Finish()
+				at, reason := f.Upstream(), f.result.Headers["x-warmgate-reason"]
+				if at != c.Upstream() || reason != "chosen" {
+					t.Errorf("%s: %s went to endpoint %d, not %d: %s", policy, r.Path, at, c.Upstream(), reason)
+				}
+			}
+			c.Finish()
+		}
+		a.drained()
+		b.drained()
+	}
 }
 
 // What refers to something that an engine keeps goes there, whatever stands in front of its id in the answer that made

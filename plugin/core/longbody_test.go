@@ -29,12 +29,16 @@ func seededWords(seed uint64, n int) string {
 // matchOf sends a body in parts of that size, and returns how much of the prompt is expected to be cached, and where it
 // goes.
 func (d *fakeDriver) matchOf(body string, part int) (match float64, endpoint int) {
+	return d.matchAt("/v1/chat/completions", body, part)
+}
+
+func (d *fakeDriver) matchAt(path, body string, part int) (match float64, endpoint int) {
 	var frames []string
 	for from := 0; from < len(body); from += part {
 		frames = append(frames, body[from:min(from+part, len(body))])
 	}
 	length := [][2]string{{"content-length", strconv.Itoa(len(body))}}
-	c := d.client(0, streamtest.Request{Path: "/v1/chat/completions", Frames: frames, Headers: length})
+	c := d.client(0, streamtest.Request{Path: path, Frames: frames, Headers: length})
 	c.Head(200)
 	c.Data("{}")
 	c.Finish()

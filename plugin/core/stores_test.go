@@ -12,18 +12,27 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
+// startGateways returns two gateways with one Redis, of one worker each. They have no memory in common.
+func startGateways(t *testing.T, server *redisserver.Server, endpoints int, config string) (a, b *fakeDriver) {
+	t.Helper()
+	start := func(seed uint64) *fakeDriver {
+		d := &fakeDriver{fakeProcess: newFakeProcess(t, 0)}
+		d.rand = rand.New(rand.NewPCG(seed, 4)) // owners are distinguished by a random number
+		d.attachRedis(t, server).latency = time.Millisecond
+		d.workers = append(d.workers, d.newWorker())
+		d.SetEndpoints(make([]streamtest.Endpoint, endpoints))
+		if !d.configure(config) {
+			t.Fatal("refused")
+		}
+		return d
+	}
+	return start(1), start(3)
+}
+
 // Two gateways with one Redis see each other's load.
 func TestGatewaysShareAView(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
-	a := startRedis(t, server, 1, 4, "")
-	b := &fakeDriver{fakeProcess: newFakeProcess(t, 0)}
-	b.rand = rand.New(rand.NewPCG(3, 4)) // owners are distinguished by a random number
-	b.attachRedis(t, server).latency = time.Millisecond
-	b.workers = append(b.workers, b.newWorker())
-	b.SetEndpoints(make([]streamtest.Endpoint, 4))
-	if !b.configure(redisConfig("")) {
-		t.Fatal("refused")
-	}
+	a, b := startGateways(t, server, 4, redisConfig(""))
 	var open []*fakeClient
 	for i := range 8 {
 		open = append(open, []*fakeDriver{a, b}[i%2].client(0, streamtest.Request{}))
