@@ -35,7 +35,8 @@ func scenes() []scene {
 		{"sustained", sustained},
 		{"flood", flood},
 		{"stall", stall},
-		{"kill", kill},
+		{"sustained_redis", withRedis(sustainedRedis)},
+		{"kill", withRedis(kill)},
 	}
 }
 
@@ -45,6 +46,7 @@ type found struct {
 	*SustainedFound
 	*FloodFound
 	*StallFound
+	*SustainedRedisFound
 	*KillFound
 }
 
@@ -61,6 +63,9 @@ func (f *found) merge(other found) {
 	}
 	if other.StallFound != nil {
 		f.StallFound = other.StallFound
+	}
+	if other.SustainedRedisFound != nil {
+		f.SustainedRedisFound = other.SustainedRedisFound
 	}
 	if other.KillFound != nil {
 		f.KillFound = other.KillFound

@@ -42,7 +42,7 @@ func TestWaits(t *testing.T) {
 func TestScenes(t *testing.T) {
 	f := playedQuick(t)
 	if f.RefusalsFound == nil || f.SustainedFound == nil || f.FloodFound == nil || f.StallFound == nil ||
-		f.KillFound == nil {
+		f.SustainedRedisFound == nil || f.KillFound == nil {
 		t.Errorf("%+v", f)
 	}
 }

@@ -19,6 +19,7 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 		got  int
 	}{
 		{"batch jobs passed an interactive request", f.InteractivePassed},
+		{"batch jobs passed an interactive request, with Redis,", f.RedisPassed},
 		{"requests of the flood passed one of the other tenant", f.OtherPassed},
 		{"requests with made-up names passed one of the other tenant", f.NamesPassed},
 	} {
@@ -26,8 +27,9 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 			t.Errorf("%d %s, want at most %d", x.got, x.what, most)
 		}
 	}
-	if n := f.InteractiveRefused + f.OtherRefused + f.NamesRefused; n > 0 {
-		t.Errorf("%d requests refused of those that must not be: %+v, %+v", n, *f.SustainedFound, *f.FloodFound)
+	if n := f.InteractiveRefused + f.RedisRefused + f.OtherRefused + f.NamesRefused; n > 0 {
+		t.Errorf("%d requests refused of those that must not be: %+v, %+v, %+v", n, *f.SustainedFound,
+			*f.SustainedRedisFound, *f.FloodFound)
 	}
 	if f.Placed < f.Held {
 		t.Errorf("after a gateway was killed, the other one had %d requests at servers, placed %d", f.Held, f.Placed)
