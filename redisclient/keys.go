@@ -7,8 +7,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// KeyPrefix is the beginning of every key. The 3 is the version of the data formats: versions of the plugin with other
-// formats have other keys, so they count separately and cannot misread each other's data.
+// KeyPrefix is the beginning of every key. The number is the version of the data formats: versions of the plugin with
+// other formats have other keys, so they count separately and cannot misread each other's data.
 const KeyPrefix = "warmgate:4:"
 
 // Keys are the names of a scope's keys. They share a hash tag, so that a Redis Cluster keeps them on one node. The

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -220,7 +221,7 @@ func (a *act) nameClusters(n int, chosen bool) error {
 		"llm-a", "beside", "llm-a", "warmgate-admin", "llm-a", "nowhere", "llm-a", "llm-a-first", "llm-a", "\x20",
 	}
 	before := a.place.beside.State().Requests
-	counts, err := a.requestsOfClusters("llm", "llm-a", "llm-b", "llm-c")
+	counts, err := a.requestsOfClusters()
 	if err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func (a *act) nameClusters(n int, chosen bool) error {
 	if got := a.place.beside.State().Requests - before; got > 0 {
 		return fmt.Errorf("%d requests went to a cluster that only a client named", got)
 	}
-	now, err := a.requestsOfClusters("llm", "llm-a", "llm-b", "llm-c")
+	now, err := a.requestsOfClusters()
 	if err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func (a *act) nameClusters(n int, chosen bool) error {
 	}
 	// Obeyed names would give the first one three times as many as another one has. Of the others one may still have
 	// little, after the scene in which it failed.
-	toOwn, toFirst, toOther := now[0], now[1], max(now[2], now[3])
+	toOwn, toFirst, toOther := now[0], now[1], slices.Max(now[2:])
 	if chosen && (toOwn > 0 || toFirst > 2*toOther) || !chosen && (toOwn != n || toFirst > 0) {
 		return fmt.Errorf("of %d requests %d went to the cluster that most of them name, %d to another one, "+
 			"%d to the route's own", n, toFirst, toOther, toOwn)
@@ -258,9 +259,10 @@ func (a *act) nameClusters(n int, chosen bool) error {
 	return nil
 }
 
-// requestsOfClusters returns how many requests Envoy has sent to each.
-func (a *act) requestsOfClusters(names ...string) (counts []int, err error) {
-	for _, name := range names {
+// requestsOfClusters returns how many requests Envoy has sent to the route's own cluster, and to each that is chosen
+// among.
+func (a *act) requestsOfClusters() (counts []int, err error) {
+	for _, name := range append([]string{"llm"}, siteNames...) {
 		n, err := a.site.Gateway.Sum(a.ctx, `^cluster\.`+name+`\.upstream_rq_total$`)
 		if err != nil {
 			return nil, err

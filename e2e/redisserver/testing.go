@@ -3,7 +3,11 @@ package redisserver
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // StartT is Start for tests: it skips the test when the version is not to be had on this machine, fails it when the
@@ -22,6 +26,21 @@ func StartT(t testing.TB, o Options) *Server {
 		}
 	})
 	return s
+}
+
+// StartReplicaT starts a replica of a server, as StartT does, and waits until it is linked.
+func StartReplicaT(t testing.TB, master *Server) *Server {
+	t.Helper()
+	replica := StartT(t, Options{Config: []string{"replicaof 127.0.0.1 " + strconv.Itoa(master.Port())}})
+	check(t, wait.Until(context.Background(), 10*time.Millisecond, func() error {
+		info, err := replica.Info("replication")
+		check(t, err)
+		if status := info["master_link_status"]; status != "up" {
+			return errors.New("the link to the master is " + status)
+		}
+		return nil
+	}))
+	return replica
 }
 
 // StartClusterT is StartCluster for tests, as StartT is Start.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -173,16 +172,7 @@ func TestRedisRefusesTheLogin(t *testing.T) {
 func TestRedisNameOfMasterAndReplica(t *testing.T) {
 	harness.LongT(t)
 	master := redisserver.StartT(t, redisserver.Options{})
-	replica := redisserver.StartT(t, redisserver.Options{
-		Config: []string{"replicaof 127.0.0.1 " + strconv.Itoa(master.Port())},
-	})
-	await(t, "the replica", regexp.MustCompile("up"), func() string {
-		info, err := replica.Info("replication")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info["master_link_status"]
-	})
+	replica := redisserver.StartReplicaT(t, master)
 	g := harness.StartT(t, harness.Options{
 		Redis: master.Addr(), Endpoints: []harness.Endpoint{server(t)},
 		Config: `{"lb_policy":"global_least_request","lb_config":{"reserve_timeout":"10s","envoy":{` +
@@ -203,23 +193,13 @@ func TestRedisNameOfMasterAndReplica(t *testing.T) {
 		}),
 	})
 	await(t, "the log", regexp.MustCompile(`read-only replica`), func() string { send(t, g); return g.Logs() })
-	fallbacks := func() float64 {
-		stats, err := g.Stats(t.Context(), "warmgate_store_fallbacks_total")
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum := 0.0
-		for _, n := range stats {
-			sum += n
-		}
-		return sum
-	}
+	const fallbacks = "warmgate_store_fallbacks_total"
 	harness.Await(t, func() error {
-		before := fallbacks()
+		before := g.SumT(t, fallbacks)
 		for range 40 {
 			send(t, g)
 		}
-		if n := fallbacks() - before; n > 0 {
+		if n := g.SumT(t, fallbacks) - before; n > 0 {
 			return fmt.Errorf("%v of 40 requests were not counted in Redis", n)
 		}
 		return nil

@@ -70,7 +70,7 @@ var answerScenarios = []scenario{
 const (
 	announced   = `"unit":"tokens","output_tokens":100`
 	eventStream = "text/event-stream"
-	notReady    = "{\"error\": {\"message\": \"worker is not ready\", \"code\": 500}}"
+	notReady    = `{"error": {"message": "worker is not ready", "code": 500}}`
 	doneEvent   = "data: [DONE]\n\n"
 	wordEvent   = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
 	stopEvent   = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
@@ -153,11 +153,16 @@ func (t *run) streamsWell(s Stream) {
 // failsFastWith: an endpoint that answers 200 at once, with a body that is no answer, is always idle. It must not get
 // more requests for that than one that answers 500.
 func failsFastWith(contentType, body string) func(*run) {
-	return fastFailure(func(s Stream) {
+	return fastFailure(atOnce(contentType, body))
+}
+
+// atOnce answers 200 with the body.
+func atOnce(contentType, body string) func(Stream) {
+	return func(s Stream) {
 		s.Head(200, [2]string{"content-type", contentType})
 		s.Data(body)
 		s.Finish()
-	})
+	}
 }
 
 func fastFailure(answer func(Stream)) func(*run) {
@@ -185,6 +190,7 @@ func fastFailure(answer func(Stream)) func(*run) {
 // failsOfFour keeps twelve requests open. Three endpoints stream, the first one answers 200 at once, with an error in
 // the body. It gets a tenth of all requests at most, with the usual settings of health.
 func failsOfFour(contentType, body string) func(*run) {
+	fail := atOnce(contentType, body)
 	return func(t *run) {
 		const requests = 400
 		failed := 0
@@ -193,9 +199,7 @@ func failsOfFour(contentType, body string) func(*run) {
 			s := t.Open(t.from(i))
 			if s.Upstream() == 0 {
 				failed++
-				s.Head(200, [2]string{"content-type", contentType})
-				s.Data(body)
-				s.Finish()
+				fail(s)
 				s.Result()
 				continue
 			}

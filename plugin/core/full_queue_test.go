@@ -25,13 +25,12 @@ func TestAFullQueueServesBothClasses(t *testing.T) {
 	for order, owed := range map[string]float64{"weighted": 1.0 / 9, "strict": 0.1} {
 		t.Run(order, func(t *testing.T) {
 			const servers, slots, begin, span = 2, 8, 15 * time.Second, 40 * time.Second
-			d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) {
+			d := startShipped(t, servers, slots, func(queue map[string]any) {
 				queue["max_length"], queue["order"] = 125, order
 				if order == "strict" {
 					queue["max_wait"] = "60s" // within 20 s too few can wait until they are aged: see docs/overload.md
 				}
-			}))
-			d.advance(time.Second)
+			})
 			rng := rand.New(rand.NewPCG(3, 1))
 			high := among(visits(rng, "interactive", "", 2*servers*slots, 0, span), 4)
 			low := among(visits(rng, "batch", "", 0.5*servers*slots, 0, span), 2)

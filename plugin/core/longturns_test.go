@@ -10,7 +10,7 @@ import (
 // With the usual limits, a conversation that grows beyond what is held of a body at once is matched as far as it is
 // that of the turn before, and stays where it is.
 func TestConversationsThatOutgrowWhatIsHeld(t *testing.T) {
-	var messages, tools []string
+	var tools []string
 	for n := range 30 {
 		tools = append(tools, fmt.Sprintf(`{"name":"t%d","description":%q,"input_schema":{"type":"object","properties":{}}}`,
 			n, seededWords(uint64(100+n), 200)))
@@ -18,7 +18,7 @@ func TestConversationsThatOutgrowWhatIsHeld(t *testing.T) {
 	lead := `],"model":"m","system":"` + seededWords(99, 6000) + `","tools":[` + strings.Join(tools, ",") + `]}`
 	for _, part := range []int{1 << 30, 16 << 10} {
 		d := startFake(t, 1, 4, renderedConfig)
-		messages = nil
+		var messages []string
 		before, last := -1, 0
 		for turn := range 12 {
 			messages = append(messages, `{"role":"user","content":"`+seededWords(uint64(turn), 4900)+`"}`)

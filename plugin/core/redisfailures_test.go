@@ -2,7 +2,6 @@ package core
 
 import (
 	"net"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,16 +106,7 @@ func TestPermissionIsTakenAway(t *testing.T) {
 // and Redis is not up, although half of the commands are carried out.
 func TestNameLeadsToAReplicaToo(t *testing.T) {
 	master := redisserver.StartT(t, redisserver.Options{})
-	replica := redisserver.StartT(t, redisserver.Options{
-		Config: []string{"replicaof 127.0.0.1 " + strconv.Itoa(master.Port())},
-	})
-	for linked := false; !linked; {
-		info, err := replica.Info("replication")
-		if err != nil {
-			t.Fatal(err)
-		}
-		linked = info["master_link_status"] == "up"
-	}
+	replica := redisserver.StartReplicaT(t, master)
 	d := startRedis(t, master, 1, 2, "")
 	conn, err := net.Dial("tcp", replica.Addr())
 	if err != nil {

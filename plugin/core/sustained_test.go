@@ -57,6 +57,19 @@ func shippedConfig(t *testing.T, slots int, change func(queue map[string]any)) s
 	return marshal(t, c)
 }
 
+// startShipped starts two workers with that configuration.
+func startShipped(t *testing.T, servers, slots int, change func(queue map[string]any)) *fakeDriver {
+	t.Helper()
+	d := startFake(t, 2, servers, shippedConfig(t, slots, change))
+	d.advance(time.Second)
+	return d
+}
+
+// ordered has classes go in that order.
+func ordered(order string) func(map[string]any) {
+	return func(queue map[string]any) { queue["order"] = order }
+}
+
 // visit is a request of a played load, which a server works on for a while.
 type visit struct {
 	class, tenant string
@@ -138,8 +151,7 @@ func wantServed(t *testing.T, of string, list []*visit, most time.Duration) {
 func TestInteractiveRequestsBesideSustainedBatch(t *testing.T) {
 	const servers, slots, span = 2, 4, 40 * time.Second
 	for _, order := range []string{"weighted", "strict"} {
-		d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) { queue["order"] = order }))
-		d.advance(time.Second)
+		d := startShipped(t, servers, slots, ordered(order))
 		rng := rand.New(rand.NewPCG(3, 1))
 		interactive := visits(rng, "interactive", "", 0.12*servers*slots, 2*time.Second, span)
 		batch := visits(rng, "batch", "", 2*servers*slots, 0, span)
@@ -162,10 +174,9 @@ func TestInteractiveRequestsBesideSustainedBatch(t *testing.T) {
 func TestInteractiveRequestsBehindABacklog(t *testing.T) {
 	const servers, slots, backlog, since, span = 4, 8, 530, 11 * time.Second, 15 * time.Second
 	for _, of := range []struct{ order, deadline string }{{"weighted", ""}, {"weighted", "4500"}, {"strict", "4500"}} {
-		d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) {
+		d := startShipped(t, servers, slots, func(queue map[string]any) {
 			queue["order"], queue["deadline_header"] = of.order, "x-deadline-ms"
-		}))
-		d.advance(time.Second)
+		})
 		rng := rand.New(rand.NewPCG(5, 1))
 		first := visits(rng, "batch", "", 10*backlog, 0, time.Second/10)
 		interactive := visits(rng, "interactive", "", 0.3*servers*slots, since, span)
@@ -197,8 +208,7 @@ func TestFloodOfATenant(t *testing.T) {
 			delete(queue, "tenant_max_share")
 		},
 	} {
-		d := startFake(t, 2, servers, shippedConfig(t, slots, change))
-		d.advance(time.Second)
+		d := startShipped(t, servers, slots, change)
 		rng := rand.New(rand.NewPCG(4, 1))
 		light := visits(rng, "batch", "light", 0.5, 14*time.Second, 20*time.Second)
 		flood := visits(rng, "batch", "flood", 4*servers*slots, 0, 40*time.Second)
@@ -221,8 +231,7 @@ func TestFloodOfATenant(t *testing.T) {
 func TestLongPromptsBesideAHigherClass(t *testing.T) {
 	const servers, slots, span = 2, 8, 60 * time.Second
 	for _, order := range []string{"weighted", "strict"} {
-		d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) { queue["order"] = order }))
-		d.advance(time.Second)
+		d := startShipped(t, servers, slots, ordered(order))
 		rng := rand.New(rand.NewPCG(3, 1))
 		interactive := visits(rng, "interactive", "", 1.3*servers*slots, 0, span)
 		batch := visits(rng, "batch", "", 0.1*servers*slots, 0, span)
@@ -250,8 +259,7 @@ func TestLongPromptsBesideAHigherClass(t *testing.T) {
 func TestBatchAfterAnOverload(t *testing.T) {
 	const servers, slots, stops, span = 2, 8, 40 * time.Second, 80 * time.Second
 	for _, order := range []string{"weighted", "strict"} {
-		d := startFake(t, 2, servers, shippedConfig(t, slots, func(queue map[string]any) { queue["order"] = order }))
-		d.advance(time.Second)
+		d := startShipped(t, servers, slots, ordered(order))
 		rng := rand.New(rand.NewPCG(3, 1))
 		batch := visits(rng, "batch", "", 0.6*servers*slots, 0, span)
 		d.play(visits(rng, "interactive", "", 1.5*servers*slots, 0, stops), batch)

@@ -19,8 +19,11 @@ import (
 // scene is one situation, but for refusals under the shipped configuration.
 type scene struct {
 	name string
-	play func(ctx context.Context, b *board, s settings) (found, error)
+	play playScene
 }
+
+// playScene plays a scene on a board, or on one of its own, and returns what it has found.
+type playScene func(ctx context.Context, b *board, s settings) (found, error)
 
 func (s scene) title() string { return s.name }
 

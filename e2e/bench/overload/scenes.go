@@ -41,9 +41,7 @@ func usualWithRedis(s settings) string {
 }
 
 // withRedis has the scene played on two gateways with a Redis server.
-func withRedis(play func(context.Context, *board, settings) (found, error)) func(context.Context, *board, settings) (
-	found, error,
-) {
+func withRedis(play playScene) playScene {
 	return func(ctx context.Context, _ *board, s settings) (f found, err error) {
 		redis, err := redisserver.Start(ctx, redisserver.Options{})
 		if err != nil {
@@ -151,15 +149,10 @@ func (b *board) sustained(ctx context.Context, name string, s settings, config s
 	for i, q := range append(reqs, more...) {
 		parts[i%len(parts)] = append(parts[i%len(parts)], q)
 	}
-	var group sync.WaitGroup
-	for i, part := range parts {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			samples[i] = b.open(ctx, i, span, part)
-		}()
-	}
-	group.Wait()
+	_ = wait.All(len(parts), func(i int) error { // errors are in the samples
+		samples[i] = b.open(ctx, i, span, parts[i])
+		return nil
+	})
 	reqs, all := slices.Concat(parts...), slices.Concat(samples...)
 	w = b.waitsOf("interactive", reqs, all)
 	fmt.Printf("%s: interactive: %s; batch: %s\n", name, w, b.waitsOf("batch", reqs, all))
