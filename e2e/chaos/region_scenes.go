@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
@@ -216,20 +217,25 @@ func (a *act) unreachable(w *world, silence time.Duration) error {
 }
 
 // partitioned has nothing come through to the second region, or nothing come back, or neither, or breaks connections.
-// Only the last ones may cost anything. The third region hears both all the time: so nobody adopts the second one's
+// Only the last ones may cost anything. The third region hears both all the time: so neither adopts the other's
 // servers.
 func partitioned(a *act, w *world) error {
 	us, eu, ap := w.regions[0], w.regions[1], w.regions[2]
-	untold, stop := a.watchLate(us, ap)
-	defer stop()
-	unheard, stop := a.watchLate(ap, eu)
-	defer stop()
-	err := a.parts(w)
-	n, err2 := w.since(a.ctx, "adopted_requests_total")
-	if n > 0 && !untold.Load() && !unheard.Load() {
-		err2 = fmt.Errorf("%v requests were sent to adopted servers of a region that another one hears", n)
+	var late []*atomic.Bool
+	for _, way := range [][2]*region{{us, ap}, {ap, eu}, {eu, ap}, {ap, us}} {
+		seen, stop := a.watchLate(way[0], way[1])
+		defer stop()
+		late = append(late, seen)
 	}
-	return errors.Join(err, err2)
+	errs := []error{a.parts(w)}
+	for i, r := range []*region{us, eu} {
+		n, err := r.since(a.ctx, "adopted_requests_total")
+		if n > 0 && !late[2*i].Load() && !late[2*i+1].Load() {
+			err = fmt.Errorf("%s sent %v requests to adopted servers of a region that %s hears", r.name, n, ap.name)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // parts breaks the ways between the first two regions, one kind of break after the other. One lasts so long that a

@@ -17,6 +17,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/freeport"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/wait"
+	lbregion "github.com/warmgate/warmgate/lb/region"
 )
 
 // world is regions that help each other. Most clients are in the first one.
@@ -111,8 +112,8 @@ func (p *place) openWorld(ctx context.Context, s settings) (err error) {
 	return nil
 }
 
-// openWorld starts the regions, each of which reaches each other one by a wire of its own. What it has started comes
-// with an error, too.
+// openWorld starts the regions, each of which reaches each other one by a wire of its own, and waits until they have
+// found each other. What it has started comes with an error, too.
 func openWorld(ctx context.Context, s settings) (w *world, err error) {
 	w = &world{}
 	if w.parts, err = readParts("regions.yaml"); err != nil {
@@ -147,7 +148,37 @@ func openWorld(ctx context.Context, s settings) (w *world, err error) {
 		})
 		return err
 	})
+	if err == nil {
+		err = w.meet(ctx)
+	}
 	return w, err
+}
+
+// meet waits until each region has heard each other one for so long without a gap that it takes none for gone: those
+// that were started first may have done so, and who has adopted servers gives them back only then.
+func (w *world) meet(ctx context.Context) error {
+	began := time.Now()
+	return wait.Until(ctx, 50*time.Millisecond, func() error {
+		for _, by := range w.regions {
+			for _, of := range w.regions {
+				hears, err := by == of, error(nil)
+				if !hears {
+					hears, err = by.hears(ctx, of)
+				}
+				if err != nil {
+					return err
+				}
+				if !hears {
+					began = time.Now()
+				}
+			}
+		}
+		// What a region hears it says each second, and an answer may take as long.
+		if together := time.Since(began); together < steadyAfter+3*time.Second {
+			return fmt.Errorf("the regions have heard each other for %v", together)
+		}
+		return nil
+	})
 }
 
 // edit returns an edit that adds what is shipped for regions.
@@ -248,6 +279,14 @@ func (r *region) stat(ctx context.Context, name string) (float64, error) {
 func (r *region) age(ctx context.Context, of *region) (time.Duration, error) {
 	ms, err := r.stat(ctx, "probe_age_ms;region="+of.name+"$")
 	return time.Duration(ms) * time.Millisecond, err
+}
+
+// hears reports whether a region hears another one's gateway, and leaves its servers to it.
+func (r *region) hears(ctx context.Context, of *region) (bool, error) {
+	age, err := r.age(ctx, of)
+	adopted, err2 := r.stat(ctx, "adopted;region="+of.name+"$")
+	open, err3 := r.stat(ctx, "available;region="+of.name+"$")
+	return open == 1 && adopted == 0 && age < lbregion.Timeout, errors.Join(err, err2, err3)
 }
 
 // forwarded returns how many requests a region has forwarded to another one, "" for all others.
