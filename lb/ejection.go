@@ -26,6 +26,17 @@ func (e *ejection) ejectedUntil(cfg *HealthConfig) time.Duration {
 	return e.from + cfg.ejectionTime(e.times)
 }
 
+// CountEjected returns how many of the listed endpoints are ejected, each under the configuration that decided it: also
+// those that are used all the same, because too many are.
+func (h *Health) CountEjected(now time.Duration) (n int) {
+	for _, e := range h.current {
+		if now < e.until {
+			n++
+		}
+	}
+	return n
+}
+
 // EjectedSince reports whether the endpoint is ejected under the configuration, and was not yet at the given time.
 func (h *Health) EjectedSince(since, now time.Duration, addr string, cfg *HealthConfig) bool {
 	e := h.endpoints[addr]

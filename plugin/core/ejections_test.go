@@ -60,6 +60,9 @@ func TestEjectionsAreShared(t *testing.T) {
 	if got := d.metrics.values[statEjections+";cluster="+fakeCluster]; got != 1 {
 		t.Errorf("one ejection was counted as %d", got)
 	}
+	if got := d.metrics.values[statEjected+";cluster="+fakeCluster]; got != 1 {
+		t.Errorf("%d endpoints are shown as ejected, want 1", got)
+	}
 	line := "1 cluster=" + fakeCluster + " " + d.Addr(1) + " is ejected for 10s after 2 failures"
 	if n := strings.Count(strings.Join(d.log, "\n"), line); n != 1 {
 		t.Errorf("the log has %d times %q", n, line)
@@ -76,6 +79,10 @@ func TestEjectionsAreShared(t *testing.T) {
 		if !d.chooses(i, d.Addr(1)) || !d.chooses(i, d.Addr(2)) {
 			t.Errorf("worker %d: an ejection of 10 s has not ended", i)
 		}
+	}
+	d.advance(time.Second)
+	if got := d.metrics.values[statEjected+";cluster="+fakeCluster]; got != 0 {
+		t.Errorf("%d endpoints are shown as ejected after the end of the ejections", got)
 	}
 	d.ejects(1, d.Addr(3))
 	d.advance(2 * tickPeriod)

@@ -30,13 +30,7 @@ func (g *gauges) set(now time.Duration) {
 		g.stats.set(statOwners, uint64(n))
 	}
 	for _, cl := range g.clusters {
-		if n := cl.health.Ejections() - cl.ejected; n > 0 && g.stats.countIf(ofCluster(statEjections, cl.name), n) {
-			cl.ejected += n
-		}
-		for _, e := range cl.health.TakeEjected() {
-			g.gw.Log(Warn, "cluster="+cl.name+" "+e.Addr+" is ejected for "+e.For.String()+" after "+
-				strconv.Itoa(e.Failures)+" failures")
-		}
+		g.setEjections(now, cl)
 		g.setMetrics(now, cl)
 		g.setLoads(cl)
 		g.setPrompts(cl)
@@ -49,7 +43,7 @@ func (g *gauges) set(now time.Duration) {
 // clear sets the gauges of a cluster that is about to be forgotten to what they are at rest. Those of loads are there
 // already.
 func (g *gauges) clear(cl *cluster) {
-	for _, stat := range []string{statFresh, statMissing, statRetention, statTable} {
+	for _, stat := range []string{statEjected, statFresh, statMissing, statRetention, statTable} {
 		if name := ofCluster(stat, cl.name); g.stats.has(name) {
 			g.stats.set(name, 0)
 		}
@@ -63,6 +57,21 @@ func (g *gauges) clear(cl *cluster) {
 		g.clearBudget(cl.name, target)
 	}
 	g.clearQueue(cl)
+}
+
+// setEjections counts the ejections that this VM has decided, and logs them. The gauge is there once one was known.
+func (g *gauges) setEjections(now time.Duration, cl *cluster) {
+	if n := cl.health.Ejections() - cl.ejected; n > 0 && g.stats.countIf(ofCluster(statEjections, cl.name), n) {
+		cl.ejected += n
+	}
+	for _, e := range cl.health.TakeEjected() {
+		g.gw.Log(Warn, "cluster="+cl.name+" "+e.Addr+" is ejected for "+e.For.String()+" after "+
+			strconv.Itoa(e.Failures)+" failures")
+	}
+	n := cl.health.CountEjected(now)
+	if name := ofCluster(statEjected, cl.name); n > 0 || g.stats.has(name) {
+		g.stats.setIf(name, uint64(n))
+	}
 }
 
 // setMetrics sets the gauges of what is known of the engines of a cluster.

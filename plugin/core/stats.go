@@ -16,6 +16,7 @@ const (
 	statInflight    = "warmgate_inflight_requests"            // cluster, endpoint: requests in flight over all workers
 	statTokens      = "warmgate_inflight_tokens"              // cluster, endpoint: tokens in flight (unit: tokens)
 	statEjections   = "warmgate_ejections_total"              // cluster: endpoints ejected for failing
+	statEjected     = "warmgate_ejected_endpoints"            // cluster: of these, those that are ejected now
 	statOwners      = "warmgate_owners"                       // VMs that count requests and are alive
 	statReturned    = "warmgate_owners_returned_total"        // dead VMs whose leases were returned
 	statCorrected   = "warmgate_store_corrected_total"        // tables whose totals had to be corrected

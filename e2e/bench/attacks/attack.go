@@ -96,7 +96,7 @@ var attacks = slices.Concat(
 	},
 )
 
-// sized are requests that order more work than they cause.
+// sized are requests that order more work than they cause, and what they cause.
 func sized(scenario string, j judged) []attack {
 	return []attack{
 		{
@@ -105,15 +105,21 @@ func sized(scenario string, j judged) []attack {
 		},
 		{
 			id: "1b", name: scenario, scenario: scenario, share: little, judged: j,
-			request: func(r *rand.Rand, k int) shot { return stream(modelName, r, k) },
+			request: func(r *rand.Rand, k int) shot { return stream(modelName, huge, many(k), r) },
 			about: fmt.Sprintf("max_tokens: %d for answers of %d tokens, streamed; "+
 				"one in nine has n: 64, which the servers refuse", huge, stopsAfter),
 		},
 		{
 			id: "1c", name: scenario, scenario: scenario, share: little, judged: j,
-			request: func(r *rand.Rand, k int) shot { return stream(spelled(k), r, k) },
+			request: func(r *rand.Rand, k int) shot { return stream(spelled(k), huge, many(k), r) },
 			about: fmt.Sprintf("the same, with the model's name respelled, or a fresh one of %d, in each request",
 				freshNames),
+		},
+		{
+			id: "1d", name: scenario, scenario: scenario, share: little, judged: judged{ejection: true},
+			request: func(r *rand.Rand, _ int) shot { return stream(modelName, stopsAfter, 1, r) },
+			about: fmt.Sprintf("no attack: what 1b causes, with the limit that its answers reach, max_tokens: %d. "+
+				"What 1b and 1c move beyond that they move by what they claim", stopsAfter),
 		},
 	}
 }
@@ -161,14 +167,18 @@ func promised(*rand.Rand, int) shot {
 	return shot{text: head(chatPath, 1_000_000_000, ""), hold: 2300 * time.Millisecond}
 }
 
-// stream requests an answer of up to a million tokens.
-func stream(model string, r *rand.Rand, k int) shot {
-	n := 1
+// many returns how many answers the k-th request of an attacker claims.
+func many(k int) int {
 	if k%9 == 8 {
-		n = 64
+		return 64
 	}
+	return 1
+}
+
+// stream requests n answers of up to so many tokens.
+func stream(model string, limit, n int, r *rand.Rand) shot {
 	body := fmt.Sprintf(`{"model":"%s","messages":[{"role":"user","content":%q}],"max_tokens":%d,"n":%d,"stream":true}`,
-		model, loadgen.Text(r, 20), huge, n) // the model's name is escaped already
+		model, loadgen.Text(r, 20), limit, n) // the model's name is escaped already
 	return shot{text: post(chatPath, body)}
 }
 

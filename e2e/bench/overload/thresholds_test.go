@@ -20,6 +20,7 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 	}{
 		{"batch jobs passed an interactive request", f.InteractivePassed},
 		{"batch jobs passed an interactive request, with Redis,", f.RedisPassed},
+		{"batch jobs passed an interactive request, with Redis and strict,", f.StrictPassed},
 		{"requests of the flood passed one of the other tenant", f.OtherPassed},
 		{"requests with made-up names passed one of the other tenant", f.NamesPassed},
 	} {
@@ -27,7 +28,7 @@ func TestScenesKeepTheirPromises(t *testing.T) {
 			t.Errorf("%d %s, want at most %d", x.got, x.what, most)
 		}
 	}
-	if n := f.InteractiveRefused + f.RedisRefused + f.OtherRefused + f.NamesRefused; n > 0 {
+	if n := f.InteractiveRefused + f.RedisRefused + f.StrictRefused + f.OtherRefused + f.NamesRefused; n > 0 {
 		t.Errorf("%d requests refused of those that must not be: %+v, %+v, %+v", n, *f.SustainedFound,
 			*f.SustainedRedisFound, *f.FloodFound)
 	}
