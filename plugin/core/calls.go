@@ -19,7 +19,7 @@ func (s *Stream) meetCall(bodiless bool) {
 }
 
 // computes reports whether a model works on the request, as far as is known.
-func (s *Stream) computes() bool { return s.what == prompt.Computes }
+func (s *Stream) computes() bool { return s.what == prompt.Computes || s.what == prompt.Unlisted }
 
 // idle reports whether the call is known to compute nothing, or nothing here.
 func (s *Stream) idle() bool { return s.what == prompt.Idle || s.what == prompt.Counts }
