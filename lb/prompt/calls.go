@@ -17,6 +17,8 @@ const (
 	Idle
 	// Counts is such a call for the tokens of a prompt, by the tokenizer of a model that the endpoint must have.
 	Counts
+	// Quiet is an unlisted call that computes nothing, as its answers have shown.
+	Quiet
 )
 
 // callRule is what the calls with a method and an end of the path are.
