@@ -7,14 +7,18 @@ type Call uint8
 
 // The kinds of calls.
 const (
-	// Computes is a call that occupies a model, or one of which nothing is known.
+	// Computes is a call that occupies a model.
 	Computes Call = iota
+	// Unlisted is a call that the table does not list, taken for one that computes.
+	Unlisted
 	// Bodiless is a call without a body that the table does not list: it brings nothing to compute.
 	Bodiless
 	// Idle is a call of the table that computes nothing, or does so on another machine.
 	Idle
 	// Counts is such a call for the tokens of a prompt, by the tokenizer of a model that the endpoint must have.
 	Counts
+	// Quiet is an unlisted call that computes nothing, as its answers have shown.
+	Quiet
 )
 
 // callRule is what the calls with a method and an end of the path are.
@@ -36,6 +40,10 @@ var callRules = [...]callRule{
 	{"/messages", 0, Computes},
 	{"/embeddings", 0, Computes},
 	{"/generate", 0, Computes},
+	{"/api/chat", 'P', Computes},          // Ollama
+	{"/*:generateContent", 'P', Computes}, // Gemini, Vertex AI
+	{"/*:streamGenerateContent", 'P', Computes},
+	{"/audio/*", 'P', Computes},
 	{"/health_generate", 'G', Computes}, // SGLang generates a token
 
 	// the number of tokens, the tokens, or the text that a template makes: work of a CPU
@@ -202,7 +210,7 @@ func CallOf(method, path string, bodiless bool) Call {
 	if bodiless && (like == 'G' || like == 'D' || asks) {
 		return Bodiless
 	}
-	return Computes
+	return Unlisted
 }
 
 // APIPath returns what calls of one API have in common in their paths: what stands in front of a colon in the last

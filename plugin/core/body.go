@@ -48,7 +48,7 @@ func (s *Stream) needsMore() bool {
 	switch {
 	case s.session.mayBeInBody(s, s.cfg), s.held.inBody && !s.traits.notJSON:
 		return true
-	case s.idle():
+	case !s.computes():
 		return false
 	case s.cfg.Unit == lb.Tokens:
 		return true
@@ -181,8 +181,8 @@ func (s *Stream) inspect(size int, end bool) Action {
 // needsPrompt reports whether more of the body matters than which session it is of.
 func (s *Stream) needsPrompt() bool {
 	c := s.cfg
-	if s.idle() {
-		return false
+	if !s.computes() {
+		return s.what == prompt.Quiet && c.Clusters.Endpoint != nil // for its model, inside
 	}
 	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||
 		c.Scrapes(s.plugin.vm.kind) || c.Engines.ORCA
@@ -198,7 +198,7 @@ func (s *Stream) inspected(b *readBody) {
 	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {
 		s.work.text = b.info.TextBytes
 	}
-	if s.cfg.ReadsPrompt() {
+	if s.cfg.ReadsPrompt() && s.computes() {
 		s.chainPrompt(b)
 	}
 	if s.cfg.Scrapes(s.plugin.vm.kind) || s.cfg.Engines.ORCA {

@@ -46,6 +46,7 @@ type cluster struct {
 	terminates bool                     // a stream had what ends one in its API
 	outputs    uint32                   // a bit for each API of which an answer had output
 	announces  announcements            // what the first events of APIs are that are not known
+	calls      behaviours               // what calls are that no table lists
 
 	inflight  int            // requests of this VM
 	waiting   int            // of those, that wait in the queue of the local store

@@ -65,7 +65,7 @@ func (s *Stream) needsBodyInside() bool {
 	switch {
 	case c == nil:
 		return false
-	case s.idle():
+	case !s.computes():
 	case c.Unit == lb.Tokens:
 		return true
 	}
@@ -147,7 +147,7 @@ func (s *Stream) begin(seen *seen) Action {
 // readingOf returns the reason to count when an endpoint is chosen, by what could be read of the body.
 func (s *Stream) readingOf(seen *seen) lb.Reason {
 	switch {
-	case s.cfg.Unit != lb.Tokens || s.traits.opaque || s.idle():
+	case s.cfg.Unit != lb.Tokens || s.traits.opaque || !s.computes():
 		return lb.ReasonChosen
 	case seen.body != nil:
 		return readingReason(seen.body.err, seen.late)

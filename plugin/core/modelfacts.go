@@ -141,7 +141,7 @@ func (s *Stream) isFact(verdict lb.Verdict) bool {
 	now := s.plugin.vm.now()
 	switch {
 	case !s.isForModel() || !s.response.reached || s.cfg.Shadow:
-	case verdict == lb.Success && s.idle(): // some engines count with one tokenizer, whatever the model
+	case verdict == lb.Success && !s.computes(): // some engines count with one tokenizer, whatever the model
 	case verdict == lb.Success:
 		f.Served(now, s.factID(), l.addr, s.facts.length)
 	case verdict == lb.Rejected:

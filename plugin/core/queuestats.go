@@ -30,7 +30,9 @@ type queueUse struct {
 func (s *Stream) usesQueue() {
 	q, l := &s.cluster.queue, &s.lease
 	q.config, q.store, q.redis, q.candidates = s.cfg, l.store, l.redis, l.reservation.plan.Candidates
-	q.tokens = l.reservation.plan.AddedTokens(0)
+	if s.computes() {
+		q.tokens = l.reservation.plan.AddedTokens(0)
+	}
 }
 
 // overloaded reports whether requests wait in the cluster, or were refused lately.

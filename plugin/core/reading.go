@@ -61,6 +61,7 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 		r.api = answer.APIOf(s.traits.path)
 	}
 	if end {
+		r.answered = s.plugin.vm.ticks.lastTick
 		return
 	}
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -70,6 +71,7 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 		r.encoded = true
 		return
 	}
+	r.text = strings.HasPrefix(kind, "text/") && !r.lines
 	r.reads = r.lines || kind == "" || strings.Contains(kind, "json") ||
 		r.api != answer.OtherAPI && (strings.HasPrefix(kind, "text/") || kind == "application/octet-stream")
 }

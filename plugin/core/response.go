@@ -15,6 +15,8 @@ type response struct {
 	status   int           // 0 before it
 	begun    bool          // nothing of the prompt is left to compute: see hasBegun
 	begunAt  time.Duration // when that was, 0 where it does not matter
+	asked    time.Duration // the latest tick when all of the request was sent, 0 before
+	answered time.Duration // that when it had begun, without a look at the clock
 	dataAt   time.Duration // when the only event so far of an API that is not known came, 0 for none
 	api      answer.API    // what the answer has to be in, by the path of the request
 	lines    bool          // it comes by lines, by its headers
@@ -23,6 +25,7 @@ type response struct {
 	ttft     time.Duration // from the plan to the first token, for prefix_cache
 	complete bool          // all of it has passed
 	encoded  bool          // it is compressed
+	text     bool          // it is a text that is not compressed, and no stream
 	parts    int64         // of the body that have passed
 	reads    bool          // the parts to come are read
 	unread   bool          // some were not
@@ -103,6 +106,7 @@ func (s *Stream) responseBody(size int, end bool) {
 		return
 	}
 	r.begun = true
+	r.answered = s.plugin.vm.ticks.lastTick
 	s.learnOutput()
 	if s.cfg.AmongClusters() {
 		r.begunAt = at
@@ -163,6 +167,7 @@ func (s *Stream) done() {
 		outcome := lb.Outcome{}
 		s.learnUsage(now, &outcome)
 		verdict := s.judged()
+		s.learnCall(now, verdict)
 		s.measureCluster(&outcome, verdict)
 		if verdict == lb.Success {
 			s.tenantAnswered(now)

@@ -86,6 +86,7 @@ type Stream struct {
 
 	traits  traits
 	what    prompt.Call // what the call makes an engine do
+	pattern callPattern // of a call that no table lists
 	cfg     *config.Config
 	scope   string // name of the cluster
 	cluster *cluster
@@ -277,7 +278,7 @@ func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
 		plan.Tokens = openTokens
 	}
 	if !s.computes() {
-		plan.Budget = lb.Budget{}
+		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
 	}
 	if s.chain != nil {
 		s.cluster.prompts.view = view

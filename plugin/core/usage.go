@@ -41,13 +41,14 @@ func (a *answerSample) take() bool {
 func (s *Stream) readsUsage() bool {
 	r := &s.response
 	return s.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
-		(s.work.sampled || s.chain.hasBlocks() || s.budget.target.addr != "" || s.sharesTokens())
+		(s.work.sampled || s.chain.hasBlocks() || s.budget.target.addr != "" || s.sharesTokens() ||
+			s.what == prompt.Quiet)
 }
 
 // learnUsage puts the usage in the response into the outcome, beside what was expected, and into what is known of the
 // model. The output of an answer that broke off is not known.
 func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
-	if s.response.answer == nil || !s.readsUsage() {
+	if s.response.answer == nil || !s.computes() || !s.readsUsage() {
 		return
 	}
 	u, ok := s.response.answer.Usage(s.response.complete)

@@ -108,6 +108,7 @@ func (s *Stream) stalled() {
 // from now on, if that is much more or less. A prefill that is done does not count any more.
 func (s *Stream) amendWork() {
 	delete(s.plugin.vm.bodies.partial, s)
+	s.response.asked = s.plugin.vm.ticks.lastTick
 	w := &s.work
 	if !w.open || s.phase != phaseLeased || s.prefillDone() {
 		return
