@@ -23,6 +23,7 @@ func TestNamesOfStatistics(t *testing.T) {
 		"warmgate_inflight_requests" + endpoint:                              "gauge",
 		"warmgate_inflight_tokens" + endpoint:                                "gauge",
 		"warmgate_ejections_total" + cluster:                                 "counter",
+		"warmgate_ejected_endpoints" + cluster:                               "gauge",
 		"warmgate_build_info;version=unknown;revision=unknown":               "gauge",
 		"warmgate_owners":                 "gauge",
 		"warmgate_owners_returned_total":  "counter",
