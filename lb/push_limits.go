@@ -52,6 +52,9 @@ type pushLimit struct {
 	limit      float64
 	rank       int           // see PushLimits.rank
 	step       float64       // of the next raise by a sample; 0 while the limit was never too high
+	known      float64       // limit above which higher ones are tried, 0 for none
+	rest       int           // samples that reach it until the next one is tried
+	rests      int           // the latest number of them
 	published  int64         // the limit as candidates have it
 	proven     float64       // limit that samples have shown not to be too high, 0 for none
 	lastQueued float64       // requests that waited in the engine at the latest sample
@@ -221,13 +224,36 @@ func (l *PushLimits) sweep(now time.Duration) {
 }
 
 // raise raises the limit, to most at most: by half while it was never too high, later by steps that double while it is
-// not.
+// not. A limit above which the engine has queued again and again is raised seldom: each try has a request wait inside
+// it, and what is tried when metrics stall holds until the last page is stale.
 func (p *pushLimit) raise(most float64) {
 	limit, step := math.Floor(p.limit), p.step
+	if limit != p.known {
+		p.known, p.rest, p.rests = limit, 0, 0
+	}
+	if p.rest > 0 {
+		p.rest--
+		return
+	}
 	if step == 0 {
 		step = limit * firstRaiseShare
 	} else {
 		p.step = min(2*step, max(1, limit*raiseShare))
 	}
 	p.limit = limit + math.Floor(max(0, min(step, most-limit)))
+}
+
+// lower lowers the limit part of the way to what fits. Later raises are small.
+func (p *pushLimit) lower(fit float64) {
+	p.step = 1
+	p.limit += min(0, max(1, fit)-p.limit) * lowerGain
+}
+
+// restAfter has the next raise come the later, the more often the limit that holds was raised in vain, as it was from
+// there to the one before.
+func (p *pushLimit) restAfter(before float64) {
+	if limit := math.Floor(p.limit); limit == p.known && limit < math.Floor(before) {
+		p.rests = min(max(2*p.rests, 2), sampledRest)
+		p.rest = p.rests
+	}
 }

@@ -89,12 +89,16 @@ func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
 		p.proven = min(p.proven, p.limit)
 	case queued <= 0 && reached:
 		p.proven = max(p.proven, min(batch, p.limit))
-		p.raise(most)
+		if batch >= reachedShare*math.Floor(p.limit) { // else some are on their way, and may come to wait
+			p.raise(most)
+		}
 	case queued <= 0:
 	case queued <= max(1, batch*arrivingShare) && (before <= 0 || !reached):
 		// They are likely to be on their way into the batch.
 	default:
+		limit := p.limit
 		p.lower(min(batch, most))
+		p.restAfter(limit)
 		p.proven = min(max(p.proven, batch, 1), p.limit) // one sample alone may be odd
 	}
 }
@@ -104,10 +108,4 @@ func (p *pushLimit) doubt(inflight float64) {
 	if confirmed := min(p.limit, p.proven); confirmed > 0 && inflight >= reachedShare*math.Floor(confirmed) {
 		p.limit = confirmed
 	}
-}
-
-// lower lowers the limit part of the way to what fits. Later raises are small.
-func (p *pushLimit) lower(fit float64) {
-	p.step = 1
-	p.limit += min(0, max(1, fit)-p.limit) * lowerGain
 }

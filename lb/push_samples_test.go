@@ -22,6 +22,7 @@ func TestLimitFollowsTheEnginesQueue(t *testing.T) {
 		{"reached for the first time", 16, 0, 0, 16, 0, 16, inf, 24, 0, 24},
 		{"nearly reached", 16, 0, 0, 15, 0, 15, inf, 24, 0, 24},
 		{"not quite reached", 16, 0, 0, 14, 0, 14, inf, 16, 0, 16},
+		{"reached, and not all have arrived", 16, 0, 0, 14, 0, 16, inf, 16, 0, 16},
 		{"reached, and the KV cache full", 16, 0, 0, 16, 0, 16, 14, 15, 1, 15},
 		{"reached, and the KV cache just full", 16, 0, 0, 16, 0, 16, 16, 16, 0, 16},
 		{"reached, and the KV cache nearly full", 16, 0, 0, 16, 0, 16, 20, 20, 0, 20},
@@ -98,10 +99,10 @@ func TestSamplesCountOnce(t *testing.T) {
 		}
 		g.Update(time.Hour, nil, map[string]EngineSample{addr: s})
 		first, _ := l.Limit(addr)
-		s.Inflight.Requests = first
-		s.At += c.at
-		s.ScrapedAt += c.scrapedAt
-		g.Update(s.At, nil, map[string]EngineSample{addr: s})
+		next := sampleOf(t, fields{"running": float64(first), "waiting": 0})
+		next.Counted, next.Inflight.Requests = true, first
+		next.At, next.FreshAt, next.ScrapedAt = s.At+c.at, s.FreshAt, s.ScrapedAt+c.scrapedAt
+		g.Update(next.At, nil, map[string]EngineSample{addr: next})
 		if second, _ := l.Limit(addr); first != 24 || second > first != c.want {
 			t.Errorf("%s: limit %d, then %d", c.name, first, second)
 		}
@@ -193,6 +194,26 @@ func TestLimitFindsTheBatch(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// A batch that is known, since higher limits were too high again and again, is tried seldom: more than three in four
+// samples find the limit there. Metrics that stall then find no higher limit in force.
+func TestKnownBatchesAreTriedSeldom(t *testing.T) {
+	for _, batch := range []int{3, 8, 13} {
+		e := newPushedEngine(t, batch, 0)
+		for range 90 {
+			e.scrape()
+		}
+		above := 0
+		for range 160 {
+			if limit, _ := e.scrape(); limit > batch {
+				above++
+			}
+		}
+		if above > 40 || above == 0 {
+			t.Errorf("a batch of %d: of 160 samples %d find a higher limit", batch, above)
 		}
 	}
 }

@@ -274,57 +274,6 @@ func (b *board) introduce(ctx context.Context, q *loadgen.Request) error {
 	return nil
 }
 
-// StallFound is of servers that serve on, but whose /metrics does not answer any more, at twice their capacity.
-type StallFound struct {
-	Overflow float64 `json:"stall_overflow_max"` // the most in flight at a server, over its slots
-	Before   float64 `json:"stall_before_max"`   // the same before the metrics stall
-}
-
-func stall(ctx context.Context, b *board, s settings) (f found, err error) {
-	before, after := s.spanOf(8*time.Second, 3*time.Second), s.spanOf(22*time.Second, 7*time.Second)
-	reqs, err := b.stream("batch", s.seed, 2, before+after, shippedClass, "batch")
-	if err := errors.Join(err, b.begin(ctx, usual(s))); err != nil {
-		return f, err
-	}
-	f.StallFound = &StallFound{}
-	hang := func(hang bool) {
-		for _, srv := range b.Servers {
-			t := srv.Tuning()
-			t.MetricsHang = hang
-			err = errors.Join(err, srv.SetTuning(t))
-		}
-	}
-	defer hang(false)
-	// What was learned takes a while: nothing is known of the servers at first.
-	learned := time.AfterFunc(before/2, func() { b.reset() })
-	defer learned.Stop()
-	stalls := time.AfterFunc(before, func() {
-		f.Before = b.fullest()
-		hang(true)
-		b.reset()
-	})
-	defer stalls.Stop()
-	samples := b.open(ctx, 0, before+after, reqs)
-	f.Overflow = b.fullest()
-	fmt.Printf("stall: at most %.2f of the slots in flight, %.2f before; %s\n", f.Overflow, f.Before,
-		b.waitsOf("batch", reqs, samples))
-	return f, errors.Join(ctx.Err(), err)
-}
-
-func (b *board) reset() {
-	for _, srv := range b.Servers {
-		srv.Reset()
-	}
-}
-
-// fullest returns the most that a server had in flight since the latest reset, over its slots.
-func (b *board) fullest() (most float64) {
-	for _, srv := range b.Servers {
-		most = max(most, float64(srv.State().MaxInflight)/slots)
-	}
-	return most
-}
-
 // KillFound is of two gateways with Redis, one with as many requests as the servers can answer and one with three times
 // that, which is killed while requests wait in both.
 type KillFound struct {
