@@ -7,8 +7,8 @@ import (
 
 // Endpoints of a cluster are mostly equal engines. So what answers of one show is an experiment for the others: where
 // one runs more requests than another one may, either those are worth their wait, and the other one follows, or they
-// are not, and the two meet in the middle. An endpoint at which the limit of another one is too high is left alone
-// for a while: it is another kind of engine.
+// are not, and the two meet in the middle. An endpoint at which the limit of another one is too high is left alone for
+// a while: it is another kind of engine.
 const (
 	// peerShare is by which factor limits differ before one follows another. With less, engines that differ by a third
 	// follow each other, too.

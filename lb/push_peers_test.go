@@ -204,6 +204,38 @@ func TestEqualEnginesFollowTogether(t *testing.T) {
 	}
 }
 
+// Half a minute after a change of one engine or both, each runs about as many requests as it can.
+func TestEnginesFollowSoon(t *testing.T) {
+	for name, change := range map[string]func(p *pair){
+		"both take twice as long": func(p *pair) { p.slow = [2]float64{2, 2} },
+		"both take half as long":  func(p *pair) { p.slow = [2]float64{0.5, 0.5} },
+		"one takes twice as long": func(p *pair) { p.slow[0] = 2 },
+		"one runs half as many":   func(p *pair) { p.slots[0] /= 2 },
+	} {
+		far, runs := 0, 0
+		for seed := range uint64(6) {
+			for _, workers := range []int{1, 2, 4} {
+				for _, whole := range []bool{false, true} {
+					p := startPair(seed, workers, 16, 200, 1, [2]float64{16, 16})
+					p.whole = whole
+					p.run(time.Minute)
+					change(p)
+					p.run(30 * time.Second)
+					p.run(20 * time.Second)
+					a, b := p.sum[0]/float64(p.slots[0]), p.sum[1]/float64(p.slots[1])
+					if runs++; max(a, b) > 1.4 || min(a, b) < 0.7 {
+						far++
+						t.Logf("%s, %d workers, whole %v, seed %d: %.2f and %.2f", name, workers, whole, seed, a, b)
+					}
+				}
+			}
+		}
+		if far > runs/20 {
+			t.Errorf("%s: %d of %d runs are far from what the engines run", name, far, runs)
+		}
+	}
+}
+
 // An engine that is not like the others is not held to their limit: what is too much for it was tried for a moment.
 func TestUnequalEnginesKeepTheirLimits(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {

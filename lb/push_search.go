@@ -98,7 +98,7 @@ func (s *search) enough(now time.Duration, w *window) bool {
 func (s *search) beginCheck(now time.Duration) {
 	n := int64(now / checkEvery)
 	if s.check > 0 && s.check != n && !s.lower {
-		s.lower, s.tooHigh, s.step = true, true, max(s.step, checkStep)
+		s.lower, s.tooHigh, s.step, s.below = true, true, max(s.step, checkStep), window{}
 	}
 	s.check = n
 }
@@ -117,7 +117,7 @@ func (p *pushLimit) judge(now time.Duration, ahead float64) {
 	s.slower = more > slowed/2
 	switch {
 	case more > slowed || s.slower && again:
-		s.step, s.lower, s.tooHigh, s.slower, s.known = firstStep, true, true, false, point{}
+		s.step, s.lower, s.tooHigh, s.slower, s.known, s.below = firstStep, true, true, false, point{}, window{}
 	case s.slower: // the next window will show whether it was chance
 		return
 	}
