@@ -62,56 +62,47 @@ func (e *pendingEvidence) add(a Answer, seconds float64) {
 // called at every tick; a VM in which it never was learns alone, and at once. So does one whose memory fails, until the
 // next call. Where other VMs have written between every read and write of this one it is tried again at the next call.
 func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
-	e := &l.pending
-	if !e.used && !e.samples && now-e.readAt < idleExchange {
+	if e := &l.pending; !e.used && now-e.readAt < idleExchange {
 		return
 	}
-	e.used, e.readAt = false, now
-	own := l.endpoints
+	own, seen := l.endpoints, l.pending
+	l.pending = pendingEvidence{together: true, readAt: now} // so that what makes learning fail does so once
 	for range exchangeTries {
 		raw, cas, err := kv.Get(key)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			l.goAlone(now, own)
-			return
+		if err == nil || errors.Is(err, ErrNotFound) {
+			l.adopt(now, own, raw)
+			l.learnAll(now, &seen)
+			if len(seen.answers) == 0 && !seen.samples {
+				return
+			}
+			err = kv.Set(key, l.pack(), cas)
 		}
-		e.together = true
-		l.adopt(now, own, raw)
-		if !l.learnPending(now) {
+		switch {
+		case err == nil:
+			l.pending.answers = seen.answers[:0]
 			return
-		}
-		if err = kv.Set(key, l.pack(), cas); err == nil {
-			e.answers, e.samples = e.answers[:0], false
-			return
-		}
-		if !errors.Is(err, ErrMismatch) {
-			l.goAlone(now, own)
+		case !errors.Is(err, ErrMismatch):
+			l.endpoints, l.ranked, l.pending = own, false, pendingEvidence{}
+			l.learnAll(now, &seen)
 			return
 		}
 	}
-	l.endpoints, l.ranked, e.used = own, false, true
+	l.endpoints, l.ranked, l.pending = own, false, seen
+	l.pending.together, l.pending.readAt = true, now
 }
 
-// goAlone learns alone what was to be learned together, since shared memory fails.
-func (l *PushLimits) goAlone(now time.Duration, own map[string]*pushLimit) {
-	l.endpoints, l.ranked = own, false
-	l.learnPending(now)
-	l.pending = pendingEvidence{}
-}
-
-// learnPending learns from what was seen, and reports whether there was something.
-func (l *PushLimits) learnPending(now time.Duration) bool {
-	e := &l.pending
-	for i := range e.answers {
-		l.learn(now, &e.answers[i].Answer, e.answers[i].seconds)
+// learnAll learns from what a worker has seen.
+func (l *PushLimits) learnAll(now time.Duration, seen *pendingEvidence) {
+	for i := range seen.answers {
+		l.learn(now, &seen.answers[i].Answer, seen.answers[i].seconds)
 	}
-	if e.samples {
+	if seen.samples {
 		l.learnSamples(now)
 	}
 	for _, p := range l.endpoints {
 		l.refresh(now, p)
 		l.publish(now, p)
 	}
-	return len(e.answers) > 0 || e.samples
 }
 
 // adopt puts what all workers know in place of what this one knew, and keeps that of endpoints of which they know

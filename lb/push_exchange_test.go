@@ -78,9 +78,19 @@ func TestSharedLimitsAreComplete(t *testing.T) {
 			t.Fatalf("of %d bytes of %d: %+v", n, len(val), got)
 		}
 	}
-	p.search.known.wait = math.NaN()
-	if got := readLimits(l.pack()); len(got) > 0 {
-		t.Errorf("with an odd number: %+v", got)
+	for _, c := range []struct {
+		number *float64
+		odd    float64
+	}{
+		{&p.search.known.wait, math.NaN()}, {&p.proven, math.Inf(1)}, {&p.limit, 0.5}, {&p.limit, 1e12},
+		{&p.search.above, -1}, {&p.search.above, 1e12}, {&p.search.step, 0}, {&p.search.step, 2},
+	} {
+		good := *c.number
+		*c.number = c.odd
+		if got := readLimits(l.pack()); len(got) > 0 {
+			t.Errorf("with %v: %+v", c.odd, got)
+		}
+		*c.number = good
 	}
 }
 
@@ -94,37 +104,36 @@ type crew struct {
 	alone   *PushLimits
 	depth   int // of exchanges within one
 	lost    int // swaps
+	seen    int // answers
+	learned map[int]bool
 }
 
 func (c *crew) worker() *PushLimits {
-	return rapid.SampledFrom(c.workers).Draw(c.T, "worker")
+	return c.workers[rapid.IntRange(0, len(c.workers)-1).Draw(c.T, "worker")]
 }
 
 // answer has any worker see an answer.
 func (c *crew) answer() {
+	c.seen++
 	took := time.Duration(rapid.IntRange(0, 3000).Draw(c.T, "ms")) * time.Millisecond
 	a := Answer{
 		Addr:     rapid.SampledFrom([]string{"a", "b", "c"}).Draw(c.T, "endpoint"),
-		PlacedAt: c.now - took, Inflight: int64(rapid.IntRange(1, 60).Draw(c.T, "in flight")), Bytes: 500,
+		PlacedAt: c.now - took, Inflight: int64(rapid.IntRange(1, 60).Draw(c.T, "in flight")), Bytes: c.seen,
 		Begun: rapid.Bool().Draw(c.T, "begun"),
 	}
 	c.worker().Observe(c.now, a)
 }
 
-// learned has the lone worker learn what another one has just learned.
-func (c *crew) learned(w *PushLimits) {
-	for i := range w.pending.answers {
-		c.alone.learn(c.now, &w.pending.answers[i].Answer, w.pending.answers[i].seconds)
-	}
-	for _, p := range c.alone.endpoints {
-		c.alone.refresh(c.now, p)
-	}
+// exchange has a worker learn, while others may do so in between.
+func (c *crew) exchange(w *PushLimits) {
+	w.Exchange(c.now, crewMemory{c, w, w.pending}, "")
 }
 
 // crewMemory is the memory as one worker sees it.
 type crewMemory struct {
 	*crew
-	worker *PushLimits
+	worker  *PushLimits
+	pending pendingEvidence // of it
 }
 
 func (m crewMemory) Get(key string) ([]byte, uint32, error) { return m.memory.Get(key) }
@@ -134,25 +143,31 @@ func (m crewMemory) Set(key string, val []byte, cas uint32) error {
 		m.depth++
 		other := m.crew.worker()
 		if other != m.worker {
-			other.Exchange(m.now, crewMemory{m.crew, other}, key)
+			m.exchange(other)
 		}
 		m.depth--
 	}
 	err := m.memory.Set(key, val, cas)
 	if err == nil {
-		m.learned(m.worker)
+		m.alone.learnAll(m.now, &m.pending)
+		for i := range m.pending.answers {
+			n := m.pending.answers[i].Bytes
+			if m.learned[n] {
+				m.Fatalf("answer %d counts twice", n)
+			}
+			m.learned[n] = true
+		}
 	} else {
 		m.lost++
 	}
 	return err
 }
 
-// Workers that lose swaps to each other end with what one would know that has seen all answers: each counts once. Those
-// that are kept after the last exchange are learned from then.
+// Workers that lose swaps to each other end with what one would know that has seen all answers: each counts once.
 func TestWorkersLearnAsOne(t *testing.T) {
 	lost := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		c := &crew{T: rt, now: time.Hour, alone: NewPushLimits(nil)}
+		c := &crew{T: rt, now: time.Hour, alone: NewPushLimits(nil), learned: map[int]bool{}}
 		for range rapid.IntRange(1, 4).Draw(rt, "workers") {
 			l := NewPushLimits(nil)
 			l.Exchange(c.now, &c.memory, "")
@@ -165,11 +180,16 @@ func TestWorkersLearnAsOne(t *testing.T) {
 				c.answer()
 			}
 			w := c.worker()
-			w.Exchange(c.now, crewMemory{c, w}, "")
+			c.exchange(w)
 			c.check(w)
 		}
+		kept := 0 // by those that have lost all swaps
 		for _, w := range c.workers {
-			w.Exchange(c.now, crewMemory{c, w}, "")
+			c.exchange(w)
+			kept += len(w.pending.answers)
+		}
+		if len(c.learned)+kept != c.seen {
+			rt.Fatalf("%d of %d answers count", len(c.learned), c.seen)
 		}
 		if want := c.alone.pack(); !bytes.Equal(c.memory.val, want) {
 			rt.Fatalf("together\n%+v\nalone\n%+v", readLimits(c.memory.val), readLimits(want))
@@ -187,6 +207,24 @@ func (c *crew) check(l *PushLimits) {
 		if p.published < 1 || !(p.limit >= 1) {
 			c.Fatalf("limit %v, published %d", p.limit, p.published)
 		}
+	}
+}
+
+// A worker that loses swaps learns once, also of an endpoint of which the others do not know.
+func TestLostSwapOfLimits(t *testing.T) {
+	m, l := &sharedMemory{val: []byte{0}, cas: 1}, NewPushLimits(nil)
+	a := Answer{Addr: "a", PlacedAt: time.Hour, Inflight: 1, Bytes: 9}
+	l.Observe(time.Hour+time.Second, a)
+	l.Exchange(time.Hour+time.Second, m, "")
+	l.Observe(time.Hour+2*time.Second, a)
+	for range 3 {
+		m.setErr = ErrMismatch
+		l.Exchange(time.Hour+2*time.Second, m, "")
+		m.setErr = nil
+	}
+	l.Exchange(time.Hour+2*time.Second, m, "")
+	if p := readLimits(m.val)["a"]; p == nil || p.search.ended != 2 {
+		t.Errorf("of two answers count %+v", p)
 	}
 }
 
@@ -257,10 +295,10 @@ func TestWorkersLearnFromASampleOnce(t *testing.T) {
 		l.Exchange(time.Hour, m, "")
 		workers = append(workers, l)
 	}
-	for second, want := range []int64{24, 36} { // by half while it is reached
+	for second, want := range []int64{24, 36} { // by half, since it is reached
 		now := time.Hour + time.Duration(second)*time.Second
-		s := sampleOf(t, fields{"running": 16 + 8*float64(second), "waiting": 0})
-		s.Counted, s.Inflight.Requests, s.At, s.ScrapedAt, s.FreshAt = true, 16+8*int64(second), now, now, now
+		s := sampleOf(t, fields{"running": 60, "waiting": 0})
+		s.Counted, s.Inflight.Requests, s.At, s.ScrapedAt, s.FreshAt = true, 60, now, now, now
 		for range 2 {
 			for _, l := range workers {
 				l.engines.Update(now, nil, map[string]EngineSample{"a": s})

@@ -30,7 +30,7 @@ type pushPage struct {
 // samplesCame learns from the latest samples.
 func (l *PushLimits) samplesCame(now time.Duration) {
 	if l.pending.together {
-		l.pending.samples = true
+		l.pending.samples, l.pending.used = true, true
 		return
 	}
 	l.learnSamples(now)
