@@ -82,8 +82,14 @@ func TestSharedLimitsAreComplete(t *testing.T) {
 		number *float64
 		odd    float64
 	}{
-		{&p.search.known.wait, math.NaN()}, {&p.proven, math.Inf(1)}, {&p.limit, 0.5}, {&p.limit, 1e12},
-		{&p.search.above, -1}, {&p.search.above, 1e12}, {&p.search.step, 0}, {&p.search.step, 2},
+		{&p.search.known.wait, math.NaN()},
+		{&p.proven, math.Inf(1)},
+		{&p.limit, 0.5},
+		{&p.limit, 1e12},
+		{&p.search.above, -1},
+		{&p.search.above, 1e12},
+		{&p.search.step, 0},
+		{&p.search.step, 2},
 	} {
 		good := *c.number
 		*c.number = c.odd
