@@ -82,11 +82,11 @@ func (g *Engines) Update(now time.Duration, targets []string, samples map[string
 		}
 		e.EngineSample = sample
 		e.seen.follow(&sample)
-		if g.limits != nil {
-			g.limits.learnSample(now, addr, &sample, e.external)
-		}
 		g.addAdapters(now, &sample.Loaded)
 		g.addAdapters(now, &sample.Waiting)
+	}
+	if g.limits != nil {
+		g.limits.samplesCame(now)
 	}
 	for id, at := range g.adapters {
 		if now-at > adapterTTL {

@@ -18,15 +18,24 @@ type Answer struct {
 // Observe learns from a good answer: from a streamed one when it has begun and when it has ended, from any other when
 // it has ended. Times may be those of ticks: only their means count.
 func (l *PushLimits) Observe(now time.Duration, a Answer) {
+	if seconds := (now - a.PlacedAt).Seconds(); l.pending.together {
+		l.pending.add(a, seconds)
+	} else {
+		l.learn(now, &a, seconds)
+	}
+}
+
+// learn learns from an answer in that many seconds.
+func (l *PushLimits) learn(now time.Duration, a *Answer, seconds float64) {
 	p := l.endpoint(now, a.Addr)
-	s, seconds := &p.search, (now - a.PlacedAt).Seconds()
+	s := &p.search
 	if !a.Begun {
 		s.ended = min(s.ended+1, meanAnswers)
 		s.took += (seconds - s.took) / float64(s.ended)
 	}
 	l.refresh(now, p)
 	if !a.Streamed {
-		l.learnAnswer(now, p, &a, seconds)
+		l.learnAnswer(now, p, a, seconds)
 	}
 	l.publish(now, p)
 }

@@ -25,9 +25,11 @@ const (
 // one waits in its own queue. They come from engine samples (push_samples.go), and where there is no fresh one, from
 // answers (push_answers.go, push_search.go). An endpoint always has a limit: the one that was learned last holds until
 // there is evidence of another one. One VM has one per cluster, shared by all its policies, so that it survives a
-// change of the configuration.
+// change of the configuration. With Exchange all VMs learn together (push_exchange.go).
 type PushLimits struct {
 	endpoints  map[string]*pushLimit // by address
+	engines    *Engines              // from whose samples it learns, nil for none
+	pending    pendingEvidence       // while it learns together with other VMs
 	staleAfter time.Duration         // age above which a sample does not count
 	ahead      float64               // requests beyond the limit that may wait in an engine
 	version    uint64                // changes with every published limit
@@ -49,6 +51,7 @@ type limitedList struct {
 
 // pushLimit is what is known of one endpoint. A limit that one source has learned is where the other one goes on.
 type pushLimit struct {
+	addr       string
 	limit      float64
 	rank       int           // see PushLimits.rank
 	step       float64       // of the next raise by a sample; 0 while the limit was never too high
@@ -71,7 +74,9 @@ type pushLimit struct {
 // NewPushLimits returns the limits of a cluster of which nothing is known. They learn from the samples of its engines,
 // nil for none.
 func NewPushLimits(engines *Engines) *PushLimits {
-	l := &PushLimits{endpoints: map[string]*pushLimit{}, lists: map[derivedKey[int]]*limitedList{}, version: 1}
+	l := &PushLimits{
+		endpoints: map[string]*pushLimit{}, engines: engines, lists: map[derivedKey[int]]*limitedList{}, version: 1,
+	}
 	if engines != nil {
 		engines.limits = l
 	}
@@ -95,7 +100,7 @@ func (l *PushLimits) Apply(now time.Duration, cs []Candidate, ahead int) []Candi
 	if len(cs) == 0 {
 		return cs
 	}
-	l.ahead = float64(ahead)
+	l.ahead, l.pending.used = float64(ahead), true
 	key := derivedKey[int]{&cs[0], len(cs), ahead}
 	list := l.lists[key]
 	if list != nil && list.version == l.version && now < list.validUntil {
@@ -155,7 +160,7 @@ func (l *PushLimits) withCaps(now time.Duration, cs []Candidate, ahead int64) []
 func (l *PushLimits) endpoint(now time.Duration, addr string) *pushLimit {
 	p := l.endpoints[addr]
 	if p == nil {
-		p = &pushLimit{limit: firstPush, published: firstPush, search: search{step: firstStep, lower: true}}
+		p = &pushLimit{addr: addr, limit: firstPush, published: firstPush, search: search{step: firstStep, lower: true}}
 		l.endpoints[addr] = p
 		l.version++
 		l.ranked = false

@@ -7,9 +7,8 @@ import (
 
 // Endpoints of a cluster are mostly equal engines. So what answers of one show is an experiment for the others: where
 // one runs more requests than another one may, either those are worth their wait, and the other one follows, or they
-// are not, and the two meet in the middle. It also gives limits to endpoints of which a worker would never learn,
-// because others fill them above its own limit. An endpoint at which the limit of another one is too high is left alone
-// for a while: it is another kind of engine.
+// are not, and the two meet in the middle. An endpoint at which the limit of another one is too high is left alone for
+// a while: it is another kind of engine.
 const (
 	// peerShare is by which factor limits differ before one follows another. With less, engines that differ by a third
 	// follow each other, too.
@@ -33,7 +32,7 @@ type peers struct {
 	lately  point         // what those before have shown, zero for unknown
 	warmAt  time.Duration // when the first answer had ended: what was placed before has found an idle engine
 	seenAt  time.Duration // when the latest answer came, 0 for never
-	follows *pushLimit    // whose limit is tried, nil for none
+	follows string        // address of the endpoint whose limit is tried, empty for none
 	alone   time.Duration // until when the endpoint is left alone
 	rests   time.Duration // for how long it was
 }
@@ -110,7 +109,7 @@ func (l *PushLimits) level(now time.Duration, low, high *pushLimit) {
 		return
 	}
 	switch q := &low.peers; {
-	case peerShare*q.lately.inflight >= runs: // other workers have it run as many
+	case peerShare*q.lately.inflight >= runs: // under its limit of before it ran as many
 		if !q.lately.isLike(&high.peers.lately) {
 			low.leaveAlone(now)
 		}
@@ -124,7 +123,7 @@ func (l *PushLimits) level(now time.Duration, low, high *pushLimit) {
 		return
 	}
 	s := &low.search
-	low.peers.follows = high
+	low.peers.follows = high.addr
 	s.above, s.triedAt, s.step = math.Round(runs), now, min(s.step, checkStep)
 	s.restart(now)
 	l.publish(now, low)
@@ -136,7 +135,7 @@ func (l *PushLimits) meet(now time.Duration, low, high *pushLimit) {
 	between := math.Floor(math.Sqrt(limit * high.peers.lately.inflight)) // bisection, of what grows by factors
 	high.limit = max(1, min(math.Floor(high.limit), max(limit, between)))
 	high.peers.lately, high.peers.answers = point{}, window{}
-	s.known, s.step, s.lower, s.rest, s.full = point{}, min(s.step, checkStep), false, 0, false
+	s.known, s.step, s.lower, s.rest, s.full, s.above = point{}, min(s.step, checkStep), false, 0, false, 0
 	s.restart(now)
 	l.publish(now, high)
 }
@@ -145,14 +144,14 @@ func (l *PushLimits) meet(now time.Duration, low, high *pushLimit) {
 // take as long there, it is not for the other one either.
 func (l *PushLimits) followed(now time.Duration, p *pushLimit, q *point, worth bool) {
 	of := &p.peers
-	high := of.follows
-	of.follows, of.lately, of.answers = nil, point{}, window{}
+	high := l.endpoints[of.follows]
+	of.follows, of.lately, of.answers = "", point{}, window{}
 	if worth {
 		of.rests = 0
 		return
 	}
 	switch {
-	case high.peers.lately.inflight == 0: // it was lowered meanwhile
+	case high == nil || high.peers.lately.inflight == 0: // it has left, or was lowered meanwhile
 	case q.isLike(&high.peers.lately):
 		l.meet(now, p, high)
 	default:

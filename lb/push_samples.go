@@ -27,6 +27,21 @@ type pushPage struct {
 	running, queued float64
 }
 
+// samplesCame learns from the latest samples.
+func (l *PushLimits) samplesCame(now time.Duration) {
+	if l.pending.together {
+		l.pending.samples, l.pending.used = true, true
+		return
+	}
+	l.learnSamples(now)
+}
+
+func (l *PushLimits) learnSamples(now time.Duration) {
+	for addr, e := range l.engines.engines {
+		l.learnSample(now, addr, &e.EngineSample, e.external)
+	}
+}
+
 // learnSample learns from the latest sample of an engine, given how many requests there no owner counts. A page that is
 // the same again teaches nothing: it may stand still, and so does not show what has come of the last step.
 func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample, external float64) {

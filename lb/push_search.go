@@ -39,7 +39,7 @@ const (
 // search looks for the limit from which on answers of an endpoint wait in its engine.
 type search struct {
 	took      float64       // mean duration of answers in seconds
-	ended     int           // count of them
+	ended     int64         // count of them
 	changedAt time.Duration // when another limit began to hold: what was placed before does not count
 	at, below window        // of answers at the limit that holds, or at the one above it that is tried; and below it
 	known     point         // at the limit that holds, zero for unknown
@@ -51,8 +51,8 @@ type search struct {
 	slower  bool          // answers took longer in that, but not by much
 	above   float64       // higher limit that is tried, 0 for none
 	triedAt time.Duration // when that began
-	rest    int           // windows until the next one is tried
-	rests   int           // the latest number of them
+	rest    int64         // windows until the next one is tried
+	rests   int64         // the latest number of them
 	check   int64         // number of the present checkEvery
 }
 
@@ -63,18 +63,21 @@ func (l *PushLimits) learnAnswer(now time.Duration, p *pushLimit, a *Answer, sec
 	if a.PlacedAt < s.changedAt || s.ended == 0 || !a.Begun && (now-s.changedAt).Seconds() < 2*s.took {
 		return // answers in one piece that end first are shorter than others
 	}
+	limit, inflight := math.Floor(p.limit), float64(a.Inflight)-l.ahead
+	if inflight > max(limit, s.above)+1 {
+		return // it was placed under another limit
+	}
 	s.beginCheck(now)
 	l.consult(now, p, a, seconds)
-	limit, inflight := math.Floor(p.limit), float64(a.Inflight)-l.ahead
+	limit = math.Floor(p.limit)
 	switch {
-	case inflight > max(limit, s.above)+1: // that of another worker holds, which is higher
 	case s.above == 0 && limit > 1 && inflight <= (limit+p.lowerLimit())/2:
 		if s.below.add(now, a, seconds); s.enough(now, &s.below) {
 			p.judgeLower(now, l.ahead)
 		}
 	default:
 		s.at.add(now, a, seconds)
-		if !s.enough(now, &s.at) && !(p.peers.follows != nil && tells(s.at.n, limit, s.above)) {
+		if !s.enough(now, &s.at) && !(p.peers.follows != "" && tells(s.at.n, limit, s.above)) {
 			return
 		}
 		if s.above > 0 {
@@ -91,12 +94,11 @@ func (s *search) enough(now time.Duration, w *window) bool {
 	return w.n >= windowAnswers/s.step && (now-w.began).Seconds() >= s.took
 }
 
-// beginCheck has a lower limit be tried every checkEvery, in all workers at the same time: what one holds back shows
-// nothing while others do not.
+// beginCheck has a lower limit be tried every checkEvery.
 func (s *search) beginCheck(now time.Duration) {
 	n := int64(now / checkEvery)
 	if s.check > 0 && s.check != n && !s.lower {
-		s.lower, s.tooHigh, s.step = true, true, max(s.step, checkStep)
+		s.lower, s.tooHigh, s.step, s.below = true, true, max(s.step, checkStep), window{}
 	}
 	s.check = n
 }
@@ -115,7 +117,7 @@ func (p *pushLimit) judge(now time.Duration, ahead float64) {
 	s.slower = more > slowed/2
 	switch {
 	case more > slowed || s.slower && again:
-		s.step, s.lower, s.tooHigh, s.slower, s.known = firstStep, true, true, false, point{}
+		s.step, s.lower, s.tooHigh, s.slower, s.known, s.below = firstStep, true, true, false, point{}, window{}
 	case s.slower: // the next window will show whether it was chance
 		return
 	}
@@ -132,7 +134,7 @@ func (p *pushLimit) judge(now time.Duration, ahead float64) {
 // tryHigher has a higher limit hold for a while.
 func (p *pushLimit) tryHigher(now time.Duration) {
 	n := math.Floor(p.limit)
-	p.search.above, p.search.triedAt, p.peers.follows = n+max(1, math.Floor(n*p.search.step)), now, nil
+	p.search.above, p.search.triedAt, p.peers.follows = n+max(1, math.Floor(n*p.search.step)), now, ""
 	p.search.restart(now)
 }
 
@@ -140,7 +142,7 @@ func (p *pushLimit) tryHigher(now time.Duration) {
 func (l *PushLimits) judgeHigher(now time.Duration, p *pushLimit) {
 	s := &p.search
 	q := s.at.point(s.took)
-	most, follows, known := s.at.most-l.ahead, p.peers.follows != nil, s.known
+	most, follows, known := s.at.most-l.ahead, p.peers.follows != "", s.known
 	if follows {
 		known = p.peers.lately
 	}
@@ -227,7 +229,7 @@ func (l *PushLimits) holdsBack(now time.Duration, p *pushLimit) bool {
 }
 
 // hasTurn reports whether it is an endpoint's turn. Turns follow from the time and the addresses, so that they are the
-// same in all workers that know about as long answers: in each, of mostTurns endpoints it is never the turn of two.
+// same in all workers: of mostTurns endpoints it is never the turn of two.
 func (l *PushLimits) hasTurn(now time.Duration, p *pushLimit) bool {
 	length := turnLength
 	for length.Seconds() < turnAnswers*l.longest && length < checkEvery {

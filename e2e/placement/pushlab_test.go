@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/simtime"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -26,6 +27,7 @@ type pushLab struct {
 	random  *rand.Rand
 	servers []*labServer
 	gates   []labGate
+	memory  *storetest.Memory // of all gates
 	events  simtime.Events
 }
 
@@ -48,6 +50,9 @@ type labGate struct {
 	limits  *lb.PushLimits
 }
 
+// gatePeriod is the time between two ticks of a worker.
+const gatePeriod = 100 * time.Millisecond
+
 type labJob struct {
 	vllmsim.Job
 	gate     *labGate
@@ -59,6 +64,7 @@ type labJob struct {
 var labPrompts = loadgen.LogNormal{Median: 200, Sigma: 1, Min: 4, Max: 4000}
 
 func (l *pushLab) start() *pushLab {
+	l.memory = storetest.NewMemory()
 	l.now, l.random = time.Hour, rand.New(rand.NewPCG(l.seed, 12))
 	for i, n := range l.slots {
 		c := vllmsim.DefaultConfig()
@@ -95,6 +101,11 @@ func (l *pushLab) run(d time.Duration) {
 func (l *pushLab) tick() {
 	if l.blind != nil && l.now%scrapePeriod == 0 {
 		l.scrape()
+	}
+	if l.now%gatePeriod == 0 {
+		for _, g := range l.gates {
+			g.limits.Exchange(l.now, l.memory, "limits")
+		}
 	}
 	l.dispatch()
 	for i, s := range l.servers {
@@ -186,9 +197,8 @@ func (l *pushLab) step(s *labServer) {
 
 // observe tells a worker of an answer, at the time of its tick.
 func (l *pushLab) observe(s *labServer, j *labJob, begun bool) {
-	const period = 100 * time.Millisecond
-	j.gate.limits.Observe(l.now.Truncate(period), lb.Answer{
-		Addr: s.cap.Addr, PlacedAt: j.placed.Truncate(period), Inflight: j.inflight,
+	j.gate.limits.Observe(l.now.Truncate(gatePeriod), lb.Answer{
+		Addr: s.cap.Addr, PlacedAt: j.placed.Truncate(gatePeriod), Inflight: j.inflight,
 		Begun: begun, Streamed: l.streamed && !begun, Bytes: 300 + 4*j.Tokens,
 	})
 }

@@ -29,6 +29,7 @@ const (
 	keyBreakers  = "warmgate/1/breakers"    // circuit breakers of clusters: admin.go
 	keyAdmission = "warmgate/1/admission/"  // and the path of an admission API: apiadvice.go
 	keySubsets   = "warmgate/1/subsets"     // subsets.go
+	keyLimits    = "warmgate/1/limits/"     // and the name of the cluster: shares.go
 )
 
 // KeyBackend is the key of the name of the cluster that leads to the engines' metrics, as a request has found it.

@@ -252,3 +252,29 @@ func TestControlFramesRaiseNoLimits(t *testing.T) {
 		}
 	}
 }
+
+// Workers learn limits together: a moment after any answers, all have the same ones.
+func TestWorkersLearnLimitsTogether(t *testing.T) {
+	c := &crowd{fakeDriver: startFake(t, 4, 2, overloadConfig(t, nil)), streamed: true, gone: 2}
+	c.servers, c.tokens = make([][]*servedByIt, len(c.endpoints)), map[int]int{}
+	c.page = func(int, int, int) string { return "" }
+	seen := map[int64]bool{}
+	for range 30 {
+		c.run(2 * time.Second)
+		c.advance(2 * time.Second) // so that all read what the last of them has written
+		for i := range c.endpoints {
+			var limits []int64
+			for _, w := range c.workers {
+				n, _ := w.vm.clusters[fakeCluster].limits.Limit(c.Addr(i))
+				limits = append(limits, n)
+				seen[n] = true
+			}
+			if slices.Min(limits) != slices.Max(limits) {
+				t.Errorf("limits %v", limits)
+			}
+		}
+	}
+	if len(seen) < 3 {
+		t.Errorf("nothing was learned: limits %v", seen)
+	}
+}

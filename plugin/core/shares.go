@@ -24,3 +24,12 @@ func (cs clusters) exchangeShares(now time.Duration, kv lb.KV) {
 		}
 	}
 }
+
+// exchangeLimits has clusters learn push limits together with other VMs, where a configuration goes by them.
+func (cs clusters) exchangeLimits(now time.Duration, kv lb.KV) {
+	for _, cl := range cs {
+		if cl.pending {
+			cl.limits.Exchange(now, kv, keyLimits+cl.name)
+		}
+	}
+}

@@ -73,6 +73,7 @@ func (v *VM) tick(p *Plugin) {
 		v.scraping.tick(now)
 		v.clusters.exchangeShares(now, v.gw.KV())
 	}, nil)
+	v.guard("push limits", func() { v.clusters.exchangeLimits(now, v.gw.KV()) }, nil)
 	v.guard("the lists of models", func() { v.lists.tick(now) }, nil)
 	v.guard("other regions", func() { v.regions.tick(now) }, nil)
 	v.guard("the admission API", func() { v.api.tick(now) }, nil)
