@@ -25,9 +25,9 @@ const (
 	maxSharedLimits = 128
 	// sharedLimitBytes is how long what is known of an endpoint is, without the two addresses and their lengths.
 	sharedLimitBytes = 8 + 8*sharedNumbers + 8*sharedCounts + 1
-	sharedNumbers    = 17 + 3*windowNumbers
+	sharedNumbers    = 18 + 3*windowNumbers
 	windowNumbers    = 10
-	sharedCounts     = 17
+	sharedCounts     = 19
 	// maxLimit is above any limit; what says otherwise is damaged.
 	maxLimit = 1 << 31
 	// maxPending is how many answers are kept until the next tick. More would not show more.
@@ -183,7 +183,7 @@ func readLimits(shared []byte) map[string]*pushLimit {
 func (p *pushLimit) parts() (numbers [sharedNumbers]*float64, counts [sharedCounts]*int64, flags [5]*bool) {
 	s, q := &p.search, &p.peers
 	n := copy(numbers[:], []*float64{
-		&p.limit, &p.step, &p.proven, &p.lastQueued,
+		&p.limit, &p.step, &p.known, &p.proven, &p.lastQueued,
 		&p.page.prompts, &p.page.output, &p.page.running, &p.page.queued,
 		&s.took, &s.step, &s.above, &s.known.inflight, &s.known.wait, &s.known.rest,
 		&q.lately.inflight, &q.lately.wait, &q.lately.rest,
@@ -194,7 +194,7 @@ func (p *pushLimit) parts() (numbers [sharedNumbers]*float64, counts [sharedCoun
 			&w.bytes, &w.took, &w.perByte, &w.tookEach, &w.shortest,
 		})
 	}
-	n = copy(counts[:], []*int64{&s.ended, &s.rest, &s.rests, &s.check})
+	n = copy(counts[:], []*int64{&p.rest, &p.rests, &s.ended, &s.rest, &s.rests, &s.check})
 	for _, d := range [...]*time.Duration{
 		&p.learnedAt, &p.pageAt, &p.freshAt, &p.usedAt, &s.changedAt, &s.triedAt,
 		&s.at.began, &s.below.began, &q.answers.began, &q.warmAt, &q.seenAt, &q.alone, &q.rests,

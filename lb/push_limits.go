@@ -56,8 +56,8 @@ type pushLimit struct {
 	rank       int           // see PushLimits.rank
 	step       float64       // of the next raise by a sample; 0 while the limit was never too high
 	known      float64       // limit above which higher ones are tried, 0 for none
-	rest       int           // samples that reach it until the next one is tried
-	rests      int           // the latest number of them
+	rest       int64         // samples that reach it until the next one is tried
+	rests      int64         // the latest number of them
 	published  int64         // the limit as candidates have it
 	proven     float64       // limit that samples have shown not to be too high, 0 for none
 	lastQueued float64       // requests that waited in the engine at the latest sample
