@@ -21,19 +21,28 @@ func TestInstall(t *testing.T) {
 	})
 }
 
-// TestNoModule names an image that does not exist, and one of another checksum: as the document says, requests are
-// balanced natively then.
+// TestNoModule names an image that does not exist, one of another checksum, and one whose module is too large or cannot
+// be loaded: as the document says, requests are balanced natively then.
 func TestNoModule(t *testing.T) {
-	for name, spoil := range map[string]func(image any){
-		"not there": func(image any) {
+	for name, test := range map[string]struct {
+		spoil  func(image any)
+		reason string // in the log of Envoy Gateway or of Envoy
+	}{
+		"not there": {func(image any) {
 			set(t, image, strings.Replace(at(t, image, "url").(string), ":0.1.0", ":0.0.0", 1), "url")
-		},
-		"of a wrong digest": func(image any) { set(t, image, strings.Repeat("0", 64), "sha256") },
+		}, "MANIFEST_UNKNOWN"},
+		"of a wrong digest": {func(image any) { set(t, image, strings.Repeat("0", 64), "sha256") }, "does not match"},
+		"too large":         {func(image any) { set(t, image, tooLarge(t), "url") }, "exceeds maximum size 268435456"},
+		"no module":         {func(image any) { set(t, image, noModule(t), "url") }, "Failed to load Wasm code"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, _ := installed(t)
-			spoil(at(t, find(t, list, "EnvoyExtensionPolicy"), "spec", "wasm", 0, "code", "image"))
-			controlled(t, harness.DefaultVersion, list).Native(t)
+			test.spoil(imageOf(t, list))
+			gateway := controlled(t, harness.DefaultVersion, list)
+			gateway.Native(t)
+			if !strings.Contains(gateway.plane.logged()+gateway.Log(), test.reason) {
+				t.Errorf("no log has %q", test.reason)
+			}
 		})
 	}
 }

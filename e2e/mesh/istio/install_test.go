@@ -3,9 +3,9 @@ package istio
 import (
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 
@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 var commands struct {
 	once             sync.Once
 	applied, request string
+	images           http.Handler // the registry
+	registry         string       // its ip:port
 }
 
 // installed runs the commands of the document, with a registry that stays until the process ends. It returns the
@@ -36,8 +38,9 @@ var commands struct {
 func installed(t *testing.T) (applied, request string) {
 	t.Helper()
 	commands.once.Do(func() {
-		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-		commands.applied, commands.request = lab.Install(t, document, strings.TrimPrefix(server.URL, "http://"))
+		commands.images = registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+		commands.registry = httptest.NewServer(commands.images).Listener.Addr().String()
+		commands.applied, commands.request = lab.Install(t, document, commands.registry)
 	})
 	if commands.applied == "" {
 		t.Fatal("the commands of the document failed")

@@ -48,7 +48,7 @@ const (
 
 // Check sends traffic to the gateway.
 func (g *Gateway) Check(t *testing.T) {
-	g.awaitChosen(t)
+	g.AwaitChosen(t)
 	t.Run("balanced", g.balanced)
 	first, heavy := g.load(t)
 	t.Run("steered", func(t *testing.T) { g.steered(t, first, heavy) })
@@ -94,8 +94,8 @@ func (g *Gateway) chosen(t testing.TB) float64 {
 	return g.Sum(t, `^wasmcustom\.warmgate_decisions_total.*chosen`)
 }
 
-// awaitChosen sends requests until the plugin places ten in a row, so that both workers do.
-func (g *Gateway) awaitChosen(t *testing.T) {
+// AwaitChosen sends requests until the plugin places ten in a row, so that both workers do.
+func (g *Gateway) AwaitChosen(t *testing.T) {
 	t.Helper()
 	const requests = 10
 	harness.Await(t, func() error {
@@ -113,6 +113,18 @@ func (g *Gateway) awaitChosen(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Placed sends requests, of which the plugin places each.
+func (g *Gateway) Placed(t *testing.T, requests int) {
+	t.Helper()
+	before := g.chosen(t)
+	for range requests {
+		g.send(t, shortPrompt)
+	}
+	if n := int(g.chosen(t) - before); n != requests {
+		t.Errorf("%d decisions for %d requests", n, requests)
+	}
 }
 
 // hold sends a request that is answered when its server is told to, and returns the server that has it.
@@ -264,14 +276,7 @@ func (g *Gateway) retried(t *testing.T, first *Server) {
 // flight.
 func (g *Gateway) counted(t *testing.T) {
 	g.release(t)
-	before := g.chosen(t)
-	const requests = 4
-	for range requests {
-		g.send(t, shortPrompt)
-	}
-	if n := g.chosen(t) - before; n != requests {
-		t.Errorf("%v decisions for %d requests", n, requests)
-	}
+	g.Placed(t, 4)
 	g.AwaitPrometheus(t, `warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} \d+`)
 	for _, s := range g.Servers {
 		g.AwaitPrometheus(t, fmt.Sprintf(`warmgate_inflight_requests\{.*endpoint="%s"\} 0`,
@@ -287,7 +292,7 @@ func (g *Gateway) counted(t *testing.T) {
 // one that is idle by them.
 func (g *Gateway) Scraped(t *testing.T) {
 	t.Helper()
-	g.awaitChosen(t)
+	g.AwaitChosen(t)
 	harness.Await(t, func() error {
 		g.send(t, shortPrompt)
 		if n := g.Sum(t, `^wasmcustom\.warmgate_metrics_fresh_endpoints`); int(n) != len(g.Servers) {

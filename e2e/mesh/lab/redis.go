@@ -44,7 +44,7 @@ func Redis(t *testing.T) *redisserver.Server {
 // does.
 func (g *Gateway) Shared(t *testing.T, redis *redisserver.Server, cluster string) {
 	t.Helper()
-	g.awaitChosen(t)
+	g.AwaitChosen(t)
 	harness.Await(t, func() error {
 		g.send(t, shortPrompt)
 		if up := g.Sum(t, `^wasmcustom\.warmgate_redis_up$`); up != 1 {

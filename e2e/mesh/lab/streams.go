@@ -21,7 +21,7 @@ type Passage struct {
 // go on with these answers for some time once the change is in force, and then end them.
 func (g *Gateway) Change(t *testing.T, change func(), outlast time.Duration) (p Passage) {
 	t.Helper()
-	g.awaitChosen(t)
+	g.AwaitChosen(t)
 	const each = 4
 	var answers []<-chan bool
 	together := harness.H2C() // one connection for all
