@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
 // quota is the rate limit of a model backend: after some requests it refuses for a while, and says so in the headers of
@@ -114,13 +113,12 @@ func (l *lab) chooses() {
 // workers: never is one more in flight at a target than its cap. It does so with one gateway, and with two that share a
 // Redis.
 func TestBudgets(t *testing.T) {
-	redis := redisserver.StartT(t, redisserver.Options{})
 	for _, version := range versions {
 		for _, gateways := range []int{1, 2} {
 			o := harness.Options{Version: version, Workers: 2, Config: budgets(
 				`,"max_concurrent_requests":5`, `,"max_concurrent_requests":2`, "")}
 			if gateways > 1 {
-				o.Config, o.Redis = shared(o.Config, version), redis.Addr()
+				o.Config = shared(o.Config, "budgets-"+version)
 			}
 			labs := []*lab{newLab(t, o, nil)}
 			for len(labs) < gateways {

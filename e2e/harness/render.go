@@ -21,6 +21,8 @@ const (
 	pluginFile    = "warmgate.yaml"
 	tunnelFile    = "redis-tunnel.yaml"
 	adminSocket   = "admin.sock"
+	logFile       = "envoy.log"
+	accessLogFile = "access.log"
 	listenersPage = "/listeners?format=json"
 )
 
