@@ -101,6 +101,7 @@ func (s *Server) configure() error {
 		"dir " + strconv.Quote(data),
 		`save ""`,
 		"appendonly no",
+		"repl-diskless-sync-delay 0", // not the five seconds in which more replicas may come
 		"user " + tester + " on nopass ~* &* +@all",
 	}, s.options.Config...)
 	return os.WriteFile(filepath.Join(s.dir, "redis.conf"), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
