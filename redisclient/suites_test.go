@@ -7,21 +7,35 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// conforms runs a suite on each version and on a fallback store, in short only on that, which calls the other one.
-func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Backend)) {
+// onEach calls run with each version, and with a fallback store, in short only with that, which calls the other one:
+// random histories run on all versions in short, too.
+func onEach(t *testing.T, run func(t *testing.T, s *redisserver.Server, version string, fallback bool)) {
 	t.Helper()
 	versions := redisserver.Versions()
-	if testing.Short() { // TestConformance runs on all
+	if testing.Short() {
 		versions = nil
 	}
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			run(t, openClocked(t, s, false, seedsOn(version)))
+			run(t, redisserver.StartT(t, redisserver.Options{Version: version}), version, false)
 		})
 	}
 	t.Run("as a fallback store", func(t *testing.T) {
-		run(t, openClocked(t, redisserver.StartT(t, redisserver.Options{}), true, seedsOn("")))
+		run(t, redisserver.StartT(t, redisserver.Options{}), "", true)
+	})
+}
+
+// conforms runs a suite whose backends have the clock of the test.
+func conforms(t *testing.T, suite func(*testing.T, func(*testing.T) storetest.Backend)) {
+	t.Helper()
+	onEach(t, func(t *testing.T, s *redisserver.Server, version string, fallback bool) {
+		suite(t, openClocked(t, s, fallback, seedsOn(version)))
+	})
+}
+
+func TestConformance(t *testing.T) {
+	onEach(t, func(t *testing.T, s *redisserver.Server, _ string, fallback bool) {
+		storetest.Run(t, openBackends(s, fallback))
 	})
 }
 
