@@ -17,12 +17,11 @@ import (
 const redisSource = `"reserve_timeout":"10s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
 
 // The groups of scenarios that the short form plays where others play all of them: those that are about counts, with
-// counts in Redis, and those in which the gateway has a part, on a real Envoy.
+// counts in Redis, and those in which the gateway has a part, on a real Envoy. Its queue is played with Redis, and
+// e2e/shipped has it read metrics.
 var (
 	shortRedis = []string{"balance", "end", "queue", "budget"}
-	shortEnvoy = []string{
-		"balance", "end", "body", "protocol", "native", "config", "health", "view", "metrics", "queue",
-	}
+	shortEnvoy = []string{"balance", "end", "body", "protocol", "native", "config", "health", "view"}
 )
 
 func TestEnvoyRedis(t *testing.T) {
