@@ -27,7 +27,7 @@ const (
 	sharedLimitBytes = 8 + 8*sharedNumbers + 8*sharedCounts + 1
 	sharedNumbers    = 18 + 3*windowNumbers
 	windowNumbers    = 10
-	sharedCounts     = 19
+	sharedCounts     = 20
 	// maxLimit is above any limit; what says otherwise is damaged.
 	maxLimit = 1 << 31
 	// maxPending is how many answers are kept until the next tick. More would not show more.
@@ -194,7 +194,7 @@ func (p *pushLimit) parts() (numbers [sharedNumbers]*float64, counts [sharedCoun
 			&w.bytes, &w.took, &w.perByte, &w.tookEach, &w.shortest,
 		})
 	}
-	n = copy(counts[:], []*int64{&p.rest, &p.rests, &s.ended, &s.rest, &s.rests, &s.check})
+	n = copy(counts[:], []*int64{&p.fewer, &p.rest, &p.rests, &s.ended, &s.rest, &s.rests, &s.check})
 	for _, d := range [...]*time.Duration{
 		&p.learnedAt, &p.pageAt, &p.freshAt, &p.usedAt, &s.changedAt, &s.triedAt,
 		&s.at.began, &s.below.began, &q.answers.began, &q.warmAt, &q.seenAt, &q.alone, &q.rests,

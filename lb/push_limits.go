@@ -56,6 +56,7 @@ type pushLimit struct {
 	rank       int           // see PushLimits.rank
 	step       float64       // of the next raise by a sample; 0 while the limit was never too high
 	known      float64       // limit above which higher ones are tried, 0 for none
+	fewer      int64         // samples in a row that reached the limit although fewer ran
 	rest       int64         // samples that reach it until the next one is tried
 	rests      int64         // the latest number of them
 	published  int64         // the limit as candidates have it
@@ -250,7 +251,7 @@ func (p *pushLimit) raise(most float64) {
 
 // lower lowers the limit part of the way to what fits. Later raises are small.
 func (p *pushLimit) lower(fit float64) {
-	p.step = 1
+	p.step, p.fewer = 1, 0
 	p.limit += min(0, max(1, fit)-p.limit) * lowerGain
 }
 

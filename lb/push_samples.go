@@ -13,6 +13,8 @@ const (
 	// arrivingShare is the share of the batch that may be on its way into it: an engine counts a request as waiting
 	// until its next step.
 	arrivingShare = 1.0 / 16
+	// mostFewer is how many samples in a row that reach the limit have to show that fewer run, for it to be raised.
+	mostFewer = 3
 	// minReportGap is the time between two load reports that are learned from where nothing is scraped.
 	minReportGap = time.Second
 	// pushKVUse is the use of the KV cache up to which requests are pushed. What runs grows until its answer is
@@ -104,7 +106,9 @@ func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
 		p.proven = min(p.proven, p.limit)
 	case queued <= 0 && reached:
 		p.proven = max(p.proven, min(batch, p.limit))
-		if batch >= reachedShare*math.Floor(p.limit) { // else some are on their way, and may come to wait
+		// If fewer run, some may be on their way, and come to wait. But an engine may count fewer than it has.
+		if p.fewer++; batch >= reachedShare*math.Floor(p.limit) || p.fewer > mostFewer {
+			p.fewer = 0
 			p.raise(most)
 		}
 	case queued <= 0:

@@ -198,6 +198,19 @@ func TestLimitFindsTheBatch(t *testing.T) {
 	}
 }
 
+// An engine that counts fewer requests as running than it has still gets more.
+func TestEnginesThatCountFewerGetMore(t *testing.T) {
+	p := pushLimit{limit: 20, step: 1}
+	for range 3 {
+		if p.learnQueue(15, 0, 20, math.Inf(1)); p.limit != 20 {
+			t.Errorf("limit %v", p.limit)
+		}
+	}
+	if p.learnQueue(15, 0, 20, math.Inf(1)); p.limit != 21 {
+		t.Errorf("after four samples: limit %v, want 21", p.limit)
+	}
+}
+
 // A batch that is known, since higher limits were too high again and again, is tried seldom: more than three in four
 // samples find the limit there. Metrics that stall then find no higher limit in force.
 func TestKnownBatchesAreTriedSeldom(t *testing.T) {
