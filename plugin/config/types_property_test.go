@@ -248,6 +248,7 @@ func TestUnitsOfSizes(t *testing.T) {
 	for text, want := range map[string]int{
 		`2048`: 2048, `2.048e3`: 2048, `"2048B"`: 2048, `"2KiB"`: 2048, `"2 KiB"`: 2048, `"2KB"`: 2000, `"2  KB"`: 2000,
 		`"1MiB"`: 1 << 20, `"1MB"`: 1e6, `"0.5MiB"`: 1 << 19, `"1.5KiB"`: 1536, `"2e3B"`: 2000,
+		`"0.00390625GiB"`: 4 << 20, `"0.004GB"`: 4e6,
 	} {
 		if got := k.stored(mustParse(t, withKey(k, text), Higress)); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)

@@ -230,7 +230,7 @@ func (v value) duration() (time.Duration, bool) {
 var sizeUnits = []struct {
 	suffix string
 	bytes  float64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"KB", 1e3}, {"MB", 1e6}, {"B", 1}}
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}}
 
 func (v value) size() (float64, bool) {
 	if v.kind != kindString {
