@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
 const source = `"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"},"debug_headers":true`
@@ -177,10 +178,14 @@ func TestRetryInAnotherCluster(t *testing.T) {
 
 // TestLeastBusyOverGateways has two gateways share their counts in Redis: what one holds in a site counts at the other.
 func TestLeastBusyOverGateways(t *testing.T) {
+	redis := redisserver.StartT(t, redisserver.Options{})
 	for _, version := range versions {
-		o := harness.Options{Version: version, Config: shared(choosing(inside), "sites-"+version)}
-		one := newLab(t, o, nil)
-		two := newLab(t, o, one)
+		config := strings.Replace(choosing(inside), `"admin_cluster":"warmgate-admin"`,
+			`"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"`, 1)
+		config = strings.Replace(config, `"debug_headers"`, `"reserve_timeout":"10s","redis_scope":"`+version+
+			`","debug_headers"`, 1)
+		one := newLab(t, harness.Options{Version: version, Config: config, Redis: redis.Addr()}, nil)
+		two := newLab(t, harness.Options{Version: version, Config: config, Redis: redis.Addr()}, one)
 		for _, l := range []*lab{one, two} {
 			l.knows(func(a *harness.Answer) bool {
 				return a.Header.Get("x-warmgate-cluster") == a.Header.Get("x-site") &&

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
 // quota is the rate limit of a model backend: after some requests it refuses for a while, and says so in the headers of
@@ -113,12 +114,13 @@ func (l *lab) chooses() {
 // workers: never is one more in flight at a target than its cap. It does so with one gateway, and with two that share a
 // Redis.
 func TestBudgets(t *testing.T) {
+	redis := redisserver.StartT(t, redisserver.Options{})
 	for _, version := range versions {
 		for _, gateways := range []int{1, 2} {
 			o := harness.Options{Version: version, Workers: 2, Config: budgets(
 				`,"max_concurrent_requests":5`, `,"max_concurrent_requests":2`, "")}
 			if gateways > 1 {
-				o.Config = shared(o.Config, "budgets-"+version)
+				o.Config, o.Redis = shared(o.Config, version), redis.Addr()
 			}
 			labs := []*lab{newLab(t, o, nil)}
 			for len(labs) < gateways {

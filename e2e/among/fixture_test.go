@@ -14,7 +14,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
 // versions are those that each case runs on.
@@ -231,19 +230,11 @@ func newLab(t *testing.T, o harness.Options, like *lab) *lab {
 	return l.start(o)
 }
 
-func TestMain(m *testing.M) { harness.Main(m) }
-
-// start has a gateway run in front of the sites. Tests whose gateways are alike take them over from each other.
+// start runs the gateway.
 func (l *lab) start(o harness.Options) *lab {
 	l.t.Helper()
-	name := fmt.Sprint(o.Version, l.more != nil, l.a != nil)
 	if l.a == nil {
 		l.a, l.b, l.own = newSite(l.t, "llm-a", 2), newSite(l.t, "llm-b", 2), newSite(l.t, "llm", 1)
-	}
-	if redis := redisserver.KeptT(l.t, ""); redis != nil {
-		o.Redis = redis.Addr()
-	} else if strings.Contains(o.Config, "redis_cluster") {
-		l.t.Skip("there is no Redis server")
 	}
 	o.Endpoints = []harness.Endpoint{{Addr: l.own.servers[0].Listener.Addr().String()}}
 	edits := l.edits(l.t)
@@ -253,11 +244,7 @@ func (l *lab) start(o harness.Options) *lab {
 		}
 		return l.more(file, doc)
 	}
-	if l.retries || l.higress || o.Module != "" {
-		l.Gateway = harness.StartT(l.t, o)
-	} else {
-		l.Gateway = harness.TakeT(l.t, name, o)
-	}
+	l.Gateway = harness.StartT(l.t, o)
 	return l
 }
 

@@ -51,7 +51,6 @@ type Gateway struct {
 	process process
 	old     []process // that Restart has replaced
 	admin   *admin
-	before  map[string]int // length of each log when TakeT handed the gateway on
 
 	mu      sync.Mutex // one push at a time
 	version int        // of the last pushed file
@@ -132,12 +131,12 @@ func (g *Gateway) run(ctx context.Context, args ...string) error {
 	if workers == 0 {
 		workers = 2
 	}
-	log, err := g.appendTo(logFile)
+	log, err := g.appendTo("envoy.log")
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	access, err := g.appendTo(accessLogFile)
+	access, err := g.appendTo("access.log")
 	if err != nil {
 		return err
 	}
@@ -225,18 +224,18 @@ func (g *Gateway) PID() int { return g.process.PID() }
 // Dir returns the run folder: the rendered files, envoy.log, access.log and the admin socket. It is deleted by Stop.
 func (g *Gateway) Dir() string { return g.dir }
 
-// Logs returns what Envoy and the plugin have logged so far, to a test of TakeT only what was logged since.
-func (g *Gateway) Logs() string { return g.read(logFile) }
+// Logs returns what Envoy and the plugin have logged so far.
+func (g *Gateway) Logs() string { return g.read("envoy.log") }
 
-// AccessLog returns the access log so far, as Logs does. Envoy writes it 10 times a second.
-func (g *Gateway) AccessLog() string { return g.read(accessLogFile) }
+// AccessLog returns the access log so far. Envoy writes it 10 times a second.
+func (g *Gateway) AccessLog() string { return g.read("access.log") }
 
 func (g *Gateway) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(g.dir, name))
 	if err != nil {
 		return err.Error()
 	}
-	return string(text[g.before[name]:])
+	return string(text)
 }
 
 // appendTo opens a file of the run folder that several processes may write to.

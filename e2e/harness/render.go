@@ -21,8 +21,6 @@ const (
 	pluginFile    = "warmgate.yaml"
 	tunnelFile    = "redis-tunnel.yaml"
 	adminSocket   = "admin.sock"
-	logFile       = "envoy.log"
-	accessLogFile = "access.log"
 	listenersPage = "/listeners?format=json"
 )
 

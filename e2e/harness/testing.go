@@ -34,20 +34,14 @@ func StartT(t testing.TB, o Options) *Gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		g.showLog(t)
+		if t.Failed() {
+			t.Logf("Envoy's log ends:\n%s", tail(g.Logs(), 4000))
+		}
 		if err := g.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
 	return g
-}
-
-// showLog shows the end of Envoy's log if the test has failed.
-func (g *Gateway) showLog(t testing.TB) {
-	t.Helper()
-	if t.Failed() {
-		t.Logf("Envoy's log ends:\n%s", tail(g.Logs(), 4000))
-	}
 }
 
 // LongT skips what only the full form of the tests has, without -short, as make e2e runs it.

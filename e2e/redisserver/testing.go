@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
@@ -26,26 +25,6 @@ func StartT(t testing.TB, o Options) *Server {
 			t.Error(err)
 		}
 	})
-	return s
-}
-
-// kept are the servers of KeptT, by name.
-var kept = map[string]*Server{}
-
-// KeptT returns the server of that name, which runs until all tests of the package have ended: it needs harness.Main,
-// and tests that run one after the other. It returns nil where the version is not to be had on this machine.
-func KeptT(t testing.TB, name string) *Server {
-	t.Helper()
-	if s := kept[name]; s != nil {
-		return s
-	}
-	s, err := Start(context.Background(), Options{})
-	if errors.Is(err, ErrUnavailable) {
-		return nil
-	}
-	check(t, err)
-	kept[name] = s
-	harness.AtEnd(s.Stop)
 	return s
 }
 

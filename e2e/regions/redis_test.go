@@ -14,7 +14,7 @@ import (
 func TestTwoRegionsWithRedis(t *testing.T) {
 	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) {
-			us, eu := start(t, version, true)
+			us, eu := startWith(t, harness.Options{Version: version}, true)
 			late := 0 // a busy machine answers some probes too late; a worker that counts alone would each time
 			for range 40 {
 				if n := us.gateway.SumT(t, "warmgate_region_available"); n != 1 {

@@ -76,39 +76,20 @@ func regionConfig(name, peer, members string) string {
 		members+`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}}}`, name, peer)
 }
 
-// ports are those of gateways that tests take over from each other, by their names.
-var ports = map[string]string{}
-
-// portOf returns the port of the gateway of that name.
-func portOf(t *testing.T, name string) string {
-	t.Helper()
-	if ports[name] == "" {
-		ports[name] = harness.FreePortT(t)
-	}
-	return ports[name]
-}
-
-func TestMain(m *testing.M) { harness.Main(m) }
-
-// start has two regions run that count in a Redis each, or in their own memory.
-func start(t *testing.T, version string, redis bool) (us, eu *place) {
+// startWith starts regions with the options, which count in a Redis each, or in their own memory.
+func startWith(t *testing.T, o harness.Options, redis bool) (us, eu *place) {
+	ports := map[string]string{"us": harness.FreePortT(t), "eu": harness.FreePortT(t)}
 	begin := func(name, peer string) *place {
 		p := &place{hops: make(chan string, 100), release: make(chan struct{})}
-		own := version + name
-		o := harness.Options{
-			Version: version, Endpoints: []harness.Endpoint{harness.ServeT(t, p.server(name))},
-			Config: regionConfig(name, peer, ""), Edit: edits(portOf(t, version+peer), portOf(t, own)),
-		}
-		if server := redisserver.KeptT(t, own); server != nil {
-			o.Redis = server.Addr()
-		} else if redis {
-			t.Skip("there is no Redis server")
-		}
+		o := o
+		o.Endpoints = []harness.Endpoint{harness.ServeT(t, p.server(name))}
+		o.Config, o.Edit = regionConfig(name, peer, ""), edits(ports[peer], ports[name])
 		if redis {
+			o.Redis = redisserver.StartT(t, redisserver.Options{}).Addr()
 			const admin = `"envoy":{`
 			o.Config = strings.Replace(o.Config, admin, admin+`"redis_cluster":"warmgate-redis",`, 1)
 		}
-		p.gateway = harness.TakeT(t, own, o)
+		p.gateway = harness.StartT(t, o)
 		t.Cleanup(func() { close(p.release) })
 		return p
 	}
@@ -157,17 +138,8 @@ func TestTwoRegions(t *testing.T) {
 	}
 }
 
-func (p *place) served(t *testing.T) float64 {
-	return p.gateway.SumT(t, "warmgate_region_served_total")
-}
-
-func (p *place) forged(t *testing.T) float64 {
-	return p.gateway.SumT(t, "warmgate_region_hops_forged_total")
-}
-
 func twoRegions(t *testing.T, version string) {
-	us, eu := start(t, version, false)
-	served, forged := eu.served(t), us.forged(t)
+	us, eu := startWith(t, harness.Options{Version: version}, false)
 	answered := us.hold(t)
 	for i, headers := range [][]string{nil, {"x-warmgate-hop: 1hZm9yZ2Vk"}, {"x-higress-target-cluster: llm"}} {
 		a := harness.Send(t, nil, http.MethodGet, us.gateway.URL()+path, "", headers...)
@@ -176,10 +148,10 @@ func twoRegions(t *testing.T, version string) {
 		}
 		time.Sleep(500 * time.Millisecond) // until the other region has said again that it has room
 	}
-	if n := eu.served(t) - served; n != 3 {
+	if n := eu.gateway.SumT(t, "warmgate_region_served_total"); n != 3 {
 		t.Errorf("the other region has served %v for this one", n)
 	}
-	if n := us.forged(t) - forged; n != 1 {
+	if n := us.gateway.SumT(t, "warmgate_region_hops_forged_total"); n != 1 {
 		t.Errorf("%v hops were forged", n)
 	}
 	for _, p := range []*place{us, eu} {

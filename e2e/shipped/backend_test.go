@@ -30,9 +30,6 @@ func TestBackendOfRoute(t *testing.T) {
 	config := strings.Replace(metricsText(t), `"debug_headers": false`, `"models": {"cluster": "`+name+`"}`, 1)
 	for _, version := range []string{harness.OldestVersion, harness.DefaultVersion} {
 		t.Run(version, func(t *testing.T) {
-			if version != harness.OldestVersion {
-				harness.LongT(t)
-			}
 			g := harness.StartT(t, harness.Options{
 				Version: version, Config: config, Edit: edit,
 				Endpoints: []harness.Endpoint{{Addr: server.Listener.Addr().String()}},

@@ -227,11 +227,11 @@ func TestDecisionIsReported(t *testing.T) {
 				harness.LongT(t)
 			}
 			o.Endpoints = []harness.Endpoint{upstream}
-			g := begin(t, o)
+			g := take(t, o)
 			await(t, "the access log", regexp.MustCompile(
 				`POST /v1/x 418 - upstream=`+regexp.QuoteMeta(host)+` .* details=via_upstream warmgate="host=`+
 					regexp.QuoteMeta(host)+` reason=chosen load=1"`),
-				func() string { send(t, g); return g.AccessLog() })
+				func() string { send(t, g.Gateway); return g.AccessLog() })
 			page := func() string { return g.PrometheusT(t) }
 			for _, line := range []string{
 				`warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} [1-9]`,

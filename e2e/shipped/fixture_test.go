@@ -1,9 +1,10 @@
 package shipped
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"os"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -60,29 +61,63 @@ func samePlugin(t *testing.T, file string) *config.Config {
 	return c
 }
 
-func TestMain(m *testing.M) { harness.Main(m) }
-
-// take is harness.TakeT for the gateway of the layout and the module in o. It has a Redis server of its own with the
-// shipped users, nil where none is to be had: then take skips tests that count in Redis.
-func take(t *testing.T, o harness.Options) (*harness.Gateway, *redisserver.Server) {
-	t.Helper()
-	layout := fmt.Sprint(o.Version, o.Hardened, o.Module)
-	redis := redisserver.KeptT(t, layout)
-	if redis != nil {
-		setUsers(t, redis)
-		o.Redis = redis.Addr()
-	} else if strings.Contains(o.Config, "redis_cluster") {
-		t.Skip("there is no Redis server")
-	}
-	return harness.TakeT(t, layout, o), redis
+// gateway is an Envoy with the shipped files, and a Redis server of its own with the shipped users.
+type gateway struct {
+	*harness.Gateway
+	redis *redisserver.Server // nil where none is to be had
 }
 
-// begin is take, or harness.StartT where o changes files.
-func begin(t *testing.T, o harness.Options) *harness.Gateway {
-	t.Helper()
-	if o.Edit != nil {
-		return harness.StartT(t, o)
+// kept are gateways that tests take over from each other, by layout: each has compiled the plugin for seconds of CPU.
+var kept = map[string]gateway{}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, g := range kept {
+		err := g.Stop()
+		if g.redis != nil {
+			err = errors.Join(err, g.redis.Stop())
+		}
+		if err != nil {
+			panic(err)
+		}
 	}
-	g, _ := take(t, o)
+	os.Exit(code)
+}
+
+// take returns the gateway of the layout in o, with o's configuration and endpoints.
+func take(t *testing.T, o harness.Options) gateway {
+	t.Helper()
+	layout := fmt.Sprint(o.Version, o.Hardened)
+	g, ok := kept[layout]
+	if ok {
+		err := errors.Join(g.PushEndpoints(t.Context(), o.Endpoints), g.PushPlugin(t.Context(), o.Config))
+		if err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		g = start(t, o)
+		kept[layout] = g
+	}
+	logged := len(g.Logs())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("Envoy's log:\n%s", g.Logs()[logged:])
+		}
+	})
+	return g
+}
+
+func start(t *testing.T, o harness.Options) (g gateway) {
+	t.Helper()
+	server, err := redisserver.Start(context.Background(), redisserver.Options{})
+	if err == nil {
+		setUsers(t, server)
+		g.redis, o.Redis = server, server.Addr()
+	} else if !errors.Is(err, redisserver.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if g.Gateway, err = harness.Start(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
 	return g
 }

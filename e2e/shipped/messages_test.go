@@ -64,7 +64,7 @@ func TestMessages(t *testing.T) {
 	for name, m := range messages(t) {
 		t.Run(name, func(t *testing.T) {
 			m.options.Endpoints = []harness.Endpoint{upstream}
-			g := begin(t, m.options)
+			g := harness.StartT(t, m.options)
 			await(t, "the log", regexp.MustCompile(m.logged), func() string {
 				if m.crash != "" {
 					harness.Send(t, nil, http.MethodGet, g.URL(), "", "x-warmgate-chaos: "+m.crash)

@@ -105,7 +105,12 @@ func TestMetricsAsShipped(t *testing.T) {
 				c.o.Config = metricsText(t)
 			}
 			c.o.Endpoints = []harness.Endpoint{{Addr: c.serves.Listener.Addr().String()}}
-			g := begin(t, c.o)
+			var g *harness.Gateway
+			if c.o.Edit == nil {
+				g = take(t, c.o).Gateway
+			} else {
+				g = harness.StartT(t, c.o)
+			}
 			for _, line := range []string{
 				`warmgate_decisions_total\{policy="endpoint_metrics",reason="chosen"\} [1-9]`,
 				`warmgate_metrics_scrapes_total\{result="ok"\} [1-9]`,
@@ -175,7 +180,7 @@ func TestStoreMetrics(t *testing.T) {
 		mu.Unlock()
 		model.ServeHTTP(w, r)
 	}))
-	g, _ := take(t, harness.Options{
+	g := harness.StartT(t, harness.Options{
 		Endpoints: []harness.Endpoint{endpoint},
 		Edit: harness.OfFile("clusters.yaml", func(doc *yaml.Node) error {
 			return harness.Set(doc, "resources[name=llm].health_checks", []any{check})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -151,7 +152,7 @@ func withKeysOfRedis(text string) string {
 // in the plain layout, and not in the hardened one, nor where the filter of docs/overload.md sets it.
 func TestOverloadAsShipped(t *testing.T) {
 	text := find[string](t, parse(t, "envoy-config/"+overloadFile), pluginPath+".configuration.value")
-	shared := withKeysOfRedis(text)
+	redis := withUsers(t, redisserver.Versions()[0])
 	for name, c := range map[string]struct {
 		o        harness.Options
 		first    string // the class of requests that claim to be interactive
@@ -163,7 +164,9 @@ func TestOverloadAsShipped(t *testing.T) {
 		"the same, oldest": {
 			harness.Options{Edit: withTrustedFilter(t), Version: harness.OldestVersion}, "batch", "interactive",
 		},
-		"with Redis": {harness.Options{Config: shared}, "interactive", "interactive"},
+		"with Redis": {
+			harness.Options{Redis: redis.Addr(), Config: withKeysOfRedis(text)}, "interactive", "interactive",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "the same, oldest" {
@@ -171,7 +174,7 @@ func TestOverloadAsShipped(t *testing.T) {
 			}
 			s := startSlow(t)
 			c.o.Config, c.o.Endpoints = cmp.Or(c.o.Config, text), []harness.Endpoint{s.Endpoint}
-			g := begin(t, c.o)
+			g := harness.StartT(t, c.o)
 			page := func() string { return g.PrometheusT(t) }
 			await(t, "the access log", regexp.MustCompile(`reason=chosen load=1 class=batch wait=0ms"`),
 				func() string { send(t, g); return g.AccessLog() })
@@ -190,7 +193,7 @@ func TestOverloadAsShipped(t *testing.T) {
 			s.release <- struct{}{}
 			arrive(t, s, firstLimit+1)
 			close(s.release)
-			if c.o.Config == shared {
+			if c.o.Redis != "" {
 				await(t, "the Prometheus page", regexp.MustCompile(`(?m)^warmgate_redis_up\{\} 1$`), page)
 				if denied := regexp.MustCompile(`cause="(denied|auth|error)"`).FindString(page()); denied != "" {
 					t.Errorf("the shipped user is not enough: %s", denied)

@@ -85,7 +85,10 @@ func TestRedisAsShipped(t *testing.T) {
 			var g *harness.Gateway
 			if version == redisserver.Default {
 				o.Hardened = true
-				g, redis = take(t, o)
+				kept := take(t, o)
+				if g, redis = kept.Gateway, kept.redis; redis == nil {
+					t.Skip("there is no Redis server")
+				}
 			} else {
 				harness.LongT(t)
 				redis = withUsers(t, version)
@@ -206,11 +209,9 @@ func TestRedisNameOfMasterAndReplica(t *testing.T) {
 // TestTunnelIsNotReachable sends what the tunnel understands to the gateway as a client: it goes to the model servers.
 func TestTunnelIsNotReachable(t *testing.T) {
 	harness.LongT(t)
+	redis := redisserver.StartT(t, redisserver.Options{})
 	upstream := server(t)
-	g, redis := take(t, harness.Options{Endpoints: []harness.Endpoint{upstream}})
-	if redis == nil {
-		t.Skip("there is no Redis server")
-	}
+	g := harness.StartT(t, harness.Options{Redis: redis.Addr(), Endpoints: []harness.Endpoint{upstream}})
 	await(t, "the access log", regexp.MustCompile(`POST /v1/x 418`), func() string { send(t, g); return g.AccessLog() })
 	for _, host := range []string{"redis", "warmgate-redis", "warmgate-redis-tunnel"} {
 		a := harness.Send(t, nil, http.MethodPost, g.URL(), "*3\r\n$3\r\nSET\r\n$6\r\nforged\r\n$1\r\n1\r\n",
