@@ -41,7 +41,7 @@ func newLeastRequestIn(c Config, unit Unit) *leastRequest {
 	p := &leastRequest{unit: unit, cluster: c.Health.lists.intern(&c.Cluster), health: c.Health, facts: c.Facts}
 	if c.Push == Pending && c.Limits != nil {
 		p.limits, p.ahead = c.Limits, c.PushAhead
-		c.Limits.staleAfter = c.Engine.StaleAfter
+		c.Limits.staleAfter, c.Limits.ahead = c.Engine.StaleAfter, float64(c.PushAhead)
 	}
 	return p
 }

@@ -45,6 +45,7 @@ type pendingEvidence struct {
 	samples  bool // there are new ones
 	used     bool // limits were needed, or something was seen
 	readAt   time.Duration
+	unshared bool // what was learned could not be written: until it is, this worker goes on with that
 }
 
 type pendingAnswer struct {
@@ -62,14 +63,20 @@ func (e *pendingEvidence) add(a Answer, seconds float64) {
 // called at every tick; a VM in which it never was learns alone, and at once. So does one whose memory fails, until the
 // next call. Where other VMs have written between every read and write of this one it is tried again at the next call.
 func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
-	if e := &l.pending; !e.used && now-e.readAt < idleExchange {
+	if e := &l.pending; e.unshared {
+		if _, cas, err := kv.Get(key); err == nil && kv.Set(key, l.pack(), cas) == nil {
+			*e = pendingEvidence{together: true, readAt: now}
+		}
+		return
+	} else if !e.used && now-e.readAt < idleExchange {
 		return
 	}
 	own, seen := l.endpoints, l.pending
 	l.pending = pendingEvidence{together: true, readAt: now} // so that what makes learning fail does so once
 	for range exchangeTries {
 		raw, cas, err := kv.Get(key)
-		if err == nil || errors.Is(err, ErrNotFound) {
+		read := err == nil
+		if read || errors.Is(err, ErrNotFound) {
 			l.adopt(now, own, raw)
 			l.learnAll(now, &seen)
 			if len(seen.answers) == 0 && !seen.samples {
@@ -82,7 +89,7 @@ func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
 			l.pending.answers = seen.answers[:0]
 			return
 		case !errors.Is(err, ErrMismatch):
-			l.endpoints, l.ranked, l.pending = own, false, pendingEvidence{}
+			l.endpoints, l.ranked, l.pending = own, false, pendingEvidence{unshared: read}
 			l.learnAll(now, &seen)
 			return
 		}
@@ -91,6 +98,9 @@ func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
 	l.pending.together, l.pending.readAt = true, now
 }
 
+// Alone has this VM learn alone, and at once, until the next Exchange.
+func (l *PushLimits) Alone() { l.pending = pendingEvidence{} }
+
 // learnAll learns from what a worker has seen.
 func (l *PushLimits) learnAll(now time.Duration, seen *pendingEvidence) {
 	for i := range seen.answers {
@@ -98,6 +108,10 @@ func (l *PushLimits) learnAll(now time.Duration, seen *pendingEvidence) {
 	}
 	if seen.samples {
 		l.learnSamples(now)
+	}
+	l.longest = 0
+	for _, p := range l.endpoints {
+		l.longest = max(l.longest, p.search.took)
 	}
 	for _, p := range l.endpoints {
 		l.refresh(now, p)
@@ -168,7 +182,8 @@ func readLimits(shared []byte) map[string]*pushLimit {
 			*v = bits>>i&1 > 0
 		}
 		s := &p.search
-		odd = odd || p.limit < 1 || s.above < 0 || max(p.limit, s.above) > maxLimit || s.step <= 0 || s.step > 1
+		odd = odd || p.limit < 1 || s.above < 0 || max(p.limit, s.above) > maxLimit || s.step <= 0 || s.step > 1 ||
+			s.ended < 0
 		if !odd {
 			all[p.addr] = p
 		}

@@ -242,6 +242,8 @@ func TestLimitsWithoutSharedMemory(t *testing.T) {
 		s, l, alone := server{time.Hour, 6}, NewPushLimits(nil), server{time.Hour, 6}
 		want := NewPushLimits(nil)
 		l.Exchange(s.now, m, "")
+		s.serve(l, "a", false)
+		l.Exchange(s.now, m, "")
 		m.getErr, m.setErr = c.get, c.set
 		for s.now < 80*time.Minute {
 			s.serve(l, "a", false)
@@ -260,6 +262,19 @@ func TestLimitsWithoutSharedMemory(t *testing.T) {
 		if l.Exchange(s.now, m, ""); len(readLimits(m.val)) != 1 {
 			t.Errorf("%s fail: what was learned meanwhile is not shared", name)
 		}
+	}
+}
+
+// Once no policy goes by limits, nothing is kept for the time when one does again.
+func TestAloneAfterTogether(t *testing.T) {
+	l := NewPushLimits(nil)
+	l.Exchange(time.Hour, &sharedMemory{}, "")
+	a := Answer{Addr: "a", PlacedAt: time.Hour, Inflight: 1, Bytes: 9}
+	l.Observe(time.Hour+time.Second, a)
+	l.Alone()
+	l.Observe(time.Hour+time.Second, a)
+	if n := l.endpoints["a"].search.ended; n != 1 || len(l.pending.answers) != 0 {
+		t.Errorf("of two answers %d count, and %d are kept", n, len(l.pending.answers))
 	}
 }
 

@@ -84,8 +84,7 @@ func NewPushLimits(engines *Engines) *PushLimits {
 	return l
 }
 
-// Limit returns how many requests in flight the endpoint takes at most, and whether it is known: one that no list has
-// had is not.
+// Limit returns how many requests in flight the endpoint takes at most, and whether that is known.
 func (l *PushLimits) Limit(addr string) (n int64, known bool) {
 	p := l.endpoints[addr]
 	if p == nil {
@@ -251,7 +250,7 @@ func (p *pushLimit) raise(most float64) {
 
 // lower lowers the limit part of the way to what fits. Later raises are small.
 func (p *pushLimit) lower(fit float64) {
-	p.step, p.fewer = 1, 0
+	p.step = 1
 	p.limit += min(0, max(1, fit)-p.limit) * lowerGain
 }
 

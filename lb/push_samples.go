@@ -13,7 +13,7 @@ const (
 	// arrivingShare is the share of the batch that may be on its way into it: an engine counts a request as waiting
 	// until its next step.
 	arrivingShare = 1.0 / 16
-	// mostFewer is how many samples in a row that reach the limit have to show that fewer run, for it to be raised.
+	// mostFewer is how many samples in a row may reach the limit while fewer run. One more raises it all the same.
 	mostFewer = 3
 	// minReportGap is the time between two load reports that are learned from where nothing is scraped.
 	minReportGap = time.Second
@@ -97,8 +97,8 @@ func (s *EngineSample) batch() (running, queued float64, ok bool) {
 // learnQueue learns from how many counted requests run, how many wait beyond those that may, how many are in flight,
 // and how many fit into the KV cache up to pushKVUse.
 func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
-	before := p.lastQueued
-	p.lastQueued = queued
+	before, fewer := p.lastQueued, p.fewer
+	p.lastQueued, p.fewer = queued, 0
 	reached := inflight >= reachedShare*math.Floor(p.limit)
 	switch {
 	case queued <= 0 && reached && most < p.limit:
@@ -107,9 +107,10 @@ func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
 	case queued <= 0 && reached:
 		p.proven = max(p.proven, min(batch, p.limit))
 		// If fewer run, some may be on their way, and come to wait. But an engine may count fewer than it has.
-		if p.fewer++; batch >= reachedShare*math.Floor(p.limit) || p.fewer > mostFewer {
-			p.fewer = 0
+		if batch >= reachedShare*math.Floor(p.limit) || fewer == mostFewer {
 			p.raise(most)
+		} else {
+			p.fewer = fewer + 1
 		}
 	case queued <= 0:
 	case queued <= max(1, batch*arrivingShare) && (before <= 0 || !reached):

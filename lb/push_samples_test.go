@@ -201,13 +201,15 @@ func TestLimitFindsTheBatch(t *testing.T) {
 // An engine that counts fewer requests as running than it has still gets more.
 func TestEnginesThatCountFewerGetMore(t *testing.T) {
 	p := pushLimit{limit: 20, step: 1}
+	p.learnQueue(15, 0, 20, math.Inf(1))
+	p.learnQueue(15, 0, 15, math.Inf(1)) // not in a row
 	for range 3 {
 		if p.learnQueue(15, 0, 20, math.Inf(1)); p.limit != 20 {
 			t.Errorf("limit %v", p.limit)
 		}
 	}
 	if p.learnQueue(15, 0, 20, math.Inf(1)); p.limit != 21 {
-		t.Errorf("after four samples: limit %v, want 21", p.limit)
+		t.Errorf("after four samples in a row: limit %v, want 21", p.limit)
 	}
 }
 

@@ -22,9 +22,9 @@ func TestLimitsHoldWithoutMetrics(t *testing.T) {
 			before := float64(x.done())
 			x.run(4 * time.Second) // metrics count for so long
 			for _, span := range []time.Duration{20 * time.Second, 4 * time.Minute} {
-				bound, least := 1.0, 0.0 // answers of some 20 s are longer than those before
+				bound := 1.0
 				if span > time.Minute {
-					bound, least = 1.2, 0.88
+					bound = 1.2
 				}
 				x.run(span)
 				mean, most := x.fills()
@@ -32,7 +32,8 @@ func TestLimitsHoldWithoutMetrics(t *testing.T) {
 				if slices.Max(most[:gone]) > bound || slices.Min(mean[:gone]) < 0.9 {
 					t.Errorf("%s, %v: %.2f of the slots, at most %.2f", name, span, mean, most)
 				}
-				if rate := float64(x.done()) / span.Minutes(); rate < least*before {
+				// Answers of some 20 s are longer than those before.
+				if rate := float64(x.done()) / span.Minutes(); span > time.Minute && rate < 0.88*before {
 					t.Errorf("%s, %v: %.0f answers a minute, %.0f with metrics", name, span, rate, before)
 				}
 			}

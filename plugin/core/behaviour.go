@@ -56,7 +56,7 @@ const (
 func (r *response) shows() shown {
 	a := r.answer
 	switch {
-	case a == nil && (r.text || r.bytes == 0):
+	case a == nil && (r.text && r.parts <= 1 || r.bytes == 0): // in several parts it may be what a model writes
 		return showsNothing
 	case a == nil || a.IsOther():
 		return showsUnknown

@@ -25,6 +25,8 @@ const (
 	nothingShown = `{"status":"ok"}`
 	textStreamed = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n"
 
+	plainText = "text/plain: " // in front of the parts of an answer that is none in JSON
+
 	counted = " tokens from 0"
 	judged  = " tokens from 0 none from 32"
 )
@@ -45,8 +47,15 @@ func (d *fakeDriver) behave(b behaving, number int) (tokens int64, headers map[s
 	c := d.client(0, q)
 	tokens = c.core.lease.tokens
 	d.advance(b.after)
-	c.Head(200)
-	c.Data(b.answer)
+	text, plain := strings.CutPrefix(b.answer, plainText)
+	if plain {
+		c.Head(200, [2]string{"content-type", "text/plain"})
+	} else {
+		c.Head(200)
+	}
+	for part := range strings.SplitSeq(text, "|") {
+		c.Data(part)
+	}
 	c.Finish()
 	return tokens, c.result.Headers
 }
@@ -80,6 +89,8 @@ func TestCallsByBehaviour(t *testing.T) {
 	cl := func() *cluster { return d.workers[0].vm.clusters[fakeCluster] }
 	d.askAll(80, chatCalls, helperCalls(judged),
 		behaving{"POST", "/jobs/job-ID/done", 5 * time.Millisecond, "", judged},
+		behaving{"POST", "/count", 0, plainText + "17", judged},
+		behaving{"POST", "/my-plain-text", 0, plainText + "once| upon| a time", counted},
 		behaving{"POST", "/my-generate", time.Second, usageShown, counted},
 		behaving{"POST", "/cached-generate", 0, usageShown, counted},
 		behaving{"POST", "/cached-text", 0, `{"text":"a"}`, counted},

@@ -30,6 +30,8 @@ func (cs clusters) exchangeLimits(now time.Duration, kv lb.KV) {
 	for _, cl := range cs {
 		if cl.pending {
 			cl.limits.Exchange(now, kv, keyLimits+cl.name)
+		} else {
+			cl.limits.Alone() // what it has kept would be too old by the next time
 		}
 	}
 }
