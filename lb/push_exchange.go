@@ -60,8 +60,9 @@ func (e *pendingEvidence) add(a Answer, seconds float64) {
 }
 
 // Exchange learns from what was observed since the last call, together with the other VMs that use the key. It is
-// called at every tick; a VM in which it never was learns alone, and at once. So does one whose memory fails, until the
-// next call. Where other VMs have written between every read and write of this one it is tried again at the next call.
+// called at every tick; a VM in which it never was learns alone, and at once. So does one whose memory fails, until it
+// works again. Where other VMs have written between every read and write of this one it is tried again at the next
+// call.
 func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
 	if e := &l.pending; e.unshared {
 		if _, cas, err := kv.Get(key); err == nil && kv.Set(key, l.pack(), cas) == nil {
@@ -89,6 +90,7 @@ func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
 			l.pending.answers = seen.answers[:0]
 			return
 		case !errors.Is(err, ErrMismatch):
+			// What can still be read must not take the place of what is learned here from now on.
 			l.endpoints, l.ranked, l.pending = own, false, pendingEvidence{unshared: read}
 			l.learnAll(now, &seen)
 			return
@@ -109,10 +111,7 @@ func (l *PushLimits) learnAll(now time.Duration, seen *pendingEvidence) {
 	if seen.samples {
 		l.learnSamples(now)
 	}
-	l.longest = 0
-	for _, p := range l.endpoints {
-		l.longest = max(l.longest, p.search.took)
-	}
+	l.findLongest()
 	for _, p := range l.endpoints {
 		l.refresh(now, p)
 		l.publish(now, p)
@@ -198,7 +197,7 @@ func readLimits(shared []byte) map[string]*pushLimit {
 func (p *pushLimit) parts() (numbers [sharedNumbers]*float64, counts [sharedCounts]*int64, flags [5]*bool) {
 	s, q := &p.search, &p.peers
 	n := copy(numbers[:], []*float64{
-		&p.limit, &p.step, &p.known, &p.proven, &p.lastQueued,
+		&p.limit, &p.step, &p.raised, &p.proven, &p.lastQueued,
 		&p.page.prompts, &p.page.output, &p.page.running, &p.page.queued,
 		&s.took, &s.step, &s.above, &s.known.inflight, &s.known.wait, &s.known.rest,
 		&q.lately.inflight, &q.lately.wait, &q.lately.rest,

@@ -55,9 +55,9 @@ type pushLimit struct {
 	limit      float64
 	rank       int           // see PushLimits.rank
 	step       float64       // of the next raise by a sample; 0 while the limit was never too high
-	known      float64       // limit above which higher ones are tried, 0 for none
+	raised     float64       // limit that a sample has raised last, 0 for none
 	fewer      int64         // samples in a row that reached the limit although fewer ran
-	rest       int64         // samples that reach it until the next one is tried
+	rest       int64         // samples that reach the limit until one raises it again
 	rests      int64         // the latest number of them
 	published  int64         // the limit as candidates have it
 	proven     float64       // limit that samples have shown not to be too high, 0 for none
@@ -139,10 +139,7 @@ func (l *PushLimits) addList(key derivedKey[int]) *limitedList {
 
 // withCaps returns a copy of the candidates with their limits.
 func (l *PushLimits) withCaps(now time.Duration, cs []Candidate, ahead int64) []Candidate {
-	l.longest = 0
-	for _, p := range l.endpoints {
-		l.longest = max(l.longest, p.search.took)
-	}
+	l.findLongest()
 	out := slices.Clone(cs)
 	for i := range out {
 		c := &out[i]
@@ -154,6 +151,14 @@ func (l *PushLimits) withCaps(now time.Duration, cs []Candidate, ahead int64) []
 		}
 	}
 	return out
+}
+
+// findLongest finds how long answers take where they take longest.
+func (l *PushLimits) findLongest() {
+	l.longest = 0
+	for _, p := range l.endpoints {
+		l.longest = max(l.longest, p.search.took)
+	}
 }
 
 // endpoint returns what is known of an endpoint that is in use.
@@ -233,8 +238,8 @@ func (l *PushLimits) sweep(now time.Duration) {
 // it, and what is tried when metrics stall holds until the last page is stale.
 func (p *pushLimit) raise(most float64) {
 	limit, step := math.Floor(p.limit), p.step
-	if limit != p.known {
-		p.known, p.rest, p.rests = limit, 0, 0
+	if limit != p.raised {
+		p.raised, p.rest, p.rests = limit, 0, 0
 	}
 	if p.rest > 0 {
 		p.rest--
@@ -254,10 +259,10 @@ func (p *pushLimit) lower(fit float64) {
 	p.limit += min(0, max(1, fit)-p.limit) * lowerGain
 }
 
-// restAfter has the next raise come the later, the more often the limit that holds was raised in vain, as it was from
-// there to the one before.
+// restAfter has the next raise wait if the limit has just come down, from the one before, to what was raised last: that
+// raise was in vain. Each one in vain doubles the wait.
 func (p *pushLimit) restAfter(before float64) {
-	if limit := math.Floor(p.limit); limit == p.known && limit < math.Floor(before) {
+	if limit := math.Floor(p.limit); limit == p.raised && limit < math.Floor(before) {
 		p.rests = min(max(2*p.rests, 2), sampledRest)
 		p.rest = p.rests
 	}

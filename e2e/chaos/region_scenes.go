@@ -221,7 +221,7 @@ func (a *act) unreachable(w *world, silence time.Duration) error {
 // servers.
 func partitioned(a *act, w *world) error {
 	us, eu, ap := w.regions[0], w.regions[1], w.regions[2]
-	var late []*atomic.Bool
+	var late []*atomic.Bool // two ways by which us hears of eu, then two by which eu hears of us
 	for _, way := range [][2]*region{{us, ap}, {ap, eu}, {eu, ap}, {ap, us}} {
 		seen, stop := a.watchLate(way[0], way[1])
 		defer stop()

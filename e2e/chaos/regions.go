@@ -161,10 +161,10 @@ func (w *world) meet(ctx context.Context) error {
 	return wait.Until(ctx, 50*time.Millisecond, func() error {
 		for _, by := range w.regions {
 			for _, of := range w.regions {
-				hears, err := by == of, error(nil)
-				if !hears {
-					hears, err = by.hears(ctx, of)
+				if by == of {
+					continue
 				}
+				hears, err := by.hears(ctx, of)
 				if err != nil {
 					return err
 				}

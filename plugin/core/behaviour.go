@@ -86,9 +86,9 @@ func (m *meanTime) add(d time.Duration, most int) {
 // callPath is what answers to the calls of one pattern have shown.
 type callPath struct {
 	pattern  callPattern
-	opposite meanTime      // of those that show the opposite of what is likely
-	needed   int           // so many have to
-	judged   bool          // they have
+	opposite meanTime      // of answers that show the opposite of what is likely
+	needed   int           // how many of these it takes
+	judged   bool          // there were as many: the opposite holds
 	worth    time.Duration // the one with the least makes room for others
 }
 
