@@ -8,7 +8,10 @@ import (
 	"time"
 )
 
-const tokenBudget = "token_budget"
+const (
+	tokenBudget = "token_budget"
+	refillsIn   = 25 * time.Second // the least time in which a budget of the scenarios has room for a request again
+)
 
 // budgetScenarios are those of token_budget. A usual request is charged a little more than 100 tokens there.
 var budgetScenarios = []scenario{
@@ -324,6 +327,7 @@ func (t *run) budgets(members string, targets ...string) {
 		parts = append(parts, strconv.Quote(t.Addr(i))+":{"+target+"}")
 	}
 	t.configure(`"output_tokens":100,"targets":{` + strings.Join(parts, ",") + `}` + members)
+	t.spent = time.Now()
 }
 
 // budgeted sends a usual request of that tenant through a worker: it is to be placed.
@@ -341,6 +345,11 @@ func (t *run) refused(tenant, reason string) (s Stream) {
 	t.Helper()
 	for worker := range t.Workers() {
 		s = t.Open(t.ofTenant(worker, tenant))
+		for s.Upstream() >= 0 && t.isReal() && time.Since(t.spent) > refillsIn { // a busy machine
+			t.spent = time.Now()
+			t.finish(s)
+			s = t.Open(t.ofTenant(worker, tenant))
+		}
 		r := s.Result()
 		if r.Status != 429 || !strings.Contains(r.Body, `"code":"`+reason+`"`) || s.Upstream() >= 0 {
 			t.Fatalf("worker %d: %d %s %v", worker, r.Status, r.Body, r.Headers)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // scenario is one situation in which requests are served.
@@ -90,6 +91,7 @@ type run struct {
 	size    int               // endpoints at the start
 	before  map[string]uint64 // counters when they were first read
 	reports []float64         // requests that wait, as endpoints report in answers to a crowd; nil: they do not
+	spent   time.Time         // when the budgets were configured, or last had room for one request more
 }
 
 // isReal reports whether time passes by itself: on a busy machine, any time between two steps.
