@@ -11,6 +11,7 @@
 -- Returns  {1 if there is more to do, else 0; number of owners; since when none of the owner's leases was returned;
 --          cursor; ids of leases; ids of tombstones; ids of waiting requests; the beginning of the queue; the
 --          grants (queue.lua), if there are some}: ids have 8 bytes each
+--@use shared budget_key queue sweep
 local BATCH, REPORT, OWNER = 160, 320, 16 -- a dead owner is as much work as OWNER leases
 local keep, lost, left, base = tonumber(ARGV[3]), false, BATCH, string.sub(KEYS[1], 1, -6)
 local queue, freed = nil, {} -- rows of which something was returned
@@ -23,6 +24,16 @@ end
 -- If the clock was set back, the last heartbeats of some owners are in the future: they become now.
 for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now(), '+inf', 'LIMIT', 0, 100)) do
   redis.call('ZADD', KEYS[3], now(), owner)
+end
+
+-- leave_all removes all tickets of an owner from a flow.
+local function leave_all(name, owner)
+  local f = queue.flows[name]
+  local s = f and queue.text(f) or ''
+  queue.read_clock()
+  for at = #s - 84, 1, -85 do
+    if string.sub(s, at + 8, at + 23) == owner then queue.remove(f, at) end
+  end
 end
 
 -- return_leases returns leases of a dead owner, as many as this call still may. The rest stays counted until a later
@@ -57,7 +68,7 @@ local function return_leases(owner)
     if #ids > 0 then redis.call('HDEL', own, unpack(ids)) end
     for flow in pairs(flows) do
       queue = queue or open_queue(KEYS[1], epoch, ARGV[1])
-      queue.leave_all(flow, string.format('%16s', owner))
+      leave_all(flow, string.format('%16s', owner))
     end
     rest = redis.call('HLEN', own)
     for i = 1, 4 do rest = rest - (marks[i] and 1 or 0) end

@@ -1,5 +1,4 @@
--- Functions of the scripts amend, assert, candidates, free_rows, heartbeat and spend_tenant: this text
--- precedes theirs.
+-- What is in Redis for a scope, and functions that change it.
 --
 -- The counts of a scope are in the following keys, all in one slot of a Redis Cluster, as are those of prefix.lua,
 -- budget.lua, tenant.lua and tasks.lua, and the lists of candidates.lua:

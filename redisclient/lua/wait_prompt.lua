@@ -1,0 +1,3 @@
+-- Reserves for a plan with prefix blocks whose request may wait, as described in reserve.lua.
+local known_left
+--@use prefix enqueue begin choose
