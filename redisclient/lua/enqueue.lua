@@ -13,8 +13,8 @@
 -- plan     what choose.lua knows of it; nil for a request of which own says that it waits already
 -- Returns  the answer of reserve.lua; and the index of the candidate, if it was granted one. nil for a request that
 --          waits already, if its ticket was lost
---@use queue
 --@function enqueue(KEYS, ARGV, t, v, plan)
+--@use queue
 local call, sub, pack, unpack = redis.call, string.sub, struct.pack, struct.unpack
 local age, max, aging, patience, skip, number, rank, reserved, strict, weight, length, share,
   places, key, came, seq, silence, tenant_at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4', ARGV[4])
@@ -445,7 +445,7 @@ runs(function(from, count, i)
 end)
 local answer, grants = pack('<I2I4I8', index, g.requests, g.tokens), q.grants()
 if plan.budgets then
-  answer = answer .. known_left(KEYS[4], v, g.row)
+  answer = answer .. plan.known_left(KEYS[4], v, g.row)
 elseif KEYS[4] then
   answer = answer .. pack('<BI4', g.blocks, g.added)
 end

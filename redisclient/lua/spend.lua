@@ -19,7 +19,7 @@ local function known_left(key, v, row)
   return left(b.states, o)
 end
 
---@use enqueue begin
+--@use queue enqueue begin
 local tokens, bonus = unpack('<dd', ARGV[2])
 local n, places, limits, full, names = read_list(t, v)
 local others = string.byte(t, 16) > 0 -- wait
@@ -35,7 +35,7 @@ if waits and (ms or others) then
     return math.ceil(later or 0)
   end
   return (enqueue(KEYS, ARGV, t, v, {full = ms ~= nil, wanted = 65535, tokens = tokens, bonus = bonus,
-    budgets = sub(v, first + 6 * runs + 4 * n), expected = expected}))
+    budgets = sub(v, first + 6 * runs + 4 * n), expected = expected, known_left = known_left}))
 end
 if ms then return {-7, pack('<dI2', math.ceil(ms), k - 1) .. left(b.states, o)} end
 local r = places[k]
