@@ -116,7 +116,8 @@ function q.dispatch(rows, own_id, own_key)
   q.warm = nil
   q.read_clock()
   if q.running == 0 and q.waiting > 0 then rows = nil end -- whether the clock runs from now on depends on all
-  if has_budgets() then served = dispatch_budgets(own_id, own_key) end
+  local budgets = has_budgets()
+  if budgets and open_turns then served = dispatch_budgets(own_id, own_key) end
   if not rows then
     q.scanned = now
     whole = whole or #data > 16 and data or call('GETRANGE', tablekey, 0, -1)
@@ -138,7 +139,7 @@ function q.dispatch(rows, own_id, own_key)
       end
     end
   end
-  local left = served >= MOST -- something is open
+  local left = served >= MOST or budgets and not open_turns -- something may be open
   if left then q.scanned = 0 end -- the next poll of any owner goes on
   while q.waiting > 0 do
     local row, least
