@@ -11,6 +11,7 @@ package lua
 
 import (
 	"embed"
+	"slices"
 	"strings"
 )
 
@@ -26,10 +27,10 @@ type Line struct {
 
 // Lines returns the lines of the script with the name, as they are in the files. The name is that of a file, and so is
 // each that a file uses: it panics if there is none.
-func Lines(name string) []Line { return join(nil, map[string]bool{name: true}, name, true) }
+func Lines(name string) []Line { return join(nil, &[]string{name}, name, true) }
 
 // join appends the lines of a file and of what it uses to a script, which has the files in seen.
-func join(script []Line, seen map[string]bool, name string, isScript bool) []Line {
+func join(script []Line, seen *[]string, name string, isScript bool) []Line {
 	text, err := files.ReadFile(name + ".lua")
 	if err != nil {
 		panic(err)
@@ -40,13 +41,13 @@ func join(script []Line, seen map[string]bool, name string, isScript bool) []Lin
 		number++
 		line = strings.TrimSuffix(line, "\n")
 		if unused, ok := strings.CutPrefix(line, "--@without "); ok {
-			seen[unused] = true
+			*seen = append(*seen, unused)
 			continue
 		}
 		if used, ok := strings.CutPrefix(line, "--@use "); ok {
 			for _, part := range strings.Fields(used) {
-				if !seen[part] {
-					seen[part] = true
+				if !slices.Contains(*seen, part) {
+					*seen = append(*seen, part)
 					script = join(script, seen, part, false)
 				}
 			}
