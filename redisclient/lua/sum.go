@@ -9,15 +9,20 @@ import (
 // crypto/sha1 would make an artifact 0.4 MB larger.
 func Sum(text string) string {
 	h := [5]uint32{0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0}
-	padded := append(make([]byte, 0, len(text)+72), text...)
-	padded = append(padded, 0x80)
-	for len(padded)%64 != 56 {
-		padded = append(padded, 0)
+	var block [64]byte
+	rest := text
+	for ; len(rest) >= len(block); rest = rest[len(block):] {
+		copy(block[:], rest)
+		addBlock(&h, &block)
 	}
-	padded = binary.BigEndian.AppendUint64(padded, 8*uint64(len(text)))
-	for ; len(padded) > 0; padded = padded[64:] {
-		addBlock(&h, padded[:64])
+	clear(block[copy(block[:], rest):])
+	block[len(rest)] = 0x80
+	if len(rest) >= 56 { // there is no room for the length
+		addBlock(&h, &block)
+		clear(block[:])
 	}
+	binary.BigEndian.PutUint64(block[56:], 8*uint64(len(text)))
+	addBlock(&h, &block)
 	sum := make([]byte, 0, 40)
 	for _, word := range h {
 		for shift := 28; shift >= 0; shift -= 4 {
@@ -27,8 +32,8 @@ func Sum(text string) string {
 	return string(sum)
 }
 
-// addBlock adds a block of 64 bytes to the state of the sum.
-func addBlock(h *[5]uint32, block []byte) {
+// addBlock adds a block to the state of the sum.
+func addBlock(h *[5]uint32, block *[64]byte) {
 	var w [80]uint32
 	for i := range 16 {
 		w[i] = binary.BigEndian.Uint32(block[4*i:])
