@@ -10,12 +10,6 @@
 -- tokens and requests a minute; s[o + 8] is when it last took a request, and s[o + 9] the mean time between two.
 local WIDTH, LIFE, PART = 9, '7200000', 1024 -- PART: numbers that are packed at once; Lua has no room for many more
 
--- time_ms returns this server's time.
-local function time_ms()
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
-end
-
 -- numbers returns n numbers that are packed in a value from a position on.
 local function numbers(value, at, n)
   local out = {}

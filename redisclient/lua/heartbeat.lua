@@ -17,13 +17,13 @@ local keep, lost, left, base = tonumber(ARGV[3]), false, BATCH, string.sub(KEYS[
 local queue, freed = nil, {} -- rows of which something was returned
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
-local tick = struct.pack('<I2', math.floor(now() / 4000) % 65536)
+local tick = struct.pack('<I2', math.floor(time_ms() / 4000) % 65536)
 for i = 6, #KEYS do
   if redis.call('PEXPIRE', KEYS[i], ARGV[4]) == 1 then redis.call('SETRANGE', KEYS[i], 16, tick) end
 end
 -- If the clock was set back, the last heartbeats of some owners are in the future: they become now.
-for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now(), '+inf', 'LIMIT', 0, 100)) do
-  redis.call('ZADD', KEYS[3], now(), owner)
+for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. time_ms(), '+inf', 'LIMIT', 0, 100)) do
+  redis.call('ZADD', KEYS[3], time_ms(), owner)
 end
 
 -- leave_all removes all tickets of an owner from a flow.
@@ -89,7 +89,7 @@ if redis.call('EXISTS', base .. 'tasks') == 1 then
 end
 
 -- One owner at a time returns leases of others: if all did, requests would wait behind all of them.
-local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now() - tonumber(ARGV[2]), 'LIMIT', 0, OWNER)
+local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', time_ms() - tonumber(ARGV[2]), 'LIMIT', 0, OWNER)
 local mine = #dead > 0 and (redis.call('SET', KEYS[5], ARGV[1], 'NX', 'PX', 100) or
   redis.call('GETRANGE', KEYS[5], 0, -1) == ARGV[1])
 if mine then

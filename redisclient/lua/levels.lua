@@ -4,7 +4,7 @@
 -- ARGV     addr...
 -- Returns  <d: this server's time in ms. For each address <I3I6ddddddddd: requests, tokens, and its state as it was
 --          when it was last written; 0 for what is not known
---@use budget_key
+--@use time budget_key
 local t, rows = redis.call('GETRANGE', KEYS[1], 0, -1), redis.call('HMGET', KEYS[2], unpack(ARGV))
 local b, places, o, out = read_budget(KEYS[3]), {}, 0, {struct.pack('<d', time_ms())}
 for name in string.gmatch(b.names, '[^\n]+') do

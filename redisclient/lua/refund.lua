@@ -4,7 +4,7 @@
 -- KEYS     as for spend.lua: table own list budget
 -- ARGV     as for spend.lua: id params; then own_ms, as for release.lua
 -- Returns  as release.lua. If the lease was not held a tombstone is left, since the reservation may still run
---@use budget_correct budget_list release
+--@use time budget_correct budget_list release
 local lease, list = redis.call('HGET', KEYS[2], ARGV[1]), redis.call('MGET', KEYS[3])[1]
 local answer = release({KEYS[1], KEYS[2]}, {'0', ARGV[#ARGV], ARGV[1]})
 if answer == 0 or #lease > 8 or not list then return answer end

@@ -6,7 +6,7 @@
 -- Returns  as release.lua. If the lease was not held a tombstone is left, since the reservation may still run
 local open_queue -- nobody waits for a tenant
 --@without queue
---@use tenant budget_correct release
+--@use time tenant budget_correct release
 local lease = redis.call('HGET', KEYS[4], ARGV[2])
 local answer = release({KEYS[1], KEYS[4]}, {'0', ARGV[6], ARGV[2]})
 if answer == 0 then return 0 end

@@ -1,4 +1,5 @@
 -- The text of the scripts restrict and restrict_tenant, behind what reads and writes their budgets.
+--@use time
 local b, now = read_budget(KEYS[1]), time_ms()
 local o, s = find_target(b, ARGV[1]), b.states
 if not o then return 0 end

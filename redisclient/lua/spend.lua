@@ -8,7 +8,7 @@
 -- Returns  as reserve.lua without blocks, then <dd: tokens and requests that are left there, -1 without a limit. If no
 --          candidate can take the request {-7, <dI2dd: in how many ms one is expected to; its index; what is left}.
 --          A request that waits is answered as in reserve.lua
---@use budget_list budget_admit
+--@use time budget_list budget_admit
 
 -- known_left returns what is left of the budget of the candidate of a list v that has a row.
 local function known_left(key, v, row)

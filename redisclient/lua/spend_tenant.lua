@@ -9,7 +9,7 @@
 -- Returns  as spend.lua
 --@use shared tenant budget_admit
 local FEW, SOME = 512, 16 -- up to FEW rows nothing is forgotten: Redis returns all of a small hash, whatever COUNT is
-local keep, at = tonumber(ARGV[4]), now()
+local keep, at = tonumber(ARGV[4]), time_ms()
 
 -- forget_some looks at some of the tenants, and forgets those that have nothing in flight and an unused budget: their
 -- states, and their rows, which others may have. It runs for each new row, so there are never many to forget. Should a

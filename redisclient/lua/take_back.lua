@@ -1,6 +1,6 @@
 -- Takes back what silent owners were granted and cannot know of. They reserve again in their old places. stamp is for
 -- what these have not fetched yet. It returns whether there is more.
---@use budget_key budget_correct
+--@use time budget_key budget_correct
 --@function take_back(q, tablekey, epoch, stamp)
 local LOST = 65534 -- as in queue.lua
 local base, left, refunds, more = string.sub(tablekey, 1, -6), 32, {}, false -- left: leases that it may take back yet

@@ -9,7 +9,7 @@
 --   expiry   sorted set: id -> when it ends, or is forgotten. "b" -> infinity: without it, ids were lost
 -- The number of owners in the table's head has FLAG added to it since there are tasks: if they are lost, a new epoch
 -- begins. In a new epoch heartbeats count the tasks again.
---@use budget_key budget_correct
+--@use time budget_key budget_correct
 local FLAG, SWEEP = 4194304, 16 -- SWEEP: tasks that end in one step
 local base = string.sub(tablekey, 1, -6)
 local budgetkey, tasks, expiry = base .. 'budget', base .. 'tasks', base .. 'expiry'
