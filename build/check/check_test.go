@@ -87,9 +87,10 @@ func TestMayImport(t *testing.T) {
 		{"metrics", siphash, "metrics imports " + siphash + ": it may import the standard library, internal/wire"},
 		{"redisclient", module + "/plugin/discovery", "redisclient imports plugin/discovery: it may import the " +
 			"standard library, internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, " +
-			"lb/queue, " + xxhash},
+			"lb/queue, redisclient/lua, " + xxhash},
 		{"redisclient", module + "/lb/promptx", "redisclient imports lb/promptx: it may import the standard library, " +
-			"internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
+			"internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, lb/queue, redisclient/lua, " +
+			xxhash},
 		{"lb/new", "time", "lb/new has no row in mayImport of build/check/layers.go"},
 		{"e2e/bench/probe", sdk + "/proxywasm", ""},
 		{"e2e/demo", module + "/redisclient", ""}, // no part of the product

@@ -89,8 +89,10 @@ var mayImport = map[string][]string{
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
 	"plugin/ratelimit": {"lb/budget"},
 	"redisclient": {
-		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
+		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue",
+		"redisclient/lua", xxhash,
 	},
+	"redisclient/lua": nil,
 }
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
