@@ -28,6 +28,25 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+func TestDocumentLength(t *testing.T) {
+	for name, limit := range maxDocumentLines {
+		longest := strings.Repeat("\n", limit)
+		if got := documentLength(name, []byte(longest)); got != nil {
+			t.Errorf("%s of %d lines: %q", name, limit, got)
+		}
+		want := fmt.Sprintf("%s: %d lines, limit %d", name, limit+1, limit)
+		if got := strings.Join(documentLength(name, []byte(longest+"\n")), "; "); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if _, err := os.Stat("../../" + name); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := documentLength("other.md", []byte(strings.Repeat("\n", 1000))); got != nil {
+		t.Errorf("a document without a limit: %q", got)
+	}
+}
+
 func TestLayers(t *testing.T) {
 	const sdkPackage = sdk + "/proxywasm"
 	for _, c := range []struct {

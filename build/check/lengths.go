@@ -15,6 +15,18 @@ const (
 	maxFunctionLines = 60
 )
 
+// maxDocumentLines has the longest that documents may be which people read as a whole.
+var maxDocumentLines = map[string]int{"docs/benchmarks.md": 300}
+
+// documentLength returns whether a document is longer than that.
+func documentLength(name string, text []byte) []string {
+	limit, ok := maxDocumentLines[name]
+	if n := bytes.Count(text, []byte("\n")); ok && n > limit {
+		return []string{fmt.Sprintf("%s: %d lines, limit %d", name, n, limit)}
+	}
+	return nil
+}
+
 // lengths returns the violations of the two limits in one Go file.
 func lengths(name string, text []byte) []string {
 	var problems []string
