@@ -182,17 +182,21 @@ func exists(t *testing.T, pattern string) bool {
 	return err == nil && len(found) > 0
 }
 
-// TestBenchmarkNames compares docs/benchmarks.md with the fields of JSON that the benchmarks write and with their
-// flags.
+// TestBenchmarkNames compares docs/benchmarks with the fields of JSON that the benchmarks write and with their flags.
 func TestBenchmarkNames(t *testing.T) {
 	programs := read(t, "e2e/bench/*/*.go")
 	field := regexp.MustCompile(`^(cpu|p99|herd|reserve_vs|request_vs|reserve_us|release_us|script_ms|round_trips|bytes_vs|requests_per_core)(_[a-z0-9_]+)?$`)
 	found := 0
-	for _, code := range open(t, "docs/benchmarks.md").code {
-		if field.MatchString(code) {
-			found++
-			if !regexp.MustCompile(`json:"` + code + `[",]`).MatchString(programs) {
-				t.Errorf("no benchmark writes %s", code)
+	for _, d := range documents(t) {
+		if !strings.HasPrefix(d.name, "docs/benchmarks") {
+			continue
+		}
+		for _, code := range d.code {
+			if field.MatchString(code) {
+				found++
+				if !regexp.MustCompile(`json:"` + code + `[",]`).MatchString(programs) {
+					t.Errorf("%s: no benchmark writes %s", d.name, code)
+				}
 			}
 		}
 	}
