@@ -52,8 +52,8 @@ const (
 )
 
 // mayImport lists what each package of the product may import beside the standard library: packages of the module by
-// their folders, and libraries. It is the table of ARCHITECTURE.md. The SDK is in sdkFolders instead; tests may import
-// more.
+// their folders, and libraries. ARCHITECTURE.md says what is in each folder. The SDK is in sdkFolders instead; tests
+// may import more.
 var mayImport = map[string][]string{
 	"internal/jsontext": nil,
 	"internal/order":    nil,

@@ -41,6 +41,7 @@ func run() ([]string, error) {
 		if isText(name) {
 			problems = append(problems, widths(name, text)...)
 		}
+		problems = append(problems, documentLength(name, text)...)
 		switch {
 		case strings.HasSuffix(name, ".go"):
 			problems = append(problems, lengths(name, text)...)
