@@ -36,7 +36,7 @@ func newAPI(e *env, cs clusters, st *stores, vs *views, t *ticks) *api {
 
 // apiCall is a request to the API, until it is answered.
 type apiCall struct {
-	s          *Stream
+	pl         *placement
 	api        *api
 	cfg        *config.Config // nil: it is refused
 	kind       *callKind
@@ -69,26 +69,26 @@ const callBodyTimeout = 10 * time.Second
 var retrySoon = [2]string{"retry-after", "1"}
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
-func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
-	set := s.plugin.set
-	if !s.plugin.hasAPI() {
+func (pl *placement) meetAPI(end bool) (a Action, isCall bool) {
+	set := pl.plugin.set
+	if !pl.plugin.hasAPI() {
 		return Proceed, false
 	}
-	s.traits.read(s)
+	pl.traits.read(pl)
 	var cfg *config.Config
 	var below string
 	if set != nil {
-		cfg, below = set.API(s.traits.path)
+		cfg, below = set.API(pl.traits.path)
 	}
-	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
+	if cfg == nil && !pl.plugin.isRefusedAPI(pl.traits.path) {
 		return Proceed, false
 	}
-	s.call = &apiCall{s: s, api: s.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true}
-	defer func() { s.call.inCallback = false }()
+	pl.call = &apiCall{pl: pl, api: pl.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true}
+	defer func() { pl.call.inCallback = false }()
 	if cfg == nil {
-		return s.call.refuse(503, "config_refused", "the configuration is refused", retrySoon), true
+		return pl.call.refuse(503, "config_refused", "the configuration is refused", retrySoon), true
 	}
-	return s.call.begin(below, end), true
+	return pl.call.begin(below, end), true
 }
 
 // hasAPI reports whether there is an API, in force or refused.
@@ -103,7 +103,7 @@ func (p *Plugin) isRefusedAPI(path string) bool {
 
 // begin answers the request by its headers, or waits for its body. A stranger learns nothing.
 func (c *apiCall) begin(below string, end bool) Action {
-	s, v := c.s, c.s.plugin.vm
+	pl, v := c.pl, c.pl.plugin.vm
 	if !c.isAuthorized() {
 		return c.refuse(401, "unauthorized", "no or wrong token, want authorization: Bearer and the token",
 			[2]string{"www-authenticate", "Bearer"})
@@ -113,7 +113,7 @@ func (c *apiCall) begin(below string, end bool) Action {
 			c.kind = &callKinds[i]
 		}
 	}
-	switch method := s.traits.value(":method"); {
+	switch method := pl.traits.value(":method"); {
 	case c.kind == &noCall:
 		return c.refuse(404, "no_such_path",
 			"no such path, want schedule, complete, heartbeat, advice or models below "+c.cfg.API.Path)
@@ -121,19 +121,19 @@ func (c *apiCall) begin(below string, end bool) Action {
 		return c.refuse(405, "wrong_method", "wrong method, want "+c.kind.method, [2]string{"allow", c.kind.method})
 	case method == "GET":
 		return c.start("")
-	case !isIdentity(s.traits.value("content-encoding")):
+	case !isIdentity(pl.traits.value("content-encoding")):
 		return c.refuse(415, "encoded", "the body is encoded, want plain JSON")
-	case s.traits.length > config.MaxCall:
+	case pl.traits.length > config.MaxCall:
 		return c.refuseLong()
-	case s.traits.awaits: // the gateway leaves it to whoever answers to send 100 Continue, which a plugin cannot
+	case pl.traits.awaits: // the gateway leaves it to whoever answers to send 100 Continue, which a plugin cannot
 		return c.refuse(417, "expects", "cannot answer 100 Continue, want the body without expect")
 	case end:
 		return c.start("")
 	}
 	c.reading = true
-	s.enter(phaseCalling)
-	s.HoldBody(config.MaxCall + 1)
-	v.bodies.reading[s] = v.gw.Now() + callBodyTimeout
+	pl.enter(phaseCalling)
+	pl.HoldBody(config.MaxCall + 1)
+	v.bodies.reading[pl] = v.gw.Now() + callBodyTimeout
 	return Hold
 }
 
@@ -141,7 +141,7 @@ func (c *apiCall) begin(below string, end bool) Action {
 // has, not on what is in it.
 func (c *apiCall) isAuthorized() bool {
 	const scheme = "Bearer "
-	value := c.s.traits.value("authorization")
+	value := c.pl.traits.value("authorization")
 	return hasPrefixFold(value, scheme) &&
 		subtle.ConstantTimeCompare([]byte(value[len(scheme):]), []byte(c.cfg.API.Token)) == 1
 }
@@ -151,11 +151,11 @@ func isIdentity(encoding string) bool {
 }
 
 // callBody is called when more of the body has come: size bytes in all.
-func (s *Stream) callBody(size int, end bool) Action {
-	c := s.call
+func (pl *placement) callBody(size int, end bool) Action {
+	c := pl.call
 	c.inCallback = true
 	defer func() { c.inCallback = false }()
-	s.body.received = size
+	pl.body.received = size
 	switch {
 	case !c.reading: // it is answered, or will be
 		return Stop
@@ -164,24 +164,24 @@ func (s *Stream) callBody(size int, end bool) Action {
 	case !end:
 		return Hold
 	}
-	return c.start(string(s.RequestBody(0, size)))
+	return c.start(string(pl.RequestBody(0, size)))
 }
 
 // callTimeout is called when the body did not come in time.
-func (s *Stream) callTimeout() {
-	s.call.refuse(408, "late", "the body did not come within "+callBodyTimeout.String())
+func (pl *placement) callTimeout() {
+	pl.call.refuse(408, "late", "the body did not come within "+callBodyTimeout.String())
 }
 
 // start does what is asked for.
 func (c *apiCall) start(body string) Action {
-	s := c.s
+	pl := c.pl
 	c.reading = false
-	delete(s.plugin.vm.bodies.reading, s)
-	if s.phase != phaseCalling {
-		s.enter(phaseCalling)
+	delete(pl.plugin.vm.bodies.reading, pl)
+	if pl.phase != phaseCalling {
+		pl.enter(phaseCalling)
 	}
 	c.kind.run(c, body)
-	if s.phase == phaseCalling {
+	if pl.phase == phaseCalling {
 		return Stop
 	}
 	return Hold
@@ -190,21 +190,21 @@ func (c *apiCall) start(body string) Action {
 // whenThere runs f, which answers, if the caller still waits: at once, or in its context. Else it runs gone, unless
 // that is nil.
 func (c *apiCall) whenThere(f, gone func()) {
-	switch s := c.s; {
-	case s.phase != phaseCalling:
+	switch pl := c.pl; {
+	case pl.phase != phaseCalling:
 		if gone != nil {
 			gone()
 		}
 	case c.inCallback:
 		f()
 	default:
-		s.plugin.vm.runAs(s.context, "the answer to an admission call", f, s.recovered)
+		pl.plugin.vm.runAs(pl.context, "the answer to an admission call", f, pl.recovered)
 	}
 }
 
 // wakeFor has the VM look after an answer of Redis.
 func (c *apiCall) wakeFor(now time.Duration, redis *redisStore) {
-	if redis != nil && c.s.phase == phaseCalling {
+	if redis != nil && c.pl.phase == phaseCalling {
 		c.api.ticks.wakeAt(now, now+c.cfg.ReserveTimeout)
 	}
 }
@@ -226,22 +226,22 @@ func (c *apiCall) unavailable() {
 
 // reply answers. The request is counted by its call and result, under no reason.
 func (c *apiCall) reply(status int, result, body string, headers ...[2]string) {
-	s := c.s
-	delete(s.plugin.vm.bodies.reading, s)
+	pl := c.pl
+	delete(pl.plugin.vm.bodies.reading, pl)
 	c.reading = false
-	s.enter(phaseUncounted)
-	s.settled = true
+	pl.enter(phaseUncounted)
+	pl.settled = true
 	c.count(result)
 	headers = append(headers, [2]string{"content-type", "application/json"}, [2]string{"cache-control", "no-store"})
-	s.Reply(status, headers, body)
+	pl.Reply(status, headers, body)
 }
 
 // callLeft ends a call whose caller has left before it was answered.
-func (s *Stream) callLeft() {
-	c := s.call
-	delete(s.plugin.vm.bodies.reading, s)
-	c.reading, s.settled = false, true
-	s.enter(phaseUncounted)
+func (pl *placement) callLeft() {
+	c := pl.call
+	delete(pl.plugin.vm.bodies.reading, pl)
+	c.reading, pl.settled = false, true
+	pl.enter(phaseUncounted)
 	c.count("left")
 }
 
@@ -251,14 +251,14 @@ func (c *apiCall) count(result string) {
 		result = c.kind.name + "_" + result
 	}
 	c.api.stats.countIf(statname.With(statAPICalls, "result", result), 1)
-	c.s.SetNote("api=" + result)
+	c.pl.SetNote("api=" + result)
 }
 
 // callRecovered ends a call in which something panicked: it is not forwarded all the same.
-func (s *Stream) callRecovered() {
-	if s.phase == phaseNew || s.phase == phaseCalling {
-		s.call.refuse(500, "panic", "the plugin failed")
+func (pl *placement) callRecovered() {
+	if pl.phase == phaseNew || pl.phase == phaseCalling {
+		pl.call.refuse(500, "panic", "the plugin failed")
 		return
 	}
-	s.Reply(500, nil, errorText("the plugin failed"))
+	pl.Reply(500, nil, errorText("the plugin failed"))
 }

@@ -33,25 +33,25 @@ type heldUse struct {
 }
 
 // meetHeld finds out what the call refers to by its path.
-func (s *Stream) meetHeld(method string) {
-	path := s.traits.path
-	s.held = heldUse{
+func (pl *placement) meetHeld(method string) {
+	path := pl.traits.path
+	pl.held = heldUse{
 		id: prompt.HeldInPath(path), inBody: prompt.NamesHeld(method, path), makes: prompt.MakesHeld(method, path),
 	}
 }
 
 // readHeld finds out what the call refers to by its body.
-func (s *Stream) readHeld(body []byte) {
-	if s.held.inBody && s.held.id == "" {
-		s.held.id = prompt.HeldInBody(body)
+func (pl *placement) readHeld(body []byte) {
+	if pl.held.inBody && pl.held.id == "" {
+		pl.held.id = prompt.HeldInBody(body)
 	}
 }
 
 // heldPrefix returns what stands for an id in the store.
-func (s *Stream) heldPrefix(id string) lb.Prefix {
-	memory := s.cfg.Prefix.IndexMemory
+func (pl *placement) heldPrefix(id string) lb.Prefix {
+	memory := pl.cfg.Prefix.IndexMemory
 	memory.Local, memory.Remote = max(memory.Local, heldMemory), max(memory.Remote, heldMemory)
-	block := s.plugin.vm.prompts.chainer(s.cfg).Held(s.traits.tenantName(s.cfg), s.scope, id)
+	block := pl.plugin.vm.prompts.chainer(pl.cfg).Held(pl.traits.tenantName(pl.cfg), pl.scope, id)
 	return lb.Prefix{
 		Blocks: []prompt.Block{block}, Bytes: block.End, TTL: heldTTL, Credit: heldCredit, IndexMemory: memory,
 	}
@@ -60,29 +60,29 @@ func (s *Stream) heldPrefix(id string) lb.Prefix {
 // planHeld has the plan place the call where what it refers to is: there only, even if that is full, where the gateway
 // keeps the records itself; with Redis, whose answer comes with the placement, elsewhere if that is full. Budgets are
 // placed by a rule of their own, and so are sessions, unless it is known here that what they refer to is elsewhere.
-func (s *Stream) planHeld(now time.Duration, p *lb.Plan) {
-	s.held.asked, s.held.lost = false, false
-	if s.held.id == "" || s.cfg.Shadow {
+func (pl *placement) planHeld(now time.Duration, p *lb.Plan) {
+	pl.held.asked, pl.held.lost = false, false
+	if pl.held.id == "" || pl.cfg.Shadow {
 		return
 	}
 	before := p.Prefix
-	p.Prefix, s.held.asked = s.heldPrefix(s.held.id), true
-	known, at := !s.cfg.UsesRedis(), -1
+	p.Prefix, pl.held.asked = pl.heldPrefix(pl.held.id), true
+	known, at := !pl.cfg.UsesRedis(), -1
 	if known {
-		at = s.plugin.vm.stores.local.Holder(now, p)
+		at = pl.plugin.vm.stores.local.Holder(now, p)
 	}
 	switch {
 	case at >= 0 && !p.HasBudget():
 		p.Candidates, p.Home = p.Candidates[at:at+1:at+1], lb.Home{}
 	case p.HasBudget() || p.Home.LoadFactor > 0:
-		p.Prefix, s.held.asked, s.held.lost = before, false, known && at < 0
+		p.Prefix, pl.held.asked, pl.held.lost = before, false, known && at < 0
 	}
 }
 
 // heldPlaced returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
 // could be chosen.
-func (s *Stream) heldPlaced(reason lb.Reason) lb.Reason {
-	lost := s.held.lost || s.held.asked && s.lease.reservation.grant.Cached == 0
+func (pl *placement) heldPlaced(reason lb.Reason) lb.Reason {
+	lost := pl.held.lost || pl.held.asked && pl.lease.reservation.grant.Cached == 0
 	if lost && reason == lb.ReasonChosen {
 		return lb.ReasonStateLost
 	}
@@ -90,26 +90,26 @@ func (s *Stream) heldPlaced(reason lb.Reason) lb.Reason {
 }
 
 // readsBegin reports whether more of the beginning of the answer is to be read.
-func (s *Stream) readsBegin() bool { return s.held.makes || s.readsRefusal() }
+func (pl *placement) readsBegin() bool { return pl.held.makes || pl.readsRefusal() }
 
 // learnHeld takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
-func (s *Stream) learnHeld(size int) {
-	h, r := &s.held, &s.response
-	if !h.makes || s.phase != phaseLeased || r.status < 200 || r.status >= 300 || s.cfg.Shadow {
+func (pl *placement) learnHeld(size int) {
+	h, r := &pl.held, &pl.response
+	if !h.makes || pl.phase != phaseLeased || r.status < 200 || r.status >= 300 || pl.cfg.Shadow {
 		return
 	}
 	if size == 0 {
 		return
 	}
-	h.answer = append(h.answer, s.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
+	h.answer = append(h.answer, pl.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
 	ids := prompt.HeldInAnswer(h.answer)
 	for _, id := range ids {
 		if slices.Contains(h.made, id) {
 			continue
 		}
 		h.made = append(h.made, id)
-		l := &s.lease
-		l.store.RecordPrompt(l.now(), l.id, &lb.Plan{Scope: l.reservation.plan.Scope, Prefix: s.heldPrefix(id)}, l.addr)
+		l := &pl.lease
+		l.store.RecordPrompt(l.now(), l.id, &lb.Plan{Scope: l.reservation.plan.Scope, Prefix: pl.heldPrefix(id)}, l.addr)
 	}
 	if len(ids) > 0 && !h.inBody || len(h.answer) >= prompt.HeldBytes { // behind an answer's id are those of its parts
 		h.makes, h.answer, h.made = false, nil, nil
@@ -118,10 +118,10 @@ func (s *Stream) learnHeld(size int) {
 
 // losesPrompt reports whether the endpoint does not have what was recorded of it when the request was placed: it has
 // failed it, or knows nothing of what it refers to. Where nothing was known of that, only an answer shows that it has.
-func (s *Stream) losesPrompt(verdict lb.Verdict) bool {
-	if s.held.asked {
-		lost := s.lease.reservation.grant.Cached == 0 && verdict != lb.Success
-		return lost || s.response.status == 404 || s.response.status == 410
+func (pl *placement) losesPrompt(verdict lb.Verdict) bool {
+	if pl.held.asked {
+		lost := pl.lease.reservation.grant.Cached == 0 && verdict != lb.Success
+		return lost || pl.response.status == 404 || pl.response.status == 410
 	}
-	return verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 || s.facts.refused
+	return verdict > lb.Overload || verdict == lb.Overload && pl.response.status > 0 || pl.facts.refused
 }

@@ -48,11 +48,11 @@ type longBody struct {
 }
 
 // readMost returns how much of a body is read: more than max_inspect_bytes where its end matters.
-func (s *Stream) readMost() int {
-	most := s.inspectBytes()
-	if s.wantsEnd() {
-		most = max(most, s.cfg.MaxScanBytes)
-		if c := s.cfg.Clusters.Endpoint; c != nil {
+func (pl *placement) readMost() int {
+	most := pl.inspectBytes()
+	if pl.wantsEnd() {
+		most = max(most, pl.cfg.MaxScanBytes)
+		if c := pl.cfg.Clusters.Endpoint; c != nil {
 			most = max(most, c.MaxScanBytes)
 		}
 	}
@@ -60,28 +60,28 @@ func (s *Stream) readMost() int {
 }
 
 // wantsEnd reports whether what stands at the end of a body matters: other than for its work alone.
-func (s *Stream) wantsEnd() bool {
-	c, in := s.cfg, s.cfg.Clusters.Endpoint
-	return !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || s.session.mayBeInBody(s, c) ||
-		s.held.inBody && !s.traits.notJSON || s.readsFacts() ||
+func (pl *placement) wantsEnd() bool {
+	c, in := pl.cfg, pl.cfg.Clusters.Endpoint
+	return !pl.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || pl.session.mayBeInBody(pl, c) ||
+		pl.held.inBody && !pl.traits.notJSON || pl.readsFacts() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
 }
 
 // readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its
 // first part on where the gateway would not show the last one while it holds the others, or where the request is to go
 // on after body_timeout although no more comes.
-func (s *Stream) readsOn(first, enough bool) bool {
-	b, most := s.plugin.vm.bodies, s.readMost()
-	early := b.stale || s.facts.alone
+func (pl *placement) readsOn(first, enough bool) bool {
+	b, most := pl.plugin.vm.bodies, pl.readMost()
+	early := b.stale || pl.facts.alone
 	switch {
-	case early && !first, !early && !enough, s.body.received >= most:
+	case early && !first, !early && !enough, pl.body.received >= most:
 		return false
-	case s.traits.length > most:
-		s.body.unread = unreadLong
+	case pl.traits.length > most:
+		pl.body.unread = unreadLong
 	case !b.hasRoom():
-		s.body.unread = unreadRoom
+		pl.body.unread = unreadRoom
 	}
-	return s.body.unread == ""
+	return pl.body.unread == ""
 }
 
 // hasRoom reports whether another body may be read on.
@@ -90,56 +90,56 @@ func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }
 // newLong begins to read a body on. It is not inlined, for the size of the artifacts.
 //
 //go:noinline
-func (s *Stream) newLong() *longBody {
-	c := s.cfg
+func (pl *placement) newLong() *longBody {
+	c := pl.cfg
 	if in := c.Clusters.Endpoint; in != nil {
 		c = in
 	}
-	return &longBody{LongBody: prompt.NewLongBody(min(s.inspectBytes(), maxPrompt), s.plugin.vm.prompts.secret(c))}
+	return &longBody{LongBody: prompt.NewLongBody(min(pl.inspectBytes(), maxPrompt), pl.plugin.vm.prompts.secret(c))}
 }
 
 // beginLong reads what is held of a body, and then its parts as they come.
-func (s *Stream) beginLong(size int) Action {
-	s.body.long, s.body.alone = s.newLong(), true
-	s.body.received = 0
-	return s.readOn(size, false)
+func (pl *placement) beginLong(size int) Action {
+	pl.body.long, pl.body.alone = pl.newLong(), true
+	pl.body.received = 0
+	return pl.readOn(size, false)
 }
 
 // readOn reads the next part of a body.
-func (s *Stream) readOn(size int, end bool) Action {
-	b, l := s.plugin.vm.bodies, s.body.long
-	s.body.received += size
+func (pl *placement) readOn(size int, end bool) Action {
+	b, l := pl.plugin.vm.bodies, pl.body.long
+	pl.body.received += size
 	b.held -= l.size
-	s.readPart(l, size)
+	pl.readPart(l, size)
 	b.held += l.size
 	b.kept += l.Kept() - l.kept
 	l.kept = l.Kept()
 	switch {
 	case end:
-		return s.inspect(s.body.received, true)
-	case s.body.received >= s.readMost():
-		s.body.unread = unreadLong
-		return s.inspect(s.body.received, false)
+		return pl.inspect(pl.body.received, true)
+	case pl.body.received >= pl.readMost():
+		pl.body.unread = unreadLong
+		return pl.inspect(pl.body.received, false)
 	case !b.hasRoom():
-		s.body.unread = unreadRoom
-		return s.inspect(s.body.received, false)
+		pl.body.unread = unreadRoom
+		return pl.inspect(pl.body.received, false)
 	}
-	return s.awaitMore(Stop)
+	return pl.awaitMore(Stop)
 }
 
 // awaitMore has the request wait for the next part of its body. Where the end of that matters, it may pause for as long
 // after each part.
-func (s *Stream) awaitMore(a Action) Action {
-	if b := s.plugin.vm.bodies; s.wantsEnd() {
-		b.reading[s] = max(b.reading[s], min(b.now()+min(s.cfg.BodyTimeout, maxPause), s.body.beganAt+maxReading))
+func (pl *placement) awaitMore(a Action) Action {
+	if b := pl.plugin.vm.bodies; pl.wantsEnd() {
+		b.reading[pl] = max(b.reading[pl], min(b.now()+min(pl.cfg.BodyTimeout, maxPause), pl.body.beganAt+maxReading))
 	}
 	return a
 }
 
 // readPart reads what the callback shows of the body: size bytes.
-func (s *Stream) readPart(l *longBody, size int) {
+func (pl *placement) readPart(l *longBody, size int) {
 	for from := 0; from < size; {
-		part := s.RequestBody(from, min(size-from, partBytes))
+		part := pl.RequestBody(from, min(size-from, partBytes))
 		if len(part) == 0 {
 			return
 		}
@@ -150,7 +150,7 @@ func (s *Stream) readPart(l *longBody, size int) {
 }
 
 // stopReading ends the wait for the body, and frees what it takes.
-func (b *bodies) stopReading(s *Stream) {
+func (b *bodies) stopReading(s *placement) {
 	delete(b.reading, s)
 	if l := s.body.long; l != nil {
 		b.kept -= l.kept
@@ -160,22 +160,22 @@ func (b *bodies) stopReading(s *Stream) {
 }
 
 // bodySoFar sets what is known of the body, of which size bytes have come.
-func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
-	l, most := s.body.long, s.inspectBytes()
+func (pl *placement) bodySoFar(b *readBody, size int, end bool) {
+	l, most := pl.body.long, pl.inspectBytes()
 	switch {
 	case l != nil:
-		s.body.long = nil
-	case size <= most || s.readMost() <= most:
-		text := s.RequestBody(0, min(size, most))
+		pl.body.long = nil
+	case size <= most || pl.readMost() <= most:
+		text := pl.RequestBody(0, min(size, most))
 		// Some gateways do not show the last part of a held body: one that is shorter than its content-length is not
 		// malformed.
-		hidden := len(text) < s.traits.length || s.hidesLast()
+		hidden := len(text) < pl.traits.length || pl.hidesLast()
 		b.text, b.whole = text, end && size <= most && !hidden
 		return
 	default:
-		l = s.newLong()
-		if s.readPart(l, min(size, s.readMost())); size > s.readMost() {
-			s.body.unread = unreadLong
+		l = pl.newLong()
+		if pl.readPart(l, min(size, pl.readMost())); size > pl.readMost() {
+			pl.body.unread = unreadLong
 		}
 	}
 	b.long, b.ended, b.skipped = true, l.Ended(), l.Skipped()
@@ -183,7 +183,7 @@ func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
 }
 
 // read reads the members of the body of a request.
-func (b *readBody) read(s *Stream) {
+func (b *readBody) read(s *placement) {
 	path := s.traits.pathShape()
 	b.info, b.parts, b.err = prompt.ReadAs(path, b.text, b.whole)
 	if b.long {
@@ -208,18 +208,20 @@ func (b *readBody) read(s *Stream) {
 }
 
 // hidesLast reports whether the gateway has not shown the last part of the body.
-func (s *Stream) hidesLast() bool { return s.body.several && !s.body.alone && s.plugin.vm.bodies.stale }
+func (pl *placement) hidesLast() bool {
+	return pl.body.several && !pl.body.alone && pl.plugin.vm.bodies.stale
+}
 
 // unreadFor returns why the body was not read to its end, although all of it has come or not.
-func (s *Stream) unreadFor(b *readBody, end bool) string {
+func (pl *placement) unreadFor(b *readBody, end bool) string {
 	switch {
-	case s.body.unread != "":
-		return s.body.unread
-	case end && s.hidesLast():
+	case pl.body.unread != "":
+		return pl.body.unread
+	case end && pl.hidesLast():
 		return unreadHidden
 	case end:
 		return unreadValues
-	case s.body.late:
+	case pl.body.late:
 		return unreadLate
 	}
 	return unreadLong

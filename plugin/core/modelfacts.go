@@ -25,36 +25,36 @@ type factUse struct {
 
 // readsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
 // have, or may do so, or it is not known yet.
-func (s *Stream) readsFacts() bool {
-	cl := s.plugin.vm.clusters[s.scope]
-	return s.isForModel() && (cl != nil && cl.facts.Active(s.plugin.vm.now()) || s.readsLists()) &&
-		(s.facts.inPath == 0 || s.traits.length == 0) && // else all is known
-		(s.traits.parts || !s.traits.notJSON && !s.traits.encoded)
+func (pl *placement) readsFacts() bool {
+	cl := pl.plugin.vm.clusters[pl.scope]
+	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.now()) || pl.readsLists()) &&
+		(pl.facts.inPath == 0 || pl.traits.length == 0) && // else all is known
+		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
 }
 
 // meetModel reads the model in the path.
-func (s *Stream) meetModel() {
-	if !s.isForModel() {
+func (pl *placement) meetModel() {
+	if !pl.isForModel() {
 		return
 	}
-	if name := prompt.ModelInPath(s.traits.path); name != "" {
-		s.facts.inPath = xxhash.Sum64String(name)
+	if name := prompt.ModelInPath(pl.traits.path); name != "" {
+		pl.facts.inPath = xxhash.Sum64String(name)
 	}
 }
 
 // readModel reads the model in a body of which nothing else matters.
-func (s *Stream) readModel(body []byte) {
-	if !s.readsFacts() {
+func (pl *placement) readModel(body []byte) {
+	if !pl.readsFacts() {
 		return
 	}
 	var name string
-	if s.traits.parts {
+	if pl.traits.parts {
 		name = prompt.ModelInParts(body)
 	} else {
 		name, _ = prompt.MemberText(body, []string{"model"})
 	}
 	if name != "" {
-		s.facts.model = xxhash.Sum64String(name)
+		pl.facts.model = xxhash.Sum64String(name)
 	}
 }
 
@@ -63,58 +63,58 @@ const partsBytes = 64 << 10
 
 // readParts reads the next part of a multipart body until its model has come. Each part comes alone, so that the
 // request goes on after body_timeout although no more comes.
-func (s *Stream) readParts(size int, end bool) Action {
-	b, l := s.plugin.vm.bodies, s.body.long
+func (pl *placement) readParts(size int, end bool) Action {
+	b, l := pl.plugin.vm.bodies, pl.body.long
 	if l == nil {
 		l = &longBody{}
-		s.body.long, s.body.held, s.body.alone = l, true, true
+		pl.body.long, pl.body.held, pl.body.alone = l, true, true
 	}
-	text := s.RequestBody(0, min(size, partsBytes-len(l.parts)))
+	text := pl.RequestBody(0, min(size, partsBytes-len(l.parts)))
 	l.parts = append(l.parts, text...)
-	s.body.received += size
+	pl.body.received += size
 	l.size += size
 	b.held += size
 	l.kept += len(text)
 	b.kept += len(text)
 	complete := bytes.IndexByte(text, '\n') >= 0 && prompt.ModelInParts(l.parts) != ""
-	if end || complete || s.body.received >= partsBytes || !b.hasRoom() {
-		return s.inspect(s.body.received, end)
+	if end || complete || pl.body.received >= partsBytes || !b.hasRoom() {
+		return pl.inspect(pl.body.received, end)
 	}
-	return s.awaitMore(Stop)
+	return pl.awaitMore(Stop)
 }
 
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.
 const bytesPerToken = 4
 
 // factsOf puts into the request what facts about models depend on: size bytes of the body have come.
-func (s *Stream) factsOf(r *lb.Request, size int) {
-	if !s.isForModel() {
+func (pl *placement) factsOf(r *lb.Request, size int) {
+	if !pl.isForModel() {
 		return
 	}
-	size = max(size, s.traits.length)
-	s.facts.length = int64(size)
-	if w := &s.work; w.seen > 0 {
+	size = max(size, pl.traits.length)
+	pl.facts.length = int64(size)
+	if w := &pl.work; w.seen > 0 {
 		text := float64(w.info.TextBytes+bytesPerToken*w.info.TokenIDs) * float64(max(size, w.seen)) / float64(w.seen)
-		s.facts.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
+		pl.facts.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
 	}
-	r.ModelID, r.ModelName, r.Length = s.factID(), s.modelID(), s.facts.length
+	r.ModelID, r.ModelName, r.Length = pl.factID(), pl.modelID(), pl.facts.length
 }
 
 // factID returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
 // API and not in another; 0 if the model is not known.
-func (s *Stream) factID() uint64 {
-	model := s.modelID()
+func (pl *placement) factID() uint64 {
+	model := pl.modelID()
 	if model == 0 {
 		return 0
 	}
-	return (model ^ xxhash.Sum64String(prompt.APIPath(s.traits.path, s.what))) | 1
+	return (model ^ xxhash.Sum64String(prompt.APIPath(pl.traits.path, pl.what))) | 1
 }
 
 // isOther reports whether a refusal names another model than was read: engines take the last of several members of one
 // name, and some any spelling of the name. Some add a tag.
-func (s *Stream) isOther(name string) bool {
+func (pl *placement) isOther(name string) bool {
 	model, _, _ := strings.Cut(name, ":")
-	id := s.modelID()
+	id := pl.modelID()
 	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
 }
 
@@ -122,47 +122,47 @@ func (s *Stream) isOther(name string) bool {
 const refusedStatus = 400
 
 // readsRefusal reports whether more of the answer is needed to know why the request is refused.
-func (s *Stream) readsRefusal() bool {
-	return s.phase == phaseLeased && s.response.status >= 400 && s.response.status < 500 && s.isForModel() &&
-		len(s.facts.refusal) < prompt.RefusalBytes
+func (pl *placement) readsRefusal() bool {
+	return pl.phase == phaseLeased && pl.response.status >= 400 && pl.response.status < 500 && pl.isForModel() &&
+		len(pl.facts.refusal) < prompt.RefusalBytes
 }
 
 // readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
-func (s *Stream) readRefusal(size int) {
-	if r := &s.facts; size > 0 && s.readsRefusal() {
-		r.refusal = append(r.refusal, s.ResponseBody(0, min(size, prompt.RefusalBytes-len(r.refusal)))...)
+func (pl *placement) readRefusal(size int) {
+	if r := &pl.facts; size > 0 && pl.readsRefusal() {
+		r.refusal = append(r.refusal, pl.ResponseBody(0, min(size, prompt.RefusalBytes-len(r.refusal)))...)
 	}
 }
 
 // isFact reports whether the endpoint has refused the request for its model or its length. It notes that, and what it
 // has served.
-func (s *Stream) isFact(verdict lb.Verdict) bool {
-	l, f := &s.lease, s.cluster.facts
-	now := s.plugin.vm.now()
+func (pl *placement) isFact(verdict lb.Verdict) bool {
+	l, f := &pl.lease, pl.cluster.facts
+	now := pl.plugin.vm.now()
 	switch {
-	case !s.isForModel() || !s.response.reached || s.cfg.Shadow:
-	case verdict == lb.Success && !s.computes(): // some engines count with one tokenizer, whatever the model
+	case !pl.isForModel() || !pl.response.reached || pl.cfg.Shadow:
+	case verdict == lb.Success && !pl.computes(): // some engines count with one tokenizer, whatever the model
 	case verdict == lb.Success:
-		f.Served(now, s.factID(), l.addr, s.facts.length)
+		f.Served(now, pl.factID(), l.addr, pl.facts.length)
 	case verdict == lb.Rejected:
-		model := s.factID()
-		status := s.response.status
+		model := pl.factID()
+		status := pl.response.status
 		if status < 300 {
 			status = refusedStatus
 		}
-		switch why, name := prompt.ReadRefusal(status, s.facts.refusal); why {
+		switch why, name := prompt.ReadRefusal(status, pl.facts.refusal); why {
 		case prompt.UnknownModel:
-			if s.isOther(name) {
+			if pl.isOther(name) {
 				model = 0
 			}
 			f.Absent(now, model, l.addr)
-			s.facts.refused = true
+			pl.facts.refused = true
 		case prompt.ContextTooLong, prompt.AnswerTooLong:
-			if why == prompt.ContextTooLong || s.work.info.MaxTokens > 0 { // else the answer is not in the length
-				f.TooLong(now, model, l.addr, s.facts.length)
+			if why == prompt.ContextTooLong || pl.work.info.MaxTokens > 0 { // else the answer is not in the length
+				f.TooLong(now, model, l.addr, pl.facts.length)
 			}
-			s.facts.refused = true
+			pl.facts.refused = true
 		}
 	}
-	return s.facts.refused
+	return pl.facts.refused
 }

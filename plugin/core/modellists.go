@@ -32,8 +32,8 @@ const (
 type modelLists struct {
 	*env
 	clusters clusters
-	scraping *scraping                 // whose log of faults is used
-	held     map[*Stream]time.Duration // requests that wait for the first lists of their cluster, and until when
+	scraping *scraping                    // whose log of faults is used
+	held     map[*placement]time.Duration // requests that wait for the first lists of their cluster, and until when
 }
 
 // clusterLists is what one VM knows of the lists of a cluster's endpoints, besides these themselves.
@@ -66,16 +66,16 @@ func (l *clusterLists) unread(now time.Duration, c *config.Config) bool {
 }
 
 // readsLists reports whether the lists of the request's cluster are read, and are not known yet.
-func (s *Stream) readsLists() bool {
-	if !s.cfg.ReadsModelLists() {
+func (pl *placement) readsLists() bool {
+	if !pl.cfg.ReadsModelLists() {
 		return false
 	}
-	cl := s.plugin.vm.clusters[s.scope]
-	return cl == nil || cl.lists.unread(s.plugin.vm.now(), s.cfg)
+	cl := pl.plugin.vm.clusters[pl.scope]
+	return cl == nil || cl.lists.unread(pl.plugin.vm.now(), pl.cfg)
 }
 
 // neededBy notes that a request goes by the lists of its cluster, if it does. The first one has them read.
-func (m *modelLists) neededBy(s *Stream) {
+func (m *modelLists) neededBy(s *placement) {
 	if !s.cfg.ReadsModelLists() {
 		return
 	}
@@ -232,7 +232,7 @@ func (m *modelLists) refresh(now time.Duration, cl *cluster) {
 
 // awaits reports whether the request waits until the lists of its cluster are known: it is one of the first, names a
 // model, and is sent where that has been chosen.
-func (m *modelLists) awaits(s *Stream) bool {
+func (m *modelLists) awaits(s *placement) bool {
 	l, now := &s.cluster.lists, m.now()
 	if !s.cfg.ReadsModelLists() || s.cfg.Shadow || s.lease.reservation.request.ModelID == 0 ||
 		!l.unread(now, s.cfg) || now-l.known.BegunAt >= firstListsWait {
@@ -243,7 +243,7 @@ func (m *modelLists) awaits(s *Stream) bool {
 }
 
 // goOn lets a request go on that has waited for lists.
-func (m *modelLists) goOn(s *Stream) {
+func (m *modelLists) goOn(s *placement) {
 	delete(m.held, s)
 	m.runAs(s.context, "the lists of models", func() {
 		if s.phase == phaseListing && s.listed() == Proceed {
@@ -253,11 +253,11 @@ func (m *modelLists) goOn(s *Stream) {
 }
 
 // listed decides for a request that has waited for lists.
-func (s *Stream) listed() Action {
-	v := s.plugin.vm
-	view := v.views.of(v.now(), s.scope, s.cfg)
+func (pl *placement) listed() Action {
+	v := pl.plugin.vm
+	view := v.views.of(v.now(), pl.scope, pl.cfg)
 	if view == nil {
-		return s.pass(lb.ReasonNoEndpoints)
+		return pl.pass(lb.ReasonNoEndpoints)
 	}
-	return s.place(view)
+	return pl.place(view)
 }

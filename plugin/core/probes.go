@@ -116,8 +116,8 @@ func addrsOf(plan *lb.Plan) []string {
 // answerProbe answers the probe of another region, and returns what becomes of it until then. A stranger learns
 // nothing: the request goes on as any other. Who has a probe that was signed knows of the path, and may not make the
 // servers work by it: if it is old, was answered, or is for another region, it gets a 404.
-func (s *Stream) answerProbe(homes []*config.Config, text string) (a Action, answered bool) {
-	v := s.plugin.vm
+func (pl *placement) answerProbe(homes []*config.Config, text string) (a Action, answered bool) {
+	v := pl.plugin.vm
 	wall, signed := v.gw.Wall(), false
 	for _, c := range homes {
 		h := v.regions.of(c)
@@ -133,44 +133,44 @@ func (s *Stream) answerProbe(homes []*config.Config, text string) (a Action, ans
 		if err != nil {
 			break
 		}
-		return s.holdProbe(h, c, &route, views), true
+		return pl.holdProbe(h, c, &route, views), true
 	}
 	v.stats.count(statForgedProbes, 1)
 	if signed {
-		s.replyProbe(404, nil)
+		pl.replyProbe(404, nil)
 	}
 	return Hold, signed
 }
 
 // holdProbe answers a probe of a home, at once or later.
-func (s *Stream) holdProbe(h *home, c *config.Config, probe *region.Route, views []region.View) Action {
-	v := s.plugin.vm
-	s.cfg, s.scope = c, c.Regions.Cluster
-	s.goHome()
-	s.enter(phaseProbing)
+func (pl *placement) holdProbe(h *home, c *config.Config, probe *region.Route, views []region.View) Action {
+	v := pl.plugin.vm
+	pl.cfg, pl.scope = c, c.Regions.Cluster
+	pl.goHome()
+	pl.enter(phaseProbing)
 	inCallback := true
-	v.regions.survey(v.ReadClock(), s.context, s.plugin.set.RulesOf(c), func(state region.State) {
+	v.regions.survey(v.ReadClock(), pl.context, pl.plugin.set.RulesOf(c), func(state region.State) {
 		reply := func() {
-			s.replyProbe(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, v.gw.Wall(), state, views)}})
+			pl.replyProbe(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, v.gw.Wall(), state, views)}})
 		}
 		switch {
-		case s.phase != phaseProbing: // whoever asked has left
+		case pl.phase != phaseProbing: // whoever asked has left
 		case inCallback:
 			reply()
 		default:
-			v.runAs(s.context, "the answer to a probe", reply, s.grantRecovered)
+			v.runAs(pl.context, "the answer to a probe", reply, pl.grantRecovered)
 		}
 	})
 	inCallback = false
-	if s.phase == phaseProbing {
+	if pl.phase == phaseProbing {
 		return Stop
 	}
 	return Hold
 }
 
 // replyProbe ends a probe, which is counted under no reason.
-func (s *Stream) replyProbe(status int, headers [][2]string) {
-	s.enter(phaseUncounted)
-	s.Reply(status, headers, "")
-	s.settled = true
+func (pl *placement) replyProbe(status int, headers [][2]string) {
+	pl.enter(phaseUncounted)
+	pl.Reply(status, headers, "")
+	pl.settled = true
 }

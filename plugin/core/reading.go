@@ -39,9 +39,9 @@ var lineTypes = []string{
 
 // readAs decides by the headers of the response whether its body is read, and how; end: it has none. Whether an answer
 // is a stream is its own word: some requests do not say it, and some servers do as they like.
-func (s *Stream) readAs(headers [][2]string, end bool) {
-	r := &s.response
-	if r.status < 200 || r.status >= 300 || s.idle() { // of that, no answer says anything
+func (pl *placement) readAs(headers [][2]string, end bool) {
+	r := &pl.response
+	if r.status < 200 || r.status >= 300 || pl.idle() { // of that, no answer says anything
 		return
 	}
 	kind, encoding := "", ""
@@ -57,16 +57,16 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 	for _, t := range lineTypes {
 		r.lines = r.lines || strings.HasPrefix(kind, t)
 	}
-	if r.status == 200 && s.computes() && s.traits.value(":method") == "POST" { // what is stored may be a page
-		r.api = answer.APIOf(s.traits.path)
+	if r.status == 200 && pl.computes() && pl.traits.value(":method") == "POST" { // what is stored may be a page
+		r.api = answer.APIOf(pl.traits.path)
 	}
 	if end {
-		r.answered = s.plugin.vm.ticks.lastTick
+		r.answered = pl.plugin.vm.ticks.lastTick
 		return
 	}
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
-		if s.readsUsage() {
-			s.plugin.vm.stats.count(statEncoded, 1)
+		if pl.readsUsage() {
+			pl.plugin.vm.stats.count(statEncoded, 1)
 		}
 		r.encoded = true
 		return
@@ -78,36 +78,36 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 
 // isInAPI reports whether the answer has to be in an API that is known: by the path of the request, and because other
 // answers of the cluster to such calls were.
-func (s *Stream) isInAPI() bool {
-	return s.response.api != answer.OtherAPI && s.cluster.outputs>>s.response.api&1 > 0
+func (pl *placement) isInAPI() bool {
+	return pl.response.api != answer.OtherAPI && pl.cluster.outputs>>pl.response.api&1 > 0
 }
 
 // learnOutput is called when the answer has begun.
-func (s *Stream) learnOutput() {
-	if r := &s.response; r.api != answer.OtherAPI && r.answer != nil && r.answer.HasOutput() {
-		s.cluster.outputs |= 1 << r.api
+func (pl *placement) learnOutput() {
+	if r := &pl.response; r.api != answer.OtherAPI && r.answer != nil && r.answer.HasOutput() {
+		pl.cluster.outputs |= 1 << r.api
 	}
 }
 
 // streams reports whether the answer is a stream. Of what cannot be read, the request's word counts.
-func (s *Stream) streams() bool {
-	r := &s.response
+func (pl *placement) streams() bool {
+	r := &pl.response
 	switch {
 	case r.lines:
 		return true
 	case r.answer == nil || r.answer.IsOther():
-		return s.work.streamed
+		return pl.work.streamed
 	}
 	return r.answer.Streams()
 }
 
 // readAnswer reads the part of the response that is passing, if it is read.
-func (s *Stream) readAnswer(size int) {
-	r := &s.response
+func (pl *placement) readAnswer(size int) {
+	r := &pl.response
 	if r.retry != nil {
-		s.readRetry(size)
+		pl.readRetry(size)
 	}
-	if !r.reads || s.phase != phaseLeased {
+	if !r.reads || pl.phase != phaseLeased {
 		r.unread = true
 		return
 	}
@@ -116,31 +116,31 @@ func (s *Stream) readAnswer(size int) {
 		if r.lines {
 			r.answer.ByLines()
 		}
-		if s.isInAPI() {
+		if pl.isInAPI() {
 			r.answer.Expect()
 		}
-		if !s.readsUsage() {
+		if !pl.readsUsage() {
 			r.answer.WithoutUsage()
 		}
 	}
-	s.readBytes(size)
+	pl.readBytes(size)
 	if r.dataAt > 0 {
-		s.secondEvent()
+		pl.secondEvent()
 	}
 }
 
 // readBytes reads size bytes that are passing: all of them until the answer has begun, then the last ones.
-func (s *Stream) readBytes(size int) {
-	r, at := &s.response, 0
+func (pl *placement) readBytes(size int) {
+	r, at := &pl.response, 0
 	for at < size && !r.answer.Begun() {
-		text := s.ResponseBody(at, readWithin)
+		text := pl.ResponseBody(at, readWithin)
 		if len(text) == 0 {
 			break
 		}
 		r.answer.Read(text)
 		at += len(text)
 	}
-	if at >= size || at > 0 && !s.readsToEnd() {
+	if at >= size || at > 0 && !pl.readsToEnd() {
 		r.unread = r.unread || at < size
 		return
 	}
@@ -148,14 +148,14 @@ func (s *Stream) readBytes(size int) {
 	if begin > at {
 		r.answer.Skip()
 	}
-	r.answer.Read(s.ResponseBody(begin, usageWithin))
+	r.answer.Read(pl.ResponseBody(begin, usageWithin))
 }
 
 // hasBegun reports whether the answer has begun, and when: it shows output, or ends. In an API that is not known it has
 // with the first event, or with the second one where the first only announces answers: see announcements.
-func (s *Stream) hasBegun(end bool) (at time.Duration, begun bool) {
-	v, r := s.plugin.vm, &s.response
-	if s.cfg.AmongClusters() {
+func (pl *placement) hasBegun(end bool) (at time.Duration, begun bool) {
+	v, r := pl.plugin.vm, &pl.response
+	if pl.cfg.AmongClusters() {
 		v.ReadClock()
 	}
 	if !r.reads || end || r.answer != nil && r.answer.Begun() {
@@ -171,19 +171,19 @@ func (s *Stream) hasBegun(end bool) (at time.Duration, begun bool) {
 	if n == 1 && r.dataAt == 0 {
 		r.dataAt = v.ReadClock()
 	}
-	return v.now(), n > 1 || !s.cluster.announces.first()
+	return v.now(), n > 1 || !pl.cluster.announces.first()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
-func (s *Stream) secondEvent() {
-	r := &s.response
+func (pl *placement) secondEvent() {
+	r := &pl.response
 	if r.answer.Data() == 1 && !r.answer.Begun() {
 		return
 	}
-	s.cluster.announces.second(r.dataAt-s.placedAt(), s.plugin.vm.ReadClock()-r.dataAt)
+	pl.cluster.announces.second(r.dataAt-pl.placedAt(), pl.plugin.vm.ReadClock()-r.dataAt)
 	r.dataAt = 0
 	r.answer.Settle()
-	r.reads = s.readsToEnd()
+	r.reads = pl.readsToEnd()
 }
 
 // announcements tells for the APIs of a cluster that are not known whether the first event of an answer is output, or
@@ -212,17 +212,17 @@ func (a *announcements) second(took, later time.Duration) {
 // readsToEnd decides whether an answer that has begun is read to its end. Of streams, the first ones of a cluster are
 // and then some of them, and all of an endpoint one of whose streams had no end: reading costs a call of the gateway
 // for each part.
-func (s *Stream) readsToEnd() bool {
-	r, cl := &s.response, s.cluster
-	if s.readsUsage() {
+func (pl *placement) readsToEnd() bool {
+	r, cl := &pl.response, pl.cluster
+	if pl.readsUsage() {
 		return true
 	}
-	if !s.streams() || r.answer == nil {
+	if !pl.streams() || r.answer == nil {
 		return false
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if until, ok := cl.suspects[s.lease.addr]; cl.ends.take() || ok && s.plugin.vm.now() < until {
+		if until, ok := cl.suspects[pl.lease.addr]; cl.ends.take() || ok && pl.plugin.vm.now() < until {
 			r.drawn = drawnIn
 		}
 	}
@@ -231,17 +231,17 @@ func (s *Stream) readsToEnd() bool {
 
 // answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
 // success. A stream with output is held to have an end where streams of its cluster have one.
-func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
-	r, cl, now := &s.response, s.cluster, s.plugin.vm.now()
+func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
+	r, cl, now := &pl.response, pl.cluster, pl.plugin.vm.now()
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
 	switch a := r.answer; {
 	case a != nil:
-		if s.isInAPI() {
+		if pl.isInAPI() {
 			a.Expect()
 		}
-		if r.outcome = a.Outcome(r.complete, !r.unread); s.statesFact() {
+		if r.outcome = a.Outcome(r.complete, !r.unread); pl.statesFact() {
 			r.outcome = answer.Refused
 		}
 		cl.terminates = cl.terminates || r.complete && a.Terminated()
@@ -250,7 +250,7 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 		}
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
-	case s.isInAPI() && r.complete && !r.unread:
+	case pl.isInAPI() && r.complete && !r.unread:
 		r.outcome = answer.Empty // not even a body
 	}
 	if r.outcome == answer.Unfinished && !cl.terminates && r.answer != nil && r.answer.HasOutput() {
@@ -259,8 +259,8 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if r.outcome == answer.Complete {
 		return 0, false
 	}
-	s.plugin.vm.stats.countIf(statname.With(statFailed,
-		"cluster", cl.name, "endpoint", s.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
+	pl.plugin.vm.stats.countIf(statname.With(statFailed,
+		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
 	switch r.outcome {
 	case answer.Refused:
 		return lb.Rejected, true
@@ -270,21 +270,21 @@ func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if len(cl.suspects) >= maxSuspects {
 		clear(cl.suspects)
 	}
-	cl.suspects[s.lease.addr] = now + suspectFor
+	cl.suspects[pl.lease.addr] = now + suspectFor
 	return lb.Failure, true
 }
 
 // statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with
 // such a context. Then it is a fact as it is under the status for it.
-func (s *Stream) statesFact() bool {
-	r := &s.response
-	if r.outcome == answer.Complete || r.answer.HasOutput() || !s.isForModel() {
+func (pl *placement) statesFact() bool {
+	r := &pl.response
+	if r.outcome == answer.Complete || r.answer.HasOutput() || !pl.isForModel() {
 		return false
 	}
 	text := r.answer.Fault()
 	if why, _ := prompt.ReadRefusal(refusedStatus, text); why == prompt.OtherRefusal {
 		return false
 	}
-	s.facts.refusal = text
+	pl.facts.refusal = text
 	return true
 }

@@ -12,17 +12,17 @@ import (
 
 // clusterMetrics is what one VM knows of the metrics of a cluster's engines, besides the samples themselves.
 type clusterMetrics struct {
-	neededAt    time.Duration        // when they were last needed, 0 for never
-	config      *config.Config       // that needed them
-	streams     map[*Stream]struct{} // requests that need them
-	version     uint32               // of the published samples that were last read
-	sampledAt   time.Duration        // when the latest of those was fresh
-	attemptedAt time.Duration        // when pages were last read for a request, 0 for never
-	targets     []string             // of those samples
-	pageDigests map[string]uint64    // of the pages that they are from, by address
+	neededAt    time.Duration           // when they were last needed, 0 for never
+	config      *config.Config          // that needed them
+	streams     map[*placement]struct{} // requests that need them
+	version     uint32                  // of the published samples that were last read
+	sampledAt   time.Duration           // when the latest of those was fresh
+	attemptedAt time.Duration           // when pages were last read for a request, 0 for never
+	targets     []string                // of those samples
+	pageDigests map[string]uint64       // of the pages that they are from, by address
 }
 
-func newClusterMetrics() clusterMetrics { return clusterMetrics{streams: map[*Stream]struct{}{}} }
+func newClusterMetrics() clusterMetrics { return clusterMetrics{streams: map[*placement]struct{}{}} }
 
 // pendingSamples are the samples of one cluster that have not been published yet.
 type pendingSamples struct {

@@ -47,7 +47,7 @@ func (s *scraping) tick(now time.Duration) {
 }
 
 // neededBy notes that a request needs the metrics of its cluster's engines, if it does.
-func (s *scraping) neededBy(r *Stream) {
+func (s *scraping) neededBy(r *placement) {
 	m := &r.cluster.metrics
 	if !r.cfg.Scrapes(s.kind) && !r.cfg.Engines.ORCA {
 		return

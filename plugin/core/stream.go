@@ -6,7 +6,6 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // phase is how far a request has come.
@@ -76,49 +75,26 @@ const (
 	Stop           // keep all of the request until it is resumed
 )
 
-// Stream is one request: headers, body, plan, reservation, response, release. It is the same on every gateway; what it
-// does to the request goes through its [GatewayStream].
+// Stream is one request, as far as that is the same for all that is chosen for it, and its row of placements. It is the
+// same on every gateway; what it does to the request goes through its [GatewayStream].
 type Stream struct {
 	GatewayStream
 	context uint32 // the gateway's
 	plugin  *Plugin
-	phase   phase
 
-	traits  traits
-	what    prompt.Call // what the call makes an engine do
-	pattern callPattern // of a call that no table lists
-	cfg     *config.Config
-	scope   string // name of the cluster
-	cluster *cluster
-	policy  lb.Policy
-	reason  lb.Reason
-	settled bool // the request is counted under its reason
-
-	body     body         // what has come of the request
-	session  session      // that it belongs to
-	region   forwarding   // to or from another region
-	call     *apiCall     // of the admission API, nil for any other request
-	work     work         // how much work it is, with unit: tokens
-	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
-	held     heldUse      // what it has to do with what engines keep
-	facts    factUse      // what it has to do with facts about models
-	metrics  metricsUse   // what it has to do with the metrics of engines
-	wait     waiting      // in the queue of the cluster
-	lease    lease        // where it is counted
-	budget   budgetUse    // what it was charged, for token_budget
-	response response     // what has come of the response
-
-	inside *Stream // the choice of an endpoint in the chosen cluster, nil for none
-	outer  *Stream // the choice that this one is inside of, nil for none
-	seen   seen    // what has come of the request, for that inside
+	traits traits
+	what   prompt.Call // what the call makes an engine do
+	body   body        // what has come of the request
+	call   *apiCall    // of the admission API, nil for any other request
+	first  *placement  // the first of its row
 }
 
 // enter changes the phase.
-func (s *Stream) enter(next phase) {
-	if !transitions[s.phase][next] {
-		s.plugin.vm.gw.Log(Error, "a request in phase "+s.phase.String()+" enters "+next.String())
+func (pl *placement) enter(next phase) {
+	if !transitions[pl.phase][next] {
+		pl.plugin.vm.gw.Log(Error, "a request in phase "+pl.phase.String()+" enters "+next.String())
 	}
-	s.phase = next
+	pl.phase = next
 }
 
 func (p phase) String() string {
@@ -126,172 +102,172 @@ func (p phase) String() string {
 }
 
 // requestHeaders is called once, with end when the request has no body.
-func (s *Stream) requestHeaders(end bool) Action {
-	if steered(s.Note()) {
-		return s.passDuplicate()
+func (pl *placement) requestHeaders(end bool) Action {
+	if steered(pl.Note()) {
+		return pl.passDuplicate()
 	}
-	if a, isCall := s.meetAPI(end); isCall {
+	if a, isCall := pl.meetAPI(end); isCall {
 		return a
 	}
-	s.stripClusterHeaders()
-	if s.plugin.set == nil {
-		return s.pass(lb.ReasonConfigInvalid)
+	pl.stripClusterHeaders()
+	if pl.plugin.set == nil {
+		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	if a, answered := s.meetRegions(); answered {
+	if a, answered := pl.meetRegions(); answered {
 		return a
 	}
-	s.scope = s.match()
+	pl.scope = pl.match()
 	switch {
-	case s.cfg == nil:
-		return s.pass(lb.ReasonNoRule)
-	case s.cfg.Refused:
-		return s.pass(lb.ReasonConfigInvalid)
-	case !s.cfg.Enabled:
-		return s.pass(lb.ReasonDisabled)
+	case pl.cfg == nil:
+		return pl.pass(lb.ReasonNoRule)
+	case pl.cfg.Refused:
+		return pl.pass(lb.ReasonConfigInvalid)
+	case !pl.cfg.Enabled:
+		return pl.pass(lb.ReasonDisabled)
 	}
-	if s.scope = s.scopeOf(s.scope); s.scope == "" {
-		return s.pass(lb.ReasonNoCluster)
+	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
+		return pl.pass(lb.ReasonNoCluster)
 	}
-	if s.plugin.set.Owns(s.scope) {
-		return s.refuseOwnCluster()
+	if pl.plugin.set.Owns(pl.scope) {
+		return pl.refuseOwnCluster()
 	}
-	s.body.arrived(s.arrived(), end)
-	s.meetCall(end)
-	s.session.find(s, s.cfg, nil, false)
-	if s.lacksKey() && s.session.next == len(s.cfg.Session) { // else it may come with the body
-		return s.refuseWithoutKey()
+	pl.body.arrived(pl.arrived(), end)
+	pl.meetCall(end)
+	pl.session.find(pl, pl.cfg, nil, false)
+	if pl.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
+		return pl.refuseWithoutKey()
 	}
-	if end || !s.needsBody() {
-		return s.decide(0, true, lb.ReasonChosen)
+	if end || !pl.needsBody() {
+		return pl.decide(0, true, lb.ReasonChosen)
 	}
-	s.traits.read(s)
+	pl.traits.read(pl)
 	switch {
-	case s.traits.opaque:
-		return s.decide(0, true, lb.ReasonChosen)
-	case s.traits.parts && s.readsFacts() && !s.traits.awaits: // for its model, no more
-	case s.traits.encoded && s.cfg.Unit != lb.Tokens:
-		return s.decide(0, true, lb.ReasonChosen)
-	case s.traits.encoded:
-		return s.decide(0, false, lb.ReasonBodyEncoded)
-	case s.traits.awaits:
-		return s.decide(0, false, lb.ReasonBodyLate)
+	case pl.traits.opaque:
+		return pl.decide(0, true, lb.ReasonChosen)
+	case pl.traits.parts && pl.readsFacts() && !pl.traits.awaits: // for its model, no more
+	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
+		return pl.decide(0, true, lb.ReasonChosen)
+	case pl.traits.encoded:
+		return pl.decide(0, false, lb.ReasonBodyEncoded)
+	case pl.traits.awaits:
+		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
-	return s.waitForBody()
+	return pl.waitForBody()
 }
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
-func (s *Stream) arrived() time.Duration {
-	now := s.plugin.vm.now()
-	if s.cfg.Queue.Enabled() && s.cfg.Queue.DeadlineHeader != "" {
-		now = s.plugin.vm.ReadClock()
+func (pl *placement) arrived() time.Duration {
+	now := pl.plugin.vm.now()
+	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
+		now = pl.plugin.vm.ReadClock()
 	}
-	s.body.beganAt = now
+	pl.body.beganAt = now
 	return now
 }
 
 // match finds the configuration for the request. It returns the cluster if it had to read it.
-func (s *Stream) match() (cluster string) {
-	set := s.plugin.set
+func (pl *placement) match() (cluster string) {
+	set := pl.plugin.set
 	if !set.HasRules() {
-		s.cfg = set.Match("", "", "")
+		pl.cfg = set.Match("", "", "")
 		return ""
 	}
-	cluster = s.Cluster()
-	s.traits.read(s)
-	s.cfg = set.Match(s.Route(), cluster, s.traits.authority)
+	cluster = pl.Cluster()
+	pl.traits.read(pl)
+	pl.cfg = set.Match(pl.Route(), cluster, pl.traits.authority)
 	return cluster
 }
 
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
-func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
-	v := s.plugin.vm
+func (pl *placement) decide(size int, ended bool, reason lb.Reason) Action {
+	v := pl.plugin.vm
 	now := v.now()
-	if s.session.find(s, s.cfg, nil, true); s.lacksKey() {
-		return s.refuseWithoutKey()
+	if pl.session.find(pl, pl.cfg, nil, true); pl.lacksKey() {
+		return pl.refuseWithoutKey()
 	}
-	view := v.views.of(now, s.scope, s.cfg)
+	view := v.views.of(now, pl.scope, pl.cfg)
 	if view == nil {
-		return s.pass(lb.ReasonNoEndpoints)
+		return pl.pass(lb.ReasonNoEndpoints)
 	}
-	if !s.cfg.AmongClusters() && v.gw.HasSubsets(s.scope, s.cfg) {
-		return s.pass(lb.ReasonSubset)
+	if !pl.cfg.AmongClusters() && v.gw.HasSubsets(pl.scope, pl.cfg) {
+		return pl.pass(lb.ReasonSubset)
 	}
-	s.seen.size, s.seen.ended = size, ended
-	if s.cfg.AmongClusters() && !s.needsOwnBody() {
+	pl.seen.size, pl.seen.ended = size, ended
+	if pl.cfg.AmongClusters() && !pl.needsOwnBody() {
 		reason = lb.ReasonChosen
 	}
 	var err error
-	switch s.cluster, s.policy, err = v.clusters.get(now, s.scope, s.cfg); {
+	switch pl.cluster, pl.policy, err = v.clusters.get(now, pl.scope, pl.cfg); {
 	case errors.Is(err, errClusters):
-		return s.pass(lb.ReasonStoreError)
+		return pl.pass(lb.ReasonStoreError)
 	case err != nil:
-		return s.pass(lb.ReasonConfigInvalid)
+		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	s.cluster.views[view.ListID] = view
-	v.scraping.neededBy(s)
-	v.lists.neededBy(s)
+	pl.cluster.views[view.ListID] = view
+	v.scraping.neededBy(pl)
+	v.lists.neededBy(pl)
 	r := lb.Request{
-		Random: v.gw.Random(), Model: s.metrics.model, Session: s.session.key, Idle: s.idle(),
+		Random: v.gw.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
 	}
 	switch {
-	case !s.computes():
-	case s.cfg.Unit == lb.Tokens:
-		s.estimateWork(&r, size, ended)
-	case s.cluster.tokens:
-		s.assumeTypical(&r)
+	case !pl.computes():
+	case pl.cfg.Unit == lb.Tokens:
+		pl.estimateWork(&r, size, ended)
+	case pl.cluster.tokens:
+		pl.assumeTypical(&r)
 	}
-	s.factsOf(&r, size)
-	s.lease.reservation = reservation{request: r, reason: reason}
-	if v.lists.awaits(s) {
-		s.enter(phaseListing)
+	pl.factsOf(&r, size)
+	pl.lease.reservation = reservation{request: r, reason: reason}
+	if v.lists.awaits(pl) {
+		pl.enter(phaseListing)
 		return Stop
 	}
-	return s.place(view)
+	return pl.place(view)
 }
 
 // place plans and reserves for a request of which all is known that will be.
-func (s *Stream) place(view *lb.View) Action {
-	now := s.plugin.vm.now()
-	if why := s.makePlan(now, view); why != lb.ReasonChosen {
+func (pl *placement) place(view *lb.View) Action {
+	now := pl.plugin.vm.now()
+	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
-			s.requestReport()
+			pl.requestReport()
 		}
-		return s.passOrForward(why)
+		return pl.passOrForward(why)
 	}
-	s.work.output = s.lease.reservation.request.OutputTokens
-	return s.reserve()
+	pl.work.output = pl.lease.reservation.request.OutputTokens
+	return pl.reserve()
 }
 
 // makePlan has the policy plan the request. It returns ReasonChosen, or why there is no plan.
-func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
-	r := &s.lease.reservation
+func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
+	r := &pl.lease.reservation
 	r.view = view
-	plan, why := s.policy.Plan(now, &r.request, view)
+	plan, why := pl.policy.Plan(now, &r.request, view)
 	if why == lb.ReasonNoHealthyEndpoint {
-		why = s.noneHealthy()
+		why = pl.noneHealthy()
 	}
 	if why != lb.ReasonChosen {
 		return why
 	}
-	if s.work.open && s.work.seen == 0 {
+	if pl.work.open && pl.work.seen == 0 {
 		plan.Tokens = openTokens
 	}
-	if !s.computes() {
+	if !pl.computes() {
 		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
 	}
-	if s.chain != nil {
-		s.cluster.prompts.view = view
+	if pl.chain != nil {
+		pl.cluster.prompts.view = view
 	}
-	s.planHeld(now, &plan)
+	pl.planHeld(now, &plan)
 	r.plan = plan
-	s.lease.plannedAt = now
+	pl.lease.plannedAt = now
 	return lb.ReasonChosen
 }
 
 // noneHealthy returns the reason for a request for which there is nothing healthy to choose.
-func (s *Stream) noneHealthy() lb.Reason {
-	if s.cfg.AmongClusters() {
+func (pl *placement) noneHealthy() lb.Reason {
+	if pl.cfg.AmongClusters() {
 		return lb.ReasonNoClusterAvailable
 	}
 	return lb.ReasonNoHealthyEndpoint
@@ -299,54 +275,56 @@ func (s *Stream) noneHealthy() lb.Reason {
 
 // refuseOwnCluster refuses a request that a route has sent to a cluster of the plugin's own, perhaps because a client
 // named it.
-func (s *Stream) refuseOwnCluster() Action {
-	s.enter(phaseUncounted)
-	s.Unsteer()
-	s.decided(lb.ReasonOwnCluster)
-	s.Reply(403, nil, "")
+func (pl *placement) refuseOwnCluster() Action {
+	pl.enter(phaseUncounted)
+	pl.Unsteer()
+	pl.decided(lb.ReasonOwnCluster)
+	pl.Reply(403, nil, "")
 	return Hold
 }
 
 // lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
-func (s *Stream) lacksKey() bool { return s.cfg.Clusters.Hashed && s.session.key == 0 && !s.cfg.Shadow }
+func (pl *placement) lacksKey() bool {
+	return pl.cfg.Clusters.Hashed && pl.session.key == 0 && !pl.cfg.Shadow
+}
 
 // refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
 // plugin does.
-func (s *Stream) refuseWithoutKey() Action {
-	s.enter(phaseUncounted)
-	s.Unsteer()
-	s.decided(lb.ReasonNoHashHeader)
-	s.Reply(403, nil, "hash header required")
+func (pl *placement) refuseWithoutKey() Action {
+	pl.enter(phaseUncounted)
+	pl.Unsteer()
+	pl.decided(lb.ReasonNoHashHeader)
+	pl.Reply(403, nil, "hash header required")
 	return Hold
 }
 
 // pass lets the request fall back to the gateway's native balancing.
-func (s *Stream) pass(reason lb.Reason) Action {
-	s.enter(phaseUncounted)
-	if s.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
-		return s.leaveAdopted()
+func (pl *placement) pass(reason lb.Reason) Action {
+	pl.enter(phaseUncounted)
+	if pl.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
+		return pl.leaveAdopted()
 	}
-	s.unsteer()
-	s.decided(reason)
+	pl.unsteer()
+	pl.decided(reason)
 	return Proceed
 }
 
 // passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
-func (s *Stream) passOrForward(reason lb.Reason) Action {
+func (pl *placement) passOrForward(reason lb.Reason) Action {
 	if reason == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := s.forward(); forwarded {
+		if a, forwarded := pl.forward(); forwarded {
 			return a
 		}
 	}
-	return s.pass(reason)
+	return pl.pass(reason)
 }
 
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
 // steered it.
-func (s *Stream) passDuplicate() Action {
-	s.enter(phaseUncounted)
-	s.count(lb.ReasonAlreadyDecided)
-	if v := s.plugin.vm; !v.duplicate {
+func (pl *placement) passDuplicate() Action {
+	pl.enter(phaseUncounted)
+	pl.count(lb.ReasonAlreadyDecided)
+	if v := pl.plugin.vm; !v.duplicate {
 		v.duplicate = true
 		v.gw.Log(Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
 	}
@@ -354,36 +332,36 @@ func (s *Stream) passDuplicate() Action {
 }
 
 // decided counts the request under its reason, and writes it to the access log.
-func (s *Stream) decided(reason lb.Reason) {
-	s.count(reason)
-	s.SetNote(s.describe() + s.wait.text())
+func (pl *placement) decided(reason lb.Reason) {
+	pl.count(reason)
+	pl.SetNote(pl.describe() + pl.wait.text())
 }
 
-func (s *Stream) count(reason lb.Reason) {
-	s.reason, s.settled = reason, true
+func (pl *placement) count(reason lb.Reason) {
+	pl.reason, pl.settled = reason, true
 	policy := ""
-	if s.cfg != nil {
-		policy = s.cfg.Policy
+	if pl.cfg != nil {
+		policy = pl.cfg.Policy
 	}
-	s.plugin.vm.stats.decided(policy, reason)
+	pl.plugin.vm.stats.decided(policy, reason)
 }
 
 // recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
-func (s *Stream) recovered() {
-	if s.outer != nil && s.outer.inside != s { // it has left its part to the outer choice
-		s.outer.recovered()
+func (pl *placement) recovered() {
+	if pl.outer != nil && pl.outer.inside != pl { // it has left its part to the outer choice
+		pl.outer.recovered()
 		return
 	}
-	s.plugin.vm.bodies.stopReading(s)
-	if s.call != nil {
-		s.callRecovered()
+	pl.plugin.vm.bodies.stopReading(pl)
+	if pl.call != nil {
+		pl.callRecovered()
 		return
 	}
-	s.release()
-	if !s.settled {
-		s.pass(lb.ReasonPanic)
+	pl.release()
+	if !pl.settled {
+		pl.pass(lb.ReasonPanic)
 	}
-	if s.inside != nil && s.inside.phase != phaseDone {
-		s.inside.recovered()
+	if pl.inside != nil && pl.inside.phase != phaseDone {
+		pl.inside.recovered()
 	}
 }
