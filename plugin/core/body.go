@@ -218,9 +218,7 @@ func (pl *placement) bodyTimeout() {
 	delete(pl.plugin.vm.bodies.reading, pl)
 	if pl.body.long != nil {
 		pl.body.late = true
-		if pl.inspect(pl.body.received, false) == Proceed {
-			pl.Resume()
-		}
+		pl.goOn(pl.inspect(pl.body.received, false))
 		return
 	}
 	if pl.phase == phaseCalling {
@@ -233,9 +231,7 @@ func (pl *placement) bodyTimeout() {
 		pl.body.late = true
 		return
 	}
-	if pl.decide(0, false, readingReason(nil, !pl.facts.alone)) == Proceed {
-		pl.Resume()
-	}
+	pl.goOn(pl.decide(0, false, readingReason(nil, !pl.facts.alone)))
 }
 
 // bodyTimeoutRecovered ends a timeout that panicked. There is no callback of the request to let it continue.

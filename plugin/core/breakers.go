@@ -132,7 +132,7 @@ func (pl *placement) overflows(cluster string) bool {
 func (pl *placement) chooseAnother(cluster string) Action {
 	l := &pl.lease
 	if p := &l.reservation.plan; len(p.Prefix.Blocks) > 0 {
-		l.store.ForgetPrompt(l.now(), l.id, p, cluster, l.reservation.grant.Cached)
+		l.store.ForgetPrompt(l.now(), l.reservation.id, p, cluster, l.reservation.grant.Cached)
 	}
 	pl.undoGrant(cluster)
 	if l.overflows++; l.overflows > maxOverflows {

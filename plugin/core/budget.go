@@ -58,7 +58,7 @@ func (pl *placement) charged(addr string) {
 	if !r.plan.HasBudget() {
 		return
 	}
-	pl.budget.target = charge{pl.lease.id, r.plan.Scope, addr, r.plan.Budget.Tokens}
+	pl.budget.target = charge{pl.lease.reservation.id, r.plan.Scope, addr, r.plan.Budget.Tokens}
 }
 
 // undoGrant releases a grant that is not used.
@@ -67,7 +67,7 @@ func (pl *placement) undoGrant(addr string) {
 	pl.charged(addr)
 	l.giveBack(&pl.budget.target)
 	pl.noteUnserved()
-	l.store.Release(l.now(), l.id)
+	l.store.Release(l.now(), l.reservation.id)
 }
 
 // moveCharge charges another target than the one before, which serves the request in its place.

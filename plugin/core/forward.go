@@ -242,8 +242,8 @@ func (w *waiters) forwardWaiting() {
 			if full[s.cfg] = !h.board.HasRoom(s.lease.now(), s.cfg.Regions.Allowed); full[s.cfg] {
 				return
 			}
-			if a, forwarded := s.forward(); forwarded && a == Proceed {
-				s.Resume()
+			if a, forwarded := s.forward(); forwarded {
+				s.goOn(a)
 			}
 		}, s.grantRecovered)
 	}

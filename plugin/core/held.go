@@ -109,7 +109,8 @@ func (pl *placement) learnHeld(size int) {
 		}
 		h.made = append(h.made, id)
 		l := &pl.lease
-		l.store.RecordPrompt(l.now(), l.id, &lb.Plan{Scope: l.reservation.plan.Scope, Prefix: pl.heldPrefix(id)}, l.addr)
+		made := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: pl.heldPrefix(id)}
+		l.store.RecordPrompt(l.now(), l.reservation.id, &made, l.addr)
 	}
 	if len(ids) > 0 && !h.inBody || len(h.answer) >= prompt.HeldBytes { // behind an answer's id are those of its parts
 		h.makes, h.answer, h.made = false, nil, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint): the
-// inner placement begins when the outer one has chosen.
+// A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
+// the inner placement begins when the outer one has chosen.
 
 // Cluster returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
 // served in its place.

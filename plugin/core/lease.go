@@ -14,7 +14,6 @@ type lease struct {
 	cluster     *cluster // nil before the request is counted
 	store       lb.Store
 	redis       *redisStore // of which that store is the FallbackStore, nil for the local store
-	id          lb.LeaseID
 	reservation reservation
 	plannedAt   time.Duration // when the plan was made
 	chosen      string        // the endpoint, or the cluster, that was chosen
@@ -26,18 +25,14 @@ type lease struct {
 	answering   bool          // it is among those that the endpoint is answering
 }
 
-// reservation is what a request wants of its store, and the store's answer. The local store answers at once; Redis
-// takes a while, in which the gateway holds the request.
+// reservation is what a request wants of its store, and the store's answer.
 type reservation struct {
-	request    lb.Request // what the policy knows of it
-	plan       lb.Plan
-	view       *lb.View      // that the plan was made of
-	reason     lb.Reason     // to count when an endpoint is chosen
-	startedAt  time.Duration // 0 if its duration is not measured
-	inCallback bool          // the request's own callback waits for the answer
-	done       bool          // it has come
-	grant      lb.Grant
-	err        error
+	claim
+	request   lb.Request // what the policy knows of it
+	plan      lb.Plan
+	view      *lb.View      // that the plan was made of
+	reason    lb.Reason     // to count when an endpoint is chosen
+	startedAt time.Duration // 0 if its duration is not measured
 }
 
 // open counts the request among those of this VM, at a cluster and in the store of the lease.
@@ -61,7 +56,7 @@ func (l *lease) now() time.Duration {
 // amend changes for how many tokens the lease counts, and at which endpoint unless addr is "".
 func (l *lease) amend(addr string, tokens int64) {
 	l.tokens = tokens
-	l.store.Amend(l.now(), l.id, addr, tokens)
+	l.store.Amend(l.now(), l.reservation.id, addr, tokens)
 }
 
 // trackResponse counts the response, from its begin to its end, at the endpoint that answers.
@@ -76,14 +71,14 @@ func (l *lease) trackResponse(begun bool) {
 // blocks.
 func (l *lease) forgetPrompt(n int) {
 	if len(l.reservation.plan.Prefix.Blocks) > 0 && l.addr != "" {
-		l.store.ForgetPrompt(l.now(), l.id, &l.reservation.plan, l.addr, n)
+		l.store.ForgetPrompt(l.now(), l.reservation.id, &l.reservation.plan, l.addr, n)
 	}
 }
 
 // recordPrompt records that the endpoint at which the lease counts has the prompt.
 func (l *lease) recordPrompt() {
 	if len(l.reservation.plan.Prefix.Blocks) > 0 {
-		l.store.RecordPrompt(l.now(), l.id, &l.reservation.plan, l.addr)
+		l.store.RecordPrompt(l.now(), l.reservation.id, &l.reservation.plan, l.addr)
 	}
 }
 
@@ -145,21 +140,15 @@ func (pl *placement) reserve() Action {
 // submit gives the plan to the store.
 func (pl *placement) submit(now time.Duration) Action {
 	v, l := pl.plugin.vm, &pl.lease
-	r, id := &l.reservation, v.stores.nextID()
-	l.id, r.done, r.startedAt = id, false, 0
-	if id%timedEvery == 1 {
+	r := &l.reservation
+	r.id, r.startedAt = v.stores.nextID(), 0
+	if r.id%timedEvery == 1 {
 		r.startedAt = v.gw.Now()
 	}
 	if a, forwarded := pl.forwardBack(); forwarded {
 		return a
 	}
-	r.inCallback = true
-	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
-		if l.id == id { // else it was planned again since
-			pl.granted(g, err)
-		}
-	})
-	if r.inCallback = false; r.done {
+	if pl.ask(now, &r.claim, &r.plan, "the answer to a reservation", pl.finishReservation) {
 		return pl.finishReservation()
 	}
 	if pl.isQueued() {
@@ -173,34 +162,11 @@ func (pl *placement) submit(now time.Duration) Action {
 	if pl.mayWait() {
 		pl.prepareInside()
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
-		r.inCallback = true
-		v.waiters.add(pl)
-		if r.inCallback = false; r.done { // it was granted what others have left
+		if r.during(func() { v.waiters.add(pl) }) { // it was granted what others have left
 			return pl.finishReservation()
 		}
 	}
 	return Stop
-}
-
-// granted is called by the store, within the request's own callback or from outside. One answer of Redis, or the end of
-// another request, may serve several requests: a panic in one of them must not keep the others from their answers.
-func (pl *placement) granted(g lb.Grant, err error) {
-	r := &pl.lease.reservation
-	r.done, r.grant, r.err = true, g, err
-	if r.inCallback || pl.phase != phaseReserving {
-		return // it goes on in reserve, or has ended and its lease is released
-	}
-	pl.plugin.vm.runAs(pl.context, "the answer to a reservation", func() {
-		if pl.finishReservation() == Proceed {
-			pl.Resume()
-		}
-	}, pl.grantRecovered)
-}
-
-// grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
-func (pl *placement) grantRecovered() {
-	defer pl.Resume()
-	pl.recovered()
 }
 
 // finishReservation steers a request whose store has answered.
@@ -319,8 +285,8 @@ func (pl *placement) release() {
 	if pl.phase == phaseLeased || pl.phase == phaseReserving {
 		now := pl.lease.now()
 		pl.closeLease()
-		if pl.lease.id != 0 { // else it was not counted beyond its tenant
-			pl.lease.store.Release(now, pl.lease.id)
+		if id := pl.lease.reservation.id; id != 0 { // else it was not counted beyond its tenant
+			pl.lease.store.Release(now, id)
 		}
 	}
 }

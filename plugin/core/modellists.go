@@ -246,8 +246,8 @@ func (m *modelLists) awaits(s *placement) bool {
 func (m *modelLists) goOn(s *placement) {
 	delete(m.held, s)
 	m.runAs(s.context, "the lists of models", func() {
-		if s.phase == phaseListing && s.listed() == Proceed {
-			s.Resume()
+		if s.phase == phaseListing {
+			s.goOn(s.listed())
 		}
 	}, s.grantRecovered)
 }

@@ -59,8 +59,8 @@ func (pl *placement) responseHeaders(end bool) {
 	if pl.phase == phaseLeased {
 		pl.followServed()
 		pl.restrict(headers)
-		if pl.phase == phaseLeased && pl.response.status > 0 && pl.response.status < 400 && // still leased: not misrouted
-			!pl.idle() {
+		status := pl.response.status
+		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.idle() { // still leased: not misrouted
 			pl.lease.trackResponse(true)
 		}
 		pl.readAs(headers, end)

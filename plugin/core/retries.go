@@ -151,8 +151,8 @@ func (pl *placement) nameAttempt(now time.Duration) {
 	}
 	a.digest = a.id
 	for _, n := range [...]uint64{
-		xxhash.Sum64String(pl.traits.path), uint64(pl.traits.length), pl.work.model.model, uint64(pl.work.info.TextBytes),
-		last,
+		xxhash.Sum64String(pl.traits.path), uint64(pl.traits.length), pl.work.model.model,
+		uint64(pl.work.info.TextBytes), last,
 	} {
 		const golden = 0x9e3779b97f4a7c15 // Fibonacci hashing (Knuth, volume 3, 6.4)
 		a.digest = bits.RotateLeft64((a.digest^n)*golden, 32)

@@ -111,11 +111,11 @@ func (pl *placement) countAt(addr string, prompt *lb.Prefix) {
 		Tokens:     cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
 	}
 	id := v.stores.nextID()
-	l.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
+	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
 	l.open(pl.cluster)
 	pl.enter(phaseLeased)
 	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
-		if err == nil && l.id == id && pl.phase == phaseLeased {
+		if err == nil && r.id == id && pl.phase == phaseLeased {
 			r.grant, l.load, l.tokens = g, g.Load.Requests, r.plan.AddedTokens(g.Cached)
 		}
 	})

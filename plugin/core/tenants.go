@@ -15,13 +15,9 @@ import (
 
 // tenantLease is where a request is counted at its tenant.
 type tenantLease struct {
-	charge     charge
-	id         lb.LeaseID // 0 for none
-	plan       *lb.Plan
-	inCallback bool // the request's own callback waits for the answer
-	done       bool // it has come
-	grant      lb.Grant
-	err        error
+	claim
+	charge charge
+	plan   *lb.Plan
 }
 
 // reserveTenant counts the request at its tenant, if tenants have budgets, and then at a target.
@@ -32,16 +28,10 @@ func (pl *placement) reserveTenant(now time.Duration) Action {
 	}
 	v, l, t := pl.plugin.vm, &pl.lease, &pl.budget.tenant
 	pl.traits.read(pl)
-	id := v.stores.nextID()
 	digest := tenantDigest(pl.traits.value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.scope, digest, l.reservation.plan.Budget.Tokens)
-	t.id, t.inCallback = id, true
-	l.store.Reserve(now, id, t.plan, func(g lb.Grant, err error) {
-		if t.id == id {
-			pl.tenantGranted(g, err)
-		}
-	})
-	if t.inCallback = false; t.done {
+	t.id = v.stores.nextID()
+	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
 		return pl.finishTenant()
 	}
 	v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
@@ -50,20 +40,6 @@ func (pl *placement) reserveTenant(now time.Duration) Action {
 
 // tenantDigest returns what stands for a tenant in stores.
 func tenantDigest(name string) uint64 { return xxhash.Sum64String("tenant " + name) }
-
-// tenantGranted is called by the store, within the request's own callback or from outside: see granted.
-func (pl *placement) tenantGranted(g lb.Grant, err error) {
-	t := &pl.budget.tenant
-	t.done, t.grant, t.err = true, g, err
-	if t.inCallback || pl.phase != phaseReserving {
-		return
-	}
-	pl.plugin.vm.runAs(pl.context, "the answer to a tenant's reservation", func() {
-		if pl.finishTenant() == Proceed {
-			pl.Resume()
-		}
-	}, pl.grantRecovered)
-}
 
 // finishTenant goes on with a request whose tenant has room for it. A store that cannot say does not stop it.
 func (pl *placement) finishTenant() Action {

@@ -22,14 +22,14 @@ func (pl *placement) sharesTokens() bool { return pl.wait.queued && pl.cfg.Unit 
 // noteServed tells the store how many tokens the request was served, before its lease is released.
 func (pl *placement) noteServed() {
 	if pl.sharesTokens() {
-		pl.lease.store.NoteServed(pl.lease.id, pl.servedTokens())
+		pl.lease.store.NoteServed(pl.lease.reservation.id, pl.servedTokens())
 	}
 }
 
 // noteUnserved tells the store that no endpoint of the cluster has served the request.
 func (pl *placement) noteUnserved() {
 	if pl.sharesTokens() {
-		pl.lease.store.NoteServed(pl.lease.id, 0)
+		pl.lease.store.NoteServed(pl.lease.reservation.id, 0)
 	}
 }
 

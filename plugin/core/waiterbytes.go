@@ -125,7 +125,7 @@ func (p *pick) add(s *placement) {
 // leavesBefore compares by which of two requests leaves first: the one of the lower class, the younger one.
 func leavesBefore(a, b *placement) int {
 	return cmp.Or(cmp.Compare(b.wait.class.Rank, a.wait.class.Rank), cmp.Compare(b.wait.since, a.wait.since),
-		cmp.Compare(b.lease.id, a.lease.id))
+		cmp.Compare(b.lease.reservation.id, a.lease.reservation.id))
 }
 
 // mayHold reports whether the body of one more waiting request may be held. In Redis it waits only once that has
@@ -242,13 +242,11 @@ func (pl *placement) giveWay() {
 	}
 	inside := r.inCallback
 	r.inCallback = true // whatever the store answers to this
-	l.store.Release(l.now(), l.id)
+	l.store.Release(l.now(), r.id)
 	r.inCallback = inside
-	r.done, r.grant, r.err = true, lb.Grant{Queued: true}, lb.ErrEvicted
+	r.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
 	if inside {
 		return // the request's own callback goes on with that
 	}
-	if pl.finishReservation() == Proceed {
-		pl.Resume()
-	}
+	pl.goOn(pl.finishReservation())
 }

@@ -102,7 +102,7 @@ func (b *bytesLab) Release(time.Duration, lb.LeaseID) {
 func (b *bytesLab) request(scope string, turn uint64, n int, inRedis bool) *placement {
 	s := &placement{Stream: &Stream{plugin: b.plugin}, cfg: b.cfg, scope: scope, phase: phaseReserving}
 	s.wait.turn, s.wait.class, s.body.received = turn, &config.Class{}, n
-	s.lease.id, s.lease.store, s.lease.reservation.inCallback = b.stores.nextID(), b, true
+	s.lease.reservation.id, s.lease.store, s.lease.reservation.inCallback = b.stores.nextID(), b, true
 	s.lease.vm = b.plugin.vm
 	s.lease.reservation.plan.Wait.Max = time.Minute
 	if inRedis {
@@ -114,7 +114,7 @@ func (b *bytesLab) request(scope string, turn uint64, n int, inRedis bool) *plac
 // hold holds a new request.
 func (b *bytesLab) hold(scope string, turn uint64, n int, inRedis bool) *placement {
 	s := b.request(scope, turn, n, inRedis)
-	s.wait.since = time.Duration(s.lease.id)
+	s.wait.since = time.Duration(s.lease.reservation.id)
 	b.count(s, n)
 	return s
 }
@@ -138,7 +138,7 @@ func TestRoomForBytesOfAnotherCluster(t *testing.T) {
 func TestBytesOfThoseThatRedisHasNotAnswered(t *testing.T) {
 	b := newBytesLab(t, 1000)
 	first := b.hold("a", 1, 100, true)
-	b.waiting[first.lease.id] = true
+	b.waiting[first.lease.reservation.id] = true
 	for range 8 {
 		b.hold("a", 1, 100, true)
 	}
@@ -157,7 +157,7 @@ func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
 	var flood []*placement
 	for range 10 {
 		s := b.hold("a", 1, 90, true)
-		b.waiting[s.lease.id] = true
+		b.waiting[s.lease.reservation.id] = true
 		flood = append(flood, s)
 	}
 	left := func() (n int) {
@@ -175,7 +175,7 @@ func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
 			t.Fatalf("%d bytes of %d are held, %d left, %d are beyond", b.held[s], n, left(), len(b.beyond))
 		}
 	}
-	b.waiting[s.lease.id] = true
+	b.waiting[s.lease.reservation.id] = true
 	if b.settle(); left() != 2 || len(b.beyond) > 0 {
 		t.Errorf("%d left once it waits, %d are beyond", left(), len(b.beyond))
 	}

@@ -38,7 +38,8 @@ const (
 )
 
 func newWaiters(e *env, in *configs, s *stores, from *views) *waiters {
-	w := &waiters{env: e, configs: in, stores: s, views: from, held: map[*placement]int{}, of: map[holder]int{}, owners: 1}
+	w := &waiters{env: e, configs: in, stores: s, views: from, owners: 1}
+	w.held, w.of = map[*placement]int{}, map[holder]int{}
 	w.tenants.known = map[uint64]evidence{}
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther

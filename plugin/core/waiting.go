@@ -105,7 +105,9 @@ func parseTimeout(text string) (d time.Duration, ok bool) {
 func (pl *placement) mayWait() bool { return pl.lease.reservation.plan.Wait.Waits() }
 
 // isQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
-func (pl *placement) isQueued() bool { return pl.mayWait() && pl.lease.store.Waits(pl.lease.id) }
+func (pl *placement) isQueued() bool {
+	return pl.mayWait() && pl.lease.store.Waits(pl.lease.reservation.id)
+}
 
 // waitEnded takes over what the store has answered.
 func (pl *placement) waitEnded(g *lb.Grant, err error) {
@@ -153,9 +155,8 @@ func (pl *placement) bodyGrew() Action {
 		return Stop
 	}
 	r := &pl.lease.reservation
-	r.inCallback = true
-	fits := pl.plugin.vm.waiters.grow(pl)
-	if r.inCallback = false; r.done { // it was granted what others have left
+	fits := false
+	if r.during(func() { fits = pl.plugin.vm.waiters.grow(pl) }) { // it was granted what others have left
 		return pl.finishReservation()
 	}
 	if fits {
@@ -171,15 +172,13 @@ func (pl *placement) planAgain() {
 		return
 	}
 	l := &pl.lease
-	store, old := l.store, l.id
+	store, old := l.store, l.reservation.id
 	defer func() {
 		l.reservation.plan.Wait.Instead = 0
 		store.Release(l.now(), old) // what the new reservation has not taken over
 	}()
 	l.reservation.plan.Wait.Instead = old
-	if pl.reserveAgain() == Proceed {
-		pl.Resume()
-	}
+	pl.goOn(pl.reserveAgain())
 }
 
 // reserveAgain reserves for a request that has waited, with a new plan.
