@@ -36,12 +36,13 @@ func newAPI(e *env, cs clusters, st *stores, vs *views, t *ticks) *api {
 
 // apiCall is a request to the API, until it is answered.
 type apiCall struct {
-	pl         *placement
+	s          *Stream
 	api        *api
 	cfg        *config.Config // nil: it is refused
 	kind       *callKind
 	inCallback bool // a callback of the request runs
 	reading    bool // its body is still to come
+	open       bool // it is not answered yet
 }
 
 // callKind is one of the calls.
@@ -69,26 +70,27 @@ const callBodyTimeout = 10 * time.Second
 var retrySoon = [2]string{"retry-after", "1"}
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
-func (pl *placement) meetAPI(end bool) (a Action, isCall bool) {
-	set := pl.plugin.set
-	if !pl.plugin.hasAPI() {
+func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
+	set := s.plugin.set
+	if !s.plugin.hasAPI() {
 		return Proceed, false
 	}
-	pl.traits.read(pl)
+	s.traits.read(s)
 	var cfg *config.Config
 	var below string
 	if set != nil {
-		cfg, below = set.API(pl.traits.path)
+		cfg, below = set.API(s.traits.path)
 	}
-	if cfg == nil && !pl.plugin.isRefusedAPI(pl.traits.path) {
+	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
 		return Proceed, false
 	}
-	pl.call = &apiCall{pl: pl, api: pl.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true}
-	defer func() { pl.call.inCallback = false }()
+	c := &apiCall{s: s, api: s.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true, open: true}
+	s.answer = c
+	defer func() { c.inCallback = false }()
 	if cfg == nil {
-		return pl.call.refuse(503, "config_refused", "the configuration is refused", retrySoon), true
+		return c.refuse(503, "config_refused", "the configuration is refused", retrySoon), true
 	}
-	return pl.call.begin(below, end), true
+	return c.begin(below, end), true
 }
 
 // hasAPI reports whether there is an API, in force or refused.
@@ -103,7 +105,7 @@ func (p *Plugin) isRefusedAPI(path string) bool {
 
 // begin answers the request by its headers, or waits for its body. A stranger learns nothing.
 func (c *apiCall) begin(below string, end bool) Action {
-	pl, v := c.pl, c.pl.plugin.vm
+	s, v := c.s, c.s.plugin.vm
 	if !c.isAuthorized() {
 		return c.refuse(401, "unauthorized", "no or wrong token, want authorization: Bearer and the token",
 			[2]string{"www-authenticate", "Bearer"})
@@ -113,7 +115,7 @@ func (c *apiCall) begin(below string, end bool) Action {
 			c.kind = &callKinds[i]
 		}
 	}
-	switch method := pl.traits.value(":method"); {
+	switch method := s.traits.value(":method"); {
 	case c.kind == &noCall:
 		return c.refuse(404, "no_such_path",
 			"no such path, want schedule, complete, heartbeat, advice or models below "+c.cfg.API.Path)
@@ -121,19 +123,18 @@ func (c *apiCall) begin(below string, end bool) Action {
 		return c.refuse(405, "wrong_method", "wrong method, want "+c.kind.method, [2]string{"allow", c.kind.method})
 	case method == "GET":
 		return c.start("")
-	case !isIdentity(pl.traits.value("content-encoding")):
+	case !isIdentity(s.traits.value("content-encoding")):
 		return c.refuse(415, "encoded", "the body is encoded, want plain JSON")
-	case pl.traits.length > config.MaxCall:
+	case s.traits.length > config.MaxCall:
 		return c.refuseLong()
-	case pl.traits.awaits: // the gateway leaves it to whoever answers to send 100 Continue, which a plugin cannot
+	case s.traits.awaits: // the gateway leaves it to whoever answers to send 100 Continue, which a plugin cannot
 		return c.refuse(417, "expects", "cannot answer 100 Continue, want the body without expect")
 	case end:
 		return c.start("")
 	}
 	c.reading = true
-	pl.enter(phaseCalling)
-	pl.HoldBody(config.MaxCall + 1)
-	v.bodies.reading[pl] = v.gw.Now() + callBodyTimeout
+	s.HoldBody(config.MaxCall + 1)
+	v.bodies.reading[s.first] = v.gw.Now() + callBodyTimeout
 	return Hold
 }
 
@@ -141,7 +142,7 @@ func (c *apiCall) begin(below string, end bool) Action {
 // has, not on what is in it.
 func (c *apiCall) isAuthorized() bool {
 	const scheme = "Bearer "
-	value := c.pl.traits.value("authorization")
+	value := c.s.traits.value("authorization")
 	return hasPrefixFold(value, scheme) &&
 		subtle.ConstantTimeCompare([]byte(value[len(scheme):]), []byte(c.cfg.API.Token)) == 1
 }
@@ -150,38 +151,38 @@ func isIdentity(encoding string) bool {
 	return encoding == "" || strings.EqualFold(encoding, "identity")
 }
 
-// callBody is called when more of the body has come: size bytes in all.
-func (pl *placement) callBody(size int, end bool) Action {
-	c := pl.call
+func (c *apiCall) read(size int, end bool) Action {
 	c.inCallback = true
 	defer func() { c.inCallback = false }()
-	pl.body.received = size
 	switch {
-	case !c.reading: // it is answered, or will be
+	case !c.open:
+		return Proceed
+	case !c.reading: // it will be answered
 		return Stop
 	case size > config.MaxCall:
 		return c.refuseLong()
 	case !end:
 		return Hold
 	}
-	return c.start(string(pl.RequestBody(0, size)))
+	return c.start(string(c.s.RequestBody(0, size)))
 }
 
-// callTimeout is called when the body did not come in time.
-func (pl *placement) callTimeout() {
-	pl.call.refuse(408, "late", "the body did not come within "+callBodyTimeout.String())
+func (c *apiCall) late() {
+	if c.open {
+		c.refuse(408, "late", "the body did not come within "+callBodyTimeout.String())
+	}
+}
+
+// endBody ends the wait for the body.
+func (c *apiCall) endBody() {
+	c.reading = false
+	delete(c.s.plugin.vm.bodies.reading, c.s.first)
 }
 
 // start does what is asked for.
 func (c *apiCall) start(body string) Action {
-	pl := c.pl
-	c.reading = false
-	delete(pl.plugin.vm.bodies.reading, pl)
-	if pl.phase != phaseCalling {
-		pl.enter(phaseCalling)
-	}
-	c.kind.run(c, body)
-	if pl.phase == phaseCalling {
+	c.endBody()
+	if c.kind.run(c, body); c.open {
 		return Stop
 	}
 	return Hold
@@ -190,21 +191,21 @@ func (c *apiCall) start(body string) Action {
 // whenThere runs f, which answers, if the caller still waits: at once, or in its context. Else it runs gone, unless
 // that is nil.
 func (c *apiCall) whenThere(f, gone func()) {
-	switch pl := c.pl; {
-	case pl.phase != phaseCalling:
+	switch s := c.s; {
+	case !c.open:
 		if gone != nil {
 			gone()
 		}
 	case c.inCallback:
 		f()
 	default:
-		pl.plugin.vm.runAs(pl.context, "the answer to an admission call", f, pl.recovered)
+		s.plugin.vm.runAs(s.context, "the answer to an admission call", f, func() { c.failed() })
 	}
 }
 
 // wakeFor has the VM look after an answer of Redis.
 func (c *apiCall) wakeFor(now time.Duration, redis *redisStore) {
-	if redis != nil && c.pl.phase == phaseCalling {
+	if redis != nil && c.open {
 		c.api.ticks.wakeAt(now, now+c.cfg.ReserveTimeout)
 	}
 }
@@ -226,22 +227,19 @@ func (c *apiCall) unavailable() {
 
 // reply answers. The request is counted by its call and result, under no reason.
 func (c *apiCall) reply(status int, result, body string, headers ...[2]string) {
-	pl := c.pl
-	delete(pl.plugin.vm.bodies.reading, pl)
-	c.reading = false
-	pl.enter(phaseUncounted)
-	pl.settled = true
+	c.endBody()
+	c.open = false
 	c.count(result)
 	headers = append(headers, [2]string{"content-type", "application/json"}, [2]string{"cache-control", "no-store"})
-	pl.Reply(status, headers, body)
+	c.s.Reply(status, headers, body)
 }
 
-// callLeft ends a call whose caller has left before it was answered.
-func (pl *placement) callLeft() {
-	c := pl.call
-	delete(pl.plugin.vm.bodies.reading, pl)
-	c.reading, pl.settled = false, true
-	pl.enter(phaseUncounted)
+func (c *apiCall) left() {
+	if !c.open {
+		return
+	}
+	c.endBody()
+	c.open = false
 	c.count("left")
 }
 
@@ -251,14 +249,13 @@ func (c *apiCall) count(result string) {
 		result = c.kind.name + "_" + result
 	}
 	c.api.stats.countIf(statname.With(statAPICalls, "result", result), 1)
-	c.pl.SetNote("api=" + result)
+	c.s.SetNote("api=" + result)
 }
 
-// callRecovered ends a call in which something panicked: it is not forwarded all the same.
-func (pl *placement) callRecovered() {
-	if pl.phase == phaseNew || pl.phase == phaseCalling {
-		pl.call.refuse(500, "panic", "the plugin failed")
-		return
+func (c *apiCall) failed() Action {
+	if c.open {
+		return c.refuse(500, "panic", "the plugin failed")
 	}
-	pl.Reply(500, nil, errorText("the plugin failed"))
+	c.s.Reply(500, nil, errorText("the plugin failed"))
+	return Hold
 }

@@ -70,10 +70,6 @@ func (pl *placement) requestBody(size int, end bool) Action {
 	pl.body.arrived(pl.plugin.vm.now(), end)
 	switch pl.phase {
 	case phaseReading:
-	case phaseProbing:
-		return Stop
-	case phaseCalling:
-		return pl.callBody(size, end)
 	case phaseListing, phaseReserving:
 		pl.passed(size)
 		return pl.bodyGrew()
@@ -128,10 +124,8 @@ func (pl *placement) requestTrailers() Action {
 	pl.body.arrived(pl.plugin.vm.now(), true)
 	switch pl.phase {
 	case phaseReading:
-	case phaseListing, phaseReserving, phaseProbing:
+	case phaseListing, phaseReserving:
 		return Stop
-	case phaseCalling:
-		return pl.callBody(pl.body.received, true)
 	default:
 		pl.amendWork()
 		return Proceed
@@ -216,13 +210,14 @@ func (pl *placement) inspected(b *readBody) {
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.
 func (pl *placement) bodyTimeout() {
 	delete(pl.plugin.vm.bodies.reading, pl)
+	if pl.answer != nil {
+		pl.answer.late()
+		return
+	}
 	if pl.body.long != nil {
 		pl.body.late = true
 		pl.goOn(pl.inspect(pl.body.received, false))
 		return
-	}
-	if pl.phase == phaseCalling {
-		pl.callTimeout()
 	}
 	if pl.phase != phaseReading {
 		return
@@ -236,6 +231,10 @@ func (pl *placement) bodyTimeout() {
 
 // bodyTimeoutRecovered ends a timeout that panicked. There is no callback of the request to let it continue.
 func (pl *placement) bodyTimeoutRecovered() {
+	if pl.answer != nil {
+		pl.answer.failed()
+		return
+	}
 	if !pl.body.held || pl.body.alone {
 		defer pl.Resume()
 	}

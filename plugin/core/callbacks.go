@@ -52,12 +52,14 @@ func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
 	return stream
 }
 
-// run guards a callback that may hold the request.
+// run guards a callback that may hold the request, as that of one of its placements.
 func (pl *placement) run(name string, f func() Action) Action {
 	a := Proceed
 	pl.plugin.vm.callback(pl.context, name, func() { a = f() }, func() {
-		if pl.call != nil {
-			a = Hold // it is never forwarded
+		pl.plugin.vm.bodies.stopReading(pl)
+		if pl.answer != nil {
+			a = pl.answer.failed()
+			return
 		}
 		pl.recovered()
 	})
@@ -71,6 +73,10 @@ func (s *Stream) OnRequestHeaders(end bool) Action {
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
 func (s *Stream) OnRequestBody(size int, end bool) Action {
+	if s.answer != nil {
+		s.body.received = size
+		return s.first.run("request body", func() Action { return s.answer.read(size, end) })
+	}
 	inside := s.first.inside
 	a := s.first.onRequestBody(size, end)
 	if inside != nil {
@@ -89,6 +95,9 @@ func (pl *placement) onRequestBody(size int, end bool) Action {
 
 // OnRequestTrailers is called when the body was followed by trailers.
 func (s *Stream) OnRequestTrailers() Action {
+	if s.answer != nil {
+		return s.first.run("request trailers", func() Action { return s.answer.read(s.body.received, true) })
+	}
 	inside := s.first.inside
 	a := s.first.run("request trailers", s.first.requestTrailers)
 	if inside != nil {
@@ -99,6 +108,10 @@ func (s *Stream) OnRequestTrailers() Action {
 
 // OnResponseHeaders is called once, with end when the response has no body.
 func (s *Stream) OnResponseHeaders(end bool) {
+	if s.answer != nil {
+		s.plugin.vm.callback(s.context, "response headers", s.answer.left, nil)
+		return
+	}
 	for pl := s.first; pl != nil; pl = pl.inside {
 		s.plugin.vm.callback(s.context, "response headers", func() { pl.responseHeaders(end) }, nil)
 	}
@@ -106,6 +119,9 @@ func (s *Stream) OnResponseHeaders(end bool) {
 
 // OnResponseBody is called for every part of the response's body: size bytes.
 func (s *Stream) OnResponseBody(size int, end bool) {
+	if s.answer != nil {
+		return
+	}
 	for pl := s.first; pl != nil; pl = pl.inside {
 		pl.onResponseBody(size, end)
 	}
@@ -134,6 +150,10 @@ func (s *Stream) OnResponseTrailers() {
 
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {
+	if s.answer != nil && !s.Done() {
+		s.plugin.vm.callback(s.context, "the end of a stream", s.answer.left, nil)
+		s.first.enter(phaseDone)
+	}
 	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
 		s.plugin.vm.callback(s.context, "the end of a stream", pl.done, pl.recovered)
 	}

@@ -46,12 +46,6 @@ func (pl *placement) responseHeaders(end bool) {
 		return
 	}
 	pl.response.complete = end
-	if pl.phase == phaseProbing {
-		pl.enter(phaseUncounted)
-	}
-	if pl.phase == phaseCalling {
-		pl.callLeft()
-	}
 	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
 		pl.abandonReservation()
 	}
@@ -142,12 +136,6 @@ func (pl *placement) done() {
 		pl.cluster.retries.end(&pl.wait.attempt)
 	}
 	pl.requestGone()
-	if pl.phase == phaseProbing {
-		pl.enter(phaseUncounted)
-	}
-	if pl.phase == phaseCalling {
-		pl.callLeft()
-	}
 	if pl.phase == phaseReading {
 		pl.abandonBody()
 	}

@@ -13,8 +13,6 @@ type phase uint8
 
 const (
 	phaseNew       phase = iota
-	phaseProbing         // a probe of another region, held until the answer is known
-	phaseCalling         // a call of the admission API, held until its body has come and its answer is known
 	phaseReading         // held until its body, or enough of it, has come
 	phaseListing         // held until it is known which models endpoints have
 	phaseReserving       // held until the store has answered: at once, or after a wait in the queue of the cluster
@@ -27,19 +25,11 @@ const (
 // transitions lists the phases that may follow each phase, and what leads there.
 var transitions = [phases][phases]bool{
 	phaseNew: {
-		phaseProbing:   true, // another region asks
-		phaseCalling:   true, // a call of the admission API
 		phaseReading:   true, // the body is needed for the decision
 		phaseListing:   true, // inside a cluster: the choice begins when the body has come
 		phaseReserving: true, // the headers are enough
 		phaseUncounted: true, // nothing to decide, or no endpoint: pass, refuseOwnCluster, passDuplicate, refuse
 		phaseDone:      true, // the client left before the headers came
-	},
-	phaseProbing: {
-		phaseUncounted: true, // it is answered, or over
-	},
-	phaseCalling: {
-		phaseUncounted: true, // it is answered, or over
 	},
 	phaseReading: {
 		phaseListing:   true, // its model is known, the lists of models are not: decide
@@ -85,7 +75,7 @@ type Stream struct {
 	traits traits
 	what   prompt.Call // what the call makes an engine do
 	body   body        // what has come of the request
-	call   *apiCall    // of the admission API, nil for any other request
+	answer ownAnswer   // of the plugin's own, nil for a request that is placed
 	first  *placement  // the first of its row
 }
 
@@ -98,7 +88,7 @@ func (pl *placement) enter(next phase) {
 }
 
 func (p phase) String() string {
-	return [...]string{"new", "probing", "calling", "reading", "listing", "reserving", "leased", "uncounted", "done"}[p]
+	return [...]string{"new", "reading", "listing", "reserving", "leased", "uncounted", "done"}[p]
 }
 
 // requestHeaders is called once, with end when the request has no body.
@@ -353,10 +343,6 @@ func (pl *placement) recovered() {
 		return
 	}
 	pl.plugin.vm.bodies.stopReading(pl)
-	if pl.call != nil {
-		pl.callRecovered()
-		return
-	}
 	pl.release()
 	if !pl.settled {
 		pl.pass(lb.ReasonPanic)
