@@ -53,7 +53,7 @@ const (
 )
 
 // shows returns what the answer, which has ended, shows of the work behind it.
-func (r *response) shows() shown {
+func (r *reading) shows() shown {
 	a := r.answer
 	switch {
 	case a == nil && (r.text && r.parts <= 1 || r.bytes == 0): // in several parts it may be what a model writes

@@ -33,7 +33,7 @@ type placement struct {
 	wait     waiting      // in the queue of the cluster
 	lease    lease        // where it is counted
 	budget   budgetUse    // what it was charged, for token_budget
-	response response     // what has come of the response
+	response reading      // what has come of the response, and how it is read
 
 	inside *placement // the next of the row, nil for none
 	outer  *placement // the one that this is inside of, nil for none
@@ -43,5 +43,8 @@ type placement struct {
 // newPlacement returns a placement of the request by a configuration, nil if that is not known yet, inside of another
 // one unless that is nil.
 func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *placement {
-	return &placement{Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{vm: s.plugin.vm}}
+	return &placement{
+		Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{vm: s.plugin.vm},
+		response: reading{from: s.GatewayStream, ticks: s.plugin.vm.ticks},
+	}
 }

@@ -128,7 +128,7 @@ func TestOutcomeHasTimes(t *testing.T) {
 		s := &placement{
 			Stream: &Stream{plugin: d.workers[0].current}, cfg: d.workers[0].current.set.Match("", "", ""),
 			chain: &promptChain{planned: time.Minute}, lease: lease{addr: "a", chosen: "a"},
-			response: response{ttft: time.Second},
+			response: reading{response: response{ttft: time.Second}},
 		}
 		s.lease.reservation.plan = lb.Plan{Tokens: 90}
 		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}

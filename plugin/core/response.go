@@ -17,19 +17,12 @@ type response struct {
 	begunAt  time.Duration // when that was, 0 where it does not matter
 	asked    time.Duration // the latest tick when all of the request was sent, 0 before
 	answered time.Duration // that when it had begun, without a look at the clock
-	dataAt   time.Duration // when the only event so far of an API that is not known came, 0 for none
-	api      answer.API    // what the answer has to be in, by the path of the request
-	lines    bool          // it comes by lines, by its headers
 	streamed bool          // it has begun before its end: it is a stream
 	bytes    int           // of the body so far
 	ttft     time.Duration // from the plan to the first token, for prefix_cache
 	complete bool          // all of it has passed
 	encoded  bool          // it is compressed
-	text     bool          // it is a text that is not compressed, and no stream
 	parts    int64         // of the body that have passed
-	reads    bool          // the parts to come are read
-	unread   bool          // some were not
-	drawn    drawn         // whether it is read to its end where only some are
 	answer   *answer.Reader
 	outcome  answer.Outcome // by its content, once it is over
 	retry    []byte         // beginning of the body, while that may say when to try again
@@ -89,27 +82,34 @@ func (pl *placement) responseBody(size int, end bool) {
 	r.complete = r.complete || end
 	pl.readRefusal(size)
 	pl.learnHeld(size)
-	if size > 0 {
-		pl.readAnswer(size)
+	if size > 0 && r.retry != nil {
+		pl.readRetry(size)
+	}
+	switch {
+	case size == 0:
+	case r.reads && pl.phase == phaseLeased:
+		r.read(size)
+	default:
+		r.unread = true
 	}
 	if r.begun || pl.phase != phaseLeased {
 		return
 	}
-	at, begun := pl.hasBegun(end)
+	at, begun := r.hasBegun(end)
 	if !begun {
 		return
 	}
 	r.begun = true
 	r.answered = pl.plugin.vm.ticks.lastTick
-	pl.learnOutput()
+	r.learnOutput()
 	if pl.cfg.AmongClusters() {
 		r.begunAt = at
 	}
-	if !end && pl.streams() {
+	if !end && r.streams() {
 		r.streamed = true
 		pl.firstToken(at)
 	}
-	r.reads = r.reads && (r.dataAt > 0 || pl.readsToEnd())
+	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
 }
 
 // firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in

@@ -55,7 +55,7 @@ func TestVerdict(t *testing.T) {
 		p.effective = fake
 		s := &placement{
 			Stream:   &Stream{GatewayStream: fake, body: body{endedAt: p.now}},
-			response: response{status: c.status, complete: c.complete, reached: true},
+			response: reading{response: response{status: c.status, complete: c.complete, reached: true}},
 		}
 		if got := s.response.verdict(p.now, s.sentAt(), &s.body, fake); got != c.want {
 			t.Errorf("status %d, complete %v, %q: verdict %d, want %d", c.status, c.complete, c.details, got, c.want)
@@ -86,7 +86,8 @@ func TestVerdictOfImpatience(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := &fakeStream{process: p, details: c.details}
 		p.effective = fake
-		s := &placement{Stream: &Stream{GatewayStream: fake}, response: response{status: c.status, reached: true}}
+		s := &placement{Stream: &Stream{GatewayStream: fake}}
+		s.response.status, s.response.reached = c.status, true
 		if c.sent {
 			s.body.endedAt = p.now
 		}

@@ -195,6 +195,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) Action {
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
 	pl.cluster.views[view.ListID] = view
+	pl.response.cluster = pl.cluster
 	v.scraping.neededBy(pl)
 	v.lists.neededBy(pl)
 	r := lb.Request{
