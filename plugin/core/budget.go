@@ -53,81 +53,73 @@ func (l *lease) giveBack(c *charge) {
 }
 
 // charged notes that the target was charged with the grant.
-func (pl *placement) charged(addr string) {
-	r := &pl.lease.reservation
-	if !r.plan.HasBudget() {
-		return
+func (l *lease) charged(addr string) {
+	if r := &l.reservation; r.plan.HasBudget() {
+		l.budget.target = charge{r.id, r.plan.Scope, addr, r.plan.Budget.Tokens}
 	}
-	pl.budget.target = charge{pl.lease.reservation.id, r.plan.Scope, addr, r.plan.Budget.Tokens}
-}
-
-// undoGrant releases a grant that is not used.
-func (pl *placement) undoGrant(addr string) {
-	l := &pl.lease
-	pl.charged(addr)
-	l.giveBack(&pl.budget.target)
-	pl.noteUnserved()
-	l.store.Release(l.now(), l.reservation.id)
 }
 
 // moveCharge charges another target than the one before, which serves the request in its place.
-func (pl *placement) moveCharge(addr string) {
-	c := pl.budget.target
+func (l *lease) moveCharge(addr string) {
+	c := l.budget.target
 	if c.addr == "" {
 		return
 	}
-	pl.lease.giveBack(&pl.budget.target)
-	pl.lease.store.Settle(pl.lease.now(), c.id, addr, c.tokens, 1)
-	pl.budget.target, pl.budget.target.addr = c, addr
+	l.giveBack(&l.budget.target)
+	l.store.Settle(l.now(), c.id, addr, c.tokens, 1)
+	l.budget.target, l.budget.target.addr = c, addr
 }
 
-// estimatedAgain corrects the charge of a request that was estimated before its body had come.
-func (pl *placement) estimatedAgain(tokens int64) {
-	for _, c := range pl.charges() {
-		pl.lease.settle(c, tokens)
+// estimatedAgain corrects the charges of a request that was estimated before its body had come.
+func (l *lease) estimatedAgain(tokens int64) {
+	l.settle(&l.budget.target, tokens)
+	l.settle(&l.budget.tenant.charge, tokens)
+}
+
+// used corrects the charges by the usage in an answer.
+func (l *lease) used(tokens int64) {
+	if l.budget.target.addr != "" {
+		l.budget.known = true
+		l.estimatedAgain(tokens)
 	}
 }
 
-func (pl *placement) charges() [2]*charge {
-	return [2]*charge{&pl.budget.target, &pl.budget.tenant.charge}
-}
-
-// usedTokens corrects the charges by the usage in an answer: in one that broke off at least what was estimated of the
-// output was used.
-func (pl *placement) usedTokens(promptTokens, output int64) {
-	if pl.budget.target.addr == "" {
-		return
+// dropCharges ends the charges of a request on which no model can have worked. unseen: nor has its server got it; else
+// it counts as one request, there and for its tenant.
+func (l *lease) dropCharges(unseen bool) {
+	for _, c := range [2]*charge{&l.budget.target, &l.budget.tenant.charge} {
+		if !unseen {
+			l.settle(c, 0)
+			*c = charge{}
+		}
+		l.giveBack(c)
 	}
-	pl.budget.known = true
-	if !pl.response.complete {
-		output = max(output, pl.work.output)
-	}
-	pl.estimatedAgain(promptTokens + output)
 }
 
 // endCharges ends the charges of a request that is over. Without usage the estimate stays, unless no model can have
 // worked on the request.
 func (pl *placement) endCharges() {
-	c := &pl.budget.target
-	if c.addr == "" {
+	b := &pl.lease.budget
+	if b.target.addr == "" {
 		return
 	}
-	unserved, unseen := false, false
-	if !pl.budget.known {
-		unserved, unseen = pl.response.unserved(pl.GatewayStream)
-	}
-	if unserved {
-		for _, c := range []*charge{c, &pl.budget.tenant.charge} {
-			if !unseen { // a request that a backend has refused counts as one, there and for its tenant
-				pl.lease.settle(c, 0)
-				*c = charge{}
-			}
-			pl.lease.giveBack(c)
+	if !b.known {
+		if unserved, unseen := pl.response.unserved(pl.GatewayStream); unserved {
+			pl.lease.dropCharges(unseen)
+			return
 		}
-		return
 	}
-	pl.plugin.vm.stats.countIf(ofEndpoint(statBudgetTokens, pl.cluster.name, c.addr), uint64(c.tokens))
-	*c, pl.budget.tenant.charge = charge{}, charge{}
+	pl.plugin.vm.stats.countIf(ofEndpoint(statBudgetTokens, pl.cluster.name, b.target.addr), uint64(b.target.tokens))
+	b.target, b.tenant.charge = charge{}, charge{}
+}
+
+// undoGrant releases a grant that is not used.
+func (pl *placement) undoGrant(addr string) {
+	l := &pl.lease
+	l.charged(addr)
+	l.giveBack(&l.budget.target)
+	pl.noteUnserved()
+	l.store.Release(l.now(), l.reservation.id)
 }
 
 // unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
@@ -159,7 +151,7 @@ func (r *response) unserved(from GatewayStream) (unserved, unseen bool) {
 //
 // Some servers say in the body of a 429 when to try again. It closes for the moment until that has come.
 func (pl *placement) restrict(headers [][2]string) {
-	c := &pl.budget.target
+	c := &pl.lease.budget.target
 	if c.addr == "" || !pl.response.reached {
 		return
 	}
@@ -196,7 +188,7 @@ const maxRetryBody = 4 << 10
 
 // readRetry looks for the time to try again in the part of the body of a refusal that is passing.
 func (pl *placement) readRetry(size int) {
-	r, c := &pl.response, &pl.budget.target
+	r, c := &pl.response, &pl.lease.budget.target
 	r.retry = append(r.retry, pl.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
 	after, ok := ratelimit.RetryDelay(r.retry)
 	if ok && c.addr != "" {
@@ -242,7 +234,7 @@ func isBudget(why lb.Reason) bool {
 func (pl *placement) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
 	plan, grant := &pl.lease.reservation.plan, &pl.lease.reservation.grant
 	if why == lb.ReasonTenantOverBudget {
-		plan, grant = pl.budget.tenant.plan, &pl.budget.tenant.grant
+		plan, grant = pl.lease.budget.tenant.plan, &pl.lease.budget.tenant.grant
 	}
 	limits := plan.Budget.Limits[grant.Index]
 	headers := [][2]string{{"retry-after-ms", strconv.FormatInt(wait.Milliseconds(), 10)}}

@@ -37,7 +37,7 @@ func (pl *placement) setDebugHeaders() {
 	if pl.session.result != "" {
 		pl.SetResponseHeader(at, pl.session.result)
 	}
-	if c := &pl.budget.target; c.addr != "" {
+	if c := &pl.lease.budget.target; c.addr != "" {
 		pl.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
 	}
 	if pl.chain.hasBlocks() {
@@ -48,13 +48,13 @@ func (pl *placement) setDebugHeaders() {
 // describe returns the decision in one line, for the access log.
 func (pl *placement) describe() string {
 	if pl.cfg != nil && pl.cfg.AmongClusters() {
-		return describe("cluster=", pl.lease.chosen, pl.reason, pl.lease.load) + pl.session.text() + pl.budget.text()
+		return describe("cluster=", pl.lease.chosen, pl.reason, pl.lease.load) + pl.session.text() + pl.lease.budget.text()
 	}
 	host := pl.lease.chosen
 	if pl.region.returned {
 		host = pl.lease.addr
 	}
-	return describe("host=", host, pl.reason, pl.lease.load) + pl.session.text() + pl.budget.text() + pl.region.text()
+	return describe("host=", host, pl.reason, pl.lease.load) + pl.session.text() + pl.lease.budget.text() + pl.region.text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

@@ -23,6 +23,7 @@ type lease struct {
 	tokens      int64         // that it counts for
 	overflows   int           // how often it did not fit into the cluster that was granted
 	answering   bool          // it is among those that the endpoint is answering
+	budget      budgetUse     // what it was charged, for token_budget
 }
 
 // reservation is what a request wants of its store, and the store's answer.
@@ -212,7 +213,7 @@ func (pl *placement) leased(addr string, gone bool) Action {
 		pl.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
 	}
 	l.chosen, l.addr = addr, addr
-	pl.charged(addr)
+	l.charged(addr)
 	switch {
 	case pl.cfg.Shadow:
 		r.reason = lb.ReasonShadow
@@ -296,8 +297,8 @@ func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
 	delete(pl.plugin.vm.bodies.partial, pl)
 	pl.plugin.vm.waiters.remove(pl)
-	pl.lease.giveBack(&pl.budget.target)
-	pl.endTenant()
+	pl.lease.giveBack(&pl.lease.budget.target)
+	pl.lease.endTenant()
 	pl.lease.close()
 }
 

@@ -32,7 +32,6 @@ type placement struct {
 	metrics  metricsUse   // what it has to do with the metrics of engines
 	wait     waiting      // in the queue of the cluster
 	lease    lease        // where it is counted
-	budget   budgetUse    // what it was charged, for token_budget
 	response reading      // what has come of the response, and how it is read
 
 	inside *placement // the next of the row, nil for none

@@ -27,7 +27,7 @@ func (pl *placement) followServed() {
 		pl.lease.forgetPrompt(had)
 	}
 	pl.lease.amend(served, r.plan.AddedTokens(0))
-	pl.moveCharge(served)
+	pl.lease.moveCharge(served)
 	if !pl.cfg.Shadow {
 		v.stats.count(statMoves, 1)
 		moved := lb.Outcome{}

@@ -26,7 +26,7 @@ func (pl *placement) reserveTenant(now time.Duration) Action {
 	if b == nil || !b.Tenants.Limited() || pl.cfg.Shadow || !pl.computes() {
 		return pl.submit(now)
 	}
-	v, l, t := pl.plugin.vm, &pl.lease, &pl.budget.tenant
+	v, l, t := pl.plugin.vm, &pl.lease, &pl.lease.budget.tenant
 	pl.traits.read(pl)
 	digest := tenantDigest(pl.traits.value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.scope, digest, l.reservation.plan.Budget.Tokens)
@@ -43,7 +43,7 @@ func tenantDigest(name string) uint64 { return xxhash.Sum64String("tenant " + na
 
 // finishTenant goes on with a request whose tenant has room for it. A store that cannot say does not stop it.
 func (pl *placement) finishTenant() Action {
-	t := &pl.budget.tenant
+	t := &pl.lease.budget.tenant
 	if t.err != nil {
 		t.id = 0 // there is nothing to release
 	}
@@ -58,8 +58,8 @@ func (pl *placement) finishTenant() Action {
 }
 
 // endTenant releases the request's lease at its tenant. What it was charged is given back unless it is settled.
-func (pl *placement) endTenant() {
-	t, l := &pl.budget.tenant, &pl.lease
+func (l *lease) endTenant() {
+	t := &l.budget.tenant
 	if t.id == 0 {
 		return
 	}

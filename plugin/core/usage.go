@@ -41,7 +41,7 @@ func (a *answerSample) take() bool {
 func (pl *placement) readsUsage() bool {
 	r := &pl.response
 	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
-		(pl.work.sampled || pl.chain.hasBlocks() || pl.budget.target.addr != "" || pl.sharesTokens() ||
+		(pl.work.sampled || pl.chain.hasBlocks() || pl.lease.budget.target.addr != "" || pl.sharesTokens() ||
 			pl.what == prompt.Quiet)
 }
 
@@ -58,7 +58,11 @@ func (pl *placement) learnUsage(now time.Duration, o *lb.Outcome) {
 	if pl.chain.hasBlocks() {
 		pl.compareCached(pl.chain, u, o)
 	}
-	pl.usedTokens(int64(u.Prompt), int64(u.Output))
+	used := int64(u.Output)
+	if !pl.response.complete { // at least what was estimated of the output was used
+		used = max(used, pl.work.output)
+	}
+	pl.lease.used(int64(u.Prompt) + used)
 	w := &pl.work
 	u.Output /= max(1, w.info.N) // reported for all answers together
 	if !pl.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {

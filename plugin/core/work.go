@@ -127,7 +127,7 @@ func (pl *placement) amendWork() {
 	if pl.lease.addr == pl.lease.chosen {
 		cached = pl.lease.reservation.grant.Cached
 	}
-	pl.estimatedAgain(plan.Tokens)
+	pl.lease.estimatedAgain(plan.Tokens)
 	tokens, before := plan.AddedTokens(cached), pl.lease.tokens
 	if 4*max(tokens-before, before-tokens) > before {
 		pl.lease.amend("", tokens)
