@@ -134,7 +134,7 @@ func (c *apiCall) begin(below string, end bool) Action {
 	}
 	c.reading = true
 	s.HoldBody(config.MaxCall + 1)
-	v.bodies.reading[s.first] = v.gw.Now() + callBodyTimeout
+	v.bodies.reading[s] = v.gw.Now() + callBodyTimeout
 	return Hold
 }
 
@@ -176,7 +176,7 @@ func (c *apiCall) late() {
 // endBody ends the wait for the body.
 func (c *apiCall) endBody() {
 	c.reading = false
-	delete(c.s.plugin.vm.bodies.reading, c.s.first)
+	delete(c.s.plugin.vm.bodies.reading, c.s)
 }
 
 // start does what is asked for.

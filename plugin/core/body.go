@@ -12,16 +12,17 @@ import (
 
 // body is what has come of a request, and what it waits for.
 type body struct {
-	beganAt  time.Duration // when the request came
-	lastPart time.Duration // when the latest part of the request came
-	endedAt  time.Duration // when all of the request had come, 0 before
-	received int           // bytes of the body so far
-	held     bool          // some of the body is held
-	late     bool          // body_timeout is over: the next part of the body decides
-	long     *longBody     // how it is read on behind what is held, nil before and after
-	several  bool          // it has come in several parts
-	alone    bool          // the next part comes alone, so that the request may be resumed without it
-	unread   string        // why it is not read on, "" for nothing known
+	beganAt   time.Duration // when the request came
+	lastPart  time.Duration // when the latest part of the request came
+	endedAt   time.Duration // when all of the request had come, 0 before
+	received  int           // bytes of the body so far
+	held      bool          // some of the body is held
+	late      bool          // body_timeout is over: the next part of the body decides
+	long      *longBody     // how it is read on behind what is held, nil before and after
+	several   bool          // it has come in several parts
+	alone     bool          // the next part comes alone, so that the request may be resumed without it
+	unread    string        // why it is not read on, "" for nothing known
+	modelOnly bool          // nothing else is read of it: it is never held for longer than body_timeout
 }
 
 // arrived is called for each part of the request, with end for the last one.
@@ -57,11 +58,12 @@ func (pl *placement) needsMore() bool {
 
 // waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over. A longer
 // one may be read on: see longBody.
-func (pl *placement) waitForBody() Action {
+func (s *Stream) waitForBody() Action {
+	pl := s.first
 	pl.enter(phaseReading)
-	pl.facts.alone = !pl.needsMore() && !pl.needsBodyInside()
-	pl.HoldBody(pl.readMost())
-	pl.plugin.vm.bodies.reading[pl] = pl.plugin.vm.gw.Now() + pl.cfg.BodyTimeout
+	s.body.modelOnly = !pl.needsMore() && !pl.needsBodyInside()
+	s.HoldBody(s.readMost())
+	s.plugin.vm.bodies.reading[s] = s.plugin.vm.gw.Now() + pl.cfg.BodyTimeout
 	return Hold
 }
 
@@ -96,27 +98,27 @@ func (pl *placement) passed(size int) {
 }
 
 // readNext reads more of a body that the request waits for.
-func (pl *placement) readNext(size int, end bool) Action {
+func (s *Stream) readNext(size int, end bool) Action {
 	switch {
-	case pl.traits.parts:
-		return pl.readParts(size, end)
-	case pl.body.long != nil:
-		return pl.readOn(size, end)
+	case s.traits.parts:
+		return s.readParts(size, end)
+	case s.body.long != nil:
+		return s.readOn(size, end)
 	}
-	first := !pl.body.held
-	pl.body.several = !first
-	pl.body.held, pl.body.received = true, size
-	switch enough := size >= min(pl.inspectBytes(), holdBytes); {
+	first := !s.body.held
+	s.body.several = !first
+	s.body.held, s.body.received = true, size
+	switch enough := size >= min(s.inspectBytes(), holdBytes); {
 	case end: // a part may be empty, so only the length of all shows what the gateway does
-		b := pl.plugin.vm.bodies
-		b.stale = b.stale || pl.body.several && size < pl.traits.length
-	case pl.body.late:
-	case pl.readsOn(first, enough):
-		return pl.beginLong(size)
+		b := s.plugin.vm.bodies
+		b.stale = b.stale || s.body.several && size < s.traits.length
+	case s.body.late:
+	case s.readsOn(first, enough):
+		return s.beginLong(size)
 	case !enough:
-		return pl.awaitMore(Hold)
+		return s.awaitMore(Hold)
 	}
-	return pl.inspect(size, end)
+	return s.inspect(size, end)
 }
 
 // requestTrailers is called when the body was followed by trailers.
@@ -134,31 +136,32 @@ func (pl *placement) requestTrailers() Action {
 }
 
 // inspect decides by what has come of the body: size bytes.
-func (pl *placement) inspect(size int, end bool) Action {
-	pl.plugin.vm.bodies.stopReading(pl)
-	if pl.traits.parts {
-		if l := pl.body.long; l != nil {
+func (s *Stream) inspect(size int, end bool) Action {
+	pl := s.first
+	s.plugin.vm.bodies.stopReading(s)
+	if s.traits.parts {
+		if l := s.body.long; l != nil {
 			pl.readModel(l.parts)
-			pl.body.long = nil
+			s.body.long = nil
 		}
 		return pl.decide(size, end, pl.readingOf(&seen{}))
 	}
 	var b readBody
-	pl.bodySoFar(&b, size, end)
+	s.bodySoFar(&b, size, end)
 	pl.session.find(pl, pl.cfg, b.text, true)
 	pl.readHeld(b.text)
-	late := pl.body.late && !end && !pl.facts.alone
+	late := s.body.late && !end && !s.body.modelOnly
 	if !pl.needsPrompt() {
 		pl.readModel(b.text)
 		return pl.decide(size, end, readingReason(nil, late))
 	}
-	b.read(pl)
-	b.parts.InPath(prompt.IsolatingPath(pl.traits.path))
+	b.read(s)
+	b.parts.InPath(prompt.IsolatingPath(s.traits.path))
 	if !b.ended {
-		b.unread = pl.unreadFor(&b, end)
+		b.unread = s.unreadFor(&b, end)
 	}
 	if end {
-		size = max(size, pl.traits.length)
+		size = max(size, s.traits.length)
 	}
 	b.whole = end && b.isWhole(size)
 	if pl.cfg.Clusters.Endpoint != nil {
@@ -208,42 +211,42 @@ func (pl *placement) inspected(b *readBody) {
 //
 // Once a part of the body is held, only a callback for the next part may let the request continue: Envoy, resumed from
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.
-func (pl *placement) bodyTimeout() {
-	delete(pl.plugin.vm.bodies.reading, pl)
-	if pl.answer != nil {
-		pl.answer.late()
+func (s *Stream) bodyTimeout() {
+	delete(s.plugin.vm.bodies.reading, s)
+	if s.answer != nil {
+		s.answer.late()
 		return
 	}
-	if pl.body.long != nil {
-		pl.body.late = true
-		pl.goOn(pl.inspect(pl.body.received, false))
+	if s.body.long != nil {
+		s.body.late = true
+		s.first.goOn(s.inspect(s.body.received, false))
 		return
 	}
-	if pl.phase != phaseReading {
+	if s.first.phase != phaseReading {
 		return
 	}
-	if pl.body.held {
-		pl.body.late = true
+	if s.body.held {
+		s.body.late = true
 		return
 	}
-	pl.goOn(pl.decide(0, false, readingReason(nil, !pl.facts.alone)))
+	s.first.goOn(s.first.decide(0, false, readingReason(nil, !s.body.modelOnly)))
 }
 
 // bodyTimeoutRecovered ends a timeout that panicked. There is no callback of the request to let it continue.
-func (pl *placement) bodyTimeoutRecovered() {
-	if pl.answer != nil {
-		pl.answer.failed()
+func (s *Stream) bodyTimeoutRecovered() {
+	if s.answer != nil {
+		s.answer.failed()
 		return
 	}
-	if !pl.body.held || pl.body.alone {
-		defer pl.Resume()
+	if !s.body.held || s.body.alone {
+		defer s.Resume()
 	}
-	pl.recovered()
+	s.first.recovered()
 }
 
 // abandonBody ends the wait for the body: the client has left, or the gateway has answered, before it came.
-func (pl *placement) abandonBody() {
-	pl.plugin.vm.bodies.stopReading(pl)
-	pl.enter(phaseUncounted)
-	pl.decided(lb.ReasonBodyLate)
+func (s *Stream) abandonBody() {
+	s.plugin.vm.bodies.stopReading(s)
+	s.first.enter(phaseUncounted)
+	s.first.decided(lb.ReasonBodyLate)
 }

@@ -47,14 +47,15 @@ func (pl *placement) setDebugHeaders() {
 
 // describe returns the decision in one line, for the access log.
 func (pl *placement) describe() string {
+	l := &pl.lease
 	if pl.cfg != nil && pl.cfg.AmongClusters() {
-		return describe("cluster=", pl.lease.chosen, pl.reason, pl.lease.load) + pl.session.text() + pl.lease.budget.text()
+		return describe("cluster=", l.chosen, pl.reason, l.load) + pl.session.text() + l.budget.text()
 	}
-	host := pl.lease.chosen
+	host := l.chosen
 	if pl.region.returned {
-		host = pl.lease.addr
+		host = l.addr
 	}
-	return describe("host=", host, pl.reason, pl.lease.load) + pl.session.text() + pl.lease.budget.text() + pl.region.text()
+	return describe("host=", host, pl.reason, l.load) + pl.session.text() + l.budget.text() + pl.region.text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

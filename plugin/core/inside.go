@@ -86,11 +86,11 @@ func (pl *placement) needsBodyInside() bool {
 }
 
 // inspectBytes returns how much of the body is read for the decision.
-func (pl *placement) inspectBytes() int {
-	if c := pl.cfg.Clusters.Endpoint; c != nil {
-		return max(pl.cfg.MaxInspectBytes, c.MaxInspectBytes)
+func (s *Stream) inspectBytes() int {
+	if c := s.first.cfg.Clusters.Endpoint; c != nil {
+		return max(s.first.cfg.MaxInspectBytes, c.MaxInspectBytes)
 	}
-	return pl.cfg.MaxInspectBytes
+	return s.first.cfg.MaxInspectBytes
 }
 
 // chooseInside has an endpoint of the chosen cluster chosen, if that is configured.

@@ -48,11 +48,11 @@ type longBody struct {
 }
 
 // readMost returns how much of a body is read: more than max_inspect_bytes where its end matters.
-func (pl *placement) readMost() int {
-	most := pl.inspectBytes()
-	if pl.wantsEnd() {
-		most = max(most, pl.cfg.MaxScanBytes)
-		if c := pl.cfg.Clusters.Endpoint; c != nil {
+func (s *Stream) readMost() int {
+	most := s.inspectBytes()
+	if s.wantsEnd() {
+		most = max(most, s.first.cfg.MaxScanBytes)
+		if c := s.first.cfg.Clusters.Endpoint; c != nil {
 			most = max(most, c.MaxScanBytes)
 		}
 	}
@@ -60,28 +60,29 @@ func (pl *placement) readMost() int {
 }
 
 // wantsEnd reports whether what stands at the end of a body matters: other than for its work alone.
-func (pl *placement) wantsEnd() bool {
+func (s *Stream) wantsEnd() bool {
+	pl := s.first
 	c, in := pl.cfg, pl.cfg.Clusters.Endpoint
-	return !pl.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || pl.session.mayBeInBody(pl, c) ||
-		pl.held.inBody && !pl.traits.notJSON || pl.readsFacts() ||
+	return !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || pl.session.mayBeInBody(pl, c) ||
+		pl.held.inBody && !s.traits.notJSON || pl.readsFacts() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
 }
 
 // readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its
 // first part on where the gateway would not show the last one while it holds the others, or where the request is to go
 // on after body_timeout although no more comes.
-func (pl *placement) readsOn(first, enough bool) bool {
-	b, most := pl.plugin.vm.bodies, pl.readMost()
-	early := b.stale || pl.facts.alone
+func (s *Stream) readsOn(first, enough bool) bool {
+	b, most := s.plugin.vm.bodies, s.readMost()
+	early := b.stale || s.body.modelOnly
 	switch {
-	case early && !first, !early && !enough, pl.body.received >= most:
+	case early && !first, !early && !enough, s.body.received >= most:
 		return false
-	case pl.traits.length > most:
-		pl.body.unread = unreadLong
+	case s.traits.length > most:
+		s.body.unread = unreadLong
 	case !b.hasRoom():
-		pl.body.unread = unreadRoom
+		s.body.unread = unreadRoom
 	}
-	return pl.body.unread == ""
+	return s.body.unread == ""
 }
 
 // hasRoom reports whether another body may be read on.
@@ -90,56 +91,57 @@ func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }
 // newLong begins to read a body on. It is not inlined, for the size of the artifacts.
 //
 //go:noinline
-func (pl *placement) newLong() *longBody {
-	c := pl.cfg
+func (s *Stream) newLong() *longBody {
+	c := s.first.cfg
 	if in := c.Clusters.Endpoint; in != nil {
 		c = in
 	}
-	return &longBody{LongBody: prompt.NewLongBody(min(pl.inspectBytes(), maxPrompt), pl.plugin.vm.prompts.secret(c))}
+	return &longBody{LongBody: prompt.NewLongBody(min(s.inspectBytes(), maxPrompt), s.plugin.vm.prompts.secret(c))}
 }
 
 // beginLong reads what is held of a body, and then its parts as they come.
-func (pl *placement) beginLong(size int) Action {
-	pl.body.long, pl.body.alone = pl.newLong(), true
-	pl.body.received = 0
-	return pl.readOn(size, false)
+func (s *Stream) beginLong(size int) Action {
+	s.body.long, s.body.alone = s.newLong(), true
+	s.body.received = 0
+	return s.readOn(size, false)
 }
 
 // readOn reads the next part of a body.
-func (pl *placement) readOn(size int, end bool) Action {
-	b, l := pl.plugin.vm.bodies, pl.body.long
-	pl.body.received += size
+func (s *Stream) readOn(size int, end bool) Action {
+	b, l := s.plugin.vm.bodies, s.body.long
+	s.body.received += size
 	b.held -= l.size
-	pl.readPart(l, size)
+	s.readPart(l, size)
 	b.held += l.size
 	b.kept += l.Kept() - l.kept
 	l.kept = l.Kept()
 	switch {
 	case end:
-		return pl.inspect(pl.body.received, true)
-	case pl.body.received >= pl.readMost():
-		pl.body.unread = unreadLong
-		return pl.inspect(pl.body.received, false)
+		return s.inspect(s.body.received, true)
+	case s.body.received >= s.readMost():
+		s.body.unread = unreadLong
+		return s.inspect(s.body.received, false)
 	case !b.hasRoom():
-		pl.body.unread = unreadRoom
-		return pl.inspect(pl.body.received, false)
+		s.body.unread = unreadRoom
+		return s.inspect(s.body.received, false)
 	}
-	return pl.awaitMore(Stop)
+	return s.awaitMore(Stop)
 }
 
 // awaitMore has the request wait for the next part of its body. Where the end of that matters, it may pause for as long
 // after each part.
-func (pl *placement) awaitMore(a Action) Action {
-	if b := pl.plugin.vm.bodies; pl.wantsEnd() {
-		b.reading[pl] = max(b.reading[pl], min(b.now()+min(pl.cfg.BodyTimeout, maxPause), pl.body.beganAt+maxReading))
+func (s *Stream) awaitMore(a Action) Action {
+	if b := s.plugin.vm.bodies; s.wantsEnd() {
+		pause := min(s.first.cfg.BodyTimeout, maxPause)
+		b.reading[s] = max(b.reading[s], min(b.now()+pause, s.body.beganAt+maxReading))
 	}
 	return a
 }
 
 // readPart reads what the callback shows of the body: size bytes.
-func (pl *placement) readPart(l *longBody, size int) {
+func (s *Stream) readPart(l *longBody, size int) {
 	for from := 0; from < size; {
-		part := pl.RequestBody(from, min(size-from, partBytes))
+		part := s.RequestBody(from, min(size-from, partBytes))
 		if len(part) == 0 {
 			return
 		}
@@ -150,7 +152,7 @@ func (pl *placement) readPart(l *longBody, size int) {
 }
 
 // stopReading ends the wait for the body, and frees what it takes.
-func (b *bodies) stopReading(s *placement) {
+func (b *bodies) stopReading(s *Stream) {
 	delete(b.reading, s)
 	if l := s.body.long; l != nil {
 		b.kept -= l.kept
@@ -160,22 +162,22 @@ func (b *bodies) stopReading(s *placement) {
 }
 
 // bodySoFar sets what is known of the body, of which size bytes have come.
-func (pl *placement) bodySoFar(b *readBody, size int, end bool) {
-	l, most := pl.body.long, pl.inspectBytes()
+func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
+	l, most := s.body.long, s.inspectBytes()
 	switch {
 	case l != nil:
-		pl.body.long = nil
-	case size <= most || pl.readMost() <= most:
-		text := pl.RequestBody(0, min(size, most))
+		s.body.long = nil
+	case size <= most || s.readMost() <= most:
+		text := s.RequestBody(0, min(size, most))
 		// Some gateways do not show the last part of a held body: one that is shorter than its content-length is not
 		// malformed.
-		hidden := len(text) < pl.traits.length || pl.hidesLast()
+		hidden := len(text) < s.traits.length || s.hidesLast()
 		b.text, b.whole = text, end && size <= most && !hidden
 		return
 	default:
-		l = pl.newLong()
-		if pl.readPart(l, min(size, pl.readMost())); size > pl.readMost() {
-			pl.body.unread = unreadLong
+		l = s.newLong()
+		if s.readPart(l, min(size, s.readMost())); size > s.readMost() {
+			s.body.unread = unreadLong
 		}
 	}
 	b.long, b.ended, b.skipped = true, l.Ended(), l.Skipped()
@@ -183,7 +185,7 @@ func (pl *placement) bodySoFar(b *readBody, size int, end bool) {
 }
 
 // read reads the members of the body of a request.
-func (b *readBody) read(s *placement) {
+func (b *readBody) read(s *Stream) {
 	path := s.traits.pathShape()
 	b.info, b.parts, b.err = prompt.ReadAs(path, b.text, b.whole)
 	if b.long {
@@ -194,7 +196,7 @@ func (b *readBody) read(s *placement) {
 	}
 	// It has too many values to parse: names may be behind them.
 	b.ended = false
-	if !s.cfg.ReadsPrompt() && s.cfg.Clusters.Endpoint == nil {
+	if c := s.first.cfg; !c.ReadsPrompt() && c.Clusters.Endpoint == nil {
 		return
 	}
 	l := s.newLong()
@@ -208,20 +210,20 @@ func (b *readBody) read(s *placement) {
 }
 
 // hidesLast reports whether the gateway has not shown the last part of the body.
-func (pl *placement) hidesLast() bool {
-	return pl.body.several && !pl.body.alone && pl.plugin.vm.bodies.stale
+func (s *Stream) hidesLast() bool {
+	return s.body.several && !s.body.alone && s.plugin.vm.bodies.stale
 }
 
 // unreadFor returns why the body was not read to its end, although all of it has come or not.
-func (pl *placement) unreadFor(b *readBody, end bool) string {
+func (s *Stream) unreadFor(b *readBody, end bool) string {
 	switch {
-	case pl.body.unread != "":
-		return pl.body.unread
-	case end && pl.hidesLast():
+	case s.body.unread != "":
+		return s.body.unread
+	case end && s.hidesLast():
 		return unreadHidden
 	case end:
 		return unreadValues
-	case pl.body.late:
+	case s.body.late:
 		return unreadLate
 	}
 	return unreadLong

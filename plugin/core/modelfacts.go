@@ -18,7 +18,6 @@ type factUse struct {
 	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
 	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
-	alone   bool   // nothing else is read of the body: it is never held for longer than body_timeout
 	refusal []byte // the beginning of the answer, if that is one
 	refused bool   // the endpoint does not have the model, or not with such a context
 }
@@ -63,24 +62,24 @@ const partsBytes = 64 << 10
 
 // readParts reads the next part of a multipart body until its model has come. Each part comes alone, so that the
 // request goes on after body_timeout although no more comes.
-func (pl *placement) readParts(size int, end bool) Action {
-	b, l := pl.plugin.vm.bodies, pl.body.long
+func (s *Stream) readParts(size int, end bool) Action {
+	b, l := s.plugin.vm.bodies, s.body.long
 	if l == nil {
 		l = &longBody{}
-		pl.body.long, pl.body.held, pl.body.alone = l, true, true
+		s.body.long, s.body.held, s.body.alone = l, true, true
 	}
-	text := pl.RequestBody(0, min(size, partsBytes-len(l.parts)))
+	text := s.RequestBody(0, min(size, partsBytes-len(l.parts)))
 	l.parts = append(l.parts, text...)
-	pl.body.received += size
+	s.body.received += size
 	l.size += size
 	b.held += size
 	l.kept += len(text)
 	b.kept += len(text)
 	complete := bytes.IndexByte(text, '\n') >= 0 && prompt.ModelInParts(l.parts) != ""
-	if end || complete || pl.body.received >= partsBytes || !b.hasRoom() {
-		return pl.inspect(pl.body.received, end)
+	if end || complete || s.body.received >= partsBytes || !b.hasRoom() {
+		return s.inspect(s.body.received, end)
 	}
-	return pl.awaitMore(Stop)
+	return s.awaitMore(Stop)
 }
 
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.

@@ -130,7 +130,7 @@ func (pl *placement) firstToken(at time.Duration) {
 // sent upstream.
 func (pl *placement) done() {
 	v := pl.plugin.vm
-	delete(v.bodies.reading, pl)
+	delete(v.bodies.reading, pl.Stream)
 	delete(v.lists.held, pl)
 	if pl.wait.attempt.open {
 		pl.cluster.retries.end(&pl.wait.attempt)

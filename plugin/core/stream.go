@@ -343,7 +343,7 @@ func (pl *placement) recovered() {
 		pl.outer.recovered()
 		return
 	}
-	pl.plugin.vm.bodies.stopReading(pl)
+	pl.plugin.vm.bodies.stopReading(pl.Stream)
 	pl.release()
 	if !pl.settled {
 		pl.pass(lb.ReasonPanic)
