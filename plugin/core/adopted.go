@@ -45,9 +45,10 @@ func (r *regions) saw(h *home, peer int, l *redisLoads, state region.State) bool
 
 // findServers sends the request to the adopted servers of a peer if one of them is open, as far as that is known here
 // and now. What is seen by that counts for all.
-func (pl *placement) findServers(now time.Duration, h *home, peer int) (found bool) {
+func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bool) {
+	pl := f.pl
 	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
-	pl.region.to = to.Name
+	f.to = to.Name
 	pl.SetCluster(pl.cfg.Regions.Header, to.Adopt)
 	view := r.views.of(now, to.Adopt, pl.cfg)
 	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
@@ -63,15 +64,16 @@ func (pl *placement) findServers(now time.Duration, h *home, peer int) (found bo
 	}
 	r.askRedis(now, h, peer, 1)
 	if !found {
-		pl.recall()
+		f.recall()
 	}
 	return found
 }
 
 // adopt has an adopted server chosen for the request, which is routed there by now.
-func (pl *placement) adopt(peer int, why region.Reason) Action {
+func (f *forwarding) adopt(peer int, why region.Reason) Action {
+	pl := f.pl
 	to, r := &pl.cfg.Regions.Peers[peer], &pl.lease.reservation
-	pl.region.why = why
+	f.why = why
 	reason := r.reason
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
@@ -81,7 +83,7 @@ func (pl *placement) adopt(peer int, why region.Reason) Action {
 	in.session.key, in.session.next = pl.session.key, pl.session.next
 	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
 	in.held.asked = false
-	in.region = forwarding{to: to.Name, why: why}
+	in.region = forwarding{pl: in, to: to.Name, why: why}
 	in.work = work{info: pl.work.info, seen: pl.work.seen, text: pl.work.text, model: pl.work.model}
 	w := &pl.wait
 	in.wait = waiting{since: w.since, queued: w.queued, waited: w.waited, grantedAt: w.grantedAt}
@@ -100,8 +102,9 @@ const maxReturns = 3
 // leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again,
 // as of when it came: where nothing was open, it must not pass those that wait, nor the caps. Whatever else keeps the
 // plugin from choosing there, the gateway balances in the adopted cluster.
-func (pl *placement) leaveAdopted() Action {
-	o, v, from := pl.outer, pl.plugin.vm, pl.region.to
+func (f *forwarding) leaveAdopted() Action {
+	pl := f.pl
+	o, v, from := pl.outer, pl.plugin.vm, f.to
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	o.wait.grantedAt, o.wait.queued = pl.wait.grantedAt, o.wait.queued || pl.wait.queued
 	pl.done()
@@ -109,8 +112,8 @@ func (pl *placement) leaveAdopted() Action {
 	peers := h.board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == from })
 	v.regions.note(h.board.See(v.ReadClock(), peer, region.State{}))
-	o.recall()
-	o.region = forwarding{from: o.region.from, returns: o.region.returns + 1}
+	o.region.recall()
+	o.region = forwarding{pl: o, from: o.region.from, returns: o.region.returns + 1}
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy
 		return o.planAnew()
 	}
@@ -132,4 +135,4 @@ func (pl *placement) planAnew() Action {
 }
 
 // isAdopted reports whether this is the choice of an adopted server.
-func (pl *placement) isAdopted() bool { return pl.outer != nil && pl.region.to != "" }
+func (f *forwarding) isAdopted() bool { return f.pl.outer != nil && f.to != "" }

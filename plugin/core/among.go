@@ -39,7 +39,7 @@ func (pl *placement) scopeOf(cluster string) string {
 	case pl.cfg.AmongClusters():
 		return clustersScope + pl.Route()
 	case pl.cfg.Regions.Enabled():
-		return pl.homeScope(cluster)
+		return pl.region.homeScope(cluster)
 	case cluster == "":
 		return pl.Cluster()
 	}
@@ -66,8 +66,8 @@ func (pl *placement) unsteer() {
 	case pl.cfg == nil:
 	case pl.cfg.AmongClusters() && pl.lease.steeredAt > 0:
 		pl.SetCluster(pl.cfg.Clusters.Header, "")
-	case pl.region.to != "" && !pl.isAdopted():
-		pl.recall()
+	case pl.region.to != "" && !pl.region.isAdopted():
+		pl.region.recall()
 	}
 }
 

@@ -13,8 +13,11 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// forwarding is what other regions have to do with a request.
+// forwarding is what other regions have to do with a placement. That asks it by a few methods alone: meetRegions when
+// the request comes, forward and forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is
+// an answer or none.
 type forwarding struct {
+	pl   *placement
 	from string // region that has signed its hop, "" for a client's request
 	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
@@ -30,7 +33,8 @@ type forwarding struct {
 
 // meetRegions does what has to be done with a request before it is decided, where regions are configured: the probe of
 // another region is answered, and then nothing else is done. What clients send in headers of regions never decides.
-func (pl *placement) meetRegions() (a Action, answered bool) {
+func (f *forwarding) meetRegions() (a Action, answered bool) {
+	pl := f.pl
 	homes := pl.plugin.set.Regions()
 	if len(homes) == 0 {
 		return Proceed, false
@@ -43,26 +47,27 @@ func (pl *placement) meetRegions() (a Action, answered bool) {
 	}
 	if hop := pl.traits.value(headerHop); hop != "" {
 		pl.RemoveRequestHeader(headerHop)
-		pl.meetHop(homes, hop)
+		f.meetHop(homes, hop)
 	}
 	return Proceed, false
 }
 
 // meetHop finds out which region has forwarded the request, if one has.
-func (pl *placement) meetHop(homes []*config.Config, hop string) {
+func (f *forwarding) meetHop(homes []*config.Config, hop string) {
+	pl := f.pl
 	v := pl.plugin.vm
 	var from region.Hop
 	for _, c := range homes {
-		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.gw.Wall(), pl.hopSubject())
+		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.gw.Wall(), f.hopSubject())
 		if h.Signed() && (h.Odd == nil || !from.Signed()) {
 			from = h
 		}
 	}
-	pl.region.from, pl.region.here = from.From, from.Forwarded()
+	f.from, f.here = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
 		v.stats.count(statForgedHops, 1)
-	case pl.region.here:
+	case f.here:
 		v.stats.countIf(statname.With(statServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
 		v.stats.countIf(statname.With(statOddHops, "cause", "late"), 1)
@@ -72,39 +77,42 @@ func (pl *placement) meetHop(homes []*config.Config, hop string) {
 }
 
 // hopSubject is what both gateways see of a forwarded request.
-func (pl *placement) hopSubject() string {
+func (f *forwarding) hopSubject() string {
+	pl := f.pl
 	return pl.traits.value(":method") + " " + pl.traits.value(":path")
 }
 
 // homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led
 // to the given cluster if that is known, leads to one by which the plugin makes calls. What another region has
 // forwarded may have come with the name of a peer's cluster in the header, and gateways go on reporting that.
-func (pl *placement) homeScope(cluster string) string {
+func (f *forwarding) homeScope(cluster string) string {
+	pl := f.pl
 	if cluster == "" {
 		cluster = pl.Cluster()
 	}
 	if set := pl.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
 		return cluster
 	}
-	pl.goHome()
+	f.goHome()
 	return pl.cfg.Regions.Cluster
 }
 
 // goHome routes the request to this region's own servers.
-func (pl *placement) goHome() { pl.SetCluster(pl.cfg.Regions.Header, pl.cfg.Regions.Cluster) }
+func (f *forwarding) goHome() { f.pl.SetCluster(f.pl.cfg.Regions.Header, f.pl.cfg.Regions.Cluster) }
 
 // forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
 // room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
 // most of its prompt is. It reports whether it has sent it, and returns what becomes of the request then.
-func (pl *placement) forward() (a Action, forwarded bool) {
-	if !pl.mayLeave() {
+func (f *forwarding) forward() (a Action, forwarded bool) {
+	pl := f.pl
+	if !f.mayLeave() {
 		return Stop, false
 	}
-	plan, prompt, home := &pl.lease.reservation.plan, pl.promptToForward(), -1
+	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
 		home = pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
 	}
-	return pl.forwardBy(&prompt, pl.matchedAway(&prompt), home)
+	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
 }
 
 // muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
@@ -113,12 +121,13 @@ const muchMore = 0.25
 
 // forwardBack sends the request to the region that has its prompt, with cached_first, if that has room and the
 // endpoints here have much less of it. It returns what forward does. What endpoints have in Redis is not known here.
-func (pl *placement) forwardBack() (a Action, forwarded bool) {
-	if !pl.cfg.Regions.CachedFirst || pl.lease.redis != nil || !pl.mayLeave() {
+func (f *forwarding) forwardBack() (a Action, forwarded bool) {
+	pl := f.pl
+	if !pl.cfg.Regions.CachedFirst || pl.lease.redis != nil || !f.mayLeave() {
 		return Stop, false
 	}
-	plan, prompt := &pl.lease.reservation.plan, pl.promptToForward()
-	matched := pl.matchedAway(&prompt)
+	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
+	matched := f.matchedAway(&prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
 		return Stop, false
@@ -127,17 +136,19 @@ func (pl *placement) forwardBack() (a Action, forwarded bool) {
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return Stop, false
 	}
-	return pl.forwardBy(&prompt, matched, longest)
+	return f.forwardBy(&prompt, matched, longest)
 }
 
 // mayLeave reports whether the request may be forwarded.
-func (pl *placement) mayLeave() bool {
-	away := pl.region.from != "" || pl.region.to != "" || pl.region.returns >= maxReturns
+func (f *forwarding) mayLeave() bool {
+	pl := f.pl
+	away := f.from != "" || f.to != "" || f.returns >= maxReturns
 	return pl.cfg.Regions.Forwards() && !pl.cfg.Shadow && !away && pl.phase < phaseLeased
 }
 
 // matchedAway returns how many leading blocks of the prompt each of the other regions was sent.
-func (pl *placement) matchedAway(prompt *lb.Prefix) []int {
+func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
+	pl := f.pl
 	if !prompt.NeedsLookup() {
 		return nil
 	}
@@ -146,7 +157,8 @@ func (pl *placement) matchedAway(prompt *lb.Prefix) []int {
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
-func (pl *placement) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Action, forwarded bool) {
+func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Action, forwarded bool) {
+	pl := f.pl
 	rules, r := &pl.cfg.Regions, &pl.lease.reservation
 	h, now := pl.plugin.vm.regions.of(pl.cfg), pl.lease.now()
 	for range len(rules.Peers) + 1 {
@@ -155,28 +167,29 @@ func (pl *placement) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Ac
 			break
 		}
 		adopted := h.board.Adopted(peer)
-		if adopted && !pl.findServers(now, h, peer) {
+		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
-		pl.leave()
+		f.leave()
 		if prompt.NeedsLookup() {
 			h.snapshot.Record(now, prompt, &h.board.Config().Peers[peer])
 		}
 		if adopted {
-			return pl.adopt(peer, why), true
+			return f.adopt(peer, why), true
 		}
 		if matched != nil {
-			pl.region.had = matched[peer]
+			f.had = matched[peer]
 		}
-		pl.region.sentAt = now
-		pl.forwardTo(h, peer, why)
+		f.sentAt = now
+		f.forwardTo(h, peer, why)
 		return Proceed, true
 	}
 	return Stop, false
 }
 
 // promptToForward returns the prompt of the request as it was planned; as far as it is known, of one without a plan.
-func (pl *placement) promptToForward() lb.Prefix {
+func (f *forwarding) promptToForward() lb.Prefix {
+	pl := f.pl
 	prompt := pl.lease.reservation.plan.Prefix
 	if c := pl.chain; len(prompt.Blocks) == 0 && c.hasBlocks() {
 		prompt = lb.Prefix{Blocks: c.blocks, Bytes: c.length, TTL: pl.cfg.Prefix.TTL}
@@ -185,7 +198,8 @@ func (pl *placement) promptToForward() lb.Prefix {
 }
 
 // leave ends what the request has to do with the endpoints at home.
-func (pl *placement) leave() {
+func (f *forwarding) leave() {
+	pl := f.pl
 	if w := &pl.wait; w.queued || pl.isQueued() {
 		w.queued, w.waited = true, pl.lease.now()-w.since
 	}
@@ -197,11 +211,12 @@ func (pl *placement) leave() {
 }
 
 // forwardTo sends the request to the gateways of a peer.
-func (pl *placement) forwardTo(h *home, peer int, why region.Reason) {
+func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
+	pl := f.pl
 	v, rules := pl.plugin.vm, &pl.cfg.Regions
 	to := &rules.Peers[peer]
-	pl.region.to, pl.region.why = to.Name, why
-	pl.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.gw.Wall(), pl.hopSubject()))
+	f.to, f.why = to.Name, why
+	pl.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.gw.Wall(), f.hopSubject()))
 	pl.Unsteer()
 	pl.SetCluster(rules.Header, to.Target())
 	v.stats.countIf(statname.With(statForwarded, "region", to.Name, "reason", why.String()), 1)
@@ -210,10 +225,11 @@ func (pl *placement) forwardTo(h *home, peer int, why region.Reason) {
 }
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
-func (pl *placement) recall() {
+func (f *forwarding) recall() {
+	pl := f.pl
 	pl.RemoveRequestHeader(headerHop)
-	pl.goHome()
-	pl.region.to = "" // only now: what panics here is recalled once more
+	f.goHome()
+	f.to = "" // only now: what panics here is recalled once more
 }
 
 // isFullOrLate reports whether a request is refused that another region may have room for.
@@ -242,7 +258,7 @@ func (w *waiters) forwardWaiting() {
 			if full[s.cfg] = !h.board.HasRoom(s.lease.now(), s.cfg.Regions.Allowed); full[s.cfg] {
 				return
 			}
-			if a, forwarded := s.forward(); forwarded {
+			if a, forwarded := s.region.forward(); forwarded {
 				s.goOn(a)
 			}
 		}, s.grantRecovered)

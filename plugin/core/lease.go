@@ -146,14 +146,14 @@ func (pl *placement) submit(now time.Duration) Action {
 	if r.id%timedEvery == 1 {
 		r.startedAt = v.gw.Now()
 	}
-	if a, forwarded := pl.forwardBack(); forwarded {
+	if a, forwarded := pl.region.forwardBack(); forwarded {
 		return a
 	}
 	if pl.ask(now, &r.claim, &r.plan, "the answer to a reservation", pl.finishReservation) {
 		return pl.finishReservation()
 	}
 	if pl.isQueued() {
-		if a, forwarded := pl.forward(); forwarded {
+		if a, forwarded := pl.region.forward(); forwarded {
 			return a
 		}
 	}
@@ -181,7 +181,7 @@ func (pl *placement) finishReservation() Action {
 	pl.waitEnded(&r.grant, r.err)
 	if r.err != nil {
 		if isFullOrLate(r.err) {
-			if a, forwarded := pl.forward(); forwarded {
+			if a, forwarded := pl.region.forward(); forwarded {
 				return a
 			}
 		}

@@ -42,8 +42,10 @@ type placement struct {
 // newPlacement returns a placement of the request by a configuration, nil if that is not known yet, inside of another
 // one unless that is nil.
 func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *placement {
-	return &placement{
+	pl := &placement{
 		Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{vm: s.plugin.vm},
 		response: reading{from: s.GatewayStream, ticks: s.plugin.vm.ticks},
 	}
+	pl.region.pl = pl
+	return pl
 }

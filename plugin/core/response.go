@@ -42,7 +42,7 @@ func (pl *placement) responseHeaders(end bool) {
 	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
 		pl.abandonReservation()
 	}
-	pl.followForwarded()
+	pl.region.followForwarded()
 	if pl.phase == phaseLeased {
 		pl.followServed()
 		pl.restrict(headers)
@@ -143,7 +143,7 @@ func (pl *placement) done() {
 		pl.abandonReservation()
 	}
 	if pl.phase == phaseUncounted && pl.response.status == 0 {
-		pl.forwardFailed() // unless its client has left
+		pl.region.forwardFailed() // unless its client has left
 	}
 	if pl.phase == phaseLeased && pl.response.status == 0 {
 		served := pl.servedBy()

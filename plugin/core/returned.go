@@ -18,32 +18,35 @@ import (
 // counted where it is served.
 
 // isForwarded reports whether the request was sent to the gateways of another region.
-func (pl *placement) isForwarded() bool {
-	return pl.region.to != "" && pl.inside == nil && pl.outer == nil
+func (f *forwarding) isForwarded() bool {
+	pl := f.pl
+	return f.to != "" && pl.inside == nil && pl.outer == nil
 }
 
 // followForwarded is called when the response to a forwarded request has begun.
-func (pl *placement) followForwarded() {
-	if !pl.isForwarded() || pl.phase != phaseUncounted {
+func (f *forwarding) followForwarded() {
+	pl := f.pl
+	if !f.isForwarded() || pl.phase != phaseUncounted {
 		return
 	}
 	served := pl.ServedBy()
 	pl.response.status, _ = strconv.Atoi(pl.ResponseHeader(":status"))
 	pl.response.reached = served != ""
 	switch {
-	case pl.followHome(served):
-		pl.forwardEnded(false)
+	case f.followHome(served):
+		f.forwardEnded(false)
 	case pl.response.reached && pl.response.status < 400:
-		pl.forwardEnded(true)
+		f.forwardEnded(true)
 	default:
-		pl.forwardFailed()
+		f.forwardFailed()
 	}
 }
 
 // forwardFailed notes that the other region has failed the request, if that is why it ends like that: what the request
 // itself or its client may be to blame for says nothing.
-func (pl *placement) forwardFailed() {
-	if !pl.isForwarded() || pl.region.ended {
+func (f *forwarding) forwardFailed() {
+	pl := f.pl
+	if !f.isForwarded() || f.ended {
 		return
 	}
 	if pl.response.status == 0 {
@@ -51,34 +54,36 @@ func (pl *placement) forwardFailed() {
 	}
 	switch pl.response.verdict(pl.plugin.vm.now(), pl.sentAt(), &pl.body, pl.GatewayStream) {
 	case lb.Success, lb.Rejected:
-		pl.forwardEnded(true)
+		f.forwardEnded(true)
 	case lb.Neutral:
 		if isUnreachable(pl.Details()) {
-			pl.forwardEnded(false)
+			f.forwardEnded(false)
 		}
 	default:
-		pl.forwardEnded(false)
+		f.forwardEnded(false)
 	}
 }
 
 // forwardEnded notes once whether the other region has served the request. If not, it has not got the prompt.
-func (pl *placement) forwardEnded(served bool) {
-	if pl.region.ended {
+func (f *forwarding) forwardEnded(served bool) {
+	pl := f.pl
+	if f.ended {
 		return
 	}
-	pl.region.ended = true
-	v, to := pl.plugin.vm, pl.region.to
+	f.ended = true
+	v, to := pl.plugin.vm, f.to
 	h := v.regions.of(pl.cfg)
 	peers := h.board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == to })
-	if prompt := pl.promptToForward(); !served && prompt.NeedsLookup() {
-		h.snapshot.Forget(&prompt, &peers[peer], pl.region.had)
+	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {
+		h.snapshot.Forget(&prompt, &peers[peer], f.had)
 	}
-	v.regions.note(h.board.End(v.ReadClock(), peer, pl.region.sentAt, served))
+	v.regions.note(h.board.End(v.ReadClock(), peer, f.sentAt, served))
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
-func (pl *placement) followHome(served string) bool {
+func (f *forwarding) followHome(served string) bool {
+	pl := f.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	view := v.gw.KnownView(v.now(), pl.scope, pl.cfg)
 	if view == nil {
@@ -88,10 +93,10 @@ func (pl *placement) followHome(served string) bool {
 		return false
 	}
 	r.view = view
-	prompt := pl.promptToForward()
+	prompt := f.promptToForward()
 	pl.countAt(served, &prompt)
-	pl.region.returned = true
-	v.stats.countIf(statname.With(statCameHome, "region", pl.region.to), 1)
+	f.returned = true
+	v.stats.countIf(statname.With(statCameHome, "region", f.to), 1)
 	pl.SetNote(pl.describe() + pl.wait.text())
 	return true
 }

@@ -103,7 +103,7 @@ func (pl *placement) requestHeaders(end bool) Action {
 	if pl.plugin.set == nil {
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	if a, answered := pl.meetRegions(); answered {
+	if a, answered := pl.region.meetRegions(); answered {
 		return a
 	}
 	pl.scope = pl.match()
@@ -292,8 +292,8 @@ func (pl *placement) refuseWithoutKey() Action {
 // pass lets the request fall back to the gateway's native balancing.
 func (pl *placement) pass(reason lb.Reason) Action {
 	pl.enter(phaseUncounted)
-	if pl.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
-		return pl.leaveAdopted()
+	if pl.region.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
+		return pl.region.leaveAdopted()
 	}
 	pl.unsteer()
 	pl.decided(reason)
@@ -303,7 +303,7 @@ func (pl *placement) pass(reason lb.Reason) Action {
 // passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
 func (pl *placement) passOrForward(reason lb.Reason) Action {
 	if reason == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := pl.forward(); forwarded {
+		if a, forwarded := pl.region.forward(); forwarded {
 			return a
 		}
 	}

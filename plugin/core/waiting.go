@@ -202,7 +202,7 @@ func (pl *placement) replan() Action {
 		}
 	}
 	if why == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := pl.forward(); forwarded {
+		if a, forwarded := pl.region.forward(); forwarded {
 			return a
 		}
 	}
