@@ -82,7 +82,7 @@ func (f *forwarding) adopt(peer int, why region.Reason) Action {
 	pl.inside = in
 	in.session.key, in.session.next = pl.session.key, pl.session.next
 	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
-	in.held.asked = false
+	in.held.pl, in.held.asked = in, false
 	in.region = forwarding{pl: in, to: to.Name, why: why}
 	in.work = work{info: pl.work.info, seen: pl.work.seen, text: pl.work.text, model: pl.work.model}
 	w := &pl.wait

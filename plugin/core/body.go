@@ -38,7 +38,7 @@ func (b *body) arrived(now time.Duration, end bool) {
 func (pl *placement) needsBody() bool { return pl.needsOwnBody() || pl.needsBodyInside() }
 
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
-func (pl *placement) needsOwnBody() bool { return pl.needsMore() || pl.readsFacts() }
+func (pl *placement) needsOwnBody() bool { return pl.needsMore() || pl.facts.readsFacts() }
 
 // needsMore reports whether it decides this choice by more than facts about its model.
 func (pl *placement) needsMore() bool {
@@ -141,7 +141,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 	s.plugin.vm.bodies.stopReading(s)
 	if s.traits.parts {
 		if l := s.body.long; l != nil {
-			pl.readModel(l.parts)
+			pl.facts.readModel(l.parts)
 			s.body.long = nil
 		}
 		return pl.decide(size, end, pl.readingOf(&seen{}))
@@ -149,10 +149,10 @@ func (s *Stream) inspect(size int, end bool) Action {
 	var b readBody
 	s.bodySoFar(&b, size, end)
 	pl.session.find(pl, pl.cfg, b.text, true)
-	pl.readHeld(b.text)
+	pl.held.readBody(b.text)
 	late := s.body.late && !end && !s.body.modelOnly
 	if !pl.needsPrompt() {
-		pl.readModel(b.text)
+		pl.facts.readModel(b.text)
 		return pl.decide(size, end, readingReason(nil, late))
 	}
 	b.read(s)

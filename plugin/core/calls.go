@@ -20,8 +20,8 @@ func (pl *placement) meetCall(bodiless bool) {
 			pl.what = cl.calls.judge(pl.pattern, pl.what)
 		}
 	}
-	pl.meetHeld(method)
-	pl.meetModel()
+	pl.held.meet(method)
+	pl.facts.meet()
 }
 
 // computes reports whether a model works on the request, as far as is known.
@@ -38,7 +38,7 @@ func (pl *placement) isForModel() bool { return pl.what != prompt.Idle && pl.wha
 // context.
 func (pl *placement) judged() lb.Verdict {
 	verdict := pl.verdict()
-	if pl.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.Details())) {
+	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.Details())) {
 		return lb.Neutral
 	}
 	return verdict

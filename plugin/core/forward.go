@@ -13,9 +13,9 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// forwarding is what other regions have to do with a placement. That asks it by a few methods alone: meetRegions when
-// the request comes, forward and forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is
-// an answer or none.
+// forwarding is what other regions have to do with a placement. That asks it by a few methods alone: meet when the
+// request comes, forward and forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an
+// answer or none.
 type forwarding struct {
 	pl   *placement
 	from string // region that has signed its hop, "" for a client's request
@@ -31,9 +31,9 @@ type forwarding struct {
 	returns  int // how often it has come back from adopted servers
 }
 
-// meetRegions does what has to be done with a request before it is decided, where regions are configured: the probe of
+// meet does what has to be done with a request before it is decided, where regions are configured: the probe of
 // another region is answered, and then nothing else is done. What clients send in headers of regions never decides.
-func (f *forwarding) meetRegions() (a Action, answered bool) {
+func (f *forwarding) meet() (a Action, answered bool) {
 	pl := f.pl
 	homes := pl.plugin.set.Regions()
 	if len(homes) == 0 {

@@ -23,6 +23,7 @@ const (
 
 // heldUse is what a call has to do with what engines keep.
 type heldUse struct {
+	pl     *placement
 	id     string // of what it refers to, "" for nothing
 	inBody bool   // that may be in the body
 	makes  bool   // its answer may name something new
@@ -32,23 +33,23 @@ type heldUse struct {
 	made   []string
 }
 
-// meetHeld finds out what the call refers to by its path.
-func (pl *placement) meetHeld(method string) {
-	path := pl.traits.path
-	pl.held = heldUse{
-		id: prompt.HeldInPath(path), inBody: prompt.NamesHeld(method, path), makes: prompt.MakesHeld(method, path),
+// meet finds out what the call refers to by its path.
+func (h *heldUse) meet(method string) {
+	path := h.pl.traits.path
+	h.id, h.inBody = prompt.HeldInPath(path), prompt.NamesHeld(method, path)
+	h.makes = prompt.MakesHeld(method, path)
+}
+
+// readBody finds out what the call refers to by its body.
+func (h *heldUse) readBody(body []byte) {
+	if h.inBody && h.id == "" {
+		h.id = prompt.HeldInBody(body)
 	}
 }
 
-// readHeld finds out what the call refers to by its body.
-func (pl *placement) readHeld(body []byte) {
-	if pl.held.inBody && pl.held.id == "" {
-		pl.held.id = prompt.HeldInBody(body)
-	}
-}
-
-// heldPrefix returns what stands for an id in the store.
-func (pl *placement) heldPrefix(id string) lb.Prefix {
+// prefix returns what stands for an id in the store.
+func (h *heldUse) prefix(id string) lb.Prefix {
+	pl := h.pl
 	memory := pl.cfg.Prefix.IndexMemory
 	memory.Local, memory.Remote = max(memory.Local, heldMemory), max(memory.Remote, heldMemory)
 	block := pl.plugin.vm.prompts.chainer(pl.cfg).Held(pl.traits.tenantName(pl.cfg), pl.scope, id)
@@ -57,16 +58,17 @@ func (pl *placement) heldPrefix(id string) lb.Prefix {
 	}
 }
 
-// planHeld has the plan place the call where what it refers to is: there only, even if that is full, where the gateway
+// plan has the plan place the call where what it refers to is: there only, even if that is full, where the gateway
 // keeps the records itself; with Redis, whose answer comes with the placement, elsewhere if that is full. Budgets are
 // placed by a rule of their own, and so are sessions, unless it is known here that what they refer to is elsewhere.
-func (pl *placement) planHeld(now time.Duration, p *lb.Plan) {
-	pl.held.asked, pl.held.lost = false, false
-	if pl.held.id == "" || pl.cfg.Shadow {
+func (h *heldUse) plan(now time.Duration, p *lb.Plan) {
+	pl := h.pl
+	h.asked, h.lost = false, false
+	if h.id == "" || pl.cfg.Shadow {
 		return
 	}
 	before := p.Prefix
-	p.Prefix, pl.held.asked = pl.heldPrefix(pl.held.id), true
+	p.Prefix, h.asked = h.prefix(h.id), true
 	known, at := !pl.cfg.UsesRedis(), -1
 	if known {
 		at = pl.plugin.vm.stores.local.Holder(now, p)
@@ -75,14 +77,15 @@ func (pl *placement) planHeld(now time.Duration, p *lb.Plan) {
 	case at >= 0 && !p.HasBudget():
 		p.Candidates, p.Home = p.Candidates[at:at+1:at+1], lb.Home{}
 	case p.HasBudget() || p.Home.LoadFactor > 0:
-		p.Prefix, pl.held.asked, pl.held.lost = before, false, known && at < 0
+		p.Prefix, h.asked, h.lost = before, false, known && at < 0
 	}
 }
 
-// heldPlaced returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
+// placed returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
 // could be chosen.
-func (pl *placement) heldPlaced(reason lb.Reason) lb.Reason {
-	lost := pl.held.lost || pl.held.asked && pl.lease.reservation.grant.Cached == 0
+func (h *heldUse) placed(reason lb.Reason) lb.Reason {
+	pl := h.pl
+	lost := h.lost || h.asked && pl.lease.reservation.grant.Cached == 0
 	if lost && reason == lb.ReasonChosen {
 		return lb.ReasonStateLost
 	}
@@ -90,11 +93,12 @@ func (pl *placement) heldPlaced(reason lb.Reason) lb.Reason {
 }
 
 // readsBegin reports whether more of the beginning of the answer is to be read.
-func (pl *placement) readsBegin() bool { return pl.held.makes || pl.readsRefusal() }
+func (pl *placement) readsBegin() bool { return pl.held.makes || pl.facts.readsRefusal() }
 
-// learnHeld takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
-func (pl *placement) learnHeld(size int) {
-	h, r := &pl.held, &pl.response
+// learn takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
+func (h *heldUse) learn(size int) {
+	pl := h.pl
+	r := &pl.response
 	if !h.makes || pl.phase != phaseLeased || r.status < 200 || r.status >= 300 || pl.cfg.Shadow {
 		return
 	}
@@ -109,7 +113,7 @@ func (pl *placement) learnHeld(size int) {
 		}
 		h.made = append(h.made, id)
 		l := &pl.lease
-		made := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: pl.heldPrefix(id)}
+		made := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: h.prefix(id)}
 		l.store.RecordPrompt(l.now(), l.reservation.id, &made, l.addr)
 	}
 	if len(ids) > 0 && !h.inBody || len(h.answer) >= prompt.HeldBytes { // behind an answer's id are those of its parts
@@ -119,8 +123,9 @@ func (pl *placement) learnHeld(size int) {
 
 // losesPrompt reports whether the endpoint does not have what was recorded of it when the request was placed: it has
 // failed it, or knows nothing of what it refers to. Where nothing was known of that, only an answer shows that it has.
-func (pl *placement) losesPrompt(verdict lb.Verdict) bool {
-	if pl.held.asked {
+func (h *heldUse) losesPrompt(verdict lb.Verdict) bool {
+	pl := h.pl
+	if h.asked {
 		lost := pl.lease.reservation.grant.Cached == 0 && verdict != lb.Success
 		return lost || pl.response.status == 404 || pl.response.status == 410
 	}

@@ -117,7 +117,7 @@ func (pl *placement) prepareInside() {
 		return
 	}
 	in := newPlacement(pl.Stream, pl, c, pl.scope)
-	in.held = pl.held
+	in.held, in.held.pl = pl.held, in
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {

@@ -228,7 +228,7 @@ func (pl *placement) leased(addr string, gone bool) Action {
 			return pl.pass(lb.ReasonStoreError)
 		}
 	}
-	r.reason = pl.heldPlaced(r.reason)
+	r.reason = pl.held.placed(r.reason)
 	pl.sessionPlaced()
 	pl.decided(r.reason)
 	pl.countWaited()

@@ -64,7 +64,7 @@ func (s *Stream) wantsEnd() bool {
 	pl := s.first
 	c, in := pl.cfg, pl.cfg.Clusters.Endpoint
 	return !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || pl.session.mayBeInBody(pl, c) ||
-		pl.held.inBody && !s.traits.notJSON || pl.readsFacts() ||
+		pl.held.inBody && !s.traits.notJSON || pl.facts.readsFacts() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
 }
 

@@ -15,6 +15,7 @@ import (
 
 // factUse is what a request has to do with facts about models.
 type factUse struct {
+	pl      *placement
 	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
 	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
@@ -24,26 +25,29 @@ type factUse struct {
 
 // readsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
 // have, or may do so, or it is not known yet.
-func (pl *placement) readsFacts() bool {
+func (f *factUse) readsFacts() bool {
+	pl := f.pl
 	cl := pl.plugin.vm.clusters[pl.scope]
 	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.now()) || pl.readsLists()) &&
-		(pl.facts.inPath == 0 || pl.traits.length == 0) && // else all is known
+		(f.inPath == 0 || pl.traits.length == 0) && // else all is known
 		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
 }
 
-// meetModel reads the model in the path.
-func (pl *placement) meetModel() {
+// meet reads the model in the path.
+func (f *factUse) meet() {
+	pl := f.pl
 	if !pl.isForModel() {
 		return
 	}
 	if name := prompt.ModelInPath(pl.traits.path); name != "" {
-		pl.facts.inPath = xxhash.Sum64String(name)
+		f.inPath = xxhash.Sum64String(name)
 	}
 }
 
 // readModel reads the model in a body of which nothing else matters.
-func (pl *placement) readModel(body []byte) {
-	if !pl.readsFacts() {
+func (f *factUse) readModel(body []byte) {
+	pl := f.pl
+	if !f.readsFacts() {
 		return
 	}
 	var name string
@@ -53,7 +57,7 @@ func (pl *placement) readModel(body []byte) {
 		name, _ = prompt.MemberText(body, []string{"model"})
 	}
 	if name != "" {
-		pl.facts.model = xxhash.Sum64String(name)
+		f.model = xxhash.Sum64String(name)
 	}
 }
 
@@ -85,23 +89,25 @@ func (s *Stream) readParts(size int, end bool) Action {
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.
 const bytesPerToken = 4
 
-// factsOf puts into the request what facts about models depend on: size bytes of the body have come.
-func (pl *placement) factsOf(r *lb.Request, size int) {
+// put puts into the request what facts about models depend on: size bytes of the body have come.
+func (f *factUse) put(r *lb.Request, size int) {
+	pl := f.pl
 	if !pl.isForModel() {
 		return
 	}
 	size = max(size, pl.traits.length)
-	pl.facts.length = int64(size)
+	f.length = int64(size)
 	if w := &pl.work; w.seen > 0 {
 		text := float64(w.info.TextBytes+bytesPerToken*w.info.TokenIDs) * float64(max(size, w.seen)) / float64(w.seen)
-		pl.facts.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
+		f.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
 	}
-	r.ModelID, r.ModelName, r.Length = pl.factID(), pl.modelID(), pl.facts.length
+	r.ModelID, r.ModelName, r.Length = f.id(), pl.modelID(), f.length
 }
 
-// factID returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
+// id returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
 // API and not in another; 0 if the model is not known.
-func (pl *placement) factID() uint64 {
+func (f *factUse) id() uint64 {
+	pl := f.pl
 	model := pl.modelID()
 	if model == 0 {
 		return 0
@@ -111,7 +117,8 @@ func (pl *placement) factID() uint64 {
 
 // isOther reports whether a refusal names another model than was read: engines take the last of several members of one
 // name, and some any spelling of the name. Some add a tag.
-func (pl *placement) isOther(name string) bool {
+func (f *factUse) isOther(name string) bool {
+	pl := f.pl
 	model, _, _ := strings.Cut(name, ":")
 	id := pl.modelID()
 	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
@@ -121,47 +128,50 @@ func (pl *placement) isOther(name string) bool {
 const refusedStatus = 400
 
 // readsRefusal reports whether more of the answer is needed to know why the request is refused.
-func (pl *placement) readsRefusal() bool {
+func (f *factUse) readsRefusal() bool {
+	pl := f.pl
 	return pl.phase == phaseLeased && pl.response.status >= 400 && pl.response.status < 500 && pl.isForModel() &&
-		len(pl.facts.refusal) < prompt.RefusalBytes
+		len(f.refusal) < prompt.RefusalBytes
 }
 
 // readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
-func (pl *placement) readRefusal(size int) {
-	if r := &pl.facts; size > 0 && pl.readsRefusal() {
-		r.refusal = append(r.refusal, pl.ResponseBody(0, min(size, prompt.RefusalBytes-len(r.refusal)))...)
+func (f *factUse) readRefusal(size int) {
+	pl := f.pl
+	if size > 0 && f.readsRefusal() {
+		f.refusal = append(f.refusal, pl.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
 	}
 }
 
 // isFact reports whether the endpoint has refused the request for its model or its length. It notes that, and what it
 // has served.
-func (pl *placement) isFact(verdict lb.Verdict) bool {
-	l, f := &pl.lease, pl.cluster.facts
+func (f *factUse) isFact(verdict lb.Verdict) bool {
+	pl := f.pl
+	l, known := &pl.lease, pl.cluster.facts
 	now := pl.plugin.vm.now()
 	switch {
 	case !pl.isForModel() || !pl.response.reached || pl.cfg.Shadow:
 	case verdict == lb.Success && !pl.computes(): // some engines count with one tokenizer, whatever the model
 	case verdict == lb.Success:
-		f.Served(now, pl.factID(), l.addr, pl.facts.length)
+		known.Served(now, f.id(), l.addr, f.length)
 	case verdict == lb.Rejected:
-		model := pl.factID()
+		model := f.id()
 		status := pl.response.status
 		if status < 300 {
 			status = refusedStatus
 		}
-		switch why, name := prompt.ReadRefusal(status, pl.facts.refusal); why {
+		switch why, name := prompt.ReadRefusal(status, f.refusal); why {
 		case prompt.UnknownModel:
-			if pl.isOther(name) {
+			if f.isOther(name) {
 				model = 0
 			}
-			f.Absent(now, model, l.addr)
-			pl.facts.refused = true
+			known.Absent(now, model, l.addr)
+			f.refused = true
 		case prompt.ContextTooLong, prompt.AnswerTooLong:
 			if why == prompt.ContextTooLong || pl.work.info.MaxTokens > 0 { // else the answer is not in the length
-				f.TooLong(now, model, l.addr, pl.facts.length)
+				known.TooLong(now, model, l.addr, f.length)
 			}
-			pl.facts.refused = true
+			f.refused = true
 		}
 	}
-	return pl.facts.refused
+	return f.refused
 }

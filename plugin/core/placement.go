@@ -46,6 +46,6 @@ func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *
 		Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{vm: s.plugin.vm},
 		response: reading{from: s.GatewayStream, ticks: s.plugin.vm.ticks},
 	}
-	pl.region.pl = pl
+	pl.region.pl, pl.held.pl, pl.facts.pl = pl, pl, pl
 	return pl
 }

@@ -257,7 +257,7 @@ func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && pl.statesFact() {
+	if r.judge(); r.answer != nil && pl.facts.statesFact() {
 		r.outcome = answer.Refused
 	}
 	if r.outcome == answer.Complete {
@@ -300,7 +300,8 @@ func (a *announcements) second(took, later time.Duration) {
 
 // statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with
 // such a context. Then it is a fact as it is under the status for it.
-func (pl *placement) statesFact() bool {
+func (f *factUse) statesFact() bool {
+	pl := f.pl
 	r := &pl.response
 	if r.outcome == answer.Complete || r.answer.HasOutput() || !pl.isForModel() {
 		return false
@@ -309,6 +310,6 @@ func (pl *placement) statesFact() bool {
 	if why, _ := prompt.ReadRefusal(refusedStatus, text); why == prompt.OtherRefusal {
 		return false
 	}
-	pl.facts.refusal = text
+	f.refusal = text
 	return true
 }

@@ -80,8 +80,8 @@ func isInformational(status int) bool { return status >= 100 && status < 200 && 
 func (pl *placement) responseBody(size int, end bool) {
 	r := &pl.response
 	r.complete = r.complete || end
-	pl.readRefusal(size)
-	pl.learnHeld(size)
+	pl.facts.readRefusal(size)
+	pl.held.learn(size)
 	if size > 0 && r.retry != nil {
 		pl.readRetry(size)
 	}
@@ -165,7 +165,7 @@ func (pl *placement) done() {
 		}
 		pl.answerEnded(now, verdict)
 		pl.endCharges()
-		if pl.losesPrompt(verdict) {
+		if pl.held.losesPrompt(verdict) {
 			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
 		pl.noteServed()

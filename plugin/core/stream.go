@@ -103,7 +103,7 @@ func (pl *placement) requestHeaders(end bool) Action {
 	if pl.plugin.set == nil {
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	if a, answered := pl.region.meetRegions(); answered {
+	if a, answered := pl.region.meet(); answered {
 		return a
 	}
 	pl.scope = pl.match()
@@ -134,7 +134,7 @@ func (pl *placement) requestHeaders(end bool) Action {
 	switch {
 	case pl.traits.opaque:
 		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.parts && pl.readsFacts() && !pl.traits.awaits: // for its model, no more
+	case pl.traits.parts && pl.facts.readsFacts() && !pl.traits.awaits: // for its model, no more
 	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
 		return pl.decide(0, true, lb.ReasonChosen)
 	case pl.traits.encoded:
@@ -208,7 +208,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) Action {
 	case pl.cluster.tokens:
 		pl.assumeTypical(&r)
 	}
-	pl.factsOf(&r, size)
+	pl.facts.put(&r, size)
 	pl.lease.reservation = reservation{request: r, reason: reason}
 	if v.lists.awaits(pl) {
 		pl.enter(phaseListing)
@@ -250,7 +250,7 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.chain != nil {
 		pl.cluster.prompts.view = view
 	}
-	pl.planHeld(now, &plan)
+	pl.held.plan(now, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen
