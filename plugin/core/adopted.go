@@ -86,7 +86,7 @@ func (f *forwarding) adopt(peer int, why region.Reason) Action {
 	in.region = forwarding{pl: in, to: to.Name, why: why}
 	in.work = work{info: pl.work.info, seen: pl.work.seen, text: pl.work.text, model: pl.work.model}
 	w := &pl.wait
-	in.wait = waiting{since: w.since, queued: w.queued, waited: w.waited, grantedAt: w.grantedAt}
+	in.wait = waiting{pl: in, since: w.since, queued: w.queued, waited: w.waited, grantedAt: w.grantedAt}
 	if pl.chain != nil {
 		chain := *pl.chain
 		in.chain = &chain
@@ -107,7 +107,7 @@ func (f *forwarding) leaveAdopted() Action {
 	o, v, from := pl.outer, pl.plugin.vm, f.to
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	o.wait.grantedAt, o.wait.queued = pl.wait.grantedAt, o.wait.queued || pl.wait.queued
-	pl.done()
+	pl.end()
 	h := v.regions.of(o.cfg)
 	peers := h.board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == from })

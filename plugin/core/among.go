@@ -46,8 +46,8 @@ func (pl *placement) scopeOf(cluster string) string {
 	return cluster
 }
 
-// steer sends the request to what was chosen.
-func (pl *placement) steer() error {
+// send sends the request to what was chosen.
+func (pl *placement) send() error {
 	l := &pl.lease
 	r := &l.reservation
 	if !pl.cfg.AmongClusters() {
@@ -59,8 +59,8 @@ func (pl *placement) steer() error {
 	return nil
 }
 
-// unsteer leaves the request to the gateway.
-func (pl *placement) unsteer() {
+// leaveToGateway leaves the request to the gateway.
+func (pl *placement) leaveToGateway() {
 	pl.Unsteer()
 	switch {
 	case pl.cfg == nil:
@@ -71,10 +71,10 @@ func (pl *placement) unsteer() {
 	}
 }
 
-// servedBy returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
+// server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
 // The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
 // endpoint of one of the candidates.
-func (pl *placement) servedBy() string {
+func (pl *placement) server() string {
 	served := pl.ServedBy()
 	if served == "" || !pl.cfg.AmongClusters() {
 		return served

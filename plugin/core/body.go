@@ -67,8 +67,8 @@ func (s *Stream) waitForBody() Action {
 	return Hold
 }
 
-// requestBody is called when more of the body has come: size bytes in all while it is held, else size more.
-func (pl *placement) requestBody(size int, end bool) Action {
+// bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
+func (pl *placement) bodyCame(size int, end bool) Action {
 	pl.body.arrived(pl.plugin.vm.now(), end)
 	switch pl.phase {
 	case phaseReading:
@@ -121,8 +121,8 @@ func (s *Stream) readNext(size int, end bool) Action {
 	return s.inspect(size, end)
 }
 
-// requestTrailers is called when the body was followed by trailers.
-func (pl *placement) requestTrailers() Action {
+// trailersCame is called when the body was followed by trailers.
+func (pl *placement) trailersCame() Action {
 	pl.body.arrived(pl.plugin.vm.now(), true)
 	switch pl.phase {
 	case phaseReading:

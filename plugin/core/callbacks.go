@@ -68,7 +68,7 @@ func (pl *placement) run(name string, f func() Action) Action {
 
 // OnRequestHeaders is called once, with end when the request has no body.
 func (s *Stream) OnRequestHeaders(end bool) Action {
-	return s.first.run("request headers", func() Action { return s.first.requestHeaders(end) })
+	return s.first.run("request headers", func() Action { return s.first.headersCame(end) })
 }
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
@@ -78,19 +78,19 @@ func (s *Stream) OnRequestBody(size int, end bool) Action {
 		return s.first.run("request body", func() Action { return s.answer.read(size, end) })
 	}
 	inside := s.first.inside
-	a := s.first.onRequestBody(size, end)
+	a := s.first.takeBody(size, end)
 	if inside != nil {
-		return inside.onRequestBody(size, end)
+		return inside.takeBody(size, end)
 	}
 	return a
 }
 
-func (pl *placement) onRequestBody(size int, end bool) Action {
+func (pl *placement) takeBody(size int, end bool) Action {
 	if pl.phase >= phaseLeased && !end {
 		pl.passed(size)
 		return Proceed
 	}
-	return pl.run("request body", func() Action { return pl.requestBody(size, end) })
+	return pl.run("request body", func() Action { return pl.bodyCame(size, end) })
 }
 
 // OnRequestTrailers is called when the body was followed by trailers.
@@ -99,9 +99,9 @@ func (s *Stream) OnRequestTrailers() Action {
 		return s.first.run("request trailers", func() Action { return s.answer.read(s.body.received, true) })
 	}
 	inside := s.first.inside
-	a := s.first.run("request trailers", s.first.requestTrailers)
+	a := s.first.run("request trailers", s.first.trailersCame)
 	if inside != nil {
-		return inside.run("request trailers", inside.requestTrailers)
+		return inside.run("request trailers", inside.trailersCame)
 	}
 	return a
 }
@@ -113,7 +113,7 @@ func (s *Stream) OnResponseHeaders(end bool) {
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
-		s.plugin.vm.callback(s.context, "response headers", func() { pl.responseHeaders(end) }, nil)
+		s.plugin.vm.callback(s.context, "response headers", func() { pl.answerBegins(end) }, nil)
 	}
 }
 
@@ -123,11 +123,11 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
-		pl.onResponseBody(size, end)
+		pl.takeAnswer(size, end)
 	}
 }
 
-func (pl *placement) onResponseBody(size int, end bool) {
+func (pl *placement) takeAnswer(size int, end bool) {
 	r := &pl.response
 	if size > 0 {
 		r.parts++
@@ -138,7 +138,7 @@ func (pl *placement) onResponseBody(size int, end bool) {
 		r.unread = true
 		return
 	}
-	pl.plugin.vm.callback(pl.context, "response body", func() { pl.responseBody(size, end) }, nil)
+	pl.plugin.vm.callback(pl.context, "response body", func() { pl.answerGoesOn(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
@@ -155,7 +155,7 @@ func (s *Stream) OnDone() {
 		s.first.enter(phaseDone)
 	}
 	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
-		s.plugin.vm.callback(s.context, "the end of a stream", pl.done, pl.recovered)
+		s.plugin.vm.callback(s.context, "the end of a stream", pl.end, pl.recovered)
 	}
 }
 

@@ -220,7 +220,7 @@ func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
 	pl.Unsteer()
 	pl.SetCluster(rules.Header, to.Target())
 	v.stats.countIf(statname.With(statForwarded, "region", to.Name, "reason", why.String()), 1)
-	pl.countWaited()
+	pl.wait.countPlaced()
 	pl.decided(lb.ReasonForwarded)
 }
 

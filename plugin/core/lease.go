@@ -127,8 +127,8 @@ func (pl *placement) reserve() Action {
 	now := l.now()
 	if pl.cfg.Queue.Enabled() && !pl.cfg.Shadow && !pl.idle() {
 		now = v.ReadClock()
-		pl.usesQueue()
-		if why := pl.prepareWait(now); why != lb.ReasonChosen {
+		pl.wait.usesQueue()
+		if why := pl.wait.prepare(now); why != lb.ReasonChosen {
 			pl.enter(phaseUncounted)
 			return pl.refuse(why, 0)
 		}
@@ -178,7 +178,7 @@ func (pl *placement) finishReservation() Action {
 	if r.startedAt > 0 && !r.grant.Queued {
 		v.stats.reserved(v.gw.Now() - r.startedAt)
 	}
-	pl.waitEnded(&r.grant, r.err)
+	pl.wait.ended(&r.grant, r.err)
 	if r.err != nil {
 		if isFullOrLate(r.err) {
 			if a, forwarded := pl.region.forward(); forwarded {
@@ -217,12 +217,12 @@ func (pl *placement) leased(addr string, gone bool) Action {
 	switch {
 	case pl.cfg.Shadow:
 		r.reason = lb.ReasonShadow
-		pl.unsteer()
+		pl.leaveToGateway()
 	case gone:
 		pl.release()
 		return pl.pass(pl.noneHealthy())
 	default:
-		if err := pl.steer(); err != nil {
+		if err := pl.send(); err != nil {
 			v.gw.Log(Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
 			pl.release()
 			return pl.pass(lb.ReasonStoreError)
@@ -231,7 +231,7 @@ func (pl *placement) leased(addr string, gone bool) Action {
 	r.reason = pl.held.placed(r.reason)
 	pl.sessionPlaced()
 	pl.decided(r.reason)
-	pl.countWaited()
+	pl.wait.countPlaced()
 	pl.requestPlaced()
 	v.bodies.track(pl)
 	if pl.body.endedAt > 0 {
@@ -275,7 +275,7 @@ func (pl *placement) abandonReservation() {
 		pl.enter(phaseUncounted)
 	case pl.isQueued():
 		why = lb.ReasonLeftQueue
-		pl.leftQueue()
+		pl.wait.countLeft()
 	}
 	pl.release()
 	pl.decided(why)

@@ -24,9 +24,9 @@ func (pl *placement) refuse(why lb.Reason, expected time.Duration) Action {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
-	pl.countRefused(why)
+	pl.wait.countRefused(why)
 	if pl.wait.class != nil {
-		expected = pl.expected(pl.plugin.vm.now(), expected)
+		expected = pl.wait.expected(pl.plugin.vm.now(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
 	after := pl.retryAfter(expected)

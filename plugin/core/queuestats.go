@@ -27,7 +27,8 @@ type queueUse struct {
 }
 
 // usesQueue notes that a request of the cluster may wait.
-func (pl *placement) usesQueue() {
+func (w *waiting) usesQueue() {
+	pl := w.pl
 	q, l := &pl.cluster.queue, &pl.lease
 	q.config, q.store, q.redis, q.candidates = pl.cfg, l.store, l.redis, l.reservation.plan.Candidates
 	if pl.computes() {
@@ -47,7 +48,8 @@ const readPeriod = 100 * time.Millisecond
 // expected returns the time in which all that wait now are likely to be placed, at least what the store expects for the
 // request, which is 0 if that is not known. As long as too few were granted an endpoint to know how fast that goes,
 // what is in flight is taken to last as long as answers so far, or as clients are told to wait, whichever is longer.
-func (pl *placement) expected(now, atLeast time.Duration) time.Duration {
+func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
+	pl := w.pl
 	cl := pl.cluster
 	q := &cl.queue
 	if q.config != nil && now-q.readAt >= readPeriod {
@@ -85,9 +87,9 @@ func ofClass(stat string, cl *cluster, class string) string {
 	return statname.With(stat, "cluster", cl.name, "class", class)
 }
 
-// countWaited counts a request that was placed.
-func (pl *placement) countWaited() {
-	w, cl := &pl.wait, pl.cluster
+// countPlaced counts a request that was placed.
+func (w *waiting) countPlaced() {
+	pl, cl := w.pl, w.pl.cluster
 	if w.class == nil {
 		return
 	}
@@ -98,8 +100,8 @@ func (pl *placement) countWaited() {
 }
 
 // countRefused counts a request that was refused.
-func (pl *placement) countRefused(why lb.Reason) {
-	w, cl, now := &pl.wait, pl.cluster, pl.plugin.vm.now()
+func (w *waiting) countRefused(why lb.Reason) {
+	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.now()
 	if isBudget(why) {
 		pl.plugin.vm.stats.countIf(statname.With(statBudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
 	}
@@ -114,9 +116,9 @@ func (pl *placement) countRefused(why lb.Reason) {
 		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
-// leftQueue counts a request that is over while it waits: its client has left, or the gateway has answered.
-func (pl *placement) leftQueue() {
-	w, cl, now := &pl.wait, pl.cluster, pl.lease.now()
+// countLeft counts a request that is over while it waits: its client has left, or the gateway has answered.
+func (w *waiting) countLeft() {
+	pl, cl, now := w.pl, w.pl.cluster, w.pl.lease.now()
 	w.queued, w.waited = true, now-w.since
 	cl.queue.pressure.add(now, w.waited, false)
 	cl.retries.failed(now, w.attempt.digest)

@@ -28,8 +28,8 @@ type response struct {
 	retry    []byte         // beginning of the body, while that may say when to try again
 }
 
-// responseHeaders is called once, with end when the response has no body.
-func (pl *placement) responseHeaders(end bool) {
+// answerBegins is called once, with end when the response has no body.
+func (pl *placement) answerBegins(end bool) {
 	if pl.phase == phaseNew || pl.phase == phaseDone {
 		return
 	}
@@ -76,8 +76,8 @@ func (pl *placement) leasedHeaders() [][2]string {
 // isInformational reports whether a status is one that is followed by the response itself, such as early hints.
 func isInformational(status int) bool { return status >= 100 && status < 200 && status != 101 }
 
-// responseBody is called for every part of the response's body: size bytes.
-func (pl *placement) responseBody(size int, end bool) {
+// answerGoesOn is called for every part of the response's body: size bytes.
+func (pl *placement) answerGoesOn(size int, end bool) {
 	r := &pl.response
 	r.complete = r.complete || end
 	pl.facts.readRefusal(size)
@@ -126,9 +126,9 @@ func (pl *placement) firstToken(at time.Duration) {
 	}
 }
 
-// done is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
+// end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
 // sent upstream.
-func (pl *placement) done() {
+func (pl *placement) end() {
 	v := pl.plugin.vm
 	delete(v.bodies.reading, pl.Stream)
 	delete(v.lists.held, pl)
@@ -146,7 +146,7 @@ func (pl *placement) done() {
 		pl.region.forwardFailed() // unless its client has left
 	}
 	if pl.phase == phaseLeased && pl.response.status == 0 {
-		served := pl.servedBy()
+		served := pl.server()
 		pl.response.reached = served != ""
 		pl.misrouted(served)
 	}
@@ -158,7 +158,7 @@ func (pl *placement) done() {
 		pl.learnCall(now, verdict)
 		pl.measureCluster(&outcome, verdict)
 		if verdict == lb.Success {
-			pl.tenantAnswered(now)
+			pl.wait.answered(now)
 			pl.measure(now, &outcome)
 			pl.measurePush(now, false)
 			pl.expectMetrics(now)

@@ -138,8 +138,9 @@ func (b *retryBudget) isShared(now time.Duration, id uint64) bool {
 // nameAttempt takes over what tells whether the request is a retry. The id alone does not: where clients' ids are kept,
 // a task may give one to all of its requests. So it counts together with the path and the length of the body, and with
 // the prompt if that was read.
-func (pl *placement) nameAttempt(now time.Duration) {
-	a := &pl.wait.attempt
+func (w *waiting) nameAttempt(now time.Duration) {
+	pl := w.pl
+	a := &w.attempt
 	id := pl.traits.value("x-request-id")
 	if id == "" || a.open {
 		return
@@ -163,7 +164,8 @@ func (pl *placement) nameAttempt(now time.Duration) {
 // isRetry reports whether the request is another attempt at one that got no answer: a gateway in front of this one or
 // the client's library says so, or it has the id, the path and the length of one that was refused, or whose client
 // left, and the prompt where that is known. Where it is not, an id that several requests have at a time shows nothing.
-func (pl *placement) isRetry(now time.Duration) bool {
+func (w *waiting) isRetry(now time.Duration) bool {
+	pl := w.pl
 	for _, sign := range [...]struct {
 		header string
 		first  int // its value at the first attempt
@@ -172,6 +174,6 @@ func (pl *placement) isRetry(now time.Duration) bool {
 			return true
 		}
 	}
-	a, b := &pl.wait.attempt, &pl.cluster.retries
+	a, b := &w.attempt, &pl.cluster.retries
 	return b.hasFailed(now, a.digest) && (a.exact || !b.isShared(now, a.id))
 }

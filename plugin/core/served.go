@@ -12,7 +12,7 @@ import "github.com/warmgate/warmgate/lb"
 // weight, and is ejected only if that continues for long. An address that no endpoint has means nothing: an endpoint
 // with a host name, or with several addresses, may be reached under another one than is listed.
 func (pl *placement) followServed() {
-	served := pl.servedBy()
+	served := pl.server()
 	pl.response.reached = pl.response.reached || served != ""
 	if pl.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return

@@ -9,9 +9,10 @@ import (
 // In the queue tenants and classes take turns by the tokens that they were served. A request is counted for its
 // estimate there when it is granted an endpoint. This file is what corrects that by what it was really served.
 
-// tenantAnswered notes that an answer to the request's tenant has ended well.
-func (pl *placement) tenantAnswered(now time.Duration) {
-	if t := pl.wait.tenant; t != 0 {
+// answered notes that an answer to the request's tenant has ended well.
+func (w *waiting) answered(now time.Duration) {
+	pl := w.pl
+	if t := w.tenant; t != 0 {
 		pl.plugin.vm.waiters.tenants.answered(now, t)
 	}
 }

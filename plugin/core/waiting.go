@@ -15,6 +15,7 @@ import (
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
+	pl      *placement
 	class   *config.Class // nil where no queue is configured
 	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	attempt attempt       // by which its retries are known
@@ -32,25 +33,26 @@ type waiting struct {
 // replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
 const replanAfter = 2 * tickPeriod
 
-// prepareWait puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
+// prepare puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
 // an endpoint is open or not.
 //
 // A request whose answer would come after its deadline even if it was placed now, as far as answers so far show, does
 // not wait, but takes an endpoint that is open: what is typical of all answers says little about one.
-func (pl *placement) prepareWait(now time.Duration) lb.Reason {
-	v, q, w := pl.plugin.vm, &pl.cfg.Queue, &pl.wait
+func (w *waiting) prepare(now time.Duration) lb.Reason {
+	pl := w.pl
+	v, q := pl.plugin.vm, &pl.cfg.Queue
 	pl.traits.read(pl)
 	w.class, w.since, w.refusal = pl.traits.class(pl.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
 	if q.TenantHeader != "" {
 		w.tenant = tenantName(pl.traits.value(q.TenantHeader))
 		w.turn = v.waiters.tenants.turnOf(w.tenant)
 	}
-	pl.nameAttempt(now)
+	w.nameAttempt(now)
 	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
-	if !forwarded && !pl.cluster.retries.allows(now, pl.isRetry(now), q.RetryBudget, pl.cluster.overloaded(now)) {
+	if !forwarded && !pl.cluster.retries.allows(now, w.isRetry(now), q.RetryBudget, pl.cluster.overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
-	most := pl.longestWait() - (now - w.since)
+	most := w.longest() - (now - w.since)
 	if deadline, ok := parseTimeout(pl.traits.value(q.DeadlineHeader)); ok {
 		left := deadline - (now - pl.body.beganAt)
 		if left <= 0 {
@@ -65,24 +67,26 @@ func (pl *placement) prepareWait(now time.Duration) lb.Reason {
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
 		w.until = now + most
-		pl.lease.reservation.plan.Wait = pl.waitFor(most)
+		pl.lease.reservation.plan.Wait = w.plan(most)
 	}
 	return lb.ReasonChosen
 }
 
-// waitFor returns how the request waits, for as long as given.
-func (pl *placement) waitFor(most time.Duration) lb.Wait {
+// plan returns how the request waits, for as long as given.
+func (w *waiting) plan(most time.Duration) lb.Wait {
+	pl := w.pl
 	q := &pl.cfg.Queue
 	return lb.Wait{
-		Max: most, Class: pl.wait.class.Class, Tenant: pl.wait.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
+		Max: most, Class: w.class.Class, Tenant: w.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
-		TenantLength: q.TenantLength(), Limits: pl.cluster.capsOf(pl.cfg), Place: &pl.wait.place,
+		TenantLength: q.TenantLength(), Limits: pl.cluster.capsOf(pl.cfg), Place: &w.place,
 	}
 }
 
-// longestWait returns for how long the request waits at most: not beyond the time in which a gateway in front of this
+// longest returns for how long the request waits at most: not beyond the time in which a gateway in front of this
 // one, or its client, wants the answer. The route's own timeout begins only when the request goes on.
-func (pl *placement) longestWait() time.Duration {
+func (w *waiting) longest() time.Duration {
+	pl := w.pl
 	most := pl.cfg.Queue.MaxWait
 	for _, name := range [...]string{"x-envoy-upstream-rq-timeout-ms", "x-envoy-expected-rq-timeout-ms"} {
 		if limit, ok := parseTimeout(pl.traits.value(name)); ok && limit > 0 {
@@ -109,9 +113,9 @@ func (pl *placement) isQueued() bool {
 	return pl.mayWait() && pl.lease.store.Waits(pl.lease.reservation.id)
 }
 
-// waitEnded takes over what the store has answered.
-func (pl *placement) waitEnded(g *lb.Grant, err error) {
-	w := &pl.wait
+// ended takes over what the store has answered.
+func (w *waiting) ended(g *lb.Grant, err error) {
+	pl := w.pl
 	if w.class == nil {
 		return
 	}
@@ -122,9 +126,9 @@ func (pl *placement) waitEnded(g *lb.Grant, err error) {
 	if err != nil || !w.queued {
 		return
 	}
-	pl.wait.grantedAt = now
+	w.grantedAt = now
 	if pl.chain != nil {
-		pl.chain.planned = pl.wait.grantedAt // what it has waited for here is no time of the endpoint
+		pl.chain.planned = w.grantedAt // what it has waited for here is no time of the endpoint
 	}
 }
 
