@@ -221,11 +221,9 @@ func (s shape) problems(folder string) []string {
 		}
 	}
 	compare("files in the largest circle", s.circle, known.circle, maxCircle)
-	names := maps.Clone(s.methods)
-	for name := range known.methods {
-		names[name] += 0
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(s.methods)), maps.Keys(known.methods))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		compare("methods of "+name, s.methods[name], known.methods[name], maxMethods)
 	}
 	for _, pair := range s.pairs {

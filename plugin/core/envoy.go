@@ -154,7 +154,7 @@ func (e *Envoy) Scrapes(now time.Duration, shared bool) bool {
 func (e *Envoy) Scrape(now time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint {
 	endpoints := e.endpoints(j)
 	for _, addr := range e.scraper.due(now, j.config.Engines.Interval, j.cluster, endpoints) {
-		e.scrape(j, addr, report)
+		e.requestMetrics(j, addr, report)
 	}
 	return endpoints
 }
@@ -171,8 +171,8 @@ func (e *Envoy) endpoints(j *ScrapeJob) []lb.Endpoint {
 	return list
 }
 
-// scrape requests the metrics of one engine.
-func (e *Envoy) scrape(j *ScrapeJob, addr string, report PageReport) {
+// requestMetrics requests the metrics of one engine.
+func (e *Envoy) requestMetrics(j *ScrapeJob, addr string, report PageReport) {
 	answered := func(page []byte, result string) {
 		e.scraper.finished(e.calls.Now(), j.config.Engines.Interval, j.cluster, addr, report(addr, page, result))
 	}
