@@ -34,14 +34,11 @@ const idleAfter = 10 * time.Second
 
 // tick looks at the breakers of all lists that are in use.
 func (v *views) tick(now time.Duration) {
-	for key, l := range v.lists.entries {
-		if now-l.at >= idleAfter {
-			continue
-		}
-		b := &l.value.breakers
+	for key, l := range v.lists.UsedAfter(now - idleAfter) {
+		b := &l.breakers
 		b.readAt = 0
-		if v.look(now, l.value, key) {
-			l.value.view = nil // the next request brings another one
+		if v.look(now, l, key) {
+			l.view = nil // the next request brings another one
 		}
 		b.ticked = now
 		for i := range b.own {
@@ -107,7 +104,7 @@ func (pl *placement) overflows(cluster string) bool {
 		return false
 	}
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.get(v.now(), clusterScope{pl.cfg, pl.scope})
+	l, known := v.views.lists.Get(v.now(), clusterScope{pl.cfg, pl.scope})
 	if !known || !l.breakers.known {
 		return false
 	}

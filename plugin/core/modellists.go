@@ -1,8 +1,12 @@
 package core
 
 import (
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
@@ -131,10 +135,10 @@ func (l *clusterLists) hasNew(cl *cluster) bool {
 
 // begin begins to read the lists of all endpoints, unless another VM does.
 func (m *modelLists) begin(now time.Duration, cl *cluster) {
-	raw, cas, _ := m.gw.KV().Get(keyLists + cl.name) // where there is nothing yet, several may begin
+	raw, cas, _ := m.gw.KV().Get(process.KeyLists + cl.name) // where there is nothing yet, several may begin
 	lists := lb.ReadModelLists(raw)
 	lists.BegunAt = now
-	if m.gw.KV().Set(keyLists+cl.name, lists.Append(nil), cas) != nil {
+	if m.gw.KV().Set(process.KeyLists+cl.name, lists.Append(nil), cas) != nil {
 		return
 	}
 	cl.lists.known.BegunAt = now
@@ -158,7 +162,7 @@ func (m *modelLists) ask(cl *cluster, r *listReading) {
 		r.open++
 		answered := func(page []byte, result string) { m.answered(cl, r, addr, page, result) }
 		if m.gw.ModelsPage(addr, cl.lists.config, answered) != nil {
-			answered(nil, ScrapeUnreachable)
+			answered(nil, endpoints.ScrapeUnreachable)
 		}
 	}
 }
@@ -169,15 +173,16 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 		return
 	}
 	now, a := m.gw.Now(), listAnswer{addr: addr}
-	if result == ScrapeOK {
+	if result == endpoints.ScrapeOK {
 		if a.models = prompt.ListedModels(page); a.models == nil {
-			result = ScrapeUnreadable
+			result = endpoints.ScrapeUnreadable
 		}
 	}
 	kind, _, _ := strings.Cut(result, " ")
-	a.late = kind == ScrapeUnreachable || kind == ScrapeTimeout || kind == ScrapeIncomplete
+	late := [...]string{endpoints.ScrapeUnreachable, endpoints.ScrapeTimeout, endpoints.ScrapeIncomplete}
+	a.late = slices.Contains(late[:], kind)
 	m.stats.count(statname.With(statModelLists, "result", kind), 1)
-	if result != ScrapeOK {
+	if result != endpoints.ScrapeOK {
 		m.scraping.logFault(now, cl.name, addr+" does not list its models: "+result)
 	}
 	r.answers = append(r.answers, a)
@@ -188,7 +193,7 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 
 // share writes what was read into shared memory. A swap that is lost is tried again at the next tick.
 func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
-	key := keyLists + cl.name
+	key := process.KeyLists + cl.name
 	raw, cas, err := m.gw.KV().Get(key)
 	if err != nil {
 		return
@@ -214,7 +219,7 @@ func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
 // refresh takes over what the VMs share of a cluster, and lets the requests go on that have waited for it.
 func (m *modelLists) refresh(now time.Duration, cl *cluster) {
 	l := &cl.lists
-	raw, version, err := m.gw.KV().Get(keyLists + cl.name)
+	raw, version, err := m.gw.KV().Get(process.KeyLists + cl.name)
 	if err != nil || version == l.version {
 		return
 	}

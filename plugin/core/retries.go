@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/recent"
+
 	"github.com/cespare/xxhash/v2"
 )
 
@@ -29,9 +31,9 @@ const (
 // retryBudget is how many requests of a cluster were retries lately.
 type retryBudget struct {
 	seconds [retrySeconds]retrySecond
-	ended   *recent[uint64, time.Duration] // when requests ended without an answer, by attempt.digest
-	open    map[uint64]int                 // requests that are open, by attempt.id
-	shared  map[uint64]time.Duration       // when several were open at a time, likewise
+	ended   *recent.Cache[uint64, time.Duration] // when requests ended without an answer, by attempt.digest
+	open    map[uint64]int                       // requests that are open, by attempt.id
+	shared  map[uint64]time.Duration             // when several were open at a time, likewise
 }
 
 // attempt is what tells whether a request is the retry of another one.
@@ -83,9 +85,9 @@ func (b *retryBudget) failed(now time.Duration, id uint64) {
 		return
 	}
 	if b.ended == nil {
-		b.ended = newRecent[uint64, time.Duration](maxEnded)
+		b.ended = recent.New[uint64, time.Duration](maxEnded, clusterAge)
 	}
-	b.ended.put(now, id, now)
+	b.ended.Put(now, id, now)
 }
 
 // hasFailed reports whether a request with that id has ended without an answer lately.
@@ -93,7 +95,7 @@ func (b *retryBudget) hasFailed(now time.Duration, id uint64) bool {
 	if b.ended == nil || id == 0 {
 		return false
 	}
-	at, ok := b.ended.get(now, id)
+	at, ok := b.ended.Get(now, id)
 	return ok && now-at < endedMemory
 }
 

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -112,7 +115,7 @@ func (p *pendingSamples) setInflight(addrs []string, loads []lb.Load) {
 
 // publishCluster writes the samples of one cluster. A swap that is lost is tried again at the next tick.
 func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamples) {
-	key := keySamples + name
+	key := process.KeySamples + name
 	raw, cas, _ := s.gw.KV().Get(key) // where there is nothing yet, the last VM to write wins
 	all, err := discovery.ParseEngineSamples(raw)
 	if err != nil || len(p.scraped) > 0 && !slices.Equal(all.Targets, p.targets) {
@@ -120,7 +123,7 @@ func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamp
 	}
 	p.mergeInto(&all, now)
 	if s.gw.KV().Set(key, all.Append(nil), cas) == nil {
-		s.stats.count(statname.With(statScrapes, "result", ScrapeFrozen), p.countFrozen(&all))
+		s.stats.count(statname.With(statScrapes, "result", endpoints.ScrapeFrozen), p.countFrozen(&all))
 		return
 	}
 	if s.pending[name] == nil {
@@ -193,7 +196,7 @@ func (s *scraping) refreshSamples(now time.Duration) {
 
 func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
 	m := &cl.metrics
-	raw, version, err := s.gw.KV().Get(keySamples + cl.name)
+	raw, version, err := s.gw.KV().Get(process.KeySamples + cl.name)
 	if err != nil || version == m.version {
 		return
 	}

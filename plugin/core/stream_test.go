@@ -236,3 +236,15 @@ func TestTransitionThatIsMissing(t *testing.T) {
 	}
 	d.log = nil
 }
+
+// A cluster that a route may use in part falls back to native balancing.
+func TestClusterWithSubsetsIsLeftAlone(t *testing.T) {
+	d := startFake(t, 1, 2, requestsConfig)
+	d.divided = true
+	c := d.client(0, streamtest.Request{})
+	c.Finish()
+	if c.steer != "" || d.metrics.decisions()["subset"] != 1 {
+		t.Errorf("sent to %q, counted %v", c.steer, d.metrics.decisions())
+	}
+	d.drained()
+}
