@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 const gatewayKind = config.Higress
@@ -17,12 +18,12 @@ const bodySlack = 1 << 20
 // higressGateway is Higress: endpoints and the choice by its own host calls.
 type higressGateway struct {
 	gateway
-	*core.Higress
+	*endpoints.Higress
 }
 
-func newGateway() core.Gateway { return &higressGateway{Higress: core.NewHigress(higressCalls{})} }
+func newGateway() core.Gateway { return &higressGateway{Higress: endpoints.NewHigress(higressCalls{})} }
 
-// higressCalls implements core.HigressCalls.
+// higressCalls implements endpoints.HigressCalls.
 type higressCalls struct{ gateway }
 
 // hostsMemory is lent for lists of hosts: each request reads one.
@@ -31,7 +32,7 @@ var hostsMemory []byte
 // maxHostsMemory is how much of it is kept: longer lists are not read for every request.
 const maxHostsMemory = 64 << 10
 
-// UpstreamHosts implements core.HigressCalls.
+// UpstreamHosts implements endpoints.HigressCalls.
 func (higressCalls) UpstreamHosts() []byte {
 	lend(hostsMemory)
 	b := fetched(proxyGetUpstreamHosts(dataAt, sizeAt))
@@ -39,7 +40,7 @@ func (higressCalls) UpstreamHosts() []byte {
 	return b
 }
 
-// AsRequest implements core.HigressCalls.
+// AsRequest implements endpoints.HigressCalls.
 func (c higressCalls) AsRequest(context uint32, f func()) {
 	c.Enter(context)
 	defer func() { c.Enter(theVM.Context()) }()

@@ -17,11 +17,11 @@ var limits = []struct{ doc, text, file, constant string }{
 	{"docs/features.md", "At most 64 endpoints of a cluster have gauges", "plugin/core/gauges.go", `maxGauges += 64\b`},
 	{"docs/features_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/core/gauges.go", `maxGauges += 64\b`},
 	{"docs/metrics.md", "at most 8192 over its life", "plugin/core/gauges.go", `maxNames += 8192\b`},
-	{"docs/metrics.md", "older than 10 seconds", "plugin/core/admin.go", `staleAfter += 10 \* time.Second`},
+	{"docs/metrics.md", "older than 10 seconds", "plugin/endpoints/admin.go", `staleAfter += 10 \* time.Second`},
 	{"docs/features.md", "returned within 6 seconds", "plugin/core/stores.go", `leaseTTL += 5 \* time.Second`},
 	{"docs/features_ZH.md", "6 秒内收回", "plugin/core/stores.go", `leaseTTL += 5 \* time.Second`},
-	{"docs/higress.md", "lists of 64 KiB and more", "plugin/core/higress.go", `bigHostList += 64 << 10`},
-	{"docs/higress.md", "every 250 ms", "plugin/core/higress.go", `hostListAge += 250 \* time.Millisecond`},
+	{"docs/higress.md", "lists of 64 KiB and more", "plugin/endpoints/higress.go", `bigHostList += 64 << 10`},
+	{"docs/higress.md", "every 250 ms", "plugin/endpoints/higress.go", `hostListAge += 250 \* time.Millisecond`},
 	{"docs/design/redis-store.md", "at most 160 leases of dead owners", "redisclient/lua/heartbeat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
 	{"docs/design/redis-store.md", "about 320 of the owner's own", "redisclient/lua/heartbeat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
 	{"docs/design/redis-store.md", "TTL of 100 ms", "redisclient/lua/heartbeat.lua", `'NX', 'PX', 100\b`},
@@ -74,9 +74,9 @@ var limits = []struct{ doc, text, file, constant string }{
 	{"docs/design/embedded-store.md", "256 slots", "lb/memstore/keys.go", `tableSlots = 256\b`},
 	{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
 	{"docs/metrics_ZH.md", "最多定义 8192 个", "plugin/core/gauges.go", `maxNames += 8192\b`},
-	{"docs/metrics_ZH.md", "早于 10 秒", "plugin/core/admin.go", `staleAfter += 10 \* time.Second`},
-	{"docs/higress_ZH.md", "64 KiB 及以上的列表", "plugin/core/higress.go", `bigHostList += 64 << 10`},
-	{"docs/higress_ZH.md", "最多每 250 ms", "plugin/core/higress.go", `hostListAge += 250 \* time.Millisecond`},
+	{"docs/metrics_ZH.md", "早于 10 秒", "plugin/endpoints/admin.go", `staleAfter += 10 \* time.Second`},
+	{"docs/higress_ZH.md", "64 KiB 及以上的列表", "plugin/endpoints/higress.go", `bigHostList += 64 << 10`},
+	{"docs/higress_ZH.md", "最多每 250 ms", "plugin/endpoints/higress.go", `hostListAge += 250 \* time.Millisecond`},
 }
 
 // TestLimits compares the limits in the documents with the constants behind them.

@@ -1,9 +1,11 @@
-package core
+package endpoints
 
 import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/recent"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -22,7 +24,7 @@ func envoyConfig(t *testing.T, settings string) *config.Config {
 
 // Rules with different lists take turns on the same clusters; each keeps its views.
 func TestFixedEndpoints(t *testing.T) {
-	g := &Envoy{admin: newAdminPoller(nil, 1), static: newRecent[fixed, *lb.View](maxClusters)}
+	g := &Envoy{admin: newAdminPoller(nil, 1), static: recent.New[fixed, *lb.View](MaxClusters, clusterAge)}
 	one := envoyConfig(t, `{"endpoints":["10.0.0.1:8000"]}`)
 	two := envoyConfig(t, `{"endpoints":["10.0.0.2:8000",{"address":"10.0.0.3:8000","weight":2}]}`)
 	a, b, other := g.View(0, "llm", one), g.View(0, "llm", two), g.View(0, "other", one)
@@ -32,10 +34,10 @@ func TestFixedEndpoints(t *testing.T) {
 	if g.View(1, "llm", one) != a || g.View(1, "llm", two) != b || g.View(1, "other", one) != other {
 		t.Error("views change when rules take turns")
 	}
-	for i := range 2 * maxClusters {
+	for i := range 2 * MaxClusters {
 		g.View(2, fmt.Sprint("made up ", i), one)
 	}
-	if n := len(g.static.entries); n > maxClusters {
+	if n := g.static.Len(); n > MaxClusters {
 		t.Errorf("%d views are kept", n)
 	}
 }
@@ -46,7 +48,7 @@ func TestServingVMsMayScrape(t *testing.T) {
 		kv, vms := adminVMs(t, 2)
 		g := &Envoy{
 			admin: newAdminPoller(kv, 7), scraper: newScraper(kv, 7),
-			static: newRecent[fixed, *lb.View](maxClusters),
+			static: recent.New[fixed, *lb.View](MaxClusters, clusterAge),
 		}
 		learn(t, vms[0], time.Hour, clustersPage("healthy"))
 		if g.Scrapes(time.Hour, true) {

@@ -1,10 +1,12 @@
-package core
+package endpoints
 
 import (
 	"bytes"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/process"
 
 	"github.com/warmgate/warmgate/lb"
 )
@@ -57,14 +59,14 @@ func (d *subsets) received(now, took time.Duration, clusters, page []byte, statu
 // publish writes the names for all VMs of the process. If that fails, it is done with the next answer.
 func (d *subsets) publish(names []string) {
 	text := []byte("\n" + strings.Join(names, "\n"))
-	if !bytes.Equal(text, d.last) && d.kv.Set(keySubsets, text, 0) == nil {
+	if !bytes.Equal(text, d.last) && d.kv.Set(process.KeySubsets, text, 0) == nil {
 		d.last = text
 	}
 }
 
 // refresh reads what the leader has published.
 func (d *subsets) refresh() {
-	text, version, err := d.kv.Get(keySubsets)
+	text, version, err := d.kv.Get(process.KeySubsets)
 	if err != nil || version == d.version {
 		return
 	}

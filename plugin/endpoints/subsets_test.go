@@ -1,4 +1,4 @@
-package core
+package endpoints
 
 import (
 	"maps"
@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
 const (
@@ -74,16 +72,4 @@ func TestSubsetsAreShared(t *testing.T) {
 			t.Errorf("%s: logged %q, want %q", c.status, logged, c.logged)
 		}
 	}
-}
-
-// A cluster that a route may use in part falls back to native balancing.
-func TestClusterWithSubsetsIsLeftAlone(t *testing.T) {
-	d := startFake(t, 1, 2, requestsConfig)
-	d.divided = true
-	c := d.client(0, streamtest.Request{})
-	c.Finish()
-	if c.steer != "" || d.metrics.decisions()["subset"] != 1 {
-		t.Errorf("sent to %q, counted %v", c.steer, d.metrics.decisions())
-	}
-	d.drained()
 }

@@ -1,7 +1,9 @@
-package core
+package endpoints
 
 import (
 	"time"
+
+	"github.com/warmgate/warmgate/internal/recent"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -15,7 +17,8 @@ type EnvoyCalls interface {
 	KV() lb.KV
 	Now() time.Duration
 	Random() uint64
-	Log(l Level, text string)
+	// Warn writes to the gateway's log.
+	Warn(text string)
 	// Zone returns where Envoy is by its bootstrap.
 	Zone() lb.Zone
 	// AdminPage requests a page of the admin interface. answered is called with it, unless there is an error.
@@ -37,7 +40,7 @@ type Envoy struct {
 	calls   EnvoyCalls
 	admin   *adminPoller
 	scraper *scraper
-	static  *recent[fixed, *lb.View]
+	static  *recent.Cache[fixed, *lb.View]
 }
 
 // NewEnvoy returns the part of a Gateway that finds endpoints through these calls.
@@ -45,7 +48,7 @@ func NewEnvoy(calls EnvoyCalls) *Envoy {
 	e := &Envoy{
 		calls: calls, admin: newAdminPoller(calls.KV(), calls.Random()),
 		scraper: newScraper(calls.KV(), calls.Random()),
-		static:  newRecent[fixed, *lb.View](maxClusters),
+		static:  recent.New[fixed, *lb.View](MaxClusters, clusterAge),
 	}
 	e.admin.where = calls.Zone
 	return e
@@ -60,7 +63,7 @@ func (e *Envoy) View(now time.Duration, cluster string, c *config.Config) *lb.Vi
 		return e.admin.view(now, cluster)
 	}
 	key := fixed{c, cluster}
-	if v, ok := e.static.get(now, key); ok {
+	if v, ok := e.static.Get(now, key); ok {
 		return v
 	}
 	v := &lb.View{Cluster: cluster}
@@ -70,7 +73,7 @@ func (e *Envoy) View(now time.Duration, cluster string, c *config.Config) *lb.Vi
 		v.Endpoints = append(v.Endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
 	}
 	v.ListID = list.Sum64() | 1
-	e.static.put(now, key, v)
+	e.static.Put(now, key, v)
 	return v
 }
 
@@ -121,7 +124,7 @@ func (e *Envoy) fetch(source *config.EnvoySource) {
 		withSubsets := func(body []byte, status string) {
 			now := e.calls.Now()
 			if problem := a.subsets.received(now, now-requested, clusters, body, status); problem != "" {
-				e.calls.Log(Warn, problem)
+				e.calls.Warn(problem)
 			}
 			done()
 		}
@@ -140,7 +143,7 @@ func (e *Envoy) fetch(source *config.EnvoySource) {
 // problems.
 func (e *Envoy) complain(now time.Duration, problem string) {
 	if e.admin.worthLogging(now, problem) {
-		e.calls.Log(Warn, problem)
+		e.calls.Warn(problem)
 	}
 }
 
@@ -151,32 +154,32 @@ func (e *Envoy) Scrapes(now time.Duration, shared bool) bool {
 }
 
 // Scrape implements Gateway.
-func (e *Envoy) Scrape(now time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint {
+func (e *Envoy) Scrape(now time.Duration, j *Job, report PageReport) []lb.Endpoint {
 	endpoints := e.endpoints(j)
-	for _, addr := range e.scraper.due(now, j.config.Engines.Interval, j.cluster, endpoints) {
-		e.scrape(j, addr, report)
+	for _, addr := range e.scraper.due(now, j.Config.Engines.Interval, j.Cluster, endpoints) {
+		e.requestMetrics(j, addr, report)
 	}
 	return endpoints
 }
 
 // endpoints returns the endpoints of the job's cluster.
-func (e *Envoy) endpoints(j *ScrapeJob) []lb.Endpoint {
+func (e *Envoy) endpoints(j *Job) []lb.Endpoint {
 	var list []lb.Endpoint
-	for _, e := range j.config.EnvoyCfg.Endpoints {
+	for _, e := range j.Config.EnvoyCfg.Endpoints {
 		list = append(list, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
 	}
-	if view := e.admin.views[j.cluster]; view != nil && list == nil {
+	if view := e.admin.views[j.Cluster]; view != nil && list == nil {
 		list = view.Endpoints
 	}
 	return list
 }
 
-// scrape requests the metrics of one engine.
-func (e *Envoy) scrape(j *ScrapeJob, addr string, report PageReport) {
+// requestMetrics requests the metrics of one engine.
+func (e *Envoy) requestMetrics(j *Job, addr string, report PageReport) {
 	answered := func(page []byte, result string) {
-		e.scraper.finished(e.calls.Now(), j.config.Engines.Interval, j.cluster, addr, report(addr, page, result))
+		e.scraper.finished(e.calls.Now(), j.Config.Engines.Interval, j.Cluster, addr, report(addr, page, result))
 	}
-	if e.calls.MetricsPage(withPort(addr, j.config.Engines.Port), j.config, answered) != nil {
+	if e.calls.MetricsPage(withPort(addr, j.Config.Engines.Port), j.Config, answered) != nil {
 		answered(nil, ScrapeUnreachable)
 	}
 }

@@ -1,7 +1,9 @@
-package core
+package endpoints
 
 import (
 	"time"
+
+	"github.com/warmgate/warmgate/internal/recent"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -29,8 +31,8 @@ type HigressCalls interface {
 // Higress is the part of a Gateway that finds endpoints and reads their metrics with Higress's host calls.
 type Higress struct {
 	calls  HigressCalls
-	lists  *recent[string, *hostList]
-	readAt *recent[string, time.Duration] // when the pages of metrics of a cluster were last read
+	lists  *recent.Cache[string, *hostList]
+	readAt *recent.Cache[string, time.Duration] // when the pages of metrics of a cluster were last read
 }
 
 // hostList is the latest list of hosts of a cluster that has some.
@@ -44,8 +46,8 @@ type hostList struct {
 // NewHigress returns the part of a Gateway that finds endpoints through these calls.
 func NewHigress(calls HigressCalls) *Higress {
 	return &Higress{
-		calls: calls, lists: newRecent[string, *hostList](maxClusters),
-		readAt: newRecent[string, time.Duration](maxClusters),
+		calls: calls, lists: recent.New[string, *hostList](MaxClusters, clusterAge),
+		readAt: recent.New[string, time.Duration](MaxClusters, clusterAge),
 	}
 }
 
@@ -55,7 +57,7 @@ func (g *Higress) Serves() {}
 // View implements Gateway. A small list of hosts is read again for every request, because from version 2.2 on Higress
 // fails a request that is sent to a host that has just left.
 func (g *Higress) View(now time.Duration, cluster string, _ *config.Config) *lb.View {
-	l, known := g.lists.get(now, cluster)
+	l, known := g.lists.Get(now, cluster)
 	if known && l.at > 0 {
 		if l.used = g.calls.Now(); l.used-l.at < hostListAge {
 			return l.view
@@ -67,26 +69,26 @@ func (g *Higress) View(now time.Duration, cluster string, _ *config.Config) *lb.
 
 // outdated reports whether a big list should be read before the next request has to do it.
 func (g *Higress) outdated(now time.Duration, cluster string) bool {
-	l, known := g.lists.get(now, cluster)
+	l, known := g.lists.Get(now, cluster)
 	return known && l.at > 0 && l.used >= l.at && g.calls.Now()-l.at >= hostListAge/2
 }
 
 // read reads the list of the cluster that the current request goes to. The view stays the same value while the
 // endpoints are the same.
 func (g *Higress) read(now time.Duration, cluster string) (*lb.View, []byte) {
-	l, known := g.lists.get(now, cluster)
+	l, known := g.lists.Get(now, cluster)
 	raw := g.calls.UpstreamHosts()
 	if known && l.at == 0 && string(raw) == l.raw {
 		return l.view, raw
 	}
 	endpoints, err := discovery.ParseHosts(raw)
 	if err != nil || len(endpoints) == 0 {
-		g.lists.drop(cluster)
+		g.lists.Drop(cluster)
 		return nil, raw
 	}
 	if !known {
 		l = &hostList{}
-		g.lists.put(now, cluster, l)
+		g.lists.Put(now, cluster, l)
 	}
 	if l.view == nil || !sameEndpoints(l.view.Endpoints, endpoints) {
 		l.view = &lb.View{Cluster: cluster, Endpoints: endpoints}
@@ -116,18 +118,18 @@ func (g *Higress) Scrapes(time.Duration, bool) bool { return true }
 
 // Scrape implements Gateway. The gateway shows what it has stored only to a request, so it is read as one that is being
 // served: at a tick, or by that request when nothing fresh is known. It is not read again within the interval.
-func (g *Higress) Scrape(now time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint {
-	last, _ := g.readAt.get(now, j.cluster)
-	due := now-max(j.sampledAt, last) >= j.config.Engines.Interval
-	if j.request == 0 || !due && !g.outdated(now, j.cluster) {
+func (g *Higress) Scrape(now time.Duration, j *Job, report PageReport) []lb.Endpoint {
+	last, _ := g.readAt.Get(now, j.Cluster)
+	due := now-max(j.SampledAt, last) >= j.Config.Engines.Interval
+	if j.Request == 0 || !due && !g.outdated(now, j.Cluster) {
 		return nil
 	}
 	var raw []byte
-	g.calls.AsRequest(j.request, func() { _, raw = g.read(now, j.cluster) })
+	g.calls.AsRequest(j.Request, func() { _, raw = g.read(now, j.Cluster) })
 	if !due {
 		return nil
 	}
-	g.readAt.put(now, j.cluster, now)
+	g.readAt.Put(now, j.Cluster, now)
 	endpoints, err := discovery.ParsePages(raw, func(addr string, page []byte) {
 		if len(page) == 0 {
 			report(addr, nil, ScrapeNone)

@@ -1,10 +1,12 @@
-package core
+package endpoints
 
 import (
 	"hash/fnv"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/process"
 
 	"github.com/warmgate/warmgate/lb"
 )
@@ -23,7 +25,7 @@ const (
 // scraper decides which engines are scraped, and when: each on a schedule of its own, so that one that is slow delays
 // no other.
 type scraper struct {
-	leader  leadership
+	leader  process.Leadership
 	leads   bool
 	renewed time.Duration
 	engines map[string]*engineSchedule // by cluster and address
@@ -39,7 +41,8 @@ type engineSchedule struct {
 }
 
 func newScraper(kv lb.KV, id uint64) *scraper {
-	return &scraper{leader: leadership{kv, id, keyScraper, scraperTerm}, engines: map[string]*engineSchedule{}}
+	leader := process.Leadership{KV: kv, ID: id, Key: process.KeyScraper, Slack: scraperTerm}
+	return &scraper{leader: leader, engines: map[string]*engineSchedule{}}
 }
 
 // leadsScrapes reports whether this VM is the one that scrapes. shared: what is in flight is counted in Redis. Then it
@@ -48,13 +51,13 @@ func (s *scraper) leadsScrapes(now time.Duration, serves, shared bool) bool {
 	if shared && !serves {
 		if s.leads {
 			s.leads = false
-			s.leader.resign()
+			s.leader.Resign()
 		}
 		return false
 	}
 	if !s.leads || now-s.renewed >= scraperTerm {
 		var taken bool
-		if s.leads, taken = s.leader.lead(now, scraperTerm, serves); taken {
+		if s.leads, taken = s.leader.Lead(now, scraperTerm, serves); taken {
 			clear(s.engines)
 		}
 		s.renewed = now

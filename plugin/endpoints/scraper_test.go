@@ -1,4 +1,4 @@
-package core
+package endpoints
 
 import (
 	"errors"
@@ -6,6 +6,10 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/process/processtest"
+
+	"github.com/warmgate/warmgate/plugin/process"
 
 	"github.com/warmgate/warmgate/lb"
 )
@@ -40,7 +44,7 @@ func scrapeFleet(n int) *scrapeRun {
 
 // run lets time pass in ticks.
 func (s *scrapeRun) run(d time.Duration) {
-	for end := s.now + d; s.now < end; s.now += tickPeriod {
+	for end := s.now + d; s.now < end; s.now += process.TickPeriod {
 		s.coming = slices.DeleteFunc(s.coming, func(f func() bool) bool { return f() })
 		s.sweep()
 		for _, addr := range s.due(s.now, scrapeEvery, "llm", s.fleet) {
@@ -93,7 +97,7 @@ func TestManyEnginesAreSpread(t *testing.T) {
 	for i := range s.fleet {
 		perTick[s.scrapes[s.fleet[i].Addr][0]]++
 	}
-	if ticks := int(scrapeEvery / tickPeriod); len(perTick) < ticks {
+	if ticks := int(scrapeEvery / process.TickPeriod); len(perTick) < ticks {
 		t.Errorf("%d engines are scraped in %d ticks of %d", n, len(perTick), ticks)
 	}
 	for at, scraped := range perTick {
@@ -135,12 +139,12 @@ func TestSickEngineDelaysNoOther(t *testing.T) {
 				t.Errorf("%s: scraped %d times in %d intervals", name, len(gaps)+1, intervals)
 			}
 		case name == "never answers": // the gateway reports every timeout; should it not, nothing hangs
-			if longest := slices.Max(gaps); longest > scrapeEvery+scrapeSlack+tickPeriod {
+			if longest := slices.Max(gaps); longest > scrapeEvery+scrapeSlack+process.TickPeriod {
 				t.Errorf("%s: scraped again after %v", name, longest)
 			}
 		default:
 			if !slices.IsSorted(gaps) || gaps[0] > 2*scrapeEvery || gaps[len(gaps)-1] < scrapeBackoff ||
-				gaps[len(gaps)-1] > scrapeBackoff+scrapeEvery+tickPeriod {
+				gaps[len(gaps)-1] > scrapeBackoff+scrapeEvery+process.TickPeriod {
 				t.Errorf("%s: scraped after %v", name, gaps)
 			}
 		}
@@ -170,7 +174,7 @@ func TestScraperForgetsGoneEndpoints(t *testing.T) {
 	s := scrapeFleet(100)
 	s.run(2 * scrapeEvery)
 	s.fleet = s.fleet[:10]
-	s.run(2 * tickPeriod)
+	s.run(2 * process.TickPeriod)
 	if n := len(s.scraper.engines); n != 10 {
 		t.Errorf("%d engines are kept, of which 10 are there", n)
 	}
@@ -188,8 +192,8 @@ func TestScraperForgetsGoneEndpoints(t *testing.T) {
 
 // The VM of the main thread scrapes as long as it lives. Then a worker's VM does, and never two at the same time.
 func TestOneVMScrapes(t *testing.T) {
-	kv := &fakeKV{cells: map[string]fakeCell{}}
-	if err := prepare(kv); err != nil {
+	kv := &processtest.KV{Cells: map[string]processtest.Cell{}}
+	if err := process.Prepare(kv); err != nil {
 		t.Fatal(err)
 	}
 	var vms []*scraper
@@ -199,11 +203,11 @@ func TestOneVMScrapes(t *testing.T) {
 	now := time.Hour
 	leaders := func(living []*scraper, d time.Duration) map[uint64]int {
 		ticks := map[uint64]int{}
-		for end := now + d; now < end; now += tickPeriod {
+		for end := now + d; now < end; now += process.TickPeriod {
 			n := 0
 			for _, s := range living {
 				if s.leadsScrapes(now, s != vms[0], false) {
-					ticks[s.leader.id]++
+					ticks[s.leader.ID]++
 					n++
 				}
 			}
@@ -217,7 +221,7 @@ func TestOneVMScrapes(t *testing.T) {
 		t.Errorf("ticks at which each VM scraped: %v, want all by the main thread's", got)
 	}
 	vms[1].engines["llm 10.0.0.1:8000"] = &engineSchedule{busy: true}
-	if got := leaders(vms[1:], (leaderTerms-1)*scraperTerm+scraperTerm-tickPeriod); len(got) != 0 {
+	if got := leaders(vms[1:], (process.LeaderTerms-1)*scraperTerm+scraperTerm-process.TickPeriod); len(got) != 0 {
 		t.Errorf("while the main thread may still be there, others scrape: %v", got)
 	}
 	if got := leaders(vms[1:], 10*time.Second); len(got) != 1 || got[2] < 90 {
@@ -226,7 +230,7 @@ func TestOneVMScrapes(t *testing.T) {
 	if n := len(vms[1].engines); n != 0 {
 		t.Errorf("%d scrapes of an earlier time count as open", n)
 	}
-	kv.broken = errors.New("no memory")
+	kv.Broken = errors.New("no memory")
 	if got := leaders(vms[1:], 5*time.Second); got[2] > 10 || got[3] != 0 {
 		t.Errorf("without shared memory each VM scrapes: %v", got)
 	}
@@ -234,8 +238,8 @@ func TestOneVMScrapes(t *testing.T) {
 
 // The main thread cannot look up in Redis what is in flight, so when that is needed a worker's VM takes over at once.
 func TestWorkerScrapesWithRedis(t *testing.T) {
-	kv := &fakeKV{cells: map[string]fakeCell{}}
-	if err := prepare(kv); err != nil {
+	kv := &processtest.KV{Cells: map[string]processtest.Cell{}}
+	if err := process.Prepare(kv); err != nil {
 		t.Fatal(err)
 	}
 	first, worker := newScraper(kv, 1), newScraper(kv, 2)
@@ -243,14 +247,14 @@ func TestWorkerScrapesWithRedis(t *testing.T) {
 	if !first.leadsScrapes(now, false, false) || worker.leadsScrapes(now, true, false) {
 		t.Fatal("the main thread's VM does not scrape")
 	}
-	now += tickPeriod
+	now += process.TickPeriod
 	if first.leadsScrapes(now, false, true) {
 		t.Error("the main thread's VM scrapes, and it is not known what was in flight")
 	}
 	if !worker.leadsScrapes(now, true, true) {
 		t.Error("the worker's VM waits")
 	}
-	now += tickPeriod
+	now += process.TickPeriod
 	if first.leadsScrapes(now, false, true) || !worker.leadsScrapes(now, true, true) {
 		t.Error("the worker's VM does not go on")
 	}

@@ -1,4 +1,4 @@
-package core
+package endpoints
 
 import (
 	"encoding/binary"
@@ -91,7 +91,7 @@ func TestHigressKeepsBigLists(t *testing.T) {
 	}
 	c := &config.Config{}
 	c.Engines.Interval = time.Hour
-	j := &ScrapeJob{cluster: "llm", config: c, request: 7, sampledAt: f.now}
+	j := &Job{Cluster: "llm", Config: c, Request: 7, SampledAt: f.now}
 	view(hostListAge / 2)
 	if got := g.Scrape(f.now, j, nil); got != nil || f.reads != 3 || f.read[2] != 7 {
 		t.Errorf("endpoints %v; read as %v", got, f.read)
@@ -113,11 +113,11 @@ func TestHigressScrapes(t *testing.T) {
 		got[addr] = result + " " + string(page)
 		return true
 	}
-	j := &ScrapeJob{cluster: "llm", config: c}
+	j := &Job{Cluster: "llm", Config: c}
 	if g.Scrape(f.now, j, report) != nil || f.reads != 0 {
 		t.Error("read without a request")
 	}
-	j.request = 9
+	j.Request = 9
 	if n := len(g.Scrape(f.now, j, report)); n != 2 || f.read[0] != 9 || f.request != 0 {
 		t.Errorf("%d endpoints, read as %v", n, f.read)
 	}

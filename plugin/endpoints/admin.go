@@ -1,9 +1,11 @@
-package core
+package endpoints
 
 import (
 	"bytes"
 	"strconv"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/process"
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
@@ -40,7 +42,7 @@ var TooLong = "more than " + strconv.Itoa(discovery.MaxClustersText>>20) + " MiB
 // polls and publishes a digest in shared memory; all read it.
 type adminPoller struct {
 	kv          lb.KV
-	leader      leadership
+	leader      process.Leadership
 	serves      bool // this VM serves requests: it is a worker's
 	busy        bool // a poll is under way
 	requestedAt time.Duration
@@ -61,7 +63,7 @@ type adminPoller struct {
 
 func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
 	return &adminPoller{
-		kv: kv, leader: leadership{kv, id, keyLeader, leaderSlack},
+		kv: kv, leader: process.Leadership{KV: kv, ID: id, Key: process.KeyLeader, Slack: leaderSlack},
 		views: map[string]*lb.View{}, subsets: subsets{kv: kv},
 	}
 }
@@ -74,7 +76,7 @@ func (a *adminPoller) due(now, interval time.Duration) bool {
 	if now-a.requestedAt < interval && a.requestedAt > 0 {
 		return false
 	}
-	leads, taken := a.leader.lead(now, interval, a.serves)
+	leads, taken := a.leader.Lead(now, interval, a.serves)
 	if taken {
 		a.last, a.subsets.last = nil, nil // another has published since
 	}
@@ -104,16 +106,16 @@ func (a *adminPoller) received(now time.Duration, body []byte, status string) (p
 	clusters, breakers := discovery.ParseClusters(body)
 	digest := discovery.AppendDigest(nil, clusters)
 	if string(digest) != string(a.last) {
-		if err := a.kv.Set(keyDigest, digest, 0); err != nil {
+		if err := a.kv.Set(process.KeyDigest, digest, 0); err != nil {
 			return "publishing the endpoints: " + err.Error()
 		}
 		a.last = digest
 	}
 	// with every answer: that nothing has changed is news, too, to those that know what they have sent since
-	if err := a.kv.Set(keyBreakers, discovery.AppendBreakers(nil, breakers), 0); err != nil {
+	if err := a.kv.Set(process.KeyBreakers, discovery.AppendBreakers(nil, breakers), 0); err != nil {
 		return "publishing the circuit breakers: " + err.Error()
 	}
-	if err := a.setMoment(keyFresh, now+a.trustedFor()); err != nil {
+	if err := a.setMoment(process.KeyFresh, now+a.trustedFor()); err != nil {
 		return "publishing the endpoints: " + err.Error()
 	}
 	return ""
@@ -138,7 +140,7 @@ func (a *adminPoller) trustedFor() time.Duration { return max(staleAfter, staleT
 
 // trusted reports whether the list of endpoints may still be used.
 func (a *adminPoller) trusted(now time.Duration) bool {
-	return now <= a.moment(keyFresh) || now <= a.moment(keyHung)
+	return now <= a.moment(process.KeyFresh) || now <= a.moment(process.KeyHung)
 }
 
 // extend has a list that is still trusted be trusted for longer, as the admin interface hangs.
@@ -146,8 +148,8 @@ func (a *adminPoller) extend(now time.Duration) {
 	if !a.trusted(now) {
 		return
 	}
-	until := min(now+a.trustedFor(), a.moment(keyFresh)+hungAfter)
-	_ = a.setMoment(keyHung, until) // if it fails, the list is stale at its time
+	until := min(now+a.trustedFor(), a.moment(process.KeyFresh)+hungAfter)
+	_ = a.setMoment(process.KeyHung, until) // if it fails, the list is stale at its time
 }
 
 // worthLogging reports whether a problem with the last answer, "" for none, is to be logged: one that lasts is logged
@@ -177,7 +179,7 @@ func (a *adminPoller) refresh(now time.Duration) {
 		return
 	}
 	a.refreshBreakers()
-	digest, version, err := a.kv.Get(keyDigest)
+	digest, version, err := a.kv.Get(process.KeyDigest)
 	a.subsets.refresh() // no older than the digest: its clusters are looked at before they are published
 	if err != nil || version == a.digest {
 		return
@@ -204,7 +206,7 @@ func (a *adminPoller) refresh(now time.Duration) {
 
 // refreshBreakers reads what the leader has published of circuit breakers.
 func (a *adminPoller) refreshBreakers() {
-	raw, version, err := a.kv.Get(keyBreakers)
+	raw, version, err := a.kv.Get(process.KeyBreakers)
 	if err != nil || version == a.breakersCAS {
 		return
 	}

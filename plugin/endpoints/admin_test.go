@@ -1,10 +1,14 @@
-package core
+package endpoints
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/process/processtest"
+
+	"github.com/warmgate/warmgate/plugin/process"
 
 	"github.com/warmgate/warmgate/lb"
 )
@@ -22,10 +26,10 @@ func clustersPage(flags ...string) []byte {
 }
 
 // adminVMs returns the pollers of n VMs of one process; the first is the main thread's, the others serve requests.
-func adminVMs(t *testing.T, n int) (*fakeKV, []*adminPoller) {
+func adminVMs(t *testing.T, n int) (*processtest.KV, []*adminPoller) {
 	t.Helper()
-	kv := &fakeKV{cells: map[string]fakeCell{}}
-	if err := prepare(kv); err != nil {
+	kv := &processtest.KV{Cells: map[string]processtest.Cell{}}
+	if err := process.Prepare(kv); err != nil {
 		t.Fatal(err)
 	}
 	var out []*adminPoller
@@ -41,7 +45,7 @@ func adminVMs(t *testing.T, n int) (*fakeKV, []*adminPoller) {
 func learn(t *testing.T, a *adminPoller, now time.Duration, page []byte) {
 	t.Helper()
 	if !a.due(now, pollEvery) {
-		t.Fatalf("VM %d does not poll", a.leader.id)
+		t.Fatalf("VM %d does not poll", a.leader.ID)
 	}
 	if problem := a.received(now, page, "200"); problem != "" {
 		t.Fatal(problem)
@@ -69,13 +73,13 @@ func TestOneVMPolls(t *testing.T) {
 	for range 100 {
 		for i := len(vms) - 1; i >= 0; i-- { // the main thread's comes last, as if its tick were late
 			if a := vms[i]; a.due(now, pollEvery) {
-				polls[a.leader.id]++
+				polls[a.leader.ID]++
 				a.received(now, clustersPage("healthy"), "200")
 			}
 		}
-		now += tickPeriod
+		now += process.TickPeriod
 	}
-	if len(polls) != 1 || polls[vms[2].leader.id] < 9 || polls[vms[2].leader.id] > 11 {
+	if len(polls) != 1 || polls[vms[2].leader.ID] < 9 || polls[vms[2].leader.ID] > 11 {
 		t.Errorf("polls by VM in 10 s: %v, want about 10 by one", polls)
 	}
 }
@@ -87,7 +91,7 @@ func TestLeadership(t *testing.T) {
 	main, worker := vms[0], vms[1]
 	now := time.Hour
 	learn(t, main, now, clustersPage("healthy"))
-	term := leaderTerms * pollEvery
+	term := process.LeaderTerms * pollEvery
 	for _, c := range []struct {
 		vm   *adminPoller
 		at   time.Duration
@@ -104,7 +108,7 @@ func TestLeadership(t *testing.T) {
 		{main, 2*term + leaderSlack, true}, // the main thread needs no slack
 	} {
 		if got := c.vm.due(now+c.at, pollEvery); got != c.want {
-			t.Errorf("VM %d polls at %v: %v, want %v", c.vm.leader.id, c.at, got, c.want)
+			t.Errorf("VM %d polls at %v: %v, want %v", c.vm.leader.ID, c.at, got, c.want)
 		}
 		c.vm.busy = false
 	}
@@ -133,8 +137,8 @@ func TestFirstPollComesAtOnce(t *testing.T) {
 
 func TestLosingTheSwapIsNoLeadership(t *testing.T) {
 	kv, vms := adminVMs(t, 2)
-	kv.onSet = func(key string, _ []byte, cas uint32) error {
-		if key == keyLeader && cas != 0 {
+	kv.OnSet = func(key string, _ []byte, cas uint32) error {
+		if key == process.KeyLeader && cas != 0 {
 			return lb.ErrMismatch
 		}
 		return nil
@@ -195,7 +199,7 @@ func TestLeadersTakeTurns(t *testing.T) {
 		if got := states(vms[2], now); got != want {
 			t.Errorf("after turn %d: %s, want %s", i, got, want)
 		}
-		now += leaderTerms*pollEvery + leaderSlack
+		now += process.LeaderTerms*pollEvery + leaderSlack
 	}
 }
 
@@ -304,7 +308,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 
 // A problem that lasts is logged twice a minute, a new one and one that is back at once.
 func TestProblemsAreLoggedOnce(t *testing.T) {
-	a := newAdminPoller(&fakeKV{cells: map[string]fakeCell{}}, 1)
+	a := newAdminPoller(&processtest.KV{Cells: map[string]processtest.Cell{}}, 1)
 	for i, step := range []struct {
 		at      time.Duration
 		problem string
@@ -334,7 +338,7 @@ func TestDamagedDigest(t *testing.T) {
 	learn(t, vms[0], now, clustersPage("healthy"))
 	states(vms[1], now)
 	for _, damage := range []string{"", "\x00", "\x01\xff\xff\xff\xff", string(clustersPage("healthy"))} {
-		if err := kv.Set(keyDigest, []byte(damage), 0); err != nil {
+		if err := kv.Set(process.KeyDigest, []byte(damage), 0); err != nil {
 			t.Fatal(err)
 		}
 		if got := states(vms[1], now); got != "healthy" {
@@ -364,9 +368,9 @@ func TestViewOfANewVM(t *testing.T) {
 }
 
 func TestPublishingFails(t *testing.T) {
-	for _, key := range []string{keyDigest, keyBreakers, keyFresh} {
+	for _, key := range []string{process.KeyDigest, process.KeyBreakers, process.KeyFresh} {
 		kv, vms := adminVMs(t, 1)
-		kv.onSet = func(k string, _ []byte, _ uint32) error {
+		kv.OnSet = func(k string, _ []byte, _ uint32) error {
 			if k == key {
 				return fmt.Errorf("no room")
 			}
