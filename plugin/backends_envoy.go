@@ -2,7 +2,7 @@
 
 package main
 
-import "github.com/warmgate/warmgate/plugin/core"
+import "github.com/warmgate/warmgate/plugin/process"
 
 // backendOfRoute leads to the cluster that Envoy Gateway has made for the policy's backend warmgate-metrics. It is in
 // the metadata of the policy's routes alone.
@@ -20,6 +20,7 @@ var backendCalls uint
 // none.
 func noteBackend() {
 	if backendCalls++; backendCalls%lookEvery == 1 {
-		_ = sharedData{}.Set(core.KeyBackend, propertyBytes(backendOfRoute...), 0) // if it fails, another request will
+		cluster := propertyBytes(backendOfRoute...)
+		_ = sharedData{}.Set(process.KeyBackend, cluster, 0) // if it fails, another request will
 	}
 }

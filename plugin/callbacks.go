@@ -9,10 +9,6 @@ import (
 
 // This file passes the SDK's callbacks on to the core's VM, Plugin and Stream, which guard them.
 
-// theVM is the state of this VM, nil before the first configuration. The gateway keeps one VM over changes of the
-// configuration.
-var theVM *core.VM
-
 type vmContext struct{ types.DefaultVMContext }
 
 // NewPluginContext is called for every configuration.

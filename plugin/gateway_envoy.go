@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
 	"github.com/warmgate/warmgate/plugin/discovery"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 const gatewayKind = config.Envoy
@@ -25,25 +26,28 @@ const (
 // envoyGateway is stock Envoy: endpoints from its own admin interface or from the configuration, the choice by header.
 type envoyGateway struct {
 	gateway
-	*core.Envoy
+	*endpoints.Envoy
 }
 
-func newGateway() core.Gateway { return &envoyGateway{Envoy: core.NewEnvoy(envoyCalls{})} }
+func newGateway() core.Gateway { return &envoyGateway{Envoy: endpoints.NewEnvoy(envoyCalls{})} }
 
-// envoyCalls implements core.EnvoyCalls.
+// envoyCalls implements endpoints.EnvoyCalls.
 type envoyCalls = gateway
 
-// Zone implements core.EnvoyCalls.
+// Warn implements endpoints.EnvoyCalls.
+func (c envoyCalls) Warn(text string) { c.Log(core.Warn, text) }
+
+// Zone implements endpoints.EnvoyCalls.
 func (envoyCalls) Zone() lb.Zone {
 	return lb.Zone{
 		Region: property("xds", "node", "locality", "region"), Name: property("xds", "node", "locality", "zone"),
 	}
 }
 
-// AdminPage implements core.EnvoyCalls.
+// AdminPage implements endpoints.EnvoyCalls.
 func (envoyCalls) AdminPage(source *config.EnvoySource, path string, answered func(body []byte, status string)) error {
 	call := httpCall{
-		cluster: source.AdminCluster, within: core.AdminTimeoutMillis * time.Millisecond,
+		cluster: source.AdminCluster, within: endpoints.AdminTimeoutMillis * time.Millisecond,
 		headers: [][2]string{{":method", "GET"}, {":path", path}, {":authority", "warmgate"}},
 	}
 	return call.send("the admin interface's page "+path, func(_, size int) { answered(adminPage(size)) })
@@ -52,7 +56,7 @@ func (envoyCalls) AdminPage(source *config.EnvoySource, path string, answered fu
 // adminPage returns the page of an answer of size bytes, and its status, "" if there is none.
 func adminPage(size int) (body []byte, status string) {
 	if size > discovery.MaxClustersText { // half of a page would be worse than the previous one
-		return nil, core.TooLong
+		return nil, endpoints.TooLong
 	}
 	return callText(size), name(callHeader(":status"))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 const gatewayKind = config.Higress
@@ -21,12 +22,12 @@ const bodySlack = 1 << 20
 // higressGateway is Higress: endpoints and the choice by its own host calls.
 type higressGateway struct {
 	gateway
-	*core.Higress
+	*endpoints.Higress
 }
 
-func newGateway() core.Gateway { return &higressGateway{Higress: core.NewHigress(higressCalls{})} }
+func newGateway() core.Gateway { return &higressGateway{Higress: endpoints.NewHigress(higressCalls{})} }
 
-// higressCalls implements core.HigressCalls.
+// higressCalls implements endpoints.HigressCalls.
 type higressCalls struct{ gateway }
 
 // hostsMemory is lent for lists of hosts: each request reads one.
@@ -41,7 +42,7 @@ var hosts struct {
 	size int32
 }
 
-// UpstreamHosts implements core.HigressCalls.
+// UpstreamHosts implements endpoints.HigressCalls.
 func (higressCalls) UpstreamHosts() []byte {
 	lent, hosts.data, hosts.size = hostsMemory, nil, 0
 	st := proxyGetUpstreamHosts(unsafe.Pointer(&hosts.data), unsafe.Pointer(&hosts.size))
@@ -54,7 +55,7 @@ func (higressCalls) UpstreamHosts() []byte {
 	return b
 }
 
-// AsRequest implements core.HigressCalls.
+// AsRequest implements endpoints.HigressCalls.
 func (c higressCalls) AsRequest(context uint32, f func()) {
 	c.Enter(context)
 	defer func() { c.Enter(theVM.Context()) }()

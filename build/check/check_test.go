@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +28,27 @@ func TestLengths(t *testing.T) {
 		if got := strings.Join(lengths("a.go", []byte(c.text)), "; "); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+func TestDocumentLength(t *testing.T) {
+	for pattern, limit := range maxDocumentLines {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s is no document: %v", pattern, err)
+		}
+		name := strings.Replace(pattern, "*", "a", 1)
+		longest := strings.Repeat("\n", limit)
+		if got := documentLength(name, []byte(longest)); got != nil {
+			t.Errorf("%s of %d lines: %q", name, limit, got)
+		}
+		want := fmt.Sprintf("%s: %d lines, limit %d", name, limit+1, limit)
+		if got := strings.Join(documentLength(name, []byte(longest+"\n")), "; "); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := documentLength("other.md", []byte(strings.Repeat("\n", 1000))); got != nil {
+		t.Errorf("a document without a limit: %q", got)
 	}
 }
 
@@ -87,9 +111,10 @@ func TestMayImport(t *testing.T) {
 		{"metrics", siphash, "metrics imports " + siphash + ": it may import the standard library, internal/wire"},
 		{"redisclient", module + "/plugin/discovery", "redisclient imports plugin/discovery: it may import the " +
 			"standard library, internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, " +
-			"lb/queue, " + xxhash},
+			"lb/queue, redisclient/lua, " + xxhash},
 		{"redisclient", module + "/lb/promptx", "redisclient imports lb/promptx: it may import the standard library, " +
-			"internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
+			"internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, lb/queue, redisclient/lua, " +
+			xxhash},
 		{"lb/new", "time", "lb/new has no row in mayImport of build/check/layers.go"},
 		{"plugin", sdk + "/proxywasm", ""},
 		{"e2e/bench/probe", sdk + "/proxywasm", ""},
@@ -120,6 +145,27 @@ func TestRowsOfMayImport(t *testing.T) {
 				t.Errorf("%s is no folder", name)
 			}
 		}
+	}
+}
+
+// TestFoldersInTheDocument checks that ARCHITECTURE.md has a row for each folder in the table, and none for another.
+func TestFoldersInTheDocument(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, begun := strings.Cut(string(text), "<!-- folders -->\n")
+	rows, _, ended := strings.Cut(rest, "<!-- /folders -->\n")
+	if !begun || !ended {
+		t.Fatal("ARCHITECTURE.md has no table of folders")
+	}
+	var have []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| \\S").FindAllStringSubmatch(rows, -1) {
+		have = append(have, m[1])
+	}
+	slices.Sort(have)
+	if want := slices.Sorted(maps.Keys(mayImport)); !slices.Equal(have, want) {
+		t.Errorf("ARCHITECTURE.md has the folders\n%q, build/check/layers.go has\n%q", have, want)
 	}
 }
 

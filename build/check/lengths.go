@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path"
 )
 
 // Longest file and function, in lines. A function is counted from its keyword to its closing brace, without its
@@ -14,6 +15,22 @@ const (
 	maxFileLines     = 400
 	maxFunctionLines = 60
 )
+
+// maxDocumentLines has the longest that documents may be which people read as a whole, by patterns of their names.
+var maxDocumentLines = map[string]int{
+	"ARCHITECTURE.md": 300, "README.md": 140, "README_ZH.md": 140, "docs/benchmarks.md": 300, "docs/design/*.md": 120,
+}
+
+// documentLength returns whether a document is longer than that.
+func documentLength(name string, text []byte) []string {
+	for pattern, limit := range maxDocumentLines {
+		matches, _ := path.Match(pattern, name)
+		if n := bytes.Count(text, []byte("\n")); matches && n > limit {
+			return []string{fmt.Sprintf("%s: %d lines, limit %d", name, n, limit)}
+		}
+	}
+	return nil
+}
 
 // lengths returns the violations of the two limits in one Go file.
 func lengths(name string, text []byte) []string {

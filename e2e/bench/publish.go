@@ -2,14 +2,18 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // Publish prints what a benchmark found: its effective configuration, line by line, its table and further ones, and, as
-// the last line, its result as one JSON object. With a path it saves configuration and tables there as well, as
-// Markdown for docs/benchmarks.md.
+// the last line, its result as one JSON object. With a path, such as docs/benchmarks/prefix.md, it saves configuration
+// and tables there as well, as Markdown between the marks "bench-prefix".
 func Publish(w io.Writer, markdown string, configuration []string, t *Table, result any, further ...*Table) error {
 	for _, line := range append([]string{""}, append(configuration, "")...) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
@@ -43,22 +47,24 @@ func each(w io.Writer, tables []*Table, write func(*Table, io.Writer) error) err
 	return nil
 }
 
+// save writes configuration and tables between the marks of a file, which are named as the file is. What is around them
+// stays; a file without them gets them at its end.
 func save(path string, configuration []string, tables []*Table) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+	var run strings.Builder
 	for _, line := range configuration {
-		if _, err := fmt.Fprintln(f, "-", line); err != nil {
-			return err
-		}
+		fmt.Fprintln(&run, "-", line)
 	}
-	if _, err := fmt.Fprintln(f); err != nil {
+	fmt.Fprintln(&run)
+	if err := each(&run, tables, (*Table).WriteMarkdown); err != nil {
 		return err
 	}
-	if err := each(f, tables, (*Table).WriteMarkdown); err != nil {
+	name := "bench-" + strings.TrimSuffix(filepath.Base(path), ".md")
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return f.Close()
+	head, rest, _ := strings.Cut(string(text), begin)
+	_, tail, _ := strings.Cut(rest, end)
+	return os.WriteFile(path, []byte(head+begin+"\n"+run.String()+"\n"+end+tail), 0o644)
 }

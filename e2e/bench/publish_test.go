@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +21,9 @@ func TestPublish(t *testing.T) {
 		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 	text, err := os.ReadFile(file)
-	if want := "- machine: none\n- load: little\n\n| what | n |\n| --- | ---: |\n| a | 1 |\n"; err != nil ||
-		string(text) != want {
+	want := "<!-- bench-b -->\n\n- machine: none\n- load: little\n\n| what | n |\n| --- | ---: |\n| a | 1 |\n\n" +
+		"<!-- /bench-b -->\n"
+	if err != nil || string(text) != want {
 		t.Errorf("saved %q, %v, want %q", text, err, want)
 	}
 	out.Reset()
@@ -37,5 +39,27 @@ func TestPublish(t *testing.T) {
 	}
 	if err := Publish(&out, filepath.Join(file, "x"), configuration, table, nil); err == nil {
 		t.Error("saved into a file as if it were a folder")
+	}
+}
+
+// TestPublishIntoPage replaces the run of a page, and nothing else.
+func TestPublishIntoPage(t *testing.T) {
+	const mark, end = "<!-- bench-page -->\n", "<!-- /bench-page -->\n"
+	const now = mark + "\n- now\n\n| n |\n| --- |\n\n" + end
+	other := "<!-- bench-page-redis -->\nold\n<!-- /bench-page-redis -->\n"
+	for before, want := range map[string]string{
+		"# Page\n\n" + mark + "old\n" + end + "\nWhy.\n" + other: "# Page\n\n" + now + "\nWhy.\n" + other,
+		"# Page\n\n" + other: "# Page\n\n" + other + now,
+	} {
+		file := filepath.Join(t.TempDir(), "page.md")
+		if err := os.WriteFile(file, []byte(before), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := Publish(io.Discard, file, []string{"now"}, &Table{Head: []string{"n"}}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(file); err != nil || string(text) != want {
+			t.Errorf("%q became %q, %v, want %q", before, text, err, want)
+		}
 	}
 }

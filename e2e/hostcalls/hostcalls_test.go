@@ -27,7 +27,7 @@ var callbacks = []string{
 	"on_response_headers", "on_response_body", "on_log", "on_done", "on_delete",
 }
 
-// TestTables compares the calls of a request with the tables in docs/benchmarks.md.
+// TestTables compares the calls of a request with the tables in docs/benchmarks/host-calls.md.
 func TestTables(t *testing.T) {
 	var lines []string
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func cell(s higresshost.CallStat) string {
 	return text
 }
 
-// compare compares the lines with those between the marks in docs/benchmarks.md, or rewrites them.
+// compare compares the lines with those between the marks in docs/benchmarks/host-calls.md, or rewrites them.
 func compare(t *testing.T, lines []string) {
 	t.Helper()
 	root, err := harness.Root()
@@ -132,7 +132,7 @@ func compare(t *testing.T, lines []string) {
 		t.Fatal(err)
 	}
 	const begin, end = "<!-- host-calls -->\n", "<!-- /host-calls -->\n"
-	path := filepath.Join(root, "docs", "benchmarks.md")
+	path := filepath.Join(root, "docs", "benchmarks", "host-calls.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
