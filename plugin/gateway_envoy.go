@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"time"
 
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
@@ -38,7 +40,7 @@ func (c envoyCalls) Warn(text string) { c.Log(core.Warn, text) }
 // Zone implements endpoints.EnvoyCalls.
 func (envoyCalls) Zone() lb.Zone {
 	return lb.Zone{
-		Region: property("xds\x00node\x00locality\x00region"), Name: property("xds\x00node\x00locality\x00zone"),
+		Region: property("xds", "node", "locality", "region"), Name: property("xds", "node", "locality", "zone"),
 	}
 }
 
@@ -56,7 +58,7 @@ func adminPage(size int) (body []byte, status string) {
 	if size > discovery.MaxClustersText { // half of a page would be worse than the previous one
 		return nil, endpoints.TooLong
 	}
-	return callText(size), callHeader(":status")
+	return callText(size), name(callHeader(":status"))
 }
 
 // envoyStream is a request in stock Envoy. An alias, as envoyCalls: methods that were promoted from another type would
@@ -69,11 +71,11 @@ func newGatewayStream() core.GatewayStream { return envoyStream{} }
 // asks for it, once it has a route, so this is where the route's backend is looked for.
 func (s envoyStream) Cluster() string {
 	noteBackend()
-	return property("xds\x00cluster_name")
+	return property("xds", "cluster_name")
 }
 
 // Route implements core.GatewayStream.
-func (s envoyStream) Route() string { return property("xds\x00route_name") }
+func (s envoyStream) Route() string { return property("xds", "route_name") }
 
 // HoldBody implements core.GatewayStream: the listener's buffer limit, 1 MiB unless set, is far above what is held.
 func (s envoyStream) HoldBody(int) {}
@@ -83,7 +85,7 @@ func (s envoyStream) HoldBody(int) {}
 // Envoy stop reading in place of answering 413: such a body passes, or the request hangs.
 func (s envoyStream) ReleaseHeaders() { s.Resume() }
 
-// steering is the memory for the headers of Steer: proxyReplaceHeader copies them.
+// steering is the memory for the headers of Steer: the gateway copies them.
 var steering []byte
 
 // Steer implements core.GatewayStream. The first choice goes through stateful_session, which leaves an endpoint alone
@@ -91,12 +93,11 @@ var steering []byte
 func (s envoyStream) Steer(addr string, others []string) error {
 	steering = append(steering[:0], addr...)
 	steering = base64.StdEncoding.AppendEncode(steering, steering)
-	st := proxyReplaceHeader(requestHeaders, headerSession, text(steering[len(addr):]))
-	if st != statusOK {
-		return st
+	if err := proxywasm.ReplaceHttpRequestHeader(headerSession, text(steering[len(addr):])); err != nil {
+		return err
 	}
 	if len(others) == 0 {
-		return proxyRemoveHeader(requestHeaders, headerDestination).err()
+		return proxywasm.RemoveHttpRequestHeader(headerDestination)
 	}
 	steering = steering[:0]
 	for i, other := range others {
@@ -105,7 +106,7 @@ func (s envoyStream) Steer(addr string, others []string) error {
 		}
 		steering = append(steering, other...)
 	}
-	return proxyReplaceHeader(requestHeaders, headerDestination, text(steering)).err()
+	return proxywasm.ReplaceHttpRequestHeader(headerDestination, text(steering))
 }
 
 // Unsteer implements core.GatewayStream.

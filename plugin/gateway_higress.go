@@ -3,7 +3,11 @@
 package main
 
 import (
+	"errors"
 	"strconv"
+	"unsafe"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
@@ -32,10 +36,21 @@ var hostsMemory []byte
 // maxHostsMemory is how much of it is kept: longer lists are not read for every request.
 const maxHostsMemory = 64 << 10
 
+// hosts is where the host writes the address and the size of a list: not on the stack, which may move before.
+var hosts struct {
+	data *byte
+	size int32
+}
+
 // UpstreamHosts implements endpoints.HigressCalls.
 func (higressCalls) UpstreamHosts() []byte {
-	lend(hostsMemory)
-	b := fetched(proxyGetUpstreamHosts(dataAt, sizeAt))
+	lent, hosts.data, hosts.size = hostsMemory, nil, 0
+	st := proxyGetUpstreamHosts(unsafe.Pointer(&hosts.data), unsafe.Pointer(&hosts.size))
+	lent = nil
+	if st != statusOK || hosts.data == nil || hosts.size <= 0 {
+		return nil
+	}
+	b := unsafe.Slice(hosts.data, hosts.size)
 	hostsMemory = keepMemory(hostsMemory, b, maxHostsMemory)
 	return b
 }
@@ -64,12 +79,17 @@ func (s higressStream) ReleaseHeaders() {}
 // HoldBody implements core.GatewayStream. The listener's buffer is 32 KiB by default, and a held body above it fails
 // with 413.
 func (s higressStream) HoldBody(max int) {
-	proxySetProperty("set_decoder_buffer_limit", strconv.Itoa(max+bodySlack))
+	_ = proxywasm.SetProperty([]string{"set_decoder_buffer_limit"}, []byte(strconv.Itoa(max+bodySlack)))
 }
+
+var errRefused = errors.New("the gateway refused the endpoint")
 
 // Steer implements core.GatewayStream. Higress takes one host; its retries go to native balancing.
 func (s higressStream) Steer(addr string, _ []string) error {
-	return proxySetOverrideHost(addr).err()
+	if proxySetOverrideHost(addr) != statusOK {
+		return errRefused
+	}
+	return nil
 }
 
 // Unsteer implements core.GatewayStream: in Higress no header of a client can steer.

@@ -44,7 +44,7 @@ func (p *page) request(answered func(page []byte, result string)) error {
 
 // answeredPage returns the page of an answer of size bytes, at most so many of it, and the result of the request.
 func answeredPage(size, most int) (page []byte, result string) {
-	headers := allHeaders(callHeaders)
+	headers := callHeaders()
 	if len(headers) == 0 {
 		return nil, endpoints.ScrapeIncomplete
 	}
