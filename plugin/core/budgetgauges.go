@@ -22,7 +22,7 @@ func (g *gauges) setBudgets(now time.Duration) {
 	for _, cl := range g.clusters {
 		g.dropTargets(cl)
 		for c := range cl.policies {
-			switch {
+			switch cl.noteTargets(c); {
 			case c.Budget() == nil:
 			case !c.UsesRedis():
 				g.askLevels(now, cl, c)
@@ -34,6 +34,18 @@ func (g *gauges) setBudgets(now time.Duration) {
 	if next != nil {
 		next.levelsAt[of] = now
 		g.askLevels(now, next, of)
+	}
+}
+
+// noteTargets notes which targets of the configuration are in the cluster, before its turn comes: by then nothing may
+// be left in flight there, and no request bring them again.
+func (cl *cluster) noteTargets(c *config.Config) {
+	if b := c.Budget(); b != nil {
+		for _, name := range b.Names() {
+			if cl.gauged[name] {
+				cl.targets[name] = true
+			}
+		}
 	}
 }
 
@@ -67,8 +79,7 @@ func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
 	var names []string
 	list := c.Budget().Targets
 	for i := range list {
-		if t := &list[i]; cl.gauged[t.Name] || cl.targets[t.Name] {
-			cl.targets[t.Name] = true
+		if t := &list[i]; cl.targets[t.Name] {
 			targets, names = append(targets, t), append(names, t.Name)
 		}
 	}

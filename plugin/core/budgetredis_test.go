@@ -152,3 +152,30 @@ func TestUnusedGrantsInRedis(t *testing.T) {
 		})
 	}
 }
+
+// A target has gauges also when its only requests came in the second in which the configuration changed, while it was
+// the turn of the one before.
+func TestBudgetGaugesOfANewConfiguration(t *testing.T) {
+	for range 8 { // whose turn it is depends on the order of a map
+		d := &fakeDriver{fakeProcess: newFakeProcess(t, 1)}
+		d.SetEndpoints([]streamtest.Endpoint{{}, {}})
+		d.attachRedis(t, redisserver.StartT(t, redisserver.Options{})).latency = time.Millisecond
+		if !d.configure(requestsConfig) {
+			t.Fatal("refused")
+		}
+		d.advance(200 * time.Millisecond) // with the first heartbeat
+		for i := range 2 {
+			if !d.configure(`{"lb_policy":"token_budget","lb_config":{"serviceFQDN":"redis.static","password":"my secret",` +
+				`"health":{"slow_start":0},"targets":{"` + d.Addr(i) + `":{"weight":1,"max_tokens_per_minute":100000}}}}`) {
+				t.Fatal("refused")
+			}
+			d.client(0, streamtest.Request{Frames: []string{"{}"}}).Finish()
+			d.advance(50 * time.Millisecond)
+		}
+		d.advance(4 * time.Second)
+		if n := d.Gauge(statBudgetLeft + ";cluster=" + fakeCluster + ";endpoint=" + d.Addr(1)); n < 90_000 {
+			t.Fatalf("%d tokens are left by the gauge", n)
+		}
+		d.drained()
+	}
+}
