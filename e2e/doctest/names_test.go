@@ -138,7 +138,7 @@ func TestBenchmarkNames(t *testing.T) {
 		for _, code := range d.code {
 			if field.MatchString(code) {
 				found++
-				if !regexp.MustCompile(`json:"` + code + `[",]`).MatchString(programs) {
+				if !regexp.MustCompile(`"` + code + `[",]`).MatchString(programs) {
 					t.Errorf("%s: no benchmark writes %s", d.name, code)
 				}
 			}

@@ -62,6 +62,20 @@ type Stage struct {
 	clients  []*loadgen.Client // one for each gateway
 }
 
+// On builds Warmgate's module unless the options name one, and calls play with a stage.
+func On(ctx context.Context, o Options, play func(*Stage) error) (err error) {
+	if o.Module == "" {
+		if o.Module, err = harness.Wasm(ctx, harness.HostEnvoy); err != nil {
+			return err
+		}
+	}
+	stage, err := NewStage(ctx, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(play(stage), stage.Close())
+}
+
 // NewStage starts the servers and the gateways. Close ends them.
 func NewStage(ctx context.Context, o Options) (*Stage, error) {
 	s := &Stage{Fleet: o.Fleet, module: o.Module, further: o.Edit}

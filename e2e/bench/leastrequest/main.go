@@ -9,7 +9,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,40 +16,34 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
 type settings struct {
-	rounds   int
+	bench.Settings
 	span     time.Duration
 	load     float64
 	gateways int
 	herd     int
-	workers  int
 	even     bool
 	extra    bool
-	seed     uint64
-	markdown string
 }
 
 func parse() (settings, error) {
 	var s settings
-	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
+	s.Flags(5)
+	s.WorkersFlag(4)
 	flag.DurationVar(&s.span, "span", 60*time.Second, "time in which the requests of one run arrive")
 	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that the traffic uses")
 	flag.IntVar(&s.gateways, "gateways", 1, "gateways before the same servers; more than one also share their "+
 		"counts in Redis")
 	flag.IntVar(&s.herd, "herd", 0, "with several gateways: also let so many clients arrive at the same "+
 		"moment, once a round")
-	flag.IntVar(&s.workers, "workers", 4, "worker threads of each gateway")
 	flag.BoolVar(&s.even, "even", false, "servers of equal speed")
 	flag.BoolVar(&s.extra, "extra", false, "also compare Envoy's least_request with a full scan, and Warmgate "+
 		"with unit: tokens")
-	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
-	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	flag.Parse()
 	return s, nil
 }
@@ -98,26 +91,17 @@ func (s settings) policies() []compare.Policy {
 }
 
 func run(ctx context.Context, s settings) error {
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
 	redis, err := s.startRedis(ctx)
 	if err != nil {
 		return err
 	}
-	stage, err := compare.NewStage(ctx, compare.Options{
-		Gateways: s.gateways, Redis: redis, Workers: s.workers, Servers: s.servers(), Module: module,
-		First: compare.RoundRobin,
-	})
-	if err != nil {
-		return err
-	}
 	rep := &report{settings: s}
-	if err := errors.Join(rep.play(ctx, stage), stage.Close()); err != nil {
+	if err := compare.On(ctx, compare.Options{
+		Gateways: s.gateways, Redis: redis, Workers: s.Workers, Servers: s.servers(), First: compare.RoundRobin,
+	}, func(stage *compare.Stage) error { return rep.play(ctx, stage) }); err != nil {
 		return err
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
 
 // startRedis starts the server in which several gateways count, and returns its address; "" for one gateway.
@@ -132,21 +116,12 @@ func (s settings) startRedis(ctx context.Context) (string, error) {
 	return server.Addr(), nil
 }
 
-// play measures everything that the report shows.
-func (rep *report) play(ctx context.Context, stage *compare.Stage) (err error) {
-	if rep.results, err = rounds(ctx, stage, rep.settings); err != nil {
-		return err
-	}
-	rep.apart, err = herds(ctx, stage, rep.settings)
-	return err
-}
-
-// rounds plays every policy once per round and returns the results by policy.
-func rounds(ctx context.Context, stage *compare.Stage, s settings) ([][]compare.Result, error) {
-	policies := s.policies()
+// play plays every policy once per round, and then the herds.
+func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
+	s, policies := rep.settings, rep.settings.policies()
 	var reqs []loadgen.Request
-	return bench.Rounds(s.rounds, len(policies), func(round int) (err error) {
-		reqs, err = compare.AtLoad(workload(s.seed+uint64(round)), s.servers(), s.load, s.span)
+	results, err := bench.Rounds(s.Rounds, len(policies), func(round int) (err error) {
+		reqs, err = compare.AtLoad(workload(s.Seed+uint64(round)), s.servers(), s.load, s.span)
 		return err
 	}, func(round, i int) (compare.Result, error) {
 		r, err := stage.SwitchAndPlay(ctx, policies[i], reqs, 0)
@@ -155,7 +130,15 @@ func rounds(ctx context.Context, stage *compare.Stage, s settings) ([][]compare.
 		}
 		return r, err
 	})
+	if err != nil {
+		return err
+	}
+	rep.AddAll("", bench.Names(policies, nameOf), results)
+	rep.apart, err = herds(ctx, stage, s)
+	return err
 }
+
+func nameOf(p compare.Policy) string { return p.Name }
 
 func progress(r *compare.Result) string {
 	return fmt.Sprintf("%-16s %4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue "+

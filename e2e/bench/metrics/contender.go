@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
@@ -75,9 +74,4 @@ func (s settings) selected(ctx context.Context) ([]compare.Policy, error) {
 
 func names(policies []compare.Policy) []string {
 	return bench.Names(policies, func(p compare.Policy) string { return p.Name })
-}
-
-// place returns where a policy of that name is in the list, or -1.
-func place(policies []compare.Policy, name string) int {
-	return slices.Index(names(policies), name)
 }

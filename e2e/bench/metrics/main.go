@@ -10,51 +10,42 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 type settings struct {
-	rounds   int
+	bench.Settings
 	span     time.Duration
 	warm     time.Duration
 	load     float64
-	workers  int
-	seed     uint64
 	extra    bool
 	policies string
 	variants []compare.Policy
-	markdown string
 }
 
 func parse() (settings, error) {
 	var s settings
-	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
+	s.Flags(5)
+	s.WorkersFlag(4)
 	flag.DurationVar(&s.span, "span", 30*time.Second, "time in which the requests of one run arrive")
 	flag.DurationVar(&s.warm, "warm", 10*time.Second, "time before that with the same traffic, of which "+
 		"nothing is measured")
 	flag.Float64Var(&s.load, "load", 0.8, "share of the servers' capacity that the traffic uses")
-	flag.IntVar(&s.workers, "workers", 4, "worker threads of the gateway")
-	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.BoolVar(&s.extra, "extra", false, "also compare endpoint_metrics with unit: tokens")
-	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+
-		strings.Join(names(contenders(true)), ", "))
+	bench.OnlyFlag(&s.policies, "policies", names(contenders(true)))
 	flag.Func("variant", "NAME=JSON: also play Warmgate with this plugin configuration; "+
 		"may be repeated", func(text string) error {
 		p, err := compare.Variant(text)
 		s.variants = append(s.variants, p)
 		return err
 	})
-	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
 	return s, nil
 }
@@ -66,38 +57,28 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
 	f, err := newFleet()
 	if err != nil {
 		return err
 	}
-	stage, err := compare.NewStage(ctx, compare.Options{
-		Workers: s.workers, Servers: f.servers, Slots: f.slots, Module: module, First: compare.RoundRobin,
-	})
-	if err != nil {
-		return err
-	}
 	rep := &report{settings: s, fleet: f, policies: policies}
-	rep.results, err = rounds(ctx, stage, s, f, policies)
-	if err := errors.Join(err, stage.Close()); err != nil {
+	if err := compare.On(ctx, compare.Options{
+		Workers: s.Workers, Servers: f.servers, Slots: f.slots, First: compare.RoundRobin,
+	}, func(stage *compare.Stage) error { return rep.play(ctx, stage) }); err != nil {
 		return err
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
 
-// rounds plays every policy once per round and returns the results by policy.
-func rounds(ctx context.Context, stage *compare.Stage, s settings, f *fleet,
-	policies []compare.Policy,
-) ([][]result, error) {
+// play plays every policy once per round.
+func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
+	s, f := rep.settings, rep.fleet
 	var reqs []loadgen.Request
-	return bench.Rounds(s.rounds, len(policies), func(round int) (err error) {
-		reqs, err = compare.AtLoad(workload(s.seed+uint64(round)), f.servers, s.load, s.warm+s.span)
+	results, err := bench.Rounds(s.Rounds, len(rep.policies), func(round int) (err error) {
+		reqs, err = compare.AtLoad(workload(s.Seed+uint64(round)), f.servers, s.load, s.warm+s.span)
 		return err
 	}, func(round, i int) (result, error) {
-		played, err := stage.SwitchAndPlay(ctx, policies[i], reqs, s.warm)
+		played, err := stage.SwitchAndPlay(ctx, rep.policies[i], reqs, s.warm)
 		if err != nil {
 			return result{}, err
 		}
@@ -105,6 +86,8 @@ func rounds(ctx context.Context, stage *compare.Stage, s settings, f *fleet,
 		fmt.Printf("round %d  %s\n", round+1, r)
 		return r, nil
 	})
+	rep.AddAll("", names(rep.policies), results)
+	return err
 }
 
 // result is what one policy did in one round.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -37,19 +37,15 @@ func run(ctx context.Context, s settings) error {
 	if err := rep.selectContenders(ctx); err != nil {
 		return err
 	}
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
 	played := rep.played()
 	for i := range rep.workloads {
-		results, err := rounds(ctx, s, module, &rep.workloads[i], played)
+		results, err := rounds(ctx, s, &rep.workloads[i], played)
 		if err != nil {
 			return fmt.Errorf("%s: %w", rep.workloads[i].name, err)
 		}
-		rep.add(played, results)
+		rep.add(rep.workloads[i].name, played, results)
 	}
-	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
 
 // selectWorkloads takes those that the settings name, at each of the loads. Those of a trace are left out, with a note,
@@ -71,11 +67,10 @@ func (rep *report) selectWorkloads() error {
 	}
 	for _, w := range chosen {
 		if w.write == nil {
-			rep.note(fmt.Sprintf("workload %s: skipped, there is no file %q; name one by TRACE= or -trace",
-				w.name, s.trace))
+			rep.Note("workload %s: skipped, there is no file %q; name one by TRACE= or -trace", w.name, s.trace)
 			continue
 		}
-		w.capacity = capacityOf(&w, s.seed)
+		w.capacity = capacityOf(&w, s.Seed)
 		rep.workloads = append(rep.workloads, w.atLoads(s.loads)...)
 	}
 	return nil
@@ -107,7 +102,7 @@ func (w workload) atLoads(loads []float64) []workload {
 	return out
 }
 
-// selectContenders takes those that the settings name, or all. A router that cannot be had is left out, with a note.
+// selectContenders takes those that the settings name, or all.
 func (rep *report) selectContenders(ctx context.Context) error {
 	chosen, err := bench.Named(contenders(), rep.settings.policies, contender.title)
 	if err != nil {
@@ -115,36 +110,19 @@ func (rep *report) selectContenders(ctx context.Context) error {
 	}
 	if rep.settings.redis {
 		for _, c := range chosen {
-			if c.policy.Plugin != "" {
+			if c.Policy.Plugin != "" {
 				chosen = append(chosen, c.inRedis())
 			}
 		}
 	}
-	for _, c := range append(chosen, rep.settings.variants...) {
-		if c.router != nil {
-			if err := c.router.Install(ctx); err != nil {
-				rep.note(fmt.Sprintf("%s: left out, cannot be installed: %v", c.name, err))
-				continue
-			}
-		}
-		rep.contenders = append(rep.contenders, c)
-	}
-	return ctx.Err()
-}
-
-// note keeps a remark for the reader of the figures: it is printed at once and again with the configuration.
-func (rep *report) note(text string) {
-	fmt.Println(text)
-	rep.notes = append(rep.notes, text)
+	rep.contenders, err = router.Installed(ctx, append(chosen, rep.settings.variants...), contenderOf, &rep.Notes)
+	return err
 }
 
 // rounds plays a workload with every contender once a round and returns the results by contender.
-func rounds(ctx context.Context, s settings, module string, w *workload,
-	list []contender,
-) (results [][]result, err error) {
+func rounds(ctx context.Context, s settings, w *workload, list []contender) (results [][]result, err error) {
 	options := compare.Options{
-		Workers: s.workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, w.servers), Module: module,
-		First: compare.RoundRobin,
+		Workers: s.Workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, w.servers), First: compare.RoundRobin,
 	}
 	var server *redisserver.Server
 	if s.redis {
@@ -155,27 +133,26 @@ func rounds(ctx context.Context, s settings, module string, w *workload,
 		defer server.Stop()
 		options.Redis = server.Addr()
 	}
-	stage, err := compare.NewStage(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	results, err = roundsOn(ctx, s, stage, server, w, list)
-	return results, errors.Join(err, stage.Close())
+	err = compare.On(ctx, options, func(stage *compare.Stage) error {
+		results, err = roundsOn(ctx, s, stage, server, w, list)
+		return err
+	})
+	return results, err
 }
 
 func roundsOn(ctx context.Context, s settings, stage *compare.Stage, server *redisserver.Server, w *workload,
 	list []contender,
 ) ([][]result, error) {
 	var scripts []script
-	return bench.Rounds(s.rounds, len(list), func(round int) error {
-		scripts = w.scripts(s.seed + uint64(round))
+	return bench.Rounds(s.Rounds, len(list), func(round int) error {
+		scripts = w.scripts(s.Seed + uint64(round))
 		return nil
 	}, func(round, i int) (result, error) {
 		r, err := list[i].play(ctx, stage, w, scripts)
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", list[i].name, err)
+			return r, fmt.Errorf("%s: %w", list[i].Name(), err)
 		}
-		fmt.Printf("%-12s  round %d  %-20s  %s\n", w.name, round+1, list[i].name, r)
+		fmt.Printf("%-12s  round %d  %-20s  %s\n", w.name, round+1, list[i].Name(), r)
 		return r, list[i].counted(server)
 	})
 }

@@ -35,27 +35,25 @@ func (f figures) result() result {
 // twice as slow; ours did what is given.
 func madeUp(ours figures) *report {
 	rep := &report{
-		settings:  settings{rounds: 2, workers: 2, seed: 1},
+		settings:  settings{Settings: bench.Settings{Rounds: 2, Workers: 2, Seed: 1}},
 		workloads: append(workloads(), workload{name: traceName, kind: traceName}),
 	}
 	rep.workloads[0].capacity = capacityOf(&rep.workloads[0], 1)
 	for _, c := range contenders() {
-		if c.name != "sglang-router" {
+		if c.Name() != "sglang-router" {
 			rep.contenders = append(rep.contenders, c)
 		}
 	}
-	for range rep.workloads {
-		var results [][]result
+	for _, w := range rep.workloads {
 		for _, c := range rep.contenders {
 			f := figures{100, 200, 0.9, 1.2}
-			if c.name == ownName {
+			if c.Name() == ownName {
 				f = ours
 			}
 			slow := f
 			slow.ttft, slow.p99 = 2*f.ttft, 2*f.p99
-			results = append(results, []result{f.result(), slow.result()})
+			rep.Add(w.name, c.Name(), f.result(), slow.result())
 		}
-		rep.results = append(rep.results, results)
 	}
 	return rep
 }
@@ -113,7 +111,7 @@ func TestLineNamesMissedTargets(t *testing.T) {
 		}
 	}
 	slow := madeUp(figures{40, 100, 0.95, 1.1})
-	ours := slow.rounds("shared", ownName)
+	ours := slow.Of("shared", ownName)
 	ours[0].summary.Tokens, ours[1].summary.Tokens = 90, 90
 	if missed := slow.line()["missed"].([]string); !slices.Equal(missed, []string{"tokens_vs_best of shared"}) {
 		t.Errorf("fewer tokens per second: missed %v", missed)
@@ -124,7 +122,7 @@ func TestLineNamesMissedTargets(t *testing.T) {
 func TestTreesCountTheWorse(t *testing.T) {
 	for _, load := range []string{"trees2", "trees24"} {
 		rep := madeUp(figures{40, 100, 0.95, 1.1})
-		ours := rep.rounds(load, ownName)
+		ours := rep.Of(load, ownName)
 		ours[0].cached, ours[1].cached = 0.7, 0.7
 		if got := rep.line()["trees_cached"]; got != 0.7 {
 			t.Errorf("%s: trees_cached is %v", load, got)
@@ -134,10 +132,10 @@ func TestTreesCountTheWorse(t *testing.T) {
 
 func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 	rep := madeUp(figures{40, 100, 0.95, 1.1})
-	keep := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == ownName })
-	rep.contenders = rep.contenders[keep : keep+1]
-	for w := range rep.results {
-		rep.results[w] = rep.results[w][keep : keep+1]
+	for _, c := range rep.contenders {
+		if c.Name() != ownName {
+			rep.Drop("*", c.Name())
+		}
 	}
 	line := rep.line()
 	if _, ok := line["sessions_ttft_vs_round_robin"]; ok {
@@ -146,7 +144,7 @@ func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 	if line["sessions_cached"] != 0.95 || line["target_met"] != false {
 		t.Errorf("%v", line)
 	}
-	rep.contenders[0].name = roundRobinName
+	rep.Drop("*", ownName)
 	if line := rep.line(); line["sessions_cached"] != nil || line["target_met"] != false {
 		t.Errorf("without ours: %v", line)
 	}
@@ -154,8 +152,8 @@ func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 
 func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp(figures{40, 100, 0.95, 1.1})
-	rep.note("something is missing")
-	rep.rounds("forty", ownName)[0].prediction = prediction{Requests: 7, Predicted: 0.5, Reported: 0.25, Off: 0.125}
+	rep.Note("something is missing")
+	rep.Of("forty", ownName)[0].prediction = prediction{Requests: 7, Predicted: 0.5, Reported: 0.25, Off: 0.125}
 	var out strings.Builder
 	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), rep.line()); err != nil {
 		t.Fatal(err)

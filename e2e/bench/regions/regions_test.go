@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -252,7 +253,9 @@ func TestRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rtt = 200 * time.Millisecond
-	s := &settings{rounds: 1, workers: 1, lanes: 2, rtt: rtt, warm: time.Second, span: 3 * time.Second}
+	s := &settings{
+		Settings: bench.Settings{Rounds: 1, Workers: 1, Lanes: 2}, rtt: rtt, warm: time.Second, span: 3 * time.Second,
+	}
 	server := vllmsim.Config{MaxNumSeqs: 4, MaxQueued: -1, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}
 	var stages []*stage
 	c := &cell{workloads()[0], even}
@@ -269,7 +272,7 @@ func TestRound(t *testing.T) {
 		stages = append(stages, st)
 		return st, err
 	})
-	if err != nil || len(stages) != s.lanes {
+	if err != nil || len(stages) != s.Lanes {
 		t.Fatalf("%d stages, %v", len(stages), err)
 	}
 	for i, x := range list {
