@@ -26,6 +26,13 @@ func (l Line) Number(name string, x *float64) {
 	}
 }
 
+// Medians adds the median of each of the quantities over the runs, under its name.
+func Medians[R any](l Line, runs []R, quantities map[string]func(*R) float64) {
+	for name, of := range quantities {
+		l[name] = SpreadBy(runs, of).Median
+	}
+}
+
 // Worst adds a number under its name unless one is there that is worse: higher if most is true, else lower.
 func (l Line) Worst(name string, x float64, most bool) {
 	if before := l.Value(name); math.IsNaN(before) || most && x > before || !most && x < before {

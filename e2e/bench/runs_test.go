@@ -65,8 +65,9 @@ func TestLine(t *testing.T) {
 		l.Worst("least", x, false)
 		l.Worst("most", x, true)
 	}
+	Medians(l, []int{1, 4}, map[string]func(*int) float64{"m": double})
 	text, err := json.Marshal(l)
-	const want = `{"a":2,"a_spread":{"median":2,"min":1,"max":3},"c":{"median":1,"min":0,"max":0},"f":5,"least":2,"most":4}`
+	const want = `{"a":2,"a_spread":{"median":2,"min":1,"max":3},"c":{"median":1,"min":0,"max":0},"f":5,"least":2,"m":5,"most":4}`
 	if string(text) != want || err != nil {
 		t.Errorf("%s, %v", text, err)
 	}

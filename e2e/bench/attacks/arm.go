@@ -98,7 +98,7 @@ func playAll(ctx context.Context, s settings, module string, arms []*arm) error 
 
 // prepare starts servers and gateway and makes the requests.
 func (a *arm) prepare(ctx context.Context, s settings, module string) error {
-	seed := s.seed + uint64(a.round)
+	seed := s.Seed + uint64(a.round)
 	var err error
 	if a.traffic, err = a.scenario.traffic(s, seed); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (a *arm) prepare(ctx context.Context, s settings, module string) error {
 	if a.attack != nil {
 		a.shots = a.attack.shots(seed, len(a.traffic), s.warm+s.span)
 	}
-	o := compare.Options{Workers: s.workers, Module: module, First: compare.Policy{
+	o := compare.Options{Workers: s.Workers, Module: module, First: compare.Policy{
 		Name: a.scenario.name, Cluster: harness.Warmgate, Plugin: a.scenario.plugin,
 	}}
 	for i := range a.scenario.servers {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -16,7 +17,10 @@ func TestArmWithAttacker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := settings{workers: 1, load: 0.3, warm: 100 * time.Millisecond, span: 900 * time.Millisecond, seed: 3}
+	s := settings{
+		Settings: bench.Settings{Workers: 1, Seed: 3}, load: 0.3, warm: 100 * time.Millisecond,
+		span: 900 * time.Millisecond,
+	}
 	some, err := selected("1b")
 	if err != nil {
 		t.Fatal(err)

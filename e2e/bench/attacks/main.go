@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -18,27 +17,21 @@ import (
 )
 
 type settings struct {
-	rounds   int
-	warm     time.Duration
-	span     time.Duration
-	load     float64
-	workers  int
-	seed     uint64
-	attacks  string
-	markdown string
+	bench.Settings
+	warm    time.Duration
+	span    time.Duration
+	load    float64
+	attacks string
 }
 
 func parse() (settings, error) {
 	var s settings
-	flag.IntVar(&s.rounds, "rounds", 3, "rounds")
+	s.Flags(3)
+	s.WorkersFlag(2)
 	flag.DurationVar(&s.warm, "warm", 2*time.Second, "time before that with the same traffic, not measured")
 	flag.DurationVar(&s.span, "span", 13*time.Second, "time in which the measured requests of a run arrive")
 	flag.Float64Var(&s.load, "load", 0.53, "share of the servers' slots that honest traffic uses")
-	flag.IntVar(&s.workers, "workers", 2, "worker threads of each gateway")
-	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
-	flag.StringVar(&s.attacks, "attacks", "",
-		"only these, divided by commas, each with all its scenarios: "+strings.Join(ids(), ", "))
-	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
+	bench.OnlyFlag(&s.attacks, "attacks", ids()) // each with all its scenarios
 	flag.Parse()
 	return s, nil
 }
@@ -55,14 +48,14 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	rep := &report{settings: s, attacks: chosen, results: make([][]result, len(chosen))}
-	for round := range s.rounds {
+	for round := range s.Rounds {
 		for _, together := range batches {
 			if err := rep.play(ctx, module, round, together); err != nil {
 				return err
 			}
 		}
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line(), rep.targetTable())
 }
 
 // play has one round of the scenarios that are played together, as far as an attack of theirs was chosen.

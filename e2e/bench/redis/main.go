@@ -116,7 +116,7 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
 }
 
 // collect starts the server, takes every measurement, and reports its progress.

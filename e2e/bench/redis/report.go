@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 )
@@ -138,9 +137,4 @@ func (rep *report) promptLines() (lines []string) {
 			float64(b.blocks)/1e6, float64(b.room)/1e6, b.took/1e6))
 	}
 	return lines
-}
-
-// publish prints the report, and saves it in the file of the settings, if any.
-func (rep *report) publish(w io.Writer) error {
-	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
 }

@@ -74,5 +74,5 @@ func measure(ctx context.Context, s settings) (err error) {
 			n, bench.SpreadBy(rep.runs[n], columns[0].Of).Format("%.1f"),
 			bench.SpreadBy(rep.runs[n], columns[2].Of).Format("%.1f"))
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
 }

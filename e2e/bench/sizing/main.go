@@ -98,5 +98,5 @@ func play(ctx context.Context, s settings) error {
 		fmt.Println(res.progress())
 		rep.cells = append(rep.cells, res)
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
 }

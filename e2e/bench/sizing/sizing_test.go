@@ -162,17 +162,13 @@ func madeUp() *report {
 func TestReport(t *testing.T) {
 	rep := madeUp()
 	var out strings.Builder
-	if err := rep.publish(&out); err != nil {
+	l := rep.line()
+	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), l); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	var got line
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil {
-		t.Fatal(err)
-	}
-	f := got.Cells[0].Plugins[whole]
-	if f.Cores.Median != 6 || f.PerRequest != 60_000 || f.Added != 40_000 || f.AddedP50 != 4 || f.Looked != 1 ||
-		f.Known != 0.5 {
+	f := l["cells"].([]bench.Line)[0]["plugins"].(map[string]bench.Line)[whole]
+	if f["cores"].(bench.Spread).Median != 6 || f["us_per_request"] != 60_000.0 || f["us_added"] != 40_000.0 ||
+		f["p50_added_ms"] != 4.0 || f["body_read"] != 1.0 || f["prompt_known"] != 0.5 {
 		t.Errorf("%+v", f)
 	}
 	for _, want := range []string{
