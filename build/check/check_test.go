@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +30,12 @@ func TestLengths(t *testing.T) {
 }
 
 func TestDocumentLength(t *testing.T) {
-	for name, limit := range maxDocumentLines {
+	for pattern, limit := range maxDocumentLines {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s is no document: %v", pattern, err)
+		}
+		name := strings.Replace(pattern, "*", "a", 1)
 		longest := strings.Repeat("\n", limit)
 		if got := documentLength(name, []byte(longest)); got != nil {
 			t.Errorf("%s of %d lines: %q", name, limit, got)
@@ -37,9 +43,6 @@ func TestDocumentLength(t *testing.T) {
 		want := fmt.Sprintf("%s: %d lines, limit %d", name, limit+1, limit)
 		if got := strings.Join(documentLength(name, []byte(longest+"\n")), "; "); got != want {
 			t.Errorf("got %q, want %q", got, want)
-		}
-		if _, err := os.Stat("../../" + name); err != nil {
-			t.Error(err)
 		}
 	}
 	if got := documentLength("other.md", []byte(strings.Repeat("\n", 1000))); got != nil {

@@ -1,11 +1,9 @@
-// Command agents compares ways to choose a server for what coding agents send: bodies with new values in front of a
+// Package agents compares ways to choose a server for what coding agents send: bodies with new values in front of a
 // system prompt and cache markers that move, system prompts, tools and models behind long messages, pictures, answers
 // that a server keeps, counts of tokens before each turn, and an adapter that three of four servers have. Envoy's
 // least_request and ring_hash by session, the cache-aware routers of vLLM and SGLang, and Warmgate's prefix_cache with
 // its defaults meet the same simulated servers with the same sessions, in rotating order.
-//
-// The last line of its output is one JSON object.
-package main
+package agents
 
 import (
 	"context"
@@ -52,7 +50,8 @@ func contenders() []router.Contender {
 
 func nameOf(c router.Contender) string { return c.Name() }
 
-func main() { bench.Main("agents", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("agents", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	rep := &report{settings: s, work: write(s.Seed, s.sessions)}

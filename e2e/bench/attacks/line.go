@@ -1,4 +1,4 @@
-package main
+package attacks
 
 import "github.com/warmgate/warmgate/e2e/bench"
 

@@ -1,9 +1,7 @@
-// Command attacks plays honest traffic through real gateways that one client, or one server, attacks, and the same
+// Package attacks plays honest traffic through real gateways that one client, or one server, attacks, and the same
 // traffic at the same time through gateways without an attacker. It measures what the attacker achieves: requests
 // moved, endpoints ejected, caps passed, caches forgotten, latency.
-//
-// The last line of its output is one JSON object.
-package main
+package attacks
 
 import (
 	"context"
@@ -36,7 +34,8 @@ func parse() (settings, error) {
 	return s, nil
 }
 
-func main() { bench.Main("attacks", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("attacks", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	chosen, err := selected(s.attacks)

@@ -1,10 +1,8 @@
-// Command budget has ten model backends with quotas of their own do a backlog of tasks, and compares who places them:
+// Package budget has ten model backends with quotas of their own do a backlog of tasks, and compares who places them:
 // nobody, as it was (workers that send batches to the models in turn), the first iteration of a published service with
 // weighted deficit round robin, and Warmgate's token_budget, by its admission API and in the path of the requests. The
 // backends are simulated and refuse what is beyond their quotas, so that whoever sends too much is seen.
-//
-// The last line of its output is one JSON object.
-package main
+package budget
 
 import (
 	"context"
@@ -63,7 +61,8 @@ func (s *settings) plays(part string) bool {
 	return s.parts == "" || slices.Contains(strings.Split(s.parts, ","), part)
 }
 
-func main() { bench.Main("budget", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("budget", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	if _, err := harness.Wasm(ctx, harness.HostEnvoy); err != nil {

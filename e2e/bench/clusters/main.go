@@ -1,4 +1,4 @@
-// Command clusters chooses among three clusters of unequal speed, of which one slows down and recovers, and one fails
+// Package clusters chooses among three clusters of unequal speed, of which one slows down and recovers, and one fails
 // every request at once for a while and recovers. Warmgate's cluster_metrics is compared with Envoy's
 // weighted_clusters, whose weights are the speeds, and with counts per VM: the rules that Higress's plugin publishes,
 // with a state of its own for each of two VMs. Each plays with a gateway and servers of its own, two side by side; in
@@ -7,9 +7,7 @@
 // The counts per VM are played by the load generator in the gateway's place, without the plugin: each request belongs
 // to a VM at random, and carries the choice in the header that the route takes its cluster from. So they cost no time
 // and lose no news.
-//
-// The last line of its output is one JSON object.
-package main
+package clusters
 
 import (
 	"context"
@@ -52,7 +50,8 @@ func parse() (settings, error) {
 	return s, s.Check()
 }
 
-func main() { bench.Main("clusters", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("clusters", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	list, err := bench.Named(contenders, s.contender, nameOf)

@@ -1,11 +1,9 @@
-// Command leastrequest compares Warmgate's global_least_request with Envoy's native round_robin and least_request on
+// Package leastrequest compares Warmgate's global_least_request with Envoy's native round_robin and least_request on
 // the same heavy-tailed traffic: latency, and queueing in the servers. All three run in one gateway process that is
 // switched by configuration; in every round they get the same requests at the same times, in rotating order.
 //
 // With -gateways above 1 the requests arrive at several gateways in turn, and Warmgate counts them in one Redis.
-//
-// The last line of its output is one JSON object.
-package main
+package leastrequest
 
 import (
 	"context"
@@ -48,7 +46,8 @@ func parse() (settings, error) {
 	return s, nil
 }
 
-func main() { bench.Main("leastrequest", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("leastrequest", parse, run)
 
 // speeds of the eight servers. The uneven ones are a fleet of three generations of hardware. No policy knows them.
 func (s settings) speeds() []float64 {

@@ -1,4 +1,4 @@
-package main
+package leastrequest
 
 import (
 	"encoding/json"

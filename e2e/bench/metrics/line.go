@@ -1,4 +1,4 @@
-package main
+package metrics
 
 import "github.com/warmgate/warmgate/e2e/bench"
 

@@ -1,12 +1,10 @@
-// Command metrics compares ways to balance unequal model servers by their metrics with ways that do not use these:
+// Package metrics compares ways to balance unequal model servers by their metrics with ways that do not use these:
 // Envoy's native least_request, Warmgate's global_least_request, Warmgate's endpoint_metrics, the same without the
 // correction by what was reserved since the last scrape, and the filter tree of 2024. Two servers are fast, two have
 // small KV caches, and requests are for LoRA adapters of which each server has room for only some. All contenders run
 // in one gateway that is switched by configuration; in every round they get the same requests at the same times, in
 // rotating order.
-//
-// The last line of its output is one JSON object.
-package main
+package metrics
 
 import (
 	"context"
@@ -50,7 +48,8 @@ func parse() (settings, error) {
 	return s, nil
 }
 
-func main() { bench.Main("metrics", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("metrics", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	policies, err := s.selected(ctx)

@@ -1,4 +1,4 @@
-// Command overhead measures what Warmgate costs inside Envoy: Envoy's own CPU time per request, requests per second and
+// Package overhead measures what Warmgate costs inside Envoy: Envoy's own CPU time per request, requests per second and
 // latency, in paired runs of
 //
 //	none      the gateway without a plugin
@@ -12,9 +12,7 @@
 // Further parts, in paired rounds as well: which share of what prefix costs is JSON, hashing, and choosing with its
 // host calls; what bodies cost that were made to cost much; what each chunk of a streaming answer costs, of which
 // prefix reads the end. And Warmgate serves many requests while the memory of its VMs is watched.
-//
-// The last line of the output is one JSON object.
-package main
+package overhead
 
 import (
 	"context"
@@ -86,7 +84,8 @@ func (s *settings) setParts(list string) error {
 
 func (s *settings) has(part string) bool { return slices.Contains(s.parts, part) }
 
-func main() { bench.Main("overhead", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("overhead", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	up, err := bench.StartUpstream(max(partEndpoints, slices.Max(s.endpoints)))

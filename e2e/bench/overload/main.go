@@ -1,12 +1,10 @@
-// Command overload sends more requests than the servers can answer, at several multiples of their capacity, and
+// Package overload sends more requests than the servers can answer, at several multiples of their capacity, and
 // measures what is still answered in time. Requests of three classes arrive in an open loop, each with a deadline, and
 // clients that are refused try again. Warmgate that queues and refuses is compared with Warmgate that hands over every
 // request at once, and with Envoy's least_request behind circuit breakers and behind its admission control. All run in
 // one gateway that is switched by configuration; in every round they get the same requests at the same times, in
 // rotating order.
-//
-// The last line of its output is one JSON object.
-package main
+package overload
 
 import (
 	"context"
@@ -76,7 +74,8 @@ func parse() (settings, error) {
 	return s, nil
 }
 
-func main() { bench.Main("overload", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("overload", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	chosen, err := bench.Named(contenders(), s.policies, contender.title)

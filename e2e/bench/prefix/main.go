@@ -1,4 +1,4 @@
-// Command prefix compares ways to choose a server by what its KV cache holds, and ways that do not: Envoy's
+// Package prefix compares ways to choose a server by what its KV cache holds, and ways that do not: Envoy's
 // round_robin, least_request and ring_hash by session, Warmgate's global_least_request, affinity by XOR-combined
 // blocks, the cache-aware routers of vLLM and SGLang, and Warmgate's prefix_cache. All meet the same simulated servers,
 // whose answers come the sooner the more of a prompt they have cached and whose caches are limited, with the same
@@ -8,9 +8,7 @@
 //
 // Clients are closed loops whose prompts contain the answers they got before; the replay of a trace is an open loop.
 // Both can be played at shares of the servers' capacity.
-//
-// The last line of its output is one JSON object.
-package main
+package prefix
 
 import (
 	"context"
@@ -27,7 +25,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-func main() { bench.Main("prefix", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("prefix", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	rep := &report{settings: s}

@@ -1,11 +1,9 @@
-// Command push compares when a gateway hands a request to a model server: at once (blind), while the server has less
+// Package push compares when a gateway hands a request to a model server: at once (blind), while the server has less
 // than a fixed number of requests, or while no request waits in the server's own queue. What may not be handed over
 // yet waits in the gateway. Users search trees of thoughts, each in a closed loop, and their answers vary in length.
 // Beside Warmgate's prefix_cache with each way to push stand Envoy's round_robin and least_request, and vLLM's router.
 // All meet the same simulated servers with the same requests, in rotating order.
-//
-// The last line of its output is one JSON object.
-package main
+package push
 
 import (
 	"context"
@@ -62,7 +60,8 @@ func parse() (settings, error) {
 	return s, errors.Join(err, err2)
 }
 
-func main() { bench.Main("push", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("push", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	rep := &report{settings: s}

@@ -1,4 +1,4 @@
-package main
+package redis
 
 import "github.com/warmgate/warmgate/e2e/bench"
 

@@ -1,4 +1,4 @@
-// Command redis measures what the shared store costs a Redis server, against plain least-request counters on the same
+// Package redis measures what the shared store costs a Redis server, against plain least-request counters on the same
 // server: the server's time per reservation and release, bytes and round trips per request, and how many requests one
 // core of it serves. The contenders are
 //
@@ -24,9 +24,7 @@
 //
 // Last, it measures the longest single call of each script, because everything else waits for that: all owners but one
 // die at once with thousands of requests in flight, then the counts are lost, while another owner's requests go on.
-//
-// The last line of the output is one JSON object.
-package main
+package redis
 
 import (
 	"context"
@@ -107,7 +105,8 @@ func (s settings) check() error {
 	return nil
 }
 
-func main() { bench.Main("redis", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("redis", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	// The server has a core of its own, where there are two.

@@ -1,10 +1,8 @@
-// Command regions compares how the users of three regions, 100 ms apart, are served: by a gateway in each region for
+// Package regions compares how the users of three regions, 100 ms apart, are served: by a gateway in each region for
 // the servers there, or by one gateway for all servers, with the policies of Envoy or the router of vLLM. Each region
 // has an Envoy and simulated servers of its own, and the users send from home: on the skewed load most of them are in
 // one region. All contenders meet the same requests, in rotating order.
-//
-// The last line of its output is one JSON object.
-package main
+package regions
 
 import (
 	"context"
@@ -68,7 +66,8 @@ func parse() (settings, error) {
 	return s, s.Check()
 }
 
-func main() { bench.Main("regions", parse, compareAll) }
+// Benchmark is to be played.
+var Benchmark = bench.New("regions", parse, compareAll)
 
 func compareAll(ctx context.Context, s settings) error {
 	rep := &report{settings: s}

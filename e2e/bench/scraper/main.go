@@ -1,10 +1,8 @@
-// Command scraper measures what scraping engines costs a gateway: Envoy's CPU time and memory with endpoint_metrics
+// Package scraper measures what scraping engines costs a gateway: Envoy's CPU time and memory with endpoint_metrics
 // less those with a policy without scrapes, in two processes before the same engines over the same time; how many
 // requests the engines get for it, and how old the metrics of them are. And how long reading a page takes inside Envoy
 // alone.
-//
-// The last line of the output is one JSON object.
-package main
+package scraper
 
 import (
 	"context"
@@ -44,7 +42,8 @@ func parse() (settings, error) {
 	return s, err
 }
 
-func main() { bench.Main("scraper", parse, measure) }
+// Benchmark is to be played.
+var Benchmark = bench.New("scraper", parse, measure)
 
 func measure(ctx context.Context, s settings) (err error) {
 	root, err := harness.Root()

@@ -1,4 +1,4 @@
-// Command sizing measures how much CPU and memory one gateway needs at given rates of requests and lengths of prompts,
+// Package sizing measures how much CPU and memory one gateway needs at given rates of requests and lengths of prompts,
 // and what it adds to their latency, in paired rounds of
 //
 //	none      the gateway without a plugin
@@ -13,9 +13,7 @@
 //
 // One of the cells is the load for which the router of llm-d publishes its figures: 98.7 requests a second with prompts
 // of 100,000 tokens, before 100 servers.
-//
-// The last line of the output is one JSON object.
-package main
+package sizing
 
 import (
 	"context"
@@ -81,7 +79,8 @@ func (s settings) check() error {
 	return nil
 }
 
-func main() { bench.Main("sizing", parse, play) }
+// Benchmark is to be played.
+var Benchmark = bench.New("sizing", parse, play)
 
 func play(ctx context.Context, s settings) error {
 	up, err := bench.StartUpstream(s.endpoints)
