@@ -1,6 +1,9 @@
 package bench
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Line is the last line of the output of a benchmark, one JSON object. What was not measured is not in it.
 type Line map[string]any
@@ -77,6 +80,24 @@ func (l Line) Meets(targets []Target) bool {
 		}
 	}
 	return true
+}
+
+// Reasons are why targets are not met.
+type Reasons []string
+
+// If adds a reason if something is so.
+func (r *Reasons) If(so bool, format string, args ...any) {
+	if so {
+		*r = append(*r, fmt.Sprintf(format, args...))
+	}
+}
+
+// Judge adds target_met, and not_met with the reasons, if there are any.
+func (l Line) Judge(not Reasons) {
+	if len(not) > 0 {
+		l["not_met"] = not
+	}
+	l["target_met"] = len(not) == 0
 }
 
 // TargetNames returns the names of the targets.

@@ -27,8 +27,8 @@ func New[S any](name string, parse func() (S, error), run func(ctx context.Conte
 	}}
 }
 
-// Play plays the benchmark that the first argument names, with the others as its command line.
-func Play(ctx context.Context, all []Benchmark, args []string) error {
+// Run plays the benchmark that the first argument names, with the others as its command line.
+func Run(ctx context.Context, all []Benchmark, args []string) error {
 	name := ""
 	if len(args) > 0 {
 		name = args[0]

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestPlay(t *testing.T) {
+func TestRun(t *testing.T) {
 	args := os.Args
 	t.Cleanup(func() { os.Args = args })
 	unread, failed := errors.New("unread"), errors.New("failed")
@@ -26,15 +26,15 @@ func TestPlay(t *testing.T) {
 			return nil
 		}),
 	}
-	if err := Play(t.Context(), all, []string{"fails"}); !errors.Is(err, unread) || err.Error() != "fails: unread" {
+	if err := Run(t.Context(), all, []string{"fails"}); !errors.Is(err, unread) || err.Error() != "fails: unread" {
 		t.Error(err)
 	}
-	if err := Play(t.Context(), all, []string{"plays", "-n", "1"}); !errors.Is(err, failed) ||
+	if err := Run(t.Context(), all, []string{"plays", "-n", "1"}); !errors.Is(err, failed) ||
 		!slices.Equal(given, []string{"-n", "1"}) {
 		t.Errorf("%v with %q", err, given)
 	}
 	for _, args := range [][]string{nil, {"play"}, {"-help"}} {
-		if err := Play(t.Context(), all, args); err == nil || !strings.Contains(err.Error(), "none of fails, plays;") {
+		if err := Run(t.Context(), all, args); err == nil || !strings.Contains(err.Error(), "none of fails, plays;") {
 			t.Errorf("%q: %v", args, err)
 		}
 	}

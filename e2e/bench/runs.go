@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -102,6 +103,29 @@ func (rs *Runs[R]) Table(columns Columns[R], first string) *Table {
 		t.Add(columns.Row(runs, contender)...)
 	})
 	return t
+}
+
+// Play has contenders play in a cell once a round, in the order of Rounds, keeps what they did and prints it. All of a
+// round meet what prepare returns.
+func Play[T any, R fmt.Stringer](rs *Runs[R], cell string, rounds int, contenders []string,
+	prepare func(round int) (T, error), play func(of T, i int) (R, error),
+) error {
+	var of T
+	results, err := Rounds(rounds, len(contenders), func(round int) (err error) {
+		of, err = prepare(round)
+		return err
+	}, func(round, i int) (R, error) {
+		r, err := play(of, i)
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", contenders[i], err)
+		}
+		fmt.Printf("%-12s  round %d  %-24s  %s\n", cell, round+1, contenders[i], r)
+		return r, nil
+	})
+	if err == nil {
+		rs.AddAll(cell, contenders, results)
+	}
+	return err
 }
 
 // RoundsSideBySide is Rounds in several lanes: plays that are next to each other in its order run at the same time.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -187,15 +188,9 @@ func TestLine(t *testing.T) {
 	if missed := line["missed"]; !reflect.DeepEqual(missed, []string{"stays_share", "not_found_share"}) {
 		t.Errorf("missed %v", missed)
 	}
-	var out strings.Builder
-	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), line); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"a note", "prefix_cache", "all sessions as chats", `"ttft_vs_best_spread":{"median"`} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q", want)
-		}
-	}
+	benchtest.Report(t, rep.configuration(), rep.table(), line,
+		"a note", "prefix_cache", "all sessions as chats", `"ttft_vs_best_spread":{"median"`,
+	)
 }
 
 // TestRound plays a few short sessions through a real Envoy.

@@ -8,7 +8,6 @@ package agents
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -63,29 +62,15 @@ func run(ctx context.Context, s settings) error {
 	if rep.contenders, err = router.Installed(ctx, chosen, self, &rep.Notes); err != nil {
 		return err
 	}
+	list := rep.contenders
 	if err := compare.On(ctx, compare.Options{
 		Workers: s.Workers, Servers: rep.work.servers(), First: compare.LeastRequest,
-	}, func(stage *compare.Stage) error { return rep.play(ctx, stage) }); err != nil {
+	}, func(stage *compare.Stage) error {
+		return bench.Play(&rep.Runs, "", s.Rounds, bench.Names(list, nameOf),
+			func(round int) (*workload, error) { return write(s.Seed+uint64(round), s.sessions), nil },
+			func(w *workload, i int) (result, error) { return play(ctx, &list[i], stage, w, s.users) })
+	}); err != nil {
 		return err
 	}
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
-}
-
-// play has every contender play once a round.
-func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
-	s, list := rep.settings, rep.contenders
-	var w *workload
-	results, err := bench.Rounds(s.Rounds, len(list), func(round int) error {
-		w = write(s.Seed+uint64(round), s.sessions)
-		return nil
-	}, func(round, i int) (result, error) {
-		r, err := play(ctx, &list[i], stage, w, s.users)
-		if err != nil {
-			return r, fmt.Errorf("%s: %w", list[i].Name(), err)
-		}
-		fmt.Printf("round %d  %-14s  %s\n", round+1, list[i].Name(), r)
-		return r, nil
-	})
-	rep.AddAll("", bench.Names(list, nameOf), results)
-	return err
 }

@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"fmt"
 	"maps"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -81,21 +80,13 @@ func (rep *report) line() bench.Line {
 		l["schedule_per_s"] = bench.SpreadBy(rep.costs, func(c *costs) float64 { return c.perSecond }).Median
 		l["schedule_p99_ms"] = bench.SpreadBy(rep.costs, func(c *costs) float64 { return bench.MS(c.p99) }).Median
 	}
-	why := rep.unmet(l, all)
-	if len(why) > 0 {
-		l["not_met"] = why
-	}
-	l["target_met"] = len(why) == 0 // of what was played
+	l.Judge(rep.unmet(l, all)) // of what was played
 	return l
 }
 
 // unmet returns why the targets are not met.
-func (rep *report) unmet(l bench.Line, all map[string]bench.Line) (why []string) {
-	not := func(bad bool, format string, args ...any) {
-		if bad {
-			why = append(why, fmt.Sprintf(format, args...))
-		}
-	}
+func (rep *report) unmet(l bench.Line, all map[string]bench.Line) (why bench.Reasons) {
+	not := why.If
 	missed := func(list []bench.Target) {
 		for _, t := range l.Missed(list) {
 			way := "above"

@@ -85,7 +85,8 @@ func TestNotMet(t *testing.T) {
 	} {
 		rep := played()
 		c.spoil(rep)
-		if l := rep.line(); l["target_met"] != false || !slices.Equal(l["not_met"].([]string), []string{c.why}) {
+		l := rep.line()
+		if l["target_met"] != false || !slices.Equal(l["not_met"].(bench.Reasons), bench.Reasons{c.why}) {
 			t.Errorf("%q, want %q", l["not_met"], c.why)
 		}
 	}

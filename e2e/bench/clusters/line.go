@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -46,11 +45,7 @@ func (rep *report) line() bench.Line {
 		}
 	}
 	maps.Copy(l, all[s.Own])
-	why := rep.unmet(l, all)
-	if len(why) > 0 {
-		l["not_met"] = why
-	}
-	l["target_met"] = len(why) == 0
+	l.Judge(rep.unmet(l, all))
 	return l
 }
 
@@ -58,15 +53,11 @@ func (rep *report) line() bench.Line {
 const soon = 10
 
 // unmet returns why the targets are not met.
-func (rep *report) unmet(l bench.Line, all map[string]bench.Line) (why []string) {
-	not := func(bad bool, format string, args ...any) {
-		if bad {
-			why = append(why, fmt.Sprintf(format, args...))
-		}
-	}
+func (rep *report) unmet(l bench.Line, all map[string]bench.Line) (why bench.Reasons) {
+	not := why.If
 	s := rep.settings
 	if all[s.Own] == nil {
-		return []string{s.Own + " was not played"}
+		return bench.Reasons{s.Own + " was not played"}
 	}
 	not(s.rate != load, "another load than that of the targets")
 	not(l["errors"] != 0, "%d requests failed elsewhere than in the cluster that fails", l["errors"])

@@ -30,7 +30,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := bench.Play(ctx, []bench.Benchmark{
+	err := bench.Run(ctx, []bench.Benchmark{
 		agents.Benchmark,
 		attacks.Benchmark,
 		budget.Benchmark,

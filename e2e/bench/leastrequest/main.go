@@ -8,7 +8,6 @@ package leastrequest
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"time"
 
@@ -118,30 +117,17 @@ func (s settings) startRedis(ctx context.Context) (string, error) {
 // play plays every policy once per round, and then the herds.
 func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
 	s, policies := rep.settings, rep.settings.policies()
-	var reqs []loadgen.Request
-	results, err := bench.Rounds(s.Rounds, len(policies), func(round int) (err error) {
-		reqs, err = compare.AtLoad(workload(s.Seed+uint64(round)), s.servers(), s.load, s.span)
-		return err
-	}, func(round, i int) (compare.Result, error) {
-		r, err := stage.SwitchAndPlay(ctx, policies[i], reqs, 0)
-		if err == nil {
-			fmt.Printf("round %d  %s\n", round+1, progress(&r))
-		}
-		return r, err
-	})
-	if err != nil {
+	if err := bench.Play(&rep.Runs, "", s.Rounds, bench.Names(policies, nameOf),
+		func(round int) ([]loadgen.Request, error) {
+			return compare.AtLoad(workload(s.Seed+uint64(round)), s.servers(), s.load, s.span)
+		}, func(reqs []loadgen.Request, i int) (compare.Result, error) {
+			return stage.SwitchAndPlay(ctx, policies[i], reqs, 0)
+		}); err != nil {
 		return err
 	}
-	rep.AddAll("", bench.Names(policies, nameOf), results)
+	var err error
 	rep.apart, err = herds(ctx, stage, s)
 	return err
 }
 
 func nameOf(p compare.Policy) string { return p.Name }
-
-func progress(r *compare.Result) string {
-	return fmt.Sprintf("%-16s %4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue "+
-		"beside a free slot: %4.1f %%",
-		r.Policy, r.Summary.Requests, bench.MS(r.Summary.Latency.P50), bench.MS(r.Summary.Latency.P99), r.Queued,
-		bench.Percent(r.Placement.BesideFree, r.Placement.Requests))
-}

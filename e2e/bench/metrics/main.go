@@ -63,30 +63,20 @@ func run(ctx context.Context, s settings) error {
 	rep := &report{settings: s, fleet: f, policies: policies}
 	if err := compare.On(ctx, compare.Options{
 		Workers: s.Workers, Servers: f.servers, Slots: f.slots, First: compare.RoundRobin,
-	}, func(stage *compare.Stage) error { return rep.play(ctx, stage) }); err != nil {
+	}, func(stage *compare.Stage) error {
+		return bench.Play(&rep.Runs, "", s.Rounds, names(policies), func(round int) ([]loadgen.Request, error) {
+			return compare.AtLoad(workload(s.Seed+uint64(round)), f.servers, s.load, s.warm+s.span)
+		}, func(reqs []loadgen.Request, i int) (result, error) {
+			played, err := stage.SwitchAndPlay(ctx, policies[i], reqs, s.warm)
+			if err != nil {
+				return result{}, err
+			}
+			return resultOf(played, reqs, f), nil
+		})
+	}); err != nil {
 		return err
 	}
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
-}
-
-// play plays every policy once per round.
-func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
-	s, f := rep.settings, rep.fleet
-	var reqs []loadgen.Request
-	results, err := bench.Rounds(s.Rounds, len(rep.policies), func(round int) (err error) {
-		reqs, err = compare.AtLoad(workload(s.Seed+uint64(round)), f.servers, s.load, s.warm+s.span)
-		return err
-	}, func(round, i int) (result, error) {
-		played, err := stage.SwitchAndPlay(ctx, rep.policies[i], reqs, s.warm)
-		if err != nil {
-			return result{}, err
-		}
-		r := resultOf(played, reqs, f)
-		fmt.Printf("round %d  %s\n", round+1, r)
-		return r, nil
-	})
-	rep.AddAll("", names(rep.policies), results)
-	return err
 }
 
 // result is what one policy did in one round.
@@ -118,9 +108,9 @@ func resultOf(r compare.Result, reqs []loadgen.Request, f *fleet) result {
 
 // String returns a line about the run.
 func (r result) String() string {
-	return fmt.Sprintf("%-28s %5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters "+
+	return fmt.Sprintf("%5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters "+
 		"%5.0f)  latency p99 %7.0f ms  queued %4.1f %%  %4d preemptions  %5d loads  herd %.2f (%.2f by chance)",
-		r.Policy, r.Summary.Requests, bench.MS(r.Summary.TTFT.Mean), bench.MS(r.Summary.TTFT.P50), bench.MS(
+		r.Summary.Requests, bench.MS(r.Summary.TTFT.Mean), bench.MS(r.Summary.TTFT.P50), bench.MS(
 			r.Summary.TTFT.P99), bench.MS(r.base.P99), bench.MS(r.adapters.P99),
 		bench.MS(r.Summary.Latency.P99), r.queuedShare(), r.Engines.Preemptions, r.Engines.Loads, r.herd.CV,
 		r.herd.Chance)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
@@ -92,19 +93,11 @@ func TestReportHasConfiguration(t *testing.T) {
 		treeName: {300, 310, 305},
 	})
 	rep.policies[2].Module = "some.wasm"
-	var out strings.Builder
-	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), rep.line()); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
 		"205 (200..210)", "Envoy's least_request", `"lb_policy":"endpoint_metrics"`, "4 workers", "80 % of capacity",
 		"224 KV blocks", "40 ms to load an adapter", "adapter-1 16 %", `"filter_tree_2024","lb_config"`,
 		"for comparison only", "1.25 (1.25..1.25)",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out.String())
-		}
-	}
+	)
 	if line := rep.Of("", nativeName)[0].String(); !strings.Contains(line, "queued 10.0 %") ||
 		!strings.Contains(line, "herd 0.20 (0.15 by chance)") {
 		t.Errorf("progress %q", line)

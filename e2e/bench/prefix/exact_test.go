@@ -127,12 +127,12 @@ func TestTheBestCreditCounts(t *testing.T) {
 	if got != "round_robin, exact credit 1, exact credit 2, exact credit 4, prefix_cache" {
 		t.Fatalf("played: %s", got)
 	}
-	var results [][]result
-	for _, ttft := range []float64{50, 30, 20, 40, 60} {
+	var of bench.Runs[result]
+	for i, ttft := range []float64{50, 30, 20, 40, 60} {
 		fast := figures{ttft: ttft, p99: 1, cached: ttft / 100}
-		results = append(results, []result{fast.result(), fast.result()})
+		of.Add("x", played[i].Name(), fast.result(), fast.result())
 	}
-	rep.add("x", played, results)
+	rep.add("x", played, of)
 	for name, want := range map[string]float64{roundRobinName: 0.5, exactName: 0.2, ownName: 0.6} {
 		if got := rep.Of("x", name); len(got) != 2 || got[0].cached != want {
 			t.Errorf("%s: %+v, want %v cached", name, got, want)

@@ -11,6 +11,7 @@
 package prefix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,11 +39,11 @@ func run(ctx context.Context, s settings) error {
 	}
 	played := rep.played()
 	for i := range rep.workloads {
-		results, err := rounds(ctx, s, &rep.workloads[i], played)
+		of, err := rounds(ctx, s, &rep.workloads[i], played)
 		if err != nil {
 			return fmt.Errorf("%s: %w", rep.workloads[i].name, err)
 		}
-		rep.add(rep.workloads[i].name, played, results)
+		rep.add(rep.workloads[i].name, played, of)
 	}
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
@@ -118,8 +119,8 @@ func (rep *report) selectContenders(ctx context.Context) error {
 	return err
 }
 
-// rounds plays a workload with every contender once a round and returns the results by contender.
-func rounds(ctx context.Context, s settings, w *workload, list []contender) (results [][]result, err error) {
+// rounds plays a workload with every contender once a round.
+func rounds(ctx context.Context, s settings, w *workload, list []contender) (of bench.Runs[result], err error) {
 	options := compare.Options{
 		Workers: s.Workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, w.servers), First: compare.RoundRobin,
 	}
@@ -127,33 +128,20 @@ func rounds(ctx context.Context, s settings, w *workload, list []contender) (res
 	if s.redis {
 		server, err = redisserver.Start(ctx, redisserver.Options{})
 		if err != nil {
-			return nil, err
+			return of, err
 		}
 		defer server.Stop()
 		options.Redis = server.Addr()
 	}
 	err = compare.On(ctx, options, func(stage *compare.Stage) error {
-		results, err = roundsOn(ctx, s, stage, server, w, list)
-		return err
+		return bench.Play(&of, w.name, s.Rounds, bench.Names(list, contender.title),
+			func(round int) ([]script, error) { return w.scripts(s.Seed + uint64(round)), nil },
+			func(scripts []script, i int) (result, error) {
+				r, err := list[i].play(ctx, stage, w, scripts)
+				return r, cmp.Or(err, list[i].counted(server))
+			})
 	})
-	return results, err
-}
-
-func roundsOn(ctx context.Context, s settings, stage *compare.Stage, server *redisserver.Server, w *workload,
-	list []contender,
-) ([][]result, error) {
-	var scripts []script
-	return bench.Rounds(s.Rounds, len(list), func(round int) error {
-		scripts = w.scripts(s.Seed + uint64(round))
-		return nil
-	}, func(round, i int) (result, error) {
-		r, err := list[i].play(ctx, stage, w, scripts)
-		if err != nil {
-			return r, fmt.Errorf("%s: %w", list[i].Name(), err)
-		}
-		fmt.Printf("%-12s  round %d  %-20s  %s\n", w.name, round+1, list[i].Name(), r)
-		return r, list[i].counted(server)
-	})
+	return of, err
 }
 
 // String returns a line about the run.

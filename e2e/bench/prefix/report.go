@@ -36,21 +36,22 @@ func (rep *report) played() []contender {
 
 // add takes the results of one more workload, by what was played. Of exact it keeps those with the credit whose mean
 // TTFT is lowest.
-func (rep *report) add(workload string, played []contender, results [][]result) {
+func (rep *report) add(workload string, played []contender, of bench.Runs[result]) {
 	var kept []result
 	best := math.Inf(1)
 	var tried []string
-	for i, c := range played {
+	for _, c := range played {
+		runs := of.Of(workload, c.Name())
 		if c.credit == 0 {
-			rep.Add(workload, c.Name(), results[i]...)
+			rep.Add(workload, c.Name(), runs...)
 			continue
 		}
 		rep.Add(workload, exactName) // its place in the table
-		ttft := bench.SpreadBy(results[i], ttftMean)
-		found := bench.SpreadBy(results[i], cached)
+		ttft := bench.SpreadBy(runs, ttftMean)
+		found := bench.SpreadBy(runs, cached)
 		tried = append(tried, fmt.Sprintf("%v: %s ms, %s", c.credit, ttft.Format("%.1f"), found.Format("%.3f")))
 		if ttft.Median < best {
-			best, kept = ttft.Median, results[i]
+			best, kept = ttft.Median, runs
 		}
 	}
 	if kept != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
@@ -154,24 +155,16 @@ func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp(figures{40, 100, 0.95, 1.1})
 	rep.Note("something is missing")
 	rep.Of("forty", ownName)[0].prediction = prediction{Requests: 7, Predicted: 0.5, Reported: 0.25, Off: 0.125}
-	var out strings.Builder
-	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), rep.line()); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	text := benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
 		"40 conversations × 5 turns over 4 system prompts of 1000 tokens", `"lb_policy":"prefix_cache"`, "ring_hash by the session header",
 		"60 sessions × 5 turns", "20 at once, which is 0.40 of the capacity", "of exact's",
-		"without regard to load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 " +
+		"without regard to load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 "+
 			"sequences at once and 32768 cached tokens",
-		"prediction of prefix_cache on forty: cached share predicted " +
+		"prediction of prefix_cache on forty: cached share predicted "+
 			"0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",
 		"\n{", `"bench":"prefix"`,
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out.String())
-		}
-	}
-	if strings.Contains(out.String(), "prediction of round_robin") {
+	)
+	if strings.Contains(text, "prediction of round_robin") {
 		t.Error("a prediction of those who make none")
 	}
 }

@@ -99,19 +99,8 @@ func (rep *report) play(ctx context.Context, w *workload) error {
 	return compare.On(ctx, compare.Options{
 		Workers: s.Workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, servers), First: compare.RoundRobin,
 	}, func(stage *compare.Stage) error {
-		var scripts []traffic.Script
-		results, err := bench.Rounds(s.Rounds, len(list), func(round int) error {
-			scripts = w.scripts(s.Seed + uint64(round))
-			return nil
-		}, func(round, i int) (result, error) {
-			r, err := list[i].play(ctx, stage, w, scripts)
-			if err != nil {
-				return r, fmt.Errorf("%s: %w", list[i].Name(), err)
-			}
-			fmt.Printf("%-8s  round %d  %-22s  %s\n", w.name, round+1, list[i].Name(), r)
-			return r, nil
-		})
-		rep.AddAll(w.name, bench.Names(list, contender.title), results)
-		return err
+		return bench.Play(&rep.Runs, w.name, s.Rounds, bench.Names(list, contender.title),
+			func(round int) ([]traffic.Script, error) { return w.scripts(s.Seed + uint64(round)), nil },
+			func(scripts []traffic.Script, i int) (result, error) { return list[i].play(ctx, stage, w, scripts) })
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
@@ -249,28 +250,20 @@ func TestLine(t *testing.T) {
 
 func TestReportNamesWhatWasMeasured(t *testing.T) {
 	rep := madeUp(1.5, 0.5, 1)
-	var out strings.Builder
-	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), rep.line()); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
 		"a prompt of 64 blocks: server µs per reservation; warmgate 20.0 (10.0..30.0) and 500 bytes; xor 800.0",
-		"with budgets, 10 targets", "server µs per reservation 24.0 (12.0..36.0), without budgets 8.0 (4.0..12.0), " +
+		"with budgets, 10 targets", "server µs per reservation 24.0 (12.0..36.0), without budgets 8.0 (4.0..12.0), "+
 			"over that 3.00 (3.00..3.00); per release 2.0",
 		"one message of 1024 bytes, 3 blocks", "warmgate over xor 2.00 (2.00..2.00), over keys 0.50 (0.50..0.50)",
-		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for " +
+		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for "+
 			"a million blocks",
 		"when 2.0 million blocks come and 16.0 MB may be used, 12.0 MB of the server's memory are",
 		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners",
 		"16 leases an owner: 150 bytes to and 50 from",
-		"the longest call of heartbeat 0.60 (0.50..0.70) ms", "requests waited 2.00 (1.00..4.00) ms at the " +
+		"the longest call of heartbeat 0.60 (0.50..0.70) ms", "requests waited 2.00 (1.00..4.00) ms at the "+
 			"99th percentile",
 		"median of 2 phases of 256", contenders[2].what,
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out.String())
-		}
-	}
+	)
 	if got := rep.cells[0].progress(); !strings.Contains(got, "warmgate 30.0 + 2.0") {
 		t.Error(got)
 	}

@@ -63,11 +63,7 @@ func (rep *report) line() bench.Line {
 	if len(spreads) > 0 {
 		l["throughput_vs_local_by"] = spreads // by workload
 	}
-	why := rep.unmet(l)
-	if len(why) > 0 {
-		l["not_met"] = why
-	}
-	l["target_met"] = len(why) == 0
+	l.Judge(rep.unmet(l))
 	return l
 }
 

@@ -1,40 +1,31 @@
 package regions
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 )
 
 // unmet returns why the targets are not met. It begins with what takes the meaning from the figures.
-func (rep *report) unmet(l bench.Line) []string {
+func (rep *report) unmet(l bench.Line) bench.Reasons {
 	why := rep.unplayed()
-	if rep.settings.scale != 1 || rep.settings.rtt != apart {
-		why = append(why, "another load or distance than that of the targets")
-	}
-	if n := l["errors"]; n != 0 {
-		why = append(why, fmt.Sprintf("%d requests failed", n))
-	}
+	why.If(rep.settings.scale != 1 || rep.settings.rtt != apart, "another load or distance than that of the targets")
+	why.If(l["errors"] != 0, "%d requests failed", l["errors"])
 	for i := range rep.cells {
 		c := &rep.cells[i]
 		ours := rep.Of(c.key(), rep.settings.Own)
-		if c.load == skewed && len(ours) > 0 && len(allForwarded(ours)) == 0 {
-			why = append(why, c.key()+": nothing was forwarded")
-		}
+		why.If(c.load == skewed && len(ours) > 0 && len(allForwarded(ours)) == 0, "%s: nothing was forwarded", c.key())
 		long := allUnanswered(slices.Concat(ours, rep.Of(c.key(), rep.settings.Own+nine))).long
-		if long > 0 {
-			why = append(why, fmt.Sprintf("%s: %d requests without a token after %v", c.key(), long, tooLong))
-		}
+		why.If(long > 0, "%s: %d requests without a token after %v", c.key(), long, tooLong)
 	}
 	for _, t := range l.Missed(targets) {
-		why = append(why, fmt.Sprintf("%s is %.3f, not %g", t.Name, l.Value(t.Name), t.Limit))
+		why.If(true, "%s is %.3f, not %g", t.Name, l.Value(t.Name), t.Limit)
 	}
 	return why
 }
 
 // unplayed names the cells that a target needs and that were not played, and, in those that were, the contenders.
-func (rep *report) unplayed() (why []string) {
+func (rep *report) unplayed() (why bench.Reasons) {
 	all, _ := cells("", "", 1) // of no names all are known
 	for i := range all {
 		if !slices.ContainsFunc(rep.cells, func(c cell) bool { return c.key() == all[i].key() }) {
@@ -42,9 +33,7 @@ func (rep *report) unplayed() (why []string) {
 			continue
 		}
 		for _, name := range needed(&all[i], rep.settings.Own) {
-			if len(rep.Of(all[i].key(), name)) == 0 {
-				why = append(why, fmt.Sprintf("%s: %s was not played", all[i].key(), name))
-			}
+			why.If(len(rep.Of(all[i].key(), name)) == 0, "%s: %s was not played", all[i].key(), name)
 		}
 	}
 	return why
