@@ -86,5 +86,6 @@ func (c *Contender) Play(ctx context.Context, stage *compare.Stage, path string,
 		s.Reset()
 	}
 	stage.Fleet.Reset()
-	return cmp.Or(play(client), ctx.Err())
+	err = play(client)
+	return cmp.Or(ctx.Err(), err)
 }
