@@ -196,14 +196,10 @@ func TestLine(t *testing.T) {
 // TestRound plays a few short sessions through a real Envoy.
 func TestRound(t *testing.T) {
 	harness.LongT(t)
-	module, err := harness.Wasm(t.Context(), harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := small(16, 4)
 	list := w.servers()
 	stage, err := compare.NewStage(t.Context(), compare.Options{
-		Workers: 1, Servers: list, Module: module, First: compare.LeastRequest,
+		Workers: 1, Servers: list, First: compare.LeastRequest,
 	})
 	if err != nil {
 		t.Fatal(err)

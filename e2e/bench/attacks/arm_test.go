@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/redisclient"
@@ -13,10 +12,6 @@ import (
 
 // TestArmWithAttacker plays a control and an attack for a short time.
 func TestArmWithAttacker(t *testing.T) {
-	module, err := harness.Wasm(t.Context(), harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := settings{
 		Settings: bench.Settings{Workers: 1, Seed: 3}, load: 0.3, warm: 100 * time.Millisecond,
 		span: 900 * time.Millisecond,
@@ -27,7 +22,7 @@ func TestArmWithAttacker(t *testing.T) {
 	}
 	sc := scenarioOf("tokens")
 	control, with := &arm{scenario: sc}, &arm{scenario: sc, attack: &some[0]}
-	if err := playAll(t.Context(), s, module, []*arm{control, with}); err != nil {
+	if err := playAll(t.Context(), s, []*arm{control, with}); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range []*arm{control, with} {

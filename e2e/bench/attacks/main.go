@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
-	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 type settings struct {
@@ -42,14 +41,10 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
 	rep := &report{settings: s, attacks: chosen, results: make([][]result, len(chosen))}
 	for round := range s.Rounds {
 		for _, together := range batches {
-			if err := rep.play(ctx, module, round, together); err != nil {
+			if err := rep.play(ctx, round, together); err != nil {
 				return err
 			}
 		}
@@ -58,7 +53,7 @@ func run(ctx context.Context, s settings) error {
 }
 
 // play has one round of the scenarios that are played together, as far as an attack of theirs was chosen.
-func (rep *report) play(ctx context.Context, module string, round int, together []string) error {
+func (rep *report) play(ctx context.Context, round int, together []string) error {
 	var arms []*arm
 	for _, name := range together {
 		sc := scenarioOf(name)
@@ -76,7 +71,7 @@ func (rep *report) play(ctx context.Context, module string, round int, together 
 	if len(arms) == 0 {
 		return nil
 	}
-	if err := playAll(ctx, rep.settings, module, arms); err != nil {
+	if err := playAll(ctx, rep.settings, arms); err != nil {
 		return err
 	}
 	for _, a := range arms {

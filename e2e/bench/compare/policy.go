@@ -20,7 +20,7 @@ type Policy struct {
 	About   string         // what Describe returns; "" = made of the other fields
 	Cluster harness.Policy // balancing of the cluster
 	Plugin  string         // configuration of the plugin, JSON; "" = no plugin at all
-	Module  string         // Wasm module in place of the stage's; "" = that
+	Module  string         // Wasm module in place of the shipped one; "" = that
 	// further changes, YAML: file of the run folder -> path in it -> value, see [harness.Set]
 	Edits string
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
@@ -90,11 +89,7 @@ func run(ctx context.Context, s settings) error {
 	if rep.capacity, err = capacity(); err != nil {
 		return err
 	}
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
-	b, err := newBoard(ctx, compare.Options{Workers: s.Workers, Module: module})
+	b, err := newBoard(ctx, compare.Options{Workers: s.Workers})
 	if err != nil {
 		return err
 	}

@@ -333,15 +333,11 @@ func TestRound(t *testing.T) {
 		t.Skip("starts Envoy")
 	}
 	ctx := context.Background()
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := settings{
 		Settings: bench.Settings{Rounds: 1, Workers: 1, Seed: 1}, loads: []float64{0.4},
 		warm: 100 * time.Millisecond, span: 900 * time.Millisecond,
 	}
-	stage, err := newBoard(ctx, compare.Options{Workers: s.Workers, Module: module})
+	stage, err := newBoard(ctx, compare.Options{Workers: s.Workers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -55,12 +54,8 @@ func TestScenes(t *testing.T) {
 // quick plays the short form of all scenes, for all tests of a run.
 var quick = sync.OnceValues(func() (f bench.Line, err error) {
 	ctx := context.Background()
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return f, err
-	}
 	s := settings{quick: true, Settings: bench.Settings{Workers: 1, Seed: 1}}
-	b, err := newBoard(ctx, compare.Options{Workers: s.Workers, Module: module})
+	b, err := newBoard(ctx, compare.Options{Workers: s.Workers})
 	if err != nil {
 		return f, err
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/wait"
@@ -48,11 +47,7 @@ func withRedis(play playScene) playScene {
 			return f, err
 		}
 		defer func() { err = errors.Join(err, redis.Stop()) }()
-		module, err := harness.Wasm(ctx, harness.HostEnvoy)
-		if err != nil {
-			return f, err
-		}
-		b, err := newBoard(ctx, compare.Options{Gateways: 2, Workers: s.Workers, Module: module, Redis: redis.Addr()})
+		b, err := newBoard(ctx, compare.Options{Gateways: 2, Workers: s.Workers, Redis: redis.Addr()})
 		if err != nil {
 			return f, err
 		}

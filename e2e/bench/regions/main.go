@@ -16,7 +16,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
-	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // apart is the distance of regions that the targets are for.
@@ -74,12 +73,8 @@ func compareAll(ctx context.Context, s settings) error {
 	if err := rep.choose(ctx); err != nil {
 		return err
 	}
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
 	results, err := playLanes(ctx, &s, rep.cells, rep.contenders, func(ctx context.Context) (*stage, error) {
-		return newStage(ctx, &s, module, engine())
+		return newStage(ctx, &s, engine())
 	})
 	if err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/e2e/wait"
@@ -248,10 +247,6 @@ func TestRound(t *testing.T) {
 		t.Skip("starts Envoy")
 	}
 	ctx := context.Background()
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const rtt = 200 * time.Millisecond
 	s := &settings{
 		Settings: bench.Settings{Rounds: 1, Workers: 1, Lanes: 2}, rtt: rtt, warm: time.Second, span: 3 * time.Second,
@@ -268,7 +263,7 @@ func TestRound(t *testing.T) {
 		}
 	}
 	all, err := playLanes(ctx, s, []cell{*c}, list, func(ctx context.Context) (*stage, error) {
-		st, err := newStage(ctx, s, module, server)
+		st, err := newStage(ctx, s, server)
 		stages = append(stages, st)
 		return st, err
 	})
