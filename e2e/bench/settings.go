@@ -19,8 +19,13 @@ type Settings struct {
 
 // Flags declares the flags -rounds, -seed and -markdown.
 func (s *Settings) Flags(rounds int) {
-	flag.IntVar(&s.Rounds, "rounds", rounds, "paired rounds")
+	s.RoundsFlags(rounds)
 	flag.Uint64Var(&s.Seed, "seed", 1, "seed of the first round")
+}
+
+// RoundsFlags declares -rounds and -markdown, for what draws nothing at random.
+func (s *Settings) RoundsFlags(rounds int) {
+	flag.IntVar(&s.Rounds, "rounds", rounds, "paired rounds")
 	flag.StringVar(&s.Markdown, "markdown", "", "also write what was compared and the tables into this file")
 }
 

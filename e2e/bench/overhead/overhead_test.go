@@ -112,8 +112,9 @@ func madeUp(ratio float64, m *memory) *report {
 		}
 	}
 	return &report{
-		settings: settings{rounds: 5, connections: 8}, wasm: map[string]int64{"warmgate": 3 << 20},
-		cells: []*cell{c}, memory: m,
+		settings: settings{Settings: bench.Settings{Rounds: 5}, connections: 8},
+		wasm:     map[string]int64{"warmgate": 3 << 20},
+		cells:    []*cell{c}, memory: m,
 	}
 }
 

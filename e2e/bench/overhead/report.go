@@ -79,7 +79,7 @@ func (rep *report) configuration() []string {
 		"machine: " + bench.Machine() + "; client, upstream and Envoy share it",
 		"gateway: the shipped plain layout without access log and active health checks, 2 workers, one " +
 			"process per variant",
-		fmt.Sprintf("load: closed loop, %d connections, %d paired rounds in rotating order", s.connections, s.rounds),
+		fmt.Sprintf("load: closed loop, %d connections, %d paired rounds in rotating order", s.connections, s.Rounds),
 		"CPU: Envoy's own user and kernel time, from /proc",
 		fmt.Sprintf("none, readbody: cluster balanced by Envoy's least_request; readbody.wasm is %d bytes",
 			rep.wasm[readbody]),
@@ -119,7 +119,7 @@ func (rep *report) publish(w io.Writer) error {
 	if len(tables) == 0 { // only the memory was watched
 		tables = []*bench.Table{{}}
 	}
-	return bench.Publish(w, rep.settings.markdown, rep.configuration(), tables[0], rep.line(), tables[1:]...)
+	return bench.Publish(w, rep.settings.Markdown, rep.configuration(), tables[0], rep.line(), tables[1:]...)
 }
 
 // line returns what a cell has shown, medians over the rounds.
@@ -150,7 +150,7 @@ var targets = map[string]bench.Target{
 // figures.
 func (rep *report) line() bench.Line {
 	l := bench.Line{
-		"bench": "overhead", "wasm_bytes": float64(rep.wasm["warmgate"]), "rounds": rep.settings.rounds,
+		"bench": "overhead", "wasm_bytes": float64(rep.wasm["warmgate"]), "rounds": rep.settings.Rounds,
 	}
 	var cells []bench.Line
 	for _, c := range rep.cells {

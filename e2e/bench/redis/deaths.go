@@ -33,7 +33,7 @@ const (
 )
 
 func (rep *report) collectDeaths(ctx context.Context, server *redisserver.Server, progress io.Writer) error {
-	for range rep.settings.rounds {
+	for range rep.settings.Rounds {
 		d, err := die(ctx, rep.settings, server)
 		if err != nil {
 			return fmt.Errorf("%d owners die: %w", rep.settings.dead, err)

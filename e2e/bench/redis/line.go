@@ -6,7 +6,7 @@ import "github.com/warmgate/warmgate/e2e/bench"
 // the rounds; plain is the contender evalsha, which is the best case of the published script. What was not measured is
 // absent. docs/benchmarks/redis.md describes the figures.
 func (rep *report) line() bench.Line {
-	l := bench.Line{"bench": "redis", "version": rep.settings.version, "rounds": rep.settings.rounds}
+	l := bench.Line{"bench": "redis", "version": rep.settings.version, "rounds": rep.settings.Rounds}
 	names := map[int][2]string{
 		8:   {"reserve_vs_plain_8", "bytes_vs_plain_8"},
 		64:  {"reserve_vs_plain_64", "bytes_vs_plain"},

@@ -114,7 +114,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(*settings){
-		"rounds": func(s *settings) { s.rounds = 0 },
+		"rounds": func(s *settings) { s.Rounds = 0 },
 		"owners": func(s *settings) { s.owners = 0 },
 		"depth":  func(s *settings) { s.depth = -1 },
 		"held":   func(s *settings) { s.held = 0 },
@@ -153,8 +153,8 @@ func madeUp(reserve, bytes, path float64) *report {
 	}
 	return &report{
 		settings: settings{
-			version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, kinds: 1, calls: 512,
-			rate: 100,
+			Settings: bench.Settings{Rounds: 3}, version: "made-up-1.0", owners: 8, depth: 16, held: 2, kinds: 1,
+			calls: 512, rate: 100,
 		}, cells: []*cell{c}, prompts: []promptCell{
 			madeUpPrompt(5, 4), madeUpPrompt(64, 40),
 			madeUpPrompt(3, 1),

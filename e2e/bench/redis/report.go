@@ -86,7 +86,7 @@ func (rep *report) configuration() []string {
 			s.version),
 		fmt.Sprintf("load: %d owners with a connection each, %d commands at once, %d requests in flight per "+
 			"endpoint, kinds of endpoints: %d; %d paired rounds, in small turns and rotating order",
-			s.owners, s.depth, s.held, s.kinds, s.rounds),
+			s.owners, s.depth, s.held, s.kinds, s.Rounds),
 		fmt.Sprintf("reserve, release: the server's own time per command (INFO commandstats), median of %d phases of "+
 			"%d in each round",
 			s.phases(), phase),

@@ -19,24 +19,22 @@ import (
 )
 
 type settings struct {
-	rounds   int
-	span     time.Duration // of one round
-	sizes    []int         // numbers of endpoints
-	page     string        // name of the page among the samples
-	markdown string
+	bench.Settings
+	span  time.Duration // of one round
+	sizes []int         // numbers of endpoints
+	page  string        // name of the page among the samples
 }
 
 func parse() (settings, error) {
 	s := defaults()
 	var sizes string
-	flag.IntVar(&s.rounds, "rounds", s.rounds, "rounds for each number of endpoints")
+	s.RoundsFlags(3)
 	flag.DurationVar(&s.span, "span", s.span, "length of a round")
 	flag.StringVar(&sizes, "endpoints", "8,100,1000", "numbers of endpoints")
 	flag.StringVar(&s.page, "page", "vllm-0.32.0.prom", "page of the engines, a file of metrics/testdata")
-	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
 	var err error
-	if s.sizes, err = bench.Numbers(sizes); err == nil && (s.rounds < 1 || s.span < time.Second) {
+	if s.sizes, err = bench.Numbers(sizes); err == nil && (s.Rounds < 1 || s.span < time.Second) {
 		err = errors.New("at least one round of at least a second")
 	}
 	return s, err
@@ -73,5 +71,5 @@ func measure(ctx context.Context, s settings) (err error) {
 			n, bench.SpreadBy(rep.runs[n], columns[0].Of).Format("%.1f"),
 			bench.SpreadBy(rep.runs[n], columns[2].Of).Format("%.1f"))
 	}
-	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }

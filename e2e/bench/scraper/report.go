@@ -45,7 +45,7 @@ func (rep *report) configuration() []string {
 		fmt.Sprintf("engines: in one process, each at its own port; all show the same page of %d bytes (%s)",
 			rep.page, s.page),
 		fmt.Sprintf("%d rounds of %v for each number of endpoints; scraped once a second, the default",
-			s.rounds, s.span),
+			s.Rounds, s.span),
 		"with scraping: " + scrapeConfig,
 		"without: " + plainConfig,
 		"CPU: Envoy's own user and kernel time, from /proc, in steps of 10 ms; age: since an engine showed its page; " +
@@ -62,7 +62,7 @@ const parseLimit = 5
 func (rep *report) line() bench.Line {
 	l := bench.Line{
 		"bench": "scraper", "page_bytes": rep.page, "span_s": rep.settings.span.Seconds(),
-		"rounds": rep.settings.rounds, "parse_target_met": rep.parser.Median > 0 && rep.parser.Median <= parseLimit,
+		"rounds": rep.settings.Rounds, "parse_target_met": rep.parser.Median > 0 && rep.parser.Median <= parseLimit,
 	}
 	l.Figure("parse_ms_per_mb", &rep.parser)
 	var cells []bench.Line
@@ -85,4 +85,4 @@ func (rep *report) line() bench.Line {
 }
 
 // defaults are short: the whole benchmark takes two minutes.
-func defaults() settings { return settings{rounds: 3, span: 5 * time.Second} }
+func defaults() settings { return settings{span: 5 * time.Second} }

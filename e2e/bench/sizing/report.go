@@ -55,7 +55,7 @@ func (rep *report) configuration() []string {
 		"gateway: the shipped plain layout without access log and active health checks, 2 workers; a process for " +
 			"each variant and load, one at a time under load",
 		fmt.Sprintf("load: open loop, random times; %d rounds of %v in rotating order after one that is not measured; "+
-			"%d model servers that answer at once", s.rounds, s.span, s.endpoints),
+			"%d model servers that answer at once", s.Rounds, s.span, s.endpoints),
 		fmt.Sprintf("prompts: %d conversations with turns of about %d bytes, of which the last %.0f %% are new in "+
 			"each request; %v bytes of body for a token", s.conversations, turnBytes, 100*newShare, s.tokenBytes),
 		"CPU: user and kernel time of Envoy, from /proc, and of Redis, by INFO; latency: from when a request was due",
@@ -137,7 +137,7 @@ func (rep *report) line() bench.Line {
 		cells = append(cells, c)
 	}
 	return bench.Line{
-		"bench": "sizing", "rounds": s.rounds, "endpoints": s.endpoints, "conversations": s.conversations,
+		"bench": "sizing", "rounds": s.Rounds, "endpoints": s.endpoints, "conversations": s.conversations,
 		"cells": cells,
 	}
 }
