@@ -39,7 +39,7 @@ func (p *uncorrected) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	cs := make([]Candidate, 0, len(plan.Candidates))
 	for _, c := range plan.Candidates {
 		if e := p.engines.engines[c.Addr]; e.fresh(now, p.cfg.StaleAfter) {
-			load := e.value(metrics.Running) + queuedRequests(&e.Snapshot) + 1
+			load := e.orZero(metrics.Running) + queuedRequests(&e.Snapshot) + 1
 			c.Base = c.cost(load, 0) - p.cfg.Weights.Running*e.external/c.Weight // its load is in the scraped numbers
 		}
 		c.Slope, c.OverSlope = 0, 0
@@ -115,7 +115,7 @@ func (p *filterTree) shortQueues(cs []Candidate) []Candidate {
 }
 
 func (p *filterTree) lowKVUse(cs []Candidate) []Candidate {
-	return p.lowest(cs, func(e *engine) float64 { return e.value(metrics.KVUse) })
+	return p.lowest(cs, func(e *engine) float64 { return e.orZero(metrics.KVUse) })
 }
 
 // lowest keeps the candidates in the lowest of as many equal parts of the range of values as there are candidates.

@@ -86,13 +86,13 @@ const (
 // check completes the settings as ai-load-balancer does, and refuses what it refuses.
 func (c *ClusterMetricsConfig) check(r setting.Report) {
 	if !r.Written("mode") {
-		r.Bad("mode", "missing, want LeastBusy, LeastTotalLatency, LeastFirstTokenLatency or AdaptiveScore")
+		r.Problem("mode", "missing, want LeastBusy, LeastTotalLatency, LeastFirstTokenLatency or AdaptiveScore")
 	}
 	if c.TTFTWeight == 0 && c.TotalWeight == 0 {
-		r.Bad("ttft_weight", "got 0, and total_latency_weight is 0, too: want one of them above 0")
+		r.Problem("ttft_weight", "got 0, and total_latency_weight is 0, too: want one of them above 0")
 	}
 	if c.global && !r.Written(keyServiceName) && !r.Written(keyRedisTunnel) {
-		r.Bad("global_inflight_enabled", "got true, want a Redis with it: "+keyServiceName+" and servicePort, or "+
+		r.Problem("global_inflight_enabled", "got true, want a Redis with it: "+keyServiceName+" and servicePort, or "+
 			keyRedisTunnel+" on stock Envoy")
 	}
 	if c.QueueSize <= 0 {

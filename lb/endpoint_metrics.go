@@ -94,12 +94,12 @@ func checkTarget(settings any, r setting.Report) {
 	}
 	if c.Order == ByLoad {
 		if r.Written(keyTarget) {
-			r.Warn(keyTarget, "has no effect with metric_policy default")
+			r.Warning(keyTarget, "has no effect with metric_policy default")
 		}
 		return
 	}
 	if _, err := metrics.New(metrics.AnyEngine, c.Target); c.Target == "" || err != nil {
-		r.Warn(keyOrder, "is "+strconv.Quote(c.Order.String())+" of "+setting.Quote(c.Target)+
+		r.Warning(keyOrder, "is "+strconv.Quote(c.Order.String())+" of "+setting.Quote(c.Target)+
 			", which is no name of a metric as /metrics has it, without labels: taken as "+
 			strconv.Quote(ByLoad.String()))
 		c.Order = ByLoad

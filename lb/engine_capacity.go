@@ -56,7 +56,7 @@ func (e *engine) requestCapacity() (capacity float64, known bool) {
 		return float64(e.Inflight.Requests) - queued, true
 	}
 	capacity = e.batchSize
-	if use := e.value(metrics.KVUse); use >= minKVUse && running >= 2 {
+	if use := e.orZero(metrics.KVUse); use >= minKVUse && running >= 2 {
 		if fit := running * fullKVUse / use; capacity == 0 || fit < capacity {
 			capacity = fit
 		}
@@ -67,7 +67,7 @@ func (e *engine) requestCapacity() (capacity float64, known bool) {
 // tokenCapacity returns how many counted tokens fit into the engine's KV cache, if external requests have the given
 // load each.
 func (e *engine) tokenCapacity(requestLoad float64) (capacity float64, known bool) {
-	capacity = fullKVUse * e.value(metrics.KVBlocks) * e.value(metrics.BlockTokens)
+	capacity = fullKVUse * e.orZero(metrics.KVBlocks) * e.orZero(metrics.BlockTokens)
 	return capacity - requestLoad*e.external, capacity > 0
 }
 

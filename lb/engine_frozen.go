@@ -23,7 +23,7 @@ func (s *EngineSample) Mark() PageMark {
 	if s.Page == 0 || !s.CountsTokens() {
 		return PageMark{page: s.Page}
 	}
-	return PageMark{prompts: s.value(metrics.PromptTokens), output: s.value(metrics.OutputTokens)}
+	return PageMark{prompts: s.orZero(metrics.PromptTokens), output: s.orZero(metrics.OutputTokens)}
 }
 
 // seen follows what is read, as far as this VM has, to know which answers a page must show.
@@ -62,5 +62,5 @@ func (g *Engines) StandsStill(age time.Duration) (addrs []string) {
 // that has other numbers alone, such as how many requests run, may be the same by chance. An engine for embeddings may
 // count none.
 func (s *EngineSample) CountsTokens() bool {
-	return s.value(metrics.PromptTokens) > 0 || s.value(metrics.OutputTokens) > 0
+	return s.orZero(metrics.PromptTokens) > 0 || s.orZero(metrics.OutputTokens) > 0
 }

@@ -118,8 +118,8 @@ func (e *engine) counterPair(next *EngineSample, f metrics.Field) (then, now flo
 	return then, now, ok1 && ok2 && now >= then
 }
 
-// value returns a field, 0 if it is missing.
-func (s *EngineSample) value(f metrics.Field) float64 {
+// orZero returns a field, 0 if it is missing.
+func (s *EngineSample) orZero(f metrics.Field) float64 {
 	v, _ := s.Value(f)
 	return v
 }

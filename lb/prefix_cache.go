@@ -178,7 +178,7 @@ var cacheKeys = []setting.Key{
 // check completes the settings: a TTL that is too short counts as the shortest, and 0 as the default.
 func (c *CacheConfig) check(r setting.Report) {
 	if c.TTL > 0 && c.TTL < minConfigTTL {
-		r.Warn(keyTTL, "got "+seconds(c.TTL)+", taken as "+seconds(minConfigTTL)+
+		r.Warning(keyTTL, "got "+seconds(c.TTL)+", taken as "+seconds(minConfigTTL)+
 			": what is in use is recorded again only every 30 s")
 		c.TTL = minConfigTTL
 	}
@@ -186,7 +186,7 @@ func (c *CacheConfig) check(r setting.Report) {
 		c.TTL = defaultConfigTTL
 	}
 	if !c.SessionAffinity && r.Written(KeySession) {
-		r.Warn(KeySession, "has no effect without session_affinity: true")
+		r.Warning(KeySession, "has no effect without session_affinity: true")
 	}
 }
 

@@ -84,12 +84,12 @@ func (c *BudgetConfig) target(name string) *BudgetTarget {
 func (c *BudgetConfig) check(r setting.Report) {
 	order.By(c.Targets, func(a, b *BudgetTarget) bool { return a.Name < b.Name })
 	if !r.Written(keyTargets) {
-		r.Bad(keyTargets, `missing, want what each may get, like {"gpt-4o-mini": {"weight": 3, `+
+		r.Problem(keyTargets, `missing, want what each may get, like {"gpt-4o-mini": {"weight": 3, `+
 			`"max_tokens_per_minute": 200000}}`)
 	}
 	for _, key := range []string{keyTenantHeader, keyTenantTokens, keyTenantRequests, keyTenantInflight} {
 		if r.Written(key) && !c.Tenants.Limited() {
-			r.Warn(key, "has no effect: tenants have budgets with "+keyTenantHeader+" and a limit above 0")
+			r.Warning(key, "has no effect: tenants have budgets with "+keyTenantHeader+" and a limit above 0")
 		}
 	}
 }

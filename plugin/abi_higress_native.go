@@ -4,7 +4,5 @@ package main
 
 import "unsafe"
 
-func proxyGetUpstreamHosts(unsafe.Pointer, unsafe.Pointer) status { return statusNone }
-func proxySetOverrideHost(string) status                          { return statusNone }
-func proxyRedisInit(string, string, string, uint32) status        { return statusNone }
-func proxyRedisCall(string, string, unsafe.Pointer) status        { return statusNone }
+func proxyGetUpstreamHosts(unsafe.Pointer, unsafe.Pointer) status { return statusOK }
+func proxySetOverrideHost(string) status                          { return statusOK }

@@ -2,12 +2,13 @@
 
 package main
 
-import "github.com/warmgate/warmgate/plugin/core"
+import "github.com/warmgate/warmgate/plugin/process"
 
 // backendOfRoute leads to the cluster that Envoy Gateway has made for the policy's backend warmgate-metrics. It is in
 // the metadata of the policy's routes alone.
-const backendOfRoute = "xds\x00route_metadata\x00filter_metadata\x00gateway.envoyproxy.io/extension-backends\x00" +
-	backendName
+var backendOfRoute = []string{
+	"xds", "route_metadata", "filter_metadata", "gateway.envoyproxy.io/extension-backends", backendName,
+}
 
 // lookEvery is in how many calls noteBackend looks once: a control plane may change the cluster.
 const lookEvery = 16
@@ -19,6 +20,7 @@ var backendCalls uint
 // none.
 func noteBackend() {
 	if backendCalls++; backendCalls%lookEvery == 1 {
-		_ = sharedData{}.Set(core.KeyBackend, propertyBytes(backendOfRoute), 0) // if it fails, another request will
+		cluster := propertyBytes(backendOfRoute...)
+		_ = sharedData{}.Set(process.KeyBackend, cluster, 0) // if it fails, another request will
 	}
 }

@@ -1,181 +1,113 @@
 package main
 
-import "github.com/warmgate/warmgate/plugin/core"
+import (
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 
-// This file has the callbacks of Proxy-Wasm: it passes them on to the core's VM, Plugin and Stream, which guard them.
-
-// theVM is the state of this VM, nil before the first configuration. The gateway keeps one VM over changes of the
-// configuration.
-var theVM *core.VM
-
-// What the gateway's contexts are for.
-var (
-	plugins = map[uint32]*core.Plugin{}
-	streams = map[uint32]*core.Stream{}
+	"github.com/warmgate/warmgate/plugin/core"
 )
 
-// onContextCreate is called for every configuration, whose parent is 0, and for every request.
-//
-//go:wasmexport proxy_on_context_create
-func onContextCreate(context, parent uint32) {
-	if parent != 0 {
-		if p := plugins[parent]; p != nil {
-			streams[context] = p.NewStream(context, newGatewayStream())
-		}
-		return
-	}
+// This file passes the SDK's callbacks on to the core's VM, Plugin and Stream, which guard them.
+
+type vmContext struct{ types.DefaultVMContext }
+
+// NewPluginContext is called for every configuration.
+func (*vmContext) NewPluginContext(context uint32) types.PluginContext {
 	if theVM == nil {
 		theVM = core.NewVM(newGateway(), gatewayKind)
 	}
-	plugins[context] = theVM.NewPlugin(context)
+	return &pluginContext{plugin: theVM.NewPlugin(context)}
 }
 
-//go:wasmexport proxy_on_vm_start
-func onVMStart(uint32, uint32) bool { return true }
+type pluginContext struct {
+	types.DefaultPluginContext
+	plugin *core.Plugin
+}
 
-// onConfigure reads the configuration. A failure makes the gateway keep the previous one.
-//
-//go:wasmexport proxy_on_configure
-func onConfigure(context, size uint32) bool {
-	p := plugins[context]
-	if p == nil {
-		return false
-	}
-	started := p.OnStart(func() (string, []byte) {
-		return property("plugin_name"), buffer(configuration, 0, int(size), nil)
+// OnPluginStart reads the configuration. A failure makes the gateway keep the previous one.
+func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
+	started := p.plugin.OnStart(func() (string, []byte) {
+		raw, _ := proxywasm.GetPluginConfiguration() // nil: refused, as one that is empty
+		return property("plugin_name"), raw
 	})
 	if started == nil {
-		return false
+		return types.OnPluginStartStatusFailed
 	}
-	plugins[context] = started
-	return true
+	p.plugin = started
+	return types.OnPluginStartStatusOK
 }
 
-//go:wasmexport proxy_on_tick
-func onTick(context uint32) {
-	if p := plugins[context]; p != nil {
-		p.OnTick()
-	}
-}
+// OnPluginDone is called when the gateway is about to drop the configuration. It returns false when the gateway must
+// keep it until Gateway.PluginDone is called.
+func (p *pluginContext) OnPluginDone() bool { return p.plugin.OnDone() }
 
-// onQueueReady is called when another VM has woken this one.
-//
-//go:wasmexport proxy_on_queue_ready
-func onQueueReady(context, queue uint32) {
-	messages := drain(queue)
-	if p := plugins[context]; p != nil && len(messages) > 0 { // else an earlier call has read them
-		p.OnWake(messages)
+// OnTick does what is due.
+func (p *pluginContext) OnTick() { p.plugin.OnTick() }
+
+// OnQueueReady is called when another VM has woken this one.
+func (p *pluginContext) OnQueueReady(queue uint32) {
+	if messages := drain(queue); len(messages) > 0 { // else an earlier call has read them
+		p.plugin.OnWake(messages)
 	}
 }
 
-// What the gateway is to do with the part of a request that a callback is for.
-const (
-	goOn          = 0
-	keep          = 1
-	stopAtHeaders = 4 // stop all of the request, and push back at the client when it is big
-	stopAtBody    = 2 // likewise: a body that waits for its next part would be refused when it is big
-)
+// NewHttpContext is called for every request.
+func (p *pluginContext) NewHttpContext(context uint32) types.HttpContext {
+	tellEnd(context)
+	return &httpContext{stream: p.plugin.NewStream(context, newGatewayStream())}
+}
 
-// gatewayAction returns the gateway's number of an action; stop is the one of core.Stop.
-func gatewayAction(a core.Action, stop uint32) uint32 {
+type httpContext struct {
+	types.DefaultHttpContext
+	stream *core.Stream
+}
+
+// sdkAction returns the SDK's word for an action; stop is the one for core.Stop.
+func sdkAction(a core.Action, stop types.Action) types.Action {
 	switch a {
 	case core.Hold:
-		return keep
+		return types.ActionPause
 	case core.Stop:
 		return stop
 	}
-	return goOn
+	return types.ActionContinue
 }
 
-//go:wasmexport proxy_on_request_headers
-func onRequestHeaders(context, _ uint32, end bool) uint32 {
-	s := streams[context]
-	if s == nil {
-		return goOn
-	}
+// OnHttpRequestHeaders implements types.HttpContext. core.Stop stops all of the request, and pushes back at the client
+// when it is big.
+func (h *httpContext) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	trapOnDemand()
-	return gatewayAction(s.OnRequestHeaders(end), stopAtHeaders)
+	return sdkAction(h.stream.OnRequestHeaders(end), types.HeaderStopAllIterationAndWatermark)
 }
 
-//go:wasmexport proxy_on_request_body
-func onRequestBody(context, size uint32, end bool) uint32 {
-	s := streams[context]
-	if s == nil {
-		return goOn
-	}
-	return gatewayAction(s.OnRequestBody(int(size), end), stopAtBody)
+// OnHttpRequestBody implements types.HttpContext. core.Stop pushes back at the client when the body is big, where one
+// that waits for its next part would be refused.
+func (h *httpContext) OnHttpRequestBody(size int, end bool) types.Action {
+	return sdkAction(h.stream.OnRequestBody(size, end), types.DataStopIterationAndWatermark)
 }
 
-//go:wasmexport proxy_on_request_trailers
-func onRequestTrailers(context, _ uint32) uint32 {
-	s := streams[context]
-	if s == nil {
-		return goOn
-	}
-	return gatewayAction(s.OnRequestTrailers(), keep)
+// OnHttpRequestTrailers implements types.HttpContext.
+func (h *httpContext) OnHttpRequestTrailers(int) types.Action {
+	return sdkAction(h.stream.OnRequestTrailers(), types.ActionPause)
 }
 
-//go:wasmexport proxy_on_response_headers
-func onResponseHeaders(context, _ uint32, end bool) uint32 {
-	if s := streams[context]; s != nil {
-		s.OnResponseHeaders(end)
-	}
-	return goOn
+// OnHttpResponseHeaders implements types.HttpContext.
+func (h *httpContext) OnHttpResponseHeaders(_ int, end bool) types.Action {
+	h.stream.OnResponseHeaders(end)
+	return types.ActionContinue
 }
 
-//go:wasmexport proxy_on_response_body
-func onResponseBody(context, size uint32, end bool) uint32 {
-	if s := streams[context]; s != nil {
-		s.OnResponseBody(int(size), end)
-	}
-	return goOn
+// OnHttpResponseBody implements types.HttpContext.
+func (h *httpContext) OnHttpResponseBody(size int, end bool) types.Action {
+	h.stream.OnResponseBody(size, end)
+	return types.ActionContinue
 }
 
-//go:wasmexport proxy_on_response_trailers
-func onResponseTrailers(context, _ uint32) uint32 {
-	if s := streams[context]; s != nil {
-		s.OnResponseTrailers()
-	}
-	return goOn
+// OnHttpResponseTrailers implements types.HttpContext.
+func (h *httpContext) OnHttpResponseTrailers(int) types.Action {
+	h.stream.OnResponseTrailers()
+	return types.ActionContinue
 }
 
-// onLog is called before a request is written to the access log. Over HTTP/3 that comes last, once the client has
-// acknowledged the response, if it does so at all.
-//
-//go:wasmexport proxy_on_log
-func onLog(context uint32) {
-	if s := streams[context]; s != nil {
-		s.OnDone()
-	}
-}
-
-// onDone is called when the gateway is about to drop a context. It returns false when the gateway must keep it until
-// Gateway.PluginDone is called. There is no callback for the time after that: nothing refers to the context any more.
-//
-//go:wasmexport proxy_on_done
-func onDone(context uint32) bool {
-	if s := streams[context]; s != nil {
-		delete(streams, context)
-		s.OnDone()
-		return true
-	}
-	if p := plugins[context]; p != nil && !p.OnDone() {
-		return false
-	}
-	forget(context)
-	return true
-}
-
-// forget drops what is known of the context of a configuration.
-func forget(context uint32) {
-	delete(plugins, context)
-	httpCalls.drop(context)
-	redisCalls.drop(context)
-}
-
-// asPlugin runs f as the configuration of the given context, and then returns to that of the running callback.
-func asPlugin(context uint32, f func()) {
-	proxySetContext(context)
-	defer func() { proxySetContext(theVM.Context()) }()
-	f()
-}
+// OnHttpStreamDone is called when the gateway logs the request, and when it is done with it: the first call counts.
+func (h *httpContext) OnHttpStreamDone() { h.stream.OnDone() }

@@ -1,76 +1,96 @@
 package main
 
-import "testing"
+import (
+	"testing"
 
-// A stream ends at the first of these calls of the gateway, in whatever order they come: over HTTP/3 it is logged last.
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/proxytest"
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
+
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// start starts the plugin in the SDK's host for tests.
+func start(t *testing.T) proxytest.HostEmulator {
+	t.Helper()
+	theVM = nil
+	text := `{"lb_policy":"global_least_request","lb_config":{"unit":"requests"`
+	if gatewayKind == config.Envoy {
+		text += `,"envoy":{"endpoints":["10.0.0.1:8000"]}`
+	}
+	text += "}}"
+	options := proxytest.NewEmulatorOption().WithVMContext(&vmContext{}).WithPluginConfiguration([]byte(text))
+	host, reset := proxytest.NewHostEmulator(options)
+	t.Cleanup(reset)
+	if host.StartPlugin() != types.OnPluginStartStatusOK {
+		t.Fatalf("the plugin does not start: %q", host.GetErrorLogs())
+	}
+	return host
+}
+
+// done does what the SDK does in proxy_on_done, which its host does not call for streams.
+func done(t *testing.T, context uint32) {
+	t.Helper()
+	if sdk.activeContextID = context; !sdk.pluginContexts[context].context.OnPluginDone() {
+		t.Error("the gateway is to keep the stream")
+	}
+}
+
+// A stream ends at the first of these, in whatever order they come: the text for the log has to be there by the log,
+// and over HTTP/3 that comes last, or never. After its deletion a stream is not known any more.
 func TestStreamEndsInAnyOrder(t *testing.T) {
-	const root, context = 1, 2
-	log, done := func() { onLog(context) }, func() {
-		if !onDone(context) {
-			t.Error("the gateway is to keep the stream")
-		}
-	}
-	for name, order := range map[string][]func(){"log, done": {log, done}, "done, log": {done, log}} {
-		onContextCreate(root, 0)
-		onContextCreate(context, root)
-		s := streams[context]
-		order[0]()
-		if !s.Done() {
-			t.Errorf("%s: the stream is not done after the first call", name)
-		}
-		order[1]()
-		if len(streams) > 0 {
-			t.Errorf("%s: the stream is still known", name)
-		}
-		if !onDone(root) || len(plugins) > 0 {
-			t.Errorf("%s: the configuration is still known", name)
-		}
+	for name, isDone := range map[string]bool{"done, log, deletion": true, "log, deletion": false} {
+		t.Run(name, func(t *testing.T) {
+			host := start(t)
+			context := host.InitializeHttpContext()
+			s := sdk.httpContexts[context].(*httpContext).stream
+			if isDone {
+				if done(t, context); !s.Done() {
+					t.Error("the stream has not ended when the gateway is done with it")
+				}
+			}
+			host.CompleteHttpContext(context) // logs and deletes
+			if !s.Done() {
+				t.Error("the stream has not ended when it is logged")
+			}
+			if len(sdk.httpContexts) > 0 || isDone && len(sdk.pluginContexts) != 1 || len(sdk.contextIDToRootID) != 1 {
+				t.Errorf("known are streams %v, configurations %v, of %v: want one configuration alone",
+					sdk.httpContexts, sdk.pluginContexts, sdk.contextIDToRootID)
+			}
+		})
 	}
 }
 
-// What the gateway calls for a context that it has dropped, or that was never made, has no effect and holds nothing.
-func TestUnknownContext(t *testing.T) {
-	const context = 7
-	onContextCreate(context, context-1) // of a configuration that is not known
-	onTick(context)
-	onQueueReady(context, 1)
-	onResponseTrailers(context, 0)
-	onLog(context)
-	onHTTPCallResponse(context, 1, 1, 1, 0)
-	onRedisCallResponse(context, 1, 0, 1)
-	for name, got := range map[string]uint32{
-		"request headers":  onRequestHeaders(context, 1, true),
-		"request body":     onRequestBody(context, 1, true),
-		"request trailers": onRequestTrailers(context, 1),
-		"response headers": onResponseHeaders(context, 1, true),
-		"response body":    onResponseBody(context, 1, true),
-	} {
-		if got != goOn {
-			t.Errorf("%s: %d", name, got)
+// The answer to a call that was made for a stream comes also after its end, and to the configuration.
+func TestAnswerAfterTheStream(t *testing.T) {
+	host := start(t)
+	context := host.InitializeHttpContext()
+	sdk.activeContextID = context
+	call, answers := httpCall{cluster: "redis", headers: [][2]string{{":path", "/"}}, body: []byte("PING")}, 0
+	err := call.send("a test", func(headers, size int) {
+		answers++
+		if headers != 1 || size != 4 || callHeader(":status") != "200" || callHeader("x") != "" {
+			t.Errorf("%d headers and %d bytes, status %q", headers, size, callHeader(":status"))
 		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !onVMStart(context, 0) || onConfigure(context, 1) {
-		t.Error("the VM does not start, or starts a configuration that is not known")
+	done(t, context)
+	host.CompleteHttpContext(context)
+	calls := host.GetCalloutAttributesFromContext(proxytest.PluginContextID)
+	if len(calls) != 1 {
+		t.Fatalf("%d calls in the name of the configuration, want 1", len(calls))
 	}
-	if !onDone(context) || len(streams)+len(plugins) > 0 {
-		t.Error("the context is known")
+	host.CallOnHttpCallResponse(calls[0].CalloutID, [][2]string{{":status", "200"}}, nil, []byte("PONG"))
+	if answers != 1 {
+		t.Errorf("%d answers, want 1", answers)
 	}
 }
 
-// The answer to a call is handled once, and not after its configuration was dropped.
-func TestCalls(t *testing.T) {
-	c := calls[string]{1: {10, "one"}, 2: {20, "two"}, 3: {10, "three"}}
-	if got, known := c.take(1); !known || got != "one" {
-		t.Errorf("%q, %v", got, known)
-	}
-	if got, known := c.take(1); known {
-		t.Errorf("%q is known after it was taken", got)
-	}
-	c.drop(10)
-	if _, known := c.take(3); known {
-		t.Error("a call of a dropped configuration is known")
-	}
-	if _, known := c.take(2); !known {
-		t.Error("the call of another configuration was dropped")
+// The end of the configuration reaches the core.
+func TestConfigurationEnds(t *testing.T) {
+	host := start(t)
+	if !host.FinishVM() || theVM.Newest() != nil {
+		t.Error("the configuration is still in force")
 	}
 }

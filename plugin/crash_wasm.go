@@ -1,6 +1,10 @@
 package main
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+)
 
 // Go's runtime writes with overrideWrite if it is set: see its time_nofake.go. It writes about crashes only, word by
 // word, and a gateway would log each word as a line of its own.
@@ -26,8 +30,7 @@ func logCrash(_ uintptr, data unsafe.Pointer, size int32) int32 {
 	crashLen += copy(crashLine[crashLen:], words)
 	if words[size-1] == '\n' {
 		if crashLen > len(crashPrefix)+1 { // else the line is empty
-			const critical = 5
-			proxyLog(critical, text(crashLine[:crashLen-1]))
+			proxywasm.LogCritical(text(crashLine[:crashLen-1]))
 		}
 		crashLen = len(crashPrefix)
 	}

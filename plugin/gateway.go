@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"time"
 	"unsafe"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/core"
@@ -37,25 +41,28 @@ func (gateway) Random() uint64 { return rand.Uint64() }
 func (gateway) Metrics() core.Metrics { return metrics{} }
 
 // Enter implements core.Gateway.
-func (gateway) Enter(context uint32) { proxySetContext(context) }
+func (gateway) Enter(context uint32) { _ = proxywasm.SetEffectiveContext(context) }
 
 // SetTick implements core.Gateway.
 func (gateway) SetTick(context uint32, period time.Duration) (err error) {
-	asPlugin(context, func() { err = proxySetTickPeriod(uint32(period.Milliseconds())).err() })
+	asPlugin(context, func() { err = proxywasm.SetTickPeriodMilliSeconds(uint32(period.Milliseconds())) })
 	return err
 }
 
 // PluginDone implements core.Gateway.
-func (gateway) PluginDone(context uint32) {
-	forget(context)
-	asPlugin(context, func() { proxyDone() })
-}
+func (gateway) PluginDone(context uint32) { asPlugin(context, proxywasm.PluginDone) }
 
 // Log implements core.Gateway. Each line is one of its own: who searches the log for warmgate sees all of them.
 func (gateway) Log(l core.Level, text string) {
-	const info = 2 // the gateway's number of core.Info; those of the others follow
+	write := proxywasm.LogError
+	switch l {
+	case core.Info:
+		write = proxywasm.LogInfo
+	case core.Warn:
+		write = proxywasm.LogWarn
+	}
 	for line := range strings.SplitSeq(text, "\n") {
-		proxyLog(info+uint32(l), "warmgate: "+line)
+		write("warmgate: " + line)
 	}
 }
 
@@ -64,25 +71,20 @@ type sharedData struct{}
 
 // Get implements lb.KV.
 func (sharedData) Get(key string) ([]byte, uint32, error) {
-	lend(nil)
-	st := proxyGetSharedData(key, dataAt, sizeAt, casAt)
-	val := fetched(st)
-	switch st {
-	case statusOK:
-		return val, answer.cas, nil
-	case statusNone:
+	val, cas, err := proxywasm.GetSharedData(key)
+	if errors.Is(err, types.ErrorStatusNotFound) {
 		return nil, 0, lb.ErrNotFound
 	}
-	return nil, 0, st
+	return val, cas, err
 }
 
 // Set implements lb.KV.
 func (sharedData) Set(key string, val []byte, cas uint32) error {
-	st := proxySetSharedData(key, text(val), cas)
-	if st == statusCasMismatch {
+	err := proxywasm.SetSharedData(key, val, cas)
+	if errors.Is(err, types.ErrorStatusCasMismatch) {
 		return lb.ErrMismatch
 	}
-	return st.err()
+	return err
 }
 
 // The kinds of statistics, as the host calls number them.
@@ -94,6 +96,11 @@ const (
 
 // metrics are the gateway's statistics. Its methods panic when the gateway refuses: only a mistake here can make it.
 type metrics struct{}
+
+// status is what a host call returns.
+type status uint32
+
+const statusOK status = 0
 
 var metricID uint32 // where the host writes the id of a statistic
 

@@ -6,10 +6,13 @@ import (
 	"encoding/base64"
 	"time"
 
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
 	"github.com/warmgate/warmgate/plugin/discovery"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 const gatewayKind = config.Envoy
@@ -23,25 +26,28 @@ const (
 // envoyGateway is stock Envoy: endpoints from its own admin interface or from the configuration, the choice by header.
 type envoyGateway struct {
 	gateway
-	*core.Envoy
+	*endpoints.Envoy
 }
 
-func newGateway() core.Gateway { return &envoyGateway{Envoy: core.NewEnvoy(envoyCalls{})} }
+func newGateway() core.Gateway { return &envoyGateway{Envoy: endpoints.NewEnvoy(envoyCalls{})} }
 
-// envoyCalls implements core.EnvoyCalls.
+// envoyCalls implements endpoints.EnvoyCalls.
 type envoyCalls = gateway
 
-// Zone implements core.EnvoyCalls.
+// Warn implements endpoints.EnvoyCalls.
+func (c envoyCalls) Warn(text string) { c.Log(core.Warn, text) }
+
+// Zone implements endpoints.EnvoyCalls.
 func (envoyCalls) Zone() lb.Zone {
 	return lb.Zone{
-		Region: property("xds\x00node\x00locality\x00region"), Name: property("xds\x00node\x00locality\x00zone"),
+		Region: property("xds", "node", "locality", "region"), Name: property("xds", "node", "locality", "zone"),
 	}
 }
 
-// AdminPage implements core.EnvoyCalls.
+// AdminPage implements endpoints.EnvoyCalls.
 func (envoyCalls) AdminPage(source *config.EnvoySource, path string, answered func(body []byte, status string)) error {
 	call := httpCall{
-		cluster: source.AdminCluster, within: core.AdminTimeoutMillis * time.Millisecond,
+		cluster: source.AdminCluster, within: endpoints.AdminTimeoutMillis * time.Millisecond,
 		headers: [][2]string{{":method", "GET"}, {":path", path}, {":authority", "warmgate"}},
 	}
 	return call.send("the admin interface's page "+path, func(_, size int) { answered(adminPage(size)) })
@@ -50,9 +56,9 @@ func (envoyCalls) AdminPage(source *config.EnvoySource, path string, answered fu
 // adminPage returns the page of an answer of size bytes, and its status, "" if there is none.
 func adminPage(size int) (body []byte, status string) {
 	if size > discovery.MaxClustersText { // half of a page would be worse than the previous one
-		return nil, core.TooLong
+		return nil, endpoints.TooLong
 	}
-	return callText(size), callHeader(":status")
+	return callText(size), name(callHeader(":status"))
 }
 
 // envoyStream is a request in stock Envoy. An alias, as envoyCalls: methods that were promoted from another type would
@@ -65,11 +71,11 @@ func newGatewayStream() core.GatewayStream { return envoyStream{} }
 // asks for it, once it has a route, so this is where the route's backend is looked for.
 func (s envoyStream) Cluster() string {
 	noteBackend()
-	return property("xds\x00cluster_name")
+	return property("xds", "cluster_name")
 }
 
 // Route implements core.GatewayStream.
-func (s envoyStream) Route() string { return property("xds\x00route_name") }
+func (s envoyStream) Route() string { return property("xds", "route_name") }
 
 // HoldBody implements core.GatewayStream: the listener's buffer limit, 1 MiB unless set, is far above what is held.
 func (s envoyStream) HoldBody(int) {}
@@ -79,7 +85,7 @@ func (s envoyStream) HoldBody(int) {}
 // Envoy stop reading in place of answering 413: such a body passes, or the request hangs.
 func (s envoyStream) ReleaseHeaders() { s.Resume() }
 
-// steering is the memory for the headers of Steer: proxyReplaceHeader copies them.
+// steering is the memory for the headers of Steer: the gateway copies them.
 var steering []byte
 
 // Steer implements core.GatewayStream. The first choice goes through stateful_session, which leaves an endpoint alone
@@ -87,12 +93,11 @@ var steering []byte
 func (s envoyStream) Steer(addr string, others []string) error {
 	steering = append(steering[:0], addr...)
 	steering = base64.StdEncoding.AppendEncode(steering, steering)
-	st := proxyReplaceHeader(requestHeaders, headerSession, text(steering[len(addr):]))
-	if st != statusOK {
-		return st
+	if err := proxywasm.ReplaceHttpRequestHeader(headerSession, text(steering[len(addr):])); err != nil {
+		return err
 	}
 	if len(others) == 0 {
-		return proxyRemoveHeader(requestHeaders, headerDestination).err()
+		return proxywasm.RemoveHttpRequestHeader(headerDestination)
 	}
 	steering = steering[:0]
 	for i, other := range others {
@@ -101,7 +106,7 @@ func (s envoyStream) Steer(addr string, others []string) error {
 		}
 		steering = append(steering, other...)
 	}
-	return proxyReplaceHeader(requestHeaders, headerDestination, text(steering)).err()
+	return proxywasm.ReplaceHttpRequestHeader(headerDestination, text(steering))
 }
 
 // Unsteer implements core.GatewayStream.

@@ -3,10 +3,15 @@
 package main
 
 import (
+	"errors"
 	"strconv"
+	"unsafe"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 const gatewayKind = config.Higress
@@ -17,12 +22,12 @@ const bodySlack = 1 << 20
 // higressGateway is Higress: endpoints and the choice by its own host calls.
 type higressGateway struct {
 	gateway
-	*core.Higress
+	*endpoints.Higress
 }
 
-func newGateway() core.Gateway { return &higressGateway{Higress: core.NewHigress(higressCalls{})} }
+func newGateway() core.Gateway { return &higressGateway{Higress: endpoints.NewHigress(higressCalls{})} }
 
-// higressCalls implements core.HigressCalls.
+// higressCalls implements endpoints.HigressCalls.
 type higressCalls struct{ gateway }
 
 // hostsMemory is lent for lists of hosts: each request reads one.
@@ -31,15 +36,26 @@ var hostsMemory []byte
 // maxHostsMemory is how much of it is kept: longer lists are not read for every request.
 const maxHostsMemory = 64 << 10
 
-// UpstreamHosts implements core.HigressCalls.
+// hosts is where the host writes the address and the size of a list: not on the stack, which may move before.
+var hosts struct {
+	data *byte
+	size int32
+}
+
+// UpstreamHosts implements endpoints.HigressCalls.
 func (higressCalls) UpstreamHosts() []byte {
-	lend(hostsMemory)
-	b := fetched(proxyGetUpstreamHosts(dataAt, sizeAt))
+	lent, hosts.data, hosts.size = hostsMemory, nil, 0
+	st := proxyGetUpstreamHosts(unsafe.Pointer(&hosts.data), unsafe.Pointer(&hosts.size))
+	lent = nil
+	if st != statusOK || hosts.data == nil || hosts.size <= 0 {
+		return nil
+	}
+	b := unsafe.Slice(hosts.data, hosts.size)
 	hostsMemory = keepMemory(hostsMemory, b, maxHostsMemory)
 	return b
 }
 
-// AsRequest implements core.HigressCalls.
+// AsRequest implements endpoints.HigressCalls.
 func (c higressCalls) AsRequest(context uint32, f func()) {
 	c.Enter(context)
 	defer func() { c.Enter(theVM.Context()) }()
@@ -63,12 +79,17 @@ func (s higressStream) ReleaseHeaders() {}
 // HoldBody implements core.GatewayStream. The listener's buffer is 32 KiB by default, and a held body above it fails
 // with 413.
 func (s higressStream) HoldBody(max int) {
-	proxySetProperty("set_decoder_buffer_limit", strconv.Itoa(max+bodySlack))
+	_ = proxywasm.SetProperty([]string{"set_decoder_buffer_limit"}, []byte(strconv.Itoa(max+bodySlack)))
 }
+
+var errRefused = errors.New("the gateway refused the endpoint")
 
 // Steer implements core.GatewayStream. Higress takes one host; its retries go to native balancing.
 func (s higressStream) Steer(addr string, _ []string) error {
-	return proxySetOverrideHost(addr).err()
+	if proxySetOverrideHost(addr) != statusOK {
+		return errRefused
+	}
+	return nil
 }
 
 // Unsteer implements core.GatewayStream: in Higress no header of a client can steer.

@@ -1,69 +1,47 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 	"unsafe"
-
-	"pgregory.net/rapid"
 )
 
-// host answers a call as a host does: it has memory allocated, and writes there.
-func host(value string) status {
-	if value == "" {
-		return statusOK
-	}
-	at := onMemoryAllocate(uint32(len(value)))
-	copy(unsafe.Slice((*byte)(at), len(value)), value)
-	answer.data, answer.size = (*byte)(at), int32(len(value))
-	return statusOK
-}
-
-// Answers that fit are in the lent memory, longer ones in their own; none stays lent.
+// Memory is lent as long as the answer fits; else it is new, and that of the next answer another.
 func TestLend(t *testing.T) {
 	memory := make([]byte, 8)
+	defer func() { lent = nil }()
 	for _, test := range []struct {
-		value  string
+		size   uint32
 		shared bool
-	}{{"", false}, {"short", true}, {"12345678", true}, {"123456789", false}} {
-		lend(memory)
-		got := fetched(host(test.value))
-		if string(got) != test.value {
-			t.Errorf("%q became %q", test.value, got)
+	}{{0, true}, {1, true}, {8, true}, {9, false}} {
+		lent = memory
+		at := onMemoryAllocate(test.size)
+		if shared := at == unsafe.Pointer(unsafe.SliceData(memory)); shared != test.shared {
+			t.Errorf("%d bytes: in the lent memory: %v", test.size, shared)
 		}
-		shared := len(got) > 0 && unsafe.SliceData(got) == unsafe.SliceData(memory)
-		if shared != test.shared {
-			t.Errorf("%q: in the lent memory: %v", test.value, shared)
-		}
-		if later := onMemoryAllocate(1); later == unsafe.Pointer(unsafe.SliceData(memory)) {
-			t.Errorf("%q: the memory is still lent", test.value)
-		}
+	}
+	lent = nil
+	first := onMemoryAllocate(8)
+	copy(unsafe.Slice((*byte)(first), 8), "first")
+	second := onMemoryAllocate(0)
+	if first == second || second == nil || string(unsafe.Slice((*byte)(first), 5)) != "first" {
+		t.Errorf("%p, then %p", first, second)
 	}
 }
 
-// A failed call returns nothing, whatever an earlier one has returned.
-func TestFetchedNothing(t *testing.T) {
-	lend(nil)
-	_ = fetched(host("earlier"))
-	lend(scratch[:])
-	if got := fetched(statusNone); got != nil {
-		t.Errorf("%q", got)
-	}
-	if got := property("a\x00b"); got != "" {
-		t.Errorf("%q", got)
-	}
-}
-
-// Values that belong to the caller are not changed by later calls.
-func TestOwnMemory(t *testing.T) {
-	lend(nil)
-	first := fetched(host("first"))
-	lend(nil)
-	second := fetched(host("other"))
-	if string(first) != "first" || string(second) != "other" {
-		t.Errorf("%q, %q", first, second)
+// Nothing stays lent, and what a host does not know is "".
+func TestNothingStaysLent(t *testing.T) {
+	sdk.activeContextID = start(t).InitializeHttpContext()
+	for name, f := range map[string]func() string{
+		"a property":        func() string { return property("a", "b") },
+		"a header":          func() string { return stream{}.ResponseHeader("a") },
+		"a request's body":  func() string { return string(stream{}.RequestBody(0, 1)) },
+		"a response's body": func() string { return string(stream{}.ResponseBody(0, 1)) },
+	} {
+		if got := f(); got != "" || lent != nil {
+			t.Errorf("%s: %q, and %d bytes are lent", name, got, len(lent))
+		}
 	}
 }
 
@@ -71,13 +49,13 @@ func TestOwnMemory(t *testing.T) {
 func TestName(t *testing.T) {
 	clear(names)
 	b := []byte("10.0.0.1:8000")
-	first := name(b)
+	first := name(text(b))
 	b[0] = '9'
-	if first != "10.0.0.1:8000" || name([]byte(first)) != first {
+	if first != "10.0.0.1:8000" || name(first) != first {
 		t.Errorf("%q", first)
 	}
 	for i := range 3 * maxNames {
-		if want := fmt.Sprint(i); name([]byte(want)) != want {
+		if want := fmt.Sprint(i); name(want) != want {
 			t.Fatalf("not %s", want)
 		}
 		if len(names) > maxNames {
@@ -85,40 +63,9 @@ func TestName(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("x", maxNameLength+1)
-	if name([]byte(long)) != long || names[long] != "" {
+	if name(long) != long || names[long] != "" {
 		t.Error("a long name is remembered, or wrong")
 	}
-}
-
-func TestPairs(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringN(0, 10, 20)
-		pairs := rapid.SliceOf(rapid.Custom(func(t *rapid.T) [2]string {
-			return [2]string{text.Draw(t, "name"), text.Draw(t, "value")}
-		})).Draw(t, "pairs")
-		got := readPairs([]byte(packPairs(pairs)))
-		if len(got) != len(pairs) {
-			t.Fatalf("%d pairs became %d", len(pairs), len(got))
-		}
-		for i := range pairs {
-			if got[i] != pairs[i] {
-				t.Errorf("%q became %q", pairs[i], got[i])
-			}
-		}
-	})
-}
-
-// Whatever a host returns for pairs, nothing outside of it is read.
-func FuzzReadPairs(f *testing.F) {
-	f.Add([]byte(packPairs([][2]string{{":status", "200"}, {"x", ""}})))
-	f.Add([]byte{255, 255, 255, 255, 1, 2, 3, 4})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, p := range readPairs(bytes.Clone(b)) {
-			if len(p[0])+len(p[1]) > len(b) {
-				t.Errorf("%q of %d bytes", p, len(b))
-			}
-		}
-	})
 }
 
 // An answer that did not fit is lent next time, but for one that is too long to keep.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // headerOriginal is where an ORIGINAL_DST cluster reads where a request goes.
@@ -32,7 +34,7 @@ func (p *page) request(answered func(page []byte, result string)) error {
 		{":method", "GET"}, {":path", p.path}, {":authority", p.where}, {headerOriginal, p.where}, {"accept", p.accept},
 	}}
 	if p.cluster == backendName {
-		if backend, _, _ := (sharedData{}).Get(core.KeyBackend); len(backend) > 0 {
+		if backend, _, _ := (sharedData{}).Get(process.KeyBackend); len(backend) > 0 {
 			call.cluster = string(backend)
 		}
 	}
@@ -42,29 +44,29 @@ func (p *page) request(answered func(page []byte, result string)) error {
 
 // answeredPage returns the page of an answer of size bytes, at most so many of it, and the result of the request.
 func answeredPage(size, most int) (page []byte, result string) {
-	headers := allHeaders(callHeaders)
+	headers := callHeaders()
 	if len(headers) == 0 {
-		return nil, core.ScrapeIncomplete
+		return nil, endpoints.ScrapeIncomplete
 	}
 	for _, h := range headers {
 		switch {
 		case h[0] == ":status" && h[1] == "503":
-			return nil, core.ScrapeUnreachable
+			return nil, endpoints.ScrapeUnreachable
 		case h[0] == ":status" && h[1] == "504":
-			return nil, core.ScrapeTimeout
+			return nil, endpoints.ScrapeTimeout
 		case h[0] == ":status" && h[1] != "200":
-			return nil, core.ScrapeStatus + " " + h[1]
+			return nil, endpoints.ScrapeStatus + " " + h[1]
 		case h[0] == "content-encoding" && !strings.EqualFold(h[1], "identity"):
-			return nil, core.ScrapeEncoded
+			return nil, endpoints.ScrapeEncoded
 		}
 	}
 	if size == 0 {
-		return nil, core.ScrapeUnreadable
+		return nil, endpoints.ScrapeUnreadable
 	}
 	if page = callText(min(size, most)); page == nil {
-		return nil, core.ScrapeUnreachable
+		return nil, endpoints.ScrapeUnreachable
 	}
-	return page, core.ScrapeOK
+	return page, endpoints.ScrapeOK
 }
 
 // ModelsPage implements core.Gateway.

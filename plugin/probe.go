@@ -1,11 +1,15 @@
 package main
 
-import "github.com/warmgate/warmgate/plugin/core"
+import (
+	"strings"
+
+	"github.com/warmgate/warmgate/plugin/core"
+)
 
 // Probe implements core.Gateway.
 func (gateway) Probe(cluster string, p core.ProbeCall, answered func(text string)) error {
 	call := httpCall{cluster: cluster, within: p.Timeout, headers: [][2]string{
 		{":method", "GET"}, {":path", p.Path}, {":authority", "warmgate"}, {p.Header, p.Text},
 	}}
-	return call.send("another region", func(int, int) { answered(string(header(callHeaders, p.Answer))) })
+	return call.send("another region", func(int, int) { answered(strings.Clone(callHeader(p.Answer))) })
 }

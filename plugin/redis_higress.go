@@ -6,7 +6,8 @@ import (
 	"bytes"
 	"strconv"
 	"time"
-	"unsafe"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/core"
@@ -57,8 +58,8 @@ func (l *higressRedis) Connect(now time.Duration, login config.Redis) {
 	r.tried = now
 	// The gateway would hold small commands back for 3 ms, to send several in one packet.
 	settings := "?db=" + strconv.Itoa(login.Database) + "&buffer_flush_timeout=0&max_buffer_size_before_flush=0"
-	st := proxyRedisInit(r.cluster+settings, login.Username, login.Password, uint32(login.Timeout.Milliseconds()))
-	r.ready, r.stale = st == statusOK, false
+	err := proxywasm.RedisInit(r.cluster+settings, login.Username, login.Password, uint32(login.Timeout.Milliseconds()))
+	r.ready, r.stale = err == nil, false
 }
 
 // Expire implements core.RedisLink: the store's own deadlines are enough.
@@ -73,14 +74,11 @@ func (r *higressConn) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 		done(now, nil, redisclient.ErrUnreachable)
 		return
 	}
-	err := callOut("an answer of Redis", func(context uint32, run func(func())) error {
-		if st := proxyRedisCall(r.cluster, text(cmd), unsafe.Pointer(&callID)); st != statusOK {
-			return st
-		}
-		redisCalls[callID] = callBy[func(int, int)]{context, func(status, size int) {
+	err := callOut("an answer of Redis", func(run func(func())) error {
+		_, err := proxywasm.DispatchRedisCall(r.cluster, cmd, func(status, size int) {
 			run(func() { r.answered(status, size, done) })
-		}}
-		return nil
+		})
+		return err
 	})
 	if err != nil {
 		r.ready = false // the service may have left the gateway, and our settings with it
@@ -96,8 +94,8 @@ func (r *higressConn) answered(status, size int, done redisclient.Done) {
 		done(now, nil, redisclient.ErrUnreachable)
 		return
 	}
-	reply := buffer(redisAnswer, 0, size, nil)
-	if reply == nil {
+	reply, err := proxywasm.GetRedisCallResponse(0, size)
+	if err != nil {
 		done(now, nil, redisclient.ErrUnreachable)
 		return
 	}

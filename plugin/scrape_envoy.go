@@ -8,7 +8,7 @@ import "github.com/warmgate/warmgate/plugin/config"
 // VM never shrinks.
 const maxPage = 1 << 20
 
-// MetricsPage implements core.EnvoyCalls.
+// MetricsPage implements endpoints.EnvoyCalls.
 func (envoyCalls) MetricsPage(where string, c *config.Config, answered func(page []byte, result string)) error {
 	e := &c.Engines
 	p := page{

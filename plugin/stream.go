@@ -1,16 +1,23 @@
 package main
 
+import (
+	"strings"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+)
+
 // stream is the part of a core.GatewayStream that is the same on both gateways.
 type stream struct{}
 
-// property returns a property of the request, or of the gateway, "" when there is none. The parts of a path are divided
-// by zeros.
-func property(path string) string { return name(propertyBytes(path)) }
+// property returns a property of the request, or of the gateway, "" when there is none.
+func property(path ...string) string { return name(text(propertyBytes(path...))) }
 
 // propertyBytes does so without a string: the bytes are valid until the next host call.
-func propertyBytes(path string) []byte {
-	lend(scratch[:])
-	return fetched(proxyGetProperty(path, dataAt, sizeAt))
+func propertyBytes(path ...string) []byte {
+	lent = scratch[:]
+	v, _ := proxywasm.GetProperty(path) // nil if there is an error
+	lent = nil
+	return v
 }
 
 const (
@@ -20,14 +27,13 @@ const (
 
 var names = map[string]string{}
 
-// name returns b as a string. Requests have the same clusters, routes, endpoints and statuses again and again: these do
+// name returns a copy of s. Requests have the same clusters, routes, endpoints and statuses again and again: these do
 // not need a new string each time.
-func name(b []byte) string {
-	s, ok := names[string(b)]
-	if ok {
-		return s
+func name(s string) string {
+	if known, ok := names[s]; ok {
+		return known
 	}
-	s = string(b)
+	s = strings.Clone(s)
 	if len(s) > maxNameLength {
 		return s
 	}
@@ -39,7 +45,10 @@ func name(b []byte) string {
 }
 
 // RequestHeaders implements core.GatewayStream.
-func (stream) RequestHeaders() [][2]string { return allHeaders(requestHeaders) }
+func (stream) RequestHeaders() [][2]string {
+	headers, _ := proxywasm.GetHttpRequestHeaders() // nil if there is an error
+	return headers
+}
 
 // bodyMemory is lent for bodies of requests.
 var bodyMemory []byte
@@ -49,44 +58,37 @@ const maxBodyMemory = 1 << 20
 
 // RequestBody implements core.GatewayStream.
 func (stream) RequestBody(from, max int) []byte {
-	b := buffer(requestBody, from, max, bodyMemory)
+	lent = bodyMemory
+	b, _ := proxywasm.GetHttpRequestBody(from, max) // nil if there is an error
+	lent = nil
 	bodyMemory = keepMemory(bodyMemory, b, maxBodyMemory)
 	return b
 }
 
 // ResponseBody implements core.GatewayStream.
-func (stream) ResponseBody(from, max int) []byte { return buffer(responseBody, from, max, scratch[:]) }
-
-// The buffers, as host calls number them.
-const (
-	requestBody   = 0
-	responseBody  = 1
-	callBody      = 4 // of the answer to a call that the plugin has made
-	configuration = 7
-	redisAnswer   = 9
-)
-
-// buffer returns at most max bytes of a buffer, from a place in it, in memory if they fit there. nil is for memory of
-// their own.
-func buffer(kind uint32, from, max int, memory []byte) []byte {
-	lend(memory)
-	return fetched(proxyGetBuffer(kind, int32(from), int32(max), dataAt, sizeAt))
+func (stream) ResponseBody(from, max int) []byte {
+	lent = scratch[:]
+	b, _ := proxywasm.GetHttpResponseBody(from, max) // nil if there is an error
+	lent = nil
+	return b
 }
 
 // Client implements core.GatewayStream.
-func (stream) Client() string { return string(propertyBytes("source\x00address")) }
+func (stream) Client() string { return string(propertyBytes("source", "address")) }
 
 // ServedBy implements core.GatewayStream.
-func (stream) ServedBy() string { return property("upstream\x00address") }
+func (stream) ServedBy() string { return property("upstream", "address") }
 
 // Details implements core.GatewayStream.
-func (stream) Details() string { return property("response\x00code_details") }
+func (stream) Details() string { return property("response", "code_details") }
 
 // SetRequestHeader implements core.GatewayStream.
-func (stream) SetRequestHeader(name, value string) { proxyReplaceHeader(requestHeaders, name, value) }
+func (stream) SetRequestHeader(name, value string) {
+	_ = proxywasm.ReplaceHttpRequestHeader(name, value)
+}
 
 // RemoveRequestHeader implements core.GatewayStream.
-func (stream) RemoveRequestHeader(name string) { proxyRemoveHeader(requestHeaders, name) }
+func (stream) RemoveRequestHeader(name string) { _ = proxywasm.RemoveHttpRequestHeader(name) }
 
 // SetCluster implements core.GatewayStream. The gateway selects the route again once a request header has changed: both
 // do for a module of the ABI that they are built for.
@@ -99,34 +101,41 @@ func (s stream) SetCluster(header, cluster string) {
 }
 
 // RemoveResponseHeader implements core.GatewayStream.
-func (stream) RemoveResponseHeader(name string) { proxyRemoveHeader(responseHeaders, name) }
+func (stream) RemoveResponseHeader(name string) { _ = proxywasm.RemoveHttpResponseHeader(name) }
 
 // ResponseHeader implements core.GatewayStream.
-func (stream) ResponseHeader(key string) string { return name(header(responseHeaders, key)) }
+func (stream) ResponseHeader(key string) string {
+	lent = scratch[:]
+	v, _ := proxywasm.GetHttpResponseHeader(key) // "" if there is an error
+	lent = nil
+	return name(v)
+}
 
 // ResponseHeaders implements core.GatewayStream.
-func (stream) ResponseHeaders() [][2]string { return allHeaders(responseHeaders) }
+func (stream) ResponseHeaders() [][2]string {
+	headers, _ := proxywasm.GetHttpResponseHeaders() // nil if there is an error
+	return headers
+}
 
 // SetResponseHeader implements core.GatewayStream. The headers serve debugging only, so errors do not matter.
-func (stream) SetResponseHeader(name, value string) { proxyReplaceHeader(responseHeaders, name, value) }
+func (stream) SetResponseHeader(name, value string) {
+	_ = proxywasm.ReplaceHttpResponseHeader(name, value)
+}
 
 // noteProperty is where the access log finds the note, as %FILTER_STATE(wasm.warmgate:PLAIN)%.
 const noteProperty = "warmgate"
 
 // SetNote implements core.GatewayStream.
-func (stream) SetNote(text string) { proxySetProperty(noteProperty, text) }
+func (stream) SetNote(text string) { _ = proxywasm.SetProperty([]string{noteProperty}, []byte(text)) }
 
 // Note implements core.GatewayStream.
 func (stream) Note() string { return string(propertyBytes(noteProperty)) }
 
 // Resume implements core.GatewayStream.
-func (stream) Resume() {
-	const request = 0
-	proxyContinueStream(request)
-}
+func (stream) Resume() { _ = proxywasm.ResumeHttpRequest() }
 
 // Reply implements core.GatewayStream.
 func (stream) Reply(status int, headers [][2]string, body string) {
 	const noGRPC = -1
-	proxySendResponse(uint32(status), "warmgate", body, packPairs(headers), noGRPC)
+	_ = proxywasm.SendHttpResponseWithDetail(uint32(status), "warmgate", headers, []byte(body), noGRPC)
 }

@@ -2,13 +2,18 @@
 
 package main
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+)
 
 // This file is in no artifact that is shipped. It lets a test lose a VM in a way that no recover can prevent: a request
 // with the header x-warmgate-chaos ends the Go runtime.
 
 func trapOnDemand() {
-	switch string(header(requestHeaders, "x-warmgate-chaos")) {
+	how, _ := proxywasm.GetHttpRequestHeader("x-warmgate-chaos")
+	switch how {
 	case "fatal":
 		new(sync.Mutex).Unlock()
 	case "memory":

@@ -2,7 +2,8 @@ package main
 
 import (
 	"strconv"
-	"unsafe"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 )
 
 // VMs wake each other by the gateway's shared queues. A queue calls the last VM that has registered it, in the name of
@@ -16,12 +17,9 @@ var knownQueues = map[uint64]uint32{}
 
 func queueName(owner uint64) string { return "warmgate/1/wake/" + strconv.FormatUint(owner, 16) }
 
-// queueID is where the host writes the number of a queue.
-var queueID uint32
-
 // Listen implements core.Gateway.
 func (gateway) Listen(context uint32, owner uint64) (err error) {
-	asPlugin(context, func() { err = proxyRegisterQueue(queueName(owner), unsafe.Pointer(&queueID)).err() })
+	asPlugin(context, func() { _, err = proxywasm.RegisterSharedQueue(queueName(owner)) })
 	return err
 }
 
@@ -29,16 +27,16 @@ func (gateway) Listen(context uint32, owner uint64) (err error) {
 func (gateway) Wake(owner uint64, message []byte) {
 	queue, known := knownQueues[owner]
 	if !known {
-		if proxyResolveQueue(property("plugin_vm_id"), queueName(owner), unsafe.Pointer(&queueID)) != statusOK {
+		var err error
+		if queue, err = proxywasm.ResolveSharedQueue(property("plugin_vm_id"), queueName(owner)); err != nil {
 			return
 		}
 		if len(knownQueues) >= maxKnownQueues {
 			clear(knownQueues)
 		}
-		queue = queueID
 		knownQueues[owner] = queue
 	}
-	proxyEnqueue(queue, text(message))
+	_ = proxywasm.EnqueueSharedQueue(queue, message)
 }
 
 // maxMessages is how many messages are read at a time: the gateway calls once for each.
@@ -47,10 +45,8 @@ const maxMessages = maxKnownQueues * 16
 // drain empties a queue, and returns what was in it.
 func drain(queue uint32) (messages [][]byte) {
 	for range maxMessages {
-		lend(nil)
-		st := proxyDequeue(queue, dataAt, sizeAt)
-		m := fetched(st)
-		if st != statusOK {
+		m, err := proxywasm.DequeueSharedQueue(queue)
+		if err != nil {
 			break
 		}
 		messages = append(messages, m)

@@ -189,7 +189,7 @@ const claimTTL = 100 * time.Millisecond
 // claimLoad reports whether this worker is the one that loads the script for its gateway. The claims of all workers are
 // in shared memory.
 func (c *client) claimLoad(now time.Duration, s *script) bool {
-	key := "warmgate/1/script/" + s.sha
+	key := "warmgate/1/script/" + s.sum()
 	val, cas, err := c.kv.Get(key)
 	if err == nil && len(val) == 8 {
 		if at := wire.Duration(val, 0); now >= at && now-at < claimTTL {

@@ -3,7 +3,8 @@
 //
 // The package has no connections and no clock. Commands are sent through a [Transport] that the gateway provides,
 // answers arrive in callbacks, and the time is an argument of every call. [Store] implements lb.Store. The scripts are
-// lua/*.lua, one for each operation; lua/shared.lua describes the keys and their formats.
+// in the folder lua, one for each operation: lua/lua.go says how they are joined, and lua/shared.lua describes the keys
+// and their formats.
 //
 // # How counts stay exact
 //

@@ -1,15 +1,15 @@
 package redisclient
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/redisclient/lua"
 )
 
 // PollSoon has the next call of Poll ask Redis, however soon it comes.
@@ -35,37 +35,16 @@ func (s *Store) WaitingIn(scope string) []lb.LeaseID {
 // TicketSize is the size of a ticket in Redis.
 const TicketSize = 85
 
-// all are the scripts.
-var all = []*script{
-	scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptCancel,
-	scriptAmend, scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows, scriptWait, scriptWaitPrompt, scriptPoll,
-	scriptSpend, scriptRefund, scriptSettle, scriptRestrict, scriptSchedule, scriptComplete, scriptRenew,
-	scriptLevels,
-	scriptSpendTenant, scriptRefundTenant, scriptSettleTenant, scriptRestrictTenant,
-}
-
 // ScriptOf returns the name of the script that a command runs, "" for none, also after SetClock.
 func ScriptOf(command Value) string {
 	if len(command.Items) < 3 || string(command.Items[0].Str) != "EVALSHA" {
 		return ""
 	}
-	for _, s := range all {
-		if s.sha == string(command.Items[1].Str) {
-			return s.name
-		}
-	}
-	return ""
+	return ScriptName(string(command.Items[1].Str))
 }
 
 // ScriptText returns the text of the script with the name.
-func ScriptText(name string) string {
-	for _, s := range all {
-		if s.name == name {
-			return s.text
-		}
-	}
-	return ""
-}
+func ScriptText(name string) string { return scriptText(name) }
 
 // ClockKeys are the keys with the s and the us of the time, for scripts after SetClock.
 var ClockKeys = [2]string{"clock:s", "clock:us"}
@@ -78,19 +57,18 @@ var expiries = regexp.MustCompile(`('PEXPIRE', [^,]+, |'PX', )(ARGV|KEEP|\d \* |
 // that it returns. Keys then live 1000 times as long: they expire by the server's clock, which goes on where the test's
 // clock stands still, as when the machine pauses for minutes.
 func SetClock() (restore func()) {
-	before := make([]script, len(all))
-	for i, s := range all {
-		before[i] = *s
+	setText := func(f func(name string) string) {
+		scriptText = f
+		for _, s := range scripts {
+			s.once = sync.Once{}
+		}
+	}
+	setText(func(name string) string {
+		text := lua.Script(name)
 		for _, call := range []string{"redis.call('TIME')", "call('TIME')"} {
-			s.text = strings.ReplaceAll(s.text, call, "redis.call('MGET', '"+ClockKeys[0]+"', '"+ClockKeys[1]+"')")
+			text = strings.ReplaceAll(text, call, "redis.call('MGET', '"+ClockKeys[0]+"', '"+ClockKeys[1]+"')")
 		}
-		s.text = expiries.ReplaceAllString(s.text, "${1}1000 * $2")
-		sum := sha1.Sum([]byte(s.text))
-		s.sha = hex.EncodeToString(sum[:])
-	}
-	return func() {
-		for i, s := range all {
-			*s = before[i]
-		}
-	}
+		return expiries.ReplaceAllString(text, "${1}1000 * $2")
+	})
+	return func() { setText(lua.Script) }
 }

@@ -13,7 +13,7 @@ const KeyPrefix = "warmgate:4:"
 
 // Keys are the names of a scope's keys. They share a hash tag, so that a Redis Cluster keeps them on one node. The
 // formats are described in lua/shared.lua, that of Pages in lua/prefix.lua, those of Queue and Tickets in
-// lua/queue.lua, that of Budget in lua/budget.lua, that of Tenants in lua/tenant.lua, those of Tasks and Expiry in
+// lua/queue.lua, that of Budget in lua/budget_key.lua, that of Tenants in lua/tenant.lua, those of Tasks and Expiry in
 // lua/tasks.lua.
 type Keys struct {
 	Table  string // the totals: requests and tokens in flight at each endpoint

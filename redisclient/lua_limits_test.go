@@ -16,7 +16,7 @@ func TestLimitsOfTheQueue(t *testing.T) {
 		`MOST, beyond, limit = (\d+)`:                                         queue.MaxIdle,
 		`q\.patient >= (\d+)`:                                                 queue.MaxPatient,
 	} {
-		found := regexp.MustCompile(pattern).FindAllStringSubmatch(luaQueue+luaEnqueue, -1)
+		found := regexp.MustCompile(pattern).FindAllStringSubmatch(scriptText("wait"), -1)
 		if len(found) == 0 {
 			t.Errorf("the scripts have no %s", pattern)
 		}

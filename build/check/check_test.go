@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +69,7 @@ func TestLayers(t *testing.T) {
 		{"plugin/core", []string{"os"}, nil, "plugin/core imports os: it must do no I/O"},
 		{"plugin/discovery", []string{module + "/lb"}, []string{sdkPackage}, "plugin/discovery depends on " +
 			sdkPackage},
-		{"plugin", []string{"os"}, nil, ""},
+		{"plugin", []string{sdkPackage, "os"}, []string{sdkPackage}, ""},
 		{"e2e/bench/probe", []string{sdkPackage, "os"}, []string{sdkPackage}, ""},
 		{"lbx", []string{"os"}, nil, ""}, // not below lb
 		{"plugin", []string{"errors", "fmt"}, nil, "plugin imports fmt: too big for the artifacts"},
@@ -109,10 +111,12 @@ func TestMayImport(t *testing.T) {
 		{"metrics", siphash, "metrics imports " + siphash + ": it may import the standard library, internal/wire"},
 		{"redisclient", module + "/plugin/discovery", "redisclient imports plugin/discovery: it may import the " +
 			"standard library, internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, " +
-			"lb/queue, " + xxhash},
+			"lb/queue, redisclient/lua, " + xxhash},
 		{"redisclient", module + "/lb/promptx", "redisclient imports lb/promptx: it may import the standard library, " +
-			"internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
+			"internal/order, internal/wire, lb, lb/budget, lb/prefixindex, lb/prompt, lb/queue, redisclient/lua, " +
+			xxhash},
 		{"lb/new", "time", "lb/new has no row in mayImport of build/check/layers.go"},
+		{"plugin", sdk + "/proxywasm", ""},
 		{"e2e/bench/probe", sdk + "/proxywasm", ""},
 		{"e2e/demo", module + "/redisclient", ""}, // no part of the product
 		{"lbx", module + "/redisclient", ""},
@@ -141,6 +145,27 @@ func TestRowsOfMayImport(t *testing.T) {
 				t.Errorf("%s is no folder", name)
 			}
 		}
+	}
+}
+
+// TestFoldersInTheDocument checks that ARCHITECTURE.md has a row for each folder in the table, and none for another.
+func TestFoldersInTheDocument(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, begun := strings.Cut(string(text), "<!-- folders -->\n")
+	rows, _, ended := strings.Cut(rest, "<!-- /folders -->\n")
+	if !begun || !ended {
+		t.Fatal("ARCHITECTURE.md has no table of folders")
+	}
+	var have []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| \\S").FindAllStringSubmatch(rows, -1) {
+		have = append(have, m[1])
+	}
+	slices.Sort(have)
+	if want := slices.Sorted(maps.Keys(mayImport)); !slices.Equal(have, want) {
+		t.Errorf("ARCHITECTURE.md has the folders\n%q, build/check/layers.go has\n%q", have, want)
 	}
 }
 

@@ -28,12 +28,13 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
-	"internal/jsontext", "internal/order", "internal/statname", "internal/wire", "lb", "metrics", "redisclient",
-	"plugin/config", "plugin/core", "plugin/discovery",
+	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
+	"redisclient", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process",
 }
 
-// sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin that Warmgate is measured against.
-var sdkFolders = []string{"e2e/bench/probe"}
+// sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
+// against.
+var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{"plugin/core"}
@@ -52,11 +53,12 @@ const (
 )
 
 // mayImport lists what each package of the product may import beside the standard library: packages of the module by
-// their folders, and libraries. It is the table of ARCHITECTURE.md. The SDK is in sdkFolders instead; tests may import
-// more.
+// their folders, and libraries. ARCHITECTURE.md says what is in each folder. The SDK is in sdkFolders instead; tests
+// may import more.
 var mayImport = map[string][]string{
 	"internal/jsontext": nil,
 	"internal/order":    nil,
+	"internal/recent":   nil,
 	"internal/statname": nil,
 	"internal/wire":     nil,
 	"lb": {
@@ -76,31 +78,40 @@ var mayImport = map[string][]string{
 	"lb/setting":               nil,
 	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
-	"plugin":                   {"lb", "plugin/config", "plugin/core", "plugin/discovery", "redisclient"},
+	"plugin": {
+		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process", "redisclient",
+	},
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/order", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/memstore",
-		"lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/ratelimit", "redisclient",
-		xxhash,
+		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
+		"lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints",
+		"plugin/process", "plugin/ratelimit", "redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
-	"plugin/ratelimit": {"lb/budget"},
-	"redisclient": {
-		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
+	"plugin/endpoints": {
+		"internal/recent", "internal/wire", "lb", "plugin/config", "plugin/discovery", "plugin/process", xxhash,
 	},
+	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
+	"plugin/process/processtest": {"lb"},
+	"plugin/ratelimit":           {"lb/budget"},
+	"redisclient": {
+		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue",
+		"redisclient/lua", xxhash,
+	},
+	"redisclient/lua": nil,
 }
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
 	"lb", "lb/memstore", "lb/queue", "lb/region", "metrics", "plugin/config", "plugin/core", "plugin/discovery",
-	"redisclient",
+	"plugin/endpoints", "plugin/process", "redisclient",
 }
 
-// heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. runtime/debug
-// imports one, but nothing of it is linked that needs it.
+// heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and
+// runtime/debug import some, but nothing of theirs is linked that needs them.
 var heavy = []string{"crypto/sha1", "encoding/json", "fmt", "regexp"}
 
 // clock lists the functions of package time that read the clock or wait. Time is an argument instead.

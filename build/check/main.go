@@ -1,7 +1,7 @@
 // Command check holds the source tree to the rules that no ready-made tool knows: the length of files and functions,
-// the width of lines, which folder may import what, well-formed JSON and YAML, and the size and imports of the Wasm
-// artifacts. It prints one line per violation and exits with 1 if there is any. Run it in the module's root; `make
-// check` does.
+// the width of lines, which folder may import what, the shape of packages, well-formed JSON and YAML, names in the Lua
+// of Redis, and the size and imports of the Wasm artifacts. It prints one line per violation and exits with 1 if there
+// is any. Run it in the module's root; `make check` does.
 package main
 
 import (
@@ -59,6 +59,12 @@ func run() ([]string, error) {
 		return nil, err
 	}
 	problems = append(problems, layers(packages)...)
+	problems = append(problems, luaScripts()...)
+	shapes, err := shapes()
+	if err != nil {
+		return nil, err
+	}
+	problems = append(problems, shapes...)
 	artifacts, err := artifacts("build/out")
 	return append(problems, artifacts...), err
 }

@@ -17,10 +17,11 @@ const (
 // licenses are those of the modules that may be linked, by path, as their LICENSE files have them. One that is not
 // listed is refused, so that no release is made before somebody has looked.
 var licenses = map[string]string{
-	"stdlib":                       "BSD-3-Clause",
-	"github.com/cespare/xxhash/v2": "MIT",
-	"github.com/dchest/siphash":    "CC0-1.0",
-	"golang.org/x/crypto":          "BSD-3-Clause",
+	"stdlib":                                     "BSD-3-Clause",
+	"github.com/cespare/xxhash/v2":               "MIT",
+	"github.com/dchest/siphash":                  "CC0-1.0",
+	"github.com/higress-group/proxy-wasm-go-sdk": "Apache-2.0",
+	"golang.org/x/crypto":                        "BSD-3-Clause",
 }
 
 // The part of SPDX 2.3 that an SBOM here has; see https://spdx.github.io/spdx-spec/v2.3.

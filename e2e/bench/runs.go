@@ -93,8 +93,8 @@ func (rs *Runs[R]) Ratio(cell, contender, over string, of func(*R) float64) *Spr
 	return &s
 }
 
-// Table returns a table with a row for each contender that was played in each cell.
-func (rs *Runs[R]) Table(columns Columns[R], first string) *Table {
+// Tabulate returns a table with a row for each contender that was played in each cell.
+func (rs *Runs[R]) Tabulate(columns Columns[R], first string) *Table {
 	t := columns.Table(first)
 	rs.Each(func(cell, contender string, runs []R) {
 		if cell != "" {

@@ -35,7 +35,7 @@ func TestRuns(t *testing.T) {
 	if n := rs.Count(func(n *int) int { return *n }); n != 20 {
 		t.Errorf("%d in all", n)
 	}
-	table := rs.Table(Columns[int]{Col("n", "%.0f", double)}, "who")
+	table := rs.Tabulate(Columns[int]{Col("n", "%.0f", double)}, "who")
 	if got := fmt.Sprint(table.Rows); got != "[[x, ours 6 (4..8)] [x, theirs 9 (2..16)] [y, ours 10 (10..10)]]" {
 		t.Error(got)
 	}

@@ -44,8 +44,8 @@ func (s *Settings) OwnFlag(own string) {
 	flag.StringVar(&s.Own, "own", own, "the contender that the last line compares with the others")
 }
 
-// Check refuses settings that play nothing.
-func (s *Settings) Check() error {
+// Valid refuses settings that play nothing.
+func (s *Settings) Valid() error {
 	if s.Rounds < 1 || s.Lanes < 0 {
 		return errors.New("-rounds and -lanes must be at least 1")
 	}

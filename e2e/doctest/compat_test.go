@@ -55,11 +55,12 @@ func TestCompatibility(t *testing.T) {
 	}
 }
 
-// testsOf returns the folders of each test function of the tree, and the strings in the tests of each of these folders.
+// testsOf returns the folders of each test and fuzz target of the tree, and the strings in the tests of each of these
+// folders.
 func testsOf(t *testing.T) (tests map[string][]string, words map[string]map[string]bool) {
 	t.Helper()
 	tests, words = map[string][]string{}, map[string]map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\([tf] \*testing\.[TF]\)`)
 	literal := regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
 	err := filepath.WalkDir(root(t), func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") {

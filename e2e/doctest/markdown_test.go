@@ -167,7 +167,7 @@ func documents(t *testing.T) []*document {
 	t.Helper()
 	dir := root(t)
 	var docs []*document
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/benchmarks/*.md", "envoy-config/*.md"} {
+	for _, pattern := range strings.Fields("*.md docs/*.md docs/benchmarks/*.md docs/design/*.md envoy-config/*.md") {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)

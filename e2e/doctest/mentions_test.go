@@ -16,7 +16,7 @@ import (
 // TestMentions follows what code, scripts, configurations and resources say of the documents: each document exists, and
 // so does the heading behind a #.
 func TestMentions(t *testing.T) {
-	mention := regexp.MustCompile(`\b((?:docs|docs/benchmarks|envoy-config)/\w[\w-]*\.md)(?:#([\w-]+))?`)
+	mention := regexp.MustCompile(`\b((?:docs|docs/benchmarks|docs/design|envoy-config)/\w[\w-]*\.md)(?:#([\w-]+))?`)
 	found := 0
 	err := filepath.WalkDir(root(t), func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {

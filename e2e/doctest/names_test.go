@@ -1,6 +1,7 @@
 package doctest
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -88,24 +89,35 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestPlainNames looks for paths and files that do not exist in ARCHITECTURE.md, also without backticks, and in all
-// documents for tests that do not exist.
+// isDesign reports whether a document says how the code is built.
+func isDesign(d *document) bool {
+	return d.name == "ARCHITECTURE.md" || path.Dir(d.name) == "docs/design"
+}
+
+// TestPlainNames looks for paths and files that do not exist in documents of the design, also without backticks, and in
+// all documents for tests that do not exist.
 func TestPlainNames(t *testing.T) {
-	text := open(t, "ARCHITECTURE.md").text
-	paths, files := plainPath.FindAllString(text, -1), plainFile.FindAllStringSubmatch(text, -1)
-	for _, name := range paths {
-		if !exists(t, name) {
-			t.Errorf("ARCHITECTURE.md: there is no %s", name)
+	paths, files := 0, 0
+	for _, d := range documents(t) {
+		if !isDesign(d) {
+			continue
+		}
+		for _, name := range plainPath.FindAllString(d.text, -1) {
+			paths++
+			if !exists(t, name) {
+				t.Errorf("%s: there is no %s", d.name, name)
+			}
+		}
+		for _, m := range plainFile.FindAllStringSubmatch(d.text, -1) {
+			files++
+			// A file without a folder is one of the parts of a VM, or a script.
+			if !exists(t, "plugin/core/"+m[1]) && !exists(t, "redisclient/lua/"+m[1]) {
+				t.Errorf("%s: there is no %s", d.name, m[1])
+			}
 		}
 	}
-	for _, m := range files {
-		// A file without a folder is one of the parts of a VM, or a script.
-		if !exists(t, "plugin/core/"+m[1]) && !exists(t, "redisclient/lua/"+m[1]) {
-			t.Errorf("ARCHITECTURE.md: there is no %s", m[1])
-		}
-	}
-	if len(paths) < 60 || len(files) < 20 {
-		t.Errorf("%d paths and %d files found, want at least 60 and 20", len(paths), len(files))
+	if paths < 300 || files < 70 {
+		t.Errorf("%d paths and %d files found, want at least 300 and 70", paths, files)
 	}
 	tests, _ := testsOf(t)
 	known := slices.Collect(maps.Keys(tests))
@@ -116,6 +128,50 @@ func TestPlainNames(t *testing.T) {
 				t.Errorf("%s: there is no %s", d.name, m[0])
 			}
 		}
+	}
+}
+
+// TestDesignWords looks for names in the code of documents of the design that no file of the tree has.
+func TestDesignWords(t *testing.T) {
+	word, name := regexp.MustCompile(`[A-Za-z_]\w*`), regexp.MustCompile(`^[A-Za-z_][\w.]*$`)
+	known := map[string]bool{}
+	for _, folder := range strings.Fields("build deploy e2e envoy-config internal lb metrics plugin redisclient") {
+		err := filepath.WalkDir(filepath.Join(root(t), folder), func(file string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if entry.IsDir() && slices.Contains([]string{"doctest", "out", "testdata"}, entry.Name()) {
+				return fs.SkipDir
+			}
+			if entry.IsDir() || !slices.Contains([]string{".go", ".lua", ".sh", ".yaml"}, path.Ext(file)) {
+				return nil
+			}
+			text, err := os.ReadFile(file)
+			for _, w := range word.FindAll(text, -1) {
+				known[string(w)] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := 0
+	for _, d := range documents(t) {
+		for _, code := range d.code {
+			if !isDesign(d) || !name.MatchString(code) || testName.MatchString(code) || code == "go.mod" {
+				continue
+			}
+			found++
+			for _, part := range strings.Split(code, ".") {
+				if !known[part] {
+					t.Errorf("%s: nothing is called %s in %s", d.name, part, code)
+				}
+			}
+		}
+	}
+	if found < 300 {
+		t.Errorf("%d names found, want at least 300", found)
 	}
 }
 

@@ -229,14 +229,14 @@ func TestCausesTable(t *testing.T) {
 	}
 }
 
-// TestResultsTable compares the table of results with those that plugin/core/scraping.go counts, in their order.
+// TestResultsTable compares the table of results with those that plugin/endpoints/endpoints.go counts, in their order.
 func TestResultsTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("results")
 	if tab == nil {
 		t.Fatal("docs/metrics.md: no table of results")
 	}
 	var want []string
-	for _, result := range constants(t, "scraping.go", "Scrape") {
+	for _, result := range constants(t, "endpoints/endpoints.go", "Scrape") {
 		want = append(want, "`"+result+"`")
 	}
 	if have := tab.column(0); !slices.Equal(have, want) {
@@ -281,14 +281,14 @@ func TestStatsTable(t *testing.T) {
 // statistics returns the values of the constants stat... in plugin/core/stats.go.
 func statistics(t *testing.T) []string {
 	t.Helper()
-	return constants(t, "stats.go", "stat")
+	return constants(t, "core/stats.go", "stat")
 }
 
 // constants returns the values of the constants of a file of the plugin whose names begin with prefix.
 func constants(t *testing.T, file, prefix string) []string {
 	t.Helper()
 	var values []string
-	for _, decl := range source(t, filepath.Join(root(t), "plugin/core", file)).Decls {
+	for _, decl := range source(t, filepath.Join(root(t), "plugin", file)).Decls {
 		constants, ok := decl.(*ast.GenDecl)
 		if !ok || constants.Tok != token.CONST {
 			continue

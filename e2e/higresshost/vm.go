@@ -269,12 +269,16 @@ func (v *vm) read(ptr, size uint32) []byte {
 func (v *vm) str(ptr, size uint32) string { return string(v.read(ptr, size)) }
 
 // give copies b into memory that the guest allocates and writes its address and size to the guest's two result
-// pointers.
+// pointers. As in the gateways, an export malloc goes before proxy_on_memory_allocate.
 func (v *vm) give(b []byte, ptrTo, sizeTo uint32) status {
 	v.stat.Bytes += len(b)
 	var ptr uint32
 	if len(b) > 0 {
-		res, err := v.export("proxy_on_memory_allocate").Call(v.ctx, uint64(len(b)))
+		allocate := v.export("malloc")
+		if allocate == nil {
+			allocate = v.export("proxy_on_memory_allocate")
+		}
+		res, err := allocate.Call(v.ctx, uint64(len(b)))
 		if err != nil {
 			panic(err)
 		}

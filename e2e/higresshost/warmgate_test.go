@@ -54,7 +54,7 @@ func post(w *higresshost.Worker) *higresshost.Stream { return w.Request("POST", 
 func TestArtifactsLoadWhereTheyBelong(t *testing.T) {
 	for host, want := range map[string][]string{
 		"higress": {"proxy_abi_version_0_2_100"},
-		"envoy":   {"proxy_abi_version_0_2_1"},
+		"envoy":   {"proxy_abi_version_0_2_1", "proxy_abi_version_0_2_100"},
 	} {
 		names, err := higresshost.ModuleExports(harness.ModuleT(t, harness.Host(host)))
 		if err != nil {

@@ -24,7 +24,7 @@ const requests = 160
 // callbacks are those that requests lead to, in the order in which they come. What ticks do depends on no request.
 var callbacks = []string{
 	"on_context_create", "on_request_headers", "on_request_body", "on_redis_call_response", "on_http_call_response",
-	"on_response_headers", "on_response_body", "on_log", "on_done",
+	"on_response_headers", "on_response_body", "on_log", "on_done", "on_delete",
 }
 
 // TestTables compares the calls of a request with the tables in docs/benchmarks/host-calls.md.

@@ -8,10 +8,7 @@ import (
 	"time"
 )
 
-const (
-	tokenBudget = "token_budget"
-	refillsIn   = 25 * time.Second // the least time in which a budget of the scenarios has room for a request again
-)
+const tokenBudget = "token_budget"
 
 // budgetScenarios are those of token_budget. A usual request is charged a little more than 100 tokens there.
 var budgetScenarios = []scenario{
@@ -346,9 +343,8 @@ func (t *run) refused(tenant, reason string) (s Stream) {
 	for worker := range t.Workers() {
 		s = t.Open(t.ofTenant(worker, tenant))
 		for s.Upstream() >= 0 && t.isReal() && time.Since(t.spent) > refillsIn { // a busy machine
-			t.spent = time.Now()
 			t.finish(s)
-			s = t.Open(t.ofTenant(worker, tenant))
+			s, t.spent = t.Open(t.ofTenant(worker, tenant)), time.Now()
 		}
 		r := s.Result()
 		if r.Status != 429 || !strings.Contains(r.Body, `"code":"`+reason+`"`) || s.Upstream() >= 0 {

@@ -94,6 +94,9 @@ type run struct {
 	spent   time.Time         // when the budgets were configured, or last had room for one request more
 }
 
+// refillsIn is the least time in which a budget of the scenarios has room for a request again.
+const refillsIn = 25 * time.Second
+
 // isReal reports whether time passes by itself: on a busy machine, any time between two steps.
 func (t *run) isReal() bool { return t.Lacks(SimulatedTime) != "" }
 

@@ -1,6 +1,6 @@
 // Package wire reads and writes packed values: little-endian numbers of fixed size, varints, and texts behind their
 // length, one after another without padding. The values that Warmgate puts into shared memory are of this kind, and so
-// are those that its scripts in Redis unpack. ARCHITECTURE.md lists which format is described where.
+// are those that its scripts in Redis unpack. docs/design/formats.md lists which format is described where.
 //
 // There are two ways to read. A [Reader] takes values from the front and tolerates any input: what was truncated or
 // damaged makes it fail, and it never panics. The functions with an offset, such as [Uint32] and [PutUint32], access a

@@ -73,7 +73,7 @@ func (s *Store) targets(now time.Duration, d *draft, r *reservation, n int) ([]b
 		asides = d.queue.Asides(now, d)
 	}
 	s.entries = r.scope.entries(s.entries[:0], r.plan)
-	ts, last, changed := d.targets(now, s.entries, r.plan.Budget.AgeBonus, n)
+	ts, last, changed := d.targetsBut(now, s.entries, r.plan.Budget.AgeBonus, n)
 	for _, a := range asides {
 		for i := range ts {
 			if s.entries[i].Row == a.Row {
@@ -84,10 +84,10 @@ func (s *Store) targets(now time.Duration, d *draft, r *reservation, n int) ([]b
 	return ts, last, changed
 }
 
-// targets returns endpoints with budgets as they are now, which of them was served last, -1 if none was lately, and
+// targetsBut returns endpoints with budgets as they are now, which of them was served last, -1 if none was lately, and
 // whether a limit has changed. What is set aside for the first n refusals is not theirs. They are valid until the next
 // call.
-func (d *draft) targets(now time.Duration, entries []queue.Entry, bonus float64, n int) (
+func (d *draft) targetsBut(now time.Duration, entries []queue.Entry, bonus float64, n int) (
 	ts []budget.Target, last int, changed bool,
 ) {
 	b, at := d.openBudgets(), millis(now)
@@ -97,7 +97,7 @@ func (d *draft) targets(now time.Duration, entries []queue.Entry, bonus float64,
 	for i := range entries {
 		e := &entries[i]
 		c := lb.Candidate{Cap: e.Cap, TokenCap: e.TokenCap}
-		ts = append(ts, budget.Target{Limits: e.Limits, State: b.state(e.Row), Full: c.IsFull(d.load(e.Row))})
+		ts = append(ts, budget.Target{Limits: e.Limits, State: b.state(e.Row), Full: c.IsFull(d.loadOf(e.Row))})
 		t := &ts[i]
 		if e.Row == b.last && !t.IsUnused(at) {
 			last = i
@@ -111,7 +111,7 @@ func (d *draft) targets(now time.Duration, entries []queue.Entry, bonus float64,
 
 // Targets implements [queue.Loads].
 func (d *draft) Targets(now time.Duration, entries []queue.Entry, bonus float64) (ts []budget.Target, last int) {
-	ts, last, _ = d.targets(now, entries, bonus, budget.MaxRefusals)
+	ts, last, _ = d.targetsBut(now, entries, bonus, budget.MaxRefusals)
 	return ts, last
 }
 
@@ -141,7 +141,7 @@ func waitOf(ms float64) time.Duration {
 func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index int) error {
 	tokens, table := p.AddedTokens(0), tableName(p.Scope, p.Candidates[index].Addr)
 	l := lease{tokens: tokens, charged: true}
-	return s.countAt(now, id, table, l, func(d *draft, sc *scope) (row int, err error) {
+	return s.countIn(now, id, table, l, func(d *draft, sc *scope) (row int, err error) {
 		if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 			return noRow, err
 		}
@@ -254,7 +254,7 @@ func (d *draft) tidyBudgets(now time.Duration) (tidied bool) {
 	tidied = d.expireTasks(now)
 	for row := range len(b.states) / stateSize {
 		s := b.state(row)
-		if s != (budget.State{}) && d.load(row) == (lb.Load{}) && s.IsUnused(at) {
+		if s != (budget.State{}) && d.loadOf(row) == (lb.Load{}) && s.IsUnused(at) {
 			b.put(row, budget.State{})
 			tidied = true
 		}

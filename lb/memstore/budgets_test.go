@@ -103,7 +103,7 @@ func TestBudgetsThatAreUnusedAreForgotten(t *testing.T) {
 		}
 	}
 	d.open(time.Hour, nil, append(table(nil), tab...))
-	d.add(0, lb.Load{Requests: 1})
+	d.addLoad(0, lb.Load{Requests: 1})
 	if d.tidyBudgets(time.Hour) {
 		t.Error("the budget of an endpoint with a request was forgotten")
 	}

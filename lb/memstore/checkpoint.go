@@ -63,7 +63,7 @@ func (c checkpoint) apply(seq uint32, s step) {
 func (c checkpoint) addTo(t table) {
 	for i := range min(c.rows(), t.rows()) {
 		if l := c.load(i); l != (lb.Load{}) {
-			t.add(i, l)
+			t.addLoad(i, l)
 		}
 	}
 }

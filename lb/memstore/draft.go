@@ -70,13 +70,13 @@ func (d *draft) take(st step) {
 }
 
 // Load implements [queue.Loads].
-func (d *draft) Load(row int) lb.Load { return d.load(row) }
+func (d *draft) Load(row int) lb.Load { return d.loadOf(row) }
 
 // IsSilent implements [queue.Loads].
 func (d *draft) IsSilent(owner uint64) bool { return d.silences.of(owner, d.now, d.table) }
 
 // Add implements [queue.Loads].
-func (d *draft) Add(row int, tokens int64) { d.add(row, lb.Load{Requests: 1, Tokens: tokens}) }
+func (d *draft) Add(row int, tokens int64) { d.addLoad(row, lb.Load{Requests: 1, Tokens: tokens}) }
 
 // leave takes a ticket of the owner out of the queue. What it was granted is not counted any more, and what it was
 // charged is given back.
@@ -100,7 +100,7 @@ func (d *draft) remove(owner uint64, id lb.LeaseID) (was queue.Status, row int, 
 	d.queue.ReadClock(d.now)
 	was, row, tokens = d.queue.Remove(owner, id)
 	if was == queue.Granted {
-		d.add(row, lb.Load{Requests: -1, Tokens: -tokens})
+		d.addLoad(row, lb.Load{Requests: -1, Tokens: -tokens})
 	}
 	return was, row, tokens
 }

@@ -216,7 +216,7 @@ func (s *Store) Loads(scope string, addrs []string, dst []lb.Load) ([]lb.Load, e
 		l := lb.Load{}
 		if t != nil {
 			if row := t.find(lb.EndpointHash(a)); row != noRow {
-				l = t.load(row)
+				l = t.loadOf(row)
 			}
 		}
 		dst = append(dst, l)

@@ -157,9 +157,9 @@ func TestDeadOwnersAreRemoved(t *testing.T) {
 		}
 		for _, scope := range []string{"a", "b"} {
 			tab := table(kv.Vals[tableKey(stores[1].scopes[scope].slot)])
-			if tab.members() != want || tab.load(0).Requests != int64(want) || tab.memberOf(2) < 0 {
+			if tab.members() != want || tab.loadOf(0).Requests != int64(want) || tab.memberOf(2) < 0 {
 				t.Errorf("after %v: table %s has %d members and %d requests", after, scope, tab.members(),
-					tab.load(0).Requests)
+					tab.loadOf(0).Requests)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func TestSweepIsRepeated(t *testing.T) {
 		t.Errorf("%+v", b.Stats)
 	}
 	if tab := table(kv.Vals[key]); tab.members() != 0 || !tab.isIdle() {
-		t.Errorf("%d members, %v in flight", tab.members(), tab.load(0))
+		t.Errorf("%d members, %v in flight", tab.members(), tab.loadOf(0))
 	}
 }
 
@@ -218,7 +218,8 @@ func TestScopesAreForgotten(t *testing.T) {
 		t.Errorf("%d scopes, %v", s.Scopes(), err)
 	}
 	tab := table(kv.Vals[tableKey(held)])
-	if tab.memberOf(1) != 0 || tab.find(lb.EndpointHash(storetest.Addrs(1)[0])) == noRow || tab.load(0).Requests != 1 {
+	if tab.memberOf(1) != 0 || tab.find(lb.EndpointHash(storetest.Addrs(1)[0])) == noRow ||
+		tab.loadOf(0).Requests != 1 {
 		t.Errorf("%d members, %d rows", tab.members(), tab.rows())
 	}
 	idle := table(kv.Vals[tableKey(s.scopes["idle"].slot)])

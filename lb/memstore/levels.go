@@ -24,7 +24,7 @@ func (s *Store) Levels(now time.Duration, scope string, addrs []string, done fun
 			row = t.find(lb.EndpointHash(addr))
 		}
 		if row != noRow {
-			levels[i] = lb.BudgetLevel{Load: t.load(row), Budget: b.state(row)}
+			levels[i] = lb.BudgetLevel{Load: t.loadOf(row), Budget: b.state(row)}
 		}
 		levels[i].Budget = levels[i].Budget.Look(millis(now))
 	}

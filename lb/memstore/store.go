@@ -114,11 +114,11 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		w.done = func(g lb.Grant, err error) { first(g, err); done(g, err) }
 		return
 	}
-	s.reserve(now, id, p, done)
+	s.reserveOrQueue(now, id, p, done)
 	s.answerWaits(now)
 }
 
-func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
+func (s *Store) reserveOrQueue(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
 	if len(p.Candidates) == 0 {
 		done(lb.Grant{}, lb.ErrFull)
 		return
@@ -256,14 +256,14 @@ func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr s
 func (s *Store) CountAt(now time.Duration, id lb.LeaseID, name, addr string, tokens int64) error {
 	tokens = min(max(tokens, 0), lb.MaxTokens)
 	l := lease{tokens: tokens}
-	return s.countAt(now, id, tableName(name, addr), l, func(d *draft, _ *scope) (row int, err error) {
+	return s.countIn(now, id, tableName(name, addr), l, func(d *draft, _ *scope) (row int, err error) {
 		d.table, row, err = rowOf(d.table, addr)
 		return row, err
 	})
 }
 
-// countAt counts a lease in the row that find returns, which may be called several times.
-func (s *Store) countAt(
+// countIn counts a lease in the row that find returns, which may be called several times.
+func (s *Store) countIn(
 	now time.Duration, id lb.LeaseID, table string, l lease, find func(*draft, *scope) (row int, err error),
 ) error {
 	s.reserved++
@@ -302,13 +302,13 @@ func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int6
 	}
 	a := amendment{addr, min(max(tokens, 0), lb.MaxTokens)}
 	delete(s.failedAmends, id)
-	if s.amend(now, id, a) != nil {
+	if s.amendLease(now, id, a) != nil {
 		s.failedAmends[id] = a
 	}
 	s.answerWaits(now)
 }
 
-func (s *Store) amend(now time.Duration, id lb.LeaseID, a amendment) error {
+func (s *Store) amendLease(now time.Duration, id lb.LeaseID, a amendment) error {
 	l := s.leases[id]
 	if a.addr == "" && s.defers(l.scope) {
 		st := step{from: l.row, to: l.row, fromTokens: l.tokens, toTokens: a.tokens}
@@ -347,13 +347,13 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 		return
 	}
 	s.uncharge(id)
-	if err := s.release(now, id); err != nil {
+	if err := s.releaseLease(now, id); err != nil {
 		s.failedReleases = append(s.failedReleases, id)
 	}
 	s.answerWaits(now)
 }
 
-func (s *Store) release(now time.Duration, id lb.LeaseID) error {
+func (s *Store) releaseLease(now time.Duration, id lb.LeaseID) error {
 	l, ok := s.leases[id]
 	if !ok {
 		return nil

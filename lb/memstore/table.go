@@ -108,27 +108,27 @@ func (t table) isIdle() bool {
 		return false
 	}
 	for i := range t.rows() {
-		if t.load(i) != (lb.Load{}) {
+		if t.loadOf(i) != (lb.Load{}) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t table) load(row int) lb.Load { return loadAt(t[t.rowsAt():], row) }
+func (t table) loadOf(row int) lb.Load { return loadAt(t[t.rowsAt():], row) }
 
 // requests returns how many are in flight at all endpoints.
 func (t table) requests() (n int64) {
 	for row := range t.rows() {
-		n += t.load(row).Requests
+		n += t.loadOf(row).Requests
 	}
 	return n
 }
 
 func (t table) hash(row int) uint64 { return wire.Uint64(t, t.hashesAt()+row*hashSize) }
 
-// add changes the load of a row, never below zero.
-func (t table) add(row int, d lb.Load) { addAt(t[t.rowsAt():], row, d) }
+// addLoad changes the load of a row, never below zero.
+func (t table) addLoad(row int, d lb.Load) { addAt(t[t.rowsAt():], row, d) }
 
 // find returns the row of the endpoint with the given hash, or noRow.
 func (t table) find(hash uint64) int {
@@ -151,7 +151,7 @@ func (t table) withRows(hashes []uint64) (table, error) {
 	for i := range t.rows() {
 		if h := t.hash(i); wanted[h] {
 			delete(wanted, h)
-		} else if t.load(i) == (lb.Load{}) && t.isUnbudgeted(i) {
+		} else if t.loadOf(i) == (lb.Load{}) && t.isUnbudgeted(i) {
 			free = append(free, i)
 		}
 	}

@@ -17,7 +17,7 @@ func loadsOf(t table) map[uint64]lb.Load {
 	loads := map[uint64]lb.Load{}
 	for i := range t.rows() {
 		if h := t.hash(i); h != 0 {
-			loads[h] = t.load(i)
+			loads[h] = t.loadOf(i)
 		}
 	}
 	return loads
@@ -88,7 +88,7 @@ func (h *tableHistory) addLoad(rt *rapid.T) {
 	if hash := h.hash(row); hash != 0 {
 		was := h.loads[hash]
 		h.loads[hash] = lb.Load{Requests: max(0, was.Requests+d.Requests), Tokens: max(0, was.Tokens+d.Tokens)}
-		h.add(row, d)
+		h.table.addLoad(row, d)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestRowsAreReused(t *testing.T) {
 		t.Fatalf("%d rows, %v", full.rows(), err)
 	}
 	for i := range full.rows() {
-		full.add(i, lb.Load{Requests: 1})
+		full.addLoad(i, lb.Load{Requests: 1})
 	}
 	if _, err := full.withRows([]uint64{1 << 40}); !errors.Is(err, lb.ErrNoRoom) {
 		t.Errorf("one endpoint more: %v", err)

@@ -16,7 +16,7 @@ func tableOf(t *testing.T, hashes []uint64, requests ...int64) table {
 		t.Fatal(err)
 	}
 	for i, n := range requests {
-		out.add(i, lb.Load{Requests: n, Tokens: 10 * n})
+		out.addLoad(i, lb.Load{Requests: n, Tokens: 10 * n})
 	}
 	return out
 }
@@ -58,12 +58,12 @@ func TestRowsAreGivenAway(t *testing.T) {
 			t.Errorf("%s: generation %d after %d", c.name, after.generation(), before.generation())
 		}
 		for i := range c.busy {
-			if after.hash(i) != uint64(i+1) || after.load(i) != (lb.Load{Requests: 7, Tokens: 70}) {
-				t.Errorf("%s: row %d of %d carries %v", c.name, i, after.hash(i), after.load(i))
+			if after.hash(i) != uint64(i+1) || after.loadOf(i) != (lb.Load{Requests: 7, Tokens: 70}) {
+				t.Errorf("%s: row %d of %d carries %v", c.name, i, after.hash(i), after.loadOf(i))
 			}
 		}
 		for _, h := range wanted {
-			if row := after.find(h); row == noRow || after.load(row) != (lb.Load{}) {
+			if row := after.find(h); row == noRow || after.loadOf(row) != (lb.Load{}) {
 				t.Errorf("%s: endpoint %d has row %d", c.name, h, row)
 			}
 		}
@@ -96,7 +96,7 @@ func TestSteps(t *testing.T) {
 	} {
 		tab := tableOf(t, hashesUpTo(2), 2, 3)
 		tab.apply(c.s)
-		if got := [2]lb.Load{tab.load(0), tab.load(1)}; got != c.want || tab.check() != nil {
+		if got := [2]lb.Load{tab.loadOf(0), tab.loadOf(1)}; got != c.want || tab.check() != nil {
 			t.Errorf("%+v: %v, want %v", c.s, got, c.want)
 		}
 	}
@@ -104,9 +104,9 @@ func TestSteps(t *testing.T) {
 	if tab.isIdle() {
 		t.Error("a table with load is idle")
 	}
-	tab.add(0, lb.Load{Requests: -5, Tokens: -500})
-	if !tab.isIdle() || tab.load(0) != (lb.Load{}) {
-		t.Errorf("a load of %v", tab.load(0))
+	tab.addLoad(0, lb.Load{Requests: -5, Tokens: -500})
+	if !tab.isIdle() || tab.loadOf(0) != (lb.Load{}) {
+		t.Errorf("a load of %v", tab.loadOf(0))
 	}
 }
 
@@ -133,10 +133,11 @@ func TestLogOfAMember(t *testing.T) {
 	if tab.member(0).seq() != 0 || tab.member(0).step(0) != (step{}) {
 		t.Error("the other member has changed")
 	}
-	tab.add(1, lb.Load{Requests: 5})
+	tab.addLoad(1, lb.Load{Requests: 5})
 	without := tab.withoutMember(0)
-	if without.members() != 1 || without.memberOf(12) != 0 || without.load(1).Requests != 5 || without.check() != nil {
-		t.Errorf("%d members, %v", without.members(), without.load(1))
+	if without.members() != 1 || without.memberOf(12) != 0 || without.loadOf(1).Requests != 5 ||
+		without.check() != nil {
+		t.Errorf("%d members, %v", without.members(), without.loadOf(1))
 	}
 }
 
@@ -163,7 +164,7 @@ func TestCheckpointGrows(t *testing.T) {
 		t.Error("a truncated checkpoint is complete")
 	}
 	tab := tableOf(t, hashesUpTo(2), 2, 3) // fewer rows than the checkpoint
-	if c.addTo(tab); tab.load(0).Requests != 2 || tab.load(1) != (lb.Load{Requests: 4, Tokens: 34}) {
-		t.Errorf("added to a table: %v and %v", tab.load(0), tab.load(1))
+	if c.addTo(tab); tab.loadOf(0).Requests != 2 || tab.loadOf(1) != (lb.Load{Requests: 4, Tokens: 34}) {
+		t.Errorf("added to a table: %v and %v", tab.loadOf(0), tab.loadOf(1))
 	}
 }

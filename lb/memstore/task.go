@@ -146,7 +146,7 @@ func (d *draft) endTask(i int, now time.Duration, end lb.TaskEnd) {
 	b := d.openBudgets()
 	t := append(task(nil), b.tasks.at(i)...)
 	if t.row() < d.rows() {
-		d.add(t.row(), lb.Load{Requests: -1, Tokens: -t.tokens()})
+		d.addLoad(t.row(), lb.Load{Requests: -1, Tokens: -t.tokens()})
 	}
 	t[50] = uint8(end)
 	t.renew(taskMillis(now))

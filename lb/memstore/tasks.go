@@ -19,7 +19,7 @@ func (s *Store) Schedule(now time.Duration, key uint64, ttl time.Duration, p *lb
 		reservation: reservation{plan: p, scope: s.scope(p.Scope)}, key: key, ttl: ttl,
 		task: lb.Task{ID: lb.NewTaskID(p.Random, s.owner, s.tasks)},
 	}
-	err := s.swap(now, t.scope, func(d *draft) error { return s.schedule(now, d, &t) })
+	err := s.swap(now, t.scope, func(d *draft) error { return s.placeTask(now, d, &t) })
 	if err != nil && t.scope.slot < 0 {
 		delete(s.scopes, t.scope.name) // there is no slot for it
 	}
@@ -40,8 +40,8 @@ type scheduling struct {
 	task lb.Task
 }
 
-// schedule chooses an endpoint for the task, and charges and counts it there.
-func (s *Store) schedule(now time.Duration, d *draft, t *scheduling) (err error) {
+// placeTask chooses an endpoint for the task, and charges and counts it there.
+func (s *Store) placeTask(now time.Duration, d *draft, t *scheduling) (err error) {
 	sc, p := t.scope, t.plan
 	t.refused, t.grant, t.expected = nil, lb.Grant{}, 0 // an earlier try may have set them
 	if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
@@ -65,7 +65,7 @@ func (s *Store) schedule(now time.Duration, d *draft, t *scheduling) (err error)
 			return lb.ErrNoRoom
 		}
 		b.refusals = b.refusals.Forget(t.key)
-		d.add(t.row, lb.Load{Requests: 1, Tokens: t.tokens})
+		d.addLoad(t.row, lb.Load{Requests: 1, Tokens: t.tokens})
 		b.tasks = b.tasks.add(t.task.ID, t.key, d.hash(t.row), now, t.ttl, t.tokens, t.row)
 		return nil
 	case t.key != 0 && p.Budget.AgeBonus > 0:
@@ -94,7 +94,7 @@ func (s *Store) again(now time.Duration, d *draft, t *scheduling) bool {
 		found.renew(taskMillis(now))
 		row := t.scope.rows[j]
 		state := b.state(row)
-		t.task.ID, t.grant = found.id(), lb.Grant{Index: j, Load: d.load(row), Left: state.Left()}
+		t.task.ID, t.grant = found.id(), lb.Grant{Index: j, Load: d.loadOf(row), Left: state.Left()}
 		return true
 	}
 	d.abandon(i, now)

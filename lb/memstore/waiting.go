@@ -95,7 +95,7 @@ func (s *Store) claimed(sc *scope, t table, c claim) {
 	}
 	s.forget(sc, c.id)
 	hash := t.hash(c.row)
-	g := lb.Grant{Index: -1, Load: t.load(c.row)}
+	g := lb.Grant{Index: -1, Load: t.loadOf(c.row)}
 	for i := range w.plan.Candidates {
 		if lb.EndpointHash(w.plan.Candidates[i].Addr) == hash {
 			g.Index = i
@@ -174,7 +174,7 @@ func (s *Store) Poll(now time.Duration) time.Duration {
 		if len(sc.waiters) == 0 && !sc.left {
 			continue
 		}
-		s.poll(now, sc)
+		s.pollScope(now, sc)
 		if len(sc.waiters) > 0 {
 			next = now + lb.PollPeriod
 		}
@@ -183,8 +183,9 @@ func (s *Store) Poll(now time.Duration) time.Duration {
 	return next
 }
 
-// poll brings the requests of one scope up to date that wait. Most of the time nothing has changed: then it only reads.
-func (s *Store) poll(now time.Duration, sc *scope) {
+// pollScope brings the requests of one scope up to date that wait. Most of the time nothing has changed: then it only
+// reads.
+func (s *Store) pollScope(now time.Duration, sc *scope) {
 	var p progress
 	s.showLife(now)
 	err := s.swap(now, sc, func(d *draft) error {
@@ -330,7 +331,7 @@ func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.Lease
 	if list, ok := sc.list(d, &w.plan); ok {
 		s.loads = s.loads[:0]
 		for _, row := range sc.rows {
-			s.loads = append(s.loads, d.load(row))
+			s.loads = append(s.loads, d.loadOf(row))
 		}
 		d.queue.Add(now, s.ticket(now, d, r, &w.plan.Wait, list, w.matched))
 	}

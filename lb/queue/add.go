@@ -84,7 +84,7 @@ func (q *Queue) Admit(now time.Duration, t *Ticket) (expected time.Duration, err
 	switch {
 	case hopeless:
 		return expected, lb.ErrHopeless
-	case w.TenantLength > 0 && q.waitingOf(w) >= w.TenantLength:
+	case w.TenantLength > 0 && q.waitingInClass(w) >= w.TenantLength:
 		return expected, lb.ErrQueueFull
 	case q.waiting < w.Length-q.reservedForOthers(w):
 		return expected, nil

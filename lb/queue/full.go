@@ -19,8 +19,8 @@ import (
 // wait for their aging before they are granted any, and need the places in which to wait so long.
 const leastPart = 2.0 / (perAged + 1)
 
-// waitingOf returns how many requests of the tenant wait in the class.
-func (q *Queue) waitingOf(w *lb.Wait) int {
+// waitingInClass returns how many requests of the tenant wait in the class.
+func (q *Queue) waitingInClass(w *lb.Wait) int {
 	if f := q.findFlow(q.findClass(w.Class.ID), w.Tenant); f != nil {
 		return f.waiting
 	}
@@ -57,7 +57,7 @@ func (q *Queue) evictFor(w *lb.Wait) bool {
 // others, and none gains by asking again. Who holds most takes no place of one that waits for its only request.
 func (q *Queue) victimOf(w *lb.Wait) int {
 	over, mine := q.overParts(w)
-	number, own, all := q.findClass(w.Class.ID), q.waitingOf(w), q.waitingOfTenant(w.Tenant)
+	number, own, all := q.findClass(w.Class.ID), q.waitingInClass(w), q.waitingOfTenant(w.Tenant)
 	if all == 0 {
 		most := q.majority()
 		if n := q.waitingOfTenant(most); n > 1 && 2*n > q.waiting {

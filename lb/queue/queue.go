@@ -115,8 +115,8 @@ func (q *Queue) at(i int) record { return q.tickets[i*recordSize:][:recordSize] 
 // Size returns the number of tickets, granted and evicted ones included.
 func (q *Queue) Size() int { return q.waiting + len(q.ended) }
 
-// find returns the number of a ticket that waits, -1 for none.
-func (q *Queue) find(owner uint64, id lb.LeaseID) int {
+// waitingTicket returns the number of a ticket that waits, -1 for none.
+func (q *Queue) waitingTicket(owner uint64, id lb.LeaseID) int {
 	for i := range q.waiting {
 		if r := q.at(i); r.id() == id && r.owner() == owner {
 			return i
@@ -157,7 +157,7 @@ func (q *Queue) Find(owner uint64, id lb.LeaseID) (s Status, row int, tokens int
 		e := &q.ended[i]
 		return e.Status, e.Row, e.Tokens
 	}
-	if q.find(owner, id) >= 0 {
+	if q.waitingTicket(owner, id) >= 0 {
 		return Waiting, NoRow, 0
 	}
 	return Gone, NoRow, 0
@@ -171,7 +171,7 @@ func (q *Queue) Remove(owner uint64, id lb.LeaseID) (s Status, row int, tokens i
 		q.ended = slices.Delete(q.ended, i, i+1)
 		return e.Status, e.Row, e.Tokens
 	}
-	if i := q.find(owner, id); i >= 0 {
+	if i := q.waitingTicket(owner, id); i >= 0 {
 		q.removeAt(i)
 		return Waiting, NoRow, 0
 	}

@@ -127,10 +127,10 @@ const (
 type Report interface {
 	// Written reports whether the configuration contains the key, with a valid value or not.
 	Written(key string) bool
-	// Bad reports an error: the configuration is refused.
-	Bad(key, problem string)
-	// Warn reports something that is accepted, but has another meaning than it seems to have.
-	Warn(key, problem string)
+	// Problem reports an error: the configuration is refused.
+	Problem(key, problem string)
+	// Warning reports something that is accepted, but has another meaning than it seems to have.
+	Warning(key, problem string)
 }
 
 // maxQuoted is how many bytes of a text a message repeats.

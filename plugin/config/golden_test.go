@@ -30,13 +30,14 @@ func TestGolden(t *testing.T) {
 			if strings.HasPrefix(name, "envoy-") {
 				h = Envoy
 			}
-			golden(t, strings.TrimSuffix(file, ".json")+".golden", describe(Parse(raw, h)))
+			set, err := Parse(raw, h)
+			golden(t, strings.TrimSuffix(file, ".json")+".golden", describe(h, set, err))
 		})
 	}
 }
 
 // describe writes down the result of Parse.
-func describe(s *Set, err error) string {
+func describe(h Host, s *Set, err error) string {
 	var b strings.Builder
 	if err != nil {
 		fmt.Fprintln(&b, err)
@@ -51,61 +52,71 @@ func describe(s *Set, err error) string {
 		fmt.Fprintln(&b, "warning:", w)
 	}
 	for i := range s.rules {
-		fmt.Fprintln(&b, "rule:", shown(s.rules[i].config))
+		b.WriteString("rule:\n" + shown(h, &s.rules[i].config))
 	}
 	if s.global != nil {
-		fmt.Fprintln(&b, "global:", shown(*s.global))
+		b.WriteString("global:\n" + shown(h, s.global))
 	}
 	return b.String()
 }
 
-// shown writes down a configuration, with the settings of its policy where they have no field.
-func shown(c Config) string {
+// shown writes down in what a configuration differs from that of a policy without any key, so that a new key changes
+// no golden file but those that have it.
+func shown(h Host, c *Config) string {
 	if c.Refused {
-		return "refused"
+		return "  refused\n"
 	}
-	own := ""
-	if s := c.own[c.Policy]; s != nil {
-		own = fmt.Sprintf(" %s:%+v", c.Policy, reflect.ValueOf(s).Elem())
+	text := `{"lb_policy":"global_least_request"}`
+	if h == Envoy {
+		text = `{"lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`
 	}
-	inside := ""
-	if c.Clusters.Endpoint != nil {
-		inside = "\n  endpoint: " + shown(*c.Clusters.Endpoint)
+	usual, err := Parse([]byte(text), h)
+	if err != nil {
+		panic(err)
 	}
-	c.own, c.Clusters.Endpoint = nil, nil
-	text := strings.Replace(fmt.Sprintf("%+v", c), " own:map[]", own, 1)
-	return strings.Replace(text, " API:none", "", 1) + inside
+	var b strings.Builder
+	differences(&b, h, " ", reflect.ValueOf(c).Elem(), reflect.ValueOf(usual.global).Elem())
+	if own := c.own[c.Policy]; own != nil {
+		settings := reflect.ValueOf(own).Elem()
+		differences(&b, h, "  "+c.Policy, settings, reflect.Zero(settings.Type()))
+	}
+	return b.String()
 }
 
-// String writes down the settings without the types that they are grouped in.
-func (e Engines) String() string {
-	return fmt.Sprintf("{Order:%v Target:%s ShareLimit:%v Engine:%s Path:%s Port:%d Interval:%v StaleAfter:%v ORCA:%v "+
-		"Learn:%v Cluster:%s id:%d RunningCost:%v QueueCost:%v KVCacheCost:%v LoRACost:%v}",
-		e.Order, e.Target, e.RateLimit,
-		e.Engine, e.Path, e.Port, e.Interval, e.StaleAfter, e.ORCA, e.Learn, e.Cluster, e.id,
-		e.Weights.Running, e.Weights.Queue, e.Weights.KVCache, e.Weights.LoRA)
+// differences writes down the fields of got that are not as in usual, one to a line, members of members with dots.
+func differences(b *strings.Builder, h Host, path string, got, usual reflect.Value) {
+	whole := got.Kind() != reflect.Struct
+	if got.CanInterface() {
+		switch v := got.Interface().(type) {
+		case *Config:
+			if v != nil {
+				fmt.Fprintf(b, "%s:\n%s", path, shown(h, v))
+				return
+			}
+		case fmt.Stringer: // which may hide a password
+			whole = true
+		}
+	}
+	if whole {
+		if g, u := leaf(got), leaf(usual); g != u {
+			fmt.Fprintf(b, "%s: %s\n", path, g)
+		}
+		return
+	}
+	for i := range got.NumField() {
+		if name := got.Type().Field(i).Name; name != "own" {
+			name = strings.Replace(path+"."+name, " .", "  ", 1)
+			differences(b, h, name, got.Field(i), usual.Field(i))
+		}
+	}
 }
 
-// String writes down the regions, none and all of them as such.
-func (r Regions) String() string {
-	if !r.Enabled() {
-		return "none"
+// leaf writes down a value. A list that is empty says something else than one that is not there.
+func leaf(v reflect.Value) string {
+	if v.Kind() == reflect.Slice && v.IsNil() {
+		return "nil"
 	}
-	allowed := "all"
-	if r.Allowed != nil {
-		allowed = fmt.Sprint(r.Allowed)
-	}
-	return fmt.Sprintf("{Name:%s Cluster:%s Peers:%+v Interval:%v Buffer:%d Secret:%v Allowed:%s Memory:%d Header:%s "+
-		"Gone:%v Steady:%v}", r.Name, r.Cluster, r.Peers, r.Interval, r.Buffer, r.Secret, allowed, r.Memory, r.Header,
-		r.Gone, r.Steady)
-}
-
-// String writes down the admission API, none as such.
-func (a API) String() string {
-	if a.Path == "" {
-		return "none"
-	}
-	return fmt.Sprintf("{%s Token:%v LeaseTTL:%v}", a.Path, a.Token, a.LeaseTTL)
+	return fmt.Sprintf("%+v", v)
 }
 
 // String writes down a class without the types that it is made of.

@@ -83,9 +83,9 @@ type report struct{ *part }
 
 var _ setting.Report = report{}
 
-func (r report) Written(key string) bool  { return r.written[section+key] }
-func (r report) Bad(key, problem string)  { r.bad(r.prefix+section+key, problem) }
-func (r report) Warn(key, problem string) { r.warn(r.prefix+section+key, problem) }
+func (r report) Written(key string) bool     { return r.written[section+key] }
+func (r report) Problem(key, problem string) { r.bad(r.prefix+section+key, problem) }
+func (r report) Warning(key, problem string) { r.warn(r.prefix+section+key, problem) }
 
 // warnUnused warns of the keys of other policies. Keys that never have an effect have a warning of their own.
 func (pt *part) warnUnused() {

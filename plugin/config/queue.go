@@ -81,16 +81,16 @@ func (q *Queue) Reserved() (places int) {
 // Class returns the class with the name, and the default class if there is none. It must not be changed, and is nil
 // only in a [Config] that is refused.
 func (q *Queue) Class(name string) *Class {
-	if c := q.class(name); c != nil {
+	if c := q.named(name); c != nil {
 		return c
 	}
-	if c := q.class(q.DefaultClass); c != nil || len(q.Classes) == 0 {
+	if c := q.named(q.DefaultClass); c != nil || len(q.Classes) == 0 {
 		return c
 	}
 	return &q.Classes[len(q.Classes)-1]
 }
 
-func (q *Queue) class(name string) *Class {
+func (q *Queue) named(name string) *Class {
 	for i := range q.Classes {
 		if q.Classes[i].Name == name {
 			return &q.Classes[i]
@@ -225,7 +225,7 @@ func (pt *part) checkQueue() {
 	if pt.written[keyClasses] && !pt.invalid[keyClasses] {
 		pt.checkClasses()
 	}
-	if name := q.DefaultClass; name != "" && q.class(name) == nil && !pt.invalid[keyClasses] {
+	if name := q.DefaultClass; name != "" && q.named(name) == nil && !pt.invalid[keyClasses] {
 		var names []string
 		for i := range q.Classes {
 			names = append(names, q.Classes[i].Name)

@@ -12,7 +12,7 @@ import (
 
 // The servers of a region whose gateways are gone are served from here as this region's own, if it has adopted them: a
 // request that would be forwarded there has one of them chosen instead. That is a choice of its own, as inside a
-// cluster: the inner Stream has the plan, the lease and the place in a queue, in the cluster of those servers.
+// cluster: the inner placement has the plan, the lease and the place in a queue, in the cluster of those servers.
 
 // seeServers has the board know what the servers of an adopted peer have room for. The gateways are asked on.
 func (r *regions) seeServers(now time.Duration, h *home, peer int) {
@@ -45,12 +45,13 @@ func (r *regions) saw(h *home, peer int, l *redisLoads, state region.State) bool
 
 // findServers sends the request to the adopted servers of a peer if one of them is open, as far as that is known here
 // and now. What is seen by that counts for all.
-func (s *Stream) findServers(now time.Duration, h *home, peer int) (found bool) {
-	r, to := s.plugin.vm.regions, &s.cfg.Regions.Peers[peer]
-	s.region.to = to.Name
-	s.SetCluster(s.cfg.Regions.Header, to.Adopt)
-	view := r.views.of(now, to.Adopt, s.cfg)
-	state, earlier, known := r.stateOf(now, h, s.cfg, view, s.context)
+func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bool) {
+	pl := f.pl
+	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
+	f.to = to.Name
+	pl.SetCluster(pl.cfg.Regions.Header, to.Adopt)
+	view := r.views.of(now, to.Adopt, pl.cfg)
+	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
 	switch {
 	case view != nil && !known: // Redis will tell
 		found = true
@@ -63,37 +64,36 @@ func (s *Stream) findServers(now time.Duration, h *home, peer int) (found bool) 
 	}
 	r.askRedis(now, h, peer, 1)
 	if !found {
-		s.recall()
+		f.recall()
 	}
 	return found
 }
 
 // adopt has an adopted server chosen for the request, which is routed there by now.
-func (s *Stream) adopt(peer int, why region.Reason) Action {
-	to, r := &s.cfg.Regions.Peers[peer], &s.lease.reservation
-	s.region.why = why
-	w, reason := s.work, r.reason
+func (f *forwarding) adopt(peer int, why region.Reason) Action {
+	pl := f.pl
+	to, r := &pl.cfg.Regions.Peers[peer], &pl.lease.reservation
+	f.why = why
+	reason := r.reason
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
-	s.inside = &Stream{
-		GatewayStream: s.GatewayStream, outer: s, context: s.context, plugin: s.plugin, cfg: s.cfg,
-		scope: to.Adopt, traits: s.traits, what: s.what, body: s.body, session: s.session,
-		held: s.held, facts: factUse{model: s.facts.model},
-		region:  forwarding{to: to.Name, why: why},
-		work:    work{info: w.info, seen: w.seen, text: w.text, model: w.model},
-		metrics: metricsUse{model: s.metrics.model},
-		wait:    waiting{since: s.wait.since, queued: s.wait.queued, waited: s.wait.waited},
-		lease:   lease{vm: s.plugin.vm},
+	in := newPlacement(pl.Stream, pl, pl.cfg, to.Adopt)
+	pl.inside = in
+	in.session.key, in.session.next = pl.session.key, pl.session.next
+	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
+	in.held.pl, in.held.asked = in, false
+	in.region = forwarding{pl: in, to: to.Name, why: why}
+	in.work = work{info: pl.work.info, seen: pl.work.seen, text: pl.work.text, model: pl.work.model}
+	w := &pl.wait
+	in.wait = waiting{pl: in, since: w.since, queued: w.queued, waited: w.waited, grantedAt: w.grantedAt}
+	if pl.chain != nil {
+		chain := *pl.chain
+		in.chain = &chain
 	}
-	s.inside.session.result, s.inside.held.asked = "", false
-	if s.chain != nil {
-		chain := *s.chain
-		s.inside.chain = &chain
-	}
-	s.reason, s.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
-	s.plugin.vm.stats.countIf(statname.With(statAtAdopted, "region", to.Name, "reason", why.String()), 1)
-	return s.inside.decide(max(s.seen.size, s.body.received), s.seen.ended || s.body.endedAt > 0, reason)
+	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
+	pl.plugin.vm.stats.countIf(statname.With(statAtAdopted, "region", to.Name, "reason", why.String()), 1)
+	return in.decide(max(pl.seen.size, pl.body.received), pl.seen.ended || pl.body.endedAt > 0, reason)
 }
 
 // maxReturns is how often a request may come back from adopted servers, until it stays at home.
@@ -102,17 +102,18 @@ const maxReturns = 3
 // leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again,
 // as of when it came: where nothing was open, it must not pass those that wait, nor the caps. Whatever else keeps the
 // plugin from choosing there, the gateway balances in the adopted cluster.
-func (s *Stream) leaveAdopted() Action {
-	o, v, from := s.outer, s.plugin.vm, s.region.to
-	o.inside, o.settled, s.settled = nil, false, true // it is counted at home
-	o.body, o.wait.queued = s.body, o.wait.queued || s.wait.queued
-	s.done()
+func (f *forwarding) leaveAdopted() Action {
+	pl := f.pl
+	o, v, from := pl.outer, pl.plugin.vm, f.to
+	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
+	o.wait.grantedAt, o.wait.queued = pl.wait.grantedAt, o.wait.queued || pl.wait.queued
+	pl.end()
 	h := v.regions.of(o.cfg)
 	peers := h.board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == from })
 	v.regions.note(h.board.See(v.ReadClock(), peer, region.State{}))
-	o.recall()
-	o.region = forwarding{from: o.region.from, returns: o.region.returns + 1}
+	o.region.recall()
+	o.region = forwarding{pl: o, from: o.region.from, returns: o.region.returns + 1}
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy
 		return o.planAnew()
 	}
@@ -122,16 +123,16 @@ func (s *Stream) leaveAdopted() Action {
 }
 
 // planAnew plans and reserves for a request that had no plan.
-func (s *Stream) planAnew() Action {
-	view, why := s.plugin.vm.views.of(s.plugin.vm.now(), s.scope, s.cfg), lb.ReasonNoEndpoints
+func (pl *placement) planAnew() Action {
+	view, why := pl.plugin.vm.views.of(pl.plugin.vm.now(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
-		why = s.makePlan(s.plugin.vm.now(), view)
+		why = pl.makePlan(pl.plugin.vm.now(), view)
 	}
 	if why != lb.ReasonChosen {
-		return s.pass(why)
+		return pl.pass(why)
 	}
-	return s.reserve()
+	return pl.reserve()
 }
 
 // isAdopted reports whether this is the choice of an adopted server.
-func (s *Stream) isAdopted() bool { return s.outer != nil && s.region.to != "" }
+func (f *forwarding) isAdopted() bool { return f.pl.outer != nil && f.to != "" }

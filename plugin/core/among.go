@@ -14,75 +14,75 @@ import (
 
 // stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
 // whatever becomes of the request. Changing a header has the gateway select the route again.
-func (s *Stream) stripClusterHeaders() {
-	names := s.plugin.headers
-	if set := s.plugin.set; set != nil {
+func (pl *placement) stripClusterHeaders() {
+	names := pl.plugin.headers
+	if set := pl.plugin.set; set != nil {
 		names = set.ClusterHeaders()
 	}
 	if len(names) == 0 {
 		return
 	}
-	s.traits.read(s)
-	for _, h := range s.traits.headers {
+	pl.traits.read(pl)
+	for _, h := range pl.traits.headers {
 		if slices.Contains(names, h[0]) {
-			s.SetCluster(h[0], "")
+			pl.SetCluster(h[0], "")
 		}
 	}
 }
 
 // scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
 // route.
-func (s *Stream) scopeOf(cluster string) string {
+func (pl *placement) scopeOf(cluster string) string {
 	switch {
-	case s.cfg.AmongClusters() && s.cfg.Budget() != nil:
+	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
 		return budgetScope
-	case s.cfg.AmongClusters():
-		return clustersScope + s.Route()
-	case s.cfg.Regions.Enabled():
-		return s.homeScope(cluster)
+	case pl.cfg.AmongClusters():
+		return clustersScope + pl.Route()
+	case pl.cfg.Regions.Enabled():
+		return pl.region.homeScope(cluster)
 	case cluster == "":
-		return s.Cluster()
+		return pl.Cluster()
 	}
 	return cluster
 }
 
-// steer sends the request to what was chosen.
-func (s *Stream) steer() error {
-	l := &s.lease
+// send sends the request to what was chosen.
+func (pl *placement) send() error {
+	l := &pl.lease
 	r := &l.reservation
-	if !s.cfg.AmongClusters() {
-		return s.Steer(l.chosen, others(&r.plan, r.grant.Index))
+	if !pl.cfg.AmongClusters() {
+		return pl.Steer(l.chosen, others(&r.plan, r.grant.Index))
 	}
-	l.steeredAt = s.plugin.vm.ReadClock()
-	s.Unsteer()
-	s.SetCluster(s.cfg.Clusters.Header, l.chosen)
+	l.steeredAt = pl.plugin.vm.ReadClock()
+	pl.Unsteer()
+	pl.SetCluster(pl.cfg.Clusters.Header, l.chosen)
 	return nil
 }
 
-// unsteer leaves the request to the gateway.
-func (s *Stream) unsteer() {
-	s.Unsteer()
+// leaveToGateway leaves the request to the gateway.
+func (pl *placement) leaveToGateway() {
+	pl.Unsteer()
 	switch {
-	case s.cfg == nil:
-	case s.cfg.AmongClusters() && s.lease.steeredAt > 0:
-		s.SetCluster(s.cfg.Clusters.Header, "")
-	case s.region.to != "" && !s.isAdopted():
-		s.recall()
+	case pl.cfg == nil:
+	case pl.cfg.AmongClusters() && pl.lease.steeredAt > 0:
+		pl.SetCluster(pl.cfg.Clusters.Header, "")
+	case pl.region.to != "" && !pl.region.isAdopted():
+		pl.region.recall()
 	}
 }
 
-// servedBy returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
+// server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
 // The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
 // endpoint of one of the candidates.
-func (s *Stream) servedBy() string {
-	served := s.ServedBy()
-	if served == "" || !s.cfg.AmongClusters() {
+func (pl *placement) server() string {
+	served := pl.ServedBy()
+	if served == "" || !pl.cfg.AmongClusters() {
 		return served
 	}
-	in, reported := &s.cfg.Clusters, s.Cluster()
+	in, reported := &pl.cfg.Clusters, pl.Cluster()
 	holds := func(name string) bool {
-		v := s.plugin.vm
-		return lists(v.gw.KnownView(v.now(), in.Holds(name), s.cfg), served)
+		v := pl.plugin.vm
+		return lists(v.gw.KnownView(v.now(), in.Holds(name), pl.cfg), served)
 	}
 	if holds(reported) {
 		return reported
@@ -101,19 +101,19 @@ func lists(v *lb.View, addr string) bool {
 // verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
 // every request from it: it has no healthy endpoint, a circuit breaker is open, or there is no such cluster. A client
 // that leaves before there is an answer says nothing of it.
-func (s *Stream) verdict() lb.Verdict {
-	if verdict, judged := s.answerVerdict(); judged {
+func (pl *placement) verdict() lb.Verdict {
+	if verdict, judged := pl.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := s.response.verdict(s.plugin.vm.now(), &s.body, s.GatewayStream)
-	if !s.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
+	verdict := pl.response.verdict(pl.plugin.vm.now(), pl.sentAt(), &pl.body, pl.GatewayStream)
+	if !pl.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
-	details := s.Details()
+	details := pl.Details()
 	if isUnreachable(details) {
 		return lb.Failure
 	}
-	if verdict == lb.Overload && s.response.status == 0 && !strings.Contains(details, "upstream_reset") {
+	if verdict == lb.Overload && pl.response.status == 0 && !strings.Contains(details, "upstream_reset") {
 		return lb.Neutral
 	}
 	return verdict
@@ -134,15 +134,15 @@ func containsAny(details string, causes ...string) bool {
 }
 
 // measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
-func (s *Stream) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
-	l := &s.lease
+func (pl *placement) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
+	l := &pl.lease
 	if l.steeredAt == 0 {
 		return
 	}
-	if s.computes() {
-		o.Whole = max(1, s.plugin.vm.ReadClock()-l.steeredAt)
-		if s.response.begunAt > 0 {
-			o.FirstPart = max(1, s.response.begunAt-l.steeredAt)
+	if pl.computes() {
+		o.Whole = max(1, pl.plugin.vm.ReadClock()-l.steeredAt)
+		if pl.response.begunAt > 0 {
+			o.FirstPart = max(1, pl.response.begunAt-l.steeredAt)
 		}
 	}
 	result := "failed"
@@ -152,5 +152,5 @@ func (s *Stream) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	case lb.Neutral, lb.Rejected:
 		result = "other"
 	}
-	s.plugin.vm.stats.countIf(statname.With(statClusters, "cluster", l.addr, "result", result), 1)
+	pl.plugin.vm.stats.countIf(statname.With(statClusters, "cluster", l.addr, "result", result), 1)
 }

@@ -42,6 +42,7 @@ type apiCall struct {
 	kind       *callKind
 	inCallback bool // a callback of the request runs
 	reading    bool // its body is still to come
+	open       bool // it is not answered yet
 }
 
 // callKind is one of the calls.
@@ -83,12 +84,13 @@ func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
 	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
 		return Proceed, false
 	}
-	s.call = &apiCall{s: s, api: s.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true}
-	defer func() { s.call.inCallback = false }()
+	c := &apiCall{s: s, api: s.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true, open: true}
+	s.answer = c
+	defer func() { c.inCallback = false }()
 	if cfg == nil {
-		return s.call.refuse(503, "config_refused", "the configuration is refused", retrySoon), true
+		return c.refuse(503, "config_refused", "the configuration is refused", retrySoon), true
 	}
-	return s.call.begin(below, end), true
+	return c.begin(below, end), true
 }
 
 // hasAPI reports whether there is an API, in force or refused.
@@ -131,7 +133,6 @@ func (c *apiCall) begin(below string, end bool) Action {
 		return c.start("")
 	}
 	c.reading = true
-	s.enter(phaseCalling)
 	s.HoldBody(config.MaxCall + 1)
 	v.bodies.reading[s] = v.gw.Now() + callBodyTimeout
 	return Hold
@@ -150,38 +151,38 @@ func isIdentity(encoding string) bool {
 	return encoding == "" || strings.EqualFold(encoding, "identity")
 }
 
-// callBody is called when more of the body has come: size bytes in all.
-func (s *Stream) callBody(size int, end bool) Action {
-	c := s.call
+func (c *apiCall) read(size int, end bool) Action {
 	c.inCallback = true
 	defer func() { c.inCallback = false }()
-	s.body.received = size
 	switch {
-	case !c.reading: // it is answered, or will be
+	case !c.open:
+		return Proceed
+	case !c.reading: // it will be answered
 		return Stop
 	case size > config.MaxCall:
 		return c.refuseLong()
 	case !end:
 		return Hold
 	}
-	return c.start(string(s.RequestBody(0, size)))
+	return c.start(string(c.s.RequestBody(0, size)))
 }
 
-// callTimeout is called when the body did not come in time.
-func (s *Stream) callTimeout() {
-	s.call.refuse(408, "late", "the body did not come within "+callBodyTimeout.String())
+func (c *apiCall) late() {
+	if c.open {
+		c.refuse(408, "late", "the body did not come within "+callBodyTimeout.String())
+	}
+}
+
+// endBody ends the wait for the body.
+func (c *apiCall) endBody() {
+	c.reading = false
+	delete(c.s.plugin.vm.bodies.reading, c.s)
 }
 
 // start does what is asked for.
 func (c *apiCall) start(body string) Action {
-	s := c.s
-	c.reading = false
-	delete(s.plugin.vm.bodies.reading, s)
-	if s.phase != phaseCalling {
-		s.enter(phaseCalling)
-	}
-	c.kind.run(c, body)
-	if s.phase == phaseCalling {
+	c.endBody()
+	if c.kind.run(c, body); c.open {
 		return Stop
 	}
 	return Hold
@@ -191,20 +192,20 @@ func (c *apiCall) start(body string) Action {
 // that is nil.
 func (c *apiCall) whenThere(f, gone func()) {
 	switch s := c.s; {
-	case s.phase != phaseCalling:
+	case !c.open:
 		if gone != nil {
 			gone()
 		}
 	case c.inCallback:
 		f()
 	default:
-		s.plugin.vm.runAs(s.context, "the answer to an admission call", f, s.recovered)
+		s.plugin.vm.runAs(s.context, "the answer to an admission call", f, func() { c.failed() })
 	}
 }
 
 // wakeFor has the VM look after an answer of Redis.
 func (c *apiCall) wakeFor(now time.Duration, redis *redisStore) {
-	if redis != nil && c.s.phase == phaseCalling {
+	if redis != nil && c.open {
 		c.api.ticks.wakeAt(now, now+c.cfg.ReserveTimeout)
 	}
 }
@@ -226,22 +227,19 @@ func (c *apiCall) unavailable() {
 
 // reply answers. The request is counted by its call and result, under no reason.
 func (c *apiCall) reply(status int, result, body string, headers ...[2]string) {
-	s := c.s
-	delete(s.plugin.vm.bodies.reading, s)
-	c.reading = false
-	s.enter(phaseUncounted)
-	s.settled = true
+	c.endBody()
+	c.open = false
 	c.count(result)
 	headers = append(headers, [2]string{"content-type", "application/json"}, [2]string{"cache-control", "no-store"})
-	s.Reply(status, headers, body)
+	c.s.Reply(status, headers, body)
 }
 
-// callLeft ends a call whose caller has left before it was answered.
-func (s *Stream) callLeft() {
-	c := s.call
-	delete(s.plugin.vm.bodies.reading, s)
-	c.reading, s.settled = false, true
-	s.enter(phaseUncounted)
+func (c *apiCall) left() {
+	if !c.open {
+		return
+	}
+	c.endBody()
+	c.open = false
 	c.count("left")
 }
 
@@ -254,11 +252,10 @@ func (c *apiCall) count(result string) {
 	c.s.SetNote("api=" + result)
 }
 
-// callRecovered ends a call in which something panicked: it is not forwarded all the same.
-func (s *Stream) callRecovered() {
-	if s.phase == phaseNew || s.phase == phaseCalling {
-		s.call.refuse(500, "panic", "the plugin failed")
-		return
+func (c *apiCall) failed() Action {
+	if c.open {
+		return c.refuse(500, "panic", "the plugin failed")
 	}
-	s.Reply(500, nil, errorText("the plugin failed"))
+	c.s.Reply(500, nil, errorText("the plugin failed"))
+	return Hold
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -42,7 +44,8 @@ func (a *api) tick(now time.Duration) {
 		case b.changed:
 			all, cas := a.counted(path)
 			all.merge(&b.pressure)
-			if a.gw.KV().Set(keyAdmission+path, all.pack(), cas) == nil { // of the first values the last one stays
+			// of the first values the last one stays
+			if a.gw.KV().Set(process.KeyAdmission+path, all.pack(), cas) == nil {
 				b.pressure, b.changed = pressure{}, false
 			}
 		case now-b.usedAt > clusterAge:
@@ -53,7 +56,7 @@ func (a *api) tick(now time.Duration) {
 
 // counted returns what all VMs have added.
 func (a *api) counted(path string) (all pressure, cas uint32) {
-	raw, cas, err := a.gw.KV().Get(keyAdmission + path)
+	raw, cas, err := a.gw.KV().Get(process.KeyAdmission + path)
 	if err != nil {
 		return pressure{}, 0
 	}

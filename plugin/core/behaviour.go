@@ -53,7 +53,7 @@ const (
 )
 
 // shows returns what the answer, which has ended, shows of the work behind it.
-func (r *response) shows() shown {
+func (r *reading) shows() shown {
 	a := r.answer
 	switch {
 	case a == nil && (r.text && r.parts <= 1 || r.bytes == 0): // in several parts it may be what a model writes
@@ -160,16 +160,16 @@ func (b *behaviours) learn(now time.Duration, pattern callPattern, shows shown, 
 }
 
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
-func (s *Stream) learnCall(now time.Duration, verdict lb.Verdict) {
-	r, calls := &s.response, &s.cluster.calls
+func (pl *placement) learnCall(now time.Duration, verdict lb.Verdict) {
+	r, calls := &pl.response, &pl.cluster.calls
 	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
 		return
 	}
-	took, computes := max(0, r.answered-r.asked), s.what == prompt.Computes
-	if s.pattern.id != 0 {
+	took, computes := max(0, r.answered-r.asked), pl.what == prompt.Computes
+	if pl.pattern.id != 0 {
 		shows := r.shows()
-		calls.learn(now, s.pattern, shows, took)
-		computes = shows == showsWork && !s.pattern.bodiless
+		calls.learn(now, pl.pattern, shows, took)
+		computes = shows == showsWork && !pl.pattern.bodiless
 	}
 	if computes {
 		calls.computing.add(took, 2*enoughAnswers)

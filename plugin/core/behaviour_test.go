@@ -45,7 +45,7 @@ func (d *fakeDriver) behave(b behaving, number int) (tokens int64, headers map[s
 		q.Frames = []string{promptBody(number)}
 	}
 	c := d.client(0, q)
-	tokens = c.core.lease.tokens
+	tokens = c.core.first.lease.tokens
 	d.advance(b.after)
 	text, plain := strings.CutPrefix(b.answer, plainText)
 	if plain {

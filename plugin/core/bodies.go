@@ -5,11 +5,11 @@ import "time"
 // bodies is the part of a VM that looks after requests whose bodies have not ended.
 type bodies struct {
 	*env
-	reading map[*Stream]time.Duration // held until their body comes, and until when
-	partial map[*Stream]bodyProgress  // whose leases count what has come of the body
-	kept    int                       // bytes in memory of those that are read on: see longBody
-	held    int                       // bytes that the gateway holds of them
-	stale   bool                      // the gateway does not show the latest part of a body that it holds
+	reading map[*Stream]time.Duration   // held until their body comes, and until when
+	partial map[*placement]bodyProgress // whose leases count what has come of the body
+	kept    int                         // bytes in memory of those that are read on: see longBody
+	held    int                         // bytes that the gateway holds of them
+	stale   bool                        // the gateway does not show the latest part of a body that it holds
 }
 
 // bodyProgress is how much of a body had come, and when that was first seen.
@@ -19,11 +19,11 @@ type bodyProgress struct {
 }
 
 func newBodies(e *env) *bodies {
-	return &bodies{env: e, reading: map[*Stream]time.Duration{}, partial: map[*Stream]bodyProgress{}}
+	return &bodies{env: e, reading: map[*Stream]time.Duration{}, partial: map[*placement]bodyProgress{}}
 }
 
 // track notes that a lease was granted before the end of the body, for what was read of it.
-func (b *bodies) track(s *Stream) {
+func (b *bodies) track(s *placement) {
 	if s.work.open && s.work.seen > 0 {
 		b.partial[s] = bodyProgress{b.now(), s.body.received}
 	}

@@ -15,7 +15,6 @@ type body struct {
 	beganAt   time.Duration // when the request came
 	lastPart  time.Duration // when the latest part of the request came
 	endedAt   time.Duration // when all of the request had come, 0 before
-	grantedAt time.Duration // when it was granted an endpoint for which it had to wait, 0 for one without a wait
 	received  int           // bytes of the body so far
 	held      bool          // some of the body is held
 	late      bool          // body_timeout is over: the next part of the body decides
@@ -23,6 +22,7 @@ type body struct {
 	several   bool          // it has come in several parts
 	alone     bool          // the next part comes alone, so that the request may be resumed without it
 	unread    string        // why it is not read on, "" for nothing known
+	modelOnly bool          // nothing else is read of it: it is never held for longer than body_timeout
 }
 
 // arrived is called for each part of the request, with end for the last one.
@@ -33,67 +33,68 @@ func (b *body) arrived(now time.Duration, end bool) {
 	}
 }
 
-// sentAt returns since when an endpoint could have had all of the request.
-func (b *body) sentAt() time.Duration { return max(b.endedAt, b.grantedAt) }
-
 // needsBody reports whether the body decides where the request is sent: how long it is, which adapter it is for, or
 // which session it belongs to.
-func (s *Stream) needsBody() bool { return s.needsOwnBody() || s.needsBodyInside() }
+func (pl *placement) needsBody() bool { return pl.needsOwnBody() || pl.needsBodyInside() }
 
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
-func (s *Stream) needsOwnBody() bool { return s.needsMore() || s.readsFacts() }
+func (pl *placement) needsOwnBody() bool { return pl.needsMore() || pl.facts.readsFacts() }
 
 // needsMore reports whether it decides this choice by more than facts about its model.
-func (s *Stream) needsMore() bool {
+func (pl *placement) needsMore() bool {
 	switch {
-	case s.session.mayBeInBody(s, s.cfg), s.held.inBody && !s.traits.notJSON:
+	case pl.session.mayBeInBody(pl, pl.cfg), pl.held.inBody && !pl.traits.notJSON:
 		return true
-	case !s.computes():
+	case !pl.computes():
 		return false
-	case s.cfg.Unit == lb.Tokens:
+	case pl.cfg.Unit == lb.Tokens:
 		return true
-	case !s.cfg.ReadsModel():
+	case !pl.cfg.ReadsModel():
 		return false
 	}
-	cl := s.plugin.vm.clusters[s.scope]
+	cl := pl.plugin.vm.clusters[pl.scope]
 	return cl != nil && cl.engines.HasAdapters()
 }
 
 // waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over. A longer
 // one may be read on: see longBody.
 func (s *Stream) waitForBody() Action {
-	s.enter(phaseReading)
-	s.facts.alone = !s.needsMore() && !s.needsBodyInside()
+	pl := s.first
+	pl.enter(phaseReading)
+	s.body.modelOnly = !pl.needsMore() && !pl.needsBodyInside()
 	s.HoldBody(s.readMost())
-	s.plugin.vm.bodies.reading[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
+	s.plugin.vm.bodies.reading[s] = s.plugin.vm.gw.Now() + pl.cfg.BodyTimeout
 	return Hold
 }
 
-// requestBody is called when more of the body has come: size bytes in all while it is held, else size more.
-func (s *Stream) requestBody(size int, end bool) Action {
-	s.body.arrived(s.plugin.vm.now(), end)
-	switch s.phase {
+// bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
+func (pl *placement) bodyCame(size int, end bool) Action {
+	pl.body.arrived(pl.plugin.vm.now(), end)
+	switch pl.phase {
 	case phaseReading:
-	case phaseProbing:
-		return Stop
-	case phaseCalling:
-		return s.callBody(size, end)
 	case phaseListing, phaseReserving:
-		s.body.received += size
-		return s.bodyGrew()
+		pl.passed(size)
+		return pl.bodyGrew()
 	default:
-		s.body.received += size
+		pl.passed(size)
 		if end {
-			s.amendWork()
+			pl.amendWork()
 		}
 		return Proceed
 	}
-	alone := s.body.long != nil || !s.body.held // no earlier part is held beside this one: see ReleaseHeaders
-	a := s.readNext(size, end)
+	alone := pl.body.long != nil || !pl.body.held // no earlier part is held beside this one: see ReleaseHeaders
+	a := pl.readNext(size, end)
 	if a == Proceed && alone && !end {
-		s.ReleaseHeaders()
+		pl.ReleaseHeaders()
 	}
 	return a
+}
+
+// passed counts a part of the body that nothing waits for: once for all of the row.
+func (pl *placement) passed(size int) {
+	if pl.outer == nil {
+		pl.body.received += size
+	}
 }
 
 // readNext reads more of a body that the request waits for.
@@ -120,40 +121,39 @@ func (s *Stream) readNext(size int, end bool) Action {
 	return s.inspect(size, end)
 }
 
-// requestTrailers is called when the body was followed by trailers.
-func (s *Stream) requestTrailers() Action {
-	s.body.arrived(s.plugin.vm.now(), true)
-	switch s.phase {
+// trailersCame is called when the body was followed by trailers.
+func (pl *placement) trailersCame() Action {
+	pl.body.arrived(pl.plugin.vm.now(), true)
+	switch pl.phase {
 	case phaseReading:
-	case phaseListing, phaseReserving, phaseProbing:
+	case phaseListing, phaseReserving:
 		return Stop
-	case phaseCalling:
-		return s.callBody(s.body.received, true)
 	default:
-		s.amendWork()
+		pl.amendWork()
 		return Proceed
 	}
-	return s.inspect(s.body.received, true)
+	return pl.inspect(pl.body.received, true)
 }
 
 // inspect decides by what has come of the body: size bytes.
 func (s *Stream) inspect(size int, end bool) Action {
+	pl := s.first
 	s.plugin.vm.bodies.stopReading(s)
 	if s.traits.parts {
 		if l := s.body.long; l != nil {
-			s.readModel(l.parts)
+			pl.facts.readModel(l.parts)
 			s.body.long = nil
 		}
-		return s.decide(size, end, s.readingOf(&seen{}))
+		return pl.decide(size, end, pl.readingOf(&seen{}))
 	}
 	var b readBody
 	s.bodySoFar(&b, size, end)
-	s.session.find(s, s.cfg, b.text, true)
-	s.readHeld(b.text)
-	late := s.body.late && !end && !s.facts.alone
-	if !s.needsPrompt() {
-		s.readModel(b.text)
-		return s.decide(size, end, readingReason(nil, late))
+	pl.session.find(pl, pl.cfg, b.text, true)
+	pl.held.readBody(b.text)
+	late := s.body.late && !end && !s.body.modelOnly
+	if !pl.needsPrompt() {
+		pl.facts.readModel(b.text)
+		return pl.decide(size, end, readingReason(nil, late))
 	}
 	b.read(s)
 	b.parts.InPath(prompt.IsolatingPath(s.traits.path))
@@ -164,45 +164,45 @@ func (s *Stream) inspect(size int, end bool) Action {
 		size = max(size, s.traits.length)
 	}
 	b.whole = end && b.isWhole(size)
-	if s.cfg.Clusters.Endpoint != nil {
+	if pl.cfg.Clusters.Endpoint != nil {
 		kept := b
 		kept.text = slices.Clone(b.text) // for the choice inside, which may come after this callback
-		s.seen = seen{late: late, body: &kept}
+		pl.seen = seen{late: late, body: &kept}
 	}
 	err := b.err
 	if err == nil {
-		s.inspected(&b)
-	} else if s.cfg.Unit != lb.Tokens {
+		pl.inspected(&b)
+	} else if pl.cfg.Unit != lb.Tokens {
 		err = nil // it was read for the adapter, no more
 	}
-	return s.decide(size, end, readingReason(err, late))
+	return pl.decide(size, end, readingReason(err, late))
 }
 
 // needsPrompt reports whether more of the body matters than which session it is of.
-func (s *Stream) needsPrompt() bool {
-	c := s.cfg
-	if !s.computes() {
-		return s.what == prompt.Quiet && c.Clusters.Endpoint != nil // for its model, inside
+func (pl *placement) needsPrompt() bool {
+	c := pl.cfg
+	if !pl.computes() {
+		return pl.what == prompt.Quiet && c.Clusters.Endpoint != nil // for its model, inside
 	}
 	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||
-		c.Scrapes(s.plugin.vm.kind) || c.Engines.ORCA
+		c.Scrapes(pl.plugin.vm.kind) || c.Engines.ORCA
 }
 
 // inspected takes over what is known of a body that could be read.
-func (s *Stream) inspected(b *readBody) {
+func (pl *placement) inspected(b *readBody) {
 	model := modelKey{
 		model: xxhash.Sum64String(b.parts.ModelName(b.text)),
-		class: s.traits.classID(s.cfg), tenant: s.traits.tenantID(s.cfg),
+		class: pl.traits.classID(pl.cfg), tenant: pl.traits.tenantID(pl.cfg),
 	}
-	s.work = work{info: b.info, seen: len(b.text) + b.skipped, model: model}
+	pl.work = work{info: b.info, seen: len(b.text) + b.skipped, model: model}
 	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {
-		s.work.text = b.info.TextBytes
+		pl.work.text = b.info.TextBytes
 	}
-	if s.cfg.ReadsPrompt() && s.computes() {
-		s.chainPrompt(b)
+	if pl.cfg.ReadsPrompt() && pl.computes() {
+		pl.chainPrompt(b)
 	}
-	if s.cfg.Scrapes(s.plugin.vm.kind) || s.cfg.Engines.ORCA {
-		s.metrics.model = b.parts.ModelName(b.text)
+	if pl.cfg.Scrapes(pl.plugin.vm.kind) || pl.cfg.Engines.ORCA {
+		pl.metrics.model = b.parts.ModelName(b.text)
 	}
 }
 
@@ -213,39 +213,40 @@ func (s *Stream) inspected(b *readBody) {
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.
 func (s *Stream) bodyTimeout() {
 	delete(s.plugin.vm.bodies.reading, s)
-	if s.body.long != nil {
-		s.body.late = true
-		if s.inspect(s.body.received, false) == Proceed {
-			s.Resume()
-		}
+	if s.answer != nil {
+		s.answer.late()
 		return
 	}
-	if s.phase == phaseCalling {
-		s.callTimeout()
+	if s.body.long != nil {
+		s.body.late = true
+		s.first.goOn(s.inspect(s.body.received, false))
+		return
 	}
-	if s.phase != phaseReading {
+	if s.first.phase != phaseReading {
 		return
 	}
 	if s.body.held {
 		s.body.late = true
 		return
 	}
-	if s.decide(0, false, readingReason(nil, !s.facts.alone)) == Proceed {
-		s.Resume()
-	}
+	s.first.goOn(s.first.decide(0, false, readingReason(nil, !s.body.modelOnly)))
 }
 
 // bodyTimeoutRecovered ends a timeout that panicked. There is no callback of the request to let it continue.
 func (s *Stream) bodyTimeoutRecovered() {
+	if s.answer != nil {
+		s.answer.failed()
+		return
+	}
 	if !s.body.held || s.body.alone {
 		defer s.Resume()
 	}
-	s.recovered()
+	s.first.recovered()
 }
 
 // abandonBody ends the wait for the body: the client has left, or the gateway has answered, before it came.
 func (s *Stream) abandonBody() {
 	s.plugin.vm.bodies.stopReading(s)
-	s.enter(phaseUncounted)
-	s.decided(lb.ReasonBodyLate)
+	s.first.enter(phaseUncounted)
+	s.first.decided(lb.ReasonBodyLate)
 }

@@ -34,14 +34,11 @@ const idleAfter = 10 * time.Second
 
 // tick looks at the breakers of all lists that are in use.
 func (v *views) tick(now time.Duration) {
-	for key, l := range v.lists.entries {
-		if now-l.at >= idleAfter {
-			continue
-		}
-		b := &l.value.breakers
+	for key, l := range v.lists.UsedAfter(now - idleAfter) {
+		b := &l.breakers
 		b.readAt = 0
-		if v.look(now, l.value, key) {
-			l.value.view = nil // the next request brings another one
+		if v.look(now, l, key) {
+			l.view = nil // the next request brings another one
 		}
 		b.ticked = now
 		for i := range b.own {
@@ -60,7 +57,7 @@ func (v *views) reached(now time.Duration, c *config.Config, cluster string, n i
 }
 
 // look brings the breakers of a list up to date, and reports whether one has opened or closed. What is in flight is
-// read once for each tick, and for each request once a cluster is half full: [Stream.overflows] sees the rest.
+// read once for each tick, and for each request once a cluster is half full: [placement.overflows] sees the rest.
 func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (changed bool) {
 	b, c := &l.breakers, key.config
 	limits, version := v.gw.Breakers(c)
@@ -102,23 +99,23 @@ const maxOverflows = 8
 
 // overflows reports whether the cluster that was granted has no room for the request: others have come first since it
 // was planned.
-func (s *Stream) overflows(cluster string) bool {
-	if !s.cfg.AmongClusters() || s.cfg.Shadow {
+func (pl *placement) overflows(cluster string) bool {
+	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
 		return false
 	}
-	v, r := s.plugin.vm, &s.lease.reservation
-	l, known := v.views.lists.get(v.now(), clusterScope{s.cfg, s.scope})
+	v, r := pl.plugin.vm, &pl.lease.reservation
+	l, known := v.views.lists.Get(v.now(), clusterScope{pl.cfg, pl.scope})
 	if !known || !l.breakers.known {
 		return false
 	}
-	b, i := &l.breakers, slices.Index(s.cfg.Clusters.List, cluster)
-	limits, _ := v.gw.Breakers(s.cfg)
-	if _, limited := limits[s.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
+	b, i := &l.breakers, slices.Index(pl.cfg.Clusters.List, cluster)
+	limits, _ := v.gw.Breakers(pl.cfg)
+	if _, limited := limits[pl.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
 		return false
 	}
 	n := r.grant.Load.Requests
-	if s.lease.redis != nil { // that is of all gateways
-		loads, err := v.stores.local.Loads(s.scope, s.cfg.Clusters.List[i:i+1], nil)
+	if pl.lease.redis != nil { // that is of all gateways
+		loads, err := v.stores.local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
 		if err != nil {
 			return false
 		}
@@ -129,15 +126,15 @@ func (s *Stream) overflows(cluster string) bool {
 }
 
 // chooseAnother plans a request again that does not fit into the cluster that was granted.
-func (s *Stream) chooseAnother(cluster string) Action {
-	l := &s.lease
+func (pl *placement) chooseAnother(cluster string) Action {
+	l := &pl.lease
 	if p := &l.reservation.plan; len(p.Prefix.Blocks) > 0 {
-		l.store.ForgetPrompt(l.now(), l.id, p, cluster, l.reservation.grant.Cached)
+		l.store.ForgetPrompt(l.now(), l.reservation.id, p, cluster, l.reservation.grant.Cached)
 	}
-	s.undoGrant(cluster)
+	pl.undoGrant(cluster)
 	if l.overflows++; l.overflows > maxOverflows {
-		s.closeLease()
-		return s.pass(lb.ReasonNoClusterAvailable)
+		pl.closeLease()
+		return pl.pass(lb.ReasonNoClusterAvailable)
 	}
-	return s.replan()
+	return pl.replan()
 }

@@ -238,32 +238,6 @@ func TestBreakersOfOwnRequests(t *testing.T) {
 	}
 }
 
-// Circuit breakers are known to all VMs, as another state of them with each answer, until the list is stale.
-func TestBreakersOfTheLeader(t *testing.T) {
-	_, vms := adminVMs(t, 2)
-	g, c := &Envoy{admin: vms[1]}, envoyConfig(t, `{"admin_cluster":"admin"}`)
-	now, page := time.Hour, append([]byte("llm::default_priority::max_requests::4\nllm::10.0.0.1:8000::rq_active::3\n"),
-		clustersPage("healthy")...)
-	seen := map[uint32]bool{}
-	for range 3 {
-		learn(t, vms[0], now, page)
-		vms[1].refresh(now)
-		known, version := g.Breakers(c)
-		if b := known["llm"]; b.MaxRequests != 4 || b.Active != 3 || seen[version] {
-			t.Errorf("%+v, seen: %t", b, seen[version])
-		}
-		seen[version] = true
-		now += pollEvery
-	}
-	if known, _ := g.Breakers(envoyConfig(t, `{"endpoints":["10.0.0.1:8000"]}`)); known != nil {
-		t.Errorf("%v without the admin interface", known)
-	}
-	vms[1].refresh(now + staleAfter)
-	if known, _ := g.Breakers(c); known != nil {
-		t.Errorf("%v long after", known)
-	}
-}
-
 // Requests that wait inside a cluster are not among those that its circuit breaker counts: what it counts are others.
 func TestBreakersOfClustersWithAQueue(t *testing.T) {
 	d := startSites(t, 2, nestedConfig("", "global_least_request", `,"max_inflight":1,"queue":{"max_wait":"60s"}`))

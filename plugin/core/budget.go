@@ -53,79 +53,73 @@ func (l *lease) giveBack(c *charge) {
 }
 
 // charged notes that the target was charged with the grant.
-func (s *Stream) charged(addr string) {
-	r := &s.lease.reservation
-	if !r.plan.HasBudget() {
-		return
+func (l *lease) charged(addr string) {
+	if r := &l.reservation; r.plan.HasBudget() {
+		l.budget.target = charge{r.id, r.plan.Scope, addr, r.plan.Budget.Tokens}
 	}
-	s.budget.target = charge{s.lease.id, r.plan.Scope, addr, r.plan.Budget.Tokens}
-}
-
-// undoGrant releases a grant that is not used.
-func (s *Stream) undoGrant(addr string) {
-	l := &s.lease
-	s.charged(addr)
-	l.giveBack(&s.budget.target)
-	s.noteUnserved()
-	l.store.Release(l.now(), l.id)
 }
 
 // moveCharge charges another target than the one before, which serves the request in its place.
-func (s *Stream) moveCharge(addr string) {
-	c := s.budget.target
+func (l *lease) moveCharge(addr string) {
+	c := l.budget.target
 	if c.addr == "" {
 		return
 	}
-	s.lease.giveBack(&s.budget.target)
-	s.lease.store.Settle(s.lease.now(), c.id, addr, c.tokens, 1)
-	s.budget.target, s.budget.target.addr = c, addr
+	l.giveBack(&l.budget.target)
+	l.store.Settle(l.now(), c.id, addr, c.tokens, 1)
+	l.budget.target, l.budget.target.addr = c, addr
 }
 
-// estimatedAgain corrects the charge of a request that was estimated before its body had come.
-func (s *Stream) estimatedAgain(tokens int64) {
-	for _, c := range s.charges() {
-		s.lease.settle(c, tokens)
+// estimatedAgain corrects the charges of a request that was estimated before its body had come.
+func (l *lease) estimatedAgain(tokens int64) {
+	l.settle(&l.budget.target, tokens)
+	l.settle(&l.budget.tenant.charge, tokens)
+}
+
+// used corrects the charges by the usage in an answer.
+func (l *lease) used(tokens int64) {
+	if l.budget.target.addr != "" {
+		l.budget.known = true
+		l.estimatedAgain(tokens)
 	}
 }
 
-func (s *Stream) charges() [2]*charge { return [2]*charge{&s.budget.target, &s.budget.tenant.charge} }
-
-// usedTokens corrects the charges by the usage in an answer: in one that broke off at least what was estimated of the
-// output was used.
-func (s *Stream) usedTokens(promptTokens, output int64) {
-	if s.budget.target.addr == "" {
-		return
+// dropCharges ends the charges of a request on which no model can have worked. unseen: nor has its server got it; else
+// it counts as one request, there and for its tenant.
+func (l *lease) dropCharges(unseen bool) {
+	for _, c := range [2]*charge{&l.budget.target, &l.budget.tenant.charge} {
+		if !unseen {
+			l.settle(c, 0)
+			*c = charge{}
+		}
+		l.giveBack(c)
 	}
-	s.budget.known = true
-	if !s.response.complete {
-		output = max(output, s.work.output)
-	}
-	s.estimatedAgain(promptTokens + output)
 }
 
 // endCharges ends the charges of a request that is over. Without usage the estimate stays, unless no model can have
 // worked on the request.
-func (s *Stream) endCharges() {
-	c := &s.budget.target
-	if c.addr == "" {
+func (pl *placement) endCharges() {
+	b := &pl.lease.budget
+	if b.target.addr == "" {
 		return
 	}
-	unserved, unseen := false, false
-	if !s.budget.known {
-		unserved, unseen = s.response.unserved(s.GatewayStream)
-	}
-	if unserved {
-		for _, c := range []*charge{c, &s.budget.tenant.charge} {
-			if !unseen { // a request that a backend has refused counts as one, there and for its tenant
-				s.lease.settle(c, 0)
-				*c = charge{}
-			}
-			s.lease.giveBack(c)
+	if !b.known {
+		if unserved, unseen := pl.response.unserved(pl.GatewayStream); unserved {
+			pl.lease.dropCharges(unseen)
+			return
 		}
-		return
 	}
-	s.plugin.vm.stats.countIf(ofEndpoint(statBudgetTokens, s.cluster.name, c.addr), uint64(c.tokens))
-	*c, s.budget.tenant.charge = charge{}, charge{}
+	pl.plugin.vm.stats.countIf(ofEndpoint(statBudgetTokens, pl.cluster.name, b.target.addr), uint64(b.target.tokens))
+	b.target, b.tenant.charge = charge{}, charge{}
+}
+
+// undoGrant releases a grant that is not used.
+func (pl *placement) undoGrant(addr string) {
+	l := &pl.lease
+	l.charged(addr)
+	l.giveBack(&l.budget.target)
+	pl.noteUnserved()
+	l.store.Release(l.now(), l.reservation.id)
 }
 
 // unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
@@ -156,19 +150,19 @@ func (r *response) unserved(from GatewayStream) (unserved, unseen bool) {
 // shrinks nothing is not reported: as long as a server has half of a limit left, its budget is not what runs out.
 //
 // Some servers say in the body of a 429 when to try again. It closes for the moment until that has come.
-func (s *Stream) restrict(headers [][2]string) {
-	c := &s.budget.target
-	if c.addr == "" || !s.response.reached {
+func (pl *placement) restrict(headers [][2]string) {
+	c := &pl.lease.budget.target
+	if c.addr == "" || !pl.response.reached {
 		return
 	}
-	r, says, silent := ratelimit.Read(s.response.status, headers, s.plugin.vm.gw.Wall)
+	r, says, silent := ratelimit.Read(pl.response.status, headers, pl.plugin.vm.gw.Wall)
 	if silent {
-		s.response.retry = make([]byte, 0, maxRetryBody)
+		pl.response.retry = make([]byte, 0, maxRetryBody)
 	}
 	if !says {
 		return
 	}
-	limits := limitsOf(&s.lease.reservation.plan, c.addr)
+	limits := limitsOf(&pl.lease.reservation.plan, c.addr)
 	if r.Tokens > 0 && 2*r.Tokens >= limits.Tokens {
 		r.Tokens = -1
 	}
@@ -184,21 +178,21 @@ func (s *Stream) restrict(headers [][2]string) {
 	case r.Requests < 0:
 		return
 	}
-	s.lease.store.Restrict(s.lease.now(), c.scope, c.addr, r)
-	s.plugin.vm.stats.countIf(statname.With(statRestricted,
-		"cluster", s.cluster.name, "endpoint", c.addr, "reason", by), 1)
+	pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr, r)
+	pl.plugin.vm.stats.countIf(statname.With(statRestricted,
+		"cluster", pl.cluster.name, "endpoint", c.addr, "reason", by), 1)
 }
 
 // maxRetryBody is how much of the body of a refusal is read.
 const maxRetryBody = 4 << 10
 
 // readRetry looks for the time to try again in the part of the body of a refusal that is passing.
-func (s *Stream) readRetry(size int) {
-	r, c := &s.response, &s.budget.target
-	r.retry = append(r.retry, s.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
+func (pl *placement) readRetry(size int) {
+	r, c := &pl.response, &pl.lease.budget.target
+	r.retry = append(r.retry, pl.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
 	after, ok := ratelimit.RetryDelay(r.retry)
 	if ok && c.addr != "" {
-		s.lease.store.Restrict(s.lease.now(), c.scope, c.addr,
+		pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr,
 			budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
 	}
 	if ok || len(r.retry) == cap(r.retry) {
@@ -237,10 +231,10 @@ func isBudget(why lb.Reason) bool {
 
 // limitHeaders returns what a client is told of the budget that is likely to have room for its request first, as
 // OpenAI's API tells it, and the exact time to wait, as OpenAI's clients read it.
-func (s *Stream) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
-	plan, grant := &s.lease.reservation.plan, &s.lease.reservation.grant
+func (pl *placement) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
+	plan, grant := &pl.lease.reservation.plan, &pl.lease.reservation.grant
 	if why == lb.ReasonTenantOverBudget {
-		plan, grant = s.budget.tenant.plan, &s.budget.tenant.grant
+		plan, grant = pl.lease.budget.tenant.plan, &pl.lease.budget.tenant.grant
 	}
 	limits := plan.Budget.Limits[grant.Index]
 	headers := [][2]string{{"retry-after-ms", strconv.FormatInt(wait.Milliseconds(), 10)}}

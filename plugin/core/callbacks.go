@@ -47,96 +47,117 @@ func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
 		v.serves = true
 		v.gw.Serves()
 	}
-	return &Stream{GatewayStream: s, context: context, plugin: p, lease: lease{vm: p.vm}}
+	stream := &Stream{GatewayStream: s, context: context, plugin: p}
+	stream.first = newPlacement(stream, nil, nil, "")
+	return stream
 }
 
-// run guards a callback that may hold the request.
-func (s *Stream) run(name string, f func() Action) Action {
+// run guards a callback that may hold the request, as that of one of its placements.
+func (pl *placement) run(name string, f func() Action) Action {
 	a := Proceed
-	s.plugin.vm.callback(s.context, name, func() { a = f() }, func() {
-		if s.call != nil {
-			a = Hold // it is never forwarded
+	pl.plugin.vm.callback(pl.context, name, func() { a = f() }, func() {
+		pl.plugin.vm.bodies.stopReading(pl.Stream)
+		if pl.answer != nil {
+			a = pl.answer.failed()
+			return
 		}
-		s.recovered()
+		pl.recovered()
 	})
 	return a
 }
 
 // OnRequestHeaders is called once, with end when the request has no body.
 func (s *Stream) OnRequestHeaders(end bool) Action {
-	return s.run("request headers", func() Action { return s.requestHeaders(end) })
+	return s.first.run("request headers", func() Action { return s.first.headersCame(end) })
 }
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
 func (s *Stream) OnRequestBody(size int, end bool) Action {
-	inside := s.inside
-	a := s.onRequestBody(size, end)
+	if s.answer != nil {
+		s.body.received = size
+		return s.first.run("request body", func() Action { return s.answer.read(size, end) })
+	}
+	inside := s.first.inside
+	a := s.first.takeBody(size, end)
 	if inside != nil {
-		return inside.onRequestBody(size, end)
+		return inside.takeBody(size, end)
 	}
 	return a
 }
 
-func (s *Stream) onRequestBody(size int, end bool) Action {
-	if s.phase >= phaseLeased && !end {
-		s.body.received += size
+func (pl *placement) takeBody(size int, end bool) Action {
+	if pl.phase >= phaseLeased && !end {
+		pl.passed(size)
 		return Proceed
 	}
-	return s.run("request body", func() Action { return s.requestBody(size, end) })
+	return pl.run("request body", func() Action { return pl.bodyCame(size, end) })
 }
 
 // OnRequestTrailers is called when the body was followed by trailers.
 func (s *Stream) OnRequestTrailers() Action {
-	inside := s.inside
-	a := s.run("request trailers", s.requestTrailers)
+	if s.answer != nil {
+		return s.first.run("request trailers", func() Action { return s.answer.read(s.body.received, true) })
+	}
+	inside := s.first.inside
+	a := s.first.run("request trailers", s.first.trailersCame)
 	if inside != nil {
-		return inside.run("request trailers", inside.requestTrailers)
+		return inside.run("request trailers", inside.trailersCame)
 	}
 	return a
 }
 
 // OnResponseHeaders is called once, with end when the response has no body.
 func (s *Stream) OnResponseHeaders(end bool) {
-	s.plugin.vm.callback(s.context, "response headers", func() { s.responseHeaders(end) }, nil)
-	if s.inside != nil {
-		s.inside.OnResponseHeaders(end)
+	if s.answer != nil {
+		s.plugin.vm.callback(s.context, "response headers", s.answer.left, nil)
+		return
+	}
+	for pl := s.first; pl != nil; pl = pl.inside {
+		s.plugin.vm.callback(s.context, "response headers", func() { pl.answerBegins(end) }, nil)
 	}
 }
 
 // OnResponseBody is called for every part of the response's body: size bytes.
 func (s *Stream) OnResponseBody(size int, end bool) {
-	if s.inside != nil {
-		defer s.inside.OnResponseBody(size, end)
+	if s.answer != nil {
+		return
 	}
+	for pl := s.first; pl != nil; pl = pl.inside {
+		pl.takeAnswer(size, end)
+	}
+}
+
+func (pl *placement) takeAnswer(size int, end bool) {
+	r := &pl.response
 	if size > 0 {
-		s.response.parts++
-		s.response.bytes += size
+		r.parts++
+		r.bytes += size
 	}
 	// A stream of tokens comes in thousands of parts.
-	if r := &s.response; r.begun && !end && !r.reads && r.retry == nil && !s.readsBegin() {
+	if r.begun && !end && !r.reads && r.retry == nil && !pl.readsBegin() {
 		r.unread = true
 		return
 	}
-	s.plugin.vm.callback(s.context, "response body", func() { s.responseBody(size, end) }, nil)
+	pl.plugin.vm.callback(pl.context, "response body", func() { pl.answerGoesOn(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
 func (s *Stream) OnResponseTrailers() {
-	for ; s != nil; s = s.inside {
-		s.response.complete = true
+	for pl := s.first; pl != nil; pl = pl.inside {
+		pl.response.complete = true
 	}
 }
 
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {
-	if s.Done() {
-		return
+	if s.answer != nil && !s.Done() {
+		s.plugin.vm.callback(s.context, "the end of a stream", s.answer.left, nil)
+		s.first.enter(phaseDone)
 	}
-	s.plugin.vm.callback(s.context, "the end of a stream", s.done, s.recovered)
-	if s.inside != nil {
-		s.inside.OnDone()
+	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
+		s.plugin.vm.callback(s.context, "the end of a stream", pl.end, pl.recovered)
 	}
 }
 
 // Done reports whether OnDone was called.
-func (s *Stream) Done() bool { return s.phase == phaseDone }
+func (s *Stream) Done() bool { return s.first.phase == phaseDone }

@@ -25,36 +25,36 @@ type promptChain struct {
 // chainPrompt cuts the prompt of the body into blocks. The route, and the tenant if there is a header for it, are part
 // of every key. A prompt that the server puts more in front of than was sent is never seen as a whole. A body that was
 // not read to its end has no blocks: what isolates its prompt from others may stand there.
-func (s *Stream) chainPrompt(b *readBody) {
-	chainer, tenant := s.plugin.vm.prompts.chainer(s.cfg), ""
-	if s.cfg.Prefix.TenantHeader != "" {
-		tenant = s.traits.header(s.cfg.Prefix.TenantHeader)
+func (pl *placement) chainPrompt(b *readBody) {
+	chainer, tenant := pl.plugin.vm.prompts.chainer(pl.cfg), ""
+	if pl.cfg.Prefix.TenantHeader != "" {
+		tenant = pl.traits.header(pl.cfg.Prefix.TenantHeader)
 	}
-	now, key := s.plugin.vm.now(), s.work.model
-	first := s.plugin.vm.prompts.firsts.of(now, modelID{s.scope, key.model})
+	now, key := pl.plugin.vm.now(), pl.work.model
+	first := pl.plugin.vm.prompts.firsts.of(now, modelID{pl.scope, key.model})
 	var mediaBytes []int
 	var bytesPerToken float64
 	if b.info.Media {
-		key.cluster, key.guess = s.scope, guessOf(s.cfg)
-		mediaBytes, bytesPerToken = s.plugin.vm.prompts.models.mediaBytes(key)
+		key.cluster, key.guess = pl.scope, guessOf(pl.cfg)
+		mediaBytes, bytesPerToken = pl.plugin.vm.prompts.models.mediaBytes(key)
 	}
 	skipped := first.skipped(now)
 	chainer.Expect(skipped, mediaBytes)
-	blocks, length := chainer.Chain(b.text, &b.parts, s.scope, s.Route(), tenant)
+	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.Route(), tenant)
 	changed := first.observe(chainer.First())
 	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
-		s.work.media = media{count: n, tokens: float64(bytes) / bytesPerToken, sizes: slices.Clone(sizes)}
+		pl.work.media = media{count: n, tokens: float64(bytes) / bytesPerToken, sizes: slices.Clone(sizes)}
 	}
 	if !b.ended {
-		s.plugin.vm.stats.count(statname.With(statUnread, "cause", b.unread), 1)
+		pl.plugin.vm.stats.count(statname.With(statUnread, "cause", b.unread), 1)
 		blocks = nil
 	}
-	if s.cfg.Prefix.TenantHeader != "" { // requests without the header are one tenant's
+	if pl.cfg.Prefix.TenantHeader != "" { // requests without the header are one tenant's
 		chainer.Claim(blocks, tenant)
 	}
-	s.chain = &promptChain{
+	pl.chain = &promptChain{
 		blocks: slices.Clone(blocks), length: length, planned: now,
-		shape: s.traits.shapeOr(b.info.API), uncached: b.info.BypassCache, whole: b.whole && !b.info.Stateful,
+		shape: pl.traits.shapeOr(b.info.API), uncached: b.info.BypassCache, whole: b.whole && !b.info.Stateful,
 		model: b.parts.ModelName(b.text), first: first, skipped: skipped && changed,
 	}
 }

@@ -5,14 +5,13 @@ import (
 	"maps"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
 const (
-	// maxClusters is how many clusters a VM keeps. A client may be able to choose the name of the cluster, so what is
-	// kept by name must have a bound.
-	maxClusters = 1024
 	// clusterAge is how long what is not used is kept.
 	clusterAge = 10 * time.Minute
 )
@@ -75,7 +74,7 @@ var errClusters = errors.New("core: too many clusters")
 func (cs clusters) get(now time.Duration, name string, c *config.Config) (*cluster, lb.Policy, error) {
 	cl := cs[name]
 	if cl == nil {
-		if len(cs) >= maxClusters {
+		if len(cs) >= endpoints.MaxClusters {
 			return nil, nil, errClusters
 		}
 		cl = &cluster{

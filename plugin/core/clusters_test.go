@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -33,7 +35,7 @@ func (w *fakeWorker) openNamed(cluster string) *fakeStream {
 func TestNamesThatClientsChoose(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
 	d.serve(0, 200)
-	for i := range 3 * maxClusters {
+	for i := range 3 * endpoints.MaxClusters {
 		d.workers[0].openNamed("made-up-" + strconv.Itoa(i)).end()
 	}
 	d.advance(2 * time.Second)
@@ -45,8 +47,8 @@ func TestNamesThatClientsChoose(t *testing.T) {
 			t.Errorf("a statistic has the name %s", name)
 		}
 	}
-	if got := d.metrics.decisions()["no_endpoints"]; got != 3*maxClusters {
-		t.Errorf("%d decisions without endpoints, want %d", got, 3*maxClusters)
+	if got := d.metrics.decisions()["no_endpoints"]; got != 3*endpoints.MaxClusters {
+		t.Errorf("%d decisions without endpoints, want %d", got, 3*endpoints.MaxClusters)
 	}
 }
 
@@ -55,7 +57,7 @@ func TestClustersAreBounded(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
 	d.anyCluster = true
 	var first *fakeStream
-	for i := range maxClusters + 10 {
+	for i := range endpoints.MaxClusters + 10 {
 		s := d.workers[0].openNamed("cluster-" + strconv.Itoa(i))
 		if i == 0 {
 			first = s
@@ -63,8 +65,8 @@ func TestClustersAreBounded(t *testing.T) {
 		}
 		s.end()
 	}
-	if n := len(d.workers[0].vm.clusters); n != maxClusters {
-		t.Errorf("%d clusters are kept, want %d", n, maxClusters)
+	if n := len(d.workers[0].vm.clusters); n != endpoints.MaxClusters {
+		t.Errorf("%d clusters are kept, want %d", n, endpoints.MaxClusters)
 	}
 	d.now += clusterAge - heartbeatPeriod
 	d.advance(heartbeatPeriod + tickPeriod)

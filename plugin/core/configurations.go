@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -70,11 +72,11 @@ func (c *configs) updateSource() {
 
 // configure reads a configuration. It returns false when the gateway should refuse it and keep the previous one.
 func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
-	if err := prepare(v.gw.KV()); err != nil {
+	if err := process.Prepare(v.gw.KV()); err != nil {
 		// Requests are still served: each will find the store unready and fall back to native balancing.
 		v.gw.Log(Error, err.Error())
 	}
-	v.prompts.processSecret = ownSecret(v.gw.KV(), v.gw.Random)
+	v.prompts.processSecret = process.OwnSecret(v.gw.KV(), v.gw.Random)
 	got := v.lastGood.accept(name, raw, h)
 	if got.set == nil {
 		return v.refuse(name, raw, h, got.err)

@@ -64,7 +64,7 @@ func TestConfigure(t *testing.T) {
 
 func TestConfigureWithoutSharedMemory(t *testing.T) {
 	d := &fakeDriver{fakeProcess: newFakeProcess(t, 1)}
-	d.kv.broken = errors.New("host trouble")
+	d.kv.Broken = errors.New("host trouble")
 	d.SetEndpoints(make([]streamtest.Endpoint, 1))
 	if !d.configure(requestsConfig) {
 		t.Fatal("the configuration is refused, and nothing would be served")
@@ -74,7 +74,7 @@ func TestConfigureWithoutSharedMemory(t *testing.T) {
 		t.Errorf("decisions %v, want one store_error", got)
 	}
 	d.advance(2 * time.Second)
-	d.kv.broken = nil
+	d.kv.Broken = nil
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
 	}

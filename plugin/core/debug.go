@@ -10,51 +10,52 @@ import (
 // This file is how a decision is shown: in the response's debug headers, and as the text for the access log.
 
 // setDebugHeaders shows the decision to the client, with debug_headers: true.
-func (s *Stream) setDebugHeaders() {
-	if !s.settled || s.cfg == nil || !s.cfg.DebugHeaders {
+func (pl *placement) setDebugHeaders() {
+	if !pl.settled || pl.cfg == nil || !pl.cfg.DebugHeaders {
 		return
 	}
-	s.SetResponseHeader("x-warmgate-reason", s.reason.String())
-	if w := &s.wait; w.class != nil {
-		s.SetResponseHeader("x-warmgate-class", w.class.Name)
-		s.SetResponseHeader("x-warmgate-wait-ms", w.millis())
+	pl.SetResponseHeader("x-warmgate-reason", pl.reason.String())
+	if w := &pl.wait; w.class != nil {
+		pl.SetResponseHeader("x-warmgate-class", w.class.Name)
+		pl.SetResponseHeader("x-warmgate-wait-ms", w.millis())
 	}
 	switch {
-	case s.region.returned:
-		s.SetResponseHeader("x-warmgate-host", s.lease.addr)
-	case s.region.to != "":
-		s.SetResponseHeader("x-warmgate-region", s.region.to)
+	case pl.region.returned:
+		pl.SetResponseHeader("x-warmgate-host", pl.lease.addr)
+	case pl.region.to != "":
+		pl.SetResponseHeader("x-warmgate-region", pl.region.to)
 	}
-	if s.lease.chosen == "" {
+	if pl.lease.chosen == "" {
 		return
 	}
 	where, load, at := "x-warmgate-host", "x-warmgate-load", "x-warmgate-session-at"
-	if s.cfg.AmongClusters() {
+	if pl.cfg.AmongClusters() {
 		where, load, at = "x-warmgate-cluster", "x-warmgate-cluster-load", "x-warmgate-cluster-session-at"
 	}
-	s.SetResponseHeader(where, s.lease.chosen)
-	s.SetResponseHeader(load, strconv.FormatInt(s.lease.load, 10))
-	if s.session.result != "" {
-		s.SetResponseHeader(at, s.session.result)
+	pl.SetResponseHeader(where, pl.lease.chosen)
+	pl.SetResponseHeader(load, strconv.FormatInt(pl.lease.load, 10))
+	if pl.session.result != "" {
+		pl.SetResponseHeader(at, pl.session.result)
 	}
-	if c := &s.budget.target; c.addr != "" {
-		s.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
+	if c := &pl.lease.budget.target; c.addr != "" {
+		pl.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
 	}
-	if s.chain.hasBlocks() {
-		s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(s.chain.cached, 'f', 2, 64))
+	if pl.chain.hasBlocks() {
+		pl.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.chain.cached, 'f', 2, 64))
 	}
 }
 
 // describe returns the decision in one line, for the access log.
-func (s *Stream) describe() string {
-	if s.cfg != nil && s.cfg.AmongClusters() {
-		return describe("cluster=", s.lease.chosen, s.reason, s.lease.load) + s.session.text() + s.budget.text()
+func (pl *placement) describe() string {
+	l := &pl.lease
+	if pl.cfg != nil && pl.cfg.AmongClusters() {
+		return describe("cluster=", l.chosen, pl.reason, l.load) + pl.session.text() + l.budget.text()
 	}
-	host := s.lease.chosen
-	if s.region.returned {
-		host = s.lease.addr
+	host := l.chosen
+	if pl.region.returned {
+		host = l.addr
 	}
-	return describe("host=", host, s.reason, s.lease.load) + s.session.text() + s.budget.text() + s.region.text()
+	return describe("host=", host, pl.reason, l.load) + pl.session.text() + l.budget.text() + pl.region.text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

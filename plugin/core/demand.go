@@ -3,6 +3,8 @@ package core
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -82,7 +84,7 @@ func (d *demand) announce(now time.Duration) {
 	if len(d.needed) == 0 || now-d.announcedAt < announceEvery && !d.urgent {
 		return
 	}
-	raw, cas, err := d.gw.KV().Get(keyDemand)
+	raw, cas, err := d.gw.KV().Get(process.KeyDemand)
 	if err != nil {
 		return
 	}
@@ -92,7 +94,7 @@ func (d *demand) announce(now time.Duration) {
 			all[m] = max(all[m], at)
 		}
 	}
-	if d.gw.KV().Set(keyDemand, all.append(nil, now), cas) != nil {
+	if d.gw.KV().Set(process.KeyDemand, all.append(nil, now), cas) != nil {
 		return
 	}
 	if len(d.announced) >= maxDemands { // those of old configurations
@@ -107,7 +109,7 @@ func (d *demand) announce(now time.Duration) {
 
 // all returns which metrics are needed by any VM.
 func (d *demand) all() (demandList, error) {
-	raw, _, err := d.gw.KV().Get(keyDemand)
+	raw, _, err := d.gw.KV().Get(process.KeyDemand)
 	if err != nil {
 		return nil, err
 	}

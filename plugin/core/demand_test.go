@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -130,8 +132,8 @@ func TestDemandIsAnnouncedSoon(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
 	main, worker := vms[0], vms[1]
 	writes := 0
-	p.kv.onSet = func(key string, _ []byte, _ uint32) error {
-		if key == keyDemand {
+	p.kv.OnSet = func(key string, _ []byte, _ uint32) error {
+		if key == process.KeyDemand {
 			writes++
 		}
 		return nil
@@ -181,10 +183,10 @@ func TestDemandUnderANewConfiguration(t *testing.T) {
 
 func TestLostSwapOfDemand(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
-	p.kv.onSet = func(string, []byte, uint32) error { return lb.ErrMismatch }
+	p.kv.OnSet = func(string, []byte, uint32) error { return lb.ErrMismatch }
 	vms[1].need(t, "llm", 0)
 	vms[1].scraping.demand.announce(p.now)
-	p.kv.onSet = nil
+	p.kv.OnSet = nil
 	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 0 {
 		t.Fatalf("announced, though the swap was lost: %v", jobs)
 	}
@@ -192,10 +194,10 @@ func TestLostSwapOfDemand(t *testing.T) {
 	if vms[0].scraping.jobs(p.now)["llm"] == nil {
 		t.Error("a lost swap is not tried again")
 	}
-	p.kv.broken = lb.ErrNotFound
+	p.kv.Broken = lb.ErrNotFound
 	vms[1].need(t, "other", 0)
 	vms[1].scraping.demand.announce(p.now)
-	p.kv.broken = nil
+	p.kv.Broken = nil
 	vms[1].scraping.demand.announce(p.now)
 	if vms[0].scraping.jobs(p.now)["other"] == nil {
 		t.Error("what could not be announced is forgotten")

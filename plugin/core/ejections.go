@@ -3,6 +3,8 @@ package core
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -61,12 +63,12 @@ type shared interface {
 
 // exchangeEjections takes over the ejections of other VMs and publishes those decided here.
 func (cs clusters) exchangeEjections(now time.Duration, kv lb.KV) {
-	cs.exchange(now, kv, keyEjections, func(cl *cluster) shared { return cl.health })
+	cs.exchange(now, kv, process.KeyEjections, func(cl *cluster) shared { return cl.health })
 }
 
 // exchangeFacts does the same with what endpoints have said of models, in a value of the same format.
 func (cs clusters) exchangeFacts(now time.Duration, kv lb.KV) {
-	cs.exchange(now, kv, keyFacts, func(cl *cluster) shared { return cl.facts })
+	cs.exchange(now, kv, process.KeyFacts, func(cl *cluster) shared { return cl.facts })
 }
 
 // exchange takes over what other VMs have published of clusters under the key, and publishes what was learned here. A

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -86,7 +88,7 @@ func TestEjectionsAreShared(t *testing.T) {
 	}
 	d.ejects(1, d.Addr(3))
 	d.advance(2 * tickPeriod)
-	val, _, err := d.kv.Get(keyEjections)
+	val, _, err := d.kv.Get(process.KeyEjections)
 	if entries := parseEjections(val)[fakeCluster].entries; err != nil || len(entries) != 32 {
 		t.Errorf("shared memory holds %d bytes (%v), want those of the one ejection that lasts", len(entries), err)
 	}
@@ -96,8 +98,8 @@ func TestEjectionsAreShared(t *testing.T) {
 func TestEjectionsAreWrittenOnce(t *testing.T) {
 	d := startEjections(t)
 	writes := 0
-	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
-		if key == keyEjections {
+	d.kv.OnSet = func(key string, _ []byte, _ uint32) error {
+		if key == process.KeyEjections {
 			writes++
 		}
 		return nil
@@ -117,8 +119,8 @@ func TestEjectionsAreTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := startEjections(t)
 			failures := 0
-			d.kv.onSet = func(key string, _ []byte, _ uint32) error {
-				if key == keyEjections && failures < 3 {
+			d.kv.OnSet = func(key string, _ []byte, _ uint32) error {
+				if key == process.KeyEjections && failures < 3 {
 					failures++
 					return trouble
 				}
@@ -135,13 +137,13 @@ func TestEjectionsAreTriedAgain(t *testing.T) {
 
 func TestEjectionsWithoutSharedMemory(t *testing.T) {
 	d := startEjections(t)
-	d.kv.broken = errors.New("host trouble")
+	d.kv.Broken = errors.New("host trouble")
 	d.ejects(0, d.Addr(1))
 	d.advance(time.Second)
 	if d.chooses(0, d.Addr(1)) {
 		t.Error("the worker that saw the failures needs no memory to act on them")
 	}
-	d.kv.broken = nil
+	d.kv.Broken = nil
 	d.advance(2 * tickPeriod)
 	if d.chooses(1, d.Addr(1)) {
 		t.Error("the ejection did not get through when memory was back")
@@ -155,7 +157,7 @@ func TestDamagedEjections(t *testing.T) {
 		"", "\x00", "short", string(make([]byte, 24)), string(make([]byte, 25)), name, name + "12345678",
 		name + "12345678\xff\xff\xff\xff", name + "12345678\x18\x00\x00\x00" + string(make([]byte, 24)),
 	} {
-		if err := d.kv.Set(keyEjections, []byte(damage), 0); err != nil {
+		if err := d.kv.Set(process.KeyEjections, []byte(damage), 0); err != nil {
 			t.Fatal(err)
 		}
 		d.advance(2 * tickPeriod)
@@ -200,8 +202,8 @@ func TestEjectionsOfSeveralClusters(t *testing.T) {
 func TestEjectionsAtTheSameMoment(t *testing.T) {
 	d := startEjections(t)
 	second := false
-	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
-		if key == keyEjections && !second { // the other worker reads and writes between our read and our write
+	d.kv.OnSet = func(key string, _ []byte, _ uint32) error {
+		if key == process.KeyEjections && !second { // the other worker reads and writes between our read and our write
 			second = true
 			d.ejects(1, d.Addr(2))
 			d.workers[1].vm.clusters.exchangeEjections(d.now, d.kv)

@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process/processtest"
+
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -17,7 +21,7 @@ import (
 // memory, statistics and simulated time.
 type fakeProcess struct {
 	t       *testing.T
-	kv      *fakeKV
+	kv      *processtest.KV
 	now     time.Duration
 	rand    *rand.Rand
 	metrics *fakeMetrics
@@ -98,7 +102,8 @@ const (
 func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 	t.Helper()
 	p := &fakeProcess{
-		t: t, kv: &fakeKV{cells: map[string]fakeCell{}}, now: time.Hour, rand: rand.New(rand.NewPCG(1, 2)),
+		t: t, kv: &processtest.KV{Cells: map[string]processtest.Cell{}}, now: time.Hour,
+		rand:    rand.New(rand.NewPCG(1, 2)),
 		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{}, listening: map[uint64]uint32{},
 	}
@@ -305,29 +310,29 @@ func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
 func (g fakeGateway) Scrapes(time.Duration, bool) bool { return true }
 
 // Scrape implements Gateway: pages are there at once.
-func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint {
+func (g fakeGateway) Scrape(_ time.Duration, j *endpoints.Job, report endpoints.PageReport) []lb.Endpoint {
 	g.call("Scrape")
-	if g.stored && j.request == 0 {
+	if g.stored && j.Request == 0 {
 		return nil
 	}
 	g.fakeProcess.scrapes++
-	endpoints := g.view.Endpoints
-	if listed := j.config.EnvoyCfg.Endpoints; listed != nil {
-		endpoints = nil
+	list := g.view.Endpoints
+	if listed := j.Config.EnvoyCfg.Endpoints; listed != nil {
+		list = nil
 		for _, e := range listed {
-			endpoints = append(endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
+			list = append(list, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
 		}
 	}
-	for _, e := range endpoints {
-		if page, ok := g.pages[e.Addr]; strings.HasPrefix(page, ScrapeStatus) {
+	for _, e := range list {
+		if page, ok := g.pages[e.Addr]; strings.HasPrefix(page, endpoints.ScrapeStatus) {
 			report(e.Addr, nil, page)
 		} else if ok {
-			report(e.Addr, []byte(page), ScrapeOK)
+			report(e.Addr, []byte(page), endpoints.ScrapeOK)
 		} else if g.pages != nil {
-			report(e.Addr, nil, ScrapeUnreachable)
+			report(e.Addr, nil, endpoints.ScrapeUnreachable)
 		}
 	}
-	return endpoints
+	return list
 }
 
 func (g fakeGateway) Enter(context uint32) { g.effective = g.streams[context] }

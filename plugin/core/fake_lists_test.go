@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -35,17 +37,17 @@ func (g fakeGateway) ModelsPage(addr string, c *config.Config, answered func(pag
 	run := vm.Newest().Answer("a list of models")
 	vm.Newest().CallSent()
 	at := slices.IndexFunc(g.endpoints, func(e *fakeEndpoint) bool { return e.Addr == addr })
-	after, page, result := listTime, g.listing[at], ScrapeOK
+	after, page, result := listTime, g.listing[at], endpoints.ScrapeOK
 	if c.Models.Path == "/metrics" { // where scenarios have them
 		page = g.pages[addr]
 	}
 	switch names, ok := g.models[at]; {
 	case g.silent[at]:
-		after, result = ModelsTimeout, ScrapeTimeout
+		after, result = ModelsTimeout, endpoints.ScrapeTimeout
 	case strings.HasPrefix(page, "!"):
 		page, result = "", page[1:]
 	case page == "" && !ok:
-		result = ScrapeStatus + " 404"
+		result = endpoints.ScrapeStatus + " 404"
 	case page == "":
 		page = `{"object":"list","data":[{"id":"` + strings.Join(names, `"},{"id":"`) + `"}]}`
 	}

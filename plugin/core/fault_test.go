@@ -234,7 +234,7 @@ func TestStoreTrouble(t *testing.T) {
 	d := startFake(t, 2, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
 	open := func() *fakeClient { return d.client(0, streamtest.Request{}) }
 	before := open()
-	d.kv.broken = errors.New("host trouble")
+	d.kv.Broken = errors.New("host trouble")
 	during := open()
 	during.Finish()
 	if got := during.result.Headers["x-warmgate-reason"]; during.result.Status != 200 || got != "store_error" {
@@ -242,7 +242,7 @@ func TestStoreTrouble(t *testing.T) {
 	}
 	before.Finish()
 	d.advance(2 * time.Second)
-	d.kv.broken = nil
+	d.kv.Broken = nil
 	if d.load(d.Addr(before.endpoint)).Requests != 1 {
 		t.Error("the release got through to broken memory")
 	}
@@ -263,7 +263,7 @@ func TestStoreTrouble(t *testing.T) {
 func TestStoreContention(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
 	lost := 0
-	d.kv.onSet = func(key string, _ []byte, cas uint32) error {
+	d.kv.OnSet = func(key string, _ []byte, cas uint32) error {
 		if cas != 0 && strings.Contains(key, "/table/") && lost < 5 {
 			lost++
 			return lb.ErrMismatch

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -56,42 +58,16 @@ func TestFormatsInSharedMemory(t *testing.T) {
 	kv := p.kv
 	want := func(key, want string) {
 		t.Helper()
-		if got := kv.cells[key].val; got != want {
+		if got := kv.Cells[key].Val; got != want {
 			t.Errorf("%s\n got %q\nwant %q", key, got, want)
 		}
-	}
-
-	leader := leadership{kv: kv, id: formatID, key: keyLeader}
-	kv.cells[keyLeader] = fakeCell{val: "\x00"}
-	if leads, _ := leader.lead(formatTime, time.Second, false); !leads {
-		t.Error("no leader")
-	}
-	want(keyLeader, formatIDBytes+"\x00\x5e\xd0\xb2\x04\x03\x02\x01") // for 3 s
-	leader.resign()
-	want(keyLeader, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")
-
-	poller := newAdminPoller(kv, formatID)
-	if err := poller.setMoment(keyFresh, formatTime); err != nil {
-		t.Fatal(err)
-	}
-	want(keyFresh, formatTimeBytes)
-	if at := poller.moment(keyFresh); at != formatTime {
-		t.Errorf("the moment %v is read as %v", formatTime, at)
 	}
 
 	l := p.newVM().lastGood
 	l.tolerate("a", []byte("{"))
 	l.tolerate("a", []byte("["))
-	want(keyTolerated+"a", "\x09\xf6\x94\xa0\x50\xa7\x9c\xea"+"\xb5\x4a\x80\x01\x5d\x06\x9e\x4b")
+	want(process.KeyTolerated+"a", "\x09\xf6\x94\xa0\x50\xa7\x9c\xea"+"\xb5\x4a\x80\x01\x5d\x06\x9e\x4b")
 	if !l.tolerated("a", []byte("{")) || !l.tolerated("a", []byte("[")) || l.tolerated("a", []byte("(")) {
 		t.Error("not what was tolerated")
 	}
-
-	delete(kv.cells, keySecret)
-	draws := []uint64{0x0807060504030201, 0x100f0e0d0c0b0a09}
-	ownSecret(kv, func() (drawn uint64) {
-		drawn, draws = draws[0], draws[1:]
-		return drawn
-	})
-	want(keySecret, "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10")
 }

@@ -13,8 +13,11 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// forwarding is what other regions have to do with a request.
+// forwarding is what other regions have to do with a placement. That asks it by a few methods alone: meet when the
+// request comes, forward and forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an
+// answer or none.
 type forwarding struct {
+	pl   *placement
 	from string // region that has signed its hop, "" for a client's request
 	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
@@ -28,41 +31,43 @@ type forwarding struct {
 	returns  int // how often it has come back from adopted servers
 }
 
-// meetRegions does what has to be done with a request before it is decided, where regions are configured: the probe of
+// meet does what has to be done with a request before it is decided, where regions are configured: the probe of
 // another region is answered, and then nothing else is done. What clients send in headers of regions never decides.
-func (s *Stream) meetRegions() (a Action, answered bool) {
-	homes := s.plugin.set.Regions()
+func (f *forwarding) meet() (a Action, answered bool) {
+	pl := f.pl
+	homes := pl.plugin.set.Regions()
 	if len(homes) == 0 {
 		return Proceed, false
 	}
-	s.traits.read(s)
-	if probe := s.traits.value(headerProbe); probe != "" && s.traits.value(":path") == probePath {
-		if a, answered = s.answerProbe(homes, probe); answered {
+	pl.traits.read(pl)
+	if probe := pl.traits.value(headerProbe); probe != "" && pl.traits.value(":path") == probePath {
+		if a, answered = pl.answerProbe(homes, probe); answered {
 			return a, true
 		}
 	}
-	if hop := s.traits.value(headerHop); hop != "" {
-		s.RemoveRequestHeader(headerHop)
-		s.meetHop(homes, hop)
+	if hop := pl.traits.value(headerHop); hop != "" {
+		pl.RemoveRequestHeader(headerHop)
+		f.meetHop(homes, hop)
 	}
 	return Proceed, false
 }
 
 // meetHop finds out which region has forwarded the request, if one has.
-func (s *Stream) meetHop(homes []*config.Config, hop string) {
-	v := s.plugin.vm
+func (f *forwarding) meetHop(homes []*config.Config, hop string) {
+	pl := f.pl
+	v := pl.plugin.vm
 	var from region.Hop
 	for _, c := range homes {
-		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.gw.Wall(), s.hopSubject())
+		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.gw.Wall(), f.hopSubject())
 		if h.Signed() && (h.Odd == nil || !from.Signed()) {
 			from = h
 		}
 	}
-	s.region.from, s.region.here = from.From, from.Forwarded()
+	f.from, f.here = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
 		v.stats.count(statForgedHops, 1)
-	case s.region.here:
+	case f.here:
 		v.stats.countIf(statname.With(statServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
 		v.stats.countIf(statname.With(statOddHops, "cause", "late"), 1)
@@ -72,39 +77,42 @@ func (s *Stream) meetHop(homes []*config.Config, hop string) {
 }
 
 // hopSubject is what both gateways see of a forwarded request.
-func (s *Stream) hopSubject() string {
-	return s.traits.value(":method") + " " + s.traits.value(":path")
+func (f *forwarding) hopSubject() string {
+	pl := f.pl
+	return pl.traits.value(":method") + " " + pl.traits.value(":path")
 }
 
 // homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led
 // to the given cluster if that is known, leads to one by which the plugin makes calls. What another region has
 // forwarded may have come with the name of a peer's cluster in the header, and gateways go on reporting that.
-func (s *Stream) homeScope(cluster string) string {
+func (f *forwarding) homeScope(cluster string) string {
+	pl := f.pl
 	if cluster == "" {
-		cluster = s.Cluster()
+		cluster = pl.Cluster()
 	}
-	if set := s.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
+	if set := pl.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
 		return cluster
 	}
-	s.goHome()
-	return s.cfg.Regions.Cluster
+	f.goHome()
+	return pl.cfg.Regions.Cluster
 }
 
 // goHome routes the request to this region's own servers.
-func (s *Stream) goHome() { s.SetCluster(s.cfg.Regions.Header, s.cfg.Regions.Cluster) }
+func (f *forwarding) goHome() { f.pl.SetCluster(f.pl.cfg.Regions.Header, f.pl.cfg.Regions.Cluster) }
 
 // forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
 // room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
 // most of its prompt is. It reports whether it has sent it, and returns what becomes of the request then.
-func (s *Stream) forward() (a Action, forwarded bool) {
-	if !s.mayLeave() {
+func (f *forwarding) forward() (a Action, forwarded bool) {
+	pl := f.pl
+	if !f.mayLeave() {
 		return Stop, false
 	}
-	plan, prompt, home := &s.lease.reservation.plan, s.promptToForward(), -1
-	if s.isQueued() && s.lease.now()-s.wait.since < plan.Wait.Patience {
-		home = s.plugin.vm.stores.local.LongestMatch(s.lease.now(), plan)
+	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
+	if pl.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
+		home = pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
 	}
-	return s.forwardBy(&prompt, s.matchedAway(&prompt), home)
+	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
 }
 
 // muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
@@ -113,107 +121,115 @@ const muchMore = 0.25
 
 // forwardBack sends the request to the region that has its prompt, with cached_first, if that has room and the
 // endpoints here have much less of it. It returns what forward does. What endpoints have in Redis is not known here.
-func (s *Stream) forwardBack() (a Action, forwarded bool) {
-	if !s.cfg.Regions.CachedFirst || s.lease.redis != nil || !s.mayLeave() {
+func (f *forwarding) forwardBack() (a Action, forwarded bool) {
+	pl := f.pl
+	if !pl.cfg.Regions.CachedFirst || pl.lease.redis != nil || !f.mayLeave() {
 		return Stop, false
 	}
-	plan, prompt := &s.lease.reservation.plan, s.promptToForward()
-	matched := s.matchedAway(&prompt)
+	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
+	matched := f.matchedAway(&prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
 		return Stop, false
 	}
-	here := s.plugin.vm.stores.local.LongestMatch(s.lease.now(), plan)
+	here := pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return Stop, false
 	}
-	return s.forwardBy(&prompt, matched, longest)
+	return f.forwardBy(&prompt, matched, longest)
 }
 
 // mayLeave reports whether the request may be forwarded.
-func (s *Stream) mayLeave() bool {
-	away := s.region.from != "" || s.region.to != "" || s.region.returns >= maxReturns
-	return s.cfg.Regions.Forwards() && !s.cfg.Shadow && !away && s.phase < phaseLeased
+func (f *forwarding) mayLeave() bool {
+	pl := f.pl
+	away := f.from != "" || f.to != "" || f.returns >= maxReturns
+	return pl.cfg.Regions.Forwards() && !pl.cfg.Shadow && !away && pl.phase < phaseLeased
 }
 
 // matchedAway returns how many leading blocks of the prompt each of the other regions was sent.
-func (s *Stream) matchedAway(prompt *lb.Prefix) []int {
+func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
+	pl := f.pl
 	if !prompt.NeedsLookup() {
 		return nil
 	}
-	h := s.plugin.vm.regions.of(s.cfg)
-	return h.snapshot.Match(s.lease.now(), prompt, h.board.Config().Peers)
+	h := pl.plugin.vm.regions.of(pl.cfg)
+	return h.snapshot.Match(pl.lease.now(), prompt, h.board.Config().Peers)
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
-func (s *Stream) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Action, forwarded bool) {
-	rules, r := &s.cfg.Regions, &s.lease.reservation
-	h, now := s.plugin.vm.regions.of(s.cfg), s.lease.now()
+func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Action, forwarded bool) {
+	pl := f.pl
+	rules, r := &pl.cfg.Regions, &pl.lease.reservation
+	h, now := pl.plugin.vm.regions.of(pl.cfg), pl.lease.now()
 	for range len(rules.Peers) + 1 {
-		peer, why := h.board.Forward(now, matched, home, cmp.Or(s.session.key, r.request.Random), rules.Allowed)
+		peer, why := h.board.Forward(now, matched, home, cmp.Or(pl.session.key, r.request.Random), rules.Allowed)
 		if peer == region.None {
 			break
 		}
 		adopted := h.board.Adopted(peer)
-		if adopted && !s.findServers(now, h, peer) {
+		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
-		s.leave()
+		f.leave()
 		if prompt.NeedsLookup() {
 			h.snapshot.Record(now, prompt, &h.board.Config().Peers[peer])
 		}
 		if adopted {
-			return s.adopt(peer, why), true
+			return f.adopt(peer, why), true
 		}
 		if matched != nil {
-			s.region.had = matched[peer]
+			f.had = matched[peer]
 		}
-		s.region.sentAt = now
-		s.forwardTo(h, peer, why)
+		f.sentAt = now
+		f.forwardTo(h, peer, why)
 		return Proceed, true
 	}
 	return Stop, false
 }
 
 // promptToForward returns the prompt of the request as it was planned; as far as it is known, of one without a plan.
-func (s *Stream) promptToForward() lb.Prefix {
-	prompt := s.lease.reservation.plan.Prefix
-	if c := s.chain; len(prompt.Blocks) == 0 && c.hasBlocks() {
-		prompt = lb.Prefix{Blocks: c.blocks, Bytes: c.length, TTL: s.cfg.Prefix.TTL}
+func (f *forwarding) promptToForward() lb.Prefix {
+	pl := f.pl
+	prompt := pl.lease.reservation.plan.Prefix
+	if c := pl.chain; len(prompt.Blocks) == 0 && c.hasBlocks() {
+		prompt = lb.Prefix{Blocks: c.blocks, Bytes: c.length, TTL: pl.cfg.Prefix.TTL}
 	}
 	return prompt
 }
 
 // leave ends what the request has to do with the endpoints at home.
-func (s *Stream) leave() {
-	if w := &s.wait; w.queued || s.isQueued() {
-		w.queued, w.waited = true, s.lease.now()-w.since
+func (f *forwarding) leave() {
+	pl := f.pl
+	if w := &pl.wait; w.queued || pl.isQueued() {
+		w.queued, w.waited = true, pl.lease.now()-w.since
 	}
-	if s.phase == phaseReserving {
-		s.release()
+	if pl.phase == phaseReserving {
+		pl.release()
 		return
 	}
-	s.enter(phaseUncounted)
+	pl.enter(phaseUncounted)
 }
 
 // forwardTo sends the request to the gateways of a peer.
-func (s *Stream) forwardTo(h *home, peer int, why region.Reason) {
-	v, rules := s.plugin.vm, &s.cfg.Regions
+func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
+	pl := f.pl
+	v, rules := pl.plugin.vm, &pl.cfg.Regions
 	to := &rules.Peers[peer]
-	s.region.to, s.region.why = to.Name, why
-	s.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.gw.Wall(), s.hopSubject()))
-	s.Unsteer()
-	s.SetCluster(rules.Header, to.Target())
+	f.to, f.why = to.Name, why
+	pl.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.gw.Wall(), f.hopSubject()))
+	pl.Unsteer()
+	pl.SetCluster(rules.Header, to.Target())
 	v.stats.countIf(statname.With(statForwarded, "region", to.Name, "reason", why.String()), 1)
-	s.countWaited()
-	s.decided(lb.ReasonForwarded)
+	pl.wait.countPlaced()
+	pl.decided(lb.ReasonForwarded)
 }
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
-func (s *Stream) recall() {
-	s.RemoveRequestHeader(headerHop)
-	s.goHome()
-	s.region.to = "" // only now: what panics here is recalled once more
+func (f *forwarding) recall() {
+	pl := f.pl
+	pl.RemoveRequestHeader(headerHop)
+	f.goHome()
+	f.to = "" // only now: what panics here is recalled once more
 }
 
 // isFullOrLate reports whether a request is refused that another region may have room for.
@@ -225,7 +241,7 @@ func isFullOrLate(err error) bool {
 // forwardWaiting forwards requests that wait, those that came first before the others, as long as another region has
 // room: room there is learned of at any time.
 func (w *waiters) forwardWaiting() {
-	var list []*Stream
+	var list []*placement
 	for s := range w.held {
 		if s.cfg.Regions.Forwards() && s.region.from == "" && s.region.to == "" && s.isQueued() {
 			list = append(list, s)
@@ -242,8 +258,8 @@ func (w *waiters) forwardWaiting() {
 			if full[s.cfg] = !h.board.HasRoom(s.lease.now(), s.cfg.Regions.Allowed); full[s.cfg] {
 				return
 			}
-			if a, forwarded := s.forward(); forwarded && a == Proceed {
-				s.Resume()
+			if a, forwarded := s.region.forward(); forwarded {
+				s.goOn(a)
 			}
 		}, s.grantRecovered)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
@@ -38,7 +40,9 @@ func (f *frozenFake) serve(d time.Duration) {
 
 func (f *frozenFake) fresh() uint64 { return f.Gauge(statFresh + ";cluster=" + fakeCluster) }
 
-func (f *frozenFake) frozen() uint64 { return f.Counter(statScrapes + ";result=" + ScrapeFrozen) }
+func (f *frozenFake) frozen() uint64 {
+	return f.Counter(statScrapes + ";result=" + endpoints.ScrapeFrozen)
+}
 
 func (f *frozenFake) logged() int { return strings.Count(strings.Join(f.log, "\n"), "stand still") }
 

@@ -3,6 +3,8 @@ package core
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
@@ -38,9 +40,9 @@ type Gateway interface {
 	// Scrape scrapes the engines of a cluster that are due. report is called for each, then or later, with the page of
 	// metrics or why there is none, and returns whether the page could be used. Scrape returns the endpoints that there
 	// are, nil if that is not known.
-	Scrape(now time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint
-	// ModelsPage requests an endpoint's list of models. answered is called with the page and a result: ScrapeOK, or why
-	// there is no page.
+	Scrape(now time.Duration, j *endpoints.Job, report endpoints.PageReport) []lb.Endpoint
+	// ModelsPage requests an endpoint's list of models. answered is called with the page and a result:
+	// endpoints.ScrapeOK, or why there is no page.
 	ModelsPage(addr string, c *config.Config, answered func(page []byte, result string)) error
 	// Wall is the time since the Unix epoch. It may jump: it is for what other machines are told.
 	Wall() time.Duration

@@ -23,6 +23,7 @@ const (
 
 // heldUse is what a call has to do with what engines keep.
 type heldUse struct {
+	pl     *placement
 	id     string // of what it refers to, "" for nothing
 	inBody bool   // that may be in the body
 	makes  bool   // its answer may name something new
@@ -32,57 +33,59 @@ type heldUse struct {
 	made   []string
 }
 
-// meetHeld finds out what the call refers to by its path.
-func (s *Stream) meetHeld(method string) {
-	path := s.traits.path
-	s.held = heldUse{
-		id: prompt.HeldInPath(path), inBody: prompt.NamesHeld(method, path), makes: prompt.MakesHeld(method, path),
+// meet finds out what the call refers to by its path.
+func (h *heldUse) meet(method string) {
+	path := h.pl.traits.path
+	h.id, h.inBody = prompt.HeldInPath(path), prompt.NamesHeld(method, path)
+	h.makes = prompt.MakesHeld(method, path)
+}
+
+// readBody finds out what the call refers to by its body.
+func (h *heldUse) readBody(body []byte) {
+	if h.inBody && h.id == "" {
+		h.id = prompt.HeldInBody(body)
 	}
 }
 
-// readHeld finds out what the call refers to by its body.
-func (s *Stream) readHeld(body []byte) {
-	if s.held.inBody && s.held.id == "" {
-		s.held.id = prompt.HeldInBody(body)
-	}
-}
-
-// heldPrefix returns what stands for an id in the store.
-func (s *Stream) heldPrefix(id string) lb.Prefix {
-	memory := s.cfg.Prefix.IndexMemory
+// prefix returns what stands for an id in the store.
+func (h *heldUse) prefix(id string) lb.Prefix {
+	pl := h.pl
+	memory := pl.cfg.Prefix.IndexMemory
 	memory.Local, memory.Remote = max(memory.Local, heldMemory), max(memory.Remote, heldMemory)
-	block := s.plugin.vm.prompts.chainer(s.cfg).Held(s.traits.tenantName(s.cfg), s.scope, id)
+	block := pl.plugin.vm.prompts.chainer(pl.cfg).Held(pl.traits.tenantName(pl.cfg), pl.scope, id)
 	return lb.Prefix{
 		Blocks: []prompt.Block{block}, Bytes: block.End, TTL: heldTTL, Credit: heldCredit, IndexMemory: memory,
 	}
 }
 
-// planHeld has the plan place the call where what it refers to is: there only, even if that is full, where the gateway
+// plan has the plan place the call where what it refers to is: there only, even if that is full, where the gateway
 // keeps the records itself; with Redis, whose answer comes with the placement, elsewhere if that is full. Budgets are
 // placed by a rule of their own, and so are sessions, unless it is known here that what they refer to is elsewhere.
-func (s *Stream) planHeld(now time.Duration, p *lb.Plan) {
-	s.held.asked, s.held.lost = false, false
-	if s.held.id == "" || s.cfg.Shadow {
+func (h *heldUse) plan(now time.Duration, p *lb.Plan) {
+	pl := h.pl
+	h.asked, h.lost = false, false
+	if h.id == "" || pl.cfg.Shadow {
 		return
 	}
 	before := p.Prefix
-	p.Prefix, s.held.asked = s.heldPrefix(s.held.id), true
-	known, at := !s.cfg.UsesRedis(), -1
+	p.Prefix, h.asked = h.prefix(h.id), true
+	known, at := !pl.cfg.UsesRedis(), -1
 	if known {
-		at = s.plugin.vm.stores.local.Holder(now, p)
+		at = pl.plugin.vm.stores.local.Holder(now, p)
 	}
 	switch {
 	case at >= 0 && !p.HasBudget():
 		p.Candidates, p.Home = p.Candidates[at:at+1:at+1], lb.Home{}
 	case p.HasBudget() || p.Home.LoadFactor > 0:
-		p.Prefix, s.held.asked, s.held.lost = before, false, known && at < 0
+		p.Prefix, h.asked, h.lost = before, false, known && at < 0
 	}
 }
 
-// heldPlaced returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
+// placed returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
 // could be chosen.
-func (s *Stream) heldPlaced(reason lb.Reason) lb.Reason {
-	lost := s.held.lost || s.held.asked && s.lease.reservation.grant.Cached == 0
+func (h *heldUse) placed(reason lb.Reason) lb.Reason {
+	pl := h.pl
+	lost := h.lost || h.asked && pl.lease.reservation.grant.Cached == 0
 	if lost && reason == lb.ReasonChosen {
 		return lb.ReasonStateLost
 	}
@@ -90,26 +93,28 @@ func (s *Stream) heldPlaced(reason lb.Reason) lb.Reason {
 }
 
 // readsBegin reports whether more of the beginning of the answer is to be read.
-func (s *Stream) readsBegin() bool { return s.held.makes || s.readsRefusal() }
+func (pl *placement) readsBegin() bool { return pl.held.makes || pl.facts.readsRefusal() }
 
-// learnHeld takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
-func (s *Stream) learnHeld(size int) {
-	h, r := &s.held, &s.response
-	if !h.makes || s.phase != phaseLeased || r.status < 200 || r.status >= 300 || s.cfg.Shadow {
+// learn takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
+func (h *heldUse) learn(size int) {
+	pl := h.pl
+	r := &pl.response
+	if !h.makes || pl.phase != phaseLeased || r.status < 200 || r.status >= 300 || pl.cfg.Shadow {
 		return
 	}
 	if size == 0 {
 		return
 	}
-	h.answer = append(h.answer, s.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
+	h.answer = append(h.answer, pl.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
 	ids := prompt.HeldInAnswer(h.answer)
 	for _, id := range ids {
 		if slices.Contains(h.made, id) {
 			continue
 		}
 		h.made = append(h.made, id)
-		l := &s.lease
-		l.store.RecordPrompt(l.now(), l.id, &lb.Plan{Scope: l.reservation.plan.Scope, Prefix: s.heldPrefix(id)}, l.addr)
+		l := &pl.lease
+		made := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: h.prefix(id)}
+		l.store.RecordPrompt(l.now(), l.reservation.id, &made, l.addr)
 	}
 	if len(ids) > 0 && !h.inBody || len(h.answer) >= prompt.HeldBytes { // behind an answer's id are those of its parts
 		h.makes, h.answer, h.made = false, nil, nil
@@ -118,10 +123,11 @@ func (s *Stream) learnHeld(size int) {
 
 // losesPrompt reports whether the endpoint does not have what was recorded of it when the request was placed: it has
 // failed it, or knows nothing of what it refers to. Where nothing was known of that, only an answer shows that it has.
-func (s *Stream) losesPrompt(verdict lb.Verdict) bool {
-	if s.held.asked {
-		lost := s.lease.reservation.grant.Cached == 0 && verdict != lb.Success
-		return lost || s.response.status == 404 || s.response.status == 410
+func (h *heldUse) losesPrompt(verdict lb.Verdict) bool {
+	pl := h.pl
+	if h.asked {
+		lost := pl.lease.reservation.grant.Cached == 0 && verdict != lb.Success
+		return lost || pl.response.status == 404 || pl.response.status == 410
 	}
-	return verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 || s.facts.refused
+	return verdict > lb.Overload || verdict == lb.Overload && pl.response.status > 0 || pl.facts.refused
 }

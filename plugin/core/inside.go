@@ -8,38 +8,36 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint).
-// Each of the two choices is a Stream: the inner one begins when the outer one has chosen, and is called back for the
-// same events, behind it. So each has its plan, its lease and its place in a queue, and gives them back by itself,
-// whatever ends the request.
+// A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
+// the inner placement begins when the outer one has chosen.
 
 // Cluster returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
 // served in its place.
-func (s *Stream) Cluster() string {
+func (pl *placement) Cluster() string {
 	switch {
-	case s.outer == nil:
-		return s.GatewayStream.Cluster()
-	case s.outer.cfg.AmongClusters():
-		return s.outer.lease.addr
+	case pl.outer == nil:
+		return pl.GatewayStream.Cluster()
+	case pl.outer.cfg.AmongClusters():
+		return pl.outer.lease.addr
 	}
-	return s.scope // adopted: the gateway may go on reporting the cluster to which the route led at first
+	return pl.scope // adopted: the gateway may go on reporting the cluster to which the route led at first
 }
 
 // SetNote sets the text for the access log. It has both choices.
-func (s *Stream) SetNote(text string) {
-	if s.outer != nil && s.outer.cfg.AmongClusters() {
-		text = s.outer.describe() + s.outer.wait.text() + " " + text
+func (pl *placement) SetNote(text string) {
+	if pl.outer != nil && pl.outer.cfg.AmongClusters() {
+		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
 	}
-	s.GatewayStream.SetNote(text)
+	pl.GatewayStream.SetNote(text)
 }
 
 // seen is what has come of a request when the outer choice was made, for the inner one.
 type seen struct {
-	size  int       // of the body
-	ended bool      // that is all of it
-	late  bool      // more of it was waited for in vain
-	body  *readBody // nil if nothing of it was read
-	inner *Stream   // that choice, once it has taken what it needs of the body
+	size  int        // of the body
+	ended bool       // that is all of it
+	late  bool       // more of it was waited for in vain
+	body  *readBody  // nil if nothing of it was read
+	inner *placement // that choice, once it has taken what it needs of the body
 }
 
 // readBody is what was read of a body.
@@ -60,24 +58,24 @@ func (b *readBody) isWhole(size int) bool { return b.long && b.whole || !b.long 
 
 // needsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
 // afterwards, with counts in Redis, it could not be held any more.
-func (s *Stream) needsBodyInside() bool {
-	c := s.cfg.Clusters.Endpoint
+func (pl *placement) needsBodyInside() bool {
+	c := pl.cfg.Clusters.Endpoint
 	switch {
 	case c == nil:
 		return false
-	case !s.computes():
+	case !pl.computes():
 	case c.Unit == lb.Tokens:
 		return true
 	}
 	var ss session
-	if ss.find(s, c, nil, false); ss.mayBeInBody(s, c) {
+	if ss.find(pl, c, nil, false); ss.mayBeInBody(pl, c) {
 		return true
 	}
-	if s.idle() {
+	if pl.idle() {
 		return false
 	}
-	known, now := s.plugin.vm.clusters, s.plugin.vm.now()
-	return slices.ContainsFunc(s.cfg.Clusters.List, func(name string) bool {
+	known, now := pl.plugin.vm.clusters, pl.plugin.vm.now()
+	return slices.ContainsFunc(pl.cfg.Clusters.List, func(name string) bool {
 		cl := known[name]
 		if cl == nil {
 			return c.ReadsModelLists()
@@ -89,41 +87,39 @@ func (s *Stream) needsBodyInside() bool {
 
 // inspectBytes returns how much of the body is read for the decision.
 func (s *Stream) inspectBytes() int {
-	if c := s.cfg.Clusters.Endpoint; c != nil {
-		return max(s.cfg.MaxInspectBytes, c.MaxInspectBytes)
+	if c := s.first.cfg.Clusters.Endpoint; c != nil {
+		return max(s.first.cfg.MaxInspectBytes, c.MaxInspectBytes)
 	}
-	return s.cfg.MaxInspectBytes
+	return s.first.cfg.MaxInspectBytes
 }
 
 // chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
-func (s *Stream) chooseInside() Action {
-	c := s.cfg.Clusters.Endpoint
-	if c == nil || s.cfg.Shadow {
+func (pl *placement) chooseInside() Action {
+	c := pl.cfg.Clusters.Endpoint
+	if c == nil || pl.cfg.Shadow {
 		return Proceed
 	}
-	s.prepareInside()
-	came, in := s.seen, s.seen.inner
-	s.inside, s.seen = in, seen{}
-	in.scope, in.body = s.lease.chosen, s.body
+	pl.prepareInside()
+	came, in := pl.seen, pl.seen.inner
+	pl.inside, pl.seen = in, seen{}
+	in.scope, in.wait.grantedAt = pl.lease.chosen, pl.wait.grantedAt
 	if in.chain != nil {
-		in.chain.planned = s.plugin.vm.now()
+		in.chain.planned = pl.plugin.vm.now()
 	}
 	return in.begin(&came)
 }
 
 // prepareInside has the choice inside a cluster take what it needs of the body, which is dropped: a request may wait
 // for its cluster. Only the names of keys of prompts are then not those of the cluster, but of all of the route.
-func (s *Stream) prepareInside() {
-	c := s.cfg.Clusters.Endpoint
-	if c == nil || s.cfg.Shadow || s.seen.inner != nil {
+func (pl *placement) prepareInside() {
+	c := pl.cfg.Clusters.Endpoint
+	if c == nil || pl.cfg.Shadow || pl.seen.inner != nil {
 		return
 	}
-	in := &Stream{
-		GatewayStream: s.GatewayStream, outer: s, context: s.context, plugin: s.plugin, cfg: c,
-		scope: s.scope, traits: s.traits, what: s.what, held: s.held, lease: lease{vm: s.plugin.vm},
-	}
-	s.seen.inner = in
-	b := s.seen.body
+	in := newPlacement(pl.Stream, pl, c, pl.scope)
+	in.held, in.held.pl = pl.held, in
+	pl.seen.inner = in
+	b := pl.seen.body
 	if b == nil {
 		return
 	}
@@ -135,23 +131,23 @@ func (s *Stream) prepareInside() {
 }
 
 // begin decides inside a cluster, by what has come of the request.
-func (s *Stream) begin(seen *seen) Action {
-	if s.plugin.set != nil && s.plugin.set.Owns(s.scope) {
-		return s.refuseOwnCluster()
+func (pl *placement) begin(seen *seen) Action {
+	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.scope) {
+		return pl.refuseOwnCluster()
 	}
-	reason := s.readingOf(seen)
-	ended := seen.ended && (reason != lb.ReasonBodyEncoded || s.body.endedAt > 0)
-	return s.decide(seen.size, ended, reason)
+	reason := pl.readingOf(seen)
+	ended := seen.ended && (reason != lb.ReasonBodyEncoded || pl.body.endedAt > 0)
+	return pl.decide(seen.size, ended, reason)
 }
 
 // readingOf returns the reason to count when an endpoint is chosen, by what could be read of the body.
-func (s *Stream) readingOf(seen *seen) lb.Reason {
+func (pl *placement) readingOf(seen *seen) lb.Reason {
 	switch {
-	case s.cfg.Unit != lb.Tokens || s.traits.opaque || !s.computes():
+	case pl.cfg.Unit != lb.Tokens || pl.traits.opaque || !pl.computes():
 		return lb.ReasonChosen
 	case seen.body != nil:
 		return readingReason(seen.body.err, seen.late)
-	case s.traits.encoded:
+	case pl.traits.encoded:
 		return lb.ReasonBodyEncoded
 	case seen.ended:
 		return lb.ReasonChosen

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/wire"
@@ -61,7 +63,7 @@ type acceptance struct {
 // accept reads a configuration over the last good one in shared memory, and records it there. A VM that is behind the
 // others, because a newer configuration is there already, leaves that as it is.
 func (l *lastGood) accept(name string, raw []byte, h config.Host) acceptance {
-	kv, key := l.gw.KV(), keyLastGood+name
+	kv, key := l.gw.KV(), process.KeyLastGood+name
 	for tries := 1; ; tries++ {
 		val, cas, _ := kv.Get(key) // of what cannot be read, nothing is known
 		before := parseLastGood(val)
@@ -103,7 +105,7 @@ func (l *lastGood) refresh(o *origin) *config.Set {
 	if o.text == nil {
 		return nil
 	}
-	val, _, err := l.gw.KV().Get(keyLastGood + o.name)
+	val, _, err := l.gw.KV().Get(process.KeyLastGood + o.name)
 	record, digest := parseLastGood(val), xxhash.Sum64(val)
 	if err != nil || digest == o.digest || record.text != string(o.text) {
 		return nil
@@ -119,7 +121,7 @@ func (l *lastGood) refresh(o *origin) *config.Set {
 // false if the gateway can be left to keep the previous one.
 func (l *lastGood) inPlaceOf(name string, raw []byte, h config.Host) (set *config.Set, accepted bool) {
 	_, met := l.turns[name]
-	val, _, err := l.gw.KV().Get(keyLastGood + name)
+	val, _, err := l.gw.KV().Get(process.KeyLastGood + name)
 	if err != nil {
 		l.turns[name] = unknownTurn
 		l.tolerate(name, raw)
@@ -139,7 +141,7 @@ const maxTolerated = 64
 // tolerated reports whether a bad configuration was accepted because there was no good one yet. The gateway does not
 // try it again.
 func (l *lastGood) tolerated(name string, raw []byte) bool {
-	val, _, _ := l.gw.KV().Get(keyTolerated + name)
+	val, _, _ := l.gw.KV().Get(process.KeyTolerated + name)
 	digest := xxhash.Sum64(raw)
 	for r := wire.NewReader(val); r.Len() >= 8; {
 		if r.Uint64() == digest {
@@ -154,9 +156,9 @@ func (l *lastGood) tolerate(name string, raw []byte) {
 	if l.tolerated(name, raw) {
 		return
 	}
-	val, cas, _ := l.gw.KV().Get(keyTolerated + name)
+	val, cas, _ := l.gw.KV().Get(process.KeyTolerated + name)
 	val = wire.Writer(val).Uint64(xxhash.Sum64(raw))
-	_ = l.gw.KV().Set(keyTolerated+name, val[max(0, len(val)-8*maxTolerated):], cas)
+	_ = l.gw.KV().Set(process.KeyTolerated+name, val[max(0, len(val)-8*maxTolerated):], cas)
 }
 
 // maxListed is how many refused parts are named in the log.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -125,7 +127,7 @@ func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 	for i := range 3 * maxTolerated {
 		p.newVM().lastGood.tolerate("warmgate", []byte{byte(i)})
 	}
-	if val, _, _ := p.kv.Get(keyTolerated + "warmgate"); len(val) != 8*maxTolerated {
+	if val, _, _ := p.kv.Get(process.KeyTolerated + "warmgate"); len(val) != 8*maxTolerated {
 		t.Errorf("%d bytes are kept of what was taken", len(val))
 	}
 }
@@ -176,14 +178,14 @@ func TestLastGoodByName(t *testing.T) {
 func TestLastGoodWithoutSharedMemory(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	v := p.main.vm
-	p.kv.broken = errors.New("host trouble")
+	p.kv.Broken = errors.New("host trouble")
 	if got := inForce(taken(t, v, capOf(1, 0))); got != [2]int{1, -1} {
 		t.Errorf("%v in force", got)
 	}
 	if got := inForce(taken(t, v, capOf(0, 2))); got != [2]int{-1, 2} {
 		t.Errorf("%v in force: there is nothing to keep it in", got)
 	}
-	p.kv.broken = nil
+	p.kv.Broken = nil
 	taken(t, v, capOf(1, 2))
 	if got := inForce(taken(t, v, capOf(0, 3))); got != [2]int{1, 3} {
 		t.Errorf("%v in force once there is memory", got)
@@ -196,8 +198,8 @@ func TestLastGoodIsSwapped(t *testing.T) {
 	v := p.main.vm
 	taken(t, v, capOf(1, 1))
 	lost := 0
-	p.kv.onSet = func(key string, _ []byte, _ uint32) error {
-		if strings.HasPrefix(key, keyLastGood) && lost < 3 {
+	p.kv.OnSet = func(key string, _ []byte, _ uint32) error {
+		if strings.HasPrefix(key, process.KeyLastGood) && lost < 3 {
 			lost++
 			return lb.ErrMismatch
 		}

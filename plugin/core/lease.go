@@ -14,7 +14,6 @@ type lease struct {
 	cluster     *cluster // nil before the request is counted
 	store       lb.Store
 	redis       *redisStore // of which that store is the FallbackStore, nil for the local store
-	id          lb.LeaseID
 	reservation reservation
 	plannedAt   time.Duration // when the plan was made
 	chosen      string        // the endpoint, or the cluster, that was chosen
@@ -24,20 +23,17 @@ type lease struct {
 	tokens      int64         // that it counts for
 	overflows   int           // how often it did not fit into the cluster that was granted
 	answering   bool          // it is among those that the endpoint is answering
+	budget      budgetUse     // what it was charged, for token_budget
 }
 
-// reservation is what a request wants of its store, and the store's answer. The local store answers at once; Redis
-// takes a while, in which the gateway holds the request.
+// reservation is what a request wants of its store, and the store's answer.
 type reservation struct {
-	request    lb.Request // what the policy knows of it
-	plan       lb.Plan
-	view       *lb.View      // that the plan was made of
-	reason     lb.Reason     // to count when an endpoint is chosen
-	startedAt  time.Duration // 0 if its duration is not measured
-	inCallback bool          // the request's own callback waits for the answer
-	done       bool          // it has come
-	grant      lb.Grant
-	err        error
+	claim
+	request   lb.Request // what the policy knows of it
+	plan      lb.Plan
+	view      *lb.View      // that the plan was made of
+	reason    lb.Reason     // to count when an endpoint is chosen
+	startedAt time.Duration // 0 if its duration is not measured
 }
 
 // open counts the request among those of this VM, at a cluster and in the store of the lease.
@@ -61,7 +57,7 @@ func (l *lease) now() time.Duration {
 // amend changes for how many tokens the lease counts, and at which endpoint unless addr is "".
 func (l *lease) amend(addr string, tokens int64) {
 	l.tokens = tokens
-	l.store.Amend(l.now(), l.id, addr, tokens)
+	l.store.Amend(l.now(), l.reservation.id, addr, tokens)
 }
 
 // trackResponse counts the response, from its begin to its end, at the endpoint that answers.
@@ -76,14 +72,14 @@ func (l *lease) trackResponse(begun bool) {
 // blocks.
 func (l *lease) forgetPrompt(n int) {
 	if len(l.reservation.plan.Prefix.Blocks) > 0 && l.addr != "" {
-		l.store.ForgetPrompt(l.now(), l.id, &l.reservation.plan, l.addr, n)
+		l.store.ForgetPrompt(l.now(), l.reservation.id, &l.reservation.plan, l.addr, n)
 	}
 }
 
 // recordPrompt records that the endpoint at which the lease counts has the prompt.
 func (l *lease) recordPrompt() {
 	if len(l.reservation.plan.Prefix.Blocks) > 0 {
-		l.store.RecordPrompt(l.now(), l.id, &l.reservation.plan, l.addr)
+		l.store.RecordPrompt(l.now(), l.reservation.id, &l.reservation.plan, l.addr)
 	}
 }
 
@@ -125,211 +121,185 @@ func (l *lease) isGone(addr string, c *config.Config) bool {
 const timedEvery = 16
 
 // reserve has the store choose an endpoint.
-func (s *Stream) reserve() Action {
-	v, l := s.plugin.vm, &s.lease
-	l.store, l.redis = v.stores.of(s.cfg)
+func (pl *placement) reserve() Action {
+	v, l := pl.plugin.vm, &pl.lease
+	l.store, l.redis = v.stores.of(pl.cfg)
 	now := l.now()
-	if s.cfg.Queue.Enabled() && !s.cfg.Shadow && !s.idle() {
+	if pl.cfg.Queue.Enabled() && !pl.cfg.Shadow && !pl.idle() {
 		now = v.ReadClock()
-		s.usesQueue()
-		if why := s.prepareWait(now); why != lb.ReasonChosen {
-			s.enter(phaseUncounted)
-			return s.refuse(why, 0)
+		pl.wait.usesQueue()
+		if why := pl.wait.prepare(now); why != lb.ReasonChosen {
+			pl.enter(phaseUncounted)
+			return pl.refuse(why, 0)
 		}
 	}
-	s.enter(phaseReserving)
-	l.open(s.cluster)
-	return s.reserveTenant(now)
+	pl.enter(phaseReserving)
+	l.open(pl.cluster)
+	return pl.reserveTenant(now)
 }
 
 // submit gives the plan to the store.
-func (s *Stream) submit(now time.Duration) Action {
-	v, l := s.plugin.vm, &s.lease
-	r, id := &l.reservation, v.stores.nextID()
-	l.id, r.done, r.startedAt = id, false, 0
-	if id%timedEvery == 1 {
+func (pl *placement) submit(now time.Duration) Action {
+	v, l := pl.plugin.vm, &pl.lease
+	r := &l.reservation
+	r.id, r.startedAt = v.stores.nextID(), 0
+	if r.id%timedEvery == 1 {
 		r.startedAt = v.gw.Now()
 	}
-	if a, forwarded := s.forwardBack(); forwarded {
+	if a, forwarded := pl.region.forwardBack(); forwarded {
 		return a
 	}
-	r.inCallback = true
-	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
-		if l.id == id { // else it was planned again since
-			s.granted(g, err)
-		}
-	})
-	if r.inCallback = false; r.done {
-		return s.finishReservation()
+	if pl.ask(now, &r.claim, &r.plan, "the answer to a reservation", pl.finishReservation) {
+		return pl.finishReservation()
 	}
-	if s.isQueued() {
-		if a, forwarded := s.forward(); forwarded {
+	if pl.isQueued() {
+		if a, forwarded := pl.region.forward(); forwarded {
 			return a
 		}
 	}
 	if l.redis != nil {
-		v.ticks.wakeAt(now, now+s.cfg.ReserveTimeout)
+		v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
 	}
-	if s.mayWait() {
-		s.prepareInside()
+	if pl.mayWait() {
+		pl.prepareInside()
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
-		r.inCallback = true
-		v.waiters.add(s)
-		if r.inCallback = false; r.done { // it was granted what others have left
-			return s.finishReservation()
+		if r.during(func() { v.waiters.add(pl) }) { // it was granted what others have left
+			return pl.finishReservation()
 		}
 	}
 	return Stop
 }
 
-// granted is called by the store, within the request's own callback or from outside. One answer of Redis, or the end of
-// another request, may serve several requests: a panic in one of them must not keep the others from their answers.
-func (s *Stream) granted(g lb.Grant, err error) {
-	r := &s.lease.reservation
-	r.done, r.grant, r.err = true, g, err
-	if r.inCallback || s.phase != phaseReserving {
-		return // it goes on in reserve, or has ended and its lease is released
-	}
-	s.plugin.vm.runAs(s.context, "the answer to a reservation", func() {
-		if s.finishReservation() == Proceed {
-			s.Resume()
-		}
-	}, s.grantRecovered)
-}
-
-// grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
-func (s *Stream) grantRecovered() {
-	defer s.Resume()
-	s.recovered()
-}
-
 // finishReservation steers a request whose store has answered.
-func (s *Stream) finishReservation() Action {
-	v, l := s.plugin.vm, &s.lease
+func (pl *placement) finishReservation() Action {
+	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	v.waiters.remove(s)
+	v.waiters.remove(pl)
 	if r.startedAt > 0 && !r.grant.Queued {
 		v.stats.reserved(v.gw.Now() - r.startedAt)
 	}
-	s.waitEnded(&r.grant, r.err)
+	pl.wait.ended(&r.grant, r.err)
 	if r.err != nil {
 		if isFullOrLate(r.err) {
-			if a, forwarded := s.forward(); forwarded {
+			if a, forwarded := pl.region.forward(); forwarded {
 				return a
 			}
 		}
-		s.closeLease()
-		if why := s.wait.refusalOf(r.err); why != lb.ReasonStoreError {
-			return s.refuseFull(why, r.grant.Expected)
+		pl.closeLease()
+		if why := pl.wait.refusalOf(r.err); why != lb.ReasonStoreError {
+			return pl.refuseFull(why, r.grant.Expected)
 		}
-		return s.pass(lb.ReasonStoreError)
+		return pl.pass(lb.ReasonStoreError)
 	}
 	addr := r.plan.Candidates[r.grant.Index].Addr
-	gone := !s.cfg.Shadow && l.isGone(addr, s.cfg)
+	gone := !pl.cfg.Shadow && l.isGone(addr, pl.cfg)
 	if gone && r.grant.Queued {
-		s.undoGrant(addr)
-		return s.reserveAgain()
+		pl.undoGrant(addr)
+		return pl.reserveAgain()
 	}
-	if !gone && s.overflows(addr) {
-		return s.chooseAnother(addr)
+	if !gone && pl.overflows(addr) {
+		return pl.chooseAnother(addr)
 	}
-	return s.leased(addr, gone)
+	return pl.leased(addr, gone)
 }
 
 // leased steers a request that is counted at an endpoint, which may be gone by now.
-func (s *Stream) leased(addr string, gone bool) Action {
-	v, l := s.plugin.vm, &s.lease
+func (pl *placement) leased(addr string, gone bool) Action {
+	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	s.enter(phaseLeased)
+	pl.enter(phaseLeased)
 	l.load, l.tokens = r.grant.Load.Requests, r.plan.AddedTokens(r.grant.Cached)
-	if s.chain != nil && !s.chain.uncached {
-		s.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
+	if pl.chain != nil && !pl.chain.uncached {
+		pl.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
 	}
 	l.chosen, l.addr = addr, addr
-	s.charged(addr)
+	l.charged(addr)
 	switch {
-	case s.cfg.Shadow:
+	case pl.cfg.Shadow:
 		r.reason = lb.ReasonShadow
-		s.unsteer()
+		pl.leaveToGateway()
 	case gone:
-		s.release()
-		return s.pass(s.noneHealthy())
+		pl.release()
+		return pl.pass(pl.noneHealthy())
 	default:
-		if err := s.steer(); err != nil {
+		if err := pl.send(); err != nil {
 			v.gw.Log(Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
-			s.release()
-			return s.pass(lb.ReasonStoreError)
+			pl.release()
+			return pl.pass(lb.ReasonStoreError)
 		}
 	}
-	r.reason = s.heldPlaced(r.reason)
-	s.sessionPlaced()
-	s.decided(r.reason)
-	s.countWaited()
-	s.requestPlaced()
-	v.bodies.track(s)
-	if s.body.endedAt > 0 {
-		s.amendWork() // the end of the body has come while the store decided
+	r.reason = pl.held.placed(r.reason)
+	pl.sessionPlaced()
+	pl.decided(r.reason)
+	pl.wait.countPlaced()
+	pl.requestPlaced()
+	v.bodies.track(pl)
+	if pl.body.endedAt > 0 {
+		pl.amendWork() // the end of the body has come while the store decided
 	}
-	if s.cfg.DetailLog {
-		v.gw.Log(Info, "cluster="+s.cluster.name+" "+s.describe())
+	if pl.cfg.DetailLog {
+		v.gw.Log(Info, "cluster="+pl.cluster.name+" "+pl.describe())
 	}
-	return s.chooseInside()
+	return pl.chooseInside()
 }
 
+// sentAt returns since when an endpoint could have had all of the request.
+func (pl *placement) sentAt() time.Duration { return max(pl.body.endedAt, pl.wait.grantedAt) }
+
 // placedAt returns when the request was placed: those that had to wait, after that.
-func (s *Stream) placedAt() time.Duration { return max(s.lease.plannedAt, s.body.grantedAt) }
+func (pl *placement) placedAt() time.Duration { return max(pl.lease.plannedAt, pl.wait.grantedAt) }
 
 // requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a
 // load report from it.
-func (s *Stream) requestPlaced() {
-	l := &s.lease
-	if s.idle() {
+func (pl *placement) requestPlaced() {
+	l := &pl.lease
+	if pl.idle() {
 		return
 	}
-	if !s.cfg.Shadow { // else the gateway has chosen
-		s.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		s.cluster.shares.Count(s.plugin.vm.now(), l.chosen)
-		if s.cluster.metrics.neededAt > 0 {
-			s.metrics.adapter = s.cluster.engines.AddRequest(s.metrics.model, l.chosen, l.tokens)
+	if !pl.cfg.Shadow { // else the gateway has chosen
+		pl.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
+		pl.cluster.shares.Count(pl.plugin.vm.now(), l.chosen)
+		if pl.cluster.metrics.neededAt > 0 {
+			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
 		}
 	}
-	s.requestReport()
+	pl.requestReport()
 }
 
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
 // store grant it still, is released.
-func (s *Stream) abandonReservation() {
-	why := s.lease.reservation.reason
+func (pl *placement) abandonReservation() {
+	why := pl.lease.reservation.reason
 	switch {
-	case s.phase == phaseListing:
-		s.enter(phaseUncounted)
-	case s.isQueued():
+	case pl.phase == phaseListing:
+		pl.enter(phaseUncounted)
+	case pl.isQueued():
 		why = lb.ReasonLeftQueue
-		s.leftQueue()
+		pl.wait.countLeft()
 	}
-	s.release()
-	s.decided(why)
+	pl.release()
+	pl.decided(why)
 }
 
 // release ends the lease, if there is or may be one.
-func (s *Stream) release() {
-	if s.phase == phaseLeased || s.phase == phaseReserving {
-		now := s.lease.now()
-		s.closeLease()
-		if s.lease.id != 0 { // else it was not counted beyond its tenant
-			s.lease.store.Release(now, s.lease.id)
+func (pl *placement) release() {
+	if pl.phase == phaseLeased || pl.phase == phaseReserving {
+		now := pl.lease.now()
+		pl.closeLease()
+		if id := pl.lease.reservation.id; id != 0 { // else it was not counted beyond its tenant
+			pl.lease.store.Release(now, id)
 		}
 	}
 }
 
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
-func (s *Stream) closeLease() {
-	s.enter(phaseUncounted)
-	delete(s.plugin.vm.bodies.partial, s)
-	s.plugin.vm.waiters.remove(s)
-	s.lease.giveBack(&s.budget.target)
-	s.endTenant()
-	s.lease.close()
+func (pl *placement) closeLease() {
+	pl.enter(phaseUncounted)
+	delete(pl.plugin.vm.bodies.partial, pl)
+	pl.plugin.vm.waiters.remove(pl)
+	pl.lease.giveBack(&pl.lease.budget.target)
+	pl.lease.endTenant()
+	pl.lease.close()
 }
 
 // others returns where retries may be sent: the candidates after the chosen one, so that not all are sent to the same,

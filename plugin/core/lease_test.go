@@ -86,7 +86,7 @@ func TestWaitsForTheAnswer(t *testing.T) {
 		if !c.held || c.Upstream() >= 0 || c.received.Body != "" {
 			t.Fatalf("held %v, at endpoint %d with %q before the answer", c.held, c.Upstream(), c.received.Body)
 		}
-		if early := c.core.cfg.Unit == lb.Requests; c.stopped != early {
+		if early := c.core.first.cfg.Unit == lb.Requests; c.stopped != early {
 			t.Errorf("the body waits in front of the plugin: %v, want %v", c.stopped, early)
 		}
 		d.advance(200 * time.Microsecond)

@@ -13,45 +13,45 @@ type metricsUse struct {
 
 // requestReport requests a load report from the endpoint that serves the request, unless the client does. Without a
 // report, nothing is known that the next request could be placed by.
-func (s *Stream) requestReport() {
-	if !s.cfg.Engines.ORCA {
+func (pl *placement) requestReport() {
+	if !pl.cfg.Engines.ORCA {
 		return
 	}
-	s.metrics.readsReport = true
-	s.traits.read(s)
-	if s.metrics.hidesReport = s.traits.header(metrics.ORCARequestHeader) == ""; s.metrics.hidesReport {
-		s.SetRequestHeader(metrics.ORCARequestHeader, metrics.ORCAFormat)
+	pl.metrics.readsReport = true
+	pl.traits.read(pl)
+	if pl.metrics.hidesReport = pl.traits.header(metrics.ORCARequestHeader) == ""; pl.metrics.hidesReport {
+		pl.SetRequestHeader(metrics.ORCARequestHeader, metrics.ORCAFormat)
 	}
 }
 
 // readReport reads the load report of a response. A client that has not requested one does not get it.
-func (s *Stream) readReport() {
-	if !s.metrics.readsReport {
+func (pl *placement) readReport() {
+	if !pl.metrics.readsReport {
 		return
 	}
-	value, addr := s.ResponseHeader(metrics.ORCAHeader), s.lease.addr
+	value, addr := pl.ResponseHeader(metrics.ORCAHeader), pl.lease.addr
 	if value == "" {
 		return
 	}
 	if addr == "" { // the gateway has chosen
-		addr = s.ServedBy()
+		addr = pl.ServedBy()
 	}
 	if addr != "" {
-		s.plugin.vm.scraping.addReport(s.lease.now(), s.cfg, s.cluster.name, addr, value)
+		pl.plugin.vm.scraping.addReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, value)
 	}
-	if s.metrics.hidesReport {
-		s.RemoveResponseHeader(metrics.ORCAHeader)
+	if pl.metrics.hidesReport {
+		pl.RemoveResponseHeader(metrics.ORCAHeader)
 	}
 }
 
 // requestGone notes that the request has ended where it was placed.
-func (s *Stream) requestGone() {
-	if s.cluster == nil {
+func (pl *placement) requestGone() {
+	if pl.cluster == nil {
 		return
 	}
-	delete(s.cluster.metrics.streams, s)
-	if s.metrics.adapter != 0 {
-		s.cluster.engines.RemoveRequest(s.metrics.adapter, s.lease.chosen)
-		s.metrics.adapter = 0
+	delete(pl.cluster.metrics.streams, pl)
+	if pl.metrics.adapter != 0 {
+		pl.cluster.engines.RemoveRequest(pl.metrics.adapter, pl.lease.chosen)
+		pl.metrics.adapter = 0
 	}
 }

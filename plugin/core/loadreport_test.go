@@ -165,8 +165,8 @@ func TestWhoseContextIsRead(t *testing.T) {
 			if n := len(v.clusters[fakeCluster].metrics.streams); n != 1 {
 				t.Errorf("round %d, %d: %d requests are being served, want 1", round, i, n)
 			}
-			if j := v.scraping.newJob(d.now, fakeCluster, c.core.cfg); j.request != c.core.context {
-				t.Errorf("round %d, %d: the context is %d, want %d", round, i, j.request, c.core.context)
+			if j := v.scraping.newJob(d.now, fakeCluster, c.core.first.cfg); j.Request != c.core.context {
+				t.Errorf("round %d, %d: the context is %d, want %d", round, i, j.Request, c.core.context)
 			}
 			if end(c); len(v.clusters[fakeCluster].metrics.streams) != 0 {
 				t.Errorf("round %d, %d: it is over and still being served", round, i)

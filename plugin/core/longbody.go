@@ -51,8 +51,8 @@ type longBody struct {
 func (s *Stream) readMost() int {
 	most := s.inspectBytes()
 	if s.wantsEnd() {
-		most = max(most, s.cfg.MaxScanBytes)
-		if c := s.cfg.Clusters.Endpoint; c != nil {
+		most = max(most, s.first.cfg.MaxScanBytes)
+		if c := s.first.cfg.Clusters.Endpoint; c != nil {
 			most = max(most, c.MaxScanBytes)
 		}
 	}
@@ -61,9 +61,10 @@ func (s *Stream) readMost() int {
 
 // wantsEnd reports whether what stands at the end of a body matters: other than for its work alone.
 func (s *Stream) wantsEnd() bool {
-	c, in := s.cfg, s.cfg.Clusters.Endpoint
-	return !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || s.session.mayBeInBody(s, c) ||
-		s.held.inBody && !s.traits.notJSON || s.readsFacts() ||
+	pl := s.first
+	c, in := pl.cfg, pl.cfg.Clusters.Endpoint
+	return !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || pl.session.mayBeInBody(pl, c) ||
+		pl.held.inBody && !s.traits.notJSON || pl.facts.readsFacts() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
 }
 
@@ -72,7 +73,7 @@ func (s *Stream) wantsEnd() bool {
 // on after body_timeout although no more comes.
 func (s *Stream) readsOn(first, enough bool) bool {
 	b, most := s.plugin.vm.bodies, s.readMost()
-	early := b.stale || s.facts.alone
+	early := b.stale || s.body.modelOnly
 	switch {
 	case early && !first, !early && !enough, s.body.received >= most:
 		return false
@@ -91,7 +92,7 @@ func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }
 //
 //go:noinline
 func (s *Stream) newLong() *longBody {
-	c := s.cfg
+	c := s.first.cfg
 	if in := c.Clusters.Endpoint; in != nil {
 		c = in
 	}
@@ -131,7 +132,8 @@ func (s *Stream) readOn(size int, end bool) Action {
 // after each part.
 func (s *Stream) awaitMore(a Action) Action {
 	if b := s.plugin.vm.bodies; s.wantsEnd() {
-		b.reading[s] = max(b.reading[s], min(b.now()+min(s.cfg.BodyTimeout, maxPause), s.body.beganAt+maxReading))
+		pause := min(s.first.cfg.BodyTimeout, maxPause)
+		b.reading[s] = max(b.reading[s], min(b.now()+pause, s.body.beganAt+maxReading))
 	}
 	return a
 }
@@ -194,7 +196,7 @@ func (b *readBody) read(s *Stream) {
 	}
 	// It has too many values to parse: names may be behind them.
 	b.ended = false
-	if !s.cfg.ReadsPrompt() && s.cfg.Clusters.Endpoint == nil {
+	if c := s.first.cfg; !c.ReadsPrompt() && c.Clusters.Endpoint == nil {
 		return
 	}
 	l := s.newLong()
@@ -208,7 +210,9 @@ func (b *readBody) read(s *Stream) {
 }
 
 // hidesLast reports whether the gateway has not shown the last part of the body.
-func (s *Stream) hidesLast() bool { return s.body.several && !s.body.alone && s.plugin.vm.bodies.stale }
+func (s *Stream) hidesLast() bool {
+	return s.body.several && !s.body.alone && s.plugin.vm.bodies.stale
+}
 
 // unreadFor returns why the body was not read to its end, although all of it has come or not.
 func (s *Stream) unreadFor(b *readBody, end bool) string {

@@ -171,7 +171,7 @@ func TestBodyWithLongPicture(t *testing.T) {
 		}
 	}
 	c := d.client(0, streamtest.Request{Frames: []string{body(text)}})
-	if n := c.core.lease.reservation.plan.Prefix.Bytes; n > 2*len(text) {
+	if n := c.core.first.lease.reservation.plan.Prefix.Bytes; n > 2*len(text) {
 		t.Errorf("the prompt has %d bytes", n)
 	}
 	c.Finish()
@@ -352,10 +352,10 @@ func TestReferencesBehindLongPrompts(t *testing.T) {
 			c.Send(seededWords(1, 4_000), false)
 		}
 		c.Send(`","model":"m","previous_response_id":"resp_1"}`, true)
-		if path == "/v1/responses" && c.core.held.id != "resp_1" {
-			t.Errorf("it refers to %q", c.core.held.id)
+		if path == "/v1/responses" && c.core.first.held.id != "resp_1" {
+			t.Errorf("it refers to %q", c.core.first.held.id)
 		}
-		if c.core.facts.model != xxhash.Sum64String("m") {
+		if c.core.first.facts.model != xxhash.Sum64String("m") {
 			t.Errorf("%s: its model is not known", path)
 		}
 		c.Finish()

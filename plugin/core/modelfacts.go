@@ -15,46 +15,49 @@ import (
 
 // factUse is what a request has to do with facts about models.
 type factUse struct {
+	pl      *placement
 	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
 	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
-	alone   bool   // nothing else is read of the body: it is never held for longer than body_timeout
 	refusal []byte // the beginning of the answer, if that is one
 	refused bool   // the endpoint does not have the model, or not with such a context
 }
 
 // readsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
 // have, or may do so, or it is not known yet.
-func (s *Stream) readsFacts() bool {
-	cl := s.plugin.vm.clusters[s.scope]
-	return s.isForModel() && (cl != nil && cl.facts.Active(s.plugin.vm.now()) || s.readsLists()) &&
-		(s.facts.inPath == 0 || s.traits.length == 0) && // else all is known
-		(s.traits.parts || !s.traits.notJSON && !s.traits.encoded)
+func (f *factUse) readsFacts() bool {
+	pl := f.pl
+	cl := pl.plugin.vm.clusters[pl.scope]
+	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.now()) || pl.readsLists()) &&
+		(f.inPath == 0 || pl.traits.length == 0) && // else all is known
+		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
 }
 
-// meetModel reads the model in the path.
-func (s *Stream) meetModel() {
-	if !s.isForModel() {
+// meet reads the model in the path.
+func (f *factUse) meet() {
+	pl := f.pl
+	if !pl.isForModel() {
 		return
 	}
-	if name := prompt.ModelInPath(s.traits.path); name != "" {
-		s.facts.inPath = xxhash.Sum64String(name)
+	if name := prompt.ModelInPath(pl.traits.path); name != "" {
+		f.inPath = xxhash.Sum64String(name)
 	}
 }
 
 // readModel reads the model in a body of which nothing else matters.
-func (s *Stream) readModel(body []byte) {
-	if !s.readsFacts() {
+func (f *factUse) readModel(body []byte) {
+	pl := f.pl
+	if !f.readsFacts() {
 		return
 	}
 	var name string
-	if s.traits.parts {
+	if pl.traits.parts {
 		name = prompt.ModelInParts(body)
 	} else {
 		name, _ = prompt.MemberText(body, []string{"model"})
 	}
 	if name != "" {
-		s.facts.model = xxhash.Sum64String(name)
+		f.model = xxhash.Sum64String(name)
 	}
 }
 
@@ -86,35 +89,38 @@ func (s *Stream) readParts(size int, end bool) Action {
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.
 const bytesPerToken = 4
 
-// factsOf puts into the request what facts about models depend on: size bytes of the body have come.
-func (s *Stream) factsOf(r *lb.Request, size int) {
-	if !s.isForModel() {
+// put puts into the request what facts about models depend on: size bytes of the body have come.
+func (f *factUse) put(r *lb.Request, size int) {
+	pl := f.pl
+	if !pl.isForModel() {
 		return
 	}
-	size = max(size, s.traits.length)
-	s.facts.length = int64(size)
-	if w := &s.work; w.seen > 0 {
+	size = max(size, pl.traits.length)
+	f.length = int64(size)
+	if w := &pl.work; w.seen > 0 {
 		text := float64(w.info.TextBytes+bytesPerToken*w.info.TokenIDs) * float64(max(size, w.seen)) / float64(w.seen)
-		s.facts.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
+		f.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
 	}
-	r.ModelID, r.ModelName, r.Length = s.factID(), s.modelID(), s.facts.length
+	r.ModelID, r.ModelName, r.Length = f.id(), pl.modelID(), f.length
 }
 
-// factID returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
+// id returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
 // API and not in another; 0 if the model is not known.
-func (s *Stream) factID() uint64 {
-	model := s.modelID()
+func (f *factUse) id() uint64 {
+	pl := f.pl
+	model := pl.modelID()
 	if model == 0 {
 		return 0
 	}
-	return (model ^ xxhash.Sum64String(prompt.APIPath(s.traits.path, s.what))) | 1
+	return (model ^ xxhash.Sum64String(prompt.APIPath(pl.traits.path, pl.what))) | 1
 }
 
 // isOther reports whether a refusal names another model than was read: engines take the last of several members of one
 // name, and some any spelling of the name. Some add a tag.
-func (s *Stream) isOther(name string) bool {
+func (f *factUse) isOther(name string) bool {
+	pl := f.pl
 	model, _, _ := strings.Cut(name, ":")
-	id := s.modelID()
+	id := pl.modelID()
 	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
 }
 
@@ -122,47 +128,50 @@ func (s *Stream) isOther(name string) bool {
 const refusedStatus = 400
 
 // readsRefusal reports whether more of the answer is needed to know why the request is refused.
-func (s *Stream) readsRefusal() bool {
-	return s.phase == phaseLeased && s.response.status >= 400 && s.response.status < 500 && s.isForModel() &&
-		len(s.facts.refusal) < prompt.RefusalBytes
+func (f *factUse) readsRefusal() bool {
+	pl := f.pl
+	return pl.phase == phaseLeased && pl.response.status >= 400 && pl.response.status < 500 && pl.isForModel() &&
+		len(f.refusal) < prompt.RefusalBytes
 }
 
 // readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
-func (s *Stream) readRefusal(size int) {
-	if r := &s.facts; size > 0 && s.readsRefusal() {
-		r.refusal = append(r.refusal, s.ResponseBody(0, min(size, prompt.RefusalBytes-len(r.refusal)))...)
+func (f *factUse) readRefusal(size int) {
+	pl := f.pl
+	if size > 0 && f.readsRefusal() {
+		f.refusal = append(f.refusal, pl.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
 	}
 }
 
 // isFact reports whether the endpoint has refused the request for its model or its length. It notes that, and what it
 // has served.
-func (s *Stream) isFact(verdict lb.Verdict) bool {
-	l, f := &s.lease, s.cluster.facts
-	now := s.plugin.vm.now()
+func (f *factUse) isFact(verdict lb.Verdict) bool {
+	pl := f.pl
+	l, known := &pl.lease, pl.cluster.facts
+	now := pl.plugin.vm.now()
 	switch {
-	case !s.isForModel() || !s.response.reached || s.cfg.Shadow:
-	case verdict == lb.Success && !s.computes(): // some engines count with one tokenizer, whatever the model
+	case !pl.isForModel() || !pl.response.reached || pl.cfg.Shadow:
+	case verdict == lb.Success && !pl.computes(): // some engines count with one tokenizer, whatever the model
 	case verdict == lb.Success:
-		f.Served(now, s.factID(), l.addr, s.facts.length)
+		known.Served(now, f.id(), l.addr, f.length)
 	case verdict == lb.Rejected:
-		model := s.factID()
-		status := s.response.status
+		model := f.id()
+		status := pl.response.status
 		if status < 300 {
 			status = refusedStatus
 		}
-		switch why, name := prompt.ReadRefusal(status, s.facts.refusal); why {
+		switch why, name := prompt.ReadRefusal(status, f.refusal); why {
 		case prompt.UnknownModel:
-			if s.isOther(name) {
+			if f.isOther(name) {
 				model = 0
 			}
-			f.Absent(now, model, l.addr)
-			s.facts.refused = true
+			known.Absent(now, model, l.addr)
+			f.refused = true
 		case prompt.ContextTooLong, prompt.AnswerTooLong:
-			if why == prompt.ContextTooLong || s.work.info.MaxTokens > 0 { // else the answer is not in the length
-				f.TooLong(now, model, l.addr, s.facts.length)
+			if why == prompt.ContextTooLong || pl.work.info.MaxTokens > 0 { // else the answer is not in the length
+				known.TooLong(now, model, l.addr, f.length)
 			}
-			s.facts.refused = true
+			f.refused = true
 		}
 	}
-	return s.facts.refused
+	return f.refused
 }

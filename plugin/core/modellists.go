@@ -1,8 +1,12 @@
 package core
 
 import (
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
@@ -32,8 +36,8 @@ const (
 type modelLists struct {
 	*env
 	clusters clusters
-	scraping *scraping                 // whose log of faults is used
-	held     map[*Stream]time.Duration // requests that wait for the first lists of their cluster, and until when
+	scraping *scraping                    // whose log of faults is used
+	held     map[*placement]time.Duration // requests that wait for the first lists of their cluster, and until when
 }
 
 // clusterLists is what one VM knows of the lists of a cluster's endpoints, besides these themselves.
@@ -66,16 +70,16 @@ func (l *clusterLists) unread(now time.Duration, c *config.Config) bool {
 }
 
 // readsLists reports whether the lists of the request's cluster are read, and are not known yet.
-func (s *Stream) readsLists() bool {
-	if !s.cfg.ReadsModelLists() {
+func (pl *placement) readsLists() bool {
+	if !pl.cfg.ReadsModelLists() {
 		return false
 	}
-	cl := s.plugin.vm.clusters[s.scope]
-	return cl == nil || cl.lists.unread(s.plugin.vm.now(), s.cfg)
+	cl := pl.plugin.vm.clusters[pl.scope]
+	return cl == nil || cl.lists.unread(pl.plugin.vm.now(), pl.cfg)
 }
 
 // neededBy notes that a request goes by the lists of its cluster, if it does. The first one has them read.
-func (m *modelLists) neededBy(s *Stream) {
+func (m *modelLists) neededBy(s *placement) {
 	if !s.cfg.ReadsModelLists() {
 		return
 	}
@@ -131,10 +135,10 @@ func (l *clusterLists) hasNew(cl *cluster) bool {
 
 // begin begins to read the lists of all endpoints, unless another VM does.
 func (m *modelLists) begin(now time.Duration, cl *cluster) {
-	raw, cas, _ := m.gw.KV().Get(keyLists + cl.name) // where there is nothing yet, several may begin
+	raw, cas, _ := m.gw.KV().Get(process.KeyLists + cl.name) // where there is nothing yet, several may begin
 	lists := lb.ReadModelLists(raw)
 	lists.BegunAt = now
-	if m.gw.KV().Set(keyLists+cl.name, lists.Append(nil), cas) != nil {
+	if m.gw.KV().Set(process.KeyLists+cl.name, lists.Append(nil), cas) != nil {
 		return
 	}
 	cl.lists.known.BegunAt = now
@@ -158,7 +162,7 @@ func (m *modelLists) ask(cl *cluster, r *listReading) {
 		r.open++
 		answered := func(page []byte, result string) { m.answered(cl, r, addr, page, result) }
 		if m.gw.ModelsPage(addr, cl.lists.config, answered) != nil {
-			answered(nil, ScrapeUnreachable)
+			answered(nil, endpoints.ScrapeUnreachable)
 		}
 	}
 }
@@ -169,15 +173,16 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 		return
 	}
 	now, a := m.gw.Now(), listAnswer{addr: addr}
-	if result == ScrapeOK {
+	if result == endpoints.ScrapeOK {
 		if a.models = prompt.ListedModels(page); a.models == nil {
-			result = ScrapeUnreadable
+			result = endpoints.ScrapeUnreadable
 		}
 	}
 	kind, _, _ := strings.Cut(result, " ")
-	a.late = kind == ScrapeUnreachable || kind == ScrapeTimeout || kind == ScrapeIncomplete
+	late := [...]string{endpoints.ScrapeUnreachable, endpoints.ScrapeTimeout, endpoints.ScrapeIncomplete}
+	a.late = slices.Contains(late[:], kind)
 	m.stats.count(statname.With(statModelLists, "result", kind), 1)
-	if result != ScrapeOK {
+	if result != endpoints.ScrapeOK {
 		m.scraping.logFault(now, cl.name, addr+" does not list its models: "+result)
 	}
 	r.answers = append(r.answers, a)
@@ -188,7 +193,7 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 
 // share writes what was read into shared memory. A swap that is lost is tried again at the next tick.
 func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
-	key := keyLists + cl.name
+	key := process.KeyLists + cl.name
 	raw, cas, err := m.gw.KV().Get(key)
 	if err != nil {
 		return
@@ -214,7 +219,7 @@ func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
 // refresh takes over what the VMs share of a cluster, and lets the requests go on that have waited for it.
 func (m *modelLists) refresh(now time.Duration, cl *cluster) {
 	l := &cl.lists
-	raw, version, err := m.gw.KV().Get(keyLists + cl.name)
+	raw, version, err := m.gw.KV().Get(process.KeyLists + cl.name)
 	if err != nil || version == l.version {
 		return
 	}
@@ -232,7 +237,7 @@ func (m *modelLists) refresh(now time.Duration, cl *cluster) {
 
 // awaits reports whether the request waits until the lists of its cluster are known: it is one of the first, names a
 // model, and is sent where that has been chosen.
-func (m *modelLists) awaits(s *Stream) bool {
+func (m *modelLists) awaits(s *placement) bool {
 	l, now := &s.cluster.lists, m.now()
 	if !s.cfg.ReadsModelLists() || s.cfg.Shadow || s.lease.reservation.request.ModelID == 0 ||
 		!l.unread(now, s.cfg) || now-l.known.BegunAt >= firstListsWait {
@@ -243,21 +248,21 @@ func (m *modelLists) awaits(s *Stream) bool {
 }
 
 // goOn lets a request go on that has waited for lists.
-func (m *modelLists) goOn(s *Stream) {
+func (m *modelLists) goOn(s *placement) {
 	delete(m.held, s)
 	m.runAs(s.context, "the lists of models", func() {
-		if s.phase == phaseListing && s.listed() == Proceed {
-			s.Resume()
+		if s.phase == phaseListing {
+			s.goOn(s.listed())
 		}
 	}, s.grantRecovered)
 }
 
 // listed decides for a request that has waited for lists.
-func (s *Stream) listed() Action {
-	v := s.plugin.vm
-	view := v.views.of(v.now(), s.scope, s.cfg)
+func (pl *placement) listed() Action {
+	v := pl.plugin.vm
+	view := v.views.of(v.now(), pl.scope, pl.cfg)
 	if view == nil {
-		return s.pass(lb.ReasonNoEndpoints)
+		return pl.pass(lb.ReasonNoEndpoints)
 	}
-	return s.place(view)
+	return pl.place(view)
 }

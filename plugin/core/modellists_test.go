@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
@@ -136,8 +138,8 @@ func TestBrokenLists(t *testing.T) {
 	for name, broken := range map[string]string{
 		"no list": "", "text": "Not Found", "cut off": `{"data":[{"id":"base"},{"id":"s`, "nothing in it": `{"data":[]}`,
 		"too long":     `{"data":[` + strings.Repeat(`{"id":"x"},`, 600) + `{"id":"base"}]}`,
-		"unauthorized": "!" + ScrapeStatus + " 401", "unreachable": "!" + ScrapeUnreachable,
-		"encoded": "!" + ScrapeEncoded,
+		"unauthorized": "!" + endpoints.ScrapeStatus + " 401", "unreachable": "!" + endpoints.ScrapeUnreachable,
+		"encoded": "!" + endpoints.ScrapeEncoded,
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startFake(t, 1, 4, listsConfig)

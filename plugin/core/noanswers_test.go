@@ -116,7 +116,7 @@ func TestGoodAnswersHaveNotFailed(t *testing.T) {
 			s.Data(c.body)
 		}
 		s.response(func() { s.core.OnResponseBody(0, true) })
-		if got := s.core.verdict(); got != lb.Success {
+		if got := s.core.first.verdict(); got != lb.Success {
 			t.Errorf("%s: verdict %d", name, got)
 		}
 		s.end()

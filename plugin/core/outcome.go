@@ -14,30 +14,30 @@ import (
 
 // completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call
 // into the gateway, so it is done only when it matters.
-func (s *Stream) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
-	o.Addr, o.Verdict = s.lease.addr, verdict
+func (pl *placement) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
+	o.Addr, o.Verdict = pl.lease.addr, verdict
 	if verdict == lb.TimedOut {
-		o.WaitedFor = now - s.body.sentAt()
+		o.WaitedFor = now - pl.sentAt()
 	}
-	o.Busy = s.cluster.answering[s.lease.addr] > 0
-	if verdict > lb.Success || s.cluster.health.NeedsClient(now) {
-		o.Client = s.clientID()
+	o.Busy = pl.cluster.answering[pl.lease.addr] > 0
+	if verdict > lb.Success || pl.cluster.health.NeedsClient(now) {
+		o.Client = pl.clientID()
 	}
-	o.Model = s.modelID()
-	if s.chain != nil {
-		o.Source = s.chain.source()
+	o.Model = pl.modelID()
+	if pl.chain != nil {
+		o.Source = pl.chain.source()
 	}
 }
 
 // clientID returns the same number for all requests of one client, 0 if nothing is known of it: by the tenant where the
 // configuration names a header for it, else by the address, of IPv6 the first 64 bits.
-func (s *Stream) clientID() uint64 {
-	if h := s.cfg.Prefix.TenantHeader; h != "" && s.traits.known {
-		if tenant := s.traits.header(h); tenant != "" {
+func (pl *placement) clientID() uint64 {
+	if h := pl.cfg.Prefix.TenantHeader; h != "" && pl.traits.known {
+		if tenant := pl.traits.header(h); tenant != "" {
 			return xxhash.Sum64String("tenant " + tenant)
 		}
 	}
-	addr := s.Client()
+	addr := pl.Client()
 	if addr == "" {
 		return 0
 	}
@@ -45,14 +45,14 @@ func (s *Stream) clientID() uint64 {
 }
 
 // modelID returns the same number for all requests for one model, 0 if it is not known.
-func (s *Stream) modelID() uint64 {
+func (pl *placement) modelID() uint64 {
 	switch {
-	case s.facts.inPath != 0: // engines with such paths read no other one
-		return s.facts.inPath
-	case s.work.model.model != 0:
-		return s.work.model.model
-	case s.metrics.model != "":
-		return xxhash.Sum64String(s.metrics.model)
+	case pl.facts.inPath != 0: // engines with such paths read no other one
+		return pl.facts.inPath
+	case pl.work.model.model != 0:
+		return pl.work.model.model
+	case pl.metrics.model != "":
+		return xxhash.Sum64String(pl.metrics.model)
 	}
-	return s.facts.model
+	return pl.facts.model
 }

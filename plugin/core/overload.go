@@ -9,30 +9,30 @@ import (
 )
 
 // refuseFull refuses a request for which there is no room: the cluster is overloaded.
-func (s *Stream) refuseFull(why lb.Reason, expected time.Duration) Action {
-	if !s.cfg.Shadow {
-		s.cluster.queue.refusedAt = s.plugin.vm.now()
+func (pl *placement) refuseFull(why lb.Reason, expected time.Duration) Action {
+	if !pl.cfg.Shadow {
+		pl.cluster.queue.refusedAt = pl.plugin.vm.now()
 	}
-	return s.refuse(why, expected)
+	return pl.refuse(why, expected)
 }
 
 // refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
 // request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait. Nothing is
 // refused in shadow mode.
-func (s *Stream) refuse(why lb.Reason, expected time.Duration) Action {
-	if s.cfg.Shadow {
-		return s.pass(lb.ReasonShadow)
+func (pl *placement) refuse(why lb.Reason, expected time.Duration) Action {
+	if pl.cfg.Shadow {
+		return pl.pass(lb.ReasonShadow)
 	}
-	s.decided(why)
-	s.countRefused(why)
-	if s.wait.class != nil {
-		expected = s.expected(s.plugin.vm.now(), expected)
+	pl.decided(why)
+	pl.wait.countRefused(why)
+	if pl.wait.class != nil {
+		expected = pl.wait.expected(pl.plugin.vm.now(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
-	after := s.retryAfter(expected)
+	after := pl.retryAfter(expected)
 	if isBudget(why) {
-		wait := s.plugin.vm.waitFor(cmp.Or(expected, s.cfg.Overload.RetryAfter, time.Second))
-		headers = append(headers, s.limitHeaders(why, wait)...)
+		wait := pl.plugin.vm.waitFor(cmp.Or(expected, pl.cfg.Overload.RetryAfter, time.Second))
+		headers = append(headers, pl.limitHeaders(why, wait)...)
 		if after > 0 {
 			after = wait
 		}
@@ -41,7 +41,7 @@ func (s *Stream) refuse(why lb.Reason, expected time.Duration) Action {
 		seconds := int((after + time.Second - 1) / time.Second)
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
-	s.Reply(s.cfg.Overload.Status, headers, overloadBody(why))
+	pl.Reply(pl.cfg.Overload.Status, headers, overloadBody(why))
 	return Hold
 }
 
@@ -54,12 +54,12 @@ const (
 )
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
-func (s *Stream) retryAfter(expected time.Duration) time.Duration {
-	configured := s.cfg.Overload.RetryAfter
+func (pl *placement) retryAfter(expected time.Duration) time.Duration {
+	configured := pl.cfg.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
-	return max(time.Nanosecond, s.plugin.vm.varied(expected))
+	return max(time.Nanosecond, pl.plugin.vm.varied(expected))
 }
 
 // varied returns an expected wait, maxRetryAfter at most, longer or shorter by up to retryJitter of it at random.

@@ -116,19 +116,19 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 func TestOutcomeHasTimes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(s *Stream)
+		change func(s *placement)
 		want   lb.Outcome
 	}{
-		{"in parts", func(*Stream) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
-		{"in one piece", func(s *Stream) { s.response.ttft = 0 }, lb.Outcome{CountedTokens: 90}},
-		{"retried", func(s *Stream) { s.lease.addr = "b" }, lb.Outcome{}},
-		{"without a prompt", func(s *Stream) { s.chain = nil }, lb.Outcome{}},
+		{"in parts", func(*placement) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
+		{"in one piece", func(s *placement) { s.response.ttft = 0 }, lb.Outcome{CountedTokens: 90}},
+		{"retried", func(s *placement) { s.lease.addr = "b" }, lb.Outcome{}},
+		{"without a prompt", func(s *placement) { s.chain = nil }, lb.Outcome{}},
 	} {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
-		s := &Stream{
-			plugin: d.workers[0].current, cfg: d.workers[0].current.set.Match("", "", ""),
+		s := &placement{
+			Stream: &Stream{plugin: d.workers[0].current}, cfg: d.workers[0].current.set.Match("", "", ""),
 			chain: &promptChain{planned: time.Minute}, lease: lease{addr: "a", chosen: "a"},
-			response: response{ttft: time.Second},
+			response: reading{response: response{ttft: time.Second}},
 		}
 		s.lease.reservation.plan = lb.Plan{Tokens: 90}
 		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}

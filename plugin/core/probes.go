@@ -113,6 +113,13 @@ func addrsOf(plan *lb.Plan) []string {
 	return addrs
 }
 
+// probeAnswer is the answer to the probe of another region.
+type probeAnswer struct {
+	s          *Stream
+	open       bool // it is not given yet
+	inCallback bool // the request's own callback runs
+}
+
 // answerProbe answers the probe of another region, and returns what becomes of it until then. A stranger learns
 // nothing: the request goes on as any other. Who has a probe that was signed knows of the path, and may not make the
 // servers work by it: if it is old, was answered, or is for another region, it gets a 404.
@@ -137,40 +144,64 @@ func (s *Stream) answerProbe(homes []*config.Config, text string) (a Action, ans
 	}
 	v.stats.count(statForgedProbes, 1)
 	if signed {
-		s.replyProbe(404, nil)
+		p := &probeAnswer{s: s, open: true}
+		s.answer = p
+		p.reply(404, nil)
 	}
 	return Hold, signed
 }
 
 // holdProbe answers a probe of a home, at once or later.
 func (s *Stream) holdProbe(h *home, c *config.Config, probe *region.Route, views []region.View) Action {
-	v := s.plugin.vm
-	s.cfg, s.scope = c, c.Regions.Cluster
-	s.goHome()
-	s.enter(phaseProbing)
-	inCallback := true
+	v, p := s.plugin.vm, &probeAnswer{s: s, open: true, inCallback: true}
+	s.answer = p
+	s.SetCluster(c.Regions.Header, c.Regions.Cluster)
 	v.regions.survey(v.ReadClock(), s.context, s.plugin.set.RulesOf(c), func(state region.State) {
 		reply := func() {
-			s.replyProbe(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, v.gw.Wall(), state, views)}})
+			p.reply(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, v.gw.Wall(), state, views)}})
 		}
 		switch {
-		case s.phase != phaseProbing: // whoever asked has left
-		case inCallback:
+		case !p.open: // whoever asked has left
+		case p.inCallback:
 			reply()
 		default:
-			v.runAs(s.context, "the answer to a probe", reply, s.grantRecovered)
+			v.runAs(s.context, "the answer to a probe", reply, p.resumeFailed)
 		}
 	})
-	inCallback = false
-	if s.phase == phaseProbing {
+	p.inCallback = false
+	if p.open {
 		return Stop
 	}
 	return Hold
 }
 
-// replyProbe ends a probe, which is counted under no reason.
-func (s *Stream) replyProbe(status int, headers [][2]string) {
-	s.enter(phaseUncounted)
-	s.Reply(status, headers, "")
-	s.settled = true
+func (p *probeAnswer) reply(status int, headers [][2]string) {
+	p.s.Reply(status, headers, "")
+	p.open = false
+}
+
+func (p *probeAnswer) read(int, bool) Action {
+	if p.open {
+		return Stop
+	}
+	return Proceed
+}
+
+func (p *probeAnswer) late() {}
+
+func (p *probeAnswer) left() { p.open = false }
+
+// failed has the gateway balance a probe that could not be answered: who asked takes that for no answer.
+func (p *probeAnswer) failed() Action {
+	if !p.open {
+		return Proceed
+	}
+	p.open = false
+	return p.s.first.pass(lb.ReasonPanic)
+}
+
+// resumeFailed ends a probe whose answer, from outside of its callbacks, has panicked.
+func (p *probeAnswer) resumeFailed() {
+	defer p.s.Resume()
+	p.failed()
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -159,7 +161,7 @@ var pushFaults = map[string]func(running, waiting int) string{
 	"another program": func(int, int) string {
 		return "go_goroutines 7\nprocess_cpu_seconds_total 1.5\n"
 	},
-	"an error": func(int, int) string { return ScrapeStatus + " 500" },
+	"an error": func(int, int) string { return endpoints.ScrapeStatus + " 500" },
 	"renamed": func(running, waiting int) string {
 		return strings.ReplaceAll(fullPage(running, waiting), "vllm:", "vllm2:")
 	},

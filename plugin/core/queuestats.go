@@ -27,10 +27,11 @@ type queueUse struct {
 }
 
 // usesQueue notes that a request of the cluster may wait.
-func (s *Stream) usesQueue() {
-	q, l := &s.cluster.queue, &s.lease
-	q.config, q.store, q.redis, q.candidates = s.cfg, l.store, l.redis, l.reservation.plan.Candidates
-	if s.computes() {
+func (w *waiting) usesQueue() {
+	pl := w.pl
+	q, l := &pl.cluster.queue, &pl.lease
+	q.config, q.store, q.redis, q.candidates = pl.cfg, l.store, l.redis, l.reservation.plan.Candidates
+	if pl.computes() {
 		q.tokens = l.reservation.plan.AddedTokens(0)
 	}
 }
@@ -47,11 +48,12 @@ const readPeriod = 100 * time.Millisecond
 // expected returns the time in which all that wait now are likely to be placed, at least what the store expects for the
 // request, which is 0 if that is not known. As long as too few were granted an endpoint to know how fast that goes,
 // what is in flight is taken to last as long as answers so far, or as clients are told to wait, whichever is longer.
-func (s *Stream) expected(now, atLeast time.Duration) time.Duration {
-	cl := s.cluster
+func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
+	pl := w.pl
+	cl := pl.cluster
 	q := &cl.queue
 	if q.config != nil && now-q.readAt >= readPeriod {
-		s.plugin.vm.gauges.readQueue(now, cl)
+		pl.plugin.vm.gauges.readQueue(now, cl)
 	}
 	waiting := max(q.stats.Waiting, cl.waiting)
 	switch {
@@ -59,10 +61,10 @@ func (s *Stream) expected(now, atLeast time.Duration) time.Duration {
 		return atLeast
 	case q.stats.Interval > 0:
 		return time.Duration(waiting+1) * q.stats.Interval
-	case waiting == 0 || s.lease.reservation.plan.HasBudget():
+	case waiting == 0 || pl.lease.reservation.plan.HasBudget():
 		return atLeast
 	}
-	each := max(cl.answers.typical(), s.cfg.Overload.RetryAfter)
+	each := max(cl.answers.typical(), pl.cfg.Overload.RetryAfter)
 	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.running, int64(len(q.candidates)), 1)))
 }
 
@@ -85,23 +87,23 @@ func ofClass(stat string, cl *cluster, class string) string {
 	return statname.With(stat, "cluster", cl.name, "class", class)
 }
 
-// countWaited counts a request that was placed.
-func (s *Stream) countWaited() {
-	w, cl := &s.wait, s.cluster
+// countPlaced counts a request that was placed.
+func (w *waiting) countPlaced() {
+	pl, cl := w.pl, w.pl.cluster
 	if w.class == nil {
 		return
 	}
-	cl.queue.pressure.add(s.plugin.vm.now(), w.waited, false)
+	cl.queue.pressure.add(pl.plugin.vm.now(), w.waited, false)
 	if w.queued {
-		s.plugin.vm.stats.recordIf(ofClass(statQueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
+		pl.plugin.vm.stats.recordIf(ofClass(statQueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
 	}
 }
 
 // countRefused counts a request that was refused.
-func (s *Stream) countRefused(why lb.Reason) {
-	w, cl, now := &s.wait, s.cluster, s.plugin.vm.now()
+func (w *waiting) countRefused(why lb.Reason) {
+	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.now()
 	if isBudget(why) {
-		s.plugin.vm.stats.countIf(statname.With(statBudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
+		pl.plugin.vm.stats.countIf(statname.With(statBudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
 	}
 	if w.class == nil {
 		return
@@ -110,28 +112,28 @@ func (s *Stream) countRefused(why lb.Reason) {
 		cl.queue.pressure.add(now, 0, true)
 	}
 	cl.retries.failed(now, w.attempt.digest)
-	s.plugin.vm.stats.countIf(statname.With(statRefusals,
+	pl.plugin.vm.stats.countIf(statname.With(statRefusals,
 		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
-// leftQueue counts a request that is over while it waits: its client has left, or the gateway has answered.
-func (s *Stream) leftQueue() {
-	w, cl, now := &s.wait, s.cluster, s.lease.now()
+// countLeft counts a request that is over while it waits: its client has left, or the gateway has answered.
+func (w *waiting) countLeft() {
+	pl, cl, now := w.pl, w.pl.cluster, w.pl.lease.now()
 	w.queued, w.waited = true, now-w.since
 	cl.queue.pressure.add(now, w.waited, false)
 	cl.retries.failed(now, w.attempt.digest)
-	s.plugin.vm.stats.countIf(ofClass(statLeft, cl, w.class.Name), 1)
+	pl.plugin.vm.stats.countIf(ofClass(statLeft, cl, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
-func (s *Stream) answerEnded(now time.Duration, verdict lb.Verdict) {
+func (pl *placement) answerEnded(now time.Duration, verdict lb.Verdict) {
 	switch {
-	case s.wait.class == nil || !s.computes():
+	case pl.wait.class == nil || !pl.computes():
 	case verdict == lb.Success:
-		s.cluster.answers.add(now - s.placedAt())
-	case !s.response.complete:
-		s.cluster.answers.addIncomplete(now - s.placedAt())
-		s.cluster.retries.failed(now, s.wait.attempt.digest)
+		pl.cluster.answers.add(now - pl.placedAt())
+	case !pl.response.complete:
+		pl.cluster.answers.addIncomplete(now - pl.placedAt())
+		pl.cluster.retries.failed(now, pl.wait.attempt.digest)
 	}
 }
 

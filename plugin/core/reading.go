@@ -37,13 +37,43 @@ var lineTypes = []string{
 	"application/jsonlines", "application/stream+json",
 }
 
-// readAs decides by the headers of the response whether its body is read, and how; end: it has none. Whether an answer
-// is a stream is its own word: some requests do not say it, and some servers do as they like.
-func (s *Stream) readAs(headers [][2]string, end bool) {
-	r := &s.response
-	if r.status < 200 || r.status >= 300 || s.idle() { // of that, no answer says anything
+// reading is how the body of the response to a request is read: by what the request is, and for whom it is counted.
+type reading struct {
+	response
+	from      GatewayStream
+	ticks     *ticks
+	cluster   *cluster
+	addr      string        // of the endpoint that answers
+	placedAt  time.Duration // when it got the request
+	requested bool          // as a stream of tokens
+	exact     bool          // when it begins matters to more than a tick
+	usage     bool          // its usage matters
+	drawn     drawn         // whether it is read to its end where only some are
+	dataAt    time.Duration // when the only event so far of an API that is not known came, 0 for none
+	api       answer.API    // what the answer has to be in, by the path of the request
+	lines     bool          // it comes by lines, by its headers
+	text      bool          // it is a text that is not compressed, and no stream
+	reads     bool          // the parts to come are read
+	unread    bool          // some were not
+}
+
+// readAs has the body of the response read as what the request and its headers say; end: it has none.
+func (pl *placement) readAs(headers [][2]string, end bool) {
+	r, l := &pl.response, &pl.lease
+	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.work.streamed, pl.cfg.AmongClusters()
+	if r.status < 200 || r.status >= 300 || pl.idle() { // of that, no answer says anything
 		return
 	}
+	r.usage = pl.readsUsage()
+	if r.status == 200 && pl.computes() && pl.traits.value(":method") == "POST" { // what is stored may be a page
+		r.api = answer.APIOf(pl.traits.path)
+	}
+	r.begin(headers, end)
+}
+
+// begin decides by the headers of the response whether its body is read, and how. Whether an answer is a stream is its
+// own word: some requests do not say it, and some servers do as they like.
+func (r *reading) begin(headers [][2]string, end bool) {
 	kind, encoding := "", ""
 	for _, h := range headers {
 		switch h[0] {
@@ -57,18 +87,15 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 	for _, t := range lineTypes {
 		r.lines = r.lines || strings.HasPrefix(kind, t)
 	}
-	if r.status == 200 && s.computes() && s.traits.value(":method") == "POST" { // what is stored may be a page
-		r.api = answer.APIOf(s.traits.path)
-	}
 	if end {
-		r.answered = s.plugin.vm.ticks.lastTick
+		r.answered = r.ticks.lastTick
 		return
 	}
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
-		if s.readsUsage() {
-			s.plugin.vm.stats.count(statEncoded, 1)
+		if r.usage {
+			r.ticks.stats.count(statEncoded, 1)
 		}
-		r.encoded = true
+		r.encoded, r.usage = true, false
 		return
 	}
 	r.text = strings.HasPrefix(kind, "text/") && !r.lines
@@ -78,69 +105,58 @@ func (s *Stream) readAs(headers [][2]string, end bool) {
 
 // isInAPI reports whether the answer has to be in an API that is known: by the path of the request, and because other
 // answers of the cluster to such calls were.
-func (s *Stream) isInAPI() bool {
-	return s.response.api != answer.OtherAPI && s.cluster.outputs>>s.response.api&1 > 0
-}
+func (r *reading) isInAPI() bool { return r.api != answer.OtherAPI && r.cluster.outputs>>r.api&1 > 0 }
 
 // learnOutput is called when the answer has begun.
-func (s *Stream) learnOutput() {
-	if r := &s.response; r.api != answer.OtherAPI && r.answer != nil && r.answer.HasOutput() {
-		s.cluster.outputs |= 1 << r.api
+func (r *reading) learnOutput() {
+	if r.api != answer.OtherAPI && r.answer != nil && r.answer.HasOutput() {
+		r.cluster.outputs |= 1 << r.api
 	}
 }
 
 // streams reports whether the answer is a stream. Of what cannot be read, the request's word counts.
-func (s *Stream) streams() bool {
-	r := &s.response
+func (r *reading) streams() bool {
 	switch {
 	case r.lines:
 		return true
 	case r.answer == nil || r.answer.IsOther():
-		return s.work.streamed
+		return r.requested
 	}
 	return r.answer.Streams()
 }
 
-// readAnswer reads the part of the response that is passing, if it is read.
-func (s *Stream) readAnswer(size int) {
-	r := &s.response
-	if r.retry != nil {
-		s.readRetry(size)
-	}
-	if !r.reads || s.phase != phaseLeased {
-		r.unread = true
-		return
-	}
+// read reads the part of the response that is passing.
+func (r *reading) read(size int) {
 	if r.answer == nil {
 		r.answer = &answer.Reader{}
 		if r.lines {
 			r.answer.ByLines()
 		}
-		if s.isInAPI() {
+		if r.isInAPI() {
 			r.answer.Expect()
 		}
-		if !s.readsUsage() {
+		if !r.usage {
 			r.answer.WithoutUsage()
 		}
 	}
-	s.readBytes(size)
+	r.readBytes(size)
 	if r.dataAt > 0 {
-		s.secondEvent()
+		r.secondEvent()
 	}
 }
 
 // readBytes reads size bytes that are passing: all of them until the answer has begun, then the last ones.
-func (s *Stream) readBytes(size int) {
-	r, at := &s.response, 0
+func (r *reading) readBytes(size int) {
+	at := 0
 	for at < size && !r.answer.Begun() {
-		text := s.ResponseBody(at, readWithin)
+		text := r.from.ResponseBody(at, readWithin)
 		if len(text) == 0 {
 			break
 		}
 		r.answer.Read(text)
 		at += len(text)
 	}
-	if at >= size || at > 0 && !s.readsToEnd() {
+	if at >= size || at > 0 && !r.toEnd() {
 		r.unread = r.unread || at < size
 		return
 	}
@@ -148,18 +164,17 @@ func (s *Stream) readBytes(size int) {
 	if begin > at {
 		r.answer.Skip()
 	}
-	r.answer.Read(s.ResponseBody(begin, usageWithin))
+	r.answer.Read(r.from.ResponseBody(begin, usageWithin))
 }
 
 // hasBegun reports whether the answer has begun, and when: it shows output, or ends. In an API that is not known it has
 // with the first event, or with the second one where the first only announces answers: see announcements.
-func (s *Stream) hasBegun(end bool) (at time.Duration, begun bool) {
-	v, r := s.plugin.vm, &s.response
-	if s.cfg.AmongClusters() {
-		v.ReadClock()
+func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
+	if r.exact {
+		r.ticks.ReadClock()
 	}
 	if !r.reads || end || r.answer != nil && r.answer.Begun() {
-		return v.now(), true
+		return r.ticks.now(), true
 	}
 	n := 0
 	if r.answer != nil {
@@ -169,21 +184,95 @@ func (s *Stream) hasBegun(end bool) (at time.Duration, begun bool) {
 		return 0, false
 	}
 	if n == 1 && r.dataAt == 0 {
-		r.dataAt = v.ReadClock()
+		r.dataAt = r.ticks.ReadClock()
 	}
-	return v.now(), n > 1 || !s.cluster.announces.first()
+	return r.ticks.now(), n > 1 || !r.cluster.announces.first()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
-func (s *Stream) secondEvent() {
-	r := &s.response
+func (r *reading) secondEvent() {
 	if r.answer.Data() == 1 && !r.answer.Begun() {
 		return
 	}
-	s.cluster.announces.second(r.dataAt-s.placedAt(), s.plugin.vm.ReadClock()-r.dataAt)
+	r.cluster.announces.second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
 	r.dataAt = 0
 	r.answer.Settle()
-	r.reads = s.readsToEnd()
+	r.reads = r.toEnd()
+}
+
+// toEnd decides whether an answer that has begun is read to its end. Of streams, the first ones of a cluster are and
+// then some of them, and all of an endpoint one of whose streams had no end: reading costs a call of the gateway for
+// each part.
+func (r *reading) toEnd() bool {
+	if r.usage {
+		return true
+	}
+	if !r.streams() || r.answer == nil {
+		return false
+	}
+	if r.drawn == notDrawn {
+		r.drawn = drawnOut
+		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.take() || ok && r.ticks.now() < until {
+			r.drawn = drawnIn
+		}
+	}
+	return r.drawn == drawnIn
+}
+
+// judge sets the outcome of an answer whose status is good, by its content. A stream with output is held to have an end
+// where streams of its cluster have one.
+func (r *reading) judge() {
+	switch a := r.answer; {
+	case a != nil:
+		if r.isInAPI() {
+			a.Expect()
+		}
+		r.outcome = a.Outcome(r.complete, !r.unread)
+		r.cluster.terminates = r.cluster.terminates || r.complete && a.Terminated()
+		if r.drawn == drawnIn {
+			r.cluster.ends.read++
+		}
+	case r.lines && r.complete && !r.unread:
+		r.outcome = answer.Unfinished // not even an event
+	case r.isInAPI() && r.complete && !r.unread:
+		r.outcome = answer.Empty // not even a body
+	}
+	if r.outcome == answer.Unfinished && !r.cluster.terminates && r.answer != nil && r.answer.HasOutput() {
+		r.outcome = answer.Complete
+	}
+}
+
+// suspect has streams of the endpoint read to their ends from now on.
+func (cl *cluster) suspect(now time.Duration, addr string) {
+	if len(cl.suspects) >= maxSuspects {
+		clear(cl.suspects)
+	}
+	cl.suspects[addr] = now + suspectFor
+}
+
+// answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
+// success.
+func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
+	r, cl, v := &pl.response, pl.cluster, pl.plugin.vm
+	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
+		return 0, false
+	}
+	if r.judge(); r.answer != nil && pl.facts.statesFact() {
+		r.outcome = answer.Refused
+	}
+	if r.outcome == answer.Complete {
+		return 0, false
+	}
+	v.stats.countIf(statname.With(statFailed,
+		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
+	switch r.outcome {
+	case answer.Refused:
+		return lb.Rejected, true
+	case answer.Overloaded:
+		return lb.Overload, true
+	}
+	cl.suspect(v.now(), pl.lease.addr)
+	return lb.Failure, true
 }
 
 // announcements tells for the APIs of a cluster that are not known whether the first event of an answer is output, or
@@ -209,82 +298,18 @@ func (a *announcements) second(took, later time.Duration) {
 	*a = max(*a-1, -mostAnnouncements)
 }
 
-// readsToEnd decides whether an answer that has begun is read to its end. Of streams, the first ones of a cluster are
-// and then some of them, and all of an endpoint one of whose streams had no end: reading costs a call of the gateway
-// for each part.
-func (s *Stream) readsToEnd() bool {
-	r, cl := &s.response, s.cluster
-	if s.readsUsage() {
-		return true
-	}
-	if !s.streams() || r.answer == nil {
-		return false
-	}
-	if r.drawn == notDrawn {
-		r.drawn = drawnOut
-		if until, ok := cl.suspects[s.lease.addr]; cl.ends.take() || ok && s.plugin.vm.now() < until {
-			r.drawn = drawnIn
-		}
-	}
-	return r.drawn == drawnIn
-}
-
-// answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
-// success. A stream with output is held to have an end where streams of its cluster have one.
-func (s *Stream) answerVerdict() (verdict lb.Verdict, judged bool) {
-	r, cl, now := &s.response, s.cluster, s.plugin.vm.now()
-	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
-		return 0, false
-	}
-	switch a := r.answer; {
-	case a != nil:
-		if s.isInAPI() {
-			a.Expect()
-		}
-		if r.outcome = a.Outcome(r.complete, !r.unread); s.statesFact() {
-			r.outcome = answer.Refused
-		}
-		cl.terminates = cl.terminates || r.complete && a.Terminated()
-		if r.drawn == drawnIn {
-			cl.ends.read++
-		}
-	case r.lines && r.complete && !r.unread:
-		r.outcome = answer.Unfinished // not even an event
-	case s.isInAPI() && r.complete && !r.unread:
-		r.outcome = answer.Empty // not even a body
-	}
-	if r.outcome == answer.Unfinished && !cl.terminates && r.answer != nil && r.answer.HasOutput() {
-		r.outcome = answer.Complete
-	}
-	if r.outcome == answer.Complete {
-		return 0, false
-	}
-	s.plugin.vm.stats.countIf(statname.With(statFailed,
-		"cluster", cl.name, "endpoint", s.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
-	switch r.outcome {
-	case answer.Refused:
-		return lb.Rejected, true
-	case answer.Overloaded:
-		return lb.Overload, true
-	}
-	if len(cl.suspects) >= maxSuspects {
-		clear(cl.suspects)
-	}
-	cl.suspects[s.lease.addr] = now + suspectFor
-	return lb.Failure, true
-}
-
 // statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with
 // such a context. Then it is a fact as it is under the status for it.
-func (s *Stream) statesFact() bool {
-	r := &s.response
-	if r.outcome == answer.Complete || r.answer.HasOutput() || !s.isForModel() {
+func (f *factUse) statesFact() bool {
+	pl := f.pl
+	r := &pl.response
+	if r.outcome == answer.Complete || r.answer.HasOutput() || !pl.isForModel() {
 		return false
 	}
 	text := r.answer.Fault()
 	if why, _ := prompt.ReadRefusal(refusedStatus, text); why == prompt.OtherRefusal {
 		return false
 	}
-	s.facts.refusal = text
+	f.refusal = text
 	return true
 }

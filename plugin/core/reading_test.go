@@ -60,8 +60,8 @@ func TestOtherEventsAreNoFirstToken(t *testing.T) {
 	for _, event := range []string{wordEvent, "data: {\"at\":9}\n\n", "data: waiting\n\n"} {
 		c := d.client(0, streamtest.Request{Frames: []string{streamed(1)}})
 		c.Head(200, eventStream)
-		if c.Data(event); c.core.response.begun != (event == wordEvent) {
-			t.Errorf("%q: begun %v", event, c.core.response.begun)
+		if c.Data(event); c.core.first.response.begun != (event == wordEvent) {
+			t.Errorf("%q: begun %v", event, c.core.first.response.begun)
 		}
 		c.Data(wordEvent + stopEvent + doneEvent)
 		c.Finish()
@@ -101,8 +101,8 @@ func TestInformationalResponses(t *testing.T) {
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
 		c.result.Headers = map[string]string{":status": status}
 		c.response(func() { c.core.OnResponseHeaders(false) })
-		if n := len(d.workers[0].vm.clusters[fakeCluster].answering); n > 0 || c.core.response.status != 0 {
-			t.Errorf("%s: %d are answering, status %d", status, n, c.core.response.status)
+		if n := len(d.workers[0].vm.clusters[fakeCluster].answering); n > 0 || c.core.first.response.status != 0 {
+			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.status)
 		}
 		c.Head(200)
 		c.Finish()
@@ -119,12 +119,12 @@ func TestFirstEventsOfOtherAPIs(t *testing.T) {
 		d.advance(200 * time.Millisecond)
 		c.Head(200, eventStream)
 		c.Data("data: {\"state\":\"running\"}\n\n")
-		begun = c.core.response.begun
+		begun = c.core.first.response.begun
 		if announced {
 			d.advance(5 * time.Second)
 		}
 		c.Data("data: {\"state\":\"running\"}\n\n")
-		if !c.core.response.begun {
+		if !c.core.first.response.begun {
 			t.Error("not begun with the second event")
 		}
 		c.Data("data: {\"state\":\"over\"}\n\n")
@@ -156,7 +156,7 @@ func (d *fakeDriver) readsEnds(n int, ended bool) (read int) {
 		c := d.client(0, streamtest.Request{Frames: []string{"{}"}})
 		c.Head(200, eventStream)
 		c.Data(wordEvent)
-		if c.Data(wordEvent); !c.core.response.unread {
+		if c.Data(wordEvent); !c.core.first.response.unread {
 			read++
 		}
 		if ended {
@@ -229,7 +229,7 @@ func TestVerdictOfContents(t *testing.T) {
 			}
 			c.Data(body[min(split, len(body))%len(body):])
 			c.response(func() { c.core.OnResponseBody(0, true) })
-			if got := c.core.verdict(); got != want {
+			if got := c.core.first.verdict(); got != want {
 				t.Errorf("%.40q cut at %d: verdict %d, want %d", body, split, got, want)
 			}
 			c.end()
@@ -251,7 +251,7 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 			c.Head(200, [2]string{"content-type", kind})
 			c.Data(body)
 			c.Finish()
-			if r := &c.core.response; r.answer != nil || r.outcome != answer.Complete {
+			if r := &c.core.first.response; r.answer != nil || r.outcome != answer.Complete {
 				t.Errorf("%s %q: read %v, %s", kind, body, r.answer != nil, answer.OutcomeNames[r.outcome])
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
@@ -40,7 +42,7 @@ type home struct {
 	key      *region.Key
 	replays  *region.Replays
 	snapshot *region.Snapshot
-	leader   leadership
+	leader   process.Leadership
 	prober   *region.Prober         // of the VM that asks for all of the gateway, nil in others
 	redis    map[string]*redisLoads // of adopted clusters, where they are counted in Redis
 }
@@ -72,7 +74,7 @@ func (r *regions) of(c *config.Config) *home {
 	}
 	// Configurations that differ share what they know, as of the time before one was replaced.
 	kv, key := r.gw.KV(), region.NewKey(string(c.Regions.Secret))
-	name := keyRegions + key.Digest(c.Regions.Name)
+	name := process.KeyRegions + key.Digest(c.Regions.Name)
 	if r.id == 0 {
 		r.id = r.gw.Random()
 	}
@@ -80,11 +82,11 @@ func (r *regions) of(c *config.Config) *home {
 		cfg: c, usedAt: r.now(),
 		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: key,
 		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
-		leader: leadership{kv: kv, id: r.id, key: name + "/prober"},
+		leader: process.Leadership{KV: kv, ID: r.id, Key: name + "/prober"},
 		redis:  map[string]*redisLoads{},
 	}
-	if _, _, err := kv.Get(h.leader.key); errors.Is(err, lb.ErrNotFound) {
-		_ = kv.Set(h.leader.key, []byte{0}, 0) // the first value may be lost: then two VMs ask for a moment
+	if _, _, err := kv.Get(h.leader.Key); errors.Is(err, lb.ErrNotFound) {
+		_ = kv.Set(h.leader.Key, []byte{0}, 0) // the first value may be lost: then two VMs ask for a moment
 	}
 	r.homes = append(r.homes, h)
 	return h
@@ -115,7 +117,7 @@ func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
 	if h.cfg.UsesRedis() && h.cfg.Regions.Adopts() && !r.serves { // who asks also looks at adopted servers in Redis
 		return
 	}
-	leads, taken := h.leader.lead(now, h.cfg.Regions.Interval, r.serves)
+	leads, taken := h.leader.Lead(now, h.cfg.Regions.Interval, r.serves)
 	switch {
 	case !leads:
 		h.prober = nil
@@ -128,7 +130,7 @@ func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
 	}
 	r.note(h.prober.Tick(now))
 	for i := range h.cfg.Regions.Peers {
-		id := h.leader.key + " " + h.cfg.Regions.Peers[i].Name
+		id := h.leader.Key + " " + h.cfg.Regions.Peers[i].Name
 		if !asked[id] && h.prober.Due(now, i) {
 			r.askPeer(now, h, i)
 			r.seeServers(now, h, i)

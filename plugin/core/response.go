@@ -17,70 +17,57 @@ type response struct {
 	begunAt  time.Duration // when that was, 0 where it does not matter
 	asked    time.Duration // the latest tick when all of the request was sent, 0 before
 	answered time.Duration // that when it had begun, without a look at the clock
-	dataAt   time.Duration // when the only event so far of an API that is not known came, 0 for none
-	api      answer.API    // what the answer has to be in, by the path of the request
-	lines    bool          // it comes by lines, by its headers
 	streamed bool          // it has begun before its end: it is a stream
 	bytes    int           // of the body so far
 	ttft     time.Duration // from the plan to the first token, for prefix_cache
 	complete bool          // all of it has passed
 	encoded  bool          // it is compressed
-	text     bool          // it is a text that is not compressed, and no stream
 	parts    int64         // of the body that have passed
-	reads    bool          // the parts to come are read
-	unread   bool          // some were not
-	drawn    drawn         // whether it is read to its end where only some are
 	answer   *answer.Reader
 	outcome  answer.Outcome // by its content, once it is over
 	retry    []byte         // beginning of the body, while that may say when to try again
 }
 
-// responseHeaders is called once, with end when the response has no body.
-func (s *Stream) responseHeaders(end bool) {
-	if s.phase == phaseNew || s.phase == phaseDone {
+// answerBegins is called once, with end when the response has no body.
+func (pl *placement) answerBegins(end bool) {
+	if pl.phase == phaseNew || pl.phase == phaseDone {
 		return
 	}
-	headers := s.leasedHeaders()
-	if isInformational(s.response.status) { // the response is still to come
-		s.response.status = 0
+	headers := pl.leasedHeaders()
+	if isInformational(pl.response.status) { // the response is still to come
+		pl.response.status = 0
 		return
 	}
-	s.response.complete = end
-	if s.phase == phaseProbing {
-		s.enter(phaseUncounted)
+	pl.response.complete = end
+	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
+		pl.abandonReservation()
 	}
-	if s.phase == phaseCalling {
-		s.callLeft()
-	}
-	if s.phase == phaseListing || s.phase == phaseReserving { // answered by the gateway: nothing is left to resume
-		s.abandonReservation()
-	}
-	s.followForwarded()
-	if s.phase == phaseLeased {
-		s.followServed()
-		s.restrict(headers)
-		if s.phase == phaseLeased && s.response.status > 0 && s.response.status < 400 && // still leased: not misrouted
-			!s.idle() {
-			s.lease.trackResponse(true)
+	pl.region.followForwarded()
+	if pl.phase == phaseLeased {
+		pl.followServed()
+		pl.restrict(headers)
+		status := pl.response.status
+		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.idle() { // still leased: not misrouted
+			pl.lease.trackResponse(true)
 		}
-		s.readAs(headers, end)
+		pl.readAs(headers, end)
 	}
-	s.readReport()
-	s.setDebugHeaders()
-	if s.phase == phaseReading { // answered by the gateway, and never decided
-		s.abandonBody()
+	pl.readReport()
+	pl.setDebugHeaders()
+	if pl.phase == phaseReading { // answered by the gateway, and never decided
+		pl.abandonBody()
 	}
 }
 
 // leasedHeaders reads the headers of the response to a request that is counted, and takes over its status.
-func (s *Stream) leasedHeaders() [][2]string {
-	if s.phase != phaseLeased {
+func (pl *placement) leasedHeaders() [][2]string {
+	if pl.phase != phaseLeased {
 		return nil
 	}
-	headers := s.ResponseHeaders()
+	headers := pl.ResponseHeaders()
 	for _, h := range headers {
 		if h[0] == ":status" {
-			s.response.status, _ = strconv.Atoi(h[1])
+			pl.response.status, _ = strconv.Atoi(h[1])
 		}
 	}
 	return headers
@@ -89,139 +76,140 @@ func (s *Stream) leasedHeaders() [][2]string {
 // isInformational reports whether a status is one that is followed by the response itself, such as early hints.
 func isInformational(status int) bool { return status >= 100 && status < 200 && status != 101 }
 
-// responseBody is called for every part of the response's body: size bytes.
-func (s *Stream) responseBody(size int, end bool) {
-	r := &s.response
+// answerGoesOn is called for every part of the response's body: size bytes.
+func (pl *placement) answerGoesOn(size int, end bool) {
+	r := &pl.response
 	r.complete = r.complete || end
-	s.readRefusal(size)
-	s.learnHeld(size)
-	if size > 0 {
-		s.readAnswer(size)
+	pl.facts.readRefusal(size)
+	pl.held.learn(size)
+	if size > 0 && r.retry != nil {
+		pl.readRetry(size)
 	}
-	if r.begun || s.phase != phaseLeased {
+	switch {
+	case size == 0:
+	case r.reads && pl.phase == phaseLeased:
+		r.read(size)
+	default:
+		r.unread = true
+	}
+	if r.begun || pl.phase != phaseLeased {
 		return
 	}
-	at, begun := s.hasBegun(end)
+	at, begun := r.hasBegun(end)
 	if !begun {
 		return
 	}
 	r.begun = true
-	r.answered = s.plugin.vm.ticks.lastTick
-	s.learnOutput()
-	if s.cfg.AmongClusters() {
+	r.answered = pl.plugin.vm.ticks.lastTick
+	r.learnOutput()
+	if pl.cfg.AmongClusters() {
 		r.begunAt = at
 	}
-	if !end && s.streams() {
+	if !end && r.streams() {
 		r.streamed = true
-		s.firstToken(at)
+		pl.firstToken(at)
 	}
-	r.reads = r.reads && (r.dataAt > 0 || s.readsToEnd())
+	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
 }
 
 // firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
 // one piece has no such moment.
-func (s *Stream) firstToken(at time.Duration) {
-	if a := s.response.answer; a == nil || !a.Vain() {
-		s.measurePush(at, true)
+func (pl *placement) firstToken(at time.Duration) {
+	if a := pl.response.answer; a == nil || !a.Vain() {
+		pl.measurePush(at, true)
 	}
-	if s.lease.tokens > s.work.output {
-		s.lease.amend("", s.work.output)
+	if pl.lease.tokens > pl.work.output {
+		pl.lease.amend("", pl.work.output)
 	}
-	if s.chain != nil {
-		s.response.ttft = max(1, at-s.chain.planned) // 0 within one tick, but known
+	if pl.chain != nil {
+		pl.response.ttft = max(1, at-pl.chain.planned) // 0 within one tick, but known
 	}
 }
 
-// done is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
+// end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
 // sent upstream.
-func (s *Stream) done() {
-	v := s.plugin.vm
-	delete(v.bodies.reading, s)
-	delete(v.lists.held, s)
-	if s.wait.attempt.open {
-		s.cluster.retries.end(&s.wait.attempt)
+func (pl *placement) end() {
+	v := pl.plugin.vm
+	delete(v.bodies.reading, pl.Stream)
+	delete(v.lists.held, pl)
+	if pl.wait.attempt.open {
+		pl.cluster.retries.end(&pl.wait.attempt)
 	}
-	s.requestGone()
-	if s.phase == phaseProbing {
-		s.enter(phaseUncounted)
+	pl.requestGone()
+	if pl.phase == phaseReading {
+		pl.abandonBody()
 	}
-	if s.phase == phaseCalling {
-		s.callLeft()
+	if pl.phase == phaseListing || pl.phase == phaseReserving {
+		pl.abandonReservation()
 	}
-	if s.phase == phaseReading {
-		s.abandonBody()
+	if pl.phase == phaseUncounted && pl.response.status == 0 {
+		pl.region.forwardFailed() // unless its client has left
 	}
-	if s.phase == phaseListing || s.phase == phaseReserving {
-		s.abandonReservation()
+	if pl.phase == phaseLeased && pl.response.status == 0 {
+		served := pl.server()
+		pl.response.reached = served != ""
+		pl.misrouted(served)
 	}
-	if s.phase == phaseUncounted && s.response.status == 0 {
-		s.forwardFailed() // unless its client has left
-	}
-	if s.phase == phaseLeased && s.response.status == 0 {
-		served := s.servedBy()
-		s.response.reached = served != ""
-		s.misrouted(served)
-	}
-	if s.phase == phaseLeased {
+	if pl.phase == phaseLeased {
 		now := v.now()
 		outcome := lb.Outcome{}
-		s.learnUsage(now, &outcome)
-		verdict := s.judged()
-		s.learnCall(now, verdict)
-		s.measureCluster(&outcome, verdict)
+		pl.learnUsage(now, &outcome)
+		verdict := pl.judged()
+		pl.learnCall(now, verdict)
+		pl.measureCluster(&outcome, verdict)
 		if verdict == lb.Success {
-			s.tenantAnswered(now)
-			s.measure(now, &outcome)
-			s.measurePush(now, false)
-			s.expectMetrics(now)
+			pl.wait.answered(now)
+			pl.measure(now, &outcome)
+			pl.measurePush(now, false)
+			pl.expectMetrics(now)
 		}
-		s.answerEnded(now, verdict)
-		s.endCharges()
-		if s.losesPrompt(verdict) {
-			s.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
+		pl.answerEnded(now, verdict)
+		pl.endCharges()
+		if pl.held.losesPrompt(verdict) {
+			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
-		s.noteServed()
-		s.release()
-		s.completeOutcome(now, verdict, &outcome)
-		s.policy.Observe(now, outcome)
+		pl.noteServed()
+		pl.release()
+		pl.completeOutcome(now, verdict, &outcome)
+		pl.policy.Observe(now, outcome)
 	}
-	s.enter(phaseDone)
+	pl.enter(phaseDone)
 }
 
 // measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
 // not its end. Times are those of ticks, so only their averages mean something.
-func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
-	l := &s.lease
-	if s.chain == nil || l.addr != l.chosen || s.cfg.Shadow {
+func (pl *placement) measure(now time.Duration, o *lb.Outcome) {
+	l := &pl.lease
+	if pl.chain == nil || l.addr != l.chosen || pl.cfg.Shadow {
 		return
 	}
 	o.CountedTokens = l.reservation.plan.AddedTokens(l.reservation.grant.Cached)
-	if s.response.ttft > 0 {
-		o.TTFT, o.Duration = s.response.ttft, now-s.chain.planned
+	if pl.response.ttft > 0 {
+		o.TTFT, o.Duration = pl.response.ttft, now-pl.chain.planned
 	}
 }
 
 // measurePush has an answer show how many requests the endpoint runs without a queue: when it has begun, if it is
 // streamed, and when it has ended.
-func (s *Stream) measurePush(at time.Duration, begun bool) {
-	l := &s.lease
-	if s.cfg.Push != lb.Pending || !s.computes() || l.addr != l.chosen || s.cfg.Shadow || s.response.status >= 300 {
+func (pl *placement) measurePush(at time.Duration, begun bool) {
+	l := &pl.lease
+	if pl.cfg.Push != lb.Pending || !pl.computes() || l.addr != l.chosen || pl.cfg.Shadow || pl.response.status >= 300 {
 		return
 	}
-	s.cluster.limits.Observe(at, lb.Answer{
-		Addr: l.addr, PlacedAt: s.placedAt(), Inflight: l.load,
-		Begun: begun, Streamed: s.response.streamed && !begun, Bytes: s.response.bytes,
+	pl.cluster.limits.Observe(at, lb.Answer{
+		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
+		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
 	})
 }
 
 // expectMetrics notes the answer: a page of metrics that never shows it stands still.
-func (s *Stream) expectMetrics(now time.Duration) {
-	l := &s.lease
-	if s.cluster.metrics.neededAt == 0 || s.cfg.Shadow {
+func (pl *placement) expectMetrics(now time.Duration) {
+	l := &pl.lease
+	if pl.cluster.metrics.neededAt == 0 || pl.cfg.Shadow {
 		return
 	}
-	if s.computes() && l.addr == l.chosen && s.response.status < 300 {
-		s.cluster.engines.AddAnswer(now, l.addr, s.placedAt())
+	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {
+		pl.cluster.engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
 }
 
@@ -237,7 +225,7 @@ var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
 
 // verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
 // only read when it is not plainly good.
-func (r *response) verdict(now time.Duration, b *body, from GatewayStream) lb.Verdict {
+func (r *response) verdict(now, sentAt time.Duration, b *body, from GatewayStream) lb.Verdict {
 	if !r.reached { // answered by a filter, or for want of an endpoint
 		return lb.Neutral
 	}
@@ -263,7 +251,7 @@ func (r *response) verdict(now time.Duration, b *body, from GatewayStream) lb.Ve
 		return lb.Neutral // a long answer, or a slow client
 	case strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
 		return lb.Failure
-	case r.status == 0 && now-b.sentAt() >= patientFor:
+	case r.status == 0 && now-sentAt >= patientFor:
 		return lb.Overload // the client gave up waiting
 	}
 	return lb.Neutral

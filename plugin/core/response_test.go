@@ -53,14 +53,14 @@ func TestVerdict(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := &fakeStream{process: p, details: c.details}
 		p.effective = fake
-		s := &Stream{
-			GatewayStream: fake, body: body{endedAt: p.now},
-			response: response{status: c.status, complete: c.complete, reached: true},
+		s := &placement{
+			Stream:   &Stream{GatewayStream: fake, body: body{endedAt: p.now}},
+			response: reading{response: response{status: c.status, complete: c.complete, reached: true}},
 		}
-		if got := s.response.verdict(p.now, &s.body, fake); got != c.want {
+		if got := s.response.verdict(p.now, s.sentAt(), &s.body, fake); got != c.want {
 			t.Errorf("status %d, complete %v, %q: verdict %d, want %d", c.status, c.complete, c.details, got, c.want)
 		}
-		if s.response.reached = false; s.response.verdict(p.now, &s.body, fake) != lb.Neutral {
+		if s.response.reached = false; s.response.verdict(p.now, s.sentAt(), &s.body, fake) != lb.Neutral {
 			t.Errorf("status %d, %q: held against an endpoint that was never tried", c.status, c.details)
 		}
 	}
@@ -86,11 +86,12 @@ func TestVerdictOfImpatience(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := &fakeStream{process: p, details: c.details}
 		p.effective = fake
-		s := &Stream{GatewayStream: fake, response: response{status: c.status, reached: true}}
+		s := &placement{Stream: &Stream{GatewayStream: fake}}
+		s.response.status, s.response.reached = c.status, true
 		if c.sent {
 			s.body.endedAt = p.now
 		}
-		if got := s.response.verdict(p.now+c.waited, &s.body, fake); got != c.want {
+		if got := s.response.verdict(p.now+c.waited, s.sentAt(), &s.body, fake); got != c.want {
 			t.Errorf("%+v: verdict %d, want %d", c, got, c.want)
 		}
 	}
@@ -213,7 +214,7 @@ func TestCompleteBodyIsNotLate(t *testing.T) {
 		s := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{`{"prompt":`}, Unended: true}.Filled())}
 		d.advance(time.Second)
 		s.Send(`"a"}`, c.end)
-		if got := s.core.reason.String(); got != c.want {
+		if got := s.core.first.reason.String(); got != c.want {
 			t.Errorf("with the end of the body %v: reason %s, want %s", c.end, got, c.want)
 		}
 		s.Finish()

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/recent"
+
 	"github.com/cespare/xxhash/v2"
 )
 
@@ -29,9 +31,9 @@ const (
 // retryBudget is how many requests of a cluster were retries lately.
 type retryBudget struct {
 	seconds [retrySeconds]retrySecond
-	ended   *recent[uint64, time.Duration] // when requests ended without an answer, by attempt.digest
-	open    map[uint64]int                 // requests that are open, by attempt.id
-	shared  map[uint64]time.Duration       // when several were open at a time, likewise
+	ended   *recent.Cache[uint64, time.Duration] // when requests ended without an answer, by attempt.digest
+	open    map[uint64]int                       // requests that are open, by attempt.id
+	shared  map[uint64]time.Duration             // when several were open at a time, likewise
 }
 
 // attempt is what tells whether a request is the retry of another one.
@@ -83,9 +85,9 @@ func (b *retryBudget) failed(now time.Duration, id uint64) {
 		return
 	}
 	if b.ended == nil {
-		b.ended = newRecent[uint64, time.Duration](maxEnded)
+		b.ended = recent.New[uint64, time.Duration](maxEnded, clusterAge)
 	}
-	b.ended.put(now, id, now)
+	b.ended.Put(now, id, now)
 }
 
 // hasFailed reports whether a request with that id has ended without an answer lately.
@@ -93,7 +95,7 @@ func (b *retryBudget) hasFailed(now time.Duration, id uint64) bool {
 	if b.ended == nil || id == 0 {
 		return false
 	}
-	at, ok := b.ended.get(now, id)
+	at, ok := b.ended.Get(now, id)
 	return ok && now-at < endedMemory
 }
 
@@ -138,40 +140,42 @@ func (b *retryBudget) isShared(now time.Duration, id uint64) bool {
 // nameAttempt takes over what tells whether the request is a retry. The id alone does not: where clients' ids are kept,
 // a task may give one to all of its requests. So it counts together with the path and the length of the body, and with
 // the prompt if that was read.
-func (s *Stream) nameAttempt(now time.Duration) {
-	a := &s.wait.attempt
-	id := s.traits.value("x-request-id")
+func (w *waiting) nameAttempt(now time.Duration) {
+	pl := w.pl
+	a := &w.attempt
+	id := pl.traits.value("x-request-id")
 	if id == "" || a.open {
 		return
 	}
 	a.id = xxhash.Sum64String(id) | 1
 	last := uint64(0) // of the prompt's blocks, whose key depends on all before it
-	if a.exact = s.chain.hasBlocks(); a.exact {
-		last = s.chain.blocks[len(s.chain.blocks)-1].Key
+	if a.exact = pl.chain.hasBlocks(); a.exact {
+		last = pl.chain.blocks[len(pl.chain.blocks)-1].Key
 	}
 	a.digest = a.id
 	for _, n := range [...]uint64{
-		xxhash.Sum64String(s.traits.path), uint64(s.traits.length), s.work.model.model, uint64(s.work.info.TextBytes),
-		last,
+		xxhash.Sum64String(pl.traits.path), uint64(pl.traits.length), pl.work.model.model,
+		uint64(pl.work.info.TextBytes), last,
 	} {
 		const golden = 0x9e3779b97f4a7c15 // Fibonacci hashing (Knuth, volume 3, 6.4)
 		a.digest = bits.RotateLeft64((a.digest^n)*golden, 32)
 	}
-	s.cluster.retries.begin(now, a)
+	pl.cluster.retries.begin(now, a)
 }
 
 // isRetry reports whether the request is another attempt at one that got no answer: a gateway in front of this one or
 // the client's library says so, or it has the id, the path and the length of one that was refused, or whose client
 // left, and the prompt where that is known. Where it is not, an id that several requests have at a time shows nothing.
-func (s *Stream) isRetry(now time.Duration) bool {
+func (w *waiting) isRetry(now time.Duration) bool {
+	pl := w.pl
 	for _, sign := range [...]struct {
 		header string
 		first  int // its value at the first attempt
 	}{{"x-envoy-attempt-count", 1}, {"x-stainless-retry-count", 0}} {
-		if n, err := strconv.Atoi(s.traits.value(sign.header)); err == nil && n > sign.first {
+		if n, err := strconv.Atoi(pl.traits.value(sign.header)); err == nil && n > sign.first {
 			return true
 		}
 	}
-	a, b := &s.wait.attempt, &s.cluster.retries
+	a, b := &w.attempt, &pl.cluster.retries
 	return b.hasFailed(now, a.digest) && (a.exact || !b.isShared(now, a.id))
 }

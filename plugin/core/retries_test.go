@@ -68,7 +68,7 @@ func TestFailedRequestsAreRemembered(t *testing.T) {
 	for id := range uint64(2 * maxEnded) {
 		b.failed(time.Hour, id+1)
 	}
-	if n := len(b.ended.entries); n != maxEnded {
+	if n := b.ended.Len(); n != maxEnded {
 		t.Errorf("%d are remembered, want %d", n, maxEnded)
 	}
 	b.failed(time.Hour, 7)

@@ -18,67 +18,74 @@ import (
 // counted where it is served.
 
 // isForwarded reports whether the request was sent to the gateways of another region.
-func (s *Stream) isForwarded() bool { return s.region.to != "" && s.inside == nil && s.outer == nil }
+func (f *forwarding) isForwarded() bool {
+	pl := f.pl
+	return f.to != "" && pl.inside == nil && pl.outer == nil
+}
 
 // followForwarded is called when the response to a forwarded request has begun.
-func (s *Stream) followForwarded() {
-	if !s.isForwarded() || s.phase != phaseUncounted {
+func (f *forwarding) followForwarded() {
+	pl := f.pl
+	if !f.isForwarded() || pl.phase != phaseUncounted {
 		return
 	}
-	served := s.ServedBy()
-	s.response.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
-	s.response.reached = served != ""
+	served := pl.ServedBy()
+	pl.response.status, _ = strconv.Atoi(pl.ResponseHeader(":status"))
+	pl.response.reached = served != ""
 	switch {
-	case s.followHome(served):
-		s.forwardEnded(false)
-	case s.response.reached && s.response.status < 400:
-		s.forwardEnded(true)
+	case f.followHome(served):
+		f.forwardEnded(false)
+	case pl.response.reached && pl.response.status < 400:
+		f.forwardEnded(true)
 	default:
-		s.forwardFailed()
+		f.forwardFailed()
 	}
 }
 
 // forwardFailed notes that the other region has failed the request, if that is why it ends like that: what the request
 // itself or its client may be to blame for says nothing.
-func (s *Stream) forwardFailed() {
-	if !s.isForwarded() || s.region.ended {
+func (f *forwarding) forwardFailed() {
+	pl := f.pl
+	if !f.isForwarded() || f.ended {
 		return
 	}
-	if s.response.status == 0 {
-		s.response.reached = s.ServedBy() != ""
+	if pl.response.status == 0 {
+		pl.response.reached = pl.ServedBy() != ""
 	}
-	switch s.response.verdict(s.plugin.vm.now(), &s.body, s.GatewayStream) {
+	switch pl.response.verdict(pl.plugin.vm.now(), pl.sentAt(), &pl.body, pl.GatewayStream) {
 	case lb.Success, lb.Rejected:
-		s.forwardEnded(true)
+		f.forwardEnded(true)
 	case lb.Neutral:
-		if isUnreachable(s.Details()) {
-			s.forwardEnded(false)
+		if isUnreachable(pl.Details()) {
+			f.forwardEnded(false)
 		}
 	default:
-		s.forwardEnded(false)
+		f.forwardEnded(false)
 	}
 }
 
 // forwardEnded notes once whether the other region has served the request. If not, it has not got the prompt.
-func (s *Stream) forwardEnded(served bool) {
-	if s.region.ended {
+func (f *forwarding) forwardEnded(served bool) {
+	pl := f.pl
+	if f.ended {
 		return
 	}
-	s.region.ended = true
-	v, to := s.plugin.vm, s.region.to
-	h := v.regions.of(s.cfg)
+	f.ended = true
+	v, to := pl.plugin.vm, f.to
+	h := v.regions.of(pl.cfg)
 	peers := h.board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == to })
-	if prompt := s.promptToForward(); !served && prompt.NeedsLookup() {
-		h.snapshot.Forget(&prompt, &peers[peer], s.region.had)
+	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {
+		h.snapshot.Forget(&prompt, &peers[peer], f.had)
 	}
-	v.regions.note(h.board.End(v.ReadClock(), peer, s.region.sentAt, served))
+	v.regions.note(h.board.End(v.ReadClock(), peer, f.sentAt, served))
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
-func (s *Stream) followHome(served string) bool {
-	v, r := s.plugin.vm, &s.lease.reservation
-	view := v.gw.KnownView(v.now(), s.scope, s.cfg)
+func (f *forwarding) followHome(served string) bool {
+	pl := f.pl
+	v, r := pl.plugin.vm, &pl.lease.reservation
+	view := v.gw.KnownView(v.now(), pl.scope, pl.cfg)
 	if view == nil {
 		view = r.view
 	}
@@ -86,34 +93,34 @@ func (s *Stream) followHome(served string) bool {
 		return false
 	}
 	r.view = view
-	prompt := s.promptToForward()
-	s.countAt(served, &prompt)
-	s.region.returned = true
-	v.stats.countIf(statname.With(statCameHome, "region", s.region.to), 1)
-	s.SetNote(s.describe() + s.wait.text())
+	prompt := f.promptToForward()
+	pl.countAt(served, &prompt)
+	f.returned = true
+	v.stats.countIf(statname.With(statCameHome, "region", f.to), 1)
+	pl.SetNote(pl.describe() + pl.wait.text())
 	return true
 }
 
 // countAt counts the request at an endpoint that the gateway has chosen, full or not.
-func (s *Stream) countAt(addr string, prompt *lb.Prefix) {
-	v, l := s.plugin.vm, &s.lease
+func (pl *placement) countAt(addr string, prompt *lb.Prefix) {
+	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan
-		l.store, l.redis = v.stores.of(s.cfg)
+		l.store, l.redis = v.stores.of(pl.cfg)
 	}
 	now := v.ReadClock()
 	l.plannedAt = cmp.Or(l.plannedAt, now)
 	r.plan = lb.Plan{
-		Scope: s.scope, Unit: r.plan.Unit, Random: r.request.Random, Prefix: *prompt,
+		Scope: pl.scope, Unit: r.plan.Unit, Random: r.request.Random, Prefix: *prompt,
 		Candidates: []lb.Candidate{{Addr: addr, Weight: 1}},
 		Tokens:     cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
 	}
 	id := v.stores.nextID()
-	l.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
-	l.open(s.cluster)
-	s.enter(phaseLeased)
+	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
+	l.open(pl.cluster)
+	pl.enter(phaseLeased)
 	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
-		if err == nil && l.id == id && s.phase == phaseLeased {
+		if err == nil && r.id == id && pl.phase == phaseLeased {
 			r.grant, l.load, l.tokens = g, g.Load.Requests, r.plan.AddedTokens(g.Cached)
 		}
 	})

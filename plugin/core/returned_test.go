@@ -58,8 +58,8 @@ func TestServedAtHomeAfterForwarding(t *testing.T) {
 		if log := us.access[len(us.access)-1]; !strings.HasPrefix(log, want) {
 			t.Errorf("access log %q, want %q", log, want)
 		}
-		prompt := away.core.promptToForward()
-		if there := away.core.matchedAway(&prompt); !prompt.NeedsLookup() || there[0] != 0 {
+		prompt := away.core.first.region.promptToForward()
+		if there := away.core.first.region.matchedAway(&prompt); !prompt.NeedsLookup() || there[0] != 0 {
 			t.Errorf("the other region is believed to have %d blocks of the prompt", there)
 		}
 		pass(time.Second, us, eu)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -36,7 +37,7 @@ func TestEnginesOfAllListsAreScraped(t *testing.T) {
 	}
 	v.scraping.demand.announce(p.now)
 	for range 3 {
-		p.now += scrapeEvery
+		p.now += time.Second
 		v.scraping.scrapeDue(p.now)
 		v.scraping.publishSamples(p.now)
 		v.scraping.refreshSamples(p.now)

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -12,17 +15,17 @@ import (
 
 // clusterMetrics is what one VM knows of the metrics of a cluster's engines, besides the samples themselves.
 type clusterMetrics struct {
-	neededAt    time.Duration        // when they were last needed, 0 for never
-	config      *config.Config       // that needed them
-	streams     map[*Stream]struct{} // requests that need them
-	version     uint32               // of the published samples that were last read
-	sampledAt   time.Duration        // when the latest of those was fresh
-	attemptedAt time.Duration        // when pages were last read for a request, 0 for never
-	targets     []string             // of those samples
-	pageDigests map[string]uint64    // of the pages that they are from, by address
+	neededAt    time.Duration           // when they were last needed, 0 for never
+	config      *config.Config          // that needed them
+	streams     map[*placement]struct{} // requests that need them
+	version     uint32                  // of the published samples that were last read
+	sampledAt   time.Duration           // when the latest of those was fresh
+	attemptedAt time.Duration           // when pages were last read for a request, 0 for never
+	targets     []string                // of those samples
+	pageDigests map[string]uint64       // of the pages that they are from, by address
 }
 
-func newClusterMetrics() clusterMetrics { return clusterMetrics{streams: map[*Stream]struct{}{}} }
+func newClusterMetrics() clusterMetrics { return clusterMetrics{streams: map[*placement]struct{}{}} }
 
 // pendingSamples are the samples of one cluster that have not been published yet.
 type pendingSamples struct {
@@ -112,7 +115,7 @@ func (p *pendingSamples) setInflight(addrs []string, loads []lb.Load) {
 
 // publishCluster writes the samples of one cluster. A swap that is lost is tried again at the next tick.
 func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamples) {
-	key := keySamples + name
+	key := process.KeySamples + name
 	raw, cas, _ := s.gw.KV().Get(key) // where there is nothing yet, the last VM to write wins
 	all, err := discovery.ParseEngineSamples(raw)
 	if err != nil || len(p.scraped) > 0 && !slices.Equal(all.Targets, p.targets) {
@@ -120,7 +123,7 @@ func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamp
 	}
 	p.mergeInto(&all, now)
 	if s.gw.KV().Set(key, all.Append(nil), cas) == nil {
-		s.stats.count(statname.With(statScrapes, "result", ScrapeFrozen), p.countFrozen(&all))
+		s.stats.count(statname.With(statScrapes, "result", endpoints.ScrapeFrozen), p.countFrozen(&all))
 		return
 	}
 	if s.pending[name] == nil {
@@ -193,7 +196,7 @@ func (s *scraping) refreshSamples(now time.Duration) {
 
 func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
 	m := &cl.metrics
-	raw, version, err := s.gw.KV().Get(keySamples + cl.name)
+	raw, version, err := s.gw.KV().Get(process.KeySamples + cl.name)
 	if err != nil || version == m.version {
 		return
 	}

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
@@ -25,7 +28,7 @@ func vllmPage(running int) string {
 }
 
 // sampledVMs returns the VMs of one process that need the metrics of fakeCluster, and what its engines are scraped for.
-func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *ScrapeJob) {
+func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *scrapeJob) {
 	t.Helper()
 	p, vms = demandingVMs(t, n, raw)
 	for _, v := range vms {
@@ -41,7 +44,7 @@ func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *
 // published returns what the VMs have published.
 func (p *fakeProcess) published() sampleMap {
 	p.t.Helper()
-	all, err := discovery.ParseEngineSamples([]byte(p.kv.cells[keySamples+fakeCluster].val))
+	all, err := discovery.ParseEngineSamples([]byte(p.kv.Cells[process.KeySamples+fakeCluster].Val))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -61,17 +64,20 @@ func TestPagesAreChecked(t *testing.T) {
 		ok           bool
 		counted, log string
 	}{
-		{vllmPage(1), ScrapeOK, true, "ok", ""},
-		{"vllm:num_requests_running 1\n", ScrapeOK, true, "ok", addr + " reports no"},
-		{"<html>404</html>", ScrapeOK, false, "unreadable", addr + " answers, but not with metrics of a known engine"},
-		{"", ScrapeOK, false, "unreadable", "not with metrics"},
-		{"process_cpu_seconds_total 1\n", ScrapeOK, false, "unreadable", "not with metrics"},
-		{"", ScrapeStatus + " 404", false, "status", "status 404"},
-		{"", ScrapeTimeout, false, "timeout", "timeout"},
-		{"", ScrapeIncomplete, false, "incomplete", "incomplete"},
-		{"", ScrapeEncoded, false, "encoded", "encoded"},
-		{"", ScrapeUnreachable, false, "unreachable", "unreachable"},
-		{"", ScrapeNone, false, "none", "store_metrics"},
+		{vllmPage(1), endpoints.ScrapeOK, true, "ok", ""},
+		{"vllm:num_requests_running 1\n", endpoints.ScrapeOK, true, "ok", addr + " reports no"},
+		{
+			"<html>404</html>", endpoints.ScrapeOK, false, "unreadable",
+			addr + " answers, but not with metrics of a known engine",
+		},
+		{"", endpoints.ScrapeOK, false, "unreadable", "not with metrics"},
+		{"process_cpu_seconds_total 1\n", endpoints.ScrapeOK, false, "unreadable", "not with metrics"},
+		{"", endpoints.ScrapeStatus + " 404", false, "status", "status 404"},
+		{"", endpoints.ScrapeTimeout, false, "timeout", "timeout"},
+		{"", endpoints.ScrapeIncomplete, false, "incomplete", "incomplete"},
+		{"", endpoints.ScrapeEncoded, false, "encoded", "encoded"},
+		{"", endpoints.ScrapeUnreachable, false, "unreachable", "unreachable"},
+		{"", endpoints.ScrapeNone, false, "none", "store_metrics"},
 	} {
 		p, vms, j := sampledVMs(t, 1, metricsConfig)
 		before := maps.Clone(p.metrics.values)
@@ -86,7 +92,7 @@ func TestPagesAreChecked(t *testing.T) {
 			t.Errorf("%s %q: the log has %q, want %q", c.result, c.page, log, c.log)
 		}
 		vms[0].scraping.publishSamples(p.now)
-		if _, there := p.kv.cells[keySamples+fakeCluster]; there != c.ok {
+		if _, there := p.kv.Cells[process.KeySamples+fakeCluster]; there != c.ok {
 			t.Errorf("%s %q is published: %v", c.result, c.page, there)
 		}
 	}
@@ -99,7 +105,7 @@ func TestOneBadPageOfMany(t *testing.T) {
 	addrs := []string{"10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"}
 	first := p.now
 	for i, addr := range addrs {
-		v.scraping.addPage(first, j, addr, []byte(vllmPage(i)), ScrapeOK)
+		v.scraping.addPage(first, j, addr, []byte(vllmPage(i)), endpoints.ScrapeOK)
 	}
 	v.scraping.publishSamples(first)
 	for k, bad := range []string{"garbage", "", "\x00\xff\n{", "vllm:num_requests_running nonsense\n"} {
@@ -109,7 +115,7 @@ func TestOneBadPageOfMany(t *testing.T) {
 			if i == 1 {
 				page = bad
 			}
-			v.scraping.addPage(now, j, addr, []byte(page), ScrapeOK)
+			v.scraping.addPage(now, j, addr, []byte(page), endpoints.ScrapeOK)
 		}
 		v.scraping.publishSamples(now)
 		got := p.published()
@@ -130,19 +136,19 @@ func TestFaultsAreLoggedOnce(t *testing.T) {
 	lines := func() int { return len(p.log) }
 	before := lines()
 	for range 100 {
-		v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+		v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, endpoints.ScrapeTimeout)
 		p.now += time.Second
 	}
 	if got := lines() - before; got != 1 {
 		t.Errorf("a fault that lasts is %d times in the log", got)
 	}
-	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeUnreachable)
-	v.scraping.addPage(p.now, j, "10.0.0.2:8000", nil, ScrapeTimeout)
+	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, endpoints.ScrapeUnreachable)
+	v.scraping.addPage(p.now, j, "10.0.0.2:8000", nil, endpoints.ScrapeTimeout)
 	if got := lines() - before; got != 3 {
 		t.Errorf("%d lines, want one for each engine and fault", got)
 	}
 	p.now += faultEvery
-	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, endpoints.ScrapeTimeout)
 	if got := lines() - before; got != 4 {
 		t.Errorf("%d lines; a fault that still lasts is logged again after %v", got, faultEvery)
 	}
@@ -244,7 +250,7 @@ func TestStoredPages(t *testing.T) {
 		p.now += time.Second
 		v := vms[worker]
 		v.scraping.refreshSamples(p.now)
-		v.scraping.addPage(p.now, v.scraping.jobs(p.now)[fakeCluster], addr, []byte(page), ScrapeOK)
+		v.scraping.addPage(p.now, v.scraping.jobs(p.now)[fakeCluster], addr, []byte(page), endpoints.ScrapeOK)
 		v.scraping.publishSamples(p.now)
 		return p.published()[addr]
 	}
@@ -293,11 +299,11 @@ func TestStoredPages(t *testing.T) {
 func TestSamplesOfSeveralVMs(t *testing.T) {
 	p, vms, j := sampledVMs(t, 3, metricsConfig)
 	for i, v := range vms {
-		v.scraping.addPage(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), ScrapeOK)
+		v.scraping.addPage(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), endpoints.ScrapeOK)
 	}
 	lost := 2
-	p.kv.onSet = func(key string, _ []byte, _ uint32) error {
-		if lost--; lost >= 0 && strings.HasPrefix(key, keySamples) {
+	p.kv.OnSet = func(key string, _ []byte, _ uint32) error {
+		if lost--; lost >= 0 && strings.HasPrefix(key, process.KeySamples) {
 			return lb.ErrMismatch
 		}
 		return nil
@@ -316,15 +322,15 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 			t.Errorf("VM %d knows of %d engines", i, n)
 		}
 	}
-	p.kv.onSet = nil
-	_ = p.kv.Set(keySamples+fakeCluster, []byte("damaged"), 0)
+	p.kv.OnSet = nil
+	_ = p.kv.Set(process.KeySamples+fakeCluster, []byte("damaged"), 0)
 	for i, v := range vms {
 		if v.scraping.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) !=
 			len(vms) {
 			t.Errorf("VM %d forgets what it knows for a value that is damaged", i)
 		}
 	}
-	vms[0].scraping.addPage(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), ScrapeOK)
+	vms[0].scraping.addPage(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), endpoints.ScrapeOK)
 	vms[0].scraping.publishSamples(p.now + 1)
 	if got := p.published(); len(got) != 1 || running(got["10.0.0.1:8000"]) != 7 {
 		t.Errorf("over a damaged value is written %+v", got)

@@ -4,36 +4,35 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// ScrapeJob is what the engines of one cluster are scraped for.
-type ScrapeJob struct {
-	cluster string
-	config  *config.Config // of the first of the rules
-	others  []*ScrapeJob   // of rules that list other endpoints of it
-	targets []string       // of all rules
+// scrapeJob is what the engines of one cluster are scraped for.
+type scrapeJob struct {
+	endpoints.Job              // with the configuration of the first of the rules
+	others        []*scrapeJob // of rules that list other endpoints of it
+	targets       []string     // of all rules
 
 	stored      bool              // pages are those that the gateway has stored, perhaps long ago
-	request     uint32            // context of a request to the cluster that is being served, 0 for none
-	sampledAt   time.Duration     // when the latest sample was taken
 	pageDigests map[string]uint64 // of the pages that samples are from, by address
 }
 
 // lists reports whether the endpoints of the job are those of the configuration.
-func (j *ScrapeJob) lists(c *config.Config) bool {
-	return slices.EqualFunc(j.config.EnvoyCfg.Endpoints, c.EnvoyCfg.Endpoints,
+func (j *scrapeJob) lists(c *config.Config) bool {
+	return slices.EqualFunc(j.Config.EnvoyCfg.Endpoints, c.EnvoyCfg.Endpoints,
 		func(a, b config.StaticEndpoint) bool { return a.Addr == b.Addr })
 }
 
 // jobs returns what engines are to be scraped for under the configurations in force, by name of the cluster.
-func (s *scraping) jobs(now time.Duration) map[string]*ScrapeJob {
+func (s *scraping) jobs(now time.Duration) map[string]*scrapeJob {
 	list, err := s.demand.all()
 	if err != nil {
 		return nil
 	}
-	jobs := map[string]*ScrapeJob{}
+	jobs := map[string]*scrapeJob{}
 	for i := len(s.configs.inForce) - 1; i >= 0; i-- { // the newest first
 		for _, c := range s.configs.inForce[i].set.All() {
 			if c.Scrapes(s.kind) {
@@ -43,7 +42,7 @@ func (s *scraping) jobs(now time.Duration) map[string]*ScrapeJob {
 	}
 	for _, j := range jobs {
 		order.Up(j.targets) // so that all VMs have them in one order
-		if cl := s.clusters[j.cluster]; cl != nil && slices.Equal(cl.metrics.targets, j.targets) {
+		if cl := s.clusters[j.Cluster]; cl != nil && slices.Equal(cl.metrics.targets, j.targets) {
 			j.pageDigests = cl.metrics.pageDigests
 		}
 		for _, other := range j.others {
@@ -55,7 +54,7 @@ func (s *scraping) jobs(now time.Duration) map[string]*ScrapeJob {
 
 // addJobs adds what is needed under one configuration. The first that needs a cluster, or lists these endpoints of it,
 // decides how they are scraped.
-func (s *scraping) addJobs(now time.Duration, jobs map[string]*ScrapeJob, list demandList, c *config.Config) {
+func (s *scraping) addJobs(now time.Duration, jobs map[string]*scrapeJob, list demandList, c *config.Config) {
 	for m, at := range list {
 		if m.id != c.MetricsID() || now-at > demandAge {
 			continue
@@ -64,7 +63,7 @@ func (s *scraping) addJobs(now time.Duration, jobs map[string]*ScrapeJob, list d
 		if j == nil {
 			j = s.newJob(now, m.cluster, c)
 			jobs[m.cluster] = j
-		} else if !slices.ContainsFunc(append(j.others, j), func(k *ScrapeJob) bool { return k.lists(c) }) {
+		} else if !slices.ContainsFunc(append(j.others, j), func(k *scrapeJob) bool { return k.lists(c) }) {
 			j.others = append(j.others, s.newJob(now, m.cluster, c))
 		}
 		if t := c.Engines.Target; t != "" && !slices.Contains(j.targets, t) && len(j.targets) < maxTargets {
@@ -73,15 +72,15 @@ func (s *scraping) addJobs(now time.Duration, jobs map[string]*ScrapeJob, list d
 	}
 }
 
-func (s *scraping) newJob(now time.Duration, cluster string, c *config.Config) *ScrapeJob {
-	j := &ScrapeJob{cluster: cluster, config: c, stored: s.kind == config.Higress}
+func (s *scraping) newJob(now time.Duration, cluster string, c *config.Config) *scrapeJob {
+	j := &scrapeJob{Job: endpoints.Job{Cluster: cluster, Config: c}, stored: s.kind == config.Higress}
 	if cl := s.clusters[cluster]; cl != nil {
 		if j.stored && now-cl.metrics.sampledAt >= c.Engines.Interval { // another VM may have read them a moment ago
 			s.refreshCluster(now, cl)
 		}
-		j.sampledAt = cl.metrics.sampledAt
+		j.SampledAt = cl.metrics.sampledAt
 		for stream := range cl.metrics.streams {
-			j.request = stream.context
+			j.Request = stream.context
 			break
 		}
 	}
@@ -92,7 +91,7 @@ func (s *scraping) newJob(now time.Duration, cluster string, c *config.Config) *
 func (s *scraping) scrapeDue(now time.Duration) {
 	jobs, shared := s.jobs(now), false
 	for _, j := range jobs {
-		shared = shared || j.config.UsesRedis()
+		shared = shared || j.Config.UsesRedis()
 	}
 	if !s.gw.Scrapes(now, shared) {
 		return
@@ -103,19 +102,19 @@ func (s *scraping) scrapeDue(now time.Duration) {
 }
 
 // scrapeCluster scrapes the engines of a cluster that are due, and notes which there are once all lists are known.
-func (s *scraping) scrapeCluster(now time.Duration, j *ScrapeJob) {
+func (s *scraping) scrapeCluster(now time.Duration, j *scrapeJob) {
 	listed, known := map[string]bool{}, true
 	for _, j := range append(j.others, j) {
-		endpoints := s.gw.Scrape(now, j, func(addr string, page []byte, result string) bool {
+		list := s.gw.Scrape(now, &j.Job, func(addr string, page []byte, result string) bool {
 			return s.addPage(s.gw.Now(), j, addr, page, result)
 		})
-		known = known && len(endpoints) > 0
-		for i := range endpoints {
-			listed[endpoints[i].Addr] = true
+		known = known && len(list) > 0
+		for i := range list {
+			listed[list[i].Addr] = true
 		}
 	}
 	if known {
-		s.pendingOf(j.cluster).listed = listed
+		s.pendingOf(j.Cluster).listed = listed
 	}
 }
 
@@ -140,7 +139,7 @@ func (s *scraping) scrapeFor(request uint32, cl *cluster, c *config.Config) {
 	if j == nil {
 		return
 	}
-	j.request = request
+	j.Request = request
 	s.scrapeCluster(now, j)
 	// With Redis it takes a moment to learn what is in flight. The request does not wait for that.
 	if p := s.pending[cl.name]; p != nil && len(p.scraped) > 0 {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/statname"
@@ -47,7 +49,7 @@ func (s *scraping) tick(now time.Duration) {
 }
 
 // neededBy notes that a request needs the metrics of its cluster's engines, if it does.
-func (s *scraping) neededBy(r *Stream) {
+func (s *scraping) neededBy(r *placement) {
 	m := &r.cluster.metrics
 	if !r.cfg.Scrapes(s.kind) && !r.cfg.Engines.ORCA {
 		return
@@ -61,32 +63,17 @@ func (s *scraping) neededBy(r *Stream) {
 	s.scrapeFor(r.context, r.cluster, r.cfg)
 }
 
-// Results of a scrape, as statistics count them.
-const (
-	ScrapeOK          = "ok"
-	ScrapeUnreadable  = "unreadable" // a page without any metric of a known engine
-	ScrapeTimeout     = "timeout"
-	ScrapeIncomplete  = "incomplete" // it did not come to its end: cut off, too long or too slow
-	ScrapeStatus      = "status"     // another than 200, which follows it
-	ScrapeEncoded     = "encoded"
-	ScrapeUnreachable = "unreachable"
-	ScrapeNone        = "none"   // the gateway has stored none
-	ScrapeFrozen      = "frozen" // a page that stands still, though the endpoint has answered since
-)
-
-// PageReport takes the page of an engine, or why there is none, and reports whether it could be used.
-type PageReport func(addr string, page []byte, result string) (used bool)
-
-// addPage takes an engine's page, and reports whether it could be used. result is ScrapeOK, or why there is no page.
-func (s *scraping) addPage(now time.Duration, j *ScrapeJob, addr string, page []byte, result string) bool {
-	p := s.pendingOf(j.cluster)
-	p.config = j.config
+// addPage takes an engine's page, and reports whether it could be used. result is endpoints.ScrapeOK, or why there is
+// no page.
+func (s *scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []byte, result string) bool {
+	p := s.pendingOf(j.Cluster)
+	p.config = j.Config
 	if !slices.Equal(p.targets, j.targets) { // samples that are there have other ones
 		p.targets, p.scraped = j.targets, map[string]lb.EngineSample{}
 	}
 	r := lb.EngineSample{At: now, ScrapedAt: now, FreshAt: now}
-	r.Page = xxhash.Sum64(page) ^ uint64(j.config.Engines.Kind())
-	if j.stored && result == ScrapeOK && r.Page == j.pageDigests[addr] {
+	r.Page = xxhash.Sum64(page) ^ uint64(j.Config.Engines.Kind())
+	if j.stored && result == endpoints.ScrapeOK && r.Page == j.pageDigests[addr] {
 		// A page that has not changed may be old, or nothing has happened: its sample still applies, but its time is
 		// unknown.
 		p.scraped[addr] = lb.EngineSample{FreshAt: now}
@@ -94,32 +81,32 @@ func (s *scraping) addPage(now time.Duration, j *ScrapeJob, addr string, page []
 	}
 	parser, err := s.parser(j)
 	if err != nil {
-		s.logFault(now, j.cluster, err.Error())
+		s.logFault(now, j.Cluster, err.Error())
 		return false
 	}
-	if result == ScrapeOK {
+	if result == endpoints.ScrapeOK {
 		parser.Parse(page, &r.Snapshot)
 		if r.Engine == metrics.AnyEngine && !hasTarget(&r.Snapshot, len(j.targets)) {
-			result = ScrapeUnreadable
+			result = endpoints.ScrapeUnreadable
 		}
 	}
 	kind, _, _ := strings.Cut(result, " ")
 	s.stats.count(statname.With(statScrapes, "result", kind), 1)
-	if result == ScrapeNone && !j.config.ByMetrics() { // they would help, but the policy does not depend on them
+	if result == endpoints.ScrapeNone && !j.Config.ByMetrics() { // they would help, but no policy depends on them
 		return false
 	}
-	if result != ScrapeOK {
-		s.logFault(now, j.cluster, addr+" "+faultOf(result, j.config))
+	if result != endpoints.ScrapeOK {
+		s.logFault(now, j.Cluster, addr+" "+faultOf(result, j.Config))
 		return false
 	}
-	r.Inflight, r.Counted = s.stores.loadAt(j.config, j.cluster, addr)
+	r.Inflight, r.Counted = s.stores.loadAt(j.Config, j.Cluster, addr)
 	p.scraped[addr] = r
-	wanted := neededFields(j.config, s.kind, j.targets)
-	if j.config.Engines.Order == lb.ByLoad {
+	wanted := neededFields(j.Config, s.kind, j.targets)
+	if j.Config.Engines.Order == lb.ByLoad {
 		wanted = append(wanted, metrics.KVUse)
 	}
 	if missing := parser.Missing(&r.Snapshot, wanted...); len(missing) > 0 {
-		s.logFault(now, j.cluster, addr+" reports no "+strings.Join(missing, ", "))
+		s.logFault(now, j.Cluster, addr+" reports no "+strings.Join(missing, ", "))
 	}
 	return true
 }
@@ -138,12 +125,12 @@ func (s *scraping) addReport(now time.Duration, c *config.Config, cluster, addr,
 }
 
 // parser returns the parser for a job.
-func (s *scraping) parser(j *ScrapeJob) (*metrics.Parser, error) {
-	key := j.config.Engines.Engine + "\n" + strings.Join(j.targets, "\n")
+func (s *scraping) parser(j *scrapeJob) (*metrics.Parser, error) {
+	key := j.Config.Engines.Engine + "\n" + strings.Join(j.targets, "\n")
 	if p := s.parsers[key]; p != nil {
 		return p, nil
 	}
-	p, err := metrics.New(j.config.Engines.Kind(), j.targets...)
+	p, err := metrics.New(j.Config.Engines.Kind(), j.targets...)
 	if err != nil {
 		return nil, err
 	}
@@ -182,13 +169,13 @@ func neededFields(c *config.Config, kind config.Host, targets []string) []metric
 // faultOf returns in words why there is no page.
 func faultOf(result string, c *config.Config) string {
 	switch result {
-	case ScrapeUnreadable:
+	case endpoints.ScrapeUnreadable:
 		engine := c.Engines.Engine
 		if c.Engines.Kind() == metrics.AnyEngine {
 			engine = "a known engine"
 		}
 		return "answers, but not with metrics of " + engine
-	case ScrapeNone:
+	case endpoints.ScrapeNone:
 		return "has no stored metrics: its health check must request them, with store_metrics"
 	}
 	return "scrape failed: " + result

@@ -11,32 +11,32 @@ import "github.com/warmgate/warmgate/lb"
 // What the chosen endpoint did is not reported: it may have failed, or have been full and answered 503. So it loses
 // weight, and is ejected only if that continues for long. An address that no endpoint has means nothing: an endpoint
 // with a host name, or with several addresses, may be reached under another one than is listed.
-func (s *Stream) followServed() {
-	served := s.servedBy()
-	s.response.reached = s.response.reached || served != ""
-	if s.misrouted(served) || served == "" || served == s.lease.addr || !s.lease.lists(served) {
+func (pl *placement) followServed() {
+	served := pl.server()
+	pl.response.reached = pl.response.reached || served != ""
+	if pl.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return
 	}
-	v, r := s.plugin.vm, &s.lease.reservation
+	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := v.now()
 	had := 0
-	if s.cfg.Shadow {
+	if pl.cfg.Shadow {
 		had = r.grant.Cached
 	}
-	if !s.held.asked {
-		s.lease.forgetPrompt(had)
+	if !pl.held.asked {
+		pl.lease.forgetPrompt(had)
 	}
-	s.lease.amend(served, r.plan.AddedTokens(0))
-	s.moveCharge(served)
-	if !s.cfg.Shadow {
+	pl.lease.amend(served, r.plan.AddedTokens(0))
+	pl.lease.moveCharge(served)
+	if !pl.cfg.Shadow {
 		v.stats.count(statMoves, 1)
 		moved := lb.Outcome{}
-		s.completeOutcome(now, lb.Retried, &moved)
-		s.policy.Observe(now, moved)
+		pl.completeOutcome(now, lb.Retried, &moved)
+		pl.policy.Observe(now, moved)
 	}
-	s.lease.addr = served
-	if !s.held.asked { // elsewhere is nothing of what it refers to
-		s.lease.recordPrompt()
+	pl.lease.addr = served
+	if !pl.held.asked { // elsewhere is nothing of what it refers to
+		pl.lease.recordPrompt()
 	}
 }
 
@@ -49,22 +49,22 @@ func (l *lease) lists(addr string) bool { return lists(l.reservation.view, addr)
 //
 // Reading the cluster's name costs a call of the gateway, so it is done only where another endpoint serves than the one
 // at which the lease counts.
-func (s *Stream) misrouted(served string) bool {
-	if served == "" || served == s.lease.addr {
+func (pl *placement) misrouted(served string) bool {
+	if served == "" || served == pl.lease.addr {
 		return false
 	}
-	if s.cfg.AmongClusters() {
-		if s.lease.lists(served) {
+	if pl.cfg.AmongClusters() {
+		if pl.lease.lists(served) {
 			return false
 		}
-	} else if cluster := s.Cluster(); cluster == "" || cluster == s.scope {
+	} else if cluster := pl.Cluster(); cluster == "" || cluster == pl.scope {
 		return false
 	}
-	s.lease.forgetPrompt(0)
-	s.requestGone()
-	s.noteUnserved()
-	s.release()
-	s.lease.addr = served
-	s.plugin.vm.stats.count(statMisrouted, 1)
+	pl.lease.forgetPrompt(0)
+	pl.requestGone()
+	pl.noteUnserved()
+	pl.release()
+	pl.lease.addr = served
+	pl.plugin.vm.stats.count(statMisrouted, 1)
 	return true
 }

@@ -21,7 +21,7 @@ type session struct {
 
 // find looks for the key of the session of a request, in the order of the configuration's sources, up to the first one
 // that has it. While the body may still come, it stops in front of a source there. Without a body, body is nil.
-func (ss *session) find(s *Stream, c *config.Config, body []byte, complete bool) {
+func (ss *session) find(s *placement, c *config.Config, body []byte, complete bool) {
 	if !c.ReadsSession() {
 		return
 	}
@@ -59,21 +59,21 @@ func textInBody(body []byte, sources []config.SessionSource) string {
 
 // mayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at: not in one
 // that is no JSON.
-func (ss *session) mayBeInBody(s *Stream, c *config.Config) bool {
+func (ss *session) mayBeInBody(s *placement, c *config.Config) bool {
 	return c.ReadsSession() && ss.next < len(c.Session) && !s.traits.notJSON
 }
 
 // sessionText returns the text of a source outside of the body, "" for none.
-func (s *Stream) sessionText(source *config.SessionSource) string {
+func (pl *placement) sessionText(source *config.SessionSource) string {
 	switch source.From {
 	case config.FromHeader:
-		return s.traits.value(source.Name)
+		return pl.traits.value(source.Name)
 	case config.FromCookie:
-		return s.traits.cookie(source.Name)
+		return pl.traits.cookie(source.Name)
 	case config.FromQuery:
-		return s.traits.query(source.Name)
+		return pl.traits.query(source.Name)
 	}
-	return config.Network(s.Client())
+	return config.Network(pl.Client())
 }
 
 // cookie returns the value of a cookie, "" if there is none. HTTP/2 allows several headers for them.
@@ -114,19 +114,19 @@ const (
 )
 
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.
-func (s *Stream) sessionPlaced() {
-	if !s.cfg.ReadsSession() {
+func (pl *placement) sessionPlaced() {
+	if !pl.cfg.ReadsSession() {
 		return
 	}
-	order, result := s.lease.reservation.plan.Home.Order, sessionDisplaced
+	order, result := pl.lease.reservation.plan.Home.Order, sessionDisplaced
 	switch {
-	case s.session.key == 0:
+	case pl.session.key == 0:
 		result = sessionNone
-	case len(order) > 0 && int(order[0]) == s.lease.reservation.grant.Index:
+	case len(order) > 0 && int(order[0]) == pl.lease.reservation.grant.Index:
 		result = sessionAtHome
 	}
-	s.session.result = result
-	s.plugin.vm.stats.countIf(statname.With(statSessions, "cluster", s.cluster.name, "result", result), 1)
+	pl.session.result = result
+	pl.plugin.vm.stats.countIf(statname.With(statSessions, "cluster", pl.cluster.name, "result", result), 1)
 }
 
 // text returns what has become of the request for the access log, "" where sessions do not matter.

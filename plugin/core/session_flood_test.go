@@ -110,8 +110,8 @@ func (f *sessionFlood) homes(name string) map[int]int {
 
 // shared returns how many bytes are in shared memory.
 func (f *sessionFlood) shared() (n int) {
-	for key, cell := range f.kv.cells {
-		n += len(key) + len(cell.val)
+	for key, cell := range f.kv.Cells {
+		n += len(key) + len(cell.Val)
 	}
 	return n
 }

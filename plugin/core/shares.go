@@ -3,6 +3,8 @@ package core
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -13,13 +15,13 @@ func (cs clusters) exchangeShares(now time.Duration, kv lb.KV) {
 		if !cl.shares.Limited() {
 			continue
 		}
-		raw, cas, _ := kv.Get(keyShares + cl.name) // where there is nothing yet, the last VM to write wins
+		raw, cas, _ := kv.Get(process.KeyShares + cl.name) // where there is nothing yet, the last VM to write wins
 		if !cl.shares.Pending() {
 			cl.shares.Import(raw)
 			continue
 		}
 		all := cl.shares.Export(now, raw)
-		if len(all) > 0 && kv.Set(keyShares+cl.name, all, cas) == nil {
+		if len(all) > 0 && kv.Set(process.KeyShares+cl.name, all, cas) == nil {
 			cl.shares.ConfirmExport(all)
 		}
 	}
@@ -29,7 +31,7 @@ func (cs clusters) exchangeShares(now time.Duration, kv lb.KV) {
 func (cs clusters) exchangeLimits(now time.Duration, kv lb.KV) {
 	for _, cl := range cs {
 		if cl.pending {
-			cl.limits.Exchange(now, kv, keyLimits+cl.name)
+			cl.limits.Exchange(now, kv, process.KeyLimits+cl.name)
 		} else {
 			cl.limits.Alone() // what it has kept would be too old by the next time
 		}

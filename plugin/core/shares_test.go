@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -78,7 +80,7 @@ func TestSharesWithoutALimit(t *testing.T) {
 	d := startFake(t, 2, 2, metricsConfig)
 	d.SetPage(0, vllmPage(0))
 	d.spread(20, 10)
-	if _, there := d.kv.cells[keyShares+fakeCluster]; there {
+	if _, there := d.kv.Cells[process.KeyShares+fakeCluster]; there {
 		t.Error("requests are counted for a limit that there is not")
 	}
 }
@@ -87,8 +89,8 @@ func TestSharesWithoutALimit(t *testing.T) {
 func TestLostSwapOfShares(t *testing.T) {
 	d := startLimited(t, 2, 0.5)
 	lost := 0
-	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
-		if key != keyShares+fakeCluster {
+	d.kv.OnSet = func(key string, _ []byte, _ uint32) error {
+		if key != process.KeyShares+fakeCluster {
 			return nil
 		}
 		if lost++; lost%3 != 0 {

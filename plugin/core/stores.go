@@ -3,6 +3,8 @@ package core
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/process"
+
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
@@ -84,7 +86,7 @@ const ownersOfVM = 1 << 8
 // the gateway. By these, stores in Redis know whom a VM can tell what it has granted.
 func newVMOwner(e *env) uint64 {
 	const others = 1<<(64-redisclient.GatewayBits) - 1
-	secret := ownSecret(e.gw.KV(), e.gw.Random)
+	secret := process.OwnSecret(e.gw.KV(), e.gw.Random)
 	return localOwner(lb.EndpointHash("owners of "+string(secret[:]))&^others | e.gw.Random()&others)
 }
 
@@ -175,7 +177,7 @@ func (s *stores) loadAt(c *config.Config, cluster, addr string) (l lb.Load, know
 	return loads[0], true
 }
 
-// logEvery is how long a Redis, or an admin interface, that keeps failing is not logged again.
+// logEvery is how long a Redis that keeps failing is not logged again.
 const logEvery = 30 * time.Second
 
 // countFailure counts a request that the local store had to count, or a failed heartbeat. Now and then, and when a

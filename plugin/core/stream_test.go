@@ -228,11 +228,23 @@ func TestTransitions(t *testing.T) {
 // A transition that is not in the table is logged, and made all the same.
 func TestTransitionThatIsMissing(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
-	s := d.workers[0].current.NewStream(7, &fakeStream{process: d.fakeProcess})
+	s := d.workers[0].current.NewStream(7, &fakeStream{process: d.fakeProcess}).first
 	s.phase = phaseDone
 	s.enter(phaseLeased)
 	if line := d.log[len(d.log)-1]; s.phase != phaseLeased || line != "2 a request in phase done enters leased" {
 		t.Errorf("phase %s, the log has %q", s.phase, line)
 	}
 	d.log = nil
+}
+
+// A cluster that a route may use in part falls back to native balancing.
+func TestClusterWithSubsetsIsLeftAlone(t *testing.T) {
+	d := startFake(t, 1, 2, requestsConfig)
+	d.divided = true
+	c := d.client(0, streamtest.Request{})
+	c.Finish()
+	if c.steer != "" || d.metrics.decisions()["subset"] != 1 {
+		t.Errorf("sent to %q, counted %v", c.steer, d.metrics.decisions())
+	}
+	d.drained()
 }

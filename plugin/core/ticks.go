@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/plugin/process"
+)
 
 // The gateway ticks each configuration by a timer of its own, typically every 100 ms. While a request waits for Redis,
 // the timer of the newest configuration is set to the earliest deadline. What happens then is described in
@@ -8,7 +12,7 @@ import "time"
 
 const (
 	// tickPeriod is the precision of deadlines: how often a VM looks for what is due.
-	tickPeriod = 100 * time.Millisecond
+	tickPeriod = process.TickPeriod
 	// firstTick is when the first tick of a configuration comes: until the endpoints are known, requests are balanced
 	// natively and no cap applies.
 	firstTick       = 10 * time.Millisecond

@@ -13,7 +13,7 @@ import (
 func TestTicksThatComeTogether(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
 	writes := 0
-	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
+	d.kv.OnSet = func(key string, _ []byte, _ uint32) error {
 		if strings.HasSuffix(key, "/roster") {
 			writes++
 		}

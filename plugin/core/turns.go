@@ -9,36 +9,37 @@ import (
 // In the queue tenants and classes take turns by the tokens that they were served. A request is counted for its
 // estimate there when it is granted an endpoint. This file is what corrects that by what it was really served.
 
-// tenantAnswered notes that an answer to the request's tenant has ended well.
-func (s *Stream) tenantAnswered(now time.Duration) {
-	if t := s.wait.tenant; t != 0 {
-		s.plugin.vm.waiters.tenants.answered(now, t)
+// answered notes that an answer to the request's tenant has ended well.
+func (w *waiting) answered(now time.Duration) {
+	pl := w.pl
+	if t := w.tenant; t != 0 {
+		pl.plugin.vm.waiters.tenants.answered(now, t)
 	}
 }
 
 // sharesTokens reports whether the request has waited where tokens are shared, so that it matters how many it got.
-func (s *Stream) sharesTokens() bool { return s.wait.queued && s.cfg.Unit == lb.Tokens }
+func (pl *placement) sharesTokens() bool { return pl.wait.queued && pl.cfg.Unit == lb.Tokens }
 
 // noteServed tells the store how many tokens the request was served, before its lease is released.
-func (s *Stream) noteServed() {
-	if s.sharesTokens() {
-		s.lease.store.NoteServed(s.lease.id, s.servedTokens())
+func (pl *placement) noteServed() {
+	if pl.sharesTokens() {
+		pl.lease.store.NoteServed(pl.lease.reservation.id, pl.servedTokens())
 	}
 }
 
 // noteUnserved tells the store that no endpoint of the cluster has served the request.
-func (s *Stream) noteUnserved() {
-	if s.sharesTokens() {
-		s.lease.store.NoteServed(s.lease.id, 0)
+func (pl *placement) noteUnserved() {
+	if pl.sharesTokens() {
+		pl.lease.store.NoteServed(pl.lease.reservation.id, 0)
 	}
 }
 
 // servedTokens returns how many tokens the request was served: of its prompt those that were not cached, and its
 // answer. Without usage that is the estimate of the prompt, and of a stream as many tokens as parts have come: engines
 // send each token, or the few that a step yields, as one.
-func (s *Stream) servedTokens() int64 {
-	l, r := &s.lease, &s.response
-	if unserved, _ := r.unserved(s.GatewayStream); unserved {
+func (pl *placement) servedTokens() int64 {
+	l, r := &pl.lease, &pl.response
+	if unserved, _ := r.unserved(pl.GatewayStream); unserved {
 		return 0
 	}
 	plan, cached := &l.reservation.plan, 0
@@ -57,8 +58,8 @@ func (s *Stream) servedTokens() int64 {
 		}
 	}
 	tokens := plan.AddedTokens(cached)
-	if s.work.streamed || r.streamed {
-		tokens += r.parts - s.work.output
+	if pl.work.streamed || r.streamed {
+		tokens += r.parts - pl.work.output
 	}
 	return tokens
 }

@@ -38,36 +38,40 @@ func (a *answerSample) take() bool {
 }
 
 // readsUsage reports whether the usage in the response matters.
-func (s *Stream) readsUsage() bool {
-	r := &s.response
-	return s.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
-		(s.work.sampled || s.chain.hasBlocks() || s.budget.target.addr != "" || s.sharesTokens() ||
-			s.what == prompt.Quiet)
+func (pl *placement) readsUsage() bool {
+	r := &pl.response
+	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
+		(pl.work.sampled || pl.chain.hasBlocks() || pl.lease.budget.target.addr != "" || pl.sharesTokens() ||
+			pl.what == prompt.Quiet)
 }
 
 // learnUsage puts the usage in the response into the outcome, beside what was expected, and into what is known of the
 // model. The output of an answer that broke off is not known.
-func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
-	if s.response.answer == nil || !s.computes() || !s.readsUsage() {
+func (pl *placement) learnUsage(now time.Duration, o *lb.Outcome) {
+	if pl.response.answer == nil || !pl.computes() || !pl.readsUsage() {
 		return
 	}
-	u, ok := s.response.answer.Usage(s.response.complete)
+	u, ok := pl.response.answer.Usage(pl.response.complete)
 	if !ok {
 		return
 	}
-	if s.chain.hasBlocks() {
-		s.compareCached(s.chain, u, o)
+	if pl.chain.hasBlocks() {
+		pl.compareCached(pl.chain, u, o)
 	}
-	s.usedTokens(int64(u.Prompt), int64(u.Output))
-	w := &s.work
+	used := int64(u.Output)
+	if !pl.response.complete { // at least what was estimated of the output was used
+		used = max(used, pl.work.output)
+	}
+	pl.lease.used(int64(u.Prompt) + used)
+	w := &pl.work
 	u.Output /= max(1, w.info.N) // reported for all answers together
-	if !s.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
+	if !pl.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
-	s.cluster.samples[limitClass(w.info.MaxTokens)].read++
-	known := s.plugin.vm.prompts.models
+	pl.cluster.samples[limitClass(w.info.MaxTokens)].read++
+	known := pl.plugin.vm.prompts.models
 	known.observe(now, w.model, w.text, w.info.MaxTokens, u)
-	if w.media.count > 0 && s.chain != nil && s.chain.whole {
+	if w.media.count > 0 && pl.chain != nil && pl.chain.whole {
 		text := float64(w.info.TextBytes)/w.typical.bytesPerToken + float64(w.info.TokenIDs)
 		known.observeMedia(w.model, w.media, float64(u.Prompt)-text)
 	}
@@ -77,14 +81,14 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 //
 // Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen.
 // Usage in answers that broke off only shows that the endpoint reports.
-func (s *Stream) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome) {
+func (pl *placement) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome) {
 	o.PlannedAt, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
 	o.API, o.Source = p.shape, p.source()
-	if s.lease.addr == s.lease.chosen && s.response.complete && p.whole {
+	if pl.lease.addr == pl.lease.chosen && pl.response.complete && p.whole {
 		o.ExpectedTokens = int64(p.cached * float64(u.Prompt))
 	}
-	v := s.plugin.vm
-	if s.lease.addr == s.lease.chosen && s.response.complete && p.whole && u.Prompt > 0 {
+	v := pl.plugin.vm
+	if pl.lease.addr == pl.lease.chosen && pl.response.complete && p.whole && u.Prompt > 0 {
 		share := float64(o.CachedTokens) / float64(u.Prompt)
 		if v.matched(p, share); p.skipped {
 			p.first.answered(p.planned, p.cached, share)
@@ -93,8 +97,8 @@ func (s *Stream) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome) {
 	v.stats.count(statPrompt, uint64(o.PromptTokens))
 	v.stats.count(statCached, uint64(o.CachedTokens))
 	v.stats.count(statExpected, uint64(o.ExpectedTokens))
-	s.cluster.prompts.usedBy(s.plugin, s.cfg)
+	pl.cluster.prompts.usedBy(pl.plugin, pl.cfg)
 	if p.whole {
-		s.cluster.prompts.observe(u.Prompt, len(p.blocks))
+		pl.cluster.prompts.observe(u.Prompt, len(p.blocks))
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/recent"
+	"github.com/warmgate/warmgate/plugin/endpoints"
+
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/lb"
@@ -17,7 +20,7 @@ import (
 type views struct {
 	*env
 	stores *stores
-	lists  *recent[clusterScope, *clusterList]
+	lists  *recent.Cache[clusterScope, *clusterList]
 }
 
 // clusterScope is a configuration that chooses among clusters, for one route.
@@ -36,7 +39,7 @@ type clusterList struct {
 }
 
 func newViews(e *env, st *stores) *views {
-	return &views{env: e, stores: st, lists: newRecent[clusterScope, *clusterList](maxClusters)}
+	return &views{env: e, stores: st, lists: recent.New[clusterScope, *clusterList](endpoints.MaxClusters, clusterAge)}
 }
 
 // clustersScope begins the name under which what is in flight in clusters is counted, before the route's: as for
@@ -54,10 +57,10 @@ func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {
 		return v.gw.View(now, scope, c)
 	}
 	key := clusterScope{c, scope}
-	l, known := v.lists.get(now, key)
+	l, known := v.lists.Get(now, key)
 	if !known {
 		l = newClusterList(c)
-		v.lists.put(now, key, l)
+		v.lists.Put(now, key, l)
 	}
 	changed := l.view == nil
 	for i, name := range c.Clusters.List {

@@ -41,7 +41,7 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 	v.views = newViews(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
-	v.lists = &modelLists{env: e, clusters: v.clusters, scraping: v.scraping, held: map[*Stream]time.Duration{}}
+	v.lists = &modelLists{env: e, clusters: v.clusters, scraping: v.scraping, held: map[*placement]time.Duration{}}
 	v.regions = &regions{
 		env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
 		scraping: v.scraping,

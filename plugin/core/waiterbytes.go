@@ -21,7 +21,7 @@ const (
 )
 
 // heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
-func (s *Stream) heldBytes() int { return max(s.body.received, min(s.traits.length, claimBytes)) }
+func (pl *placement) heldBytes() int { return max(pl.body.received, min(pl.traits.length, claimBytes)) }
 
 // holder is who holds bytes: tenants of one cluster are others than those of another one.
 type holder struct {
@@ -33,21 +33,21 @@ func (h holder) compare(o holder) int {
 	return cmp.Or(cmp.Compare(h.turn, o.turn), strings.Compare(h.scope, o.scope))
 }
 
-func (s *Stream) holder() holder { return holder{s.scope, s.wait.turn} }
+func (pl *placement) holder() holder { return holder{pl.scope, pl.wait.turn} }
 
 // pick is what may leave of one holder.
 type pick struct {
 	of    holder
-	most  int       // how many bytes it holds, without those of the ones that leave
-	leave []*Stream // its youngest requests of its lowest class first
+	most  int          // how many bytes it holds, without those of the ones that leave
+	leave []*placement // its youngest requests of its lowest class first
 }
 
 // limitOf returns how much this VM may hold by the configuration of the request.
-func (w *waiters) limitOf(s *Stream) int { return s.cfg.Queue.MaxBytes / w.owners }
+func (w *waiters) limitOf(s *placement) int { return s.cfg.Queue.MaxBytes / w.owners }
 
 // roomFor returns the requests that leave for the request to be held with n bytes, none if there is room, and false if
 // it must not be held. If VMs have come since, and each has a smaller part, nobody leaves because of that.
-func (w *waiters) roomFor(s *Stream, n int) (leave []*Stream, ok bool) {
+func (w *waiters) roomFor(s *placement, n int) (leave []*placement, ok bool) {
 	counted := w.held[s]
 	own := w.of[s.holder()] - counted
 	missing := n - max(0, w.limitOf(s)-(w.bytes-counted))
@@ -110,7 +110,7 @@ func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
 }
 
 // add adds a request if it is among the first to leave, and waits: in Redis it may only wait for an answer.
-func (p *pick) add(s *Stream) {
+func (p *pick) add(s *placement) {
 	full := len(p.leave) == maxLeaving
 	if full && leavesBefore(p.leave[maxLeaving-1], s) <= 0 || s.lease.redis != nil && !s.isQueued() {
 		return
@@ -123,14 +123,14 @@ func (p *pick) add(s *Stream) {
 }
 
 // leavesBefore compares by which of two requests leaves first: the one of the lower class, the younger one.
-func leavesBefore(a, b *Stream) int {
+func leavesBefore(a, b *placement) int {
 	return cmp.Or(cmp.Compare(b.wait.class.Rank, a.wait.class.Rank), cmp.Compare(b.wait.since, a.wait.since),
-		cmp.Compare(b.lease.id, a.lease.id))
+		cmp.Compare(b.lease.reservation.id, a.lease.reservation.id))
 }
 
 // mayHold reports whether the body of one more waiting request may be held. In Redis it waits only once that has
 // answered, and nobody leaves before: until then a quarter more may be held, or this one.
-func (w *waiters) mayHold(s *Stream) bool {
+func (w *waiters) mayHold(s *placement) bool {
 	n, limit := s.heldBytes(), w.limitOf(s)
 	_, ok := w.roomFor(s, n)
 	alone := len(w.beyond) == 0 || len(w.beyond) == 1 && w.beyond[0] == s
@@ -138,7 +138,7 @@ func (w *waiters) mayHold(s *Stream) bool {
 }
 
 // add notes that a request waits, and has others leave for it.
-func (w *waiters) add(s *Stream) {
+func (w *waiters) add(s *placement) {
 	n := s.heldBytes()
 	w.count(s, n)
 	inRedis := s.lease.redis != nil // then it may only wait for an answer
@@ -155,14 +155,14 @@ func (w *waiters) add(s *Stream) {
 }
 
 // noteBeyond notes that the request may be held beyond the room there is.
-func (w *waiters) noteBeyond(s *Stream) {
+func (w *waiters) noteBeyond(s *placement) {
 	if w.bytes > w.limitOf(s) && !slices.Contains(w.beyond, s) {
 		w.beyond = append(w.beyond, s)
 	}
 }
 
 // makeRoom has others leave for the request to be held with n bytes. It returns false if it must not be held.
-func (w *waiters) makeRoom(s *Stream, n int) bool {
+func (w *waiters) makeRoom(s *placement, n int) bool {
 	leave, ok := w.roomFor(s, n)
 	for _, other := range leave {
 		w.runAs(other.context, "room for another request", other.giveWay, other.grantRecovered)
@@ -171,7 +171,7 @@ func (w *waiters) makeRoom(s *Stream, n int) bool {
 }
 
 // grow notes that more of the body of a request is held. It returns false if that is too much.
-func (w *waiters) grow(s *Stream) bool {
+func (w *waiters) grow(s *placement) bool {
 	n, ok := w.held[s]
 	more := s.heldBytes() - n
 	if !ok || more <= 0 {
@@ -211,14 +211,14 @@ func (w *waiters) settle() {
 }
 
 // count counts n more bytes of a request.
-func (w *waiters) count(s *Stream, n int) {
+func (w *waiters) count(s *placement, n int) {
 	w.held[s] += n
 	w.bytes += n
 	w.of[s.holder()] += n
 }
 
 // remove notes that a request waits no longer, if it did.
-func (w *waiters) remove(s *Stream) {
+func (w *waiters) remove(s *placement) {
 	n, ok := w.held[s]
 	if !ok {
 		return
@@ -234,21 +234,19 @@ func (w *waiters) remove(s *Stream) {
 }
 
 // giveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
-func (s *Stream) giveWay() {
-	l := &s.lease
+func (pl *placement) giveWay() {
+	l := &pl.lease
 	r := &l.reservation
-	if s.phase != phaseReserving || r.done {
+	if pl.phase != phaseReserving || r.done {
 		return
 	}
 	inside := r.inCallback
 	r.inCallback = true // whatever the store answers to this
-	l.store.Release(l.now(), l.id)
+	l.store.Release(l.now(), r.id)
 	r.inCallback = inside
-	r.done, r.grant, r.err = true, lb.Grant{Queued: true}, lb.ErrEvicted
+	r.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
 	if inside {
 		return // the request's own callback goes on with that
 	}
-	if s.finishReservation() == Proceed {
-		s.Resume()
-	}
+	pl.goOn(pl.finishReservation())
 }

@@ -20,14 +20,14 @@ type waiters struct {
 	configs *configs
 	stores  *stores
 	views   *views
-	held    map[*Stream]int // and how many bytes of each: see waiterbytes.go
-	bytes   int             // the sum of these
-	of      map[holder]int  // and that by tenant
-	beyond  []*Stream       // held beyond the room there is, until it is known whether they wait in Redis
-	owners  int             // VMs of the gateway that count requests
-	tenants tenants         // that have turns of their own in queues
-	newest  *Plugin         // the newest configuration at the latest tick
-	listens bool            // this VM is woken, in its name
+	held    map[*placement]int // and how many bytes of each: see waiterbytes.go
+	bytes   int                // the sum of these
+	of      map[holder]int     // and that by tenant
+	beyond  []*placement       // held beyond the room there is, until it is known whether they wait in Redis
+	owners  int                // VMs of the gateway that count requests
+	tenants tenants            // that have turns of their own in queues
+	newest  *Plugin            // the newest configuration at the latest tick
+	listens bool               // this VM is woken, in its name
 }
 
 const (
@@ -38,7 +38,8 @@ const (
 )
 
 func newWaiters(e *env, in *configs, s *stores, from *views) *waiters {
-	w := &waiters{env: e, configs: in, stores: s, views: from, held: map[*Stream]int{}, of: map[holder]int{}, owners: 1}
+	w := &waiters{env: e, configs: in, stores: s, views: from, owners: 1}
+	w.held, w.of = map[*placement]int{}, map[holder]int{}
 	w.tenants.known = map[uint64]evidence{}
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther
@@ -108,10 +109,10 @@ func (w *waiters) refresh(now time.Duration) {
 	}
 }
 
-func byArrival(a, b **Stream) bool { return (*a).wait.since < (*b).wait.since }
+func byArrival(a, b **placement) bool { return (*a).wait.since < (*b).wait.since }
 
 // stale returns the requests to be planned again.
-func (w *waiters) stale(now time.Duration) (stale []*Stream) {
+func (w *waiters) stale(now time.Duration) (stale []*placement) {
 	type source struct {
 		scope string
 		cfg   *config.Config

@@ -15,6 +15,7 @@ import (
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
+	pl      *placement
 	class   *config.Class // nil where no queue is configured
 	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	attempt attempt       // by which its retries are known
@@ -25,65 +26,70 @@ type waiting struct {
 	place   lb.Place      // where it waits
 	queued  bool          // it had to wait
 	waited  time.Duration // for how long, once that is over
+	// when it was granted an endpoint for which it had to wait, 0 for one without a wait
+	grantedAt time.Duration
 }
 
 // replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
 const replanAfter = 2 * tickPeriod
 
-// prepareWait puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
+// prepare puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
 // an endpoint is open or not.
 //
 // A request whose answer would come after its deadline even if it was placed now, as far as answers so far show, does
 // not wait, but takes an endpoint that is open: what is typical of all answers says little about one.
-func (s *Stream) prepareWait(now time.Duration) lb.Reason {
-	v, q, w := s.plugin.vm, &s.cfg.Queue, &s.wait
-	s.traits.read(s)
-	w.class, w.since, w.refusal = s.traits.class(s.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
+func (w *waiting) prepare(now time.Duration) lb.Reason {
+	pl := w.pl
+	v, q := pl.plugin.vm, &pl.cfg.Queue
+	pl.traits.read(pl)
+	w.class, w.since, w.refusal = pl.traits.class(pl.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
 	if q.TenantHeader != "" {
-		w.tenant = tenantName(s.traits.value(q.TenantHeader))
+		w.tenant = tenantName(pl.traits.value(q.TenantHeader))
 		w.turn = v.waiters.tenants.turnOf(w.tenant)
 	}
-	s.nameAttempt(now)
-	forwarded := s.region.here || s.region.to != "" // then it was counted before
-	if !forwarded && !s.cluster.retries.allows(now, s.isRetry(now), q.RetryBudget, s.cluster.overloaded(now)) {
+	w.nameAttempt(now)
+	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
+	if !forwarded && !pl.cluster.retries.allows(now, w.isRetry(now), q.RetryBudget, pl.cluster.overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
-	most := s.longestWait() - (now - w.since)
-	if deadline, ok := parseTimeout(s.traits.value(q.DeadlineHeader)); ok {
-		left := deadline - (now - s.body.beganAt)
+	most := w.longest() - (now - w.since)
+	if deadline, ok := parseTimeout(pl.traits.value(q.DeadlineHeader)); ok {
+		left := deadline - (now - pl.body.beganAt)
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-s.cluster.answers.typical())
+		most = min(most, left-pl.cluster.answers.typical())
 	}
 	switch {
 	case most <= 0:
 		w.refusal = lb.ReasonDeadlineUnreachable
-	case !v.waiters.mayHold(s):
+	case !v.waiters.mayHold(pl):
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
 		w.until = now + most
-		s.lease.reservation.plan.Wait = s.waitFor(most)
+		pl.lease.reservation.plan.Wait = w.plan(most)
 	}
 	return lb.ReasonChosen
 }
 
-// waitFor returns how the request waits, for as long as given.
-func (s *Stream) waitFor(most time.Duration) lb.Wait {
-	q := &s.cfg.Queue
+// plan returns how the request waits, for as long as given.
+func (w *waiting) plan(most time.Duration) lb.Wait {
+	pl := w.pl
+	q := &pl.cfg.Queue
 	return lb.Wait{
-		Max: most, Class: s.wait.class.Class, Tenant: s.wait.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
+		Max: most, Class: w.class.Class, Tenant: w.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
-		TenantLength: q.TenantLength(), Limits: s.cluster.capsOf(s.cfg), Place: &s.wait.place,
+		TenantLength: q.TenantLength(), Limits: pl.cluster.capsOf(pl.cfg), Place: &w.place,
 	}
 }
 
-// longestWait returns for how long the request waits at most: not beyond the time in which a gateway in front of this
+// longest returns for how long the request waits at most: not beyond the time in which a gateway in front of this
 // one, or its client, wants the answer. The route's own timeout begins only when the request goes on.
-func (s *Stream) longestWait() time.Duration {
-	most := s.cfg.Queue.MaxWait
+func (w *waiting) longest() time.Duration {
+	pl := w.pl
+	most := pl.cfg.Queue.MaxWait
 	for _, name := range [...]string{"x-envoy-upstream-rq-timeout-ms", "x-envoy-expected-rq-timeout-ms"} {
-		if limit, ok := parseTimeout(s.traits.value(name)); ok && limit > 0 {
+		if limit, ok := parseTimeout(pl.traits.value(name)); ok && limit > 0 {
 			most = min(most, limit)
 		}
 	}
@@ -100,27 +106,29 @@ func parseTimeout(text string) (d time.Duration, ok bool) {
 }
 
 // mayWait reports whether the request waits, or has waited, in a queue.
-func (s *Stream) mayWait() bool { return s.lease.reservation.plan.Wait.Waits() }
+func (pl *placement) mayWait() bool { return pl.lease.reservation.plan.Wait.Waits() }
 
 // isQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
-func (s *Stream) isQueued() bool { return s.mayWait() && s.lease.store.Waits(s.lease.id) }
+func (pl *placement) isQueued() bool {
+	return pl.mayWait() && pl.lease.store.Waits(pl.lease.reservation.id)
+}
 
-// waitEnded takes over what the store has answered.
-func (s *Stream) waitEnded(g *lb.Grant, err error) {
-	w := &s.wait
+// ended takes over what the store has answered.
+func (w *waiting) ended(g *lb.Grant, err error) {
+	pl := w.pl
 	if w.class == nil {
 		return
 	}
-	now := s.lease.now()
-	if w.queued = w.queued || g.Queued; w.queued || err != nil && s.mayWait() {
+	now := pl.lease.now()
+	if w.queued = w.queued || g.Queued; w.queued || err != nil && pl.mayWait() {
 		w.waited = now - w.since
 	}
 	if err != nil || !w.queued {
 		return
 	}
-	s.body.grantedAt = now
-	if s.chain != nil {
-		s.chain.planned = s.body.grantedAt // what it has waited for here is no time of the endpoint
+	w.grantedAt = now
+	if pl.chain != nil {
+		pl.chain.planned = w.grantedAt // what it has waited for here is no time of the endpoint
 	}
 }
 
@@ -146,67 +154,64 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 }
 
 // bodyGrew is called when more of the body has come while the store decides.
-func (s *Stream) bodyGrew() Action {
-	if !s.mayWait() {
+func (pl *placement) bodyGrew() Action {
+	if !pl.mayWait() {
 		return Stop
 	}
-	r := &s.lease.reservation
-	r.inCallback = true
-	fits := s.plugin.vm.waiters.grow(s)
-	if r.inCallback = false; r.done { // it was granted what others have left
-		return s.finishReservation()
+	r := &pl.lease.reservation
+	fits := false
+	if r.during(func() { fits = pl.plugin.vm.waiters.grow(pl) }) { // it was granted what others have left
+		return pl.finishReservation()
 	}
 	if fits {
 		return Stop
 	}
-	s.release()
-	return s.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
+	pl.release()
+	return pl.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
 }
 
 // planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (s *Stream) planAgain() {
-	if s.phase != phaseReserving || s.lease.reservation.done {
+func (pl *placement) planAgain() {
+	if pl.phase != phaseReserving || pl.lease.reservation.done {
 		return
 	}
-	l := &s.lease
-	store, old := l.store, l.id
+	l := &pl.lease
+	store, old := l.store, l.reservation.id
 	defer func() {
 		l.reservation.plan.Wait.Instead = 0
 		store.Release(l.now(), old) // what the new reservation has not taken over
 	}()
 	l.reservation.plan.Wait.Instead = old
-	if s.reserveAgain() == Proceed {
-		s.Resume()
-	}
+	pl.goOn(pl.reserveAgain())
 }
 
 // reserveAgain reserves for a request that has waited, with a new plan.
-func (s *Stream) reserveAgain() Action {
-	s.plugin.vm.waiters.remove(s)
-	s.wait.queued = true
-	return s.replan()
+func (pl *placement) reserveAgain() Action {
+	pl.plugin.vm.waiters.remove(pl)
+	pl.wait.queued = true
+	return pl.replan()
 }
 
 // replan reserves with a new plan, for a request that has no reservation any more.
-func (s *Stream) replan() Action {
-	v, r := s.plugin.vm, &s.lease.reservation
-	now := s.lease.now()
-	view, why := v.views.of(now, s.scope, s.cfg), lb.ReasonNoEndpoints
+func (pl *placement) replan() Action {
+	v, r := pl.plugin.vm, &pl.lease.reservation
+	now := pl.lease.now()
+	view, why := v.views.of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
-		if why = s.makePlan(now, view); why == lb.ReasonChosen {
-			wait.Since = s.wait.since
+		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
+			wait.Since = pl.wait.since
 			r.plan.Wait = wait
-			return s.submit(now)
+			return pl.submit(now)
 		}
 	}
 	if why == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := s.forward(); forwarded {
+		if a, forwarded := pl.region.forward(); forwarded {
 			return a
 		}
 	}
-	s.closeLease()
-	return s.pass(why)
+	pl.closeLease()
+	return pl.pass(why)
 }
 
 // text returns the class and the wait for the access log, "" where no queue is configured.

@@ -74,7 +74,7 @@ func (d *fakeDriver) planAgain(worker int, c *fakeClient) {
 	d.inside = vm
 	defer d.back()
 	vm.callback(vm.Newest().context, "a new plan", func() {
-		vm.runAs(c.core.context, "a new plan", c.core.planAgain, c.core.grantRecovered)
+		vm.runAs(c.core.context, "a new plan", c.core.first.planAgain, c.core.first.grantRecovered)
 	}, nil)
 }
 

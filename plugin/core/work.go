@@ -73,66 +73,66 @@ func (w *work) unseen(size int) int {
 }
 
 // estimateWork estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
-func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
-	w := &s.work
-	w.model.cluster, w.model.guess, w.open = s.scope, guessOf(s.cfg), !ended
-	w.typical = s.plugin.vm.prompts.models.typical(w.model, w.info.MaxTokens)
-	w.sampled = s.cluster.samples[limitClass(w.info.MaxTokens)].take()
-	if p := s.chain; p != nil {
+func (pl *placement) estimateWork(r *lb.Request, size int, ended bool) {
+	w := &pl.work
+	w.model.cluster, w.model.guess, w.open = pl.scope, guessOf(pl.cfg), !ended
+	w.typical = pl.plugin.vm.prompts.models.typical(w.model, w.info.MaxTokens)
+	w.sampled = pl.cluster.samples[limitClass(w.info.MaxTokens)].take()
+	if p := pl.chain; p != nil {
 		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+w.unseen(size), p.uncached
 	}
-	r.PromptTokens, r.OutputTokens = w.estimate(s.cfg, size)
+	r.PromptTokens, r.OutputTokens = w.estimate(pl.cfg, size)
 	w.streamed = w.info.Stream
 }
 
 // assumeTypical counts a request of which nothing is read as a typical one, for other configurations of its cluster
 // that count tokens.
-func (s *Stream) assumeTypical(r *lb.Request) {
-	typical := s.plugin.vm.prompts.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess}, 0)
+func (pl *placement) assumeTypical(r *lb.Request) {
+	typical := pl.plugin.vm.prompts.models.typical(modelKey{cluster: pl.scope, guess: pl.cluster.guess}, 0)
 	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Round(typical.output))
 }
 
 // stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does
 // not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
-func (s *Stream) stalled() {
-	delete(s.plugin.vm.bodies.partial, s)
-	if s.phase != phaseLeased || s.prefillDone() {
+func (pl *placement) stalled() {
+	delete(pl.plugin.vm.bodies.partial, pl)
+	if pl.phase != phaseLeased || pl.prefillDone() {
 		return
 	}
-	plan := &s.lease.reservation.plan
+	plan := &pl.lease.reservation.plan
 	plan.Tokens, plan.Prefix.Tokens = openTokens, 0
-	s.lease.amend("", openTokens)
+	pl.lease.amend("", openTokens)
 }
 
 // amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
 // from now on, if that is much more or less. A prefill that is done does not count any more.
-func (s *Stream) amendWork() {
-	delete(s.plugin.vm.bodies.partial, s)
-	s.response.asked = s.plugin.vm.ticks.lastTick
-	w := &s.work
-	if !w.open || s.phase != phaseLeased || s.prefillDone() {
+func (pl *placement) amendWork() {
+	delete(pl.plugin.vm.bodies.partial, pl)
+	pl.response.asked = pl.plugin.vm.ticks.lastTick
+	w := &pl.work
+	if !w.open || pl.phase != phaseLeased || pl.prefillDone() {
 		return
 	}
 	w.open = false
-	size := max(s.body.received, s.traits.length)
-	promptTokens, outputTokens := w.estimate(s.cfg, size)
-	plan, cached := &s.lease.reservation.plan, 0
+	size := max(pl.body.received, pl.traits.length)
+	promptTokens, outputTokens := w.estimate(pl.cfg, size)
+	plan, cached := &pl.lease.reservation.plan, 0
 	plan.Tokens = promptTokens + outputTokens
-	if p := s.chain; p != nil {
+	if p := pl.chain; p != nil {
 		plan.Prefix.Bytes = p.length + w.unseen(size)
 		if !p.uncached {
 			plan.Prefix.Tokens = promptTokens
 		}
 	}
-	if s.lease.addr == s.lease.chosen {
-		cached = s.lease.reservation.grant.Cached
+	if pl.lease.addr == pl.lease.chosen {
+		cached = pl.lease.reservation.grant.Cached
 	}
-	s.estimatedAgain(plan.Tokens)
-	tokens, before := plan.AddedTokens(cached), s.lease.tokens
+	pl.lease.estimatedAgain(plan.Tokens)
+	tokens, before := plan.AddedTokens(cached), pl.lease.tokens
 	if 4*max(tokens-before, before-tokens) > before {
-		s.lease.amend("", tokens)
+		pl.lease.amend("", tokens)
 	}
 }
 
 // prefillDone reports whether the prefill is known to be done: only the output is in flight.
-func (s *Stream) prefillDone() bool { return s.response.streamed }
+func (pl *placement) prefillDone() bool { return pl.response.streamed }

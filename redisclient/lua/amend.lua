@@ -4,6 +4,7 @@
 -- ARGV     keep_ms id tokens version addr
 -- Returns  1, or {1, the grants (queue.lua)} if there are some; 0 if the owner does not hold the lease, or if the rows
 --          are lost, which the next heartbeat repairs
+--@use shared queue
 local lease = redis.call('HMGET', KEYS[3], 'b', ARGV[2])
 local head = redis.call('GETRANGE', KEYS[1], 0, 15)
 if not lease[2] or lease[2] == '' or #lease[2] > 8 or lease[1] ~= string.sub(head, 1, 8) then return 0 end

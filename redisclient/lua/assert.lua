@@ -4,6 +4,7 @@
 -- KEYS     table rows owners own
 -- ARGV     owner keep_ms, then id tokens version addr for each lease
 -- Returns  how many of them were not counted as they are
+--@use shared
 local keep, addrs = tonumber(ARGV[2]), {}
 for i = 3, #ARGV, 4 do addrs[#addrs + 1] = ARGV[i + 3] end
 enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)

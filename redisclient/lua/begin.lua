@@ -1,5 +1,5 @@
--- The beginning of reserve.lua and spend.lua, whose texts follow this one: looks whether Redis has what the reservation
--- needs, and returns a lease that exists. KEYS and ARGV are as for these.
+-- The beginning of the scripts that reserve (reserve.lua, spend.lua): looks whether Redis has what the reservation
+-- needs, and returns a lease that exists.
 local call, prompt, waits, home = redis.call, KEYS[4], ARGV[4], ARGV[5]
 if waits == '' then waits = nil end
 local lease = call('HMGET', KEYS[2], 'b', ARGV[1])
@@ -16,12 +16,12 @@ local known = old ~= '' and call('HMGET', KEYS[2], old, 'g')
 if known and known[1] and #known[1] < 9 and known[1] ~= '' then
   lease[2] = known[1]
 elseif known and not known[1] then
-  for at = 9, #(known[2] or ''), 25 do
-    if sub(known[2], at, at + 9) == old .. '\255\255' then return {-5, 0} end -- it was evicted
+  for entry = 9, #(known[2] or ''), 25 do
+    if sub(known[2], entry, entry + 9) == old .. '\255\255' then return {-5, 0} end -- it was evicted
   end
 end
-local classes, runs, now, at = unpack('<I2I2I2', v, 13)
-local first = at + 56 * classes
+local classes, runs, now, first_class = unpack('<I2I2I2', v, 13)
+local first = first_class + 56 * classes
 if lease[2] and #lease[2] > 8 then
   local waiting = enqueue(KEYS, ARGV, t, v)
   if waiting then return waiting end
@@ -31,8 +31,8 @@ if lease[2] then
   if waits then -- its owner knows of it from now on: see queue.lua
     local untold, owner = sub(KEYS[1], 1, -6) .. 'untold', sub(KEYS[2], #KEYS[1])
     local s, kept = call('HGET', untold, owner) or '', ''
-    for at = 1, #s, 25 do
-      if sub(s, at, at + 7) ~= ARGV[1] then kept = kept .. sub(s, at, at + 24) end
+    for entry = 1, #s, 25 do
+      if sub(s, entry, entry + 7) ~= ARGV[1] then kept = kept .. sub(s, entry, entry + 24) end
     end
     if kept ~= s then call('HSET', untold, owner, kept) end
   end

@@ -1,10 +1,10 @@
 -- Takes back a reservation with prefix blocks whose answer the owner did not receive: releases its lease, and forgets
--- the prompt at the endpoint that was chosen, because that does not get the request. The texts of release.lua and
--- forget.lua precede this one as functions. Idempotent.
+-- the prompt at the endpoint that was chosen, because that does not get the request. Idempotent.
 --
 -- KEYS     as for reserve.lua: table own list pages
 -- ARGV     as for reserve.lua: id params chain, perhaps wait and home; then own_ms, as for release.lua
 -- Returns  as release.lua. If the lease was not held a tombstone is left, since the reservation may still run
+--@use release forget
 local lease, list = redis.call('HGET', KEYS[2], ARGV[1]), redis.call('MGET', KEYS[3])[1]
 local answer, n = release({KEYS[1], KEYS[2]}, {'0', ARGV[#ARGV], ARGV[1]}), string.byte(ARGV[2], 18)
 if answer == 0 or #lease > 8 or not list then return answer end

@@ -18,6 +18,7 @@
 -- which heartbeats update; the classes; for each run of candidates of one class in adjacent rows <I2I2I2: class, first
 -- row, number of rows; the hashes; the budgets. Format of a part: the same 12 bytes; <I2: rows that were given; the
 -- runs.
+--@use shared
 local keep, addrs = tonumber(ARGV[2]), {}
 for i = 8, #ARGV do addrs[i - 7] = ARGV[i] end
 enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
@@ -25,8 +26,8 @@ local at, given, used = rows(KEYS[1], KEYS[2], addrs, keep)
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
 -- Rows are given in the order of the list, so most lists are a few runs.
 local head, runs, class, first, count = redis.call('GETRANGE', KEYS[1], 0, 11), {}, nil, 0, 0
-local now = tonumber(redis.call('TIME')[1])
-local listed = struct.pack('<I4', now)
+local seconds = tonumber(redis.call('TIME')[1])
+local listed = struct.pack('<I4', seconds)
 for i = 1, #addrs + 1 do
   local c = i <= #addrs and struct.unpack('<I2', ARGV[6], 2 * i - 1)
   if class and c == class and at[i] == first + count then
@@ -54,6 +55,6 @@ if #KEYS > 6 then
   end
   runs = table.concat(parts) .. runs
 end
-local sizes = struct.pack('<I2I2I2', #ARGV[4] / 56, #runs / 6, math.floor(now / 4) % 65536)
+local sizes = struct.pack('<I2I2I2', #ARGV[4] / 56, #runs / 6, math.floor(seconds / 4) % 65536)
 redis.call('SET', KEYS[6], head .. sizes .. ARGV[4] .. runs .. ARGV[5] .. ARGV[7], 'PX', ARGV[3])
 return given > 0 and used > 64 + #ARGV[5] / 2 and 2 or 1

@@ -1,9 +1,12 @@
--- Completes a task. The texts of budget.lua, tasks.lua and ending.lua precede this one.
+-- Completes a task.
 --
 -- KEYS     table budget tasks expiry
 -- ARGV     id actual owner
 --   actual  tokens that it has used, -1 for unknown
 -- Returns  an lb.TaskEnd; or that and the grants (queue.lua), if there are some
+local tablekey, head = KEYS[1], redis.call('GETRANGE', KEYS[1], 0, 15)
+local epoch = string.sub(head, 1, 8)
+--@use ending
 sweep(SWEEP)
 local task = find(ARGV[1])
 if task and task.till > now + task.ttl then task.till = now + task.ttl end -- the clock was set back

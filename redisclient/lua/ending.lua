@@ -1,5 +1,7 @@
--- The end of the scripts schedule, complete and renew: functions that these call last. The texts of budget.lua and
--- tasks.lua precede this one. It needs head, the head of the table. The last argument is the owner that has sent it.
+-- The end of the scripts schedule, complete and renew: functions that these call last. They need head, the head of the
+-- table. The last argument is the owner that has sent it.
+
+--@use tasks queue
 
 -- granted grants what became free to those that wait, once what was charged is written. It returns the grants, nil for
 -- none.

@@ -1,5 +1,5 @@
--- Puts a request into the queue, unless it may not wait there: the text of the function enqueue(KEYS, ARGV, t, v,
--- plan) in reserve.lua. If an endpoint that it may use is open and its turn has come, it is granted that at once.
+-- Puts a request into the queue, unless it may not wait there. If an endpoint that it may use is open and its turn has
+-- come, it is granted that at once.
 --
 -- KEYS     as for reserve.lua
 -- ARGV     as for reserve.lua
@@ -10,14 +10,16 @@
 --          many ms its owner is silent unless it polls before; then its tenant, 8 bytes; and for one that is planned
 --          anew its id so far, 8 bytes: the ticket takes the place of that one
 -- t, v     the table and its list of candidates
--- plan     what reserve.lua knows of it; nil for a request of which own says that it waits already
+-- plan     what choose.lua knows of it; nil for a request of which own says that it waits already
 -- Returns  the answer of reserve.lua; and the index of the candidate, if it was granted one. nil for a request that
 --          waits already, if its ticket was lost
+--@function enqueue(KEYS, ARGV, t, v, plan)
+--@use queue
 local call, sub, pack, unpack = redis.call, string.sub, struct.pack, struct.unpack
 local age, max, aging, patience, skip, number, rank, reserved, strict, weight, length, share,
-  places, key, came, seq, silence, at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4', ARGV[4])
+  places, key, came, seq, silence, tenant_at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4I6I4I4', ARGV[4])
 local q, id, is_new = open_queue(KEYS[1], t, sub(KEYS[2], #KEYS[1])), ARGV[1], age == 4294967295
-local name = pack('<I2', number) .. sub(ARGV[4], at, at + 7)
+local name = pack('<I2', number) .. sub(ARGV[4], tenant_at, tenant_at + 7)
 local lists, classes, flows = q.lists, q.classes, q.flows
 local inflight = 0 -- requests at all endpoints, 1 at least
 -- The name of the owner's key and that of the list end after "own:" and "view:", that of the table with "table".
@@ -128,7 +130,7 @@ end
 -- youngest returns the flow with the youngest ticket: of the class that is most over its part, of several the lowest,
 -- and there of the flows with the most. It reads no others.
 local function youngest(over, within)
-  local best, victim, came, seq = {}, nil, 0, 0
+  local best, victim, latest, highest = {}, nil, 0, 0
   for _, f in ipairs(flows) do
     if f.waiting > 0 and within(f) then
       local b, d = best[1], 1
@@ -143,7 +145,7 @@ local function youngest(over, within)
   for _, f in ipairs(best) do
     if q.text(f) ~= '' then
       local last, n = q.since(f.text, #f.text - 84)
-      if not victim or last > came or last == came and n > seq then victim, came, seq = f, last, n end
+      if not victim or last > latest or last == latest and n > highest then victim, latest, highest = f, last, n end
     end
   end
   return victim
@@ -190,9 +192,9 @@ end
 
 -- served returns how many of the waiting requests, which have so many tokens together, are granted an endpoint until
 -- those before the last one of them have had the given number of tokens.
-local function served(up_to, tokens, waiting)
+local function served(up_to, work, requests)
   if up_to < 0 then return 0 end
-  return math.min(waiting, math.floor(up_to * waiting / tokens) + 1)
+  return math.min(requests, math.floor(up_to * requests / work) + 1)
 end
 
 -- ahead returns what is granted before the request, whose class is c: requests of its class, and their tokens; of
@@ -201,17 +203,17 @@ end
 local function ahead(c)
   local start, virtual, f = q.virtual, c and c.virtual or 0, flows[name]
   if c and (c.waiting > 0 or c.served > start) then start = c.served end
-  local own, tokens, up_to = f and f.waiting or 0, f and f.tokens or 0, virtual
+  local own, work, up_to = f and f.waiting or 0, f and f.tokens or 0, virtual
   if f and (f.waiting > 0 or f.served > virtual) then up_to = f.served end
-  up_to = up_to + tokens
+  up_to = up_to + work
   for _, o in ipairs(flows) do
     if o.class == c and o ~= f and o.waiting > 0 then
       local n = served(up_to - o.served, o.tokens, o.waiting)
-      own, tokens = own + n, tokens + n * o.tokens / o.waiting
+      own, work = own + n, work + n * o.tokens / o.waiting
     end
   end
   local others, by_weights, rivals, n, size = 0, strict == 0 and 0 or math.huge, 0, 0, 0
-  up_to = start + tokens / weight
+  up_to = start + work / weight
   for _, o in ipairs(classes) do
     if o == c then
     elseif o.waiting == 0 then
@@ -228,7 +230,7 @@ local function ahead(c)
       if strict == 0 or o.rank < rank then n, size = n + o.waiting, size + o.tokens end
     end
   end
-  return own, tokens, others, by_weights, rivals, n > 0 and size / n or 0
+  return own, work, others, by_weights, rivals, n > 0 and size / n or 0
 end
 
 -- interval returns the mean time between two grants in ms, and how many of the next ones may come at any moment.
@@ -287,7 +289,7 @@ local function outlook(is_open)
   local mean, due = interval()
   if is_open or q.waiting == 0 or mean <= 0 then return 0, false end
   local c, f, limit, by_aging = classes[sub(name, 1, 2)], flows[name], max / mean, math.huge
-  local before, tokens, others, by_weights, rivals, size = ahead(c)
+  local before, work, others, by_weights, rivals, size = ahead(c)
   local of_class, known_by, of_flow, flow_known_by = parts(c, f, mean)
   local known, own = before + 1, before + 1
   if f and f.waiting > 0 then own = math.max(own, (f.waiting + 1) / of_flow) end
@@ -295,9 +297,9 @@ local function outlook(is_open)
   if known_by < 32 then known_by = flow_known_by end
   by_weights = own + by_weights
   if aging > 0 and size > 0 then
-    tokens = tokens * own / known
-    if c and c.waiting > 0 then tokens = math.max(0, tokens - c.due) end
-    by_aging = aging / mean + own + 1 + (10 * rivals - 1) * tokens / size
+    work = work * own / known
+    if c and c.waiting > 0 then work = math.max(0, work - c.due) end
+    by_aging = aging / mean + own + 1 + (10 * rivals - 1) * work / size
   end
   local usual, of = (own + others) / of_class, of_class * of_flow
   local in_time = within(usual, of, known_by, 1 - of, limit, due) or
@@ -314,8 +316,8 @@ local function admit(is_open)
   for _, c in ipairs(classes) do
     if c.id ~= number then others = others - math.min(c.reserved, c.waiting) end
   end
-  local within = share == 0 or not f or f.waiting < share
-  if within and (q.waiting < length - math.max(0, others) or evict()) then return nil end
+  local below_share = share == 0 or not f or f.waiting < share
+  if below_share and (q.waiting < length - math.max(0, others) or evict()) then return nil end
   return -5, ms == 0 and plan.expected and plan.expected(q) or math.floor(ms)
 end
 
@@ -408,7 +410,7 @@ if is_new and plan.full then
   local code, ms = admit(false)
   if code then return {code, ms} end
 end
-local old = sub(ARGV[4], at + 8)
+local old = sub(ARGV[4], tenant_at + 8)
 local entry = old ~= '' and call('HGET', KEYS[2], old)
 if entry and #entry > 8 then
   call('HDEL', KEYS[2], old)
@@ -443,7 +445,7 @@ runs(function(from, count, i)
 end)
 local answer, grants = pack('<I2I4I8', index, g.requests, g.tokens), q.grants()
 if plan.budgets then
-  answer = answer .. known_left(KEYS[4], v, g.row)
+  answer = answer .. plan.known_left(KEYS[4], v, g.row)
 elseif KEYS[4] then
   answer = answer .. pack('<BI4', g.blocks, g.added)
 end

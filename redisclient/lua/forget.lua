@@ -8,6 +8,7 @@
 --   chain     as in prefix.lua
 --   from      the first block of the prompt that the endpoint may not have, counted from 1
 -- Returns  for how many of these blocks the endpoint was recorded
+--@function forget(KEYS, ARGV)
 local sub, find, endpoint, chain = string.sub, string.find, ARGV[1], ARGV[2]
 local n, from, had, none = #chain / 11, tonumber(ARGV[3]), 0, string.rep('\0', 24)
 -- By field: the pages that exist, and whether the endpoint is anywhere in them. Then the own pages of the blocks up to
@@ -67,13 +68,13 @@ for k = 1, n do
   if taken then had = had + 1 end
 end
 for field, list in pairs(places) do
-  local page, with, parts, from = pages[field], entries[field], {}, 1
+  local page, with, parts, rest = pages[field], entries[field], {}, 1
   table.sort(list)
   for i = 1, #list do
-    if from < list[i] then parts[#parts + 1] = sub(page, from, list[i] - 1) end
-    parts[#parts + 1], from = with[list[i]], list[i] + 32
+    if rest < list[i] then parts[#parts + 1] = sub(page, rest, list[i] - 1) end
+    parts[#parts + 1], rest = with[list[i]], list[i] + 32
   end
-  parts[#parts + 1] = sub(page, from)
+  parts[#parts + 1] = sub(page, rest)
   page = table.concat(parts)
   -- A page without entries is deleted, and so is one that cannot be written because Redis is out of memory.
   local written = #page > 31 and redis.pcall('HSET', KEYS[1], field, page)

@@ -8,6 +8,7 @@
 --   unlisted_s  how long a row must not have been listed
 --   addr        the endpoints whose rows are to be freed, unless they are in use by now
 -- Returns  {cursor, addr...}: at most 128 addresses; {} if there was no search
+--@use shared
 local t, l, gone, spare = redis.call('GETRANGE', KEYS[1], 0, -1), redis.call('GETRANGE', KEYS[3], 0, -1), {}, {}
 local seen = {} -- HSCAN may have returned a name twice; two endpoints would get its row
 local before = redis.call('TIME')[1] - ARGV[2]

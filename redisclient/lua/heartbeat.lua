@@ -11,18 +11,29 @@
 -- Returns  {1 if there is more to do, else 0; number of owners; since when none of the owner's leases was returned;
 --          cursor; ids of leases; ids of tombstones; ids of waiting requests; the beginning of the queue; the
 --          grants (queue.lua), if there are some}: ids have 8 bytes each
+--@use shared budget_key queue sweep
 local BATCH, REPORT, OWNER = 160, 320, 16 -- a dead owner is as much work as OWNER leases
 local keep, lost, left, base = tonumber(ARGV[3]), false, BATCH, string.sub(KEYS[1], 1, -6)
 local queue, freed = nil, {} -- rows of which something was returned
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
-local tick = struct.pack('<I2', math.floor(now() / 4000) % 65536)
+local tick = struct.pack('<I2', math.floor(time_ms() / 4000) % 65536)
 for i = 6, #KEYS do
   if redis.call('PEXPIRE', KEYS[i], ARGV[4]) == 1 then redis.call('SETRANGE', KEYS[i], 16, tick) end
 end
 -- If the clock was set back, the last heartbeats of some owners are in the future: they become now.
-for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now(), '+inf', 'LIMIT', 0, 100)) do
-  redis.call('ZADD', KEYS[3], now(), owner)
+for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. time_ms(), '+inf', 'LIMIT', 0, 100)) do
+  redis.call('ZADD', KEYS[3], time_ms(), owner)
+end
+
+-- leave_all removes all tickets of an owner from a flow.
+local function leave_all(name, owner)
+  local f = queue.flows[name]
+  local s = f and queue.text(f) or ''
+  queue.read_clock()
+  for at = #s - 84, 1, -85 do
+    if string.sub(s, at + 8, at + 23) == owner then queue.remove(f, at) end
+  end
 end
 
 -- return_leases returns leases of a dead owner, as many as this call still may. The rest stays counted until a later
@@ -57,7 +68,7 @@ local function return_leases(owner)
     if #ids > 0 then redis.call('HDEL', own, unpack(ids)) end
     for flow in pairs(flows) do
       queue = queue or open_queue(KEYS[1], epoch, ARGV[1])
-      queue.leave_all(flow, string.format('%16s', owner))
+      leave_all(flow, string.format('%16s', owner))
     end
     rest = redis.call('HLEN', own)
     for i = 1, 4 do rest = rest - (marks[i] and 1 or 0) end
@@ -78,7 +89,7 @@ if redis.call('EXISTS', base .. 'tasks') == 1 then
 end
 
 -- One owner at a time returns leases of others: if all did, requests would wait behind all of them.
-local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now() - tonumber(ARGV[2]), 'LIMIT', 0, OWNER)
+local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', time_ms() - tonumber(ARGV[2]), 'LIMIT', 0, OWNER)
 local mine = #dead > 0 and (redis.call('SET', KEYS[5], ARGV[1], 'NX', 'PX', 100) or
   redis.call('GETRANGE', KEYS[5], 0, -1) == ARGV[1])
 if mine then

@@ -1,10 +1,10 @@
--- Returns the load of endpoints, summed over all owners, and what is left of their budgets. It changes nothing. The
--- text of budget.lua precedes this one.
+-- Returns the load of endpoints, summed over all owners, and what is left of their budgets. It changes nothing.
 --
 -- KEYS     table rows budget
 -- ARGV     addr...
 -- Returns  <d: this server's time in ms. For each address <I3I6ddddddddd: requests, tokens, and its state as it was
 --          when it was last written; 0 for what is not known
+--@use time budget_key
 local t, rows = redis.call('GETRANGE', KEYS[1], 0, -1), redis.call('HMGET', KEYS[2], unpack(ARGV))
 local b, places, o, out = read_budget(KEYS[3]), {}, 0, {struct.pack('<d', time_ms())}
 for name in string.gmatch(b.names, '[^\n]+') do

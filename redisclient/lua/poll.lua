@@ -6,6 +6,7 @@
 --   silence  in how many ms from now the owner is silent unless it polls before
 -- Returns  {a stamp, then for each request what queue.lua describes, 200 at most; the beginning of the queue; the
 --          grants, if there are some}
+--@use take_back queue
 local SCAN = 20 -- how many ms after a look at all endpoints there is another one
 local grants
 local mark, head = redis.call('HMGET', KEYS[2], 'b', 'g'), redis.call('GETRANGE', KEYS[1], 0, 15)
@@ -34,7 +35,7 @@ if (string.byte(head, 16) or 0) > 0 then
   if q.waiting == 0 then q.save() end
   if q.waiting > 0 and (math.abs(now - q.scanned) >= SCAN or till and tonumber(till) < now) then
     redis.call('PEXPIRE', KEYS[3], 60000)
-    local more = q.take_back(unpack)
+    local more = take_back(q, KEYS[1], string.sub(head, 1, 8), stamp)
     q.dispatch()
     if more then q.scanned = 0 end -- the next poll of any owner goes on
     q.save()

@@ -1,5 +1,4 @@
--- The prefix index: functions of the scripts prompt (before reserve.lua), record and forget, whose texts this one
--- precedes.
+-- The prefix index: functions that match and record prompts.
 --
 -- The index records which endpoints have which prefix blocks in their caches. A scope has a fixed number of pages, all
 -- in one hash, so that the scripts declare one key: field of a page -> page. The entry of a block is in its own page,
@@ -118,9 +117,9 @@ local function record(key, chain, n, pages, parts, places, held, endpoint, now, 
     spans, parts = {}, parts or {} -- spans: by page the first and the last block of each part
     if known < n then place(key, chain, n, known, pages, parts, now) end
     for p = 1, #parts, 2 do
-      local span, last = spans[parts[p]], parts[p + 3] and parts[p + 3] - 1 or n
-      if span then
-        span[#span + 1], span[#span + 2] = parts[p + 1], last
+      local has, last = spans[parts[p]], parts[p + 3] and parts[p + 3] - 1 or n
+      if has then
+        has[#has + 1], has[#has + 2] = parts[p + 1], last
       else
         spans[parts[p]] = {parts[p + 1], last}
       end
@@ -202,27 +201,28 @@ local function record(key, chain, n, pages, parts, places, held, endpoint, now, 
           -- page, and no tenant can evict entries of another that has fewer. Blocks without a tenant count as one more
           -- tenant. entries[t] is how many entries tenant t has, tenants[n] how many tenants have n entries.
           local entries, tenants, share, above, room = {}, {}, 0, 0, -over
-          for at = 8, #value, 32 do
-            local t = byte(value, at)
+          for key_end = 8, #value, 32 do
+            local t = byte(value, key_end)
             entries[t] = (entries[t] or 0) + 1
           end
-          for _, n in pairs(entries) do tenants[n], share = (tenants[n] or 0) + 1, math.max(share, n) end
+          for _, has in pairs(entries) do tenants[has], share = (tenants[has] or 0) + 1, math.max(share, has) end
           while room < 0 do -- tenants above the share keep that many, and one more as long as there is room
             above, share = above + (tenants[share] or 0), share - 1
             room = room + above
           end
-          local parts, stop, at = {}, #value, #value - 31
+          local rest, stop = {}, #value
+          at = #value - 31
           while over > 0 do
             local t = byte(value, at + 7)
-            local n = entries[t] - share
-            if n > 1 or n == 1 and above > room then
-              table.insert(parts, 1, sub(value, at + 32, stop))
+            local more = entries[t] - share
+            if more > 1 or more == 1 and above > room then
+              table.insert(rest, 1, sub(value, at + 32, stop))
               entries[t], over, stop = entries[t] - 1, over - 1, at - 1
-              if n == 1 then above = above - 1 end
+              if more == 1 then above = above - 1 end
             end
             at = at - 32
           end
-          value = sub(value, 1, stop) .. table.concat(parts)
+          value = sub(value, 1, stop) .. table.concat(rest)
         end
       end
       if not one then

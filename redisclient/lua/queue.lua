@@ -1,7 +1,7 @@
--- The queue of a scope: the text of the function open_queue(tablekey, data, caller) in scripts that change loads. data
--- is the table, or its beginning; caller the name of the owner whose command this is. The rules are those of package
--- lb/queue, which explains them; the names are the same. This part reads, changes and writes what is in Redis. Those of
--- queue_turn.lua and queue_grant.lua follow it.
+-- The queue of a scope, for scripts that change loads: the function open_queue opens it. data is the table, or its
+-- beginning; caller the name of the owner whose command this is. The rules are those of package lb/queue, which
+-- explains them; the names are the same. This part reads, changes and writes what is in Redis. Those of queue_turn.lua
+-- and queue_grant.lua follow it.
 --
 -- The last byte of the table's head is 1 while requests wait, 2 if some may wait for tokens: then there are endpoints
 -- with a cap in tokens. They are in the following keys, whose names begin like
@@ -18,12 +18,13 @@
 --   lives    sorted set: owner -> when it is silent unless it polls before, in ms. One that is not there, of a version
 --            that does not tell, is silent for nobody
 --   untold   hash: owner -> what others granted it that cannot tell it, since its last poll: entries as in "g". The
---            next poll of the owner moves them there. What a silent owner has here goes to others (take_back)
+--            next poll of the owner moves them there. What a silent owner has here goes to others (take_back.lua)
 -- A script that grants tells its caller, in what is called grants where its answer is described: for each ticket of an
 -- owner in the same gateway that was granted a row, or was evicted, the name of its owner as in tickets, then the 25
 -- bytes. Owners are in the same gateway if the first 5 of the 16 bytes are the same.
 -- A flow is named by class <I2 and tenant 8. Times are in ms of this server's clock. A ticket that is granted a row is
 -- a lease at once: its entry in own becomes that. A ticket without its entry in own is void.
+--@function open_queue(tablekey, data, caller)
 local call, sub, pack, unpack, find = redis.call, string.sub, struct.pack, struct.unpack, string.find
 local base = sub(tablekey, 1, -6)
 local headkey, tickets, own = base .. 'queue', base .. 'tickets', base .. 'own:'
@@ -194,16 +195,6 @@ function q.leave(name, id, owner)
   if at then remove(flows[name], at) end
 end
 
--- leave_all removes all tickets of an owner from a flow.
-function q.leave_all(name, owner)
-  local f = flows[name]
-  local s = f and text(f) or ''
-  q.read_clock()
-  for at = #s - SIZE + 1, 1, -SIZE do
-    if sub(s, at + 8, at + 23) == owner then remove(f, at) end
-  end
-end
-
 -- show_life notes that the caller is there, and silent only in so many ms.
 function q.show_life(ms)
   local till = call('ZSCORE', lives, caller)
@@ -213,7 +204,7 @@ function q.show_life(ms)
 end
 
 q.text, q.since, q.set, q.remove, q.notify, q.lists, q.tickets = text, since, set, remove, notify, lists, tickets
-q.uncount, q.fits = uncount, fits
+q.uncount, q.fits, q.load = uncount, fits, load
 
 -- fade has all that was before count for a part of it.
 function q.fade(kept)
@@ -256,3 +247,6 @@ function q.save()
   call('SETRANGE', tablekey, 15, some and mark or '\0')
   call('SET', headkey, table.concat(out), 'PX', KEEP)
 end
+
+--@use queue_turn queue_grant
+return q

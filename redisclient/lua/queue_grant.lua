@@ -1,5 +1,4 @@
--- What is granted to those whose turn it is: the last part of the function open_queue(), which follows that of
--- queue_turn.lua.
+-- What is granted to those whose turn it is: a part of the function open_queue (queue.lua).
 
 -- grants returns the grants of this step, nil for none.
 function q.grants() return #grants > 0 and table.concat(grants) or nil end
@@ -78,7 +77,7 @@ local function kind(row)
   return table.concat(open_in, ' ')
 end
 
-local function budget_turns() return open_turns() end
+--@use turns
 
 -- has_budgets returns whether somebody waits for endpoints with budgets.
 local function has_budgets()
@@ -90,7 +89,7 @@ end
 -- dispatch_budgets grants what endpoints with budgets can take, by the rules of turns.lua. It returns how many tickets
 -- have had their turn: void ones, too.
 local function dispatch_budgets(own_id, own_key)
-  local turns, served = budget_turns(), 0
+  local turns, served = open_turns(), 0
   q.turns = turns
   while q.waiting > 0 and served < MOST do
     turns.look()
@@ -106,63 +105,7 @@ local function dispatch_budgets(own_id, own_key)
 end
 
 -- asides returns what is set aside for those that wait: tokens, and the name of the target.
-function q.asides() return has_budgets() and budget_turns().look() or {} end
-
--- revoke takes back what an owner was granted, and adds to refunds what that was charged. entries are as in untold,
--- MOST at most; list is what makes a list of a table. It returns how many leases these were.
-local function revoke(name, entries, list, refunds)
-  local key, ids, gone, out = own .. name, {}, {}, {}
-  for at = 1, #entries, 25 do ids[#ids + 1] = sub(entries, at, at + 7) end
-  local known = call('HMGET', key, 'b', 'g', list(ids))
-  for i, id in ipairs(known[1] == epoch and ids or {}) do
-    local row, lease = unpack('<I2', entries, 25 * i - 16), known[i + 2]
-    if lease and #lease == 8 and unpack('<I2', lease) == row then
-      local l, tokens = load(row), unpack('<I4', lease, 3)
-      l[1], l[2] = math.max(0, l[1] - 1), math.max(0, l[2] - tokens)
-      call('SETRANGE', tablekey, 16 + 9 * row, pack('<I3I6', l[1], l[2]))
-      known[i + 2] = false
-      for k = i + 1, #ids do -- an id is there twice if what was known of it was lost in between
-        if ids[k] == id then known[k + 2] = false end
-      end
-      gone[#gone + 1], out[#out + 1] = id, id .. pack('<I2', LOST) .. string.rep('\0', 15)
-      refunds[#refunds + 1] = {row, tokens}
-    end
-  end
-  if #gone > 0 then
-    local news = known[2] and #known[2] < 40000 and known[2] or pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
-    call('HDEL', key, list(gone))
-    call('HSET', key, 'g', news .. table.concat(out))
-  end
-  return #gone
-end
-
--- take_back takes back what silent owners were granted and cannot know of. They reserve again in their old places.
--- list is what makes a list of a table. It returns whether there is more.
-function q.take_back(list)
-  local left, refunds, more = MOST, {}, false
-  for _, name in ipairs(call('HKEYS', untold)) do
-    if left > 0 and is_silent(string.format('%16s', name)) then
-      local entries = call('HGET', untold, name)
-      local some = sub(entries, 1, 25 * left)
-      left = left - revoke(name, some, list, refunds)
-      if some == entries then
-        call('HDEL', untold, name)
-      else
-        call('HSET', untold, name, sub(entries, #some + 1))
-        left, more = 0, true
-      end
-    end
-  end
-  for _, l in ipairs(#refunds > 0 and lists or {}) do
-    if l.budgets then
-      local turns = budget_turns()
-      for _, r in ipairs(refunds) do turns.refund(r[1], r[2]) end
-      turns.save()
-      break
-    end
-  end
-  return more
-end
+function q.asides() return has_budgets() and open_turns().look() or {} end
 
 -- dispatch grants the open rows to those whose turn it is: the given ones, or all. A ticket of the caller that is
 -- granted a row is in q.granted then; other owners are notified.
@@ -173,7 +116,8 @@ function q.dispatch(rows, own_id, own_key)
   q.warm = nil
   q.read_clock()
   if q.running == 0 and q.waiting > 0 then rows = nil end -- whether the clock runs from now on depends on all
-  if has_budgets() then served = dispatch_budgets(own_id, own_key) end
+  local budgets = has_budgets()
+  if budgets and open_turns then served = dispatch_budgets(own_id, own_key) end
   if not rows then
     q.scanned = now
     whole = whole or #data > 16 and data or call('GETRANGE', tablekey, 0, -1)
@@ -195,7 +139,7 @@ function q.dispatch(rows, own_id, own_key)
       end
     end
   end
-  local left = served >= MOST -- something is open
+  local left = served >= MOST or budgets and not open_turns -- something may be open
   if left then q.scanned = 0 end -- the next poll of any owner goes on
   while q.waiting > 0 do
     local row, least
@@ -230,5 +174,3 @@ function q.dispatch(rows, own_id, own_key)
   end
   if not left then q.running = q.waiting > 0 and not next(exhausted) and 1 or 0 end
 end
-
-return q

@@ -1,4 +1,4 @@
--- Whose turn it is: a part of the function open_queue(), which follows that of queue.lua.
+-- Whose turn it is: a part of the function open_queue (queue.lua).
 
 -- open returns whether a row is below its caps in a list.
 local function open(l, row)
@@ -42,6 +42,8 @@ local function is_silent(owner)
   end
   return silences[owner]
 end
+
+q.is_silent = is_silent
 
 -- eligible returns whether the ticket at a position may be granted the row.
 local function eligible(s, at, row)

@@ -7,6 +7,7 @@
 --   chain     as in prefix.lua
 --   ttl_ms    how long cache entries are assumed to live
 -- Returns  1
+--@use prefix
 local chain, now = ARGV[2], math.floor(redis.call('TIME')[1] / 4) % 65536
 local left = redis.call('PTTL', KEYS[1])
 local pages, parts, places, held = match(KEYS[1], chain, #chain / 11)

@@ -1,10 +1,10 @@
 -- Takes back a reservation by budgets whose answer the owner did not receive: releases its lease, and gives the target
--- back what it was charged, because that does not get the request. The texts of budget.lua and of release.lua, as a
--- function, precede this one. Idempotent.
+-- back what it was charged, because that does not get the request. Idempotent.
 --
 -- KEYS     as for spend.lua: table own list budget
 -- ARGV     as for spend.lua: id params; then own_ms, as for release.lua
 -- Returns  as release.lua. If the lease was not held a tombstone is left, since the reservation may still run
+--@use time budget_correct budget_list release
 local lease, list = redis.call('HGET', KEYS[2], ARGV[1]), redis.call('MGET', KEYS[3])[1]
 local answer = release({KEYS[1], KEYS[2]}, {'0', ARGV[#ARGV], ARGV[1]})
 if answer == 0 or #lease > 8 or not list then return answer end

@@ -9,6 +9,8 @@
 --   turn     of one lease that has waited: its flow (queue.lua) 10, and by how many tokens d more it was served than
 --            it was counted for there
 -- Returns  how many of the leases were held; or that and the grants (queue.lua), if there are some
+--@function release(KEYS, ARGV)
+--@use queue
 local last, turn = #ARGV, nil
 if #ARGV[last] > 8 then last, turn = last - 1, ARGV[last] end
 local lease = redis.call('HMGET', KEYS[2], 'b', unpack(ARGV, 3, last))

@@ -1,8 +1,11 @@
--- Has a task live longer. The texts of budget.lua, tasks.lua and ending.lua precede this one.
+-- Has a task live longer.
 --
 -- KEYS     table budget tasks expiry
 -- ARGV     id ttl_ms owner
 -- Returns  1; 0 if there is no such task that lives; or that and the grants (queue.lua), if there are some
+local tablekey, head = KEYS[1], redis.call('GETRANGE', KEYS[1], 0, 15)
+local epoch = string.sub(head, 1, 8)
+--@use ending
 sweep(SWEEP)
 local task, answer = find(ARGV[1]), 0
 if task and task.ended == 0 and now >= task.till then

@@ -1,6 +1,5 @@
 -- Schedules a task: places it by the rule of lb/budget, charges the budget and counts the task, which lives for a while
 -- unless it is renewed. The key of a task that lives gives that one, and so does its id: then the command came twice.
--- The texts of budget.lua, tasks.lua and ending.lua precede this one; t is the table, v the list.
 --
 -- KEYS     table list budget tasks expiry
 -- ARGV     id key ttl_ms keep_ms params owner
@@ -10,6 +9,11 @@
 -- Returns  the id, then as spend.lua; or that and the grants (queue.lua), if there are some. If no target can take the
 --          task as spend.lua, and the grants if there are some. {-3}: Redis does not have the list, run candidates.lua
 --          first
+local tablekey, lists = KEYS[1], redis.call('MGET', KEYS[1], KEYS[2])
+local t, v = lists[1] or '', lists[2]
+local head = string.sub(t, 1, 16)
+local epoch = string.sub(head, 1, 8)
+--@use budget_list budget_admit budget_refusals ending
 local call, sub, unpack = redis.call, string.sub, struct.unpack
 local id, own, ttl = ARGV[1], ARGV[2] ~= NO_KEY and ARGV[2] or nil, tonumber(ARGV[3])
 if not v or sub(v, 1, 12) ~= sub(t, 1, 12) then return {-3} end

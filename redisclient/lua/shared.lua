@@ -1,5 +1,4 @@
--- Functions of the scripts amend, assert, candidates, free_rows, heartbeat and spend_tenant: this text
--- precedes theirs.
+-- What is in Redis for a scope, and functions that change it.
 --
 -- The counts of a scope are in the following keys, all in one slot of a Redis Cluster, as are those of prefix.lua,
 -- budget.lua, tenant.lua and tasks.lua, and the lists of candidates.lua:
@@ -17,6 +16,7 @@
 --           by 2^22, so that it is noticed when they are lost
 -- The totals in the table are the sum of the leases of all owners, because every script changes both or neither. Leases
 -- of another epoch than the table's are void. The generation changes when rows are freed for other addresses.
+--@use time
 local HEAD, ROW, MAX_ROWS = 16, 9, 65000
 
 -- load returns the requests and tokens of a row.
@@ -29,12 +29,6 @@ local function add(tablekey, row, requests, tokens)
   local r, k = load(tablekey, row)
   redis.call('SETRANGE', tablekey, HEAD + ROW * row,
     struct.pack('<I3I6', math.max(0, r + requests), math.max(0, k + tokens)))
-end
-
--- now returns this server's time in ms.
-local function now()
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
 -- stamp returns this server's time in 8 bytes.
@@ -98,7 +92,7 @@ local function enter(tablekey, rowskey, owners, own, owner, keep)
     redis.call('HSET', own, 'b', epoch, 'n', stamp())
     redis.call('PEXPIRE', own, 2 * keep)
   end
-  redis.call('ZADD', owners, now(), owner)
+  redis.call('ZADD', owners, time_ms(), owner)
   store_owner_count(tablekey, owners)
   redis.call('PEXPIRE', owners, 2 * keep)
   redis.call('PEXPIRE', tablekey, keep)

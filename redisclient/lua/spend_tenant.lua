@@ -1,14 +1,15 @@
--- Reserves by the budget of a tenant: charges it, and creates the lease, or refuses. The texts of shared.lua,
--- budget.lua and tenant.lua precede this one. Its work does not depend on the number of tenants. Idempotent: a lease
--- that exists is returned. It enters the owner into the scope where that is missing: no list comes before it.
+-- Reserves by the budget of a tenant: charges it, and creates the lease, or refuses. Its work does not depend on the
+-- number of tenants. Idempotent: a lease that exists is returned. It enters the owner into the scope where that is
+-- missing: no list comes before it.
 --
 -- KEYS     table rows owners own tenants
 -- ARGV     addr id owner keep_ms params
 --   params <dddddd: tokens that the lease counts for and the budget is charged; and of the tenant what candidates.lua
 --          has of a target
 -- Returns  as spend.lua
+--@use shared tenant budget_admit
 local FEW, SOME = 512, 16 -- up to FEW rows nothing is forgotten: Redis returns all of a small hash, whatever COUNT is
-local keep, at = tonumber(ARGV[4]), now()
+local keep, at = tonumber(ARGV[4]), time_ms()
 
 -- forget_some looks at some of the tenants, and forgets those that have nothing in flight and an unused budget: their
 -- states, and their rows, which others may have. It runs for each new row, so there are never many to forget. Should a

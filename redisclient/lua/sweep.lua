@@ -1,9 +1,10 @@
--- Ends the tasks that were not renewed in time, and counts those that a new epoch does not: the text of the function
--- sweep_tasks(tablekey, rowskey, epoch, keep) in heartbeat.lua, which is called if there are tasks. The texts of
--- budget.lua and tasks.lua precede this one.
+-- Ends the tasks that were not renewed in time, and counts those that a new epoch does not.
 --
 -- Returns  the rows where something became free; whether there is more to do; and whether tasks were lost: then a new
 --          epoch has to begin
+--@use shared
+--@function sweep_tasks(tablekey, rowskey, epoch, keep)
+--@use tasks
 local marks = redis.call('HMGET', tasks, 'b', 'c', 't')
 local life = string.format('%d', 2 * keep + 2 * (marks[3] or 0))
 redis.call('PEXPIRE', tasks, life)

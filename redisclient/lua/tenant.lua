@@ -1,5 +1,4 @@
--- Budgets of tenants: functions of the scripts spend_tenant, refund_tenant, settle and restrict, whose texts this one
--- precedes. The text of budget.lua precedes it.
+-- Budgets of tenants: what budget_key.lua is for others.
 --
 -- A scope of tenants (lb.IsOfTenants) has very many targets, of which each request names one. So the budget of each is
 -- in a field of its own, and no list has them:
@@ -9,7 +8,9 @@
 --
 -- ARGV[1] is the address.
 
--- read_budget and write_budget are those of budget.lua for the one target.
+--@use budget
+
+-- read_budget and write_budget are those of budget_key.lua for the one target.
 local function read_budget(key)
   local value = redis.call('HGET', key, ARGV[1])
   return {states = value and numbers(value, 1, WIDTH) or {}, last = 0, names = value and ARGV[1] .. '\n' or ''}

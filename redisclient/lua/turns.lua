@@ -1,6 +1,8 @@
--- Whose turn it is where endpoints have budgets: the text of the function open_turns() in queue_grant.lua. It uses the
--- names of the queue. The text of budget.lua precedes this one. The rules are those of lb/queue/budget.go, which
--- explains them; the names are the same. A target is its state, as in budget.lua, with what else is known of it.
+-- Whose turn it is where endpoints have budgets: a part of the function open_queue (queue.lua). The rules are those of
+-- lb/queue/budget.go, which explains them; the names are the same. A target is its state, as in budget.lua, with what
+-- else is known of it.
+--@function open_turns()
+--@use budget_key budget_place
 local AHEAD, key, turns = 8, base .. 'budget', {} -- AHEAD: tickets for which tokens are set aside
 local b, is_charged, all, offsets = read_budget(key), false, {}, {}
 local views, ahead, set, before, chosen = {}, {}, {}, {}, nil -- set: what is set aside: row, tokens and name of each
@@ -191,19 +193,7 @@ function turns.charge()
   end
 end
 
--- refund gives the target in a row back what it was charged for a request.
-function turns.refund(row, tokens)
-  for _, l in ipairs(lists) do
-    for i, r in ipairs(l.budgets and l.rows or {}) do
-      if r == row then
-        is_charged = true
-        return correct_target(b.states, offsets[l.names[i]], now, -tokens, -1)
-      end
-    end
-  end
-end
-
--- save writes what was charged, or given back.
+-- save writes what was charged.
 function turns.save()
   if is_charged then write_budget(key, b, now) end
 end

@@ -40,7 +40,7 @@ var columns = bench.Columns[result]{
 	bench.Col("failed", "%.0f", func(r *result) float64 { return float64(r.Failed) }),
 }
 
-func (rep *report) table() *bench.Table { return rep.Table(columns, "contender: median (min..max)") }
+func (rep *report) table() *bench.Table { return rep.Tabulate(columns, "contender: median (min..max)") }
 
 // configuration returns what was compared, in full.
 func (rep *report) configuration() []string {

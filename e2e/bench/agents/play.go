@@ -162,7 +162,7 @@ func (r result) String() string {
 func play(ctx context.Context, c *router.Contender, stage *compare.Stage, w *workload, users int) (
 	r result, err error,
 ) {
-	err = c.Play(ctx, stage, "", func(client *loadgen.Client) error {
+	err = c.Meet(ctx, stage, "", func(client *loadgen.Client) error {
 		s := newSender(client, w, c.Router != nil)
 		p := scripted.Player{Client: client, Send: s.send}
 		samples := p.Play(ctx, w.scripts, users)

@@ -53,7 +53,7 @@ func (s *settings) check() error {
 	if s.tasks < 100 || s.ttl < time.Second {
 		return errors.New("-tasks must be at least 100, -ttl at least 1s")
 	}
-	return s.Check()
+	return s.Valid()
 }
 
 // plays reports whether a part is played.

@@ -47,7 +47,7 @@ func parse() (settings, error) {
 	if s.rate <= 0 || s.rate > 1 {
 		return s, errors.New("-load must be above 0 and at most 1")
 	}
-	return s, s.Check()
+	return s, s.Valid()
 }
 
 // Benchmark is to be played.

@@ -35,7 +35,7 @@ var columns = bench.Columns[compare.Result]{
 	bench.Col("errors", "%.0f", func(r *compare.Result) float64 { return float64(r.Summary.Failed()) }),
 }
 
-func (rep *report) table() *bench.Table { return rep.Table(columns, "median (min..max)") }
+func (rep *report) table() *bench.Table { return rep.Tabulate(columns, "median (min..max)") }
 
 // configuration returns what was compared, in full.
 func (rep *report) configuration() []string {

@@ -38,7 +38,7 @@ func (rep *report) cells() map[string]cell {
 // cell returns that of a workload on which prefix_cache was played.
 func (rep *report) cell(workload, kind string) cell {
 	over := func(policy string, get func(*result) float64) *bench.Spread {
-		return rep.ratio(workload, ownName, policy, get)
+		return rep.over(workload, ownName, policy, get)
 	}
 	ours := rep.Of(workload, ownName)
 	c := cell{
@@ -47,15 +47,15 @@ func (rep *report) cell(workload, kind string) cell {
 		CachedVsExact: over(exactName, cached), TTFTVsExact: over(exactName, ttftMean),
 		ComputedVsExact:  over(exactName, func(r *result) float64 { return 1 - r.cached }),
 		CachedVsSGLang:   over(sglangName, cached),
-		CachedVsInMemory: rep.ratio(workload, ownName+redisSuffix, ownName, cached),
+		CachedVsInMemory: rep.over(workload, ownName+redisSuffix, ownName, cached),
 	}
 	c.TTFTVsBest, _ = rep.againstBest(workload, ttftMean, slices.Min)
 	c.P99VsBest, _ = rep.againstBest(workload, ttftP99, slices.Min)
 	return c
 }
 
-// ratio is [bench.Runs.Ratio], but nothing over nothing is 1.
-func (rep *report) ratio(workload, policy, over string, get func(*result) float64) *bench.Spread {
+// over is [bench.Runs.Ratio], but nothing over nothing is 1.
+func (rep *report) over(workload, policy, over string, get func(*result) float64) *bench.Spread {
 	ours, theirs := rep.Of(workload, policy), rep.Of(workload, over)
 	if len(ours) == 0 || len(theirs) == 0 {
 		return nil

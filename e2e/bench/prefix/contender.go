@@ -123,7 +123,7 @@ func (c *contender) with(credit float64) contender {
 func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload,
 	scripts []script,
 ) (r result, err error) {
-	err = c.Play(ctx, stage, w.path(), func(client *loadgen.Client) error {
+	err = c.Meet(ctx, stage, w.path(), func(client *loadgen.Client) error {
 		p := scripted.Player{Client: client, Plain: w.plain, Warm: w.warm, Choose: c.chooseAddr(stage, w)}
 		play := p.Play
 		if w.inTurns {

@@ -132,7 +132,7 @@ func TestTheBestCreditCounts(t *testing.T) {
 		fast := figures{ttft: ttft, p99: 1, cached: ttft / 100}
 		of.Add("x", played[i].Name(), fast.result(), fast.result())
 	}
-	rep.add("x", played, of)
+	rep.keep("x", played, of)
 	for name, want := range map[string]float64{roundRobinName: 0.5, exactName: 0.2, ownName: 0.6} {
 		if got := rep.Of("x", name); len(got) != 2 || got[0].cached != want {
 			t.Errorf("%s: %+v, want %v cached", name, got, want)

@@ -43,7 +43,7 @@ func run(ctx context.Context, s settings) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", rep.workloads[i].name, err)
 		}
-		rep.add(rep.workloads[i].name, played, of)
+		rep.keep(rep.workloads[i].name, played, of)
 	}
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }

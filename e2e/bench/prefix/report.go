@@ -34,9 +34,9 @@ func (rep *report) played() []contender {
 	return out
 }
 
-// add takes the results of one more workload, by what was played. Of exact it keeps those with the credit whose mean
+// keep takes the results of one more workload, by what was played. Of exact it keeps those with the credit whose mean
 // TTFT is lowest.
-func (rep *report) add(workload string, played []contender, of bench.Runs[result]) {
+func (rep *report) keep(workload string, played []contender, of bench.Runs[result]) {
 	var kept []result
 	best := math.Inf(1)
 	var tried []string
@@ -88,7 +88,7 @@ func (rep *report) table() *bench.Table {
 		row := columns.Row(runs, workload+", "+name)
 		for _, of := range []func(*result) float64{cached, ttftMean} {
 			cell := "" // exact was not played
-			if s := rep.ratio(workload, name, exactName, of); s != nil {
+			if s := rep.over(workload, name, exactName, of); s != nil {
 				cell = s.Format("%.3f")
 			}
 			row = append(row, cell)

@@ -100,7 +100,7 @@ func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload,
 	if c.limit != nil {
 		return foreseen(w, scripts, c.limit), nil
 	}
-	err = c.Play(ctx, stage, "", func(client *loadgen.Client) error {
+	err = c.Meet(ctx, stage, "", func(client *loadgen.Client) error {
 		p := scripted.Player{Client: client}
 		var samples []loadgen.Sample
 		used, err := bench.Use(nil, func() { samples = p.Play(ctx, scripts, w.clients) })

@@ -17,7 +17,7 @@ type report struct {
 }
 
 func (rep *report) table() *bench.Table {
-	return rep.Table(columns, "workload, contender: median (min..max)")
+	return rep.Tabulate(columns, "workload, contender: median (min..max)")
 }
 
 // configuration returns what was compared, in full.

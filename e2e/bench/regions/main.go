@@ -62,7 +62,7 @@ func parse() (settings, error) {
 	if s.quick {
 		s.Rounds, s.warm, s.span = 1, s.warm/2, s.span/2
 	}
-	return s, s.Check()
+	return s, s.Valid()
 }
 
 // Benchmark is to be played.

@@ -19,7 +19,7 @@ type report struct {
 }
 
 func (rep *report) table() *bench.Table {
-	return rep.Table(columns, "workload@load, contender: median (min..max)")
+	return rep.Tabulate(columns, "workload@load, contender: median (min..max)")
 }
 
 // configuration returns what was compared, in full.

@@ -65,9 +65,9 @@ func Installed[C any](ctx context.Context, list []C, of func(*C) *Contender, not
 // patience of the clients: much longer than any wait.
 const patience = 2 * time.Minute
 
-// Play has a client meet the contender at a path, which is that of chats if it is "". The stage is warm then, and its
+// Meet has a client meet the contender at a path, which is that of chats if it is "". The stage is warm then, and its
 // servers have empty caches and counts.
-func (c *Contender) Play(ctx context.Context, stage *compare.Stage, path string,
+func (c *Contender) Meet(ctx context.Context, stage *compare.Stage, path string,
 	play func(*loadgen.Client) error,
 ) (err error) {
 	at, err := Begin(ctx, stage, c.Policy, c.Router)

@@ -1,0 +1,316 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// A request has a row of placements. The first chooses an endpoint of its route's cluster, or one of several clusters;
+// then one inside of it may choose an endpoint in the chosen cluster (lb_config.endpoint), or a server of another
+// region whose gateways are gone. Each has its plan, its lease and its place in a queue, and gives them back by itself,
+// whatever ends the request: it is called back for the same events, behind the one that it is inside of.
+
+// placement is one choice for a request: plan, reservation, lease, response, outcome.
+type placement struct {
+	*Stream
+	phase phase
+
+	cfg     *config.Config
+	scope   string // name of the cluster
+	cluster *cluster
+	policy  lb.Policy
+	reason  lb.Reason
+	settled bool // the request is counted under its reason
+
+	pattern  callPattern  // of a call that no table lists
+	session  session      // that it belongs to
+	region   forwarding   // to or from another region
+	work     work         // how much work it is, with unit: tokens
+	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
+	held     heldUse      // what it has to do with what engines keep
+	facts    factUse      // what it has to do with facts about models
+	metrics  metricsUse   // what it has to do with the metrics of engines
+	wait     waiting      // in the queue of the cluster
+	lease    lease        // where it is counted
+	response reading      // what has come of the response, and how it is read
+
+	inside *placement // the next of the row, nil for none
+	outer  *placement // the one that this is inside of, nil for none
+	seen   seen       // what has come of the request, for the one inside a cluster
+}
+
+// newPlacement returns a placement of the request by a configuration, nil if that is not known yet, inside of another
+// one unless that is nil.
+func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *placement {
+	pl := &placement{
+		Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{vm: s.plugin.vm},
+		response: reading{from: s.GatewayStream, ticks: s.plugin.vm.ticks},
+	}
+	pl.region.pl, pl.held.pl, pl.facts.pl, pl.wait.pl = pl, pl, pl, pl
+	return pl
+}
+
+// headersCame is called once, with end when the request has no body.
+func (pl *placement) headersCame(end bool) Action {
+	if steered(pl.Note()) {
+		return pl.passDuplicate()
+	}
+	if a, isCall := pl.meetAPI(end); isCall {
+		return a
+	}
+	pl.stripClusterHeaders()
+	if pl.plugin.set == nil {
+		return pl.pass(lb.ReasonConfigInvalid)
+	}
+	if a, answered := pl.region.meet(); answered {
+		return a
+	}
+	pl.scope = pl.match()
+	switch {
+	case pl.cfg == nil:
+		return pl.pass(lb.ReasonNoRule)
+	case pl.cfg.Refused:
+		return pl.pass(lb.ReasonConfigInvalid)
+	case !pl.cfg.Enabled:
+		return pl.pass(lb.ReasonDisabled)
+	}
+	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
+		return pl.pass(lb.ReasonNoCluster)
+	}
+	if pl.plugin.set.Owns(pl.scope) {
+		return pl.refuseOwnCluster()
+	}
+	pl.body.arrived(pl.arrived(), end)
+	pl.meetCall(end)
+	pl.session.find(pl, pl.cfg, nil, false)
+	if pl.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
+		return pl.refuseWithoutKey()
+	}
+	if end || !pl.needsBody() {
+		return pl.decide(0, true, lb.ReasonChosen)
+	}
+	pl.traits.read(pl)
+	switch {
+	case pl.traits.opaque:
+		return pl.decide(0, true, lb.ReasonChosen)
+	case pl.traits.parts && pl.facts.readsFacts() && !pl.traits.awaits: // for its model, no more
+	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
+		return pl.decide(0, true, lb.ReasonChosen)
+	case pl.traits.encoded:
+		return pl.decide(0, false, lb.ReasonBodyEncoded)
+	case pl.traits.awaits:
+		return pl.decide(0, false, lb.ReasonBodyLate)
+	}
+	return pl.waitForBody()
+}
+
+// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
+func (pl *placement) arrived() time.Duration {
+	now := pl.plugin.vm.now()
+	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
+		now = pl.plugin.vm.ReadClock()
+	}
+	pl.body.beganAt = now
+	return now
+}
+
+// match finds the configuration for the request. It returns the cluster if it had to read it.
+func (pl *placement) match() (cluster string) {
+	set := pl.plugin.set
+	if !set.HasRules() {
+		pl.cfg = set.Match("", "", "")
+		return ""
+	}
+	cluster = pl.Cluster()
+	pl.traits.read(pl)
+	pl.cfg = set.Match(pl.Route(), cluster, pl.traits.authority)
+	return cluster
+}
+
+// decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
+// endpoint is chosen.
+func (pl *placement) decide(size int, ended bool, reason lb.Reason) Action {
+	v := pl.plugin.vm
+	now := v.now()
+	if pl.session.find(pl, pl.cfg, nil, true); pl.lacksKey() {
+		return pl.refuseWithoutKey()
+	}
+	view := v.views.of(now, pl.scope, pl.cfg)
+	if view == nil {
+		return pl.pass(lb.ReasonNoEndpoints)
+	}
+	if !pl.cfg.AmongClusters() && v.gw.HasSubsets(pl.scope, pl.cfg) {
+		return pl.pass(lb.ReasonSubset)
+	}
+	pl.seen.size, pl.seen.ended = size, ended
+	if pl.cfg.AmongClusters() && !pl.needsOwnBody() {
+		reason = lb.ReasonChosen
+	}
+	var err error
+	switch pl.cluster, pl.policy, err = v.clusters.get(now, pl.scope, pl.cfg); {
+	case errors.Is(err, errClusters):
+		return pl.pass(lb.ReasonStoreError)
+	case err != nil:
+		return pl.pass(lb.ReasonConfigInvalid)
+	}
+	pl.cluster.views[view.ListID] = view
+	pl.response.cluster = pl.cluster
+	v.scraping.neededBy(pl)
+	v.lists.neededBy(pl)
+	r := lb.Request{
+		Random: v.gw.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
+	}
+	switch {
+	case !pl.computes():
+	case pl.cfg.Unit == lb.Tokens:
+		pl.estimateWork(&r, size, ended)
+	case pl.cluster.tokens:
+		pl.assumeTypical(&r)
+	}
+	pl.facts.put(&r, size)
+	pl.lease.reservation = reservation{request: r, reason: reason}
+	if v.lists.awaits(pl) {
+		pl.enter(phaseListing)
+		return Stop
+	}
+	return pl.place(view)
+}
+
+// place plans and reserves for a request of which all is known that will be.
+func (pl *placement) place(view *lb.View) Action {
+	now := pl.plugin.vm.now()
+	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
+		if why == lb.ReasonNoMetrics {
+			pl.requestReport()
+		}
+		return pl.passOrForward(why)
+	}
+	pl.work.output = pl.lease.reservation.request.OutputTokens
+	return pl.reserve()
+}
+
+// makePlan has the policy plan the request. It returns ReasonChosen, or why there is no plan.
+func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
+	r := &pl.lease.reservation
+	r.view = view
+	plan, why := pl.policy.Plan(now, &r.request, view)
+	if why == lb.ReasonNoHealthyEndpoint {
+		why = pl.noneHealthy()
+	}
+	if why != lb.ReasonChosen {
+		return why
+	}
+	if pl.work.open && pl.work.seen == 0 {
+		plan.Tokens = openTokens
+	}
+	if !pl.computes() {
+		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
+	}
+	if pl.chain != nil {
+		pl.cluster.prompts.view = view
+	}
+	pl.held.plan(now, &plan)
+	r.plan = plan
+	pl.lease.plannedAt = now
+	return lb.ReasonChosen
+}
+
+// noneHealthy returns the reason for a request for which there is nothing healthy to choose.
+func (pl *placement) noneHealthy() lb.Reason {
+	if pl.cfg.AmongClusters() {
+		return lb.ReasonNoClusterAvailable
+	}
+	return lb.ReasonNoHealthyEndpoint
+}
+
+// refuseOwnCluster refuses a request that a route has sent to a cluster of the plugin's own, perhaps because a client
+// named it.
+func (pl *placement) refuseOwnCluster() Action {
+	pl.enter(phaseUncounted)
+	pl.Unsteer()
+	pl.decided(lb.ReasonOwnCluster)
+	pl.Reply(403, nil, "")
+	return Hold
+}
+
+// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
+func (pl *placement) lacksKey() bool {
+	return pl.cfg.Clusters.Hashed && pl.session.key == 0 && !pl.cfg.Shadow
+}
+
+// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
+// plugin does.
+func (pl *placement) refuseWithoutKey() Action {
+	pl.enter(phaseUncounted)
+	pl.Unsteer()
+	pl.decided(lb.ReasonNoHashHeader)
+	pl.Reply(403, nil, "hash header required")
+	return Hold
+}
+
+// pass lets the request fall back to the gateway's native balancing.
+func (pl *placement) pass(reason lb.Reason) Action {
+	pl.enter(phaseUncounted)
+	if pl.region.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
+		return pl.region.leaveAdopted()
+	}
+	pl.leaveToGateway()
+	pl.decided(reason)
+	return Proceed
+}
+
+// passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
+func (pl *placement) passOrForward(reason lb.Reason) Action {
+	if reason == lb.ReasonNoHealthyEndpoint {
+		if a, forwarded := pl.region.forward(); forwarded {
+			return a
+		}
+	}
+	return pl.pass(reason)
+}
+
+// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
+// steered it.
+func (pl *placement) passDuplicate() Action {
+	pl.enter(phaseUncounted)
+	pl.count(lb.ReasonAlreadyDecided)
+	if v := pl.plugin.vm; !v.duplicate {
+		v.duplicate = true
+		v.gw.Log(Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
+	}
+	return Proceed
+}
+
+// decided counts the request under its reason, and writes it to the access log.
+func (pl *placement) decided(reason lb.Reason) {
+	pl.count(reason)
+	pl.SetNote(pl.describe() + pl.wait.text())
+}
+
+func (pl *placement) count(reason lb.Reason) {
+	pl.reason, pl.settled = reason, true
+	policy := ""
+	if pl.cfg != nil {
+		policy = pl.cfg.Policy
+	}
+	pl.plugin.vm.stats.decided(policy, reason)
+}
+
+// recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
+func (pl *placement) recovered() {
+	if pl.outer != nil && pl.outer.inside != pl { // it has left its part to the outer choice
+		pl.outer.recovered()
+		return
+	}
+	pl.plugin.vm.bodies.stopReading(pl.Stream)
+	pl.release()
+	if !pl.settled {
+		pl.pass(lb.ReasonPanic)
+	}
+	if pl.inside != nil && pl.inside.phase != phaseDone {
+		pl.inside.recovered()
+	}
+}

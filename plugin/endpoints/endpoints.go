@@ -1,0 +1,42 @@
+// Package endpoints finds the endpoints of clusters, and reads their metrics, by the calls of each kind of gateway.
+package endpoints
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+const (
+	// MaxClusters is how many clusters a VM keeps. A client may be able to choose the name of the cluster, so what is
+	// kept by name must have a bound.
+	MaxClusters = 1024
+	// clusterAge is how long what is not used is kept.
+	clusterAge = 10 * time.Minute
+	// logEvery is how long an admin interface that keeps failing is not logged again.
+	logEvery = 30 * time.Second
+)
+
+// Job is what the engines of one cluster are scraped for.
+type Job struct {
+	Cluster   string
+	Config    *config.Config
+	Request   uint32        // context of a request to the cluster that is being served, 0 for none
+	SampledAt time.Duration // when the latest sample was taken
+}
+
+// Results of a scrape, as statistics count them.
+const (
+	ScrapeOK          = "ok"
+	ScrapeUnreadable  = "unreadable" // a page without any metric of a known engine
+	ScrapeTimeout     = "timeout"
+	ScrapeIncomplete  = "incomplete" // it did not come to its end: cut off, too long or too slow
+	ScrapeStatus      = "status"     // another than 200, which follows it
+	ScrapeEncoded     = "encoded"
+	ScrapeUnreachable = "unreachable"
+	ScrapeNone        = "none"   // the gateway has stored none
+	ScrapeFrozen      = "frozen" // a page that stands still, though the endpoint has answered since
+)
+
+// PageReport takes the page of an engine, or why there is none, and reports whether it could be used.
+type PageReport func(addr string, page []byte, result string) (used bool)

@@ -1,0 +1,4 @@
+-- As restrict.lua, for a tenant.
+--
+-- KEYS     tenants
+--@use tenant restrict_budget

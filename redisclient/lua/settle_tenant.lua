@@ -1,0 +1,4 @@
+-- As settle.lua, for a tenant.
+--
+-- KEYS     tenants
+--@use tenant budget_correct settle_budget
