@@ -39,11 +39,7 @@ func contenders(extra bool) []compare.Policy {
 
 // byMetrics is a policy that uses the metrics of the servers; more are further members of its configuration.
 func byMetrics(policy, more string) compare.Policy {
-	return compare.Policy{
-		Name: policy, Cluster: harness.Warmgate,
-		Plugin: `{"lb_type":"endpoint","lb_policy":"` + policy + `","lb_config":{` + more +
-			`"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"},"debug_headers":true}}`,
-	}
+	return compare.Plugin(policy, policy, more, compare.ByMetrics)
 }
 
 // benchOnly reports whether the shipped module does not have the policy.

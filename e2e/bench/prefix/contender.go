@@ -92,7 +92,7 @@ func (c *contender) inRedis() contender {
 	const local = `"admin_cluster":"warmgate-admin"`
 	out := *c
 	out.Policy.Name, out.Added = c.Name()+redisSuffix, true
-	out.Policy.Plugin = strings.Replace(c.Policy.Plugin, local, local+`,"redis_cluster":"warmgate-redis"`, 1)
+	out.Policy.Plugin = strings.Replace(c.Policy.Plugin, local, local+compare.InRedis, 1)
 	return out
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/placement"
 	"github.com/warmgate/warmgate/e2e/traffic"
@@ -82,15 +81,10 @@ func pending(name, more, ofQueue string, metrics bool) contender {
 func own(name, more string, metrics bool) contender {
 	engines := ""
 	if metrics {
-		engines = `,"metrics_cluster":"warmgate-metrics"`
+		engines = compare.ByMetrics
 	}
-	secret := "bench-push-" + strings.ReplaceAll(name, " ", "-")
-	return contender{Contender: router.By(compare.Policy{
-		Name: name, Cluster: harness.Warmgate,
-		Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{` + more +
-			`"envoy":{"admin_cluster":"warmgate-admin"` + engines + `},"prefix":{"secret":"` + secret +
-			`"},"debug_headers":true}}`,
-	})}
+	more += `"prefix":{"secret":"bench-push-` + strings.ReplaceAll(name, " ", "-") + `"},`
+	return contender{Contender: router.By(compare.Plugin(name, "prefix_cache", more, engines))}
 }
 
 // play has the contender send the scripts to the servers of the stage, whose caches and counts are emptied before.
