@@ -66,52 +66,52 @@ demo-redis: wasm ## Two gateways before the same servers: what each sees alone, 
 	$(GO) run ./e2e/demo -redis
 
 bench-overhead: wasm ## CPU, throughput and latency that the plugin adds to Envoy
-	$(GO) run ./e2e/bench/overhead $(ARGS)
+	$(GO) run ./e2e/bench/cmd overhead $(ARGS)
 
 bench-sizing: wasm ## CPU, memory and added latency of one gateway, and of Redis, by request rate and prompt length
-	$(GO) run ./e2e/bench/sizing $(ARGS)
+	$(GO) run ./e2e/bench/cmd sizing $(ARGS)
 
 bench-leastrequest: wasm ## Latency and queueing against round_robin and least_request on the same traffic
-	$(GO) run ./e2e/bench/leastrequest $(ARGS)
+	$(GO) run ./e2e/bench/cmd leastrequest $(ARGS)
 
 bench-redis: ## Server time, traffic and requests per core of the shared store, against plain counters
-	$(GO) run ./e2e/bench/redis $(ARGS)
+	$(GO) run ./e2e/bench/cmd redis $(ARGS)
 
 bench-gateways: wasm ## The same with four gateways before the same servers: each alone, and with one view in Redis
-	$(GO) run ./e2e/bench/leastrequest -gateways 4 -workers 2 -load 0.85 -span 30s -herd 1000 $(ARGS)
+	$(GO) run ./e2e/bench/cmd leastrequest -gateways 4 -workers 2 -load 0.85 -span 30s -herd 1000 $(ARGS)
 
 bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against Envoy's policies, affinity, two cache-aware routers and a perfect index; TRACE=file adds a replay, ARGS=-all plays everything
-	$(GO) run ./e2e/bench/prefix $(ARGS)
+	$(GO) run ./e2e/bench/cmd prefix $(ARGS)
 
 bench-agents: wasm ## What coding agents send: values that change in each request, long bodies, pictures, kept answers, an adapter on three of four servers; match error, turns that stay, TTFT, 404, against ring_hash and two cache-aware routers
-	$(GO) run ./e2e/bench/agents $(ARGS)
+	$(GO) run ./e2e/bench/cmd agents $(ARGS)
 
 bench-push: wasm ## When to hand a request to a server: at once, below a fixed number, or while none waits there; tokens/s, TTFT, cached share
-	$(GO) run ./e2e/bench/push $(ARGS)
+	$(GO) run ./e2e/bench/cmd push $(ARGS)
 
 bench-regions: wasm ## Three regions, most users in one: a gateway in each against one for all, Envoy's policies and a cache-aware router; 9 servers against 12
-	$(GO) run ./e2e/bench/regions $(ARGS)
+	$(GO) run ./e2e/bench/cmd regions $(ARGS)
 
 bench-overload: wasm ## What is answered in time at 0.8, 1, 2 and 10 times the capacity, with clients that try again, against circuit breakers and admission control; tenants, refusals, metrics that stall, a killed gateway
-	$(GO) run ./e2e/bench/overload $(ARGS)
+	$(GO) run ./e2e/bench/cmd overload $(ARGS)
 
 bench-clusters: wasm ## Three clusters of unequal speed, of which one slows down and one fails: cluster_metrics against weighted_clusters and counts per VM
-	$(GO) run ./e2e/bench/clusters $(ARGS)
+	$(GO) run ./e2e/bench/cmd clusters $(ARGS)
 
 bench-budget: wasm ## Ten model backends with quotas and a backlog: batches, a published service, and token_budget by its admission API and in the path
-	$(GO) run ./e2e/bench/budget $(ARGS)
+	$(GO) run ./e2e/bench/cmd budget $(ARGS)
 
 bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request, plain counts, no correction and a filter tree
-	$(GO) run ./e2e/bench/metrics $(ARGS)
+	$(GO) run ./e2e/bench/cmd metrics $(ARGS)
 
 bench-scraper: wasm ## What scraping 8, 100 and 1,000 engines costs: CPU, memory, requests, age; the parser inside Envoy
-	$(GO) run ./e2e/bench/scraper $(ARGS)
+	$(GO) run ./e2e/bench/cmd scraper $(ARGS)
 
 bench-parser: ## The parser of engine metrics against Prometheus's, on real engines' texts
 	cd e2e/bench/expfmt && $(GO) test -run='^$$' -bench=. ./...
 
 bench-attacks: wasm ## What one hostile client, a server that fails fast or dead gateways do to everybody else, against the same traffic without
-	$(GO) run ./e2e/bench/attacks $(ARGS)
+	$(GO) run ./e2e/bench/cmd attacks $(ARGS)
 
 e2e-mesh: wasm ## What Envoy Gateway and Istio make of deploy/, in real Envoys; the first run builds both control planes, for minutes
 	build/mesh.sh mesh/envoygateway mesh/istio

@@ -41,6 +41,15 @@ func SpreadOf(xs []float64) Spread {
 	return out
 }
 
+// SpreadIfAny is SpreadOf, but nil for no values.
+func SpreadIfAny(xs []float64) *Spread {
+	if len(xs) == 0 {
+		return nil
+	}
+	s := SpreadOf(xs)
+	return &s
+}
+
 // Ratios divides paired measurements run by run: num[i]/den[i] come from the same round, so a disturbance that lasts
 // longer than a round cancels out.
 func Ratios(num, den []float64) Spread {

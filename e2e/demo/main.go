@@ -111,8 +111,7 @@ var errFailed = errors.New("requests failed; see the table")
 
 func (d *demo) run(ctx context.Context) (err error) {
 	began := time.Now()
-	module, err := d.prepare(ctx)
-	if err != nil {
+	if err := d.prepare(ctx); err != nil {
 		return err
 	}
 	reqs, err := d.show.traffic()
@@ -125,7 +124,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	d.stage, err = compare.NewStage(ctx, compare.Options{
 		Gateways: d.show.gateways, Workers: workers, Servers: servers(),
-		Module: module, Redis: redis, First: d.show.policies[0],
+		Redis: redis, First: d.show.policies[0],
 	})
 	if err != nil {
 		return err
@@ -149,20 +148,21 @@ func (d *demo) run(ctx context.Context) (err error) {
 }
 
 // prepare fetches Envoy and builds the plugin. Both are quick when they have been done before.
-func (d *demo) prepare(ctx context.Context) (module string, err error) {
+func (d *demo) prepare(ctx context.Context) error {
 	d.screen.line("Fetching Envoy (about 30 MB the first time) …")
 	binary, err := harness.Envoy(ctx, "")
 	if err != nil {
-		return "", err
+		return err
 	}
 	d.screen.line("  %s", binary)
 	d.screen.line("Building the plugin …")
-	if module, err = harness.Wasm(ctx, harness.HostEnvoy); err != nil {
-		return "", err
+	module, err := harness.Wasm(ctx, harness.HostEnvoy)
+	if err != nil {
+		return err
 	}
 	d.screen.line("  %s", module)
 	d.screen.line("Starting Envoy with %d workers and %d simulated vLLM servers …", workers, len(speeds))
-	return module, nil
+	return nil
 }
 
 // redis starts a Redis server if the show needs one, and returns its address.

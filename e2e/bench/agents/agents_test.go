@@ -1,4 +1,4 @@
-package main
+package agents
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -162,14 +163,19 @@ func ran(ms int, off, stays float64, lost tally) []result {
 
 func TestLine(t *testing.T) {
 	rep := &report{
-		settings: settings{rounds: 2, sessions: 8, users: 2}, work: write(1, len(kinds)), contenders: contenders(),
-		notes: []string{"a note"},
+		settings: settings{Settings: bench.Settings{Rounds: 2}, sessions: 8, users: 2}, work: write(1, len(kinds)),
+		contenders: contenders(), Notes: bench.Notes{"a note"},
 	}
-	for range len(rep.contenders) - 1 {
-		rep.results = append(rep.results, ran(50, 1, 0, tally{1, 1}))
+	for i, c := range rep.contenders {
+		runs := ran(50, 1, 0, tally{1, 1})
+		switch {
+		case i == 1:
+			runs[1].Summary.TTFT.Mean = 80 * time.Millisecond
+		case c.Name() == compare.PrefixCache.Name:
+			runs = ran(40, 0.04, 0.9, tally{100, 3})
+		}
+		rep.Add("", c.Name(), runs...)
 	}
-	rep.results[1][1].Summary.TTFT.Mean = 80 * time.Millisecond
-	rep.results = append(rep.results, ran(40, 0.04, 0.9, tally{100, 3}))
 	line := rep.line()
 	for name, want := range map[string]float64{
 		"match_error_points": 4, "stays_share": 0.9, "ttft_vs_best": 0.9, "not_found_share": 0.03,
@@ -182,34 +188,24 @@ func TestLine(t *testing.T) {
 	if missed := line["missed"]; !reflect.DeepEqual(missed, []string{"stays_share", "not_found_share"}) {
 		t.Errorf("missed %v", missed)
 	}
-	var out strings.Builder
-	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), line); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"a note", "prefix_cache", "all sessions as chats", `"ttft_vs_best_spread":{"median"`} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q", want)
-		}
-	}
+	benchtest.Report(t, rep.configuration(), rep.table(), line,
+		"a note", "prefix_cache", "all sessions as chats", `"ttft_vs_best_spread":{"median"`,
+	)
 }
 
 // TestRound plays a few short sessions through a real Envoy.
 func TestRound(t *testing.T) {
 	harness.LongT(t)
-	module, err := harness.Wasm(t.Context(), harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := small(16, 4)
 	list := w.servers()
 	stage, err := compare.NewStage(t.Context(), compare.Options{
-		Workers: 1, Servers: list, Module: module, First: compare.LeastRequest,
+		Workers: 1, Servers: list, First: compare.LeastRequest,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := contenders()[len(contenders())-1]
-	r, err := own.play(t.Context(), stage, w, 3)
+	r, err := play(t.Context(), &own, stage, w, 3)
 	if err := errors.Join(err, stage.Close()); err != nil {
 		t.Fatal(err)
 	}

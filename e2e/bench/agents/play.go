@@ -1,9 +1,8 @@
-package main
+package agents
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -159,31 +158,21 @@ func (r result) String() string {
 		r.Summary.Errors)
 }
 
-// play has the contender send the sessions to the servers of the stage, whose caches and counts are emptied before.
-func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload, users int) (r result, err error) {
-	at, err := router.Begin(ctx, stage, c.policy, c.router)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, at.Stop()) }()
-	client := loadgen.NewClient(loadgen.Options{
-		URL: at.URL + compare.Path, KeepHeaders: compare.DebugHeaders, Timeout: 2 * time.Minute, Fresh: c.fresh,
+// play has a contender send the sessions to the servers of the stage, whose caches and counts are emptied before.
+func play(ctx context.Context, c *router.Contender, stage *compare.Stage, w *workload, users int) (
+	r result, err error,
+) {
+	err = c.Meet(ctx, stage, "", func(client *loadgen.Client) error {
+		s := newSender(client, w, c.Router != nil)
+		p := scripted.Player{Client: client, Send: s.send}
+		samples := p.Play(ctx, w.scripts, users)
+		r = resultOf(samples, s.calls)
+		if err := cmp.Or(ctx.Err(), c.Policy.Steered(samples)); err != nil || c.Policy.Plugin == "" {
+			return err
+		}
+		r.firstToken, err = firstTokenError(ctx, client)
+		return err
 	})
-	defer client.Close()
-	if err := scripted.WarmUp(ctx, client, false, 4*len(stage.Servers)); err != nil {
-		return r, fmt.Errorf("%w\n%s", err, at.Log())
-	}
-	for _, s := range stage.Servers {
-		s.Reset()
-	}
-	s := newSender(client, w, c.router != nil)
-	p := scripted.Player{Client: client, Send: s.send}
-	samples := p.Play(ctx, w.scripts, users)
-	r = resultOf(samples, s.calls)
-	if err := cmp.Or(ctx.Err(), c.policy.Steered(samples)); err != nil || c.policy.Plugin == "" {
-		return r, err
-	}
-	r.firstToken, err = firstTokenError(ctx, client)
 	return r, err
 }
 

@@ -1,4 +1,4 @@
-package main
+package attacks
 
 import (
 	"context"
@@ -78,7 +78,7 @@ func (a *arm) name() string {
 }
 
 // playAll plays the arms at the same time.
-func playAll(ctx context.Context, s settings, module string, arms []*arm) error {
+func playAll(ctx context.Context, s settings, arms []*arm) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	each := func(do func(*arm) error) error {
@@ -89,7 +89,7 @@ func playAll(ctx context.Context, s settings, module string, arms []*arm) error 
 			return nil
 		})
 	}
-	err := each(func(a *arm) error { return a.prepare(ctx, s, module) })
+	err := each(func(a *arm) error { return a.prepare(ctx, s) })
 	if err == nil {
 		err = each(func(a *arm) error { return a.play(ctx, s) })
 	}
@@ -97,8 +97,8 @@ func playAll(ctx context.Context, s settings, module string, arms []*arm) error 
 }
 
 // prepare starts servers and gateway and makes the requests.
-func (a *arm) prepare(ctx context.Context, s settings, module string) error {
-	seed := s.seed + uint64(a.round)
+func (a *arm) prepare(ctx context.Context, s settings) error {
+	seed := s.Seed + uint64(a.round)
 	var err error
 	if a.traffic, err = a.scenario.traffic(s, seed); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (a *arm) prepare(ctx context.Context, s settings, module string) error {
 	if a.attack != nil {
 		a.shots = a.attack.shots(seed, len(a.traffic), s.warm+s.span)
 	}
-	o := compare.Options{Workers: s.workers, Module: module, First: compare.Policy{
+	o := compare.Options{Workers: s.Workers, First: compare.Policy{
 		Name: a.scenario.name, Cluster: harness.Warmgate, Plugin: a.scenario.plugin,
 	}}
 	for i := range a.scenario.servers {

@@ -1,10 +1,10 @@
-package main
+package attacks
 
 import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/redisclient"
@@ -12,18 +12,17 @@ import (
 
 // TestArmWithAttacker plays a control and an attack for a short time.
 func TestArmWithAttacker(t *testing.T) {
-	module, err := harness.Wasm(t.Context(), harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
+	s := settings{
+		Settings: bench.Settings{Workers: 1, Seed: 3}, load: 0.3, warm: 100 * time.Millisecond,
+		span: 900 * time.Millisecond,
 	}
-	s := settings{workers: 1, load: 0.3, warm: 100 * time.Millisecond, span: 900 * time.Millisecond, seed: 3}
 	some, err := selected("1b")
 	if err != nil {
 		t.Fatal(err)
 	}
 	sc := scenarioOf("tokens")
 	control, with := &arm{scenario: sc}, &arm{scenario: sc, attack: &some[0]}
-	if err := playAll(t.Context(), s, module, []*arm{control, with}); err != nil {
+	if err := playAll(t.Context(), s, []*arm{control, with}); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range []*arm{control, with} {

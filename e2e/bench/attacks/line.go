@@ -1,4 +1,4 @@
-package main
+package attacks
 
 import "github.com/warmgate/warmgate/e2e/bench"
 
@@ -25,18 +25,18 @@ type target struct {
 var targets = []target{
 	{
 		"displaced_max", 2, func(a *attack) bool { return a.moved },
-		func(r *result) float64 { return r.perShare() }, func(r *result) float64 { return r.null() }, false,
+		(*result).perShare, (*result).null, false,
 	},
 	{
 		"ejected_by_clients", 0, func(a *attack) bool { return a.ejection },
 		func(r *result) float64 { return r.ejected }, func(r *result) float64 { return r.ejectedNull }, true,
 	},
 	{
-		"fast_4xx_share", 0.1, func(a *attack) bool { return a.fast },
+		"fast_4xx_share", 0.1, isFast,
 		func(r *result) float64 { return r.fast }, func(r *result) float64 { return r.fastNull }, false,
 	},
 	{
-		"cap_passed", 0, func(a *attack) bool { return a.capped },
+		"cap_passed", 0, isCapped,
 		func(r *result) float64 { return r.passed }, func(r *result) float64 { return r.passedNull }, true,
 	},
 	{
@@ -44,7 +44,7 @@ var targets = []target{
 		func(r *result) float64 { return r.lost }, func(r *result) float64 { return r.lostNull }, false,
 	},
 	{
-		"script_ms_max", 2, func(a *attack) bool { return a.scripts },
+		"script_ms_max", 2, onScripts,
 		func(r *result) float64 { return r.script }, func(r *result) float64 { return r.scriptNull }, false,
 	},
 	{
@@ -82,23 +82,11 @@ func (rep *report) figures() []figure {
 
 // line returns the last line of the output. A figure is that of the worst attack: the median of the rounds, or for what
 // must not happen at all the largest. What was not played is absent.
-//
-//	displaced_max       share of honest requests that were moved, over the attacker's share of all requests
-//	ejected_by_clients  endpoints that the plugin ejected for failures that a client made
-//	fast_4xx_share      share of the one of four servers that answers 404 at once, after 10 s
-//	cap_passed          requests above max_inflight, at the worst moment of each server, summed up
-//	matching_lost       how much less of the prompts was expected to be cached
-//	script_ms_max       longest script in Redis, ms by the clock: what else the machine does is in it
-//	honest_p99_ratio    p99 of honest requests over that without attack
-//	*_spread, *_null    median, smallest and largest: of the same attack, and of runs without attack
-//	*_worst             the attack
-//	ejected_by_envoy    endpoints that Envoy's outlier detection ejected in the same attacks, the most in a round
-//	missed              targets that were measured and not met
-//	target_met          whether all were measured and met
-func (rep *report) line() map[string]any {
-	out := map[string]any{
-		"bench": "attacks", "rounds": rep.settings.rounds, "span_s": rep.settings.span.Seconds(),
-		"workers": rep.settings.workers, "seed": rep.settings.seed,
+// docs/benchmarks/attacks.md describes the figures.
+func (rep *report) line() bench.Line {
+	s := rep.settings
+	out := bench.Line{
+		"bench": "attacks", "rounds": s.Rounds, "span_s": s.span.Seconds(), "workers": s.Workers, "seed": s.Seed,
 	}
 	missed, figures := []string{}, rep.figures()
 	for _, f := range figures {

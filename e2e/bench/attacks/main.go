@@ -1,72 +1,59 @@
-// Command attacks plays honest traffic through real gateways that one client, or one server, attacks, and the same
+// Package attacks plays honest traffic through real gateways that one client, or one server, attacks, and the same
 // traffic at the same time through gateways without an attacker. It measures what the attacker achieves: requests
 // moved, endpoints ejected, caps passed, caches forgotten, latency.
-//
-// The last line of its output is one JSON object.
-package main
+package attacks
 
 import (
 	"context"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
-	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 type settings struct {
-	rounds   int
-	warm     time.Duration
-	span     time.Duration
-	load     float64
-	workers  int
-	seed     uint64
-	attacks  string
-	markdown string
+	bench.Settings
+	warm    time.Duration
+	span    time.Duration
+	load    float64
+	attacks string
 }
 
 func parse() (settings, error) {
 	var s settings
-	flag.IntVar(&s.rounds, "rounds", 3, "rounds")
+	s.Flags(3)
+	s.WorkersFlag(2)
 	flag.DurationVar(&s.warm, "warm", 2*time.Second, "time before that with the same traffic, not measured")
 	flag.DurationVar(&s.span, "span", 13*time.Second, "time in which the measured requests of a run arrive")
 	flag.Float64Var(&s.load, "load", 0.53, "share of the servers' slots that honest traffic uses")
-	flag.IntVar(&s.workers, "workers", 2, "worker threads of each gateway")
-	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
-	flag.StringVar(&s.attacks, "attacks", "",
-		"only these, divided by commas, each with all its scenarios: "+strings.Join(ids(), ", "))
-	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
+	bench.OnlyFlag(&s.attacks, "attacks", ids()) // each with all its scenarios
 	flag.Parse()
 	return s, nil
 }
 
-func main() { bench.Main("attacks", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("attacks", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	chosen, err := selected(s.attacks)
 	if err != nil {
 		return err
 	}
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
 	rep := &report{settings: s, attacks: chosen, results: make([][]result, len(chosen))}
-	for round := range s.rounds {
+	for round := range s.Rounds {
 		for _, together := range batches {
-			if err := rep.play(ctx, module, round, together); err != nil {
+			if err := rep.play(ctx, round, together); err != nil {
 				return err
 			}
 		}
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line(), rep.targetTable())
 }
 
 // play has one round of the scenarios that are played together, as far as an attack of theirs was chosen.
-func (rep *report) play(ctx context.Context, module string, round int, together []string) error {
+func (rep *report) play(ctx context.Context, round int, together []string) error {
 	var arms []*arm
 	for _, name := range together {
 		sc := scenarioOf(name)
@@ -84,7 +71,7 @@ func (rep *report) play(ctx context.Context, module string, round int, together 
 	if len(arms) == 0 {
 		return nil
 	}
-	if err := playAll(ctx, rep.settings, module, arms); err != nil {
+	if err := playAll(ctx, rep.settings, arms); err != nil {
 		return err
 	}
 	for _, a := range arms {

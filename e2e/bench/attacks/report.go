@@ -1,8 +1,7 @@
-package main
+package attacks
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -21,16 +20,11 @@ type column struct {
 	when func(*attack) bool
 }
 
-func always(*attack) bool { return true }
-
-func byClient(a *attack) bool { return a.share > 0 }
-
+func always(*attack) bool      { return true }
+func byClient(a *attack) bool  { return a.share > 0 }
 func onPrompts(a *attack) bool { return scenarioOf(a.scenario).talks }
-
-func isFast(a *attack) bool { return a.fast }
-
-func isCapped(a *attack) bool { return a.capped }
-
+func isFast(a *attack) bool    { return a.fast }
+func isCapped(a *attack) bool  { return a.capped }
 func onScripts(a *attack) bool { return a.scripts }
 
 var columns = []column{
@@ -88,14 +82,14 @@ func (rep *report) configuration() []string {
 	lines := []string{
 		"machine: " + bench.Machine() + "; clients, servers and gateways share it",
 		fmt.Sprintf("gateways: the shipped plain layout, %d workers, a fresh process for each run; "+
-			"all runs of a scenario, and two controls without attack, at the same time", s.workers),
+			"all runs of a scenario, and two controls without attack, at the same time", s.Workers),
 		fmt.Sprintf("servers: %d sequences at once, no limit on the queue, prefill %v ms + %v ms a token, "+
 			"decode step %v ms + %v ms a sequence; the model stops after %d tokens", c.MaxNumSeqs,
 			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, stopsAfter),
 		fmt.Sprintf("honest traffic: open loop, %v a run after %v to warm up, %d rounds with seeds from %d, "+
 			"the same in all runs of a scenario; %d clients from %s on; answers %+v tokens; "+
 			"prompts %+v tokens, or conversations of %d turns, %v apart",
-			s.span, s.warm, s.rounds, s.seed, honestClients, honestIP(0), answers, prompts, talkTurns, talkGap),
+			s.span, s.warm, s.Rounds, s.Seed, honestClients, honestIP(0), answers, prompts, talkTurns, talkGap),
 		fmt.Sprintf("attacker: from %s, during all of a run; its share is of all requests", attackerIP),
 		"moved: total variation distance between the honest requests' distributions over servers with and without " +
 			"attack, less that of two runs without; or, if that is more, what went elsewhere than to servers with a " +
@@ -115,9 +109,4 @@ func (rep *report) configuration() []string {
 			a, a.scenario, 100*a.share, a.about))
 	}
 	return lines
-}
-
-// publish prints the report, and saves it in the file of the settings, if any.
-func (rep *report) publish(w io.Writer) error {
-	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line(), rep.targetTable())
 }

@@ -1,22 +1,23 @@
-package main
+package attacks
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 // madeUp is a report of all attacks whose results meet all targets, changed by f.
 func madeUp(f func(a *attack, round int, r *result)) *report {
 	rep := &report{
-		settings: settings{rounds: 3, load: 0.53, span: 13 * time.Second, workers: 2, seed: 7},
-		attacks:  attacks,
+		settings: settings{
+			Settings: bench.Settings{Rounds: 3, Workers: 2, Seed: 7}, load: 0.53, span: 13 * time.Second,
+		},
+		attacks: attacks,
 	}
 	for i := range attacks {
 		var rounds []result
@@ -101,20 +102,15 @@ func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 
 func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp(func(_ *attack, round int, r *result) { r.passed = float64(round) })
-	rep.settings.markdown = filepath.Join(t.TempDir(), "a.md")
 	var out strings.Builder
-	if err := rep.publish(&out); err != nil {
-		t.Fatal(err)
-	}
-	md, err := os.ReadFile(rep.settings.markdown)
-	if err != nil {
+	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), rep.line(), rep.targetTable()); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		`"max_inflight":4`, "127.0.0.2", "7 clients from 127.0.0.3 on", "content-length: 1000000000", "1 (0..2)", "honest_p99_ratio",
 		"scenario redis", "33 % of all requests", "decode step 79 ms",
 	} {
-		if !strings.Contains(out.String(), want) || !strings.Contains(string(md), want) {
+		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package attacks
 
 import (
 	"cmp"
@@ -65,7 +65,7 @@ var scenarios = []*scenario{
 	{
 		name: "redis", servers: 8, share: 1, path: chatPath,
 		redis:  true,
-		plugin: plugin("global_least_request", "", `,"redis_cluster":"warmgate-redis"`),
+		plugin: plugin("global_least_request", "", compare.InRedis),
 	},
 }
 
@@ -74,10 +74,7 @@ var scenarios = []*scenario{
 var batches = [][]string{{"tokens"}, {"prefix"}, {"requests"}, {"messages", "four", "cap"}, {"redis"}}
 
 // plugin returns a configuration; more are members of lb_config and envoy of its part envoy.
-func plugin(policy, more, envoy string) string {
-	return `{"lb_type":"endpoint","lb_policy":"` + policy + `","lb_config":{` + more +
-		`"envoy":{"admin_cluster":"warmgate-admin"` + envoy + `},"debug_headers":true}}`
-}
+func plugin(policy, more, envoy string) string { return compare.Plugin("", policy, more, envoy).Plugin }
 
 func scenarioOf(name string) *scenario {
 	i := slices.IndexFunc(scenarios, func(s *scenario) bool { return s.name == name })

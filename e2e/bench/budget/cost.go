@@ -1,4 +1,4 @@
-package main
+package budget
 
 import (
 	"bufio"
@@ -62,7 +62,7 @@ func (rep *report) playCost(ctx context.Context) (err error) {
 	if err := r.awaitOpen(ctx); err != nil {
 		return err
 	}
-	for round := range rep.settings.rounds {
+	for round := range rep.settings.Rounds {
 		c, err := measureCost(ctx, gateway)
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package main
+package budget
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // A small backlog is done by every kind of contender: each task once, nothing left over. Warmgate never sends more at
 // once than a model takes, and nothing beyond its rate.
 func TestPlay(t *testing.T) {
-	s := settings{ttl: 3 * time.Second, rounds: 1}
+	s := settings{ttl: 3 * time.Second}
 	for _, c := range contenders {
 		if c.name == apiName || c.name == crowdName {
 			continue // they differ from others in numbers only, and each starts an Envoy

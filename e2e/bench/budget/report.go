@@ -1,4 +1,4 @@
-package main
+package budget
 
 import (
 	"fmt"
@@ -9,26 +9,19 @@ import (
 
 // report is the output of the benchmark.
 type report struct {
+	bench.Runs[result]
 	settings   settings
 	contenders []contender
-	results    [][]result // by contender, then by round
-	costs      []costs    // by round
+	costs      []costs // by round
 }
 
-// of returns what a contender did, by round; nil if it was not played.
-func (rep *report) of(name string) []result {
-	if i := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == name }); i >= 0 {
-		return rep.results[i]
-	}
-	return nil
-}
-
-func makespan(r *result) float64   { return r.makespan.Seconds() }
-func shareError(r *result) float64 { return 100 * r.shareError }
-func tpmExcess(r *result) float64  { return r.tpmExcess }
-func waitRatio(r *result) float64  { return r.waitRatio() }
-func stampeded(r *result) float64  { return r.stampede }
-func audit(r *result) float64      { return float64(r.audit()) }
+func makespan(r *result) float64    { return r.makespan.Seconds() }
+func overPerfect(r *result) float64 { return r.makespan.Seconds() / r.perfect.Seconds() }
+func shareError(r *result) float64  { return 100 * r.shareError }
+func tpmExcess(r *result) float64   { return r.tpmExcess }
+func waitRatio(r *result) float64   { return r.waitRatio() }
+func stampeded(r *result) float64   { return r.stampede }
+func audit(r *result) float64       { return float64(r.audit()) }
 
 func refused(r *result) float64 {
 	sum := 0
@@ -40,7 +33,7 @@ func refused(r *result) float64 {
 
 var columns = bench.Columns[result]{
 	bench.Col("makespan, s", "%.1f", makespan),
-	bench.Col("over perfect", "%.2f", func(r *result) float64 { return r.makespan.Seconds() / r.perfect.Seconds() }),
+	bench.Col("over perfect", "%.2f", overPerfect),
 	bench.Col("share error, %", "%.1f", shareError),
 	bench.Col("tokens over rate + burst", "%.3f", tpmExcess),
 	bench.Col("calls refused by models", "%.0f", refused),
@@ -55,13 +48,13 @@ var columns = bench.Columns[result]{
 func (rep *report) table() *bench.Table {
 	t := columns.Table("contender: median (min..max)")
 	t.Head = slices.Insert(t.Head, 2, "of batches'")
-	for _, c := range rep.contenders {
-		rs, ratio := rep.of(c.name), "–"
-		if batches := rep.of(batchesName); batches != nil {
-			ratio = bench.RatioBy(rs, batches, makespan).Format("%.2f")
+	rep.Each(func(_, name string, rs []result) {
+		ratio := "–"
+		if over := rep.Ratio("", name, batchesName, makespan); over != nil {
+			ratio = over.Format("%.2f")
 		}
-		t.Add(slices.Insert(columns.Row(rs, c.name), 2, ratio)...)
-	}
+		t.Add(slices.Insert(columns.Row(rs, name), 2, ratio)...)
+	})
 	return t
 }
 
@@ -81,7 +74,7 @@ func (rep *report) configuration() []string {
 	lines := []string{
 		"machine: " + bench.Machine() + "; workers, models and gateways share it",
 		fmt.Sprintf("gateways: the shipped plain layout with a cluster for each model, 2 workers, a new process for "+
-			"each run; %d contenders at a time are played side by side", s.lanes),
+			"each run; %d contenders at a time are played side by side", s.Lanes),
 	}
 	if rep.contenders != nil {
 		for _, m := range fleet() {
@@ -98,7 +91,7 @@ func (rep *report) configuration() []string {
 				"%d to %d), of which 20 to 70 %% are for the answer, which has 35 to 100 %% of that; %d ms at the "+
 				"median (σ %v, %d to %d) "+
 				"times the model's, which stands for %d times as long; all are there at the beginning",
-				s.tasks, s.rounds, s.seed, medianTokens, sigmaTokens, leastTokens, mostTokens, medianTime, sigmaTime,
+				s.tasks, s.Rounds, s.Seed, medianTokens, sigmaTokens, leastTokens, mostTokens, medianTime, sigmaTime,
 				leastTime, mostTime, scale),
 			"perfect: tokens, requests and work of the tasks as fluids that flow into the models as fast as rates and "+
 				"slots allow, all known before: a lower bound of the makespan",

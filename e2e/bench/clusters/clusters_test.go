@@ -1,4 +1,4 @@
-package main
+package clusters
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
 )
 
 // Shares and recoveries follow from which site served when.
@@ -143,7 +145,7 @@ func TestSeeded(t *testing.T) {
 
 // played is a report of a contender that meets all targets, and of those that these need.
 func played() *report {
-	rep := &report{settings: settings{own: "LeastBusy", rate: load, rounds: 1}}
+	rep := &report{settings: settings{Settings: bench.Settings{Own: "LeastBusy", Rounds: 1}, rate: load}}
 	for _, r := range []struct {
 		name   string
 		p99    time.Duration
@@ -151,29 +153,34 @@ func played() *report {
 	}{{"LeastBusy", 100, 1}, {weighted, 400, 2}, {"LeastBusy per VM", 200, 3}} {
 		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == r.name })
 		rep.contenders = append(rep.contenders, contenders[i])
-		rep.results = append(rep.results, []result{{
+		rep.Add("", r.name, result{
 			requests: 10, failed: r.failed, p99: r.p99 * time.Millisecond, shares: map[string]float64{},
 			recovery: returned{after: time.Second}, back: returned{after: time.Second, never: true},
-		}})
+		})
 	}
 	return rep
 }
+
+// of returns what a contender did in the only round.
+func (rep *report) of(name string) *result { return &rep.Of("", name)[0] }
 
 // The last line has the figures of the own contender, beside those of all.
 func TestLine(t *testing.T) {
 	rep := played()
 	l := rep.line()
-	if *l.Weighted != 0.25 || *l.PerVM != 0.5 || *l.Recovery != 1 || l.All[weighted].Failed != 20 || l.Never != 0 ||
-		l.All[weighted].NotBack != 1 || !l.Met || len(l.NotMet) > 0 {
+	all := l["contenders"].(map[string]bench.Line)
+	if l["p99_vs_weighted"] != 0.25 || l["p99_vs_per_vm"] != 0.5 || l["recovery_s"] != 1.0 ||
+		all[weighted]["failed_percent"] != 20.0 || l["never_recovered"] != 0 ||
+		all[weighted]["never_back_after_failures"] != 1 || l["target_met"] != true || l["not_met"] != nil {
 		t.Errorf("%+v", l)
 	}
 	if rows := rep.table().Rows; len(rows) != 3 || len(rep.configuration()) < 6 {
 		t.Errorf("%v", rows)
 	}
-	rep.settings.own = contenders[0].name
+	rep.settings.Own = contenders[0].name
 	text, err := json.Marshal(rep.line())
-	if err != nil || !strings.Contains(string(text), `"not_met":["AdaptiveScore was not played"],"target_met":false`) ||
-		strings.HasPrefix(string(text), `{"bench":"clusters","own":"AdaptiveScore","p99`) {
+	if err != nil || !strings.Contains(string(text), `"not_met":["AdaptiveScore was not played"],`) ||
+		rep.line()["p99_ms"] != nil {
 		t.Errorf("%s, %v", text, err)
 	}
 }
@@ -186,26 +193,23 @@ func TestNotMet(t *testing.T) {
 	}{
 		{"another load than that of the targets", func(rep *report) { rep.settings.rate = 0.5 }},
 		{"2 requests failed elsewhere than in the cluster that fails", func(rep *report) {
-			rep.results[2][0].errors = 2
+			rep.of("LeastBusy per VM").errors = 2
 		}},
-		{"weighted was not played", func(rep *report) {
-			rep.contenders, rep.results = slices.Delete(rep.contenders, 1, 2), slices.Delete(rep.results, 1, 2)
-		}},
-		{"LeastBusy per VM was not played", func(rep *report) {
-			rep.contenders, rep.results = rep.contenders[:2], rep.results[:2]
-		}},
-		{"p99 is not below that of weighted", func(rep *report) { rep.results[1][0].p99 /= 4 }},
-		{"30.00 % failed, of weighted 20.00 %", func(rep *report) { rep.results[0][0].failed = 3 }},
+		{"weighted was not played", func(rep *report) { rep.Drop("", weighted) }},
+		{"LeastBusy per VM was not played", func(rep *report) { rep.Drop("", "LeastBusy per VM") }},
+		{"p99 is not below that of weighted", func(rep *report) { rep.of(weighted).p99 /= 4 }},
+		{"30.00 % failed, of weighted 20.00 %", func(rep *report) { rep.of("LeastBusy").failed = 3 }},
 		{"the slow cluster was not left in 1 of 1 rounds", func(rep *report) {
-			rep.results[0][0].recovery = returned{stayed: true}
+			rep.of("LeastBusy").recovery = returned{stayed: true}
 		}},
-		{"it was back after 11.0 s", func(rep *report) { rep.results[0][0].recovery.after = 11 * time.Second }},
-		{"it was not back in 1 of 1 rounds", func(rep *report) { rep.results[0][0].recovery.never = true }},
+		{"it was back after 11.0 s", func(rep *report) { rep.of("LeastBusy").recovery.after = 11 * time.Second }},
+		{"it was not back in 1 of 1 rounds", func(rep *report) { rep.of("LeastBusy").recovery.never = true }},
 	} {
 		rep := played()
 		c.spoil(rep)
-		if l := rep.line(); l.Met || len(l.NotMet) != 1 || l.NotMet[0] != c.why {
-			t.Errorf("%q, want %q", l.NotMet, c.why)
+		l := rep.line()
+		if l["target_met"] != false || !slices.Equal(l["not_met"].(bench.Reasons), bench.Reasons{c.why}) {
+			t.Errorf("%q, want %q", l["not_met"], c.why)
 		}
 	}
 }

@@ -1,28 +1,19 @@
-package main
+package clusters
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 )
 
 // report is the output of the benchmark.
 type report struct {
+	bench.Runs[result]
 	settings   settings
 	contenders []contender
-	results    [][]result // by contender, then by round
 }
 
 const weighted = "weighted"
-
-// of returns what a contender did, by round; nil if it was not played.
-func (rep *report) of(name string) []result {
-	if i := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == name }); i >= 0 {
-		return rep.results[i]
-	}
-	return nil
-}
 
 func p99(r *result) float64    { return bench.MS(r.p99) }
 func p50(r *result) float64    { return bench.MS(r.p50) }
@@ -37,22 +28,19 @@ func (rep *report) table() *bench.Table {
 		"contender: median (min..max)", "p50 ms", "p99 ms", "p99 of weighted's", "failed %", "share while slow %",
 		"recovery s", "after failures s", "shares",
 	}}
-	for _, c := range rep.contenders {
-		rs := rep.of(c.name)
-		spread := func(of func(*result) float64, verb string) string {
-			return bench.SpreadOf(bench.Values(rs, of)).Format(verb)
-		}
+	rep.Each(func(_, name string, rs []result) {
+		spread := func(of func(*result) float64, verb string) string { return bench.SpreadBy(rs, of).Format(verb) }
 		ratio := "–"
-		if native := rep.of(weighted); native != nil {
-			ratio = bench.RatioBy(rs, native, p99).Format("%.2f")
+		if over := rep.Ratio("", name, weighted, p99); over != nil {
+			ratio = over.Format("%.2f")
 		}
 		shares := ""
 		for _, s := range newSites() {
 			shares += fmt.Sprintf(" %.0f", 100*rs[0].shares[s.name])
 		}
-		t.Add(c.name, spread(p50, "%.0f"), spread(p99, "%.0f"), ratio, spread(failed, "%.2f"), spread(slowed, "%.1f"),
+		t.Add(name, spread(p50, "%.0f"), spread(p99, "%.0f"), ratio, spread(failed, "%.2f"), spread(slowed, "%.1f"),
 			backOf(rs, recovery).String(), backOf(rs, back).String(), shares[1:])
-	}
+	})
 	return t
 }
 
@@ -107,7 +95,7 @@ func (rep *report) configuration() []string {
 	lines := []string{
 		"machine: " + bench.Machine() + "; clients, servers and gateways share it",
 		fmt.Sprintf("gateway: the shipped plain layout, 2 workers, a new process for each run; %d contenders at a "+
-			"time are played side by side", s.lanes),
+			"time are played side by side", s.Lanes),
 	}
 	for _, site := range newSites() {
 		lines = append(lines, fmt.Sprintf("cluster %s: one server, %d requests at once, %v each, no limit on its queue",
@@ -115,7 +103,7 @@ func (rep *report) configuration() []string {
 	}
 	lines = append(lines, fmt.Sprintf("traffic: open loop, Poisson, %v of the capacity; %d rounds with seeds from %d; "+
 		"measured from %v to %v; %s takes %d times as long from %v to %v, %s answers 500 at once from %v to %v",
-		s.rate, s.rounds, s.seed, p.warm, p.end, newSites()[slowing].name, p.slowBy, p.slow, p.recovers,
+		s.rate, s.Rounds, s.Seed, p.warm, p.end, newSites()[slowing].name, p.slowBy, p.slow, p.recovers,
 		newSites()[failing].name, p.fails, p.works),
 		fmt.Sprintf("recovery: until a cluster has half of its part of the capacity in the last %v, at most %v, and "+
 			"%v after failures; not left: it has that much in the last %v before that, too; share while slow: of that "+

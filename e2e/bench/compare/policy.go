@@ -20,7 +20,7 @@ type Policy struct {
 	About   string         // what Describe returns; "" = made of the other fields
 	Cluster harness.Policy // balancing of the cluster
 	Plugin  string         // configuration of the plugin, JSON; "" = no plugin at all
-	Module  string         // Wasm module in place of the stage's; "" = that
+	Module  string         // Wasm module in place of the shipped one; "" = that
 	// further changes, YAML: file of the run folder -> path in it -> value, see [harness.Set]
 	Edits string
 }
@@ -30,27 +30,26 @@ type Policy struct {
 var (
 	RoundRobin   = Policy{Name: "round_robin", Cluster: harness.RoundRobin}
 	LeastRequest = Policy{Name: "least_request", Cluster: harness.LeastRequest}
-	Warmgate     = Policy{Name: "Warmgate", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests", "", "")}
+	Warmgate     = Plugin("Warmgate", "global_least_request", `"unit":"requests",`, "")
 )
 
 // PrefixCache is Warmgate's prefix_cache with its defaults.
-var PrefixCache = Policy{
-	Name: "prefix_cache", Cluster: harness.Warmgate,
-	Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"},"debug_headers":true}}`,
-}
+var PrefixCache = Plugin("prefix_cache", "prefix_cache", "", "")
+
+// InRedis and ByMetrics are further members of a configuration's part envoy: where counts are, and whence the engines'
+// own figures come.
+const (
+	InRedis   = `,"redis_cluster":"warmgate-redis"`
+	ByMetrics = `,"metrics_cluster":"warmgate-metrics"`
+)
 
 // Shared is Warmgate with the counts of all gateways in one Redis: see [Options].Redis.
-var Shared = Policy{
-	Name: "Warmgate, shared", Cluster: harness.Warmgate,
-	Plugin: warmgateConfig("requests", inRedis, ""),
-}
+var Shared = Plugin("Warmgate, shared", "global_least_request", `"unit":"requests",`, InRedis)
 
 // Patient is Shared with more time to reserve than the default: for a herd that keeps this machine's few cores busy for
 // longer than that.
-var Patient = Policy{
-	Name: "Warmgate, shared, reserve_timeout 2s", Cluster: harness.Warmgate,
-	Plugin: warmgateConfig("requests", inRedis, `,"reserve_timeout":"2s"`),
-}
+var Patient = Plugin("Warmgate, shared, reserve_timeout 2s", "global_least_request",
+	`"unit":"requests","reserve_timeout":"2s",`, InRedis)
 
 // Two more, for a closer comparison of their parts.
 var (
@@ -59,10 +58,7 @@ var (
 		Cluster: harness.LeastRequest,
 		Edits:   `clusters.yaml: {"resources[name=llm].load_balancing_policy.policies[0].typed_extension_config.typed_config.selection_method": FULL_SCAN}`,
 	}
-	WarmgateTokens = Policy{
-		Name: "Warmgate, tokens", Cluster: harness.Warmgate,
-		Plugin: warmgateConfig("tokens", "", ""),
-	}
+	WarmgateTokens = Plugin("Warmgate, tokens", "global_least_request", `"unit":"tokens",`, "")
 )
 
 // RingHash is Envoy's ring_hash by the header that names the session.
@@ -78,12 +74,13 @@ func RingHash(header string) Policy {
 	}
 }
 
-const inRedis = `,"redis_cluster":"warmgate-redis"`
-
-// warmgateConfig returns a configuration of the plugin; redis and more are further members of its parts.
-func warmgateConfig(unit, redis, more string) string {
-	return `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"unit":"` + unit +
-		`","envoy":{"admin_cluster":"warmgate-admin"` + redis + `}` + more + `,"debug_headers":true}}`
+// Plugin is a policy of Warmgate's, under a name, with further members of lb_config and of its part envoy.
+func Plugin(name, policy, members, envoy string) Policy {
+	return Policy{
+		Name: name, Cluster: harness.Warmgate,
+		Plugin: `{"lb_type":"endpoint","lb_policy":"` + policy + `","lb_config":{` + members +
+			`"envoy":{"admin_cluster":"warmgate-admin"` + envoy + `},"debug_headers":true}}`,
+	}
 }
 
 // Variant reads NAME=JSON, a policy of Warmgate with this plugin configuration.

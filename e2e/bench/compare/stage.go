@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +36,6 @@ type Options struct {
 	Workers  int              // Envoy's worker threads, in each gateway
 	Servers  []vllmsim.Config // their MaxNumSeqs must be set
 	Slots    []int            // requests that each server runs at once; nil = its MaxNumSeqs
-	Module   string           // Warmgate's Wasm module; "" = no stage for policies with a plugin
 	Redis    string           // ip:port of a Redis server that all gateways have a tunnel to; "" = none
 	First    Policy           // policy at the start
 
@@ -62,9 +62,25 @@ type Stage struct {
 	clients  []*loadgen.Client // one for each gateway
 }
 
+// shipped builds Warmgate's module, once.
+var shipped = sync.OnceValues(func() (string, error) { return harness.Wasm(context.Background(), harness.HostEnvoy) })
+
+// On calls play with a stage.
+func On(ctx context.Context, o Options, play func(*Stage) error) error {
+	stage, err := NewStage(ctx, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(play(stage), stage.Close())
+}
+
 // NewStage starts the servers and the gateways. Close ends them.
 func NewStage(ctx context.Context, o Options) (*Stage, error) {
-	s := &Stage{Fleet: o.Fleet, module: o.Module, further: o.Edit}
+	module, err := shipped()
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{Fleet: o.Fleet, module: module, further: o.Edit}
 	if s.Fleet == nil {
 		s.Fleet = vllmsim.NewFleet()
 	}
@@ -100,7 +116,7 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 func (s *Stage) addGateway(ctx context.Context, o Options) error {
 	g, err := harness.Start(ctx, harness.Options{
 		Workers: o.Workers, Endpoints: s.behind, Policy: o.First.Cluster,
-		NoPlugin: o.First.Plugin == "", Module: o.Module, Config: o.First.Plugin, Redis: o.Redis, Edit: s.edit,
+		NoPlugin: o.First.Plugin == "", Module: s.module, Config: o.First.Plugin, Redis: o.Redis, Edit: s.edit,
 	})
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package leastrequest
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func (s settings) herdPolicies() []compare.Policy {
 // policy and round.
 func herds(ctx context.Context, stage *compare.Stage, s settings) ([][]float64, error) {
 	policies := s.herdPolicies()
-	return bench.Rounds(s.rounds, len(policies), nil, func(round, i int) (float64, error) {
+	return bench.Rounds(s.Rounds, len(policies), nil, func(round, i int) (float64, error) {
 		if err := stage.Switch(ctx, policies[i]); err != nil {
 			return 0, err
 		}

@@ -1,61 +1,52 @@
-// Command leastrequest compares Warmgate's global_least_request with Envoy's native round_robin and least_request on
+// Package leastrequest compares Warmgate's global_least_request with Envoy's native round_robin and least_request on
 // the same heavy-tailed traffic: latency, and queueing in the servers. All three run in one gateway process that is
 // switched by configuration; in every round they get the same requests at the same times, in rotating order.
 //
 // With -gateways above 1 the requests arrive at several gateways in turn, and Warmgate counts them in one Redis.
-//
-// The last line of its output is one JSON object.
-package main
+package leastrequest
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
 type settings struct {
-	rounds   int
+	bench.Settings
 	span     time.Duration
 	load     float64
 	gateways int
 	herd     int
-	workers  int
 	even     bool
 	extra    bool
-	seed     uint64
-	markdown string
 }
 
 func parse() (settings, error) {
 	var s settings
-	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
+	s.Flags(5)
+	s.WorkersFlag(4)
 	flag.DurationVar(&s.span, "span", 60*time.Second, "time in which the requests of one run arrive")
 	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that the traffic uses")
 	flag.IntVar(&s.gateways, "gateways", 1, "gateways before the same servers; more than one also share their "+
 		"counts in Redis")
 	flag.IntVar(&s.herd, "herd", 0, "with several gateways: also let so many clients arrive at the same "+
 		"moment, once a round")
-	flag.IntVar(&s.workers, "workers", 4, "worker threads of each gateway")
 	flag.BoolVar(&s.even, "even", false, "servers of equal speed")
 	flag.BoolVar(&s.extra, "extra", false, "also compare Envoy's least_request with a full scan, and Warmgate "+
 		"with unit: tokens")
-	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
-	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	flag.Parse()
 	return s, nil
 }
 
-func main() { bench.Main("leastrequest", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("leastrequest", parse, run)
 
 // speeds of the eight servers. The uneven ones are a fleet of three generations of hardware. No policy knows them.
 func (s settings) speeds() []float64 {
@@ -98,26 +89,17 @@ func (s settings) policies() []compare.Policy {
 }
 
 func run(ctx context.Context, s settings) error {
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
 	redis, err := s.startRedis(ctx)
 	if err != nil {
 		return err
 	}
-	stage, err := compare.NewStage(ctx, compare.Options{
-		Gateways: s.gateways, Redis: redis, Workers: s.workers, Servers: s.servers(), Module: module,
-		First: compare.RoundRobin,
-	})
-	if err != nil {
-		return err
-	}
 	rep := &report{settings: s}
-	if err := errors.Join(rep.play(ctx, stage), stage.Close()); err != nil {
+	if err := compare.On(ctx, compare.Options{
+		Gateways: s.gateways, Redis: redis, Workers: s.Workers, Servers: s.servers(), First: compare.RoundRobin,
+	}, func(stage *compare.Stage) error { return rep.play(ctx, stage) }); err != nil {
 		return err
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
 
 // startRedis starts the server in which several gateways count, and returns its address; "" for one gateway.
@@ -132,34 +114,20 @@ func (s settings) startRedis(ctx context.Context) (string, error) {
 	return server.Addr(), nil
 }
 
-// play measures everything that the report shows.
-func (rep *report) play(ctx context.Context, stage *compare.Stage) (err error) {
-	if rep.results, err = rounds(ctx, stage, rep.settings); err != nil {
+// play plays every policy once per round, and then the herds.
+func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
+	s, policies := rep.settings, rep.settings.policies()
+	if err := bench.Play(&rep.Runs, "", s.Rounds, bench.Names(policies, nameOf),
+		func(round int) ([]loadgen.Request, error) {
+			return compare.AtLoad(workload(s.Seed+uint64(round)), s.servers(), s.load, s.span)
+		}, func(reqs []loadgen.Request, i int) (compare.Result, error) {
+			return stage.SwitchAndPlay(ctx, policies[i], reqs, 0)
+		}); err != nil {
 		return err
 	}
-	rep.apart, err = herds(ctx, stage, rep.settings)
+	var err error
+	rep.apart, err = herds(ctx, stage, s)
 	return err
 }
 
-// rounds plays every policy once per round and returns the results by policy.
-func rounds(ctx context.Context, stage *compare.Stage, s settings) ([][]compare.Result, error) {
-	policies := s.policies()
-	var reqs []loadgen.Request
-	return bench.Rounds(s.rounds, len(policies), func(round int) (err error) {
-		reqs, err = compare.AtLoad(workload(s.seed+uint64(round)), s.servers(), s.load, s.span)
-		return err
-	}, func(round, i int) (compare.Result, error) {
-		r, err := stage.SwitchAndPlay(ctx, policies[i], reqs, 0)
-		if err == nil {
-			fmt.Printf("round %d  %s\n", round+1, progress(&r))
-		}
-		return r, err
-	})
-}
-
-func progress(r *compare.Result) string {
-	return fmt.Sprintf("%-16s %4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue "+
-		"beside a free slot: %4.1f %%",
-		r.Policy, r.Summary.Requests, bench.MS(r.Summary.Latency.P50), bench.MS(r.Summary.Latency.P99), r.Queued,
-		bench.Percent(r.Placement.BesideFree, r.Placement.Requests))
-}
+func nameOf(p compare.Policy) string { return p.Name }

@@ -1,14 +1,14 @@
-package main
+package leastrequest
 
 import (
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -16,45 +16,49 @@ import (
 
 // madeUp is a report with the given p99 in milliseconds by policy and round.
 func madeUp(p99 ...[]int) *report {
-	results := make([][]compare.Result, len(p99))
-	for p, rounds := range p99 {
-		for _, ms := range rounds {
+	rep := &report{settings: settings{
+		Settings: bench.Settings{Rounds: len(p99[0]), Workers: 4}, span: time.Second, load: 0.7,
+	}}
+	if len(p99) == 4 {
+		rep.settings.gateways = 4
+	}
+	for i, policy := range rep.settings.policies() {
+		for _, ms := range p99[i] {
 			d := time.Duration(ms) * time.Millisecond
-			results[p] = append(results[p], compare.Result{
+			rep.Add("", policy.Name, compare.Result{
 				Summary: loadgen.Summary{Latency: loadgen.Quantiles{P99: d}}, Queued: float64(ms) / 10,
 				Placement: compare.Placement{Requests: 200, Queued: 30, BesideFree: 10, BesideIdle: 1},
 				Fleet:     vllmsim.FleetState{Seconds: 10, QueueingWhileIdle: 0.5},
 			})
 		}
 	}
-	return &report{settings{rounds: len(p99[0]), span: time.Second, load: 0.7, workers: 4}, results, nil}
+	return rep
 }
 
 func TestLineComparesRoundByRound(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		report *report
-		rr, lr float64
 		met    bool
 	}{
-		{"every round", madeUp([]int{900, 9000, 90}, []int{400, 4000, 40}, []int{200, 2000, 20}), 2.0 / 9, 0.5, true},
+		{"every round", madeUp([]int{900, 9000, 90}, []int{400, 4000, 40}, []int{200, 2000, 20}), true},
 		{
 			"one round is too near to round_robin",
-			madeUp([]int{900, 900, 500}, []int{400, 400, 400}, []int{200, 200, 200}), 2.0 / 9, 0.5, false,
+			madeUp([]int{900, 900, 500}, []int{400, 400, 400}, []int{200, 200, 200}), false,
 		},
 		{
 			"one round is above least_request",
-			madeUp([]int{900, 900, 900}, []int{400, 150, 400}, []int{200, 200, 200}), 2.0 / 9, 0.5, false,
+			madeUp([]int{900, 900, 900}, []int{400, 150, 400}, []int{200, 200, 200}), false,
 		},
 	} {
-		line := tc.report.line()
-		if diff := *line.RoundRobin - tc.rr; diff > 1e-9 || diff < -1e-9 || line.LeastRequest != tc.lr ||
-			line.Met != tc.met {
-			t.Errorf("%s: ratios %v and %v, met %v; want %v, %v, %v", tc.name, *line.RoundRobin, line.LeastRequest,
-				line.Met, tc.rr, tc.lr, tc.met)
+		l := tc.report.line()
+		if !(math.Abs(l.Value("p99_vs_round_robin")-2.0/9) < 1e-9) || l["p99_vs_least_request"] != 0.5 ||
+			l["target_met"] != tc.met {
+			t.Errorf("%s: %+v, want %v", tc.name, l, tc.met)
 		}
-		if line.BesideFree.Median != 5 || line.BesideIdle.Median != 0.5 {
-			t.Errorf("%s: queued beside free %+v, beside idle %+v", tc.name, line.BesideFree, line.BesideIdle)
+		if l["queued_beside_free_percent"].(bench.Spread).Median != 5 ||
+			l["queued_beside_idle_percent"].(bench.Spread).Median != 0.5 {
+			t.Errorf("%s: %+v", tc.name, l)
 		}
 	}
 	raw, err := json.Marshal(madeUp([]int{3}, []int{2}, []int{1}).line())
@@ -70,25 +74,10 @@ func TestLineComparesRoundByRound(t *testing.T) {
 
 func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp([]int{900, 910, 905}, []int{400, 410, 405}, []int{200, 210, 205})
-	rep.settings.markdown = filepath.Join(t.TempDir(), "b.md")
-	var out strings.Builder
-	if err := rep.publish(&out); err != nil {
-		t.Fatal(err)
-	}
-	md, err := os.ReadFile(rep.settings.markdown)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{out.String(), string(md)} {
-		for _, want := range []string{"205 (200..210)", "Envoy's round_robin, no plugin", `"unit":"requests"`, "4 workers", "speeds [2 2 1 1 1 1 0.5 0.5]"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("the report lacks %q:\n%s", want, text)
-			}
-		}
-	}
-	if !strings.Contains(string(md), "| --- | ---: |") {
-		t.Errorf("no Markdown table:\n%s", md)
-	}
+	benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
+		"205 (200..210)", "Envoy's round_robin, no plugin", `"unit":"requests"`, "4 workers",
+		"speeds [2 2 1 1 1 1 0.5 0.5]",
+	)
 }
 
 func TestTargetOfSeveralGateways(t *testing.T) {
@@ -97,10 +86,9 @@ func TestTargetOfSeveralGateways(t *testing.T) {
 		met  bool
 	}{{[]int{200, 190, 800}, true}, {[]int{201, 202, 100}, false}} {
 		rep := madeUp([]int{400, 400, 400}, []int{350, 350, 350}, []int{300, 300, 300}, c.ours)
-		rep.settings.gateways = 4
 		got := rep.line()
-		if got.Met != c.met || got.Gateways != 4 || got.RoundRobin != nil ||
-			math.Abs(*got.Alone-got.LeastRequest*4/3) > 1e-9 {
+		if got["target_met"] != c.met || got["gateways"] != 4 || got["p99_vs_round_robin"] != nil ||
+			!(math.Abs(got.Value("p99_vs_alone")-got.Value("p99_vs_least_request")*4/3) < 1e-9) {
 			t.Errorf("%v against 400: %+v", c.ours, got)
 		}
 	}
@@ -112,10 +100,11 @@ func TestTargetOfTheHerd(t *testing.T) {
 		met     bool
 	}{{[]float64{0, 1, 0}, true}, {[]float64{0, 2, 0}, false}} {
 		rep := madeUp([]int{400, 400, 400}, []int{350, 350, 350}, []int{300, 300, 300}, []int{100, 100, 100})
-		rep.settings.gateways, rep.settings.herd = 4, 50
+		rep.settings.herd = 50
 		rep.apart = [][]float64{{60, 70, 80}, {20, 20, 20}, {10, 10, 10}, {2, 3, 4}, c.patient}
 		got := rep.line()
-		if got.Met != c.met || got.Herd.Median != 3 || got.HerdPatient.Max != c.patient[1] {
+		if got["target_met"] != c.met || got["herd_apart"].(bench.Spread).Median != 3 ||
+			got["herd_apart_patient"].(bench.Spread).Max != c.patient[1] {
 			t.Errorf("%v: %+v", c.patient, got)
 		}
 		if line := rep.herdLine(); !strings.Contains(line, "least_request 70 (60..80), full_scan 20 (20..20), "+

@@ -1,10 +1,9 @@
-package main
+package metrics
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
@@ -40,11 +39,7 @@ func contenders(extra bool) []compare.Policy {
 
 // byMetrics is a policy that uses the metrics of the servers; more are further members of its configuration.
 func byMetrics(policy, more string) compare.Policy {
-	return compare.Policy{
-		Name: policy, Cluster: harness.Warmgate,
-		Plugin: `{"lb_type":"endpoint","lb_policy":"` + policy + `","lb_config":{` + more +
-			`"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"},"debug_headers":true}}`,
-	}
+	return compare.Plugin(policy, policy, more, compare.ByMetrics)
 }
 
 // benchOnly reports whether the shipped module does not have the policy.
@@ -75,9 +70,4 @@ func (s settings) selected(ctx context.Context) ([]compare.Policy, error) {
 
 func names(policies []compare.Policy) []string {
 	return bench.Names(policies, func(p compare.Policy) string { return p.Name })
-}
-
-// place returns where a policy of that name is in the list, or -1.
-func place(policies []compare.Policy, name string) int {
-	return slices.Index(names(policies), name)
 }

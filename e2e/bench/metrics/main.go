@@ -1,72 +1,58 @@
-// Command metrics compares ways to balance unequal model servers by their metrics with ways that do not use these:
+// Package metrics compares ways to balance unequal model servers by their metrics with ways that do not use these:
 // Envoy's native least_request, Warmgate's global_least_request, Warmgate's endpoint_metrics, the same without the
 // correction by what was reserved since the last scrape, and the filter tree of 2024. Two servers are fast, two have
 // small KV caches, and requests are for LoRA adapters of which each server has room for only some. All contenders run
 // in one gateway that is switched by configuration; in every round they get the same requests at the same times, in
 // rotating order.
-//
-// The last line of its output is one JSON object.
-package main
+package metrics
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 type settings struct {
-	rounds   int
+	bench.Settings
 	span     time.Duration
 	warm     time.Duration
 	load     float64
-	workers  int
-	seed     uint64
 	extra    bool
 	policies string
 	variants []compare.Policy
-	markdown string
 }
 
 func parse() (settings, error) {
 	var s settings
-	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
+	s.Flags(5)
+	s.WorkersFlag(4)
 	flag.DurationVar(&s.span, "span", 30*time.Second, "time in which the requests of one run arrive")
 	flag.DurationVar(&s.warm, "warm", 10*time.Second, "time before that with the same traffic, of which "+
 		"nothing is measured")
 	flag.Float64Var(&s.load, "load", 0.8, "share of the servers' capacity that the traffic uses")
-	flag.IntVar(&s.workers, "workers", 4, "worker threads of the gateway")
-	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.BoolVar(&s.extra, "extra", false, "also compare endpoint_metrics with unit: tokens")
-	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+
-		strings.Join(names(contenders(true)), ", "))
+	bench.OnlyFlag(&s.policies, "policies", names(contenders(true)))
 	flag.Func("variant", "NAME=JSON: also play Warmgate with this plugin configuration; "+
 		"may be repeated", func(text string) error {
 		p, err := compare.Variant(text)
 		s.variants = append(s.variants, p)
 		return err
 	})
-	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
 	return s, nil
 }
 
-func main() { bench.Main("metrics", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("metrics", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	policies, err := s.selected(ctx)
-	if err != nil {
-		return err
-	}
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
 	if err != nil {
 		return err
 	}
@@ -74,37 +60,23 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	stage, err := compare.NewStage(ctx, compare.Options{
-		Workers: s.workers, Servers: f.servers, Slots: f.slots, Module: module, First: compare.RoundRobin,
-	})
-	if err != nil {
-		return err
-	}
 	rep := &report{settings: s, fleet: f, policies: policies}
-	rep.results, err = rounds(ctx, stage, s, f, policies)
-	if err := errors.Join(err, stage.Close()); err != nil {
+	if err := compare.On(ctx, compare.Options{
+		Workers: s.Workers, Servers: f.servers, Slots: f.slots, First: compare.RoundRobin,
+	}, func(stage *compare.Stage) error {
+		return bench.Play(&rep.Runs, "", s.Rounds, names(policies), func(round int) ([]loadgen.Request, error) {
+			return compare.AtLoad(workload(s.Seed+uint64(round)), f.servers, s.load, s.warm+s.span)
+		}, func(reqs []loadgen.Request, i int) (result, error) {
+			played, err := stage.SwitchAndPlay(ctx, policies[i], reqs, s.warm)
+			if err != nil {
+				return result{}, err
+			}
+			return resultOf(played, reqs, f), nil
+		})
+	}); err != nil {
 		return err
 	}
-	return rep.publish(os.Stdout)
-}
-
-// rounds plays every policy once per round and returns the results by policy.
-func rounds(ctx context.Context, stage *compare.Stage, s settings, f *fleet,
-	policies []compare.Policy,
-) ([][]result, error) {
-	var reqs []loadgen.Request
-	return bench.Rounds(s.rounds, len(policies), func(round int) (err error) {
-		reqs, err = compare.AtLoad(workload(s.seed+uint64(round)), f.servers, s.load, s.warm+s.span)
-		return err
-	}, func(round, i int) (result, error) {
-		played, err := stage.SwitchAndPlay(ctx, policies[i], reqs, s.warm)
-		if err != nil {
-			return result{}, err
-		}
-		r := resultOf(played, reqs, f)
-		fmt.Printf("round %d  %s\n", round+1, r)
-		return r, nil
-	})
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
 
 // result is what one policy did in one round.
@@ -136,9 +108,9 @@ func resultOf(r compare.Result, reqs []loadgen.Request, f *fleet) result {
 
 // String returns a line about the run.
 func (r result) String() string {
-	return fmt.Sprintf("%-28s %5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters "+
+	return fmt.Sprintf("%5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters "+
 		"%5.0f)  latency p99 %7.0f ms  queued %4.1f %%  %4d preemptions  %5d loads  herd %.2f (%.2f by chance)",
-		r.Policy, r.Summary.Requests, bench.MS(r.Summary.TTFT.Mean), bench.MS(r.Summary.TTFT.P50), bench.MS(
+		r.Summary.Requests, bench.MS(r.Summary.TTFT.Mean), bench.MS(r.Summary.TTFT.P50), bench.MS(
 			r.Summary.TTFT.P99), bench.MS(r.base.P99), bench.MS(r.adapters.P99),
 		bench.MS(r.Summary.Latency.P99), r.queuedShare(), r.Engines.Preemptions, r.Engines.Loads, r.herd.CV,
 		r.herd.Chance)

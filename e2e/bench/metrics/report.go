@@ -1,8 +1,7 @@
-package main
+package metrics
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
@@ -10,10 +9,10 @@ import (
 
 // report is the output of the benchmark.
 type report struct {
+	bench.Runs[result]
 	settings settings
 	fleet    *fleet
 	policies []compare.Policy
-	results  [][]result // by policy, then by round
 }
 
 func ttftP99(r *result) float64     { return bench.MS(r.Summary.TTFT.P99) }
@@ -44,13 +43,7 @@ var columns = bench.Columns[result]{
 	bench.Col("errors", "%.0f", func(r *result) float64 { return float64(r.Summary.Failed()) }),
 }
 
-func (rep *report) table() *bench.Table {
-	t := columns.Table("median (min..max)")
-	for p, policy := range rep.policies {
-		t.Add(columns.Row(rep.results[p], policy.Name)...)
-	}
-	return t
-}
+func (rep *report) table() *bench.Table { return rep.Tabulate(columns, "median (min..max)") }
 
 // configuration returns what was compared, in full.
 func (rep *report) configuration() []string {
@@ -58,7 +51,7 @@ func (rep *report) configuration() []string {
 	lines := []string{
 		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
 		fmt.Sprintf("gateway: the shipped plain layout, %d workers, one process for all runs, switched "+
-			"by configuration", s.workers),
+			"by configuration", s.Workers),
 		fmt.Sprintf("servers: 2 of speed 2, 4 of speed 1, 2 of speed 1 with %d KV blocks of %d tokens instead of %d; "+
 			"%d sequences at once, no limit on the queue, "+
 			"%d adapters in a batch and on the GPU; no policy is configured with the differences", smallCache,
@@ -71,7 +64,7 @@ func (rep *report) configuration() []string {
 			sum(rep.fleet.capacity), rep.fleet.slots),
 		fmt.Sprintf("traffic: open loop, Poisson, %.0f %% of capacity, %v a run after %v to warm up, %d rounds with "+
 			"seeds from %d; prompt %+v, answer %+v tokens, streamed; %s",
-			100*s.load, s.span, s.warm, s.rounds, s.seed, workload(0).Prompt, workload(0).Output, describeModels()),
+			100*s.load, s.span, s.warm, s.Rounds, s.Seed, workload(0).Prompt, workload(0).Output, describeModels()),
 		fmt.Sprintf("herd: coefficient of variation of the picks of an endpoint within %v, against its share of the "+
 			"whole run; by chance: the same if every "+
 			"request went to an endpoint at random, with these shares", window),
@@ -88,9 +81,4 @@ func describe(p compare.Policy) string {
 		about += ", in a module of its own that is for comparison only"
 	}
 	return about
-}
-
-// publish prints the report, and saves it in the file of the settings, if any.
-func (rep *report) publish(w io.Writer) error {
-	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
 }

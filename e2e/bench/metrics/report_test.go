@@ -1,13 +1,13 @@
-package main
+package metrics
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
@@ -15,14 +15,15 @@ import (
 // madeUp is a report of policies with these p99 of TTFT in milliseconds, by round; all have the same herd.
 func madeUp(t *testing.T, cv float64, p99 map[string][]int) *report {
 	t.Helper()
-	rep := &report{settings: settings{rounds: 3, workers: 4, load: 0.8, span: time.Second, seed: 7}, fleet: made(t)}
+	rep := &report{settings: settings{
+		Settings: bench.Settings{Rounds: 3, Workers: 4, Seed: 7}, load: 0.8, span: time.Second,
+	}, fleet: made(t)}
 	for _, p := range contenders(true) {
 		rounds, ok := p99[p.Name]
 		if !ok {
 			continue
 		}
 		rep.policies = append(rep.policies, p)
-		var results []result
 		for _, ms := range rounds {
 			r := compare.Result{
 				Policy: p.Name,
@@ -31,9 +32,8 @@ func madeUp(t *testing.T, cv float64, p99 map[string][]int) *report {
 				},
 				Engines: compare.Engines{Queued: 20, Preemptions: 7, Loads: 40},
 			}
-			results = append(results, result{Result: r, work: 1.25, herd: herd{CV: cv, Chance: 0.15, Windows: 3}})
+			rep.Add("", p.Name, result{Result: r, work: 1.25, herd: herd{CV: cv, Chance: 0.15, Windows: 3}})
 		}
-		rep.results = append(rep.results, results)
 	}
 	return rep
 }
@@ -51,16 +51,15 @@ func TestLineComparesRoundByRound(t *testing.T) {
 		{"a herd", []int{100, 50, 2000}, 0.31, 0.5, false},
 	} {
 		l := madeUp(t, c.cv, map[string][]int{nativeName: {200, 100, 4000}, ownName: c.own, treeName: {1, 1, 1}}).line()
-		if *l.LeastRequest != c.lr || l.LeastReqAll.Median != c.lr || l.Met != c.met {
-			t.Errorf("%s: ratio %v (%+v), met %v, want %v, %v", c.name, *l.LeastRequest, l.LeastReqAll, l.Met,
-				c.lr, c.met)
+		if l["ttft_p99_vs_least_request"] != c.lr || l["target_met"] != c.met || l["herd_cv"] != c.cv {
+			t.Errorf("%s: %+v, want %v, %v", c.name, l, c.lr, c.met)
 		}
-		if *l.Herd != c.cv || l.HerdChance.Median != 0.15 || l.Queued.Median != 10 || l.Preemptions.Max != 7 {
-			t.Errorf("%s: herd %v, %+v by chance, queued %+v, preemptions %+v", c.name, *l.Herd, l.HerdChance, l.Queued,
-				l.Preemptions)
+		if l["herd_cv_by_chance"].(bench.Spread).Median != 0.15 || l["queued_percent"].(bench.Spread).Median != 10 ||
+			l["preemptions"].(bench.Spread).Max != 7 {
+			t.Errorf("%s: %+v", c.name, l)
 		}
-		if l.Counts != nil || l.Uncorrected != nil || *l.Tree != float64(c.own[0]) && c.name != "more than half" {
-			t.Errorf("%s: against counts %v, uncorrected %v, the tree %v", c.name, l.Counts, l.Uncorrected, *l.Tree)
+		if l["ttft_p99_vs_uncorrected"] != nil || c.met && l["ttft_p99_vs_filter_tree"] != float64(c.own[0]) {
+			t.Errorf("%s: %+v", c.name, l)
 		}
 	}
 }
@@ -94,29 +93,12 @@ func TestReportHasConfiguration(t *testing.T) {
 		treeName: {300, 310, 305},
 	})
 	rep.policies[2].Module = "some.wasm"
-	rep.settings.markdown = filepath.Join(t.TempDir(), "b.md")
-	var out strings.Builder
-	if err := rep.publish(&out); err != nil {
-		t.Fatal(err)
-	}
-	md, err := os.ReadFile(rep.settings.markdown)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{out.String(), string(md)} {
-		for _, want := range []string{
-			"205 (200..210)", "Envoy's least_request", `"lb_policy":"endpoint_metrics"`, "4 workers", "80 % of capacity", "224 KV blocks",
-			"40 ms to load an adapter", "adapter-1 16 %", `"filter_tree_2024","lb_config"`, "for comparison only", "1.25 (1.25..1.25)",
-		} {
-			if !strings.Contains(text, want) {
-				t.Errorf("the report lacks %q:\n%s", want, text)
-			}
-		}
-	}
-	if !strings.Contains(string(md), "| --- | ---: |") {
-		t.Errorf("no Markdown table:\n%s", md)
-	}
-	if line := rep.results[0][0].String(); !strings.Contains(line, "queued 10.0 %") ||
+	benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
+		"205 (200..210)", "Envoy's least_request", `"lb_policy":"endpoint_metrics"`, "4 workers", "80 % of capacity",
+		"224 KV blocks", "40 ms to load an adapter", "adapter-1 16 %", `"filter_tree_2024","lb_config"`,
+		"for comparison only", "1.25 (1.25..1.25)",
+	)
+	if line := rep.Of("", nativeName)[0].String(); !strings.Contains(line, "queued 10.0 %") ||
 		!strings.Contains(line, "herd 0.20 (0.15 by chance)") {
 		t.Errorf("progress %q", line)
 	}
@@ -151,7 +133,7 @@ func TestContenders(t *testing.T) {
 			t.Errorf("%s: %s", p.Name, p.Plugin)
 		}
 	}
-	if len(contenders(false)) != 5 || place(contenders(false), ownName) != 2 || place(nil, ownName) != -1 {
+	if len(contenders(false)) != 5 {
 		t.Errorf("the contenders are %q", names(contenders(false)))
 	}
 	s := settings{policies: ownName + "," + nativeName, variants: []compare.Policy{{Name: "more"}}}

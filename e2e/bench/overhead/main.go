@@ -1,4 +1,4 @@
-// Command overhead measures what Warmgate costs inside Envoy: Envoy's own CPU time per request, requests per second and
+// Package overhead measures what Warmgate costs inside Envoy: Envoy's own CPU time per request, requests per second and
 // latency, in paired runs of
 //
 //	none      the gateway without a plugin
@@ -12,9 +12,7 @@
 // Further parts, in paired rounds as well: which share of what prefix costs is JSON, hashing, and choosing with its
 // host calls; what bodies cost that were made to cost much; what each chunk of a streaming answer costs, of which
 // prefix reads the end. And Warmgate serves many requests while the memory of its VMs is watched.
-//
-// The last line of the output is one JSON object.
-package main
+package overhead
 
 import (
 	"context"
@@ -30,14 +28,13 @@ import (
 )
 
 type settings struct {
-	rounds      int
+	bench.Settings
 	bodies      []int // KiB
 	endpoints   []int
 	connections int
 	cpu         time.Duration // CPU time to spend on one measurement, roughly
 	memory      int           // requests of the memory test; 0 = none
 	memoryBody  int           // KiB
-	markdown    string
 	parts       []string
 }
 
@@ -45,19 +42,18 @@ type settings struct {
 var allParts = []string{"matrix", "prompts", "hostile", "memory", "chunks"}
 
 func parse() (settings, error) {
-	s := settings{rounds: 5, connections: 8, memoryBody: 64}
+	s := settings{connections: 8, memoryBody: 64}
 	var bodies, endpoints, parts string
 	var quick bool
 	flag.BoolVar(&quick, "quick", false, "one cell of the matrix and a short memory test: a minute or two; -parts "+
 		"adds others, of one body each")
-	flag.IntVar(&s.rounds, "rounds", s.rounds, "paired rounds")
+	s.RoundsFlags(5)
 	flag.StringVar(&bodies, "bodies", "1,16,64,256", "request bodies, KiB")
 	flag.StringVar(&endpoints, "endpoints", "8,64,512", "cluster sizes")
 	flag.IntVar(&s.connections, "connections", s.connections, "client connections")
 	flag.DurationVar(&s.cpu, "cpu", 1500*time.Millisecond, "Envoy CPU time that one measurement takes, roughly")
 	flag.IntVar(&s.memory, "memory", 100_000, "requests of the memory test; 0 skips it")
 	flag.IntVar(&s.memoryBody, "memory-body", s.memoryBody, "request body of the memory test, KiB")
-	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	all := strings.Join(allParts, ",")
 	flag.StringVar(&parts, "parts", all, "what to measure")
 	flag.Parse()
@@ -86,7 +82,8 @@ func (s *settings) setParts(list string) error {
 
 func (s *settings) has(part string) bool { return slices.Contains(s.parts, part) }
 
-func main() { bench.Main("overhead", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("overhead", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	up, err := bench.StartUpstream(max(partEndpoints, slices.Max(s.endpoints)))
@@ -164,7 +161,7 @@ func (st *stage) named(names ...string) []*variant {
 func (st *stage) rounds(variants []*variant,
 	measure func(*variant) (measurement, error),
 ) (map[string][]measurement, error) {
-	results, err := bench.Rounds(st.rep.settings.rounds, len(variants), nil, func(_, i int) (measurement, error) {
+	results, err := bench.Rounds(st.rep.settings.Rounds, len(variants), nil, func(_, i int) (measurement, error) {
 		return measure(variants[i])
 	})
 	runs := map[string][]measurement{}

@@ -1,4 +1,4 @@
-package main
+package overload
 
 import (
 	"cmp"
@@ -47,7 +47,7 @@ func (c contender) title() string { return c.name }
 // contenders returns all, in the order of the table.
 func contenders() []contender {
 	return []contender{
-		own(pendingName, `"push":"pending",`+queue, `,"metrics_cluster":"warmgate-metrics"`),
+		own(pendingName, `"push":"pending",`+queue, compare.ByMetrics),
 		own(outstandingName, fmt.Sprintf(`"push":"outstanding","max_inflight":%d,`, slots)+queue, ""),
 		shipped(),
 		own(blindName, "", ""),
@@ -71,11 +71,7 @@ var queue = `"queue":{"max_wait":"4s","order":"strict","class_header":"` + strin
 
 // own is Warmgate with more settings, and more ways to what it needs.
 func own(name, more, clusters string) contender {
-	return contender{name: name, policy: compare.Policy{
-		Name: name, Cluster: harness.Warmgate,
-		Plugin: `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{` + more +
-			`"envoy":{"admin_cluster":"warmgate-admin"` + clusters + `},"debug_headers":true}}`,
-	}}
+	return contender{name: name, policy: compare.Plugin(name, "global_least_request", more, clusters)}
 }
 
 // shippedFile is a whole configuration for overload, which users copy.

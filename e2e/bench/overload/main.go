@@ -1,12 +1,10 @@
-// Command overload sends more requests than the servers can answer, at several multiples of their capacity, and
+// Package overload sends more requests than the servers can answer, at several multiples of their capacity, and
 // measures what is still answered in time. Requests of three classes arrive in an open loop, each with a deadline, and
 // clients that are refused try again. Warmgate that queues and refuses is compared with Warmgate that hands over every
 // request at once, and with Envoy's least_request behind circuit breakers and behind its admission control. All run in
 // one gateway that is switched by configuration; in every round they get the same requests at the same times, in
 // rotating order.
-//
-// The last line of its output is one JSON object.
-package main
+package overload
 
 import (
 	"context"
@@ -21,43 +19,35 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 type settings struct {
-	rounds   int
+	bench.Settings
 	quick    bool
 	warm     time.Duration
 	span     time.Duration
 	loads    []float64
 	stream   bool
-	workers  int
-	seed     uint64
 	policies string
 	scenes   string
-	own      string
 	variants []contender
-	markdown string
 }
 
 func parse() (settings, error) {
 	var s settings
 	var loads string
-	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
+	s.Flags(5)
+	s.WorkersFlag(2)
+	s.OwnFlag(pendingName)
 	flag.BoolVar(&s.quick, "quick", false, "one short round: five minutes")
 	flag.DurationVar(&s.warm, "warm", 4*time.Second, "time before that with the same traffic, not measured")
 	flag.DurationVar(&s.span, "span", 8*time.Second, "time in which the measured requests of a run arrive")
 	flag.StringVar(&loads, "loads", "0.8,1,2,10", "arrivals as multiples of the servers' capacity, divided by commas")
 	flag.BoolVar(&s.stream, "stream", false, "answers stream: Envoy's admission control then takes every request for "+
 		"a success, as soon as its answer begins")
-	flag.IntVar(&s.workers, "workers", 2, "worker threads of the gateway")
-	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
-	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+
-		strings.Join(bench.Names(contenders(), contender.title), ", "))
-	flag.StringVar(&s.scenes, "scenes", "", "only these, divided by commas: "+
-		strings.Join(bench.Names(scenes(), scene.title), ", "))
-	flag.StringVar(&s.own, "own", pendingName, "the contender whose figures the last line has")
+	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(), contender.title))
+	bench.OnlyFlag(&s.scenes, "scenes", bench.Names(scenes(), scene.title))
 	flag.Func("variant", "NAME=JSON: also play this plugin configuration; may be repeated", func(text string) error {
 		p, err := compare.Variant(text)
 		s.variants = append(s.variants, contender{name: p.Name, policy: p})
@@ -69,10 +59,9 @@ func parse() (settings, error) {
 		s.variants = append(s.variants, c)
 		return err
 	})
-	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
 	if s.quick {
-		s.rounds, s.warm, s.span = 1, 3*time.Second, 5*time.Second
+		s.Rounds, s.warm, s.span = 1, 3*time.Second, 5*time.Second
 	}
 	for _, text := range strings.Split(loads, ",") {
 		load, err := strconv.ParseFloat(text, 64)
@@ -84,7 +73,8 @@ func parse() (settings, error) {
 	return s, nil
 }
 
-func main() { bench.Main("overload", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("overload", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	chosen, err := bench.Named(contenders(), s.policies, contender.title)
@@ -99,16 +89,12 @@ func run(ctx context.Context, s settings) error {
 	if rep.capacity, err = capacity(); err != nil {
 		return err
 	}
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
-	b, err := newBoard(ctx, compare.Options{Workers: s.workers, Module: module})
+	b, err := newBoard(ctx, compare.Options{Workers: s.Workers})
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(list, func(x scene) bool { return x.play == nil }) {
-		rep.results, err = rounds(ctx, b.Stage, s, rep.contenders)
+		err = rep.play(ctx, b.Stage)
 	}
 	if err == nil {
 		rep.found, err = playScenes(ctx, b, s, list)
@@ -116,33 +102,37 @@ func run(ctx context.Context, s settings) error {
 	if err := errors.Join(err, b.Close()); err != nil {
 		return err
 	}
-	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
 
-// rounds plays all loads with every contender once a round, and returns the results by contender, by round and by load.
-func rounds(ctx context.Context, stage *compare.Stage, s settings, list []contender) ([][][]result, error) {
+// play plays all loads with every contender once a round.
+func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
+	s, list := rep.settings, rep.contenders
 	var calls [][]call
-	return bench.Rounds(s.rounds, len(list), func(round int) (err error) {
-		calls, err = s.calls(s.seed + uint64(round))
+	_, err := bench.Rounds(s.Rounds, len(list), func(round int) (err error) {
+		calls, err = s.calls(s.Seed + uint64(round))
 		return err
-	}, func(round, i int) ([]result, error) {
+	}, func(round, i int) (none struct{}, err error) {
 		if !list[i].limit {
 			if err := stage.Switch(ctx, list[i].policy); err != nil {
-				return nil, err
+				return none, err
 			}
 		}
-		var out []result
 		for k, load := range s.loads {
 			r, err := list[i].play(ctx, stage, s, calls[k])
 			if err != nil {
-				return nil, fmt.Errorf("%s at %v: %w", list[i].name, load, err)
+				return none, fmt.Errorf("%s at %v: %w", list[i].name, load, err)
 			}
 			fmt.Printf("round %d  %-20s  %4.1f × capacity  %s\n", round+1, list[i].name, load, r)
-			out = append(out, r)
+			rep.Add(at(load), list[i].name, r)
 		}
-		return out, nil
+		return none, nil
 	})
+	return err
 }
+
+// at names the cell of a load.
+func at(load float64) string { return fmt.Sprintf("%v ×", load) }
 
 // calls returns the traffic of a round by load.
 func (s settings) calls(seed uint64) ([][]call, error) {

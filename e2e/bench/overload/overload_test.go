@@ -1,4 +1,4 @@
-package main
+package overload
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,6 +17,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
@@ -264,7 +263,8 @@ func TestFalseRefusals(t *testing.T) {
 // madeUp is a report of two rounds in which Warmgate meets its target but for the given calls that were lost.
 func madeUp(lost int) *report {
 	rep := &report{settings: settings{
-		rounds: 2, own: pendingName, loads: []float64{1, 2, 10}, warm: time.Second, span: time.Second,
+		Settings: bench.Settings{Rounds: 2, Own: pendingName}, loads: []float64{1, 2, 10}, warm: time.Second,
+		span: time.Second,
 	}, capacity: 42, contenders: contenders()}
 	for _, c := range rep.contenders {
 		runs := []result{{goodput: 40}, {goodput: 20, refused: 9, lost: 7}, {goodput: 4, refused: 99, lost: 30}}
@@ -275,21 +275,23 @@ func madeUp(lost int) *report {
 			runs[k].good = map[string]float64{critical: 1}
 			runs[k].late = time.Duration(k) * time.Millisecond
 			runs[k].atOnce.P99 = time.Duration(2*k) * time.Millisecond
+			rep.Add(at(rep.settings.loads[k]), c.name, runs[k], runs[k])
 		}
-		rep.results = append(rep.results, [][]result{runs, runs})
 	}
 	return rep
 }
 
 func TestLine(t *testing.T) {
 	l := madeUp(0).line()
-	if !l.Met || *l.Twice != 1 || *l.Tenfold != 0.925 || *l.Refusal != 4 || l.Lost != 0 || l.Best.Median != 40 {
+	if l["target_met"] != true || l["goodput_2x"] != 1.0 || l["goodput_10x"] != 0.925 || l["refusal_p99_ms"] != 4.0 ||
+		l["critical_lost"] != 0 || l["best_goodput"].(bench.Spread).Median != 40 {
 		t.Errorf("%+v", l)
 	}
-	if other := l.All[breakersName]; *other.Twice != 0.5 || *other.Tenfold != 0.1 || other.Lost != 74 {
+	other := l["contenders"].(map[string]bench.Line)[breakersName]
+	if other["goodput_2x"] != 0.5 || other["goodput_10x"] != 0.1 || other["critical_lost"] != 74 {
 		t.Errorf("%+v", other)
 	}
-	if l := madeUp(1).line(); l.Met || l.Lost != 2 {
+	if l := madeUp(1).line(); l["target_met"] != false || l["critical_lost"] != 2 {
 		t.Errorf("with a call of the critical class lost in each round: %+v", l)
 	}
 	raw, err := json.Marshal(l)
@@ -305,38 +307,24 @@ func TestLine(t *testing.T) {
 		}
 	}
 	late := madeUp(0)
-	late.results[0][1][2].late = time.Second
-	if l := late.line(); l.Met || !strings.Contains(strings.Join(late.configuration(), "\n"), "up to 1000 ms late") {
+	late.Of(at(10), pendingName)[1].late = time.Second
+	if l := late.line(); l["target_met"] != false ||
+		!strings.Contains(strings.Join(late.configuration(), "\n"), "up to 1000 ms late") {
 		t.Errorf("with a generator that was late: %+v", l)
 	}
 	rep := madeUp(0)
-	rep.settings.own = "another"
-	if l := rep.line(); l.Met || l.Twice != nil {
+	rep.settings.Own = "another"
+	if l := rep.line(); l["target_met"] != false || l["goodput_2x"] != nil {
 		t.Errorf("of a contender that was not played: %+v", l)
 	}
 }
 
 func TestReport(t *testing.T) {
 	rep := madeUp(0)
-	file := filepath.Join(t.TempDir(), "b.md")
-	var out strings.Builder
-	if err := bench.Publish(&out, file, rep.configuration(), rep.table(), rep.line()); err != nil {
-		t.Fatal(err)
-	}
-	saved, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{out.String(), string(saved)} {
-		for _, want := range []string{
-			"pending, 10 ×", "37.0 (37.0..37.0)", "0.93 (0.93..0.93)", `"push":"pending"`, "max_requests 24",
-			"critical 4.3 % of the arrivals", "a capacity of 42.0 requests/s", "admission_control filter",
-		} {
-			if !strings.Contains(text, want) {
-				t.Errorf("the report lacks %q:\n%s", want, text)
-			}
-		}
-	}
+	benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
+		"pending, 10 ×", "37.0 (37.0..37.0)", "0.93 (0.93..0.93)", `"push":"pending"`, "max_requests 24",
+		"critical 4.3 % of the arrivals", "a capacity of 42.0 requests/s", "admission_control filter",
+	)
 }
 
 // TestRound plays a second of each kind of contender through a real Envoy: the gateway takes their configurations.
@@ -345,15 +333,11 @@ func TestRound(t *testing.T) {
 		t.Skip("starts Envoy")
 	}
 	ctx := context.Background()
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := settings{
-		rounds: 1, workers: 1, loads: []float64{0.4}, warm: 100 * time.Millisecond, span: 900 * time.Millisecond,
-		seed: 1,
+		Settings: bench.Settings{Rounds: 1, Workers: 1, Seed: 1}, loads: []float64{0.4},
+		warm: 100 * time.Millisecond, span: 900 * time.Millisecond,
 	}
-	stage, err := newBoard(ctx, compare.Options{Workers: s.workers, Module: module})
+	stage, err := newBoard(ctx, compare.Options{Workers: s.Workers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,17 +347,17 @@ func TestRound(t *testing.T) {
 		}
 	})
 	// Of this one only critical calls are served, by Envoy's priority HIGH.
-	list := append(contenders(), priorities("only "+critical, 1, 0, slots))
-	results, err := rounds(ctx, stage.Stage, s, list)
-	if err != nil {
+	only := priorities("only "+critical, 1, 0, slots)
+	rep := &report{settings: s, contenders: append(contenders(), only)}
+	if err := rep.play(ctx, stage.Stage); err != nil {
 		t.Fatal(err)
 	}
-	last := results[len(list)-1][0][0]
+	last := rep.Of(at(0.4), only.name)[0]
 	if last.good[critical] != 1 || last.good["batch"]+last.good["interactive"] > 0 {
-		t.Errorf("%s: %s", list[len(list)-1].name, last)
+		t.Errorf("%s: %s", only.name, last)
 	}
-	for i, c := range contenders() {
-		r := results[i][0][0]
+	for _, c := range contenders() {
+		r := rep.Of(at(0.4), c.name)[0]
 		if r.calls < 5 || r.goodput <= 0 || r.lost+r.refused+r.waited+r.failed+r.unheard > 0 {
 			t.Errorf("%s: %s", c.name, r)
 		}

@@ -1,8 +1,7 @@
-package main
+package overload
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -10,32 +9,18 @@ import (
 
 // report is the output of the benchmark.
 type report struct {
-	settings   settings
-	capacity   float64 // requests a second
-	contenders []contender
-	results    [][][]result // by contender, then by round, then by load; nil: these were not played
-	found      found
-}
-
-// at returns what a contender did at a load, by round; nil if it was not played.
-func (rep *report) at(contenderName string, load float64) []result {
-	c := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == contenderName })
-	k := slices.Index(rep.settings.loads, load)
-	if c < 0 || k < 0 || rep.results == nil {
-		return nil
-	}
-	var out []result
-	for _, round := range rep.results[c] {
-		out = append(out, round[k])
-	}
-	return out
+	bench.Runs[result] // by load
+	settings           settings
+	capacity           float64 // requests a second
+	contenders         []contender
+	found              bench.Line // by the scenes
 }
 
 // best returns the best goodput of a contender over the loads, by round.
 func (rep *report) best(contenderName string) []float64 {
 	var out []float64
 	for _, load := range rep.settings.loads {
-		for round, r := range rep.at(contenderName, load) {
+		for round, r := range rep.Of(at(load), contenderName) {
 			if round == len(out) {
 				out = append(out, 0)
 			}
@@ -45,9 +30,14 @@ func (rep *report) best(contenderName string) []float64 {
 	return out
 }
 
-// ofBest returns the goodput at a load over the best of all loads, round by round.
-func (rep *report) ofBest(contenderName string, load float64) bench.Spread {
-	return bench.Ratios(bench.Values(rep.at(contenderName, load), goodput), rep.best(contenderName))
+// ofBest returns the goodput at a load over the best of all loads, round by round; nil if it was not played.
+func (rep *report) ofBest(contenderName string, load float64) *bench.Spread {
+	runs := rep.Of(at(load), contenderName)
+	if len(runs) == 0 {
+		return nil
+	}
+	s := bench.Ratios(bench.Values(runs, goodput), rep.best(contenderName))
+	return &s
 }
 
 func goodput(r *result) float64 { return r.goodput }
@@ -55,13 +45,12 @@ func goodput(r *result) float64 { return r.goodput }
 func (rep *report) table() *bench.Table {
 	t := columns.Table("contender, load: median (min..max)")
 	t.Head = append(t.Head, "goodput, of its best")
-	if rep.results == nil {
-		return t
-	}
 	for _, c := range rep.contenders {
 		for _, load := range rep.settings.loads {
-			row := columns.Row(rep.at(c.name, load), fmt.Sprintf("%s, %v ×", c.name, load))
-			t.Add(append(row, rep.ofBest(c.name, load).Format("%.2f"))...)
+			if runs := rep.Of(at(load), c.name); len(runs) > 0 {
+				row := columns.Row(runs, c.name+", "+at(load))
+				t.Add(append(row, rep.ofBest(c.name, load).Format("%.2f"))...)
+			}
 		}
 	}
 	return t
@@ -74,13 +63,13 @@ func (rep *report) configuration() []string {
 	lines := []string{
 		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
 		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all contenders, switched by "+
-			"configuration; clients count as internal, so that the ids of their requests are kept", s.workers),
+			"configuration; clients count as internal, so that the ids of their requests are kept", s.Workers),
 		fmt.Sprintf("servers: %d simulated, %d sequences at once, no limit on the queue; prefill %v ms + %v ms a "+
 			"token, decode step %v ms + %v ms a sequence: together a capacity of %.1f requests/s", servers, slots,
 			c.Tuning.PrefillOverheadMS, c.Tuning.PrefillTokenMS, c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS,
 			rep.capacity),
 		fmt.Sprintf("traffic: open loop, Poisson, %v × capacity; %v a run after %v to warm up, %d rounds with seeds "+
-			"from %d; prompt %+v, answer %+v tokens; stream: %v", s.loads, s.span, s.warm, s.rounds, s.seed,
+			"from %d; prompt %+v, answer %+v tokens; stream: %v", s.loads, s.span, s.warm, s.Rounds, s.Seed,
 			workload(0).Prompt, workload(0).Output, s.stream),
 		"classes: " + describeClasses() + "; the deadline counts from the client's first attempt",
 		fmt.Sprintf("clients: at most %d retries after 429, 5xx and broken connections, when Retry-After says (and up "+
@@ -103,12 +92,10 @@ const mostLate = 50 * time.Millisecond
 // latest returns the most of the p99 of how late the generator was, over all runs.
 func (rep *report) latest() time.Duration {
 	var most time.Duration
-	for _, rounds := range rep.results {
-		for _, loads := range rounds {
-			for _, r := range loads {
-				most = max(most, r.late)
-			}
+	rep.Each(func(_, _ string, runs []result) {
+		for i := range runs {
+			most = max(most, runs[i].late)
 		}
-	}
+	})
 	return most
 }

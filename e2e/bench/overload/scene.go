@@ -1,8 +1,9 @@
-package main
+package overload
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,7 +24,7 @@ type scene struct {
 }
 
 // playScene plays a scene on a board, or on one of its own, and returns what it has found.
-type playScene func(ctx context.Context, b *board, s settings) (found, error)
+type playScene func(ctx context.Context, b *board, s settings) (bench.Line, error)
 
 func (s scene) title() string { return s.name }
 
@@ -43,40 +44,9 @@ func scenes() []scene {
 	}
 }
 
-// found is what the scenes measured. What was not played is absent.
-type found struct {
-	*RefusalsFound
-	*SustainedFound
-	*FloodFound
-	*StallFound
-	*SustainedRedisFound
-	*KillFound
-}
-
-// merge adds what another scene measured.
-func (f *found) merge(other found) {
-	if other.RefusalsFound != nil {
-		f.RefusalsFound = other.RefusalsFound
-	}
-	if other.SustainedFound != nil {
-		f.SustainedFound = other.SustainedFound
-	}
-	if other.FloodFound != nil {
-		f.FloodFound = other.FloodFound
-	}
-	if other.StallFound != nil {
-		f.StallFound = other.StallFound
-	}
-	if other.SustainedRedisFound != nil {
-		f.SustainedRedisFound = other.SustainedRedisFound
-	}
-	if other.KillFound != nil {
-		f.KillFound = other.KillFound
-	}
-}
-
-// playScenes plays scenes one after the other.
-func playScenes(ctx context.Context, b *board, s settings, list []scene) (all found, err error) {
+// playScenes plays scenes one after the other, and returns what all have found.
+func playScenes(ctx context.Context, b *board, s settings, list []scene) (bench.Line, error) {
+	all := bench.Line{}
 	for _, scene := range list {
 		if scene.play == nil {
 			continue
@@ -85,9 +55,15 @@ func playScenes(ctx context.Context, b *board, s settings, list []scene) (all fo
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", scene.name, err)
 		}
-		all.merge(f)
+		maps.Copy(all, f)
 	}
 	return all, nil
+}
+
+// add adds waits to a last line: its p99, how many were refused, and the most that passed one, by the beginnings of
+// their names.
+func (w waits) add(l bench.Line, p99, others string) {
+	l[p99+"_p99_ms"], l[others+"_refused"], l[others+"_passed_max"] = bench.MS(w.p99), w.refused, w.passed
 }
 
 // nameHeader names a request of a scene to the servers: whose it is, a blank, and a number.

@@ -1,4 +1,4 @@
-package main
+package overload
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -41,21 +41,21 @@ func TestWaits(t *testing.T) {
 // TestScenes plays the short form of every scene.
 func TestScenes(t *testing.T) {
 	f := playedQuick(t)
-	if f.RefusalsFound == nil || f.SustainedFound == nil || f.FloodFound == nil || f.StallFound == nil ||
-		f.SustainedRedisFound == nil || f.KillFound == nil {
-		t.Errorf("%+v", f)
+	for _, name := range []string{
+		"refusals_false_share", "interactive_passed_max", "flood_kept_names_other_tenant_p99_ms", "stall_before_max",
+		"interactive_redis_strict_wait_p99_ms", "kill_placed",
+	} {
+		if f[name] == nil {
+			t.Errorf("no %s in %+v", name, f)
+		}
 	}
 }
 
 // quick plays the short form of all scenes, for all tests of a run.
-var quick = sync.OnceValues(func() (f found, err error) {
+var quick = sync.OnceValues(func() (f bench.Line, err error) {
 	ctx := context.Background()
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return f, err
-	}
-	s := settings{quick: true, workers: 1, seed: 1}
-	b, err := newBoard(ctx, compare.Options{Workers: s.workers, Module: module})
+	s := settings{quick: true, Settings: bench.Settings{Workers: 1, Seed: 1}}
+	b, err := newBoard(ctx, compare.Options{Workers: s.Workers})
 	if err != nil {
 		return f, err
 	}
@@ -64,7 +64,7 @@ var quick = sync.OnceValues(func() (f found, err error) {
 })
 
 // playedQuick returns what the short form of all scenes has measured.
-func playedQuick(t *testing.T) found {
+func playedQuick(t *testing.T) bench.Line {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts Envoys")

@@ -1,4 +1,4 @@
-package main
+package overload
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/wait"
@@ -42,17 +41,13 @@ func usualWithRedis(s settings) string {
 
 // withRedis has the scene played on two gateways with a Redis server.
 func withRedis(play playScene) playScene {
-	return func(ctx context.Context, _ *board, s settings) (f found, err error) {
+	return func(ctx context.Context, _ *board, s settings) (f bench.Line, err error) {
 		redis, err := redisserver.Start(ctx, redisserver.Options{})
 		if err != nil {
 			return f, err
 		}
 		defer func() { err = errors.Join(err, redis.Stop()) }()
-		module, err := harness.Wasm(ctx, harness.HostEnvoy)
-		if err != nil {
-			return f, err
-		}
-		b, err := newBoard(ctx, compare.Options{Gateways: 2, Workers: s.workers, Module: module, Redis: redis.Addr()})
+		b, err := newBoard(ctx, compare.Options{Gateways: 2, Workers: s.Workers, Redis: redis.Addr()})
 		if err != nil {
 			return f, err
 		}
@@ -77,15 +72,11 @@ func (s settings) spanOf(full, quick time.Duration) time.Duration {
 	return full
 }
 
-// RefusalsFound is of push: pending with a queue by deadlines, at twice the capacity.
-type RefusalsFound struct {
-	Falsely float64 `json:"refusals_false_share"` // of the refusals at once, 0 to 1: see falseRefusals
-	Late    float64 `json:"refusals_late_share"`  // of the attempts that were not refused at once: no answer in time
-}
-
-func refusals(ctx context.Context, b *board, s settings) (f found, err error) {
+// refusals is of push: pending with a queue by deadlines, at twice the capacity: the share of the refusals at once that
+// were false, see falseRefusals, and that of the other attempts without an answer in time.
+func refusals(ctx context.Context, b *board, s settings) (f bench.Line, err error) {
 	s.warm, s.span = 3*time.Second, s.spanOf(20*time.Second, 4*time.Second)
-	calls, err := callsOf(s.seed, 2, s.warm+s.span, false)
+	calls, err := callsOf(s.Seed, 2, s.warm+s.span, false)
 	if err != nil {
 		return f, err
 	}
@@ -96,36 +87,24 @@ func refusals(ctx context.Context, b *board, s settings) (f found, err error) {
 	r, err := c.play(ctx, b.Stage, s, calls)
 	fmt.Printf("refusals: %s\n", r)
 	admitted := int(math.Round(r.attempts*float64(r.calls))) - r.refused
-	return found{RefusalsFound: &RefusalsFound{
-		float64(r.wrongly) / float64(max(1, r.refused)), float64(r.accepted) / float64(max(1, admitted)),
-	}}, err
+	return bench.Line{
+		"refusals_false_share": float64(r.wrongly) / float64(max(1, r.refused)),
+		"refusals_late_share":  float64(r.accepted) / float64(max(1, admitted)),
+	}, err
 }
 
-// SustainedFound is of batch jobs at twice the capacity for a minute, and a few interactive requests beside them, whose
+// sustained is of batch jobs at twice the capacity for a minute, and a few interactive requests beside them, whose
 // class has eight times the weight and needs an eighth of the servers. Nobody has a deadline.
-type SustainedFound struct {
-	InteractiveWait    float64 `json:"interactive_wait_p99_ms"`
-	InteractiveRefused int     `json:"interactive_refused"`
-	InteractivePassed  int     `json:"interactive_passed_max"` // batch jobs that went before one of them
-}
-
-func sustained(ctx context.Context, b *board, s settings) (found, error) {
+func sustained(ctx context.Context, b *board, s settings) (bench.Line, error) {
+	l := bench.Line{}
 	w, err := b.sustained(ctx, "sustained", s, usual(s))
-	return found{SustainedFound: &SustainedFound{bench.MS(w.p99), w.refused, w.passed}}, err
+	w.add(l, "interactive_wait", "interactive")
+	return l, err
 }
 
-// SustainedRedisFound is of the same load on two gateways that count in Redis, each with half of both classes, in the
+// sustainedRedis is of the same load on two gateways that count in Redis, each with half of both classes, in the
 // shipped order and in the strict one.
-type SustainedRedisFound struct {
-	RedisWait     float64 `json:"interactive_redis_wait_p99_ms"`
-	RedisRefused  int     `json:"interactive_redis_refused"`
-	RedisPassed   int     `json:"interactive_redis_passed_max"`
-	StrictWait    float64 `json:"interactive_redis_strict_wait_p99_ms"`
-	StrictRefused int     `json:"interactive_redis_strict_refused"`
-	StrictPassed  int     `json:"interactive_redis_strict_passed_max"`
-}
-
-func sustainedRedis(ctx context.Context, b *board, s settings) (f found, err error) {
+func sustainedRedis(ctx context.Context, b *board, s settings) (f bench.Line, err error) {
 	config := usualWithRedis(s)
 	weighted, err := b.sustained(ctx, "sustained_redis", s, config)
 	if err != nil {
@@ -139,9 +118,10 @@ func sustainedRedis(ctx context.Context, b *board, s settings) (f found, err err
 			err = fmt.Errorf("warmgate_redis_up is %v, and %v requests were not counted in Redis", up, local)
 		}
 	}
-	return found{SustainedRedisFound: &SustainedRedisFound{
-		bench.MS(weighted.p99), weighted.refused, weighted.passed, bench.MS(strict.p99), strict.refused, strict.passed,
-	}}, err
+	f = bench.Line{}
+	weighted.add(f, "interactive_redis_wait", "interactive_redis")
+	strict.add(f, "interactive_redis_strict_wait", "interactive_redis_strict")
+	return f, err
 }
 
 // mostLocal is how many requests a gateway may count itself because Redis was slow: of 440 in the short form, and of
@@ -151,8 +131,8 @@ const mostLocal = 100
 // sustained plays the load through all gateways in turn, and returns the waits of interactive requests.
 func (b *board) sustained(ctx context.Context, name string, s settings, config string) (w waits, err error) {
 	span := s.spanOf(time.Minute, 5*time.Second)
-	reqs, err := b.stream("batch", s.seed, 2, span, shippedClass, "batch")
-	more, err2 := b.stream("interactive", s.seed+1, 0.12, span, shippedClass, "interactive")
+	reqs, err := b.stream("batch", s.Seed, 2, span, shippedClass, "batch")
+	more, err2 := b.stream("interactive", s.Seed+1, 0.12, span, shippedClass, "interactive")
 	if err := errors.Join(err, err2, b.begin(ctx, config)); err != nil {
 		return w, err
 	}
@@ -170,40 +150,30 @@ func (b *board) sustained(ctx context.Context, name string, s settings, config s
 	return w, ctx.Err()
 }
 
-// FloodFound is of a tenant with sparse requests beside a thousand clients of another one; beside a thousand that make
-// up a name for each request; and beside a thousand that keep theirs, and so are tenants once they are answered.
-type FloodFound struct {
-	OtherWait    float64 `json:"flood_other_tenant_p99_ms"`
-	OtherRefused int     `json:"flood_other_tenant_refused"`
-	OtherPassed  int     `json:"flood_other_tenant_passed_max"`
-	NamesWait    float64 `json:"flood_names_other_tenant_p99_ms"`
-	NamesRefused int     `json:"flood_names_other_tenant_refused"`
-	NamesPassed  int     `json:"flood_names_other_tenant_passed_max"`
-	KeptWait     float64 `json:"flood_kept_names_other_tenant_p99_ms"`
-	KeptRefused  int     `json:"flood_kept_names_other_tenant_refused"`
-	KeptPassed   int     `json:"flood_kept_names_other_tenant_passed_max"`
-}
-
-func flood(ctx context.Context, b *board, s settings) (f found, err error) {
-	var all [3]waits
-	for i, kind := range []struct {
-		what   string
-		tenant func(client, n int) string // of its request n
+// flood is of a tenant with sparse requests beside a thousand clients of another one; beside a thousand that make up a
+// name for each request; and beside a thousand that keep theirs, and so are tenants once they are answered.
+func flood(ctx context.Context, b *board, s settings) (bench.Line, error) {
+	f := bench.Line{}
+	for _, kind := range []struct {
+		what, name string
+		tenant     func(client, n int) string // of its request n
 	}{
-		{"flood", func(int, int) string { return "flood" }},
-		{"flood of made-up names", func(client, n int) string { return fmt.Sprintf("flood%d-%d", client, n) }},
-		{"flood of names that are kept", func(client, _ int) string { return fmt.Sprintf("flood%d", client) }},
+		{"flood", "flood", func(int, int) string { return "flood" }},
+		{"flood of made-up names", "flood_names", func(client, n int) string {
+			return fmt.Sprintf("flood%d-%d", client, n)
+		}},
+		{"flood of names that are kept", "flood_kept_names", func(client, _ int) string {
+			return fmt.Sprintf("flood%d", client)
+		}},
 	} {
-		if all[i], err = b.flooded(ctx, s, kind.tenant); err != nil {
+		w, err := b.flooded(ctx, s, kind.tenant)
+		if err != nil {
 			return f, err
 		}
-		fmt.Printf("%s: the other tenant: %s\n", kind.what, all[i])
+		fmt.Printf("%s: the other tenant: %s\n", kind.what, w)
+		w.add(f, kind.name+"_other_tenant", kind.name+"_other_tenant")
 	}
-	one, names, kept := all[0], all[1], all[2]
-	return found{FloodFound: &FloodFound{
-		bench.MS(one.p99), one.refused, one.passed, bench.MS(names.p99), names.refused, names.passed,
-		bench.MS(kept.p99), kept.refused, kept.passed,
-	}}, nil
+	return f, nil
 }
 
 // flooded returns the waits of a tenant that sends four requests a second, beside clients of the tenants with the
@@ -211,8 +181,8 @@ func flood(ctx context.Context, b *board, s settings) (f found, err error) {
 func (b *board) flooded(ctx context.Context, s settings, tenant func(client, n int) string) (w waits, err error) {
 	const clients, waiting = 1000, 400
 	span := s.spanOf(24*time.Second, 3*time.Second)
-	bodies, err := b.stream("flood", s.seed, 1, span, shippedClass, "batch")
-	other, err2 := b.stream("other", s.seed+1, 1, span, shippedClass, "batch", shippedTenant, "other")
+	bodies, err := b.stream("flood", s.Seed, 1, span, shippedClass, "batch")
+	other, err2 := b.stream("other", s.Seed+1, 1, span, shippedClass, "batch", shippedTenant, "other")
 	if err := errors.Join(err, err2, b.begin(ctx, usual(s))); err != nil {
 		return w, err
 	}
@@ -235,7 +205,7 @@ func (b *board) flooded(ctx context.Context, s settings, tenant func(client, n i
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			r := rand.New(rand.NewPCG(s.seed, uint64(i)))
+			r := rand.New(rand.NewPCG(s.Seed, uint64(i)))
 			for n := 0; ctx.Err() == nil; n++ {
 				q.Header.Set(shippedTenant, tenant(i, n))
 				if answer := c.Do(ctx, &q, time.Now()); !answer.OK() {
@@ -274,20 +244,14 @@ func (b *board) introduce(ctx context.Context, q *loadgen.Request) error {
 	return nil
 }
 
-// KillFound is of two gateways with Redis, one with as many requests as the servers can answer and one with three times
-// that, which is killed while requests wait in both.
-type KillFound struct {
-	Gap       float64 `json:"kill_gap_s"`        // the longest time in which no request came to a server, after that
-	GapBefore float64 `json:"kill_gap_before_s"` // and before
-	Held      int     `json:"kill_held"`         // requests of the other gateway at the servers at that time
-	Placed    int     `json:"kill_placed"`       // that came to them in killWindow after it
-}
-
 // killWindow is less than until what a killed gateway had at the servers is given to others, and longer than answers
 // take.
 const killWindow = 4 * time.Second
 
-func kill(ctx context.Context, b *board, s settings) (f found, err error) {
+// kill is of two gateways with Redis, one with as many requests as the servers can answer and one with three times
+// that, which is killed while requests wait in both: the longest time in which no request came to a server, after that
+// and before, how many requests of the other gateway were at the servers then, and how many came in killWindow.
+func kill(ctx context.Context, b *board, s settings) (f bench.Line, err error) {
 	if err := b.begin(ctx, usualWithRedis(s)); err != nil {
 		return f, err
 	}
@@ -295,7 +259,7 @@ func kill(ctx context.Context, b *board, s settings) (f found, err error) {
 	var group sync.WaitGroup
 	for i := range b.Gateways {
 		// Most requests that wait are those of the gateway that is killed.
-		reqs, err := b.stream(strconv.Itoa(i), s.seed+uint64(i), float64(1+2*i), before+after, shippedClass, "batch")
+		reqs, err := b.stream(strconv.Itoa(i), s.Seed+uint64(i), float64(1+2*i), before+after, shippedClass, "batch")
 		if err != nil {
 			return f, err
 		}
@@ -318,15 +282,18 @@ func kill(ctx context.Context, b *board, s settings) (f found, err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f.KillFound = &KillFound{b.gap(killed, time.Since(b.start)), b.gap(before/2, killed), held, 0}
+	placed := 0
 	for _, a := range b.arrivals {
 		if a.who == "0" && a.at > killed && a.at < killed+killWindow {
-			f.Placed++
+			placed++
 		}
 	}
+	gap, gapBefore := b.gap(killed, time.Since(b.start)), b.gap(before/2, killed)
 	fmt.Printf("kill: no grant for %.2f s, before that for %.2f s; the other gateway had %d requests at the servers, "+
-		"and placed %d in the %v after it\n", f.Gap, f.GapBefore, held, f.Placed, killWindow)
-	return f, nil
+		"and placed %d in the %v after it\n", gap, gapBefore, held, placed, killWindow)
+	return bench.Line{
+		"kill_gap_s": gap, "kill_gap_before_s": gapBefore, "kill_held": held, "kill_placed": placed,
+	}, nil
 }
 
 // gap returns the longest time between two times in which no request came to a server, in s.

@@ -1,4 +1,4 @@
-package main
+package overload
 
 import "testing"
 
@@ -14,29 +14,33 @@ import "testing"
 func TestScenesKeepTheirPromises(t *testing.T) {
 	f := playedQuick(t)
 	const most = 2 * servers * slots
-	for _, x := range []struct {
-		what string
-		got  int
-	}{
-		{"batch jobs passed an interactive request", f.InteractivePassed},
-		{"batch jobs passed an interactive request, with Redis,", f.RedisPassed},
-		{"batch jobs passed an interactive request, with Redis and strict,", f.StrictPassed},
-		{"requests of the flood passed one of the other tenant", f.OtherPassed},
-		{"requests with made-up names passed one of the other tenant", f.NamesPassed},
+	count := func(name string) int { return f[name].(int) }
+	for what, name := range map[string]string{
+		"batch jobs passed an interactive request":                         "interactive_passed_max",
+		"batch jobs passed an interactive request, with Redis,":            "interactive_redis_passed_max",
+		"batch jobs passed an interactive request, with Redis and strict,": "interactive_redis_strict_passed_max",
+		"requests of the flood passed one of the other tenant":             "flood_other_tenant_passed_max",
+		"requests with made-up names passed one of the other tenant":       "flood_names_other_tenant_passed_max",
 	} {
-		if x.got > most {
-			t.Errorf("%d %s, want at most %d", x.got, x.what, most)
+		if got := count(name); got > most {
+			t.Errorf("%d %s, want at most %d", got, what, most)
 		}
 	}
-	if n := f.InteractiveRefused + f.RedisRefused + f.StrictRefused + f.OtherRefused + f.NamesRefused; n > 0 {
-		t.Errorf("%d requests refused of those that must not be: %+v, %+v, %+v", n, *f.SustainedFound,
-			*f.SustainedRedisFound, *f.FloodFound)
+	for _, name := range []string{
+		"interactive_refused", "interactive_redis_refused", "interactive_redis_strict_refused",
+		"flood_other_tenant_refused", "flood_names_other_tenant_refused",
+	} {
+		if n := count(name); n > 0 {
+			t.Errorf("%s: %d requests refused of those that must not be", name, n)
+		}
 	}
-	if f.Placed < f.Held {
-		t.Errorf("after a gateway was killed, the other one had %d requests at servers, placed %d", f.Held, f.Placed)
+	if count("kill_placed") < count("kill_held") {
+		t.Errorf("after a gateway was killed, the other one had %d requests at servers, placed %d", count("kill_held"),
+			count("kill_placed"))
 	}
-	if f.Overflow > 1.5 || f.Stale > 1.25 {
-		t.Errorf("%v of the slots in flight after the metrics stalled, %v once they were stale, %v before", f.Overflow,
-			f.Stale, f.Before)
+	if overflow, stale := f.Value("stall_overflow_max"), f.Value("stall_overflow_stale_max"); overflow > 1.5 ||
+		stale > 1.25 {
+		t.Errorf("%v of the slots in flight after the metrics stalled, %v once they were stale, %v before", overflow,
+			stale, f["stall_before_max"])
 	}
 }

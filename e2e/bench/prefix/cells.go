@@ -1,4 +1,4 @@
-package main
+package prefix
 
 import (
 	"slices"
@@ -28,7 +28,7 @@ type cell struct {
 func (rep *report) cells() map[string]cell {
 	out := map[string]cell{}
 	for _, w := range rep.workloads {
-		if len(rep.rounds(w.name, ownName)) > 0 {
+		if len(rep.Of(w.name, ownName)) > 0 {
 			out[w.name] = rep.cell(w.name, w.kind)
 		}
 	}
@@ -37,29 +37,30 @@ func (rep *report) cells() map[string]cell {
 
 // cell returns that of a workload on which prefix_cache was played.
 func (rep *report) cell(workload, kind string) cell {
-	ours := rep.rounds(workload, ownName)
 	over := func(policy string, get func(*result) float64) *bench.Spread {
-		return ratiosIfPlayed(ours, rep.rounds(workload, policy), get)
+		return rep.over(workload, ownName, policy, get)
 	}
+	ours := rep.Of(workload, ownName)
 	c := cell{
 		kind: kind, Cached: bench.SpreadBy(ours, cached), TTFT: bench.SpreadBy(ours, ttftMean),
 		MaxOverMean:   bench.SpreadBy(ours, uneven),
 		CachedVsExact: over(exactName, cached), TTFTVsExact: over(exactName, ttftMean),
 		ComputedVsExact:  over(exactName, func(r *result) float64 { return 1 - r.cached }),
 		CachedVsSGLang:   over(sglangName, cached),
-		CachedVsInMemory: ratiosIfPlayed(rep.rounds(workload, ownName+redisSuffix), ours, cached),
+		CachedVsInMemory: rep.over(workload, ownName+redisSuffix, ownName, cached),
 	}
 	c.TTFTVsBest, _ = rep.againstBest(workload, ttftMean, slices.Min)
 	c.P99VsBest, _ = rep.againstBest(workload, ttftP99, slices.Min)
 	return c
 }
 
-// ratiosIfPlayed is ratios, or nil if either was not played.
-func ratiosIfPlayed(num, den []result, get func(*result) float64) *bench.Spread {
-	if len(num) == 0 || len(den) == 0 {
+// over is [bench.Runs.Ratio], but nothing over nothing is 1.
+func (rep *report) over(workload, policy, over string, get func(*result) float64) *bench.Spread {
+	ours, theirs := rep.Of(workload, policy), rep.Of(workload, over)
+	if len(ours) == 0 || len(theirs) == 0 {
 		return nil
 	}
-	r := ratios(num, den, get)
+	r := ratios(ours, theirs, get)
 	return &r
 }
 
@@ -75,32 +76,30 @@ func ratios(ours, theirs []result, get func(*result) float64) bench.Spread {
 }
 
 // worstOf returns the figures of the last line that are the worst of many workloads, of those that were measured.
-func worstOf(cells map[string]cell) map[string]float64 {
-	out := map[string]float64{}
-	least := func(name string, of *bench.Spread) {
-		if before, ok := out[name]; of != nil && (!ok || of.Median < before) {
-			out[name] = of.Median
+func worstOf(cells map[string]cell) bench.Line {
+	l := bench.Line{}
+	worst := func(name string, of *bench.Spread, most bool) {
+		if of != nil {
+			l.Worst(name, of.Median, most)
 		}
 	}
 	most := func(name string, v float64) {
 		if v > 0 {
-			out[name] = max(out[name], v)
+			l.Worst(name, v, true)
 		}
 	}
 	for _, c := range cells {
-		least("cached_vs_exact_min", c.CachedVsExact)
+		worst("cached_vs_exact_min", c.CachedVsExact, false)
 		if strings.HasPrefix(c.kind, "agents") {
-			least("agents_cached_vs_exact", c.CachedVsExact)
-			if c.ComputedVsExact != nil {
-				most("agents_computed_vs_exact", c.ComputedVsExact.Median)
-			}
+			worst("agents_cached_vs_exact", c.CachedVsExact, false)
+			worst("agents_computed_vs_exact", c.ComputedVsExact, true)
 		}
 		if c.kind == traceName || c.kind == middleName {
-			least("trace_cached_vs_sglang", c.CachedVsSGLang)
+			worst("trace_cached_vs_sglang", c.CachedVsSGLang, false)
 		}
 		most("ttft_vs_best_max", c.TTFTVsBest)
 		most("ttft_p99_vs_best_max", c.P99VsBest)
 		most("max_over_mean_max", c.MaxOverMean.Median)
 	}
-	return out
+	return l
 }

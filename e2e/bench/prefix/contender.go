@@ -1,11 +1,9 @@
-package main
+package prefix
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
@@ -27,16 +25,14 @@ const (
 
 // contender is one way to find the server for a request.
 type contender struct {
-	name   string
-	policy compare.Policy // of the gateway; unused with a router
-	router *router.Router // in the gateway's place; nil = none
-	choose chooser        // in the client, the gateway obeys; nil = the gateway chooses
-	credit float64        // of exact; 0 = another contender, or exact with all its credits
-	added  bool           // beside those that are compared: a variant, or one of them with Redis
-	fresh  bool           // the client opens a connection for each request
+	router.Contender
+	choose chooser // in the client, the gateway obeys; nil = the gateway chooses
+	credit float64 // of exact; 0 = another contender, or exact with all its credits
 }
 
-func (c contender) title() string { return c.name }
+func (c contender) title() string { return c.Name() }
+
+func contenderOf(c *contender) *router.Contender { return &c.Contender }
 
 // chooser returns what chooses the server for each request of a run.
 type chooser func(stage *compare.Stage, w *workload) func(q *scripted.Question) (server int, u scripted.UnderWay)
@@ -64,16 +60,18 @@ const (
 
 // contenders returns all, in the order of the table.
 func contenders() []contender {
+	counts := compare.Warmgate
+	counts.Name = "global_least_request"
 	return []contender{
-		{name: roundRobinName, policy: compare.RoundRobin},
-		{name: "least_request", policy: compare.LeastRequest},
-		{name: ringHash.Name, policy: ringHash},
-		{name: "global_least_request", policy: compare.Warmgate},
-		{name: affinityName, policy: obedient(affinityName, affinityAbout), choose: byXOR},
-		{name: vllmRouterName, router: router.VLLM()},
-		{name: sglangName, fresh: true, router: router.SGLang()},
-		{name: ownName, policy: compare.PrefixCache},
-		{name: exactName, policy: obedient(exactName, exactAbout)},
+		{Contender: router.By(compare.RoundRobin)},
+		{Contender: router.By(compare.LeastRequest)},
+		{Contender: router.By(ringHash)},
+		{Contender: router.By(counts)},
+		{Contender: router.By(obedient(affinityName, affinityAbout)), choose: byXOR},
+		{Contender: router.Behind(router.VLLM(), "")},
+		{Contender: router.Behind(router.SGLang(), "")},
+		{Contender: router.By(compare.PrefixCache)},
+		{Contender: router.By(obedient(exactName, exactAbout))},
 	}
 }
 
@@ -86,12 +84,6 @@ func byXOR(stage *compare.Stage, _ *workload) func(*scripted.Question) (int, scr
 	}
 }
 
-// variant reads NAME=JSON, one more configuration of Warmgate.
-func variant(text string) (contender, error) {
-	p, err := compare.Variant(text)
-	return contender{name: p.Name, policy: p, added: true}, err
-}
-
 // redisSuffix is what the name of a policy with counts and index in Redis ends with.
 const redisSuffix = "_redis"
 
@@ -99,21 +91,20 @@ const redisSuffix = "_redis"
 func (c *contender) inRedis() contender {
 	const local = `"admin_cluster":"warmgate-admin"`
 	out := *c
-	out.name, out.added = c.name+redisSuffix, true
-	out.policy.Name = out.name
-	out.policy.Plugin = strings.Replace(c.policy.Plugin, local, local+`,"redis_cluster":"warmgate-redis"`, 1)
+	out.Policy.Name, out.Added = c.Name()+redisSuffix, true
+	out.Policy.Plugin = strings.Replace(c.Policy.Plugin, local, local+compare.InRedis, 1)
 	return out
 }
 
 // counted returns an error if a contender that uses Redis, and has been played, left nothing there: it has fallen back
 // to the store in the gateway.
 func (c *contender) counted(server *redisserver.Server) error {
-	if server == nil || !strings.Contains(c.policy.Plugin, `"redis_cluster"`) {
+	if server == nil || !strings.Contains(c.Policy.Plugin, `"redis_cluster"`) {
 		return nil
 	}
 	keys, err := server.Do("DBSIZE")
 	if err == nil && keys.Integer() == 0 {
-		err = fmt.Errorf("%s: Redis has no keys", c.name)
+		err = fmt.Errorf("%s: Redis has no keys", c.Name())
 	}
 	return err
 }
@@ -121,45 +112,27 @@ func (c *contender) counted(server *redisserver.Server) error {
 // with returns exact with a credit.
 func (c *contender) with(credit float64) contender {
 	out := *c
-	out.name, out.credit = fmt.Sprintf("%s credit %v", c.name, credit), credit
+	out.Policy.Name, out.credit = fmt.Sprintf("%s credit %v", c.Name(), credit), credit
 	out.choose = func(stage *compare.Stage, w *workload) func(*scripted.Question) (int, scripted.UnderWay) {
 		return newExact(stage, w, credit).choose
 	}
 	return out
 }
 
-func (c *contender) describe() string {
-	if c.router != nil {
-		return c.router.Describe()
-	}
-	return c.policy.Describe()
-}
-
 // play has the contender send the scripts to the servers of the stage, whose caches and counts are emptied before.
 func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload,
 	scripts []script,
 ) (r result, err error) {
-	at, err := router.Begin(ctx, stage, c.policy, c.router)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, at.Stop()) }()
-	client := loadgen.NewClient(loadgen.Options{
-		URL: at.URL + w.path(), KeepHeaders: []string{compare.MatchHeader}, Timeout: 2 * time.Minute, Fresh: c.fresh,
+	err = c.Meet(ctx, stage, w.path(), func(client *loadgen.Client) error {
+		p := scripted.Player{Client: client, Plain: w.plain, Warm: w.warm, Choose: c.chooseAddr(stage, w)}
+		play := p.Play
+		if w.inTurns {
+			play = p.InTurns
+		}
+		r = resultOf(play(ctx, scripts, w.users), len(stage.Servers))
+		return nil
 	})
-	defer client.Close()
-	if err := scripted.WarmUp(ctx, client, w.plain, 4*len(stage.Servers)); err != nil {
-		return r, fmt.Errorf("%w\n%s", err, at.Log())
-	}
-	for _, s := range stage.Servers {
-		s.Reset()
-	}
-	p := scripted.Player{Client: client, Plain: w.plain, Warm: w.warm, Choose: c.chooseAddr(stage, w)}
-	play := p.Play
-	if w.inTurns {
-		play = p.InTurns
-	}
-	return resultOf(play(ctx, scripts, w.users), len(stage.Servers)), ctx.Err()
+	return r, err
 }
 
 // chooseAddr returns what names the server of each request to the gateway; nil if the gateway chooses.

@@ -1,4 +1,4 @@
-package main
+package prefix
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func TestTheGatewayObeys(t *testing.T) {
 	}
 	shares := map[string]float64{}
 	for _, c := range contenders() {
-		switch c.name {
+		switch c.Name() {
 		case exactName:
 			c = c.with(2)
 		case ringHash.Name, affinityName, roundRobinName:
@@ -54,12 +54,12 @@ func TestTheGatewayObeys(t *testing.T) {
 		}
 		res, err := c.play(ctx, stage, &w, scripts)
 		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
+			t.Fatalf("%s: %v", c.Name(), err)
 		}
 		if res.summary.OK != 36 {
-			t.Errorf("%s: %+v", c.name, res.summary)
+			t.Errorf("%s: %+v", c.Name(), res.summary)
 		}
-		shares[strings.Fields(c.name)[0]] = res.cached
+		shares[strings.Fields(c.Name())[0]] = res.cached
 	}
 	// Of three turns of about 100 + 20 tokens the last two begin with what the server has: at most 0.55 of all tokens,
 	// and at least 0.45 but for blocks that are not full.
@@ -74,25 +74,13 @@ func TestTheGatewayObeys(t *testing.T) {
 func TestContendersDescribeThemselves(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range contenders() {
-		if d := c.describe(); d == "" || seen[d] {
-			t.Errorf("%s is described as %q", c.name, d)
+		if d := c.Describe(); d == "" || seen[d] {
+			t.Errorf("%s is described as %q", c.Name(), d)
 		} else {
 			seen[d] = true
 		}
-		if (c.choose != nil) != (c.name == affinityName) {
-			t.Errorf("%s: the client chooses: %v", c.name, c.choose != nil)
-		}
-	}
-}
-
-func TestVariant(t *testing.T) {
-	c, err := variant(`more={"lb_policy":"x=y"}`)
-	if err != nil || c.name != "more" || c.describe() != `Warmgate {"lb_policy":"x=y"}` {
-		t.Errorf("%+v, %v", c, err)
-	}
-	for _, bad := range []string{"", "more", "more=", "={}", "more={"} {
-		if _, err := variant(bad); err == nil {
-			t.Errorf("%q was taken", bad)
+		if (c.choose != nil) != (c.Name() == affinityName) {
+			t.Errorf("%s: the client chooses: %v", c.Name(), c.choose != nil)
 		}
 	}
 }
@@ -100,13 +88,13 @@ func TestVariant(t *testing.T) {
 func TestATraceThatIsMissingIsSkipped(t *testing.T) {
 	for _, path := range []string{"", "/nowhere/trace.jsonl"} {
 		rep := &report{settings: settings{trace: path, workloads: everything}}
-		if err := rep.selectWorkloads(); err != nil || len(rep.workloads) != len(workloads()) || len(rep.notes) != 3 {
-			t.Errorf("%q: %d workloads, notes %q, %v", path, len(rep.workloads), rep.notes, err)
+		if err := rep.selectWorkloads(); err != nil || len(rep.workloads) != len(workloads()) || len(rep.Notes) != 3 {
+			t.Errorf("%q: %d workloads, notes %q, %v", path, len(rep.workloads), rep.Notes, err)
 		}
 	}
 	rep := &report{settings: settings{workloads: "sessions,shared"}}
-	if err := rep.selectWorkloads(); err != nil || len(rep.workloads) != 2 || len(rep.notes) != 0 {
-		t.Errorf("%d workloads, notes %q, %v", len(rep.workloads), rep.notes, err)
+	if err := rep.selectWorkloads(); err != nil || len(rep.workloads) != 2 || len(rep.Notes) != 0 {
+		t.Errorf("%d workloads, notes %q, %v", len(rep.workloads), rep.Notes, err)
 	}
 	if err := (&report{settings: settings{workloads: "none"}}).selectWorkloads(); err == nil {
 		t.Error("a workload that does not exist was taken")
@@ -120,8 +108,8 @@ func TestUnavailableRouterIsLeftOut(t *testing.T) {
 	if err := rep.selectContenders(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if len(rep.contenders) != 1 || len(rep.notes) != 1 || !strings.HasPrefix(rep.notes[0], "vllm-router: left out") {
-		t.Errorf("%v with notes %q", bench.Names(rep.contenders, contender.title), rep.notes)
+	if len(rep.contenders) != 1 || len(rep.Notes) != 1 || !strings.HasPrefix(rep.Notes[0], "vllm-router: left out") {
+		t.Errorf("%v with notes %q", bench.Names(rep.contenders, contender.title), rep.Notes)
 	}
 }
 
@@ -132,15 +120,15 @@ func TestARouterAnswers(t *testing.T) {
 	}
 	ctx := context.Background()
 	for _, c := range contenders() {
-		if c.router == nil {
+		if c.Router == nil {
 			continue
 		}
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.router.Install(ctx); err != nil {
+		t.Run(c.Name(), func(t *testing.T) {
+			if err := c.Router.Install(ctx); err != nil {
 				t.Skipf("not available on this machine: %v", err)
 			}
-			if !strings.Contains(c.describe(), `"cache_threshold"`) {
-				t.Errorf("the effective settings are not described: %s", c.describe())
+			if !strings.Contains(c.Describe(), `"cache_threshold"`) {
+				t.Errorf("the effective settings are not described: %s", c.Describe())
 			}
 			stage, err := compare.NewStage(ctx, compare.Options{
 				Servers: []vllmsim.Config{{Tuning: vllmsim.NoLatency()}}, First: compare.RoundRobin,

@@ -1,4 +1,4 @@
-package main
+package prefix
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -110,28 +111,30 @@ func TestExactForgetsWhatHasEnded(t *testing.T) {
 func TestTheBestCreditCounts(t *testing.T) {
 	var exactOne contender
 	for _, c := range contenders() {
-		if c.name == exactName {
+		if c.Name() == exactName {
 			exactOne = c
 		}
 	}
 	rep := &report{
-		settings:   settings{credits: []float64{1, 2, 4}},
-		contenders: []contender{{name: roundRobinName}, exactOne, {name: ownName}},
-		workloads:  []workload{{name: "x"}},
+		settings: settings{credits: []float64{1, 2, 4}},
+		contenders: []contender{
+			{Contender: router.By(compare.RoundRobin)}, exactOne, {Contender: router.By(compare.PrefixCache)},
+		},
+		workloads: []workload{{name: "x"}},
 	}
 	played := rep.played()
 	got := strings.Join(bench.Names(played, contender.title), ", ")
 	if got != "round_robin, exact credit 1, exact credit 2, exact credit 4, prefix_cache" {
 		t.Fatalf("played: %s", got)
 	}
-	var results [][]result
-	for _, ttft := range []float64{50, 30, 20, 40, 60} {
+	var of bench.Runs[result]
+	for i, ttft := range []float64{50, 30, 20, 40, 60} {
 		fast := figures{ttft: ttft, p99: 1, cached: ttft / 100}
-		results = append(results, []result{fast.result(), fast.result()})
+		of.Add("x", played[i].Name(), fast.result(), fast.result())
 	}
-	rep.add(played, results)
+	rep.keep("x", played, of)
 	for name, want := range map[string]float64{roundRobinName: 0.5, exactName: 0.2, ownName: 0.6} {
-		if got := rep.rounds("x", name); len(got) != 2 || got[0].cached != want {
+		if got := rep.Of("x", name); len(got) != 2 || got[0].cached != want {
 			t.Errorf("%s: %+v, want %v cached", name, got, want)
 		}
 	}
@@ -167,17 +170,17 @@ func TestNothingOverNothingIsOne(t *testing.T) {
 
 func TestWorstOfManyWorkloads(t *testing.T) {
 	rep := madeUp(figures{40, 100, 0.9, 1.1})
-	rep.rounds("agents64", ownName)[0].cached, rep.rounds("agents64", ownName)[1].cached = 0.81, 0.81
-	rep.rounds("forty", ownName)[0].cached, rep.rounds("forty", ownName)[1].cached = 0.72, 0.72
+	rep.Of("agents64", ownName)[0].cached, rep.Of("agents64", ownName)[1].cached = 0.81, 0.81
+	rep.Of("forty", ownName)[0].cached, rep.Of("forty", ownName)[1].cached = 0.72, 0.72
 	slow := figures{ttft: 90, p99: 190, cached: 0.9, uneven: 1.25}.result()
-	copy(rep.rounds("slots", ownName), []result{slow, slow})
+	copy(rep.Of("slots", ownName), []result{slow, slow})
 	worst := worstOf(rep.cells())
 	for name, want := range map[string]float64{
 		"agents_cached_vs_exact": 0.9, "agents_computed_vs_exact": 1.9, "cached_vs_exact_min": 0.8,
 		"max_over_mean_max": 1.25,
 		"ttft_vs_best_max":  90.0 / 150, "ttft_p99_vs_best_max": 190.0 / 300,
 	} {
-		if got := worst[name]; got < want-1e-9 || got > want+1e-9 {
+		if got := worst.Value(name); !(math.Abs(got-want) < 1e-9) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
@@ -187,7 +190,8 @@ func TestWorstOfManyWorkloads(t *testing.T) {
 }
 
 func TestLoadsMakeWorkloads(t *testing.T) {
-	rep := &report{settings: settings{workloads: "forty,agents16x4", loads: []float64{0.5, 1.5}, seed: 1}}
+	s := settings{workloads: "forty,agents16x4", loads: []float64{0.5, 1.5}, Settings: bench.Settings{Seed: 1}}
+	rep := &report{settings: s}
 	if err := rep.selectWorkloads(); err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +231,8 @@ func TestInRedis(t *testing.T) {
 		t.Fatalf("%s", got)
 	}
 	twin := rep.contenders[3]
-	text := twin.policy.Plugin
-	if !strings.Contains(text, `"redis_cluster":"warmgate-redis"`) || rep.contenders[1].policy.Plugin != compare.PrefixCache.Plugin {
+	text := twin.Policy.Plugin
+	if !strings.Contains(text, `"redis_cluster":"warmgate-redis"`) || rep.contenders[1].Policy.Plugin != compare.PrefixCache.Plugin {
 		t.Errorf("%s", text)
 	}
 	server := redisserver.StartT(t, redisserver.Options{})

@@ -1,4 +1,4 @@
-// Command prefix compares ways to choose a server by what its KV cache holds, and ways that do not: Envoy's
+// Package prefix compares ways to choose a server by what its KV cache holds, and ways that do not: Envoy's
 // round_robin, least_request and ring_hash by session, Warmgate's global_least_request, affinity by XOR-combined
 // blocks, the cache-aware routers of vLLM and SGLang, and Warmgate's prefix_cache. All meet the same simulated servers,
 // whose answers come the sooner the more of a prompt they have cached and whose caches are limited, with the same
@@ -8,11 +8,10 @@
 //
 // Clients are closed loops whose prompts contain the answers they got before; the replay of a trace is an open loop.
 // Both can be played at shares of the servers' capacity.
-//
-// The last line of its output is one JSON object.
-package main
+package prefix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +20,14 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
-	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-func main() { bench.Main("prefix", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("prefix", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	rep := &report{settings: s}
@@ -37,19 +37,15 @@ func run(ctx context.Context, s settings) error {
 	if err := rep.selectContenders(ctx); err != nil {
 		return err
 	}
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
 	played := rep.played()
 	for i := range rep.workloads {
-		results, err := rounds(ctx, s, module, &rep.workloads[i], played)
+		of, err := rounds(ctx, s, &rep.workloads[i], played)
 		if err != nil {
 			return fmt.Errorf("%s: %w", rep.workloads[i].name, err)
 		}
-		rep.add(played, results)
+		rep.keep(rep.workloads[i].name, played, of)
 	}
-	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
 
 // selectWorkloads takes those that the settings name, at each of the loads. Those of a trace are left out, with a note,
@@ -71,11 +67,10 @@ func (rep *report) selectWorkloads() error {
 	}
 	for _, w := range chosen {
 		if w.write == nil {
-			rep.note(fmt.Sprintf("workload %s: skipped, there is no file %q; name one by TRACE= or -trace",
-				w.name, s.trace))
+			rep.Note("workload %s: skipped, there is no file %q; name one by TRACE= or -trace", w.name, s.trace)
 			continue
 		}
-		w.capacity = capacityOf(&w, s.seed)
+		w.capacity = capacityOf(&w, s.Seed)
 		rep.workloads = append(rep.workloads, w.atLoads(s.loads)...)
 	}
 	return nil
@@ -107,7 +102,7 @@ func (w workload) atLoads(loads []float64) []workload {
 	return out
 }
 
-// selectContenders takes those that the settings name, or all. A router that cannot be had is left out, with a note.
+// selectContenders takes those that the settings name, or all.
 func (rep *report) selectContenders(ctx context.Context) error {
 	chosen, err := bench.Named(contenders(), rep.settings.policies, contender.title)
 	if err != nil {
@@ -115,69 +110,38 @@ func (rep *report) selectContenders(ctx context.Context) error {
 	}
 	if rep.settings.redis {
 		for _, c := range chosen {
-			if c.policy.Plugin != "" {
+			if c.Policy.Plugin != "" {
 				chosen = append(chosen, c.inRedis())
 			}
 		}
 	}
-	for _, c := range append(chosen, rep.settings.variants...) {
-		if c.router != nil {
-			if err := c.router.Install(ctx); err != nil {
-				rep.note(fmt.Sprintf("%s: left out, cannot be installed: %v", c.name, err))
-				continue
-			}
-		}
-		rep.contenders = append(rep.contenders, c)
-	}
-	return ctx.Err()
+	rep.contenders, err = router.Installed(ctx, append(chosen, rep.settings.variants...), contenderOf, &rep.Notes)
+	return err
 }
 
-// note keeps a remark for the reader of the figures: it is printed at once and again with the configuration.
-func (rep *report) note(text string) {
-	fmt.Println(text)
-	rep.notes = append(rep.notes, text)
-}
-
-// rounds plays a workload with every contender once a round and returns the results by contender.
-func rounds(ctx context.Context, s settings, module string, w *workload,
-	list []contender,
-) (results [][]result, err error) {
+// rounds plays a workload with every contender once a round.
+func rounds(ctx context.Context, s settings, w *workload, list []contender) (of bench.Runs[result], err error) {
 	options := compare.Options{
-		Workers: s.workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, w.servers), Module: module,
-		First: compare.RoundRobin,
+		Workers: s.Workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, w.servers), First: compare.RoundRobin,
 	}
 	var server *redisserver.Server
 	if s.redis {
 		server, err = redisserver.Start(ctx, redisserver.Options{})
 		if err != nil {
-			return nil, err
+			return of, err
 		}
 		defer server.Stop()
 		options.Redis = server.Addr()
 	}
-	stage, err := compare.NewStage(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	results, err = roundsOn(ctx, s, stage, server, w, list)
-	return results, errors.Join(err, stage.Close())
-}
-
-func roundsOn(ctx context.Context, s settings, stage *compare.Stage, server *redisserver.Server, w *workload,
-	list []contender,
-) ([][]result, error) {
-	var scripts []script
-	return bench.Rounds(s.rounds, len(list), func(round int) error {
-		scripts = w.scripts(s.seed + uint64(round))
-		return nil
-	}, func(round, i int) (result, error) {
-		r, err := list[i].play(ctx, stage, w, scripts)
-		if err != nil {
-			return r, fmt.Errorf("%s: %w", list[i].name, err)
-		}
-		fmt.Printf("%-12s  round %d  %-20s  %s\n", w.name, round+1, list[i].name, r)
-		return r, list[i].counted(server)
+	err = compare.On(ctx, options, func(stage *compare.Stage) error {
+		return bench.Play(&of, w.name, s.Rounds, bench.Names(list, contender.title),
+			func(round int) ([]script, error) { return w.scripts(s.Seed + uint64(round)), nil },
+			func(scripts []script, i int) (result, error) {
+				r, err := list[i].play(ctx, stage, w, scripts)
+				return r, cmp.Or(err, list[i].counted(server))
+			})
 	})
+	return of, err
 }
 
 // String returns a line about the run.

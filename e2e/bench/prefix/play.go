@@ -1,4 +1,4 @@
-package main
+package prefix
 
 import (
 	"github.com/warmgate/warmgate/e2e/bench/scripted"

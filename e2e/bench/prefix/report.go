@@ -1,9 +1,8 @@
-package main
+package prefix
 
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -12,19 +11,19 @@ import (
 
 // report is the output of the benchmark.
 type report struct {
-	settings   settings
-	notes      []string
-	workloads  []workload
-	contenders []contender
-	results    [][][]result // by workload, then by contender, then by round
-	sweeps     []string     // what exact did with each of its credits, by workload, in words
+	bench.Notes
+	bench.Runs[result] // by workload
+	settings           settings
+	workloads          []workload
+	contenders         []contender
+	sweeps             []string // what exact did with each of its credits, by workload, in words
 }
 
 // played returns what is played for the contenders: exact once with each of its credits.
 func (rep *report) played() []contender {
 	var out []contender
 	for _, c := range rep.contenders {
-		if c.name != exactName {
+		if c.Name() != exactName {
 			out = append(out, c)
 			continue
 		}
@@ -35,33 +34,31 @@ func (rep *report) played() []contender {
 	return out
 }
 
-// add takes the results of one more workload, by what was played. Of exact it keeps those with the credit whose mean
+// keep takes the results of one more workload, by what was played. Of exact it keeps those with the credit whose mean
 // TTFT is lowest.
-func (rep *report) add(played []contender, results [][]result) {
-	var kept [][]result
-	best, at := math.Inf(1), -1
+func (rep *report) keep(workload string, played []contender, of bench.Runs[result]) {
+	var kept []result
+	best := math.Inf(1)
 	var tried []string
-	for i, c := range played {
+	for _, c := range played {
+		runs := of.Of(workload, c.Name())
 		if c.credit == 0 {
-			kept = append(kept, results[i])
+			rep.Add(workload, c.Name(), runs...)
 			continue
 		}
-		ttft := bench.SpreadBy(results[i], ttftMean)
-		found := bench.SpreadBy(results[i], cached)
+		rep.Add(workload, exactName) // its place in the table
+		ttft := bench.SpreadBy(runs, ttftMean)
+		found := bench.SpreadBy(runs, cached)
 		tried = append(tried, fmt.Sprintf("%v: %s ms, %s", c.credit, ttft.Format("%.1f"), found.Format("%.3f")))
-		if at < 0 {
-			at = len(kept)
-			kept = append(kept, nil)
-		}
 		if ttft.Median < best {
-			best, kept[at] = ttft.Median, results[i]
+			best, kept = ttft.Median, runs
 		}
 	}
-	rep.results = append(rep.results, kept)
-	if at >= 0 {
+	if kept != nil {
+		rep.Add(workload, exactName, kept...)
 		rep.sweeps = append(rep.sweeps, fmt.Sprintf(
 			"exact on %s: %.1f ms is the best mean TTFT; by credit, with the cached share: %s",
-			rep.workloads[len(rep.results)-1].name, best, strings.Join(tried, "; ")))
+			workload, best, strings.Join(tried, "; ")))
 	}
 }
 
@@ -87,22 +84,18 @@ var columns = bench.Columns[result]{
 func (rep *report) table() *bench.Table {
 	t := columns.Table("workload, policy: median (min..max)")
 	t.Head = append(t.Head, "cached, of exact's", "TTFT mean, of exact's")
-	for w := range rep.workloads {
-		for c := range rep.contenders {
-			row := columns.Row(rep.results[w][c], rep.workloads[w].name+", "+rep.contenders[c].name)
-			t.Add(append(row, rep.ofExact(w, c, cached), rep.ofExact(w, c, ttftMean))...)
+	rep.Each(func(workload, name string, runs []result) {
+		row := columns.Row(runs, workload+", "+name)
+		for _, of := range []func(*result) float64{cached, ttftMean} {
+			cell := "" // exact was not played
+			if s := rep.over(workload, name, exactName, of); s != nil {
+				cell = s.Format("%.3f")
+			}
+			row = append(row, cell)
 		}
-	}
+		t.Add(row...)
+	})
 	return t
-}
-
-// ofExact returns how many times as much as exact a contender has of something, or nothing if exact was not played.
-func (rep *report) ofExact(w, c int, get func(*result) float64) string {
-	limit := rep.rounds(rep.workloads[w].name, exactName)
-	if len(limit) == 0 {
-		return ""
-	}
-	return ratios(rep.results[w][c], limit, get).Format("%.3f")
 }
 
 // configuration returns what was compared, in full.
@@ -111,9 +104,9 @@ func (rep *report) configuration() []string {
 	lines := []string{
 		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
 		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all policies of a workload, "+
-			"switched by configuration", s.workers),
+			"switched by configuration", s.Workers),
 		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
-			"carries its session in %s", s.rounds, s.seed, scripted.SessionHeader),
+			"carries its session in %s", s.Rounds, s.Seed, scripted.SessionHeader),
 	}
 	for i := range rep.workloads {
 		w := &rep.workloads[i]
@@ -124,10 +117,10 @@ func (rep *report) configuration() []string {
 			c.NumBlocks*c.BlockSize, t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS))
 	}
 	for i := range rep.contenders {
-		lines = append(lines, rep.contenders[i].name+": "+rep.contenders[i].describe())
+		lines = append(lines, rep.contenders[i].Name()+": "+rep.contenders[i].Describe())
 	}
 	lines = append(append(lines, rep.sweeps...), rep.predictionLines()...)
-	return append(lines, rep.notes...)
+	return append(lines, rep.Notes...)
 }
 
 // traffic returns what the workload sends, and how much that is.
@@ -142,38 +135,20 @@ func (w *workload) traffic() string {
 }
 
 // predictionLines returns how accurate the contenders' predictions of cached shares were.
-func (rep *report) predictionLines() []string {
-	var out []string
-	for w := range rep.workloads {
-		for c := range rep.contenders {
-			rounds := rep.results[w][c]
-			if n := bench.Values(rounds, func(r *result) float64 {
-				return float64(r.prediction.Requests)
-			}); slices.Max(n) == 0 {
-				continue
-			}
-			spread := func(get func(*prediction) float64) string {
-				return bench.SpreadBy(rounds, func(r *result) float64 { return get(&r.prediction) }).Format("%.3f")
-			}
-			out = append(out, fmt.Sprintf("prediction of %s on %s: cached share predicted %s, "+
-				"reported by the servers %s, off by %s of the prompt on average",
-				rep.contenders[c].name, rep.workloads[w].name, spread(func(p *prediction) float64 {
-					return p.Predicted
-				}),
-				spread(func(p *prediction) float64 {
-					return p.Reported
-				}), spread(func(p *prediction) float64 { return p.Off })))
+func (rep *report) predictionLines() (out []string) {
+	rep.Each(func(workload, name string, runs []result) {
+		spread := func(get func(*prediction) float64) bench.Spread {
+			return bench.SpreadBy(runs, func(r *result) float64 { return get(&r.prediction) })
 		}
-	}
+		if spread(func(p *prediction) float64 { return float64(p.Requests) }).Max == 0 {
+			return
+		}
+		predicted := spread(func(p *prediction) float64 { return p.Predicted })
+		reported := spread(func(p *prediction) float64 { return p.Reported })
+		off := spread(func(p *prediction) float64 { return p.Off })
+		out = append(out, fmt.Sprintf("prediction of %s on %s: cached share predicted %s, reported by the servers %s, "+
+			"off by %s of the prompt on average", name, workload, predicted.Format("%.3f"), reported.Format("%.3f"),
+			off.Format("%.3f")))
+	})
 	return out
-}
-
-// rounds returns what a policy did with a workload, or nothing if either was not played.
-func (rep *report) rounds(load, policy string) []result {
-	w := slices.IndexFunc(rep.workloads, func(w workload) bool { return w.name == load })
-	c := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == policy })
-	if w < 0 || c < 0 {
-		return nil
-	}
-	return rep.results[w][c]
 }

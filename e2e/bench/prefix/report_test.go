@@ -1,4 +1,4 @@
-package main
+package prefix
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
@@ -35,27 +36,25 @@ func (f figures) result() result {
 // twice as slow; ours did what is given.
 func madeUp(ours figures) *report {
 	rep := &report{
-		settings:  settings{rounds: 2, workers: 2, seed: 1},
+		settings:  settings{Settings: bench.Settings{Rounds: 2, Workers: 2, Seed: 1}},
 		workloads: append(workloads(), workload{name: traceName, kind: traceName}),
 	}
 	rep.workloads[0].capacity = capacityOf(&rep.workloads[0], 1)
 	for _, c := range contenders() {
-		if c.name != "sglang-router" {
+		if c.Name() != "sglang-router" {
 			rep.contenders = append(rep.contenders, c)
 		}
 	}
-	for range rep.workloads {
-		var results [][]result
+	for _, w := range rep.workloads {
 		for _, c := range rep.contenders {
 			f := figures{100, 200, 0.9, 1.2}
-			if c.name == ownName {
+			if c.Name() == ownName {
 				f = ours
 			}
 			slow := f
 			slow.ttft, slow.p99 = 2*f.ttft, 2*f.p99
-			results = append(results, []result{f.result(), slow.result()})
+			rep.Add(w.name, c.Name(), f.result(), slow.result())
 		}
-		rep.results = append(rep.results, results)
 	}
 	return rep
 }
@@ -113,7 +112,7 @@ func TestLineNamesMissedTargets(t *testing.T) {
 		}
 	}
 	slow := madeUp(figures{40, 100, 0.95, 1.1})
-	ours := slow.rounds("shared", ownName)
+	ours := slow.Of("shared", ownName)
 	ours[0].summary.Tokens, ours[1].summary.Tokens = 90, 90
 	if missed := slow.line()["missed"].([]string); !slices.Equal(missed, []string{"tokens_vs_best of shared"}) {
 		t.Errorf("fewer tokens per second: missed %v", missed)
@@ -124,7 +123,7 @@ func TestLineNamesMissedTargets(t *testing.T) {
 func TestTreesCountTheWorse(t *testing.T) {
 	for _, load := range []string{"trees2", "trees24"} {
 		rep := madeUp(figures{40, 100, 0.95, 1.1})
-		ours := rep.rounds(load, ownName)
+		ours := rep.Of(load, ownName)
 		ours[0].cached, ours[1].cached = 0.7, 0.7
 		if got := rep.line()["trees_cached"]; got != 0.7 {
 			t.Errorf("%s: trees_cached is %v", load, got)
@@ -134,10 +133,10 @@ func TestTreesCountTheWorse(t *testing.T) {
 
 func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 	rep := madeUp(figures{40, 100, 0.95, 1.1})
-	keep := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == ownName })
-	rep.contenders = rep.contenders[keep : keep+1]
-	for w := range rep.results {
-		rep.results[w] = rep.results[w][keep : keep+1]
+	for _, c := range rep.contenders {
+		if c.Name() != ownName {
+			rep.Drop("*", c.Name())
+		}
 	}
 	line := rep.line()
 	if _, ok := line["sessions_ttft_vs_round_robin"]; ok {
@@ -146,7 +145,7 @@ func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 	if line["sessions_cached"] != 0.95 || line["target_met"] != false {
 		t.Errorf("%v", line)
 	}
-	rep.contenders[0].name = roundRobinName
+	rep.Drop("*", ownName)
 	if line := rep.line(); line["sessions_cached"] != nil || line["target_met"] != false {
 		t.Errorf("without ours: %v", line)
 	}
@@ -154,26 +153,18 @@ func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 
 func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp(figures{40, 100, 0.95, 1.1})
-	rep.note("something is missing")
-	rep.rounds("forty", ownName)[0].prediction = prediction{Requests: 7, Predicted: 0.5, Reported: 0.25, Off: 0.125}
-	var out strings.Builder
-	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), rep.line()); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	rep.Note("something is missing")
+	rep.Of("forty", ownName)[0].prediction = prediction{Requests: 7, Predicted: 0.5, Reported: 0.25, Off: 0.125}
+	text := benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
 		"40 conversations × 5 turns over 4 system prompts of 1000 tokens", `"lb_policy":"prefix_cache"`, "ring_hash by the session header",
 		"60 sessions × 5 turns", "20 at once, which is 0.40 of the capacity", "of exact's",
-		"without regard to load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 " +
+		"without regard to load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 "+
 			"sequences at once and 32768 cached tokens",
-		"prediction of prefix_cache on forty: cached share predicted " +
+		"prediction of prefix_cache on forty: cached share predicted "+
 			"0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",
 		"\n{", `"bench":"prefix"`,
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out.String())
-		}
-	}
-	if strings.Contains(out.String(), "prediction of round_robin") {
+	)
+	if strings.Contains(text, "prediction of round_robin") {
 		t.Error("a prediction of those who make none")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package prefix
 
 import (
 	"flag"
@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/router"
 )
 
 type settings struct {
-	rounds        int
-	workers       int
-	seed          uint64
+	bench.Settings
 	workloads     string
 	loads         []float64
 	policies      string
@@ -26,7 +25,6 @@ type settings struct {
 	traceFrom     int
 	traceRequests int
 	traceSpan     time.Duration
-	markdown      string
 }
 
 // everything is the value of -workload for all workloads.
@@ -34,21 +32,19 @@ const everything = "all"
 
 func parse() (settings, error) {
 	s := settings{credits: []float64{0.5, 1, 2, 4, 8, 16}}
-	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds")
-	flag.IntVar(&s.workers, "workers", 2, "worker threads of the gateway")
-	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
+	s.Flags(3)
+	s.WorkersFlag(2)
 	all := append(workloads(), replays(nil, 0, 0, 0)...)
 	flag.StringVar(&s.workloads, "workload", usual,
 		"these, divided by commas, or "+everything+": "+strings.Join(bench.Names(all, workload.title), ", "))
 	flag.Func("load", "shares of the servers' capacity, divided by commas, to play each workload at (default: its own)",
 		floats(&s.loads))
-	flag.StringVar(&s.policies, "policies", "",
-		"only these, divided by commas: "+strings.Join(bench.Names(contenders(), contender.title), ", "))
+	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(), contender.title))
 	flag.Func("credits", "credits of exact, divided by commas, of which the best counts (default 0.5,1,2,4,8,16)",
 		floats(&s.credits))
 	flag.Func("variant", "NAME=JSON: also play this plugin configuration; may be repeated", func(text string) error {
-		c, err := variant(text)
-		s.variants = append(s.variants, c)
+		c, err := router.Variant(text)
+		s.variants = append(s.variants, contender{Contender: c})
 		return err
 	})
 	flag.BoolVar(&s.redis, "redis", false, "also play the policies of Warmgate with counts and index in Redis")
@@ -58,7 +54,6 @@ func parse() (settings, error) {
 		return nil
 	})
 	s.traceFlags()
-	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
 	return s, nil
 }

@@ -1,10 +1,9 @@
-package main
+package prefix
 
 import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -39,12 +38,12 @@ func (w workload) title() string { return w.name }
 // scripts returns the traffic. The same seed gives the same.
 func (w *workload) scripts(seed uint64) []script { return w.write(w, seed) }
 
-// path returns where requests go.
+// path returns where requests go, "" for chats.
 func (w *workload) path() string {
 	if w.plain {
 		return "/v1/completions"
 	}
-	return compare.Path
+	return ""
 }
 
 // requests returns how many requests the scripts have together.

@@ -1,4 +1,4 @@
-package main
+package push
 
 import (
 	"net/http"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/placement"
 	"github.com/warmgate/warmgate/e2e/traffic"
@@ -22,36 +24,38 @@ const (
 // limits are not gateways but what is left to win: schedules in simulated time that know everything, see
 // [placement.Limit]. Beside them stands what is known from the gateway, to compare them with.
 func limits() []contender {
-	list := []contender{
-		{name: simulatedBlind, limit: placement.PrefixCacheWaiting(placement.Waiting{Skip: 32})},
-		{name: simulatedOutstanding, limit: placement.PrefixCacheWaiting(placement.Waiting{
+	return []contender{
+		{Contender: simulated(simulatedBlind), limit: placement.PrefixCacheWaiting(placement.Waiting{Skip: 32})},
+		{Contender: simulated(simulatedOutstanding), limit: placement.PrefixCacheWaiting(placement.Waiting{
 			Push: lb.Outstanding, Cap: 12, Skip: 32, Metrics: true,
 		})},
-		{name: limitPrefix + "least delay", limit: placement.Limit(placement.Foresight{Credit: 1, Memory: 1})},
-		{name: limitPrefix + "warmest server", limit: placement.Limit(placement.Foresight{
+		{Contender: simulated(limitPrefix + "least delay"), limit: placement.Limit(placement.Foresight{
+			Credit: 1, Memory: 1,
+		})},
+		{Contender: simulated(limitPrefix + "warmest server"), limit: placement.Limit(placement.Foresight{
 			Loyal: true, Credit: 2, Memory: 0.85,
 		})},
-		{name: limitPrefix + "oldest tree", limit: placement.Limit(placement.Foresight{
+		{Contender: simulated(limitPrefix + "oldest tree"), limit: placement.Limit(placement.Foresight{
 			Trees: true, Loyal: true, Credit: 1, Memory: 1,
 		})},
 	}
-	for i := range list {
-		list[i].added = true
-		list[i].policy.About = "in simulated time, without a gateway"
-		if strings.HasPrefix(list[i].name, limitPrefix) {
-			list[i].policy.About += ", what is left to win: a schedule that knows all caches and all lengths"
-		}
+}
+
+func simulated(name string) router.Contender {
+	about := "in simulated time, without a gateway"
+	if strings.HasPrefix(name, limitPrefix) {
+		about += ", what is left to win: a schedule that knows all caches and all lengths"
 	}
-	return list
+	return router.Contender{Policy: compare.Policy{Name: name, About: about}, Added: true}
 }
 
 // foreseen plays the scripts in simulated time.
 func foreseen(w *workload, scripts []traffic.Script, maker placement.Maker) (r result) {
-	simulated := placement.Workload{
+	model := placement.Workload{
 		Name: w.name, Servers: servers, Server: w.server, Full: w.clients,
 		Scripts: func(uint64) []traffic.Script { return scripts },
 	}
-	played, served := simulated.Prepare(0).Play(1, maker)
+	played, served := model.Prepare(0).Play(1, maker)
 	begins := make([]time.Duration, len(scripts))
 	for i := range begins {
 		begins[i] = played.Took

@@ -1,11 +1,8 @@
-package main
+package push
 
 import (
-	"context"
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,9 +10,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
@@ -64,13 +61,13 @@ func TestContenders(t *testing.T) {
 	secrets := map[string]bool{}
 	caps := 0
 	for _, c := range contenders([]int{5, 9}, []int{1, 4}) {
-		if c.describe() == "" {
-			t.Errorf("%s has no description", c.name)
+		if c.Describe() == "" {
+			t.Errorf("%s has no description", c.Name())
 		}
 		if c.cap > 0 {
 			caps++
 		}
-		if c.policy.Plugin == "" {
+		if c.Policy.Plugin == "" {
 			continue
 		}
 		var config struct {
@@ -89,25 +86,25 @@ func TestContenders(t *testing.T) {
 				} `json:"prefix"`
 			} `json:"lb_config"`
 		}
-		if err := json.Unmarshal([]byte(c.policy.Plugin), &config); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
+		if err := json.Unmarshal([]byte(c.Policy.Plugin), &config); err != nil {
+			t.Fatalf("%s: %v", c.Name(), err)
 		}
 		got := config.Config
-		if push, _, _ := strings.Cut(c.name, " "); config.Policy != "prefix_cache" ||
+		if push, _, _ := strings.Cut(c.Name(), " "); config.Policy != "prefix_cache" ||
 			got.Push != strings.TrimPrefix(push, blindName) || got.Cap != c.cap ||
 			(got.Push != "") != (got.Queue.MaxWait == "30s") {
-			t.Errorf("%s: %+v", c.name, config)
+			t.Errorf("%s: %+v", c.Name(), config)
 		}
 		if metrics := got.Envoy["metrics_cluster"] != ""; metrics != (got.Push == "pending" &&
-			!strings.HasSuffix(c.name, "no metrics")) {
-			t.Errorf("%s: metrics are read: %v", c.name, metrics)
+			!strings.HasSuffix(c.Name(), "no metrics")) {
+			t.Errorf("%s: metrics are read: %v", c.Name(), metrics)
 		}
-		if strings.HasSuffix(c.name, "ahead 4") != (got.Ahead == 4) || strings.Contains(c.name, "skip") !=
+		if strings.HasSuffix(c.Name(), "ahead 4") != (got.Ahead == 4) || strings.Contains(c.Name(), "skip") !=
 			(got.Queue.Skip == 100) {
-			t.Errorf("%s: %+v", c.name, got)
+			t.Errorf("%s: %+v", c.Name(), got)
 		}
 		if secrets[got.Prefix.Secret] {
-			t.Errorf("%s has a secret that another has", c.name)
+			t.Errorf("%s has a secret that another has", c.Name())
 		}
 		secrets[got.Prefix.Secret] = true
 	}
@@ -140,85 +137,61 @@ func ran(rate, p90, p99 int, cached float64) []result {
 // madeUp is a report of which all targets are met, with another share cached on trees24.
 func madeUp(found float64) *report {
 	rep := &report{
-		settings:  settings{rounds: 2, own: ownName, workers: 2},
-		workloads: []workload{trees2(), trees24()},
+		settings:  settings{Settings: bench.Settings{Rounds: 2, Own: ownName, Workers: 2}},
+		workloads: []workload{trees2(), trees24()}, contenders: contenders([]int{12, 24}, []int{1}),
 	}
-	list := contenders([]int{12, 24}, []int{1})
-	var first, second [][]result
-	for _, c := range list {
+	for _, c := range rep.contenders {
+		first, second := ran(500, 500, 500, 0.5), ran(1, 1, 121, 0.6)
 		switch {
-		case c.name == ownName:
-			first, second = append(first, ran(1300, 40, 90, 0.9)), append(second, ran(1, 1, 110, found))
-		case c.name == blindName:
-			first, second = append(first, ran(1000, 200, 900, 0.7)), append(second, ran(1, 1, 130, 0.88))
+		case c.Name() == ownName:
+			first, second = ran(1300, 40, 90, 0.9), ran(1, 1, 110, found)
+		case c.Name() == blindName:
+			first, second = ran(1000, 200, 900, 0.7), ran(1, 1, 130, 0.88)
 		case c.cap == 12:
-			first, second = append(first, ran(800, 50, 90, 0.8)), append(second, ran(1, 1, 140, 0.9))
+			first, second = ran(800, 50, 90, 0.8), ran(1, 1, 140, 0.9)
 		case c.cap == 24:
-			first, second = append(first, ran(1040, 60, 90, 0.8)), append(second, ran(1, 1, 150, 0.9))
-		case c.added:
-			first, second = append(first, ran(9000, 1, 1, 1)), append(second, ran(9000, 1, 1, 1))
-		default:
-			first, second = append(first, ran(500, 500, 500, 0.5)), append(second, ran(1, 1, 121, 0.6))
+			first, second = ran(1040, 60, 90, 0.8), ran(1, 1, 150, 0.9)
+		case c.Added:
+			first, second = ran(9000, 1, 1, 1), ran(9000, 1, 1, 1)
 		}
+		rep.Add("trees2", c.Name(), first...)
+		rep.Add("trees24", c.Name(), second...)
 	}
-	rep.contenders, rep.results = list, [][][]result{first, second}
 	return rep
 }
 
 func TestLine(t *testing.T) {
 	l := madeUp(0.93).line()
-	for _, c := range []struct {
-		name      string
-		got, want float64
-	}{
-		{"tokens_vs_blind", *l.TokensVsBlind, 1.3},
-		{"ttft_p90_vs_blind", *l.TTFTVsBlind, 0.2},
-		{"tokens_vs_outstanding", *l.TokensVsOutst, 1.25},
-		{"trees24_cached", *l.Trees24Cached, 0.93},
-		{"trees24_ttft_p99_vs_best", *l.Trees24VsBest, 110. / 121},
+	for name, want := range map[string]float64{
+		"tokens_vs_blind": 1.3, "ttft_p90_vs_blind": 0.2, "tokens_vs_outstanding": 1.25, "trees24_cached": 0.93,
+		"trees24_ttft_p99_vs_best": 110. / 121, "limit_tokens_vs_blind": 1, "limit_trees24_cached": 1,
 	} {
-		if math.Abs(c.got-c.want) > 1e-9 {
-			t.Errorf("%s is %v, want %v", c.name, c.got, c.want)
+		if got := l.Value(name); math.Abs(got-want) > 1e-9 || math.IsNaN(got) {
+			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	if !l.Met || l.BestCap != 24 || l.Trees24Best != "round_robin" {
+	if l["target_met"] != true || l["best_cap"] != 24 || l["trees24_best"] != "round_robin" {
 		t.Errorf("%+v", l)
 	}
-	if madeUp(0.91).line().Met {
+	if madeUp(0.91).line()["target_met"] != false {
 		t.Error("the target is met with 0.91 cached")
 	}
 	part := madeUp(0.93)
-	part.workloads, part.results = part.workloads[:1], part.results[:1]
-	if l := part.line(); l.Met || l.Trees24Cached != nil || l.TokensVsBlind == nil {
+	for _, c := range part.contenders {
+		part.Drop("trees24", c.Name())
+	}
+	if l := part.line(); l["target_met"] != false || l["trees24_cached"] != nil || l["tokens_vs_blind"] == nil {
 		t.Errorf("without trees24: %+v", l)
 	}
 }
 
 func TestReport(t *testing.T) {
 	rep := madeUp(0.93)
-	rep.notes = []string{"a note"}
-	file := filepath.Join(t.TempDir(), "b.md")
-	var out strings.Builder
-	if err := bench.Publish(&out, file, rep.configuration(), rep.table(), rep.line()); err != nil {
-		t.Fatal(err)
-	}
-	saved, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{out.String(), string(saved)} {
-		for _, want := range []string{
-			"1300 (1300..1300)", "trees24, " + ownName, `"push":"pending"`, "30 users", "a note",
-			"6592 tokens of KV cache",
-		} {
-			if !strings.Contains(text, want) {
-				t.Errorf("the report lacks %q:\n%s", want, text)
-			}
-		}
-	}
-	if !strings.Contains(out.String(), `"tokens_vs_blind":1.3,`) {
-		t.Errorf("no last line: %s", out.String())
-	}
+	rep.Notes = []string{"a note"}
+	benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
+		"1300 (1300..1300)", "trees24, "+ownName, `"push":"pending"`, "30 users", "a note",
+		"6592 tokens of KV cache", `"tokens_vs_blind":1.3,`,
+	)
 }
 
 // TestForeseen plays a few trees in simulated time: each request is there once, and measured as the others are.
@@ -234,7 +207,7 @@ func TestForeseen(t *testing.T) {
 		r, err := c.play(t.Context(), nil, &w, scripts)
 		if err != nil || r.Failed > 0 || r.Summary.OK < turns/2 || r.Summary.OK > turns || r.Rate <= 0 ||
 			r.Cached < 0.5 || ttftP90(&r) <= 0 {
-			t.Errorf("%s: %v, %d turns: %s", c.name, err, turns, r)
+			t.Errorf("%s: %v, %d turns: %s", c.Name(), err, turns, r)
 		}
 	}
 }
@@ -249,27 +222,21 @@ func TestRound(t *testing.T) {
 		server:  vllmsim.Config{MaxNumSeqs: 2, MaxQueued: -1, NumBlocks: 2048, Tuning: vllmsim.NoLatency()},
 		lengths: lengths{system: 50, problem: 20, step: 5, each: 1, varying: []loadgen.Lengths{loadgen.Fixed(9)}},
 	}
-	s := settings{rounds: 1, workers: 1, caps: []int{2}}
+	s := settings{Settings: bench.Settings{Rounds: 1, Workers: 1}, caps: []int{2}}
 	rep := &report{settings: s, workloads: []workload{w}}
 	for _, c := range contenders(s.caps, nil) {
-		if c.name == compare.LeastRequest.Name || c.name == blindName {
+		if c.Name() == compare.LeastRequest.Name || c.Name() == blindName {
 			rep.contenders = append(rep.contenders, c)
 		}
 	}
-	ctx := context.Background()
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
+	if err := rep.play(t.Context(), &w); err != nil {
 		t.Fatal(err)
 	}
-	results, err := rounds(ctx, s, module, &w, rep.contenders)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, c := range rep.contenders {
-		r := results[i][0]
+	for _, c := range rep.contenders {
+		r := rep.Of(w.name, c.Name())[0]
 		if r.Failed > 0 || r.Summary.OK < 15 || r.Summary.Tokens != r.Summary.OK*9 || r.Rate <= 0 ||
 			r.Cached <= 0.3 || r.cpu <= 0 || r.cpu > 1 {
-			t.Errorf("%s: %+v", c.name, r)
+			t.Errorf("%s: %+v", c.Name(), r)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package redis
 
 import (
 	"fmt"
@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
 // tiny settings make every measurement once, in well under a second.
 func tiny(endpoints ...int) settings {
 	return settings{
-		rounds: 1, endpoints: endpoints, prompts: []int{5, 64}, turns: []int{1024},
+		Settings: bench.Settings{Rounds: 1}, endpoints: endpoints, prompts: []int{5, 64}, turns: []int{1024},
 		few: 8, owners: 3, depth: 4, held: 2, kinds: 2, calls: 1, room: 1 << 18,
 		span: 20 * time.Millisecond, rate: 100, dead: 3, leases: 300,
 	}

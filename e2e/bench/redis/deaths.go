@@ -1,4 +1,4 @@
-package main
+package redis
 
 import (
 	"bytes"
@@ -27,22 +27,13 @@ type death struct {
 // longest returns what the longest call of any script took.
 func (d death) longest() float64 { return slices.Max(slices.Collect(maps.Values(d.scripts))) }
 
-// deathResult is the part of the last line about that: medians over the rounds.
-type deathResult struct {
-	ScriptMax       float64            `json:"script_ms_max"`
-	ScriptMaxSpread bench.Spread       `json:"script_ms_max_spread"`
-	ScriptMS        map[string]float64 `json:"script_ms"`
-	WaitP99         float64            `json:"script_wait_p99_ms"`
-	Returned        float64            `json:"returned_ms"`
-}
-
 const (
 	mourned  = 256 // endpoints
 	deadline = 2 * time.Minute
 )
 
 func (rep *report) collectDeaths(ctx context.Context, server *redisserver.Server, progress io.Writer) error {
-	for range rep.settings.rounds {
+	for range rep.settings.Rounds {
 		d, err := die(ctx, rep.settings, server)
 		if err != nil {
 			return fmt.Errorf("%d owners die: %w", rep.settings.dead, err)
@@ -286,18 +277,28 @@ func (rep *report) scriptNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func (rep *report) deathLine() (out deathResult) {
+func returnedOf(d *death) float64 { return d.returned }
+func waitOf(d *death) float64     { return d.p99 }
+
+// longestOf returns what the longest call of a script took.
+func longestOf(name string) func(*death) float64 {
+	return func(d *death) float64 { return d.scripts[name] }
+}
+
+// addDeaths adds medians over the rounds to the last line.
+func (rep *report) addDeaths(l bench.Line) {
 	if len(rep.deaths) == 0 {
-		return out
+		return
 	}
-	out.ScriptMaxSpread = bench.SpreadBy(rep.deaths, (*death).longest)
-	out.ScriptMax, out.ScriptMS = out.ScriptMaxSpread.Median, map[string]float64{}
+	most, scripts := bench.SpreadBy(rep.deaths, (*death).longest), bench.Line{}
+	l.Figure("script_ms_max", &most)
 	for _, name := range rep.scriptNames() {
-		out.ScriptMS[name] = bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.scripts[name] }).Median
+		scripts[name] = bench.SpreadBy(rep.deaths, longestOf(name)).Median
 	}
-	out.WaitP99 = bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.p99 }).Median
-	out.Returned = bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.returned }).Median
-	return out
+	l["script_ms"] = scripts
+	bench.Medians(l, rep.deaths, map[string]func(*death) float64{
+		"script_wait_p99_ms": waitOf, "returned_ms": returnedOf,
+	})
 }
 
 func (rep *report) deathLines() (lines []string) {
@@ -308,11 +309,11 @@ func (rep *report) deathLines() (lines []string) {
 		"%d owners of %d requests each die at once: returned after %s ms by one other; "+
 			"requests waited %s ms at the 99th percentile",
 		rep.settings.dead, rep.settings.leases,
-		bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.returned }).Format("%.0f"),
-		bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.p99 }).Format("%.2f")))
+		bench.SpreadBy(rep.deaths, returnedOf).Format("%.0f"),
+		bench.SpreadBy(rep.deaths, waitOf).Format("%.2f")))
 	for _, name := range rep.scriptNames() {
 		lines = append(lines, fmt.Sprintf("then, and after the loss of all counts, the longest call of %s %s ms",
-			name, bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.scripts[name] }).Format("%.2f")))
+			name, bench.SpreadBy(rep.deaths, longestOf(name)).Format("%.2f")))
 	}
 	return lines
 }

@@ -1,4 +1,4 @@
-// Command redis measures what the shared store costs a Redis server, against plain least-request counters on the same
+// Package redis measures what the shared store costs a Redis server, against plain least-request counters on the same
 // server: the server's time per reservation and release, bytes and round trips per request, and how many requests one
 // core of it serves. The contenders are
 //
@@ -24,9 +24,7 @@
 //
 // Last, it measures the longest single call of each script, because everything else waits for that: all owners but one
 // die at once with thousands of requests in flight, then the counts are lost, while another owner's requests go on.
-//
-// The last line of the output is one JSON object.
-package main
+package redis
 
 import (
 	"context"
@@ -44,8 +42,8 @@ import (
 )
 
 type settings struct {
+	bench.Settings
 	version   string
-	rounds    int
 	endpoints []int
 	prompts   []int // blocks
 	turns     []int // bytes of prompts of one message
@@ -60,7 +58,6 @@ type settings struct {
 	rate      float64 // requests/s of an owner, over which its heartbeats are spread
 	dead      int     // owners that die at once in the measurement of the longest script
 	leases    int     // of each of them, and of one that stays
-	markdown  string
 }
 
 func parse() (settings, error) {
@@ -70,7 +67,7 @@ func parse() (settings, error) {
 	flag.BoolVar(&quick, "quick", false, "three short rounds: a minute")
 	flag.StringVar(&s.version, "version", redisserver.Default,
 		"server, one of "+strings.Join(redisserver.Versions(), ", "))
-	flag.IntVar(&s.rounds, "rounds", 7, "paired rounds")
+	s.RoundsFlags(7)
 	flag.StringVar(&endpoints, "endpoints", "8,64,256", "cluster sizes")
 	flag.StringVar(&prompts, "prompts", "1,5,20,64,128", "lengths of prompts, in blocks")
 	flag.StringVar(&turns, "turns", "256,1024,65536", "lengths of prompts of one message, in bytes")
@@ -86,10 +83,9 @@ func parse() (settings, error) {
 	flag.IntVar(&s.room, "room", 4<<20, "bytes that prompts may use when more come than there is room for")
 	flag.IntVar(&s.dead, "dead", 63, "owners that die at once, for the longest script")
 	flag.IntVar(&s.leases, "leases", 2000, "requests in flight of each of them, and of the owner that stays")
-	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	flag.Parse()
 	if quick {
-		s.rounds, s.calls, s.span = 3, 1024, 300*time.Millisecond
+		s.Rounds, s.calls, s.span = 3, 1024, 300*time.Millisecond
 	}
 	var err, err2, err3 error
 	s.endpoints, err = bench.Numbers(endpoints)
@@ -100,14 +96,15 @@ func parse() (settings, error) {
 
 // check refuses settings that make no measurement.
 func (s settings) check() error {
-	least := min(s.rounds, s.owners, s.depth, s.held, s.kinds, s.calls, s.room, s.dead, s.leases, s.few)
+	least := min(s.Rounds, s.owners, s.depth, s.held, s.kinds, s.calls, s.room, s.dead, s.leases, s.few)
 	if least < 1 || s.span <= 0 || s.rate <= 0 {
 		return errors.New("every number must be positive")
 	}
 	return nil
 }
 
-func main() { bench.Main("redis", parse, run) }
+// Benchmark is to be played.
+var Benchmark = bench.New("redis", parse, run)
 
 func run(ctx context.Context, s settings) error {
 	// The server has a core of its own, where there are two.
@@ -116,7 +113,7 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
 
 // collect starts the server, takes every measurement, and reports its progress.
@@ -190,7 +187,7 @@ func compare(
 		}
 		stages = append(stages, st)
 	}
-	for round := range s.rounds {
+	for round := range s.Rounds {
 		got, err := measure(ctx, stages, round, parts)
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package main
+package redis
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
@@ -272,73 +273,46 @@ type promptCell struct {
 func (c promptCell) String() string {
 	text := fmt.Sprintf("a prompt of %d blocks: server µs per reservation", c.blocks)
 	for _, name := range []string{warmgate, blockXOR, blockKeys} {
-		bytes := func(m *measurement) float64 { return m.sent + m.received }
 		text += fmt.Sprintf("; %s %s and %.0f bytes", name, c.spread(name, reserveOf).Format("%.1f"),
-			c.spread(name, bytes).Median)
+			c.spread(name, bothWays).Median)
 	}
 	return text + fmt.Sprintf("; warmgate over xor %s, over keys %s",
 		c.ratio(warmgate, blockXOR, reserveOf).Format("%.4f"), c.ratio(warmgate, blockKeys, reserveOf).Format("%.2f"))
 }
 
-// promptResult is the part of the JSON line that is about prompts: warmgate over xor and over keys by blocks of the
-// prompt.
-type promptResult struct {
-	XOR1          float64        `json:"prefix_vs_xor_1"`
-	XOR5          float64        `json:"prefix_vs_xor_5"`
-	XOR20         float64        `json:"prefix_vs_xor_20"`
-	XOR64         float64        `json:"prefix_vs_xor_64"`
-	XOR128        float64        `json:"prefix_vs_xor_128"`
-	Keys1         float64        `json:"prefix_vs_keys_1"`
-	Keys5         float64        `json:"prefix_vs_keys_5"`
-	Keys20        float64        `json:"prefix_vs_keys_20"`
-	Keys64        float64        `json:"prefix_vs_keys_64"`
-	Keys128       float64        `json:"prefix_vs_keys_128"`
-	Bytes64       float64        `json:"prefix_bytes_vs_xor_64"` // both ways, with the release
-	BytesKeys64   float64        `json:"prefix_bytes_vs_keys_64"`
-	PromptUS64    float64        `json:"prefix_reserve_us_64"`
-	Memory        float64        `json:"prefix_memory_per_million_blocks"` // bytes
-	MemoryXOR     float64        `json:"prefix_memory_per_million_blocks_xor"`
-	Bound         float64        `json:"prefix_memory_vs_bound"` // when four times as much comes as there is room for
-	Turns         []turnLine     `json:"prefix_one_message"`
-	PromptTargets *promptTargets `json:"prefix_targets_met,omitempty"`
-}
+func bothWays(m *measurement) float64 { return m.sent + m.received }
 
-// promptTargets is which of the project's budgets were kept.
-type promptTargets struct {
-	XOR64 bool `json:"xor_64"` // prefix_vs_xor_64 ≤ 1/15
-	XOR5  bool `json:"xor_5"`  // prefix_vs_xor_5 ≤ 1/5
-	Bytes bool `json:"bytes"`  // prefix_bytes_vs_xor_64 ≤ 1/2
-	Bound bool `json:"bound"`  // prefix_memory_vs_bound ≤ 1
-}
-
-func (rep *report) promptLine() promptResult {
-	out := promptResult{Memory: rep.memory[warmgate], MemoryXOR: rep.memory[blockXOR]}
-	if rep.bound.room > 0 {
-		out.Bound = rep.bound.took / float64(rep.bound.room)
+// addPrompts adds what was measured with prompts to the last line: warmgate over xor and over keys by blocks of the
+// prompt, bytes both ways with the release, and memory.
+func (rep *report) addPrompts(l bench.Line) {
+	for name, contender := range map[string]string{
+		"prefix_memory_per_million_blocks": warmgate, "prefix_memory_per_million_blocks_xor": blockXOR,
+	} {
+		if took, ok := rep.memory[contender]; ok {
+			l[name] = took
+		}
 	}
+	if rep.bound.room > 0 { // when four times as much comes as there is room for
+		l["prefix_memory_vs_bound"] = rep.bound.took / float64(rep.bound.room)
+	}
+	var turns []bench.Line
 	for _, c := range rep.turns {
-		out.Turns = append(out.Turns, c.line())
+		turns = append(turns, c.line())
 	}
-	over := map[int][2]*float64{
-		1: {&out.XOR1, &out.Keys1}, 5: {&out.XOR5, &out.Keys5}, 20: {&out.XOR20, &out.Keys20},
-		64: {&out.XOR64, &out.Keys64}, 128: {&out.XOR128, &out.Keys128},
-	}
+	l["prefix_one_message"] = turns
 	for _, c := range rep.prompts {
-		for i, name := range []string{blockXOR, blockKeys} {
-			if at, ok := over[c.blocks]; ok {
-				*at[i] = c.ratio(warmgate, name, reserveOf).Median
-			}
-		}
+		l[fmt.Sprintf("prefix_vs_xor_%d", c.blocks)] = c.ratio(warmgate, blockXOR, reserveOf).Median
+		l[fmt.Sprintf("prefix_vs_keys_%d", c.blocks)] = c.ratio(warmgate, blockKeys, reserveOf).Median
 		if c.blocks == 64 {
-			bytes := func(m *measurement) float64 { return m.sent + m.received }
-			out.Bytes64 = c.ratio(warmgate, blockXOR, bytes).Median
-			out.BytesKeys64 = c.ratio(warmgate, blockKeys, bytes).Median
-			out.PromptUS64 = c.spread(warmgate, reserveOf).Median
-			out.PromptTargets = &promptTargets{Bytes: out.Bytes64 <= 0.5, Bound: out.Bound > 0 && out.Bound <= 1}
+			l["prefix_bytes_vs_xor_64"] = c.ratio(warmgate, blockXOR, bothWays).Median
+			l["prefix_bytes_vs_keys_64"] = c.ratio(warmgate, blockKeys, bothWays).Median
+			l["prefix_reserve_us_64"] = c.spread(warmgate, reserveOf).Median
 		}
 	}
-	if out.PromptTargets != nil {
-		out.PromptTargets.XOR64, out.PromptTargets.XOR5 = out.XOR64 <= 1.0/15, out.XOR5 > 0 && out.XOR5 <= 1.0/5
+	if l["prefix_vs_xor_64"] != nil {
+		l["prefix_targets_met"] = map[string]bool{
+			"xor_64": l.Value("prefix_vs_xor_64") <= 1.0/15, "xor_5": l.Value("prefix_vs_xor_5") <= 1.0/5,
+			"bytes": l.Value("prefix_bytes_vs_xor_64") <= 0.5, "bound": l.Value("prefix_memory_vs_bound") <= 1,
+		}
 	}
-	return out
 }

@@ -1,16 +1,17 @@
-package main
+package redis
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
+	"maps"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
@@ -27,48 +28,70 @@ func TestWhole(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			line := rep.line()
-			if len(line.Cells) != 2*len(contenders) || line.Path != 1 || line.Trips != 2.01 ||
-				!line.Targets.RoundTrips {
-				t.Errorf("%d cells; %v round trips that a request waits for, %v in all", len(line.Cells),
-					line.Path, line.Trips)
-			}
-			for _, c := range line.Cells {
-				if c.ReserveUS <= 0 || c.ReleaseUS <= 0 || c.CPU <= 0 || c.PerCore <= 0 || c.Sent <= 0 ||
-					c.Received <= 0 {
-					t.Errorf("not measured: %+v", c)
-				}
-				ours := c.Contender == warmgate
-				if (c.HeartbeatUS > 0) != ours || (c.HeartbeatSent > 0) != ours {
-					t.Errorf("heartbeats: %+v", c)
-				}
-			}
-			if line.XOR5 <= 0 || line.XOR64 <= 0 || line.Keys5 <= 0 || line.Keys64 <= 0 || line.XOR1 != 0 ||
-				line.PromptUS64 <= 0 || line.PromptTargets == nil {
-				t.Errorf("prompts: %+v", line.promptResult)
-			}
-			if len(line.Turns) != 1 || line.Turns[0].Blocks != 3 || line.Turns[0].Endpoints != 8 ||
-				line.Turns[0].XOR.Min <= 0 {
-				t.Errorf("prompts of one message: %+v", line.Turns)
-			}
-			if line.ScheduleUS <= 0 || line.BudgetRatio <= 0 || line.ScheduleIsMet == nil {
-				t.Errorf("budgets: %+v", line.budgetResult)
-			}
-			// What goes over the wire, and into memory, does not depend on the machine.
-			if line.Bytes64 <= 0 || line.Bytes64 > 0.5 || line.BytesKeys64 <= line.Bytes64 || line.BytesKeys64 > 0.5 {
-				t.Errorf("bytes of prompts: %v of xor, %v of keys", line.Bytes64, line.BytesKeys64)
-			}
-			if line.Memory < 32e6 || line.Memory > 64e6 || line.MemoryXOR < 2*line.Memory {
-				t.Errorf("a million blocks take %v bytes, %v as single keys", line.Memory, line.MemoryXOR)
-			}
-			if ms := line.ScriptMS; line.ScriptMax <= 0 || min(ms["heartbeat"], ms["assert"], ms["candidates"]) <= 0 ||
-				line.WaitP99 <= 0 {
-				t.Errorf("longest scripts: %+v", line.deathResult)
-			}
-			if line.Bytes <= 0 || line.Bytes >= 1 || line.BytesEval >= line.Bytes {
-				t.Errorf("bytes: %v of plain, %v of eval", line.Bytes, line.BytesEval)
-			}
+			l := rep.line()
+			measured(t, l)
+			bounded(t, l)
 		})
+	}
+}
+
+// measured looks for what has to be in the last line.
+func measured(t *testing.T, l bench.Line) {
+	t.Helper()
+	cells := l["cells"].([]bench.Line)
+	if len(cells) != 2*len(contenders) || l["round_trips"] != 1.0 || !(math.Abs(l.Value("round_trips_all")-
+		2.01) < 1e-9) || !l["targets_met"].(map[string]bool)["round_trips"] {
+		t.Errorf("%d cells, %+v", len(cells), l)
+	}
+	for _, c := range cells {
+		for _, name := range []string{
+			"reserve_us", "release_us", "cpu_us", "requests_per_core", "bytes_sent", "bytes_received",
+		} {
+			if !(c.Value(name) > 0) {
+				t.Errorf("%s is not measured: %+v", name, c)
+			}
+		}
+		ours := c["contender"] == warmgate
+		if (c.Value("heartbeat_us") > 0) != ours || (c.Value("heartbeat_bytes_sent") > 0) != ours {
+			t.Errorf("heartbeats: %+v", c)
+		}
+	}
+	for _, name := range []string{
+		"prefix_vs_xor_5", "prefix_vs_xor_64", "prefix_vs_keys_5", "prefix_vs_keys_64", "prefix_reserve_us_64",
+		"schedule_script_us", "budgets_vs_none", "script_ms_max", "script_wait_p99_ms", "bytes_vs_plain",
+	} {
+		if !(l.Value(name) > 0) {
+			t.Errorf("%s is %v", name, l[name])
+		}
+	}
+	if l["prefix_vs_xor_1"] != nil || l["prefix_targets_met"] == nil || l["schedule_script_target_met"] == nil {
+		t.Errorf("%+v", l)
+	}
+	turns := l["prefix_one_message"].([]bench.Line)
+	if len(turns) != 1 || turns[0]["blocks"] != 3 || turns[0]["endpoints"] != 8 ||
+		turns[0]["vs_xor"].(bench.Spread).Min <= 0 {
+		t.Errorf("prompts of one message: %+v", turns)
+	}
+	ms := l["script_ms"].(bench.Line)
+	if !(min(ms.Value("heartbeat"), ms.Value("assert"), ms.Value("candidates")) > 0) {
+		t.Errorf("longest scripts: %+v", ms)
+	}
+}
+
+// bounded looks at what does not depend on the machine: what goes over the wire, and into memory.
+func bounded(t *testing.T, l bench.Line) {
+	t.Helper()
+	xor, keys := l.Value("prefix_bytes_vs_xor_64"), l.Value("prefix_bytes_vs_keys_64")
+	if !(xor > 0 && xor <= 0.5 && keys > xor && keys <= 0.5) {
+		t.Errorf("bytes of prompts: %v of xor, %v of keys", xor, keys)
+	}
+	ours := l.Value("prefix_memory_per_million_blocks")
+	single := l.Value("prefix_memory_per_million_blocks_xor")
+	if !(ours >= 32e6 && ours <= 64e6 && single >= 2*ours) {
+		t.Errorf("a million blocks take %v bytes, %v as single keys", ours, single)
+	}
+	if plain := l.Value("bytes_vs_plain"); !(plain < 1 && l.Value("bytes_vs_eval") < plain) {
+		t.Errorf("bytes: %v of plain, %v of eval", plain, l["bytes_vs_eval"])
 	}
 }
 
@@ -91,7 +114,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(*settings){
-		"rounds": func(s *settings) { s.rounds = 0 },
+		"rounds": func(s *settings) { s.Rounds = 0 },
 		"owners": func(s *settings) { s.owners = 0 },
 		"depth":  func(s *settings) { s.depth = -1 },
 		"held":   func(s *settings) { s.held = 0 },
@@ -130,8 +153,8 @@ func madeUp(reserve, bytes, path float64) *report {
 	}
 	return &report{
 		settings: settings{
-			version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, kinds: 1, calls: 512,
-			rate: 100,
+			Settings: bench.Settings{Rounds: 3}, version: "made-up-1.0", owners: 8, depth: 16, held: 2, kinds: 1,
+			calls: 512, rate: 100,
 		}, cells: []*cell{c}, prompts: []promptCell{
 			madeUpPrompt(5, 4), madeUpPrompt(64, 40),
 			madeUpPrompt(3, 1),
@@ -175,95 +198,72 @@ func madeUpPrompt(blocks int, xor float64) promptCell {
 }
 
 func TestLine(t *testing.T) {
-	line := madeUp(1.5, 0.5, 1).line()
-	near := func(name string, got, want float64) {
-		t.Helper()
-		if got < want-1e-9 || got > want+1e-9 {
+	l := madeUp(1.5, 0.5, 1).line()
+	for name, want := range map[string]float64{
+		"reserve_vs_plain_64": 1.5, "reserve_vs_eval_64": 0.75, "reserve_vs_hmget_64": 3,
+		"request_vs_plain_64": 16.0 / 11,
+		"reserve_us_64":       30, "release_us_64": 2, "round_trips": 1, "round_trips_all": 2.01,
+		"bytes_vs_plain":     0.5, // a heartbeat's 200 bytes are 2 a request
+		"schedule_script_us": 24, "budgets_vs_none": 3, "requests_per_core": 1e5, "requests_per_core_plain": 5e4,
+		"prefix_vs_xor_5": 0.25, "prefix_vs_xor_64": 1.0 / 40, "prefix_vs_keys_64": 0.5, "prefix_reserve_us_64": 20,
+		"prefix_bytes_vs_xor_64": 1.0 / 40, "prefix_memory_per_million_blocks": 45e6, "prefix_memory_vs_bound": 0.75,
+		"script_ms_max":      0.7, // a disturbed call of one round is not the script's
+		"script_wait_p99_ms": 2, "returned_ms": 200,
+	} {
+		if got := l.Value(name); !(math.Abs(got-want) < 1e-9) {
 			t.Errorf("%s = %v, want %v", name, got, want)
 		}
 	}
-	near("reserve_vs_plain_64", line.Reserve64, 1.5)
-	near("its spread", line.Reserve64Spread.Max-line.Reserve64Spread.Min, 0)
-	near("reserve_vs_eval_64", line.ReserveEval, 0.75)
-	near("reserve_vs_hmget_64", line.ReserveHMGet, 3)
-	near("request_vs_plain_64", line.Request, 16.0/11)
-	near("reserve_vs_plain_8", line.Reserve8, 0)
-	near("reserve_us_64", line.ReserveUS, 30)
-	near("release_us_64", line.ReleaseUS, 2)
-	near("bytes_vs_plain", line.Bytes, 0.5) // a heartbeat's 200 bytes are 2 a request
-	near("schedule_script_us", line.ScheduleUS, 24)
-	near("budgets_vs_none", line.BudgetRatio, 3)
-	if line.ScheduleIsMet == nil || !*line.ScheduleIsMet {
-		t.Error("24 µs do not meet the target")
+	spread, scripts := l["reserve_vs_plain_64_spread"].(bench.Spread), l["script_ms"].(bench.Line)
+	if spread.Max-spread.Min > 1e-9 || l["reserve_vs_plain_8"] != nil || l["prefix_vs_xor_20"] != nil {
+		t.Errorf("%+v", l)
 	}
-	near("prefix_vs_xor_5", line.XOR5, 0.25)
-	near("prefix_vs_xor_64", line.XOR64, 1.0/40)
-	near("prefix_vs_xor_20", line.XOR20, 0)
-	near("prefix_vs_keys_64", line.Keys64, 0.5)
-	near("prefix_bytes_vs_xor_64", line.Bytes64, 1.0/40)
-	near("prefix_reserve_us_64", line.PromptUS64, 20)
-	near("prefix_memory_per_million_blocks", line.Memory, 45e6)
-	near("prefix_memory_vs_bound", line.Bound, 0.75)
-	near("script_ms_max", line.ScriptMax, 0.7) // a disturbed call of one round is not the script's
-	near("script_ms of heartbeat", line.ScriptMS["heartbeat"], 0.6)
-	near("script_ms of candidates", line.ScriptMS["candidates"], 0.25)
-	near("script_wait_p99_ms", line.WaitP99, 2)
-	near("returned_ms", line.Returned, 200)
-	if want := (promptTargets{XOR64: true, Bytes: true, Bound: true}); *line.PromptTargets != want {
-		t.Errorf("targets of prompts: %+v", *line.PromptTargets)
+	if scripts["heartbeat"] != 0.6 || scripts["candidates"] != 0.25 || l["schedule_script_target_met"] != true {
+		t.Errorf("%+v", l)
 	}
-	near("round_trips_all", line.Trips, 2.01)
-	near("requests_per_core", line.PerCore, 1e5)
-	near("requests_per_core_plain", line.PerCorePlain, 5e4)
-	raw, err := json.Marshal(line)
-	if err != nil || !strings.Contains(string(raw), `"round_trips":1,`) || !strings.Contains(string(raw), `"prefix_vs_xor_5":0.25,`) || len(line.Cells) != len(contenders) {
+	want := map[string]bool{"xor_64": true, "xor_5": false, "bytes": true, "bound": true}
+	if got := l["prefix_targets_met"].(map[string]bool); !maps.Equal(got, want) {
+		t.Errorf("targets of prompts: %+v", got)
+	}
+	raw, err := json.Marshal(l)
+	if err != nil || !strings.Contains(string(raw), `"round_trips":1,`) || len(l["cells"].([]bench.Line)) !=
+		len(contenders) {
 		t.Errorf("JSON %s, %v", raw, err)
 	}
 	for _, c := range []struct {
 		name                 string
 		reserve, bytes, path float64
-		want                 targetResults
+		missed               string
 	}{
-		{"all kept", 2, 0.9, 1, targetResults{true, true, true}},
-		{"too slow", 2.1, 0.9, 1, targetResults{false, true, true}},
-		{"too many bytes", 1, 1.1, 1, targetResults{true, false, true}},
-		{"an extra round trip", 1, 0.9, 1.01, targetResults{true, true, false}},
+		{"all kept", 2, 0.9, 1, ""},
+		{"too slow", 2.1, 0.9, 1, "reserve"},
+		{"too many bytes", 1, 1.1, 1, "bytes"},
+		{"an extra round trip", 1, 0.9, 1.01, "round_trips"},
 	} {
-		if got := madeUp(c.reserve, c.bytes, c.path).line().Targets; got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		for name, met := range madeUp(c.reserve, c.bytes, c.path).line()["targets_met"].(map[string]bool) {
+			if met != (name != c.missed) {
+				t.Errorf("%s: %s is %v", c.name, name, met)
+			}
 		}
 	}
 }
 
 func TestReportNamesWhatWasMeasured(t *testing.T) {
 	rep := madeUp(1.5, 0.5, 1)
-	rep.settings.markdown = filepath.Join(t.TempDir(), "redis.md")
-	var out strings.Builder
-	if err := rep.publish(&out); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
 		"a prompt of 64 blocks: server µs per reservation; warmgate 20.0 (10.0..30.0) and 500 bytes; xor 800.0",
-		"with budgets, 10 targets", "server µs per reservation 24.0 (12.0..36.0), without budgets 8.0 (4.0..12.0), " +
+		"with budgets, 10 targets", "server µs per reservation 24.0 (12.0..36.0), without budgets 8.0 (4.0..12.0), "+
 			"over that 3.00 (3.00..3.00); per release 2.0",
 		"one message of 1024 bytes, 3 blocks", "warmgate over xor 2.00 (2.00..2.00), over keys 0.50 (0.50..0.50)",
-		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for " +
+		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for "+
 			"a million blocks",
 		"when 2.0 million blocks come and 16.0 MB may be used, 12.0 MB of the server's memory are",
 		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners",
 		"16 leases an owner: 150 bytes to and 50 from",
-		"the longest call of heartbeat 0.60 (0.50..0.70) ms", "requests waited 2.00 (1.00..4.00) ms at the " +
+		"the longest call of heartbeat 0.60 (0.50..0.70) ms", "requests waited 2.00 (1.00..4.00) ms at the "+
 			"99th percentile",
 		"median of 2 phases of 256", contenders[2].what,
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out.String())
-		}
-	}
-	text, err := os.ReadFile(rep.settings.markdown)
-	if err != nil || !strings.Contains(string(text), "| 64, evalsha | 1.00 (1.00..1.00) |") {
-		t.Errorf("Markdown: %v\n%s", err, text)
-	}
+	)
 	if got := rep.cells[0].progress(); !strings.Contains(got, "warmgate 30.0 + 2.0") {
 		t.Error(got)
 	}

@@ -1,8 +1,7 @@
-package main
+package redis
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 )
@@ -87,7 +86,7 @@ func (rep *report) configuration() []string {
 			s.version),
 		fmt.Sprintf("load: %d owners with a connection each, %d commands at once, %d requests in flight per "+
 			"endpoint, kinds of endpoints: %d; %d paired rounds, in small turns and rotating order",
-			s.owners, s.depth, s.held, s.kinds, s.rounds),
+			s.owners, s.depth, s.held, s.kinds, s.Rounds),
 		fmt.Sprintf("reserve, release: the server's own time per command (INFO commandstats), median of %d phases of "+
 			"%d in each round",
 			s.phases(), phase),
@@ -138,9 +137,4 @@ func (rep *report) promptLines() (lines []string) {
 			float64(b.blocks)/1e6, float64(b.room)/1e6, b.took/1e6))
 	}
 	return lines
-}
-
-// publish prints the report, and saves it in the file of the settings, if any.
-func (rep *report) publish(w io.Writer) error {
-	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
 }

@@ -1,4 +1,4 @@
-package main
+package redis
 
 import (
 	"context"
@@ -52,19 +52,11 @@ func (c turnCell) String() string {
 		c.ratio(warmgate, blockXOR, reserveOf).Format("%.2f"), c.ratio(warmgate, blockKeys, reserveOf).Format("%.2f"))
 }
 
-// turnLine is the part of the JSON line that is about prompts of one message of some length.
-type turnLine struct {
-	Bytes     int          `json:"bytes"`
-	Blocks    int          `json:"blocks"`
-	Endpoints int          `json:"endpoints"`
-	ReserveUS float64      `json:"reserve_us"`
-	XOR       bench.Spread `json:"vs_xor"`
-	Keys      bench.Spread `json:"vs_keys"`
-}
-
-func (c turnCell) line() turnLine {
-	return turnLine{
-		c.bytes, c.blocks, c.endpoints, c.spread(warmgate, reserveOf).Median,
-		c.ratio(warmgate, blockXOR, reserveOf), c.ratio(warmgate, blockKeys, reserveOf),
+// line returns the part of the last line that is about prompts of one message of some length.
+func (c turnCell) line() bench.Line {
+	return bench.Line{
+		"bytes": c.bytes, "blocks": c.blocks, "endpoints": c.endpoints,
+		"reserve_us": c.spread(warmgate, reserveOf).Median,
+		"vs_xor":     c.ratio(warmgate, blockXOR, reserveOf), "vs_keys": c.ratio(warmgate, blockKeys, reserveOf),
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package regions
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 )
@@ -134,14 +133,9 @@ func forwarding(name string, rtt time.Duration, t tuning) func(region int) compa
 // prefixCache is prefix_cache with further members of lb_config. How many requests a server runs at once is known; its
 // metrics tell when its memory has room for fewer.
 func prefixCache(name, more string, t tuning) compare.Policy {
-	return compare.Policy{
-		Name: name, Cluster: harness.Warmgate,
-		Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"push":"pending",` +
-			`"max_inflight":` + strconv.Itoa(engine().MaxNumSeqs) + `,"queue":{"max_wait":"50s"},` + more +
-			`"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"},` +
-			`"prefix":{` + t.prefix + `"secret":"bench-regions-` + strings.ReplaceAll(name, " ", "-") +
-			`"},"debug_headers":true}}`,
-	}
+	return compare.Plugin(name, "prefix_cache", `"push":"pending","max_inflight":`+strconv.Itoa(engine().MaxNumSeqs)+
+		`,"queue":{"max_wait":"50s"},`+more+`"prefix":{`+t.prefix+`"secret":"bench-regions-`+
+		strings.ReplaceAll(name, " ", "-")+`"},`, compare.ByMetrics)
 }
 
 func (c *contender) describe() string {

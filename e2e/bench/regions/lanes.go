@@ -1,4 +1,4 @@
-package main
+package regions
 
 import (
 	"context"
@@ -43,15 +43,15 @@ type lanes struct {
 func playLanes(ctx context.Context, s *settings, cells []cell, list []contender,
 	newStage func(ctx context.Context) (*stage, error),
 ) ([][][]result, error) {
-	l, all := &lanes{settings: s, cells: cells, contenders: list}, runs(s.rounds, cells, list)
+	l, all := &lanes{settings: s, cells: cells, contenders: list}, runs(s.Rounds, cells, list)
 	for range cells {
 		l.results = append(l.results, make([][]result, len(list)))
 	}
 	for _, r := range all {
-		l.results[r.cell][r.contender] = make([]result, s.rounds)
+		l.results[r.cell][r.contender] = make([]result, s.Rounds)
 	}
 	var stages []*stage
-	for range s.lanes {
+	for range s.Lanes {
 		st, err := newStage(ctx)
 		if err != nil {
 			return nil, errors.Join(err, closeAll(stages))
@@ -91,7 +91,7 @@ func (l *lanes) scriptsOf(at run) *[regions][]traffic.Script {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.scripts == nil || at.cell != l.of.cell || at.round != l.of.round {
-		written := l.cells[at.cell].scripts(l.settings.seed + uint64(at.round))
+		written := l.cells[at.cell].scripts(l.settings.Seed + uint64(at.round))
 		l.of, l.scripts = at, &written
 	}
 	return l.scripts

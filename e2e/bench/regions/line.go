@@ -1,29 +1,18 @@
-package main
+package regions
 
-import "github.com/warmgate/warmgate/e2e/bench"
+import (
+	"math"
 
-// line is the last line of the output. Its comparisons are of the contender that it names as its own, and absent unless
-// that was played: of each, the worst of the cells. Ratios to region-local are formed round by round; those to the best
-// of several contenders are of medians.
-type line struct {
-	Bench string `json:"bench"`
-	Own   string `json:"own"`
+	"github.com/warmgate/warmgate/e2e/bench"
+)
 
-	Throughput *float64 `json:"throughput_vs_local,omitempty"`  // tokens/s, on the skewed load
-	Nine       *float64 `json:"nine_vs_twelve,omitempty"`       // 9 servers over region-local with 12, likewise
-	P50        *float64 `json:"ttft_p50_vs_central,omitempty"`  // over the lowest of the central ones
-	P90        *float64 `json:"ttft_p90_vs_central,omitempty"`  // likewise
-	Cached     *float64 `json:"cached_share_vs_best,omitempty"` // less the highest of all others
-	Ideal      *float64 `json:"ideal_vs_local,omitempty"`       // tokens/s of the ideal, as throughput_vs_local
-
-	Spreads map[string]bench.Spread        `json:"throughput_vs_local_by,omitempty"` // by workload, on skewed
-	Cells   map[string]map[string]cellLine `json:"cells"`                            // by workload@load and contender
-	CPU     float64                        `json:"cpu_most"`                         // of the machine, the most of all runs
-	Rounds  int                            `json:"rounds"`
-	Workers int                            `json:"workers"`
-	Errors  int                            `json:"errors"`            // of all contenders
-	NotMet  []string                       `json:"not_met,omitempty"` // why target_met is false
-	Met     bool                           `json:"target_met"`
+// targets are of medians, the worst of the cells.
+var targets = []bench.Target{
+	{Name: "throughput_vs_local", Limit: 1.15, Least: true},
+	{Name: "nine_vs_twelve", Limit: 0.97, Least: true},
+	{Name: "ttft_p50_vs_central", Limit: 0.58},
+	{Name: "ttft_p90_vs_central", Limit: 0.24},
+	{Name: "cached_share_vs_best", Limit: -0.01, Least: true},
 }
 
 // cellLine is what one contender did in a cell.
@@ -39,92 +28,74 @@ type cellLine struct {
 	Forwarded counts `json:"forwarded,omitempty"`
 }
 
-func (rep *report) line() line {
-	s := rep.settings
-	l := line{
-		Bench: "regions", Own: s.own, Rounds: s.rounds, Workers: s.workers, Errors: rep.errors(),
-		Cells: map[string]map[string]cellLine{}, Spreads: map[string]bench.Spread{},
+// line returns the last line of the output. Its comparisons are of the contender that it names as its own, and absent
+// unless that was played: of each, the worst of the cells. Ratios to region-local are formed round by round; those to
+// the best of several contenders are of medians. docs/benchmarks/regions.md describes them.
+func (rep *report) line() bench.Line {
+	s, most := rep.settings, 0.0
+	cells, spreads := map[string]map[string]cellLine{}, map[string]bench.Spread{}
+	rep.Each(func(cell, contender string, runs []result) {
+		if cells[cell] == nil {
+			cells[cell] = map[string]cellLine{}
+		}
+		cut := allUnanswered(runs)
+		cells[cell][contender] = cellLine{
+			bench.SpreadBy(runs, tokens), bench.SpreadBy(runs, ttftP50), bench.SpreadBy(runs, ttftP90),
+			bench.SpreadBy(runs, cached), allFailed(runs), cut.all, cut.long, allForwarded(runs),
+		}
+		most = max(most, bench.SpreadBy(runs, machine).Max)
+	})
+	l := bench.Line{
+		"bench": "regions", "own": s.Own, "rounds": s.Rounds, "workers": s.Workers, "cpu_most": most, "cells": cells,
+		"errors": rep.Count(func(r *result) int { return r.Failed }),
 	}
 	for i := range rep.cells {
 		c := &rep.cells[i]
-		of := map[string]cellLine{}
-		for k := range rep.contenders {
-			runs := rep.results[i][k]
-			if len(runs) == 0 {
-				continue
-			}
-			cut := allUnanswered(runs)
-			of[rep.contenders[k].name] = cellLine{
-				bench.SpreadBy(runs, tokens), bench.SpreadBy(runs, ttftP50), bench.SpreadBy(runs, ttftP90),
-				bench.SpreadBy(runs, cached), allFailed(runs), cut.all, cut.long, allForwarded(runs),
-			}
-			l.CPU = max(l.CPU, bench.SpreadBy(runs, machine).Max)
-		}
-		l.Cells[c.key()] = of
 		if c.load == skewed {
-			l.compareLocal(rep, i)
+			if ratio := rep.vsLocal(l, "throughput_vs_local", c, s.Own); ratio != nil {
+				spreads[c.name] = *ratio
+			}
+			rep.vsLocal(l, "nine_vs_twelve", c, s.Own+nine)
+			rep.vsLocal(l, "ideal_vs_local", c, idealName)
 		}
-		l.compareOthers(rep, of)
+		rep.vsOthers(l, cells[c.key()])
 	}
-	l.NotMet = rep.unmet(&l)
-	l.Met = len(l.NotMet) == 0
+	if len(spreads) > 0 {
+		l["throughput_vs_local_by"] = spreads // by workload
+	}
+	l.Judge(rep.unmet(l))
 	return l
 }
 
-// compareLocal compares tokens/s with those of region-local in cell i.
-func (l *line) compareLocal(rep *report, i int) {
-	theirs := rep.rounds(i, localName)
-	if ours := rep.rounds(i, l.Own); len(ours) > 0 && len(theirs) > 0 {
-		ratio := bench.RatioBy(ours, theirs, tokens)
-		l.Spreads[rep.cells[i].name] = ratio
-		lower(&l.Throughput, ratio.Median)
+// vsLocal compares a contender's tokens/s with those of region-local in a cell.
+func (rep *report) vsLocal(l bench.Line, name string, at *cell, contender string) *bench.Spread {
+	ratio := rep.Ratio(at.key(), contender, localName, tokens)
+	if ratio != nil {
+		l.Worst(name, ratio.Median, false)
 	}
-	if ours := rep.rounds(i, l.Own+nine); len(ours) > 0 && len(theirs) > 0 {
-		lower(&l.Nine, bench.RatioBy(ours, theirs, tokens).Median)
-	}
-	if ideals := rep.rounds(i, idealName); len(ideals) > 0 && len(theirs) > 0 {
-		lower(&l.Ideal, bench.RatioBy(ideals, theirs, tokens).Median)
-	}
+	return ratio
 }
 
-// compareOthers compares TTFT with that of the best central contender, and the cached share with the best of all, in a
-// cell. Those with fewer servers, variants and the ideal are not among them.
-func (l *line) compareOthers(rep *report, of map[string]cellLine) {
-	ours, ok := of[l.Own]
-	if !ok {
-		return
-	}
-	var p50, p90, share *float64
+// vsOthers compares TTFT with that of the best central contender, and the cached share with the best of all, in a cell.
+// Those with fewer servers, variants and the ideal are not among them.
+func (rep *report) vsOthers(l bench.Line, of map[string]cellLine) {
+	ours, ok := of[rep.settings.Own]
+	p50, p90, share := math.Inf(1), math.Inf(1), math.Inf(-1)
 	for _, c := range rep.contenders {
 		theirs, played := of[c.name]
-		if !played || c.name == l.Own || c.added || c.servers < servers {
+		if !ok || !played || c.name == rep.settings.Own || c.added || c.servers < servers {
 			continue
 		}
-		higher(&share, theirs.Cached.Median)
+		share = max(share, theirs.Cached.Median)
 		if c.central {
-			lower(&p50, theirs.P50.Median)
-			lower(&p90, theirs.P90.Median)
+			p50, p90 = min(p50, theirs.P50.Median), min(p90, theirs.P90.Median)
 		}
 	}
-	if p50 != nil {
-		higher(&l.P50, ours.P50.Median / *p50)
-		higher(&l.P90, ours.P90.Median / *p90)
+	if !math.IsInf(p50, 0) {
+		l.Worst("ttft_p50_vs_central", ours.P50.Median/p50, true)
+		l.Worst("ttft_p90_vs_central", ours.P90.Median/p90, true)
 	}
-	if share != nil {
-		lower(&l.Cached, ours.Cached.Median-*share)
-	}
-}
-
-// lower makes a figure that of x if that is lower, or if there was none.
-func lower(figure **float64, x float64) {
-	if *figure == nil || x < **figure {
-		*figure = &x
-	}
-}
-
-// higher makes a figure that of x if that is higher, or if there was none.
-func higher(figure **float64, x float64) {
-	if *figure == nil || x > **figure {
-		*figure = &x
+	if !math.IsInf(share, 0) {
+		l.Worst("cached_share_vs_best", ours.Cached.Median-share, false)
 	}
 }

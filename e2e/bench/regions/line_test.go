@@ -1,16 +1,14 @@
-package main
+package regions
 
 import (
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
@@ -27,13 +25,14 @@ func ran(rate, p50, p90 int, cached float64) []result {
 
 // madeUp is a report of all cells with a contender of ours, which meets all targets with 970 tokens/s on 9 servers.
 func madeUp(ofNine int) *report {
-	rep := &report{settings: settings{rounds: 2, own: ownName, workers: 2, rtt: apart, scale: 1}}
+	rep := &report{settings: settings{
+		Settings: bench.Settings{Rounds: 2, Own: ownName, Workers: 2}, rtt: apart, scale: 1,
+	}}
 	rep.cells, _ = cells("", "", 1)
 	variant := local("variant", servers, regional("variant"))
 	variant.added = true
 	rep.contenders = append(contenders(apart), variant)
 	for i := range rep.cells {
-		var byContender [][]result
 		for _, c := range rep.contenders {
 			runs := ran(900, 500, 1000, 0.9)
 			switch c.name {
@@ -54,52 +53,47 @@ func madeUp(ofNine int) *report {
 			if !c.playedOn(&rep.cells[i]) {
 				runs = nil
 			}
-			byContender = append(byContender, runs)
+			rep.Add(rep.cells[i].key(), c.name, runs...)
 		}
-		rep.results = append(rep.results, byContender)
 	}
 	return rep
 }
 
 func TestLine(t *testing.T) {
 	l := madeUp(970).line()
-	for _, c := range []struct {
-		name      string
-		got, want float64
-	}{
-		{"throughput_vs_local", *l.Throughput, 1.16},
-		{"ideal_vs_local", *l.Ideal, 1.3},
-		{"nine_vs_twelve", *l.Nine, 0.97},
-		{"ttft_p50_vs_central", *l.P50, 240. / 450},
-		{"ttft_p90_vs_central", *l.P90, 0.12},
-		{"cached_share_vs_best", *l.Cached, -0.005},
-		{"cpu_most", l.CPU, 0.5},
-		{"throughput of conversations", l.Spreads["conversations"].Median, 1.2},
-		{"p90 of round_robin", l.Cells["trees2@even"]["round_robin"].P90.Median, 1000},
+	for name, want := range map[string]float64{
+		"throughput_vs_local": 1.16, "ideal_vs_local": 1.3, "nine_vs_twelve": 0.97, "ttft_p50_vs_central": 240. / 450,
+		"ttft_p90_vs_central": 0.12, "cached_share_vs_best": -0.005, "cpu_most": 0.5,
 	} {
-		if math.Abs(c.got-c.want) > 1e-9 {
-			t.Errorf("%s is %v, want %v", c.name, c.got, c.want)
+		if got := l.Value(name); !(math.Abs(got-want) < 1e-9) {
+			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	if !l.Met || len(l.NotMet) != 0 || len(l.Spreads) != 3 {
+	spreads, cells := l["throughput_vs_local_by"].(map[string]bench.Spread), cellsOf(l)
+	if spreads["conversations"].Median != 1.2 || cells["trees2@even"]["round_robin"].P90.Median != 1000 {
+		t.Errorf("%+v, %+v", spreads, cells["trees2@even"])
+	}
+	if l["target_met"] != true || l["not_met"] != nil || len(spreads) != 3 {
 		t.Errorf("%+v", l)
 	}
 	without := madeUp(970)
-	without.settings.own = "another"
+	without.settings.Own = "another"
 	l = without.line()
-	if text, err := json.Marshal(l); err != nil || l.Met || strings.Contains(string(text), "central\":") ||
-		len(l.Cells["conversations@skewed"]) != len(without.contenders) || l.Throughput != nil {
+	if text, err := json.Marshal(l); err != nil || l["target_met"] != false ||
+		strings.Contains(string(text), "central\":") || l["throughput_vs_local"] != nil ||
+		len(cellsOf(l)["conversations@skewed"]) != len(without.contenders) {
 		t.Errorf("of a contender that was not played: %s, %v", text, err)
 	}
+}
+
+func cellsOf(l bench.Line) map[string]map[string]cellLine {
+	return l["cells"].(map[string]map[string]cellLine)
 }
 
 // TestNotMet spoils a report that meets all targets, in one way after another.
 func TestNotMet(t *testing.T) {
 	drop := func(name string) func(rep *report) {
-		return func(rep *report) {
-			k := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == name })
-			rep.results[3][k] = nil
-		}
+		return func(rep *report) { rep.Drop(rep.cells[3].key(), name) }
 	}
 	for _, c := range []struct {
 		why   string
@@ -109,69 +103,56 @@ func TestNotMet(t *testing.T) {
 		{"trees2@even: vllm-router tuned was not played", drop("vllm-router tuned")},
 		{"trees2@even: cross_region was not played", drop(ownName)},
 		{"conversations@skewed was not played", func(rep *report) {
-			rep.cells, rep.results = rep.cells[1:], rep.results[1:]
+			rep.cells = rep.cells[1:]
 		}},
 		{"another load or distance than that of the targets", func(rep *report) { rep.settings.scale = 0.8 }},
 		{"another load or distance than that of the targets", func(rep *report) { rep.settings.rtt *= 2 }},
-		{"3 requests failed", func(rep *report) { rep.results[1][5][0].Failed = 3 }},
-		{"trees2@skewed: nothing was forwarded", func(rep *report) { rep.results[2][0][1].forwarded = nil }},
+		{"3 requests failed", func(rep *report) { rep.at(1, 5)[0].Failed = 3 }},
+		{"trees2@skewed: nothing was forwarded", func(rep *report) { rep.at(2, 0)[1].forwarded = nil }},
 		{"trees2@skewed: 2 requests without a token after 20s", func(rep *report) {
-			rep.results[2][1][0].unanswered = unanswered{3, 2}
+			rep.at(2, 1)[0].unanswered = unanswered{3, 2}
 		}},
 		{"nine_vs_twelve is 0.969, not 0.97", func(rep *report) {
-			for i := range rep.results[0][1] {
-				rep.results[0][1][i].Rate = 969
+			for i := range rep.at(0, 1) {
+				rep.at(0, 1)[i].Rate = 969
 			}
 		}},
 		{"ttft_p90_vs_central is 0.400, not 0.24", func(rep *report) {
-			for i := range rep.results[5][0] {
-				rep.results[5][0][i].Summary.TTFT.P90 = 400 * time.Millisecond
+			for i := range rep.at(5, 0) {
+				rep.at(5, 0)[i].Summary.TTFT.P90 = 400 * time.Millisecond
 			}
 		}},
 	} {
 		rep := madeUp(970)
 		c.spoil(rep)
-		if l := rep.line(); l.Met || len(l.NotMet) != 1 || l.NotMet[0] != c.why {
-			t.Errorf("%q, want %q", l.NotMet, c.why)
+		l := rep.line()
+		if why, _ := l["not_met"].(bench.Reasons); l["target_met"] != false || len(why) != 1 || why[0] != c.why {
+			t.Errorf("%q, want %q", why, c.why)
 		}
 	}
 	others := madeUp(970)
-	others.results[0][3] = ran(1, 1, 1, 0)
-	others.results[0][3][0].unanswered = unanswered{9, 9}
-	if l := others.line(); len(l.NotMet) != 0 || l.Cells["conversations@skewed"]["local"].Cut != 9 {
-		t.Errorf("others may take long: %q", l.NotMet)
+	copy(others.at(0, 3), ran(1, 1, 1, 0))
+	others.at(0, 3)[0].unanswered = unanswered{9, 9}
+	if l := others.line(); l["not_met"] != nil || cellsOf(l)["conversations@skewed"]["local"].Cut != 9 {
+		t.Errorf("others may take long: %q", l["not_met"])
 	}
 }
 
 func TestReport(t *testing.T) {
 	rep := madeUp(970)
-	rep.results[2][0][1].cpu = bench.Used{Gateways: 0.75, Own: 0.5, Machine: 0.93}
+	rep.at(2, 0)[1].cpu = bench.Used{Gateways: 0.75, Own: 0.5, Machine: 0.93}
 	rep.noteLimits()
-	file := filepath.Join(t.TempDir(), "b.md")
-	var out strings.Builder
-	if err := bench.Publish(&out, file, rep.configuration(), rep.table(), rep.line()); err != nil {
-		t.Fatal(err)
+	text := benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
+		"1180 (1180..1180)", "trees2@even, "+ownName, `"push":"pending"`, "skewed [120 40 40]",
+		"100ms for a round trip", "trees2@skewed, cross_region: 93 % of the machine's CPU time were used, 1.25 cores",
+		"15696 tokens of KV cache", `"throughput_vs_local":1.16,`,
+	)
+	if strings.Contains(text, "%!") {
+		t.Error(text)
 	}
-	saved, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{out.String(), string(saved)} {
-		for _, want := range []string{
-			"1180 (1180..1180)", "trees2@even, " + ownName, `"push":"pending"`, "skewed [120 40 40]",
-			"100ms for a round trip",
-			"trees2@skewed, cross_region: 93 % of the machine's CPU time were used, 1.25 cores",
-			"15696 tokens of KV cache",
-		} {
-			if !strings.Contains(text, want) {
-				t.Errorf("the report lacks %q:\n%s", want, text)
-			}
-		}
-		if strings.Contains(text, "%!") {
-			t.Error(text)
-		}
-	}
-	if !strings.Contains(out.String(), `"throughput_vs_local":1.16,`) {
-		t.Errorf("no last line: %s", out.String())
-	}
+}
+
+// at returns what a contender did in a cell, by their numbers.
+func (rep *report) at(cell, contender int) []result {
+	return rep.Of(rep.cells[cell].key(), rep.contenders[contender].name)
 }

@@ -1,4 +1,4 @@
-package main
+package regions
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
-	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/e2e/wait"
@@ -247,12 +247,10 @@ func TestRound(t *testing.T) {
 		t.Skip("starts Envoy")
 	}
 	ctx := context.Background()
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const rtt = 200 * time.Millisecond
-	s := &settings{rounds: 1, workers: 1, lanes: 2, rtt: rtt, warm: time.Second, span: 3 * time.Second}
+	s := &settings{
+		Settings: bench.Settings{Rounds: 1, Workers: 1, Lanes: 2}, rtt: rtt, warm: time.Second, span: 3 * time.Second,
+	}
 	server := vllmsim.Config{MaxNumSeqs: 4, MaxQueued: -1, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}
 	var stages []*stage
 	c := &cell{workloads()[0], even}
@@ -265,11 +263,11 @@ func TestRound(t *testing.T) {
 		}
 	}
 	all, err := playLanes(ctx, s, []cell{*c}, list, func(ctx context.Context) (*stage, error) {
-		st, err := newStage(ctx, s, module, server)
+		st, err := newStage(ctx, s, server)
 		stages = append(stages, st)
 		return st, err
 	})
-	if err != nil || len(stages) != s.lanes {
+	if err != nil || len(stages) != s.Lanes {
 		t.Fatalf("%d stages, %v", len(stages), err)
 	}
 	for i, x := range list {

@@ -1,4 +1,4 @@
-package main
+package regions
 
 import (
 	"cmp"
@@ -11,24 +11,15 @@ import (
 
 // report is the output of the benchmark.
 type report struct {
-	settings   settings
-	notes      []string
-	cells      []cell
-	contenders []contender
-	results    [][][]result // by cell, then by contender, then by round
+	bench.Notes
+	bench.Runs[result] // by cell
+	settings           settings
+	cells              []cell
+	contenders         []contender
 }
 
 func (rep *report) table() *bench.Table {
-	t := columns.Table("workload@load, contender: median (min..max)")
-	for i := range rep.cells {
-		for k := range rep.contenders {
-			if len(rep.results[i][k]) == 0 {
-				continue
-			}
-			t.Add(columns.Row(rep.results[i][k], rep.cells[i].key()+", "+rep.contenders[k].name)...)
-		}
-	}
-	return t
+	return rep.Tabulate(columns, "workload@load, contender: median (min..max)")
 }
 
 // configuration returns what was compared, in full.
@@ -38,16 +29,16 @@ func (rep *report) configuration() []string {
 		"machine: " + bench.Machine() + "; users, servers and gateways of all regions share it",
 		fmt.Sprintf("regions %v, each with %d servers and a gateway of %d workers, and one central gateway, in %s; "+
 			"all in the shipped plain layout, switched by configuration from one contender to the next",
-			names, servers, s.workers, names[0]),
+			names, servers, s.Workers, names[0]),
 		fmt.Sprintf("%v for a round trip between two regions: what goes from one to another is delayed by half of "+
 			"that, either way; connecting takes no time", s.rtt),
 		fmt.Sprintf("%d contenders at a time are played side by side, each with gateways and servers of its own, "+
-			"which the next one takes over; the cores of users and servers are those of all of them", s.lanes),
+			"which the next one takes over; the cores of users and servers are those of all of them", s.Lanes),
 		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
 			"carries its conversation or tree in %s; TTFT counts from the moment the user sent; of each run, %v "+
 			"warm up and %v are measured; what is under way %v later is cut off, and counts as begun then; the cached "+
 			"share is of whole answers; %v times the users of the targets",
-			s.rounds, s.seed, scripted.SessionHeader, s.warm, s.span, rest, s.scale),
+			s.Rounds, s.Seed, scripted.SessionHeader, s.warm, s.span, rest, s.scale),
 		describeServers(),
 	}
 	var last string
@@ -59,13 +50,7 @@ func (rep *report) configuration() []string {
 	for i := range rep.contenders {
 		lines = append(lines, rep.contenders[i].name+": "+rep.contenders[i].describe())
 	}
-	return append(lines, rep.notes...)
-}
-
-// note keeps a remark for the reader of the figures: it is printed at once and again with the configuration.
-func (rep *report) note(text string) {
-	fmt.Println(text)
-	rep.notes = append(rep.notes, text)
+	return append(lines, rep.Notes...)
 }
 
 // busy is the share of the machine's CPU time beyond which its own limits show in the figures.
@@ -73,53 +58,25 @@ const busy = 0.8
 
 // noteLimits tells which runs this machine was too small for.
 func (rep *report) noteLimits() {
-	for i := range rep.cells {
-		for k := range rep.contenders {
-			if len(rep.results[i][k]) == 0 {
-				continue
-			}
-			used := slices.MaxFunc(rep.results[i][k], func(a, b result) int {
-				return cmp.Compare(machine(&a), machine(&b))
-			}).cpu
-			if used.Machine > busy {
-				rep.note(fmt.Sprintf("%s, %s: %.0f %% of the machine's CPU time were used, %.2f cores of it by users, "+
-					"servers and Envoys: its limits show", rep.cells[i].key(), rep.contenders[k].name, 100*used.Machine,
-					used.Own+used.Gateways))
-			}
+	rep.Each(func(cell, contender string, runs []result) {
+		used := slices.MaxFunc(runs, func(a, b result) int { return cmp.Compare(machine(&a), machine(&b)) }).cpu
+		if used.Machine > busy {
+			rep.Note("%s, %s: %.0f %% of the machine's CPU time were used, %.2f cores of it by users, servers and "+
+				"Envoys: its limits show", cell, contender, 100*used.Machine, used.Own+used.Gateways)
 		}
-	}
+	})
 }
 
-// rounds returns what a contender did in cell i, or nothing if it was not played.
-func (rep *report) rounds(i int, contenderName string) []result {
-	k := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == contenderName })
-	if k < 0 {
-		return nil
-	}
-	return rep.results[i][k]
-}
-
-// errors counts the requests of all runs that failed.
-func (rep *report) errors() int {
-	n := 0
-	for _, byContender := range rep.results {
-		for _, rounds := range byContender {
-			n += allFailed(rounds)
-		}
+func allFailed(runs []result) (n int) {
+	for i := range runs {
+		n += runs[i].Failed
 	}
 	return n
 }
 
-func allFailed(rounds []result) (n int) {
-	for i := range rounds {
-		n += rounds[i].Failed
-	}
-	return n
-}
-
-func allUnanswered(rounds []result) (sum unanswered) {
-	for i := range rounds {
-		sum = sum.add(rounds[i].unanswered)
+func allUnanswered(runs []result) (sum unanswered) {
+	for i := range runs {
+		sum = sum.add(runs[i].unanswered)
 	}
 	return sum
 }

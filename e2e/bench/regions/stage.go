@@ -1,4 +1,4 @@
-package main
+package regions
 
 import (
 	"context"
@@ -35,7 +35,7 @@ type stage struct {
 }
 
 // newStage starts everything. Close ends it.
-func newStage(ctx context.Context, s *settings, module string, server vllmsim.Config) (st *stage, err error) {
+func newStage(ctx context.Context, s *settings, server vllmsim.Config) (st *stage, err error) {
 	st = &stage{fleet: vllmsim.NewFleet(), oneWay: s.rtt / 2}
 	wires, stop := context.WithCancel(ctx)
 	st.stop = stop
@@ -46,7 +46,7 @@ func newStage(ctx context.Context, s *settings, module string, server vllmsim.Co
 	}()
 	for i := range regions {
 		st.regions[i], err = compare.NewStage(ctx, compare.Options{
-			Workers: s.workers, Servers: slices.Repeat([]vllmsim.Config{server}, servers), Module: module,
+			Workers: s.Workers, Servers: slices.Repeat([]vllmsim.Config{server}, servers),
 			First: compare.RoundRobin, Fleet: st.fleet, Index: i * servers, Edit: st.edit(i),
 		})
 		if err != nil {
@@ -69,7 +69,7 @@ func newStage(ctx context.Context, s *settings, module string, server vllmsim.Co
 		return st, err
 	}
 	st.central, err = compare.NewStage(ctx, compare.Options{
-		Workers: s.workers, Behind: st.seen, Module: module, First: compare.RoundRobin,
+		Workers: s.Workers, Behind: st.seen, First: compare.RoundRobin,
 	})
 	return st, err
 }

@@ -1,69 +1,39 @@
-package main
+package regions
 
 import (
-	"fmt"
 	"slices"
+
+	"github.com/warmgate/warmgate/e2e/bench"
 )
 
-// target is what a figure of the last line, a median, has to reach.
-type target struct {
-	name   string
-	figure *float64
-	limit  float64
-	most   bool // it is the highest value; else the lowest
-}
-
-func (l *line) targets() []target {
-	return []target{
-		{"throughput_vs_local", l.Throughput, 1.15, false},
-		{"nine_vs_twelve", l.Nine, 0.97, false},
-		{"ttft_p50_vs_central", l.P50, 0.58, true},
-		{"ttft_p90_vs_central", l.P90, 0.24, true},
-		{"cached_share_vs_best", l.Cached, -0.01, false},
-	}
-}
-
 // unmet returns why the targets are not met. It begins with what takes the meaning from the figures.
-func (rep *report) unmet(l *line) []string {
+func (rep *report) unmet(l bench.Line) bench.Reasons {
 	why := rep.unplayed()
-	if rep.settings.scale != 1 || rep.settings.rtt != apart {
-		why = append(why, "another load or distance than that of the targets")
-	}
-	if l.Errors > 0 {
-		why = append(why, fmt.Sprintf("%d requests failed", l.Errors))
-	}
+	why.If(rep.settings.scale != 1 || rep.settings.rtt != apart, "another load or distance than that of the targets")
+	why.If(l["errors"] != 0, "%d requests failed", l["errors"])
 	for i := range rep.cells {
 		c := &rep.cells[i]
-		ours := rep.rounds(i, l.Own)
-		if c.load == skewed && len(ours) > 0 && len(allForwarded(ours)) == 0 {
-			why = append(why, c.key()+": nothing was forwarded")
-		}
-		long := allUnanswered(slices.Concat(ours, rep.rounds(i, l.Own+nine))).long
-		if long > 0 {
-			why = append(why, fmt.Sprintf("%s: %d requests without a token after %v", c.key(), long, tooLong))
-		}
+		ours := rep.Of(c.key(), rep.settings.Own)
+		why.If(c.load == skewed && len(ours) > 0 && len(allForwarded(ours)) == 0, "%s: nothing was forwarded", c.key())
+		long := allUnanswered(slices.Concat(ours, rep.Of(c.key(), rep.settings.Own+nine))).long
+		why.If(long > 0, "%s: %d requests without a token after %v", c.key(), long, tooLong)
 	}
-	for _, t := range l.targets() {
-		if t.figure != nil && (t.most && *t.figure > t.limit || !t.most && *t.figure < t.limit) {
-			why = append(why, fmt.Sprintf("%s is %.3f, not %g", t.name, *t.figure, t.limit))
-		}
+	for _, t := range l.Missed(targets) {
+		why.If(true, "%s is %.3f, not %g", t.Name, l.Value(t.Name), t.Limit)
 	}
 	return why
 }
 
 // unplayed names the cells that a target needs and that were not played, and, in those that were, the contenders.
-func (rep *report) unplayed() (why []string) {
+func (rep *report) unplayed() (why bench.Reasons) {
 	all, _ := cells("", "", 1) // of no names all are known
 	for i := range all {
-		at := slices.IndexFunc(rep.cells, func(c cell) bool { return c.key() == all[i].key() })
-		if at < 0 {
+		if !slices.ContainsFunc(rep.cells, func(c cell) bool { return c.key() == all[i].key() }) {
 			why = append(why, all[i].key()+" was not played")
 			continue
 		}
-		for _, name := range needed(&all[i], rep.settings.own) {
-			if len(rep.rounds(at, name)) == 0 {
-				why = append(why, fmt.Sprintf("%s: %s was not played", all[i].key(), name))
-			}
+		for _, name := range needed(&all[i], rep.settings.Own) {
+			why.If(len(rep.Of(all[i].key(), name)) == 0, "%s: %s was not played", all[i].key(), name)
 		}
 	}
 	return why

@@ -32,6 +32,7 @@ type Router struct {
 	Module string   // of Python
 	Tuned  []string // arguments in place of defaults
 	Note   string   // what to know when its figures are read
+	Fresh  bool     // its clients are to open a connection for each request
 
 	effective string // settings in force, JSON; known after Install
 	folder    string
@@ -40,10 +41,10 @@ type Router struct {
 // VLLM returns vLLM's router.
 func VLLM() *Router { return &Router{Name: "vllm-router", Module: "vllm_router"} }
 
-// SGLang returns SGLang's router. Its clients are to open a connection for each request.
+// SGLang returns SGLang's router.
 func SGLang() *Router {
 	return &Router{
-		Name: "sglang-router", Module: "sglang_router",
+		Name: "sglang-router", Module: "sglang_router", Fresh: true,
 		Note: "; clients open a connection for each request, because on a kept connection it delays the first " +
 			"token by up to 40 ms",
 	}

@@ -1,10 +1,8 @@
-// Command scraper measures what scraping engines costs a gateway: Envoy's CPU time and memory with endpoint_metrics
+// Package scraper measures what scraping engines costs a gateway: Envoy's CPU time and memory with endpoint_metrics
 // less those with a policy without scrapes, in two processes before the same engines over the same time; how many
 // requests the engines get for it, and how old the metrics of them are. And how long reading a page takes inside Envoy
 // alone.
-//
-// The last line of the output is one JSON object.
-package main
+package scraper
 
 import (
 	"context"
@@ -21,30 +19,29 @@ import (
 )
 
 type settings struct {
-	rounds   int
-	span     time.Duration // of one round
-	sizes    []int         // numbers of endpoints
-	page     string        // name of the page among the samples
-	markdown string
+	bench.Settings
+	span  time.Duration // of one round
+	sizes []int         // numbers of endpoints
+	page  string        // name of the page among the samples
 }
 
 func parse() (settings, error) {
 	s := defaults()
 	var sizes string
-	flag.IntVar(&s.rounds, "rounds", s.rounds, "rounds for each number of endpoints")
+	s.RoundsFlags(3)
 	flag.DurationVar(&s.span, "span", s.span, "length of a round")
 	flag.StringVar(&sizes, "endpoints", "8,100,1000", "numbers of endpoints")
 	flag.StringVar(&s.page, "page", "vllm-0.32.0.prom", "page of the engines, a file of metrics/testdata")
-	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
 	var err error
-	if s.sizes, err = bench.Numbers(sizes); err == nil && (s.rounds < 1 || s.span < time.Second) {
+	if s.sizes, err = bench.Numbers(sizes); err == nil && (s.Rounds < 1 || s.span < time.Second) {
 		err = errors.New("at least one round of at least a second")
 	}
 	return s, err
 }
 
-func main() { bench.Main("scraper", parse, measure) }
+// Benchmark is to be played.
+var Benchmark = bench.New("scraper", parse, measure)
 
 func measure(ctx context.Context, s settings) (err error) {
 	root, err := harness.Root()
@@ -74,5 +71,5 @@ func measure(ctx context.Context, s settings) (err error) {
 			n, bench.SpreadBy(rep.runs[n], columns[0].Of).Format("%.1f"),
 			bench.SpreadBy(rep.runs[n], columns[2].Of).Format("%.1f"))
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }

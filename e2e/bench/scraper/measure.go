@@ -1,4 +1,4 @@
-package main
+package scraper
 
 import (
 	"context"
@@ -66,7 +66,7 @@ func (st *stage) measure(ctx context.Context, n int) ([]run, error) {
 		return nil, err
 	}
 	var runs []run
-	for range st.settings.rounds {
+	for range st.settings.Rounds {
 		r, err := st.round(ctx, n)
 		if err != nil {
 			return nil, err

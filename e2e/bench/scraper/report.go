@@ -1,8 +1,7 @@
-package main
+package scraper
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -46,7 +45,7 @@ func (rep *report) configuration() []string {
 		fmt.Sprintf("engines: in one process, each at its own port; all show the same page of %d bytes (%s)",
 			rep.page, s.page),
 		fmt.Sprintf("%d rounds of %v for each number of endpoints; scraped once a second, the default",
-			s.rounds, s.span),
+			s.Rounds, s.span),
 		"with scraping: " + scrapeConfig,
 		"without: " + plainConfig,
 		"CPU: Envoy's own user and kernel time, from /proc, in steps of 10 ms; age: since an engine showed its page; " +
@@ -55,67 +54,35 @@ func (rep *report) configuration() []string {
 	}
 }
 
-// result is the last line of the output. Figures are medians over the rounds.
-type result struct {
-	Bench    string       `json:"bench"`
-	Page     int          `json:"page_bytes"`
-	Span     float64      `json:"span_s"`
-	Rounds   int          `json:"rounds"`
-	Cells    []cell       `json:"cells"`
-	Parse    float64      `json:"parse_ms_per_mb"`
-	Spread   bench.Spread `json:"parse_ms_per_mb_spread"`
-	ParseMet bool         `json:"parse_target_met"` // ≤ 5 ms per MB
-}
-
-// cell is one number of endpoints. What is "added" is the difference between the gateway that scrapes and the other,
-// over the same span.
-type cell struct {
-	Endpoints int          `json:"endpoints"`
-	CPU       float64      `json:"cpu_ms_per_s_added"`
-	Spread    bench.Spread `json:"cpu_ms_per_s_added_spread"`
-	Plain     float64      `json:"cpu_ms_per_s_without"`
-	PerMB     float64      `json:"cpu_ms_per_mb"` // of pages: all that Envoy does with them
-	Rate      float64      `json:"requests_per_s"`
-	Age       float64      `json:"age_ms"`
-	Oldest    float64      `json:"age_ms_max"`
-	Fresh     float64      `json:"fresh_endpoints"`
-	Memory    float64      `json:"rss_mib_added"`
-	Without   float64      `json:"rss_mib_without"`
-}
-
 // parseLimit is what reading a page may take inside Envoy, in ms per MB.
 const parseLimit = 5
 
-func (rep *report) line() result {
-	out := result{
-		Bench: "scraper", Page: rep.page, Span: rep.settings.span.Seconds(), Rounds: rep.settings.rounds,
-		Parse: rep.parser.Median, Spread: rep.parser, ParseMet: rep.parser.Median > 0 &&
-			rep.parser.Median <= parseLimit,
+// line returns the last line of the output. Figures are medians over the rounds. What is "added" is the difference
+// between the gateway that scrapes and the other, over the same span.
+func (rep *report) line() bench.Line {
+	l := bench.Line{
+		"bench": "scraper", "page_bytes": rep.page, "span_s": rep.settings.span.Seconds(),
+		"rounds": rep.settings.Rounds, "parse_target_met": rep.parser.Median > 0 && rep.parser.Median <= parseLimit,
 	}
+	l.Figure("parse_ms_per_mb", &rep.parser)
+	var cells []bench.Line
 	for _, n := range rep.sizes {
-		cpu := bench.SpreadBy(rep.runs[n], columns[0].Of)
-		median := func(of func(*run) float64) float64 { return bench.SpreadBy(rep.runs[n], of).Median }
-		c := cell{
-			Endpoints: n, CPU: cpu.Median, Spread: cpu, Plain: median(func(r *run) float64 { return r.cpuPlain }),
-			Rate: median(func(r *run) float64 { return r.rate }), Age: median(func(r *run) float64 { return r.age }),
-			Fresh: median(func(r *run) float64 { return r.fresh }),
-			Memory: median(func(r *run) float64 {
-				return r.rss - r.rssPlain
-			}), Without: median(func(r *run) float64 { return r.rssPlain }),
+		c, cpu := bench.Line{"endpoints": n}, bench.SpreadBy(rep.runs[n], columns[0].Of)
+		c.Figure("cpu_ms_per_s_added", &cpu)
+		bench.Medians(c, rep.runs[n], map[string]func(*run) float64{
+			"cpu_ms_per_s_without": columns[1].Of, "requests_per_s": columns[2].Of, "age_ms": columns[3].Of,
+			"fresh_endpoints": columns[5].Of, "rss_mib_added": columns[6].Of, "rss_mib_without": columns[7].Of,
+		})
+		c["age_ms_max"] = bench.SpreadBy(rep.runs[n], columns[4].Of).Max
+		c["cpu_ms_per_mb"] = 0.0 // of pages: all that Envoy does with them
+		if mb := c.Value("requests_per_s") * float64(rep.page) / 1e6; mb > 0 {
+			c["cpu_ms_per_mb"] = cpu.Median / mb
 		}
-		c.Oldest = bench.SpreadBy(rep.runs[n], func(r *run) float64 { return r.oldest }).Max
-		if mb := c.Rate * float64(rep.page) / 1e6; mb > 0 {
-			c.PerMB = c.CPU / mb
-		}
-		out.Cells = append(out.Cells, c)
+		cells = append(cells, c)
 	}
-	return out
-}
-
-// publish prints the report, and saves it in the file of the settings, if any.
-func (rep *report) publish(w io.Writer) error {
-	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
+	l["cells"] = cells
+	return l
 }
 
 // defaults are short: the whole benchmark takes two minutes.
-func defaults() settings { return settings{rounds: 3, span: 5 * time.Second} }
+func defaults() settings { return settings{span: 5 * time.Second} }

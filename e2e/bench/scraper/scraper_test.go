@@ -1,13 +1,14 @@
-package main
+package scraper
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
 )
 
 func TestFleetShowsThePage(t *testing.T) {
@@ -67,22 +68,23 @@ func TestReport(t *testing.T) {
 	}
 	rep.parser.Median = 1.5
 	var out strings.Builder
-	if err := rep.publish(&out); err != nil {
+	l := rep.line()
+	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), l); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	var got result
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil {
-		t.Fatal(err)
+	cells := l["cells"].([]bench.Line)
+	if l["parse_target_met"] != true || len(cells) != 2 {
+		t.Fatalf("%+v", l)
 	}
-	if !got.ParseMet || len(got.Cells) != 2 {
-		t.Fatalf("%+v", got)
+	for name, want := range map[string]float64{
+		"cpu_ms_per_s_added": 21, "cpu_ms_per_s_without": 20, "cpu_ms_per_mb": 21, "requests_per_s": 20, "age_ms": 500,
+		"age_ms_max": 1002, "fresh_endpoints": 20, "rss_mib_added": 20, "rss_mib_without": 100,
+	} {
+		if got := cells[1][name]; got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
 	}
-	want := cell{
-		Endpoints: 20, CPU: 21, Spread: got.Cells[1].Spread, Plain: 20, PerMB: 21, Rate: 20, Age: 500,
-		Oldest: 1002, Fresh: 20, Memory: 20, Without: 100,
-	}
-	if c := got.Cells[1]; c != want || c.Spread.Min != 20 || c.Spread.Max != 22 {
-		t.Errorf("got %+v, want %+v", c, want)
+	if s := cells[1]["cpu_ms_per_s_added_spread"].(bench.Spread); s.Min != 20 || s.Max != 22 {
+		t.Errorf("%+v", s)
 	}
 }

@@ -1,4 +1,4 @@
-// Command sizing measures how much CPU and memory one gateway needs at given rates of requests and lengths of prompts,
+// Package sizing measures how much CPU and memory one gateway needs at given rates of requests and lengths of prompts,
 // and what it adds to their latency, in paired rounds of
 //
 //	none      the gateway without a plugin
@@ -13,9 +13,7 @@
 //
 // One of the cells is the load for which the router of llm-d publishes its figures: 98.7 requests a second with prompts
 // of 100,000 tokens, before 100 servers.
-//
-// The last line of the output is one JSON object.
-package main
+package sizing
 
 import (
 	"context"
@@ -29,20 +27,19 @@ import (
 )
 
 type settings struct {
-	rounds        int
+	bench.Settings
 	span          time.Duration // of one run
 	cells         []cell
 	endpoints     int
 	conversations int
 	tokenBytes    float64 // bytes of a body for each token of its prompt
 	contenders    []contender
-	markdown      string
 }
 
 // defaults are those of the command.
 func defaults() settings {
 	return settings{
-		rounds: 5, span: 4 * time.Second, endpoints: 100, conversations: 64, tokenBytes: 4.3, contenders: all,
+		span: 4 * time.Second, endpoints: 100, conversations: 64, tokenBytes: 4.3, contenders: all,
 	}
 }
 
@@ -51,14 +48,13 @@ const defaultCells = "37x130,1900x530,870x1700,213x11000,98.7x100000"
 func parse() (settings, error) {
 	s := defaults()
 	var cells, contenders string
-	flag.IntVar(&s.rounds, "rounds", s.rounds, "paired rounds")
+	s.RoundsFlags(5)
 	flag.DurationVar(&s.span, "span", s.span, "length of one run")
 	flag.StringVar(&cells, "cells", defaultCells, "loads, each requests/s x tokens of a prompt")
 	flag.IntVar(&s.endpoints, "endpoints", s.endpoints, "model servers")
 	flag.IntVar(&s.conversations, "conversations", s.conversations, "how many conversations there are")
 	flag.Float64Var(&s.tokenBytes, "token-bytes", s.tokenBytes, "bytes of a body for each token")
 	flag.StringVar(&contenders, "contenders", "", "only these, divided by commas; the first is always played")
-	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
 	var err, err2 error
 	s.cells, err = parseCells(cells)
@@ -70,7 +66,7 @@ func parse() (settings, error) {
 
 // check refuses settings that make no measurement.
 func (s settings) check() error {
-	if min(s.rounds, s.endpoints, s.conversations) < 1 || s.span < time.Second/10 || s.tokenBytes <= 0 {
+	if min(s.Rounds, s.endpoints, s.conversations) < 1 || s.span < time.Second/10 || s.tokenBytes <= 0 {
 		return errors.New("every number must be positive, and a run take a tenth of a second")
 	}
 	for _, c := range s.cells {
@@ -81,7 +77,8 @@ func (s settings) check() error {
 	return nil
 }
 
-func main() { bench.Main("sizing", parse, play) }
+// Benchmark is to be played.
+var Benchmark = bench.New("sizing", parse, play)
 
 func play(ctx context.Context, s settings) error {
 	up, err := bench.StartUpstream(s.endpoints)
@@ -98,5 +95,5 @@ func play(ctx context.Context, s settings) error {
 		fmt.Println(res.progress())
 		rep.cells = append(rep.cells, res)
 	}
-	return rep.publish(os.Stdout)
+	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }

@@ -1,8 +1,7 @@
-package main
+package sizing
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -56,7 +55,7 @@ func (rep *report) configuration() []string {
 		"gateway: the shipped plain layout without access log and active health checks, 2 workers; a process for " +
 			"each variant and load, one at a time under load",
 		fmt.Sprintf("load: open loop, random times; %d rounds of %v in rotating order after one that is not measured; "+
-			"%d model servers that answer at once", s.rounds, s.span, s.endpoints),
+			"%d model servers that answer at once", s.Rounds, s.span, s.endpoints),
 		fmt.Sprintf("prompts: %d conversations with turns of about %d bytes, of which the last %.0f %% are new in "+
 			"each request; %v bytes of body for a token", s.conversations, turnBytes, 100*newShare, s.tokenBytes),
 		"CPU: user and kernel time of Envoy, from /proc, and of Redis, by INFO; latency: from when a request was due",
@@ -117,73 +116,45 @@ func (res *result) limited() (names []string) {
 	return names
 }
 
-// line is the last line of the output. Figures are medians over the rounds.
-type line struct {
-	Bench         string     `json:"bench"`
-	Rounds        int        `json:"rounds"`
-	Endpoints     int        `json:"endpoints"`
-	Conversations int        `json:"conversations"`
-	Cells         []cellLine `json:"cells"`
-}
-
-type cellLine struct {
-	Rate    float64                `json:"rate_rps"`
-	Tokens  int                    `json:"prompt_tokens"`
-	Bytes   int                    `json:"body_bytes"`
-	Limited []string               `json:"limited_by_the_machine,omitempty"`
-	Plugins map[string]figuresLine `json:"plugins"`
-}
-
-type figuresLine struct {
-	Looked     float64      `json:"body_read"`    // the share
-	Known      float64      `json:"prompt_known"` // the share that can be in the index
-	Cores      bench.Spread `json:"cores"`
-	PerRequest float64      `json:"us_per_request"`
-	Added      float64      `json:"us_added"`
-	RSS        float64      `json:"rss_mib"`
-	P50        float64      `json:"p50_ms"`
-	P99        float64      `json:"p99_ms"`
-	AddedP50   float64      `json:"p50_added_ms"`
-	AddedP99   float64      `json:"p99_added_ms"`
-	Seen       float64      `json:"rate_seen_rps"`
-	Late       float64      `json:"client_late_p99_ms"`
-	RedisCores float64      `json:"redis_cores,omitempty"`
-	RedisUsed  float64      `json:"redis_used_mib,omitempty"`
-	RedisRSS   float64      `json:"redis_rss_mib,omitempty"`
-}
-
-func (rep *report) line() line {
+// line returns the last line of the output. Figures are medians over the rounds.
+func (rep *report) line() bench.Line {
 	s := rep.settings
-	out := line{Bench: "sizing", Rounds: s.rounds, Endpoints: s.endpoints, Conversations: s.conversations}
+	var cells []bench.Line
 	for _, res := range rep.cells {
-		c := cellLine{
-			Rate: res.cell.rate, Tokens: res.cell.tokens, Bytes: s.size(res.cell), Limited: res.limited(),
-			Plugins: map[string]figuresLine{},
-		}
-		cons := s.of(res.cell)
+		plugins, cons := map[string]bench.Line{}, s.of(res.cell)
 		for i, name := range res.names {
-			c.Plugins[name] = figures(res.runs[i], s.looked(res.cell, cons[i]), res.known[i])
+			plugins[name] = figures(res.runs[i])
+			plugins[name]["body_read"] = s.looked(res.cell, cons[i]) // the share
+			plugins[name]["prompt_known"] = res.known[i]             // the share that can be in the index
 		}
-		out.Cells = append(out.Cells, c)
+		c := bench.Line{
+			"rate_rps": res.cell.rate, "prompt_tokens": res.cell.tokens, "body_bytes": s.size(res.cell),
+			"plugins": plugins,
+		}
+		if names := res.limited(); len(names) > 0 {
+			c["limited_by_the_machine"] = names
+		}
+		cells = append(cells, c)
 	}
-	return out
-}
-
-func figures(runs []run, looked, known float64) figuresLine {
-	median := func(of func(*run) float64) float64 { return bench.SpreadBy(runs, of).Median }
-	return figuresLine{
-		Looked: looked, Known: known, Cores: bench.SpreadBy(runs, columns[0].Of), PerRequest: median((*run).perRequest),
-		Added: median(columns[2].Of), RSS: median(func(r *run) float64 { return r.rss }),
-		P50: median(func(r *run) float64 { return r.p50 }), P99: median(func(r *run) float64 { return r.p99 }),
-		AddedP50: median(columns[6].Of), AddedP99: median(columns[7].Of),
-		Seen: median(func(r *run) float64 { return r.rate }), Late: median(func(r *run) float64 { return r.late }),
-		RedisCores: median(func(r *run) float64 { return r.redisCores }),
-		RedisUsed:  median(func(r *run) float64 { return r.redisMemory }),
-		RedisRSS:   median(func(r *run) float64 { return r.redisRSS }),
+	return bench.Line{
+		"bench": "sizing", "rounds": s.Rounds, "endpoints": s.endpoints, "conversations": s.conversations,
+		"cells": cells,
 	}
 }
 
-// publish prints the report, and saves it in the file of the settings, if any.
-func (rep *report) publish(w io.Writer) error {
-	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
+func figures(runs []run) bench.Line {
+	l := bench.Line{"cores": bench.SpreadBy(runs, columns[0].Of)}
+	bench.Medians(l, runs, map[string]func(*run) float64{
+		"us_per_request": (*run).perRequest, "us_added": columns[2].Of, "rss_mib": columns[3].Of,
+		"p50_ms": columns[4].Of, "p99_ms": columns[5].Of, "p50_added_ms": columns[6].Of, "p99_added_ms": columns[7].Of,
+		"rate_seen_rps":      func(r *run) float64 { return r.rate },
+		"client_late_p99_ms": func(r *run) float64 { return r.late },
+	})
+	if runs[0].redisRSS > 0 {
+		bench.Medians(l, runs, map[string]func(*run) float64{
+			"redis_cores": columns[8].Of, "redis_used_mib": columns[9].Of,
+			"redis_rss_mib": func(r *run) float64 { return r.redisRSS },
+		})
+	}
+	return l
 }

@@ -1,4 +1,4 @@
-package main
+package sizing
 
 import (
 	"bufio"
@@ -118,6 +118,7 @@ func TestCells(t *testing.T) {
 		}
 	}
 	s := defaults()
+	s.Rounds = 1
 	if s.size(got[0]) != 430_000 || s.requests(got[0]) != 394 {
 		t.Errorf("%d requests of %d bytes", s.requests(got[0]), s.size(got[0]))
 	}
@@ -140,19 +141,19 @@ func TestCells(t *testing.T) {
 // madeUp is a report in which a contender takes a core more than the one before.
 func madeUp() *report {
 	s := defaults()
-	s.rounds = 3
+	s.Rounds = 3
 	res := &result{settings: s, cell: cell{100, 100_000}}
 	res.names = bench.Names(all, func(c contender) string { return c.name })
 	for i := range all {
 		res.known = append(res.known, 0.5)
 		var runs []run
-		for round := range s.rounds {
+		for round := range s.Rounds {
 			runs = append(runs, run{cores: float64(i + 1 + round), rate: 100, p50: float64(i), machine: 0.5})
 		}
 		res.runs = append(res.runs, runs)
 	}
 	for i := range res.runs {
-		for round := range s.rounds {
+		for round := range s.Rounds {
 			res.runs[i][round].base = &res.runs[0][round]
 		}
 	}
@@ -162,17 +163,13 @@ func madeUp() *report {
 func TestReport(t *testing.T) {
 	rep := madeUp()
 	var out strings.Builder
-	if err := rep.publish(&out); err != nil {
+	l := rep.line()
+	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), l); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	var got line
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil {
-		t.Fatal(err)
-	}
-	f := got.Cells[0].Plugins[whole]
-	if f.Cores.Median != 6 || f.PerRequest != 60_000 || f.Added != 40_000 || f.AddedP50 != 4 || f.Looked != 1 ||
-		f.Known != 0.5 {
+	f := l["cells"].([]bench.Line)[0]["plugins"].(map[string]bench.Line)[whole]
+	if f["cores"].(bench.Spread).Median != 6 || f["us_per_request"] != 60_000.0 || f["us_added"] != 40_000.0 ||
+		f["p50_added_ms"] != 4.0 || f["body_read"] != 1.0 || f["prompt_known"] != 0.5 {
 		t.Errorf("%+v", f)
 	}
 	for _, want := range []string{
@@ -200,7 +197,7 @@ func TestMeasure(t *testing.T) {
 		t.Skip("starts Envoys")
 	}
 	s := defaults()
-	s.rounds, s.span, s.endpoints, s.conversations = 1, 500*time.Millisecond, 4, 2
+	s.Rounds, s.span, s.endpoints, s.conversations = 1, 500*time.Millisecond, 4, 2
 	s.contenders = []contender{all[0], all[5]}
 	up, err := bench.StartUpstream(s.endpoints)
 	if err != nil {

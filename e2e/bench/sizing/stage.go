@@ -1,4 +1,4 @@
-package main
+package sizing
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func measure(ctx context.Context, s settings, c cell, up *bench.Upstream) (*resu
 		out.known = append(out.known, share)
 	}
 	// The first round is not measured: connections open, conversations become known.
-	runs, err := bench.Rounds(s.rounds+1, len(st.contenders), nil, func(round, i int) (run, error) {
+	runs, err := bench.Rounds(s.Rounds+1, len(st.contenders), nil, func(round, i int) (run, error) {
 		return st.play(ctx, round, i)
 	})
 	if err != nil {

@@ -1,0 +1,54 @@
+// Command cmd plays one of the benchmarks:
+//
+//	go run ./e2e/bench/cmd NAME flags
+//
+// The last line of its output is one JSON object. docs/benchmarks has a page for each.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/agents"
+	"github.com/warmgate/warmgate/e2e/bench/attacks"
+	"github.com/warmgate/warmgate/e2e/bench/budget"
+	"github.com/warmgate/warmgate/e2e/bench/clusters"
+	"github.com/warmgate/warmgate/e2e/bench/leastrequest"
+	"github.com/warmgate/warmgate/e2e/bench/metrics"
+	"github.com/warmgate/warmgate/e2e/bench/overhead"
+	"github.com/warmgate/warmgate/e2e/bench/overload"
+	"github.com/warmgate/warmgate/e2e/bench/prefix"
+	"github.com/warmgate/warmgate/e2e/bench/push"
+	"github.com/warmgate/warmgate/e2e/bench/redis"
+	"github.com/warmgate/warmgate/e2e/bench/regions"
+	"github.com/warmgate/warmgate/e2e/bench/scraper"
+	"github.com/warmgate/warmgate/e2e/bench/sizing"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := bench.Run(ctx, []bench.Benchmark{
+		agents.Benchmark,
+		attacks.Benchmark,
+		budget.Benchmark,
+		clusters.Benchmark,
+		leastrequest.Benchmark,
+		metrics.Benchmark,
+		overhead.Benchmark,
+		overload.Benchmark,
+		prefix.Benchmark,
+		push.Benchmark,
+		redis.Benchmark,
+		regions.Benchmark,
+		scraper.Benchmark,
+		sizing.Benchmark,
+	}, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}

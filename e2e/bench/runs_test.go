@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+func double(n *int) float64 { return 2 * float64(*n) }
+
+func TestRuns(t *testing.T) {
+	var rs Runs[int]
+	rs.AddAll("x", []string{"ours", "theirs"}, [][]int{{2, 4}, {1, 8}})
+	rs.Add("y", "ours", 5)
+	if got := rs.Of("x", "ours"); !slices.Equal(got, []int{2, 4}) || rs.Of("y", "theirs") != nil {
+		t.Errorf("%v, %v", got, rs.Of("y", "theirs"))
+	}
+	s := rs.Spread("x", "ours", double)
+	if *s != (Spread{Median: 6, Min: 4, Max: 8}) || rs.Spread("z", "ours", double) != nil {
+		t.Errorf("%+v", s)
+	}
+	if m := rs.Median("y", "ours", double); *m != 10 || rs.Median("y", "theirs", double) != nil {
+		t.Errorf("%v", *m)
+	}
+	// Round by round, not of medians.
+	if s := rs.Ratio("x", "ours", "theirs", double); *s != (Spread{Median: 1.25, Min: 0.5, Max: 2}) {
+		t.Errorf("%+v", s)
+	}
+	if rs.Ratio("y", "ours", "theirs", double) != nil || rs.Ratio("y", "theirs", "ours", double) != nil {
+		t.Error("a ratio to one that was not played")
+	}
+	if n := rs.Count(func(n *int) int { return *n }); n != 20 {
+		t.Errorf("%d in all", n)
+	}
+	table := rs.Tabulate(Columns[int]{Col("n", "%.0f", double)}, "who")
+	if got := fmt.Sprint(table.Rows); got != "[[x, ours 6 (4..8)] [x, theirs 9 (2..16)] [y, ours 10 (10..10)]]" {
+		t.Error(got)
+	}
+	rs.Drop("x", "theirs")
+	rs.Drop("*", "ours")
+	rs.Each(func(cell, contender string, _ []int) { t.Errorf("%s, %s is left", cell, contender) })
+}
+
+func TestPlay(t *testing.T) {
+	var rs Runs[words]
+	play := func(of string, i int) (words, error) {
+		if of == "round 2" {
+			return "", errors.New("too late")
+		}
+		return words(fmt.Sprint(of, i)), nil
+	}
+	of := func(round int) (string, error) { return fmt.Sprint("round ", round), nil }
+	if err := Play(&rs, "x", 2, []string{"a", "b"}, of, play); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := rs.Of("x", "a"), rs.Of("x", "b"); fmt.Sprint(a, b) != "[round 00 round 10] [round 01 round 11]" {
+		t.Error(a, b)
+	}
+	if err := Play(&rs, "x", 3, []string{"a", "b"}, of, play); err == nil || err.Error() != "a: too late" &&
+		err.Error() != "b: too late" {
+		t.Error(err)
+	}
+}
+
+type words string
+
+func (w words) String() string { return string(w) }
+
+func TestRoundsSideBySide(t *testing.T) {
+	got, err := RoundsSideBySide(t.Context(), 2, 2, 3, func(_ context.Context, round, i int) (int, error) {
+		return 10*round + i, nil
+	})
+	if want := "[[0 10] [1 11] [2 12]]"; fmt.Sprint(got) != want || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestLine(t *testing.T) {
+	l := Line{}
+	l.Figure("a", &Spread{Median: 2, Min: 1, Max: 3})
+	l.Figure("b", nil)
+	l.Spread("c", &Spread{Median: 1})
+	l.Spread("d", nil)
+	l.Number("e", nil)
+	five := 5.0
+	l.Number("f", &five)
+	for _, x := range []float64{3, 2, 4} {
+		l.Worst("least", x, false)
+		l.Worst("most", x, true)
+	}
+	Medians(l, []int{1, 4}, map[string]func(*int) float64{"m": double})
+	text, err := json.Marshal(l)
+	const want = `{"a":2,"a_spread":{"median":2,"min":1,"max":3},"c":{"median":1,"min":0,"max":0},"f":5,"least":2,"m":5,"most":4}`
+	if string(text) != want || err != nil {
+		t.Errorf("%s, %v", text, err)
+	}
+	targets := []Target{{"a", 2, false}, {"f", 5, true}}
+	if !l.Meets(targets) || len(l.Missed(targets)) > 0 {
+		t.Errorf("missed %v", l.Missed(targets))
+	}
+	targets = append(targets, Target{"f", 4.9, false}, Target{"a", 2.1, true}, Target{"b", 1, false})
+	if got := TargetNames(l.Missed(targets)); !slices.Equal(got, []string{"f", "a"}) || l.Meets(targets) {
+		t.Errorf("missed %v", got)
+	}
+	if l.Meets([]Target{{"b", 1, false}}) || l.Meets([]Target{{"b", 1, true}}) {
+		t.Error("a target that was not measured is met")
+	}
+}
+
+func TestNotes(t *testing.T) {
+	var n Notes
+	n.Note("%d are left out", 2)
+	if !slices.Equal(n, Notes{"2 are left out"}) {
+		t.Errorf("%q", n)
+	}
+}

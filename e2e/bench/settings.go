@@ -1,0 +1,68 @@
+package bench
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+)
+
+// Settings are those that most benchmarks have as flags.
+type Settings struct {
+	Rounds   int
+	Workers  int
+	Lanes    int
+	Seed     uint64
+	Own      string // the contender that the last line is about
+	Markdown string
+}
+
+// Flags declares the flags -rounds, -seed and -markdown.
+func (s *Settings) Flags(rounds int) {
+	s.RoundsFlags(rounds)
+	flag.Uint64Var(&s.Seed, "seed", 1, "seed of the first round")
+}
+
+// RoundsFlags declares -rounds and -markdown, for what draws nothing at random.
+func (s *Settings) RoundsFlags(rounds int) {
+	flag.IntVar(&s.Rounds, "rounds", rounds, "paired rounds")
+	flag.StringVar(&s.Markdown, "markdown", "", "also write what was compared and the tables into this file")
+}
+
+// WorkersFlag declares -workers.
+func (s *Settings) WorkersFlag(n int) {
+	flag.IntVar(&s.Workers, "workers", n, "worker threads of each gateway")
+}
+
+// LanesFlag declares -lanes.
+func (s *Settings) LanesFlag(n int) {
+	flag.IntVar(&s.Lanes, "lanes", n, "contenders that are played side by side, each with servers of its own")
+}
+
+// OwnFlag declares -own.
+func (s *Settings) OwnFlag(own string) {
+	flag.StringVar(&s.Own, "own", own, "the contender that the last line compares with the others")
+}
+
+// Valid refuses settings that play nothing.
+func (s *Settings) Valid() error {
+	if s.Rounds < 1 || s.Lanes < 0 {
+		return errors.New("-rounds and -lanes must be at least 1")
+	}
+	return nil
+}
+
+// OnlyFlag declares a flag that names some of all, for Named.
+func OnlyFlag(p *string, name string, all []string) {
+	flag.StringVar(p, name, "", "only these, divided by commas: "+strings.Join(all, ", "))
+}
+
+// Notes are remarks for the reader of the figures.
+type Notes []string
+
+// Note keeps a remark, and prints it at once.
+func (n *Notes) Note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	fmt.Println(text)
+	*n = append(*n, text)
+}
