@@ -132,24 +132,33 @@ func list() ([]pkg, error) {
 		{"./..."},
 		{"-tags", "envoy", "./plugin/..."},
 	} {
-		cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, args...)...)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
+		listed, err := goList[pkg](append([]string{"-json=ImportPath,Imports,Deps"}, args...)...)
 		if err != nil {
-			return nil, fmt.Errorf("go list: %w\n%s", err, stderr.Bytes())
+			return nil, err
 		}
-		for dec := json.NewDecoder(bytes.NewReader(out)); ; {
-			var p pkg
-			if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return nil, fmt.Errorf("go list: %w", err)
-			}
-			packages = append(packages, p)
-		}
+		packages = append(packages, listed...)
 	}
 	return packages, nil
+}
+
+// goList returns what `go list` prints about each package, as JSON, with the arguments.
+func goList[P any](args ...string) (packages []P, err error) {
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w\n%s", err, stderr.Bytes())
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p P
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		packages = append(packages, p)
+	}
 }
 
 // layers returns the imports that the rules above forbid.

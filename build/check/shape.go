@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/importer"
@@ -13,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,25 +64,15 @@ type source struct {
 
 // exported returns the packages of the module, and where the compiler has left what each package exports.
 func exported() (packages []source, exports map[string]string, err error) {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles,Module", "./...")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, nil, fmt.Errorf("go list -export: %w", err)
-	}
+	all, err := goList[source]("-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles,Module", "./...")
 	exports = map[string]string{}
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
-		var s source
-		if err := dec.Decode(&s); errors.Is(err, io.EOF) {
-			return packages, exports, nil
-		} else if err != nil {
-			return nil, nil, fmt.Errorf("go list -export: %w", err)
-		}
+	for _, s := range all {
 		exports[s.ImportPath] = s.Export
 		if s.Module != nil && s.Module.Path == module {
 			packages = append(packages, s)
 		}
 	}
+	return packages, exports, err
 }
 
 // check has the type checker look at a package.

@@ -4,11 +4,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // This file is the call for advice: how many tasks a caller should have in flight, by how the calls of all workers of

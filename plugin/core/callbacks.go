@@ -56,7 +56,6 @@ func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
 func (pl *placement) run(name string, f func() Action) Action {
 	a := Proceed
 	pl.plugin.vm.callback(pl.context, name, func() { a = f() }, func() {
-		pl.plugin.vm.bodies.stopReading(pl.Stream)
 		if pl.answer != nil {
 			a = pl.answer.failed()
 			return

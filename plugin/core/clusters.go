@@ -5,16 +5,13 @@ import (
 	"maps"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
-const (
-	// clusterAge is how long what is not used is kept.
-	clusterAge = 10 * time.Minute
-)
+// clusterAge is how long what is not used is kept.
+const clusterAge = endpoints.ClusterAge
 
 // clusters is the part of a VM that keeps what is known of each cluster, by name.
 type clusters map[string]*cluster

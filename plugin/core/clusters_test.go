@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 // namedStream is a request to a cluster whose name the client has chosen.

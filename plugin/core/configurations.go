@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // Plugin is one configuration of the plugin in a VM: what Proxy-Wasm calls a plugin context. Several may be in force in

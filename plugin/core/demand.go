@@ -3,10 +3,9 @@ package core
 import (
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // Workers know which clusters' metrics their requests need; the VM that scrapes the engines may have no requests. So

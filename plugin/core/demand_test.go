@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // byRules has a rule for each of two domains that go by a metric of their own, one that needs no metrics, and a global

@@ -3,10 +3,9 @@ package core
 import (
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // Ejections are decided by each VM and apply in all: an endpoint that fails five requests of one worker is ejected for

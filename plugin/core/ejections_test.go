@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // ejectConfig ejects after two failures.

@@ -8,13 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process/processtest"
-
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process/processtest"
 )
 
 // fakeProcess is a gateway process that runs the plugin's native code: a main thread and workers with a VM each, shared

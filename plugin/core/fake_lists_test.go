@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 // fakeLists is how endpoints list their models.

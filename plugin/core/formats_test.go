@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // The values of the following tests, with their bytes.

@@ -3,11 +3,10 @@ package core
 import (
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 // Gateway is the proxy this VM runs in. Higress, stock Envoy and the fake of the tests implement it.

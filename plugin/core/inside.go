@@ -133,7 +133,7 @@ func (pl *placement) prepareInside() {
 // begin decides inside a cluster, by what has come of the request.
 func (pl *placement) begin(seen *seen) Action {
 	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.scope) {
-		return pl.refuseOwnCluster()
+		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
 	reason := pl.readingOf(seen)
 	ended := seen.ended && (reason != lb.ReasonBodyEncoded || pl.body.endedAt > 0)

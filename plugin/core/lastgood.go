@@ -4,13 +4,12 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // lastGood is the part of a VM that keeps the last good configuration of each plugin in shared memory: its text, and

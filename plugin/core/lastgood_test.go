@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // capOf writes a configuration with a rule for the route and a global part; 0 makes that part invalid.

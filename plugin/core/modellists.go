@@ -5,13 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 const (

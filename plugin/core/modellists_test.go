@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 const listsConfig = `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,"models":{"cluster":"lists"},` +

@@ -20,7 +20,7 @@ var transitions = [phases][phases]bool{
 		phaseReading:   true, // the body is needed for the decision
 		phaseListing:   true, // inside a cluster: the choice begins when the body has come
 		phaseReserving: true, // the headers are enough
-		phaseUncounted: true, // nothing to decide, or no endpoint: pass, refuseOwnCluster, passDuplicate, refuse
+		phaseUncounted: true, // nothing to decide, or no endpoint: pass, forbid, passDuplicate, refuse
 		phaseDone:      true, // the client left before the headers came
 	},
 	phaseReading: {

@@ -81,7 +81,7 @@ func (pl *placement) headersCame(end bool) Action {
 		return pl.pass(lb.ReasonNoCluster)
 	}
 	if pl.plugin.set.Owns(pl.scope) {
-		return pl.refuseOwnCluster()
+		return pl.forbid(lb.ReasonOwnCluster, "") // a route has sent it there, perhaps because a client named it
 	}
 	pl.body.arrived(pl.arrived(), end)
 	pl.meetCall(end)
@@ -226,13 +226,12 @@ func (pl *placement) noneHealthy() lb.Reason {
 	return lb.ReasonNoHealthyEndpoint
 }
 
-// refuseOwnCluster refuses a request that a route has sent to a cluster of the plugin's own, perhaps because a client
-// named it.
-func (pl *placement) refuseOwnCluster() Action {
+// forbid answers the request with 403.
+func (pl *placement) forbid(why lb.Reason, text string) Action {
 	pl.enter(phaseUncounted)
 	pl.Unsteer()
-	pl.decided(lb.ReasonOwnCluster)
-	pl.Reply(403, nil, "")
+	pl.decided(why)
+	pl.Reply(403, nil, text)
 	return Hold
 }
 
@@ -244,11 +243,7 @@ func (pl *placement) lacksKey() bool {
 // refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
 // plugin does.
 func (pl *placement) refuseWithoutKey() Action {
-	pl.enter(phaseUncounted)
-	pl.Unsteer()
-	pl.decided(lb.ReasonNoHashHeader)
-	pl.Reply(403, nil, "hash header required")
-	return Hold
+	return pl.forbid(lb.ReasonNoHashHeader, "hash header required")
 }
 
 // pass lets the request fall back to the gateway's native balancing.

@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 // overloadConfig is the configuration of the shipped resource for overload, with members of lb_config added.

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/recent"
-
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/internal/recent"
 )
 
 // Clients that are refused try again. While a cluster is overloaded those attempts are more requests that it has no

@@ -4,13 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // clusterMetrics is what one VM knows of the metrics of a cluster's engines, besides the samples themselves.

@@ -7,14 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/discovery"
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 type sampleMap = map[string]lb.EngineSample

@@ -4,10 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 // scrapeJob is what the engines of one cluster are scraped for.

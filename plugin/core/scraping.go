@@ -5,14 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 // maxTargets is how many metrics are looked for by name in one cluster.

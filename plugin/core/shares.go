@@ -3,9 +3,8 @@ package core
 import (
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // exchangeShares adds the requests that were counted for rate_limit to those that other VMs have counted. A swap that

@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 const limitedConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"rate_limit":%g,` +

@@ -3,12 +3,12 @@ package core
 import (
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -177,9 +177,6 @@ func (s *stores) loadAt(c *config.Config, cluster, addr string) (l lb.Load, know
 	return loads[0], true
 }
 
-// logEvery is how long a Redis that keeps failing is not logged again.
-const logEvery = 30 * time.Second
-
 // countFailure counts a request that the local store had to count, or a failed heartbeat. Now and then, and when a
 // person has to do something, it logs why Redis cannot be used.
 func (s *stores) countFailure(r *redisStore, stat string, why error) {
@@ -194,7 +191,7 @@ func (s *stores) countFailure(r *redisStore, stat string, why error) {
 	case "denied":
 		remedy = "; compare the user's rights with redis-user.acl"
 	}
-	if r.loggedAt > 0 && s.clock-r.loggedAt < logEvery && (remedy == "" || cause == r.logged) {
+	if r.loggedAt > 0 && s.clock-r.loggedAt < endpoints.LogEvery && (remedy == "" || cause == r.logged) {
 		return
 	}
 	if detail != "" {

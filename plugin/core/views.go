@@ -4,13 +4,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/recent"
-	"github.com/warmgate/warmgate/plugin/endpoints"
-
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/recent"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 // views is the part of a VM that finds what a configuration chooses among: the endpoints of a cluster, or clusters.

@@ -5,11 +5,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/discovery"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 const (
@@ -153,9 +152,9 @@ func (a *adminPoller) extend(now time.Duration) {
 }
 
 // worthLogging reports whether a problem with the last answer, "" for none, is to be logged: one that lasts is logged
-// again after logEvery.
+// again after LogEvery.
 func (a *adminPoller) worthLogging(now time.Duration, problem string) bool {
-	if problem == a.problem && now-a.loggedAt < logEvery {
+	if problem == a.problem && now-a.loggedAt < LogEvery {
 		return false
 	}
 	a.problem, a.loggedAt = problem, now

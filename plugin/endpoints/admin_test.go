@@ -6,11 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process/processtest"
-
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/process/processtest"
 )
 
 const pollEvery = time.Second
@@ -317,14 +315,14 @@ func TestProblemsAreLoggedOnce(t *testing.T) {
 		{0, "", false},
 		{1, "a", true},
 		{2, "a", false},
-		{logEvery, "a", false},
-		{1 + logEvery, "a", true},
-		{2 + logEvery, "b", true},
-		{3 + logEvery, "a", true},
-		{4 + logEvery, "", false},
-		{5 + logEvery, "a", true},
-		{6 + logEvery, "", false},
-		{9 * logEvery, "", false},
+		{LogEvery, "a", false},
+		{1 + LogEvery, "a", true},
+		{2 + LogEvery, "b", true},
+		{3 + LogEvery, "a", true},
+		{4 + LogEvery, "", false},
+		{5 + LogEvery, "a", true},
+		{6 + LogEvery, "", false},
+		{9 * LogEvery, "", false},
 	} {
 		if got := a.worthLogging(time.Hour+step.at, step.problem); got != step.want {
 			t.Errorf("step %d: %q is news: %t", i, step.problem, got)

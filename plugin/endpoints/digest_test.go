@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/process/processtest"
-
-	"github.com/warmgate/warmgate/lb"
 )
 
 func TestOwnZoneIsReadOnce(t *testing.T) {

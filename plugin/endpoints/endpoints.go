@@ -11,10 +11,10 @@ const (
 	// MaxClusters is how many clusters a VM keeps. A client may be able to choose the name of the cluster, so what is
 	// kept by name must have a bound.
 	MaxClusters = 1024
-	// clusterAge is how long what is not used is kept.
-	clusterAge = 10 * time.Minute
-	// logEvery is how long an admin interface that keeps failing is not logged again.
-	logEvery = 30 * time.Second
+	// ClusterAge is how long what is not used is kept.
+	ClusterAge = 10 * time.Minute
+	// LogEvery is how long a Redis, or an admin interface, that keeps failing is not logged again.
+	LogEvery = 30 * time.Second
 )
 
 // Job is what the engines of one cluster are scraped for.

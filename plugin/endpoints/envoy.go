@@ -3,10 +3,9 @@ package endpoints
 import (
 	"time"
 
-	"github.com/warmgate/warmgate/internal/recent"
-
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/recent"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
@@ -48,7 +47,7 @@ func NewEnvoy(calls EnvoyCalls) *Envoy {
 	e := &Envoy{
 		calls: calls, admin: newAdminPoller(calls.KV(), calls.Random()),
 		scraper: newScraper(calls.KV(), calls.Random()),
-		static:  recent.New[fixed, *lb.View](MaxClusters, clusterAge),
+		static:  recent.New[fixed, *lb.View](MaxClusters, ClusterAge),
 	}
 	e.admin.where = calls.Zone
 	return e

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/recent"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -24,7 +23,7 @@ func envoyConfig(t *testing.T, settings string) *config.Config {
 
 // Rules with different lists take turns on the same clusters; each keeps its views.
 func TestFixedEndpoints(t *testing.T) {
-	g := &Envoy{admin: newAdminPoller(nil, 1), static: recent.New[fixed, *lb.View](MaxClusters, clusterAge)}
+	g := &Envoy{admin: newAdminPoller(nil, 1), static: recent.New[fixed, *lb.View](MaxClusters, ClusterAge)}
 	one := envoyConfig(t, `{"endpoints":["10.0.0.1:8000"]}`)
 	two := envoyConfig(t, `{"endpoints":["10.0.0.2:8000",{"address":"10.0.0.3:8000","weight":2}]}`)
 	a, b, other := g.View(0, "llm", one), g.View(0, "llm", two), g.View(0, "other", one)
@@ -48,7 +47,7 @@ func TestServingVMsMayScrape(t *testing.T) {
 		kv, vms := adminVMs(t, 2)
 		g := &Envoy{
 			admin: newAdminPoller(kv, 7), scraper: newScraper(kv, 7),
-			static: recent.New[fixed, *lb.View](MaxClusters, clusterAge),
+			static: recent.New[fixed, *lb.View](MaxClusters, ClusterAge),
 		}
 		learn(t, vms[0], time.Hour, clustersPage("healthy"))
 		if g.Scrapes(time.Hour, true) {

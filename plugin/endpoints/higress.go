@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/recent"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
@@ -46,8 +45,8 @@ type hostList struct {
 // NewHigress returns the part of a Gateway that finds endpoints through these calls.
 func NewHigress(calls HigressCalls) *Higress {
 	return &Higress{
-		calls: calls, lists: recent.New[string, *hostList](MaxClusters, clusterAge),
-		readAt: recent.New[string, time.Duration](MaxClusters, clusterAge),
+		calls: calls, lists: recent.New[string, *hostList](MaxClusters, ClusterAge),
+		readAt: recent.New[string, time.Duration](MaxClusters, ClusterAge),
 	}
 }
 

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 const (

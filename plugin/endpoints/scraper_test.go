@@ -7,11 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/plugin/process/processtest"
-
-	"github.com/warmgate/warmgate/plugin/process"
-
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/process/processtest"
 )
 
 const scrapeEvery = time.Second
