@@ -29,7 +29,13 @@ type master struct {
 // metReplica is called when a server has refused a command because it is a replica.
 func (c *client) metReplica(now time.Duration) {
 	c.master.addr, c.master.replicaUntil = "", now+replicaMemory
-	if _, ok := c.transport.(Redirector); ok && now >= c.master.askingUntil {
+	c.findMaster(now)
+}
+
+// findMaster asks for the master, unless an answer to that is still to come. It is also called when a server does not
+// have what was just written: a replica that lags answers that, and never READONLY, if it alone gets what only reads.
+func (c *client) findMaster(now time.Duration) {
+	if _, ok := c.transport.(Redirector); ok && c.master.addr == "" && now >= c.master.askingUntil {
 		c.askRole(now, roleTries)
 	}
 }

@@ -1,6 +1,7 @@
 package redisclient_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -55,6 +56,25 @@ func TestReplicaNamesItsMaster(t *testing.T) {
 	reserve(s, manualTimeout, 5)
 	if got := r.sent[len(r.sent)-1]; got != "EVALSHA" {
 		t.Errorf("after the master has not answered, %s is sent", got)
+	}
+}
+
+// A replica that lags does not have what was just written to its master. It is asked for that one, too.
+func TestReplicaThatLags(t *testing.T) {
+	const unknownList = "*1\r\n:-3\r\n"
+	r := &manualRedirector{}
+	s := newOpenedStore(t, r, &r.manualTransport, newMemory())
+	res := reserve(s, 0, 1)
+	r.answer(0, 0, unknownList)
+	r.answer(0, 3, unknownList) // behind the list and what its owner has in flight
+	if !errors.Is(res.err, redisclient.ErrCandidatesLost) {
+		t.Fatalf("the reservation: %s, %v", res, res.err)
+	}
+	r.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA ROLE")
+	r.answer(0, 4, roleOf("10.0.0.7", 6380))
+	reserve(s, 0, 2)
+	if got := r.sent[len(r.sent)-1]; got != "10.0.0.7:6380/EVALSHA" {
+		t.Errorf("then %s is sent", got)
 	}
 }
 

@@ -139,6 +139,9 @@ func (s *Store) handleReply(now time.Duration, r *reservation, v Value, err erro
 	case reply.code == codeOverBudget:
 		s.refuse(now, r, reply.grant, lb.ErrOverBudget)
 	default:
+		if reply.code == codeUnknownList {
+			s.client.findMaster(now)
+		}
 		s.refuse(now, r, lb.Grant{Expected: reply.expected}, reply.err(r))
 	}
 }

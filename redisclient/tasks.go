@@ -79,6 +79,7 @@ func (s *Store) sendTask(now time.Duration, t *scheduling) {
 			}
 			if unknownList {
 				err = ErrCandidatesLost
+				s.client.findMaster(now)
 			}
 			t.done(task, err)
 		})
