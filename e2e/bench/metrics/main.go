@@ -1,8 +1,7 @@
 // Package metrics compares ways to balance unequal model servers by their metrics with ways that do not use these:
-// Envoy's native least_request, Warmgate's global_least_request, Warmgate's endpoint_metrics, the same without the
-// correction by what was reserved since the last scrape, and the filter tree of 2024. Two servers are fast, two have
-// small KV caches, and requests are for LoRA adapters of which each server has room for only some. All contenders run
-// in one gateway that is switched by configuration; in every round they get the same requests at the same times, in
+// Envoy's native least_request, Warmgate's global_least_request and its endpoint_metrics. Two servers are fast, two
+// have small KV caches, and requests are for LoRA adapters of which each server has room for only some. All contenders
+// run in one gateway that is switched by configuration; in every round they get the same requests at the same times, in
 // rotating order.
 package metrics
 
@@ -52,7 +51,7 @@ func parse() (settings, error) {
 var Benchmark = bench.New("metrics", parse, run)
 
 func run(ctx context.Context, s settings) error {
-	policies, err := s.selected(ctx)
+	policies, err := s.selected()
 	if err != nil {
 		return err
 	}
