@@ -1,8 +1,6 @@
 package agents
 
 import (
-	"fmt"
-
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
@@ -42,16 +40,9 @@ var columns = bench.Columns[result]{
 
 func (rep *report) table() *bench.Table { return rep.Tabulate(columns, "contender: median (min..max)") }
 
-// configuration returns what was compared, in full.
+// configuration returns what was compared.
 func (rep *report) configuration() []string {
-	s := rep.settings
-	lines := []string{
-		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
-		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all contenders, switched "+
-			"by configuration; %d rounds with seeds from %d; caches are emptied before each run",
-			s.Workers, s.Rounds, s.Seed),
-		rep.work.describe(s.users),
-	}
+	lines := []string{rep.work.describe()}
 	for i := range rep.contenders {
 		c := &rep.contenders[i]
 		about := c.Name() + ": " + c.Describe()

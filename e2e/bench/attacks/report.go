@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 )
 
 // report is the output of the benchmark.
@@ -76,24 +77,15 @@ func (rep *report) targetTable() *bench.Table {
 	return t
 }
 
-// configuration returns what was played, in full.
+// configuration returns what was played.
 func (rep *report) configuration() []string {
-	s, c, t := rep.settings, engine(), engine().Tuning
+	s := rep.settings
 	lines := []string{
-		"machine: " + bench.Machine() + "; clients, servers and gateways share it",
-		fmt.Sprintf("gateways: the shipped plain layout, %d workers, a fresh process for each run; "+
-			"all runs of a scenario, and two controls without attack, at the same time", s.Workers),
-		fmt.Sprintf("servers: %d sequences at once, no limit on the queue, prefill %v ms + %v ms a token, "+
-			"decode step %v ms + %v ms a sequence; the model stops after %d tokens", c.MaxNumSeqs,
-			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, stopsAfter),
-		fmt.Sprintf("honest traffic: open loop, %v a run after %v to warm up, %d rounds with seeds from %d, "+
-			"the same in all runs of a scenario; %d clients from %s on; answers %+v tokens; "+
-			"prompts %+v tokens, or conversations of %d turns, %v apart",
-			s.span, s.warm, s.Rounds, s.Seed, honestClients, honestIP(0), answers, prompts, talkTurns, talkGap),
+		fmt.Sprintf("servers: %s; the model stops after %d tokens", compare.Describe(engine()), stopsAfter),
+		fmt.Sprintf("honest traffic: open loop, the same in all runs of a scenario; %d clients from %s on; answers "+
+			"%+v tokens; prompts %+v tokens, or conversations of %d turns, %v apart", honestClients, honestIP(0),
+			answers, prompts, talkTurns, talkGap),
 		fmt.Sprintf("attacker: from %s, during all of a run; its share is of all requests", attackerIP),
-		"moved: total variation distance between the honest requests' distributions over servers with and without " +
-			"attack, less that of two runs without; or, if that is more, what went elsewhere than to servers with a " +
-			"request of the attacker, less the same of runs without",
 		fmt.Sprintf("404 server: what was due %v after the beginning or later; latency: p99 of the time to the first "+
 			"token, of Anthropic's API of the whole answer", learnt),
 	}

@@ -68,14 +68,9 @@ func (rep *report) further() []*bench.Table {
 	return []*bench.Table{t}
 }
 
-// configuration returns what was compared, in full.
-func (rep *report) configuration() []string {
+// configuration returns what was compared.
+func (rep *report) configuration() (lines []string) {
 	s := rep.settings
-	lines := []string{
-		"machine: " + bench.Machine() + "; workers, models and gateways share it",
-		fmt.Sprintf("gateways: the shipped plain layout with a cluster for each model, 2 workers, a new process for "+
-			"each run; %d contenders at a time are played side by side", s.Lanes),
-	}
 	if rep.contenders != nil {
 		for _, m := range fleet() {
 			headers := "OpenAI's"
@@ -86,17 +81,10 @@ func (rep *report) configuration() []string {
 				"minute, %v times the time of a task; %s headers", m.Name, weightOf(&m), m.Slots, m.TokensPerMinute,
 				m.RequestsPerMinute, m.Speed, headers))
 		}
-		lines = append(lines,
-			fmt.Sprintf("tasks: %d, %d rounds with seeds from %d; log-normal: at most %d tokens at the median (σ %v, "+
-				"%d to %d), of which 20 to 70 %% are for the answer, which has 35 to 100 %% of that; %d ms at the "+
-				"median (σ %v, %d to %d) "+
-				"times the model's, which stands for %d times as long; all are there at the beginning",
-				s.tasks, s.Rounds, s.Seed, medianTokens, sigmaTokens, leastTokens, mostTokens, medianTime, sigmaTime,
-				leastTime, mostTime, scale),
-			"perfect: tokens, requests and work of the tasks as fluids that flow into the models as fast as rates and "+
-				"slots allow, all known before: a lower bound of the makespan",
-			fmt.Sprintf("lease_ttl %v; callers send a heartbeat each third of it", s.ttl),
-		)
+		lines = append(lines, fmt.Sprintf("tasks: log-normal, at most %d tokens at the median (σ %v, %d to %d), of "+
+			"which 20 to 70 %% are for the answer, which has 35 to 100 %% of that; %d ms at the median (σ %v, %d to "+
+			"%d) times the model's, which stands for %d times as long; all are there at the beginning", medianTokens,
+			sigmaTokens, leastTokens, mostTokens, medianTime, sigmaTime, leastTime, mostTime, scale))
 	}
 	for _, c := range rep.contenders {
 		lines = append(lines, c.name+": "+c.about)

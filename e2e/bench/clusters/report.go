@@ -94,22 +94,16 @@ func (b backs) String() string {
 	return text
 }
 
-// configuration returns what was compared, in full.
-func (rep *report) configuration() []string {
-	s, p := rep.settings, rep.settings.phases
-	lines := []string{
-		"machine: " + bench.Machine() + "; clients, servers and gateways share it",
-		fmt.Sprintf("gateway: the shipped plain layout, 2 workers, a new process for each run; %d contenders at a "+
-			"time are played side by side", s.Lanes),
-	}
+// configuration returns what was compared.
+func (rep *report) configuration() (lines []string) {
+	p := rep.settings.phases
 	for _, site := range newSites() {
 		lines = append(lines, fmt.Sprintf("cluster %s: one server, %d requests at once, %v each, no limit on its queue",
 			site.name, site.slots, site.service))
 	}
-	lines = append(lines, fmt.Sprintf("traffic: open loop, Poisson, %v of the capacity; %d rounds with seeds from %d; "+
-		"measured from %v to %v; %s takes %d times as long from %v to %v, %s answers 500 at once from %v to %v",
-		s.rate, s.Rounds, s.Seed, p.warm, p.end, newSites()[slowing].name, p.slowBy, p.slow, p.recovers,
-		newSites()[failing].name, p.fails, p.works),
+	lines = append(lines, fmt.Sprintf("traffic: open loop, Poisson; measured from %v to %v; %s takes %d times as long "+
+		"from %v to %v, %s answers 500 at once from %v to %v", p.warm, p.end, newSites()[slowing].name, p.slowBy,
+		p.slow, p.recovers, newSites()[failing].name, p.fails, p.works),
 		fmt.Sprintf("recovery: until a cluster has half of its part of the capacity in the last %v, at most %v, and "+
 			"%v after failures; not left: it has that much in the last %v before that, too; share while slow: of that "+
 			"cluster in these; p50 and p99 are of what was answered with 200",

@@ -1,6 +1,8 @@
 package compare
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
@@ -73,6 +75,14 @@ func Batch(server vllmsim.Config, reqs []loadgen.Request) int {
 		return server.MaxNumSeqs
 	}
 	return max(1, min(server.MaxNumSeqs, int(tokens*time/held)))
+}
+
+// Describe returns what a server can hold, and how fast it is, in words.
+func Describe(c vllmsim.Config) string {
+	t := c.Tuning
+	return fmt.Sprintf("%d sequences at once and %d tokens of KV cache, speed %v; at speed 1 prefill %v ms + %v ms a "+
+		"token, decode step %v ms + %v ms a sequence", c.MaxNumSeqs, c.NumBlocks*c.BlockSize, cmp.Or(t.Speed, 1),
+		t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS)
 }
 
 // Servers returns servers that differ in speed only, one for each of the speeds.

@@ -37,22 +37,14 @@ var columns = bench.Columns[compare.Result]{
 
 func (rep *report) table() *bench.Table { return rep.Tabulate(columns, "median (min..max)") }
 
-// configuration returns what was compared, in full.
+// configuration returns what was compared.
 func (rep *report) configuration() []string {
 	s := rep.settings
-	c := server()
 	lines := []string{
-		"machine: " + bench.Machine(),
-		fmt.Sprintf("gateways: %d in the shipped plain layout, %d workers each, the same processes for all runs, "+
-			"switched by configuration",
-			max(1, s.gateways), s.Workers),
-		fmt.Sprintf("servers: 8 simulated, %d sequences at once, no limit on the queue, speeds %v (not "+
-			"known to any policy)", c.MaxNumSeqs, s.speeds()),
-		fmt.Sprintf("engine at speed 1: prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence",
-			c.Tuning.PrefillOverheadMS, c.Tuning.PrefillTokenMS, c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS),
-		fmt.Sprintf("traffic: open loop, Poisson, %.0f %% of capacity, %v a run, %d rounds with seeds from %d; "+
-			"prompt %+v, answer %+v tokens",
-			100*s.load, s.span, s.Rounds, s.Seed, workload(0).Prompt, workload(0).Output),
+		fmt.Sprintf("servers: 8 simulated, no limit on the queue, speeds %v (not known to any policy); %s", s.speeds(),
+			compare.Describe(server())),
+		fmt.Sprintf("traffic: open loop, Poisson; prompt %+v, answer %+v tokens", workload(0).Prompt,
+			workload(0).Output),
 	}
 	for _, p := range s.policies() {
 		lines = append(lines, p.Name+": "+p.Describe())

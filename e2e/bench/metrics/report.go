@@ -45,29 +45,18 @@ var columns = bench.Columns[result]{
 
 func (rep *report) table() *bench.Table { return rep.Tabulate(columns, "median (min..max)") }
 
-// configuration returns what was compared, in full.
+// configuration returns what was compared.
 func (rep *report) configuration() []string {
-	s, c, t := rep.settings, engine(), engine().Tuning
+	c := engine()
 	lines := []string{
-		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
-		fmt.Sprintf("gateway: the shipped plain layout, %d workers, one process for all runs, switched "+
-			"by configuration", s.Workers),
-		fmt.Sprintf("servers: 2 of speed 2, 4 of speed 1, 2 of speed 1 with %d KV blocks of %d tokens instead of %d; "+
-			"%d sequences at once, no limit on the queue, "+
-			"%d adapters in a batch and on the GPU; no policy is configured with the differences", smallCache,
-			c.BlockSize, c.NumBlocks, c.MaxNumSeqs, c.MaxLoras),
-		fmt.Sprintf("engine at speed 1: prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence, %v ms "+
-			"to load an adapter",
-			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS),
+		fmt.Sprintf("servers: 2 of speed 2, 4 of speed 1, 2 of speed 1 with %d KV blocks of %d tokens; no limit on "+
+			"the queue, %d adapters in a batch and on the GPU, %v ms to load one; no policy is configured with the "+
+			"differences; %s",
+			smallCache, c.BlockSize, c.MaxLoras, c.Tuning.AdapterLoadMS, compare.Describe(c)),
 		fmt.Sprintf("capacity: %.0f requests/s in all, by %v requests at once (slots, or what the KV cache holds on "+
-			"average), without loading of adapters",
-			sum(rep.fleet.capacity), rep.fleet.slots),
-		fmt.Sprintf("traffic: open loop, Poisson, %.0f %% of capacity, %v a run after %v to warm up, %d rounds with "+
-			"seeds from %d; prompt %+v, answer %+v tokens, streamed; %s",
-			100*s.load, s.span, s.warm, s.Rounds, s.Seed, workload(0).Prompt, workload(0).Output, describeModels()),
-		fmt.Sprintf("herd: coefficient of variation of the picks of an endpoint within %v, against its share of the "+
-			"whole run; by chance: the same if every "+
-			"request went to an endpoint at random, with these shares", window),
+			"average), without loading of adapters", sum(rep.fleet.capacity), rep.fleet.slots),
+		fmt.Sprintf("traffic: open loop, Poisson; prompt %+v, answer %+v tokens, streamed; %s", workload(0).Prompt,
+			workload(0).Output, describeModels()),
 	}
 	for _, p := range rep.policies {
 		lines = append(lines, p.Name+": "+p.Describe())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 )
 
 // report is the output of the benchmark.
@@ -56,21 +57,14 @@ func (rep *report) table() *bench.Table {
 	return t
 }
 
-// configuration returns what was compared, in full.
+// configuration returns what was compared.
 func (rep *report) configuration() []string {
-	s := rep.settings
-	c := fleet()[0]
 	lines := []string{
-		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
-		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all contenders, switched by "+
-			"configuration; clients count as internal, so that the ids of their requests are kept", s.Workers),
-		fmt.Sprintf("servers: %d simulated, %d sequences at once, no limit on the queue; prefill %v ms + %v ms a "+
-			"token, decode step %v ms + %v ms a sequence: together a capacity of %.1f requests/s", servers, slots,
-			c.Tuning.PrefillOverheadMS, c.Tuning.PrefillTokenMS, c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS,
-			rep.capacity),
-		fmt.Sprintf("traffic: open loop, Poisson, %v × capacity; %v a run after %v to warm up, %d rounds with seeds "+
-			"from %d; prompt %+v, answer %+v tokens; stream: %v", s.loads, s.span, s.warm, s.Rounds, s.Seed,
-			workload(0).Prompt, workload(0).Output, s.stream),
+		"clients count as internal, so that the ids of their requests are kept",
+		fmt.Sprintf("servers: %d simulated, no limit on the queue: %s: together a capacity of %.1f requests/s", servers,
+			compare.Describe(fleet()[0]), rep.capacity),
+		fmt.Sprintf("traffic: open loop, Poisson; prompt %+v, answer %+v tokens", workload(0).Prompt,
+			workload(0).Output),
 		"classes: " + describeClasses() + "; the deadline counts from the client's first attempt",
 		fmt.Sprintf("clients: at most %d retries after 429, 5xx and broken connections, when Retry-After says (and up "+
 			"to 10 %% later), else after %v and twice that (± 25 %%), none that would begin after the deadline; they "+

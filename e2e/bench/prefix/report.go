@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 )
 
@@ -98,23 +99,13 @@ func (rep *report) table() *bench.Table {
 	return t
 }
 
-// configuration returns what was compared, in full.
+// configuration returns what was compared.
 func (rep *report) configuration() []string {
-	s := rep.settings
-	lines := []string{
-		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
-		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all policies of a workload, "+
-			"switched by configuration", s.Workers),
-		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
-			"carries its session in %s", s.Rounds, s.Seed, scripted.SessionHeader),
-	}
+	lines := []string{"every request carries its session in " + scripted.SessionHeader}
 	for i := range rep.workloads {
 		w := &rep.workloads[i]
-		c, t := w.server, w.server.Tuning
-		lines = append(lines, fmt.Sprintf("workload %s: %s; %d servers of %d sequences at once and %d cached tokens, "+
-			"prefill %v ms + %v ms a token, decode step %v ms + "+
-			"%v ms a sequence", w.name, w.traffic(), w.servers, c.MaxNumSeqs,
-			c.NumBlocks*c.BlockSize, t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS))
+		lines = append(lines, fmt.Sprintf("workload %s: %s; %d servers of %s", w.name, w.traffic(), w.servers,
+			compare.Describe(w.server)))
 	}
 	for i := range rep.contenders {
 		lines = append(lines, rep.contenders[i].Name()+": "+rep.contenders[i].Describe())

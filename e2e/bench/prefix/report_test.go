@@ -159,7 +159,7 @@ func TestReportHasConfiguration(t *testing.T) {
 		"40 conversations × 5 turns over 4 system prompts of 1000 tokens", `"lb_policy":"prefix_cache"`, "ring_hash by the session header",
 		"60 sessions × 5 turns", "20 at once, which is 0.40 of the capacity", "of exact's",
 		"without regard to load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 "+
-			"sequences at once and 32768 cached tokens",
+			"sequences at once and 32768 tokens of KV cache",
 		"prediction of prefix_cache on forty: cached share predicted "+
 			"0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",
 		"\n{", `"bench":"prefix"`,

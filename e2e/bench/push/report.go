@@ -1,8 +1,6 @@
 package push
 
 import (
-	"fmt"
-
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 )
@@ -20,17 +18,11 @@ func (rep *report) table() *bench.Table {
 	return rep.Tabulate(columns, "workload, contender: median (min..max)")
 }
 
-// configuration returns what was compared, in full.
+// configuration returns what was compared.
 func (rep *report) configuration() []string {
-	s := rep.settings
 	lines := []string{
-		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
-		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all contenders of a "+
-			"workload, switched by configuration", s.Workers),
-		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
-			"carries its tree in %s; TTFT counts from the moment the client sent; what is measured begins with the "+
-			"first tree that does not only warm up, and ends when the last one begins", s.Rounds, s.Seed,
-			scripted.SessionHeader),
+		"measured: from the first tree that does not only warm up to when the last one begins; every request carries " +
+			"its tree in " + scripted.SessionHeader,
 	}
 	for i := range rep.workloads {
 		lines = append(lines, rep.workloads[i].describe())

@@ -81,15 +81,8 @@ func (rep *report) table() *bench.Table {
 func (rep *report) configuration() []string {
 	s := rep.settings
 	lines := []string{
-		"machine: " + bench.Machine() + "; clients and server share it",
-		fmt.Sprintf("server: %s, one process for all contenders, loopback TCP, no persistence, otherwise its defaults",
-			s.version),
-		fmt.Sprintf("load: %d owners with a connection each, %d commands at once, %d requests in flight per "+
-			"endpoint, kinds of endpoints: %d; %d paired rounds, in small turns and rotating order",
-			s.owners, s.depth, s.held, s.kinds, s.Rounds),
 		fmt.Sprintf("reserve, release: the server's own time per command (INFO commandstats), median of %d phases of "+
-			"%d in each round",
-			s.phases(), phase),
+			"%d in each round", s.phases(), phase),
 		fmt.Sprintf("bytes: a reservation, a release, and a share of the owner's heartbeat, sent once a second, "+
 			"at %v requests/s", s.rate),
 		fmt.Sprintf("CPU and requests/s: all owners as fast as they can for %v; user and kernel time of the "+

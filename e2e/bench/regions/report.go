@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 )
 
@@ -22,24 +23,15 @@ func (rep *report) table() *bench.Table {
 	return rep.Tabulate(columns, "workload@load, contender: median (min..max)")
 }
 
-// configuration returns what was compared, in full.
+// configuration returns what was compared.
 func (rep *report) configuration() []string {
-	s := rep.settings
 	lines := []string{
-		"machine: " + bench.Machine() + "; users, servers and gateways of all regions share it",
-		fmt.Sprintf("regions %v, each with %d servers and a gateway of %d workers, and one central gateway, in %s; "+
-			"all in the shipped plain layout, switched by configuration from one contender to the next",
-			names, servers, s.Workers, names[0]),
-		fmt.Sprintf("%v for a round trip between two regions: what goes from one to another is delayed by half of "+
-			"that, either way; connecting takes no time", s.rtt),
-		fmt.Sprintf("%d contenders at a time are played side by side, each with gateways and servers of its own, "+
-			"which the next one takes over; the cores of users and servers are those of all of them", s.Lanes),
-		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
-			"carries its conversation or tree in %s; TTFT counts from the moment the user sent; of each run, %v "+
-			"warm up and %v are measured; what is under way %v later is cut off, and counts as begun then; the cached "+
-			"share is of whole answers; %v times the users of the targets",
-			s.Rounds, s.Seed, scripted.SessionHeader, s.warm, s.span, rest, s.scale),
-		describeServers(),
+		fmt.Sprintf("regions %v, each with a gateway and %d servers of %s; one central gateway, in %s", names, servers,
+			compare.Describe(engine()), names[0]),
+		fmt.Sprintf("every request carries its conversation or tree in %s; what is under way %v after a run is cut "+
+			"off, and counts as begun then; the cached share is of whole answers; one system prompt of %d tokens, "+
+			"answers log-normal %+v",
+			scripted.SessionHeader, rest, system, answers),
 	}
 	var last string
 	for i := range rep.cells {

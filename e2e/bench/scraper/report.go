@@ -37,15 +37,8 @@ func (rep *report) table() *bench.Table {
 }
 
 func (rep *report) configuration() []string {
-	s := rep.settings
 	return []string{
-		"machine: " + bench.Machine() + "; engines and gateways share it",
-		"gateway: the shipped plain layout without access log and active health checks, 2 workers, a process with " +
-			"scraping and one without, measured at the same time",
-		fmt.Sprintf("engines: in one process, each at its own port; all show the same page of %d bytes (%s)",
-			rep.page, s.page),
-		fmt.Sprintf("%d rounds of %v for each number of endpoints; scraped once a second, the default",
-			s.Rounds, s.span),
+		fmt.Sprintf("engines: in one process, each at its own port; all show the same page of %d bytes", rep.page),
 		"with scraping: " + scrapeConfig,
 		"without: " + plainConfig,
 		"CPU: Envoy's own user and kernel time, from /proc, in steps of 10 ms; age: since an engine showed its page; " +
