@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // gateway is the part of a core.Gateway that is the same on both gateways.
@@ -38,7 +39,7 @@ func (gateway) Wall() time.Duration { return time.Duration(time.Now().UnixNano()
 func (gateway) Random() uint64 { return rand.Uint64() }
 
 // Metrics implements core.Gateway.
-func (gateway) Metrics() core.Metrics { return metrics{} }
+func (gateway) Metrics() stats.Metrics { return metrics{} }
 
 // Enter implements core.Gateway.
 func (gateway) Enter(context uint32) { _ = proxywasm.SetEffectiveContext(context) }
@@ -111,23 +112,23 @@ func defineMetric(kind uint32, name string) uint32 {
 	return metricID
 }
 
-// Counter implements core.Metrics.
+// Counter implements stats.Metrics.
 func (metrics) Counter(name string) uint32 { return defineMetric(counterMetric, name) }
 
-// Gauge implements core.Metrics.
+// Gauge implements stats.Metrics.
 func (metrics) Gauge(name string) uint32 { return defineMetric(gaugeMetric, name) }
 
-// Histogram implements core.Metrics.
+// Histogram implements stats.Metrics.
 func (metrics) Histogram(name string) uint32 { return defineMetric(histogramMetric, name) }
 
-// Add implements core.Metrics.
+// Add implements stats.Metrics.
 func (metrics) Add(id uint32, n int64) {
 	if proxyIncrementMetric(id, n) != statusOK {
 		panic("the gateway refused to add to a statistic")
 	}
 }
 
-// Set implements core.Metrics.
+// Set implements stats.Metrics.
 func (metrics) Set(id uint32, n uint64) {
 	if proxyRecordMetric(id, n) != statusOK {
 		panic("the gateway refused a value of a statistic")

@@ -30,6 +30,7 @@ const (
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"redisclient", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process",
+	"plugin/stats",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -79,7 +80,8 @@ var mayImport = map[string][]string{
 	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
 	"plugin": {
-		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process", "redisclient",
+		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process", "plugin/stats",
+		"redisclient",
 	},
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
@@ -88,7 +90,7 @@ var mayImport = map[string][]string{
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
 		"lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints",
-		"plugin/process", "plugin/ratelimit", "redisclient", xxhash,
+		"plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
 	"plugin/endpoints": {
@@ -97,6 +99,7 @@ var mayImport = map[string][]string{
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
 	"plugin/ratelimit":           {"lb/budget"},
+	"plugin/stats":               {"internal/statname", "lb", "lb/memstore"},
 	"redisclient": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue",
 		"redisclient/lua", xxhash,

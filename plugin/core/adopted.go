@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The servers of a region whose gateways are gone are served from here as this region's own, if it has adopted them: a
@@ -92,7 +93,7 @@ func (f *forwarding) adopt(peer int, why region.Reason) Action {
 		in.chain = &chain
 	}
 	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
-	pl.plugin.vm.stats.countIf(statname.With(statAtAdopted, "region", to.Name, "reason", why.String()), 1)
+	pl.plugin.vm.stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", why.String()), 1)
 	return in.decide(max(pl.seen.size, pl.body.received), pl.seen.ended || pl.body.endedAt > 0, reason)
 }
 

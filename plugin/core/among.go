@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
@@ -152,5 +153,5 @@ func (pl *placement) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	case lb.Neutral, lb.Rejected:
 		result = "other"
 	}
-	pl.plugin.vm.stats.countIf(statname.With(statClusters, "cluster", l.addr, "result", result), 1)
+	pl.plugin.vm.stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
 }

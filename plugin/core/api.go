@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The admission API is for callers that send requests to the targets of token_budget themselves: they ask which target
@@ -248,7 +249,7 @@ func (c *apiCall) count(result string) {
 	if c.kind != &noCall {
 		result = c.kind.name + "_" + result
 	}
-	c.api.stats.countIf(statname.With(statAPICalls, "result", result), 1)
+	c.api.stats.CountIf(statname.With(stats.APICalls, "result", result), 1)
 	c.s.SetNote("api=" + result)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // behaving is a kind of calls, how they are answered, and from which one on they are to count for tokens, or for none.
@@ -169,7 +170,7 @@ func TestQuietCallsByModelAndRequests(t *testing.T) {
 	d.advance(time.Second)
 	d.askAll(40, chatCalls, helperCalls(judged))
 	d.advance(time.Second)
-	if n := d.Gauge(statParallelism + ";cluster=" + fakeCluster); n != 32 {
+	if n := d.Gauge(stats.Parallelism + ";cluster=" + fakeCluster); n != 32 {
 		t.Errorf("%d requests are suggested, want 8 of 1000 tokens at each endpoint", n)
 	}
 	refused, open := 0, make([]int, 4)

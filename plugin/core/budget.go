@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/ratelimit"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A request under token_budget is charged for its estimated tokens in the step that counts it. This file is how the
@@ -109,7 +110,8 @@ func (pl *placement) endCharges() {
 			return
 		}
 	}
-	pl.plugin.vm.stats.countIf(ofEndpoint(statBudgetTokens, pl.cluster.name, b.target.addr), uint64(b.target.tokens))
+	name := stats.OfEndpoint(stats.BudgetTokens, pl.cluster.name, b.target.addr)
+	pl.plugin.vm.stats.CountIf(name, uint64(b.target.tokens))
 	b.target, b.tenant.charge = charge{}, charge{}
 }
 
@@ -179,7 +181,7 @@ func (pl *placement) restrict(headers [][2]string) {
 		return
 	}
 	pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr, r)
-	pl.plugin.vm.stats.countIf(statname.With(statRestricted,
+	pl.plugin.vm.stats.CountIf(statname.With(stats.Restricted,
 		"cluster", pl.cluster.name, "endpoint", c.addr, "reason", by), 1)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // promptChain is what prefix_cache knows of a request's prompt.
@@ -46,7 +47,7 @@ func (pl *placement) chainPrompt(b *readBody) {
 		pl.work.media = media{count: n, tokens: float64(bytes) / bytesPerToken, sizes: slices.Clone(sizes)}
 	}
 	if !b.ended {
-		pl.plugin.vm.stats.count(statname.With(statUnread, "cause", b.unread), 1)
+		pl.plugin.vm.stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
 		blocks = nil
 	}
 	if pl.cfg.Prefix.TenantHeader != "" { // requests without the header are one tenant's

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // Plugin is one configuration of the plugin in a VM: what Proxy-Wasm calls a plugin context. Several may be in force in
@@ -96,7 +97,7 @@ func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
 // refuse puts the last good configuration in force in place of one that is refused as a whole, if there is one. It
 // returns false when the gateway will keep the previous one.
 func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin, bool) {
-	v.stats.count(statConfigBad, 1)
+	v.stats.Count(stats.ConfigBad, 1)
 	then := "requests fall back to native balancing: "
 	set, accepted := v.lastGood.inPlaceOf(name, raw, h)
 	if set != nil || !accepted {
@@ -107,7 +108,7 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 	case !accepted:
 		return nil, false
 	case set == nil:
-		v.stats.set(statConfigValid, 0)
+		v.stats.Set(stats.ConfigValid, 0)
 		return &Plugin{vm: v, headers: config.ClusterHeaders(raw), apis: config.RefusedAPIs(raw)}, true
 	}
 	p := v.activate(set)
@@ -119,10 +120,10 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 func (v *VM) activate(set *config.Set) *Plugin {
 	p := &Plugin{vm: v, set: set, warned: map[string]bool{}}
 	v.configs.add(p)
-	v.stats.set(statConfigValid, 1)
-	v.stats.count(statConfigBad, 0)
-	v.stats.count(statPanics, 0)
-	v.stats.store(v.stores.local.Stats)
+	v.stats.Set(stats.ConfigValid, 1)
+	v.stats.Count(stats.ConfigBad, 0)
+	v.stats.Count(stats.Panics, 0)
+	v.stats.Store(v.stores.local.Stats)
 	v.stores.connect(set)
 	return p
 }

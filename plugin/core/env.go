@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // env is what every part of a VM needs: the gateway, its clock and its statistics.
 type env struct {
 	gw      Gateway
 	kind    config.Host // of that gateway
-	stats   *stats
+	stats   *stats.Registry
 	clock   time.Duration // when it was last read, 0 for never: see now
 	current uint32        // the gateway's context that the running callback is for
 	serves  bool          // it has had requests: it is a worker's
@@ -81,5 +82,5 @@ func (e *env) panicked(callback string, p any) {
 		text = err.Error()
 	}
 	e.gw.Log(Error, "caught a panic in "+callback+": "+text)
-	e.stats.count(statPanics, 1)
+	e.stats.Count(stats.Panics, 1)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // forwarding is what other regions have to do with a placement. That asks it by a few methods alone: meet when the
@@ -66,13 +67,13 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	f.from, f.here = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
-		v.stats.count(statForgedHops, 1)
+		v.stats.Count(stats.ForgedHops, 1)
 	case f.here:
-		v.stats.countIf(statname.With(statServedFor, "region", from.From), 1)
+		v.stats.CountIf(statname.With(stats.ServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
-		v.stats.countIf(statname.With(statOddHops, "cause", "late"), 1)
+		v.stats.CountIf(statname.With(stats.OddHops, "cause", "late"), 1)
 	default:
-		v.stats.countIf(statname.With(statOddHops, "cause", "elsewhere"), 1)
+		v.stats.CountIf(statname.With(stats.OddHops, "cause", "elsewhere"), 1)
 	}
 }
 
@@ -219,7 +220,7 @@ func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
 	pl.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.gw.Wall(), f.hopSubject()))
 	pl.Unsteer()
 	pl.SetCluster(rules.Header, to.Target())
-	v.stats.countIf(statname.With(statForwarded, "region", to.Name, "reason", why.String()), 1)
+	v.stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", why.String()), 1)
 	pl.wait.countPlaced()
 	pl.decided(lb.ReasonForwarded)
 }

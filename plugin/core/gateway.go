@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // Gateway is the proxy this VM runs in. Higress, stock Envoy and the fake of the tests implement it.
@@ -62,7 +63,7 @@ type Gateway interface {
 	// PluginDone lets the gateway drop a configuration that it is done with.
 	PluginDone(context uint32)
 	// Metrics defines and changes statistics.
-	Metrics() Metrics
+	Metrics() stats.Metrics
 	// Log writes to the gateway's log, each line of the text as a line of its own.
 	Log(l Level, text string)
 }
@@ -84,15 +85,6 @@ const (
 	Warn
 	Error
 )
-
-// Metrics are the gateway's statistics. A metric of the same name is the same metric in every VM of the process.
-type Metrics interface {
-	Counter(name string) uint32
-	Gauge(name string) uint32
-	Histogram(name string) uint32
-	Add(id uint32, n int64)
-	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
-}
 
 // GatewayStream is one request in the gateway. Its methods act on the request during its own callbacks, and elsewhere
 // after its context was entered.

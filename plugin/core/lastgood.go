@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // lastGood is the part of a VM that keeps the last good configuration of each plugin in shared memory: its text, and
@@ -181,12 +182,12 @@ func (l *lastGood) reportRefusals(got acceptance) {
 	if more := len(list) - maxListed; more > 0 {
 		text += "\n  and " + strconv.Itoa(more) + " more"
 	}
-	l.stats.set(statBadRules, uint64(len(list)))
-	l.stats.set(statKeptRules, uint64(kept))
+	l.stats.Set(stats.BadRules, uint64(len(list)))
+	l.stats.Set(stats.KeptRules, uint64(kept))
 	if len(list) == 0 {
 		return
 	}
-	l.stats.count(statConfigBad, 1)
+	l.stats.Count(stats.ConfigBad, 1)
 	if got.first {
 		l.gw.Log(Error, text+"\n"+got.err.Error())
 	}

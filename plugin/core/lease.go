@@ -176,7 +176,7 @@ func (pl *placement) finishReservation() Action {
 	r := &l.reservation
 	v.waiters.remove(pl)
 	if r.startedAt > 0 && !r.grant.Queued {
-		v.stats.reserved(v.gw.Now() - r.startedAt)
+		v.stats.Reserved(v.gw.Now() - r.startedAt)
 	}
 	pl.wait.ended(&r.grant, r.err)
 	if r.err != nil {

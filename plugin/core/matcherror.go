@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // How well expected shares of prompts meet those that answers report, is shown for each API and model: a client or a
@@ -89,7 +90,7 @@ func (e *matchError) observe(expected, cached float64) {
 func (v *VM) matched(p *promptChain, cached float64) {
 	e, model := v.prompts.errors.of(p.shape, p.model)
 	if e.observe(p.cached, cached); e.known {
-		name := statname.With(statMatchError, "api", apiNames[p.shape], "model", model)
-		v.stats.setIf(name, uint64(math.Round(e.mean)))
+		name := statname.With(stats.MatchError, "api", apiNames[p.shape], "model", model)
+		v.stats.SetIf(name, uint64(math.Round(e.mean)))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 const (
@@ -180,7 +181,7 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 	kind, _, _ := strings.Cut(result, " ")
 	late := [...]string{endpoints.ScrapeUnreachable, endpoints.ScrapeTimeout, endpoints.ScrapeIncomplete}
 	a.late = slices.Contains(late[:], kind)
-	m.stats.count(statname.With(statModelLists, "result", kind), 1)
+	m.stats.Count(statname.With(stats.ModelLists, "result", kind), 1)
 	if result != endpoints.ScrapeOK {
 		m.scraping.logFault(now, cl.name, addr+" does not list its models: "+result)
 	}

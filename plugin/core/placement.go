@@ -291,7 +291,7 @@ func (pl *placement) count(reason lb.Reason) {
 	if pl.cfg != nil {
 		policy = pl.cfg.Policy
 	}
-	pl.plugin.vm.stats.decided(policy, reason)
+	pl.plugin.vm.stats.Decided(policy, reason)
 }
 
 // recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.

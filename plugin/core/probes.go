@@ -6,6 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A probe of another region is answered by the plugin: how much room there is here. It is held for as long as Redis
@@ -142,7 +143,7 @@ func (s *Stream) answerProbe(homes []*config.Config, text string) (a Action, ans
 		}
 		return s.holdProbe(h, c, &route, views), true
 	}
-	v.stats.count(statForgedProbes, 1)
+	v.stats.Count(stats.ForgedProbes, 1)
 	if signed {
 		p := &probeAnswer{s: s, open: true}
 		s.answer = p

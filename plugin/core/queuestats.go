@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // queueUse is what a VM knows of the queue of a cluster.
@@ -95,7 +96,7 @@ func (w *waiting) countPlaced() {
 	}
 	cl.queue.pressure.add(pl.plugin.vm.now(), w.waited, false)
 	if w.queued {
-		pl.plugin.vm.stats.recordIf(ofClass(statQueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
+		pl.plugin.vm.stats.RecordIf(ofClass(stats.QueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
 	}
 }
 
@@ -103,7 +104,7 @@ func (w *waiting) countPlaced() {
 func (w *waiting) countRefused(why lb.Reason) {
 	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.now()
 	if isBudget(why) {
-		pl.plugin.vm.stats.countIf(statname.With(statBudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
+		pl.plugin.vm.stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
 	}
 	if w.class == nil {
 		return
@@ -112,7 +113,7 @@ func (w *waiting) countRefused(why lb.Reason) {
 		cl.queue.pressure.add(now, 0, true)
 	}
 	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.stats.countIf(statname.With(statRefusals,
+	pl.plugin.vm.stats.CountIf(statname.With(stats.Refusals,
 		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
@@ -122,7 +123,7 @@ func (w *waiting) countLeft() {
 	w.queued, w.waited = true, now-w.since
 	cl.queue.pressure.add(now, w.waited, false)
 	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.stats.countIf(ofClass(statLeft, cl, w.class.Name), 1)
+	pl.plugin.vm.stats.CountIf(ofClass(stats.Left, cl, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
@@ -151,12 +152,12 @@ func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	}
 	q.showClasses(cl)
 	for name, id := range q.classes {
-		g.stats.setIf(ofClass(statQueue, cl, name), uint64(q.stats.ByClass[id]))
+		g.stats.SetIf(ofClass(stats.Queue, cl, name), uint64(q.stats.ByClass[id]))
 	}
 	share := q.pressure.share(now)
-	g.stats.setIf(ofCluster(statPressure, cl.name), uint64(math.Round(100*share)))
+	g.stats.SetIf(stats.OfCluster(stats.Pressure, cl.name), uint64(math.Round(100*share)))
 	if n, ok := g.parallelism(cl, share); ok {
-		g.stats.setIf(ofCluster(statParallelism, cl.name), n)
+		g.stats.SetIf(stats.OfCluster(stats.Parallelism, cl.name), n)
 	}
 }
 
@@ -178,13 +179,13 @@ func (q *queueUse) showClasses(cl *cluster) {
 
 // clearQueue sets the gauges of the queue of a cluster that is about to be forgotten.
 func (g *gauges) clearQueue(cl *cluster) {
-	names := []string{ofCluster(statPressure, cl.name), ofCluster(statParallelism, cl.name)}
+	names := []string{stats.OfCluster(stats.Pressure, cl.name), stats.OfCluster(stats.Parallelism, cl.name)}
 	for class := range cl.queue.classes {
-		names = append(names, ofClass(statQueue, cl, class))
+		names = append(names, ofClass(stats.Queue, cl, class))
 	}
 	for _, name := range names {
-		if g.stats.has(name) {
-			g.stats.set(name, 0)
+		if g.stats.Has(name) {
+			g.stats.Set(name, 0)
 		}
 	}
 }

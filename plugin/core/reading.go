@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The body of a good answer is read until its first token, so that what only announces one does not count as one, and
@@ -93,7 +94,7 @@ func (r *reading) begin(headers [][2]string, end bool) {
 	}
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
 		if r.usage {
-			r.ticks.stats.count(statEncoded, 1)
+			r.ticks.stats.Count(stats.Encoded, 1)
 		}
 		r.encoded, r.usage = true, false
 		return
@@ -263,7 +264,7 @@ func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if r.outcome == answer.Complete {
 		return 0, false
 	}
-	v.stats.countIf(statname.With(statFailed,
+	v.stats.CountIf(statname.With(stats.Failed,
 		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
 	switch r.outcome {
 	case answer.Refused:

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 var eventStream = [2]string{"content-type", "text/event-stream"}
@@ -257,7 +258,7 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 		}
 	}
 	for name := range d.metrics.values {
-		if strings.HasPrefix(name, statFailed) {
+		if strings.HasPrefix(name, stats.Failed) {
 			t.Errorf("counted as %s", name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The headers and the path by which the gateways of regions speak with each other.
@@ -154,14 +155,14 @@ func (r *regions) askPeer(now time.Duration, h *home, peer int) {
 		}
 	})
 	if err != nil {
-		r.stats.count(statProbeErrors, 1) // the probe will have been missed
+		r.stats.Count(stats.ProbeErrors, 1) // the probe will have been missed
 	}
 }
 
 // note counts an answer that was refused, or what could not be written.
 func (r *regions) note(err error) {
 	if err != nil {
-		r.stats.count(statProbeErrors, 1)
+		r.stats.Count(stats.ProbeErrors, 1)
 	}
 }
 
@@ -178,9 +179,9 @@ func (r *regions) gauge(now time.Duration) {
 	}
 	for _, h := range r.homes {
 		for _, p := range h.cfg.Regions.Peers {
-			for _, stat := range [...]string{statPeerOpen, statAdopted} {
-				if name := statname.With(stat, "region", p.Name); !shown[p.Name] && r.stats.has(name) {
-					r.stats.set(name, 0)
+			for _, stat := range [...]string{stats.PeerOpen, stats.Adopted} {
+				if name := statname.With(stat, "region", p.Name); !shown[p.Name] && r.stats.Has(name) {
+					r.stats.Set(name, 0)
 				}
 			}
 		}
@@ -200,13 +201,13 @@ func (r *regions) show(now time.Duration, h *home, shown map[string]bool) {
 		}
 		shown[p.Name] = true
 		of := func(stat string) string { return statname.With(stat, "region", p.Name) }
-		r.stats.setIf(of(statPeerOpen), oneIf(s.Available))
+		r.stats.SetIf(of(stats.PeerOpen), oneIf(s.Available))
 		if p.Adopt != "" {
-			r.stats.setIf(of(statAdopted), oneIf(s.Adopted))
+			r.stats.SetIf(of(stats.Adopted), oneIf(s.Adopted))
 		}
 		if s.Age >= 0 {
-			r.stats.setIf(of(statPeerAge), uint64(s.Age.Milliseconds()))
-			r.stats.setIf(of(statPeerRTT), uint64(s.RTT.Milliseconds()))
+			r.stats.SetIf(of(stats.PeerAge), uint64(s.Age.Milliseconds()))
+			r.stats.SetIf(of(stats.PeerRTT), uint64(s.RTT.Milliseconds()))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // renderedConfig shows what is matched.
@@ -187,7 +188,7 @@ func TestPicturesAreLearned(t *testing.T) {
 func TestMatchErrors(t *testing.T) {
 	d := startFake(t, 1, 1, renderedConfig)
 	shown := func(api, model string) (uint64, bool) {
-		v, ok := d.metrics.values[statMatchError+";api="+api+";model="+model]
+		v, ok := d.metrics.values[stats.MatchError+";api="+api+";model="+model]
 		return v, ok
 	}
 	for range 40 {
@@ -211,7 +212,7 @@ func TestMatchErrors(t *testing.T) {
 	}
 	names := 0
 	for name := range d.metrics.values {
-		if strings.HasPrefix(name, statMatchError) {
+		if strings.HasPrefix(name, stats.MatchError) {
 			names++
 		}
 	}

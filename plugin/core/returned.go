@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // What becomes of a request that was forwarded is noted on the board, whoever ends it: a region that fails what it says
@@ -96,7 +97,7 @@ func (f *forwarding) followHome(served string) bool {
 	prompt := f.promptToForward()
 	pl.countAt(served, &prompt)
 	f.returned = true
-	v.stats.countIf(statname.With(statCameHome, "region", f.to), 1)
+	v.stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
 	pl.SetNote(pl.describe() + pl.wait.text())
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // clusterMetrics is what one VM knows of the metrics of a cluster's engines, besides the samples themselves.
@@ -122,7 +123,7 @@ func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamp
 	}
 	p.mergeInto(&all, now)
 	if s.gw.KV().Set(key, all.Append(nil), cas) == nil {
-		s.stats.count(statname.With(statScrapes, "result", endpoints.ScrapeFrozen), p.countFrozen(&all))
+		s.stats.Count(statname.With(stats.Scrapes, "result", endpoints.ScrapeFrozen), p.countFrozen(&all))
 		return
 	}
 	if s.pending[name] == nil {

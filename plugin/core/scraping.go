@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // maxTargets is how many metrics are looked for by name in one cluster.
@@ -90,7 +91,7 @@ func (s *scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 		}
 	}
 	kind, _, _ := strings.Cut(result, " ")
-	s.stats.count(statname.With(statScrapes, "result", kind), 1)
+	s.stats.Count(statname.With(stats.Scrapes, "result", kind), 1)
 	if result == endpoints.ScrapeNone && !j.Config.ByMetrics() { // they would help, but no policy depends on them
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -136,9 +137,9 @@ func (s *stores) connectTo(now time.Duration, c *config.Config) *redisStore {
 			Scope: c.Redis.Scope,
 		})
 		r.remote.OnGrant = func(owner uint64, news []byte) { s.onGrant(owner, news) }
-		r.remote.OnFailure = func(why error) { s.countFailure(r, statFailures, why) }
+		r.remote.OnFailure = func(why error) { s.countFailure(r, stats.Failures, why) }
 		r.fallback = lb.NewFallbackStore(r.remote, s.local)
-		r.fallback.OnFallback = func(why error) { s.countFailure(r, statFallbacks, why) }
+		r.fallback.OnFallback = func(why error) { s.countFailure(r, stats.Fallbacks, why) }
 		s.redis[t] = r
 	}
 	r.named, r.login = true, c.Redis
@@ -181,7 +182,7 @@ func (s *stores) loadAt(c *config.Config, cluster, addr string) (l lb.Load, know
 // person has to do something, it logs why Redis cannot be used.
 func (s *stores) countFailure(r *redisStore, stat string, why error) {
 	cause := redisclient.Cause(why)
-	s.stats.count(statname.With(stat, "cause", cause), 1)
+	s.stats.Count(statname.With(stat, "cause", cause), 1)
 	detail, remedy := redisclient.Detail(why), ""
 	switch cause {
 	case redisclient.BreakerOpen: // heartbeats say why
@@ -296,7 +297,7 @@ func (s *stores) heartbeatRedis(now time.Duration, in *configs) {
 		}
 	}
 	if used {
-		s.stats.set(statRedisUp, up)
+		s.stats.Set(stats.RedisUp, up)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // Usage in responses shows how much of a prompt was cached, against what was expected, and how long prompts and answers
@@ -94,9 +95,9 @@ func (pl *placement) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome
 			p.first.answered(p.planned, p.cached, share)
 		}
 	}
-	v.stats.count(statPrompt, uint64(o.PromptTokens))
-	v.stats.count(statCached, uint64(o.CachedTokens))
-	v.stats.count(statExpected, uint64(o.ExpectedTokens))
+	v.stats.Count(stats.Prompt, uint64(o.PromptTokens))
+	v.stats.Count(stats.Cached, uint64(o.CachedTokens))
+	v.stats.Count(stats.Expected, uint64(o.ExpectedTokens))
 	pl.cluster.prompts.usedBy(pl.plugin, pl.cfg)
 	if p.whole {
 		pl.cluster.prompts.observe(u.Prompt, len(p.blocks))

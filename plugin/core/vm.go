@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // What build/wasm.sh says of the artifact when it links it.
@@ -33,7 +34,7 @@ type VM struct {
 
 // NewVM returns the state of a VM in a gateway of the given kind.
 func NewVM(gw Gateway, kind config.Host) *VM {
-	e := &env{gw: gw, kind: kind, stats: newStats(gw.Metrics())}
+	e := &env{gw: gw, kind: kind, stats: stats.New(gw.Metrics())}
 	v := &VM{env: e, configs: &configs{}, clusters: clusters{}, prompts: newPrompts(), bodies: newBodies(e)}
 	v.lastGood = &lastGood{env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{env: e, configs: v.configs}
@@ -93,8 +94,8 @@ func (v *VM) tick(p *Plugin) {
 // setBuild says which build runs: 1 while it has a configuration, 0 at the end of the last one, since the gateway shows
 // the gauge after an upgrade, too. Other VMs of the same build set it to 1 again within a second.
 func (v *VM) setBuild() {
-	name := statname.With(statBuild, "version", version, "revision", revision)
-	v.stats.set(name, uint64(min(1, len(v.configs.inForce))))
+	name := statname.With(stats.Build, "version", version, "revision", revision)
+	v.stats.Set(name, uint64(min(1, len(v.configs.inForce))))
 }
 
 // wake looks after the requests that wait: other VMs have granted them something.

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 const (
@@ -180,7 +181,7 @@ func TestLeavesTheQueueInRedis(t *testing.T) {
 func TestSuggestedParallelismInRedis(t *testing.T) {
 	d, busy := startRedisQueue(t, 2)
 	d.advance(3 * time.Second)
-	name := statParallelism + ";cluster=" + fakeCluster
+	name := stats.Parallelism + ";cluster=" + fakeCluster
 	if n := d.metrics.values[name]; n != 1 {
 		t.Errorf("suggested are %d requests in flight, want 1", n)
 	}
