@@ -102,8 +102,8 @@ func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
 func (g *gauges) setLevel(cluster string, t *lb.BudgetTarget, l budget.Level) {
 	for i, n := range []float64{l.Tokens, l.Requests, float64(l.Closed.Milliseconds())} {
 		// Once it is shown it is kept right, also when there is no such limit any more.
-		if name := stats.OfEndpoint(budgetGauges[i], cluster, t.Name); n >= 0 || g.stats.Has(name) {
-			g.stats.SetIf(name, uint64(max(n, 0)))
+		if name := stats.OfEndpoint(budgetGauges[i], cluster, t.Name); n >= 0 || g.Stats.Has(name) {
+			g.Stats.SetIf(name, uint64(max(n, 0)))
 		}
 	}
 }
@@ -111,8 +111,8 @@ func (g *gauges) setLevel(cluster string, t *lb.BudgetTarget, l budget.Level) {
 // clearBudget sets the gauges of a target that is none any more to 0.
 func (g *gauges) clearBudget(cluster, addr string) {
 	for _, stat := range budgetGauges {
-		if name := stats.OfEndpoint(stat, cluster, addr); g.stats.Has(name) {
-			g.stats.Set(name, 0)
+		if name := stats.OfEndpoint(stat, cluster, addr); g.Stats.Has(name) {
+			g.Stats.Set(name, 0)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (pl *placement) chainPrompt(b *readBody) {
 	if pl.cfg.Prefix.TenantHeader != "" {
 		tenant = pl.traits.header(pl.cfg.Prefix.TenantHeader)
 	}
-	now, key := pl.plugin.vm.now(), pl.work.model
+	now, key := pl.plugin.vm.Now(), pl.work.model
 	first := pl.plugin.vm.prompts.firsts.of(now, modelID{pl.scope, key.model})
 	var mediaBytes []int
 	var bytesPerToken float64
@@ -47,7 +47,7 @@ func (pl *placement) chainPrompt(b *readBody) {
 		pl.work.media = media{count: n, tokens: float64(bytes) / bytesPerToken, sizes: slices.Clone(sizes)}
 	}
 	if !b.ended {
-		pl.plugin.vm.stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
+		pl.plugin.vm.Stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
 		blocks = nil
 	}
 	if pl.cfg.Prefix.TenantHeader != "" { // requests without the header are one tenant's

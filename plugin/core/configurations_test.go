@@ -166,7 +166,7 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	if len(p.left) != 0 {
 		t.Errorf("%v may be dropped although an answer is missing", p.left)
 	}
-	v.guard("an answer", func() { busy.handleAnswer(func() { panic("oops") }) }, nil)
+	v.Guard("an answer", func() { busy.handleAnswer(func() { panic("oops") }) }, nil)
 	if len(p.left) != 1 || p.left[0] != 8 {
 		t.Errorf("%v may be dropped, want 8", p.left)
 	}

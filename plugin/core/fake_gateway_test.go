@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process/processtest"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -370,9 +371,9 @@ func (g fakeGateway) Wake(owner uint64, message []byte) {
 
 func (g fakeGateway) PluginDone(context uint32) { g.left = append(g.left, context) }
 
-func (g fakeGateway) RedisLink(*config.Config) RedisLink { return &fakeLink{redis: g.redis} }
+func (g fakeGateway) RedisLink(*config.Config) host.RedisLink { return &fakeLink{redis: g.redis} }
 
-func (g fakeGateway) Log(l Level, text string) {
+func (g fakeGateway) Log(l host.Level, text string) {
 	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))
 }
 

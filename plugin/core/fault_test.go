@@ -209,9 +209,9 @@ func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, c
 func TestPanicTextKeepsSecrets(t *testing.T) {
 	d := startFake(t, 1, 1, `{"enabled":false}`)
 	v := d.workers[0].vm
-	v.guard("a callback", func() { panic("prompt: my secret") }, nil)
-	v.guard("a callback", func() { panic(errors.New("my secret")) }, func() { panic("my secret, again") })
-	v.guard("a callback", func() { _ = []int{}[len(d.endpoints)] }, nil)
+	v.Guard("a callback", func() { panic("prompt: my secret") }, nil)
+	v.Guard("a callback", func() { panic(errors.New("my secret")) }, func() { panic("my secret, again") })
+	v.Guard("a callback", func() { _ = []int{}[len(d.endpoints)] }, nil)
 	log := strings.Join(d.log, "\n")
 	if strings.Contains(log, "secret") {
 		t.Errorf("the log quotes what was being handled: %s", log)

@@ -141,7 +141,7 @@ func TestEjectionsHaveAStatisticOnlyWhenThereWasOne(t *testing.T) {
 	if d.metrics.kinds[name] != "" {
 		t.Error("it is there before the first ejection")
 	}
-	for i, s := 0, d.workers[0].vm.stats; s.CountIf(strconv.Itoa(i), 0); i++ { // until there is no room
+	for i, s := 0, d.workers[0].vm.Stats; s.CountIf(strconv.Itoa(i), 0); i++ { // until there is no room
 	}
 	d.ejects(0, d.Addr(0))
 	d.advance(2 * time.Second)

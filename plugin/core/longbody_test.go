@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -246,7 +247,7 @@ func TestHeldBodyWithoutRoom(t *testing.T) {
 
 // blindStream is a request of which the gateway shows only so much of a part.
 type blindStream struct {
-	GatewayStream
+	host.GatewayStream
 	shown int
 }
 

@@ -91,6 +91,6 @@ func (v *VM) matched(p *promptChain, cached float64) {
 	e, model := v.prompts.errors.of(p.shape, p.model)
 	if e.observe(p.cached, cached); e.known {
 		name := statname.With(stats.MatchError, "api", apiNames[p.shape], "model", model)
-		v.stats.SetIf(name, uint64(math.Round(e.mean)))
+		v.Stats.SetIf(name, uint64(math.Round(e.mean)))
 	}
 }

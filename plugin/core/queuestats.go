@@ -94,17 +94,17 @@ func (w *waiting) countPlaced() {
 	if w.class == nil {
 		return
 	}
-	cl.queue.pressure.add(pl.plugin.vm.now(), w.waited, false)
+	cl.queue.pressure.add(pl.plugin.vm.Now(), w.waited, false)
 	if w.queued {
-		pl.plugin.vm.stats.RecordIf(ofClass(stats.QueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
+		pl.plugin.vm.Stats.RecordIf(ofClass(stats.QueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
 	}
 }
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.now()
+	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.Now()
 	if isBudget(why) {
-		pl.plugin.vm.stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
+		pl.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
 	}
 	if w.class == nil {
 		return
@@ -113,7 +113,7 @@ func (w *waiting) countRefused(why lb.Reason) {
 		cl.queue.pressure.add(now, 0, true)
 	}
 	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.stats.CountIf(statname.With(stats.Refusals,
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Refusals,
 		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
@@ -123,7 +123,7 @@ func (w *waiting) countLeft() {
 	w.queued, w.waited = true, now-w.since
 	cl.queue.pressure.add(now, w.waited, false)
 	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.stats.CountIf(ofClass(stats.Left, cl, w.class.Name), 1)
+	pl.plugin.vm.Stats.CountIf(ofClass(stats.Left, cl, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
@@ -152,12 +152,12 @@ func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	}
 	q.showClasses(cl)
 	for name, id := range q.classes {
-		g.stats.SetIf(ofClass(stats.Queue, cl, name), uint64(q.stats.ByClass[id]))
+		g.Stats.SetIf(ofClass(stats.Queue, cl, name), uint64(q.stats.ByClass[id]))
 	}
 	share := q.pressure.share(now)
-	g.stats.SetIf(stats.OfCluster(stats.Pressure, cl.name), uint64(math.Round(100*share)))
+	g.Stats.SetIf(stats.OfCluster(stats.Pressure, cl.name), uint64(math.Round(100*share)))
 	if n, ok := g.parallelism(cl, share); ok {
-		g.stats.SetIf(stats.OfCluster(stats.Parallelism, cl.name), n)
+		g.Stats.SetIf(stats.OfCluster(stats.Parallelism, cl.name), n)
 	}
 }
 
@@ -184,8 +184,8 @@ func (g *gauges) clearQueue(cl *cluster) {
 		names = append(names, ofClass(stats.Queue, cl, class))
 	}
 	for _, name := range names {
-		if g.stats.Has(name) {
-			g.stats.Set(name, 0)
+		if g.Stats.Has(name) {
+			g.Stats.Set(name, 0)
 		}
 	}
 }

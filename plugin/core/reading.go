@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -41,7 +42,7 @@ var lineTypes = []string{
 // reading is how the body of the response to a request is read: by what the request is, and for whom it is counted.
 type reading struct {
 	response
-	from      GatewayStream
+	from      host.GatewayStream
 	ticks     *ticks
 	cluster   *cluster
 	addr      string        // of the endpoint that answers
@@ -94,7 +95,7 @@ func (r *reading) begin(headers [][2]string, end bool) {
 	}
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
 		if r.usage {
-			r.ticks.stats.Count(stats.Encoded, 1)
+			r.ticks.Stats.Count(stats.Encoded, 1)
 		}
 		r.encoded, r.usage = true, false
 		return
@@ -175,7 +176,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 		r.ticks.ReadClock()
 	}
 	if !r.reads || end || r.answer != nil && r.answer.Begun() {
-		return r.ticks.now(), true
+		return r.ticks.Now(), true
 	}
 	n := 0
 	if r.answer != nil {
@@ -187,7 +188,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if n == 1 && r.dataAt == 0 {
 		r.dataAt = r.ticks.ReadClock()
 	}
-	return r.ticks.now(), n > 1 || !r.cluster.announces.first()
+	return r.ticks.Now(), n > 1 || !r.cluster.announces.first()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -213,7 +214,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.take() || ok && r.ticks.now() < until {
+		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.take() || ok && r.ticks.Now() < until {
 			r.drawn = drawnIn
 		}
 	}
@@ -264,7 +265,7 @@ func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if r.outcome == answer.Complete {
 		return 0, false
 	}
-	v.stats.CountIf(statname.With(stats.Failed,
+	v.Stats.CountIf(statname.With(stats.Failed,
 		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
 	switch r.outcome {
 	case answer.Refused:
@@ -272,7 +273,7 @@ func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.suspect(v.now(), pl.lease.addr)
+	cl.suspect(v.Now(), pl.lease.addr)
 	return lb.Failure, true
 }
 

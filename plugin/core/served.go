@@ -21,7 +21,7 @@ func (pl *placement) followServed() {
 		return
 	}
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	now := v.now()
+	now := v.Now()
 	had := 0
 	if pl.cfg.Shadow {
 		had = r.grant.Cached
@@ -32,7 +32,7 @@ func (pl *placement) followServed() {
 	pl.lease.amend(served, r.plan.AddedTokens(0))
 	pl.lease.moveCharge(served)
 	if !pl.cfg.Shadow {
-		v.stats.Count(stats.Moves, 1)
+		v.Stats.Count(stats.Moves, 1)
 		moved := lb.Outcome{}
 		pl.completeOutcome(now, lb.Retried, &moved)
 		pl.policy.Observe(now, moved)
@@ -68,6 +68,6 @@ func (pl *placement) misrouted(served string) bool {
 	pl.noteUnserved()
 	pl.release()
 	pl.lease.addr = served
-	pl.plugin.vm.stats.Count(stats.Misrouted, 1)
+	pl.plugin.vm.Stats.Count(stats.Misrouted, 1)
 	return true
 }

@@ -127,7 +127,7 @@ func (pl *placement) sessionPlaced() {
 		result = sessionAtHome
 	}
 	pl.session.result = result
-	pl.plugin.vm.stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.name, "result", result), 1)
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.name, "result", result), 1)
 }
 
 // text returns what has become of the request for the access log, "" where sessions do not matter.

@@ -95,9 +95,9 @@ func (pl *placement) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome
 			p.first.answered(p.planned, p.cached, share)
 		}
 	}
-	v.stats.Count(stats.Prompt, uint64(o.PromptTokens))
-	v.stats.Count(stats.Cached, uint64(o.CachedTokens))
-	v.stats.Count(stats.Expected, uint64(o.ExpectedTokens))
+	v.Stats.Count(stats.Prompt, uint64(o.PromptTokens))
+	v.Stats.Count(stats.Cached, uint64(o.CachedTokens))
+	v.Stats.Count(stats.Expected, uint64(o.ExpectedTokens))
 	pl.cluster.prompts.usedBy(pl.plugin, pl.cfg)
 	if p.whole {
 		pl.cluster.prompts.observe(u.Prompt, len(p.blocks))

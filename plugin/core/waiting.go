@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // A request waits in the queue of its cluster while no endpoint is open for it. Its store keeps the place in the queue,
@@ -154,9 +155,9 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 }
 
 // bodyGrew is called when more of the body has come while the store decides.
-func (pl *placement) bodyGrew() Action {
+func (pl *placement) bodyGrew() host.Action {
 	if !pl.mayWait() {
-		return Stop
+		return host.Stop
 	}
 	r := &pl.lease.reservation
 	fits := false
@@ -164,7 +165,7 @@ func (pl *placement) bodyGrew() Action {
 		return pl.finishReservation()
 	}
 	if fits {
-		return Stop
+		return host.Stop
 	}
 	pl.release()
 	return pl.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
@@ -186,14 +187,14 @@ func (pl *placement) planAgain() {
 }
 
 // reserveAgain reserves for a request that has waited, with a new plan.
-func (pl *placement) reserveAgain() Action {
+func (pl *placement) reserveAgain() host.Action {
 	pl.plugin.vm.waiters.remove(pl)
 	pl.wait.queued = true
 	return pl.replan()
 }
 
 // replan reserves with a new plan, for a request that has no reservation any more.
-func (pl *placement) replan() Action {
+func (pl *placement) replan() host.Action {
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := pl.lease.now()
 	view, why := v.views.of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints

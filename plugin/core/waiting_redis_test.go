@@ -74,8 +74,8 @@ func (d *fakeDriver) planAgain(worker int, c *fakeClient) {
 	vm := d.workers[worker].vm
 	d.inside = vm
 	defer d.back()
-	vm.callback(vm.Newest().context, "a new plan", func() {
-		vm.runAs(c.core.context, "a new plan", c.core.first.planAgain, c.core.first.grantRecovered)
+	vm.Callback(vm.Newest().context, "a new plan", func() {
+		vm.RunAs(c.core.context, "a new plan", c.core.first.planAgain, c.core.first.grantRecovered)
 	}, nil)
 }
 
