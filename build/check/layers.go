@@ -30,7 +30,7 @@ const (
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"redisclient", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process",
-	"plugin/host", "plugin/stats",
+	"plugin/host", "plugin/learned", "plugin/stats",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -90,7 +90,7 @@ var mayImport = map[string][]string{
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
 		"lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints",
-		"plugin/host", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
+		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
 	"plugin/endpoints": {
@@ -98,6 +98,9 @@ var mayImport = map[string][]string{
 	},
 	"plugin/host": {
 		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
+	},
+	"plugin/learned": {
+		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
 	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},

@@ -70,7 +70,7 @@ var limits = []struct{ doc, text, file, constant string }{
 	{"docs/design/push-limits.md", "each of 128 endpoints", "lb/push_exchange.go", `maxSharedLimits = 128\b`},
 	{"docs/design/regions.md", "512 senders", "lb/region/replays.go", `maxSenders = 512\b`},
 	{"docs/design/clusters.md", "request in ten of a worker", "lb/cluster_costs.go", `retryShare   = 10\b`},
-	{"docs/design/work.md", "room for 256 names", "plugin/core/models.go", `maxModels = 256\b`},
+	{"docs/design/work.md", "room for 256 names", "plugin/learned/models.go", `maxModels = 256\b`},
 	{"docs/design/embedded-store.md", "256 slots", "lb/memstore/keys.go", `tableSlots = 256\b`},
 	{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
 	{"docs/metrics_ZH.md", "最多定义 8192 个", "plugin/stats/stats.go", `maxNames += 8192\b`},

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // body is what has come of a request, and what it waits for.
@@ -191,9 +192,9 @@ func (pl *placement) needsPrompt() bool {
 
 // inspected takes over what is known of a body that could be read.
 func (pl *placement) inspected(b *readBody) {
-	model := modelKey{
-		model: xxhash.Sum64String(b.parts.ModelName(b.text)),
-		class: pl.traits.classID(pl.cfg), tenant: pl.traits.tenantID(pl.cfg),
+	model := learned.Key{
+		Model: xxhash.Sum64String(b.parts.ModelName(b.text)),
+		Class: pl.traits.classID(pl.cfg), Tenant: pl.traits.tenantID(pl.cfg),
 	}
 	pl.work = work{info: b.info, seen: len(b.text) + b.skipped, model: model}
 	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {

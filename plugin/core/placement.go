@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // A request has a row of placements. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -26,17 +27,17 @@ type placement struct {
 	reason  lb.Reason
 	settled bool // the request is counted under its reason
 
-	pattern  callPattern  // of a call that no table lists
-	session  session      // that it belongs to
-	region   forwarding   // to or from another region
-	work     work         // how much work it is, with unit: tokens
-	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
-	held     heldUse      // what it has to do with what engines keep
-	facts    factUse      // what it has to do with facts about models
-	metrics  metricsUse   // what it has to do with the metrics of engines
-	wait     waiting      // in the queue of the cluster
-	lease    lease        // where it is counted
-	response reading      // what has come of the response, and how it is read
+	pattern  learned.CallPattern // of a call that no table lists
+	session  session             // that it belongs to
+	region   forwarding          // to or from another region
+	work     work                // how much work it is, with unit: tokens
+	chain    *promptChain        // for prefix_cache, nil where the prompt does not matter
+	held     heldUse             // what it has to do with what engines keep
+	facts    factUse             // what it has to do with facts about models
+	metrics  metricsUse          // what it has to do with the metrics of engines
+	wait     waiting             // in the queue of the cluster
+	lease    lease               // where it is counted
+	response reading             // what has come of the response, and how it is read
 
 	inside *placement // the next of the row, nil for none
 	outer  *placement // the one that this is inside of, nil for none

@@ -29,8 +29,8 @@ func TestModelsByName(t *testing.T) {
 		d.post("", `{"model":`+name+`,"prompt":"`+text+`"}`, `{"usage":{"prompt_tokens":1000,"completion_tokens":9}}`)
 		names := map[uint64]bool{}
 		for key := range d.workers[0].vm.prompts.models {
-			if key.model != 0 {
-				names[key.model] = true
+			if key.Model != 0 {
+				names[key.Model] = true
 			}
 		}
 		if len(names) != 1 {

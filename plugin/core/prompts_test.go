@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -105,9 +106,8 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 // outputs returns the length of answers that the first worker expects.
 func (d *fakeDriver) outputs() float64 {
 	w := d.workers[0]
-	all := w.vm.prompts.models[modelKey{cluster: fakeCluster, guess: guessOf(w.current.set.Match("", "", ""))}]
-	tokens, _ := all.outputs.expect(0)
-	return math.Round(tokens)
+	key := learned.Key{Cluster: fakeCluster, Guess: guessOf(w.current.set.Match("", "", ""))}
+	return math.Round(w.vm.prompts.models.Typical(key, 0).Output)
 }
 
 // In shadow mode the gateway chooses, and the records of the endpoint that the plugin would have chosen are kept.

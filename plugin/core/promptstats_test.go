@@ -104,13 +104,13 @@ func TestTableShare(t *testing.T) {
 	if _, known := p.share(view); known {
 		t.Error("known before any prompt was")
 	}
-	p.observe(1000, 10)
+	p.sizes.Observe(1000, 10)
 	if got, known := p.share(view); got != 50 || !known { // 100 tokens a block, and 2 + 1 + 5 times 25
 		t.Errorf("%d %%, %v; want 50", got, known)
 	}
-	p.observe(0, 0)
+	p.sizes.Observe(0, 0)
 	for range 200 {
-		p.observe(2000, 10)
+		p.sizes.Observe(2000, 10)
 	}
 	if got, _ := p.share(view); got < 99 || got > 100 {
 		t.Errorf("%d %% with twice as many tokens a block; want 100", got)

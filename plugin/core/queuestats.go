@@ -65,7 +65,7 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	case waiting == 0 || pl.lease.reservation.plan.HasBudget():
 		return atLeast
 	}
-	each := max(cl.answers.typical(), pl.cfg.Overload.RetryAfter)
+	each := max(cl.answers.Typical(), pl.cfg.Overload.RetryAfter)
 	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.running, int64(len(q.candidates)), 1)))
 }
 
@@ -131,9 +131,9 @@ func (pl *placement) answerEnded(now time.Duration, verdict lb.Verdict) {
 	switch {
 	case pl.wait.class == nil || !pl.computes():
 	case verdict == lb.Success:
-		pl.cluster.answers.add(now - pl.placedAt())
+		pl.cluster.answers.Add(now - pl.placedAt())
 	case !pl.response.complete:
-		pl.cluster.answers.addIncomplete(now - pl.placedAt())
+		pl.cluster.answers.AddIncomplete(now - pl.placedAt())
 		pl.cluster.retries.failed(now, pl.wait.attempt.digest)
 	}
 }

@@ -188,7 +188,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if n == 1 && r.dataAt == 0 {
 		r.dataAt = r.ticks.ReadClock()
 	}
-	return r.ticks.Now(), n > 1 || !r.cluster.announces.first()
+	return r.ticks.Now(), n > 1 || !r.cluster.announces.First()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -196,7 +196,7 @@ func (r *reading) secondEvent() {
 	if r.answer.Data() == 1 && !r.answer.Begun() {
 		return
 	}
-	r.cluster.announces.second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
+	r.cluster.announces.Second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
 	r.dataAt = 0
 	r.answer.Settle()
 	r.reads = r.toEnd()
@@ -214,7 +214,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.take() || ok && r.ticks.Now() < until {
+		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.Take() || ok && r.ticks.Now() < until {
 			r.drawn = drawnIn
 		}
 	}
@@ -232,7 +232,7 @@ func (r *reading) judge() {
 		r.outcome = a.Outcome(r.complete, !r.unread)
 		r.cluster.terminates = r.cluster.terminates || r.complete && a.Terminated()
 		if r.drawn == drawnIn {
-			r.cluster.ends.read++
+			r.cluster.ends.HasRead()
 		}
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
@@ -275,29 +275,6 @@ func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
 	}
 	cl.suspect(v.Now(), pl.lease.addr)
 	return lb.Failure, true
-}
-
-// announcements tells for the APIs of a cluster that are not known whether the first event of an answer is output, or
-// only announces it: by whether the second one comes late.
-type announcements int8
-
-const (
-	// lateTimes is how many times as long as the first event the second one takes if it is late.
-	lateTimes = 4
-	// mostAnnouncements is how many answers more than others have to show the contrary at most.
-	mostAnnouncements = 4
-)
-
-// first reports whether the first event of an answer only announces it.
-func (a announcements) first() bool { return a > 0 }
-
-// second takes over after which times the first and the second event have come.
-func (a *announcements) second(took, later time.Duration) {
-	if later > lateTimes*max(took, tickPeriod) {
-		*a = min(*a+1, mostAnnouncements)
-		return
-	}
-	*a = max(*a-1, -mostAnnouncements)
 }
 
 // statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with

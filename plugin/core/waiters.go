@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // waiters is the part of a VM that looks after requests that wait in a queue: how much of them is held, when their
@@ -26,7 +27,7 @@ type waiters struct {
 	of      map[holder]int     // and that by tenant
 	beyond  []*placement       // held beyond the room there is, until it is known whether they wait in Redis
 	owners  int                // VMs of the gateway that count requests
-	tenants tenants            // that have turns of their own in queues
+	tenants learned.Tenants    // that have turns of their own in queues
 	newest  *Plugin            // the newest configuration at the latest tick
 	listens bool               // this VM is woken, in its name
 }
@@ -41,7 +42,7 @@ const (
 func newWaiters(e *host.Env, in *configs, s *stores, from *views) *waiters {
 	w := &waiters{Env: e, configs: in, stores: s, views: from, owners: 1}
 	w.held, w.of = map[*placement]int{}, map[holder]int{}
-	w.tenants.known = map[uint64]evidence{}
+	w.tenants = learned.NewTenants()
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther
 	return w

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // A request waits in the queue of its cluster while no endpoint is open for it. Its store keeps the place in the queue,
@@ -45,8 +46,8 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	pl.traits.read(pl)
 	w.class, w.since, w.refusal = pl.traits.class(pl.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
 	if q.TenantHeader != "" {
-		w.tenant = tenantName(pl.traits.value(q.TenantHeader))
-		w.turn = v.waiters.tenants.turnOf(w.tenant)
+		w.tenant = learned.TenantName(pl.traits.value(q.TenantHeader))
+		w.turn = v.waiters.tenants.TurnOf(w.tenant)
 	}
 	w.nameAttempt(now)
 	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
@@ -59,7 +60,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-pl.cluster.answers.typical())
+		most = min(most, left-pl.cluster.answers.Typical())
 	}
 	switch {
 	case most <= 0:
