@@ -23,11 +23,6 @@ func TestFormats(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		"demand": {
-			demandList{{"llm", formatID}: formatTime}.append(nil, formatTime),
-			"\x03\x00llm" + formatIDBytes + formatTimeBytes,
-		},
-		"no demand": {demandList{}.append(nil, formatTime), "\x00"},
 		"ejections": {
 			ejections{"llm": {formatTime, []byte("entry")}}.append(nil, formatTime),
 			"\x03\x00llm" + formatTimeBytes + "\x05\x00\x00\x00entry",
