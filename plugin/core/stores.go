@@ -175,6 +175,14 @@ func (s *stores) RemoteLoads(
 	r.remote.Loads(now, cluster, addrs, done)
 }
 
+// tasks returns where the tasks of a configuration are counted, and whether that is in Redis.
+func (s *stores) tasks(c *config.Config) (tasks lb.TaskStore, remote bool) {
+	if _, r := s.of(c); r != nil {
+		return r.fallback, true
+	}
+	return s.local, false
+}
+
 // countFailure counts a request that the local store had to count, or a failed heartbeat. Now and then, and when a
 // person has to do something, it logs why Redis cannot be used.
 func (s *stores) countFailure(r *redisStore, stat string, why error) {

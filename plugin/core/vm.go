@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/host"
@@ -29,7 +30,8 @@ type VM struct {
 	scraping  *engines.Scraping // metrics of engines
 	lists     *engines.Lists    // of models that endpoints have
 	regions   *regions          // probes of other regions, and answers to theirs
-	api       *api              // which admits requests that their senders send themselves
+	tasks     *admissionCore    // what the admission API knows of the VM
+	api       *admission.API    // which admits requests that their senders send themselves
 	gauges    *gauges           // what the statistics show
 	duplicate bool              // the plugin was found twice in one filter chain
 }
@@ -49,7 +51,8 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 		Env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
 		scraping: v.scraping,
 	}
-	v.api = newAPI(e, v.clusters, v.stores, v.views, v.ticks)
+	v.tasks = &admissionCore{vm: v, tasks: v.stores.tasks}
+	v.api = admission.New(e, v.tasks, budgetScope)
 	v.gauges = &gauges{Env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v
 }
@@ -79,7 +82,7 @@ func (v *VM) tick(p *Plugin) {
 	v.Guard("push limits", func() { v.clusters.exchangeLimits(now, v.GW.KV()) }, nil)
 	v.Guard("the lists of models", func() { v.lists.Tick(now) }, nil)
 	v.Guard("other regions", func() { v.regions.tick(now) }, nil)
-	v.Guard("the admission API", func() { v.api.tick(now) }, nil)
+	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
 	v.Guard("requests for other regions", v.waiters.forwardWaiting, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
