@@ -45,7 +45,7 @@ func (p *uncorrected) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 		c.Slope, c.OverSlope = 0, 0
 		cs = append(cs, c)
 	}
-	plan.Candidates = cs
+	plan.List = NewList(cs)
 	return plan, reason
 }
 
@@ -76,9 +76,9 @@ func (p *filterTree) Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
 	adapter := p.engines.adapterID(r.Model)
 	low := p.keep(all, func(e *engine) bool { return queuedRequests(&e.Snapshot) < shortQueue })
 	if len(low) > 0 {
-		plan.Candidates = p.lowKVUse(p.shortQueues(p.affinity(low, adapter)))
+		plan.List = NewList(p.lowKVUse(p.shortQueues(p.affinity(low, adapter))))
 	} else {
-		plan.Candidates = p.affinity(p.lowKVUse(p.shortQueues(all)), adapter)
+		plan.List = NewList(p.affinity(p.lowKVUse(p.shortQueues(all)), adapter))
 	}
 	return plan, reason
 }

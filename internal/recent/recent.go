@@ -50,15 +50,21 @@ func (r *Cache[K, V]) PutSized(now time.Duration, key K, value V, size int) {
 			}
 		}
 	}
-	r.Drop(key)
+	e := r.entries[key]
+	if e == nil {
+		e = &used[V]{}
+		r.entries[key] = e
+	}
+	r.size += size - e.size
+	e.value, e.size, e.at = value, size, now
 	for k := range r.entries {
-		if r.size+size <= r.max {
+		if r.size <= r.max {
 			break
 		}
-		r.Drop(k)
+		if k != key {
+			r.Drop(k)
+		}
 	}
-	r.entries[key] = &used[V]{value: value, size: size, at: now}
-	r.size += size
 }
 
 // Drop forgets a value.

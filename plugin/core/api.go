@@ -21,16 +21,14 @@ type api struct {
 	clusters clusters
 	views    *views
 	ticks    *ticks
-	boards   map[string]*board  // by the paths of APIs
-	choices  map[choice]lb.Plan // parts of lists of candidates; only these and their limits are set
+	boards   map[string]*board // by the paths of APIs
 	// tasksOf returns where the tasks of a configuration are counted, and the store in Redis if that is one.
 	tasksOf func(c *config.Config) (lb.TaskStore, *redisStore)
 }
 
 func newAPI(e *env, cs clusters, st *stores, vs *views, t *ticks) *api {
 	return &api{
-		env: e, clusters: cs, views: vs, ticks: t, boards: map[string]*board{},
-		choices: map[choice]lb.Plan{}, tasksOf: st.tasks,
+		env: e, clusters: cs, views: vs, ticks: t, boards: map[string]*board{}, tasksOf: st.tasks,
 	}
 }
 
