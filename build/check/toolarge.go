@@ -37,7 +37,6 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"e2e/queuecheck": {circle: 8},
-	"e2e/realengine": {circle: 15},
 	"e2e/redisserver": {
 		pairs: []string{
 			"Server.Kill and Server.kill",
