@@ -308,12 +308,6 @@ func Client(g *harness.Gateway, from string, timeout time.Duration) *loadgen.Cli
 // step is the interval of polling for a condition.
 const step = 50 * time.Millisecond
 
-// Tail returns the end of a log, for the text of an error.
-func Tail(log string) string {
-	const most = 3000
-	return log[max(0, len(log)-most):]
-}
-
 // Seed returns the number in the environment variable SEED, with which a run can be repeated, or a new one.
 func Seed() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {

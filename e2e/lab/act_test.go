@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // Scenes are chosen by their names, or by what several have in their names; a stage without one is left out.
@@ -53,6 +55,35 @@ func TestStageThatDoesNotOpen(t *testing.T) {
 	}})
 	if !errors.Is(err, io.EOF) || !closed || len(f.Scenes) != 0 {
 		t.Errorf("%v, closed: %t, %+v", err, closed, f)
+	}
+}
+
+// After a violation in one scene the others are still played, and the run fails.
+func TestViolations(t *testing.T) {
+	var shown bytes.Buffer
+	closed := 0
+	broken := func(names ...string) (st Stage) {
+		for _, name := range names {
+			st.Scenes = append(st.Scenes, Scene{Name: name})
+		}
+		st.Open = func(context.Context, *Settings) *audit.Site { return &audit.Site{Gateway: new(harness.Gateway)} }
+		st.Heal = func(a *Act) {
+			a.Result.Requests, a.Result.Failed, a.Result.Excused = 5, 2, 1
+			Check(errors.New("it does not heal"))
+		}
+		st.Close = func() error { closed++; return nil }
+		return st
+	}
+	f, err := Run(t.Context(), "name", &Settings{Seed: 7, Progress: &shown}, []Stage{broken("a", "b"), broken("c")})
+	if err == nil || !strings.Contains(err.Error(), "b: it does not heal") || closed != 2 {
+		t.Errorf("%v, %d stages were closed", err, closed)
+	}
+	if f.Bench != "name" || f.Seed != 7 || f.Violations != 3 || f.Requests != 15 || f.Failed != 6 || f.Excused != 3 ||
+		len(f.Scenes) != 3 || f.Scenes[2].Scene != "c" {
+		t.Errorf("%+v", f)
+	}
+	if n := strings.Count(shown.String(), "VIOLATION: it does not heal\n"); n != 3 {
+		t.Errorf("%d violations were shown: %s", n, &shown)
 	}
 }
 

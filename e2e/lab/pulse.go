@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // sample is one request that its server answers at once.
@@ -46,14 +47,7 @@ func StartPulses(ctx context.Context, urls ...string) *Pulses {
 }
 
 func (p *Pulses) run(ctx context.Context, url string) {
-	tick := time.NewTicker(pulsePeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for wait.For(ctx, pulsePeriod) == nil {
 		p.wg.Add(1)
 		go func() {
 			defer p.wg.Done()

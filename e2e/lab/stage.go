@@ -108,7 +108,7 @@ func (st *Stage) playAll(ctx context.Context, s *Settings, f *Figures) error {
 		f.Scenes = append(f.Scenes, a.Result)
 	}
 	if err != nil {
-		err = fmt.Errorf("%w\nthe log of the first gateway ends:\n%s", err, audit.Tail(site.Gateway.Logs()))
+		err = fmt.Errorf("%w\nthe log of the first gateway ends:\n%s", err, site.Gateway.LogTail())
 	}
 	return errors.Join(err, st.Close())
 }
