@@ -118,7 +118,7 @@ func (d *demo) run(ctx context.Context) {
 		Gateways: d.show.gateways, Workers: workers, Servers: servers(),
 		Redis: redis, First: d.show.policies[0],
 	}))
-	err := lab.Try(func() {
+	lab.Each(func() {
 		d.introduce(reqs)
 		d.phases(ctx, reqs)
 		report(os.Stdout, &d.show, d.results)
@@ -126,8 +126,7 @@ func (d *demo) run(ctx context.Context) {
 		fmt.Printf("\nAll of this took %.0f s.\n", time.Since(began).Seconds())
 		d.stay(ctx)
 		lab.Check(d.verdict())
-	})
-	lab.Check(err, d.stage.Close())
+	}, func() { lab.Check(d.stage.Close()) })
 }
 
 // prepare fetches Envoy and builds the plugin. Both are quick when they have been done before.

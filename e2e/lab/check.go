@@ -51,6 +51,15 @@ func Try(do func()) (err error) {
 	return nil
 }
 
+// Each does one thing after another, whatever ends them, and then ends the scene with what has ended any.
+func Each(steps ...func()) {
+	var errs []error
+	for _, step := range steps {
+		errs = append(errs, Try(step))
+	}
+	Check(errs...)
+}
+
 // All calls do with the numbers below n, each in a goroutine of its own, waits for all and ends the scene if one of
 // them was ended.
 func All(n int, do func(i int)) {

@@ -19,6 +19,7 @@ func TestTry(t *testing.T) {
 		"a condition":   {func() { FailIf(true, "%d of %d", 1, 2) }, "1 of 2"},
 		"a value":       {func() { Must(1, io.EOF) }, "EOF"},
 		"about":         {func() { About("name", func() { Check(io.EOF) }) }, "name: EOF"},
+		"each of two":   {func() { Each(func() { Check(io.EOF) }, func() { FailIf(true, "then") }) }, "EOF\nthen"},
 		"one of many":   {func() { All(3, func(i int) { FailIf(i == 1, "number %d", i) }) }, "number 1"},
 	} {
 		if err := Try(c.do); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {

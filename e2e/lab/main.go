@@ -24,12 +24,12 @@ type Settings struct {
 	Seed             uint64
 	Progress         io.Writer
 
-	Only                  []string // scenes to play; all if empty
-	Span                  time.Duration
-	Redis                 string // version of Redis
-	Herd, Crowd, Leavers  int
-	QueueLeavers, Waiting int
-	Forged                int
+	Only  []string      // scenes to play; all if empty
+	Span  time.Duration // length of a scene's longest part, or of a fault
+	Redis string        // version of Redis
+	// Numbers of clients and requests: those that arrive at the same moment, that are under way or wait when something
+	// breaks, whose clients leave, whose clients leave the queue, that wait in the scene of many, and that are forged.
+	Herd, Crowd, Leavers, QueueLeavers, Waiting, Forged int
 }
 
 // Flags declares those that every program has.

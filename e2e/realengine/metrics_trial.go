@@ -60,15 +60,11 @@ func (t *trial) occupied(ctx context.Context, i int) {
 	var counts []float64
 	var samples []loadgen.Sample
 	var waiting []int
-	err := lab.Try(func() {
+	lab.Each(func() {
 		t.awaitScrapes(ctx)
 		watch := watchQueues(ctx, t.servers[i:i+1])
-		placed := lab.Try(func() { counts, samples = t.placed(ctx, 2) })
-		var seen error
-		_, waiting, seen = watch()
-		lab.Check(placed, seen)
-	})
-	lab.Check(err, lab.Try(stop))
+		lab.Each(func() { counts, samples = t.placed(ctx, 2) }, func() { _, waiting = watch() })
+	}, stop)
 	t.found(counts[i] <= strays, fmt.Sprintf("… %d running and %d waiting on server %d by others", slots,
 		slots, i+1),
 		fmt.Sprintf("≤ %d there", strays), "%s, first token %.0f ms", joined(counts), medianTTFT(samples))
@@ -138,8 +134,7 @@ func (t *trial) control(ctx context.Context) {
 		done <- lab.Try(func() { p.inTurn(ctx, slots, slots, trialPrompt, trialAnswer) })
 	}()
 	most := 0.
-	err := lab.Try(func() { most = t.servers[0].maxWaiting(ctx) })
-	lab.Check(err, lab.Try(stop), <-done)
+	lab.Each(func() { most = t.servers[0].maxWaiting(ctx) }, stop, func() { lab.Check(<-done) })
 	t.found(most > slots, "the same with global_least_request: most waiting there",
 		fmt.Sprintf("> %d: ours queue", slots), "%.0f", most)
 }

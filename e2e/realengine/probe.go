@@ -248,11 +248,10 @@ func (p *prober) burst(ctx context.Context) (q queueReport) {
 	watch := watchQueues(ctx, p.servers)
 	began := time.Now()
 	var samples []loadgen.Sample
-	err := lab.Try(func() { samples = p.inTurn(ctx, burst, burst, burstPrompt, burstAnswer) })
-	q.totalMS = bench.MS(time.Since(began))
-	var seen error
-	q.running, q.waiting, seen = watch()
-	lab.Check(err, seen)
+	lab.Each(func() {
+		samples = p.inTurn(ctx, burst, burst, burstPrompt, burstAnswer)
+		q.totalMS = bench.MS(time.Since(began))
+	}, func() { q.running, q.waiting = watch() })
 	q.perEndpoint = map[string]int{}
 	var first []float64
 	for _, s := range samples {
@@ -267,7 +266,7 @@ func (p *prober) burst(ctx context.Context) (q queueReport) {
 
 // watchQueues follows how many requests each server runs and keeps waiting, until the function it returns is called;
 // that gives the most of each.
-func watchQueues(ctx context.Context, list servers) func() (running, waiting []int, err error) {
+func watchQueues(ctx context.Context, list servers) func() (running, waiting []int) {
 	running, waiting := make([]int, len(list)), make([]int, len(list))
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -286,9 +285,9 @@ func watchQueues(ctx context.Context, list servers) func() (running, waiting []i
 			return err
 		})
 	}()
-	return func() ([]int, []int, error) {
+	return func() ([]int, []int) {
 		cancel()
-		err := <-ended
-		return running, waiting, err
+		lab.Check(<-ended)
+		return running, waiting
 	}
 }

@@ -50,8 +50,7 @@ func (t *trial) loadReports(ctx context.Context) {
 // pressed sends the trial's requests while others keep a server busy.
 func (t *trial) pressed(ctx context.Context, server int) (counts []float64, ms float64) {
 	stop := t.press(ctx, t.servers[server])
-	err := lab.Try(func() { counts, ms = t.chats(ctx) })
-	lab.Check(err, stop())
+	lab.Each(func() { counts, ms = t.chats(ctx) }, func() { lab.Check(stop()) })
 	return counts, ms
 }
 

@@ -39,7 +39,7 @@ func (t *trial) play(ctx context.Context, name string, tries int, steps ...func(
 	for _, step := range steps {
 		for try := 1; ; try++ {
 			t.gateway, t.findings = startGateway(ctx, t.servers), nil
-			lab.Check(lab.Try(func() { step(ctx) }), t.gateway.Stop())
+			lab.Each(func() { step(ctx) }, func() { lab.Check(t.gateway.Stop()) })
 			if printFindings(os.Stdout, fmt.Sprintf("two servers of %s, trial %d", name, try), t.findings) {
 				break
 			}

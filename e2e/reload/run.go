@@ -91,17 +91,18 @@ func (r *reloader) round(a *lab.Act, plan []kind) {
 	steady := audit.NewTraffic(client, a.Rate, seed, audit.Short)
 	crowd := audit.NewTraffic(client, 0, seed, audit.Short)
 	steady.Start(a.Ctx)
-	err := lab.Try(func() {
+	lab.Each(func() {
 		for _, k := range plan {
 			r.push(a, k, crowd)
 		}
-	})
-	steady.Pause()
-	crowd.Pause()
-	r.cut += a.Streams.Failed("")
-	r.steady.Add(steady.Tally())
-	r.bursts += crowd.Tally().Sent
-	lab.Check(err, lab.Try(func() { a.Count(steady.Tally(), nil) }), lab.Try(func() { a.Count(crowd.Tally(), nil) }))
+	}, func() {
+		steady.Pause()
+		crowd.Pause()
+		r.cut += a.Streams.Failed("")
+		r.steady.Add(steady.Tally())
+		r.bursts += crowd.Tally().Sent
+		a.Count(steady.Tally(), nil)
+	}, func() { a.Count(crowd.Tally(), nil) })
 }
 
 // push makes one change, while requests wait if they may, and checks that the open streams are still counted some time

@@ -155,15 +155,17 @@ func manyWait(a *lab.Act) {
 	})
 	ctx, cancel := context.WithCancel(a.Ctx)
 	c := &crowd{Act: a, ctx: ctx, gate: g, traffic: audit.NewTraffic(client, 0, a.Seed, held)}
-	err := lab.Try(func() {
+	lab.Each(func() {
 		c.many(c.few())
 		c.drain()
+	}, func() {
+		cancel()
+		c.traffic.Pause()
+		a.Count(c.traffic.Tally(), nil)
+	}, func() {
+		lab.Check(a.Site.Gateway.PushEndpoints(a.Ctx, a.Site.Endpoints()))
+		a.Until(func() { chosenIs(a, false, g.addr()) })
 	})
-	cancel()
-	c.traffic.Pause()
-	lab.Check(err, lab.Try(func() { a.Count(c.traffic.Tally(), nil) }),
-		a.Site.Gateway.PushEndpoints(a.Ctx, a.Site.Endpoints()),
-		lab.Try(func() { a.Until(func() { chosenIs(a, false, g.addr()) }) }))
 }
 
 // chosenIs checks that every worker chooses the endpoint, or none does.

@@ -72,8 +72,7 @@ func vmLostWaiting(a *lab.Act) {
 	returned := awaitReturn(a, at)
 	lab.FailIf(returned > leaseTTL+2*time.Second+4*lab.Busy, "all was counted right only after %v", returned)
 	l.Leave()
-	err := lab.Try(func() { a.Count(l.Tally(), func(audit.Tally) int { return lost }) })
-	lab.Check(err, lab.Try(func() { waiting.Emptied(a) }))
+	lab.Each(func() { a.Count(l.Tally(), func(audit.Tally) int { return lost }) }, func() { waiting.Emptied(a) })
 }
 
 // awaitLost waits until only the requests of the lost VM are left, and returns how many these are. Most of them get no

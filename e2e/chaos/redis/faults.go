@@ -188,9 +188,9 @@ func (s *stage) atRandom(a *lab.Act) {
 			short.Settings = &set
 			set.Span = time.Duration(a.Rand.IntN(int(a.Span / 4)))
 			s.loaded(a) // the previous fault may have restarted it
-			wreck := lab.Try(func() { f.wreck(&short) })
-			a.Sleep(set.Span)
-			lab.About(f.name, func() { lab.Check(wreck, lab.Try(func() { f.mend(a) })) })
+			lab.About(f.name, func() {
+				lab.Each(func() { f.wreck(&short) }, func() { a.Sleep(set.Span) }, func() { f.mend(a) })
+			})
 			a.Result.Figures["faults"]++
 			a.Sleep(time.Duration(a.Rand.IntN(int(a.Span / 4))))
 		})

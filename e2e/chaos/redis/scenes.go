@@ -3,7 +3,6 @@
 package redis
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"syscall"
@@ -51,8 +50,7 @@ func queued(play func(*lab.Act)) func(*lab.Act) { return waiting.Queued(usual, p
 // With one view of the load, no server may get more than one request above another.
 func herd(a *lab.Act) {
 	a.Push(patient)
-	err := lab.Try(func() { comeAndGo(a) })
-	lab.Check(err, lab.Try(func() { a.Push(usual) }))
+	lab.Each(func() { comeAndGo(a) }, func() { a.Push(usual) })
 }
 
 // aMinute is as many tokens as an answer of a minute has: clients of a crowd stay until they leave.
@@ -186,10 +184,11 @@ func (s *stage) faultWaiting(name string) lab.Scene {
 		defer l.Leave()
 		l.LineUp(a, a.Crowd)
 		at := time.Now()
-		err := errors.Join(lab.Try(func() { f.wreck(a) }), a.Site.SetSpeed(1))
-		a.Sleep(a.Span - time.Since(at))
-		a.Note("served_meanwhile", float64(l.Tally().OK))
-		lab.Check(err, lab.Try(func() { f.mend(a) }), lab.Try(func() { l.Serve(a) }))
+		lab.Each(func() { f.wreck(a) }, func() {
+			lab.Check(a.Site.SetSpeed(1))
+			a.Sleep(a.Span - time.Since(at))
+			a.Note("served_meanwhile", float64(l.Tally().OK))
+		}, func() { f.mend(a) }, func() { l.Serve(a) })
 	})}
 }
 
@@ -210,8 +209,7 @@ func (s *stage) killedWaiting(a *lab.Act) {
 	lab.Check(a.Site.SetSpeed(1))
 	stayed := staying.Ended()
 	a.NoteMS("served_ms", time.Since(at))
-	err := lab.Try(func() { a.Count(stayed, nil) })
-	lab.Check(err, lab.Try(func() { waiting.Await(a, 0, a.Site.Gateways[0]) }))
+	lab.Each(func() { a.Count(stayed, nil) }, func() { waiting.Await(a, 0, a.Site.Gateways[0]) })
 	if gone.OK > 0 {
 		a.Note("served_by_the_dead", float64(gone.OK))
 	}

@@ -1,7 +1,6 @@
 package regions
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -152,7 +151,8 @@ func (w *world) killed(a *lab.Act) {
 		over = append(over, w.mayBreak(r, eu))
 	}
 	back, dead := w.mayFail(eu), eu.Gateway
-	lab.Check(lab.Try(func() { eu.signal(syscall.SIGKILL) }), eu.SetSpeed(1))
+	eu.signal(syscall.SIGKILL)
+	lab.Check(eu.SetSpeed(1))
 	w.adopts(a, eu)
 	_ = dead.Stop() // it returns an error, because a signal ended it
 	for _, over := range over {
@@ -176,15 +176,13 @@ func (w *world) isolated(a *lab.Act, servers bool) {
 		w.forwards(a, "then")
 	}
 	_, end := w.clients(a, eu, rateAlone)
-	err := lab.Try(func() {
-		w.cutOff(1, servers)
-		w.apart(a, servers)
-	})
-	err = errors.Join(err, lab.Try(w.mend))
-	if err == nil {
-		err = lab.Try(func() { w.givesBack(a, eu) })
-	}
-	lab.Check(err, end())
+	lab.Each(func() {
+		lab.Each(func() {
+			w.cutOff(1, servers)
+			w.apart(a, servers)
+		}, w.mend)
+		w.givesBack(a, eu)
+	}, end)
 }
 
 // apart waits until both sides of the cut have adopted what they do not hear, and watches what they send there.
@@ -200,13 +198,12 @@ func (w *world) apart(a *lab.Act, servers bool) {
 	}
 	a.NoteMS("adopted_after_ms", time.Since(start))
 	changes, stopped := watchAdopted(a, us, eu)
-	err := lab.Try(func() { w.sendAway(a, servers) })
-	a.Sleep(a.Span / 2)
-	stopped()
-	lab.Check(err, lab.Try(func() {
+	lab.Each(func() { w.sendAway(a, servers) }, func() {
+		a.Sleep(a.Span / 2)
+		stopped()
 		n := changes.Load()
 		lab.FailIf(n > 0, "adopted servers changed hands %d times while the region was cut off", n)
-	}))
+	})
 	lab.FailIf(ap.stat(a.Ctx, "adopted;region=") > 0 && !unheard.Load(), "%s adopts servers, too", ap.name)
 }
 

@@ -3,7 +3,6 @@
 package regions
 
 import (
-	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -53,57 +52,49 @@ func (w *world) scene(name string, rate float64, fault func(*lab.Act)) lab.Scene
 		defer w.release()
 		w.begin(a.Ctx)
 		w.little = rate < rateAbove
-		var watches []*audit.Watch
-		for i, r := range w.regions {
+		for _, r := range w.regions {
 			r.streams = lab.Must(r.OpenStreams(a.Ctx, regionStreams, lab.LongAnswer))
-			if i > 0 { // that of the first is the scene's
-				watches = append(watches, r.Watch(a.Ctx, 1<<14))
-			}
 		}
-		err := lab.Try(func() { w.skewed(a, rate, fault) })
-		for _, watch := range watches {
-			_, seen := watch.Stop()
-			err = errors.Join(err, seen)
+		steps := []func(){func() { w.skewed(a, rate, fault) }}
+		for _, r := range w.regions[1:] { // the watch of the first is the scene's
+			watch := r.Watch(a.Ctx, 1<<14)
+			steps = append(steps, func() { lab.Must(watch.Stop()) })
 		}
-		lab.Check(err)
+		lab.Each(steps...)
 		w.audit(a)
 	}}
 }
 
 // clients is the traffic of a region's clients at a rate, and what ends them.
-func (w *world) clients(a *lab.Act, r *region, rate float64) (t *audit.Traffic, end func() error) {
+func (w *world) clients(a *lab.Act, r *region, rate float64) (t *audit.Traffic, end func()) {
 	client := audit.Client(r.Gateway, "", 2*time.Minute)
 	t = audit.NewTraffic(client, rate, a.Rand.Uint64(), talk)
 	t.Excuse, t.Most = w.excused(r), mostUnderWay
 	t.Start(a.Ctx)
-	return t, func() error {
+	return t, func() {
 		t.Pause()
 		client.Close()
-		return lab.Try(func() { a.Count(t.Tally(), nil) })
+		a.Count(t.Tally(), nil)
 	}
 }
 
 // skewed has requests forwarded to each region before the fault, and again after it.
 func (w *world) skewed(a *lab.Act, most float64, fault func(*lab.Act)) {
 	w.traffic = nil
-	var ends []func() error
+	steps := []func(){func() {
+		w.forwards(a, "before")
+		fault(a)
+		w.forwards(a, "after")
+	}}
 	for i, r := range w.regions {
 		rate := rateOfFew
 		if i == 0 {
 			rate = most
 		}
 		t, end := w.clients(a, r, rate)
-		w.traffic, ends = append(w.traffic, t), append(ends, end)
+		w.traffic, steps = append(w.traffic, t), append(steps, end)
 	}
-	err := lab.Try(func() {
-		w.forwards(a, "before")
-		fault(a)
-		w.forwards(a, "after")
-	})
-	for _, end := range ends {
-		err = errors.Join(err, end())
-	}
-	lab.Check(err)
+	lab.Each(steps...)
 	forwarded := w.since(a.Ctx, "forwarded_total;")
 	a.Note("forwarded", forwarded)
 	lab.FailIf((forwarded > 0) == w.alone, "%v requests were forwarded", forwarded)
@@ -225,15 +216,15 @@ func (w *world) partitioned(a *lab.Act) {
 		defer stop()
 		late = append(late, seen)
 	}
-	errs := []error{lab.Try(func() { w.parted(a) })}
+	steps := []func(){func() { w.parted(a) }}
 	for i, r := range []*region{us, eu} {
-		errs = append(errs, lab.Try(func() {
+		steps = append(steps, func() {
 			n := r.since(a.Ctx, "adopted_requests_total")
 			lab.FailIf(n > 0 && !late[2*i].Load() && !late[2*i+1].Load(),
 				"%s sent %v requests to adopted servers of a region that %s hears", r.name, n, ap.name)
-		}))
+		})
 	}
-	lab.Check(errs...)
+	lab.Each(steps...)
 }
 
 // parted breaks the ways between the first two regions, one kind of break after the other. One lasts so long that a

@@ -28,8 +28,7 @@ func WithQueue(config string, taken int) string {
 func Queued(usual, queued string, play func(*lab.Act)) func(*lab.Act) {
 	return func(a *lab.Act) {
 		a.Push(WithQueue(queued, Taken(a.Settings)))
-		err := lab.Try(func() { play(a) })
-		lab.Check(err, lab.Try(func() { a.Push(usual) }))
+		lab.Each(func() { play(a) }, func() { a.Push(usual) })
 	}
 }
 
@@ -123,14 +122,14 @@ func (l *Line) Serve(a *lab.Act) {
 	start := time.Now()
 	tally := l.Ended()
 	a.NoteMS("served_ms", time.Since(start))
-	lab.Check(lab.Try(func() { a.Count(tally, nil) }), lab.Try(func() { Emptied(a) }))
+	lab.Each(func() { a.Count(tally, nil) }, func() { Emptied(a) })
 }
 
 // Leavers has clients leave while their requests wait, all the time, and one in eight stay.
 func Leavers(a *lab.Act) {
 	before := left(a)
 	start, gone := time.Now(), 0.0
-	err := lab.Try(func() {
+	lab.Each(func() {
 		const rate = 2000 // more than there is room for
 		a.Play(lab.Load{
 			Rate: rate * float64(len(a.Site.Gateways)), Timeout: lab.Patience, Request: leaver,
@@ -142,10 +141,11 @@ func Leavers(a *lab.Act) {
 					a.QueueLeavers)
 			})
 		})
+	}, func() {
+		a.Note("left_queue", gone)
+		a.Note("left_per_s", gone/time.Since(start).Seconds())
+		Emptied(a)
 	})
-	a.Note("left_queue", gone)
-	a.Note("left_per_s", gone/time.Since(start).Seconds())
-	lab.Check(err, lab.Try(func() { Emptied(a) }))
 	a.NoteMS("released_ms", a.Agreed())
 }
 
