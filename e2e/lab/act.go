@@ -187,11 +187,6 @@ func Pick[T any](r *rand.Rand, list []T, n int) (picked []T) {
 	return picked
 }
 
-// Pause sleeps for so many ms and up to more of them.
-func (a *Act) Pause(least, more int) {
-	a.Sleep(time.Duration(least+a.Rand.IntN(more)) * time.Millisecond)
-}
-
 // For does something again and again for a time, or until the end of the run.
 func (a *Act) For(span time.Duration, do func()) {
 	for end := time.Now().Add(span); time.Now().Before(end) && a.Ctx.Err() == nil; {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -132,9 +133,9 @@ func queueRemoved(a *lab.Act) {
 // nemesis breaks whatever it likes, several things at a time.
 func nemesis(a *lab.Act) { AtRandom(a, a.Rate, 500, func() { breakSomething(a) }) }
 
-// AtRandom breaks something again and again, at most every so many ms and 100 later. Requests may fail in any way; what
+// AtRandom breaks something again and again, 100 ms and up to so many more apart. Requests may fail in any way; what
 // counts is the audit that follows.
-func AtRandom(a *lab.Act, rate float64, mostMS int, wreck func()) {
+func AtRandom(a *lab.Act, rate float64, moreMS int, wreck func()) {
 	a.MayCut = a.Settings.Streams
 	a.Play(lab.Load{
 		Rate: rate, Span: a.Span, Timeout: shortly, Request: leaver, Excused: lab.AllFailed,
@@ -142,7 +143,7 @@ func AtRandom(a *lab.Act, rate float64, mostMS int, wreck func()) {
 		a.For(a.Span, func() {
 			wreck()
 			a.Result.Figures["faults"]++
-			a.Pause(100, mostMS)
+			a.Sleep(time.Duration(100+a.Rand.IntN(moreMS)) * time.Millisecond)
 		})
 	})
 }
