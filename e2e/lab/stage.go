@@ -26,14 +26,14 @@ type Stage struct {
 	Scenes []Scene
 	// Open starts everything, and returns the gateways and servers whose counts are compared.
 	Open func(ctx context.Context, s *Settings) *audit.Site
-	// Heal undoes what a scene has broken, and waits until the plugin balances again.
+	// Heal, if set, undoes what a scene has broken, and waits until the plugin balances again.
 	Heal func(a *Act)
 	// Begin, if set, is called before each scene, and what it returns when all has been audited after it.
 	Begin func(a *Act) (end func())
 	// Audit, if set, checks what must hold after a scene beside the counts of the site: first while its streams are
 	// open, then again when nothing is.
 	Audit func(a *Act)
-	// Close ends what Open has started, also if that did not come to its end.
+	// Close, if set, ends what Open has started, also if that did not come to its end. Without it that is the site.
 	Close func() error
 }
 
@@ -95,7 +95,7 @@ func (st *Stage) playAll(ctx context.Context, s *Settings, f *Figures) error {
 	var site *audit.Site
 	err := Try(func() { site = st.Open(ctx, s) })
 	if err != nil {
-		return errors.Join(err, st.Close())
+		return errors.Join(err, st.end(site))
 	}
 	for i := 0; i < len(st.Scenes) && ctx.Err() == nil; i++ {
 		c := &st.Scenes[i]
@@ -110,7 +110,18 @@ func (st *Stage) playAll(ctx context.Context, s *Settings, f *Figures) error {
 	if err != nil {
 		err = fmt.Errorf("%w\nthe log of the first gateway ends:\n%s", err, site.Gateway.LogTail())
 	}
-	return errors.Join(err, st.Close())
+	return errors.Join(err, st.end(site))
+}
+
+// end closes the stage; site is nil if it did not open.
+func (st *Stage) end(site *audit.Site) error {
+	switch {
+	case st.Close != nil:
+		return st.Close()
+	case site != nil:
+		return site.Close()
+	}
+	return nil
 }
 
 // LongAnswer is the tokens of the streams that are open during a scene: six minutes, also for a busy machine. They are
@@ -121,7 +132,7 @@ const LongAnswer = 3600
 func (a *Act) Perform(st *Stage, c *Scene) {
 	const maxInflight = 1 << 14 // requests that could ever be in flight together here
 	start := time.Now()
-	st.Heal(a)
+	st.mend(a)
 	if !c.Bare {
 		a.Streams = Must(a.Site.OpenStreams(a.Ctx, a.Settings.Streams, LongAnswer))
 		defer a.Streams.Release()
@@ -139,10 +150,16 @@ func (a *Act) Perform(st *Stage, c *Scene) {
 	Check(err)
 }
 
+func (st *Stage) mend(a *Act) {
+	if st.Heal != nil {
+		st.Heal(a)
+	}
+}
+
 // audited plays a scene and what must hold after it.
 func (a *Act) audited(st *Stage, c *Scene) {
 	c.Play(a)
-	st.Heal(a)
+	st.mend(a)
 	more := func(*Act) {}
 	if st.Audit != nil {
 		more = st.Audit

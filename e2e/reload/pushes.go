@@ -111,11 +111,10 @@ func (s *settings) taken() int {
 	return 1 + int((float64(s.Streams)+need)/float64(s.Servers/2))
 }
 
-func newPusher(ctx context.Context, site *audit.Site, s *settings, dir string) *pusher {
-	shipped := lab.Must(harness.Wasm(ctx, harness.HostEnvoy))
+// newPusher returns one that has pushed nothing. The modules are the shipped code and its copy.
+func newPusher(site *audit.Site, s *settings, modules [2]string) *pusher {
 	p := &pusher{
-		site: site, rand: rand.New(rand.NewPCG(s.Seed, 1)), list: site.Endpoints(),
-		module: [2]string{shipped, lab.Must(variant(shipped, dir))},
+		site: site, rand: rand.New(rand.NewPCG(s.Seed, 1)), list: site.Endpoints(), module: modules,
 	}
 	p.good = configs([]string{p.list[0].Addr, p.list[1].Addr}, s.taken())
 	p.now = p.good[1]

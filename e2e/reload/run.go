@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
@@ -59,21 +60,13 @@ func run(ctx context.Context, s *settings) (figures, error) {
 
 // stage returns a gateway with a scene for each round of pushes.
 func (r *reloader) stage(dir string) lab.Stage {
-	var site *audit.Site
-	st := lab.Stage{
-		Open: func(ctx context.Context, s *lab.Settings) *audit.Site {
-			site = s.Site(ctx, audit.Options{})
-			r.pusher = newPusher(ctx, site, r.settings, dir)
-			return site
-		},
-		Heal: func(*lab.Act) {}, // what is in force stays so
-		Close: func() error {
-			if site == nil {
-				return nil
-			}
-			return site.Close()
-		},
-	}
+	st := lab.Stage{Open: func(ctx context.Context, s *lab.Settings) *audit.Site {
+		shipped := lab.Must(harness.Wasm(ctx, harness.HostEnvoy))
+		copied := lab.Must(variant(shipped, dir))
+		site := s.Site(ctx, audit.Options{})
+		r.pusher = newPusher(site, r.settings, [2]string{shipped, copied})
+		return site
+	}}
 	for rest := plan(rand.New(rand.NewPCG(r.Seed, 2)), r.pushes, r.modules); len(rest) > 0; {
 		round := rest[:min(r.perRound, len(rest))]
 		name := fmt.Sprintf("pushes from %d on", 1+r.pushes-len(rest))
