@@ -3,13 +3,6 @@ package main
 // tooLarge lists the packages that were beyond the limits of shape.go before these were held, with what they have. A
 // row may only become less: who makes a package smaller lowers its row.
 var tooLarge = map[string]shape{
-	"e2e/chaos": {
-		circle: 25, methods: map[string]int{"act": 67},
-		pairs: []string{
-			"liar.Serve and liar.serve",
-			"region.Watch and region.watch",
-		},
-	},
 	"e2e/higresshost": {
 		circle: 19, methods: map[string]int{"Gateway": 43, "Stream": 53},
 		pairs: []string{
@@ -17,7 +10,6 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"e2e/queuecheck": {circle: 8},
-	"e2e/realengine": {circle: 15},
 	"e2e/redisserver": {
 		pairs: []string{
 			"Server.Kill and Server.kill",
@@ -37,7 +29,7 @@ var tooLarge = map[string]shape{
 			"Fleet.State and Fleet.state",
 		},
 	},
-	"lb":          {circle: 23},
+	"lb":          {circle: 22},
 	"lb/answer":   {circle: 7},
 	"lb/memstore": {circle: 16, methods: map[string]int{"Store": 86}},
 	"lb/prompt":   {circle: 14, methods: map[string]int{"Chainer": 50}},
@@ -49,6 +41,6 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"plugin/config": {circle: 37, methods: map[string]int{"parser": 48}},
-	"plugin/core":   {circle: 74, methods: map[string]int{"placement": 123}},
+	"plugin/core":   {circle: 55, methods: map[string]int{"placement": 123}},
 	"redisclient":   {circle: 14, methods: map[string]int{"Store": 79}},
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // fakeStream is a request in the fake gateway: the filter chain with the plugin as its only filter, and the router.
@@ -62,7 +63,7 @@ func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
 	}
 	hasBody := len(r.Frames) > 0 || len(r.Trailers) > 0 || r.Unended
 	s.bodyEnd = !hasBody
-	s.callback(func() Action { return s.core.OnRequestHeaders(!hasBody) }, stopHeaders, s.route)
+	s.callback(func() host.Action { return s.core.OnRequestHeaders(!hasBody) }, stopHeaders, s.route)
 	for i, frame := range r.Frames {
 		s.frame(frame, i == len(r.Frames)-1 && !r.Unended && len(r.Trailers) == 0)
 	}
@@ -82,7 +83,7 @@ func (s *fakeStream) trailers(list [][2]string) {
 		return
 	}
 	s.sent = pairs(list)
-	s.callback(func() Action { return s.core.OnRequestTrailers() }, stopTrailers, s.release)
+	s.callback(func() host.Action { return s.core.OnRequestTrailers() }, stopTrailers, s.release)
 }
 
 func pairs(list [][2]string) map[string]string {
@@ -103,16 +104,16 @@ const (
 )
 
 // callback runs one of the plugin's callbacks and then what the gateway does unless the plugin holds the request.
-func (s *fakeStream) callback(f func() Action, of stopOf, next func()) {
-	var a Action
+func (s *fakeStream) callback(f func() host.Action, of stopOf, next func()) {
+	var a host.Action
 	s.in(func() { a = f() })
 	switch {
 	case s.reply != nil:
 		s.answer(*s.reply)
-	case a == Stop && of == stopHeaders:
+	case a == host.Stop && of == stopHeaders:
 		s.held, s.stopped = true, true
-	case a != Proceed:
-		s.held, s.growing = true, a == Hold || of == stopTrailers
+	case a != host.Proceed:
+		s.held, s.growing = true, a == host.Hold || of == stopTrailers
 	default:
 		next()
 	}
@@ -137,7 +138,7 @@ func (s *fakeStream) frame(data string, end bool) {
 		}
 	}
 	s.bodyEnd, s.shown = end, size
-	s.callback(func() Action { return s.core.OnRequestBody(size, end) }, stopBody, s.release)
+	s.callback(func() host.Action { return s.core.OnRequestBody(size, end) }, stopBody, s.release)
 }
 
 // release lets what was held go on.
@@ -320,11 +321,10 @@ func (s *fakeStream) Steer(addr string, others []string) error {
 	if addr == "" || slices.Contains(others, addr) {
 		s.process.t.Errorf("the plugin chose %q, then %q", addr, others)
 	}
-	if s.process.steerErr != nil {
-		return s.process.steerErr
+	if s.process.steerErr == nil {
+		s.steer, s.others = addr, others
 	}
-	s.steer, s.others = addr, others
-	return nil
+	return s.process.steerErr
 }
 
 func (s *fakeStream) Unsteer() {

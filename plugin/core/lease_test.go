@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // startRedis returns a process that counts in Redis, whose answers take a millisecond.
@@ -142,10 +143,10 @@ func TestNoAnswer(t *testing.T) {
 			t.Error("a request waits although Redis has not answered the ones before")
 		}
 		c.Finish()
-		if got := d.metrics.values[statFallbacks+";cause=timeout"]; got != waited || waited < 2 {
+		if got := d.metrics.values[stats.Fallbacks+";cause=timeout"]; got != waited || waited < 2 {
 			t.Errorf("%d requests waited in vain, of which %d are counted", waited, got)
 		}
-		if got := d.metrics.values[statFallbacks+";cause=breaker_open"]; got < 1 {
+		if got := d.metrics.values[stats.Fallbacks+";cause=breaker_open"]; got < 1 {
 			t.Errorf("%d fallbacks without a call", got)
 		}
 		d.redis.fate = redisAnswers
@@ -222,7 +223,7 @@ func TestRedisAnswersWrongly(t *testing.T) {
 		if got := c.result.Headers["x-warmgate-reason"]; got != "chosen" || c.result.Status != 200 {
 			t.Errorf("%q: %d, reason %q", cut, c.result.Status, got)
 		}
-		if got := d.metrics.values[statFallbacks+";cause="+cause]; got != 1 {
+		if got := d.metrics.values[stats.Fallbacks+";cause="+cause]; got != 1 {
 			t.Errorf("%q: %d fallbacks with cause %s: %v", cut, got, cause, d.metrics.values)
 		}
 		d.redis.cut = nil
@@ -236,14 +237,14 @@ func TestRedisAnswersWrongly(t *testing.T) {
 
 // Retries go to the tier of the chosen endpoint as long as that has another endpoint.
 func TestRetriesStayInTheTier(t *testing.T) {
-	p := &lb.Plan{Candidates: []lb.Candidate{
+	p := &lb.Plan{List: lb.NewList([]lb.Candidate{
 		{Addr: "a0", Tier: 0},
 		{Addr: "b0", Tier: 1},
 		{Addr: "a1", Tier: 0},
 		{Addr: "b1", Tier: 1},
 		{Addr: "b2", Tier: 1},
 		{Addr: "c0", Tier: 2},
-	}}
+	})}
 	for tie := range uint64(64) {
 		p.Random = tie << 33
 		got := others(p, 3)
@@ -278,7 +279,7 @@ func TestOthers(t *testing.T) {
 		seen := map[string]int{}
 		for chosen := range addrs {
 			for tie := range uint64(64) {
-				got := others(&lb.Plan{Candidates: addrs, Random: tie << 33}, chosen)
+				got := others(&lb.Plan{List: lb.NewList(addrs), Random: tie << 33}, chosen)
 				if len(got) != min(2, n-1) || slices.Contains(got, addrs[chosen].Addr) || len(got) == 2 &&
 					got[0] == got[1] {
 					t.Fatalf("%d candidates, %s chosen: %v", n, addrs[chosen].Addr, got)

@@ -6,7 +6,9 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // queueUse is what a VM knows of the queue of a cluster.
@@ -20,7 +22,7 @@ type queueUse struct {
 	running    int64          // requests in flight at that time, 0 if that is not known or not needed
 	readAt     time.Duration  // when that was
 	refusedAt  time.Duration  // when one was refused last for want of room
-	pressure   pressure
+	pressure   admission.Pressure
 	classes    map[string]uint16  // ids of those that have a gauge, by name
 	inflight   map[string]lb.Load // in Redis, by endpoint, as far as asked
 	askedAt    time.Duration      // when that was
@@ -64,7 +66,7 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	case waiting == 0 || pl.lease.reservation.plan.HasBudget():
 		return atLeast
 	}
-	each := max(cl.answers.typical(), pl.cfg.Overload.RetryAfter)
+	each := max(cl.answers.Typical(), pl.cfg.Overload.RetryAfter)
 	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.running, int64(len(q.candidates)), 1)))
 }
 
@@ -93,26 +95,26 @@ func (w *waiting) countPlaced() {
 	if w.class == nil {
 		return
 	}
-	cl.queue.pressure.add(pl.plugin.vm.now(), w.waited, false)
+	cl.queue.pressure.Add(pl.plugin.vm.Now(), w.waited, false)
 	if w.queued {
-		pl.plugin.vm.stats.recordIf(ofClass(statQueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
+		pl.plugin.vm.Stats.RecordIf(ofClass(stats.QueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
 	}
 }
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.now()
+	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.Now()
 	if isBudget(why) {
-		pl.plugin.vm.stats.countIf(statname.With(statBudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
+		pl.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
 	}
 	if w.class == nil {
 		return
 	}
 	if why != lb.ReasonTenantOverBudget { // which says nothing about the targets
-		cl.queue.pressure.add(now, 0, true)
+		cl.queue.pressure.Add(now, 0, true)
 	}
 	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.stats.countIf(statname.With(statRefusals,
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Refusals,
 		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
@@ -120,9 +122,9 @@ func (w *waiting) countRefused(why lb.Reason) {
 func (w *waiting) countLeft() {
 	pl, cl, now := w.pl, w.pl.cluster, w.pl.lease.now()
 	w.queued, w.waited = true, now-w.since
-	cl.queue.pressure.add(now, w.waited, false)
+	cl.queue.pressure.Add(now, w.waited, false)
 	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.stats.countIf(ofClass(statLeft, cl, w.class.Name), 1)
+	pl.plugin.vm.Stats.CountIf(ofClass(stats.Left, cl, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
@@ -130,9 +132,9 @@ func (pl *placement) answerEnded(now time.Duration, verdict lb.Verdict) {
 	switch {
 	case pl.wait.class == nil || !pl.computes():
 	case verdict == lb.Success:
-		pl.cluster.answers.add(now - pl.placedAt())
+		pl.cluster.answers.Add(now - pl.placedAt())
 	case !pl.response.complete:
-		pl.cluster.answers.addIncomplete(now - pl.placedAt())
+		pl.cluster.answers.AddIncomplete(now - pl.placedAt())
 		pl.cluster.retries.failed(now, pl.wait.attempt.digest)
 	}
 }
@@ -151,12 +153,12 @@ func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	}
 	q.showClasses(cl)
 	for name, id := range q.classes {
-		g.stats.setIf(ofClass(statQueue, cl, name), uint64(q.stats.ByClass[id]))
+		g.Stats.SetIf(ofClass(stats.Queue, cl, name), uint64(q.stats.ByClass[id]))
 	}
-	share := q.pressure.share(now)
-	g.stats.setIf(ofCluster(statPressure, cl.name), uint64(math.Round(100*share)))
+	share := q.pressure.Share(now)
+	g.Stats.SetIf(stats.OfCluster(stats.Pressure, cl.name), uint64(math.Round(100*share)))
 	if n, ok := g.parallelism(cl, share); ok {
-		g.stats.setIf(ofCluster(statParallelism, cl.name), n)
+		g.Stats.SetIf(stats.OfCluster(stats.Parallelism, cl.name), n)
 	}
 }
 
@@ -178,13 +180,13 @@ func (q *queueUse) showClasses(cl *cluster) {
 
 // clearQueue sets the gauges of the queue of a cluster that is about to be forgotten.
 func (g *gauges) clearQueue(cl *cluster) {
-	names := []string{ofCluster(statPressure, cl.name), ofCluster(statParallelism, cl.name)}
+	names := []string{stats.OfCluster(stats.Pressure, cl.name), stats.OfCluster(stats.Parallelism, cl.name)}
 	for class := range cl.queue.classes {
-		names = append(names, ofClass(statQueue, cl, class))
+		names = append(names, ofClass(stats.Queue, cl, class))
 	}
 	for _, name := range names {
-		if g.stats.has(name) {
-			g.stats.set(name, 0)
+		if g.Stats.Has(name) {
+			g.Stats.Set(name, 0)
 		}
 	}
 }
