@@ -1,4 +1,4 @@
-package core
+package engines
 
 import (
 	"slices"
@@ -13,20 +13,6 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// clusterMetrics is what one VM knows of the metrics of a cluster's engines, besides the samples themselves.
-type clusterMetrics struct {
-	neededAt    time.Duration           // when they were last needed, 0 for never
-	config      *config.Config          // that needed them
-	streams     map[*placement]struct{} // requests that need them
-	version     uint32                  // of the published samples that were last read
-	sampledAt   time.Duration           // when the latest of those was fresh
-	attemptedAt time.Duration           // when pages were last read for a request, 0 for never
-	targets     []string                // of those samples
-	pageDigests map[string]uint64       // of the pages that they are from, by address
-}
-
-func newClusterMetrics() clusterMetrics { return clusterMetrics{streams: map[*placement]struct{}{}} }
-
 // pendingSamples are the samples of one cluster that have not been published yet.
 type pendingSamples struct {
 	config   *config.Config // of the latest page or report
@@ -39,7 +25,7 @@ type pendingSamples struct {
 }
 
 // pendingOf returns the pending samples of a cluster.
-func (s *scraping) pendingOf(cluster string) *pendingSamples {
+func (s *Scraping) pendingOf(cluster string) *pendingSamples {
 	p := s.pending[cluster]
 	if p == nil {
 		p = &pendingSamples{
@@ -53,7 +39,7 @@ func (s *scraping) pendingOf(cluster string) *pendingSamples {
 
 // publishSamples writes pending samples into shared memory, beside those of other VMs. With Redis it first looks up
 // what is in flight at their endpoints.
-func (s *scraping) publishSamples(now time.Duration) {
+func (s *Scraping) publishSamples(now time.Duration) {
 	for name, p := range s.pending {
 		if len(p.scraped) == 0 && len(p.reported) == 0 && len(p.frozen) == 0 {
 			delete(s.pending, name)
@@ -71,8 +57,7 @@ func (s *scraping) publishSamples(now time.Duration) {
 			continue
 		}
 		addrs := p.addrs()
-		_, r := s.stores.of(p.config)
-		r.remote.Loads(now, name, addrs, func(loads []lb.Load, err error) {
+		s.counts.RemoteLoads(now, p.config, name, addrs, func(loads []lb.Load, err error) {
 			if err == nil {
 				p.setInflight(addrs, loads)
 			}
@@ -88,7 +73,7 @@ func (p *pendingSamples) collectFor(kind config.Host) time.Duration {
 	if len(p.listed) < together || p.config == nil || kind == config.Higress {
 		return 0
 	}
-	return min(time.Duration(len(p.listed)/together)*tickPeriod, p.config.Engines.Interval/2)
+	return min(time.Duration(len(p.listed)/together)*process.TickPeriod, p.config.Engines.Interval/2)
 }
 
 func (p *pendingSamples) addrs() (addrs []string) {
@@ -114,7 +99,7 @@ func (p *pendingSamples) setInflight(addrs []string, loads []lb.Load) {
 }
 
 // publishCluster writes the samples of one cluster. A swap that is lost is tried again at the next tick.
-func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamples) {
+func (s *Scraping) publishCluster(now time.Duration, name string, p *pendingSamples) {
 	key := process.KeySamples + name
 	raw, cas, _ := s.GW.KV().Get(key) // where there is nothing yet, the last VM to write wins
 	all, err := discovery.ParseEngineSamples(raw)
@@ -186,17 +171,16 @@ func (p *pendingSamples) mergeInto(all *discovery.EngineSamples, now time.Durati
 }
 
 // refreshSamples reads what the VMs have published of the clusters that this one needs.
-func (s *scraping) refreshSamples(now time.Duration) {
-	for _, cl := range s.clusters {
-		if cl.metrics.neededAt > 0 {
-			s.refreshCluster(now, cl)
+func (s *Scraping) refreshSamples(now time.Duration) {
+	s.clusters.EachEngines(func(m *Cluster) {
+		if m.neededAt > 0 {
+			s.refreshCluster(now, m)
 		}
-	}
+	})
 }
 
-func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
-	m := &cl.metrics
-	raw, version, err := s.GW.KV().Get(process.KeySamples + cl.name)
+func (s *Scraping) refreshCluster(now time.Duration, m *Cluster) {
+	raw, version, err := s.GW.KV().Get(process.KeySamples + m.name)
 	if err != nil || version == m.version {
 		return
 	}
@@ -205,7 +189,7 @@ func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
 		return
 	}
 	m.version = version
-	cl.engines.Update(now, all.Targets, all.By)
+	m.engines.Update(now, all.Targets, all.By)
 	m.sampledAt = 0
 	m.targets, m.pageDigests = all.Targets, map[string]uint64{}
 	for addr, r := range all.By {
@@ -215,15 +199,15 @@ func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
 	if m.config == nil {
 		return
 	}
-	for _, addr := range cl.engines.StandsStill(m.config.Engines.StaleAfter) {
-		s.addFrozen(now, cl.name, addr, all.By[addr])
+	for _, addr := range m.engines.StandsStill(m.config.Engines.StaleAfter) {
+		s.addFrozen(now, m.name, addr, all.By[addr])
 	}
 }
 
 // addFrozen has all VMs know that the page of an endpoint stands still.
-func (s *scraping) addFrozen(now time.Duration, cluster, addr string, r lb.EngineSample) {
+func (s *Scraping) addFrozen(now time.Duration, cluster, addr string, r lb.EngineSample) {
 	s.pendingOf(cluster).frozen[addr] = r.Mark()
 	if r.CountsTokens() {
-		s.logFault(now, cluster, addr+" answers, but its metrics stand still: they are ignored until they change")
+		s.faults.log(now, cluster, addr+" answers, but its metrics stand still: they are ignored until they change")
 	}
 }

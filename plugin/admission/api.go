@@ -1,4 +1,4 @@
-package core
+package admission
 
 import (
 	"crypto/subtle"
@@ -15,29 +15,46 @@ import (
 // The admission API is for callers that send requests to the targets of token_budget themselves: they ask which target
 // they may use, and say when they are done. The plugin answers every request to its path and below it, whatever the
 // route; none of them is forwarded. This file is how such a request is taken in and answered; what the calls do is in
-// apitasks.go, apiadvice.go and apimodels.go.
+// tasks.go, advice.go and models.go.
 
-// api is the part of a VM that answers the admission API.
-type api struct {
+// API is the part of a VM that answers the admission API.
+type API struct {
 	*host.Env
-	clusters clusters
-	views    *views
-	ticks    *ticks
-	boards   map[string]*board // by the paths of APIs
-	// tasksOf returns where the tasks of a configuration are counted, and the store in Redis if that is one.
-	tasksOf func(c *config.Config) (lb.TaskStore, *redisStore)
+	core   Core
+	scope  string            // in which tasks are counted
+	boards map[string]*board // by the paths of APIs
 }
 
-func newAPI(e *host.Env, cs clusters, st *stores, vs *views, t *ticks) *api {
-	return &api{
-		Env: e, clusters: cs, views: vs, ticks: t, boards: map[string]*board{}, tasksOf: st.tasks,
-	}
+// Core is what the API needs of the VM.
+type Core interface {
+	// PlanTask plans a task of so many tokens among all targets of a configuration; false while none may be chosen.
+	PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool)
+	// Tasks returns where the tasks of a configuration are counted, and whether that is in Redis.
+	Tasks(c *config.Config) (tasks lb.TaskStore, remote bool)
+	// WakeAt has a tick come soon after the given time.
+	WakeAt(now, at time.Duration)
 }
 
-// apiCall is a request to the API, until it is answered.
-type apiCall struct {
-	s          *Stream
-	api        *api
+// New returns the API of a VM. scope is that in which tasks are counted.
+func New(e *host.Env, core Core, scope string) *API {
+	return &API{Env: e, core: core, scope: scope, boards: map[string]*board{}}
+}
+
+// Request is a request to the API, of which the core knows the headers.
+type Request struct {
+	Stream  host.GatewayStream
+	Context uint32                   // the gateway's
+	Length  int                      // of its body by the headers, 0 if that is not known
+	Awaits  bool                     // the body comes after 100 Continue
+	Value   func(name string) string // of a header
+	Hold    func(most time.Duration) // has the answer's Late called, unless Release is before
+	Release func()
+}
+
+// Call is a request to the API, until it is answered.
+type Call struct {
+	in         Request
+	api        *API
 	cfg        *config.Config // nil: it is refused
 	kind       *callKind
 	inCallback bool // a callback of the request runs
@@ -49,15 +66,15 @@ type apiCall struct {
 type callKind struct {
 	name   string // in the path, and in statistics
 	method string
-	run    func(c *apiCall, body string)
+	run    func(c *Call, body string)
 }
 
 var callKinds = []callKind{
-	{"schedule", "POST", (*apiCall).schedule},
-	{"complete", "POST", (*apiCall).complete},
-	{"heartbeat", "POST", (*apiCall).heartbeat},
-	{"advice", "GET", (*apiCall).advice},
-	{"models", "GET", (*apiCall).models},
+	{"schedule", "POST", (*Call).schedule},
+	{"complete", "POST", (*Call).complete},
+	{"heartbeat", "POST", (*Call).heartbeat},
+	{"advice", "GET", (*Call).advice},
+	{"models", "GET", (*Call).models},
 }
 
 // noCall stands for a path that is none of a call.
@@ -69,43 +86,23 @@ const callBodyTimeout = 10 * time.Second
 // retrySoon has the caller repeat the call.
 var retrySoon = [2]string{"retry-after", "1"}
 
-// meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
-func (s *Stream) meetAPI(end bool) (a host.Action, isCall bool) {
-	set := s.plugin.set
-	if !s.plugin.hasAPI() {
-		return host.Proceed, false
-	}
-	s.traits.read(s)
-	var cfg *config.Config
-	var below string
-	if set != nil {
-		cfg, below = set.API(s.traits.path)
-	}
-	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
-		return host.Proceed, false
-	}
-	c := &apiCall{s: s, api: s.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true, open: true}
-	s.answer = c
+// NewCall takes in a request to the API of a configuration, nil for one that is refused.
+func (a *API) NewCall(r Request, cfg *config.Config) *Call {
+	return &Call{in: r, api: a, cfg: cfg, kind: &noCall, open: true}
+}
+
+// Meet answers the request, or holds it: to what is below the path of the API. end: it has no body.
+func (c *Call) Meet(below string, end bool) host.Action {
+	c.inCallback = true
 	defer func() { c.inCallback = false }()
-	if cfg == nil {
-		return c.refuse(503, "config_refused", "the configuration is refused", retrySoon), true
+	if c.cfg == nil {
+		return c.refuse(503, "config_refused", "the configuration is refused", retrySoon)
 	}
-	return c.begin(below, end), true
-}
-
-// hasAPI reports whether there is an API, in force or refused.
-func (p *Plugin) hasAPI() bool {
-	return len(p.apis) > 0 || p.set != nil && (p.set.HasAPI() || len(p.set.RefusedAPIs()) > 0)
-}
-
-// isRefusedAPI reports whether the path of a request is one of an API whose configuration is refused.
-func (p *Plugin) isRefusedAPI(path string) bool {
-	return p.apis.Contain(path) || p.set != nil && p.set.RefusedAPIs().Contain(path)
+	return c.begin(below, end)
 }
 
 // begin answers the request by its headers, or waits for its body. A stranger learns nothing.
-func (c *apiCall) begin(below string, end bool) host.Action {
-	s, v := c.s, c.s.plugin.vm
+func (c *Call) begin(below string, end bool) host.Action {
 	if !c.isAuthorized() {
 		return c.refuse(401, "unauthorized", "no or wrong token, want authorization: Bearer and the token",
 			[2]string{"www-authenticate", "Bearer"})
@@ -115,7 +112,7 @@ func (c *apiCall) begin(below string, end bool) host.Action {
 			c.kind = &callKinds[i]
 		}
 	}
-	switch method := s.traits.value(":method"); {
+	switch method := c.in.Value(":method"); {
 	case c.kind == &noCall:
 		return c.refuse(404, "no_such_path",
 			"no such path, want schedule, complete, heartbeat, advice or models below "+c.cfg.API.Path)
@@ -123,27 +120,27 @@ func (c *apiCall) begin(below string, end bool) host.Action {
 		return c.refuse(405, "wrong_method", "wrong method, want "+c.kind.method, [2]string{"allow", c.kind.method})
 	case method == "GET":
 		return c.start("")
-	case !isIdentity(s.traits.value("content-encoding")):
+	case !isIdentity(c.in.Value("content-encoding")):
 		return c.refuse(415, "encoded", "the body is encoded, want plain JSON")
-	case s.traits.length > config.MaxCall:
+	case c.in.Length > config.MaxCall:
 		return c.refuseLong()
-	case s.traits.awaits: // the gateway leaves it to whoever answers to send 100 Continue, which a plugin cannot
+	case c.in.Awaits: // the gateway leaves it to whoever answers to send 100 Continue, which a plugin cannot
 		return c.refuse(417, "expects", "cannot answer 100 Continue, want the body without expect")
 	case end:
 		return c.start("")
 	}
 	c.reading = true
-	s.HoldBody(config.MaxCall + 1)
-	v.bodies.reading[s] = v.GW.Now() + callBodyTimeout
+	c.in.Stream.HoldBody(config.MaxCall + 1)
+	c.in.Hold(callBodyTimeout)
 	return host.Hold
 }
 
 // isAuthorized reports whether the caller has the token. How long that takes depends on the length of the one that it
 // has, not on what is in it.
-func (c *apiCall) isAuthorized() bool {
+func (c *Call) isAuthorized() bool {
 	const scheme = "Bearer "
-	value := c.s.traits.value("authorization")
-	return hasPrefixFold(value, scheme) &&
+	value := c.in.Value("authorization")
+	return len(value) >= len(scheme) && strings.EqualFold(value[:len(scheme)], scheme) &&
 		subtle.ConstantTimeCompare([]byte(value[len(scheme):]), []byte(c.cfg.API.Token)) == 1
 }
 
@@ -151,7 +148,8 @@ func isIdentity(encoding string) bool {
 	return encoding == "" || strings.EqualFold(encoding, "identity")
 }
 
-func (c *apiCall) read(size int, end bool) host.Action {
+// Read implements host.Answer.
+func (c *Call) Read(size int, end bool) host.Action {
 	c.inCallback = true
 	defer func() { c.inCallback = false }()
 	switch {
@@ -164,23 +162,24 @@ func (c *apiCall) read(size int, end bool) host.Action {
 	case !end:
 		return host.Hold
 	}
-	return c.start(string(c.s.RequestBody(0, size)))
+	return c.start(string(c.in.Stream.RequestBody(0, size)))
 }
 
-func (c *apiCall) late() {
+// Late implements host.Answer.
+func (c *Call) Late() {
 	if c.open {
 		c.refuse(408, "late", "the body did not come within "+callBodyTimeout.String())
 	}
 }
 
 // endBody ends the wait for the body.
-func (c *apiCall) endBody() {
+func (c *Call) endBody() {
 	c.reading = false
-	delete(c.s.plugin.vm.bodies.reading, c.s)
+	c.in.Release()
 }
 
 // start does what is asked for.
-func (c *apiCall) start(body string) host.Action {
+func (c *Call) start(body string) host.Action {
 	c.endBody()
 	if c.kind.run(c, body); c.open {
 		return host.Stop
@@ -190,8 +189,8 @@ func (c *apiCall) start(body string) host.Action {
 
 // whenThere runs f, which answers, if the caller still waits: at once, or in its context. Else it runs gone, unless
 // that is nil.
-func (c *apiCall) whenThere(f, gone func()) {
-	switch s := c.s; {
+func (c *Call) whenThere(f, gone func()) {
+	switch {
 	case !c.open:
 		if gone != nil {
 			gone()
@@ -199,42 +198,43 @@ func (c *apiCall) whenThere(f, gone func()) {
 	case c.inCallback:
 		f()
 	default:
-		s.plugin.vm.RunAs(s.context, "the answer to an admission call", f, func() { c.failed() })
+		c.api.RunAs(c.in.Context, "the answer to an admission call", f, func() { c.Failed() })
 	}
 }
 
 // wakeFor has the VM look after an answer of Redis.
-func (c *apiCall) wakeFor(now time.Duration, redis *redisStore) {
-	if redis != nil && c.open {
-		c.api.ticks.wakeAt(now, now+c.cfg.ReserveTimeout)
+func (c *Call) wakeFor(now time.Duration, remote bool) {
+	if remote && c.open {
+		c.api.core.WakeAt(now, now+c.cfg.ReserveTimeout)
 	}
 }
 
 // refuse answers with an error.
-func (c *apiCall) refuse(status int, result, why string, headers ...[2]string) host.Action {
+func (c *Call) refuse(status int, result, why string, headers ...[2]string) host.Action {
 	c.reply(status, result, errorText(why), headers...)
 	return host.Hold
 }
 
-func (c *apiCall) refuseLong() host.Action {
+func (c *Call) refuseLong() host.Action {
 	return c.refuse(413, "too_long", "the body is too long, want at most 65536 bytes")
 }
 
 // unavailable answers that the caller should repeat the call.
-func (c *apiCall) unavailable() {
+func (c *Call) unavailable() {
 	c.refuse(503, "unavailable", "the store does not answer, try again", retrySoon)
 }
 
 // reply answers. The request is counted by its call and result, under no reason.
-func (c *apiCall) reply(status int, result, body string, headers ...[2]string) {
+func (c *Call) reply(status int, result, body string, headers ...[2]string) {
 	c.endBody()
 	c.open = false
 	c.count(result)
 	headers = append(headers, [2]string{"content-type", "application/json"}, [2]string{"cache-control", "no-store"})
-	c.s.Reply(status, headers, body)
+	c.in.Stream.Reply(status, headers, body)
 }
 
-func (c *apiCall) left() {
+// Left implements host.Answer.
+func (c *Call) Left() {
 	if !c.open {
 		return
 	}
@@ -244,18 +244,19 @@ func (c *apiCall) left() {
 }
 
 // count counts the call by its result.
-func (c *apiCall) count(result string) {
+func (c *Call) count(result string) {
 	if c.kind != &noCall {
 		result = c.kind.name + "_" + result
 	}
 	c.api.Stats.CountIf(statname.With(stats.APICalls, "result", result), 1)
-	c.s.SetNote("api=" + result)
+	c.in.Stream.SetNote("api=" + result)
 }
 
-func (c *apiCall) failed() host.Action {
+// Failed implements host.Answer.
+func (c *Call) Failed() host.Action {
 	if c.open {
 		return c.refuse(500, "panic", "the plugin failed")
 	}
-	c.s.Reply(500, nil, errorText("the plugin failed"))
+	c.in.Stream.Reply(500, nil, errorText("the plugin failed"))
 	return host.Hold
 }

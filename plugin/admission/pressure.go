@@ -1,4 +1,4 @@
-package core
+package admission
 
 import (
 	"time"
@@ -17,8 +17,8 @@ const (
 	waitSteps = 39
 )
 
-// pressure counts requests by how long they wait.
-type pressure [pressureSlots]tally
+// Pressure counts requests by how long they wait.
+type Pressure [pressureSlots]tally
 
 // tally is the requests of one part of that minute.
 type tally struct {
@@ -28,8 +28,8 @@ type tally struct {
 	refused  uint32 // of these
 }
 
-// add counts a request that has waited, or was refused.
-func (p *pressure) add(now, waited time.Duration, refused bool) {
+// Add counts a request that has waited, or was refused.
+func (p *Pressure) Add(now, waited time.Duration, refused bool) {
 	s := p.at(now)
 	s.count(refused)
 	if !refused {
@@ -38,14 +38,14 @@ func (p *pressure) add(now, waited time.Duration, refused bool) {
 }
 
 // addCall counts a call that was admitted, or was told how long to wait: that is its wait.
-func (p *pressure) addCall(now, wait time.Duration, admitted bool) {
+func (p *Pressure) addCall(now, wait time.Duration, admitted bool) {
 	s := p.at(now)
 	s.count(!admitted)
 	s.addWait(wait)
 }
 
 // at returns the tally of a time.
-func (p *pressure) at(now time.Duration) *tally {
+func (p *Pressure) at(now time.Duration) *tally {
 	period := int64(now / pressureSlot)
 	s := &p[period%pressureSlots]
 	if s.period != period {
@@ -69,8 +69,8 @@ func (s *tally) addWait(waited time.Duration) {
 	s.waits[step]++
 }
 
-// share returns the backpressure, from 0 to 1.
-func (p *pressure) share(now time.Duration) float64 {
+// Share returns the backpressure, from 0 to 1.
+func (p *Pressure) Share(now time.Duration) float64 {
 	var waits [waitSteps + 2]uint32
 	waited, requests, refused := uint32(0), uint32(0), uint32(0)
 	for i := range p {
@@ -96,7 +96,7 @@ func (p *pressure) share(now time.Duration) float64 {
 }
 
 // merge adds what another one has counted. Of two periods in one place the later one counts.
-func (p *pressure) merge(other *pressure) {
+func (p *Pressure) merge(other *Pressure) {
 	for i := range p {
 		s, o := &p[i], &other[i]
 		if o.period > s.period {
@@ -117,7 +117,7 @@ func (p *pressure) merge(other *pressure) {
 const pressureBytes = pressureSlots * (8 + 4*(2+waitSteps+2))
 
 // pack returns it for shared memory: of each tally the period i64, requests u32, refused u32, waits u32 each.
-func (p *pressure) pack() []byte {
+func (p *Pressure) pack() []byte {
 	w := make(wire.Writer, 0, pressureBytes)
 	for i := range p {
 		s := &p[i]
@@ -129,8 +129,8 @@ func (p *pressure) pack() []byte {
 	return w
 }
 
-// readPressure reads what pack has written. Anything else is a pressure that has counted nothing.
-func readPressure(raw []byte) (p pressure) {
+// ReadPressure reads what pack has written. Anything else is a pressure that has counted nothing.
+func ReadPressure(raw []byte) (p Pressure) {
 	r := wire.NewReader(raw)
 	for i := range p {
 		s := &p[i]
@@ -140,7 +140,7 @@ func readPressure(raw []byte) (p pressure) {
 		}
 	}
 	if !r.OK() || r.Len() > 0 {
-		return pressure{}
+		return Pressure{}
 	}
 	return p
 }

@@ -1,4 +1,4 @@
-package core
+package engines
 
 import (
 	"fmt"
@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/redisserver"
-	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/discovery"
@@ -28,21 +26,21 @@ func vllmPage(running int) string {
 }
 
 // sampledVMs returns the VMs of one process that need the metrics of fakeCluster, and what its engines are scraped for.
-func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *scrapeJob) {
+func sampledVMs(t *testing.T, n int, raw string) (p *fakeGateway, vms []*fakeVM, j *scrapeJob) {
 	t.Helper()
 	p, vms = demandingVMs(t, n, raw)
 	for _, v := range vms {
-		v.need(t, fakeCluster, 0)
-		v.scraping.demand.announce(p.now)
+		v.need(fakeCluster, 0)
+		v.demand.announce(p.now)
 	}
-	if j = vms[0].scraping.jobs(p.now)[fakeCluster]; j == nil {
+	if j = vms[0].jobs(p.now)[fakeCluster]; j == nil {
 		t.Fatal("no engine is scraped")
 	}
 	return p, vms, j
 }
 
 // published returns what the VMs have published.
-func (p *fakeProcess) published() sampleMap {
+func (p *fakeGateway) published() sampleMap {
 	p.t.Helper()
 	all, err := discovery.ParseEngineSamples([]byte(p.kv.Cells[process.KeySamples+fakeCluster].Val))
 	if err != nil {
@@ -81,7 +79,7 @@ func TestPagesAreChecked(t *testing.T) {
 	} {
 		p, vms, j := sampledVMs(t, 1, metricsConfig)
 		before := maps.Clone(p.metrics.values)
-		if ok := vms[0].scraping.addPage(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
+		if ok := vms[0].addPage(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
 			t.Errorf("%s %q is used: %v", c.result, c.page, ok)
 		}
 		if name := stats.Scrapes + ";result=" + c.counted; p.metrics.values[name] != before[name]+1 {
@@ -91,7 +89,7 @@ func TestPagesAreChecked(t *testing.T) {
 			c.log == "" && strings.Contains(log, addr) {
 			t.Errorf("%s %q: the log has %q, want %q", c.result, c.page, log, c.log)
 		}
-		vms[0].scraping.publishSamples(p.now)
+		vms[0].publishSamples(p.now)
 		if _, there := p.kv.Cells[process.KeySamples+fakeCluster]; there != c.ok {
 			t.Errorf("%s %q is published: %v", c.result, c.page, there)
 		}
@@ -105,9 +103,9 @@ func TestOneBadPageOfMany(t *testing.T) {
 	addrs := []string{"10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"}
 	first := p.now
 	for i, addr := range addrs {
-		v.scraping.addPage(first, j, addr, []byte(vllmPage(i)), endpoints.ScrapeOK)
+		v.addPage(first, j, addr, []byte(vllmPage(i)), endpoints.ScrapeOK)
 	}
-	v.scraping.publishSamples(first)
+	v.publishSamples(first)
 	for k, bad := range []string{"garbage", "", "\x00\xff\n{", "vllm:num_requests_running nonsense\n"} {
 		now := first + time.Duration(k+1)*time.Second
 		for i, addr := range addrs {
@@ -115,9 +113,9 @@ func TestOneBadPageOfMany(t *testing.T) {
 			if i == 1 {
 				page = bad
 			}
-			v.scraping.addPage(now, j, addr, []byte(page), endpoints.ScrapeOK)
+			v.addPage(now, j, addr, []byte(page), endpoints.ScrapeOK)
 		}
-		v.scraping.publishSamples(now)
+		v.publishSamples(now)
 		got := p.published()
 		if r := got[addrs[1]]; r.At != first || r.FreshAt != first || running(r) != 1 {
 			t.Errorf("after %q its sample is %+v, want the previous one", bad, r)
@@ -136,32 +134,32 @@ func TestFaultsAreLoggedOnce(t *testing.T) {
 	lines := func() int { return len(p.log) }
 	before := lines()
 	for range 100 {
-		v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, endpoints.ScrapeTimeout)
+		v.addPage(p.now, j, "10.0.0.1:8000", nil, endpoints.ScrapeTimeout)
 		p.now += time.Second
 	}
 	if got := lines() - before; got != 1 {
 		t.Errorf("a fault that lasts is %d times in the log", got)
 	}
-	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, endpoints.ScrapeUnreachable)
-	v.scraping.addPage(p.now, j, "10.0.0.2:8000", nil, endpoints.ScrapeTimeout)
+	v.addPage(p.now, j, "10.0.0.1:8000", nil, endpoints.ScrapeUnreachable)
+	v.addPage(p.now, j, "10.0.0.2:8000", nil, endpoints.ScrapeTimeout)
 	if got := lines() - before; got != 3 {
 		t.Errorf("%d lines, want one for each engine and fault", got)
 	}
 	p.now += faultEvery
-	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, endpoints.ScrapeTimeout)
+	v.addPage(p.now, j, "10.0.0.1:8000", nil, endpoints.ScrapeTimeout)
 	if got := lines() - before; got != 4 {
 		t.Errorf("%d lines; a fault that still lasts is logged again after %v", got, faultEvery)
 	}
 	before = lines()
 	for i := range 10 * maxFaults {
-		v.scraping.logFault(p.now, fakeCluster, fmt.Sprint("fault ", i))
+		v.faults.log(p.now, fakeCluster, fmt.Sprint("fault ", i))
 	}
-	if got := lines() - before; got > maxFaults || len(v.scraping.faults) > maxFaults {
-		t.Errorf("%d faults make %d lines, and %d are kept", 10*maxFaults, got, len(v.scraping.faults))
+	if got := lines() - before; got > maxFaults || len(v.faults.loggedAt) > maxFaults {
+		t.Errorf("%d faults make %d lines, and %d are kept", 10*maxFaults, got, len(v.faults.loggedAt))
 	}
 	p.now += faultEvery
 	before = lines()
-	v.scraping.logFault(p.now, fakeCluster, "one more")
+	v.faults.log(p.now, fakeCluster, "one more")
 	if lines() != before+1 {
 		t.Error("once there were many faults, no new one is ever logged")
 	}
@@ -249,9 +247,9 @@ func TestStoredPages(t *testing.T) {
 		t.Helper()
 		p.now += time.Second
 		v := vms[worker]
-		v.scraping.refreshSamples(p.now)
-		v.scraping.addPage(p.now, v.scraping.jobs(p.now)[fakeCluster], addr, []byte(page), endpoints.ScrapeOK)
-		v.scraping.publishSamples(p.now)
+		v.refreshSamples(p.now)
+		v.addPage(p.now, v.jobs(p.now)[fakeCluster], addr, []byte(page), endpoints.ScrapeOK)
+		v.publishSamples(p.now)
 		return p.published()[addr]
 	}
 	first := read(0, vllmPage(5))
@@ -282,8 +280,8 @@ func TestStoredPages(t *testing.T) {
 		t.Fatal("refused")
 	}
 	for _, v := range vms {
-		v.need(t, fakeCluster, 0)
-		v.scraping.demand.announce(p.now)
+		v.need(fakeCluster, 0)
+		v.demand.announce(p.now)
 	}
 	if r := read(0, "my_gauge 3\n"+vllmPage(6)); r.At != p.now {
 		t.Errorf("for a new target the reading is %+v", r)
@@ -299,7 +297,7 @@ func TestStoredPages(t *testing.T) {
 func TestSamplesOfSeveralVMs(t *testing.T) {
 	p, vms, j := sampledVMs(t, 3, metricsConfig)
 	for i, v := range vms {
-		v.scraping.addPage(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), endpoints.ScrapeOK)
+		v.addPage(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), endpoints.ScrapeOK)
 	}
 	lost := 2
 	p.kv.OnSet = func(key string, _ []byte, _ uint32) error {
@@ -310,14 +308,14 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 	}
 	for range 2 {
 		for _, v := range vms {
-			v.scraping.publishSamples(p.now)
+			v.publishSamples(p.now)
 		}
 	}
 	if n := len(p.published()); n != len(vms) {
 		t.Errorf("readings of %d engines are published, want %d", n, len(vms))
 	}
 	for i, v := range vms {
-		v.scraping.refreshSamples(p.now)
+		v.refreshSamples(p.now)
 		if n := v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second); n != len(vms) {
 			t.Errorf("VM %d knows of %d engines", i, n)
 		}
@@ -325,66 +323,70 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 	p.kv.OnSet = nil
 	_ = p.kv.Set(process.KeySamples+fakeCluster, []byte("damaged"), 0)
 	for i, v := range vms {
-		if v.scraping.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) !=
+		if v.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) !=
 			len(vms) {
 			t.Errorf("VM %d forgets what it knows for a value that is damaged", i)
 		}
 	}
-	vms[0].scraping.addPage(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), endpoints.ScrapeOK)
-	vms[0].scraping.publishSamples(p.now + 1)
+	vms[0].addPage(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), endpoints.ScrapeOK)
+	vms[0].publishSamples(p.now + 1)
 	if got := p.published(); len(got) != 1 || running(got["10.0.0.1:8000"]) != 7 {
 		t.Errorf("over a damaged value is written %+v", got)
 	}
 }
 
-// With Redis, other gateways have requests at an engine, too. If Redis does not answer how many, the engine's metrics
-// count all the same.
-func TestSamplesWithRedis(t *testing.T) {
-	server := redisserver.StartT(t, redisserver.Options{})
-	d := startRedis(t, server, 2, 2, "")
-	if !d.configure(strings.Replace(redisConfig(""), "global_least_request", "endpoint_metrics", 1)) {
-		t.Fatal("refused")
-	}
-	for i := range d.endpoints {
-		d.SetPage(i, vllmPage(0))
-	}
-	inflight := func() (counted, requests int64) {
-		for _, r := range d.published() {
-			if requests += r.Inflight.Requests; r.Counted {
-				counted++
-			}
-		}
-		return counted, requests
-	}
-	first := d.client(0, streamtest.Request{}) // from here on engines are scraped
-	d.advance(2 * time.Second)
-	open := []*fakeClient{
-		d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{}),
-		d.client(0, streamtest.Request{}),
-	}
-	d.advance(2 * time.Second)
-	if counted, requests := inflight(); counted != 2 || requests != 4 {
-		t.Errorf("of 2 engines %d are published with what was in flight, %d requests in all; want 4", counted, requests)
-	}
-	d.redis.fate = redisRefuses
-	d.advance(2 * time.Second)
-	if counted, _ := inflight(); counted != 0 || len(d.published()) != 2 {
-		t.Errorf("without Redis %d of %d engines are published with what was in flight", counted, len(d.published()))
-	}
-	for addr, r := range d.published() {
-		if d.now-r.At > time.Second {
-			t.Errorf("without Redis, the reading of %s is %v old", addr, d.now-r.At)
+// A page stands still until another one comes, whatever is reported meanwhile.
+func TestFrozenPagesMerge(t *testing.T) {
+	const addr = "10.0.0.1:8000"
+	now := time.Hour
+	sample := func(running int, page uint64, at time.Duration, frozen bool) lb.EngineSample {
+		return lb.EngineSample{
+			Snapshot: loadOf(t, vllmPage(running)), Page: page, At: at, ScrapedAt: at, FreshAt: at, Frozen: frozen,
 		}
 	}
-	d.redis.fate = redisAnswers
-	d.advance(3 * time.Second)
-	if counted, requests := inflight(); counted != 2 || requests != 4 {
-		t.Errorf("with Redis back, %d engines are published with what was in flight, %d requests in all",
-			counted, requests)
+	known, frozen := sample(5, 77, now-1, false), sample(5, 77, now-1, true)
+	report := lb.EngineSample{Snapshot: loadOf(t, "vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
+	noted := map[string]lb.PageMark{addr: known.Mark()}
+	for name, c := range map[string]struct {
+		before lb.EngineSample
+		p      pendingSamples
+		want   bool
+	}{
+		"it stands still":     {known, pendingSamples{frozen: noted}, true},
+		"it has moved since":  {sample(5, 78, now-1, false), pendingSamples{frozen: noted}, false},
+		"the same is stored":  {frozen, pendingSamples{scraped: sampleMap{addr: {FreshAt: now}}}, true},
+		"the same is scraped": {frozen, pendingSamples{scraped: sampleMap{addr: sample(5, 77, now, false)}}, true},
+		"a report comes":      {frozen, pendingSamples{reported: sampleMap{addr: report}}, true},
+		"another page comes":  {frozen, pendingSamples{scraped: sampleMap{addr: sample(5, 78, now, false)}}, false},
+	} {
+		all := discovery.EngineSamples{By: sampleMap{addr: c.before}}
+		if c.p.mergeInto(&all, now); all.By[addr].Frozen != c.want {
+			t.Errorf("%s: %+v", name, all.By[addr])
+		}
 	}
-	for _, c := range append(open, first) {
-		c.Finish()
+}
+
+// Higress shows pages to requests only: they are read in the context of one that is being served.
+func TestWhoseContextIsRead(t *testing.T) {
+	g, vms := demandingVMs(t, 1, metricsConfig)
+	v, first, second := vms[0], &Request{Context: 7}, &Request{Context: 8}
+	v.need(fakeCluster, 0)
+	m := v.clusters[fakeCluster]
+	read := func() uint32 { return v.newJob(g.now, fakeCluster, g.set.All()[0]).Request }
+	if read() != 0 {
+		t.Error("a context although there is no request")
 	}
-	d.advance(2 * time.Second)
-	d.drained()
+	v.NeededBy(first, m, g.set.All()[0])
+	if at := read(); at != 7 {
+		t.Errorf("the context is %d, want 7", at)
+	}
+	v.NeededBy(second, m, g.set.All()[0])
+	m.Gone(first)
+	if at := read(); at != 8 || m.Open() != 1 {
+		t.Errorf("the context is %d, want 8, of %d that are open", at, m.Open())
+	}
+	m.Gone(second)
+	if read() != 0 {
+		t.Error("the context of a request that is over")
+	}
 }

@@ -1,4 +1,4 @@
-package core
+package engines
 
 import (
 	"slices"
@@ -31,14 +31,22 @@ const (
 	listsWork = 2 * ModelsTimeout
 )
 
-// modelLists is the part of a VM that reads which models endpoints list, if that is configured, so that it is known
+// Lists is the part of a VM that reads which models endpoints list, if that is configured, so that it is known
 // before a request is refused where its model is not. A VM that has requests for the cluster reads the lists for all,
 // and shares them in shared memory; each time it is whichever finds first that it is due.
-type modelLists struct {
+type Lists struct {
 	*host.Env
-	clusters clusters
-	scraping *scraping                    // whose log of faults is used
-	held     map[*placement]time.Duration // requests that wait for the first lists of their cluster, and until when
+	clusters Clusters
+	faults   *faults
+	held     map[*Waiter]time.Duration // requests that wait for the first lists of their cluster, and until when
+}
+
+// Waiter is a request that waits for lists, in the gateway's context for it. known runs in that when they are known
+// or it has waited for long enough, and recovered if that panics.
+type Waiter struct {
+	Context          uint32
+	Known, Recovered func()
+	cluster          *Cluster
 }
 
 // clusterLists is what one VM knows of the lists of a cluster's endpoints, besides these themselves.
@@ -65,48 +73,44 @@ type listAnswer struct {
 	late   bool
 }
 
+// ListsUnread reports whether the lists are to be read first.
+func (m *Cluster) ListsUnread(now time.Duration, c *config.Config) bool {
+	return m.lists.unread(now, c)
+}
+
 // unread reports whether the lists are to be read first: never, or long ago.
 func (l *clusterLists) unread(now time.Duration, c *config.Config) bool {
 	return l.known.ReadAt == 0 || now-l.known.ReadAt > listsAge*c.Models.Interval+listsWork
 }
 
-// readsLists reports whether the lists of the request's cluster are read, and are not known yet.
-func (pl *placement) readsLists() bool {
-	if !pl.cfg.ReadsModelLists() {
-		return false
-	}
-	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl == nil || cl.lists.unread(pl.plugin.vm.Now(), pl.cfg)
-}
-
-// neededBy notes that a request goes by the lists of its cluster, if it does. The first one has them read.
-func (m *modelLists) neededBy(s *placement) {
-	if !s.cfg.ReadsModelLists() {
+// NeededBy notes that a request goes by the lists of its cluster, if it does. The first one has them read.
+func (m *Lists) NeededBy(cl *Cluster, c *config.Config) {
+	if !c.ReadsModelLists() {
 		return
 	}
-	l := &s.cluster.lists
+	l := &cl.lists
 	first := l.config == nil
-	l.config, l.neededAt = s.cfg, m.Now()
-	if first || l.unread(m.Now(), s.cfg) {
-		m.tickCluster(m.Now(), s.cluster)
+	l.config, l.neededAt = c, m.Now()
+	if first || l.unread(m.Now(), c) {
+		m.tickCluster(m.Now(), cl)
 	}
 }
 
-// tick reads the lists that are due, exchanges them with the other VMs, and lets requests go on.
-func (m *modelLists) tick(now time.Duration) {
-	for _, cl := range m.clusters {
+// Tick reads the lists that are due, exchanges them with the other VMs, and lets requests go on.
+func (m *Lists) Tick(now time.Duration) {
+	m.clusters.EachEngines(func(cl *Cluster) {
 		if l := &cl.lists; l.config != nil && now-l.neededAt <= demandAge {
 			m.tickCluster(now, cl)
 		}
-	}
-	for s, until := range m.held {
+	})
+	for w, until := range m.held {
 		if now >= until {
-			m.goOn(s)
+			m.goOn(w)
 		}
 	}
 }
 
-func (m *modelLists) tickCluster(now time.Duration, cl *cluster) {
+func (m *Lists) tickCluster(now time.Duration, cl *Cluster) {
 	m.refresh(now, cl)
 	l := &cl.lists
 	age := now - l.known.BegunAt
@@ -123,7 +127,7 @@ func (m *modelLists) tickCluster(now time.Duration, cl *cluster) {
 }
 
 // hasNew reports whether there is an endpoint whose list no VM has tried to read.
-func (l *clusterLists) hasNew(cl *cluster) bool {
+func (l *clusterLists) hasNew(cl *Cluster) bool {
 	for _, view := range cl.views {
 		for i := range view.Endpoints {
 			if len(l.known.By) < lb.MaxListEndpoints && !l.known.Knows(view.Endpoints[i].Addr) {
@@ -135,7 +139,7 @@ func (l *clusterLists) hasNew(cl *cluster) bool {
 }
 
 // begin begins to read the lists of all endpoints, unless another VM does.
-func (m *modelLists) begin(now time.Duration, cl *cluster) {
+func (m *Lists) begin(now time.Duration, cl *Cluster) {
 	raw, cas, _ := m.GW.KV().Get(process.KeyLists + cl.name) // where there is nothing yet, several may begin
 	lists := lb.ReadModelLists(raw)
 	lists.BegunAt = now
@@ -156,7 +160,7 @@ func (m *modelLists) begin(now time.Duration, cl *cluster) {
 }
 
 // ask asks the next endpoints for their lists.
-func (m *modelLists) ask(cl *cluster, r *listReading) {
+func (m *Lists) ask(cl *Cluster, r *listReading) {
 	for n := 0; n < asksPerTick && r.asked < len(r.addrs); n++ {
 		addr := r.addrs[r.asked]
 		r.asked++
@@ -169,7 +173,7 @@ func (m *modelLists) ask(cl *cluster, r *listReading) {
 }
 
 // answered takes an endpoint's page, or why there is none.
-func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []byte, result string) {
+func (m *Lists) answered(cl *Cluster, r *listReading, addr string, page []byte, result string) {
 	if cl.lists.reading != r {
 		return
 	}
@@ -184,7 +188,7 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 	a.late = slices.Contains(late[:], kind)
 	m.Stats.Count(statname.With(stats.ModelLists, "result", kind), 1)
 	if result != endpoints.ScrapeOK {
-		m.scraping.logFault(now, cl.name, addr+" does not list its models: "+result)
+		m.faults.log(now, cl.name, addr+" does not list its models: "+result)
 	}
 	r.answers = append(r.answers, a)
 	if r.open--; r.open == 0 && r.asked == len(r.addrs) {
@@ -193,7 +197,7 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 }
 
 // share writes what was read into shared memory. A swap that is lost is tried again at the next tick.
-func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
+func (m *Lists) share(now time.Duration, cl *Cluster, r *listReading) {
 	key := process.KeyLists + cl.name
 	raw, cas, err := m.GW.KV().Get(key)
 	if err != nil {
@@ -218,7 +222,7 @@ func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
 }
 
 // refresh takes over what the VMs share of a cluster, and lets the requests go on that have waited for it.
-func (m *modelLists) refresh(now time.Duration, cl *cluster) {
+func (m *Lists) refresh(now time.Duration, cl *Cluster) {
 	l := &cl.lists
 	raw, version, err := m.GW.KV().Get(process.KeyLists + cl.name)
 	if err != nil || version == l.version {
@@ -229,41 +233,33 @@ func (m *modelLists) refresh(now time.Duration, cl *cluster) {
 	if l.unread(now, l.config) {
 		return
 	}
-	for s := range m.held {
-		if s.cluster == cl {
-			m.goOn(s)
+	for w := range m.held {
+		if w.cluster == cl {
+			m.goOn(w)
 		}
 	}
 }
 
-// awaits reports whether the request waits until the lists of its cluster are known: it is one of the first, names a
-// model, and is sent where that has been chosen.
-func (m *modelLists) awaits(s *placement) bool {
-	l, now := &s.cluster.lists, m.Now()
-	if !s.cfg.ReadsModelLists() || s.cfg.Shadow || s.lease.reservation.request.ModelID == 0 ||
-		!l.unread(now, s.cfg) || now-l.known.BegunAt >= firstListsWait {
+// Await has a request wait until the lists of its cluster are known, for so long at most, if it is one of the first. It
+// reports whether it waits.
+func (m *Lists) Await(w *Waiter, cl *Cluster, c *config.Config, most time.Duration) bool {
+	l, now := &cl.lists, m.Now()
+	if !c.ReadsModelLists() || !l.unread(now, c) || now-l.known.BegunAt >= firstListsWait {
 		return false
 	}
-	m.held[s] = now + s.cfg.BodyTimeout
+	w.cluster = cl
+	m.held[w] = now + most
 	return true
 }
 
-// goOn lets a request go on that has waited for lists.
-func (m *modelLists) goOn(s *placement) {
-	delete(m.held, s)
-	m.RunAs(s.context, "the lists of models", func() {
-		if s.phase == phaseListing {
-			s.goOn(s.listed())
-		}
-	}, s.grantRecovered)
-}
+// Waiting returns how many requests wait.
+func (m *Lists) Waiting() int { return len(m.held) }
 
-// listed decides for a request that has waited for lists.
-func (pl *placement) listed() host.Action {
-	v := pl.plugin.vm
-	view := v.views.of(v.Now(), pl.scope, pl.cfg)
-	if view == nil {
-		return pl.pass(lb.ReasonNoEndpoints)
-	}
-	return pl.place(view)
+// Left ends the wait of a request that is over.
+func (m *Lists) Left(w *Waiter) { delete(m.held, w) }
+
+// goOn lets a request go on that has waited for lists.
+func (m *Lists) goOn(w *Waiter) {
+	delete(m.held, w)
+	m.RunAs(w.Context, "the lists of models", w.Known, w.Recovered)
 }

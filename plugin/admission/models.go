@@ -1,9 +1,9 @@
-package core
+package admission
 
 import "strings"
 
 // models answers how each target is, for people.
-func (c *apiCall) models(string) {
+func (c *Call) models(string) {
 	c.whenLoaded(c.api.ReadClock(), func(targets []target) {
 		var list strings.Builder
 		for i := range targets {

@@ -1,4 +1,4 @@
-package core
+package admission
 
 import (
 	"errors"
@@ -14,19 +14,11 @@ import (
 
 // This file is the calls about tasks: schedule, complete, heartbeat.
 
-// tasks returns where the tasks of a configuration are counted. The second result is nil for the local store.
-func (s *stores) tasks(c *config.Config) (lb.TaskStore, *redisStore) {
-	if _, r := s.of(c); r != nil {
-		return r.fallback, r
-	}
-	return s.local, nil
-}
-
 // blindWait is what a caller is told to wait while nothing is known of when a target will be open.
 const blindWait = time.Second
 
 // schedule admits a task to a target, or tells how long to wait.
-func (c *apiCall) schedule(body string) {
+func (c *Call) schedule(body string) {
 	call, err := config.ReadSchedule(body, c.cfg.Budget().Names(), &c.cfg.Queue)
 	if err != nil {
 		c.refuse(400, "bad_request", err.Error())
@@ -42,7 +34,7 @@ func (c *apiCall) schedule(body string) {
 	if call.Key != "" {
 		key = xxhash.Sum64String(call.Key) | 1
 	}
-	tasks, redis := c.api.tasksOf(c.cfg)
+	tasks, remote := c.api.core.Tasks(c.cfg)
 	tasks.Schedule(now, key, c.cfg.API.LeaseTTL, &plan, func(t lb.Task, err error) {
 		c.whenThere(func() { c.scheduled(now, &plan, t, err) }, func() {
 			if err == nil && key == 0 { // nobody will ever know of it
@@ -50,11 +42,11 @@ func (c *apiCall) schedule(body string) {
 			}
 		})
 	})
-	c.wakeFor(now, redis)
+	c.wakeFor(now, remote)
 }
 
 // scheduled answers what the store has decided.
-func (c *apiCall) scheduled(now time.Duration, plan *lb.Plan, t lb.Task, err error) {
+func (c *Call) scheduled(now time.Duration, plan *lb.Plan, t lb.Task, err error) {
 	switch {
 	case errors.Is(err, lb.ErrOverBudget), errors.Is(err, lb.ErrFull):
 		c.tellWait(now, t.Grant.Expected, "wait")
@@ -70,7 +62,7 @@ func (c *apiCall) scheduled(now time.Duration, plan *lb.Plan, t lb.Task, err err
 }
 
 // tellWait answers that the task is not admitted.
-func (c *apiCall) tellWait(now, expected time.Duration, result string) {
+func (c *Call) tellWait(now, expected time.Duration, result string) {
 	wait := c.api.WaitFor(expected)
 	c.api.board(now, c.cfg).addCall(now, wait, false)
 	var o jsonObject
@@ -79,7 +71,7 @@ func (c *apiCall) tellWait(now, expected time.Duration, result string) {
 }
 
 // complete ends a task.
-func (c *apiCall) complete(body string) {
+func (c *Call) complete(body string) {
 	call, err := config.ReadComplete(body)
 	if err != nil {
 		c.refuse(400, "bad_request", err.Error())
@@ -91,14 +83,14 @@ func (c *apiCall) complete(body string) {
 		return
 	}
 	now := c.api.ReadClock()
-	tasks, redis := c.api.tasksOf(c.cfg)
-	tasks.Complete(now, budgetScope, id, int64(call.Tokens), func(end lb.TaskEnd, err error) {
+	tasks, remote := c.api.core.Tasks(c.cfg)
+	tasks.Complete(now, c.api.scope, id, int64(call.Tokens), func(end lb.TaskEnd, err error) {
 		c.whenThere(func() { c.completed(end, err) }, nil)
 	})
-	c.wakeFor(now, redis)
+	c.wakeFor(now, remote)
 }
 
-func (c *apiCall) completed(end lb.TaskEnd, err error) {
+func (c *Call) completed(end lb.TaskEnd, err error) {
 	switch {
 	case err != nil:
 		c.unavailable()
@@ -114,7 +106,7 @@ func (c *apiCall) completed(end lb.TaskEnd, err error) {
 }
 
 // heartbeat renews a task.
-func (c *apiCall) heartbeat(body string) {
+func (c *Call) heartbeat(body string) {
 	call, err := config.ReadHeartbeat(body)
 	if err != nil {
 		c.refuse(400, "bad_request", err.Error())
@@ -126,14 +118,14 @@ func (c *apiCall) heartbeat(body string) {
 		return
 	}
 	now := c.api.ReadClock()
-	tasks, redis := c.api.tasksOf(c.cfg)
-	tasks.Renew(now, budgetScope, id, c.cfg.API.LeaseTTL, func(found bool, err error) {
+	tasks, remote := c.api.core.Tasks(c.cfg)
+	tasks.Renew(now, c.api.scope, id, c.cfg.API.LeaseTTL, func(found bool, err error) {
 		c.whenThere(func() { c.renewed(found, err) }, nil)
 	})
-	c.wakeFor(now, redis)
+	c.wakeFor(now, remote)
 }
 
-func (c *apiCall) renewed(found bool, err error) {
+func (c *Call) renewed(found bool, err error) {
 	switch {
 	case err != nil:
 		c.unavailable()
@@ -145,8 +137,8 @@ func (c *apiCall) renewed(found bool, err error) {
 }
 
 // planTask plans a task. There is no plan while none of the targets that will do is healthy.
-func (c *apiCall) planTask(now time.Duration, call *config.ScheduleCall) (plan lb.Plan, ok bool) {
-	if plan, ok = c.api.plan(now, c.cfg, int64(call.Tokens)); !ok {
+func (c *Call) planTask(now time.Duration, call *config.ScheduleCall) (plan lb.Plan, ok bool) {
+	if plan, ok = c.api.core.PlanTask(now, c.cfg, int64(call.Tokens)); !ok {
 		return plan, false
 	}
 	if len(call.Models) > 0 {
@@ -156,22 +148,6 @@ func (c *apiCall) planTask(now time.Duration, call *config.ScheduleCall) (plan l
 		plan.Budget.AgeBonus *= class.Weight / c.cfg.Queue.Classes[0].Weight
 	}
 	return plan, len(plan.Candidates) > 0
-}
-
-// plan plans a request of so many tokens among all targets.
-func (a *api) plan(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool) {
-	view := a.views.of(now, budgetScope, c)
-	if view == nil {
-		return lb.Plan{}, false
-	}
-	cl, policy, err := a.clusters.get(now, budgetScope, c)
-	if err != nil {
-		return lb.Plan{}, false
-	}
-	cl.views[view.ListID] = view
-	plan, why := policy.Plan(now, &lb.Request{Random: a.GW.Random(), PromptTokens: tokens}, view)
-	plan.Tokens, plan.Budget.Tokens = tokens, tokens
-	return plan, why == lb.ReasonChosen
 }
 
 // restrict leaves those candidates of the plan that have these names.

@@ -1,4 +1,4 @@
-package core
+package engines
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -20,27 +19,25 @@ const twoLists = `{"_rules_":[
 // Engines are scraped whichever rule lists them, and their samples are not dropped because another rule does not list
 // them.
 func TestEnginesOfAllListsAreScraped(t *testing.T) {
-	p := newFakeProcess(t, 0)
-	p.view = &lb.View{}
-	v := p.main.vm
+	p, vms := demandingVMs(t, 1, metricsConfig)
+	v := vms[0]
 	v.Env.Kind = config.Envoy
-	in, ok := v.configure("two lists", []byte(twoLists), config.Envoy)
-	if !ok || in.set == nil {
-		t.Fatalf("refused: %v", p.log)
+	if !p.configure(twoLists) {
+		t.Fatal("refused")
 	}
 	p.pages = map[string]string{}
 	for i := range 4 {
 		p.pages[fmt.Sprintf("10.0.0.%d:80", 1+i)] = vllmPage(i)
 	}
 	for rule := range 2 {
-		v.need(t, fakeCluster, rule)
+		v.need(fakeCluster, rule)
 	}
-	v.scraping.demand.announce(p.now)
+	v.demand.announce(p.now)
 	for range 3 {
 		p.now += time.Second
-		v.scraping.scrapeDue(p.now)
-		v.scraping.publishSamples(p.now)
-		v.scraping.refreshSamples(p.now)
+		v.scrapeDue(p.now)
+		v.publishSamples(p.now)
+		v.refreshSamples(p.now)
 	}
 	var known []string
 	for addr := range p.published() {

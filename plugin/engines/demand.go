@@ -1,10 +1,11 @@
-package core
+package engines
 
 import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
 )
@@ -14,7 +15,7 @@ import (
 
 const (
 	// demandAge is for how long engines are scraped after the last request, so that the next one finds fresh metrics.
-	demandAge = clusterAge
+	demandAge = endpoints.ClusterAge
 	// announceEvery is how often it is published that metrics are still needed.
 	announceEvery = 5 * time.Second
 	// maxDemands is how many clusters and rules may need metrics at the same time.
@@ -71,10 +72,10 @@ func newDemand(e *host.Env) demand {
 }
 
 // need notes that a request needs the metrics of its cluster.
-func (d *demand) need(cl *cluster, c *config.Config) {
-	cl.metrics.neededAt, cl.metrics.config = d.Now(), c
+func (d *demand) need(cl *Cluster, c *config.Config) {
+	cl.neededAt, cl.config = d.Now(), c
 	m := metricsDemand{cl.name, c.MetricsID()}
-	d.needed[m] = cl.metrics.neededAt
+	d.needed[m] = cl.neededAt
 	d.urgent = d.urgent || !d.announced[m]
 }
 

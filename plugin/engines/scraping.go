@@ -1,4 +1,4 @@
-package core
+package engines
 
 import (
 	"slices"
@@ -19,54 +19,72 @@ import (
 // maxTargets is how many metrics are looked for by name in one cluster.
 const maxTargets = metrics.MaxTargets
 
-// scraping is the part of a VM that gets the metrics of engines, from scrapes and from load reports in responses. Which
+// Scraping is the part of a VM that gets the metrics of engines, from scrapes and from load reports in responses. Which
 // metrics are needed is in demand.go, which engines are scraped when in scrapejob.go, how VMs share samples in
 // samples.go.
-type scraping struct {
+type Scraping struct {
 	*host.Env
-	configs  *configs
-	clusters clusters
-	stores   *stores
+	inForce  func() []*config.Config // the newest first
+	clusters Clusters
+	counts   Counts
 	demand   demand
+	faults   *faults
 	parsers  map[string]*metrics.Parser // by engine and targets
 	pending  map[string]*pendingSamples // by cluster
-	faults   map[string]time.Duration   // by cluster and text: when it was last logged
 }
 
-func newScraping(e *host.Env, in *configs, cs clusters, st *stores) *scraping {
-	return &scraping{
-		Env: e, configs: in, clusters: cs, stores: st, demand: newDemand(e),
+// NewScraping returns one that knows of no metrics yet. inForce returns the configurations that are in force, the
+// newest first.
+func NewScraping(e *host.Env, inForce func() []*config.Config, cs Clusters, n Counts) *Scraping {
+	return &Scraping{
+		Env: e, inForce: inForce, clusters: cs, counts: n, demand: newDemand(e),
 		parsers: map[string]*metrics.Parser{}, pending: map[string]*pendingSamples{},
-		faults: map[string]time.Duration{},
+		faults: &faults{env: e, loggedAt: map[string]time.Duration{}},
 	}
 }
 
-// tick announces what this VM needs, scrapes what is due, and exchanges samples with the other VMs.
-func (s *scraping) tick(now time.Duration) {
+// NewLists returns lists of models of which none was read. They share the log of faults.
+func (s *Scraping) NewLists() *Lists {
+	return &Lists{Env: s.Env, clusters: s.clusters, faults: s.faults, held: map[*Waiter]time.Duration{}}
+}
+
+// Tick announces what this VM needs, scrapes what is due, and exchanges samples with the other VMs.
+func (s *Scraping) Tick(now time.Duration) {
 	s.demand.announce(now)
 	s.scrapeDue(now)
 	s.publishSamples(now)
 	s.refreshSamples(now)
 }
 
-// neededBy notes that a request needs the metrics of its cluster's engines, if it does.
-func (s *scraping) neededBy(r *placement) {
-	m := &r.cluster.metrics
-	if !r.cfg.Scrapes(s.Kind) && !r.cfg.Engines.ORCA {
+// NeededBy notes that a request needs the metrics of its cluster's engines, if it does.
+func (s *Scraping) NeededBy(r *Request, m *Cluster, c *config.Config) {
+	if !c.Scrapes(s.Kind) && !c.Engines.ORCA {
 		return
 	}
 	if m.neededAt == 0 { // what another VM has published is read at once
 		m.neededAt = s.Now()
 		s.refreshSamples(s.Now())
 	}
-	s.demand.need(r.cluster, r.cfg)
-	m.streams[r] = struct{}{}
-	s.scrapeFor(r.context, r.cluster, r.cfg)
+	s.demand.need(m, c)
+	m.requests[r] = struct{}{}
+	s.scrapeFor(r.Context, m, c)
+}
+
+// NeedAlone notes that the metrics of a cluster are needed, also while no request needs them, and has them read for the
+// one with that context, 0 for none.
+func (s *Scraping) NeedAlone(request uint32, m *Cluster, c *config.Config) {
+	if !c.Scrapes(s.Kind) {
+		return
+	}
+	s.demand.need(m, c)
+	if request != 0 {
+		s.scrapeFor(request, m, c)
+	}
 }
 
 // addPage takes an engine's page, and reports whether it could be used. result is endpoints.ScrapeOK, or why there is
 // no page.
-func (s *scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []byte, result string) bool {
+func (s *Scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []byte, result string) bool {
 	p := s.pendingOf(j.Cluster)
 	p.config = j.Config
 	if !slices.Equal(p.targets, j.targets) { // samples that are there have other ones
@@ -82,7 +100,7 @@ func (s *scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 	}
 	parser, err := s.parser(j)
 	if err != nil {
-		s.logFault(now, j.Cluster, err.Error())
+		s.faults.log(now, j.Cluster, err.Error())
 		return false
 	}
 	if result == endpoints.ScrapeOK {
@@ -97,27 +115,27 @@ func (s *scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 		return false
 	}
 	if result != endpoints.ScrapeOK {
-		s.logFault(now, j.Cluster, addr+" "+faultOf(result, j.Config))
+		s.faults.log(now, j.Cluster, addr+" "+faultOf(result, j.Config))
 		return false
 	}
-	r.Inflight, r.Counted = s.stores.loadAt(j.Config, j.Cluster, addr)
+	r.Inflight, r.Counted = s.counts.LoadAt(j.Config, j.Cluster, addr)
 	p.scraped[addr] = r
 	wanted := neededFields(j.Config, s.Kind, j.targets)
 	if j.Config.Engines.Order == lb.ByLoad {
 		wanted = append(wanted, metrics.KVUse)
 	}
 	if missing := parser.Missing(&r.Snapshot, wanted...); len(missing) > 0 {
-		s.logFault(now, j.Cluster, addr+" reports no "+strings.Join(missing, ", "))
+		s.faults.log(now, j.Cluster, addr+" reports no "+strings.Join(missing, ", "))
 	}
 	return true
 }
 
-// addReport takes a load report that came with a response.
-func (s *scraping) addReport(now time.Duration, c *config.Config, cluster, addr, value string) {
+// AddReport takes a load report that came with a response.
+func (s *Scraping) AddReport(now time.Duration, c *config.Config, cluster, addr, value string) {
 	r := lb.EngineSample{At: now, FreshAt: now}
-	r.Inflight, r.Counted = s.stores.loadAt(c, cluster, addr)
+	r.Inflight, r.Counted = s.counts.LoadAt(c, cluster, addr)
 	if !metrics.ParseORCA([]byte(value), &r.Snapshot) {
-		s.logFault(now, cluster, addr+" sends a load report that cannot be read: "+
+		s.faults.log(now, cluster, addr+" sends a load report that cannot be read: "+
 			"want TEXT or JSON, with num_requests_waiting or kv_cache_usage_perc")
 		return
 	}
@@ -126,7 +144,7 @@ func (s *scraping) addReport(now time.Duration, c *config.Config, cluster, addr,
 }
 
 // parser returns the parser for a job.
-func (s *scraping) parser(j *scrapeJob) (*metrics.Parser, error) {
+func (s *Scraping) parser(j *scrapeJob) (*metrics.Parser, error) {
 	key := j.Config.Engines.Engine + "\n" + strings.Join(j.targets, "\n")
 	if p := s.parsers[key]; p != nil {
 		return p, nil
@@ -152,21 +170,6 @@ func hasTarget(l *metrics.Snapshot, n int) bool {
 	return false
 }
 
-// neededFields returns the fields that a policy depends on, of samples with these targets.
-func neededFields(c *config.Config, kind config.Host, targets []string) []metrics.Field {
-	if !c.Scrapes(kind) { // load reports have no more
-		return []metrics.Field{metrics.Waiting}
-	}
-	var fields []metrics.Field
-	if c.Engines.Order == lb.ByLoad || c.Push == lb.Pending {
-		fields = append(fields, metrics.Running, metrics.Waiting)
-	}
-	if i := slices.Index(targets, c.Engines.Target); i >= 0 && c.Engines.Order != lb.ByLoad {
-		fields = append(fields, metrics.Target(i))
-	}
-	return fields
-}
-
 // faultOf returns in words why there is no page.
 func faultOf(result string, c *config.Config) string {
 	switch result {
@@ -180,31 +183,4 @@ func faultOf(result string, c *config.Config) string {
 		return "has no stored metrics: its health check must request them, with store_metrics"
 	}
 	return "scrape failed: " + result
-}
-
-const (
-	// maxFaults is how many faults are remembered as logged.
-	maxFaults = 256
-	// faultEvery is how often a fault that lasts is logged again.
-	faultEvery = 10 * time.Minute
-)
-
-// logFault logs what is wrong with an engine's metrics, once.
-func (s *scraping) logFault(now time.Duration, cluster, text string) {
-	key := cluster + " " + text
-	if at, logged := s.faults[key]; logged && now-at < faultEvery {
-		return
-	}
-	if len(s.faults) >= maxFaults {
-		for k, at := range s.faults {
-			if now-at >= faultEvery {
-				delete(s.faults, k)
-			}
-		}
-		if len(s.faults) >= maxFaults {
-			return
-		}
-	}
-	s.faults[key] = now
-	s.GW.Log(host.Warn, "cluster="+cluster+" "+text)
 }

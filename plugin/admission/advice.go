@@ -1,4 +1,4 @@
-package core
+package admission
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/process"
 )
 
@@ -15,13 +16,13 @@ import (
 
 // board counts the calls of schedule in all VMs of the gateway. Each VM adds its own at each tick.
 type board struct {
-	pressure // of this VM, not added yet
+	Pressure // of this VM, not added yet
 	changed  bool
 	usedAt   time.Duration
 }
 
 // board returns the board of an API.
-func (a *api) board(now time.Duration, c *config.Config) *board {
+func (a *API) board(now time.Duration, c *config.Config) *board {
 	b := a.boards[c.API.Path]
 	if b == nil {
 		b = &board{}
@@ -32,34 +33,34 @@ func (a *api) board(now time.Duration, c *config.Config) *board {
 }
 
 func (b *board) addCall(now, wait time.Duration, admitted bool) {
-	b.pressure.addCall(now, wait, admitted)
+	b.Pressure.addCall(now, wait, admitted)
 	b.changed = true
 }
 
-// tick adds what this VM has counted to what the others have. A swap that is lost is tried again at the next tick.
-func (a *api) tick(now time.Duration) {
+// Tick adds what this VM has counted to what the others have. A swap that is lost is tried again at the next tick.
+func (a *API) Tick(now time.Duration) {
 	for path, b := range a.boards {
 		switch {
 		case b.changed:
 			all, cas := a.counted(path)
-			all.merge(&b.pressure)
+			all.merge(&b.Pressure)
 			// of the first values the last one stays
 			if a.GW.KV().Set(process.KeyAdmission+path, all.pack(), cas) == nil {
-				b.pressure, b.changed = pressure{}, false
+				b.Pressure, b.changed = Pressure{}, false
 			}
-		case now-b.usedAt > clusterAge:
+		case now-b.usedAt > endpoints.ClusterAge:
 			delete(a.boards, path)
 		}
 	}
 }
 
 // counted returns what all VMs have added.
-func (a *api) counted(path string) (all pressure, cas uint32) {
+func (a *API) counted(path string) (all Pressure, cas uint32) {
 	raw, cas, err := a.GW.KV().Get(process.KeyAdmission + path)
 	if err != nil {
-		return pressure{}, 0
+		return Pressure{}, 0
 	}
-	return readPressure(raw), cas
+	return ReadPressure(raw), cas
 }
 
 // minParallelism is the least that is suggested, unless the caps allow less.
@@ -67,11 +68,11 @@ const minParallelism = 4
 
 // advice answers how much pressure there is, and how many tasks should be in flight: as many as there are, and the more
 // of the room the less pressure there is. It is not known where a target has no cap.
-func (c *apiCall) advice(string) {
+func (c *Call) advice(string) {
 	now := c.api.ReadClock()
 	all, _ := c.api.counted(c.cfg.API.Path)
-	all.merge(&c.api.board(now, c.cfg).pressure)
-	score := all.share(now)
+	all.merge(&c.api.board(now, c.cfg).Pressure)
+	score := all.Share(now)
 	c.whenLoaded(now, func(targets []target) {
 		var o jsonObject
 		o.addNumber("backpressure_score", score)
@@ -112,14 +113,14 @@ type target struct {
 
 // whenLoaded calls f, which answers, with the targets and what is in flight and left there, over all that share the
 // store.
-func (c *apiCall) whenLoaded(now time.Duration, f func([]target)) {
+func (c *Call) whenLoaded(now time.Duration, f func([]target)) {
 	a, settings := c.api, c.cfg.Budget()
 	targets := make([]target, len(settings.Targets))
 	for i := range targets {
 		s := &settings.Targets[i]
 		targets[i] = target{BudgetTarget: s, limit: int64(s.MaxConcurrent)}
 	}
-	if plan, ok := a.plan(now, c.cfg, 1); ok {
+	if plan, ok := a.core.PlanTask(now, c.cfg, 1); ok {
 		for i := range plan.Candidates {
 			for j := range targets {
 				if t := &targets[j]; t.Name == plan.Candidates[i].Addr {
@@ -128,8 +129,8 @@ func (c *apiCall) whenLoaded(now time.Duration, f func([]target)) {
 			}
 		}
 	}
-	tasks, redis := a.tasksOf(c.cfg)
-	tasks.Levels(now, budgetScope, settings.Names(), func(levels []lb.BudgetLevel, err error) {
+	tasks, remote := a.core.Tasks(c.cfg)
+	tasks.Levels(now, a.scope, settings.Names(), func(levels []lb.BudgetLevel, err error) {
 		c.whenThere(func() {
 			if err != nil {
 				c.unavailable()
@@ -142,5 +143,5 @@ func (c *apiCall) whenLoaded(now time.Duration, f func([]target)) {
 			f(targets)
 		}, nil)
 	})
-	c.wakeFor(now, redis)
+	c.wakeFor(now, remote)
 }

@@ -1,4 +1,4 @@
-package core
+package engines
 
 import (
 	"slices"
@@ -26,23 +26,21 @@ func (j *scrapeJob) lists(c *config.Config) bool {
 }
 
 // jobs returns what engines are to be scraped for under the configurations in force, by name of the cluster.
-func (s *scraping) jobs(now time.Duration) map[string]*scrapeJob {
+func (s *Scraping) jobs(now time.Duration) map[string]*scrapeJob {
 	list, err := s.demand.all()
 	if err != nil {
 		return nil
 	}
 	jobs := map[string]*scrapeJob{}
-	for i := len(s.configs.inForce) - 1; i >= 0; i-- { // the newest first
-		for _, c := range s.configs.inForce[i].set.All() {
-			if c.Scrapes(s.Kind) {
-				s.addJobs(now, jobs, list, c)
-			}
+	for _, c := range s.inForce() { // the newest first
+		if c.Scrapes(s.Kind) {
+			s.addJobs(now, jobs, list, c)
 		}
 	}
 	for _, j := range jobs {
 		order.Up(j.targets) // so that all VMs have them in one order
-		if cl := s.clusters[j.Cluster]; cl != nil && slices.Equal(cl.metrics.targets, j.targets) {
-			j.pageDigests = cl.metrics.pageDigests
+		if m := s.clusters.EnginesOf(j.Cluster); m != nil && slices.Equal(m.targets, j.targets) {
+			j.pageDigests = m.pageDigests
 		}
 		for _, other := range j.others {
 			other.targets, other.pageDigests = j.targets, j.pageDigests
@@ -53,7 +51,7 @@ func (s *scraping) jobs(now time.Duration) map[string]*scrapeJob {
 
 // addJobs adds what is needed under one configuration. The first that needs a cluster, or lists these endpoints of it,
 // decides how they are scraped.
-func (s *scraping) addJobs(now time.Duration, jobs map[string]*scrapeJob, list demandList, c *config.Config) {
+func (s *Scraping) addJobs(now time.Duration, jobs map[string]*scrapeJob, list demandList, c *config.Config) {
 	for m, at := range list {
 		if m.id != c.MetricsID() || now-at > demandAge {
 			continue
@@ -71,15 +69,15 @@ func (s *scraping) addJobs(now time.Duration, jobs map[string]*scrapeJob, list d
 	}
 }
 
-func (s *scraping) newJob(now time.Duration, cluster string, c *config.Config) *scrapeJob {
+func (s *Scraping) newJob(now time.Duration, cluster string, c *config.Config) *scrapeJob {
 	j := &scrapeJob{Job: endpoints.Job{Cluster: cluster, Config: c}, stored: s.Kind == config.Higress}
-	if cl := s.clusters[cluster]; cl != nil {
-		if j.stored && now-cl.metrics.sampledAt >= c.Engines.Interval { // another VM may have read them a moment ago
-			s.refreshCluster(now, cl)
+	if m := s.clusters.EnginesOf(cluster); m != nil {
+		if j.stored && now-m.sampledAt >= c.Engines.Interval { // another VM may have read them a moment ago
+			s.refreshCluster(now, m)
 		}
-		j.SampledAt = cl.metrics.sampledAt
-		for stream := range cl.metrics.streams {
-			j.Request = stream.context
+		j.SampledAt = m.sampledAt
+		for request := range m.requests {
+			j.Request = request.Context
 			break
 		}
 	}
@@ -87,7 +85,7 @@ func (s *scraping) newJob(now time.Duration, cluster string, c *config.Config) *
 }
 
 // scrapeDue scrapes the engines that are due.
-func (s *scraping) scrapeDue(now time.Duration) {
+func (s *Scraping) scrapeDue(now time.Duration) {
 	jobs, shared := s.jobs(now), false
 	for _, j := range jobs {
 		shared = shared || j.Config.UsesRedis()
@@ -101,7 +99,7 @@ func (s *scraping) scrapeDue(now time.Duration) {
 }
 
 // scrapeCluster scrapes the engines of a cluster that are due, and notes which there are once all lists are known.
-func (s *scraping) scrapeCluster(now time.Duration, j *scrapeJob) {
+func (s *Scraping) scrapeCluster(now time.Duration, j *scrapeJob) {
 	listed, known := map[string]bool{}, true
 	for _, j := range append(j.others, j) {
 		list := s.GW.Scrape(now, &j.Job, func(addr string, page []byte, result string) bool {
@@ -120,8 +118,8 @@ func (s *scraping) scrapeCluster(now time.Duration, j *scrapeJob) {
 // scrapeFor reads the pages that the gateway has stored at once, for a request that finds no fresh sample: Higress
 // shows them to requests only, and where these are rare none is being served at a tick. A VM does so once in an
 // interval at most.
-func (s *scraping) scrapeFor(request uint32, cl *cluster, c *config.Config) {
-	now, m := s.Now(), &cl.metrics
+func (s *Scraping) scrapeFor(request uint32, m *Cluster, c *config.Config) {
+	now := s.Now()
 	fresh := func() bool { return m.sampledAt > 0 && now-m.sampledAt <= c.Engines.StaleAfter }
 	if s.Kind != config.Higress || !c.Scrapes(s.Kind) || fresh() {
 		return
@@ -129,21 +127,21 @@ func (s *scraping) scrapeFor(request uint32, cl *cluster, c *config.Config) {
 	if m.attemptedAt > 0 && now-m.attemptedAt < c.Engines.Interval {
 		return
 	}
-	if s.refreshCluster(now, cl); fresh() { // another VM has read them
+	if s.refreshCluster(now, m); fresh() { // another VM has read them
 		return
 	}
 	m.attemptedAt = now
 	s.demand.announce(now) // so that it is known what else is needed
-	j := s.jobs(now)[cl.name]
+	j := s.jobs(now)[m.name]
 	if j == nil {
 		return
 	}
 	j.Request = request
 	s.scrapeCluster(now, j)
 	// With Redis it takes a moment to learn what is in flight. The request does not wait for that.
-	if p := s.pending[cl.name]; p != nil && len(p.scraped) > 0 {
-		delete(s.pending, cl.name)
-		s.publishCluster(now, cl.name, p)
-		s.refreshCluster(now, cl)
+	if p := s.pending[m.name]; p != nil && len(p.scraped) > 0 {
+		delete(s.pending, m.name)
+		s.publishCluster(now, m.name, p)
+		s.refreshCluster(now, m)
 	}
 }

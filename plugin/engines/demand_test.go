@@ -1,4 +1,4 @@
-package core
+package engines
 
 import (
 	"maps"
@@ -20,31 +20,6 @@ const byRules = `{"lb_policy":"endpoint_metrics","_rules_":[
 	{"_match_domain_":["b"],"lb_policy":"endpoint_metrics",
 		"lb_config":{"metric_policy":"most","target_metric":"gauge_b"}},
 	{"_match_domain_":["c"],"lb_policy":"global_least_request"}]}`
-
-// demandingVMs returns the VMs of one process with a configuration.
-func demandingVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM) {
-	t.Helper()
-	p = newFakeProcess(t, n-1)
-	p.view = &lb.View{}
-	if !p.configure(raw) {
-		t.Fatalf("refused: %s", raw)
-	}
-	for _, w := range p.threads() {
-		vms = append(vms, w.vm)
-	}
-	return p, vms
-}
-
-// needs has the VM need the metrics of a cluster under the i-th rule, the last one being the global part.
-func (v *VM) need(t *testing.T, cluster string, rule int) {
-	t.Helper()
-	c := v.Newest().set.All()[rule]
-	cl, _, err := v.clusters.get(v.Now(), cluster, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.scraping.demand.need(cl, c)
-}
 
 func TestDemandList(t *testing.T) {
 	now := time.Hour
@@ -104,23 +79,23 @@ func FuzzDemandList(f *testing.F) {
 // Whichever VM scrapes, and in whatever order the workers came to need metrics, all VMs scrape for the same needs.
 func TestVMsAgreeOnTargets(t *testing.T) {
 	p, vms := demandingVMs(t, 3, byRules)
-	vms[1].need(t, "llm", 1)
-	vms[2].need(t, "llm", 0)
-	vms[2].need(t, "other", 3)
-	vms[1].need(t, "plain", 2)
+	vms[1].need("llm", 1)
+	vms[2].need("llm", 0)
+	vms[2].need("other", 3)
+	vms[1].need("plain", 2)
 	for _, v := range vms {
-		v.scraping.demand.announce(p.now)
+		v.demand.announce(p.now)
 	}
 	for i, v := range vms {
-		jobs := v.scraping.jobs(p.now)
+		jobs := v.jobs(p.now)
 		if len(jobs) != 2 || !slices.Equal(jobs["llm"].targets, []string{"gauge_a", "gauge_b"}) ||
 			jobs["other"].targets != nil {
 			t.Errorf("VM %d scrapes for %+v", i, jobs)
 		}
 	}
-	vms[2].need(t, "other", 3)
+	vms[2].need("other", 3)
 	for i, v := range vms {
-		if jobs := v.scraping.jobs(p.now + demandAge + 1); len(jobs) != 0 {
+		if jobs := v.jobs(p.now + demandAge + 1); len(jobs) != 0 {
 			t.Errorf("VM %d scrapes for %+v, which has not been needed for long", i, jobs)
 		}
 	}
@@ -138,23 +113,23 @@ func TestDemandIsAnnouncedSoon(t *testing.T) {
 		return nil
 	}
 	for _, rule := range []int{0, 1} {
-		worker.need(t, "llm", rule)
-		worker.scraping.demand.announce(p.now)
-		if n := len(main.scraping.jobs(p.now)["llm"].targets); n != rule+1 {
+		worker.need("llm", rule)
+		worker.demand.announce(p.now)
+		if n := len(main.jobs(p.now)["llm"].targets); n != rule+1 {
 			t.Errorf("under rule %d, the other VM scrapes for %d metrics", rule, n)
 		}
 	}
 	writes = 0
 	for range 600 {
-		p.now += tickPeriod
+		p.now += process.TickPeriod
 		worker.ReadClock()
-		worker.need(t, "llm", 0)
-		worker.scraping.demand.announce(p.now)
+		worker.need("llm", 0)
+		worker.demand.announce(p.now)
 	}
-	if want := int(600 * tickPeriod / announceEvery); writes < want-1 || writes > want+1 {
+	if want := int(600 * process.TickPeriod / announceEvery); writes < want-1 || writes > want+1 {
 		t.Errorf("announced %d times in a minute, want %d", writes, want)
 	}
-	if main.scraping.jobs(p.now)["llm"] == nil {
+	if main.jobs(p.now)["llm"] == nil {
 		t.Error("after a minute of requests no metrics count as needed")
 	}
 }
@@ -162,20 +137,20 @@ func TestDemandIsAnnouncedSoon(t *testing.T) {
 // A new configuration may have other rules under the numbers of the old ones.
 func TestDemandUnderANewConfiguration(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
-	vms[1].need(t, "llm", 0)
-	vms[1].scraping.demand.announce(p.now)
-	if !p.configure(requestsConfig) {
+	vms[1].need("llm", 0)
+	vms[1].demand.announce(p.now)
+	if !p.configure(`{"lb_policy":"global_least_request"}`) {
 		t.Fatal("refused")
 	}
-	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 0 {
+	if jobs := vms[0].jobs(p.now); len(jobs) != 0 {
 		t.Errorf("a configuration without metrics has the jobs %v", jobs)
 	}
 	if !p.configure(`{"lb_policy":"endpoint_metrics","lb_config":{"rate_limit":0.5}}`) {
 		t.Fatal("refused")
 	}
-	vms[1].need(t, "llm", 0)
-	vms[1].scraping.demand.announce(p.now)
-	if j := vms[0].scraping.jobs(p.now)["llm"]; j == nil || j.targets != nil {
+	vms[1].need("llm", 0)
+	vms[1].demand.announce(p.now)
+	if j := vms[0].jobs(p.now)["llm"]; j == nil || j.targets != nil {
 		t.Errorf("the job is %+v, want the cluster without further metrics", j)
 	}
 }
@@ -183,22 +158,22 @@ func TestDemandUnderANewConfiguration(t *testing.T) {
 func TestLostSwapOfDemand(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
 	p.kv.OnSet = func(string, []byte, uint32) error { return lb.ErrMismatch }
-	vms[1].need(t, "llm", 0)
-	vms[1].scraping.demand.announce(p.now)
+	vms[1].need("llm", 0)
+	vms[1].demand.announce(p.now)
 	p.kv.OnSet = nil
-	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 0 {
+	if jobs := vms[0].jobs(p.now); len(jobs) != 0 {
 		t.Fatalf("announced, though the swap was lost: %v", jobs)
 	}
-	vms[1].scraping.demand.announce(p.now + tickPeriod)
-	if vms[0].scraping.jobs(p.now)["llm"] == nil {
+	vms[1].demand.announce(p.now + process.TickPeriod)
+	if vms[0].jobs(p.now)["llm"] == nil {
 		t.Error("a lost swap is not tried again")
 	}
 	p.kv.Broken = lb.ErrNotFound
-	vms[1].need(t, "other", 0)
-	vms[1].scraping.demand.announce(p.now)
+	vms[1].need("other", 0)
+	vms[1].demand.announce(p.now)
 	p.kv.Broken = nil
-	vms[1].scraping.demand.announce(p.now)
-	if vms[0].scraping.jobs(p.now)["other"] == nil {
+	vms[1].demand.announce(p.now)
+	if vms[0].jobs(p.now)["other"] == nil {
 		t.Error("what could not be announced is forgotten")
 	}
 }
@@ -208,20 +183,20 @@ func TestLostSwapOfDemand(t *testing.T) {
 func TestDemandIsBounded(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
 	for i := range 2 * maxDemands {
-		vms[1].need(t, "cluster-"+strings.Repeat("x", i), 0)
+		vms[1].need("cluster-"+strings.Repeat("x", i), 0)
 	}
-	vms[1].scraping.demand.announce(p.now)
-	if n := len(vms[0].scraping.jobs(p.now)); n != maxDemands {
+	vms[1].demand.announce(p.now)
+	if n := len(vms[0].jobs(p.now)); n != maxDemands {
 		t.Errorf("%d clusters are scraped, want %d", n, maxDemands)
 	}
 	p.now += demandAge + time.Second
 	for range 3 {
 		p.now += announceEvery
 		vms[1].ReadClock()
-		vms[1].need(t, "new", 0)
-		vms[1].scraping.demand.announce(p.now)
+		vms[1].need("new", 0)
+		vms[1].demand.announce(p.now)
 	}
-	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 1 || jobs["new"] == nil {
+	if jobs := vms[0].jobs(p.now); len(jobs) != 1 || jobs["new"] == nil {
 		t.Errorf("%d clusters are scraped once the old ones are over, want the new one", len(jobs))
 	}
 }
@@ -230,13 +205,25 @@ func TestDemandIsBounded(t *testing.T) {
 func TestScrapesNeedAClusterInEnvoy(t *testing.T) {
 	p, vms := demandingVMs(t, 1, byRules)
 	v := vms[0]
-	v.need(t, "llm", 0)
-	v.scraping.demand.announce(p.now)
-	if j := v.scraping.jobs(p.now)["llm"]; j == nil || !j.stored {
+	v.need("llm", 0)
+	v.demand.announce(p.now)
+	if j := v.jobs(p.now)["llm"]; j == nil || !j.stored {
 		t.Errorf("in Higress: %+v, want pages that are stored", j)
 	}
 	v.Env.Kind = config.Envoy
-	if jobs := v.scraping.jobs(p.now); len(jobs) != 0 {
+	if jobs := v.jobs(p.now); len(jobs) != 0 {
 		t.Errorf("in stock Envoy without metrics_cluster: %v", jobs)
+	}
+}
+
+// The value in shared memory is byte for byte as documented: VMs with another version of the plugin read it.
+func TestFormatsOfDemand(t *testing.T) {
+	const at = time.Duration(0x0102030400000000)
+	want := "\x03\x00llm" + "\x18\x17\x16\x15\x14\x13\x12\x11" + "\x00\x00\x00\x00\x04\x03\x02\x01"
+	if got := string(demandList{{"llm", 0x1112131415161718}: at}.append(nil, at)); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := string(demandList{}.append(nil, at)); got != "\x00" {
+		t.Errorf("of no demand: %q", got)
 	}
 }
