@@ -30,13 +30,6 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"e2e/bench/regions": {circle: 11},
-	"e2e/chaos": {
-		circle: 25, methods: map[string]int{"act": 67},
-		pairs: []string{
-			"liar.Serve and liar.serve",
-			"region.Watch and region.watch",
-		},
-	},
 	"e2e/higresshost": {
 		circle: 19, methods: map[string]int{"Gateway": 43, "Stream": 53},
 		pairs: []string{
@@ -44,7 +37,6 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"e2e/queuecheck": {circle: 8},
-	"e2e/realengine": {circle: 15},
 	"e2e/redisserver": {
 		pairs: []string{
 			"Server.Kill and Server.kill",
