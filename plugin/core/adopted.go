@@ -126,9 +126,9 @@ func (f *forwarding) leaveAdopted() host.Action {
 
 // planAnew plans and reserves for a request that had no plan.
 func (pl *placement) planAnew() host.Action {
-	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Now(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
-		why = pl.makePlan(pl.plugin.vm.Now(), view)
+		why = pl.makePlan(pl.plugin.vm.Clock(), view)
 	}
 	if why != lb.ReasonChosen {
 		return pl.pass(why)

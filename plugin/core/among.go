@@ -83,7 +83,7 @@ func (pl *placement) server() string {
 	in, reported := &pl.cfg.Clusters, pl.Cluster()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
-		return lists(v.GW.KnownView(v.Now(), in.Holds(name), pl.cfg), served)
+		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.cfg), served)
 	}
 	if holds(reported) {
 		return reported
@@ -106,7 +106,7 @@ func (pl *placement) verdict() lb.Verdict {
 	if verdict, judged := pl.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := pl.response.verdict(pl.plugin.vm.Now(), pl.sentAt(), &pl.body, pl.GatewayStream)
+	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream)
 	if !pl.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}

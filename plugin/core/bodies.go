@@ -29,7 +29,7 @@ func newBodies(e *host.Env) *bodies {
 // track notes that a lease was granted before the end of the body, for what was read of it.
 func (b *bodies) track(s *placement) {
 	if s.work.open && s.work.seen > 0 {
-		b.partial[s] = bodyProgress{b.Now(), s.body.received}
+		b.partial[s] = bodyProgress{b.Clock(), s.body.received}
 	}
 }
 

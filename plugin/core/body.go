@@ -71,7 +71,7 @@ func (s *Stream) waitForBody() host.Action {
 
 // bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
 func (pl *placement) bodyCame(size int, end bool) host.Action {
-	pl.body.arrived(pl.plugin.vm.Now(), end)
+	pl.body.arrived(pl.plugin.vm.Clock(), end)
 	switch pl.phase {
 	case phaseReading:
 	case phaseListing, phaseReserving:
@@ -125,7 +125,7 @@ func (s *Stream) readNext(size int, end bool) host.Action {
 
 // trailersCame is called when the body was followed by trailers.
 func (pl *placement) trailersCame() host.Action {
-	pl.body.arrived(pl.plugin.vm.Now(), true)
+	pl.body.arrived(pl.plugin.vm.Clock(), true)
 	switch pl.phase {
 	case phaseReading:
 	case phaseListing, phaseReserving:

@@ -105,7 +105,7 @@ func (pl *placement) overflows(cluster string) bool {
 		return false
 	}
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.Now(), clusterScope{pl.cfg, pl.scope})
+	l, known := v.views.lists.Get(v.Clock(), clusterScope{pl.cfg, pl.scope})
 	if !known || !l.breakers.known {
 		return false
 	}

@@ -21,7 +21,7 @@ func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin
 		}
 		v.configs.remove(p) // the gateway may start a context again
 		next.context = p.context
-		v.ticks.set(next, v.Now(), firstTick)
+		v.ticks.set(next, v.Clock(), firstTick)
 		started = next
 	}, nil)
 	return started

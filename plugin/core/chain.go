@@ -32,7 +32,7 @@ func (pl *placement) chainPrompt(b *readBody) {
 	if pl.cfg.Prefix.TenantHeader != "" {
 		tenant = pl.traits.header(pl.cfg.Prefix.TenantHeader)
 	}
-	now, key := pl.plugin.vm.Now(), pl.work.model
+	now, key := pl.plugin.vm.Clock(), pl.work.model
 	first := pl.plugin.vm.prompts.firsts.Of(now, learned.ModelID{Cluster: pl.scope, Model: key.Model})
 	var mediaBytes []int
 	var bytesPerToken float64

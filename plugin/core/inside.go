@@ -75,7 +75,7 @@ func (pl *placement) needsBodyInside() bool {
 	if pl.idle() {
 		return false
 	}
-	known, now := pl.plugin.vm.clusters, pl.plugin.vm.Now()
+	known, now := pl.plugin.vm.clusters, pl.plugin.vm.Clock()
 	return slices.ContainsFunc(pl.cfg.Clusters.List, func(name string) bool {
 		cl := known[name]
 		if cl == nil {
@@ -105,7 +105,7 @@ func (pl *placement) chooseInside() host.Action {
 	pl.inside, pl.seen = in, seen{}
 	in.scope, in.wait.grantedAt = pl.lease.chosen, pl.wait.grantedAt
 	if in.chain != nil {
-		in.chain.planned = pl.plugin.vm.Now()
+		in.chain.planned = pl.plugin.vm.Clock()
 	}
 	return in.begin(&came)
 }

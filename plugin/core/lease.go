@@ -52,7 +52,7 @@ func (l *lease) now() time.Duration {
 	if p := &l.reservation.plan; l.redis != nil || p.Wait.Waits() || p.HasBudget() {
 		return l.vm.ReadClock()
 	}
-	return l.vm.Now()
+	return l.vm.Clock()
 }
 
 // amend changes for how many tokens the lease counts, and at which endpoint unless addr is "".
@@ -100,10 +100,10 @@ func (l *lease) isGone(addr string, c *config.Config) bool {
 	if l.redis == nil && !queued {
 		return false
 	}
-	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.vm.Now(), addr, &health) {
+	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.vm.Clock(), addr, &health) {
 		return true
 	}
-	view := l.vm.views.of(l.vm.Now(), l.cluster.name, c)
+	view := l.vm.views.of(l.vm.Clock(), l.cluster.name, c)
 	if view == l.reservation.view {
 		return false
 	}
@@ -259,7 +259,7 @@ func (pl *placement) requestPlaced() {
 	}
 	if !pl.cfg.Shadow { // else the gateway has chosen
 		pl.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.cluster.shares.Count(pl.plugin.vm.Now(), l.chosen)
+		pl.cluster.shares.Count(pl.plugin.vm.Clock(), l.chosen)
 		if pl.cluster.metrics.Needed() {
 			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
 		}

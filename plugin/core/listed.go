@@ -12,7 +12,7 @@ func (f *factUse) readsLists() bool {
 		return false
 	}
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl == nil || cl.metrics.ListsUnread(pl.plugin.vm.Now(), pl.cfg)
+	return cl == nil || cl.metrics.ListsUnread(pl.plugin.vm.Clock(), pl.cfg)
 }
 
 // awaitsLists reports whether the request waits until the lists of its cluster are known: it names a model, and is sent
@@ -33,7 +33,7 @@ func (pl *placement) awaitsLists() bool {
 // listed decides for a request that has waited for lists.
 func (pl *placement) listed() host.Action {
 	v := pl.plugin.vm
-	view := v.views.of(v.Now(), pl.scope, pl.cfg)
+	view := v.views.of(v.Clock(), pl.scope, pl.cfg)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}

@@ -29,7 +29,7 @@ type factUse struct {
 func (f *factUse) readsFacts() bool {
 	pl := f.pl
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Now()) || f.readsLists()) &&
+	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Clock()) || f.readsLists()) &&
 		(f.inPath == 0 || pl.traits.length == 0) && // else all is known
 		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
 }
@@ -148,7 +148,7 @@ func (f *factUse) readRefusal(size int) {
 func (f *factUse) isFact(verdict lb.Verdict) bool {
 	pl := f.pl
 	l, known := &pl.lease, pl.cluster.facts
-	now := pl.plugin.vm.Now()
+	now := pl.plugin.vm.Clock()
 	switch {
 	case !pl.isForModel() || !pl.response.reached || pl.cfg.Shadow:
 	case verdict == lb.Success && !pl.computes(): // some engines count with one tokenizer, whatever the model

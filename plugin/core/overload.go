@@ -12,7 +12,7 @@ import (
 // refuseFull refuses a request for which there is no room: the cluster is overloaded.
 func (pl *placement) refuseFull(why lb.Reason, expected time.Duration) host.Action {
 	if !pl.cfg.Shadow {
-		pl.cluster.queue.refusedAt = pl.plugin.vm.Now()
+		pl.cluster.queue.refusedAt = pl.plugin.vm.Clock()
 	}
 	return pl.refuse(why, expected)
 }
@@ -27,7 +27,7 @@ func (pl *placement) refuse(why lb.Reason, expected time.Duration) host.Action {
 	pl.decided(why)
 	pl.wait.countRefused(why)
 	if pl.wait.class != nil {
-		expected = pl.wait.expected(pl.plugin.vm.Now(), expected)
+		expected = pl.wait.expected(pl.plugin.vm.Clock(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
 	after := pl.retryAfter(expected)

@@ -111,7 +111,7 @@ func (pl *placement) headersCame(end bool) host.Action {
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
 func (pl *placement) arrived() time.Duration {
-	now := pl.plugin.vm.Now()
+	now := pl.plugin.vm.Clock()
 	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
 		now = pl.plugin.vm.ReadClock()
 	}
@@ -136,7 +136,7 @@ func (pl *placement) match() (cluster string) {
 // endpoint is chosen.
 func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action {
 	v := pl.plugin.vm
-	now := v.Now()
+	now := v.Clock()
 	if pl.session.find(pl, pl.cfg, nil, true); pl.lacksKey() {
 		return pl.refuseWithoutKey()
 	}
@@ -184,7 +184,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 
 // place plans and reserves for a request of which all is known that will be.
 func (pl *placement) place(view *lb.View) host.Action {
-	now := pl.plugin.vm.Now()
+	now := pl.plugin.vm.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
 			pl.requestReport()

@@ -95,7 +95,7 @@ func (w *waiting) countPlaced() {
 	if w.class == nil {
 		return
 	}
-	cl.queue.pressure.Add(pl.plugin.vm.Now(), w.waited, false)
+	cl.queue.pressure.Add(pl.plugin.vm.Clock(), w.waited, false)
 	if w.queued {
 		pl.plugin.vm.Stats.RecordIf(ofClass(stats.QueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
 	}
@@ -103,7 +103,7 @@ func (w *waiting) countPlaced() {
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.Now()
+	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.Clock()
 	if isBudget(why) {
 		pl.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
 	}

@@ -176,7 +176,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 		r.ticks.ReadClock()
 	}
 	if !r.reads || end || r.answer != nil && r.answer.Begun() {
-		return r.ticks.Now(), true
+		return r.ticks.Clock(), true
 	}
 	n := 0
 	if r.answer != nil {
@@ -188,7 +188,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if n == 1 && r.dataAt == 0 {
 		r.dataAt = r.ticks.ReadClock()
 	}
-	return r.ticks.Now(), n > 1 || !r.cluster.announces.First()
+	return r.ticks.Clock(), n > 1 || !r.cluster.announces.First()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -214,7 +214,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.Take() || ok && r.ticks.Now() < until {
+		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.Take() || ok && r.ticks.Clock() < until {
 			r.drawn = drawnIn
 		}
 	}
@@ -273,7 +273,7 @@ func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.suspect(v.Now(), pl.lease.addr)
+	cl.suspect(v.Clock(), pl.lease.addr)
 	return lb.Failure, true
 }
 

@@ -152,7 +152,7 @@ func (pl *placement) end() {
 		pl.misrouted(served)
 	}
 	if pl.phase == phaseLeased {
-		now := v.Now()
+		now := v.Clock()
 		outcome := lb.Outcome{}
 		pl.learnUsage(now, &outcome)
 		verdict := pl.judged()

@@ -53,7 +53,7 @@ func (f *forwarding) forwardFailed() {
 	if pl.response.status == 0 {
 		pl.response.reached = pl.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.Now(), pl.sentAt(), &pl.body, pl.GatewayStream) {
+	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
@@ -86,7 +86,7 @@ func (f *forwarding) forwardEnded(served bool) {
 func (f *forwarding) followHome(served string) bool {
 	pl := f.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	view := v.GW.KnownView(v.Now(), pl.scope, pl.cfg)
+	view := v.GW.KnownView(v.Clock(), pl.scope, pl.cfg)
 	if view == nil {
 		view = r.view
 	}

@@ -21,7 +21,7 @@ func (pl *placement) followServed() {
 		return
 	}
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	now := v.Now()
+	now := v.Clock()
 	had := 0
 	if pl.cfg.Shadow {
 		had = r.grant.Cached
