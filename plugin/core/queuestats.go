@@ -128,7 +128,8 @@ func (w *waiting) countLeft() {
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
-func (pl *placement) answerEnded(now time.Duration, verdict lb.Verdict) {
+func (j *judging) answerEnded(now time.Duration, verdict lb.Verdict) {
+	pl := j.pl
 	switch {
 	case pl.wait.class == nil || !pl.computes():
 	case verdict == lb.Success:

@@ -60,13 +60,14 @@ type reading struct {
 }
 
 // readAs has the body of the response read as what the request and its headers say; end: it has none.
-func (pl *placement) readAs(headers [][2]string, end bool) {
+func (s *serving) readAs(headers [][2]string, end bool) {
+	pl := s.pl
 	r, l := &pl.response, &pl.lease
-	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.work.streamed, pl.cfg.AmongClusters()
+	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.prompt.work.streamed, pl.cfg.AmongClusters()
 	if r.status < 200 || r.status >= 300 || pl.idle() { // of that, no answer says anything
 		return
 	}
-	r.usage = pl.readsUsage()
+	r.usage = s.readsUsage()
 	if r.status == 200 && pl.computes() && pl.traits.value(":method") == "POST" { // what is stored may be a page
 		r.api = answer.APIOf(pl.traits.path)
 	}
@@ -254,7 +255,8 @@ func (cl *cluster) suspect(now time.Duration, addr string) {
 
 // answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
 // success.
-func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
+func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
+	pl := j.pl
 	r, cl, v := &pl.response, pl.cluster, pl.plugin.vm
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false

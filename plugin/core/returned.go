@@ -95,15 +95,16 @@ func (f *forwarding) followHome(served string) bool {
 	}
 	r.view = view
 	prompt := f.promptToForward()
-	pl.countAt(served, &prompt)
+	pl.region.countAt(served, &prompt)
 	f.returned = true
 	v.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
-	pl.SetNote(pl.describe() + pl.wait.text())
+	pl.SetNote(pl.debug.describe() + pl.wait.text())
 	return true
 }
 
 // countAt counts the request at an endpoint that the gateway has chosen, full or not.
-func (pl *placement) countAt(addr string, prompt *lb.Prefix) {
+func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
+	pl := f.pl
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan
