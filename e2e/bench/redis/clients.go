@@ -122,6 +122,7 @@ func openWarmgate(c *pipe.Conn, s settings, owner uint64, endpoints []string) cl
 		}
 		w.plan.Candidates = append(w.plan.Candidates, candidate)
 	}
+	w.plan.List = lb.NewList(w.plan.Candidates) // as policies have it
 	w.store = newStore(c, owner)
 	return w
 }

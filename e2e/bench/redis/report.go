@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
@@ -231,6 +232,7 @@ var budgetContenders = []contender{
 				w.plan.Budget.Limits = append(w.plan.Budget.Limits,
 					budget.Limits{Weight: float64(1 + i), Tokens: budgetRate, Requests: budgetRate})
 			}
+			w.plan.List = lb.NewList(w.plan.Candidates)
 			return w
 		}, func(s *redisserver.Server, endpoints int) (map[string]int64, error) {
 			return loadsOf(s, clusterName(endpoints)+".budgets")
