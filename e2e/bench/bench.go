@@ -51,12 +51,14 @@ func SpreadIfAny(xs []float64) *Spread {
 }
 
 // Ratios divides paired measurements run by run: num[i]/den[i] come from the same round, so a disturbance that lasts
-// longer than a round cancels out.
+// longer than a round cancels out. Nothing over nothing is 1.
 func Ratios(num, den []float64) Spread {
 	n := min(len(num), len(den))
 	r := make([]float64, n)
 	for i := range r {
-		r[i] = num[i] / den[i]
+		if r[i] = num[i] / den[i]; num[i] == 0 && den[i] == 0 {
+			r[i] = 1
+		}
 	}
 	return SpreadOf(r)
 }

@@ -43,6 +43,9 @@ func TestRatiosPair(t *testing.T) {
 	if got := Ratios([]float64{2, 20, 200}, []float64{1, 10, 100}); got != (Spread{2, 2, 2, nil}) {
 		t.Errorf("Ratios = %v, want 2 throughout", got)
 	}
+	if got := Ratios([]float64{0, 3}, []float64{0, 3}); got != (Spread{1, 1, 1, nil}) {
+		t.Errorf("Ratios of nothing = %v, want 1", got)
+	}
 	if got := Ratios([]float64{2, 4}, []float64{1}); got != (Spread{2, 2, 2, nil}) {
 		t.Errorf("Ratios of unequal lengths = %v, want the common part", got)
 	}

@@ -161,14 +161,6 @@ func TestTheBestCreditCounts(t *testing.T) {
 	}
 }
 
-func TestNothingOverNothingIsOne(t *testing.T) {
-	rounds := make([]result, 2)
-	rounds[1].Cached = 1
-	if r := ratios(rounds, rounds, cached); r.Min != 1 || r.Max != 1 {
-		t.Errorf("%+v", r)
-	}
-}
-
 func TestWorstOfManyWorkloads(t *testing.T) {
 	rep := madeUp(figures{40, 100, 0.9, 1.1})
 	rep.Of("agents64", ownName)[0].Cached, rep.Of("agents64", ownName)[1].Cached = 0.81, 0.81

@@ -34,6 +34,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,21 +127,31 @@ func collect(ctx context.Context, s settings, progress io.Writer) (*report, erro
 
 // collectPrompts takes the measurements with prompts.
 func (rep *report) collectPrompts(ctx context.Context, server *redisserver.Server, progress io.Writer) error {
-	for _, n := range rep.settings.prompts {
-		c, err := comparePrompts(ctx, rep.settings, server, n)
+	add := func(about string, blocks, bytes, endpoints int, draw func() *prompts) error {
+		c, err := comparePrompts(ctx, rep.settings, server, endpoints, draw)
 		if err != nil {
-			return fmt.Errorf("prompts of %d blocks: %w", n, err)
+			return fmt.Errorf("%s: %w", about, err)
 		}
-		rep.prompts = append(rep.prompts, promptCell{n, c})
+		rep.prompts = append(rep.prompts, promptCell{about, blocks, bytes, c})
 		fmt.Fprintln(progress, rep.prompts[len(rep.prompts)-1])
+		return nil
 	}
-	for _, n := range rep.settings.turns {
-		c, err := compareTurns(ctx, rep.settings, server, n)
-		if err != nil {
-			return fmt.Errorf("prompts of one message of %d bytes: %w", n, err)
+	for _, n := range rep.settings.prompts {
+		about, draw := fmt.Sprintf("a prompt of %d blocks", n), func() *prompts { return newPrompts(n) }
+		if err := add(about, n, 0, promptEndpoints, draw); err != nil {
+			return err
 		}
-		rep.turns = append(rep.turns, c)
-		fmt.Fprintln(progress, c)
+	}
+	for _, n := range rep.settings.turns { // one that is unknown, and the same once more, by turns
+		blocks, err := turnOf(n)
+		if err != nil {
+			return err
+		}
+		about := fmt.Sprintf("one message of %d bytes, %d blocks, %d endpoints", n, len(blocks), rep.settings.few)
+		draw := func() *prompts { return &prompts{blocks: slices.Clone(blocks), turns: 1} }
+		if err := add(about, len(blocks), n, rep.settings.few, draw); err != nil {
+			return err
+		}
 	}
 	var err error
 	if rep.memory, err = promptMemory(rep.settings, server); err != nil {

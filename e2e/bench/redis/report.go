@@ -48,7 +48,6 @@ type report struct {
 	cells    []*cell
 	budgets  *cell // nil if they were not measured
 	prompts  []promptCell
-	turns    []turnCell
 	memory   map[string]float64 // bytes for a million blocks of prompts, by contender
 	bound    promptBound
 	deaths   []death
@@ -117,9 +116,6 @@ func (c *cell) heartbeatLine(s settings) string {
 // promptLines returns what was measured with prompts.
 func (rep *report) promptLines() (lines []string) {
 	for _, c := range rep.prompts {
-		lines = append(lines, c.String())
-	}
-	for _, c := range rep.turns {
 		lines = append(lines, c.String())
 	}
 	for _, con := range promptContenders(1) {
