@@ -119,6 +119,15 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
+// Last returns the last n rows, for the reader who waits.
+func (t *Table) Last(n int) string {
+	var lines []string
+	for _, row := range t.Rows[len(t.Rows)-n:] {
+		lines = append(lines, strings.Join(row, "  "))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Write prints the table in columns for a terminal.
 func (t *Table) Write(w io.Writer) error {
 	width := make([]int, len(t.Head))

@@ -130,13 +130,27 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-func TestNumbers(t *testing.T) {
-	if got, err := Numbers("1, 16,256"); err != nil || !reflect.DeepEqual(got, []int{1, 16, 256}) {
-		t.Errorf("%v, %v", got, err)
+func TestLast(t *testing.T) {
+	table := &Table{Head: []string{"a", "b"}, Rows: [][]string{{"1", "2"}, {"3", "4"}, {"5", "6"}}}
+	if got := table.Last(2); got != "3  4\n5  6" {
+		t.Errorf("%q", got)
 	}
-	for _, bad := range []string{"", "1,,2", "0", "-1", "x"} {
-		if got, err := Numbers(bad); err == nil {
-			t.Errorf("%q is read as %v", bad, got)
+}
+
+func TestList(t *testing.T) {
+	whole, any := List[int]{7}, List[float64]{}
+	if err := whole.Set("1, 16,256"); err != nil || whole.String() != "1,16,256" {
+		t.Errorf("%v, %v", whole.String(), err)
+	}
+	if err := any.Set("0.5,2"); err != nil || any.String() != "0.5,2" {
+		t.Errorf("%v, %v", any.String(), err)
+	}
+	for _, bad := range []string{"", "1,,2", "0", "-1", "x", "NaN", "Inf", "1e99"} {
+		if whole.Set(bad) == nil || any.Set(bad) == nil {
+			t.Errorf("%q is read as %v, %v", bad, whole, any)
 		}
+	}
+	if whole.Set("0.5") == nil {
+		t.Errorf("read as %v", whole)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -49,6 +50,27 @@ func (s *Settings) OwnFlag(own string) {
 func (s *Settings) Valid() error {
 	if s.Rounds < 1 || s.Lanes < 0 {
 		return errors.New("-rounds and -lanes must be at least 1")
+	}
+	return nil
+}
+
+// List is a flag of positive numbers, divided by commas.
+type List[T int | float64] []T
+
+// String implements flag.Value.
+func (l *List[T]) String() string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint([]T(*l)), "[]"), " ", ",")
+}
+
+// Set implements flag.Value.
+func (l *List[T]) Set(text string) error {
+	*l = nil
+	for _, field := range strings.Split(text, ",") {
+		x, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		if err != nil || !(x > 0 && x < 1e15) || float64(T(x)) != x {
+			return fmt.Errorf("%q is not a list of positive numbers", text)
+		}
+		*l = append(*l, T(x))
 	}
 	return nil
 }

@@ -37,14 +37,6 @@ func difference(runs map[string][]measurement, terms ...string) bench.Spread {
 	return bench.SpreadOf(out)
 }
 
-func (c *cell) progress() string {
-	text := fmt.Sprintf("%3d KiB, %3d endpoints: CPU µs per request", c.kib, c.endpoints)
-	for _, name := range names {
-		text += fmt.Sprintf("  %s %.0f", name, bench.SpreadBy(c.runs[name], cpuOf).Median)
-	}
-	return text + fmt.Sprintf("  tokens/readbody %s", c.ratio(tokens, readbody).Format("%.2f"))
-}
-
 // report is the output of the benchmark.
 type report struct {
 	settings settings

@@ -202,18 +202,6 @@ func TestLoadsMakeWorkloads(t *testing.T) {
 	}
 }
 
-func TestFloats(t *testing.T) {
-	var list []float64
-	if err := floats(&list)("0.5,2"); err != nil || len(list) != 2 || list[0] != 0.5 || list[1] != 2 {
-		t.Errorf("%v, %v", list, err)
-	}
-	for _, bad := range []string{"", "0", "-1", "1,", "x", "NaN", "Inf"} {
-		if err := floats(&list)(bad); err == nil {
-			t.Errorf("%q was taken", bad)
-		}
-	}
-}
-
 func TestInRedis(t *testing.T) {
 	rep := &report{settings: settings{policies: "round_robin,prefix_cache,exact", redis: true}}
 	if err := rep.selectContenders(t.Context()); err != nil {

@@ -7,7 +7,6 @@ package push
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -27,14 +26,13 @@ type settings struct {
 	clients   int
 	workloads string
 	policies  string
-	ahead     []int
-	caps      []int
+	ahead     bench.List[int]
+	caps      bench.List[int]
 	variants  []contender
 }
 
 func parse() (settings, error) {
-	var s settings
-	var caps, ahead string
+	s := settings{caps: []int{12, 16, 24}, ahead: []int{1}}
 	s.Flags(5)
 	s.WorkersFlag(2)
 	s.OwnFlag(ownName)
@@ -42,9 +40,9 @@ func parse() (settings, error) {
 	flag.IntVar(&s.clients, "clients", 0, "users at once, of every workload (default: its own)")
 	flag.StringVar(&s.workloads, "workload", usual, "these, divided by commas: "+
 		strings.Join(bench.Names(workloads(), workload.title), ", "))
-	flag.StringVar(&caps, "caps", "12,16,24", "max_inflight of push: outstanding, divided by commas")
-	flag.StringVar(&ahead, "ahead", "1", "push_ahead of further contenders with push: pending, divided by commas")
-	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders([]int{12, 16, 24}, []int{1}), contender.title))
+	flag.Var(&s.caps, "caps", "max_inflight of push: outstanding, divided by commas")
+	flag.Var(&s.ahead, "ahead", "push_ahead of further contenders with push: pending, divided by commas")
+	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(s.caps, s.ahead), contender.title))
 	compare.VariantFlag(func(p compare.Policy) {
 		s.variants = append(s.variants, contender{Contender: router.Contender{Policy: p, Added: true}})
 	})
@@ -52,10 +50,7 @@ func parse() (settings, error) {
 	if s.quick {
 		s.Rounds = 1
 	}
-	var err, err2 error
-	s.caps, err = bench.Numbers(caps)
-	s.ahead, err2 = bench.Numbers(ahead)
-	return s, errors.Join(err, err2)
+	return s, nil
 }
 
 // Benchmark is to be played.

@@ -43,16 +43,17 @@ import (
 )
 
 func parse() (settings, error) {
-	var s settings
-	var endpoints, prompts, turns string
+	s := settings{
+		endpoints: []int{8, 64, 256}, prompts: []int{1, 5, 20, 64, 128}, turns: []int{256, 1024, 65536},
+	}
 	var quick bool
 	flag.BoolVar(&quick, "quick", false, "three short rounds: a minute")
 	flag.StringVar(&s.version, "version", redisserver.Default,
 		"server, one of "+strings.Join(redisserver.Versions(), ", "))
 	s.RoundsFlags(7)
-	flag.StringVar(&endpoints, "endpoints", "8,64,256", "cluster sizes")
-	flag.StringVar(&prompts, "prompts", "1,5,20,64,128", "lengths of prompts, in blocks")
-	flag.StringVar(&turns, "turns", "256,1024,65536", "lengths of prompts of one message, in bytes")
+	flag.Var(&s.endpoints, "endpoints", "cluster sizes")
+	flag.Var(&s.prompts, "prompts", "lengths of prompts, in blocks")
+	flag.Var(&s.turns, "turns", "lengths of prompts of one message, in bytes")
 	flag.IntVar(&s.few, "few", 8, "endpoints that these are sent to")
 	flag.IntVar(&s.owners, "owners", 8, "owners, each with its connection")
 	flag.IntVar(&s.depth, "depth", 16, "commands that an owner sends at once")
@@ -69,11 +70,7 @@ func parse() (settings, error) {
 	if quick {
 		s.Rounds, s.calls, s.span = 3, 1024, 300*time.Millisecond
 	}
-	var err, err2, err3 error
-	s.endpoints, err = bench.Numbers(endpoints)
-	s.prompts, err2 = bench.Numbers(prompts)
-	s.turns, err3 = bench.Numbers(turns)
-	return s, errors.Join(err, err2, err3, s.check())
+	return s, s.check()
 }
 
 // check refuses settings that make no measurement.
@@ -110,8 +107,8 @@ func collect(ctx context.Context, s settings, progress io.Writer) (*report, erro
 		if c, err = compare(ctx, s, server, n, contenders, s.parts(ctx)); err != nil {
 			break
 		}
-		fmt.Fprintln(progress, c.progress())
 		rep.cells = append(rep.cells, c)
+		fmt.Fprintln(progress, rep.table().Last(len(contenders)))
 	}
 	if err == nil {
 		err = rep.collectBudgets(ctx, server)

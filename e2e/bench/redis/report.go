@@ -33,15 +33,6 @@ func releaseOf(m *measurement) float64 { return m.release }
 // perCore is how many requests/s keep one core of the server busy.
 func perCore(m *measurement) float64 { return 1e6 / m.cpu }
 
-func (c *cell) progress() string {
-	text := fmt.Sprintf("%3d endpoints: server µs per reservation + release", c.endpoints)
-	for _, con := range contenders {
-		text += fmt.Sprintf("  %s %.1f + %.1f", con.name, c.spread(con.name, reserveOf).Median,
-			c.spread(con.name, releaseOf).Median)
-	}
-	return text + fmt.Sprintf("  warmgate/evalsha %s", c.ratio(warmgate, evalsha, reserveOf).Format("%.2f"))
-}
-
 // report is the output of the benchmark.
 type report struct {
 	settings settings

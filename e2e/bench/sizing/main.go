@@ -92,8 +92,8 @@ func play(ctx context.Context, s settings) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", c, err)
 		}
-		fmt.Println(res.progress())
 		rep.cells = append(rep.cells, res)
+		fmt.Println(rep.table().Last(len(res.names)))
 	}
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }

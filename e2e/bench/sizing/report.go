@@ -39,15 +39,6 @@ func (rep *report) table() *bench.Table {
 	return t
 }
 
-// progress tells what a cell has shown.
-func (res *result) progress() string {
-	text := res.cell.name() + ": cores"
-	for i, name := range res.names {
-		text += fmt.Sprintf("  %s %.3f", name, bench.SpreadBy(res.runs[i], columns[0].Of).Median)
-	}
-	return text
-}
-
 func (rep *report) configuration() []string {
 	s := rep.settings
 	lines := []string{
