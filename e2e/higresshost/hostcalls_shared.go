@@ -2,15 +2,15 @@ package higresshost
 
 var sharedCalls = []hostCall{
 	{name: "get_shared_data", sig: "iiiii", fn: func(v *vm, a args) status {
-		value, cas, ok := v.gw.shared.Get(a.str(v, 0))
-		if !ok {
+		value, cas, err := v.gw.shared.Get(a.str(v, 0))
+		if err != nil {
 			return statusNotFound
 		}
 		v.put32(a.u32(4), cas)
-		return a.give(v, 2, []byte(value))
+		return a.give(v, 2, value)
 	}},
 	{name: "set_shared_data", sig: "iiiii", fn: func(v *vm, a args) status {
-		if !v.gw.shared.Set(a.str(v, 0), a.str(v, 2), a.u32(4)) {
+		if v.gw.shared.Set(a.str(v, 0), a.bytes(v, 2), a.u32(4)) != nil {
 			return statusCasMismatch
 		}
 		return statusOK

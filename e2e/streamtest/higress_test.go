@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 )
 
@@ -150,9 +150,9 @@ func (h *higress) SetEndpoints(list []streamtest.Endpoint) {
 			cluster.Add(h.addrs[i])
 		}
 		to := cluster.Endpoint(h.addrs[i])
-		to.Health = higresshost.Healthy
+		to.Health = fakehost.Healthy
 		if e.State == streamtest.Unhealthy {
-			to.Health = higresshost.Unhealthy
+			to.Health = fakehost.Unhealthy
 		}
 		to.Refuses = e.State == streamtest.Refusing
 	}
@@ -205,7 +205,7 @@ func (h *higress) Open(r streamtest.Request) streamtest.Stream {
 	if r.Local != 0 {
 		h.local[s.Stream] = r.Local
 	}
-	headers := higresshost.H(":method", r.Method, ":path", r.Path, ":authority", r.Authority, ":scheme", "http")
+	headers := fakehost.H(":method", r.Method, ":path", r.Path, ":authority", r.Authority, ":scheme", "http")
 	for _, p := range r.Headers {
 		headers.Set(p[0], p[1])
 	}
@@ -214,7 +214,7 @@ func (h *higress) Open(r streamtest.Request) streamtest.Stream {
 		s.Send(frame, i == len(r.Frames)-1 && len(r.Trailers) == 0 && !r.Unended)
 	}
 	if len(r.Trailers) > 0 && !s.Ended() {
-		s.RequestTrailers(higresshost.Headers(r.Trailers))
+		s.RequestTrailers(fakehost.Headers(r.Trailers))
 	}
 	h.settle()
 	return s
@@ -223,7 +223,7 @@ func (h *higress) Open(r streamtest.Request) streamtest.Stream {
 // Load reads the plugin's table from shared memory, as one more worker would.
 func (h *higress) Load(i int) streamtest.Load {
 	h.t.Helper()
-	loads, err := memstore.New(higressMemory{h.gw.Shared()}, 1, time.Minute).Loads(higressCluster,
+	loads, err := memstore.New(h.gw.Shared(), 1, time.Minute).Loads(higressCluster,
 		[]string{h.addrs[i]}, nil)
 	if err != nil {
 		h.t.Fatal(err)
@@ -262,19 +262,6 @@ func (h *higress) Lose(worker int) {
 	}
 }
 
-// higressMemory is the host's shared data, to read.
-type higressMemory struct{ *higresshost.SharedData }
-
-func (m higressMemory) Get(key string) ([]byte, uint32, error) {
-	value, cas, ok := m.SharedData.Get(key)
-	if !ok {
-		return nil, 0, lb.ErrNotFound
-	}
-	return []byte(value), cas, nil
-}
-
-func (m higressMemory) Set(string, []byte, uint32) error { return lb.ErrMismatch }
-
 // higressStream is a request on the test host.
 type higressStream struct {
 	*higresshost.Stream
@@ -300,7 +287,7 @@ func (s *higressStream) Received() streamtest.Received {
 	}
 }
 
-func toMap(h higresshost.Headers) map[string]string {
+func toMap(h fakehost.Headers) map[string]string {
 	m := map[string]string{}
 	for _, p := range h {
 		m[p[0]] = p[1]
@@ -328,7 +315,7 @@ func (s *higressStream) Retry() int {
 
 func (s *higressStream) Head(status int, headers ...[2]string) {
 	s.status = status
-	h := higresshost.H(":status", strconv.Itoa(status), "content-type", "application/json")
+	h := fakehost.H(":status", strconv.Itoa(status), "content-type", "application/json")
 	s.ResponseHeaders(append(h, headers...), false)
 }
 
