@@ -18,7 +18,7 @@ func (s *Stream) Reply(r Reply) {
 	if s.ended {
 		return
 	}
-	s.Request.aborted = true
+	s.Request.Abort()
 	s.leaveUpstream()
 	s.details = r.Details
 	s.flags |= r.Flags
@@ -37,7 +37,7 @@ func (s *Stream) Reply(r Reply) {
 	}
 	s.local = true
 	if s.replied {
-		s.Response.aborted = true
+		s.Response.Abort()
 		s.received = Message{Headers: h, Body: r.Body, End: true}
 		s.end()
 		return
@@ -72,8 +72,8 @@ func (s *Stream) end() {
 		}
 		s.Request.Hide()
 		s.Response.Hide()
-		s.finish(Done)
-		s.finish(Delete)
+		s.last(Done)
+		s.last(Delete)
 		if s.host.LogLast {
 			s.log()
 		}
@@ -85,11 +85,11 @@ func (s *Stream) end() {
 
 func (s *Stream) log() {
 	s.logging = true
-	s.finish(Log)
+	s.last(Log)
 	s.logging = false
 }
 
-func (s *Stream) finish(c Callback) {
+func (s *Stream) last(c Callback) {
 	if s.Filter != nil {
 		s.Filter.Call(c, 0, false)
 	}
@@ -107,12 +107,6 @@ func (s *Stream) Lose(own bool) {
 	}
 	s.Reply(Reply{Code: 503, Details: DetailsFailStream})
 }
-
-// Logging reports whether the stream is being logged: then all header maps can be read once more.
-func (s *Stream) Logging() bool { return s.logging }
-
-// Replied reports whether a response, upstream's or a local one, has entered the filter chain.
-func (s *Stream) Replied() bool { return s.replied }
 
 // routerSink receives what the plugin passes on to the router.
 type routerSink struct{ s *Stream }

@@ -79,6 +79,9 @@ type sink interface {
 	trailers()
 }
 
+// Abort lets nothing more pass: the gateway answers itself.
+func (h *Half) Abort() { h.aborted = true }
+
 func (h *Half) closed() bool { return h.aborted || h.s.ended }
 
 func (h *Half) call(c Callback, count int, end bool) (answer int, replied bool) {
@@ -260,6 +263,12 @@ func (h *Half) Body() ([]byte, bool) {
 	}
 	return nil, false
 }
+
+// Buffering reports whether the plugin holds the body so far, and is shown all of it.
+func (h *Half) Buffering() bool { return h.buffering }
+
+// StoppedAll reports whether the plugin is called no more until it lets the headers go on.
+func (h *Half) StoppedAll() bool { return h.state == stopAll }
 
 // HasTrailers reports whether trailers have come.
 func (h *Half) HasTrailers() bool { return h.hasTrailers }

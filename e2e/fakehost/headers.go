@@ -50,6 +50,18 @@ func (h Headers) Lookup(name string) (string, bool) {
 	return "", false
 }
 
+// Map returns the headers by name, nil for none. Of several values of a name the last one is there.
+func (h Headers) Map() map[string]string {
+	if h == nil {
+		return nil
+	}
+	m := map[string]string{}
+	for _, p := range h {
+		m[p[0]] = p[1]
+	}
+	return m
+}
+
 // Add appends a value, keeping those already there.
 func (h *Headers) Add(name, value string) {
 	*h = append(*h, [2]string{strings.ToLower(name), value})

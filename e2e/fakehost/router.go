@@ -1,10 +1,10 @@
 package fakehost
 
-// pick is the router's choice for the first attempt.
-func (s *Stream) pick() *Endpoint {
+// pick is the router's choice for an attempt: the address that the plugin wants, if it wants one.
+func (s *Stream) pick(addr string) *Endpoint {
 	c := s.host.Clusters[s.Cluster]
-	if s.Override != "" {
-		e := c.Endpoint(s.Override)
+	if addr != "" {
+		e := c.Endpoint(addr)
 		if e != nil && e.Health != Unhealthy {
 			return e
 		}
@@ -29,7 +29,7 @@ func (s *Stream) routeHeaders(end bool) {
 		s.Reply(Reply{Code: 503, Details: detailsClusterNotFound, Flags: FlagNoClusterFound})
 		return
 	}
-	s.attempt(s.pick())
+	s.attempt(s.pick(s.Override))
 }
 
 // attempt sends the request to an endpoint, or answers for the router if there is none or it cannot be reached.
@@ -42,11 +42,17 @@ func (s *Stream) attempt(e *Endpoint) {
 	case e.Refuses:
 		s.Reply(Reply{Code: 503, Details: detailsConnect, Flags: FlagUpstreamConnect})
 	default:
-		s.onUpstream = true
-		e.total++
-		e.active++
-		e.peak = max(e.peak, e.active)
+		s.occupy()
 	}
+}
+
+// occupy has the request come to its endpoint.
+func (s *Stream) occupy() {
+	e := s.endpoint
+	s.reached, s.onUpstream = true, true
+	e.total++
+	e.active++
+	e.peak = max(e.peak, e.active)
 }
 
 // leaveUpstream ends the request on its endpoint.

@@ -55,19 +55,13 @@ type Stream struct {
 	Cluster string
 	// Override is the address of the endpoint that the plugin wants, "" for any.
 	Override string
+	// Others are where retries go, in turn, in a gateway that lets the plugin say so.
+	Others []string
+	progress
 	outcome
 
-	host       *Host
-	routed     bool
-	endpoint   *Endpoint
-	onUpstream bool
-	attempts   int
-	bytes      int // of the request's body
-
+	host           *Host
 	sent, received Message
-	replied        bool // upstream's response or a local one has entered the filter chain
-	logging        bool
-	lost           bool
 }
 
 // NewStream makes a stream; nothing has been sent on it.
@@ -162,13 +156,25 @@ func (s *Stream) upstreamEnds(end bool) {
 	}
 }
 
-// Retry is a failed attempt that the router repeats. The plugin gets no callback and its override host no longer
-// applies: the cluster's own balancing picks.
+// Retry is a failed attempt that the router repeats. The plugin gets no callback. It goes to the next of Others, or
+// where the cluster's own balancing picks.
 func (s *Stream) Retry() {
 	s.answer("Retry", func() {
 		s.leaveUpstream()
-		s.attempt(s.host.Clusters[s.Cluster].native())
+		next := ""
+		if len(s.Others) > 0 {
+			next, s.Others = s.Others[0], s.Others[1:]
+		}
+		s.attempt(s.pick(next))
 	})
+}
+
+// MoveTo lets another endpoint have the request, without an attempt that a test could see; nil for none.
+func (s *Stream) MoveTo(e *Endpoint) {
+	s.leaveUpstream()
+	if s.endpoint = e; e != nil {
+		s.occupy()
+	}
 }
 
 // ResetByUpstream breaks the connection to the model server: 503 if no response has begun, else the response is cut.

@@ -44,6 +44,9 @@ func (c *Cluster) Add(addr string) *Endpoint {
 	return e
 }
 
+// Set makes the endpoints those of the cluster.
+func (c *Cluster) Set(list []*Endpoint) { c.endpoints = list }
+
 // Remove takes an endpoint out of discovery; requests on it go on. It reports whether it was there.
 func (c *Cluster) Remove(addr string) bool {
 	for i, e := range c.endpoints {

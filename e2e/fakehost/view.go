@@ -35,31 +35,11 @@ func (s *Stream) Respond(code int, body string, headers ...string) {
 	}
 }
 
-// Upstream returns the address of the endpoint that has or had the request, "" if the router reached none.
-func (s *Stream) Upstream() string {
-	if s.endpoint == nil {
-		return ""
-	}
-	return s.endpoint.Addr
-}
-
-// OnUpstream reports whether the model server holds the request now.
-func (s *Stream) OnUpstream() bool { return s.onUpstream }
-
-// Routed reports whether the request has come to the router.
-func (s *Stream) Routed() bool { return s.routed }
-
-// Attempts returns how often the router tried an endpoint.
-func (s *Stream) Attempts() int { return s.attempts }
-
-// BytesSent returns how many bytes of the body the client has sent.
-func (s *Stream) BytesSent() int { return s.bytes }
-
 // Paused reports whether the plugin holds the request back.
-func (s *Stream) Paused() bool { return !s.ended && s.Request.state != iterating }
+func (s *Stream) Paused() bool { return !s.Request.closed() && s.Request.state != iterating }
 
 // ResponsePaused reports whether the plugin holds the response back.
-func (s *Stream) ResponsePaused() bool { return !s.ended && s.Response.state != iterating }
+func (s *Stream) ResponsePaused() bool { return !s.Response.closed() && s.Response.state != iterating }
 
 // Backpressure reports whether the client was paused because the held request exceeds the buffer limit.
 func (s *Stream) Backpressure() bool { return s.Request.backpressure }
@@ -70,8 +50,50 @@ func (s *Stream) Sent() Message { return s.sent }
 // Received returns the response as the client has it so far.
 func (s *Stream) Received() Message { return s.received }
 
+// progress is how far a stream has come.
+type progress struct {
+	routed     bool
+	endpoint   *Endpoint
+	reached    bool // some endpoint
+	onUpstream bool
+	attempts   int
+	bytes      int  // of the request's body
+	replied    bool // upstream's response or a local one has entered the filter chain
+	logging    bool
+	lost       bool
+}
+
+// Upstream returns the address of the endpoint that has or had the request, "" if the router reached none.
+func (p *progress) Upstream() string {
+	if p.endpoint == nil {
+		return ""
+	}
+	return p.endpoint.Addr
+}
+
+// OnUpstream reports whether the model server holds the request now.
+func (p *progress) OnUpstream() bool { return p.onUpstream }
+
+// Reached reports whether the request has ever come to an endpoint.
+func (p *progress) Reached() bool { return p.reached }
+
+// Routed reports whether the request has come to the router.
+func (p *progress) Routed() bool { return p.routed }
+
+// Attempts returns how often the router tried an endpoint.
+func (p *progress) Attempts() int { return p.attempts }
+
+// BytesSent returns how many bytes of the body the client has sent.
+func (p *progress) BytesSent() int { return p.bytes }
+
 // Lost reports whether the plugin was lost under the stream.
-func (s *Stream) Lost() bool { return s.lost }
+func (p *progress) Lost() bool { return p.lost }
+
+// Logging reports whether the stream is being logged: then all header maps can be read once more.
+func (p *progress) Logging() bool { return p.logging }
+
+// Replied reports whether a response, upstream's or a local one, has entered the filter chain.
+func (p *progress) Replied() bool { return p.replied }
 
 // outcome is what became of a stream.
 type outcome struct {

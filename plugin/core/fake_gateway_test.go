@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -34,13 +35,12 @@ type fakeProcess struct {
 	anyCluster bool // whatever the name, there is such a cluster
 	divided    bool // the cluster has subsets
 	endpoints  []*fakeEndpoint
-	next       int                 // of the gateway's own round robin
+	host       fakehost.Host       // the filter chain and the router
 	sites      map[string][]int    // the endpoints of each of several clusters; nil: there is one, with all
 	known      map[string]*lb.View // views of those
 	fakeBreakers
 	unseen bool // only those are known that a request is routed to, as in Higress
 
-	stale     bool        // a body that is held is shown without its newest part, as in Higress 2.1
 	lent      []byte      // see lend
 	inside    *VM         // whose callback runs
 	effective *fakeStream // the request that calls act on
@@ -73,6 +73,7 @@ type fakeProcess struct {
 type fakeEndpoint struct {
 	lb.Endpoint
 	refuses bool
+	at      fakehost.Endpoint // as the router sees it
 }
 
 // fakeWorker is a thread of the gateway.
@@ -104,6 +105,10 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 		rand:    rand.New(rand.NewPCG(1, 2)),
 		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{}, listening: map[uint64]uint32{},
+	}
+	p.host = fakehost.Host{
+		Clusters: map[string]*fakehost.Cluster{}, BufferLimit: 1 << 30, Drive: func(step func()) { step() },
+		Violate: func(format string, args ...any) { t.Errorf(format, args...) },
 	}
 	t.Cleanup(func() {
 		for _, line := range p.log {
@@ -373,11 +378,4 @@ func (g fakeGateway) RedisLink(*config.Config) RedisLink { return &fakeLink{redi
 
 func (g fakeGateway) Log(l Level, text string) {
 	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))
-}
-
-func (s *fakeStream) ReleaseHeaders() {
-	s.called("ReleaseHeaders")
-	if s.joined {
-		s.process.t.Error("headers are released while the part that the callback is for is held")
-	}
 }

@@ -48,7 +48,7 @@ func TestRedisRefusesTheLogin(t *testing.T) {
 	if up, known := d.metrics.values[statRedisUp]; up != 0 || !known {
 		t.Errorf("warmgate_redis_up is %d, %v", up, known)
 	}
-	if open[0].endpoint == open[1].endpoint {
+	if open[0].Upstream() == open[1].Upstream() {
 		t.Error("both requests are at one endpoint: the gateway does not count them itself")
 	}
 	d.redis.login = nil

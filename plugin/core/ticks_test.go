@@ -63,8 +63,8 @@ func TestTicksFollowDeadlines(t *testing.T) {
 		t.Errorf("a later deadline has moved the timer: %v to go, want 10ms", w.next-d.now)
 	}
 	d.advance(11 * time.Millisecond)
-	if c.held || !second.held || w.next-d.now > 10*time.Millisecond {
-		t.Errorf("held %v and %v, %v to the next tick", c.held, second.held, w.next-d.now)
+	if c.Held() || !second.Held() || w.next-d.now > 10*time.Millisecond {
+		t.Errorf("held %v and %v, %v to the next tick", c.Held(), second.Held(), w.next-d.now)
 	}
 	d.advance(10 * time.Millisecond)
 	c.Finish()
@@ -89,12 +89,12 @@ func TestBusyWorker(t *testing.T) {
 	c := d.client(0, streamtest.Request{})
 	d.now += 50 * time.Millisecond // in which the worker does something else
 	w.tick()
-	if !c.held {
+	if !c.Held() {
 		t.Error("the request has given up, although its answer is there to be read")
 	}
 	d.advance(time.Millisecond)
-	if n := d.metrics.values[statFallbacks+";cause=timeout"]; c.held || n != 0 {
-		t.Errorf("held %v, %d fallbacks", c.held, n)
+	if n := d.metrics.values[statFallbacks+";cause=timeout"]; c.Held() || n != 0 {
+		t.Errorf("held %v, %d fallbacks", c.Held(), n)
 	}
 	c.Finish()
 	d.redis.fate = redisSilent
@@ -104,7 +104,7 @@ func TestBusyWorker(t *testing.T) {
 		d.now += 50 * time.Millisecond
 		w.tick()
 	}
-	if c.held {
+	if c.Held() {
 		t.Error("the request waits for as long as the worker is busy")
 	}
 	c.Finish()
