@@ -5,6 +5,7 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // This file passes the SDK's callbacks on to the core's VM, Plugin and Stream, which guard them.
@@ -62,25 +63,25 @@ type httpContext struct {
 	stream *core.Stream
 }
 
-// sdkAction returns the SDK's word for an action; stop is the one for core.Stop.
-func sdkAction(a core.Action, stop types.Action) types.Action {
+// sdkAction returns the SDK's word for an action; stop is the one for host.Stop.
+func sdkAction(a host.Action, stop types.Action) types.Action {
 	switch a {
-	case core.Hold:
+	case host.Hold:
 		return types.ActionPause
-	case core.Stop:
+	case host.Stop:
 		return stop
 	}
 	return types.ActionContinue
 }
 
-// OnHttpRequestHeaders implements types.HttpContext. core.Stop stops all of the request, and pushes back at the client
+// OnHttpRequestHeaders implements types.HttpContext. host.Stop stops all of the request, and pushes back at the client
 // when it is big.
 func (h *httpContext) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	trapOnDemand()
 	return sdkAction(h.stream.OnRequestHeaders(end), types.HeaderStopAllIterationAndWatermark)
 }
 
-// OnHttpRequestBody implements types.HttpContext. core.Stop pushes back at the client when the body is big, where one
+// OnHttpRequestBody implements types.HttpContext. host.Stop pushes back at the client when the body is big, where one
 // that waits for its next part would be refused.
 func (h *httpContext) OnHttpRequestBody(size int, end bool) types.Action {
 	return sdkAction(h.stream.OnRequestBody(size, end), types.DataStopIterationAndWatermark)

@@ -11,19 +11,20 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// gateway is the part of a core.Gateway that is the same on both gateways.
+// gateway is the part of a host.Gateway that is the same on both gateways.
 type gateway struct{}
 
-// KV implements core.Gateway.
+// KV implements host.Gateway.
 func (gateway) KV() lb.KV { return sharedData{} }
 
 // nanoseconds is where the host writes the time.
 var nanoseconds uint64
 
-// Now implements core.Gateway. It reads the host's monotonic clock: Go's counts from the start of each VM, and the VMs
+// Now implements host.Gateway. It reads the host's monotonic clock: Go's counts from the start of each VM, and the VMs
 // of a process must agree.
 func (gateway) Now() time.Duration {
 	const monotonic = 1
@@ -31,34 +32,34 @@ func (gateway) Now() time.Duration {
 	return time.Duration(nanoseconds)
 }
 
-// Wall implements core.Gateway.
+// Wall implements host.Gateway.
 func (gateway) Wall() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
-// Random implements core.Gateway.
+// Random implements host.Gateway.
 func (gateway) Random() uint64 { return rand.Uint64() }
 
-// Metrics implements core.Gateway.
-func (gateway) Metrics() core.Metrics { return metrics{} }
+// Metrics implements host.Gateway.
+func (gateway) Metrics() stats.Metrics { return metrics{} }
 
-// Enter implements core.Gateway.
+// Enter implements host.Gateway.
 func (gateway) Enter(context uint32) { _ = proxywasm.SetEffectiveContext(context) }
 
-// SetTick implements core.Gateway.
+// SetTick implements host.Gateway.
 func (gateway) SetTick(context uint32, period time.Duration) (err error) {
 	asPlugin(context, func() { err = proxywasm.SetTickPeriodMilliSeconds(uint32(period.Milliseconds())) })
 	return err
 }
 
-// PluginDone implements core.Gateway.
+// PluginDone implements host.Gateway.
 func (gateway) PluginDone(context uint32) { asPlugin(context, proxywasm.PluginDone) }
 
-// Log implements core.Gateway. Each line is one of its own: who searches the log for warmgate sees all of them.
-func (gateway) Log(l core.Level, text string) {
+// Log implements host.Gateway. Each line is one of its own: who searches the log for warmgate sees all of them.
+func (gateway) Log(l host.Level, text string) {
 	write := proxywasm.LogError
 	switch l {
-	case core.Info:
+	case host.Info:
 		write = proxywasm.LogInfo
-	case core.Warn:
+	case host.Warn:
 		write = proxywasm.LogWarn
 	}
 	for line := range strings.SplitSeq(text, "\n") {
@@ -111,23 +112,23 @@ func defineMetric(kind uint32, name string) uint32 {
 	return metricID
 }
 
-// Counter implements core.Metrics.
+// Counter implements stats.Metrics.
 func (metrics) Counter(name string) uint32 { return defineMetric(counterMetric, name) }
 
-// Gauge implements core.Metrics.
+// Gauge implements stats.Metrics.
 func (metrics) Gauge(name string) uint32 { return defineMetric(gaugeMetric, name) }
 
-// Histogram implements core.Metrics.
+// Histogram implements stats.Metrics.
 func (metrics) Histogram(name string) uint32 { return defineMetric(histogramMetric, name) }
 
-// Add implements core.Metrics.
+// Add implements stats.Metrics.
 func (metrics) Add(id uint32, n int64) {
 	if proxyIncrementMetric(id, n) != statusOK {
 		panic("the gateway refused to add to a statistic")
 	}
 }
 
-// Set implements core.Metrics.
+// Set implements stats.Metrics.
 func (metrics) Set(id uint32, n uint64) {
 	if proxyRecordMetric(id, n) != statusOK {
 		panic("the gateway refused a value of a statistic")

@@ -10,9 +10,9 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/core"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 const gatewayKind = config.Envoy
@@ -29,13 +29,13 @@ type envoyGateway struct {
 	*endpoints.Envoy
 }
 
-func newGateway() core.Gateway { return &envoyGateway{Envoy: endpoints.NewEnvoy(envoyCalls{})} }
+func newGateway() host.Gateway { return &envoyGateway{Envoy: endpoints.NewEnvoy(envoyCalls{})} }
 
 // envoyCalls implements endpoints.EnvoyCalls.
 type envoyCalls = gateway
 
 // Warn implements endpoints.EnvoyCalls.
-func (c envoyCalls) Warn(text string) { c.Log(core.Warn, text) }
+func (c envoyCalls) Warn(text string) { c.Log(host.Warn, text) }
 
 // Zone implements endpoints.EnvoyCalls.
 func (envoyCalls) Zone() lb.Zone {
@@ -65,22 +65,22 @@ func adminPage(size int) (body []byte, status string) {
 // make the artifact 30 KB larger.
 type envoyStream = stream
 
-func newGatewayStream() core.GatewayStream { return envoyStream{} }
+func newGatewayStream() host.GatewayStream { return envoyStream{} }
 
-// Cluster implements core.GatewayStream. The plain cluster_name is empty before routing in stock Envoy. Every request
+// Cluster implements host.GatewayStream. The plain cluster_name is empty before routing in stock Envoy. Every request
 // asks for it, once it has a route, so this is where the route's backend is looked for.
 func (s envoyStream) Cluster() string {
 	noteBackend()
 	return property("xds", "cluster_name")
 }
 
-// Route implements core.GatewayStream.
+// Route implements host.GatewayStream.
 func (s envoyStream) Route() string { return property("xds", "route_name") }
 
-// HoldBody implements core.GatewayStream: the listener's buffer limit, 1 MiB unless set, is far above what is held.
+// HoldBody implements host.GatewayStream: the listener's buffer limit, 1 MiB unless set, is far above what is held.
 func (s envoyStream) HoldBody(int) {}
 
-// ReleaseHeaders implements core.GatewayStream. Envoy would else keep the part before it passes on the headers. A
+// ReleaseHeaders implements host.GatewayStream. Envoy would else keep the part before it passes on the headers. A
 // filter behind the plugin that limits the body sets its limit then, and what is kept by then and exceeds it makes
 // Envoy stop reading in place of answering 413: such a body passes, or the request hangs.
 func (s envoyStream) ReleaseHeaders() { s.Resume() }
@@ -88,7 +88,7 @@ func (s envoyStream) ReleaseHeaders() { s.Resume() }
 // steering is the memory for the headers of Steer: the gateway copies them.
 var steering []byte
 
-// Steer implements core.GatewayStream. The first choice goes through stateful_session, which leaves an endpoint alone
+// Steer implements host.GatewayStream. The first choice goes through stateful_session, which leaves an endpoint alone
 // that is unhealthy by now; retries follow the list of override_host.
 func (s envoyStream) Steer(addr string, others []string) error {
 	steering = append(steering[:0], addr...)
@@ -109,7 +109,7 @@ func (s envoyStream) Steer(addr string, others []string) error {
 	return proxywasm.ReplaceHttpRequestHeader(headerDestination, text(steering))
 }
 
-// Unsteer implements core.GatewayStream.
+// Unsteer implements host.GatewayStream.
 func (s envoyStream) Unsteer() {
 	s.RemoveRequestHeader(headerSession)
 	s.RemoveRequestHeader(headerDestination)

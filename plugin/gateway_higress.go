@@ -10,8 +10,8 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/core"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 const gatewayKind = config.Higress
@@ -25,7 +25,7 @@ type higressGateway struct {
 	*endpoints.Higress
 }
 
-func newGateway() core.Gateway { return &higressGateway{Higress: endpoints.NewHigress(higressCalls{})} }
+func newGateway() host.Gateway { return &higressGateway{Higress: endpoints.NewHigress(higressCalls{})} }
 
 // higressCalls implements endpoints.HigressCalls.
 type higressCalls struct{ gateway }
@@ -65,18 +65,18 @@ func (c higressCalls) AsRequest(context uint32, f func()) {
 // higressStream is a request in Higress. An alias, for the size of the artifact.
 type higressStream = stream
 
-func newGatewayStream() core.GatewayStream { return higressStream{} }
+func newGatewayStream() host.GatewayStream { return higressStream{} }
 
-// Cluster implements core.GatewayStream.
+// Cluster implements host.GatewayStream.
 func (s higressStream) Cluster() string { return property("cluster_name") }
 
-// Route implements core.GatewayStream.
+// Route implements host.GatewayStream.
 func (s higressStream) Route() string { return property("route_name") }
 
-// ReleaseHeaders implements core.GatewayStream.
+// ReleaseHeaders implements host.GatewayStream.
 func (s higressStream) ReleaseHeaders() {}
 
-// HoldBody implements core.GatewayStream. The listener's buffer is 32 KiB by default, and a held body above it fails
+// HoldBody implements host.GatewayStream. The listener's buffer is 32 KiB by default, and a held body above it fails
 // with 413.
 func (s higressStream) HoldBody(max int) {
 	_ = proxywasm.SetProperty([]string{"set_decoder_buffer_limit"}, []byte(strconv.Itoa(max+bodySlack)))
@@ -84,7 +84,7 @@ func (s higressStream) HoldBody(max int) {
 
 var errRefused = errors.New("the gateway refused the endpoint")
 
-// Steer implements core.GatewayStream. Higress takes one host; its retries go to native balancing.
+// Steer implements host.GatewayStream. Higress takes one host; its retries go to native balancing.
 func (s higressStream) Steer(addr string, _ []string) error {
 	if proxySetOverrideHost(addr) != statusOK {
 		return errRefused
@@ -92,5 +92,5 @@ func (s higressStream) Steer(addr string, _ []string) error {
 	return nil
 }
 
-// Unsteer implements core.GatewayStream: in Higress no header of a client can steer.
+// Unsteer implements host.GatewayStream: in Higress no header of a client can steer.
 func (s higressStream) Unsteer() {}

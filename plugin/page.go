@@ -69,7 +69,7 @@ func answeredPage(size, most int) (page []byte, result string) {
 	return page, endpoints.ScrapeOK
 }
 
-// ModelsPage implements core.Gateway.
+// ModelsPage implements host.Gateway.
 func (gateway) ModelsPage(addr string, c *config.Config, answered func(page []byte, result string)) error {
 	m := &c.Models
 	p := page{

@@ -3,11 +3,11 @@ package main
 import (
 	"strings"
 
-	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
-// Probe implements core.Gateway.
-func (gateway) Probe(cluster string, p core.ProbeCall, answered func(text string)) error {
+// Probe implements host.Gateway.
+func (gateway) Probe(cluster string, p host.ProbeCall, answered func(text string)) error {
 	call := httpCall{cluster: cluster, within: p.Timeout, headers: [][2]string{
 		{":method", "GET"}, {":path", p.Path}, {":authority", "warmgate"}, {p.Header, p.Text},
 	}}

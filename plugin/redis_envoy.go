@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -22,12 +22,12 @@ type envoyRedis struct {
 	login   redisclient.Login
 }
 
-// RedisLink implements core.Gateway.
-func (g *envoyGateway) RedisLink(c *config.Config) core.RedisLink {
+// RedisLink implements host.Gateway.
+func (g *envoyGateway) RedisLink(c *config.Config) host.RedisLink {
 	return &envoyRedis{cluster: c.Redis.Cluster, within: c.ReserveTimeout}
 }
 
-// Connect implements core.RedisLink. Calls that are under way with another login come to their own end.
+// Connect implements host.RedisLink. Calls that are under way with another login come to their own end.
 func (r *envoyRedis) Connect(_ time.Duration, c config.Redis) {
 	login := redisclient.Login{Username: c.Username, Password: c.Password, Database: c.Database}
 	if r.Pipeline == nil || r.login != login {

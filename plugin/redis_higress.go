@@ -10,7 +10,7 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/core"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -36,14 +36,14 @@ type higressConn struct {
 	tried   time.Duration
 }
 
-// RedisLink implements core.Gateway.
-func (g *higressGateway) RedisLink(c *config.Config) core.RedisLink {
+// RedisLink implements host.Gateway.
+func (g *higressGateway) RedisLink(c *config.Config) host.RedisLink {
 	l := &higressRedis{conn: higressConn{cluster: c.Redis.HigressCluster()}}
 	l.Checked = redisclient.NewChecked(&l.conn, redisclient.Login{})
 	return l
 }
 
-// Connect implements core.RedisLink: it passes the settings to the gateway until that has them. It fails while the
+// Connect implements host.RedisLink: it passes the settings to the gateway until that has them. It fails while the
 // service is not known there.
 func (l *higressRedis) Connect(now time.Duration, login config.Redis) {
 	r := &l.conn
@@ -62,10 +62,10 @@ func (l *higressRedis) Connect(now time.Duration, login config.Redis) {
 	r.ready, r.stale = err == nil, false
 }
 
-// Expire implements core.RedisLink: the store's own deadlines are enough.
+// Expire implements host.RedisLink: the store's own deadlines are enough.
 func (l *higressRedis) Expire(time.Duration) time.Duration { return 0 }
 
-// Postpone implements core.RedisLink: there are no deadlines but the store's.
+// Postpone implements host.RedisLink: there are no deadlines but the store's.
 func (l *higressRedis) Postpone(time.Duration) {}
 
 // Do implements redisclient.Transport.

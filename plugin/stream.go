@@ -6,7 +6,7 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 )
 
-// stream is the part of a core.GatewayStream that is the same on both gateways.
+// stream is the part of a host.GatewayStream that is the same on both gateways.
 type stream struct{}
 
 // property returns a property of the request, or of the gateway, "" when there is none.
@@ -44,7 +44,7 @@ func name(s string) string {
 	return s
 }
 
-// RequestHeaders implements core.GatewayStream.
+// RequestHeaders implements host.GatewayStream.
 func (stream) RequestHeaders() [][2]string {
 	headers, _ := proxywasm.GetHttpRequestHeaders() // nil if there is an error
 	return headers
@@ -56,7 +56,7 @@ var bodyMemory []byte
 // maxBodyMemory is how much of it is kept: the memory of a VM never shrinks.
 const maxBodyMemory = 1 << 20
 
-// RequestBody implements core.GatewayStream.
+// RequestBody implements host.GatewayStream.
 func (stream) RequestBody(from, max int) []byte {
 	lent = bodyMemory
 	b, _ := proxywasm.GetHttpRequestBody(from, max) // nil if there is an error
@@ -65,7 +65,7 @@ func (stream) RequestBody(from, max int) []byte {
 	return b
 }
 
-// ResponseBody implements core.GatewayStream.
+// ResponseBody implements host.GatewayStream.
 func (stream) ResponseBody(from, max int) []byte {
 	lent = scratch[:]
 	b, _ := proxywasm.GetHttpResponseBody(from, max) // nil if there is an error
@@ -73,24 +73,24 @@ func (stream) ResponseBody(from, max int) []byte {
 	return b
 }
 
-// Client implements core.GatewayStream.
+// Client implements host.GatewayStream.
 func (stream) Client() string { return string(propertyBytes("source", "address")) }
 
-// ServedBy implements core.GatewayStream.
+// ServedBy implements host.GatewayStream.
 func (stream) ServedBy() string { return property("upstream", "address") }
 
-// Details implements core.GatewayStream.
+// Details implements host.GatewayStream.
 func (stream) Details() string { return property("response", "code_details") }
 
-// SetRequestHeader implements core.GatewayStream.
+// SetRequestHeader implements host.GatewayStream.
 func (stream) SetRequestHeader(name, value string) {
 	_ = proxywasm.ReplaceHttpRequestHeader(name, value)
 }
 
-// RemoveRequestHeader implements core.GatewayStream.
+// RemoveRequestHeader implements host.GatewayStream.
 func (stream) RemoveRequestHeader(name string) { _ = proxywasm.RemoveHttpRequestHeader(name) }
 
-// SetCluster implements core.GatewayStream. The gateway selects the route again once a request header has changed: both
+// SetCluster implements host.GatewayStream. The gateway selects the route again once a request header has changed: both
 // do for a module of the ABI that they are built for.
 func (s stream) SetCluster(header, cluster string) {
 	if cluster == "" {
@@ -100,10 +100,10 @@ func (s stream) SetCluster(header, cluster string) {
 	s.SetRequestHeader(header, cluster)
 }
 
-// RemoveResponseHeader implements core.GatewayStream.
+// RemoveResponseHeader implements host.GatewayStream.
 func (stream) RemoveResponseHeader(name string) { _ = proxywasm.RemoveHttpResponseHeader(name) }
 
-// ResponseHeader implements core.GatewayStream.
+// ResponseHeader implements host.GatewayStream.
 func (stream) ResponseHeader(key string) string {
 	lent = scratch[:]
 	v, _ := proxywasm.GetHttpResponseHeader(key) // "" if there is an error
@@ -111,13 +111,13 @@ func (stream) ResponseHeader(key string) string {
 	return name(v)
 }
 
-// ResponseHeaders implements core.GatewayStream.
+// ResponseHeaders implements host.GatewayStream.
 func (stream) ResponseHeaders() [][2]string {
 	headers, _ := proxywasm.GetHttpResponseHeaders() // nil if there is an error
 	return headers
 }
 
-// SetResponseHeader implements core.GatewayStream. The headers serve debugging only, so errors do not matter.
+// SetResponseHeader implements host.GatewayStream. The headers serve debugging only, so errors do not matter.
 func (stream) SetResponseHeader(name, value string) {
 	_ = proxywasm.ReplaceHttpResponseHeader(name, value)
 }
@@ -125,16 +125,16 @@ func (stream) SetResponseHeader(name, value string) {
 // noteProperty is where the access log finds the note, as %FILTER_STATE(wasm.warmgate:PLAIN)%.
 const noteProperty = "warmgate"
 
-// SetNote implements core.GatewayStream.
+// SetNote implements host.GatewayStream.
 func (stream) SetNote(text string) { _ = proxywasm.SetProperty([]string{noteProperty}, []byte(text)) }
 
-// Note implements core.GatewayStream.
+// Note implements host.GatewayStream.
 func (stream) Note() string { return string(propertyBytes(noteProperty)) }
 
-// Resume implements core.GatewayStream.
+// Resume implements host.GatewayStream.
 func (stream) Resume() { _ = proxywasm.ResumeHttpRequest() }
 
-// Reply implements core.GatewayStream.
+// Reply implements host.GatewayStream.
 func (stream) Reply(status int, headers [][2]string, body string) {
 	const noGRPC = -1
 	_ = proxywasm.SendHttpResponseWithDetail(uint32(status), "warmgate", headers, []byte(body), noGRPC)

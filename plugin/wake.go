@@ -17,13 +17,13 @@ var knownQueues = map[uint64]uint32{}
 
 func queueName(owner uint64) string { return "warmgate/1/wake/" + strconv.FormatUint(owner, 16) }
 
-// Listen implements core.Gateway.
+// Listen implements host.Gateway.
 func (gateway) Listen(context uint32, owner uint64) (err error) {
 	asPlugin(context, func() { _, err = proxywasm.RegisterSharedQueue(queueName(owner)) })
 	return err
 }
 
-// Wake implements core.Gateway. An owner that cannot be called finds what it waits for at its next tick.
+// Wake implements host.Gateway. An owner that cannot be called finds what it waits for at its next tick.
 func (gateway) Wake(owner uint64, message []byte) {
 	queue, known := knownQueues[owner]
 	if !known {

@@ -30,6 +30,7 @@ const (
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"redisclient", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process",
+	"plugin/host", "plugin/learned", "plugin/stats",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -79,7 +80,8 @@ var mayImport = map[string][]string{
 	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
 	"plugin": {
-		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process", "redisclient",
+		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process",
+		"plugin/stats", "redisclient",
 	},
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
@@ -88,15 +90,22 @@ var mayImport = map[string][]string{
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
 		"lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints",
-		"plugin/process", "plugin/ratelimit", "redisclient", xxhash,
+		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
 	"plugin/endpoints": {
 		"internal/recent", "internal/wire", "lb", "plugin/config", "plugin/discovery", "plugin/process", xxhash,
 	},
+	"plugin/host": {
+		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
+	},
+	"plugin/learned": {
+		"internal/order", "lb/answer", "lb/prompt", "plugin/endpoints", "plugin/process", xxhash,
+	},
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
 	"plugin/ratelimit":           {"lb/budget"},
+	"plugin/stats":               {"internal/statname", "lb", "lb/memstore"},
 	"redisclient": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue",
 		"redisclient/lua", xxhash,

@@ -36,6 +36,15 @@ func (cs Columns[R]) Row(runs []R, first ...string) []string {
 	return first
 }
 
+// Show returns every quantity of one run, behind its head.
+func (cs Columns[R]) Show(run *R) string {
+	parts := make([]string, len(cs))
+	for i, c := range cs {
+		parts[i] = fmt.Sprintf("%s "+c.Verb, c.Head, c.Of(run))
+	}
+	return strings.Join(parts, "  ")
+}
+
 // Values returns one quantity of the runs, in their order.
 func Values[R any](runs []R, of func(*R) float64) []float64 {
 	out := make([]float64, len(runs))

@@ -107,7 +107,7 @@ func (rs *Runs[R]) Tabulate(columns Columns[R], first string) *Table {
 
 // Play has contenders play in a cell once a round, in the order of Rounds, keeps what they did and prints it. All of a
 // round meet what prepare returns.
-func Play[T any, R fmt.Stringer](rs *Runs[R], cell string, rounds int, contenders []string,
+func Play[T, R any](rs *Runs[R], columns Columns[R], cell string, rounds int, contenders []string,
 	prepare func(round int) (T, error), play func(of T, i int) (R, error),
 ) error {
 	var of T
@@ -119,7 +119,7 @@ func Play[T any, R fmt.Stringer](rs *Runs[R], cell string, rounds int, contender
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", contenders[i], err)
 		}
-		fmt.Printf("%-12s  round %d  %-24s  %s\n", cell, round+1, contenders[i], r)
+		fmt.Printf("%-12s  round %d  %-24s  %s\n", cell, round+1, contenders[i], columns.Show(&r))
 		return r, nil
 	})
 	if err == nil {

@@ -45,29 +45,29 @@ func TestRuns(t *testing.T) {
 }
 
 func TestPlay(t *testing.T) {
-	var rs Runs[words]
-	play := func(of string, i int) (words, error) {
+	var rs Runs[string]
+	columns := Columns[string]{Col("length", "%.0f", func(s *string) float64 { return float64(len(*s)) })}
+	play := func(of string, i int) (string, error) {
 		if of == "round 2" {
 			return "", errors.New("too late")
 		}
-		return words(fmt.Sprint(of, i)), nil
+		return fmt.Sprint(of, i), nil
 	}
 	of := func(round int) (string, error) { return fmt.Sprint("round ", round), nil }
-	if err := Play(&rs, "x", 2, []string{"a", "b"}, of, play); err != nil {
+	if err := Play(&rs, columns, "x", 2, []string{"a", "b"}, of, play); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := rs.Of("x", "a"), rs.Of("x", "b"); fmt.Sprint(a, b) != "[round 00 round 10] [round 01 round 11]" {
 		t.Error(a, b)
 	}
-	if err := Play(&rs, "x", 3, []string{"a", "b"}, of, play); err == nil || err.Error() != "a: too late" &&
+	if run := "four"; columns.Show(&run) != "length 4" {
+		t.Error(columns.Show(&run))
+	}
+	if err := Play(&rs, columns, "x", 3, []string{"a", "b"}, of, play); err == nil || err.Error() != "a: too late" &&
 		err.Error() != "b: too late" {
 		t.Error(err)
 	}
 }
-
-type words string
-
-func (w words) String() string { return string(w) }
 
 func TestRoundsSideBySide(t *testing.T) {
 	got, err := RoundsSideBySide(t.Context(), 2, 2, 3, func(_ context.Context, round, i int) (int, error) {

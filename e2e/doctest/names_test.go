@@ -62,7 +62,7 @@ func TestNames(t *testing.T) {
 	for _, k := range config.Keys() {
 		keys.WriteString(k.Name + ".")
 	}
-	wire := read(t, "plugin/*.go") + read(t, "plugin/core/*.go") + read(t, "envoy-config/*.yaml") +
+	wire := read(t, "plugin/*.go") + read(t, "plugin/*/*.go") + read(t, "envoy-config/*.yaml") +
 		read(t, "deploy/*/*.yaml")
 	for _, d := range documents(t) {
 		if m := absolutePath.FindString(d.text); m != "" {

@@ -244,8 +244,8 @@ func TestResultsTable(t *testing.T) {
 	}
 }
 
-// TestStatsTable compares docs/metrics.md with the constants in plugin/core/stats.go and the labels that the plugin
-// writes.
+// TestStatsTable compares docs/metrics.md with the constants in plugin/stats/names.go and the labels that the
+// plugin writes.
 func TestStatsTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("stats")
 	if tab == nil {
@@ -259,7 +259,7 @@ func TestStatsTable(t *testing.T) {
 	slices.Sort(have)
 	slices.Sort(want)
 	if !slices.Equal(have, want) {
-		t.Errorf("documented\n%v\nin plugin/core/stats.go\n%v", have, want)
+		t.Errorf("documented\n%v\nin plugin/stats/names.go\n%v", have, want)
 	}
 	for _, r := range tab.rows[1:] {
 		counter := strings.HasSuffix(r[0], "_total`")
@@ -278,10 +278,10 @@ func TestStatsTable(t *testing.T) {
 	}
 }
 
-// statistics returns the values of the constants stat... in plugin/core/stats.go.
+// statistics returns the values of the constants in plugin/stats/names.go.
 func statistics(t *testing.T) []string {
 	t.Helper()
-	return constants(t, "core/stats.go", "stat")
+	return constants(t, "stats/names.go", "")
 }
 
 // constants returns the values of the constants of a file of the plugin whose names begin with prefix.
@@ -311,7 +311,7 @@ func constants(t *testing.T, file, prefix string) []string {
 // writtenLabels returns the labels in the plugin's calls of statname.With, sorted.
 func writtenLabels(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root(t), "plugin/core", "*.go"))
+	files, err := filepath.Glob(filepath.Join(root(t), "plugin", "*", "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

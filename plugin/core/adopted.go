@@ -8,6 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The servers of a region whose gateways are gone are served from here as this region's own, if it has adopted them: a
@@ -20,8 +22,8 @@ func (r *regions) seeServers(now time.Duration, h *home, peer int) {
 	if cluster == "" || !h.board.Adopted(peer) {
 		return
 	}
-	view := r.gw.KnownView(now, cluster, h.cfg)
-	if view == nil && r.kind == config.Higress { // only a request that is sent there sees them
+	view := r.GW.KnownView(now, cluster, h.cfg)
+	if view == nil && r.Kind == config.Higress { // only a request that is sent there sees them
 		r.note(h.board.Guess(now, peer))
 		return
 	}
@@ -70,7 +72,7 @@ func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bo
 }
 
 // adopt has an adopted server chosen for the request, which is routed there by now.
-func (f *forwarding) adopt(peer int, why region.Reason) Action {
+func (f *forwarding) adopt(peer int, why region.Reason) host.Action {
 	pl := f.pl
 	to, r := &pl.cfg.Regions.Peers[peer], &pl.lease.reservation
 	f.why = why
@@ -92,7 +94,7 @@ func (f *forwarding) adopt(peer int, why region.Reason) Action {
 		in.chain = &chain
 	}
 	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
-	pl.plugin.vm.stats.countIf(statname.With(statAtAdopted, "region", to.Name, "reason", why.String()), 1)
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", why.String()), 1)
 	return in.decide(max(pl.seen.size, pl.body.received), pl.seen.ended || pl.body.endedAt > 0, reason)
 }
 
@@ -102,7 +104,7 @@ const maxReturns = 3
 // leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again,
 // as of when it came: where nothing was open, it must not pass those that wait, nor the caps. Whatever else keeps the
 // plugin from choosing there, the gateway balances in the adopted cluster.
-func (f *forwarding) leaveAdopted() Action {
+func (f *forwarding) leaveAdopted() host.Action {
 	pl := f.pl
 	o, v, from := pl.outer, pl.plugin.vm, f.to
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
@@ -123,10 +125,10 @@ func (f *forwarding) leaveAdopted() Action {
 }
 
 // planAnew plans and reserves for a request that had no plan.
-func (pl *placement) planAnew() Action {
-	view, why := pl.plugin.vm.views.of(pl.plugin.vm.now(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
+func (pl *placement) planAnew() host.Action {
+	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Now(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
-		why = pl.makePlan(pl.plugin.vm.now(), view)
+		why = pl.makePlan(pl.plugin.vm.Now(), view)
 	}
 	if why != lb.ReasonChosen {
 		return pl.pass(why)

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 const euServers = "eu-servers"
@@ -48,7 +49,7 @@ func startAdopting(t *testing.T, here, there int, members string) (us, eu *fakeD
 func (d *fakeDriver) wantAdopted(want uint64) {
 	d.t.Helper()
 	d.advance(heartbeatPeriod)
-	if got := d.Gauge(statAdopted + ";region=eu"); got != want {
+	if got := d.Gauge(stats.Adopted + ";region=eu"); got != want {
 		d.t.Fatalf("adopted: %d, want %d", got, want)
 	}
 }
@@ -115,7 +116,7 @@ func TestServesAdopted(t *testing.T) {
 	if got := us.metrics.decisions(); got["adopted"] != 3 || got["chosen"] != 1 || len(got) != 2 {
 		t.Errorf("counted as %v", got)
 	}
-	const stat = statAtAdopted + ";region=eu;reason="
+	const stat = stats.AtAdopted + ";region=eu;reason="
 	if n := us.Counter(stat+"time") + us.Counter(stat+"prefix"); n != 3 {
 		t.Errorf("%d requests at adopted servers", n)
 	}
@@ -281,7 +282,7 @@ func TestAdoptedByThePrompt(t *testing.T) {
 		c.Finish()
 		us.advance(time.Second)
 	}
-	if len(at) != 1 || us.Counter(statAtAdopted+";region=eu;reason=prefix") != 5 {
+	if len(at) != 1 || us.Counter(stats.AtAdopted+";region=eu;reason=prefix") != 5 {
 		t.Errorf("at %v: %v", at, us.access)
 	}
 	home.Finish()

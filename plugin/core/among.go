@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
@@ -82,7 +83,7 @@ func (pl *placement) server() string {
 	in, reported := &pl.cfg.Clusters, pl.Cluster()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
-		return lists(v.gw.KnownView(v.now(), in.Holds(name), pl.cfg), served)
+		return lists(v.GW.KnownView(v.Now(), in.Holds(name), pl.cfg), served)
 	}
 	if holds(reported) {
 		return reported
@@ -105,7 +106,7 @@ func (pl *placement) verdict() lb.Verdict {
 	if verdict, judged := pl.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := pl.response.verdict(pl.plugin.vm.now(), pl.sentAt(), &pl.body, pl.GatewayStream)
+	verdict := pl.response.verdict(pl.plugin.vm.Now(), pl.sentAt(), &pl.body, pl.GatewayStream)
 	if !pl.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
@@ -152,5 +153,5 @@ func (pl *placement) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	case lb.Neutral, lb.Rejected:
 		result = "other"
 	}
-	pl.plugin.vm.stats.countIf(statname.With(statClusters, "cluster", l.addr, "result", result), 1)
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The admission API is for callers that send requests to the targets of token_budget themselves: they ask which target
@@ -17,7 +19,7 @@ import (
 
 // api is the part of a VM that answers the admission API.
 type api struct {
-	*env
+	*host.Env
 	clusters clusters
 	views    *views
 	ticks    *ticks
@@ -27,9 +29,9 @@ type api struct {
 	tasksOf func(c *config.Config) (lb.TaskStore, *redisStore)
 }
 
-func newAPI(e *env, cs clusters, st *stores, vs *views, t *ticks) *api {
+func newAPI(e *host.Env, cs clusters, st *stores, vs *views, t *ticks) *api {
 	return &api{
-		env: e, clusters: cs, views: vs, ticks: t, boards: map[string]*board{},
+		Env: e, clusters: cs, views: vs, ticks: t, boards: map[string]*board{},
 		choices: map[choice]lb.Plan{}, tasksOf: st.tasks,
 	}
 }
@@ -70,10 +72,10 @@ const callBodyTimeout = 10 * time.Second
 var retrySoon = [2]string{"retry-after", "1"}
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
-func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
+func (s *Stream) meetAPI(end bool) (a host.Action, isCall bool) {
 	set := s.plugin.set
 	if !s.plugin.hasAPI() {
-		return Proceed, false
+		return host.Proceed, false
 	}
 	s.traits.read(s)
 	var cfg *config.Config
@@ -82,7 +84,7 @@ func (s *Stream) meetAPI(end bool) (a Action, isCall bool) {
 		cfg, below = set.API(s.traits.path)
 	}
 	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
-		return Proceed, false
+		return host.Proceed, false
 	}
 	c := &apiCall{s: s, api: s.plugin.vm.api, cfg: cfg, kind: &noCall, inCallback: true, open: true}
 	s.answer = c
@@ -104,7 +106,7 @@ func (p *Plugin) isRefusedAPI(path string) bool {
 }
 
 // begin answers the request by its headers, or waits for its body. A stranger learns nothing.
-func (c *apiCall) begin(below string, end bool) Action {
+func (c *apiCall) begin(below string, end bool) host.Action {
 	s, v := c.s, c.s.plugin.vm
 	if !c.isAuthorized() {
 		return c.refuse(401, "unauthorized", "no or wrong token, want authorization: Bearer and the token",
@@ -134,8 +136,8 @@ func (c *apiCall) begin(below string, end bool) Action {
 	}
 	c.reading = true
 	s.HoldBody(config.MaxCall + 1)
-	v.bodies.reading[s] = v.gw.Now() + callBodyTimeout
-	return Hold
+	v.bodies.reading[s] = v.GW.Now() + callBodyTimeout
+	return host.Hold
 }
 
 // isAuthorized reports whether the caller has the token. How long that takes depends on the length of the one that it
@@ -151,18 +153,18 @@ func isIdentity(encoding string) bool {
 	return encoding == "" || strings.EqualFold(encoding, "identity")
 }
 
-func (c *apiCall) read(size int, end bool) Action {
+func (c *apiCall) read(size int, end bool) host.Action {
 	c.inCallback = true
 	defer func() { c.inCallback = false }()
 	switch {
 	case !c.open:
-		return Proceed
+		return host.Proceed
 	case !c.reading: // it will be answered
-		return Stop
+		return host.Stop
 	case size > config.MaxCall:
 		return c.refuseLong()
 	case !end:
-		return Hold
+		return host.Hold
 	}
 	return c.start(string(c.s.RequestBody(0, size)))
 }
@@ -180,12 +182,12 @@ func (c *apiCall) endBody() {
 }
 
 // start does what is asked for.
-func (c *apiCall) start(body string) Action {
+func (c *apiCall) start(body string) host.Action {
 	c.endBody()
 	if c.kind.run(c, body); c.open {
-		return Stop
+		return host.Stop
 	}
-	return Hold
+	return host.Hold
 }
 
 // whenThere runs f, which answers, if the caller still waits: at once, or in its context. Else it runs gone, unless
@@ -199,7 +201,7 @@ func (c *apiCall) whenThere(f, gone func()) {
 	case c.inCallback:
 		f()
 	default:
-		s.plugin.vm.runAs(s.context, "the answer to an admission call", f, func() { c.failed() })
+		s.plugin.vm.RunAs(s.context, "the answer to an admission call", f, func() { c.failed() })
 	}
 }
 
@@ -211,12 +213,12 @@ func (c *apiCall) wakeFor(now time.Duration, redis *redisStore) {
 }
 
 // refuse answers with an error.
-func (c *apiCall) refuse(status int, result, why string, headers ...[2]string) Action {
+func (c *apiCall) refuse(status int, result, why string, headers ...[2]string) host.Action {
 	c.reply(status, result, errorText(why), headers...)
-	return Hold
+	return host.Hold
 }
 
-func (c *apiCall) refuseLong() Action {
+func (c *apiCall) refuseLong() host.Action {
 	return c.refuse(413, "too_long", "the body is too long, want at most 65536 bytes")
 }
 
@@ -248,14 +250,14 @@ func (c *apiCall) count(result string) {
 	if c.kind != &noCall {
 		result = c.kind.name + "_" + result
 	}
-	c.api.stats.countIf(statname.With(statAPICalls, "result", result), 1)
+	c.api.Stats.CountIf(statname.With(stats.APICalls, "result", result), 1)
 	c.s.SetNote("api=" + result)
 }
 
-func (c *apiCall) failed() Action {
+func (c *apiCall) failed() host.Action {
 	if c.open {
 		return c.refuse(500, "panic", "the plugin failed")
 	}
 	c.s.Reply(500, nil, errorText("the plugin failed"))
-	return Hold
+	return host.Hold
 }

@@ -44,7 +44,7 @@ func (a *api) tick(now time.Duration) {
 			all, cas := a.counted(path)
 			all.merge(&b.pressure)
 			// of the first values the last one stays
-			if a.gw.KV().Set(process.KeyAdmission+path, all.pack(), cas) == nil {
+			if a.GW.KV().Set(process.KeyAdmission+path, all.pack(), cas) == nil {
 				b.pressure, b.changed = pressure{}, false
 			}
 		case now-b.usedAt > clusterAge:
@@ -55,7 +55,7 @@ func (a *api) tick(now time.Duration) {
 
 // counted returns what all VMs have added.
 func (a *api) counted(path string) (all pressure, cas uint32) {
-	raw, cas, err := a.gw.KV().Get(process.KeyAdmission + path)
+	raw, cas, err := a.GW.KV().Get(process.KeyAdmission + path)
 	if err != nil {
 		return pressure{}, 0
 	}

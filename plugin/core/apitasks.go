@@ -45,7 +45,7 @@ func (c *apiCall) schedule(body string) {
 	tasks.Schedule(now, key, c.cfg.API.LeaseTTL, &plan, func(t lb.Task, err error) {
 		c.whenThere(func() { c.scheduled(now, &plan, t, err) }, func() {
 			if err == nil && key == 0 { // nobody will ever know of it
-				tasks.Complete(c.api.now(), plan.Scope, t.ID, 0, func(lb.TaskEnd, error) {})
+				tasks.Complete(c.api.Now(), plan.Scope, t.ID, 0, func(lb.TaskEnd, error) {})
 			}
 		})
 	})
@@ -70,7 +70,7 @@ func (c *apiCall) scheduled(now time.Duration, plan *lb.Plan, t lb.Task, err err
 
 // tellWait answers that the task is not admitted.
 func (c *apiCall) tellWait(now, expected time.Duration, result string) {
-	wait := c.api.waitFor(expected)
+	wait := c.api.WaitFor(expected)
 	c.api.board(now, c.cfg).addCall(now, wait, false)
 	var o jsonObject
 	o.addInt("wait_for_ms", wait.Milliseconds())
@@ -168,7 +168,7 @@ func (a *api) plan(now time.Duration, c *config.Config, tokens int64) (lb.Plan, 
 		return lb.Plan{}, false
 	}
 	cl.views[view.ListID] = view
-	plan, why := policy.Plan(now, &lb.Request{Random: a.gw.Random(), PromptTokens: tokens}, view)
+	plan, why := policy.Plan(now, &lb.Request{Random: a.GW.Random(), PromptTokens: tokens}, view)
 	plan.Tokens, plan.Budget.Tokens = tokens, tokens
 	return plan, why == lb.ReasonChosen
 }

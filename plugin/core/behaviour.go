@@ -1,162 +1,31 @@
 package core
 
 import (
-	"strings"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
-)
-
-// A call that no table lists is taken for what its method and its body make likely, until its answers have shown the
-// opposite often enough: that nothing of a model is in them, and that they come at once compared with those of calls
-// that compute; or, without a body, that a model works on it. Each VM learns that for itself.
-
-const (
-	maxCallPaths  = 64               // patterns of calls of a cluster of which it is known what answers have shown
-	patternBytes  = 256              // of a long path that count
-	worthOfAnswer = 20 * time.Second // for how much longer a pattern is known for each answer, up to clusterAge
-	enoughAnswers = 32               // to show the opposite at first; twice as many each time that this was wrong
-	// Answers come at once if that takes 1/atOnce of the mean time of calls that compute, and not any more if it takes
-	// more than twice that. The mean counts from enoughAnswers on, and if it is half a tick or more.
-	atOnce = 8
-)
-
-// callPattern is what calls have in common of which one shows what the others are: the method, and the path but for its
-// query and for ids, which are parts with a digit. The zero value is that of calls that a table lists.
-type callPattern struct {
-	id       uint64
-	bodiless bool
-}
-
-func patternOf(method, path string, bodiless bool) callPattern {
-	path, _, _ = strings.Cut(path[:min(len(path), patternBytes)], "?")
-	parts := strings.Split(strings.TrimRight(path, "/"), "/")
-	for i, part := range parts {
-		if strings.ContainsAny(part, "0123456789") {
-			parts[i] = "*"
-		}
-	}
-	return callPattern{xxhash.Sum64String(method+strings.Join(parts, "/")) | 1, bodiless}
-}
-
-// shown is what an answer shows of the work behind it.
-type shown uint8
-
-const (
-	showsUnknown shown = iota // it is not read, or not all that matters
-	showsNothing              // it has none of what follows
-	showsOutput               // output in one piece, or a stream of what may be some
-	showsWork                 // it reports tokens, or streams output
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // shows returns what the answer, which has ended, shows of the work behind it.
-func (r *reading) shows() shown {
+func (r *reading) shows() learned.Shown {
 	a := r.answer
 	switch {
 	case a == nil && (r.text && r.parts <= 1 || r.bytes == 0): // in several parts it may be what a model writes
-		return showsNothing
+		return learned.ShowsNothing
 	case a == nil || a.IsOther():
-		return showsUnknown
+		return learned.ShowsUnknown
 	}
 	switch u, _ := a.Usage(r.complete); {
 	case u.Prompt+u.Output > 0 || a.Streams() && a.HasOutput():
-		return showsWork
+		return learned.ShowsWork
 	case a.Streams() || a.HasOutput():
-		return showsOutput
+		return learned.ShowsOutput
 	case r.unread:
-		return showsUnknown
+		return learned.ShowsUnknown
 	}
-	return showsNothing
-}
-
-// meanTime is the mean of so many times, or about so many of the latest.
-type meanTime struct {
-	count int
-	mean  time.Duration
-}
-
-func (m *meanTime) add(d time.Duration, most int) {
-	m.count = min(m.count+1, most)
-	m.mean += (d - m.mean) / time.Duration(m.count)
-}
-
-// callPath is what answers to the calls of one pattern have shown.
-type callPath struct {
-	pattern  callPattern
-	opposite meanTime      // of answers that show the opposite of what is likely
-	needed   int           // how many of these it takes
-	judged   bool          // there were as many: the opposite holds
-	worth    time.Duration // the one with the least makes room for others
-}
-
-// behaviours is what a VM knows of the calls of a cluster that no table lists.
-type behaviours struct {
-	paths     []callPath
-	computing meanTime // of calls that compute, until their answers begin
-}
-
-// find returns what is known of a pattern, nil for nothing, and otherwise what would make room for it.
-func (b *behaviours) find(pattern callPattern) (p, least *callPath) {
-	for i := range b.paths {
-		p = &b.paths[i]
-		if p.pattern == pattern {
-			return p, nil
-		}
-		if least == nil || p.worth < least.worth {
-			least = p
-		}
-	}
-	return nil, least
-}
-
-// judge returns what a call is by its answers so far; likely: what it is by its method and body.
-func (b *behaviours) judge(pattern callPattern, likely prompt.Call) prompt.Call {
-	switch p, _ := b.find(pattern); {
-	case p == nil || !p.judged:
-		return likely
-	case pattern.bodiless:
-		return prompt.Computes
-	}
-	return prompt.Quiet
-}
-
-// learn takes over what an answer has shown, and after which time it began.
-func (b *behaviours) learn(now time.Duration, pattern callPattern, shows shown, took time.Duration) {
-	opposite := shows == showsNothing && !pattern.bodiless || shows == showsWork && pattern.bodiless
-	if b.paths == nil {
-		b.paths = make([]callPath, maxCallPaths)
-	}
-	p, least := b.find(pattern)
-	if p == nil {
-		if !opposite {
-			return
-		}
-		p = least
-		*p = callPath{pattern: pattern, needed: enoughAnswers}
-	}
-	switch o := &p.opposite; {
-	case opposite || p.judged && shows == showsUnknown:
-		o.add(took, 2*p.needed)
-	case pattern.bodiless: // a model may still work on others
-		o.count = max(0, o.count-1)
-	case shows != showsUnknown:
-		*o = meanTime{}
-	}
-	typical := b.computing.mean
-	fits, contradicts := p.opposite.mean <= typical/atOnce, p.opposite.mean > 2*typical/atOnce
-	if pattern.bodiless {
-		fits, contradicts = contradicts, fits
-	}
-	switch {
-	case p.judged && (contradicts || 2*p.opposite.count < p.needed):
-		p.judged, p.needed, p.opposite = false, 2*p.needed, meanTime{}
-	case fits && p.opposite.count >= p.needed && b.computing.count >= enoughAnswers && typical >= tickPeriod/2:
-		p.judged = true
-	}
-	p.worth = now + min(clusterAge, time.Duration(p.needed-enoughAnswers+p.opposite.count)*worthOfAnswer)
+	return learned.ShowsNothing
 }
 
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
@@ -165,13 +34,9 @@ func (pl *placement) learnCall(now time.Duration, verdict lb.Verdict) {
 	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
 		return
 	}
-	took, computes := max(0, r.answered-r.asked), pl.what == prompt.Computes
-	if pl.pattern.id != 0 {
-		shows := r.shows()
-		calls.learn(now, pl.pattern, shows, took)
-		computes = shows == showsWork && !pl.pattern.bodiless
+	shows := learned.ShowsUnknown
+	if !pl.pattern.IsListed() {
+		shows = r.shows()
 	}
-	if computes {
-		calls.computing.add(took, 2*enoughAnswers)
-	}
+	calls.Learn(now, pl.pattern, shows, max(0, r.answered-r.asked), pl.what == prompt.Computes)
 }

@@ -1,10 +1,14 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/plugin/host"
+)
 
 // bodies is the part of a VM that looks after requests whose bodies have not ended.
 type bodies struct {
-	*env
+	*host.Env
 	reading map[*Stream]time.Duration   // held until their body comes, and until when
 	partial map[*placement]bodyProgress // whose leases count what has come of the body
 	kept    int                         // bytes in memory of those that are read on: see longBody
@@ -18,14 +22,14 @@ type bodyProgress struct {
 	received int // bytes
 }
 
-func newBodies(e *env) *bodies {
-	return &bodies{env: e, reading: map[*Stream]time.Duration{}, partial: map[*placement]bodyProgress{}}
+func newBodies(e *host.Env) *bodies {
+	return &bodies{Env: e, reading: map[*Stream]time.Duration{}, partial: map[*placement]bodyProgress{}}
 }
 
 // track notes that a lease was granted before the end of the body, for what was read of it.
 func (b *bodies) track(s *placement) {
 	if s.work.open && s.work.seen > 0 {
-		b.partial[s] = bodyProgress{b.now(), s.body.received}
+		b.partial[s] = bodyProgress{b.Now(), s.body.received}
 	}
 }
 
@@ -33,7 +37,7 @@ func (b *bodies) track(s *placement) {
 func (b *bodies) expire(now time.Duration) {
 	for s, until := range b.reading {
 		if now >= until {
-			b.runAs(s.context, "a held request", s.bodyTimeout, s.bodyTimeoutRecovered)
+			b.RunAs(s.context, "a held request", s.bodyTimeout, s.bodyTimeoutRecovered)
 		}
 	}
 	for s, p := range b.partial {
@@ -41,7 +45,7 @@ func (b *bodies) expire(now time.Duration) {
 		case s.body.received != p.received:
 			b.partial[s] = bodyProgress{now, s.body.received}
 		case now-p.at >= stallTime:
-			b.runAs(s.context, "a stalled request", s.stalled, s.recovered)
+			b.RunAs(s.context, "a stalled request", s.stalled, s.recovered)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // body is what has come of a request, and what it waits for.
@@ -58,18 +60,18 @@ func (pl *placement) needsMore() bool {
 
 // waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over. A longer
 // one may be read on: see longBody.
-func (s *Stream) waitForBody() Action {
+func (s *Stream) waitForBody() host.Action {
 	pl := s.first
 	pl.enter(phaseReading)
 	s.body.modelOnly = !pl.needsMore() && !pl.needsBodyInside()
 	s.HoldBody(s.readMost())
-	s.plugin.vm.bodies.reading[s] = s.plugin.vm.gw.Now() + pl.cfg.BodyTimeout
-	return Hold
+	s.plugin.vm.bodies.reading[s] = s.plugin.vm.GW.Now() + pl.cfg.BodyTimeout
+	return host.Hold
 }
 
 // bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
-func (pl *placement) bodyCame(size int, end bool) Action {
-	pl.body.arrived(pl.plugin.vm.now(), end)
+func (pl *placement) bodyCame(size int, end bool) host.Action {
+	pl.body.arrived(pl.plugin.vm.Now(), end)
 	switch pl.phase {
 	case phaseReading:
 	case phaseListing, phaseReserving:
@@ -80,11 +82,11 @@ func (pl *placement) bodyCame(size int, end bool) Action {
 		if end {
 			pl.amendWork()
 		}
-		return Proceed
+		return host.Proceed
 	}
 	alone := pl.body.long != nil || !pl.body.held // no earlier part is held beside this one: see ReleaseHeaders
 	a := pl.readNext(size, end)
-	if a == Proceed && alone && !end {
+	if a == host.Proceed && alone && !end {
 		pl.ReleaseHeaders()
 	}
 	return a
@@ -98,7 +100,7 @@ func (pl *placement) passed(size int) {
 }
 
 // readNext reads more of a body that the request waits for.
-func (s *Stream) readNext(size int, end bool) Action {
+func (s *Stream) readNext(size int, end bool) host.Action {
 	switch {
 	case s.traits.parts:
 		return s.readParts(size, end)
@@ -116,27 +118,27 @@ func (s *Stream) readNext(size int, end bool) Action {
 	case s.readsOn(first, enough):
 		return s.beginLong(size)
 	case !enough:
-		return s.awaitMore(Hold)
+		return s.awaitMore(host.Hold)
 	}
 	return s.inspect(size, end)
 }
 
 // trailersCame is called when the body was followed by trailers.
-func (pl *placement) trailersCame() Action {
-	pl.body.arrived(pl.plugin.vm.now(), true)
+func (pl *placement) trailersCame() host.Action {
+	pl.body.arrived(pl.plugin.vm.Now(), true)
 	switch pl.phase {
 	case phaseReading:
 	case phaseListing, phaseReserving:
-		return Stop
+		return host.Stop
 	default:
 		pl.amendWork()
-		return Proceed
+		return host.Proceed
 	}
 	return pl.inspect(pl.body.received, true)
 }
 
 // inspect decides by what has come of the body: size bytes.
-func (s *Stream) inspect(size int, end bool) Action {
+func (s *Stream) inspect(size int, end bool) host.Action {
 	pl := s.first
 	s.plugin.vm.bodies.stopReading(s)
 	if s.traits.parts {
@@ -185,14 +187,14 @@ func (pl *placement) needsPrompt() bool {
 		return pl.what == prompt.Quiet && c.Clusters.Endpoint != nil // for its model, inside
 	}
 	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||
-		c.Scrapes(pl.plugin.vm.kind) || c.Engines.ORCA
+		c.Scrapes(pl.plugin.vm.Kind) || c.Engines.ORCA
 }
 
 // inspected takes over what is known of a body that could be read.
 func (pl *placement) inspected(b *readBody) {
-	model := modelKey{
-		model: xxhash.Sum64String(b.parts.ModelName(b.text)),
-		class: pl.traits.classID(pl.cfg), tenant: pl.traits.tenantID(pl.cfg),
+	model := learned.Key{
+		Model: xxhash.Sum64String(b.parts.ModelName(b.text)),
+		Class: pl.traits.classID(pl.cfg), Tenant: pl.traits.tenantID(pl.cfg),
 	}
 	pl.work = work{info: b.info, seen: len(b.text) + b.skipped, model: model}
 	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {
@@ -201,7 +203,7 @@ func (pl *placement) inspected(b *readBody) {
 	if pl.cfg.ReadsPrompt() && pl.computes() {
 		pl.chainPrompt(b)
 	}
-	if pl.cfg.Scrapes(pl.plugin.vm.kind) || pl.cfg.Engines.ORCA {
+	if pl.cfg.Scrapes(pl.plugin.vm.Kind) || pl.cfg.Engines.ORCA {
 		pl.metrics.model = b.parts.ModelName(b.text)
 	}
 }

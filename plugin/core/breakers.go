@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // A cluster whose circuit breaker is open fails requests, so it is left out before that. What the breaker counts is the
@@ -60,7 +61,7 @@ func (v *views) reached(now time.Duration, c *config.Config, cluster string, n i
 // read once for each tick, and for each request once a cluster is half full: [placement.overflows] sees the rest.
 func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (changed bool) {
 	b, c := &l.breakers, key.config
-	limits, version := v.gw.Breakers(c)
+	limits, version := v.GW.Breakers(c)
 	if limits == nil {
 		changed = slices.Contains(b.open, true)
 		b.known, b.version = false, 0
@@ -104,12 +105,12 @@ func (pl *placement) overflows(cluster string) bool {
 		return false
 	}
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.now(), clusterScope{pl.cfg, pl.scope})
+	l, known := v.views.lists.Get(v.Now(), clusterScope{pl.cfg, pl.scope})
 	if !known || !l.breakers.known {
 		return false
 	}
 	b, i := &l.breakers, slices.Index(pl.cfg.Clusters.List, cluster)
-	limits, _ := v.gw.Breakers(pl.cfg)
+	limits, _ := v.GW.Breakers(pl.cfg)
 	if _, limited := limits[pl.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
 		return false
 	}
@@ -126,7 +127,7 @@ func (pl *placement) overflows(cluster string) bool {
 }
 
 // chooseAnother plans a request again that does not fit into the cluster that was granted.
-func (pl *placement) chooseAnother(cluster string) Action {
+func (pl *placement) chooseAnother(cluster string) host.Action {
 	l := &pl.lease
 	if p := &l.reservation.plan; len(p.Prefix.Blocks) > 0 {
 		l.store.ForgetPrompt(l.now(), l.reservation.id, p, cluster, l.reservation.grant.Cached)

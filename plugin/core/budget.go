@@ -8,7 +8,9 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/ratelimit"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A request under token_budget is charged for its estimated tokens in the step that counts it. This file is how the
@@ -109,7 +111,8 @@ func (pl *placement) endCharges() {
 			return
 		}
 	}
-	pl.plugin.vm.stats.countIf(ofEndpoint(statBudgetTokens, pl.cluster.name, b.target.addr), uint64(b.target.tokens))
+	name := stats.OfEndpoint(stats.BudgetTokens, pl.cluster.name, b.target.addr)
+	pl.plugin.vm.Stats.CountIf(name, uint64(b.target.tokens))
 	b.target, b.tenant.charge = charge{}, charge{}
 }
 
@@ -124,7 +127,7 @@ func (pl *placement) undoGrant(addr string) {
 
 // unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
 // so the request is unseen, or the server has refused it.
-func (r *response) unserved(from GatewayStream) (unserved, unseen bool) {
+func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
 	switch {
 	case !r.reached:
 		return true, true
@@ -155,7 +158,7 @@ func (pl *placement) restrict(headers [][2]string) {
 	if c.addr == "" || !pl.response.reached {
 		return
 	}
-	r, says, silent := ratelimit.Read(pl.response.status, headers, pl.plugin.vm.gw.Wall)
+	r, says, silent := ratelimit.Read(pl.response.status, headers, pl.plugin.vm.GW.Wall)
 	if silent {
 		pl.response.retry = make([]byte, 0, maxRetryBody)
 	}
@@ -179,7 +182,7 @@ func (pl *placement) restrict(headers [][2]string) {
 		return
 	}
 	pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr, r)
-	pl.plugin.vm.stats.countIf(statname.With(statRestricted,
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Restricted,
 		"cluster", pl.cluster.name, "endpoint", c.addr, "reason", by), 1)
 }
 
@@ -208,20 +211,6 @@ func limitsOf(p *lb.Plan, addr string) budget.Limits {
 		}
 	}
 	return budget.Limits{}
-}
-
-const (
-	// refillTick is what waits are rounded up to, so that those who were refused for one bucket come back together with
-	// what has refilled, and not one after the other in between.
-	refillTick = 100 * time.Millisecond
-	// minWait is the shortest wait that is reported to a client.
-	minWait = 50 * time.Millisecond
-)
-
-// waitFor returns the wait to report to a client that can expect to be admitted after that time.
-func (e *env) waitFor(expected time.Duration) time.Duration {
-	wait := e.varied(expected)
-	return max(minWait, (wait+refillTick-1)/refillTick*refillTick)
 }
 
 // isBudget reports whether the reason is that of a request which a budget has no room for.

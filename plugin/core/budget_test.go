@@ -11,28 +11,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// What clients are told to wait is about what is expected, on the tick of 100 ms, and not the same for all.
-func TestWaitsForBudgets(t *testing.T) {
-	e := startFake(t, 1, 1, requestsConfig).workers[0].vm.env
-	for _, expected := range []time.Duration{
-		0, time.Millisecond, 250 * time.Millisecond, 3 * time.Second, time.Minute, 1e18,
-	} {
-		seen := map[time.Duration]bool{}
-		want := min(expected, maxRetryAfter)
-		for range 1000 {
-			wait := e.waitFor(expected)
-			seen[wait] = true
-			if wait < minWait || wait > minWait && wait%refillTick != 0 || wait < want*9/10 ||
-				wait > max(want*11/10+refillTick, minWait) {
-				t.Fatalf("expected %v, told %v", expected, wait)
-			}
-		}
-		if spread := int(want / 5 / refillTick); len(seen) < min(spread, 20) {
-			t.Errorf("expected %v: only %d different waits", expected, len(seen))
-		}
-	}
-}
-
 // A request is given back if no model can have worked on it, by how the response came about.
 func TestUnservedResponses(t *testing.T) {
 	d := newFakeProcess(t, 1)

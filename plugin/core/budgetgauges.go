@@ -7,12 +7,13 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // This file is the gauges of budgets.
 
 // budgetGauges are those of a target.
-var budgetGauges = []string{statBudgetLeft, statLeftRequests, statBudgetClosed}
+var budgetGauges = []string{stats.BudgetLeft, stats.LeftRequests, stats.BudgetClosed}
 
 // setBudgets sets the gauges of all targets whose budgets are in the gateway's memory, and asks for those of one
 // configuration that are in Redis: they take turns.
@@ -101,8 +102,8 @@ func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
 func (g *gauges) setLevel(cluster string, t *lb.BudgetTarget, l budget.Level) {
 	for i, n := range []float64{l.Tokens, l.Requests, float64(l.Closed.Milliseconds())} {
 		// Once it is shown it is kept right, also when there is no such limit any more.
-		if name := ofEndpoint(budgetGauges[i], cluster, t.Name); n >= 0 || g.stats.has(name) {
-			g.stats.setIf(name, uint64(max(n, 0)))
+		if name := stats.OfEndpoint(budgetGauges[i], cluster, t.Name); n >= 0 || g.Stats.Has(name) {
+			g.Stats.SetIf(name, uint64(max(n, 0)))
 		}
 	}
 }
@@ -110,8 +111,8 @@ func (g *gauges) setLevel(cluster string, t *lb.BudgetTarget, l budget.Level) {
 // clearBudget sets the gauges of a target that is none any more to 0.
 func (g *gauges) clearBudget(cluster, addr string) {
 	for _, stat := range budgetGauges {
-		if name := ofEndpoint(stat, cluster, addr); g.stats.has(name) {
-			g.stats.set(name, 0)
+		if name := stats.OfEndpoint(stat, cluster, addr); g.Stats.Has(name) {
+			g.Stats.Set(name, 0)
 		}
 	}
 }

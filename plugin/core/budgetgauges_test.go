@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The gauges of each target show what is left by now, and 0 once it is none any more.
@@ -24,22 +25,22 @@ func TestBudgetGauges(t *testing.T) {
 	d.workers[0].vm.stores.local.Restrict(d.now, budgetScope, "b",
 		budget.Restriction{Tokens: -1, Requests: 5, RetryAfter: 5 * time.Second})
 	d.advance(1100 * time.Millisecond)
-	want("a second later", statBudgetLeft, "a", 100_000, 104_000)
-	want("a second later", statLeftRequests, "b", 5, 6)
-	want("a second later", statBudgetClosed, "b", 3900, 5000)
-	want("a second later", statBudgetClosed, "a", 0, 0)
-	for _, name := range []string{of(statBudgetLeft, "b"), of(statLeftRequests, "a"), of(statBudgetLeft, "c")} {
+	want("a second later", stats.BudgetLeft, "a", 100_000, 104_000)
+	want("a second later", stats.LeftRequests, "b", 5, 6)
+	want("a second later", stats.BudgetClosed, "b", 3900, 5000)
+	want("a second later", stats.BudgetClosed, "a", 0, 0)
+	for _, name := range []string{of(stats.BudgetLeft, "b"), of(stats.LeftRequests, "a"), of(stats.BudgetLeft, "c")} {
 		if _, there := d.metrics.values[name]; there {
 			t.Errorf("%s is there, without such a limit", name)
 		}
 	}
 	d.advance(10 * time.Second)
-	want("11 s later", statBudgetLeft, "a", 133_000, 138_000)
-	want("11 s later", statLeftRequests, "b", 15, 17)
-	want("11 s later", statBudgetClosed, "b", 0, 0)
+	want("11 s later", stats.BudgetLeft, "a", 133_000, 138_000)
+	want("11 s later", stats.LeftRequests, "b", 15, 17)
+	want("11 s later", stats.BudgetClosed, "b", 0, 0)
 	d.advance(time.Minute)
-	want("refilled", statBudgetLeft, "a", 200_000, 200_000)
-	want("refilled", statLeftRequests, "b", 60, 60)
+	want("refilled", stats.BudgetLeft, "a", 200_000, 200_000)
+	want("refilled", stats.LeftRequests, "b", 60, 60)
 
 	without := strings.Replace(apiConfig(""), `"a":{`, `"d":{`, 1)
 	if !d.configure(without) {
@@ -48,13 +49,13 @@ func TestBudgetGauges(t *testing.T) {
 	d.answer(0, "/advice")
 	d.answer(1, "/advice")
 	d.advance(2 * time.Second)
-	want("no target any more", statBudgetLeft, "a", 0, 0)
-	want("still one", statLeftRequests, "b", 60, 60)
+	want("no target any more", stats.BudgetLeft, "a", 0, 0)
+	want("still one", stats.LeftRequests, "b", 60, 60)
 
 	if !d.configure(amongConfig("global_least_request", "")) {
 		t.Fatal("refused")
 	}
 	d.client(0, streamtest.Request{}).Finish()
 	d.advance(2 * time.Second)
-	want("no budgets any more", statLeftRequests, "b", 0, 0)
+	want("no budgets any more", stats.LeftRequests, "b", 0, 0)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -172,7 +173,7 @@ func TestBudgetGaugesOfANewConfiguration(t *testing.T) {
 			d.advance(50 * time.Millisecond)
 		}
 		d.advance(4 * time.Second)
-		if n := d.Gauge(statBudgetLeft + ";cluster=" + fakeCluster + ";endpoint=" + d.Addr(1)); n < 90_000 {
+		if n := d.Gauge(stats.BudgetLeft + ";cluster=" + fakeCluster + ";endpoint=" + d.Addr(1)); n < 90_000 {
 			t.Fatalf("%d tokens are left by the gauge", n)
 		}
 		d.drained()

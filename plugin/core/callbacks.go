@@ -1,5 +1,9 @@
 package core
 
+import (
+	"github.com/warmgate/warmgate/plugin/host"
+)
+
 // This file is where the gateway's callbacks come in. Each runs in the context that it is for, and guarded.
 
 // NewPlugin returns a configuration that has not been read yet, for a context of the gateway.
@@ -9,15 +13,15 @@ func (v *VM) NewPlugin(context uint32) *Plugin { return &Plugin{vm: v, context: 
 // when the gateway should refuse it and keep the previous one.
 func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin) {
 	v := p.vm
-	v.callback(p.context, "the start of a configuration", func() {
+	v.Callback(p.context, "the start of a configuration", func() {
 		name, raw := read()
-		next, ok := v.configure(name, raw, v.kind)
+		next, ok := v.configure(name, raw, v.Kind)
 		if !ok {
 			return
 		}
 		v.configs.remove(p) // the gateway may start a context again
 		next.context = p.context
-		v.ticks.set(next, v.now(), firstTick)
+		v.ticks.set(next, v.Now(), firstTick)
 		started = next
 	}, nil)
 	return started
@@ -27,25 +31,25 @@ func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin
 // until Gateway.PluginDone is called.
 func (p *Plugin) OnDone() bool {
 	done := true
-	p.vm.callback(p.context, "the end of a configuration", func() { done = p.done() }, nil)
+	p.vm.Callback(p.context, "the end of a configuration", func() { done = p.done() }, nil)
 	return done
 }
 
 // OnTick does what is due.
 func (p *Plugin) OnTick() {
-	p.vm.callback(p.context, "a tick", func() { p.vm.tick(p) }, nil)
+	p.vm.Callback(p.context, "a tick", func() { p.vm.tick(p) }, nil)
 }
 
 // OnWake is called with the messages of other VMs that have granted endpoints to requests that wait in this one.
 func (p *Plugin) OnWake(messages [][]byte) {
-	p.vm.callback(p.context, "a wake-up", func() { p.vm.wake(messages) }, nil)
+	p.vm.Callback(p.context, "a wake-up", func() { p.vm.wake(messages) }, nil)
 }
 
 // NewStream returns the state of a request that begins under the configuration.
-func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
-	if v := p.vm; !v.serves {
-		v.serves = true
-		v.gw.Serves()
+func (p *Plugin) NewStream(context uint32, s host.GatewayStream) *Stream {
+	if v := p.vm; !v.Serves {
+		v.Serves = true
+		v.GW.Serves()
 	}
 	stream := &Stream{GatewayStream: s, context: context, plugin: p}
 	stream.first = newPlacement(stream, nil, nil, "")
@@ -53,9 +57,9 @@ func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
 }
 
 // run guards a callback that may hold the request, as that of one of its placements.
-func (pl *placement) run(name string, f func() Action) Action {
-	a := Proceed
-	pl.plugin.vm.callback(pl.context, name, func() { a = f() }, func() {
+func (pl *placement) run(name string, f func() host.Action) host.Action {
+	a := host.Proceed
+	pl.plugin.vm.Callback(pl.context, name, func() { a = f() }, func() {
 		if pl.answer != nil {
 			a = pl.answer.failed()
 			return
@@ -66,15 +70,15 @@ func (pl *placement) run(name string, f func() Action) Action {
 }
 
 // OnRequestHeaders is called once, with end when the request has no body.
-func (s *Stream) OnRequestHeaders(end bool) Action {
-	return s.first.run("request headers", func() Action { return s.first.headersCame(end) })
+func (s *Stream) OnRequestHeaders(end bool) host.Action {
+	return s.first.run("request headers", func() host.Action { return s.first.headersCame(end) })
 }
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
-func (s *Stream) OnRequestBody(size int, end bool) Action {
+func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 	if s.answer != nil {
 		s.body.received = size
-		return s.first.run("request body", func() Action { return s.answer.read(size, end) })
+		return s.first.run("request body", func() host.Action { return s.answer.read(size, end) })
 	}
 	inside := s.first.inside
 	a := s.first.takeBody(size, end)
@@ -84,18 +88,18 @@ func (s *Stream) OnRequestBody(size int, end bool) Action {
 	return a
 }
 
-func (pl *placement) takeBody(size int, end bool) Action {
+func (pl *placement) takeBody(size int, end bool) host.Action {
 	if pl.phase >= phaseLeased && !end {
 		pl.passed(size)
-		return Proceed
+		return host.Proceed
 	}
-	return pl.run("request body", func() Action { return pl.bodyCame(size, end) })
+	return pl.run("request body", func() host.Action { return pl.bodyCame(size, end) })
 }
 
 // OnRequestTrailers is called when the body was followed by trailers.
-func (s *Stream) OnRequestTrailers() Action {
+func (s *Stream) OnRequestTrailers() host.Action {
 	if s.answer != nil {
-		return s.first.run("request trailers", func() Action { return s.answer.read(s.body.received, true) })
+		return s.first.run("request trailers", func() host.Action { return s.answer.read(s.body.received, true) })
 	}
 	inside := s.first.inside
 	a := s.first.run("request trailers", s.first.trailersCame)
@@ -108,11 +112,11 @@ func (s *Stream) OnRequestTrailers() Action {
 // OnResponseHeaders is called once, with end when the response has no body.
 func (s *Stream) OnResponseHeaders(end bool) {
 	if s.answer != nil {
-		s.plugin.vm.callback(s.context, "response headers", s.answer.left, nil)
+		s.plugin.vm.Callback(s.context, "response headers", s.answer.left, nil)
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
-		s.plugin.vm.callback(s.context, "response headers", func() { pl.answerBegins(end) }, nil)
+		s.plugin.vm.Callback(s.context, "response headers", func() { pl.answerBegins(end) }, nil)
 	}
 }
 
@@ -137,7 +141,7 @@ func (pl *placement) takeAnswer(size int, end bool) {
 		r.unread = true
 		return
 	}
-	pl.plugin.vm.callback(pl.context, "response body", func() { pl.answerGoesOn(size, end) }, nil)
+	pl.plugin.vm.Callback(pl.context, "response body", func() { pl.answerGoesOn(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
@@ -150,11 +154,11 @@ func (s *Stream) OnResponseTrailers() {
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {
 	if s.answer != nil && !s.Done() {
-		s.plugin.vm.callback(s.context, "the end of a stream", s.answer.left, nil)
+		s.plugin.vm.Callback(s.context, "the end of a stream", s.answer.left, nil)
 		s.first.enter(phaseDone)
 	}
 	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
-		s.plugin.vm.callback(s.context, "the end of a stream", pl.end, pl.recovered)
+		s.plugin.vm.Callback(s.context, "the end of a stream", pl.end, pl.recovered)
 	}
 }
 

@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // Some calls have the shape of requests, but no model works on them: [prompt.CallOf] knows them by method and path.
@@ -15,9 +16,9 @@ func (pl *placement) meetCall(bodiless bool) {
 	method := pl.traits.value(":method")
 	pl.what = prompt.CallOf(method, pl.traits.path, bodiless)
 	if pl.what == prompt.Unlisted || pl.what == prompt.Bodiless {
-		pl.pattern = patternOf(method, pl.traits.path, pl.what == prompt.Bodiless)
+		pl.pattern = learned.PatternOf(method, pl.traits.path, pl.what == prompt.Bodiless)
 		if cl := pl.plugin.vm.clusters[pl.scope]; cl != nil {
-			pl.what = cl.calls.judge(pl.pattern, pl.what)
+			pl.what = cl.calls.Judge(pl.pattern, pl.what)
 		}
 	}
 	pl.held.meet(method)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // promptChain is what prefix_cache knows of a request's prompt.
@@ -18,7 +20,7 @@ type promptChain struct {
 	whole    bool    // all of the prompt was seen
 	cached   float64 // share of the prompt that was expected in the endpoint's cache
 	model    string  // its name
-	first    *firstTexts
+	first    *learned.FirstTexts
 	skipped  bool // its first text is left out, and has changed
 }
 
@@ -30,23 +32,23 @@ func (pl *placement) chainPrompt(b *readBody) {
 	if pl.cfg.Prefix.TenantHeader != "" {
 		tenant = pl.traits.header(pl.cfg.Prefix.TenantHeader)
 	}
-	now, key := pl.plugin.vm.now(), pl.work.model
-	first := pl.plugin.vm.prompts.firsts.of(now, modelID{pl.scope, key.model})
+	now, key := pl.plugin.vm.Now(), pl.work.model
+	first := pl.plugin.vm.prompts.firsts.Of(now, learned.ModelID{Cluster: pl.scope, Model: key.Model})
 	var mediaBytes []int
 	var bytesPerToken float64
 	if b.info.Media {
-		key.cluster, key.guess = pl.scope, guessOf(pl.cfg)
-		mediaBytes, bytesPerToken = pl.plugin.vm.prompts.models.mediaBytes(key)
+		key.Cluster, key.Guess = pl.scope, guessOf(pl.cfg)
+		mediaBytes, bytesPerToken = pl.plugin.vm.prompts.models.MediaBytes(key)
 	}
-	skipped := first.skipped(now)
+	skipped := first.Skipped(now)
 	chainer.Expect(skipped, mediaBytes)
 	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.Route(), tenant)
-	changed := first.observe(chainer.First())
+	changed := first.Observe(chainer.First())
 	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
-		pl.work.media = media{count: n, tokens: float64(bytes) / bytesPerToken, sizes: slices.Clone(sizes)}
+		pl.work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}
 	}
 	if !b.ended {
-		pl.plugin.vm.stats.count(statname.With(statUnread, "cause", b.unread), 1)
+		pl.plugin.vm.Stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
 		blocks = nil
 	}
 	if pl.cfg.Prefix.TenantHeader != "" { // requests without the header are one tenant's

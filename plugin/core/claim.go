@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // claim is a reservation at a store until that has answered: the embedded store answers at once; Redis, or a queue,
@@ -30,7 +31,7 @@ func (c *claim) answer(g lb.Grant, err error) { c.done, c.grant, c.err = true, g
 // ask has the store of the lease answer the claim, under its id, with the plan. It reports whether it has at once; else
 // finish runs when it does, unless the request is over then, or the claim has another id. One answer of Redis, or the
 // end of another request, may serve several requests: a panic in one of them must not keep the others from theirs.
-func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() Action) bool {
+func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() host.Action) bool {
 	id := c.id
 	c.done = false
 	return c.during(func() {
@@ -39,15 +40,15 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 				return
 			}
 			if c.answer(g, err); !c.inCallback && pl.phase == phaseReserving {
-				pl.plugin.vm.runAs(pl.context, name, func() { pl.goOn(finish()) }, pl.grantRecovered)
+				pl.plugin.vm.RunAs(pl.context, name, func() { pl.goOn(finish()) }, pl.grantRecovered)
 			}
 		})
 	})
 }
 
 // goOn lets a request that was held go on, if it is to be forwarded.
-func (pl *placement) goOn(a Action) {
-	if a == Proceed {
+func (pl *placement) goOn(a host.Action) {
+	if a == host.Proceed {
 		pl.Resume()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // clusterAge is how long what is not used is kept.
@@ -32,17 +33,17 @@ type cluster struct {
 	// of clusters, where this stands for several
 	latencies *lb.Latencies
 
-	tokens  bool                       // a configuration in force counts tokens
-	pending bool                       // one goes by push limits
-	guess   guess                      // of that configuration
-	samples [limitClasses]answerSample // whose answers are read with unit: tokens, by the class of the client's limit
+	tokens  bool            // a configuration in force counts tokens
+	pending bool            // one goes by push limits
+	guess   learned.Guess   // of that configuration
+	samples learned.Samples // whose answers are read with unit: tokens, by the class of the client's limit
 
-	ends       answerSample             // whose streams are read to their ends
+	ends       learned.Sample           // whose streams are read to their ends
 	suspects   map[string]time.Duration // endpoints all of whose streams are, until when
 	terminates bool                     // a stream had what ends one in its API
 	outputs    uint32                   // a bit for each API of which an answer had output
-	announces  announcements            // what the first events of APIs are that are not known
-	calls      behaviours               // what calls are that no table lists
+	announces  learned.Announcements    // what the first events of APIs are that are not known
+	calls      learned.Calls            // what calls are that no table lists
 
 	inflight  int            // requests of this VM
 	waiting   int            // of those, that wait in the queue of the local store
@@ -50,7 +51,7 @@ type cluster struct {
 
 	queue   queueUse // for requests that wait
 	retries retryBudget
-	answers answerTimes
+	answers learned.AnswerTimes
 	capsAt  time.Duration             // when a waiting request brought the latest caps to the queue
 	caps    map[*config.Config]uint32 // digests of what the caps follow from
 

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // namedStream is a request to a cluster whose name the client has chosen.
@@ -96,7 +97,7 @@ func TestClustersInTurn(t *testing.T) {
 	}
 	d.advance(2 * time.Second)
 	for name, n := range d.metrics.values {
-		if strings.HasPrefix(name, statInflight) && n != 0 {
+		if strings.HasPrefix(name, stats.Inflight) && n != 0 {
 			t.Errorf("%s is %d at rest", name, n)
 		}
 	}
@@ -141,7 +142,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	made := map[lb.Policy]bool{}
 	for range 3 {
 		for _, c := range v.Newest().set.All() {
-			_, p, err := v.clusters.get(v.now(), fakeCluster, c)
+			_, p, err := v.clusters.get(v.Now(), fakeCluster, c)
 			if err != nil {
 				t.Fatal(err)
 			}

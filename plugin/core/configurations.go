@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // Plugin is one configuration of the plugin in a VM: what Proxy-Wasm calls a plugin context. Several may be in force in
@@ -71,18 +73,18 @@ func (c *configs) updateSource() {
 
 // configure reads a configuration. It returns false when the gateway should refuse it and keep the previous one.
 func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
-	if err := process.Prepare(v.gw.KV()); err != nil {
+	if err := process.Prepare(v.GW.KV()); err != nil {
 		// Requests are still served: each will find the store unready and fall back to native balancing.
-		v.gw.Log(Error, err.Error())
+		v.GW.Log(host.Error, err.Error())
 	}
-	v.prompts.processSecret = process.OwnSecret(v.gw.KV(), v.gw.Random)
+	v.prompts.processSecret = process.OwnSecret(v.GW.KV(), v.GW.Random)
 	got := v.lastGood.accept(name, raw, h)
 	if got.set == nil {
 		return v.refuse(name, raw, h, got.err)
 	}
 	if got.first {
 		for _, w := range got.set.Warnings() {
-			v.gw.Log(Warn, "configuration: "+w)
+			v.GW.Log(host.Warn, "configuration: "+w)
 		}
 	}
 	v.lastGood.reportRefusals(got)
@@ -96,18 +98,18 @@ func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
 // refuse puts the last good configuration in force in place of one that is refused as a whole, if there is one. It
 // returns false when the gateway will keep the previous one.
 func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin, bool) {
-	v.stats.count(statConfigBad, 1)
+	v.Stats.Count(stats.ConfigBad, 1)
 	then := "requests fall back to native balancing: "
 	set, accepted := v.lastGood.inPlaceOf(name, raw, h)
 	if set != nil || !accepted {
 		then = "the previous one stays in force: "
 	}
-	v.gw.Log(Error, "configuration refused, "+then+why.Error())
+	v.GW.Log(host.Error, "configuration refused, "+then+why.Error())
 	switch {
 	case !accepted:
 		return nil, false
 	case set == nil:
-		v.stats.set(statConfigValid, 0)
+		v.Stats.Set(stats.ConfigValid, 0)
 		return &Plugin{vm: v, headers: config.ClusterHeaders(raw), apis: config.RefusedAPIs(raw)}, true
 	}
 	p := v.activate(set)
@@ -119,10 +121,10 @@ func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin,
 func (v *VM) activate(set *config.Set) *Plugin {
 	p := &Plugin{vm: v, set: set, warned: map[string]bool{}}
 	v.configs.add(p)
-	v.stats.set(statConfigValid, 1)
-	v.stats.count(statConfigBad, 0)
-	v.stats.count(statPanics, 0)
-	v.stats.store(v.stores.local.Stats)
+	v.Stats.Set(stats.ConfigValid, 1)
+	v.Stats.Count(stats.ConfigBad, 0)
+	v.Stats.Count(stats.Panics, 0)
+	v.Stats.Store(v.stores.local.Stats)
 	v.stores.connect(set)
 	return p
 }
@@ -157,7 +159,7 @@ func (p *Plugin) Context() uint32 { return p.context }
 // Answer returns the function in which to handle the answer to a call that is made in the name of the configuration.
 func (p *Plugin) Answer(what string) func(f func()) {
 	return func(f func()) {
-		p.vm.callback(p.context, what, func() { p.handleAnswer(f) }, nil)
+		p.vm.Callback(p.context, what, func() { p.handleAnswer(f) }, nil)
 	}
 }
 
@@ -184,9 +186,9 @@ func (p *Plugin) done() bool {
 
 // dropIfDone lets the gateway drop a configuration that was kept for the answers to its calls.
 func (p *Plugin) dropIfDone() {
-	if p.doneAt == 0 || p.calls > 0 && p.vm.clock-p.doneAt < maxLinger {
+	if p.doneAt == 0 || p.calls > 0 && p.vm.Now()-p.doneAt < maxLinger {
 		return
 	}
 	p.doneAt = 0
-	p.vm.gw.PluginDone(p.context)
+	p.vm.GW.PluginDone(p.context)
 }

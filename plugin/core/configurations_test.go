@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 const requestsConfig = `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,` +
@@ -31,24 +32,24 @@ func TestConfigure(t *testing.T) {
 	if !ok || first.set != nil {
 		t.Errorf("a bad first configuration: %+v, %v; want one that passes everything through", first, ok)
 	}
-	if p.metrics.values[statConfigValid] != 0 || p.metrics.kinds[statConfigValid] != "gauge" {
+	if p.metrics.values[stats.ConfigValid] != 0 || p.metrics.kinds[stats.ConfigValid] != "gauge" {
 		t.Error("a bad first configuration counts as valid")
 	}
 	second, ok := v.configure("warmgate", []byte(good), config.Higress)
 	if !ok || second.set == nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) ||
-		p.metrics.values[statConfigValid] != 1 {
+		p.metrics.values[stats.ConfigValid] != 1 {
 		t.Errorf("a good configuration: %+v, %v", second, ok)
 	}
 	const bad = `{"lb_policy":"x","lb_config":{"password":"my secret"}}`
 	third, ok := p.newVM().configure("warmgate", []byte(bad), config.Higress)
 	if ok || third != nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) ||
-		p.metrics.values[statConfigValid] != 1 {
+		p.metrics.values[stats.ConfigValid] != 1 {
 		t.Errorf("a bad configuration after a good one: %+v, %v", third, ok)
 	}
 	if other, ok := v.configure("another", []byte("{"), config.Higress); !ok || other.set != nil {
 		t.Error("a second plugin of another name is refused its first configuration for the sake of ours")
 	}
-	if got := p.metrics.values[statConfigBad]; got != 3 {
+	if got := p.metrics.values[stats.ConfigBad]; got != 3 {
 		t.Errorf("%d configurations counted as refused, want 3", got)
 	}
 	log := strings.Join(p.log, "\n")
@@ -165,7 +166,7 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	if len(p.left) != 0 {
 		t.Errorf("%v may be dropped although an answer is missing", p.left)
 	}
-	v.guard("an answer", func() { busy.handleAnswer(func() { panic("oops") }) }, nil)
+	v.Guard("an answer", func() { busy.handleAnswer(func() { panic("oops") }) }, nil)
 	if len(p.left) != 1 || p.left[0] != 8 {
 		t.Errorf("%v may be dropped, want 8", p.left)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // A request that the gateway answers before it is decided has no reason to show.
@@ -43,7 +44,7 @@ func TestDescribe(t *testing.T) {
 func TestDetailLog(t *testing.T) {
 	d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"enableDetailLog":true}}`)
 	d.serve(0, 200)
-	want := fmt.Sprintf("%d cluster=%s host=%s reason=chosen load=1", Info, fakeCluster, d.Addr(0))
+	want := fmt.Sprintf("%d cluster=%s host=%s reason=chosen load=1", host.Info, fakeCluster, d.Addr(0))
 	if !slices.Contains(d.log, want) {
 		t.Errorf("the log %q has no line %q", d.log, want)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
 )
 
@@ -58,20 +59,20 @@ func (l demandList) append(out wire.Writer, now time.Duration) []byte {
 
 // demand is which metrics the requests of this VM need, until other VMs know.
 type demand struct {
-	*env
+	*host.Env
 	needed      demandList             // since the last announcement
 	announced   map[metricsDemand]bool // ever
 	announcedAt time.Duration
 	urgent      bool // some that are needed were never announced
 }
 
-func newDemand(e *env) demand {
-	return demand{env: e, needed: demandList{}, announced: map[metricsDemand]bool{}}
+func newDemand(e *host.Env) demand {
+	return demand{Env: e, needed: demandList{}, announced: map[metricsDemand]bool{}}
 }
 
 // need notes that a request needs the metrics of its cluster.
 func (d *demand) need(cl *cluster, c *config.Config) {
-	cl.metrics.neededAt, cl.metrics.config = d.now(), c
+	cl.metrics.neededAt, cl.metrics.config = d.Now(), c
 	m := metricsDemand{cl.name, c.MetricsID()}
 	d.needed[m] = cl.metrics.neededAt
 	d.urgent = d.urgent || !d.announced[m]
@@ -83,7 +84,7 @@ func (d *demand) announce(now time.Duration) {
 	if len(d.needed) == 0 || now-d.announcedAt < announceEvery && !d.urgent {
 		return
 	}
-	raw, cas, err := d.gw.KV().Get(process.KeyDemand)
+	raw, cas, err := d.GW.KV().Get(process.KeyDemand)
 	if err != nil {
 		return
 	}
@@ -93,7 +94,7 @@ func (d *demand) announce(now time.Duration) {
 			all[m] = max(all[m], at)
 		}
 	}
-	if d.gw.KV().Set(process.KeyDemand, all.append(nil, now), cas) != nil {
+	if d.GW.KV().Set(process.KeyDemand, all.append(nil, now), cas) != nil {
 		return
 	}
 	if len(d.announced) >= maxDemands { // those of old configurations
@@ -108,7 +109,7 @@ func (d *demand) announce(now time.Duration) {
 
 // all returns which metrics are needed by any VM.
 func (d *demand) all() (demandList, error) {
-	raw, _, err := d.gw.KV().Get(process.KeyDemand)
+	raw, _, err := d.GW.KV().Get(process.KeyDemand)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func demandingVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM) {
 func (v *VM) need(t *testing.T, cluster string, rule int) {
 	t.Helper()
 	c := v.Newest().set.All()[rule]
-	cl, _, err := v.clusters.get(v.now(), cluster, c)
+	cl, _, err := v.clusters.get(v.Now(), cluster, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestScrapesNeedAClusterInEnvoy(t *testing.T) {
 	if j := v.scraping.jobs(p.now)["llm"]; j == nil || !j.stored {
 		t.Errorf("in Higress: %+v, want pages that are stored", j)
 	}
-	v.env.kind = config.Envoy
+	v.Env.Kind = config.Envoy
 	if jobs := v.scraping.jobs(p.now); len(jobs) != 0 {
 		t.Errorf("in stock Envoy without metrics_cluster: %v", jobs)
 	}

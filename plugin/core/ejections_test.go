@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // ejectConfig ejects after two failures.
@@ -58,10 +59,10 @@ func TestEjectionsAreShared(t *testing.T) {
 		}
 	}
 	d.advance(3 * time.Second)
-	if got := d.metrics.values[statEjections+";cluster="+fakeCluster]; got != 1 {
+	if got := d.metrics.values[stats.Ejections+";cluster="+fakeCluster]; got != 1 {
 		t.Errorf("one ejection was counted as %d", got)
 	}
-	if got := d.metrics.values[statEjected+";cluster="+fakeCluster]; got != 1 {
+	if got := d.metrics.values[stats.Ejected+";cluster="+fakeCluster]; got != 1 {
 		t.Errorf("%d endpoints are shown as ejected, want 1", got)
 	}
 	line := "1 cluster=" + fakeCluster + " " + d.Addr(1) + " is ejected for 10s after 2 failures"
@@ -82,7 +83,7 @@ func TestEjectionsAreShared(t *testing.T) {
 		}
 	}
 	d.advance(time.Second)
-	if got := d.metrics.values[statEjected+";cluster="+fakeCluster]; got != 0 {
+	if got := d.metrics.values[stats.Ejected+";cluster="+fakeCluster]; got != 0 {
 		t.Errorf("%d endpoints are shown as ejected after the end of the ejections", got)
 	}
 	d.ejects(1, d.Addr(3))

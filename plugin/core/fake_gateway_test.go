@@ -13,7 +13,9 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process/processtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // fakeProcess is a gateway process that runs the plugin's native code: a main thread and workers with a VM each, shared
@@ -279,10 +281,10 @@ func (p *fakeProcess) lend(text string) []byte {
 
 type fakeGateway struct{ *fakeProcess }
 
-func (g fakeGateway) KV() lb.KV          { return g.kv }
-func (g fakeGateway) Now() time.Duration { g.call("Now"); return g.now }
-func (g fakeGateway) Random() uint64     { g.call("Random"); return g.rand.Uint64() }
-func (g fakeGateway) Metrics() Metrics   { return g.metrics }
+func (g fakeGateway) KV() lb.KV              { return g.kv }
+func (g fakeGateway) Now() time.Duration     { g.call("Now"); return g.now }
+func (g fakeGateway) Random() uint64         { g.call("Random"); return g.rand.Uint64() }
+func (g fakeGateway) Metrics() stats.Metrics { return g.metrics }
 
 func (g fakeGateway) View(_ time.Duration, cluster string, _ *config.Config) *lb.View {
 	g.call("View")
@@ -374,8 +376,8 @@ func (g fakeGateway) Wake(owner uint64, message []byte) {
 
 func (g fakeGateway) PluginDone(context uint32) { g.left = append(g.left, context) }
 
-func (g fakeGateway) RedisLink(*config.Config) RedisLink { return &fakeLink{redis: g.redis} }
+func (g fakeGateway) RedisLink(*config.Config) host.RedisLink { return &fakeLink{redis: g.redis} }
 
-func (g fakeGateway) Log(l Level, text string) {
+func (g fakeGateway) Log(l host.Level, text string) {
 	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // fakeMetrics are the statistics of the process, by the short forms of their names.
@@ -46,7 +47,7 @@ func (m *fakeMetrics) Set(id uint32, n uint64) { m.values[m.names[id]] = n }
 func (m *fakeMetrics) decisions() map[string]uint64 {
 	counts := map[string]uint64{}
 	for name, n := range m.values {
-		if strings.HasPrefix(name, statDecisions+";") && n > 0 {
+		if strings.HasPrefix(name, stats.Decisions+";") && n > 0 {
 			counts[name[strings.LastIndex(name, "=")+1:]] += n
 		}
 	}

@@ -128,7 +128,7 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 		r.in = bufio.NewReader(r.conn) // each reply is read whole
 	}
 	worker, own := r.process.inside, append([]byte(nil), cmd...)
-	defer worker.gw.Enter(worker.current) // the call is made in the name of the configuration
+	defer worker.GW.Enter(worker.Context()) // the call is made in the name of the configuration
 	deliver := func(reply []byte, err error) {
 		if r.latency == 0 {
 			done(now, reply, err)
@@ -136,7 +136,7 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 		}
 		r.process.events = append(r.process.events, fakeEvent{r.process.now + r.latency, func() {
 			r.process.inside = worker
-			worker.callback(worker.Newest().context, "an answer of Redis", func() {
+			worker.Callback(worker.Newest().context, "an answer of Redis", func() {
 				done(worker.ReadClock(), reply, err)
 			}, nil)
 			r.process.back()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // fakeEpoch is when fake processes start, since the Unix epoch.
@@ -12,7 +13,7 @@ const fakeEpoch = 20_000 * 24 * time.Hour
 func (g fakeGateway) Wall() time.Duration { g.call("Wall"); return fakeEpoch + g.now + g.ahead }
 
 // Probe implements Gateway: one worker after the other of the peer's process answers.
-func (g fakeGateway) Probe(cluster string, p ProbeCall, answered func(text string)) error {
+func (g fakeGateway) Probe(cluster string, p host.ProbeCall, answered func(text string)) error {
 	g.call("Probe")
 	g.probes++
 	vm := g.inside

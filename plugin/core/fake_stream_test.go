@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // fakeStream is a request in the fake gateway, as its client and its model server see it, and as the plugin does.
@@ -132,7 +133,7 @@ func (s *fakeStream) end() { s.Reset(s.Stream.Details()) }
 
 // Call implements [fakehost.Filter].
 func (s *fakeStream) Call(c fakehost.Callback, count int, end bool) (answer int, replied bool) {
-	a, stop := Proceed, 0
+	a, stop := host.Proceed, 0
 	s.in(func() {
 		switch c {
 		case fakehost.RequestHeaders:
@@ -157,7 +158,7 @@ func (s *fakeStream) Call(c fakehost.Callback, count int, end bool) (answer int,
 		s.Stream.Reply(*reply)
 		return 0, true
 	}
-	return map[Action]int{Hold: fakehost.HeadersStopIteration, Stop: stop}[a], false
+	return map[host.Action]int{host.Hold: fakehost.HeadersStopIteration, host.Stop: stop}[a], false
 }
 
 // response runs a callback for the response, which nothing of the gateway follows.
@@ -245,11 +246,10 @@ func (s *fakeStream) Steer(addr string, others []string) error {
 	if addr == "" || slices.Contains(others, addr) {
 		s.process.t.Errorf("the plugin chose %q, then %q", addr, others)
 	}
-	if s.process.steerErr != nil {
-		return s.process.steerErr
+	if s.process.steerErr == nil {
+		s.Override, s.Others = addr, others
 	}
-	s.Override, s.Others = addr, others
-	return nil
+	return s.process.steerErr
 }
 
 func (s *fakeStream) Unsteer() {

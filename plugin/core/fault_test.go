@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // tokensConfig makes requests wait for their bodies, so that every callback has something to do.
@@ -184,7 +185,7 @@ func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, c
 	if fired {
 		want = 1
 	}
-	if got := d.metrics.values[statPanics]; got != want {
+	if got := d.metrics.values[stats.Panics]; got != want {
 		t.Errorf("%d panics were counted, want %d: %q", got, want, d.log)
 	}
 	sum := uint64(0)
@@ -208,9 +209,9 @@ func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, c
 func TestPanicTextKeepsSecrets(t *testing.T) {
 	d := startFake(t, 1, 1, `{"enabled":false}`)
 	v := d.workers[0].vm
-	v.guard("a callback", func() { panic("prompt: my secret") }, nil)
-	v.guard("a callback", func() { panic(errors.New("my secret")) }, func() { panic("my secret, again") })
-	v.guard("a callback", func() { _ = []int{}[len(d.endpoints)] }, nil)
+	v.Guard("a callback", func() { panic("prompt: my secret") }, nil)
+	v.Guard("a callback", func() { panic(errors.New("my secret")) }, func() { panic("my secret, again") })
+	v.Guard("a callback", func() { _ = []int{}[len(d.endpoints)] }, nil)
 	log := strings.Join(d.log, "\n")
 	if strings.Contains(log, "secret") {
 		t.Errorf("the log quotes what was being handled: %s", log)
@@ -223,7 +224,7 @@ func TestPanicTextKeepsSecrets(t *testing.T) {
 			t.Errorf("the log has nothing of %q:\n%s", want, log)
 		}
 	}
-	if got := d.metrics.values[statPanics]; got != 4 {
+	if got := d.metrics.values[stats.Panics]; got != 4 {
 		t.Errorf("%d panics counted, want 4", got)
 	}
 }
@@ -276,7 +277,7 @@ func TestStoreContention(t *testing.T) {
 		t.Errorf("reason %q", got)
 	}
 	d.advance(1100 * time.Millisecond)
-	if got := d.metrics.values[statRetries]; got != 5 {
+	if got := d.metrics.values[stats.Retries]; got != 5 {
 		t.Errorf("%d retries counted, want 5", got)
 	}
 	lost = -1 << 30

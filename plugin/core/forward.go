@@ -11,6 +11,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // forwarding is what other regions have to do with a placement. That asks it by a few methods alone: meet when the
@@ -33,11 +35,11 @@ type forwarding struct {
 
 // meet does what has to be done with a request before it is decided, where regions are configured: the probe of
 // another region is answered, and then nothing else is done. What clients send in headers of regions never decides.
-func (f *forwarding) meet() (a Action, answered bool) {
+func (f *forwarding) meet() (a host.Action, answered bool) {
 	pl := f.pl
 	homes := pl.plugin.set.Regions()
 	if len(homes) == 0 {
-		return Proceed, false
+		return host.Proceed, false
 	}
 	pl.traits.read(pl)
 	if probe := pl.traits.value(headerProbe); probe != "" && pl.traits.value(":path") == probePath {
@@ -49,7 +51,7 @@ func (f *forwarding) meet() (a Action, answered bool) {
 		pl.RemoveRequestHeader(headerHop)
 		f.meetHop(homes, hop)
 	}
-	return Proceed, false
+	return host.Proceed, false
 }
 
 // meetHop finds out which region has forwarded the request, if one has.
@@ -58,7 +60,7 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	v := pl.plugin.vm
 	var from region.Hop
 	for _, c := range homes {
-		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.gw.Wall(), f.hopSubject())
+		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
 		if h.Signed() && (h.Odd == nil || !from.Signed()) {
 			from = h
 		}
@@ -66,13 +68,13 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	f.from, f.here = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
-		v.stats.count(statForgedHops, 1)
+		v.Stats.Count(stats.ForgedHops, 1)
 	case f.here:
-		v.stats.countIf(statname.With(statServedFor, "region", from.From), 1)
+		v.Stats.CountIf(statname.With(stats.ServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
-		v.stats.countIf(statname.With(statOddHops, "cause", "late"), 1)
+		v.Stats.CountIf(statname.With(stats.OddHops, "cause", "late"), 1)
 	default:
-		v.stats.countIf(statname.With(statOddHops, "cause", "elsewhere"), 1)
+		v.Stats.CountIf(statname.With(stats.OddHops, "cause", "elsewhere"), 1)
 	}
 }
 
@@ -103,10 +105,10 @@ func (f *forwarding) goHome() { f.pl.SetCluster(f.pl.cfg.Regions.Header, f.pl.cf
 // forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
 // room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
 // most of its prompt is. It reports whether it has sent it, and returns what becomes of the request then.
-func (f *forwarding) forward() (a Action, forwarded bool) {
+func (f *forwarding) forward() (a host.Action, forwarded bool) {
 	pl := f.pl
 	if !f.mayLeave() {
-		return Stop, false
+		return host.Stop, false
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
@@ -121,20 +123,20 @@ const muchMore = 0.25
 
 // forwardBack sends the request to the region that has its prompt, with cached_first, if that has room and the
 // endpoints here have much less of it. It returns what forward does. What endpoints have in Redis is not known here.
-func (f *forwarding) forwardBack() (a Action, forwarded bool) {
+func (f *forwarding) forwardBack() (a host.Action, forwarded bool) {
 	pl := f.pl
 	if !pl.cfg.Regions.CachedFirst || pl.lease.redis != nil || !f.mayLeave() {
-		return Stop, false
+		return host.Stop, false
 	}
 	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
 	matched := f.matchedAway(&prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
-		return Stop, false
+		return host.Stop, false
 	}
 	here := pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
-		return Stop, false
+		return host.Stop, false
 	}
 	return f.forwardBy(&prompt, matched, longest)
 }
@@ -157,7 +159,7 @@ func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
-func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Action, forwarded bool) {
+func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a host.Action, forwarded bool) {
 	pl := f.pl
 	rules, r := &pl.cfg.Regions, &pl.lease.reservation
 	h, now := pl.plugin.vm.regions.of(pl.cfg), pl.lease.now()
@@ -182,9 +184,9 @@ func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a Ac
 		}
 		f.sentAt = now
 		f.forwardTo(h, peer, why)
-		return Proceed, true
+		return host.Proceed, true
 	}
-	return Stop, false
+	return host.Stop, false
 }
 
 // promptToForward returns the prompt of the request as it was planned; as far as it is known, of one without a plan.
@@ -216,10 +218,10 @@ func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
 	v, rules := pl.plugin.vm, &pl.cfg.Regions
 	to := &rules.Peers[peer]
 	f.to, f.why = to.Name, why
-	pl.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.gw.Wall(), f.hopSubject()))
+	pl.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
 	pl.Unsteer()
 	pl.SetCluster(rules.Header, to.Target())
-	v.stats.countIf(statname.With(statForwarded, "region", to.Name, "reason", why.String()), 1)
+	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", why.String()), 1)
 	pl.wait.countPlaced()
 	pl.decided(lb.ReasonForwarded)
 }
@@ -253,7 +255,7 @@ func (w *waiters) forwardWaiting() {
 		if full[s.cfg] {
 			continue
 		}
-		w.runAs(s.context, "a request for another region", func() {
+		w.RunAs(s.context, "a request for another region", func() {
 			h := s.plugin.vm.regions.of(s.cfg)
 			if full[s.cfg] = !h.board.HasRoom(s.lease.now(), s.cfg.Regions.Allowed); full[s.cfg] {
 				return

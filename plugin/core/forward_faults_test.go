@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 var regionChat = streamtest.Request{
@@ -331,10 +332,10 @@ func TestForgesManyHops(t *testing.T) {
 		}
 		c.Finish()
 	}
-	if n := us.metrics.values[statForgedHops]; n != most {
+	if n := us.metrics.values[stats.ForgedHops]; n != most {
 		t.Errorf("%d of %d hops were found to be forged", n, most)
 	}
-	if n := us.metrics.values[statServedFor+";region=eu"]; n != 0 {
+	if n := us.metrics.values[stats.ServedFor+";region=eu"]; n != 0 {
 		t.Errorf("%d were taken for another region's", n)
 	}
 	us.drained()
@@ -349,7 +350,7 @@ func TestForwardsByThePrompt(t *testing.T) {
 	for _, why := range []string{"time", "prefix"} {
 		c := us.client(1, long)
 		c.Finish()
-		if n := us.metrics.values[statForwarded+";region=eu;reason="+why]; n != 1 {
+		if n := us.metrics.values[stats.Forwarded+";region=eu;reason="+why]; n != 1 {
 			t.Errorf("%d forwarded by %s: %v", n, why, us.access)
 		}
 		pass(time.Second, us, eu)

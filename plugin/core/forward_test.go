@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 const regionSecret = "a secret of both regions"
@@ -101,10 +102,10 @@ func TestForwards(t *testing.T) {
 	if away.Result().Headers["x-warmgate-region"] != "eu" || away.Result().Headers["x-warmgate-reason"] != "forwarded" {
 		t.Errorf("headers %v", away.Result().Headers)
 	}
-	if n := us.metrics.values[statForwarded+";region=eu;reason=time"]; n != 1 {
+	if n := us.metrics.values[stats.Forwarded+";region=eu;reason=time"]; n != 1 {
 		t.Errorf("%d forwarded: %v", n, us.metrics.values)
 	}
-	if n := eu.metrics.values[statServedFor+";region=us"]; n != 2 {
+	if n := eu.metrics.values[stats.ServedFor+";region=us"]; n != 2 {
 		t.Errorf("%d served for the other region", n)
 	}
 	us.drained()
@@ -191,7 +192,7 @@ func TestForgedHops(t *testing.T) {
 		c.Finish()
 		pass(time.Second, us, eu)
 	}
-	if n := us.metrics.values[statForgedHops]; n != 3 {
+	if n := us.metrics.values[stats.ForgedHops]; n != 3 {
 		t.Errorf("%d forged hops", n)
 	}
 	probe := us.client(0, streamtest.Request{
@@ -221,7 +222,7 @@ func TestOddHops(t *testing.T) {
 		{"eu", "asia", 0, "elsewhere"},
 		{"us", "eu", 0, "elsewhere"},
 	} {
-		r, before := regionChat, us.metrics.values[statOddHops+";cause="+c.why]
+		r, before := regionChat, us.metrics.values[stats.OddHops+";cause="+c.why]
 		hop := key.SignHop(c.from, c.to, fakeEpoch+us.now-c.ago, "POST /v1/chat/completions")
 		r.Headers = [][2]string{{headerHop, hop}}
 		w := us.client(i%2, r)
@@ -230,14 +231,14 @@ func TestOddHops(t *testing.T) {
 			t.Errorf("hop %d: sent to %q", i, w.cluster)
 		}
 		w.ResetByClient()
-		if n := us.metrics.values[statOddHops+";cause="+c.why]; n != before+1 {
+		if n := us.metrics.values[stats.OddHops+";cause="+c.why]; n != before+1 {
 			t.Errorf("hop %d: %d counted as %s, before %d", i, n, c.why, before)
 		}
 	}
-	if n := us.metrics.values[statForgedHops]; n != 0 {
+	if n := us.metrics.values[stats.ForgedHops]; n != 0 {
 		t.Errorf("%d forged hops", n)
 	}
-	if n := us.metrics.values[statServedFor+";region=eu"]; n != 0 {
+	if n := us.metrics.values[stats.ServedFor+";region=eu"]; n != 0 {
 		t.Errorf("%d taken for requests that were forwarded here just now", n)
 	}
 	busy.Finish()
@@ -366,7 +367,7 @@ func TestForwardsByThePromptWithoutHealthy(t *testing.T) {
 	for i, why := range []string{"time", "prefix"} {
 		c := us.client(i, long)
 		c.Finish()
-		if n := us.metrics.values[statForwarded+";region=eu;reason="+why]; n != 1 {
+		if n := us.metrics.values[stats.Forwarded+";region=eu;reason="+why]; n != 1 {
 			t.Errorf("%d forwarded by %s: %v", n, why, us.access)
 		}
 		pass(time.Second, us, eu)

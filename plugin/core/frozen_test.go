@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // frozenFake is a gateway with engines that answer while their pages may stand still.
@@ -37,10 +38,10 @@ func (f *frozenFake) serve(d time.Duration) {
 	}
 }
 
-func (f *frozenFake) fresh() uint64 { return f.Gauge(statFresh + ";cluster=" + fakeCluster) }
+func (f *frozenFake) fresh() uint64 { return f.Gauge(stats.Fresh + ";cluster=" + fakeCluster) }
 
 func (f *frozenFake) frozen() uint64 {
-	return f.Counter(statScrapes + ";result=" + endpoints.ScrapeFrozen)
+	return f.Counter(stats.Scrapes + ";result=" + endpoints.ScrapeFrozen)
 }
 
 func (f *frozenFake) logged() int { return strings.Count(strings.Join(f.log, "\n"), "stand still") }

@@ -5,19 +5,17 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-const (
-	// maxGauges is how many endpoints of a cluster have gauges at the same time.
-	maxGauges = 64
-	// maxNames bounds the statistics that one VM defines: the gateway never frees a name, and endpoints come and go.
-	maxNames = 8192
-)
+// maxGauges is how many endpoints of a cluster have gauges at the same time.
+const maxGauges = 64
 
 // gauges is the part of a VM that sets the gauges. Every VM sets those of the clusters that it knows, to the same
 // numbers.
 type gauges struct {
-	*env
+	*host.Env
 	configs  *configs
 	clusters clusters
 	stores   *stores
@@ -25,9 +23,9 @@ type gauges struct {
 
 // set sets all gauges.
 func (g *gauges) set(now time.Duration) {
-	g.stats.store(g.stores.local.Stats)
+	g.Stats.Store(g.stores.local.Stats)
 	if n, err := g.stores.local.Owners(now); err == nil {
-		g.stats.set(statOwners, uint64(n))
+		g.Stats.Set(stats.Owners, uint64(n))
 	}
 	for _, cl := range g.clusters {
 		g.setEjections(now, cl)
@@ -43,14 +41,14 @@ func (g *gauges) set(now time.Duration) {
 // clear sets the gauges of a cluster that is about to be forgotten to what they are at rest. Those of loads are there
 // already.
 func (g *gauges) clear(cl *cluster) {
-	for _, stat := range []string{statEjected, statFresh, statMissing, statRetention, statTable} {
-		if name := ofCluster(stat, cl.name); g.stats.has(name) {
-			g.stats.set(name, 0)
+	for _, stat := range []string{stats.Ejected, stats.Fresh, stats.Missing, stats.Retention, stats.Table} {
+		if name := stats.OfCluster(stat, cl.name); g.Stats.Has(name) {
+			g.Stats.Set(name, 0)
 		}
 	}
 	for a := range cl.gauged {
-		if name := ofEndpoint(statPushLimit, cl.name, a); g.stats.has(name) {
-			g.stats.set(name, 0)
+		if name := stats.OfEndpoint(stats.PushLimit, cl.name, a); g.Stats.Has(name) {
+			g.Stats.Set(name, 0)
 		}
 	}
 	for target := range cl.targets {
@@ -61,16 +59,16 @@ func (g *gauges) clear(cl *cluster) {
 
 // setEjections counts the ejections that this VM has decided, and logs them. The gauge is there once one was known.
 func (g *gauges) setEjections(now time.Duration, cl *cluster) {
-	if n := cl.health.Ejections() - cl.ejected; n > 0 && g.stats.countIf(ofCluster(statEjections, cl.name), n) {
+	if n := cl.health.Ejections() - cl.ejected; n > 0 && g.Stats.CountIf(stats.OfCluster(stats.Ejections, cl.name), n) {
 		cl.ejected += n
 	}
 	for _, e := range cl.health.TakeEjected() {
-		g.gw.Log(Warn, "cluster="+cl.name+" "+e.Addr+" is ejected for "+e.For.String()+" after "+
+		g.GW.Log(host.Warn, "cluster="+cl.name+" "+e.Addr+" is ejected for "+e.For.String()+" after "+
 			strconv.Itoa(e.Failures)+" failures")
 	}
 	n := cl.health.CountEjected(now)
-	if name := ofCluster(statEjected, cl.name); n > 0 || g.stats.has(name) {
-		g.stats.setIf(name, uint64(n))
+	if name := stats.OfCluster(stats.Ejected, cl.name); n > 0 || g.Stats.Has(name) {
+		g.Stats.SetIf(name, uint64(n))
 	}
 }
 
@@ -80,9 +78,9 @@ func (g *gauges) setMetrics(now time.Duration, cl *cluster) {
 	if cl.metrics.neededAt == 0 || c == nil {
 		return
 	}
-	stale, fields := c.Engines.StaleAfter, neededFields(c, g.kind, cl.metrics.targets)
-	g.stats.setIf(ofCluster(statFresh, cl.name), uint64(cl.engines.CountFresh(now, stale)))
-	g.stats.setIf(ofCluster(statMissing, cl.name), uint64(cl.engines.CountMissing(now, stale, fields...)))
+	stale, fields := c.Engines.StaleAfter, neededFields(c, g.Kind, cl.metrics.targets)
+	g.Stats.SetIf(stats.OfCluster(stats.Fresh, cl.name), uint64(cl.engines.CountFresh(now, stale)))
+	g.Stats.SetIf(stats.OfCluster(stats.Missing, cl.name), uint64(cl.engines.CountMissing(now, stale, fields...)))
 }
 
 // setLoads sets the gauges of one cluster's endpoints. Those of an endpoint that is no longer listed stay until nothing
@@ -93,7 +91,7 @@ func (g *gauges) setLoads(cl *cluster) {
 		for i := range view.Endpoints {
 			addr := view.Endpoints[i].Addr
 			listed[addr] = true
-			if len(cl.gauged) < maxGauges && g.stats.room(ofEndpoint(statInflight, cl.name, addr)) {
+			if len(cl.gauged) < maxGauges && g.Stats.Room(stats.OfEndpoint(stats.Inflight, cl.name, addr)) {
 				cl.gauged[addr] = true
 			}
 		}
@@ -107,17 +105,17 @@ func (g *gauges) setLoads(cl *cluster) {
 		return
 	}
 	for i, a := range addrs {
-		g.stats.set(ofEndpoint(statInflight, cl.name, a), uint64(loads[i].Requests))
+		g.Stats.Set(stats.OfEndpoint(stats.Inflight, cl.name, a), uint64(loads[i].Requests))
 		// Once it is shown it is kept right, also when no configuration in force counts tokens any more.
-		if name := ofEndpoint(statTokens, cl.name, a); cl.tokens || g.stats.has(name) {
-			g.stats.set(name, uint64(loads[i].Tokens))
+		if name := stats.OfEndpoint(stats.Tokens, cl.name, a); cl.tokens || g.Stats.Has(name) {
+			g.Stats.Set(name, uint64(loads[i].Tokens))
 		}
 		limit := int64(0)
 		if cl.pending && listed[a] {
 			limit, _ = cl.limits.Limit(a)
 		}
-		if name := ofEndpoint(statPushLimit, cl.name, a); limit > 0 || g.stats.has(name) {
-			g.stats.setIf(name, uint64(limit))
+		if name := stats.OfEndpoint(stats.PushLimit, cl.name, a); limit > 0 || g.Stats.Has(name) {
+			g.Stats.SetIf(name, uint64(limit))
 		}
 		if !listed[a] && loads[i] == (lb.Load{}) {
 			delete(cl.gauged, a)
@@ -129,7 +127,7 @@ func (g *gauges) setLoads(cl *cluster) {
 func (g *gauges) setPrompts(cl *cluster) {
 	p := &cl.prompts
 	retention, losses := cl.caches.Retention()
-	if losses > p.losses && g.stats.countIf(ofCluster(statLosses, cl.name), losses-p.losses) {
+	if losses > p.losses && g.Stats.CountIf(stats.OfCluster(stats.Losses, cl.name), losses-p.losses) {
 		p.losses = losses
 	}
 	if p.plugin == nil {
@@ -139,14 +137,14 @@ func (g *gauges) setPrompts(cl *cluster) {
 	if !g.configs.contains(p.plugin) {
 		p.plugin, retention, percent = nil, 0, 0
 	}
-	g.stats.setIf(ofCluster(statRetention, cl.name), uint64(retention/time.Second))
+	g.Stats.SetIf(stats.OfCluster(stats.Retention, cl.name), uint64(retention/time.Second))
 	if known {
-		g.stats.setIf(ofCluster(statTable, cl.name), percent)
+		g.Stats.SetIf(stats.OfCluster(stats.Table, cl.name), percent)
 	}
 	if known && percent < 100 && p.plugin != nil && !p.plugin.warned[cl.name] {
 		p.plugin.warned[cl.name] = true
 		_, key := indexBlocks(p.cfg)
-		g.gw.Log(Warn, "cluster="+cl.name+" the prefix index has room for "+strconv.FormatUint(percent, 10)+
+		g.GW.Log(host.Warn, "cluster="+cl.name+" the prefix index has room for "+strconv.FormatUint(percent, 10)+
 			" % of what the endpoints' KV caches hold: raise lb_config.prefix."+key)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 func TestTokensHaveGaugesOnlyWhenCounted(t *testing.T) {
@@ -15,7 +16,7 @@ func TestTokensHaveGaugesOnlyWhenCounted(t *testing.T) {
 	d.serve(0, 200)
 	d.advance(2 * time.Second)
 	for name := range d.metrics.kinds {
-		if strings.HasPrefix(name, statTokens) {
+		if strings.HasPrefix(name, stats.Tokens) {
 			t.Errorf("%s is there although requests are counted", name)
 		}
 	}
@@ -27,7 +28,7 @@ func TestGaugesOfAForgottenCluster(t *testing.T) {
 	d.pages = map[string]string{d.Addr(0): vllmPage(0), d.Addr(1): vllmPage(0)}
 	d.client(0, streamtest.Request{}).Finish()
 	d.advance(2 * time.Second)
-	if n := d.metrics.values[statFresh+";cluster="+fakeCluster]; n != 2 {
+	if n := d.metrics.values[stats.Fresh+";cluster="+fakeCluster]; n != 2 {
 		t.Fatalf("metrics of %d endpoints are fresh, want 2", n)
 	}
 	d.advance(clusterAge + 2*time.Second)
@@ -43,7 +44,7 @@ func TestGaugesOfAForgottenCluster(t *testing.T) {
 
 func endpointGauges(d *fakeDriver) (names []string) {
 	for name, kind := range d.metrics.kinds {
-		if kind == "gauge" && strings.HasPrefix(name, statInflight+";") {
+		if kind == "gauge" && strings.HasPrefix(name, stats.Inflight+";") {
 			names = append(names, name)
 		}
 	}
@@ -64,7 +65,7 @@ func TestGaugesFollowTheEndpoints(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
 	old := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
 	d.advance(1100 * time.Millisecond)
-	gone := statInflight + ";cluster=" + fakeCluster + ";endpoint=" + d.Addr(0)
+	gone := stats.Inflight + ";cluster=" + fakeCluster + ";endpoint=" + d.Addr(0)
 	if got := d.metrics.values[gone]; got != 1 {
 		t.Errorf("%s is %d, want 1", gone, got)
 	}
@@ -73,7 +74,7 @@ func TestGaugesFollowTheEndpoints(t *testing.T) {
 		d.SetEndpoints(make([]streamtest.Endpoint, 1))
 		d.serve(0, 200)
 		d.advance(1100 * time.Millisecond)
-		if name := statInflight + ";cluster=" + fakeCluster + ";endpoint=" + d.Addr(0); d.metrics.kinds[name] == "" {
+		if name := stats.Inflight + ";cluster=" + fakeCluster + ";endpoint=" + d.Addr(0); d.metrics.kinds[name] == "" {
 			t.Fatalf("%s has no gauge", d.Addr(0))
 		}
 		d.SetEndpoints(nil)
@@ -122,34 +123,34 @@ func TestGaugesOutliveAConfiguration(t *testing.T) {
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
 	}
-	if n, tokens := gauge(statInflight), gauge(statTokens); n != 1 || tokens == 0 {
+	if n, tokens := gauge(stats.Inflight), gauge(stats.Tokens); n != 1 || tokens == 0 {
 		t.Errorf("%d requests and %d tokens are shown in flight, want 1 and its tokens", n, tokens)
 	}
 	c.Head(200)
 	c.Finish()
-	if n, tokens := gauge(statInflight), gauge(statTokens); n != 0 || tokens != 0 {
+	if n, tokens := gauge(stats.Inflight), gauge(stats.Tokens); n != 0 || tokens != 0 {
 		t.Errorf("%d requests and %d tokens are shown in flight, want 0", n, tokens)
 	}
 }
 
 func TestEjectionsHaveAStatisticOnlyWhenThereWasOne(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
-	name := statEjections + ";cluster=" + fakeCluster
+	name := stats.Ejections + ";cluster=" + fakeCluster
 	d.serve(0, 200)
 	d.advance(2 * time.Second)
 	if d.metrics.kinds[name] != "" {
 		t.Error("it is there before the first ejection")
 	}
-	s := d.workers[0].vm.stats
-	for i := len(s.ids); i < maxNames; i++ {
-		s.ids[strconv.Itoa(i)] = 0
+	for i, s := 0, d.workers[0].vm.Stats; s.CountIf(strconv.Itoa(i), 0); i++ { // until there is no room
 	}
 	d.ejects(0, d.Addr(0))
 	d.advance(2 * time.Second)
 	if d.metrics.kinds[name] != "" {
 		t.Error("it is there although the VM has defined all the statistics that it may")
 	}
-	delete(s.ids, strconv.Itoa(maxNames-1))
+	d = startFake(t, 1, 2, requestsConfig)
+	d.serve(0, 200)
+	d.ejects(0, d.Addr(0))
 	d.advance(2 * time.Second)
 	if got := d.metrics.values[name]; got != 1 {
 		t.Errorf("with room for it, it counts %d, want 1", got)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
@@ -74,7 +75,7 @@ func (pl *placement) needsBodyInside() bool {
 	if pl.idle() {
 		return false
 	}
-	known, now := pl.plugin.vm.clusters, pl.plugin.vm.now()
+	known, now := pl.plugin.vm.clusters, pl.plugin.vm.Now()
 	return slices.ContainsFunc(pl.cfg.Clusters.List, func(name string) bool {
 		cl := known[name]
 		if cl == nil {
@@ -94,17 +95,17 @@ func (s *Stream) inspectBytes() int {
 }
 
 // chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
-func (pl *placement) chooseInside() Action {
+func (pl *placement) chooseInside() host.Action {
 	c := pl.cfg.Clusters.Endpoint
 	if c == nil || pl.cfg.Shadow {
-		return Proceed
+		return host.Proceed
 	}
 	pl.prepareInside()
 	came, in := pl.seen, pl.seen.inner
 	pl.inside, pl.seen = in, seen{}
 	in.scope, in.wait.grantedAt = pl.lease.chosen, pl.wait.grantedAt
 	if in.chain != nil {
-		in.chain.planned = pl.plugin.vm.now()
+		in.chain.planned = pl.plugin.vm.Now()
 	}
 	return in.begin(&came)
 }
@@ -131,7 +132,7 @@ func (pl *placement) prepareInside() {
 }
 
 // begin decides inside a cluster, by what has come of the request.
-func (pl *placement) begin(seen *seen) Action {
+func (pl *placement) begin(seen *seen) host.Action {
 	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.scope) {
 		return pl.forbid(lb.ReasonOwnCluster, "")
 	}

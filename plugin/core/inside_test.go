@@ -13,6 +13,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // nestedConfig chooses the least busy cluster, and an endpoint inside it.
@@ -125,7 +126,7 @@ func TestServedInsideAnotherCluster(t *testing.T) {
 			t.Errorf("%d at endpoint %d", n, i)
 		}
 	}
-	if moves, strays := d.Counter(statMoves), d.Counter(statMisrouted); moves != 1 || strays != 1 {
+	if moves, strays := d.Counter(stats.Moves), d.Counter(stats.Misrouted); moves != 1 || strays != 1 {
 		t.Errorf("%d moves, %d strays", moves, strays)
 	}
 	c.Finish()
@@ -339,7 +340,7 @@ func TestPanicsInsideClusters(t *testing.T) {
 				}
 				c.Finish()
 			}
-			if panics := d.Counter(statPanics); panics != 1 {
+			if panics := d.Counter(stats.Panics); panics != 1 {
 				t.Errorf("%s, the %dth: %d panics", call, n, panics)
 			}
 			d.fault = ""

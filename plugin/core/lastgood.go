@@ -9,7 +9,9 @@ import (
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // lastGood is the part of a VM that keeps the last good configuration of each plugin in shared memory: its text, and
@@ -19,7 +21,7 @@ import (
 // where a refusal would cost the VM, and every request of the thread. So only the first VM may refuse, and every
 // other takes what is in force then.
 type lastGood struct {
-	*env
+	*host.Env
 	turns map[string]uint64 // turn of the record that this VM last agreed with, by name of the plugin
 }
 
@@ -62,7 +64,7 @@ type acceptance struct {
 // accept reads a configuration over the last good one in shared memory, and records it there. A VM that is behind the
 // others, because a newer configuration is there already, leaves that as it is.
 func (l *lastGood) accept(name string, raw []byte, h config.Host) acceptance {
-	kv, key := l.gw.KV(), process.KeyLastGood+name
+	kv, key := l.GW.KV(), process.KeyLastGood+name
 	for tries := 1; ; tries++ {
 		val, cas, _ := kv.Get(key) // of what cannot be read, nothing is known
 		before := parseLastGood(val)
@@ -104,12 +106,12 @@ func (l *lastGood) refresh(o *origin) *config.Set {
 	if o.text == nil {
 		return nil
 	}
-	val, _, err := l.gw.KV().Get(process.KeyLastGood + o.name)
+	val, _, err := l.GW.KV().Get(process.KeyLastGood + o.name)
 	record, digest := parseLastGood(val), xxhash.Sum64(val)
 	if err != nil || digest == o.digest || record.text != string(o.text) {
 		return nil
 	}
-	set, _, _ := config.Update(o.text, l.kind, record.forms)
+	set, _, _ := config.Update(o.text, l.Kind, record.forms)
 	if set != nil {
 		o.digest = digest
 	}
@@ -120,7 +122,7 @@ func (l *lastGood) refresh(o *origin) *config.Set {
 // false if the gateway can be left to keep the previous one.
 func (l *lastGood) inPlaceOf(name string, raw []byte, h config.Host) (set *config.Set, accepted bool) {
 	_, met := l.turns[name]
-	val, _, err := l.gw.KV().Get(process.KeyLastGood + name)
+	val, _, err := l.GW.KV().Get(process.KeyLastGood + name)
 	if err != nil {
 		l.turns[name] = unknownTurn
 		l.tolerate(name, raw)
@@ -140,7 +142,7 @@ const maxTolerated = 64
 // tolerated reports whether a bad configuration was accepted because there was no good one yet. The gateway does not
 // try it again.
 func (l *lastGood) tolerated(name string, raw []byte) bool {
-	val, _, _ := l.gw.KV().Get(process.KeyTolerated + name)
+	val, _, _ := l.GW.KV().Get(process.KeyTolerated + name)
 	digest := xxhash.Sum64(raw)
 	for r := wire.NewReader(val); r.Len() >= 8; {
 		if r.Uint64() == digest {
@@ -155,9 +157,9 @@ func (l *lastGood) tolerate(name string, raw []byte) {
 	if l.tolerated(name, raw) {
 		return
 	}
-	val, cas, _ := l.gw.KV().Get(process.KeyTolerated + name)
+	val, cas, _ := l.GW.KV().Get(process.KeyTolerated + name)
 	val = wire.Writer(val).Uint64(xxhash.Sum64(raw))
-	_ = l.gw.KV().Set(process.KeyTolerated+name, val[max(0, len(val)-8*maxTolerated):], cas)
+	_ = l.GW.KV().Set(process.KeyTolerated+name, val[max(0, len(val)-8*maxTolerated):], cas)
 }
 
 // maxListed is how many refused parts are named in the log.
@@ -181,13 +183,13 @@ func (l *lastGood) reportRefusals(got acceptance) {
 	if more := len(list) - maxListed; more > 0 {
 		text += "\n  and " + strconv.Itoa(more) + " more"
 	}
-	l.stats.set(statBadRules, uint64(len(list)))
-	l.stats.set(statKeptRules, uint64(kept))
+	l.Stats.Set(stats.BadRules, uint64(len(list)))
+	l.Stats.Set(stats.KeptRules, uint64(kept))
 	if len(list) == 0 {
 		return
 	}
-	l.stats.count(statConfigBad, 1)
+	l.Stats.Count(stats.ConfigBad, 1)
 	if got.first {
-		l.gw.Log(Error, text+"\n"+got.err.Error())
+		l.GW.Log(host.Error, text+"\n"+got.err.Error())
 	}
 }

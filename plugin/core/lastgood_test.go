@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // capOf writes a configuration with a rule for the route and a global part; 0 makes that part invalid.
@@ -70,7 +71,7 @@ func TestLastGoodFormIsTheSameInAllVMs(t *testing.T) {
 				t.Errorf("%s in VM %d: %v, want %v", step.raw, i, inForce(got), step.want)
 			}
 		}
-		if r, k := p.metrics.values[statBadRules], p.metrics.values[statKeptRules]; r != step.refused ||
+		if r, k := p.metrics.values[stats.BadRules], p.metrics.values[stats.KeptRules]; r != step.refused ||
 			k != step.kept {
 			t.Errorf("%s: %d refused, %d kept", step.raw, r, k)
 		}
@@ -117,7 +118,7 @@ func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 			t.Errorf("VM %d: %+v in force", i, got.set)
 		}
 	}
-	if p.metrics.values[statConfigValid] != 1 {
+	if p.metrics.values[stats.ConfigValid] != 1 {
 		t.Error("a good configuration is in force, and the gauge shows none")
 	}
 	if p.configure(`{"lb_policy":"y"}`) {

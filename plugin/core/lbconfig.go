@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // This file turns a configuration as the operator writes it into those of package lb.
@@ -38,7 +39,9 @@ func healthOf(c *config.Config) lb.HealthConfig {
 }
 
 // guessOf returns what is configured to be typical of a request.
-func guessOf(c *config.Config) guess { return guess{c.BytesPerToken, max(1, c.OutputTokens)} }
+func guessOf(c *config.Config) learned.Guess {
+	return learned.Guess{BytesPerToken: c.BytesPerToken, Tokens: max(1, c.OutputTokens)}
+}
 
 // capsOf returns a digest of the settings that the caps of candidates follow from.
 func (cl *cluster) capsOf(c *config.Config) uint32 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // lease is where a request is counted, and how it came to be.
@@ -51,7 +52,7 @@ func (l *lease) now() time.Duration {
 	if p := &l.reservation.plan; l.redis != nil || p.Wait.Waits() || p.HasBudget() {
 		return l.vm.ReadClock()
 	}
-	return l.vm.now()
+	return l.vm.Now()
 }
 
 // amend changes for how many tokens the lease counts, and at which endpoint unless addr is "".
@@ -99,10 +100,10 @@ func (l *lease) isGone(addr string, c *config.Config) bool {
 	if l.redis == nil && !queued {
 		return false
 	}
-	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.vm.now(), addr, &health) {
+	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.vm.Now(), addr, &health) {
 		return true
 	}
-	view := l.vm.views.of(l.vm.now(), l.cluster.name, c)
+	view := l.vm.views.of(l.vm.Now(), l.cluster.name, c)
 	if view == l.reservation.view {
 		return false
 	}
@@ -121,7 +122,7 @@ func (l *lease) isGone(addr string, c *config.Config) bool {
 const timedEvery = 16
 
 // reserve has the store choose an endpoint.
-func (pl *placement) reserve() Action {
+func (pl *placement) reserve() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	l.store, l.redis = v.stores.of(pl.cfg)
 	now := l.now()
@@ -139,12 +140,12 @@ func (pl *placement) reserve() Action {
 }
 
 // submit gives the plan to the store.
-func (pl *placement) submit(now time.Duration) Action {
+func (pl *placement) submit(now time.Duration) host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	r.id, r.startedAt = v.stores.nextID(), 0
 	if r.id%timedEvery == 1 {
-		r.startedAt = v.gw.Now()
+		r.startedAt = v.GW.Now()
 	}
 	if a, forwarded := pl.region.forwardBack(); forwarded {
 		return a
@@ -167,16 +168,16 @@ func (pl *placement) submit(now time.Duration) Action {
 			return pl.finishReservation()
 		}
 	}
-	return Stop
+	return host.Stop
 }
 
 // finishReservation steers a request whose store has answered.
-func (pl *placement) finishReservation() Action {
+func (pl *placement) finishReservation() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	v.waiters.remove(pl)
 	if r.startedAt > 0 && !r.grant.Queued {
-		v.stats.reserved(v.gw.Now() - r.startedAt)
+		v.Stats.Reserved(v.GW.Now() - r.startedAt)
 	}
 	pl.wait.ended(&r.grant, r.err)
 	if r.err != nil {
@@ -204,7 +205,7 @@ func (pl *placement) finishReservation() Action {
 }
 
 // leased steers a request that is counted at an endpoint, which may be gone by now.
-func (pl *placement) leased(addr string, gone bool) Action {
+func (pl *placement) leased(addr string, gone bool) host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	pl.enter(phaseLeased)
@@ -223,7 +224,7 @@ func (pl *placement) leased(addr string, gone bool) Action {
 		return pl.pass(pl.noneHealthy())
 	default:
 		if err := pl.send(); err != nil {
-			v.gw.Log(Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
+			v.GW.Log(host.Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
 			pl.release()
 			return pl.pass(lb.ReasonStoreError)
 		}
@@ -238,7 +239,7 @@ func (pl *placement) leased(addr string, gone bool) Action {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.cfg.DetailLog {
-		v.gw.Log(Info, "cluster="+pl.cluster.name+" "+pl.describe())
+		v.GW.Log(host.Info, "cluster="+pl.cluster.name+" "+pl.describe())
 	}
 	return pl.chooseInside()
 }
@@ -258,7 +259,7 @@ func (pl *placement) requestPlaced() {
 	}
 	if !pl.cfg.Shadow { // else the gateway has chosen
 		pl.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.cluster.shares.Count(pl.plugin.vm.now(), l.chosen)
+		pl.cluster.shares.Count(pl.plugin.vm.Now(), l.chosen)
 		if pl.cluster.metrics.neededAt > 0 {
 			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
 		}

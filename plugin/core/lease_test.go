@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // startRedis returns a process that counts in Redis, whose answers take a millisecond.
@@ -143,10 +144,10 @@ func TestNoAnswer(t *testing.T) {
 			t.Error("a request waits although Redis has not answered the ones before")
 		}
 		c.Finish()
-		if got := d.metrics.values[statFallbacks+";cause=timeout"]; got != waited || waited < 2 {
+		if got := d.metrics.values[stats.Fallbacks+";cause=timeout"]; got != waited || waited < 2 {
 			t.Errorf("%d requests waited in vain, of which %d are counted", waited, got)
 		}
-		if got := d.metrics.values[statFallbacks+";cause=breaker_open"]; got < 1 {
+		if got := d.metrics.values[stats.Fallbacks+";cause=breaker_open"]; got < 1 {
 			t.Errorf("%d fallbacks without a call", got)
 		}
 		d.redis.fate = redisAnswers
@@ -223,7 +224,7 @@ func TestRedisAnswersWrongly(t *testing.T) {
 		if got := c.Result().Headers["x-warmgate-reason"]; got != "chosen" || c.Result().Status != 200 {
 			t.Errorf("%q: %d, reason %q", cut, c.Result().Status, got)
 		}
-		if got := d.metrics.values[statFallbacks+";cause="+cause]; got != 1 {
+		if got := d.metrics.values[stats.Fallbacks+";cause="+cause]; got != 1 {
 			t.Errorf("%q: %d fallbacks with cause %s: %v", cut, got, cause, d.metrics.values)
 		}
 		d.redis.cut = nil

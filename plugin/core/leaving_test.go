@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A request that is over while it waits frees its place at once, and its endpoint is not blamed.
@@ -27,7 +28,7 @@ func TestLeavesTheQueue(t *testing.T) {
 	if n := d.metrics.decisions()["left_queue"]; n != 2 {
 		t.Errorf("%d have left, want 2", n)
 	}
-	if n := d.metrics.values[statLeft+";cluster="+fakeCluster+";class=batch"]; n != 2 {
+	if n := d.metrics.values[stats.Left+";cluster="+fakeCluster+";class=batch"]; n != 2 {
 		t.Errorf("%d of their class have left, want 2", n)
 	}
 	if got, want := d.access[0], "host=- reason=left_queue class=batch wait=2000ms"; got != want {
@@ -69,7 +70,7 @@ func TestQueueIsRemoved(t *testing.T) {
 		}
 	}
 	d.advance(2 * time.Second)
-	if n := d.metrics.values[statQueue+";cluster="+fakeCluster+";class=default"]; n != 0 {
+	if n := d.metrics.values[stats.Queue+";cluster="+fakeCluster+";class=default"]; n != 0 {
 		t.Errorf("%d wait", n)
 	}
 	d.drained()

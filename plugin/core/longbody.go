@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // A body may be longer than what is read of it at once, and what isolates prompts from each other may stand at its end.
@@ -100,14 +101,14 @@ func (s *Stream) newLong() *longBody {
 }
 
 // beginLong reads what is held of a body, and then its parts as they come.
-func (s *Stream) beginLong(size int) Action {
+func (s *Stream) beginLong(size int) host.Action {
 	s.body.long, s.body.alone = s.newLong(), true
 	s.body.received = 0
 	return s.readOn(size, false)
 }
 
 // readOn reads the next part of a body.
-func (s *Stream) readOn(size int, end bool) Action {
+func (s *Stream) readOn(size int, end bool) host.Action {
 	b, l := s.plugin.vm.bodies, s.body.long
 	s.body.received += size
 	b.held -= l.size
@@ -125,15 +126,15 @@ func (s *Stream) readOn(size int, end bool) Action {
 		s.body.unread = unreadRoom
 		return s.inspect(s.body.received, false)
 	}
-	return s.awaitMore(Stop)
+	return s.awaitMore(host.Stop)
 }
 
 // awaitMore has the request wait for the next part of its body. Where the end of that matters, it may pause for as long
 // after each part.
-func (s *Stream) awaitMore(a Action) Action {
+func (s *Stream) awaitMore(a host.Action) host.Action {
 	if b := s.plugin.vm.bodies; s.wantsEnd() {
 		pause := min(s.first.cfg.BodyTimeout, maxPause)
-		b.reading[s] = max(b.reading[s], min(b.now()+pause, s.body.beganAt+maxReading))
+		b.reading[s] = max(b.reading[s], min(b.Now()+pause, s.body.beganAt+maxReading))
 	}
 	return a
 }

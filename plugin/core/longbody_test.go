@@ -11,6 +11,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // longConfig reads 64 KiB of a body at once.
@@ -50,7 +52,7 @@ func (d *fakeDriver) matchAt(path, body string, part int) (match float64, endpoi
 }
 
 // unread returns how many prompts were not matched for that cause.
-func (d *fakeDriver) unread(cause string) uint64 { return d.Counter(statUnread + ";cause=" + cause) }
+func (d *fakeDriver) unread(cause string) uint64 { return d.Counter(stats.Unread + ";cause=" + cause) }
 
 // What isolates prompts does so wherever it stands in a body, however long that is.
 func TestNamesBehindLongPrompts(t *testing.T) {
@@ -245,7 +247,7 @@ func TestHeldBodyWithoutRoom(t *testing.T) {
 
 // blindStream is a request of which the gateway shows only so much of a part.
 type blindStream struct {
-	GatewayStream
+	host.GatewayStream
 	shown int
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // What an endpoint refuses because it does not have the model, or not with such a context, is no fault of it: it is a
@@ -28,7 +29,7 @@ type factUse struct {
 func (f *factUse) readsFacts() bool {
 	pl := f.pl
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.now()) || pl.readsLists()) &&
+	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Now()) || pl.readsLists()) &&
 		(f.inPath == 0 || pl.traits.length == 0) && // else all is known
 		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
 }
@@ -66,7 +67,7 @@ const partsBytes = 64 << 10
 
 // readParts reads the next part of a multipart body until its model has come. Each part comes alone, so that the
 // request goes on after body_timeout although no more comes.
-func (s *Stream) readParts(size int, end bool) Action {
+func (s *Stream) readParts(size int, end bool) host.Action {
 	b, l := s.plugin.vm.bodies, s.body.long
 	if l == nil {
 		l = &longBody{}
@@ -83,7 +84,7 @@ func (s *Stream) readParts(size int, end bool) Action {
 	if end || complete || s.body.received >= partsBytes || !b.hasRoom() {
 		return s.inspect(s.body.received, end)
 	}
-	return s.awaitMore(Stop)
+	return s.awaitMore(host.Stop)
 }
 
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.
@@ -147,7 +148,7 @@ func (f *factUse) readRefusal(size int) {
 func (f *factUse) isFact(verdict lb.Verdict) bool {
 	pl := f.pl
 	l, known := &pl.lease, pl.cluster.facts
-	now := pl.plugin.vm.now()
+	now := pl.plugin.vm.Now()
 	switch {
 	case !pl.isForModel() || !pl.response.reached || pl.cfg.Shadow:
 	case verdict == lb.Success && !pl.computes(): // some engines count with one tokenizer, whatever the model

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // loop is one client of a closed loop: it sends its next request when it has the answer to the last one.
@@ -237,7 +238,7 @@ func (d *fakeDriver) mixedLengths(t *testing.T, send func(kind string) streamtes
 			t.Errorf("%s has weight %v", addr, w)
 		}
 	}
-	if n := d.metrics.values[statEjections+";cluster="+fakeCluster]; n != 0 {
+	if n := d.metrics.values[stats.Ejections+";cluster="+fakeCluster]; n != 0 {
 		t.Errorf("%d ejections", n)
 	}
 	return had

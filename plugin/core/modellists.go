@@ -10,7 +10,9 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 const (
@@ -33,7 +35,7 @@ const (
 // before a request is refused where its model is not. A VM that has requests for the cluster reads the lists for all,
 // and shares them in shared memory; each time it is whichever finds first that it is due.
 type modelLists struct {
-	*env
+	*host.Env
 	clusters clusters
 	scraping *scraping                    // whose log of faults is used
 	held     map[*placement]time.Duration // requests that wait for the first lists of their cluster, and until when
@@ -74,7 +76,7 @@ func (pl *placement) readsLists() bool {
 		return false
 	}
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl == nil || cl.lists.unread(pl.plugin.vm.now(), pl.cfg)
+	return cl == nil || cl.lists.unread(pl.plugin.vm.Now(), pl.cfg)
 }
 
 // neededBy notes that a request goes by the lists of its cluster, if it does. The first one has them read.
@@ -84,9 +86,9 @@ func (m *modelLists) neededBy(s *placement) {
 	}
 	l := &s.cluster.lists
 	first := l.config == nil
-	l.config, l.neededAt = s.cfg, m.now()
-	if first || l.unread(m.now(), s.cfg) {
-		m.tickCluster(m.now(), s.cluster)
+	l.config, l.neededAt = s.cfg, m.Now()
+	if first || l.unread(m.Now(), s.cfg) {
+		m.tickCluster(m.Now(), s.cluster)
 	}
 }
 
@@ -134,10 +136,10 @@ func (l *clusterLists) hasNew(cl *cluster) bool {
 
 // begin begins to read the lists of all endpoints, unless another VM does.
 func (m *modelLists) begin(now time.Duration, cl *cluster) {
-	raw, cas, _ := m.gw.KV().Get(process.KeyLists + cl.name) // where there is nothing yet, several may begin
+	raw, cas, _ := m.GW.KV().Get(process.KeyLists + cl.name) // where there is nothing yet, several may begin
 	lists := lb.ReadModelLists(raw)
 	lists.BegunAt = now
-	if m.gw.KV().Set(process.KeyLists+cl.name, lists.Append(nil), cas) != nil {
+	if m.GW.KV().Set(process.KeyLists+cl.name, lists.Append(nil), cas) != nil {
 		return
 	}
 	cl.lists.known.BegunAt = now
@@ -160,7 +162,7 @@ func (m *modelLists) ask(cl *cluster, r *listReading) {
 		r.asked++
 		r.open++
 		answered := func(page []byte, result string) { m.answered(cl, r, addr, page, result) }
-		if m.gw.ModelsPage(addr, cl.lists.config, answered) != nil {
+		if m.GW.ModelsPage(addr, cl.lists.config, answered) != nil {
 			answered(nil, endpoints.ScrapeUnreachable)
 		}
 	}
@@ -171,7 +173,7 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 	if cl.lists.reading != r {
 		return
 	}
-	now, a := m.gw.Now(), listAnswer{addr: addr}
+	now, a := m.GW.Now(), listAnswer{addr: addr}
 	if result == endpoints.ScrapeOK {
 		if a.models = prompt.ListedModels(page); a.models == nil {
 			result = endpoints.ScrapeUnreadable
@@ -180,7 +182,7 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 	kind, _, _ := strings.Cut(result, " ")
 	late := [...]string{endpoints.ScrapeUnreachable, endpoints.ScrapeTimeout, endpoints.ScrapeIncomplete}
 	a.late = slices.Contains(late[:], kind)
-	m.stats.count(statname.With(statModelLists, "result", kind), 1)
+	m.Stats.Count(statname.With(stats.ModelLists, "result", kind), 1)
 	if result != endpoints.ScrapeOK {
 		m.scraping.logFault(now, cl.name, addr+" does not list its models: "+result)
 	}
@@ -193,7 +195,7 @@ func (m *modelLists) answered(cl *cluster, r *listReading, addr string, page []b
 // share writes what was read into shared memory. A swap that is lost is tried again at the next tick.
 func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
 	key := process.KeyLists + cl.name
-	raw, cas, err := m.gw.KV().Get(key)
+	raw, cas, err := m.GW.KV().Get(key)
 	if err != nil {
 		return
 	}
@@ -206,7 +208,7 @@ func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
 	if ended {
 		lists.Ended(now, r.addrs)
 	}
-	if m.gw.KV().Set(key, lists.Append(nil), cas) != nil {
+	if m.GW.KV().Set(key, lists.Append(nil), cas) != nil {
 		return
 	}
 	if r.answers = nil; ended {
@@ -218,7 +220,7 @@ func (m *modelLists) share(now time.Duration, cl *cluster, r *listReading) {
 // refresh takes over what the VMs share of a cluster, and lets the requests go on that have waited for it.
 func (m *modelLists) refresh(now time.Duration, cl *cluster) {
 	l := &cl.lists
-	raw, version, err := m.gw.KV().Get(process.KeyLists + cl.name)
+	raw, version, err := m.GW.KV().Get(process.KeyLists + cl.name)
 	if err != nil || version == l.version {
 		return
 	}
@@ -237,7 +239,7 @@ func (m *modelLists) refresh(now time.Duration, cl *cluster) {
 // awaits reports whether the request waits until the lists of its cluster are known: it is one of the first, names a
 // model, and is sent where that has been chosen.
 func (m *modelLists) awaits(s *placement) bool {
-	l, now := &s.cluster.lists, m.now()
+	l, now := &s.cluster.lists, m.Now()
 	if !s.cfg.ReadsModelLists() || s.cfg.Shadow || s.lease.reservation.request.ModelID == 0 ||
 		!l.unread(now, s.cfg) || now-l.known.BegunAt >= firstListsWait {
 		return false
@@ -249,7 +251,7 @@ func (m *modelLists) awaits(s *placement) bool {
 // goOn lets a request go on that has waited for lists.
 func (m *modelLists) goOn(s *placement) {
 	delete(m.held, s)
-	m.runAs(s.context, "the lists of models", func() {
+	m.RunAs(s.context, "the lists of models", func() {
 		if s.phase == phaseListing {
 			s.goOn(s.listed())
 		}
@@ -257,9 +259,9 @@ func (m *modelLists) goOn(s *placement) {
 }
 
 // listed decides for a request that has waited for lists.
-func (pl *placement) listed() Action {
+func (pl *placement) listed() host.Action {
 	v := pl.plugin.vm
-	view := v.views.of(v.now(), pl.scope, pl.cfg)
+	view := v.views.of(v.Now(), pl.scope, pl.cfg)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}

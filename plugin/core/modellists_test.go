@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 const listsConfig = `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,"models":{"cluster":"lists"},` +
@@ -292,9 +293,9 @@ func TestFaultsOfLists(t *testing.T) {
 		d.fault, d.faultLeft = fault, call
 		c := d.client(0, bodyOf("sql", 100).Filled())
 		d.advance(time.Second)
-		if c.Upstream() < 0 || d.metrics.values[statPanics] != 1 {
+		if c.Upstream() < 0 || d.metrics.values[stats.Panics] != 1 {
 			t.Errorf("call %d of %s panics: sent to %d, %d panics", call, fault, c.Upstream(),
-				d.metrics.values[statPanics])
+				d.metrics.values[stats.Panics])
 		}
 		c.Finish()
 		d.drained()

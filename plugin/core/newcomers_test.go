@@ -3,7 +3,6 @@ package core
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
@@ -56,39 +55,5 @@ func TestMadeUpTenants(t *testing.T) {
 	next(made...) // its answer ends
 	if n := turns(d.client(0, ofTenant("new"))); n > 1 {
 		t.Errorf("%d others were served before a tenant that is known by now", n)
-	}
-}
-
-// Names that are used once do not make a VM forget those in use, and do not fill its memory. What nobody uses any more
-// makes room for others.
-func TestTenantsInUseAreKept(t *testing.T) {
-	d := startFake(t, 1, 1, queueConfig(""))
-	known, now := &d.workers[0].vm.waiters.tenants, time.Hour
-	answer := func(kind string, n, times int) {
-		for range times {
-			for i := range n {
-				known.answered(now, tenantName(kind+strconv.Itoa(i)))
-				now += time.Millisecond
-			}
-		}
-	}
-	kept := func(kind string, n int) (kept int) {
-		for i := range n {
-			if known.turnOf(tenantName(kind+strconv.Itoa(i))) != newcomers {
-				kept++
-			}
-		}
-		return kept
-	}
-	const most = maxTenants * 3 / 4
-	answer("in use", most, 3)
-	answer("once", 10*maxTenants, 1)
-	if n := kept("in use", most); len(known.known) > maxTenants || n < most {
-		t.Errorf("%d names are known, %d of the %d in use", len(known.known), n, most)
-	}
-	now += 10 * halfLife
-	answer("later", most, 10)
-	if n := kept("later", most); len(known.known) > maxTenants || n < most {
-		t.Errorf("%d names are known, %d of the %d that are in use later", len(known.known), n, most)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // shareOfFourth has twelve clients send requests in a closed loop to four servers for eight seconds. Three stream for
@@ -121,7 +122,7 @@ func TestGoodAnswersHaveNotFailed(t *testing.T) {
 		}
 		s.end()
 		for counter := range d.metrics.values {
-			if strings.HasPrefix(counter, statFailed) {
+			if strings.HasPrefix(counter, stats.Failed) {
 				t.Errorf("%s: counted as %s", name, counter)
 			}
 		}

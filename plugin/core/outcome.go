@@ -49,8 +49,8 @@ func (pl *placement) modelID() uint64 {
 	switch {
 	case pl.facts.inPath != 0: // engines with such paths read no other one
 		return pl.facts.inPath
-	case pl.work.model.model != 0:
-		return pl.work.model.model
+	case pl.work.model.Model != 0:
+		return pl.work.model.Model
 	case pl.metrics.model != "":
 		return xxhash.Sum64String(pl.metrics.model)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // An endpoint that hangs loses its share although its clients, not the gateway, end the requests.
@@ -35,7 +36,7 @@ func TestHungEndpoint(t *testing.T) {
 	if last > requests/2/20 {
 		t.Errorf("of the last %d requests %d went to the endpoint that hangs (%d in all)", requests/2, last, lost)
 	}
-	if got := d.metrics.values[statEjections+";cluster="+fakeCluster]; got != 0 {
+	if got := d.metrics.values[stats.Ejections+";cluster="+fakeCluster]; got != 0 {
 		t.Errorf("%d ejections for what clients did", got)
 	}
 }
@@ -229,7 +230,7 @@ func TestServedUnderAnotherAddress(t *testing.T) {
 			t.Errorf("%s has weight %v", addr, w)
 		}
 	}
-	if moves := d.metrics.values[statMoves]; moves != 0 {
+	if moves := d.metrics.values[stats.Moves]; moves != 0 {
 		t.Errorf("%d moves", moves)
 	}
 	d.drained()

@@ -1,5 +1,9 @@
 package core
 
+import (
+	"github.com/warmgate/warmgate/plugin/host"
+)
+
 // phase is how far a request has come.
 type phase uint8
 
@@ -50,7 +54,7 @@ var transitions = [phases][phases]bool{
 // enter changes the phase.
 func (pl *placement) enter(next phase) {
 	if !transitions[pl.phase][next] {
-		pl.plugin.vm.gw.Log(Error, "a request in phase "+pl.phase.String()+" enters "+next.String())
+		pl.plugin.vm.GW.Log(host.Error, "a request in phase "+pl.phase.String()+" enters "+next.String())
 	}
 	pl.phase = next
 }

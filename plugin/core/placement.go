@@ -6,6 +6,8 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // A request has a row of placements. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -25,17 +27,17 @@ type placement struct {
 	reason  lb.Reason
 	settled bool // the request is counted under its reason
 
-	pattern  callPattern  // of a call that no table lists
-	session  session      // that it belongs to
-	region   forwarding   // to or from another region
-	work     work         // how much work it is, with unit: tokens
-	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
-	held     heldUse      // what it has to do with what engines keep
-	facts    factUse      // what it has to do with facts about models
-	metrics  metricsUse   // what it has to do with the metrics of engines
-	wait     waiting      // in the queue of the cluster
-	lease    lease        // where it is counted
-	response reading      // what has come of the response, and how it is read
+	pattern  learned.CallPattern // of a call that no table lists
+	session  session             // that it belongs to
+	region   forwarding          // to or from another region
+	work     work                // how much work it is, with unit: tokens
+	chain    *promptChain        // for prefix_cache, nil where the prompt does not matter
+	held     heldUse             // what it has to do with what engines keep
+	facts    factUse             // what it has to do with facts about models
+	metrics  metricsUse          // what it has to do with the metrics of engines
+	wait     waiting             // in the queue of the cluster
+	lease    lease               // where it is counted
+	response reading             // what has come of the response, and how it is read
 
 	inside *placement // the next of the row, nil for none
 	outer  *placement // the one that this is inside of, nil for none
@@ -54,7 +56,7 @@ func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *
 }
 
 // headersCame is called once, with end when the request has no body.
-func (pl *placement) headersCame(end bool) Action {
+func (pl *placement) headersCame(end bool) host.Action {
 	if steered(pl.Note()) {
 		return pl.passDuplicate()
 	}
@@ -109,7 +111,7 @@ func (pl *placement) headersCame(end bool) Action {
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
 func (pl *placement) arrived() time.Duration {
-	now := pl.plugin.vm.now()
+	now := pl.plugin.vm.Now()
 	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
 		now = pl.plugin.vm.ReadClock()
 	}
@@ -132,9 +134,9 @@ func (pl *placement) match() (cluster string) {
 
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
-func (pl *placement) decide(size int, ended bool, reason lb.Reason) Action {
+func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action {
 	v := pl.plugin.vm
-	now := v.now()
+	now := v.Now()
 	if pl.session.find(pl, pl.cfg, nil, true); pl.lacksKey() {
 		return pl.refuseWithoutKey()
 	}
@@ -142,7 +144,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) Action {
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}
-	if !pl.cfg.AmongClusters() && v.gw.HasSubsets(pl.scope, pl.cfg) {
+	if !pl.cfg.AmongClusters() && v.GW.HasSubsets(pl.scope, pl.cfg) {
 		return pl.pass(lb.ReasonSubset)
 	}
 	pl.seen.size, pl.seen.ended = size, ended
@@ -161,7 +163,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) Action {
 	v.scraping.neededBy(pl)
 	v.lists.neededBy(pl)
 	r := lb.Request{
-		Random: v.gw.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
+		Random: v.GW.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
 	}
 	switch {
 	case !pl.computes():
@@ -174,14 +176,14 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) Action {
 	pl.lease.reservation = reservation{request: r, reason: reason}
 	if v.lists.awaits(pl) {
 		pl.enter(phaseListing)
-		return Stop
+		return host.Stop
 	}
 	return pl.place(view)
 }
 
 // place plans and reserves for a request of which all is known that will be.
-func (pl *placement) place(view *lb.View) Action {
-	now := pl.plugin.vm.now()
+func (pl *placement) place(view *lb.View) host.Action {
+	now := pl.plugin.vm.Now()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
 			pl.requestReport()
@@ -227,12 +229,12 @@ func (pl *placement) noneHealthy() lb.Reason {
 }
 
 // forbid answers the request with 403.
-func (pl *placement) forbid(why lb.Reason, text string) Action {
+func (pl *placement) forbid(why lb.Reason, text string) host.Action {
 	pl.enter(phaseUncounted)
 	pl.Unsteer()
 	pl.decided(why)
 	pl.Reply(403, nil, text)
-	return Hold
+	return host.Hold
 }
 
 // lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
@@ -242,23 +244,23 @@ func (pl *placement) lacksKey() bool {
 
 // refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
 // plugin does.
-func (pl *placement) refuseWithoutKey() Action {
+func (pl *placement) refuseWithoutKey() host.Action {
 	return pl.forbid(lb.ReasonNoHashHeader, "hash header required")
 }
 
 // pass lets the request fall back to the gateway's native balancing.
-func (pl *placement) pass(reason lb.Reason) Action {
+func (pl *placement) pass(reason lb.Reason) host.Action {
 	pl.enter(phaseUncounted)
 	if pl.region.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
 		return pl.region.leaveAdopted()
 	}
 	pl.leaveToGateway()
 	pl.decided(reason)
-	return Proceed
+	return host.Proceed
 }
 
 // passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
-func (pl *placement) passOrForward(reason lb.Reason) Action {
+func (pl *placement) passOrForward(reason lb.Reason) host.Action {
 	if reason == lb.ReasonNoHealthyEndpoint {
 		if a, forwarded := pl.region.forward(); forwarded {
 			return a
@@ -269,14 +271,14 @@ func (pl *placement) passOrForward(reason lb.Reason) Action {
 
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
 // steered it.
-func (pl *placement) passDuplicate() Action {
+func (pl *placement) passDuplicate() host.Action {
 	pl.enter(phaseUncounted)
 	pl.count(lb.ReasonAlreadyDecided)
 	if v := pl.plugin.vm; !v.duplicate {
 		v.duplicate = true
-		v.gw.Log(Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
+		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
 	}
-	return Proceed
+	return host.Proceed
 }
 
 // decided counts the request under its reason, and writes it to the access log.
@@ -291,7 +293,7 @@ func (pl *placement) count(reason lb.Reason) {
 	if pl.cfg != nil {
 		policy = pl.cfg.Policy
 	}
-	pl.plugin.vm.stats.decided(policy, reason)
+	pl.plugin.vm.Stats.Decided(policy, reason)
 }
 
 // recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.

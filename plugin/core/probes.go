@@ -6,6 +6,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A probe of another region is answered by the plugin: how much room there is here. It is held for as long as Redis
@@ -123,9 +125,9 @@ type probeAnswer struct {
 // answerProbe answers the probe of another region, and returns what becomes of it until then. A stranger learns
 // nothing: the request goes on as any other. Who has a probe that was signed knows of the path, and may not make the
 // servers work by it: if it is old, was answered, or is for another region, it gets a 404.
-func (s *Stream) answerProbe(homes []*config.Config, text string) (a Action, answered bool) {
+func (s *Stream) answerProbe(homes []*config.Config, text string) (a host.Action, answered bool) {
 	v := s.plugin.vm
-	wall, signed := v.gw.Wall(), false
+	wall, signed := v.GW.Wall(), false
 	for _, c := range homes {
 		h := v.regions.of(c)
 		route, err := h.key.ReadProbe(text, c.Regions.Name, wall)
@@ -142,37 +144,37 @@ func (s *Stream) answerProbe(homes []*config.Config, text string) (a Action, ans
 		}
 		return s.holdProbe(h, c, &route, views), true
 	}
-	v.stats.count(statForgedProbes, 1)
+	v.Stats.Count(stats.ForgedProbes, 1)
 	if signed {
 		p := &probeAnswer{s: s, open: true}
 		s.answer = p
 		p.reply(404, nil)
 	}
-	return Hold, signed
+	return host.Hold, signed
 }
 
 // holdProbe answers a probe of a home, at once or later.
-func (s *Stream) holdProbe(h *home, c *config.Config, probe *region.Route, views []region.View) Action {
+func (s *Stream) holdProbe(h *home, c *config.Config, probe *region.Route, views []region.View) host.Action {
 	v, p := s.plugin.vm, &probeAnswer{s: s, open: true, inCallback: true}
 	s.answer = p
 	s.SetCluster(c.Regions.Header, c.Regions.Cluster)
 	v.regions.survey(v.ReadClock(), s.context, s.plugin.set.RulesOf(c), func(state region.State) {
 		reply := func() {
-			p.reply(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, v.gw.Wall(), state, views)}})
+			p.reply(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, v.GW.Wall(), state, views)}})
 		}
 		switch {
 		case !p.open: // whoever asked has left
 		case p.inCallback:
 			reply()
 		default:
-			v.runAs(s.context, "the answer to a probe", reply, p.resumeFailed)
+			v.RunAs(s.context, "the answer to a probe", reply, p.resumeFailed)
 		}
 	})
 	p.inCallback = false
 	if p.open {
-		return Stop
+		return host.Stop
 	}
-	return Hold
+	return host.Hold
 }
 
 func (p *probeAnswer) reply(status int, headers [][2]string) {
@@ -180,11 +182,11 @@ func (p *probeAnswer) reply(status int, headers [][2]string) {
 	p.open = false
 }
 
-func (p *probeAnswer) read(int, bool) Action {
+func (p *probeAnswer) read(int, bool) host.Action {
 	if p.open {
-		return Stop
+		return host.Stop
 	}
-	return Proceed
+	return host.Proceed
 }
 
 func (p *probeAnswer) late() {}
@@ -192,9 +194,9 @@ func (p *probeAnswer) late() {}
 func (p *probeAnswer) left() { p.open = false }
 
 // failed has the gateway balance a probe that could not be answered: who asked takes that for no answer.
-func (p *probeAnswer) failed() Action {
+func (p *probeAnswer) failed() host.Action {
 	if !p.open {
-		return Proceed
+		return host.Proceed
 	}
 	p.open = false
 	return p.s.first.pass(lb.ReasonPanic)

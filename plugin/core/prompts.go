@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // maxChainers is how many ways of cutting prompts a VM keeps.
@@ -12,9 +13,9 @@ const maxChainers = 256
 type prompts struct {
 	processSecret [16]byte // of all VMs of this process
 	chainers      map[chainConfig]*prompt.Chainer
-	models        models
-	firsts        firsts
-	errors        matchErrors
+	models        learned.Models
+	firsts        learned.Firsts
+	errors        learned.MatchErrors
 }
 
 // chainConfig is what prompts are cut by.
@@ -25,7 +26,8 @@ type chainConfig struct {
 
 func newPrompts() *prompts {
 	return &prompts{
-		chainers: map[chainConfig]*prompt.Chainer{}, models: models{}, firsts: firsts{}, errors: matchErrors{},
+		chainers: map[chainConfig]*prompt.Chainer{}, models: learned.Models{}, firsts: learned.Firsts{},
+		errors: learned.MatchErrors{},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // post sends a body to a path and lets it be answered as a whole. It returns the work then in flight, and which
@@ -28,8 +29,8 @@ func TestModelsByName(t *testing.T) {
 		d.post("", `{"model":`+name+`,"prompt":"`+text+`"}`, `{"usage":{"prompt_tokens":1000,"completion_tokens":9}}`)
 		names := map[uint64]bool{}
 		for key := range d.workers[0].vm.prompts.models {
-			if key.model != 0 {
-				names[key.model] = true
+			if key.Model != 0 {
+				names[key.Model] = true
 			}
 		}
 		if len(names) != 1 {
@@ -51,10 +52,10 @@ func TestArgumentsAreNoUsage(t *testing.T) {
 			d.advance(time.Second)
 		}
 	}
-	if got := d.Gauge(statRetention + ";cluster=" + fakeCluster); got != 600 && got != 0 {
+	if got := d.Gauge(stats.Retention + ";cluster=" + fakeCluster); got != 600 && got != 0 {
 		t.Errorf("caches are estimated to keep prompts for %d s, want 600", got)
 	}
-	if got := d.Counter(statCached); got != 0 {
+	if got := d.Counter(stats.Cached); got != 0 {
 		t.Errorf("%d tokens count as cached", got)
 	}
 }
@@ -80,7 +81,7 @@ func TestContinuedConversations(t *testing.T) {
 		if match := turn("resp_1"); match != "1.00" {
 			t.Errorf("%s: %s of the same conversation counts as cached", by, match)
 		}
-		if got := d.Counter(statExpected); got != 0 {
+		if got := d.Counter(stats.Expected); got != 0 {
 			t.Errorf("%s: %d tokens are expected of a prompt that was seen in part", by, got)
 		}
 	}

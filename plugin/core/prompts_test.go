@@ -10,12 +10,14 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // losses returns how many caches were lost, by the statistics published a moment later.
 func (d *fakeDriver) losses() uint64 {
 	d.advance(2 * time.Second)
-	return d.Counter(statLosses + ";cluster=" + fakeCluster)
+	return d.Counter(stats.Losses + ";cluster=" + fakeCluster)
 }
 
 // Bodies with the same beginning that were read no further match by that part of their length. Their tokens do not
@@ -26,7 +28,7 @@ func TestPromptSeenInPart(t *testing.T) {
 	for number := range 10 {
 		d.talk(number, 980)
 	}
-	before := d.Counter(statExpected)
+	before := d.Counter(stats.Expected)
 	for number := range 20 {
 		body := promptBody(1)[:3000] + strings.Repeat("x", 13384) + strings.Repeat(string(rune('a'+number)), 16384*3-4) + `"}`
 		c := d.client(0, streamtest.Request{
@@ -45,7 +47,7 @@ func TestPromptSeenInPart(t *testing.T) {
 		c.Data(`{"usage":{"prompt_tokens":16000,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":1000}}}`)
 		c.Finish()
 	}
-	if got := d.Counter(statExpected) - before; got != 0 {
+	if got := d.Counter(stats.Expected) - before; got != 0 {
 		t.Errorf("%d tokens were expected to be cached", got)
 	}
 	if got := d.losses(); got != 0 {
@@ -104,9 +106,8 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 // outputs returns the length of answers that the first worker expects.
 func (d *fakeDriver) outputs() float64 {
 	w := d.workers[0]
-	all := w.vm.prompts.models[modelKey{cluster: fakeCluster, guess: guessOf(w.current.set.Match("", "", ""))}]
-	tokens, _ := all.outputs.expect(0)
-	return math.Round(tokens)
+	key := learned.Key{Cluster: fakeCluster, Guess: guessOf(w.current.set.Match("", "", ""))}
+	return math.Round(w.vm.prompts.models.Typical(key, 0).Output)
 }
 
 // In shadow mode the gateway chooses, and the records of the endpoint that the plugin would have chosen are kept.

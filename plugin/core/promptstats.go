@@ -4,35 +4,27 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
 // promptStats compares the prefix index with the KV caches of a cluster's endpoints, as far as one VM knows them.
 type promptStats struct {
-	plugin *Plugin        // of the latest request, nil when that is no longer in force
-	cfg    *config.Config // of the latest request
-	view   *lb.View       // of the latest request
-	tokens float64        // of a prompt, moving average
-	blocks float64        // of a prompt, moving average
-	losses uint64         // of caches, counted so far
+	plugin *Plugin             // of the latest request, nil when that is no longer in force
+	cfg    *config.Config      // of the latest request
+	view   *lb.View            // of the latest request
+	sizes  learned.PromptSizes // of prompts
+	losses uint64              // of caches, counted so far
 }
 
 // usedBy notes the configuration under which the latest prompt came.
 func (p *promptStats) usedBy(in *Plugin, c *config.Config) { p.plugin, p.cfg = in, c }
 
-// observe averages a prompt in: its tokens, as the response reported them, and its blocks.
-func (p *promptStats) observe(tokens, blocks int) {
-	if tokens > 0 && blocks > 0 {
-		p.tokens = toward(p.tokens, float64(tokens), learnedShare)
-		p.blocks = toward(p.blocks, float64(blocks), learnedShare)
-	}
-}
-
 // share returns how much of what the caches of the endpoints hold the prefix index has room to describe, in percent;
 // false while that is not known. It counts each block of the index for one endpoint's cache, although a block names up
 // to four.
 func (p *promptStats) share(view *lb.View) (percent uint64, known bool) {
-	if p.cfg.Prefix.CacheTokens == 0 || p.blocks == 0 || view == nil {
+	if p.cfg.Prefix.CacheTokens == 0 || p.sizes.PerBlock() == 0 || view == nil {
 		return 0, false
 	}
 	var caches float64
@@ -44,7 +36,7 @@ func (p *promptStats) share(view *lb.View) (percent uint64, known bool) {
 		return 0, false
 	}
 	blocks, _ := indexBlocks(p.cfg)
-	return uint64(100 * float64(blocks) * (p.tokens / p.blocks) / caches), true
+	return uint64(100 * float64(blocks) * p.sizes.PerBlock() / caches), true
 }
 
 // indexBlocks returns how many blocks of a cluster's prompts the prefix index has room for, and the key that sets it.

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 const prefixConfig = `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"redisKeyTTL":600,` +
@@ -44,10 +45,10 @@ func TestCacheGauges(t *testing.T) {
 		}
 		d.advance(40 * time.Second)
 	}
-	if got := d.Gauge(statRetention + cluster); got != 600 {
+	if got := d.Gauge(stats.Retention + cluster); got != 600 {
 		t.Errorf("%d s, want 600", got)
 	}
-	if _, ok := d.metrics.kinds[statLosses+cluster]; ok {
+	if _, ok := d.metrics.kinds[stats.Losses+cluster]; ok {
 		t.Error("a loss is counted")
 	}
 	if got := d.talk(19, 980); got != "1.00" {
@@ -57,13 +58,13 @@ func TestCacheGauges(t *testing.T) {
 		d.talk(number, 0)
 		d.advance(time.Second)
 	}
-	if got := d.Counter(statLosses + cluster); got != 1 {
+	if got := d.Counter(stats.Losses + cluster); got != 1 {
 		t.Errorf("%d losses, want one", got)
 	}
 	if got := d.talk(19, 0); got != "0.00" {
 		t.Errorf("%s of a prompt is still expected to be cached", got)
 	}
-	for name, kind := range map[string]string{statRetention: "gauge", statLosses: "counter", statTable: "gauge"} {
+	for name, kind := range map[string]string{stats.Retention: "gauge", stats.Losses: "counter", stats.Table: "gauge"} {
 		if got := d.metrics.kinds[name+cluster]; got != kind {
 			t.Errorf("%s is a %q, want %s", name, got, kind)
 		}
@@ -83,7 +84,7 @@ func TestIndexIsTooSmall(t *testing.T) {
 			d.talk(number, 0)
 			d.advance(2 * time.Second)
 		}
-		percent, shown := d.metrics.values[statTable+";cluster="+fakeCluster]
+		percent, shown := d.metrics.values[stats.Table+";cluster="+fakeCluster]
 		if warned := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); shown != c.shown ||
 			(warned == 1) != c.warned ||
 			warned > 1 {
@@ -103,13 +104,13 @@ func TestTableShare(t *testing.T) {
 	if _, known := p.share(view); known {
 		t.Error("known before any prompt was")
 	}
-	p.observe(1000, 10)
+	p.sizes.Observe(1000, 10)
 	if got, known := p.share(view); got != 50 || !known { // 100 tokens a block, and 2 + 1 + 5 times 25
 		t.Errorf("%d %%, %v; want 50", got, known)
 	}
-	p.observe(0, 0)
+	p.sizes.Observe(0, 0)
 	for range 200 {
-		p.observe(2000, 10)
+		p.sizes.Observe(2000, 10)
 	}
 	if got, _ := p.share(view); got < 99 || got > 100 {
 		t.Errorf("%d %% with twice as many tokens a block; want 100", got)
@@ -153,7 +154,7 @@ func TestManyRulesLearnTogether(t *testing.T) {
 		d.talkTo(domain(i), i, 0)
 		d.advance(2 * time.Second)
 	}
-	if got := d.Counter(statLosses + ";cluster=" + fakeCluster); got != 1 {
+	if got := d.Counter(stats.Losses + ";cluster=" + fakeCluster); got != 1 {
 		t.Errorf("%d losses, want one", got)
 	}
 	if got := d.talkTo(domain(rules-1), rules-1, 0); got != "0.00" {
@@ -176,8 +177,8 @@ func TestLeavesPrefixCache(t *testing.T) {
 	show := func(when string, shown bool, losses uint64) {
 		t.Helper()
 		d.advance(2 * time.Second)
-		retention, percent := d.Gauge(statRetention+cluster), d.Gauge(statTable+cluster)
-		if got := d.Counter(statLosses + cluster); retention > 0 != shown || percent > 0 != shown || got != losses {
+		retention, percent := d.Gauge(stats.Retention+cluster), d.Gauge(stats.Table+cluster)
+		if got := d.Counter(stats.Losses + cluster); retention > 0 != shown || percent > 0 != shown || got != losses {
 			t.Errorf("%s: kept for %d s, %d %% in the index, %d losses; shown is to be "+
 				"%v, with %d losses", when, retention,
 				percent, got, shown, losses)
@@ -215,10 +216,10 @@ func TestMovedRequestsExpectNothing(t *testing.T) {
 	c := d.client(0, streamtest.Request{Frames: []string{promptBody(1)}})
 	c.Retry()
 	c.Head(200)
-	before := d.Counter(statExpected)
+	before := d.Counter(stats.Expected)
 	c.Data(`{"usage":{"prompt_tokens":1000,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":0}}}`)
 	c.Finish()
-	if got := d.Counter(statExpected) - before; got != 0 {
+	if got := d.Counter(stats.Expected) - before; got != 0 {
 		t.Errorf("%d tokens were expected to be cached where the request went in the end", got)
 	}
 	d.drained()

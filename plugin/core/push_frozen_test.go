@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // frozenLevels are how many requests run and wait on a page that stands still.
@@ -69,10 +70,10 @@ func TestPushLearnsFromPagesThatCount(t *testing.T) {
 		if c.most > crowdSlots/2 {
 			t.Errorf("stored %v: at most %d in flight beside %d of others", stored, c.most, 2*crowdSlots)
 		}
-		if n := c.Counter(statScrapes + ";result=" + endpoints.ScrapeFrozen); n > 0 {
+		if n := c.Counter(stats.Scrapes + ";result=" + endpoints.ScrapeFrozen); n > 0 {
 			t.Errorf("stored %v: %d pages that count are taken for frozen ones", stored, n)
 		}
-		if n := c.Gauge(statFresh + ";cluster=" + fakeCluster); n != 3 {
+		if n := c.Gauge(stats.Fresh + ";cluster=" + fakeCluster); n != 3 {
 			t.Errorf("stored %v: %d fresh", stored, n)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // queueUse is what a VM knows of the queue of a cluster.
@@ -64,7 +65,7 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	case waiting == 0 || pl.lease.reservation.plan.HasBudget():
 		return atLeast
 	}
-	each := max(cl.answers.typical(), pl.cfg.Overload.RetryAfter)
+	each := max(cl.answers.Typical(), pl.cfg.Overload.RetryAfter)
 	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.running, int64(len(q.candidates)), 1)))
 }
 
@@ -93,17 +94,17 @@ func (w *waiting) countPlaced() {
 	if w.class == nil {
 		return
 	}
-	cl.queue.pressure.add(pl.plugin.vm.now(), w.waited, false)
+	cl.queue.pressure.add(pl.plugin.vm.Now(), w.waited, false)
 	if w.queued {
-		pl.plugin.vm.stats.recordIf(ofClass(statQueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
+		pl.plugin.vm.Stats.RecordIf(ofClass(stats.QueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
 	}
 }
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.now()
+	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.Now()
 	if isBudget(why) {
-		pl.plugin.vm.stats.countIf(statname.With(statBudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
+		pl.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
 	}
 	if w.class == nil {
 		return
@@ -112,7 +113,7 @@ func (w *waiting) countRefused(why lb.Reason) {
 		cl.queue.pressure.add(now, 0, true)
 	}
 	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.stats.countIf(statname.With(statRefusals,
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Refusals,
 		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
@@ -122,7 +123,7 @@ func (w *waiting) countLeft() {
 	w.queued, w.waited = true, now-w.since
 	cl.queue.pressure.add(now, w.waited, false)
 	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.stats.countIf(ofClass(statLeft, cl, w.class.Name), 1)
+	pl.plugin.vm.Stats.CountIf(ofClass(stats.Left, cl, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
@@ -130,9 +131,9 @@ func (pl *placement) answerEnded(now time.Duration, verdict lb.Verdict) {
 	switch {
 	case pl.wait.class == nil || !pl.computes():
 	case verdict == lb.Success:
-		pl.cluster.answers.add(now - pl.placedAt())
+		pl.cluster.answers.Add(now - pl.placedAt())
 	case !pl.response.complete:
-		pl.cluster.answers.addIncomplete(now - pl.placedAt())
+		pl.cluster.answers.AddIncomplete(now - pl.placedAt())
 		pl.cluster.retries.failed(now, pl.wait.attempt.digest)
 	}
 }
@@ -151,12 +152,12 @@ func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	}
 	q.showClasses(cl)
 	for name, id := range q.classes {
-		g.stats.setIf(ofClass(statQueue, cl, name), uint64(q.stats.ByClass[id]))
+		g.Stats.SetIf(ofClass(stats.Queue, cl, name), uint64(q.stats.ByClass[id]))
 	}
 	share := q.pressure.share(now)
-	g.stats.setIf(ofCluster(statPressure, cl.name), uint64(math.Round(100*share)))
+	g.Stats.SetIf(stats.OfCluster(stats.Pressure, cl.name), uint64(math.Round(100*share)))
 	if n, ok := g.parallelism(cl, share); ok {
-		g.stats.setIf(ofCluster(statParallelism, cl.name), n)
+		g.Stats.SetIf(stats.OfCluster(stats.Parallelism, cl.name), n)
 	}
 }
 
@@ -178,13 +179,13 @@ func (q *queueUse) showClasses(cl *cluster) {
 
 // clearQueue sets the gauges of the queue of a cluster that is about to be forgotten.
 func (g *gauges) clearQueue(cl *cluster) {
-	names := []string{ofCluster(statPressure, cl.name), ofCluster(statParallelism, cl.name)}
+	names := []string{stats.OfCluster(stats.Pressure, cl.name), stats.OfCluster(stats.Parallelism, cl.name)}
 	for class := range cl.queue.classes {
-		names = append(names, ofClass(statQueue, cl, class))
+		names = append(names, ofClass(stats.Queue, cl, class))
 	}
 	for _, name := range names {
-		if g.stats.has(name) {
-			g.stats.set(name, 0)
+		if g.Stats.Has(name) {
+			g.Stats.Set(name, 0)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 func TestPressure(t *testing.T) {
@@ -49,7 +50,7 @@ func TestQueueStatistics(t *testing.T) {
 	const labels = ";cluster=" + fakeCluster
 	d, busy := startQueue(t, 2, 2, queueConfig(twoClasses))
 	d.advance(2 * time.Second)
-	if n := d.metrics.values[statParallelism+labels]; n != 2 {
+	if n := d.metrics.values[stats.Parallelism+labels]; n != 2 {
 		t.Errorf("suggested are %d requests in flight, want 2", n)
 	}
 	waiting := []*fakeClient{
@@ -57,7 +58,7 @@ func TestQueueStatistics(t *testing.T) {
 	}
 	d.advance(2 * time.Second)
 	for class, want := range map[string]uint64{"batch": 2, "interactive": 1} {
-		if n := d.metrics.values[statQueue+labels+";class="+class]; n != want {
+		if n := d.metrics.values[stats.Queue+labels+";class="+class]; n != want {
 			t.Errorf("%d of class %s wait, want %d", n, class, want)
 		}
 	}
@@ -76,15 +77,15 @@ func TestQueueStatistics(t *testing.T) {
 		}
 	}
 	for class, want := range map[string]uint64{"batch": 3, "interactive": 2} {
-		if ms := d.metrics.values[statQueueWait+labels+";class="+class]; ms/1000 != want {
+		if ms := d.metrics.values[stats.QueueWait+labels+";class="+class]; ms/1000 != want {
 			t.Errorf("the last of class %s waited for %d ms", class, ms)
 		}
 	}
 	d.advance(2 * time.Second)
-	if n := d.metrics.values[statPressure+labels]; n != 50 {
+	if n := d.metrics.values[stats.Pressure+labels]; n != 50 {
 		t.Errorf("backpressure %d %%, want 50", n)
 	}
-	if n := d.metrics.values[statParallelism+labels]; n != 1 {
+	if n := d.metrics.values[stats.Parallelism+labels]; n != 1 {
 		t.Errorf("suggested are %d requests in flight, want half of 2", n)
 	}
 	d.advance(clusterAge + 2*time.Second)
@@ -119,7 +120,7 @@ func TestRoomBelowCaps(t *testing.T) {
 
 // Rules of one cluster may have classes of their own: all of them have a gauge, until no queue is configured any more.
 func TestClassesOfAllConfigurations(t *testing.T) {
-	gauge := func(class string) string { return statQueue + ";cluster=" + fakeCluster + ";class=" + class }
+	gauge := func(class string) string { return stats.Queue + ";cluster=" + fakeCluster + ";class=" + class }
 	d, busy := startQueue(t, 1, 1, queueConfig(twoClasses))
 	first := d.client(0, inClass("batch"))
 	if !d.configure(queueConfig(`"classes":{"batch":1,"chat":2},"class_header":"x-class"`)) {

@@ -8,6 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The body of a good answer is read until its first token, so that what only announces one does not count as one, and
@@ -40,7 +42,7 @@ var lineTypes = []string{
 // reading is how the body of the response to a request is read: by what the request is, and for whom it is counted.
 type reading struct {
 	response
-	from      GatewayStream
+	from      host.GatewayStream
 	ticks     *ticks
 	cluster   *cluster
 	addr      string        // of the endpoint that answers
@@ -93,7 +95,7 @@ func (r *reading) begin(headers [][2]string, end bool) {
 	}
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
 		if r.usage {
-			r.ticks.stats.count(statEncoded, 1)
+			r.ticks.Stats.Count(stats.Encoded, 1)
 		}
 		r.encoded, r.usage = true, false
 		return
@@ -174,7 +176,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 		r.ticks.ReadClock()
 	}
 	if !r.reads || end || r.answer != nil && r.answer.Begun() {
-		return r.ticks.now(), true
+		return r.ticks.Now(), true
 	}
 	n := 0
 	if r.answer != nil {
@@ -186,7 +188,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if n == 1 && r.dataAt == 0 {
 		r.dataAt = r.ticks.ReadClock()
 	}
-	return r.ticks.now(), n > 1 || !r.cluster.announces.first()
+	return r.ticks.Now(), n > 1 || !r.cluster.announces.First()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -194,7 +196,7 @@ func (r *reading) secondEvent() {
 	if r.answer.Data() == 1 && !r.answer.Begun() {
 		return
 	}
-	r.cluster.announces.second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
+	r.cluster.announces.Second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
 	r.dataAt = 0
 	r.answer.Settle()
 	r.reads = r.toEnd()
@@ -212,7 +214,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.take() || ok && r.ticks.now() < until {
+		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.Take() || ok && r.ticks.Now() < until {
 			r.drawn = drawnIn
 		}
 	}
@@ -230,7 +232,7 @@ func (r *reading) judge() {
 		r.outcome = a.Outcome(r.complete, !r.unread)
 		r.cluster.terminates = r.cluster.terminates || r.complete && a.Terminated()
 		if r.drawn == drawnIn {
-			r.cluster.ends.read++
+			r.cluster.ends.HasRead()
 		}
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
@@ -263,7 +265,7 @@ func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if r.outcome == answer.Complete {
 		return 0, false
 	}
-	v.stats.countIf(statname.With(statFailed,
+	v.Stats.CountIf(statname.With(stats.Failed,
 		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
 	switch r.outcome {
 	case answer.Refused:
@@ -271,31 +273,8 @@ func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.suspect(v.now(), pl.lease.addr)
+	cl.suspect(v.Now(), pl.lease.addr)
 	return lb.Failure, true
-}
-
-// announcements tells for the APIs of a cluster that are not known whether the first event of an answer is output, or
-// only announces it: by whether the second one comes late.
-type announcements int8
-
-const (
-	// lateTimes is how many times as long as the first event the second one takes if it is late.
-	lateTimes = 4
-	// mostAnnouncements is how many answers more than others have to show the contrary at most.
-	mostAnnouncements = 4
-)
-
-// first reports whether the first event of an answer only announces it.
-func (a announcements) first() bool { return a > 0 }
-
-// second takes over after which times the first and the second event have come.
-func (a *announcements) second(took, later time.Duration) {
-	if later > lateTimes*max(took, tickPeriod) {
-		*a = min(*a+1, mostAnnouncements)
-		return
-	}
-	*a = max(*a-1, -mostAnnouncements)
 }
 
 // statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with

@@ -11,6 +11,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 var eventStream = [2]string{"content-type", "text/event-stream"}
@@ -172,22 +174,22 @@ func (d *fakeDriver) readsEnds(n int, ended bool) (read int) {
 // whose streams had none.
 func TestReadsEndsOfSomeStreams(t *testing.T) {
 	d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"health":{"slow_start":0,"consecutive_failures":1000}}}`)
-	if n := d.readsEnds(sampleFirst, true); n != sampleFirst {
-		t.Errorf("%d of the first %d are read to their ends", n, sampleFirst)
+	if n := d.readsEnds(learned.SampleFirst, true); n != learned.SampleFirst {
+		t.Errorf("%d of the first %d are read to their ends", n, learned.SampleFirst)
 	}
-	if n := d.readsEnds(10*sampleEvery, true); n != 10 {
-		t.Errorf("%d of %d are read to their ends, want 10", n, 10*sampleEvery)
+	if n := d.readsEnds(10*learned.SampleEvery, true); n != 10 {
+		t.Errorf("%d of %d are read to their ends, want 10", n, 10*learned.SampleEvery)
 	}
-	d.readsEnds(sampleEvery, false)
-	if n := d.readsEnds(sampleEvery, false); n != sampleEvery {
-		t.Errorf("%d of %d are read to their ends after some had none", n, sampleEvery)
+	d.readsEnds(learned.SampleEvery, false)
+	if n := d.readsEnds(learned.SampleEvery, false); n != learned.SampleEvery {
+		t.Errorf("%d of %d are read to their ends after some had none", n, learned.SampleEvery)
 	}
 	d.advance(suspectFor)
-	if n := d.readsEnds(10*sampleEvery, true); n != 10 {
-		t.Errorf("%d of %d are read to their ends, a while later", n, 10*sampleEvery)
+	if n := d.readsEnds(10*learned.SampleEvery, true); n != 10 {
+		t.Errorf("%d of %d are read to their ends, a while later", n, 10*learned.SampleEvery)
 	}
 	if got := d.Counter("warmgate_failed_answers_total;cluster=" + fakeCluster + ";endpoint=" + d.Addr(0) +
-		";reason=unfinished"); got < sampleEvery {
+		";reason=unfinished"); got < learned.SampleEvery {
 		t.Errorf("%d streams without an end were counted", got)
 	}
 }
@@ -258,7 +260,7 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 		}
 	}
 	for name := range d.metrics.values {
-		if strings.HasPrefix(name, statFailed) {
+		if strings.HasPrefix(name, stats.Failed) {
 			t.Errorf("counted as %s", name)
 		}
 	}

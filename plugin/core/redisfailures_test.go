@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -42,10 +43,10 @@ func TestRedisRefusesTheLogin(t *testing.T) {
 	if others := len(d.lines("unavailable")) - len(d.lines(want)); others > 0 || len(d.lines("shared counts")) > 0 {
 		t.Errorf("the log says something else, too: %q", d.log)
 	}
-	if n := d.metrics.values[statFailures+";cause=auth"]; n < 55 || n > 62 {
+	if n := d.metrics.values[stats.Failures+";cause=auth"]; n < 55 || n > 62 {
 		t.Errorf("%d failed heartbeats in a minute", n)
 	}
-	if up, known := d.metrics.values[statRedisUp]; up != 0 || !known {
+	if up, known := d.metrics.values[stats.RedisUp]; up != 0 || !known {
 		t.Errorf("warmgate_redis_up is %d, %v", up, known)
 	}
 	if open[0].Upstream() == open[1].Upstream() {
@@ -53,7 +54,7 @@ func TestRedisRefusesTheLogin(t *testing.T) {
 	}
 	d.redis.login = nil
 	d.advance(2 * time.Second)
-	if d.metrics.values[statRedisUp] != 1 || len(d.lines("available again: using shared counts")) != 1 {
+	if d.metrics.values[stats.RedisUp] != 1 || len(d.lines("available again: using shared counts")) != 1 {
 		t.Errorf("Redis accepts the login, and the log is %q", d.log)
 	}
 	for _, c := range open {
@@ -81,10 +82,10 @@ func TestPermissionIsTakenAway(t *testing.T) {
 	if len(d.lines(want)) != 1 {
 		t.Errorf("after a heartbeat the log is %q", d.log)
 	}
-	if n := d.metrics.values[statFailures+";cause=denied"]; n < 1 {
+	if n := d.metrics.values[stats.Failures+";cause=denied"]; n < 1 {
 		t.Errorf("after a heartbeat %d are counted", n)
 	}
-	if d.metrics.values[statRedisUp] != 0 {
+	if d.metrics.values[stats.RedisUp] != 0 {
 		t.Error("Redis is up")
 	}
 	d.advance(5 * time.Second)
@@ -96,7 +97,7 @@ func TestPermissionIsTakenAway(t *testing.T) {
 	}
 	acl("+evalsha")
 	d.advance(2 * time.Second)
-	if d.metrics.values[statRedisUp] != 1 || len(d.lines("available again")) != 1 {
+	if d.metrics.values[stats.RedisUp] != 1 || len(d.lines("available again")) != 1 {
 		t.Errorf("the right is back, and the log is %q", d.log)
 	}
 	d.drained()
@@ -118,7 +119,7 @@ func TestNameLeadsToAReplicaToo(t *testing.T) {
 	for range 30 {
 		d.client(0, streamtest.Request{}).Finish()
 		d.advance(time.Second)
-		up += int(d.metrics.values[statRedisUp])
+		up += int(d.metrics.values[stats.RedisUp])
 	}
 	if len(d.lines("leads to a read-only replica")) == 0 || up > 6 {
 		t.Errorf("Redis is up for %d of 30 s, and the log is %q", up, d.log)

@@ -3,6 +3,8 @@ package core
 import (
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // What is shown of the peers is what the configuration in force knows: not what one that was replaced knew last.
@@ -12,14 +14,14 @@ func TestGaugesOfReplacedRegions(t *testing.T) {
 		t.Fatal("the new configuration is refused")
 	}
 	pass(2*time.Second, us, eu)
-	if n := us.Gauge(statPeerOpen + ";region=eu"); n != 1 {
+	if n := us.Gauge(stats.PeerOpen + ";region=eu"); n != 1 {
 		t.Fatalf("available: %d", n)
 	}
 	us.peers = nil
 	pass(3*time.Second, us, eu)
 	for range 10 {
 		pass(heartbeatPeriod, us, eu)
-		if age := us.Gauge(statPeerAge + ";region=eu"); age < 2000 || age > 15000 {
+		if age := us.Gauge(stats.PeerAge + ";region=eu"); age < 2000 || age > 15000 {
 			t.Errorf("its last answer is %d ms old", age)
 		}
 	}
@@ -35,7 +37,7 @@ func TestGaugesOfReplacedRegions(t *testing.T) {
 	bad := 0
 	for range 300 {
 		pass(10*time.Millisecond, us, eu)
-		if us.Gauge(statPeerOpen+";region=eu") != 1 || us.Gauge(statPeerAge+";region=eu") > 2000 {
+		if us.Gauge(stats.PeerOpen+";region=eu") != 1 || us.Gauge(stats.PeerAge+";region=eu") > 2000 {
 			bad++
 		}
 	}
@@ -47,7 +49,7 @@ func TestGaugesOfReplacedRegions(t *testing.T) {
 // Of peers that no configuration in force has, the gauges are at rest.
 func TestGaugesOfRemovedRegions(t *testing.T) {
 	us, _ := startAdopting(t, 1, 1, "")
-	if us.Gauge(statPeerOpen+";region=eu") != 1 {
+	if us.Gauge(stats.PeerOpen+";region=eu") != 1 {
 		t.Error("the adopted servers are not available")
 	}
 	us.sites[fakeCluster] = us.sites["llm"] // the route leads there without the header
@@ -55,7 +57,7 @@ func TestGaugesOfRemovedRegions(t *testing.T) {
 		t.Fatal("refused")
 	}
 	us.wantAdopted(0)
-	if n := us.Gauge(statPeerOpen + ";region=eu"); n != 0 {
+	if n := us.Gauge(stats.PeerOpen + ";region=eu"); n != 0 {
 		t.Errorf("available: %d", n)
 	}
 }

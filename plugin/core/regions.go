@@ -9,7 +9,9 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // The headers and the path by which the gateways of regions speak with each other.
@@ -22,7 +24,7 @@ const (
 
 // regions is the part of a VM that knows of other regions: it asks their gateways how they are, and answers theirs.
 type regions struct {
-	*env
+	*host.Env
 	configs  *configs
 	clusters clusters
 	stores   *stores
@@ -67,18 +69,18 @@ const (
 func (r *regions) of(c *config.Config) *home {
 	for _, h := range r.homes {
 		if h.cfg.Regions.SameBoard(&c.Regions) {
-			h.cfg, h.usedAt = c, r.now()
+			h.cfg, h.usedAt = c, r.Now()
 			return h
 		}
 	}
 	// Configurations that differ share what they know, as of the time before one was replaced.
-	kv, key := r.gw.KV(), region.NewKey(string(c.Regions.Secret))
+	kv, key := r.GW.KV(), region.NewKey(string(c.Regions.Secret))
 	name := process.KeyRegions + key.Digest(c.Regions.Name)
 	if r.id == 0 {
-		r.id = r.gw.Random()
+		r.id = r.GW.Random()
 	}
 	h := &home{
-		cfg: c, usedAt: r.now(),
+		cfg: c, usedAt: r.Now(),
 		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: key,
 		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
 		leader: process.Leadership{KV: kv, ID: r.id, Key: name + "/prober"},
@@ -113,16 +115,16 @@ func (r *regions) tick(now time.Duration) {
 
 // ask asks the peers of a home that are due, but for those that were asked.
 func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
-	if h.cfg.UsesRedis() && h.cfg.Regions.Adopts() && !r.serves { // who asks also looks at adopted servers in Redis
+	if h.cfg.UsesRedis() && h.cfg.Regions.Adopts() && !r.Serves { // who asks also looks at adopted servers in Redis
 		return
 	}
-	leads, taken := h.leader.Lead(now, h.cfg.Regions.Interval, r.serves)
+	leads, taken := h.leader.Lead(now, h.cfg.Regions.Interval, r.Serves)
 	switch {
 	case !leads:
 		h.prober = nil
 		return
 	case taken || h.prober == nil:
-		h.prober = region.NewProber(h.board, h.key, uint32(r.gw.Random()))
+		h.prober = region.NewProber(h.board, h.key, uint32(r.GW.Random()))
 	}
 	if every := h.cfg.Regions.Interval; every < tickPeriod {
 		r.ticks.wakeAt(now, now+every)
@@ -140,28 +142,28 @@ func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
 
 func (r *regions) askPeer(now time.Duration, h *home, peer int) {
 	prober := h.prober
-	text, err := prober.Ask(now, r.gw.Wall(), peer)
+	text, err := prober.Ask(now, r.GW.Wall(), peer)
 	if err != nil {
 		r.note(err)
 		return
 	}
-	call := ProbeCall{
+	call := host.ProbeCall{
 		Path: probePath, Header: headerProbe, Text: text, Answer: headerAnswer, Timeout: region.Timeout,
 	}
-	err = r.gw.Probe(h.cfg.Regions.Peers[peer].Cluster, call, func(text string) {
+	err = r.GW.Probe(h.cfg.Regions.Peers[peer].Cluster, call, func(text string) {
 		if text != "" {
-			r.note(prober.Hear(r.ReadClock(), r.gw.Wall(), peer, text))
+			r.note(prober.Hear(r.ReadClock(), r.GW.Wall(), peer, text))
 		}
 	})
 	if err != nil {
-		r.stats.count(statProbeErrors, 1) // the probe will have been missed
+		r.Stats.Count(stats.ProbeErrors, 1) // the probe will have been missed
 	}
 }
 
 // note counts an answer that was refused, or what could not be written.
 func (r *regions) note(err error) {
 	if err != nil {
-		r.stats.count(statProbeErrors, 1)
+		r.Stats.Count(stats.ProbeErrors, 1)
 	}
 }
 
@@ -178,9 +180,9 @@ func (r *regions) gauge(now time.Duration) {
 	}
 	for _, h := range r.homes {
 		for _, p := range h.cfg.Regions.Peers {
-			for _, stat := range [...]string{statPeerOpen, statAdopted} {
-				if name := statname.With(stat, "region", p.Name); !shown[p.Name] && r.stats.has(name) {
-					r.stats.set(name, 0)
+			for _, stat := range [...]string{stats.PeerOpen, stats.Adopted} {
+				if name := statname.With(stat, "region", p.Name); !shown[p.Name] && r.Stats.Has(name) {
+					r.Stats.Set(name, 0)
 				}
 			}
 		}
@@ -200,13 +202,13 @@ func (r *regions) show(now time.Duration, h *home, shown map[string]bool) {
 		}
 		shown[p.Name] = true
 		of := func(stat string) string { return statname.With(stat, "region", p.Name) }
-		r.stats.setIf(of(statPeerOpen), oneIf(s.Available))
+		r.Stats.SetIf(of(stats.PeerOpen), oneIf(s.Available))
 		if p.Adopt != "" {
-			r.stats.setIf(of(statAdopted), oneIf(s.Adopted))
+			r.Stats.SetIf(of(stats.Adopted), oneIf(s.Adopted))
 		}
 		if s.Age >= 0 {
-			r.stats.setIf(of(statPeerAge), uint64(s.Age.Milliseconds()))
-			r.stats.setIf(of(statPeerRTT), uint64(s.RTT.Milliseconds()))
+			r.Stats.SetIf(of(stats.PeerAge), uint64(s.Age.Milliseconds()))
+			r.Stats.SetIf(of(stats.PeerRTT), uint64(s.RTT.Milliseconds()))
 		}
 	}
 }
@@ -252,13 +254,13 @@ func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View, req
 		return nil, lb.Plan{}, lb.ReasonStoreError
 	}
 	cl.views[view.ListID] = view
-	if c.Scrapes(r.kind) {
+	if c.Scrapes(r.Kind) {
 		r.scraping.demand.need(cl, c) // also while no request does: else it would seem to have no room
 		if request != 0 {
 			r.scraping.scrapeFor(request, cl, c)
 		}
 	}
-	plan, why := policy.Plan(now, &lb.Request{Random: r.gw.Random()}, view)
+	plan, why := policy.Plan(now, &lb.Request{Random: r.GW.Random()}, view)
 	return cl, plan, why
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // response is what has come of the response to a request.
@@ -151,7 +152,7 @@ func (pl *placement) end() {
 		pl.misrouted(served)
 	}
 	if pl.phase == phaseLeased {
-		now := v.now()
+		now := v.Now()
 		outcome := lb.Outcome{}
 		pl.learnUsage(now, &outcome)
 		verdict := pl.judged()
@@ -225,7 +226,7 @@ var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
 
 // verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
 // only read when it is not plainly good.
-func (r *response) verdict(now, sentAt time.Duration, b *body, from GatewayStream) lb.Verdict {
+func (r *response) verdict(now, sentAt time.Duration, b *body, from host.GatewayStream) lb.Verdict {
 	if !r.reached { // answered by a filter, or for want of an endpoint
 		return lb.Neutral
 	}

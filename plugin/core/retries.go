@@ -154,7 +154,7 @@ func (w *waiting) nameAttempt(now time.Duration) {
 	}
 	a.digest = a.id
 	for _, n := range [...]uint64{
-		xxhash.Sum64String(pl.traits.path), uint64(pl.traits.length), pl.work.model.model,
+		xxhash.Sum64String(pl.traits.path), uint64(pl.traits.length), pl.work.model.Model,
 		uint64(pl.work.info.TextBytes), last,
 	} {
 		const golden = 0x9e3779b97f4a7c15 // Fibonacci hashing (Knuth, volume 3, 6.4)

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // What becomes of a request that was forwarded is noted on the board, whoever ends it: a region that fails what it says
@@ -52,7 +53,7 @@ func (f *forwarding) forwardFailed() {
 	if pl.response.status == 0 {
 		pl.response.reached = pl.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.now(), pl.sentAt(), &pl.body, pl.GatewayStream) {
+	switch pl.response.verdict(pl.plugin.vm.Now(), pl.sentAt(), &pl.body, pl.GatewayStream) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
@@ -85,7 +86,7 @@ func (f *forwarding) forwardEnded(served bool) {
 func (f *forwarding) followHome(served string) bool {
 	pl := f.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	view := v.gw.KnownView(v.now(), pl.scope, pl.cfg)
+	view := v.GW.KnownView(v.Now(), pl.scope, pl.cfg)
 	if view == nil {
 		view = r.view
 	}
@@ -96,7 +97,7 @@ func (f *forwarding) followHome(served string) bool {
 	prompt := f.promptToForward()
 	pl.countAt(served, &prompt)
 	f.returned = true
-	v.stats.countIf(statname.With(statCameHome, "region", f.to), 1)
+	v.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
 	pl.SetNote(pl.describe() + pl.wait.text())
 	return true
 }

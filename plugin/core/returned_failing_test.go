@@ -3,6 +3,8 @@ package core
 import (
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // failures are ways in which another region fails a request; the last one is a retry that has come home.
@@ -45,7 +47,7 @@ func TestRegionThatFailsEverything(t *testing.T) {
 		if f.away < 3 || f.away > most {
 			t.Errorf("%s: %d of 600 requests were sent there, want at most %d", name, f.away, most)
 		}
-		if got := f.us.Gauge(statPeerOpen + ";region=eu"); got != 0 {
+		if got := f.us.Gauge(stats.PeerOpen + ";region=eu"); got != 0 {
 			t.Errorf("%s: it is shown as available", name)
 		}
 		f.fail = (*fakeDriver).finish

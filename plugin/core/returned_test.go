@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // comeHome returns a change to a configuration in which forwarded requests come home when the other region fails.
@@ -64,7 +65,7 @@ func TestServedAtHomeAfterForwarding(t *testing.T) {
 		}
 		pass(time.Second, us, eu)
 	}
-	if n := us.Counter(statCameHome + ";region=eu"); n != 2 {
+	if n := us.Counter(stats.CameHome + ";region=eu"); n != 2 {
 		t.Errorf("%d came home", n)
 	}
 	for _, c := range here {
@@ -87,7 +88,7 @@ func TestServedThereAfterForwarding(t *testing.T) {
 	long.Frames = []string{`{"prompt":"` + strings.Repeat("a long conversation ", 200) + `"}`}
 	by := func(status int, why string) {
 		t.Helper()
-		const stat = statForwarded + ";region=eu;reason="
+		const stat = stats.Forwarded + ";region=eu;reason="
 		before := us.metrics.values[stat+why]
 		away := us.client(1, long)
 		away.Head(status)
@@ -158,7 +159,7 @@ func endsAtHome(t *testing.T, redis, healthy bool, policy string) {
 		us.advance(20 * time.Millisecond)
 		pass(time.Second, us, eu)
 	}
-	if n := us.Counter(statCameHome + ";region=eu"); n != 4 {
+	if n := us.Counter(stats.CameHome + ";region=eu"); n != 4 {
 		t.Errorf("%d came home", n)
 	}
 	if busy != nil {

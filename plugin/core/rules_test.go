@@ -23,7 +23,7 @@ func TestEnginesOfAllListsAreScraped(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	p.view = &lb.View{}
 	v := p.main.vm
-	v.env.kind = config.Envoy
+	v.Env.Kind = config.Envoy
 	in, ok := v.configure("two lists", []byte(twoLists), config.Envoy)
 	if !ok || in.set == nil {
 		t.Fatalf("refused: %v", p.log)

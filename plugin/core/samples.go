@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // clusterMetrics is what one VM knows of the metrics of a cluster's engines, besides the samples themselves.
@@ -61,7 +62,7 @@ func (s *scraping) publishSamples(now time.Duration) {
 		if p.since == 0 {
 			p.since = now
 		}
-		if now-p.since < p.collectFor(s.kind) {
+		if now-p.since < p.collectFor(s.Kind) {
 			continue
 		}
 		delete(s.pending, name)
@@ -115,14 +116,14 @@ func (p *pendingSamples) setInflight(addrs []string, loads []lb.Load) {
 // publishCluster writes the samples of one cluster. A swap that is lost is tried again at the next tick.
 func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamples) {
 	key := process.KeySamples + name
-	raw, cas, _ := s.gw.KV().Get(key) // where there is nothing yet, the last VM to write wins
+	raw, cas, _ := s.GW.KV().Get(key) // where there is nothing yet, the last VM to write wins
 	all, err := discovery.ParseEngineSamples(raw)
 	if err != nil || len(p.scraped) > 0 && !slices.Equal(all.Targets, p.targets) {
 		all = discovery.EngineSamples{By: map[string]lb.EngineSample{}}
 	}
 	p.mergeInto(&all, now)
-	if s.gw.KV().Set(key, all.Append(nil), cas) == nil {
-		s.stats.count(statname.With(statScrapes, "result", endpoints.ScrapeFrozen), p.countFrozen(&all))
+	if s.GW.KV().Set(key, all.Append(nil), cas) == nil {
+		s.Stats.Count(statname.With(stats.Scrapes, "result", endpoints.ScrapeFrozen), p.countFrozen(&all))
 		return
 	}
 	if s.pending[name] == nil {
@@ -195,7 +196,7 @@ func (s *scraping) refreshSamples(now time.Duration) {
 
 func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
 	m := &cl.metrics
-	raw, version, err := s.gw.KV().Get(process.KeySamples + cl.name)
+	raw, version, err := s.GW.KV().Get(process.KeySamples + cl.name)
 	if err != nil || version == m.version {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 type sampleMap = map[string]lb.EngineSample
@@ -83,7 +84,7 @@ func TestPagesAreChecked(t *testing.T) {
 		if ok := vms[0].scraping.addPage(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
 			t.Errorf("%s %q is used: %v", c.result, c.page, ok)
 		}
-		if name := statScrapes + ";result=" + c.counted; p.metrics.values[name] != before[name]+1 {
+		if name := stats.Scrapes + ";result=" + c.counted; p.metrics.values[name] != before[name]+1 {
 			t.Errorf("%s %q is counted as %v", c.result, c.page, p.metrics.values)
 		}
 		if log := strings.Join(p.log, "\n"); !strings.Contains(log, c.log) ||

@@ -34,7 +34,7 @@ func (s *scraping) jobs(now time.Duration) map[string]*scrapeJob {
 	jobs := map[string]*scrapeJob{}
 	for i := len(s.configs.inForce) - 1; i >= 0; i-- { // the newest first
 		for _, c := range s.configs.inForce[i].set.All() {
-			if c.Scrapes(s.kind) {
+			if c.Scrapes(s.Kind) {
 				s.addJobs(now, jobs, list, c)
 			}
 		}
@@ -72,7 +72,7 @@ func (s *scraping) addJobs(now time.Duration, jobs map[string]*scrapeJob, list d
 }
 
 func (s *scraping) newJob(now time.Duration, cluster string, c *config.Config) *scrapeJob {
-	j := &scrapeJob{Job: endpoints.Job{Cluster: cluster, Config: c}, stored: s.kind == config.Higress}
+	j := &scrapeJob{Job: endpoints.Job{Cluster: cluster, Config: c}, stored: s.Kind == config.Higress}
 	if cl := s.clusters[cluster]; cl != nil {
 		if j.stored && now-cl.metrics.sampledAt >= c.Engines.Interval { // another VM may have read them a moment ago
 			s.refreshCluster(now, cl)
@@ -92,7 +92,7 @@ func (s *scraping) scrapeDue(now time.Duration) {
 	for _, j := range jobs {
 		shared = shared || j.Config.UsesRedis()
 	}
-	if !s.gw.Scrapes(now, shared) {
+	if !s.GW.Scrapes(now, shared) {
 		return
 	}
 	for _, j := range jobs {
@@ -104,8 +104,8 @@ func (s *scraping) scrapeDue(now time.Duration) {
 func (s *scraping) scrapeCluster(now time.Duration, j *scrapeJob) {
 	listed, known := map[string]bool{}, true
 	for _, j := range append(j.others, j) {
-		list := s.gw.Scrape(now, &j.Job, func(addr string, page []byte, result string) bool {
-			return s.addPage(s.gw.Now(), j, addr, page, result)
+		list := s.GW.Scrape(now, &j.Job, func(addr string, page []byte, result string) bool {
+			return s.addPage(s.GW.Now(), j, addr, page, result)
 		})
 		known = known && len(list) > 0
 		for i := range list {
@@ -121,9 +121,9 @@ func (s *scraping) scrapeCluster(now time.Duration, j *scrapeJob) {
 // shows them to requests only, and where these are rare none is being served at a tick. A VM does so once in an
 // interval at most.
 func (s *scraping) scrapeFor(request uint32, cl *cluster, c *config.Config) {
-	now, m := s.now(), &cl.metrics
+	now, m := s.Now(), &cl.metrics
 	fresh := func() bool { return m.sampledAt > 0 && now-m.sampledAt <= c.Engines.StaleAfter }
-	if s.kind != config.Higress || !c.Scrapes(s.kind) || fresh() {
+	if s.Kind != config.Higress || !c.Scrapes(s.Kind) || fresh() {
 		return
 	}
 	if m.attemptedAt > 0 && now-m.attemptedAt < c.Engines.Interval {

@@ -12,6 +12,8 @@ import (
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // maxTargets is how many metrics are looked for by name in one cluster.
@@ -21,7 +23,7 @@ const maxTargets = metrics.MaxTargets
 // metrics are needed is in demand.go, which engines are scraped when in scrapejob.go, how VMs share samples in
 // samples.go.
 type scraping struct {
-	*env
+	*host.Env
 	configs  *configs
 	clusters clusters
 	stores   *stores
@@ -31,9 +33,9 @@ type scraping struct {
 	faults   map[string]time.Duration   // by cluster and text: when it was last logged
 }
 
-func newScraping(e *env, in *configs, cs clusters, st *stores) *scraping {
+func newScraping(e *host.Env, in *configs, cs clusters, st *stores) *scraping {
 	return &scraping{
-		env: e, configs: in, clusters: cs, stores: st, demand: newDemand(e),
+		Env: e, configs: in, clusters: cs, stores: st, demand: newDemand(e),
 		parsers: map[string]*metrics.Parser{}, pending: map[string]*pendingSamples{},
 		faults: map[string]time.Duration{},
 	}
@@ -50,12 +52,12 @@ func (s *scraping) tick(now time.Duration) {
 // neededBy notes that a request needs the metrics of its cluster's engines, if it does.
 func (s *scraping) neededBy(r *placement) {
 	m := &r.cluster.metrics
-	if !r.cfg.Scrapes(s.kind) && !r.cfg.Engines.ORCA {
+	if !r.cfg.Scrapes(s.Kind) && !r.cfg.Engines.ORCA {
 		return
 	}
 	if m.neededAt == 0 { // what another VM has published is read at once
-		m.neededAt = s.now()
-		s.refreshSamples(s.now())
+		m.neededAt = s.Now()
+		s.refreshSamples(s.Now())
 	}
 	s.demand.need(r.cluster, r.cfg)
 	m.streams[r] = struct{}{}
@@ -90,7 +92,7 @@ func (s *scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 		}
 	}
 	kind, _, _ := strings.Cut(result, " ")
-	s.stats.count(statname.With(statScrapes, "result", kind), 1)
+	s.Stats.Count(statname.With(stats.Scrapes, "result", kind), 1)
 	if result == endpoints.ScrapeNone && !j.Config.ByMetrics() { // they would help, but no policy depends on them
 		return false
 	}
@@ -100,7 +102,7 @@ func (s *scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 	}
 	r.Inflight, r.Counted = s.stores.loadAt(j.Config, j.Cluster, addr)
 	p.scraped[addr] = r
-	wanted := neededFields(j.Config, s.kind, j.targets)
+	wanted := neededFields(j.Config, s.Kind, j.targets)
 	if j.Config.Engines.Order == lb.ByLoad {
 		wanted = append(wanted, metrics.KVUse)
 	}
@@ -204,5 +206,5 @@ func (s *scraping) logFault(now time.Duration, cluster, text string) {
 		}
 	}
 	s.faults[key] = now
-	s.gw.Log(Warn, "cluster="+cluster+" "+text)
+	s.GW.Log(host.Warn, "cluster="+cluster+" "+text)
 }

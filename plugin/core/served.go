@@ -1,6 +1,9 @@
 package core
 
-import "github.com/warmgate/warmgate/lb"
+import (
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
+)
 
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
@@ -18,7 +21,7 @@ func (pl *placement) followServed() {
 		return
 	}
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	now := v.now()
+	now := v.Now()
 	had := 0
 	if pl.cfg.Shadow {
 		had = r.grant.Cached
@@ -29,7 +32,7 @@ func (pl *placement) followServed() {
 	pl.lease.amend(served, r.plan.AddedTokens(0))
 	pl.lease.moveCharge(served)
 	if !pl.cfg.Shadow {
-		v.stats.count(statMoves, 1)
+		v.Stats.Count(stats.Moves, 1)
 		moved := lb.Outcome{}
 		pl.completeOutcome(now, lb.Retried, &moved)
 		pl.policy.Observe(now, moved)
@@ -65,6 +68,6 @@ func (pl *placement) misrouted(served string) bool {
 	pl.noteUnserved()
 	pl.release()
 	pl.lease.addr = served
-	pl.plugin.vm.stats.count(statMisrouted, 1)
+	pl.plugin.vm.Stats.Count(stats.Misrouted, 1)
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // strayTo lets another cluster serve the request.
@@ -32,10 +33,10 @@ func TestMisrouted(t *testing.T) {
 			c.strayTo("10.9.9.9:80")
 			end(c)
 		}
-		if n := d.Counter(statMisrouted); n != 20 {
+		if n := d.Counter(stats.Misrouted); n != 20 {
 			t.Errorf("%s: %d strays counted, want 20", name, n)
 		}
-		if n := d.Counter(statMoves); n != 0 {
+		if n := d.Counter(stats.Moves); n != 0 {
 			t.Errorf("%s: %d moves counted", name, n)
 		}
 		for addr, w := range d.weights() {
@@ -67,7 +68,7 @@ func TestMisroutedReturnsItsLease(t *testing.T) {
 		c.Data("a")
 		c.Finish()
 		d.drained()
-		if n := d.Counter(statMisrouted); n != 1 {
+		if n := d.Counter(stats.Misrouted); n != 1 {
 			t.Errorf("%s: %d strays counted, want 1", config, n)
 		}
 	}

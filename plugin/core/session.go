@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // session is what tells the requests of one session from others.
@@ -126,7 +127,7 @@ func (pl *placement) sessionPlaced() {
 		result = sessionAtHome
 	}
 	pl.session.result = result
-	pl.plugin.vm.stats.countIf(statname.With(statSessions, "cluster", pl.cluster.name, "result", result), 1)
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.name, "result", result), 1)
 }
 
 // text returns what has become of the request for the access log, "" where sessions do not matter.

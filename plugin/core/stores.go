@@ -8,7 +8,9 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -16,21 +18,9 @@ import (
 // longer does not serve either.
 const leaseTTL = 5 * time.Second
 
-// RedisLink is a gateway's connection to one Redis.
-type RedisLink interface {
-	redisclient.Transport
-	// Connect has the connection open, with the login as it is now. It is called at each tick while a configuration in
-	// force names this Redis.
-	Connect(now time.Duration, r config.Redis)
-	// Expire gives up what has not been answered in time, and returns the earliest deadline still to come, 0 for none.
-	Expire(now time.Duration) time.Duration
-	// Postpone moves all deadlines: for so long no answer could have been read.
-	Postpone(d time.Duration)
-}
-
 // stores is the part of a VM that knows where requests are counted: in the gateway's memory, or in Redis.
 type stores struct {
-	*env
+	*host.Env
 	owner  uint64 // that this VM is in the local store: see localOwner
 	local  *memstore.Store
 	redis  map[redisTarget]*redisStore
@@ -57,7 +47,7 @@ type redisStore struct {
 	name     string // for the log
 	owner    uint64 // that this VM is there
 	login    config.Redis
-	link     RedisLink
+	link     host.RedisLink
 	remote   *redisclient.Store
 	fallback *lb.FallbackStore
 	named    bool          // by a configuration in force
@@ -70,10 +60,10 @@ type redisStore struct {
 	replica  string        // what was logged of a replica
 }
 
-func newStores(e *env) *stores {
+func newStores(e *host.Env) *stores {
 	owner := newVMOwner(e)
 	return &stores{
-		env: e, owner: owner, local: memstore.New(e.gw.KV(), owner, leaseTTL), redis: map[redisTarget]*redisStore{},
+		Env: e, owner: owner, local: memstore.New(e.GW.KV(), owner, leaseTTL), redis: map[redisTarget]*redisStore{},
 		onGrant: func(uint64, []byte) {},
 	}
 }
@@ -84,10 +74,10 @@ const ownersOfVM = 1 << 8
 
 // newVMOwner returns what a new VM is in the local store: a random number whose highest bits are those of all VMs of
 // the gateway. By these, stores in Redis know whom a VM can tell what it has granted.
-func newVMOwner(e *env) uint64 {
+func newVMOwner(e *host.Env) uint64 {
 	const others = 1<<(64-redisclient.GatewayBits) - 1
-	secret := process.OwnSecret(e.gw.KV(), e.gw.Random)
-	return localOwner(lb.EndpointHash("owners of "+string(secret[:]))&^others | e.gw.Random()&others)
+	secret := process.OwnSecret(e.GW.KV(), e.GW.Random)
+	return localOwner(lb.EndpointHash("owners of "+string(secret[:]))&^others | e.GW.Random()&others)
 }
 
 // localOwner returns what the VM of any owner is in the local store.
@@ -102,7 +92,7 @@ func (s *stores) newOwner() uint64 {
 			return s.owner - 1 + n
 		}
 	}
-	return s.gw.Random() | 1
+	return s.GW.Random() | 1
 }
 
 // inRedis returns the store in Redis in which this VM is that owner, nil if there is none.
@@ -130,15 +120,15 @@ func (s *stores) connectTo(now time.Duration, c *config.Config) *redisStore {
 	t := redisTargetOf(c)
 	r := s.redis[t]
 	if r == nil {
-		r = &redisStore{name: c.Redis.String(), owner: s.newOwner(), link: s.gw.RedisLink(c)}
+		r = &redisStore{name: c.Redis.String(), owner: s.newOwner(), link: s.GW.RedisLink(c)}
 		r.remote = redisclient.New(r.link, redisclient.Options{
-			Owner: r.owner, TTL: leaseTTL, Timeout: c.ReserveTimeout, KV: s.gw.KV(),
+			Owner: r.owner, TTL: leaseTTL, Timeout: c.ReserveTimeout, KV: s.GW.KV(),
 			Scope: c.Redis.Scope,
 		})
 		r.remote.OnGrant = func(owner uint64, news []byte) { s.onGrant(owner, news) }
-		r.remote.OnFailure = func(why error) { s.countFailure(r, statFailures, why) }
+		r.remote.OnFailure = func(why error) { s.countFailure(r, stats.Failures, why) }
 		r.fallback = lb.NewFallbackStore(r.remote, s.local)
-		r.fallback.OnFallback = func(why error) { s.countFailure(r, statFallbacks, why) }
+		r.fallback.OnFallback = func(why error) { s.countFailure(r, stats.Fallbacks, why) }
 		s.redis[t] = r
 	}
 	r.named, r.login = true, c.Redis
@@ -181,7 +171,7 @@ func (s *stores) loadAt(c *config.Config, cluster, addr string) (l lb.Load, know
 // person has to do something, it logs why Redis cannot be used.
 func (s *stores) countFailure(r *redisStore, stat string, why error) {
 	cause := redisclient.Cause(why)
-	s.stats.count(statname.With(stat, "cause", cause), 1)
+	s.Stats.Count(statname.With(stat, "cause", cause), 1)
 	detail, remedy := redisclient.Detail(why), ""
 	switch cause {
 	case redisclient.BreakerOpen: // heartbeats say why
@@ -191,19 +181,19 @@ func (s *stores) countFailure(r *redisStore, stat string, why error) {
 	case "denied":
 		remedy = "; compare the user's rights with redis-user.acl"
 	}
-	if r.loggedAt > 0 && s.clock-r.loggedAt < endpoints.LogEvery && (remedy == "" || cause == r.logged) {
+	if r.loggedAt > 0 && s.Now()-r.loggedAt < endpoints.LogEvery && (remedy == "" || cause == r.logged) {
 		return
 	}
 	if detail != "" {
 		detail = ": " + detail
 	}
-	r.loggedAt, r.logged, r.failing = s.clock, cause, true
-	s.gw.Log(Warn, r.name+" unavailable ("+cause+detail+s.replicaText(r)+"): using local counts"+remedy)
+	r.loggedAt, r.logged, r.failing = s.Now(), cause, true
+	s.GW.Log(host.Warn, r.name+" unavailable ("+cause+detail+s.replicaText(r)+"): using local counts"+remedy)
 }
 
 // replicaText returns what is wrong where the name of a Redis also leads to a replica, "" elsewhere.
 func (s *stores) replicaText(r *redisStore) string {
-	if _, replica := r.remote.OnReplica(s.clock); replica {
+	if _, replica := r.remote.OnReplica(s.Now()); replica {
 		return "; its name leads to a read-only replica"
 	}
 	return ""
@@ -221,7 +211,7 @@ func (s *stores) noteReplica(now time.Duration, r *redisStore) {
 		text = "read-only replica: going on with its master " + master
 	}
 	if text != "" && text != r.replica {
-		s.gw.Log(Warn, r.name+" leads to a "+text)
+		s.GW.Log(host.Warn, r.name+" leads to a "+text)
 	}
 	r.replica = text
 }
@@ -260,7 +250,7 @@ func (s *stores) poll(now time.Duration) (next time.Duration) {
 // heartbeat renews this VM as an owner of leases in every store.
 func (s *stores) heartbeat(now time.Duration, in *configs) {
 	if err := s.local.Heartbeat(now); err != nil {
-		s.gw.Log(Warn, "heartbeat: "+err.Error())
+		s.GW.Log(host.Warn, "heartbeat: "+err.Error())
 	}
 	if len(s.redis) > 0 {
 		s.heartbeatRedis(now, in)
@@ -287,7 +277,7 @@ func (s *stores) heartbeatRedis(now time.Duration, in *configs) {
 			continue
 		}
 		if err := r.fallback.Heartbeat(now); err != nil {
-			s.gw.Log(Warn, "heartbeat: "+err.Error())
+			s.GW.Log(host.Warn, "heartbeat: "+err.Error())
 		}
 		used = used || r.used
 		s.noteReplica(now, r)
@@ -296,7 +286,7 @@ func (s *stores) heartbeatRedis(now time.Duration, in *configs) {
 		}
 	}
 	if used {
-		s.stats.set(statRedisUp, up)
+		s.Stats.Set(stats.RedisUp, up)
 	}
 }
 
@@ -308,7 +298,7 @@ func (s *stores) reachable(now time.Duration, r *redisStore) bool {
 	}
 	if r.failing && now-r.loggedAt >= heartbeatPeriod { // else that heartbeat may have been an earlier one
 		r.failing = false
-		s.gw.Log(Info, r.name+" available again: using shared counts")
+		s.GW.Log(host.Info, r.name+" available again: using shared counts")
 	}
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -58,7 +59,7 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 	d := startRedis(t, server, 2, 2, "")
 	d.warm()
 	d.advance(2 * time.Second)
-	if d.metrics.values[statRedisUp] != 1 {
+	if d.metrics.values[stats.RedisUp] != 1 {
 		t.Error("Redis is not up")
 	}
 	before := d.client(0, streamtest.Request{})
@@ -68,7 +69,7 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 		during = append(during, d.client(i%2, streamtest.Request{}))
 	}
 	d.advance(2 * time.Second)
-	if d.metrics.values[statRedisUp] != 0 {
+	if d.metrics.values[stats.RedisUp] != 0 {
 		t.Error("Redis is up")
 	}
 	if one, two := d.load(d.Addr(0)).Requests, d.load(d.Addr(1)).Requests; one != 4 || two != 4 {
@@ -77,7 +78,7 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 	before.Finish()
 	d.redis.fate = redisAnswers
 	d.advance(2 * time.Second)
-	if d.metrics.values[statRedisUp] != 1 {
+	if d.metrics.values[stats.RedisUp] != 1 {
 		t.Error("Redis is not up again")
 	}
 	sum := int64(0)
@@ -217,11 +218,11 @@ func TestFallbackCauses(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
 	v := d.workers[0].vm
 	for _, sh := range v.stores.redis {
-		v.stores.countFailure(sh, statFallbacks, lb.ErrRemoteDown)
-		v.stores.countFailure(sh, statFallbacks, redisclient.ErrTimeout)
+		v.stores.countFailure(sh, stats.Fallbacks, lb.ErrRemoteDown)
+		v.stores.countFailure(sh, stats.Fallbacks, redisclient.ErrTimeout)
 	}
 	for _, cause := range []string{"breaker_open", "timeout"} {
-		if d.metrics.values[statFallbacks+";cause="+cause] != 1 {
+		if d.metrics.values[stats.Fallbacks+";cause="+cause] != 1 {
 			t.Errorf("%s is not counted: %v", cause, d.metrics.values)
 		}
 	}
@@ -237,7 +238,7 @@ func TestRedisIsAReplica(t *testing.T) {
 		d.client(0, streamtest.Request{}).Finish()
 		d.advance(100 * time.Millisecond)
 	}
-	if d.metrics.values[statRedisUp] != 0 {
+	if d.metrics.values[stats.RedisUp] != 0 {
 		t.Error("Redis is up, although a replica answers")
 	}
 	if lines := strings.Join(d.log, "\n"); strings.Count(lines, "leads to a read-only replica") != 2 {
@@ -247,7 +248,7 @@ func TestRedisIsAReplica(t *testing.T) {
 	d.advance(10 * time.Second)
 	d.client(0, streamtest.Request{}).Finish()
 	d.advance(2 * time.Second)
-	if d.metrics.values[statRedisUp] != 1 {
+	if d.metrics.values[stats.RedisUp] != 1 {
 		t.Error("Redis is not up again")
 	}
 	d.drained()

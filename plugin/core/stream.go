@@ -1,21 +1,14 @@
 package core
 
-import "github.com/warmgate/warmgate/lb/prompt"
-
-// Action is what a callback wants of the gateway.
-type Action uint8
-
-// The actions of callbacks.
-const (
-	Proceed Action = iota
-	Hold           // keep the headers, or the body so far, until more of the request is known
-	Stop           // keep all of the request until it is resumed
+import (
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // Stream is one request, as far as that is the same for all that is chosen for it, and its row of placements. It is the
 // same on every gateway; what it does to the request goes through its [GatewayStream].
 type Stream struct {
-	GatewayStream
+	host.GatewayStream
 	context uint32 // the gateway's
 	plugin  *Plugin
 

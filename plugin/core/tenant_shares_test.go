@@ -136,7 +136,7 @@ func TestClassesShareTokens(t *testing.T) {
 func TestEstimatesOfTenants(t *testing.T) {
 	d := startShares(t, "embedded", `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens",`+shippedQueue(t))
 	long, short := &sender{tenant: "long", output: 650}, &sender{tenant: "short", output: 50}
-	for range warmup {
+	for range 16 {
 		for _, s := range []*sender{long, short} {
 			s.answer(d.client(0, s.request()))
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // Where tenants have budgets (lb_config.tenants), a request is counted twice: at its tenant first, in a scope of its
@@ -21,7 +22,7 @@ type tenantLease struct {
 }
 
 // reserveTenant counts the request at its tenant, if tenants have budgets, and then at a target.
-func (pl *placement) reserveTenant(now time.Duration) Action {
+func (pl *placement) reserveTenant(now time.Duration) host.Action {
 	b := pl.cfg.Budget()
 	if b == nil || !b.Tenants.Limited() || pl.cfg.Shadow || !pl.computes() {
 		return pl.submit(now)
@@ -35,14 +36,14 @@ func (pl *placement) reserveTenant(now time.Duration) Action {
 		return pl.finishTenant()
 	}
 	v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
-	return Stop
+	return host.Stop
 }
 
 // tenantDigest returns what stands for a tenant in stores.
 func tenantDigest(name string) uint64 { return xxhash.Sum64String("tenant " + name) }
 
 // finishTenant goes on with a request whose tenant has room for it. A store that cannot say does not stop it.
-func (pl *placement) finishTenant() Action {
+func (pl *placement) finishTenant() host.Action {
 	t := &pl.lease.budget.tenant
 	if t.err != nil {
 		t.id = 0 // there is nothing to release
@@ -52,7 +53,7 @@ func (pl *placement) finishTenant() Action {
 		t.charge = charge{t.id, t.plan.Scope, t.plan.Candidates[0].Addr, t.plan.Budget.Tokens}
 	case errors.Is(t.err, lb.ErrOverBudget), errors.Is(t.err, lb.ErrFull):
 		pl.closeLease()
-		return pl.refuse(lb.ReasonTenantOverBudget, cmp.Or(t.grant.Expected, minWait))
+		return pl.refuse(lb.ReasonTenantOverBudget, cmp.Or(t.grant.Expected, host.MinWait))
 	}
 	return pl.submit(pl.lease.now())
 }

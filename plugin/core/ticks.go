@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
 )
 
@@ -25,7 +26,7 @@ const (
 
 // ticks is the part of a VM that decides when it is ticked and what is due then.
 type ticks struct {
-	*env
+	*host.Env
 	configs       *configs
 	moved         bool // deadlines were moved because the last tick was late
 	lastTick      time.Duration
@@ -73,8 +74,8 @@ func (t *ticks) rearm(p *Plugin, now, next time.Duration) {
 // set has the configuration ticked after the given time, and from then on as often.
 func (t *ticks) set(p *Plugin, now, wait time.Duration) {
 	wait = wholeMillis(wait)
-	if err := t.gw.SetTick(p.context, wait); err != nil {
-		t.gw.Log(Warn, "no ticks: "+err.Error())
+	if err := t.GW.SetTick(p.context, wait); err != nil {
+		t.GW.Log(host.Warn, "no ticks: "+err.Error())
 		return
 	}
 	p.ticker = ticker{period: wait, due: now + wait}

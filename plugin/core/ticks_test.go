@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // Several configurations in one VM each tick it; periodic work is done no more often for that.
@@ -93,7 +94,7 @@ func TestBusyWorker(t *testing.T) {
 		t.Error("the request has given up, although its answer is there to be read")
 	}
 	d.advance(time.Millisecond)
-	if n := d.metrics.values[statFallbacks+";cause=timeout"]; c.Held() || n != 0 {
+	if n := d.metrics.values[stats.Fallbacks+";cause=timeout"]; c.Held() || n != 0 {
 		t.Errorf("held %v, %d fallbacks", c.Held(), n)
 	}
 	c.Finish()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // traits is what a request's headers contain. They are read at most once.
@@ -25,7 +26,7 @@ type traits struct {
 	awaits    bool // the body comes after 100 Continue: a gateway that sends that itself removes the header
 }
 
-func (t *traits) read(s GatewayStream) {
+func (t *traits) read(s host.GatewayStream) {
 	if t.known {
 		return
 	}

@@ -3,6 +3,8 @@ package core
 import (
 	"reflect"
 	"testing"
+
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 func TestTraits(t *testing.T) {
@@ -61,7 +63,7 @@ func TestTraits(t *testing.T) {
 
 // headersOnly is a Stream of which only the headers are read.
 type headersOnly struct {
-	GatewayStream
+	host.GatewayStream
 	headers [][2]string
 	reads   int
 }

@@ -13,7 +13,7 @@ import (
 func (w *waiting) answered(now time.Duration) {
 	pl := w.pl
 	if t := w.tenant; t != 0 {
-		pl.plugin.vm.waiters.tenants.answered(now, t)
+		pl.plugin.vm.waiters.tenants.Answered(now, t)
 	}
 }
 

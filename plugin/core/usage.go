@@ -1,11 +1,14 @@
 package core
 
 import (
+	"math"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // Usage in responses shows how much of a prompt was cached, against what was expected, and how long prompts and answers
@@ -15,27 +18,7 @@ const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
 	// the end of an answer in one piece.
 	usageWithin = 2 << 10
-	// sampleFirst is how many answers with usage are read, and then one answer in sampleEvery: reading costs a call of
-	// the gateway for each part. Of requests beyond sampleMax one in sampleEvery is read, since most answers may come
-	// without usage. All this is for each cluster and each class of limits, so that what is rare is known as soon as it
-	// counts. With prefix_cache all are read, and where tenants share tokens those to requests that have waited.
-	sampleFirst = 64
-	sampleEvery = 16
-	sampleMax   = sampleEvery * sampleFirst
 )
-
-// answerSample decides whose answers are read.
-type answerSample struct {
-	requests uint64
-	read     uint64 // answers to those with usage that was read
-}
-
-// take reports whether the answer to the next request is to be read.
-func (a *answerSample) take() bool {
-	taken := a.read < sampleFirst && a.requests < sampleMax || a.requests%sampleEvery == 0
-	a.requests++
-	return taken
-}
 
 // readsUsage reports whether the usage in the response matters.
 func (pl *placement) readsUsage() bool {
@@ -68,12 +51,12 @@ func (pl *placement) learnUsage(now time.Duration, o *lb.Outcome) {
 	if !pl.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
-	pl.cluster.samples[limitClass(w.info.MaxTokens)].read++
+	pl.cluster.samples.HasRead(w.info.MaxTokens)
 	known := pl.plugin.vm.prompts.models
-	known.observe(now, w.model, w.text, w.info.MaxTokens, u)
-	if w.media.count > 0 && pl.chain != nil && pl.chain.whole {
-		text := float64(w.info.TextBytes)/w.typical.bytesPerToken + float64(w.info.TokenIDs)
-		known.observeMedia(w.model, w.media, float64(u.Prompt)-text)
+	known.Observe(now, w.model, w.text, w.info.MaxTokens, u)
+	if w.media.Count > 0 && pl.chain != nil && pl.chain.whole {
+		text := float64(w.info.TextBytes)/w.typical.BytesPerToken + float64(w.info.TokenIDs)
+		known.ObserveMedia(w.model, w.media, float64(u.Prompt)-text)
 	}
 }
 
@@ -90,15 +73,23 @@ func (pl *placement) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome
 	v := pl.plugin.vm
 	if pl.lease.addr == pl.lease.chosen && pl.response.complete && p.whole && u.Prompt > 0 {
 		share := float64(o.CachedTokens) / float64(u.Prompt)
-		if v.matched(p, share); p.skipped {
-			p.first.answered(p.planned, p.cached, share)
+		if v.showMatch(p, share); p.skipped {
+			p.first.Answered(p.planned, p.cached, share)
 		}
 	}
-	v.stats.count(statPrompt, uint64(o.PromptTokens))
-	v.stats.count(statCached, uint64(o.CachedTokens))
-	v.stats.count(statExpected, uint64(o.ExpectedTokens))
+	v.Stats.Count(stats.Prompt, uint64(o.PromptTokens))
+	v.Stats.Count(stats.Cached, uint64(o.CachedTokens))
+	v.Stats.Count(stats.Expected, uint64(o.ExpectedTokens))
 	pl.cluster.prompts.usedBy(pl.plugin, pl.cfg)
 	if p.whole {
-		pl.cluster.prompts.observe(u.Prompt, len(p.blocks))
+		pl.cluster.prompts.sizes.Observe(u.Prompt, len(p.blocks))
+	}
+}
+
+// showMatch shows how well the expectation of a request was met.
+func (v *VM) showMatch(p *promptChain, cached float64) {
+	if e, known := v.prompts.errors.Observe(p.shape, p.model, p.cached, cached); known {
+		name := statname.With(stats.MatchError, "api", e.API, "model", e.Model)
+		v.Stats.SetIf(name, uint64(math.Round(e.Percent)))
 	}
 }

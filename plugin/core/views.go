@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // views is the part of a VM that finds what a configuration chooses among: the endpoints of a cluster, or clusters.
@@ -17,7 +18,7 @@ import (
 // A choice among clusters is a choice like any other: each cluster is an endpoint of a view, with the cluster's name in
 // place of an address. So policies, stores, queues and health are the same on both levels.
 type views struct {
-	*env
+	*host.Env
 	stores *stores
 	lists  *recent.Cache[clusterScope, *clusterList]
 }
@@ -37,8 +38,8 @@ type clusterList struct {
 	breakers breakers
 }
 
-func newViews(e *env, st *stores) *views {
-	return &views{env: e, stores: st, lists: recent.New[clusterScope, *clusterList](endpoints.MaxClusters, clusterAge)}
+func newViews(e *host.Env, st *stores) *views {
+	return &views{Env: e, stores: st, lists: recent.New[clusterScope, *clusterList](endpoints.MaxClusters, clusterAge)}
 }
 
 // clustersScope begins the name under which what is in flight in clusters is counted, before the route's: as for
@@ -53,7 +54,7 @@ const budgetScope = "budgets/clusters"
 // the clusters of the scope.
 func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {
 	if !c.AmongClusters() {
-		return v.gw.View(now, scope, c)
+		return v.GW.View(now, scope, c)
 	}
 	key := clusterScope{c, scope}
 	l, known := v.lists.Get(now, key)
@@ -63,7 +64,7 @@ func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {
 	}
 	changed := l.view == nil
 	for i, name := range c.Clusters.List {
-		if view := v.gw.KnownView(now, c.Clusters.Holds(name), c); view != l.seen[i] {
+		if view := v.GW.KnownView(now, c.Clusters.Holds(name), c); view != l.seen[i] {
 			usable := isUsable(view)
 			changed = changed || usable != l.usable[i]
 			l.seen[i], l.usable[i] = view, usable

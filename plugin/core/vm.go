@@ -5,6 +5,8 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // What build/wasm.sh says of the artifact when it links it.
@@ -13,7 +15,7 @@ var version, revision = "unknown", "unknown"
 // VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Each part has
 // a file of its own.
 type VM struct {
-	*env
+	*host.Env
 	configs   *configs    // in force
 	lastGood  *lastGood   // configurations in shared memory
 	ticks     *ticks      // timers and what is due
@@ -32,22 +34,22 @@ type VM struct {
 }
 
 // NewVM returns the state of a VM in a gateway of the given kind.
-func NewVM(gw Gateway, kind config.Host) *VM {
-	e := &env{gw: gw, kind: kind, stats: newStats(gw.Metrics())}
-	v := &VM{env: e, configs: &configs{}, clusters: clusters{}, prompts: newPrompts(), bodies: newBodies(e)}
-	v.lastGood = &lastGood{env: e, turns: map[string]uint64{}}
-	v.ticks = &ticks{env: e, configs: v.configs}
+func NewVM(gw host.Gateway, kind config.Host) *VM {
+	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
+	v := &VM{Env: e, configs: &configs{}, clusters: clusters{}, prompts: newPrompts(), bodies: newBodies(e)}
+	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
+	v.ticks = &ticks{Env: e, configs: v.configs}
 	v.stores = newStores(e)
 	v.views = newViews(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
-	v.lists = &modelLists{env: e, clusters: v.clusters, scraping: v.scraping, held: map[*placement]time.Duration{}}
+	v.lists = &modelLists{Env: e, clusters: v.clusters, scraping: v.scraping, held: map[*placement]time.Duration{}}
 	v.regions = &regions{
-		env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
+		Env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
 		scraping: v.scraping,
 	}
 	v.api = newAPI(e, v.clusters, v.stores, v.views, v.ticks)
-	v.gauges = &gauges{env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
+	v.gauges = &gauges{Env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v
 }
 
@@ -62,22 +64,22 @@ func (v *VM) tick(p *Plugin) {
 	if !v.ticks.due(now) {
 		return
 	}
-	v.gw.Tick(now, v.configs.adminSource)
-	v.guard("circuit breakers", func() { v.views.tick(now) }, nil)
+	v.GW.Tick(now, v.configs.adminSource)
+	v.Guard("circuit breakers", func() { v.views.tick(now) }, nil)
 	v.stores.local.Flush(now)
-	v.clusters.exchangeEjections(now, v.gw.KV())
-	v.clusters.exchangeFacts(now, v.gw.KV())
+	v.clusters.exchangeEjections(now, v.GW.KV())
+	v.clusters.exchangeFacts(now, v.GW.KV())
 	v.bodies.expire(now)
 	v.waiters.refresh(now)
-	v.guard("the metrics of engines", func() {
+	v.Guard("the metrics of engines", func() {
 		v.scraping.tick(now)
-		v.clusters.exchangeShares(now, v.gw.KV())
+		v.clusters.exchangeShares(now, v.GW.KV())
 	}, nil)
-	v.guard("push limits", func() { v.clusters.exchangeLimits(now, v.gw.KV()) }, nil)
-	v.guard("the lists of models", func() { v.lists.tick(now) }, nil)
-	v.guard("other regions", func() { v.regions.tick(now) }, nil)
-	v.guard("the admission API", func() { v.api.tick(now) }, nil)
-	v.guard("requests for other regions", v.waiters.forwardWaiting, nil)
+	v.Guard("push limits", func() { v.clusters.exchangeLimits(now, v.GW.KV()) }, nil)
+	v.Guard("the lists of models", func() { v.lists.tick(now) }, nil)
+	v.Guard("other regions", func() { v.regions.tick(now) }, nil)
+	v.Guard("the admission API", func() { v.api.tick(now) }, nil)
+	v.Guard("requests for other regions", v.waiters.forwardWaiting, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
@@ -93,8 +95,8 @@ func (v *VM) tick(p *Plugin) {
 // setBuild says which build runs: 1 while it has a configuration, 0 at the end of the last one, since the gateway shows
 // the gauge after an upgrade, too. Other VMs of the same build set it to 1 again within a second.
 func (v *VM) setBuild() {
-	name := statname.With(statBuild, "version", version, "revision", revision)
-	v.stats.set(name, uint64(min(1, len(v.configs.inForce))))
+	name := statname.With(stats.Build, "version", version, "revision", revision)
+	v.Stats.Set(name, uint64(min(1, len(v.configs.inForce))))
 }
 
 // wake looks after the requests that wait: other VMs have granted them something.

@@ -165,7 +165,7 @@ func (w *waiters) noteBeyond(s *placement) {
 func (w *waiters) makeRoom(s *placement, n int) bool {
 	leave, ok := w.roomFor(s, n)
 	for _, other := range leave {
-		w.runAs(other.context, "room for another request", other.giveWay, other.grantRecovered)
+		w.RunAs(other.context, "room for another request", other.giveWay, other.grantRecovered)
 	}
 	return ok
 }
@@ -205,7 +205,7 @@ func (w *waiters) settle() {
 		case !s.isQueued():
 			w.beyond = append(w.beyond, s)
 		case !w.makeRoom(s, n):
-			w.runAs(s.context, "room for other requests", s.giveWay, s.grantRecovered)
+			w.RunAs(s.context, "room for other requests", s.giveWay, s.grantRecovered)
 		}
 	}
 }

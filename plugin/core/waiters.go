@@ -8,6 +8,8 @@ import (
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // waiters is the part of a VM that looks after requests that wait in a queue: how much of them is held, when their
@@ -16,7 +18,7 @@ import (
 // The step of a store that frees capacity grants it to a waiting request, of whichever VM. A VM that has granted one of
 // another VM wakes that; should the call get lost, that VM finds the grant at its next tick.
 type waiters struct {
-	*env
+	*host.Env
 	configs *configs
 	stores  *stores
 	views   *views
@@ -25,7 +27,7 @@ type waiters struct {
 	of      map[holder]int     // and that by tenant
 	beyond  []*placement       // held beyond the room there is, until it is known whether they wait in Redis
 	owners  int                // VMs of the gateway that count requests
-	tenants tenants            // that have turns of their own in queues
+	tenants learned.Tenants    // that have turns of their own in queues
 	newest  *Plugin            // the newest configuration at the latest tick
 	listens bool               // this VM is woken, in its name
 }
@@ -37,10 +39,10 @@ const (
 	capsPeriod = time.Second
 )
 
-func newWaiters(e *env, in *configs, s *stores, from *views) *waiters {
-	w := &waiters{env: e, configs: in, stores: s, views: from, owners: 1}
+func newWaiters(e *host.Env, in *configs, s *stores, from *views) *waiters {
+	w := &waiters{Env: e, configs: in, stores: s, views: from, owners: 1}
 	w.held, w.of = map[*placement]int{}, map[holder]int{}
-	w.tenants.known = map[uint64]evidence{}
+	w.tenants = learned.NewTenants()
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther
 	return w
@@ -50,9 +52,9 @@ func newWaiters(e *env, in *configs, s *stores, from *views) *waiters {
 // called in the middle of a step of the store, which a panic must not break off.
 func (w *waiters) wakeOther(owner uint64, news []byte) {
 	message := append(wire.Writer(nil).Uint64(owner), news...)
-	w.guard("a wake-up of another VM", func() {
+	w.Guard("a wake-up of another VM", func() {
 		if vm := localOwner(owner); vm != w.stores.owner {
-			w.gw.Wake(vm, message)
+			w.GW.Wake(vm, message)
 			return
 		}
 		w.hear(w.ReadClock(), [][]byte{message}) // another store of this VM
@@ -105,7 +107,7 @@ func (w *waiters) refresh(now time.Duration) {
 	order.By(stale, byArrival)
 	for _, s := range stale[:min(len(stale), maxReplans)] {
 		s.cluster.capsAt = now
-		w.runAs(s.context, "a new plan for a waiting request", s.planAgain, s.grantRecovered)
+		w.RunAs(s.context, "a new plan for a waiting request", s.planAgain, s.grantRecovered)
 	}
 }
 
@@ -125,7 +127,7 @@ func (w *waiters) stale(now time.Duration) (stale []*placement) {
 		from := source{s.scope, s.cfg}
 		view, seen := views[from]
 		if !seen {
-			w.runAs(s.context, "the endpoints of a waiting request", func() {
+			w.RunAs(s.context, "the endpoints of a waiting request", func() {
 				view = w.views.of(now, s.scope, s.cfg)
 			}, nil)
 			views[from] = view
@@ -148,8 +150,8 @@ func (w *waiters) listen() {
 	if w.listens = w.listens || queues(p); !w.listens {
 		return
 	}
-	if err := w.gw.Listen(p.context, w.stores.owner); err != nil {
-		w.gw.Log(Warn, "no wake-ups: "+err.Error())
+	if err := w.GW.Listen(p.context, w.stores.owner); err != nil {
+		w.GW.Log(host.Warn, "no wake-ups: "+err.Error())
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // A request waits in the queue of its cluster while no endpoint is open for it. Its store keeps the place in the queue,
@@ -44,8 +46,8 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	pl.traits.read(pl)
 	w.class, w.since, w.refusal = pl.traits.class(pl.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
 	if q.TenantHeader != "" {
-		w.tenant = tenantName(pl.traits.value(q.TenantHeader))
-		w.turn = v.waiters.tenants.turnOf(w.tenant)
+		w.tenant = learned.TenantName(pl.traits.value(q.TenantHeader))
+		w.turn = v.waiters.tenants.TurnOf(w.tenant)
 	}
 	w.nameAttempt(now)
 	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
@@ -58,7 +60,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-pl.cluster.answers.typical())
+		most = min(most, left-pl.cluster.answers.Typical())
 	}
 	switch {
 	case most <= 0:
@@ -154,9 +156,9 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 }
 
 // bodyGrew is called when more of the body has come while the store decides.
-func (pl *placement) bodyGrew() Action {
+func (pl *placement) bodyGrew() host.Action {
 	if !pl.mayWait() {
-		return Stop
+		return host.Stop
 	}
 	r := &pl.lease.reservation
 	fits := false
@@ -164,7 +166,7 @@ func (pl *placement) bodyGrew() Action {
 		return pl.finishReservation()
 	}
 	if fits {
-		return Stop
+		return host.Stop
 	}
 	pl.release()
 	return pl.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
@@ -186,14 +188,14 @@ func (pl *placement) planAgain() {
 }
 
 // reserveAgain reserves for a request that has waited, with a new plan.
-func (pl *placement) reserveAgain() Action {
+func (pl *placement) reserveAgain() host.Action {
 	pl.plugin.vm.waiters.remove(pl)
 	pl.wait.queued = true
 	return pl.replan()
 }
 
 // replan reserves with a new plan, for a request that has no reservation any more.
-func (pl *placement) replan() Action {
+func (pl *placement) replan() host.Action {
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := pl.lease.now()
 	view, why := v.views.of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints

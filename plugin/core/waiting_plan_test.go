@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // What is configured, and what the headers say, is in the plan.
@@ -15,7 +16,7 @@ func TestPlanOfAWaitingRequest(t *testing.T) {
 	d, _ := startQueue(t, 1, 1, queueConfig(twoClasses+`,"order":"strict","aging":"5s","skip":3,"patience":"1s",`+
 		`"max_length":100,"tenant_header":"x-tenant","tenant_max_share":0.25`))
 	for _, name := range []string{"a", "b", ""} {
-		d.workers[0].vm.waiters.tenants.answered(d.now, tenantName(name))
+		d.workers[0].vm.waiters.tenants.Answered(d.now, learned.TenantName(name))
 	}
 	plan := func(headers ...[2]string) lb.Wait {
 		c := d.client(0, streamtest.Request{Headers: headers})
@@ -40,7 +41,7 @@ func TestPlanOfAWaitingRequest(t *testing.T) {
 		again.Tenant != w.Tenant {
 		t.Errorf("tenants %x, %x, %x, again %x", w.Tenant, other.Tenant, none.Tenant, again.Tenant)
 	}
-	if unknown := plan([2]string{"x-tenant", "c"}); unknown.Tenant != newcomers {
+	if unknown := plan([2]string{"x-tenant", "c"}); unknown.Tenant != learned.Newcomers {
 		t.Errorf("tenant %x of whom no answer is known", unknown.Tenant)
 	}
 	if none.Class != other.Class {

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 const (
@@ -73,8 +74,8 @@ func (d *fakeDriver) planAgain(worker int, c *fakeClient) {
 	vm := d.workers[worker].vm
 	d.inside = vm
 	defer d.back()
-	vm.callback(vm.Newest().context, "a new plan", func() {
-		vm.runAs(c.core.context, "a new plan", c.core.first.planAgain, c.core.first.grantRecovered)
+	vm.Callback(vm.Newest().context, "a new plan", func() {
+		vm.RunAs(c.core.context, "a new plan", c.core.first.planAgain, c.core.first.grantRecovered)
 	}, nil)
 }
 
@@ -180,7 +181,7 @@ func TestLeavesTheQueueInRedis(t *testing.T) {
 func TestSuggestedParallelismInRedis(t *testing.T) {
 	d, busy := startRedisQueue(t, 2)
 	d.advance(3 * time.Second)
-	name := statParallelism + ";cluster=" + fakeCluster
+	name := stats.Parallelism + ";cluster=" + fakeCluster
 	if n := d.metrics.values[name]; n != 1 {
 		t.Errorf("suggested are %d requests in flight, want 1", n)
 	}

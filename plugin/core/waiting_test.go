@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // queueConfig returns a configuration under which one request is in flight at each endpoint and others wait.
@@ -265,7 +266,7 @@ func TestFullQueue(t *testing.T) {
 	d.wantWaiting(first, urgent)
 	d.advance(lb.PollPeriod)
 	second.wantRefused(t, "max_queue_size_exceeded")
-	name := statRefusals + ";cluster=" + fakeCluster + ";class=batch;reason=max_queue_size_exceeded"
+	name := stats.Refusals + ";cluster=" + fakeCluster + ";class=batch;reason=max_queue_size_exceeded"
 	if n := d.metrics.values[name]; n != 2 {
 		t.Errorf("%d of class batch were refused, want 2", n)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // How much work a request is, is estimated. A client must not be able to make an endpoint look full with a number: only
@@ -14,9 +15,6 @@ import (
 // count at once, but not for longer than the rest keeps coming.
 
 const (
-	// maxTimesTypical is how many times what is typical the answers to one request, an answer under a limit of which
-	// nothing is known, or a body that cannot be read, count for at most.
-	maxTimesTypical = 2
 	// openTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
 	// more has come for stallTime. It is not 0, so that several that come at once are sent to different endpoints.
 	openTokens = 1
@@ -27,16 +25,16 @@ const (
 
 // work is what the work of a request is estimated by, and what its answer is compared with.
 type work struct {
-	model    modelKey
-	typical  learned // of such requests, at the time of the estimate
+	model    learned.Key
+	typical  learned.Typical // of such requests, at the time of the estimate
 	info     prompt.Info
-	seen     int   // bytes of the body that info is of, 0 when nothing of it could be read
-	media    media // images, sounds and files of the prompt, as far as it was cut into blocks
-	text     int   // bytes of the prompt's text, 0 if that is not known, or not all of it was seen
-	output   int64 // tokens that remain in flight once the first byte is there
-	open     bool  // the end of the body has not come yet
-	streamed bool  // the answer was requested as a stream of tokens
-	sampled  bool  // its answer is read for its usage
+	seen     int           // bytes of the body that info is of, 0 when nothing of it could be read
+	media    learned.Media // images, sounds and files of the prompt, as far as it was cut into blocks
+	text     int           // bytes of the prompt's text, 0 if that is not known, or not all of it was seen
+	output   int64         // tokens that remain in flight once the first byte is there
+	open     bool          // the end of the body has not come yet
+	streamed bool          // the answer was requested as a stream of tokens
+	sampled  bool          // its answer is read for its usage
 }
 
 // estimate returns how many tokens a request is likely to be if its body has size bytes: those of its prompt, by bytes
@@ -46,17 +44,17 @@ type work struct {
 // means little: it may be an image, or nothing that an engine reads.
 func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens int64) {
 	limit := float64(c.MaxRequestTokens)
-	tokens := min(float64(size)/w.typical.bytesPerToken, maxTimesTypical*w.typical.prompt)
+	tokens := min(float64(size)/w.typical.BytesPerToken, learned.MaxTimesTypical*w.typical.Prompt)
 	if w.seen > 0 {
-		tokens = float64(w.info.TextBytes)/w.typical.bytesPerToken + float64(w.info.TokenIDs)
-		tokens = tokens*float64(max(size, w.seen))/float64(w.seen) + w.media.tokens
+		tokens = float64(w.info.TextBytes)/w.typical.BytesPerToken + float64(w.info.TokenIDs)
+		tokens = tokens*float64(max(size, w.seen))/float64(w.seen) + w.media.Tokens
 	}
 	promptTokens = int64(min(tokens, limit))
 	if w.info.API == prompt.Embeddings || w.info.API == prompt.Rerank {
 		return promptTokens, 0
 	}
-	answer, unlimited := math.Round(w.typical.output), math.Round(w.typical.unlimited)
-	output := min(answer*float64(max(1, w.info.N)), maxTimesTypical*max(answer, unlimited))
+	answer, unlimited := math.Round(w.typical.Output), math.Round(w.typical.Unlimited)
+	output := min(answer*float64(max(1, w.info.N)), learned.MaxTimesTypical*max(answer, unlimited))
 	return promptTokens, int64(min(output, limit-float64(promptTokens)))
 }
 
@@ -75,9 +73,9 @@ func (w *work) unseen(size int) int {
 // estimateWork estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
 func (pl *placement) estimateWork(r *lb.Request, size int, ended bool) {
 	w := &pl.work
-	w.model.cluster, w.model.guess, w.open = pl.scope, guessOf(pl.cfg), !ended
-	w.typical = pl.plugin.vm.prompts.models.typical(w.model, w.info.MaxTokens)
-	w.sampled = pl.cluster.samples[limitClass(w.info.MaxTokens)].take()
+	w.model.Cluster, w.model.Guess, w.open = pl.scope, guessOf(pl.cfg), !ended
+	w.typical = pl.plugin.vm.prompts.models.Typical(w.model, w.info.MaxTokens)
+	w.sampled = pl.cluster.samples.Take(w.info.MaxTokens)
 	if p := pl.chain; p != nil {
 		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+w.unseen(size), p.uncached
 	}
@@ -88,8 +86,8 @@ func (pl *placement) estimateWork(r *lb.Request, size int, ended bool) {
 // assumeTypical counts a request of which nothing is read as a typical one, for other configurations of its cluster
 // that count tokens.
 func (pl *placement) assumeTypical(r *lb.Request) {
-	typical := pl.plugin.vm.prompts.models.typical(modelKey{cluster: pl.scope, guess: pl.cluster.guess}, 0)
-	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Round(typical.output))
+	typical := pl.plugin.vm.prompts.models.Typical(learned.Key{Cluster: pl.scope, Guess: pl.cluster.guess}, 0)
+	r.PromptTokens, r.OutputTokens = int64(typical.Prompt), int64(math.Round(typical.Output))
 }
 
 // stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does

@@ -66,7 +66,7 @@ func run(ctx context.Context, s settings) error {
 	if err := compare.On(ctx, compare.Options{
 		Workers: s.Workers, Servers: rep.work.servers(), First: compare.LeastRequest,
 	}, func(stage *compare.Stage) error {
-		return bench.Play(&rep.Runs, "", s.Rounds, bench.Names(list, nameOf),
+		return bench.Play(&rep.Runs, columns, "", s.Rounds, bench.Names(list, nameOf),
 			func(round int) (*workload, error) { return write(s.Seed+uint64(round), s.sessions), nil },
 			func(w *workload, i int) (result, error) { return play(ctx, &list[i], stage, w, s.users) })
 	}); err != nil {

@@ -68,7 +68,7 @@ func (rep *report) playCost(ctx context.Context) (err error) {
 			return err
 		}
 		rep.costs = append(rep.costs, c)
-		fmt.Printf("round %d  cost  %s\n", round+1, c)
+		fmt.Printf("round %d  cost  %s\n", round+1, costColumns.Show(&c))
 	}
 	left, err := r.inflight(ctx)
 	if err == nil && left != 0 {
@@ -220,12 +220,6 @@ func (c *caller) post(path, body string) (string, error) {
 		return "", fmt.Errorf("%s: %s: %s", path, status, text)
 	}
 	return string(text), nil
-}
-
-func (c costs) String() string {
-	return fmt.Sprintf("%.0f tasks/s scheduled and completed  schedule p99 %.2f ms at %d/s, sent %.2f ms late at p99  "+
-		"CPU %2.0f %%, %.2f cores of Envoy and %.2f of callers", c.perSecond, bench.MS(c.p99), targetPerSecond/2,
-		bench.MS(c.late), 100*c.used.Machine, c.used.Gateways, c.used.Own)
 }
 
 var costColumns = bench.Columns[costs]{

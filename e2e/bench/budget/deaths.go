@@ -12,7 +12,6 @@ import (
 // deaths is what became of workers that were killed.
 type deaths struct {
 	workers int
-	placed  int           // of their tasks that were placed
 	back    time.Duration // from a death until nothing is counted for the dead, the longest
 }
 
@@ -42,7 +41,6 @@ func (p *pool) killThirds(ctx context.Context, times []time.Duration) error {
 func (p *pool) killThird(ctx context.Context, r *rand.Rand) error {
 	p.mu.Lock()
 	die := (len(p.working) + 2) / 3
-	placed := 0
 	for w := range p.working {
 		if die == 0 {
 			break
@@ -56,7 +54,6 @@ func (p *pool) killThird(ctx context.Context, r *rand.Rand) error {
 		w.stop()
 		delete(p.working, w)
 		if w.placed {
-			placed++
 			p.live--
 		}
 		if task := w.task; task >= 0 {
@@ -64,7 +61,6 @@ func (p *pool) killThird(ctx context.Context, r *rand.Rand) error {
 		}
 	}
 	p.mu.Unlock()
-	p.deaths.placed += placed
 	began := time.Now()
 	limit, cancel := context.WithTimeout(ctx, p.ttl+10*time.Second)
 	defer cancel()

@@ -35,7 +35,6 @@ type game struct {
 	asks    []time.Duration // when whoever places tasks was asked
 	deaths  deaths
 	counted int // tasks that are still counted at the end
-	lost    int // leases that were over before the answer came
 }
 
 // none is the time of what did not happen.

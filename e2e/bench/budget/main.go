@@ -107,7 +107,7 @@ func (rep *report) playTasks(ctx context.Context, list []contender) error {
 			return r, fmt.Errorf("%s: %w", list[i].name, err)
 		}
 		r = g.judge()
-		fmt.Printf("round %d  %-20s %s\n", round+1, list[i].name, r)
+		fmt.Printf("round %d  %-20s %s\n", round+1, list[i].name, columns.Show(&r))
 		return r, nil
 	})
 	rep.AddAll("", bench.Names(list, nameOf), results)

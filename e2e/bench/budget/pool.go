@@ -192,9 +192,6 @@ func (p *pool) attempt(ctx context.Context, w *worker, attempt int) (done bool, 
 	err = p.complete(context.WithoutCancel(ctx), at.Task, used) // even when that was the last one
 	p.change(w, func() { p.live-- })
 	if errors.Is(err, errLost) { // on a busy machine heartbeats come late: it was answered all the same
-		p.mu.Lock()
-		p.lost++
-		p.mu.Unlock()
 		err = nil
 	}
 	if err == nil && !done {

@@ -64,7 +64,8 @@ func run(ctx context.Context, s settings) error {
 	rep := &report{settings: s, contenders: list}
 	play := func(ctx context.Context, round, i int) (result, error) {
 		r, err := playAlone(ctx, s, &list[i], s.Seed+uint64(round))
-		fmt.Printf("round %d  %-26s %s\n", round+1, list[i].name, r)
+		fmt.Printf("round %d  %-26s %s  recovery %+v, after failures %+v\n", round+1, list[i].name, columns.Show(&r),
+			r.recovery, r.back)
 		return r, err
 	}
 	results, err := bench.RoundsSideBySide(ctx, s.Lanes, s.Rounds, len(list), play)

@@ -2,7 +2,6 @@ package clusters
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -36,23 +35,6 @@ type returned struct {
 	after  time.Duration
 	never  bool // not within that time, after which something else happens
 	stayed bool // it had that much all the time
-}
-
-func (r returned) String() string {
-	switch {
-	case r.stayed:
-		return "none needed"
-	case r.never:
-		return fmt.Sprintf("none in %.1f s", r.after.Seconds())
-	}
-	return fmt.Sprintf("%.1f s", r.after.Seconds())
-}
-
-func (r result) String() string {
-	return fmt.Sprintf("p50 %4d ms  p99 %6d ms  failed %5.2f %%  share while slow %4.1f %%  "+
-		"recovery %v, after failures %v",
-		r.p50.Milliseconds(), r.p99.Milliseconds(), 100*float64(r.failed)/float64(max(1, r.requests)),
-		100*r.slowed, r.recovery, r.back)
 }
 
 // play sends a run's requests to a contender.

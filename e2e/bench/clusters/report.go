@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 )
@@ -23,13 +24,17 @@ func failed(r *result) float64 { return bench.Percent(r.failed, r.requests) }
 func recovery(r *result) returned { return r.recovery }
 func back(r *result) returned     { return r.back }
 
+var columns = bench.Columns[result]{
+	bench.Col("p50 ms", "%.0f", p50),
+	bench.Col("p99 ms", "%.0f", p99),
+	bench.Col("failed %", "%.2f", failed),
+	bench.Col("share while slow %", "%.1f", slowed),
+}
+
 func (rep *report) table() *bench.Table {
-	t := &bench.Table{Head: []string{
-		"contender: median (min..max)", "p50 ms", "p99 ms", "p99 of weighted's", "failed %", "share while slow %",
-		"recovery s", "after failures s", "shares",
-	}}
+	t := columns.Table("contender: median (min..max)")
+	t.Head = append(slices.Insert(t.Head, 3, "p99 of weighted's"), "recovery s", "after failures s", "shares")
 	rep.Each(func(_, name string, rs []result) {
-		spread := func(of func(*result) float64, verb string) string { return bench.SpreadBy(rs, of).Format(verb) }
 		ratio := "–"
 		if over := rep.Ratio("", name, weighted, p99); over != nil {
 			ratio = over.Format("%.2f")
@@ -38,8 +43,8 @@ func (rep *report) table() *bench.Table {
 		for _, s := range newSites() {
 			shares += fmt.Sprintf(" %.0f", 100*rs[0].shares[s.name])
 		}
-		t.Add(name, spread(p50, "%.0f"), spread(p99, "%.0f"), ratio, spread(failed, "%.2f"), spread(slowed, "%.1f"),
-			backOf(rs, recovery).String(), backOf(rs, back).String(), shares[1:])
+		t.Add(append(slices.Insert(columns.Row(rs, name), 3, ratio), backOf(rs, recovery).String(),
+			backOf(rs, back).String(), shares[1:])...)
 	})
 	return t
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
@@ -22,13 +21,6 @@ type Result struct {
 	Placement Placement          `json:"placement"`
 	Imbalance float64            `json:"imbalance"`
 	Samples   []loadgen.Sample   `json:"-"`
-}
-
-// String returns a line about the run.
-func (r Result) String() string {
-	return fmt.Sprintf("%4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue beside a "+
-		"free slot: %4.1f %%", r.Summary.Requests, bench.MS(r.Summary.Latency.P50), bench.MS(r.Summary.Latency.P99),
-		r.Queued, bench.Percent(r.Placement.BesideFree, r.Placement.Requests))
 }
 
 // Engines is what the servers counted together.

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,7 +19,6 @@ type Policy struct {
 	About   string         // what Describe returns; "" = made of the other fields
 	Cluster harness.Policy // balancing of the cluster
 	Plugin  string         // configuration of the plugin, JSON; "" = no plugin at all
-	Module  string         // Wasm module in place of the shipped one; "" = that
 	// further changes, YAML: file of the run folder -> path in it -> value, see [harness.Set]
 	Edits string
 }
@@ -115,7 +113,7 @@ func (s *Stage) Switch(ctx context.Context, p Policy) error {
 		if p.Plugin == "" {
 			err = g.PushNoPlugin(ctx)
 		} else {
-			err = g.PushModule(ctx, cmp.Or(p.Module, s.module), p.Plugin)
+			err = g.PushModule(ctx, s.module, p.Plugin)
 		}
 		if err == nil {
 			err = g.PushCluster(ctx, p.Cluster)

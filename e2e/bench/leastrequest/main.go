@@ -117,7 +117,7 @@ func (s settings) startRedis(ctx context.Context) (string, error) {
 // play plays every policy once per round, and then the herds.
 func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
 	s, policies := rep.settings, rep.settings.policies()
-	if err := bench.Play(&rep.Runs, "", s.Rounds, bench.Names(policies, nameOf),
+	if err := bench.Play(&rep.Runs, columns, "", s.Rounds, bench.Names(policies, nameOf),
 		func(round int) ([]loadgen.Request, error) {
 			return compare.AtLoad(workload(s.Seed+uint64(round)), s.servers(), s.load, s.span)
 		}, func(reqs []loadgen.Request, i int) (compare.Result, error) {

@@ -16,8 +16,6 @@ func (rep *report) line() bench.Line {
 	l := bench.Line{"bench": "metrics", "rounds": s.Rounds, "workers": s.Workers, "load": s.load}
 	l.Figure("ttft_p99_vs_least_request", rep.Ratio("", ownName, nativeName, ttftP99))
 	l.Figure("ttft_p99_vs_global_least_request", rep.Ratio("", ownName, countsName, ttftP99))
-	l.Figure("ttft_p99_vs_uncorrected", rep.Ratio("", ownName, uncorrectedName, ttftP99))
-	l.Figure("ttft_p99_vs_filter_tree", rep.Ratio("", ownName, treeName, ttftP99))
 	own := func(of func(*result) float64) *bench.Spread { return rep.Spread("", ownName, of) }
 	l.Figure("herd_cv", own(herdCV))
 	l.Spread("herd_cv_by_chance", own(func(r *result) float64 { return r.herd.Chance }))

@@ -1,15 +1,13 @@
 // Package metrics compares ways to balance unequal model servers by their metrics with ways that do not use these:
-// Envoy's native least_request, Warmgate's global_least_request, Warmgate's endpoint_metrics, the same without the
-// correction by what was reserved since the last scrape, and the filter tree of 2024. Two servers are fast, two have
-// small KV caches, and requests are for LoRA adapters of which each server has room for only some. All contenders run
-// in one gateway that is switched by configuration; in every round they get the same requests at the same times, in
+// Envoy's native least_request, Warmgate's global_least_request and its endpoint_metrics. Two servers are fast, two
+// have small KV caches, and requests are for LoRA adapters of which each server has room for only some. All contenders
+// run in one gateway that is switched by configuration; in every round they get the same requests at the same times, in
 // rotating order.
 package metrics
 
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"time"
 
@@ -52,7 +50,7 @@ func parse() (settings, error) {
 var Benchmark = bench.New("metrics", parse, run)
 
 func run(ctx context.Context, s settings) error {
-	policies, err := s.selected(ctx)
+	policies, err := s.selected()
 	if err != nil {
 		return err
 	}
@@ -64,15 +62,17 @@ func run(ctx context.Context, s settings) error {
 	if err := compare.On(ctx, compare.Options{
 		Workers: s.Workers, Servers: f.servers, Slots: f.slots, First: compare.RoundRobin,
 	}, func(stage *compare.Stage) error {
-		return bench.Play(&rep.Runs, "", s.Rounds, names(policies), func(round int) ([]loadgen.Request, error) {
+		draw := func(round int) ([]loadgen.Request, error) {
 			return compare.AtLoad(workload(s.Seed+uint64(round)), f.servers, s.load, s.warm+s.span)
-		}, func(reqs []loadgen.Request, i int) (result, error) {
+		}
+		play := func(reqs []loadgen.Request, i int) (result, error) {
 			played, err := stage.SwitchAndPlay(ctx, policies[i], reqs, s.warm)
 			if err != nil {
 				return result{}, err
 			}
 			return resultOf(played, reqs, f), nil
-		})
+		}
+		return bench.Play(&rep.Runs, columns, "", s.Rounds, names(policies), draw, play)
 	}); err != nil {
 		return err
 	}
@@ -104,16 +104,6 @@ func resultOf(r compare.Result, reqs []loadgen.Request, f *fleet) result {
 		Result: r, work: f.imbalance(r.Samples, reqs), herd: herdOf(r.Samples, len(f.servers)),
 		base: loadgen.QuantilesOf(base), adapters: loadgen.QuantilesOf(adapters),
 	}
-}
-
-// String returns a line about the run.
-func (r result) String() string {
-	return fmt.Sprintf("%5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters "+
-		"%5.0f)  latency p99 %7.0f ms  queued %4.1f %%  %4d preemptions  %5d loads  herd %.2f (%.2f by chance)",
-		r.Summary.Requests, bench.MS(r.Summary.TTFT.Mean), bench.MS(r.Summary.TTFT.P50), bench.MS(
-			r.Summary.TTFT.P99), bench.MS(r.base.P99), bench.MS(r.adapters.P99),
-		bench.MS(r.Summary.Latency.P99), r.queuedShare(), r.Engines.Preemptions, r.Engines.Loads, r.herd.CV,
-		r.herd.Chance)
 }
 
 // queuedShare is the percentage of requests that a server had to make wait.

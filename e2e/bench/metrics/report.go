@@ -70,15 +70,7 @@ func (rep *report) configuration() []string {
 			"request went to an endpoint at random, with these shares", window),
 	}
 	for _, p := range rep.policies {
-		lines = append(lines, describe(p))
+		lines = append(lines, p.Name+": "+p.Describe())
 	}
 	return lines
-}
-
-func describe(p compare.Policy) string {
-	about := p.Name + ": " + p.Describe()
-	if p.Module != "" {
-		about += ", in a module of its own that is for comparison only"
-	}
-	return about
 }

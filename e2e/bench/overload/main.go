@@ -123,7 +123,7 @@ func (rep *report) play(ctx context.Context, stage *compare.Stage) error {
 			if err != nil {
 				return none, fmt.Errorf("%s at %v: %w", list[i].name, load, err)
 			}
-			fmt.Printf("round %d  %-20s  %4.1f × capacity  %s\n", round+1, list[i].name, load, r)
+			fmt.Printf("round %d  %-20s  %4.1f × capacity  %s\n", round+1, list[i].name, load, columns.Show(&r))
 			rep.Add(at(load), list[i].name, r)
 		}
 		return none, nil

@@ -85,7 +85,7 @@ func refusals(ctx context.Context, b *board, s settings) (f bench.Line, err erro
 		return f, err
 	}
 	r, err := c.play(ctx, b.Stage, s, calls)
-	fmt.Printf("refusals: %s\n", r)
+	fmt.Printf("refusals: %s\n", columns.Show(&r))
 	admitted := int(math.Round(r.attempts*float64(r.calls))) - r.refused
 	return bench.Line{
 		"refusals_false_share": float64(r.wrongly) / float64(max(1, r.refused)),

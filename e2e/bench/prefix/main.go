@@ -134,7 +134,7 @@ func rounds(ctx context.Context, s settings, w *workload, list []contender) (of 
 		options.Redis = server.Addr()
 	}
 	err = compare.On(ctx, options, func(stage *compare.Stage) error {
-		return bench.Play(&of, w.name, s.Rounds, bench.Names(list, contender.title),
+		return bench.Play(&of, columns, w.name, s.Rounds, bench.Names(list, contender.title),
 			func(round int) ([]script, error) { return w.scripts(s.Seed + uint64(round)), nil },
 			func(scripts []script, i int) (result, error) {
 				r, err := list[i].play(ctx, stage, w, scripts)
@@ -142,13 +142,4 @@ func rounds(ctx context.Context, s settings, w *workload, list []contender) (of 
 			})
 	})
 	return of, err
-}
-
-// String returns a line about the run.
-func (r result) String() string {
-	return fmt.Sprintf("%4d requests in %4.1f s  cached %.3f  TTFT mean %5.1f p99 %6.1f ms  latency p99 %6.0f ms  "+
-		"max/mean %.2f  errors %v",
-		r.summary.Requests, r.summary.Elapsed.Seconds(), r.cached, bench.MS(r.summary.TTFT.Mean),
-		bench.MS(r.summary.TTFT.P99), bench.MS(r.summary.Latency.P99),
-		r.uneven, r.summary.Errors)
 }

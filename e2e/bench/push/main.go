@@ -99,7 +99,7 @@ func (rep *report) play(ctx context.Context, w *workload) error {
 	return compare.On(ctx, compare.Options{
 		Workers: s.Workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, servers), First: compare.RoundRobin,
 	}, func(stage *compare.Stage) error {
-		return bench.Play(&rep.Runs, w.name, s.Rounds, bench.Names(list, contender.title),
+		return bench.Play(&rep.Runs, columns, w.name, s.Rounds, bench.Names(list, contender.title),
 			func(round int) ([]traffic.Script, error) { return w.scripts(s.Seed + uint64(round)), nil },
 			func(scripts []traffic.Script, i int) (result, error) { return list[i].play(ctx, stage, w, scripts) })
 	})

@@ -1,7 +1,6 @@
 package push
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -37,15 +36,6 @@ func resultOf(samples []loadgen.Sample, measured scripted.Window, stage *compare
 		r.preemptions += float64(st.Preemptions)
 	}
 	return r
-}
-
-// String returns a line about the run.
-func (r result) String() string {
-	return fmt.Sprintf("%4d requests measured  %5.0f tokens/s  cached %.3f  TTFT p50 %6.0f p90 %6.0f p99 %6.0f ms  "+
-		"queued in servers %6.1f s (%.1f s beside room)  preempted %4.0f  max/mean %.2f  CPU %2.0f %%  %d failed %v",
-		r.Summary.Requests, tokens(&r), r.Cached, bench.MS(r.Summary.TTFT.P50),
-		ttftP90(&r), ttftP99(&r), r.queued, r.besideFree, r.preemptions, r.uneven, 100*r.cpu, r.Failed,
-		r.Summary.Errors)
 }
 
 func tokens(r *result) float64  { return r.Rate }

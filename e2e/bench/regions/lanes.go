@@ -82,7 +82,7 @@ func (l *lanes) play(ctx context.Context, st *stage, at run) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.results[at.cell][at.contender][at.round] = r
-	fmt.Printf("%-20s  round %d  %-21s  %s\n", cell.key(), at.round+1, c.name, r)
+	fmt.Printf("%-20s  round %d  %-21s  %s\n", cell.key(), at.round+1, c.name, columns.Show(&r))
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package regions
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -59,22 +58,6 @@ func away(samples [regions][]loadgen.Sample, measured scripted.Window) float64 {
 		}
 	}
 	return float64(n) / float64(max(1, all))
-}
-
-// String returns a line about the run.
-func (r result) String() string {
-	text := fmt.Sprintf("%5d requests measured  %5.0f tokens/s  cached %.3f  TTFT p50 %5.0f p90 %5.0f p99 %5.0f ms (",
-		r.Summary.Requests, tokens(&r), r.Cached, ttftP50(&r), ttftP90(&r), bench.MS(r.Summary.TTFT.P99))
-	for i := range r.by {
-		text += fmt.Sprintf("%s %.0f/s p50 %.0f ", names[i], r.by[i].Rate, bench.MS(r.by[i].Summary.TTFT.P50))
-	}
-	if len(r.forwarded) > 0 {
-		text += fmt.Sprintf("forwarded %.0f %%: %v ", 100*r.away, r.forwarded)
-	}
-	return text + fmt.Sprintf(") queued in servers %6.1f s (%.1f s beside room)  preempted %3.0f  max/mean %.2f  "+
-		"CPU %2.0f %%, %.2f cores of Envoy and %.2f of users and servers  %d failed %v, cut without a token %d",
-		r.queued, r.besideFree, r.preemptions, r.uneven, 100*r.cpu.Machine, r.cpu.Gateways, r.cpu.Own, r.Failed,
-		r.Summary.Errors, r.unanswered.all)
 }
 
 func tokens(r *result) float64  { return r.Rate }

@@ -1,9 +1,8 @@
-package core
+package learned
 
 import (
 	"math"
 
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -38,12 +37,26 @@ type matchError struct {
 	known    bool
 }
 
-// matchErrors are those of a VM.
-type matchErrors map[apiModel]*matchError
+// MatchErrors are those of a VM.
+type MatchErrors map[apiModel]*matchError
+
+// Observe averages an answer in, by the shares that were expected to be cached and that were. It returns the error that
+// this is part of, false as long as nothing is known of it. The model's name is one that an engine has answered for.
+func (m MatchErrors) Observe(api prompt.API, model string, expected, cached float64) (MatchError, bool) {
+	e, shown := m.of(api, model)
+	e.observe(expected, cached)
+	return MatchError{API: apiNames[api], Model: shown, Percent: e.mean}, e.known
+}
+
+// MatchError is how far expected shares are from reported ones, on average over the latest answers.
+type MatchError struct {
+	API, Model string // as statistics show them
+	Percent    float64
+}
 
 // of returns the error for an API and a model, that of others if there is no room for it, or if its name could not be
-// shown. Its name is one that an engine has answered for.
-func (m matchErrors) of(api prompt.API, model string) (*matchError, string) {
+// shown.
+func (m MatchErrors) of(api prompt.API, model string) (*matchError, string) {
 	if !isLabel(model) {
 		model = otherModels
 	}
@@ -83,13 +96,4 @@ func (e *matchError) observe(expected, cached float64) {
 		return
 	}
 	e.mean += learnedShare * (off - e.mean)
-}
-
-// matched shows how well the expectation of a request was met.
-func (v *VM) matched(p *promptChain, cached float64) {
-	e, model := v.prompts.errors.of(p.shape, p.model)
-	if e.observe(p.cached, cached); e.known {
-		name := statname.With(statMatchError, "api", apiNames[p.shape], "model", model)
-		v.stats.setIf(name, uint64(math.Round(e.mean)))
-	}
 }

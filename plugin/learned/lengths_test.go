@@ -1,4 +1,4 @@
-package core
+package learned
 
 import (
 	"math"
@@ -17,10 +17,10 @@ var answerLengths = loadgen.LogNormal{Median: median, Sigma: 1}
 
 // observeLimited has an answer of so many tokens end at its limit, if that is lower, and returns its length and what
 // was expected of it.
-func (m models) observeLimited(key modelKey, limit, tokens int) (took, expected float64) {
-	expected = m.typical(key, limit).output
+func (m Models) observeLimited(key Key, limit, tokens int) (took, expected float64) {
+	expected = m.Typical(key, limit).Output
 	took = atMost(limit, float64(tokens))
-	m.observe(time.Hour, key, 4000, limit, answer.Usage{Prompt: 1000, Output: int(took)})
+	m.Observe(time.Hour, key, 4000, limit, answer.Usage{Prompt: 1000, Output: int(took)})
 	return took, expected
 }
 
@@ -58,12 +58,12 @@ func TestExpectedLengths(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var off, offUnlimited float64 // mean logarithms
 			for run := range uint64(runs) {
-				r, m, key := rand.New(rand.NewPCG(run, 7)), models{}, keyOf("c", 7, 0)
+				r, m, key := rand.New(rand.NewPCG(run, 7)), Models{}, keyOf("c", 7, 0)
 				for i := range warm + answers {
 					took, expected := m.observeLimited(key, tc.limit(r, i), answerLengths.Draw(r))
 					if i >= warm {
 						off += math.Log(expected/took) / (runs * answers)
-						offUnlimited += math.Log(m.typical(key, 0).unlimited/median) / (runs * answers)
+						offUnlimited += math.Log(m.Typical(key, 0).Unlimited/median) / (runs * answers)
 					}
 				}
 			}
@@ -85,7 +85,7 @@ func TestExpectedLengthsFollow(t *testing.T) {
 			var off float64
 			const runs = 100
 			for run := range uint64(runs) {
-				r, m, key := rand.New(rand.NewPCG(run, 7)), models{}, keyOf("c", 7, 0)
+				r, m, key := rand.New(rand.NewPCG(run, 7)), Models{}, keyOf("c", 7, 0)
 				after := answerLengths
 				after.Median *= factor
 				for i := range 400 {
@@ -95,7 +95,7 @@ func TestExpectedLengthsFollow(t *testing.T) {
 					}
 					m.observeLimited(key, i%2*limit, lengths.Draw(r))
 				}
-				off += math.Log(m.typical(key, 0).unlimited/after.Median) / runs
+				off += math.Log(m.Typical(key, 0).Unlimited/after.Median) / runs
 			}
 			if math.Abs(off) > 0.2 {
 				t.Errorf("limit %d, 100 answers of %g times the length later: %.2f times of that are expected", limit,
@@ -129,11 +129,11 @@ func TestExpectedOfOtherLimits(t *testing.T) {
 		{"a server that reports more than the limit", []ended{{100, 1_000_000}}, 100, 100},
 		{"the highest limit of its class", []ended{{65_535, 90}, {0, 30}}, 65_535, 90},
 	} {
-		m, key := models{}, keyOf("c", 7, 0)
+		m, key := Models{}, keyOf("c", 7, 0)
 		for _, a := range tc.seen {
-			m.observe(time.Hour, key, 4000, a.limit, answer.Usage{Prompt: 1000, Output: a.tokens})
+			m.Observe(time.Hour, key, 4000, a.limit, answer.Usage{Prompt: 1000, Output: a.tokens})
 		}
-		if got := m.typical(key, tc.limit).output; math.Abs(got-tc.want) > tc.want/1000 {
+		if got := m.Typical(key, tc.limit).Output; math.Abs(got-tc.want) > tc.want/1000 {
 			t.Errorf("%s: %g tokens under a limit of %d, want %g", tc.name, got, tc.limit, tc.want)
 		}
 	}
@@ -141,7 +141,7 @@ func TestExpectedOfOtherLimits(t *testing.T) {
 
 // An answer does not move an estimate by more than a bounded factor, whatever it reports under whatever limit.
 func TestOneAnswerMovesLengthsLittle(t *testing.T) {
-	r, m, key := rand.New(rand.NewPCG(3, 7)), models{}, keyOf("c", 7, 0)
+	r, m, key := rand.New(rand.NewPCG(3, 7)), Models{}, keyOf("c", 7, 0)
 	limits := []int{0, 1, 2, 3, 17, 20, 60, 63, 64, 200, 255, 1000, 65_535, 65_536, 1_000_000}
 	for _, limit := range limits {
 		for range warmup {
@@ -152,18 +152,18 @@ func TestOneAnswerMovesLengthsLittle(t *testing.T) {
 	for range 5000 {
 		before := map[int]float64{}
 		for _, limit := range limits {
-			before[limit] = m.typical(key, limit).output
+			before[limit] = m.Typical(key, limit).Output
 		}
 		limit, tokens := limits[r.IntN(len(limits))], int(math.Exp(r.Float64()*30))
-		m.observe(time.Hour, key, 4000, limit, answer.Usage{Prompt: 1000, Output: tokens})
+		m.Observe(time.Hour, key, 4000, limit, answer.Usage{Prompt: 1000, Output: tokens})
 		for _, of := range []int{0, 65_536} {
-			after := m.typical(key, of).output
+			after := m.Typical(key, of).Output
 			if ratio := max(after/before[of], before[of]/after); ratio > most {
 				t.Fatalf("an answer of %d under %d moved %g to %g", tokens, limit, before[of], after)
 			}
 		}
 		for _, of := range limits {
-			if got := m.typical(key, of).output; of > 0 && got > float64(of) || got < 1 {
+			if got := m.Typical(key, of).Output; of > 0 && got > float64(of) || got < 1 {
 				t.Fatalf("%g tokens are expected under a limit of %d", got, of)
 			}
 		}

@@ -1,4 +1,4 @@
-package core
+package learned
 
 import (
 	"time"
@@ -11,33 +11,36 @@ import (
 // newcomers, and wait by arrival.
 
 const (
-	// newcomers is the queue's name for tenants of whom no answer is known. It is even, other than those of tenants.
-	newcomers = 2
+	// Newcomers is the queue's name for tenants of whom no answer is known. It is even, other than those of tenants.
+	Newcomers = 2
 	// maxTenants is how many tenants a VM knows: beyond, the rest is newcomers. More than wait by default.
 	// sweepTenants is how often room is made among them.
 	maxTenants   = 4096
 	sweepTenants = time.Second
 )
 
-// tenants are those whose answers have ended well.
-type tenants struct {
+// Tenants are those whose answers have ended well.
+type Tenants struct {
 	known   map[uint64]evidence // by tenantName
 	sweptAt time.Duration       // when room was made among them
 }
 
-// tenantName returns what stands for a tenant in the queue.
-func tenantName(name string) uint64 { return xxhash.Sum64String(name) | 1 }
+// NewTenants knows none.
+func NewTenants() Tenants { return Tenants{known: map[uint64]evidence{}} }
 
-// turnOf returns the tenant with which one takes turns in the queue.
-func (t *tenants) turnOf(tenant uint64) uint64 {
+// TenantName returns what stands for a tenant in the queue.
+func TenantName(name string) uint64 { return xxhash.Sum64String(name) | 1 }
+
+// TurnOf returns the tenant with which one takes turns in the queue.
+func (t *Tenants) TurnOf(tenant uint64) uint64 {
 	if _, known := t.known[tenant]; known {
 		return tenant
 	}
-	return newcomers
+	return Newcomers
 }
 
-// answered notes that an answer to the tenant has ended well. With too many tenants it may stay a newcomer.
-func (t *tenants) answered(now time.Duration, tenant uint64) {
+// Answered notes that an answer to the tenant has ended well. With too many tenants it may stay a newcomer.
+func (t *Tenants) Answered(now time.Duration, tenant uint64) {
 	a, known := t.known[tenant]
 	if known || len(t.known) < maxTenants || t.makeRoom(now) {
 		a.add(now)
@@ -47,7 +50,7 @@ func (t *tenants) answered(now time.Duration, tenant uint64) {
 
 // makeRoom forgets the tenants with the fewest answers, a quarter of all at most: so names that are used once take each
 // other's places. It looks at all of them, and so does nothing more often than every sweepTenants.
-func (t *tenants) makeRoom(now time.Duration) bool {
+func (t *Tenants) makeRoom(now time.Duration) bool {
 	if now-t.sweptAt < sweepTenants {
 		return false
 	}

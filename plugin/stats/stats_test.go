@@ -1,8 +1,6 @@
-package core
+package stats
 
 import (
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -10,51 +8,20 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 )
 
-// Dashboards and alerts use these names: a change here affects every user.
-func TestNamesOfStatistics(t *testing.T) {
-	d := startFake(t, 1, 1, tokensConfig)
-	courses["served"](d)
-	d.ejects(0, d.Addr(0))
-	d.advance(2 * time.Second)
-	const cluster = ";cluster=" + fakeCluster
-	endpoint := cluster + ";endpoint=" + d.Addr(0)
-	want := map[string]string{
-		"warmgate_decisions_total;policy=global_least_request;reason=chosen": "counter",
-		"warmgate_inflight_requests" + endpoint:                              "gauge",
-		"warmgate_inflight_tokens" + endpoint:                                "gauge",
-		"warmgate_ejections_total" + cluster:                                 "counter",
-		"warmgate_ejected_endpoints" + cluster:                               "gauge",
-		"warmgate_build_info;version=unknown;revision=unknown":               "gauge",
-		"warmgate_owners":                 "gauge",
-		"warmgate_owners_returned_total":  "counter",
-		"warmgate_store_corrected_total":  "counter",
-		"warmgate_store_retries_total":    "counter",
-		"warmgate_recovered_panics_total": "counter",
-		"warmgate_config_valid":           "gauge",
-		"warmgate_config_rejected_total":  "counter",
-		"warmgate_config_refused_rules":   "gauge",
-		"warmgate_config_kept_rules":      "gauge",
-		"warmgate_reserve_us":             "histogram",
-	}
-	if !maps.Equal(d.metrics.kinds, want) {
-		t.Errorf("statistics %q, want %q", slices.Sorted(maps.Keys(d.metrics.kinds)), slices.Sorted(maps.Keys(want)))
-	}
-}
-
 // A statistic is defined once and then only changed.
 func TestStatsAreDefinedOnce(t *testing.T) {
 	m := &countingMetrics{defined: map[string]int{}, values: map[string]int64{}}
-	s := newStats(m)
+	s := New(m)
 	for range 3 {
 		for _, r := range lb.Reasons() {
-			s.decided("p", r)
-			s.decided("", r)
+			s.Decided("p", r)
+			s.Decided("", r)
 		}
-		s.count("a_total", 2)
-		s.count("b_total", 0)
-		s.set("c", 7)
-		s.reserved(1500 * time.Nanosecond)
-		s.reserved(-time.Second)
+		s.Count("a_total", 2)
+		s.Count("b_total", 0)
+		s.Set("c", 7)
+		s.Reserved(1500 * time.Nanosecond)
+		s.Reserved(-time.Second)
 	}
 	for name, n := range m.defined {
 		if n != 1 {
@@ -83,10 +50,10 @@ func TestStatsAreDefinedOnce(t *testing.T) {
 
 func TestStatsOfTheStore(t *testing.T) {
 	m := &countingMetrics{defined: map[string]int{}, values: map[string]int64{}}
-	s := newStats(m)
-	s.store(memstore.Stats{Retries: 3, Returned: 1})
-	s.store(memstore.Stats{Retries: 5, Returned: 1, Corrected: 2})
-	if m.values[statRetries] != 5 || m.values[statReturned] != 1 || m.values[statCorrected] != 2 {
+	s := New(m)
+	s.Store(memstore.Stats{Retries: 3, Returned: 1})
+	s.Store(memstore.Stats{Retries: 5, Returned: 1, Corrected: 2})
+	if m.values[Retries] != 5 || m.values[Returned] != 1 || m.values[Corrected] != 2 {
 		t.Errorf("counted %v", m.values)
 	}
 }

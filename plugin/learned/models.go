@@ -1,4 +1,4 @@
-package core
+package learned
 
 import (
 	"cmp"
@@ -24,44 +24,44 @@ const (
 	maxLogFactor = 2 * math.Ln2 // its logarithm
 )
 
-// modelKey is a model of a cluster, for one tenant where a header names tenants, and for one class where requests wait
+// Key is a model of a cluster, for one tenant where a header names tenants, and for one class where requests wait
 // by class: classes share tokens, and answers to batches may be longer. What is learned starts again with another
 // configured guess.
-type modelKey struct {
-	cluster string
-	model   uint64 // hash of its name, 0 for all
-	class   uint16 // 0 for all
-	tenant  uint64 // 0 for all
-	guess   guess
+type Key struct {
+	Cluster string
+	Model   uint64 // hash of its name, 0 for all
+	Class   uint16 // 0 for all
+	Tenant  uint64 // 0 for all
+	Guess   Guess
 }
 
-// guess is what is configured as typical, until usage is known.
-type guess struct {
-	bytesPerToken float64
-	tokens        int // of an answer, and of a prompt that has not come yet; at least 1, so that it can be multiplied
+// Guess is what is configured as typical, until usage is known.
+type Guess struct {
+	BytesPerToken float64
+	Tokens        int // of an answer, and of a prompt that has not come yet; at least 1, so that it can be multiplied
 }
 
 // wider returns the key that includes this one: the model for all tenants, for all classes, all models of the cluster.
-func (k modelKey) wider() (modelKey, bool) {
+func (k Key) wider() (Key, bool) {
 	switch {
-	case k.tenant != 0:
-		k.tenant = 0
-	case k.class != 0:
-		k.class = 0
-	case k.model != 0:
-		k.model = 0
+	case k.Tenant != 0:
+		k.Tenant = 0
+	case k.Class != 0:
+		k.Class = 0
+	case k.Model != 0:
+		k.Model = 0
 	default:
 		return k, false
 	}
 	return k, true
 }
 
-// learned is what usage in answers has shown of requests like one. What no answer has reported is 0.
-type learned struct {
-	bytesPerToken float64 // of prompts
-	prompt        float64 // tokens of a prompt
-	output        float64 // tokens of an answer under the limit of the request, if it has one
-	unlimited     float64 // tokens of an answer without a limit
+// Typical is what usage in answers has shown of requests like one. What no answer has reported is 0.
+type Typical struct {
+	BytesPerToken float64 // of prompts
+	Prompt        float64 // tokens of a prompt
+	Output        float64 // tokens of an answer under the limit of the request, if it has one
+	Unlimited     float64 // tokens of an answer without a limit
 	media         float64 // tokens of an image, a sound or a file of a size that is not known
 }
 
@@ -89,20 +89,20 @@ func (e *evidence) add(now time.Duration) { *e = evidence{min(e.left(now)+1, max
 
 // observe averages an answer in: to a prompt with textBytes bytes of text, 0 if that is not known, under the client's
 // limit in tokens, 0 for none. An output below 0 is not known.
-func (l *model) observe(now time.Duration, typical learned, textBytes, limit int, u answer.Usage) {
+func (l *model) observe(now time.Duration, typical Typical, textBytes, limit int, u answer.Usage) {
 	l.recent.add(now)
 	l.answers = min(l.answers+1, warmup)
 	share := 1 / float64(l.answers)
 	if textBytes > 0 && u.Prompt > 0 {
 		const minBytes, maxBytes = 0.1, 100 // as in the configuration
 		latest := min(max(float64(textBytes)/float64(u.Prompt), minBytes), maxBytes)
-		l.bytesPerToken = toward(cmp.Or(l.bytesPerToken, typical.bytesPerToken), latest, share)
+		l.bytesPerToken = toward(cmp.Or(l.bytesPerToken, typical.BytesPerToken), latest, share)
 	}
 	if u.Prompt > 0 {
-		l.prompt = toward(cmp.Or(l.prompt, typical.prompt), float64(u.Prompt), share)
+		l.prompt = toward(cmp.Or(l.prompt, typical.Prompt), float64(u.Prompt), share)
 	}
 	if u.Output >= 0 {
-		l.outputs.observe(limit, u.Output, typical.output)
+		l.outputs.observe(limit, u.Output, typical.Output)
 	}
 }
 
@@ -119,34 +119,34 @@ func toward(known, latest, share float64) float64 {
 	return known * math.Pow(times, share)
 }
 
-// models is what a VM has learned of models. Those without answers of their own share what is known of all in the
+// Models is what a VM has learned of models. Those without answers of their own share what is known of all in the
 // cluster.
-type models map[modelKey]model
+type Models map[Key]model
 
-// typical returns what is known of requests under the key with that limit on the answer, 0 for none, completed by what
+// Typical returns what is known of requests under the key with that limit on the answer, 0 for none, completed by what
 // is known of wider keys and by the guess.
-func (m models) typical(key modelKey, limit int) (l learned) {
+func (m Models) Typical(key Key, limit int) (l Typical) {
 	output, unlimited := expectation{limit: limit}, expectation{}
 	for wider := true; wider; key, wider = key.wider() {
 		known := m[key]
-		l.bytesPerToken = cmp.Or(l.bytesPerToken, known.bytesPerToken)
-		l.prompt = cmp.Or(l.prompt, known.prompt)
+		l.BytesPerToken = cmp.Or(l.BytesPerToken, known.bytesPerToken)
+		l.Prompt = cmp.Or(l.Prompt, known.prompt)
 		if known.media != nil {
 			l.media = cmp.Or(l.media, known.media.any)
 		}
 		output.add(&known.outputs)
 		unlimited.add(&known.outputs)
 	}
-	l.bytesPerToken = cmp.Or(l.bytesPerToken, key.guess.bytesPerToken)
-	l.prompt = cmp.Or(l.prompt, float64(key.guess.tokens))
+	l.BytesPerToken = cmp.Or(l.BytesPerToken, key.Guess.BytesPerToken)
+	l.Prompt = cmp.Or(l.Prompt, float64(key.Guess.Tokens))
 	l.media = cmp.Or(l.media, typicalMedia)
-	l.output, l.unlimited = output.or(key.guess), unlimited.or(key.guess)
+	l.Output, l.Unlimited = output.or(key.Guess), unlimited.or(key.Guess)
 	return l
 }
 
-// observe averages in an answer to a request under the key.
-func (m models) observe(now time.Duration, key modelKey, textBytes, limit int, u answer.Usage) {
-	typical := m.typical(key, limit)
+// Observe averages in an answer to a request under the key.
+func (m Models) Observe(now time.Duration, key Key, textBytes, limit int, u answer.Usage) {
+	typical := m.Typical(key, limit)
 	for wider := true; wider; key, wider = key.wider() {
 		l, known := m[key]
 		if !known && len(m) >= maxModels {
@@ -158,8 +158,8 @@ func (m models) observe(now time.Duration, key modelKey, textBytes, limit int, u
 }
 
 // drop removes the model with the least evidence.
-func (m models) drop(now time.Duration) {
-	var rarest modelKey
+func (m Models) drop(now time.Duration) {
+	var rarest Key
 	fewest := maxEvidence + 1
 	for key, l := range m {
 		if n := l.recent.left(now); n < fewest {

@@ -1,4 +1,4 @@
-package core
+package learned
 
 import "github.com/warmgate/warmgate/lb/prompt"
 
@@ -12,11 +12,11 @@ const (
 	mediaShare   = 0.25
 )
 
-// media is what a prompt contains of images, sounds and files.
-type media struct {
-	count  int
-	tokens float64 // that they are likely to take
-	sizes  []byte  // the classes of their sizes: see [prompt.Chainer.Media]
+// Media is what a prompt contains of images, sounds and files.
+type Media struct {
+	Count  int
+	Tokens float64 // that they are likely to take
+	Sizes  []byte  // the classes of their sizes: see [prompt.Chainer.Media]
 }
 
 // mediaTokens is what one takes for a model, 0 where it is not known.
@@ -27,20 +27,20 @@ type mediaTokens struct {
 
 // observe averages an answer in, which shows what all media of a prompt took. Where one is of a size that is not known,
 // it took what those that are known leave.
-func (t *mediaTokens) observe(m media, tokens float64) {
-	t.any = toward(t.any, max(tokens/float64(m.count), 1), mediaShare)
-	if m.count > len(m.sizes) {
+func (t *mediaTokens) observe(m Media, tokens float64) {
+	t.any = toward(t.any, max(tokens/float64(m.Count), 1), mediaShare)
+	if m.Count > len(m.Sizes) {
 		return
 	}
 	known, unknown := 0.0, 0
-	for _, size := range m.sizes {
+	for _, size := range m.Sizes {
 		known += float64(t.bySize[size])
 		if t.bySize[size] == 0 {
 			unknown++
 		}
 	}
 	var done uint64
-	for _, size := range m.sizes {
+	for _, size := range m.Sizes {
 		l := float64(t.bySize[size])
 		switch {
 		case done>>size&1 != 0:
@@ -55,29 +55,29 @@ func (t *mediaTokens) observe(m media, tokens float64) {
 	}
 }
 
-// mediaBytes returns how many bytes of text an image, a sound or a file counts for, by its size, under the key and
+// MediaBytes returns how many bytes of text an image, a sound or a file counts for, by its size, under the key and
 // wider ones, and how many bytes a token has.
-func (m models) mediaBytes(key modelKey) (bytes []int, bytesPerToken float64) {
-	typical := m.typical(key, 0)
+func (m Models) MediaBytes(key Key) (bytes []int, bytesPerToken float64) {
+	typical := m.Typical(key, 0)
 	bytes = make([]int, prompt.MediaSizes)
 	for wider := true; wider; key, wider = key.wider() {
 		known := m[key].media
 		for size := range bytes {
 			if known != nil && bytes[size] == 0 {
-				bytes[size] = int(float64(known.bySize[size]) * typical.bytesPerToken)
+				bytes[size] = int(float64(known.bySize[size]) * typical.BytesPerToken)
 			}
 		}
 	}
 	for size := range bytes {
 		if bytes[size] == 0 {
-			bytes[size] = int(typical.media * typical.bytesPerToken)
+			bytes[size] = int(typical.media * typical.BytesPerToken)
 		}
 	}
-	return bytes, typical.bytesPerToken
+	return bytes, typical.BytesPerToken
 }
 
-// observeMedia averages in what the media of a prompt took, behind observe of the same answer.
-func (m models) observeMedia(key modelKey, of media, tokens float64) {
+// ObserveMedia averages in what the media of a prompt took, behind observe of the same answer.
+func (m Models) ObserveMedia(key Key, of Media, tokens float64) {
 	for wider := true; wider; key, wider = key.wider() {
 		l, known := m[key]
 		if !known {

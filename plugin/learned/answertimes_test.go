@@ -1,4 +1,4 @@
-package core
+package learned
 
 import (
 	"testing"
@@ -6,27 +6,27 @@ import (
 )
 
 func TestAnswerTimes(t *testing.T) {
-	var a answerTimes
+	var a AnswerTimes
 	want := func(want time.Duration) {
 		t.Helper()
-		if got := a.typical(); got != want {
+		if got := a.Typical(); got != want {
 			t.Errorf("nine of ten answers within %v, want %v", got, want)
 		}
 	}
-	a.addIncomplete(time.Hour) // of which nothing is known
+	a.AddIncomplete(time.Hour) // of which nothing is known
 	want(0)
-	a.add(3 * time.Second)
+	a.Add(3 * time.Second)
 	want(3 * time.Second)
 	for i := range 9 {
-		a.add(time.Duration(1+i) * time.Millisecond)
+		a.Add(time.Duration(1+i) * time.Millisecond)
 	}
 	want(9 * time.Millisecond)
-	a.addIncomplete(8 * time.Millisecond)
+	a.AddIncomplete(8 * time.Millisecond)
 	want(9 * time.Millisecond)
-	a.addIncomplete(4 * time.Second) // two of eleven take seconds
+	a.AddIncomplete(4 * time.Second) // two of eleven take seconds
 	want(3 * time.Second)
 	for range len(a.times) {
-		a.add(5 * time.Second)
+		a.Add(5 * time.Second)
 	}
 	want(5 * time.Second)
 }

@@ -1,13 +1,18 @@
-package core
+package learned
 
 import (
 	"math"
 	"math/bits"
 )
 
-// limitClasses is how many sizes of limits are distinguished: 1 to 3 tokens, 4 to 15, and so on to 65535; the last one
-// is higher limits and none.
-const limitClasses = 9
+const (
+	// limitClasses is how many sizes of limits are distinguished: 1 to 3 tokens, 4 to 15, and so on to 65535; the last
+	// one is higher limits and none.
+	limitClasses = 9
+	// MaxTimesTypical is how many times what is typical the answers to one request, an answer under a limit of which
+	// nothing is known, or a body that cannot be read, count for at most.
+	MaxTimesTypical = 2
+)
 
 // lengths estimates the tokens of an answer from the client's limit on it, for each class of limits by itself: a
 // regressogram (Tukey, "Curves as parameters, and touch estimation", 1961).
@@ -109,13 +114,13 @@ func (e *expectation) add(l *lengths) {
 }
 
 // or returns what is known, or else the guess.
-func (e *expectation) or(g guess) float64 {
+func (e *expectation) or(g Guess) float64 {
 	if e.tokens > 0 {
 		return e.tokens
 	}
-	tokens := float64(g.tokens)
+	tokens := float64(g.Tokens)
 	if e.least > 0 {
-		tokens = min(max(tokens, e.least), maxTimesTypical*e.least)
+		tokens = min(max(tokens, e.least), MaxTimesTypical*e.least)
 	}
 	return atMost(e.limit, tokens)
 }

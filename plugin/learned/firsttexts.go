@@ -1,4 +1,4 @@
-package core
+package learned
 
 import (
 	"time"
@@ -28,14 +28,14 @@ const (
 	minExpected = 0.25
 )
 
-// modelID is a model of a cluster.
-type modelID struct {
-	cluster string
-	model   uint64
+// ModelID is a model of a cluster.
+type ModelID struct {
+	Cluster string
+	Model   uint64
 }
 
-// firstTexts is what is known of the first texts of a model's prompts.
-type firstTexts struct {
+// FirstTexts is what is known of the first texts of a model's prompts.
+type FirstTexts struct {
 	recent  [recentTexts]prompt.First
 	next    int // place in recent
 	changed int // cases in which the first text in front of the same one was new
@@ -45,28 +45,28 @@ type firstTexts struct {
 	usedAt  time.Duration
 }
 
-// firsts is what a VM knows of first texts.
-type firsts map[modelID]*firstTexts
+// Firsts is what a VM knows of first texts.
+type Firsts map[ModelID]*FirstTexts
 
-// of returns what is known of a model. If there is no room, the one is dropped that was not used for longest. It is not
+// Of returns what is known of a model. If there is no room, the one is dropped that was not used for longest. It is not
 // inlined, for the size of the artifacts.
 //
 //go:noinline
-func (f firsts) of(now time.Duration, id modelID) *firstTexts {
+func (f Firsts) Of(now time.Duration, id ModelID) *FirstTexts {
 	t := f[id]
 	if t == nil {
 		if len(f) >= maxFirstTexts {
 			f.drop()
 		}
-		t = &firstTexts{}
+		t = &FirstTexts{}
 		f[id] = t
 	}
 	t.usedAt = now
 	return t
 }
 
-func (f firsts) drop() {
-	var oldest modelID
+func (f Firsts) drop() {
+	var oldest ModelID
 	var at time.Duration
 	for id, t := range f {
 		if at == 0 || t.usedAt < at {
@@ -76,8 +76,8 @@ func (f firsts) drop() {
 	delete(f, oldest)
 }
 
-// observe compares a prompt with the latest ones. It reports whether its first text has changed.
-func (t *firstTexts) observe(p prompt.First) (changed bool) {
+// Observe compares a prompt with the latest ones. It reports whether its first text has changed.
+func (t *FirstTexts) Observe(p prompt.First) (changed bool) {
 	if p.Text == 0 || p.Behind == 0 {
 		return false
 	}
@@ -102,14 +102,14 @@ func (t *firstTexts) observe(p prompt.First) (changed bool) {
 	return changed
 }
 
-// skipped reports whether the first text is to be left out of prompts.
-func (t *firstTexts) skipped(now time.Duration) bool {
+// Skipped reports whether the first text is to be left out of prompts.
+func (t *FirstTexts) Skipped(now time.Duration) bool {
 	return t.changed >= minChanges && t.changed >= (changesShare-1)*t.same && t.printed.left(now) <= t.left.left(now)
 }
 
-// answered learns from an answer to a prompt without its first text, which had changed: the shares that were expected
+// Answered learns from an answer to a prompt without its first text, which had changed: the shares that were expected
 // to be cached, and that were. One that had not changed may be cached although it is printed.
-func (t *firstTexts) answered(now time.Duration, expected, cached float64) {
+func (t *FirstTexts) Answered(now time.Duration, expected, cached float64) {
 	switch {
 	case expected < minExpected:
 	case cached >= expected/2:

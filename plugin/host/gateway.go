@@ -1,4 +1,4 @@
-package core
+package host
 
 import (
 	"time"
@@ -7,6 +7,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/redisclient"
 )
 
 // Gateway is the proxy this VM runs in. Higress, stock Envoy and the fake of the tests implement it.
@@ -62,7 +64,7 @@ type Gateway interface {
 	// PluginDone lets the gateway drop a configuration that it is done with.
 	PluginDone(context uint32)
 	// Metrics defines and changes statistics.
-	Metrics() Metrics
+	Metrics() stats.Metrics
 	// Log writes to the gateway's log, each line of the text as a line of its own.
 	Log(l Level, text string)
 }
@@ -85,14 +87,15 @@ const (
 	Error
 )
 
-// Metrics are the gateway's statistics. A metric of the same name is the same metric in every VM of the process.
-type Metrics interface {
-	Counter(name string) uint32
-	Gauge(name string) uint32
-	Histogram(name string) uint32
-	Add(id uint32, n int64)
-	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
-}
+// Action is what a callback wants of the gateway.
+type Action uint8
+
+// The actions of callbacks.
+const (
+	Proceed Action = iota
+	Hold           // keep the headers, or the body so far, until more of the request is known
+	Stop           // keep all of the request until it is resumed
+)
 
 // GatewayStream is one request in the gateway. Its methods act on the request during its own callbacks, and elsewhere
 // after its context was entered.
@@ -144,4 +147,16 @@ type GatewayStream interface {
 	Resume()
 	// Reply answers the request in the endpoint's place.
 	Reply(status int, headers [][2]string, body string)
+}
+
+// RedisLink is a gateway's connection to one Redis.
+type RedisLink interface {
+	redisclient.Transport
+	// Connect has the connection open, with the login as it is now. It is called at each tick while a configuration in
+	// force names this Redis.
+	Connect(now time.Duration, r config.Redis)
+	// Expire gives up what has not been answered in time, and returns the earliest deadline still to come, 0 for none.
+	Expire(now time.Duration) time.Duration
+	// Postpone moves all deadlines: for so long no answer could have been read.
+	Postpone(d time.Duration)
 }
