@@ -30,6 +30,9 @@ func (c *Clock) After(d time.Duration, fn func()) *Timer {
 	return t
 }
 
+// At returns when the timer is due.
+func (t *Timer) At() time.Duration { return t.at }
+
 // Stop makes the timer do nothing any more. There may be none.
 func (t *Timer) Stop() {
 	if t != nil {

@@ -3,7 +3,6 @@ package core
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,8 +46,8 @@ type fakeProcess struct {
 	inside    *VM         // whose callback runs
 	effective *fakeStream // the request that calls act on
 	streams   map[uint32]*fakeStream
-	events    []fakeEvent // that are still to come
-	later     []func()    // what the gateway does when the plugin's callback has ended
+	clock     *fakehost.Clock // of what is still to come
+	later     []func()        // what the gateway does when the plugin's callback has ended
 	redis     *fakeRedis
 	left      []uint32          // contexts of configurations that the gateway may drop
 	listening map[uint64]uint32 // contexts by the owners that are woken through them
@@ -85,14 +84,8 @@ type fakeWorker struct {
 	vm      *VM
 	current *Plugin
 	period  time.Duration
-	next    time.Duration // tick
+	next    *fakehost.Timer // tick
 	ticks   int
-}
-
-// fakeEvent is something that happens at its time.
-type fakeEvent struct {
-	at time.Duration
-	f  func()
 }
 
 const (
@@ -108,6 +101,7 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{}, listening: map[uint64]uint32{},
 	}
+	p.clock = fakehost.NewClock(&p.now)
 	p.host = fakehost.Host{
 		Clusters: map[string]*fakehost.Cluster{}, BufferLimit: 1 << 30, Drive: func(step func()) { step() },
 		Violate: func(format string, args ...any) { t.Errorf(format, args...) },
@@ -185,38 +179,22 @@ func (w *fakeWorker) lose() {
 }
 
 // advance lets time pass: threads tick as often as the plugin has set, and events happen.
-func (p *fakeProcess) advance(d time.Duration) {
-	for end := p.now + d; ; {
-		at, run := end+1, func() {}
-		for _, w := range p.threads() {
-			if w.current != nil && w.next < at {
-				at, run = w.next, w.tick
-			}
-		}
-		for i, e := range p.events {
-			if e.at < at {
-				at, run = e.at, func() {
-					p.events = slices.Delete(p.events, i, i+1)
-					e.f()
-				}
-			}
-		}
-		p.now = max(p.now, min(at, end))
-		if at > end {
-			return
-		}
-		run()
-	}
-}
+func (p *fakeProcess) advance(d time.Duration) { p.clock.Advance(d, func() {}) }
+
+// after has something happen later.
+func (p *fakeProcess) after(d time.Duration, do func()) { p.clock.After(d, do) }
 
 func (w *fakeWorker) tick() {
+	if w.current == nil {
+		return
+	}
 	w.process.inside = w.vm
 	before := w.next
 	w.ticks++
 	w.current.OnTick()
 	w.process.back()
 	if w.next == before {
-		w.next += w.period
+		w.next = w.process.clock.After(w.period, w.tick)
 	}
 	w.process.settle()
 }
@@ -345,7 +323,8 @@ func (g fakeGateway) Enter(context uint32) { g.effective = g.streams[context] }
 func (g fakeGateway) SetTick(context uint32, period time.Duration) error {
 	for _, w := range g.threads() {
 		if w.id == context {
-			w.period, w.next = period, g.now+period
+			w.next.Stop()
+			w.period, w.next = period, g.clock.After(period, w.tick)
 		}
 	}
 	return nil
@@ -369,7 +348,7 @@ func (g fakeGateway) Wake(owner uint64, message []byte) {
 	}
 	for _, w := range g.threads() {
 		if w.id == context && w.vm.stores.owner == owner {
-			g.fakeProcess.events = append(g.fakeProcess.events, fakeEvent{g.now + wakeTime, func() { w.wake(message) }})
+			g.after(wakeTime, func() { w.wake(message) })
 		}
 	}
 }

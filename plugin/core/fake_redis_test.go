@@ -134,14 +134,14 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 			done(now, reply, err)
 			return
 		}
-		r.process.events = append(r.process.events, fakeEvent{r.process.now + r.latency, func() {
+		r.process.after(r.latency, func() {
 			r.process.inside = worker
 			worker.Callback(worker.Newest().context, "an answer of Redis", func() {
 				done(worker.ReadClock(), reply, err)
 			}, nil)
 			r.process.back()
 			r.process.settle()
-		}})
+		})
 	}
 	switch {
 	case r.login != nil:

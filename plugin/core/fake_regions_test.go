@@ -53,8 +53,3 @@ func (g fakeGateway) Probe(cluster string, p host.ProbeCall, answered func(text 
 	g.after(g.rtt, look)
 	return nil
 }
-
-// after has something happen later.
-func (g fakeGateway) after(d time.Duration, do func()) {
-	g.fakeProcess.events = append(g.fakeProcess.events, fakeEvent{g.now + d, do})
-}

@@ -183,8 +183,7 @@ type crowdOf struct {
 }
 
 func (c *crowdOf) think(client, number int) {
-	at := c.now + time.Duration(c.rand.Int64N(int64(300*time.Millisecond)))
-	c.events = append(c.events, fakeEvent{at, func() { c.send(client, number) }})
+	c.after(time.Duration(c.rand.Int64N(int64(300*time.Millisecond))), func() { c.send(client, number) })
 }
 
 func (c *crowdOf) send(client, number int) {
@@ -198,13 +197,13 @@ func (c *crowdOf) send(client, number int) {
 		case s.Ended():
 			c.think(client, number+1)
 		case s.Upstream() >= 0:
-			c.events = append(c.events, fakeEvent{c.now + 400*time.Millisecond, func() {
+			c.after(400*time.Millisecond, func() {
 				c.served[client]++
 				s.Finish()
 				c.think(client, number+1)
-			}})
+			})
 		default:
-			c.events = append(c.events, fakeEvent{c.now + 10*time.Millisecond, wait})
+			c.after(10*time.Millisecond, wait)
 		}
 	}
 	wait()

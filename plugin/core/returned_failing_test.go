@@ -14,7 +14,7 @@ var failures = map[string]func(us *fakeDriver, c *fakeClient){
 	"503":   func(_ *fakeDriver, c *fakeClient) { c.Head(503); c.Finish() },
 	"reset": func(_ *fakeDriver, c *fakeClient) { c.ResetByUpstream() },
 	"hangs": func(us *fakeDriver, c *fakeClient) {
-		fakeGateway{us.fakeProcess}.after(6*time.Second, c.leave)
+		us.after(6*time.Second, c.leave)
 	},
 	"unreachable": func(_ *fakeDriver, c *fakeClient) {
 		c.served = ""
