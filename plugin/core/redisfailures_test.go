@@ -1,7 +1,6 @@
 package core
 
 import (
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -109,12 +108,7 @@ func TestNameLeadsToAReplicaToo(t *testing.T) {
 	master := redisserver.StartT(t, redisserver.Options{})
 	replica := redisserver.StartReplicaT(t, master)
 	d := startRedis(t, master, 1, 2, "")
-	conn, err := net.Dial("tcp", replica.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	d.redis.replica = conn
+	d.redis.replica = dialPipe(t, replica)
 	up := 0
 	for range 30 {
 		d.client(0, streamtest.Request{}).Finish()
