@@ -38,7 +38,7 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"e2e/higresshost": {
-		circle: 14,
+		circle: 13,
 	},
 	"e2e/queuecheck": {circle: 8},
 	"e2e/realengine": {circle: 15},

@@ -45,7 +45,7 @@ type Gateway struct {
 	alive      map[*vm]bool
 	shared     processtest.KV
 	queues     sharedQueues
-	metrics    *Metrics
+	metrics    *fakehost.Metrics
 	redis      map[string]*RedisCluster
 	httpCalls  []*HTTPCall
 	redisCalls []*RedisCall
@@ -69,12 +69,11 @@ func New(opts Options) (*Gateway, error) {
 	g := &Gateway{
 		opts: opts, ctx: context.Background(),
 		canary: map[tried]bool{}, record: record{calls: map[Call]*CallStat{}},
-		shared:  processtest.KV{Cells: map[string]processtest.Cell{}},
-		metrics: &Metrics{cells: map[metricName]*metricCell{}},
-		redis:   map[string]*RedisCluster{}, alive: map[*vm]bool{},
+		shared: processtest.KV{Cells: map[string]processtest.Cell{}},
+		redis:  map[string]*RedisCluster{}, alive: map[*vm]bool{},
 	}
 	g.record.now, g.queues.post = g.Now, g.post
-	g.clock = fakehost.NewClock(&g.passed)
+	g.clock, g.metrics = fakehost.NewClock(&g.passed), fakehost.NewMetrics(g.violate)
 	g.host = fakehost.Host{
 		Clusters:       map[string]*fakehost.Cluster{},
 		StrictOverride: opts.Profile.strictOverride(), StaleBuffer: opts.Profile.staleBuffer(), LogLast: opts.LogLast,
@@ -223,7 +222,7 @@ func (g *Gateway) Workers() []*Worker { return g.workers }
 func (g *Gateway) Shared() *processtest.KV { return &g.shared }
 
 // Metrics returns the metrics of the process.
-func (g *Gateway) Metrics() *Metrics { return g.metrics }
+func (g *Gateway) Metrics() *fakehost.Metrics { return g.metrics }
 
 func (g *Gateway) threads() []*Worker { return append([]*Worker{g.main}, g.workers...) }
 

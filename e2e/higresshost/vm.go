@@ -45,7 +45,7 @@ type vm struct {
 	stopIteration bool     // a local response was sent: whatever the callback returns, iteration stops
 	after         []func() // continue and local replies wait for the guest to return
 
-	metrics    map[uint32]*metricCell
+	metrics    map[uint32]string // names by the VM's own numbers
 	nextMetric uint32
 	stat       *CallStat // of the host call that runs
 
@@ -122,7 +122,7 @@ func (g *Gateway) newVM(w *Worker, c *code) (*vm, error) {
 	g.vms++
 	v := &vm{
 		gw: g, worker: w, code: c, funcs: map[string]api.Function{}, initializing: true,
-		nextID: 1, roots: map[uint32]*root{}, streams: map[uint32]*Stream{}, metrics: map[uint32]*metricCell{},
+		nextID: 1, roots: map[uint32]*root{}, streams: map[uint32]*Stream{}, metrics: map[uint32]string{},
 	}
 	v.ctx = experimental.WithMemoryAllocator(context.WithValue(g.ctx, vmKey{}, v),
 		experimental.MemoryAllocatorFunc(reserve))

@@ -220,7 +220,7 @@ func (d *fakeDriver) noToken() {
 			}
 		}
 	}
-	for name := range d.metrics.ids {
+	for name := range d.metrics.kinds {
 		if strings.Contains(name, apiToken[:8]) {
 			d.t.Errorf("the token is in a statistic: %s", name)
 		}

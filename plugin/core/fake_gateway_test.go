@@ -98,7 +98,7 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 	p := &fakeProcess{
 		t: t, kv: &processtest.KV{Cells: map[string]processtest.Cell{}}, now: time.Hour,
 		rand:    rand.New(rand.NewPCG(1, 2)),
-		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
+		metrics: newFakeMetrics(t),
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{}, listening: map[uint64]uint32{},
 	}
 	p.clock = fakehost.NewClock(&p.now)

@@ -1,4 +1,5 @@
-// Package pipe is a connection to a Redis server for benchmarks and gateways of tests: it sends commands together and counts its traffic.
+// Package pipe is a connection to a Redis server, for benchmarks and for the gateways of tests: it sends commands
+// together and counts its traffic.
 package pipe
 
 import (
