@@ -4,10 +4,7 @@ package main
 // row may only become less: who makes a package smaller lowers its row.
 var tooLarge = map[string]shape{
 	"e2e/higresshost": {
-		circle: 19, methods: map[string]int{"Gateway": 43, "Stream": 53},
-		pairs: []string{
-			"HTTPCall.Fail and HTTPCall.fail",
-		},
+		circle: 13,
 	},
 	"e2e/queuecheck": {circle: 8},
 	"e2e/redisserver": {
