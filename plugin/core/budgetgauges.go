@@ -62,15 +62,10 @@ func (g *gauges) dropTargets(cl *cluster) {
 
 // isTarget reports whether a configuration in force may have the target in the cluster.
 func (g *gauges) isTarget(cl *cluster, name string) bool {
-	for _, p := range g.configs.inForce {
-		for _, c := range p.set.All() {
-			b := c.Budget()
-			if b != nil && c.AmongClusters() == (cl.name == budgetScope) && slices.Contains(b.Names(), name) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.inForce(), func(c *config.Config) bool {
+		b := c.Budget()
+		return b != nil && c.AmongClusters() == (cl.name == budgetScope) && slices.Contains(b.Names(), name)
+	})
 }
 
 // askLevels has the gauges of the targets of a configuration set that are or were in the cluster. While the store does

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -16,7 +17,7 @@ const maxGauges = 64
 // numbers.
 type gauges struct {
 	*host.Env
-	configs  *configs
+	inForce  func() []*config.Config // the newest first
 	clusters clusters
 	stores   *stores
 }
@@ -127,19 +128,18 @@ func (g *gauges) setPrompts(cl *cluster) {
 	if losses > p.losses && g.Stats.CountIf(stats.OfCluster(stats.Losses, cl.name), losses-p.losses) {
 		p.losses = losses
 	}
-	if p.plugin == nil {
+	if p.user == nil {
 		return
 	}
 	percent, known := p.share(p.view)
-	if !g.configs.contains(p.plugin) {
-		p.plugin, retention, percent = nil, 0, 0
+	if !p.user.isInForce() {
+		p.user, retention, percent = nil, 0, 0
 	}
 	g.Stats.SetIf(stats.OfCluster(stats.Retention, cl.name), uint64(retention/time.Second))
 	if known {
 		g.Stats.SetIf(stats.OfCluster(stats.Table, cl.name), percent)
 	}
-	if known && percent < 100 && p.plugin != nil && !p.plugin.warned[cl.name] {
-		p.plugin.warned[cl.name] = true
+	if known && percent < 100 && p.user != nil && p.user.warnsFirst(cl.name) {
 		_, key := indexBlocks(p.cfg)
 		g.GW.Log(host.Warn, "cluster="+cl.name+" the prefix index has room for "+strconv.FormatUint(percent, 10)+
 			" % of what the endpoints' KV caches hold: raise lb_config.prefix."+key)
