@@ -10,11 +10,10 @@ import (
 
 // promptStats compares the prefix index with the KV caches of a cluster's endpoints, as far as one VM knows them.
 type promptStats struct {
-	user   promptUser          // of the latest request, nil when that is no longer in force
-	cfg    *config.Config      // of the latest request
-	view   *lb.View            // of the latest request
-	sizes  learned.PromptSizes // of prompts
-	losses uint64              // of caches, counted so far
+	user  promptUser          // of the latest request, nil when that is no longer in force
+	cfg   *config.Config      // of the latest request
+	view  *lb.View            // of the latest request
+	sizes learned.PromptSizes // of prompts
 }
 
 // promptUser is a configuration of the plugin under which prompts come.

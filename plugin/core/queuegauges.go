@@ -1,15 +1,12 @@
 package core
 
 import (
-	"math"
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // queueUse is what a VM knows of the queue of a cluster.
@@ -52,11 +49,6 @@ func (g *gauges) readQueue(now time.Duration, cl *cluster) {
 	}
 }
 
-// ofClass returns the name of a statistic of a queue's class.
-func ofClass(stat string, cl *cluster, class string) string {
-	return statname.With(stat, "cluster", cl.name, "class", class)
-}
-
 // setQueue sets the gauges of a cluster's queue.
 func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	q := &cl.queue
@@ -65,18 +57,19 @@ func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	}
 	g.readQueue(now, cl)
 	if q.stats.Waiting == 0 && !slices.Contains(g.inForce(), q.config) {
-		g.clearQueue(cl)
+		g.of(cl).ClearQueue()
 		q.config, q.classes = nil, nil
 		return
 	}
 	q.showClasses(cl)
+	s := g.of(cl)
 	for name, id := range q.classes {
-		g.Stats.SetIf(ofClass(stats.Queue, cl, name), uint64(q.stats.ByClass[id]))
+		s.Class(name, q.stats.ByClass[id])
 	}
 	share := q.pressure.Share(now)
-	g.Stats.SetIf(stats.OfCluster(stats.Pressure, cl.name), uint64(math.Round(100*share)))
+	s.Pressure(share)
 	if n, ok := g.parallelism(cl, share); ok {
-		g.Stats.SetIf(stats.OfCluster(stats.Parallelism, cl.name), n)
+		s.Parallelism(n)
 	}
 }
 
@@ -92,19 +85,6 @@ func (q *queueUse) showClasses(cl *cluster) {
 		}
 		for i := range c.Queue.Classes {
 			q.classes[c.Queue.Classes[i].Name] = c.Queue.Classes[i].ID
-		}
-	}
-}
-
-// clearQueue sets the gauges of the queue of a cluster that is about to be forgotten.
-func (g *gauges) clearQueue(cl *cluster) {
-	names := []string{stats.OfCluster(stats.Pressure, cl.name), stats.OfCluster(stats.Parallelism, cl.name)}
-	for class := range cl.queue.classes {
-		names = append(names, ofClass(stats.Queue, cl, class))
-	}
-	for _, name := range names {
-		if g.Stats.Has(name) {
-			g.Stats.Set(name, 0)
 		}
 	}
 }

@@ -49,7 +49,8 @@ func (w *waiting) countPlaced() {
 	}
 	cl.queue.pressure.Add(pl.plugin.vm.Clock(), w.waited, false)
 	if w.queued {
-		pl.plugin.vm.Stats.RecordIf(ofClass(stats.QueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
+		name := stats.OfClass(stats.QueueWait, cl.name, w.class.Name)
+		pl.plugin.vm.Stats.RecordIf(name, uint64(w.waited.Milliseconds()))
 	}
 }
 
@@ -76,7 +77,7 @@ func (w *waiting) countLeft() {
 	w.queued, w.waited = true, now-w.since
 	cl.queue.pressure.Add(now, w.waited, false)
 	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.Stats.CountIf(ofClass(stats.Left, cl, w.class.Name), 1)
+	pl.plugin.vm.Stats.CountIf(stats.OfClass(stats.Left, cl.name, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.

@@ -126,7 +126,7 @@ func (v *VM) forgetClusters(now time.Duration) {
 	}
 	for name, cl := range v.clusters {
 		if cl.inflight == 0 && now-cl.usedAt > clusterAge {
-			v.gauges.clear(cl)
+			v.gauges.of(cl).Clear()
 			delete(v.clusters, name)
 			continue
 		}
