@@ -38,15 +38,14 @@ func (w *waiting) nameAttempt(now time.Duration) {
 // the client's library says so, or it has the id, the path and the length of one that was refused, or whose client
 // left, and the prompt where that is known. Where it is not, an id that several requests have at a time shows nothing.
 func (w *waiting) isRetry(now time.Duration) bool {
-	pl := w.pl
 	for _, sign := range [...]struct {
 		header string
 		first  int // its value at the first attempt
 	}{{"x-envoy-attempt-count", 1}, {"x-stainless-retry-count", 0}} {
-		if n, err := strconv.Atoi(pl.traits.value(sign.header)); err == nil && n > sign.first {
+		if n, err := strconv.Atoi(w.pl.traits.value(sign.header)); err == nil && n > sign.first {
 			return true
 		}
 	}
-	a, b := &w.attempt, &pl.cluster.retries
+	a, b := &w.attempt, &w.pl.cluster.retries
 	return b.hasFailed(now, a.digest) && (a.exact || !b.isShared(now, a.id))
 }
