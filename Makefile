@@ -101,7 +101,7 @@ bench-clusters: wasm ## Three clusters of unequal speed, of which one slows down
 bench-budget: wasm ## Ten model backends with quotas and a backlog: batches, a published service, and token_budget by its admission API and in the path
 	$(GO) run ./e2e/bench/cmd budget $(ARGS)
 
-bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request, plain counts, no correction and a filter tree
+bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request and plain counts
 	$(GO) run ./e2e/bench/cmd metrics $(ARGS)
 
 bench-scraper: wasm ## What scraping 8, 100 and 1,000 engines costs: CPU, memory, requests, age; the parser inside Envoy

@@ -1,11 +1,10 @@
 #!/bin/sh
-# Builds one artifact: build/wasm.sh envoy|higress|envoy-chaos|envoy-bench [output]. The last two are for tests only: a
-# request can crash envoy-chaos, and envoy-bench has policies to compare with. Run by `make wasm` and by the test
-# harness, so that what is tested is what is shipped. The output is replaced by a rename: an Envoy that is loading the
-# old file is not disturbed.
+# Builds one artifact: build/wasm.sh envoy|higress|envoy-chaos [output]. The last one is for tests only: a request can
+# crash it. Run by `make wasm` and by the test harness, so that what is tested is what is shipped. The output is
+# replaced by a rename: an Envoy that is loading the old file is not disturbed.
 set -eu
 cd "$(dirname "$0")/.."
-host=${1:?usage: build/wasm.sh envoy|higress|envoy-chaos|envoy-bench [output]}
+host=${1:?usage: build/wasm.sh envoy|higress|envoy-chaos [output]}
 out=${2:-build/out/warmgate-$host.wasm}
 budget=$((6 * 1024 * 1024))
 
@@ -13,7 +12,6 @@ case $host in
 envoy) tags=envoy ;;
 higress) tags= ;;
 envoy-chaos) tags=envoy,chaos budget=$((2 * budget)) ;;
-envoy-bench) tags=envoy,benchpolicies budget=$((2 * budget)) ;;
 *) echo "wasm.sh: unknown host $host" >&2; exit 2 ;;
 esac
 

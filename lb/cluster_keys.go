@@ -31,11 +31,11 @@ var clusterMetricsKeys = []setting.Key{
 	},
 	{
 		Name: "queue_size", Type: setting.Integer, Min: -1e9, Max: 1e6, Default: "100", Loose: true,
-		Title: setting.Doc("Answers in a mean", "均值的样本数"),
+		ZeroIsDefault: true, Title: setting.Doc("Answers in a mean", "均值的样本数"),
 		Meaning: setting.Doc(
-			"cluster_metrics: how many answers a mean latency is of; 0 and below: 100. AdaptiveScore goes by "+
-				"`ewma_beta` in its place",
-			"cluster_metrics：延迟均值所取的应答数；0 及以下：100。AdaptiveScore 改用 `ewma_beta`",
+			"cluster_metrics: how many answers a mean latency is of; 0 and below: the default. AdaptiveScore "+
+				"goes by `ewma_beta` in its place",
+			"cluster_metrics：延迟均值所取的应答数；0 及以下：默认值。AdaptiveScore 改用 `ewma_beta`",
 		),
 		Field: func(s any) any { return &s.(*ClusterMetricsConfig).QueueSize },
 	},
@@ -50,10 +50,10 @@ var clusterMetricsKeys = []setting.Key{
 	},
 	{
 		Name: "p2c_choices", Type: setting.Integer, Min: -1e9, Max: 1e6, Default: "2", Loose: true,
-		Title: setting.Doc("Clusters compared", "比较的集群数"),
+		ZeroIsDefault: true, Title: setting.Doc("Clusters compared", "比较的集群数"),
 		Meaning: setting.Doc(
-			"AdaptiveScore: how many clusters, drawn at random, are compared; 0 and below: 2",
-			"AdaptiveScore：随机抽取多少个集群进行比较；0 及以下：2",
+			"AdaptiveScore: how many clusters, drawn at random, are compared; 0 and below: the default",
+			"AdaptiveScore：随机抽取多少个集群进行比较；0 及以下：默认值",
 		),
 		Field: func(s any) any { return &s.(*ClusterMetricsConfig).Choices },
 	},
@@ -86,11 +86,12 @@ var clusterMetricsKeys = []setting.Key{
 	},
 	{
 		Name: "failure_cooldown_ms", Type: setting.Integer, Min: 0, Max: maxMillis, Default: "30000",
-		Loose: true, Exact: true, Millis: true,
+		Loose: true, Exact: true, Millis: true, ZeroIsDefault: true,
 		Title: setting.Doc("Cooldown", "冷却时长"),
 		Meaning: setting.Doc(
-			"AdaptiveScore: for how many milliseconds a cluster that has failed is left out, unless all have; 0: 30000",
-			"AdaptiveScore：失败的集群在多少毫秒内不参与选择，除非全部失败；0：30000",
+			"AdaptiveScore: for how many milliseconds a cluster that has failed is left out, unless all have; 0: the "+
+				"default",
+			"AdaptiveScore：失败的集群在多少毫秒内不参与选择，除非全部失败；0：默认值",
 		),
 		Field: func(s any) any { return &s.(*ClusterMetricsConfig).CooldownMs },
 	},

@@ -70,20 +70,13 @@ func (m *ClusterMode) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// Defaults of keys for which 0 and below stand for the default.
-const (
-	defaultQueueSize = 100
-	defaultChoices   = 2
-	defaultCooldown  = 30000
-)
-
 // The keys by which a Redis is named, one on each kind of gateway.
 const (
 	keyServiceName = "serviceFQDN"
 	keyRedisTunnel = "envoy.redis_cluster"
 )
 
-// check completes the settings as ai-load-balancer does, and refuses what it refuses.
+// check refuses what it refuses.
 func (c *ClusterMetricsConfig) check(r setting.Report) {
 	if !r.Written("mode") {
 		r.Problem("mode", "missing, want LeastBusy, LeastTotalLatency, LeastFirstTokenLatency or AdaptiveScore")
@@ -94,15 +87,6 @@ func (c *ClusterMetricsConfig) check(r setting.Report) {
 	if c.global && !r.Written(keyServiceName) && !r.Written(keyRedisTunnel) {
 		r.Problem("global_inflight_enabled", "got true, want a Redis with it: "+keyServiceName+" and servicePort, or "+
 			keyRedisTunnel+" on stock Envoy")
-	}
-	if c.QueueSize <= 0 {
-		c.QueueSize = defaultQueueSize
-	}
-	if c.Choices <= 0 {
-		c.Choices = defaultChoices
-	}
-	if c.CooldownMs == 0 {
-		c.CooldownMs = defaultCooldown
 	}
 }
 
@@ -145,7 +129,7 @@ func (p *clusterMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Rea
 	p.view = v
 	p.latencies.sweep(now, p.health)
 	within := p.shares.within(now, p.cfg.RateLimit, plan.Candidates)
-	plan.Candidates = p.weigh(now, r, within, plan.Candidates)
+	plan.List = p.weigh(now, r, within, plan.List)
 	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }

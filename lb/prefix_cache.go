@@ -70,10 +70,9 @@ func (s Secret) GoString() string { return s.String() }
 const MaxTTL = 48 * time.Hour
 
 const (
-	minConfigTTL     = 64 * time.Second // blocks in use are recorded again only every 30 s
-	defaultConfigTTL = 1800 * time.Second
-	keyTTL           = "redisKeyTTL"
-	keyAffinity      = "session_affinity"
+	minConfigTTL = 64 * time.Second // blocks in use are recorded again only every 30 s
+	keyTTL       = "redisKeyTTL"
+	keyAffinity  = "session_affinity"
 )
 
 var cacheKeys = []setting.Key{
@@ -121,7 +120,7 @@ var cacheKeys = []setting.Key{
 		Field: func(s any) any { return &s.(*CacheConfig).IndexMemory.Remote },
 	},
 	{
-		Name: keyTTL, Type: setting.Seconds, Min: 0, Max: 1e9, Default: "1800", Loose: true,
+		Name: keyTTL, Type: setting.Seconds, Min: 0, Max: 1e9, Default: "1800", ZeroIsDefault: true, Loose: true,
 		Title: setting.Doc("Prefix lifetime", "前缀保留时间"),
 		Meaning: setting.Doc(
 			"prefix_cache: seconds that an endpoint is assumed to keep a prompt, 64 to 172800 (less or more "+
@@ -175,15 +174,12 @@ var cacheKeys = []setting.Key{
 	},
 }
 
-// check completes the settings: a TTL that is too short counts as the shortest, and 0 as the default.
+// check completes the settings: a TTL that is too short counts as the shortest.
 func (c *CacheConfig) check(r setting.Report) {
-	if c.TTL > 0 && c.TTL < minConfigTTL {
+	if c.TTL < minConfigTTL {
 		r.Warning(keyTTL, "got "+seconds(c.TTL)+", taken as "+seconds(minConfigTTL)+
 			": what is in use is recorded again only every 30 s")
 		c.TTL = minConfigTTL
-	}
-	if c.TTL == 0 {
-		c.TTL = defaultConfigTTL
 	}
 	if !c.SessionAffinity && r.Written(KeySession) {
 		r.Warning(KeySession, "has no effect without session_affinity: true")
@@ -218,7 +214,7 @@ func newPrefixCache(c Config) (Policy, error) {
 	}
 	return &prefixCache{
 		leastRequest: newLeastRequestIn(c, Tokens), cache: cache, caches: c.Caches,
-		engines: c.Engines, engine: c.Engines.lists.intern(&c.Engine),
+		engines: c.Engines, engine: c.Engines.configs.one(&c.Engine),
 	}, nil
 }
 
@@ -232,14 +228,14 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	plan.Candidates, _ = p.engines.applyCosts(now, plan.Candidates, p.engine, Tokens, r.Model, p.cluster.hasWeights(v))
+	plan.List, _ = p.engines.applyCosts(now, plan.List, p.engine, Tokens, r.Model, p.cluster.hasWeights(v))
 	p.caches.summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
 	tier, size := p.finish(now, &plan, v)
 	p.caches.popularity.countRequest(now)
 	plan.PerRequest = p.caches.answers.perRequest()
 	plan.Prefix = p.prefix(r, tier, size)
 	if r.Session != 0 && p.cache.SessionAffinity {
-		plan.Home.Order = p.homes.order(r.Session, plan.Candidates, tier, v, p.cluster)
+		plan.Home.Order = p.homes.order(now, r.Session, plan.List, tier, v, p.cluster)
 	}
 	return plan, ReasonChosen
 }

@@ -52,6 +52,23 @@ func TestDocumentLength(t *testing.T) {
 	}
 }
 
+// The golden files of the repository end in ".golden", and one that is a line too long is found.
+func TestGoldenLength(t *testing.T) {
+	if found, err := filepath.Glob("../../*/*/testdata/*.golden"); err != nil || len(found) == 0 {
+		t.Errorf("%d golden files, %v", len(found), err)
+	}
+	longest := strings.Repeat("\n", maxGoldenLines)
+	for _, c := range []struct{ name, text, want string }{
+		{"a/testdata/longest.golden", longest, ""},
+		{"a/testdata/x.golden", longest + "\n", "a/testdata/x.golden: 201 lines, limit 200"},
+		{"a/testdata/page.prom", longest + "\n", ""},
+	} {
+		if got := strings.Join(goldenLength(c.name, []byte(c.text)), "; "); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 func TestLayers(t *testing.T) {
 	const sdkPackage = sdk + "/proxywasm"
 	for _, c := range []struct {

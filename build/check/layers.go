@@ -63,7 +63,8 @@ var mayImport = map[string][]string{
 	"internal/statname": nil,
 	"internal/wire":     nil,
 	"lb": {
-		"internal/order", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash,
+		"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/setting",
+		"metrics", xxhash,
 	},
 	"lb/answer": {"internal/jsontext"},
 	"lb/budget": nil,

@@ -32,6 +32,17 @@ func documentLength(name string, text []byte) []string {
 	return nil
 }
 
+// maxGoldenLines is how long a golden file may be: who changes what it shows has to read the difference.
+const maxGoldenLines = 200
+
+// goldenLength returns whether a golden file is longer than that.
+func goldenLength(name string, text []byte) []string {
+	if n := bytes.Count(text, []byte("\n")); path.Ext(name) == ".golden" && n > maxGoldenLines {
+		return []string{fmt.Sprintf("%s: %d lines, limit %d", name, n, maxGoldenLines)}
+	}
+	return nil
+}
+
 // lengths returns the violations of the two limits in one Go file.
 func lengths(name string, text []byte) []string {
 	var problems []string

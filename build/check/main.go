@@ -42,6 +42,7 @@ func run() ([]string, error) {
 			problems = append(problems, widths(name, text)...)
 		}
 		problems = append(problems, documentLength(name, text)...)
+		problems = append(problems, goldenLength(name, text)...)
 		switch {
 		case strings.HasSuffix(name, ".go"):
 			problems = append(problems, lengths(name, text)...)

@@ -119,6 +119,7 @@ func contents(root string, artifacts []*artifact) ([]file, error) {
 		{"build/spec.yaml", "warmgate-higress.spec.yaml"},
 		{"deploy/artifacthub-repo.yml", "artifacthub-repo.yml"},
 		{"LICENSE", "LICENSE"},
+		{"NOTICE", "NOTICE"},
 		{"CHANGELOG.md", "CHANGELOG-" + version + ".md"},
 	} {
 		text, err := os.ReadFile(filepath.Join(root, copied[0]))

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func releaseT(t *testing.T, key string) (files map[string][]byte, said string) {
 	artifacts := packedT(t)
 	sources := map[string][]byte{}
 	for _, name := range []string{
-		"LICENSE", "CHANGELOG.md", "go.mod", "go.sum", "build/revision.sh", "build/spec.yaml",
+		"LICENSE", "NOTICE", "CHANGELOG.md", "go.mod", "go.sum", "build/revision.sh", "build/spec.yaml",
 		"deploy/artifacthub-repo.yml",
 	} {
 		sources[name] = harness.ReadT(t, name)
@@ -63,8 +64,8 @@ func TestRelease(t *testing.T) {
 	if !maps.EqualFunc(files, again, bytes.Equal) {
 		t.Error("the second release differs")
 	}
-	if len(files) != 14 {
-		t.Errorf("%d files, want 14: %q", len(files), slices.Sorted(maps.Keys(files)))
+	if len(files) != 15 {
+		t.Errorf("%d files, want 15: %q", len(files), slices.Sorted(maps.Keys(files)))
 	}
 	if !strings.Contains(said, "nothing is signed") {
 		t.Errorf("said without a key: %s", said)
@@ -88,6 +89,39 @@ func TestRelease(t *testing.T) {
 		}
 		if want := listed.String(); strings.Count(want, "\n") != 2 || !strings.Contains(string(files["IMAGES"]), want) {
 			t.Errorf("IMAGES is\n%s, and the layout has\n%s", files["IMAGES"], want)
+		}
+	}
+}
+
+// TestNotice has what the licenses of linked modules ask to be told stand in NOTICE, as the modules have it.
+func TestNotice(t *testing.T) {
+	notice := harness.ReadT(t, "NOTICE")
+	for module := range licenses {
+		args := []string{"-C", harness.PathT(t, "."), "list", "-m", "-f", "{{.Dir}}", module}
+		if module == "stdlib" {
+			args = []string{"env", "GOROOT"}
+		}
+		out, err := exec.Command("go", args...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := strings.TrimSpace(string(out))
+		told := 0
+		for _, name := range []string{"LICENSE", "LICENSE.txt", "NOTICE"} {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			switch {
+			case err != nil:
+			case name == "LICENSE" && (licenses[module] == "CC0-1.0" || licenses[module] == license):
+				told++ // the one asks for nothing, the other is in LICENSE
+			case bytes.Contains(notice, bytes.TrimSpace(text)) && (module == "stdlib" ||
+				bytes.Contains(notice, []byte(module))):
+				told++
+			default:
+				t.Errorf("NOTICE is without %s of %s", name, module)
+			}
+		}
+		if told == 0 {
+			t.Errorf("%s has no license in %s", module, dir)
 		}
 	}
 }

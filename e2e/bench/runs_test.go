@@ -45,36 +45,47 @@ func TestRuns(t *testing.T) {
 }
 
 func TestPlay(t *testing.T) {
-	var rs Runs[words]
-	play := func(of string, i int) (words, error) {
+	var rs Runs[string]
+	columns := Columns[string]{Col("length", "%.0f", func(s *string) float64 { return float64(len(*s)) })}
+	play := func(of string, i int) (string, error) {
 		if of == "round 2" {
 			return "", errors.New("too late")
 		}
-		return words(fmt.Sprint(of, i)), nil
+		return fmt.Sprint(of, i), nil
 	}
 	of := func(round int) (string, error) { return fmt.Sprint("round ", round), nil }
-	if err := Play(&rs, "x", 2, []string{"a", "b"}, of, play); err != nil {
+	if err := Play(&rs, columns, "x", 2, []string{"a", "b"}, of, play); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := rs.Of("x", "a"), rs.Of("x", "b"); fmt.Sprint(a, b) != "[round 00 round 10] [round 01 round 11]" {
 		t.Error(a, b)
 	}
-	if err := Play(&rs, "x", 3, []string{"a", "b"}, of, play); err == nil || err.Error() != "a: too late" &&
+	if run := "four"; columns.Show(&run) != "length 4" {
+		t.Error(columns.Show(&run))
+	}
+	if err := Play(&rs, columns, "x", 3, []string{"a", "b"}, of, play); err == nil || err.Error() != "a: too late" &&
 		err.Error() != "b: too late" {
 		t.Error(err)
 	}
 }
 
-type words string
-
-func (w words) String() string { return string(w) }
-
-func TestRoundsSideBySide(t *testing.T) {
-	got, err := RoundsSideBySide(t.Context(), 2, 2, 3, func(_ context.Context, round, i int) (int, error) {
+func TestPlaySideBySide(t *testing.T) {
+	var rs Runs[int]
+	play := func(_ context.Context, lane, round, i int) (int, error) {
+		if round == 2 || lane < 0 || lane > 1 {
+			return 0, errors.New("too late")
+		}
 		return 10*round + i, nil
-	})
-	if want := "[[0 10] [1 11] [2 12]]"; fmt.Sprint(got) != want || err != nil {
-		t.Errorf("%v, %v", got, err)
+	}
+	if err := PlaySideBySide(t.Context(), &rs, nil, "x", 2, 2, []string{"a", "b", "c"}, play); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(rs.Of("x", "a"), rs.Of("x", "b"), rs.Of("x", "c")); got != "[0 10] [1 11] [2 12]" {
+		t.Error(got)
+	}
+	if err := PlaySideBySide(t.Context(), &rs, nil, "x", 1, 3, []string{"a"}, play); err == nil ||
+		err.Error() != "a: too late" {
+		t.Error(err)
 	}
 }
 

@@ -56,6 +56,8 @@ type Key struct {
 	// Of are the members of each entry of an Object or an Array; nil: an entry is a number, of an Array a text, or what
 	// Entry says.
 	Of []Key
+	// ZeroIsDefault is for a whole number: 0, and what is below, stands for the default.
+	ZeroIsDefault bool
 	// Entries is how many entries an Object has at most whose Field is an [EntryMap].
 	Entries int
 	// Required is for a member of an entry that has to be written.

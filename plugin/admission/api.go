@@ -20,10 +20,9 @@ import (
 // API is the part of a VM that answers the admission API.
 type API struct {
 	*host.Env
-	core    Core
-	scope   string             // in which tasks are counted
-	boards  map[string]*board  // by the paths of APIs
-	choices map[choice]lb.Plan // parts of lists of candidates; only these and their limits are set
+	core   Core
+	scope  string            // in which tasks are counted
+	boards map[string]*board // by the paths of APIs
 }
 
 // Core is what the API needs of the VM.
@@ -38,7 +37,7 @@ type Core interface {
 
 // New returns the API of a VM. scope is that in which tasks are counted.
 func New(e *host.Env, core Core, scope string) *API {
-	return &API{Env: e, core: core, scope: scope, boards: map[string]*board{}, choices: map[choice]lb.Plan{}}
+	return &API{Env: e, core: core, scope: scope, boards: map[string]*board{}}
 }
 
 // Request is a request to the API, of which the core knows the headers.

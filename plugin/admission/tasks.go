@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -141,7 +142,7 @@ func (c *Call) planTask(now time.Duration, call *config.ScheduleCall) (plan lb.P
 		return plan, false
 	}
 	if len(call.Models) > 0 {
-		c.api.restrict(&plan, call.Models)
+		restrict(&plan, call.Models)
 	}
 	if class := call.Class; class != nil { // who waits in a lower class gains less
 		plan.Budget.AgeBonus *= class.Weight / c.cfg.Queue.Classes[0].Weight
@@ -149,37 +150,14 @@ func (c *Call) planTask(now time.Duration, call *config.ScheduleCall) (plan lb.P
 	return plan, len(plan.Candidates) > 0
 }
 
-// choice is a part of a list of candidates, by its place in memory.
-type choice struct {
-	first *lb.Candidate
-	n     int
-	bits  uint64 // those of the list that are in the part; a list has 64 at most
-}
-
-const maxChoices = 64
-
-// restrict leaves those candidates of the plan that have these names. Equal lists are the same, because stores
-// recognize them by their address.
-func (a *API) restrict(plan *lb.Plan, names []string) {
-	all := plan.Candidates
-	key := choice{first: &all[0], n: len(all)}
-	for i := range all {
-		if slices.Contains(names, all[i].Addr) {
-			key.bits |= 1 << i
+// restrict leaves those candidates of the plan that have these names.
+func restrict(plan *lb.Plan, names []string) {
+	n := len(plan.Candidates)
+	left, limits := make([]lb.Candidate, 0, n), make([]budget.Limits, 0, n)
+	for i, c := range plan.Candidates {
+		if slices.Contains(names, c.Addr) {
+			left, limits = append(left, c), append(limits, plan.Budget.Limits[i])
 		}
 	}
-	part, known := a.choices[key]
-	if !known {
-		for i := range all {
-			if key.bits>>i&1 == 1 {
-				part.Candidates = append(part.Candidates, all[i])
-				part.Budget.Limits = append(part.Budget.Limits, plan.Budget.Limits[i])
-			}
-		}
-		if len(a.choices) >= maxChoices {
-			clear(a.choices)
-		}
-		a.choices[key] = part
-	}
-	plan.Candidates, plan.Budget.Limits = part.Candidates, part.Budget.Limits
+	plan.List, plan.Budget.Limits = lb.NewList(left), limits
 }

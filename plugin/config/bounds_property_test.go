@@ -270,9 +270,12 @@ func TestLooseNumbersAreClamped(t *testing.T) {
 				case (len(p.warnings) > 0) == inside:
 					rt.Fatalf("%s: taken as %v with warnings %q", text, n, p.warnings)
 				}
-				if k.decode(&parser{}, &c, k.Name, v); k.Type == setting.Seconds && k.stored(&c) !=
-					time.Duration(n)*time.Second {
-					rt.Fatalf("%s: stored %v, want %v s", text, k.stored(&c), n)
+				want := time.Duration(n) * time.Second
+				if n <= 0 && k.ZeroIsDefault {
+					want, _ = k.stored(&c).(time.Duration)
+				}
+				if k.decode(&parser{}, &c, k.Name, v); k.Type == setting.Seconds && k.stored(&c) != want {
+					rt.Fatalf("%s: stored %v, want %v", text, k.stored(&c), want)
 				}
 			})
 		})

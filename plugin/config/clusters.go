@@ -194,6 +194,9 @@ func hashCluster(p *parser, at string, v value) (name string, share float64) {
 // clusterHash is Higress's name for consistent_hash among clusters.
 const clusterHash = "cluster_hash"
 
+// hashedHeader is the header that cluster_hash goes by unless one is configured: Higress's name of a consumer.
+const hashedHeader = "x-mse-consumer"
+
 // checkHashed completes what cluster_hash means beside consistent_hash: a default header, and clusters that are kept
 // however busy they are.
 func (pt *part) checkHashed() {
@@ -204,7 +207,7 @@ func (pt *part) checkHashed() {
 		pt.badKey("lb_policy", `got "cluster_hash", want lb_type "cluster" with it, or "consistent_hash"`)
 	}
 	if pt.hashHeader == "" && !pt.written[keySession] {
-		pt.hashHeader = "x-mse-consumer"
+		pt.hashHeader = hashedHeader
 	}
 	if !pt.written["lb_config.session.load_factor"] {
 		pt.ownSettings(lb.Describe(clusterHash)).(*lb.HashConfig).LoadFactor = math.Inf(1)

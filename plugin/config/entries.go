@@ -59,9 +59,7 @@ func (p *parser) members(keys []setting.Key, settings any, at string, v value) {
 		case k.Required:
 			p.bad(at+"."+k.Name, "missing, want "+wanted(k))
 		default:
-			if d, ok := p.defaultOf(k); ok {
-				p.decode(k, settings, at, d)
-			}
+			p.setDefault(k, settings, at)
 		}
 	}
 }

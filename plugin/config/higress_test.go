@@ -24,7 +24,11 @@ func bounded(n int64, hi int64) int { return int(min(max(n, 0), hi)) }
 var looseKeys = map[string]func(c *Config, r gjson.Result) (got, want any){
 	"maxRequestCount": func(c *Config, r gjson.Result) (any, any) { return c.MaxInflight, bounded(r.Int(), 1e6) },
 	"redisKeyTTL": func(c *Config, r gjson.Result) (any, any) {
-		return int(c.Prefix.TTL / time.Second), bounded(r.Int(), 1e9)
+		want := bounded(r.Int(), 1e9)
+		if want == 0 {
+			want = 1800
+		}
+		return int(c.Prefix.TTL / time.Second), want
 	},
 	"timeout": func(c *Config, r gjson.Result) (any, any) {
 		want := time.Duration(bounded(r.Int(), 600_000)) * time.Millisecond

@@ -39,9 +39,9 @@ var clusterKeys = []key{
 			Meaning: setting.Doc(
 				"`lb_policy: cluster_hash`, in place of `service_list`: `{\"cluster\": \"name\", \"weight\": 70}` for "+
 					"each cluster; the weights sum to 100. Requests with one value of `hash_header`, by default "+
-					"`x-mse-consumer`, go to one cluster; those without the header are answered 403",
+					"`"+hashedHeader+"`, go to one cluster; those without the header are answered 403",
 				"`lb_policy: cluster_hash` 用它代替 `service_list`：每个集群一项 `{\"cluster\": \"name\", \"weight\": 70}`，"+
-					"权重之和为 100。`hash_header`（默认 `x-mse-consumer`）取值相同的请求发往同一集群；没有该请求头的请求返回 403",
+					"权重之和为 100。`hash_header`（默认 `"+hashedHeader+"`）取值相同的请求发往同一集群；没有该请求头的请求返回 403",
 			),
 		},
 		set: setHashClusters,

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"time"
-
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/lb/setting"
 )
@@ -179,9 +177,6 @@ var regionKeys = []key{
 		set: clusterHeader(func(c *Config) *string { return &c.Regions.Header }),
 	},
 }
-
-// defaultRTT is how long a round trip to a peer takes unless it is configured.
-const defaultRTT = 100 * time.Millisecond
 
 // peerKeys are the members of a peer.
 var peerKeys = []setting.Key{

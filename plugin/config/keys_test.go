@@ -111,7 +111,7 @@ var keyCases = map[string]keyCase{
 		`[{"name":"eu","cluster":"warmgate-peer-eu","rtt":"80ms"},{"cluster":"b","name":"ap","adopt":{"cluster":"c"},"forward_cluster":"d"}]`,
 		func(c *Config) {
 			c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret
-			c.Regions.Peers = []Peer{{"eu", "warmgate-peer-eu", 80e6, "", ""}, {"ap", "b", defaultRTT, "d", "c"}}
+			c.Regions.Peers = []Peer{{"eu", "warmgate-peer-eu", 80e6, "", ""}, {"ap", "b", 100e6, "d", "c"}}
 		},
 		[]string{`[]`, `{}`, `["eu"]`, `[{"name":"eu"}]`, `[{"name":"eu","cluster":"a","rtt":"2s"}]`},
 	},
@@ -132,7 +132,7 @@ var keyCases = map[string]keyCase{
 	keyAllowed: {
 		`[]`, func(c *Config) {
 			c.Regions.Name, c.Regions.Cluster, c.Regions.Secret = "us", "home", testSecret
-			c.Regions.Peers, c.Regions.Allowed = []Peer{{"eu", "a", defaultRTT, "", ""}}, []string{}
+			c.Regions.Peers, c.Regions.Allowed = []Peer{{"eu", "a", 100e6, "", ""}}, []string{}
 		},
 		[]string{`"eu"`, `[1]`, `["ap"]`, `["eu","eu"]`, `null`},
 	},

@@ -165,7 +165,8 @@ func setPeers(p *parser, c *Config, at string, v value) {
 
 // peer reads another region. It returns false if its name or its cluster is not known.
 func (p *parser) peer(at string, v value) (Peer, bool) {
-	peer := Peer{RTT: defaultRTT}
+	var peer Peer
+	p.setDefault(&peerRTT, &peer, at)
 	if v.kind != kindObject {
 		p.badValue(at, v, `, want an object like {"name": "eu", "cluster": "warmgate-peer-eu", "rtt": "80ms"}`)
 		return peer, false

@@ -125,16 +125,12 @@ func TestPeers(t *testing.T) {
 // A peer's round trip is a duration as elsewhere.
 func TestRoundTripOfAPeer(t *testing.T) {
 	for written, want := range map[string]time.Duration{
-		`,"rtt":"80ms"`: 80 * time.Millisecond, `,"rtt":2.5`: 2500 * time.Microsecond, `,"rtt":0`: 0, ``: defaultRTT,
+		`,"rtt":"80ms"`: 80 * time.Millisecond, `,"rtt":2.5`: 2500 * time.Microsecond, `,"rtt":0`: 0, ``: 100 * time.Millisecond,
 	} {
 		text := regionConfig(member{keyPeers, `[{"name":"eu","cluster":"a"` + written + `}]`})
 		if got := mustParse(t, text, Higress).Regions.Peers[0].RTT; got != want {
 			t.Errorf("%s: %v", written, got)
 		}
-	}
-	if got := mustParse(t, regionConfig(member{keyPeers, `[{"name":"eu","cluster":"a","rtt":` + peerRTT.Default + `}]`}),
-		Higress).Regions.Peers[0].RTT; got != defaultRTT {
-		t.Errorf("documented %s, without it %v", peerRTT.Default, got)
 	}
 }
 
@@ -385,7 +381,7 @@ func TestBoardOfRegions(t *testing.T) {
 	r := mustParse(t, regionConfig(member{"lb_config.regions.queue_buffer", `5`}), Higress).Regions
 	board := r.Board()
 	if board.Name != "us" || board.Interval != 200*time.Millisecond || board.Buffer != 5 ||
-		!slices.Equal(board.Peers, []region.Peer{{Name: "eu", Distance: defaultRTT}}) {
+		!slices.Equal(board.Peers, []region.Peer{{Name: "eu", Distance: 100 * time.Millisecond}}) {
 		t.Errorf("%+v", board)
 	}
 }

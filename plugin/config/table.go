@@ -140,9 +140,7 @@ func (c *Config) ownSettings(d *lb.Descriptor) any {
 	}
 	s, p := d.Settings(), &parser{}
 	for i := range d.Keys {
-		if v, ok := p.defaultOf(&d.Keys[i]); ok {
-			p.decode(&d.Keys[i], s, d.Keys[i].Name, v)
-		}
+		p.setDefault(&d.Keys[i], s, d.Keys[i].Name)
 	}
 	if c.own == nil {
 		c.own = map[string]any{}
@@ -157,7 +155,7 @@ func defaults(h Host) Config {
 	p := &parser{host: h}
 	for i := range keys {
 		k := &keys[i]
-		if v, ok := p.defaultOf(&k.Key); ok && k.decodes() {
+		if v, ok := defaultOf(&k.Key); ok && k.decodes() {
 			k.decode(p, &c, k.Name, v)
 		}
 	}
@@ -165,14 +163,18 @@ func defaults(h Host) Config {
 	return c
 }
 
+// setDefault stores the key's default in the settings, if there is one.
+func (p *parser) setDefault(k *setting.Key, settings any, at string) {
+	if v, ok := defaultOf(k); ok {
+		p.decode(k, settings, at, v)
+	}
+}
+
 // defaultOf returns a key's default, if there is one.
-func (p *parser) defaultOf(k *setting.Key) (v value, ok bool) {
+func defaultOf(k *setting.Key) (v value, ok bool) {
 	if k.Default == "" {
 		return value{}, false
 	}
 	v, err := parseJSON(k.Default)
-	if err != nil {
-		p.bad(k.Name, err.Error())
-	}
 	return v, err == nil
 }

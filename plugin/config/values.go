@@ -42,7 +42,10 @@ func (p *parser) decode(k *setting.Key, settings any, at string, v value) {
 	case setting.Object:
 		p.entries(k, into.(setting.EntryMap), at, v)
 	default:
-		if f, ok := p.number(k, at, v); ok {
+		switch f, ok := p.number(k, at, v); {
+		case ok && f <= 0 && k.ZeroIsDefault:
+			p.setDefault(k, settings, at)
+		case ok:
 			storeNumber(into, f)
 		}
 	}

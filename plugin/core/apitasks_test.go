@@ -39,7 +39,7 @@ func TestSchedule(t *testing.T) {
 	}
 	tasks.grant.Index = 0
 	d.call(0, "/schedule", `{"estimated_tokens":1,"models":["a","c"]}`)
-	if &tasks.plan.Candidates[0] != &first.Candidates[0] {
+	if tasks.plan.Digest() != first.Digest() {
 		t.Error("an equal list of candidates is another one")
 	}
 	d.noToken()
@@ -161,7 +161,7 @@ func TestLateAnswers(t *testing.T) {
 	d, tasks := startAPI(t, 1, "")
 	tasks.late = true
 	c := d.call(0, "/schedule", okCall[:10], okCall[10:])
-	if !c.held || c.ended {
+	if !c.Held() || c.Ended() {
 		t.Fatal("not held")
 	}
 	d.advance(time.Minute)

@@ -149,15 +149,6 @@ func (r *result) notFound(what call) float64 {
 	return float64(t.notFound) / float64(max(1, t.sent))
 }
 
-// String returns a line about the run.
-func (r result) String() string {
-	return fmt.Sprintf("%4d turns  cached %.3f  stay %.3f  match off %4.1f points  TTFT mean %6.1f p99 %6.0f ms  "+
-		"404: adapter %.3f follow-up %.3f count %.3f  first token off %.0f ms  max/mean %.2f  %d failed %v",
-		r.Summary.Requests, r.Cached, r.stays, matchError(&r), ttft(&r), bench.MS(r.Summary.TTFT.P99),
-		r.notFound(toAdapter), r.notFound(followUp), r.notFound(count), r.firstToken, r.uneven, r.Failed,
-		r.Summary.Errors)
-}
-
 // play has a contender send the sessions to the servers of the stage, whose caches and counts are emptied before.
 func play(ctx context.Context, c *router.Contender, stage *compare.Stage, w *workload, users int) (
 	r result, err error,

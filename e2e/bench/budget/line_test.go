@@ -23,7 +23,7 @@ func played() *report {
 		case batchesName:
 			r.makespan, r.unfinished = 100*time.Second, 1
 		case killedName:
-			r.deaths = deaths{workers: 5, placed: 3, back: 3500 * time.Millisecond}
+			r.deaths = deaths{workers: 5, back: 3500 * time.Millisecond}
 		}
 		rep.contenders = append(rep.contenders, c)
 		rep.Add("", c.name, r)

@@ -87,7 +87,7 @@ func TestPool(t *testing.T) {
 	}
 	r := g.judge()
 	if r.audit() != 0 || r.deaths.workers == 0 || r.asks < 150 {
-		t.Errorf("%s, %+v", r, r.deaths)
+		t.Errorf("%+v, %+v", r, r.deaths)
 	}
 }
 

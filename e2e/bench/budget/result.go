@@ -2,32 +2,28 @@ package budget
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/quotasim"
 )
 
 // result is what a contender did in a round.
 type result struct {
 	makespan   time.Duration
-	perfect    time.Duration      // a lower bound of it
-	shares     map[string]float64 // of each model, its part of the tokens over that of the weights, while saturated
-	shareError float64            // the largest difference of those from 1
-	tpmExcess  float64            // see excess
-	waitLarge  time.Duration      // p99 of the wait for a model, of the largest 1 % of the tasks
-	waitMedian time.Duration      // of the 10 % around the median size
-	stampede   float64            // see stampede
+	perfect    time.Duration // a lower bound of it
+	shareError float64       // of a model's part of the tokens while saturated: see shareOff
+	tpmExcess  float64       // see excess
+	waitLarge  time.Duration // p99 of the wait for a model, of the largest 1 % of the tasks
+	waitMedian time.Duration // of the 10 % around the median size
+	stampede   float64       // see stampede
 	asks       int
 	refused    map[string]int // calls that models have refused, by their limits
 	unfinished int            // tasks that were not answered
 	twice      int            // tasks that were answered more than once
 	counted    int            // tasks that are still counted when all are done
-	lost       int            // leases that were over before the answer came, of living workers
 	deaths     deaths
 }
 
@@ -44,7 +40,7 @@ func (g *game) judge() result {
 	defer g.mu.Unlock()
 	r := result{
 		perfect: perfect(g.fleet(), g.tasks), refused: map[string]int{}, twice: g.twice, unfinished: g.open,
-		makespan: slices.Max(g.done), counted: g.counted, lost: g.lost, deaths: g.deaths, asks: len(g.asks),
+		makespan: slices.Max(g.done), counted: g.counted, deaths: g.deaths, asks: len(g.asks),
 	}
 	saturated := slices.Max(g.asked) // until then there were tasks that nobody had asked a model for
 	accepted := slices.Repeat([]time.Duration{none}, len(g.tasks))
@@ -76,25 +72,22 @@ func (g *game) judge() result {
 		r.tpmExcess = max(r.tpmExcess, excess(sent, m.TokensPerMinute))
 		limited = max(limited, emptied(sent, m.TokensPerMinute))
 	}
-	r.shares, r.shareError = sharesOf(g.fleet(), tokens)
+	r.shareError = shareOff(g.fleet(), tokens)
 	r.waitLarge, r.waitMedian = waits(g.tasks, g.asked, accepted)
 	r.stampede = stampede(g.asks, limited, saturated)
 	return r
 }
 
-// sharesOf returns each model's part of the tokens over its part of the weights, and the largest difference from 1.
-func sharesOf(fleet []quotasim.Config, tokens []float64) (map[string]float64, float64) {
-	sum, weights, worst := 0.0, 0.0, 0.0
+// shareOff returns the largest difference from 1 of a model's part of the tokens over its part of the weights.
+func shareOff(fleet []quotasim.Config, tokens []float64) (worst float64) {
+	sum, weights := 0.0, 0.0
 	for i := range fleet {
 		sum, weights = sum+tokens[i], weights+weightOf(&fleet[i])
 	}
-	shares := map[string]float64{}
 	for i := range fleet {
-		share := tokens[i] / max(1, sum) / (weightOf(&fleet[i]) / weights)
-		shares[fleet[i].Name] = share
-		worst = max(worst, math.Abs(share-1))
+		worst = max(worst, math.Abs(tokens[i]/max(1, sum)/(weightOf(&fleet[i])/weights)-1))
 	}
-	return shares, worst
+	return worst
 }
 
 // sentTokens is a call that was sent to a model: what it has used, or would have been charged if it was refused.
@@ -181,17 +174,4 @@ func stampede(asks []time.Duration, from, until time.Duration) float64 {
 		}
 	}
 	return float64(slices.Max(ticks)) * float64(len(ticks)) / float64(max(1, n))
-}
-
-// String returns a line about the run.
-func (r result) String() string {
-	text := fmt.Sprintf("makespan %6.2f s, at best %.2f  share error %5.1f %%  tpm %.3f  wait p99 of large %6.0f ms, "+
-		"median %6.0f ms  stampede %.2f of %d asks  refused %v  leases lost %d  audit %d",
-		r.makespan.Seconds(), r.perfect.Seconds(), 100*r.shareError, r.tpmExcess, bench.MS(r.waitLarge),
-		bench.MS(r.waitMedian), r.stampede, r.asks, r.refused, r.lost, r.audit())
-	if r.deaths.workers > 0 {
-		text += fmt.Sprintf("  %d workers killed with %d placed tasks, back after %.2f s",
-			r.deaths.workers, r.deaths.placed, r.deaths.back.Seconds())
-	}
-	return text
 }

@@ -2,14 +2,11 @@ package overload
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
@@ -25,7 +22,6 @@ type result struct {
 	atOnce   loadgen.Quantiles  // of the time until a refusal without a wait
 	refused  int                // attempts that were refused so
 	waited   int                // attempts that were refused after a wait
-	codes    map[string]int     // attempts that were refused, by the code of the error, or its status
 	failed   int                // attempts that got another error
 	unheard  int                // attempts whose client left
 	late     time.Duration      // p99 of how late the generator was with a first attempt
@@ -37,7 +33,7 @@ type result struct {
 // resultOf reduces the outcomes of the calls that were due in the measured time. Goodput is of what was answered in
 // that time, whenever it was due: servers go on with what has come when no more comes.
 func resultOf(outcomes []outcome, warm, span time.Duration) result {
-	r := result{good: map[string]float64{}, codes: map[string]int{}}
+	r := result{good: map[string]float64{}}
 	of := map[string]int{}
 	var atOnce, late []time.Duration
 	attempts, answered := 0, 0
@@ -82,9 +78,6 @@ func resultOf(outcomes []outcome, warm, span time.Duration) result {
 // count counts an attempt that was not answered, and returns the times of refusals at once with its own, if it is one.
 func (r *result) count(s *loadgen.Sample, atOnce []time.Duration) []time.Duration {
 	yes, waited := refused(s)
-	if yes {
-		r.codes[cmp.Or(gjson.Get(s.Detail, "error.code").Str, strconv.Itoa(s.Status))]++
-	}
 	switch {
 	case s.OK():
 	case yes && waited:
@@ -138,20 +131,6 @@ func falseRefusals(outcomes []outcome, from, to time.Duration) (n int) {
 		}
 	}
 	return n
-}
-
-// String returns a line about the run.
-func (r result) String() string {
-	text := fmt.Sprintf("%5d calls, %.2f attempts each  good %5.1f/s", r.calls, r.attempts, r.goodput)
-	for _, c := range classes {
-		text += fmt.Sprintf(" %s %3.0f %%", c.name, 100*r.good[c.name])
-	}
-	return text + fmt.Sprintf("  critical lost %3d  refused at once %5d p99 %5.1f ms, after a wait %4d %v, left %5d, "+
-		"failed %4d  false refusals %d, accepted too late %d  late p99 %.1f ms  CPU %2.0f %%, "+
-		"%.2f cores of Envoy and %.2f of clients and servers",
-		r.lost, r.refused, bench.MS(r.atOnce.P99), r.waited, r.codes, r.unheard, r.failed,
-		r.wrongly, r.accepted, bench.MS(r.late), 100*r.cpu.Machine,
-		r.cpu.Gateways, r.cpu.Own)
 }
 
 func refusalP99(r *result) float64 { return bench.MS(r.atOnce.P99) }

@@ -45,10 +45,8 @@ func parse() (settings, error) {
 	flag.StringVar(&caps, "caps", "12,16,24", "max_inflight of push: outstanding, divided by commas")
 	flag.StringVar(&ahead, "ahead", "1", "push_ahead of further contenders with push: pending, divided by commas")
 	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders([]int{12, 16, 24}, []int{1}), contender.title))
-	flag.Func("variant", "NAME=JSON: also play this plugin configuration; may be repeated", func(text string) error {
-		c, err := router.Variant(text)
-		s.variants = append(s.variants, contender{Contender: c})
-		return err
+	compare.VariantFlag(func(p compare.Policy) {
+		s.variants = append(s.variants, contender{Contender: router.Contender{Policy: p, Added: true}})
 	})
 	flag.Parse()
 	if s.quick {
@@ -99,7 +97,7 @@ func (rep *report) play(ctx context.Context, w *workload) error {
 	return compare.On(ctx, compare.Options{
 		Workers: s.Workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, servers), First: compare.RoundRobin,
 	}, func(stage *compare.Stage) error {
-		return bench.Play(&rep.Runs, w.name, s.Rounds, bench.Names(list, contender.title),
+		return bench.Play(&rep.Runs, columns, w.name, s.Rounds, bench.Names(list, contender.title),
 			func(round int) ([]traffic.Script, error) { return w.scripts(s.Seed + uint64(round)), nil },
 			func(scripts []traffic.Script, i int) (result, error) { return list[i].play(ctx, stage, w, scripts) })
 	})

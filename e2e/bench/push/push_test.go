@@ -207,7 +207,7 @@ func TestForeseen(t *testing.T) {
 		r, err := c.play(t.Context(), nil, &w, scripts)
 		if err != nil || r.Failed > 0 || r.Summary.OK < turns/2 || r.Summary.OK > turns || r.Rate <= 0 ||
 			r.Cached < 0.5 || ttftP90(&r) <= 0 {
-			t.Errorf("%s: %v, %d turns: %s", c.Name(), err, turns, r)
+			t.Errorf("%s: %v, %d turns: %+v", c.Name(), err, turns, r)
 		}
 	}
 }
