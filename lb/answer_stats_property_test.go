@@ -21,10 +21,18 @@ func drawAnswer(rt *rapid.T) Outcome {
 	return o
 }
 
+// threeEqual returns three candidates that differ in their addresses alone.
+func threeEqual() (cs []Candidate) {
+	for i := range 3 {
+		cs = append(cs, Candidate{Addr: endpointAddr(i), Slope: 1, Weight: 1})
+	}
+	return cs
+}
+
 // Growth is between none and that of an endpoint whose requests all wait for prefill, and the load of a request is a
 // quarter of what requests counted for.
 func TestAnswerStatsAreBounded(t *testing.T) {
-	cs := listOf(0, 3)
+	cs := threeEqual()
 	rapid.Check(t, func(rt *rapid.T) {
 		s, now := newAnswerStats(), time.Hour
 		low, high := int64(math.MaxInt64), int64(0)
@@ -49,7 +57,7 @@ func TestAnswerStatsAreBounded(t *testing.T) {
 
 // The unit of time has no effect: if all answers take twice as long, as many requests wait for prefill.
 func TestCreditGrowthDoesNotDependOnTheSpeed(t *testing.T) {
-	cs := listOf(0, 3)
+	cs := threeEqual()
 	rapid.Check(t, func(rt *rapid.T) {
 		s, slow := newAnswerStats(), newAnswerStats()
 		for _, o := range rapid.SliceOfN(rapid.Custom(drawAnswer), 1, 50).Draw(rt, "answers") {

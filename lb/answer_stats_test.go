@@ -271,7 +271,7 @@ func TestPlanHasAnswerStats(t *testing.T) {
 func TestCreditFollowsLowestLoad(t *testing.T) {
 	plan := &Plan{
 		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Bytes: 100, Credit: 100, CreditGrowth: 0.5},
-		Candidates: []Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}, {Slope: 1, Weight: 1, Cap: 1}},
+		List: NewList([]Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}, {Slope: 1, Weight: 1, Cap: 1}}),
 	}
 	full := Load{Requests: 1}
 	for _, tc := range []struct {
@@ -295,7 +295,7 @@ func TestCreditFollowsLowestLoad(t *testing.T) {
 // Of two endpoints with equal tokens in flight the one with fewer requests is chosen, unless its tokens exceed the
 // other's by more than the load of the additional requests.
 func TestPerRequestLoad(t *testing.T) {
-	p := &Plan{Unit: Tokens, Tokens: 10, Candidates: []Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}}}
+	p := &Plan{Unit: Tokens, Tokens: 10, List: NewList([]Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}})}
 	for _, tc := range []struct {
 		each   int64
 		second Load

@@ -10,64 +10,77 @@ import (
 const (
 	// refreshEvery is how often candidates are recomputed while they change with time alone.
 	refreshEvery = 100 * time.Millisecond
-	// unusedListTTL is how long an unused list is retained.
-	unusedListTTL = 10 * time.Second
 	// maxListAge is how often candidates are recomputed while nothing changes.
-	maxListAge = unusedListTTL / 2
+	maxListAge = 5 * time.Second
+	// maxCandidateLists is for how many configurations and views candidates are kept.
+	maxCandidateLists = 1024
 )
 
 // candidateKey is what a list of candidates depends on. Rules with different subsets of endpoints have different views.
-type candidateKey = listKey[*ClusterConfig, *View]
+type candidateKey struct {
+	config *ClusterConfig
+	view   *View
+}
 
 // candidateList is the result for one key.
 type candidateList struct {
 	validUntil time.Duration
+	version    uint64 // of the health
 	reason     Reason
 	tiers      []tier      // tiers of the candidates
-	base       []Candidate // for requests that are not drawn for endpoints in slow start
+	base       List        // for requests that are not drawn for endpoints in slow start
 	starting   []startList // for those that are, in the order of their draws
 }
 
-// Candidates returns the endpoints of the view that may get a request, with their weights. The slice is shared, and
-// stays at the same address while its content is the same, because stores recognize lists by their address. The reason
-// is ReasonChosen, or why there are no candidates. draw holds the request's random bits: bits 32 to 47 draw the tier,
-// bits 48 to 63 whether the request is for an endpoint in slow start; [Choose] uses the others.
-func (h *Health) Candidates(now time.Duration, v *View, config *ClusterConfig, draw uint64) ([]Candidate, Reason) {
-	l, _ := h.lists.get(now, candidateKey{config, v})
-	if now >= l.validUntil {
-		h.lists.sweep(now)
-		h.updateView(now, v)
-		h.rebuild(now, v, config, l)
-	}
+// Candidates returns the endpoints of the view that may get a request, with their weights. The reason is ReasonChosen,
+// or why there are no candidates. draw holds the request's random bits: bits 32 to 47 draw the tier, bits 48 to 63
+// whether the request is for an endpoint in slow start; [Choose] uses the others.
+func (h *Health) Candidates(now time.Duration, v *View, config *ClusterConfig, draw uint64) (List, Reason) {
+	l := h.list(now, v, config)
 	if l.reason != ReasonChosen {
-		return nil, l.reason
+		return List{}, l.reason
 	}
 	tier := drawTier(l.tiers, draw)
 	if l.tiers[tier].panics {
-		return nil, ReasonPanicThreshold
+		return List{}, ReasonPanicThreshold
 	}
 	return l.pick(tier, float64(draw>>48)/(1<<16)), ReasonChosen
 }
 
+// list returns the list for the view, up to date.
+func (h *Health) list(now time.Duration, v *View, config *ClusterConfig) *candidateList {
+	key := candidateKey{config, v}
+	l, known := h.lists.Get(now, key)
+	if !known {
+		l = &candidateList{}
+		h.lists.Put(now, key, l)
+	}
+	if l.version != h.version || now >= l.validUntil {
+		h.updateView(now, v)
+		h.rebuild(now, v, config, l)
+	}
+	return l
+}
+
 // pick returns the candidates for a request of the tier whose draw is u, from 0 to 1.
-func (l *candidateList) pick(tier uint8, u float64) []Candidate {
+func (l *candidateList) pick(tier uint8, u float64) List {
 	for i := range l.starting {
 		if s := &l.starting[i]; s.tier == tier && u < s.upTo {
-			return s.candidates
+			return s.list
 		}
 	}
 	return l.base
 }
 
-// requestTier returns the tiers of the latest list for the view, and which of them the request is drawn for.
-func (h *Health) requestTier(v *View, config *ClusterConfig, draw uint64) ([]tier, uint8) {
-	tiers := h.lists.results[candidateKey{config, v}].value.tiers
+// requestTier returns the tiers of the list for the view, and which of them the request is drawn for.
+func (h *Health) requestTier(now time.Duration, v *View, config *ClusterConfig, draw uint64) ([]tier, uint8) {
+	tiers := h.list(now, v, config).tiers
 	return tiers, drawTier(tiers, draw)
 }
 
 // rebuild recomputes a list.
 func (h *Health) rebuild(now time.Duration, v *View, config *ClusterConfig, l *candidateList) {
-	l.validUntil, l.base, l.starting = now+maxListAge, nil, nil
+	*l = candidateList{validUntil: now + maxListAge, version: h.version}
 	cs, tiers, reason := h.eligible(now, v, config)
 	if l.tiers, l.reason = tiers, reason; reason == ReasonChosen {
 		normalizeWeights(cs, len(tiers))
@@ -84,11 +97,7 @@ func (h *Health) rebuild(now time.Duration, v *View, config *ClusterConfig, l *c
 }
 
 // invalidate has all lists recomputed when they are next used.
-func (h *Health) invalidate() {
-	for _, r := range h.lists.results {
-		r.value.validUntil = 0
-	}
-}
+func (h *Health) invalidate() { h.version++ }
 
 // equal reports whether all fields are equal, maps by their content.
 func (cfg *ClusterConfig) equal(other *ClusterConfig) bool {

@@ -27,7 +27,7 @@ func TestListsAreRecomputed(t *testing.T) {
 		h.updateView(0, v)
 		c.change(h.endpoints[addrOf(1)])
 		h.Candidates(now, v, config, 0)
-		if got := h.lists.results[candidateKey{config, v}].value.validUntil; got != now+c.want {
+		if got := h.list(now, v, config).validUntil; got != now+c.want {
 			t.Errorf("%s: a list is valid for %v, want %v", name, got-now, c.want)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
+func listOf(cs ...lb.Candidate) lb.List { return lb.NewList(cs) }
+
 func candidate(base, slope, weight float64, limit int64) lb.Candidate {
 	return lb.Candidate{Base: base, Slope: slope, Weight: weight, Cap: limit}
 }
@@ -21,107 +23,109 @@ var chooseCases = []struct {
 	during string
 }{
 	{"none", lb.Plan{}, nil, lb.Full, ""},
-	{"the only one", lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 0)}}, []lb.Load{{Requests: 99}}, 0, ""},
+	{"the only one", lb.Plan{List: listOf(candidate(0, 1, 1, 0))}, []lb.Load{{Requests: 99}}, 0, ""},
 	{
 		"least requests",
-		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)}},
+		lb.Plan{List: listOf(candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0))},
 		[]lb.Load{{Requests: 3}, {Requests: 1}, {Requests: 2}},
 		1, "",
 	},
 	{
 		"idle and bigger wins",
-		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 2, 0)}},
+		lb.Plan{List: listOf(candidate(0, 1, 1, 0), candidate(0, 1, 2, 0))},
 		[]lb.Load{{}, {}},
 		1, "the request itself counts",
 	},
 	{
 		"weight shares load",
-		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 4, 0)}},
+		lb.Plan{List: listOf(candidate(0, 1, 1, 0), candidate(0, 1, 4, 0))},
 		[]lb.Load{{Requests: 1}, {Requests: 6}},
 		1, "2/1 against 7/4",
 	},
 	{
 		"tokens, not requests",
-		lb.Plan{Unit: lb.Tokens, Tokens: 100, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)}},
+		lb.Plan{Unit: lb.Tokens, Tokens: 100, List: listOf(candidate(0, 1, 1, 0), candidate(0, 1, 1, 0))},
 		[]lb.Load{{Requests: 1, Tokens: 5000}, {Requests: 9, Tokens: 900}},
 		1, "",
 	},
 	{
 		"a big request prefers the bigger endpoint",
 		lb.Plan{
-			Unit: lb.Tokens, Tokens: 8000, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 4, 0)},
+			Unit: lb.Tokens, Tokens: 8000, List: listOf(candidate(0, 1, 1, 0), candidate(0, 1, 4, 0)),
 		},
 		[]lb.Load{{}, {Tokens: 20000}},
 		1, "8000/1 against 28000/4",
 	},
 	{
 		"rather busy than waiting",
-		lb.Plan{Candidates: []lb.Candidate{
+		lb.Plan{List: lb.NewList([]lb.Candidate{
 			{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3},
 			{Slope: 1, Weight: 1, Capacity: 20, OverSlope: 3},
-		}},
+		})},
 		[]lb.Load{{Requests: 4}, {Requests: 6}},
 		1, "5+3*1 against 7",
 	},
 	{
 		"among those that wait the shortest queue",
-		lb.Plan{Candidates: []lb.Candidate{
+		lb.Plan{List: lb.NewList([]lb.Candidate{
 			{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3},
 			{Slope: 1, Weight: 1, Capacity: 6, OverSlope: 3},
-		}},
+		})},
 		[]lb.Load{{Requests: 7}, {Requests: 8}},
 		1, "8+3*4 against 9+3*3",
 	},
 	{
 		"base cost",
-		lb.Plan{Candidates: []lb.Candidate{candidate(5, 1, 1, 0), candidate(0, 1, 1, 0)}},
+		lb.Plan{List: listOf(candidate(5, 1, 1, 0), candidate(0, 1, 1, 0))},
 		[]lb.Load{{}, {Requests: 4}},
 		1, "",
 	},
 	{
 		"full ones are out",
-		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 1), candidate(0, 1, 1, 9)}},
+		lb.Plan{List: listOf(candidate(0, 1, 1, 1), candidate(0, 1, 1, 9))},
 		[]lb.Load{{Requests: 1}, {Requests: 8}},
 		1, "",
 	},
 	{
 		"all full",
-		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 1), candidate(0, 1, 1, 2)}},
+		lb.Plan{List: listOf(candidate(0, 1, 1, 1), candidate(0, 1, 1, 2))},
 		[]lb.Load{{Requests: 1}, {Requests: 2}},
 		lb.Full, "",
 	},
 	{
 		"a cap in tokens counts them in either unit",
-		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, TokenCap: 9}, {Slope: 1, Weight: 1, TokenCap: 9}}},
+		lb.Plan{List: lb.NewList([]lb.Candidate{
+			{Slope: 1, Weight: 1, TokenCap: 9}, {Slope: 1, Weight: 1, TokenCap: 9},
+		})},
 		[]lb.Load{{Requests: 1, Tokens: 9}, {Requests: 2, Tokens: 8}},
 		1, "",
 	},
 	{
 		"a request may be larger than the cap in tokens",
-		lb.Plan{Unit: lb.Tokens, Tokens: 1000, Candidates: []lb.Candidate{{Slope: 1, Weight: 1, TokenCap: 9}}},
+		lb.Plan{Unit: lb.Tokens, Tokens: 1000, List: lb.NewList([]lb.Candidate{{Slope: 1, Weight: 1, TokenCap: 9}})},
 		[]lb.Load{{Requests: 1, Tokens: 8}},
 		0, "",
 	},
 	{
 		"of two caps, the one reached first",
-		lb.Plan{Candidates: []lb.Candidate{
+		lb.Plan{List: lb.NewList([]lb.Candidate{
 			{Slope: 1, Weight: 1, Cap: 2, TokenCap: 9},
 			{Slope: 1, Weight: 1, Cap: 2, TokenCap: 9},
 			{Slope: 1, Weight: 1, Cap: 9, TokenCap: 99},
-		}},
+		})},
 		[]lb.Load{{Requests: 2, Tokens: 8}, {Requests: 1, Tokens: 9}, {Requests: 8, Tokens: 98}},
 		2, "",
 	},
 	{
 		"the cap counts requests in either unit",
-		lb.Plan{Unit: lb.Tokens, Candidates: []lb.Candidate{candidate(0, 1, 1, 2), candidate(0, 1, 1, 2)}},
+		lb.Plan{Unit: lb.Tokens, List: listOf(candidate(0, 1, 1, 2), candidate(0, 1, 1, 2))},
 		[]lb.Load{{Requests: 2}, {Requests: 1, Tokens: 1 << 40}},
 		1, "",
 	},
 	{
 		"tie by the random bits",
 		lb.Plan{
-			Random: 1, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)},
+			Random: 1, List: listOf(candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)),
 		},
 		[]lb.Load{{Requests: 7}, {}, {}},
 		2, "the second of two",
@@ -239,7 +243,7 @@ func TestChooseAmongManyTies(t *testing.T) {
 
 // Each of the cheapest candidates is chosen by some random bits, and equally often.
 func TestChooseTiesAreEven(t *testing.T) {
-	p := &lb.Plan{Candidates: make([]lb.Candidate, 7)}
+	p := &lb.Plan{List: lb.NewList(make([]lb.Candidate, 7))}
 	loads := []lb.Load{{}, {Requests: 1}, {}, {}, {Requests: 2}, {}, {}}
 	for i := range p.Candidates {
 		p.Candidates[i] = lb.Candidate{Slope: 1, Weight: 1}
@@ -262,7 +266,7 @@ func TestChooseRoundsCredits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 9))
 	differing := 0
 	for range 100 {
-		p := &lb.Plan{Candidates: []lb.Candidate{candidate(0, 0, 1, 0), candidate(0, 0, 1, 0)}}
+		p := &lb.Plan{List: listOf(candidate(0, 0, 1, 0), candidate(0, 0, 1, 0))}
 		p.Prefix = lb.Prefix{
 			Blocks: []prompt.Block{{Key: 1, End: 1 + r.IntN(999)}}, Bytes: 1000,
 			Credit: 1000 * r.Float64(),

@@ -21,13 +21,13 @@ const (
 
 // weigh returns the candidates that are compared, those of within, with what they cost; for AdaptiveScore of these a
 // sample of those that do not cool down. Behind them come the others of all.
-func (p *clusterMetrics) weigh(now time.Duration, r *Request, within, all []Candidate) []Candidate {
+func (p *clusterMetrics) weigh(now time.Duration, r *Request, within []Candidate, all List) List {
 	warm := within
 	if p.cfg.Mode == AdaptiveScore {
 		warm = p.latencies.withoutCooling(now, within)
 	}
 	again := p.neglected(now, r, warm)
-	if p.cfg.Mode == LeastBusy && again < 0 && len(within) == len(all) {
+	if p.cfg.Mode == LeastBusy && again < 0 && len(within) == len(all.Candidates) {
 		return all
 	}
 	out := slices.Clone(warm)
@@ -41,7 +41,7 @@ func (p *clusterMetrics) weigh(now time.Duration, r *Request, within, all []Cand
 		lowest := slices.MinFunc(out, func(a, b Candidate) int { return cmp.Compare(a.Base, b.Base) })
 		out[again].Base = lowest.Base - hugeCost
 	}
-	return p.latencies.pool.intern(now, withSpares(out, warm, within, all))
+	return NewList(withSpares(out, warm, within, all.Candidates))
 }
 
 // hugeCost is above the cost of any candidate, with the highest weights of a score and the most requests in flight.

@@ -112,9 +112,9 @@ func TestFailuresTeachWhatAnswersTook(t *testing.T) {
 
 // A candidate whose cost is no number is chosen when there is no other.
 func TestChooseWithoutNumbers(t *testing.T) {
-	p := Plan{Candidates: []Candidate{
+	p := Plan{List: NewList([]Candidate{
 		{Base: math.NaN(), Slope: 1, Weight: 1}, {Base: 5, Slope: 1, Weight: 1}, {Slope: math.NaN(), Weight: 1},
-	}}
+	})}
 	for random := range uint64(4) {
 		p.Random = random
 		if at := Choose(&p, make([]Load, 3), nil); at != 1 {

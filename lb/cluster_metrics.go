@@ -129,7 +129,7 @@ func (p *clusterMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Rea
 	p.view = v
 	p.latencies.sweep(now, p.health)
 	within := p.shares.within(now, p.cfg.RateLimit, plan.Candidates)
-	plan.Candidates = p.weigh(now, r, within, plan.Candidates)
+	plan.List = p.weigh(now, r, within, plan.List)
 	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }

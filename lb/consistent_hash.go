@@ -93,12 +93,12 @@ func (p *consistentHash) Plan(now time.Duration, r *Request, v *View) (Plan, Rea
 	}
 	var tier uint8
 	if r.Idle {
-		plan, tier = p.planIdle(v, plan)
+		plan, tier = p.planIdle(now, v, plan)
 	} else {
 		tier, _ = p.finish(now, &plan, v)
 	}
 	plan.Home = Home{
-		p.homes.order(r.Session, plan.Candidates, tier, v, p.cluster), p.settings.LoadFactor, int64(p.settings.Free),
+		p.homes.order(now, r.Session, plan.List, tier, v, p.cluster), p.settings.LoadFactor, int64(p.settings.Free),
 	}
 	return plan, ReasonChosen
 }

@@ -50,6 +50,6 @@
 // that all VMs of one process share. Shared memory is an argument too, as a [KV]. Unless a type states otherwise, its
 // methods are for one goroutine.
 //
-// Lists of candidates are shared and immutable. A list with unchanged content stays at the same address, because stores
-// recognize a list by its address and do not look its endpoints up again.
+// Lists of candidates are shared and immutable. Stores recognize a list by its digest, and do not look its endpoints up
+// again: see [List].
 package lb

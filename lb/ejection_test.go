@@ -121,13 +121,13 @@ func TestImport(t *testing.T) {
 		other.current[0].ejection, other.exportPending = c.theirs, true
 		shared, _ := other.Export(0, nil)
 		h := healthOf(0)
-		l, _ := h.lists.get(0, candidateKey{})
-		l.validUntil, h.current[0].ejection = time.Hour, c.own
+		h.current[0].ejection = c.own
+		version := h.version
 		if h.Import(now, shared); h.current[0].ejection != c.wanted {
 			t.Errorf("%s: %+v, want %+v", c.name, h.current[0].ejection, c.wanted)
 		}
-		if changed := c.wanted != c.own; changed != (l.validUntil == 0) || changed != h.current[0].probation {
-			t.Errorf("%s: lists are valid until %v", c.name, l.validUntil)
+		if changed := c.wanted != c.own; changed != (h.version > version) || changed != h.current[0].probation {
+			t.Errorf("%s: lists are computed again: %v", c.name, h.version > version)
 		}
 		if want := float64(c.theirs.failures - 1); c.wanted != c.own && h.current[0].score != want {
 			t.Errorf("%s: a score of %v, want %v", c.name, h.current[0].score, want)

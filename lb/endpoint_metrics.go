@@ -120,7 +120,7 @@ func newEndpointMetrics(c Config) (Policy, error) {
 	cfg := *c.Settings.(*EngineConfig) // a copy: a pointer into the caller's configuration would keep all of it
 	return &endpointMetrics{
 		leastRequest: newLeastRequestIn(c, c.Unit), engines: c.Engines, shares: c.Shares,
-		cfg: c.Engines.lists.intern(&cfg),
+		cfg: c.Engines.configs.one(&cfg),
 	}, nil
 }
 
@@ -134,11 +134,11 @@ func (p *endpointMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Re
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	cs, fresh := p.engines.applyCosts(now, plan.Candidates, p.cfg, p.unit, r.Model, p.cluster.hasWeights(v))
+	list, fresh := p.engines.applyCosts(now, plan.List, p.cfg, p.unit, r.Model, p.cluster.hasWeights(v))
 	if fresh == 0 {
 		return Plan{}, ReasonNoMetrics
 	}
-	plan.Candidates = p.shares.inFront(now, p.cfg.RateLimit, cs)
+	plan.List = p.shares.inFront(now, p.cfg.RateLimit, list)
 	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }

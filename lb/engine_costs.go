@@ -27,11 +27,11 @@ func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *costKey) 
 	if fresh == 0 {
 		return cs, 0
 	}
-	m := costModel{cluster: g, cfg: cfg, adapter: key.params.adapter, requestLoad: 1, unit: key.params.unit}
+	m := costModel{cluster: g, cfg: cfg, adapter: key.adapter, requestLoad: 1, unit: key.unit}
 	if m.unit == Tokens {
 		m.requestLoad = roundDigits(max(1, g.meanTokens), 3)
 	}
-	if cfg.Learn && !key.params.weightsConfigured {
+	if cfg.Learn && !key.weightsConfigured {
 		m.medianSpeed = g.medianSpeed(cs)
 	}
 	out := make([]Candidate, 0, len(cs))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/recent"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -45,7 +46,8 @@ type Engines struct {
 	meanTokens      float64                   // load of a request in tokens, moving average
 	version         uint64                    // changes with every sample and with adapterRequests
 	limits          *PushLimits               // that learn from the samples, nil for none
-	lists           listCache[*EngineConfig, costParams, costList]
+	configs         equalConfigs[*EngineConfig]
+	lists           *recent.Cache[costKey, costList]
 }
 
 // NewEngines returns the engines of a cluster without samples.
@@ -53,7 +55,7 @@ func NewEngines() *Engines {
 	return &Engines{
 		engines: map[string]*engine{}, adapters: map[uint64]time.Duration{},
 		adapterRequests: map[string]map[uint64]int{}, version: 1,
-		lists: newListCache[*EngineConfig, costParams, costList](),
+		lists: recent.New[costKey, costList](maxCostCandidates, unusedListTTL),
 	}
 }
 

@@ -32,8 +32,8 @@ func ExampleNew() {
 // Credit tokens above the others.
 func ExampleChoose() {
 	plan := &lb.Plan{
-		Candidates: []lb.Candidate{{Addr: "a", Slope: 1, Weight: 1}, {Addr: "b", Slope: 1, Weight: 1}},
-		Unit:       lb.Tokens, Tokens: 1000,
+		List: lb.NewList([]lb.Candidate{{Addr: "a", Slope: 1, Weight: 1}, {Addr: "b", Slope: 1, Weight: 1}}),
+		Unit: lb.Tokens, Tokens: 1000,
 		Prefix: lb.Prefix{Blocks: []prompt.Block{{End: 4000}}, Bytes: 4000, Credit: 1000},
 	}
 	matched := []int{1, 0} // blocks that a and b are recorded to have

@@ -27,7 +27,7 @@ func TierLoads(v *View) (healthy, degraded []int) {
 
 // DerivedCandidates returns how many candidates are in the lists that a policy has cached.
 func DerivedCandidates(p Policy) (n int) {
-	var d *derivedLists[tierCosts]
+	var d *derivedLists
 	switch p := p.(type) {
 	case *leastRequest:
 		d = &p.derived
@@ -36,27 +36,25 @@ func DerivedCandidates(p Policy) (n int) {
 	case *endpointMetrics:
 		d = &p.derived
 	}
-	for _, l := range d.lists {
-		n += len(l)
+	if d.made == nil {
+		return 0
+	}
+	for _, l := range d.made.UsedAfter(-1) {
+		n += len(l.Candidates)
 	}
 	return n
 }
 
 // CachedCandidates returns how many candidates are in all cached lists.
-func CachedCandidates(h *Health, g *Engines, s *RequestShares) (n int) {
-	for _, p := range []*listPool{&h.lists.pool, &g.lists.pool, &s.pool} {
-		for i := range p.lists {
-			n += len(p.lists[i].candidates)
+func CachedCandidates(h *Health, g *Engines) (n int) {
+	for _, l := range h.lists.UsedAfter(-1) {
+		n += len(l.base.Candidates)
+		for i := range l.starting {
+			n += len(l.starting[i].list.Candidates)
 		}
 	}
-	for _, l := range h.lists.results {
-		n += len(l.value.base)
-		for i := range l.value.starting {
-			n += len(l.value.starting[i].candidates)
-		}
-	}
-	for _, l := range g.lists.results {
-		n += len(l.value.source) + len(l.value.result)
+	for _, l := range g.lists.UsedAfter(-1) {
+		n += len(l.list.Candidates)
 	}
 	return n
 }

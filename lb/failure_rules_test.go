@@ -203,12 +203,11 @@ func TestSuccessAfterAnEjection(t *testing.T) {
 			t.Errorf("%v after its end: %d ejections, want %d", after, e.times, want)
 		}
 	}
-	for rate, want := range map[float64]time.Duration{0: time.Hour, 0.5: 0} {
+	for rate, want := range map[float64]bool{0: false, 0.5: true} {
 		h := healthOf(rate)
-		l, _ := h.lists.get(0, candidateKey{})
-		l.validUntil = time.Hour
-		if h.Observe(time.Minute, failing(Success, 1), &ClusterConfig{}); l.validUntil != want {
-			t.Errorf("after a success with a failure rate of %v a list is valid until %v", rate, l.validUntil)
+		version := h.version
+		if h.Observe(time.Minute, failing(Success, 1), &ClusterConfig{}); (h.version > version) != want {
+			t.Errorf("after a success with a failure rate of %v lists are computed again: %v", rate, !want)
 		}
 	}
 }

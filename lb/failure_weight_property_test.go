@@ -130,7 +130,8 @@ func TestCandidatesOfAnyHistory(t *testing.T) {
 		f := newFleetOf(n, drawHealthConfig(rt))
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			f.step(rt)
-			cs, reason := f.Candidates(f.now, f.view, f.config, rapid.Uint64().Draw(rt, "draw"))
+			list, reason := f.Candidates(f.now, f.view, f.config, rapid.Uint64().Draw(rt, "draw"))
+			cs := list.Candidates
 			if reason != ReasonChosen {
 				rt.Fatalf("no candidates: %v", reason)
 			}
@@ -164,7 +165,8 @@ func TestEveryEndpointReturns(t *testing.T) {
 			f.step(rt)
 		}
 		f.now += f.config.Health.MaxEjectionTime + f.config.Health.SlowStart + 2*time.Minute
-		cs, reason := f.Candidates(f.now, f.view, f.config, 0)
+		list, reason := f.Candidates(f.now, f.view, f.config, 0)
+		cs := list.Candidates
 		if reason != ReasonChosen || len(cs) != n {
 			rt.Fatalf("%d of %d endpoints are back: %v", len(cs), n, reason)
 		}

@@ -2,6 +2,7 @@ package lb
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 )
@@ -117,7 +118,7 @@ func (s *FallbackStore) fallBack(now time.Duration, id LeaseID, p *Plan, why err
 	s.OnFallback(why)
 	own := *p
 	share := s.ownerShare(now)
-	own.Candidates = s.caps.apply(p.Candidates, share)
+	own.List = s.caps.apply(now, p.List, share)
 	own.Budget.Limits = shareOfLimits(p.Budget.Limits, share)
 	s.local.Reserve(now, id, &own, func(g Grant, err error) {
 		if err == nil {
@@ -217,13 +218,13 @@ func (s *FallbackStore) Expire(now time.Duration) time.Duration {
 
 // shareOfCaps reduces caps to this gateway's share of them, at least 1: without the remote store each gateway must stay
 // below its part, so that all together stay below the cap.
-type shareOfCaps struct{ lists derivedLists[float64] }
+type shareOfCaps struct{ lists derivedLists }
 
-func (s *shareOfCaps) apply(cs []Candidate, share float64) []Candidate {
+func (s *shareOfCaps) apply(now time.Duration, l List, share float64) List {
 	if share >= 1 {
-		return cs
+		return l
 	}
-	return s.lists.get(cs, share, func(cs []Candidate) []Candidate {
+	return s.lists.get(now, l, math.Float64bits(share), func(cs []Candidate) []Candidate {
 		out := slices.Clone(cs)
 		for i := range out {
 			c := &out[i]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/order"
+	"github.com/warmgate/warmgate/internal/recent"
 )
 
 // HealthConfig configures passive health checking. The zero value of a field disables that part.
@@ -40,8 +41,10 @@ type Health struct {
 	lastFailureAt time.Duration
 	meanLoad      [Tokens + 1]float64 // load per unit of weight at granted endpoints, by unit, moving average
 
-	lists         listCache[*ClusterConfig, *View, candidateList]
-	exportPending bool // there is an ejection to export
+	configs       equalConfigs[*ClusterConfig]
+	lists         *recent.Cache[candidateKey, *candidateList]
+	version       uint64 // changes with what all lists depend on
+	exportPending bool   // there is an ejection to export
 	ejectionCount uint64
 	ejected       []EjectedEndpoint // since the last TakeEjected
 }
@@ -98,7 +101,7 @@ func (cfg *ClusterConfig) hasWeights(v *View) bool {
 func NewHealth() *Health {
 	return &Health{
 		endpoints: map[string]*endpointHealth{}, groups: map[groupKey]*group{},
-		lists: newListCache[*ClusterConfig, *View, candidateList](),
+		lists: recent.New[candidateKey, *candidateList](maxCandidateLists, unusedListTTL), version: 1,
 	}
 }
 

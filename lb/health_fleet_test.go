@@ -89,7 +89,8 @@ func (f *fleet) finish(e finish) {
 
 // place chooses as a store does and counts the request.
 func (f *fleet) place(r simulated) int {
-	cs, reason := f.health.Candidates(f.now, f.view, clusterConfig, 0)
+	list, reason := f.health.Candidates(f.now, f.view, clusterConfig, 0)
+	cs := list.Candidates
 	if reason != lb.ReasonChosen {
 		f.Fatal(reason)
 	}
@@ -104,7 +105,7 @@ func (f *fleet) place(r simulated) int {
 		}
 	}
 	if at < 0 {
-		at = lb.Choose(&lb.Plan{Candidates: cs, Random: f.rand.Uint64()}, loads, nil)
+		at = lb.Choose(&lb.Plan{List: list, Random: f.rand.Uint64()}, loads, nil)
 	}
 	l := f.loads[cs[at].Addr]
 	l.Requests++

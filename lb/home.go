@@ -3,6 +3,9 @@ package lb
 import (
 	"math"
 	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/recent"
 )
 
 // homes ranks candidates by the keys of sessions, by rendezvous hashing (Thaler and Ravishankar, 1996): every pair of
@@ -14,19 +17,16 @@ import (
 // lowered by, and of the same ones as long as it fails as much: otherwise one that fails at once would always be idle,
 // and keep them all.
 type homes struct {
-	tables [homeTables]homeTable // those in use, the latest in front
+	tables *recent.Cache[homeKey, []homePoint]
 }
 
 // homeTables is how many tables are kept: requests of one tier mostly have the same list of candidates.
-const homeTables = 4
+const homeTables = 8
 
-// homeTable is the candidates of one tier of a list. Lists are known by their address, as in stores; the table refers
-// to its list, so that the address is not used again.
-type homeTable struct {
-	first  *Candidate
-	n      int
-	tier   uint8
-	points []homePoint
+// homeKey is a tier of a list of candidates.
+type homeKey struct {
+	list uint64 // its digest
+	tier uint8
 }
 
 // homePoint is a candidate as keys see it.
@@ -38,8 +38,10 @@ type homePoint struct {
 }
 
 // order returns the candidates of a tier in the order of the key, at most [MaxOrder].
-func (h *homes) order(key uint64, cs []Candidate, tier uint8, v *View, config *ClusterConfig) []uint16 {
-	points := h.points(cs, tier, v, config)
+func (h *homes) order(
+	now time.Duration, key uint64, l List, tier uint8, v *View, config *ClusterConfig,
+) []uint16 {
+	points := h.points(now, l, tier, v, config)
 	ranks := make([]uint64, len(points))
 	for i := range points {
 		p := &points[i]
@@ -73,25 +75,17 @@ func (p *homePoint) score(key uint64) uint64 {
 // uniform returns a number between 0 and 1, neither of them.
 func uniform(x uint64) float64 { return (float64(x>>11) + 0.5) / (1 << 53) }
 
-// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014): each bit of the result depends on all of x.
-func mix(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 // points returns the table for a tier of the candidates.
-func (h *homes) points(cs []Candidate, tier uint8, v *View, config *ClusterConfig) []homePoint {
-	for i := range h.tables {
-		if t := h.tables[i]; t.first == &cs[0] && t.n == len(cs) && t.tier == tier {
-			copy(h.tables[1:], h.tables[:i])
-			h.tables[0] = t
-			return t.points
-		}
+func (h *homes) points(now time.Duration, l List, tier uint8, v *View, config *ClusterConfig) []homePoint {
+	if h.tables == nil {
+		h.tables = recent.New[homeKey, []homePoint](homeTables, unusedListTTL)
 	}
-	points := newHomePoints(cs, tier, v, config)
-	copy(h.tables[1:], h.tables[:])
-	h.tables[0] = homeTable{&cs[0], len(cs), tier, points}
+	key := homeKey{l.Digest(), tier}
+	points, known := h.tables.Get(now, key)
+	if !known {
+		points = newHomePoints(l.Candidates, tier, v, config)
+		h.tables.Put(now, key, points)
+	}
 	return points
 }
 

@@ -188,9 +188,9 @@ func TestChooseByHome(t *testing.T) {
 
 // Without a load factor the order settles ties, and nothing else.
 func TestHomeSettlesTies(t *testing.T) {
-	p := lb.Plan{Random: 7, Home: lb.Home{Order: []uint16{2, 0, 1}}, Candidates: []lb.Candidate{
+	p := lb.Plan{Random: 7, Home: lb.Home{Order: []uint16{2, 0, 1}}, List: lb.NewList([]lb.Candidate{
 		candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 2), candidate(0, 1, 1, 0),
-	}}
+	})}
 	for _, tc := range []struct {
 		loads []int64
 		want  int
@@ -352,8 +352,8 @@ func TestSessionsOfANewEndpoint(t *testing.T) {
 // While a candidate has few requests, it is not too busy, however idle the others are.
 func TestFreeRequests(t *testing.T) {
 	p := lb.Plan{
-		Home:       lb.Home{Order: []uint16{1, 0, 2}, LoadFactor: 1.25, Free: 3},
-		Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)},
+		Home: lb.Home{Order: []uint16{1, 0, 2}, LoadFactor: 1.25, Free: 3},
+		List: lb.NewList([]lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)}),
 	}
 	loads := make([]lb.Load, 3)
 	var got []int

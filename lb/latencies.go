@@ -10,8 +10,7 @@ import (
 // Latencies is how long the clusters of one scope take, and how often they fail, as far as one VM has seen it. Entries
 // are as many as there are clusters in configurations.
 type Latencies struct {
-	by   map[string]*latency
-	pool listPool // of lists of candidates with costs
+	by map[string]*latency
 
 	sweptAt    time.Duration
 	sinceRetry int // plans since one that asked a neglected cluster
@@ -60,13 +59,12 @@ func (ls *Latencies) of(addr string) *latency {
 	return l
 }
 
-// sweep forgets unused lists, and the clusters that are in no configuration any more: those that health does not know.
+// sweep forgets the clusters that are in no configuration any more: those that health does not know.
 func (ls *Latencies) sweep(now time.Duration, h *Health) {
 	if now-ls.sweptAt <= unusedListTTL/10 {
 		return
 	}
 	ls.sweptAt = now
-	ls.pool.sweep(now)
 	maps.DeleteFunc(ls.by, func(addr string, _ *latency) bool { return h.endpoints[addr] == nil })
 }
 

@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -25,12 +26,11 @@ type leastRequest struct {
 	unit       Unit
 	cluster    *ClusterConfig
 	health     *Health
-	facts      *ModelFacts // nil for none
-	limits     *PushLimits // nil for none
-	ahead      int         // see [Config].PushAhead
-	derived    derivedLists[tierCosts]
-	uncapped   derivedLists[float64] // for requests that compute nothing
-	meanTokens float64               // load of a request in tokens, moving average; 0 before it is first needed
+	facts      *ModelFacts  // nil for none
+	limits     *PushLimits  // nil for none
+	ahead      int          // see [Config].PushAhead
+	derived    derivedLists // by tierCosts.key, or uncapped
+	meanTokens float64      // load of a request in tokens, moving average; 0 before it is first needed
 }
 
 func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.Unit), nil }
@@ -38,7 +38,7 @@ func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.U
 // newLeastRequestIn returns the policy with load in the given unit, whatever unit is configured.
 func newLeastRequestIn(c Config, unit Unit) *leastRequest {
 	c.Cluster.Unit = unit
-	p := &leastRequest{unit: unit, cluster: c.Health.lists.intern(&c.Cluster), health: c.Health, facts: c.Facts}
+	p := &leastRequest{unit: unit, cluster: c.Health.configs.one(&c.Cluster), health: c.Health, facts: c.Facts}
 	if c.Push == Pending && c.Limits != nil {
 		p.limits, p.ahead = c.Limits, c.PushAhead
 		c.Limits.staleAfter, c.Limits.ahead = c.Engine.StaleAfter, float64(c.PushAhead)
@@ -53,7 +53,7 @@ func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 		return Plan{}, reason
 	}
 	if r.Idle {
-		plan, _ = p.planIdle(v, plan)
+		plan, _ = p.planIdle(now, v, plan)
 		return plan, ReasonChosen
 	}
 	p.finish(now, &plan, v)
@@ -62,12 +62,12 @@ func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 
 // basePlan returns the plan without what finish adds.
 func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	cs, reason := p.health.Candidates(now, v, p.cluster, r.Random)
+	list, reason := p.health.Candidates(now, v, p.cluster, r.Random)
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}
 	plan := Plan{
-		Scope: v.Cluster, Candidates: p.facts.filter(now, r, cs), Unit: p.unit,
+		Scope: v.Cluster, List: p.facts.filter(now, r, list), Unit: p.unit,
 		Tokens: r.PromptTokens + r.OutputTokens, Random: r.Random,
 	}
 	if r.Idle {
@@ -76,41 +76,44 @@ func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, R
 	return plan, ReasonChosen
 }
 
+// uncapped is what candidates without caps are derived with. No tierCosts have that key.
+const uncapped = math.MaxUint64
+
 // planIdle returns the plan of a request that computes nothing: by requests in flight, of which it is one. Full engines
 // do not keep it waiting, so there are no caps. It also returns the request's tier.
-func (p *leastRequest) planIdle(v *View, plan Plan) (idle Plan, tier uint8) {
-	plan.Candidates = p.uncapped.get(plan.Candidates, 0, func(cs []Candidate) []Candidate {
+func (p *leastRequest) planIdle(now time.Duration, v *View, plan Plan) (idle Plan, tier uint8) {
+	plan.List = p.derived.get(now, plan.List, uncapped, func(cs []Candidate) []Candidate {
 		out := slices.Clone(cs)
 		for i := range out {
 			out[i].Cap, out[i].TokenCap = 0, 0
 		}
 		return out
 	})
-	tier, _ = p.addTierCosts(&plan, v)
+	tier, _ = p.addTierCosts(now, &plan, v)
 	return plan, tier
 }
 
 // finish adds the costs of tiers and zones, and push limits. Those come last, because they change most often, and lists
 // that depend on lists with them would change too. It returns the request's tier and the number of candidates in it.
 func (p *leastRequest) finish(now time.Duration, plan *Plan, v *View) (tier uint8, size int) {
-	tier, size = p.addTierCosts(plan, v)
+	tier, size = p.addTierCosts(now, plan, v)
 	if p.limits != nil {
-		plan.Candidates = p.limits.Apply(now, plan.Candidates, p.ahead)
+		plan.List = p.limits.Apply(now, plan.List, p.ahead)
 	}
 	return tier, size
 }
 
 // addTierCosts adds the costs of candidates in another tier than the request's, and in another zone than the gateway's.
 // It returns the request's tier and the number of candidates in it.
-func (p *leastRequest) addTierCosts(plan *Plan, v *View) (tier uint8, size int) {
-	tiers, tier := p.health.requestTier(v, p.cluster, plan.Random)
+func (p *leastRequest) addTierCosts(now time.Duration, plan *Plan, v *View) (tier uint8, size int) {
+	tiers, tier := p.health.requestTier(now, v, p.cluster, plan.Random)
 	zones := p.cluster.ZonePenalty > 0 && v.Zone != Zone{}
 	if len(tiers) > 1 || zones {
 		costs := tierCosts{tier: tier}
 		if zones {
 			costs.requestLoad = p.requestLoad(plan)
 		}
-		plan.Candidates = p.derived.get(plan.Candidates, costs, costs.apply)
+		plan.List = p.derived.get(now, plan.List, costs.key(), costs.apply)
 	}
 	return tier, tiers[tier].size
 }

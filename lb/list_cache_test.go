@@ -1,30 +1,41 @@
 package lb
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
 
-// A list that was not used for longer than unusedListTTL is deleted, in a sweep every tenth of this time.
-func TestUnusedListsAreDeleted(t *testing.T) {
-	const tenth = unusedListTTL / 10
-	for _, c := range []struct {
-		swept, unused time.Duration // how long ago
-		want          bool
-	}{
-		{tenth, unusedListTTL, true},
-		{tenth, unusedListTTL + 1, false},
-		{tenth - 1, unusedListTTL + 1, true},
-		{tenth + 1, unusedListTTL + 1, false},
-	} {
-		lists := newListCache[*ClusterConfig, *View, int]()
-		key := candidateKey{config: &ClusterConfig{}}
-		lists.get(time.Hour-c.unused, key)
-		lists.sweptAt = time.Hour - c.swept
-		lists.sweep(time.Hour)
-		if _, in := lists.results[key]; in != c.want || c.swept >= tenth && lists.configs[key.config] != c.want {
-			t.Errorf("%+v: the list remains %v", c, in)
+// Lists of equal candidates have the same digest. Any other value in a candidate, and another order, make another one.
+func TestDigestOfAList(t *testing.T) {
+	var changed Candidate
+	lists := map[uint64][]Candidate{}
+	add := func(cs ...Candidate) {
+		t.Helper()
+		l, again := NewList(cs), List{Candidates: slices.Clone(cs)}
+		if l.Digest() != again.Digest() {
+			t.Errorf("%+v has two digests", cs)
 		}
+		if other, ok := lists[l.Digest()]; ok {
+			t.Errorf("%+v has the digest of %+v", cs, other)
+		}
+		lists[l.Digest()] = again.Candidates
+	}
+	add()
+	add(changed)
+	v := reflect.ValueOf(&changed).Elem()
+	changeEachField(t, v, v.Type().Name(), func(string) {
+		add(changed)
+		add(changed, Candidate{})
+		add(Candidate{}, changed)
+	})
+	values := [...]float64{0, 1, 2, 1.25}
+	for i := range 1 << 14 { // all combinations of some values
+		at := func(field int) float64 { return values[i>>(2*field)&3] }
+		c := Candidate{Addr: "a", Base: at(0), Slope: at(1), Weight: at(2), Capacity: at(3), OverSlope: at(4)}
+		c.Cap, c.TokenCap = int64(4*at(5)), int64(4*at(6))
+		add(c)
 	}
 }
 
@@ -36,9 +47,9 @@ func TestEqualConfigs(t *testing.T) {
 			Health: HealthConfig{SlowStart: 1},
 		}
 	}
-	lists := newListCache[*ClusterConfig, *View, int]()
+	var known equalConfigs[*ClusterConfig]
 	first := base()
-	if lists.intern(first) != first || lists.intern(base()) != first {
+	if known.one(first) != first || known.one(base()) != first {
 		t.Error("an equal configuration is another one")
 	}
 	for i, change := range []func(*ClusterConfig){
@@ -54,62 +65,46 @@ func TestEqualConfigs(t *testing.T) {
 			t.Errorf("change %d makes no difference", i)
 		}
 	}
-}
-
-// A pool retains the newest lists, by their number and by the candidates in them. An equal list is the one in the pool.
-func TestListPoolIsBounded(t *testing.T) {
-	for _, c := range []struct{ lists, size, want int }{
-		{maxPooledLists - 1, 1, maxPooledLists - 1},
-		{maxPooledLists, 1, maxPooledLists},
-		{maxPooledLists + 1, 1, maxPooledLists},
-		{4, maxPooledCandidates / 4, 4},
-		{4, maxPooledCandidates/4 + 1, 3},
-		{2, maxPooledCandidates + 1, 1},
-	} {
-		var p listPool
-		for i := range c.lists {
-			cs := make([]Candidate, c.size)
-			cs[0].Base = float64(i)
-			if p.intern(0, cs); p.lists[len(p.lists)-1].candidates[0].Base != float64(i) {
-				t.Fatalf("%+v: list %d is not in the pool", c, i)
-			}
-		}
-		if len(p.lists) != c.want {
-			t.Errorf("%+v: %d lists", c, len(p.lists))
-		}
-	}
-	var p listPool
-	first := p.intern(0, []Candidate{{Base: 1}})
-	p.intern(1, []Candidate{{Base: 2}})
-	if again := p.intern(2, []Candidate{{Base: 1}}); &again[0] != &first[0] || p.lists[1].lastMade != 2 {
-		t.Error("an equal list is another one")
-	}
-	for after, want := range map[time.Duration]int{unusedListTTL: 1, unusedListTTL + 1: 0} {
-		p := listPool{lists: []pooledList{{lastMade: time.Hour}}}
-		if p.sweep(time.Hour + after); len(p.lists) != want {
-			t.Errorf("%v after it was made: %d lists", after, len(p.lists))
+	for i := range 3 * maxConfigs {
+		c := base()
+		c.MaxInflight = int64(10 + i)
+		if known.one(c) != c || known.one(c) != c || len(known) > maxConfigs {
+			t.Fatalf("configuration %d of %d is another one", i, len(known))
 		}
 	}
 }
 
-// Derived lists are cached up to their bounds, above which all are dropped.
-func TestDerivedListsAreBounded(t *testing.T) {
-	for _, c := range []struct{ lists, size, want int }{
-		{maxDerivedLists, 1, maxDerivedLists},
-		{maxDerivedLists + 1, 1, 1},
-		{4, maxDerivedCandidates / 4, 4},
-		{4, maxDerivedCandidates/4 + 1, 1},
-	} {
-		var d derivedLists[int]
-		cs := make([]Candidate, c.size)
-		for i := range c.lists {
-			first := d.get(cs, i, func(cs []Candidate) []Candidate { return append([]Candidate{}, cs...) })
-			if again := d.get(cs, i, nil); &again[0] != &first[0] {
-				t.Fatalf("%+v: list %d is made twice", c, i)
-			}
+// A list is made from another one and parameters once, and again after others had the room.
+func TestDerivedLists(t *testing.T) {
+	var d derivedLists
+	made := 0
+	get := func(from List, params uint64) {
+		t.Helper()
+		out := d.get(time.Hour, from, params, func(cs []Candidate) []Candidate {
+			made++
+			out := slices.Clone(cs)
+			out[0].Cap = int64(params)
+			return out
+		})
+		if c := out.Candidates[0]; len(out.Candidates) != len(from.Candidates) || c.Cap != int64(params) ||
+			c.Addr != from.Candidates[0].Addr {
+			t.Errorf("%+v from %+v with %d", out, from, params)
 		}
-		if len(d.lists) != c.want || d.candidates != c.want*c.size {
-			t.Errorf("%+v: %d lists with %d candidates", c, len(d.lists), d.candidates)
-		}
+	}
+	a, b := NewList([]Candidate{{Addr: "a"}}), NewList([]Candidate{{Addr: "b"}})
+	for range 3 {
+		get(a, 1)
+		get(a, 2)
+		get(b, 1)
+		get(List{Candidates: []Candidate{{Addr: "a"}}}, 1)
+	}
+	if made != 3 {
+		t.Errorf("3 lists were made %d times", made)
+	}
+	long := NewList(append(make([]Candidate, maxDerivedCandidates-1), Candidate{Addr: "z"}))
+	get(long, 1)
+	get(a, 1)
+	if made != 5 || d.made.Len() != 1 {
+		t.Errorf("%d lists are kept, were made %d times", d.made.Len(), made)
 	}
 }

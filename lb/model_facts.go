@@ -11,10 +11,10 @@ import (
 // ask again. One VM has one ModelFacts per cluster; Export and Import share it between VMs.
 type ModelFacts struct {
 	models        []*modelFacts
-	look          patience              // to find out what endpoints have refused
-	readUntil     time.Duration         // until then there is a fact that tells endpoints apart
-	lists         derivedLists[float64] // without endpoints, by a digest of those
-	listed        listed                // before any request has shown it
+	look          patience      // to find out what endpoints have refused
+	readUntil     time.Duration // until then there is a fact that tells endpoints apart
+	lists         derivedLists  // without endpoints, by a digest of those
+	listed        listed        // before any request has shown it
 	exportPending bool
 }
 
@@ -243,15 +243,15 @@ func (e *modelFact) avoids(now time.Duration, length int64) bool {
 }
 
 // filter returns the candidates for a request: those that list its model, if there are any, without those at which it
-// is known to be refused, unless that is all of them. The same candidates are the same list.
-func (f *ModelFacts) filter(now time.Duration, r *Request, cs []Candidate) []Candidate {
+// is known to be refused, unless that is all of them.
+func (f *ModelFacts) filter(now time.Duration, r *Request, l List) List {
 	if f == nil || r.ModelID == 0 {
-		return cs
+		return l
 	}
 	m := f.find(r.ModelID)
-	cs = f.listing(now, r.ModelName, m, cs)
+	l = f.listing(now, r.ModelName, m, l)
 	if m == nil || now >= m.until {
-		return cs
+		return l
 	}
 	digest := uint64(0) // of the endpoints, in any order
 	for _, e := range m.endpoints {
@@ -260,9 +260,9 @@ func (f *ModelFacts) filter(now time.Duration, r *Request, cs []Candidate) []Can
 		}
 	}
 	if digest == 0 {
-		return cs
+		return l
 	}
-	return f.lists.get(cs, float64(digest>>12), func(cs []Candidate) []Candidate {
+	return f.lists.get(now, l, digest, func(cs []Candidate) []Candidate {
 		left := make([]Candidate, 0, len(cs))
 		for i := range cs {
 			if e := m.find(EndpointHash(cs[i].Addr)); e == nil || !e.avoids(now, r.Length) {

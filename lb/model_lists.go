@@ -210,11 +210,11 @@ func (f *ModelFacts) SetLists(lists ModelLists) {
 const listsDigest = 0x9e3779b97f4a7c15
 
 // listing returns the candidates without those that do not list the model of a request, of which m is known, if there
-// is one that does. The same candidates are the same list.
-func (f *ModelFacts) listing(now time.Duration, model uint64, m *modelFacts, cs []Candidate) []Candidate {
+// is one that does.
+func (f *ModelFacts) listing(now time.Duration, model uint64, m *modelFacts, list List) List {
 	l := &f.listed
 	if !has(l.partly, model) {
-		return cs
+		return list
 	}
 	digest := uint64(listsDigest)
 	for i := range l.groups {
@@ -229,7 +229,7 @@ func (f *ModelFacts) listing(now time.Duration, model uint64, m *modelFacts, cs 
 			}
 		}
 	}
-	return f.lists.get(cs, float64(digest>>12), func(cs []Candidate) []Candidate {
+	return f.lists.get(now, list, digest, func(cs []Candidate) []Candidate {
 		left, found := make([]Candidate, 0, len(cs)), false
 		for i := range cs {
 			if e := l.of(EndpointHash(cs[i].Addr)); e != nil && e.Models != nil {

@@ -2,6 +2,8 @@ package lb
 
 import (
 	"errors"
+	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -62,14 +64,49 @@ type Candidate struct {
 	Tier        uint8   // healthy or degraded endpoints of one priority; a retry should stay in its tier
 }
 
-// Plan is the result of a policy: the candidates, and the load that the request adds while in flight. Plans may share
-// their candidates, which must not be changed.
+// List is candidates that plans share. They are never changed: other candidates are another list.
+type List struct {
+	Candidates []Candidate
+	digest     uint64 // 0 if it is not at hand
+}
+
+// NewList returns the list of the candidates, with its digest at hand.
+func NewList(cs []Candidate) List { return List{cs, digestOf(cs)} }
+
+// Digest returns a hash of all that is in the candidates, by which lists are recognized: equal ones have the same,
+// whoever has made them, and when.
+func (l *List) Digest() uint64 {
+	if l.digest == 0 {
+		return digestOf(l.Candidates)
+	}
+	return l.digest
+}
+
+// digestOf hashes word by word, by multiplication. What floats differ in is in their upper bits, from which no product
+// comes down: so each one is rotated by half a word.
+func digestOf(cs []Candidate) uint64 {
+	d := uint64(len(cs))
+	for i := range cs {
+		c := &cs[i]
+		d = mix(d ^ EndpointHash(c.Addr))
+		for _, x := range [...]uint64{
+			math.Float64bits(c.Base), math.Float64bits(c.Slope), math.Float64bits(c.Weight),
+			math.Float64bits(c.Capacity), math.Float64bits(c.OverSlope), math.Float64bits(c.ZonePenalty),
+			uint64(c.Cap), uint64(c.TokenCap), uint64(c.Tier),
+		} {
+			d = bits.RotateLeft64((d^x)*0x9e3779b97f4a7c15, 32)
+		}
+	}
+	return d
+}
+
+// Plan is the result of a policy: the candidates, and the load that the request adds while in flight.
 //
 // PerRequest is for engines that compute a limited number of requests at once, in a batch: however few tokens a request
 // has, others wait for its slot. Of two candidates with equal tokens in flight the one with fewer requests costs less.
 type Plan struct {
-	Scope      string // the name under which load is counted together: the cluster's
-	Candidates []Candidate
+	Scope string // the name under which load is counted together: the cluster's
+	List
 	Unit       Unit
 	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
 	PerRequest int64  // load of each request in flight beside its tokens, in the plan's unit; see [Choose]

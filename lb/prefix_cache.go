@@ -214,7 +214,7 @@ func newPrefixCache(c Config) (Policy, error) {
 	}
 	return &prefixCache{
 		leastRequest: newLeastRequestIn(c, Tokens), cache: cache, caches: c.Caches,
-		engines: c.Engines, engine: c.Engines.lists.intern(&c.Engine),
+		engines: c.Engines, engine: c.Engines.configs.one(&c.Engine),
 	}, nil
 }
 
@@ -228,14 +228,14 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	plan.Candidates, _ = p.engines.applyCosts(now, plan.Candidates, p.engine, Tokens, r.Model, p.cluster.hasWeights(v))
+	plan.List, _ = p.engines.applyCosts(now, plan.List, p.engine, Tokens, r.Model, p.cluster.hasWeights(v))
 	p.caches.summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
 	tier, size := p.finish(now, &plan, v)
 	p.caches.popularity.countRequest(now)
 	plan.PerRequest = p.caches.answers.perRequest()
 	plan.Prefix = p.prefix(r, tier, size)
 	if r.Session != 0 && p.cache.SessionAffinity {
-		plan.Home.Order = p.homes.order(r.Session, plan.Candidates, tier, v, p.cluster)
+		plan.Home.Order = p.homes.order(now, r.Session, plan.List, tier, v, p.cluster)
 	}
 	return plan, ReasonChosen
 }

@@ -351,7 +351,7 @@ func FuzzSharedLimits(f *testing.F) {
 			}
 			l.Exchange(now, m, "")
 			now += tickOfWorkers
-			for _, c := range l.Apply(now, []Candidate{{Addr: "a"}, {Addr: "b"}}, 0) {
+			for _, c := range l.Apply(now, NewList([]Candidate{{Addr: "a"}, {Addr: "b"}}), 0).Candidates {
 				if c.Cap < 1 || c.Cap > 2*maxLimit {
 					t.Fatalf("%+v", c)
 				}

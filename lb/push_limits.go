@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/recent"
 )
 
 const (
@@ -33,9 +35,7 @@ type PushLimits struct {
 	staleAfter time.Duration         // age above which a sample does not count
 	ahead      float64               // requests beyond the limit that may wait in an engine
 	version    uint64                // changes with every published limit
-	lists      map[derivedKey[int]]*limitedList
-	candidates int // in all lists
-	pool       listPool
+	lists      *recent.Cache[derivedKey, limitedList]
 	ranked     bool    // ranks of endpoints are up to date
 	longest    float64 // mean duration of answers in seconds, of the endpoint where it is longest
 	sweptAt    time.Duration
@@ -43,10 +43,9 @@ type PushLimits struct {
 
 // limitedList is a list of candidates with push limits.
 type limitedList struct {
-	result     []Candidate
-	version    uint64
+	list       List
+	version    uint64 // of the limits
 	validUntil time.Duration
-	lastUsed   time.Duration
 }
 
 // pushLimit is what is known of one endpoint. A limit that one source has learned is where the other one goes on.
@@ -76,7 +75,8 @@ type pushLimit struct {
 // nil for none.
 func NewPushLimits(engines *Engines) *PushLimits {
 	l := &PushLimits{
-		endpoints: map[string]*pushLimit{}, engines: engines, lists: map[derivedKey[int]]*limitedList{}, version: 1,
+		endpoints: map[string]*pushLimit{}, engines: engines, version: 1,
+		lists: recent.New[derivedKey, limitedList](maxCostCandidates, unusedListTTL),
 	}
 	if engines != nil {
 		engines.limits = l
@@ -94,47 +94,21 @@ func (l *PushLimits) Limit(addr string) (n int64, known bool) {
 }
 
 // Apply returns the candidates with their push limits as caps, where those are tighter. ahead is how many requests
-// beyond its limit an endpoint may have at hand. The result is shared, and stays at the same address while its content
-// is the same.
-func (l *PushLimits) Apply(now time.Duration, cs []Candidate, ahead int) []Candidate {
-	if len(cs) == 0 {
-		return cs
+// beyond its limit an endpoint may have at hand.
+func (l *PushLimits) Apply(now time.Duration, source List, ahead int) List {
+	if len(source.Candidates) == 0 {
+		return source
 	}
 	l.ahead, l.pending.used = float64(ahead), true
-	key := derivedKey[int]{&cs[0], len(cs), ahead}
-	list := l.lists[key]
-	if list != nil && list.version == l.version && now < list.validUntil {
-		list.lastUsed = now
-		return list.result
+	key := derivedKey{source.Digest(), uint64(ahead)}
+	known, ok := l.lists.Get(now, key)
+	if ok && known.version == l.version && now < known.validUntil {
+		return known.list
 	}
 	l.sweep(now)
-	if list == nil {
-		list = l.addList(key)
-	}
-	out := l.withCaps(now, cs, int64(ahead))
-	switch {
-	case slices.Equal(out, cs):
-		out = cs
-	case slices.Equal(out, list.result):
-		out = l.pool.intern(now, list.result) // so that the pool retains it
-	default:
-		out = l.pool.intern(now, out)
-	}
-	*list = limitedList{result: out, version: l.version, validUntil: now + maxLimitsAge, lastUsed: now}
+	out := NewList(l.withCaps(now, source.Candidates, int64(ahead)))
+	l.lists.PutSized(now, key, limitedList{out, l.version, now + maxLimitsAge}, cachedSize(out))
 	return out
-}
-
-// addList makes room for a list. If there are too many, all are deleted: those in use are made again, and the pool has
-// what is in them.
-func (l *PushLimits) addList(key derivedKey[int]) *limitedList {
-	if len(l.lists) >= maxCostLists || l.candidates+key.n > maxCostCandidates {
-		clear(l.lists)
-		l.candidates = 0
-	}
-	list := &limitedList{}
-	l.lists[key] = list
-	l.candidates += key.n
-	return list
 }
 
 // withCaps returns a copy of the candidates with their limits.
@@ -212,25 +186,18 @@ func (l *PushLimits) publish(now time.Duration, p *pushLimit) {
 	}
 }
 
-// sweep deletes lists that are not in use, and endpoints that no list has had for long.
+// sweep deletes endpoints that no list has had for long.
 func (l *PushLimits) sweep(now time.Duration) {
 	if now-l.sweptAt < unusedListTTL/10 {
 		return
 	}
 	l.sweptAt = now
-	for key, list := range l.lists {
-		if now-list.lastUsed > unusedListTTL {
-			delete(l.lists, key)
-			l.candidates -= key.n
-		}
-	}
 	for addr, p := range l.endpoints {
 		if now-p.usedAt > unusedEndpointListTTL {
 			delete(l.endpoints, addr)
 			l.ranked = false
 		}
 	}
-	l.pool.sweep(now)
 }
 
 // raise raises the limit, to most at most: by half while it was never too high, later by steps that double while it is

@@ -29,7 +29,7 @@ func TestLimitsAreCaps(t *testing.T) {
 			p.limit = c.limit
 			l.publish(time.Hour, p)
 		}
-		out := l.Apply(time.Hour, cs, c.ahead)
+		out := l.Apply(time.Hour, NewList(cs), c.ahead).Candidates
 		for i := range out {
 			if out[i].Cap != c.want[i] {
 				t.Errorf("%s: caps %+v", c.name, out)
@@ -41,60 +41,40 @@ func TestLimitsAreCaps(t *testing.T) {
 	}
 }
 
-// A list stays at its address while its content is the same, and returns to it.
-func TestLimitedListsStayWhereTheyAre(t *testing.T) {
-	l, cs, now := NewPushLimits(nil), pushCandidates(), time.Hour
-	set := func(limit float64) {
+// A list follows the limits, in another list and not in place.
+func TestLimitedListsFollowLimits(t *testing.T) {
+	l, source, now := NewPushLimits(nil), NewList(pushCandidates()), time.Hour
+	caps := func(want int64) []Candidate {
+		t.Helper()
+		now += maxLimitsAge / 7
+		cs := l.Apply(now, source, 0).Candidates
+		if cs[0].Cap != want || cs[2].Cap != 5 {
+			t.Errorf("%+v, want a first cap of %d", cs, want)
+		}
+		return cs
+	}
+	first := caps(16)
+	for _, limit := range []float64{16.9, 30, 16} {
 		p := l.endpoint(now, "a")
 		p.limit = limit
 		l.publish(now, p)
+		caps(int64(limit))
 	}
-	first := l.Apply(now, cs, 0)
-	for i := range 100 { // longer than unused lists are retained
-		now += maxListAge / 7
-		if got := l.Apply(now, cs, 0); &got[0] != &first[0] {
-			t.Fatalf("another list in step %d", i)
-		}
-		set(firstPush + float64(i%7)/7)
+	if first[0].Cap != 16 || source.Candidates[0].Cap != 0 {
+		t.Error("a list has changed in place")
 	}
-	set(30)
-	second := l.Apply(now, cs, 0)
-	if &second[0] == &first[0] || second[0].Cap != 30 || first[0].Cap != 16 {
-		t.Fatal("the list has not changed, or in place")
-	}
-	set(16)
-	if got := l.Apply(now, cs, 0); &got[0] != &first[0] {
-		t.Error("another list with the content of a known one")
-	}
-	if got := l.Apply(now, pushCandidates(), 0); &got[0] != &first[0] {
-		t.Error("another list from an equal one")
-	}
-	tight := []Candidate{{Addr: "c", Cap: 5}}
-	if got := l.Apply(now, tight, 0); &got[0] != &tight[0] {
-		t.Error("another list, though no limit is tighter than the cap")
-	}
-	if got := l.Apply(now, nil, 0); got != nil {
+	if got := l.Apply(now, List{}, 0); got.Candidates != nil {
 		t.Error("candidates from none")
 	}
 }
 
-// What is not in use is forgotten, and there are never too many lists.
+// Endpoints that are in no list any more are forgotten.
 func TestLimitsAreForgotten(t *testing.T) {
 	l, now := NewPushLimits(nil), time.Hour
-	for range 2 * maxCostLists {
-		l.Apply(now, pushCandidates(), 0)
-	}
-	if len(l.lists) > maxCostLists || l.candidates != 3*len(l.lists) {
-		t.Errorf("%d lists with %d candidates", len(l.lists), l.candidates)
-	}
-	now += unusedListTTL + 1
-	other := []Candidate{{Addr: "d"}}
-	if l.Apply(now, other, 0); len(l.lists) != 1 || l.candidates != 1 || len(l.endpoints) != 4 {
-		t.Errorf("%d lists with %d candidates, %d endpoints", len(l.lists), l.candidates, len(l.endpoints))
-	}
+	l.Apply(now, NewList(pushCandidates()), 0)
 	for range 100 {
 		now += unusedEndpointListTTL / 50
-		l.Apply(now, other, 0)
+		l.Apply(now, NewList([]Candidate{{Addr: "d"}}), 0)
 	}
 	if _, known := l.Limit("d"); len(l.endpoints) != 1 || !known {
 		t.Errorf("endpoints %v", l.endpoints)

@@ -87,7 +87,7 @@ func (p *pair) tick() {
 // smaller part of the limit is used.
 func (p *pair) place() {
 	any := func() *PushLimits { return p.workers[p.rand.IntN(len(p.workers))] }
-	cs := any().Apply(p.now, []Candidate{{Addr: "a", Weight: 1}, {Addr: "b", Weight: 1}}, 0)
+	cs := any().Apply(p.now, NewList([]Candidate{{Addr: "a", Weight: 1}, {Addr: "b", Weight: 1}}), 0).Candidates
 	for len(p.open[0])+len(p.open[1]) < p.clients {
 		cost := [2]float64{}
 		for i := range cost {

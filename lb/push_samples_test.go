@@ -143,7 +143,7 @@ func (e *pushedEngine) scrape() (limit, queued int) {
 			}
 		}
 		e.inflight -= done
-		c := e.limits.Apply(e.now, []Candidate{{Addr: "a", Weight: 1}}, e.ahead)
+		c := e.limits.Apply(e.now, NewList([]Candidate{{Addr: "a", Weight: 1}}), e.ahead).Candidates
 		e.inflight = max(e.inflight, int(c[0].Cap))
 		e.now += time.Second / steps
 	}
@@ -168,7 +168,7 @@ func TestOneOddPageIsNoLimit(t *testing.T) {
 	s.At, s.ScrapedAt, s.FreshAt, s.Counted, s.Inflight.Requests = e.now, e.now, e.now, true, before
 	e.engines.Update(e.now, nil, map[string]EngineSample{"a": s})
 	e.now += 10 * time.Second
-	if c := e.limits.Apply(e.now, []Candidate{{Addr: "a", Weight: 1}}, 0); c[0].Cap < before/2 {
+	if c := e.limits.Apply(e.now, NewList([]Candidate{{Addr: "a", Weight: 1}}), 0).Candidates; c[0].Cap < before/2 {
 		t.Errorf("limit %d, then %d without metrics", before, c[0].Cap)
 	}
 }

@@ -68,7 +68,7 @@ type server struct {
 
 // serve has the limits learn from a batch of answers, and returns the limit that held.
 func (s *server) serve(l *PushLimits, addr string, streamed bool) int64 {
-	n := l.Apply(s.now, []Candidate{{Addr: addr, Weight: 1}}, 0)[0].Cap
+	n := l.Apply(s.now, NewList([]Candidate{{Addr: addr, Weight: 1}}), 0).Candidates[0].Cap
 	wait := max(0, float64(n)/s.slots-1)
 	placed := s.now
 	s.now += time.Duration((1 + wait) * float64(time.Second))
@@ -220,7 +220,7 @@ func TestLimitNeedsEvidence(t *testing.T) {
 			default:
 				h.now += time.Duration(rapid.IntRange(1, 600).Draw(rt, "seconds")) * time.Second
 			}
-			h.limits.Apply(h.now, []Candidate{{Addr: "a"}}, 0)
+			h.limits.Apply(h.now, NewList([]Candidate{{Addr: "a"}}), 0)
 			n, known := h.limits.Limit("a")
 			if !known || n < 1 || float64(n) > h.p.limit*1.5+1 {
 				rt.Fatalf("published %d, known %v, limit %v", n, known, h.p.limit)
@@ -241,7 +241,7 @@ func TestLimitHoldsWithoutSamples(t *testing.T) {
 	}
 	const s = time.Second
 	for _, after := range []time.Duration{s, 3 * s, 4 * s, time.Minute, 10 * time.Minute} {
-		n := e.limits.Apply(e.now+after, []Candidate{{Addr: "a"}}, 0)[0].Cap
+		n := e.limits.Apply(e.now+after, NewList([]Candidate{{Addr: "a"}}), 0).Candidates[0].Cap
 		if n < 5 || n > 7 || after > 3*time.Second && n > 6 {
 			t.Errorf("limit %d after %v without samples of an engine that runs 6", n, after)
 		}

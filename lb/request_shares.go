@@ -20,9 +20,6 @@ type RequestShares struct {
 	own     [shareSlots]shareCount // counted here, not published yet
 	limited bool
 	latest  map[uint64]uint32 // slot of the latest request counted here, by the hash of the address; nil: not followed
-	pool    listPool
-
-	sweptSlot uint32 // slot in which unused lists were last deleted
 }
 
 // shareCount is the requests of one slot.
@@ -72,8 +69,7 @@ func (c *shareCount) add(slot uint32, endpoint uint64, n uint32) {
 }
 
 // within returns the candidates whose share of the requests in the window, with one more request for them, is within
-// the limit; all candidates if there are none. A limit of 0, or from 1 on, is none. The list is shared, and stays at
-// the same address while its content is the same.
+// the limit; all candidates if there are none. A limit of 0, or from 1 on, is none.
 func (s *RequestShares) within(now time.Duration, limit float64, cs []Candidate) []Candidate {
 	if limit <= 0 || limit >= 1 || len(cs) == 0 {
 		return cs
@@ -90,20 +86,16 @@ func (s *RequestShares) within(now time.Duration, limit float64, cs []Candidate)
 	if len(within) == 0 || len(within) == len(cs) {
 		return cs
 	}
-	if slot := shareSlotAt(now); slot != s.sweptSlot {
-		s.pool.sweep(now)
-		s.sweptSlot = slot
-	}
-	return s.pool.intern(now, within)
+	return within
 }
 
 // inFront returns the candidates that are within the limit and, if there are caps, the others behind them.
-func (s *RequestShares) inFront(now time.Duration, limit float64, cs []Candidate) []Candidate {
-	within := s.within(now, limit, cs)
-	if len(within) == len(cs) {
-		return within
+func (s *RequestShares) inFront(now time.Duration, limit float64, l List) List {
+	within := s.within(now, limit, l.Candidates)
+	if len(within) == len(l.Candidates) {
+		return l
 	}
-	return s.pool.intern(now, withSpares(within, cs))
+	return NewList(withSpares(within, l.Candidates))
 }
 
 // follow has requests counted without a limit, and kept when the latest of this VM was, for idle.

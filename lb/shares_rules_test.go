@@ -109,20 +109,6 @@ func TestSlotsOfShares(t *testing.T) {
 	}
 }
 
-// Lists that were not made recently are deleted once a second.
-func TestListsOfShares(t *testing.T) {
-	cs := []Candidate{{Addr: addrOf(0)}, {Addr: addrOf(1)}}
-	s := sharesAt(time.Hour, map[int]map[time.Duration]int{0: {0: 9}})
-	s.within(time.Hour, 0.5, cs)
-	s.pool.intern(0, []Candidate{{Base: 1}})
-	if s.within(time.Hour+999*time.Millisecond, 0.5, cs); len(s.pool.lists) != 2 {
-		t.Errorf("%d lists in the same second", len(s.pool.lists))
-	}
-	if s.within(time.Hour+time.Second, 0.5, cs); len(s.pool.lists) != 1 {
-		t.Errorf("%d lists a second later", len(s.pool.lists))
-	}
-}
-
 // With as many requests as endpoints in a term of ten seconds, a block of more than half of them earns no credit.
 func TestTermsOfPopularity(t *testing.T) {
 	for _, c := range []struct {
@@ -188,13 +174,13 @@ func TestSpanOfPopularity(t *testing.T) {
 func TestAboveTheLimitWithCaps(t *testing.T) {
 	s := sharesAt(time.Hour, map[int]map[time.Duration]int{0: {0: 5}, 1: {0: 2}, 2: {0: 2}})
 	cs := []Candidate{{Addr: addrOf(0), Weight: 1}, {Addr: addrOf(1), Weight: 1}, {Addr: addrOf(2), Weight: 1}}
-	if got := s.inFront(time.Hour, 0.5, cs); len(got) != 2 {
+	if got := s.inFront(time.Hour, 0.5, NewList(cs)); len(got.Candidates) != 2 {
 		t.Errorf("without caps %v", got)
 	}
 	for i := range cs {
 		cs[i].Cap, cs[i].Slope = 4, 1
 	}
-	p := Plan{Candidates: s.inFront(time.Hour, 0.5, cs)}
+	p := Plan{List: s.inFront(time.Hour, 0.5, NewList(cs))}
 	for _, c := range []struct {
 		inflight [3]int64 // of the endpoints 1, 2 and 0
 		want     string

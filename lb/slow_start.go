@@ -25,9 +25,9 @@ const (
 
 // startList is the list of candidates for requests that are drawn for a group of new endpoints.
 type startList struct {
-	tier       uint8   // tier of the requests
-	upTo       float64 // upper end of the draws for this list; they begin at the end of the previous list's
-	candidates []Candidate
+	tier uint8   // tier of the requests
+	upTo float64 // upper end of the draws for this list; they begin at the end of the previous list's
+	list List
 }
 
 // ObserveGrant records the load l of the plan's candidate that a request was placed on, as the plan weighs it: with
@@ -88,24 +88,22 @@ func (h *Health) addSlowStart(now time.Duration, cs []Candidate, config *Cluster
 			cs[i].Base += load
 		}
 	}
-	l.base = h.lists.pool.intern(now, cs)
+	l.base = NewList(cs)
 	for tier := range l.tiers {
 		l.addStartLists(uint8(tier), groups[:], parts, func(c *Candidate) { c.Base -= load + startBonus*request })
-	}
-	for i := range l.starting {
-		l.starting[i].candidates = h.lists.pool.intern(now, l.starting[i].candidates)
 	}
 }
 
 // addStartLists adds the lists for requests of a tier: one for each group of new endpoints, in which the group's
 // endpoints of the tier are preferred.
 func (l *candidateList) addStartLists(tier uint8, groups [][]int, parts []float64, prefer func(c *Candidate)) {
+	base := l.base.Candidates
 	total, starting := 0.0, 0.0 // weights in the tier
-	for i := range l.base {
-		if l.base[i].Tier == tier {
-			total += l.base[i].Weight
+	for i := range base {
+		if base[i].Tier == tier {
+			total += base[i].Weight
 			if parts[i] > 0 {
-				starting += l.base[i].Weight
+				starting += base[i].Weight
 			}
 		}
 	}
@@ -113,11 +111,11 @@ func (l *candidateList) addStartLists(tier uint8, groups [][]int, parts []float6
 	for _, members := range groups {
 		var preferred []Candidate
 		for _, i := range members {
-			if l.base[i].Tier != tier {
+			if base[i].Tier != tier {
 				continue
 			}
 			if preferred == nil {
-				preferred = slices.Clone(l.base)
+				preferred = slices.Clone(base)
 			}
 			prefer(&preferred[i])
 			// Some draws go to an established endpoint that carries less load, more of them as the share grows.
@@ -125,7 +123,7 @@ func (l *candidateList) addStartLists(tier uint8, groups [][]int, parts []float6
 			upTo += parts[i] * (1 + missed) * preferred[i].Weight / total
 		}
 		if preferred != nil {
-			l.starting = append(l.starting, startList{tier, upTo, preferred})
+			l.starting = append(l.starting, startList{tier, upTo, NewList(preferred)})
 		}
 	}
 }

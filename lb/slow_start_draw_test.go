@@ -12,15 +12,16 @@ func drawnFor(h *lb.Health, now time.Duration, v *lb.View, clusterConfig *lb.Clu
 	const draws = 1 << 12
 	n := 0
 	for i := range uint64(draws) {
-		cs, _ := h.Candidates(now, v, clusterConfig, i<<(64-12))
+		list, _ := h.Candidates(now, v, clusterConfig, i<<(64-12))
+		cs := list.Candidates
 		loads := make([]lb.Load, len(cs))
 		for i := range loads {
 			if cs[i].Addr != addr {
 				loads[i].Requests = 3
 			}
-			h.ObserveGrant(&lb.Plan{Candidates: cs}, i, lb.Load{Requests: 4})
+			h.ObserveGrant(&lb.Plan{List: list}, i, lb.Load{Requests: 4})
 		}
-		if cs[lb.Choose(&lb.Plan{Candidates: cs, Random: i}, loads, nil)].Addr == addr {
+		if cs[lb.Choose(&lb.Plan{List: list, Random: i}, loads, nil)].Addr == addr {
 			n++
 		}
 	}

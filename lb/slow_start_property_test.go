@@ -55,13 +55,13 @@ func startingFleet(rt *rapid.T) (h *Health, v *View, cfg *ClusterConfig, now tim
 
 // drawnLists returns the lists that a share of all draws gives to requests of a tier, in the order of the draws, each
 // once for each time that it follows another one.
-func drawnLists(h *Health, now time.Duration, v *View, cfg *ClusterConfig, tierDraw uint64) (lists [][]Candidate) {
+func drawnLists(h *Health, now time.Duration, v *View, cfg *ClusterConfig, tierDraw uint64) (lists []List) {
 	const draws = 500
 	for i := range uint64(draws) {
 		draw := i*(1<<16)/draws<<48 | tierDraw<<32
-		cs, _ := h.Candidates(now, v, cfg, draw)
-		if len(lists) == 0 || &lists[len(lists)-1][0] != &cs[0] {
-			lists = append(lists, cs)
+		list, _ := h.Candidates(now, v, cfg, draw)
+		if len(lists) == 0 || lists[len(lists)-1].Digest() != list.Digest() {
+			lists = append(lists, list)
 		}
 	}
 	return lists
@@ -74,14 +74,14 @@ func TestDrawsOfNewEndpoints(t *testing.T) {
 		h, v, cfg, now := startingFleet(rt)
 		now += time.Duration(rapid.IntRange(0, 35).Draw(rt, "later")) * time.Second
 		lists := drawnLists(h, now, v, cfg, uint64(rapid.IntRange(0, 1<<16-1).Draw(rt, "tier")))
-		seen := map[*Candidate]bool{}
+		seen := map[uint64]bool{}
 		for n, list := range lists {
-			if seen[&list[0]] {
+			if seen[list.Digest()] {
 				rt.Fatalf("range %d of the draws gives the list of an earlier one", n)
 			}
-			seen[&list[0]] = true
-			for i, c := range list {
-				first := lists[0][i]
+			seen[list.Digest()] = true
+			for i, c := range list.Candidates {
+				first := lists[0].Candidates[i]
 				e := h.endpoints[c.Addr]
 				if share, _ := e.startShare(now, &cfg.Health); share == 1 && c != first {
 					rt.Fatalf("%+v differs from %+v in another range, and is not new", c, first)
@@ -103,13 +103,13 @@ func TestEachRangePrefersOthers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h, v, cfg, now := startingFleet(rt)
 		lists := drawnLists(h, now, v, cfg, 0)
-		rest := lists[len(lists)-1]
-		for n, list := range lists[:len(lists)-1] {
-			preferred := 0
+		rest := lists[len(lists)-1].Candidates
+		for n := range lists[:len(lists)-1] {
+			list, preferred := lists[n].Candidates, 0
 			for i := range list {
 				if list[i].Base < rest[i].Base {
 					preferred++
-					if n > 0 && lists[n-1][i].Base < rest[i].Base {
+					if n > 0 && lists[n-1].Candidates[i].Base < rest[i].Base {
 						rt.Fatalf("%s is preferred in the ranges %d and %d", list[i].Addr, n-1, n)
 					}
 				}
@@ -127,7 +127,7 @@ func TestTypicalLoadIsBounded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h, v, cfg, _ := startingFleet(rt)
 		highest, before := 0.0, 0.0
-		plan := &Plan{Candidates: []Candidate{{Addr: v.Endpoints[0].Addr, Slope: 1, Weight: 1}}}
+		plan := &Plan{List: NewList([]Candidate{{Addr: v.Endpoints[0].Addr, Slope: 1, Weight: 1}})}
 		for range rapid.IntRange(1, 60).Draw(rt, "grants") {
 			n := int64(rapid.IntRange(1, 200).Draw(rt, "requests"))
 			highest = max(highest, float64(n))

@@ -61,7 +61,8 @@ func TestObserveGrant(t *testing.T) {
 	} {
 		h := healthOf(0)
 		h.meanLoad = [Tokens + 1]float64{Requests: c.requests, Tokens: c.tokens}
-		p := &Plan{Unit: c.unit, PerRequest: c.perRequest, Candidates: []Candidate{{Addr: addrOf(0), Weight: c.weight}}}
+		p := &Plan{Unit: c.unit, PerRequest: c.perRequest}
+		p.Candidates = []Candidate{{Addr: addrOf(0), Weight: c.weight}}
 		h.ObserveGrant(p, 0, c.l)
 		if got := h.meanLoad; !near(got[Requests], c.wantRequests) || !near(got[Tokens], c.wantTokens) {
 			t.Errorf("%s: %v, want %v and %v", c.name, got, c.wantRequests, c.wantTokens)
@@ -69,7 +70,7 @@ func TestObserveGrant(t *testing.T) {
 	}
 	h := healthOf(0)
 	h.current[0].starting = true
-	p := &Plan{Candidates: []Candidate{{Addr: addrOf(0), Weight: 1}, {Addr: "unknown", Weight: 1}}}
+	p := &Plan{List: NewList([]Candidate{{Addr: addrOf(0), Weight: 1}, {Addr: "unknown", Weight: 1}})}
 	h.ObserveGrant(p, 0, Load{9, 9})
 	if h.ObserveGrant(p, 1, Load{9, 9}); h.meanLoad != [2]float64{} {
 		t.Errorf("a mean load of %v by endpoints that start or are unknown", h.meanLoad)
@@ -122,7 +123,7 @@ func TestStartLists(t *testing.T) {
 		}
 		return list
 	}
-	if got, want := bases(l.base), []float64{0, 0, load, load}; !slices.Equal(got, want) {
+	if got, want := bases(l.base.Candidates), []float64{0, 0, load, load}; !slices.Equal(got, want) {
 		t.Errorf("base costs %v, want %v", got, want)
 	}
 	if len(l.starting) != 2 {
@@ -136,20 +137,19 @@ func TestStartLists(t *testing.T) {
 		bases []float64
 	}{{first, []float64{0, 0, -startBonus * request, load}}, {second, []float64{0, 0, load, -startBonus * request}}} {
 		s := l.starting[i]
-		if !near(s.upTo, want.upTo) || !slices.Equal(bases(s.candidates), want.bases) || s.tier != 0 {
-			t.Errorf("list %d up to %v with base costs %v, want %v and %v", i, s.upTo, bases(s.candidates), want.upTo,
-				want.bases)
+		if got := bases(s.list.Candidates); !near(s.upTo, want.upTo) || !slices.Equal(got, want.bases) || s.tier != 0 {
+			t.Errorf("list %d up to %v with base costs %v, want %v and %v", i, s.upTo, got, want.upTo, want.bases)
 		}
 	}
-	for u, want := range map[float64][]Candidate{
-		0: l.starting[0].candidates, first - 1e-9: l.starting[0].candidates,
-		l.starting[0].upTo: l.starting[1].candidates, l.starting[1].upTo: l.base, 1: l.base,
+	for u, want := range map[float64]List{
+		0: l.starting[0].list, first - 1e-9: l.starting[0].list,
+		l.starting[0].upTo: l.starting[1].list, l.starting[1].upTo: l.base, 1: l.base,
 	} {
-		if got := l.pick(0, u); &got[0] != &want[0] {
-			t.Errorf("a draw of %v: base costs %v", u, bases(got))
+		if got := l.pick(0, u); got.Digest() != want.Digest() {
+			t.Errorf("a draw of %v: base costs %v", u, bases(got.Candidates))
 		}
-		if got := l.pick(1, u); &got[0] != &l.base[0] {
-			t.Errorf("a draw of %v for another tier: base costs %v", u, bases(got))
+		if got := l.pick(1, u); got.Digest() != l.base.Digest() {
+			t.Errorf("a draw of %v for another tier: base costs %v", u, bases(got.Candidates))
 		}
 	}
 }

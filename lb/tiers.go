@@ -182,6 +182,9 @@ type tierCosts struct {
 	requestLoad float64 // load of a typical request in the plan's unit: what one unit of ZonePenalty costs
 }
 
+// key distinguishes costs: the lower bits of a rounded load are zero.
+func (p tierCosts) key() uint64 { return math.Float64bits(p.requestLoad) | uint64(p.tier) }
+
 // apply returns the candidates with the cost of crossing zones added, and with a cost for other tiers so high that
 // their endpoints are used only when every endpoint of the request's tier is at its cap.
 func (p tierCosts) apply(cs []Candidate) []Candidate {

@@ -113,9 +113,9 @@ func (t *TenantBudget) Plan(scope string, digest uint64, tokens int64) *Plan {
 	limits.Weight = 1
 	return &Plan{
 		Scope: scope, Tokens: tokens, Budget: Budget{Limits: []budget.Limits{limits}, Tokens: tokens},
-		Candidates: []Candidate{{
+		List: NewList([]Candidate{{
 			Addr: strconv.FormatUint(digest, 16), Weight: 1, Slope: 1, Cap: int64(t.MaxConcurrent),
-		}},
+		}}),
 	}
 }
 
@@ -124,9 +124,9 @@ func (t *TenantBudget) Plan(scope string, digest uint64, tokens int64) *Plan {
 type tokenBudget struct {
 	*leastRequest
 	cfg     BudgetConfig
-	lists   derivedLists[float64] // of the candidates that are targets
-	latest  []Candidate           // the list of the latest plan
-	budgets []budget.Limits       // of that list
+	lists   derivedLists    // of the candidates that are targets
+	latest  uint64          // digest of the latest plan's list
+	budgets []budget.Limits // of that list
 }
 
 func newTokenBudget(c Config) (Policy, error) {
@@ -140,19 +140,19 @@ func (p *tokenBudget) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	plan.Candidates = p.lists.get(plan.Candidates, 0, p.targets)
+	plan.List = p.lists.get(now, plan.List, 0, p.targets)
 	if len(plan.Candidates) == 0 {
 		return Plan{}, ReasonNoHealthyEndpoint
 	}
 	if r.Idle {
-		plan, _ = p.planIdle(v, plan)
+		plan, _ = p.planIdle(now, v, plan)
 		return plan, ReasonChosen
 	}
 	plan.Budget = Budget{
-		Limits: p.limitsOf(plan.Candidates), Tokens: min(max(plan.Tokens, 1), MaxTokens), AgeBonus: p.cfg.AgeBonus,
+		Limits: p.limitsOf(plan.List), Tokens: min(max(plan.Tokens, 1), MaxTokens), AgeBonus: p.cfg.AgeBonus,
 	}
 	if p.limits != nil {
-		plan.Candidates = p.limits.Apply(now, plan.Candidates, p.ahead)
+		plan.List = p.limits.Apply(now, plan.List, p.ahead)
 	}
 	return plan, ReasonChosen
 }
@@ -172,12 +172,12 @@ func (p *tokenBudget) targets(cs []Candidate) (list []Candidate) {
 	return list
 }
 
-// limitsOf returns the limits of targets, in the same memory as long as the list is the same.
-func (p *tokenBudget) limitsOf(cs []Candidate) []budget.Limits {
-	if len(p.latest) == 0 || &p.latest[0] != &cs[0] {
-		p.latest, p.budgets = cs, make([]budget.Limits, len(cs))
-		for i := range cs {
-			p.budgets[i] = p.cfg.target(cs[i].Addr).Limits
+// limitsOf returns the limits of targets.
+func (p *tokenBudget) limitsOf(l List) []budget.Limits {
+	if digest := l.Digest(); p.budgets == nil || p.latest != digest {
+		p.latest, p.budgets = digest, make([]budget.Limits, len(l.Candidates))
+		for i := range p.budgets {
+			p.budgets[i] = p.cfg.target(l.Candidates[i].Addr).Limits
 		}
 	}
 	return p.budgets

@@ -41,7 +41,8 @@ func TestPlansOfAnyView(t *testing.T) {
 		}
 		cfg := lb.ClusterConfig{MaxInflight: int64(rapid.IntRange(0, 20).Draw(rt, "cap")), ZonePenalty: 3}
 		h := lb.NewHealth()
-		cs, reason := h.Candidates(time.Hour, v, &cfg, rapid.Uint64().Draw(rt, "draw"))
+		list, reason := h.Candidates(time.Hour, v, &cfg, rapid.Uint64().Draw(rt, "draw"))
+		cs := list.Candidates
 		want := lb.ReasonChosen
 		switch {
 		case len(v.Endpoints) == 0:
@@ -78,7 +79,8 @@ func TestNoUsableEndpointIsLeftOut(t *testing.T) {
 				want = append(want, e.Addr)
 			}
 		}
-		cs, _ := lb.NewHealth().Candidates(time.Hour, v, &lb.ClusterConfig{}, rapid.Uint64().Draw(rt, "draw"))
+		list, _ := lb.NewHealth().Candidates(time.Hour, v, &lb.ClusterConfig{}, rapid.Uint64().Draw(rt, "draw"))
+		cs := list.Candidates
 		var got []string
 		for _, c := range cs {
 			got = append(got, c.Addr)

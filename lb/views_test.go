@@ -62,7 +62,8 @@ func TestFirstViewsOfLists(t *testing.T) {
 	} {
 		h := lb.NewHealth()
 		h.Candidates(0, list(1, 0, 4), clusterConfig, 0)
-		cs, _ := h.Candidates(time.Minute, c.next, clusterConfig, 1<<64-1)
+		list, _ := h.Candidates(time.Minute, c.next, clusterConfig, 1<<64-1)
+		cs := list.Candidates
 		if slow := cs[len(cs)-1].Base > 0; slow != c.slow {
 			t.Errorf("%s: its last endpoint starts slowly: %v", c.name, slow)
 		}
@@ -86,7 +87,8 @@ func TestEjectionsByConfig(t *testing.T) {
 	want := func(what string, now time.Duration, out ...bool) {
 		t.Helper()
 		for i, clusterConfig := range all {
-			cs, _ := h.Candidates(now, v, clusterConfig, 0)
+			list, _ := h.Candidates(now, v, clusterConfig, 0)
+			cs := list.Candidates
 			if (len(cs) == 3) != out[i] {
 				t.Errorf("%s: %d candidates under configuration %d", what, len(cs), i)
 			}
@@ -103,7 +105,7 @@ func TestEjectionsByConfig(t *testing.T) {
 	if got, _ := h.Export(now, nil); len(got) > 0 {
 		other := newHealth(v)
 		other.Import(now, got)
-		if cs, _ := other.Candidates(now, v, never, 0); len(cs) != 4 {
+		if list, _ := other.Candidates(now, v, never, 0); len(list.Candidates) != 4 {
 			t.Error("another VM ejects under a configuration that never does")
 		}
 	}
@@ -155,14 +157,14 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 		}
 		policies = append(policies, p)
 	}
-	lists, request := map[*lb.Candidate]bool{}, &lb.Request{}
+	lists, request := map[uint64]bool{}, &lb.Request{}
 	each := func() {
 		for _, p := range policies {
 			plan, reason := p.Plan(time.Minute, request, v)
 			if reason != lb.ReasonChosen {
 				t.Fatal(reason)
 			}
-			lists[&plan.Candidates[0]] = true
+			lists[plan.Digest()] = true
 		}
 	}
 	each()
@@ -201,14 +203,14 @@ func TestFailuresFillNoMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lists, own := map[*lb.Candidate]bool{}, 0
+		lists, own := map[uint64]bool{}, 0
 		for i := range requests {
 			now := time.Hour + time.Duration(i)*time.Millisecond
 			plan, reason := p.Plan(now, &lb.Request{}, v)
 			if reason != lb.ReasonChosen {
 				t.Fatal(reason)
 			}
-			lists[&plan.Candidates[0]] = true
+			lists[plan.Digest()] = true
 			own = max(own, lb.DerivedCandidates(p))
 			at := plan.Candidates[i*37%len(plan.Candidates)].Addr
 			shares.Count(now, at)
@@ -218,7 +220,7 @@ func TestFailuresFillNoMemory(t *testing.T) {
 			}
 			p.Observe(now, lb.Outcome{Addr: at, Verdict: verdict})
 		}
-		if kept := lb.CachedCandidates(h, engines, shares); kept > most || own > alone || len(lists) < requests/20 {
+		if kept := lb.CachedCandidates(h, engines); kept > most || own > alone || len(lists) < requests/20 {
 			t.Errorf("%s: %d candidates are cached, and %d by the policy alone, of %d lists of %d; want "+
 				"%d and %d at most",
 				name, kept, own, len(lists), n, most, alone)

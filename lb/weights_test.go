@@ -63,7 +63,8 @@ func TestCandidatesDoNotDependOnTheScale(t *testing.T) {
 		for i := range v.Endpoints {
 			v.Endpoints[i].Weight = k * float64(1+i*i) * 0.7
 		}
-		cs, _ := lb.NewHealth().Candidates(0, v, capped, 0)
+		list, _ := lb.NewHealth().Candidates(0, v, capped, 0)
+		cs := list.Candidates
 		for i, c := range cs {
 			if want := max(1, math.Round(10*v.Endpoints[i].Weight)); float64(c.Cap) != want {
 				t.Errorf("weight %v: cap %d, want %v", v.Endpoints[i].Weight, c.Cap, want)

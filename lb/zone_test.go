@@ -79,13 +79,13 @@ func TestZonePenaltyMakesFewLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, lists := rand.New(rand.NewPCG(1, 2)), map[*lb.Candidate]bool{}
+	r, lists := rand.New(rand.NewPCG(1, 2)), map[uint64]bool{}
 	for range 10_000 {
 		plan, reason := p.Plan(0, &lb.Request{PromptTokens: int64(1500 * math.Exp(1.2*r.NormFloat64()))}, v)
 		if reason != lb.ReasonChosen {
 			t.Fatal(reason)
 		}
-		lists[&plan.Candidates[0]] = true
+		lists[plan.Digest()] = true
 	}
 	if len(lists) > 8 {
 		t.Errorf("%d lists", len(lists))

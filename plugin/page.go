@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/core"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/process"
 )
 
@@ -74,7 +74,7 @@ func (gateway) ModelsPage(addr string, c *config.Config, answered func(page []by
 	m := &c.Models
 	p := page{
 		cluster: m.Cluster, path: m.Path, where: addr, what: "a list of models", accept: "application/json",
-		within: core.ModelsTimeout, most: maxList,
+		within: engines.ModelsTimeout, most: maxList,
 	}
 	return p.request(answered)
 }

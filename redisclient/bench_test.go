@@ -24,6 +24,7 @@ func (i *instantTransport) Do(now time.Duration, cmd []byte, done redisclient.Do
 // BenchmarkReserveRelease measures what one request costs in the gateway, without connection and server.
 func BenchmarkReserveRelease(b *testing.B) {
 	plan := storetest.Even(storetest.Addrs(64))
+	plan.List = lb.NewList(plan.Candidates)
 	b.Run("without a prompt", func(b *testing.B) { benchmark(b, plan, grantReply) })
 	for _, n := range []int{5, 64} {
 		b.Run(fmt.Sprintf("%d blocks", n), func(b *testing.B) {

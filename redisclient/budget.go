@@ -62,7 +62,7 @@ func parseOverBudget(b []byte, r *reservation) (reply reservationReply, _ error)
 	in := wire.NewReader(b)
 	ms, index := in.Float64(), int(in.Uint16())
 	reply = reservationReply{code: codeOverBudget, grant: lb.Grant{Index: index, Left: unpackLeft(&in)}}
-	if !in.OK() || in.Len() > 0 || index >= len(r.candidates) || !(ms >= 0) {
+	if !in.OK() || in.Len() > 0 || index >= len(r.Candidates) || !(ms >= 0) {
 		return reply, ErrGarbage
 	}
 	reply.grant.Expected = milliseconds(int64(min(ms, maxExpected)))

@@ -35,16 +35,16 @@ const (
 // candidateList is a list of candidates that Redis stores under a key of its own, so that a reservation need not
 // contain it.
 type candidateList struct {
-	candidates []lb.Candidate
-	limits     []budget.Limits // of each candidate, nil without budgets
-	key        string
-	commands   [][]byte      // that store the list in Redis
-	knownAt    time.Duration // when Redis was last known to have the list, never if it does not
-	sentSeq    uint64        // when it was last sent, by Store.seq
-	sentAt     time.Duration // the time of that
-	sendErr    error         // how Redis refused it
-	used       bool          // by a reservation since the last heartbeat
-	endpoints  uint32        // digest of the endpoints, whatever their order
+	lb.List
+	limits    []budget.Limits // of each candidate, nil without budgets
+	key       string
+	commands  [][]byte      // that store the list in Redis
+	knownAt   time.Duration // when Redis was last known to have the list, never if it does not
+	sentSeq   uint64        // when it was last sent, by Store.seq
+	sentAt    time.Duration // the time of that
+	sendErr   error         // how Redis refused it
+	used      bool          // by a reservation since the last heartbeat
+	endpoints uint32        // digest of the endpoints, whatever their order
 }
 
 // classSize is the length of a class in a list.
@@ -53,12 +53,11 @@ const classSize = 56
 // never is a time before all others.
 const never time.Duration = -1
 
-// list returns the list of the candidates, and of their budgets if there are some. Plans share slices of these and
-// never change them, so the addresses of the slices are compared first. Other slices with the same content have the
-// same list.
-func (sc *scopeState) list(cs []lb.Candidate, limits []budget.Limits, owner string) *candidateList {
+// list returns the list of the candidates, and of their budgets if there are some. What differs in nothing that Redis
+// gets to know is the same list there.
+func (sc *scopeState) list(cs lb.List, limits []budget.Limits, owner string) *candidateList {
 	for i, l := range sc.lists {
-		if isSame(l.candidates, cs) && isSame(l.limits, limits) {
+		if l.Digest() == cs.Digest() && slices.Equal(l.limits, limits) {
 			if i > 0 {
 				copy(sc.lists[1:i+1], sc.lists[:i])
 				sc.lists[0] = l
@@ -69,7 +68,7 @@ func (sc *scopeState) list(cs []lb.Candidate, limits []budget.Limits, owner stri
 	l := newCandidateList(sc, cs, limits, owner)
 	for _, known := range sc.lists {
 		if known.key == l.key {
-			known.candidates, known.limits = cs, limits
+			known.List, known.limits = cs, limits
 			return known
 		}
 	}
@@ -80,9 +79,6 @@ func (sc *scopeState) list(cs []lb.Candidate, limits []budget.Limits, owner stri
 	sc.lists[0] = l
 	return l
 }
-
-// isSame reports whether two slices are one and the same.
-func isSame[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // takeUsedLists returns the lists that were used since the last call.
 func (sc *scopeState) takeUsedLists() (lists []*candidateList) {
@@ -131,7 +127,8 @@ func (s *Store) sendList(now time.Duration, sc *scopeState, l *candidateList) {
 type candidateClass struct{ base, slope, weight, cap, capacity, overSlope, tokenCap float64 }
 
 // newCandidateList returns the list of the candidates. Its key is a digest of its content.
-func newCandidateList(sc *scopeState, cs []lb.Candidate, limits []budget.Limits, owner string) *candidateList {
+func newCandidateList(sc *scopeState, list lb.List, limits []budget.Limits, owner string) *candidateList {
+	cs := list.Candidates
 	classes, members := packClasses(cs)
 	if limits != nil { // all that matters of them is in budgets
 		classes, members = make(wire.Writer, classSize), make(wire.Writer, 2*len(cs))
@@ -153,7 +150,7 @@ func newCandidateList(sc *scopeState, cs []lb.Candidate, limits []budget.Limits,
 		_, _ = h.WriteString("\n")
 	}
 	_, _ = h.Write(budgets)
-	l := &candidateList{candidates: cs, limits: limits, knownAt: never, endpoints: endpoints}
+	l := &candidateList{List: list, limits: limits, knownAt: never, endpoints: endpoints}
 	l.key = sc.keys.Candidates + strconv.FormatUint(h.Sum64(), 36)
 	l.commands = l.buildCommands(sc, owner, classes, hashes, members, budgets)
 	return l
@@ -167,17 +164,17 @@ func (l *candidateList) buildCommands(
 	keys := []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Leases, sc.keys.Listed}
 	digest := l.key[len(sc.keys.Candidates):]
 	var parts []string
-	for from := 0; from < len(l.candidates); from += endpointsPerCommand {
-		to := min(from+endpointsPerCommand, len(l.candidates))
+	for from := 0; from < len(l.Candidates); from += endpointsPerCommand {
+		to := min(from+endpointsPerCommand, len(l.Candidates))
 		named := append(slices.Clone(keys), sc.keys.CandidatesPart+digest+":"+strconv.Itoa(from/endpointsPerCommand))
 		var c, h, b []byte // classes, hashes and budgets are in the last part only
-		if to == len(l.candidates) {
+		if to == len(l.Candidates) {
 			named = append(append(slices.Clone(keys), l.key), parts...)
 			c, h, b = classes, hashes, budgets
 		} else {
 			parts = append(parts, named[len(keys)])
 		}
-		cmds = append(cmds, candidatesCommand(named, owner, c, h, members[2*from:2*to], b, l.candidates[from:to]))
+		cmds = append(cmds, candidatesCommand(named, owner, c, h, members[2*from:2*to], b, l.Candidates[from:to]))
 	}
 	return cmds
 }

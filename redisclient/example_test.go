@@ -24,10 +24,10 @@ func ExampleStore() {
 		o := redisclient.Options{Owner: owner, TTL: 5 * time.Second, Timeout: time.Second, KV: newMemory()}
 		return redisclient.New(p, o)
 	}
-	plan := &lb.Plan{Scope: "llm", Candidates: []lb.Candidate{
+	plan := &lb.Plan{Scope: "llm", List: lb.NewList([]lb.Candidate{
 		{Addr: "10.0.0.1:8000", Slope: 1, Weight: 1},
 		{Addr: "10.0.0.2:8000", Slope: 1, Weight: 1},
-	}}
+	})}
 	for owner, s := range []*redisclient.Store{gateway(1), gateway(2)} {
 		s.Reserve(time.Hour, 1, plan, func(g lb.Grant, err error) {
 			fmt.Printf("gateway %d: %s, %v\n", owner+1, plan.Candidates[g.Index].Addr, err)

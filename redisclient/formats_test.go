@@ -30,11 +30,11 @@ const (
 func formatPlan() *lb.Plan {
 	return &lb.Plan{
 		Scope: "llm", Unit: lb.Tokens, Tokens: 3, PerRequest: 1<<32 + 5, Random: 0x2122232425262728,
-		Candidates: []lb.Candidate{
+		List: lb.NewList([]lb.Candidate{
 			{Addr: "10.0.0.1:80", Base: 1, Slope: 2, Weight: 0.5, Cap: 3, Capacity: 4, OverSlope: 5, TokenCap: 2},
 			{Addr: "10.0.0.2:80", Slope: 1, Weight: 1},
 			{Addr: "10.0.0.3:80", Slope: 1, Weight: 1, Cap: -1, TokenCap: -1},
-		},
+		}),
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *Store) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 		s.setTenantCommand(r, p)
 		return
 	}
-	l := sc.list(p.Candidates, r.limits, s.owner)
+	l := sc.list(p.List, r.limits, s.owner)
 	if r.limits != nil {
 		s.setBudgetCommand(now, r, l, p)
 		return

@@ -131,7 +131,7 @@ func (s *Store) sendAgain(now time.Duration, w *waiter) {
 // reservationOf returns the reservation of a request that waits already.
 func (s *Store) reservationOf(now time.Duration, w *waiter) *reservation {
 	r := &reservation{
-		id: w.id, lease: w.lease, candidates: w.plan.Candidates, limits: limitsOf(&w.plan), plan: w.plan, waiter: w,
+		id: w.id, lease: w.lease, List: w.plan.List, limits: limitsOf(&w.plan), plan: w.plan, waiter: w,
 		sentAt: now,
 		done:   func(lb.Grant, error) {},
 	}

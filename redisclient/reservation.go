@@ -11,21 +11,21 @@ import (
 
 // reservation is a reservation without an answer yet.
 type reservation struct {
-	id         lb.LeaseID
-	lease      *lease
-	candidates []lb.Candidate
-	limits     []budget.Limits // of the candidates, nil without budgets
-	script     *script
-	args       int    // of the command
-	cmd        []byte // complete from the beginning, since the plan's blocks belong to the caller
-	list       *candidateList
-	sentSeq    uint64 // of the store's sequence
-	firstCall  *call  // the first attempt; the second one keeps its deadline
-	retried    bool
-	waiter     *waiter // of a request that waits already, and is sent again because its ticket may be lost
-	plan       lb.Plan // of a request that may wait
-	sentAt     time.Duration
-	done       func(lb.Grant, error)
+	lb.List
+	id        lb.LeaseID
+	lease     *lease
+	limits    []budget.Limits // of the candidates, nil without budgets
+	script    *script
+	args      int    // of the command
+	cmd       []byte // complete from the beginning, since the plan's blocks belong to the caller
+	list      *candidateList
+	sentSeq   uint64 // of the store's sequence
+	firstCall *call  // the first attempt; the second one keeps its deadline
+	retried   bool
+	waiter    *waiter // of a request that waits already, and is sent again because its ticket may be lost
+	plan      lb.Plan // of a request that may wait
+	sentAt    time.Duration
+	done      func(lb.Grant, error)
 }
 
 // chained reports whether the reservation names the blocks of a prompt.
@@ -50,7 +50,7 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		done(lb.Grant{}, err)
 		return
 	}
-	r := &reservation{id: id, candidates: p.Candidates, limits: limitsOf(p), sentAt: now, done: done}
+	r := &reservation{id: id, List: p.List, limits: limitsOf(p), sentAt: now, done: done}
 	if p.Wait.Waits() {
 		r.plan = *p
 		s.undecided++
@@ -86,7 +86,7 @@ func (s *Store) cannotReserve(p *lb.Plan) error {
 func (s *Store) send(now time.Duration, r *reservation) {
 	sc := r.lease.scope
 	if r.script != scriptSpendTenant {
-		r.list = sc.list(r.candidates, r.limits, s.owner)
+		r.list = sc.list(r.List, r.limits, s.owner)
 		r.list.used = true
 		if !r.list.isKnown(now) {
 			s.sendList(now, sc, r.list)
@@ -170,7 +170,7 @@ func (s *Store) grant(now time.Duration, r *reservation, reply reservationReply)
 		reply.grant.Queued = true
 	}
 	r.lease.charged = r.limits != nil
-	s.hold(r.lease, reply, r.candidates)
+	s.hold(r.lease, reply, r.Candidates)
 	r.done(reply.grant, nil)
 }
 
@@ -241,7 +241,7 @@ func parseReservationReply(v Value, r *reservation, err error) (reply reservatio
 	}
 	reply, ok := unpackGrant(v.Str, r)
 	reply.grants = grants
-	if !ok || int(reply.code) >= len(r.candidates) || reply.grant.Load.Tokens < 0 || reply.grant.Cached > maxBlocks {
+	if !ok || int(reply.code) >= len(r.Candidates) || reply.grant.Load.Tokens < 0 || reply.grant.Cached > maxBlocks {
 		return reply, ErrGarbage
 	}
 	return reply, nil

@@ -311,7 +311,7 @@ func (d *differential) tokens() int64 {
 // plan draws a plan over the candidates.
 func (d *differential) plan(f *testScope) lb.Plan {
 	p := lb.Plan{
-		Scope: f.scope, Candidates: f.candidates, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(),
+		Scope: f.scope, List: lb.NewList(f.candidates), Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(),
 		Random: d.rng.Uint64() >> d.rng.IntN(64),
 	}
 	if d.rng.IntN(2) == 0 {

@@ -34,7 +34,7 @@ func (s *Store) Schedule(now time.Duration, key uint64, ttl time.Duration, p *lb
 	s.tasks++
 	t := &scheduling{scope: s.scopeOf(p.Scope), done: done}
 	t.scope.keepForTasks(now, ttl)
-	t.candidates, t.limits = p.Candidates, p.Budget.Limits
+	t.List, t.limits = p.List, p.Budget.Limits
 	t.lease = &lease{scope: t.scope, tokens: p.AddedTokens(0)}
 	id := lb.NewTaskID(p.Random, s.number, s.tasks)
 	b := appendArg(make([]byte, 0, 128), id[:])
@@ -55,7 +55,7 @@ func (sc *scopeState) keepForTasks(now, ttl time.Duration) {
 // sendTask sends the command, behind the list of candidates if Redis may not know that.
 func (s *Store) sendTask(now time.Duration, t *scheduling) {
 	sc := t.scope
-	l := sc.list(t.candidates, t.limits, s.owner)
+	l := sc.list(t.List, t.limits, s.owner)
 	l.used = true
 	if !l.isKnown(now) {
 		s.sendList(now, sc, l)
@@ -112,7 +112,7 @@ func (s *Store) parseTask(now time.Duration, v Value, t *scheduling, err error) 
 	}
 	copy(task.ID[:], v.Str)
 	reply, ok := unpackGrant(v.Str[len(task.ID):], &t.reservation)
-	if !ok || int(reply.code) >= len(t.candidates) || reply.grant.Load.Tokens < 0 {
+	if !ok || int(reply.code) >= len(t.Candidates) || reply.grant.Load.Tokens < 0 {
 		return lb.Task{}, false, ErrGarbage
 	}
 	task.Grant = reply.grant

@@ -30,7 +30,7 @@ const (
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"redisclient", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process",
-	"plugin/host", "plugin/learned", "plugin/stats",
+	"plugin/admission", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -63,7 +63,8 @@ var mayImport = map[string][]string{
 	"internal/statname": nil,
 	"internal/wire":     nil,
 	"lb": {
-		"internal/order", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash,
+		"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/setting",
+		"metrics", xxhash,
 	},
 	"lb/answer": {"internal/jsontext"},
 	"lb/budget": nil,
@@ -80,8 +81,12 @@ var mayImport = map[string][]string{
 	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
 	"plugin": {
-		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process",
-		"plugin/stats", "redisclient",
+		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host",
+		"plugin/process", "plugin/stats", "redisclient",
+	},
+	"plugin/admission": {
+		"internal/statname", "internal/wire", "lb", "lb/budget", "plugin/config", "plugin/endpoints", "plugin/host",
+		"plugin/process", "plugin/stats", xxhash,
 	},
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
@@ -89,12 +94,17 @@ var mayImport = map[string][]string{
 	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
-		"lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints",
-		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
+		"lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/discovery",
+		"plugin/endpoints", "plugin/engines", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
+		"plugin/stats", "redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
 	"plugin/endpoints": {
 		"internal/recent", "internal/wire", "lb", "plugin/config", "plugin/discovery", "plugin/process", xxhash,
+	},
+	"plugin/engines": {
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/prompt", "metrics", "plugin/config",
+		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stats", xxhash,
 	},
 	"plugin/host": {
 		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
@@ -115,8 +125,8 @@ var mayImport = map[string][]string{
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
-	"lb", "lb/memstore", "lb/queue", "lb/region", "metrics", "plugin/config", "plugin/core", "plugin/discovery",
-	"plugin/endpoints", "plugin/process", "redisclient",
+	"lb", "lb/memstore", "lb/queue", "lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/core",
+	"plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/process", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

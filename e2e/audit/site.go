@@ -243,52 +243,70 @@ func (s *Site) AwaitReason(ctx context.Context, reason string) error {
 // reasonsAre sends many requests, each on a connection of its own so that every worker gets some.
 func (s *Site) reasonsAre(ctx context.Context, want string) error {
 	for i := range 8 * s.Workers * len(s.Gateways) {
-		reason, err := probe(ctx, s.Gateways[i%len(s.Gateways)])
+		a, err := Ask(ctx, s.Gateways[i%len(s.Gateways)].URL()+EchoPath, false, nil)
 		if err != nil {
 			return err
 		}
-		if reason != want {
+		if reason := a.Header.Get("x-warmgate-reason"); reason != want {
 			return fmt.Errorf("audit: the plugin gave reason %q for a request, want %q", reason, want)
 		}
 	}
 	return nil
 }
 
-// probe sends one request that takes no time on a connection of its own and returns the plugin's reason.
-func probe(ctx context.Context, g *harness.Gateway) (reason string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL()+"/sim/echo", nil)
-	if err != nil {
-		return "", err
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return "", err
-	}
-	return resp.Header.Get("x-warmgate-reason"), nil
+// EchoPath is where servers answer at once, whatever state they are in.
+const EchoPath = "/sim/echo"
+
+// Reply is the outcome of Ask.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   string
+	Took   time.Duration
 }
 
-// Client returns a client for chat completions at gateway i that keeps the plugin's debug headers. Its connections come
+// String describes a reply for an error.
+func (r Reply) String() string {
+	return fmt.Sprintf("status %d, reason %q: %.200s", r.Status, r.Header.Get("x-warmgate-reason"), r.Body)
+}
+
+// asking are the clients of Ask, by whether they keep connections.
+var asking = map[bool]*http.Client{
+	true:  {Timeout: harness.Patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+	false: {Timeout: harness.Patience, Transport: &http.Transport{DisableKeepAlives: true}},
+}
+
+// Ask sends a GET request and reads its answer. keep reuses a connection; without it the request may come to any
+// worker.
+func Ask(ctx context.Context, url string, keep bool, header http.Header) (Reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return Reply{}, err
+	}
+	if header != nil {
+		req.Header = header
+	}
+	start := time.Now()
+	resp, err := asking[keep].Do(req)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return Reply{resp.StatusCode, resp.Header, string(body), time.Since(start)}, err
+}
+
+// Client returns a client for chat completions at a gateway that keeps the plugin's debug headers. Its connections come
 // from the given address, if it is not "".
-func (s *Site) Client(i int, from string, timeout time.Duration) *loadgen.Client {
+func Client(g *harness.Gateway, from string, timeout time.Duration) *loadgen.Client {
 	return loadgen.NewClient(loadgen.Options{
-		URL: s.Gateways[i].URL() + path, From: from, Timeout: timeout, Connections: 256,
-		KeepHeaders: []string{"x-warmgate-reason", "x-warmgate-host", "x-warmgate-region"},
+		URL: g.URL() + path, From: from, Timeout: timeout, Connections: 256,
+		KeepHeaders: []string{"x-warmgate-reason", "x-warmgate-host", "x-warmgate-region", waitHeader},
 	})
 }
 
 // step is the interval of polling for a condition.
 const step = 50 * time.Millisecond
-
-// Tail returns the end of a log, for the text of an error.
-func Tail(log string) string {
-	const most = 3000
-	return log[max(0, len(log)-most):]
-}
 
 // Seed returns the number in the environment variable SEED, with which a run can be repeated, or a new one.
 func Seed() uint64 {

@@ -12,6 +12,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
+// waitHeader is the plugin's debug header with the time that a request has waited in a queue.
+const waitHeader = "x-warmgate-wait-ms"
+
 // Tally is the outcomes of the requests of a Traffic.
 type Tally struct {
 	Sent    int
@@ -19,6 +22,7 @@ type Tally struct {
 	Left    int            // clients that left as planned
 	Meant   int            // failures of the kind that is meant to be
 	Excused int            // failures that were excused one by one
+	Waited  int            // requests that have waited in a queue, by the plugin's debug header
 	Errors  map[string]int // the other failures, by kind, as in loadgen.Sample
 	First   string         // the first of these in words
 	ByHost  map[string]int // requests with a response, whatever its status, by the server's x-sim-id
@@ -28,6 +32,24 @@ type Tally struct {
 // Failed returns the number of requests that neither completed nor left as planned, nor failed as they were meant to or
 // with an excuse.
 func (t *Tally) Failed() int { return t.Sent - t.OK - t.Left - t.Meant - t.Excused }
+
+// Add adds another tally, of requests that were sent at other times.
+func (t *Tally) Add(o Tally) {
+	t.Sent, t.OK, t.Left, t.Meant = t.Sent+o.Sent, t.OK+o.OK, t.Left+o.Left, t.Meant+o.Meant
+	t.Excused, t.Waited, t.Span = t.Excused+o.Excused, t.Waited+o.Waited, t.Span+o.Span
+	if t.First == "" {
+		t.First = o.First
+	}
+	if t.Errors == nil {
+		t.Errors, t.ByHost = map[string]int{}, map[string]int{}
+	}
+	for kind, n := range o.Errors {
+		t.Errors[kind] += n
+	}
+	for host, n := range o.ByHost {
+		t.ByHost[host] += n
+	}
+}
 
 // Rate returns the requests sent per second.
 func (t *Tally) Rate() float64 { return float64(t.Sent) / max(t.Span.Seconds(), 1e-9) }
@@ -122,20 +144,35 @@ func (t *Traffic) send(requests, run context.Context) {
 		if t.room != nil {
 			t.room <- struct{}{}
 		}
-		t.mu.Lock()
-		q := t.make(r, t.next)
-		t.next++
-		t.tally.Sent++
-		t.mu.Unlock()
-		t.wg.Add(1)
-		go func() {
-			defer t.wg.Done()
-			sent := time.Now()
-			t.count(t.client.Do(requests, &q, sent), sent)
+		t.one(requests, r, func() {
 			if t.room != nil {
 				<-t.room
 			}
-		}()
+		})
+	}
+}
+
+// one sends a request; ended is called at its end.
+func (t *Traffic) one(ctx context.Context, r *rand.Rand, ended func()) {
+	t.mu.Lock()
+	q := t.make(r, t.next)
+	t.next++
+	t.tally.Sent++
+	t.mu.Unlock()
+	t.wg.Add(1)
+	go func() {
+		defer t.wg.Done()
+		defer ended()
+		sent := time.Now()
+		t.count(t.client.Do(ctx, &q, sent), sent)
+	}()
+}
+
+// Burst sends n requests at once, beside those of the rate. Pause waits for the end of these, too.
+func (t *Traffic) Burst(ctx context.Context, n int) {
+	r := rand.New(rand.NewPCG(t.seed, ^uint64(t.Tally().Sent)))
+	for range n {
+		t.one(ctx, r, func() {})
 	}
 }
 
@@ -143,6 +180,9 @@ func (t *Traffic) count(s loadgen.Sample, sent time.Time) {
 	excused := t.Excuse != nil && !s.OK() && !s.Left && t.Excuse(&s, sent)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if ms := s.Header.Get(waitHeader); ms != "" && ms != "0" {
+		t.tally.Waited++
+	}
 	if s.Endpoint != "" {
 		t.tally.ByHost[s.Endpoint]++
 	}

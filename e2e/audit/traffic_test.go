@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -135,6 +137,69 @@ func TestTrafficThatIsMeantToFail(t *testing.T) {
 	traffic.Pause()
 	if tally := traffic.Tally(); tally.Failed() != 0 || tally.OK+tally.Meant != tally.Sent || tally.First != "" {
 		t.Errorf("after failures that were meant: %+v", tally)
+	}
+}
+
+// A burst is beside the rate, and its requests are among the others.
+func TestBurst(t *testing.T) {
+	srv := server(t)
+	client := loadgen.NewClient(loadgen.Options{URL: srv.URL() + path})
+	defer client.Close()
+	traffic := NewTraffic(client, 0, 1, Short)
+	traffic.Burst(t.Context(), 7)
+	traffic.Burst(t.Context(), 5)
+	traffic.Pause()
+	tally := traffic.Tally()
+	if tally.Sent != 12 || tally.OK != 12 || srv.State().Requests != 12 {
+		t.Errorf("after two bursts: %+v", tally)
+	}
+	var sum Tally
+	sum.Add(tally)
+	sum.Add(Tally{Sent: 3, OK: 1, Waited: 1, Errors: map[string]int{"reset": 2}, First: "first"})
+	if sum.Sent != 15 || sum.OK != 13 || sum.Waited != 1 || sum.Failed() != 2 || sum.Errors["reset"] != 2 ||
+		sum.ByHost["0"] != 12 || sum.First != "first" {
+		t.Errorf("the sum is %+v", sum)
+	}
+}
+
+// What has waited is known by the plugin's header, which is 0 for what has not.
+func TestWaited(t *testing.T) {
+	traffic := NewTraffic(nil, 0, 1, Short)
+	for _, ms := range []string{"", "0", "12"} {
+		s := loadgen.Sample{Header: http.Header{}}
+		if ms != "" {
+			s.Header.Set(waitHeader, ms)
+		}
+		traffic.count(s, time.Now())
+	}
+	if n := traffic.Tally().Waited; n != 1 {
+		t.Errorf("%d of 3 have waited, want 1", n)
+	}
+}
+
+func TestAsk(t *testing.T) {
+	connections := map[string]bool{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connections[r.RemoteAddr] = true
+		w.Header().Set("x-warmgate-reason", "chosen")
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = w.Write([]byte(r.Header.Get("x-own")))
+	}))
+	defer srv.Close()
+	for _, c := range []struct {
+		keep bool
+		want int // connections
+	}{{true, 1}, {false, 3}} {
+		clear(connections)
+		for range 3 {
+			r, err := Ask(t.Context(), srv.URL, c.keep, http.Header{"X-Own": {"text"}})
+			if err != nil || r.Body != "text" || r.String() != `status 418, reason "chosen": text` {
+				t.Errorf("%v, %v", r, err)
+			}
+		}
+		if len(connections) != c.want {
+			t.Errorf("keep %t: %d connections, want %d", c.keep, len(connections), c.want)
+		}
 	}
 }
 

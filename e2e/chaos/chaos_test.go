@@ -3,16 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
-	"math/rand/v2"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/lab"
 )
 
 // A short run of the scenes that take no long waiting; `make chaos` makes the long one.
@@ -24,12 +21,12 @@ func TestChaos(t *testing.T) {
 		"VM lost: fatal", "VM lost while requests wait", "cluster dies", "region partitioned",
 		"region killed and adopted", "hops forged",
 	}
-	f, err := run(ctx, settings{
-		only: only, span: 1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, leavers: 240,
-		queueLeavers: 300, crowd: 60, waiting: 100, forged: 240,
-		streams: 16, rate: 60,
-		oneSite: true, seed: 1, progress: harness.LogWriter(t),
-	})
+	f, err := run(ctx, "chaos", &lab.Settings{
+		Only: only, Span: 1500 * time.Millisecond, Servers: 4, Workers: 2, Herd: 200, Leavers: 240,
+		QueueLeavers: 300, Crowd: 60, Waiting: 100, Forged: 240,
+		Streams: 16, Rate: 60,
+		Seed: 1, Progress: harness.LogWriter(t),
+	}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,35 +43,12 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// Scenes are chosen by their names, or by what several have in their names.
-func TestChosen(t *testing.T) {
-	for only, want := range map[string]int{"clients leave": 1, "clients": 2, "clients leave,clients": 2, "nothing": 0} {
-		if got := (settings{only: strings.Split(only, ",")}).chosen(shipped); len(got) != want {
-			t.Errorf("%s: %d scenes, want %d", only, len(got), want)
-		}
-	}
-	if _, err := run(t.Context(), settings{only: []string{"nothing"}, progress: io.Discard}); err == nil {
-		t.Error("a run without a scene succeeds")
-	}
-}
-
 // mostExcused is how many failures a scene may excuse, 0 for any number. Others may excuse none.
 var mostExcused = map[string]int{
 	"VM lost: fatal": 0, "VM lost while requests wait": 0, "cluster dies": 0, "region killed and adopted": 0,
-	// Connections break twice, each time between two regions that may serve each other with all their servers.
-	"region partitioned": 2 * 2 * regionServers * regionTakes,
-}
-
-// Clients of waiting requests leave, or stay, at a point of their own.
-func TestQueueLeaver(t *testing.T) {
-	seen := map[loadgen.LeavePoint]int{}
-	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 300 {
-		seen[queueLeaver(r, i).Leave.At]++
-	}
-	if seen[loadgen.Stay] < 10 || seen[loadgen.MidUpload] < 10 || seen[loadgen.BeforeFirstByte] < 200 {
-		t.Errorf("300 clients leave at %v", seen)
-	}
+	// Connections break twice, each time between two regions that may serve each other with both of their servers, each
+	// of which takes six requests.
+	"region partitioned": 2 * 2 * 2 * 6,
 }
 
 // The door through which a test loses a VM must not be in what is shipped.
@@ -97,40 +71,35 @@ func TestNoTrapIsShipped(t *testing.T) {
 	}
 }
 
-// Every way to leave, and staying, must be among a few hundred clients, and the same seed must give the same ones.
-func TestLeaver(t *testing.T) {
-	seen := map[loadgen.LeavePoint]int{}
-	a, b := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(1, 2))
-	for i := range 300 {
-		q, again := leaver(a, i), leaver(b, i)
-		if !bytes.Equal(q.Body, again.Body) || q.Leave != again.Leave || q.Upload != again.Upload {
-			t.Fatalf("request %d differs between two runs of one seed", i)
-		}
-		seen[q.Leave.At]++
+// TestChaosRedis plays one scene of each kind, in small: `make chaos-redis` makes the long run.
+func TestChaosRedis(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two gateways and a Redis; -short leaves that out")
 	}
-	for _, at := range append(leavePoints, loadgen.Stay) {
-		if seen[at] < 10 {
-			t.Errorf("%d of 300 clients leave at %q", seen[at], at)
-		}
+	s := lab.Settings{
+		Only: []string{
+			"killed", "garbage", "data lost", "herd", "clients leave", "clients leave the queue",
+			"gateway killed while requests wait", "killed while requests wait", "cluster",
+		},
+		Span: 1500 * time.Millisecond, Servers: 4, Workers: 2, Herd: 200, Crowd: 50, Streams: 8, Rate: 60,
+		QueueLeavers: 200,
+		Seed:         audit.Seed(),
+		Progress:     harness.LogWriter(t),
 	}
-}
-
-func TestExcuses(t *testing.T) {
-	tally := audit.Tally{Sent: 10, OK: 4, Left: 1, Errors: map[string]int{"truncated": 2, "reset": 1, "status_500": 2}}
-	for _, tt := range []struct {
-		excused func(audit.Tally) int
-		want    int
-	}{
-		{none, 0},
-		{of("truncated", "reset"), 3},
-		{of("status_500"), 2},
-		{of("timeout"), 0},
-	} {
-		if got := tt.excused(tally); got != tt.want {
-			t.Errorf("%d failures excused, want %d", got, tt.want)
-		}
+	t.Logf("SEED=%d repeats this run", s.Seed)
+	f, err := run(t.Context(), "chaos-redis", &s, false)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n := tally.Failed(); n != 5 {
-		t.Errorf("Failed() = %d, want 5", n)
+	if len(f.Scenes) != len(s.Only) || f.Failed > 0 || f.Requests == 0 {
+		t.Errorf("%d scenes, %d requests, %d failed", len(f.Scenes), f.Requests, f.Failed)
+	}
+	if f.Judgement == nil || f.Outages != 2 {
+		t.Errorf("judged %v, want the two outages", f.Judgement)
+	}
+	for _, r := range f.Scenes {
+		if (r.Scene == "killed" || r.Scene == "garbage") && len(r.Fallbacks) == 0 {
+			t.Errorf("%s: nothing fell back: the fault did not reach the plugin", r.Scene)
+		}
 	}
 }

@@ -17,36 +17,63 @@ package main
 import (
 	"context"
 	"flag"
-	"os"
+	"fmt"
 	"strings"
+	"time"
 
-	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/chaos/clusters"
+	"github.com/warmgate/warmgate/e2e/chaos/gateway"
+	"github.com/warmgate/warmgate/e2e/chaos/redis"
+	"github.com/warmgate/warmgate/e2e/chaos/regions"
+	"github.com/warmgate/warmgate/e2e/lab"
 )
 
 func main() {
-	s := settings{progress: os.Stdout}
+	s := lab.Settings{}
 	var only string
-	flag.BoolVar(&s.inRedis, "in-redis", false, "two gateways that count in Redis, and the scenes in which that fails")
+	inRedis := flag.Bool("in-redis", false, "two gateways that count in Redis, and the scenes in which that fails")
 	flag.StringVar(&only, "only", "", "scenes to play by their names, or a part of them, comma separated; all if empty")
-	flag.DurationVar(&s.span, "span", 0, "length of a scene's longest part, or of a fault; 0: 10s, with Redis 3s")
-	flag.StringVar(&s.version, "version", "",
-		"Envoy's version, as in build/envoy; empty: the default, or the binary that ENVOY names")
-	flag.StringVar(&s.redis, "redis", "",
+	flag.DurationVar(&s.Span, "span", 0, "length of a scene's longest part, or of a fault; 0: 10s, with Redis 3s")
+	flag.StringVar(&s.Redis, "redis", "",
 		"version of Redis, as in e2e/redisserver; empty: the default, or the binary that REDIS names")
-	flag.IntVar(&s.servers, "servers", 8, "model servers")
-	flag.IntVar(&s.workers, "workers", 2, "worker threads of each gateway")
-	flag.IntVar(&s.herd, "herd", 1000, "clients that arrive at the same moment, over all gateways")
-	flag.IntVar(&s.leavers, "leavers", 3000, "requests among clients that leave")
-	flag.IntVar(&s.crowd, "crowd", 500, "requests in flight at a gateway that is killed, or that wait in a queue")
-	flag.IntVar(&s.queueLeavers, "queue-leavers", 10000, "clients that leave while their requests wait in a queue")
-	flag.IntVar(&s.waiting, "waiting", 2000, "requests in the queue in the scene in which many wait")
-	flag.IntVar(&s.forged, "forged", 10000, "requests with forged headers, in the scenes that have them")
-	flag.IntVar(&s.streams, "streams", 16, "streams open during each scene")
-	flag.Float64Var(&s.rate, "rate", 200, "requests a second, over all gateways")
-	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")
+	flag.IntVar(&s.Herd, "herd", 1000, "clients that arrive at the same moment, over all gateways")
+	flag.IntVar(&s.Leavers, "leavers", 3000, "requests among clients that leave")
+	flag.IntVar(&s.Crowd, "crowd", 500, "requests in flight at a gateway that is killed, or that wait in a queue")
+	flag.IntVar(&s.QueueLeavers, "queue-leavers", 10000, "clients that leave while their requests wait in a queue")
+	flag.IntVar(&s.Waiting, "waiting", 2000, "requests in the queue in the scene in which many wait")
+	flag.IntVar(&s.Forged, "forged", 10000, "requests with forged headers, in the scenes that have them")
+	s.StreamsFlag(16)
+	s.Flags(200)
 	flag.Parse()
 	if only != "" {
-		s.only = strings.Split(only, ",")
+		s.Only = strings.Split(only, ",")
 	}
-	audit.Main(s.bench(), s.seed, func(ctx context.Context) (figures, error) { return run(ctx, s) })
+	name := "chaos"
+	if *inRedis {
+		name = "chaos-redis"
+	}
+	lab.Main(name, s.Seed, func(ctx context.Context) (figures, error) { return run(ctx, name, &s, false) })
+}
+
+// figures are what a run ends with.
+type figures struct {
+	lab.Figures
+	*redis.Judgement // nil if there was no outage of Redis
+}
+
+// run plays the scenes of one of the two runs. Together, those at a single gateway are played with the module that can
+// be crashed, which saves the start of a gateway.
+func run(ctx context.Context, name string, s *lab.Settings, together bool) (f figures, err error) {
+	stages, span := append(gateway.Stages(together), clusters.Stage(), regions.Stage()), 10*time.Second
+	if name == "chaos-redis" {
+		stages, span = redis.Stages(), 3*time.Second
+	}
+	if s.Span == 0 {
+		s.Span = span
+	}
+	f.Figures, err = lab.Run(ctx, name, s, stages)
+	if f.Judgement = redis.Judge(f.Scenes); f.Judgement != nil {
+		fmt.Fprintln(s.Progress, f.Judgement)
+	}
+	return f, err
 }

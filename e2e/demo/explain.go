@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/wait"
 )
@@ -25,54 +26,45 @@ type decision struct {
 
 // explain shows one decision in words. It plays the beginning of the traffic again and sends requests of its own into
 // it.
-func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request) error {
+func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request) {
 	background, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		d.stage.Play(background, d.show.policies[len(d.show.policies)-1], reqs, 0, nil)
 	}()
-	chosen, err := d.probe(ctx)
+	var chosen *decision
+	err := lab.Try(func() { chosen = d.probe(ctx) })
 	cancel()
 	<-ended
-	if err != nil {
-		return err
-	}
-	return chosen.write(w, d.show.gateways*workers)
+	lab.Check(err)
+	chosen.write(w, d.show.gateways*workers)
 }
 
 // probe returns a decision that fits its snapshot: traffic continues between the snapshot and the decision, so the
 // first one may not fit.
-func (d *demo) probe(ctx context.Context) (*decision, error) {
+func (d *demo) probe(ctx context.Context) (last *decision) {
 	q := loadgen.Request{Stream: true, MaxTokens: 1}
-	var err error
-	if q.Body, err = loadgen.ChatBody("sim", "Why this server?", 1, true); err != nil {
-		return nil, err
-	}
-	var last *decision
+	q.Body = lab.Body("Why this server?", &q)
 	for range 20 {
-		if err := wait.For(ctx, 250*time.Millisecond); err != nil {
-			return nil, err
-		}
+		lab.Check(wait.For(ctx, 250*time.Millisecond))
 		inflight := d.stage.Inflight()
 		s := d.stage.Client().Do(ctx, &q, time.Now())
 		if !s.OK() {
 			d.failed++
-			return nil, errors.New(describe(&s))
+			lab.Check(errors.New(describe(&s)))
 		}
 		last = &decision{
 			inflight: inflight, host: s.Header.Get("x-warmgate-host"),
 			reason: s.Header.Get("x-warmgate-reason"), load: s.Header.Get("x-warmgate-load"),
 		}
 		if last.server = d.stage.ServerAt(last.host); last.server >= 0 && last.fits() {
-			return last, nil
+			return last
 		}
 	}
-	if last.server < 0 {
-		return nil, fmt.Errorf("the gateway did not report which server it chose: host %q, reason %q", last.host,
-			last.reason)
-	}
-	return last, nil
+	lab.FailIf(last.server < 0, "the gateway did not report which server it chose: host %q, reason %q", last.host,
+		last.reason)
+	return last
 }
 
 // fits reports whether the snapshot is what the decision was made on, and interesting: the servers differ.
@@ -85,7 +77,7 @@ func (x *decision) fits() bool {
 }
 
 // write explains the decision that counted the requests of so many workers.
-func (x *decision) write(w io.Writer, workers int) error {
+func (x *decision) write(w io.Writer, workers int) {
 	t := &bench.Table{Head: []string{"server"}}
 	row, speed := []string{"in flight"}, []string{"speed"}
 	for i, n := range x.inflight {
@@ -99,16 +91,10 @@ func (x *decision) write(w io.Writer, workers int) error {
 	}
 	t.Add(row...)
 	t.Add(speed...)
-	if _, err := fmt.Fprint(w, "\nOne decision, explained (response headers of one more request, "+
-		"debug_headers: true)\n\n"); err != nil {
-		return err
-	}
-	if err := t.Write(w); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n  x-warmgate-host: %s\n  x-warmgate-reason: %s\n  x-warmgate-load: %s\n\n%s\n", x.host,
+	fmt.Fprint(w, "\nOne decision, explained (response headers of one more request, debug_headers: true)\n\n")
+	lab.Check(t.Write(w))
+	fmt.Fprintf(w, "\n  x-warmgate-host: %s\n  x-warmgate-reason: %s\n  x-warmgate-load: %s\n\n%s\n", x.host,
 		x.reason, x.load, x.words(workers))
-	return err
 }
 
 // words returns why the server was chosen.

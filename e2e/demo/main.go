@@ -11,18 +11,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
-	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 const (
@@ -73,13 +74,13 @@ func server() vllmsim.Config {
 
 func servers() []vllmsim.Config { return compare.Servers(server(), speeds...) }
 
-func (s *show) traffic() ([]loadgen.Request, error) {
+func (s *show) traffic() []loadgen.Request {
 	w := loadgen.Workload{
 		Seed: 7, Stream: true,
 		Prompt: loadgen.LogNormal{Median: 120, Sigma: 1, Min: 8, Max: 2000},
 		Output: loadgen.LogNormal{Median: 30, Sigma: 1, Min: 2, Max: 200},
 	}
-	return compare.AtLoad(w, servers(), s.load, span)
+	return lab.Must(compare.AtLoad(w, servers(), s.load, span))
 }
 
 func main() {
@@ -88,7 +89,7 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == "-redis" {
 		d.show = aloneAndTogether
 	}
-	err := d.run(ctx)
+	err := lab.Try(func() { d.run(ctx) })
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -109,74 +110,43 @@ type demo struct {
 // errFailed is the error of a request that failed, which the demo must not hide.
 var errFailed = errors.New("requests failed; see the table")
 
-func (d *demo) run(ctx context.Context) (err error) {
+func (d *demo) run(ctx context.Context) {
 	began := time.Now()
-	if err := d.prepare(ctx); err != nil {
-		return err
-	}
-	reqs, err := d.show.traffic()
-	if err != nil {
-		return err
-	}
-	redis, err := d.redis(ctx)
-	if err != nil {
-		return err
-	}
-	d.stage, err = compare.NewStage(ctx, compare.Options{
+	d.prepare(ctx)
+	reqs, redis := d.show.traffic(), d.redis(ctx)
+	d.stage = lab.Must(compare.NewStage(ctx, compare.Options{
 		Gateways: d.show.gateways, Workers: workers, Servers: servers(),
 		Redis: redis, First: d.show.policies[0],
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.stage.Close()) }()
-	d.introduce(reqs)
-	if err := d.phases(ctx, reqs); err != nil {
-		return err
-	}
-	if err := report(os.Stdout, &d.show, d.results); err != nil {
-		return err
-	}
-	if err := d.explain(ctx, os.Stdout, reqs); err != nil {
-		return err
-	}
-	fmt.Printf("\nAll of this took %.0f s.\n", time.Since(began).Seconds())
-	if err := d.stay(ctx, os.Stdout); err != nil {
-		return err
-	}
-	return d.verdict()
+	}))
+	lab.Each(func() {
+		d.introduce(reqs)
+		d.phases(ctx, reqs)
+		report(os.Stdout, &d.show, d.results)
+		d.explain(ctx, os.Stdout, reqs)
+		fmt.Printf("\nAll of this took %.0f s.\n", time.Since(began).Seconds())
+		d.stay(ctx)
+		lab.Check(d.verdict())
+	}, func() { lab.Check(d.stage.Close()) })
 }
 
 // prepare fetches Envoy and builds the plugin. Both are quick when they have been done before.
-func (d *demo) prepare(ctx context.Context) error {
+func (d *demo) prepare(ctx context.Context) {
 	d.screen.line("Fetching Envoy (about 30 MB the first time) …")
-	binary, err := harness.Envoy(ctx, "")
-	if err != nil {
-		return err
-	}
-	d.screen.line("  %s", binary)
+	d.screen.line("  %s", lab.Must(harness.Envoy(ctx, "")))
 	d.screen.line("Building the plugin …")
-	module, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return err
-	}
-	d.screen.line("  %s", module)
+	d.screen.line("  %s", lab.Must(harness.Wasm(ctx, harness.HostEnvoy)))
 	d.screen.line("Starting Envoy with %d workers and %d simulated vLLM servers …", workers, len(speeds))
-	return nil
 }
 
 // redis starts a Redis server if the show needs one, and returns its address.
-func (d *demo) redis(ctx context.Context) (addr string, err error) {
+func (d *demo) redis(ctx context.Context) (addr string) {
 	if d.show.gateways == 1 {
-		return "", nil
+		return ""
 	}
 	d.screen.line("Starting Redis for %d gateways (fetched the first time) …", d.show.gateways)
-	s, err := redisserver.Start(ctx, redisserver.Options{})
-	if err != nil {
-		return "", err
-	}
+	s := lab.Must(redisserver.Start(ctx, redisserver.Options{}))
 	d.screen.line("  %s", s.Addr())
-	return s.Addr(), nil
+	return s.Addr()
 }
 
 func (d *demo) introduce(reqs []loadgen.Request) {
@@ -197,74 +167,50 @@ func (d *demo) introduce(reqs []loadgen.Request) {
 }
 
 // phases plays the traffic under each policy.
-func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) error {
+func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) {
 	for i, p := range d.show.policies {
 		if i > 0 {
-			if err := d.change(ctx, d.show.policies[i-1], p); err != nil {
-				return err
-			}
+			d.change(ctx, d.show.policies[i-1], p)
 		}
 		bar := d.screen.bar(p.Name, len(reqs))
 		r := d.stage.Play(ctx, p, reqs, 0, func(s loadgen.Sample) { bar.add(&s) })
 		bar.done()
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		lab.Check(ctx.Err())
 		d.results = append(d.results, r)
 	}
-	return nil
 }
 
 // change pushes the policy next in place of before while a trickle of requests continues, to show that no request fails
 // for the switch.
-func (d *demo) change(ctx context.Context, before, next compare.Policy) error {
-	reqs, err := loadgen.Workload{
-		Seed: 11, Count: 3000, Rate: 50, Arrivals: loadgen.Constant, Prompt: loadgen.Fixed(10),
-		Output: loadgen.Fixed(1),
-	}.Requests()
-	if err != nil {
-		return err
-	}
-	trickle, cancel := context.WithCancel(ctx)
-	samples := make(chan []loadgen.Sample, 1)
-	go func() { samples <- d.trickle(trickle, reqs) }()
+func (d *demo) change(ctx context.Context, before, next compare.Policy) {
+	const rate, seed = 50, 11
+	trickle := audit.NewTraffic(d.stage.Client(), rate, seed, func(r *rand.Rand, id int) loadgen.Request {
+		q := loadgen.Request{ID: id, MaxTokens: 1}
+		q.Body = lab.Body(loadgen.Text(r, 10), &q)
+		return q
+	})
+	trickle.Start(context.WithoutCancel(ctx)) // requests under way are completed, not cut off
 	began := time.Now()
-	err = d.stage.Switch(ctx, next)
+	err := d.stage.Switch(ctx, next)
 	took := time.Since(began)
 	time.Sleep(200 * time.Millisecond) // the first requests under the new policy belong to the switch too
-	cancel()
-	sum := loadgen.Summarize(<-samples)
+	trickle.Pause()
+	sum := trickle.Tally()
 	d.failed += sum.Failed()
-	if err != nil {
-		return err
-	}
+	lab.Check(err)
 	d.screen.line("→ pushed %s: live after %.1f s; until then %s balanced: %d requests served, %d failed",
 		next.Name, took.Seconds(), before.Name, sum.OK, sum.Failed())
-	return nil
-}
-
-// trickle plays requests until ctx ends. Those under way then are completed, not cut off.
-func (d *demo) trickle(ctx context.Context, reqs []loadgen.Request) []loadgen.Sample {
-	var sent []loadgen.Sample
-	for begin := time.Now(); len(sent) < len(reqs); {
-		q := reqs[len(sent)]
-		if wait.For(ctx, time.Until(begin.Add(q.Due))) != nil {
-			return sent
-		}
-		sent = append(sent, d.stage.Client().Do(context.WithoutCancel(ctx), &q, begin))
-	}
-	return sent
 }
 
 // stay keeps the gateway up until the user ends it.
-func (d *demo) stay(ctx context.Context, w io.Writer) error {
+func (d *demo) stay(ctx context.Context) {
 	url := d.stage.Gateway.URL() + compare.Path
 	if !d.keep {
-		_, err := fmt.Fprintf(w, "\nThe gateway and the servers stop now. `%s KEEP=1` leaves them up to play with.\n",
+		d.screen.line("\nThe gateway and the servers stop now. `%s KEEP=1` leaves them up to play with.",
 			d.show.command)
-		return err
+		return
 	}
-	_, err := fmt.Fprintf(w, `
+	d.screen.line(`
 The gateway stays up, with Warmgate. Try:
 
   curl -i %s -H 'content-type: application/json' \
@@ -272,10 +218,8 @@ The gateway stays up, with Warmgate. Try:
 
   curl -s --unix-socket %s/admin.sock http://admin/stats/prometheus | grep '^warmgate_'
 
-Its files are in %s. Ctrl-C stops it.
-`, url, d.stage.Gateway.Dir(), d.stage.Gateway.Dir())
+Its files are in %s. Ctrl-C stops it.`, url, d.stage.Gateway.Dir(), d.stage.Gateway.Dir())
 	<-ctx.Done()
-	return err
 }
 
 // verdict is the error of the whole demo.

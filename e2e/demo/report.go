@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -37,7 +38,7 @@ var rows = []row{
 func share(n, of int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(1, of))) }
 
 // report prints the table with the policies side by side, a sentence about it, and the first failure of every kind.
-func report(w io.Writer, show *show, results []compare.Result) error {
+func report(w io.Writer, show *show, results []compare.Result) {
 	t := &bench.Table{Head: []string{""}}
 	for i := range results {
 		t.Head = append(t.Head, results[i].Policy)
@@ -49,24 +50,14 @@ func report(w io.Writer, show *show, results []compare.Result) error {
 		}
 		t.Add(cells...)
 	}
-	_, err := fmt.Fprintf(w, "\nThe same %d requests, %s:\n\n", results[0].Summary.Requests, show.title)
-	if err != nil {
-		return err
-	}
-	if err := t.Write(w); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(w, "\n%s\n%s\n", summary(results), show.lesson); err != nil {
-		return err
-	}
+	fmt.Fprintf(w, "\nThe same %d requests, %s:\n\n", results[0].Summary.Requests, show.title)
+	lab.Check(t.Write(w))
+	fmt.Fprintf(w, "\n%s\n%s\n", summary(results), show.lesson)
 	for i := range results {
 		for _, text := range failures(&results[i]) {
-			if _, err := fmt.Fprintln(w, text); err != nil {
-				return err
-			}
+			fmt.Fprintln(w, text)
 		}
 	}
-	return nil
 }
 
 // summary compares the last policy with the others.

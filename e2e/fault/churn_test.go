@@ -116,7 +116,7 @@ func TestEndpointChurn(t *testing.T) {
 		}
 	})
 	fleet := &rolling{site: site, in: site.Servers(), gone: map[string]time.Time{}}
-	client := site.Client(0, "", harness.Patience)
+	client := audit.Client(site.Gateway, "", harness.Patience)
 	t.Cleanup(client.Close)
 	p := &picks{fleet: fleet}
 	var group sync.WaitGroup

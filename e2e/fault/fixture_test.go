@@ -7,7 +7,6 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 // config returns a configuration of the plugin that polls often. Lines are added to lb_config, each as `"key":value`.
@@ -20,7 +19,7 @@ func config(lines ...string) string {
 
 // steadyTraffic sends short requests until it is paused.
 func steadyTraffic(t *testing.T, g *harness.Gateway) *audit.Traffic {
-	client := loadgen.NewClient(loadgen.Options{URL: g.URL() + "/v1/chat/completions", Timeout: harness.Patience})
+	client := audit.Client(g, "", harness.Patience)
 	t.Cleanup(client.Close)
 	traffic := audit.NewTraffic(client, 40, audit.Seed(), audit.Short)
 	traffic.Start(context.Background())

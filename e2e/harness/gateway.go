@@ -86,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	defer cancel()
 	if err := g.awaitReady(ready); err != nil {
 		return nil,
-			errors.Join(fmt.Errorf("harness: Envoy does not start: %w\n%s", err, tail(g.Logs(), 2000)), g.Stop())
+			errors.Join(fmt.Errorf("harness: Envoy does not start: %w\n%s", err, g.LogTail()), g.Stop())
 	}
 	return g, nil
 }
@@ -258,5 +258,9 @@ func (g *Gateway) Stop() error {
 	return os.RemoveAll(g.dir)
 }
 
-// tail returns the last n bytes of text.
-func tail(text string, n int) string { return text[max(0, len(text)-n):] }
+// LogTail returns the end of what Envoy and the plugin have logged, for the text of an error.
+func (g *Gateway) LogTail() string {
+	const most = 4000
+	log := g.Logs()
+	return log[max(0, len(log)-most):]
+}

@@ -35,7 +35,7 @@ func StartT(t testing.TB, o Options) *Gateway {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("Envoy's log ends:\n%s", tail(g.Logs(), 4000))
+			t.Logf("Envoy's log ends:\n%s", g.LogTail())
 		}
 		if err := g.Stop(); err != nil {
 			t.Error(err)

@@ -146,7 +146,7 @@ func (l *pushLab) dispatch() {
 	for _, s := range l.servers {
 		list = append(list, s.cap)
 	}
-	list = l.gates[l.random.IntN(len(l.gates))].limits.Apply(l.now, list, 0)
+	list = l.gates[l.random.IntN(len(l.gates))].limits.Apply(l.now, lb.NewList(list), 0).Candidates
 	for {
 		best, least := -1, 1.0
 		for i, s := range l.servers {

@@ -7,6 +7,18 @@ import (
 	"time"
 )
 
+// How many requests a server runs at once, and how long each may be in tokens.
+const (
+	slots      = 4
+	slotTokens = 8192
+)
+
+// model is the name under which all servers serve the small model.
+const model = "tiny"
+
+// held are the LoRA adapters that others use in the trial, each on the server of that number.
+var held = []string{"first", "second"}
+
 // engine is a kind of real model server.
 type engine struct {
 	name    string        // as reports write it

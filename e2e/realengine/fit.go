@@ -14,31 +14,21 @@ const fitSize = 1000
 
 // calibrate learns the times of a real engine from a cold and a repeated prompt of one length and from answers decoded
 // alone and together, for a simulation with blocks of the size given.
-func calibrate(ctx context.Context, s server, block int, prompts uint64) (vllmsim.Tuning, error) {
+func calibrate(ctx context.Context, s server, block int, prompts uint64) vllmsim.Tuning {
 	p := newProber(target{s.url, servers{s}, prompts})
 	defer p.client.Close()
 	// The first request of a fresh engine pays for more than its tokens.
-	if _, err := p.send(ctx, p.tokens(64), 4); err != nil {
-		return vllmsim.Tuning{}, err
-	}
+	p.send(ctx, p.tokens(64), 4)
 	var cold, warm []float64
 	for range repeats {
 		prompt := p.tokens(fitSize)
-		first, err := p.send(ctx, prompt, 2)
-		if err != nil {
-			return vllmsim.Tuning{}, err
-		}
-		again, err := p.send(ctx, prompt, 2)
-		if err != nil {
-			return vllmsim.Tuning{}, err
-		}
+		first := p.send(ctx, prompt, 2)
+		again := p.send(ctx, prompt, 2)
 		cold, warm = append(cold, bench.MS(first.TTFT)), append(warm, bench.MS(again.TTFT))
 	}
 	var r report
-	if err := p.decode(ctx, &r); err != nil {
-		return vllmsim.Tuning{}, err
-	}
-	return fit(block, slices.Min(cold), slices.Min(warm), r.decodeAlone, r.decodeFull), nil
+	p.decode(ctx, &r)
+	return fit(block, slices.Min(cold), slices.Min(warm), r.decodeAlone, r.decodeFull)
 }
 
 // fit turns four times, in ms, into the simulation's parameters: first token of a cold and of a cached prompt of

@@ -25,12 +25,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-)
 
-// How many requests a server runs at once, and how long each may be in tokens.
-const (
-	slots      = 4
-	slotTokens = 8192
+	"github.com/warmgate/warmgate/e2e/lab"
 )
 
 // policyPrompts is the first set of prompts of the trials of the policies, far from those of the comparisons.
@@ -50,7 +46,7 @@ func main() {
 	defer stop()
 	e, err := engineOf(*name)
 	if err == nil {
-		err = run(ctx, e, *cache, plan{tries: *tries, compare: !*only, gateway: !*short})
+		err = lab.Try(func() { run(ctx, e, *cache, plan{tries: *tries, compare: !*only, gateway: !*short}) })
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "realengine:", err)
@@ -65,97 +61,81 @@ type plan struct {
 }
 
 // run sets up the servers, compares until a comparison succeeds and then tries the policies.
-func run(ctx context.Context, e engine, cache string, p plan) error {
-	env, err := prepare(ctx, e, cache)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, e engine, cache string, p plan) {
+	env := prepare(ctx, e, cache)
 	began := time.Now()
-	real, err := startEngines(ctx, e, env, 2)
-	if err != nil {
-		return err
-	}
+	real := lab.Must(startEngines(ctx, e, env, 2))
 	defer real.stop()
 	fmt.Printf("two servers of %s answer after %.0f s\n", e.name, time.Since(began).Seconds())
 	if p.compare {
-		if err := compareUntilAlike(ctx, e, real, p.tries, p.gateway); err != nil {
-			return err
-		}
+		compareUntilAlike(ctx, e, real, p.tries, p.gateway)
 	}
-	if !p.gateway {
-		return nil
+	if p.gateway {
+		tryPolicies(ctx, e, real, policyPrompts, p.tries)
 	}
-	return tryPolicies(ctx, e, real, policyPrompts, p.tries)
+}
+
+// tryPolicies makes all trials.
+func tryPolicies(ctx context.Context, e engine, list servers, prompts uint64, tries int) {
+	t := &trial{servers: list, prompts: prompts}
+	steps := []func(context.Context){t.prefixCache, t.sharedPrompt, t.endpointMetrics}
+	if e.lora {
+		steps = append(steps, t.adapters)
+	}
+	if e.orca {
+		steps = append(steps, t.loadReports)
+	}
+	t.play(ctx, e.name, tries, steps...)
 }
 
 // compareUntilAlike makes comparisons until one holds.
-func compareUntilAlike(ctx context.Context, e engine, real servers, tries int, throughGateway bool) error {
+func compareUntilAlike(ctx context.Context, e engine, real servers, tries int, throughGateway bool) {
 	began := time.Now()
 	for try := 1; ; try++ {
-		alike, err := compare(ctx, e, real, uint64(try), throughGateway)
-		if err != nil {
-			return err
-		}
+		alike := compare(ctx, e, real, uint64(try), throughGateway)
 		fmt.Printf("\ncomparison %d: alike: %v; %.0f s since the start, load average of %d CPUs %s\n",
 			try, alike, time.Since(began).Seconds(), runtime.NumCPU(), machineLoad())
 		if alike {
-			return nil
+			return
 		}
 		if try >= tries {
-			return errUnlike
+			lab.Check(errUnlike)
 		}
 	}
 }
 
 // compare makes one comparison and prints it. Each try has prompts of its own.
-func compare(ctx context.Context, e engine, real servers, try uint64, throughGateway bool) (alike bool, err error) {
-	alike, err = comparePart(ctx, e, "one server, direct", real, direct, 4*try)
-	if err != nil || !throughGateway {
-		return alike, err
+func compare(ctx context.Context, e engine, real servers, try uint64, throughGateway bool) bool {
+	alike := comparePart(ctx, e, "one server, direct", real, func(list servers, prompts uint64) target {
+		return target{list[0].url, list[:1], prompts}
+	}, 4*try)
+	if !throughGateway {
+		return alike
 	}
-	gateway, stop, err := startGateway(ctx, real)
-	if err != nil {
-		return false, err
-	}
-	defer stop()
-	ok, err := comparePart(ctx, e, "two servers, through Envoy and the plugin", real, gateway, 4*try+2)
-	return alike && ok, err
+	g := startGateway(ctx, real)
+	defer g.Stop()
+	return comparePart(ctx, e, "two servers, through Envoy and the plugin", real,
+		func(list servers, prompts uint64) target {
+			lab.Check(g.PushEndpoints(ctx, endpoints(list)))
+			return target{g.URL(), list, prompts}
+		}, 4*try+2) && alike
 }
 
-// route brings servers into reach: it returns where to send requests for them.
-type route func(ctx context.Context, list servers, prompts uint64) (target, error)
-
-// direct leads to the first server.
-func direct(_ context.Context, list servers, prompts uint64) (target, error) {
-	return target{list[0].url, list[:1], prompts}, nil
-}
-
-// comparePart fits the simulation to the engine as it is now, measures both over the route and prints the comparison.
-func comparePart(ctx context.Context, e engine, title string, real servers, to route,
-	prompts uint64,
-) (alike bool, err error) {
-	fit, err := calibrate(ctx, real[0], e.block, prompts)
-	if err != nil {
-		return false, err
-	}
+// comparePart fits the simulation to the engine as it is now, measures both and prints the comparison. reach returns
+// where to send requests for servers.
+func comparePart(ctx context.Context, e engine, title string, real servers,
+	reach func(list servers, prompts uint64) target, prompts uint64,
+) (alike bool) {
+	fit := calibrate(ctx, real[0], e.block, prompts)
 	fmt.Printf("\n%s, %d slots: prompt %.1f ms + %.3f ms a token, decode step %.2f ms + %.2f ms a sequence\n",
 		e.name, slots, fit.PrefillOverheadMS, fit.PrefillTokenMS, fit.DecodeStepMS, fit.DecodeSeqMS)
-	sim, err := startSimulated(fit, len(real), e.block)
-	if err != nil {
-		return false, err
-	}
+	sim := startSimulated(fit, len(real), e.block)
 	defer sim.stop()
-	var reports [2]report
+	var r [2]report
 	for i, list := range []servers{real, sim} {
-		t, err := to(ctx, list, prompts+1)
-		if err != nil {
-			return false, err
-		}
-		if reports[i], err = measure(ctx, t); err != nil {
-			return false, err
-		}
+		r[i] = measure(ctx, reach(list, prompts+1))
 	}
-	return printVerdict(os.Stdout, title, reports[0], reports[1]), nil
+	return printVerdict(os.Stdout, title, r[0], r[1])
 }
 
 // machineLoad returns how busy the machine has been according to the kernel, for the reader of a failed comparison.

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // The conversations of the trials of prefix_cache.
@@ -27,6 +26,7 @@ type talk struct {
 	messages []loadgen.Message
 	sent     int             // tokens that were sent or answered so far
 	server   *loadgen.Client // where its turns go
+	answer   loadgen.Sample  // to the last turn
 }
 
 // dialogue is so many conversations of so many turns.
@@ -45,32 +45,16 @@ var apart = dialogue{talks: 7, turns: 4, first: 400, more: 60}
 
 // prefixCache checks by the engines' counters that conversations find their prompts cached, as much as the plugin
 // expected.
-func (t *trial) prefixCache(ctx context.Context) error {
-	if err := t.gateway.PushPlugin(ctx, byCounts); err != nil {
-		return err
-	}
-	if err := t.gateway.PushCluster(ctx, harness.RoundRobin); err != nil {
-		return err
-	}
-	_, without, err := t.converse(ctx, apart)
-	if err != nil {
-		return err
-	}
-	if err := t.gateway.PushCluster(ctx, harness.Warmgate); err != nil {
-		return err
-	}
-	if err := t.gateway.PushPlugin(ctx, byPrefix); err != nil {
-		return err
-	}
-	return t.reused(ctx, without)
-}
-
-// reused checks the conversations with prefix_cache against those without.
-func (t *trial) reused(ctx context.Context, without counters) error {
-	reusable, with, by, err := t.converseCounted(ctx, apart)
-	if err != nil {
-		return err
-	}
+func (t *trial) prefixCache(ctx context.Context) {
+	lab.Check(t.gateway.PushPlugin(ctx, byCounts))
+	lab.Check(t.gateway.PushCluster(ctx, harness.RoundRobin))
+	_, without := t.converse(ctx, apart)
+	lab.Check(t.gateway.PushCluster(ctx, harness.Warmgate))
+	lab.Check(t.gateway.PushPlugin(ctx, byPrefix))
+	before := t.promptCounts(ctx)
+	reusable, with := t.converse(ctx, apart)
+	by := t.promptCounts(ctx)
+	by.prompt, by.cached, by.expected = by.prompt-before.prompt, by.cached-before.cached, by.expected-before.expected
 	share := with.cached / with.prompts()
 	t.found(by.prompt == with.prompts(), "prefix_cache: prompt tokens, by the plugin", "as the engines count",
 		"%.0f, %.0f", by.prompt, with.prompts())
@@ -83,45 +67,39 @@ func (t *trial) reused(ctx context.Context, without counters) error {
 	t.found(share >= without.cached/without.prompts()+leastGain, "… with round_robin",
 		fmt.Sprintf("≥ %g less", leastGain),
 		"%.3f", without.cached/without.prompts())
-	return nil
 }
 
-// converseCounted is converse with what the plugin has counted in by.
-func (t *trial) converseCounted(ctx context.Context, d dialogue) (reusable float64, sum counters, by promptCounts,
-	err error,
-) {
-	before, err := t.promptCounts(ctx)
-	if err != nil {
-		return 0, sum, by, err
-	}
-	if reusable, sum, err = t.converse(ctx, d); err != nil {
-		return 0, sum, by, err
-	}
-	after, err := t.promptCounts(ctx)
-	by = promptCounts{after.prompt - before.prompt, after.cached - before.cached, after.expected - before.expected}
-	return reusable, sum, by, err
+// behindOne are conversations that all begin with a system prompt of 16 KB: a word is four bytes, and one token.
+var behindOne = dialogue{talks: 12, turns: 5, system: 4096, first: 300, more: 300}
+
+// leastOfSticky is how much of what is cached where each conversation sticks to one server has to be cached.
+const leastOfSticky = .97
+
+// sharedPrompt checks by the engines' counters that conversations find their prompts cached when all of them begin
+// alike.
+func (t *trial) sharedPrompt(ctx context.Context) {
+	stuck := behindOne
+	stuck.sticky = true
+	_, sticky := t.converse(ctx, stuck)
+	lab.Check(t.gateway.PushCluster(ctx, harness.Warmgate))
+	lab.Check(t.gateway.PushPlugin(ctx, byPrefix))
+	_, with := t.converse(ctx, behindOne)
+	best, share := sticky.cached/sticky.prompts(), with.cached/with.prompts()
+	t.found(share >= leastOfSticky*best, fmt.Sprintf("prefix_cache, %d conversations behind 16 KB: cached share",
+		behindOne.talks),
+		fmt.Sprintf("≥ %.3f: %g of that of one server each", leastOfSticky*best, leastOfSticky), "%.3f", share)
 }
 
 // promptCounts reads the plugin's counts.
-func (t *trial) promptCounts(ctx context.Context) (promptCounts, error) {
-	var v promptCounts
-	for stat, into := range map[string]*float64{statPrompt: &v.prompt, statCached: &v.cached, statExpect: &v.expected} {
-		n, err := t.gateway.Sum(ctx, stat)
-		if err != nil {
-			return v, err
-		}
-		*into = n
-	}
-	return v, nil
+func (t *trial) promptCounts(ctx context.Context) promptCounts {
+	sum := func(stat string) float64 { return lab.Must(t.gateway.Sum(ctx, stat)) }
+	return promptCounts{sum(statPrompt), sum(statCached), sum(statExpect)}
 }
 
 // converse holds all conversations, a turn of each at once, and returns which share of their prompts had been sent or
 // answered before, and what the engines have counted.
-func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum counters, err error) {
-	before, err := t.intake(ctx)
-	if err != nil {
-		return 0, sum, err
-	}
+func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum counters) {
+	before := t.intake(ctx)
 	p := t.prober()
 	defer p.client.Close()
 	list := t.begin(p, d)
@@ -130,36 +108,28 @@ func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum
 			k.server.Close()
 		}
 	}()
-	if reusable, err = p.allTurns(ctx, list, d); err != nil {
-		return 0, sum, err
-	}
-	taken, err := t.since(ctx, before)
-	for _, c := range taken {
-		sum.computed, sum.cached = sum.computed+c.computed, sum.cached+c.cached
-	}
-	return reusable, sum, err
-}
-
-// allTurns holds the conversations, and returns which share of their prompts had been sent or answered before.
-func (p *prober) allTurns(ctx context.Context, list []talk, d dialogue) (reusable float64, _ error) {
 	var again, all float64
 	for turn := range d.turns {
 		words := d.more
 		if turn == 0 {
 			words = d.first
 		}
-		samples, err := p.turn(ctx, list, words)
-		if err != nil {
-			return 0, err
+		for i := range list {
+			list[i].add("user", p.words(words))
 		}
-		for i, s := range samples {
-			again += float64(list[i].sent)
-			all += float64(s.Usage.Prompt)
-			list[i].sent = s.Usage.Prompt + s.Usage.Completion
-			list[i].add("assistant", s.Text)
+		lab.All(len(list), func(i int) { list[i].send(ctx) })
+		for i := range list {
+			k := &list[i]
+			again += float64(k.sent)
+			all += float64(k.answer.Usage.Prompt)
+			k.sent = k.answer.Usage.Prompt + k.answer.Usage.Completion
+			k.add("assistant", k.answer.Text)
 		}
 	}
-	return again / all, nil
+	for _, c := range t.since(ctx, before) {
+		sum.computed, sum.cached = sum.computed+c.computed, sum.cached+c.cached
+	}
+	return again / all, sum
 }
 
 // begin returns the conversations before their first turn. Their clients have to be closed.
@@ -179,44 +149,15 @@ func (t *trial) begin(p *prober, d dialogue) []talk {
 	return list
 }
 
-// turn has each conversation go on by a question of so many words, all at once.
-func (p *prober) turn(ctx context.Context, list []talk, words int) ([]loadgen.Sample, error) {
-	for i := range list {
-		list[i].add("user", p.words(words))
-	}
-	samples := make([]loadgen.Sample, len(list))
-	return samples, wait.All(len(list), func(i int) (err error) {
-		samples[i], err = list[i].send(ctx)
-		return err
-	})
-}
-
 func (k *talk) add(role, text string) {
 	k.messages = append(k.messages, loadgen.Message{Role: role, Content: text})
 }
 
-// send sends the conversation so far and returns the server's answer.
-func (k *talk) send(ctx context.Context) (loadgen.Sample, error) {
-	body, err := loadgen.ConversationBody(model, k.messages, talkAnswer, true)
-	if err != nil {
-		return loadgen.Sample{}, err
-	}
+// send sends the conversation so far and keeps the server's answer.
+func (k *talk) send(ctx context.Context) {
+	body := lab.Must(loadgen.ConversationBody(model, k.messages, talkAnswer, true))
 	s := k.server.Do(ctx, &loadgen.Request{Body: body, Stream: true, MaxTokens: talkAnswer, KeepText: true}, time.Now())
-	if !s.OK() || s.Usage.Prompt == 0 {
-		err = fmt.Errorf("turn of a conversation: status %d %s %s, usage %+v", s.Status, s.Error, s.Detail, s.Usage)
-	}
-	return s, err
-}
-
-// words is text of n words that the models know as tokens.
-func (p *prober) words(n int) string {
-	const first, middle, last = "bdklmnrst", "aeiou", "bdklmnrstpgvfzhj"
-	var b strings.Builder
-	for range n {
-		b.Write([]byte{
-			' ', first[p.rand.IntN(len(first))], middle[p.rand.IntN(len(middle))],
-			last[p.rand.IntN(len(last))],
-		})
-	}
-	return b.String()
+	lab.FailIf(!s.OK() || s.Usage.Prompt == 0, "turn of a conversation: status %d %s %s, usage %+v", s.Status, s.Error,
+		s.Detail, s.Usage)
+	k.answer = s
 }

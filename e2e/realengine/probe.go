@@ -2,16 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // The requests of the comparison, in tokens.
@@ -26,9 +28,6 @@ const (
 	burstPrompt  = 200 // their prompts
 	burstAnswer  = 32  // and answers
 )
-
-// model is the name under which all servers serve the small model.
-const model = "tiny"
 
 // target is where requests go, and the servers behind it.
 type target struct {
@@ -95,8 +94,30 @@ func (p *prober) tokens(n int) []int {
 	return ids
 }
 
+// words is text of n words that the models know as tokens.
+func (p *prober) words(n int) string {
+	const first, middle, last = "bdklmnrst", "aeiou", "bdklmnrstpgvfzhj"
+	var b strings.Builder
+	for range n {
+		b.Write([]byte{
+			' ', first[p.rand.IntN(len(first))], middle[p.rand.IntN(len(middle))],
+			last[p.rand.IntN(len(last))],
+		})
+	}
+	return b.String()
+}
+
+// prompts are n prompts of random tokens.
+func (p *prober) prompts(n, tokens int) [][]int {
+	list := make([][]int, n)
+	for i := range list {
+		list[i] = p.tokens(tokens)
+	}
+	return list
+}
+
 // send makes one streamed request. Whatever fails, fails the comparison.
-func (p *prober) send(ctx context.Context, prompt []int, answer int) (loadgen.Sample, error) {
+func (p *prober) send(ctx context.Context, prompt []int, answer int) loadgen.Sample {
 	body := fmt.Appendf(nil, `{"model":%q,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"max_tokens":%d,"prompt":[`, p.model, answer)
 	for i, id := range prompt {
 		if i > 0 {
@@ -105,130 +126,108 @@ func (p *prober) send(ctx context.Context, prompt []int, answer int) (loadgen.Sa
 		body = fmt.Appendf(body, "%d", id)
 	}
 	s := p.client.Do(ctx, &loadgen.Request{Body: append(body, "]}"...), Stream: true, MaxTokens: answer}, time.Now())
-	if !s.OK() || s.Usage.Prompt != len(prompt) || s.Usage.Completion != answer {
-		return s, fmt.Errorf("%s: %d tokens, answer of %d: status %d %s %s, usage %+v", p.url, len(prompt), answer,
-			s.Status, s.Error, s.Detail, s.Usage)
-	}
+	lab.FailIf(!s.OK() || s.Usage.Prompt != len(prompt) || s.Usage.Completion != answer,
+		"%s: %d tokens, answer of %d: status %d %s %s, usage %+v", p.url, len(prompt), answer, s.Status, s.Error,
+		s.Detail, s.Usage)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.usage.computed += float64(s.Usage.Prompt - s.Usage.Cached)
 	p.usage.cached += float64(s.Usage.Cached)
 	p.usage.generated += float64(s.Usage.Completion)
-	return s, nil
+	return s
+}
+
+// inTurn sends n requests, so many at once, and returns their outcomes.
+func (p *prober) inTurn(ctx context.Context, n, atOnce, prompt, answer int) []loadgen.Sample {
+	samples, prompts := make([]loadgen.Sample, n), p.prompts(n, prompt)
+	lab.Check(bench.SideBySide(ctx, atOnce, n, func(ctx context.Context, _, i int) error {
+		return lab.Try(func() { samples[i] = p.send(ctx, prompts[i], answer) })
+	}))
+	return samples
 }
 
 // measure does the whole comparison's requests against one target.
-func measure(ctx context.Context, t target) (report, error) {
+func measure(ctx context.Context, t target) report {
 	p := newProber(t)
 	defer p.client.Close()
 	r := report{cold: map[int]float64{}, warm: map[int]float64{}}
-	before, err := p.sum(ctx)
-	if err != nil {
-		return r, err
-	}
-	for _, step := range []func(context.Context, *report) error{p.firstTokens, p.halfCached, p.decode, p.queueing} {
-		if err := step(ctx, &r); err != nil {
-			return r, err
+	before := p.sum(ctx)
+	p.firstTokens(ctx, &r)
+	p.halfCached(ctx, &r)
+	p.decode(ctx, &r)
+	// The faster of several bursts counts.
+	for i := range bursts {
+		if q := p.burst(ctx); i == 0 || q.totalMS < r.queue.totalMS {
+			r.queue = q
 		}
 	}
-	after, err := p.sum(ctx)
-	r.clients, r.counted = p.usage, after.minus(before)
-	return r, err
+	r.clients, r.counted = p.usage, p.sum(ctx).minus(before)
+	return r
 }
 
 // sum adds up the counters of all servers.
-func (p *prober) sum(ctx context.Context) (counters, error) {
-	var sum counters
+func (p *prober) sum(ctx context.Context) (sum counters) {
 	for _, s := range p.servers {
-		c, err := s.scrape(ctx)
-		if err != nil {
-			return sum, err
-		}
-		sum = counters{
-			sum.running + c.running, sum.waiting + c.waiting,
-			sum.computed + c.computed, sum.cached + c.cached, sum.generated + c.generated,
-		}
+		sum = sum.minus(counters{}.minus(s.scrape(ctx)))
 	}
-	return sum, nil
+	return sum
 }
 
 // firstTokens measures time to first token with nothing and with all of the prompt cached.
-func (p *prober) firstTokens(ctx context.Context, r *report) error {
+func (p *prober) firstTokens(ctx context.Context, r *report) {
 	for _, size := range promptSizes {
 		var cold, warm []float64
 		for range repeats {
 			prompt := p.tokens(size)
-			first, _, err := p.firstToken(ctx, func() []int { return prompt }, 0, .05)
-			if err != nil {
-				return err
-			}
-			again, cached, err := p.firstToken(ctx, func() []int { return prompt }, .9, 1)
-			if err != nil {
-				return err
-			}
+			same := func() []int { return prompt }
+			first, _ := p.firstToken(ctx, same, 0, .05)
+			again, cached := p.firstToken(ctx, same, .9, 1)
 			cold, warm, r.cachedWarm = append(cold, first), append(warm, again), cached
 		}
 		r.cold[size], r.warm[size] = slices.Min(cold), slices.Min(warm)
 	}
-	return nil
 }
 
 // halfCached measures time to first token of prompts whose first half has been sent before.
-func (p *prober) halfCached(ctx context.Context, r *report) error {
+func (p *prober) halfCached(ctx context.Context, r *report) {
 	size := promptSizes[len(promptSizes)-1]
 	var half []float64
 	for range repeats {
 		prefix := p.tokens(size / 2)
-		if _, err := p.send(ctx, prefix, 1); err != nil {
-			return err
-		}
+		p.send(ctx, prefix, 1)
 		extend := func() []int { return append(slices.Clone(prefix), p.tokens(size/2)...) }
-		ms, cached, err := p.firstToken(ctx, extend, .4, .6)
-		if err != nil {
-			return err
-		}
+		ms, cached := p.firstToken(ctx, extend, .4, .6)
 		half, r.cachedHalf = append(half, ms), cached
 	}
 	r.half = slices.Min(half)
-	return nil
 }
 
 // firstToken sends prompts until one had a cached share between low and high; behind a gateway the first ones may reach
 // a server that has not seen the prefix yet. It returns the time to first token in ms and the share.
-func (p *prober) firstToken(ctx context.Context, prompt func() []int,
-	low, high float64,
-) (ms, cached float64, err error) {
+func (p *prober) firstToken(ctx context.Context, prompt func() []int, low, high float64) (ms, cached float64) {
 	for range maxTries {
-		s, err := p.send(ctx, prompt(), 2)
-		if err != nil {
-			return 0, 0, err
-		}
+		s := p.send(ctx, prompt(), 2)
 		if cached = float64(s.Usage.Cached) / float64(s.Usage.Prompt); cached >= low && cached <= high {
-			return bench.MS(s.TTFT), cached, nil
+			return bench.MS(s.TTFT), cached
 		}
 	}
-	return 0, 0, fmt.Errorf("%s: in %d requests none had between %.0f%% and %.0f%% of its prompt cached; the "+
-		"last had %.0f%%",
+	lab.FailIf(true, "%s: in %d requests none had between %.0f%% and %.0f%% of its prompt cached; the last had %.0f%%",
 		p.url, maxTries, 100*low, 100*high, 100*cached)
+	return 0, 0
 }
 
 // decode measures the time between tokens of a lone answer and with every slot busy.
-func (p *prober) decode(ctx context.Context, r *report) error {
+func (p *prober) decode(ctx context.Context, r *report) {
 	for _, c := range []struct {
 		answers int
 		into    *float64
 	}{{1, &r.decodeAlone}, {slots * len(p.servers), &r.decodeFull}} {
 		var times []float64
 		for range repeats {
-			samples, err := p.inTurn(ctx, c.answers, c.answers, 16, decodeTokens)
-			if err != nil {
-				return err
-			}
-			times = append(times, betweenTokens(samples))
+			times = append(times, betweenTokens(p.inTurn(ctx, c.answers, c.answers, 16, decodeTokens)))
 		}
 		*c.into = slices.Min(times)
 	}
-	return nil
 }
 
 // betweenTokens is the mean gap between tokens over all samples, ms. Not the median: a client that wakes up late reads
@@ -244,31 +243,15 @@ func betweenTokens(samples []loadgen.Sample) float64 {
 	return sum / float64(max(1, n))
 }
 
-// queueing sends more requests at once than there are slots and watches the servers. The faster of several bursts
-// counts.
-func (p *prober) queueing(ctx context.Context, r *report) error {
-	for i := range bursts {
-		q, err := p.burst(ctx)
-		if err != nil {
-			return err
-		}
-		if i == 0 || q.totalMS < r.queue.totalMS {
-			r.queue = q
-		}
-	}
-	return nil
-}
-
-func (p *prober) burst(ctx context.Context) (q queueReport, err error) {
+// burst sends more requests at once than there are slots and watches the servers.
+func (p *prober) burst(ctx context.Context) (q queueReport) {
 	watch := watchQueues(ctx, p.servers)
 	began := time.Now()
-	samples, err := p.inTurn(ctx, burst, burst, burstPrompt, burstAnswer)
-	q.totalMS = bench.MS(time.Since(began))
-	var watchErr error
-	q.running, q.waiting, watchErr = watch()
-	if err := errors.Join(err, watchErr); err != nil {
-		return q, err
-	}
+	var samples []loadgen.Sample
+	lab.Each(func() {
+		samples = p.inTurn(ctx, burst, burst, burstPrompt, burstAnswer)
+		q.totalMS = bench.MS(time.Since(began))
+	}, func() { q.running, q.waiting = watch() })
 	q.perEndpoint = map[string]int{}
 	var first []float64
 	for _, s := range samples {
@@ -278,33 +261,33 @@ func (p *prober) burst(ctx context.Context) (q queueReport, err error) {
 	slices.Sort(first)
 	wave := slots * len(p.servers)
 	q.firstMS, q.lastMS = bench.SpreadOf(first[:wave]).Median, bench.SpreadOf(first[len(first)-wave:]).Median
-	return q, nil
+	return q
 }
 
 // watchQueues follows how many requests each server runs and keeps waiting, until the function it returns is called;
 // that gives the most of each.
-func watchQueues(ctx context.Context, list servers) func() (running, waiting []int, err error) {
-	running, waiting, errs := make([]int, len(list)), make([]int, len(list)), make([]error, len(list))
+func watchQueues(ctx context.Context, list servers) func() (running, waiting []int) {
+	running, waiting := make([]int, len(list)), make([]int, len(list))
 	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	for i, s := range list {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for ctx.Err() == nil {
-				c, err := s.scrape(ctx)
-				if err != nil && ctx.Err() == nil {
-					errs[i] = err
-					return
-				}
-				running[i], waiting[i] = max(running[i], int(c.running)), max(waiting[i], int(c.waiting))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- wait.All(len(list), func(i int) (err error) {
+			for ctx.Err() == nil && err == nil {
+				err = lab.Try(func() {
+					c := list[i].scrape(ctx)
+					running[i], waiting[i] = max(running[i], int(c.running)), max(waiting[i], int(c.waiting))
+				})
 				time.Sleep(5 * time.Millisecond)
 			}
-		}()
-	}
-	return func() ([]int, []int, error) {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		})
+	}()
+	return func() ([]int, []int) {
 		cancel()
-		wg.Wait()
-		return running, waiting, errors.Join(errs...)
+		lab.Check(<-ended)
+		return running, waiting
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -14,8 +15,13 @@ func quick(t *testing.T) servers {
 	t.Helper()
 	tuning := vllmsim.NoLatency()
 	tuning.PrefillOverheadMS, tuning.PrefillTokenMS, tuning.DecodeStepMS = 1, .02, 1
-	list, err := startSimulated(tuning, 1, 16)
-	if err != nil {
+	return simulated(t, tuning, 1)
+}
+
+// simulated starts n simulated servers, until the test ends.
+func simulated(t *testing.T, tuning vllmsim.Tuning, n int) (list servers) {
+	t.Helper()
+	if err := lab.Try(func() { list = startSimulated(tuning, n, 16) }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(list.stop)
@@ -26,8 +32,8 @@ func quick(t *testing.T) servers {
 // are only compared where the server decides them.
 func TestMeasure(t *testing.T) {
 	s := quick(t)
-	r, err := measure(t.Context(), target{url: s[0].url, servers: s})
-	if err != nil {
+	var r report
+	if err := lab.Try(func() { r = measure(t.Context(), target{url: s[0].url, servers: s}) }); err != nil {
 		t.Fatal(err)
 	}
 	if got := slices.Sorted(maps.Keys(r.cold)); !slices.Equal(got, promptSizes) {
@@ -64,7 +70,7 @@ func TestMeasureNoticesFailures(t *testing.T) {
 	if err := sim.SetMode(vllmsim.ModeError); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := measure(t.Context(), target{url: sim.URL(), servers: one}); err == nil {
+	if lab.Try(func() { measure(t.Context(), target{url: sim.URL(), servers: one}) }) == nil {
 		t.Error("a server that answers 500 was measured without error")
 	}
 	if err := sim.SetMode(vllmsim.ModeOK); err != nil {
@@ -72,20 +78,20 @@ func TestMeasureNoticesFailures(t *testing.T) {
 	}
 	p := newProber(target{url: sim.URL(), servers: one})
 	prompt := p.tokens(100)
-	if _, _, err := p.firstToken(t.Context(), func() []int { return prompt }, .2, .3); err == nil {
+	if lab.Try(func() { p.firstToken(t.Context(), func() []int { return prompt }, .2, .3) }) == nil {
 		t.Error("a cached share that never comes was not noticed")
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.inTurn(gone, 2, 2, 16, 1); err == nil {
+	if lab.Try(func() { p.inTurn(gone, 2, 2, 16, 1) }) == nil {
 		t.Error("requests after the end succeeded")
 	}
 }
 
 func TestCalibrate(t *testing.T) {
 	s := quick(t)
-	got, err := calibrate(t.Context(), s[0], 16, 1)
-	if err != nil {
+	var got vllmsim.Tuning
+	if err := lab.Try(func() { got = calibrate(t.Context(), s[0], 16, 1) }); err != nil {
 		t.Fatal(err)
 	}
 	// Less than the truth cannot be measured, but for rounding; more depends on the machine.

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
@@ -14,7 +12,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/child"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // server is one model server of either kind.
@@ -55,87 +55,62 @@ var (
 )
 
 // startEngines runs n servers of an engine.
-func startEngines(ctx context.Context, e engine, env environment, n int) (servers, error) {
-	var list servers
-	for i := range n {
-		s, err := startEngine(ctx, e, env, i)
-		if err != nil {
-			list.stop()
-			return nil, err
+func startEngines(ctx context.Context, e engine, env environment, n int) (list servers, err error) {
+	err = lab.Try(func() {
+		for i := range n {
+			list = append(list, startEngine(ctx, e, env, i))
 		}
-		list = append(list, s)
-	}
-	patient, cancel := context.WithTimeout(ctx, e.start)
-	defer cancel()
-	for _, s := range list {
-		if err := awaitHealth(patient, s); err != nil {
-			list.stop()
-			return nil, err
+		for _, s := range list {
+			awaitHealth(ctx, e.start, s)
 		}
+	})
+	if err != nil {
+		list.stop()
 	}
-	return list, nil
+	return list, err
 }
 
 // startEngine runs one, which keeps its log beside the model.
-func startEngine(ctx context.Context, e engine, env environment, number int) (server, error) {
+func startEngine(ctx context.Context, e engine, env environment, number int) server {
 	cmd := exec.Command(env.python, append([]string{env.server, env.model}, e.options...)...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return server{}, err
-	}
-	log, err := os.Create(fmt.Sprintf("%s-%d.log", env.model, number))
-	if err != nil {
-		return server{}, err
-	}
+	out := lab.Must(cmd.StdoutPipe())
+	log := lab.Must(os.Create(fmt.Sprintf("%s-%d.log", env.model, number)))
 	defer log.Close()
 	cmd.Stderr = log
-	process, err := child.Start(cmd)
-	if err != nil {
-		return server{}, err
-	}
+	process := lab.Must(child.Start(cmd))
 	finish := func() { _ = process.Kill() } // it may have ended already
 	context.AfterFunc(ctx, finish)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		finish()
-		return server{}, fmt.Errorf("the engine does not start, see %s: %w", log.Name(), err)
+		lab.Check(fmt.Errorf("the engine does not start, see %s: %w", log.Name(), err))
 	}
-	return server{url: strings.TrimSpace(line), names: e.names, finish: finish, ended: process.Ended, log: log.Name()},
-		nil
+	return server{url: strings.TrimSpace(line), names: e.names, finish: finish, ended: process.Ended, log: log.Name()}
 }
 
 // startSimulated runs n simulated servers of the speed given.
-func startSimulated(t vllmsim.Tuning, n, block int) (servers, error) {
-	var list servers
+func startSimulated(t vllmsim.Tuning, n, block int) (list servers) {
 	for i := range n {
 		s := vllmsim.New(vllmsim.Config{
 			Index: i, Model: model, MaxNumSeqs: slots, MaxModelLen: slotTokens,
 			NumBlocks: slots * slotTokens / block, BlockSize: block, MaxLoras: len(held), Tuning: t,
 		})
-		if err := s.Start("127.0.0.1:0"); err != nil {
-			list.stop()
-			return nil, err
-		}
+		lab.Check(s.Start("127.0.0.1:0"))
 		list = append(list, server{url: s.URL(), names: vllmNames, finish: func() { _ = s.Close() }})
 	}
-	return list, nil
+	return list
 }
 
-// awaitHealth waits until a server answers.
-func awaitHealth(ctx context.Context, s server) error {
-	for {
-		if _, err := get(ctx, s.url+"/health"); err == nil {
-			return nil
-		}
-		if err := s.ended(); err != nil {
-			return fmt.Errorf("%w, see %s", err, s.log)
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not become healthy, see %s: %w", s.url, s.log, ctx.Err())
-		}
-	}
+// awaitHealth waits until a server answers, as long as it runs.
+func awaitHealth(ctx context.Context, limit time.Duration, s server) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	lab.About(fmt.Sprintf("%s does not become healthy, see %s", s.url, s.log), func() {
+		lab.Check(wait.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
+			err := lab.Try(func() { lab.Ask(ctx, s.url+"/health", true, nil) })
+			return err == nil, s.ended()
+		}))
+	})
 }
 
 // counters are a server's own counts.
@@ -149,12 +124,8 @@ func (c counters) minus(o counters) counters {
 }
 
 // scrape reads a server's counters.
-func (s server) scrape(ctx context.Context) (counters, error) {
-	text, err := get(ctx, s.url+"/metrics")
-	if err != nil {
-		return counters{}, err
-	}
-	return s.names.find(text)
+func (s server) scrape(ctx context.Context) counters {
+	return lab.Must(s.names.find(lab.Ask(ctx, s.url+"/metrics", true, nil).Body))
 }
 
 // find reads the counters out of a Prometheus exposition. All of them have to be there.
@@ -181,21 +152,4 @@ func (n counterNames) find(text string) (counters, error) {
 		return c, errors.New("no metric " + name)
 	}
 	return c, nil
-}
-
-func get(ctx context.Context, url string) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	return string(text), err
 }

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/lab"
 )
 
 // scripts are the Python side: for each engine the pinned packages, the model's maker and the server.
@@ -26,16 +28,9 @@ type environment struct {
 }
 
 // prepare lays out the Python environment of an engine and makes its model, once for each version of its scripts.
-func prepare(ctx context.Context, e engine, cache string) (environment, error) {
+func prepare(ctx context.Context, e engine, cache string) environment {
 	began := time.Now()
-	version, err := scriptsVersion(e)
-	if err != nil {
-		return environment{}, err
-	}
-	root, err := filepath.Abs(filepath.Join(cache, version))
-	if err != nil {
-		return environment{}, err
-	}
+	root := lab.Must(filepath.Abs(filepath.Join(cache, lab.Must(scriptsVersion(e)))))
 	env := environment{
 		python: filepath.Join(root, "venv", "bin", "python"),
 		model:  filepath.Join(root, e.model),
@@ -43,25 +38,20 @@ func prepare(ctx context.Context, e engine, cache string) (environment, error) {
 	}
 	ready := filepath.Join(root, "ready")
 	if _, err := os.Stat(ready); err == nil {
-		return env, nil
+		return env
 	}
 	fmt.Println("setting up", e.name, "in", root)
-	if err := env.layOut(ctx, e, root); err != nil {
-		return env, err
-	}
+	env.layOut(ctx, e, root)
 	fmt.Printf("%s set up in %.0f s\n", e.name, time.Since(began).Seconds())
-	return env, os.WriteFile(ready, nil, 0o644)
+	lab.Check(os.WriteFile(ready, nil, 0o644))
+	return env
 }
 
 // layOut makes the environment and the model in the folder root.
-func (env environment) layOut(ctx context.Context, e engine, root string) error {
+func (env environment) layOut(ctx context.Context, e engine, root string) {
 	// What an interrupted run has left is not worth trusting.
-	if err := os.RemoveAll(root); err != nil {
-		return err
-	}
-	if err := os.CopyFS(root, scripts); err != nil {
-		return err
-	}
+	lab.Check(os.RemoveAll(root))
+	lab.Check(os.CopyFS(root, scripts))
 	file := func(kind string) string { return filepath.Join(root, "engine", e.files+kind) }
 	steps := append([][]string{{"python3", "-m", "venv", filepath.Join(root, "venv")}},
 		install(env.python, file("_requirements.txt"), e.uv)...)
@@ -70,11 +60,9 @@ func (env environment) layOut(ctx context.Context, e engine, root string) error 
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		// Hard links from here into the environment take no room, those from another file system would be copies.
 		cmd.Env = append(os.Environ(), "UV_CACHE_DIR="+filepath.Join(filepath.Dir(root), "uv"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w\n%s", args, err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		lab.FailIf(err != nil, "%v: %w\n%s", args, err, out)
 	}
-	return nil
 }
 
 // install returns the commands that install the packages of a requirements file, and no others.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/lab"
 )
 
 // TestServersDieTogether checks that what a vLLM server has started is gone soon after the server was killed.
@@ -37,11 +39,12 @@ time.sleep(600)`
 	if _, scanErr := fmt.Sscan(line, &child); err != nil || scanErr != nil {
 		t.Fatalf("the server printed %q, %v", line, err)
 	}
-	err = await(t.Context(), "the child is gone", time.Minute, func() (bool, error) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
-		return os.IsNotExist(err) || strings.Contains(string(stat), " Z "), nil
-	})
-	if err != nil {
+	if err := lab.Try(func() {
+		lab.Within(t.Context(), time.Minute, func() {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+			lab.FailIf(!os.IsNotExist(err) && !strings.Contains(string(stat), " Z "), "the child lives: %s", stat)
+		})
+	}); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
@@ -16,12 +17,8 @@ import (
 func TestTrials(t *testing.T) {
 	tuning := vllmsim.NoLatency()
 	tuning.PrefillOverheadMS, tuning.PrefillTokenMS, tuning.DecodeStepMS = 1, .02, 5
-	list, err := startSimulated(tuning, 2, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer list.stop()
-	if err := tryPolicies(t.Context(), engine{name: "the simulator", lora: true, orca: true}, list, 0, 3); err != nil {
+	e := engine{name: "the simulator", lora: true, orca: true}
+	if err := lab.Try(func() { tryPolicies(t.Context(), e, simulated(t, tuning, 2), 0, 3) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -30,28 +27,21 @@ func TestTrials(t *testing.T) {
 func TestOccupy(t *testing.T) {
 	tuning := vllmsim.NoLatency()
 	tuning.DecodeStepMS = 10
-	list, err := startSimulated(tuning, 1, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer list.stop()
+	list := simulated(t, tuning, 1)
 	tr := &trial{servers: list}
-	stop, err := tr.occupy(t.Context(), list[0])
-	if err != nil {
+	if err := lab.Try(func() {
+		stop := tr.occupy(t.Context(), list[0])
+		c := list[0].scrape(t.Context())
+		lab.FailIf(c.running != slots || c.waiting != slots, "occupied: %+v", c)
+		stop()
+		c = list[0].scrape(t.Context())
+		lab.FailIf(c.running+c.waiting != 0, "left: %+v", c)
+	}); err != nil {
 		t.Fatal(err)
-	}
-	if c, err := list[0].scrape(t.Context()); err != nil || c.running != slots || c.waiting != slots {
-		t.Errorf("occupied: %+v, %v", c, err)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := list[0].scrape(t.Context()); err != nil || c.running+c.waiting != 0 {
-		t.Errorf("left: %+v, %v", c, err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := tr.occupy(gone, list[0]); err == nil {
+	if lab.Try(func() { tr.occupy(gone, list[0]) }) == nil {
 		t.Error("a server was occupied after the end")
 	}
 }
@@ -61,9 +51,11 @@ func TestPress(t *testing.T) {
 	list := quick(t)
 	tr := &trial{servers: list}
 	stop := tr.press(t.Context(), list[0])
-	err := await(t.Context(), "all clients have come twice", time.Minute, func() (bool, error) {
-		c, err := list[0].scrape(t.Context())
-		return c.generated >= 2*reportClients*reportAnswer, err
+	err := lab.Try(func() {
+		lab.Within(t.Context(), time.Minute, func() {
+			n := list[0].scrape(t.Context()).generated
+			lab.FailIf(n < 2*reportClients*reportAnswer, "all clients have not come twice: %v tokens", n)
+		})
 	})
 	if err := errors.Join(err, stop()); err != nil {
 		t.Fatal(err)
@@ -80,25 +72,6 @@ func TestPrintFindings(t *testing.T) {
 	var table strings.Builder
 	if printFindings(&table, "title", tr.findings) || strings.Count(table.String(), "NOT HELD") != 1 {
 		t.Error(table.String())
-	}
-}
-
-func TestAwait(t *testing.T) {
-	n := 0
-	if err := await(t.Context(), "", time.Minute, func() (bool, error) {
-		n++
-		return n == 3, nil
-	}); err != nil || n != 3 {
-		t.Errorf("%d polls, %v", n, err)
-	}
-	if err := await(t.Context(), "", time.Minute, func() (bool, error) {
-		return false, io.EOF
-	}); !errors.Is(err, io.EOF) {
-		t.Errorf("a poll that fails gives %v", err)
-	}
-	err := await(t.Context(), "it rains", time.Millisecond, func() (bool, error) { return false, nil })
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "it rains") {
-		t.Errorf("what never happens gives %v", err)
 	}
 }
 

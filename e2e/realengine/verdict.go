@@ -5,7 +5,8 @@ import (
 	"io"
 	"math"
 	"slices"
-	"text/tabwriter"
+
+	"github.com/warmgate/warmgate/e2e/bench"
 )
 
 // Tolerances: how far the simulated value may be from the real one.
@@ -133,17 +134,12 @@ func shares(byEndpoint map[string]int) []int {
 
 // printVerdict writes the comparison as a table and reports whether every line holds.
 func printVerdict(w io.Writer, title string, real, sim report) bool {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\n%s\treal\tsimulated\tsimulated to real\t\n", title)
+	t := &bench.Table{Head: []string{title, "real", "simulated", "simulated to real", ""}}
 	alike := true
 	for _, c := range verdict(real, sim) {
-		mark := "ok"
-		if !c.ok {
-			mark, alike = "UNLIKE", false
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.what, c.real, c.sim, c.rule, mark)
+		t.Add(c.what, c.real, c.sim, c.rule, markOf(c.ok, "UNLIKE"))
+		alike = alike && c.ok
 	}
-	// The table goes to the terminal; there is nothing to be done if that fails.
-	_ = t.Flush()
+	show(w, t)
 	return alike
 }

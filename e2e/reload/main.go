@@ -9,26 +9,27 @@ package main
 import (
 	"context"
 	"flag"
-	"os"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/lab"
 )
 
+type settings struct {
+	lab.Settings
+	pushes, modules, perRound int
+	burst                     int // requests that arrive at once before a push that finds a queue
+	pause                     time.Duration
+}
+
 func main() {
-	s := settings{progress: os.Stdout}
+	var s settings
 	flag.IntVar(&s.pushes, "pushes", 100, "configuration pushes")
 	flag.IntVar(&s.modules, "modules", 2, "how many of them replace the plugin's code")
 	flag.IntVar(&s.perRound, "per-round", 10, "pushes while the same streams are open")
 	flag.DurationVar(&s.pause, "pause", 800*time.Millisecond, "time between a push and the next")
-	flag.Float64Var(&s.rate, "rate", 230, "requests a second beside the streams")
 	flag.IntVar(&s.burst, "burst", 600, "requests that arrive at once before a push that finds a queue in force")
-	flag.IntVar(&s.streams, "streams", 40, "streams open during each round")
-	flag.StringVar(&s.version, "version", "", "Envoy's version, as in build/envoy; empty: the default, or the binary "+
-		"that ENVOY names")
-	flag.IntVar(&s.servers, "servers", 8, "model servers")
-	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
-	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")
+	s.StreamsFlag(40)
+	s.Flags(230)
 	flag.Parse()
-	audit.Main("reload", s.seed, func(ctx context.Context) (figures, error) { return run(ctx, s) })
+	lab.Main("reload", s.Seed, func(ctx context.Context) (figures, error) { return run(ctx, &s) })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/lab"
 )
 
 // kind is the kind of a push.
@@ -24,6 +25,11 @@ const (
 	module                // the plugin's code
 	kinds
 )
+
+// String names the kind.
+func (k kind) String() string {
+	return [kinds]string{"good", "bad", "endpoints", "native policy", "module"}[k]
+}
 
 // setting is a configuration that is taken and the reason with which the plugin then counts a request.
 type setting struct {
@@ -87,7 +93,6 @@ type pusher struct {
 	site   *audit.Site
 	rand   *rand.Rand
 	good   []setting
-	bad    []string
 	module [2]string // the shipped code and a copy that Envoy takes for other code
 	list   []harness.Endpoint
 
@@ -97,32 +102,23 @@ type pusher struct {
 	part    bool // only a part of the servers is in the cluster
 	other   bool // another native balancing than the shipped one
 	refused int
-	count   [kinds]int
 }
 
 // taken returns how many requests an endpoint takes where there is a queue: half of the servers have room for all
 // streams and three times what the rate needs, so that only a burst of requests has to wait.
 func (s *settings) taken() int {
-	need := 3 * s.rate * 1.2 * audit.Step.Seconds()
-	return 1 + int((float64(s.streams)+need)/float64(s.servers/2))
+	need := 3 * s.Rate * 1.2 * audit.Step.Seconds()
+	return 1 + int((float64(s.Streams)+need)/float64(s.Servers/2))
 }
 
-func newPusher(ctx context.Context, site *audit.Site, s settings, dir string) (*pusher, error) {
-	shipped, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return nil, err
-	}
-	copied, err := variant(shipped, dir)
-	if err != nil {
-		return nil, err
-	}
+// newPusher returns one that has pushed nothing. The modules are the shipped code and its copy.
+func newPusher(site *audit.Site, s *settings, modules [2]string) *pusher {
 	p := &pusher{
-		site: site, rand: rand.New(rand.NewPCG(s.seed, 1)), bad: badConfigs, list: site.Endpoints(),
-		module: [2]string{shipped, copied},
+		site: site, rand: rand.New(rand.NewPCG(s.Seed, 1)), list: site.Endpoints(), module: modules,
 	}
 	p.good = configs([]string{p.list[0].Addr, p.list[1].Addr}, s.taken())
 	p.now = p.good[1]
-	return p, nil
+	return p
 }
 
 // variant writes a copy of a module with an empty custom section at its end: the same plugin, but for Envoy other code,
@@ -139,36 +135,39 @@ func variant(module, dir string) (string, error) {
 }
 
 // push makes one change and waits until it is in force for new requests.
-func (p *pusher) push(ctx context.Context, k kind) (name string, err error) {
-	name, err = p.change(ctx, k)
-	if err == nil {
-		err = p.site.AwaitReason(ctx, p.now.reason)
-	}
-	if err != nil {
-		err = fmt.Errorf("push %q: %w", name, err)
-	}
-	return name, err
-}
-
-func (p *pusher) change(ctx context.Context, k kind) (name string, err error) {
-	p.count[k]++
+func (p *pusher) push(ctx context.Context, k kind) (name string) {
 	n := p.next[k]
 	p.next[k]++
 	switch k {
 	case good:
 		p.now = p.good[n%len(p.good)]
-		name, err = p.now.name, p.site.Gateway.PushPlugin(ctx, p.now.text)
+		name = p.now.name
 	case bad:
-		name, err = fmt.Sprintf("bad %d", n%len(p.bad)), p.pushBad(ctx, p.bad[n%len(p.bad)])
-	case endpoints:
-		name, err = "endpoints", p.pushEndpoints(ctx)
-	case native:
-		name, err = "native policy", p.pushNative(ctx)
-	case module:
-		p.loaded = 1 - p.loaded
-		name, err = "module", p.site.Gateway.PushModule(ctx, p.module[p.loaded], p.now.text)
+		name = fmt.Sprintf("bad %d", n%len(badConfigs))
+	default:
+		name = k.String()
 	}
-	return name, err
+	lab.About(fmt.Sprintf("push %q", name), func() {
+		lab.Check(p.change(ctx, k, n))
+		lab.Check(p.site.AwaitReason(ctx, p.now.reason))
+	})
+	return name
+}
+
+// change makes the change of that number of a kind.
+func (p *pusher) change(ctx context.Context, k kind, n int) error {
+	switch k {
+	case good:
+		return p.site.Gateway.PushPlugin(ctx, p.now.text)
+	case bad:
+		return p.pushBad(ctx, badConfigs[n%len(badConfigs)])
+	case endpoints:
+		return p.pushEndpoints(ctx)
+	case native:
+		return p.pushNative(ctx)
+	}
+	p.loaded = 1 - p.loaded
+	return p.site.Gateway.PushModule(ctx, p.module[p.loaded], p.now.text)
 }
 
 func (p *pusher) pushBad(ctx context.Context, text string) error {
@@ -186,23 +185,17 @@ func (p *pusher) pushBad(ctx context.Context, text string) error {
 
 // pushEndpoints leaves out up to half of the servers, or brings all back.
 func (p *pusher) pushEndpoints(ctx context.Context) error {
-	p.part = !p.part
-	if !p.part {
-		return p.site.Gateway.PushEndpoints(ctx, p.list)
-	}
-	out := 1 + p.rand.IntN(len(p.list)/2)
-	var list []harness.Endpoint
-	for _, i := range p.rand.Perm(len(p.list))[out:] {
-		list = append(list, p.list[i])
+	list := p.list
+	if p.part = !p.part; p.part {
+		list = lab.Pick(p.rand, list, len(list)-1-p.rand.IntN(len(list)/2))
 	}
 	return p.site.Gateway.PushEndpoints(ctx, list)
 }
 
 // pushNative takes the plugin's choice out of the cluster, or puts it in again.
 func (p *pusher) pushNative(ctx context.Context) error {
-	p.other = !p.other
 	policy := harness.Warmgate
-	if p.other {
+	if p.other = !p.other; p.other {
 		policy = []harness.Policy{harness.RoundRobin, harness.LeastRequest}[p.rand.IntN(2)]
 	}
 	return p.site.Gateway.PushCluster(ctx, policy)

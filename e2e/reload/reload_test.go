@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -16,9 +17,9 @@ import (
 func TestReload(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
-	f, err := run(ctx, settings{
-		pushes: 21, modules: 1, perRound: 21, pause: 100 * time.Millisecond,
-		rate: 40, burst: 100, streams: 8, servers: 4, workers: 2, seed: 1, progress: harness.LogWriter(t),
+	f, err := run(ctx, &settings{
+		Settings: lab.Settings{Rate: 40, Streams: 8, Servers: 4, Workers: 2, Seed: 1, Progress: harness.LogWriter(t)},
+		pushes:   21, modules: 1, perRound: 21, burst: 100, pause: 100 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

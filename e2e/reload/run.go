@@ -2,29 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/loadgen"
-	"github.com/warmgate/warmgate/e2e/wait"
 )
-
-type settings struct {
-	pushes, modules, perRound int
-	burst                     int // requests that arrive at once before a push that finds a queue
-	rate                      float64
-	streams                   int
-	version                   string // of Envoy
-	servers, workers          int
-	pause                     time.Duration
-	seed                      uint64
-	progress                  io.Writer
-}
 
 // figures are what a run ends with. A run without error has failed 0 and cut 0.
 type figures struct {
@@ -51,156 +38,106 @@ type figures struct {
 
 // reloader is a run.
 type reloader struct {
-	settings
-	site    *audit.Site
-	traffic *audit.Traffic
-	crowd   *crowd
-	pusher  *pusher
-	took    []time.Duration
-	figures figures
+	*settings
+	pusher *pusher
+	took   []time.Duration
+	steady audit.Tally // of the requests at the rate
+	bursts int         // requests beside these
+	cut    int         // streams
 }
 
 // run returns the figures also when there is an error.
-func run(ctx context.Context, s settings) (figures, error) {
-	f := figures{Bench: "reload", Seed: s.seed}
+func run(ctx context.Context, s *settings) (figures, error) {
+	r := &reloader{settings: s, pusher: &pusher{}}
 	dir, err := os.MkdirTemp("", "warmgate-reload-")
 	if err != nil {
-		return f, err
+		return figures{}, err
 	}
 	defer os.RemoveAll(dir)
-	site, err := audit.Open(ctx, audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version})
-	if err != nil {
-		return f, err
-	}
-	r := &reloader{settings: s, site: site, figures: f}
-	if r.pusher, err = newPusher(ctx, site, s, dir); err == nil {
-		err = r.rounds(ctx)
-	}
-	if err != nil {
-		err = fmt.Errorf("%w\nEnvoy's log ends:\n%s", err, audit.Tail(site.Gateway.Logs()))
-	}
-	return r.figures, errors.Join(err, site.Close())
+	played, err := lab.Run(ctx, "reload", &s.Settings, []lab.Stage{r.stage(dir)})
+	return r.report(&played), err
 }
 
-func (r *reloader) rounds(ctx context.Context) error {
-	const most = 1 << 14 // requests that could ever be in flight together here
-	watch := r.site.Watch(ctx, most)
-	const patience = 5 * time.Minute // some wait until nothing else is under way
-	client := r.site.Client(0, "", patience)
+// stage returns a gateway with a scene for each round of pushes.
+func (r *reloader) stage(dir string) lab.Stage {
+	st := lab.Stage{Open: func(ctx context.Context, s *lab.Settings) *audit.Site {
+		shipped := lab.Must(harness.Wasm(ctx, harness.HostEnvoy))
+		copied := lab.Must(variant(shipped, dir))
+		site := s.Site(ctx, audit.Options{})
+		r.pusher = newPusher(site, r.settings, [2]string{shipped, copied})
+		return site
+	}}
+	for rest := plan(rand.New(rand.NewPCG(r.Seed, 2)), r.pushes, r.modules); len(rest) > 0; {
+		round := rest[:min(r.perRound, len(rest))]
+		name := fmt.Sprintf("pushes from %d on", 1+r.pushes-len(rest))
+		st.Scenes = append(st.Scenes, lab.Scene{Name: name, Play: func(a *lab.Act) { r.round(a, round) }})
+		rest = rest[len(round):]
+	}
+	return st
+}
+
+// round pushes under traffic, while the same streams are open.
+func (r *reloader) round(a *lab.Act, plan []kind) {
+	client := audit.Client(a.Site.Gateway, "", lab.Patience) // some wait until nothing else is under way
 	defer client.Close()
-	r.traffic = audit.NewTraffic(client, r.rate, r.seed, audit.Short)
-	r.crowd = newCrowd(r.site, patience)
-	plan := plan(rand.New(rand.NewPCG(r.seed, 2)), r.pushes, r.modules)
-	var err error
-	for len(plan) > 0 && err == nil {
-		n := min(r.perRound, len(plan))
-		err = r.round(ctx, plan[:n])
-		plan = plan[n:]
-	}
-	r.traffic.Pause()
-	err = errors.Join(err, r.crowd.end())
-	peak, seen := watch.Stop()
-	r.report(peak)
-	t := r.traffic.Tally()
-	if t.Failed() > 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %d requests failed: %v, first: %s", t.Failed(), t.Sent,
-			t.Errors, t.First))
-	}
-	return errors.Join(err, seen)
-}
-
-func (r *reloader) report(peak int64) {
-	t, f := r.traffic.Tally(), &r.figures
-	f.Requests, f.Rate, f.Failed, f.Peak = t.Sent+r.crowd.sent, t.Rate(), t.Failed()+r.crowd.failed, peak
-	f.Waited = r.crowd.waited
-	f.Refused, f.Modules = r.pusher.refused, r.pusher.count[module]
-	f.Endpoints, f.Native = r.pusher.count[endpoints], r.pusher.count[native]
-	f.Pushes = len(r.took)
-	q := loadgen.QuantilesOf(r.took)
-	f.PushMS, f.SlowestMS = q.P50.Milliseconds(), q.Max.Milliseconds()
-}
-
-// round opens streams, pushes under traffic, and audits in the end while the streams are still open.
-func (r *reloader) round(ctx context.Context, plan []kind) error {
-	// A minute: far longer than a round takes. The streams end when the run ends them.
-	const tokens = 600
-	streams, err := r.site.OpenStreams(ctx, r.streams, tokens)
-	if err != nil {
-		return err
-	}
-	defer streams.Release()
-	r.figures.Streams += r.streams
-	r.traffic.Start(ctx)
-	for _, k := range plan {
-		if err := r.push(ctx, k, streams); err != nil {
-			return err
+	seed := a.Seed + uint64(len(r.took))
+	steady := audit.NewTraffic(client, a.Rate, seed, audit.Short)
+	crowd := audit.NewTraffic(client, 0, seed, audit.Short)
+	steady.Start(a.Ctx)
+	lab.Each(func() {
+		for _, k := range plan {
+			r.push(a, k, crowd)
 		}
-	}
-	r.traffic.Pause()
-	r.crowd.done.Wait()
-	return r.audit(ctx, streams)
+	}, func() {
+		steady.Pause()
+		crowd.Pause()
+		r.cut += a.Streams.Failed("")
+		r.steady.Add(steady.Tally())
+		r.bursts += crowd.Tally().Sent
+		a.Count(steady.Tally(), nil)
+	}, func() { a.Count(crowd.Tally(), nil) })
 }
 
 // push makes one change, while requests wait if they may, and checks that the open streams are still counted some time
 // later.
-func (r *reloader) push(ctx context.Context, k kind, streams *audit.Streams) error {
+func (r *reloader) push(a *lab.Act, k kind, crowd *audit.Traffic) {
 	if r.pusher.now.queue {
-		r.crowd.arrive(ctx, r.burst)
+		crowd.Burst(a.Ctx, r.burst)
 	}
 	start := time.Now()
-	name, err := r.pusher.push(ctx, k)
-	if err != nil {
-		return err
-	}
+	name := r.pusher.push(a.Ctx, k)
 	took := time.Since(start)
 	r.took = append(r.took, took)
-	if err := wait.For(ctx, r.pauseAfter(k)); err != nil {
-		return err
-	}
-	if err := r.stillCounted(ctx, streams); err != nil {
-		return fmt.Errorf("after push %d, %q: %w", len(r.took), name, err)
-	}
-	fmt.Fprintf(r.progress, "push %3d  %-20s in force after %5d ms, %d streams counted\n",
-		len(r.took), name, took.Milliseconds(), streams.Counted())
-	return nil
-}
-
-// pauseAfter returns how long traffic runs with what was pushed.
-func (r *reloader) pauseAfter(k kind) time.Duration {
+	pause := r.pause
 	if k == module {
 		// The streams that are open stay with the VMs of the old code. Were these not alive any more, their leases
 		// would be returned after the TTL of 5 s.
-		return 7 * time.Second
+		pause = 7 * time.Second
 	}
-	return r.pause
+	a.Sleep(pause)
+	lab.About(fmt.Sprintf("after push %d, %q", len(r.took), name), func() {
+		n := a.Streams.Failed("")
+		lab.FailIf(n > 0, "%d streams were cut", n)
+		// The gauges, which are up to a second old, must show at least the open streams.
+		lab.Check(a.Site.AtLeast(a.Ctx, a.Streams.Open()))
+	})
+	fmt.Fprintf(r.Progress, "push %3d  %-20s in force after %5d ms, %d streams counted\n",
+		len(r.took), name, took.Milliseconds(), a.Streams.Counted())
 }
 
-// stillCounted waits until the gauges, which are up to a second old, show at least the open streams.
-func (r *reloader) stillCounted(ctx context.Context, streams *audit.Streams) error {
-	if n := streams.Failed(""); n > 0 {
-		return fmt.Errorf("%d streams were cut", n)
+func (r *reloader) report(played *lab.Figures) figures {
+	count, q := r.pusher.next, loadgen.QuantilesOf(r.took)
+	f := figures{
+		Bench: played.Bench, Seed: played.Seed, Requests: r.steady.Sent + r.bursts,
+		Rate: r.steady.Rate(), Failed: played.Failed,
+		Refused: r.pusher.refused, Modules: count[module], Endpoints: count[endpoints], Native: count[native],
+		Pushes: len(r.took), PushMS: q.P50.Milliseconds(), SlowestMS: q.Max.Milliseconds(),
+		Streams: len(played.Scenes) * r.Streams, Cut: r.cut, Audits: len(played.Scenes) - played.Violations,
 	}
-	return r.site.AtLeast(ctx, streams.Open())
-}
-
-// audit compares all counts while only the streams are open, then again when these have ended as they should.
-func (r *reloader) audit(ctx context.Context, streams *audit.Streams) error {
-	agreed, complete, cut, err := r.site.EndStreams(ctx, streams)
-	if err != nil {
-		return err
+	for i := range played.Scenes {
+		s := &played.Scenes[i]
+		f.Waited, f.Peak = f.Waited+s.Waited, max(f.Peak, s.Peak)
+		f.AgreeMS, f.DrainMS = max(f.AgreeMS, s.AgreeMS), max(f.DrainMS, s.DrainMS)
 	}
-	r.figures.Cut += cut
-	if complete != r.streams {
-		return fmt.Errorf("%d of %d streams were complete, %d were cut", complete, r.streams, cut)
-	}
-	drained, err := r.site.Drained(ctx)
-	if err != nil {
-		return err
-	}
-	r.figures.Audits++
-	r.figures.AgreeMS = max(r.figures.AgreeMS, agreed.Milliseconds())
-	r.figures.DrainMS = max(r.figures.DrainMS, drained.Milliseconds())
-	fmt.Fprintf(r.progress, "audit     %d streams: all counts equal after %d ms, 0 after their end and %d ms\n",
-		complete, agreed.Milliseconds(), drained.Milliseconds())
-	return nil
+	return f
 }

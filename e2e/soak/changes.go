@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -86,8 +87,7 @@ func (c *changer) addClusters(doc *yaml.Node) error {
 		}
 		delete(cluster, "eds_cluster_config")
 		cluster["name"], cluster["type"] = name, "STATIC"
-		locality := map[string]any{"lb_endpoints": c.hosts(name)}
-		cluster["load_assignment"] = map[string]any{"cluster_name": name, "endpoints": []any{locality}}
+		cluster["load_assignment"] = lab.Assignment(name, c.hosts(name)...)
 		var node yaml.Node
 		if err := node.Encode(cluster); err != nil {
 			return err
@@ -98,18 +98,13 @@ func (c *changer) addClusters(doc *yaml.Node) error {
 }
 
 // hosts returns the half of the servers that a cluster has, always the same.
-func (c *changer) hosts(name string) []any {
-	all := c.site.Endpoints()
-	var out []any
-	for i, e := range all {
+func (c *changer) hosts(name string) (addrs []string) {
+	for i, e := range c.site.Endpoints() {
 		if (i+len(name)+int(name[len(name)-1]))%2 == 0 {
-			host, port, _ := strings.Cut(e.Addr, ":")
-			out = append(out, map[string]any{"endpoint": map[string]any{"address": map[string]any{
-				"socket_address": map[string]any{"address": host, "port_value": port},
-			}}})
+			addrs = append(addrs, e.Addr)
 		}
 	}
-	return out
+	return addrs
 }
 
 func (c *changer) names() []string {
@@ -143,11 +138,7 @@ func (c *changer) push(ctx context.Context) error {
 		return c.site.Gateway.PushPlugin(ctx, c.config())
 	}
 	all := c.site.Endpoints()
-	var list []harness.Endpoint
-	for _, i := range c.rand.Perm(len(all))[:1+c.rand.IntN(len(all))] {
-		list = append(list, all[i])
-	}
-	return c.site.Gateway.PushEndpoints(ctx, list)
+	return c.site.Gateway.PushEndpoints(ctx, lab.Pick(c.rand, all, 1+c.rand.IntN(len(all))))
 }
 
 const failing, failEvery = 3 * time.Second, 15 * time.Second

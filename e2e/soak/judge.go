@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
 )
 
 // sample is how much memory was in use at a time since the start.
@@ -89,13 +91,5 @@ func thirds(mib [3]float64) string {
 }
 
 func medianOf(samples []sample) float64 {
-	if len(samples) == 0 {
-		return 0
-	}
-	mib := make([]float64, len(samples))
-	for i, s := range samples {
-		mib[i] = s.mib
-	}
-	slices.Sort(mib)
-	return mib[len(mib)/2]
+	return bench.SpreadBy(samples, func(s *sample) float64 { return s.mib }).Median
 }

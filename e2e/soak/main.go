@@ -8,23 +8,22 @@ package main
 import (
 	"context"
 	"flag"
-	"os"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/lab"
 )
 
+type settings struct {
+	lab.Settings
+	length, period, turn time.Duration
+}
+
 func main() {
-	s := settings{progress: os.Stdout}
+	var s settings
 	flag.DurationVar(&s.length, "for", 10*time.Minute, "length of the run, without its warm-up of one period")
 	flag.DurationVar(&s.period, "period", 30*time.Second, "time between two audits")
 	flag.DurationVar(&s.turn, "turn", 8*time.Second, "time between two changes of the clusters: one comes, one goes")
-	flag.Float64Var(&s.rate, "rate", 310, "requests a second")
-	flag.StringVar(&s.version, "version", "",
-		"Envoy's version, as in build/envoy; empty: the default, or the binary that ENVOY names")
-	flag.IntVar(&s.servers, "servers", 8, "model servers")
-	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
-	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")
+	s.Flags(310)
 	flag.Parse()
-	audit.Main("soak", s.seed, func(ctx context.Context) (figures, error) { return run(ctx, s) })
+	lab.Main("soak", s.Seed, func(ctx context.Context) (figures, error) { return run(ctx, &s) })
 }

@@ -4,26 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/wait"
 )
-
-type settings struct {
-	length, period, turn time.Duration
-	rate                 float64
-	version              string // of Envoy
-	servers, workers     int
-	seed                 uint64
-	progress             io.Writer
-}
 
 // figures are what a run ends with.
 type figures struct {
@@ -55,34 +46,25 @@ type figures struct {
 const mostUnderWay = 1000
 
 // run returns the figures also when there is an error.
-func run(ctx context.Context, s settings) (figures, error) {
-	f := figures{Bench: "soak", Seed: s.seed, Verdict: "failed"}
-	c := &changer{rand: rand.New(rand.NewPCG(s.seed, 0)), mix: &mix{}}
-	site, err := audit.Open(ctx, audit.Options{
-		Servers: s.servers, Workers: s.workers, Version: s.version,
-		Edit: c.edit,
-	})
-	if err != nil {
-		return f, err
-	}
-	c.site = site
-	const most = 1 << 14
-	watch := site.Watch(ctx, most)
-	r := &soaker{settings: s, site: site, changes: c, figures: f}
-	err = r.periods(ctx)
-	_, seen := watch.Stop()
-	if err = errors.Join(err, seen); err != nil {
-		err = fmt.Errorf("%w\nthe log of Envoy ends:\n%s", err, audit.Tail(site.Gateway.Logs()))
-	} else {
+func run(ctx context.Context, s *settings) (figures, error) {
+	r := &soaker{settings: s, changes: &changer{rand: rand.New(rand.NewPCG(s.Seed, 0)), mix: &mix{}}}
+	r.figures = figures{Bench: "soak", Seed: s.Seed, Verdict: "failed"}
+	_, err := lab.Run(ctx, "soak", &s.Settings, []lab.Stage{{
+		Scenes: []lab.Scene{{Name: "soak", Play: r.periods, Bare: true}},
+		Open: func(ctx context.Context, s *lab.Settings) *audit.Site {
+			r.changes.site = s.Site(ctx, audit.Options{Edit: r.changes.edit})
+			return r.changes.site
+		},
+	}})
+	if err == nil {
 		r.figures.Verdict = "passed"
 	}
-	return r.figures, errors.Join(err, site.Close())
+	return r.figures, err
 }
 
 // soaker is a run.
 type soaker struct {
-	settings
-	site    *audit.Site
+	*settings
 	changes *changer
 	start   time.Time
 	turned  time.Time // when clusters were last changed
@@ -92,25 +74,22 @@ type soaker struct {
 	samples []sample
 }
 
-func (r *soaker) periods(ctx context.Context) error {
-	const patience = 5 * time.Minute // seconds do, unless the machine is busy with other things
-	client := r.site.Client(0, "", patience)
+func (r *soaker) periods(a *lab.Act) {
+	client := audit.Client(a.Site.Gateway, "", lab.Patience) // seconds do, unless the machine is busy with other things
 	defer client.Close()
-	traffic := audit.NewTraffic(client, r.rate, r.seed, r.changes.mix.request)
+	traffic := audit.NewTraffic(client, a.Rate, a.Seed, r.changes.mix.request)
 	traffic.Meant, traffic.Most = "status_"+strconv.Itoa(injected), mostUnderWay
-	if err := r.play(ctx, traffic); err != nil { // the first one warms up
-		return err
-	}
+	r.play(a, traffic) // the first one warms up
 	r.start = time.Now()
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(a.Ctx)
 	measured := make(chan error, 1)
-	go func() { measured <- r.measure(ctx) }()
+	go func() { measured <- r.measure(ctx, a.Site) }()
 	stood := make(chan time.Duration, 1)
 	go func() { stood <- stoodStill(ctx) }()
-	err := r.measured(ctx, traffic)
+	err := lab.Try(func() { r.measured(a, traffic) })
 	stop()
 	r.figures.StoodMS = (<-stood).Milliseconds()
-	return errors.Join(err, <-measured)
+	lab.Check(err, <-measured)
 }
 
 // stoodStill returns how late a timer of this program was at most.
@@ -123,78 +102,56 @@ func stoodStill(ctx context.Context) (most time.Duration) {
 }
 
 // measured plays the periods that count.
-func (r *soaker) measured(ctx context.Context, traffic *audit.Traffic) error {
-	gateway, all, err := r.cpu()
-	if err != nil {
-		return err
-	}
-	f := &r.figures
+func (r *soaker) measured(a *lab.Act, traffic *audit.Traffic) {
+	gateway, own, f := lab.Must(a.Site.Gateway.CPU()), bench.OwnCPU(), &r.figures
 	for time.Since(r.start) < r.length {
-		if err := r.play(ctx, traffic); err != nil {
-			return err
-		}
+		r.play(a, traffic)
 		r.report()
 	}
 	f.Seconds = time.Since(r.start).Seconds()
-	gatewayNow, allNow, err := r.cpu()
-	f.Gateway, f.Cores = (gatewayNow-gateway).Seconds()/f.Seconds, (allNow-all).Seconds()/f.Seconds
-	return errors.Join(err, r.decisions(ctx), f.grows(r.length))
+	f.Gateway = (lab.Must(a.Site.Gateway.CPU()) - gateway).Seconds() / f.Seconds
+	f.Cores = f.Gateway + (bench.OwnCPU()-own).Seconds()/f.Seconds
+	lab.Each(func() { r.decisions(a) }, func() { lab.Check(f.grows(r.length)) })
 }
 
 // play is one period: traffic with changes, then an audit of everything that should be 0.
-func (r *soaker) play(ctx context.Context, traffic *audit.Traffic) error {
-	traffic.Start(ctx)
-	err := r.change(ctx, time.Now().Add(r.period))
+func (r *soaker) play(a *lab.Act, traffic *audit.Traffic) {
+	traffic.Start(a.Ctx)
+	err := lab.Try(func() { r.change(a, time.Now().Add(r.period)) })
 	traffic.Pause()
 	f, t := &r.figures, traffic.Tally()
 	f.Requests, f.Injected, f.Left, f.Failed = t.Sent, t.Meant, t.Left, t.Failed()
+	a.Result.Requests, a.Result.Left, a.Result.Failed = t.Sent, t.Left, t.Failed()
 	f.Clusters, f.Failures = 1+r.changes.made, r.changes.failed
 	if f.Failed > 0 {
 		err = errors.Join(err, fmt.Errorf("%d requests failed: %v, first: %s", f.Failed, t.Errors, t.First))
 	}
-	if err != nil {
-		return err
-	}
+	lab.Check(err)
 	f.Audits++
-	return r.atRest(ctx)
+	r.atRest(a)
 }
 
 // change makes a push each second, other clusters each turn, and makes one server after the other fail for a while.
-func (r *soaker) change(ctx context.Context, end time.Time) error {
+func (r *soaker) change(a *lab.Act, end time.Time) {
 	for time.Now().Before(end) {
-		if err := r.changes.push(ctx); err != nil {
-			return err
-		}
+		lab.Check(r.changes.push(a.Ctx))
 		r.figures.Pushes++
 		if time.Since(r.turned) >= r.turn {
 			r.turned = time.Now()
-			if err := r.changes.turn(ctx); err != nil {
-				return err
-			}
+			lab.Check(r.changes.turn(a.Ctx))
 		}
-		if err := r.changes.fail(time.Now()); err != nil {
-			return err
-		}
-		if err := wait.For(ctx, time.Second); err != nil {
-			return err
-		}
+		lab.Check(r.changes.fail(time.Now()))
+		lab.Check(wait.For(a.Ctx, time.Second))
 	}
-	return r.changes.heal()
+	lab.Check(r.changes.heal())
 }
 
 // atRest waits until no party counts anything, at no cluster that there is or was.
-func (r *soaker) atRest(ctx context.Context) error {
-	if _, err := r.site.Drained(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return wait.Until(ctx, 100*time.Millisecond, func() error {
-		stats, err := r.site.Gateway.Stats(ctx, `^wasmcustom\.warmgate_(inflight|queue_length|owners$)`)
-		if err == nil {
-			err = rests(stats, r.workers)
-		}
-		return err
+func (r *soaker) atRest(a *lab.Act) {
+	lab.Must(a.Site.Drained(a.Ctx))
+	a.Within(30*time.Second, func() {
+		const counts = `^wasmcustom\.warmgate_(inflight|queue_length|owners$)`
+		lab.Check(rests(lab.Must(a.Site.Gateway.Stats(a.Ctx, counts)), r.Workers))
 	})
 }
 
@@ -213,9 +170,9 @@ func rests(stats map[string]float64, workers int) error {
 }
 
 // measure takes samples of the memory until the end of the run.
-func (r *soaker) measure(ctx context.Context) error {
+func (r *soaker) measure(ctx context.Context, site *audit.Site) error {
 	for {
-		used, rss, err := r.site.Gateway.Used(ctx)
+		used, rss, err := site.Gateway.Used(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -236,38 +193,22 @@ func (r *soaker) report() {
 	defer r.mu.Unlock()
 	f := &r.figures
 	f.growth = judge(r.samples)
-	fmt.Fprintf(r.progress, "%4.0f s  %7d requests, %6d left, %5d injected, %d failed, %4d clusters; ",
+	fmt.Fprintf(r.Progress, "%4.0f s  %7d requests, %6d left, %5d injected, %d failed, %4d clusters; ",
 		time.Since(r.start).Seconds(), f.Requests, f.Left, f.Injected, f.Failed, f.Clusters)
-	fmt.Fprintf(r.progress, "used %s, %+.1f MiB/h [%+.1f, %+.1f], %.0f resident\n",
+	fmt.Fprintf(r.Progress, "used %s, %+.1f MiB/h [%+.1f, %+.1f], %.0f resident\n",
 		thirds(f.Thirds), f.Slope, f.Low, f.High, f.RSSMiB)
 }
 
-// cpu returns the CPU time of the gateway, and of it and this program.
-func (r *soaker) cpu() (gateway, all time.Duration, err error) {
-	var own syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
-		return 0, 0, err
-	}
-	gateway, err = r.site.Gateway.CPU()
-	return gateway, gateway + time.Duration(own.Utime.Nano()+own.Stime.Nano()), err
-}
-
 // decisions counts the requests by the plugin's reasons. None may lack room.
-func (r *soaker) decisions(ctx context.Context) error {
+func (r *soaker) decisions(a *lab.Act) {
 	const name = "wasmcustom.warmgate_decisions_total"
-	stats, err := r.site.Gateway.Stats(ctx, `^wasmcustom\.warmgate`)
-	if err != nil {
-		return err
-	}
-	f := &r.figures
+	stats, f := lab.Must(a.Site.Gateway.Stats(a.Ctx, `^wasmcustom\.warmgate`)), &r.figures
 	f.Statistics, f.Decisions = len(stats), map[string]int{}
 	for k, v := range stats {
 		if _, reason, ok := strings.Cut(k, ";reason="); ok && strings.HasPrefix(k, name) {
 			f.Decisions[reason] += int(v)
 		}
 	}
-	if n := f.Decisions["store_error"]; n > 0 {
-		return fmt.Errorf("the store had no room for %d requests", n)
-	}
-	return nil
+	n := f.Decisions["store_error"]
+	lab.FailIf(n > 0, "the store had no room for %d requests", n)
 }

@@ -9,18 +9,19 @@ import (
 // Cache keeps what was used recently: at most a number of values, none for longer than an age without use once it
 // needs the room.
 type Cache[K comparable, V any] struct {
-	max     int
-	age     time.Duration
-	entries map[K]*used[V]
-	swept   time.Duration
+	max, size int // of all values
+	age       time.Duration
+	entries   map[K]*used[V]
+	swept     time.Duration
 }
 
 type used[V any] struct {
 	value V
+	size  int
 	at    time.Duration // of the last use
 }
 
-// New returns a cache of so many values at most, which may make room for others after that age.
+// New returns a cache of values of that size together at most, which may make room for others after that age.
 func New[K comparable, V any](max int, age time.Duration) *Cache[K, V] {
 	return &Cache[K, V]{max: max, age: age, entries: map[K]*used[V]{}}
 }
@@ -36,27 +37,43 @@ func (r *Cache[K, V]) Get(now time.Duration, key K) (V, bool) {
 	return e.value, true
 }
 
-// Put keeps a value. When there are too many, one that has not been used for long makes room, or any other.
-func (r *Cache[K, V]) Put(now time.Duration, key K, value V) {
+// Put keeps a value of size 1. When there are too many, one that has not been used for long makes room, or any other.
+func (r *Cache[K, V]) Put(now time.Duration, key K, value V) { r.PutSized(now, key, value, 1) }
+
+// PutSized keeps a value of that size, however large, like Put.
+func (r *Cache[K, V]) PutSized(now time.Duration, key K, value V, size int) {
 	if now-r.swept >= r.age {
 		r.swept = now
 		for k, e := range r.entries {
 			if now-e.at > r.age {
-				delete(r.entries, k)
+				r.Drop(k)
 			}
 		}
 	}
-	if _, ok := r.entries[key]; !ok && len(r.entries) >= r.max {
-		for k := range r.entries {
-			delete(r.entries, k)
+	e := r.entries[key]
+	if e == nil {
+		e = &used[V]{}
+		r.entries[key] = e
+	}
+	r.size += size - e.size
+	e.value, e.size, e.at = value, size, now
+	for k := range r.entries {
+		if r.size <= r.max {
 			break
 		}
+		if k != key {
+			r.Drop(k)
+		}
 	}
-	r.entries[key] = &used[V]{value: value, at: now}
 }
 
 // Drop forgets a value.
-func (r *Cache[K, V]) Drop(key K) { delete(r.entries, key) }
+func (r *Cache[K, V]) Drop(key K) {
+	if e := r.entries[key]; e != nil {
+		r.size -= e.size
+		delete(r.entries, key)
+	}
+}
 
 // Len returns how many values are kept.
 func (r *Cache[K, V]) Len() int { return len(r.entries) }

@@ -39,3 +39,19 @@ func TestRecent(t *testing.T) {
 		t.Error("what was dropped is still there")
 	}
 }
+
+// Large values take the room of many. One that is larger than all of the room is kept alone.
+func TestSizes(t *testing.T) {
+	r := New[int, int](10, time.Minute)
+	for _, c := range []struct{ key, size, want int }{
+		{1, 5, 1}, {2, 5, 2}, {2, 4, 2}, {3, 1, 3}, {4, 10, 1}, {5, 11, 1}, {6, 9, 1}, {6, 1, 1}, {7, 9, 2},
+	} {
+		r.PutSized(0, c.key, c.size, c.size)
+		if got, _ := r.Get(0, c.key); got != c.size || len(r.entries) != c.want {
+			t.Errorf("%+v: %d are kept, the newest is of size %d", c, len(r.entries), got)
+		}
+	}
+	if r.Drop(7); r.size != 1 {
+		t.Errorf("size %d", r.size)
+	}
+}

@@ -142,7 +142,7 @@ func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index 
 	tokens, table := p.AddedTokens(0), tableName(p.Scope, p.Candidates[index].Addr)
 	l := lease{tokens: tokens, charged: true}
 	return s.countIn(now, id, table, l, func(d *draft, sc *scope) (row int, err error) {
-		if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
+		if d.table, err = sc.locate(d.table, p.List, &s.hashes); err != nil {
 			return noRow, err
 		}
 		s.entries = sc.entries(s.entries[:0], p)

@@ -17,7 +17,7 @@ func Example() {
 	}
 	const ttl = 5 * time.Second
 	a, b := memstore.New(kv, 1, ttl), memstore.New(kv, 2, ttl)
-	plan := &lb.Plan{Scope: "llm", Candidates: []lb.Candidate{{Addr: "10.0.0.1:8000", Slope: 1, Weight: 1}}}
+	plan := &lb.Plan{Scope: "llm", List: lb.NewList([]lb.Candidate{{Addr: "10.0.0.1:8000", Slope: 1, Weight: 1}})}
 	show := func(g lb.Grant, _ error) { fmt.Println(g.Load.Requests, "in flight") }
 
 	a.Reserve(0, 1, plan, show)

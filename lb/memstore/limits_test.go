@@ -74,6 +74,7 @@ func BenchmarkReserveRelease(b *testing.B) {
 			"costs":   storetest.Even(storetest.Addrs(n)),
 			"budgets": storetest.Budgeted(storetest.Addrs(n), budget.Limits{Weight: 1, Tokens: 1e9}, 100),
 		} {
+			plan.List = lb.NewList(plan.Candidates)
 			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
 				s := memstoretest.NewProcess(b).NewStore()
 				var id lb.LeaseID

@@ -4,13 +4,14 @@ import "github.com/warmgate/warmgate/lb"
 
 // locate sets rows to the row of each candidate, and returns the table with rows for those that had none. scratch is
 // memory to reuse.
-func (sc *scope) locate(t table, cs []lb.Candidate, scratch *[]uint64) (table, error) {
-	if sc.rowsGeneration == t.generation() && sameEndpoints(sc.candidates, cs) {
-		sc.candidates = cs
+func (sc *scope) locate(t table, l lb.List, scratch *[]uint64) (table, error) {
+	if sc.rowsGeneration == t.generation() && sameEndpoints(&sc.located, &l) {
+		sc.located = l
 		return t, nil
 	}
+	cs := l.Candidates
 	if len(cs) == 1 {
-		return sc.locateOne(t, cs)
+		return sc.locateOne(t, l)
 	}
 	hashes := (*scratch)[:0]
 	for i := range cs {
@@ -39,32 +40,32 @@ func (sc *scope) locate(t table, cs []lb.Candidate, scratch *[]uint64) (table, e
 		sc.rows = append(sc.rows, at[h])
 		sc.listKey += uint32(h>>32) * uint32(h|1) // the order does not matter
 	}
-	sc.candidates, sc.rowsGeneration = cs, t.generation()
+	sc.located, sc.rowsGeneration = l, t.generation()
 	return t, nil
 }
 
 // locateOne is locate for one candidate, without an index of all rows.
-func (sc *scope) locateOne(t table, cs []lb.Candidate) (table, error) {
-	t, row, err := rowOf(t, cs[0].Addr)
+func (sc *scope) locateOne(t table, l lb.List) (table, error) {
+	t, row, err := rowOf(t, l.Candidates[0].Addr)
 	if err != nil {
 		return nil, err
 	}
 	h := t.hash(row)
 	sc.rows, sc.listKey = append(sc.rows[:0], row), uint32(h>>32)*uint32(h|1)
-	sc.candidates, sc.rowsGeneration = cs, t.generation()
+	sc.located, sc.rowsGeneration = l, t.generation()
 	return t, nil
 }
 
 // sameEndpoints reports whether two lists have the same endpoints in the same order. All else may differ.
-func sameEndpoints(a, b []lb.Candidate) bool {
-	if len(a) != len(b) {
+func sameEndpoints(a, b *lb.List) bool {
+	if len(a.Candidates) != len(b.Candidates) {
 		return false
 	}
-	if &a[0] == &b[0] {
+	if a.Digest() == b.Digest() {
 		return true
 	}
-	for i := range a {
-		if a[i].Addr != b[i].Addr {
+	for i := range a.Candidates {
+		if a.Candidates[i].Addr != b.Candidates[i].Addr {
 			return false
 		}
 	}

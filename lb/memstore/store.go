@@ -76,7 +76,7 @@ type scope struct {
 	// corrections of budgets likewise
 	corrections []correction
 	// rows of the candidates of the latest reservation.
-	candidates     []lb.Candidate
+	located        lb.List
 	rows           []int
 	rowsGeneration uint32 // of the table in which they are
 	listKey        uint32 // digest of their endpoints
@@ -175,7 +175,7 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	sc, p := r.scope, r.plan
 	// An earlier try may have set these.
 	r.waits, r.refused, r.grant, r.expected = false, nil, lb.Grant{}, 0
-	if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
+	if d.table, err = sc.locate(d.table, p.List, &s.hashes); err != nil {
 		return err
 	}
 	if p.HasBudget() {

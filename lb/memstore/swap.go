@@ -35,7 +35,7 @@ func (s *Store) swap(now time.Duration, sc *scope, change func(*draft) error) er
 			return nil
 		}
 		if err != nil && !errors.Is(err, errUnchanged) {
-			sc.candidates = nil // rows that change has added are not in shared memory
+			sc.located = lb.List{} // rows that change has added are not in shared memory
 			return err
 		}
 		d.dispatch(now, s.owner)
@@ -45,7 +45,7 @@ func (s *Store) swap(now time.Duration, sc *scope, change func(*draft) error) er
 		if errors.Is(err, lb.ErrMismatch) {
 			s.Stats.Retries++
 			if d.generation() == sc.rowsGeneration && d.generation() != sc.hashesGeneration {
-				sc.candidates = nil // likewise
+				sc.located = lb.List{} // likewise
 			}
 			continue
 		}
@@ -202,7 +202,7 @@ func (s *Store) remap(sc *scope, t table) (table, error) {
 		}
 	}
 	held.apply(sc.held.seq(), noStep)
-	sc.held, sc.candidates = held, nil
+	sc.held, sc.located = held, lb.List{}
 	sc.pending = sc.pending[:0] // what the owner holds includes them
 	sc.keepHashes(t)
 	return t, nil
@@ -218,7 +218,7 @@ func (s *Store) read(now time.Duration, sc *scope) (table, uint32, error) {
 		return nil, 0, err
 	}
 	if slot != sc.slot {
-		sc.slot, sc.written, sc.candidates = slot, false, nil
+		sc.slot, sc.written, sc.located = slot, false, lb.List{}
 	}
 	return t, cas, nil
 }

@@ -44,7 +44,7 @@ type scheduling struct {
 func (s *Store) placeTask(now time.Duration, d *draft, t *scheduling) (err error) {
 	sc, p := t.scope, t.plan
 	t.refused, t.grant, t.expected = nil, lb.Grant{}, 0 // an earlier try may have set them
-	if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
+	if d.table, err = sc.locate(d.table, p.List, &s.hashes); err != nil {
 		return err
 	}
 	b := d.openBudgets()

@@ -322,7 +322,7 @@ func (s *Store) compare(now time.Duration, sc *scope, d *draft, p *progress) {
 func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.LeaseID, w *waiter) {
 	r := &reservation{id: id, plan: &w.plan, scope: sc}
 	w.plan.Wait.Since = w.since
-	t, err := sc.locate(d.table, w.plan.Candidates, &s.hashes)
+	t, err := sc.locate(d.table, w.plan.List, &s.hashes)
 	if err != nil {
 		return // the next poll tries again
 	}

@@ -263,7 +263,7 @@ func TestClientsThatLeaveAmongClusters(t *testing.T) {
 		cl := d.workers[0].vm.clusters[clustersScope+fakeRoute]
 		for _, view := range cl.views {
 			list, _ := cl.health.Candidates(d.now, view, &lb.ClusterConfig{}, 0)
-			for _, c := range list {
+			for _, c := range list.Candidates {
 				if c.Weight != 1 {
 					t.Errorf("%s: %s has weight %v", mode, c.Addr, c.Weight)
 				}

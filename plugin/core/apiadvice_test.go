@@ -1,7 +1,8 @@
 package core
 
 import (
-	"encoding/json"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/admission"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // count counts requests at a target in the local store, as long as the test runs.
@@ -45,56 +48,19 @@ func TestAdvice(t *testing.T) {
 	}
 	d.advance(200 * time.Millisecond)
 	// 20 of 100 are refused; the p95 of waits is 500 or 600 ms, by chance
-	all, _ := d.workers[0].vm.api.counted(apiPath)
-	score := all.share(d.now)
+	all := admission.ReadPressure([]byte(d.kv.Cells[process.KeyAdmission+apiPath].Val))
+	score := all.Share(d.now)
 	if low, high := 0.5*475/975+0.1, 0.5*575/975+0.1; score < low-1e-9 || score > high+1e-9 {
 		t.Errorf("score %v, want one from %v to %v", score, low, high)
 	}
-	var o jsonObject
-	o.addNumber("s", score)
-	n := 8 + int64(24*(1-score)+0.5)
-	var p jsonObject
-	p.addInt("n", n)
-	advice("pressure", o.end()[5:len(o.end())-1], p.end()[5:len(p.end())-1])
+	shown := strconv.FormatFloat(math.Round(100*score)/100, 'f', -1, 64)
+	advice("pressure", shown, strconv.Itoa(8+int(24*(1-score)+0.5)))
 	d.advance(70 * time.Second)
 	advice("a minute later", "0", "32")
 	d.drained()
 }
 
-func TestSuggestedParallelism(t *testing.T) {
-	of := func(limits ...int64) (list []target) {
-		for _, limit := range limits {
-			list = append(list, target{limit: limit, candidate: true})
-		}
-		return list
-	}
-	busy := func(list []target, loads ...int64) []target {
-		for i, n := range loads {
-			list[i].load.Requests = n
-		}
-		return list
-	}
-	gone := of(10, 10)
-	gone[1].candidate = false
-	for name, c := range map[string]struct {
-		targets []target
-		score   float64
-		want    int64 // -1: not known
-	}{
-		"idle":              {of(20, 10), 0, 30},
-		"half":              {busy(of(20, 10), 10, 5), 0.5, 23},
-		"full pressure":     {busy(of(20, 10), 10, 5), 1, 15},
-		"four at least":     {busy(of(20, 10), 1), 1, 4},
-		"caps below four":   {of(1, 2), 1, 3},
-		"above a new cap":   {busy(of(5, 5), 20, 0), 0, 10},
-		"one without a cap": {of(20, 0), 0, -1},
-		"one is unhealthy":  {busy(gone, 5, 5), 0, 15},
-	} {
-		got, known := suggested(c.targets, c.score)
-		if known != (c.want >= 0) || known && got != c.want {
-			t.Errorf("%s: %d, known %v, want %d", name, got, known, c.want)
-		}
-	}
+func TestAdviceWithoutACap(t *testing.T) {
 	d := startSites(t, 1, strings.Replace(apiConfig(""), `,"max_concurrent_requests":2}`, `}`, 1))
 	d.wantAnswer("without a cap", d.call(0, "/advice"), 200, `{"backpressure_score":0,"suggested_parallelism":null}`)
 }
@@ -143,50 +109,4 @@ func TestModels(t *testing.T) {
 	fake := d.fakeTasks()
 	fake.err = lb.ErrUnready
 	d.wantAnswer("no store", d.call(0, "/models"), 503, `{"error":"the store does not answer, try again"}`)
-}
-
-func TestJSONStrings(t *testing.T) {
-	for _, text := range []string{"", "plain", `"\`, "\x00\x1f\n\t\x7f", "é😀", "\xff\xfe", "</script>", "\u2028"} {
-		var got string
-		err := json.Unmarshal([]byte(jsonString(text)), &got)
-		if err != nil || got != string([]rune(text)) {
-			t.Errorf("%q: %s is read as %q, %v", text, jsonString(text), got, err)
-		}
-	}
-}
-
-// What several VMs have counted is the same as if one had, in whatever order it comes together, and after it was in
-// shared memory.
-func TestPressureOfSeveralVMs(t *testing.T) {
-	var one pressure
-	var parts [3]pressure
-	now := time.Hour
-	for i := range 300 {
-		now += time.Duration(i*7919%900) * time.Millisecond
-		wait, admitted := time.Duration(i*7907%1200)*time.Millisecond, i%3 > 0
-		one.addCall(now, wait, admitted)
-		parts[i%3].addCall(now, wait, admitted)
-	}
-	for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
-		var all pressure
-		for _, i := range order {
-			sent := parts[i]
-			all = readPressure(all.pack())
-			all.merge(&sent)
-		}
-		for _, later := range []time.Duration{0, 25 * time.Second, 55 * time.Second, time.Minute} {
-			if got, want := all.share(now+later), one.share(now+later); got != want {
-				t.Errorf("%v later: %v, want %v", later, got, want)
-			}
-		}
-	}
-	if one.share(now) == 0 {
-		t.Error("no pressure")
-	}
-	packed := one.pack()
-	for _, raw := range [][]byte{nil, packed[1:], append(packed, 0), {1}} {
-		if readPressure(raw) != (pressure{}) {
-			t.Errorf("%d bytes are read", len(raw))
-		}
-	}
 }

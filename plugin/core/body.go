@@ -216,7 +216,7 @@ func (pl *placement) inspected(b *readBody) {
 func (s *Stream) bodyTimeout() {
 	delete(s.plugin.vm.bodies.reading, s)
 	if s.answer != nil {
-		s.answer.late()
+		s.answer.Late()
 		return
 	}
 	if s.body.long != nil {
@@ -237,7 +237,7 @@ func (s *Stream) bodyTimeout() {
 // bodyTimeoutRecovered ends a timeout that panicked. There is no callback of the request to let it continue.
 func (s *Stream) bodyTimeoutRecovered() {
 	if s.answer != nil {
-		s.answer.failed()
+		s.answer.Failed()
 		return
 	}
 	if !s.body.held || s.body.alone {

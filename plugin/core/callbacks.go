@@ -61,7 +61,7 @@ func (pl *placement) run(name string, f func() host.Action) host.Action {
 	a := host.Proceed
 	pl.plugin.vm.Callback(pl.context, name, func() { a = f() }, func() {
 		if pl.answer != nil {
-			a = pl.answer.failed()
+			a = pl.answer.Failed()
 			return
 		}
 		pl.recovered()
@@ -78,7 +78,7 @@ func (s *Stream) OnRequestHeaders(end bool) host.Action {
 func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 	if s.answer != nil {
 		s.body.received = size
-		return s.first.run("request body", func() host.Action { return s.answer.read(size, end) })
+		return s.first.run("request body", func() host.Action { return s.answer.Read(size, end) })
 	}
 	inside := s.first.inside
 	a := s.first.takeBody(size, end)
@@ -99,7 +99,7 @@ func (pl *placement) takeBody(size int, end bool) host.Action {
 // OnRequestTrailers is called when the body was followed by trailers.
 func (s *Stream) OnRequestTrailers() host.Action {
 	if s.answer != nil {
-		return s.first.run("request trailers", func() host.Action { return s.answer.read(s.body.received, true) })
+		return s.first.run("request trailers", func() host.Action { return s.answer.Read(s.body.received, true) })
 	}
 	inside := s.first.inside
 	a := s.first.run("request trailers", s.first.trailersCame)
@@ -112,7 +112,7 @@ func (s *Stream) OnRequestTrailers() host.Action {
 // OnResponseHeaders is called once, with end when the response has no body.
 func (s *Stream) OnResponseHeaders(end bool) {
 	if s.answer != nil {
-		s.plugin.vm.Callback(s.context, "response headers", s.answer.left, nil)
+		s.plugin.vm.Callback(s.context, "response headers", s.answer.Left, nil)
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
@@ -154,7 +154,7 @@ func (s *Stream) OnResponseTrailers() {
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {
 	if s.answer != nil && !s.Done() {
-		s.plugin.vm.Callback(s.context, "the end of a stream", s.answer.left, nil)
+		s.plugin.vm.Callback(s.context, "the end of a stream", s.answer.Left, nil)
 		s.first.enter(phaseDone)
 	}
 	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {

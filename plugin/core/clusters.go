@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/learned"
 )
 
@@ -55,11 +56,10 @@ type cluster struct {
 	capsAt  time.Duration             // when a waiting request brought the latest caps to the queue
 	caps    map[*config.Config]uint32 // digests of what the caps follow from
 
-	prompts promptStats     // for prefix_cache
-	metrics clusterMetrics  // of its engines
-	lists   clusterLists    // of models
-	gauged  map[string]bool // endpoints with gauges
-	targets map[string]bool // those with gauges of their budgets
+	prompts promptStats      // for prefix_cache
+	metrics *engines.Cluster // of its engines, and lists of their models
+	gauged  map[string]bool  // endpoints with gauges
+	targets map[string]bool  // those with gauges of their budgets
 	// levelsAt is when Redis was asked what is left of budgets.
 	levelsAt map[*config.Config]time.Duration
 	ejected  uint64 // ejections counted so far
@@ -79,11 +79,12 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
 			health: lb.NewHealth(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
 			shares: lb.NewRequestShares(), latencies: lb.NewLatencies(), caps: map[*config.Config]uint32{},
-			answering: map[string]int{}, metrics: newClusterMetrics(), gauged: map[string]bool{},
+			answering: map[string]int{}, gauged: map[string]bool{},
 			targets: map[string]bool{}, levelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{},
 		}
 		cl.limits = lb.NewPushLimits(cl.engines)
+		cl.metrics = engines.NewCluster(name, cl.engines, cl.facts, cl.views)
 		cs[name] = cl
 	}
 	cl.usedAt = now
@@ -102,6 +103,21 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 	return cl, p, nil
 }
 
+// EnginesOf implements engineClusters.
+func (cs clusters) EnginesOf(name string) *engines.Cluster {
+	if cl := cs[name]; cl != nil {
+		return cl.metrics
+	}
+	return nil
+}
+
+// EachEngines implements engineClusters.
+func (cs clusters) EachEngines(f func(*engines.Cluster)) {
+	for _, cl := range cs {
+		f(cl.metrics)
+	}
+}
+
 // keepPolicies drops the policies of configurations that are not in force. What is learned is the cluster's, and is
 // kept.
 func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
@@ -112,10 +128,7 @@ func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
 	if len(cl.policies) == size {
 		return
 	}
-	if !inForce[cl.lists.config] { // those of another one are read again by the next request
-		cl.lists = clusterLists{}
-		cl.facts.SetLists(lb.ModelLists{})
-	}
+	cl.metrics.Keep(inForce)
 	cl.tokens, cl.pending = false, false
 	for c := range cl.policies {
 		cl.pending = cl.pending || c.Push == lb.Pending

@@ -52,6 +52,14 @@ func (c *configs) use(part *config.Config) bool {
 	return slices.ContainsFunc(c.inForce, func(p *Plugin) bool { return slices.Contains(p.set.All(), part) })
 }
 
+// parts returns the parts of all configurations in force, those of the newest first.
+func (c *configs) parts() (parts []*config.Config) {
+	for _, p := range slices.Backward(c.inForce) {
+		parts = append(parts, p.set.All()...)
+	}
+	return parts
+}
+
 // newest returns the configuration that came last, nil when none is in force.
 func (c *configs) newest() *Plugin {
 	if len(c.inForce) == 0 {

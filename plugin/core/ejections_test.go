@@ -27,7 +27,8 @@ func (d *fakeDriver) ejects(worker int, addr string) {
 // chooses reports whether the worker still chooses the endpoint when the others are at their cap.
 func (d *fakeDriver) chooses(worker int, addr string) bool {
 	cl := d.workers[worker].vm.clusters[fakeCluster]
-	candidates, _ := cl.health.Candidates(d.now, d.view, ejectConfig, 0)
+	list, _ := cl.health.Candidates(d.now, d.view, ejectConfig, 0)
+	candidates := list.Candidates
 	for _, c := range candidates {
 		if c.Addr == addr {
 			return true

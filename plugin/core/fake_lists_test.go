@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/engines"
 )
 
 // fakeLists is how endpoints list their models.
@@ -42,7 +43,7 @@ func (g fakeGateway) ModelsPage(addr string, c *config.Config, answered func(pag
 	}
 	switch names, ok := g.models[at]; {
 	case g.silent[at]:
-		after, result = ModelsTimeout, endpoints.ScrapeTimeout
+		after, result = engines.ModelsTimeout, endpoints.ScrapeTimeout
 	case strings.HasPrefix(page, "!"):
 		page, result = "", page[1:]
 	case page == "" && !ok:

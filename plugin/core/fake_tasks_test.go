@@ -35,7 +35,7 @@ const fakeTaskText = "tsk_0123456789abcdef00000000000000ff"
 func (d *fakeDriver) fakeTasks() *fakeTasks {
 	f := &fakeTasks{local: d.workers[0].vm.stores.local}
 	for _, w := range d.workers {
-		w.vm.api.tasksOf = func(*config.Config) (lb.TaskStore, *redisStore) { return f, nil }
+		w.vm.tasks.tasks = func(*config.Config) (lb.TaskStore, bool) { return f, false }
 	}
 	return f
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -23,11 +22,6 @@ func TestFormats(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		"demand": {
-			demandList{{"llm", formatID}: formatTime}.append(nil, formatTime),
-			"\x03\x00llm" + formatIDBytes + formatTimeBytes,
-		},
-		"no demand": {demandList{}.append(nil, formatTime), "\x00"},
 		"ejections": {
 			ejections{"llm": {formatTime, []byte("entry")}}.append(nil, formatTime),
 			"\x03\x00llm" + formatTimeBytes + "\x05\x00\x00\x00entry",
@@ -37,13 +31,6 @@ func TestFormats(t *testing.T) {
 			lastGoodRecord{formatID, `{"a":1}`, config.Forms{7: "f"}}.append([]byte("behind ")),
 			"behind " + formatIDBytes + "\x07\x00\x00\x00" + `{"a":1}` +
 				"\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00f",
-		},
-		"calls of the admission API": {
-			(&pressure{{
-				period: formatID, requests: 1, refused: 2, waits: [waitSteps + 2]uint32{3, waitSteps + 1: 4},
-			}}).pack(),
-			formatIDBytes + "\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00" + strings.Repeat("\x00", 4*waitSteps) +
-				"\x04\x00\x00\x00" + strings.Repeat("\x00", 5*pressureBytes/6),
 		},
 	} {
 		if string(c.got) != c.want {

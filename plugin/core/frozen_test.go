@@ -8,8 +8,6 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -148,36 +146,5 @@ func TestIdlePagesAreFresh(t *testing.T) {
 	}
 	if n := f.fresh(); n != 2 || f.frozen() > 0 {
 		t.Errorf("%d fresh, counted %d times", n, f.frozen())
-	}
-}
-
-// A page stands still until another one comes, whatever is reported meanwhile.
-func TestFrozenPagesMerge(t *testing.T) {
-	const addr = "10.0.0.1:8000"
-	now := time.Hour
-	sample := func(running int, page uint64, at time.Duration, frozen bool) lb.EngineSample {
-		return lb.EngineSample{
-			Snapshot: loadOf(t, vllmPage(running)), Page: page, At: at, ScrapedAt: at, FreshAt: at, Frozen: frozen,
-		}
-	}
-	known, frozen := sample(5, 77, now-1, false), sample(5, 77, now-1, true)
-	report := lb.EngineSample{Snapshot: loadOf(t, "vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
-	noted := map[string]lb.PageMark{addr: known.Mark()}
-	for name, c := range map[string]struct {
-		before lb.EngineSample
-		p      pendingSamples
-		want   bool
-	}{
-		"it stands still":     {known, pendingSamples{frozen: noted}, true},
-		"it has moved since":  {sample(5, 78, now-1, false), pendingSamples{frozen: noted}, false},
-		"the same is stored":  {frozen, pendingSamples{scraped: sampleMap{addr: {FreshAt: now}}}, true},
-		"the same is scraped": {frozen, pendingSamples{scraped: sampleMap{addr: sample(5, 77, now, false)}}, true},
-		"a report comes":      {frozen, pendingSamples{reported: sampleMap{addr: report}}, true},
-		"another page comes":  {frozen, pendingSamples{scraped: sampleMap{addr: sample(5, 78, now, false)}}, false},
-	} {
-		all := discovery.EngineSamples{By: sampleMap{addr: c.before}}
-		if c.p.mergeInto(&all, now); all.By[addr].Frozen != c.want {
-			t.Errorf("%s: %+v", name, all.By[addr])
-		}
 	}
 }

@@ -74,13 +74,10 @@ func (g *gauges) setEjections(now time.Duration, cl *cluster) {
 
 // setMetrics sets the gauges of what is known of the engines of a cluster.
 func (g *gauges) setMetrics(now time.Duration, cl *cluster) {
-	c := cl.metrics.config
-	if cl.metrics.neededAt == 0 || c == nil {
-		return
+	if fresh, missing, needed := cl.metrics.Count(now, g.Kind); needed {
+		g.Stats.SetIf(stats.OfCluster(stats.Fresh, cl.name), uint64(fresh))
+		g.Stats.SetIf(stats.OfCluster(stats.Missing, cl.name), uint64(missing))
 	}
-	stale, fields := c.Engines.StaleAfter, neededFields(c, g.Kind, cl.metrics.targets)
-	g.Stats.SetIf(stats.OfCluster(stats.Fresh, cl.name), uint64(cl.engines.CountFresh(now, stale)))
-	g.Stats.SetIf(stats.OfCluster(stats.Missing, cl.name), uint64(cl.engines.CountMissing(now, stale, fields...)))
 }
 
 // setLoads sets the gauges of one cluster's endpoints. Those of an endpoint that is no longer listed stay until nothing

@@ -75,7 +75,7 @@ func (h *heldUse) plan(now time.Duration, p *lb.Plan) {
 	}
 	switch {
 	case at >= 0 && !p.HasBudget():
-		p.Candidates, p.Home = p.Candidates[at:at+1:at+1], lb.Home{}
+		p.List, p.Home = lb.NewList(p.Candidates[at:at+1:at+1]), lb.Home{}
 	case p.HasBudget() || p.Home.LoadFactor > 0:
 		p.Prefix, h.asked, h.lost = before, false, known && at < 0
 	}

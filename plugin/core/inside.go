@@ -82,7 +82,7 @@ func (pl *placement) needsBodyInside() bool {
 			return c.ReadsModelLists()
 		}
 		return c.ReadsModel() && cl.engines.HasAdapters() ||
-			c.ReadsModelLists() && (cl.lists.unread(now, c) || cl.facts.Active(now))
+			c.ReadsModelLists() && (cl.metrics.ListsUnread(now, c) || cl.facts.Active(now))
 	})
 }
 

@@ -260,7 +260,7 @@ func (pl *placement) requestPlaced() {
 	if !pl.cfg.Shadow { // else the gateway has chosen
 		pl.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
 		pl.cluster.shares.Count(pl.plugin.vm.Now(), l.chosen)
-		if pl.cluster.metrics.neededAt > 0 {
+		if pl.cluster.metrics.Needed() {
 			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
 		}
 	}

@@ -238,14 +238,14 @@ func TestRedisAnswersWrongly(t *testing.T) {
 
 // Retries go to the tier of the chosen endpoint as long as that has another endpoint.
 func TestRetriesStayInTheTier(t *testing.T) {
-	p := &lb.Plan{Candidates: []lb.Candidate{
+	p := &lb.Plan{List: lb.NewList([]lb.Candidate{
 		{Addr: "a0", Tier: 0},
 		{Addr: "b0", Tier: 1},
 		{Addr: "a1", Tier: 0},
 		{Addr: "b1", Tier: 1},
 		{Addr: "b2", Tier: 1},
 		{Addr: "c0", Tier: 2},
-	}}
+	})}
 	for tie := range uint64(64) {
 		p.Random = tie << 33
 		got := others(p, 3)
@@ -280,7 +280,7 @@ func TestOthers(t *testing.T) {
 		seen := map[string]int{}
 		for chosen := range addrs {
 			for tie := range uint64(64) {
-				got := others(&lb.Plan{Candidates: addrs, Random: tie << 33}, chosen)
+				got := others(&lb.Plan{List: lb.NewList(addrs), Random: tie << 33}, chosen)
 				if len(got) != min(2, n-1) || slices.Contains(got, addrs[chosen].Addr) || len(got) == 2 &&
 					got[0] == got[1] {
 					t.Fatalf("%d candidates, %s chosen: %v", n, addrs[chosen].Addr, got)

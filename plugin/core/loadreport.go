@@ -1,14 +1,19 @@
 package core
 
-import "github.com/warmgate/warmgate/metrics"
+import (
+	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/plugin/engines"
+)
 
 // metricsUse is what a request has to do with the metrics of engines: it needs them, is counted at an endpoint until a
 // sample shows it, and may bring a load report back.
 type metricsUse struct {
-	model       string // that the request is for, "" where that does not matter
-	adapter     uint64 // that it is counted for at the chosen endpoint, 0 for none
-	readsReport bool   // a load report in the response is read
-	hidesReport bool   // and removed: the client has not requested it
+	request     engines.Request
+	waiter      engines.Waiter // for lists of models
+	model       string         // that the request is for, "" where that does not matter
+	adapter     uint64         // that it is counted for at the chosen endpoint, 0 for none
+	readsReport bool           // a load report in the response is read
+	hidesReport bool           // and removed: the client has not requested it
 }
 
 // requestReport requests a load report from the endpoint that serves the request, unless the client does. Without a
@@ -37,7 +42,7 @@ func (pl *placement) readReport() {
 		addr = pl.ServedBy()
 	}
 	if addr != "" {
-		pl.plugin.vm.scraping.addReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, value)
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, value)
 	}
 	if pl.metrics.hidesReport {
 		pl.RemoveResponseHeader(metrics.ORCAHeader)
@@ -49,7 +54,7 @@ func (pl *placement) requestGone() {
 	if pl.cluster == nil {
 		return
 	}
-	delete(pl.cluster.metrics.streams, pl)
+	pl.cluster.metrics.Gone(&pl.metrics.request)
 	if pl.metrics.adapter != 0 {
 		pl.cluster.engines.RemoveRequest(pl.metrics.adapter, pl.lease.chosen)
 		pl.metrics.adapter = 0

@@ -29,7 +29,7 @@ type factUse struct {
 func (f *factUse) readsFacts() bool {
 	pl := f.pl
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Now()) || pl.readsLists()) &&
+	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Now()) || f.readsLists()) &&
 		(f.inPath == 0 || pl.traits.length == 0) && // else all is known
 		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/endpoints"
+	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -125,7 +126,7 @@ func TestListsThatChange(t *testing.T) {
 	d.SetEndpoints(make([]streamtest.Endpoint, 5))
 	d.models[1], d.models[4] = []string{"base"}, []string{"base", "sql"}
 	d.served(0, "base")
-	d.advance(newListsEvery + 2*tickPeriod)
+	d.advance(time.Second + 2*tickPeriod)
 	for range 5 {
 		if at := d.served(0, "sql"); at != 4 {
 			t.Errorf("after one has come with it: sent to endpoint %d", at)
@@ -205,7 +206,7 @@ func TestListsAreReadOnce(t *testing.T) {
 	if n := d.askedTimes(); n < 6*4 || n > 8*4 {
 		t.Errorf("lists were asked for %d times in 60 s", n)
 	}
-	d.advance(demandAge + time.Minute)
+	d.advance(clusterAge + time.Minute)
 	before := d.askedTimes()
 	d.advance(time.Minute)
 	if n := d.askedTimes() - before; n != 0 {
@@ -234,13 +235,13 @@ func TestSilentLists(t *testing.T) {
 		}
 		c.Finish()
 	}
-	d.advance(ModelsTimeout)
+	d.advance(engines.ModelsTimeout)
 	if at := d.served(0, "sql"); at != 3 && at != 1 {
 		t.Errorf("sent to endpoint %d", at)
 	}
 	d.drained()
 	for i, w := range d.workers {
-		if n := len(w.vm.lists.held); n != 0 {
+		if n := w.vm.lists.Waiting(); n != 0 {
 			t.Errorf("worker %d holds %d requests", i, n)
 		}
 	}

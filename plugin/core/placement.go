@@ -160,8 +160,9 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 	}
 	pl.cluster.views[view.ListID] = view
 	pl.response.cluster = pl.cluster
-	v.scraping.neededBy(pl)
-	v.lists.neededBy(pl)
+	pl.metrics.request.Context = pl.context
+	v.scraping.NeededBy(&pl.metrics.request, pl.cluster.metrics, pl.cfg)
+	v.lists.NeededBy(pl.cluster.metrics, pl.cfg)
 	r := lb.Request{
 		Random: v.GW.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
 	}
@@ -174,7 +175,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 	}
 	pl.facts.put(&r, size)
 	pl.lease.reservation = reservation{request: r, reason: reason}
-	if v.lists.awaits(pl) {
+	if pl.awaitsLists() {
 		pl.enter(phaseListing)
 		return host.Stop
 	}

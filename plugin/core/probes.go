@@ -182,19 +182,19 @@ func (p *probeAnswer) reply(status int, headers [][2]string) {
 	p.open = false
 }
 
-func (p *probeAnswer) read(int, bool) host.Action {
+func (p *probeAnswer) Read(int, bool) host.Action {
 	if p.open {
 		return host.Stop
 	}
 	return host.Proceed
 }
 
-func (p *probeAnswer) late() {}
+func (p *probeAnswer) Late() {}
 
-func (p *probeAnswer) left() { p.open = false }
+func (p *probeAnswer) Left() { p.open = false }
 
-// failed has the gateway balance a probe that could not be answered: who asked takes that for no answer.
-func (p *probeAnswer) failed() host.Action {
+// Failed has the gateway balance a probe that could not be answered: who asked takes that for no answer.
+func (p *probeAnswer) Failed() host.Action {
 	if !p.open {
 		return host.Proceed
 	}
@@ -205,5 +205,5 @@ func (p *probeAnswer) failed() host.Action {
 // resumeFailed ends a probe whose answer, from outside of its callbacks, has panicked.
 func (p *probeAnswer) resumeFailed() {
 	defer p.s.Resume()
-	p.failed()
+	p.Failed()
 }

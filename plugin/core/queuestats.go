@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -21,7 +22,7 @@ type queueUse struct {
 	running    int64          // requests in flight at that time, 0 if that is not known or not needed
 	readAt     time.Duration  // when that was
 	refusedAt  time.Duration  // when one was refused last for want of room
-	pressure   pressure
+	pressure   admission.Pressure
 	classes    map[string]uint16  // ids of those that have a gauge, by name
 	inflight   map[string]lb.Load // in Redis, by endpoint, as far as asked
 	askedAt    time.Duration      // when that was
@@ -94,7 +95,7 @@ func (w *waiting) countPlaced() {
 	if w.class == nil {
 		return
 	}
-	cl.queue.pressure.add(pl.plugin.vm.Now(), w.waited, false)
+	cl.queue.pressure.Add(pl.plugin.vm.Now(), w.waited, false)
 	if w.queued {
 		pl.plugin.vm.Stats.RecordIf(ofClass(stats.QueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
 	}
@@ -110,7 +111,7 @@ func (w *waiting) countRefused(why lb.Reason) {
 		return
 	}
 	if why != lb.ReasonTenantOverBudget { // which says nothing about the targets
-		cl.queue.pressure.add(now, 0, true)
+		cl.queue.pressure.Add(now, 0, true)
 	}
 	cl.retries.failed(now, w.attempt.digest)
 	pl.plugin.vm.Stats.CountIf(statname.With(stats.Refusals,
@@ -121,7 +122,7 @@ func (w *waiting) countRefused(why lb.Reason) {
 func (w *waiting) countLeft() {
 	pl, cl, now := w.pl, w.pl.cluster, w.pl.lease.now()
 	w.queued, w.waited = true, now-w.since
-	cl.queue.pressure.add(now, w.waited, false)
+	cl.queue.pressure.Add(now, w.waited, false)
 	cl.retries.failed(now, w.attempt.digest)
 	pl.plugin.vm.Stats.CountIf(ofClass(stats.Left, cl, w.class.Name), 1)
 }
@@ -154,7 +155,7 @@ func (g *gauges) setQueue(now time.Duration, cl *cluster) {
 	for name, id := range q.classes {
 		g.Stats.SetIf(ofClass(stats.Queue, cl, name), uint64(q.stats.ByClass[id]))
 	}
-	share := q.pressure.share(now)
+	share := q.pressure.Share(now)
 	g.Stats.SetIf(stats.OfCluster(stats.Pressure, cl.name), uint64(math.Round(100*share)))
 	if n, ok := g.parallelism(cl, share); ok {
 		g.Stats.SetIf(stats.OfCluster(stats.Parallelism, cl.name), n)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -28,19 +29,19 @@ func TestPressure(t *testing.T) {
 		{append(make([]time.Duration, 96), time.Minute), 0, 0},
 		{append(make([]time.Duration, 9), time.Minute), 0, 0.5},
 	} {
-		var p pressure
+		var p admission.Pressure
 		for _, w := range c.waits {
-			p.add(time.Hour, w, false)
+			p.Add(time.Hour, w, false)
 		}
 		for range c.refused {
-			p.add(time.Hour, 0, true)
+			p.Add(time.Hour, 0, true)
 		}
 		for _, after := range []time.Duration{0, 50 * time.Second} {
-			if got := p.share(time.Hour + after); math.Abs(got-c.want) > 0.02 {
+			if got := p.Share(time.Hour + after); math.Abs(got-c.want) > 0.02 {
 				t.Errorf("waits %v, %d refused, %v later: %v, want %v", c.waits, c.refused, after, got, c.want)
 			}
 		}
-		if got := p.share(time.Hour + time.Minute); got != 0 {
+		if got := p.Share(time.Hour + time.Minute); got != 0 {
 			t.Errorf("waits %v, %d refused, a minute later: %v", c.waits, c.refused, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -30,7 +31,7 @@ type regions struct {
 	stores   *stores
 	views    *views
 	ticks    *ticks
-	scraping *scraping
+	scraping *engines.Scraping
 	homes    []*home
 	id       uint64 // of this VM
 }
@@ -254,12 +255,7 @@ func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View, req
 		return nil, lb.Plan{}, lb.ReasonStoreError
 	}
 	cl.views[view.ListID] = view
-	if c.Scrapes(r.Kind) {
-		r.scraping.demand.need(cl, c) // also while no request does: else it would seem to have no room
-		if request != 0 {
-			r.scraping.scrapeFor(request, cl, c)
-		}
-	}
+	r.scraping.NeedAlone(request, cl.metrics, c) // else it would seem to have no room
 	plan, why := policy.Plan(now, &lb.Request{Random: r.GW.Random()}, view)
 	return cl, plan, why
 }

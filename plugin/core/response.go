@@ -132,7 +132,7 @@ func (pl *placement) firstToken(at time.Duration) {
 func (pl *placement) end() {
 	v := pl.plugin.vm
 	delete(v.bodies.reading, pl.Stream)
-	delete(v.lists.held, pl)
+	v.lists.Left(&pl.metrics.waiter)
 	if pl.wait.attempt.open {
 		pl.cluster.retries.end(&pl.wait.attempt)
 	}
@@ -206,7 +206,7 @@ func (pl *placement) measurePush(at time.Duration, begun bool) {
 // expectMetrics notes the answer: a page of metrics that never shows it stands still.
 func (pl *placement) expectMetrics(now time.Duration) {
 	l := &pl.lease
-	if pl.cluster.metrics.neededAt == 0 || pl.cfg.Shadow {
+	if !pl.cluster.metrics.Needed() || pl.cfg.Shadow {
 		return
 	}
 	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {

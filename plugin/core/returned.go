@@ -113,8 +113,8 @@ func (pl *placement) countAt(addr string, prompt *lb.Prefix) {
 	l.plannedAt = cmp.Or(l.plannedAt, now)
 	r.plan = lb.Plan{
 		Scope: pl.scope, Unit: r.plan.Unit, Random: r.request.Random, Prefix: *prompt,
-		Candidates: []lb.Candidate{{Addr: addr, Weight: 1}},
-		Tokens:     cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
+		List:   lb.NewList([]lb.Candidate{{Addr: addr, Weight: 1}}),
+		Tokens: cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
 	}
 	id := v.stores.nextID()
 	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}

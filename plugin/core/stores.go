@@ -155,8 +155,8 @@ func (s *stores) nextID() lb.LeaseID {
 	return s.lastID
 }
 
-// loadAt returns what is in flight at an endpoint, over all workers. With Redis it is not known here.
-func (s *stores) loadAt(c *config.Config, cluster, addr string) (l lb.Load, known bool) {
+// LoadAt returns what is in flight at an endpoint, over all workers. With Redis it is not known here.
+func (s *stores) LoadAt(c *config.Config, cluster, addr string) (l lb.Load, known bool) {
 	if c.UsesRedis() {
 		return lb.Load{}, false
 	}
@@ -165,6 +165,22 @@ func (s *stores) loadAt(c *config.Config, cluster, addr string) (l lb.Load, know
 		return lb.Load{}, false
 	}
 	return loads[0], true
+}
+
+// RemoteLoads asks the store in Redis of a configuration what is in flight at endpoints.
+func (s *stores) RemoteLoads(
+	now time.Duration, c *config.Config, cluster string, addrs []string, done func([]lb.Load, error),
+) {
+	_, r := s.of(c)
+	r.remote.Loads(now, cluster, addrs, done)
+}
+
+// tasks returns where the tasks of a configuration are counted, and whether that is in Redis.
+func (s *stores) tasks(c *config.Config) (tasks lb.TaskStore, remote bool) {
+	if _, r := s.of(c); r != nil {
+		return r.fallback, true
+	}
+	return s.local, false
 }
 
 // countFailure counts a request that the local store had to count, or a failed heartbeat. Now and then, and when a

@@ -15,6 +15,6 @@ type Stream struct {
 	traits traits
 	what   prompt.Call // what the call makes an engine do
 	body   body        // what has come of the request
-	answer ownAnswer   // of the plugin's own, nil for a request that is placed
+	answer host.Answer // of the plugin's own, nil for a request that is placed
 	first  *placement  // the first of its row
 }

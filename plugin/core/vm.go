@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -16,21 +18,22 @@ var version, revision = "unknown", "unknown"
 // a file of its own.
 type VM struct {
 	*host.Env
-	configs   *configs    // in force
-	lastGood  *lastGood   // configurations in shared memory
-	ticks     *ticks      // timers and what is due
-	clusters  clusters    // what is known of each cluster
-	views     *views      // what configurations choose among
-	stores    *stores     // where requests are counted
-	prompts   *prompts    // how prompts are cut into blocks, and how long they typically are
-	bodies    *bodies     // requests whose bodies have not ended
-	waiters   *waiters    // requests that wait in a queue
-	scraping  *scraping   // metrics of engines
-	lists     *modelLists // of models that endpoints have
-	regions   *regions    // probes of other regions, and answers to theirs
-	api       *api        // which admits requests that their senders send themselves
-	gauges    *gauges     // what the statistics show
-	duplicate bool        // the plugin was found twice in one filter chain
+	configs   *configs          // in force
+	lastGood  *lastGood         // configurations in shared memory
+	ticks     *ticks            // timers and what is due
+	clusters  clusters          // what is known of each cluster
+	views     *views            // what configurations choose among
+	stores    *stores           // where requests are counted
+	prompts   *prompts          // how prompts are cut into blocks, and how long they typically are
+	bodies    *bodies           // requests whose bodies have not ended
+	waiters   *waiters          // requests that wait in a queue
+	scraping  *engines.Scraping // metrics of engines
+	lists     *engines.Lists    // of models that endpoints have
+	regions   *regions          // probes of other regions, and answers to theirs
+	tasks     *admissionCore    // what the admission API knows of the VM
+	api       *admission.API    // which admits requests that their senders send themselves
+	gauges    *gauges           // what the statistics show
+	duplicate bool              // the plugin was found twice in one filter chain
 }
 
 // NewVM returns the state of a VM in a gateway of the given kind.
@@ -42,13 +45,14 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.stores = newStores(e)
 	v.views = newViews(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
-	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
-	v.lists = &modelLists{Env: e, clusters: v.clusters, scraping: v.scraping, held: map[*placement]time.Duration{}}
+	v.scraping = engines.NewScraping(e, v.configs.parts, v.clusters, v.stores)
+	v.lists = v.scraping.NewLists()
 	v.regions = &regions{
 		Env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
 		scraping: v.scraping,
 	}
-	v.api = newAPI(e, v.clusters, v.stores, v.views, v.ticks)
+	v.tasks = &admissionCore{vm: v, tasks: v.stores.tasks}
+	v.api = admission.New(e, v.tasks, budgetScope)
 	v.gauges = &gauges{Env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v
 }
@@ -72,13 +76,13 @@ func (v *VM) tick(p *Plugin) {
 	v.bodies.expire(now)
 	v.waiters.refresh(now)
 	v.Guard("the metrics of engines", func() {
-		v.scraping.tick(now)
+		v.scraping.Tick(now)
 		v.clusters.exchangeShares(now, v.GW.KV())
 	}, nil)
 	v.Guard("push limits", func() { v.clusters.exchangeLimits(now, v.GW.KV()) }, nil)
-	v.Guard("the lists of models", func() { v.lists.tick(now) }, nil)
+	v.Guard("the lists of models", func() { v.lists.Tick(now) }, nil)
 	v.Guard("other regions", func() { v.regions.tick(now) }, nil)
-	v.Guard("the admission API", func() { v.api.tick(now) }, nil)
+	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
 	v.Guard("requests for other regions", v.waiters.forwardWaiting, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return

@@ -18,7 +18,7 @@ func TestPrepareKeepsWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := memstore.New(kv, 1, 10*time.Second)
-	plan := &lb.Plan{Scope: "llm", Candidates: []lb.Candidate{{Addr: "a", Slope: 1, Weight: 1}}}
+	plan := &lb.Plan{Scope: "llm", List: lb.NewList([]lb.Candidate{{Addr: "a", Slope: 1, Weight: 1}})}
 	store.Reserve(time.Hour, 1, plan, func(_ lb.Grant, err error) {
 		if err != nil {
 			t.Fatal(err)
