@@ -31,7 +31,7 @@ var tooLarge = map[string]shape{
 	},
 	"e2e/bench/regions": {circle: 11},
 	"e2e/higresshost": {
-		circle: 13,
+		circle: 12,
 	},
 	"e2e/queuecheck": {circle: 8},
 	"e2e/redisserver": {

@@ -16,7 +16,7 @@ func TestRedisAnswer(t *testing.T) {
 	s := script(g, evalScript)
 	calls := g.RedisCalls()
 	if len(calls) != 1 || string(calls[0].Query) != "PING\r\n" || calls[0].Cluster != "redis.static" ||
-		calls[0].Worker() != g.Worker(0) {
+		calls[0].Thread != g.Worker(0).Name() {
 		t.Fatalf("calls %+v", calls)
 	}
 	if !s.Paused() {
