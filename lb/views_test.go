@@ -210,6 +210,9 @@ func TestFailuresFillNoMemory(t *testing.T) {
 			if reason != lb.ReasonChosen {
 				t.Fatal(reason)
 			}
+			if now := (lb.List{Candidates: plan.Candidates}); now.Digest() != plan.Digest() {
+				t.Fatalf("%s: a list has changed in place", name)
+			}
 			lists[plan.Digest()] = true
 			own = max(own, lb.DerivedCandidates(p))
 			at := plan.Candidates[i*37%len(plan.Candidates)].Addr

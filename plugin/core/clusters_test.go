@@ -142,7 +142,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	made := map[lb.Policy]bool{}
 	for range 3 {
 		for _, c := range v.Newest().set.All() {
-			_, p, err := v.clusters.get(v.Now(), fakeCluster, c)
+			_, p, err := v.clusters.get(v.Clock(), fakeCluster, c)
 			if err != nil {
 				t.Fatal(err)
 			}

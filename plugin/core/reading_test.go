@@ -232,7 +232,7 @@ func TestVerdictOfContents(t *testing.T) {
 			}
 			c.Data(body[min(split, len(body))%len(body):])
 			c.response(func() { c.core.OnResponseBody(0, true) })
-			if got := c.core.first.verdict(); got != want {
+			if got := c.core.first.judge.verdict(); got != want {
 				t.Errorf("%.40q cut at %d: verdict %d, want %d", body, split, got, want)
 			}
 			c.end()

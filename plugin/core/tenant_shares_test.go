@@ -180,7 +180,7 @@ func TestServedTokens(t *testing.T) {
 			}
 			waits.core.first.response.complete = true
 			waits.in(func() {
-				if got := waits.core.first.servedTokens(); got != c.want {
+				if got := waits.core.first.wait.servedTokens(); got != c.want {
 					t.Errorf("%d tokens, want %d", got, c.want)
 				}
 			})

@@ -75,7 +75,7 @@ func (d *fakeDriver) planAgain(worker int, c *fakeClient) {
 	d.inside = vm
 	defer d.back()
 	vm.Callback(vm.Newest().context, "a new plan", func() {
-		vm.RunAs(c.core.context, "a new plan", c.core.first.planAgain, c.core.first.grantRecovered)
+		vm.RunAs(c.core.context, "a new plan", c.core.first.wait.planAgain, c.core.first.grantRecovered)
 	}, nil)
 }
 
