@@ -34,7 +34,7 @@ func startAPI(t *testing.T, workers int, members string) (*fakeDriver, *fakeTask
 }
 
 // call sends a call to the API with the token; without frames it is a GET.
-func (d *fakeDriver) call(worker int, name string, frames ...string) *fakeClient {
+func (d *fakeDriver) call(worker int, name string, frames ...string) *fakeStream {
 	method := "POST"
 	if len(frames) == 0 {
 		method = "GET"
@@ -46,7 +46,7 @@ func (d *fakeDriver) call(worker int, name string, frames ...string) *fakeClient
 }
 
 // wantAnswer fails the test unless the call was answered so, never forwarded, and its answer is JSON.
-func (d *fakeDriver) wantAnswer(what string, c *fakeClient, status int, body string) {
+func (d *fakeDriver) wantAnswer(what string, c *fakeStream, status int, body string) {
 	d.t.Helper()
 	r := c.Result()
 	if r.Status != status || r.Body != body {

@@ -217,7 +217,7 @@ func TestUnreadableBodiesMeetTheCap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","max_inflight":4}}`)
 			passed := 0
-			var clients []*fakeClient
+			var clients []*fakeStream
 			for range 50 {
 				c := d.client(0, r)
 				if c.Upstream() >= 0 {

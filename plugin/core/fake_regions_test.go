@@ -20,10 +20,7 @@ func (g fakeGateway) Probe(cluster string, p host.ProbeCall, answered func(text 
 	run := vm.Newest().Answer("another region")
 	vm.Newest().CallSent()
 	answer := func(text string) {
-		g.fakeProcess.inside = vm
-		run(func() { answered(text) })
-		g.back()
-		g.settle()
+		g.in(vm, func() { run(func() { answered(text) }) })
 	}
 	peer := g.peers[cluster]
 	if peer == nil {

@@ -131,6 +131,23 @@ func (p *fakeProcess) endedBy(details string) *fakeStream {
 // end breaks the request off.
 func (s *fakeStream) end() { s.Reset(s.Stream.Details()) }
 
+// leave is a client that leaves, unless the request is over.
+func (s *fakeStream) leave() {
+	if !s.Ended() {
+		s.ResetByClient()
+	}
+}
+
+// conclude has the model server answer, or the client leave if the request waits in front of the server. Neither
+// happens to one that is over.
+func (s *fakeStream) conclude() {
+	if s.Reached() && !s.Ended() {
+		s.Finish()
+		return
+	}
+	s.leave()
+}
+
 // Call implements [fakehost.Filter].
 func (s *fakeStream) Call(c fakehost.Callback, count int, end bool) (answer int, replied bool) {
 	a, stop := host.Proceed, 0

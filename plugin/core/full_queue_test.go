@@ -92,7 +92,7 @@ func TestFloodOfATenantInAHigherClass(t *testing.T) {
 }
 
 // askBytes sends a request of a tenant with a prompt of so many bytes, to one worker and the other in turns.
-func (d *fakeDriver) askBytes(tenant string, i, size int) *fakeClient {
+func (d *fakeDriver) askBytes(tenant string, i, size int) *fakeStream {
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d %s"}]}`, i, strings.Repeat("abc ", size/4))
 	headers := [][2]string{
 		{"x-warmgate-class", "batch"}, {"x-warmgate-tenant", tenant}, {"content-length", fmt.Sprint(len(body))},
@@ -117,7 +117,7 @@ func TestFloodOfBytes(t *testing.T) {
 			for i := range servers * slots {
 				d.askBytes("flood", i, 100)
 			}
-			var flood []*fakeClient
+			var flood []*fakeStream
 			for i := range 360 {
 				flood = append(flood, d.askBytes("flood", i, size))
 			}

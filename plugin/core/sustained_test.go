@@ -74,7 +74,7 @@ func ordered(order string) func(map[string]any) {
 type visit struct {
 	class, tenant string
 	at, work      time.Duration // since the load began
-	client        *fakeClient
+	client        *fakeStream
 	began         time.Duration // when a server got it
 	ended         bool
 	prompt        string // "hello" if it is empty
