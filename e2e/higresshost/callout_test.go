@@ -25,7 +25,7 @@ func TestRedisAnswer(t *testing.T) {
 	if !calls[0].Answer([]byte("+PONG\r\n")) || calls[0].Answer([]byte("+PONG\r\n")) {
 		t.Error("one answer per call")
 	}
-	if !s.OnUpstream() || last(t, g, "redis reply") != `0 "+PONG\r\n"` {
+	if !s.OnUpstream || last(t, g, "redis reply") != `0 "+PONG\r\n"` {
 		t.Errorf("the guest logged %q", guestLog(g))
 	}
 	if n := len(g.RedisCalls()); n != 0 {

@@ -77,7 +77,7 @@ var higressCalls = []hostCall{
 		switch {
 		case s == nil:
 			v.gw.violate("set_upstream_override_host in a plugin context")
-		case s.Routed():
+		case s.Routed:
 			v.gw.violate("set_upstream_override_host(%s) after the router has chosen %s", address, s.Upstream())
 		default:
 			s.Override = address

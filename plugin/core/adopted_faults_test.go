@@ -81,7 +81,7 @@ func TestNothingGoesToServersThatDieWithTheirGateways(t *testing.T) {
 			waits.wantAt(false)
 		}
 		waits.Finish()
-		if !home.Ended() {
+		if !home.Ended {
 			home.Finish()
 		}
 		us.emptiedInside()
@@ -111,7 +111,7 @@ func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 		us.advance(2 * time.Second)
 		there = there[:1]
 		for _, c := range waits {
-			if c.cluster == euServers && !c.Ended() {
+			if c.cluster == euServers && !c.Ended {
 				there = append(there, c)
 			}
 		}
@@ -120,7 +120,7 @@ func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 		}
 	}
 	for _, c := range append(waits, there[0]) {
-		if !c.Ended() {
+		if !c.Ended {
 			c.ResetByClient()
 		}
 	}
@@ -182,7 +182,7 @@ func TestWaitsAtHomeWhenAdoptedServersFail(t *testing.T) {
 		us.advance(time.Second)
 		home = nil
 		for _, c := range waits {
-			if c.Ended() || c.Held() {
+			if c.Ended || c.Held() {
 				continue
 			}
 			if home != nil {
@@ -198,7 +198,7 @@ func TestWaitsAtHomeWhenAdoptedServersFail(t *testing.T) {
 	us.advance(10 * time.Second)
 	got := map[int]int{}
 	for _, c := range waits {
-		if !c.Ended() {
+		if !c.Ended {
 			c.Finish()
 		}
 		got[c.Result().Status]++

@@ -253,7 +253,7 @@ func TestAnsweredByTheGatewayWhileHeld(t *testing.T) {
 	if load := d.Load(0); load.Requests != 0 {
 		t.Errorf("%+v in flight for a request that was answered", load)
 	}
-	if c.Routed() {
+	if c.Routed {
 		t.Error("a request that was answered went on")
 	}
 	c.end()

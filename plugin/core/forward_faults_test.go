@@ -110,7 +110,7 @@ func TestPanicWhileAnsweringProbes(t *testing.T) {
 			c := us.client(0, streamtest.Request{
 				Method: "GET", Path: probePath, Headers: [][2]string{{headerProbe, text}},
 			})
-			if !c.Ended() {
+			if !c.Ended {
 				c.Finish()
 			}
 			return c.Result().Headers[headerAnswer]

@@ -123,7 +123,7 @@ func TestFloodOfBytes(t *testing.T) {
 			}
 			ended := func() (n int) {
 				for _, c := range flood {
-					if c.Ended() {
+					if c.Ended {
 						n++
 					}
 				}
@@ -135,7 +135,7 @@ func TestFloodOfBytes(t *testing.T) {
 			}
 			for i := range 10 {
 				c := d.askBytes("light", i, size)
-				if d.advance(50 * time.Millisecond); c.Ended() {
+				if d.advance(50 * time.Millisecond); c.Ended {
 					t.Errorf("the light tenant: %+v", c.Result())
 				}
 			}
@@ -144,7 +144,7 @@ func TestFloodOfBytes(t *testing.T) {
 			}
 			for i, c := range flood {
 				full := strings.Contains(c.Result().Body, "max_queue_size_exceeded")
-				if c.Ended() && (!full || i < len(flood)/2 || c.Result().Headers["retry-after"] == "") {
+				if c.Ended && (!full || i < len(flood)/2 || c.Result().Headers["retry-after"] == "") {
 					t.Errorf("%d of the flood: %+v", i, c.Result())
 				}
 			}

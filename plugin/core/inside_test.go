@@ -153,7 +153,7 @@ func TestFullInsideCluster(t *testing.T) {
 		open = append(open, d.client(0, prompted(i)))
 	}
 	c := d.client(0, prompted(6))
-	if c.Result().Status != 429 || !c.Ended() {
+	if c.Result().Status != 429 || !c.Ended {
 		t.Errorf("the seventh: %+v", c.Result())
 	}
 	for _, c := range open {

@@ -71,7 +71,7 @@ func (r *rush) pass(d time.Duration) {
 		for _, c := range r.clients {
 			if at, ok := r.placed[c]; !ok && c.Upstream() >= 0 {
 				r.placed[c] = r.now
-			} else if ok && !c.Ended() && r.now-at >= r.takes[c] {
+			} else if ok && !c.Ended && r.now-at >= r.takes[c] {
 				c.Finish()
 			}
 		}
@@ -132,7 +132,7 @@ func TestPatientRequestsShowNoPace(t *testing.T) {
 		r.pass(time.Second)
 	}
 	for _, c := range r.clients {
-		if !c.Ended() {
+		if !c.Ended {
 			c.Finish()
 		}
 	}

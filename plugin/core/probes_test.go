@@ -149,7 +149,7 @@ func TestPanicWhileAProbeIsHeld(t *testing.T) {
 		if us.fault = ""; us.faultLeft > 0 || c.Held() {
 			t.Errorf("%s: held %v, %d calls until the panic", call, c.Held(), us.faultLeft)
 		}
-		if !c.Ended() {
+		if !c.Ended {
 			c.Finish()
 		}
 		if _, ok := us.said(c); ok {

@@ -114,7 +114,7 @@ func (c *crowd) step() {
 			}
 			return true
 		}
-		return r.Ended()
+		return r.Ended
 	})
 }
 

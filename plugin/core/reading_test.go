@@ -302,7 +302,7 @@ func TestFailingStreamsTeachNoLimits(t *testing.T) {
 				}
 				d.advance(time.Second)
 				for _, c := range runs {
-					if !c.Ended() {
+					if !c.Ended {
 						c.Data(stopEvent + doneEvent)
 						c.Finish()
 					}

@@ -194,7 +194,7 @@ func (c *crowdOf) send(client, number int) {
 	var wait func()
 	wait = func() {
 		switch {
-		case s.Ended():
+		case s.Ended:
 			c.think(client, number+1)
 		case s.Upstream() >= 0:
 			c.after(400*time.Millisecond, func() {

@@ -33,7 +33,7 @@ func TestRegionThatFailsEverything(t *testing.T) {
 			f.send()
 			pass(100*time.Millisecond, f.us, f.eu)
 			for _, c := range f.waits {
-				if c.cluster == "eu-or-home" && !c.Ended() {
+				if c.cluster == "eu-or-home" && !c.Ended {
 					f.away++
 					fail(f.us, c)
 				}
@@ -96,7 +96,7 @@ func (f *failing) send() {
 // end ends what is still under way, after which nothing remains.
 func (f *failing) end() {
 	for _, c := range append(f.waits, f.busy) {
-		if !c.Ended() {
+		if !c.Ended {
 			c.ResetByClient()
 		}
 	}

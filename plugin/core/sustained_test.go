@@ -84,7 +84,7 @@ type visit struct {
 func (v *visit) wait() time.Duration { return v.began - v.at }
 
 // refused reports whether the gateway has answered the request.
-func (v *visit) refused() bool { return v.client.Ended() && v.client.Upstream() < 0 }
+func (v *visit) refused() bool { return v.client.Ended && v.client.Upstream() < 0 }
 
 // visits draws requests of a class and tenant, so many a second for a span, from a time on.
 func visits(rng *rand.Rand, class, tenant string, perSecond float64, from, span time.Duration) (list []*visit) {
@@ -125,7 +125,7 @@ func (d *fakeDriver) play(lists ...[]*visit) {
 				v.ended = true
 			}
 		}
-		open = slices.DeleteFunc(open, func(v *visit) bool { return v.ended || v.client.Ended() })
+		open = slices.DeleteFunc(open, func(v *visit) bool { return v.ended || v.client.Ended })
 		d.advance(step)
 	}
 }

@@ -48,7 +48,7 @@ func (d *fakeDriver) compete(n int, senders ...*sender) {
 				switch {
 				case c.Upstream() >= 0:
 					busy = append(busy, answering{c, s, d.now + time.Duration(s.output)*tokenTime})
-				case c.Ended():
+				case c.Ended:
 					d.t.Fatalf("a request of %q was refused: %+v", s.tenant, c.Result())
 				default:
 					kept = append(kept, c)

@@ -49,7 +49,7 @@ func startQueue(t *testing.T, workers, endpoints int, config string) (*fakeDrive
 func (d *fakeDriver) wantWaiting(clients ...*fakeStream) {
 	d.t.Helper()
 	for i, c := range clients {
-		if !c.Held() || c.Ended() || c.Upstream() >= 0 {
+		if !c.Held() || c.Ended || c.Upstream() >= 0 {
 			d.t.Fatalf("request %d of %d does not wait: held %v, at endpoint %d, %+v", i, len(clients), c.Held(),
 				c.Upstream(), c.Result())
 		}
@@ -75,9 +75,9 @@ func (d *fakeDriver) wantNoneWaits() {
 func (c *fakeStream) wantRefused(t *testing.T, reason string) {
 	t.Helper()
 	body := fmt.Sprintf(`"type":"overloaded_error","code":%q}}`, reason)
-	if r := c.Result(); c.Upstream() >= 0 || !c.Ended() || r.Status != 429 || !strings.HasSuffix(r.Body, body) ||
+	if r := c.Result(); c.Upstream() >= 0 || !c.Ended || r.Status != 429 || !strings.HasSuffix(r.Body, body) ||
 		r.Headers["x-warmgate-reason"] != reason || r.Headers["retry-after"] == "" {
-		t.Errorf("at endpoint %d, ended %v, %+v; want it refused: %s", c.Upstream(), c.Ended(), r, reason)
+		t.Errorf("at endpoint %d, ended %v, %+v; want it refused: %s", c.Upstream(), c.Ended, r, reason)
 	}
 }
 
