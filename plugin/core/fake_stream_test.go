@@ -328,6 +328,7 @@ func (s *fakeStream) Resume() {
 		return
 	}
 	s.resumed = true
+	s.Request.Hide()
 	s.process.later = append(s.process.later, func() {
 		if s.resumed = false; !s.Ended {
 			s.Request.Continue()
