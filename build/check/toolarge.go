@@ -4,7 +4,7 @@ package main
 // row may only become less: who makes a package smaller lowers its row.
 var tooLarge = map[string]shape{
 	"e2e/higresshost": {
-		circle: 13,
+		circle: 12,
 	},
 	"e2e/queuecheck": {circle: 8},
 	"e2e/redisserver": {
