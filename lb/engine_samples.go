@@ -46,7 +46,7 @@ type Engines struct {
 	meanTokens      float64                   // load of a request in tokens, moving average
 	version         uint64                    // changes with every sample and with adapterRequests
 	limits          *PushLimits               // that learn from the samples, nil for none
-	configs         equalConfigs[*EngineConfig]
+	configs         EqualConfigs[*EngineConfig]
 	lists           *recent.Cache[costKey, costList]
 }
 
@@ -55,9 +55,12 @@ func NewEngines() *Engines {
 	return &Engines{
 		engines: map[string]*engine{}, adapters: map[uint64]time.Duration{},
 		adapterRequests: map[string]map[uint64]int{}, version: 1,
-		lists: recent.New[costKey, costList](maxCostCandidates, unusedListTTL),
+		lists: recent.New[costKey, costList](maxCostCandidates, UnusedListTTL),
 	}
 }
+
+// OneConfig returns one configuration for all equal ones, so that policies share what is computed for them.
+func (g *Engines) OneConfig(cfg *EngineConfig) *EngineConfig { return g.configs.One(cfg) }
 
 // Update replaces the samples, given by address, and the names of their targets. Endpoints without a sample are
 // forgotten; a known sample has no effect.

@@ -131,7 +131,7 @@ func (l *PushLimits) adopt(now time.Duration, own map[string]*pushLimit, shared 
 		}
 		q.published, q.usedAt = p.published, max(p.usedAt, q.usedAt)
 	}
-	maps.DeleteFunc(all, func(_ string, p *pushLimit) bool { return now-p.usedAt > unusedEndpointListTTL })
+	maps.DeleteFunc(all, func(_ string, p *pushLimit) bool { return now-p.usedAt > unusedEndpointTTL })
 	l.endpoints, l.ranked = all, false
 }
 

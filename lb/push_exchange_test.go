@@ -299,7 +299,7 @@ func TestSharedLimitsAreBounded(t *testing.T) {
 	if len(a.endpoints) != n || len(b.endpoints) != maxSharedLimits || len(m.val) > most {
 		t.Errorf("%d endpoints, and %d in %d bytes", len(a.endpoints), len(b.endpoints), len(m.val))
 	}
-	now += unusedEndpointListTTL + 1
+	now += unusedEndpointTTL + 1
 	b.Observe(now, Answer{Addr: "b", PlacedAt: now, Inflight: 1, Bytes: 1})
 	if b.Exchange(now, m, ""); len(b.endpoints) != 1 || len(readLimits(m.val)) != 1 {
 		t.Errorf("%d endpoints are known", len(b.endpoints))

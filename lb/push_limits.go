@@ -18,6 +18,8 @@ const (
 	raiseShare = 1.0 / 8
 	// maxLimitsAge is how often lists follow what changes with time alone.
 	maxLimitsAge = time.Second
+	// unusedEndpointTTL is how long a limit is remembered of an endpoint that no list has.
+	unusedEndpointTTL = 10 * time.Minute
 	// firstRaiseShare is the raise of a limit that was never too high. It is large, because what an engine could run
 	// meanwhile waits in the gateway.
 	firstRaiseShare = 1.0 / 2
@@ -76,12 +78,18 @@ type pushLimit struct {
 func NewPushLimits(engines *Engines) *PushLimits {
 	l := &PushLimits{
 		endpoints: map[string]*pushLimit{}, engines: engines, version: 1,
-		lists: recent.New[derivedKey, limitedList](maxCostCandidates, unusedListTTL),
+		lists: recent.New[derivedKey, limitedList](maxCostCandidates, UnusedListTTL),
 	}
 	if engines != nil {
 		engines.limits = l
 	}
 	return l
+}
+
+// Configure sets the age above which a sample does not count, and how many requests beyond its limit an endpoint may
+// have at hand.
+func (l *PushLimits) Configure(staleAfter time.Duration, ahead int) {
+	l.staleAfter, l.ahead = staleAfter, float64(ahead)
 }
 
 // Limit returns how many requests in flight the endpoint takes at most, and whether that is known.
@@ -107,7 +115,7 @@ func (l *PushLimits) Apply(now time.Duration, source List, ahead int) List {
 	}
 	l.sweep(now)
 	out := NewList(l.withCaps(now, source.Candidates, int64(ahead)))
-	l.lists.PutSized(now, key, limitedList{out, l.version, now + maxLimitsAge}, cachedSize(out))
+	l.lists.PutSized(now, key, limitedList{out, l.version, now + maxLimitsAge}, CachedSize(out))
 	return out
 }
 
@@ -188,12 +196,12 @@ func (l *PushLimits) publish(now time.Duration, p *pushLimit) {
 
 // sweep deletes endpoints that no list has had for long.
 func (l *PushLimits) sweep(now time.Duration) {
-	if now-l.sweptAt < unusedListTTL/10 {
+	if now-l.sweptAt < UnusedListTTL/10 {
 		return
 	}
 	l.sweptAt = now
 	for addr, p := range l.endpoints {
-		if now-p.usedAt > unusedEndpointListTTL {
+		if now-p.usedAt > unusedEndpointTTL {
 			delete(l.endpoints, addr)
 			l.ranked = false
 		}

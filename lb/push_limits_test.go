@@ -73,68 +73,10 @@ func TestLimitsAreForgotten(t *testing.T) {
 	l, now := NewPushLimits(nil), time.Hour
 	l.Apply(now, NewList(pushCandidates()), 0)
 	for range 100 {
-		now += unusedEndpointListTTL / 50
+		now += unusedEndpointTTL / 50
 		l.Apply(now, NewList([]Candidate{{Addr: "d"}}), 0)
 	}
 	if _, known := l.Limit("d"); len(l.endpoints) != 1 || !known {
 		t.Errorf("endpoints %v", l.endpoints)
 	}
-}
-
-// Every policy gives its candidates push limits with push: pending, and no other. Caps in tokens are what they are.
-func TestPoliciesHavePushLimits(t *testing.T) {
-	view := &View{Cluster: "llm", Endpoints: []Endpoint{
-		{Addr: "a"}, {Addr: "b", State: Degraded}, {Addr: "c", State: Unhealthy}, {Addr: "d", State: Unhealthy},
-	}}
-	for _, name := range Names() {
-		for _, push := range []Push{Blind, Outstanding, Pending} {
-			engines := NewEngines()
-			limits := NewPushLimits(engines)
-			p, err := New(name, Config{
-				Push: push, PushAhead: 2, Limits: limits, Engine: EngineConfig{StaleAfter: 3 * time.Second},
-				Cluster: ClusterConfig{MaxInflight: 40, MaxInflightTokens: 5000}, Health: NewHealth(),
-				Caches: NewCacheTracker(), Engines: engines, Shares: NewRequestShares(), Latencies: NewLatencies(),
-				Settings: pushSettings(name),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := sampleOf(t, fields{"running": 16, "waiting": 0})
-			s.Counted, s.Inflight.Requests, s.At, s.ScrapedAt, s.FreshAt = true, 16, 1, time.Hour, time.Hour
-			engines.Update(time.Hour, nil, map[string]EngineSample{"a": s})
-			plan, reason := p.Plan(time.Hour, &Request{}, view)
-			if reason != ReasonChosen || len(plan.Candidates) != 2 {
-				t.Fatalf("%s: %v, %+v", name, reason, plan.Candidates)
-			}
-			want := [2]int64{40, 40}
-			if push == Pending {
-				want = [2]int64{26, 18}
-			}
-			if got := [2]int64{plan.Candidates[0].Cap, plan.Candidates[1].Cap}; got != want {
-				t.Errorf("%s, %v: caps %v, want %v", name, push, got, want)
-			}
-			if got := [2]int64{plan.Candidates[0].TokenCap, plan.Candidates[1].TokenCap}; got != [2]int64{5000, 5000} {
-				t.Errorf("%s, %v: caps in tokens %v", name, push, got)
-			}
-		}
-	}
-}
-
-func pushSettings(name string) any {
-	settings := Describe(name).Settings
-	if settings == nil {
-		return nil
-	}
-	s := settings()
-	switch s := s.(type) {
-	case *EngineConfig:
-		s.StaleAfter = 3 * time.Second
-	case *ClusterMetricsConfig:
-		s.Mode = LeastBusy
-	case *BudgetConfig:
-		for _, addr := range []string{"a", "b"} {
-			s.Entry(addr).(*BudgetTarget).Limits.Weight = 1
-		}
-	}
-	return s
 }

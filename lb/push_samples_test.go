@@ -247,19 +247,3 @@ func TestLimitIsBounded(t *testing.T) {
 		}
 	})
 }
-
-// Where caps keep requests from waiting in engines, prefix_cache does not charge for it.
-func TestCapsReplaceTheChargeForQueues(t *testing.T) {
-	for push, want := range map[Push]float64{Blind: 4, Outstanding: 0, Pending: 0} {
-		p, err := New("prefix_cache", Config{
-			Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(), Settings: &CacheConfig{}, Push: push,
-			Engine: EngineConfig{Weights: EngineWeights{Running: 1, Queue: 4}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := p.(*prefixCache).engine.Weights; got.Queue != want || got.Running != 1 {
-			t.Errorf("push %v: weights %+v", push, got)
-		}
-	}
-}

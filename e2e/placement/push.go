@@ -8,6 +8,8 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -44,9 +46,9 @@ func PrefixCacheWaiting(how Waiting) Maker {
 		}
 		p := &waiting{how: how, servers: servers, server: servers[0].Config(), engines: lb.NewEngines(), parser: parser}
 		p.limits = lb.NewPushLimits(p.engines)
-		p.warm = newWarm(seed, "prefix_cache", len(servers), lb.Config{
+		p.warm = newWarm(seed, "prefix_cache", len(servers), policy.Config{
 			Settings: cacheConfig(DefaultCredit), Engines: p.engines, Limits: p.limits,
-			Push: how.Push, PushAhead: how.Ahead, Cluster: lb.ClusterConfig{MaxInflight: how.Cap},
+			Push: how.Push, PushAhead: how.Ahead, Cluster: health.ClusterConfig{MaxInflight: how.Cap},
 			Engine: lb.EngineConfig{
 				StaleAfter: 3 * scrapePeriod, Learn: true,
 				Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},

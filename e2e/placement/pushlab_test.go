@@ -10,6 +10,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/simtime"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/metrics"
 )
@@ -77,8 +79,8 @@ func (l *pushLab) start() *pushLab {
 	for range l.workers {
 		g := labGate{engines: lb.NewEngines()}
 		g.limits = lb.NewPushLimits(g.engines)
-		_, err := lb.New("global_least_request", lb.Config{
-			Push: lb.Pending, Limits: g.limits, Engines: g.engines, Health: lb.NewHealth(),
+		_, err := policy.New("global_least_request", policy.Config{
+			Push: lb.Pending, Limits: g.limits, Engines: g.engines, Health: health.New(),
 			Engine: lb.EngineConfig{StaleAfter: 3 * scrapePeriod},
 		})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -219,7 +220,7 @@ func FuzzParse(f *testing.F) {
 
 func checkSane(t *testing.T, c *Config, h Host) {
 	t.Helper()
-	if c.Type != "endpoint" || !slices.Contains(lb.Names(), c.Policy) || c.Policy == "prefix_cache" &&
+	if c.Type != "endpoint" || !slices.Contains(policy.Names(), c.Policy) || c.Policy == "prefix_cache" &&
 		c.Unit != lb.Tokens {
 		t.Errorf("type %q, policy %q, unit %q", c.Type, c.Policy, c.Unit)
 	}

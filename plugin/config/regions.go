@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/region"
 )
 
@@ -19,7 +20,7 @@ type Regions struct {
 	Cluster  string        // of this region's own servers
 	Interval time.Duration // between two probes of a peer
 	Buffer   int           // requests that may wait in a region that others still forward to
-	Secret   lb.Secret     // that all regions share
+	Secret   policy.Secret // that all regions share
 	Allowed  []string      // names of the peers that requests may be forwarded to; nil: all
 	Memory   int           // of the index of forwarded prompts, in bytes
 	Header   string        // in lower case; by its value the route takes the cluster

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -76,7 +77,7 @@ func (g *gauges) isTarget(cl *cluster, name string) bool {
 // askLevels has the gauges of the targets of a configuration set that are or were in the cluster. While the store does
 // not answer they stay as they are.
 func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
-	var targets []*lb.BudgetTarget
+	var targets []*policy.BudgetTarget
 	var names []string
 	list := c.Budget().Targets
 	for i := range list {
@@ -99,7 +100,7 @@ func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
 }
 
 // setLevel sets the gauges of a target.
-func (g *gauges) setLevel(cluster string, t *lb.BudgetTarget, l budget.Level) {
+func (g *gauges) setLevel(cluster string, t *policy.BudgetTarget, l budget.Level) {
 	for i, n := range []float64{l.Tokens, l.Requests, float64(l.Closed.Milliseconds())} {
 		// Once it is shown it is kept right, also when there is no such limit any more.
 		if name := stats.OfEndpoint(budgetGauges[i], cluster, t.Name); n >= 0 || g.Stats.Has(name) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
@@ -25,14 +27,14 @@ type cluster struct {
 	views    map[uint64]*lb.View // the latest of each source
 	policies map[*config.Config]lb.Policy
 
-	health  *lb.Health
+	health  *health.Health
 	facts   *lb.ModelFacts
 	caches  *lb.CacheTracker
 	engines *lb.Engines
-	shares  *lb.RequestShares
+	shares  *policy.RequestShares
 	limits  *lb.PushLimits
 	// of clusters, where this stands for several
-	latencies *lb.Latencies
+	latencies *policy.Latencies
 
 	tokens  bool            // a configuration in force counts tokens
 	pending bool            // one goes by push limits
@@ -77,8 +79,8 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		}
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
-			health: lb.NewHealth(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
-			shares: lb.NewRequestShares(), latencies: lb.NewLatencies(), caps: map[*config.Config]uint32{},
+			health: health.New(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
+			shares: policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, gauged: map[string]bool{},
 			targets: map[string]bool{}, levelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{},
@@ -95,7 +97,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 	p := cl.policies[c]
 	if p == nil {
 		var err error
-		if p, err = lb.New(c.Policy, configOf(c, cl)); err != nil {
+		if p, err = policy.New(c.Policy, configOf(c, cl)); err != nil {
 			return nil, nil, err
 		}
 		cl.policies[c] = p
