@@ -24,6 +24,7 @@
 //     starts new endpoints slowly.
 //   - [CacheTracker]: how long endpoints retain KV cache entries, how busy they are, and which prefixes are popular.
 //   - [Engines]: the latest engine sample of each endpoint, and the capacity and speed derived from them.
+//   - Package push: how many requests an engine may be given.
 //   - Package policy: how many requests each endpoint got recently, for `rate_limit`, and how long clusters take.
 //
 // # Stores

@@ -39,13 +39,14 @@ type engine struct {
 // Engines is the latest engine samples of one cluster and what was learned from them. One VM has one per cluster,
 // shared by all its policies, so that it survives a change of the configuration.
 type Engines struct {
+	OnUpdate func(now time.Duration) // called when there are new samples; nil for nobody
+
 	engines         map[string]*engine        // by address
 	targets         []string                  // names of the metrics configured as targets
 	adapters        map[uint64]time.Duration  // known adapters by digest: when a sample last listed them
 	adapterRequests map[string]map[uint64]int // requests of this VM in flight, by address and adapter
 	meanTokens      float64                   // load of a request in tokens, moving average
 	version         uint64                    // changes with every sample and with adapterRequests
-	limits          *PushLimits               // that learn from the samples, nil for none
 	configs         EqualConfigs[*EngineConfig]
 	lists           *recent.Cache[costKey, costList]
 }
@@ -90,8 +91,8 @@ func (g *Engines) Update(now time.Duration, targets []string, samples map[string
 		g.addAdapters(now, &sample.Loaded)
 		g.addAdapters(now, &sample.Waiting)
 	}
-	if g.limits != nil {
-		g.limits.samplesCame(now)
+	if g.OnUpdate != nil {
+		g.OnUpdate(now)
 	}
 	for id, at := range g.adapters {
 		if now-at > adapterTTL {
@@ -99,6 +100,13 @@ func (g *Engines) Update(now time.Duration, targets []string, samples map[string
 		}
 	}
 	g.version++
+}
+
+// Each calls f with the sample of each engine, and how many requests there no owner counts.
+func (g *Engines) Each(f func(addr string, s *EngineSample, external float64)) {
+	for addr, e := range g.engines {
+		f(addr, &e.EngineSample, e.external)
+	}
 }
 
 // learn updates what follows from the difference between the latest sample and next.

@@ -67,22 +67,25 @@ var mayImport = map[string][]string{
 		"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "metrics",
 		xxhash,
 	},
-	"lb/answer":            {"internal/jsontext"},
-	"lb/budget":            nil,
-	"lb/health":            {"internal/order", "internal/recent", "internal/wire", "lb"},
-	"lb/health/healthtest": {"lb", "lb/health", "lb/storetest"},
+	"lb/answer":              {"internal/jsontext"},
+	"lb/budget":              nil,
+	"lb/engines/enginestest": {"metrics"},
+	"lb/health":              {"internal/order", "internal/recent", "internal/wire", "lb"},
+	"lb/health/healthtest":   {"lb", "lb/health", "lb/storetest"},
 	"lb/memstore": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
 	},
 	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
 	"lb/policy": {
-		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/health", "lb/setting", "metrics",
+		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/health", "lb/push",
+		"lb/setting", "metrics",
 	},
 	"lb/prefixindex":       nil,
 	"lb/prompt":            {"internal/jsontext", siphash},
 	"lb/prompt/prompttest": nil,
 	"lb/queue":             {"internal/order", "internal/wire", "lb", "lb/budget"},
 	"lb/region":            {"internal/wire", "lb", "lb/memstore", xxhash, blake2s},
+	"lb/push":              {"internal/order", "internal/recent", "internal/wire", "lb", "metrics"},
 	"lb/setting":           nil,
 	"lb/storetest":         {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
 	"metrics":              {"internal/wire"},
@@ -95,13 +98,13 @@ var mayImport = map[string][]string{
 		"plugin/host", "plugin/process", "plugin/stats", xxhash,
 	},
 	"plugin/config": {
-		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/health", "lb/policy", "lb/region",
+		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/health", "lb/policy", "lb/push", "lb/region",
 		"lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
-		"lb/health", "lb/memstore", "lb/policy", "lb/prompt", "lb/region", "metrics", "plugin/admission",
+		"lb/health", "lb/memstore", "lb/policy", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/admission",
 		"plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host", "plugin/learned",
 		"plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
 	},
@@ -110,7 +113,8 @@ var mayImport = map[string][]string{
 		"internal/recent", "internal/wire", "lb", "plugin/config", "plugin/discovery", "plugin/process", xxhash,
 	},
 	"plugin/engines": {
-		"internal/order", "internal/statname", "internal/wire", "lb", "lb/prompt", "metrics", "plugin/config",
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/prompt", "lb/push", "metrics",
+		"plugin/config",
 		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stats", xxhash,
 	},
 	"plugin/host": {
@@ -132,7 +136,7 @@ var mayImport = map[string][]string{
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
-	"lb", "lb/health", "lb/memstore", "lb/policy", "lb/queue", "lb/region", "metrics", "plugin/admission",
+	"lb", "lb/health", "lb/memstore", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics", "plugin/admission",
 	"plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/process",
 	"redisclient",
 }

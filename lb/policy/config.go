@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/push"
 )
 
 // Config is what a policy is built from. A policy serves one cluster, or chooses among several. Health, Facts, Caches,
@@ -17,9 +18,9 @@ type Config struct {
 	Unit    lb.Unit
 	Cluster health.ClusterConfig
 
-	// Push is when an endpoint takes another request. With [lb.Pending], PushAhead is how many requests beyond its push
-	// limit an endpoint may have at hand.
-	Push      lb.Push
+	// Push is when an endpoint takes another request. With [push.Pending], PushAhead is how many requests beyond its
+	// push limit an endpoint may have at hand.
+	Push      push.Kind
 	PushAhead int
 
 	// Settings are those of the policy's own keys, of the type that its [Descriptor.Settings] returns; nil for the zero
@@ -34,7 +35,7 @@ type Config struct {
 	Caches    *lb.CacheTracker // for prefix_cache
 	Engines   *lb.Engines      // for endpoint_metrics and prefix_cache
 	Shares    *RequestShares   // for endpoint_metrics and cluster_metrics
-	Limits    *lb.PushLimits   // for all policies with Pending; nil for none
+	Limits    *push.Limits     // for all policies with Pending; nil for none
 	Latencies *Latencies       // for cluster_metrics
 }
 

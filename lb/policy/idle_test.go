@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/push"
 )
 
 // Every policy places a request that computes nothing by requests in flight: without tokens, caps, budget or prompt,
@@ -18,7 +19,7 @@ func TestPoliciesPlaceIdleRequests(t *testing.T) {
 		for _, unit := range []lb.Unit{lb.Requests, lb.Tokens} {
 			engines := lb.NewEngines()
 			p, err := New(name, Config{
-				Unit: unit, Push: lb.Pending, Limits: lb.NewPushLimits(engines),
+				Unit: unit, Push: push.Pending, Limits: push.New(engines),
 				Cluster: health.ClusterConfig{MaxInflight: 4, MaxInflightTokens: 5000}, Health: health.New(),
 				Caches: lb.NewCacheTracker(), Engines: engines, Shares: NewRequestShares(), Latencies: NewLatencies(),
 				Settings: pushSettings(name),

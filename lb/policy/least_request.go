@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -29,7 +30,7 @@ type leastRequest struct {
 	cluster    *health.ClusterConfig
 	health     *health.Health
 	facts      *lb.ModelFacts  // nil for none
-	limits     *lb.PushLimits  // nil for none
+	limits     *push.Limits    // nil for none
 	ahead      int             // see [Config].PushAhead
 	derived    lb.DerivedLists // by tierCosts.key, or uncapped
 	meanTokens float64         // load of a request in tokens, moving average; 0 before it is first needed
@@ -41,7 +42,7 @@ func newLeastRequest(c Config) (lb.Policy, error) { return newLeastRequestIn(c, 
 func newLeastRequestIn(c Config, unit lb.Unit) *leastRequest {
 	c.Cluster.Unit = unit
 	p := &leastRequest{unit: unit, cluster: c.Health.OneConfig(&c.Cluster), health: c.Health, facts: c.Facts}
-	if c.Push == lb.Pending && c.Limits != nil {
+	if c.Push == push.Pending && c.Limits != nil {
 		p.limits, p.ahead = c.Limits, c.PushAhead
 		c.Limits.Configure(c.Engine.StaleAfter, c.PushAhead)
 	}

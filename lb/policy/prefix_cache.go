@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -206,7 +207,7 @@ type prefixCache struct {
 func newPrefixCache(c Config) (lb.Policy, error) {
 	cache := *c.Settings.(*CacheConfig)
 	cache.TTL = min(cache.TTL, lb.MaxTTL)
-	if c.Push != lb.Blind {
+	if c.Push != push.Blind {
 		c.Engine.Weights.Queue = 0 // caps keep requests from waiting in engines: to charge for it scatters prompts
 	}
 	return &prefixCache{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -22,11 +23,11 @@ func TestPoliciesHavePushLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range Names() {
-		for _, push := range []lb.Push{lb.Blind, lb.Outstanding, lb.Pending} {
+		for _, kind := range []push.Kind{push.Blind, push.Outstanding, push.Pending} {
 			engines := lb.NewEngines()
-			limits := lb.NewPushLimits(engines)
+			limits := push.New(engines)
 			p, err := New(name, Config{
-				Push: push, PushAhead: 2, Limits: limits, Engine: lb.EngineConfig{StaleAfter: 3 * time.Second},
+				Push: kind, PushAhead: 2, Limits: limits, Engine: lb.EngineConfig{StaleAfter: 3 * time.Second},
 				Cluster: health.ClusterConfig{MaxInflight: 40, MaxInflightTokens: 5000}, Health: health.New(),
 				Caches: lb.NewCacheTracker(), Engines: engines, Shares: NewRequestShares(), Latencies: NewLatencies(),
 				Settings: pushSettings(name),
@@ -44,14 +45,14 @@ func TestPoliciesHavePushLimits(t *testing.T) {
 				t.Fatalf("%s: %v, %+v", name, reason, plan.Candidates)
 			}
 			want := [2]int64{40, 40}
-			if push == lb.Pending {
+			if kind == push.Pending {
 				want = [2]int64{26, 18}
 			}
 			if got := [2]int64{plan.Candidates[0].Cap, plan.Candidates[1].Cap}; got != want {
-				t.Errorf("%s, %v: caps %v, want %v", name, push, got, want)
+				t.Errorf("%s, %v: caps %v, want %v", name, kind, got, want)
 			}
 			if got := [2]int64{plan.Candidates[0].TokenCap, plan.Candidates[1].TokenCap}; got != [2]int64{5000, 5000} {
-				t.Errorf("%s, %v: caps in tokens %v", name, push, got)
+				t.Errorf("%s, %v: caps in tokens %v", name, kind, got)
 			}
 		}
 	}
@@ -78,17 +79,17 @@ func pushSettings(name string) any {
 
 // Where caps keep requests from waiting in engines, prefix_cache does not charge for it.
 func TestCapsReplaceTheChargeForQueues(t *testing.T) {
-	for push, want := range map[lb.Push]float64{lb.Blind: 4, lb.Outstanding: 0, lb.Pending: 0} {
+	for kind, want := range map[push.Kind]float64{push.Blind: 4, push.Outstanding: 0, push.Pending: 0} {
 		p, err := New("prefix_cache", Config{
 			Health: health.New(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Settings: &CacheConfig{},
-			Push:   push,
+			Push:   kind,
 			Engine: lb.EngineConfig{Weights: lb.EngineWeights{Running: 1, Queue: 4}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := p.(*prefixCache).engine.Weights; got.Queue != want || got.Running != 1 {
-			t.Errorf("push %v: weights %+v", push, got)
+			t.Errorf("push %v: weights %+v", kind, got)
 		}
 	}
 }

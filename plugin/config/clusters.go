@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/internal/order"
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 )
 
 // Clusters is what is chosen among with lb_type cluster.
@@ -277,7 +277,7 @@ func (pt *part) checkClusters() {
 	pt.checkWeights(", and not in service_list", func(name string) bool {
 		return slices.Contains(pt.Clusters.List, name)
 	})
-	if pt.Push == lb.Pending {
+	if pt.Push == push.Pending {
 		pt.badKey(keyPush, `got "pending", want "blind" or "outstanding" with lb_type "cluster": `+
 			`what waits inside engines is not known of a cluster; endpoint.lb_config may have it`)
 	}

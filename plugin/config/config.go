@@ -18,6 +18,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 )
 
 // Host is the kind of gateway the plugin runs in. Some keys are only valid on one of them.
@@ -39,11 +40,11 @@ type Config struct {
 
 	Clusters Clusters // to choose among, with the type "cluster"
 
-	Unit              lb.Unit // what counts as load
-	MaxInflight       int     // requests in flight per endpoint of weight 1, 0 for no cap
-	MaxInflightTokens int     // tokens in flight, likewise
-	Push              lb.Push // when an endpoint takes another request
-	PushAhead         int     // requests that an endpoint may have beyond that, for lb.Pending
+	Unit              lb.Unit   // what counts as load
+	MaxInflight       int       // requests in flight per endpoint of weight 1, 0 for no cap
+	MaxInflightTokens int       // tokens in flight, likewise
+	Push              push.Kind // when an endpoint takes another request
+	PushAhead         int       // requests that an endpoint may have beyond that, for lb.Pending
 	Overload          Overload
 	Queue             Queue
 	Weights           map[string]float64 // by "ip:port" or cluster, in place of the gateway's; nil when none is set

@@ -3,6 +3,7 @@ package config
 import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -99,7 +100,7 @@ var mainKeys = []key{
 		Field: func(s any) any { return &s.(*Config).MaxInflightTokens },
 	}},
 	{Key: setting.Key{
-		Name: keyPush, Type: setting.Choice, Default: `"blind"`, Choices: lb.PushNames,
+		Name: keyPush, Type: setting.Choice, Default: `"blind"`, Choices: push.Names,
 		Title: setting.Doc("Push", "派发方式"),
 		Meaning: setting.Doc(
 			"When an endpoint takes another request; `blind`: always, up to `max_inflight` and `max_inflight_tokens` "+

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -238,7 +239,7 @@ func checkSane(t *testing.T, c *Config, h Host) {
 		t.Errorf("source of endpoints %+v", c.EnvoyCfg)
 	}
 	checkSaneQueue(t, &c.Queue)
-	if c.Push == lb.Outstanding && c.MaxInflight == 0 {
+	if c.Push == push.Outstanding && c.MaxInflight == 0 {
 		t.Errorf("push %v without a cap", c.Push)
 	}
 	weights := []float64{1}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -39,7 +40,7 @@ func (c *Config) metricsUse() policy.MetricsUse {
 	if c.AmongClusters() {
 		return policy.NoMetrics // they are an engine's, and a candidate is many
 	}
-	if use := c.needs().Metrics; use != policy.NoMetrics || c.Push != lb.Pending {
+	if use := c.needs().Metrics; use != policy.NoMetrics || c.Push != push.Pending {
 		return use
 	}
 	return policy.MetricsOptional
@@ -93,7 +94,7 @@ func (pt *part) warnUnused() {
 	for _, name := range policy.Names() {
 		for i := range keys {
 			k := &keys[i]
-			if k.Name == keyMetricsCluster || pt.Push == lb.Pending && slices.Equal(k.users, metricsPolicies()) {
+			if k.Name == keyMetricsCluster || pt.Push == push.Pending && slices.Equal(k.users, metricsPolicies()) {
 				continue // the first is a way, whatever goes it; with the latter any policy reads metrics
 			}
 			if len(k.users) > 0 && k.users[0] == name && k.NoEffect == "" && !slices.Contains(k.users, pt.Policy) {

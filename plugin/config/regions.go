@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/region"
 )
 
@@ -274,7 +274,7 @@ func (pt *part) checkRegions() {
 		pt.idle(forwardingKeys, "has no effect without regions.peers, since nothing is forwarded")
 	case pt.Shadow:
 		pt.idle([]string{keyPeers}, "has no effect with shadow: nothing is forwarded that the gateway routes")
-	case pt.Push == lb.Blind && !pt.hasCap():
+	case pt.Push == push.Blind && !pt.hasCap():
 		pt.idle([]string{keyPeers}, "has no effect with push blind and without max_inflight and "+
 			"max_inflight_tokens, unless no endpoint is healthy: none is ever full")
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -98,8 +99,8 @@ func drawMember(rt *rapid.T, k *key, name string) drawn {
 	case "lb_config.weights":
 		return drawn{k, `{"10.0.0.1:80":` + whole(1, 1000) + `}`, nil}
 	case keyPush:
-		push := rapid.SampledFrom([]lb.Push{lb.Blind, lb.Pending}).Draw(rt, k.Name)
-		return drawn{k, strconv.Quote(push.String()), push}
+		kind := rapid.SampledFrom([]push.Kind{push.Blind, push.Pending}).Draw(rt, k.Name)
+		return drawn{k, strconv.Quote(kind.String()), kind}
 	case keyClasses:
 		return drawn{k, `{"default":` + whole(1, 1000) + `,"high":{"weight":` + whole(1, 1000) + `}}`, nil}
 	case keySession:

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
@@ -32,7 +33,7 @@ type cluster struct {
 	caches  *lb.CacheTracker
 	engines *lb.Engines
 	shares  *policy.RequestShares
-	limits  *lb.PushLimits
+	limits  *push.Limits
 	// of clusters, where this stands for several
 	latencies *policy.Latencies
 
@@ -85,7 +86,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 			targets: map[string]bool{}, levelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{},
 		}
-		cl.limits = lb.NewPushLimits(cl.engines)
+		cl.limits = push.New(cl.engines)
 		cl.metrics = engines.NewCluster(name, cl.engines, cl.facts, cl.views)
 		cs[name] = cl
 	}
@@ -93,7 +94,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 	if c.Unit == lb.Tokens {
 		cl.tokens, cl.guess = true, guessOf(c)
 	}
-	cl.pending = cl.pending || c.Push == lb.Pending
+	cl.pending = cl.pending || c.Push == push.Pending
 	p := cl.policies[c]
 	if p == nil {
 		var err error
@@ -133,7 +134,7 @@ func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
 	cl.metrics.Keep(inForce)
 	cl.tokens, cl.pending = false, false
 	for c := range cl.policies {
-		cl.pending = cl.pending || c.Push == lb.Pending
+		cl.pending = cl.pending || c.Push == push.Pending
 		if c.Unit == lb.Tokens {
 			cl.tokens, cl.guess = true, guessOf(c)
 		}

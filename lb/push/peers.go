@@ -1,4 +1,4 @@
-package lb
+package push
 
 import (
 	"math"
@@ -39,7 +39,7 @@ type peers struct {
 
 // consult learns from an answer how long requests wait at an endpoint, and compares it with the one whose limit differs
 // most.
-func (l *PushLimits) consult(now time.Duration, p *pushLimit, a *Answer, seconds float64) {
+func (l *Limits) consult(now time.Duration, p *endpointLimit, a *Answer, seconds float64) {
 	if p.peers.seenAt = now; p.search.above > 0 {
 		return
 	}
@@ -68,20 +68,11 @@ func (l *PushLimits) consult(now time.Duration, p *pushLimit, a *Answer, seconds
 	}
 }
 
-// halve has the answers so far count for half as many.
-func (w *window) halve() {
-	for _, sum := range [...]*float64{
-		&w.n, &w.inflight, &w.begun, &w.whole, &w.bytes, &w.took, &w.perByte, &w.tookEach,
-	} {
-		*sum /= 2
-	}
-}
-
 // tells reports whether so many answers show which of two numbers of requests in flight is better.
 func tells(answers, fewer, more float64) bool { return answers*min(1, more/fewer-1) >= peerAnswers }
 
 // peerOf returns the endpoint whose limit differs most from that of p, nil for none.
-func (l *PushLimits) peerOf(now time.Duration, p *pushLimit) (other *pushLimit) {
+func (l *Limits) peerOf(now time.Duration, p *endpointLimit) (other *endpointLimit) {
 	if !p.isPeer(now) {
 		return nil
 	}
@@ -98,12 +89,12 @@ func (l *PushLimits) peerOf(now time.Duration, p *pushLimit) (other *pushLimit) 
 
 // isPeer reports whether the endpoint learns from others, and others from it. What samples have shown, which say more,
 // stays.
-func (p *pushLimit) isPeer(now time.Duration) bool {
+func (p *endpointLimit) isPeer(now time.Duration) bool {
 	return p.proven == 0 && !p.sampled && p.search.above == 0 && now >= p.peers.alone
 }
 
 // level brings two limits together, if more requests run under the higher one than may under the lower one.
-func (l *PushLimits) level(now time.Duration, low, high *pushLimit) {
+func (l *Limits) level(now time.Duration, low, high *endpointLimit) {
 	limit, runs := math.Floor(low.limit), min(high.peers.lately.inflight, high.limit)
 	if runs <= peerShare*limit || !tells(high.peers.answers.n, limit, runs) {
 		return
@@ -130,7 +121,7 @@ func (l *PushLimits) level(now time.Duration, low, high *pushLimit) {
 }
 
 // meet lowers the higher of two limits, beyond which requests wait too long, to what is between them.
-func (l *PushLimits) meet(now time.Duration, low, high *pushLimit) {
+func (l *Limits) meet(now time.Duration, low, high *endpointLimit) {
 	s, limit := &high.search, math.Floor(low.limit)
 	between := math.Floor(math.Sqrt(limit * high.peers.lately.inflight)) // bisection, of what grows by factors
 	high.limit = max(1, min(math.Floor(high.limit), max(limit, between)))
@@ -142,7 +133,7 @@ func (l *PushLimits) meet(now time.Duration, low, high *pushLimit) {
 
 // followed ends the try of another endpoint's limit, which was worth its wait or not. If it was not although requests
 // take as long there, it is not for the other one either.
-func (l *PushLimits) followed(now time.Duration, p *pushLimit, q *point, worth bool) {
+func (l *Limits) followed(now time.Duration, p *endpointLimit, q *point, worth bool) {
 	of := &p.peers
 	high := l.endpoints[of.follows]
 	of.follows, of.lately, of.answers = "", point{}, window{}
@@ -165,7 +156,7 @@ func (p *point) isLike(q *point) bool {
 }
 
 // leaveAlone has the endpoint not learn from others for a while.
-func (p *pushLimit) leaveAlone(now time.Duration) {
+func (p *endpointLimit) leaveAlone(now time.Duration) {
 	q := &p.peers
 	q.rests = min(max(2*q.rests, firstAlone), mostAlone)
 	q.alone = now + q.rests

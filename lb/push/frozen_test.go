@@ -1,4 +1,4 @@
-package lb
+package push
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 )
 
 // pageOf has an engine's limit learn from a page, of an engine of which the gateways have so many in flight.
-func (l *PushLimits) pageOf(t *testing.T, page uint64, at time.Duration, inflight int64, frozen bool, f fields) int64 {
+func (l *Limits) pageOf(t *testing.T, page uint64, at time.Duration, inflight int64, frozen bool, f fields) int64 {
 	t.Helper()
 	s := sampleOf(t, f)
 	s.Page, s.At, s.ScrapedAt, s.FreshAt, s.Frozen = page, at, at, at, frozen
@@ -37,7 +37,7 @@ func TestPagesTeachOnce(t *testing.T) {
 		{"a queue for long", queue, 11, 2 * s, false, 6},
 		{"a queue, known to stand still", queue, 11, 4 * s, true, 6},
 	} {
-		l := NewPushLimits(nil)
+		l := New(nil)
 		l.staleAfter = 3 * s
 		first := l.pageOf(t, 7, time.Hour, 16, false, c.found)
 		for after := s; after < c.again; after += s {
@@ -51,7 +51,7 @@ func TestPagesTeachOnce(t *testing.T) {
 
 // From the moment when a page is known to stand still answers teach, and as soon as another one comes, pages do.
 func TestAnotherPageTeachesAgain(t *testing.T) {
-	l := NewPushLimits(nil)
+	l := New(nil)
 	l.staleAfter = 3 * time.Second
 	f := fields{"running": 16, "waiting": 0}
 	l.pageOf(t, 7, time.Hour, 16, false, f)

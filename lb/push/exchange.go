@@ -1,4 +1,4 @@
-package lb
+package push
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
 )
 
 // The workers of a gateway search together: what is known of the limits of a cluster is one value of shared memory. A
@@ -16,8 +17,9 @@ import (
 // value says which were learned from.
 //
 // The value is packed as by internal/wire: the number of endpoints as a varint, and for each one its address and that
-// of the one that it follows, texts behind their lengths as varints; page.page u64; then what pushLimit.parts lists:
-// float64 each, 64-bit integers each (times in nanoseconds, on the clock that the process shares), and bits of a byte.
+// of the one that it follows, texts behind their lengths as varints; page.page u64; then what endpointLimit.parts
+// lists: float64 each, 64-bit integers each (times in nanoseconds, on the clock that the process shares), and bits of a
+// byte.
 
 const (
 	// maxSharedLimits is how many endpoints of a cluster workers learn of together: the first ones by address. Of
@@ -63,7 +65,7 @@ func (e *pendingEvidence) add(a Answer, seconds float64) {
 // called at every tick; a VM in which it never was learns alone, and at once. So does one whose memory fails, until it
 // works again. Where other VMs have written between every read and write of this one it is tried again at the next
 // call.
-func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
+func (l *Limits) Exchange(now time.Duration, kv lb.KV, key string) {
 	if e := &l.pending; e.unshared {
 		if _, cas, err := kv.Get(key); err == nil && kv.Set(key, l.pack(), cas) == nil {
 			*e = pendingEvidence{together: true, readAt: now}
@@ -77,7 +79,7 @@ func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
 	for range exchangeTries {
 		raw, cas, err := kv.Get(key)
 		read := err == nil
-		if read || errors.Is(err, ErrNotFound) {
+		if read || errors.Is(err, lb.ErrNotFound) {
 			l.adopt(now, own, raw)
 			l.learnAll(now, &seen)
 			if len(seen.answers) == 0 && !seen.samples {
@@ -89,7 +91,7 @@ func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
 		case err == nil:
 			l.pending.answers = seen.answers[:0]
 			return
-		case !errors.Is(err, ErrMismatch):
+		case !errors.Is(err, lb.ErrMismatch):
 			// What can still be read must not take the place of what is learned here from now on.
 			l.endpoints, l.ranked, l.pending = own, false, pendingEvidence{unshared: read}
 			l.learnAll(now, &seen)
@@ -101,10 +103,10 @@ func (l *PushLimits) Exchange(now time.Duration, kv KV, key string) {
 }
 
 // Alone has this VM learn alone, and at once, until the next Exchange.
-func (l *PushLimits) Alone() { l.pending = pendingEvidence{} }
+func (l *Limits) Alone() { l.pending = pendingEvidence{} }
 
 // learnAll learns from what a worker has seen.
-func (l *PushLimits) learnAll(now time.Duration, seen *pendingEvidence) {
+func (l *Limits) learnAll(now time.Duration, seen *pendingEvidence) {
 	for i := range seen.answers {
 		l.learn(now, &seen.answers[i].Answer, seen.answers[i].seconds)
 	}
@@ -120,30 +122,30 @@ func (l *PushLimits) learnAll(now time.Duration, seen *pendingEvidence) {
 
 // adopt puts what all workers know in place of what this one knew, and keeps that of endpoints of which they know
 // nothing.
-func (l *PushLimits) adopt(now time.Duration, own map[string]*pushLimit, shared []byte) {
+func (l *Limits) adopt(now time.Duration, own map[string]*endpointLimit, shared []byte) {
 	all := readLimits(shared)
 	for addr, p := range own {
 		q := all[addr]
 		if q == nil {
-			q = new(pushLimit)
+			q = new(endpointLimit)
 			*q, all[addr] = *p, q
 			continue
 		}
 		q.published, q.usedAt = p.published, max(p.usedAt, q.usedAt)
 	}
-	maps.DeleteFunc(all, func(_ string, p *pushLimit) bool { return now-p.usedAt > unusedEndpointTTL })
+	maps.DeleteFunc(all, func(_ string, p *endpointLimit) bool { return now-p.usedAt > unusedEndpointTTL })
 	l.endpoints, l.ranked = all, false
 }
 
 // pack returns what is known, for all workers.
-func (l *PushLimits) pack() []byte {
+func (l *Limits) pack() []byte {
 	addrs := order.Keys(l.endpoints)
 	addrs = addrs[:min(len(addrs), maxSharedLimits)]
 	w := make(wire.Writer, 0, 16+len(addrs)*(sharedLimitBytes+64)).Uvarint(uint64(len(addrs)))
 	for _, addr := range addrs {
 		p := l.endpoints[addr]
 		numbers, counts, flags := p.parts()
-		w = w.Text(addr).Text(p.peers.follows).Uint64(p.page.page)
+		w = w.Text(addr).Text(p.peers.follows).Uint64(p.page.Page)
 		for _, v := range numbers {
 			w = w.Float64(*v)
 		}
@@ -162,11 +164,11 @@ func (l *PushLimits) pack() []byte {
 }
 
 // readLimits reads what pack has written. Of anything else nothing is known, nor of an endpoint with odd numbers.
-func readLimits(shared []byte) map[string]*pushLimit {
-	all, r := map[string]*pushLimit{}, wire.NewReader(shared)
+func readLimits(shared []byte) map[string]*endpointLimit {
+	all, r := map[string]*endpointLimit{}, wire.NewReader(shared)
 	for range min(r.Count(sharedLimitBytes), maxSharedLimits) {
-		p := &pushLimit{addr: string(r.Text())}
-		p.peers.follows, p.page.page = string(r.Text()), r.Uint64()
+		p := &endpointLimit{addr: string(r.Text())}
+		p.peers.follows, p.page.Page = string(r.Text()), r.Uint64()
 		numbers, counts, flags := p.parts()
 		odd := false
 		for _, v := range numbers {
@@ -194,11 +196,11 @@ func readLimits(shared []byte) map[string]*pushLimit {
 }
 
 // parts returns what is shared of an endpoint, in the order in which it is packed.
-func (p *pushLimit) parts() (numbers [sharedNumbers]*float64, counts [sharedCounts]*int64, flags [5]*bool) {
+func (p *endpointLimit) parts() (numbers [sharedNumbers]*float64, counts [sharedCounts]*int64, flags [5]*bool) {
 	s, q := &p.search, &p.peers
 	n := copy(numbers[:], []*float64{
 		&p.limit, &p.step, &p.raised, &p.proven, &p.lastQueued,
-		&p.page.prompts, &p.page.output, &p.page.running, &p.page.queued,
+		&p.page.Prompts, &p.page.Output, &p.page.running, &p.page.queued,
 		&s.took, &s.step, &s.above, &s.known.inflight, &s.known.wait, &s.known.rest,
 		&q.lately.inflight, &q.lately.wait, &q.lately.rest,
 	})

@@ -1,4 +1,4 @@
-package lb
+package push
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // pair is two engines, each of which runs some requests at once, and clients who always have the next one, through any
@@ -20,14 +22,14 @@ type pair struct {
 	clients int
 	whole   bool          // answers come in one piece
 	memory  *sharedMemory // of the workers
-	workers []*PushLimits
+	workers []*Limits
 	waited  bool          // the next request waits for an engine to be open
 	open    [2][]*pairJob // in the order in which they came
 	sum     [2]float64    // of requests in flight, since the last call of run
 }
 
 type pairJob struct {
-	worker   *PushLimits
+	worker   *Limits
 	bytes    int
 	placed   time.Duration
 	inflight int64
@@ -86,8 +88,8 @@ func (p *pair) tick() {
 // place sends what clients have to the engine with the fewest requests that is open, or of those that wait, where the
 // smaller part of the limit is used.
 func (p *pair) place() {
-	any := func() *PushLimits { return p.workers[p.rand.IntN(len(p.workers))] }
-	cs := any().Apply(p.now, NewList([]Candidate{{Addr: "a", Weight: 1}, {Addr: "b", Weight: 1}}), 0).Candidates
+	any := func() *Limits { return p.workers[p.rand.IntN(len(p.workers))] }
+	cs := any().Apply(p.now, lb.NewList([]lb.Candidate{{Addr: "a", Weight: 1}, {Addr: "b", Weight: 1}}), 0).Candidates
 	for len(p.open[0])+len(p.open[1]) < p.clients {
 		cost := [2]float64{}
 		for i := range cost {
@@ -121,7 +123,7 @@ func startPair(seed uint64, workers, slots, clients int, seconds float64, limits
 		seconds: seconds, clients: clients, memory: &sharedMemory{},
 	}
 	for w := range workers {
-		l := NewPushLimits(nil)
+		l := New(nil)
 		for i, limit := range limits[w%len(limits)] {
 			e := l.endpoint(p.now, p.addr(i))
 			e.limit = limit

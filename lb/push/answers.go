@@ -1,4 +1,4 @@
-package lb
+package push
 
 import (
 	"math"
@@ -14,34 +14,6 @@ type Answer struct {
 	Streamed bool          // such an answer has ended
 	Bytes    int           // length of an answer in one piece
 }
-
-// Observe learns from a good answer: from a streamed one when it has begun and when it has ended, from any other when
-// it has ended. Times may be those of ticks: only their means count.
-func (l *PushLimits) Observe(now time.Duration, a Answer) {
-	if seconds := (now - a.PlacedAt).Seconds(); l.pending.together {
-		l.pending.add(a, seconds)
-	} else {
-		l.learn(now, &a, seconds)
-	}
-}
-
-// learn learns from an answer in that many seconds.
-func (l *PushLimits) learn(now time.Duration, a *Answer, seconds float64) {
-	p := l.endpoint(now, a.Addr)
-	s := &p.search
-	if !a.Begun {
-		s.ended = min(s.ended+1, meanAnswers)
-		s.took += (seconds - s.took) / float64(s.ended)
-	}
-	l.refresh(now, p)
-	if !a.Streamed {
-		l.learnAnswer(now, p, a, seconds)
-	}
-	l.publish(now, p)
-}
-
-// meanAnswers is how many answers the mean duration is over.
-const meanAnswers = 64
 
 // window is answers of one endpoint, until there are enough to judge by.
 //
@@ -60,6 +32,9 @@ type window struct {
 	perByte, tookEach float64       // 1/length and duration/length
 	shortest          float64       // length
 }
+
+// worth is how much of an increase of the requests in flight may show in the time that they take, as an exponent.
+const worth = 0.5
 
 // ridge keeps the line flat where lengths hardly differ, by ridge regression.
 const ridge = 0.01
@@ -80,6 +55,15 @@ func (w *window) add(now time.Duration, a *Answer, seconds float64) {
 	}
 	w.bytes, w.took = w.bytes+b, w.took+seconds
 	w.perByte, w.tookEach = w.perByte+1/b, w.tookEach+seconds/b
+}
+
+// halve has the answers so far count for half as many.
+func (w *window) halve() {
+	for _, sum := range [...]*float64{
+		&w.n, &w.inflight, &w.begun, &w.whole, &w.bytes, &w.took, &w.perByte, &w.tookEach,
+	} {
+		*sum /= 2
+	}
 }
 
 // point is what answers show while about so many requests are in flight.

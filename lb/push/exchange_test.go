@@ -1,4 +1,4 @@
-package lb
+package push
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"pgregory.net/rapid"
 )
 
@@ -22,7 +23,7 @@ type sharedMemory struct {
 
 func (m *sharedMemory) Get(string) ([]byte, uint32, error) {
 	if m.getErr == nil && m.val == nil {
-		return nil, 0, ErrNotFound
+		return nil, 0, lb.ErrNotFound
 	}
 	return m.val, m.cas, m.getErr
 }
@@ -32,7 +33,7 @@ func (m *sharedMemory) Set(_ string, val []byte, cas uint32) error {
 		return m.setErr
 	}
 	if cas != 0 && cas != m.cas {
-		return ErrMismatch
+		return lb.ErrMismatch
 	}
 	m.val, m.cas = val, m.cas+1
 	return nil
@@ -60,10 +61,10 @@ func number(v reflect.Value, n int) int {
 
 // All that is known of an endpoint is shared, but for what is a worker's own, in as many bytes as documented.
 func TestSharedLimitsAreComplete(t *testing.T) {
-	p := &pushLimit{}
+	p := &endpointLimit{}
 	number(reflect.ValueOf(p).Elem(), 7)
 	p.search.step = lastStep // what is above 1 is odd
-	l := NewPushLimits(nil)
+	l := New(nil)
 	l.endpoints[p.addr] = p
 	val := l.pack()
 	p.rank, p.published = 0, 0
@@ -106,15 +107,15 @@ type crew struct {
 	*rapid.T
 	now     time.Duration
 	memory  sharedMemory
-	workers []*PushLimits
-	alone   *PushLimits
+	workers []*Limits
+	alone   *Limits
 	depth   int // of exchanges within one
 	lost    int // swaps
 	seen    int // answers
 	learned map[int]bool
 }
 
-func (c *crew) worker() *PushLimits {
+func (c *crew) worker() *Limits {
 	return c.workers[rapid.IntRange(0, len(c.workers)-1).Draw(c.T, "worker")]
 }
 
@@ -131,14 +132,14 @@ func (c *crew) answer() {
 }
 
 // exchange has a worker learn, while others may do so in between.
-func (c *crew) exchange(w *PushLimits) {
+func (c *crew) exchange(w *Limits) {
 	w.Exchange(c.now, crewMemory{c, w, w.pending}, "")
 }
 
 // crewMemory is the memory as one worker sees it.
 type crewMemory struct {
 	*crew
-	worker  *PushLimits
+	worker  *Limits
 	pending pendingEvidence // of it
 }
 
@@ -173,13 +174,13 @@ func (m crewMemory) Set(key string, val []byte, cas uint32) error {
 func TestWorkersLearnAsOne(t *testing.T) {
 	lost := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		c := &crew{T: rt, now: time.Hour, alone: NewPushLimits(nil), learned: map[int]bool{}}
+		c := &crew{T: rt, now: time.Hour, alone: New(nil), learned: map[int]bool{}}
 		for range rapid.IntRange(1, 4).Draw(rt, "workers") {
-			l := NewPushLimits(nil)
+			l := New(nil)
 			l.Exchange(c.now, &c.memory, "")
 			c.workers = append(c.workers, l)
 		}
-		c.memory.val, c.memory.cas = NewPushLimits(nil).pack(), 1 // so that no first value is lost
+		c.memory.val, c.memory.cas = New(nil).pack(), 1 // so that no first value is lost
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			for range rapid.IntRange(0, 30).Draw(rt, "answers") {
 				c.now += time.Duration(rapid.IntRange(0, 100).Draw(rt, "pause")) * time.Millisecond
@@ -208,7 +209,7 @@ func TestWorkersLearnAsOne(t *testing.T) {
 }
 
 // check checks the limits of a worker.
-func (c *crew) check(l *PushLimits) {
+func (c *crew) check(l *Limits) {
 	for _, p := range l.endpoints {
 		if p.published < 1 || !(p.limit >= 1) {
 			c.Fatalf("limit %v, published %d", p.limit, p.published)
@@ -218,13 +219,13 @@ func (c *crew) check(l *PushLimits) {
 
 // A worker that loses swaps learns once, also of an endpoint of which the others do not know.
 func TestLostSwapOfLimits(t *testing.T) {
-	m, l := &sharedMemory{val: []byte{0}, cas: 1}, NewPushLimits(nil)
+	m, l := &sharedMemory{val: []byte{0}, cas: 1}, New(nil)
 	a := Answer{Addr: "a", PlacedAt: time.Hour, Inflight: 1, Bytes: 9}
 	l.Observe(time.Hour+time.Second, a)
 	l.Exchange(time.Hour+time.Second, m, "")
 	l.Observe(time.Hour+2*time.Second, a)
 	for range 3 {
-		m.setErr = ErrMismatch
+		m.setErr = lb.ErrMismatch
 		l.Exchange(time.Hour+2*time.Second, m, "")
 		m.setErr = nil
 	}
@@ -239,8 +240,8 @@ func TestLimitsWithoutSharedMemory(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct{ get, set error }{"reads": {broken, nil}, "writes": {nil, broken}} {
 		m := &sharedMemory{}
-		s, l, alone := server{time.Hour, 6}, NewPushLimits(nil), server{time.Hour, 6}
-		want := NewPushLimits(nil)
+		s, l, alone := server{time.Hour, 6}, New(nil), server{time.Hour, 6}
+		want := New(nil)
 		l.Exchange(s.now, m, "")
 		s.serve(l, "a", false)
 		l.Exchange(s.now, m, "")
@@ -267,7 +268,7 @@ func TestLimitsWithoutSharedMemory(t *testing.T) {
 
 // Once no policy goes by limits, nothing is kept for the time when one does again.
 func TestAloneAfterTogether(t *testing.T) {
-	l := NewPushLimits(nil)
+	l := New(nil)
 	l.Exchange(time.Hour, &sharedMemory{}, "")
 	a := Answer{Addr: "a", PlacedAt: time.Hour, Inflight: 1, Bytes: 9}
 	l.Observe(time.Hour+time.Second, a)
@@ -283,7 +284,7 @@ func TestAloneAfterTogether(t *testing.T) {
 func TestSharedLimitsAreBounded(t *testing.T) {
 	const n, most = maxSharedLimits + 50, 1 << 17
 	m := &sharedMemory{}
-	a, b, now := NewPushLimits(nil), NewPushLimits(nil), time.Hour
+	a, b, now := New(nil), New(nil), time.Hour
 	a.Exchange(now, m, "")
 	b.Exchange(now, m, "")
 	for i := range 2 * maxPending {
@@ -309,9 +310,9 @@ func TestSharedLimitsAreBounded(t *testing.T) {
 // All workers read the same samples, from which they learn once.
 func TestWorkersLearnFromASampleOnce(t *testing.T) {
 	m := &sharedMemory{}
-	var workers []*PushLimits
+	var workers []*Limits
 	for range 3 {
-		l := NewPushLimits(NewEngines())
+		l := New(lb.NewEngines())
 		l.staleAfter = time.Minute
 		l.Exchange(time.Hour, m, "")
 		workers = append(workers, l)
@@ -322,7 +323,7 @@ func TestWorkersLearnFromASampleOnce(t *testing.T) {
 		s.Counted, s.Inflight.Requests, s.At, s.ScrapedAt, s.FreshAt = true, 60, now, now, now
 		for range 2 {
 			for _, l := range workers {
-				l.engines.Update(now, nil, map[string]EngineSample{"a": s})
+				l.engines.Update(now, nil, map[string]lb.EngineSample{"a": s})
 				l.Exchange(now, m, "")
 				if n, _ := l.Limit("a"); n != want {
 					t.Errorf("limit %d, want %d", n, want)
@@ -334,7 +335,7 @@ func TestWorkersLearnFromASampleOnce(t *testing.T) {
 
 // Whatever is in shared memory, nothing fails, and there is a limit of at least 1.
 func FuzzSharedLimits(f *testing.F) {
-	l := NewPushLimits(nil)
+	l := New(nil)
 	for _, addr := range []string{"a", "b"} {
 		p := l.endpoint(time.Hour, addr)
 		p.peers.follows, p.search.above = "b", 20
@@ -343,7 +344,7 @@ func FuzzSharedLimits(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add([]byte{200, 1, 0})
 	f.Fuzz(func(t *testing.T, val []byte) {
-		m, l, now := &sharedMemory{val: val, cas: 1}, NewPushLimits(nil), time.Hour
+		m, l, now := &sharedMemory{val: val, cas: 1}, New(nil), time.Hour
 		for range 40 {
 			for _, addr := range []string{"a", "b"} {
 				a := Answer{Addr: addr, PlacedAt: now - time.Second, Inflight: 16, Bytes: 9}
@@ -351,7 +352,7 @@ func FuzzSharedLimits(f *testing.F) {
 			}
 			l.Exchange(now, m, "")
 			now += tickOfWorkers
-			for _, c := range l.Apply(now, NewList([]Candidate{{Addr: "a"}, {Addr: "b"}}), 0).Candidates {
+			for _, c := range l.Apply(now, lb.NewList([]lb.Candidate{{Addr: "a"}, {Addr: "b"}}), 0).Candidates {
 				if c.Cap < 1 || c.Cap > 2*maxLimit {
 					t.Fatalf("%+v", c)
 				}

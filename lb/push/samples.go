@@ -1,9 +1,10 @@
-package lb
+package push
 
 import (
 	"math"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -23,14 +24,14 @@ const (
 	pushKVUse = 0.85
 )
 
-// pushPage is what limits are learned from of a page, and by what it is told from the next.
-type pushPage struct {
-	PageMark
+// seenPage is what limits are learned from of a page, and by what it is told from the next.
+type seenPage struct {
+	lb.PageMark
 	running, queued float64
 }
 
 // samplesCame learns from the latest samples.
-func (l *PushLimits) samplesCame(now time.Duration) {
+func (l *Limits) samplesCame(now time.Duration) {
 	if l.pending.together {
 		l.pending.samples, l.pending.used = true, true
 		return
@@ -38,16 +39,14 @@ func (l *PushLimits) samplesCame(now time.Duration) {
 	l.learnSamples(now)
 }
 
-func (l *PushLimits) learnSamples(now time.Duration) {
-	for addr, e := range l.engines.engines {
-		l.learnSample(now, addr, &e.EngineSample, e.external)
-	}
+func (l *Limits) learnSamples(now time.Duration) {
+	l.engines.Each(func(addr string, s *lb.EngineSample, external float64) { l.learnSample(now, addr, s, external) })
 }
 
 // learnSample learns from the latest sample of an engine, given how many requests there no owner counts. A page that is
 // the same again teaches nothing: it may stand still, and so does not show what has come of the last step.
-func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample, external float64) {
-	running, queued, ok := s.batch()
+func (l *Limits) learnSample(now time.Duration, addr string, s *lb.EngineSample, external float64) {
+	running, queued, ok := batchOf(s)
 	if !ok {
 		return
 	}
@@ -64,15 +63,15 @@ func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample
 	if at == 0 { // load reports only
 		at, gap = s.At, minReportGap
 	}
-	page := pushPage{s.Mark(), running, queued}
-	if page == p.page && page.PageMark != (PageMark{}) {
+	page := seenPage{s.Mark(), running, queued}
+	if page == p.page && page.PageMark != (lb.PageMark{}) {
 		if s.FreshAt-p.pageAt > l.staleAfter/2 {
 			p.doubt(float64(s.Inflight.Requests))
 		}
 	} else if p.learnedAt == 0 || at-p.learnedAt >= gap {
 		p.learnedAt, p.page, p.pageAt = at, page, s.FreshAt
 		most := math.Inf(1)
-		if use, _ := s.Value(metrics.KVUse); use >= minKVUse && running >= 2 {
+		if use, _ := s.Value(metrics.KVUse); use >= lb.MinKVUse && running >= 2 {
 			most = running*pushKVUse/use - external
 		}
 		p.learnQueue(running-external, queued-l.ahead, float64(s.Inflight.Requests), most)
@@ -80,14 +79,14 @@ func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample
 	l.publish(now, p)
 }
 
-// batch returns how many requests run and how many wait for capacity, and whether that and what is counted are known.
-func (s *EngineSample) batch() (running, queued float64, ok bool) {
+// batchOf returns how many requests run and how many wait for capacity, and whether that and what is counted are known.
+func batchOf(s *lb.EngineSample) (running, queued float64, ok bool) {
 	if awake, found := s.Value(metrics.Awake); found && awake == 0 {
 		return 0, 0, false
 	}
 	running, hasRunning := s.Value(metrics.Running)
 	_, hasWaiting := s.Value(metrics.Waiting)
-	queued = queuedRequests(&s.Snapshot)
+	queued = lb.QueuedRequests(&s.Snapshot)
 	if !hasRunning {
 		running = max(0, float64(s.Inflight.Requests)-queued)
 	}
@@ -96,7 +95,7 @@ func (s *EngineSample) batch() (running, queued float64, ok bool) {
 
 // learnQueue learns from how many counted requests run, how many wait beyond those that may, how many are in flight,
 // and how many fit into the KV cache up to pushKVUse.
-func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
+func (p *endpointLimit) learnQueue(batch, queued, inflight, most float64) {
 	before, fewer := p.lastQueued, p.fewer
 	p.lastQueued, p.fewer = queued, 0
 	reached := inflight >= reachedShare*math.Floor(p.limit)
@@ -124,7 +123,7 @@ func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
 }
 
 // doubt takes the limit back to what pages have shown to fit, which is reached, since the same page comes for long.
-func (p *pushLimit) doubt(inflight float64) {
+func (p *endpointLimit) doubt(inflight float64) {
 	if confirmed := min(p.limit, p.proven); confirmed > 0 && inflight >= reachedShare*math.Floor(confirmed) {
 		p.limit = confirmed
 	}

@@ -1,4 +1,4 @@
-package lb
+package push
 
 import (
 	"math"
@@ -14,8 +14,6 @@ import (
 // takes: below what the engine runs at once, more of them hardly take longer; above it the time grows as their number
 // does.
 const (
-	// worth is how much of an increase of the requests in flight may show in the time that they take, as an exponent.
-	worth = 0.5
 	// firstStep and lastStep are by which share of it a limit is changed for a try, at first and in the end. checkStep
 	// is the same where a limit that was found is checked after checkEvery.
 	firstStep, checkStep, lastStep = 1.0 / 2, 1.0 / 4, 1.0 / 8
@@ -58,7 +56,7 @@ type search struct {
 
 // learnAnswer learns from an answer in that many seconds. While there is a fresh sample, which says more, the limit
 // does not change.
-func (l *PushLimits) learnAnswer(now time.Duration, p *pushLimit, a *Answer, seconds float64) {
+func (l *Limits) learnAnswer(now time.Duration, p *endpointLimit, a *Answer, seconds float64) {
 	s := &p.search
 	if a.PlacedAt < s.changedAt || s.ended == 0 || !a.Begun && (now-s.changedAt).Seconds() < 2*s.took {
 		return // answers in one piece that end first are shorter than others
@@ -104,7 +102,7 @@ func (s *search) beginCheck(now time.Duration) {
 }
 
 // judge learns how long answers take at the limit that holds.
-func (p *pushLimit) judge(now time.Duration, ahead float64) {
+func (p *endpointLimit) judge(now time.Duration, ahead float64) {
 	s := &p.search
 	q := s.at.point(s.took)
 	s.full = s.at.most-ahead >= reachedShare*math.Floor(p.limit)
@@ -132,14 +130,14 @@ func (p *pushLimit) judge(now time.Duration, ahead float64) {
 }
 
 // tryHigher has a higher limit hold for a while.
-func (p *pushLimit) tryHigher(now time.Duration) {
+func (p *endpointLimit) tryHigher(now time.Duration) {
 	n := math.Floor(p.limit)
 	p.search.above, p.search.triedAt, p.peers.follows = n+max(1, math.Floor(n*p.search.step)), now, ""
 	p.search.restart(now)
 }
 
 // judgeHigher ends the try of a higher limit. If answers hardly took longer, the next is one higher still.
-func (l *PushLimits) judgeHigher(now time.Duration, p *pushLimit) {
+func (l *Limits) judgeHigher(now time.Duration, p *endpointLimit) {
 	s := &p.search
 	q := s.at.point(s.took)
 	most, follows, known := s.at.most-l.ahead, p.peers.follows != "", s.known
@@ -169,13 +167,13 @@ func (l *PushLimits) judgeHigher(now time.Duration, p *pushLimit) {
 }
 
 // lowerLimit returns the limit that holds in an endpoint's turns while a lower one is to be tried.
-func (p *pushLimit) lowerLimit() float64 {
+func (p *endpointLimit) lowerLimit() float64 {
 	n := math.Floor(p.limit)
 	return max(1, min(n-1, math.Ceil(n*(1-p.search.step))))
 }
 
 // judgeLower judges by answers to requests that found fewer in flight, in the endpoint's turns or by chance.
-func (p *pushLimit) judgeLower(now time.Duration, ahead float64) {
+func (p *endpointLimit) judgeLower(now time.Duration, ahead float64) {
 	s := &p.search
 	q := s.below.point(s.took)
 	s.below = window{}
@@ -224,13 +222,13 @@ func (s *search) overdue(now time.Duration) bool {
 }
 
 // holdsBack reports whether a lower limit is to hold now.
-func (l *PushLimits) holdsBack(now time.Duration, p *pushLimit) bool {
+func (l *Limits) holdsBack(now time.Duration, p *endpointLimit) bool {
 	return p.search.lower && p.search.full && !p.sampled && l.hasTurn(now, p)
 }
 
 // hasTurn reports whether it is an endpoint's turn. Turns follow from the time and the addresses, so that they are the
 // same in all workers: of mostTurns endpoints it is never the turn of two.
-func (l *PushLimits) hasTurn(now time.Duration, p *pushLimit) bool {
+func (l *Limits) hasTurn(now time.Duration, p *endpointLimit) bool {
 	length := turnLength
 	for length.Seconds() < turnAnswers*l.longest && length < checkEvery {
 		length *= 2
@@ -240,7 +238,7 @@ func (l *PushLimits) hasTurn(now time.Duration, p *pushLimit) bool {
 }
 
 // rank returns the number of an endpoint in the order of addresses.
-func (l *PushLimits) rank(p *pushLimit) int {
+func (l *Limits) rank(p *endpointLimit) int {
 	if !l.ranked {
 		for i, addr := range order.Keys(l.endpoints) {
 			l.endpoints[addr].rank = i

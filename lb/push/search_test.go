@@ -1,4 +1,4 @@
-package lb
+package push
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"pgregory.net/rapid"
 )
 
@@ -67,8 +68,8 @@ type server struct {
 }
 
 // serve has the limits learn from a batch of answers, and returns the limit that held.
-func (s *server) serve(l *PushLimits, addr string, streamed bool) int64 {
-	n := l.Apply(s.now, NewList([]Candidate{{Addr: addr, Weight: 1}}), 0).Candidates[0].Cap
+func (s *server) serve(l *Limits, addr string, streamed bool) int64 {
+	n := l.Apply(s.now, lb.NewList([]lb.Candidate{{Addr: addr, Weight: 1}}), 0).Candidates[0].Cap
 	wait := max(0, float64(n)/s.slots-1)
 	placed := s.now
 	s.now += time.Duration((1 + wait) * float64(time.Second))
@@ -88,7 +89,7 @@ func (s *server) serve(l *PushLimits, addr string, streamed bool) int64 {
 func TestAnswersFindTheBatch(t *testing.T) {
 	for _, slots := range []float64{1, 3, 6, 13, 16, 61, 190} {
 		for _, streamed := range []bool{false, true} {
-			s, l := server{time.Hour, slots}, NewPushLimits(nil)
+			s, l := server{time.Hour, slots}, New(nil)
 			for s.now < 75*time.Minute {
 				s.serve(l, "a", streamed)
 			}
@@ -108,7 +109,7 @@ func TestAnswersFindTheBatch(t *testing.T) {
 
 // When an engine runs fewer requests than before the limit follows, and when it runs more again, too.
 func TestAnswersFollowTheBatch(t *testing.T) {
-	s, l := server{time.Hour, 24}, NewPushLimits(nil)
+	s, l := server{time.Hour, 24}, New(nil)
 	for i, slots := range []float64{24, 8, 24} {
 		s.slots = slots
 		for end := s.now + 20*time.Minute; s.now < end; {
@@ -123,7 +124,7 @@ func TestAnswersFollowTheBatch(t *testing.T) {
 // A limit of one request, below which there is none to try, rises once the engine runs more.
 func TestALimitOfOneRises(t *testing.T) {
 	for _, streamed := range []bool{false, true} {
-		s, l := server{time.Hour, 1}, NewPushLimits(nil)
+		s, l := server{time.Hour, 1}, New(nil)
 		for s.now < 90*time.Minute {
 			s.serve(l, "a", streamed)
 		}
@@ -143,8 +144,8 @@ func TestALimitOfOneRises(t *testing.T) {
 // Endpoints hold back one after the other: it is never the turn of two of up to mostTurns, and of an eighth of more.
 func TestEndpointsTakeTurns(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8, 40} {
-		l := NewPushLimits(nil)
-		var all []*pushLimit
+		l := New(nil)
+		var all []*endpointLimit
 		for i := range n {
 			p := l.endpoint(time.Hour, string(rune('A'+i)))
 			p.search.full = true
@@ -154,7 +155,7 @@ func TestEndpointsTakeTurns(t *testing.T) {
 		for now := time.Hour; now < time.Hour+time.Minute; now += time.Second {
 			count := 0
 			for i, p := range all {
-				if l.publish(now, p); p.published < firstPush {
+				if l.publish(now, p); p.published < firstLimit {
 					held[i] = true
 					count++
 				}
@@ -174,8 +175,8 @@ type history struct {
 	*rapid.T
 	t      *testing.T
 	now    time.Duration
-	limits *PushLimits
-	p      *pushLimit
+	limits *Limits
+	p      *endpointLimit
 }
 
 func (h *history) sample() {
@@ -205,7 +206,7 @@ func (h *history) answers(anyhow bool) {
 // samples.
 func TestLimitNeedsEvidence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h := &history{T: rt, t: t, now: time.Hour, limits: NewPushLimits(nil)}
+		h := &history{T: rt, t: t, now: time.Hour, limits: New(nil)}
 		h.limits.staleAfter = 3 * time.Second
 		h.p = h.limits.endpoint(h.now, "a")
 		anyhow := rapid.Bool().Draw(rt, "any answers")
@@ -220,7 +221,7 @@ func TestLimitNeedsEvidence(t *testing.T) {
 			default:
 				h.now += time.Duration(rapid.IntRange(1, 600).Draw(rt, "seconds")) * time.Second
 			}
-			h.limits.Apply(h.now, NewList([]Candidate{{Addr: "a"}}), 0)
+			h.limits.Apply(h.now, lb.NewList([]lb.Candidate{{Addr: "a"}}), 0)
 			n, known := h.limits.Limit("a")
 			if !known || n < 1 || float64(n) > h.p.limit*1.5+1 {
 				rt.Fatalf("published %d, known %v, limit %v", n, known, h.p.limit)
@@ -241,7 +242,7 @@ func TestLimitHoldsWithoutSamples(t *testing.T) {
 	}
 	const s = time.Second
 	for _, after := range []time.Duration{s, 3 * s, 4 * s, time.Minute, 10 * time.Minute} {
-		n := e.limits.Apply(e.now+after, NewList([]Candidate{{Addr: "a"}}), 0).Candidates[0].Cap
+		n := e.limits.Apply(e.now+after, lb.NewList([]lb.Candidate{{Addr: "a"}}), 0).Candidates[0].Cap
 		if n < 5 || n > 7 || after > 3*time.Second && n > 6 {
 			t.Errorf("limit %d after %v without samples of an engine that runs 6", n, after)
 		}

@@ -1,11 +1,11 @@
-package lb
+package push
 
 import "testing"
 
 // A kind of Push is read by its own name only.
 func TestPushNames(t *testing.T) {
 	for p := Blind; p <= Pending; p++ {
-		var got Push
+		var got Kind
 		if err := got.UnmarshalText([]byte(p.String())); err != nil || got != p {
 			t.Errorf("%v: got %v, %v", p, got, err)
 		}

@@ -1,4 +1,4 @@
-package lb
+package push
 
 import (
 	"math"
@@ -6,8 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines/enginestest"
 	"pgregory.net/rapid"
 )
+
+type fields = map[string]float64
+
+// sampleOf returns a sample with the given values: see [enginestest.Snapshot].
+func sampleOf(t testing.TB, values fields) lb.EngineSample {
+	t.Helper()
+	return lb.EngineSample{Snapshot: enginestest.Snapshot(t, values)}
+}
 
 // How a limit follows one sample.
 func TestLimitFollowsTheEnginesQueue(t *testing.T) {
@@ -39,12 +49,12 @@ func TestLimitFollowsTheEnginesQueue(t *testing.T) {
 		{"one arrives at times, below the limit", 80, 0, 1, 40, 2, 42, inf, 80, 0, 80},
 		{"many wait below the limit", 80, 0, 0, 40, 3, 43, inf, 60, 1, 60},
 	} {
-		p := pushLimit{limit: c.limit, step: c.step, lastQueued: c.before}
+		p := endpointLimit{limit: c.limit, step: c.step, lastQueued: c.before}
 		p.learnQueue(c.batch, c.queued, c.inflight, c.most)
 		if p.limit != c.wantLimit || p.step != c.wantStep {
 			t.Errorf("%s: limit %v, step %v, want %v, %v", c.name, p.limit, p.step, c.wantLimit, c.wantStep)
 		}
-		l := NewPushLimits(nil)
+		l := New(nil)
 		if l.publish(0, &p); float64(p.published) != c.published || p.lastQueued != c.queued {
 			t.Errorf("%s: published %v, want %v", c.name, p.published, c.published)
 		}
@@ -69,7 +79,7 @@ func TestBatchOfASample(t *testing.T) {
 	} {
 		s := sampleOf(t, c.values)
 		s.Counted, s.Inflight.Requests = c.counted, 9
-		if running, queued, ok := s.batch(); running != c.running || queued != c.queued || ok != c.want {
+		if running, queued, ok := batchOf(&s); running != c.running || queued != c.queued || ok != c.want {
 			t.Errorf("%s: %v run, %v wait, %v", c.name, running, queued, ok)
 		}
 	}
@@ -89,20 +99,20 @@ func TestSamplesCountOnce(t *testing.T) {
 		{"an early report", time.Second - 1, 0, true, false},
 		{"a later report", time.Second, 0, true, true},
 	} {
-		g := NewEngines()
-		l := NewPushLimits(g)
+		g := lb.NewEngines()
+		l := New(g)
 		l.staleAfter = time.Minute
 		s := sampleOf(t, fields{"running": 16, "waiting": 0})
 		s.Counted, s.Inflight.Requests, s.At, s.FreshAt = true, 16, time.Hour, time.Hour
 		if !c.reportsOnly {
 			s.ScrapedAt = time.Hour
 		}
-		g.Update(time.Hour, nil, map[string]EngineSample{addr: s})
+		g.Update(time.Hour, nil, map[string]lb.EngineSample{addr: s})
 		first, _ := l.Limit(addr)
 		next := sampleOf(t, fields{"running": float64(first), "waiting": 0})
 		next.Counted, next.Inflight.Requests = true, first
 		next.At, next.FreshAt, next.ScrapedAt = s.At+c.at, s.FreshAt, s.ScrapedAt+c.scrapedAt
-		g.Update(next.At, nil, map[string]EngineSample{addr: next})
+		g.Update(next.At, nil, map[string]lb.EngineSample{addr: next})
 		if second, _ := l.Limit(addr); first != 24 || second > first != c.want {
 			t.Errorf("%s: limit %d, then %d", c.name, first, second)
 		}
@@ -114,8 +124,8 @@ type pushedEngine struct {
 	t        testing.TB
 	now      time.Duration
 	random   *rand.Rand
-	engines  *Engines
-	limits   *PushLimits
+	engines  *lb.Engines
+	limits   *Limits
 	batch    int
 	meanTime float64 // that a request runs, in seconds
 	ahead    int
@@ -124,10 +134,10 @@ type pushedEngine struct {
 
 func newPushedEngine(t testing.TB, batch, ahead int) *pushedEngine {
 	e := &pushedEngine{
-		t: t, now: time.Hour, random: rand.New(rand.NewPCG(1, 2)), engines: NewEngines(), batch: batch, meanTime: 3,
+		t: t, now: time.Hour, random: rand.New(rand.NewPCG(1, 2)), engines: lb.NewEngines(), batch: batch, meanTime: 3,
 		ahead: ahead,
 	}
-	e.limits = NewPushLimits(e.engines)
+	e.limits = New(e.engines)
 	e.limits.staleAfter = 3 * time.Second
 	return e
 }
@@ -143,14 +153,14 @@ func (e *pushedEngine) scrape() (limit, queued int) {
 			}
 		}
 		e.inflight -= done
-		c := e.limits.Apply(e.now, NewList([]Candidate{{Addr: "a", Weight: 1}}), e.ahead).Candidates
+		c := e.limits.Apply(e.now, lb.NewList([]lb.Candidate{{Addr: "a", Weight: 1}}), e.ahead).Candidates
 		e.inflight = max(e.inflight, int(c[0].Cap))
 		e.now += time.Second / steps
 	}
 	queued = max(0, e.inflight-e.batch)
 	s := sampleOf(e.t, fields{"running": float64(e.inflight - queued), "waiting": float64(queued)})
 	s.At, s.ScrapedAt, s.FreshAt, s.Counted, s.Inflight.Requests = e.now, e.now, e.now, true, int64(e.inflight)
-	e.engines.Update(e.now, nil, map[string]EngineSample{"a": s})
+	e.engines.Update(e.now, nil, map[string]lb.EngineSample{"a": s})
 	n, _ := e.limits.Limit("a")
 	return int(n), queued
 }
@@ -166,9 +176,10 @@ func TestOneOddPageIsNoLimit(t *testing.T) {
 	s := sampleOf(t, fields{"running": 1, "waiting": 6})
 	e.now += time.Second
 	s.At, s.ScrapedAt, s.FreshAt, s.Counted, s.Inflight.Requests = e.now, e.now, e.now, true, before
-	e.engines.Update(e.now, nil, map[string]EngineSample{"a": s})
+	e.engines.Update(e.now, nil, map[string]lb.EngineSample{"a": s})
 	e.now += 10 * time.Second
-	if c := e.limits.Apply(e.now, NewList([]Candidate{{Addr: "a", Weight: 1}}), 0).Candidates; c[0].Cap < before/2 {
+	list := lb.NewList([]lb.Candidate{{Addr: "a", Weight: 1}})
+	if c := e.limits.Apply(e.now, list, 0).Candidates; c[0].Cap < before/2 {
 		t.Errorf("limit %d, then %d without metrics", before, c[0].Cap)
 	}
 }
@@ -200,7 +211,7 @@ func TestLimitFindsTheBatch(t *testing.T) {
 
 // An engine that counts fewer requests as running than it has still gets more.
 func TestEnginesThatCountFewerGetMore(t *testing.T) {
-	p := pushLimit{limit: 20, step: 1}
+	p := endpointLimit{limit: 20, step: 1}
 	p.learnQueue(15, 0, 20, math.Inf(1))
 	p.learnQueue(15, 0, 15, math.Inf(1)) // not in a row
 	for range 3 {
@@ -237,7 +248,7 @@ func TestKnownBatchesAreTriedSeldom(t *testing.T) {
 func TestLimitIsBounded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		number := func(name string) float64 { return float64(rapid.IntRange(-20, 300).Draw(rt, name)) }
-		p := pushLimit{limit: firstPush}
+		p := endpointLimit{limit: firstLimit}
 		for range rapid.IntRange(1, 40).Draw(rt, "samples") {
 			before, queued := p.limit, number("queued")
 			p.learnQueue(number("batch"), queued, number("in flight"), number("most"))

@@ -1,12 +1,14 @@
-package lb
+package push
 
 import (
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
-func pushCandidates() []Candidate {
-	return []Candidate{{Addr: "a", Weight: 1}, {Addr: "b", Weight: 1, Cap: 20}, {Addr: "c", Weight: 1, Cap: 5}}
+func pushCandidates() []lb.Candidate {
+	return []lb.Candidate{{Addr: "a", Weight: 1}, {Addr: "b", Weight: 1, Cap: 20}, {Addr: "c", Weight: 1, Cap: 5}}
 }
 
 // The tighter of the limit and the cap holds.
@@ -17,19 +19,19 @@ func TestLimitsAreCaps(t *testing.T) {
 		ahead int
 		want  [3]int64
 	}{
-		{"first", firstPush, 0, [3]int64{16, 16, 5}},
-		{"at hand", firstPush, 3, [3]int64{19, 19, 5}},
+		{"first", firstLimit, 0, [3]int64{16, 16, 5}},
+		{"at hand", firstLimit, 3, [3]int64{19, 19, 5}},
 		{"high", 100.9, 0, [3]int64{100, 20, 5}},
 		{"low", 1, 0, [3]int64{1, 1, 1}},
 	} {
-		l := NewPushLimits(nil)
+		l := New(nil)
 		cs := pushCandidates()
 		for i := range cs {
 			p := l.endpoint(time.Hour, cs[i].Addr)
 			p.limit = c.limit
 			l.publish(time.Hour, p)
 		}
-		out := l.Apply(time.Hour, NewList(cs), c.ahead).Candidates
+		out := l.Apply(time.Hour, lb.NewList(cs), c.ahead).Candidates
 		for i := range out {
 			if out[i].Cap != c.want[i] {
 				t.Errorf("%s: caps %+v", c.name, out)
@@ -43,8 +45,8 @@ func TestLimitsAreCaps(t *testing.T) {
 
 // A list follows the limits, in another list and not in place.
 func TestLimitedListsFollowLimits(t *testing.T) {
-	l, source, now := NewPushLimits(nil), NewList(pushCandidates()), time.Hour
-	caps := func(want int64) []Candidate {
+	l, source, now := New(nil), lb.NewList(pushCandidates()), time.Hour
+	caps := func(want int64) []lb.Candidate {
 		t.Helper()
 		now += maxLimitsAge / 7
 		cs := l.Apply(now, source, 0).Candidates
@@ -63,18 +65,18 @@ func TestLimitedListsFollowLimits(t *testing.T) {
 	if first[0].Cap != 16 || source.Candidates[0].Cap != 0 {
 		t.Error("a list has changed in place")
 	}
-	if got := l.Apply(now, List{}, 0); got.Candidates != nil {
+	if got := l.Apply(now, lb.List{}, 0); got.Candidates != nil {
 		t.Error("candidates from none")
 	}
 }
 
 // Endpoints that are in no list any more are forgotten.
 func TestLimitsAreForgotten(t *testing.T) {
-	l, now := NewPushLimits(nil), time.Hour
-	l.Apply(now, NewList(pushCandidates()), 0)
+	l, now := New(nil), time.Hour
+	l.Apply(now, lb.NewList(pushCandidates()), 0)
 	for range 100 {
 		now += unusedEndpointTTL / 50
-		l.Apply(now, NewList([]Candidate{{Addr: "d"}}), 0)
+		l.Apply(now, lb.NewList([]lb.Candidate{{Addr: "d"}}), 0)
 	}
 	if _, known := l.Limit("d"); len(l.endpoints) != 1 || !known {
 		t.Errorf("endpoints %v", l.endpoints)
