@@ -3,38 +3,8 @@ package main
 // tooLarge lists the packages that were beyond the limits of shape.go before these were held, with what they have. A
 // row may only become less: who makes a package smaller lowers its row.
 var tooLarge = map[string]shape{
-	"e2e/bench/attacks":  {circle: 9},
-	"e2e/bench/budget":   {circle: 12},
-	"e2e/bench/clusters": {circle: 6},
-	"e2e/bench/compare": {
-		pairs: []string{
-			"Stage.Use and Stage.use",
-		},
-	},
-	"e2e/bench/overhead": {circle: 7},
-	"e2e/bench/overload": {
-		circle: 7,
-		pairs: []string{
-			"board.Use and board.use",
-			"board.Client and board.client",
-		},
-	},
-	"e2e/bench/push": {circle: 6},
-	"e2e/bench/redis": {
-		circle: 11,
-		pairs: []string{
-			"plainClient.Do and plainClient.do",
-			"plainClient.Flush and plainClient.flush",
-			"scale.Flush and scale.flush",
-			"warmgateClient.Flush and warmgateClient.flush",
-		},
-	},
-	"e2e/bench/regions": {circle: 11},
 	"e2e/higresshost": {
-		circle: 19, methods: map[string]int{"Gateway": 43, "Stream": 53},
-		pairs: []string{
-			"HTTPCall.Fail and HTTPCall.fail",
-		},
+		circle: 13,
 	},
 	"e2e/queuecheck": {circle: 8},
 	"e2e/redisserver": {
@@ -68,6 +38,6 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"plugin/config": {circle: 37, methods: map[string]int{"parser": 48}},
-	"plugin/core":   {circle: 55, methods: map[string]int{"placement": 123}},
+	"plugin/core":   {circle: 55},
 	"redisclient":   {circle: 14, methods: map[string]int{"Store": 79}},
 }

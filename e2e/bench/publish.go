@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,10 +12,11 @@ import (
 	"strings"
 )
 
-// Publish prints what a benchmark found: its effective configuration, line by line, its table and further ones, and, as
-// the last line, its result as one JSON object. With a path, such as docs/benchmarks/prefix.md, it saves configuration
-// and tables there as well, as Markdown between the marks "bench-prefix".
+// Publish prints what a benchmark found: machine, flags and what else was compared, line by line, its table and further
+// ones, and, as the last line, its result as one JSON object. With a path, such as docs/benchmarks/prefix.md, it saves
+// all but the last line there as well, as Markdown between the marks "bench-prefix".
 func Publish(w io.Writer, markdown string, configuration []string, t *Table, result any, further ...*Table) error {
+	configuration = append(common(), configuration...)
 	for _, line := range append([]string{""}, append(configuration, "")...) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
@@ -30,6 +32,17 @@ func Publish(w io.Writer, markdown string, configuration []string, t *Table, res
 		}
 	}
 	return json.NewEncoder(w).Encode(result)
+}
+
+// common returns on what a benchmark runs, and how it was called, with the flags that were not given.
+func common() []string {
+	flags := "flags:"
+	flag.VisitAll(func(f *flag.Flag) {
+		if value := f.Value.String(); value != "" && f.Name != "markdown" && !strings.HasPrefix(f.Name, "test.") {
+			flags += " -" + f.Name + " " + value
+		}
+	})
+	return []string{"machine: " + Machine() + "; everything runs on it", flags}
 }
 
 // each writes the tables with an empty line between them.

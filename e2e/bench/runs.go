@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // Runs are what contenders did, by cell, by contender and by round. A cell is what all of them are compared on: a
@@ -128,18 +129,58 @@ func Play[T, R any](rs *Runs[R], columns Columns[R], cell string, rounds int, co
 	return err
 }
 
-// RoundsSideBySide is Rounds in several lanes: plays that are next to each other in its order run at the same time.
-func RoundsSideBySide[R any](ctx context.Context, lanes, rounds, n int,
-	play func(ctx context.Context, round, i int) (R, error),
-) ([][]R, error) {
+// PlaySideBySide is Play in several lanes: plays that are next to each other in its order run at the same time. play
+// gets its lane, the round and the number of the contender.
+func PlaySideBySide[R any](ctx context.Context, rs *Runs[R], columns Columns[R], cell string, lanes, rounds int,
+	contenders []string, play func(ctx context.Context, lane, round, i int) (R, error),
+) error {
+	n := len(contenders)
 	results := make([][]R, n)
 	for i := range results {
 		results[i] = make([]R, rounds)
 	}
-	return results, SideBySide(ctx, lanes, rounds*n, func(ctx context.Context, _, k int) (err error) {
+	err := SideBySide(ctx, lanes, rounds*n, func(ctx context.Context, lane, k int) error {
 		round := k / n
 		i := Order(n, round)[k%n]
-		results[i][round], err = play(ctx, round, i)
-		return err
+		r, err := play(ctx, lane, round, i)
+		if err != nil {
+			return fmt.Errorf("%s: %w", contenders[i], err)
+		}
+		results[i][round] = r
+		fmt.Printf("%-12s  round %d  %-24s  %s\n", cell, round+1, contenders[i], columns.Show(&r))
+		return nil
 	})
+	if err == nil {
+		rs.AddAll(cell, contenders, results)
+	}
+	return err
+}
+
+// SideBySide plays n runs in their order, each in the lane that is free first. It returns the first error, after which
+// no run begins, once those under way have ended.
+func SideBySide(ctx context.Context, lanes, n int, play func(ctx context.Context, lane, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex
+	next := 0
+	take := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		next++
+		return next - 1
+	}
+	var wg sync.WaitGroup
+	for lane := range lanes {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := take(); i < n && ctx.Err() == nil; i = take() {
+				if err := play(ctx, lane, i); err != nil {
+					cancel(err)
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	return context.Cause(ctx)
 }

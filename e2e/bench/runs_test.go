@@ -69,12 +69,23 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-func TestRoundsSideBySide(t *testing.T) {
-	got, err := RoundsSideBySide(t.Context(), 2, 2, 3, func(_ context.Context, round, i int) (int, error) {
+func TestPlaySideBySide(t *testing.T) {
+	var rs Runs[int]
+	play := func(_ context.Context, lane, round, i int) (int, error) {
+		if round == 2 || lane < 0 || lane > 1 {
+			return 0, errors.New("too late")
+		}
 		return 10*round + i, nil
-	})
-	if want := "[[0 10] [1 11] [2 12]]"; fmt.Sprint(got) != want || err != nil {
-		t.Errorf("%v, %v", got, err)
+	}
+	if err := PlaySideBySide(t.Context(), &rs, nil, "x", 2, 2, []string{"a", "b", "c"}, play); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(rs.Of("x", "a"), rs.Of("x", "b"), rs.Of("x", "c")); got != "[0 10] [1 11] [2 12]" {
+		t.Error(got)
+	}
+	if err := PlaySideBySide(t.Context(), &rs, nil, "x", 1, 3, []string{"a"}, play); err == nil ||
+		err.Error() != "a: too late" {
+		t.Error(err)
 	}
 }
 

@@ -3,7 +3,8 @@ package higresshost
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
 // status is what a host call answers to the guest.
@@ -18,20 +19,6 @@ const (
 	statusInternal      status = 10
 	statusBroken        status = 11
 	statusUnimplemented status = 12
-)
-
-// Answers of the header and body callbacks.
-const (
-	headersContinue      = 0
-	headersStopIteration = 1
-	headersEndStream     = 2
-	headersStopBuffer    = 3
-	headersStopWatermark = 4
-
-	dataContinue      = 0
-	dataStopBuffer    = 1
-	dataStopWatermark = 2
-	dataStopNoBuffer  = 3
 )
 
 // Buffers and header maps that a guest may name.
@@ -51,90 +38,6 @@ const (
 	mapCallTrailers     = 7
 )
 
-// Headers is an ordered header map. Names compare without regard to case.
-type Headers [][2]string
-
-// H builds Headers from name, value pairs. It panics on an odd number of arguments.
-func H(pairs ...string) Headers {
-	if len(pairs)%2 != 0 {
-		panic("higresshost: H takes name, value pairs")
-	}
-	h := make(Headers, 0, len(pairs)/2)
-	for i := 0; i < len(pairs); i += 2 {
-		h.Add(pairs[i], pairs[i+1])
-	}
-	return h
-}
-
-// Get returns the first value of name, or "".
-func (h Headers) Get(name string) string {
-	v, _ := h.lookup(name)
-	return v
-}
-
-// Values returns all values of name in order.
-func (h Headers) Values(name string) []string {
-	var out []string
-	for _, p := range h {
-		if strings.EqualFold(p[0], name) {
-			out = append(out, p[1])
-		}
-	}
-	return out
-}
-
-// Has reports whether name is present.
-func (h Headers) Has(name string) bool {
-	_, ok := h.lookup(name)
-	return ok
-}
-
-func (h Headers) lookup(name string) (string, bool) {
-	for _, p := range h {
-		if strings.EqualFold(p[0], name) {
-			return p[1], true
-		}
-	}
-	return "", false
-}
-
-// Add appends a value, keeping those already there.
-func (h *Headers) Add(name, value string) {
-	*h = append(*h, [2]string{strings.ToLower(name), value})
-}
-
-// Set replaces all values of name by one, at the place of the first.
-func (h *Headers) Set(name, value string) {
-	out := make(Headers, 0, len(*h)+1)
-	placed := false
-	for _, p := range *h {
-		switch {
-		case !strings.EqualFold(p[0], name):
-			out = append(out, p)
-		case !placed:
-			out = append(out, [2]string{p[0], value})
-			placed = true
-		}
-	}
-	*h = out
-	if !placed {
-		h.Add(name, value)
-	}
-}
-
-// Del removes all values of name.
-func (h *Headers) Del(name string) {
-	out := make(Headers, 0, len(*h))
-	for _, p := range *h {
-		if !strings.EqualFold(p[0], name) {
-			out = append(out, p)
-		}
-	}
-	*h = out
-}
-
-func (h Headers) clone() Headers { return append(Headers(nil), h...) }
-
 // marshalPairs encodes pairs as the ABI does: count, sizes, then names and values each followed by a NUL.
 func marshalPairs(pairs [][2]string) []byte {
 	out := binary.LittleEndian.AppendUint32(nil, uint32(len(pairs)))
@@ -150,7 +53,7 @@ func marshalPairs(pairs [][2]string) []byte {
 }
 
 // unmarshalPairs is the inverse of marshalPairs; an empty input is an empty map.
-func unmarshalPairs(b []byte) (Headers, error) {
+func unmarshalPairs(b []byte) (fakehost.Headers, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
@@ -171,7 +74,7 @@ func unmarshalPairs(b []byte) (Headers, error) {
 		data = data[size+1:]
 		return s, nil
 	}
-	out := make(Headers, 0, n)
+	out := make(fakehost.Headers, 0, n)
 	for i := range n {
 		name, err := take(2 * i)
 		if err != nil {

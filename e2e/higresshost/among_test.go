@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
 
@@ -46,7 +47,7 @@ func TestAmongClusters(t *testing.T) {
 		var open []*higresshost.Stream
 		for i := range 40 {
 			s := gw.Worker(i % 2).NewStream()
-			s.RequestHeaders(higresshost.H(":method", "POST", ":path", completions, ":authority", "h",
+			s.RequestHeaders(fakehost.H(":method", "POST", ":path", completions, ":authority", "h",
 				targetHeader, "llm"), i%4 < 2)
 			if i%4 >= 2 {
 				s.RequestBody([]byte(chat), true)
@@ -63,7 +64,7 @@ func TestAmongClusters(t *testing.T) {
 			}
 		}
 		for _, s := range open {
-			s.ResponseHeaders(higresshost.H(":status", "200"), true)
+			s.ResponseHeaders(fakehost.H(":status", "200"), true)
 		}
 		if at(gw, "llm") != 0 || at(gw, siteA)+at(gw, siteB) != 0 {
 			t.Errorf("%v: not all are served in the clusters", profile)
@@ -84,7 +85,7 @@ func TestMissingCluster(t *testing.T) {
 			failed++
 			continue
 		}
-		s.ResponseHeaders(higresshost.H(":status", "200"), true)
+		s.ResponseHeaders(fakehost.H(":status", "200"), true)
 		gw.Advance(10 * time.Millisecond)
 	}
 	if failed == 0 || failed > 12 {

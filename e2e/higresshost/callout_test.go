@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
 const evalScript = "headers: stop; body: buffer; end: stop, redis PING"
@@ -169,7 +171,7 @@ func TestHTTPCallAutomatically(t *testing.T) {
 
 func TestHostsAsJSON(t *testing.T) {
 	g := start(t, Options{})
-	g.Cluster("llm").Endpoint(host2).Health = Unhealthy
+	g.Cluster("llm").Endpoint(host2).Health = fakehost.Unhealthy
 	g.Cluster("llm").Endpoint(host2).Metrics = "a 1\nb \"2\""
 	script(g, "headers: hosts")
 	want := `[[10.0.0.1:8000 {"health_status":"Healthy","metrics":""}] [10.0.0.2:8000 {"health_status":"Unhealthy","metrics":"a 1\nb \"2\""}]]`
@@ -198,7 +200,7 @@ func TestHostCallsAreCounted(t *testing.T) {
 }
 
 func TestPairs(t *testing.T) {
-	want := H("a", "1", "b", "", "a", "2")
+	want := fakehost.H("a", "1", "b", "", "a", "2")
 	got, err := unmarshalPairs(marshalPairs(want))
 	if err != nil || len(got) != 3 || got[2] != want[2] {
 		t.Fatalf("%v, %v", got, err)
@@ -221,7 +223,7 @@ func TestPairs(t *testing.T) {
 // FuzzPairs feeds the host what a broken guest could: it must answer with an error, never with a crash, and what it
 // takes must come out again.
 func FuzzPairs(f *testing.F) {
-	f.Add(marshalPairs(H("a", "1", "b", "")))
+	f.Add(marshalPairs(fakehost.H("a", "1", "b", "")))
 	f.Add([]byte{})
 	f.Add([]byte{1, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -16,13 +16,11 @@
 //
 // # What is modelled
 //
-// The filter manager's rules for one filter (StopIteration, buffering, the growing buffer, flush on continue), resuming
-// from another context through proxy_set_effective_context, local replies that pass the response callbacks, resets by
-// either side, retries that the plugin does not see, log, done and delete exactly once and in that order, traps that
-// take the VM and all its streams along, configuration changes (a new root context in the same VM, the old one drains),
-// code changes (a new VM), crash recovery and rebuild, the canary VM in which every configuration runs first, shared
-// data with compare-and-swap, Redis and HTTP calls answered by the test. Calls that Warmgate does not make, such as
-// those for shared queues and other bodies, exist and are not modelled.
+// Requests, the router and clusters are those of e2e/fakehost. Added here are: resuming from another context through
+// proxy_set_effective_context, traps that take the VM and all its streams along, configuration changes (a new root
+// context in the same VM, the old one drains), code changes (a new VM), crash recovery and rebuild, the canary VM in
+// which every configuration runs first, shared data with compare-and-swap, Redis and HTTP calls answered by the test.
+// Calls that Warmgate does not make exist and are not modelled.
 //
 // # Profiles
 //

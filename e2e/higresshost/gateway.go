@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
+	"github.com/warmgate/warmgate/plugin/process/processtest"
 )
 
 // Gateway is one gateway process. Make it with New or Start; end it with Close.
@@ -23,13 +26,16 @@ type Gateway struct {
 	// RedisCalls.
 	OnRedisCall func(c *RedisCall)
 
+	record
 	opts   Options
 	ctx    context.Context
 	code   *code
 	config string
 	canary map[tried]bool
 
-	clock      *clock
+	host       fakehost.Host
+	passed     time.Duration // since the start
+	clock      *fakehost.Clock
 	posted     []func()
 	settling   bool
 	running    int // VMs inside a callback; more than one only where OnHostCall drives another worker
@@ -37,19 +43,14 @@ type Gateway struct {
 	workers    []*Worker
 	vms        int // made so far, the canaries included
 	alive      map[*vm]bool
-	shared     *SharedData
-	queues     []*sharedQueue
-	queueIDs   map[string]uint32
-	metrics    *Metrics
-	clusters   map[string]*Cluster
+	shared     processtest.KV
+	queues     sharedQueues
+	metrics    *fakehost.Metrics
 	redis      map[string]*RedisCluster
 	httpCalls  []*HTTPCall
 	redisCalls []*RedisCall
 	nextCall   uint32
 	requestID  int
-	logs       []LogEntry
-	calls      map[Call]*CallStat
-	violations []string
 }
 
 // tried is what a canary VM has tried.
@@ -66,11 +67,18 @@ var ErrConfigRejected = errors.New("higresshost: the plugin refused its configur
 func New(opts Options) (*Gateway, error) {
 	opts = opts.withDefaults()
 	g := &Gateway{
-		opts: opts, ctx: context.Background(), clock: newClock(opts.Now),
-		canary: map[tried]bool{}, calls: map[Call]*CallStat{},
-		shared: &SharedData{cells: map[string]sharedCell{}}, queueIDs: map[string]uint32{},
-		metrics:  &Metrics{cells: map[metricName]*metricCell{}},
-		clusters: map[string]*Cluster{}, redis: map[string]*RedisCluster{}, alive: map[*vm]bool{},
+		opts: opts, ctx: context.Background(),
+		canary: map[tried]bool{}, record: record{calls: map[Call]*CallStat{}},
+		shared: processtest.KV{Cells: map[string]processtest.Cell{}},
+		redis:  map[string]*RedisCluster{}, alive: map[*vm]bool{},
+	}
+	g.record.now, g.queues.post = g.Now, g.post
+	g.clock, g.metrics = fakehost.NewClock(&g.passed), fakehost.NewMetrics(g.violate)
+	g.host = fakehost.Host{
+		Clusters:       map[string]*fakehost.Cluster{},
+		StrictOverride: opts.Profile.strictOverride(), StaleBuffer: opts.Profile.staleBuffer(), LogLast: opts.LogLast,
+		BufferLimit: opts.BufferLimit, Cluster: opts.Cluster, ClusterHeader: opts.ClusterHeader,
+		Drive: g.drive, Violate: g.violate,
 	}
 	if err := g.start(); err != nil {
 		return nil, errors.Join(err, g.Close())
@@ -125,7 +133,7 @@ func (g *Gateway) Shutdown() {
 		for _, w := range g.threads() {
 			for _, r := range append([]*root(nil), w.roots...) {
 				for _, s := range append([]*Stream(nil), r.streams...) {
-					s.reset("downstream_local_disconnect")
+					s.Reset("downstream_local_disconnect")
 				}
 				r.retire()
 			}
@@ -185,14 +193,24 @@ func (g *Gateway) tryInCanary(code *code, config string) bool {
 
 // Advance moves simulated time on by d: ticks, timeouts and timers that come due run in order.
 func (g *Gateway) Advance(d time.Duration) {
-	g.drive(func() { g.clock.advance(d, g.settle) })
+	g.drive(func() { g.clock.Advance(d, g.settle) })
 }
 
 // Now returns the simulated time.
-func (g *Gateway) Now() time.Time { return g.clock.now }
+func (g *Gateway) Now() time.Time { return g.opts.Now.Add(g.passed) }
 
 // After runs fn when the clock has been advanced by d.
-func (g *Gateway) After(d time.Duration, fn func()) { g.clock.after(d, fn) }
+func (g *Gateway) After(d time.Duration, fn func()) { g.clock.After(d, fn) }
+
+// Cluster returns the cluster of that name; it is created empty on first use.
+func (g *Gateway) Cluster(name string) *fakehost.Cluster {
+	c := g.host.Clusters[name]
+	if c == nil {
+		c = &fakehost.Cluster{}
+		g.host.Clusters[name] = c
+	}
+	return c
+}
 
 // Worker returns worker i, counted from 0.
 func (g *Gateway) Worker(i int) *Worker { return g.workers[i] }
@@ -201,21 +219,10 @@ func (g *Gateway) Worker(i int) *Worker { return g.workers[i] }
 func (g *Gateway) Workers() []*Worker { return g.workers }
 
 // Shared returns the shared data of the process.
-func (g *Gateway) Shared() *SharedData { return g.shared }
+func (g *Gateway) Shared() *processtest.KV { return &g.shared }
 
 // Metrics returns the metrics of the process.
-func (g *Gateway) Metrics() *Metrics { return g.metrics }
-
-// Violations returns what guests did that a real host swallows but no plugin should do, such as resuming a stream that
-// was not paused, choosing a host after the router has, or pushing a gauge below zero.
-func (g *Gateway) Violations() []string { return g.violations }
-
-// TakeViolations returns the violations and forgets them, for a test that provokes them.
-func (g *Gateway) TakeViolations() []string {
-	v := g.violations
-	g.violations = nil
-	return v
-}
+func (g *Gateway) Metrics() *fakehost.Metrics { return g.metrics }
 
 func (g *Gateway) threads() []*Worker { return append([]*Worker{g.main}, g.workers...) }
 

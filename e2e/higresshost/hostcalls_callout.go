@@ -1,7 +1,11 @@
 package higresshost
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
 func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -25,6 +29,19 @@ var calloutCalls = []hostCall{
 	}},
 }
 
+// hostPairs is the answer of get_upstream_hosts.
+func hostPairs(c *fakehost.Cluster) [][2]string {
+	var out [][2]string
+	for _, e := range c.Endpoints() {
+		state, err := json.Marshal(map[string]string{"health_status": string(e.Health), "metrics": e.Metrics})
+		if err != nil {
+			panic(fmt.Sprintf("higresshost: host state: %v", err)) // strings always marshal
+		}
+		out = append(out, [2]string{e.Addr, string(state)})
+	}
+	return out
+}
+
 var higressCalls = []hostCall{
 	{name: "redis_init", sig: "iiiiiii", higress: true, fn: func(v *vm, a args) status {
 		return v.gw.initRedis(v.worker, a.str(v, 0), RedisInit{
@@ -45,11 +62,11 @@ var higressCalls = []hostCall{
 		if s == nil {
 			return statusNotFound
 		}
-		c := v.gw.clusters[s.cluster]
+		c := v.gw.host.Clusters[s.Cluster]
 		if c == nil {
 			return statusNotFound
 		}
-		pairs := c.hostPairs()
+		pairs := hostPairs(c)
 		if len(pairs) == 0 {
 			return a.give(v, 0, nil)
 		}
@@ -61,10 +78,10 @@ var higressCalls = []hostCall{
 		switch {
 		case s == nil:
 			v.gw.violate("set_upstream_override_host in a plugin context")
-		case s.routed:
-			v.gw.violate("set_upstream_override_host(%s) after the router has chosen %s", address, s.upstreamAddress())
+		case s.Routed():
+			v.gw.violate("set_upstream_override_host(%s) after the router has chosen %s", address, s.Upstream())
 		default:
-			s.override = address
+			s.Override = address
 		}
 		return statusOK // the real host drops the result too, so a bad address is never reported
 	}},

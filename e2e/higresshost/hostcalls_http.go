@@ -1,8 +1,10 @@
 package higresshost
 
+import "github.com/warmgate/warmgate/e2e/fakehost"
+
 // headersOf returns the header map that the guest may read and whether it may write it. Outside of the callbacks that
 // show a map, and after the stream was continued, there is none.
-func (v *vm) headersOf(kind uint32) (h *Headers, writable bool) {
+func (v *vm) headersOf(kind uint32) (h *fakehost.Headers, writable bool) {
 	r, s := v.context()
 	switch kind {
 	case mapCallHeaders:
@@ -11,7 +13,7 @@ func (v *vm) headersOf(kind uint32) (h *Headers, writable bool) {
 		}
 	case mapCallTrailers:
 		if r != nil && r.httpReply != nil {
-			return &Headers{}, false
+			return &fakehost.Headers{}, false
 		}
 	case mapRequestHeaders, mapRequestTrailers, mapResponseHeaders, mapResponseTrailers:
 		if s != nil {
@@ -22,7 +24,7 @@ func (v *vm) headersOf(kind uint32) (h *Headers, writable bool) {
 }
 
 // write runs change on a writable header map. Changed headers of the request make Envoy choose the route again.
-func (v *vm) write(kind uint32, change func(h *Headers)) status {
+func (v *vm) write(kind uint32, change func(h *fakehost.Headers)) status {
 	h, writable := v.headersOf(kind)
 	if h == nil || !writable {
 		return statusBadArgument
@@ -31,7 +33,7 @@ func (v *vm) write(kind uint32, change func(h *Headers)) status {
 	if _, s := v.context(); kind == mapRequestHeaders {
 		if s.clearRoute {
 			s.routeCleared = true
-			s.selectCluster()
+			s.SelectCluster()
 		}
 	}
 	return statusOK
@@ -44,7 +46,7 @@ var headerCalls = []hostCall{
 		if h == nil {
 			return statusBadArgument
 		}
-		value, ok := h.lookup(name)
+		value, ok := h.Lookup(name)
 		if !ok {
 			return statusNotFound
 		}
@@ -52,11 +54,11 @@ var headerCalls = []hostCall{
 	}},
 	{name: "replace_header_map_value", sig: "iiiii", fn: func(v *vm, a args) status {
 		name, value := a.str(v, 1), a.str(v, 3)
-		return v.write(a.u32(0), func(h *Headers) { h.Set(name, value) })
+		return v.write(a.u32(0), func(h *fakehost.Headers) { h.Set(name, value) })
 	}},
 	{name: "remove_header_map_value", sig: "iii", fn: func(v *vm, a args) status {
 		name := a.str(v, 1)
-		return v.write(a.u32(0), func(h *Headers) { h.Del(name) })
+		return v.write(a.u32(0), func(h *fakehost.Headers) { h.Del(name) })
 	}},
 	{name: "get_header_map_pairs", sig: "iii", fn: func(v *vm, a args) status {
 		h, _ := v.headersOf(a.u32(0))
@@ -82,9 +84,9 @@ func (v *vm) bufferOf(kind uint32) ([]byte, bool) {
 	case kind == bufferRedisReply && r.redisReply != nil:
 		return r.redisReply, true
 	case kind == bufferRequestBody && s != nil:
-		return s.request.visibleBody()
+		return s.Request.Body()
 	case kind == bufferResponseBody && s != nil:
-		return s.response.visibleBody()
+		return s.Response.Body()
 	}
 	return nil, false
 }
@@ -115,6 +117,12 @@ const (
 	streamUpstream   = 3
 )
 
+// proceed is continue_stream: it takes effect when the guest has returned.
+func (v *vm) proceed(h *fakehost.Half) {
+	h.Hide()
+	v.after = append(v.after, h.Continue)
+}
+
 var streamCalls = []hostCall{
 	{name: "continue_stream", sig: "i", fn: func(v *vm, a args) status {
 		r, s := v.context()
@@ -124,9 +132,9 @@ var streamCalls = []hostCall{
 		}
 		switch a.u32(0) {
 		case streamRequest:
-			s.request.requestContinue()
+			v.proceed(s.Request)
 		case streamResponse:
-			s.response.requestContinue()
+			v.proceed(s.Response)
 		default:
 			return statusBadArgument
 		}
@@ -144,8 +152,8 @@ var streamCalls = []hostCall{
 			v.gw.violate("send_local_response in a plugin context")
 			return statusOK
 		}
-		reply := localReply{code: int(a.u32(0)), details: details, headers: headers, body: body}
-		v.after = append(v.after, func() { s.sendLocalReply(reply) })
+		reply := fakehost.Reply{Code: int(a.u32(0)), Details: details, Headers: headers, Body: body}
+		v.after = append(v.after, func() { s.Reply(reply) })
 		return statusOK
 	}},
 }

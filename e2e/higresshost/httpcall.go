@@ -3,35 +3,37 @@ package higresshost
 import (
 	"strconv"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
 // HTTPCall is one http_call of a plugin. It belongs to the plugin context, not to the stream that made it.
 type HTTPCall struct {
 	Cluster string
-	Headers Headers
+	Headers fakehost.Headers
 	Body    []byte
 	Timeout time.Duration // 0 = none
 
 	gw           *Gateway
 	root         *root
 	token        uint32
-	timeout      *timer
+	timeout      *fakehost.Timer
 	done         bool
-	replyHeaders Headers
+	replyHeaders fakehost.Headers
 	replyBody    []byte
 }
 
 // dispatchHTTP starts a call. A cluster that the gateway does not know and missing pseudo headers are bad arguments.
 // The cluster's endpoints play no part: the test answers.
 func (g *Gateway) dispatchHTTP(c *HTTPCall) status {
-	if g.clusters[c.Cluster] == nil || !c.Headers.Has(":path") || !c.Headers.Has(":method") ||
+	if g.host.Clusters[c.Cluster] == nil || !c.Headers.Has(":path") || !c.Headers.Has(":method") ||
 		!c.Headers.Has(":authority") {
 		return statusBadArgument
 	}
 	g.nextCall++
 	c.token = g.nextCall
 	if c.Timeout > 0 {
-		c.timeout = g.clock.after(c.Timeout, c.fail)
+		c.timeout = g.clock.After(c.Timeout, func() { c.Fail() })
 	}
 	g.httpCalls = append(g.httpCalls, c)
 	if g.OnHTTPCall != nil {
@@ -45,21 +47,19 @@ func (g *Gateway) HTTPCalls() []*HTTPCall { return append([]*HTTPCall(nil), g.ht
 
 // Respond answers the call. It reports false if the call is over: answered, timed out, or its context is gone.
 func (c *HTTPCall) Respond(code int, body []byte, headers ...string) bool {
-	h := append(H(":status", strconv.Itoa(code)), H(headers...)...)
+	h := append(fakehost.H(":status", strconv.Itoa(code)), fakehost.H(headers...)...)
 	return c.deliver(h, body)
 }
 
 // Fail breaks the call: the callback runs without headers and body, as after a reset or a timeout.
 func (c *HTTPCall) Fail() bool { return c.deliver(nil, nil) }
 
-func (c *HTTPCall) fail() { c.deliver(nil, nil) }
-
-func (c *HTTPCall) deliver(h Headers, body []byte) bool {
+func (c *HTTPCall) deliver(h fakehost.Headers, body []byte) bool {
 	if c.done {
 		return false
 	}
 	c.done = true
-	c.timeout.stop()
+	c.timeout.Stop()
 	for i, other := range c.gw.httpCalls {
 		if other == c {
 			c.gw.httpCalls = append(c.gw.httpCalls[:i:i], c.gw.httpCalls[i+1:]...)

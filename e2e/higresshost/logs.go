@@ -45,14 +45,22 @@ func (e LogEntry) String() string {
 	return fmt.Sprintf("%s [%s] %s: %s", e.At.Format("15:04:05.000"), e.Level, e.Thread, e.Text)
 }
 
-func (g *Gateway) log(thread string, level LogLevel, text string) {
-	g.logs = append(g.logs, LogEntry{g.clock.now, thread, level, text})
+// record is what a test reads of a gateway's run: the log, the calls, and what no plugin should do.
+type record struct {
+	now        func() time.Time
+	logs       []LogEntry
+	calls      map[Call]*CallStat
+	violations []string
+}
+
+func (r *record) log(thread string, level LogLevel, text string) {
+	r.logs = append(r.logs, LogEntry{r.now(), thread, level, text})
 }
 
 // Logs returns all log entries of a level or higher, oldest first.
-func (g *Gateway) Logs(least LogLevel) []LogEntry {
+func (r *record) Logs(least LogLevel) []LogEntry {
 	var out []LogEntry
-	for _, e := range g.logs {
+	for _, e := range r.logs {
 		if e.Level >= least {
 			out = append(out, e)
 		}
@@ -61,8 +69,8 @@ func (g *Gateway) Logs(least LogLevel) []LogEntry {
 }
 
 // LogContains reports whether some log line of any level contains text.
-func (g *Gateway) LogContains(text string) bool {
-	for _, e := range g.logs {
+func (r *record) LogContains(text string) bool {
+	for _, e := range r.logs {
 		if strings.Contains(e.Text, text) {
 			return true
 		}
@@ -80,29 +88,29 @@ type CallStat struct {
 type Call struct{ Callback, Name string }
 
 // count counts a call, and returns its statistic.
-func (g *Gateway) count(c Call) *CallStat {
-	stat := g.calls[c]
+func (r *record) count(c Call) *CallStat {
+	stat := r.calls[c]
 	if stat == nil {
 		stat = &CallStat{}
-		g.calls[c] = stat
+		r.calls[c] = stat
 	}
 	stat.Calls++
 	return stat
 }
 
 // Calls returns the callbacks of the guests, and what they called, since the start or the last ResetCalls.
-func (g *Gateway) Calls() map[Call]CallStat {
-	out := make(map[Call]CallStat, len(g.calls))
-	for c, st := range g.calls {
+func (r *record) Calls() map[Call]CallStat {
+	out := make(map[Call]CallStat, len(r.calls))
+	for c, st := range r.calls {
 		out[c] = *st
 	}
 	return out
 }
 
 // HostCalls returns what the guests called in that time, by name without "proxy_".
-func (g *Gateway) HostCalls() map[string]CallStat {
-	out := make(map[string]CallStat, len(g.calls))
-	for c, st := range g.calls {
+func (r *record) HostCalls() map[string]CallStat {
+	out := make(map[string]CallStat, len(r.calls))
+	for c, st := range r.calls {
 		if c.Name != "" {
 			sum := out[c.Name]
 			out[c.Name] = CallStat{sum.Calls + st.Calls, sum.Bytes + st.Bytes}
@@ -112,11 +120,27 @@ func (g *Gateway) HostCalls() map[string]CallStat {
 }
 
 // ResetCalls forgets the counts of Calls and HostCalls.
-func (g *Gateway) ResetCalls() { g.calls = map[Call]*CallStat{} }
+func (r *record) ResetCalls() { r.calls = map[Call]*CallStat{} }
+
+// Violations returns what guests did that a real host swallows but no plugin should do, such as resuming a stream that
+// was not paused, choosing a host after the router has, or pushing a gauge below zero.
+func (r *record) Violations() []string { return r.violations }
+
+// TakeViolations returns the violations and forgets them, for a test that provokes them.
+func (r *record) TakeViolations() []string {
+	v := r.violations
+	r.violations = nil
+	return v
+}
+
+// violate records what a real host ignores but no plugin should do.
+func (r *record) violate(format string, args ...any) {
+	r.violations = append(r.violations, fmt.Sprintf(format, args...))
+}
 
 // stderr turns what a guest prints into log entries, line by line.
 type stderr struct {
-	gw     *Gateway
+	record *record
 	thread string
 	rest   string
 }
@@ -129,6 +153,6 @@ func (w *stderr) Write(b []byte) (int, error) {
 			return len(b), nil
 		}
 		w.rest = rest
-		w.gw.log(w.thread, LogStderr, line)
+		w.record.log(w.thread, LogStderr, line)
 	}
 }

@@ -35,25 +35,25 @@ func (s *Stream) property(path string) ([]byte, bool) {
 	higress := s.gw.opts.Profile.higress()
 	switch path {
 	case "route_name":
-		return text(s.route, higress || s.routed)
+		return text(s.route, higress || s.Routed())
 	case "cluster_name":
-		return text(s.cluster, higress || s.routed)
+		return text(s.Cluster, higress || s.Routed())
 	case "xds.route_name":
 		return text(s.route, true)
 	case "xds.cluster_name":
-		return text(s.cluster, true)
+		return text(s.Cluster, true)
 	case "x_request_id":
 		return text(s.requestID, higress)
 	case "upstream.address":
-		return text(s.upstreamAddress(), s.endpoint != nil)
+		return text(s.Upstream(), s.Upstream() != "")
 	case "upstream.request_attempt_count":
-		return le64(uint64(s.attempts)), true
+		return le64(uint64(s.Attempts())), true
 	case "response.code":
-		return le64(uint64(s.code)), s.code != 0
+		return le64(uint64(s.Code())), s.Code() != 0
 	case "response.code_details":
-		return text(s.details, s.details != "")
+		return text(s.Details(), s.Details() != "")
 	case "response.flags":
-		return le64(uint64(s.flags)), true
+		return le64(uint64(s.Flags())), true
 	case "source.address":
 		return text("127.0.0.1:50000", true)
 	}
@@ -64,7 +64,7 @@ func (s *Stream) property(path string) ([]byte, bool) {
 }
 
 func (s *Stream) requestProperty(name string) ([]byte, bool) {
-	h := s.request.headers
+	h := s.Request.Headers
 	if h == nil {
 		return nil, false
 	}
@@ -87,10 +87,10 @@ func (s *Stream) requestProperty(name string) ([]byte, bool) {
 	case "protocol":
 		return text("HTTP/1.1", true)
 	case "total_size", "size":
-		return le64(uint64(s.requestBytes)), true
+		return le64(uint64(s.BytesSent())), true
 	}
 	if key, ok := strings.CutPrefix(name, "headers."); ok {
-		value, has := h.lookup(key)
+		value, has := h.Lookup(key)
 		return text(value, has)
 	}
 	return nil, false
@@ -119,9 +119,9 @@ func (v *vm) setProperty(s *Stream, path, value string) status {
 				return statusBadArgument
 			}
 			if path == "set_decoder_buffer_limit" {
-				s.request.limit = limit
+				s.Request.Limit = limit
 			} else {
-				s.response.limit = limit
+				s.Response.Limit = limit
 			}
 			return statusOK
 		}

@@ -3,84 +3,47 @@ package higresshost
 // sharedQueue is a queue of Proxy-Wasm that all VMs of the process see. It calls the VM that has registered it last, in
 // the name of one configuration. A queue is never freed.
 type sharedQueue struct {
-	values   []string
-	listener *root
+	values []string
+	ready  func(id uint32) // calls the listener, unless that has ended
 }
 
-// queueID returns the number of the queue with the name, and whether there is one.
-func (g *Gateway) queueID(name string) (id uint32, ok bool) {
-	id, ok = g.queueIDs[name]
-	return id, ok
+// sharedQueues are those of the process: queue n is the one before index n.
+type sharedQueues struct {
+	post   func(fn func()) // runs it once the guest that is running now has returned
+	queues []*sharedQueue
+	ids    map[string]uint32
 }
 
-// registerQueue makes the configuration the one that the queue calls, and returns the queue's number.
-func (g *Gateway) registerQueue(r *root, name string) uint32 {
-	id, ok := g.queueIDs[name]
+// register makes ready what the queue with the name calls, and returns the queue's number.
+func (q *sharedQueues) register(name string, ready func(id uint32)) uint32 {
+	id, ok := q.ids[name]
 	if !ok {
-		id = uint32(len(g.queues) + 1)
-		g.queueIDs[name] = id
-		g.queues = append(g.queues, &sharedQueue{})
+		if q.ids == nil {
+			q.ids = map[string]uint32{}
+		}
+		id = uint32(len(q.queues) + 1)
+		q.ids[name] = id
+		q.queues = append(q.queues, &sharedQueue{})
 	}
-	g.queues[id-1].listener = r
+	q.queues[id-1].ready = ready
 	return id
 }
 
-func (g *Gateway) queue(id uint32) *sharedQueue {
-	if id == 0 || int(id) > len(g.queues) {
+func (q *sharedQueues) queue(id uint32) *sharedQueue {
+	if id == 0 || int(id) > len(q.queues) {
 		return nil
 	}
-	return g.queues[id-1]
+	return q.queues[id-1]
 }
 
-// enqueue appends a value and posts the call of the listener, which is dropped if that has ended by then.
-func (g *Gateway) enqueue(id uint32, value string) bool {
-	q := g.queue(id)
-	if q == nil {
+// enqueue appends a value and posts the call of the listener. It reports whether there is such a queue.
+func (q *sharedQueues) enqueue(id uint32, value string) bool {
+	to := q.queue(id)
+	if to == nil {
 		return false
 	}
-	q.values = append(q.values, value)
-	r := q.listener
-	g.post(func() {
-		if r.alive() {
-			r.vm.callback(r.ctx, "proxy_on_queue_ready", uint64(id))
-		}
-	})
+	to.values = append(to.values, value)
+	ready := to.ready
+	q.post(func() { ready(id) })
 	return true
-}
-
-var queueCalls = []hostCall{
-	{name: "register_shared_queue", sig: "iii", fn: func(v *vm, a args) status {
-		r, _ := v.context()
-		v.put32(a.u32(2), v.gw.registerQueue(r, a.str(v, 0)))
-		return statusOK
-	}},
-	{name: "resolve_shared_queue", sig: "iiiii", fn: func(v *vm, a args) status {
-		if a.str(v, 0) != "" { // of another vm_id; Higress gives its plugins none
-			return statusNotFound
-		}
-		id, ok := v.gw.queueID(a.str(v, 2))
-		if !ok {
-			return statusNotFound
-		}
-		v.put32(a.u32(4), id)
-		return statusOK
-	}},
-	{name: "enqueue_shared_queue", sig: "iii", fn: func(v *vm, a args) status {
-		if !v.gw.enqueue(a.u32(0), a.str(v, 1)) {
-			return statusNotFound
-		}
-		return statusOK
-	}},
-	{name: "dequeue_shared_queue", sig: "iii", fn: func(v *vm, a args) status {
-		q := v.gw.queue(a.u32(0))
-		switch {
-		case q == nil:
-			return statusNotFound
-		case len(q.values) == 0:
-			return statusEmpty
-		}
-		value := q.values[0]
-		q.values = q.values[1:]
-		return a.give(v, 1, []byte(value))
-	}},
 }

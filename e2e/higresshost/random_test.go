@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
 
@@ -63,7 +64,7 @@ func (l *life) step() bool {
 		l.gw.Cluster("llm").Endpoint(addrs[l.rnd.IntN(len(addrs))]).Metrics = page
 	case n < 90:
 		e := l.gw.Cluster("llm").Endpoint(addrs[l.rnd.IntN(len(addrs))])
-		e.Health = []higresshost.Health{higresshost.Healthy, higresshost.Healthy, higresshost.Unhealthy}[l.rnd.IntN(3)]
+		e.Health = []fakehost.Health{fakehost.Healthy, fakehost.Healthy, fakehost.Unhealthy}[l.rnd.IntN(3)]
 	case n < 93:
 		push(l.gw, []string{leastRequest, byTokens, byMetrics, byReports, `{"enabled":false}`}[l.rnd.IntN(5)])
 	case n < 99:
@@ -88,7 +89,7 @@ func (l *life) audit() {
 		}
 		host := s.Upstream()
 		if s.Received().Headers == nil {
-			host = s.Override()
+			host = s.Override
 		}
 		want[host]++
 	}
@@ -103,7 +104,7 @@ func (l *life) audit() {
 // begin sends some part of a request.
 func (l *life) begin(w *higresshost.Worker) *higresshost.Stream {
 	s := w.NewStream()
-	s.RequestHeaders(higresshost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
+	s.RequestHeaders(fakehost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
 	for _, part := range []struct {
 		data string
 		end  bool

@@ -3,6 +3,8 @@ package higresshost
 import (
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
 // RedisCluster is a Redis service that the gateway knows. One connection per worker pipelines its commands.
@@ -42,7 +44,7 @@ type RedisCall struct {
 type redisConn struct {
 	timeout time.Duration
 	pending []*RedisCall
-	timer   *timer
+	timer   *fakehost.Timer
 }
 
 const defaultRedisTimeout = time.Second
@@ -107,10 +109,10 @@ func (g *Gateway) dispatchRedis(cluster string, call *RedisCall) status {
 }
 
 func (c *redisConn) arm(g *Gateway) {
-	c.timer.stop()
+	c.timer.Stop()
 	c.timer = nil
 	if len(c.pending) > 0 {
-		c.timer = g.clock.after(c.timeout, c.fail)
+		c.timer = g.clock.After(c.timeout, c.fail)
 	}
 }
 

@@ -155,7 +155,7 @@ func adopted(t *testing.T, us, eu *higresshost.Gateway) (open []*higresshost.Str
 	for i := range 2 {
 		s := ask(us.Worker(i))
 		at := us.Cluster(euServers).Endpoint(s.Upstream())
-		if at == nil || s.Override() != at.Addr || s.Sent().Headers.Has(hopHeader) {
+		if at == nil || s.Override != at.Addr || s.Sent().Headers.Has(hopHeader) {
 			t.Fatalf("request %d is at %q, paused %v", i, s.Upstream(), s.Paused())
 		}
 		open = append(open, s)

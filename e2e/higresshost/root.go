@@ -1,6 +1,10 @@
 package higresshost
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
+)
 
 // root is one plugin context: one configuration in one VM.
 type root struct {
@@ -9,7 +13,7 @@ type root struct {
 	config     string
 	streams    []*Stream
 	period     time.Duration
-	tick       *timer
+	tick       *fakehost.Timer
 	superseded bool // a rebuild took its place although code and configuration are the same
 	pending    bool // answered false to done; proxy_done will delete it
 	deleted    bool
@@ -43,9 +47,9 @@ func (r *root) alive() bool { return r != nil && !r.vm.failed && !r.deleted }
 // setPeriod starts, changes or (with 0) stops the tick.
 func (r *root) setPeriod(d time.Duration) {
 	r.period = d
-	r.tick.stop()
+	r.tick.Stop()
 	if d > 0 {
-		r.tick = r.vm.gw.clock.after(d, r.onTick)
+		r.tick = r.vm.gw.clock.After(d, r.onTick)
 	}
 }
 
@@ -57,7 +61,14 @@ func (r *root) onTick() {
 	before := r.tick
 	r.vm.callback(r.ctx, "proxy_on_tick")
 	if r.tick == before && r.period > 0 {
-		r.tick = r.vm.gw.clock.after(r.period, r.onTick)
+		r.tick = r.vm.gw.clock.After(r.period, r.onTick)
+	}
+}
+
+// queueReady is what a shared queue calls.
+func (r *root) queueReady(id uint32) {
+	if r.alive() {
+		r.vm.callback(r.ctx, "proxy_on_queue_ready", uint64(id))
 	}
 }
 
@@ -92,7 +103,7 @@ func (r *root) retire() {
 
 // delete forgets the context, and the VM with its last one.
 func (r *root) delete() {
-	r.tick.stop()
+	r.tick.Stop()
 	r.vm.callback(r.ctx, "proxy_on_delete")
 	r.deleted = true
 	delete(r.vm.roots, r.ctx)

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
+	"github.com/warmgate/warmgate/plugin/process/processtest"
 )
 
 func TestSharedDataIsOneForAllWorkers(t *testing.T) {
@@ -13,7 +16,7 @@ func TestSharedDataIsOneForAllWorkers(t *testing.T) {
 		t.Errorf("before the key exists: %s", got)
 	}
 	g.Worker(1).Request("GET", "/", "", "x-script", "headers: add n 3")
-	if v, _, _ := g.Shared().Get("n"); v != "5" {
+	if v, _, _ := g.Shared().Get("n"); string(v) != "5" {
 		t.Errorf("n = %q", v)
 	}
 }
@@ -29,7 +32,7 @@ func TestCompareAndSwap(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, Options{Workers: 2})
 			if c.before != "" {
-				g.Shared().Set("n", c.before, 0)
+				g.Shared().Set("n", []byte(c.before), 0)
 			}
 			g.OnHostCall = func(w *Worker, name string) {
 				if name == "set_shared_data" && w == g.Worker(0) {
@@ -38,7 +41,7 @@ func TestCompareAndSwap(t *testing.T) {
 				}
 			}
 			script(g, "headers: add n 1")
-			if v, _, _ := g.Shared().Get("n"); v != c.want {
+			if v, _, _ := g.Shared().Get("n"); string(v) != c.want {
 				t.Errorf("n = %q, want %q", v, c.want)
 			}
 			var of0 []string
@@ -55,15 +58,16 @@ func TestCompareAndSwap(t *testing.T) {
 }
 
 func TestSharedDataZeroCasOverwrites(t *testing.T) {
-	d := &SharedData{cells: map[string]sharedCell{}}
-	if !d.Set("k", "a", 7) {
+	d := &processtest.KV{Cells: map[string]processtest.Cell{}}
+	set := func(value string, cas uint32) bool { return d.Set("k", []byte(value), cas) == nil }
+	if !set("a", 7) {
 		t.Error("a missing key takes any cas")
 	}
 	_, cas, _ := d.Get("k")
-	if d.Set("k", "b", cas+1) || !d.Set("k", "c", 0) || d.Set("k", "d", cas) {
+	if set("b", cas+1) || !set("c", 0) || set("d", cas) {
 		t.Error("wrong compare-and-swap")
 	}
-	if v, _, _ := d.Get("k"); v != "c" || d.Keys() != 1 {
+	if v, _, _ := d.Get("k"); string(v) != "c" || len(d.Cells) != 1 {
 		t.Errorf("value %q", v)
 	}
 }
@@ -121,21 +125,21 @@ func TestTicks(t *testing.T) {
 	if strings.Contains(logText(g, "canary"), "tick tick") {
 		t.Error("the canary must not tick")
 	}
-	if n := g.clock.now.Sub(g.clock.start); n != 150*time.Millisecond {
+	if n := g.passed; n != 150*time.Millisecond {
 		t.Errorf("clock at %v", n)
 	}
 }
 
 func TestTimersRunInOrder(t *testing.T) {
-	c := newClock(time.Unix(0, 0))
+	c := fakehost.NewClock(new(time.Duration))
 	var got []int
 	for _, ms := range []int{30, 10, 20, 10} {
-		c.after(time.Duration(ms)*time.Millisecond, func() { got = append(got, ms) })
+		c.After(time.Duration(ms)*time.Millisecond, func() { got = append(got, ms) })
 	}
-	c.after(15*time.Millisecond, func() { t.Error("a stopped timer ran") }).stop()
-	c.after(10*time.Millisecond, func() { c.after(5*time.Millisecond, func() { got = append(got, 15) }) })
-	c.advance(25*time.Millisecond, func() {})
-	c.advance(5*time.Millisecond, func() {})
+	c.After(15*time.Millisecond, func() { t.Error("a stopped timer ran") }).Stop()
+	c.After(10*time.Millisecond, func() { c.After(5*time.Millisecond, func() { got = append(got, 15) }) })
+	c.Advance(25*time.Millisecond, func() {})
+	c.Advance(5*time.Millisecond, func() {})
 	want := []int{10, 10, 15, 20, 30}
 	if len(got) != len(want) {
 		t.Fatalf("ran %v", got)

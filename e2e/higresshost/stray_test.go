@@ -3,6 +3,7 @@ package higresshost_test
 import (
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
 
@@ -22,7 +23,7 @@ func TestRouteChangedBehindThePlugin(t *testing.T) {
 		gw.OnRoute = func(s *higresshost.Stream) int { s.To("r2", "other"); return 0 }
 		s := gw.Worker(0).Request("GET", "/v1/models", "")
 		if !s.Ended() {
-			s.ResponseHeaders(higresshost.H(":status", "200"), false)
+			s.ResponseHeaders(fakehost.H(":status", "200"), false)
 		}
 		audit(t, gw)
 		if n := gw.Metrics().Counter("warmgate_lease_strays_total"); n != c.strays {

@@ -2,21 +2,13 @@ package higresshost
 
 import (
 	"fmt"
-	"strconv"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
-// Message is a request as the model server has seen it, or a response as the client has.
-type Message struct {
-	Headers  Headers
-	Body     []byte
-	Trailers Headers
-	End      bool // it is complete
-}
-
-// Stream is one request. The test sends it as a client (RequestHeaders, RequestBody, …, ResetByClient) and answers it
-// as the model server (ResponseHeaders, …, ResetByUpstream); what the plugin does about it in between can be read at
-// any time. Sending on a stream that has ended panics: it is a mistake in the test.
+// Stream is one request to a worker, with what the plugin and the test can do to it in Higress.
 type Stream struct {
+	*fakehost.Stream
 	// FilterState holds what the plugin stored by set_property.
 	FilterState map[string]string
 	// Properties override what get_property answers on this stream, by path with dots.
@@ -29,25 +21,8 @@ type Stream struct {
 	root   *root // nil if no plugin context was made
 	id     uint32
 
-	route, cluster, requestID string
-	request, response         *half
-	requestBytes              int
-	clearRoute, routeCleared  bool
-
-	override   string
-	routed     bool
-	endpoint   *Endpoint
-	onUpstream bool
-	attempts   int
-
-	sent, received Message
-	replied        bool // upstream's response or a local one has entered the filter chain
-	code           int
-	details        string
-	flags          uint64
-	local, cut     bool
-	ended, logging bool
-	bypass, lost   bool
+	route, requestID         string
+	clearRoute, routeCleared bool
 }
 
 // NewStream makes a stream on this worker; nothing has been sent on it.
@@ -55,174 +30,122 @@ func (w *Worker) NewStream() *Stream {
 	g := w.gw
 	g.requestID++
 	s := &Stream{
-		gw: g, worker: w, route: g.opts.Route, cluster: g.opts.Cluster, clearRoute: true,
+		Stream: g.host.NewStream(), gw: g, worker: w, route: g.opts.Route, clearRoute: true,
 		requestID:   fmt.Sprintf("00000000-0000-4000-8000-%012d", g.requestID),
 		FilterState: map[string]string{}, Properties: map[string]string{},
 	}
-	s.request = &half{
-		s: s, next: routerSink{s}, limit: g.opts.BufferLimit,
-		names:     callbackNames{"proxy_on_request_headers", "proxy_on_request_body", "proxy_on_request_trailers"},
-		onTooLong: localReply{code: 413, details: detailsRequestTooLarge, body: []byte("Payload Too Large")},
-	}
-	s.response = &half{
-		s: s, next: clientSink{s}, limit: g.opts.BufferLimit,
-		names:     callbackNames{"proxy_on_response_headers", "proxy_on_response_body", "proxy_on_response_trailers"},
-		onTooLong: localReply{code: 500, details: detailsResponseTooLarge, body: []byte("Internal Server Error")},
+	s.OnBegin = s.enter
+	s.OnRoute = func() int {
+		if g.OnRoute == nil {
+			return 0
+		}
+		return g.OnRoute(s)
 	}
 	return s
+}
+
+// Request sends a whole request on a new stream; see Send.
+func (w *Worker) Request(method, path, body string, headers ...string) *Stream {
+	s := w.NewStream()
+	s.Send(method, path, body, headers...)
+	return s
+}
+
+// Send sends a whole request, with its request ID; see [fakehost.Stream.Send].
+func (s *Stream) Send(method, path, body string, headers ...string) {
+	s.Stream.Send(s.requestID, method, path, body, headers...)
 }
 
 // To sends the stream to another route and cluster; it must be called before RequestHeaders.
 func (s *Stream) To(route, cluster string) *Stream {
-	s.route, s.cluster = route, cluster
+	s.route, s.Cluster = route, cluster
 	return s
-}
-
-// selectCluster is what a route does that takes its cluster by a header.
-func (s *Stream) selectCluster() {
-	name := s.gw.opts.ClusterHeader
-	if name == "" || s.request.headers == nil {
-		return
-	}
-	s.cluster = s.gw.opts.Cluster
-	if cluster, ok := s.request.headers.lookup(name); ok {
-		s.cluster = cluster
-	}
-}
-
-// RequestHeaders starts the request; with end it has no body.
-func (s *Stream) RequestHeaders(h Headers, end bool) {
-	s.drive("RequestHeaders", func() {
-		if name := s.gw.opts.ClusterHeader; name != "" {
-			if cluster, ok := h.lookup(name); ok {
-				s.cluster = cluster // before the plugin can change it
-			}
-		}
-		s.enter()
-		if !s.ended {
-			s.request.onHeaders(h.clone(), end)
-		}
-	})
 }
 
 // enter makes the plugin's context, or decides what happens without one.
 func (s *Stream) enter() {
 	r := s.worker.usable()
 	if r == nil {
-		s.bypass = true
 		if !s.gw.opts.FailOpen {
-			s.sendLocalReply(localReply{code: 503, details: detailsFailStream})
+			s.Reply(fakehost.Reply{Code: 503, Details: fakehost.DetailsFailStream})
 		}
 		return
 	}
 	s.root, s.id = r, r.vm.allocate()
+	s.Name = fmt.Sprintf("stream %d of %s", s.id, s.worker.name)
+	s.Filter, s.StopIteration = filter{s}, r.vm.code.abi == ABI02100 || s.gw.opts.AllowStopIteration
+	s.OnEnd = func() { r.forget(s) }
 	r.streams = append(r.streams, s)
 	r.vm.streams[s.id] = s
 	r.vm.callback(s.id, "proxy_on_context_create", uint64(r.ctx))
 }
 
-// RequestBody sends one frame of the body. Over HTTP/1 Envoy ends a body with an empty frame; over HTTP/2 the last
-// frame carries data.
-func (s *Stream) RequestBody(data []byte, end bool) {
-	s.drive("RequestBody", func() {
-		s.requestBytes += len(data)
-		s.request.onData(append([]byte(nil), data...), end)
-	})
+// RouteCleared reports whether a change of the request's headers made the gateway choose the route again. It does on
+// Higress and Envoy unless the plugin has set the property clear_route_cache to off.
+func (s *Stream) RouteCleared() bool { return s.routeCleared }
+
+// ID returns the plugin's context id, 0 if no plugin context was made.
+func (s *Stream) ID() uint32 { return s.id }
+
+// Worker returns the thread of the stream.
+func (s *Stream) Worker() *Worker { return s.worker }
+
+// filter is the plugin's context of a stream.
+type filter struct{ s *Stream }
+
+var callbacks = [...]struct {
+	export string
+	args   int // count and end, as far as the export takes them
+}{
+	fakehost.RequestHeaders:   {"proxy_on_request_headers", 2},
+	fakehost.RequestBody:      {"proxy_on_request_body", 2},
+	fakehost.RequestTrailers:  {"proxy_on_request_trailers", 1},
+	fakehost.ResponseHeaders:  {"proxy_on_response_headers", 2},
+	fakehost.ResponseBody:     {"proxy_on_response_body", 2},
+	fakehost.ResponseTrailers: {"proxy_on_response_trailers", 1},
+	fakehost.Log:              {"proxy_on_log", 0},
+	fakehost.Done:             {"proxy_on_done", 0},
+	fakehost.Delete:           {"proxy_on_delete", 0},
 }
 
-// RequestTrailers ends the request.
-func (s *Stream) RequestTrailers(h Headers) {
-	s.drive("RequestTrailers", func() { s.request.onTrailers(h.clone()) })
-}
-
-// ResponseHeaders starts the model server's response.
-func (s *Stream) ResponseHeaders(h Headers, end bool) {
-	s.answer("ResponseHeaders", func() {
-		s.replied = true
-		s.code, _ = strconv.Atoi(h.Get(":status"))
-		s.details = detailsViaUpstream
-		s.upstreamEnds(end)
-		s.response.onHeaders(h.clone(), end)
-	})
-}
-
-// ResponseBody sends one frame of the response.
-func (s *Stream) ResponseBody(data []byte, end bool) {
-	s.answer("ResponseBody", func() {
-		s.upstreamEnds(end)
-		s.response.onData(append([]byte(nil), data...), end)
-	})
-}
-
-// ResponseTrailers ends the response.
-func (s *Stream) ResponseTrailers(h Headers) {
-	s.answer("ResponseTrailers", func() {
-		s.upstreamEnds(true)
-		s.response.onTrailers(h.clone())
-	})
-}
-
-func (s *Stream) upstreamEnds(end bool) {
+// Call implements [fakehost.Filter].
+func (f filter) Call(c fakehost.Callback, count int, end bool) (answer int, replied bool) {
+	vm, args := f.s.root.vm, []uint64{uint64(count), 0}
 	if end {
-		s.leaveUpstream()
+		args[1] = 1
 	}
-}
-
-// Retry is a failed attempt that the router repeats. The plugin gets no callback and its override host no longer
-// applies: the cluster's own balancing picks.
-func (s *Stream) Retry() {
-	s.answer("Retry", func() {
-		s.leaveUpstream()
-		s.attempt(s.gw.clusters[s.cluster].native())
-	})
-}
-
-// ResetByUpstream breaks the connection to the model server: 503 if no response has begun, else the response is cut.
-func (s *Stream) ResetByUpstream() {
-	s.answer("ResetByUpstream", func() {
-		s.leaveUpstream()
-		s.flags |= FlagUpstreamReset
-		if s.replied {
-			s.reset(detailsUpstreamCut)
-			return
+	if !vm.failed {
+		switch c {
+		case fakehost.Log:
+			f.s.Callbacks.Log++
+		case fakehost.Done:
+			f.s.Callbacks.Done++
+		case fakehost.Delete:
+			f.s.Callbacks.Delete++
 		}
-		s.sendLocalReply(localReply{code: 503, details: detailsUpstreamReset, flags: FlagUpstreamReset})
-	})
-}
-
-// ResetByClient is a client that leaves, in whatever state the stream is.
-func (s *Stream) ResetByClient() {
-	s.drive("ResetByClient", func() {
-		s.flags |= FlagDownstreamReset
-		s.reset(detailsClientGone)
-	})
-}
-
-// IdleTimeout is Envoy's stream_idle_timeout.
-func (s *Stream) IdleTimeout() {
-	s.drive("IdleTimeout", func() {
-		s.sendLocalReply(localReply{code: 504, details: detailsIdle, flags: FlagStreamIdleTimeout})
-	})
-}
-
-func (s *Stream) drive(what string, step func()) {
-	if s.ended {
-		panic(fmt.Sprintf("higresshost: %s on %s, which has ended", what, s))
 	}
-	s.gw.drive(step)
+	result, replied := vm.callback(f.s.id, callbacks[c].export, args[:callbacks[c].args]...)
+	return int(uint32(result)), replied
 }
 
-// answer is drive for steps that need a model server that holds the request.
-func (s *Stream) answer(what string, step func()) {
-	if !s.onUpstream && !s.ended {
-		panic(fmt.Sprintf("higresshost: %s on %s, which is on no endpoint", what, s))
+// headerMap returns a map as the guest may see it now. When the stream is logged all maps can be read once more.
+func (s *Stream) headerMap(kind uint32) (h *fakehost.Headers, writable bool) {
+	in, out, logging := s.Request, s.Response, s.Logging()
+	switch kind {
+	case mapRequestHeaders:
+		return visible(&in.Headers, in.ShowsHeaders, logging)
+	case mapRequestTrailers:
+		return visible(&in.Trailers, in.ShowsTrailers, false)
+	case mapResponseHeaders:
+		return visible(&out.Headers, out.ShowsHeaders, logging && s.Replied())
+	default:
+		return visible(&out.Trailers, out.ShowsTrailers, logging && out.HasTrailers())
 	}
-	s.drive(what, step)
 }
 
-// String names the stream in messages.
-func (s *Stream) String() string { return fmt.Sprintf("stream %d of %s", s.id, s.worker.name) }
-
-func (s *Stream) stopIterationAllowed() bool {
-	return s.root.vm.code.abi == ABI02100 || s.gw.opts.AllowStopIteration
+func visible(h *fakehost.Headers, shown, logging bool) (*fakehost.Headers, bool) {
+	if shown || logging {
+		return h, shown && !logging
+	}
+	return nil, false
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
 func TestPassThrough(t *testing.T) {
@@ -77,10 +79,10 @@ func TestStopInHeaders(t *testing.T) {
 func TestContinueAfterStopAllReplaysBody(t *testing.T) {
 	g := start(t, Options{Config: "tick=50"})
 	s := g.Worker(0).NewStream()
-	s.RequestHeaders(H(":method", "POST", "x-script", "headers: stopall, park"), false)
+	s.RequestHeaders(fakehost.H(":method", "POST", "x-script", "headers: stopall, park"), false)
 	s.RequestBody([]byte("abc"), false)
 	s.RequestBody([]byte("de"), false)
-	s.RequestTrailers(H("t", "1"))
+	s.RequestTrailers(fakehost.H("t", "1"))
 	g.Advance(50 * time.Millisecond)
 	if string(s.Sent().Body) != "abcde" || s.Sent().Trailers.Get("t") != "1" || !s.Sent().End {
 		t.Fatalf("sent %+v", s.Sent())
@@ -103,8 +105,8 @@ func TestBufferGrows(t *testing.T) {
 		t.Run(c.profile.String(), func(t *testing.T) {
 			g := start(t, Options{Profile: c.profile})
 			s := g.Worker(0).NewStream()
-			s.RequestHeaders(H(":method", "POST", "x-script", "headers: stop; body: buffer; end: body, override "+
-				host2), false)
+			s.RequestHeaders(fakehost.H(":method", "POST", "x-script", "headers: stop; body: buffer; "+
+				"end: body, override "+host2), false)
 			for i, frame := range []string{"abc", "de", "f"} {
 				s.RequestBody([]byte(frame), i == 2)
 			}
@@ -209,7 +211,7 @@ func TestRouteIsClearedByHeaderWrites(t *testing.T) {
 func TestResponsePaused(t *testing.T) {
 	g := start(t, Options{Config: "tick=10"})
 	s := script(g, "response: stop; response_body: buffer; response_end: response_body, resume_response")
-	s.ResponseHeaders(H(":status", "200"), false)
+	s.ResponseHeaders(fakehost.H(":status", "200"), false)
 	s.ResponseBody([]byte("ab"), false)
 	if !s.ResponsePaused() || s.Received().Headers != nil {
 		t.Fatalf("received %+v", s.Received())
@@ -228,7 +230,7 @@ func TestMisuseOfTheDriverPanics(t *testing.T) {
 	for name, use := range map[string]func(){
 		"after the end":             func() { s.RequestBody(nil, true) },
 		"on no endpoint":            func() { g.Worker(0).NewStream().Respond(200, "") },
-		"header list of odd length": func() { H(append([]string{"a"}, "b", "c")...) },
+		"header list of odd length": func() { fakehost.H(append([]string{"a"}, "b", "c")...) },
 	} {
 		func() {
 			defer func() {
@@ -252,7 +254,7 @@ func TestRandomFramesArriveWhole(t *testing.T) {
 			"; end: " + do("buffer", "watermark", "continue") + ", park" +
 			"; trailers: " + do("stop", "continue") + ", park"
 		s := g.Worker(0).NewStream()
-		s.RequestHeaders(H(":method", "POST", "x-script", text), false)
+		s.RequestHeaders(fakehost.H(":method", "POST", "x-script", text), false)
 		var want []byte
 		trailers := rnd.IntN(2) == 0
 		for left := rnd.IntN(4); left >= 0; left-- {
@@ -264,7 +266,7 @@ func TestRandomFramesArriveWhole(t *testing.T) {
 			}
 		}
 		if trailers {
-			s.RequestTrailers(H("t", "1"))
+			s.RequestTrailers(fakehost.H("t", "1"))
 		}
 		for range 4 { // each callback may park again
 			g.Advance(10 * time.Millisecond)
@@ -295,16 +297,16 @@ func TestHeaderWrites(t *testing.T) {
 func TestTrailers(t *testing.T) {
 	g := start(t, Options{})
 	s := g.Worker(0).NewStream()
-	s.RequestHeaders(H(":method", "POST", "x-script", "headers: stop; body: buffer; trailers: trailer t, "+
+	s.RequestHeaders(fakehost.H(":method", "POST", "x-script", "headers: stop; body: buffer; trailers: trailer t, "+
 		"body, override "+host2), false)
 	s.RequestBody([]byte("abc"), false)
-	s.RequestTrailers(H("t", "1"))
+	s.RequestTrailers(fakehost.H("t", "1"))
 	wantLog(t, g, "headers 2 false", "body 3 false", "trailers 1 true", "trailer: 1", "body: abc", "override:")
 	if s.Upstream() != host2 || s.Sent().Trailers.Get("t") != "1" {
 		t.Errorf("sent %+v to %s", s.Sent(), s.Upstream())
 	}
-	s.ResponseHeaders(H(":status", "200"), false)
-	s.ResponseTrailers(H("grpc-status", "0"))
+	s.ResponseHeaders(fakehost.H(":status", "200"), false)
+	s.ResponseTrailers(fakehost.H("grpc-status", "0"))
 	if s.Received().Trailers.Get("grpc-status") != "0" {
 		t.Errorf("received %+v", s.Received())
 	}
@@ -314,7 +316,7 @@ func TestTrailers(t *testing.T) {
 func TestLocalReplyWhileTheResponseIsHeld(t *testing.T) {
 	g := start(t, Options{})
 	s := script(g, "response: stop")
-	s.ResponseHeaders(H(":status", "200"), false)
+	s.ResponseHeaders(fakehost.H(":status", "200"), false)
 	s.IdleTimeout()
 	if s.Code() != 504 || s.Received().Headers.Get(":status") != "504" || s.Cut() {
 		t.Errorf("code %d, received %+v", s.Code(), s.Received())

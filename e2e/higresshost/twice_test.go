@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
 
@@ -24,7 +25,7 @@ func TestBehindAnotherInstance(t *testing.T) {
 		chosen, passed := decisions(gw, "chosen"), gw.Metrics().Counter(repeated)
 		s := gw.Worker(0).NewStream()
 		s.FilterState["warmgate"] = c.note
-		s.RequestHeaders(higresshost.H(":method", "GET", ":path", "/v1/models", ":authority", "llm"), true)
+		s.RequestHeaders(fakehost.H(":method", "GET", ":path", "/v1/models", ":authority", "llm"), true)
 		if got := decisions(gw, "chosen")-chosen == 1; got != c.decides {
 			t.Errorf("%s: decided %v", c.note, got)
 		}
@@ -34,7 +35,7 @@ func TestBehindAnotherInstance(t *testing.T) {
 		if got := s.FilterState["warmgate"] == c.note; got == c.decides {
 			t.Errorf("%s: the access log has %s", c.note, s.FilterState["warmgate"])
 		}
-		s.ResponseHeaders(higresshost.H(":status", "200"), true)
+		s.ResponseHeaders(fakehost.H(":status", "200"), true)
 	}
 	gw.Advance(time.Second)
 	audit(t, gw)

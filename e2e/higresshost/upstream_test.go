@@ -3,12 +3,14 @@ package higresshost
 import (
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
 func TestNativeBalancing(t *testing.T) {
 	g := start(t, Options{})
 	g.Cluster("llm").Add(host3)
-	g.Cluster("llm").Endpoint(host2).Health = Unhealthy
+	g.Cluster("llm").Endpoint(host2).Health = fakehost.Unhealthy
 	var got []string
 	for range 4 {
 		got = append(got, script(g, "").Upstream())
@@ -22,27 +24,31 @@ func TestOverride(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		profile  Profile
-		change   func(c *Cluster)
+		change   func(c *fakehost.Cluster)
 		upstream string
 		code     int
 	}{
-		{"usable", Higress22, func(*Cluster) {}, host2, 0},
-		{"usable, 2.1", Higress21, func(*Cluster) {}, host2, 0},
-		{"degraded", Higress22, func(c *Cluster) { c.Endpoint(host2).Health = Degraded }, host2, 0},
-		{"unhealthy, strict", Higress22, func(c *Cluster) { c.Endpoint(host2).Health = Unhealthy }, "", 503},
-		{"unhealthy, 2.1", Higress21, func(c *Cluster) { c.Endpoint(host2).Health = Unhealthy }, host1, 0},
-		{"gone, strict", Higress22, func(c *Cluster) { c.Remove(host2) }, "", 503},
-		{"gone, 2.1", Higress21, func(c *Cluster) { c.Remove(host2) }, host1, 0},
+		{"usable", Higress22, func(*fakehost.Cluster) {}, host2, 0},
+		{"usable, 2.1", Higress21, func(*fakehost.Cluster) {}, host2, 0},
+		{"degraded", Higress22, func(c *fakehost.Cluster) { c.Endpoint(host2).Health = fakehost.Degraded }, host2, 0},
+		{"unhealthy, strict", Higress22, func(c *fakehost.Cluster) {
+			c.Endpoint(host2).Health = fakehost.Unhealthy
+		}, "", 503},
+		{"unhealthy, 2.1", Higress21, func(c *fakehost.Cluster) {
+			c.Endpoint(host2).Health = fakehost.Unhealthy
+		}, host1, 0},
+		{"gone, strict", Higress22, func(c *fakehost.Cluster) { c.Remove(host2) }, "", 503},
+		{"gone, 2.1", Higress21, func(c *fakehost.Cluster) { c.Remove(host2) }, host1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, Options{Profile: c.profile})
 			c.change(g.Cluster("llm"))
 			s := script(g, "headers: stop; body: buffer; end: override "+host2)
-			if s.Upstream() != c.upstream || s.Code() != c.code || s.Override() != host2 {
-				t.Fatalf("upstream %q, code %d, override %q", s.Upstream(), s.Code(), s.Override())
+			if s.Upstream() != c.upstream || s.Code() != c.code || s.Override != host2 {
+				t.Fatalf("upstream %q, code %d, override %q", s.Upstream(), s.Code(), s.Override)
 			}
 			if c.code != 0 {
-				if s.Details() != "no_healthy_upstream" || s.Flags() != FlagNoHealthyUpstream || !s.Local() {
+				if s.Details() != "no_healthy_upstream" || s.Flags() != fakehost.FlagNoHealthyUpstream || !s.Local() {
 					t.Errorf("details %s, flags %#x", s.Details(), s.Flags())
 				}
 				onceEach(t, s)
@@ -86,7 +92,7 @@ func TestRetryWithoutHealthyEndpoint(t *testing.T) {
 	g := start(t, Options{})
 	s := script(g, "")
 	for _, e := range g.Cluster("llm").Endpoints() {
-		e.Health = Unhealthy
+		e.Health = fakehost.Unhealthy
 	}
 	s.Retry()
 	if s.Code() != 503 || s.Upstream() != "" {
@@ -107,7 +113,7 @@ func TestNeverReachesUpstream(t *testing.T) {
 	}{
 		{"no healthy endpoint", func(g *Gateway) {
 			for _, e := range g.Cluster("llm").Endpoints() {
-				e.Health = Unhealthy
+				e.Health = fakehost.Unhealthy
 			}
 		}, "", "llm", 503, "no_healthy_upstream"},
 		{"unknown cluster", func(*Gateway) {}, "", "nowhere", 503, "cluster_not_found"},
@@ -168,7 +174,7 @@ func TestResets(t *testing.T) {
 		},
 		{"client while upstream works", "", (*Stream).ResetByClient, 0, true, "downstream_remote_disconnect"},
 		{"client in the response", "", func(s *Stream) {
-			s.ResponseHeaders(H(":status", "200"), false)
+			s.ResponseHeaders(fakehost.H(":status", "200"), false)
 			s.ResetByClient()
 		}, 200, true, "downstream_remote_disconnect"},
 		{
@@ -176,7 +182,7 @@ func TestResets(t *testing.T) {
 			"upstream_reset_before_response_started{remote_reset}",
 		},
 		{"upstream in the response", "", func(s *Stream) {
-			s.ResponseHeaders(H(":status", "200"), false)
+			s.ResponseHeaders(fakehost.H(":status", "200"), false)
 			s.ResponseBody([]byte("data"), false)
 			s.ResetByUpstream()
 		}, 200, true, "upstream_reset_after_response_started{remote_reset}"},
@@ -185,11 +191,11 @@ func TestResets(t *testing.T) {
 			"stream_idle_timeout",
 		},
 		{"idle in the response", "", func(s *Stream) {
-			s.ResponseHeaders(H(":status", "200"), false)
+			s.ResponseHeaders(fakehost.H(":status", "200"), false)
 			s.IdleTimeout()
 		}, 200, true, "stream_idle_timeout"},
 		{"plugin answers in the response", "response: local 500", func(s *Stream) {
-			s.ResponseHeaders(H(":status", "200"), false)
+			s.ResponseHeaders(fakehost.H(":status", "200"), false)
 		}, 500, false, "by_guest"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -247,7 +253,7 @@ func TestPropertiesOfStockEnvoy(t *testing.T) {
 	if got := last(t, g, "prop"); !strings.Contains(got, "not found") {
 		t.Errorf("cluster_name before routing: %s", got)
 	}
-	s.ResponseHeaders(H(":status", "200"), false)
+	s.ResponseHeaders(fakehost.H(":status", "200"), false)
 	if got := last(t, g, "prop"); got != `"llm"` {
 		t.Errorf("cluster_name in the response: %s", got)
 	}

@@ -45,7 +45,7 @@ type vm struct {
 	stopIteration bool     // a local response was sent: whatever the callback returns, iteration stops
 	after         []func() // continue and local replies wait for the guest to return
 
-	metrics    map[uint32]*metricCell
+	metrics    map[uint32]string // names by the VM's own numbers
 	nextMetric uint32
 	stat       *CallStat // of the host call that runs
 
@@ -122,15 +122,15 @@ func (g *Gateway) newVM(w *Worker, c *code) (*vm, error) {
 	g.vms++
 	v := &vm{
 		gw: g, worker: w, code: c, funcs: map[string]api.Function{}, initializing: true,
-		nextID: 1, roots: map[uint32]*root{}, streams: map[uint32]*Stream{}, metrics: map[uint32]*metricCell{},
+		nextID: 1, roots: map[uint32]*root{}, streams: map[uint32]*Stream{}, metrics: map[uint32]string{},
 	}
 	v.ctx = experimental.WithMemoryAllocator(context.WithValue(g.ctx, vmKey{}, v),
 		experimental.MemoryAllocatorFunc(reserve))
-	out := &stderr{gw: g, thread: w.name}
+	out := &stderr{record: &g.record, thread: w.name}
 	conf := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
 		WithStdout(out).WithStderr(out).WithRandSource(g.randomness(g.vms)).
 		WithWalltime(func() (int64, int32) {
-			return g.clock.now.Unix(), int32(g.clock.now.Nanosecond())
+			return g.Now().Unix(), int32(g.Now().Nanosecond())
 		}, sys.ClockResolution(1)).
 		WithNanotime(func() int64 { return g.monotonic() }, sys.ClockResolution(1)).
 		WithNanosleep(func(int64) {})
@@ -154,7 +154,7 @@ func (g *Gateway) randomness(n int) *rand.ChaCha8 {
 }
 
 // monotonic is nanoseconds since a fixed time before the start: Go assumes that a clock at zero does not work.
-func (g *Gateway) monotonic() int64 { return int64(g.clock.now.Sub(g.clock.start) + time.Hour) }
+func (g *Gateway) monotonic() int64 { return int64(g.passed + time.Hour) }
 
 // callback calls an export in a context, then does what the guest left to be done after its return. stopped reports
 // that a local response was sent during the call. A trap, or a VM that has trapped before, returns zero.
@@ -216,7 +216,7 @@ func (v *vm) runAfter() {
 func (v *vm) trap(id uint32, name string, err error) {
 	v.fail(fmt.Sprintf("%s trapped: %v", name, err))
 	for _, s := range v.ordered() {
-		s.lose(s.id == id)
+		s.Lose(s.id == id)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
 func TestModuleABI(t *testing.T) {
@@ -54,7 +56,7 @@ func TestTrap(t *testing.T) {
 	g := start(t, Options{Workers: 2})
 	waiting := script(g, "")
 	streaming := script(g, "")
-	streaming.ResponseHeaders(H(":status", "200"), false)
+	streaming.ResponseHeaders(fakehost.H(":status", "200"), false)
 	held := script(g, "headers: stop; body: buffer; end: stop")
 	other := g.Worker(1).Request("POST", "/", "{}")
 	trapped := script(g, "headers: panic")
@@ -240,7 +242,7 @@ func logText(g *Gateway, thread string) string {
 func TestCodeChange(t *testing.T) {
 	g := start(t, Options{Config: "one"})
 	old := script(g, "")
-	g.Shared().Set("kept", "1", 0)
+	g.Shared().Set("kept", []byte("1"), 0)
 	if err := g.PushCode(append(append([]byte(nil), guest(t, "higress")...), 0, 3, 1, 'x', 0), "one"); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +254,7 @@ func TestCodeChange(t *testing.T) {
 	if w := g.Worker(0); w.VMs() != 1 || w.Contexts() != 1 {
 		t.Errorf("%d VMs, %d contexts after the last old stream", w.VMs(), w.Contexts())
 	}
-	if v, _, ok := g.Shared().Get("kept"); !ok || v != "1" {
+	if v, _, err := g.Shared().Get("kept"); err != nil || string(v) != "1" {
 		t.Error("shared data must survive a code change")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
@@ -134,7 +135,7 @@ func TestReleaseAtEveryEnd(t *testing.T) {
 		},
 		"ends with trailers": func(_ *higresshost.Gateway, s *higresshost.Stream) {
 			begin(s)
-			s.ResponseTrailers(higresshost.H("t", "1"))
+			s.ResponseTrailers(fakehost.H("t", "1"))
 		},
 		"gateway shuts down": func(gw *higresshost.Gateway, _ *higresshost.Stream) { gw.Shutdown() },
 		"configuration is replaced": func(gw *higresshost.Gateway, s *higresshost.Stream) {
@@ -166,7 +167,7 @@ func TestReleaseAtEveryEnd(t *testing.T) {
 }
 
 func begin(s *higresshost.Stream) {
-	s.ResponseHeaders(higresshost.H(":status", "200", "content-type", "text/event-stream"), false)
+	s.ResponseHeaders(fakehost.H(":status", "200", "content-type", "text/event-stream"), false)
 	s.ResponseBody([]byte("data: {}\n\n"), false)
 }
 
@@ -189,7 +190,7 @@ func TestNeverReachedUpstream(t *testing.T) {
 		},
 		"chosen host leaves before the router picks": func(gw *higresshost.Gateway) {
 			gw.OnRoute = func(s *higresshost.Stream) int {
-				gw.Cluster("llm").Endpoint(s.Override()).Health = higresshost.Unhealthy
+				gw.Cluster("llm").Endpoint(s.Override).Health = fakehost.Unhealthy
 				return 0
 			}
 		},
@@ -210,13 +211,13 @@ func TestNeverReachedUpstream(t *testing.T) {
 func TestTokensHoldTheBody(t *testing.T) {
 	gw := warmgate(t, higresshost.Options{Config: byTokens})
 	s := gw.Worker(0).NewStream()
-	s.RequestHeaders(higresshost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
+	s.RequestHeaders(fakehost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
 	s.RequestBody([]byte(chat[:20]), false)
 	if !s.Paused() {
 		t.Fatal("went on before the body was there")
 	}
 	left := gw.Worker(0).NewStream()
-	left.RequestHeaders(higresshost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
+	left.RequestHeaders(fakehost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
 	left.ResetByClient()
 	s.RequestBody([]byte(chat[20:]), false)
 	s.RequestBody(nil, true)
@@ -236,7 +237,7 @@ func TestTokensHoldTheBody(t *testing.T) {
 func TestBodyThatNeverComes(t *testing.T) {
 	gw := warmgate(t, higresshost.Options{Config: byTokens})
 	s := gw.Worker(0).NewStream()
-	s.RequestHeaders(higresshost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
+	s.RequestHeaders(fakehost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
 	gw.Advance(time.Minute)
 	if s.Paused() || s.Upstream() == "" {
 		t.Fatal("still held after a minute")
@@ -331,7 +332,7 @@ func TestLastFrameWithData(t *testing.T) {
 		t.Run(p.String(), func(t *testing.T) {
 			gw := warmgate(t, higresshost.Options{Config: byTokens, Profile: p})
 			s := gw.Worker(0).NewStream()
-			s.RequestHeaders(higresshost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
+			s.RequestHeaders(fakehost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
 			for i := 0; i < len(chat); i += 20 {
 				s.RequestBody([]byte(chat[i:min(i+20, len(chat))]), i+20 >= len(chat))
 			}

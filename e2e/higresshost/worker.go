@@ -3,6 +3,8 @@ package higresshost
 import (
 	"errors"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/fakehost"
 )
 
 // Worker is one thread of the gateway. It lives as long as the gateway; its VM may be replaced.
@@ -13,7 +15,7 @@ type Worker struct {
 	roots   []*root // current and draining
 	rescued time.Time
 	rescues int
-	rebuild *timer
+	rebuild *fakehost.Timer
 }
 
 // Name returns "main" or "worker N".
@@ -104,7 +106,7 @@ func (w *Worker) usable() *root {
 	if w.current != nil && !w.current.vm.failed {
 		return w.current
 	}
-	now := w.gw.clock.now
+	now := w.gw.Now()
 	if w.current == nil || (w.rescues > 0 && now.Sub(w.rescued) < recoverInterval) {
 		return nil
 	}
@@ -128,8 +130,8 @@ func (w *Worker) watchMemory() {
 	if !w.gw.opts.Profile.higress() {
 		return
 	}
-	w.rebuild.stop()
-	w.rebuild = w.gw.clock.after(rebuildInterval, func() {
+	w.rebuild.Stop()
+	w.rebuild = w.gw.clock.After(rebuildInterval, func() {
 		if w.current == nil || w.current.vm.failed {
 			w.watchMemory()
 			return

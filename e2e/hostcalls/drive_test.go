@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -118,7 +119,7 @@ func (g *gateway) execute(commands []byte, isAll func([]byte) bool) (reply []byt
 func (g *gateway) request() {
 	g.t.Helper()
 	s := g.host.Worker(0).NewStream()
-	s.RequestHeaders(higresshost.H(":method", "POST", ":path", "/v1/chat/completions", ":authority", "llm.example",
+	s.RequestHeaders(fakehost.H(":method", "POST", ":path", "/v1/chat/completions", ":authority", "llm.example",
 		":scheme", "http", "x-request-id", "00000000-0000-4000-8000-000000000000", "user-agent", "hostcalls",
 		"content-type", "application/json", "content-length", strconv.Itoa(bodyBytes)), false)
 	s.RequestBody([]byte(body), true)
@@ -129,7 +130,7 @@ func (g *gateway) request() {
 		s.Respond(200, answer)
 		return
 	}
-	chosen := s.Override()
+	chosen := s.Override
 	if g.envoy {
 		addr, err := base64.StdEncoding.DecodeString(s.Sent().Headers.Get("x-warmgate-session"))
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
@@ -189,7 +190,7 @@ func TestUnnamedService(t *testing.T) {
 			gw.Advance(2 * time.Second)
 			s := gw.Worker(0).NewStream().To("shop", cluster)
 			const body = `{"model":"m","prompt":"Hello, my dear."}`
-			s.RequestHeaders(higresshost.H(":method", http.MethodPost, ":path", "/v1/chat/completions", ":authority",
+			s.RequestHeaders(fakehost.H(":method", http.MethodPost, ":path", "/v1/chat/completions", ":authority",
 				"shop.test", "content-type", "application/json", "content-length", strconv.Itoa(len(body))), false)
 			if !s.OnUpstream() {
 				t.Error("the request is held")

@@ -1,13 +1,11 @@
 package streamtest_test
 
 import (
-	"bufio"
-	"errors"
-	"net"
 	"net/url"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -68,8 +66,7 @@ func (h *higress) wantDrained() {
 type higressRedis struct {
 	t      *testing.T
 	server *redisserver.Server
-	conn   net.Conn
-	in     *bufio.Reader
+	conn   *pipe.Conn
 	inits  int                   // of plugins, so far
 	login  higresshost.RedisInit // the latest of them
 	mute   bool                  // answers do not come
@@ -102,11 +99,11 @@ func (r *higressRedis) connect() {
 	if r.conn != nil {
 		r.conn.Close()
 	}
-	conn, err := net.Dial("tcp", r.server.Addr())
+	conn, err := pipe.Dial(r.server.Addr())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.conn, r.in = conn, bufio.NewReader(conn)
+	r.conn = conn
 	if l := r.login; l.User != "" {
 		r.execute(redisclient.AppendCommand(nil, "AUTH", l.User, l.Password))
 	} else if l.Password != "" {
@@ -142,24 +139,11 @@ func (r *higressRedis) attach(gw *higresshost.Gateway) {
 // execute carries out a command and returns the raw reply.
 func (r *higressRedis) execute(query []byte) []byte {
 	r.t.Helper()
-	if _, err := r.conn.Write(query); err != nil {
+	reply, err := r.conn.Carry(query)
+	if err != nil {
 		r.t.Fatal(err)
 	}
-	var reply []byte
-	for {
-		line, err := r.in.ReadSlice('\n')
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		reply = append(reply, line...)
-		_, rest, err := redisclient.Parse(reply)
-		if err == nil && len(rest) == 0 {
-			return reply
-		}
-		if !errors.Is(err, redisclient.ErrIncomplete) {
-			r.t.Fatalf("reply %q: %v", reply, err)
-		}
-	}
+	return reply
 }
 
 // startHigressRedis returns a gateway with one worker, two endpoints and a Redis service.

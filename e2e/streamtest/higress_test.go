@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 )
 
@@ -50,7 +49,7 @@ type higress struct {
 	list    []streamtest.Endpoint
 	addrs   []string
 	made    int // addresses so far: none is used twice
-	streams []*higressStream
+	streams []*higresshost.Stream
 	local   map[*higresshost.Stream]int
 	redis   *higressRedis // nil: counts in the gateway's memory
 	drains  bool          // at the end nothing may be counted in Redis
@@ -150,9 +149,9 @@ func (h *higress) SetEndpoints(list []streamtest.Endpoint) {
 			cluster.Add(h.addrs[i])
 		}
 		to := cluster.Endpoint(h.addrs[i])
-		to.Health = higresshost.Healthy
+		to.Health = fakehost.Healthy
 		if e.State == streamtest.Unhealthy {
-			to.Health = higresshost.Unhealthy
+			to.Health = fakehost.Unhealthy
 		}
 		to.Refuses = e.State == streamtest.Refusing
 	}
@@ -199,31 +198,25 @@ func (h *higress) check() {
 
 func (h *higress) Open(r streamtest.Request) streamtest.Stream {
 	r = r.Filled()
-	s := &higressStream{h: h, Stream: h.gw.Worker(r.Worker).NewStream()}
+	s := h.gw.Worker(r.Worker).NewStream()
 	h.streams = append(h.streams, s)
 	s.Properties["source.address"] = cmp.Or(r.Client, "127.0.0.1") + ":50000"
 	if r.Local != 0 {
-		h.local[s.Stream] = r.Local
+		h.local[s] = r.Local
 	}
-	headers := higresshost.H(":method", r.Method, ":path", r.Path, ":authority", r.Authority, ":scheme", "http")
-	for _, p := range r.Headers {
-		headers.Set(p[0], p[1])
+	p := &streamtest.Player{
+		Stream: s.Stream, Index: func(addr string) int { return slices.Index(h.addrs, addr) }, Settle: h.settle,
+		EndsApart:   h.profile == higresshost.Higress21, // it never shows the last frame of a held HTTP/2 body
+		ContentType: "application/json",
 	}
-	s.RequestHeaders(headers, len(r.Frames)+len(r.Trailers) == 0 && !r.Unended)
-	for i, frame := range r.Frames {
-		s.Send(frame, i == len(r.Frames)-1 && len(r.Trailers) == 0 && !r.Unended)
-	}
-	if len(r.Trailers) > 0 && !s.Ended() {
-		s.RequestTrailers(higresshost.Headers(r.Trailers))
-	}
-	h.settle()
-	return s
+	p.Start(r)
+	return p
 }
 
 // Load reads the plugin's table from shared memory, as one more worker would.
 func (h *higress) Load(i int) streamtest.Load {
 	h.t.Helper()
-	loads, err := memstore.New(higressMemory{h.gw.Shared()}, 1, time.Minute).Loads(higressCluster,
+	loads, err := memstore.New(h.gw.Shared(), 1, time.Minute).Loads(higressCluster,
 		[]string{h.addrs[i]}, nil)
 	if err != nil {
 		h.t.Fatal(err)
@@ -260,105 +253,4 @@ func (h *higress) Lose(worker int) {
 	if !target.Failed() {
 		h.t.Fatal("the VM lives")
 	}
-}
-
-// higressMemory is the host's shared data, to read.
-type higressMemory struct{ *higresshost.SharedData }
-
-func (m higressMemory) Get(key string) ([]byte, uint32, error) {
-	value, cas, ok := m.SharedData.Get(key)
-	if !ok {
-		return nil, 0, lb.ErrNotFound
-	}
-	return []byte(value), cas, nil
-}
-
-func (m higressMemory) Set(string, []byte, uint32) error { return lb.ErrMismatch }
-
-// higressStream is a request on the test host.
-type higressStream struct {
-	*higresshost.Stream
-	h        *higress
-	status   int  // of the response, 0 before it
-	answered bool // a part of it was sent
-}
-
-func (s *higressStream) Upstream() int {
-	if !s.OnUpstream() && s.Sent().Headers == nil || s.Local() {
-		return -1
-	}
-	return slices.Index(s.h.addrs, s.Stream.Upstream())
-}
-
-func (s *higressStream) Held() bool { return s.Paused() }
-
-func (s *higressStream) Received() streamtest.Received {
-	m := s.Sent()
-	return streamtest.Received{
-		Headers: toMap(m.Headers), Body: string(m.Body), Trailers: toMap(m.Trailers),
-		Ended: m.End,
-	}
-}
-
-func toMap(h higresshost.Headers) map[string]string {
-	m := map[string]string{}
-	for _, p := range h {
-		m[p[0]] = p[1]
-	}
-	return m
-}
-
-// Send sends one frame, as HTTP/2 does, or with an end of its own, as HTTP/1 does: Higress 2.1 never shows the last
-// frame of a held HTTP/2 body.
-func (s *higressStream) Send(frame string, end bool) {
-	apart := end && frame != "" && s.h.profile == higresshost.Higress21
-	if !s.Ended() {
-		s.RequestBody([]byte(frame), end && !apart)
-	}
-	if apart && !s.Ended() {
-		s.RequestBody(nil, true)
-	}
-	s.h.settle()
-}
-
-func (s *higressStream) Retry() int {
-	s.Stream.Retry()
-	return s.Upstream()
-}
-
-func (s *higressStream) Head(status int, headers ...[2]string) {
-	s.status = status
-	h := higresshost.H(":status", strconv.Itoa(status), "content-type", "application/json")
-	s.ResponseHeaders(append(h, headers...), false)
-}
-
-func (s *higressStream) Data(frame string) {
-	s.answered = true
-	s.ResponseBody([]byte(frame), false)
-}
-
-func (s *higressStream) Finish() {
-	if s.status == 0 {
-		s.Head(200)
-	}
-	if s.status == 200 && !s.answered {
-		s.Data(streamtest.Answer)
-	}
-	s.ResponseBody(nil, true)
-	s.h.settle()
-}
-
-func (s *higressStream) ResetByClient() {
-	s.Stream.ResetByClient()
-	s.h.settle()
-}
-
-func (s *higressStream) ResetByUpstream() {
-	s.Stream.ResetByUpstream()
-	s.h.settle()
-}
-
-func (s *higressStream) Result() streamtest.Result {
-	m := s.Stream.Received()
-	return streamtest.Result{Status: s.Code(), Headers: toMap(m.Headers), Body: string(m.Body), Cut: s.Cut()}
 }

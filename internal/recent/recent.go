@@ -1,4 +1,4 @@
-// Package recent has a cache of a bounded number of values.
+// Package recent has a cache of bounded size.
 package recent
 
 import (
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Cache keeps what was used recently: at most a number of values, none for longer than an age without use once it
-// needs the room.
+// Cache keeps what was used recently: as many values as there is room for, none for longer than an age without use once
+// others need the room.
 type Cache[K comparable, V any] struct {
-	max, size int // of all values
+	max, size int // of all values together
 	age       time.Duration
 	entries   map[K]*used[V]
 	swept     time.Duration
@@ -21,7 +21,7 @@ type used[V any] struct {
 	at    time.Duration // of the last use
 }
 
-// New returns a cache of values of that size together at most, which may make room for others after that age.
+// New returns a cache with room for so many values of size 1, each of which may make room for others after that age.
 func New[K comparable, V any](max int, age time.Duration) *Cache[K, V] {
 	return &Cache[K, V]{max: max, age: age, entries: map[K]*used[V]{}}
 }
@@ -37,10 +37,10 @@ func (r *Cache[K, V]) Get(now time.Duration, key K) (V, bool) {
 	return e.value, true
 }
 
-// Put keeps a value of size 1. When there are too many, one that has not been used for long makes room, or any other.
+// Put keeps a value of size 1. What has not been used for long makes room for it, or else any other.
 func (r *Cache[K, V]) Put(now time.Duration, key K, value V) { r.PutSized(now, key, value, 1) }
 
-// PutSized keeps a value of that size, however large, like Put.
+// PutSized is Put for a value of that size, which is kept however large it is.
 func (r *Cache[K, V]) PutSized(now time.Duration, key K, value V, size int) {
 	if now-r.swept >= r.age {
 		r.swept = now

@@ -65,8 +65,8 @@ func (w *engineCluster) costAt(engines []drawnEngine, model string) map[string]f
 // Whatever engines report, costs are finite, weights are above 0, and every endpoint that is awake is a candidate.
 func TestCostsAreFinite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		engines := rapid.SliceOfN(rapid.Custom(drawEngine), 1, 6).Draw(rt, "engines")
-		w := newEngineCluster(t, len(engines), func(c *lb.EngineConfig) {
+		drawn := rapid.SliceOfN(rapid.Custom(drawEngine), 1, 6).Draw(rt, "engines")
+		w := newEngineCluster(t, len(drawn), func(c *lb.EngineConfig) {
 			c.Weights = lb.EngineWeights{
 				Running: rapid.Float64Range(0, 1000).Draw(rt, "running"),
 				Queue:   rapid.Float64Range(0, 1000).Draw(rt, "queue"),
@@ -74,9 +74,9 @@ func TestCostsAreFinite(t *testing.T) {
 				LoRA:    rapid.Float64Range(0, 1000).Draw(rt, "LoRA"),
 			}
 		})
-		w.reportTwice(engines)
+		w.reportTwice(drawn)
 		p, reason := w.plan(rapid.SampledFrom([]string{"", "a", "c"}).Draw(rt, "model"))
-		if reason != lb.ReasonChosen || len(p.Candidates) != len(engines) {
+		if reason != lb.ReasonChosen || len(p.Candidates) != len(drawn) {
 			rt.Fatalf("%d candidates: %v", len(p.Candidates), reason)
 		}
 		for _, c := range p.Candidates {

@@ -24,7 +24,7 @@ func TestManyConfigurationsAreAtHand(t *testing.T) {
 
 // atHand measures the cost of requests under n configurations in turn.
 func atHand(t *testing.T, name string, n int, alike bool) {
-	v, engines, h := healthtest.View(100), lb.NewEngines(), health.New()
+	v, g, h := healthtest.View(100), lb.NewEngines(), health.New()
 	caches, shares := lb.NewCacheTracker(), policy.NewRequestShares()
 	samples := map[string]lb.EngineSample{}
 	for _, e := range v.Endpoints {
@@ -34,13 +34,13 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 			FreshAt: at,
 		}
 	}
-	engines.Update(time.Minute, nil, samples)
+	g.Update(time.Minute, nil, samples)
 	cache := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	var policies []lb.Policy
 	for i := range n {
 		c := policy.Config{
 			Cluster: health.ClusterConfig{Health: healthtest.Config, MaxInflight: 1 + int64(i)},
-			Health:  h, Caches: caches, Engines: engines, Shares: shares,
+			Health:  h, Caches: caches, Engines: g, Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, Weights: lb.EngineWeights{Running: 1 + float64(i)}},
 		}
 		if alike {
@@ -71,5 +71,56 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 	made := testing.AllocsPerRun(10, each)
 	if len(lists) != want || made != 0 {
 		t.Errorf("%d lists, want %d; %.0f allocations for %d requests", len(lists), want, made, n)
+	}
+}
+
+// While endpoints fail, and while they are close to their share, nearly every request has a new list; none changes in
+// place.
+func TestListsDoNotChange(t *testing.T) {
+	const n, requests = 1000, 3000
+	for _, name := range policiesTested {
+		v, g, h, shares := healthtest.View(n), lb.NewEngines(), health.New(), policy.NewRequestShares()
+		samples := map[string]lb.EngineSample{}
+		load := snapshot(t, running(1), waiting(0))
+		for i, e := range v.Endpoints {
+			samples[e.Addr] = lb.EngineSample{Snapshot: load, At: time.Hour, ScrapedAt: time.Hour, FreshAt: time.Hour}
+			v.Endpoints[i].Priority = uint8(i % 2)
+			if i%8 < 6 {
+				v.Endpoints[i].State = lb.Degraded
+			}
+		}
+		g.Update(time.Hour, nil, samples)
+		cache := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+		engine := lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}}
+		p, err := policy.New(name, policy.Config{
+			Cluster: health.ClusterConfig{Health: healthtest.Config}, Health: h,
+			Caches: lb.NewCacheTracker(), Engines: g,
+			Shares: shares, Engine: engine, Settings: settingsOf(name, cache, engine),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists := map[uint64]bool{}
+		for i := range requests {
+			now := time.Hour + time.Duration(i)*time.Millisecond
+			plan, reason := p.Plan(now, &lb.Request{}, v)
+			if reason != lb.ReasonChosen {
+				t.Fatal(reason)
+			}
+			if now := (lb.List{Candidates: plan.Candidates}); now.Digest() != plan.Digest() {
+				t.Fatalf("%s: a list has changed in place", name)
+			}
+			lists[plan.Digest()] = true
+			at := plan.Candidates[i*37%len(plan.Candidates)].Addr
+			shares.Count(now, at)
+			verdict := lb.Success
+			if i%10 == 0 {
+				verdict = lb.Overload
+			}
+			p.Observe(now, lb.Outcome{Addr: at, Verdict: verdict})
+		}
+		if len(lists) < requests/20 {
+			t.Errorf("%s: %d lists of %d requests: the test tests little", name, len(lists), requests)
+		}
 	}
 }

@@ -24,12 +24,12 @@ func TestPoliciesHavePushLimits(t *testing.T) {
 	}
 	for _, name := range Names() {
 		for _, kind := range []push.Kind{push.Blind, push.Outstanding, push.Pending} {
-			engines := lb.NewEngines()
-			limits := push.New(engines)
+			g := lb.NewEngines()
+			limits := push.New(g)
 			p, err := New(name, Config{
 				Push: kind, PushAhead: 2, Limits: limits, Engine: lb.EngineConfig{StaleAfter: 3 * time.Second},
 				Cluster: health.ClusterConfig{MaxInflight: 40, MaxInflightTokens: 5000}, Health: health.New(),
-				Caches: lb.NewCacheTracker(), Engines: engines, Shares: NewRequestShares(), Latencies: NewLatencies(),
+				Caches: lb.NewCacheTracker(), Engines: g, Shares: NewRequestShares(), Latencies: NewLatencies(),
 				Settings: pushSettings(name),
 			})
 			if err != nil {
@@ -39,7 +39,7 @@ func TestPoliciesHavePushLimits(t *testing.T) {
 				Counted: true, Inflight: lb.Load{Requests: 16}, At: 1, ScrapedAt: time.Hour, FreshAt: time.Hour,
 			}
 			parser.Parse([]byte("vllm:num_requests_running 16\nvllm:num_requests_waiting 0\n"), &s.Snapshot)
-			engines.Update(time.Hour, nil, map[string]lb.EngineSample{"a": s})
+			g.Update(time.Hour, nil, map[string]lb.EngineSample{"a": s})
 			plan, reason := p.Plan(time.Hour, &lb.Request{}, view)
 			if reason != lb.ReasonChosen || len(plan.Candidates) != 2 {
 				t.Fatalf("%s: %v, %+v", name, reason, plan.Candidates)

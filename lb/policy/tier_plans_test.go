@@ -30,16 +30,16 @@ func tieredPolicies(t *testing.T, v *lb.View, clusterConfig health.ClusterConfig
 	}
 	out := map[string]lb.Policy{}
 	for _, name := range []string{"global_least_request", "prefix_cache", "endpoint_metrics"} {
-		engines, samples := lb.NewEngines(), map[string]lb.EngineSample{}
+		g, samples := lb.NewEngines(), map[string]lb.EngineSample{}
 		for _, e := range v.Endpoints {
 			samples[e.Addr] = lb.EngineSample{
 				Snapshot: snapshot(t, running(0), waiting(0), kvUse(0)), At: 1, ScrapedAt: 1,
 				FreshAt: 1,
 			}
 		}
-		engines.Update(1, []string{"my_gauge", "my_counter"}, samples)
+		g.Update(1, []string{"my_gauge", "my_counter"}, samples)
 		p, err := policy.New(name, policy.Config{
-			Cluster: clusterConfig, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: engines,
+			Cluster: clusterConfig, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: g,
 			Shares: policy.NewRequestShares(),
 			Engine: engine, Settings: settingsOf(name, policy.CacheConfig{Credit: 2, TTL: time.Hour}, engine),
 		})

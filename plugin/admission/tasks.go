@@ -38,7 +38,7 @@ func (c *Call) schedule(body string) {
 	tasks.Schedule(now, key, c.cfg.API.LeaseTTL, &plan, func(t lb.Task, err error) {
 		c.whenThere(func() { c.scheduled(now, &plan, t, err) }, func() {
 			if err == nil && key == 0 { // nobody will ever know of it
-				tasks.Complete(c.api.Now(), plan.Scope, t.ID, 0, func(lb.TaskEnd, error) {})
+				tasks.Complete(c.api.Clock(), plan.Scope, t.ID, 0, func(lb.TaskEnd, error) {})
 			}
 		})
 	})

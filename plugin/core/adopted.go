@@ -86,12 +86,12 @@ func (f *forwarding) adopt(peer int, why region.Reason) host.Action {
 	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
 	in.held.pl, in.held.asked = in, false
 	in.region = forwarding{pl: in, to: to.Name, why: why}
-	in.work = work{info: pl.work.info, seen: pl.work.seen, text: pl.work.text, model: pl.work.model}
-	w := &pl.wait
+	w, of := &pl.wait, &pl.prompt.work
+	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
 	in.wait = waiting{pl: in, since: w.since, queued: w.queued, waited: w.waited, grantedAt: w.grantedAt}
-	if pl.chain != nil {
-		chain := *pl.chain
-		in.chain = &chain
+	if pl.prompt.chain != nil {
+		chain := *pl.prompt.chain
+		in.prompt.chain = &chain
 	}
 	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
 	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", why.String()), 1)
@@ -117,18 +117,19 @@ func (f *forwarding) leaveAdopted() host.Action {
 	o.region.recall()
 	o.region = forwarding{pl: o, from: o.region.from, returns: o.region.returns + 1}
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy
-		return o.planAnew()
+		return o.region.planAnew()
 	}
 	o.enter(phaseReserving)
 	o.lease.open(o.cluster)
-	return o.replan()
+	return o.wait.replan()
 }
 
 // planAnew plans and reserves for a request that had no plan.
-func (pl *placement) planAnew() host.Action {
-	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Now(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
+func (f *forwarding) planAnew() host.Action {
+	pl := f.pl
+	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
-		why = pl.makePlan(pl.plugin.vm.Now(), view)
+		why = pl.makePlan(pl.plugin.vm.Clock(), view)
 	}
 	if why != lb.ReasonChosen {
 		return pl.pass(why)

@@ -35,7 +35,7 @@ func TestAdoptedServersFail(t *testing.T) {
 		us.wantWaiting(b)
 		us.endpoints[us.sites[euServers][0]].State = lb.Unhealthy
 		us.advance(time.Second)
-		if home.Finish(); b.held {
+		if home.Finish(); b.Held() {
 			us.advance(time.Second)
 		}
 		b.wantAt(false)
@@ -81,7 +81,7 @@ func TestNothingGoesToServersThatDieWithTheirGateways(t *testing.T) {
 			waits.wantAt(false)
 		}
 		waits.Finish()
-		if !home.ended {
+		if !home.Ended() {
 			home.Finish()
 		}
 		us.emptiedInside()
@@ -111,7 +111,7 @@ func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 		us.advance(2 * time.Second)
 		there = there[:1]
 		for _, c := range waits {
-			if c.cluster == euServers && !c.ended {
+			if c.cluster == euServers && !c.Ended() {
 				there = append(there, c)
 			}
 		}
@@ -120,7 +120,7 @@ func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 		}
 	}
 	for _, c := range append(waits, there[0]) {
-		if !c.ended {
+		if !c.Ended() {
 			c.ResetByClient()
 		}
 	}
@@ -182,7 +182,7 @@ func TestWaitsAtHomeWhenAdoptedServersFail(t *testing.T) {
 		us.advance(time.Second)
 		home = nil
 		for _, c := range waits {
-			if c.ended || c.held {
+			if c.Ended() || c.Held() {
 				continue
 			}
 			if home != nil {
@@ -198,10 +198,10 @@ func TestWaitsAtHomeWhenAdoptedServersFail(t *testing.T) {
 	us.advance(10 * time.Second)
 	got := map[int]int{}
 	for _, c := range waits {
-		if !c.ended {
+		if !c.Ended() {
 			c.Finish()
 		}
-		got[c.result.Status]++
+		got[c.Result().Status]++
 	}
 	if got[200] != 5 || got[429]+got[503] != 1 {
 		t.Errorf("they got %v", got)
@@ -227,8 +227,8 @@ func TestPanicOnTheWayBackFromAdopted(t *testing.T) {
 			home.Finish()
 			there.ResetByUpstream()
 			us.advance(4 * time.Second)
-			if waits[0].Finish(); waits[0].result.Status != 200 || waits[0].Upstream() < 0 {
-				t.Errorf("%s %d: %+v", call, n, waits[0].result)
+			if waits[0].Finish(); waits[0].Result().Status != 200 || waits[0].Upstream() < 0 {
+				t.Errorf("%s %d: %+v", call, n, waits[0].Result())
 			}
 			us.advance(2 * time.Second)
 			us.emptiedInside()
@@ -304,15 +304,15 @@ func panicWithAdopted(t *testing.T, waits bool, call string, n int) (fired bool)
 		there.Finish()
 	}
 	us.advance(time.Second)
-	if c.held || c.Upstream() < 0 {
-		t.Fatalf("held %v, at endpoint %d", c.held, c.Upstream())
+	if c.Held() || c.Upstream() < 0 {
+		t.Fatalf("held %v, at endpoint %d", c.Held(), c.Upstream())
 	}
 	c.Finish()
 	fired = us.faultLeft <= 0
 	us.fault = ""
 	home.Finish()
-	if c.result.Status != 200 || !c.received.Ended {
-		t.Errorf("the client got %+v", c.result)
+	if c.Result().Status != 200 || !c.Received().Ended {
+		t.Errorf("the client got %+v", c.Result())
 	}
 	us.advance(2 * time.Second)
 	us.emptiedInside()

@@ -74,9 +74,9 @@ func (c *fakeClient) wantAt(adopted bool) {
 	if adopted {
 		cluster = euServers
 	}
-	if c.cluster != cluster || c.Upstream() < 0 || c.headers[headerHop] != "" {
-		c.process.t.Fatalf("sent to %q, endpoint %d, held %v, with the hop %q: %+v", c.cluster, c.Upstream(), c.held,
-			c.headers[headerHop], c.result)
+	if c.cluster != cluster || c.Upstream() < 0 || c.header(headerHop) != "" {
+		c.process.t.Fatalf("sent to %q, endpoint %d, held %v, with the hop %q: %+v", c.cluster, c.Upstream(), c.Held(),
+			c.header(headerHop), c.Result())
 	}
 }
 
@@ -89,8 +89,8 @@ func TestServesAdopted(t *testing.T) {
 	a, b := us.client(0, regionChat), us.client(1, regionChat)
 	for _, c := range []*fakeClient{a, b} {
 		c.wantAt(true)
-		if c.steer != us.Addr(c.Upstream()) {
-			t.Errorf("steered to %q", c.steer)
+		if c.Override != us.Addr(c.Upstream()) {
+			t.Errorf("steered to %q", c.Override)
 		}
 	}
 	if got := us.atAdopted(); a.Upstream() == b.Upstream() || got[0] != 1 || got[1] != 1 {
@@ -105,7 +105,7 @@ func TestServesAdopted(t *testing.T) {
 	for name, want := range map[string]string{
 		"x-warmgate-region": "eu", "x-warmgate-reason": "adopted", "x-warmgate-host": us.Addr(a.Upstream()),
 	} {
-		if got := a.result.Headers[name]; got != want {
+		if got := a.Result().Headers[name]; got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
@@ -150,7 +150,7 @@ func TestGivesBack(t *testing.T) {
 	pass(4*time.Second, us, eu)
 	us.wantAdopted(0)
 	away := us.client(0, regionChat)
-	if away.cluster != "to-eu" || away.headers[headerHop] == "" {
+	if away.cluster != "to-eu" || away.header(headerHop) == "" {
 		t.Errorf("given back, a request is sent to %q", away.cluster)
 	}
 	for _, c := range []*fakeClient{last, away, home} {

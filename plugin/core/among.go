@@ -15,25 +15,29 @@ import (
 
 // stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
 // whatever becomes of the request. Changing a header has the gateway select the route again.
-func (pl *placement) stripClusterHeaders() {
-	names := pl.plugin.headers
-	if set := pl.plugin.set; set != nil {
+func (s *Stream) stripClusterHeaders() {
+	names := s.plugin.headers
+	if set := s.plugin.set; set != nil {
 		names = set.ClusterHeaders()
 	}
 	if len(names) == 0 {
 		return
 	}
-	pl.traits.read(pl)
-	for _, h := range pl.traits.headers {
+	s.traits.read(s)
+	for _, h := range s.traits.headers {
 		if slices.Contains(names, h[0]) {
-			pl.SetCluster(h[0], "")
+			s.SetCluster(h[0], "")
 		}
 	}
 }
 
+// steering is where a request is sent: to an endpoint or a cluster that was chosen, or where the gateway likes.
+type steering struct{ pl *placement }
+
 // scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
 // route.
-func (pl *placement) scopeOf(cluster string) string {
+func (s *steering) scopeOf(cluster string) string {
+	pl := s.pl
 	switch {
 	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
 		return budgetScope
@@ -48,7 +52,8 @@ func (pl *placement) scopeOf(cluster string) string {
 }
 
 // send sends the request to what was chosen.
-func (pl *placement) send() error {
+func (s *steering) send() error {
+	pl := s.pl
 	l := &pl.lease
 	r := &l.reservation
 	if !pl.cfg.AmongClusters() {
@@ -61,7 +66,8 @@ func (pl *placement) send() error {
 }
 
 // leaveToGateway leaves the request to the gateway.
-func (pl *placement) leaveToGateway() {
+func (s *steering) leaveToGateway() {
+	pl := s.pl
 	pl.Unsteer()
 	switch {
 	case pl.cfg == nil:
@@ -75,7 +81,8 @@ func (pl *placement) leaveToGateway() {
 // server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
 // The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
 // endpoint of one of the candidates.
-func (pl *placement) server() string {
+func (s *steering) server() string {
+	pl := s.pl
 	served := pl.ServedBy()
 	if served == "" || !pl.cfg.AmongClusters() {
 		return served
@@ -83,7 +90,7 @@ func (pl *placement) server() string {
 	in, reported := &pl.cfg.Clusters, pl.Cluster()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
-		return lists(v.GW.KnownView(v.Now(), in.Holds(name), pl.cfg), served)
+		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.cfg), served)
 	}
 	if holds(reported) {
 		return reported
@@ -102,11 +109,12 @@ func lists(v *lb.View, addr string) bool {
 // verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
 // every request from it: it has no healthy endpoint, a circuit breaker is open, or there is no such cluster. A client
 // that leaves before there is an answer says nothing of it.
-func (pl *placement) verdict() lb.Verdict {
-	if verdict, judged := pl.answerVerdict(); judged {
+func (j *judging) verdict() lb.Verdict {
+	pl := j.pl
+	if verdict, judged := j.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := pl.response.verdict(pl.plugin.vm.Now(), pl.sentAt(), &pl.body, pl.GatewayStream)
+	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream)
 	if !pl.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
@@ -135,7 +143,8 @@ func containsAny(details string, causes ...string) bool {
 }
 
 // measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
-func (pl *placement) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
+func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
+	pl := j.pl
 	l := &pl.lease
 	if l.steeredAt == 0 {
 		return

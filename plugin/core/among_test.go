@@ -86,7 +86,7 @@ func TestAmongClusters(t *testing.T) {
 			}
 		}
 		for i, c := range open {
-			if to := c.headers["x-higress-target-cluster"]; to != c.target() || !strings.Contains("abc", to) {
+			if to := c.header("x-higress-target-cluster"); to != c.target() || !strings.Contains("abc", to) {
 				t.Errorf("the header has %q", to)
 			}
 			switch i % 4 {
@@ -103,7 +103,7 @@ func TestAmongClusters(t *testing.T) {
 		}
 		d.advance(time.Second)
 		d.emptied()
-		if got := open[0].result.Headers["x-warmgate-cluster"]; got != open[0].target() {
+		if got := open[0].Result().Headers["x-warmgate-cluster"]; got != open[0].target() {
 			t.Errorf("the debug header has %q, the request went to %q", got, open[0].target())
 		}
 		if !strings.HasPrefix(d.access[0], "cluster="+open[0].target()+" reason=chosen load=") {
@@ -159,10 +159,10 @@ func TestForgedHeaderOfARefusedPart(t *testing.T) {
 		for _, key := range []string{"x-site", "x-higress-target-cluster"} {
 			d := startSites(t, 1, config)
 			s := d.client(0, streamtest.Request{Headers: [][2]string{{key, "forged"}}})
-			if _, there := s.headers[key]; there && (key == "x-site" || strings.Contains(name, "as a whole")) {
+			if s.Request.Headers.Has(key) && (key == "x-site" || strings.Contains(name, "as a whole")) {
 				t.Errorf("%s: what the client has sent in %s is passed on", name, key)
 			}
-			s.Finish()
+			s.conclude()
 		}
 	}
 }
@@ -215,12 +215,11 @@ func TestFailingClusters(t *testing.T) {
 		"500":   func(c *fakeClient) { c.Head(500); c.Finish() },
 		"reset": func(c *fakeClient) { c.ResetByUpstream() },
 		"breaker": func(c *fakeClient) {
-			c.details = "upstream_reset_before_response_started{overflow}"
-			c.answer(streamtest.Result{Status: 503})
+			c.answer(503, "upstream_reset_before_response_started{overflow}")
 		},
 		"nobody": func(c *fakeClient) {
-			c.details, c.endpoint = "no_healthy_upstream", -1
-			c.answer(streamtest.Result{Status: 503})
+			c.moveTo(-1)
+			c.answer(503, "no_healthy_upstream")
 		},
 	} {
 		d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
@@ -282,7 +281,7 @@ func TestServedByAnotherCluster(t *testing.T) {
 	if from == "b" {
 		to = "c"
 	}
-	c.cluster, c.endpoint = to, d.sites[to][0]
+	c.serveIn(to, d.sites[to][0])
 	c.Head(200)
 	if d.inCluster(from) != 0 || d.inCluster(to) != 1 || d.Counter(stats.Moves) != 1 {
 		t.Errorf("%d in %s, %d in %s", d.inCluster(from), from, d.inCluster(to), to)
@@ -294,14 +293,14 @@ func TestServedByAnotherCluster(t *testing.T) {
 	if from == "a" {
 		to = "b"
 	}
-	c.cluster, c.endpoint = "several", d.sites[to][1]
+	c.serveIn("several", d.sites[to][1])
 	c.Head(200)
 	if d.inCluster(from) != 0 || d.inCluster(to) != 1 {
 		t.Errorf("by its address: %d in %s, %d in %s", d.inCluster(from), from, d.inCluster(to), to)
 	}
 	c.Finish()
 	c = d.client(0, streamtest.Request{})
-	c.cluster, c.endpoint = fakeCluster, 6
+	c.serveIn(fakeCluster, 6)
 	c.Head(200)
 	if n := d.Counter(stats.Misrouted); n != 1 {
 		t.Errorf("%d strays", n)
@@ -320,8 +319,8 @@ func TestPanicsAmongClusters(t *testing.T) {
 			d.fault, d.faultLeft = call, n
 			for range 5 {
 				c := d.client(0, streamtest.Request{})
-				if c.endpoint < 0 {
-					t.Errorf("%s, the %dth: %+v", call, n, c.result)
+				if c.Upstream() < 0 {
+					t.Errorf("%s, the %dth: %+v", call, n, c.Result())
 				}
 				c.Finish()
 			}

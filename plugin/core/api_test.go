@@ -52,8 +52,8 @@ func (d *fakeDriver) wantAnswer(what string, c *fakeClient, status int, body str
 	if r.Status != status || r.Body != body {
 		d.t.Errorf("%s: answered %d %s, want %d %s", what, r.Status, r.Body, status, body)
 	}
-	if c.Upstream() >= 0 || c.routed || c.held {
-		d.t.Errorf("%s: forwarded to %d, routed %v, held %v", what, c.Upstream(), c.routed, c.held)
+	if c.Upstream() >= 0 || c.Routed() || c.Held() {
+		d.t.Errorf("%s: forwarded to %d, routed %v, held %v", what, c.Upstream(), c.Routed(), c.Held())
 	}
 	if !json.Valid([]byte(r.Body)) || r.Headers["content-type"] != "application/json" ||
 		r.Headers["cache-control"] != "no-store" {
@@ -220,7 +220,7 @@ func (d *fakeDriver) noToken() {
 			}
 		}
 	}
-	for name := range d.metrics.ids {
+	for name := range d.metrics.kinds {
 		if strings.Contains(name, apiToken[:8]) {
 			d.t.Errorf("the token is in a statistic: %s", name)
 		}
@@ -248,7 +248,7 @@ func TestLateBody(t *testing.T) {
 			Headers: [][2]string{{"authorization", "Bearer " + apiToken}},
 		})
 		d.advance(9 * time.Second)
-		if !c.held || c.ended {
+		if !c.Held() || c.Ended() {
 			t.Fatal("not waited for")
 		}
 		d.advance(2 * time.Second)
@@ -289,11 +289,11 @@ func TestPanicsInCalls(t *testing.T) {
 			}
 			r := c.Result()
 			if fault != "RequestHeaders" && (r.Status != 500 || r.Body != `{"error":"the plugin failed"}`) {
-				t.Errorf("%s %d: answered %d %s, held %v", fault, left, r.Status, r.Body, c.held)
+				t.Errorf("%s %d: answered %d %s, held %v", fault, left, r.Status, r.Body, c.Held())
 			}
 			next := d.call(0, "/heartbeat", `{"task_id":"x"}`)
 			d.wantAnswer("the next", next, 200, `{"ok":false,"reason":"not_found"}`)
-			c.ResetByClient()
+			c.leave()
 			d.drained()
 		}
 	}
@@ -306,7 +306,7 @@ func TestPanicsInCalls(t *testing.T) {
 	d.settle()
 	d.fault = ""
 	if c.Result().Status != 500 || c.Upstream() >= 0 {
-		t.Errorf("later: answered %d, held %v", c.Result().Status, c.held)
+		t.Errorf("later: answered %d, held %v", c.Result().Status, c.Held())
 	}
 	d.drained()
 }

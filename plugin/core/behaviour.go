@@ -29,7 +29,8 @@ func (r *reading) shows() learned.Shown {
 }
 
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
-func (pl *placement) learnCall(now time.Duration, verdict lb.Verdict) {
+func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
+	pl := j.pl
 	r, calls := &pl.response, &pl.cluster.calls
 	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
 		return

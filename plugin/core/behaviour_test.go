@@ -58,7 +58,7 @@ func (d *fakeDriver) behave(b behaving, number int) (tokens int64, headers map[s
 		c.Data(part)
 	}
 	c.Finish()
-	return tokens, c.result.Headers
+	return tokens, c.Result().Headers
 }
 
 // askAll has n calls of each kind answered in turn.

@@ -28,8 +28,8 @@ func newBodies(e *host.Env) *bodies {
 
 // track notes that a lease was granted before the end of the body, for what was read of it.
 func (b *bodies) track(s *placement) {
-	if s.work.open && s.work.seen > 0 {
-		b.partial[s] = bodyProgress{b.Now(), s.body.received}
+	if s.prompt.work.open && s.prompt.work.seen > 0 {
+		b.partial[s] = bodyProgress{b.Clock(), s.body.received}
 	}
 }
 
@@ -45,7 +45,7 @@ func (b *bodies) expire(now time.Duration) {
 		case s.body.received != p.received:
 			b.partial[s] = bodyProgress{now, s.body.received}
 		case now-p.at >= stallTime:
-			b.RunAs(s.context, "a stalled request", s.stalled, s.recovered)
+			b.RunAs(s.context, "a stalled request", s.prompt.stalled, s.recovered)
 		}
 	}
 }

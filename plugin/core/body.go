@@ -35,15 +35,23 @@ func (b *body) arrived(now time.Duration, end bool) {
 	}
 }
 
+// promptUse is what is read of a request for its choice: its prompt, and how much work that is.
+type promptUse struct {
+	pl    *placement
+	chain *promptChain // for prefix_cache, nil where the prompt does not matter
+	work  work         // with unit: tokens
+}
+
 // needsBody reports whether the body decides where the request is sent: how long it is, which adapter it is for, or
 // which session it belongs to.
-func (pl *placement) needsBody() bool { return pl.needsOwnBody() || pl.needsBodyInside() }
+func (u *promptUse) needsBody() bool { return u.needsOwnBody() || u.pl.within.needsBodyInside() }
 
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
-func (pl *placement) needsOwnBody() bool { return pl.needsMore() || pl.facts.readsFacts() }
+func (u *promptUse) needsOwnBody() bool { return u.needsMore() || u.pl.facts.readsFacts() }
 
 // needsMore reports whether it decides this choice by more than facts about its model.
-func (pl *placement) needsMore() bool {
+func (u *promptUse) needsMore() bool {
+	pl := u.pl
 	switch {
 	case pl.session.mayBeInBody(pl, pl.cfg), pl.held.inBody && !pl.traits.notJSON:
 		return true
@@ -63,24 +71,25 @@ func (pl *placement) needsMore() bool {
 func (s *Stream) waitForBody() host.Action {
 	pl := s.first
 	pl.enter(phaseReading)
-	s.body.modelOnly = !pl.needsMore() && !pl.needsBodyInside()
+	s.body.modelOnly = !pl.prompt.needsMore() && !pl.within.needsBodyInside()
 	s.HoldBody(s.readMost())
 	s.plugin.vm.bodies.reading[s] = s.plugin.vm.GW.Now() + pl.cfg.BodyTimeout
 	return host.Hold
 }
 
 // bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
-func (pl *placement) bodyCame(size int, end bool) host.Action {
-	pl.body.arrived(pl.plugin.vm.Now(), end)
+func (u *promptUse) bodyCame(size int, end bool) host.Action {
+	pl := u.pl
+	pl.body.arrived(pl.plugin.vm.Clock(), end)
 	switch pl.phase {
 	case phaseReading:
 	case phaseListing, phaseReserving:
-		pl.passed(size)
-		return pl.bodyGrew()
+		u.passed(size)
+		return pl.wait.bodyGrew()
 	default:
-		pl.passed(size)
+		u.passed(size)
 		if end {
-			pl.amendWork()
+			u.amendWork()
 		}
 		return host.Proceed
 	}
@@ -93,7 +102,8 @@ func (pl *placement) bodyCame(size int, end bool) host.Action {
 }
 
 // passed counts a part of the body that nothing waits for: once for all of the row.
-func (pl *placement) passed(size int) {
+func (u *promptUse) passed(size int) {
+	pl := u.pl
 	if pl.outer == nil {
 		pl.body.received += size
 	}
@@ -124,14 +134,15 @@ func (s *Stream) readNext(size int, end bool) host.Action {
 }
 
 // trailersCame is called when the body was followed by trailers.
-func (pl *placement) trailersCame() host.Action {
-	pl.body.arrived(pl.plugin.vm.Now(), true)
+func (u *promptUse) trailersCame() host.Action {
+	pl := u.pl
+	pl.body.arrived(pl.plugin.vm.Clock(), true)
 	switch pl.phase {
 	case phaseReading:
 	case phaseListing, phaseReserving:
 		return host.Stop
 	default:
-		pl.amendWork()
+		u.amendWork()
 		return host.Proceed
 	}
 	return pl.inspect(pl.body.received, true)
@@ -153,7 +164,7 @@ func (s *Stream) inspect(size int, end bool) host.Action {
 	pl.session.find(pl, pl.cfg, b.text, true)
 	pl.held.readBody(b.text)
 	late := s.body.late && !end && !s.body.modelOnly
-	if !pl.needsPrompt() {
+	if !pl.prompt.needsPrompt() {
 		pl.facts.readModel(b.text)
 		return pl.decide(size, end, readingReason(nil, late))
 	}
@@ -173,7 +184,7 @@ func (s *Stream) inspect(size int, end bool) host.Action {
 	}
 	err := b.err
 	if err == nil {
-		pl.inspected(&b)
+		pl.prompt.inspected(&b)
 	} else if pl.cfg.Unit != lb.Tokens {
 		err = nil // it was read for the adapter, no more
 	}
@@ -181,7 +192,8 @@ func (s *Stream) inspect(size int, end bool) host.Action {
 }
 
 // needsPrompt reports whether more of the body matters than which session it is of.
-func (pl *placement) needsPrompt() bool {
+func (u *promptUse) needsPrompt() bool {
+	pl := u.pl
 	c := pl.cfg
 	if !pl.computes() {
 		return pl.what == prompt.Quiet && c.Clusters.Endpoint != nil // for its model, inside
@@ -191,17 +203,18 @@ func (pl *placement) needsPrompt() bool {
 }
 
 // inspected takes over what is known of a body that could be read.
-func (pl *placement) inspected(b *readBody) {
+func (u *promptUse) inspected(b *readBody) {
+	pl := u.pl
 	model := learned.Key{
 		Model: xxhash.Sum64String(b.parts.ModelName(b.text)),
 		Class: pl.traits.classID(pl.cfg), Tenant: pl.traits.tenantID(pl.cfg),
 	}
-	pl.work = work{info: b.info, seen: len(b.text) + b.skipped, model: model}
+	u.work = work{info: b.info, seen: len(b.text) + b.skipped, model: model}
 	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {
-		pl.work.text = b.info.TextBytes
+		u.work.text = b.info.TextBytes
 	}
 	if pl.cfg.ReadsPrompt() && pl.computes() {
-		pl.chainPrompt(b)
+		u.chainPrompt(b)
 	}
 	if pl.cfg.Scrapes(pl.plugin.vm.Kind) || pl.cfg.Engines.ORCA {
 		pl.metrics.model = b.parts.ModelName(b.text)

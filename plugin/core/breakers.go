@@ -100,12 +100,13 @@ const maxOverflows = 8
 
 // overflows reports whether the cluster that was granted has no room for the request: others have come first since it
 // was planned.
-func (pl *placement) overflows(cluster string) bool {
+func (s *steering) overflows(cluster string) bool {
+	pl := s.pl
 	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
 		return false
 	}
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.Now(), clusterScope{pl.cfg, pl.scope})
+	l, known := v.views.lists.Get(v.Clock(), clusterScope{pl.cfg, pl.scope})
 	if !known || !l.breakers.known {
 		return false
 	}
@@ -127,15 +128,16 @@ func (pl *placement) overflows(cluster string) bool {
 }
 
 // chooseAnother plans a request again that does not fit into the cluster that was granted.
-func (pl *placement) chooseAnother(cluster string) host.Action {
+func (s *steering) chooseAnother(cluster string) host.Action {
+	pl := s.pl
 	l := &pl.lease
 	if p := &l.reservation.plan; len(p.Prefix.Blocks) > 0 {
 		l.store.ForgetPrompt(l.now(), l.reservation.id, p, cluster, l.reservation.grant.Cached)
 	}
-	pl.undoGrant(cluster)
+	pl.charge.undoGrant(cluster)
 	if l.overflows++; l.overflows > maxOverflows {
 		pl.closeLease()
 		return pl.pass(lb.ReasonNoClusterAvailable)
 	}
-	return pl.replan()
+	return pl.wait.replan()
 }

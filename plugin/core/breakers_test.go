@@ -87,7 +87,7 @@ func TestBreakers(t *testing.T) {
 			break
 		}
 		for _, s := range open {
-			s.Finish()
+			s.conclude()
 		}
 		d.emptied()
 	}
@@ -263,7 +263,7 @@ func TestBreakersOfClustersWithAQueue(t *testing.T) {
 		}
 	}
 	for _, c := range open {
-		c.Finish()
+		c.conclude()
 	}
 	d.emptiedInside()
 }

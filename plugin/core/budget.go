@@ -98,9 +98,13 @@ func (l *lease) dropCharges(unseen bool) {
 	}
 }
 
+// charging is what a request is charged at its target and its tenant, and what it is given back.
+type charging struct{ pl *placement }
+
 // endCharges ends the charges of a request that is over. Without usage the estimate stays, unless no model can have
 // worked on the request.
-func (pl *placement) endCharges() {
+func (ch *charging) endCharges() {
+	pl := ch.pl
 	b := &pl.lease.budget
 	if b.target.addr == "" {
 		return
@@ -117,11 +121,12 @@ func (pl *placement) endCharges() {
 }
 
 // undoGrant releases a grant that is not used.
-func (pl *placement) undoGrant(addr string) {
+func (ch *charging) undoGrant(addr string) {
+	pl := ch.pl
 	l := &pl.lease
 	l.charged(addr)
 	l.giveBack(&l.budget.target)
-	pl.noteUnserved()
+	pl.wait.noteUnserved()
 	l.store.Release(l.now(), l.reservation.id)
 }
 
@@ -153,7 +158,8 @@ func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
 // shrinks nothing is not reported: as long as a server has half of a limit left, its budget is not what runs out.
 //
 // Some servers say in the body of a 429 when to try again. It closes for the moment until that has come.
-func (pl *placement) restrict(headers [][2]string) {
+func (ch *charging) restrict(headers [][2]string) {
+	pl := ch.pl
 	c := &pl.lease.budget.target
 	if c.addr == "" || !pl.response.reached {
 		return
@@ -190,7 +196,8 @@ func (pl *placement) restrict(headers [][2]string) {
 const maxRetryBody = 4 << 10
 
 // readRetry looks for the time to try again in the part of the body of a refusal that is passing.
-func (pl *placement) readRetry(size int) {
+func (ch *charging) readRetry(size int) {
+	pl := ch.pl
 	r, c := &pl.response, &pl.lease.budget.target
 	r.retry = append(r.retry, pl.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
 	after, ok := ratelimit.RetryDelay(r.retry)
@@ -220,7 +227,8 @@ func isBudget(why lb.Reason) bool {
 
 // limitHeaders returns what a client is told of the budget that is likely to have room for its request first, as
 // OpenAI's API tells it, and the exact time to wait, as OpenAI's clients read it.
-func (pl *placement) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
+func (ch *charging) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
+	pl := ch.pl
 	plan, grant := &pl.lease.reservation.plan, &pl.lease.reservation.grant
 	if why == lb.ReasonTenantOverBudget {
 		plan, grant = pl.lease.budget.tenant.plan, &pl.lease.budget.tenant.grant

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -42,7 +41,7 @@ func TestUnservedResponses(t *testing.T) {
 		{true, 503, "no_healthy_upstream", true, true},
 	} {
 		r := response{reached: c.reached, status: c.status}
-		s := &fakeStream{process: d, details: c.details}
+		s := d.endedBy(c.details)
 		d.effective = s
 		if unserved, unseen := r.unserved(s); unserved != c.unserved || unseen != c.unseen {
 			t.Errorf("%+v: %v, %v", c, unserved, unseen)
@@ -96,9 +95,9 @@ func TestBudgetsAmongClusters(t *testing.T) {
 			t.Errorf("%d in %s", n, name)
 		}
 	}
-	if shed := d.client(0, streamtest.Request{}); shed.result.Status != 429 ||
-		!strings.Contains(shed.result.Body, "over_budget") {
-		t.Errorf("%+v", shed.result)
+	if shed := d.client(0, streamtest.Request{}); shed.Result().Status != 429 ||
+		!strings.Contains(shed.Result().Body, "over_budget") {
+		t.Errorf("%+v", shed.Result())
 	}
 	for i, c := range open {
 		switch i % 4 {
@@ -135,18 +134,18 @@ func TestTenantGetsBackWhatTargetsRefuse(t *testing.T) {
 		open = append(open, d.client(0, of(tenant)))
 	}
 	for range 30 { // of 1000 tokens a minute, each of them would take 100
-		if shed := d.client(0, of("d")); !strings.Contains(shed.result.Body, `"over_budget"`) {
-			t.Fatalf("%+v", shed.result)
+		if shed := d.client(0, of("d")); !strings.Contains(shed.Result().Body, `"over_budget"`) {
+			t.Fatalf("%+v", shed.Result())
 		}
-		if shed := d.client(0, of("a")); !strings.Contains(shed.result.Body, `"tenant_over_budget"`) {
-			t.Fatalf("%+v", shed.result)
+		if shed := d.client(0, of("a")); !strings.Contains(shed.Result().Body, `"tenant_over_budget"`) {
+			t.Fatalf("%+v", shed.Result())
 		}
 	}
 	for _, c := range open {
 		c.Finish()
 	}
 	if c := d.client(0, of("d")); c.Upstream() < 0 {
-		t.Errorf("%+v", c.result)
+		t.Errorf("%+v", c.Result())
 	} else {
 		c.Finish()
 	}
@@ -164,13 +163,13 @@ func TestRefusedRequestsOfTenantsCount(t *testing.T) {
 	for i, status := range []int{400, 422, 404} {
 		c := send()
 		if c.Upstream() < 0 {
-			t.Fatalf("request %d: %+v", i+1, c.result)
+			t.Fatalf("request %d: %+v", i+1, c.Result())
 		}
 		c.Head(status)
 		c.Finish()
 	}
-	if shed := send(); !strings.Contains(shed.result.Body, `"tenant_over_budget"`) {
-		t.Errorf("the fourth in a minute: %+v", shed.result)
+	if shed := send(); !strings.Contains(shed.Result().Body, `"tenant_over_budget"`) {
+		t.Errorf("the fourth in a minute: %+v", shed.Result())
 	}
 }
 
@@ -187,12 +186,12 @@ func TestNamesOfTenantsThatAreMadeUp(t *testing.T) {
 	for i := range 10_000 {
 		c := send(fmt.Sprint(i))
 		if c.Upstream() < 0 {
-			t.Fatalf("tenant %d: %+v", i, c.result)
+			t.Fatalf("tenant %d: %+v", i, c.Result())
 		}
 		c.Finish()
 	}
-	if shed := send("known"); !strings.Contains(shed.result.Body, `"tenant_over_budget"`) {
-		t.Errorf("%+v", shed.result)
+	if shed := send("known"); !strings.Contains(shed.Result().Body, `"tenant_over_budget"`) {
+		t.Errorf("%+v", shed.Result())
 	}
 	known.Finish()
 	send("known").Finish()
@@ -200,8 +199,8 @@ func TestNamesOfTenantsThatAreMadeUp(t *testing.T) {
 		d.advance(time.Second)
 	}
 	first := send("new")
-	if shed := send("new"); !strings.Contains(shed.result.Body, `"tenant_over_budget"`) {
-		t.Errorf("a tenant that came later is not limited: %+v", shed.result)
+	if shed := send("new"); !strings.Contains(shed.Result().Body, `"tenant_over_budget"`) {
+		t.Errorf("a tenant that came later is not limited: %+v", shed.Result())
 	}
 	first.Finish()
 	d.emptiedTenants("known", "new", "1", "9999")
@@ -225,7 +224,7 @@ func TestBudgetsInShadow(t *testing.T) {
 	for range 10 {
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
 		if c.Upstream() < 0 || c.target() != fakeCluster {
-			t.Fatalf("%+v at %s", c.result, c.target())
+			t.Fatalf("%+v at %s", c.Result(), c.target())
 		}
 		c.Finish()
 	}
@@ -247,13 +246,4 @@ func TestHeadersAreReadAtOnce(t *testing.T) {
 			t.Errorf("%s: calls %v", config, calls)
 		}
 	}
-}
-
-// ResponseHeaders implements GatewayStream.
-func (s *fakeStream) ResponseHeaders() (list [][2]string) {
-	s.called("ResponseHeaders")
-	for _, name := range order.Keys(s.result.Headers) {
-		list = append(list, [2]string{name, s.result.Headers[name]})
-	}
-	return list
 }

@@ -60,7 +60,7 @@ func (d budgetInRedis) open() *fakeClient {
 	d.t.Helper()
 	c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
 	if c.Upstream() < 0 {
-		d.t.Fatalf("reached no server: %+v", c.result)
+		d.t.Fatalf("reached no server: %+v", c.Result())
 	}
 	return c
 }
@@ -116,8 +116,7 @@ func TestUnusedGrantsInRedis(t *testing.T) {
 		tokens float64
 	}{
 		"no server is reached": {func(_ budgetInRedis, c *fakeClient) {
-			c.details = "upstream_reset_before_response_started{connection_failure}"
-			c.answer(streamtest.Result{Status: 503})
+			c.answer(503, "upstream_reset_before_response_started{connection_failure}")
 		}, "", 0},
 		"the server refuses": {func(_ budgetInRedis, c *fakeClient) {
 			c.Head(400)

@@ -21,7 +21,7 @@ func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin
 		}
 		v.configs.remove(p) // the gateway may start a context again
 		next.context = p.context
-		v.ticks.set(next, v.Now(), firstTick)
+		v.ticks.set(next, v.Clock(), firstTick)
 		started = next
 	}, nil)
 	return started
@@ -90,10 +90,10 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 
 func (pl *placement) takeBody(size int, end bool) host.Action {
 	if pl.phase >= phaseLeased && !end {
-		pl.passed(size)
+		pl.prompt.passed(size)
 		return host.Proceed
 	}
-	return pl.run("request body", func() host.Action { return pl.bodyCame(size, end) })
+	return pl.run("request body", func() host.Action { return pl.prompt.bodyCame(size, end) })
 }
 
 // OnRequestTrailers is called when the body was followed by trailers.
@@ -102,9 +102,9 @@ func (s *Stream) OnRequestTrailers() host.Action {
 		return s.first.run("request trailers", func() host.Action { return s.answer.Read(s.body.received, true) })
 	}
 	inside := s.first.inside
-	a := s.first.run("request trailers", s.first.trailersCame)
+	a := s.first.run("request trailers", s.first.prompt.trailersCame)
 	if inside != nil {
-		return inside.run("request trailers", inside.trailersCame)
+		return inside.run("request trailers", inside.prompt.trailersCame)
 	}
 	return a
 }
@@ -116,7 +116,7 @@ func (s *Stream) OnResponseHeaders(end bool) {
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
-		s.plugin.vm.Callback(s.context, "response headers", func() { pl.answerBegins(end) }, nil)
+		s.plugin.vm.Callback(s.context, "response headers", func() { pl.serving.answerBegins(end) }, nil)
 	}
 }
 
@@ -137,11 +137,11 @@ func (pl *placement) takeAnswer(size int, end bool) {
 		r.bytes += size
 	}
 	// A stream of tokens comes in thousands of parts.
-	if r.begun && !end && !r.reads && r.retry == nil && !pl.readsBegin() {
+	if r.begun && !end && !r.reads && r.retry == nil && !pl.serving.readsBegin() {
 		r.unread = true
 		return
 	}
-	pl.plugin.vm.Callback(pl.context, "response body", func() { pl.answerGoesOn(size, end) }, nil)
+	pl.plugin.vm.Callback(pl.context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.

@@ -26,19 +26,20 @@ func (pl *placement) meetCall(bodiless bool) {
 }
 
 // computes reports whether a model works on the request, as far as is known.
-func (pl *placement) computes() bool { return pl.what == prompt.Computes || pl.what == prompt.Unlisted }
+func (s *Stream) computes() bool { return s.what == prompt.Computes || s.what == prompt.Unlisted }
 
 // idle reports whether the call is known to compute nothing, or nothing here.
-func (pl *placement) idle() bool { return pl.what == prompt.Idle || pl.what == prompt.Counts }
+func (s *Stream) idle() bool { return s.what == prompt.Idle || s.what == prompt.Counts }
 
 // isForModel reports whether the call can only be served by an endpoint that has its model, as far as is known.
-func (pl *placement) isForModel() bool { return pl.what != prompt.Idle && pl.what != prompt.Bodiless }
+func (s *Stream) isForModel() bool { return s.what != prompt.Idle && s.what != prompt.Bodiless }
 
 // judged is verdict, less what says nothing of how the endpoint computes: of a call that computes nothing, only that
 // the endpoint or the cluster cannot be reached; and no refusal of a model that it does not have, or not with such a
 // context.
-func (pl *placement) judged() lb.Verdict {
-	verdict := pl.verdict()
+func (j *judging) judged() lb.Verdict {
+	pl := j.pl
+	verdict := j.verdict()
 	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.Details())) {
 		return lb.Neutral
 	}

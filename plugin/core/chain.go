@@ -27,12 +27,13 @@ type promptChain struct {
 // chainPrompt cuts the prompt of the body into blocks. The route, and the tenant if there is a header for it, are part
 // of every key. A prompt that the server puts more in front of than was sent is never seen as a whole. A body that was
 // not read to its end has no blocks: what isolates its prompt from others may stand there.
-func (pl *placement) chainPrompt(b *readBody) {
+func (u *promptUse) chainPrompt(b *readBody) {
+	pl := u.pl
 	chainer, tenant := pl.plugin.vm.prompts.chainer(pl.cfg), ""
 	if pl.cfg.Prefix.TenantHeader != "" {
 		tenant = pl.traits.header(pl.cfg.Prefix.TenantHeader)
 	}
-	now, key := pl.plugin.vm.Now(), pl.work.model
+	now, key := pl.plugin.vm.Clock(), u.work.model
 	first := pl.plugin.vm.prompts.firsts.Of(now, learned.ModelID{Cluster: pl.scope, Model: key.Model})
 	var mediaBytes []int
 	var bytesPerToken float64
@@ -45,7 +46,7 @@ func (pl *placement) chainPrompt(b *readBody) {
 	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.Route(), tenant)
 	changed := first.Observe(chainer.First())
 	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
-		pl.work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}
+		u.work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}
 	}
 	if !b.ended {
 		pl.plugin.vm.Stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
@@ -54,7 +55,7 @@ func (pl *placement) chainPrompt(b *readBody) {
 	if pl.cfg.Prefix.TenantHeader != "" { // requests without the header are one tenant's
 		chainer.Claim(blocks, tenant)
 	}
-	pl.chain = &promptChain{
+	u.chain = &promptChain{
 		blocks: slices.Clone(blocks), length: length, planned: now,
 		shape: pl.traits.shapeOr(b.info.API), uncached: b.info.BypassCache, whole: b.whole && !b.info.Stateful,
 		model: b.parts.ModelName(b.text), first: first, skipped: skipped && changed,

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
@@ -245,14 +246,14 @@ func TestUnreadableBodiesMeetTheCap(t *testing.T) {
 func TestAnsweredByTheGatewayWhileHeld(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	c := d.client(0, streamtest.Request{Unended: true})
-	c.result.Headers = map[string]string{":status": "413"}
+	c.Response.Headers = fakehost.H(":status", "413")
 	c.response(func() { c.core.OnResponseHeaders(false) })
-	c.held = false
+	c.Request.Abort()
 	d.advance(time.Second)
 	if load := d.Load(0); load.Requests != 0 {
 		t.Errorf("%+v in flight for a request that was answered", load)
 	}
-	if c.routed {
+	if c.Routed() {
 		t.Error("a request that was answered went on")
 	}
 	c.end()

@@ -27,8 +27,8 @@ func TestClusterHash(t *testing.T) {
 		t.Errorf("%v of 500 consumers", to)
 	}
 	c := d.client(0, streamtest.Request{})
-	if c.result.Status != 403 || c.result.Body != "hash header required" {
-		t.Errorf("without the header: %+v", c.result)
+	if c.Result().Status != 403 || c.Result().Body != "hash header required" {
+		t.Errorf("without the header: %+v", c.Result())
 	}
 	d.emptied()
 }
@@ -56,8 +56,8 @@ func TestClusterHashOfBodies(t *testing.T) {
 			{Headers: [][2]string{json}},
 		} {
 			c := d.client(0, r)
-			if refused := c.result.Status == 403; refused == served[i] {
-				t.Errorf("%s: request %d: %+v, want served: %t", keys, i, c.result, served[i])
+			if refused := c.Result().Status == 403; refused == served[i] {
+				t.Errorf("%s: request %d: %+v, want served: %t", keys, i, c.Result(), served[i])
 			}
 			if served[i] {
 				targets[c.target()] = true
@@ -87,10 +87,10 @@ func TestLongKeys(t *testing.T) {
 			{Path: "/v1/chat/completions?id=" + key},
 		} {
 			c := d.client(0, r)
-			if refused := c.result.Status == 403; refused != (i == 0 && !inBody) {
-				t.Errorf("%d bytes, request %d: %+v", length, i, c.result)
+			if refused := c.Result().Status == 403; refused != (i == 0 && !inBody) {
+				t.Errorf("%d bytes, request %d: %+v", length, i, c.Result())
 			}
-			if c.result.Status != 403 {
+			if c.Result().Status != 403 {
 				targets[fmt.Sprint(length, c.target())] = true
 				c.Finish()
 			}

@@ -23,10 +23,9 @@ func (s namedStream) Cluster() string { return s.cluster }
 
 // openNamed sends a request to a cluster of the given name.
 func (w *fakeWorker) openNamed(cluster string) *fakeStream {
-	s := &fakeStream{
-		process: w.process, worker: w, request: streamtest.Request{}.Filled(), endpoint: -1,
-		headers: map[string]string{},
-	}
+	s := &fakeStream{process: w.process, worker: w, request: streamtest.Request{}.Filled()}
+	s.Stream = w.process.host.NewStream()
+	s.Filter = s
 	s.core = w.current.NewStream(1, namedStream{s, cluster})
 	s.in(func() { s.core.OnRequestHeaders(true) })
 	return s
@@ -143,7 +142,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	made := map[lb.Policy]bool{}
 	for range 3 {
 		for _, c := range v.Newest().set.All() {
-			_, p, err := v.clusters.get(v.Now(), fakeCluster, c)
+			_, p, err := v.clusters.get(v.Clock(), fakeCluster, c)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -194,7 +194,7 @@ func (p *Plugin) done() bool {
 
 // dropIfDone lets the gateway drop a configuration that was kept for the answers to its calls.
 func (p *Plugin) dropIfDone() {
-	if p.doneAt == 0 || p.calls > 0 && p.vm.Now()-p.doneAt < maxLinger {
+	if p.doneAt == 0 || p.calls > 0 && p.vm.Clock()-p.doneAt < maxLinger {
 		return
 	}
 	p.doneAt = 0

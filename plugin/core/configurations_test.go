@@ -21,7 +21,7 @@ func (d *fakeDriver) serve(worker, status int) string {
 	c := &fakeClient{d.workers[worker].open(streamtest.Request{}.Filled())}
 	c.Head(status)
 	c.Finish()
-	return c.result.Headers["x-warmgate-host"]
+	return c.Result().Headers["x-warmgate-host"]
 }
 
 func TestConfigure(t *testing.T) {

@@ -9,8 +9,12 @@ import (
 
 // This file is how a decision is shown: in the response's debug headers, and as the text for the access log.
 
+// debugging is the texts that explain what was chosen.
+type debugging struct{ pl *placement }
+
 // setDebugHeaders shows the decision to the client, with debug_headers: true.
-func (pl *placement) setDebugHeaders() {
+func (d *debugging) setDebugHeaders() {
+	pl := d.pl
 	if !pl.settled || pl.cfg == nil || !pl.cfg.DebugHeaders {
 		return
 	}
@@ -40,13 +44,14 @@ func (pl *placement) setDebugHeaders() {
 	if c := &pl.lease.budget.target; c.addr != "" {
 		pl.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
 	}
-	if pl.chain.hasBlocks() {
-		pl.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.chain.cached, 'f', 2, 64))
+	if pl.prompt.chain.hasBlocks() {
+		pl.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.prompt.chain.cached, 'f', 2, 64))
 	}
 }
 
 // describe returns the decision in one line, for the access log.
-func (pl *placement) describe() string {
+func (d *debugging) describe() string {
+	pl := d.pl
 	l := &pl.lease
 	if pl.cfg != nil && pl.cfg.AmongClusters() {
 		return describe("cluster=", l.chosen, pl.reason, l.load) + pl.session.text() + l.budget.text()

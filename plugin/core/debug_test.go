@@ -14,9 +14,8 @@ import (
 func TestHeldRequestShowsNoReason(t *testing.T) {
 	d := startFake(t, 1, 2, tokensConfig)
 	c := &fakeClient{d.workers[0].open(streamtest.Request{Unended: true}.Filled())}
-	c.details = "stream_idle_timeout"
-	c.answer(streamtest.Result{Status: 504})
-	if got, ok := c.result.Headers["x-warmgate-reason"]; ok {
+	c.answer(504, "stream_idle_timeout")
+	if got, ok := c.Result().Headers["x-warmgate-reason"]; ok {
 		t.Errorf("reason %q", got)
 	}
 	if got := d.metrics.decisions(); len(got) != 1 || got["body_late"] != 1 {

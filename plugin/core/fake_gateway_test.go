@@ -3,11 +3,11 @@ package core
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -36,19 +36,18 @@ type fakeProcess struct {
 	anyCluster bool // whatever the name, there is such a cluster
 	divided    bool // the cluster has subsets
 	endpoints  []*fakeEndpoint
-	next       int                 // of the gateway's own round robin
+	host       fakehost.Host       // the filter chain and the router
 	sites      map[string][]int    // the endpoints of each of several clusters; nil: there is one, with all
 	known      map[string]*lb.View // views of those
 	fakeBreakers
 	unseen bool // only those are known that a request is routed to, as in Higress
 
-	stale     bool        // a body that is held is shown without its newest part, as in Higress 2.1
 	lent      []byte      // see lend
 	inside    *VM         // whose callback runs
 	effective *fakeStream // the request that calls act on
 	streams   map[uint32]*fakeStream
-	events    []fakeEvent // that are still to come
-	later     []func()    // what the gateway does when the plugin's callback has ended
+	clock     *fakehost.Clock // of what is still to come
+	later     []func()        // what the gateway does when the plugin's callback has ended
 	redis     *fakeRedis
 	left      []uint32          // contexts of configurations that the gateway may drop
 	listening map[uint64]uint32 // contexts by the owners that are woken through them
@@ -75,6 +74,7 @@ type fakeProcess struct {
 type fakeEndpoint struct {
 	lb.Endpoint
 	refuses bool
+	at      fakehost.Endpoint // as the router sees it
 }
 
 // fakeWorker is a thread of the gateway.
@@ -84,14 +84,8 @@ type fakeWorker struct {
 	vm      *VM
 	current *Plugin
 	period  time.Duration
-	next    time.Duration // tick
+	next    *fakehost.Timer // tick
 	ticks   int
-}
-
-// fakeEvent is something that happens at its time.
-type fakeEvent struct {
-	at time.Duration
-	f  func()
 }
 
 const (
@@ -104,8 +98,13 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 	p := &fakeProcess{
 		t: t, kv: &processtest.KV{Cells: map[string]processtest.Cell{}}, now: time.Hour,
 		rand:    rand.New(rand.NewPCG(1, 2)),
-		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
+		metrics: newFakeMetrics(t),
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{}, listening: map[uint64]uint32{},
+	}
+	p.clock = fakehost.NewClock(&p.now)
+	p.host = fakehost.Host{
+		Clusters: map[string]*fakehost.Cluster{}, BufferLimit: 1 << 30, Drive: func(step func()) { step() },
+		Violate: func(format string, args ...any) { t.Errorf(format, args...) },
 	}
 	t.Cleanup(func() {
 		for _, line := range p.log {
@@ -180,38 +179,22 @@ func (w *fakeWorker) lose() {
 }
 
 // advance lets time pass: threads tick as often as the plugin has set, and events happen.
-func (p *fakeProcess) advance(d time.Duration) {
-	for end := p.now + d; ; {
-		at, run := end+1, func() {}
-		for _, w := range p.threads() {
-			if w.current != nil && w.next < at {
-				at, run = w.next, w.tick
-			}
-		}
-		for i, e := range p.events {
-			if e.at < at {
-				at, run = e.at, func() {
-					p.events = slices.Delete(p.events, i, i+1)
-					e.f()
-				}
-			}
-		}
-		p.now = max(p.now, min(at, end))
-		if at > end {
-			return
-		}
-		run()
-	}
-}
+func (p *fakeProcess) advance(d time.Duration) { p.clock.Advance(d, func() {}) }
+
+// after has something happen later.
+func (p *fakeProcess) after(d time.Duration, do func()) { p.clock.After(d, do) }
 
 func (w *fakeWorker) tick() {
+	if w.current == nil {
+		return
+	}
 	w.process.inside = w.vm
 	before := w.next
 	w.ticks++
 	w.current.OnTick()
 	w.process.back()
 	if w.next == before {
-		w.next += w.period
+		w.next = w.process.clock.After(w.period, w.tick)
 	}
 	w.process.settle()
 }
@@ -340,7 +323,8 @@ func (g fakeGateway) Enter(context uint32) { g.effective = g.streams[context] }
 func (g fakeGateway) SetTick(context uint32, period time.Duration) error {
 	for _, w := range g.threads() {
 		if w.id == context {
-			w.period, w.next = period, g.now+period
+			w.next.Stop()
+			w.period, w.next = period, g.clock.After(period, w.tick)
 		}
 	}
 	return nil
@@ -364,7 +348,7 @@ func (g fakeGateway) Wake(owner uint64, message []byte) {
 	}
 	for _, w := range g.threads() {
 		if w.id == context && w.vm.stores.owner == owner {
-			g.fakeProcess.events = append(g.fakeProcess.events, fakeEvent{g.now + wakeTime, func() { w.wake(message) }})
+			g.after(wakeTime, func() { w.wake(message) })
 		}
 	}
 }
@@ -375,11 +359,4 @@ func (g fakeGateway) RedisLink(*config.Config) host.RedisLink { return &fakeLink
 
 func (g fakeGateway) Log(l host.Level, text string) {
 	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))
-}
-
-func (s *fakeStream) ReleaseHeaders() {
-	s.called("ReleaseHeaders")
-	if s.joined {
-		s.process.t.Error("headers are released while the part that the callback is for is held")
-	}
 }

@@ -1,47 +1,48 @@
 package core
 
 import (
-	"fmt"
+	"slices"
 	"strings"
+	"testing"
 
-	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // fakeMetrics are the statistics of the process, by the short forms of their names.
 type fakeMetrics struct {
-	ids    map[string]uint32
-	names  []string
+	*fakehost.Metrics
+	t      *testing.T
+	names  []string // by number
 	values map[string]uint64
 	kinds  map[string]string
 }
 
-func (m *fakeMetrics) define(kind, name string) uint32 {
-	name = statname.Short(name)
-	id, ok := m.ids[name]
-	if !ok {
-		id = uint32(len(m.names))
-		m.ids[name], m.kinds[name] = id, kind
-		m.names = append(m.names, name)
-	}
-	if m.kinds[name] != kind {
-		panic(fmt.Sprintf("%s is defined as %s and as %s", name, m.kinds[name], kind))
-	}
-	return id
+func newFakeMetrics(t *testing.T) *fakeMetrics {
+	m := fakehost.NewMetrics(t.Errorf)
+	return &fakeMetrics{Metrics: m, t: t, values: m.Values, kinds: m.Kinds}
 }
 
-func (m *fakeMetrics) Counter(name string) uint32   { return m.define("counter", name) }
-func (m *fakeMetrics) Gauge(name string) uint32     { return m.define("gauge", name) }
-func (m *fakeMetrics) Histogram(name string) uint32 { return m.define("histogram", name) }
+func (m *fakeMetrics) define(kind, name string) uint32 {
+	name = m.Define(kind, name)
+	id := slices.Index(m.names, name)
+	if id < 0 {
+		id, m.names = len(m.names), append(m.names, name)
+	}
+	return uint32(id)
+}
+
+func (m *fakeMetrics) Counter(name string) uint32   { return m.define(fakehost.Counter, name) }
+func (m *fakeMetrics) Gauge(name string) uint32     { return m.define(fakehost.Gauge, name) }
+func (m *fakeMetrics) Histogram(name string) uint32 { return m.define(fakehost.Histogram, name) }
 
 func (m *fakeMetrics) Add(id uint32, n int64) {
-	if n <= 0 {
-		panic(fmt.Sprintf("%s is a %s and grows by %d", m.names[id], m.kinds[m.names[id]], n))
+	if name := m.names[id]; n <= 0 || !m.Increment(name, n) {
+		m.t.Errorf("%s is a %s and grows by %d", name, m.kinds[name], n)
 	}
-	m.values[m.names[id]] += uint64(n)
 }
 
-func (m *fakeMetrics) Set(id uint32, n uint64) { m.values[m.names[id]] = n }
+func (m *fakeMetrics) Set(id uint32, n uint64) { m.Record(m.names[id], n) }
 
 // decisions returns the requests counted, by reason.
 func (m *fakeMetrics) decisions() map[string]uint64 {

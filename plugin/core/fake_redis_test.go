@@ -1,13 +1,11 @@
 package core
 
 import (
-	"bufio"
-	"errors"
-	"net"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -18,12 +16,11 @@ import (
 // answers arrive when the test decides, in simulated time.
 type fakeRedis struct {
 	process *fakeProcess
-	conn    net.Conn
-	in      *bufio.Reader
+	conn    *pipe.Conn
 	latency time.Duration // of an answer; 0: it is there before the call returns
 	fate    fate
 	cut     []byte        // what is answered in the place of Redis's answer, nil for that itself
-	replica net.Conn      // where half of the commands go, nil for none
+	replica *pipe.Conn    // where half of the commands go, nil for none
 	login   error         // with which commands end that are not sent, since Redis refuses the login; nil for none
 	sent    int           // commands
 	wait    time.Duration // that a step of a test takes at least
@@ -42,37 +39,30 @@ const (
 // attachRedis gives the process a Redis, with nothing in it.
 func (p *fakeProcess) attachRedis(t testing.TB, s *redisserver.Server) *fakeRedis {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
 	r := p.redis
-	r.conn, r.in = conn, bufio.NewReader(conn)
+	r.conn = dialPipe(t, s)
 	r.value("FLUSHALL")
 	return r
 }
 
+// dialPipe connects to the server.
+func dialPipe(t testing.TB, s *redisserver.Server) *pipe.Conn {
+	t.Helper()
+	conn, err := pipe.Dial(s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
 // do carries out a command and returns the raw reply.
 func (r *fakeRedis) do(cmd []byte) []byte {
-	if _, err := r.conn.Write(cmd); err != nil {
+	reply, err := r.conn.Carry(cmd)
+	if err != nil {
 		r.process.t.Fatal(err)
 	}
-	var reply []byte
-	for {
-		line, err := r.in.ReadSlice('\n')
-		if err != nil {
-			r.process.t.Fatal(err)
-		}
-		reply = append(reply, line...)
-		_, rest, err := redisclient.Parse(reply)
-		if err == nil && len(rest) == 0 {
-			return reply
-		}
-		if !errors.Is(err, redisclient.ErrIncomplete) {
-			r.process.t.Fatalf("reply %q: %v", reply, err)
-		}
-	}
+	return reply
 }
 
 // await advances the clock by the answers that one step of a test may need: a list of candidates or a script may have
@@ -125,7 +115,6 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	r.sent++
 	if r.replica != nil && r.process.rand.IntN(2) == 0 {
 		r.conn, r.replica = r.replica, r.conn
-		r.in = bufio.NewReader(r.conn) // each reply is read whole
 	}
 	worker, own := r.process.inside, append([]byte(nil), cmd...)
 	defer worker.GW.Enter(worker.Context()) // the call is made in the name of the configuration
@@ -134,14 +123,14 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 			done(now, reply, err)
 			return
 		}
-		r.process.events = append(r.process.events, fakeEvent{r.process.now + r.latency, func() {
+		r.process.after(r.latency, func() {
 			r.process.inside = worker
 			worker.Callback(worker.Newest().context, "an answer of Redis", func() {
 				done(worker.ReadClock(), reply, err)
 			}, nil)
 			r.process.back()
 			r.process.settle()
-		}})
+		})
 	}
 	switch {
 	case r.login != nil:

@@ -34,32 +34,22 @@ func (g fakeGateway) Probe(cluster string, p host.ProbeCall, answered func(text 
 	peer.inside = w.vm
 	c := w.open(streamtest.Request{Method: "GET", Path: p.Path, Headers: [][2]string{{p.Header, p.Text}}}.Filled())
 	peer.settle()
-	if !c.ended && !c.held { // it was taken for a client's
-		(&fakeClient{c}).Finish()
+	if !c.Ended() && !c.Held() { // it was taken for a client's
+		c.Finish()
 	}
 	var look func()
 	began := g.now
 	look = func() {
 		switch {
-		case c.ended:
-			answer(c.result.Headers[p.Answer])
+		case c.Ended():
+			answer(c.Result().Headers[p.Answer])
 		case g.now-began < p.Timeout: // the peer's Redis has not answered
 			g.after(time.Millisecond, look)
 		default:
-			(&fakeClient{c}).ResetByClient()
+			c.ResetByClient()
 			answer("")
 		}
 	}
 	g.after(g.rtt, look)
 	return nil
-}
-
-// after has something happen later.
-func (g fakeGateway) after(d time.Duration, do func()) {
-	g.fakeProcess.events = append(g.fakeProcess.events, fakeEvent{g.now + d, do})
-}
-
-func (s *fakeStream) RemoveRequestHeader(name string) {
-	s.called("RemoveRequestHeader")
-	delete(s.headers, name)
 }

@@ -176,8 +176,8 @@ func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, c
 	s := run(d)
 	fired := d.faultLeft <= 0
 	d.fault = ""
-	if s.result.Status != 200 || !s.received.Ended {
-		t.Errorf("the client got %d, the endpoint the whole request: %v", s.result.Status, s.received.Ended)
+	if s.Result().Status != 200 || !s.Received().Ended {
+		t.Errorf("the client got %d, the endpoint the whole request: %v", s.Result().Status, s.Received().Ended)
 	}
 	d.advance(2 * time.Second) // writes that shared memory refused are repeated
 	d.drained()
@@ -199,8 +199,8 @@ func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, c
 	}
 	// The next request is served as usual.
 	next := courses["served"](d)
-	if host := next.result.Headers["x-warmgate-host"]; next.result.Status != 200 || host == "" {
-		t.Errorf("the next request: %+v", next.result)
+	if host := next.Result().Headers["x-warmgate-host"]; next.Result().Status != 200 || host == "" {
+		t.Errorf("the next request: %+v", next.Result())
 	}
 	d.drained()
 	return fired
@@ -238,20 +238,20 @@ func TestStoreTrouble(t *testing.T) {
 	d.kv.Broken = errors.New("host trouble")
 	during := open()
 	during.Finish()
-	if got := during.result.Headers["x-warmgate-reason"]; during.result.Status != 200 || got != "store_error" {
-		t.Errorf("status %d, reason %q; want 200, store_error", during.result.Status, got)
+	if got := during.Result().Headers["x-warmgate-reason"]; during.Result().Status != 200 || got != "store_error" {
+		t.Errorf("status %d, reason %q; want 200, store_error", during.Result().Status, got)
 	}
 	before.Finish()
 	d.advance(2 * time.Second)
 	d.kv.Broken = nil
-	if d.load(d.Addr(before.endpoint)).Requests != 1 {
+	if d.load(d.Addr(before.Upstream())).Requests != 1 {
 		t.Error("the release got through to broken memory")
 	}
 	d.advance(2 * time.Second)
 	d.drained()
 	after := open()
 	after.Finish()
-	if got := after.result.Headers["x-warmgate-reason"]; got != "chosen" {
+	if got := after.Result().Headers["x-warmgate-reason"]; got != "chosen" {
 		t.Errorf("after the trouble, reason %q", got)
 	}
 	want := map[string]uint64{"chosen": 2, "store_error": 1}
@@ -273,7 +273,7 @@ func TestStoreContention(t *testing.T) {
 	}
 	c := d.client(0, streamtest.Request{})
 	c.Finish()
-	if got := c.result.Headers["x-warmgate-reason"]; got != "chosen" {
+	if got := c.Result().Headers["x-warmgate-reason"]; got != "chosen" {
 		t.Errorf("reason %q", got)
 	}
 	d.advance(1100 * time.Millisecond)
@@ -283,8 +283,8 @@ func TestStoreContention(t *testing.T) {
 	lost = -1 << 30
 	c = d.client(0, streamtest.Request{})
 	c.Finish()
-	if got := c.result.Headers["x-warmgate-reason"]; c.result.Status != 200 || got != "store_error" {
-		t.Errorf("status %d, reason %q; want 200, store_error", c.result.Status, got)
+	if got := c.Result().Headers["x-warmgate-reason"]; c.Result().Status != 200 || got != "store_error" {
+		t.Errorf("status %d, reason %q; want 200, store_error", c.Result().Status, got)
 	}
 }
 
@@ -324,14 +324,14 @@ func panicWhileWaiting(t *testing.T, workers int, call string, n int) (fired boo
 	d.advance(time.Second)
 	busy[0].Finish()
 	d.advance(100 * time.Millisecond)
-	if c.held || c.Upstream() != 0 {
-		t.Fatalf("held %v, at endpoint %d", c.held, c.Upstream())
+	if c.Held() || c.Upstream() != 0 {
+		t.Fatalf("held %v, at endpoint %d", c.Held(), c.Upstream())
 	}
 	c.Finish()
 	fired = d.faultLeft <= 0
 	d.fault = ""
-	if c.result.Status != 200 || !c.received.Ended {
-		t.Errorf("the client got %+v", c.result)
+	if c.Result().Status != 200 || !c.Received().Ended {
+		t.Errorf("the client got %+v", c.Result())
 	}
 	d.advance(2 * time.Second)
 	d.drained()

@@ -111,7 +111,7 @@ func (f *forwarding) forward() (a host.Action, forwarded bool) {
 		return host.Stop, false
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
-	if pl.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
+	if pl.wait.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
 		home = pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
 	}
 	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
@@ -193,7 +193,7 @@ func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a ho
 func (f *forwarding) promptToForward() lb.Prefix {
 	pl := f.pl
 	prompt := pl.lease.reservation.plan.Prefix
-	if c := pl.chain; len(prompt.Blocks) == 0 && c.hasBlocks() {
+	if c := pl.prompt.chain; len(prompt.Blocks) == 0 && c.hasBlocks() {
 		prompt = lb.Prefix{Blocks: c.blocks, Bytes: c.length, TTL: pl.cfg.Prefix.TTL}
 	}
 	return prompt
@@ -202,7 +202,7 @@ func (f *forwarding) promptToForward() lb.Prefix {
 // leave ends what the request has to do with the endpoints at home.
 func (f *forwarding) leave() {
 	pl := f.pl
-	if w := &pl.wait; w.queued || pl.isQueued() {
+	if w := &pl.wait; w.queued || pl.wait.isQueued() {
 		w.queued, w.waited = true, pl.lease.now()-w.since
 	}
 	if pl.phase == phaseReserving {
@@ -245,7 +245,7 @@ func isFullOrLate(err error) bool {
 func (w *waiters) forwardWaiting() {
 	var list []*placement
 	for s := range w.held {
-		if s.cfg.Regions.Forwards() && s.region.from == "" && s.region.to == "" && s.isQueued() {
+		if s.cfg.Regions.Forwards() && s.region.from == "" && s.region.to == "" && s.wait.isQueued() {
 			list = append(list, s)
 		}
 	}

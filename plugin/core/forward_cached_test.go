@@ -19,11 +19,11 @@ func TestWaitsForItsPrompt(t *testing.T) {
 	us.client(0, promptOf("cached")).Finish()
 	busy := us.client(0, promptOf("other"))
 	waits, goes := us.client(1, promptOf("cached")), us.client(1, promptOf("new"))
-	if !waits.held || goes.cluster != "to-eu" {
+	if !waits.Held() || goes.cluster != "to-eu" {
 		t.Fatalf("the one with a cached prompt is sent to %q, the other to %q", waits.cluster, goes.cluster)
 	}
 	pass(1500*time.Millisecond, us, eu)
-	if !waits.held {
+	if !waits.Held() {
 		t.Errorf("before its patience is over it is sent to %q", waits.cluster)
 	}
 	pass(time.Second, us, eu)

@@ -20,7 +20,7 @@ var regionChat = streamtest.Request{
 // hopOf returns a request as the gateway of another region gets it.
 func hopOf(c *fakeClient) streamtest.Request {
 	r := regionChat
-	r.Headers = [][2]string{{headerHop, c.headers[headerHop]}}
+	r.Headers = [][2]string{{headerHop, c.header(headerHop)}}
 	return r
 }
 
@@ -72,11 +72,11 @@ func panicBetweenRegions(t *testing.T, waits bool, call string, n int) (fired bo
 		there.Finish()
 	}
 	pass(time.Second, us, eu)
-	if c.held || c.Upstream() < 0 {
-		t.Fatalf("held %v, at endpoint %d", c.held, c.Upstream())
+	if c.Held() || c.Upstream() < 0 {
+		t.Fatalf("held %v, at endpoint %d", c.Held(), c.Upstream())
 	}
 	// A request that goes on before its headers were read has what the client sent, which is no hop to anybody.
-	hop, unread := c.received.Headers[headerHop], us.metrics.decisions()["panic"] > 0
+	hop, unread := c.Received().Headers[headerHop], us.metrics.decisions()["panic"] > 0
 	if away := c.cluster == "to-eu"; hop == "made up" && (away || !unread) || away != (hop != "" && hop != "made up") {
 		t.Errorf("in %q it has the hop %q", c.cluster, hop)
 	}
@@ -84,8 +84,8 @@ func panicBetweenRegions(t *testing.T, waits bool, call string, n int) (fired bo
 	fired = us.faultLeft <= 0
 	us.fault = ""
 	busy.Finish()
-	if c.result.Status != 200 || !c.received.Ended {
-		t.Errorf("the client got %+v", c.result)
+	if c.Result().Status != 200 || !c.Received().Ended {
+		t.Errorf("the client got %+v", c.Result())
 	}
 	pass(2*time.Second, us, eu)
 	us.drained()
@@ -110,10 +110,10 @@ func TestPanicWhileAnsweringProbes(t *testing.T) {
 			c := us.client(0, streamtest.Request{
 				Method: "GET", Path: probePath, Headers: [][2]string{{headerProbe, text}},
 			})
-			if !c.ended {
+			if !c.Ended() {
 				c.Finish()
 			}
-			return c.result.Headers[headerAnswer]
+			return c.Result().Headers[headerAnswer]
 		}
 		us.fault, us.faultLeft = call, 1
 		first := ask(1)
@@ -149,13 +149,13 @@ func TestForwardsWithRedis(t *testing.T) {
 	}
 	waits := us.client(0, regionChat)
 	pass(time.Second, us, eu)
-	if !waits.held {
+	if !waits.Held() {
 		t.Errorf("with both regions full a request is sent to %q", waits.cluster)
 	}
 	there.Finish()
 	pass(3*time.Second, us, eu)
 	if waits.cluster != "to-eu" {
-		t.Errorf("with room there it is sent to %q, held %v", waits.cluster, waits.held)
+		t.Errorf("with room there it is sent to %q, held %v", waits.cluster, waits.Held())
 	}
 	for _, c := range []*fakeClient{waits, away, here} {
 		c.Finish()
@@ -211,7 +211,7 @@ func TestRegionsAreRemoved(t *testing.T) {
 	r := regionChat
 	r.Headers = [][2]string{{headerProbe, region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 1)}}
 	r.Path = probePath
-	if c := us.client(0, r); c.result.Status == 204 {
+	if c := us.client(0, r); c.Result().Status == 204 {
 		t.Error("a probe is answered without regions")
 	}
 	busy.Finish()
@@ -229,7 +229,7 @@ func TestReplayedProbes(t *testing.T) {
 		c := us.client(worker, streamtest.Request{
 			Method: "GET", Path: probePath, Headers: [][2]string{{headerProbe, text}},
 		})
-		return c.result.Headers[headerAnswer]
+		return c.Result().Headers[headerAnswer]
 	}
 	text := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 7)
 	for i := range text {
@@ -279,8 +279,8 @@ func TestRefusedProbes(t *testing.T) {
 		again, key.SignProbe("eu", "us", fakeEpoch, 8), key.SignProbe("eu", "asia", fakeEpoch+us.now, 9),
 	} {
 		c := ask(1, text)
-		if c.result.Status != 404 || len(c.result.Headers) > 1 || c.received.Ended {
-			t.Errorf("refused: %+v", c.result)
+		if c.Result().Status != 404 || len(c.Result().Headers) > 1 || c.Received().Ended {
+			t.Errorf("refused: %+v", c.Result())
 		}
 	}
 	if got := us.metrics.decisions(); len(got) > 0 {
@@ -294,7 +294,7 @@ func TestRefusedProbes(t *testing.T) {
 			t.Errorf("%q: sent to %q", text, c.cluster)
 		}
 		c.Finish()
-		bodies = append(bodies, c.result)
+		bodies = append(bodies, c.Result())
 	}
 	for _, b := range bodies[1:] {
 		if !reflect.DeepEqual(b, bodies[0]) {
@@ -327,8 +327,8 @@ func TestForgesManyHops(t *testing.T) {
 			r.Headers = [][2]string{{headerHop, "?"}}
 		}
 		c := us.client(i%2, r)
-		if c.cluster != "llm" || c.received.Headers[headerHop] != "" {
-			t.Fatalf("forged hop %d, %q: sent to %q with %q", i, hop, c.cluster, c.received.Headers[headerHop])
+		if c.cluster != "llm" || c.Received().Headers[headerHop] != "" {
+			t.Fatalf("forged hop %d, %q: sent to %q with %q", i, hop, c.cluster, c.Received().Headers[headerHop])
 		}
 		c.Finish()
 	}

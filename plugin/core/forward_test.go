@@ -75,21 +75,21 @@ func TestForwards(t *testing.T) {
 		here = append(here, c)
 	}
 	away := us.client(0, chat)
-	if away.cluster != "to-eu" || away.headers[headerHop] == "" {
-		t.Fatalf("with all endpoints full a request is sent to %q: held %v", away.cluster, away.held)
+	if away.cluster != "to-eu" || away.header(headerHop) == "" {
+		t.Fatalf("with all endpoints full a request is sent to %q: held %v", away.cluster, away.Held())
 	}
 	forwarded := chat
-	forwarded.Headers = [][2]string{{headerHop, away.headers[headerHop]}}
+	forwarded.Headers = [][2]string{{headerHop, away.header(headerHop)}}
 	there := eu.client(0, forwarded)
-	if there.cluster != "llm" || there.headers[headerHop] != "" {
+	if there.cluster != "llm" || there.header(headerHop) != "" {
 		t.Errorf("the other region sends it to %q", there.cluster)
 	}
 	second := eu.client(1, forwarded)
-	if !second.held {
+	if !second.Held() {
 		t.Errorf("a forwarded request for which nothing is open is sent to %q", second.cluster)
 	}
 	pass(time.Second, us, eu)
-	if !second.held {
+	if !second.Held() {
 		t.Errorf("later it is sent to %q", second.cluster)
 	}
 	there.Finish()
@@ -99,8 +99,8 @@ func TestForwards(t *testing.T) {
 	for _, c := range here {
 		c.Finish()
 	}
-	if away.result.Headers["x-warmgate-region"] != "eu" || away.result.Headers["x-warmgate-reason"] != "forwarded" {
-		t.Errorf("headers %v", away.result.Headers)
+	if away.Result().Headers["x-warmgate-region"] != "eu" || away.Result().Headers["x-warmgate-reason"] != "forwarded" {
+		t.Errorf("headers %v", away.Result().Headers)
 	}
 	if n := us.metrics.values[stats.Forwarded+";region=eu;reason=time"]; n != 1 {
 		t.Errorf("%d forwarded: %v", n, us.metrics.values)
@@ -126,11 +126,11 @@ func TestForwardsWhoWaits(t *testing.T) {
 			break
 		}
 	}
-	hop := [][2]string{{headerHop, waits[0].headers[headerHop]}}
+	hop := [][2]string{{headerHop, waits[0].header(headerHop)}}
 	there := eu.client(0, streamtest.Request{Frames: chat.Frames, Headers: hop})
 	pass(400*time.Millisecond, us, eu)
-	if waits[0].cluster != "to-eu" || !waits[1].held {
-		t.Errorf("sent to %q and %q, the second waits: %v", waits[0].cluster, waits[1].cluster, waits[1].held)
+	if waits[0].cluster != "to-eu" || !waits[1].Held() {
+		t.Errorf("sent to %q and %q, the second waits: %v", waits[0].cluster, waits[1].cluster, waits[1].Held())
 	}
 	there.Finish()
 	waits[0].Finish()
@@ -161,7 +161,7 @@ func TestStaysAtHome(t *testing.T) {
 			busy := us.client(0, chat)
 			w := us.client(1, chat)
 			pass(time.Second, us, eu)
-			if !w.held || w.cluster == "to-eu" {
+			if !w.Held() || w.cluster == "to-eu" {
 				t.Errorf("sent to %q", w.cluster)
 			}
 			busy.Finish()
@@ -186,7 +186,7 @@ func TestForgedHops(t *testing.T) {
 		if c.cluster != "to-eu" {
 			t.Errorf("hop %d keeps a request at home", i)
 		}
-		if got := c.headers[headerHop]; got == hop {
+		if got := c.header(headerHop); got == hop {
 			t.Errorf("hop %d is passed on", i)
 		}
 		c.Finish()
@@ -199,8 +199,8 @@ func TestForgedHops(t *testing.T) {
 		Method: "GET", Path: probePath,
 		Headers: [][2]string{{headerProbe, forger.SignProbe("eu", "us", fakeEpoch+us.now, 1)}},
 	})
-	if probe.result.Headers[headerAnswer] != "" || probe.result.Status == 204 {
-		t.Errorf("a stranger is answered: %+v", probe.result)
+	if probe.Result().Headers[headerAnswer] != "" || probe.Result().Status == 204 {
+		t.Errorf("a stranger is answered: %+v", probe.Result())
 	}
 	busy.Finish()
 }
@@ -227,7 +227,7 @@ func TestOddHops(t *testing.T) {
 		r.Headers = [][2]string{{headerHop, hop}}
 		w := us.client(i%2, r)
 		pass(time.Second, us, eu)
-		if !w.held || w.cluster == "to-eu" {
+		if !w.Held() || w.cluster == "to-eu" {
 			t.Errorf("hop %d: sent to %q", i, w.cluster)
 		}
 		w.ResetByClient()
@@ -287,7 +287,7 @@ func TestRegionOfTheClientsChoice(t *testing.T) {
 	r.Headers = [][2]string{{"x-higress-target-cluster", "to-eu"}}
 	c := us.client(0, r)
 	if c.cluster != "llm" || c.Upstream() < 0 {
-		t.Errorf("sent to %q: %+v", c.cluster, c.result)
+		t.Errorf("sent to %q: %+v", c.cluster, c.Result())
 	}
 	c.Finish()
 	us.drained()
@@ -336,7 +336,7 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 		pass(time.Second, us, eu)
 		away := us.client(1, regionChat)
 		for i, c := range []*fakeClient{waits, away} {
-			if c.cluster != "to-eu" || c.headers[headerHop] == "" {
+			if c.cluster != "to-eu" || c.header(headerHop) == "" {
 				t.Fatalf("%s: request %d is sent to %q", policy, i, c.cluster)
 			}
 			there := eu.client(0, hopOf(c))
@@ -350,8 +350,8 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 		}
 		us.peers = nil
 		pass(2*time.Second, us, eu)
-		if c := us.client(0, regionChat); c.result.Status != 503 || c.headers[headerHop] != "" {
-			t.Errorf("%s: %+v", policy, c.result)
+		if c := us.client(0, regionChat); c.Result().Status != 503 || c.header(headerHop) != "" {
+			t.Errorf("%s: %+v", policy, c.Result())
 		}
 		us.drained()
 		us.wantNoneWaits()

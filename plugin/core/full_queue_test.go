@@ -83,7 +83,7 @@ func TestFloodOfATenantInAHigherClass(t *testing.T) {
 				d.play(light, visits(rng, "interactive", "flood", 4*servers*slots, 0, 40*time.Second))
 				for _, v := range light {
 					if v.refused() {
-						t.Errorf("the light tenant's request of %v: %+v", v.at, v.client.result)
+						t.Errorf("the light tenant's request of %v: %+v", v.at, v.client.Result())
 					}
 				}
 			})
@@ -123,29 +123,29 @@ func TestFloodOfBytes(t *testing.T) {
 			}
 			ended := func() (n int) {
 				for _, c := range flood {
-					if c.ended {
+					if c.Ended() {
 						n++
 					}
 				}
 				return n
 			}
 			before := ended()
-			if before == 0 || flood[len(flood)-1].result.Status != 429 {
+			if before == 0 || flood[len(flood)-1].Result().Status != 429 {
 				t.Fatalf("%d of the flood were refused", before)
 			}
 			for i := range 10 {
 				c := d.askBytes("light", i, size)
-				if d.advance(50 * time.Millisecond); c.ended {
-					t.Errorf("the light tenant: %+v", c.result)
+				if d.advance(50 * time.Millisecond); c.Ended() {
+					t.Errorf("the light tenant: %+v", c.Result())
 				}
 			}
 			if n := ended() - before; n < 8 || n > 12 {
 				t.Errorf("%d left for 10 of the same size", n)
 			}
 			for i, c := range flood {
-				full := strings.Contains(c.result.Body, "max_queue_size_exceeded")
-				if c.ended && (!full || i < len(flood)/2 || c.result.Headers["retry-after"] == "") {
-					t.Errorf("%d of the flood: %+v", i, c.result)
+				full := strings.Contains(c.Result().Body, "max_queue_size_exceeded")
+				if c.Ended() && (!full || i < len(flood)/2 || c.Result().Headers["retry-after"] == "") {
+					t.Errorf("%d of the flood: %+v", i, c.Result())
 				}
 			}
 			for _, w := range d.workers {

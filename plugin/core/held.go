@@ -93,7 +93,7 @@ func (h *heldUse) placed(reason lb.Reason) lb.Reason {
 }
 
 // readsBegin reports whether more of the beginning of the answer is to be read.
-func (pl *placement) readsBegin() bool { return pl.held.makes || pl.facts.readsRefusal() }
+func (s *serving) readsBegin() bool { return s.pl.held.makes || s.pl.facts.readsRefusal() }
 
 // learn takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
 func (h *heldUse) learn(size int) {

@@ -26,8 +26,8 @@ func TestFullHolder(t *testing.T) {
 		t.Errorf("a call for what endpoint %d keeps is sent to endpoint %d", holder, first.Upstream())
 	}
 	second := d.client(0, refer.Filled())
-	if at := second.Upstream(); at >= 0 || second.result.Headers["x-warmgate-reason"] != "at_capacity" {
-		t.Errorf("while that is full, one is sent to endpoint %d: %v", at, second.result.Headers)
+	if at := second.Upstream(); at >= 0 || second.Result().Headers["x-warmgate-reason"] != "at_capacity" {
+		t.Errorf("while that is full, one is sent to endpoint %d: %v", at, second.Result().Headers)
 	}
 	poll := d.client(1, streamtest.Request{Path: "/v1/responses/resp_1"}.Filled())
 	if poll.Upstream() != holder {
@@ -54,7 +54,7 @@ func TestHeldByTenant(t *testing.T) {
 	reason := func(tenant, id string) string {
 		c := d.client(0, of(tenant, "/v1/responses/"+id))
 		c.Finish()
-		return c.result.Headers["x-warmgate-reason"]
+		return c.Result().Headers["x-warmgate-reason"]
 	}
 	create("/v1/responses", "resp_1")
 	create("/v1/chat/completions", "chatcmpl_2")
@@ -91,7 +91,7 @@ func TestReasonsOfHeldBesideOtherRules(t *testing.T) {
 			c := post(`"input":"b","previous_response_id":"` + id + `"}`)
 			c.Head(404)
 			c.Finish()
-			if got := c.result.Headers["x-warmgate-reason"]; got != reason {
+			if got := c.Result().Headers["x-warmgate-reason"]; got != reason {
 				t.Errorf("%s: reason %q, want %q: %s", when, got, reason, config)
 			}
 		}
@@ -126,7 +126,7 @@ func TestHeldIsKnownToOtherGateways(t *testing.T) {
 			} {
 				f := b.client(0, r)
 				f.Finish()
-				at, reason := f.Upstream(), f.result.Headers["x-warmgate-reason"]
+				at, reason := f.Upstream(), f.Result().Headers["x-warmgate-reason"]
 				if at != c.Upstream() || reason != "chosen" {
 					t.Errorf("%s: %s went to endpoint %d, not %d: %s", policy, r.Path, at, c.Upstream(), reason)
 				}

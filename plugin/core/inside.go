@@ -27,7 +27,7 @@ func (pl *placement) Cluster() string {
 // SetNote sets the text for the access log. It has both choices.
 func (pl *placement) SetNote(text string) {
 	if pl.outer != nil && pl.outer.cfg.AmongClusters() {
-		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
+		text = pl.outer.debug.describe() + pl.outer.wait.text() + " " + text
 	}
 	pl.GatewayStream.SetNote(text)
 }
@@ -57,9 +57,13 @@ type readBody struct {
 // isWhole reports whether all of a body of that size was read.
 func (b *readBody) isWhole(size int) bool { return b.long && b.whole || !b.long && size <= len(b.text) }
 
+// nesting is the choice of an endpoint in the cluster that was chosen.
+type nesting struct{ pl *placement }
+
 // needsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
 // afterwards, with counts in Redis, it could not be held any more.
-func (pl *placement) needsBodyInside() bool {
+func (n *nesting) needsBodyInside() bool {
+	pl := n.pl
 	c := pl.cfg.Clusters.Endpoint
 	switch {
 	case c == nil:
@@ -75,7 +79,7 @@ func (pl *placement) needsBodyInside() bool {
 	if pl.idle() {
 		return false
 	}
-	known, now := pl.plugin.vm.clusters, pl.plugin.vm.Now()
+	known, now := pl.plugin.vm.clusters, pl.plugin.vm.Clock()
 	return slices.ContainsFunc(pl.cfg.Clusters.List, func(name string) bool {
 		cl := known[name]
 		if cl == nil {
@@ -95,24 +99,26 @@ func (s *Stream) inspectBytes() int {
 }
 
 // chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
-func (pl *placement) chooseInside() host.Action {
+func (n *nesting) chooseInside() host.Action {
+	pl := n.pl
 	c := pl.cfg.Clusters.Endpoint
 	if c == nil || pl.cfg.Shadow {
 		return host.Proceed
 	}
-	pl.prepareInside()
+	n.prepareInside()
 	came, in := pl.seen, pl.seen.inner
 	pl.inside, pl.seen = in, seen{}
 	in.scope, in.wait.grantedAt = pl.lease.chosen, pl.wait.grantedAt
-	if in.chain != nil {
-		in.chain.planned = pl.plugin.vm.Now()
+	if in.prompt.chain != nil {
+		in.prompt.chain.planned = pl.plugin.vm.Clock()
 	}
 	return in.begin(&came)
 }
 
 // prepareInside has the choice inside a cluster take what it needs of the body, which is dropped: a request may wait
 // for its cluster. Only the names of keys of prompts are then not those of the cluster, but of all of the route.
-func (pl *placement) prepareInside() {
+func (n *nesting) prepareInside() {
+	pl := n.pl
 	c := pl.cfg.Clusters.Endpoint
 	if c == nil || pl.cfg.Shadow || pl.seen.inner != nil {
 		return
@@ -126,7 +132,7 @@ func (pl *placement) prepareInside() {
 	}
 	in.session.find(in, c, b.text, true)
 	if b.err == nil {
-		in.inspected(b)
+		in.prompt.inspected(b)
 	}
 	b.text = nil
 }
@@ -134,7 +140,7 @@ func (pl *placement) prepareInside() {
 // begin decides inside a cluster, by what has come of the request.
 func (pl *placement) begin(seen *seen) host.Action {
 	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.scope) {
-		return pl.forbid(lb.ReasonOwnCluster, "")
+		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
 	}
 	reason := pl.readingOf(seen)
 	ended := seen.ended && (reason != lb.ReasonBodyEncoded || pl.body.endedAt > 0)

@@ -52,7 +52,7 @@ func (l *lease) now() time.Duration {
 	if p := &l.reservation.plan; l.redis != nil || p.Wait.Waits() || p.HasBudget() {
 		return l.vm.ReadClock()
 	}
-	return l.vm.Now()
+	return l.vm.Clock()
 }
 
 // amend changes for how many tokens the lease counts, and at which endpoint unless addr is "".
@@ -100,10 +100,10 @@ func (l *lease) isGone(addr string, c *config.Config) bool {
 	if l.redis == nil && !queued {
 		return false
 	}
-	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.vm.Now(), addr, &health) {
+	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.vm.Clock(), addr, &health) {
 		return true
 	}
-	view := l.vm.views.of(l.vm.Now(), l.cluster.name, c)
+	view := l.vm.views.of(l.vm.Clock(), l.cluster.name, c)
 	if view == l.reservation.view {
 		return false
 	}
@@ -131,12 +131,12 @@ func (pl *placement) reserve() host.Action {
 		pl.wait.usesQueue()
 		if why := pl.wait.prepare(now); why != lb.ReasonChosen {
 			pl.enter(phaseUncounted)
-			return pl.refuse(why, 0)
+			return pl.refusal.refuse(why, 0)
 		}
 	}
 	pl.enter(phaseReserving)
 	l.open(pl.cluster)
-	return pl.reserveTenant(now)
+	return pl.charge.reserveTenant(now)
 }
 
 // submit gives the plan to the store.
@@ -153,7 +153,7 @@ func (pl *placement) submit(now time.Duration) host.Action {
 	if pl.ask(now, &r.claim, &r.plan, "the answer to a reservation", pl.finishReservation) {
 		return pl.finishReservation()
 	}
-	if pl.isQueued() {
+	if pl.wait.isQueued() {
 		if a, forwarded := pl.region.forward(); forwarded {
 			return a
 		}
@@ -161,8 +161,8 @@ func (pl *placement) submit(now time.Duration) host.Action {
 	if l.redis != nil {
 		v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
 	}
-	if pl.mayWait() {
-		pl.prepareInside()
+	if pl.wait.mayWait() {
+		pl.within.prepareInside()
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
 		if r.during(func() { v.waiters.add(pl) }) { // it was granted what others have left
 			return pl.finishReservation()
@@ -188,18 +188,18 @@ func (pl *placement) finishReservation() host.Action {
 		}
 		pl.closeLease()
 		if why := pl.wait.refusalOf(r.err); why != lb.ReasonStoreError {
-			return pl.refuseFull(why, r.grant.Expected)
+			return pl.refusal.refuseFull(why, r.grant.Expected)
 		}
 		return pl.pass(lb.ReasonStoreError)
 	}
 	addr := r.plan.Candidates[r.grant.Index].Addr
 	gone := !pl.cfg.Shadow && l.isGone(addr, pl.cfg)
 	if gone && r.grant.Queued {
-		pl.undoGrant(addr)
-		return pl.reserveAgain()
+		pl.charge.undoGrant(addr)
+		return pl.wait.reserveAgain()
 	}
-	if !gone && pl.overflows(addr) {
-		return pl.chooseAnother(addr)
+	if !gone && pl.steer.overflows(addr) {
+		return pl.steer.chooseAnother(addr)
 	}
 	return pl.leased(addr, gone)
 }
@@ -210,38 +210,38 @@ func (pl *placement) leased(addr string, gone bool) host.Action {
 	r := &l.reservation
 	pl.enter(phaseLeased)
 	l.load, l.tokens = r.grant.Load.Requests, r.plan.AddedTokens(r.grant.Cached)
-	if pl.chain != nil && !pl.chain.uncached {
-		pl.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
+	if pl.prompt.chain != nil && !pl.prompt.chain.uncached {
+		pl.prompt.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
 	}
 	l.chosen, l.addr = addr, addr
 	l.charged(addr)
 	switch {
 	case pl.cfg.Shadow:
 		r.reason = lb.ReasonShadow
-		pl.leaveToGateway()
+		pl.steer.leaveToGateway()
 	case gone:
 		pl.release()
 		return pl.pass(pl.noneHealthy())
 	default:
-		if err := pl.send(); err != nil {
+		if err := pl.steer.send(); err != nil {
 			v.GW.Log(host.Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
 			pl.release()
 			return pl.pass(lb.ReasonStoreError)
 		}
 	}
 	r.reason = pl.held.placed(r.reason)
-	pl.sessionPlaced()
+	pl.serving.sessionPlaced()
 	pl.decided(r.reason)
 	pl.wait.countPlaced()
 	pl.requestPlaced()
 	v.bodies.track(pl)
 	if pl.body.endedAt > 0 {
-		pl.amendWork() // the end of the body has come while the store decided
+		pl.prompt.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.name+" "+pl.describe())
+		v.GW.Log(host.Info, "cluster="+pl.cluster.name+" "+pl.debug.describe())
 	}
-	return pl.chooseInside()
+	return pl.within.chooseInside()
 }
 
 // sentAt returns since when an endpoint could have had all of the request.
@@ -259,12 +259,12 @@ func (pl *placement) requestPlaced() {
 	}
 	if !pl.cfg.Shadow { // else the gateway has chosen
 		pl.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.cluster.shares.Count(pl.plugin.vm.Now(), l.chosen)
+		pl.cluster.shares.Count(pl.plugin.vm.Clock(), l.chosen)
 		if pl.cluster.metrics.Needed() {
 			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
 		}
 	}
-	pl.requestReport()
+	pl.metrics.requestReport()
 }
 
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
@@ -274,7 +274,7 @@ func (pl *placement) abandonReservation() {
 	switch {
 	case pl.phase == phaseListing:
 		pl.enter(phaseUncounted)
-	case pl.isQueued():
+	case pl.wait.isQueued():
 		why = lb.ReasonLeftQueue
 		pl.wait.countLeft()
 	}

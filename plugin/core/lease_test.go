@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
@@ -40,8 +41,8 @@ func (d *fakeDriver) warm() {
 	for i := range d.workers {
 		c := d.client(i, streamtest.Request{})
 		c.Finish()
-		if c.result.Status != 200 {
-			d.t.Fatalf("worker %d: %+v", i, c.result)
+		if c.Result().Status != 200 {
+			d.t.Fatalf("worker %d: %+v", i, c.Result())
 		}
 	}
 }
@@ -84,26 +85,26 @@ func TestWaitsForTheAnswer(t *testing.T) {
 	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
 		c := d.client(0, r)
 		d.advance(900 * time.Microsecond)
-		if !c.held || c.Upstream() >= 0 || c.received.Body != "" {
-			t.Fatalf("held %v, at endpoint %d with %q before the answer", c.held, c.Upstream(), c.received.Body)
+		if !c.Held() || c.Upstream() >= 0 || c.Received().Body != "" {
+			t.Fatalf("held %v, at endpoint %d with %q before the answer", c.Held(), c.Upstream(), c.Received().Body)
 		}
-		if early := c.core.first.cfg.Unit == lb.Requests; c.stopped != early {
-			t.Errorf("the body waits in front of the plugin: %v, want %v", c.stopped, early)
+		if early := c.core.first.cfg.Unit == lb.Requests; c.Request.StoppedAll() != early {
+			t.Errorf("the body waits in front of the plugin: %v, want %v", c.Request.StoppedAll(), early)
 		}
 		d.advance(200 * time.Microsecond)
-		if want := strings.Join(r.Frames, ""); c.held || !c.received.Ended || c.received.Body != want {
-			t.Fatalf("held %v, the endpoint has %q, all of it: %v; want %q", c.held, c.received.Body,
-				c.received.Ended, want)
+		if want := strings.Join(r.Frames, ""); c.Held() || !c.Received().Ended || c.Received().Body != want {
+			t.Fatalf("held %v, the endpoint has %q, all of it: %v; want %q", c.Held(), c.Received().Body,
+				c.Received().Ended, want)
 		}
-		if len(r.Trailers) > 0 && !maps.Equal(c.received.Trailers, pairs(r.Trailers)) {
-			t.Errorf("trailers %v", c.received.Trailers)
+		if len(r.Trailers) > 0 && !maps.Equal(c.Received().Trailers, fakehost.Headers(r.Trailers).Map()) {
+			t.Errorf("trailers %v", c.Received().Trailers)
 		}
 		if got := d.redis.loads()[d.Addr(c.Upstream())].Requests; got != 1 {
 			t.Errorf("Redis counts %d requests at the endpoint, want 1", got)
 		}
 		c.Finish()
-		if host := c.result.Headers["x-warmgate-host"]; host != d.Addr(c.endpoint) {
-			t.Errorf("chosen %q, served by %q", host, d.Addr(c.endpoint))
+		if host := c.Result().Headers["x-warmgate-host"]; host != d.Addr(c.Upstream()) {
+			t.Errorf("chosen %q, served by %q", host, d.Addr(c.Upstream()))
 		}
 	})
 }
@@ -116,30 +117,30 @@ func TestNoAnswer(t *testing.T) {
 		waited := uint64(0)
 		for range 5 {
 			c := d.client(0, r)
-			if !c.held {
+			if !c.Held() {
 				c.Finish()
 				break // it has failed often enough
 			}
 			waited++
 			d.advance(19 * time.Millisecond)
-			if !c.held && waited > 1 { // amending the previous one has failed as well
+			if !c.Held() && waited > 1 { // amending the previous one has failed as well
 				c.Finish()
 				break
 			}
-			if !c.held {
+			if !c.Held() {
 				t.Fatal("a request does not wait for as long as it may")
 			}
 			d.advance(2 * time.Millisecond)
-			if c.held || c.Upstream() < 0 {
+			if c.Held() || c.Upstream() < 0 {
 				t.Fatal("a request still waits after reserve_timeout")
 			}
 			c.Finish()
-			if got := c.result.Headers["x-warmgate-reason"]; got != "chosen" {
+			if got := c.Result().Headers["x-warmgate-reason"]; got != "chosen" {
 				t.Errorf("reason %q", got)
 			}
 		}
 		c := d.client(0, r)
-		if c.held || c.Upstream() < 0 {
+		if c.Held() || c.Upstream() < 0 {
 			t.Error("a request waits although Redis has not answered the ones before")
 		}
 		c.Finish()
@@ -157,9 +158,9 @@ func TestClientLeavesWhileReserving(t *testing.T) {
 	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
 		for name, leave := range map[string]func(c *fakeClient){
 			"alone":                    (*fakeClient).ResetByClient,
-			"with the gateway's reply": func(c *fakeClient) { c.answer(streamtest.Result{Status: 504}) },
+			"with the gateway's reply": func(c *fakeClient) { c.answer(504, "") },
 			"with the gateway's reply, which takes its time": func(c *fakeClient) {
-				c.held, c.began = false, true
+				c.Request.Abort()
 				c.response(func() { c.core.OnResponseHeaders(false) })
 				d.advance(5 * time.Millisecond)
 				c.end()
@@ -168,7 +169,7 @@ func TestClientLeavesWhileReserving(t *testing.T) {
 			c := d.client(0, r)
 			leave(c)
 			d.advance(5 * time.Millisecond)
-			if c.received.Headers != nil {
+			if c.Received().Headers != nil {
 				t.Errorf("%s: an endpoint has the request", name)
 			}
 			for addr, load := range d.redis.loads() {
@@ -195,7 +196,7 @@ func TestEndpointLeavesWhileReserving(t *testing.T) {
 			t.Errorf("the request is at endpoint %d, want the only one that is left", c.Upstream())
 		}
 		c.Finish()
-		if got := c.result.Headers["x-warmgate-reason"]; got != "no_healthy_endpoint" {
+		if got := c.Result().Headers["x-warmgate-reason"]; got != "no_healthy_endpoint" {
 			t.Errorf("reason %q", got)
 		}
 	})
@@ -220,8 +221,8 @@ func TestRedisAnswersWrongly(t *testing.T) {
 		d.redis.cut = []byte(cut)
 		c := d.client(0, streamtest.Request{})
 		c.Finish()
-		if got := c.result.Headers["x-warmgate-reason"]; got != "chosen" || c.result.Status != 200 {
-			t.Errorf("%q: %d, reason %q", cut, c.result.Status, got)
+		if got := c.Result().Headers["x-warmgate-reason"]; got != "chosen" || c.Result().Status != 200 {
+			t.Errorf("%q: %d, reason %q", cut, c.Result().Status, got)
 		}
 		if got := d.metrics.values[stats.Fallbacks+";cause="+cause]; got != 1 {
 			t.Errorf("%q: %d fallbacks with cause %s: %v", cut, got, cause, d.metrics.values)
@@ -264,8 +265,8 @@ func TestGatewayRefusesTheDestination(t *testing.T) {
 	c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
 	d.drained()
 	c.Finish()
-	if got := d.metrics.decisions(); c.result.Status != 200 || !maps.Equal(got, map[string]uint64{"store_error": 1}) {
-		t.Errorf("status %d, decisions %v", c.result.Status, got)
+	if got := d.metrics.decisions(); c.Result().Status != 200 || !maps.Equal(got, map[string]uint64{"store_error": 1}) {
+		t.Errorf("status %d, decisions %v", c.Result().Status, got)
 	}
 }
 

@@ -18,8 +18,8 @@ func TestLeavesTheQueue(t *testing.T) {
 	d.wantWaiting(left, timeout, last)
 	left.ResetByClient()
 	timeout.in(func() {}) // the gateway answers, as when nothing has happened for stream_idle_timeout
-	timeout.answer(streamtest.Result{Status: 504})
-	if got := timeout.result.Headers["x-warmgate-reason"]; got != "left_queue" {
+	timeout.answer(504, "")
+	if got := timeout.Result().Headers["x-warmgate-reason"]; got != "left_queue" {
 		t.Errorf("reason %q", got)
 	}
 	if n := d.workers[0].vm.stores.local.Queue(d.now, fakeCluster).Waiting; n != 1 {
@@ -37,8 +37,8 @@ func TestLeavesTheQueue(t *testing.T) {
 	busy[0].Finish()
 	d.advance(time.Millisecond)
 	last.Finish()
-	if last.result.Status != 200 {
-		t.Errorf("%+v", last.result)
+	if last.Result().Status != 200 {
+		t.Errorf("%+v", last.Result())
 	}
 	d.drained()
 	d.wantNoneWaits()
@@ -65,8 +65,8 @@ func TestQueueIsRemoved(t *testing.T) {
 	d.advance(lb.PollPeriod)
 	waiting[1].Finish()
 	for i, c := range waiting {
-		if c.result.Status != 200 {
-			t.Errorf("request %d: %+v", i, c.result)
+		if c.Result().Status != 200 {
+			t.Errorf("request %d: %+v", i, c.Result())
 		}
 	}
 	d.advance(2 * time.Second)
@@ -99,7 +99,7 @@ func TestEndpointsChangeWhileRequestsWait(t *testing.T) {
 		t.Errorf("the other one is at endpoint %d", got)
 	}
 	waiting[1-served].Finish()
-	if got := waiting[1-served].result.Headers["x-warmgate-reason"]; got != "chosen" {
+	if got := waiting[1-served].Result().Headers["x-warmgate-reason"]; got != "chosen" {
 		t.Errorf("reason %q", got)
 	}
 	d.drained()
@@ -115,7 +115,7 @@ func TestShadowDoesNotWait(t *testing.T) {
 	}
 	c.Finish()
 	busy[0].Finish()
-	if got := c.result.Headers["x-warmgate-reason"]; got != "shadow" {
+	if got := c.Result().Headers["x-warmgate-reason"]; got != "shadow" {
 		t.Errorf("reason %q", got)
 	}
 }
@@ -149,7 +149,7 @@ func TestWaitIsNotBlamedOnTheEndpoint(t *testing.T) {
 	d.advance(9 * time.Second)
 	busy[0].Finish()
 	d.advance(time.Second)
-	from := &fakeStream{process: d.fakeProcess, details: "downstream_remote_disconnect"}
+	from := d.endedBy("downstream_remote_disconnect")
 	d.effective = from
 	v := (&response{reached: true}).verdict(d.now, c.core.first.sentAt(), &c.core.body, from)
 	d.effective = nil

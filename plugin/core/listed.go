@@ -12,28 +12,30 @@ func (f *factUse) readsLists() bool {
 		return false
 	}
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl == nil || cl.metrics.ListsUnread(pl.plugin.vm.Now(), pl.cfg)
+	return cl == nil || cl.metrics.ListsUnread(pl.plugin.vm.Clock(), pl.cfg)
 }
 
 // awaitsLists reports whether the request waits until the lists of its cluster are known: it names a model, and is sent
 // where that has been chosen.
-func (pl *placement) awaitsLists() bool {
+func (m *metricsUse) awaitsLists() bool {
+	pl := m.pl
 	if pl.cfg.Shadow || pl.lease.reservation.request.ModelID == 0 {
 		return false
 	}
-	w := &pl.metrics.waiter
+	w := &m.waiter
 	w.Context, w.Recovered, w.Known = pl.context, pl.grantRecovered, func() {
 		if pl.phase == phaseListing {
-			pl.goOn(pl.listed())
+			pl.goOn(m.listed())
 		}
 	}
 	return pl.plugin.vm.lists.Await(w, pl.cluster.metrics, pl.cfg, pl.cfg.BodyTimeout)
 }
 
 // listed decides for a request that has waited for lists.
-func (pl *placement) listed() host.Action {
+func (m *metricsUse) listed() host.Action {
+	pl := m.pl
 	v := pl.plugin.vm
-	view := v.views.of(v.Now(), pl.scope, pl.cfg)
+	view := v.views.of(v.Clock(), pl.scope, pl.cfg)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}

@@ -8,6 +8,7 @@ import (
 // metricsUse is what a request has to do with the metrics of engines: it needs them, is counted at an endpoint until a
 // sample shows it, and may bring a load report back.
 type metricsUse struct {
+	pl          *placement
 	request     engines.Request
 	waiter      engines.Waiter // for lists of models
 	model       string         // that the request is for, "" where that does not matter
@@ -18,20 +19,22 @@ type metricsUse struct {
 
 // requestReport requests a load report from the endpoint that serves the request, unless the client does. Without a
 // report, nothing is known that the next request could be placed by.
-func (pl *placement) requestReport() {
+func (m *metricsUse) requestReport() {
+	pl := m.pl
 	if !pl.cfg.Engines.ORCA {
 		return
 	}
-	pl.metrics.readsReport = true
+	m.readsReport = true
 	pl.traits.read(pl)
-	if pl.metrics.hidesReport = pl.traits.header(metrics.ORCARequestHeader) == ""; pl.metrics.hidesReport {
+	if m.hidesReport = pl.traits.header(metrics.ORCARequestHeader) == ""; m.hidesReport {
 		pl.SetRequestHeader(metrics.ORCARequestHeader, metrics.ORCAFormat)
 	}
 }
 
 // readReport reads the load report of a response. A client that has not requested one does not get it.
-func (pl *placement) readReport() {
-	if !pl.metrics.readsReport {
+func (m *metricsUse) readReport() {
+	pl := m.pl
+	if !m.readsReport {
 		return
 	}
 	value, addr := pl.ResponseHeader(metrics.ORCAHeader), pl.lease.addr
@@ -44,19 +47,20 @@ func (pl *placement) readReport() {
 	if addr != "" {
 		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, value)
 	}
-	if pl.metrics.hidesReport {
+	if m.hidesReport {
 		pl.RemoveResponseHeader(metrics.ORCAHeader)
 	}
 }
 
 // requestGone notes that the request has ended where it was placed.
-func (pl *placement) requestGone() {
+func (m *metricsUse) requestGone() {
+	pl := m.pl
 	if pl.cluster == nil {
 		return
 	}
-	pl.cluster.metrics.Gone(&pl.metrics.request)
-	if pl.metrics.adapter != 0 {
-		pl.cluster.engines.RemoveRequest(pl.metrics.adapter, pl.lease.chosen)
-		pl.metrics.adapter = 0
+	pl.cluster.metrics.Gone(&m.request)
+	if m.adapter != 0 {
+		pl.cluster.engines.RemoveRequest(m.adapter, pl.lease.chosen)
+		m.adapter = 0
 	}
 }

@@ -26,7 +26,7 @@ func (d *fakeDriver) answerWith(worker int, report string, headers ...[2]string)
 
 // reportIn returns the report that the client got, and whether it got one.
 func reportIn(c *fakeClient) (string, bool) {
-	report, there := c.result.Headers[metrics.ORCAHeader]
+	report, there := c.Result().Headers[metrics.ORCAHeader]
 	return report, there
 }
 
@@ -35,21 +35,21 @@ func reportIn(c *fakeClient) (string, bool) {
 func TestFirstReport(t *testing.T) {
 	d := startFake(t, 1, 3, reportsConfig)
 	c := d.answerWith(0, "TEXT num_requests_waiting=3, kv_cache_usage_perc=0.25")
-	if got := c.result.Headers["x-warmgate-reason"]; got != "no_metrics" {
+	if got := c.Result().Headers["x-warmgate-reason"]; got != "no_metrics" {
 		t.Errorf("reason %q for the first request", got)
 	}
 	d.advance(2 * tickPeriod)
 	got := d.published()
-	r, there := got[d.Addr(c.endpoint)]
+	r, there := got[d.Addr(c.Upstream())]
 	waiting, _ := r.Value(metrics.Waiting)
 	use, _ := r.Value(metrics.KVUse)
 	if len(got) != 1 || !there || waiting != 3 || use != 0.25 || !r.Counted {
 		t.Errorf("published is %+v", got)
 	}
 	next := d.answerWith(0, "")
-	if reason := next.result.Headers["x-warmgate-reason"]; reason != "chosen" || next.endpoint == c.endpoint {
+	if reason := next.Result().Headers["x-warmgate-reason"]; reason != "chosen" || next.Upstream() == c.Upstream() {
 		t.Errorf("with one report of a queue, the next request is sent to %d, "+
-			"as %d did, for %s", next.endpoint, c.endpoint,
+			"as %d did, for %s", next.Upstream(), c.Upstream(),
 			reason)
 	}
 	d.drained()
@@ -66,8 +66,8 @@ func TestReportAfterARetry(t *testing.T) {
 	c.Finish()
 	d.advance(2 * tickPeriod)
 	for addr, r := range d.published() {
-		if waiting, _ := r.Value(metrics.Waiting); (waiting == 9) != (addr == d.Addr(c.endpoint)) {
-			t.Errorf("%s has %v waiting; %s has reported 9", addr, waiting, d.Addr(c.endpoint))
+		if waiting, _ := r.Value(metrics.Waiting); (waiting == 9) != (addr == d.Addr(c.Upstream())) {
+			t.Errorf("%s has %v waiting; %s has reported 9", addr, waiting, d.Addr(c.Upstream()))
 		}
 	}
 	d.drained()
@@ -105,7 +105,7 @@ func TestReportsAreRemoved(t *testing.T) {
 				headers = [][2]string{{metrics.ORCARequestHeader, c.requests}}
 			}
 			s := d.answerWith(0, report, headers...)
-			if got := s.received.Headers[metrics.ORCARequestHeader]; got != c.requested {
+			if got := s.Received().Headers[metrics.ORCARequestHeader]; got != c.requested {
 				t.Errorf("%s, round %d: the endpoint got %q, want %q", c.name, round, got, c.requested)
 			}
 			if got, there := reportIn(s); there != c.got || there && got != report {

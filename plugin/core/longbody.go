@@ -134,7 +134,7 @@ func (s *Stream) readOn(size int, end bool) host.Action {
 func (s *Stream) awaitMore(a host.Action) host.Action {
 	if b := s.plugin.vm.bodies; s.wantsEnd() {
 		pause := min(s.first.cfg.BodyTimeout, maxPause)
-		b.reading[s] = max(b.reading[s], min(b.Now()+pause, s.body.beganAt+maxReading))
+		b.reading[s] = max(b.reading[s], min(b.Clock()+pause, s.body.beganAt+maxReading))
 	}
 	return a
 }

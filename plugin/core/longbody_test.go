@@ -44,11 +44,11 @@ func (d *fakeDriver) matchAt(path, body string, part int) (match float64, endpoi
 	c.Head(200)
 	c.Data("{}")
 	c.Finish()
-	if c.received.Body != body {
-		d.t.Errorf("%d bytes have arrived of %d", len(c.received.Body), len(body))
+	if c.Received().Body != body {
+		d.t.Errorf("%d bytes have arrived of %d", len(c.Received().Body), len(body))
 	}
-	match, _ = strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
-	return match, c.endpoint
+	match, _ = strconv.ParseFloat(c.Result().Headers["x-warmgate-match"], 64)
+	return match, c.Upstream()
 }
 
 // unread returns how many prompts were not matched for that cause.
@@ -140,19 +140,19 @@ func TestLongBodyThatPauses(t *testing.T) {
 		d.advance(150 * time.Millisecond)
 		c.Send("", false)
 	}
-	if !c.held {
+	if !c.Held() {
 		t.Error("a body that keeps coming is not waited for")
 	}
 	c.Send(body[70_000:150_000], false)
 	d.advance(700 * time.Millisecond)
-	if c.held || d.unread(unreadLate) != 1 {
-		t.Errorf("held %v, %d are late", c.held, d.unread(unreadLate))
+	if c.Held() || d.unread(unreadLate) != 1 {
+		t.Errorf("held %v, %d are late", c.Held(), d.unread(unreadLate))
 	}
 	c.Send(body[150_000:], true)
 	c.Head(200)
 	c.Finish()
-	if c.received.Body != body {
-		t.Errorf("%d bytes have arrived of %d", len(c.received.Body), len(body))
+	if c.Received().Body != body {
+		t.Errorf("%d bytes have arrived of %d", len(c.Received().Body), len(body))
 	}
 	other := d.client(0, streamtest.Request{Frames: []string{body[:70_000]}, Unended: true})
 	other.ResetByClient()
@@ -194,7 +194,7 @@ func TestBodyThatComesSteadily(t *testing.T) {
 			}
 			c.Head(200)
 			c.Finish()
-			match, _ := strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
+			match, _ := strconv.ParseFloat(c.Result().Headers["x-warmgate-match"], 64)
 			if late := d.unread(unreadLate); match > 0.9 != (turn > 0) || late != 0 {
 				t.Errorf("%d bytes, turn %d: %.2f are matched, %d are late", len(body), turn, match, late)
 			}
@@ -238,8 +238,8 @@ func TestHeldBodyWithoutRoom(t *testing.T) {
 	c.Send(body[100_000:], true)
 	c.Head(200)
 	c.Finish()
-	if c.received.Body != body || b.held != maxHeld-1 {
-		t.Errorf("%d bytes of %d have arrived, and %d are held", len(c.received.Body), len(body), b.held)
+	if c.Received().Body != body || b.held != maxHeld-1 {
+		t.Errorf("%d bytes of %d have arrived, and %d are held", len(c.Received().Body), len(body), b.held)
 	}
 	b.held = 0
 	d.drained()
@@ -277,7 +277,7 @@ func TestLongBodyThatIsNotShown(t *testing.T) {
 func TestGatewayThatHidesTheLastPart(t *testing.T) {
 	prompt := `{"messages":[{"role":"user","content":"` + seededWords(1, 6_000) + `"}],`
 	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
-	d.stale = true
+	d.host.StaleBuffer = true
 	for i, want := range []bool{false, false, true} {
 		if match, _ := d.matchOf(prompt+`"model":"m","cache_salt":"one"}`, 8_000); match > 0.9 != want {
 			t.Errorf("request %d: %.2f are matched", i, match)
@@ -325,8 +325,8 @@ func TestHeldPart(t *testing.T) {
 		}
 		c := d.client(0, r)
 		came := len(r.Frames[0])
-		for ; c.held && came < 1<<20; came += 10_000 {
-			if c.growing && came > holdBytes {
+		for ; c.Held() && came < 1<<20; came += 10_000 {
+			if c.Request.Buffering() && came > holdBytes {
 				t.Errorf("%s: %d bytes are held at once", name, came)
 			}
 			c.Send(text[:10_000], false)

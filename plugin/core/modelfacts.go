@@ -29,7 +29,7 @@ type factUse struct {
 func (f *factUse) readsFacts() bool {
 	pl := f.pl
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Now()) || f.readsLists()) &&
+	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Clock()) || f.readsLists()) &&
 		(f.inPath == 0 || pl.traits.length == 0) && // else all is known
 		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
 }
@@ -98,18 +98,18 @@ func (f *factUse) put(r *lb.Request, size int) {
 	}
 	size = max(size, pl.traits.length)
 	f.length = int64(size)
-	if w := &pl.work; w.seen > 0 {
+	if w := &pl.prompt.work; w.seen > 0 {
 		text := float64(w.info.TextBytes+bytesPerToken*w.info.TokenIDs) * float64(max(size, w.seen)) / float64(w.seen)
 		f.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
 	}
-	r.ModelID, r.ModelName, r.Length = f.id(), pl.modelID(), f.length
+	r.ModelID, r.ModelName, r.Length = f.id(), pl.judge.modelID(), f.length
 }
 
 // id returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
 // API and not in another; 0 if the model is not known.
 func (f *factUse) id() uint64 {
 	pl := f.pl
-	model := pl.modelID()
+	model := pl.judge.modelID()
 	if model == 0 {
 		return 0
 	}
@@ -121,7 +121,7 @@ func (f *factUse) id() uint64 {
 func (f *factUse) isOther(name string) bool {
 	pl := f.pl
 	model, _, _ := strings.Cut(name, ":")
-	id := pl.modelID()
+	id := pl.judge.modelID()
 	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
 }
 
@@ -148,7 +148,7 @@ func (f *factUse) readRefusal(size int) {
 func (f *factUse) isFact(verdict lb.Verdict) bool {
 	pl := f.pl
 	l, known := &pl.lease, pl.cluster.facts
-	now := pl.plugin.vm.Now()
+	now := pl.plugin.vm.Clock()
 	switch {
 	case !pl.isForModel() || !pl.response.reached || pl.cfg.Shadow:
 	case verdict == lb.Success && !pl.computes(): // some engines count with one tokenizer, whatever the model
@@ -168,7 +168,8 @@ func (f *factUse) isFact(verdict lb.Verdict) bool {
 			known.Absent(now, model, l.addr)
 			f.refused = true
 		case prompt.ContextTooLong, prompt.AnswerTooLong:
-			if why == prompt.ContextTooLong || pl.work.info.MaxTokens > 0 { // else the answer is not in the length
+			// without a limit on the answer, that is not in the length
+			if why == prompt.ContextTooLong || pl.prompt.work.info.MaxTokens > 0 {
 				known.TooLong(now, model, l.addr, f.length)
 			}
 			f.refused = true

@@ -19,7 +19,7 @@ func TestMadeUpTenants(t *testing.T) {
 		served.Finish()
 		d.advance(2 * wakeTime)
 		for _, c := range among {
-			if c.Upstream() >= 0 && !c.ended {
+			if c.Upstream() >= 0 && !c.Ended() {
 				served = c
 				return c
 			}

@@ -22,7 +22,7 @@ func shareOfFourth(t *testing.T, answer func(c *fakeClient)) float64 {
 			Client: fmt.Sprint("10.9.0.", client), Frames: []string{"{}"},
 		})
 		again := func(after time.Duration, end func()) {
-			d.events = append(d.events, fakeEvent{d.now + after, func() { end(); send(client) }})
+			d.after(after, func() { end(); send(client) })
 		}
 		if all++; c.Upstream() == 3 {
 			fourth++
@@ -117,7 +117,7 @@ func TestGoodAnswersHaveNotFailed(t *testing.T) {
 			s.Data(c.body)
 		}
 		s.response(func() { s.core.OnResponseBody(0, true) })
-		if got := s.core.first.verdict(); got != lb.Success {
+		if got := s.core.first.judge.verdict(); got != lb.Success {
 			t.Errorf("%s: verdict %d", name, got)
 		}
 		s.end()

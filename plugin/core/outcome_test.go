@@ -52,8 +52,7 @@ func TestAnswersOfTheGateway(t *testing.T) {
 		},
 		"a circuit breaker": func(d *fakeDriver) {
 			c := d.workers[0].open(streamtest.Request{}.Filled())
-			c.details = "upstream_reset_before_response_started{overflow}"
-			c.answer(streamtest.Result{Status: 503})
+			c.answer(503, "upstream_reset_before_response_started{overflow}")
 		},
 	} {
 		d := startFake(t, 1, 2, requestsConfig)
@@ -147,7 +146,7 @@ func TestResetOfAnUnfinishedRequest(t *testing.T) {
 	for _, unended := range []bool{true, false} {
 		d := startFake(t, 1, 4, requestsConfig)
 		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: unended}.Filled())}
-		addr := d.Addr(c.endpoint)
+		addr := d.Addr(c.Upstream())
 		d.advance(stalledAfter + tickPeriod)
 		c.ResetByUpstream()
 		if blamed := d.weights()[addr] < 1; blamed == unended {
@@ -164,7 +163,7 @@ func TestEndpointThatResetsUploads(t *testing.T) {
 	var open []*fakeClient
 	for range 200 {
 		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: true}.Filled())}
-		if c.endpoint == 0 {
+		if c.Upstream() == 0 {
 			got++
 			c.ResetByUpstream()
 			continue
@@ -191,7 +190,7 @@ func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
 	var long *fakeClient
 	for long == nil {
 		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
-		if c.endpoint == 0 {
+		if c.Upstream() == 0 {
 			c.Head(200)
 			c.Data("a token")
 			long = c
@@ -199,7 +198,7 @@ func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
 	}
 	for start := d.now; d.now-start < time.Minute; d.advance(time.Second) {
 		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
-		if c.endpoint == 0 {
+		if c.Upstream() == 0 {
 			c.Retry()
 		}
 		c.Finish()
@@ -221,7 +220,7 @@ func TestServedUnderAnotherAddress(t *testing.T) {
 		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
 		c.served = "192.0.2.7:8000"
 		c.Head(200)
-		if load := d.Load(c.endpoint); load.Requests != 1 {
+		if load := d.Load(c.Upstream()); load.Requests != 1 {
 			t.Fatalf("%d requests are counted at the chosen endpoint, want 1", load.Requests)
 		}
 		c.Finish()
@@ -253,7 +252,7 @@ func TestBadRequestsOfOneClient(t *testing.T) {
 			}
 			r := streamtest.Request{Client: "127.0.0." + strconv.Itoa(10+i%20)}
 			c := &fakeClient{d.workers[0].open(r.Filled())}
-			counts[c.endpoint]++
+			counts[c.Upstream()]++
 			if honest = append(honest, c); len(honest) > 40 {
 				honest[0].Finish()
 				honest = honest[1:]
@@ -284,10 +283,10 @@ func TestRefusals(t *testing.T) {
 		var open []*fakeClient
 		for i := range 400 {
 			c := &fakeClient{d.workers[0].open(streamtest.Request{Client: "127.0.0." + strconv.Itoa(10+i%5)}.Filled())}
-			if c.endpoint == 0 {
+			if c.Upstream() == 0 {
 				got++
 			}
-			if c.endpoint == 0 || everywhere {
+			if c.Upstream() == 0 || everywhere {
 				c.Head(404)
 				c.Finish()
 				continue

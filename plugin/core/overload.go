@@ -9,31 +9,36 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
+// refusals is the answer to a request for which there is no room.
+type refusals struct{ pl *placement }
+
 // refuseFull refuses a request for which there is no room: the cluster is overloaded.
-func (pl *placement) refuseFull(why lb.Reason, expected time.Duration) host.Action {
+func (r *refusals) refuseFull(why lb.Reason, expected time.Duration) host.Action {
+	pl := r.pl
 	if !pl.cfg.Shadow {
-		pl.cluster.queue.refusedAt = pl.plugin.vm.Now()
+		pl.cluster.queue.refusedAt = pl.plugin.vm.Clock()
 	}
-	return pl.refuse(why, expected)
+	return r.refuse(why, expected)
 }
 
 // refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
 // request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait. Nothing is
 // refused in shadow mode.
-func (pl *placement) refuse(why lb.Reason, expected time.Duration) host.Action {
+func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
+	pl := r.pl
 	if pl.cfg.Shadow {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
 	pl.wait.countRefused(why)
 	if pl.wait.class != nil {
-		expected = pl.wait.expected(pl.plugin.vm.Now(), expected)
+		expected = pl.wait.expected(pl.plugin.vm.Clock(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
-	after := pl.retryAfter(expected)
+	after := r.retryAfter(expected)
 	if isBudget(why) {
 		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.cfg.Overload.RetryAfter, time.Second))
-		headers = append(headers, pl.limitHeaders(why, wait)...)
+		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
 		if after > 0 {
 			after = wait
 		}
@@ -47,7 +52,8 @@ func (pl *placement) refuse(why lb.Reason, expected time.Duration) host.Action {
 }
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
-func (pl *placement) retryAfter(expected time.Duration) time.Duration {
+func (r *refusals) retryAfter(expected time.Duration) time.Duration {
+	pl := r.pl
 	configured := pl.cfg.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured

@@ -71,7 +71,7 @@ func (r *rush) pass(d time.Duration) {
 		for _, c := range r.clients {
 			if at, ok := r.placed[c]; !ok && c.Upstream() >= 0 {
 				r.placed[c] = r.now
-			} else if ok && !c.ended && r.now-at >= r.takes[c] {
+			} else if ok && !c.Ended() && r.now-at >= r.takes[c] {
 				c.Finish()
 			}
 		}
@@ -86,7 +86,7 @@ func (r *rush) wantAllServed() {
 		if at, ok := r.placed[c]; ok {
 			last = max(last, at)
 		} else {
-			refused[c.result.Headers["x-warmgate-reason"]]++
+			refused[c.Result().Headers["x-warmgate-reason"]]++
 		}
 	}
 	if len(refused) > 0 {
@@ -112,12 +112,12 @@ func TestPatientRequestsShowNoPace(t *testing.T) {
 	r := newRush(t, 4)
 	document := strings.Repeat("all of this is a long document. ", 2000)
 	r.come(1, document, 10*time.Millisecond, time.Hour)
-	warm, inFlight := r.clients[0].endpoint, map[int][]*fakeClient{}
+	warm, inFlight := r.clients[0].Upstream(), map[int][]*fakeClient{}
 	for i := range 63 {
 		r.come(1, strings.Repeat(fmt.Sprintf("%d is another one. ", i), 100), 0, time.Hour)
 	}
 	for _, c := range r.clients {
-		inFlight[c.endpoint] = append(inFlight[c.endpoint], c)
+		inFlight[c.Upstream()] = append(inFlight[c.Upstream()], c)
 	}
 	for at, clients := range inFlight {
 		if at != warm {
@@ -132,7 +132,7 @@ func TestPatientRequestsShowNoPace(t *testing.T) {
 		r.pass(time.Second)
 	}
 	for _, c := range r.clients {
-		if !c.ended {
+		if !c.Ended() {
 			c.Finish()
 		}
 	}
@@ -155,7 +155,7 @@ func TestRetryAfterOfACrowd(t *testing.T) {
 		retry := [2]string{"x-stainless-retry-count", "1"}
 		for range 100 { // some may always come
 			c := r.client(0, streamtest.Request{Headers: [][2]string{retry}, Frames: []string{`{"prompt":"hello"}`}})
-			if after := c.result.Headers["retry-after"]; after != "" {
+			if after := c.Result().Headers["retry-after"]; after != "" {
 				seconds, _ := strconv.Atoi(after)
 				return time.Duration(seconds) * time.Second
 			}

@@ -19,15 +19,15 @@ func TestFullWhileReserving(t *testing.T) {
 	d := startRedis(t, server, 2, 2, `"max_inflight":1`)
 	first, second := d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{})
 	shed := d.client(0, streamtest.Request{Frames: []string{"a"}})
-	if shed.result.Status != 429 || shed.Upstream() >= 0 || !strings.Contains(shed.result.Body, "at_capacity") {
-		t.Errorf("%+v at endpoint %d", shed.result, shed.Upstream())
+	if shed.Result().Status != 429 || shed.Upstream() >= 0 || !strings.Contains(shed.Result().Body, "at_capacity") {
+		t.Errorf("%+v at endpoint %d", shed.Result(), shed.Upstream())
 	}
 	first.Finish()
 	third := d.client(1, streamtest.Request{})
 	third.Finish()
 	second.Finish()
-	if first.endpoint == second.endpoint || third.endpoint != first.endpoint {
-		t.Errorf("endpoints %d, %d, %d", first.endpoint, second.endpoint, third.endpoint)
+	if first.Upstream() == second.Upstream() || third.Upstream() != first.Upstream() {
+		t.Errorf("endpoints %d, %d, %d", first.Upstream(), second.Upstream(), third.Upstream())
 	}
 	d.drained()
 }
@@ -40,7 +40,7 @@ func TestRetryAfter(t *testing.T) {
 		s.cfg = &config.Config{Overload: config.Overload{RetryAfter: configured}}
 		least = time.Duration(1<<63 - 1)
 		for range 1000 {
-			got := s.retryAfter(expected)
+			got := s.refusal.retryAfter(expected)
 			least, most = min(least, got), max(most, got)
 		}
 		return least, most
@@ -88,7 +88,7 @@ func TestRetryAfterWaitingInVain(t *testing.T) {
 	for range 12 { // the pace: a request a second
 		waiting = append(waiting, d.client(0, streamtest.Request{}))
 		d.advance(time.Second)
-		busy[0].Finish()
+		busy[0].conclude()
 		busy[0], waiting = waiting[0], waiting[1:]
 	}
 	for range 3 {
@@ -99,7 +99,7 @@ func TestRetryAfterWaitingInVain(t *testing.T) {
 	var told []int
 	for _, c := range waiting {
 		c.wantRefused(t, "queue_timeout")
-		after, _ := strconv.Atoi(c.result.Headers["retry-after"])
+		after, _ := strconv.Atoi(c.Result().Headers["retry-after"])
 		told = append(told, after)
 	}
 	slices.Sort(told)

@@ -30,13 +30,19 @@ type placement struct {
 	pattern  learned.CallPattern // of a call that no table lists
 	session  session             // that it belongs to
 	region   forwarding          // to or from another region
-	work     work                // how much work it is, with unit: tokens
-	chain    *promptChain        // for prefix_cache, nil where the prompt does not matter
+	prompt   promptUse           // its prompt, and how much work that is
+	steer    steering            // where it is sent
+	within   nesting             // the choice of an endpoint in the cluster that was chosen
 	held     heldUse             // what it has to do with what engines keep
 	facts    factUse             // what it has to do with facts about models
 	metrics  metricsUse          // what it has to do with the metrics of engines
 	wait     waiting             // in the queue of the cluster
 	lease    lease               // where it is counted
+	charge   charging            // what it is charged
+	refusal  refusals            // the answer to it where there is no room
+	serving  serving             // who serves it, and what the answer shows
+	judge    judging             // what its end means for who has served it
+	debug    debugging           // texts that explain it
 	response reading             // what has come of the response, and how it is read
 
 	inside *placement // the next of the row, nil for none
@@ -52,6 +58,8 @@ func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *
 		response: reading{from: s.GatewayStream, ticks: s.plugin.vm.ticks},
 	}
 	pl.region.pl, pl.held.pl, pl.facts.pl, pl.wait.pl = pl, pl, pl, pl
+	pl.prompt.pl, pl.metrics.pl, pl.steer.pl, pl.within.pl = pl, pl, pl, pl
+	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
 }
 
@@ -79,19 +87,20 @@ func (pl *placement) headersCame(end bool) host.Action {
 	case !pl.cfg.Enabled:
 		return pl.pass(lb.ReasonDisabled)
 	}
-	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
+	if pl.scope = pl.steer.scopeOf(pl.scope); pl.scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
 	if pl.plugin.set.Owns(pl.scope) {
-		return pl.forbid(lb.ReasonOwnCluster, "") // a route has sent it there, perhaps because a client named it
+		// a route has sent it there, perhaps because a client named it
+		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
 	}
 	pl.body.arrived(pl.arrived(), end)
 	pl.meetCall(end)
 	pl.session.find(pl, pl.cfg, nil, false)
-	if pl.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
-		return pl.refuseWithoutKey()
+	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
+		return pl.refusal.refuseWithoutKey()
 	}
-	if end || !pl.needsBody() {
+	if end || !pl.prompt.needsBody() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
 	pl.traits.read(pl)
@@ -111,7 +120,7 @@ func (pl *placement) headersCame(end bool) host.Action {
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
 func (pl *placement) arrived() time.Duration {
-	now := pl.plugin.vm.Now()
+	now := pl.plugin.vm.Clock()
 	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
 		now = pl.plugin.vm.ReadClock()
 	}
@@ -136,9 +145,9 @@ func (pl *placement) match() (cluster string) {
 // endpoint is chosen.
 func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action {
 	v := pl.plugin.vm
-	now := v.Now()
-	if pl.session.find(pl, pl.cfg, nil, true); pl.lacksKey() {
-		return pl.refuseWithoutKey()
+	now := v.Clock()
+	if pl.session.find(pl, pl.cfg, nil, true); pl.refusal.lacksKey() {
+		return pl.refusal.refuseWithoutKey()
 	}
 	view := v.views.of(now, pl.scope, pl.cfg)
 	if view == nil {
@@ -148,7 +157,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 		return pl.pass(lb.ReasonSubset)
 	}
 	pl.seen.size, pl.seen.ended = size, ended
-	if pl.cfg.AmongClusters() && !pl.needsOwnBody() {
+	if pl.cfg.AmongClusters() && !pl.prompt.needsOwnBody() {
 		reason = lb.ReasonChosen
 	}
 	var err error
@@ -169,13 +178,13 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 	switch {
 	case !pl.computes():
 	case pl.cfg.Unit == lb.Tokens:
-		pl.estimateWork(&r, size, ended)
+		pl.prompt.estimateWork(&r, size, ended)
 	case pl.cluster.tokens:
-		pl.assumeTypical(&r)
+		pl.prompt.assumeTypical(&r)
 	}
 	pl.facts.put(&r, size)
 	pl.lease.reservation = reservation{request: r, reason: reason}
-	if pl.awaitsLists() {
+	if pl.metrics.awaitsLists() {
 		pl.enter(phaseListing)
 		return host.Stop
 	}
@@ -184,14 +193,14 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 
 // place plans and reserves for a request of which all is known that will be.
 func (pl *placement) place(view *lb.View) host.Action {
-	now := pl.plugin.vm.Now()
+	now := pl.plugin.vm.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
-			pl.requestReport()
+			pl.metrics.requestReport()
 		}
-		return pl.passOrForward(why)
+		return pl.region.passOrForward(why)
 	}
-	pl.work.output = pl.lease.reservation.request.OutputTokens
+	pl.prompt.work.output = pl.lease.reservation.request.OutputTokens
 	return pl.reserve()
 }
 
@@ -206,13 +215,13 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if why != lb.ReasonChosen {
 		return why
 	}
-	if pl.work.open && pl.work.seen == 0 {
+	if pl.prompt.work.open && pl.prompt.work.seen == 0 {
 		plan.Tokens = openTokens
 	}
 	if !pl.computes() {
 		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
 	}
-	if pl.chain != nil {
+	if pl.prompt.chain != nil {
 		pl.cluster.prompts.view = view
 	}
 	pl.held.plan(now, &plan)
@@ -230,7 +239,8 @@ func (pl *placement) noneHealthy() lb.Reason {
 }
 
 // forbid answers the request with 403.
-func (pl *placement) forbid(why lb.Reason, text string) host.Action {
+func (r *refusals) forbid(why lb.Reason, text string) host.Action {
+	pl := r.pl
 	pl.enter(phaseUncounted)
 	pl.Unsteer()
 	pl.decided(why)
@@ -239,14 +249,15 @@ func (pl *placement) forbid(why lb.Reason, text string) host.Action {
 }
 
 // lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
-func (pl *placement) lacksKey() bool {
+func (r *refusals) lacksKey() bool {
+	pl := r.pl
 	return pl.cfg.Clusters.Hashed && pl.session.key == 0 && !pl.cfg.Shadow
 }
 
 // refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
 // plugin does.
-func (pl *placement) refuseWithoutKey() host.Action {
-	return pl.forbid(lb.ReasonNoHashHeader, "hash header required")
+func (r *refusals) refuseWithoutKey() host.Action {
+	return r.forbid(lb.ReasonNoHashHeader, "hash header required")
 }
 
 // pass lets the request fall back to the gateway's native balancing.
@@ -255,19 +266,19 @@ func (pl *placement) pass(reason lb.Reason) host.Action {
 	if pl.region.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
 		return pl.region.leaveAdopted()
 	}
-	pl.leaveToGateway()
+	pl.steer.leaveToGateway()
 	pl.decided(reason)
 	return host.Proceed
 }
 
 // passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
-func (pl *placement) passOrForward(reason lb.Reason) host.Action {
+func (f *forwarding) passOrForward(reason lb.Reason) host.Action {
 	if reason == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := pl.region.forward(); forwarded {
+		if a, forwarded := f.forward(); forwarded {
 			return a
 		}
 	}
-	return pl.pass(reason)
+	return f.pl.pass(reason)
 }
 
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
@@ -285,7 +296,7 @@ func (pl *placement) passDuplicate() host.Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *placement) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.describe() + pl.wait.text())
+	pl.SetNote(pl.debug.describe() + pl.wait.text())
 }
 
 func (pl *placement) count(reason lb.Reason) {

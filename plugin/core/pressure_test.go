@@ -122,19 +122,18 @@ func TestOutcomeHasTimes(t *testing.T) {
 		{"in parts", func(*placement) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
 		{"in one piece", func(s *placement) { s.response.ttft = 0 }, lb.Outcome{CountedTokens: 90}},
 		{"retried", func(s *placement) { s.lease.addr = "b" }, lb.Outcome{}},
-		{"without a prompt", func(s *placement) { s.chain = nil }, lb.Outcome{}},
+		{"without a prompt", func(s *placement) { s.prompt.chain = nil }, lb.Outcome{}},
 	} {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
-		s := &placement{
-			Stream: &Stream{plugin: d.workers[0].current}, cfg: d.workers[0].current.set.Match("", "", ""),
-			chain: &promptChain{planned: time.Minute}, lease: lease{addr: "a", chosen: "a"},
-			response: reading{response: response{ttft: time.Second}},
-		}
+		in := d.workers[0].current
+		s := newPlacement(&Stream{plugin: in}, nil, in.set.Match("", "", ""), "")
+		s.prompt.chain = &promptChain{planned: time.Minute}
+		s.lease.addr, s.lease.chosen, s.response.ttft = "a", "a", time.Second
 		s.lease.reservation.plan = lb.Plan{Tokens: 90}
 		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}
 		c.change(s)
 		var got lb.Outcome
-		if s.measure(time.Minute+3*time.Second, &got); got != c.want {
+		if s.serving.measure(time.Minute+3*time.Second, &got); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -22,13 +22,13 @@ func (d *fakeDriver) ask(worker int, nonce uint64, frames ...string) *fakeClient
 // said returns what the answer to a probe says; false if there is none.
 func (d *fakeDriver) said(c *fakeClient) (region.State, bool) {
 	d.t.Helper()
-	text := c.result.Headers[headerAnswer]
+	text := c.Result().Headers[headerAnswer]
 	if text == "" {
 		return region.State{}, false
 	}
 	a, err := region.NewKey(regionSecret).ReadAnswer(text, "eu", fakeEpoch+d.now)
-	if err != nil || c.result.Status != 204 {
-		d.t.Fatalf("status %d: %v", c.result.Status, err)
+	if err != nil || c.Result().Status != 204 {
+		d.t.Fatalf("status %d: %v", c.Result().Status, err)
 	}
 	return a.State, true
 }
@@ -116,7 +116,7 @@ func TestProbesWithoutAnswerOfRedis(t *testing.T) {
 	us := startRedisRegion(t, 2)
 	us.redis.fate, us.redis.manual = redisSilent, true
 	c := us.ask(0, 1)
-	if _, ok := us.said(c); ok || !c.held {
+	if _, ok := us.said(c); ok || !c.Held() {
 		t.Fatal("answered without Redis")
 	}
 	us.advance(200 * time.Millisecond)
@@ -146,10 +146,10 @@ func TestPanicWhileAProbeIsHeld(t *testing.T) {
 		c := us.ask(0, 1)
 		us.fault, us.faultLeft = call, 1
 		us.advance(10 * time.Millisecond)
-		if us.fault = ""; us.faultLeft > 0 || c.held {
-			t.Errorf("%s: held %v, %d calls until the panic", call, c.held, us.faultLeft)
+		if us.fault = ""; us.faultLeft > 0 || c.Held() {
+			t.Errorf("%s: held %v, %d calls until the panic", call, c.Held(), us.faultLeft)
 		}
-		if !c.ended {
+		if !c.Ended() {
 			c.Finish()
 		}
 		if _, ok := us.said(c); ok {

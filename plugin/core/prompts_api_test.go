@@ -18,7 +18,7 @@ func (d *fakeDriver) post(path, body, answer string) (work int64, match string) 
 	c.Head(200)
 	c.Data(answer)
 	c.Finish()
-	return work, c.result.Headers["x-warmgate-match"]
+	return work, c.Result().Headers["x-warmgate-match"]
 }
 
 // However the name of a model is escaped, it is one model.

@@ -36,7 +36,7 @@ func TestPromptSeenInPart(t *testing.T) {
 			Frames:  []string{body},
 		})
 		c.Head(200)
-		match, _ := strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
+		match, _ := strconv.ParseFloat(c.Result().Headers["x-warmgate-match"], 64)
 		if number > 0 && (match < 0.2 || match > 0.3) {
 			t.Errorf("request %d: %.2f of the prompt is expected to be cached, want the quarter that was seen",
 				number, match)
@@ -71,7 +71,7 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 			c.Head(200)
 			c.Data(`{"usage":{"prompt_tokens":1000,"completion_tokens":9}}`)
 			c.Finish()
-			if got := c.result.Headers["x-warmgate-match"]; got != "0.00" {
+			if got := c.Result().Headers["x-warmgate-match"]; got != "0.00" {
 				d.t.Errorf("%s of a prompt that is computed as a whole is expected to be cached", got)
 			}
 		},
@@ -118,7 +118,7 @@ func TestShadowKeepsRecordedPrompts(t *testing.T) {
 	for range 8 {
 		c := d.client(0, streamtest.Request{Frames: []string{promptBody(1)}})
 		c.Finish()
-		served[c.endpoint]++
+		served[c.Upstream()]++
 	}
 	if len(served) != 2 {
 		t.Fatalf("served by %v: the gateway does not spread", served)
@@ -129,8 +129,8 @@ func TestShadowKeepsRecordedPrompts(t *testing.T) {
 		d.SetEndpoints(list)
 		c := d.client(0, streamtest.Request{Frames: []string{promptBody(1)}})
 		c.Finish()
-		if match, host := c.result.Headers["x-warmgate-match"], c.result.Headers["x-warmgate-host"]; match != "1.00" ||
-			host != d.Addr(i) {
+		h := c.Result().Headers
+		if match, host := h["x-warmgate-match"], h["x-warmgate-host"]; match != "1.00" || host != d.Addr(i) {
 			t.Errorf("%s of the prompt counts as cached at %s, want all at endpoint %d, "+
 				"which has served it", match, host,
 				i)

@@ -28,7 +28,7 @@ func (d *fakeDriver) talkTo(domain string, number int, cached int) string {
 	c.Data(fmt.Sprintf(`{"usage":{"prompt_tokens":1000,"completion_tokens":9,`+
 		`"prompt_tokens_details":{"cached_tokens":%d}}}`, cached))
 	c.Finish()
-	return c.result.Headers["x-warmgate-match"]
+	return c.Result().Headers["x-warmgate-match"]
 }
 
 // promptBody is a body with a prompt of its own for each number.

@@ -114,7 +114,7 @@ func (c *crowd) step() {
 			}
 			return true
 		}
-		return r.ended
+		return r.Ended()
 	})
 }
 

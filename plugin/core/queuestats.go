@@ -95,7 +95,7 @@ func (w *waiting) countPlaced() {
 	if w.class == nil {
 		return
 	}
-	cl.queue.pressure.Add(pl.plugin.vm.Now(), w.waited, false)
+	cl.queue.pressure.Add(pl.plugin.vm.Clock(), w.waited, false)
 	if w.queued {
 		pl.plugin.vm.Stats.RecordIf(ofClass(stats.QueueWait, cl, w.class.Name), uint64(w.waited.Milliseconds()))
 	}
@@ -103,7 +103,7 @@ func (w *waiting) countPlaced() {
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.Now()
+	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.Clock()
 	if isBudget(why) {
 		pl.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
 	}
@@ -128,7 +128,8 @@ func (w *waiting) countLeft() {
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
-func (pl *placement) answerEnded(now time.Duration, verdict lb.Verdict) {
+func (j *judging) answerEnded(now time.Duration, verdict lb.Verdict) {
+	pl := j.pl
 	switch {
 	case pl.wait.class == nil || !pl.computes():
 	case verdict == lb.Success:

@@ -73,7 +73,7 @@ func TestQueueStatistics(t *testing.T) {
 	}
 	d.advance(time.Second)
 	for _, c := range waiting {
-		if !c.ended {
+		if !c.Ended() {
 			c.Finish()
 		}
 	}

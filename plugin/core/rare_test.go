@@ -22,7 +22,7 @@ func TestRareRequestsHaveMetrics(t *testing.T) {
 			idle++
 		}
 		c.Finish()
-		if c.result.Headers["x-warmgate-reason"] == "chosen" {
+		if c.Result().Headers["x-warmgate-reason"] == "chosen" {
 			chosen++
 		}
 		d.advance(5 * time.Second)

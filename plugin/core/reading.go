@@ -60,13 +60,14 @@ type reading struct {
 }
 
 // readAs has the body of the response read as what the request and its headers say; end: it has none.
-func (pl *placement) readAs(headers [][2]string, end bool) {
+func (s *serving) readAs(headers [][2]string, end bool) {
+	pl := s.pl
 	r, l := &pl.response, &pl.lease
-	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.work.streamed, pl.cfg.AmongClusters()
+	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.prompt.work.streamed, pl.cfg.AmongClusters()
 	if r.status < 200 || r.status >= 300 || pl.idle() { // of that, no answer says anything
 		return
 	}
-	r.usage = pl.readsUsage()
+	r.usage = s.readsUsage()
 	if r.status == 200 && pl.computes() && pl.traits.value(":method") == "POST" { // what is stored may be a page
 		r.api = answer.APIOf(pl.traits.path)
 	}
@@ -176,7 +177,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 		r.ticks.ReadClock()
 	}
 	if !r.reads || end || r.answer != nil && r.answer.Begun() {
-		return r.ticks.Now(), true
+		return r.ticks.Clock(), true
 	}
 	n := 0
 	if r.answer != nil {
@@ -188,7 +189,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if n == 1 && r.dataAt == 0 {
 		r.dataAt = r.ticks.ReadClock()
 	}
-	return r.ticks.Now(), n > 1 || !r.cluster.announces.First()
+	return r.ticks.Clock(), n > 1 || !r.cluster.announces.First()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -214,7 +215,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.Take() || ok && r.ticks.Now() < until {
+		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.Take() || ok && r.ticks.Clock() < until {
 			r.drawn = drawnIn
 		}
 	}
@@ -254,7 +255,8 @@ func (cl *cluster) suspect(now time.Duration, addr string) {
 
 // answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
 // success.
-func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
+func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
+	pl := j.pl
 	r, cl, v := &pl.response, pl.cluster, pl.plugin.vm
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
@@ -273,7 +275,7 @@ func (pl *placement) answerVerdict() (verdict lb.Verdict, judged bool) {
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.suspect(v.Now(), pl.lease.addr)
+	cl.suspect(v.Clock(), pl.lease.addr)
 	return lb.Failure, true
 }
 

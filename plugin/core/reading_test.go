@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
@@ -101,7 +102,7 @@ func TestInformationalResponses(t *testing.T) {
 	for _, status := range []string{"100", "102", "103"} {
 		d := startFake(t, 1, 1, tokensConfig)
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
-		c.result.Headers = map[string]string{":status": status}
+		c.Response.Headers = fakehost.H(":status", status)
 		c.response(func() { c.core.OnResponseHeaders(false) })
 		if n := len(d.workers[0].vm.clusters[fakeCluster].answering); n > 0 || c.core.first.response.status != 0 {
 			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.status)
@@ -231,7 +232,7 @@ func TestVerdictOfContents(t *testing.T) {
 			}
 			c.Data(body[min(split, len(body))%len(body):])
 			c.response(func() { c.core.OnResponseBody(0, true) })
-			if got := c.core.first.verdict(); got != want {
+			if got := c.core.first.judge.verdict(); got != want {
 				t.Errorf("%.40q cut at %d: verdict %d, want %d", body, split, got, want)
 			}
 			c.end()
@@ -283,18 +284,28 @@ func TestFailingStreamsTeachNoLimits(t *testing.T) {
 				open = append(open, d.client(0, streamtest.Request{}))
 			}
 			for range 8 {
-				fail(d.client(0, streamtest.Request{}))
+				if c := d.client(0, streamtest.Request{}); c.Held() {
+					c.leave()
+				} else {
+					fail(c)
+				}
 			}
 			for len(open) > 0 { // the engine runs 8 at once
 				runs := open[:min(8, len(open))]
 				for _, c := range runs {
+					if c.Held() {
+						c.leave()
+						continue
+					}
 					c.Head(200, eventStream)
 					c.Data(wordEvent)
 				}
 				d.advance(time.Second)
 				for _, c := range runs {
-					c.Data(stopEvent + doneEvent)
-					c.Finish()
+					if !c.Ended() {
+						c.Data(stopEvent + doneEvent)
+						c.Finish()
+					}
 				}
 				open = open[len(runs):]
 			}

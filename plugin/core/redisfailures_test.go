@@ -1,7 +1,6 @@
 package core
 
 import (
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +48,7 @@ func TestRedisRefusesTheLogin(t *testing.T) {
 	if up, known := d.metrics.values[stats.RedisUp]; up != 0 || !known {
 		t.Errorf("warmgate_redis_up is %d, %v", up, known)
 	}
-	if open[0].endpoint == open[1].endpoint {
+	if open[0].Upstream() == open[1].Upstream() {
 		t.Error("both requests are at one endpoint: the gateway does not count them itself")
 	}
 	d.redis.login = nil
@@ -109,12 +108,7 @@ func TestNameLeadsToAReplicaToo(t *testing.T) {
 	master := redisserver.StartT(t, redisserver.Options{})
 	replica := redisserver.StartReplicaT(t, master)
 	d := startRedis(t, master, 1, 2, "")
-	conn, err := net.Dial("tcp", replica.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	d.redis.replica = conn
+	d.redis.replica = dialPipe(t, replica)
 	up := 0
 	for range 30 {
 		d.client(0, streamtest.Request{}).Finish()

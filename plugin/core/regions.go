@@ -70,7 +70,7 @@ const (
 func (r *regions) of(c *config.Config) *home {
 	for _, h := range r.homes {
 		if h.cfg.Regions.SameBoard(&c.Regions) {
-			h.cfg, h.usedAt = c, r.Now()
+			h.cfg, h.usedAt = c, r.Clock()
 			return h
 		}
 	}
@@ -81,7 +81,7 @@ func (r *regions) of(c *config.Config) *home {
 		r.id = r.GW.Random()
 	}
 	h := &home{
-		cfg: c, usedAt: r.Now(),
+		cfg: c, usedAt: r.Clock(),
 		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: key,
 		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
 		leader: process.Leadership{KV: kv, ID: r.id, Key: name + "/prober"},

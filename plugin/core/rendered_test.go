@@ -25,8 +25,8 @@ func (d *fakeDriver) askFor(path, body string, tokens int, cached float64) (matc
 	c.Data(fmt.Sprintf(`{"usage":{"prompt_tokens":%d,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":%d}}}`,
 		tokens, int(cached*float64(tokens))))
 	c.Finish()
-	match, _ = strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
-	return match, c.endpoint
+	match, _ = strconv.ParseFloat(c.Result().Headers["x-warmgate-match"], 64)
+	return match, c.Upstream()
 }
 
 // withFirst is a request of a coding client: its system prompt begins with a line of its own.

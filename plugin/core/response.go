@@ -31,11 +31,12 @@ type response struct {
 }
 
 // answerBegins is called once, with end when the response has no body.
-func (pl *placement) answerBegins(end bool) {
+func (s *serving) answerBegins(end bool) {
+	pl := s.pl
 	if pl.phase == phaseNew || pl.phase == phaseDone {
 		return
 	}
-	headers := pl.leasedHeaders()
+	headers := s.leasedHeaders()
 	if isInformational(pl.response.status) { // the response is still to come
 		pl.response.status = 0
 		return
@@ -46,23 +47,24 @@ func (pl *placement) answerBegins(end bool) {
 	}
 	pl.region.followForwarded()
 	if pl.phase == phaseLeased {
-		pl.followServed()
-		pl.restrict(headers)
+		s.followServed()
+		pl.charge.restrict(headers)
 		status := pl.response.status
 		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.idle() { // still leased: not misrouted
 			pl.lease.trackResponse(true)
 		}
-		pl.readAs(headers, end)
+		s.readAs(headers, end)
 	}
-	pl.readReport()
-	pl.setDebugHeaders()
+	pl.metrics.readReport()
+	pl.debug.setDebugHeaders()
 	if pl.phase == phaseReading { // answered by the gateway, and never decided
 		pl.abandonBody()
 	}
 }
 
 // leasedHeaders reads the headers of the response to a request that is counted, and takes over its status.
-func (pl *placement) leasedHeaders() [][2]string {
+func (s *serving) leasedHeaders() [][2]string {
+	pl := s.pl
 	if pl.phase != phaseLeased {
 		return nil
 	}
@@ -79,13 +81,14 @@ func (pl *placement) leasedHeaders() [][2]string {
 func isInformational(status int) bool { return status >= 100 && status < 200 && status != 101 }
 
 // answerGoesOn is called for every part of the response's body: size bytes.
-func (pl *placement) answerGoesOn(size int, end bool) {
+func (s *serving) answerGoesOn(size int, end bool) {
+	pl := s.pl
 	r := &pl.response
 	r.complete = r.complete || end
 	pl.facts.readRefusal(size)
 	pl.held.learn(size)
 	if size > 0 && r.retry != nil {
-		pl.readRetry(size)
+		pl.charge.readRetry(size)
 	}
 	switch {
 	case size == 0:
@@ -109,22 +112,23 @@ func (pl *placement) answerGoesOn(size int, end bool) {
 	}
 	if !end && r.streams() {
 		r.streamed = true
-		pl.firstToken(at)
+		s.firstToken(at)
 	}
 	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
 }
 
 // firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
 // one piece has no such moment.
-func (pl *placement) firstToken(at time.Duration) {
+func (s *serving) firstToken(at time.Duration) {
+	pl := s.pl
 	if a := pl.response.answer; a == nil || !a.Vain() {
-		pl.measurePush(at, true)
+		s.measurePush(at, true)
 	}
-	if pl.lease.tokens > pl.work.output {
-		pl.lease.amend("", pl.work.output)
+	if pl.lease.tokens > pl.prompt.work.output {
+		pl.lease.amend("", pl.prompt.work.output)
 	}
-	if pl.chain != nil {
-		pl.response.ttft = max(1, at-pl.chain.planned) // 0 within one tick, but known
+	if pl.prompt.chain != nil {
+		pl.response.ttft = max(1, at-pl.prompt.chain.planned) // 0 within one tick, but known
 	}
 }
 
@@ -137,7 +141,7 @@ func (pl *placement) end() {
 	if pl.wait.attempt.open {
 		pl.cluster.retries.end(&pl.wait.attempt)
 	}
-	pl.requestGone()
+	pl.metrics.requestGone()
 	if pl.phase == phaseReading {
 		pl.abandonBody()
 	}
@@ -148,31 +152,31 @@ func (pl *placement) end() {
 		pl.region.forwardFailed() // unless its client has left
 	}
 	if pl.phase == phaseLeased && pl.response.status == 0 {
-		served := pl.server()
+		served := pl.steer.server()
 		pl.response.reached = served != ""
-		pl.misrouted(served)
+		pl.serving.misrouted(served)
 	}
 	if pl.phase == phaseLeased {
-		now := v.Now()
+		now := v.Clock()
 		outcome := lb.Outcome{}
-		pl.learnUsage(now, &outcome)
-		verdict := pl.judged()
-		pl.learnCall(now, verdict)
-		pl.measureCluster(&outcome, verdict)
+		pl.serving.learnUsage(now, &outcome)
+		verdict := pl.judge.judged()
+		pl.judge.learnCall(now, verdict)
+		pl.judge.measureCluster(&outcome, verdict)
 		if verdict == lb.Success {
 			pl.wait.answered(now)
-			pl.measure(now, &outcome)
-			pl.measurePush(now, false)
-			pl.expectMetrics(now)
+			pl.serving.measure(now, &outcome)
+			pl.serving.measurePush(now, false)
+			pl.serving.expectMetrics(now)
 		}
-		pl.answerEnded(now, verdict)
-		pl.endCharges()
+		pl.judge.answerEnded(now, verdict)
+		pl.charge.endCharges()
 		if pl.held.losesPrompt(verdict) {
 			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
-		pl.noteServed()
+		pl.wait.noteServed()
 		pl.release()
-		pl.completeOutcome(now, verdict, &outcome)
+		pl.judge.completeOutcome(now, verdict, &outcome)
 		pl.policy.Observe(now, outcome)
 	}
 	pl.enter(phaseDone)
@@ -180,20 +184,22 @@ func (pl *placement) end() {
 
 // measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
 // not its end. Times are those of ticks, so only their averages mean something.
-func (pl *placement) measure(now time.Duration, o *lb.Outcome) {
+func (s *serving) measure(now time.Duration, o *lb.Outcome) {
+	pl := s.pl
 	l := &pl.lease
-	if pl.chain == nil || l.addr != l.chosen || pl.cfg.Shadow {
+	if pl.prompt.chain == nil || l.addr != l.chosen || pl.cfg.Shadow {
 		return
 	}
 	o.CountedTokens = l.reservation.plan.AddedTokens(l.reservation.grant.Cached)
 	if pl.response.ttft > 0 {
-		o.TTFT, o.Duration = pl.response.ttft, now-pl.chain.planned
+		o.TTFT, o.Duration = pl.response.ttft, now-pl.prompt.chain.planned
 	}
 }
 
 // measurePush has an answer show how many requests the endpoint runs without a queue: when it has begun, if it is
 // streamed, and when it has ended.
-func (pl *placement) measurePush(at time.Duration, begun bool) {
+func (s *serving) measurePush(at time.Duration, begun bool) {
+	pl := s.pl
 	l := &pl.lease
 	if pl.cfg.Push != push.Pending || !pl.computes() || l.addr != l.chosen || pl.cfg.Shadow ||
 		pl.response.status >= 300 {
@@ -206,7 +212,8 @@ func (pl *placement) measurePush(at time.Duration, begun bool) {
 }
 
 // expectMetrics notes the answer: a page of metrics that never shows it stands still.
-func (pl *placement) expectMetrics(now time.Duration) {
+func (s *serving) expectMetrics(now time.Duration) {
+	pl := s.pl
 	l := &pl.lease
 	if !pl.cluster.metrics.Needed() || pl.cfg.Shadow {
 		return

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
@@ -52,7 +53,7 @@ func TestVerdict(t *testing.T) {
 		{0, false, "", lb.Neutral},
 	} {
 		p := newFakeProcess(t, 1)
-		fake := &fakeStream{process: p, details: c.details}
+		fake := p.endedBy(c.details)
 		p.effective = fake
 		s := &placement{
 			Stream:   &Stream{GatewayStream: fake, body: body{endedAt: p.now}},
@@ -85,7 +86,7 @@ func TestVerdictOfImpatience(t *testing.T) {
 		{"stream_idle_timeout", 504, false, time.Minute, lb.Neutral},
 	} {
 		p := newFakeProcess(t, 1)
-		fake := &fakeStream{process: p, details: c.details}
+		fake := p.endedBy(c.details)
 		p.effective = fake
 		s := &placement{Stream: &Stream{GatewayStream: fake}}
 		s.response.status, s.response.reached = c.status, true
@@ -103,7 +104,7 @@ func TestVerdictOfImpatience(t *testing.T) {
 func TestGoodResponsesReadNoDetails(t *testing.T) {
 	for name, end := range map[string]func(*fakeClient){
 		"headers": func(c *fakeClient) {
-			c.result.Headers = map[string]string{":status": "204"}
+			c.Response.Headers = fakehost.H(":status", "204")
 			c.response(func() { c.core.OnResponseHeaders(true) })
 		},
 		"body": func(c *fakeClient) {
@@ -150,7 +151,7 @@ func TestRetryCountsAgainstTheFirst(t *testing.T) {
 	for status, well := range map[int]bool{200: true, 500: false} {
 		d := startFake(t, 1, 4, requestsConfig)
 		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
-		first := d.Addr(c.endpoint)
+		first := d.Addr(c.Upstream())
 		second := d.Addr(c.Retry())
 		c.Head(status)
 		c.Finish()
@@ -167,7 +168,7 @@ func TestPanicAtTheDeadline(t *testing.T) {
 	c := &fakeClient{d.workers[0].open(streamtest.Request{Unended: true}.Filled())}
 	d.fault, d.faultLeft = "View", 1
 	d.advance(time.Second)
-	if c.held || c.Upstream() < 0 {
+	if c.Held() || c.Upstream() < 0 {
 		t.Fatal("the request is still held")
 	}
 	c.Finish()
@@ -198,7 +199,7 @@ func TestClientsThatGiveUp(t *testing.T) {
 		d := startFake(t, 1, 2, requestsConfig)
 		s := &fakeClient{d.workers[0].open(c.request.Filled())}
 		d.advance(c.wait)
-		addr := d.Addr(s.endpoint)
+		addr := d.Addr(s.Upstream())
 		s.ResetByClient()
 		if blamed := d.weights()[addr] < 1; blamed != c.blamed {
 			t.Errorf("%s, left after %v: held against the endpoint: %v, want %v", name, c.wait, blamed, c.blamed)
@@ -235,8 +236,8 @@ func TestHoldsNoMoreThanItReads(t *testing.T) {
 			body += "x"
 		}
 		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{body}, Unended: true}.Filled())}
-		if c.held != held {
-			t.Errorf("with %d bytes of a longer body, held: %v, want %v", size, c.held, held)
+		if c.Held() != held {
+			t.Errorf("with %d bytes of a longer body, held: %v, want %v", size, c.Held(), held)
 		}
 		c.ResetByClient()
 		d.drained()

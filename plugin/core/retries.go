@@ -149,13 +149,13 @@ func (w *waiting) nameAttempt(now time.Duration) {
 	}
 	a.id = xxhash.Sum64String(id) | 1
 	last := uint64(0) // of the prompt's blocks, whose key depends on all before it
-	if a.exact = pl.chain.hasBlocks(); a.exact {
-		last = pl.chain.blocks[len(pl.chain.blocks)-1].Key
+	if a.exact = pl.prompt.chain.hasBlocks(); a.exact {
+		last = pl.prompt.chain.blocks[len(pl.prompt.chain.blocks)-1].Key
 	}
 	a.digest = a.id
 	for _, n := range [...]uint64{
-		xxhash.Sum64String(pl.traits.path), uint64(pl.traits.length), pl.work.model.Model,
-		uint64(pl.work.info.TextBytes), last,
+		xxhash.Sum64String(pl.traits.path), uint64(pl.traits.length), pl.prompt.work.model.Model,
+		uint64(pl.prompt.work.info.TextBytes), last,
 	} {
 		const golden = 0x9e3779b97f4a7c15 // Fibonacci hashing (Knuth, volume 3, 6.4)
 		a.digest = bits.RotateLeft64((a.digest^n)*golden, 32)

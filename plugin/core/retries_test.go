@@ -115,7 +115,7 @@ func TestRetryStorm(t *testing.T) {
 	d.advance(retrySeconds * time.Second)
 	for i := range 30 {
 		if c := d.client(0, retry(i)); c.Upstream() != 0 {
-			t.Fatalf("retry %d: %+v", i, c.result)
+			t.Fatalf("retry %d: %+v", i, c.Result())
 		} else {
 			c.Finish()
 		}
@@ -150,7 +150,7 @@ func TestRefusedRetriesKeepNoBudget(t *testing.T) {
 	for range 2 * freeRetries {
 		c := d.client(0, retry)
 		if c.Upstream() != 0 {
-			t.Fatalf("a retry on an idle cluster: %+v", c.result)
+			t.Fatalf("a retry on an idle cluster: %+v", c.Result())
 		}
 		c.Finish()
 	}
@@ -163,8 +163,8 @@ func TestShadowKeepsNoBudget(t *testing.T) {
 	d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"shadow":true,"max_inflight":1}}`)
 	d.advance(time.Second)
 	for range 3 {
-		if c := d.client(0, streamtest.Request{}); c.result.Status == 429 {
-			t.Fatalf("refused: %+v", c.result)
+		if c := d.client(0, streamtest.Request{}); c.Result().Status == 429 {
+			t.Fatalf("refused: %+v", c.Result())
 		}
 	}
 	for _, cl := range d.workers[0].vm.clusters {
@@ -183,8 +183,7 @@ type crowdOf struct {
 }
 
 func (c *crowdOf) think(client, number int) {
-	at := c.now + time.Duration(c.rand.Int64N(int64(300*time.Millisecond)))
-	c.events = append(c.events, fakeEvent{at, func() { c.send(client, number) }})
+	c.after(time.Duration(c.rand.Int64N(int64(300*time.Millisecond))), func() { c.send(client, number) })
 }
 
 func (c *crowdOf) send(client, number int) {
@@ -195,16 +194,16 @@ func (c *crowdOf) send(client, number int) {
 	var wait func()
 	wait = func() {
 		switch {
-		case s.ended:
+		case s.Ended():
 			c.think(client, number+1)
 		case s.Upstream() >= 0:
-			c.events = append(c.events, fakeEvent{c.now + 400*time.Millisecond, func() {
+			c.after(400*time.Millisecond, func() {
 				c.served[client]++
 				s.Finish()
 				c.think(client, number+1)
-			}})
+			})
 		default:
-			c.events = append(c.events, fakeEvent{c.now + 10*time.Millisecond, wait})
+			c.after(10*time.Millisecond, wait)
 		}
 	}
 	wait()

@@ -53,7 +53,7 @@ func (f *forwarding) forwardFailed() {
 	if pl.response.status == 0 {
 		pl.response.reached = pl.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.Now(), pl.sentAt(), &pl.body, pl.GatewayStream) {
+	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
@@ -86,7 +86,7 @@ func (f *forwarding) forwardEnded(served bool) {
 func (f *forwarding) followHome(served string) bool {
 	pl := f.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	view := v.GW.KnownView(v.Now(), pl.scope, pl.cfg)
+	view := v.GW.KnownView(v.Clock(), pl.scope, pl.cfg)
 	if view == nil {
 		view = r.view
 	}
@@ -95,15 +95,16 @@ func (f *forwarding) followHome(served string) bool {
 	}
 	r.view = view
 	prompt := f.promptToForward()
-	pl.countAt(served, &prompt)
+	pl.region.countAt(served, &prompt)
 	f.returned = true
 	v.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
-	pl.SetNote(pl.describe() + pl.wait.text())
+	pl.SetNote(pl.debug.describe() + pl.wait.text())
 	return true
 }
 
 // countAt counts the request at an endpoint that the gateway has chosen, full or not.
-func (pl *placement) countAt(addr string, prompt *lb.Prefix) {
+func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
+	pl := f.pl
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan

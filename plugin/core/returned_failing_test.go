@@ -14,21 +14,14 @@ var failures = map[string]func(us *fakeDriver, c *fakeClient){
 	"503":   func(_ *fakeDriver, c *fakeClient) { c.Head(503); c.Finish() },
 	"reset": func(_ *fakeDriver, c *fakeClient) { c.ResetByUpstream() },
 	"hangs": func(us *fakeDriver, c *fakeClient) {
-		fakeGateway{us.fakeProcess}.after(6*time.Second, c.ResetByClient)
+		us.after(6*time.Second, c.leave)
 	},
 	"unreachable": func(_ *fakeDriver, c *fakeClient) {
-		c.served, c.details = "", "no_healthy_upstream"
-		c.endpoint = -1
-		c.answerAs(503)
+		c.served = ""
+		c.moveTo(-1)
+		c.answer(503, "no_healthy_upstream")
 	},
-	"home": func(_ *fakeDriver, c *fakeClient) { c.endpoint = 0; c.Head(200); c.Finish() },
-}
-
-// answerAs is an answer that the gateway gives itself.
-func (c *fakeClient) answerAs(status int) {
-	r := c.result
-	r.Status = status
-	c.answer(r)
+	"home": func(_ *fakeDriver, c *fakeClient) { c.moveTo(0); c.Head(200); c.Finish() },
 }
 
 // A region that says it has room, and fails all that it gets, gets three requests, with what is sent before these have
@@ -40,7 +33,7 @@ func TestRegionThatFailsEverything(t *testing.T) {
 			f.send()
 			pass(100*time.Millisecond, f.us, f.eu)
 			for _, c := range f.waits {
-				if c.cluster == "eu-or-home" && !c.ended {
+				if c.cluster == "eu-or-home" && !c.Ended() {
 					f.away++
 					fail(f.us, c)
 				}
@@ -95,7 +88,7 @@ func (f *failing) send() {
 		return
 	}
 	if f.waits = append(f.waits, c); len(f.waits) > 4 {
-		f.waits[0].ResetByClient()
+		f.waits[0].leave()
 		f.waits = f.waits[1:]
 	}
 }
@@ -103,7 +96,7 @@ func (f *failing) send() {
 // end ends what is still under way, after which nothing remains.
 func (f *failing) end() {
 	for _, c := range append(f.waits, f.busy) {
-		if !c.ended {
+		if !c.Ended() {
 			c.ResetByClient()
 		}
 	}
@@ -128,9 +121,8 @@ func TestRegionThatFailsNothing(t *testing.T) {
 		case 1:
 			c.ResetByClient()
 		case 2:
-			c.details = "later_filter"
-			c.endpoint = -1
-			c.answerAs(503)
+			c.moveTo(-1)
+			c.answer(503, "later_filter")
 		}
 		pass(200*time.Millisecond, us, eu)
 	}

@@ -42,7 +42,7 @@ func TestServedAtHomeAfterForwarding(t *testing.T) {
 		if away.cluster != "eu-or-home" {
 			t.Fatalf("sent to %q: %v", away.cluster, us.access)
 		}
-		away.endpoint = i
+		away.moveTo(i)
 		away.Head(200)
 		if n := us.atEndpoints()[i]; n != 2 {
 			t.Errorf("%d requests are counted at the endpoint that serves it", n)
@@ -51,7 +51,7 @@ func TestServedAtHomeAfterForwarding(t *testing.T) {
 		if got := us.atEndpoints(); got[0] != 1 || got[1] != 1 {
 			t.Errorf("afterwards %v", got)
 		}
-		h := away.result.Headers
+		h := away.Result().Headers
 		if h["x-warmgate-host"] != us.Addr(i) || h["x-warmgate-region"] != "" || h["x-warmgate-reason"] != "forwarded" {
 			t.Errorf("headers %v", h)
 		}
@@ -73,8 +73,8 @@ func TestServedAtHomeAfterForwarding(t *testing.T) {
 	}
 	// The prompt is at home, by what was recorded of the retry.
 	again := us.client(0, long)
-	if again.Finish(); again.result.Headers["x-warmgate-match"] != "1.00" {
-		t.Errorf("headers %v", again.result.Headers)
+	if again.Finish(); again.Result().Headers["x-warmgate-match"] != "1.00" {
+		t.Errorf("headers %v", again.Result().Headers)
 	}
 	us.drained()
 	us.emptiedInside()
@@ -104,7 +104,7 @@ func TestServedThereAfterForwarding(t *testing.T) {
 	by(429, "prefix")
 	by(200, "prefix") // what it had before it failed stays
 	away := us.client(1, long)
-	away.endpoint = 0
+	away.moveTo(0)
 	away.Finish()
 	pass(time.Second, us, eu)
 	by(200, "prefix")
@@ -150,9 +150,9 @@ func endsAtHome(t *testing.T, redis, healthy bool, policy string) {
 		c := us.client(i%2, regionChat)
 		us.advance(200 * time.Millisecond) // with Redis it waits at first
 		if c.cluster != "eu-or-home" {
-			t.Fatalf("sent to %q, held %v: %+v", c.cluster, c.held, c.result)
+			t.Fatalf("sent to %q, held %v: %+v", c.cluster, c.Held(), c.Result())
 		}
-		c.endpoint = 0
+		c.moveTo(0)
 		c.Head([]int{200, 200, 500, 200}[i])
 		us.advance(20 * time.Millisecond)
 		end(c)
@@ -180,14 +180,14 @@ func TestPanicAtHomeAfterForwarding(t *testing.T) {
 			us, _ := startReturning(t, 1, nil)
 			busy := us.client(0, regionChat)
 			c := us.client(1, regionChat)
-			c.endpoint = 0
+			c.moveTo(0)
 			us.fault, us.faultLeft = call, n
 			c.Head(500)
 			c.Finish()
 			fired = fired || us.faultLeft <= 0
 			us.fault = ""
-			if c.result.Status != 500 {
-				t.Errorf("%s: %+v", call, c.result)
+			if c.Result().Status != 500 {
+				t.Errorf("%s: %+v", call, c.Result())
 			}
 			busy.Finish()
 			us.advance(2 * time.Second)

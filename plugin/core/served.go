@@ -5,6 +5,9 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
+// serving is who serves a request, and what its answer shows.
+type serving struct{ pl *placement }
+
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
 // That endpoint has the prompt from now on, and the chosen one may not have it, so it is recorded where it is. In
@@ -14,14 +17,15 @@ import (
 // What the chosen endpoint did is not reported: it may have failed, or have been full and answered 503. So it loses
 // weight, and is ejected only if that continues for long. An address that no endpoint has means nothing: an endpoint
 // with a host name, or with several addresses, may be reached under another one than is listed.
-func (pl *placement) followServed() {
-	served := pl.server()
+func (s *serving) followServed() {
+	pl := s.pl
+	served := pl.steer.server()
 	pl.response.reached = pl.response.reached || served != ""
-	if pl.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
+	if s.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return
 	}
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	now := v.Now()
+	now := v.Clock()
 	had := 0
 	if pl.cfg.Shadow {
 		had = r.grant.Cached
@@ -34,7 +38,7 @@ func (pl *placement) followServed() {
 	if !pl.cfg.Shadow {
 		v.Stats.Count(stats.Moves, 1)
 		moved := lb.Outcome{}
-		pl.completeOutcome(now, lb.Retried, &moved)
+		pl.judge.completeOutcome(now, lb.Retried, &moved)
 		pl.policy.Observe(now, moved)
 	}
 	pl.lease.addr = served
@@ -52,7 +56,8 @@ func (l *lease) lists(addr string) bool { return lists(l.reservation.view, addr)
 //
 // Reading the cluster's name costs a call of the gateway, so it is done only where another endpoint serves than the one
 // at which the lease counts.
-func (pl *placement) misrouted(served string) bool {
+func (s *serving) misrouted(served string) bool {
+	pl := s.pl
 	if served == "" || served == pl.lease.addr {
 		return false
 	}
@@ -64,8 +69,8 @@ func (pl *placement) misrouted(served string) bool {
 		return false
 	}
 	pl.lease.forgetPrompt(0)
-	pl.requestGone()
-	pl.noteUnserved()
+	pl.metrics.requestGone()
+	pl.wait.noteUnserved()
 	pl.release()
 	pl.lease.addr = served
 	pl.plugin.vm.Stats.Count(stats.Misrouted, 1)

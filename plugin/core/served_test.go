@@ -16,14 +16,12 @@ func (c *fakeClient) strayTo(addr string) { c.served, c.cluster = addr, "another
 func TestMisrouted(t *testing.T) {
 	for name, end := range map[string]func(c *fakeClient){
 		"served":     func(c *fakeClient) { c.Head(200); c.Data("a"); c.Finish() },
-		"failed":     func(c *fakeClient) { c.Head(500); c.details = "via_upstream"; c.Finish() },
-		"overloaded": func(c *fakeClient) { c.Head(503); c.details = "via_upstream"; c.Finish() },
+		"failed":     func(c *fakeClient) { c.Head(500); c.Finish() },
+		"overloaded": func(c *fakeClient) { c.Head(503); c.Finish() },
 		"reset": func(c *fakeClient) {
-			c.details = "upstream_reset_before_response_started{connection_failure}"
-			c.answer(streamtest.Result{Status: 503})
+			c.answer(503, "upstream_reset_before_response_started{connection_failure}")
 		},
 		"left": func(c *fakeClient) {
-			c.details = "downstream_remote_disconnect"
 			c.process.advance(time.Minute)
 			c.ResetByClient()
 		},

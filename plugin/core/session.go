@@ -65,16 +65,16 @@ func (ss *session) mayBeInBody(s *placement, c *config.Config) bool {
 }
 
 // sessionText returns the text of a source outside of the body, "" for none.
-func (pl *placement) sessionText(source *config.SessionSource) string {
+func (s *Stream) sessionText(source *config.SessionSource) string {
 	switch source.From {
 	case config.FromHeader:
-		return pl.traits.value(source.Name)
+		return s.traits.value(source.Name)
 	case config.FromCookie:
-		return pl.traits.cookie(source.Name)
+		return s.traits.cookie(source.Name)
 	case config.FromQuery:
-		return pl.traits.query(source.Name)
+		return s.traits.query(source.Name)
 	}
-	return config.Network(pl.Client())
+	return config.Network(s.Client())
 }
 
 // cookie returns the value of a cookie, "" if there is none. HTTP/2 allows several headers for them.
@@ -115,7 +115,8 @@ const (
 )
 
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.
-func (pl *placement) sessionPlaced() {
+func (s *serving) sessionPlaced() {
+	pl := s.pl
 	if !pl.cfg.ReadsSession() {
 		return
 	}

@@ -33,7 +33,7 @@ func (d *fakeDriver) spread(n, perSecond int) []float64 {
 	counts := make([]float64, len(d.endpoints))
 	for i := range n {
 		c := d.client(i%len(d.workers), streamtest.Request{})
-		counts[c.endpoint] += 1 / float64(n)
+		counts[c.Upstream()] += 1 / float64(n)
 		d.advance(time.Second / time.Duration(perSecond))
 		c.Finish()
 	}

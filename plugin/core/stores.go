@@ -197,19 +197,19 @@ func (s *stores) countFailure(r *redisStore, stat string, why error) {
 	case "denied":
 		remedy = "; compare the user's rights with redis-user.acl"
 	}
-	if r.loggedAt > 0 && s.Now()-r.loggedAt < endpoints.LogEvery && (remedy == "" || cause == r.logged) {
+	if r.loggedAt > 0 && s.Clock()-r.loggedAt < endpoints.LogEvery && (remedy == "" || cause == r.logged) {
 		return
 	}
 	if detail != "" {
 		detail = ": " + detail
 	}
-	r.loggedAt, r.logged, r.failing = s.Now(), cause, true
+	r.loggedAt, r.logged, r.failing = s.Clock(), cause, true
 	s.GW.Log(host.Warn, r.name+" unavailable ("+cause+detail+s.replicaText(r)+"): using local counts"+remedy)
 }
 
 // replicaText returns what is wrong where the name of a Redis also leads to a replica, "" elsewhere.
 func (s *stores) replicaText(r *redisStore) string {
-	if _, replica := r.remote.OnReplica(s.Now()); replica {
+	if _, replica := r.remote.OnReplica(s.Clock()); replica {
 		return "; its name leads to a read-only replica"
 	}
 	return ""

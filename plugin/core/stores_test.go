@@ -44,7 +44,7 @@ func TestGatewaysShareAView(t *testing.T) {
 		}
 	}
 	for i, c := range open {
-		if got := c.endpoint; got < 0 {
+		if got := c.Upstream(); got < 0 {
 			t.Errorf("request %d reached no endpoint", i)
 		}
 		c.Finish()

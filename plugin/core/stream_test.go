@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -135,74 +134,24 @@ func (d *fakeDriver) Lose(worker int) {
 	d.workers[worker].lose()
 }
 
-// fakeClient is a stream with its client and its model server.
+// fakeClient is a stream, as a test sees it.
 type fakeClient struct{ *fakeStream }
 
-func (c *fakeClient) Upstream() int {
-	if c.received.Headers == nil {
-		return -1
+// leave is a client that leaves, unless the request is over.
+func (c *fakeClient) leave() {
+	if !c.Ended() {
+		c.ResetByClient()
 	}
-	return c.endpoint
 }
 
-func (c *fakeClient) Held() bool                    { return c.held }
-func (c *fakeClient) Received() streamtest.Received { return c.received }
-func (c *fakeClient) Result() streamtest.Result     { return c.result }
-
-func (c *fakeClient) Send(frame string, end bool) {
-	c.frame(frame, end)
-	c.process.redis.await()
-}
-
-func (c *fakeClient) Retry() int {
-	next := ""
-	if len(c.others) > 0 {
-		next, c.others = c.others[0], c.others[1:]
-	}
-	c.attempt(c.process.pick(next, c.target()))
-	return c.endpoint
-}
-
-func (c *fakeClient) Head(status int, headers ...[2]string) {
-	c.began, c.details = true, "via_upstream"
-	c.result = streamtest.Result{Status: status, Headers: pairs(append(headers,
-		[2]string{":status", strconv.Itoa(status)}))}
-	c.response(func() { c.core.OnResponseHeaders(false) })
-}
-
-func (c *fakeClient) Data(frame string) {
-	c.result.Body += frame
-	c.passing, c.answered = frame, true
-	c.response(func() { c.core.OnResponseBody(len(frame), false) })
-}
-
-func (c *fakeClient) Finish() {
-	defer c.process.redis.await()
-	if !c.began {
-		c.Head(200)
-	}
-	if c.result.Status == 200 && !c.answered && !c.ended {
-		c.Data(streamtest.Answer)
-	}
-	c.response(func() { c.core.OnResponseBody(0, true) })
-	c.end()
-}
-
-func (c *fakeClient) ResetByUpstream() {
-	defer c.process.redis.await()
-	if c.began {
-		c.details, c.result.Cut = "upstream_reset_after_response_started{remote_reset}", true
-		c.end()
+// conclude has the model server answer, or the client leave if the request waits in front of the server. Neither
+// happens to one that is over.
+func (c *fakeClient) conclude() {
+	if c.Reached() && !c.Ended() {
+		c.Finish()
 		return
 	}
-	c.details = "upstream_reset_before_response_started{remote_reset}"
-	c.answer(streamtest.Result{Status: 503})
-}
-
-func (c *fakeClient) ResetByClient() {
-	defer c.process.redis.await()
-	c.details, c.result.Cut = "downstream_remote_disconnect", true
-	c.end()
+	c.leave()
 }
 
 // Every phase is reached, and every one but the last is left; only a request that is not counted may end.
@@ -243,8 +192,8 @@ func TestClusterWithSubsetsIsLeftAlone(t *testing.T) {
 	d.divided = true
 	c := d.client(0, streamtest.Request{})
 	c.Finish()
-	if c.steer != "" || d.metrics.decisions()["subset"] != 1 {
-		t.Errorf("sent to %q, counted %v", c.steer, d.metrics.decisions())
+	if c.Override != "" || d.metrics.decisions()["subset"] != 1 {
+		t.Errorf("sent to %q, counted %v", c.Override, d.metrics.decisions())
 	}
 	d.drained()
 }

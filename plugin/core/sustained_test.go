@@ -84,7 +84,7 @@ type visit struct {
 func (v *visit) wait() time.Duration { return v.began - v.at }
 
 // refused reports whether the gateway has answered the request.
-func (v *visit) refused() bool { return v.client.ended && v.client.Upstream() < 0 }
+func (v *visit) refused() bool { return v.client.Ended() && v.client.Upstream() < 0 }
 
 // visits draws requests of a class and tenant, so many a second for a span, from a time on.
 func visits(rng *rand.Rand, class, tenant string, perSecond float64, from, span time.Duration) (list []*visit) {
@@ -125,7 +125,7 @@ func (d *fakeDriver) play(lists ...[]*visit) {
 				v.ended = true
 			}
 		}
-		open = slices.DeleteFunc(open, func(v *visit) bool { return v.ended || v.client.ended })
+		open = slices.DeleteFunc(open, func(v *visit) bool { return v.ended || v.client.Ended() })
 		d.advance(step)
 	}
 }
@@ -136,7 +136,7 @@ func wantServed(t *testing.T, of string, list []*visit, most time.Duration) {
 	var waits []time.Duration
 	for _, v := range list {
 		if v.refused() {
-			t.Errorf("%s: a request of %v was refused: %+v", of, v.at, v.client.result)
+			t.Errorf("%s: a request of %v was refused: %+v", of, v.at, v.client.Result())
 		}
 		waits = append(waits, v.wait())
 	}
@@ -241,7 +241,7 @@ func TestLongPromptsBesideAHigherClass(t *testing.T) {
 		d.play(interactive, batch)
 		letIn, late := 0, 0
 		for _, v := range batch {
-			timedOut := strings.Contains(v.client.result.Body, "queue_timeout")
+			timedOut := strings.Contains(v.client.Result().Body, "queue_timeout")
 			if v.at > 20*time.Second && (timedOut || !v.refused()) {
 				letIn++
 				if timedOut {

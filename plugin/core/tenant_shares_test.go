@@ -48,8 +48,8 @@ func (d *fakeDriver) compete(n int, senders ...*sender) {
 				switch {
 				case c.Upstream() >= 0:
 					busy = append(busy, answering{c, s, d.now + time.Duration(s.output)*tokenTime})
-				case c.ended:
-					d.t.Fatalf("a request of %q was refused: %+v", s.tenant, c.result)
+				case c.Ended():
+					d.t.Fatalf("a request of %q was refused: %+v", s.tenant, c.Result())
 				default:
 					kept = append(kept, c)
 				}
@@ -180,7 +180,7 @@ func TestServedTokens(t *testing.T) {
 			}
 			waits.core.first.response.complete = true
 			waits.in(func() {
-				if got := waits.core.first.servedTokens(); got != c.want {
+				if got := waits.core.first.wait.servedTokens(); got != c.want {
 					t.Errorf("%d tokens, want %d", got, c.want)
 				}
 			})

@@ -22,7 +22,8 @@ type tenantLease struct {
 }
 
 // reserveTenant counts the request at its tenant, if tenants have budgets, and then at a target.
-func (pl *placement) reserveTenant(now time.Duration) host.Action {
+func (ch *charging) reserveTenant(now time.Duration) host.Action {
+	pl := ch.pl
 	b := pl.cfg.Budget()
 	if b == nil || !b.Tenants.Limited() || pl.cfg.Shadow || !pl.computes() {
 		return pl.submit(now)
@@ -32,8 +33,8 @@ func (pl *placement) reserveTenant(now time.Duration) host.Action {
 	digest := tenantDigest(pl.traits.value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.scope, digest, l.reservation.plan.Budget.Tokens)
 	t.id = v.stores.nextID()
-	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
-		return pl.finishTenant()
+	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", ch.finishTenant) {
+		return ch.finishTenant()
 	}
 	v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
 	return host.Stop
@@ -43,7 +44,8 @@ func (pl *placement) reserveTenant(now time.Duration) host.Action {
 func tenantDigest(name string) uint64 { return xxhash.Sum64String("tenant " + name) }
 
 // finishTenant goes on with a request whose tenant has room for it. A store that cannot say does not stop it.
-func (pl *placement) finishTenant() host.Action {
+func (ch *charging) finishTenant() host.Action {
+	pl := ch.pl
 	t := &pl.lease.budget.tenant
 	if t.err != nil {
 		t.id = 0 // there is nothing to release
@@ -53,7 +55,7 @@ func (pl *placement) finishTenant() host.Action {
 		t.charge = charge{t.id, t.plan.Scope, t.plan.Candidates[0].Addr, t.plan.Budget.Tokens}
 	case errors.Is(t.err, lb.ErrOverBudget), errors.Is(t.err, lb.ErrFull):
 		pl.closeLease()
-		return pl.refuse(lb.ReasonTenantOverBudget, cmp.Or(t.grant.Expected, host.MinWait))
+		return pl.refusal.refuse(lb.ReasonTenantOverBudget, cmp.Or(t.grant.Expected, host.MinWait))
 	}
 	return pl.submit(pl.lease.now())
 }

@@ -52,20 +52,20 @@ func TestTicksFollowDeadlines(t *testing.T) {
 	if n := ticks(10 * time.Second); n < 95 || n > 105 {
 		t.Errorf("%d ticks in 10 idle seconds, want 100", n)
 	}
-	d.advance(w.next - d.now) // so that the next tick is far away
+	d.advance(w.next.At() - d.now) // so that the next tick is far away
 	d.redis.fate = redisSilent
 	c := d.client(0, streamtest.Request{})
-	if w.next-d.now != 20*time.Millisecond {
-		t.Errorf("%v to the next tick, want the deadline", w.next-d.now)
+	if w.next.At()-d.now != 20*time.Millisecond {
+		t.Errorf("%v to the next tick, want the deadline", w.next.At()-d.now)
 	}
 	d.advance(10 * time.Millisecond)
 	second := d.client(0, streamtest.Request{})
-	if w.next-d.now != 10*time.Millisecond {
-		t.Errorf("a later deadline has moved the timer: %v to go, want 10ms", w.next-d.now)
+	if w.next.At()-d.now != 10*time.Millisecond {
+		t.Errorf("a later deadline has moved the timer: %v to go, want 10ms", w.next.At()-d.now)
 	}
 	d.advance(11 * time.Millisecond)
-	if c.held || !second.held || w.next-d.now > 10*time.Millisecond {
-		t.Errorf("held %v and %v, %v to the next tick", c.held, second.held, w.next-d.now)
+	if c.Held() || !second.Held() || w.next.At()-d.now > 10*time.Millisecond {
+		t.Errorf("held %v and %v, %v to the next tick", c.Held(), second.Held(), w.next.At()-d.now)
 	}
 	d.advance(10 * time.Millisecond)
 	c.Finish()
@@ -86,26 +86,26 @@ func TestBusyWorker(t *testing.T) {
 	d.warm()
 	d.redis.manual, d.redis.latency = true, 10*time.Millisecond
 	w := d.workers[0]
-	d.advance(w.next - d.now)
+	d.advance(w.next.At() - d.now)
 	c := d.client(0, streamtest.Request{})
 	d.now += 50 * time.Millisecond // in which the worker does something else
 	w.tick()
-	if !c.held {
+	if !c.Held() {
 		t.Error("the request has given up, although its answer is there to be read")
 	}
 	d.advance(time.Millisecond)
-	if n := d.metrics.values[stats.Fallbacks+";cause=timeout"]; c.held || n != 0 {
-		t.Errorf("held %v, %d fallbacks", c.held, n)
+	if n := d.metrics.values[stats.Fallbacks+";cause=timeout"]; c.Held() || n != 0 {
+		t.Errorf("held %v, %d fallbacks", c.Held(), n)
 	}
 	c.Finish()
 	d.redis.fate = redisSilent
-	d.advance(w.next - d.now)
+	d.advance(w.next.At() - d.now)
 	c = d.client(0, streamtest.Request{})
 	for range 3 { // always busy, and no answer
 		d.now += 50 * time.Millisecond
 		w.tick()
 	}
-	if c.held {
+	if c.Held() {
 		t.Error("the request waits for as long as the worker is busy")
 	}
 	c.Finish()

@@ -18,18 +18,20 @@ func (w *waiting) answered(now time.Duration) {
 }
 
 // sharesTokens reports whether the request has waited where tokens are shared, so that it matters how many it got.
-func (pl *placement) sharesTokens() bool { return pl.wait.queued && pl.cfg.Unit == lb.Tokens }
+func (w *waiting) sharesTokens() bool { return w.queued && w.pl.cfg.Unit == lb.Tokens }
 
 // noteServed tells the store how many tokens the request was served, before its lease is released.
-func (pl *placement) noteServed() {
-	if pl.sharesTokens() {
-		pl.lease.store.NoteServed(pl.lease.reservation.id, pl.servedTokens())
+func (w *waiting) noteServed() {
+	pl := w.pl
+	if w.sharesTokens() {
+		pl.lease.store.NoteServed(pl.lease.reservation.id, w.servedTokens())
 	}
 }
 
 // noteUnserved tells the store that no endpoint of the cluster has served the request.
-func (pl *placement) noteUnserved() {
-	if pl.sharesTokens() {
+func (w *waiting) noteUnserved() {
+	pl := w.pl
+	if w.sharesTokens() {
 		pl.lease.store.NoteServed(pl.lease.reservation.id, 0)
 	}
 }
@@ -37,7 +39,8 @@ func (pl *placement) noteUnserved() {
 // servedTokens returns how many tokens the request was served: of its prompt those that were not cached, and its
 // answer. Without usage that is the estimate of the prompt, and of a stream as many tokens as parts have come: engines
 // send each token, or the few that a step yields, as one.
-func (pl *placement) servedTokens() int64 {
+func (w *waiting) servedTokens() int64 {
+	pl := w.pl
 	l, r := &pl.lease, &pl.response
 	if unserved, _ := r.unserved(pl.GatewayStream); unserved {
 		return 0
@@ -58,8 +61,8 @@ func (pl *placement) servedTokens() int64 {
 		}
 	}
 	tokens := plan.AddedTokens(cached)
-	if pl.work.streamed || r.streamed {
-		tokens += r.parts - pl.work.output
+	if pl.prompt.work.streamed || r.streamed {
+		tokens += r.parts - pl.prompt.work.output
 	}
 	return tokens
 }

@@ -21,32 +21,34 @@ const (
 )
 
 // readsUsage reports whether the usage in the response matters.
-func (pl *placement) readsUsage() bool {
+func (s *serving) readsUsage() bool {
+	pl := s.pl
 	r := &pl.response
 	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
-		(pl.work.sampled || pl.chain.hasBlocks() || pl.lease.budget.target.addr != "" || pl.sharesTokens() ||
-			pl.what == prompt.Quiet)
+		(pl.prompt.work.sampled || pl.prompt.chain.hasBlocks() || pl.lease.budget.target.addr != "" ||
+			pl.wait.sharesTokens() || pl.what == prompt.Quiet)
 }
 
 // learnUsage puts the usage in the response into the outcome, beside what was expected, and into what is known of the
 // model. The output of an answer that broke off is not known.
-func (pl *placement) learnUsage(now time.Duration, o *lb.Outcome) {
-	if pl.response.answer == nil || !pl.computes() || !pl.readsUsage() {
+func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
+	pl := s.pl
+	if pl.response.answer == nil || !pl.computes() || !s.readsUsage() {
 		return
 	}
 	u, ok := pl.response.answer.Usage(pl.response.complete)
 	if !ok {
 		return
 	}
-	if pl.chain.hasBlocks() {
-		pl.compareCached(pl.chain, u, o)
+	if pl.prompt.chain.hasBlocks() {
+		s.compareCached(pl.prompt.chain, u, o)
 	}
 	used := int64(u.Output)
 	if !pl.response.complete { // at least what was estimated of the output was used
-		used = max(used, pl.work.output)
+		used = max(used, pl.prompt.work.output)
 	}
 	pl.lease.used(int64(u.Prompt) + used)
-	w := &pl.work
+	w := &pl.prompt.work
 	u.Output /= max(1, w.info.N) // reported for all answers together
 	if !pl.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
@@ -54,7 +56,7 @@ func (pl *placement) learnUsage(now time.Duration, o *lb.Outcome) {
 	pl.cluster.samples.HasRead(w.info.MaxTokens)
 	known := pl.plugin.vm.prompts.models
 	known.Observe(now, w.model, w.text, w.info.MaxTokens, u)
-	if w.media.Count > 0 && pl.chain != nil && pl.chain.whole {
+	if w.media.Count > 0 && pl.prompt.chain != nil && pl.prompt.chain.whole {
 		text := float64(w.info.TextBytes)/w.typical.BytesPerToken + float64(w.info.TokenIDs)
 		known.ObserveMedia(w.model, w.media, float64(u.Prompt)-text)
 	}
@@ -64,7 +66,8 @@ func (pl *placement) learnUsage(now time.Duration, o *lb.Outcome) {
 //
 // Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen.
 // Usage in answers that broke off only shows that the endpoint reports.
-func (pl *placement) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome) {
+func (s *serving) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome) {
+	pl := s.pl
 	o.PlannedAt, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
 	o.API, o.Source = p.shape, p.source()
 	if pl.lease.addr == pl.lease.chosen && pl.response.complete && p.whole {

@@ -21,7 +21,9 @@ const (
 )
 
 // heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
-func (pl *placement) heldBytes() int { return max(pl.body.received, min(pl.traits.length, claimBytes)) }
+func (w *waiting) heldBytes() int {
+	return max(w.pl.body.received, min(w.pl.traits.length, claimBytes))
+}
 
 // holder is who holds bytes: tenants of one cluster are others than those of another one.
 type holder struct {
@@ -33,7 +35,7 @@ func (h holder) compare(o holder) int {
 	return cmp.Or(cmp.Compare(h.turn, o.turn), strings.Compare(h.scope, o.scope))
 }
 
-func (pl *placement) holder() holder { return holder{pl.scope, pl.wait.turn} }
+func (w *waiting) holder() holder { return holder{w.pl.scope, w.turn} }
 
 // pick is what may leave of one holder.
 type pick struct {
@@ -49,12 +51,12 @@ func (w *waiters) limitOf(s *placement) int { return s.cfg.Queue.MaxBytes / w.ow
 // it must not be held. If VMs have come since, and each has a smaller part, nobody leaves because of that.
 func (w *waiters) roomFor(s *placement, n int) (leave []*placement, ok bool) {
 	counted := w.held[s]
-	own := w.of[s.holder()] - counted
+	own := w.of[s.wait.holder()] - counted
 	missing := n - max(0, w.limitOf(s)-(w.bytes-counted))
 	if missing <= 0 {
 		return nil, true
 	}
-	picks := w.picks(s.holder(), own+n, missing)
+	picks := w.picks(s.wait.holder(), own+n, missing)
 	for missing > 0 {
 		p := mostOf(picks)
 		if p == nil || own+n >= p.most || len(leave) == maxLeaving {
@@ -101,7 +103,8 @@ func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
 	}
 	slices.SortFunc(picks, func(a, b pick) int { return a.of.compare(b.of) })
 	for s, n := range w.held {
-		i, ok := slices.BinarySearchFunc(picks, s.holder(), func(p pick, of holder) int { return p.of.compare(of) })
+		by := func(p pick, of holder) int { return p.of.compare(of) }
+		i, ok := slices.BinarySearchFunc(picks, s.wait.holder(), by)
 		if ok && n > 0 {
 			picks[i].add(s)
 		}
@@ -112,7 +115,7 @@ func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
 // add adds a request if it is among the first to leave, and waits: in Redis it may only wait for an answer.
 func (p *pick) add(s *placement) {
 	full := len(p.leave) == maxLeaving
-	if full && leavesBefore(p.leave[maxLeaving-1], s) <= 0 || s.lease.redis != nil && !s.isQueued() {
+	if full && leavesBefore(p.leave[maxLeaving-1], s) <= 0 || s.lease.redis != nil && !s.wait.isQueued() {
 		return
 	}
 	if full {
@@ -131,7 +134,7 @@ func leavesBefore(a, b *placement) int {
 // mayHold reports whether the body of one more waiting request may be held. In Redis it waits only once that has
 // answered, and nobody leaves before: until then a quarter more may be held, or this one.
 func (w *waiters) mayHold(s *placement) bool {
-	n, limit := s.heldBytes(), w.limitOf(s)
+	n, limit := s.wait.heldBytes(), w.limitOf(s)
 	_, ok := w.roomFor(s, n)
 	alone := len(w.beyond) == 0 || len(w.beyond) == 1 && w.beyond[0] == s
 	return ok && (alone || w.bytes-w.held[s]+n <= limit+limit/4)
@@ -139,7 +142,7 @@ func (w *waiters) mayHold(s *placement) bool {
 
 // add notes that a request waits, and has others leave for it.
 func (w *waiters) add(s *placement) {
-	n := s.heldBytes()
+	n := s.wait.heldBytes()
 	w.count(s, n)
 	inRedis := s.lease.redis != nil // then it may only wait for an answer
 	if !inRedis {
@@ -165,7 +168,7 @@ func (w *waiters) noteBeyond(s *placement) {
 func (w *waiters) makeRoom(s *placement, n int) bool {
 	leave, ok := w.roomFor(s, n)
 	for _, other := range leave {
-		w.RunAs(other.context, "room for another request", other.giveWay, other.grantRecovered)
+		w.RunAs(other.context, "room for another request", other.wait.giveWay, other.grantRecovered)
 	}
 	return ok
 }
@@ -173,11 +176,11 @@ func (w *waiters) makeRoom(s *placement, n int) bool {
 // grow notes that more of the body of a request is held. It returns false if that is too much.
 func (w *waiters) grow(s *placement) bool {
 	n, ok := w.held[s]
-	more := s.heldBytes() - n
+	more := s.wait.heldBytes() - n
 	if !ok || more <= 0 {
 		return true
 	}
-	if s.lease.redis != nil && !s.isQueued() {
+	if s.lease.redis != nil && !s.wait.isQueued() {
 		if ok = w.mayHold(s); ok {
 			w.count(s, more)
 			w.noteBeyond(s)
@@ -202,10 +205,10 @@ func (w *waiters) settle() {
 		n, ok := w.held[s]
 		switch {
 		case !ok: // it waits no longer
-		case !s.isQueued():
+		case !s.wait.isQueued():
 			w.beyond = append(w.beyond, s)
 		case !w.makeRoom(s, n):
-			w.RunAs(s.context, "room for other requests", s.giveWay, s.grantRecovered)
+			w.RunAs(s.context, "room for other requests", s.wait.giveWay, s.grantRecovered)
 		}
 	}
 }
@@ -214,7 +217,7 @@ func (w *waiters) settle() {
 func (w *waiters) count(s *placement, n int) {
 	w.held[s] += n
 	w.bytes += n
-	w.of[s.holder()] += n
+	w.of[s.wait.holder()] += n
 }
 
 // remove notes that a request waits no longer, if it did.
@@ -225,8 +228,8 @@ func (w *waiters) remove(s *placement) {
 	}
 	w.count(s, -n)
 	delete(w.held, s)
-	if w.of[s.holder()] == 0 {
-		delete(w.of, s.holder())
+	if w.of[s.wait.holder()] == 0 {
+		delete(w.of, s.wait.holder())
 	}
 	if s.lease.redis == nil {
 		s.cluster.waiting--
@@ -234,7 +237,8 @@ func (w *waiters) remove(s *placement) {
 }
 
 // giveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
-func (pl *placement) giveWay() {
+func (w *waiting) giveWay() {
+	pl := w.pl
 	l := &pl.lease
 	r := &l.reservation
 	if pl.phase != phaseReserving || r.done {

@@ -32,12 +32,12 @@ func TestRoomForBytes(t *testing.T) {
 		c := &config.Config{Queue: config.Queue{MaxBytes: 1000 + rng.IntN(5000)}}
 		for i := range 300 {
 			s := &placement{Stream: &Stream{}, cfg: c}
-			s.wait.turn, s.wait.since = rng.Uint64N(5)*rng.Uint64N(2), time.Duration(i)
+			s.wait.pl, s.wait.turn, s.wait.since = s, rng.Uint64N(5)*rng.Uint64N(2), time.Duration(i)
 			s.scope = [...]string{"one", "other"}[rng.IntN(2)]
 			s.wait.class = &config.Class{Class: lb.Class{Rank: uint8(rng.IntN(2))}}
 			n := 1 + rng.IntN(c.Queue.MaxBytes/4)
-			own := w.of[s.holder()]
-			most := w.most(s.holder())
+			own := w.of[s.wait.holder()]
+			most := w.most(s.wait.holder())
 			leave, ok := w.roomFor(s, n)
 			if !ok && own == 0 && n < most/4 {
 				rt.Fatalf("%d bytes of a tenant without any are refused, another one holds %d of %d", n, most, w.bytes)
@@ -47,17 +47,18 @@ func TestRoomForBytes(t *testing.T) {
 			}
 			for i, other := range leave {
 				for o := range w.held {
-					if o.holder() == other.holder() && leavesBefore(o, other) < 0 && !slices.Contains(leave[:i], o) {
+					if o.wait.holder() == other.wait.holder() && leavesBefore(o, other) < 0 &&
+						!slices.Contains(leave[:i], o) {
 						rt.Fatalf("a request of rank %d that came at %d leaves before one of rank %d at %d",
 							other.wait.class.Rank, other.wait.since, o.wait.class.Rank, o.wait.since)
 					}
 				}
 			}
 			for _, other := range leave {
-				most := w.most(s.holder())
-				if w.of[other.holder()] < most || other.holder() == s.holder() {
+				most := w.most(s.wait.holder())
+				if w.of[other.wait.holder()] < most || other.wait.holder() == s.wait.holder() {
 					rt.Fatalf("%d bytes left of a tenant that holds %d, another one holds %d", w.held[other],
-						w.of[other.holder()], most)
+						w.of[other.wait.holder()], most)
 				}
 				w.count(other, -w.held[other])
 				delete(w.held, other)
@@ -100,10 +101,10 @@ func (b *bytesLab) Release(time.Duration, lb.LeaseID) {
 // request returns one of n bytes that waits, or has not been answered by Redis. It is in a callback, which does
 // nothing.
 func (b *bytesLab) request(scope string, turn uint64, n int, inRedis bool) *placement {
-	s := &placement{Stream: &Stream{plugin: b.plugin}, cfg: b.cfg, scope: scope, phase: phaseReserving}
+	s := newPlacement(&Stream{plugin: b.plugin}, nil, b.cfg, scope)
+	s.phase = phaseReserving
 	s.wait.turn, s.wait.class, s.body.received = turn, &config.Class{}, n
 	s.lease.reservation.id, s.lease.store, s.lease.reservation.inCallback = b.stores.nextID(), b, true
-	s.lease.vm = b.plugin.vm
 	s.lease.reservation.plan.Wait.Max = time.Minute
 	if inRedis {
 		s.lease.redis = &redisStore{}
@@ -190,7 +191,7 @@ func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 	}
 	s := b.hold("a", 2, 50, false)
 	s.body.received = 200
-	b.released = s.giveWay
+	b.released = s.wait.giveWay
 	if !b.grow(s) || b.held[s] != 50 {
 		t.Errorf("%d bytes are held", b.held[s])
 	}

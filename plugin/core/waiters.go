@@ -107,7 +107,7 @@ func (w *waiters) refresh(now time.Duration) {
 	order.By(stale, byArrival)
 	for _, s := range stale[:min(len(stale), maxReplans)] {
 		s.cluster.capsAt = now
-		w.RunAs(s.context, "a new plan for a waiting request", s.planAgain, s.grantRecovered)
+		w.RunAs(s.context, "a new plan for a waiting request", s.wait.planAgain, s.grantRecovered)
 	}
 }
 

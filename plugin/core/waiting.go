@@ -108,11 +108,12 @@ func parseTimeout(text string) (d time.Duration, ok bool) {
 }
 
 // mayWait reports whether the request waits, or has waited, in a queue.
-func (pl *placement) mayWait() bool { return pl.lease.reservation.plan.Wait.Waits() }
+func (w *waiting) mayWait() bool { return w.pl.lease.reservation.plan.Wait.Waits() }
 
 // isQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
-func (pl *placement) isQueued() bool {
-	return pl.mayWait() && pl.lease.store.Waits(pl.lease.reservation.id)
+func (w *waiting) isQueued() bool {
+	pl := w.pl
+	return w.mayWait() && pl.lease.store.Waits(pl.lease.reservation.id)
 }
 
 // ended takes over what the store has answered.
@@ -122,15 +123,15 @@ func (w *waiting) ended(g *lb.Grant, err error) {
 		return
 	}
 	now := pl.lease.now()
-	if w.queued = w.queued || g.Queued; w.queued || err != nil && pl.mayWait() {
+	if w.queued = w.queued || g.Queued; w.queued || err != nil && w.mayWait() {
 		w.waited = now - w.since
 	}
 	if err != nil || !w.queued {
 		return
 	}
 	w.grantedAt = now
-	if pl.chain != nil {
-		pl.chain.planned = w.grantedAt // what it has waited for here is no time of the endpoint
+	if pl.prompt.chain != nil {
+		pl.prompt.chain.planned = w.grantedAt // what it has waited for here is no time of the endpoint
 	}
 }
 
@@ -156,8 +157,9 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 }
 
 // bodyGrew is called when more of the body has come while the store decides.
-func (pl *placement) bodyGrew() host.Action {
-	if !pl.mayWait() {
+func (w *waiting) bodyGrew() host.Action {
+	pl := w.pl
+	if !w.mayWait() {
 		return host.Stop
 	}
 	r := &pl.lease.reservation
@@ -169,11 +171,12 @@ func (pl *placement) bodyGrew() host.Action {
 		return host.Stop
 	}
 	pl.release()
-	return pl.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
+	return pl.refusal.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
 }
 
 // planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (pl *placement) planAgain() {
+func (w *waiting) planAgain() {
+	pl := w.pl
 	if pl.phase != phaseReserving || pl.lease.reservation.done {
 		return
 	}
@@ -184,25 +187,27 @@ func (pl *placement) planAgain() {
 		store.Release(l.now(), old) // what the new reservation has not taken over
 	}()
 	l.reservation.plan.Wait.Instead = old
-	pl.goOn(pl.reserveAgain())
+	pl.goOn(w.reserveAgain())
 }
 
 // reserveAgain reserves for a request that has waited, with a new plan.
-func (pl *placement) reserveAgain() host.Action {
+func (w *waiting) reserveAgain() host.Action {
+	pl := w.pl
 	pl.plugin.vm.waiters.remove(pl)
-	pl.wait.queued = true
-	return pl.replan()
+	w.queued = true
+	return w.replan()
 }
 
 // replan reserves with a new plan, for a request that has no reservation any more.
-func (pl *placement) replan() host.Action {
+func (w *waiting) replan() host.Action {
+	pl := w.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := pl.lease.now()
 	view, why := v.views.of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
-			wait.Since = pl.wait.since
+			wait.Since = w.since
 			r.plan.Wait = wait
 			return pl.submit(now)
 		}

@@ -74,7 +74,7 @@ func TestCapsWhenAnEndpointDies(t *testing.T) {
 	served := 0
 	finish := func() (left int) { // the request that came first, and returns how many are in flight then
 		d.advance(time.Second)
-		all[served].Finish()
+		all[served].conclude()
 		served++
 		d.advance(time.Second)
 		for _, c := range all[served:] {

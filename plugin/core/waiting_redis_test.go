@@ -26,7 +26,7 @@ func startRedisQueue(t *testing.T, workers int) (*fakeDriver, *fakeClient) {
 	d.advance(time.Second)
 	busy := d.client(0, streamtest.Request{})
 	if busy.Upstream() != 0 {
-		t.Fatalf("not served: %+v", busy.result)
+		t.Fatalf("not served: %+v", busy.Result())
 	}
 	return d, busy
 }
@@ -60,7 +60,7 @@ func TestWaitsInRedis(t *testing.T) {
 		}
 		d.redis.manual = false
 		r.Finish()
-		if wait := r.result.Headers["x-warmgate-wait-ms"]; !strings.HasPrefix(wait, "30") || len(wait) != 4 {
+		if wait := r.Result().Headers["x-warmgate-wait-ms"]; !strings.HasPrefix(wait, "30") || len(wait) != 4 {
 			t.Errorf("%+v: waited for %s ms", c, wait)
 		}
 		d.advance(time.Second)
@@ -75,7 +75,7 @@ func (d *fakeDriver) planAgain(worker int, c *fakeClient) {
 	d.inside = vm
 	defer d.back()
 	vm.Callback(vm.Newest().context, "a new plan", func() {
-		vm.RunAs(c.core.context, "a new plan", c.core.first.planAgain, c.core.first.grantRecovered)
+		vm.RunAs(c.core.context, "a new plan", c.core.first.wait.planAgain, c.core.first.grantRecovered)
 	}, nil)
 }
 
@@ -117,8 +117,8 @@ func TestPlannedAgainBeforeItsEvictionIsTold(t *testing.T) {
 	high := d.client(0, inClass("interactive"))
 	d.planAgain(1, low)
 	d.advance(lb.PollPeriod)
-	if low.held || low.result.Status != 429 {
-		t.Errorf("one that was evicted is held %v, %+v", low.held, low.result)
+	if low.Held() || low.Result().Status != 429 {
+		t.Errorf("one that was evicted is held %v, %+v", low.Held(), low.Result())
 	}
 	d.wantWaiting(high)
 	d.redis.manual = false

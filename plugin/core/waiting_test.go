@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -37,7 +38,7 @@ func startQueue(t *testing.T, workers, endpoints int, config string) (*fakeDrive
 	for i := range endpoints {
 		c := d.client(i%workers, streamtest.Request{})
 		if c.Upstream() < 0 {
-			t.Fatalf("request %d is not served: %+v", i, c.result)
+			t.Fatalf("request %d is not served: %+v", i, c.Result())
 		}
 		busy = append(busy, c)
 	}
@@ -48,9 +49,9 @@ func startQueue(t *testing.T, workers, endpoints int, config string) (*fakeDrive
 func (d *fakeDriver) wantWaiting(clients ...*fakeClient) {
 	d.t.Helper()
 	for i, c := range clients {
-		if !c.held || c.ended || c.Upstream() >= 0 {
-			d.t.Fatalf("request %d of %d does not wait: held %v, at endpoint %d, %+v", i, len(clients), c.held,
-				c.Upstream(), c.result)
+		if !c.Held() || c.Ended() || c.Upstream() >= 0 {
+			d.t.Fatalf("request %d of %d does not wait: held %v, at endpoint %d, %+v", i, len(clients), c.Held(),
+				c.Upstream(), c.Result())
 		}
 	}
 }
@@ -74,9 +75,9 @@ func (d *fakeDriver) wantNoneWaits() {
 func (c *fakeClient) wantRefused(t *testing.T, reason string) {
 	t.Helper()
 	body := fmt.Sprintf(`"type":"overloaded_error","code":%q}}`, reason)
-	if r := c.result; c.Upstream() >= 0 || !c.ended || r.Status != 429 || !strings.HasSuffix(r.Body, body) ||
+	if r := c.Result(); c.Upstream() >= 0 || !c.Ended() || r.Status != 429 || !strings.HasSuffix(r.Body, body) ||
 		r.Headers["x-warmgate-reason"] != reason || r.Headers["retry-after"] == "" {
-		t.Errorf("at endpoint %d, ended %v, %+v; want it refused: %s", c.Upstream(), c.ended, r, reason)
+		t.Errorf("at endpoint %d, ended %v, %+v; want it refused: %s", c.Upstream(), c.Ended(), r, reason)
 	}
 }
 
@@ -98,7 +99,7 @@ func TestWaitsForAnotherWorker(t *testing.T) {
 			t.Fatalf("deaf %v: not served %v after there is room", deaf, most)
 		}
 		c.Finish()
-		if wait := c.result.Headers["x-warmgate-wait-ms"]; !strings.HasPrefix(wait, "30") || len(wait) != 4 {
+		if wait := c.Result().Headers["x-warmgate-wait-ms"]; !strings.HasPrefix(wait, "30") || len(wait) != 4 {
 			t.Errorf("deaf %v: waited for %s ms", deaf, wait)
 		}
 		d.drained()
@@ -141,16 +142,17 @@ func TestWaitsAnywhere(t *testing.T) {
 			c := d.client(1, w.request)
 			d.advance(time.Second)
 			d.wantWaiting(c)
-			if c.received.Body != "" {
-				t.Errorf("the endpoint has %q", c.received.Body)
+			if c.Received().Body != "" {
+				t.Errorf("the endpoint has %q", c.Received().Body)
 			}
 			busy[0].Finish()
 			d.advance(time.Millisecond)
-			if want := strings.Join(w.request.Frames, ""); c.held || !c.received.Ended || c.received.Body != want {
-				t.Fatalf("held %v, the endpoint has %q, all of it: %v", c.held, c.received.Body, c.received.Ended)
+			got, want := c.Received(), strings.Join(w.request.Frames, "")
+			if c.Held() || !got.Ended || got.Body != want {
+				t.Fatalf("held %v, the endpoint has %q, all of it: %v", c.Held(), got.Body, got.Ended)
 			}
-			if len(w.request.Trailers) > 0 && !maps.Equal(c.received.Trailers, pairs(w.request.Trailers)) {
-				t.Errorf("trailers %v", c.received.Trailers)
+			if sent := fakehost.Headers(w.request.Trailers); len(sent) > 0 && !maps.Equal(got.Trailers, sent.Map()) {
+				t.Errorf("trailers %v", got.Trailers)
 			}
 			c.Finish()
 			d.drained()
@@ -241,13 +243,13 @@ func TestDeadline(t *testing.T) {
 	// An endpoint that is open is worth a try, unless the deadline is over.
 	c = d.client(0, streamtest.Request{Headers: [][2]string{{"x-deadline", "10ms"}}})
 	if c.Upstream() != 0 {
-		t.Errorf("refused although there is room: %+v", c.result)
+		t.Errorf("refused although there is room: %+v", c.Result())
 	}
 	c.Finish()
 	d.now += 90 * time.Millisecond // since the last tick
 	c = d.client(0, streamtest.Request{Headers: [][2]string{{"x-deadline", "10ms"}}})
 	if c.Upstream() != 0 {
-		t.Errorf("refused although it has just come: %+v", c.result)
+		t.Errorf("refused although it has just come: %+v", c.Result())
 	}
 	c.Finish()
 	d.client(0, streamtest.Request{Headers: [][2]string{{"x-deadline", "0"}}}).wantRefused(t, "deadline_unreachable")
@@ -274,7 +276,7 @@ func TestFullQueue(t *testing.T) {
 	}
 	urgent.Finish()
 	first.Finish()
-	if class := urgent.result.Headers["x-warmgate-class"]; class != "interactive" {
+	if class := urgent.Result().Headers["x-warmgate-class"]; class != "interactive" {
 		t.Errorf("class %q", class)
 	}
 	d.drained()
@@ -322,8 +324,8 @@ func TestBodyThatGrowsWhileItWaits(t *testing.T) {
 	d.wantWaiting(other)
 	busy[0].Finish()
 	other.Send(`"}`, true)
-	if want := len(open.Frames[0]) + 2; len(other.received.Body) != want || !other.received.Ended {
-		t.Errorf("the endpoint has %d bytes, want %d", len(other.received.Body), want)
+	if want := len(open.Frames[0]) + 2; len(other.Received().Body) != want || !other.Received().Ended {
+		t.Errorf("the endpoint has %d bytes, want %d", len(other.Received().Body), want)
 	}
 	other.Finish()
 	d.drained()

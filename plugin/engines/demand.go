@@ -73,7 +73,7 @@ func newDemand(e *host.Env) demand {
 
 // need notes that a request needs the metrics of its cluster.
 func (d *demand) need(cl *Cluster, c *config.Config) {
-	cl.neededAt, cl.config = d.Now(), c
+	cl.neededAt, cl.config = d.Clock(), c
 	m := metricsDemand{cl.name, c.MetricsID()}
 	d.needed[m] = cl.neededAt
 	d.urgent = d.urgent || !d.announced[m]

@@ -90,9 +90,9 @@ func (m *Lists) NeededBy(cl *Cluster, c *config.Config) {
 	}
 	l := &cl.lists
 	first := l.config == nil
-	l.config, l.neededAt = c, m.Now()
-	if first || l.unread(m.Now(), c) {
-		m.tickCluster(m.Now(), cl)
+	l.config, l.neededAt = c, m.Clock()
+	if first || l.unread(m.Clock(), c) {
+		m.tickCluster(m.Clock(), cl)
 	}
 }
 
@@ -243,7 +243,7 @@ func (m *Lists) refresh(now time.Duration, cl *Cluster) {
 // Await has a request wait until the lists of its cluster are known, for so long at most, if it is one of the first. It
 // reports whether it waits.
 func (m *Lists) Await(w *Waiter, cl *Cluster, c *config.Config, most time.Duration) bool {
-	l, now := &cl.lists, m.Now()
+	l, now := &cl.lists, m.Clock()
 	if !c.ReadsModelLists() || !l.unread(now, c) || now-l.known.BegunAt >= firstListsWait {
 		return false
 	}

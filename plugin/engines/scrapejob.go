@@ -119,7 +119,7 @@ func (s *Scraping) scrapeCluster(now time.Duration, j *scrapeJob) {
 // shows them to requests only, and where these are rare none is being served at a tick. A VM does so once in an
 // interval at most.
 func (s *Scraping) scrapeFor(request uint32, m *Cluster, c *config.Config) {
-	now := s.Now()
+	now := s.Clock()
 	fresh := func() bool { return m.sampledAt > 0 && now-m.sampledAt <= c.Engines.StaleAfter }
 	if s.Kind != config.Higress || !c.Scrapes(s.Kind) || fresh() {
 		return

@@ -62,8 +62,8 @@ func (s *Scraping) NeededBy(r *Request, m *Cluster, c *config.Config) {
 		return
 	}
 	if m.neededAt == 0 { // what another VM has published is read at once
-		m.neededAt = s.Now()
-		s.refreshSamples(s.Now())
+		m.neededAt = s.Clock()
+		s.refreshSamples(s.Clock())
 	}
 	s.demand.need(m, c)
 	m.requests[r] = struct{}{}

@@ -14,14 +14,14 @@ type Env struct {
 	GW      Gateway
 	Kind    config.Host // of that gateway
 	Stats   *stats.Registry
-	clock   time.Duration // when it was last read, 0 for never: see Now
+	clock   time.Duration // when it was last read, 0 for never: see Clock
 	current uint32        // the gateway's context that the running callback is for
 	Serves  bool          // it has had requests: it is a worker's
 }
 
-// Now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock
+// Clock returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock
 // costs a request as much as any other call.
-func (e *Env) Now() time.Duration {
+func (e *Env) Clock() time.Duration {
 	if e.clock == 0 {
 		e.clock = e.GW.Now()
 	}

@@ -40,7 +40,7 @@ func TestWorkload(t *testing.T) {
 			t.Errorf("server %d: %+v", i, c)
 		}
 	}
-	if text := w.describe(8); !strings.Contains(text, "8 users") || strings.Contains(text, "%!") {
+	if text := w.describe(); !strings.Contains(text, "of 8 turns") || strings.Contains(text, "%!") {
 		t.Errorf("described as %q", text)
 	}
 }

@@ -74,3 +74,99 @@ func run(ctx context.Context, s settings) error {
 	}
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
+
+// report is the output of the benchmark.
+type report struct {
+	bench.Notes
+	bench.Runs[result]
+	settings   settings
+	work       *workload // of the first round
+	contenders []router.Contender
+}
+
+func ttft(r *result) float64       { return bench.MS(r.Summary.TTFT.Mean) }
+func cached(r *result) float64     { return r.Cached }
+func stays(r *result) float64      { return r.stays }
+func matchError(r *result) float64 { return 100 * r.prediction.Off }
+func firstToken(r *result) float64 { return r.firstToken }
+func adapters(r *result) float64   { return r.notFound(toAdapter) }
+func followUps(r *result) float64  { return r.notFound(followUp) }
+func counts(r *result) float64     { return r.notFound(count) }
+
+var columns = bench.Columns[result]{
+	bench.Col("TTFT mean ms", "%.1f", ttft),
+	bench.Col("p99", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P99) }),
+	bench.Col("cached share", "%.3f", cached),
+	bench.Col("turns that stay", "%.3f", stays),
+	bench.Col("match error of prefix_cache, points", "%.1f", matchError),
+	bench.Col("404 to the adapter", "%.3f", adapters),
+	bench.Col("to follow-ups", "%.3f", followUps),
+	bench.Col("to counts", "%.3f", counts),
+	bench.Col("its first token off by ms", "%.0f", firstToken),
+	bench.Col("max/mean per server", "%.2f", func(r *result) float64 { return r.uneven }),
+	bench.Col("failed", "%.0f", func(r *result) float64 { return float64(r.Failed) }),
+}
+
+func (rep *report) table() *bench.Table { return rep.Tabulate(columns, "contender: median (min..max)") }
+
+// configuration returns what was compared.
+func (rep *report) configuration() []string {
+	lines := []string{rep.work.describe()}
+	for i := range rep.contenders {
+		c := &rep.contenders[i]
+		about := c.Name() + ": " + c.Describe()
+		if c.Router != nil {
+			about += "; all sessions as chats, because it has no route for messages"
+		}
+		lines = append(lines, about)
+	}
+	return append(lines, rep.Notes...)
+}
+
+// aims of the last line.
+var aims = []bench.Target{
+	{Name: "match_error_points", Limit: 10},
+	{Name: "stays_share", Limit: 0.95, Least: true},
+	{Name: "ttft_vs_best", Limit: 1.05}, // as good as the best, within what two runs differ by
+	{Name: "not_found_share", Limit: 0.02},
+}
+
+// line returns the last line of the output: figures of prefix_cache, medians of the rounds, each with its spread. What
+// was not played is absent. docs/benchmarks/agents.md describes the figures.
+func (rep *report) line() bench.Line {
+	s, own := rep.settings, compare.PrefixCache.Name
+	l := bench.Line{"bench": "agents", "rounds": s.Rounds, "workers": s.Workers, "sessions": s.sessions}
+	for name, of := range map[string]func(*result) float64{
+		"match_error_points": matchError, "stays_share": stays, "first_token_error_ms": firstToken,
+		"not_found_adapter": adapters, "not_found_follow_up": followUps, "not_found_count": counts,
+		"not_found_share": func(r *result) float64 { return max(adapters(r), followUps(r)) },
+	} {
+		l.Figure(name, rep.Spread("", own, of))
+	}
+	ours, failed := rep.Of("", own), 0
+	for i := range ours {
+		failed += ours[i].Failed
+	}
+	if best := rep.best(own); len(ours) > 0 && best != nil {
+		ratio := bench.Ratios(bench.Values(ours, ttft), best)
+		l.Figure("ttft_vs_best", &ratio)
+	}
+	l["errors"], l["missed"] = failed, bench.TargetNames(l.Missed(aims))
+	return l
+}
+
+// best returns the lowest mean TTFT of each round among the others.
+func (rep *report) best(own string) (lowest []float64) {
+	rep.Each(func(_, contender string, runs []result) {
+		for round, x := range bench.Values(runs, ttft) {
+			switch {
+			case contender == own:
+			case round == len(lowest):
+				lowest = append(lowest, x)
+			default:
+				lowest[round] = min(lowest[round], x)
+			}
+		}
+	})
+	return lowest
+}

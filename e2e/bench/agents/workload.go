@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"github.com/warmgate/warmgate/e2e/bench/scripted"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -127,7 +127,7 @@ func (w *workload) servers() []vllmsim.Config {
 }
 
 // describe returns what is played, in words.
-func (w *workload) describe(users int) string {
+func (w *workload) describe() string {
 	least, most := math.MaxInt, 0
 	for i := range w.scripts {
 		s, p := &w.scripts[i], pen{}
@@ -142,12 +142,9 @@ func (w *workload) describe(users int) string {
 			prompt = append(prompt, traffic.Assistant(vllmsim.AnswerOf(0, t.Answer)))
 		}
 	}
-	c := w.servers()[0]
-	return fmt.Sprintf("workload: %d sessions × %d turns, %d users at once in a closed loop, each request in a "+
-		"session named by %s; bodies of %d to %d KB; system prompt and tools of %d tokens, a first message of %d to "+
-		"%d, one in %d of %d more, then %d tokens in and %d out a turn; %d servers of at most %d sequences and %d "+
-		"tokens of KV cache, prefill %v ms + %v ms a token", len(w.scripts), turns, users, scripted.SessionHeader,
-		least/1000, most/1000, systemTokens+toolTokens, leastContext, mostContext, longEach, longContext, question,
-		answer, serverCount, c.MaxNumSeqs, c.NumBlocks*c.BlockSize, c.Tuning.PrefillOverheadMS,
-		c.Tuning.PrefillTokenMS)
+	return fmt.Sprintf("workload: sessions of %d turns in a closed loop; bodies of %d to %d KB; system prompt and "+
+		"tools of %d tokens, a first message of %d to %d, one in %d of %d more, then %d tokens in and %d out a turn; "+
+		"%d servers of %s",
+		turns, least/1000, most/1000, systemTokens+toolTokens, leastContext, mostContext, longEach, longContext,
+		question, answer, serverCount, compare.Describe(w.servers()[0]))
 }

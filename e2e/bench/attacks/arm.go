@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
@@ -55,10 +52,9 @@ type outcome struct {
 	ejected float64          // endpoints, by the plugin
 	native  float64          // endpoints, by Envoy's own outlier detection
 	passed  int              // requests above the cap, at the worst moment of each server
-	reasons map[string]float64
-	slowest time.Duration // script in Redis
-	slow    int           // scripts of more than scriptLimit
-	left    int           // owners in Redis at the end, the gateway's workers among them
+	slowest time.Duration    // script in Redis
+	slow    int              // scripts of more than scriptLimit
+	left    int              // owners in Redis at the end, the gateway's workers among them
 }
 
 // interval is the time that a request spent at a server.
@@ -226,7 +222,7 @@ func (a *arm) send(ctx context.Context) []loadgen.Sample {
 }
 
 // countedBy matches the gateway's counters that are read.
-const countedBy = `^wasmcustom\.warmgate_(ejections|decisions)|` +
+const countedBy = `^wasmcustom\.warmgate_ejections|` +
 	`^cluster\.llm\.outlier_detection\.ejections_enforced_total$`
 
 // measure reads what gateway, servers and Redis have counted.
@@ -238,16 +234,12 @@ func (a *arm) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.reasons = map[string]float64{}
 	for name, v := range stats {
 		switch {
 		case strings.Contains(name, "warmgate_ejections_total"):
 			a.ejected += v
-		case strings.HasPrefix(name, "cluster.llm."):
-			a.native += v
 		default:
-			_, reason, _ := strings.Cut(name, ";reason=")
-			a.reasons[reason] += v
+			a.native += v
 		}
 	}
 	if most := a.scenario.capacity; most > 0 {
@@ -271,29 +263,6 @@ func (a *arm) close() error {
 		errs = append(errs, a.redis.Stop())
 	}
 	return errors.Join(errs...)
-}
-
-// String returns a line about the run.
-func (a *arm) String() string {
-	sum := loadgen.Summarize(a.samples)
-	text := fmt.Sprintf("%-24s %4d honest, failed %v, TTFT p50 %.0f p99 %.0f ms, by server %v", a.name(), sum.Requests,
-		sum.Errors, bench.MS(sum.TTFT.P50), bench.MS(sum.TTFT.P99), counts(a.samples, a.scenario.servers))
-	text += fmt.Sprintf("; ejected %.0f (Envoy %.0f), reasons %v", a.ejected, a.native, a.reasons)
-	if len(a.shots) > 0 {
-		var got []string
-		for _, status := range slices.Sorted(maps.Keys(a.answers)) {
-			got = append(got, fmt.Sprintf("%s: %d", status, a.answers[status]))
-		}
-		text += fmt.Sprintf("; attacker: %d, answered %s", len(a.shots), strings.Join(got, ", "))
-	}
-	if a.scenario.capacity > 0 {
-		text += fmt.Sprintf("; %d above the cap", a.passed)
-	}
-	if a.scenario.redis {
-		text += fmt.Sprintf("; longest script %.2f ms, %d above %v, %d owners left",
-			bench.MS(a.slowest), a.slow, scriptLimit, a.left)
-	}
-	return text
 }
 
 // addresses returns ip:port of the servers.

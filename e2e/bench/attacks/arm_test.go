@@ -28,7 +28,7 @@ func TestArmWithAttacker(t *testing.T) {
 	for _, a := range []*arm{control, with} {
 		sum := loadgen.Summarize(a.samples)
 		if sum.OK == 0 || sum.OK != len(a.traffic) {
-			t.Errorf("%s", a)
+			t.Errorf("%s: %+v", a.name(), sum)
 		}
 		if served := counts(a.samples, sc.servers); len(a.samples) == 0 || shares(served)[0] == 1 {
 			t.Errorf("%s: by server %v", a.name(), served)
@@ -36,10 +36,10 @@ func TestArmWithAttacker(t *testing.T) {
 	}
 	if len(with.shots) == 0 || with.answers["200"]+with.answers["400"] != len(with.shots) ||
 		len(with.held) != len(with.shots) {
-		t.Errorf("%s; %d at servers", with, len(with.held))
+		t.Errorf("%d shots answered %v, %d at servers", len(with.shots), with.answers, len(with.held))
 	}
 	if len(control.shots) != 0 || len(control.held) != 0 {
-		t.Errorf("the control was attacked: %s", control)
+		t.Errorf("the control was attacked: %d shots, %d at servers", len(control.shots), len(control.held))
 	}
 }
 

@@ -81,6 +81,7 @@ func gather(addr string, endpoints []string, owners, leases int) (*crowd, error)
 	for _, e := range endpoints {
 		plan.Candidates = append(plan.Candidates, lb.Candidate{Addr: e, Slope: 1, Weight: 1})
 	}
+	plan.List = lb.NewList(plan.Candidates)
 	for owner := range owners {
 		s := redisclient.New(conn, redisclient.Options{
 			Owner: 0xa77ac000 + uint64(owner), TTL: time.Minute, Timeout: crowdTimeout, KV: pipe.NoKV{},

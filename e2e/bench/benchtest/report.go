@@ -3,6 +3,7 @@ package benchtest
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -12,8 +13,14 @@ import (
 // Report publishes what a benchmark found, looks for texts in it, and returns it.
 func Report(t *testing.T, configuration []string, table *bench.Table, line bench.Line, want ...string) string {
 	t.Helper()
+	return Published(t, func(w io.Writer) error { return bench.Publish(w, "", configuration, table, line) }, want...)
+}
+
+// Published looks for texts in what is published, and returns that.
+func Published(t *testing.T, publish func(w io.Writer) error, want ...string) string {
+	t.Helper()
 	var out strings.Builder
-	if err := bench.Publish(&out, "", configuration, table, line); err != nil {
+	if err := publish(&out); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()

@@ -38,12 +38,15 @@ const (
 	costSpan = 5 * time.Second
 )
 
+// targetPerSecond is the target of costs.perSecond.
+const targetPerSecond = 5000
+
 // playCost measures a gateway with two workers and Redis whose models have room for everything: only what a call costs
 // counts.
-func (rep *report) playCost(ctx context.Context) (err error) {
+func playCost(ctx context.Context, s settings) (all []costs, err error) {
 	server, err := redisserver.Start(ctx, redisserver.Options{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer server.Stop()
 	roomy := fleet()
@@ -52,29 +55,29 @@ func (rep *report) playCost(ctx context.Context) (err error) {
 	}
 	g := newGame(fleet(), nil) // its servers are only there to be known
 	defer g.close()
-	config := apiConfig(roomy, rep.settings.ttl, true)
+	config := apiConfig(roomy, s.ttl, true)
 	gateway, err := startGateway(ctx, roomy, g.addrs(), config, server.Addr(), 2)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, gateway.Stop()) }()
 	r := &router{base: gateway.URL() + apiPath, token: apiToken, client: g.client}
 	if err := r.awaitOpen(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	for round := range rep.settings.Rounds {
+	for round := range s.Rounds {
 		c, err := measureCost(ctx, gateway)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		rep.costs = append(rep.costs, c)
+		all = append(all, c)
 		fmt.Printf("round %d  cost  %s\n", round+1, costColumns.Show(&c))
 	}
 	left, err := r.inflight(ctx)
 	if err == nil && left != 0 {
 		err = fmt.Errorf("%d tasks are still counted after the calls", left)
 	}
-	return err
+	return all, err
 }
 
 // measureCost has callers schedule and complete as fast as they can, and then at half of the target.

@@ -62,29 +62,20 @@ func run(ctx context.Context, s settings) error {
 		return fmt.Errorf("-own: %q is not played", s.Own)
 	}
 	rep := &report{settings: s, contenders: list}
-	play := func(ctx context.Context, round, i int) (result, error) {
-		r, err := playAlone(ctx, s, &list[i], s.Seed+uint64(round))
-		fmt.Printf("round %d  %-26s %s  recovery %+v, after failures %+v\n", round+1, list[i].name, columns.Show(&r),
-			r.recovery, r.back)
-		return r, err
-	}
-	results, err := bench.RoundsSideBySide(ctx, s.Lanes, s.Rounds, len(list), play)
-	if err != nil {
+	if err := bench.PlaySideBySide(ctx, &rep.Runs, columns, "", s.Lanes, s.Rounds, bench.Names(list, nameOf), func(
+		ctx context.Context, _, round, i int,
+	) (r result, err error) {
+		// What one has learned of a cluster lives on in a gateway, whatever is configured next.
+		st, err := newStage(ctx)
+		if err != nil {
+			return r, err
+		}
+		defer st.close()
+		return st.play(ctx, s, &list[i], s.Seed+uint64(round))
+	}); err != nil {
 		return err
 	}
-	rep.AddAll("", bench.Names(list, nameOf), results)
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
-}
-
-// playAlone has a contender play with a gateway and servers of its own: what one has learned of a cluster lives on in a
-// gateway, whatever is configured next.
-func playAlone(ctx context.Context, s settings, c *contender, seed uint64) (r result, err error) {
-	st, err := newStage(ctx)
-	if err != nil {
-		return r, err
-	}
-	defer st.close()
-	return st.play(ctx, s, c, seed)
 }
 
 // phases are when what happens in a run, from its beginning.

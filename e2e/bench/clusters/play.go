@@ -2,12 +2,18 @@ package clusters
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // answer is how one request ended.
@@ -102,7 +108,7 @@ func (st *stage) send(ctx context.Context, c *contender, choose chooser, due tim
 	chosen := 0
 	if choose != nil {
 		chosen = choose.choose()
-		r.Header.Set(target, st.sites[chosen%1000].name)
+		r.Header.Set(bench.TargetHeader, st.sites[chosen%1000].name)
 	}
 	sent := time.Now()
 	resp, err := st.client.Do(r)
@@ -179,4 +185,101 @@ func (p *phases) backAfter(all []answer, sites []*site, i int, from, end time.Du
 		}
 	}
 	return returned{after: end - from, never: true}
+}
+
+// site is a cluster with one server: so many requests at once, each for so long; others wait there.
+type site struct {
+	name    string
+	slots   int
+	service time.Duration
+
+	*httptest.Server
+	free  chan struct{}
+	slow  atomic.Int64 // times as long
+	fails atomic.Bool
+}
+
+// The clusters: the second slows down, the third fails.
+func newSites() []*site {
+	return []*site{
+		{name: "fast", slots: 16, service: 100 * time.Millisecond},
+		{name: "medium", slots: 8, service: 100 * time.Millisecond},
+		{name: "little", slots: 8, service: 200 * time.Millisecond},
+	}
+}
+
+const (
+	slowing = 1
+	failing = 2
+)
+
+// perSecond is how many requests a site serves.
+func (s *site) perSecond() float64 { return float64(s.slots) / s.service.Seconds() }
+
+// ServeHTTP implements http.Handler.
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("x-site", s.name)
+	if s.fails.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	select {
+	case s.free <- struct{}{}:
+		defer func() { <-s.free }()
+	case <-r.Context().Done():
+		return
+	}
+	select {
+	case <-time.After(s.service * time.Duration(s.slow.Load())):
+	case <-r.Context().Done():
+	}
+}
+
+// stage is the gateway and the sites.
+type stage struct {
+	gateway *harness.Gateway
+	sites   []*site
+	client  *http.Client
+}
+
+func newStage(ctx context.Context) (*stage, error) {
+	st := &stage{sites: newSites()}
+	var names, addrs []string
+	weights := ""
+	for _, s := range st.sites {
+		s.free = make(chan struct{}, s.slots)
+		s.slow.Store(1)
+		s.Server = httptest.NewServer(s)
+		names, addrs = append(names, s.name), append(addrs, s.Listener.Addr().String())
+		weights += fmt.Sprintf("      - {name: %s, weight: %d}\n", s.name, int(s.perSecond()))
+	}
+	var err error
+	st.gateway, err = harness.Start(ctx, harness.Options{
+		Config: off, Endpoints: []harness.Endpoint{{Addr: addrs[0]}},
+		Edit: harness.OfFile("envoy.yaml", bench.Clusters(names, addrs, `
+- match: {prefix: /weighted}
+  name: weighted
+  route:
+    timeout: 60s
+    weighted_clusters:
+      clusters:
+`+weights)),
+	})
+	st.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}, Timeout: time.Minute}
+	return st, err
+}
+
+func (st *stage) close() {
+	_ = st.gateway.Stop()
+	for _, s := range st.sites {
+		s.Close()
+	}
+}
+
+// capacity is how many requests all sites serve in a second.
+func (st *stage) capacity() (sum float64) {
+	for _, s := range st.sites {
+		sum += s.perSecond()
+	}
+	return sum
 }

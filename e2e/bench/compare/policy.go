@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 // Policy is one way to balance the cluster, and how to make a running gateway use it.
@@ -81,6 +83,15 @@ func Plugin(name, policy, members, envoy string) Policy {
 	}
 }
 
+// VariantFlag declares a flag that names one more configuration of Warmgate to play, and may be repeated.
+func VariantFlag(add func(Policy)) {
+	flag.Func("variant", "NAME=JSON: also play this plugin configuration; may be repeated", func(text string) error {
+		p, err := Variant(text)
+		add(p)
+		return err
+	})
+}
+
 // Variant reads NAME=JSON, a policy of Warmgate with this plugin configuration.
 func Variant(text string) (Policy, error) {
 	name, config, ok := strings.Cut(text, "=")
@@ -105,7 +116,7 @@ func (p Policy) Describe() string {
 
 // Switch makes the running gateways use the policy, by replacing the watched files. Streams that are open stay open.
 func (s *Stage) Switch(ctx context.Context, p Policy) error {
-	if err := s.use(p); err != nil {
+	if err := s.prepare(p); err != nil {
 		return err
 	}
 	for _, g := range s.Gateways {
@@ -128,8 +139,8 @@ func (s *Stage) Switch(ctx context.Context, p Policy) error {
 // edits are the parsed Policy.Edits.
 type edits map[string]map[string]any
 
-// use makes edit apply the policy to the files that are written from now on.
-func (s *Stage) use(p Policy) error {
+// prepare makes edit apply the policy to the files that are written from now on.
+func (s *Stage) prepare(p Policy) error {
 	var parsed edits
 	if err := yaml.Unmarshal([]byte(p.Edits), &parsed); err != nil {
 		return fmt.Errorf("compare: edits of %s: %w", p.Name, err)
@@ -150,6 +161,43 @@ func (s *Stage) edit(file string, doc *yaml.Node) error {
 		if err := harness.Set(doc, path, changes[path]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// hostHeader has the endpoint that Warmgate chose, reasonHeader the reason for the choice or for none.
+const (
+	hostHeader   = "x-warmgate-host"
+	reasonHeader = "x-warmgate-reason"
+)
+
+// mostUnsteered is the share of answers that Warmgate need not have chosen the endpoint of: while it learns the
+// endpoints, or is too slow.
+const mostUnsteered = 0.1
+
+// Steered returns an error if the policy is one of Warmgate's, and the answers, with their [DebugHeaders], show that
+// Warmgate did not choose who gave them: because it refused its configuration, for example, and requests fell back to
+// native balancing.
+func (p Policy) Steered(samples []loadgen.Sample) error {
+	if p.Plugin == "" {
+		return nil
+	}
+	answered, unsteered := 0, 0
+	reasons := map[string]int{}
+	for i := range samples {
+		s := &samples[i]
+		if !s.OK() {
+			continue
+		}
+		answered++
+		if s.Header.Get(hostHeader) == "" && s.Header.Get(RegionHeader) == "" {
+			unsteered++
+			reasons[s.Header.Get(reasonHeader)]++
+		}
+	}
+	if float64(unsteered) > mostUnsteered*float64(answered) {
+		return fmt.Errorf("compare: %s did not choose the endpoints of %d of %d answers, reasons %v", p.Name, unsteered,
+			answered, reasons)
 	}
 	return nil
 }

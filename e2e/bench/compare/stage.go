@@ -101,7 +101,7 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 	if o.Slots != nil {
 		s.slots = o.Slots
 	}
-	if err := s.use(o.First); err != nil {
+	if err := s.prepare(o.First); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	for range max(1, o.Gateways) {

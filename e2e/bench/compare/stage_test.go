@@ -192,10 +192,10 @@ func TestVariant(t *testing.T) {
 
 func TestEditsAreParsedWhenThePolicyIsUsed(t *testing.T) {
 	s := &Stage{}
-	if err := s.use(Policy{Name: "invalid", Edits: "a: [b"}); err == nil {
+	if err := s.prepare(Policy{Name: "invalid", Edits: "a: [b"}); err == nil {
 		t.Error("broken YAML was taken")
 	}
-	if err := s.use(FullScan); err != nil {
+	if err := s.prepare(FullScan); err != nil {
 		t.Fatal(err)
 	}
 	doc := new(yaml.Node)

@@ -75,7 +75,7 @@ func TestLineComparesRoundByRound(t *testing.T) {
 func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp([]int{900, 910, 905}, []int{400, 410, 405}, []int{200, 210, 205})
 	benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
-		"205 (200..210)", "Envoy's round_robin, no plugin", `"unit":"requests"`, "4 workers",
+		"205 (200..210)", "Envoy's round_robin, no plugin", `"unit":"requests"`,
 		"speeds [2 2 1 1 1 1 0.5 0.5]",
 	)
 }

@@ -91,8 +91,8 @@ func TestReportHasConfiguration(t *testing.T) {
 		nativeName: {900, 910, 905}, ownName: {200, 210, 205},
 	})
 	benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
-		"205 (200..210)", "Envoy's least_request", `"lb_policy":"endpoint_metrics"`, "4 workers", "80 % of capacity",
-		"224 KV blocks", "40 ms to load an adapter", "adapter-1 16 %",
+		"205 (200..210)", "Envoy's least_request", `"lb_policy":"endpoint_metrics"`, "224 KV blocks",
+		"40 ms to load one", "adapter-1 16 %",
 		"1.25 (1.25..1.25)",
 	)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -154,15 +155,8 @@ func TestLine(t *testing.T) {
 
 func TestReportNamesWhatWasMeasured(t *testing.T) {
 	rep := madeUp(1.2, &memory{Requests: 7, Early: 10 << 20, Late: 10 << 20})
-	var out strings.Builder
-	if err := rep.publish(&out); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{bench.Machine(), "16 KiB, 64, requests", "1.20 (1.20..1.20)", `"unit":"tokens"`, "memory: 7 requests"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out.String())
-		}
-	}
+	benchtest.Published(t, rep.publish, bench.Machine(), "16 KiB, 64, requests", "1.20 (1.20..1.20)",
+		`"unit":"tokens"`, "memory: 7 requests")
 }
 
 // TestVariantsInEnvoy runs every variant once in a real Envoy.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 )
 
 // runsOf makes up rounds in which each variant costs what is given, on a machine that slows down.
@@ -79,21 +80,10 @@ func TestReportOfAllParts(t *testing.T) {
 		none: {Median: 14}, tokens: {Median: 15}, prefix: {Median: 16.5},
 		usage: {Median: 1.5},
 	}
-	var out strings.Builder
-	if err := rep.publish(&out); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"16 KiB, 64, requests", "JSON walked", "many keys", "1234", "looking for the usage", `"chunk_us_prefix":16.5`, `"chunk_us_usage":1.5`,
-		`"hostile_worst_us":1234`, `"json_share":0.35`,
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out.String())
-		}
-	}
-	if err := (&report{}).publish(&out); err != nil {
-		t.Errorf("of nothing: %v", err)
-	}
+	benchtest.Published(t, rep.publish, "16 KiB, 64, requests", "JSON walked", "many keys", "1234",
+		"looking for the usage", `"chunk_us_prefix":16.5`, `"chunk_us_usage":1.5`, `"hostile_worst_us":1234`,
+		`"json_share":0.35`)
+	benchtest.Published(t, (&report{}).publish) // of nothing
 }
 
 // The streamer answers with as many events as the request orders, one at a time, and the last one has the usage.

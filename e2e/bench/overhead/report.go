@@ -74,12 +74,8 @@ func (rep *report) table() *bench.Table {
 }
 
 func (rep *report) configuration() []string {
-	s := rep.settings
 	lines := []string{
-		"machine: " + bench.Machine() + "; client, upstream and Envoy share it",
-		"gateway: the shipped plain layout without access log and active health checks, 2 workers, one " +
-			"process per variant",
-		fmt.Sprintf("load: closed loop, %d connections, %d paired rounds in rotating order", s.connections, s.Rounds),
+		"gateway: the shipped plain layout without access log and active health checks, one process per variant",
 		"CPU: Envoy's own user and kernel time, from /proc",
 		fmt.Sprintf("none, readbody: cluster balanced by Envoy's least_request; readbody.wasm is %d bytes",
 			rep.wasm[readbody]),

@@ -48,11 +48,7 @@ func parse() (settings, error) {
 		"a success, as soon as its answer begins")
 	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(), contender.title))
 	bench.OnlyFlag(&s.scenes, "scenes", bench.Names(scenes(), scene.title))
-	flag.Func("variant", "NAME=JSON: also play this plugin configuration; may be repeated", func(text string) error {
-		p, err := compare.Variant(text)
-		s.variants = append(s.variants, contender{name: p.Name, policy: p})
-		return err
-	})
+	compare.VariantFlag(func(p compare.Policy) { s.variants = append(s.variants, contender{name: p.Name, policy: p}) })
 	flag.Func("priorities", "CLASSES:DEFAULT+HIGH: also play "+priorityName+" with so many classes of Envoy's "+
 		"priority HIGH, and these max_requests; may be repeated", func(text string) error {
 		c, err := parsePriorities(text)

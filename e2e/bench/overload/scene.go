@@ -136,8 +136,8 @@ func (b *board) begin(ctx context.Context, config string) error {
 	return nil
 }
 
-// client returns one of a gateway.
-func (b *board) client(gateway int) *loadgen.Client {
+// clientOf returns a client of a gateway.
+func (b *board) clientOf(gateway int) *loadgen.Client {
 	return loadgen.NewClient(loadgen.Options{
 		URL: b.Gateways[gateway].URL() + compare.Path, Connections: 8192, KeepHeaders: []string{retryHeader},
 	})
@@ -163,7 +163,7 @@ func (b *board) open(ctx context.Context, gateway int, span time.Duration, reqs 
 	slices.SortStableFunc(reqs, func(x, y loadgen.Request) int { return int(x.Due - y.Due) })
 	ctx, cancel := context.WithTimeout(ctx, span)
 	defer cancel()
-	c := b.client(gateway)
+	c := b.clientOf(gateway)
 	defer c.Close()
 	from := time.Since(b.start)
 	samples := c.OpenLoop(ctx, reqs, nil)

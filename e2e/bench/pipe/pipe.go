@@ -1,7 +1,9 @@
-// Package pipe is a connection to a Redis server for benchmarks: it sends commands together and counts its traffic.
+// Package pipe is a connection to a Redis server, for benchmarks and for the gateways of tests: it sends commands
+// together and counts its traffic.
 package pipe
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -64,6 +66,12 @@ func (c *Conn) Now() time.Duration { return time.Since(c.started) }
 func (c *Conn) Do(_ time.Duration, cmd []byte, done redisclient.Done) {
 	c.out = append(c.out, cmd...)
 	c.waiting = append(c.waiting, done)
+}
+
+// Carry sends a command when nothing else waits, and returns a copy of the reply.
+func (c *Conn) Carry(cmd []byte) (reply []byte, err error) {
+	c.Do(0, cmd, func(_ time.Duration, got []byte, _ error) { reply = bytes.Clone(got) })
+	return reply, c.Flush()
 }
 
 // Flush sends what waits and hands out the replies, until nothing is left to send.

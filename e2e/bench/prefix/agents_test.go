@@ -89,7 +89,7 @@ func TestConversationContinuesAfterAllOthers(t *testing.T) {
 			t.Errorf("request %d does not continue the previous one of its session", i)
 		}
 	}
-	if cached := resultOf(samples, 1).cached; cached < 0.5 {
+	if cached := resultOf(samples, 1).Cached; cached < 0.5 {
 		t.Errorf("%.2f cached", cached)
 	}
 }
@@ -131,7 +131,7 @@ func TestCompletionsAreOneText(t *testing.T) {
 			}
 		}
 	}
-	if cached := resultOf(samples, 1).cached; cached < 0.6 {
+	if cached := resultOf(samples, 1).Cached; cached < 0.6 {
 		t.Errorf("%.2f cached: the answers are not part of the prompts", cached)
 	}
 }

@@ -3,6 +3,7 @@ package prefix
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
@@ -145,4 +146,20 @@ func (c *contender) chooseAddr(stage *compare.Stage, w *workload) func(*scripted
 		server, u := choose(q)
 		return stage.Servers[server].Addr(), u
 	}
+}
+
+// result is what one contender did with one workload.
+type result struct {
+	scripted.Figures
+	uneven     float64 // requests of the busiest server over the mean of all
+	prediction prediction
+}
+
+// resultOf reduces the samples of a play on n servers.
+func resultOf(samples []loadgen.Sample, n int) result {
+	r := result{
+		Figures: scripted.Window{To: math.MaxInt64}.Figures(samples), prediction: scripted.PredictionOf(samples),
+	}
+	r.uneven = r.Uneven(n)
+	return r
 }

@@ -56,10 +56,10 @@ func TestTheGatewayObeys(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name(), err)
 		}
-		if res.summary.OK != 36 {
-			t.Errorf("%s: %+v", c.Name(), res.summary)
+		if res.Summary.OK != 36 {
+			t.Errorf("%s: %+v", c.Name(), res.Summary)
 		}
-		shares[strings.Fields(c.Name())[0]] = res.cached
+		shares[strings.Fields(c.Name())[0]] = res.Cached
 	}
 	// Of three turns of about 100 + 20 tokens the last two begin with what the server has: at most 0.55 of all tokens,
 	// and at least 0.45 but for blocks that are not full.
@@ -140,7 +140,7 @@ func TestARouterAnswers(t *testing.T) {
 			scripts := []script{{Session: "x", Turns: traffic.Conversation(random(1, "x"), nil, 2, 50, 4)}}
 			for _, w := range []workload{{users: 1}, {users: 1, plain: true}} {
 				res, err := c.play(ctx, stage, &w, scripts)
-				if err != nil || res.summary.OK != 2 || res.uneven != 1 {
+				if err != nil || res.Summary.OK != 2 || res.uneven != 1 {
 					t.Errorf("%s: %+v, %v", w.path(), res, err)
 				}
 			}

@@ -134,7 +134,7 @@ func TestTheBestCreditCounts(t *testing.T) {
 	}
 	rep.keep("x", played, of)
 	for name, want := range map[string]float64{roundRobinName: 0.5, exactName: 0.2, ownName: 0.6} {
-		if got := rep.Of("x", name); len(got) != 2 || got[0].cached != want {
+		if got := rep.Of("x", name); len(got) != 2 || got[0].Cached != want {
 			t.Errorf("%s: %+v, want %v cached", name, got, want)
 		}
 	}
@@ -162,7 +162,8 @@ func TestTheBestCreditCounts(t *testing.T) {
 }
 
 func TestNothingOverNothingIsOne(t *testing.T) {
-	rounds := []result{{cached: 0}, {cached: 1}}
+	rounds := make([]result, 2)
+	rounds[1].Cached = 1
 	if r := ratios(rounds, rounds, cached); r.Min != 1 || r.Max != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -170,8 +171,8 @@ func TestNothingOverNothingIsOne(t *testing.T) {
 
 func TestWorstOfManyWorkloads(t *testing.T) {
 	rep := madeUp(figures{40, 100, 0.9, 1.1})
-	rep.Of("agents64", ownName)[0].cached, rep.Of("agents64", ownName)[1].cached = 0.81, 0.81
-	rep.Of("forty", ownName)[0].cached, rep.Of("forty", ownName)[1].cached = 0.72, 0.72
+	rep.Of("agents64", ownName)[0].Cached, rep.Of("agents64", ownName)[1].Cached = 0.81, 0.81
+	rep.Of("forty", ownName)[0].Cached, rep.Of("forty", ownName)[1].Cached = 0.72, 0.72
 	slow := figures{ttft: 90, p99: 190, cached: 0.9, uneven: 1.25}.result()
 	copy(rep.Of("slots", ownName), []result{slow, slow})
 	worst := worstOf(rep.cells())

@@ -126,8 +126,8 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 	}
-	if r := resultOf(samples, 1); r.cached < 0.4 {
-		t.Errorf("the server found only %.2f of the prompts in its cache", r.cached)
+	if r := resultOf(samples, 1); r.Cached < 0.4 {
+		t.Errorf("the server found only %.2f of the prompts in its cache", r.Cached)
 	}
 }
 

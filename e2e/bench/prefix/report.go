@@ -2,10 +2,13 @@ package prefix
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
 )
 
@@ -62,20 +65,20 @@ func (rep *report) keep(workload string, played []contender, of bench.Runs[resul
 	}
 }
 
-func cached(r *result) float64   { return r.cached }
+func cached(r *result) float64   { return r.Cached }
 func uneven(r *result) float64   { return r.uneven }
-func ttftMean(r *result) float64 { return bench.MS(r.summary.TTFT.Mean) }
-func ttftP99(r *result) float64  { return bench.MS(r.summary.TTFT.P99) }
-func tokens(r *result) float64   { return float64(r.summary.Tokens) / r.summary.Elapsed.Seconds() }
-func failed(r *result) float64   { return float64(r.summary.Failed()) }
+func ttftMean(r *result) float64 { return bench.MS(r.Summary.TTFT.Mean) }
+func ttftP99(r *result) float64  { return bench.MS(r.Summary.TTFT.P99) }
+func tokens(r *result) float64   { return float64(r.Summary.Tokens) / r.Summary.Elapsed.Seconds() }
+func failed(r *result) float64   { return float64(r.Summary.Failed()) }
 
 var columns = bench.Columns[result]{
 	bench.Col("cached share", "%.3f", cached),
 	bench.Col("TTFT mean ms", "%.1f", ttftMean),
-	bench.Col("p50", "%.1f", func(r *result) float64 { return bench.MS(r.summary.TTFT.P50) }),
-	bench.Col("p90", "%.1f", func(r *result) float64 { return bench.MS(r.summary.TTFT.P90) }),
+	bench.Col("p50", "%.1f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P50) }),
+	bench.Col("p90", "%.1f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P90) }),
 	bench.Col("p99", "%.1f", ttftP99),
-	bench.Col("latency p99 ms", "%.0f", func(r *result) float64 { return bench.MS(r.summary.Latency.P99) }),
+	bench.Col("latency p99 ms", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.Latency.P99) }),
 	bench.Col("tokens/s", "%.0f", tokens),
 	bench.Col("errors", "%.0f", failed),
 	bench.Col("max/mean per server", "%.2f", uneven),
@@ -98,23 +101,13 @@ func (rep *report) table() *bench.Table {
 	return t
 }
 
-// configuration returns what was compared, in full.
+// configuration returns what was compared.
 func (rep *report) configuration() []string {
-	s := rep.settings
-	lines := []string{
-		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
-		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all policies of a workload, "+
-			"switched by configuration", s.Workers),
-		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
-			"carries its session in %s", s.Rounds, s.Seed, scripted.SessionHeader),
-	}
+	lines := []string{"every request carries its session in " + scripted.SessionHeader}
 	for i := range rep.workloads {
 		w := &rep.workloads[i]
-		c, t := w.server, w.server.Tuning
-		lines = append(lines, fmt.Sprintf("workload %s: %s; %d servers of %d sequences at once and %d cached tokens, "+
-			"prefill %v ms + %v ms a token, decode step %v ms + "+
-			"%v ms a sequence", w.name, w.traffic(), w.servers, c.MaxNumSeqs,
-			c.NumBlocks*c.BlockSize, t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS))
+		lines = append(lines, fmt.Sprintf("workload %s: %s; %d servers of %s", w.name, w.traffic(), w.servers,
+			compare.Describe(w.server)))
 	}
 	for i := range rep.contenders {
 		lines = append(lines, rep.contenders[i].Name()+": "+rep.contenders[i].Describe())
@@ -151,4 +144,224 @@ func (rep *report) predictionLines() (out []string) {
 			off.Format("%.3f")))
 	})
 	return out
+}
+
+// cell is how prefix_cache did on one workload, at one load. What it is compared with is nil, or 0, if that was not
+// played.
+type cell struct {
+	Cached           bench.Spread  `json:"cached"`
+	TTFT             bench.Spread  `json:"ttft_ms"`
+	MaxOverMean      bench.Spread  `json:"max_over_mean"`
+	CachedVsExact    *bench.Spread `json:"cached_vs_exact,omitempty"`
+	ComputedVsExact  *bench.Spread `json:"computed_vs_exact,omitempty"` // prompt tokens that were not cached
+	TTFTVsExact      *bench.Spread `json:"ttft_vs_exact,omitempty"`
+	CachedVsSGLang   *bench.Spread `json:"cached_vs_sglang,omitempty"`
+	CachedVsInMemory *bench.Spread `json:"redis_cached_vs_memory,omitempty"` // with the index in Redis over without
+	TTFTVsBest       float64       `json:"ttft_vs_best,omitempty"`
+	P99VsBest        float64       `json:"ttft_p99_vs_best,omitempty"`
+
+	kind string
+}
+
+// cells returns those that were played, by the name of the workload.
+func (rep *report) cells() map[string]cell {
+	out := map[string]cell{}
+	for _, w := range rep.workloads {
+		if len(rep.Of(w.name, ownName)) > 0 {
+			out[w.name] = rep.cell(w.name, w.kind)
+		}
+	}
+	return out
+}
+
+// cell returns that of a workload on which prefix_cache was played.
+func (rep *report) cell(workload, kind string) cell {
+	over := func(policy string, get func(*result) float64) *bench.Spread {
+		return rep.over(workload, ownName, policy, get)
+	}
+	ours := rep.Of(workload, ownName)
+	c := cell{
+		kind: kind, Cached: bench.SpreadBy(ours, cached), TTFT: bench.SpreadBy(ours, ttftMean),
+		MaxOverMean:   bench.SpreadBy(ours, uneven),
+		CachedVsExact: over(exactName, cached), TTFTVsExact: over(exactName, ttftMean),
+		ComputedVsExact:  over(exactName, func(r *result) float64 { return 1 - r.Cached }),
+		CachedVsSGLang:   over(sglangName, cached),
+		CachedVsInMemory: rep.over(workload, ownName+redisSuffix, ownName, cached),
+	}
+	c.TTFTVsBest, _ = rep.againstBest(workload, ttftMean, slices.Min)
+	c.P99VsBest, _ = rep.againstBest(workload, ttftP99, slices.Min)
+	return c
+}
+
+// over is [bench.Runs.Ratio], but nothing over nothing is 1.
+func (rep *report) over(workload, policy, over string, get func(*result) float64) *bench.Spread {
+	ours, theirs := rep.Of(workload, policy), rep.Of(workload, over)
+	if len(ours) == 0 || len(theirs) == 0 {
+		return nil
+	}
+	r := ratios(ours, theirs, get)
+	return &r
+}
+
+// ratios is [bench.RatioBy], but nothing over nothing is 1.
+func ratios(ours, theirs []result, get func(*result) float64) bench.Spread {
+	num, den := bench.Values(ours, get), bench.Values(theirs, get)
+	for i := range min(len(num), len(den)) {
+		if num[i] == 0 && den[i] == 0 {
+			num[i], den[i] = 1, 1
+		}
+	}
+	return bench.Ratios(num, den)
+}
+
+// worstOf returns the figures of the last line that are the worst of many workloads, of those that were measured.
+func worstOf(cells map[string]cell) bench.Line {
+	l := bench.Line{}
+	worst := func(name string, of *bench.Spread, most bool) {
+		if of != nil {
+			l.Worst(name, of.Median, most)
+		}
+	}
+	most := func(name string, v float64) {
+		if v > 0 {
+			l.Worst(name, v, true)
+		}
+	}
+	for _, c := range cells {
+		worst("cached_vs_exact_min", c.CachedVsExact, false)
+		if strings.HasPrefix(c.kind, "agents") {
+			worst("agents_cached_vs_exact", c.CachedVsExact, false)
+			worst("agents_computed_vs_exact", c.ComputedVsExact, true)
+		}
+		if c.kind == traceName || c.kind == middleName {
+			worst("trace_cached_vs_sglang", c.CachedVsSGLang, false)
+		}
+		most("ttft_vs_best_max", c.TTFTVsBest)
+		most("ttft_p99_vs_best_max", c.P99VsBest)
+		most("max_over_mean_max", c.MaxOverMean.Median)
+	}
+	return l
+}
+
+// targets are of medians.
+var targets = []bench.Target{
+	{Name: "sessions_ttft_vs_round_robin", Limit: 0.5},
+	{Name: "sessions_cached", Limit: 0.80, Least: true},
+	{Name: "trees_cached", Limit: 0.88, Least: true},
+	{Name: "shared_prompt_ttft_p99_vs_affinity", Limit: 0.55},
+	{Name: "shared_prompt_cached_over_affinity", Limit: -0.05, Least: true},
+	{Name: "trace_max_over_mean", Limit: 1.3},
+	{Name: "forty_by_five_cached", Limit: 0.873, Least: true},
+	{Name: "forty_by_five_max_over_mean", Limit: 1.3},
+	{Name: "forty_by_five_ttft_vs_vllm_router", Limit: 0.95},
+	{Name: "agents_cached_vs_exact", Limit: 0.95, Least: true},
+	{Name: "cached_vs_exact_min", Limit: 0.95, Least: true},
+	{Name: "ttft_vs_best_max", Limit: tied},
+	{Name: "ttft_p99_vs_best_max", Limit: tied},
+	{Name: "max_over_mean_max", Limit: 1.3},
+}
+
+// tied is how many times worse than the best of the others a figure may be and still count as equal.
+const tied = 1.05
+
+// line returns the last line of the output. Figures are Warmgate's prefix_cache, medians of the rounds; ratios to one
+// other policy are formed round by round. A workload counts once for each load that it was played at. What was not
+// played is absent. docs/benchmarks/prefix.md describes the figures.
+func (rep *report) line() bench.Line {
+	s, cells := rep.settings, rep.cells()
+	l := worstOf(cells)
+	l["bench"], l["rounds"], l["workers"], l["seed"] = "prefix", s.Rounds, s.Workers, s.Seed
+	l["errors"] = rep.Count(func(r *result) int { return r.Summary.Failed() })
+	l["cells"], l["prediction"] = cells, rep.lastPredictions()
+	rep.measure(l)
+	p99, rate := rep.byWorkloadAgainstBest()
+	l["ttft_p99_vs_best"], l["tokens_vs_best"] = p99, rate
+	missed := bench.TargetNames(l.Missed(targets))
+	for _, load := range slices.Sorted(maps.Keys(p99)) {
+		if p99[load] > tied {
+			missed = append(missed, "ttft_p99_vs_best of "+load)
+		}
+		if rate[load] < 1/tied {
+			missed = append(missed, "tokens_vs_best of "+load)
+		}
+	}
+	l["missed"], l["target_met"] = missed, len(missed) == 0 && l.Meets(targets) && len(p99) == len(rep.workloads)
+	return l
+}
+
+// byWorkloadAgainstBest returns againstBest for the p99 of TTFT and for the rate of tokens, by workload.
+func (rep *report) byWorkloadAgainstBest() (p99, rate map[string]float64) {
+	p99, rate = map[string]float64{}, map[string]float64{}
+	for _, w := range rep.workloads {
+		if len(rep.Of(w.name, ownName)) == 0 {
+			continue
+		}
+		if v, ok := rep.againstBest(w.name, ttftP99, slices.Min); ok {
+			p99[w.name] = v
+			rate[w.name], _ = rep.againstBest(w.name, tokens, slices.Max)
+		}
+	}
+	return p99, rate
+}
+
+// lastPredictions returns the predictions of the last round by workload.
+func (rep *report) lastPredictions() map[string]prediction {
+	out := map[string]prediction{}
+	for _, w := range rep.workloads {
+		if ours := rep.Of(w.name, ownName); len(ours) > 0 {
+			out[w.name] = ours[len(ours)-1].prediction
+		}
+	}
+	return out
+}
+
+// measure adds the figures of single workloads, each with its spread.
+func (rep *report) measure(l bench.Line) {
+	over := func(name, load, other string, get func(*result) float64) {
+		l.Figure(name, rep.Ratio(load, ownName, other, get))
+	}
+	over("sessions_ttft_vs_round_robin", "sessions", roundRobinName, ttftMean)
+	l.Figure("sessions_cached", rep.Spread("sessions", ownName, cached))
+	for _, load := range []string{"trees2", "trees24"} { // the lower counts
+		found := rep.Spread(load, ownName, cached)
+		if found != nil && !(found.Median >= l.Value("trees_cached")) {
+			l.Figure("trees_cached", found)
+		}
+	}
+	over("shared_prompt_ttft_p99_vs_affinity", "shared", affinityName, ttftP99)
+	if ours, theirs := rep.Of("shared", ownName), rep.Of("shared", affinityName); len(ours) > 0 && len(theirs) > 0 {
+		less := differences(bench.Values(ours, cached), bench.Values(theirs, cached))
+		l.Figure("shared_prompt_cached_over_affinity", &less)
+	}
+	l.Figure("trace_max_over_mean", rep.Spread("trace", ownName, uneven))
+	l.Figure("forty_by_five_cached", rep.Spread("forty", ownName, cached))
+	l.Figure("forty_by_five_max_over_mean", rep.Spread("forty", ownName, uneven))
+	over("forty_by_five_ttft_vs_vllm_router", "forty", vllmRouterName, ttftMean)
+}
+
+// differences subtracts paired measurements run by run.
+func differences(a, b []float64) bench.Spread {
+	out := make([]float64, min(len(a), len(b)))
+	for i := range out {
+		out[i] = a[i] - b[i]
+	}
+	return bench.SpreadOf(out)
+}
+
+// againstBest divides our median by the best one of the others, if there are any: the policies of Envoy, those of other
+// projects, and global_least_request.
+func (rep *report) againstBest(
+	load string, get func(*result) float64, best func([]float64) float64,
+) (ratio float64, ok bool) {
+	var others []float64
+	for i := range rep.contenders {
+		c := &rep.contenders[i]
+		if m := rep.Median(load, c.Name(), get); m != nil && c.Name() != ownName && c.Name() != exactName && !c.Added {
+			others = append(others, *m)
+		}
+	}
+	if len(others) == 0 {
+		return 0, false
+	}
+	return bench.SpreadBy(rep.Of(load, ownName), get).Median / best(others), true
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -23,13 +24,10 @@ type figures struct {
 
 func (f figures) result() result {
 	d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
-	return result{
-		summary: loadgen.Summary{
-			Requests: 10, OK: 10, Tokens: 100, Elapsed: time.Second,
-			TTFT: loadgen.Quantiles{Mean: d(f.ttft), P99: d(f.p99)},
-		},
-		cached: f.cached, uneven: f.uneven,
-	}
+	return result{uneven: f.uneven, Figures: scripted.Figures{Cached: f.cached, Summary: loadgen.Summary{
+		Requests: 10, OK: 10, Tokens: 100, Elapsed: time.Second,
+		TTFT: loadgen.Quantiles{Mean: d(f.ttft), P99: d(f.p99)},
+	}}}
 }
 
 // madeUp is a report in which every contender did the same with every workload, in two rounds of which the second is
@@ -113,7 +111,7 @@ func TestLineNamesMissedTargets(t *testing.T) {
 	}
 	slow := madeUp(figures{40, 100, 0.95, 1.1})
 	ours := slow.Of("shared", ownName)
-	ours[0].summary.Tokens, ours[1].summary.Tokens = 90, 90
+	ours[0].Summary.Tokens, ours[1].Summary.Tokens = 90, 90
 	if missed := slow.line()["missed"].([]string); !slices.Equal(missed, []string{"tokens_vs_best of shared"}) {
 		t.Errorf("fewer tokens per second: missed %v", missed)
 	}
@@ -124,7 +122,7 @@ func TestTreesCountTheWorse(t *testing.T) {
 	for _, load := range []string{"trees2", "trees24"} {
 		rep := madeUp(figures{40, 100, 0.95, 1.1})
 		ours := rep.Of(load, ownName)
-		ours[0].cached, ours[1].cached = 0.7, 0.7
+		ours[0].Cached, ours[1].Cached = 0.7, 0.7
 		if got := rep.line()["trees_cached"]; got != 0.7 {
 			t.Errorf("%s: trees_cached is %v", load, got)
 		}
@@ -159,7 +157,7 @@ func TestReportHasConfiguration(t *testing.T) {
 		"40 conversations × 5 turns over 4 system prompts of 1000 tokens", `"lb_policy":"prefix_cache"`, "ring_hash by the session header",
 		"60 sessions × 5 turns", "20 at once, which is 0.40 of the capacity", "of exact's",
 		"without regard to load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 "+
-			"sequences at once and 32768 cached tokens",
+			"sequences at once and 32768 tokens of KV cache",
 		"prediction of prefix_cache on forty: cached share predicted "+
 			"0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",
 		"\n{", `"bench":"prefix"`,
@@ -184,13 +182,13 @@ func TestResultOf(t *testing.T) {
 		answered("0", 100, 50, "0.25"), answered("0", 100, 0, "0.25"), answered("1", 200, 100, ""),
 		{Error: loadgen.ErrReset},
 	}, 4)
-	if r.cached != 0.375 || math.Abs(r.uneven-8.0/3) > 1e-9 || r.summary.Failed() != 1 {
-		t.Errorf("cached %v, uneven %v, %d failed", r.cached, r.uneven, r.summary.Failed())
+	if r.Cached != 0.375 || math.Abs(r.uneven-8.0/3) > 1e-9 || r.Summary.Failed() != 1 {
+		t.Errorf("cached %v, uneven %v, %d failed", r.Cached, r.uneven, r.Summary.Failed())
 	}
 	if want := (prediction{Requests: 2, Predicted: 0.25, Reported: 0.25, Off: 0.25}); r.prediction != want {
 		t.Errorf("prediction %+v, want %+v", r.prediction, want)
 	}
-	if empty := resultOf(nil, 4); empty.cached != 0 || empty.uneven != 0 || empty.prediction != (prediction{}) {
+	if empty := resultOf(nil, 4); empty.Cached != 0 || empty.uneven != 0 || empty.prediction != (prediction{}) {
 		t.Errorf("of nothing: %+v", empty)
 	}
 }

@@ -45,10 +45,8 @@ func parse() (settings, error) {
 	flag.StringVar(&caps, "caps", "12,16,24", "max_inflight of push: outstanding, divided by commas")
 	flag.StringVar(&ahead, "ahead", "1", "push_ahead of further contenders with push: pending, divided by commas")
 	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders([]int{12, 16, 24}, []int{1}), contender.title))
-	flag.Func("variant", "NAME=JSON: also play this plugin configuration; may be repeated", func(text string) error {
-		c, err := router.Variant(text)
-		s.variants = append(s.variants, contender{Contender: c})
-		return err
+	compare.VariantFlag(func(p compare.Policy) {
+		s.variants = append(s.variants, contender{Contender: router.Contender{Policy: p, Added: true}})
 	})
 	flag.Parse()
 	if s.quick {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -118,7 +119,7 @@ func (w *workload) scripts(seed uint64) []traffic.Script {
 
 // describe returns what is sent, and to what.
 func (w *workload) describe() string {
-	l, c := w.lengths, w.server
+	l := w.lengths
 	answers := fmt.Sprintf("of %d ± 50 %%", l.answer)
 	if len(l.varying) > 0 {
 		answers = fmt.Sprintf("log-normal %+v", l.varying)
@@ -126,12 +127,9 @@ func (w *workload) describe() string {
 	if len(l.varying) > 1 {
 		answers += fmt.Sprintf(", each for %d trees in turn", l.each)
 	}
-	t := c.Tuning
 	return fmt.Sprintf("workload %s: %d trees of thoughts, %d of them to warm up, of depth %d with %v branches, "+
 		"%d users at once in a closed loop; one system prompt of %d tokens, problem of %d, step of %d, answers %s; "+
-		"%d servers of at most %d sequences at once and %d tokens of KV cache, prefill %.3g ms + %.3g ms a token, "+
-		"decode step %.3g ms + %.3g ms a sequence",
+		"%d servers of %s",
 		w.name, w.trees, w.warm, traffic.TreeDepth, w.branches, w.clients, l.system, l.problem, l.step, answers,
-		servers, c.MaxNumSeqs, c.NumBlocks*c.BlockSize, t.PrefillOverheadMS/t.Speed, t.PrefillTokenMS/t.Speed,
-		t.DecodeStepMS/t.Speed, t.DecodeSeqMS/t.Speed)
+		servers, compare.Describe(w.server))
 }

@@ -1,27 +1,50 @@
 package redis
 
 import (
+	"context"
+	"crypto/sha1"
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
+type settings struct {
+	bench.Settings
+	version   string
+	endpoints []int
+	prompts   []int // blocks
+	turns     []int // bytes of prompts of one message
+	few       int   // endpoints that these are sent to
+	owners    int
+	depth     int // commands that an owner sends at once
+	held      int // requests in flight per endpoint
+	kinds     int // of endpoints, in turns
+	calls     int // reservations that are timed in a round
+	span      time.Duration
+	room      int     // bytes for prompts in the measurement of their bound
+	rate      float64 // requests/s of an owner, over which its heartbeats are spread
+	dead      int     // owners that die at once in the measurement of the longest script
+	leases    int     // of each of them, and of one that stays
+}
+
 // client is one worker of a gateway: a connection, and the requests that it has in flight. Its commands are sent, and
-// their answers read, by flush.
+// their answers read, by settle.
 type client interface {
 	reserve()      // reserves an endpoint for a request
 	release()      // ends the oldest request in flight
 	heartbeat()    // what is due once a second
 	inFlight() int // answered reservations that were not released
-	flush() error  // returns also what went wrong before
+	settle() error // returns also what went wrong before
 	Seen() pipe.Traffic
 	Close() error
 }
@@ -99,6 +122,7 @@ func openWarmgate(c *pipe.Conn, s settings, owner uint64, endpoints []string) cl
 		}
 		w.plan.Candidates = append(w.plan.Candidates, candidate)
 	}
+	w.plan.List = lb.NewList(w.plan.Candidates) // as policies have it
 	w.store = newStore(c, owner)
 	return w
 }
@@ -136,10 +160,10 @@ func (w *warmgateClient) heartbeat() { w.failed = errors.Join(w.failed, w.store.
 
 func (w *warmgateClient) inFlight() int { return len(w.held) }
 
-func (w *warmgateClient) flush() error {
+func (w *warmgateClient) settle() error {
 	flush := w.Conn.Flush
 	if w.scale != nil {
-		flush = w.scale.flush
+		flush = w.scale.settle
 	}
 	err := flush()
 	w.store.Expire(w.Now()) // lets go of the answered calls
@@ -187,4 +211,112 @@ func hash(s *redisserver.Server, key string) (map[string]int64, error) {
 		}
 	}
 	return out, nil
+}
+
+// plainClient is the published way to share counts: one hash of counters per cluster, the endpoints sent along with
+// every request, no lease.
+type plainClient struct {
+	*pipe.Conn
+	key       string
+	words     []string // of the command that reserves
+	endpoints []string // the end of words; which one is first is drawn for each
+	prompts   *prompts // that go along; nil for none
+	cmd       []byte
+	held      []string
+	failed    error
+}
+
+// plainContender makes a contender of a script. whole sends the script's text each time instead of its hash.
+func plainContender(name, what, script string, whole bool) contender {
+	key := func(endpoints int) string { return name + ":" + clusterName(endpoints) }
+	return contender{
+		name: name, what: what,
+		open: func(c *pipe.Conn, _ settings, _ uint64, endpoints []string) client {
+			p := &plainClient{Conn: c, key: key(len(endpoints))}
+			sum := sha1.Sum([]byte(script))
+			p.words = []string{"EVALSHA", hex.EncodeToString(sum[:]), "1", p.key}
+			if whole {
+				p.words[0], p.words[1] = "EVAL", script
+			} else {
+				p.command(func(redisclient.Value) {}, "SCRIPT", "LOAD", script)
+			}
+			head := len(p.words)
+			p.words = append(p.words, endpoints...)
+			p.endpoints = p.words[head:]
+			return p
+		},
+		loads: func(s *redisserver.Server, endpoints int) (map[string]int64, error) { return hash(s, key(endpoints)) },
+	}
+}
+
+// command sends a command and passes a good answer on.
+func (p *plainClient) command(done func(redisclient.Value), words ...string) {
+	p.cmd = redisclient.AppendCommand(p.cmd[:0], words...)
+	p.Do(0, p.cmd, func(_ time.Duration, reply []byte, _ error) {
+		v, _, err := redisclient.Parse(reply)
+		if err == nil && v.Kind == redisclient.ErrorReply {
+			err = fmt.Errorf("%s: %s", words[0], v.Str)
+		}
+		if err != nil {
+			p.failed = errors.Join(p.failed, err)
+			return
+		}
+		done(v)
+	})
+}
+
+func (p *plainClient) reserve() {
+	first := rand.IntN(len(p.endpoints))
+	p.endpoints[0], p.endpoints[first] = p.endpoints[first], p.endpoints[0]
+	words := p.words
+	if p.prompts != nil {
+		words = append(words[:len(words):len(words)], p.prompts.digests()...)
+	}
+	p.command(func(v redisclient.Value) { p.held = append(p.held, string(v.Str)) }, words...)
+}
+
+func (p *plainClient) release() {
+	host := p.held[0]
+	p.held = p.held[1:]
+	p.command(func(v redisclient.Value) {
+		if v.Int < 0 {
+			p.failed = errors.Join(p.failed, fmt.Errorf("%d requests in flight at %s", v.Int, host))
+		}
+	}, "HINCRBY", p.key, host, "-1")
+}
+
+func (p *plainClient) heartbeat() {}
+
+func (p *plainClient) inFlight() int { return len(p.held) }
+
+func (p *plainClient) settle() error { return errors.Join(p.Conn.Flush(), p.failed) }
+
+// compare measures every contender at one cluster size.
+func compare(
+	ctx context.Context, s settings, server *redisserver.Server, endpoints int, contenders []contender, parts []part,
+) (*cell, error) {
+	c := &cell{endpoints: endpoints, runs: map[string][]measurement{}}
+	var stages []*stage
+	defer func() {
+		for _, st := range stages {
+			_ = st.close() // what had to arrive has been answered
+		}
+	}()
+	for _, con := range contenders {
+		st, err := start(s, server, con, endpoints)
+		if err != nil {
+			return nil, err
+		}
+		stages = append(stages, st)
+	}
+	for round := range s.Rounds {
+		got, err := measure(ctx, stages, round, parts)
+		if err != nil {
+			return nil, err
+		}
+		for i, m := range got {
+			c.runs[stages[i].name] = append(c.runs[stages[i].name], m)
+		}
+	}
+	return c, nil
 }

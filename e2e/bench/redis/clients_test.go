@@ -49,7 +49,7 @@ func TestContendersAreLeastRequest(t *testing.T) {
 				} else {
 					owner.reserve()
 				}
-				if err := owner.flush(); err != nil {
+				if err := owner.settle(); err != nil {
 					t.Fatal(err)
 				}
 				loads, err := c.loads(server, endpoints)
@@ -130,7 +130,7 @@ func TestTiesAreDrawn(t *testing.T) {
 		first := map[string]int{}
 		for range 200 {
 			st.clients[0].reserve()
-			if err := st.clients[0].flush(); err != nil {
+			if err := st.clients[0].settle(); err != nil {
 				t.Fatal(err)
 			}
 			loads, err := c.loads(server, 4)
@@ -203,7 +203,7 @@ func TestClientsReportRefusals(t *testing.T) {
 	for _, c := range contenders {
 		st := newStage(t, server, c, tiny(3))
 		st.clients[0].reserve()
-		if err := st.clients[0].flush(); err == nil || st.clients[0].inFlight() != 0 {
+		if err := st.clients[0].settle(); err == nil || st.clients[0].inFlight() != 0 {
 			t.Errorf("%s: %v, %d in flight", c.name, err, st.clients[0].inFlight())
 		}
 	}

@@ -112,7 +112,7 @@ func (w *warmgateClient) fill(n int) error {
 	for i := range n {
 		w.reserve()
 		if i%64 == 0 || i == n-1 {
-			if err := w.flush(); err != nil {
+			if err := w.settle(); err != nil {
 				return err
 			}
 		}
@@ -152,11 +152,11 @@ func (w *warmgateClient) goOn(ctx context.Context, stop chan struct{}, out chan 
 	for got.err == nil {
 		start := time.Now()
 		w.reserve()
-		got.err = w.flush()
+		got.err = w.settle()
 		got.times = append(got.times, time.Since(start).Seconds()*1000)
 		if got.err == nil {
 			w.release()
-			got.err = errors.Join(w.flush(), ctx.Err())
+			got.err = errors.Join(w.settle(), ctx.Err())
 		}
 		select {
 		case <-stop:
@@ -173,7 +173,7 @@ func (w *warmgateClient) goOn(ctx context.Context, stop chan struct{}, out chan 
 func (w *warmgateClient) inherit(server *redisserver.Server, want int) (float64, error) {
 	for start := time.Now(); ; {
 		w.heartbeat()
-		if err := w.flush(); err != nil {
+		if err := w.settle(); err != nil {
 			return 0, err
 		}
 		took := time.Since(start)
@@ -201,11 +201,11 @@ func (w *warmgateClient) recover(server *redisserver.Server, table string, want 
 			w.failed = errors.Join(w.failed, err)
 		})
 		w.reserve()
-		if err := w.flush(); err != nil {
+		if err := w.settle(); err != nil {
 			return err
 		}
 		w.release()
-		if err := w.flush(); err != nil {
+		if err := w.settle(); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (c *scale) Do(_ time.Duration, cmd []byte, done redisclient.Done) {
 	c.queue, c.done = append(c.queue, bytes.Clone(cmd)), append(c.done, done)
 }
 
-func (c *scale) flush() error {
+func (c *scale) settle() error {
 	for len(c.queue) > 0 {
 		cmd, done := c.queue[0], c.done[0]
 		c.queue, c.done = c.queue[1:], c.done[1:]

@@ -41,25 +41,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
-type settings struct {
-	bench.Settings
-	version   string
-	endpoints []int
-	prompts   []int // blocks
-	turns     []int // bytes of prompts of one message
-	few       int   // endpoints that these are sent to
-	owners    int
-	depth     int // commands that an owner sends at once
-	held      int // requests in flight per endpoint
-	kinds     int // of endpoints, in turns
-	calls     int // reservations that are timed in a round
-	span      time.Duration
-	room      int     // bytes for prompts in the measurement of their bound
-	rate      float64 // requests/s of an owner, over which its heartbeats are spread
-	dead      int     // owners that die at once in the measurement of the longest script
-	leases    int     // of each of them, and of one that stays
-}
-
 func parse() (settings, error) {
 	var s settings
 	var endpoints, prompts, turns string
@@ -167,34 +148,4 @@ func (rep *report) collectPrompts(ctx context.Context, server *redisserver.Serve
 	}
 	rep.bound, err = measureBound(rep.settings, server)
 	return err
-}
-
-// compare measures every contender at one cluster size.
-func compare(
-	ctx context.Context, s settings, server *redisserver.Server, endpoints int, contenders []contender, parts []part,
-) (*cell, error) {
-	c := &cell{endpoints: endpoints, runs: map[string][]measurement{}}
-	var stages []*stage
-	defer func() {
-		for _, st := range stages {
-			_ = st.close() // what had to arrive has been answered
-		}
-	}()
-	for _, con := range contenders {
-		st, err := start(s, server, con, endpoints)
-		if err != nil {
-			return nil, err
-		}
-		stages = append(stages, st)
-	}
-	for round := range s.Rounds {
-		got, err := measure(ctx, stages, round, parts)
-		if err != nil {
-			return nil, err
-		}
-		for i, m := range got {
-			c.runs[stages[i].name] = append(c.runs[stages[i].name], m)
-		}
-	}
-	return c, nil
 }

@@ -5,7 +5,9 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -160,7 +162,7 @@ func (w *warmgateClient) flood(blocks int) error {
 		w.prompts = newPrompts(boundBlocks)
 		for _, do := range []func(client){client.reserve, client.release} {
 			do(w)
-			if err := w.flush(); err != nil {
+			if err := w.settle(); err != nil {
 				return err
 			}
 		}
@@ -314,5 +316,55 @@ func (rep *report) addPrompts(l bench.Line) {
 			"xor_64": l.Value("prefix_vs_xor_64") <= 1.0/15, "xor_5": l.Value("prefix_vs_xor_5") <= 1.0/5,
 			"bytes": l.Value("prefix_bytes_vs_xor_64") <= 0.5, "bound": l.Value("prefix_memory_vs_bound") <= 1,
 		}
+	}
+}
+
+// turnCell is what prompts of one message cost: a single block of the published scheme, whatever their length.
+type turnCell struct {
+	bytes, blocks int // blocks are Warmgate's
+	*cell
+}
+
+// turnOf cuts a prompt of one message of so many bytes.
+func turnOf(bytes int) ([]prompt.Block, error) {
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x", bytes) + `"}]}`)
+	_, parts, err := prompt.Read(body, true)
+	if err != nil {
+		return nil, err
+	}
+	blocks, _ := prompt.NewChainer(prompt.Secret("bench"), firstBlock).Chain(body, &parts)
+	return blocks, nil
+}
+
+// compareTurns measures every contender over prompts of one message: by turns one that is unknown, and the same once
+// more.
+func compareTurns(ctx context.Context, s settings, server *redisserver.Server, bytes int) (turnCell, error) {
+	blocks, err := turnOf(bytes)
+	if err != nil {
+		return turnCell{}, err
+	}
+	draw := func() *prompts { return &prompts{blocks: slices.Clone(blocks), turns: 1} }
+	c, err := compare(ctx, s, server, s.few, contendersOver(draw), []part{
+		{1, (*stage).warm}, {1, (*stage).crowd}, {1, (*stage).timePhase}, {1, (*stage).drain},
+	})
+	return turnCell{bytes, len(blocks), c}, err
+}
+
+func (c turnCell) String() string {
+	text := fmt.Sprintf("one message of %d bytes, %d blocks, %d endpoints: server µs per reservation",
+		c.bytes, c.blocks, c.endpoints)
+	for _, name := range []string{warmgate, blockXOR, blockKeys} {
+		text += fmt.Sprintf("; %s %s", name, c.spread(name, reserveOf).Format("%.1f"))
+	}
+	return text + fmt.Sprintf("; warmgate over xor %s, over keys %s",
+		c.ratio(warmgate, blockXOR, reserveOf).Format("%.2f"), c.ratio(warmgate, blockKeys, reserveOf).Format("%.2f"))
+}
+
+// line returns the part of the last line that is about prompts of one message of some length.
+func (c turnCell) line() bench.Line {
+	return bench.Line{
+		"bytes": c.bytes, "blocks": c.blocks, "endpoints": c.endpoints,
+		"reserve_us": c.spread(warmgate, reserveOf).Median,
+		"vs_xor":     c.ratio(warmgate, blockXOR, reserveOf), "vs_keys": c.ratio(warmgate, blockKeys, reserveOf),
 	}
 }

@@ -22,7 +22,7 @@ func TestPromptsStay(t *testing.T) {
 					t.Fatal(err)
 				}
 				client.reserve()
-				if err := client.flush(); err != nil {
+				if err := client.settle(); err != nil {
 					t.Fatal(err)
 				}
 				after, err := c.loads(server, promptEndpoints)

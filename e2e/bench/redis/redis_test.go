@@ -258,7 +258,7 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for "+
 			"a million blocks",
 		"when 2.0 million blocks come and 16.0 MB may be used, 12.0 MB of the server's memory are",
-		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners",
+		bench.Machine(), "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)",
 		"16 leases an owner: 150 bytes to and 50 from",
 		"the longest call of heartbeat 0.60 (0.50..0.70) ms", "requests waited 2.00 (1.00..4.00) ms at the "+
 			"99th percentile",

@@ -144,7 +144,7 @@ func TestReport(t *testing.T) {
 	rep.noteLimits()
 	text := benchtest.Report(t, rep.configuration(), rep.table(), rep.line(),
 		"1180 (1180..1180)", "trees2@even, "+ownName, `"push":"pending"`, "skewed [120 40 40]",
-		"100ms for a round trip", "trees2@skewed, cross_region: 93 % of the machine's CPU time were used, 1.25 cores",
+		"trees2@skewed, cross_region: 93 % of the machine's CPU time were used, 1.25 cores",
 		"15696 tokens of KV cache", `"throughput_vs_local":1.16,`,
 	)
 	if strings.Contains(text, "%!") {

@@ -11,11 +11,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/router"
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 // apart is the distance of regions that the targets are for.
@@ -47,14 +49,11 @@ func parse() (settings, error) {
 	bench.OnlyFlag(&s.workloads, "workload", bench.Names(workloads(), workload.title))
 	bench.OnlyFlag(&s.loads, "load", []string{skewed, even})
 	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(apart), contender.title))
-	flag.Func("variant", "NAME=JSON: also play this plugin configuration in each region; may be repeated",
-		func(text string) error {
-			p, err := compare.Variant(text)
-			c := local(p.Name, servers, p)
-			c.added = true
-			s.variants = append(s.variants, c)
-			return err
-		})
+	compare.VariantFlag(func(p compare.Policy) {
+		c := local(p.Name, servers, p) // in each region
+		c.added = true
+		s.variants = append(s.variants, c)
+	})
 	flag.Parse()
 	if s.scale <= 0 || s.rtt < 0 || s.rtt > time.Second {
 		return s, errors.New("-users-scale must be above 0, and -rtt at most 1s")
@@ -73,14 +72,11 @@ func compareAll(ctx context.Context, s settings) error {
 	if err := rep.choose(ctx); err != nil {
 		return err
 	}
-	results, err := playLanes(ctx, &s, rep.cells, rep.contenders, func(ctx context.Context) (*stage, error) {
-		return newStage(ctx, &s, engine())
-	})
-	if err != nil {
+	if err := rep.play(ctx, func(ctx context.Context) (*stage, error) {
+		return newStage(ctx, &s,
+			engine())
+	}); err != nil {
 		return err
-	}
-	for i := range rep.cells {
-		rep.AddAll(rep.cells[i].key(), bench.Names(rep.contenders, contender.title), results[i])
 	}
 	rep.noteLimits()
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
@@ -113,4 +109,48 @@ func (rep *report) choose(ctx context.Context) (err error) {
 		err = fmt.Errorf("-own: %q is not played", s.Own)
 	}
 	return err
+}
+
+// play has every contender of a cell play it once a round, in several lanes, each on a stage of its own.
+func (rep *report) play(ctx context.Context, newStage func(ctx context.Context) (*stage, error)) (err error) {
+	s := &rep.settings
+	var stages []*stage
+	defer func() {
+		for _, st := range stages {
+			err = errors.Join(err, st.close())
+		}
+	}()
+	for range s.Lanes {
+		st, err := newStage(ctx)
+		if err != nil {
+			return err
+		}
+		stages = append(stages, st)
+	}
+	for i := range rep.cells {
+		c := &rep.cells[i]
+		list := rep.playedOn(c)
+		scripts := make([]func() [regions][]traffic.Script, s.Rounds) // the same for all of a round
+		for round := range scripts {
+			seed := s.Seed + uint64(round)
+			scripts[round] = sync.OnceValue(func() [regions][]traffic.Script { return c.scripts(seed) })
+		}
+		if err := bench.PlaySideBySide(ctx, &rep.Runs, columns, c.key(), len(stages), s.Rounds,
+			bench.Names(list, contender.title), func(ctx context.Context, lane, round, k int) (result, error) {
+				return list[k].play(ctx, stages[lane], s, c.users(), scripts[round]())
+			}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// playedOn returns the contenders of a cell. All get their place in the table.
+func (rep *report) playedOn(at *cell) (list []contender) {
+	for _, c := range rep.contenders {
+		if rep.Add(at.key(), c.name); c.playedOn(at) {
+			list = append(list, c)
+		}
+	}
+	return list
 }

@@ -127,34 +127,26 @@ func TestContenders(t *testing.T) {
 	}
 }
 
-// TestRuns checks that every contender is played once a round on the loads that it is for, in other orders.
-func TestRuns(t *testing.T) {
-	list := contenders(apart)
-	cells := []cell{{workloads()[0], skewed}, {workloads()[0], even}, {workloads()[1], skewed}}
-	counts := map[run]int{}
-	all := runs(2, cells, list)
-	for _, r := range all {
-		counts[r]++
-	}
-	want := 0
-	for i := range cells {
-		for k := range list {
-			for round := range 2 {
-				n := counts[run{i, round, k}]
-				if on := list[k].playedOn(&cells[i]); n > 1 || on != (n == 1) {
-					t.Errorf("%s is played %d times on %s", list[k].name, n, cells[i].key())
-				}
-				want += n
-			}
+// TestPlayedOn checks that contenders are played on the loads that they are for, and have their place in the table.
+func TestPlayedOn(t *testing.T) {
+	rep := &report{contenders: contenders(apart)}
+	for _, c := range []struct {
+		at   cell
+		want int // fewer than all
+	}{
+		{cell{workloads()[0], skewed}, 0}, {cell{workloads()[0], even}, 4}, {cell{workloads()[1], skewed}, 1},
+	} {
+		if got := rep.playedOn(&c.at); len(got) != len(rep.contenders)-c.want {
+			t.Errorf("%s: %q", c.at.key(), bench.Names(got, contender.title))
 		}
 	}
-	if len(all) != want || all[0] != (run{0, 0, 0}) || all[len(list)].contender == 0 {
-		t.Errorf("%v", all)
+	var order []string
+	for _, c := range rep.contenders {
+		rep.Add("all", c.name, result{})
 	}
-	for k := range list {
-		if list[k].name == ownName+defaults && (!list[k].playedOn(&cells[0]) || list[k].playedOn(&cells[2])) {
-			t.Errorf("%s is not played on %s only", list[k].name, cells[0].key())
-		}
+	rep.Each(func(_, name string, _ []result) { order = append(order, name) })
+	if !slices.Equal(order, bench.Names(rep.contenders, contender.title)) {
+		t.Errorf("the table has %q", order)
 	}
 }
 
@@ -259,7 +251,8 @@ func TestRound(t *testing.T) {
 			list = append(list, x)
 		}
 	}
-	all, err := playLanes(ctx, s, []cell{*c}, list, func(ctx context.Context) (*stage, error) {
+	rep := &report{settings: *s, cells: []cell{*c}, contenders: list}
+	err := rep.play(ctx, func(ctx context.Context) (*stage, error) {
 		st, err := newStage(ctx, s, server)
 		stages = append(stages, st)
 		return st, err
@@ -267,8 +260,8 @@ func TestRound(t *testing.T) {
 	if err != nil || len(stages) != s.Lanes {
 		t.Fatalf("%d stages, %v", len(stages), err)
 	}
-	for i, x := range list {
-		r := all[0][i][0]
+	for _, x := range list {
+		r := rep.Of(c.key(), x.name)[0]
 		if r.Failed > 0 || r.Summary.OK < 15 || r.Rate <= 0 || r.Cached <= 0.2 ||
 			r.cpu.Gateways <= 0 || r.cpu.Own <= 0 || r.cpu.Machine > 1 ||
 			len(r.Summary.Endpoints) > x.servers*regions || len(r.Summary.Endpoints) < regions {

@@ -84,16 +84,6 @@ func (w *workload) describe() string {
 		w.name, w.about, names, w.skewed, w.even)
 }
 
-// describeServers returns to what all is sent.
-func describeServers() string {
-	c := engine()
-	t := c.Tuning
-	return fmt.Sprintf("one system prompt of %d tokens, answers log-normal %+v; servers of at most %d sequences at "+
-		"once and %d tokens of KV cache, prefill %.3g ms + %.3g ms a token, decode step %.3g ms + %.3g ms a sequence",
-		system, answers, c.MaxNumSeqs, c.NumBlocks*c.BlockSize, t.PrefillOverheadMS, t.PrefillTokenMS,
-		t.DecodeStepMS, t.DecodeSeqMS)
-}
-
 // Loads: how the users are distributed over the regions.
 const (
 	skewed = "skewed"

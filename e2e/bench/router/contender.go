@@ -30,12 +30,6 @@ func Behind(r *Router, suffix string, tuned ...string) Contender {
 	return Contender{Policy: compare.Policy{Name: r.Name + suffix}, Router: r, Fresh: r.Fresh}
 }
 
-// Variant reads NAME=JSON, one more configuration of Warmgate.
-func Variant(text string) (Contender, error) {
-	p, err := compare.Variant(text)
-	return Contender{Policy: p, Added: true}, err
-}
-
 // Name returns how the contender is called.
 func (c *Contender) Name() string { return c.Policy.Name }
 

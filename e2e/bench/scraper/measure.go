@@ -2,10 +2,15 @@ package scraper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -175,4 +180,122 @@ func loadPage(path string) ([]byte, error) {
 		err = fmt.Errorf("%s is no page of metrics", path)
 	}
 	return page, err
+}
+
+// fleet is many engines in one process, each at a port of its own, that show the same page.
+type fleet struct {
+	page    []byte
+	engines []*engine
+}
+
+// engine is one of them.
+type engine struct {
+	fleet  *fleet
+	server *httptest.Server
+	addr   string
+
+	mu    sync.Mutex
+	shown int       // pages
+	last  time.Time // when it was last shown
+}
+
+func startFleet(n int, page []byte) *fleet {
+	f := &fleet{page: page}
+	for range n {
+		e := &engine{fleet: f}
+		e.server = httptest.NewServer(e)
+		e.addr = e.server.Listener.Addr().String()
+		f.engines = append(f.engines, e)
+	}
+	return f
+}
+
+func (f *fleet) close() {
+	for _, e := range f.engines {
+		e.server.CloseClientConnections()
+		e.server.Close()
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/metrics" {
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	_, _ = w.Write(e.fleet.page) // the gateway may be gone
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.shown++
+	e.last = time.Now()
+}
+
+// endpoints returns the first n engines as the gateway knows them.
+func (f *fleet) endpoints(n int) []harness.Endpoint {
+	list := make([]harness.Endpoint, n)
+	for i := range list {
+		list[i].Addr = f.engines[i].addr
+	}
+	return list
+}
+
+// scrapes returns how often the engines have shown their page.
+func (f *fleet) scrapes() (n int) {
+	for _, e := range f.engines {
+		e.mu.Lock()
+		n += e.shown
+		e.mu.Unlock()
+	}
+	return n
+}
+
+// ages returns how long ago each of the first n engines showed its page, in ms.
+func (f *fleet) ages(n int, now time.Time) []float64 {
+	ages := make([]float64, 0, n)
+	for _, e := range f.engines[:n] {
+		e.mu.Lock()
+		last := e.last
+		e.mu.Unlock()
+		if !last.IsZero() {
+			ages = append(ages, float64(now.Sub(last))/float64(time.Millisecond))
+		}
+	}
+	return ages
+}
+
+// measureParser has the page read inside Envoy, without a scrape, and returns how long that takes in ms per MB (10⁶
+// bytes).
+func measureParser(ctx context.Context, page []byte) (bench.Spread, error) {
+	module, err := bench.Probe(ctx)
+	if err != nil {
+		return bench.Spread{}, err
+	}
+	g, err := harness.Start(ctx, harness.Options{
+		Workers: 1, Module: module, Config: "parse\n" + string(page), Policy: harness.LeastRequest, Edit: bench.Quiet,
+	})
+	if err != nil {
+		return bench.Spread{}, err
+	}
+	defer func() { _ = g.Stop() }() // the process ends with this one in any case
+	return parserTimes(g.Logs())
+}
+
+var batch = regexp.MustCompile(`probe: (\d+) bytes in (\d+) ns`)
+
+// parserTimes reads what the plugin has logged, in ms per MB. The first half of the batches warms up.
+func parserTimes(log string) (bench.Spread, error) {
+	var ms []float64
+	for _, m := range batch.FindAllStringSubmatch(log, -1) {
+		size, err := strconv.ParseFloat(m[1], 64)
+		took, err2 := strconv.ParseFloat(m[2], 64)
+		if err := errors.Join(err, err2); err != nil {
+			return bench.Spread{}, err
+		}
+		ms = append(ms, took/size) // ns per byte are ms per MB
+	}
+	if len(ms) < 2 {
+		return bench.Spread{},
+			fmt.Errorf("the plugin has measured nothing; its log ends %.2000s", log[max(0, len(log)-2000):])
+	}
+	return bench.SpreadOf(ms[len(ms)/2:]), nil
 }

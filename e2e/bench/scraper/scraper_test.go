@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 )
 
 func TestFleetShowsThePage(t *testing.T) {
@@ -67,11 +68,8 @@ func TestReport(t *testing.T) {
 		}
 	}
 	rep.parser.Median = 1.5
-	var out strings.Builder
 	l := rep.line()
-	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), l); err != nil {
-		t.Fatal(err)
-	}
+	benchtest.Report(t, rep.configuration(), rep.table(), l)
 	cells := l["cells"].([]bench.Line)
 	if l["parse_target_met"] != true || len(cells) != 2 {
 		t.Fatalf("%+v", l)

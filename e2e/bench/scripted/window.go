@@ -1,8 +1,11 @@
 package scripted
 
 import (
+	"math"
+	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -51,4 +54,36 @@ func (f *Figures) Uneven(n int) float64 {
 		most = max(most, count)
 	}
 	return float64(most*n) / float64(max(1, f.Summary.OK))
+}
+
+// Prediction is how well Warmgate knew what the servers have cached, over the requests whose answers have its match
+// header.
+type Prediction struct {
+	Requests  int     `json:"requests"`
+	Predicted float64 `json:"predicted"` // share of all prompt tokens
+	Reported  float64 `json:"reported"`  // the same by the servers
+	Off       float64 `json:"off"`       // mean absolute difference, weighted by prompt tokens
+}
+
+// PredictionOf compares what was expected of the requests with what the servers report.
+func PredictionOf(samples []loadgen.Sample) Prediction {
+	var p Prediction
+	var prompt, predicted, reported, off float64
+	for i := range samples {
+		s := &samples[i]
+		match, err := strconv.ParseFloat(s.Header.Get(compare.MatchHeader), 64)
+		if err != nil || !s.OK() {
+			continue
+		}
+		p.Requests++
+		tokens, cached := float64(s.Usage.Prompt), float64(s.Usage.Cached)
+		prompt += tokens
+		predicted += match * tokens
+		reported += cached
+		off += math.Abs(match*tokens - cached)
+	}
+	if prompt > 0 {
+		p.Predicted, p.Reported, p.Off = predicted/prompt, reported/prompt, off/prompt
+	}
+	return p
 }

@@ -51,13 +51,9 @@ func (res *result) progress() string {
 func (rep *report) configuration() []string {
 	s := rep.settings
 	lines := []string{
-		"machine: " + bench.Machine() + "; clients, model servers, gateway and Redis share it",
-		"gateway: the shipped plain layout without access log and active health checks, 2 workers; a process for " +
-			"each variant and load, one at a time under load",
-		fmt.Sprintf("load: open loop, random times; %d rounds of %v in rotating order after one that is not measured; "+
-			"%d model servers that answer at once", s.Rounds, s.span, s.endpoints),
-		fmt.Sprintf("prompts: %d conversations with turns of about %d bytes, of which the last %.0f %% are new in "+
-			"each request; %v bytes of body for a token", s.conversations, turnBytes, 100*newShare, s.tokenBytes),
+		fmt.Sprintf("prompts: conversations with turns of about %d bytes, of which the last %.0f %% are new in each "+
+			"request",
+			turnBytes, 100*newShare),
 		"CPU: user and kernel time of Envoy, from /proc, and of Redis, by INFO; latency: from when a request was due",
 	}
 	for _, con := range s.contenders {

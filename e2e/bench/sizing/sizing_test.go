@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -162,25 +163,15 @@ func madeUp() *report {
 
 func TestReport(t *testing.T) {
 	rep := madeUp()
-	var out strings.Builder
 	l := rep.line()
-	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), l); err != nil {
-		t.Fatal(err)
-	}
+	text := benchtest.Report(t, rep.configuration(), rep.table(), l, "prefix reads 61 %",
+		"redis can find the first 50 %", "100/s of 100000 tokens, redis", `"max_inspect_bytes":8388608`)
 	f := l["cells"].([]bench.Line)[0]["plugins"].(map[string]bench.Line)[whole]
 	if f["cores"].(bench.Spread).Median != 6 || f["us_per_request"] != 60_000.0 || f["us_added"] != 40_000.0 ||
 		f["p50_added_ms"] != 4.0 || f["body_read"] != 1.0 || f["prompt_known"] != 0.5 {
 		t.Errorf("%+v", f)
 	}
-	for _, want := range []string{
-		"prefix reads 61 %", "redis can find the first 50 %", "100/s of 100000 tokens, redis",
-		`"max_inspect_bytes":8388608`,
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out.String())
-		}
-	}
-	if strings.Contains(out.String(), "NOT the gateway") {
+	if strings.Contains(text, "NOT the gateway") {
 		t.Error("nothing was the limit, and the report says so")
 	}
 	for round := range rep.cells[0].runs[1] {

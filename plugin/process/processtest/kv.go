@@ -3,7 +3,8 @@ package processtest
 
 import "github.com/warmgate/warmgate/lb"
 
-// KV is shared memory as Envoy offers it, and what is to go wrong with it.
+// KV is shared memory as Envoy offers it, and what is to go wrong with it. All plugins of a gateway without a vm_id, as
+// in Higress, share one. It outlives VMs and configurations, and no key is ever deleted.
 type KV struct {
 	Cells  map[string]Cell
 	Broken error                                          // what every call answers, nil when all is well
@@ -28,7 +29,7 @@ func (kv *KV) Get(key string) ([]byte, uint32, error) {
 	return []byte(c.Val), c.CAS, nil
 }
 
-// Set implements lb.KV.
+// Set implements lb.KV. A cas of 0 always overwrites, and any cas creates a key.
 func (kv *KV) Set(key string, val []byte, cas uint32) error {
 	if kv.Broken != nil {
 		return kv.Broken

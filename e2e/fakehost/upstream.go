@@ -1,9 +1,4 @@
-package higresshost
-
-import (
-	"encoding/json"
-	"fmt"
-)
+package fakehost
 
 // Health is the gateway's view of an endpoint, in the words of get_upstream_hosts.
 type Health string
@@ -38,19 +33,8 @@ func (e *Endpoint) Total() int { return e.total }
 
 // Cluster is a set of endpoints with the gateway's own balancing: round robin over the healthy ones.
 type Cluster struct {
-	name      string
 	endpoints []*Endpoint
 	next      int
-}
-
-// Cluster returns the cluster of that name; it is created empty on first use.
-func (g *Gateway) Cluster(name string) *Cluster {
-	c := g.clusters[name]
-	if c == nil {
-		c = &Cluster{name: name}
-		g.clusters[name] = c
-	}
-	return c
 }
 
 // Add adds a healthy endpoint.
@@ -59,6 +43,9 @@ func (c *Cluster) Add(addr string) *Endpoint {
 	c.endpoints = append(c.endpoints, e)
 	return e
 }
+
+// Set makes the endpoints those of the cluster.
+func (c *Cluster) Set(list []*Endpoint) { c.endpoints = list }
 
 // Remove takes an endpoint out of discovery; requests on it go on. It reports whether it was there.
 func (c *Cluster) Remove(addr string) bool {
@@ -96,19 +83,6 @@ func (c *Cluster) native() *Endpoint {
 	return nil
 }
 
-// hostPairs is the answer of get_upstream_hosts.
-func (c *Cluster) hostPairs() [][2]string {
-	var out [][2]string
-	for _, e := range c.endpoints {
-		state, err := json.Marshal(map[string]string{"health_status": string(e.Health), "metrics": e.Metrics})
-		if err != nil {
-			panic(fmt.Sprintf("higresshost: host state: %v", err)) // strings always marshal
-		}
-		out = append(out, [2]string{e.Addr, string(state)})
-	}
-	return out
-}
-
 // The response flags of Envoy that the router and the connection manager set.
 const (
 	FlagNoHealthyUpstream   = 0x2
@@ -125,71 +99,7 @@ const (
 	detailsClientGone       = "downstream_remote_disconnect"
 	detailsIdle             = "stream_idle_timeout"
 	detailsViaUpstream      = "via_upstream"
-	detailsFailStream       = "wasm_fail_stream"
+	DetailsFailStream       = "wasm_fail_stream"
 	detailsRequestTooLarge  = "request_payload_too_large"
 	detailsResponseTooLarge = "response_payload_too_large"
 )
-
-// pick is the router's choice for the first attempt.
-func (s *Stream) pick() *Endpoint {
-	c := s.gw.clusters[s.cluster]
-	if s.override != "" {
-		e := c.Endpoint(s.override)
-		if e != nil && e.Health != Unhealthy {
-			return e
-		}
-		if s.gw.opts.Profile.strictOverride() {
-			return nil
-		}
-	}
-	return c.native()
-}
-
-// routeHeaders is the router: the request's headers arrive at it.
-func (s *Stream) routeHeaders(end bool) {
-	if reply := s.gw.OnRoute; reply != nil {
-		if code := reply(s); code != 0 {
-			s.sendLocalReply(localReply{code: code, details: "later_filter"})
-			return
-		}
-	}
-	s.routed = true
-	s.sent = Message{Headers: s.request.headers.clone(), End: end}
-	if s.gw.clusters[s.cluster] == nil {
-		s.sendLocalReply(localReply{code: 503, details: detailsClusterNotFound, flags: FlagNoClusterFound})
-		return
-	}
-	s.attempt(s.pick())
-}
-
-// attempt sends the request to an endpoint, or answers for the router if there is none or it cannot be reached.
-func (s *Stream) attempt(e *Endpoint) {
-	s.attempts++
-	s.endpoint = e
-	switch {
-	case e == nil:
-		s.sendLocalReply(localReply{code: 503, details: detailsNoHealthy, flags: FlagNoHealthyUpstream})
-	case e.Refuses:
-		s.sendLocalReply(localReply{code: 503, details: detailsConnect, flags: FlagUpstreamConnect})
-	default:
-		s.onUpstream = true
-		e.total++
-		e.active++
-		e.peak = max(e.peak, e.active)
-	}
-}
-
-// leaveUpstream ends the request on its endpoint.
-func (s *Stream) leaveUpstream() {
-	if s.onUpstream {
-		s.onUpstream = false
-		s.endpoint.active--
-	}
-}
-
-func (s *Stream) upstreamAddress() string {
-	if s.endpoint == nil {
-		return ""
-	}
-	return s.endpoint.Addr
-}

@@ -14,8 +14,120 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/wait"
+	"github.com/warmgate/warmgate/lb/prompt/prompttest"
 )
+
+// split is the cost of a request with a prompt under prefix_cache, in µs of Envoy's CPU time, by its parts. Each figure
+// is a difference between two variants in the same round, median over the rounds.
+type split struct {
+	KiB   int          `json:"kib"`
+	Body  bench.Spread `json:"body_us"`  // any plugin that holds the request and reads its body: readbody - none
+	Check bench.Spread `json:"check_us"` // one pass over the JSON, which finds the prompt: scan - readbody
+	Walk  bench.Spread `json:"walk_us"`  // finding what of the prompt is text, without its hashing: chain - scan - hash + readbody
+	Hash  bench.Spread `json:"hash_us"`  // hashing as many bytes: hash - readbody
+	Rest  bench.Spread `json:"rest_us"`  // looking up, choosing, counting and noting, nearly all host calls: prefix - chain
+	All   bench.Spread `json:"all_us"`   // prefix - none
+	// Shares of All.
+	JSON  float64 `json:"json_share"` // Check and Walk
+	Hashy float64 `json:"hash_share"`
+	Calls float64 `json:"host_calls_share"` // Body and Rest
+}
+
+// splitOf divides the cost of prefix.
+func splitOf(kib int, runs map[string][]measurement) split {
+	diff := func(terms ...string) bench.Spread { return difference(runs, terms...) }
+	s := split{
+		KiB: kib, Body: diff(readbody, none), Check: diff(scan, readbody),
+		Hash: diff(hash, readbody), Rest: diff(prefix, chain),
+		Walk: diff(chain, scan, readbody, hash), All: diff(prefix, none),
+	}
+	s.JSON = (s.Check.Median + s.Walk.Median) / s.All.Median
+	s.Hashy = s.Hash.Median / s.All.Median
+	s.Calls = (s.Body.Median + s.Rest.Median) / s.All.Median
+	return s
+}
+
+// measurePrompts measures what the parts of reading a prompt cost.
+func (st *stage) measurePrompts(ctx context.Context) ([]split, error) {
+	variants := st.named(none, readbody, scan, chain, hash, prefix)
+	var out []split
+	for _, kib := range st.rep.settings.bodies {
+		runs, err := st.measureBodies(ctx, variants, kib)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, splitOf(kib, runs))
+		fmt.Printf("%3d KiB prompts: prefix costs %s µs\n", kib, out[len(out)-1].All.Format("%.0f"))
+	}
+	return out, nil
+}
+
+func promptsTable(splits []split) *bench.Table {
+	t := &bench.Table{Head: []string{
+		"prefix, of a request: median (min..max)", "CPU µs over none", "body into " +
+			"the plugin", "JSON checked", "JSON walked", "hashed",
+		"chosen, counted, recorded", "JSON, %", "hashing, %", "host calls, %",
+	}}
+	percent := func(share float64) string { return fmt.Sprintf("%.0f", 100*share) }
+	for _, s := range splits {
+		t.Add(fmt.Sprintf("%d KiB", s.KiB), s.All.Format("%.0f"), s.Body.Format("%.0f"), s.Check.Format("%.0f"),
+			s.Walk.Format("%.0f"),
+			s.Hash.Format("%.0f"), s.Rest.Format("%.0f"), percent(s.JSON), percent(s.Hashy), percent(s.Calls))
+	}
+	return t
+}
+
+const (
+	// hostileBody is the length of hostile bodies in bytes: as much as is inspected, unless it is configured otherwise.
+	hostileBody = 256 << 10
+	// hostileLimit is the limit of the cost of one, in µs.
+	hostileLimit = 2000
+)
+
+// hostile is the cost of a request whose body was made to be expensive.
+type hostile struct {
+	Name string       `json:"body"`
+	CPU  bench.Spread `json:"us"` // Envoy's CPU time with prefix over readbody, µs
+}
+
+// measureHostile measures what hostile bodies cost with prefix_cache beyond being read.
+func (st *stage) measureHostile(ctx context.Context) ([]hostile, error) {
+	const count = 400 // requests resolve 25 µs
+	variants, s := st.named(readbody, prefix), st.rep.settings
+	var out []hostile
+	for _, b := range prompttest.Hostile(hostileBody) {
+		request := loadgen.PostRequest("llm.example.com", path, b.JSON)
+		runs, err := st.rounds(variants, func(v *variant) (measurement, error) {
+			return v.play(ctx, s.connections, count, request, "chosen|body_malformed|body_ambiguous")
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.Name, err)
+		}
+		out = append(out, hostile{b.Name, difference(runs, prefix, readbody)})
+		fmt.Printf("hostile: %s: %s µs\n", b.Name, out[len(out)-1].CPU.Format("%.0f"))
+	}
+	return out, nil
+}
+
+// worst returns the hostile body that costs most.
+func worst(list []hostile) (most hostile) {
+	for _, h := range list {
+		if h.CPU.Median >= most.CPU.Median {
+			most = h
+		}
+	}
+	return most
+}
+
+func hostileTable(list []hostile) *bench.Table {
+	t := &bench.Table{Head: []string{"hostile body of 256 KiB: median (min..max)", "CPU µs over readbody"}}
+	for _, h := range list {
+		t.Add(h.Name, h.CPU.Format("%.0f"))
+	}
+	return t
+}
 
 // The parts of a streaming answer, as an engine writes it.
 const (
