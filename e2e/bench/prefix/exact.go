@@ -12,6 +12,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -36,9 +38,9 @@ type exact struct {
 const exactBlock = 8
 
 func newExact(stage *compare.Stage, w *workload, credit float64) *exact {
-	policy, err := lb.New(ownName, lb.Config{
-		Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
-		Settings: &lb.CacheConfig{Credit: credit, TTL: time.Hour},
+	policy, err := policy.New(ownName, policy.Config{
+		Unit: lb.Tokens, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
+		Settings: &policy.CacheConfig{Credit: credit, TTL: time.Hour},
 	})
 	if err != nil {
 		panic(err) // the policy is there
