@@ -29,7 +29,6 @@ var tooLarge = map[string]shape{
 	"lb":          {circle: 9},
 	"lb/answer":   {circle: 7},
 	"lb/memstore": {circle: 16, methods: map[string]int{"Store": 86}},
-	"lb/prompt":   {circle: 8, methods: map[string]int{"Chainer": 50}},
 	"lb/storetest": {
 		circle: 17,
 		pairs: []string{
