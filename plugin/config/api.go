@@ -3,18 +3,7 @@ package config
 import (
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/warmgate/warmgate/lb/policy"
-	"github.com/warmgate/warmgate/lb/setting"
 )
-
-// API is where the admission API is answered. The zero value: there is none.
-type API struct {
-	Path     string        // that all its paths begin with, without a slash at the end
-	Token    policy.Secret // who calls it has
-	LeaseTTL time.Duration // how long a task lives without a heartbeat
-}
 
 const maxAPIPath = 256
 
@@ -48,23 +37,6 @@ func setAPIToken(p *parser, c *Config, at string, v value) {
 	}
 }
 
-// longSecret reads a secret that nobody guesses, which no message repeats.
-func (p *parser) longSecret(at string, v value, kind string) (policy.Secret, bool) {
-	what := v.kind.String()
-	if n := len(v.text); v.kind == kindString {
-		if p.wellKnown(at, v.text) {
-			return "", false
-		}
-		if n >= minSecret && n <= setting.MaxText {
-			return policy.Secret(strings.Clone(v.text)), true
-		}
-		what += " of " + strconv.Itoa(n) + " bytes"
-	}
-	p.bad(at, "got "+what+", want a string of "+strconv.Itoa(minSecret)+" to "+strconv.Itoa(setting.MaxText)+
-		" bytes, "+kind)
-	return "", false
-}
-
 // checkAPI compares the keys of the API with each other. There is none where no clusters with budgets are chosen among.
 func (pt *part) checkAPI() {
 	switch {
@@ -92,30 +64,9 @@ func (a *API) overlap(paths []string) string {
 	return ""
 }
 
-// API returns the configuration whose admission API a request path is for, nil if it is for none, and what follows the
-// API's own path: "" or a path that begins with a slash. The request path may have a query.
-func (s *Set) API(path string) (c *Config, below string) {
-	for _, c := range s.apis {
-		if rest, ok := pathBelow(path, c.API.Path); ok {
-			return c, rest
-		}
-	}
-	return nil, ""
-}
-
 // pathBelow returns what follows a path in that of a request without its query, and whether it begins with it.
 func pathBelow(path, of string) (rest string, ok bool) {
 	path, _, _ = strings.Cut(path, "?")
 	rest, ok = strings.CutPrefix(path, of)
 	return rest, ok && (rest == "" || rest[0] == '/')
-}
-
-// HasAPI reports whether there is an admission API.
-func (s *Set) HasAPI() bool { return len(s.apis) > 0 }
-
-// claimAPI records the API of a configuration.
-func (s *Set) claimAPI(c *Config) {
-	if c.Enabled && c.API.Path != "" {
-		s.apis = append(s.apis, c)
-	}
 }

@@ -19,10 +19,6 @@ func (a APIPaths) Contain(path string) bool {
 // RefusedAPIs returns the paths of admission APIs in a configuration that is refused as a whole.
 func RefusedAPIs(raw []byte) APIPaths { return findAPIs(string(raw[:min(len(raw), maxBytes)])) }
 
-// RefusedAPIs returns the paths of admission APIs in the parts that are refused, also where their last good form is in
-// force. An API in force may have the same path.
-func (s *Set) RefusedAPIs() APIPaths { return s.refusedAPIs }
-
 // findAPIs returns the paths of the APIs in a text that may be no JSON, or have its keys in wrong places.
 func findAPIs(text string) (paths APIPaths) {
 	r := &reader{src: text, text: []byte(text)}

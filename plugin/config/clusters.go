@@ -12,38 +12,10 @@ import (
 	"github.com/warmgate/warmgate/lb/push"
 )
 
-// Clusters is what is chosen among with lb_type cluster.
-type Clusters struct {
-	List   []string // names of the clusters, each once
-	Header string   // in lower case; by its value the route takes the cluster
-	Hashed bool     // cluster_hash: a request without the key of a session is refused
-	// First are the clusters that aggregate ones in the list send requests to first, by the names of these.
-	First map[string]string
-	// Endpoint is how an endpoint of the chosen cluster is chosen; nil: by the gateway.
-	Endpoint *Config
-}
-
-// nested is lb_config.endpoint until the part is checked.
-type nested struct {
-	at    string
-	value value
-}
-
 const (
 	maxClusters    = 64
 	maxClusterName = 256
 )
-
-// AmongClusters reports whether the candidates are clusters: lb_type cluster.
-func (c *Config) AmongClusters() bool { return c.Type == typeCluster }
-
-// level returns what is chosen among.
-func (c *Config) level() policy.Level {
-	if c.AmongClusters() {
-		return policy.Clusters
-	}
-	return policy.Endpoints
-}
 
 // setClusters reads ["cluster"], or a name alone.
 func setClusters(p *parser, c *Config, at string, v value) {
@@ -215,29 +187,6 @@ func (pt *part) checkHashed() {
 	}
 }
 
-// checkLevel compares what is chosen among with the policy and with other keys.
-func (pt *part) checkLevel() {
-	level, other := pt.level(), typeCluster
-	if level == policy.Clusters {
-		other = typeEndpoint
-	}
-	if d := policy.Describe(pt.Policy); d.New != nil && !d.Among.Includes(level) {
-		pt.badKey("lb_policy", `got "`+d.Name+`", which chooses with lb_type "`+other+`" only, want `+
-			oneOf(policiesFor(level))+` with lb_type "`+pt.Type+`"`)
-	}
-	if !pt.AmongClusters() {
-		pt.idle([]string{keyClusters, keyHashClusters, keyClusterHeader, keyFirst, keyNested}, `has no effect without lb_type "cluster"`)
-		pt.Clusters, pt.nested = pt.base.Clusters, nil
-		pt.shares = nil
-		pt.checkWeights(wantAddress, func(string) bool { return false })
-		pt.checkTargets()
-		return
-	}
-	pt.checkTargets()
-	pt.checkClusters()
-	pt.checkNested()
-}
-
 // policiesFor returns the policies that can choose among what the level is.
 func policiesFor(level policy.Level) (names []string) {
 	for _, d := range policy.All() {
@@ -308,40 +257,13 @@ func (pt *part) checkWeights(problem string, known func(name string) bool) {
 	pt.named = nil
 }
 
-// outerKeys are the keys that lb_config.endpoint takes from the part around it.
-func outerKeys() []string {
-	return append([]string{
-		"enabled", "lb_type", keyStore, "lb_config.debug_headers", "lb_config.shadow", "lb_config.enableDetailLog",
-		keyAdmin, "lb_config.envoy.poll_interval", keyClusters, keyHashClusters, keyClusterHeader, keyFirst,
-		keyNested, keyAPIPath, keyAPIToken, keyLeaseTTL,
-	}, redisKeys...)
-}
-
-// checkNested parses lb_config.endpoint.
-func (pt *part) checkNested() {
-	if pt.nested == nil {
+// lbType decodes what is chosen among.
+func lbType(p *parser, c *Config, at string, v value) {
+	if v.kind == kindNull || v.kind == kindString && v.text == "" {
+		p.takenAs(at, v, strconv.Quote(typeEndpoint))
 		return
 	}
-	v, prefix := pt.nested.value, pt.nested.at+"."
-	pt.nested = nil
-	if len(pt.Clusters.First) > 0 {
-		pt.badKey(keyNested, "got it beside first_clusters, want one of them: Envoy balances inside an "+
-			"aggregate cluster by itself")
+	if name, ok := p.oneOf([]string{typeEndpoint, typeCluster}, at, v); ok {
+		c.Type = name
 	}
-	in := &part{parser: pt.parser, Config: pt.base, prefix: prefix}
-	in.written, in.invalid, in.ID = map[string]bool{}, map[string]bool{}, pt.ID
-	in.object("", v, nil)
-	for _, name := range outerKeys() {
-		if in.written[name] {
-			in.bad(prefix+name, "is taken from the configuration around lb_config.endpoint, want it there")
-		}
-		in.written[name] = name == keyAdmin && pt.written[name]
-	}
-	in.refuseRegions(prefix+"lb_config.regions", `got regions inside lb_type "cluster", want one of them`)
-	in.Enabled, in.EnvoyCfg.AdminCluster = true, pt.EnvoyCfg.AdminCluster
-	in.EnvoyCfg.PollInterval = pt.EnvoyCfg.PollInterval
-	in.Store, in.ReserveTimeout, in.Redis = pt.Store, pt.ReserveTimeout, pt.Redis
-	in.DebugHeaders, in.Shadow, in.DetailLog = pt.DebugHeaders, pt.Shadow, pt.DetailLog
-	in.check()
-	pt.Clusters.Endpoint = &in.Config
 }

@@ -114,3 +114,8 @@ type StaticEndpoint struct {
 	Addr   string  // "ip:port", IPv6 in brackets and in its canonical form
 	Weight float64 // above 0
 }
+
+const (
+	typeEndpoint = "endpoint"
+	typeCluster  = "cluster"
+)

@@ -14,7 +14,7 @@ import (
 //     of a struct in it. Which policies it is for follows from [policy.Needs]: see metricsKeys.
 //
 // What else has to be changed:
-//   - If it is compared with other keys: the policy's Check, or parse.go.
+//   - If it is compared with other keys: the policy's Check, or check.go.
 //   - If package lb reads it and no policy owns it: a field of lb.EngineConfig, which the parser fills in, or of
 //     health.Config or health.ClusterConfig, which plugin/core/lbconfig.go does. A new field of ClusterConfig must also
 //     be compared in its method Equal (lb/health/cluster_config.go): otherwise rules with different values share lists
@@ -22,9 +22,6 @@ import (
 //   - If the plugin reads it: plugin/core, from the request's [Config]. Config.Prefix holds the keys of prefix_cache,
 //     Config.Engines those of endpoint_metrics and of scraping.
 //   - The tests and documents: see CONTRIBUTING.md.
-
-// keyZones is the key that only has an effect where zones are known.
-const keyZones = "lb_config.zone_penalty"
 
 // mainKeys are the keys of the plugin itself, without those of the queue, of health, of tokens and of Redis.
 var mainKeys = []key{

@@ -5,12 +5,6 @@ import (
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
-const (
-	keyAPIPath  = "lb_config.api.path"
-	keyAPIToken = "lb_config.api.token"
-	keyLeaseTTL = "lb_config.api.lease_ttl"
-)
-
 // apiKeys returns the keys of the admission API, which is for policies with budgets.
 func apiKeys() []key {
 	return usedBy(admissionKeys, usersOf(func(n *policy.Needs) bool { return n.Budget }))

@@ -1,20 +1,6 @@
 package config
 
-import (
-	"github.com/warmgate/warmgate/lb/setting"
-)
-
-// keyAdmin is the key by which stock Envoy's endpoints are found, of one cluster or of several.
-const keyAdmin = "lb_config.envoy.admin_cluster"
-
-// The keys of lb_type cluster that no policy owns.
-const (
-	keyClusters      = "lb_config.service_list"
-	keyClusterHeader = "lb_config.cluster_header"
-	keyFirst         = "lb_config.first_clusters"
-	keyHashClusters  = "lb_config.clusters"
-	keyNested        = "lb_config.endpoint"
-)
+import "github.com/warmgate/warmgate/lb/setting"
 
 // clusterKeys are the keys for choosing among clusters.
 var clusterKeys = []key{

@@ -2,16 +2,6 @@ package config
 
 import "github.com/warmgate/warmgate/lb/setting"
 
-const (
-	keyMetricsCluster = "lb_config.envoy.metrics_cluster"
-	keyMetricsEngine  = "lb_config.metrics.engine"
-	keyMetricsPath    = "lb_config.metrics.path"
-	keyMetricsPort    = "lb_config.metrics.port"
-	keyORCA           = "lb_config.metrics.orca"
-	keyStaleAfter     = "lb_config.metrics.stale_after"
-	keyEngine         = "lb_config.engine"
-)
-
 // engineKeys are the names that ai-load-balancer proposes for keys of scrapeKeys.
 var engineKeys = []key{
 	{Key: setting.Key{

@@ -1,23 +1,12 @@
 package config
 
-import (
-	"time"
-
-	"github.com/warmgate/warmgate/lb/setting"
-)
+import "github.com/warmgate/warmgate/lb/setting"
 
 const (
 	keyModelsCluster  = "lb_config.models.cluster"
 	keyModelsPath     = "lb_config.models.path"
 	keyModelsInterval = "lb_config.models.interval"
 )
-
-// Models is how it is read which models the endpoints of a cluster have.
-type Models struct {
-	Cluster  string        // through which the lists are requested, "" if none are read
-	Path     string        // of an endpoint's list
-	Interval time.Duration // between two readings
-}
 
 // ReadsModelLists reports whether it is read which models the endpoints have.
 func (c *Config) ReadsModelLists() bool { return c.Models.Cluster != "" }

@@ -5,18 +5,6 @@ import (
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
-const (
-	keyMaxInflight       = "lb_config.max_inflight"
-	keyMaxInflightTokens = "lb_config.max_inflight_tokens"
-	keyPush              = "lb_config.push"
-	keyPushAhead         = "lb_config.push_ahead"
-	keyMaxWait           = "lb_config.queue.max_wait"
-	keyClasses           = "lb_config.queue.classes"
-	keyClassHeader       = "lb_config.queue.class_header"
-	keyDefaultClass      = "lb_config.queue.default_class"
-	keyTenantShare       = "lb_config.queue.tenant_max_share"
-)
-
 // queueKeys are the keys of how requests wait.
 var queueKeys = []key{
 	{Key: setting.Key{

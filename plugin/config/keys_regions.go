@@ -5,16 +5,6 @@ import (
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
-const (
-	keyRegionName    = "lb_config.regions.name"
-	keyRegionCluster = "lb_config.regions.cluster"
-	keyPeers         = "lb_config.regions.peers"
-	keyRegionSecret  = "lb_config.regions.secret"
-	keyAllowed       = "lb_config.regions.allowed"
-	keyGone          = "lb_config.regions.gone"
-	keySteady        = "lb_config.regions.steady"
-)
-
 // forwardingKeys have an effect only where requests are forwarded, and ownRegionKeys in a region only.
 var (
 	forwardingKeys = []string{

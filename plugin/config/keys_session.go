@@ -5,11 +5,6 @@ import (
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
-const (
-	keySession    = section + policy.KeySession
-	keyHashHeader = section + "hash_header"
-)
-
 // sessionKeys returns the keys of how sessions are told apart, for policies that use them.
 func sessionKeys() []key {
 	all := usersOf(func(n *policy.Needs) bool { return n.Session != policy.NoSession })

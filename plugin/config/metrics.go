@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -12,20 +11,6 @@ import (
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/metrics"
 )
-
-// Engines is how metrics of engines are weighed, and how they are scraped.
-type Engines struct {
-	lb.EngineConfig
-
-	Engine   string        // engine whose names are expected; "auto": any known one
-	Path     string        // of the page of metrics
-	Port     int           // of that page, 0 for the endpoint's own
-	Interval time.Duration // between two scrapes of an endpoint
-	ORCA     bool          // load reports in responses are requested and read
-	Cluster  string        // stock Envoy: name of the cluster through which pages are scraped
-
-	id uint64 // see MetricsID
-}
 
 // Kind returns the engine whose names are expected.
 func (e *Engines) Kind() metrics.Engine {

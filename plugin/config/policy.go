@@ -1,16 +1,10 @@
 package config
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/push"
-	"github.com/warmgate/warmgate/lb/setting"
 )
-
-const keyUnit = "lb_config.unit"
 
 // needs returns what the policy needs.
 func (c *Config) needs() *policy.Needs { return &policy.Describe(c.Policy).Needs }
@@ -58,48 +52,18 @@ func (c *Config) Settings() any {
 	return nil
 }
 
-// checkPolicy completes the settings of the policy.
-func (pt *part) checkPolicy() {
-	d := policy.Describe(pt.Policy)
-	if why := d.Needs.Tokens; why != "" {
-		if pt.written[keyUnit] && !pt.invalid[keyUnit] && pt.Unit != lb.Tokens {
-			pt.badKey(keyUnit, `got "`+pt.Unit.String()+`", want "tokens" or nothing: `+d.Name+" "+why)
-		}
-		pt.Unit = lb.Tokens
+// AmongClusters reports whether the candidates are clusters: lb_type cluster.
+func (c *Config) AmongClusters() bool { return c.Type == typeCluster }
+
+// level returns what is chosen among.
+func (c *Config) level() policy.Level {
+	if c.AmongClusters() {
+		return policy.Clusters
 	}
-	if d.Settings != nil {
-		settings := settingsOf(d)(&pt.Config)
-		if d.Check != nil && d.Among.Includes(pt.level()) {
-			d.Check(settings, report{pt})
-		}
-	}
-	own := pt.own
-	pt.own = nil
-	if s, ok := own[d.Name]; ok { // those of other policies have no effect
-		pt.own = map[string]any{d.Name: s}
-	}
+	return policy.Endpoints
 }
 
-// report is a part as a policy sees it, with the names of keys below lb_config.
-type report struct{ *part }
-
-var _ setting.Report = report{}
-
-func (r report) Written(key string) bool     { return r.written[section+key] }
-func (r report) Problem(key, problem string) { r.bad(r.prefix+section+key, problem) }
-func (r report) Warning(key, problem string) { r.warn(r.prefix+section+key, problem) }
-
-// warnUnused warns of the keys of other policies. Keys that never have an effect have a warning of their own.
-func (pt *part) warnUnused() {
-	for _, name := range policy.Names() {
-		for i := range keys {
-			k := &keys[i]
-			if k.Name == keyMetricsCluster || pt.Push == push.Pending && slices.Equal(k.users, metricsPolicies()) {
-				continue // the first is a way, whatever goes it; with the latter any policy reads metrics
-			}
-			if len(k.users) > 0 && k.users[0] == name && k.NoEffect == "" && !slices.Contains(k.users, pt.Policy) {
-				pt.idle([]string{k.Name}, "has no effect without lb_policy "+strings.Join(k.users, " or "))
-			}
-		}
-	}
+// callClusters returns the clusters through which the plugin makes calls of its own, "" for what is not configured.
+func (c *Config) callClusters() []string {
+	return []string{c.EnvoyCfg.AdminCluster, c.Engines.Cluster, c.Redis.Cluster, c.Models.Cluster}
 }

@@ -1,12 +1,9 @@
 package config
 
 import (
-	"errors"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -14,59 +11,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/push"
 )
-
-// Queue is how requests wait for which no endpoint has room.
-type Queue struct {
-	MaxWait   time.Duration // how long a request waits at most; 0: none waits
-	MaxLength int           // how many requests of one cluster wait at most
-	MaxBytes  int           // of the bodies of waiting requests that one gateway holds
-
-	Order        Order
-	Classes      []Class       // the highest first: by weight, those of equal weight by name
-	ClassHeader  string        // contains the name of a request's class; "" for none
-	DefaultClass string        // class of all other requests; "" for the last of Classes
-	Aging        time.Duration // after which a class that others keep waiting is owed a part of the grants; 0: never
-
-	Skip     int           // how many others a request may pass at an endpoint that has its prompt
-	Patience time.Duration // how long it waits for a full endpoint that costs less than all that have room
-
-	DeadlineHeader string  // contains how long the client waits for the whole answer; "" for none
-	TenantHeader   string  // names the tenant; "" for none
-	TenantMaxShare float64 // part of MaxLength that one tenant may take, above 0
-	RetryBudget    int     // percent of requests that may be retries while requests wait
-}
-
-// Class is a class of requests, with its name.
-type Class struct {
-	lb.Class
-	Name string
-
-	share float64 // part of the queue that other classes cannot take
-}
-
-// Order is how classes share what is served.
-type Order uint8
-
-// The orders of classes.
-const (
-	Weighted Order = iota // by their weights
-	Strict                // a higher class goes first
-)
-
-var orderNames = []string{Weighted: "weighted", Strict: "strict"}
-
-// String returns the order's name in the configuration.
-func (o Order) String() string { return orderNames[o] }
-
-// UnmarshalText sets the order to the one with the name.
-func (o *Order) UnmarshalText(name []byte) error {
-	i := slices.Index(orderNames, string(name))
-	if i < 0 {
-		return errors.New("config: unknown order " + string(name))
-	}
-	*o = Order(i)
-	return nil
-}
 
 // Enabled reports whether requests wait.
 func (q *Queue) Enabled() bool { return q.MaxWait > 0 }

@@ -1,89 +1,14 @@
 package config
 
 import (
-	"errors"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/warmgate/warmgate/lb"
 )
 
-// StoreKind is where work in flight is counted.
-type StoreKind uint8
-
-// The kinds of stores.
-const (
-	storeUnset StoreKind = iota // as long as a configuration is being parsed
-	StoreLocal                  // in the memory of one gateway
-	StoreRedis                  // over all gateways that use one Redis
-)
-
-var storeNames = []string{storeUnset: "", StoreLocal: "local", StoreRedis: "redis"}
-
-// String returns the kind's name in the configuration.
-func (k StoreKind) String() string { return storeNames[k] }
-
-// UnmarshalText sets the kind to the one with the name.
-func (k *StoreKind) UnmarshalText(name []byte) error {
-	i := slices.Index(storeNames, string(name))
-	if i < 0 {
-		return errors.New("config: unknown store " + string(name))
-	}
-	*k = StoreKind(i)
-	return nil
-}
-
-// Redis is where Redis is, and how to log in.
-type Redis struct {
-	ServiceFQDN string        // Higress: name of the service, with a suffix like .static or .dns
-	ServicePort int           // Higress: not 0 once checked
-	Cluster     string        // stock Envoy: name of the cluster that leads to Redis
-	Username    string        // "" for the default user
-	Password    string        // "" for none
-	Timeout     time.Duration // Higress: of the connection
-	Database    int
-	Scope       string // name under which load is counted together, in place of the cluster's; "" for the cluster's
-}
-
-// HigressCluster returns the name that Higress gives to the service's cluster.
-func (r Redis) HigressCluster() string {
-	return "outbound|" + strconv.Itoa(r.ServicePort) + "||" + r.ServiceFQDN
-}
-
-// String names the server without its credentials, so that a Config printed by mistake shows no password.
-func (r Redis) String() string {
-	scope := ""
-	if r.Scope != "" {
-		scope = " scope " + strconv.Quote(r.Scope)
-	}
-	switch {
-	case r.Cluster != "":
-		return "redis cluster " + r.Cluster + " database " + strconv.Itoa(r.Database) + scope
-	case r.ServiceFQDN != "":
-		return "redis service " + r.ServiceFQDN + ":" + strconv.Itoa(r.ServicePort) + " database " +
-			strconv.Itoa(r.Database) + scope
-	}
-	return "none"
-}
-
-// GoString is String, for the same reason.
-func (r Redis) GoString() string { return r.String() }
-
 // UsesRedis reports whether work in flight is counted in Redis.
 func (c *Config) UsesRedis() bool { return c.Enabled && c.Store == StoreRedis }
-
-// The keys that name a Redis, and those that mean something only with one.
-const (
-	keyStore   = "lb_config.store"
-	keyService = "lb_config.serviceFQDN"
-	keyTunnel  = "lb_config.envoy.redis_cluster"
-	keyPort    = "lb_config.servicePort"
-	keyTimeout = "lb_config.timeout"
-
-	keyPassword = "lb_config.password"
-)
 
 var redisKeys = []string{
 	keyService, keyTunnel, keyPort, "lb_config.username", keyPassword, keyTimeout, "lb_config.database",
@@ -127,17 +52,6 @@ func noun(h Host) string {
 		return "cluster that leads to Redis"
 	}
 	return "Redis service"
-}
-
-// idle warns of the keys that are written without effect.
-//
-//go:noinline
-func (pt *part) idle(names []string, why string) {
-	for _, name := range names {
-		if pt.written[name] {
-			pt.warn(pt.prefix+name, why)
-		}
-	}
 }
 
 // higressDefaults sets what Higress's own plugins use in place of 0.
@@ -187,4 +101,18 @@ func differs(a, b Redis) string {
 		return "timeout"
 	}
 	return ""
+}
+
+// serviceName decodes the name of a service of Higress. An invalid one is not repeated: it may be a URL that contains a
+// password.
+func serviceName(p *parser, c *Config, at string, v value) {
+	name := v.string()
+	if !v.single() || len(name) > 253 || strings.Trim(name, nameLetters) != "" {
+		p.bad(at, "got "+v.kind.String()+" that is no name of a service, want letters, digits, dots and dashes only")
+		return
+	}
+	if v.kind != kindString {
+		p.takenAs(at, v, strconv.Quote(name))
+	}
+	c.Redis.ServiceFQDN = strings.Clone(name)
 }

@@ -6,38 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/region"
 )
-
-// Regions is how requests are forwarded to other regions. Its zero value: there are none.
-type Regions struct {
-	Name     string // of this region; "" for none
-	Peers    []Peer
-	Cluster  string        // of this region's own servers
-	Interval time.Duration // between two probes of a peer
-	Buffer   int           // requests that may wait in a region that others still forward to
-	Secret   policy.Secret // that all regions share
-	Allowed  []string      // names of the peers that requests may be forwarded to; nil: all
-	Memory   int           // of the index of forwarded prompts, in bytes
-	Header   string        // in lower case; by its value the route takes the cluster
-	Gone     time.Duration // without an answer, until the servers of a peer are adopted
-	Steady   time.Duration // of answers, until they are given back
-
-	CachedFirst bool // requests go to the peer that has their prompt although an endpoint here is open
-}
-
-// Peer is another region.
-type Peer struct {
-	Name    string
-	Cluster string        // that leads to its gateways
-	RTT     time.Duration // of a round trip, until one was measured
-	Forward string        // where requests for them are sent, if that is another one; "" for none
-	Adopt   string        // cluster of its servers, which are served from here while its gateways are gone; "" for none
-}
 
 // Target returns the cluster that requests for the gateways of the region are sent to.
 func (p *Peer) Target() string { return cmp.Or(p.Forward, p.Cluster) }
@@ -96,9 +68,6 @@ func (c *Config) RegionHeader() string {
 	}
 	return c.Regions.Header
 }
-
-// minSecret is the least length of a secret that nobody guesses, in bytes.
-const minSecret = 16
 
 var (
 	wantRegion = ", want a name of 1 to " + strconv.Itoa(region.MaxName) +
@@ -341,11 +310,6 @@ func (pt *part) checkPeer(at string, peer *Peer, taken map[string]string) {
 		pt.bad(at+".adopt", "got it beside envoy.endpoints, want envoy.admin_cluster: the endpoints of two clusters "+
 			"have to be known")
 	}
-}
-
-// calls reports whether the plugin makes calls of its own through the cluster.
-func (pt *part) calls(cluster string) bool {
-	return slices.Contains(pt.callClusters(), cluster)
 }
 
 // differs names what two descriptions of a region differ in, as SameBoard compares them.

@@ -9,25 +9,6 @@ import (
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
-// SessionSource is a place in a request where the key of its session may be.
-type SessionSource struct {
-	From SessionPlace
-	Name string   // of a header, in lower case, of a cookie, or of a query parameter
-	Path []string // of a member of the body
-}
-
-// SessionPlace is a part of a request.
-type SessionPlace uint8
-
-// The parts of a request in which keys of sessions are.
-const (
-	FromHeader SessionPlace = iota
-	FromCookie
-	FromQuery
-	FromBody
-	FromClient // the client's address
-)
-
 // placeNames are the names of the parts in the configuration; all but the last are followed by a colon and a name.
 var placeNames = []string{
 	FromHeader: "header", FromCookie: "cookie", FromQuery: "query", FromBody: "body", FromClient: "client_address",

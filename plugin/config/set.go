@@ -134,11 +134,6 @@ func (s *Set) claim(root *value) {
 	s.headers = order.Keys(headers)
 }
 
-// callClusters returns the clusters through which the plugin makes calls of its own, "" for what is not configured.
-func (c *Config) callClusters() []string {
-	return []string{c.EnvoyCfg.AdminCluster, c.Engines.Cluster, c.Redis.Cluster, c.Models.Cluster}
-}
-
 // claimRegions records the clusters of peers, and the configuration if it is the first of its region, or differs from
 // the others in it.
 func (s *Set) claimRegions(c *Config) {
@@ -180,3 +175,28 @@ func (s *Set) All() []*Config {
 	}
 	return all
 }
+
+// API returns the configuration whose admission API a request path is for, nil if it is for none, and what follows the
+// API's own path: "" or a path that begins with a slash. The request path may have a query.
+func (s *Set) API(path string) (c *Config, below string) {
+	for _, c := range s.apis {
+		if rest, ok := pathBelow(path, c.API.Path); ok {
+			return c, rest
+		}
+	}
+	return nil, ""
+}
+
+// HasAPI reports whether there is an admission API.
+func (s *Set) HasAPI() bool { return len(s.apis) > 0 }
+
+// claimAPI records the API of a configuration.
+func (s *Set) claimAPI(c *Config) {
+	if c.Enabled && c.API.Path != "" {
+		s.apis = append(s.apis, c)
+	}
+}
+
+// RefusedAPIs returns the paths of admission APIs in the parts that are refused, also where their last good form is in
+// force. An API in force may have the same path.
+func (s *Set) RefusedAPIs() APIPaths { return s.refusedAPIs }

@@ -10,8 +10,12 @@ import (
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
-// A setter decodes a key that has a syntax of its own. It reports what is wrong to p, under the path at.
-type setter func(p *parser, c *Config, at string, v value)
+// parser decodes values of one configuration.
+type parser struct {
+	findings
+	host Host
+	base Config // the defaults
+}
 
 // decode checks v and stores it in the key's field of the settings. It reports what is wrong under the path at.
 func (p *parser) decode(k *setting.Key, settings any, at string, v value) {
@@ -137,28 +141,6 @@ func (p *parser) string(k *setting.Key, at string, v value) (string, bool) {
 	return v.text, true
 }
 
-// placeholders are the secrets in the shipped files and documents, which everybody can read.
-var placeholders = [...]string{
-	"change-me", "change-me-0123456789", "32 random bytes, the same in all regions",
-	"replace this by 32 random bytes, the same in all regions",
-}
-
-const everybodyKnows = "is a placeholder that everybody knows: replace it"
-
-func isPlaceholder(text string) bool { return slices.Contains(placeholders[:], text) }
-
-// wellKnown refuses a placeholder as a secret of the plugin's own. The password of Redis has only a warning: it is
-// chosen elsewhere, and right as long as Redis takes it.
-//
-//go:noinline
-func (p *parser) wellKnown(at, text string) bool {
-	if !isPlaceholder(text) {
-		return false
-	}
-	p.bad(at, everybodyKnows)
-	return true
-}
-
 func (p *parser) choice(k *setting.Key, at string, v value) (string, bool) {
 	if k.Loose {
 		return p.looseChoice(k, at, v)
@@ -247,3 +229,22 @@ func (v value) size() (float64, bool) {
 	}
 	return 0, false
 }
+
+// setDefault stores the key's default in the settings, if there is one.
+func (p *parser) setDefault(k *setting.Key, settings any, at string) {
+	if v, ok := defaultOf(k); ok {
+		p.decode(k, settings, at, v)
+	}
+}
+
+// defaultOf returns a key's default, if there is one.
+func defaultOf(k *setting.Key) (v value, ok bool) {
+	if k.Default == "" {
+		return value{}, false
+	}
+	v, err := parseJSON(k.Default)
+	return v, err == nil
+}
+
+// nameLetters are the characters of names of services, and of paths beside separators.
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"

@@ -1,0 +1,85 @@
+package config
+
+import "github.com/warmgate/warmgate/lb/policy"
+
+// section is the section that most keys are in, with its dot.
+const section = "lb_config."
+
+// The names of keys that several files use.
+
+// keyUnit is the key of what counts as load.
+const keyUnit = "lb_config.unit"
+
+// keyZones is the key that only has an effect where zones are known.
+const keyZones = "lb_config.zone_penalty"
+
+// The keys of caps and of the queue.
+const (
+	keyMaxInflight       = "lb_config.max_inflight"
+	keyMaxInflightTokens = "lb_config.max_inflight_tokens"
+	keyPush              = "lb_config.push"
+	keyPushAhead         = "lb_config.push_ahead"
+	keyMaxWait           = "lb_config.queue.max_wait"
+	keyClasses           = "lb_config.queue.classes"
+	keyClassHeader       = "lb_config.queue.class_header"
+	keyDefaultClass      = "lb_config.queue.default_class"
+	keyTenantShare       = "lb_config.queue.tenant_max_share"
+)
+
+// keyAdmin is the key by which stock Envoy's endpoints are found, of one cluster or of several.
+const keyAdmin = "lb_config.envoy.admin_cluster"
+
+// The keys of lb_type cluster that no policy owns.
+const (
+	keyClusters      = "lb_config.service_list"
+	keyClusterHeader = "lb_config.cluster_header"
+	keyFirst         = "lb_config.first_clusters"
+	keyHashClusters  = "lb_config.clusters"
+	keyNested        = "lb_config.endpoint"
+)
+
+// The keys of regions.
+const (
+	keyRegionName    = "lb_config.regions.name"
+	keyRegionCluster = "lb_config.regions.cluster"
+	keyPeers         = "lb_config.regions.peers"
+	keyRegionSecret  = "lb_config.regions.secret"
+	keyAllowed       = "lb_config.regions.allowed"
+	keyGone          = "lb_config.regions.gone"
+	keySteady        = "lb_config.regions.steady"
+)
+
+// The keys of the admission API.
+const (
+	keyAPIPath  = "lb_config.api.path"
+	keyAPIToken = "lb_config.api.token"
+	keyLeaseTTL = "lb_config.api.lease_ttl"
+)
+
+// The keys of where a session's key is.
+const (
+	keySession    = section + policy.KeySession
+	keyHashHeader = section + "hash_header"
+)
+
+// The keys of metrics of engines.
+const (
+	keyMetricsCluster = "lb_config.envoy.metrics_cluster"
+	keyMetricsEngine  = "lb_config.metrics.engine"
+	keyMetricsPath    = "lb_config.metrics.path"
+	keyMetricsPort    = "lb_config.metrics.port"
+	keyORCA           = "lb_config.metrics.orca"
+	keyStaleAfter     = "lb_config.metrics.stale_after"
+	keyEngine         = "lb_config.engine"
+)
+
+// The keys that name a Redis, and those that mean something only with one.
+const (
+	keyStore   = "lb_config.store"
+	keyService = "lb_config.serviceFQDN"
+	keyTunnel  = "lb_config.envoy.redis_cluster"
+	keyPort    = "lb_config.servicePort"
+	keyTimeout = "lb_config.timeout"
+
+	keyPassword = "lb_config.password"
+)
