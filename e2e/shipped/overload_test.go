@@ -18,7 +18,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 	"github.com/warmgate/warmgate/e2e/redisserver"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -33,7 +33,7 @@ const (
 // TestOverloadConfiguration compares warmgate-overload.yaml with warmgate.yaml, and with what both layouts have for it.
 func TestOverloadConfiguration(t *testing.T) {
 	c := samePlugin(t, overloadFile)
-	if !c.Queue.Enabled() || c.Push != lb.Pending || !c.Scrapes(config.Envoy) {
+	if !c.Queue.Enabled() || c.Push != push.Pending || !c.Scrapes(config.Envoy) {
 		t.Errorf("no request waits, or no metrics are read: %+v", c)
 	}
 	for _, file := range []string{"envoy.yaml", "envoy-hardened.yaml"} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -166,8 +167,7 @@ func TestForgedHeaderOfARefusedPart(t *testing.T) {
 	}
 }
 
-// A cluster without a healthy endpoint is left out, and used again once it has one; without any, the route's own
-// cluster serves, under a reason of its own.
+// A cluster without a healthy endpoint is left out until it has one; without any the route's serves, with a reason.
 func TestUnavailableClusters(t *testing.T) {
 	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
 	state := func(s lb.State, clusters ...string) {
@@ -262,7 +262,7 @@ func TestClientsThatLeaveAmongClusters(t *testing.T) {
 		}
 		cl := d.workers[0].vm.clusters[clustersScope+fakeRoute]
 		for _, view := range cl.views {
-			list, _ := cl.health.Candidates(d.now, view, &lb.ClusterConfig{}, 0)
+			list, _ := cl.health.Candidates(d.now, view, &health.ClusterConfig{}, 0)
 			for _, c := range list.Candidates {
 				if c.Weight != 1 {
 					t.Errorf("%s: %s has weight %v", mode, c.Addr, c.Weight)

@@ -6,10 +6,14 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // clusterAge is how long what is not used is kept.
@@ -25,14 +29,14 @@ type cluster struct {
 	views    map[uint64]*lb.View // the latest of each source
 	policies map[*config.Config]lb.Policy
 
-	health  *lb.Health
+	health  *health.Health
 	facts   *lb.ModelFacts
 	caches  *lb.CacheTracker
 	engines *lb.Engines
-	shares  *lb.RequestShares
-	limits  *lb.PushLimits
+	shares  *policy.RequestShares
+	limits  *push.Limits
 	// of clusters, where this stands for several
-	latencies *lb.Latencies
+	latencies *policy.Latencies
 
 	tokens  bool            // a configuration in force counts tokens
 	pending bool            // one goes by push limits
@@ -58,11 +62,9 @@ type cluster struct {
 
 	prompts promptStats      // for prefix_cache
 	metrics *engines.Cluster // of its engines, and lists of their models
-	gauged  map[string]bool  // endpoints with gauges
-	targets map[string]bool  // those with gauges of their budgets
+	shown   *stats.Cluster   // statistics, nil before the first are set
 	// levelsAt is when Redis was asked what is left of budgets.
 	levelsAt map[*config.Config]time.Duration
-	ejected  uint64 // ejections counted so far
 }
 
 // errClusters reports that too many clusters are in use.
@@ -77,13 +79,12 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		}
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
-			health: lb.NewHealth(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
-			shares: lb.NewRequestShares(), latencies: lb.NewLatencies(), caps: map[*config.Config]uint32{},
-			answering: map[string]int{}, gauged: map[string]bool{},
-			targets: map[string]bool{}, levelsAt: map[*config.Config]time.Duration{},
+			health: health.New(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
+			shares: policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
+			answering: map[string]int{}, levelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{},
 		}
-		cl.limits = lb.NewPushLimits(cl.engines)
+		cl.limits = push.New(cl.engines)
 		cl.metrics = engines.NewCluster(name, cl.engines, cl.facts, cl.views)
 		cs[name] = cl
 	}
@@ -91,11 +92,11 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 	if c.Unit == lb.Tokens {
 		cl.tokens, cl.guess = true, guessOf(c)
 	}
-	cl.pending = cl.pending || c.Push == lb.Pending
+	cl.pending = cl.pending || c.Push == push.Pending
 	p := cl.policies[c]
 	if p == nil {
 		var err error
-		if p, err = lb.New(c.Policy, configOf(c, cl)); err != nil {
+		if p, err = policy.New(c.Policy, configOf(c, cl)); err != nil {
 			return nil, nil, err
 		}
 		cl.policies[c] = p
@@ -131,7 +132,7 @@ func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
 	cl.metrics.Keep(inForce)
 	cl.tokens, cl.pending = false, false
 	for c := range cl.policies {
-		cl.pending = cl.pending || c.Push == lb.Pending
+		cl.pending = cl.pending || c.Push == push.Pending
 		if c.Unit == lb.Tokens {
 			cl.tokens, cl.guess = true, guessOf(c)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
 )
 
 func TestVerdict(t *testing.T) {
@@ -135,7 +136,7 @@ func TestGoodResponsesReadNoDetails(t *testing.T) {
 // weights returns the weights of the endpoints in the worker's policy, by address.
 func (d *fakeDriver) weights() map[string]float64 {
 	out := map[string]float64{}
-	list, _ := d.workers[0].vm.clusters[fakeCluster].health.Candidates(d.now, d.view, &lb.ClusterConfig{}, 0)
+	list, _ := d.workers[0].vm.clusters[fakeCluster].health.Candidates(d.now, d.view, &health.ClusterConfig{}, 0)
 	candidates := list.Candidates
 	for _, c := range candidates {
 		out[c.Addr] = c.Weight
