@@ -11,7 +11,7 @@ import (
 // drawAnswer draws an answer of one of three endpoints, half of them streamed.
 func drawAnswer(rt *rapid.T) Outcome {
 	o := Outcome{
-		Addr:          endpointAddr(rapid.IntRange(0, 2).Draw(rt, "endpoint")),
+		Addr:          addrOf(rapid.IntRange(0, 2).Draw(rt, "endpoint")),
 		CountedTokens: int64(rapid.IntRange(0, 4000).Draw(rt, "tokens")),
 	}
 	if rapid.Bool().Draw(rt, "streamed") {
@@ -24,7 +24,7 @@ func drawAnswer(rt *rapid.T) Outcome {
 // threeEqual returns three candidates that differ in their addresses alone.
 func threeEqual() (cs []Candidate) {
 	for i := range 3 {
-		cs = append(cs, Candidate{Addr: endpointAddr(i), Slope: 1, Weight: 1})
+		cs = append(cs, Candidate{Addr: addrOf(i), Slope: 1, Weight: 1})
 	}
 	return cs
 }
@@ -86,14 +86,14 @@ func TestCreditGrowthOfMoreCandidates(t *testing.T) {
 		}
 		var cs []Candidate
 		for i := range rapid.IntRange(1, 2).Draw(rt, "candidates") {
-			if _, known := s.times[endpointAddr(i)]; known {
-				cs = append(cs, Candidate{Addr: endpointAddr(i), Tier: uint8(rapid.IntRange(0, 1).Draw(rt, "tier"))})
+			if _, known := s.times[addrOf(i)]; known {
+				cs = append(cs, Candidate{Addr: addrOf(i), Tier: uint8(rapid.IntRange(0, 1).Draw(rt, "tier"))})
 			}
 		}
-		if _, known := s.times[endpointAddr(2)]; !known || len(cs) == 0 {
+		if _, known := s.times[addrOf(2)]; !known || len(cs) == 0 {
 			return
 		}
-		more := append(cs[:len(cs):len(cs)], Candidate{Addr: endpointAddr(2), Tier: cs[0].Tier})
+		more := append(cs[:len(cs):len(cs)], Candidate{Addr: addrOf(2), Tier: cs[0].Tier})
 		a, b := s.creditGrowth(time.Hour, cs), s.creditGrowth(time.Hour, more)
 		for tier := range a {
 			if uint8(tier) == cs[0].Tier && b[tier] > a[tier] || uint8(tier) != cs[0].Tier && b[tier] != a[tier] {

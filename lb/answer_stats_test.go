@@ -180,42 +180,6 @@ func TestCandidateWithoutStreamedAnswers(t *testing.T) {
 	}
 }
 
-// The growth of a request's credit depends on the candidates of its tier: while a priority that has failed in part is
-// saturated, its prompts stay where they are cached, although the next priority's endpoints are not.
-func TestCreditGrowthIsThatOfTheTier(t *testing.T) {
-	policy, err := New("prefix_cache", Config{
-		Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(),
-		Settings: &CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &View{Cluster: "llm", Endpoints: []Endpoint{
-		{Addr: "busy"}, {Addr: "failed", State: Unhealthy}, {Addr: "idle", Priority: 1},
-	}}
-	for range 100 {
-		policy.Observe(0, *answerOf("busy", 0.5))
-		policy.Observe(0, *answerOf("idle", 0.1))
-	}
-	counts := map[string]int{}
-	for draw := range uint64(64) {
-		r := &Request{PromptTokens: 100, Blocks: chainOf(1, 4), PromptBytes: 400, Random: draw << 42}
-		plan, _ := policy.Plan(0, r, v)
-		loads := make([]Load, len(plan.Candidates))
-		addr, want := plan.Candidates[Choose(&plan, loads, nil)].Addr, growthPerWaiting/4.0
-		if addr == "idle" {
-			want = growthPerWaiting / 100.0
-		}
-		if got := plan.Prefix.CreditGrowth; got < want-1e-6 || got > want+1e-6 {
-			t.Fatalf("for a request to %s: %.3f, want %.3f", addr, got, want)
-		}
-		counts[addr]++
-	}
-	if counts["busy"] == 0 || counts["idle"] == 0 {
-		t.Errorf("requests: %v", counts)
-	}
-}
-
 // Answers with an unknown load have no effect. Answers in one part have no TTFT, and leave the mean times unchanged,
 // however many they are.
 func TestAnswersWithoutTokens(t *testing.T) {
@@ -235,34 +199,6 @@ func TestAnswersWithoutTokens(t *testing.T) {
 	if growthOf(p, 0, one) != before || before == 0 || p.perRequest() < 199 || p.perRequest() > 200 {
 		t.Errorf("after answers in one piece: %.3f and %d tokens a request, want %.3f and 200",
 			growthOf(p, 0, one), p.perRequest(), before)
-	}
-}
-
-// A plan contains the load per request and the growth of the credit.
-func TestPlanHasAnswerStats(t *testing.T) {
-	policy, err := New("prefix_cache", Config{
-		Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(),
-		Settings: &CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &View{Cluster: "llm", Endpoints: []Endpoint{{Addr: one[0].Addr}}}
-	r := &Request{PromptTokens: 100, OutputTokens: 20, Blocks: chainOf(1, 4), PromptBytes: 400}
-	before, _ := policy.Plan(0, r, v)
-	for range 100 {
-		policy.Observe(0, *answerOf(one[0].Addr, 0.5))
-	}
-	after, _ := policy.Plan(summaryInterval, r, v)
-	if before.PerRequest != 0 || before.Prefix.CreditGrowth != 0 || before.Prefix.Credit != 200 {
-		t.Errorf("before any answer: %+v", before)
-	}
-	if wait := after.Prefix.CreditGrowth; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 ||
-		after.Prefix.Credit != 200 {
-		t.Errorf("after answers: %d tokens a request, wait %.3f, want 100 and 1", after.PerRequest, wait)
-	}
-	if after.Tokens != before.Tokens {
-		t.Errorf("the request adds %d tokens, and %d before", after.Tokens, before.Tokens)
 	}
 }
 
@@ -319,29 +255,15 @@ func TestPerRequestLoad(t *testing.T) {
 }
 
 // The credit is twice as high where caches evict long before the configured TTL.
-func TestPlanHasDisplacement(t *testing.T) {
+func TestDisplacementFactor(t *testing.T) {
 	const longest = time.Hour
 	for ttl, want := range map[time.Duration]float64{
 		longest: 1, 2 * longest: 1, longest / 2: 1.5,
 		longest / 100: 1.99,
 	} {
-		b := cacheSummary{ttl: ttl}
-		if got := b.displacementFactor(longest); got < want-1e-9 || got > want+1e-9 {
+		b := CacheSummary{TTL: ttl}
+		if got := b.DisplacementFactor(longest); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("a TTL of %v: %.2f times, want %.2f", ttl, got, want)
 		}
-	}
-	caches := NewCacheTracker()
-	policy, err := New("prefix_cache", Config{
-		Health: NewHealth(), Caches: caches, Engines: NewEngines(),
-		Settings: &CacheConfig{Credit: 2, TTL: longest, IndexMemory: IndexMemory{Local: 1 << 20}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &View{Cluster: "llm", Endpoints: []Endpoint{{Addr: "10.0.0.1:80"}}}
-	r := &Request{PromptTokens: 100, Blocks: chainOf(1, 4), PromptBytes: 400}
-	caches.endpoints["10.0.0.1:80"] = &endpointCache{retentionState: retentionState{ttl: longest / 4}}
-	if plan, _ := policy.Plan(0, r, v); plan.Prefix.Credit != 350 {
-		t.Errorf("credit %.0f, want 350", plan.Prefix.Credit)
 	}
 }

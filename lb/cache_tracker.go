@@ -10,13 +10,6 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// EndpointTTL is how long one endpoint is assumed to retain what it has computed: a prompt that was recorded for it
-// longer ago does not match.
-type EndpointTTL struct {
-	Endpoint uint32 // see EndpointTag
-	TTL      time.Duration
-}
-
 const (
 	// minPredicted is the number of tokens from which on a prediction is checked: engines cache in blocks of their own.
 	minPredicted = 64
@@ -82,6 +75,24 @@ func NewCacheTracker() *CacheTracker {
 // Retention returns the TTL of the latest plan, and how many times an endpoint was found to have lost its cache.
 func (c *CacheTracker) Retention() (ttl time.Duration, losses uint64) { return c.ttl, c.losses }
 
+// CountRequest counts a request of any kind.
+func (c *CacheTracker) CountRequest(now time.Duration) { c.popularity.countRequest(now) }
+
+// PerRequest returns the load of a request in flight beside its tokens, in tokens: see [Plan.PerRequest].
+func (c *CacheTracker) PerRequest() int64 { return c.answers.perRequest() }
+
+// CreditBytes counts a request with the given blocks that one of so many endpoints may serve, and returns
+// [Prefix.CreditBytes] for it: the length of a match, less for popular blocks.
+func (c *CacheTracker) CreditBytes(blocks []prompt.Block, endpoints int) []uint32 {
+	return c.popularity.creditBytes(blocks, endpoints)
+}
+
+// Observe learns from an answer. longest is the configured TTL, to which learned TTLs are limited.
+func (c *CacheTracker) Observe(now, longest time.Duration, o Outcome) {
+	c.learnTTL(now, longest, o)
+	c.answers.observe(now, &o)
+}
+
 // endpointCache is what is known of one endpoint's cache.
 type endpointCache struct {
 	retentionState
@@ -106,8 +117,8 @@ type apiReports struct {
 	saved    retentionState // of the endpoint, before these silences
 }
 
-// observe learns from an answer. longest is the configured TTL, to which learned TTLs are limited.
-func (c *CacheTracker) observe(now, longest time.Duration, o Outcome) {
+// learnTTL learns from an answer how long its endpoint retains what it has computed.
+func (c *CacheTracker) learnTTL(now, longest time.Duration, o Outcome) {
 	e := c.endpoints[o.Addr]
 	silent := e == nil || e.reports[o.API] == nil
 	if o.PromptTokens <= 0 || max(o.ExpectedTokens, o.CachedTokens) < minPredicted || silent && o.CachedTokens <= 0 {
@@ -197,9 +208,9 @@ func (e *endpointCache) detectLoss(hit bool, source uint64) bool {
 }
 
 // cacheSummary is what the plans of one policy contain about caches, as last computed.
-type cacheSummary struct {
-	ttl          time.Duration // 0 before the first computation
-	shortTTL     []EndpointTTL
+type CacheSummary struct {
+	TTL          time.Duration // 0 before the first computation
+	ShortTTL     []EndpointTTL
 	updatedAt    time.Duration
 	creditGrowth []float64 // by tier
 	losses       uint64    // of the tracker, as of updatedAt
@@ -208,15 +219,15 @@ type cacheSummary struct {
 // displacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the
 // configured TTL. At endpoints that evict before that, each token displaces another, which will have to be computed
 // again.
-func (s *cacheSummary) displacementFactor(longest time.Duration) float64 {
-	if s.ttl >= longest {
+func (s *CacheSummary) DisplacementFactor(longest time.Duration) float64 {
+	if s.TTL >= longest {
 		return 1
 	}
-	return 2 - float64(s.ttl)/float64(longest)
+	return 2 - float64(s.TTL)/float64(longest)
 }
 
 // creditGrowthOf returns [Prefix.CreditGrowth] for requests of the tier, 0 if it is newer than the summary.
-func (s *cacheSummary) creditGrowthOf(tier uint8) float64 {
+func (s *CacheSummary) CreditGrowthOf(tier uint8) float64 {
 	if int(tier) >= len(s.creditGrowth) {
 		return 0
 	}
@@ -226,12 +237,12 @@ func (s *cacheSummary) creditGrowthOf(tier uint8) float64 {
 // summarize updates the summary for the candidates once per summaryInterval, and at once after a loss. The TTL is the
 // median of the candidates', at most longest. Endpoints with less than half of it are listed with their own, and so are
 // those that lost their cache more recently.
-func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, s *cacheSummary) {
-	if s.ttl > 0 && now-s.updatedAt < summaryInterval && s.losses == c.losses {
+func (c *CacheTracker) Summarize(now, longest time.Duration, cs []Candidate, s *CacheSummary) {
+	if s.TTL > 0 && now-s.updatedAt < summaryInterval && s.losses == c.losses {
 		return
 	}
 	pruneIdle(c.answers.times, now, cs, func(t *answerTimes) time.Duration { return t.lastAt })
-	*s = cacheSummary{ttl: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(now, cs)}
+	*s = CacheSummary{TTL: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(now, cs)}
 	c.ttl = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {
 		return
@@ -242,9 +253,9 @@ func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, s *
 		c.scratch = append(c.scratch, min(c.endpoints[cs[i].Addr].ttlAt(now), longest))
 	}
 	order.Up(c.scratch)
-	s.ttl = c.scratch[len(c.scratch)/2]
-	c.ttl = s.ttl
-	s.shortTTL = c.shortTTLs(now, s.ttl, longest, cs)
+	s.TTL = c.scratch[len(c.scratch)/2]
+	c.ttl = s.TTL
+	s.ShortTTL = c.shortTTLs(now, s.TTL, longest, cs)
 }
 
 // shortTTLs returns the candidates whose entries expire sooner than ttl, the shortest maxShortTTLs of them.
@@ -299,14 +310,4 @@ func (e *endpointCache) sinceLoss(now time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return max(0, now-e.lostAt)
-}
-
-// TTLOf returns the TTL of an endpoint. Of several entries with the same tag the last one counts, as in Redis.
-func (p *Prefix) TTLOf(endpoint uint32) time.Duration {
-	for i := len(p.ShortTTL) - 1; i >= 0; i-- {
-		if p.ShortTTL[i].Endpoint == endpoint {
-			return p.ShortTTL[i].TTL
-		}
-	}
-	return p.TTL
 }

@@ -13,7 +13,7 @@ import (
 type testTracker struct {
 	*CacheTracker
 	longest time.Duration
-	summary cacheSummary
+	summary CacheSummary
 	now     time.Duration
 	cs      []Candidate
 	source  uint64 // of the latest answer
@@ -31,13 +31,13 @@ func newTestTracker(n int, longest time.Duration) *testTracker {
 func (l *testTracker) answer(o Outcome) {
 	l.source++
 	o.Source = l.source
-	l.observe(l.now, l.longest, o)
+	l.learnTTL(l.now, l.longest, o)
 }
 
 // plan returns the TTLs of a plan.
 func (l *testTracker) plan() (time.Duration, []EndpointTTL) {
-	l.summarize(l.now, l.longest, l.cs, &l.summary)
-	return l.summary.ttl, l.summary.shortTTL
+	l.Summarize(l.now, l.longest, l.cs, &l.summary)
+	return l.summary.TTL, l.summary.ShortTTL
 }
 
 // answers observes n answers of an endpoint, one per second, each planned just before.
@@ -312,7 +312,7 @@ func TestRetentionOfOneSource(t *testing.T) {
 				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900,
 				Source: 1<<40 + uint64(i)%c.sources,
 			}
-			l.observe(l.now, l.longest, o)
+			l.learnTTL(l.now, l.longest, o)
 			l.answers(0, c.hits, 900, 900)
 		}
 		if l.losses != c.losses {
@@ -325,12 +325,12 @@ func TestRetentionOfOneSource(t *testing.T) {
 // effect on longer ones.
 func TestRetentionOfSeveralPolicies(t *testing.T) {
 	l := newTestTracker(1, longestTTL)
-	other := cacheSummary{}
+	other := CacheSummary{}
 	answers := func(longest time.Duration, n int, cached int64) {
 		for range n {
 			l.now += time.Second
 			l.source++
-			l.observe(l.now, longest, Outcome{
+			l.learnTTL(l.now, longest, Outcome{
 				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached,
 				Source: l.source,
 			})
@@ -340,9 +340,9 @@ func TestRetentionOfSeveralPolicies(t *testing.T) {
 		t.Helper()
 		l.now += summaryInterval
 		ttl, _ := l.plan()
-		l.summarize(l.now, 2*longestTTL, l.cs, &other)
-		if (ttl-mine).Abs() > 10*time.Second || (other.ttl-others).Abs() > 10*time.Second {
-			t.Errorf("TTLs of %v and %v, want %v and %v", ttl, other.ttl, mine, others)
+		l.Summarize(l.now, 2*longestTTL, l.cs, &other)
+		if (ttl-mine).Abs() > 10*time.Second || (other.TTL-others).Abs() > 10*time.Second {
+			t.Errorf("TTLs of %v and %v, want %v and %v", ttl, other.TTL, mine, others)
 		}
 	}
 	want(longestTTL, 2*longestTTL)
@@ -354,8 +354,8 @@ func TestRetentionOfSeveralPolicies(t *testing.T) {
 	want(longestTTL*8/10, longestTTL*8/10)
 	answers(longestTTL, 20, 900)
 	want(longestTTL, longestTTL)
-	if ttl, _ := l.Retention(); ttl != other.ttl {
-		t.Errorf("retention %v, want that of the latest plan: %v", ttl, other.ttl)
+	if ttl, _ := l.Retention(); ttl != other.TTL {
+		t.Errorf("retention %v, want that of the latest plan: %v", ttl, other.TTL)
 	}
 }
 

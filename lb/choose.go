@@ -30,7 +30,7 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	if i := p.home(loads); i != Full {
 		return i
 	}
-	added, credit := p.added(), p.credit(loads, matched)
+	added, credit := p.Added(), p.credit(loads, matched)
 	var tied [64]int32 // the first of those with the lowest cost
 	ties, lowest := 0, 0.0
 	for i, l := range loads[:len(p.Candidates)] {
@@ -87,16 +87,16 @@ func (p *Plan) home(loads []Load) int {
 	if p.Home.LoadFactor <= 0 {
 		return Full
 	}
-	total, weights := p.added(), 0.0
+	total, weights := p.Added(), 0.0
 	for _, i := range p.Home.Order {
-		total += loads[i].in(p.Unit)
+		total += loads[i].In(p.Unit)
 		weights += p.Candidates[i].Weight
 	}
 	unbound := math.IsInf(p.Home.LoadFactor, 1)
 	limit := p.Home.LoadFactor * total / weights // of a candidate of weight 1
 	for _, i := range p.Home.Order {
 		c, l := &p.Candidates[i], loads[i]
-		within := unbound || l.in(p.Unit) < limit*c.Weight || float64(l.Requests) < float64(p.Home.Free)*c.Weight
+		within := unbound || l.In(p.Unit) < limit*c.Weight || float64(l.Requests) < float64(p.Home.Free)*c.Weight
 		if within && !c.IsFull(l) {
 			return int(i)
 		}
@@ -107,7 +107,7 @@ func (p *Plan) home(loads []Load) int {
 // Preferred returns the index of the candidate at which the request costs least whether or not it is full; of equal
 // costs, one that is not full if there is one.
 func Preferred(p *Plan, loads []Load, matched []int) int {
-	added, credit := p.added(), p.credit(loads, matched)
+	added, credit := p.Added(), p.credit(loads, matched)
 	best, lowest := Full, 0.0
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
@@ -154,7 +154,7 @@ func (p *Plan) total(i int, loads []Load, matched []int, added, credit float64) 
 
 // cost returns the cost of a candidate with load l and the plan's request, which adds the given load.
 func (p *Plan) cost(c *Candidate, l Load, added float64) float64 {
-	return c.cost(l.in(p.Unit)+added, float64(p.PerRequest*(l.Requests+1)))
+	return c.cost(l.In(p.Unit)+added, float64(p.PerRequest*(l.Requests+1)))
 }
 
 // cost returns the cost of the candidate at the given load. perRequest is additional load that does not count towards

@@ -15,28 +15,17 @@
 // owner without a heartbeat for longer than the store's TTL expire. So the counts of a crashed worker are returned
 // without its help.
 //
-// # Policies
-//
-//   - global_least_request: the lowest load in flight per unit of weight.
-//   - prefix_cache: the same in tokens, less a credit for the part of the prompt in an endpoint's KV cache.
-//   - endpoint_metrics: the endpoint whose engine is likely to serve the request first, or the lowest or highest value
-//     of one metric.
-//   - consistent_hash: where the request's session belongs, unless the load there is more than its part.
-//   - cluster_metrics: among clusters, by requests in flight, latency and failures of each.
-//   - token_budget: shares of targets by weight, within tokens and requests a minute; see package budget.
-//
-// A new policy is one file in this package, which registers its [Descriptor] in an init function.
-//
 // # What is learned
 //
 // Each VM learns from what passes through it. One value of each type serves all policies of a cluster, so that a change
 // of the configuration does not discard what was learned.
 //
-//   - [Health]: how each endpoint ended its requests. It turns failures into lower weights and ejections, and
+//   - Package health: how each endpoint ended its requests. It turns failures into lower weights and ejections, and
 //     starts new endpoints slowly.
 //   - [CacheTracker]: how long endpoints retain KV cache entries, how busy they are, and which prefixes are popular.
 //   - [Engines]: the latest engine sample of each endpoint, and the capacity and speed derived from them.
-//   - [RequestShares]: how many requests each endpoint got recently, for `rate_limit`.
+//   - Package push: how many requests an engine may be given.
+//   - Package policy: how many requests each endpoint got recently, for `rate_limit`, and how long clusters take.
 //
 // # Stores
 //

@@ -8,7 +8,7 @@ import (
 
 // minKVUse is the use of the KV cache from which on it shows how many requests fit. fullKVUse is the use above which
 // requests are assumed to wait: the ones that run need room to grow.
-const minKVUse, fullKVUse = 0.2, 0.95
+const MinKVUse, fullKVUse = 0.2, 0.95
 
 // learnExternal learns how many requests no owner counts.
 func (e *engine) learnExternal(next *EngineSample) {
@@ -21,7 +21,7 @@ func (e *engine) learnExternal(next *EngineSample) {
 	}
 	external := 0.0
 	if next.Counted {
-		external = max(0, running+queuedRequests(&next.Snapshot)-float64(next.Inflight.Requests))
+		external = max(0, running+QueuedRequests(&next.Snapshot)-float64(next.Inflight.Requests))
 	}
 	e.external, e.lastExternal = min(external, e.lastExternal), external
 }
@@ -30,7 +30,7 @@ func (e *engine) learnExternal(next *EngineSample) {
 func (e *engine) learnBatchSize(next *EngineSample) {
 	const gain = 0.3 // weight of the latest scrape
 	running, _ := next.Value(metrics.Running)
-	queued := queuedRequests(&next.Snapshot)
+	queued := QueuedRequests(&next.Snapshot)
 	switch {
 	case queued > 0 && e.batchSize == 0 && running > 0:
 		e.batchSize = running
@@ -42,7 +42,7 @@ func (e *engine) learnBatchSize(next *EngineSample) {
 }
 
 // queuedRequests returns how many requests wait for capacity.
-func queuedRequests(s *metrics.Snapshot) float64 {
+func QueuedRequests(s *metrics.Snapshot) float64 {
 	waiting, _ := s.Value(metrics.Waiting)
 	deferred, _ := s.Value(metrics.Deferred)
 	return max(0, waiting-deferred)
@@ -52,11 +52,11 @@ func queuedRequests(s *metrics.Snapshot) float64 {
 // requests fill it. It is unknown until the engine has reported a queue or a KV cache in use.
 func (e *engine) requestCapacity() (capacity float64, known bool) {
 	running, ok := e.Value(metrics.Running)
-	if queued := queuedRequests(&e.Snapshot); !ok && queued > 0 && e.Counted { // load reports only
+	if queued := QueuedRequests(&e.Snapshot); !ok && queued > 0 && e.Counted { // load reports only
 		return float64(e.Inflight.Requests) - queued, true
 	}
 	capacity = e.batchSize
-	if use := e.orZero(metrics.KVUse); use >= minKVUse && running >= 2 {
+	if use := e.orZero(metrics.KVUse); use >= MinKVUse && running >= 2 {
 		if fit := running * fullKVUse / use; capacity == 0 || fit < capacity {
 			capacity = fit
 		}

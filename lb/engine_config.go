@@ -17,7 +17,7 @@ type EngineConfig struct {
 	RateLimit  float64 // the highest share of requests that one endpoint gets; from 1 on there is no limit
 }
 
-func (cfg *EngineConfig) equal(other *EngineConfig) bool { return *cfg == *other }
+func (cfg *EngineConfig) Equal(other *EngineConfig) bool { return *cfg == *other }
 
 // Order is what endpoint_metrics prefers.
 type Order uint8
@@ -29,14 +29,14 @@ const (
 	HighestTarget              // the highest value of one metric
 )
 
-var orderNames = [...]string{ByLoad: "default", LowestTarget: "least", HighestTarget: "most"}
+var OrderNames = [...]string{ByLoad: "default", LowestTarget: "least", HighestTarget: "most"}
 
 // String returns the order's name in the configuration.
-func (o Order) String() string { return orderNames[o] }
+func (o Order) String() string { return OrderNames[o] }
 
 // UnmarshalText sets the order to the one with the name.
 func (o *Order) UnmarshalText(name []byte) error {
-	i := slices.Index(orderNames[:], string(name))
+	i := slices.Index(OrderNames[:], string(name))
 	if i < 0 {
 		return errors.New("lb: unknown order " + string(name))
 	}

@@ -25,15 +25,15 @@ const maxCostCandidates = 1 << 16
 
 // applyCosts returns the candidates with the costs of their engine samples, and how many have a fresh sample. Without
 // any, the candidates are unchanged. weightsConfigured prevents weights from being learned.
-func (g *Engines) applyCosts(
+func (g *Engines) ApplyCosts(
 	now time.Duration, source List, cfg *EngineConfig, unit Unit, model string, weightsConfigured bool,
 ) (List, int) {
 	key := costKey{cfg, source.Digest(), unit, g.adapterID(model), weightsConfigured}
 	l, known := g.lists.Get(now, key)
 	if !known || l.version != g.version || now >= l.validUntil {
 		cs, fresh := g.computeCosts(now, source.Candidates, &key)
-		l = costList{g.version, now + refreshEvery, NewList(cs), fresh}
-		g.lists.PutSized(now, key, l, cachedSize(source))
+		l = costList{g.version, now + RefreshEvery, NewList(cs), fresh}
+		g.lists.PutSized(now, key, l, CachedSize(source))
 	}
 	return l.list, l.fresh
 }

@@ -2,7 +2,6 @@ package lb
 
 import (
 	"cmp"
-	"math"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/order"
@@ -29,7 +28,7 @@ func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *costKey) 
 	}
 	m := costModel{cluster: g, cfg: cfg, adapter: key.adapter, requestLoad: 1, unit: key.unit}
 	if m.unit == Tokens {
-		m.requestLoad = roundDigits(max(1, g.meanTokens), 3)
+		m.requestLoad = RoundDigits(max(1, g.meanTokens), 3)
 	}
 	if cfg.Learn && !key.weightsConfigured {
 		m.medianSpeed = g.medianSpeed(cs)
@@ -49,7 +48,7 @@ func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *costKey) 
 	}
 	for i := range out { // a small change should give the same list, which stores know already
 		c := &out[i]
-		c.Base, c.Capacity, c.Weight = roundDigits(c.Base, 8), roundDigits(c.Capacity, 8), roundDigits(c.Weight, 8)
+		c.Base, c.Capacity, c.Weight = RoundDigits(c.Base, 8), RoundDigits(c.Capacity, 8), RoundDigits(c.Weight, 8)
 	}
 	return out, fresh
 }
@@ -127,11 +126,6 @@ func (g *Engines) learnMeanTokens(tokens int64) {
 		g.meanTokens = float64(tokens)
 	}
 	g.meanTokens += (float64(tokens) - g.meanTokens) * gain
-}
-
-// roundDigits truncates x to the given number of binary digits after the first.
-func roundDigits(x float64, digits uint) float64 {
-	return math.Float64frombits(math.Float64bits(x) &^ (1<<(52-digits) - 1))
 }
 
 // median returns the lower median of xs, which it sorts; 0 for none.

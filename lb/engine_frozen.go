@@ -14,16 +14,16 @@ import (
 // PageMark is what every answer changes of a page: how many tokens it counts, whatever else moves, such as the time of
 // the exporter's own process; or its digest if it counts none. The zero PageMark is that of no page.
 type PageMark struct {
-	prompts, output float64
-	page            uint64
+	Prompts, Output float64
+	Page            uint64
 }
 
 // Mark returns the mark of the page that the sample is from.
 func (s *EngineSample) Mark() PageMark {
 	if s.Page == 0 || !s.CountsTokens() {
-		return PageMark{page: s.Page}
+		return PageMark{Page: s.Page}
 	}
-	return PageMark{prompts: s.orZero(metrics.PromptTokens), output: s.orZero(metrics.OutputTokens)}
+	return PageMark{Prompts: s.orZero(metrics.PromptTokens), Output: s.orZero(metrics.OutputTokens)}
 }
 
 // seen follows what is read, as far as this VM has, to know which answers a page must show.

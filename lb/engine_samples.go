@@ -39,14 +39,15 @@ type engine struct {
 // Engines is the latest engine samples of one cluster and what was learned from them. One VM has one per cluster,
 // shared by all its policies, so that it survives a change of the configuration.
 type Engines struct {
+	OnUpdate func(now time.Duration) // called when there are new samples; nil for nobody
+
 	engines         map[string]*engine        // by address
 	targets         []string                  // names of the metrics configured as targets
 	adapters        map[uint64]time.Duration  // known adapters by digest: when a sample last listed them
 	adapterRequests map[string]map[uint64]int // requests of this VM in flight, by address and adapter
 	meanTokens      float64                   // load of a request in tokens, moving average
 	version         uint64                    // changes with every sample and with adapterRequests
-	limits          *PushLimits               // that learn from the samples, nil for none
-	configs         equalConfigs[*EngineConfig]
+	configs         EqualConfigs[*EngineConfig]
 	lists           *recent.Cache[costKey, costList]
 }
 
@@ -55,9 +56,12 @@ func NewEngines() *Engines {
 	return &Engines{
 		engines: map[string]*engine{}, adapters: map[uint64]time.Duration{},
 		adapterRequests: map[string]map[uint64]int{}, version: 1,
-		lists: recent.New[costKey, costList](maxCostCandidates, unusedListTTL),
+		lists: recent.New[costKey, costList](maxCostCandidates, UnusedListTTL),
 	}
 }
+
+// OneConfig returns one configuration for all equal ones, so that policies share what is computed for them.
+func (g *Engines) OneConfig(cfg *EngineConfig) *EngineConfig { return g.configs.One(cfg) }
 
 // Update replaces the samples, given by address, and the names of their targets. Endpoints without a sample are
 // forgotten; a known sample has no effect.
@@ -87,8 +91,8 @@ func (g *Engines) Update(now time.Duration, targets []string, samples map[string
 		g.addAdapters(now, &sample.Loaded)
 		g.addAdapters(now, &sample.Waiting)
 	}
-	if g.limits != nil {
-		g.limits.samplesCame(now)
+	if g.OnUpdate != nil {
+		g.OnUpdate(now)
 	}
 	for id, at := range g.adapters {
 		if now-at > adapterTTL {
@@ -96,6 +100,13 @@ func (g *Engines) Update(now time.Duration, targets []string, samples map[string
 		}
 	}
 	g.version++
+}
+
+// Each calls f with the sample of each engine, and how many requests there no owner counts.
+func (g *Engines) Each(f func(addr string, s *EngineSample, external float64)) {
+	for addr, e := range g.engines {
+		f(addr, &e.EngineSample, e.external)
+	}
 }
 
 // learn updates what follows from the difference between the latest sample and next.

@@ -218,13 +218,13 @@ func (s *FallbackStore) Expire(now time.Duration) time.Duration {
 
 // shareOfCaps reduces caps to this gateway's share of them, at least 1: without the remote store each gateway must stay
 // below its part, so that all together stay below the cap.
-type shareOfCaps struct{ lists derivedLists }
+type shareOfCaps struct{ lists DerivedLists }
 
 func (s *shareOfCaps) apply(now time.Duration, l List, share float64) List {
 	if share >= 1 {
 		return l
 	}
-	return s.lists.get(now, l, math.Float64bits(share), func(cs []Candidate) []Candidate {
+	return s.lists.Get(now, l, math.Float64bits(share), func(cs []Candidate) []Candidate {
 		out := slices.Clone(cs)
 		for i := range out {
 			c := &out[i]

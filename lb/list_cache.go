@@ -9,17 +9,19 @@ import (
 
 const (
 	// unusedListTTL is how long what was computed for a list is kept without use, where there is room for others.
-	unusedListTTL = 10 * time.Second
+	UnusedListTTL = 10 * time.Second
+	// refreshEvery is how often lists are made again while they change with time alone.
+	RefreshEvery = 100 * time.Millisecond
 	// maxDerivedCandidates bounds derivedLists, by the candidates in all lists.
 	maxDerivedCandidates = 1 << 15
 )
 
 // cachedSize returns how many candidates a list counts for where lists are kept. A short one counts for more than it
 // has, so that there are never too many.
-func cachedSize(l List) int { return max(len(l.Candidates), 256) }
+func CachedSize(l List) int { return max(len(l.Candidates), 256) }
 
 // derivedLists keeps lists that were made from others.
-type derivedLists struct {
+type DerivedLists struct {
 	made *recent.Cache[derivedKey, List]
 }
 
@@ -27,15 +29,15 @@ type derivedLists struct {
 type derivedKey struct{ source, params uint64 }
 
 // get returns what build makes of the list with the parameters.
-func (d *derivedLists) get(now time.Duration, from List, params uint64, build func([]Candidate) []Candidate) List {
+func (d *DerivedLists) Get(now time.Duration, from List, params uint64, build func([]Candidate) []Candidate) List {
 	if d.made == nil {
-		d.made = recent.New[derivedKey, List](maxDerivedCandidates, unusedListTTL)
+		d.made = recent.New[derivedKey, List](maxDerivedCandidates, UnusedListTTL)
 	}
 	key := derivedKey{from.Digest(), params}
 	out, ok := d.made.Get(now, key)
 	if !ok {
 		out = NewList(build(from.Candidates))
-		d.made.PutSized(now, key, out, cachedSize(out))
+		d.made.PutSized(now, key, out, CachedSize(out))
 	}
 	return out
 }
@@ -45,11 +47,11 @@ const maxConfigs = 64
 
 // equalConfigs are the latest configurations of a cluster's policies. Equal ones become one, so that policies share
 // what is computed for them.
-type equalConfigs[C interface{ equal(C) bool }] []C
+type EqualConfigs[C interface{ Equal(C) bool }] []C
 
 // one returns the first of the configurations that equal this one.
-func (known *equalConfigs[C]) one(config C) C {
-	if i := slices.IndexFunc(*known, config.equal); i >= 0 {
+func (known *EqualConfigs[C]) One(config C) C {
+	if i := slices.IndexFunc(*known, config.Equal); i >= 0 {
 		return (*known)[i]
 	}
 	if len(*known) >= maxConfigs {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/fieldtest"
 )
 
 // Lists of equal candidates have the same digest. Any other value in a candidate, and another order, make another one.
@@ -25,7 +27,7 @@ func TestDigestOfAList(t *testing.T) {
 	add()
 	add(changed)
 	v := reflect.ValueOf(&changed).Elem()
-	changeEachField(t, v, v.Type().Name(), func(string) {
+	fieldtest.Each(t, v, v.Type().Name(), func(string) {
 		add(changed)
 		add(changed, Candidate{})
 		add(Candidate{}, changed)
@@ -39,48 +41,13 @@ func TestDigestOfAList(t *testing.T) {
 	}
 }
 
-// Configurations are equal if all of their parts are.
-func TestEqualConfigs(t *testing.T) {
-	base := func() *ClusterConfig {
-		return &ClusterConfig{
-			Unit: Tokens, MaxInflight: 3, MaxInflightTokens: 5, ZonePenalty: 2, Weights: map[string]float64{"a": 1},
-			Health: HealthConfig{SlowStart: 1},
-		}
-	}
-	var known equalConfigs[*ClusterConfig]
-	first := base()
-	if known.one(first) != first || known.one(base()) != first {
-		t.Error("an equal configuration is another one")
-	}
-	for i, change := range []func(*ClusterConfig){
-		func(c *ClusterConfig) { c.Unit = Requests },
-		func(c *ClusterConfig) { c.MaxInflight = 4 },
-		func(c *ClusterConfig) { c.MaxInflightTokens = 4 },
-		func(c *ClusterConfig) { c.ZonePenalty = 3 },
-		func(c *ClusterConfig) { c.Weights["a"] = 2 },
-		func(c *ClusterConfig) { c.Health.SlowStart = 2 },
-	} {
-		c := base()
-		if change(c); c.equal(first) || first.equal(c) {
-			t.Errorf("change %d makes no difference", i)
-		}
-	}
-	for i := range 3 * maxConfigs {
-		c := base()
-		c.MaxInflight = int64(10 + i)
-		if known.one(c) != c || known.one(c) != c || len(known) > maxConfigs {
-			t.Fatalf("configuration %d of %d is another one", i, len(known))
-		}
-	}
-}
-
 // A list is made from another one and parameters once, and again after others had the room.
 func TestDerivedLists(t *testing.T) {
-	var d derivedLists
+	var d DerivedLists
 	made := 0
 	get := func(from List, params uint64) {
 		t.Helper()
-		out := d.get(time.Hour, from, params, func(cs []Candidate) []Candidate {
+		out := d.Get(time.Hour, from, params, func(cs []Candidate) []Candidate {
 			made++
 			out := slices.Clone(cs)
 			out[0].Cap = int64(params)
@@ -106,5 +73,21 @@ func TestDerivedLists(t *testing.T) {
 	get(a, 1)
 	if made != 5 || d.made.Len() != 1 {
 		t.Errorf("%d lists are kept, were made %d times", d.made.Len(), made)
+	}
+}
+
+// numbered is a configuration that is equal to those with the same number.
+type numbered struct{ n int }
+
+func (c *numbered) Equal(other *numbered) bool { return *c == *other }
+
+// Equal configurations become one, of the latest ones.
+func TestConfigsAreBounded(t *testing.T) {
+	var known EqualConfigs[*numbered]
+	for i := range 3 * maxConfigs {
+		c := &numbered{i}
+		if known.One(c) != c || known.One(&numbered{i}) != c || len(known) > maxConfigs {
+			t.Fatalf("configuration %d of %d is another one", i, len(known))
+		}
 	}
 }

@@ -13,7 +13,7 @@ type ModelFacts struct {
 	models        []*modelFacts
 	look          patience      // to find out what endpoints have refused
 	readUntil     time.Duration // until then there is a fact that tells endpoints apart
-	lists         derivedLists  // without endpoints, by a digest of those
+	lists         DerivedLists  // without endpoints, by a digest of those
 	listed        listed        // before any request has shown it
 	exportPending bool
 }
@@ -244,7 +244,7 @@ func (e *modelFact) avoids(now time.Duration, length int64) bool {
 
 // filter returns the candidates for a request: those that list its model, if there are any, without those at which it
 // is known to be refused, unless that is all of them.
-func (f *ModelFacts) filter(now time.Duration, r *Request, l List) List {
+func (f *ModelFacts) Filter(now time.Duration, r *Request, l List) List {
 	if f == nil || r.ModelID == 0 {
 		return l
 	}
@@ -256,13 +256,13 @@ func (f *ModelFacts) filter(now time.Duration, r *Request, l List) List {
 	digest := uint64(0) // of the endpoints, in any order
 	for _, e := range m.endpoints {
 		if e.avoids(now, r.Length) {
-			digest += mix(e.endpoint)
+			digest += Mix(e.endpoint)
 		}
 	}
 	if digest == 0 {
 		return l
 	}
-	return f.lists.get(now, l, digest, func(cs []Candidate) []Candidate {
+	return f.lists.Get(now, l, digest, func(cs []Candidate) []Candidate {
 		left := make([]Candidate, 0, len(cs))
 		for i := range cs {
 			if e := m.find(EndpointHash(cs[i].Addr)); e == nil || !e.avoids(now, r.Length) {

@@ -16,7 +16,7 @@ func factCandidates(n int) (cs []Candidate) {
 // wantLeft fails the test unless requests for the model go to those endpoints.
 func wantLeft(t *testing.T, what string, f *ModelFacts, now time.Duration, model uint64, length int64, want ...int) {
 	t.Helper()
-	left := f.filter(now, &Request{ModelID: model, Length: length}, NewList(factCandidates(4))).Candidates
+	left := f.Filter(now, &Request{ModelID: model, Length: length}, NewList(factCandidates(4))).Candidates
 	got := []int{}
 	for _, c := range left {
 		got = append(got, int(c.Addr[1]-'0'))

@@ -192,7 +192,7 @@ func (f *ModelFacts) SetLists(lists ModelLists) {
 		if i < 0 {
 			i, l.groups = len(l.groups), append(l.groups, listGroup{models: e.Models})
 		}
-		l.groups[i].digest += mix(e.Endpoint)
+		l.groups[i].digest += Mix(e.Endpoint)
 		for _, m := range e.Models {
 			endpoints[m]++
 		}
@@ -225,11 +225,11 @@ func (f *ModelFacts) listing(now time.Duration, model uint64, m *modelFacts, lis
 	if m != nil {
 		for _, fact := range m.endpoints {
 			if e := l.of(fact.endpoint); e != nil && e.contradicts(now, model, fact) {
-				digest += mix(e.Endpoint + 1)
+				digest += Mix(e.Endpoint + 1)
 			}
 		}
 	}
-	return f.lists.get(now, list, digest, func(cs []Candidate) []Candidate {
+	return f.lists.Get(now, list, digest, func(cs []Candidate) []Candidate {
 		left, found := make([]Candidate, 0, len(cs)), false
 		for i := range cs {
 			if e := l.of(EndpointHash(cs[i].Addr)); e != nil && e.Models != nil {

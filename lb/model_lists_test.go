@@ -25,7 +25,7 @@ func listsOf(at time.Duration, names ...[]string) (l ModelLists) {
 func wantListing(t *testing.T, what string, f *ModelFacts, now time.Duration, model string, want ...int) {
 	t.Helper()
 	r := Request{ModelID: ModelName(model) ^ 1, ModelName: ModelName(model), Length: 100}
-	left := f.filter(now, &r, NewList(factCandidates(4))).Candidates
+	left := f.Filter(now, &r, NewList(factCandidates(4))).Candidates
 	got := []int{}
 	for _, c := range left {
 		got = append(got, int(c.Addr[1]-'0'))
@@ -184,7 +184,7 @@ func TestSharedLists(t *testing.T) {
 		raw[rapid.IntRange(0, len(raw)-1).Draw(rt, "place")] ^= byte(rapid.IntRange(1, 255).Draw(rt, "bits"))
 		f.SetLists(ReadModelLists(raw))
 		r := Request{ModelID: 1, ModelName: ModelName("a")}
-		if left := f.filter(1, &r, NewList(factCandidates(4))); len(left.Candidates) == 0 {
+		if left := f.Filter(1, &r, NewList(factCandidates(4))); len(left.Candidates) == 0 {
 			rt.Fatal("no candidate is left")
 		}
 	})
@@ -212,7 +212,7 @@ func TestListingProperty(t *testing.T) {
 			}
 			r := Request{ModelID: 2, ModelName: ModelName(name)}
 			var got []int
-			for _, c := range f.filter(time.Hour, &r, NewList(factCandidates(4))).Candidates {
+			for _, c := range f.Filter(time.Hour, &r, NewList(factCandidates(4))).Candidates {
 				got = append(got, int(c.Addr[1]-'0'))
 			}
 			if !slices.Equal(got, want) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Verdict classifies the end of a request for the health of its endpoint. The weight of a failure depends on how often
-// such requests fail elsewhere: see [Health].
+// such requests fail elsewhere: see package health.
 type Verdict uint8
 
 // The verdicts.
@@ -25,7 +25,7 @@ const (
 type Outcome struct {
 	Addr           string
 	Verdict        Verdict
-	Client         uint64        // the same for all requests of one client; 0 if unknown; see [Health.NeedsClient]
+	Client         uint64        // the same for all requests of one client; 0 if unknown, see health.Health.NeedsClient
 	Model          uint64        // the same for all requests for one model; 0 if unknown
 	WaitedFor      time.Duration // from the end of the request to the timeout, for TimedOut
 	Busy           bool          // the endpoint is answering other requests now; for TimedOut and Retried

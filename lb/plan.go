@@ -43,7 +43,7 @@ type Load struct {
 }
 
 // in returns the load in the unit u.
-func (l Load) in(u Unit) float64 {
+func (l Load) In(u Unit) float64 {
 	if u == Tokens {
 		return float64(l.Tokens)
 	}
@@ -88,7 +88,7 @@ func digestOf(cs []Candidate) uint64 {
 	d := uint64(len(cs))
 	for i := range cs {
 		c := &cs[i]
-		d = mix(d ^ EndpointHash(c.Addr))
+		d = Mix(d ^ EndpointHash(c.Addr))
 		for _, x := range [...]uint64{
 			math.Float64bits(c.Base), math.Float64bits(c.Slope), math.Float64bits(c.Weight),
 			math.Float64bits(c.Capacity), math.Float64bits(c.OverSlope), math.Float64bits(c.ZonePenalty),
@@ -161,6 +161,27 @@ type Prefix struct {
 	IndexMemory IndexMemory   // of the prefix index that records the prompt
 }
 
+// MaxTTL is the longest time that an endpoint is assumed to retain what it has computed, whatever is configured: stores
+// count in ticks that wrap.
+const MaxTTL = 48 * time.Hour
+
+// EndpointTTL is how long one endpoint is assumed to retain what it has computed: a prompt that was recorded for it
+// longer ago does not match.
+type EndpointTTL struct {
+	Endpoint uint32 // see EndpointTag
+	TTL      time.Duration
+}
+
+// TTLOf returns the TTL of an endpoint. Of several entries with the same tag the last one counts, as in Redis.
+func (p *Prefix) TTLOf(endpoint uint32) time.Duration {
+	for i := len(p.ShortTTL) - 1; i >= 0; i-- {
+		if p.ShortTTL[i].Endpoint == endpoint {
+			return p.ShortTTL[i].TTL
+		}
+	}
+	return p.TTL
+}
+
 // IndexMemory is how many bytes the prefix index may use. Policies copy it from their configuration into plans, and
 // each kind of store reads its own field. Configurations of one cluster may differ in it.
 type IndexMemory struct {
@@ -201,7 +222,7 @@ func (p *Plan) AddedTokens(n int) int64 {
 }
 
 // added returns the load of the request without a match, in the plan's unit.
-func (p *Plan) added() float64 {
+func (p *Plan) Added() float64 {
 	if p.Unit == Tokens {
 		return float64(min(max(p.Tokens, 0), MaxTokens))
 	}

@@ -55,7 +55,7 @@ func (m *costModel) setTargetCost(c *Candidate, e *engine, value, perRequest flo
 	c.Slope, c.OverSlope = tieBreak*perRequest/m.requestLoad, perRequest/m.requestLoad
 	c.Capacity = m.requestLoad
 	if e != nil && e.Counted {
-		c.Capacity += e.Inflight.in(m.unit)
+		c.Capacity += e.Inflight.In(m.unit)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // The cost of a value: an endpoint with less weight, with slow start or in another zone counts as if it had more.
 func TestSetTargetCost(t *testing.T) {
 	m := costModel{cfg: &EngineConfig{Order: LowestTarget}, requestLoad: 2, unit: Tokens}
-	counted := &engine{EngineSample: EngineSample{Counted: true, Inflight: Load{3, 30}}}
+	counted := &engine{EngineSample: EngineSample{Counted: true, Inflight: Load{Requests: 3, Tokens: 30}}}
 	for _, c := range []struct {
 		order Order
 		e     *engine
@@ -233,20 +233,20 @@ func TestCostLists(t *testing.T) {
 	g.Update(0, nil, map[string]EngineSample{addrOf(0): sampleOf(t, fields{"running": 1})})
 	source := NewList([]Candidate{{Addr: addrOf(0), Slope: 1, Weight: 1}})
 	computed := func(now time.Duration) bool {
-		g.applyCosts(now, source, cfg, Requests, "", false)
+		g.ApplyCosts(now, source, cfg, Requests, "", false)
 		l, _ := g.lists.Get(now, costKey{config: cfg, source: source.Digest()})
-		return l.validUntil == now+refreshEvery
+		return l.validUntil == now+RefreshEvery
 	}
 	for i, c := range []struct {
 		now  time.Duration
 		want bool
-	}{{time.Minute, true}, {time.Minute + refreshEvery - 1, false}, {time.Minute + refreshEvery, true}} {
+	}{{time.Minute, true}, {time.Minute + RefreshEvery - 1, false}, {time.Minute + RefreshEvery, true}} {
 		if got := computed(c.now); got != c.want {
 			t.Errorf("query %d: computed %v", i, got)
 		}
 	}
 	g.version++
-	if !computed(time.Minute + refreshEvery + 1) {
+	if !computed(time.Minute + RefreshEvery + 1) {
 		t.Error("a new version changes nothing")
 	}
 }

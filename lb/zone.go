@@ -4,7 +4,7 @@ package lb
 type Zone struct{ Region, Name string }
 
 // differs reports whether two zones are known to differ: an unknown part differs from nothing.
-func (z Zone) differs(o Zone) bool {
+func (z Zone) Differs(o Zone) bool {
 	return knownToDiffer(z.Region, o.Region) || knownToDiffer(z.Name, o.Name)
 }
 

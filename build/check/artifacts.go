@@ -10,7 +10,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -89,7 +89,7 @@ func documented(name string, text []byte) []string {
 	for _, k := range config.Keys() {
 		find(k.Name, k.Chinese.Meaning)
 	}
-	for _, d := range lb.Policies() {
+	for _, d := range policy.All() {
 		find(d.Name, d.Meaning.ZH)
 	}
 	return problems

@@ -59,53 +59,64 @@ const (
 // their folders, and libraries. ARCHITECTURE.md says what is in each folder. The SDK is in sdkFolders instead; tests
 // may import more.
 var mayImport = map[string][]string{
-	"internal/jsontext": nil,
-	"internal/order":    nil,
-	"internal/recent":   nil,
-	"internal/statname": nil,
-	"internal/wire":     nil,
+	"internal/fieldtest": nil,
+	"internal/jsontext":  nil,
+	"internal/order":     nil,
+	"internal/recent":    nil,
+	"internal/statname":  nil,
+	"internal/wire":      nil,
 	"lb": {
-		"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/setting",
-		"metrics", xxhash,
+		"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "metrics",
+		xxhash,
 	},
-	"lb/answer": {"internal/jsontext"},
-	"lb/budget": nil,
+	"lb/answer":              {"internal/jsontext"},
+	"lb/budget":              nil,
+	"lb/engines/enginestest": {"metrics"},
+	"lb/health":              {"internal/order", "internal/recent", "internal/wire", "lb"},
+	"lb/health/healthtest":   {"lb", "lb/health", "lb/storetest"},
 	"lb/memstore": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
 	},
 	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
-	"lb/prefixindex":           nil,
-	"lb/prompt":                {"internal/jsontext", siphash},
-	"lb/prompt/prompttest":     nil,
-	"lb/queue":                 {"internal/order", "internal/wire", "lb", "lb/budget"},
-	"lb/region":                {"internal/wire", "lb", "lb/memstore", xxhash, blake2s},
-	"lb/setting":               nil,
-	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
-	"metrics":                  {"internal/wire"},
+	"lb/policy": {
+		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/health", "lb/push",
+		"lb/setting", "metrics",
+	},
+	"lb/prefixindex":       nil,
+	"lb/prompt":            {"internal/jsontext", siphash},
+	"lb/prompt/prompttest": nil,
+	"lb/queue":             {"internal/order", "internal/wire", "lb", "lb/budget"},
+	"lb/region":            {"internal/wire", "lb", "lb/memstore", xxhash, blake2s},
+	"lb/push":              {"internal/order", "internal/recent", "internal/wire", "lb", "metrics"},
+	"lb/setting":           nil,
+	"lb/storetest":         {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
+	"metrics":              {"internal/wire"},
 	"plugin": {
 		"lb", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host",
 		"plugin/process", "plugin/stats", "redisclient",
 	},
 	"plugin/admission": {
-		"internal/statname", "internal/wire", "lb", "lb/budget", "plugin/config", "plugin/endpoints", "plugin/host",
-		"plugin/process", "plugin/stats", xxhash,
+		"internal/statname", "internal/wire", "lb", "lb/budget", "lb/policy", "plugin/config", "plugin/endpoints",
+		"plugin/host", "plugin/process", "plugin/stats", xxhash,
 	},
 	"plugin/config": {
-		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/region", "lb/setting", "metrics", xxhash,
+		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/health", "lb/policy", "lb/push", "lb/region",
+		"lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
-		"lb/memstore", "lb/prompt", "lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/discovery",
-		"plugin/endpoints", "plugin/engines", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
-		"plugin/stats", "redisclient", xxhash,
+		"lb/health", "lb/memstore", "lb/policy", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/admission",
+		"plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host", "plugin/learned",
+		"plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
 	"plugin/endpoints": {
 		"internal/recent", "internal/wire", "lb", "plugin/config", "plugin/discovery", "plugin/process", xxhash,
 	},
 	"plugin/engines": {
-		"internal/order", "internal/statname", "internal/wire", "lb", "lb/prompt", "metrics", "plugin/config",
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/prompt", "lb/push", "metrics",
+		"plugin/config",
 		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stats", xxhash,
 	},
 	"plugin/host": {
@@ -127,8 +138,9 @@ var mayImport = map[string][]string{
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
-	"lb", "lb/memstore", "lb/queue", "lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/core",
-	"plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/process", "redisclient",
+	"lb", "lb/health", "lb/memstore", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics", "plugin/admission",
+	"plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/process",
+	"redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

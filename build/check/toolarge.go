@@ -4,7 +4,7 @@ package main
 // row may only become less: who makes a package smaller lowers its row.
 var tooLarge = map[string]shape{
 	"e2e/higresshost": {
-		circle: 13,
+		circle: 12,
 	},
 	"e2e/queuecheck": {circle: 8},
 	"e2e/redisserver": {
@@ -26,7 +26,7 @@ var tooLarge = map[string]shape{
 			"Fleet.State and Fleet.state",
 		},
 	},
-	"lb":          {circle: 22},
+	"lb":          {circle: 9},
 	"lb/answer":   {circle: 7},
 	"lb/memstore": {circle: 16, methods: map[string]int{"Store": 86}},
 	"lb/prompt":   {circle: 14, methods: map[string]int{"Chainer": 50}},

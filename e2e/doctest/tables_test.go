@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -46,11 +47,11 @@ type keyTable struct {
 // policyTables returns the tables of all policies with keys but endpoint_metrics.
 func policyTables() []keyTable {
 	var tables []keyTable
-	for _, d := range lb.Policies() {
+	for _, d := range policy.All() {
 		if len(d.Keys) > 0 && d.Name != "endpoint_metrics" {
 			has := only(d.Name)
-			if d.Needs.Session == lb.SessionRequired {
-				has = func(k config.Key) bool { return only(d.Name)(k) || k.Name == "lb_config."+lb.KeySession }
+			if d.Needs.Session == policy.SessionRequired {
+				has = func(k config.Key) bool { return only(d.Name)(k) || k.Name == "lb_config."+policy.KeySession }
 			}
 			tables = append(tables, keyTable{"config-" + strings.ReplaceAll(d.Name, "_", "-"), d.Name, has})
 		}

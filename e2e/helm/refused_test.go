@@ -14,7 +14,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/mesh/lab"
-	"github.com/warmgate/warmgate/lb"
+	lbpolicy "github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/config/configtest"
 )
@@ -227,12 +227,12 @@ func TestMessage(t *testing.T) {
 // TestNeedsMetrics checks that policies that cannot do without metrics are refused without a way to them.
 func TestNeedsMetrics(t *testing.T) {
 	c := load(t)
-	for _, d := range lb.Policies() {
+	for _, d := range lbpolicy.All() {
 		for _, name := range append([]string{d.Name}, d.Aliases...) {
 			values := "gateway: istio\nmetrics: {enabled: false}\nconfig: {lb_policy: " + name + "}"
 			_, _, err := template(c, complete(given(t, values)))
 			refused := err != nil && strings.Contains(err.Error(), "needs metrics.enabled")
-			if needed := d.Needs.Metrics == lb.MetricsRequired; needed != refused {
+			if needed := d.Needs.Metrics == lbpolicy.MetricsRequired; needed != refused {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/policy"
 )
 
 // simple is a policy that only chooses, by what is in flight.
@@ -152,25 +154,25 @@ const DefaultCredit = 2
 // Warm is a policy of Warmgate with a credit.
 func Warm(name string, credit float64) Maker {
 	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
-		return newWarm(seed, name, len(servers), lb.Config{Settings: cacheConfig(credit)})
+		return newWarm(seed, name, len(servers), policy.Config{Settings: cacheConfig(credit)})
 	}
 }
 
-func cacheConfig(credit float64) *lb.CacheConfig {
-	return &lb.CacheConfig{Credit: credit, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}}
+func cacheConfig(credit float64) *policy.CacheConfig {
+	return &policy.CacheConfig{Credit: credit, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}}
 }
 
 // newWarm returns the policy of that name with the settings.
-func newWarm(seed uint64, name string, servers int, config lb.Config) *warm {
+func newWarm(seed uint64, name string, servers int, config policy.Config) *warm {
 	kv := memory{}
 	if err := memstore.Prepare(kv); err != nil {
 		panic(err)
 	}
-	config.Unit, config.Health, config.Caches = lb.Tokens, lb.NewHealth(), lb.NewCacheTracker()
+	config.Unit, config.Health, config.Caches = lb.Tokens, health.New(), lb.NewCacheTracker()
 	if config.Engines == nil {
 		config.Engines = lb.NewEngines()
 	}
-	policy, err := lb.New(name, config)
+	policy, err := policy.New(name, config)
 	if err != nil {
 		panic(err)
 	}

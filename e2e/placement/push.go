@@ -8,12 +8,15 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/metrics"
 )
 
 // Waiting is how requests wait in the gateway until a server can run them.
 type Waiting struct {
-	Push    lb.Push
+	Push    push.Kind
 	Cap     int64 // max_inflight
 	Ahead   int   // push_ahead
 	Skip    int   // queue.skip
@@ -29,7 +32,7 @@ type waiting struct {
 	how       Waiting
 	servers   []*vllmsim.Virtual
 	engines   *lb.Engines
-	limits    *lb.PushLimits
+	limits    *push.Limits
 	parser    *metrics.Parser
 	server    vllmsim.Config
 	scrapedAt time.Duration
@@ -43,10 +46,10 @@ func PrefixCacheWaiting(how Waiting) Maker {
 			panic(err)
 		}
 		p := &waiting{how: how, servers: servers, server: servers[0].Config(), engines: lb.NewEngines(), parser: parser}
-		p.limits = lb.NewPushLimits(p.engines)
-		p.warm = newWarm(seed, "prefix_cache", len(servers), lb.Config{
+		p.limits = push.New(p.engines)
+		p.warm = newWarm(seed, "prefix_cache", len(servers), policy.Config{
 			Settings: cacheConfig(DefaultCredit), Engines: p.engines, Limits: p.limits,
-			Push: how.Push, PushAhead: how.Ahead, Cluster: lb.ClusterConfig{MaxInflight: how.Cap},
+			Push: how.Push, PushAhead: how.Ahead, Cluster: health.ClusterConfig{MaxInflight: how.Cap},
 			Engine: lb.EngineConfig{
 				StaleAfter: 3 * scrapePeriod, Learn: true,
 				Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
@@ -80,7 +83,7 @@ func (p *waiting) Last(now time.Duration, r *Request) {
 
 func (p *waiting) observe(now time.Duration, r *Request, begun bool) {
 	l := r.policy.(*lease)
-	p.limits.Observe(now, lb.Answer{
+	p.limits.Observe(now, push.Answer{
 		Addr: p.view.Endpoints[r.Server].Addr, PlacedAt: l.placed, Inflight: l.inflight, Begun: begun, Streamed: !begun,
 	})
 }

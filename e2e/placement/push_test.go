@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/push"
 )
 
 // byMemory is a server that runs as many requests at once as its KV cache has room for, like that of make bench-push.
@@ -57,13 +57,13 @@ func pushContenders() []contender {
 	add("blind, no metrics", Waiting{Skip: 32})
 	add("blind", Waiting{Skip: 32, Metrics: true})
 	for _, n := range []int64{10, 12, 14, 16, 20, 24} {
-		add(fmt.Sprint("outstanding ", n), Waiting{Push: lb.Outstanding, Cap: n, Skip: 32, Metrics: true})
+		add(fmt.Sprint("outstanding ", n), Waiting{Push: push.Outstanding, Cap: n, Skip: 32, Metrics: true})
 	}
-	add("pending", Waiting{Push: lb.Pending, Skip: 32, Metrics: true})
-	add("pending, no metrics", Waiting{Push: lb.Pending, Skip: 32})
-	add("pending, push_ahead 1", Waiting{Push: lb.Pending, Ahead: 1, Skip: 32, Metrics: true})
+	add("pending", Waiting{Push: push.Pending, Skip: 32, Metrics: true})
+	add("pending, no metrics", Waiting{Push: push.Pending, Skip: 32})
+	add("pending, push_ahead 1", Waiting{Push: push.Pending, Ahead: 1, Skip: 32, Metrics: true})
 	for _, n := range []int{8, 64, 100} {
-		add(fmt.Sprint("pending, skip ", n), Waiting{Push: lb.Pending, Skip: n, Metrics: true})
+		add(fmt.Sprint("pending, skip ", n), Waiting{Push: push.Pending, Skip: n, Metrics: true})
 	}
 	return list
 }
@@ -103,8 +103,8 @@ func TestPendingFindsWhatFits(t *testing.T) {
 		t.Logf("%v, cap %d: %+v", w.Push, w.Cap, r)
 		return r
 	}
-	blind, pending := run(Waiting{}), run(Waiting{Push: lb.Pending})
-	capped := run(Waiting{Push: lb.Outstanding, Cap: 14})
+	blind, pending := run(Waiting{}), run(Waiting{Push: push.Pending})
+	capped := run(Waiting{Push: push.Outstanding, Cap: 14})
 	if pending.Speed < 1.15*blind.Speed || pending.Speed < 0.9*capped.Speed {
 		t.Errorf("%.0f tokens/s, blind %.0f, cap 14 %.0f", pending.Speed, blind.Speed, capped.Speed)
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/simtime"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/metrics"
 )
@@ -47,7 +50,7 @@ type labServer struct {
 // labGate is what one worker knows.
 type labGate struct {
 	engines *lb.Engines
-	limits  *lb.PushLimits
+	limits  *push.Limits
 }
 
 // gatePeriod is the time between two ticks of a worker.
@@ -76,9 +79,9 @@ func (l *pushLab) start() *pushLab {
 	}
 	for range l.workers {
 		g := labGate{engines: lb.NewEngines()}
-		g.limits = lb.NewPushLimits(g.engines)
-		_, err := lb.New("global_least_request", lb.Config{
-			Push: lb.Pending, Limits: g.limits, Engines: g.engines, Health: lb.NewHealth(),
+		g.limits = push.New(g.engines)
+		_, err := policy.New("global_least_request", policy.Config{
+			Push: push.Pending, Limits: g.limits, Engines: g.engines, Health: health.New(),
 			Engine: lb.EngineConfig{StaleAfter: 3 * scrapePeriod},
 		})
 		if err != nil {
@@ -197,7 +200,7 @@ func (l *pushLab) step(s *labServer) {
 
 // observe tells a worker of an answer, at the time of its tick.
 func (l *pushLab) observe(s *labServer, j *labJob, begun bool) {
-	j.gate.limits.Observe(l.now.Truncate(gatePeriod), lb.Answer{
+	j.gate.limits.Observe(l.now.Truncate(gatePeriod), push.Answer{
 		Addr: s.cap.Addr, PlacedAt: j.placed.Truncate(gatePeriod), Inflight: j.inflight,
 		Begun: begun, Streamed: l.streamed && !begun, Bytes: 300 + 4*j.Tokens,
 	})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/wasmplugin"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -166,7 +166,7 @@ func TestOneLineChanged(t *testing.T) {
 		}
 		for _, at := range places {
 			own := string(text[at[4]:at[5]])
-			for _, d := range lb.Policies() {
+			for _, d := range policy.All() {
 				for _, name := range append([]string{d.Name}, d.Aliases...) {
 					next := slices.Concat(text[:at[4]], []byte(name), text[at[5]:])
 					_, err := config.Parse(file.read(t, next), file.host)
@@ -188,9 +188,9 @@ func TestOneLineChanged(t *testing.T) {
 }
 
 // needsMore reports whether a policy needs more than its name: clusters to choose among, or budgets.
-func needsMore(policy string) bool {
-	d := lb.Describe(policy)
-	return d.Among == lb.Clusters || d.Needs.Budget || policy == "cluster_hash"
+func needsMore(name string) bool {
+	d := policy.Describe(name)
+	return d.Among == policy.Clusters || d.Needs.Budget || name == "cluster_hash"
 }
 
 // TestNoUnitIsWritten checks that the unit of load is the default wherever no cap is in tokens, on every gateway.

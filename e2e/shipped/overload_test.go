@@ -18,7 +18,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 	"github.com/warmgate/warmgate/e2e/redisserver"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -33,7 +33,7 @@ const (
 // TestOverloadConfiguration compares warmgate-overload.yaml with warmgate.yaml, and with what both layouts have for it.
 func TestOverloadConfiguration(t *testing.T) {
 	c := samePlugin(t, overloadFile)
-	if !c.Queue.Enabled() || c.Push != lb.Pending || !c.Scrapes(config.Envoy) {
+	if !c.Queue.Enabled() || c.Push != push.Pending || !c.Scrapes(config.Envoy) {
 		t.Errorf("no request waits, or no metrics are read: %+v", c)
 	}
 	for _, file := range []string{"envoy.yaml", "envoy-hardened.yaml"} {
@@ -339,16 +339,16 @@ func TestOverloadInHigress(t *testing.T) {
 	gw.Advance(10 * time.Millisecond)
 	second := send(0)
 	gw.Advance(time.Second)
-	if first.OnUpstream() || second.OnUpstream() {
+	if first.OnUpstream || second.OnUpstream {
 		t.Fatal("a request does not wait")
 	}
 	busy[0].Respond(http.StatusOK, "{}")
-	if first.Upstream() != server.Addr || second.OnUpstream() {
+	if first.Upstream() != server.Addr || second.OnUpstream {
 		t.Errorf("what was freed went to %q and %q", first.Upstream(), second.Upstream())
 	}
 	gw.Advance(20 * time.Second)
-	if got := second.Received(); second.Code() != http.StatusTooManyRequests ||
+	if got := second.Received; second.Code != http.StatusTooManyRequests ||
 		!strings.Contains(string(got.Body), "queue_timeout") {
-		t.Errorf("after max_wait: %d %s", second.Code(), got.Body)
+		t.Errorf("after max_wait: %d %s", second.Code, got.Body)
 	}
 }

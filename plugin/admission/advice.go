@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/process"
@@ -104,7 +105,7 @@ func suggested(targets []target, score float64) (n int64, known bool) {
 
 // target is one of those of an API.
 type target struct {
-	*lb.BudgetTarget
+	*policy.BudgetTarget
 	limit     int64 // of requests in flight, 0 for none
 	candidate bool  // it may be chosen
 	load      lb.Load

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
 // API is where the admission API is answered. The zero value: there is none.
 type API struct {
 	Path     string        // that all its paths begin with, without a slash at the end
-	Token    lb.Secret     // who calls it has
+	Token    policy.Secret // who calls it has
 	LeaseTTL time.Duration // how long a task lives without a heartbeat
 }
 
@@ -49,14 +49,14 @@ func setAPIToken(p *parser, c *Config, at string, v value) {
 }
 
 // longSecret reads a secret that nobody guesses, which no message repeats.
-func (p *parser) longSecret(at string, v value, kind string) (lb.Secret, bool) {
+func (p *parser) longSecret(at string, v value, kind string) (policy.Secret, bool) {
 	what := v.kind.String()
 	if n := len(v.text); v.kind == kindString {
 		if p.wellKnown(at, v.text) {
 			return "", false
 		}
 		if n >= minSecret && n <= setting.MaxText {
-			return lb.Secret(strings.Clone(v.text)), true
+			return policy.Secret(strings.Clone(v.text)), true
 		}
 		what += " of " + strconv.Itoa(n) + " bytes"
 	}

@@ -4,14 +4,14 @@ import (
 	"slices"
 
 	"github.com/warmgate/warmgate/internal/order"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 )
 
 const keyBudgetTargets = "lb_config.targets"
 
 // Budget returns the settings of a policy with budgets, nil for any other.
-func (c *Config) Budget() *lb.BudgetConfig {
-	b, _ := c.Settings().(*lb.BudgetConfig)
+func (c *Config) Budget() *policy.BudgetConfig {
+	b, _ := c.Settings().(*policy.BudgetConfig)
 	return b
 }
 

@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/internal/order"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 )
 
 // Clusters is what is chosen among with lb_type cluster.
@@ -37,11 +38,11 @@ const (
 func (c *Config) AmongClusters() bool { return c.Type == typeCluster }
 
 // level returns what is chosen among.
-func (c *Config) level() lb.Level {
+func (c *Config) level() policy.Level {
 	if c.AmongClusters() {
-		return lb.Clusters
+		return policy.Clusters
 	}
-	return lb.Endpoints
+	return policy.Endpoints
 }
 
 // setClusters reads ["cluster"], or a name alone.
@@ -210,17 +211,17 @@ func (pt *part) checkHashed() {
 		pt.hashHeader = hashedHeader
 	}
 	if !pt.written["lb_config.session.load_factor"] {
-		pt.ownSettings(lb.Describe(clusterHash)).(*lb.HashConfig).LoadFactor = math.Inf(1)
+		pt.ownSettings(policy.Describe(clusterHash)).(*policy.HashConfig).LoadFactor = math.Inf(1)
 	}
 }
 
 // checkLevel compares what is chosen among with the policy and with other keys.
 func (pt *part) checkLevel() {
 	level, other := pt.level(), typeCluster
-	if level == lb.Clusters {
+	if level == policy.Clusters {
 		other = typeEndpoint
 	}
-	if d := lb.Describe(pt.Policy); d.New != nil && !d.Among.Includes(level) {
+	if d := policy.Describe(pt.Policy); d.New != nil && !d.Among.Includes(level) {
 		pt.badKey("lb_policy", `got "`+d.Name+`", which chooses with lb_type "`+other+`" only, want `+
 			oneOf(policiesFor(level))+` with lb_type "`+pt.Type+`"`)
 	}
@@ -238,8 +239,8 @@ func (pt *part) checkLevel() {
 }
 
 // policiesFor returns the policies that can choose among what the level is.
-func policiesFor(level lb.Level) (names []string) {
-	for _, d := range lb.Policies() {
+func policiesFor(level policy.Level) (names []string) {
+	for _, d := range policy.All() {
 		if d.Among.Includes(level) {
 			names = append(names, d.Name)
 		}
@@ -276,7 +277,7 @@ func (pt *part) checkClusters() {
 	pt.checkWeights(", and not in service_list", func(name string) bool {
 		return slices.Contains(pt.Clusters.List, name)
 	})
-	if pt.Push == lb.Pending {
+	if pt.Push == push.Pending {
 		pt.badKey(keyPush, `got "pending", want "blind" or "outstanding" with lb_type "cluster": `+
 			`what waits inside engines is not known of a cluster; endpoint.lb_config may have it`)
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 )
 
 // Host is the kind of gateway the plugin runs in. Some keys are only valid on one of them.
@@ -38,11 +40,11 @@ type Config struct {
 
 	Clusters Clusters // to choose among, with the type "cluster"
 
-	Unit              lb.Unit // what counts as load
-	MaxInflight       int     // requests in flight per endpoint of weight 1, 0 for no cap
-	MaxInflightTokens int     // tokens in flight, likewise
-	Push              lb.Push // when an endpoint takes another request
-	PushAhead         int     // requests that an endpoint may have beyond that, for lb.Pending
+	Unit              lb.Unit   // what counts as load
+	MaxInflight       int       // requests in flight per endpoint of weight 1, 0 for no cap
+	MaxInflightTokens int       // tokens in flight, likewise
+	Push              push.Kind // when an endpoint takes another request
+	PushAhead         int       // requests that an endpoint may have beyond that, for lb.Pending
 	Overload          Overload
 	Queue             Queue
 	Weights           map[string]float64 // by "ip:port" or cluster, in place of the gateway's; nil when none is set
@@ -56,12 +58,12 @@ type Config struct {
 	MaxRequestTokens int           // upper limit of the tokens that one request counts for
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
-	Session []SessionSource // where the key of a request's session is, the first that it has
-	Regions Regions         // to whose gateways requests may be forwarded
-	API     API             // where requests are admitted that their senders send themselves
-	Prefix  lb.CacheConfig  // for policies that read prompts
-	Engines Engines         // for policies that use metrics of engines
-	Models  Models          // how it is read which models endpoints have
+	Session []SessionSource    // where the key of a request's session is, the first that it has
+	Regions Regions            // to whose gateways requests may be forwarded
+	API     API                // where requests are admitted that their senders send themselves
+	Prefix  policy.CacheConfig // for policies that read prompts
+	Engines Engines            // for policies that use metrics of engines
+	Models  Models             // how it is read which models endpoints have
 
 	own map[string]any // settings that are neither in Prefix nor in Engines, by policy: see Settings
 

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -137,17 +137,17 @@ func TestPathsOfMetrics(t *testing.T) {
 // On stock Envoy engines are scraped through a cluster. Without one, a policy that requires metrics must get them as
 // load reports, which have no metric of the operator's choice.
 func TestMetricsClusterMatrix(t *testing.T) {
-	for _, policy := range policiesFor(lb.Endpoints) {
-		required := lb.Describe(policy).Needs.Metrics == lb.MetricsRequired
+	for _, name := range policiesFor(policy.Endpoints) {
+		required := policy.Describe(name).Needs.Metrics == policy.MetricsRequired
 		for _, cluster := range []bool{false, true} {
 			for _, orca := range []bool{false, true} {
 				for _, target := range []bool{false, true} {
 					list := []member{
-						{"lb_policy", strconv.Quote(policy)},
+						{"lb_policy", strconv.Quote(name)},
 						{"lb_config.envoy.admin_cluster", `"admin"`},
 						{keyORCA, strconv.FormatBool(orca)},
 					}
-					list = append(list, policyNeeds(policy)...)
+					list = append(list, policyNeeds(name)...)
 					if cluster {
 						list = append(list, member{keyMetricsCluster, `"engines"`})
 					}

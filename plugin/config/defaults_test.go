@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -79,7 +79,7 @@ func (k *key) setDefaults(text string) (restore func()) {
 	for i := range k.also {
 		places = append(places, &k.also[i].Default)
 	}
-	for _, d := range lb.Policies() {
+	for _, d := range policy.All() {
 		for i := range d.Keys {
 			if section+d.Keys[i].Name == k.Name {
 				places = append(places, &d.Keys[i].Default)

@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -45,7 +45,7 @@ func Keys() []Key {
 //	{engines}           by what metrics.engine may be.
 func fillIn() func(setting.Words) setting.Words {
 	var en, zh []string
-	for _, d := range lb.Policies() {
+	for _, d := range policy.All() {
 		nameEN, nameZH := "`"+d.Name+"`", "`"+d.Name+"`"
 		for _, alias := range d.Aliases {
 			nameEN += ", or `" + alias + "`"
@@ -55,7 +55,7 @@ func fillIn() func(setting.Words) setting.Words {
 		}
 		en, zh = append(en, nameEN+": "+d.Meaning.EN), append(zh, nameZH+"："+d.Meaning.ZH)
 	}
-	tokens, metrics := usersOf(func(n *lb.Needs) bool { return n.Tokens != "" }), metricsPolicies()
+	tokens, metrics := usersOf(func(n *policy.Needs) bool { return n.Tokens != "" }), metricsPolicies()
 	engines := engineNames()
 	last := len(engines) - 1
 	english := strings.NewReplacer("{policies}", strings.Join(en, "; "),
@@ -72,7 +72,7 @@ func fillIn() func(setting.Words) setting.Words {
 // Sections returns the sections of keys that have an effect in Higress, with their full names.
 func Sections() []setting.Section {
 	list := append(ownSections(), modelsSection(), sessionSection(), regionsSection(), apiSection())
-	for _, d := range lb.Policies() {
+	for _, d := range policy.All() {
 		for _, s := range d.Sections {
 			s.Name = section + s.Name
 			list = append(list, s)

@@ -2,21 +2,23 @@ package config
 
 import (
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
 // Where a new key goes:
-//   - One policy's own key: lb/<policy>.go, as an entry in the Keys of its [lb.Descriptor] and a field of its settings,
-//     such as lb.CacheConfig. Code of this package is not changed.
+//   - One policy's own key: lb/<policy>.go, as an entry in the Keys of its [policy.Descriptor] and a field of its
+//     settings, such as policy.CacheConfig. Code of this package is not changed.
 //   - A key that no policy owns, or that several use: here, in the keys*.go of its section, with a field of [Config] or
-//     of a struct in it. Which policies it is for follows from [lb.Needs]: see metricsKeys.
+//     of a struct in it. Which policies it is for follows from [policy.Needs]: see metricsKeys.
 //
 // What else has to be changed:
 //   - If it is compared with other keys: the policy's Check, or parse.go.
 //   - If package lb reads it and no policy owns it: a field of lb.EngineConfig, which the parser fills in, or of
-//     lb.HealthConfig or lb.ClusterConfig, which plugin/core/lbconfig.go does. A new field of ClusterConfig must also
-//     be compared in its method equal (lb/candidates.go): otherwise rules with different values share lists of
-//     candidates.
+//     health.Config or health.ClusterConfig, which plugin/core/lbconfig.go does. A new field of ClusterConfig must also
+//     be compared in its method Equal (lb/health/cluster_config.go): otherwise rules with different values share lists
+//     of candidates.
 //   - If the plugin reads it: plugin/core, from the request's [Config]. Config.Prefix holds the keys of prefix_cache,
 //     Config.Engines those of endpoint_metrics and of scraping.
 //   - The tests and documents: see CONTRIBUTING.md.
@@ -98,7 +100,7 @@ var mainKeys = []key{
 		Field: func(s any) any { return &s.(*Config).MaxInflightTokens },
 	}},
 	{Key: setting.Key{
-		Name: keyPush, Type: setting.Choice, Default: `"blind"`, Choices: lb.PushNames,
+		Name: keyPush, Type: setting.Choice, Default: `"blind"`, Choices: push.Names,
 		Title: setting.Doc("Push", "派发方式"),
 		Meaning: setting.Doc(
 			"When an endpoint takes another request; `blind`: always, up to `max_inflight` and `max_inflight_tokens` "+
@@ -239,7 +241,7 @@ var mainKeys = []key{
 // policyNames returns what lb_policy may be.
 func policyNames() []string {
 	var names []string
-	for _, d := range lb.Policies() {
+	for _, d := range policy.All() {
 		names = append(append(names, d.Name), d.Aliases...)
 	}
 	return names

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -13,7 +13,7 @@ const (
 
 // apiKeys returns the keys of the admission API, which is for policies with budgets.
 func apiKeys() []key {
-	return usedBy(admissionKeys, usersOf(func(n *lb.Needs) bool { return n.Budget }))
+	return usedBy(admissionKeys, usersOf(func(n *policy.Needs) bool { return n.Budget }))
 }
 
 var admissionKeys = []key{

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -193,4 +193,4 @@ var classKeys = []setting.Key{
 }
 
 // promptPolicies returns the policies that know where a prompt is cached.
-func promptPolicies() []string { return usersOf(func(n *lb.Needs) bool { return n.Prompt }) }
+func promptPolicies() []string { return usersOf(func(n *policy.Needs) bool { return n.Prompt }) }

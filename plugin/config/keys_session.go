@@ -1,19 +1,19 @@
 package config
 
 import (
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
 const (
-	keySession    = section + lb.KeySession
+	keySession    = section + policy.KeySession
 	keyHashHeader = section + "hash_header"
 )
 
 // sessionKeys returns the keys of how sessions are told apart, for policies that use them.
 func sessionKeys() []key {
-	all := usersOf(func(n *lb.Needs) bool { return n.Session != lb.NoSession })
-	required := usersOf(func(n *lb.Needs) bool { return n.Session == lb.SessionRequired })
+	all := usersOf(func(n *policy.Needs) bool { return n.Session != policy.NoSession })
+	required := usersOf(func(n *policy.Needs) bool { return n.Session == policy.SessionRequired })
 	return append(usedBy([]key{{
 		Key: setting.Key{
 			Name: keySession, Type: setting.Array, Entry: "string",

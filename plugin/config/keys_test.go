@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/region"
 )
 
@@ -51,7 +52,7 @@ var keyCases = map[string]keyCase{
 	keyMaxInflightTokens: {
 		`9000`, func(c *Config) { c.Unit, c.MaxInflightTokens = lb.Tokens, 9000 }, []string{`-1`, `0.5`, `1e10`, `"9"`},
 	},
-	keyPush:      {`"pending"`, func(c *Config) { c.Push = lb.Pending; c.settleMetricsID(Higress) }, []string{`"Blind"`, `true`, `"outstanding"`}},
+	keyPush:      {`"pending"`, func(c *Config) { c.Push = push.Pending; c.settleMetricsID(Higress) }, []string{`"Blind"`, `true`, `"outstanding"`}},
 	keyPushAhead: {`2`, func(c *Config) { c.PushAhead = 2 }, []string{`-1`, `0.5`, `1001`, `"2"`}},
 	"lb_config.overload.status": {
 		`503`, func(c *Config) { c.Overload.Status = 503 }, []string{`200`, `600`, `"503"`},

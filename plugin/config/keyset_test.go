@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -76,8 +76,8 @@ func (k *key) policy() string {
 }
 
 // policyNeeds returns the members that a policy for endpoints cannot do without.
-func policyNeeds(policy string) []member {
-	if lb.Describe(policy).Needs.Budget {
+func policyNeeds(name string) []member {
+	if policy.Describe(name).Needs.Budget {
 		return []member{{keyBudgetTargets, someTargets}}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -51,7 +51,7 @@ func drawName(rt *rapid.T) string {
 func drawGarbage(rt *rapid.T) string {
 	var list []member
 	if rapid.Bool().Draw(rt, "policy") {
-		policy := rapid.SampledFrom(policiesFor(lb.Endpoints)).Draw(rt, "policy")
+		policy := rapid.SampledFrom(policiesFor(policy.Endpoints)).Draw(rt, "policy")
 		list = append(list, member{"lb_policy", strconv.Quote(policy)})
 	}
 	for range rapid.IntRange(0, 5).Draw(rt, "members") {

@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -72,11 +73,11 @@ func (pt *part) checkEngine() {
 // checkMetrics checks how metrics of engines are scraped.
 func (pt *part) checkMetrics() {
 	e, use := &pt.Engines, pt.metricsUse()
-	if use == lb.NoMetrics {
+	if use == policy.NoMetrics {
 		e.ORCA = false
 		return
 	}
-	if use != lb.MetricsRequired { // the order is that of a policy that requires them
+	if use != policy.MetricsRequired { // the order is that of a policy that requires them
 		e.Order = lb.ByLoad
 	}
 	if pt.host == Higress {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 )
 
 // Parse is Update of nothing.
@@ -50,7 +50,7 @@ func Update(raw []byte, h Host, before Forms) (*Set, Forms, error) {
 
 // smallest is the shortest configuration that is valid on the gateway.
 func smallest(h Host) string {
-	policy := strconv.Quote(lb.Policies()[0].Name)
+	policy := strconv.Quote(policy.All()[0].Name)
 	if h == Envoy {
 		return `{"lb_policy":` + policy + `,"lb_config":{"envoy":{"admin_cluster":"..."}}}`
 	}
@@ -208,7 +208,7 @@ func (pt *part) check() {
 	pt.checkStore()
 	pt.checkHashed()
 	pt.checkSession()
-	pt.Policy = cmp.Or(lb.Describe(pt.Policy).Name, pt.Policy) // not one of its aliases
+	pt.Policy = cmp.Or(policy.Describe(pt.Policy).Name, pt.Policy) // not one of its aliases
 	pt.warnUnused()
 	pt.checkLevel()
 	pt.checkMetrics()
@@ -240,7 +240,7 @@ func (pt *part) check() {
 // anyPolicy lists the policies: "a", "b" or "c".
 func anyPolicy() string {
 	var list strings.Builder
-	policies := lb.Policies()
+	policies := policy.All()
 	for i, d := range policies {
 		switch i {
 		case 0:

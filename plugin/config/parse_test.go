@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -219,7 +221,7 @@ func FuzzParse(f *testing.F) {
 
 func checkSane(t *testing.T, c *Config, h Host) {
 	t.Helper()
-	if c.Type != "endpoint" || !slices.Contains(lb.Names(), c.Policy) || c.Policy == "prefix_cache" &&
+	if c.Type != "endpoint" || !slices.Contains(policy.Names(), c.Policy) || c.Policy == "prefix_cache" &&
 		c.Unit != lb.Tokens {
 		t.Errorf("type %q, policy %q, unit %q", c.Type, c.Policy, c.Unit)
 	}
@@ -237,7 +239,7 @@ func checkSane(t *testing.T, c *Config, h Host) {
 		t.Errorf("source of endpoints %+v", c.EnvoyCfg)
 	}
 	checkSaneQueue(t, &c.Queue)
-	if c.Push == lb.Outstanding && c.MaxInflight == 0 {
+	if c.Push == push.Outstanding && c.MaxInflight == 0 {
 		t.Errorf("push %v without a cap", c.Push)
 	}
 	weights := []float64{1}

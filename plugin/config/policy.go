@@ -5,13 +5,15 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
 const keyUnit = "lb_config.unit"
 
 // needs returns what the policy needs.
-func (c *Config) needs() *lb.Needs { return &lb.Describe(c.Policy).Needs }
+func (c *Config) needs() *policy.Needs { return &policy.Describe(c.Policy).Needs }
 
 // ReadsPrompt reports whether prompts are cut into blocks.
 func (c *Config) ReadsPrompt() bool { return c.needs().Prompt }
@@ -22,7 +24,7 @@ func (c *Config) ReadsModel() bool {
 }
 
 // ByMetrics reports whether the policy cannot choose without metrics of engines.
-func (c *Config) ByMetrics() bool { return c.needs().Metrics == lb.MetricsRequired }
+func (c *Config) ByMetrics() bool { return c.needs().Metrics == policy.MetricsRequired }
 
 // Scrapes reports whether metrics of engines are read. In Higress its health check fetches them; the plugin cannot know
 // whether that is set up to.
@@ -30,27 +32,27 @@ func (c *Config) Scrapes(h Host) bool {
 	if !c.Enabled || h == Envoy && c.Engines.Cluster == "" {
 		return false
 	}
-	return c.metricsUse() != lb.NoMetrics
+	return c.metricsUse() != policy.NoMetrics
 }
 
 // metricsUse returns what metrics of engines are for: with push pending every policy reads them, if it can.
-func (c *Config) metricsUse() lb.MetricsUse {
+func (c *Config) metricsUse() policy.MetricsUse {
 	if c.AmongClusters() {
-		return lb.NoMetrics // they are an engine's, and a candidate is many
+		return policy.NoMetrics // they are an engine's, and a candidate is many
 	}
-	if use := c.needs().Metrics; use != lb.NoMetrics || c.Push != lb.Pending {
+	if use := c.needs().Metrics; use != policy.NoMetrics || c.Push != push.Pending {
 		return use
 	}
-	return lb.MetricsOptional
+	return policy.MetricsOptional
 }
 
-// Settings returns the settings of the policy's own keys, for [lb.Config.Settings]; nil if it has no keys. A
-// [lb.CacheConfig] is Prefix, a [lb.EngineConfig] a part of Engines. They must not be changed.
+// Settings returns the settings of the policy's own keys, for [policy.Config.Settings]; nil if it has no keys. A
+// [policy.CacheConfig] is Prefix, a [lb.EngineConfig] a part of Engines. They must not be changed.
 func (c *Config) Settings() any {
 	if s, ok := c.own[c.Policy]; ok {
 		return s
 	}
-	if in := settingsOf(lb.Describe(c.Policy)); in != nil {
+	if in := settingsOf(policy.Describe(c.Policy)); in != nil {
 		return in(c)
 	}
 	return nil
@@ -58,7 +60,7 @@ func (c *Config) Settings() any {
 
 // checkPolicy completes the settings of the policy.
 func (pt *part) checkPolicy() {
-	d := lb.Describe(pt.Policy)
+	d := policy.Describe(pt.Policy)
 	if why := d.Needs.Tokens; why != "" {
 		if pt.written[keyUnit] && !pt.invalid[keyUnit] && pt.Unit != lb.Tokens {
 			pt.badKey(keyUnit, `got "`+pt.Unit.String()+`", want "tokens" or nothing: `+d.Name+" "+why)
@@ -89,10 +91,10 @@ func (r report) Warning(key, problem string) { r.warn(r.prefix+section+key, prob
 
 // warnUnused warns of the keys of other policies. Keys that never have an effect have a warning of their own.
 func (pt *part) warnUnused() {
-	for _, name := range lb.Names() {
+	for _, name := range policy.Names() {
 		for i := range keys {
 			k := &keys[i]
-			if k.Name == keyMetricsCluster || pt.Push == lb.Pending && slices.Equal(k.users, metricsPolicies()) {
+			if k.Name == keyMetricsCluster || pt.Push == push.Pending && slices.Equal(k.users, metricsPolicies()) {
 				continue // the first is a way, whatever goes it; with the latter any policy reads metrics
 			}
 			if len(k.users) > 0 && k.users[0] == name && k.NoEffect == "" && !slices.Contains(k.users, pt.Policy) {

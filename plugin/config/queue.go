@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/push"
 )
 
 // Queue is how requests wait for which no endpoint has room.
@@ -243,7 +244,7 @@ func (pt *part) checkQueue() {
 	switch {
 	case pt.Shadow:
 		pt.idle([]string{keyMaxWait}, "has no effect with shadow: no request waits that the gateway routes")
-	case pt.Push == lb.Blind && !pt.hasCap() && !pt.needs().Budget:
+	case pt.Push == push.Blind && !pt.hasCap() && !pt.needs().Budget:
 		pt.idle([]string{keyMaxWait}, "has no effect with push blind and without max_inflight and "+
 			"max_inflight_tokens: no endpoint is ever full, so that no request waits")
 	}
@@ -283,11 +284,11 @@ func (pt *part) hasCap() bool {
 
 // checkPush compares when an endpoint takes requests with its caps.
 func (pt *part) checkPush() {
-	if pt.Push == lb.Outstanding && !pt.hasCap() {
+	if pt.Push == push.Outstanding && !pt.hasCap() {
 		pt.badKey(keyPush, `got "outstanding" without max_inflight and max_inflight_tokens, want one of them: `+
 			"how many requests, or tokens, in flight an endpoint takes")
 	}
-	if pt.Push != lb.Pending {
+	if pt.Push != push.Pending {
 		pt.idle([]string{keyPushAhead}, "has no effect without push pending")
 	}
 }

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/lb/push"
 	"pgregory.net/rapid"
-
-	"github.com/warmgate/warmgate/lb"
 )
 
 // queueConfig writes a configuration of a policy with the members.
@@ -280,7 +279,7 @@ func TestQueueWithoutEffect(t *testing.T) {
 func TestPushAndQueue(t *testing.T) {
 	c := mustParse(t, queueConfig(member{keyMaxWait, `"1s"`}, member{keyPush, `"outstanding"`},
 		member{"lb_config.maxRequestCount", `"4"`}), Higress)
-	if !c.Queue.Enabled() || c.Push != lb.Outstanding || c.MaxInflight != 4 {
+	if !c.Queue.Enabled() || c.Push != push.Outstanding || c.MaxInflight != 4 {
 		t.Errorf("%+v", *c)
 	}
 	if mustParse(t, queueConfig(), Higress).Queue.Enabled() {

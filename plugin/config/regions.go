@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/region"
 )
 
@@ -19,7 +20,7 @@ type Regions struct {
 	Cluster  string        // of this region's own servers
 	Interval time.Duration // between two probes of a peer
 	Buffer   int           // requests that may wait in a region that others still forward to
-	Secret   lb.Secret     // that all regions share
+	Secret   policy.Secret // that all regions share
 	Allowed  []string      // names of the peers that requests may be forwarded to; nil: all
 	Memory   int           // of the index of forwarded prompts, in bytes
 	Header   string        // in lower case; by its value the route takes the cluster
@@ -273,7 +274,7 @@ func (pt *part) checkRegions() {
 		pt.idle(forwardingKeys, "has no effect without regions.peers, since nothing is forwarded")
 	case pt.Shadow:
 		pt.idle([]string{keyPeers}, "has no effect with shadow: nothing is forwarded that the gateway routes")
-	case pt.Push == lb.Blind && !pt.hasCap():
+	case pt.Push == push.Blind && !pt.hasCap():
 		pt.idle([]string{keyPeers}, "has no effect with push blind and without max_inflight and "+
 			"max_inflight_tokens, unless no endpoint is healthy: none is ever full")
 	}

@@ -14,6 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -25,9 +27,9 @@ type drawn struct {
 }
 
 // drawConfig draws a policy, a gateway and values of some of the keys that are valid with them.
-func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
+func drawConfig(rt *rapid.T) (members []drawn, name string, h Host) {
 	h = rapid.SampledFrom([]Host{Higress, Envoy}).Draw(rt, "gateway")
-	policy = rapid.SampledFrom(policiesFor(lb.Endpoints)).Draw(rt, "policy")
+	name = rapid.SampledFrom(policiesFor(policy.Endpoints)).Draw(rt, "policy")
 	chosen, redis := map[string]bool{}, rapid.Bool().Draw(rt, "redis")
 	regions := rapid.Bool().Draw(rt, "regions")
 	for i := range keys {
@@ -37,14 +39,14 @@ func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
 			continue
 		case k.Name == "lb_config.envoy.admin_cluster" || k.Name == "lb_config.envoy.endpoints":
 			continue
-		case k.Name == keyMaxInflightTokens && lb.Describe(policy).Needs.Tokens == "": // the unit is drawn
+		case k.Name == keyMaxInflightTokens && policy.Describe(name).Needs.Tokens == "": // the unit is drawn
 			continue
 		case k.Name == "lb_config.maxRequestCount" && chosen["lb_config.max_inflight"],
 			k.Name == keyMetricsEngine && chosen[keyEngine],
 			k.Name == keyHashHeader && chosen[keySession]: // another name of the same key
 			continue
-		case k.Name == keyMetricsCluster && slices.Contains(metricsPolicies(), policy):
-		case k.Name == keyBudgetTargets && policy == "token_budget":
+		case k.Name == keyMetricsCluster && slices.Contains(metricsPolicies(), name):
+		case k.Name == keyBudgetTargets && name == "token_budget":
 		case k.Name == keyStore || k.Name == keyTunnel || k.Name == keyService && h == Envoy:
 			if !redis {
 				continue
@@ -58,12 +60,12 @@ func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
 			continue
 		}
 		chosen[k.Name] = true
-		members = append(members, drawMember(rt, k, policy))
+		members = append(members, drawMember(rt, k, name))
 	}
 	if h == Envoy {
 		members = append(members, drawSource(rt))
 	}
-	return members, policy, h
+	return members, name, h
 }
 
 // drawSource draws where the endpoints of stock Envoy come from.
@@ -81,7 +83,7 @@ var amongValues = map[string]string{
 }
 
 // drawMember draws a value of the key that is valid whatever the values of the other keys are.
-func drawMember(rt *rapid.T, k *key, policy string) drawn {
+func drawMember(rt *rapid.T, k *key, name string) drawn {
 	whole := func(lo, hi int) string { return strconv.Itoa(rapid.IntRange(lo, hi).Draw(rt, k.Name)) }
 	ms := func(lo, hi int) drawn {
 		n := rapid.IntRange(lo, hi).Draw(rt, k.Name)
@@ -97,8 +99,8 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 	case "lb_config.weights":
 		return drawn{k, `{"10.0.0.1:80":` + whole(1, 1000) + `}`, nil}
 	case keyPush:
-		push := rapid.SampledFrom([]lb.Push{lb.Blind, lb.Pending}).Draw(rt, k.Name)
-		return drawn{k, strconv.Quote(push.String()), push}
+		kind := rapid.SampledFrom([]push.Kind{push.Blind, push.Pending}).Draw(rt, k.Name)
+		return drawn{k, strconv.Quote(kind.String()), kind}
 	case keyClasses:
 		return drawn{k, `{"default":` + whole(1, 1000) + `,"high":{"weight":` + whole(1, 1000) + `}}`, nil}
 	case keySession:
@@ -118,7 +120,7 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 	case keyStore:
 		return drawn{k, `"redis"`, StoreRedis}
 	case keyUnit:
-		if lb.Describe(policy).Needs.Tokens != "" {
+		if policy.Describe(name).Needs.Tokens != "" {
 			return drawn{k, `"tokens"`, lb.Tokens}
 		}
 	case "lb_config.metrics.path", keyModelsPath:

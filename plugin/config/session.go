@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -36,7 +36,7 @@ var placeNames = []string{
 // ReadsSession reports whether the key of a request's session is read.
 func (c *Config) ReadsSession() bool {
 	use := c.needs().Session
-	return use == lb.SessionRequired || use == lb.SessionOptional && c.Prefix.SessionAffinity
+	return use == policy.SessionRequired || use == policy.SessionOptional && c.Prefix.SessionAffinity
 }
 
 const (

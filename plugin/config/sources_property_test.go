@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/lb/policy"
 	"pgregory.net/rapid"
-
-	"github.com/warmgate/warmgate/lb"
 )
 
 // plainPart is a part of a configuration for stock Envoy: the clusters that it names, "" for none.
@@ -137,11 +136,11 @@ func TestMetricsID(t *testing.T) {
 			t.Errorf("%s: the id is not the same for the same text", k.Name)
 		}
 	}
-	for _, name := range policiesFor(lb.Endpoints) {
-		d := lb.Describe(name)
+	for _, name := range policiesFor(policy.Endpoints) {
+		d := policy.Describe(name)
 		list := append(policyNeeds(name), member{"lb_policy", `"` + name + `"`})
 		c := mustParse(t, []byte(writeConfig(list...)), Higress)
-		if (c.MetricsID() != 0) != (d.Needs.Metrics != lb.NoMetrics) {
+		if (c.MetricsID() != 0) != (d.Needs.Metrics != policy.NoMetrics) {
 			t.Errorf("%s scrapes, with the id %d", d.Name, c.MetricsID())
 		}
 	}

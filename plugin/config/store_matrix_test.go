@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 )
 
 const (
@@ -137,8 +137,8 @@ func TestRedisAsText(t *testing.T) {
 
 // With each policy, exactly the keys of other policies have a warning that they have no effect.
 func TestKeysOfOtherPoliciesAreWarned(t *testing.T) {
-	for _, name := range policiesFor(lb.Endpoints) {
-		d := lb.Describe(name)
+	for _, name := range policiesFor(policy.Endpoints) {
+		d := policy.Describe(name)
 		for i := range keys {
 			k := &keys[i]
 			if !k.decodes() || k.only == onEnvoy || k.NoEffect != "" || k.Name == "lb_policy" || k.Name == "enabled" {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -57,7 +58,7 @@ var keys = slices.Concat(
 // own get the value there, and the description is that of the first.
 func policyKeys() []key {
 	var list []key
-	for _, d := range lb.Policies() {
+	for _, d := range policy.All() {
 		for _, k := range d.Keys {
 			k.Name = section + k.Name
 			same := func(other key) bool { return other.Name == k.Name }
@@ -77,13 +78,13 @@ func policyKeys() []key {
 
 // metricsKeys returns the keys for policies that use metrics of engines.
 func metricsKeys() []key {
-	list := usedBy(engineKeys, usersOf(func(n *lb.Needs) bool { return n.Metrics == lb.MetricsRequired }))
+	list := usedBy(engineKeys, usersOf(func(n *policy.Needs) bool { return n.Metrics == policy.MetricsRequired }))
 	return append(list, usedBy(slices.Concat(scrapeKeys, weighKeys), metricsPolicies())...)
 }
 
 // metricsPolicies returns the policies that use metrics of engines.
 func metricsPolicies() []string {
-	return usersOf(func(n *lb.Needs) bool { return n.Metrics != lb.NoMetrics })
+	return usersOf(func(n *policy.Needs) bool { return n.Metrics != policy.NoMetrics })
 }
 
 // usedBy returns the keys with the policies that they are for.
@@ -96,9 +97,9 @@ func usedBy(list []key, users []string) []key {
 }
 
 // usersOf returns the names of the policies that need something, sorted.
-func usersOf(need func(*lb.Needs) bool) []string {
+func usersOf(need func(*policy.Needs) bool) []string {
 	var names []string
-	for _, d := range lb.Policies() {
+	for _, d := range policy.All() {
 		if need(&d.Needs) {
 			names = append(names, d.Name)
 		}
@@ -109,12 +110,12 @@ func usersOf(need func(*lb.Needs) bool) []string {
 
 // settingsOf returns where a policy's settings are in a Config. Two kinds have fields of their own, because the plugin
 // reads them as well; all others are in Config.own.
-func settingsOf(d *lb.Descriptor) func(*Config) any {
+func settingsOf(d *policy.Descriptor) func(*Config) any {
 	if d.Settings == nil {
 		return nil
 	}
 	switch d.Settings().(type) {
-	case *lb.CacheConfig:
+	case *policy.CacheConfig:
 		return func(c *Config) any { return &c.Prefix }
 	case *lb.EngineConfig:
 		return engineSettings
@@ -123,9 +124,9 @@ func settingsOf(d *lb.Descriptor) func(*Config) any {
 }
 
 // sharesSettings reports whether a policy's settings are also those of other policies.
-func sharesSettings(d *lb.Descriptor) bool {
+func sharesSettings(d *policy.Descriptor) bool {
 	switch d.Settings().(type) {
-	case *lb.CacheConfig, *lb.EngineConfig:
+	case *policy.CacheConfig, *lb.EngineConfig:
 		return true
 	}
 	return false
@@ -134,7 +135,7 @@ func sharesSettings(d *lb.Descriptor) bool {
 func engineSettings(c *Config) any { return &c.Engines.EngineConfig }
 
 // ownSettings returns the settings of a policy in Config.own, made of the defaults if they are not there yet.
-func (c *Config) ownSettings(d *lb.Descriptor) any {
+func (c *Config) ownSettings(d *policy.Descriptor) any {
 	if s, ok := c.own[d.Name]; ok {
 		return s
 	}

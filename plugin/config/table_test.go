@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -54,19 +54,20 @@ func TestFieldsFitTypes(t *testing.T) {
 
 // What policies need decides which keys have an effect with them, and what is read of requests and engines.
 func TestNeeds(t *testing.T) {
-	for _, d := range lb.Policies() {
+	for _, d := range policy.All() {
 		c := defaults(Higress)
 		c.Policy = d.Name
 		if got := fmt.Sprint(c.ReadsPrompt(), c.ReadsModel(), c.ByMetrics(), c.Scrapes(Higress)); got != fmt.Sprint(
-			d.Needs.Prompt, d.Needs.Model, d.Needs.Metrics == lb.MetricsRequired, d.Needs.Metrics != lb.NoMetrics) {
+			d.Needs.Prompt, d.Needs.Model,
+			d.Needs.Metrics == policy.MetricsRequired, d.Needs.Metrics != policy.NoMetrics) {
 			t.Errorf("%s needs %+v, reads %s", d.Name, d.Needs, got)
 		}
 		for name, want := range map[string]bool{
 			"lb_config.max_inflight":          true,
 			"lb_config.prefix.tenant_header":  d.Needs.Prompt,
-			"lb_config.metrics.interval":      d.Needs.Metrics != lb.NoMetrics,
-			"lb_config.metrics.weights.queue": d.Needs.Metrics != lb.NoMetrics,
-			"lb_config.engine":                d.Needs.Metrics == lb.MetricsRequired,
+			"lb_config.metrics.interval":      d.Needs.Metrics != policy.NoMetrics,
+			"lb_config.metrics.weights.queue": d.Needs.Metrics != policy.NoMetrics,
+			"lb_config.engine":                d.Needs.Metrics == policy.MetricsRequired,
 		} {
 			if k := find(name); (k.users == nil || slices.Contains(k.users, d.Name)) != want {
 				t.Errorf("%s: %s has an effect: %v", d.Name, name, !want)
@@ -86,7 +87,7 @@ func TestOwnSettings(t *testing.T) {
 		Choices int
 		Within  time.Duration
 	}
-	d := &lb.Descriptor{
+	d := &policy.Descriptor{
 		Name: "toss", Settings: func() any { return new(settings) },
 		Keys: []setting.Key{
 			{

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
@@ -125,7 +125,7 @@ func TestChoices(t *testing.T) {
 			continue
 		}
 		for _, name := range k.Choices {
-			if k.Name == "lb_policy" && (lb.Describe(name).Among == lb.Clusters || name == clusterHash) {
+			if k.Name == "lb_policy" && (policy.Describe(name).Among == policy.Clusters || name == clusterHash) {
 				continue
 			}
 			list := append(needed(k), member{k.Name, strconv.Quote(name)})
@@ -135,7 +135,7 @@ func TestChoices(t *testing.T) {
 			c := mustParse(t, []byte(writeConfig(list...)), k.host())
 			want := name
 			if k.Name == "lb_policy" {
-				want = lb.Describe(name).Name // of an alias
+				want = policy.Describe(name).Name // of an alias
 			}
 			if got := fmt.Sprint(k.stored(c)); got != want {
 				t.Errorf("%s %q: stored %q", k.Name, name, got)

@@ -12,11 +12,11 @@ import (
 // slots are the parts that pushes are made of: rules for four routes, and the global part.
 const slots = 5
 
-// push is a configuration that is pushed: for each slot its cap, 0 if it is absent, -1 if it is invalid.
-type push [slots]int
+// pushed is a configuration that comes: for each slot its cap, 0 if it is absent, -1 if it is invalid.
+type pushed [slots]int
 
-func drawPush(rt *rapid.T) push {
-	var p push
+func drawPush(rt *rapid.T) pushed {
+	var p pushed
 	for i := range p {
 		p[i] = rapid.SampledFrom([]int{0, -1, -1, 1, 2, 3}).Draw(rt, "part")
 	}
@@ -31,8 +31,8 @@ var invalidParts = []string{
 	`"lb_policy":"global_least_request","lb_config":{"max_infligth":1}`,
 }
 
-// text writes the push, its rules in an order of their own.
-func (p push) text(rt *rapid.T) string {
+// text writes the configuration, its rules in an order of their own.
+func (p pushed) text(rt *rapid.T) string {
 	var rules []string
 	global := ""
 	for i, limit := range p {
@@ -54,7 +54,7 @@ func (p push) text(rt *rapid.T) string {
 
 // inForce is what the gateway does with the requests of each slot: the cap, 0 if no part is for them, -1 if they are
 // left to native balancing because their part was refused and has no last good form.
-func inForce(s *Set) (got push) {
+func inForce(s *Set) (got pushed) {
 	for i := range got {
 		switch c := s.Match(fmt.Sprintf("r%d", i), "", ""); {
 		case c == nil:
@@ -72,7 +72,7 @@ func inForce(s *Set) (got push) {
 func TestHistoriesOfPushes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var forms Forms
-		var good push // the last good caps, 0 for none
+		var good pushed // the last good caps, 0 for none
 		for range rapid.IntRange(1, 8).Draw(rt, "pushes") {
 			p := drawPush(rt)
 			text := p.text(rt)
@@ -98,7 +98,7 @@ func TestHistoriesOfPushes(t *testing.T) {
 }
 
 // after returns what is in force after the push, and updates the last good caps.
-func (p push) after(good *push) (want push) {
+func (p pushed) after(good *pushed) (want pushed) {
 	for i, limit := range p {
 		switch {
 		case limit >= 0:
@@ -119,7 +119,7 @@ func (p push) after(good *push) (want push) {
 }
 
 // checkRefusals checks that the parts that were refused are listed, with what is in force for them.
-func (p push) checkRefusals(rt *rapid.T, set *Set, want push) {
+func (p pushed) checkRefusals(rt *rapid.T, set *Set, want pushed) {
 	refusals := map[string]bool{}
 	for _, r := range set.Refusals() {
 		name := r.Part
@@ -168,7 +168,7 @@ func TestFormsThroughSharedMemory(t *testing.T) {
 // Any bytes in shared memory are forms that do no harm: parts that are good are in force whatever the forms are.
 func TestDamagedFormsDoNoHarm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		_, forms, _ := Update([]byte(push{1, 2, 3, 1, 2}.text(rt)), Higress, nil)
+		_, forms, _ := Update([]byte(pushed{1, 2, 3, 1, 2}.text(rt)), Higress, nil)
 		raw := forms.Append(nil)
 		for range rapid.IntRange(1, 5).Draw(rt, "damages") {
 			raw[rapid.IntRange(0, len(raw)-1).Draw(rt, "place")] = rapid.Byte().Draw(rt, "byte")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -75,7 +76,7 @@ func TestAmongClusters(t *testing.T) {
 		amongConfig("prefix_cache", ""),
 	} {
 		d := startSites(t, 3, config)
-		var open []*fakeClient
+		var open []*fakeStream
 		for i := range 30 {
 			open = append(open, d.client(i%3, streamtest.Request{Frames: []string{fmt.Sprintf(`{"prompt":"%d"}`, i)}}))
 		}
@@ -166,8 +167,7 @@ func TestForgedHeaderOfARefusedPart(t *testing.T) {
 	}
 }
 
-// A cluster without a healthy endpoint is left out, and used again once it has one; without any, the route's own
-// cluster serves, under a reason of its own.
+// A cluster without a healthy endpoint is left out until it has one; without any the route's serves, with a reason.
 func TestUnavailableClusters(t *testing.T) {
 	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
 	state := func(s lb.State, clusters ...string) {
@@ -211,13 +211,13 @@ func TestUnavailableClusters(t *testing.T) {
 // A cluster that fails, of which nothing else is known, is ejected, and comes back after that. So does one that only
 // the gateway knows to be unusable.
 func TestFailingClusters(t *testing.T) {
-	for name, fail := range map[string]func(c *fakeClient){
-		"500":   func(c *fakeClient) { c.Head(500); c.Finish() },
-		"reset": func(c *fakeClient) { c.ResetByUpstream() },
-		"breaker": func(c *fakeClient) {
+	for name, fail := range map[string]func(c *fakeStream){
+		"500":   func(c *fakeStream) { c.Head(500); c.Finish() },
+		"reset": func(c *fakeStream) { c.ResetByUpstream() },
+		"breaker": func(c *fakeStream) {
 			c.answer(503, "upstream_reset_before_response_started{overflow}")
 		},
-		"nobody": func(c *fakeClient) {
+		"nobody": func(c *fakeStream) {
 			c.moveTo(-1)
 			c.answer(503, "no_healthy_upstream")
 		},
@@ -262,7 +262,7 @@ func TestClientsThatLeaveAmongClusters(t *testing.T) {
 		}
 		cl := d.workers[0].vm.clusters[clustersScope+fakeRoute]
 		for _, view := range cl.views {
-			list, _ := cl.health.Candidates(d.now, view, &lb.ClusterConfig{}, 0)
+			list, _ := cl.health.Candidates(d.now, view, &health.ClusterConfig{}, 0)
 			for _, c := range list.Candidates {
 				if c.Weight != 1 {
 					t.Errorf("%s: %s has weight %v", mode, c.Addr, c.Weight)
@@ -374,7 +374,7 @@ func TestWaitingRequestsTakeAnyCluster(t *testing.T) {
 		d := startSites(t, 2, amongConfig("cluster_metrics", mode+
 			`,"max_inflight":1,"queue":{"max_wait":"20s"}`))
 		for i := range 30 {
-			var open []*fakeClient
+			var open []*fakeStream
 			for n := range 3 {
 				open = append(open, d.client(n%2, streamtest.Request{}))
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -56,7 +57,7 @@ func (g *gauges) isTarget(cl *cluster, name string) bool {
 // not answer they stay as they are.
 func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
 	s := g.of(cl)
-	var targets []*lb.BudgetTarget
+	var targets []*policy.BudgetTarget
 	var names []string
 	list := c.Budget().Targets
 	for i := range list {

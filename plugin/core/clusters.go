@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
@@ -26,14 +29,14 @@ type cluster struct {
 	views    map[uint64]*lb.View // the latest of each source
 	policies map[*config.Config]lb.Policy
 
-	health  *lb.Health
+	health  *health.Health
 	facts   *lb.ModelFacts
 	caches  *lb.CacheTracker
 	engines *lb.Engines
-	shares  *lb.RequestShares
-	limits  *lb.PushLimits
+	shares  *policy.RequestShares
+	limits  *push.Limits
 	// of clusters, where this stands for several
-	latencies *lb.Latencies
+	latencies *policy.Latencies
 
 	tokens  bool            // a configuration in force counts tokens
 	pending bool            // one goes by push limits
@@ -76,12 +79,12 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		}
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
-			health: lb.NewHealth(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
-			shares: lb.NewRequestShares(), latencies: lb.NewLatencies(), caps: map[*config.Config]uint32{},
+			health: health.New(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
+			shares: policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, levelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{},
 		}
-		cl.limits = lb.NewPushLimits(cl.engines)
+		cl.limits = push.New(cl.engines)
 		cl.metrics = engines.NewCluster(name, cl.engines, cl.facts, cl.views)
 		cs[name] = cl
 	}
@@ -89,11 +92,11 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 	if c.Unit == lb.Tokens {
 		cl.tokens, cl.guess = true, guessOf(c)
 	}
-	cl.pending = cl.pending || c.Push == lb.Pending
+	cl.pending = cl.pending || c.Push == push.Pending
 	p := cl.policies[c]
 	if p == nil {
 		var err error
-		if p, err = lb.New(c.Policy, configOf(c, cl)); err != nil {
+		if p, err = policy.New(c.Policy, configOf(c, cl)); err != nil {
 			return nil, nil, err
 		}
 		cl.policies[c] = p
@@ -129,7 +132,7 @@ func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
 	cl.metrics.Keep(inForce)
 	cl.tokens, cl.pending = false, false
 	for c := range cl.policies {
-		cl.pending = cl.pending || c.Push == lb.Pending
+		cl.pending = cl.pending || c.Push == push.Pending
 		if c.Unit == lb.Tokens {
 			cl.tokens, cl.guess = true, guessOf(c)
 		}

@@ -19,7 +19,7 @@ const maxEjectionAge = time.Hour
 // ejections are the ejections in shared memory, by name of the cluster.
 type ejections map[string]clusterEjections
 
-// clusterEjections is when the ejections of a cluster were written, and what lb.Health has exported.
+// clusterEjections is when the ejections of a cluster were written, and what health.Health has exported.
 type clusterEjections struct {
 	written time.Duration
 	entries []byte

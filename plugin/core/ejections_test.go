@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // ejectConfig ejects after two failures.
-var ejectConfig = &lb.ClusterConfig{Health: lb.HealthConfig{
+var ejectConfig = &health.ClusterConfig{Health: health.Config{
 	ConsecutiveFailures: 2, EjectionTime: 10 * time.Second, MaxEjectionTime: 5 * time.Minute, MaxEjectionPercent: 50,
 }}
 

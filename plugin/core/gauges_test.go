@@ -66,7 +66,7 @@ func TestGaugesAreBounded(t *testing.T) {
 
 func TestGaugesFollowTheEndpoints(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
-	old := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+	old := d.workers[0].open(streamtest.Request{}.Filled())
 	d.advance(1100 * time.Millisecond)
 	gone := stats.Inflight + ";cluster=" + fakeCluster + ";endpoint=" + d.Addr(0)
 	if got := d.metrics.values[gone]; got != 1 {

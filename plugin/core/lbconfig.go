@@ -6,7 +6,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/order"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
 )
@@ -14,8 +15,8 @@ import (
 // This file turns a configuration as the operator writes it into those of package lb.
 
 // configOf returns what a policy is made of, with what is known of its cluster.
-func configOf(c *config.Config, cl *cluster) lb.Config {
-	return lb.Config{
+func configOf(c *config.Config, cl *cluster) policy.Config {
+	return policy.Config{
 		Unit: c.Unit, Push: c.Push, PushAhead: c.PushAhead, Cluster: clusterConfigOf(c),
 		Settings: c.Settings(), Engine: c.Engines.EngineConfig,
 		Health: cl.health, Facts: cl.facts, Caches: cl.caches, Engines: cl.engines, Shares: cl.shares,
@@ -23,15 +24,15 @@ func configOf(c *config.Config, cl *cluster) lb.Config {
 	}
 }
 
-func clusterConfigOf(c *config.Config) lb.ClusterConfig {
-	return lb.ClusterConfig{
+func clusterConfigOf(c *config.Config) health.ClusterConfig {
+	return health.ClusterConfig{
 		MaxInflight: int64(c.MaxInflight), MaxInflightTokens: int64(c.MaxInflightTokens),
 		ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c),
 	}
 }
 
-func healthOf(c *config.Config) lb.HealthConfig {
-	return lb.HealthConfig{
+func healthOf(c *config.Config) health.Config {
+	return health.Config{
 		ConsecutiveFailures: c.Health.ConsecutiveFailures, EjectionTime: c.Health.EjectionTime,
 		MaxEjectionTime: c.Health.MaxEjectionTime, MaxEjectionPercent: c.Health.MaxEjectionPercent,
 		SlowStart: c.Health.SlowStart, PanicThreshold: c.Health.PanicThreshold, EjectsAll: c.AmongClusters(),

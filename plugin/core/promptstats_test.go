@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -98,7 +99,7 @@ func TestTableShare(t *testing.T) {
 	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
 	blocks := memstore.IndexBlocks(1 << 20)
 	p := promptStats{cfg: &config.Config{
-		Prefix:  lb.CacheConfig{IndexMemory: lb.IndexMemory{Local: 1 << 20}, CacheTokens: blocks * 25},
+		Prefix:  policy.CacheConfig{IndexMemory: lb.IndexMemory{Local: 1 << 20}, CacheTokens: blocks * 25},
 		Weights: map[string]float64{"c": 5},
 	}}
 	if _, known := p.share(view); known {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
@@ -200,10 +201,11 @@ func (s *serving) measure(now time.Duration, o *lb.Outcome) {
 func (s *serving) measurePush(at time.Duration, begun bool) {
 	pl := s.pl
 	l := &pl.lease
-	if pl.cfg.Push != lb.Pending || !pl.computes() || l.addr != l.chosen || pl.cfg.Shadow || pl.response.status >= 300 {
+	if pl.cfg.Push != push.Pending || !pl.computes() || l.addr != l.chosen || pl.cfg.Shadow ||
+		pl.response.status >= 300 {
 		return
 	}
-	pl.cluster.limits.Observe(at, lb.Answer{
+	pl.cluster.limits.Observe(at, push.Answer{
 		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
 		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -85,7 +86,7 @@ func neededFields(c *config.Config, kind config.Host, targets []string) []metric
 		return []metrics.Field{metrics.Waiting}
 	}
 	var fields []metrics.Field
-	if c.Engines.Order == lb.ByLoad || c.Push == lb.Pending {
+	if c.Engines.Order == lb.ByLoad || c.Push == push.Pending {
 		fields = append(fields, metrics.Running, metrics.Waiting)
 	}
 	if i := slices.Index(targets, c.Engines.Target); i >= 0 && c.Engines.Order != lb.ByLoad {

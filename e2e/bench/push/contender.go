@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/placement"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/push"
 )
 
 // Names of the contenders in the last line of the output.
@@ -125,7 +125,7 @@ func limits() []contender {
 	return []contender{
 		{Contender: simulated(simulatedBlind), limit: placement.PrefixCacheWaiting(placement.Waiting{Skip: 32})},
 		{Contender: simulated(simulatedOutstanding), limit: placement.PrefixCacheWaiting(placement.Waiting{
-			Push: lb.Outstanding, Cap: 12, Skip: 32, Metrics: true,
+			Push: push.Outstanding, Cap: 12, Skip: 32, Metrics: true,
 		})},
 		{Contender: simulated(limitPrefix + "least delay"), limit: placement.Limit(placement.Foresight{
 			Credit: 1, Memory: 1,

@@ -1,0 +1,140 @@
+package policy
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/push"
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+func init() {
+	register(&Descriptor{
+		Name: "global_least_request", Rank: 1,
+		Meaning: setting.Doc(
+			"least work in flight over all workers",
+			"所有 worker 合计在途工作量最少者",
+		),
+		Among: EndpointsOrClusters,
+		New:   newLeastRequest,
+	})
+}
+
+// leastRequest is global_least_request: the endpoint with the lowest load in flight over all workers, per unit of
+// weight. Higress's policy of the same name counts requests; this one can count tokens too.
+type leastRequest struct {
+	unit       lb.Unit
+	cluster    *health.ClusterConfig
+	health     *health.Health
+	facts      *lb.ModelFacts  // nil for none
+	limits     *push.Limits    // nil for none
+	ahead      int             // see [Config].PushAhead
+	derived    lb.DerivedLists // by tierCosts.key, or uncapped
+	meanTokens float64         // load of a request in tokens, moving average; 0 before it is first needed
+}
+
+func newLeastRequest(c Config) (lb.Policy, error) { return newLeastRequestIn(c, c.Unit), nil }
+
+// newLeastRequestIn returns the policy with load in the given unit, whatever unit is configured.
+func newLeastRequestIn(c Config, unit lb.Unit) *leastRequest {
+	c.Cluster.Unit = unit
+	p := &leastRequest{unit: unit, cluster: c.Health.OneConfig(&c.Cluster), health: c.Health, facts: c.Facts}
+	if c.Push == push.Pending && c.Limits != nil {
+		p.limits, p.ahead = c.Limits, c.PushAhead
+		c.Limits.Configure(c.Engine.StaleAfter, c.PushAhead)
+	}
+	return p
+}
+
+// Plan makes every healthy endpoint a candidate; its cost is its load.
+func (p *leastRequest) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Plan, lb.Reason) {
+	plan, reason := p.basePlan(now, r, v)
+	if reason != lb.ReasonChosen {
+		return lb.Plan{}, reason
+	}
+	if r.Idle {
+		plan, _ = p.planIdle(now, v, plan)
+		return plan, lb.ReasonChosen
+	}
+	p.finish(now, &plan, v)
+	return plan, lb.ReasonChosen
+}
+
+// basePlan returns the plan without what finish adds.
+func (p *leastRequest) basePlan(now time.Duration, r *lb.Request, v *lb.View) (lb.Plan, lb.Reason) {
+	list, reason := p.health.Candidates(now, v, p.cluster, r.Random)
+	if reason != lb.ReasonChosen {
+		return lb.Plan{}, reason
+	}
+	plan := lb.Plan{
+		Scope: v.Cluster, List: p.facts.Filter(now, r, list), Unit: p.unit,
+		Tokens: r.PromptTokens + r.OutputTokens, Random: r.Random,
+	}
+	if r.Idle {
+		plan.Unit, plan.Tokens = lb.Requests, 0
+	}
+	return plan, lb.ReasonChosen
+}
+
+// uncapped is what candidates without caps are derived with. No tierCosts have that key.
+const uncapped = math.MaxUint64
+
+// planIdle returns the plan of a request that computes nothing: by requests in flight, of which it is one. Full engines
+// do not keep it waiting, so there are no caps. It also returns the request's tier.
+func (p *leastRequest) planIdle(now time.Duration, v *lb.View, plan lb.Plan) (idle lb.Plan, tier uint8) {
+	plan.List = p.derived.Get(now, plan.List, uncapped, func(cs []lb.Candidate) []lb.Candidate {
+		out := slices.Clone(cs)
+		for i := range out {
+			out[i].Cap, out[i].TokenCap = 0, 0
+		}
+		return out
+	})
+	tier, _ = p.addTierCosts(now, &plan, v)
+	return plan, tier
+}
+
+// finish adds the costs of tiers and zones, and push limits. Those come last, because they change most often, and lists
+// that depend on lists with them would change too. It returns the request's tier and the number of candidates in it.
+func (p *leastRequest) finish(now time.Duration, plan *lb.Plan, v *lb.View) (tier uint8, size int) {
+	tier, size = p.addTierCosts(now, plan, v)
+	if p.limits != nil {
+		plan.List = p.limits.Apply(now, plan.List, p.ahead)
+	}
+	return tier, size
+}
+
+// addTierCosts adds the costs of candidates in another tier than the request's, and in another zone than the gateway's.
+// It returns the request's tier and the number of candidates in it.
+func (p *leastRequest) addTierCosts(now time.Duration, plan *lb.Plan, v *lb.View) (tier uint8, size int) {
+	tier, size, tiers := p.health.RequestTier(now, v, p.cluster, plan.Random)
+	zones := p.cluster.ZonePenalty > 0 && v.Zone != lb.Zone{}
+	if tiers > 1 || zones {
+		costs := tierCosts{tier: tier}
+		if zones {
+			costs.requestLoad = p.requestLoad(plan)
+		}
+		plan.List = p.derived.Get(now, plan.List, costs.key(), costs.apply)
+	}
+	return tier, size
+}
+
+// requestLoad returns the load of a typical request, in the plan's unit. It is rounded coarsely, because every change
+// of it makes a new list of candidates.
+func (p *leastRequest) requestLoad(plan *lb.Plan) float64 {
+	if plan.Unit == lb.Requests {
+		return 1
+	}
+	const gain = 1.0 / 64 // weight of the newest request
+	added := plan.Added()
+	if p.meanTokens == 0 {
+		p.meanTokens = added
+	}
+	p.meanTokens += (added - p.meanTokens) * gain
+	return lb.RoundDigits(max(1, p.meanTokens), 1)
+}
+
+// Observe passes the outcome to the cluster's health.
+func (p *leastRequest) Observe(now time.Duration, o lb.Outcome) { p.health.Observe(now, o, p.cluster) }

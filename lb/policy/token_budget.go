@@ -1,0 +1,151 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/internal/order"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+func init() {
+	register(&Descriptor{
+		Name: "token_budget", Rank: 6,
+		Meaning: setting.Doc(
+			"fair shares of targets that have rates in tokens or requests a minute, and none beyond its rate",
+			"各目标有每分钟 token 数或请求数的限额，按权重公平分配，且都不超过限额",
+		),
+		Among:    EndpointsOrClusters,
+		Needs:    Needs{Tokens: "charges tokens of prompts and answers", Budget: true},
+		Settings: func() any { return new(BudgetConfig) },
+		Keys:     tokenBudgetKeys,
+		Sections: []setting.Section{{
+			Name:  "tenants",
+			Title: setting.Doc("Budgets of tenants", "租户的预算"),
+			Meaning: setting.Doc(
+				"token_budget: what each tenant may use, whichever target serves it",
+				"token_budget：每个租户可用多少，无论由哪个目标处理",
+			),
+		}},
+		Check: func(settings any, r setting.Report) { settings.(*BudgetConfig).check(r) },
+		New:   newTokenBudget,
+	})
+}
+
+// BudgetConfig is the settings of token_budget.
+type BudgetConfig struct {
+	Targets  []BudgetTarget // by name
+	AgeBonus float64        // see [lb.Budget.AgeBonus]
+	Tenants  lb.TenantBudget
+}
+
+// BudgetTarget is what an endpoint or a cluster may get.
+type BudgetTarget struct {
+	Name          string // of the cluster, or "ip:port"
+	Limits        budget.Limits
+	MaxConcurrent int // requests in flight, 0 for no cap
+}
+
+// Entry implements [setting.EntryMap]: it adds a target.
+func (c *BudgetConfig) Entry(name string) any {
+	c.Targets = append(c.Targets, BudgetTarget{Name: name})
+	return &c.Targets[len(c.Targets)-1]
+}
+
+// Names returns the names of the targets.
+func (c *BudgetConfig) Names() []string {
+	names := make([]string, len(c.Targets))
+	for i := range c.Targets {
+		names[i] = c.Targets[i].Name
+	}
+	return names
+}
+
+// target returns the target with the name, nil if there is none.
+func (c *BudgetConfig) target(name string) *BudgetTarget {
+	for i := range c.Targets {
+		if c.Targets[i].Name == name {
+			return &c.Targets[i]
+		}
+	}
+	return nil
+}
+
+// check refuses settings without targets, and sorts these.
+func (c *BudgetConfig) check(r setting.Report) {
+	order.By(c.Targets, func(a, b *BudgetTarget) bool { return a.Name < b.Name })
+	if !r.Written(keyTargets) {
+		r.Problem(keyTargets, `missing, want what each may get, like {"gpt-4o-mini": {"weight": 3, `+
+			`"max_tokens_per_minute": 200000}}`)
+	}
+	for _, key := range []string{keyTenantHeader, keyTenantTokens, keyTenantRequests, keyTenantInflight} {
+		if r.Written(key) && !c.Tenants.Limited() {
+			r.Warning(key, "has no effect: tenants have budgets with "+keyTenantHeader+" and a limit above 0")
+		}
+	}
+}
+
+// tokenBudget is token_budget: among the targets that have room for the request, the next one by weighted deficit round
+// robin. The rule is that of package budget; stores apply it.
+type tokenBudget struct {
+	*leastRequest
+	cfg     BudgetConfig
+	lists   lb.DerivedLists // of the candidates that are targets
+	latest  uint64          // digest of the latest plan's list
+	budgets []budget.Limits // of that list
+}
+
+func newTokenBudget(c Config) (lb.Policy, error) {
+	return &tokenBudget{leastRequest: newLeastRequestIn(c, lb.Tokens), cfg: *c.Settings.(*BudgetConfig)}, nil
+}
+
+// Plan makes the targets candidates that are healthy, and charges the request's estimated tokens to the one that gets
+// it. Where no target is among the healthy endpoints, native balancing decides.
+func (p *tokenBudget) Plan(now time.Duration, r *lb.Request, v *lb.View) (lb.Plan, lb.Reason) {
+	plan, reason := p.basePlan(now, r, v)
+	if reason != lb.ReasonChosen {
+		return plan, reason
+	}
+	plan.List = p.lists.Get(now, plan.List, 0, p.targets)
+	if len(plan.Candidates) == 0 {
+		return lb.Plan{}, lb.ReasonNoHealthyEndpoint
+	}
+	if r.Idle {
+		plan, _ = p.planIdle(now, v, plan)
+		return plan, lb.ReasonChosen
+	}
+	plan.Budget = lb.Budget{
+		Limits: p.limitsOf(plan.List), Tokens: min(max(plan.Tokens, 1), lb.MaxTokens), AgeBonus: p.cfg.AgeBonus,
+	}
+	if p.limits != nil {
+		plan.List = p.limits.Apply(now, plan.List, p.ahead)
+	}
+	return plan, lb.ReasonChosen
+}
+
+// targets returns the candidates that are targets, with their caps.
+func (p *tokenBudget) targets(cs []lb.Candidate) (list []lb.Candidate) {
+	for _, c := range cs {
+		t := p.cfg.target(c.Addr)
+		if t == nil {
+			continue
+		}
+		if limit := int64(t.MaxConcurrent); limit > 0 && (c.Cap <= 0 || limit < c.Cap) {
+			c.Cap = limit
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// limitsOf returns the limits of targets.
+func (p *tokenBudget) limitsOf(l lb.List) []budget.Limits {
+	if digest := l.Digest(); p.budgets == nil || p.latest != digest {
+		p.latest, p.budgets = digest, make([]budget.Limits, len(l.Candidates))
+		for i := range p.budgets {
+			p.budgets[i] = p.cfg.target(l.Candidates[i].Addr).Limits
+		}
+	}
+	return p.budgets
+}
