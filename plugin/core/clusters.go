@@ -104,7 +104,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 	return cl, p, nil
 }
 
-// EnginesOf implements engineClusters.
+// EnginesOf implements engines.Clusters.
 func (cs clusters) EnginesOf(name string) *engines.Cluster {
 	if cl := cs[name]; cl != nil {
 		return cl.metrics
@@ -112,7 +112,7 @@ func (cs clusters) EnginesOf(name string) *engines.Cluster {
 	return nil
 }
 
-// EachEngines implements engineClusters.
+// EachEngines implements engines.Clusters.
 func (cs clusters) EachEngines(f func(*engines.Cluster)) {
 	for _, cl := range cs {
 		f(cl.metrics)

@@ -66,17 +66,17 @@ func (m *Cluster) Keep(inForce map[*config.Config]bool) {
 
 // Clusters are the clusters that a VM knows.
 type Clusters interface {
-	// enginesOf returns a cluster by its name, nil for one that is not known.
+	// EnginesOf returns a cluster by its name, nil for one that is not known.
 	EnginesOf(name string) *Cluster
-	// eachEngines calls f with all of them.
+	// EachEngines calls f with all of them.
 	EachEngines(f func(*Cluster))
 }
 
 // Counts is where requests are counted.
 type Counts interface {
-	// loadAt returns what is in flight at an endpoint, if that is known at once.
+	// LoadAt returns what is in flight at an endpoint, if that is known at once.
 	LoadAt(c *config.Config, cluster, addr string) (l lb.Load, known bool)
-	// remoteLoads asks the store in Redis what is in flight at endpoints.
+	// RemoteLoads asks the store in Redis what is in flight at endpoints.
 	RemoteLoads(now time.Duration, c *config.Config, cluster string, addrs []string, done func([]lb.Load, error))
 }
 
