@@ -121,7 +121,7 @@ func TestMayImport(t *testing.T) {
 		{"lb", module + "/metrics", ""},
 		{"lb", "github.com/cespare/xxhash/v2", ""},
 		{"lb", module + "/redisclient", "lb imports redisclient: it may import the standard library, internal/order, " +
-			"internal/wire, lb/budget, lb/prefixindex, lb/prompt, lb/setting, metrics, " + xxhash},
+			"internal/recent, internal/wire, lb/budget, lb/prefixindex, lb/prompt, metrics, " + xxhash},
 		{"lb/setting", module + "/lb/prompt", "lb/setting imports lb/prompt: it may import the standard library alone"},
 		{"lb/prefixindex", module + "/internal/wire", "lb/prefixindex imports internal/wire: it may import the " +
 			"standard library alone"},

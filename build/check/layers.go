@@ -128,7 +128,7 @@ var mayImport = map[string][]string{
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
 	"plugin/ratelimit":           {"lb/budget"},
-	"plugin/stats":               {"internal/statname", "lb", "lb/memstore"},
+	"plugin/stats":               {"internal/statname", "lb", "lb/budget", "lb/memstore"},
 	"redisclient": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue",
 		"redisclient/lua", xxhash,

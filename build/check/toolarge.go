@@ -4,7 +4,7 @@ package main
 // row may only become less: who makes a package smaller lowers its row.
 var tooLarge = map[string]shape{
 	"e2e/higresshost": {
-		circle: 13,
+		circle: 12,
 	},
 	"e2e/queuecheck": {circle: 8},
 	"e2e/redisserver": {
@@ -37,6 +37,6 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"plugin/config": {circle: 37, methods: map[string]int{"parser": 48}},
-	"plugin/core":   {circle: 55},
+	"plugin/core":   {circle: 43},
 	"redisclient":   {circle: 14, methods: map[string]int{"Store": 79}},
 }

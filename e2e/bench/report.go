@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -89,19 +88,6 @@ func MS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 // Percent returns the share that n has of a number, in percent; 0 if there is nothing.
 func Percent(n, of int) float64 { return 100 * float64(n) / float64(max(1, of)) }
-
-// Numbers reads positive numbers that are divided by commas.
-func Numbers(list string) ([]int, error) {
-	var out []int
-	for _, field := range strings.Split(list, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is not a list of positive numbers", list)
-		}
-		out = append(out, n)
-	}
-	return out, nil
-}
 
 // Line is the last line of the output of a benchmark, one JSON object. What was not measured is not in it.
 type Line map[string]any

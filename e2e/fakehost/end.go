@@ -15,18 +15,18 @@ type Reply struct {
 // callbacks, unless a response is on its way: then it goes straight to the client, or, if that has seen headers, the
 // stream is cut.
 func (s *Stream) Reply(r Reply) {
-	if s.ended {
+	if s.Ended {
 		return
 	}
 	s.Request.Abort()
 	s.leaveUpstream()
-	s.details = r.Details
-	s.flags |= r.Flags
+	s.Details = r.Details
+	s.Flags |= r.Flags
 	if s.Response.passed {
 		s.Reset(r.Details)
 		return
 	}
-	s.code = r.Code
+	s.Code = r.Code
 	h := H(":status", strconv.Itoa(r.Code))
 	if len(r.Body) > 0 {
 		h.Set("content-length", strconv.Itoa(len(r.Body)))
@@ -35,14 +35,14 @@ func (s *Stream) Reply(r Reply) {
 	for _, p := range r.Headers {
 		h.Add(p[0], p[1])
 	}
-	s.local = true
-	if s.replied {
+	s.Local = true
+	if s.Replied {
 		s.Response.Abort()
-		s.received = Message{Headers: h, Body: r.Body, End: true}
+		s.Received = Message{Headers: h, Body: r.Body, End: true}
 		s.end()
 		return
 	}
-	s.replied = true
+	s.Replied = true
 	s.Response.onHeaders(h, len(r.Body) == 0)
 	if len(r.Body) > 0 {
 		s.Response.onData(r.Body, true)
@@ -51,20 +51,20 @@ func (s *Stream) Reply(r Reply) {
 
 // Reset ends the stream without completing the response.
 func (s *Stream) Reset(details string) {
-	if s.ended {
+	if s.Ended {
 		return
 	}
-	s.details = details
-	s.cut = true
+	s.Details = details
+	s.Cut = true
 	s.end()
 }
 
 // end is the one way out: log, done, delete, once each and in this order, or log last.
 func (s *Stream) end() {
-	if s.ended {
+	if s.Ended {
 		return
 	}
-	s.ended = true
+	s.Ended = true
 	s.leaveUpstream()
 	if s.Filter != nil {
 		if !s.host.LogLast {
@@ -84,9 +84,9 @@ func (s *Stream) end() {
 }
 
 func (s *Stream) log() {
-	s.logging = true
+	s.Logging = true
 	s.last(Log)
-	s.logging = false
+	s.Logging = false
 }
 
 func (s *Stream) last(c Callback) {
@@ -97,11 +97,11 @@ func (s *Stream) last(c Callback) {
 
 // Lose ends the stream when the plugin is lost; own says that this was in one of the stream's own callbacks.
 func (s *Stream) Lose(own bool) {
-	if s.lost {
+	if s.Lost {
 		return
 	}
-	s.lost, s.Filter = true, nil
-	held := s.Request.state != iterating || (s.replied && s.Response.state != iterating)
+	s.Lost, s.Filter = true, nil
+	held := s.Request.state != iterating || (s.Replied && s.Response.state != iterating)
 	if held && !own {
 		return // nothing will continue it: it hangs until a timeout or its client ends it
 	}
@@ -114,36 +114,36 @@ type routerSink struct{ s *Stream }
 func (r routerSink) headers(end bool) { r.s.routeHeaders(end) }
 
 func (r routerSink) data(b []byte, end bool) {
-	r.s.sent.Body = append(r.s.sent.Body, b...)
-	r.s.sent.End = r.s.sent.End || end
+	r.s.Sent.Body = append(r.s.Sent.Body, b...)
+	r.s.Sent.End = r.s.Sent.End || end
 }
 
 func (r routerSink) trailers() {
-	r.s.sent.Trailers = r.s.Request.Trailers.Clone()
-	r.s.sent.End = true
+	r.s.Sent.Trailers = r.s.Request.Trailers.Clone()
+	r.s.Sent.End = true
 }
 
 // clientSink receives what the plugin passes on to the client; the stream ends when the response is complete.
 type clientSink struct{ s *Stream }
 
 func (c clientSink) headers(end bool) {
-	c.s.received.Headers = c.s.Response.Headers.Clone()
+	c.s.Received.Headers = c.s.Response.Headers.Clone()
 	c.complete(end)
 }
 
 func (c clientSink) data(b []byte, end bool) {
-	c.s.received.Body = append(c.s.received.Body, b...)
+	c.s.Received.Body = append(c.s.Received.Body, b...)
 	c.complete(end)
 }
 
 func (c clientSink) trailers() {
-	c.s.received.Trailers = c.s.Response.Trailers.Clone()
+	c.s.Received.Trailers = c.s.Response.Trailers.Clone()
 	c.complete(true)
 }
 
 func (c clientSink) complete(end bool) {
 	if end {
-		c.s.received.End = true
+		c.s.Received.End = true
 		c.s.end()
 	}
 }

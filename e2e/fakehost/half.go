@@ -82,7 +82,7 @@ type sink interface {
 // Abort lets nothing more pass: the gateway answers itself.
 func (h *Half) Abort() { h.aborted = true }
 
-func (h *Half) closed() bool { return h.aborted || h.s.ended }
+func (h *Half) closed() bool { return h.aborted || h.s.Ended }
 
 func (h *Half) call(c Callback, count int, end bool) (answer int, replied bool) {
 	if h.s.Filter == nil {
@@ -211,7 +211,7 @@ func (h *Half) iterateTrailers() {
 // Continue passes on what the plugin held, once its callback has returned.
 func (h *Half) Continue() {
 	switch {
-	case h.s.ended:
+	case h.s.Ended:
 		h.s.host.Violate("%s continued after its end", h.s)
 	case h.state == iterating:
 		h.s.host.Violate("%s continued while it was not paused", h.s)

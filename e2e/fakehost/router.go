@@ -23,8 +23,8 @@ func (s *Stream) routeHeaders(end bool) {
 			return
 		}
 	}
-	s.routed = true
-	s.sent = Message{Headers: s.Request.Headers.Clone(), End: end}
+	s.Routed = true
+	s.Sent = Message{Headers: s.Request.Headers.Clone(), End: end}
 	if s.host.Clusters[s.Cluster] == nil {
 		s.Reply(Reply{Code: 503, Details: detailsClusterNotFound, Flags: FlagNoClusterFound})
 		return
@@ -34,7 +34,7 @@ func (s *Stream) routeHeaders(end bool) {
 
 // attempt sends the request to an endpoint, or answers for the router if there is none or it cannot be reached.
 func (s *Stream) attempt(e *Endpoint) {
-	s.attempts++
+	s.Attempts++
 	s.endpoint = e
 	switch {
 	case e == nil:
@@ -49,7 +49,7 @@ func (s *Stream) attempt(e *Endpoint) {
 // occupy has the request come to its endpoint.
 func (s *Stream) occupy() {
 	e := s.endpoint
-	s.reached, s.onUpstream = true, true
+	s.Reached, s.OnUpstream = true, true
 	e.total++
 	e.active++
 	e.peak = max(e.peak, e.active)
@@ -57,8 +57,8 @@ func (s *Stream) occupy() {
 
 // leaveUpstream ends the request on its endpoint.
 func (s *Stream) leaveUpstream() {
-	if s.onUpstream {
-		s.onUpstream = false
+	if s.OnUpstream {
+		s.OnUpstream = false
 		s.endpoint.active--
 	}
 }

@@ -57,11 +57,10 @@ type Stream struct {
 	Override string
 	// Others are where retries go, in turn, in a gateway that lets the plugin say so.
 	Others []string
-	progress
-	outcome
+	Facts
 
-	host           *Host
-	sent, received Message
+	host     *Host
+	endpoint *Endpoint
 }
 
 // NewStream makes a stream; nothing has been sent on it.
@@ -103,7 +102,7 @@ func (s *Stream) RequestHeaders(h Headers, end bool) {
 		if s.OnBegin != nil {
 			s.OnBegin()
 		}
-		if !s.ended {
+		if !s.Ended {
 			s.Request.onHeaders(h.Clone(), end)
 		}
 	})
@@ -113,7 +112,7 @@ func (s *Stream) RequestHeaders(h Headers, end bool) {
 // frame carries data.
 func (s *Stream) RequestBody(data []byte, end bool) {
 	s.drive("RequestBody", func() {
-		s.bytes += len(data)
+		s.BytesSent += len(data)
 		s.Request.onData(append([]byte(nil), data...), end)
 	})
 }
@@ -126,9 +125,9 @@ func (s *Stream) RequestTrailers(h Headers) {
 // ResponseHeaders starts the model server's response.
 func (s *Stream) ResponseHeaders(h Headers, end bool) {
 	s.answer("ResponseHeaders", func() {
-		s.replied = true
-		s.code, _ = strconv.Atoi(h.Get(":status"))
-		s.details = detailsViaUpstream
+		s.Replied = true
+		s.Code, _ = strconv.Atoi(h.Get(":status"))
+		s.Details = detailsViaUpstream
 		s.upstreamEnds(end)
 		s.Response.onHeaders(h.Clone(), end)
 	})
@@ -181,8 +180,8 @@ func (s *Stream) MoveTo(e *Endpoint) {
 func (s *Stream) ResetByUpstream() {
 	s.answer("ResetByUpstream", func() {
 		s.leaveUpstream()
-		s.flags |= FlagUpstreamReset
-		if s.replied {
+		s.Flags |= FlagUpstreamReset
+		if s.Replied {
 			s.Reset(detailsUpstreamCut)
 			return
 		}
@@ -193,7 +192,7 @@ func (s *Stream) ResetByUpstream() {
 // ResetByClient is a client that leaves, in whatever state the stream is.
 func (s *Stream) ResetByClient() {
 	s.drive("ResetByClient", func() {
-		s.flags |= FlagDownstreamReset
+		s.Flags |= FlagDownstreamReset
 		s.Reset(detailsClientGone)
 	})
 }
@@ -206,7 +205,7 @@ func (s *Stream) IdleTimeout() {
 }
 
 func (s *Stream) drive(what string, step func()) {
-	if s.ended {
+	if s.Ended {
 		panic(fmt.Sprintf("fakehost: %s on %s, which has ended", what, s))
 	}
 	s.host.Drive(step)
@@ -214,7 +213,7 @@ func (s *Stream) drive(what string, step func()) {
 
 // answer is drive for steps that need a model server that holds the request.
 func (s *Stream) answer(what string, step func()) {
-	if !s.onUpstream && !s.ended {
+	if !s.OnUpstream && !s.Ended {
 		panic(fmt.Sprintf("fakehost: %s on %s, which is on no endpoint", what, s))
 	}
 	s.drive(what, step)

@@ -15,10 +15,10 @@ func (s *Stream) Send(id, method, path, body string, headers ...string) {
 		h.Set(p[0], p[1])
 	}
 	s.RequestHeaders(h, body == "")
-	if body != "" && !s.ended {
+	if body != "" && !s.Ended {
 		s.RequestBody([]byte(body), false)
 	}
-	if body != "" && !s.ended {
+	if body != "" && !s.Ended {
 		s.RequestBody(nil, true)
 	}
 }
@@ -30,7 +30,7 @@ func (s *Stream) Respond(code int, body string, headers ...string) {
 		h.Set(p[0], p[1])
 	}
 	s.ResponseHeaders(h, body == "")
-	if body != "" && !s.ended {
+	if body != "" && !s.Ended {
 		s.ResponseBody([]byte(body), true)
 	}
 }
@@ -44,79 +44,31 @@ func (s *Stream) ResponsePaused() bool { return !s.Response.closed() && s.Respon
 // Backpressure reports whether the client was paused because the held request exceeds the buffer limit.
 func (s *Stream) Backpressure() bool { return s.Request.backpressure }
 
-// Sent returns the request as the model server has it so far.
-func (s *Stream) Sent() Message { return s.sent }
-
-// Received returns the response as the client has it so far.
-func (s *Stream) Received() Message { return s.received }
-
-// progress is how far a stream has come.
-type progress struct {
-	routed     bool
-	endpoint   *Endpoint
-	reached    bool // some endpoint
-	onUpstream bool
-	attempts   int
-	bytes      int  // of the request's body
-	replied    bool // upstream's response or a local one has entered the filter chain
-	logging    bool
-	lost       bool
-}
-
 // Upstream returns the address of the endpoint that has or had the request, "" if the router reached none.
-func (p *progress) Upstream() string {
-	if p.endpoint == nil {
+func (s *Stream) Upstream() string {
+	if s.endpoint == nil {
 		return ""
 	}
-	return p.endpoint.Addr
+	return s.endpoint.Addr
 }
 
-// OnUpstream reports whether the model server holds the request now.
-func (p *progress) OnUpstream() bool { return p.onUpstream }
+// Facts are what has become of a stream. They are to be read.
+type Facts struct {
+	Routed     bool // the request has come to the router,
+	Reached    bool // and to some endpoint
+	OnUpstream bool // an endpoint holds it now
+	Attempts   int  // of the router to send it to one
+	BytesSent  int  // of the body, by the client
+	Replied    bool // a response, upstream's or a local one, has entered the filter chain
+	Logging    bool // the stream is being logged: then all header maps can be read once more
+	Lost       bool // the plugin was lost under the stream
 
-// Reached reports whether the request has ever come to an endpoint.
-func (p *progress) Reached() bool { return p.reached }
+	Code    int    // of the response, 0 if there is none
+	Details string // of the response code, such as via_upstream or downstream_remote_disconnect
+	Flags   uint64 // of the response, such as FlagNoHealthyUpstream
+	Local   bool   // the response is the gateway's own
+	Cut     bool   // the stream was reset instead of completed
+	Ended   bool   // the stream is over, in whatever way
 
-// Routed reports whether the request has come to the router.
-func (p *progress) Routed() bool { return p.routed }
-
-// Attempts returns how often the router tried an endpoint.
-func (p *progress) Attempts() int { return p.attempts }
-
-// BytesSent returns how many bytes of the body the client has sent.
-func (p *progress) BytesSent() int { return p.bytes }
-
-// Lost reports whether the plugin was lost under the stream.
-func (p *progress) Lost() bool { return p.lost }
-
-// Logging reports whether the stream is being logged: then all header maps can be read once more.
-func (p *progress) Logging() bool { return p.logging }
-
-// Replied reports whether a response, upstream's or a local one, has entered the filter chain.
-func (p *progress) Replied() bool { return p.replied }
-
-// outcome is what became of a stream.
-type outcome struct {
-	code              int
-	details           string
-	flags             uint64
-	local, cut, ended bool
+	Sent, Received Message // what the model server has of the request, and the client of the response
 }
-
-// Code returns the response code, 0 if there is none.
-func (o *outcome) Code() int { return o.code }
-
-// Details returns the response code details, such as via_upstream or downstream_remote_disconnect.
-func (o *outcome) Details() string { return o.details }
-
-// Flags returns the response flags, such as FlagNoHealthyUpstream.
-func (o *outcome) Flags() uint64 { return o.flags }
-
-// Local reports whether the response is the gateway's own.
-func (o *outcome) Local() bool { return o.local }
-
-// Ended reports whether the stream is over, in whatever way.
-func (o *outcome) Ended() bool { return o.ended }
-
-// Cut reports whether the stream was reset instead of completed.
-func (o *outcome) Cut() bool { return o.cut }

@@ -81,7 +81,7 @@ func TestMissingCluster(t *testing.T) {
 	failed := 0
 	for range 100 {
 		s := gw.Worker(0).Request("GET", "/v1/models", "")
-		if s.Ended() {
+		if s.Ended {
 			failed++
 			continue
 		}

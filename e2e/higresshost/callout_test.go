@@ -16,7 +16,7 @@ func TestRedisAnswer(t *testing.T) {
 	s := script(g, evalScript)
 	calls := g.RedisCalls()
 	if len(calls) != 1 || string(calls[0].Query) != "PING\r\n" || calls[0].Cluster != "redis.static" ||
-		calls[0].Worker() != g.Worker(0) {
+		calls[0].Thread != g.Worker(0).Name() {
 		t.Fatalf("calls %+v", calls)
 	}
 	if !s.Paused() {
@@ -25,7 +25,7 @@ func TestRedisAnswer(t *testing.T) {
 	if !calls[0].Answer([]byte("+PONG\r\n")) || calls[0].Answer([]byte("+PONG\r\n")) {
 		t.Error("one answer per call")
 	}
-	if !s.OnUpstream() || last(t, g, "redis reply") != `0 "+PONG\r\n"` {
+	if !s.OnUpstream || last(t, g, "redis reply") != `0 "+PONG\r\n"` {
 		t.Errorf("the guest logged %q", guestLog(g))
 	}
 	if n := len(g.RedisCalls()); n != 0 {

@@ -19,9 +19,8 @@ var calloutCalls = []hostCall{
 		}
 		call := &HTTPCall{
 			Cluster: a.str(v, 0), Headers: headers, Body: a.bytes(v, 4), Timeout: milliseconds(a.u32(8)),
-			root: r, gw: v.gw,
 		}
-		st := v.gw.dispatchHTTP(call)
+		st := r.dispatchHTTP(call)
 		if st == statusOK {
 			v.put32(a.u32(9), call.token)
 		}
@@ -50,8 +49,8 @@ var higressCalls = []hostCall{
 	}},
 	{name: "redis_call", sig: "iiiii", higress: true, fn: func(v *vm, a args) status {
 		r, _ := v.context()
-		call := &RedisCall{Query: a.bytes(v, 2), root: r, gw: v.gw}
-		st := v.gw.dispatchRedis(a.str(v, 0), call)
+		call := &RedisCall{Query: a.bytes(v, 2)}
+		st := r.dispatchRedis(a.str(v, 0), call)
 		if st == statusOK {
 			v.put32(a.u32(4), call.token)
 		}
@@ -78,7 +77,7 @@ var higressCalls = []hostCall{
 		switch {
 		case s == nil:
 			v.gw.violate("set_upstream_override_host in a plugin context")
-		case s.Routed():
+		case s.Routed:
 			v.gw.violate("set_upstream_override_host(%s) after the router has chosen %s", address, s.Upstream())
 		default:
 			s.Override = address

@@ -112,7 +112,7 @@ func violated(tb testing.TB, g *Gateway, text string) {
 
 func onceEach(tb testing.TB, s *Stream) {
 	tb.Helper()
-	if c := s.Callbacks; c.Log != 1 || c.Done != 1 || c.Delete != 1 || !s.Ended() {
-		tb.Errorf("%s: log, done, delete = %+v, ended %v; want once each", s, c, s.Ended())
+	if c := s.Callbacks; c.Log != 1 || c.Done != 1 || c.Delete != 1 || !s.Ended {
+		tb.Errorf("%s: log, done, delete = %+v, ended %v; want once each", s, c, s.Ended)
 	}
 }

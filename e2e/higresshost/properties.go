@@ -35,9 +35,9 @@ func (s *Stream) property(path string) ([]byte, bool) {
 	higress := s.gw.opts.Profile.higress()
 	switch path {
 	case "route_name":
-		return text(s.route, higress || s.Routed())
+		return text(s.route, higress || s.Routed)
 	case "cluster_name":
-		return text(s.Cluster, higress || s.Routed())
+		return text(s.Cluster, higress || s.Routed)
 	case "xds.route_name":
 		return text(s.route, true)
 	case "xds.cluster_name":
@@ -47,13 +47,13 @@ func (s *Stream) property(path string) ([]byte, bool) {
 	case "upstream.address":
 		return text(s.Upstream(), s.Upstream() != "")
 	case "upstream.request_attempt_count":
-		return le64(uint64(s.Attempts())), true
+		return le64(uint64(s.Attempts)), true
 	case "response.code":
-		return le64(uint64(s.Code())), s.Code() != 0
+		return le64(uint64(s.Code)), s.Code != 0
 	case "response.code_details":
-		return text(s.Details(), s.Details() != "")
+		return text(s.Details, s.Details != "")
 	case "response.flags":
-		return le64(uint64(s.Flags())), true
+		return le64(uint64(s.Flags)), true
 	case "source.address":
 		return text("127.0.0.1:50000", true)
 	}
@@ -87,7 +87,7 @@ func (s *Stream) requestProperty(name string) ([]byte, bool) {
 	case "protocol":
 		return text("HTTP/1.1", true)
 	case "total_size", "size":
-		return le64(uint64(s.BytesSent())), true
+		return le64(uint64(s.BytesSent)), true
 	}
 	if key, ok := strings.CutPrefix(name, "headers."); ok {
 		value, has := h.Lookup(key)

@@ -35,7 +35,7 @@ func TestRandomLives(t *testing.T) {
 			}
 		}
 		for _, s := range l.open {
-			if !s.Ended() {
+			if !s.Ended {
 				s.ResetByClient()
 			}
 		}
@@ -84,11 +84,11 @@ func (l *life) audit() {
 	want := map[string]int64{}
 	for _, s := range l.open {
 		note := s.FilterState["warmgate"]
-		if s.Ended() || !strings.Contains(note, "reason=chosen") && !strings.Contains(note, "reason=body_late") {
+		if s.Ended || !strings.Contains(note, "reason=chosen") && !strings.Contains(note, "reason=body_late") {
 			continue
 		}
 		host := s.Upstream()
-		if s.Received().Headers == nil {
+		if s.Received.Headers == nil {
 			host = s.Override
 		}
 		want[host]++
@@ -109,7 +109,7 @@ func (l *life) begin(w *higresshost.Worker) *higresshost.Stream {
 		data string
 		end  bool
 	}{{chat[:30], false}, {chat[30:], false}, {"", true}} {
-		if s.Ended() || l.rnd.IntN(8) == 0 {
+		if s.Ended || l.rnd.IntN(8) == 0 {
 			break
 		}
 		s.RequestBody([]byte(part.data), part.end)
@@ -122,16 +122,16 @@ func (l *life) progress() {
 	for len(l.open) > 0 {
 		i := l.rnd.IntN(len(l.open))
 		s := l.open[i]
-		if s.Ended() {
+		if s.Ended {
 			l.open = append(l.open[:i], l.open[i+1:]...)
 			continue
 		}
 		switch n := l.rnd.IntN(10); {
-		case !s.OnUpstream() || n == 0:
+		case !s.OnUpstream || n == 0:
 			s.ResetByClient()
-		case s.Received().Headers != nil && n < 5:
+		case s.Received.Headers != nil && n < 5:
 			s.ResponseBody([]byte("data: {}\n\n"), n == 1)
-		case s.Received().Headers != nil:
+		case s.Received.Headers != nil:
 			s.ResetByUpstream()
 		case n < 3:
 			begin(s)

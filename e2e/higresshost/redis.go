@@ -1,7 +1,6 @@
 package higresshost
 
 import (
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/fakehost"
@@ -12,9 +11,8 @@ type RedisCluster struct {
 	// Down makes redis_call answer at once that there is no endpoint.
 	Down bool
 
-	name  string
 	inits []RedisInit
-	conns map[*Worker]*redisConn
+	conns map[string]*redisConn // by thread
 }
 
 // RedisInit is one redis_init of a plugin. Settings are per worker and cluster: the last init wins.
@@ -30,18 +28,20 @@ type RedisInit struct {
 // RedisCall is one redis_call of a plugin: raw RESP out, raw RESP back.
 type RedisCall struct {
 	Cluster string
+	Thread  string // that makes the call
 	Query   []byte
 
-	gw    *Gateway
-	root  *root
 	conn  *redisConn
 	token uint32
 	done  bool
+	early func()                              // is told of an answer that others should precede
+	over  func(code uint64, resp []byte) bool // delivers the answer, unless the context is gone
 }
 
 // redisConn is the connection of one worker. Its timer runs from the last reply; when it fires, every pending call
 // fails.
 type redisConn struct {
+	clock   *fakehost.Clock
 	timeout time.Duration
 	pending []*RedisCall
 	timer   *fakehost.Timer
@@ -49,70 +49,23 @@ type redisConn struct {
 
 const defaultRedisTimeout = time.Second
 
-// Redis returns the Redis service of that cluster name; it is created on first use. Before that redis_init and
-// redis_call answer bad argument.
-func (g *Gateway) Redis(cluster string) *RedisCluster {
-	c := g.redis[cluster]
-	if c == nil {
-		c = &RedisCluster{name: cluster, conns: map[*Worker]*redisConn{}}
-		g.redis[cluster] = c
-	}
-	return c
-}
-
 // Inits returns every redis_init on this cluster, oldest first.
 func (c *RedisCluster) Inits() []RedisInit { return c.inits }
 
-func (c *RedisCluster) conn(w *Worker) *redisConn {
-	conn := c.conns[w]
+func (c *RedisCluster) conn(thread string, clock *fakehost.Clock) *redisConn {
+	conn := c.conns[thread]
 	if conn == nil {
-		conn = &redisConn{timeout: defaultRedisTimeout}
-		c.conns[w] = conn
+		conn = &redisConn{clock: clock, timeout: defaultRedisTimeout}
+		c.conns[thread] = conn
 	}
 	return conn
 }
 
-func (g *Gateway) initRedis(w *Worker, cluster string, init RedisInit) status {
-	cluster, init.Query, _ = strings.Cut(cluster, "?")
-	c := g.redis[cluster]
-	if c == nil {
-		return statusBadArgument
-	}
-	init.Worker = w.name
-	c.inits = append(c.inits, init)
-	if init.Timeout > 0 {
-		c.conn(w).timeout = init.Timeout
-	}
-	return statusOK
-}
-
-func (g *Gateway) dispatchRedis(cluster string, call *RedisCall) status {
-	cluster, _, _ = strings.Cut(cluster, "?")
-	c := g.redis[cluster]
-	switch {
-	case c == nil || len(call.Query) == 0:
-		return statusBadArgument
-	case c.Down:
-		return statusInternal
-	}
-	g.nextCall++
-	call.token, call.Cluster, call.conn = g.nextCall, cluster, c.conn(call.root.vm.worker)
-	call.conn.pending = append(call.conn.pending, call)
-	if len(call.conn.pending) == 1 {
-		call.conn.arm(g)
-	}
-	g.redisCalls = append(g.redisCalls, call)
-	if g.OnRedisCall != nil {
-		g.post(func() { g.OnRedisCall(call) })
-	}
-	return statusOK
-}
-
-func (c *redisConn) arm(g *Gateway) {
+func (c *redisConn) arm() {
 	c.timer.Stop()
 	c.timer = nil
 	if len(c.pending) > 0 {
-		c.timer = g.clock.After(c.timeout, c.fail)
+		c.timer = c.clock.After(c.timeout, c.fail)
 	}
 }
 
@@ -123,18 +76,12 @@ func (c *redisConn) fail() {
 	}
 }
 
-// RedisCalls returns the calls that have no answer yet, oldest first.
-func (g *Gateway) RedisCalls() []*RedisCall { return append([]*RedisCall(nil), g.redisCalls...) }
-
-// Worker returns the thread that made the call.
-func (c *RedisCall) Worker() *Worker { return c.root.vm.worker }
-
 // Answer delivers raw RESP; an error of Redis ("-ERR …") is an answer too. It reports false if the call is over: it was
 // answered, timed out, or its plugin context is gone. The connection keeps order: answer the oldest call of a worker
 // first, or it counts as a violation.
 func (c *RedisCall) Answer(resp []byte) bool {
 	if !c.done && len(c.conn.pending) > 0 && c.conn.pending[0] != c {
-		c.gw.violate("redis call answered out of order by the test")
+		c.early()
 	}
 	return c.deliver(0, resp)
 }
@@ -148,20 +95,11 @@ func (c *RedisCall) deliver(code uint64, resp []byte) bool {
 	}
 	c.done = true
 	c.conn.pending = without(c.conn.pending, c)
-	c.gw.redisCalls = without(c.gw.redisCalls, c)
-	c.conn.arm(c.gw)
-	if !c.root.alive() {
-		return false
-	}
-	c.gw.drive(func() {
-		c.root.redisReply = resp
-		c.root.vm.callback(c.root.ctx, "proxy_on_redis_call_response", uint64(c.token), code, uint64(len(resp)))
-		c.root.redisReply = nil
-	})
-	return true
+	c.conn.arm()
+	return c.over(code, resp)
 }
 
-func without(calls []*RedisCall, c *RedisCall) []*RedisCall {
+func without[C comparable](calls []C, c C) []C {
 	for i, other := range calls {
 		if other == c {
 			return append(calls[:i:i], calls[i+1:]...)

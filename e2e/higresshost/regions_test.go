@@ -46,12 +46,12 @@ func regions(t *testing.T, profile higresshost.Profile, up *bool) (us, eu *higre
 		s := eu.Worker(probes % 2).NewStream()
 		s.RequestHeaders(c.Headers, true)
 		var headers []string
-		for _, h := range s.Received().Headers {
+		for _, h := range s.Received.Headers {
 			if h[0] != ":status" {
 				headers = append(headers, h[0], h[1])
 			}
 		}
-		code := s.Code()
+		code := s.Code
 		us.After(20*time.Millisecond, func() { c.Respond(code, nil, headers...) })
 	}
 	pass(time.Second, us, eu)
@@ -80,8 +80,8 @@ func fill(t *testing.T, gw *higresshost.Gateway) (open []*higresshost.Stream) {
 	t.Helper()
 	for i := range addrs {
 		s := ask(gw.Worker(i % 2))
-		if gw.Cluster("llm").Endpoint(s.Upstream()) == nil || s.Sent().Headers.Get(targetHeader) != "llm" {
-			t.Fatalf("a request is at %q, by %q", s.Upstream(), s.Sent().Headers.Get(targetHeader))
+		if gw.Cluster("llm").Endpoint(s.Upstream()) == nil || s.Sent.Headers.Get(targetHeader) != "llm" {
+			t.Fatalf("a request is at %q, by %q", s.Upstream(), s.Sent.Headers.Get(targetHeader))
 		}
 		open = append(open, s)
 	}
@@ -103,8 +103,8 @@ func TestRegions(t *testing.T) {
 			up = true
 			pass(4*time.Second, us, eu)
 			away := ask(us.Worker(1))
-			if away.Sent().Headers.Get(targetHeader) != "other-or-home" {
-				t.Errorf("given back, a request is sent to %q", away.Sent().Headers.Get(targetHeader))
+			if away.Sent.Headers.Get(targetHeader) != "other-or-home" {
+				t.Errorf("given back, a request is sent to %q", away.Sent.Headers.Get(targetHeader))
 			}
 			for _, s := range append(open, away) {
 				s.Respond(200, "{}")
@@ -124,12 +124,12 @@ func TestRegions(t *testing.T) {
 func forwardAndBack(t *testing.T, us, eu *higresshost.Gateway) {
 	t.Helper()
 	away := ask(us.Worker(0))
-	if away.Sent().Headers.Get(targetHeader) != "other-or-home" || away.Sent().Headers.Get(hopHeader) == "" {
-		t.Fatalf("sent as %v", away.Sent().Headers)
+	if away.Sent.Headers.Get(targetHeader) != "other-or-home" || away.Sent.Headers.Get(hopHeader) == "" {
+		t.Fatalf("sent as %v", away.Sent.Headers)
 	}
-	there := eu.Worker(1).Request("POST", completions, chat, hopHeader, away.Sent().Headers.Get(hopHeader))
-	if eu.Cluster("llm").Endpoint(there.Upstream()) == nil || there.Sent().Headers.Has(hopHeader) {
-		t.Errorf("there it is at %q, as %v", there.Upstream(), there.Sent().Headers)
+	there := eu.Worker(1).Request("POST", completions, chat, hopHeader, away.Sent.Headers.Get(hopHeader))
+	if eu.Cluster("llm").Endpoint(there.Upstream()) == nil || there.Sent.Headers.Has(hopHeader) {
+		t.Errorf("there it is at %q, as %v", there.Upstream(), there.Sent.Headers)
 	}
 	if n := eu.Metrics().Counter("warmgate_region_served_total;region=us"); n != 1 {
 		t.Errorf("%d are served for the other region", n)
@@ -141,8 +141,8 @@ func forwardAndBack(t *testing.T, us, eu *higresshost.Gateway) {
 	}
 	away.Respond(200, "{}")
 	if n := us.Metrics().Counter("warmgate_region_returned_total;region=eu"); n != 1 ||
-		away.Received().Headers.Get("x-warmgate-host") != addrs[0] {
-		t.Errorf("%d came home, %v", n, away.Received().Headers)
+		away.Received.Headers.Get("x-warmgate-host") != addrs[0] {
+		t.Errorf("%d came home, %v", n, away.Received.Headers)
 	}
 }
 
@@ -155,7 +155,7 @@ func adopted(t *testing.T, us, eu *higresshost.Gateway) (open []*higresshost.Str
 	for i := range 2 {
 		s := ask(us.Worker(i))
 		at := us.Cluster(euServers).Endpoint(s.Upstream())
-		if at == nil || s.Override != at.Addr || s.Sent().Headers.Has(hopHeader) {
+		if at == nil || s.Override != at.Addr || s.Sent.Headers.Has(hopHeader) {
 			t.Fatalf("request %d is at %q, paused %v", i, s.Upstream(), s.Paused())
 		}
 		open = append(open, s)

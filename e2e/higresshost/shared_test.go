@@ -157,8 +157,8 @@ func TestTickResumesInAnotherContext(t *testing.T) {
 	b := script(g, "headers: stop; body: buffer; end: stop, park")
 	b.ResetByClient()
 	g.Advance(50 * time.Millisecond)
-	if !a.OnUpstream() || string(a.Sent().Body) != `{"a":1}` {
-		t.Errorf("not resumed: %+v", a.Sent())
+	if !a.OnUpstream || string(a.Sent.Body) != `{"a":1}` {
+		t.Errorf("not resumed: %+v", a.Sent)
 	}
 	if !g.LogContains("gone (error status returned by host: bad argument)") {
 		t.Error("the effective context of a dead stream must be refused")

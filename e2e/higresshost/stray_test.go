@@ -22,7 +22,7 @@ func TestRouteChangedBehindThePlugin(t *testing.T) {
 		gw.Cluster("other").Add("10.1.0.1:8000")
 		gw.OnRoute = func(s *higresshost.Stream) int { s.To("r2", "other"); return 0 }
 		s := gw.Worker(0).Request("GET", "/v1/models", "")
-		if !s.Ended() {
+		if !s.Ended {
 			s.ResponseHeaders(fakehost.H(":status", "200"), false)
 		}
 		audit(t, gw)

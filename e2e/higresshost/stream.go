@@ -130,14 +130,14 @@ func (f filter) Call(c fakehost.Callback, count int, end bool) (answer int, repl
 
 // headerMap returns a map as the guest may see it now. When the stream is logged all maps can be read once more.
 func (s *Stream) headerMap(kind uint32) (h *fakehost.Headers, writable bool) {
-	in, out, logging := s.Request, s.Response, s.Logging()
+	in, out, logging := s.Request, s.Response, s.Logging
 	switch kind {
 	case mapRequestHeaders:
 		return visible(&in.Headers, in.ShowsHeaders, logging)
 	case mapRequestTrailers:
 		return visible(&in.Trailers, in.ShowsTrailers, false)
 	case mapResponseHeaders:
-		return visible(&out.Headers, out.ShowsHeaders, logging && s.Replied())
+		return visible(&out.Headers, out.ShowsHeaders, logging && s.Replied)
 	default:
 		return visible(&out.Trailers, out.ShowsTrailers, logging && out.HasTrailers())
 	}

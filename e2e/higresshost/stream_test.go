@@ -12,15 +12,15 @@ import (
 func TestPassThrough(t *testing.T) {
 	g := start(t, Options{})
 	s := script(g, "")
-	if s.Upstream() != host1 || !s.Sent().End || string(s.Sent().Body) != `{"a":1}` {
-		t.Fatalf("upstream %q got %+v", s.Upstream(), s.Sent())
+	if s.Upstream() != host1 || !s.Sent.End || string(s.Sent.Body) != `{"a":1}` {
+		t.Fatalf("upstream %q got %+v", s.Upstream(), s.Sent)
 	}
 	if n := g.Cluster("llm").Endpoint(host1).Active(); n != 1 {
 		t.Fatalf("%d requests on the endpoint, want 1", n)
 	}
 	s.Respond(200, "ok")
-	if r := s.Received(); string(r.Body) != "ok" || !r.End || s.Code() != 200 || s.Details() != "via_upstream" {
-		t.Fatalf("client got %+v, code %d, details %s", r, s.Code(), s.Details())
+	if r := s.Received; string(r.Body) != "ok" || !r.End || s.Code != 200 || s.Details != "via_upstream" {
+		t.Fatalf("client got %+v, code %d, details %s", r, s.Code, s.Details)
 	}
 	onceEach(t, s)
 	wantLog(t, g, "headers 8 false", "body 7 false", "body 0 true", "response 2 false", "response_body 2 true",
@@ -33,8 +33,8 @@ func TestPassThrough(t *testing.T) {
 func TestHeadersOnly(t *testing.T) {
 	g := start(t, Options{})
 	s := g.Worker(0).Request("GET", "/v1/models", "")
-	if !s.Sent().End || s.Upstream() == "" {
-		t.Fatalf("sent %+v to %q", s.Sent(), s.Upstream())
+	if !s.Sent.End || s.Upstream() == "" {
+		t.Fatalf("sent %+v to %q", s.Sent, s.Upstream())
 	}
 	s.Respond(204, "")
 	onceEach(t, s)
@@ -84,8 +84,8 @@ func TestContinueAfterStopAllReplaysBody(t *testing.T) {
 	s.RequestBody([]byte("de"), false)
 	s.RequestTrailers(fakehost.H("t", "1"))
 	g.Advance(50 * time.Millisecond)
-	if string(s.Sent().Body) != "abcde" || s.Sent().Trailers.Get("t") != "1" || !s.Sent().End {
-		t.Fatalf("sent %+v", s.Sent())
+	if string(s.Sent.Body) != "abcde" || s.Sent.Trailers.Get("t") != "1" || !s.Sent.End {
+		t.Fatalf("sent %+v", s.Sent)
 	}
 	got := strings.Join(guestLog(g), "|")
 	if want := "body 5 false tick=50|trailers 1 true tick=50"; !strings.Contains(got, want) {
@@ -112,8 +112,8 @@ func TestBufferGrows(t *testing.T) {
 			}
 			want := append([]string{"headers 2 false"}, c.sizes...)
 			wantLog(t, g, append(want, "body: "+c.seen, "override:")...)
-			if string(s.Sent().Body) != "abcdef" || s.Upstream() != host2 {
-				t.Errorf("sent %q to %s", s.Sent().Body, s.Upstream())
+			if string(s.Sent.Body) != "abcdef" || s.Upstream() != host2 {
+				t.Errorf("sent %q to %s", s.Sent.Body, s.Upstream())
 			}
 		})
 	}
@@ -137,8 +137,8 @@ func TestNoBufferDropsData(t *testing.T) {
 		t.Fatal("not paused")
 	}
 	s.ResetByClient()
-	if len(s.Sent().Body) != 0 {
-		t.Errorf("sent %q", s.Sent().Body)
+	if len(s.Sent.Body) != 0 {
+		t.Errorf("sent %q", s.Sent.Body)
 	}
 }
 
@@ -158,8 +158,8 @@ func TestBufferLimit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, Options{BufferLimit: 50})
 			s := g.Worker(0).Request("POST", "/", body, "x-script", c.script)
-			if s.Code() != c.code || s.Backpressure() != c.backpressure {
-				t.Fatalf("code %d, backpressure %v", s.Code(), s.Backpressure())
+			if s.Code != c.code || s.Backpressure() != c.backpressure {
+				t.Fatalf("code %d, backpressure %v", s.Code, s.Backpressure())
 			}
 			if c.code != 0 {
 				onceEach(t, s)
@@ -172,12 +172,12 @@ func TestBufferLimit(t *testing.T) {
 func TestResumeInOwnCallback(t *testing.T) {
 	g := start(t, Options{})
 	s := script(g, "headers: stop; body: buffer; end: resume")
-	if !s.Sent().End || string(s.Sent().Body) != `{"a":1}` {
-		t.Errorf("sent %+v", s.Sent())
+	if !s.Sent.End || string(s.Sent.Body) != `{"a":1}` {
+		t.Errorf("sent %+v", s.Sent)
 	}
 	s = script(g, "headers: resume")
 	violated(t, g, "not paused")
-	if !s.OnUpstream() {
+	if !s.OnUpstream {
 		t.Error("a resume of a running stream must change nothing")
 	}
 }
@@ -213,12 +213,12 @@ func TestResponsePaused(t *testing.T) {
 	s := script(g, "response: stop; response_body: buffer; response_end: response_body, resume_response")
 	s.ResponseHeaders(fakehost.H(":status", "200"), false)
 	s.ResponseBody([]byte("ab"), false)
-	if !s.ResponsePaused() || s.Received().Headers != nil {
-		t.Fatalf("received %+v", s.Received())
+	if !s.ResponsePaused() || s.Received.Headers != nil {
+		t.Fatalf("received %+v", s.Received)
 	}
 	s.ResponseBody([]byte("c"), true)
-	if string(s.Received().Body) != "abc" || last(t, g, "response_body") != "abc" {
-		t.Errorf("received %+v", s.Received())
+	if string(s.Received.Body) != "abc" || last(t, g, "response_body") != "abc" {
+		t.Errorf("received %+v", s.Received)
 	}
 	onceEach(t, s)
 }
@@ -271,7 +271,7 @@ func TestRandomFramesArriveWhole(t *testing.T) {
 		for range 4 { // each callback may park again
 			g.Advance(10 * time.Millisecond)
 		}
-		sent := s.Sent()
+		sent := s.Sent
 		if string(sent.Body) != string(want) || !sent.End || sent.Trailers.Has("t") != trailers {
 			t.Fatalf("%d: %s: sent %q, end %v, trailers %v; want %q, trailers %v",
 				i, text, sent.Body, sent.End, sent.Trailers, want, trailers)
@@ -285,11 +285,11 @@ func TestRandomFramesArriveWhole(t *testing.T) {
 func TestHeaderWrites(t *testing.T) {
 	g := start(t, Options{})
 	s := script(g, "headers: set A 1, remove content-type; response: set_response x-b 2")
-	if h := s.Sent().Headers; h.Get("a") != "1" || h.Has("content-type") {
+	if h := s.Sent.Headers; h.Get("a") != "1" || h.Has("content-type") {
 		t.Errorf("sent %v", h)
 	}
 	s.Respond(200, "ok")
-	if h := s.Received().Headers; h.Get("x-b") != "2" {
+	if h := s.Received.Headers; h.Get("x-b") != "2" {
 		t.Errorf("received %v", h)
 	}
 }
@@ -302,13 +302,13 @@ func TestTrailers(t *testing.T) {
 	s.RequestBody([]byte("abc"), false)
 	s.RequestTrailers(fakehost.H("t", "1"))
 	wantLog(t, g, "headers 2 false", "body 3 false", "trailers 1 true", "trailer: 1", "body: abc", "override:")
-	if s.Upstream() != host2 || s.Sent().Trailers.Get("t") != "1" {
-		t.Errorf("sent %+v to %s", s.Sent(), s.Upstream())
+	if s.Upstream() != host2 || s.Sent.Trailers.Get("t") != "1" {
+		t.Errorf("sent %+v to %s", s.Sent, s.Upstream())
 	}
 	s.ResponseHeaders(fakehost.H(":status", "200"), false)
 	s.ResponseTrailers(fakehost.H("grpc-status", "0"))
-	if s.Received().Trailers.Get("grpc-status") != "0" {
-		t.Errorf("received %+v", s.Received())
+	if s.Received.Trailers.Get("grpc-status") != "0" {
+		t.Errorf("received %+v", s.Received)
 	}
 	onceEach(t, s)
 }
@@ -318,8 +318,8 @@ func TestLocalReplyWhileTheResponseIsHeld(t *testing.T) {
 	s := script(g, "response: stop")
 	s.ResponseHeaders(fakehost.H(":status", "200"), false)
 	s.IdleTimeout()
-	if s.Code() != 504 || s.Received().Headers.Get(":status") != "504" || s.Cut() {
-		t.Errorf("code %d, received %+v", s.Code(), s.Received())
+	if s.Code != 504 || s.Received.Headers.Get(":status") != "504" || s.Cut {
+		t.Errorf("code %d, received %+v", s.Code, s.Received)
 	}
 	onceEach(t, s)
 }

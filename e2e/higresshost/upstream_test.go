@@ -44,12 +44,12 @@ func TestOverride(t *testing.T) {
 			g := start(t, Options{Profile: c.profile})
 			c.change(g.Cluster("llm"))
 			s := script(g, "headers: stop; body: buffer; end: override "+host2)
-			if s.Upstream() != c.upstream || s.Code() != c.code || s.Override != host2 {
-				t.Fatalf("upstream %q, code %d, override %q", s.Upstream(), s.Code(), s.Override)
+			if s.Upstream() != c.upstream || s.Code != c.code || s.Override != host2 {
+				t.Fatalf("upstream %q, code %d, override %q", s.Upstream(), s.Code, s.Override)
 			}
 			if c.code != 0 {
-				if s.Details() != "no_healthy_upstream" || s.Flags() != fakehost.FlagNoHealthyUpstream || !s.Local() {
-					t.Errorf("details %s, flags %#x", s.Details(), s.Flags())
+				if s.Details != "no_healthy_upstream" || s.Flags != fakehost.FlagNoHealthyUpstream || !s.Local {
+					t.Errorf("details %s, flags %#x", s.Details, s.Flags)
 				}
 				onceEach(t, s)
 			}
@@ -72,8 +72,8 @@ func TestRetryIgnoresOverride(t *testing.T) {
 	g := start(t, Options{})
 	s := script(g, "headers: override "+host2+"; response: prop upstream.address, prop upstream.request_attempt_count")
 	s.Retry()
-	if s.Upstream() != host1 || s.Attempts() != 2 {
-		t.Fatalf("upstream %s after %d attempts: want the native choice", s.Upstream(), s.Attempts())
+	if s.Upstream() != host1 || s.Attempts != 2 {
+		t.Fatalf("upstream %s after %d attempts: want the native choice", s.Upstream(), s.Attempts)
 	}
 	if a, b := g.Cluster("llm").Endpoint(host1).Active(), g.Cluster("llm").Endpoint(host2).Active(); a != 1 || b != 0 {
 		t.Fatalf("active %d and %d", a, b)
@@ -95,8 +95,8 @@ func TestRetryWithoutHealthyEndpoint(t *testing.T) {
 		e.Health = fakehost.Unhealthy
 	}
 	s.Retry()
-	if s.Code() != 503 || s.Upstream() != "" {
-		t.Errorf("code %d, upstream %q", s.Code(), s.Upstream())
+	if s.Code != 503 || s.Upstream() != "" {
+		t.Errorf("code %d, upstream %q", s.Code, s.Upstream())
 	}
 	onceEach(t, s)
 }
@@ -135,8 +135,8 @@ func TestNeverReachesUpstream(t *testing.T) {
 			c.prepare(g)
 			s := g.Worker(0).NewStream().To("r2", c.cluster)
 			s.Send("POST", "/", "{}", "x-script", c.script)
-			if s.Code() != c.code || s.Details() != c.details || !s.Local() || !s.Received().End {
-				t.Fatalf("code %d %s, received %+v", s.Code(), s.Details(), s.Received())
+			if s.Code != c.code || s.Details != c.details || !s.Local || !s.Received.End {
+				t.Fatalf("code %d %s, received %+v", s.Code, s.Details, s.Received)
 			}
 			if !g.LogContains("response ") {
 				t.Error("the plugin's response callback must see a local reply")
@@ -152,7 +152,7 @@ func TestNeverReachesUpstream(t *testing.T) {
 func TestLocalReplyCarriesWhatThePluginGave(t *testing.T) {
 	g := start(t, Options{})
 	s := script(g, "headers: local 503")
-	r := s.Received()
+	r := s.Received
 	if string(r.Body) != "no" || r.Headers.Get("x-guest") != "1" || r.Headers.Get(":status") != "503" {
 		t.Errorf("received %+v", r)
 	}
@@ -202,8 +202,8 @@ func TestResets(t *testing.T) {
 			g := start(t, Options{})
 			s := script(g, c.script)
 			c.do(s)
-			if s.Code() != c.code || s.Cut() != c.cut || s.Details() != c.detail {
-				t.Errorf("code %d, cut %v, details %s", s.Code(), s.Cut(), s.Details())
+			if s.Code != c.code || s.Cut != c.cut || s.Details != c.detail {
+				t.Errorf("code %d, cut %v, details %s", s.Code, s.Cut, s.Details)
 			}
 			onceEach(t, s)
 			if n := g.Cluster("llm").Endpoint(host1).Active(); n != 0 {

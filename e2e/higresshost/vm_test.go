@@ -62,26 +62,26 @@ func TestTrap(t *testing.T) {
 	trapped := script(g, "headers: panic")
 
 	for name, s := range map[string]*Stream{"waiting": waiting, "trapped": trapped} {
-		if s.Code() != 503 || !s.Received().End || !s.Lost() {
-			t.Errorf("%s: code %d, %+v", name, s.Code(), s.Received())
+		if s.Code != 503 || !s.Received.End || !s.Lost {
+			t.Errorf("%s: code %d, %+v", name, s.Code, s.Received)
 		}
 	}
-	if !streaming.Cut() || streaming.Received().End {
+	if !streaming.Cut || streaming.Received.End {
 		t.Error("a stream in its response must be cut")
 	}
-	if held.Ended() || !held.Paused() {
+	if held.Ended || !held.Paused() {
 		t.Error("a held stream must hang")
 	}
 	held.IdleTimeout()
-	if held.Code() != 504 {
-		t.Errorf("held: code %d", held.Code())
+	if held.Code != 504 {
+		t.Errorf("held: code %d", held.Code)
 	}
 	for _, s := range []*Stream{waiting, streaming, held, trapped} {
 		if s.Callbacks.Log+s.Callbacks.Done+s.Callbacks.Delete != 0 {
 			t.Errorf("%s got a callback at its end from a dead VM", s)
 		}
 	}
-	if other.Lost() || g.Worker(1).Failed() || !g.Worker(0).Failed() {
+	if other.Lost || g.Worker(1).Failed() || !g.Worker(0).Failed() {
 		t.Error("only worker 0 has failed")
 	}
 	other.Respond(200, "ok")
@@ -106,8 +106,8 @@ func TestRecovery(t *testing.T) {
 	s.Respond(200, "ok")
 	onceEach(t, s)
 	script(g, "headers: panic")
-	if s := script(g, ""); s.Code() != 503 || g.Worker(0).Recoveries() != 1 {
-		t.Fatalf("a second recovery within a second: code %d", s.Code())
+	if s := script(g, ""); s.Code != 503 || g.Worker(0).Recoveries() != 1 {
+		t.Fatalf("a second recovery within a second: code %d", s.Code)
 	}
 	g.Advance(time.Second)
 	if s := script(g, ""); s.Upstream() == "" || g.Worker(0).Recoveries() != 2 {
@@ -127,8 +127,8 @@ func TestFailOpen(t *testing.T) {
 		t.Fatalf("upstream %q: want it to pass without the plugin", s.Upstream())
 	}
 	s.Respond(200, "ok")
-	if string(s.Received().Body) != "ok" || !s.Ended() {
-		t.Errorf("received %+v", s.Received())
+	if string(s.Received.Body) != "ok" || !s.Ended {
+		t.Errorf("received %+v", s.Received)
 	}
 }
 
@@ -139,8 +139,8 @@ func TestTrapInRedisCallbackOrLog(t *testing.T) {
 	if c := s.Callbacks; c.Log != 1 || c.Delete != 0 || !g.Worker(0).Failed() {
 		t.Errorf("callbacks %+v", c)
 	}
-	if string(s.Received().Body) != "ok" || !s.Received().End {
-		t.Errorf("the response was complete already: %+v", s.Received())
+	if string(s.Received.Body) != "ok" || !s.Received.End {
+		t.Errorf("the response was complete already: %+v", s.Received)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestConfigChange(t *testing.T) {
 	}
 	fresh := script(g, "")
 	g.Advance(10 * time.Millisecond) // the new context wakes the stream of the old one
-	if !old.OnUpstream() || old.Paused() {
+	if !old.OnUpstream || old.Paused() {
 		t.Fatal("not resumed")
 	}
 	if g.LogContains("plugin done") && len(w.Streams()) == 2 {

@@ -152,8 +152,8 @@ func TestReleaseAtEveryEnd(t *testing.T) {
 				t.Fatalf("both on %s", s.Upstream())
 			}
 			end(gw, s)
-			if !s.Ended() || s.Callbacks.Log != 1 {
-				t.Fatalf("ended %v, logged %d times", s.Ended(), s.Callbacks.Log)
+			if !s.Ended || s.Callbacks.Log != 1 {
+				t.Fatalf("ended %v, logged %d times", s.Ended, s.Callbacks.Log)
 			}
 			if name != "gateway shuts down" {
 				audit(t, gw)
@@ -199,8 +199,8 @@ func TestNeverReachedUpstream(t *testing.T) {
 			gw := warmgate(t, higresshost.Options{})
 			prepare(gw)
 			s := post(gw.Worker(0))
-			if !s.Local() || !s.Ended() {
-				t.Fatalf("code %d from %q", s.Code(), s.Upstream())
+			if !s.Local || !s.Ended {
+				t.Fatalf("code %d from %q", s.Code, s.Upstream())
 			}
 			audit(t, gw)
 		})
@@ -221,8 +221,8 @@ func TestTokensHoldTheBody(t *testing.T) {
 	left.ResetByClient()
 	s.RequestBody([]byte(chat[20:]), false)
 	s.RequestBody(nil, true)
-	if !s.OnUpstream() || string(s.Sent().Body) != chat {
-		t.Fatalf("sent %q to %q", s.Sent().Body, s.Upstream())
+	if !s.OnUpstream || string(s.Sent.Body) != chat {
+		t.Fatalf("sent %q to %q", s.Sent.Body, s.Upstream())
 	}
 	gw.Advance(1200 * time.Millisecond)
 	tokens := gw.Metrics().Gauge("warmgate_inflight_tokens;cluster=llm;endpoint=" + s.Upstream())
@@ -312,7 +312,7 @@ func TestDecisionIsVisible(t *testing.T) {
 	gw := warmgate(t, higresshost.Options{})
 	s := post(gw.Worker(0))
 	s.Respond(200, "{}")
-	h := s.Received().Headers
+	h := s.Received.Headers
 	if h.Get("x-warmgate-host") != s.Upstream() || h.Get("x-warmgate-reason") != "chosen" ||
 		h.Get("x-warmgate-load") != "1" {
 		t.Errorf("debug headers: %v", h)
@@ -336,8 +336,8 @@ func TestLastFrameWithData(t *testing.T) {
 			for i := 0; i < len(chat); i += 20 {
 				s.RequestBody([]byte(chat[i:min(i+20, len(chat))]), i+20 >= len(chat))
 			}
-			if string(s.Sent().Body) != chat || !s.Sent().End || !s.OnUpstream() {
-				t.Fatalf("sent %q", s.Sent().Body)
+			if string(s.Sent.Body) != chat || !s.Sent.End || !s.OnUpstream {
+				t.Fatalf("sent %q", s.Sent.Body)
 			}
 			if note := s.FilterState["warmgate"]; p == higresshost.Higress22 &&
 				!strings.Contains(note, "reason=chosen") {

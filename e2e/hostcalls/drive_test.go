@@ -132,7 +132,7 @@ func (g *gateway) request() {
 	}
 	chosen := s.Override
 	if g.envoy {
-		addr, err := base64.StdEncoding.DecodeString(s.Sent().Headers.Get("x-warmgate-session"))
+		addr, err := base64.StdEncoding.DecodeString(s.Sent.Headers.Get("x-warmgate-session"))
 		if err != nil {
 			g.t.Fatal(err)
 		}

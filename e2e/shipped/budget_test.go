@@ -70,18 +70,18 @@ func TestBudgetInHigress(t *testing.T) {
 	}
 	refused := send(1, "a")
 	for range 8 { // of 100,000 tokens a minute, 80,000 were used
-		if refused.Ended() {
+		if refused.Ended {
 			break
 		}
 		refused.Respond(http.StatusOK, `{"usage":{"prompt_tokens":9000,"completion_tokens":1000}}`)
 		refused = send(1, "a")
 	}
-	if got := refused.Received(); refused.Code() != http.StatusTooManyRequests ||
+	if got := refused.Received; refused.Code != http.StatusTooManyRequests ||
 		!strings.Contains(string(got.Body), "tenant_over_budget") {
-		t.Errorf("the consumer that is over its budget: %d %s", refused.Code(), got.Body)
+		t.Errorf("the consumer that is over its budget: %d %s", refused.Code, got.Body)
 	}
 	other := send(0, "b")
-	if gw.Advance(10 * time.Millisecond); !other.OnUpstream() {
-		t.Errorf("another consumer: %d", other.Code())
+	if gw.Advance(10 * time.Millisecond); !other.OnUpstream {
+		t.Errorf("another consumer: %d", other.Code)
 	}
 }

@@ -192,7 +192,7 @@ func TestUnnamedService(t *testing.T) {
 			const body = `{"model":"m","prompt":"Hello, my dear."}`
 			s.RequestHeaders(fakehost.H(":method", http.MethodPost, ":path", "/v1/chat/completions", ":authority",
 				"shop.test", "content-type", "application/json", "content-length", strconv.Itoa(len(body))), false)
-			if !s.OnUpstream() {
+			if !s.OnUpstream {
 				t.Error("the request is held")
 			}
 			s.RequestBody([]byte(body), true)

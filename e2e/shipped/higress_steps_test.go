@@ -67,8 +67,8 @@ func TestStepsInHigress(t *testing.T) {
 				t.Errorf("%d requests in flight are counted, want %d", n, chosen)
 			}
 			for _, s := range inFlight {
-				if s.Respond(http.StatusOK, "{}"); s.Code() != http.StatusOK || s.Cut() {
-					t.Errorf("%s was answered %d", s, s.Code())
+				if s.Respond(http.StatusOK, "{}"); s.Code != http.StatusOK || s.Cut {
+					t.Errorf("%s was answered %d", s, s.Code)
 				}
 			}
 			gw.Advance(2 * time.Second)

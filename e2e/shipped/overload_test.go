@@ -339,16 +339,16 @@ func TestOverloadInHigress(t *testing.T) {
 	gw.Advance(10 * time.Millisecond)
 	second := send(0)
 	gw.Advance(time.Second)
-	if first.OnUpstream() || second.OnUpstream() {
+	if first.OnUpstream || second.OnUpstream {
 		t.Fatal("a request does not wait")
 	}
 	busy[0].Respond(http.StatusOK, "{}")
-	if first.Upstream() != server.Addr || second.OnUpstream() {
+	if first.Upstream() != server.Addr || second.OnUpstream {
 		t.Errorf("what was freed went to %q and %q", first.Upstream(), second.Upstream())
 	}
 	gw.Advance(20 * time.Second)
-	if got := second.Received(); second.Code() != http.StatusTooManyRequests ||
+	if got := second.Received; second.Code != http.StatusTooManyRequests ||
 		!strings.Contains(string(got.Body), "queue_timeout") {
-		t.Errorf("after max_wait: %d %s", second.Code(), got.Body)
+		t.Errorf("after max_wait: %d %s", second.Code, got.Body)
 	}
 }

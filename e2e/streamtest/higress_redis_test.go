@@ -237,7 +237,7 @@ func TestHigressRedisIsSilent(t *testing.T) {
 			t.Fatal("a request did not wait for as long as it may")
 		}
 		h.gw.Advance(2 * time.Millisecond)
-		if s.Paused() || !s.OnUpstream() {
+		if s.Paused() || !s.OnUpstream {
 			t.Fatal("a request still waits after reserve_timeout")
 		}
 		s.Respond(200, "")
@@ -252,7 +252,7 @@ func TestHigressRedisIsSilent(t *testing.T) {
 		t.Error("Redis answers again, but gets no reservation")
 	}
 	h.settle()
-	if !s.OnUpstream() {
+	if !s.OnUpstream {
 		t.Error("the answer does not reach the request")
 	}
 	s.Respond(200, "")

@@ -232,7 +232,7 @@ func (h *higress) Await(condition func() bool) bool { return condition() }
 func (h *higress) AccessLog() []string {
 	var log []string
 	for _, s := range h.streams {
-		if s.Ended() {
+		if s.Ended {
 			log = append(log, s.FilterState["warmgate"])
 		}
 	}

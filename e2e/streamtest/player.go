@@ -32,7 +32,7 @@ func (p *Player) Start(r Request) {
 	for i, frame := range r.Frames {
 		p.Send(frame, i == len(r.Frames)-1 && len(r.Trailers) == 0 && !r.Unended)
 	}
-	if len(r.Trailers) > 0 && !p.Ended() {
+	if len(r.Trailers) > 0 && !p.Ended {
 		p.RequestTrailers(fakehost.Headers(r.Trailers))
 	}
 	p.settled()
@@ -46,7 +46,7 @@ func (p *Player) settled() {
 
 // Upstream implements [Stream], as do the methods below.
 func (p *Player) Upstream() int {
-	if !p.Reached() {
+	if !p.Reached {
 		return -1
 	}
 	return p.Index(p.Stream.Upstream())
@@ -57,7 +57,7 @@ func (p *Player) Held() bool { return p.Paused() }
 
 // Received implements [Stream].
 func (p *Player) Received() Received {
-	m := p.Sent()
+	m := p.Sent
 	return Received{
 		Headers: m.Headers.Map(), Body: string(m.Body), Trailers: m.Trailers.Map(), Ended: m.End,
 	}
@@ -66,10 +66,10 @@ func (p *Player) Received() Received {
 // Send implements [Stream].
 func (p *Player) Send(frame string, end bool) {
 	apart := end && frame != "" && p.EndsApart
-	if !p.Ended() {
+	if !p.Ended {
 		p.RequestBody([]byte(frame), end && !apart)
 	}
-	if apart && !p.Ended() {
+	if apart && !p.Ended {
 		p.RequestBody(nil, true)
 	}
 	p.settled()
@@ -123,6 +123,6 @@ func (p *Player) ResetByUpstream() {
 
 // Result implements [Stream].
 func (p *Player) Result() Result {
-	m := p.Stream.Received()
-	return Result{Status: p.Code(), Headers: m.Headers.Map(), Body: string(m.Body), Cut: p.Cut()}
+	m := p.Stream.Received
+	return Result{Status: p.Code, Headers: m.Headers.Map(), Body: string(m.Body), Cut: p.Cut}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
-	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -15,35 +14,6 @@ import (
 // The servers of a region whose gateways are gone are served from here as this region's own, if it has adopted them: a
 // request that would be forwarded there has one of them chosen instead. That is a choice of its own, as inside a
 // cluster: the inner placement has the plan, the lease and the place in a queue, in the cluster of those servers.
-
-// seeServers has the board know what the servers of an adopted peer have room for. The gateways are asked on.
-func (r *regions) seeServers(now time.Duration, h *home, peer int) {
-	cluster := h.cfg.Regions.Peers[peer].Adopt
-	if cluster == "" || !h.board.Adopted(peer) {
-		return
-	}
-	view := r.GW.KnownView(now, cluster, h.cfg)
-	if view == nil && r.Kind == config.Higress { // only a request that is sent there sees them
-		r.note(h.board.Guess(now, peer))
-		return
-	}
-	state, earlier, known := r.stateOf(now, h, h.cfg, view, 0)
-	switch {
-	case earlier != nil:
-		r.saw(h, peer, earlier, state)
-	case known:
-		r.note(h.board.See(now, peer, state))
-	}
-	r.askRedis(now, h, peer, 0)
-}
-
-// saw has the board know what adopted servers had room for when Redis was asked, and reports whether what was sent
-// since, from all workers, fits.
-func (r *regions) saw(h *home, peer int, l *redisLoads, state region.State) bool {
-	fits, err := h.board.Saw(l.at, peer, l.sent, state)
-	r.note(err)
-	return fits
-}
 
 // findServers sends the request to the adopted servers of a peer if one of them is open, as far as that is known here
 // and now. What is seen by that counts for all.

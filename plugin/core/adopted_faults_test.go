@@ -58,7 +58,7 @@ func TestNothingGoesToServersThatDieWithTheirGateways(t *testing.T) {
 		pass(time.Second, us, eu)
 		home := us.client(0, regionChat)
 		us.peers = nil
-		var waits *fakeClient
+		var waits *fakeStream
 		for second := range 15 {
 			if second == 7 && !alive {
 				us.endpoints[us.sites[euServers][0]].State = lb.Unhealthy
@@ -81,7 +81,7 @@ func TestNothingGoesToServersThatDieWithTheirGateways(t *testing.T) {
 			waits.wantAt(false)
 		}
 		waits.Finish()
-		if !home.Ended() {
+		if !home.Ended {
 			home.Finish()
 		}
 		us.emptiedInside()
@@ -91,12 +91,12 @@ func TestNothingGoesToServersThatDieWithTheirGateways(t *testing.T) {
 // However many requests wait at home, no more go to adopted servers than are open, by what Redis has told a while ago.
 func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 	us := startAdoptingWithRedis(t, 2)
-	there := []*fakeClient{us.client(0, regionChat)} // at home, and then at each of the others
+	there := []*fakeStream{us.client(0, regionChat)} // at home, and then at each of the others
 	for range 2 {
 		us.advance(50 * time.Millisecond)
 		there = append(there, us.client(0, regionChat))
 	}
-	var waits []*fakeClient
+	var waits []*fakeStream
 	for i := range 30 {
 		us.advance(10 * time.Millisecond)
 		waits = append(waits, us.client(i%2, regionChat))
@@ -111,7 +111,7 @@ func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 		us.advance(2 * time.Second)
 		there = there[:1]
 		for _, c := range waits {
-			if c.cluster == euServers && !c.Ended() {
+			if c.cluster == euServers && !c.Ended {
 				there = append(there, c)
 			}
 		}
@@ -120,7 +120,7 @@ func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 		}
 	}
 	for _, c := range append(waits, there[0]) {
-		if !c.Ended() {
+		if !c.Ended {
 			c.ResetByClient()
 		}
 	}
@@ -131,7 +131,7 @@ func TestManyWaitForAdoptedWithRedis(t *testing.T) {
 
 // startWaitingThere returns a region that has adopted a server, with so many requests that wait for that, as if it had
 // been open, and one at home, which is full by that.
-func startWaitingThere(t *testing.T, n int) (us *fakeDriver, home, there *fakeClient, waits []*fakeClient) {
+func startWaitingThere(t *testing.T, n int) (us *fakeDriver, home, there *fakeStream, waits []*fakeStream) {
 	t.Helper()
 	us = startAdoptingWithRedis(t, 1)
 	home = us.client(0, regionChat)
@@ -182,7 +182,7 @@ func TestWaitsAtHomeWhenAdoptedServersFail(t *testing.T) {
 		us.advance(time.Second)
 		home = nil
 		for _, c := range waits {
-			if c.Ended() || c.Held() {
+			if c.Ended || c.Held() {
 				continue
 			}
 			if home != nil {
@@ -198,7 +198,7 @@ func TestWaitsAtHomeWhenAdoptedServersFail(t *testing.T) {
 	us.advance(10 * time.Second)
 	got := map[int]int{}
 	for _, c := range waits {
-		if !c.Ended() {
+		if !c.Ended {
 			c.Finish()
 		}
 		got[c.Result().Status]++
@@ -292,7 +292,7 @@ func TestPanicAnywhereWithAdopted(t *testing.T) {
 func panicWithAdopted(t *testing.T, waits bool, call string, n int) (fired bool) {
 	us, _ := startAdopting(t, 1, 1, "")
 	home := us.client(0, regionChat)
-	var there *fakeClient
+	var there *fakeStream
 	if waits {
 		there = us.client(1, regionChat)
 		there.wantAt(true)

@@ -35,7 +35,7 @@ func TestServesAdoptedWithRedis(t *testing.T) {
 	us := startAdoptingWithRedis(t, 2)
 	home := us.client(0, regionChat)
 	us.advance(50 * time.Millisecond)
-	var open []*fakeClient
+	var open []*fakeStream
 	for i := range 2 {
 		c := us.client(i, regionChat)
 		us.advance(50 * time.Millisecond)
@@ -51,7 +51,7 @@ func TestServesAdoptedWithRedis(t *testing.T) {
 	open[0].Finish()
 	us.advance(4 * time.Second)
 	waits.wantAt(true)
-	for _, c := range []*fakeClient{waits, open[1], home} {
+	for _, c := range []*fakeStream{waits, open[1], home} {
 		c.Finish()
 	}
 	us.advance(time.Second)

@@ -68,7 +68,7 @@ func (d *fakeDriver) atAdopted() (counts []int64) {
 }
 
 // wantAt fails the test unless the request is served, by an adopted server or by none of them.
-func (c *fakeClient) wantAt(adopted bool) {
+func (c *fakeStream) wantAt(adopted bool) {
 	c.process.t.Helper()
 	cluster := "llm"
 	if adopted {
@@ -87,7 +87,7 @@ func TestServesAdopted(t *testing.T) {
 	home := us.client(0, regionChat)
 	home.wantAt(false)
 	a, b := us.client(0, regionChat), us.client(1, regionChat)
-	for _, c := range []*fakeClient{a, b} {
+	for _, c := range []*fakeStream{a, b} {
 		c.wantAt(true)
 		if c.Override != us.Addr(c.Upstream()) {
 			t.Errorf("steered to %q", c.Override)
@@ -109,7 +109,7 @@ func TestServesAdopted(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	for _, c := range []*fakeClient{b, waits, home} {
+	for _, c := range []*fakeStream{b, waits, home} {
 		c.Finish()
 	}
 	us.advance(time.Second)
@@ -153,7 +153,7 @@ func TestGivesBack(t *testing.T) {
 	if away.cluster != "to-eu" || away.header(headerHop) == "" {
 		t.Errorf("given back, a request is sent to %q", away.cluster)
 	}
-	for _, c := range []*fakeClient{last, away, home} {
+	for _, c := range []*fakeStream{last, away, home} {
 		c.Finish()
 	}
 	pass(time.Second, us, eu)
@@ -229,7 +229,7 @@ func TestKeepsFromAdopted(t *testing.T) {
 	home.Finish()
 	us.advance(time.Second)
 	forwarded.wantAt(false)
-	for _, c := range []*fakeClient{forwarded, away, there} {
+	for _, c := range []*fakeStream{forwarded, away, there} {
 		c.Finish()
 	}
 	us.emptiedInside()
@@ -243,7 +243,7 @@ func TestServesAdoptedUnseen(t *testing.T) {
 	us.advance(4 * time.Second)
 	us.wantAdopted(1)
 	home := us.client(0, regionChat)
-	var open []*fakeClient
+	var open []*fakeStream
 	for i := range 3 {
 		c := us.client(i%2, regionChat)
 		c.wantAt(true)
@@ -293,7 +293,7 @@ func TestAdoptedByThePrompt(t *testing.T) {
 func TestAdoptedCalls(t *testing.T) {
 	us, _ := startAdopting(t, 1, 4, "")
 	us.endpoints[0].State = lb.Unhealthy // at home no call meets a cap that computes nothing
-	var open []*fakeClient
+	var open []*fakeStream
 	for i := range 4 {
 		c := us.client(i%2, streamtest.Request{Path: "/v1/responses", Frames: []string{`{"input":"a"}`}})
 		c.wantAt(true)

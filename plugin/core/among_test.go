@@ -76,7 +76,7 @@ func TestAmongClusters(t *testing.T) {
 		amongConfig("prefix_cache", ""),
 	} {
 		d := startSites(t, 3, config)
-		var open []*fakeClient
+		var open []*fakeStream
 		for i := range 30 {
 			open = append(open, d.client(i%3, streamtest.Request{Frames: []string{fmt.Sprintf(`{"prompt":"%d"}`, i)}}))
 		}
@@ -211,13 +211,13 @@ func TestUnavailableClusters(t *testing.T) {
 // A cluster that fails, of which nothing else is known, is ejected, and comes back after that. So does one that only
 // the gateway knows to be unusable.
 func TestFailingClusters(t *testing.T) {
-	for name, fail := range map[string]func(c *fakeClient){
-		"500":   func(c *fakeClient) { c.Head(500); c.Finish() },
-		"reset": func(c *fakeClient) { c.ResetByUpstream() },
-		"breaker": func(c *fakeClient) {
+	for name, fail := range map[string]func(c *fakeStream){
+		"500":   func(c *fakeStream) { c.Head(500); c.Finish() },
+		"reset": func(c *fakeStream) { c.ResetByUpstream() },
+		"breaker": func(c *fakeStream) {
 			c.answer(503, "upstream_reset_before_response_started{overflow}")
 		},
-		"nobody": func(c *fakeClient) {
+		"nobody": func(c *fakeStream) {
 			c.moveTo(-1)
 			c.answer(503, "no_healthy_upstream")
 		},
@@ -374,7 +374,7 @@ func TestWaitingRequestsTakeAnyCluster(t *testing.T) {
 		d := startSites(t, 2, amongConfig("cluster_metrics", mode+
 			`,"max_inflight":1,"queue":{"max_wait":"20s"}`))
 		for i := range 30 {
-			var open []*fakeClient
+			var open []*fakeStream
 			for n := range 3 {
 				open = append(open, d.client(n%2, streamtest.Request{}))
 			}

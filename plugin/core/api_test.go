@@ -34,7 +34,7 @@ func startAPI(t *testing.T, workers int, members string) (*fakeDriver, *fakeTask
 }
 
 // call sends a call to the API with the token; without frames it is a GET.
-func (d *fakeDriver) call(worker int, name string, frames ...string) *fakeClient {
+func (d *fakeDriver) call(worker int, name string, frames ...string) *fakeStream {
 	method := "POST"
 	if len(frames) == 0 {
 		method = "GET"
@@ -46,14 +46,14 @@ func (d *fakeDriver) call(worker int, name string, frames ...string) *fakeClient
 }
 
 // wantAnswer fails the test unless the call was answered so, never forwarded, and its answer is JSON.
-func (d *fakeDriver) wantAnswer(what string, c *fakeClient, status int, body string) {
+func (d *fakeDriver) wantAnswer(what string, c *fakeStream, status int, body string) {
 	d.t.Helper()
 	r := c.Result()
 	if r.Status != status || r.Body != body {
 		d.t.Errorf("%s: answered %d %s, want %d %s", what, r.Status, r.Body, status, body)
 	}
-	if c.Upstream() >= 0 || c.Routed() || c.Held() {
-		d.t.Errorf("%s: forwarded to %d, routed %v, held %v", what, c.Upstream(), c.Routed(), c.Held())
+	if c.Upstream() >= 0 || c.Routed || c.Held() {
+		d.t.Errorf("%s: forwarded to %d, routed %v, held %v", what, c.Upstream(), c.Routed, c.Held())
 	}
 	if !json.Valid([]byte(r.Body)) || r.Headers["content-type"] != "application/json" ||
 		r.Headers["cache-control"] != "no-store" {
@@ -248,7 +248,7 @@ func TestLateBody(t *testing.T) {
 			Headers: [][2]string{{"authorization", "Bearer " + apiToken}},
 		})
 		d.advance(9 * time.Second)
-		if !c.Held() || c.Ended() {
+		if !c.Held() || c.Ended {
 			t.Fatal("not waited for")
 		}
 		d.advance(2 * time.Second)

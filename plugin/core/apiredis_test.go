@@ -28,7 +28,7 @@ func (d *fakeDriver) later(worker int, name string, body ...string) streamtest.R
 	d.t.Helper()
 	c := d.call(worker, name, body...)
 	d.advance(200 * time.Millisecond)
-	if c.Held() || !c.Ended() {
+	if c.Held() || !c.Ended {
 		d.t.Errorf("%s %s: not answered", name, body)
 	}
 	return c.Result()

@@ -161,7 +161,7 @@ func TestLateAnswers(t *testing.T) {
 	d, tasks := startAPI(t, 1, "")
 	tasks.late = true
 	c := d.call(0, "/schedule", okCall[:10], okCall[10:])
-	if !c.Held() || c.Ended() {
+	if !c.Held() || c.Ended {
 		t.Fatal("not held")
 	}
 	d.advance(time.Minute)

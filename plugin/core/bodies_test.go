@@ -11,7 +11,7 @@ import (
 const uploadConfig = `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","max_inspect_bytes":65536,"max_scan_bytes":65536}}`
 
 // upload opens a request of which 300 KB have come, and not the end.
-func (d *fakeDriver) upload() *fakeClient {
+func (d *fakeDriver) upload() *fakeStream {
 	begin := `{"prompt":"` + strings.Repeat("x", 300_000)
 	return d.client(0, streamtest.Request{Frames: []string{begin}, Unended: true})
 }
@@ -21,7 +21,7 @@ func (d *fakeDriver) upload() *fakeClient {
 func TestOpenUploadsSpread(t *testing.T) {
 	const endpoints = 8
 	d := startFake(t, 1, endpoints, uploadConfig)
-	var clients []*fakeClient
+	var clients []*fakeStream
 	for range endpoints - 1 {
 		clients = append(clients, d.client(0, streamtest.Request{Frames: []string{`{"prompt":"hello"}`}}))
 	}
@@ -92,12 +92,12 @@ func TestOpenUploadStalls(t *testing.T) {
 // Whatever ends an upload, nothing is kept of it.
 func TestOpenUploadEnds(t *testing.T) {
 	d := startFake(t, 1, 2, uploadConfig)
-	for _, end := range []func(c *fakeClient){
-		func(c *fakeClient) { c.ResetByClient() },
-		func(c *fakeClient) { c.ResetByUpstream() },
-		func(c *fakeClient) { c.Finish() },
-		func(c *fakeClient) { c.Send(`"}`, true); c.Finish() },
-		func(c *fakeClient) { d.advance(2 * time.Second); c.ResetByClient() },
+	for _, end := range []func(c *fakeStream){
+		func(c *fakeStream) { c.ResetByClient() },
+		func(c *fakeStream) { c.ResetByUpstream() },
+		func(c *fakeStream) { c.Finish() },
+		func(c *fakeStream) { c.Send(`"}`, true); c.Finish() },
+		func(c *fakeStream) { d.advance(2 * time.Second); c.ResetByClient() },
 	} {
 		end(d.upload())
 		d.drained()

@@ -103,9 +103,8 @@ func (u *promptUse) bodyCame(size int, end bool) host.Action {
 
 // passed counts a part of the body that nothing waits for: once for all of the row.
 func (u *promptUse) passed(size int) {
-	pl := u.pl
-	if pl.outer == nil {
-		pl.body.received += size
+	if u.pl.outer == nil {
+		u.pl.body.received += size
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
 // A cluster whose circuit breaker is open fails requests, so it is left out before that. What the breaker counts is the
@@ -82,7 +82,7 @@ func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (chang
 		if version != b.version || !b.known {
 			// The gateway counted them after the last tick. Those of this scope that ended since are no others.
 			most := v.reached(now, c, name, n)
-			if now-b.ticked < 2*tickPeriod {
+			if now-b.ticked < 2*process.TickPeriod {
 				most = max(most, b.before[i])
 			}
 			b.room[i] = limit.MaxRequests - max(0, limit.Active-most)
@@ -97,47 +97,3 @@ func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (chang
 
 // maxOverflows is how often a request is planned again because a circuit breaker has no room for it.
 const maxOverflows = 8
-
-// overflows reports whether the cluster that was granted has no room for the request: others have come first since it
-// was planned.
-func (s *steering) overflows(cluster string) bool {
-	pl := s.pl
-	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
-		return false
-	}
-	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.Clock(), clusterScope{pl.cfg, pl.scope})
-	if !known || !l.breakers.known {
-		return false
-	}
-	b, i := &l.breakers, slices.Index(pl.cfg.Clusters.List, cluster)
-	limits, _ := v.GW.Breakers(pl.cfg)
-	if _, limited := limits[pl.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
-		return false
-	}
-	n := r.grant.Load.Requests
-	if pl.lease.redis != nil { // that is of all gateways
-		loads, err := v.stores.local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
-		if err != nil {
-			return false
-		}
-		n = loads[0].Requests
-	}
-	b.near = b.near || 2*n >= b.room[i]
-	return n > b.room[i]
-}
-
-// chooseAnother plans a request again that does not fit into the cluster that was granted.
-func (s *steering) chooseAnother(cluster string) host.Action {
-	pl := s.pl
-	l := &pl.lease
-	if p := &l.reservation.plan; len(p.Prefix.Blocks) > 0 {
-		l.store.ForgetPrompt(l.now(), l.reservation.id, p, cluster, l.reservation.grant.Cached)
-	}
-	pl.charge.undoGrant(cluster)
-	if l.overflows++; l.overflows > maxOverflows {
-		pl.closeLease()
-		return pl.pass(lb.ReasonNoClusterAvailable)
-	}
-	return pl.wait.replan()
-}

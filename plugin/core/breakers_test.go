@@ -60,7 +60,7 @@ func TestBreakers(t *testing.T) {
 		d.serveEach()
 		d.look(c.limits, c.others)
 		d.advance(tickPeriod)
-		var open []*fakeClient
+		var open []*fakeStream
 		in := map[string]int64{}
 		for i := range 40 {
 			open = append(open, d.client(i%3, streamtest.Request{}))
@@ -106,7 +106,7 @@ func TestBreakersHold(t *testing.T) {
 				limits[name] = int64(n)
 			}
 		}
-		var open []*fakeClient
+		var open []*fakeStream
 		d.serveEach()
 		d.look(limits, others)
 		d.advance(tickPeriod)
@@ -177,7 +177,7 @@ func TestBreakersWithRedis(t *testing.T) {
 		d.look(limits, nil)
 		d.advance(tickPeriod)
 		d.redis.manual = true
-		var open []*fakeClient
+		var open []*fakeStream
 		for i := range 40 {
 			open = append(open, d.client(i%3, streamtest.Request{}))
 		}
@@ -211,7 +211,7 @@ func TestBreakersOfOwnRequests(t *testing.T) {
 	d.look(limits, nil)
 	d.advance(tickPeriod)
 	for range 5 {
-		var open []*fakeClient
+		var open []*fakeStream
 		for range 3 {
 			open = append(open, d.client(0, streamtest.Request{}))
 		}
@@ -243,7 +243,7 @@ func TestBreakersOfClustersWithAQueue(t *testing.T) {
 	d := startSites(t, 2, nestedConfig("", "global_least_request", `,"max_inflight":1,"queue":{"max_wait":"60s"}`))
 	d.look(map[string]int64{"a": 10, "b": 0, "c": 0}, nil)
 	d.advance(tickPeriod)
-	var open []*fakeClient
+	var open []*fakeStream
 	for i := range 8 {
 		open = append(open, d.client(i%2, streamtest.Request{}))
 	}

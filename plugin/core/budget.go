@@ -122,11 +122,10 @@ func (ch *charging) endCharges() {
 
 // undoGrant releases a grant that is not used.
 func (ch *charging) undoGrant(addr string) {
-	pl := ch.pl
-	l := &pl.lease
+	l := &ch.pl.lease
 	l.charged(addr)
 	l.giveBack(&l.budget.target)
-	pl.wait.noteUnserved()
+	ch.pl.wait.noteUnserved()
 	l.store.Release(l.now(), l.reservation.id)
 }
 

@@ -86,7 +86,7 @@ func (d *fakeDriver) inBudget(name string) int64 {
 // Clusters are shared out among all routes alike, and nothing is left in flight, however requests end.
 func TestBudgetsAmongClusters(t *testing.T) {
 	d := startBudget(t, 2, `"weight":1,"max_concurrent_requests":4`, "")
-	var open []*fakeClient
+	var open []*fakeStream
 	for i := range 12 {
 		open = append(open, d.client(i%2, streamtest.Request{Frames: []string{`{"prompt":"x"}`}}))
 	}
@@ -129,7 +129,7 @@ func TestTenantGetsBackWhatTargetsRefuse(t *testing.T) {
 	of := func(tenant string) streamtest.Request {
 		return streamtest.Request{Headers: [][2]string{{"x-tenant", tenant}}, Frames: []string{`{"prompt":"x"}`}}
 	}
-	var open []*fakeClient
+	var open []*fakeStream
 	for _, tenant := range []string{"a", "b", "c"} {
 		open = append(open, d.client(0, of(tenant)))
 	}
@@ -157,7 +157,7 @@ func TestTenantGetsBackWhatTargetsRefuse(t *testing.T) {
 func TestRefusedRequestsOfTenantsCount(t *testing.T) {
 	d := startBudget(t, 1, `"weight":1`,
 		`"tenants":{"tenant_header":"x-tenant","max_requests_per_minute":3,"max_tokens_per_minute":250}`)
-	send := func() *fakeClient {
+	send := func() *fakeStream {
 		return d.client(0, streamtest.Request{Headers: [][2]string{{"x-tenant", "a"}}, Frames: []string{`{"prompt":"x"}`}})
 	}
 	for i, status := range []int{400, 422, 404} {
@@ -177,7 +177,7 @@ func TestRefusedRequestsOfTenantsCount(t *testing.T) {
 // again when the names are not used any more.
 func TestNamesOfTenantsThatAreMadeUp(t *testing.T) {
 	d := startBudget(t, 2, `"weight":1`, tenantsConfig)
-	send := func(tenant string) *fakeClient {
+	send := func(tenant string) *fakeStream {
 		return d.client(0, streamtest.Request{
 			Headers: [][2]string{{"x-tenant", tenant}}, Frames: []string{`{"prompt":"x"}`},
 		})

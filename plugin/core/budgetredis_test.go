@@ -56,7 +56,7 @@ func (d budgetInRedis) states() map[string]budget.State {
 	return states
 }
 
-func (d budgetInRedis) open() *fakeClient {
+func (d budgetInRedis) open() *fakeStream {
 	d.t.Helper()
 	c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
 	if c.Upstream() < 0 {
@@ -66,7 +66,7 @@ func (d budgetInRedis) open() *fakeClient {
 }
 
 // finishWith ends a request with an answer that says what was used.
-func (d budgetInRedis) finishWith(c *fakeClient, usage string) {
+func (d budgetInRedis) finishWith(c *fakeStream, usage string) {
 	c.Head(200, [2]string{"content-type", "application/json"})
 	c.Data(`{"object":"text_completion","choices":[{"text":"y"}],"usage":` + usage + `}`)
 	c.Finish()
@@ -111,22 +111,22 @@ func TestUsageOfRequestsThatRedisHasNotCharged(t *testing.T) {
 func TestUnusedGrantsInRedis(t *testing.T) {
 	const limits = `{"weight":1,"max_tokens_per_minute":1000,"max_requests_per_minute":1}`
 	for name, c := range map[string]struct {
-		run    func(budgetInRedis, *fakeClient)
+		run    func(budgetInRedis, *fakeStream)
 		taken  string // who is charged for a request in the end
 		tokens float64
 	}{
-		"no server is reached": {func(_ budgetInRedis, c *fakeClient) {
+		"no server is reached": {func(_ budgetInRedis, c *fakeStream) {
 			c.answer(503, "upstream_reset_before_response_started{connection_failure}")
 		}, "", 0},
-		"the server refuses": {func(_ budgetInRedis, c *fakeClient) {
+		"the server refuses": {func(_ budgetInRedis, c *fakeStream) {
 			c.Head(400)
 			c.Finish()
 		}, "a", 0},
-		"another cluster serves": {func(d budgetInRedis, c *fakeClient) {
+		"another cluster serves": {func(d budgetInRedis, c *fakeStream) {
 			c.strayTo(d.Addr(6))
 			c.Finish()
 		}, "", 0},
-		"another target serves": {func(d budgetInRedis, c *fakeClient) {
+		"another target serves": {func(d budgetInRedis, c *fakeStream) {
 			c.served, c.cluster = d.Addr(2), "b"
 			c.Finish()
 		}, "b", 100},

@@ -217,7 +217,7 @@ func TestUnreadableBodiesMeetTheCap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","max_inflight":4}}`)
 			passed := 0
-			var clients []*fakeClient
+			var clients []*fakeStream
 			for range 50 {
 				c := d.client(0, r)
 				if c.Upstream() >= 0 {
@@ -253,7 +253,7 @@ func TestAnsweredByTheGatewayWhileHeld(t *testing.T) {
 	if load := d.Load(0); load.Requests != 0 {
 		t.Errorf("%+v in flight for a request that was answered", load)
 	}
-	if c.Routed() {
+	if c.Routed {
 		t.Error("a request that was answered went on")
 	}
 	c.end()

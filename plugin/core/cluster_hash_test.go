@@ -113,7 +113,7 @@ func TestClusterHashHasNoBound(t *testing.T) {
 			first.Finish()
 			continue
 		}
-		open := []*fakeClient{first}
+		open := []*fakeStream{first}
 		for range 20 {
 			open = append(open, d.client(0, r))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // clusterAge is how long what is not used is kept.
@@ -63,11 +64,9 @@ type cluster struct {
 
 	prompts promptStats      // for prefix_cache
 	metrics *engines.Cluster // of its engines, and lists of their models
-	gauged  map[string]bool  // endpoints with gauges
-	targets map[string]bool  // those with gauges of their budgets
+	shown   *stats.Cluster   // statistics, nil before the first are set
 	// levelsAt is when Redis was asked what is left of budgets.
 	levelsAt map[*config.Config]time.Duration
-	ejected  uint64 // ejections counted so far
 }
 
 // errClusters reports that too many clusters are in use.
@@ -84,8 +83,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
 			health: health.New(), facts: models.NewFacts(), caches: lb.NewCacheTracker(), engines: lbengines.New(),
 			shares: policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
-			answering: map[string]int{}, gauged: map[string]bool{},
-			targets: map[string]bool{}, levelsAt: map[*config.Config]time.Duration{},
+			answering: map[string]int{}, levelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{},
 		}
 		cl.limits = push.New(cl.engines)

@@ -47,17 +47,30 @@ func (c *configs) remove(p *Plugin) {
 // contains reports whether the configuration is in force.
 func (c *configs) contains(p *Plugin) bool { return slices.Contains(c.inForce, p) }
 
-// use reports whether a part of a configuration is in force.
-func (c *configs) use(part *config.Config) bool {
-	return slices.ContainsFunc(c.inForce, func(p *Plugin) bool { return slices.Contains(p.set.All(), part) })
-}
-
 // parts returns the parts of all configurations in force, those of the newest first.
 func (c *configs) parts() (parts []*config.Config) {
 	for _, p := range slices.Backward(c.inForce) {
 		parts = append(parts, p.set.All()...)
 	}
 	return parts
+}
+
+// isInForce implements promptUser.
+func (p *Plugin) isInForce() bool { return p.vm.configs.contains(p) }
+
+// warnsFirst implements promptUser.
+func (p *Plugin) warnsFirst(cluster string) bool {
+	first := !p.warned[cluster]
+	p.warned[cluster] = true
+	return first
+}
+
+// regions returns those that name regions, the newest first.
+func (c *configs) regions() (named []*config.Config) {
+	for _, p := range slices.Backward(c.inForce) {
+		named = append(named, p.set.Regions()...)
+	}
+	return named
 }
 
 // newest returns the configuration that came last, nil when none is in force.

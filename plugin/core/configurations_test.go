@@ -18,7 +18,7 @@ const requestsConfig = `{"lb_policy":"global_least_request","lb_config":{"debug_
 
 // serve sends a request through a worker, answers it and returns the address that was chosen.
 func (d *fakeDriver) serve(worker, status int) string {
-	c := &fakeClient{d.workers[worker].open(streamtest.Request{}.Filled())}
+	c := d.workers[worker].open(streamtest.Request{}.Filled())
 	c.Head(status)
 	c.Finish()
 	return c.Result().Headers["x-warmgate-host"]

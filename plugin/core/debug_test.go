@@ -13,7 +13,7 @@ import (
 // A request that the gateway answers before it is decided has no reason to show.
 func TestHeldRequestShowsNoReason(t *testing.T) {
 	d := startFake(t, 1, 2, tokensConfig)
-	c := &fakeClient{d.workers[0].open(streamtest.Request{Unended: true}.Filled())}
+	c := d.workers[0].open(streamtest.Request{Unended: true}.Filled())
 	c.answer(504, "stream_idle_timeout")
 	if got, ok := c.Result().Headers["x-warmgate-reason"]; ok {
 		t.Errorf("reason %q", got)

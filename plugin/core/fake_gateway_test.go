@@ -104,7 +104,7 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 	p.clock = fakehost.NewClock(&p.now)
 	p.host = fakehost.Host{
 		Clusters: map[string]*fakehost.Cluster{}, BufferLimit: 1 << 30, Drive: func(step func()) { step() },
-		Violate: func(format string, args ...any) { t.Errorf(format, args...) },
+		Violate: t.Errorf,
 	}
 	t.Cleanup(func() {
 		for _, line := range p.log {
@@ -188,31 +188,29 @@ func (w *fakeWorker) tick() {
 	if w.current == nil {
 		return
 	}
-	w.process.inside = w.vm
 	before := w.next
 	w.ticks++
-	w.current.OnTick()
-	w.process.back()
+	w.process.in(w.vm, w.current.OnTick)
 	if w.next == before {
 		w.next = w.process.clock.After(w.period, w.tick)
 	}
-	w.process.settle()
 }
 
 // wake runs the callback by which another VM wakes this one.
 func (w *fakeWorker) wake(message []byte) {
-	w.process.inside = w.vm
-	w.current.OnWake([][]byte{message})
-	w.process.back()
-	w.process.settle()
+	w.process.in(w.vm, func() { w.current.OnWake([][]byte{message}) })
 }
 
-// back checks that the plugin has come back from the requests that it visited.
-func (p *fakeProcess) back() {
+// in runs a callback of the plugin in a VM that is no request's, after which it has to have come back from the requests
+// that it visited.
+func (p *fakeProcess) in(vm *VM, f func()) {
+	p.inside = vm
+	f()
 	if p.effective != nil {
 		p.t.Error("after a callback that is no request's, calls still act on one")
 	}
 	p.effective = nil
+	p.settle()
 }
 
 // settle does what the plugin's calls have deferred until its callback returns.
@@ -247,7 +245,6 @@ func (p *fakeProcess) load(addr string) lb.Load {
 	return loads[0]
 }
 
-// fakeGateway is the process as the plugin sees it.
 // lend returns text in memory that is used again: what was returned before is overwritten.
 func (p *fakeProcess) lend(text string) []byte {
 	for i := range p.lent {
@@ -257,6 +254,7 @@ func (p *fakeProcess) lend(text string) []byte {
 	return p.lent
 }
 
+// fakeGateway is the process as the plugin sees it.
 type fakeGateway struct{ *fakeProcess }
 
 func (g fakeGateway) KV() lb.KV              { return g.kv }

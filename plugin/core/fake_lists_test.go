@@ -52,10 +52,7 @@ func (g fakeGateway) ModelsPage(addr string, c *config.Config, answered func(pag
 		page = `{"object":"list","data":[{"id":"` + strings.Join(names, `"},{"id":"`) + `"}]}`
 	}
 	g.after(after, func() {
-		g.fakeProcess.inside = vm
-		run(func() { answered([]byte(page), result) })
-		g.back()
-		g.settle()
+		g.in(vm, func() { run(func() { answered([]byte(page), result) }) })
 	})
 	return nil
 }

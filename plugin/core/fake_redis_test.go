@@ -123,13 +123,9 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 			done(now, reply, err)
 			return
 		}
+		answer := func() { done(worker.ReadClock(), reply, err) }
 		r.process.after(r.latency, func() {
-			r.process.inside = worker
-			worker.Callback(worker.Newest().context, "an answer of Redis", func() {
-				done(worker.ReadClock(), reply, err)
-			}, nil)
-			r.process.back()
-			r.process.settle()
+			r.process.in(worker, func() { worker.Callback(worker.Newest().context, "an answer of Redis", answer, nil) })
 		})
 	}
 	switch {

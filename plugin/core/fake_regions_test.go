@@ -20,10 +20,7 @@ func (g fakeGateway) Probe(cluster string, p host.ProbeCall, answered func(text 
 	run := vm.Newest().Answer("another region")
 	vm.Newest().CallSent()
 	answer := func(text string) {
-		g.fakeProcess.inside = vm
-		run(func() { answered(text) })
-		g.back()
-		g.settle()
+		g.in(vm, func() { run(func() { answered(text) }) })
 	}
 	peer := g.peers[cluster]
 	if peer == nil {
@@ -34,14 +31,14 @@ func (g fakeGateway) Probe(cluster string, p host.ProbeCall, answered func(text 
 	peer.inside = w.vm
 	c := w.open(streamtest.Request{Method: "GET", Path: p.Path, Headers: [][2]string{{p.Header, p.Text}}}.Filled())
 	peer.settle()
-	if !c.Ended() && !c.Held() { // it was taken for a client's
+	if !c.Ended && !c.Held() { // it was taken for a client's
 		c.Finish()
 	}
 	var look func()
 	began := g.now
 	look = func() {
 		switch {
-		case c.Ended():
+		case c.Ended:
 			answer(c.Result().Headers[p.Answer])
 		case g.now-began < p.Timeout: // the peer's Redis has not answered
 			g.after(time.Millisecond, look)

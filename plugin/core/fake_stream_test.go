@@ -129,7 +129,24 @@ func (p *fakeProcess) endedBy(details string) *fakeStream {
 }
 
 // end breaks the request off.
-func (s *fakeStream) end() { s.Reset(s.Stream.Details()) }
+func (s *fakeStream) end() { s.Reset(s.Stream.Details) }
+
+// leave is a client that leaves, unless the request is over.
+func (s *fakeStream) leave() {
+	if !s.Ended {
+		s.ResetByClient()
+	}
+}
+
+// conclude has the model server answer, or the client leave if the request waits in front of the server. Neither
+// happens to one that is over.
+func (s *fakeStream) conclude() {
+	if s.Reached && !s.Ended {
+		s.Finish()
+		return
+	}
+	s.leave()
+}
 
 // Call implements [fakehost.Filter].
 func (s *fakeStream) Call(c fakehost.Callback, count int, end bool) (answer int, replied bool) {
@@ -163,7 +180,7 @@ func (s *fakeStream) Call(c fakehost.Callback, count int, end bool) (answer int,
 
 // response runs a callback for the response, which nothing of the gateway follows.
 func (s *fakeStream) response(f func()) {
-	if !s.Ended() {
+	if !s.Ended {
 		s.in(f)
 	}
 }
@@ -197,7 +214,7 @@ func (s *fakeStream) Cluster() string { s.called("Cluster"); return s.target() }
 
 func (s *fakeStream) SetCluster(header, cluster string) {
 	s.called("SetCluster")
-	if s.Routed() {
+	if s.Routed {
 		s.process.t.Error("the plugin chose a cluster after the router had")
 	}
 	if s.cluster = cluster; cluster == "" {
@@ -240,7 +257,7 @@ func (s *fakeStream) RequestBody(from, most int) []byte {
 
 func (s *fakeStream) Steer(addr string, others []string) error {
 	s.called("Steer")
-	if s.Routed() {
+	if s.Routed {
 		s.process.t.Error("the plugin chose an endpoint after the router had")
 	}
 	if addr == "" || slices.Contains(others, addr) {
@@ -298,7 +315,7 @@ func (s *fakeStream) RemoveRequestHeader(name string) {
 	s.Request.Headers.Del(name)
 }
 
-func (s *fakeStream) Details() string { s.called("Details"); return s.Stream.Details() }
+func (s *fakeStream) Details() string { s.called("Details"); return s.Stream.Details }
 
 func (s *fakeStream) SetNote(text string) { s.called("SetNote"); s.note = text }
 
@@ -311,8 +328,9 @@ func (s *fakeStream) Resume() {
 		return
 	}
 	s.resumed = true
+	s.Request.Hide()
 	s.process.later = append(s.process.later, func() {
-		if s.resumed = false; !s.Ended() {
+		if s.resumed = false; !s.Ended {
 			s.Request.Continue()
 		}
 	})

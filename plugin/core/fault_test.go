@@ -76,32 +76,32 @@ var courses = map[string]func(d *fakeDriver) *fakeStream{
 		c.Head(200, [2]string{metrics.ORCAHeader, "TEXT num_requests_waiting=1"})
 		c.Data("a")
 		c.Finish()
-		return c.fakeStream
+		return c
 	},
 	"retried": func(d *fakeDriver) *fakeStream {
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"a"}`}})
 		c.Retry()
 		c.Finish()
-		return c.fakeStream
+		return c
 	},
 	"late": func(d *fakeDriver) *fakeStream {
 		c := d.client(0, streamtest.Request{Unended: true})
 		d.advance(time.Second)
 		c.Send("{}", true)
 		c.Finish()
-		return c.fakeStream
+		return c
 	},
 	"late in part": func(d *fakeDriver) *fakeStream {
 		c := d.client(0, streamtest.Request{Frames: []string{"{"}, Unended: true})
 		d.advance(time.Second)
 		c.Send("}", true)
 		c.Finish()
-		return c.fakeStream
+		return c
 	},
 	"malformed": func(d *fakeDriver) *fakeStream {
 		c := d.client(0, streamtest.Request{Frames: []string{`{`}})
 		c.Finish()
-		return c.fakeStream
+		return c
 	},
 }
 
@@ -233,7 +233,7 @@ func TestPanicTextKeepsSecrets(t *testing.T) {
 // later.
 func TestStoreTrouble(t *testing.T) {
 	d := startFake(t, 2, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
-	open := func() *fakeClient { return d.client(0, streamtest.Request{}) }
+	open := func() *fakeStream { return d.client(0, streamtest.Request{}) }
 	before := open()
 	d.kv.Broken = errors.New("host trouble")
 	during := open()

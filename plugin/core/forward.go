@@ -56,8 +56,7 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 
 // meetHop finds out which region has forwarded the request, if one has.
 func (f *forwarding) meetHop(homes []*config.Config, hop string) {
-	pl := f.pl
-	v := pl.plugin.vm
+	v := f.pl.plugin.vm
 	var from region.Hop
 	for _, c := range homes {
 		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
@@ -80,8 +79,7 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 
 // hopSubject is what both gateways see of a forwarded request.
 func (f *forwarding) hopSubject() string {
-	pl := f.pl
-	return pl.traits.value(":method") + " " + pl.traits.value(":path")
+	return f.pl.traits.value(":method") + " " + f.pl.traits.value(":path")
 }
 
 // homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led
@@ -228,8 +226,7 @@ func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *forwarding) recall() {
-	pl := f.pl
-	pl.RemoveRequestHeader(headerHop)
+	f.pl.RemoveRequestHeader(headerHop)
 	f.goHome()
 	f.to = "" // only now: what panics here is recalled once more
 }

@@ -30,7 +30,7 @@ func TestWaitsForItsPrompt(t *testing.T) {
 	if waits.cluster != "to-eu" {
 		t.Errorf("when its patience is over it is sent to %q", waits.cluster)
 	}
-	for _, c := range []*fakeClient{busy, waits, goes} {
+	for _, c := range []*fakeStream{busy, waits, goes} {
 		c.Finish()
 	}
 	us.drained()

@@ -18,7 +18,7 @@ var regionChat = streamtest.Request{
 }
 
 // hopOf returns a request as the gateway of another region gets it.
-func hopOf(c *fakeClient) streamtest.Request {
+func hopOf(c *fakeStream) streamtest.Request {
 	r := regionChat
 	r.Headers = [][2]string{{headerHop, c.header(headerHop)}}
 	return r
@@ -57,7 +57,7 @@ func TestPanicAnywhereBetweenRegions(t *testing.T) {
 func panicBetweenRegions(t *testing.T, waits bool, call string, n int) (fired bool) {
 	us, eu := startRegions(t, 1, 1, `,"queue_buffer":0`)
 	busy := us.client(0, regionChat)
-	var there *fakeClient
+	var there *fakeStream
 	if waits {
 		there = eu.client(0, regionChat)
 		pass(300*time.Millisecond, us, eu)
@@ -110,7 +110,7 @@ func TestPanicWhileAnsweringProbes(t *testing.T) {
 			c := us.client(0, streamtest.Request{
 				Method: "GET", Path: probePath, Headers: [][2]string{{headerProbe, text}},
 			})
-			if !c.Ended() {
+			if !c.Ended {
 				c.Finish()
 			}
 			return c.Result().Headers[headerAnswer]
@@ -157,7 +157,7 @@ func TestForwardsWithRedis(t *testing.T) {
 	if waits.cluster != "to-eu" {
 		t.Errorf("with room there it is sent to %q, held %v", waits.cluster, waits.Held())
 	}
-	for _, c := range []*fakeClient{waits, away, here} {
+	for _, c := range []*fakeStream{waits, away, here} {
 		c.Finish()
 	}
 	pass(time.Second, us, eu)
@@ -266,7 +266,7 @@ func TestRefusedProbes(t *testing.T) {
 	us, _ := startRegions(t, 1, 1, "")
 	us.peers = nil
 	key := region.NewKey(regionSecret)
-	ask := func(worker int, text string) *fakeClient {
+	ask := func(worker int, text string) *fakeStream {
 		r := streamtest.Request{Method: "GET", Path: probePath}
 		if text != "" {
 			r.Headers = [][2]string{{headerProbe, text}}

@@ -66,7 +66,7 @@ func pass(d time.Duration, of ...*fakeDriver) {
 func TestForwards(t *testing.T) {
 	us, eu := startRegions(t, 2, 1, "")
 	chat := streamtest.Request{Frames: []string{`{"prompt":"a"}`}}
-	var here []*fakeClient
+	var here []*fakeStream
 	for i := range 2 {
 		c := us.client(i, chat)
 		if c.Upstream() >= 2 || c.cluster != "llm" {
@@ -118,7 +118,7 @@ func TestForwardsWhoWaits(t *testing.T) {
 	chat := streamtest.Request{Frames: []string{`{"prompt":"a"}`}}
 	first, busy := us.client(0, chat), eu.client(0, chat)
 	pass(300*time.Millisecond, us, eu) // it is known that the other region is full
-	waits := []*fakeClient{us.client(0, chat), us.client(1, chat)}
+	waits := []*fakeStream{us.client(0, chat), us.client(1, chat)}
 	us.wantWaiting(waits...)
 	busy.Finish()
 	for range 100 {
@@ -251,7 +251,7 @@ func TestRetriesWithHops(t *testing.T) {
 		return strings.Replace(config, `"max_wait":"10s"`, `"max_wait":"10s","max_length":1`, 1)
 	})
 	busy, waits := us.client(0, regionChat), us.client(0, regionChat)
-	retry := func(hops ...[2]string) *fakeClient {
+	retry := func(hops ...[2]string) *fakeStream {
 		r := regionChat
 		r.Headers = append([][2]string{{"x-envoy-attempt-count", "2"}}, hops...)
 		return us.client(0, r)
@@ -335,7 +335,7 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 		us.endpoints[0].State = lb.Unhealthy
 		pass(time.Second, us, eu)
 		away := us.client(1, regionChat)
-		for i, c := range []*fakeClient{waits, away} {
+		for i, c := range []*fakeStream{waits, away} {
 			if c.cluster != "to-eu" || c.header(headerHop) == "" {
 				t.Fatalf("%s: request %d is sent to %q", policy, i, c.cluster)
 			}

@@ -92,7 +92,7 @@ func TestFloodOfATenantInAHigherClass(t *testing.T) {
 }
 
 // askBytes sends a request of a tenant with a prompt of so many bytes, to one worker and the other in turns.
-func (d *fakeDriver) askBytes(tenant string, i, size int) *fakeClient {
+func (d *fakeDriver) askBytes(tenant string, i, size int) *fakeStream {
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d %s"}]}`, i, strings.Repeat("abc ", size/4))
 	headers := [][2]string{
 		{"x-warmgate-class", "batch"}, {"x-warmgate-tenant", tenant}, {"content-length", fmt.Sprint(len(body))},
@@ -117,13 +117,13 @@ func TestFloodOfBytes(t *testing.T) {
 			for i := range servers * slots {
 				d.askBytes("flood", i, 100)
 			}
-			var flood []*fakeClient
+			var flood []*fakeStream
 			for i := range 360 {
 				flood = append(flood, d.askBytes("flood", i, size))
 			}
 			ended := func() (n int) {
 				for _, c := range flood {
-					if c.Ended() {
+					if c.Ended {
 						n++
 					}
 				}
@@ -135,7 +135,7 @@ func TestFloodOfBytes(t *testing.T) {
 			}
 			for i := range 10 {
 				c := d.askBytes("light", i, size)
-				if d.advance(50 * time.Millisecond); c.Ended() {
+				if d.advance(50 * time.Millisecond); c.Ended {
 					t.Errorf("the light tenant: %+v", c.Result())
 				}
 			}
@@ -144,7 +144,7 @@ func TestFloodOfBytes(t *testing.T) {
 			}
 			for i, c := range flood {
 				full := strings.Contains(c.Result().Body, "max_queue_size_exceeded")
-				if c.Ended() && (!full || i < len(flood)/2 || c.Result().Headers["retry-after"] == "") {
+				if c.Ended && (!full || i < len(flood)/2 || c.Result().Headers["retry-after"] == "") {
 					t.Errorf("%d of the flood: %+v", i, c.Result())
 				}
 			}

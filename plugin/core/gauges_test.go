@@ -52,6 +52,9 @@ func endpointGauges(d *fakeDriver) (names []string) {
 	return names
 }
 
+// maxGauges is how many endpoints of a cluster have gauges at the same time.
+const maxGauges = 64
+
 func TestGaugesAreBounded(t *testing.T) {
 	d := startFake(t, 1, maxGauges+10, requestsConfig)
 	d.serve(0, 200)
@@ -63,7 +66,7 @@ func TestGaugesAreBounded(t *testing.T) {
 
 func TestGaugesFollowTheEndpoints(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
-	old := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+	old := d.workers[0].open(streamtest.Request{}.Filled())
 	d.advance(1100 * time.Millisecond)
 	gone := stats.Inflight + ";cluster=" + fakeCluster + ";endpoint=" + d.Addr(0)
 	if got := d.metrics.values[gone]; got != 1 {
@@ -88,7 +91,7 @@ func TestGaugesFollowTheEndpoints(t *testing.T) {
 	if got := d.metrics.values[gone]; got != 0 {
 		t.Errorf("%s is %d when its last request has ended", gone, got)
 	}
-	if n := len(d.workers[0].vm.clusters[fakeCluster].gauged); n > 2 {
+	if n := len(d.workers[0].vm.clusters[fakeCluster].shown.Endpoints()); n > 2 {
 		t.Errorf("%d endpoints are kept in mind, of which one is there", n)
 	}
 }

@@ -84,8 +84,7 @@ func (h *heldUse) plan(now time.Duration, p *lb.Plan) {
 // placed returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
 // could be chosen.
 func (h *heldUse) placed(reason lb.Reason) lb.Reason {
-	pl := h.pl
-	lost := h.lost || h.asked && pl.lease.reservation.grant.Cached == 0
+	lost := h.lost || h.asked && h.pl.lease.reservation.grant.Cached == 0
 	if lost && reason == lb.ReasonChosen {
 		return lb.ReasonStateLost
 	}

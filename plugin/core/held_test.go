@@ -78,7 +78,7 @@ func TestReasonsOfHeldBesideOtherRules(t *testing.T) {
 		`{"lb_policy":"consistent_hash","lb_config":{"debug_headers":true,"health":{"slow_start":0}}}`,
 	} {
 		d := startFake(t, 1, 3, config)
-		post := func(body string) *fakeClient {
+		post := func(body string) *fakeStream {
 			return d.client(0, streamtest.Request{Path: "/v1/responses", Frames: []string{`{"user":"u",` + body}})
 		}
 		c := post(`"input":"a"}`)

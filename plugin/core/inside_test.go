@@ -65,7 +65,7 @@ func prompted(i int) streamtest.Request {
 func TestEndpointInCluster(t *testing.T) {
 	for _, policy := range []string{"global_least_request", "prefix_cache"} {
 		d := startSites(t, 2, nestedConfig("", policy, ""))
-		var open []*fakeClient
+		var open []*fakeStream
 		for i := range 24 {
 			c := d.client(i%2, prompted(i))
 			if !strings.Contains(c.note, "cluster="+c.target()+" reason=chosen") ||
@@ -148,12 +148,12 @@ func TestServedInsideAnotherCluster(t *testing.T) {
 // While every endpoint of the chosen cluster is full, the request is refused or waits, and both leases end with it.
 func TestFullInsideCluster(t *testing.T) {
 	d := startSites(t, 1, nestedConfig("", "global_least_request", `,"max_inflight":1`))
-	var open []*fakeClient
+	var open []*fakeStream
 	for i := range 6 {
 		open = append(open, d.client(0, prompted(i)))
 	}
 	c := d.client(0, prompted(6))
-	if c.Result().Status != 429 || !c.Ended() {
+	if c.Result().Status != 429 || !c.Ended {
 		t.Errorf("the seventh: %+v", c.Result())
 	}
 	for _, c := range open {
@@ -189,7 +189,7 @@ func TestBodiesOfWhoWaitsForACluster(t *testing.T) {
 	const waiting, size = 40, 200 << 10
 	d := startSites(t, 1, nestedConfig(`"max_inflight":1,"queue":{"max_wait":"10s"}`, "prefix_cache", ""))
 	r := streamtest.Request{Frames: []string{`{"model":"m","prompt":"` + strings.Repeat("a b ", size/4) + `"}`}}
-	open := []*fakeClient{d.client(0, r), d.client(0, r), d.client(0, r)} // one in each cluster
+	open := []*fakeStream{d.client(0, r), d.client(0, r), d.client(0, r)} // one in each cluster
 	blocks := open[0].core.first.inside.prompt.chain.blocks
 	heap := func() int64 {
 		var m runtime.MemStats
@@ -197,7 +197,7 @@ func TestBodiesOfWhoWaitsForACluster(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	before, waits := heap(), make([]*fakeClient, waiting)
+	before, waits := heap(), make([]*fakeStream, waiting)
 	for i := range waits {
 		if waits[i] = d.client(0, r); !waits[i].Held() {
 			t.Fatalf("request %d went to %d", i, waits[i].Upstream())
@@ -208,7 +208,7 @@ func TestBodiesOfWhoWaitsForACluster(t *testing.T) {
 		t.Errorf("%d bytes are kept for each request of %d bytes", each, size)
 	}
 	for open = append(open, waits...); len(open) > 0; d.advance(50 * time.Millisecond) {
-		i := slices.IndexFunc(open, func(c *fakeClient) bool { return !c.Held() })
+		i := slices.IndexFunc(open, func(c *fakeStream) bool { return !c.Held() })
 		if i < 0 {
 			t.Fatalf("%d wait, and none is served", len(open))
 		}
@@ -238,7 +238,7 @@ func TestEndpointInClusterWithRedis(t *testing.T) {
 		if !d.configure(nestedConfig(`"serviceFQDN":"redis.static"`, "global_least_request", inside)) {
 			t.Fatal("refused")
 		}
-		var open []*fakeClient
+		var open []*fakeStream
 		for i := range 30 {
 			c := d.client(i%2, prompted(i))
 			d.advance(20 * time.Millisecond)
@@ -272,7 +272,7 @@ func TestBodiesWhileRedisDecides(t *testing.T) {
 	long := func(text string) streamtest.Request {
 		return streamtest.Request{Frames: []string{`{"model":"m","prompt":"` + strings.Repeat(text, 1000) + `"}`}}
 	}
-	blocks := func(c *fakeClient) []prompt.Block {
+	blocks := func(c *fakeStream) []prompt.Block {
 		if c.core.first.inside == nil || !c.core.first.inside.prompt.chain.hasBlocks() {
 			t.Fatalf("held %v, at %d: %q", c.Held(), c.Upstream(), c.note)
 		}
@@ -280,7 +280,7 @@ func TestBodiesWhileRedisDecides(t *testing.T) {
 	}
 	alone := d.client(0, long("one "))
 	d.advance(20 * time.Millisecond)
-	open := func(text string) *fakeClient { return &fakeClient{d.workers[0].open(long(text).Filled())} }
+	open := func(text string) *fakeStream { return d.workers[0].open(long(text).Filled()) }
 	first, second := open("one "), open("two ")
 	if !first.Held() || !second.Held() {
 		t.Fatal("Redis has decided already")
@@ -289,7 +289,7 @@ func TestBodiesWhileRedisDecides(t *testing.T) {
 	if !slices.Equal(blocks(first), blocks(alone)) || slices.Equal(blocks(second), blocks(alone)) {
 		t.Error("the prompt is that of another request")
 	}
-	for _, c := range []*fakeClient{alone, first, second} {
+	for _, c := range []*fakeStream{alone, first, second} {
 		c.Finish()
 	}
 	d.advance(2 * time.Second)
@@ -301,7 +301,7 @@ func TestBodiesWhileRedisDecides(t *testing.T) {
 func TestFailingEndpointInCluster(t *testing.T) {
 	d := startSites(t, 1, nestedConfig("", "global_least_request", ""))
 	at := make([]int, len(d.endpoints))
-	var open []*fakeClient
+	var open []*fakeStream
 	for i := range 600 {
 		c := d.client(0, streamtest.Request{Client: fmt.Sprintf("10.1.0.%d", i%200)})
 		at[c.Upstream()]++

@@ -156,10 +156,10 @@ func TestNoAnswer(t *testing.T) {
 
 func TestClientLeavesWhileReserving(t *testing.T) {
 	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
-		for name, leave := range map[string]func(c *fakeClient){
-			"alone":                    (*fakeClient).ResetByClient,
-			"with the gateway's reply": func(c *fakeClient) { c.answer(504, "") },
-			"with the gateway's reply, which takes its time": func(c *fakeClient) {
+		for name, leave := range map[string]func(c *fakeStream){
+			"alone":                    (*fakeStream).ResetByClient,
+			"with the gateway's reply": func(c *fakeStream) { c.answer(504, "") },
+			"with the gateway's reply, which takes its time": func(c *fakeStream) {
 				c.Request.Abort()
 				c.response(func() { c.core.OnResponseHeaders(false) })
 				d.advance(5 * time.Millisecond)
@@ -262,7 +262,7 @@ func TestRetriesStayInTheTier(t *testing.T) {
 func TestGatewayRefusesTheDestination(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
 	d.steerErr = errors.New("not here")
-	c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+	c := d.workers[0].open(streamtest.Request{}.Filled())
 	d.drained()
 	c.Finish()
 	if got := d.metrics.decisions(); c.Result().Status != 200 || !maps.Equal(got, map[string]uint64{"store_error": 1}) {

@@ -47,7 +47,7 @@ func TestLeavesTheQueue(t *testing.T) {
 // Requests that wait go on waiting when a new configuration has no queue, or no cap.
 func TestQueueIsRemoved(t *testing.T) {
 	d, busy := startQueue(t, 2, 1, queueConfig(""))
-	waiting := []*fakeClient{d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{})}
+	waiting := []*fakeStream{d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{})}
 	d.advance(time.Second)
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
@@ -80,11 +80,11 @@ func TestQueueIsRemoved(t *testing.T) {
 // An endpoint that is added takes requests that wait already; one that has left takes none.
 func TestEndpointsChangeWhileRequestsWait(t *testing.T) {
 	d, busy := startQueue(t, 2, 1, queueConfig(""))
-	waiting := []*fakeClient{d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{})}
+	waiting := []*fakeStream{d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{})}
 	d.advance(time.Second)
 	d.SetEndpoints(make([]streamtest.Endpoint, 2))
 	d.advance(4 * tickPeriod)
-	served := slices.IndexFunc(waiting, func(c *fakeClient) bool { return c.Upstream() == 1 })
+	served := slices.IndexFunc(waiting, func(c *fakeStream) bool { return c.Upstream() == 1 })
 	if served < 0 {
 		t.Fatal("no request goes to the new endpoint")
 	}
@@ -123,7 +123,7 @@ func TestShadowDoesNotWait(t *testing.T) {
 // A panic in the answer to one request that waits keeps no other from its own.
 func TestPanicAfterAWait(t *testing.T) {
 	d, busy := startQueue(t, 1, 2, queueConfig(""))
-	waiting := []*fakeClient{d.client(0, streamtest.Request{}), d.client(0, streamtest.Request{})}
+	waiting := []*fakeStream{d.client(0, streamtest.Request{}), d.client(0, streamtest.Request{})}
 	d.fault, d.faultLeft = "Steer", 1
 	busy[0].Finish()
 	busy[1].Finish()

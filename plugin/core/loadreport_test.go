@@ -13,7 +13,7 @@ const reportsConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_heade
 	`"health":{"slow_start":0}}}`
 
 // answerWith sends a request and has it answered with a load report, "" for none.
-func (d *fakeDriver) answerWith(worker int, report string, headers ...[2]string) *fakeClient {
+func (d *fakeDriver) answerWith(worker int, report string, headers ...[2]string) *fakeStream {
 	c := d.client(worker, streamtest.Request{Headers: headers})
 	var list [][2]string
 	if report != "" {
@@ -25,7 +25,7 @@ func (d *fakeDriver) answerWith(worker int, report string, headers ...[2]string)
 }
 
 // reportIn returns the report that the client got, and whether it got one.
-func reportIn(c *fakeClient) (string, bool) {
+func reportIn(c *fakeStream) (string, bool) {
 	report, there := c.Result().Headers[metrics.ORCAHeader]
 	return report, there
 }
@@ -152,12 +152,12 @@ func TestUnreadableReports(t *testing.T) {
 func TestWhoseContextIsRead(t *testing.T) {
 	d := startFake(t, 1, 2, metricsConfig)
 	v := d.workers[0].vm
-	ends := []func(c *fakeClient){
-		(*fakeClient).Finish,
-		(*fakeClient).ResetByClient,
-		(*fakeClient).ResetByUpstream,
-		func(c *fakeClient) { c.Head(200); c.ResetByUpstream() },
-		func(c *fakeClient) { c.Head(500); c.Finish() },
+	ends := []func(c *fakeStream){
+		(*fakeStream).Finish,
+		(*fakeStream).ResetByClient,
+		(*fakeStream).ResetByUpstream,
+		func(c *fakeStream) { c.Head(200); c.ResetByUpstream() },
+		func(c *fakeStream) { c.Head(500); c.Finish() },
 	}
 	for round := range 2 { // left to the gateway, and placed
 		for i, end := range ends {

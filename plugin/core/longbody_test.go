@@ -207,7 +207,7 @@ func TestBodyThatComesSteadily(t *testing.T) {
 func TestLongBodiesAreBounded(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
 	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
-	var clients []*fakeClient
+	var clients []*fakeStream
 	for range 200 {
 		clients = append(clients, d.client(0, streamtest.Request{Frames: []string{body[:100_000]}, Unended: true}))
 	}

@@ -36,23 +36,21 @@ func (f *factUse) readsFacts() bool {
 
 // meet reads the model in the path.
 func (f *factUse) meet() {
-	pl := f.pl
-	if !pl.isForModel() {
+	if !f.pl.isForModel() {
 		return
 	}
-	if name := prompt.ModelInPath(pl.traits.path); name != "" {
+	if name := prompt.ModelInPath(f.pl.traits.path); name != "" {
 		f.inPath = xxhash.Sum64String(name)
 	}
 }
 
 // readModel reads the model in a body of which nothing else matters.
 func (f *factUse) readModel(body []byte) {
-	pl := f.pl
 	if !f.readsFacts() {
 		return
 	}
 	var name string
-	if pl.traits.parts {
+	if f.pl.traits.parts {
 		name = prompt.ModelInParts(body)
 	} else {
 		name, _ = prompt.MemberText(body, []string{"model"})
@@ -119,9 +117,8 @@ func (f *factUse) id() uint64 {
 // isOther reports whether a refusal names another model than was read: engines take the last of several members of one
 // name, and some any spelling of the name. Some add a tag.
 func (f *factUse) isOther(name string) bool {
-	pl := f.pl
 	model, _, _ := strings.Cut(name, ":")
-	id := pl.judge.modelID()
+	id := f.pl.judge.modelID()
 	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
 }
 
@@ -137,9 +134,8 @@ func (f *factUse) readsRefusal() bool {
 
 // readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
 func (f *factUse) readRefusal(size int) {
-	pl := f.pl
 	if size > 0 && f.readsRefusal() {
-		f.refusal = append(f.refusal, pl.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
+		f.refusal = append(f.refusal, f.pl.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
 	}
 }
 

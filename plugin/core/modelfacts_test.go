@@ -15,7 +15,7 @@ type loop struct {
 	kind   string
 	kinds  []string // of its requests in turn, nil for kind only
 	sent   int
-	client *fakeClient
+	client *fakeStream
 	until  time.Duration
 }
 

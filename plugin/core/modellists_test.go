@@ -52,7 +52,7 @@ func (d *fakeDriver) served(worker int, model string) int {
 
 // withoutBody returns to which endpoints requests for the model are sent whose bodies do not end, -1 for none.
 func (d *fakeDriver) withoutBody(model string) map[int]bool {
-	had, open := map[int]bool{}, []*fakeClient{}
+	had, open := map[int]bool{}, []*fakeStream{}
 	for i := range 8 {
 		r := bodyOf(model, 100)
 		r.Unended = true
@@ -229,7 +229,7 @@ func TestSilentLists(t *testing.T) {
 	}
 	leaves.ResetByClient()
 	d.advance(250*time.Millisecond + 2*tickPeriod)
-	for name, c := range map[string]*fakeClient{"its own": stays, "another worker's": other} {
+	for name, c := range map[string]*fakeStream{"its own": stays, "another worker's": other} {
 		if at := c.Upstream(); at != 3 && at != 1 {
 			t.Errorf("%s request is sent to endpoint %d", name, at)
 		}

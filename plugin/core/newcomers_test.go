@@ -15,11 +15,11 @@ func ofTenant(name string) streamtest.Request {
 func TestMadeUpTenants(t *testing.T) {
 	d, busy := startQueue(t, 2, 1, queueConfig(`"max_length":2000,"tenant_header":"x-tenant","aging":0`))
 	served := busy[0]
-	next := func(among ...*fakeClient) *fakeClient { // the next one that is served
+	next := func(among ...*fakeStream) *fakeStream { // the next one that is served
 		served.Finish()
 		d.advance(2 * wakeTime)
 		for _, c := range among {
-			if c.Upstream() >= 0 && !c.Ended() {
+			if c.Upstream() >= 0 && !c.Ended {
 				served = c
 				return c
 			}
@@ -30,12 +30,12 @@ func TestMadeUpTenants(t *testing.T) {
 	known, first := d.client(0, ofTenant("known")), d.client(0, ofTenant("first"))
 	next(known)
 	next(first)
-	var made []*fakeClient
+	var made []*fakeStream
 	for i := range 1000 {
 		made = append(made, d.client(i%2, ofTenant("made up "+strconv.Itoa(i))))
 	}
 	honest := d.client(0, ofTenant("new"))
-	turns := func(of *fakeClient) (n int) { // until a request is served that has just come
+	turns := func(of *fakeStream) (n int) { // until a request is served that has just come
 		for next(append(made, of, honest)...) != of {
 			n++
 		}

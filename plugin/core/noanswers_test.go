@@ -13,7 +13,7 @@ import (
 
 // shareOfFourth has twelve clients send requests in a closed loop to four servers for eight seconds. Three stream for
 // 250 ms; the fourth answers at once, as given. It returns the share of all requests that the fourth has got.
-func shareOfFourth(t *testing.T, answer func(c *fakeClient)) float64 {
+func shareOfFourth(t *testing.T, answer func(c *fakeStream)) float64 {
 	d := startFake(t, 2, 4, `{"lb_policy":"global_least_request","lb_config":{"health":{"slow_start":0}}}`)
 	var all, fourth float64
 	var send func(client int)
@@ -43,16 +43,16 @@ func shareOfFourth(t *testing.T, answer func(c *fakeClient)) float64 {
 
 // A server that fails at once under status 200 gets no more requests than one that answers 500 at once.
 func TestShareOfAServerThatFailsUnder200(t *testing.T) {
-	with := func(kind, body string) func(c *fakeClient) {
-		return func(c *fakeClient) {
+	with := func(kind, body string) func(c *fakeStream) {
+		return func(c *fakeStream) {
 			c.Head(200, [2]string{"content-type", kind})
 			c.Data(body)
 			c.Finish()
 		}
 	}
 	const failed = `{"error": {"message": "worker is not ready", "code": 500}}`
-	for name, answer := range map[string]func(c *fakeClient){
-		"status 500":  func(c *fakeClient) { c.Head(500); c.Finish() },
+	for name, answer := range map[string]func(c *fakeStream){
+		"status 500":  func(c *fakeStream) { c.Head(500); c.Finish() },
 		"event":       with("text/event-stream", "data: "+failed+"\n\n"+doneEvent),
 		"named event": with("text/event-stream", "event: error\ndata: "+failed+"\n\n"),
 		"json":        with("application/json", failed),
@@ -61,7 +61,7 @@ func TestShareOfAServerThatFailsUnder200(t *testing.T) {
 		"nothing":    with("text/event-stream", ""),
 		"no choices": with("application/json", `{"choices":[]}`),
 		"no usage":   with("application/json", `{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}`),
-		"no body":    func(c *fakeClient) { c.Head(200); c.Data(""); c.Finish() },
+		"no body":    func(c *fakeStream) { c.Head(200); c.Data(""); c.Finish() },
 		"no json":    with("application/json", ""),
 		"no member":  with("application/json", "{}"),
 		"null":       with("application/json", "null"),

@@ -12,11 +12,11 @@ import (
 // An endpoint that hangs loses its share although its clients, not the gateway, end the requests.
 func TestHungEndpoint(t *testing.T) {
 	d := startFake(t, 1, 4, requestsConfig)
-	hung := map[*fakeClient]time.Duration{}
+	hung := map[*fakeStream]time.Duration{}
 	lost, last := 0, 0
 	const requests = 600
 	for i := range requests {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		c := d.workers[0].open(streamtest.Request{}.Filled())
 		d.advance(tickPeriod)
 		if c.Upstream() == 0 {
 			hung[c] = d.now + 10*time.Second
@@ -84,9 +84,9 @@ func TestAnswersOfTheGatewayDoNotHeal(t *testing.T) {
 // A full endpoint whose requests the gateway retries elsewhere loses weight, and is not ejected.
 func TestFullEndpointIsNotEjected(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
-	var all []*fakeClient
+	var all []*fakeStream
 	for range 24 {
-		all = append(all, &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())})
+		all = append(all, d.workers[0].open(streamtest.Request{}.Filled()))
 	}
 	for _, c := range all {
 		if c.Upstream() == 0 {
@@ -108,9 +108,9 @@ func TestEndpointThatServesNothingIsEjected(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	health := func() uint64 { return d.workers[0].vm.clusters[fakeCluster].health.Ejections() }
 	for start := d.now; d.now-start < 40*time.Second; {
-		var all []*fakeClient
+		var all []*fakeStream
 		for range 12 {
-			all = append(all, &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())})
+			all = append(all, d.workers[0].open(streamtest.Request{}.Filled()))
 		}
 		for _, c := range all {
 			if c.Upstream() == 0 {
@@ -145,7 +145,7 @@ func TestRefusingEndpointIsEjected(t *testing.T) {
 func TestResetOfAnUnfinishedRequest(t *testing.T) {
 	for _, unended := range []bool{true, false} {
 		d := startFake(t, 1, 4, requestsConfig)
-		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: unended}.Filled())}
+		c := d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: unended}.Filled())
 		addr := d.Addr(c.Upstream())
 		d.advance(stalledAfter + tickPeriod)
 		c.ResetByUpstream()
@@ -160,9 +160,9 @@ func TestResetOfAnUnfinishedRequest(t *testing.T) {
 func TestEndpointThatResetsUploads(t *testing.T) {
 	d := startFake(t, 1, 4, requestsConfig)
 	got := 0
-	var open []*fakeClient
+	var open []*fakeStream
 	for range 200 {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: true}.Filled())}
+		c := d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: true}.Filled())
 		if c.Upstream() == 0 {
 			got++
 			c.ResetByUpstream()
@@ -187,9 +187,9 @@ func TestEndpointThatResetsUploads(t *testing.T) {
 // A full endpoint whose requests are retried elsewhere counts as alive as long as it answers any.
 func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
-	var long *fakeClient
+	var long *fakeStream
 	for long == nil {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		c := d.workers[0].open(streamtest.Request{}.Filled())
 		if c.Upstream() == 0 {
 			c.Head(200)
 			c.Data("a token")
@@ -197,7 +197,7 @@ func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
 		}
 	}
 	for start := d.now; d.now-start < time.Minute; d.advance(time.Second) {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		c := d.workers[0].open(streamtest.Request{}.Filled())
 		if c.Upstream() == 0 {
 			c.Retry()
 		}
@@ -217,7 +217,7 @@ func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
 func TestServedUnderAnotherAddress(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	for range 20 {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		c := d.workers[0].open(streamtest.Request{}.Filled())
 		c.served = "192.0.2.7:8000"
 		c.Head(200)
 		if load := d.Load(c.Upstream()); load.Requests != 1 {
@@ -241,17 +241,17 @@ func TestServedUnderAnotherAddress(t *testing.T) {
 func TestBadRequestsOfOneClient(t *testing.T) {
 	for _, status := range []int{500, 400, 501} {
 		d := startFake(t, 1, 8, requestsConfig)
-		var honest []*fakeClient
+		var honest []*fakeStream
 		counts := map[int]int{}
 		for i := range 600 {
 			if i%3 == 0 {
-				c := &fakeClient{d.workers[0].open(streamtest.Request{Client: "127.0.0.9"}.Filled())}
+				c := d.workers[0].open(streamtest.Request{Client: "127.0.0.9"}.Filled())
 				c.Head(status)
 				c.Finish()
 				continue
 			}
 			r := streamtest.Request{Client: "127.0.0." + strconv.Itoa(10+i%20)}
-			c := &fakeClient{d.workers[0].open(r.Filled())}
+			c := d.workers[0].open(r.Filled())
 			counts[c.Upstream()]++
 			if honest = append(honest, c); len(honest) > 40 {
 				honest[0].Finish()
@@ -280,9 +280,9 @@ func TestRefusals(t *testing.T) {
 	for _, everywhere := range []bool{false, true} {
 		d := startFake(t, 1, 4, requestsConfig)
 		got := 0
-		var open []*fakeClient
+		var open []*fakeStream
 		for i := range 400 {
-			c := &fakeClient{d.workers[0].open(streamtest.Request{Client: "127.0.0." + strconv.Itoa(10+i%5)}.Filled())}
+			c := d.workers[0].open(streamtest.Request{Client: "127.0.0." + strconv.Itoa(10+i%5)}.Filled())
 			if c.Upstream() == 0 {
 				got++
 			}

@@ -53,12 +53,11 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
 func (r *refusals) retryAfter(expected time.Duration) time.Duration {
-	pl := r.pl
-	configured := pl.cfg.Overload.RetryAfter
+	configured := r.pl.cfg.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
-	return max(time.Nanosecond, pl.plugin.vm.Varied(expected))
+	return max(time.Nanosecond, r.pl.plugin.vm.Varied(expected))
 }
 
 // overloadBody returns an error as the APIs of model servers have it.

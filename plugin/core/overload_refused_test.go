@@ -40,15 +40,15 @@ func shippedOverload(t *testing.T) string {
 // rush is requests whose answers take as long as given, once they are placed.
 type rush struct {
 	*fakeDriver
-	clients []*fakeClient
-	placed  map[*fakeClient]time.Duration
-	takes   map[*fakeClient]time.Duration
+	clients []*fakeStream
+	placed  map[*fakeStream]time.Duration
+	takes   map[*fakeStream]time.Duration
 }
 
 func newRush(t *testing.T, endpoints int) *rush {
 	r := &rush{
-		fakeDriver: startFake(t, 2, endpoints, shippedOverload(t)), placed: map[*fakeClient]time.Duration{},
-		takes: map[*fakeClient]time.Duration{},
+		fakeDriver: startFake(t, 2, endpoints, shippedOverload(t)), placed: map[*fakeStream]time.Duration{},
+		takes: map[*fakeStream]time.Duration{},
 	}
 	r.advance(time.Second)
 	return r
@@ -71,7 +71,7 @@ func (r *rush) pass(d time.Duration) {
 		for _, c := range r.clients {
 			if at, ok := r.placed[c]; !ok && c.Upstream() >= 0 {
 				r.placed[c] = r.now
-			} else if ok && !c.Ended() && r.now-at >= r.takes[c] {
+			} else if ok && !c.Ended && r.now-at >= r.takes[c] {
 				c.Finish()
 			}
 		}
@@ -112,7 +112,7 @@ func TestPatientRequestsShowNoPace(t *testing.T) {
 	r := newRush(t, 4)
 	document := strings.Repeat("all of this is a long document. ", 2000)
 	r.come(1, document, 10*time.Millisecond, time.Hour)
-	warm, inFlight := r.clients[0].Upstream(), map[int][]*fakeClient{}
+	warm, inFlight := r.clients[0].Upstream(), map[int][]*fakeStream{}
 	for i := range 63 {
 		r.come(1, strings.Repeat(fmt.Sprintf("%d is another one. ", i), 100), 0, time.Hour)
 	}
@@ -132,7 +132,7 @@ func TestPatientRequestsShowNoPace(t *testing.T) {
 		r.pass(time.Second)
 	}
 	for _, c := range r.clients {
-		if !c.Ended() {
+		if !c.Ended {
 			c.Finish()
 		}
 	}

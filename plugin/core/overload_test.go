@@ -84,7 +84,7 @@ func TestBodiesOfRefusals(t *testing.T) {
 // Who has waited in vain is told when those who wait are likely to be placed.
 func TestRetryAfterWaitingInVain(t *testing.T) {
 	d, busy := startQueue(t, 1, 1, queueConfig(""))
-	waiting := []*fakeClient{d.client(0, streamtest.Request{})}
+	waiting := []*fakeStream{d.client(0, streamtest.Request{})}
 	for range 12 { // the pace: a request a second
 		waiting = append(waiting, d.client(0, streamtest.Request{}))
 		d.advance(time.Second)

@@ -52,7 +52,7 @@ func TestPressureIsLearned(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	r := d.record()
 	for round := range rounds {
-		var clients []*fakeClient
+		var clients []*fakeStream
 		for i := range at {
 			clients = append(clients, d.client(0, streamtest.Request{Frames: []string{streamed(round*at + i)}}))
 		}

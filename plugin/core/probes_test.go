@@ -12,7 +12,7 @@ import (
 )
 
 // ask sends a probe of the region eu to a worker.
-func (d *fakeDriver) ask(worker int, nonce uint64, frames ...string) *fakeClient {
+func (d *fakeDriver) ask(worker int, nonce uint64, frames ...string) *fakeStream {
 	text := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+d.now, nonce)
 	return d.client(worker, streamtest.Request{
 		Method: "GET", Path: probePath, Headers: [][2]string{{headerProbe, text}}, Frames: frames,
@@ -20,7 +20,7 @@ func (d *fakeDriver) ask(worker int, nonce uint64, frames ...string) *fakeClient
 }
 
 // said returns what the answer to a probe says; false if there is none.
-func (d *fakeDriver) said(c *fakeClient) (region.State, bool) {
+func (d *fakeDriver) said(c *fakeStream) (region.State, bool) {
 	d.t.Helper()
 	text := c.Result().Headers[headerAnswer]
 	if text == "" {
@@ -34,7 +34,7 @@ func (d *fakeDriver) said(c *fakeClient) (region.State, bool) {
 }
 
 // wantSaid fails the test unless the answer says how many endpoints are open.
-func (d *fakeDriver) wantSaid(what string, c *fakeClient, open int) {
+func (d *fakeDriver) wantSaid(what string, c *fakeStream, open int) {
 	d.t.Helper()
 	if got, ok := d.said(c); !ok || got.Open != open {
 		d.t.Errorf("%s: answered %v, %d open, want %d", what, ok, got.Open, open)
@@ -149,7 +149,7 @@ func TestPanicWhileAProbeIsHeld(t *testing.T) {
 		if us.fault = ""; us.faultLeft > 0 || c.Held() {
 			t.Errorf("%s: held %v, %d calls until the panic", call, c.Held(), us.faultLeft)
 		}
-		if !c.Ended() {
+		if !c.Ended {
 			c.Finish()
 		}
 		if _, ok := us.said(c); ok {

@@ -10,15 +10,21 @@ import (
 
 // promptStats compares the prefix index with the KV caches of a cluster's endpoints, as far as one VM knows them.
 type promptStats struct {
-	plugin *Plugin             // of the latest request, nil when that is no longer in force
-	cfg    *config.Config      // of the latest request
-	view   *lb.View            // of the latest request
-	sizes  learned.PromptSizes // of prompts
-	losses uint64              // of caches, counted so far
+	user  promptUser          // of the latest request, nil when that is no longer in force
+	cfg   *config.Config      // of the latest request
+	view  *lb.View            // of the latest request
+	sizes learned.PromptSizes // of prompts
+}
+
+// promptUser is a configuration of the plugin under which prompts come.
+type promptUser interface {
+	isInForce() bool
+	// warnsFirst reports whether it has not warned of a too small prefix index of the cluster yet.
+	warnsFirst(cluster string) bool
 }
 
 // usedBy notes the configuration under which the latest prompt came.
-func (p *promptStats) usedBy(in *Plugin, c *config.Config) { p.plugin, p.cfg = in, c }
+func (p *promptStats) usedBy(by promptUser, c *config.Config) { p.user, p.cfg = by, c }
 
 // share returns how much of what the caches of the endpoints hold the prefix index has room to describe, in percent;
 // false while that is not known. It counts each block of the index for one endpoint's cache, although a block names up

@@ -52,7 +52,7 @@ type crowd struct {
 	*fakeDriver
 	streamed bool
 	announce string          // what servers send of each answer at once, "" for nothing
-	waiting  []*fakeClient   // in the gateway
+	waiting  []*fakeStream   // in the gateway
 	servers  [][]*servedByIt // in the order in which they came
 	sent     int
 	gone     int // of so many servers no metrics come
@@ -65,7 +65,7 @@ type crowd struct {
 }
 
 type servedByIt struct {
-	*fakeClient
+	*fakeStream
 	tokens, done int
 }
 
@@ -105,7 +105,7 @@ func (c *crowd) step() {
 		c.waiting = append(c.waiting, c.client(c.sent%len(c.workers), streamtest.Request{Frames: []string{body}}))
 	}
 	c.advance(crowdStep)
-	c.waiting = slices.DeleteFunc(c.waiting, func(r *fakeClient) bool {
+	c.waiting = slices.DeleteFunc(c.waiting, func(r *fakeStream) bool {
 		if i := r.Upstream(); i >= 0 {
 			c.servers[i] = append(c.servers[i], &servedByIt{r, 5 + c.rand.IntN(30), 0})
 			if c.announce != "" {
@@ -114,7 +114,7 @@ func (c *crowd) step() {
 			}
 			return true
 		}
-		return r.Ended()
+		return r.Ended
 	})
 }
 

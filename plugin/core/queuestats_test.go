@@ -54,7 +54,7 @@ func TestQueueStatistics(t *testing.T) {
 	if n := d.metrics.values[stats.Parallelism+labels]; n != 2 {
 		t.Errorf("suggested are %d requests in flight, want 2", n)
 	}
-	waiting := []*fakeClient{
+	waiting := []*fakeStream{
 		d.client(0, inClass("batch")), d.client(1, inClass("batch")), d.client(1, inClass("interactive")),
 	}
 	d.advance(2 * time.Second)
@@ -73,7 +73,7 @@ func TestQueueStatistics(t *testing.T) {
 	}
 	d.advance(time.Second)
 	for _, c := range waiting {
-		if !c.Ended() {
+		if !c.Ended {
 			c.Finish()
 		}
 	}
@@ -138,7 +138,7 @@ func TestClassesOfAllConfigurations(t *testing.T) {
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
 	}
-	for _, c := range []*fakeClient{busy[0], first, second} {
+	for _, c := range []*fakeStream{busy[0], first, second} {
 		c.ResetByClient()
 	}
 	d.advance(3 * time.Second)

@@ -282,9 +282,8 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 // statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with
 // such a context. Then it is a fact as it is under the status for it.
 func (f *factUse) statesFact() bool {
-	pl := f.pl
-	r := &pl.response
-	if r.outcome == answer.Complete || r.answer.HasOutput() || !pl.isForModel() {
+	r := &f.pl.response
+	if r.outcome == answer.Complete || r.answer.HasOutput() || !f.pl.isForModel() {
 		return false
 	}
 	text := r.answer.Fault()

@@ -272,14 +272,14 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 
 // A stream that fails at once teaches push: pending no more than a status 500 does, where its end comes later.
 func TestFailingStreamsTeachNoLimits(t *testing.T) {
-	limits := func(fail func(c *fakeClient)) (all []int64) {
+	limits := func(fail func(c *fakeStream)) (all []int64) {
 		d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"push":"pending",`+
 			`"queue":{"max_wait":"60s"},"health":{"slow_start":0,"consecutive_failures":1000}}}`)
 		d.client(0, streamtest.Request{}).Finish()
 		for range 60 {
 			n, _ := d.workers[0].vm.clusters[fakeCluster].limits.Limit(d.Addr(0))
 			all = append(all, n)
-			var open []*fakeClient
+			var open []*fakeStream
 			for range max(1, n-1) {
 				open = append(open, d.client(0, streamtest.Request{}))
 			}
@@ -302,7 +302,7 @@ func TestFailingStreamsTeachNoLimits(t *testing.T) {
 				}
 				d.advance(time.Second)
 				for _, c := range runs {
-					if !c.Ended() {
+					if !c.Ended {
 						c.Data(stopEvent + doneEvent)
 						c.Finish()
 					}
@@ -312,13 +312,13 @@ func TestFailingStreamsTeachNoLimits(t *testing.T) {
 		}
 		return all
 	}
-	want := limits(func(c *fakeClient) { c.Head(500); c.Finish() })
+	want := limits(func(c *fakeStream) { c.Head(500); c.Finish() })
 	for _, body := range []string{
 		"data: {\"error\":{\"code\":500}}\n\n",
 		"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"abort\"}]}\n\n",
 		doneEvent,
 	} {
-		got := limits(func(c *fakeClient) { c.Head(200, eventStream); c.Data(body); c.Finish() })
+		got := limits(func(c *fakeStream) { c.Head(200, eventStream); c.Data(body); c.Finish() })
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: limits of %v, want %v", body, got, want)
 		}

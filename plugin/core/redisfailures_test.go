@@ -26,7 +26,7 @@ func (d *fakeDriver) lines(text string) (found []string) {
 func TestRedisRefusesTheLogin(t *testing.T) {
 	d := startRedis(t, redisserver.StartT(t, redisserver.Options{}), 1, 2, "")
 	d.redis.login = &redisclient.ReplyError{Login: "AUTH", Code: "WRONGPASS"}
-	open := []*fakeClient{d.client(0, streamtest.Request{}), d.client(0, streamtest.Request{})}
+	open := []*fakeStream{d.client(0, streamtest.Request{}), d.client(0, streamtest.Request{})}
 	const want = "unavailable (auth: AUTH was answered with WRONGPASS): using local counts; " +
 		"nothing is sent there until it accepts lb_config.username"
 	if lines := d.lines(want); len(lines) != 1 {

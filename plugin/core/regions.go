@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
@@ -26,11 +25,11 @@ const (
 // regions is the part of a VM that knows of other regions: it asks their gateways how they are, and answers theirs.
 type regions struct {
 	*host.Env
-	configs  *configs
+	inForce  func() []*config.Config // those that name regions, the newest first
 	clusters clusters
 	stores   *stores
 	views    *views
-	ticks    *ticks
+	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
 	scraping *engines.Scraping
 	homes    []*home
 	id       uint64 // of this VM
@@ -98,11 +97,9 @@ func (r *regions) of(c *config.Config) *home {
 // that was replaced lives as long as its last request.
 func (r *regions) tick(now time.Duration) {
 	asked := map[string]bool{}
-	for _, p := range slices.Backward(r.configs.inForce) {
-		for _, c := range p.set.Regions() {
-			if len(c.Regions.Peers) > 0 {
-				r.ask(now, r.of(c), asked)
-			}
+	for _, c := range r.inForce() {
+		if len(c.Regions.Peers) > 0 {
+			r.ask(now, r.of(c), asked)
 		}
 	}
 	kept := r.homes[:0]
@@ -127,8 +124,8 @@ func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
 	case taken || h.prober == nil:
 		h.prober = region.NewProber(h.board, h.key, uint32(r.GW.Random()))
 	}
-	if every := h.cfg.Regions.Interval; every < tickPeriod {
-		r.ticks.wakeAt(now, now+every)
+	if every := h.cfg.Regions.Interval; every < process.TickPeriod {
+		r.wakeAt(now, now+every)
 	}
 	r.note(h.prober.Tick(now))
 	for i := range h.cfg.Regions.Peers {
@@ -172,11 +169,9 @@ func (r *regions) note(err error) {
 // knows what it knew last. The gauges of peers that none has any more are at rest.
 func (r *regions) gauge(now time.Duration) {
 	shown := map[string]bool{}
-	for i := len(r.configs.inForce) - 1; i >= 0; i-- {
-		for _, c := range r.configs.inForce[i].set.Regions() {
-			if len(c.Regions.Peers) > 0 {
-				r.show(now, r.of(c), shown)
-			}
+	for _, c := range r.inForce() {
+		if len(c.Regions.Peers) > 0 {
+			r.show(now, r.of(c), shown)
 		}
 	}
 	for _, h := range r.homes {

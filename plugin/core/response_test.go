@@ -102,22 +102,22 @@ func TestVerdictOfImpatience(t *testing.T) {
 // Response details cost a call into the gateway. A response with a good status is not checked for them, however it
 // ends.
 func TestGoodResponsesReadNoDetails(t *testing.T) {
-	for name, end := range map[string]func(*fakeClient){
-		"headers": func(c *fakeClient) {
+	for name, end := range map[string]func(*fakeStream){
+		"headers": func(c *fakeStream) {
 			c.Response.Headers = fakehost.H(":status", "204")
 			c.response(func() { c.core.OnResponseHeaders(true) })
 		},
-		"body": func(c *fakeClient) {
+		"body": func(c *fakeStream) {
 			c.Head(200)
 			c.response(func() { c.core.OnResponseBody(0, true) })
 		},
-		"more body": func(c *fakeClient) {
+		"more body": func(c *fakeStream) {
 			c.Head(200)
 			c.Data("a")
 			c.Data("b")
 			c.response(func() { c.core.OnResponseBody(0, true) })
 		},
-		"trailers": func(c *fakeClient) {
+		"trailers": func(c *fakeStream) {
 			c.Head(200)
 			c.Data("a")
 			c.response(func() { c.core.OnResponseTrailers() })
@@ -125,7 +125,7 @@ func TestGoodResponsesReadNoDetails(t *testing.T) {
 	} {
 		d := startFake(t, 1, 1, requestsConfig)
 		d.fault, d.faultLeft = "Details", 1
-		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		c := d.workers[0].open(streamtest.Request{}.Filled())
 		end(c)
 		c.end()
 		if d.faultLeft != 1 {
@@ -150,7 +150,7 @@ func (d *fakeDriver) weights() map[string]float64 {
 func TestRetryCountsAgainstTheFirst(t *testing.T) {
 	for status, well := range map[int]bool{200: true, 500: false} {
 		d := startFake(t, 1, 4, requestsConfig)
-		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		c := d.workers[0].open(streamtest.Request{}.Filled())
 		first := d.Addr(c.Upstream())
 		second := d.Addr(c.Retry())
 		c.Head(status)
@@ -165,7 +165,7 @@ func TestRetryCountsAgainstTheFirst(t *testing.T) {
 // A request whose deadline panics must continue, although no further part of it comes.
 func TestPanicAtTheDeadline(t *testing.T) {
 	d := startFake(t, 1, 2, tokensConfig)
-	c := &fakeClient{d.workers[0].open(streamtest.Request{Unended: true}.Filled())}
+	c := d.workers[0].open(streamtest.Request{Unended: true}.Filled())
 	d.fault, d.faultLeft = "View", 1
 	d.advance(time.Second)
 	if c.Held() || c.Upstream() < 0 {
@@ -197,7 +197,7 @@ func TestClientsThatGiveUp(t *testing.T) {
 		"a body without end": {streamtest.Request{Frames: []string{`{`}, Unended: true}, patientFor, false},
 	} {
 		d := startFake(t, 1, 2, requestsConfig)
-		s := &fakeClient{d.workers[0].open(c.request.Filled())}
+		s := d.workers[0].open(c.request.Filled())
 		d.advance(c.wait)
 		addr := d.Addr(s.Upstream())
 		s.ResetByClient()
@@ -214,7 +214,7 @@ func TestCompleteBodyIsNotLate(t *testing.T) {
 		want string
 	}{{true, "chosen"}, {false, "body_late"}} {
 		d := startFake(t, 1, 2, tokensConfig)
-		s := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{`{"prompt":`}, Unended: true}.Filled())}
+		s := d.workers[0].open(streamtest.Request{Frames: []string{`{"prompt":`}, Unended: true}.Filled())
 		d.advance(time.Second)
 		s.Send(`"a"}`, c.end)
 		if got := s.core.first.reason.String(); got != c.want {
@@ -235,7 +235,7 @@ func TestHoldsNoMoreThanItReads(t *testing.T) {
 		for len(body) < size {
 			body += "x"
 		}
-		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{body}, Unended: true}.Filled())}
+		c := d.workers[0].open(streamtest.Request{Frames: []string{body}, Unended: true}.Filled())
 		if c.Held() != held {
 			t.Errorf("with %d bytes of a longer body, held: %v, want %v", size, c.Held(), held)
 		}

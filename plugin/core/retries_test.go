@@ -83,7 +83,7 @@ func TestRetryStorm(t *testing.T) {
 		return streamtest.Request{Headers: [][2]string{{"x-request-id", fmt.Sprint(i)}}}
 	}
 	d, busy := startQueue(t, 1, 1, queueConfig(`"max_length":10`))
-	var waiting []*fakeClient
+	var waiting []*fakeStream
 	for i := range 30 {
 		c := d.client(0, retry(i))
 		if i < 10 {
@@ -194,7 +194,7 @@ func (c *crowdOf) send(client, number int) {
 	var wait func()
 	wait = func() {
 		switch {
-		case s.Ended():
+		case s.Ended:
 			c.think(client, number+1)
 		case s.Upstream() >= 0:
 			c.after(400*time.Millisecond, func() {
@@ -262,7 +262,7 @@ func TestRetriesAreKnownByTheirBodies(t *testing.T) {
 		d, _ := startQueue(t, 1, 1, strings.Replace(queueConfig(`"max_length":1,"retry_budget":0`),
 			"global_least_request", c.policy, 1))
 		d.client(0, streamtest.Request{})
-		send := func(text string) *fakeClient {
+		send := func(text string) *fakeStream {
 			body := `{"model":"m","prompt":"` + strings.Repeat(text, 300) + `"}`
 			return d.client(0, streamtest.Request{
 				Headers: [][2]string{{"x-request-id", "7"}, {"content-length", fmt.Sprint(len(body))}},

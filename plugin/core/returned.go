@@ -20,8 +20,7 @@ import (
 
 // isForwarded reports whether the request was sent to the gateways of another region.
 func (f *forwarding) isForwarded() bool {
-	pl := f.pl
-	return f.to != "" && pl.inside == nil && pl.outer == nil
+	return f.to != "" && f.pl.inside == nil && f.pl.outer == nil
 }
 
 // followForwarded is called when the response to a forwarded request has begun.
@@ -67,13 +66,12 @@ func (f *forwarding) forwardFailed() {
 
 // forwardEnded notes once whether the other region has served the request. If not, it has not got the prompt.
 func (f *forwarding) forwardEnded(served bool) {
-	pl := f.pl
 	if f.ended {
 		return
 	}
 	f.ended = true
-	v, to := pl.plugin.vm, f.to
-	h := v.regions.of(pl.cfg)
+	v, to := f.pl.plugin.vm, f.to
+	h := v.regions.of(f.pl.cfg)
 	peers := h.board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == to })
 	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {

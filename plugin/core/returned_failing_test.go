@@ -8,20 +8,20 @@ import (
 )
 
 // failures are ways in which another region fails a request; the last one is a retry that has come home.
-var failures = map[string]func(us *fakeDriver, c *fakeClient){
-	"500":   func(_ *fakeDriver, c *fakeClient) { c.Head(500); c.Finish() },
-	"429":   func(_ *fakeDriver, c *fakeClient) { c.Head(429); c.Finish() },
-	"503":   func(_ *fakeDriver, c *fakeClient) { c.Head(503); c.Finish() },
-	"reset": func(_ *fakeDriver, c *fakeClient) { c.ResetByUpstream() },
-	"hangs": func(us *fakeDriver, c *fakeClient) {
+var failures = map[string]func(us *fakeDriver, c *fakeStream){
+	"500":   func(_ *fakeDriver, c *fakeStream) { c.Head(500); c.Finish() },
+	"429":   func(_ *fakeDriver, c *fakeStream) { c.Head(429); c.Finish() },
+	"503":   func(_ *fakeDriver, c *fakeStream) { c.Head(503); c.Finish() },
+	"reset": func(_ *fakeDriver, c *fakeStream) { c.ResetByUpstream() },
+	"hangs": func(us *fakeDriver, c *fakeStream) {
 		us.after(6*time.Second, c.leave)
 	},
-	"unreachable": func(_ *fakeDriver, c *fakeClient) {
+	"unreachable": func(_ *fakeDriver, c *fakeStream) {
 		c.served = ""
 		c.moveTo(-1)
 		c.answer(503, "no_healthy_upstream")
 	},
-	"home": func(_ *fakeDriver, c *fakeClient) { c.moveTo(0); c.Head(200); c.Finish() },
+	"home": func(_ *fakeDriver, c *fakeStream) { c.moveTo(0); c.Head(200); c.Finish() },
 }
 
 // A region that says it has room, and fails all that it gets, gets three requests, with what is sent before these have
@@ -33,7 +33,7 @@ func TestRegionThatFailsEverything(t *testing.T) {
 			f.send()
 			pass(100*time.Millisecond, f.us, f.eu)
 			for _, c := range f.waits {
-				if c.cluster == "eu-or-home" && !c.Ended() {
+				if c.cluster == "eu-or-home" && !c.Ended {
 					f.away++
 					fail(f.us, c)
 				}
@@ -66,18 +66,18 @@ func TestRegionThatFailsEverything(t *testing.T) {
 // failing is two regions of which eu has room and fails what it gets, while us is full.
 type failing struct {
 	us, eu *fakeDriver
-	fail   func(us *fakeDriver, c *fakeClient)
-	busy   *fakeClient
-	waits  []*fakeClient
+	fail   func(us *fakeDriver, c *fakeStream)
+	busy   *fakeStream
+	waits  []*fakeStream
 	away   int // requests that were sent there
 }
 
-func startFailing(t *testing.T, fail func(us *fakeDriver, c *fakeClient)) *failing {
+func startFailing(t *testing.T, fail func(us *fakeDriver, c *fakeStream)) *failing {
 	us, eu := startReturning(t, 1, nil)
 	return &failing{us: us, eu: eu, fail: fail, busy: us.client(0, regionChat)}
 }
 
-func (d *fakeDriver) finish(c *fakeClient) { c.Finish() }
+func (d *fakeDriver) finish(c *fakeStream) { c.Finish() }
 
 // send sends a request. Of those that wait, which they do for seconds, the clients leave.
 func (f *failing) send() {
@@ -96,7 +96,7 @@ func (f *failing) send() {
 // end ends what is still under way, after which nothing remains.
 func (f *failing) end() {
 	for _, c := range append(f.waits, f.busy) {
-		if !c.Ended() {
+		if !c.Ended {
 			c.ResetByClient()
 		}
 	}

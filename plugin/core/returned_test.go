@@ -34,7 +34,7 @@ func startReturning(t *testing.T, endpoints int, change func(d *fakeDriver, conf
 // got its prompt.
 func TestServedAtHomeAfterForwarding(t *testing.T) {
 	us, eu := startReturning(t, 2, nil)
-	here := []*fakeClient{us.client(0, regionChat), us.client(0, regionChat)}
+	here := []*fakeStream{us.client(0, regionChat), us.client(0, regionChat)}
 	long := regionChat
 	for i := range 2 {
 		long.Frames = []string{`{"prompt":"` + strings.Repeat("a long conversation "[i:], 200) + `"}`}
@@ -133,7 +133,7 @@ func endsAtHome(t *testing.T, redis, healthy bool, policy string) {
 		return strings.Replace(config, "prefix_cache", policy, 1)
 	})
 	pass(2*time.Second, us, eu)
-	var busy *fakeClient
+	var busy *fakeStream
 	if healthy {
 		busy = us.client(0, regionChat)
 		us.advance(50 * time.Millisecond)
@@ -141,11 +141,11 @@ func endsAtHome(t *testing.T, redis, healthy bool, policy string) {
 		us.endpoints[0].State = lb.Unhealthy
 		us.advance(200 * time.Millisecond)
 	}
-	for i, end := range []func(c *fakeClient){
-		func(c *fakeClient) { c.Finish() },
-		func(c *fakeClient) { c.ResetByClient() },
-		func(c *fakeClient) { us.advance(20 * time.Millisecond); c.Finish() },
-		func(c *fakeClient) { c.ResetByUpstream() },
+	for i, end := range []func(c *fakeStream){
+		func(c *fakeStream) { c.Finish() },
+		func(c *fakeStream) { c.ResetByClient() },
+		func(c *fakeStream) { us.advance(20 * time.Millisecond); c.Finish() },
+		func(c *fakeStream) { c.ResetByUpstream() },
 	} {
 		c := us.client(i%2, regionChat)
 		us.advance(200 * time.Millisecond) // with Redis it waits at first

@@ -54,7 +54,7 @@ func TestSamplesWithRedis(t *testing.T) {
 	}
 	first := d.client(0, streamtest.Request{}) // from here on engines are scraped
 	d.advance(2 * time.Second)
-	open := []*fakeClient{
+	open := []*fakeStream{
 		d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{}),
 		d.client(0, streamtest.Request{}),
 	}

@@ -33,7 +33,7 @@ func TestGatewaysCountByTheChosenName(t *testing.T) {
 			if !b.configure(redisConfig(c.second)) {
 				t.Fatal("refused")
 			}
-			open := []*fakeClient{a.client(0, streamtest.Request{}), b.client(0, streamtest.Request{})}
+			open := []*fakeStream{a.client(0, streamtest.Request{}), b.client(0, streamtest.Request{})}
 			if got := a.redis.value("ZCARD", "warmgate:4:{"+c.scope+"}:owners").Int; got != c.owners {
 				t.Errorf("%d gateways count in %q, want %d", got, c.scope, c.owners)
 			}

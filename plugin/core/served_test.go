@@ -9,19 +9,19 @@ import (
 )
 
 // strayTo lets another cluster serve the request.
-func (c *fakeClient) strayTo(addr string) { c.served, c.cluster = addr, "another" }
+func (c *fakeStream) strayTo(addr string) { c.served, c.cluster = addr, "another" }
 
 // A request that another cluster serves is no load of the endpoint that it was planned on, and neither its success nor
 // its failure counts for that endpoint.
 func TestMisrouted(t *testing.T) {
-	for name, end := range map[string]func(c *fakeClient){
-		"served":     func(c *fakeClient) { c.Head(200); c.Data("a"); c.Finish() },
-		"failed":     func(c *fakeClient) { c.Head(500); c.Finish() },
-		"overloaded": func(c *fakeClient) { c.Head(503); c.Finish() },
-		"reset": func(c *fakeClient) {
+	for name, end := range map[string]func(c *fakeStream){
+		"served":     func(c *fakeStream) { c.Head(200); c.Data("a"); c.Finish() },
+		"failed":     func(c *fakeStream) { c.Head(500); c.Finish() },
+		"overloaded": func(c *fakeStream) { c.Head(503); c.Finish() },
+		"reset": func(c *fakeStream) {
 			c.answer(503, "upstream_reset_before_response_started{connection_failure}")
 		},
-		"left": func(c *fakeClient) {
+		"left": func(c *fakeStream) {
 			c.process.advance(time.Minute)
 			c.ResetByClient()
 		},

@@ -18,6 +18,9 @@ import (
 // longer does not serve either.
 const leaseTTL = 5 * time.Second
 
+// heartbeatPeriod is how often owners send a heartbeat.
+const heartbeatPeriod = time.Second
+
 // stores is the part of a VM that knows where requests are counted: in the gateway's memory, or in Redis.
 type stores struct {
 	*host.Env
@@ -264,24 +267,22 @@ func (s *stores) poll(now time.Duration) (next time.Duration) {
 }
 
 // heartbeat renews this VM as an owner of leases in every store.
-func (s *stores) heartbeat(now time.Duration, in *configs) {
+func (s *stores) heartbeat(now time.Duration, inForce []*config.Config) {
 	if err := s.local.Heartbeat(now); err != nil {
 		s.GW.Log(host.Warn, "heartbeat: "+err.Error())
 	}
 	if len(s.redis) > 0 {
-		s.heartbeatRedis(now, in)
+		s.heartbeatRedis(now, inForce)
 	}
 }
 
 // heartbeatRedis does so in Redis. Stores that no configuration names any more are dropped once their last request has
 // ended and Redis knows of it; or once Redis has returned what it has of them.
-func (s *stores) heartbeatRedis(now time.Duration, in *configs) {
+func (s *stores) heartbeatRedis(now time.Duration, inForce []*config.Config) {
 	named := map[redisTarget]bool{}
-	for _, p := range in.inForce {
-		for _, c := range p.set.All() {
-			if c.UsesRedis() {
-				named[redisTargetOf(c)] = true
-			}
+	for _, c := range inForce {
+		if c.UsesRedis() {
+			named[redisTargetOf(c)] = true
 		}
 	}
 	up, used := uint64(1), false
@@ -317,4 +318,12 @@ func (s *stores) reachable(now time.Duration, r *redisStore) bool {
 		s.GW.Log(host.Info, r.name+" available again: using shared counts")
 	}
 	return true
+}
+
+// earlier returns the earlier of two times, of which 0 means none.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }

@@ -34,7 +34,7 @@ func startGateways(t *testing.T, server *redisserver.Server, endpoints int, conf
 func TestGatewaysShareAView(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	a, b := startGateways(t, server, 4, redisConfig(""))
-	var open []*fakeClient
+	var open []*fakeStream
 	for i := range 8 {
 		open = append(open, []*fakeDriver{a, b}[i%2].client(0, streamtest.Request{}))
 	}
@@ -64,7 +64,7 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 	}
 	before := d.client(0, streamtest.Request{})
 	d.redis.fate = redisRefuses
-	var during []*fakeClient
+	var during []*fakeStream
 	for i := range 7 {
 		during = append(during, d.client(i%2, streamtest.Request{}))
 	}

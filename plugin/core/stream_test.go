@@ -113,10 +113,10 @@ func (d *fakeDriver) SetPage(i int, page string) {
 func (d *fakeDriver) Open(r streamtest.Request) streamtest.Stream { return d.client(r.Worker, r) }
 
 // client sends a request to a worker.
-func (d *fakeDriver) client(worker int, r streamtest.Request) *fakeClient {
+func (d *fakeDriver) client(worker int, r streamtest.Request) *fakeStream {
 	s := d.workers[worker].open(r.Filled())
 	d.redis.await()
-	return &fakeClient{s}
+	return s
 }
 
 func (d *fakeDriver) Load(i int) streamtest.Load {
@@ -132,26 +132,6 @@ func (d *fakeDriver) Await(condition func() bool) bool { return condition() }
 func (d *fakeDriver) Lose(worker int) {
 	d.lost = true
 	d.workers[worker].lose()
-}
-
-// fakeClient is a stream, as a test sees it.
-type fakeClient struct{ *fakeStream }
-
-// leave is a client that leaves, unless the request is over.
-func (c *fakeClient) leave() {
-	if !c.Ended() {
-		c.ResetByClient()
-	}
-}
-
-// conclude has the model server answer, or the client leave if the request waits in front of the server. Neither
-// happens to one that is over.
-func (c *fakeClient) conclude() {
-	if c.Reached() && !c.Ended() {
-		c.Finish()
-		return
-	}
-	c.leave()
 }
 
 // Every phase is reached, and every one but the last is left; only a request that is not counted may end.

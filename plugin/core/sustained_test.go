@@ -74,7 +74,7 @@ func ordered(order string) func(map[string]any) {
 type visit struct {
 	class, tenant string
 	at, work      time.Duration // since the load began
-	client        *fakeClient
+	client        *fakeStream
 	began         time.Duration // when a server got it
 	ended         bool
 	prompt        string // "hello" if it is empty
@@ -84,7 +84,7 @@ type visit struct {
 func (v *visit) wait() time.Duration { return v.began - v.at }
 
 // refused reports whether the gateway has answered the request.
-func (v *visit) refused() bool { return v.client.Ended() && v.client.Upstream() < 0 }
+func (v *visit) refused() bool { return v.client.Ended && v.client.Upstream() < 0 }
 
 // visits draws requests of a class and tenant, so many a second for a span, from a time on.
 func visits(rng *rand.Rand, class, tenant string, perSecond float64, from, span time.Duration) (list []*visit) {
@@ -125,7 +125,7 @@ func (d *fakeDriver) play(lists ...[]*visit) {
 				v.ended = true
 			}
 		}
-		open = slices.DeleteFunc(open, func(v *visit) bool { return v.ended || v.client.Ended() })
+		open = slices.DeleteFunc(open, func(v *visit) bool { return v.ended || v.client.Ended })
 		d.advance(step)
 	}
 }

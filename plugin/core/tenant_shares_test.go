@@ -17,13 +17,13 @@ type sender struct {
 	stream        bool // answers come in parts
 	mute          bool // and do not tell their usage
 
-	waiting []*fakeClient
+	waiting []*fakeStream
 	served  int // tokens, of prompts and answers
 }
 
 // answering is a request that is being answered.
 type answering struct {
-	*fakeClient
+	*fakeStream
 	by *sender
 	at time.Duration // its end
 }
@@ -48,7 +48,7 @@ func (d *fakeDriver) compete(n int, senders ...*sender) {
 				switch {
 				case c.Upstream() >= 0:
 					busy = append(busy, answering{c, s, d.now + time.Duration(s.output)*tokenTime})
-				case c.Ended():
+				case c.Ended:
 					d.t.Fatalf("a request of %q was refused: %+v", s.tenant, c.Result())
 				default:
 					kept = append(kept, c)
@@ -67,7 +67,7 @@ func (d *fakeDriver) compete(n int, senders ...*sender) {
 			continue
 		}
 		d.advance(max(0, busy[next].at-d.now))
-		busy[next].by.answer(busy[next].fakeClient)
+		busy[next].by.answer(busy[next].fakeStream)
 		busy = append(busy[:next], busy[next+1:]...)
 		ended++
 	}
@@ -82,7 +82,7 @@ func (s *sender) request() streamtest.Request {
 }
 
 // answer answers a request of the sender.
-func (s *sender) answer(c *fakeClient) {
+func (s *sender) answer(c *fakeStream) {
 	s.served += promptTokens + s.output
 	c.Head(200)
 	for i := 0; s.stream && i < s.output; i++ {

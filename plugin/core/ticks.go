@@ -16,8 +16,7 @@ const (
 	tickPeriod = process.TickPeriod
 	// firstTick is when the first tick of a configuration comes: until the endpoints are known, requests are balanced
 	// natively and no cap applies.
-	firstTick       = 10 * time.Millisecond
-	heartbeatPeriod = time.Second
+	firstTick = 10 * time.Millisecond
 	// maxLate is how late a tick may be without deadlines being moved. A later tick shows that the worker was busy with
 	// other requests. Then deadlines move by the delay plus maxLate, because answers that have arrived in that time are
 	// read only after this tick.

@@ -12,6 +12,9 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
+// maxLength bounds a content-length, so that sums with it cannot overflow.
+const maxLength = 1 << 40
+
 // traits is what a request's headers contain. They are read at most once.
 type traits struct {
 	known     bool

@@ -11,9 +11,8 @@ import (
 
 // answered notes that an answer to the request's tenant has ended well.
 func (w *waiting) answered(now time.Duration) {
-	pl := w.pl
 	if t := w.tenant; t != 0 {
-		pl.plugin.vm.waiters.tenants.Answered(now, t)
+		w.pl.plugin.vm.waiters.tenants.Answered(now, t)
 	}
 }
 
@@ -22,17 +21,15 @@ func (w *waiting) sharesTokens() bool { return w.queued && w.pl.cfg.Unit == lb.T
 
 // noteServed tells the store how many tokens the request was served, before its lease is released.
 func (w *waiting) noteServed() {
-	pl := w.pl
 	if w.sharesTokens() {
-		pl.lease.store.NoteServed(pl.lease.reservation.id, w.servedTokens())
+		w.pl.lease.store.NoteServed(w.pl.lease.reservation.id, w.servedTokens())
 	}
 }
 
 // noteUnserved tells the store that no endpoint of the cluster has served the request.
 func (w *waiting) noteUnserved() {
-	pl := w.pl
 	if w.sharesTokens() {
-		pl.lease.store.NoteServed(pl.lease.reservation.id, 0)
+		w.pl.lease.store.NoteServed(w.pl.lease.reservation.id, 0)
 	}
 }
 

@@ -15,7 +15,7 @@ const (
 
 // startUploads starts a gateway where one of four endpoints has the adapter sql, as refusals have shown, and a function
 // that begins an upload.
-func startUploads(t *testing.T) (d *fakeDriver, begin func(frames []string, headers ...[2]string) *fakeClient) {
+func startUploads(t *testing.T) (d *fakeDriver, begin func(frames []string, headers ...[2]string) *fakeStream) {
 	d = startFake(t, 1, 4, requestsConfig)
 	form := adapterForms["audio"]
 	d.loopsPlay(newLoops("sql", "sql", "sql"), form.request, func(_ string, at int) (int, string) {
@@ -24,7 +24,7 @@ func startUploads(t *testing.T) (d *fakeDriver, begin func(frames []string, head
 		}
 		return form.status, form.answer
 	}, 5*time.Second)
-	return d, func(frames []string, headers ...[2]string) *fakeClient {
+	return d, func(frames []string, headers ...[2]string) *fakeStream {
 		headers = append(headers, [2]string{"content-type", "multipart/form-data; boundary=b"})
 		return d.client(0, streamtest.Request{Path: form.path, Headers: headers, Frames: frames, Unended: true})
 	}

@@ -48,12 +48,12 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.scraping = engines.NewScraping(e, v.configs.parts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
 	v.regions = &regions{
-		Env: e, configs: v.configs, clusters: v.clusters, stores: v.stores, views: v.views, ticks: v.ticks,
-		scraping: v.scraping,
+		Env: e, inForce: v.configs.regions, clusters: v.clusters, stores: v.stores, views: v.views,
+		wakeAt: v.ticks.wakeAt, scraping: v.scraping,
 	}
 	v.tasks = &admissionCore{vm: v, tasks: v.stores.tasks}
 	v.api = admission.New(e, v.tasks, budgetScope)
-	v.gauges = &gauges{Env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
+	v.gauges = &gauges{Env: e, inForce: v.configs.parts, clusters: v.clusters, stores: v.stores}
 	return v
 }
 
@@ -87,7 +87,7 @@ func (v *VM) tick(p *Plugin) {
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
-	v.stores.heartbeat(now, v.configs)
+	v.stores.heartbeat(now, v.configs.parts())
 	v.refreshLastGood()
 	v.waiters.countOwners(now)
 	v.setBuild()
@@ -126,7 +126,7 @@ func (v *VM) forgetClusters(now time.Duration) {
 	}
 	for name, cl := range v.clusters {
 		if cl.inflight == 0 && now-cl.usedAt > clusterAge {
-			v.gauges.clear(cl)
+			v.gauges.of(cl).Clear()
 			delete(v.clusters, name)
 			continue
 		}

@@ -92,14 +92,6 @@ func (w *waiters) poll(now time.Duration) (next time.Duration) {
 	return next
 }
 
-// earlier returns the earlier of two times, of which 0 means none.
-func earlier(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}
-
 // refresh plans requests again that wait for endpoints which have changed since, those that came first before the
 // others. Of those that have equal caps one is planned again from time to time anyway: its caps count for all.
 func (w *waiters) refresh(now time.Duration) {

@@ -88,10 +88,9 @@ func (w *waiting) plan(most time.Duration) lb.Wait {
 // longest returns for how long the request waits at most: not beyond the time in which a gateway in front of this
 // one, or its client, wants the answer. The route's own timeout begins only when the request goes on.
 func (w *waiting) longest() time.Duration {
-	pl := w.pl
-	most := pl.cfg.Queue.MaxWait
+	most := w.pl.cfg.Queue.MaxWait
 	for _, name := range [...]string{"x-envoy-upstream-rq-timeout-ms", "x-envoy-expected-rq-timeout-ms"} {
-		if limit, ok := parseTimeout(pl.traits.value(name)); ok && limit > 0 {
+		if limit, ok := parseTimeout(w.pl.traits.value(name)); ok && limit > 0 {
 			most = min(most, limit)
 		}
 	}
@@ -112,8 +111,7 @@ func (w *waiting) mayWait() bool { return w.pl.lease.reservation.plan.Wait.Waits
 
 // isQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
 func (w *waiting) isQueued() bool {
-	pl := w.pl
-	return w.mayWait() && pl.lease.store.Waits(pl.lease.reservation.id)
+	return w.mayWait() && w.pl.lease.store.Waits(w.pl.lease.reservation.id)
 }
 
 // ended takes over what the store has answered.
@@ -192,8 +190,7 @@ func (w *waiting) planAgain() {
 
 // reserveAgain reserves for a request that has waited, with a new plan.
 func (w *waiting) reserveAgain() host.Action {
-	pl := w.pl
-	pl.plugin.vm.waiters.remove(pl)
+	w.pl.plugin.vm.waiters.remove(w.pl)
 	w.queued = true
 	return w.replan()
 }

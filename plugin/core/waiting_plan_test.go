@@ -60,7 +60,7 @@ func TestCapsWhenAnEndpointDies(t *testing.T) {
 	config := strings.Replace(queueConfig(""), `"max_inflight":1`, fmt.Sprintf(`"max_inflight":%d`, most), 1)
 	d := startFake(t, 1, 2, config)
 	d.advance(time.Second)
-	var all []*fakeClient
+	var all []*fakeStream
 	for range 2*most + waiting {
 		all = append(all, d.client(0, streamtest.Request{}))
 	}

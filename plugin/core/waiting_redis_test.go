@@ -19,7 +19,7 @@ const (
 )
 
 // startRedisQueue returns a process that counts in Redis, with a request that fills its endpoint.
-func startRedisQueue(t *testing.T, workers int) (*fakeDriver, *fakeClient) {
+func startRedisQueue(t *testing.T, workers int) (*fakeDriver, *fakeStream) {
 	t.Helper()
 	d := startRedis(t, redisserver.StartT(t, redisserver.Options{}), workers, 1, redisQueue)
 	d.warm()
@@ -70,13 +70,13 @@ func TestWaitsInRedis(t *testing.T) {
 }
 
 // planAgain has a waiting request of a worker planned again at this moment.
-func (d *fakeDriver) planAgain(worker int, c *fakeClient) {
+func (d *fakeDriver) planAgain(worker int, c *fakeStream) {
 	vm := d.workers[worker].vm
-	d.inside = vm
-	defer d.back()
-	vm.Callback(vm.Newest().context, "a new plan", func() {
-		vm.RunAs(c.core.context, "a new plan", c.core.first.wait.planAgain, c.core.first.grantRecovered)
-	}, nil)
+	d.in(vm, func() {
+		vm.Callback(vm.Newest().context, "a new plan", func() {
+			vm.RunAs(c.core.context, "a new plan", c.core.first.wait.planAgain, c.core.first.grantRecovered)
+		}, nil)
+	})
 }
 
 // A request that is planned again between what becomes of it in Redis and the answer that tells so keeps what it was

@@ -30,11 +30,11 @@ func inClass(name string) streamtest.Request {
 }
 
 // startQueue returns a process whose endpoints are all full, and the requests that fill them.
-func startQueue(t *testing.T, workers, endpoints int, config string) (*fakeDriver, []*fakeClient) {
+func startQueue(t *testing.T, workers, endpoints int, config string) (*fakeDriver, []*fakeStream) {
 	t.Helper()
 	d := startFake(t, workers, endpoints, config)
 	d.advance(time.Second)
-	var busy []*fakeClient
+	var busy []*fakeStream
 	for i := range endpoints {
 		c := d.client(i%workers, streamtest.Request{})
 		if c.Upstream() < 0 {
@@ -46,10 +46,10 @@ func startQueue(t *testing.T, workers, endpoints int, config string) (*fakeDrive
 }
 
 // wantWaiting fails the test unless the request waits.
-func (d *fakeDriver) wantWaiting(clients ...*fakeClient) {
+func (d *fakeDriver) wantWaiting(clients ...*fakeStream) {
 	d.t.Helper()
 	for i, c := range clients {
-		if !c.Held() || c.Ended() || c.Upstream() >= 0 {
+		if !c.Held() || c.Ended || c.Upstream() >= 0 {
 			d.t.Fatalf("request %d of %d does not wait: held %v, at endpoint %d, %+v", i, len(clients), c.Held(),
 				c.Upstream(), c.Result())
 		}
@@ -72,12 +72,12 @@ func (d *fakeDriver) wantNoneWaits() {
 }
 
 // wantRefused fails the test unless the plugin has refused the request.
-func (c *fakeClient) wantRefused(t *testing.T, reason string) {
+func (c *fakeStream) wantRefused(t *testing.T, reason string) {
 	t.Helper()
 	body := fmt.Sprintf(`"type":"overloaded_error","code":%q}}`, reason)
-	if r := c.Result(); c.Upstream() >= 0 || !c.Ended() || r.Status != 429 || !strings.HasSuffix(r.Body, body) ||
+	if r := c.Result(); c.Upstream() >= 0 || !c.Ended || r.Status != 429 || !strings.HasSuffix(r.Body, body) ||
 		r.Headers["x-warmgate-reason"] != reason || r.Headers["retry-after"] == "" {
-		t.Errorf("at endpoint %d, ended %v, %+v; want it refused: %s", c.Upstream(), c.Ended(), r, reason)
+		t.Errorf("at endpoint %d, ended %v, %+v; want it refused: %s", c.Upstream(), c.Ended, r, reason)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestDeadline(t *testing.T) {
 	busy := d.client(0, streamtest.Request{})
 	c, late, over := d.client(0, with("8s")), d.client(0, with("5s")), d.client(0, with("2s"))
 	d.advance(2500 * time.Millisecond)
-	for _, s := range []*fakeClient{c, late, over} {
+	for _, s := range []*fakeStream{c, late, over} {
 		s.Send(`{"prompt":"a"}`, true)
 	}
 	late.wantRefused(t, "deadline_unreachable")
@@ -300,7 +300,7 @@ func TestBytesOfWaitingRequests(t *testing.T) {
 	first.ResetByClient()
 	again := d.client(0, announces)
 	d.wantWaiting(again)
-	for _, c := range []*fakeClient{second, empty, other, again} {
+	for _, c := range []*fakeStream{second, empty, other, again} {
 		c.ResetByClient()
 	}
 	d.client(0, streamtest.Request{}).ResetByClient()

@@ -19,8 +19,6 @@ const (
 	// more has come for stallTime. It is not 0, so that several that come at once are sent to different endpoints.
 	openTokens = 1
 	stallTime  = time.Second
-	// maxLength bounds a content-length, so that sums with it cannot overflow.
-	maxLength = 1 << 40
 )
 
 // work is what the work of a request is estimated by, and what its answer is compared with.

@@ -72,13 +72,13 @@ func TestAmendedWork(t *testing.T) {
 			"lb_config":{"unit":"tokens","max_inspect_bytes":1024,"body_timeout":"200ms"}}`
 		much = 38_000
 	)
-	retried := func(c *fakeClient) { c.Retry(); c.Head(200) }
-	answered := func(c *fakeClient) { c.Head(200); c.Data("a") }
+	retried := func(c *fakeStream) { c.Retry(); c.Head(200) }
+	answered := func(c *fakeStream) { c.Head(200); c.Data("a") }
 	begin := `{"stream":true,"prompt":"` + strings.Repeat("x", 1000)
 	for name, tc := range map[string]struct {
 		begin         string
 		rest          int
-		during        func(c *fakeClient)
+		during        func(c *fakeStream)
 		before, after int64
 	}{
 		"much longer than what came":   {begin, much, nil, 249 + 256, 249 + much/4*1000/1025 + 256},

@@ -1,3 +1,3 @@
-// Package stats is the plugin's statistics: their names and labels, and counting by them. Whoever counts says where it
-// happens; nothing here knows requests.
+// Package stats is the plugin's statistics: their names and labels, counting by them, and what is shown of a cluster.
+// Whoever counts says where it happens; nothing here knows requests.
 package stats

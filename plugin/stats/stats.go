@@ -71,9 +71,9 @@ func (s *Registry) id(name string, define func(string) uint32) uint32 {
 	return id
 }
 
-// Room reports whether a statistic may be used: it is there, or may still be defined. Those of decisions are not
+// room reports whether a statistic may be used: it is there, or may still be defined. Those of decisions are not
 // counted.
-func (s *Registry) Room(name string) bool { return s.Has(name) || len(s.defined) < maxNames }
+func (s *Registry) room(name string) bool { return s.Has(name) || len(s.defined) < maxNames }
 
 // Has reports whether a statistic is defined.
 func (s *Registry) Has(name string) bool {
@@ -94,7 +94,7 @@ func (s *Registry) Set(name string, n uint64) { s.m.Set(s.id(name, s.m.Gauge), n
 
 // CountIf adds to a counter if there is room for it, and reports whether there is.
 func (s *Registry) CountIf(name string, n uint64) bool {
-	if !s.Room(name) {
+	if !s.room(name) {
 		return false
 	}
 	s.Count(name, n)
@@ -103,14 +103,14 @@ func (s *Registry) CountIf(name string, n uint64) bool {
 
 // SetIf sets a gauge if there is room for it.
 func (s *Registry) SetIf(name string, n uint64) {
-	if s.Room(name) {
+	if s.room(name) {
 		s.Set(name, n)
 	}
 }
 
 // RecordIf adds a value to a histogram if there is room for it.
 func (s *Registry) RecordIf(name string, n uint64) {
-	if s.Room(name) {
+	if s.room(name) {
 		s.m.Set(s.id(name, s.m.Histogram), n)
 	}
 }

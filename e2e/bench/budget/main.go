@@ -37,11 +37,11 @@ func parse() (settings, error) {
 }
 
 func (s *settings) check() error {
-	for _, part := range strings.FieldsFunc(s.parts, func(r rune) bool { return r == ',' }) {
-		if part != "tasks" && part != "cost" {
-			return fmt.Errorf("-parts: %q, want tasks or cost", part)
-		}
+	parts, err := bench.Named([]string{"tasks", "cost"}, s.parts, func(part string) string { return part })
+	if err != nil {
+		return err
 	}
+	s.parts = strings.Join(parts, ",")
 	if s.tasks < 100 || s.ttl < time.Second {
 		return errors.New("-tasks must be at least 100, -ttl at least 1s")
 	}
@@ -50,7 +50,7 @@ func (s *settings) check() error {
 
 // plays reports whether a part is played.
 func (s *settings) plays(part string) bool {
-	return s.parts == "" || slices.Contains(strings.Split(s.parts, ","), part)
+	return slices.Contains(strings.Split(s.parts, ","), part)
 }
 
 // Benchmark is to be played.

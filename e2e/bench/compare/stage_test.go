@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -207,5 +208,28 @@ func TestEditsAreParsedWhenThePolicyIsUsed(t *testing.T) {
 	}
 	if err := s.edit("clusters.yaml", doc); err == nil {
 		t.Error("an edit of what is not there was taken")
+	}
+}
+
+func TestSteered(t *testing.T) {
+	chosen := loadgen.Sample{Status: 200, Header: http.Header{"X-Warmgate-Host": {"127.0.0.1:1"}}}
+	fallen := loadgen.Sample{Status: 200, Header: http.Header{"X-Warmgate-Reason": {"config_invalid"}}}
+	failed := loadgen.Sample{Error: loadgen.ErrTimeout}
+	some := []loadgen.Sample{failed, failed, failed, fallen}
+	for range 9 {
+		some = append(some, chosen)
+	}
+	if err := Warmgate.Steered(some); err != nil {
+		t.Error(err)
+	}
+	err := Warmgate.Steered(append(some, fallen))
+	if err == nil || !strings.Contains(err.Error(), "2 of 11 answers, reasons map[config_invalid:2]") {
+		t.Errorf("two of eleven: %v", err)
+	}
+	if err := LeastRequest.Steered([]loadgen.Sample{fallen}); err != nil {
+		t.Errorf("a native policy: %v", err)
+	}
+	if err := Warmgate.Steered(nil); err != nil {
+		t.Errorf("without any answer: %v", err)
 	}
 }

@@ -15,13 +15,12 @@
 package overhead
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -29,8 +28,8 @@ import (
 
 type settings struct {
 	bench.Settings
-	bodies      []int // KiB
-	endpoints   []int
+	bodies      bench.List[int] // KiB
+	endpoints   bench.List[int]
 	connections int
 	cpu         time.Duration // CPU time to spend on one measurement, roughly
 	memory      int           // requests of the memory test; 0 = none
@@ -42,42 +41,27 @@ type settings struct {
 var allParts = []string{"matrix", "prompts", "hostile", "memory", "chunks"}
 
 func parse() (settings, error) {
-	s := settings{connections: 8, memoryBody: 64}
-	var bodies, endpoints, parts string
+	s := settings{bodies: []int{1, 16, 64, 256}, endpoints: []int{8, 64, 512}, connections: 8, memoryBody: 64}
+	var parts string
 	var quick bool
 	flag.BoolVar(&quick, "quick", false, "one cell of the matrix and a short memory test: a minute or two; -parts "+
 		"adds others, of one body each")
 	s.RoundsFlags(5)
-	flag.StringVar(&bodies, "bodies", "1,16,64,256", "request bodies, KiB")
-	flag.StringVar(&endpoints, "endpoints", "8,64,512", "cluster sizes")
+	flag.Var(&s.bodies, "bodies", "request bodies, KiB")
+	flag.Var(&s.endpoints, "endpoints", "cluster sizes")
 	flag.IntVar(&s.connections, "connections", s.connections, "client connections")
 	flag.DurationVar(&s.cpu, "cpu", 1500*time.Millisecond, "Envoy CPU time that one measurement takes, roughly")
 	flag.IntVar(&s.memory, "memory", 100_000, "requests of the memory test; 0 skips it")
 	flag.IntVar(&s.memoryBody, "memory-body", s.memoryBody, "request body of the memory test, KiB")
-	all := strings.Join(allParts, ",")
-	flag.StringVar(&parts, "parts", all, "what to measure")
+	bench.OnlyFlag(&parts, "parts", allParts)
 	flag.Parse()
 	if quick {
-		if parts == all {
-			parts = "matrix,memory"
-		}
-		bodies, endpoints, s.memory = "16", "64", 20_000
+		parts = cmp.Or(parts, "matrix,memory")
+		s.bodies, s.endpoints, s.memory = []int{16}, []int{64}, 20_000
 	}
-	var err, err2 error
-	s.bodies, err = bench.Numbers(bodies)
-	s.endpoints, err2 = bench.Numbers(endpoints)
-	return s, errors.Join(s.setParts(parts), err, err2)
-}
-
-// setParts reads a list that is divided by commas.
-func (s *settings) setParts(list string) error {
-	for _, part := range strings.Split(list, ",") {
-		if !slices.Contains(allParts, part) {
-			return fmt.Errorf("no part %q, only %s", part, strings.Join(allParts, ", "))
-		}
-		s.parts = append(s.parts, part)
-	}
-	return nil
+	var err error
+	s.parts, err = bench.Named(allParts, parts, func(part string) string { return part })
+	return s, err
 }
 
 func (s *settings) has(part string) bool { return slices.Contains(s.parts, part) }
@@ -195,8 +179,8 @@ func (st *stage) measureMatrix(ctx context.Context) error {
 				return err
 			}
 			c := &cell{kib: kib, endpoints: n, runs: runs}
-			fmt.Println(c.progress())
 			st.rep.cells = append(st.rep.cells, c)
+			fmt.Println(st.rep.table().Last(len(names)))
 		}
 	}
 	return nil

@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -27,7 +25,7 @@ type settings struct {
 	quick    bool
 	warm     time.Duration
 	span     time.Duration
-	loads    []float64
+	loads    bench.List[float64]
 	stream   bool
 	policies string
 	scenes   string
@@ -35,15 +33,14 @@ type settings struct {
 }
 
 func parse() (settings, error) {
-	var s settings
-	var loads string
+	s := settings{loads: []float64{0.8, 1, 2, 10}}
 	s.Flags(5)
 	s.WorkersFlag(2)
 	s.OwnFlag(pendingName)
 	flag.BoolVar(&s.quick, "quick", false, "one short round: five minutes")
 	flag.DurationVar(&s.warm, "warm", 4*time.Second, "time before that with the same traffic, not measured")
 	flag.DurationVar(&s.span, "span", 8*time.Second, "time in which the measured requests of a run arrive")
-	flag.StringVar(&loads, "loads", "0.8,1,2,10", "arrivals as multiples of the servers' capacity, divided by commas")
+	flag.Var(&s.loads, "loads", "arrivals as multiples of the servers' capacity, divided by commas")
 	flag.BoolVar(&s.stream, "stream", false, "answers stream: Envoy's admission control then takes every request for "+
 		"a success, as soon as its answer begins")
 	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(), contender.title))
@@ -58,13 +55,6 @@ func parse() (settings, error) {
 	flag.Parse()
 	if s.quick {
 		s.Rounds, s.warm, s.span = 1, 3*time.Second, 5*time.Second
-	}
-	for _, text := range strings.Split(loads, ",") {
-		load, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(load > 0) || load > 100 {
-			return s, fmt.Errorf("%q is no multiple of the capacity", text)
-		}
-		s.loads = append(s.loads, load)
 	}
 	return s, nil
 }

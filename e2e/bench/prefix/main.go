@@ -16,10 +16,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -152,9 +150,9 @@ func rounds(ctx context.Context, s settings, w *workload, list []contender) (of 
 type settings struct {
 	bench.Settings
 	workloads     string
-	loads         []float64
+	loads         bench.List[float64]
 	policies      string
-	credits       []float64
+	credits       bench.List[float64]
 	variants      []contender
 	redis         bool
 	trace         string
@@ -173,11 +171,10 @@ func parse() (settings, error) {
 	all := append(workloads(), replays(nil, 0, 0, 0)...)
 	flag.StringVar(&s.workloads, "workload", usual,
 		"these, divided by commas, or "+everything+": "+strings.Join(bench.Names(all, workload.title), ", "))
-	flag.Func("load", "shares of the servers' capacity, divided by commas, to play each workload at (default: its own)",
-		floats(&s.loads))
+	flag.Var(&s.loads, "load", "shares of the servers' capacity, divided by commas, to play each workload at "+
+		"(default: its own)")
 	bench.OnlyFlag(&s.policies, "policies", bench.Names(contenders(), contender.title))
-	flag.Func("credits", "credits of exact, divided by commas, of which the best counts (default 0.5,1,2,4,8,16)",
-		floats(&s.credits))
+	flag.Var(&s.credits, "credits", "credits of exact, divided by commas, of which the best counts")
 	compare.VariantFlag(func(p compare.Policy) {
 		s.variants = append(s.variants, contender{Contender: router.Contender{Policy: p, Added: true}})
 	})
@@ -199,19 +196,4 @@ func (s *settings) traceFlags() {
 	flag.IntVar(&s.traceFrom, "trace-from", 0, "number of the request of the trace to begin with; tracemid has its own")
 	flag.IntVar(&s.traceRequests, "trace-requests", 2400, "requests of the trace to replay")
 	flag.DurationVar(&s.traceSpan, "trace-span", 8*time.Second, "time to replay them in, without -load")
-}
-
-// floats returns what reads a list of positive numbers divided by commas.
-func floats(list *[]float64) func(string) error {
-	return func(text string) error {
-		*list = nil
-		for _, part := range strings.Split(text, ",") {
-			x, err := strconv.ParseFloat(part, 64)
-			if err != nil || !(x > 0) || math.IsInf(x, 0) {
-				return fmt.Errorf("%q is not a positive number", part)
-			}
-			*list = append(*list, x)
-		}
-		return nil
-	}
 }

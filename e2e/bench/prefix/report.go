@@ -91,7 +91,7 @@ func (rep *report) table() *bench.Table {
 		row := columns.Row(runs, workload+", "+name)
 		for _, of := range []func(*result) float64{cached, ttftMean} {
 			cell := "" // exact was not played
-			if s := rep.over(workload, name, exactName, of); s != nil {
+			if s := rep.Ratio(workload, name, exactName, of); s != nil {
 				cell = s.Format("%.3f")
 			}
 			row = append(row, cell)
@@ -177,7 +177,7 @@ func (rep *report) cells() map[string]cell {
 // cell returns that of a workload on which prefix_cache was played.
 func (rep *report) cell(workload, kind string) cell {
 	over := func(policy string, get func(*result) float64) *bench.Spread {
-		return rep.over(workload, ownName, policy, get)
+		return rep.Ratio(workload, ownName, policy, get)
 	}
 	ours := rep.Of(workload, ownName)
 	c := cell{
@@ -186,32 +186,11 @@ func (rep *report) cell(workload, kind string) cell {
 		CachedVsExact: over(exactName, cached), TTFTVsExact: over(exactName, ttftMean),
 		ComputedVsExact:  over(exactName, func(r *result) float64 { return 1 - r.Cached }),
 		CachedVsSGLang:   over(sglangName, cached),
-		CachedVsInMemory: rep.over(workload, ownName+redisSuffix, ownName, cached),
+		CachedVsInMemory: rep.Ratio(workload, ownName+redisSuffix, ownName, cached),
 	}
 	c.TTFTVsBest, _ = rep.againstBest(workload, ttftMean, slices.Min)
 	c.P99VsBest, _ = rep.againstBest(workload, ttftP99, slices.Min)
 	return c
-}
-
-// over is [bench.Runs.Ratio], but nothing over nothing is 1.
-func (rep *report) over(workload, policy, over string, get func(*result) float64) *bench.Spread {
-	ours, theirs := rep.Of(workload, policy), rep.Of(workload, over)
-	if len(ours) == 0 || len(theirs) == 0 {
-		return nil
-	}
-	r := ratios(ours, theirs, get)
-	return &r
-}
-
-// ratios is [bench.RatioBy], but nothing over nothing is 1.
-func ratios(ours, theirs []result, get func(*result) float64) bench.Spread {
-	num, den := bench.Values(ours, get), bench.Values(theirs, get)
-	for i := range min(len(num), len(den)) {
-		if num[i] == 0 && den[i] == 0 {
-			num[i], den[i] = 1, 1
-		}
-	}
-	return bench.Ratios(num, den)
 }
 
 // worstOf returns the figures of the last line that are the worst of many workloads, of those that were measured.

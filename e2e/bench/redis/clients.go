@@ -21,10 +21,10 @@ import (
 type settings struct {
 	bench.Settings
 	version   string
-	endpoints []int
-	prompts   []int // blocks
-	turns     []int // bytes of prompts of one message
-	few       int   // endpoints that these are sent to
+	endpoints bench.List[int]
+	prompts   bench.List[int] // blocks
+	turns     bench.List[int] // bytes of prompts of one message
+	few       int             // endpoints that these are sent to
 	owners    int
 	depth     int // commands that an owner sends at once
 	held      int // requests in flight per endpoint

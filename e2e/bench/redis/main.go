@@ -34,6 +34,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,16 +43,17 @@ import (
 )
 
 func parse() (settings, error) {
-	var s settings
-	var endpoints, prompts, turns string
+	s := settings{
+		endpoints: []int{8, 64, 256}, prompts: []int{1, 5, 20, 64, 128}, turns: []int{256, 1024, 65536},
+	}
 	var quick bool
 	flag.BoolVar(&quick, "quick", false, "three short rounds: a minute")
 	flag.StringVar(&s.version, "version", redisserver.Default,
 		"server, one of "+strings.Join(redisserver.Versions(), ", "))
 	s.RoundsFlags(7)
-	flag.StringVar(&endpoints, "endpoints", "8,64,256", "cluster sizes")
-	flag.StringVar(&prompts, "prompts", "1,5,20,64,128", "lengths of prompts, in blocks")
-	flag.StringVar(&turns, "turns", "256,1024,65536", "lengths of prompts of one message, in bytes")
+	flag.Var(&s.endpoints, "endpoints", "cluster sizes")
+	flag.Var(&s.prompts, "prompts", "lengths of prompts, in blocks")
+	flag.Var(&s.turns, "turns", "lengths of prompts of one message, in bytes")
 	flag.IntVar(&s.few, "few", 8, "endpoints that these are sent to")
 	flag.IntVar(&s.owners, "owners", 8, "owners, each with its connection")
 	flag.IntVar(&s.depth, "depth", 16, "commands that an owner sends at once")
@@ -68,11 +70,7 @@ func parse() (settings, error) {
 	if quick {
 		s.Rounds, s.calls, s.span = 3, 1024, 300*time.Millisecond
 	}
-	var err, err2, err3 error
-	s.endpoints, err = bench.Numbers(endpoints)
-	s.prompts, err2 = bench.Numbers(prompts)
-	s.turns, err3 = bench.Numbers(turns)
-	return s, errors.Join(err, err2, err3, s.check())
+	return s, s.check()
 }
 
 // check refuses settings that make no measurement.
@@ -109,8 +107,8 @@ func collect(ctx context.Context, s settings, progress io.Writer) (*report, erro
 		if c, err = compare(ctx, s, server, n, contenders, s.parts(ctx)); err != nil {
 			break
 		}
-		fmt.Fprintln(progress, c.progress())
 		rep.cells = append(rep.cells, c)
+		fmt.Fprintln(progress, rep.table().Last(len(contenders)))
 	}
 	if err == nil {
 		err = rep.collectBudgets(ctx, server)
@@ -126,21 +124,31 @@ func collect(ctx context.Context, s settings, progress io.Writer) (*report, erro
 
 // collectPrompts takes the measurements with prompts.
 func (rep *report) collectPrompts(ctx context.Context, server *redisserver.Server, progress io.Writer) error {
-	for _, n := range rep.settings.prompts {
-		c, err := comparePrompts(ctx, rep.settings, server, n)
+	add := func(about string, blocks, bytes, endpoints int, draw func() *prompts) error {
+		c, err := comparePrompts(ctx, rep.settings, server, endpoints, draw)
 		if err != nil {
-			return fmt.Errorf("prompts of %d blocks: %w", n, err)
+			return fmt.Errorf("%s: %w", about, err)
 		}
-		rep.prompts = append(rep.prompts, promptCell{n, c})
+		rep.prompts = append(rep.prompts, promptCell{about, blocks, bytes, c})
 		fmt.Fprintln(progress, rep.prompts[len(rep.prompts)-1])
+		return nil
 	}
-	for _, n := range rep.settings.turns {
-		c, err := compareTurns(ctx, rep.settings, server, n)
-		if err != nil {
-			return fmt.Errorf("prompts of one message of %d bytes: %w", n, err)
+	for _, n := range rep.settings.prompts {
+		about, draw := fmt.Sprintf("a prompt of %d blocks", n), func() *prompts { return newPrompts(n) }
+		if err := add(about, n, 0, promptEndpoints, draw); err != nil {
+			return err
 		}
-		rep.turns = append(rep.turns, c)
-		fmt.Fprintln(progress, c)
+	}
+	for _, n := range rep.settings.turns { // one that is unknown, and the same once more, by turns
+		blocks, err := turnOf(n)
+		if err != nil {
+			return err
+		}
+		about := fmt.Sprintf("one message of %d bytes, %d blocks, %d endpoints", n, len(blocks), rep.settings.few)
+		draw := func() *prompts { return &prompts{blocks: slices.Clone(blocks), turns: 1} }
+		if err := add(about, len(blocks), n, rep.settings.few, draw); err != nil {
+			return err
+		}
 	}
 	var err error
 	if rep.memory, err = promptMemory(rep.settings, server); err != nil {

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -138,9 +137,11 @@ func (p *prompts) digests() []string {
 	return out
 }
 
-// comparePrompts measures every contender over prompts of n blocks.
-func comparePrompts(ctx context.Context, s settings, server *redisserver.Server, n int) (*cell, error) {
-	return compare(ctx, s, server, promptEndpoints, promptContenders(n), []part{
+// comparePrompts measures every contender over the prompts that draw makes for each client.
+func comparePrompts(ctx context.Context, s settings, server *redisserver.Server, endpoints int, draw func() *prompts) (
+	*cell, error,
+) {
+	return compare(ctx, s, server, endpoints, contendersOver(draw), []part{
 		{1, (*stage).warm}, {1, (*stage).crowd}, {1, (*stage).timePhase}, {1, (*stage).drain},
 	})
 }
@@ -266,14 +267,16 @@ func usedMemory(server *redisserver.Server) (float64, error) {
 	return strconv.ParseFloat(info["used_memory"], 64)
 }
 
-// promptCell is what prompts of one length cost.
+// promptCell is what prompts of one kind cost.
 type promptCell struct {
-	blocks int
+	about  string
+	blocks int // Warmgate's
+	bytes  int // of one message, a single block of the published scheme; 0 = there are many messages
 	*cell
 }
 
 func (c promptCell) String() string {
-	text := fmt.Sprintf("a prompt of %d blocks: server µs per reservation", c.blocks)
+	text := c.about + ": server µs per reservation"
 	for _, name := range []string{warmgate, blockXOR, blockKeys} {
 		text += fmt.Sprintf("; %s %s and %.0f bytes", name, c.spread(name, reserveOf).Format("%.1f"),
 			c.spread(name, bothWays).Median)
@@ -298,11 +301,16 @@ func (rep *report) addPrompts(l bench.Line) {
 		l["prefix_memory_vs_bound"] = rep.bound.took / float64(rep.bound.room)
 	}
 	var turns []bench.Line
-	for _, c := range rep.turns {
-		turns = append(turns, c.line())
-	}
-	l["prefix_one_message"] = turns
 	for _, c := range rep.prompts {
+		if c.bytes > 0 {
+			turns = append(turns, bench.Line{
+				"bytes": c.bytes, "blocks": c.blocks, "endpoints": c.endpoints,
+				"reserve_us": c.spread(warmgate, reserveOf).Median,
+				"vs_xor":     c.ratio(warmgate, blockXOR, reserveOf), "vs_keys": c.ratio(warmgate, blockKeys,
+					reserveOf),
+			})
+			continue
+		}
 		l[fmt.Sprintf("prefix_vs_xor_%d", c.blocks)] = c.ratio(warmgate, blockXOR, reserveOf).Median
 		l[fmt.Sprintf("prefix_vs_keys_%d", c.blocks)] = c.ratio(warmgate, blockKeys, reserveOf).Median
 		if c.blocks == 64 {
@@ -311,18 +319,13 @@ func (rep *report) addPrompts(l bench.Line) {
 			l["prefix_reserve_us_64"] = c.spread(warmgate, reserveOf).Median
 		}
 	}
+	l["prefix_one_message"] = turns
 	if l["prefix_vs_xor_64"] != nil {
 		l["prefix_targets_met"] = map[string]bool{
 			"xor_64": l.Value("prefix_vs_xor_64") <= 1.0/15, "xor_5": l.Value("prefix_vs_xor_5") <= 1.0/5,
 			"bytes": l.Value("prefix_bytes_vs_xor_64") <= 0.5, "bound": l.Value("prefix_memory_vs_bound") <= 1,
 		}
 	}
-}
-
-// turnCell is what prompts of one message cost: a single block of the published scheme, whatever their length.
-type turnCell struct {
-	bytes, blocks int // blocks are Warmgate's
-	*cell
 }
 
 // turnOf cuts a prompt of one message of so many bytes.
@@ -334,37 +337,4 @@ func turnOf(bytes int) ([]prompt.Block, error) {
 	}
 	blocks, _ := prompt.NewChainer(prompt.Secret("bench"), firstBlock).Chain(body, &parts)
 	return blocks, nil
-}
-
-// compareTurns measures every contender over prompts of one message: by turns one that is unknown, and the same once
-// more.
-func compareTurns(ctx context.Context, s settings, server *redisserver.Server, bytes int) (turnCell, error) {
-	blocks, err := turnOf(bytes)
-	if err != nil {
-		return turnCell{}, err
-	}
-	draw := func() *prompts { return &prompts{blocks: slices.Clone(blocks), turns: 1} }
-	c, err := compare(ctx, s, server, s.few, contendersOver(draw), []part{
-		{1, (*stage).warm}, {1, (*stage).crowd}, {1, (*stage).timePhase}, {1, (*stage).drain},
-	})
-	return turnCell{bytes, len(blocks), c}, err
-}
-
-func (c turnCell) String() string {
-	text := fmt.Sprintf("one message of %d bytes, %d blocks, %d endpoints: server µs per reservation",
-		c.bytes, c.blocks, c.endpoints)
-	for _, name := range []string{warmgate, blockXOR, blockKeys} {
-		text += fmt.Sprintf("; %s %s", name, c.spread(name, reserveOf).Format("%.1f"))
-	}
-	return text + fmt.Sprintf("; warmgate over xor %s, over keys %s",
-		c.ratio(warmgate, blockXOR, reserveOf).Format("%.2f"), c.ratio(warmgate, blockKeys, reserveOf).Format("%.2f"))
-}
-
-// line returns the part of the last line that is about prompts of one message of some length.
-func (c turnCell) line() bench.Line {
-	return bench.Line{
-		"bytes": c.bytes, "blocks": c.blocks, "endpoints": c.endpoints,
-		"reserve_us": c.spread(warmgate, reserveOf).Median,
-		"vs_xor":     c.ratio(warmgate, blockXOR, reserveOf), "vs_keys": c.ratio(warmgate, blockKeys, reserveOf),
-	}
 }

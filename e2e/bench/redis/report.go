@@ -33,22 +33,12 @@ func releaseOf(m *measurement) float64 { return m.release }
 // perCore is how many requests/s keep one core of the server busy.
 func perCore(m *measurement) float64 { return 1e6 / m.cpu }
 
-func (c *cell) progress() string {
-	text := fmt.Sprintf("%3d endpoints: server µs per reservation + release", c.endpoints)
-	for _, con := range contenders {
-		text += fmt.Sprintf("  %s %.1f + %.1f", con.name, c.spread(con.name, reserveOf).Median,
-			c.spread(con.name, releaseOf).Median)
-	}
-	return text + fmt.Sprintf("  warmgate/evalsha %s", c.ratio(warmgate, evalsha, reserveOf).Format("%.2f"))
-}
-
 // report is the output of the benchmark.
 type report struct {
 	settings settings
 	cells    []*cell
 	budgets  *cell // nil if they were not measured
 	prompts  []promptCell
-	turns    []turnCell
 	memory   map[string]float64 // bytes for a million blocks of prompts, by contender
 	bound    promptBound
 	deaths   []death
@@ -117,9 +107,6 @@ func (c *cell) heartbeatLine(s settings) string {
 // promptLines returns what was measured with prompts.
 func (rep *report) promptLines() (lines []string) {
 	for _, c := range rep.prompts {
-		lines = append(lines, c.String())
-	}
-	for _, c := range rep.turns {
 		lines = append(lines, c.String())
 	}
 	for _, con := range promptContenders(1) {

@@ -21,24 +21,22 @@ import (
 
 type settings struct {
 	bench.Settings
-	span  time.Duration // of one round
-	sizes []int         // numbers of endpoints
-	page  string        // name of the page among the samples
+	span  time.Duration   // of one round
+	sizes bench.List[int] // numbers of endpoints
+	page  string          // name of the page among the samples
 }
 
 func parse() (settings, error) {
 	s := defaults()
-	var sizes string
 	s.RoundsFlags(3)
 	flag.DurationVar(&s.span, "span", s.span, "length of a round")
-	flag.StringVar(&sizes, "endpoints", "8,100,1000", "numbers of endpoints")
+	flag.Var(&s.sizes, "endpoints", "numbers of endpoints")
 	flag.StringVar(&s.page, "page", "vllm-0.32.0.prom", "page of the engines, a file of metrics/testdata")
 	flag.Parse()
-	var err error
-	if s.sizes, err = bench.Numbers(sizes); err == nil && (s.Rounds < 1 || s.span < time.Second) {
-		err = errors.New("at least one round of at least a second")
+	if s.Rounds < 1 || s.span < time.Second {
+		return s, errors.New("at least one round of at least a second")
 	}
-	return s, err
+	return s, nil
 }
 
 // Benchmark is to be played.
@@ -53,7 +51,7 @@ func measure(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	rep := &report{settings: s, page: len(page), sizes: s.sizes, runs: map[int][]run{}}
+	rep := &report{settings: s, page: len(page)}
 	if rep.parser, err = measureParser(ctx, page); err != nil {
 		return fmt.Errorf("parser: %w", err)
 	}
@@ -65,23 +63,22 @@ func measure(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	for _, n := range s.sizes {
-		if rep.runs[n], err = st.measure(ctx, n); err != nil {
+		runs, err := st.measure(ctx, n)
+		if err != nil {
 			return fmt.Errorf("%d endpoints: %w", n, err)
 		}
-		fmt.Printf("%d endpoints: %s ms of CPU a second, %s requests a second\n",
-			n, bench.SpreadBy(rep.runs[n], columns[0].Of).Format("%.1f"),
-			bench.SpreadBy(rep.runs[n], columns[2].Of).Format("%.1f"))
+		rep.Add("", strconv.Itoa(n), runs...)
+		fmt.Println(rep.table().Last(1))
 	}
 	return bench.Publish(os.Stdout, s.Markdown, rep.configuration(), rep.table(), rep.line())
 }
 
 // report is the output of the benchmark.
 type report struct {
-	settings settings
-	page     int // bytes
-	sizes    []int
-	runs     map[int][]run // by number of endpoints
-	parser   bench.Spread  // ms per MB
+	bench.Runs[run] // by number of endpoints
+	settings        settings
+	page            int          // bytes
+	parser          bench.Spread // ms per MB
 }
 
 var columns = bench.Columns[run]{
@@ -95,13 +92,7 @@ var columns = bench.Columns[run]{
 	bench.Col("memory MiB without", "%.1f", func(r *run) float64 { return r.rssPlain }),
 }
 
-func (rep *report) table() *bench.Table {
-	t := columns.Table("endpoints: median (min..max)")
-	for _, n := range rep.sizes {
-		t.Add(columns.Row(rep.runs[n], strconv.Itoa(n))...)
-	}
-	return t
-}
+func (rep *report) table() *bench.Table { return rep.Tabulate(columns, "endpoints: median (min..max)") }
 
 func (rep *report) configuration() []string {
 	return []string{
@@ -126,14 +117,15 @@ func (rep *report) line() bench.Line {
 	}
 	l.Figure("parse_ms_per_mb", &rep.parser)
 	var cells []bench.Line
-	for _, n := range rep.sizes {
-		c, cpu := bench.Line{"endpoints": n}, bench.SpreadBy(rep.runs[n], columns[0].Of)
+	for _, n := range rep.settings.sizes {
+		runs := rep.Of("", strconv.Itoa(n))
+		c, cpu := bench.Line{"endpoints": n}, bench.SpreadBy(runs, columns[0].Of)
 		c.Figure("cpu_ms_per_s_added", &cpu)
-		bench.Medians(c, rep.runs[n], map[string]func(*run) float64{
+		bench.Medians(c, runs, map[string]func(*run) float64{
 			"cpu_ms_per_s_without": columns[1].Of, "requests_per_s": columns[2].Of, "age_ms": columns[3].Of,
 			"fresh_endpoints": columns[5].Of, "rss_mib_added": columns[6].Of, "rss_mib_without": columns[7].Of,
 		})
-		c["age_ms_max"] = bench.SpreadBy(rep.runs[n], columns[4].Of).Max
+		c["age_ms_max"] = bench.SpreadBy(runs, columns[4].Of).Max
 		c["cpu_ms_per_mb"] = 0.0 // of pages: all that Envoy does with them
 		if mb := c.Value("requests_per_s") * float64(rep.page) / 1e6; mb > 0 {
 			c["cpu_ms_per_mb"] = cpu.Median / mb
@@ -145,4 +137,4 @@ func (rep *report) line() bench.Line {
 }
 
 // defaults are short: the whole benchmark takes two minutes.
-func defaults() settings { return settings{span: 5 * time.Second} }
+func defaults() settings { return settings{span: 5 * time.Second, sizes: []int{8, 100, 1000}} }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,11 +58,11 @@ func TestParserTimes(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	rep := &report{settings: defaults(), page: 50_000, sizes: []int{10, 20}, runs: map[int][]run{}}
-	for _, n := range rep.sizes {
+	rep := &report{settings: settings{sizes: []int{10, 20}}, page: 50_000}
+	for _, n := range rep.settings.sizes {
 		for i := range 3 {
 			x := float64(n)
-			rep.runs[n] = append(rep.runs[n], run{
+			rep.Add("", strconv.Itoa(n), run{
 				cpu: 2*x + float64(i), cpuPlain: x, rate: x, age: 500, oldest: 1000 + float64(i), fresh: x, rss: 120,
 				rssPlain: 100,
 			})

@@ -99,9 +99,9 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for want, spoil := range map[string]func(s *settings){
-		"-rounds":        func(s *settings) { s.Rounds = 0 },
-		"-ttl":           func(s *settings) { s.ttl = time.Millisecond },
-		`-parts: "cast"`: func(s *settings) { s.parts = "tasks,cast" },
+		"-rounds": func(s *settings) { s.Rounds = 0 },
+		"-ttl":    func(s *settings) { s.ttl = time.Millisecond },
+		"no cast": func(s *settings) { s.parts = "tasks,cast" },
 	} {
 		s := good
 		spoil(&s)

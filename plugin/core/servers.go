@@ -1,0 +1,37 @@
+package core
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// seeServers has the board know what the servers of an adopted peer have room for. The gateways are asked on.
+func (r *regions) seeServers(now time.Duration, h *home, peer int) {
+	cluster := h.cfg.Regions.Peers[peer].Adopt
+	if cluster == "" || !h.board.Adopted(peer) {
+		return
+	}
+	view := r.GW.KnownView(now, cluster, h.cfg)
+	if view == nil && r.Kind == config.Higress { // only a request that is sent there sees them
+		r.note(h.board.Guess(now, peer))
+		return
+	}
+	state, earlier, known := r.stateOf(now, h, h.cfg, view, 0)
+	switch {
+	case earlier != nil:
+		r.saw(h, peer, earlier, state)
+	case known:
+		r.note(h.board.See(now, peer, state))
+	}
+	r.askRedis(now, h, peer, 0)
+}
+
+// saw has the board know what adopted servers had room for when Redis was asked, and reports whether what was sent
+// since, from all workers, fits.
+func (r *regions) saw(h *home, peer int, l *redisLoads, state region.State) bool {
+	fits, err := h.board.Saw(l.at, peer, l.sent, state)
+	r.note(err)
+	return fits
+}
