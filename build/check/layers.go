@@ -71,6 +71,7 @@ var mayImport = map[string][]string{
 	},
 	"lb/answer":              {"internal/jsontext"},
 	"lb/budget":              nil,
+	"lb/engines":             {"internal/order", "internal/recent", "lb", "metrics"},
 	"lb/engines/enginestest": {"metrics"},
 	"lb/health":              {"internal/order", "internal/recent", "internal/wire", "lb"},
 	"lb/health/healthtest":   {"lb", "lb/health", "lb/storetest"},
@@ -78,16 +79,17 @@ var mayImport = map[string][]string{
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
 	},
 	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
+	"lb/models":                {"internal/wire", "lb", xxhash},
 	"lb/policy": {
-		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/health", "lb/push",
-		"lb/setting", "metrics",
+		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/engines", "lb/health",
+		"lb/models", "lb/push", "lb/setting", "metrics",
 	},
 	"lb/prefixindex":       nil,
 	"lb/prompt":            {"internal/jsontext", siphash},
 	"lb/prompt/prompttest": nil,
 	"lb/queue":             {"internal/order", "internal/wire", "lb", "lb/budget"},
 	"lb/region":            {"internal/wire", "lb", "lb/memstore", xxhash, blake2s},
-	"lb/push":              {"internal/order", "internal/recent", "internal/wire", "lb", "metrics"},
+	"lb/push":              {"internal/order", "internal/recent", "internal/wire", "lb", "lb/engines", "metrics"},
 	"lb/setting":           nil,
 	"lb/storetest":         {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
 	"metrics":              {"internal/wire"},
@@ -100,24 +102,24 @@ var mayImport = map[string][]string{
 		"plugin/host", "plugin/process", "plugin/stats", xxhash,
 	},
 	"plugin/config": {
-		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/health", "lb/policy", "lb/push", "lb/region",
-		"lb/setting", "metrics", xxhash,
+		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines", "lb/health", "lb/policy",
+		"lb/push", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
-		"lb/health", "lb/memstore", "lb/policy", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/admission",
-		"plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host", "plugin/learned",
-		"plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
+		"lb/engines", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/prompt", "lb/push", "lb/region",
+		"metrics", "plugin/admission", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/engines",
+		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
 	},
-	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
+	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
 		"internal/recent", "internal/wire", "lb", "plugin/config", "plugin/discovery", "plugin/process", xxhash,
 	},
 	"plugin/engines": {
-		"internal/order", "internal/statname", "internal/wire", "lb", "lb/prompt", "lb/push", "metrics",
-		"plugin/config",
-		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stats", xxhash,
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/engines", "lb/models", "lb/prompt",
+		"lb/push", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process",
+		"plugin/stats", xxhash,
 	},
 	"plugin/host": {
 		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
@@ -138,9 +140,9 @@ var mayImport = map[string][]string{
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
-	"lb", "lb/health", "lb/memstore", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics", "plugin/admission",
-	"plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/process",
-	"redisclient",
+	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
+	"plugin/admission", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines",
+	"plugin/process", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

@@ -26,7 +26,6 @@ var tooLarge = map[string]shape{
 			"Fleet.State and Fleet.state",
 		},
 	},
-	"lb":          {circle: 9},
 	"lb/answer":   {circle: 7},
 	"lb/memstore": {circle: 16, methods: map[string]int{"Store": 86}},
 	"lb/prompt":   {circle: 14, methods: map[string]int{"Chainer": 50}},

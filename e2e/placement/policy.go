@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/policy"
@@ -170,7 +171,7 @@ func newWarm(seed uint64, name string, servers int, config policy.Config) *warm 
 	}
 	config.Unit, config.Health, config.Caches = lb.Tokens, health.New(), lb.NewCacheTracker()
 	if config.Engines == nil {
-		config.Engines = lb.NewEngines()
+		config.Engines = engines.New()
 	}
 	policy, err := policy.New(name, config)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
 	"github.com/warmgate/warmgate/lb/memstore"
@@ -95,7 +96,7 @@ func newCluster(t *testing.T, endpoints, blocks, conversations int, reported boo
 	}
 	// With this credit load hardly matters, so that only the predictions make a difference.
 	policy, err := policy.New("prefix_cache", policy.Config{
-		Cluster: *healthtest.Cluster, Health: health.New(), Caches: c.known, Engines: lb.NewEngines(),
+		Cluster: *healthtest.Cluster, Health: health.New(), Caches: c.known, Engines: engines.New(),
 		Settings: &policy.CacheConfig{Credit: 100, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
@@ -200,8 +201,8 @@ type prefixCache struct {
 	caches  *lb.CacheTracker
 	summary lb.CacheSummary
 	homes   homes
-	engines *lb.Engines
-	engine  *lb.EngineConfig
+	engines *engines.Samples
+	engine  *engines.Config
 }
 
 func newPrefixCache(c Config) (lb.Policy, error) {

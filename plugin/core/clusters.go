@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	lbengines "github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -30,9 +32,9 @@ type cluster struct {
 	policies map[*config.Config]lb.Policy
 
 	health  *health.Health
-	facts   *lb.ModelFacts
+	facts   *models.Facts
 	caches  *lb.CacheTracker
-	engines *lb.Engines
+	engines *lbengines.Samples
 	shares  *policy.RequestShares
 	limits  *push.Limits
 	// of clusters, where this stands for several
@@ -79,7 +81,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		}
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
-			health: health.New(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
+			health: health.New(), facts: models.NewFacts(), caches: lb.NewCacheTracker(), engines: lbengines.New(),
 			shares: policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, levelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{},

@@ -1,8 +1,6 @@
-package lb
+package engines
 
 import (
-	"math"
-
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -11,7 +9,7 @@ import (
 const MinKVUse, fullKVUse = 0.2, 0.95
 
 // learnExternal learns how many requests no owner counts.
-func (e *engine) learnExternal(next *EngineSample) {
+func (e *engine) learnExternal(next *Sample) {
 	running, ok := next.Value(metrics.Running)
 	// A request reserved just now is not in the engine's numbers yet, and one that just ended may still be. So requests
 	// count as external only if two samples in a row contain them. With scrapes, a load report adds nothing: it
@@ -27,7 +25,7 @@ func (e *engine) learnExternal(next *EngineSample) {
 }
 
 // learnBatchSize learns how many requests run while others wait. If none wait, the size is at least what runs.
-func (e *engine) learnBatchSize(next *EngineSample) {
+func (e *engine) learnBatchSize(next *Sample) {
 	const gain = 0.3 // weight of the latest scrape
 	running, _ := next.Value(metrics.Running)
 	queued := QueuedRequests(&next.Snapshot)
@@ -69,33 +67,4 @@ func (e *engine) requestCapacity() (capacity float64, known bool) {
 func (e *engine) tokenCapacity(requestLoad float64) (capacity float64, known bool) {
 	capacity = fullKVUse * e.orZero(metrics.KVBlocks) * e.orZero(metrics.BlockTokens)
 	return capacity - requestLoad*e.external, capacity > 0
-}
-
-// capacity returns the counted load that the engine serves without queueing, in the unit.
-func (m *costModel) capacity(e *engine) (capacity float64, known bool) {
-	capacity, known = e.requestCapacity()
-	capacity *= m.requestLoad
-	if m.unit == Tokens {
-		if fit, ok := e.tokenCapacity(m.requestLoad); ok && (!known || fit < capacity) {
-			return fit, true
-		}
-	}
-	return capacity, known
-}
-
-// medianCapacity returns the median of the known capacities, infinity if there are none.
-func (m *costModel) medianCapacity(samples []*engine) float64 {
-	var known []float64
-	for _, e := range samples {
-		if e == nil {
-			continue
-		}
-		if capacity, ok := m.capacity(e); ok {
-			known = append(known, capacity)
-		}
-	}
-	if len(known) == 0 {
-		return math.Inf(1)
-	}
-	return median(known)
 }

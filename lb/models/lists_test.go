@@ -1,4 +1,4 @@
-package lb
+package models
 
 import (
 	"fmt"
@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"pgregory.net/rapid"
 )
 
 // listsOf returns the lists of endpoints e0, e1 and so on as they were read at some time; nil is no list.
-func listsOf(at time.Duration, names ...[]string) (l ModelLists) {
+func listsOf(at time.Duration, names ...[]string) (l Lists) {
 	var addrs []string
 	for i, list := range names {
 		addr := fmt.Sprint("e", i)
@@ -22,10 +23,10 @@ func listsOf(at time.Duration, names ...[]string) (l ModelLists) {
 }
 
 // wantListing fails the test unless requests for the model go to those of four endpoints.
-func wantListing(t *testing.T, what string, f *ModelFacts, now time.Duration, model string, want ...int) {
+func wantListing(t *testing.T, what string, f *Facts, now time.Duration, model string, want ...int) {
 	t.Helper()
-	r := Request{ModelID: ModelName(model) ^ 1, ModelName: ModelName(model), Length: 100}
-	left := f.Filter(now, &r, NewList(factCandidates(4))).Candidates
+	r := lb.Request{ModelID: Name(model) ^ 1, ModelName: Name(model), Length: 100}
+	left := f.Filter(now, &r, lb.NewList(factCandidates(4))).Candidates
 	got := []int{}
 	for _, c := range left {
 		got = append(got, int(c.Addr[1]-'0'))
@@ -54,7 +55,7 @@ func TestRequestsFollowLists(t *testing.T) {
 		{"others differ", [][]string{base, {"base", "x"}, base, base}, []int{0, 1, 2, 3}, true},
 		{"it alone", [][]string{base, base, base, {"sql"}}, []int{3}, true},
 	} {
-		f, now := NewModelFacts(), time.Hour
+		f, now := NewFacts(), time.Hour
 		f.SetLists(listsOf(now, c.lists...))
 		wantListing(t, c.name, f, now, "sql", c.want...)
 		wantListing(t, c.name, f, now, "made up", 0, 1, 2, 3)
@@ -66,7 +67,7 @@ func TestRequestsFollowLists(t *testing.T) {
 
 // Where those that list a model have left, or are ejected, the others are asked.
 func TestListsOfAbsentEndpoints(t *testing.T) {
-	f, now := NewModelFacts(), time.Hour
+	f, now := NewFacts(), time.Hour
 	f.SetLists(listsOf(now, []string{"a"}, []string{"a"}, []string{"a"}, []string{"a"}, []string{"a", "sql"}))
 	wantListing(t, "the only one is no candidate", f, now, "sql", 0, 1, 2, 3)
 }
@@ -75,8 +76,8 @@ func TestListsOfAbsentEndpoints(t *testing.T) {
 func TestAnswersCountForMoreThanLists(t *testing.T) {
 	const id = 1
 	base, both := []string{"base"}, []string{"base", "sql"}
-	sql := ModelName("sql") ^ id
-	f, now := NewModelFacts(), time.Hour
+	sql := Name("sql") ^ id
+	f, now := NewFacts(), time.Hour
 	lists := listsOf(now, both, base, base, both)
 	f.SetLists(lists)
 	f.Served(now-time.Second, sql, "e1", 1)
@@ -120,7 +121,7 @@ func TestMissedLists(t *testing.T) {
 	}
 	l.Take(now+1, "e0", []string{"a"}, false)
 	l.Take(now+2, "e0", []string{"a", "a"}, false)
-	if e := l.of(EndpointHash("e0")); e.Since != now+1 || len(e.Models) != 1 || e.Missed != 0 {
+	if e := l.of(lb.EndpointHash("e0")); e.Since != now+1 || len(e.Models) != 1 || e.Missed != 0 {
 		t.Errorf("%+v", e)
 	}
 	for range maxMissed + 1 {
@@ -133,7 +134,7 @@ func TestMissedLists(t *testing.T) {
 
 // What is shared is bounded: of too many models, and too many endpoints, some are not known.
 func TestManyLists(t *testing.T) {
-	var l ModelLists
+	var l Lists
 	for i := range MaxListEndpoints + 10 {
 		var names []string
 		for k := range 500 {
@@ -145,11 +146,11 @@ func TestManyLists(t *testing.T) {
 	if most := maxListModels*8 + MaxListEndpoints*24 + 16; len(raw) > most {
 		t.Errorf("%d bytes, want at most %d", len(raw), most)
 	}
-	read := ReadModelLists(raw)
+	read := ReadLists(raw)
 	if len(read.By) != MaxListEndpoints {
 		t.Errorf("%d endpoints", len(read.By))
 	}
-	f := NewModelFacts()
+	f := NewFacts()
 	f.SetLists(read)
 	if len(f.listed.partly) > maxListModels {
 		t.Errorf("%d models", len(f.listed.partly))
@@ -159,7 +160,7 @@ func TestManyLists(t *testing.T) {
 // Lists are the same after they were shared, in whatever order they came; and what is damaged does no harm.
 func TestSharedLists(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var l ModelLists
+		var l Lists
 		for range rapid.IntRange(0, 20).Draw(rt, "readings") {
 			addr := fmt.Sprint("e", rapid.IntRange(0, 5).Draw(rt, "endpoint"))
 			names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 3).Draw(rt, "names")
@@ -167,11 +168,11 @@ func TestSharedLists(t *testing.T) {
 		}
 		l.BegunAt, l.ReadAt = 5, 7
 		raw := l.Append(nil)
-		read := ReadModelLists(raw)
+		read := ReadLists(raw)
 		if fmt.Sprintf("%+v", read) != fmt.Sprintf("%+v", l) {
 			rt.Fatalf("%+v, want %+v", read, l)
 		}
-		if !slices.IsSortedFunc(l.By, func(a, b ModelList) int {
+		if !slices.IsSortedFunc(l.By, func(a, b List) int {
 			if a.Endpoint < b.Endpoint {
 				return -1
 			}
@@ -179,12 +180,12 @@ func TestSharedLists(t *testing.T) {
 		}) {
 			rt.Fatalf("not in order: %+v", l)
 		}
-		f := NewModelFacts()
-		f.SetLists(ReadModelLists(raw[:rapid.IntRange(0, len(raw)).Draw(rt, "cut")]))
+		f := NewFacts()
+		f.SetLists(ReadLists(raw[:rapid.IntRange(0, len(raw)).Draw(rt, "cut")]))
 		raw[rapid.IntRange(0, len(raw)-1).Draw(rt, "place")] ^= byte(rapid.IntRange(1, 255).Draw(rt, "bits"))
-		f.SetLists(ReadModelLists(raw))
-		r := Request{ModelID: 1, ModelName: ModelName("a")}
-		if left := f.Filter(1, &r, NewList(factCandidates(4))); len(left.Candidates) == 0 {
+		f.SetLists(ReadLists(raw))
+		r := lb.Request{ModelID: 1, ModelName: Name("a")}
+		if left := f.Filter(1, &r, lb.NewList(factCandidates(4))); len(left.Candidates) == 0 {
 			rt.Fatal("no candidate is left")
 		}
 	})
@@ -200,7 +201,7 @@ func TestListingProperty(t *testing.T) {
 				lists[i] = rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 3, rapid.ID).Draw(rt, "list")
 			}
 		}
-		f := NewModelFacts()
+		f := NewFacts()
 		f.SetLists(listsOf(time.Hour, lists...))
 		for _, name := range append(names, "d") {
 			var want []int
@@ -210,9 +211,9 @@ func TestListingProperty(t *testing.T) {
 					want = append(want, i)
 				}
 			}
-			r := Request{ModelID: 2, ModelName: ModelName(name)}
+			r := lb.Request{ModelID: 2, ModelName: Name(name)}
 			var got []int
-			for _, c := range f.Filter(time.Hour, &r, NewList(factCandidates(4))).Candidates {
+			for _, c := range f.Filter(time.Hour, &r, lb.NewList(factCandidates(4))).Candidates {
 				got = append(got, int(c.Addr[1]-'0'))
 			}
 			if !slices.Equal(got, want) {

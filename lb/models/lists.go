@@ -1,4 +1,4 @@
-package lb
+package models
 
 import (
 	"cmp"
@@ -8,18 +8,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
 )
 
-// ModelLists is which models the endpoints of one cluster list, as the VMs of a gateway share it: one of them reads the
+// Lists is which models the endpoints of one cluster list, as the VMs of a gateway share it: one of them reads the
 // lists for all.
-type ModelLists struct {
+type Lists struct {
 	BegunAt time.Duration // when a VM last began to read them
 	ReadAt  time.Duration // when all of them had last been read, or found not to be readable
-	By      []ModelList   // in the order of Endpoint
+	By      []List        // in the order of Endpoint
 }
 
-// ModelList is which models an endpoint lists.
-type ModelList struct {
+// List is which models an endpoint lists.
+type List struct {
 	Endpoint uint64        // hash of its address
 	Since    time.Duration // when it was first read as it is
 	Missed   int           // readings in a row since then that have failed
@@ -36,15 +37,15 @@ const (
 	maxMissed = 3
 )
 
-// ModelName returns the digest of a model's name in lists and in [Request.ModelName].
-func ModelName(name string) uint64 { return xxhash.Sum64String(name) }
+// Name returns the digest of a model's name in lists and in [lb.Request.ModelName].
+func Name(name string) uint64 { return xxhash.Sum64String(name) }
 
-// ReadModelLists reads what Append has written. What is damaged is left out.
-func ReadModelLists(raw []byte) (l ModelLists) {
+// ReadLists reads what Append has written. What is damaged is left out.
+func ReadLists(raw []byte) (l Lists) {
 	r := wire.NewReader(raw)
 	l.BegunAt, l.ReadAt = r.Duration(), r.Duration()
 	for r.Len() > 0 {
-		e := ModelList{Endpoint: r.Uint64(), Since: r.Duration(), Missed: int(r.Byte())}
+		e := List{Endpoint: r.Uint64(), Since: r.Duration(), Missed: int(r.Byte())}
 		same, n := int(r.Uint16()), r.Count(8)
 		if same < len(l.By) {
 			e.Models = l.By[same].Models
@@ -63,7 +64,7 @@ func ReadModelLists(raw []byte) (l ModelLists) {
 // Append appends the lists to dst: the times BegunAt and ReadAt as int64; for each endpoint its hash u64, Since i64,
 // Missed u8, the index u16 of an endpoint in front of it that has the same list, 65535 for none, the number of its own
 // models as an unsigned varint, and those as u64, all little-endian.
-func (l *ModelLists) Append(dst []byte) []byte {
+func (l *Lists) Append(dst []byte) []byte {
 	w, models := wire.Writer(dst).Duration(l.BegunAt).Duration(l.ReadAt), 0
 	for i := range l.By {
 		e := &l.By[i]
@@ -86,7 +87,7 @@ func (l *ModelLists) Append(dst []byte) []byte {
 }
 
 // of returns the list of an endpoint, nil if it was not tried to read one.
-func (l *ModelLists) of(endpoint uint64) *ModelList {
+func (l *Lists) of(endpoint uint64) *List {
 	if i, found := l.find(endpoint); found {
 		return &l.By[i]
 	}
@@ -94,32 +95,32 @@ func (l *ModelLists) of(endpoint uint64) *ModelList {
 }
 
 // find returns the index of an endpoint, or where it is to be inserted.
-func (l *ModelLists) find(endpoint uint64) (i int, found bool) {
-	return slices.BinarySearchFunc(l.By, endpoint, func(e ModelList, endpoint uint64) int {
+func (l *Lists) find(endpoint uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(l.By, endpoint, func(e List, endpoint uint64) int {
 		return cmp.Compare(e.Endpoint, endpoint)
 	})
 }
 
 // Knows reports whether it was tried to read the list of the endpoint.
-func (l *ModelLists) Knows(addr string) bool { return l.of(EndpointHash(addr)) != nil }
+func (l *Lists) Knows(addr string) bool { return l.of(lb.EndpointHash(addr)) != nil }
 
 // Take takes over what a reading of an endpoint's list has come to: the names in it, or nil if there is no such list.
 // late: there was no answer, which says nothing of the list that was read before until it happens three times in a row.
-func (l *ModelLists) Take(now time.Duration, addr string, names []string, late bool) {
+func (l *Lists) Take(now time.Duration, addr string, names []string, late bool) {
 	models := make([]uint64, 0, len(names))
 	for _, name := range names {
-		models = append(models, ModelName(name))
+		models = append(models, Name(name))
 	}
 	slices.Sort(models)
 	models = slices.Compact(models)
-	endpoint := EndpointHash(addr)
+	endpoint := lb.EndpointHash(addr)
 	e := l.of(endpoint)
 	if e == nil {
 		if len(l.By) >= MaxListEndpoints {
 			return
 		}
 		i, _ := l.find(endpoint)
-		l.By = slices.Insert(l.By, i, ModelList{Endpoint: endpoint, Since: now})
+		l.By = slices.Insert(l.By, i, List{Endpoint: endpoint, Since: now})
 		e = &l.By[i]
 	}
 	switch {
@@ -134,7 +135,7 @@ func (l *ModelLists) Take(now time.Duration, addr string, names []string, late b
 	}
 }
 
-func (e *ModelList) miss() {
+func (e *List) miss() {
 	if e.Missed++; e.Missed >= maxMissed {
 		e.Missed, e.Models = maxMissed, nil
 	}
@@ -142,11 +143,11 @@ func (e *ModelList) miss() {
 
 // Ended notes that the lists of these endpoints have been read, or not. Others are forgotten after three times: they
 // may be known to another VM only.
-func (l *ModelLists) Ended(now time.Duration, addrs []string) {
+func (l *Lists) Ended(now time.Duration, addrs []string) {
 	l.ReadAt = now
 	asked := map[uint64]bool{}
 	for _, addr := range addrs {
-		asked[EndpointHash(addr)] = true
+		asked[lb.EndpointHash(addr)] = true
 	}
 	left := l.By[:0]
 	for _, e := range l.By {
@@ -170,7 +171,7 @@ type listGroup struct {
 
 // listed is what the lists of a cluster say.
 type listed struct {
-	ModelLists
+	Lists
 	groups []listGroup
 	partly []uint64 // models that some endpoints list whose lists are known, but not all of these; ascending
 }
@@ -179,8 +180,8 @@ type listed struct {
 // do, or whose list is not known, while one of the former can be chosen. What requests for the model show since a list
 // is as it is counts for more: an endpoint that has served one has the model, and one that has answered that there is
 // none has not.
-func (f *ModelFacts) SetLists(lists ModelLists) {
-	l := listed{ModelLists: lists}
+func (f *Facts) SetLists(lists Lists) {
+	l := listed{Lists: lists}
 	known := 0
 	endpoints := map[uint64]int{} // that list a model
 	for _, e := range lists.By {
@@ -192,7 +193,7 @@ func (f *ModelFacts) SetLists(lists ModelLists) {
 		if i < 0 {
 			i, l.groups = len(l.groups), append(l.groups, listGroup{models: e.Models})
 		}
-		l.groups[i].digest += Mix(e.Endpoint)
+		l.groups[i].digest += lb.Mix(e.Endpoint)
 		for _, m := range e.Models {
 			endpoints[m]++
 		}
@@ -211,7 +212,7 @@ const listsDigest = 0x9e3779b97f4a7c15
 
 // listing returns the candidates without those that do not list the model of a request, of which m is known, if there
 // is one that does.
-func (f *ModelFacts) listing(now time.Duration, model uint64, m *modelFacts, list List) List {
+func (f *Facts) listing(now time.Duration, model uint64, m *modelFacts, list lb.List) lb.List {
 	l := &f.listed
 	if !has(l.partly, model) {
 		return list
@@ -225,14 +226,14 @@ func (f *ModelFacts) listing(now time.Duration, model uint64, m *modelFacts, lis
 	if m != nil {
 		for _, fact := range m.endpoints {
 			if e := l.of(fact.endpoint); e != nil && e.contradicts(now, model, fact) {
-				digest += Mix(e.Endpoint + 1)
+				digest += lb.Mix(e.Endpoint + 1)
 			}
 		}
 	}
-	return f.lists.Get(now, list, digest, func(cs []Candidate) []Candidate {
-		left, found := make([]Candidate, 0, len(cs)), false
+	return f.lists.Get(now, list, digest, func(cs []lb.Candidate) []lb.Candidate {
+		left, found := make([]lb.Candidate, 0, len(cs)), false
 		for i := range cs {
-			if e := l.of(EndpointHash(cs[i].Addr)); e != nil && e.Models != nil {
+			if e := l.of(lb.EndpointHash(cs[i].Addr)); e != nil && e.Models != nil {
 				if !e.serves(now, model, m) {
 					continue
 				}
@@ -248,7 +249,7 @@ func (f *ModelFacts) listing(now time.Duration, model uint64, m *modelFacts, lis
 }
 
 // serves reports whether the endpoint has the model, of which m is known.
-func (e *ModelList) serves(now time.Duration, model uint64, m *modelFacts) bool {
+func (e *List) serves(now time.Duration, model uint64, m *modelFacts) bool {
 	var fact *modelFact
 	if m != nil {
 		fact = m.find(e.Endpoint)
@@ -257,7 +258,7 @@ func (e *ModelList) serves(now time.Duration, model uint64, m *modelFacts) bool 
 }
 
 // contradicts reports whether requests for the model have shown the contrary of what the list says.
-func (e *ModelList) contradicts(now time.Duration, model uint64, fact *modelFact) bool {
+func (e *List) contradicts(now time.Duration, model uint64, fact *modelFact) bool {
 	if has(e.Models, model) {
 		return fact.absent.waits(now)
 	}

@@ -1,4 +1,4 @@
-package lb
+package models
 
 import (
 	"time"
@@ -56,7 +56,7 @@ func (s *sharedFact) of(e *modelFact) *patience {
 
 // Export merges what this VM has learned since the last export into shared, which contains the facts of all VMs, and
 // reports whether it has changed. What is over is dropped. It is called after Import.
-func (f *ModelFacts) Export(now time.Duration, shared []byte) ([]byte, bool) {
+func (f *Facts) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	if !f.exportPending {
 		return shared, false
 	}
@@ -88,10 +88,10 @@ func (f *ModelFacts) Export(now time.Duration, shared []byte) ([]byte, bool) {
 }
 
 // ConfirmExport marks what Export returned as written.
-func (f *ModelFacts) ConfirmExport() { f.exportPending = false }
+func (f *Facts) ConfirmExport() { f.exportPending = false }
 
 // Import adopts what other VMs have learned, unless this one has been served there since.
-func (f *ModelFacts) Import(now time.Duration, shared []byte) {
+func (f *Facts) Import(now time.Duration, shared []byte) {
 	for r := wire.NewReader(shared); r.Len() >= factSize; {
 		s, counts := readFact(now, &r)
 		if !counts {

@@ -1,4 +1,4 @@
-package lb
+package engines
 
 import (
 	"math"
@@ -21,7 +21,7 @@ const (
 )
 
 // learnSpeed learns from the tokens that were generated in the given number of seconds since the previous scrape.
-func (e *engine) learnSpeed(next *EngineSample, seconds float64) {
+func (e *engine) learnSpeed(next *Sample, seconds float64) {
 	tokensThen, tokensNow, ok := e.counterPair(next, metrics.Intervals)
 	timeThen, timeNow, ok2 := e.counterPair(next, metrics.IntervalTime)
 	if !ok || !ok2 {
@@ -38,17 +38,6 @@ func (e *engine) speed() float64 {
 		return 0
 	}
 	return e.recentTokens / e.recentSeconds
-}
-
-// medianSpeed returns the median of the known speeds, 0 if there are none. One wrong value does not move it.
-func (g *Engines) medianSpeed(cs []Candidate) float64 {
-	var speeds []float64
-	for i := range cs {
-		if s := g.engines[cs[i].Addr].speed(); s > 0 {
-			speeds = append(speeds, s)
-		}
-	}
-	return median(speeds)
 }
 
 // relativeSpeed returns the learned weight of an engine, given its speed and the median speed; 1 if one is unknown.

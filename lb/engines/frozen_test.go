@@ -1,4 +1,4 @@
-package lb
+package engines
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 )
 
 // pageAt returns the sample of a page that was first scraped and last read at these times.
-func pageAt(t testing.TB, page uint64, scraped, read time.Duration, f fields) EngineSample {
+func pageAt(t testing.TB, page uint64, scraped, read time.Duration, f fields) Sample {
 	s := sampleOf(t, f)
 	s.Page, s.At, s.ScrapedAt, s.FreshAt = page, scraped, scraped, read
 	return s
@@ -34,9 +34,9 @@ func TestPagesThatStandStill(t *testing.T) {
 		{"a request from long before", 7, -time.Second, time.Second, time.Minute, 7, false},
 		{"no page", 0, 1, time.Second, time.Minute, 0, false},
 	} {
-		g := NewEngines()
+		g := New()
 		update := func(page uint64, scraped, read time.Duration) {
-			g.Update(at+read, nil, map[string]EngineSample{"a": pageAt(t, page, at+scraped, at+read, nil)})
+			g.Update(at+read, nil, map[string]Sample{"a": pageAt(t, page, at+scraped, at+read, nil)})
 		}
 		update(c.page, 0, 0)
 		g.AddAnswer(at+c.ended, "a", at+c.placed)
@@ -80,9 +80,9 @@ func TestPageMarks(t *testing.T) {
 
 // Only the first answer counts that a page must show: later ones do not make it look younger.
 func TestAnswersDoNotRenewAFrozenPage(t *testing.T) {
-	g := NewEngines()
+	g := New()
 	for now := time.Hour; now <= time.Hour+5*time.Second; now += time.Second {
-		g.Update(now, nil, map[string]EngineSample{"a": pageAt(t, 7, now, now, nil)})
+		g.Update(now, nil, map[string]Sample{"a": pageAt(t, 7, now, now, nil)})
 		g.AddAnswer(now+2, "a", now+1)
 	}
 	if got := g.StandsStill(3 * time.Second); !slices.Equal(got, []string{"a"}) {
@@ -102,10 +102,10 @@ func TestFrozenPagesAreStale(t *testing.T) {
 		{"output", fields{"running": 1, "output tokens": 9}, 0},
 	} {
 		for _, frozen := range []bool{false, true} {
-			g := NewEngines()
+			g := New()
 			s := pageAt(t, 7, time.Hour, time.Hour, c.found)
 			s.Frozen = frozen
-			g.Update(time.Hour, nil, map[string]EngineSample{"a": s})
+			g.Update(time.Hour, nil, map[string]Sample{"a": s})
 			want := 1
 			if frozen {
 				want = c.want
@@ -121,14 +121,14 @@ func TestFrozenPagesAreStale(t *testing.T) {
 // page, and VMs read that later.
 type liveEngine struct {
 	now      time.Duration
-	counted  uint64                      // answers
-	counting []time.Duration             // when it counts those that have ended
-	requests []time.Duration             // placed, in flight
-	hung     bool                        // the page stays as it is
-	counts   func(n uint64) EngineSample // of a page that counts tokens, nil: each number has a page of its own
+	counted  uint64                // answers
+	counting []time.Duration       // when it counts those that have ended
+	requests []time.Duration       // placed, in flight
+	hung     bool                  // the page stays as it is
+	counts   func(n uint64) Sample // of a page that counts tokens, nil: each number has a page of its own
 	fetched  uint64
-	sample   EngineSample
-	vms      []*Engines
+	sample   Sample
+	vms      []*Samples
 }
 
 // step lets a moment pass in which anything may happen. Pages are fetched, and what was fetched is read, once a second.
@@ -149,7 +149,7 @@ func (e *liveEngine) step(rt *rapid.T, lag time.Duration) {
 	}
 	for _, g := range e.vms {
 		if rapid.Bool().Draw(rt, "refreshes") && e.sample.Page > 0 {
-			g.Update(e.now, nil, map[string]EngineSample{"a": e.sample})
+			g.Update(e.now, nil, map[string]Sample{"a": e.sample})
 		}
 	}
 	if rapid.IntRange(0, 9).Draw(rt, "begins") == 0 {
@@ -168,12 +168,12 @@ func (e *liveEngine) read() {
 		e.sample = e.counts(e.fetched)
 		e.sample.Page, e.sample.At, e.sample.ScrapedAt, e.sample.FreshAt = uint64(e.now), e.now, e.now, e.now
 	} else if e.sample.Page != e.fetched {
-		e.sample = EngineSample{Page: e.fetched, At: e.now, ScrapedAt: e.now, FreshAt: e.now}
+		e.sample = Sample{Page: e.fetched, At: e.now, ScrapedAt: e.now, FreshAt: e.now}
 	}
 }
 
 func (e *liveEngine) standsStill(age time.Duration) bool {
-	return slices.ContainsFunc(e.vms, func(g *Engines) bool { return len(g.StandsStill(age)) > 0 })
+	return slices.ContainsFunc(e.vms, func(g *Samples) bool { return len(g.StandsStill(age)) > 0 })
 }
 
 // A page that counts answers is never taken for one that stands still, however rare these are, whoever reads it when,
@@ -183,10 +183,10 @@ func TestLivePagesDoNotStandStill(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		e := &liveEngine{now: time.Hour}
 		for range rapid.IntRange(1, 3).Draw(rt, "VMs") {
-			e.vms = append(e.vms, NewEngines())
+			e.vms = append(e.vms, New())
 		}
 		if rapid.Bool().Draw(rt, "counts tokens") {
-			e.counts = func(n uint64) EngineSample { return sampleOf(t, fields{"output tokens": float64(n)}) }
+			e.counts = func(n uint64) Sample { return sampleOf(t, fields{"output tokens": float64(n)}) }
 		}
 		lag := time.Duration(rapid.IntRange(0, 800).Draw(rt, "lag")) * time.Millisecond
 		for range rapid.IntRange(10, 300).Draw(rt, "steps") {
@@ -198,13 +198,13 @@ func TestLivePagesDoNotStandStill(t *testing.T) {
 		e.now += 2 * time.Second // all that was fetched is read
 		e.read()
 		for _, g := range e.vms {
-			g.Update(e.now, nil, map[string]EngineSample{"a": e.sample})
+			g.Update(e.now, nil, map[string]Sample{"a": e.sample})
 			g.AddAnswer(e.now+time.Second, "a", e.now+1)
 		}
 		e.now += age + time.Second + 1
 		e.read()
 		for i, g := range e.vms {
-			g.Update(e.now, nil, map[string]EngineSample{"a": e.sample})
+			g.Update(e.now, nil, map[string]Sample{"a": e.sample})
 			if len(g.StandsStill(age)) != 1 {
 				rt.Fatalf("VM %d does not notice", i)
 			}

@@ -1,22 +1,24 @@
-package lb
+package models
 
 import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
-func factCandidates(n int) (cs []Candidate) {
+func factCandidates(n int) (cs []lb.Candidate) {
 	for i := range n {
-		cs = append(cs, Candidate{Addr: fmt.Sprint("e", i), Slope: 1, Weight: 1})
+		cs = append(cs, lb.Candidate{Addr: fmt.Sprint("e", i), Slope: 1, Weight: 1})
 	}
 	return cs
 }
 
 // wantLeft fails the test unless requests for the model go to those endpoints.
-func wantLeft(t *testing.T, what string, f *ModelFacts, now time.Duration, model uint64, length int64, want ...int) {
+func wantLeft(t *testing.T, what string, f *Facts, now time.Duration, model uint64, length int64, want ...int) {
 	t.Helper()
-	left := f.Filter(now, &Request{ModelID: model, Length: length}, NewList(factCandidates(4))).Candidates
+	left := f.Filter(now, &lb.Request{ModelID: model, Length: length}, lb.NewList(factCandidates(4))).Candidates
 	got := []int{}
 	for _, c := range left {
 		got = append(got, int(c.Addr[1]-'0'))
@@ -29,7 +31,7 @@ func wantLeft(t *testing.T, what string, f *ModelFacts, now time.Duration, model
 // An endpoint without a model gets no requests for it, until it is asked again: after 5 s, then twice as long each
 // time.
 func TestAbsentModels(t *testing.T) {
-	f, now := NewModelFacts(), time.Hour
+	f, now := NewFacts(), time.Hour
 	wantLeft(t, "nothing is known", f, now, 1, 0, 0, 1, 2, 3)
 	f.Absent(now, 1, "e1")
 	f.Absent(now, 1, "e1") // was under way
@@ -60,7 +62,7 @@ func TestAbsentModels(t *testing.T) {
 // Requests are read for their models only as long as that may tell endpoints apart: clients that ask for what nobody
 // has cause it for a part of the time at most.
 func TestMadeUpModelsAreSeldomLookedFor(t *testing.T) {
-	f, begin, looked := NewModelFacts(), time.Hour, 0
+	f, begin, looked := NewFacts(), time.Hour, 0
 	for now := begin; now < begin+10*time.Hour; now += time.Second {
 		model := uint64(0)
 		if f.Active(now) {
@@ -88,7 +90,7 @@ func TestMadeUpModelsAreSeldomLookedFor(t *testing.T) {
 
 // A refusal for the length of a prompt concerns those that are as long, and none once one of that length is served.
 func TestTooLongPrompts(t *testing.T) {
-	f, now := NewModelFacts(), time.Hour
+	f, now := NewFacts(), time.Hour
 	f.TooLong(now, 1, "e0", 3000)
 	f.TooLong(now, 1, "e0", 2000)
 	f.TooLong(now, 1, "e0", 2500)
@@ -107,7 +109,7 @@ func TestTooLongPrompts(t *testing.T) {
 // An endpoint that has just served a model, or a prompt as long, is not believed to have none at once: what one client
 // has sent may be refused in such words.
 func TestDoubtfulRefusals(t *testing.T) {
-	f, now := NewModelFacts(), time.Hour
+	f, now := NewFacts(), time.Hour
 	f.Served(now, 1, "e0", 900)
 	for range surely - 1 {
 		f.Absent(now, 1, "e0")
@@ -137,7 +139,7 @@ func TestDoubtfulRefusals(t *testing.T) {
 
 // What clients make up takes no room from models that there are.
 func TestRoomForModels(t *testing.T) {
-	f, now := NewModelFacts(), time.Hour
+	f, now := NewFacts(), time.Hour
 	for model := range uint64(10) {
 		f.Absent(now, 1+model, "e0")
 		f.Served(now, 1+model, "e1", 0)
@@ -166,7 +168,7 @@ func TestRoomForModels(t *testing.T) {
 // Workers learn from each other, and nothing that one has found out otherwise since.
 func TestFactsAreShared(t *testing.T) {
 	now := time.Hour
-	a, b := NewModelFacts(), NewModelFacts()
+	a, b := NewFacts(), NewFacts()
 	if _, changed := a.Export(now, nil); changed {
 		t.Error("nothing was learned, and yet exported")
 	}
@@ -184,7 +186,7 @@ func TestFactsAreShared(t *testing.T) {
 	shared, _ = b.Export(now, shared)
 	a.Import(now, shared)
 	b.Import(now, shared)
-	for name, f := range map[string]*ModelFacts{"a": a, "b": b} {
+	for name, f := range map[string]*Facts{"a": a, "b": b} {
 		wantLeft(t, name, f, now, 1, 0, 1, 3)
 		wantLeft(t, name, f, now, 2, 500, 0, 2, 3)
 		wantLeft(t, name, f, now, 2, 499, 0, 1, 2, 3)
@@ -205,13 +207,13 @@ func TestFactsAreShared(t *testing.T) {
 		t.Errorf("%d bytes after the others are over", len(shared))
 	}
 	b.Import(now, []byte("no facts"))
-	NewModelFacts().Import(now, make([]byte, 10*factSize))
+	NewFacts().Import(now, make([]byte, 10*factSize))
 }
 
 func FuzzImportFacts(f *testing.F) {
 	f.Add(make([]byte, factSize))
 	f.Fuzz(func(t *testing.T, shared []byte) {
-		facts := NewModelFacts()
+		facts := NewFacts()
 		facts.Import(time.Hour, shared)
 		facts.Absent(time.Hour, 1, "e0")
 		if out, changed := facts.Export(time.Hour, shared); !changed || len(out)%factSize != 0 ||

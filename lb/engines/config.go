@@ -1,4 +1,4 @@
-package lb
+package engines
 
 import (
 	"errors"
@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// EngineConfig configures how engine samples are turned into costs. Order, Target and RateLimit are keys of
+// Config configures how engine samples are turned into costs. Order, Target and RateLimit are keys of
 // endpoint_metrics, all others are in the section metrics.
-type EngineConfig struct {
+type Config struct {
 	Order      Order
 	Target     string        // name of the metric for LowestTarget and HighestTarget
 	StaleAfter time.Duration // age above which a sample is not used
 	Learn      bool          // weights are learned unless they are configured
-	Weights    EngineWeights
+	Weights    Weights
 	RateLimit  float64 // the highest share of requests that one endpoint gets; from 1 on there is no limit
 }
 
-func (cfg *EngineConfig) Equal(other *EngineConfig) bool { return *cfg == *other }
+func (cfg *Config) Equal(other *Config) bool { return *cfg == *other }
 
 // Order is what endpoint_metrics prefers.
 type Order uint8
@@ -44,8 +44,8 @@ func (o *Order) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// EngineWeights are costs, in requests in flight on an endpoint of weight 1.
-type EngineWeights struct {
+// Weights are costs, in requests in flight on an endpoint of weight 1.
+type Weights struct {
 	Running float64 // of each request in flight
 	Queue   float64 // of each request that waits, in addition to Running
 	KVCache float64 // of a KV cache in full use

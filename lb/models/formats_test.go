@@ -1,16 +1,16 @@
-package lb_test
+package models_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
 // What VMs exchange is byte for byte as documented: those with another version of the plugin read it.
 func TestFormatsOfFacts(t *testing.T) {
-	now, facts := time.Duration(0x0102030400000000), lb.NewModelFacts()
+	now, facts := time.Duration(0x0102030400000000), models.NewFacts()
 	facts.Absent(now, 0x1817161514131211, storetest.Addrs(1)[0])
 	const fact = "\x11\x12\x13\x14\x15\x16\x17\x18" + "\xba\xba\x59\x89\x11\xe0\x2e\xab" +
 		"\x00\x00\x00\x00\x00\x00\x00\x00" +

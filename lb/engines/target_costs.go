@@ -1,10 +1,10 @@
-package lb
+package engines
 
 import (
 	"math"
 	"slices"
 
-	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/lb"
 )
 
 // The costs of endpoint_metrics by one metric of the engines: `target_metric`, with a `metric_policy` of least or most.
@@ -13,7 +13,7 @@ import (
 // counter, and returns how many engines report it. A request since the sample costs as much as there is of the metric
 // per request in flight, since what a request adds to an arbitrary metric is unknown. How much of the metric remains
 // after a request has ended is unknown too, so ended requests are not subtracted.
-func (m *costModel) addTargetCosts(cs []Candidate, samples []*engine) int {
+func (m *costModel) addTargetCosts(cs []lb.Candidate, samples []*engine) int {
 	at := slices.Index(m.cluster.targets, m.cfg.Target)
 	if at < 0 {
 		return 0
@@ -44,7 +44,7 @@ func (m *costModel) addTargetCosts(cs []Candidate, samples []*engine) int {
 }
 
 // setTargetCost sets the costs of a candidate for a value of the target.
-func (m *costModel) setTargetCost(c *Candidate, e *engine, value, perRequest float64) {
+func (m *costModel) setTargetCost(c *lb.Candidate, e *engine, value, perRequest float64) {
 	const tieBreak = 1e-3 // equal values are ordered by load
 	if m.cfg.Order == HighestTarget {
 		value = -value
@@ -85,24 +85,4 @@ func (m *costModel) targetValues(at int, samples []*engine) (values []float64, n
 		}
 	}
 	return values, len(known)
-}
-
-// learnTargetRates learns how much the targets that are counters grew in the given number of seconds since the previous
-// scrape.
-func (e *engine) learnTargetRates(next *EngineSample, seconds float64) {
-	for i := range e.rates {
-		if then, now, ok := e.counterPair(next, metrics.Target(i)); ok {
-			e.rates[i] = (now - then) / seconds
-			e.ratesKnown |= 1 << i
-		}
-	}
-}
-
-// targetValue returns the value of a target, or its growth per second if it is a counter.
-func (e *engine) targetValue(i int) (float64, bool) {
-	v, ok := e.Value(metrics.Target(i))
-	if ok && e.Grows(metrics.Target(i)) {
-		return e.rates[i], e.ratesKnown>>i&1 == 1
-	}
-	return v, ok
 }

@@ -1,4 +1,4 @@
-package lb
+package engines
 
 import (
 	"time"
@@ -9,7 +9,7 @@ import (
 // A page of metrics can stand still: its exporter hangs, or a proxy in front serves the last one it has seen. How full
 // an engine was then says nothing of now, and the page says so itself: engines count tokens, so one that is read after
 // an answer differs from one that was read before its request was placed. If it does not a while after that answer, it
-// is frozen: [EngineSample].Frozen.
+// is frozen: [Sample].Frozen.
 
 // PageMark is what every answer changes of a page: how many tokens it counts, whatever else moves, such as the time of
 // the exporter's own process; or its digest if it counts none. The zero PageMark is that of no page.
@@ -19,7 +19,7 @@ type PageMark struct {
 }
 
 // Mark returns the mark of the page that the sample is from.
-func (s *EngineSample) Mark() PageMark {
+func (s *Sample) Mark() PageMark {
 	if s.Page == 0 || !s.CountsTokens() {
 		return PageMark{Page: s.Page}
 	}
@@ -33,34 +33,16 @@ type seen struct {
 	answered time.Duration // end of the first answer to a request that was placed later, 0 for none
 }
 
-// AddAnswer notes the end of an answer that the endpoint has computed to a request placed there at the given time.
-func (g *Engines) AddAnswer(now time.Duration, addr string, placed time.Duration) {
-	if e := g.engines[addr]; e != nil && e.seen.answered == 0 && placed > e.seen.since {
-		e.seen.answered = now
-	}
-}
-
 // follow notes which page the sample is from. Another one may show all answers until now.
-func (w *seen) follow(s *EngineSample) {
+func (w *seen) follow(s *Sample) {
 	if m := s.Mark(); m != w.mark || m == (PageMark{}) {
 		*w = seen{mark: m, since: s.ScrapedAt}
 	}
 }
 
-// StandsStill returns the endpoints whose page was read although it did not show an answer that had ended longer than
-// the given age before, unless the samples say so already.
-func (g *Engines) StandsStill(age time.Duration) (addrs []string) {
-	for addr, e := range g.engines {
-		if w := &e.seen; !e.Frozen && w.mark != (PageMark{}) && w.answered > 0 && e.FreshAt-w.answered > age {
-			addrs = append(addrs, addr)
-		}
-	}
-	return addrs
-}
-
 // CountsTokens reports whether the sample is of a page that every answer must change, because it counts tokens. One
 // that has other numbers alone, such as how many requests run, may be the same by chance. An engine for embeddings may
 // count none.
-func (s *EngineSample) CountsTokens() bool {
+func (s *Sample) CountsTokens() bool {
 	return s.orZero(metrics.PromptTokens) > 0 || s.orZero(metrics.OutputTokens) > 0
 }

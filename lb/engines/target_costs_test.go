@@ -1,4 +1,4 @@
-package lb
+package engines
 
 import (
 	"math"
@@ -6,25 +6,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
 )
 
 // The cost of a value: an endpoint with less weight, with slow start or in another zone counts as if it had more.
 func TestSetTargetCost(t *testing.T) {
-	m := costModel{cfg: &EngineConfig{Order: LowestTarget}, requestLoad: 2, unit: Tokens}
-	counted := &engine{EngineSample: EngineSample{Counted: true, Inflight: Load{Requests: 3, Tokens: 30}}}
+	m := costModel{cfg: &Config{Order: LowestTarget}, requestLoad: 2, unit: lb.Tokens}
+	counted := &engine{Sample: Sample{Counted: true, Inflight: lb.Load{Requests: 3, Tokens: 30}}}
 	for _, c := range []struct {
 		order Order
 		e     *engine
-		want  Candidate
+		want  lb.Candidate
 	}{
-		{LowestTarget, nil, Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 2.5, Capacity: 2}},
-		{LowestTarget, counted, Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 2.5, Capacity: 32}},
-		{LowestTarget, &engine{}, Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 2.5, Capacity: 2}},
-		{HighestTarget, nil, Candidate{Weight: 0.5, Base: 20, Slope: 0.0025, OverSlope: 2.5, Capacity: 2}},
+		{LowestTarget, nil, lb.Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 2.5, Capacity: 2}},
+		{LowestTarget, counted, lb.Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 2.5, Capacity: 32}},
+		{LowestTarget, &engine{}, lb.Candidate{Weight: 0.5, Base: 40, Slope: 0.0025, OverSlope: 2.5, Capacity: 2}},
+		{HighestTarget, nil, lb.Candidate{Weight: 0.5, Base: 20, Slope: 0.0025, OverSlope: 2.5, Capacity: 2}},
 	} {
 		m.cfg.Order = c.order
-		got := Candidate{Weight: 0.5, Base: 4, ZonePenalty: 3}
+		got := lb.Candidate{Weight: 0.5, Base: 4, ZonePenalty: 3}
 		if m.setTargetCost(&got, c.e, 10, 5); !near(got.Slope, c.want.Slope) {
 			t.Errorf("a slope of %v, want %v", got.Slope, c.want.Slope)
 		}
@@ -58,9 +59,9 @@ func TestTargetValues(t *testing.T) {
 				continue
 			}
 			known++
-			samples = append(samples, &engine{EngineSample: sampleOf(t, fields{"gauge": v})})
+			samples = append(samples, &engine{Sample: sampleOf(t, fields{"gauge": v})})
 		}
-		m := costModel{cfg: &EngineConfig{Order: c.order}}
+		m := costModel{cfg: &Config{Order: c.order}}
 		same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 		if got, n := m.targetValues(0, samples); !slices.EqualFunc(got, c.want, same) || n != known {
 			t.Errorf("%d of %v: %v of %d, want %v", c.order, c.have, got, n, c.want)
@@ -83,16 +84,16 @@ func TestTargetCosts(t *testing.T) {
 		{"nothing of it", []float64{0, 0}, 8, []float64{0, 0, 0}, 1},
 		{"below zero", []float64{-6, 2}, 0, []float64{-6, 2, -2}, 4},
 	} {
-		g := NewEngines()
+		g := New()
 		g.targets = []string{"gauge", "counter"}
-		m := costModel{cluster: g, cfg: &EngineConfig{Order: LowestTarget, Target: "gauge"}, requestLoad: 1}
+		m := costModel{cluster: g, cfg: &Config{Order: LowestTarget, Target: "gauge"}, requestLoad: 1}
 		var samples []*engine
 		for _, v := range c.values {
-			e := &engine{EngineSample: sampleOf(t, fields{"gauge": v})}
+			e := &engine{Sample: sampleOf(t, fields{"gauge": v})}
 			e.Inflight.Requests = c.inflight
 			samples = append(samples, e)
 		}
-		cs := []Candidate{{Weight: 1}, {Weight: 1}, {Weight: 1}}
+		cs := []lb.Candidate{{Weight: 1}, {Weight: 1}, {Weight: 1}}
 		if n := m.addTargetCosts(cs, append(samples, nil)); n != 2 {
 			t.Errorf("%s: %d engines report it", c.name, n)
 		}
@@ -111,7 +112,7 @@ func TestTargetCosts(t *testing.T) {
 
 // Samples of this VM's adapters, and its requests for them, change the version, by which lists are found to be old.
 func TestAdaptersAndVersion(t *testing.T) {
-	g, sample := NewEngines(), sampleOf(t, fields{"running": 1, "adapters": 2})
+	g, sample := New(), sampleOf(t, fields{"running": 1, "adapters": 2})
 	version := g.version
 	changed := func(what string, want bool) {
 		t.Helper()
@@ -123,7 +124,7 @@ func TestAdaptersAndVersion(t *testing.T) {
 	if g.HasAdapters() {
 		t.Error("adapters are known without a sample")
 	}
-	g.Update(time.Minute, nil, map[string]EngineSample{"e": sample})
+	g.Update(time.Minute, nil, map[string]Sample{"e": sample})
 	changed("a sample", true)
 	if !g.HasAdapters() || len(g.adapters) != 3 {
 		t.Errorf("%d adapters are known", len(g.adapters))
@@ -171,7 +172,7 @@ func TestAdaptersAndVersion(t *testing.T) {
 
 // The mean load of a request begins with the first one. Where tokens are not counted it does not change.
 func TestMeanTokens(t *testing.T) {
-	g := NewEngines()
+	g := New()
 	for _, c := range []struct {
 		tokens int64
 		want   float64
@@ -197,12 +198,12 @@ func TestSleepingEngines(t *testing.T) {
 		{"no sample", "s-", 1, 1, 1},
 		{"nothing known", "o-", 0, 2, 2},
 	} {
-		g := NewEngines()
-		var cs []Candidate
+		g := New()
+		var cs []lb.Candidate
 		for i, kind := range c.engines {
-			cs = append(cs, Candidate{Addr: addrOf(i), Slope: 1, Weight: 1})
+			cs = append(cs, lb.Candidate{Addr: addrOf(i), Slope: 1, Weight: 1})
 			awake := map[rune]float64{'a': 1}[kind]
-			e := &engine{EngineSample: sampleOf(t, fields{"awake": awake, "running": 1})}
+			e := &engine{Sample: sampleOf(t, fields{"awake": awake, "running": 1})}
 			if e.FreshAt = now; kind == 'o' {
 				e.FreshAt = now - time.Minute
 			}
@@ -214,7 +215,7 @@ func TestSleepingEngines(t *testing.T) {
 		if fresh != c.fresh || awake != c.awake || g.CountFresh(now, time.Second) != fresh {
 			t.Errorf("%s: %d fresh, %d awake", c.name, fresh, awake)
 		}
-		cfg := &EngineConfig{StaleAfter: time.Second}
+		cfg := &Config{StaleAfter: time.Second}
 		if got, n := g.computeCosts(now, cs, &costKey{config: cfg}); len(got) != c.want || n != c.fresh {
 			t.Errorf("%s: %d candidates, %d fresh", c.name, len(got), n)
 		}
@@ -229,24 +230,24 @@ func TestSleepingEngines(t *testing.T) {
 
 // Costs are computed again after refreshEvery, or with a new version.
 func TestCostLists(t *testing.T) {
-	g, cfg := NewEngines(), &EngineConfig{StaleAfter: time.Hour}
-	g.Update(0, nil, map[string]EngineSample{addrOf(0): sampleOf(t, fields{"running": 1})})
-	source := NewList([]Candidate{{Addr: addrOf(0), Slope: 1, Weight: 1}})
+	g, cfg := New(), &Config{StaleAfter: time.Hour}
+	g.Update(0, nil, map[string]Sample{addrOf(0): sampleOf(t, fields{"running": 1})})
+	source := lb.NewList([]lb.Candidate{{Addr: addrOf(0), Slope: 1, Weight: 1}})
 	computed := func(now time.Duration) bool {
-		g.ApplyCosts(now, source, cfg, Requests, "", false)
+		g.ApplyCosts(now, source, cfg, lb.Requests, "", false)
 		l, _ := g.lists.Get(now, costKey{config: cfg, source: source.Digest()})
-		return l.validUntil == now+RefreshEvery
+		return l.validUntil == now+lb.RefreshEvery
 	}
 	for i, c := range []struct {
 		now  time.Duration
 		want bool
-	}{{time.Minute, true}, {time.Minute + RefreshEvery - 1, false}, {time.Minute + RefreshEvery, true}} {
+	}{{time.Minute, true}, {time.Minute + lb.RefreshEvery - 1, false}, {time.Minute + lb.RefreshEvery, true}} {
 		if got := computed(c.now); got != c.want {
 			t.Errorf("query %d: computed %v", i, got)
 		}
 	}
 	g.version++
-	if !computed(time.Minute + RefreshEvery + 1) {
+	if !computed(time.Minute + lb.RefreshEvery + 1) {
 		t.Error("a new version changes nothing")
 	}
 }

@@ -1,4 +1,4 @@
-package lb
+package engines
 
 import (
 	"time"
@@ -14,7 +14,7 @@ const (
 )
 
 // addAdapters records that an engine lists adapters. Beyond maxAdapters new ones are ignored.
-func (g *Engines) addAdapters(now time.Duration, list *metrics.Adapters) {
+func (g *Samples) addAdapters(now time.Duration, list *metrics.Adapters) {
 	for _, id := range list.IDs[:list.N] {
 		if _, ok := g.adapters[id]; ok || len(g.adapters) < maxAdapters {
 			g.adapters[id] = now
@@ -23,10 +23,10 @@ func (g *Engines) addAdapters(now time.Duration, list *metrics.Adapters) {
 }
 
 // HasAdapters reports whether any adapters are known.
-func (g *Engines) HasAdapters() bool { return len(g.adapters) > 0 }
+func (g *Samples) HasAdapters() bool { return len(g.adapters) > 0 }
 
 // adapterID returns the digest of the model's name if it is a known adapter, else 0.
-func (g *Engines) adapterID(model string) uint64 {
+func (g *Samples) adapterID(model string) uint64 {
 	if model == "" || len(g.adapters) == 0 {
 		return 0
 	}
@@ -39,7 +39,7 @@ func (g *Engines) adapterID(model string) uint64 {
 
 // AddRequest records that a request for a model was placed on an endpoint. tokens is its load, 0 where tokens are not
 // counted. It returns the adapter that the request is counted for, to be passed to RemoveRequest; 0 for none.
-func (g *Engines) AddRequest(model, addr string, tokens int64) (adapter uint64) {
+func (g *Samples) AddRequest(model, addr string, tokens int64) (adapter uint64) {
 	g.learnMeanTokens(tokens)
 	id := g.adapterID(model)
 	if id == 0 {
@@ -57,7 +57,7 @@ func (g *Engines) AddRequest(model, addr string, tokens int64) (adapter uint64) 
 }
 
 // RemoveRequest records that a request counted for an adapter has left its endpoint.
-func (g *Engines) RemoveRequest(adapter uint64, addr string) {
+func (g *Samples) RemoveRequest(adapter uint64, addr string) {
 	at := g.adapterRequests[addr]
 	if at[adapter] == 0 {
 		return
@@ -71,26 +71,14 @@ func (g *Engines) RemoveRequest(adapter uint64, addr string) {
 	}
 }
 
-// loraCost returns the cost of the request's adapter, from 0 if it is in the batch to 1 if it must replace another one.
-// Engines list adapters whose requests run, with a delay; so what this VM has placed there counts at once.
-func (m *costModel) loraCost(e *engine, addr string) float64 {
-	const free, queued = 0.2, 0.4 // costs if there is a free slot, and if it waits for one already
-	placed := m.cluster.adapterRequests[addr]
-	if m.adapter == 0 || e.Loaded.Has(m.adapter) || placed[m.adapter] > 0 {
-		return 0
+// learnMeanTokens learns from the load of a request in tokens, 0 where tokens are not counted.
+func (g *Samples) learnMeanTokens(tokens int64) {
+	const gain = 1.0 / 16 // weight of the newest request
+	if tokens <= 0 {
+		return
 	}
-	loaded := e.Loaded.N
-	for id := range placed {
-		if !e.Loaded.Has(id) {
-			loaded++
-		}
+	if g.meanTokens == 0 {
+		g.meanTokens = float64(tokens)
 	}
-	slots, ok := e.Value(metrics.MaxAdapters)
-	switch {
-	case !ok || float64(loaded) < slots:
-		return free
-	case e.Waiting.Has(m.adapter): // never with vLLM, whose two lists are always equal
-		return queued
-	}
-	return 1
+	g.meanTokens += (float64(tokens) - g.meanTokens) * gain
 }

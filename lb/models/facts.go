@@ -1,20 +1,24 @@
-package lb
+// Package models says which endpoints of a cluster serve a request's model: by what they have answered, and by the
+// models that they list.
+package models
 
 import (
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
-// ModelFacts is what the endpoints of one cluster have said of models: that there is no such model, or adapter, at an
+// Facts is what the endpoints of one cluster have said of models: that there is no such model, or adapter, at an
 // endpoint, or that a prompt is longer than the model's context there. That is no fault of the endpoint: its other
 // requests stay as they are. Requests that it concerns go to the other endpoints, if there are any, until it is time to
-// ask again. One VM has one ModelFacts per cluster; Export and Import share it between VMs.
-type ModelFacts struct {
+// ask again. One VM has one Facts per cluster; Export and Import share it between VMs.
+type Facts struct {
 	models        []*modelFacts
-	look          patience      // to find out what endpoints have refused
-	readUntil     time.Duration // until then there is a fact that tells endpoints apart
-	lists         DerivedLists  // without endpoints, by a digest of those
-	listed        listed        // before any request has shown it
+	look          patience        // to find out what endpoints have refused
+	readUntil     time.Duration   // until then there is a fact that tells endpoints apart
+	lists         lb.DerivedLists // without endpoints, by a digest of those
+	listed        listed          // before any request has shown it
 	exportPending bool
 }
 
@@ -67,12 +71,12 @@ const (
 	servedLately = 30 * time.Second
 )
 
-// NewModelFacts returns the facts of a cluster of which nothing is known.
-func NewModelFacts() *ModelFacts { return &ModelFacts{} }
+// NewFacts returns the facts of a cluster of which nothing is known.
+func NewFacts() *Facts { return &Facts{} }
 
 // Active reports whether requests have to be read for their models: an endpoint has refused lately what another one has
 // served, or it is to be found out whether that is so; or their lists differ.
-func (f *ModelFacts) Active(now time.Duration) bool {
+func (f *Facts) Active(now time.Duration) bool {
 	return len(f.listed.partly) > 0 || now < f.readUntil || f.look.waits(now) && now-f.look.from < lookFor
 }
 
@@ -92,7 +96,7 @@ func (p *patience) refused(now, first, most time.Duration) {
 }
 
 // Absent notes that the endpoint has answered that there is no such model. A model of 0 is one that was not read.
-func (f *ModelFacts) Absent(now time.Duration, model uint64, addr string) {
+func (f *Facts) Absent(now time.Duration, model uint64, addr string) {
 	m, e := f.refused(now, model, addr)
 	if e == nil {
 		return
@@ -107,7 +111,7 @@ func (f *ModelFacts) Absent(now time.Duration, model uint64, addr string) {
 
 // TooLong notes that the endpoint has refused a prompt of so many bytes for its length. It says nothing if the endpoint
 // has served one as long lately: then the client wanted too long an answer.
-func (f *ModelFacts) TooLong(now time.Duration, model uint64, addr string, length int64) {
+func (f *Facts) TooLong(now time.Duration, model uint64, addr string, length int64) {
 	m, e := f.refused(now, model, addr)
 	if e == nil || length <= 0 || length <= e.longest && now-e.longestAt < factsActive {
 		return
@@ -118,7 +122,7 @@ func (f *ModelFacts) TooLong(now time.Duration, model uint64, addr string, lengt
 	f.learned(now, m, e, &e.tooLong)
 }
 
-func (f *ModelFacts) learned(now time.Duration, m *modelFacts, e *modelFact, p *patience) {
+func (f *Facts) learned(now time.Duration, m *modelFacts, e *modelFact, p *patience) {
 	p.refused(now, firstPatience, maxPatience)
 	e.doubtful = 0
 	m.until = max(m.until, p.until)
@@ -127,7 +131,7 @@ func (f *ModelFacts) learned(now time.Duration, m *modelFacts, e *modelFact, p *
 }
 
 // read has requests read for their models if what is known of this one tells endpoints apart.
-func (f *ModelFacts) read(now time.Duration, m *modelFacts) {
+func (f *Facts) read(now time.Duration, m *modelFacts) {
 	if until := now + factsActive; m.divided(now) {
 		f.exportPending = f.exportPending || until-f.readUntil > lookFor
 		f.readUntil = max(f.readUntil, until)
@@ -147,17 +151,17 @@ func (m *modelFacts) found(now time.Duration) bool {
 }
 
 // refused returns what is known of the model at the endpoint, which has refused it; nil if there is no room.
-func (f *ModelFacts) refused(now time.Duration, model uint64, addr string) (*modelFacts, *modelFact) {
+func (f *Facts) refused(now time.Duration, model uint64, addr string) (*modelFacts, *modelFact) {
 	f.look.refused(now, lookFor, maxLookPause)
 	if model == 0 {
 		return nil, nil
 	}
-	return f.at(now, model, EndpointHash(addr))
+	return f.at(now, model, lb.EndpointHash(addr))
 }
 
 // at returns what is known of the model at the endpoint, which was asked for it there at that time; nil if there is no
 // room.
-func (f *ModelFacts) at(then time.Duration, model, endpoint uint64) (*modelFacts, *modelFact) {
+func (f *Facts) at(then time.Duration, model, endpoint uint64) (*modelFacts, *modelFact) {
 	m := f.find(model)
 	if m == nil {
 		f.evict(then)
@@ -176,7 +180,7 @@ func (f *ModelFacts) at(then time.Duration, model, endpoint uint64) (*modelFacts
 // find returns what is known of a model, nil if nothing is. It is not inlined, for the size of the artifacts.
 //
 //go:noinline
-func (f *ModelFacts) find(model uint64) *modelFacts {
+func (f *Facts) find(model uint64) *modelFacts {
 	for _, m := range f.models {
 		if m.id == model {
 			return m
@@ -199,7 +203,7 @@ func (m *modelFacts) find(endpoint uint64) *modelFact {
 
 // evict makes room for a model: that of the one that was asked for longest ago, of those that no endpoint has served
 // lately if there are any.
-func (f *ModelFacts) evict(now time.Duration) {
+func (f *Facts) evict(now time.Duration) {
 	if len(f.models) < maxFactModels {
 		return
 	}
@@ -216,11 +220,11 @@ func (f *ModelFacts) evict(now time.Duration) {
 }
 
 // Served notes that the endpoint has served a request for the model, with a prompt of so many bytes.
-func (f *ModelFacts) Served(now time.Duration, model uint64, addr string, length int64) {
+func (f *Facts) Served(now time.Duration, model uint64, addr string, length int64) {
 	if model == 0 {
 		return
 	}
-	m, e := f.at(now, model, EndpointHash(addr))
+	m, e := f.at(now, model, lb.EndpointHash(addr))
 	if !m.found(now) {
 		m.longest = 0
 	}
@@ -244,7 +248,7 @@ func (e *modelFact) avoids(now time.Duration, length int64) bool {
 
 // filter returns the candidates for a request: those that list its model, if there are any, without those at which it
 // is known to be refused, unless that is all of them.
-func (f *ModelFacts) Filter(now time.Duration, r *Request, l List) List {
+func (f *Facts) Filter(now time.Duration, r *lb.Request, l lb.List) lb.List {
 	if f == nil || r.ModelID == 0 {
 		return l
 	}
@@ -256,16 +260,16 @@ func (f *ModelFacts) Filter(now time.Duration, r *Request, l List) List {
 	digest := uint64(0) // of the endpoints, in any order
 	for _, e := range m.endpoints {
 		if e.avoids(now, r.Length) {
-			digest += Mix(e.endpoint)
+			digest += lb.Mix(e.endpoint)
 		}
 	}
 	if digest == 0 {
 		return l
 	}
-	return f.lists.Get(now, l, digest, func(cs []Candidate) []Candidate {
-		left := make([]Candidate, 0, len(cs))
+	return f.lists.Get(now, l, digest, func(cs []lb.Candidate) []lb.Candidate {
+		left := make([]lb.Candidate, 0, len(cs))
 		for i := range cs {
-			if e := m.find(EndpointHash(cs[i].Addr)); e == nil || !e.avoids(now, r.Length) {
+			if e := m.find(lb.EndpointHash(cs[i].Addr)); e == nil || !e.avoids(now, r.Length) {
 				left = append(left, cs[i])
 			}
 		}

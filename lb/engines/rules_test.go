@@ -1,25 +1,31 @@
-package lb
+package engines
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/engines/enginestest"
 	"github.com/warmgate/warmgate/metrics"
 )
 
+func near(got, want float64) bool { return math.Abs(got-want) < 1e-9 }
+
+func addrOf(i int) string { return fmt.Sprintf("10.0.0.%d:80", i+1) }
+
 // sampleOf returns a sample with the given values: see [enginestest.Snapshot].
-func sampleOf(t testing.TB, values fields) EngineSample {
+func sampleOf(t testing.TB, values fields) Sample {
 	t.Helper()
-	return EngineSample{Snapshot: enginestest.Snapshot(t, values)}
+	return Sample{Snapshot: enginestest.Snapshot(t, values)}
 }
 
 type fields = map[string]float64
 
 // A sample as old as the limit is fresh, an older one is not.
 func TestFresh(t *testing.T) {
-	e := &engine{EngineSample: EngineSample{FreshAt: time.Minute}}
+	e := &engine{Sample: Sample{FreshAt: time.Minute}}
 	for now, want := range map[time.Duration]bool{
 		0: true, time.Minute: true, time.Minute + 3*time.Second: true, time.Minute + 3*time.Second + 1: false,
 	} {
@@ -58,14 +64,14 @@ func TestLearnBatchSize(t *testing.T) {
 
 // External requests are those that two samples in a row contain beside the counted ones.
 func TestLearnExternal(t *testing.T) {
-	sample := func(running, waiting float64, counted int64, at time.Duration) EngineSample {
+	sample := func(running, waiting float64, counted int64, at time.Duration) Sample {
 		s := sampleOf(t, fields{"running": running, "waiting": waiting})
 		s.Counted, s.Inflight.Requests, s.ScrapedAt, s.At = counted >= 0, counted, at, at
 		return s
 	}
 	var e engine
 	for i, c := range []struct {
-		s    EngineSample
+		s    Sample
 		want float64
 	}{
 		{sample(5, 2, 4, 1), 0},
@@ -78,7 +84,7 @@ func TestLearnExternal(t *testing.T) {
 		{sample(9, 0, 4, 7), 5},
 	} {
 		e.learnExternal(&c.s)
-		if e.EngineSample = c.s; e.external != c.want {
+		if e.Sample = c.s; e.external != c.want {
 			t.Errorf("sample %d: %v external requests, want %v", i, e.external, c.want)
 		}
 	}
@@ -107,14 +113,14 @@ func TestCapacityOfAnEngine(t *testing.T) {
 		{"load report without a queue", fields{"waiting": 0}, 5, 0, true, 5, true},
 		{"load report, not counted", fields{"waiting": 3}, 5, 0, false, 5, true},
 	} {
-		e := engine{EngineSample: sampleOf(t, c.values), batchSize: c.batchSize, external: c.external}
+		e := engine{Sample: sampleOf(t, c.values), batchSize: c.batchSize, external: c.external}
 		e.Counted, e.Inflight.Requests = c.counted, 20
 		if got, known := e.requestCapacity(); known != c.known || known && !near(got, c.want) {
 			t.Errorf("%s: %v %v, want %v %v", c.name, got, known, c.want, c.known)
 		}
 	}
 	for blocks, want := range map[float64]float64{100: 0.95*1600 - 20, 0: 0} {
-		e := engine{EngineSample: sampleOf(t, fields{"blocks": blocks}), external: 2}
+		e := engine{Sample: sampleOf(t, fields{"blocks": blocks}), external: 2}
 		if got, known := e.tokenCapacity(10); known != (blocks > 0) || known && !near(got, want) {
 			t.Errorf("%v blocks: %v %v, want %v", blocks, got, known, want)
 		}
@@ -124,20 +130,20 @@ func TestCapacityOfAnEngine(t *testing.T) {
 // In tokens the lower of what the batch and the KV cache allow counts.
 func TestCapacityInTokens(t *testing.T) {
 	for _, c := range []struct {
-		unit              Unit
+		unit              lb.Unit
 		batchSize, blocks float64
 		want              float64
 		known             bool
 	}{
-		{Tokens, 8, 100, 80, true},
-		{Tokens, 8, 5, 76, true},
-		{Tokens, 0, 100, 1520, true},
-		{Tokens, 8, 0, 80, true},
-		{Tokens, 0, 0, 0, false},
-		{Requests, 8, 5, 80, true},
+		{lb.Tokens, 8, 100, 80, true},
+		{lb.Tokens, 8, 5, 76, true},
+		{lb.Tokens, 0, 100, 1520, true},
+		{lb.Tokens, 8, 0, 80, true},
+		{lb.Tokens, 0, 0, 0, false},
+		{lb.Requests, 8, 5, 80, true},
 	} {
 		m := costModel{unit: c.unit, requestLoad: 10}
-		e := &engine{EngineSample: sampleOf(t, fields{"blocks": c.blocks}), batchSize: c.batchSize}
+		e := &engine{Sample: sampleOf(t, fields{"blocks": c.blocks}), batchSize: c.batchSize}
 		got, known := m.capacity(e)
 		if known != c.known || known && !near(got, c.want) {
 			t.Errorf("%+v: %v %v", c, got, known)
@@ -154,7 +160,7 @@ func TestCapacityInTokens(t *testing.T) {
 
 // The speed is that of the tokens of about a minute, known from minSpeedTokens on, and not above what can be.
 func TestSpeed(t *testing.T) {
-	e := engine{EngineSample: sampleOf(t, fields{"tokens": 1000, "seconds": 10}), recentTokens: 300, recentSeconds: 6}
+	e := engine{Sample: sampleOf(t, fields{"tokens": 1000, "seconds": 10}), recentTokens: 300, recentSeconds: 6}
 	next := sampleOf(t, fields{"tokens": 1500, "seconds": 14})
 	e.learnSpeed(&next, speedWindow.Seconds())
 	if !near(e.recentTokens, 300/math.E+500) || !near(e.recentSeconds, 6/math.E+4) {
@@ -205,19 +211,19 @@ func TestLearnRates(t *testing.T) {
 		{"the same scrape", 10, 30, 0, 0, false, false},
 		{"the first", 10, 30, time.Second, 0, false, true},
 	} {
-		e := &engine{EngineSample: sampleOf(t, fields{"counter": c.then, "running": 1})}
+		e := &engine{Sample: sampleOf(t, fields{"counter": c.then, "running": 1})}
 		if e.ScrapedAt = time.Hour; c.neverBefor {
 			e.ScrapedAt = 0
 		}
 		next := sampleOf(t, fields{"counter": c.now, "running": 1})
 		next.ScrapedAt = e.ScrapedAt + c.gap
 		e.learn(&next)
-		e.EngineSample = next
+		e.Sample = next
 		if got, known := e.targetValue(1); known != c.known || known && !near(got, c.want) {
 			t.Errorf("%s: %v %v, want %v %v", c.name, got, known, c.want, c.known)
 		}
 	}
-	e := &engine{EngineSample: sampleOf(t, fields{"gauge": 7})}
+	e := &engine{Sample: sampleOf(t, fields{"gauge": 7})}
 	if got, known := e.targetValue(0); !known || got != 7 {
 		t.Errorf("the gauge is %v %v", got, known)
 	}
@@ -228,17 +234,17 @@ func TestLearnRates(t *testing.T) {
 
 // The costs by load, of an engine with a sample and of one without, for which the medians are used.
 func TestLoadCosts(t *testing.T) {
-	cfg := &EngineConfig{}
+	cfg := &Config{}
 	cfg.Weights.Running, cfg.Weights.Queue, cfg.Weights.KVCache, cfg.Weights.LoRA = 2, 3, 5, 7
-	m := costModel{cluster: NewEngines(), cfg: cfg, requestLoad: 10, adapter: metrics.AdapterID("x")}
+	m := costModel{cluster: New(), cfg: cfg, requestLoad: 10, adapter: metrics.AdapterID("x")}
 	sample := func(use, external, batchSize float64) *engine {
 		s := sampleOf(t, fields{"use": use, "running": 1, "adapters": 2})
-		return &engine{EngineSample: s, external: external, batchSize: batchSize}
+		return &engine{Sample: s, external: external, batchSize: batchSize}
 	}
-	cs := []Candidate{{Weight: 2}, {Weight: 1, Base: 100}, {Weight: 4}, {Weight: 0.5}}
+	cs := []lb.Candidate{{Weight: 2}, {Weight: 1, Base: 100}, {Weight: 4}, {Weight: 0.5}}
 	m.addLoadCosts(cs, []*engine{sample(0.2, 4, 8), sample(0.6, 1, 3), nil, nil})
 	lora := 7.0 // both slots are taken, and nothing waits for one
-	want := []Candidate{
+	want := []lb.Candidate{
 		{Weight: 2, Slope: 2, Capacity: 40, OverSlope: 3, Base: 10*2*4/2.0 + 10*(5*0.2+lora)},
 		{Weight: 1, Slope: 2, Capacity: 20, OverSlope: 3, Base: 2*100 + 3*(100-20) + 10*2*1 + 10*(5*0.6+lora)},
 		{Weight: 4, Slope: 2, Base: 10*2*1/4.0 + 10*(5*0.2+lora)},
@@ -278,7 +284,7 @@ func TestLoRACost(t *testing.T) {
 		{"waits", "w", 2, nil, 0.4},
 		{"slots unknown", "x", -1, nil, 0.2},
 	} {
-		g, values := NewEngines(), fields{"running": 1}
+		g, values := New(), fields{"running": 1}
 		if c.slots >= 0 {
 			values["adapters"] = c.slots
 		}
@@ -290,7 +296,7 @@ func TestLoRACost(t *testing.T) {
 		if c.adapter != "" {
 			m.adapter = metrics.AdapterID(c.adapter)
 		}
-		if got := m.loraCost(&engine{EngineSample: sampleOf(t, values)}, "e"); got != c.want {
+		if got := m.loraCost(&engine{Sample: sampleOf(t, values)}, "e"); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -298,7 +304,7 @@ func TestLoRACost(t *testing.T) {
 
 // The median speed is that of the engines whose speed is known.
 func TestMedianSpeed(t *testing.T) {
-	g, cs := NewEngines(), []Candidate{{Addr: "a"}, {Addr: "b"}, {Addr: "c"}, {Addr: "d"}, {Addr: "unknown"}}
+	g, cs := New(), []lb.Candidate{{Addr: "a"}, {Addr: "b"}, {Addr: "c"}, {Addr: "d"}, {Addr: "unknown"}}
 	if got := g.medianSpeed(cs); got != 0 {
 		t.Errorf("a median of %v without any", got)
 	}
