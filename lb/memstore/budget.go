@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"math"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -55,14 +54,6 @@ func (s *Store) chargeBudget(now time.Duration, d *draft, r *reservation, n int)
 	load.Requests, load.Tokens = load.Requests+1, load.Tokens+tokens
 	r.row, r.tokens, r.grant = s.entries[i].Row, tokens, lb.Grant{Index: i, Left: ts[i].Left(), Load: load}
 	return true, changed
-}
-
-// expect notes which of the targets is likely to take the request first, and when.
-func (r *reservation) expect(ts []budget.Target) {
-	tokens := float64(r.plan.AddedTokens(0))
-	i := budget.Earliest(ts, tokens)
-	r.grant = lb.Grant{Index: i, Left: ts[i].Left()}
-	r.expected = waitOf(ts[i].Until(tokens))
 }
 
 // targets returns the candidates of a plan with budgets: see draft.targets. What is set aside for those that wait is
@@ -129,14 +120,6 @@ func (d *draft) putStates(entries []queue.Entry, ts []budget.Target) {
 	}
 }
 
-// maxWait bounds how long a request is expected to wait, in ms.
-const maxWait = 1 << 40
-
-// waitOf returns ms as a duration, rounded up to whole ones.
-func waitOf(ms float64) time.Duration {
-	return time.Duration(math.Ceil(min(ms, maxWait))) * time.Millisecond
-}
-
 // CountBudget implements [lb.LocalStore].
 func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index int) error {
 	tokens, table := p.AddedTokens(0), tableName(p.Scope, p.Candidates[index].Addr)
@@ -150,12 +133,6 @@ func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index 
 		d.Charge(now, s.entries, ts, index, float64(tokens))
 		return sc.rows[index], nil
 	})
-}
-
-// correction is a change of the budget of an endpoint by what a request has used beyond what it was charged.
-type correction struct {
-	hash             uint64 // of the endpoint
-	tokens, requests float64
 }
 
 // correct makes a correction. It reports whether there is a budget to correct.

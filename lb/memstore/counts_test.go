@@ -85,7 +85,7 @@ func TestAssignmentOfMissingSlot(t *testing.T) {
 	}
 	_, version, err := kv.Get(assignmentKey)
 	if err == nil {
-		err = s.finish(val, version)
+		err = s.tables.finish(val, version)
 	}
 	if err != nil {
 		t.Error(err)

@@ -187,3 +187,23 @@ func (d *draft) addGrants(rows []byte) {
 		}
 	})
 }
+
+// takeBack takes back what silent owners have not claimed, for others that wait, and reports whether there was
+// some. They wait again in their places once they notice.
+func (d *draft) takeBack() (taken bool) {
+	if d.queue == nil || d.queue.Waiting() == 0 {
+		return false
+	}
+	for _, g := range d.queue.SilentGrants(d) {
+		d.leave(g.Owner, g.ID)
+		taken = true
+	}
+	return taken
+}
+
+// correctTurn corrects what the class and the tenant of a request that has ended were served.
+func (d *draft) correctTurn(now time.Duration, t *turn) {
+	if d.queue != nil && t.corrected != 0 {
+		d.queue.Correct(now, t.class, t.tenant, t.corrected)
+	}
+}

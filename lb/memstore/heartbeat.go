@@ -51,7 +51,7 @@ func (s *Store) retryFailed(now time.Duration) {
 // again. Scopes without leases whose slot was assigned to another scope are forgotten.
 func (s *Store) rejoin(now time.Duration, all bool) {
 	for name, sc := range s.scopes {
-		slot, t, _, err := s.find(name, sc.slot)
+		slot, t, _, err := s.tables.find(name, sc.slot)
 		holds := !sc.held.isEmpty() || len(sc.pending) > 0 || len(sc.waiters) > 0 || sc.left
 		switch {
 		case err != nil:
@@ -113,7 +113,7 @@ func (s *Store) removeDead(now time.Duration) error {
 // table: an owner is in the directory before it becomes a member, so a member that is not there is dead and not new.
 func (s *Store) reconcile(slot int, now time.Duration) error {
 	for range maxTries {
-		t, cas, err := s.get(slot)
+		t, cas, err := s.tables.get(slot)
 		if err != nil || t == nil {
 			return err
 		}

@@ -25,19 +25,6 @@ func (s *Store) showLife(now time.Duration) {
 	}
 }
 
-// takeBack takes back what silent owners have not claimed, for others that wait, and reports whether there was
-// some. They wait again in their places once they notice.
-func (d *draft) takeBack() (taken bool) {
-	if d.queue == nil || d.queue.Waiting() == 0 {
-		return false
-	}
-	for _, g := range d.queue.SilentGrants(d) {
-		d.leave(g.Owner, g.ID)
-		taken = true
-	}
-	return taken
-}
-
 // silences is which other owners are silent, as far as a step of this owner has had to know.
 type silences struct {
 	kv    lb.KV

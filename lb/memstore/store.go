@@ -9,13 +9,6 @@ import (
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
-// Stats counts what the store has to do besides its work.
-type Stats struct {
-	Retries   uint64 // compare-and-swaps that failed because another worker was faster, and were tried again
-	Returned  uint64 // dead owners whose leases were returned
-	Corrected uint64 // tables whose totals were not the sum of what their members held
-}
-
 // Store is the embedded store of one owner: exact counts over all workers of one gateway. It is an [lb.LocalStore].
 type Store struct {
 	Stats Stats
@@ -24,6 +17,7 @@ type Store struct {
 	OnGrant func(owner uint64)
 
 	kv     lb.KV
+	tables tables
 	owner  uint64
 	ttl    time.Duration
 	index  int // in the owner directory, -1 until the first reservation
@@ -43,9 +37,6 @@ type Store struct {
 
 	prefixes prefixIndex
 
-	slots        map[string]int // by scope, for lookup
-	slotsVersion uint32         // of the slot assignment that slots are from
-
 	shownAt  time.Duration // see showLife
 	draft    draft         // reused by swap
 	packed   []byte        // likewise
@@ -59,42 +50,16 @@ type Store struct {
 
 var _ lb.LocalStore = (*Store)(nil)
 
-// scope is what this owner knows of one scope.
-type scope struct {
-	name string
-	slot int        // -1 for none
-	held checkpoint // what this owner holds, up to date
-	// written is whether shared memory has a checkpoint of this owner for the slot, and writtenSeq its sequence number.
-	written    bool
-	writtenSeq uint32
-	// hashes of the rows of the table that was written last, to find the endpoints of leases in a table that has
-	// changed.
-	hashes           []uint64
-	hashesGeneration uint32 // of that table
-	// pending steps wait for the next swap: see Store.defers.
-	pending []step
-	// corrections of budgets likewise
-	corrections []correction
-	// rows of the candidates of the latest reservation.
-	located        lb.List
-	rows           []int
-	rowsGeneration uint32 // of the table in which they are
-	listKey        uint32 // digest of their endpoints
-
-	queues    bool                   // requests of this owner may wait
-	waiters   map[lb.LeaseID]*waiter // those that do
-	firstOver time.Duration          // none of these waits is over before
-	left      bool                   // tickets of others than these may be in the queue
-}
-
 // New returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique among all
 // owners, and not 0. An owner without a heartbeat for longer than ttl loses its leases.
 func New(kv lb.KV, owner uint64, ttl time.Duration) *Store {
-	return &Store{
+	s := &Store{
 		kv: kv, owner: owner, ttl: ttl, index: -1, prefixes: prefixIndex{kv: kv}, draft: newDraft(kv, owner),
 		scopes: map[string]*scope{}, leases: map[lb.LeaseID]lease{}, releasedEarly: map[lb.LeaseID]time.Duration{},
 		failedAmends: map[lb.LeaseID]amendment{}, waiters: map[lb.LeaseID]*scope{}, OnGrant: func(uint64) {},
 	}
+	s.tables = tables{kv: kv, stats: &s.Stats}
+	return s
 }
 
 // Reserve implements [lb.Store].
@@ -152,22 +117,6 @@ func (s *Store) reserveOrQueue(now time.Duration, id lb.LeaseID, p *lb.Plan, don
 		}
 		done(r.grant, nil)
 	}
-}
-
-// reservation is a reservation while its swap is tried.
-type reservation struct {
-	id      lb.LeaseID
-	plan    *lb.Plan
-	scope   *scope
-	matches []Match
-
-	grant    lb.Grant // unless it waits
-	row      int
-	tokens   int64
-	waits    bool
-	refused  error
-	expected time.Duration // how long it is likely to wait, beside an error
-	matched  []int         // of its candidates, while it waits
 }
 
 // place chooses an endpoint and counts the request there; or puts it into the queue.
@@ -396,4 +345,13 @@ func (s *Store) scope(name string) *scope {
 		s.scopes[name] = sc
 	}
 	return sc
+}
+
+// lookup returns the scope's table, nil if it has none.
+func (s *Store) lookup(scope string) (table, error) {
+	before := -1
+	if sc, ok := s.scopes[scope]; ok {
+		before = sc.slot
+	}
+	return s.tables.lookup(scope, before)
 }

@@ -210,9 +210,9 @@ func (s *Store) remap(sc *scope, t table) (table, error) {
 
 // read returns the scope's table and its version. A scope without a slot gets one.
 func (s *Store) read(now time.Duration, sc *scope) (table, uint32, error) {
-	slot, t, cas, err := s.find(sc.name, sc.slot)
+	slot, t, cas, err := s.tables.find(sc.name, sc.slot)
 	if err == nil && t == nil {
-		slot, t, cas, err = s.assign(now, sc.name)
+		slot, t, cas, err = s.tables.assign(now, sc.name)
 	}
 	if err != nil {
 		return nil, 0, err

@@ -11,16 +11,6 @@ import (
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
-// waiter is a request of this owner that waits.
-type waiter struct {
-	plan    lb.Plan
-	matched []int         // blocks of its prompt at each candidate, nil for none
-	since   time.Duration // when it began to wait
-	until   time.Duration
-	waited  bool // it was not granted an endpoint at once
-	done    func(lb.Grant, error)
-}
-
 // enqueue puts the request into the queue, unless it may not wait there. If an endpoint that it may use is open and
 // its turn has come, it is claimed at once.
 func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []int) error {
@@ -35,7 +25,7 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 	if isNew {
 		w.Since = now
 	}
-	list, ok := r.scope.list(d, r.plan)
+	list, ok := r.scope.list(d.queue, r.plan)
 	if !ok {
 		return lb.ErrNoRoom
 	}
@@ -328,7 +318,7 @@ func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.Lease
 	}
 	d.table = t
 	d.begin()
-	if list, ok := sc.list(d, &w.plan); ok {
+	if list, ok := sc.list(d.queue, &w.plan); ok {
 		s.loads = s.loads[:0]
 		for _, row := range sc.rows {
 			s.loads = append(s.loads, d.loadOf(row))
