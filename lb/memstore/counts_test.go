@@ -45,7 +45,7 @@ func TestReservationsMakeBusy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if s.Flush(time.Hour); !s.busy {
+		if s.Flush(time.Hour); !s.ledger.busy {
 			t.Errorf("%s: not busy after %d requests", name, busyAbove+1)
 		}
 	}

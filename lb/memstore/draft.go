@@ -26,6 +26,7 @@ type draft struct {
 	woken      []uint64      // other owners with grants to claim
 	grants     []queue.Grant // reused by dispatch
 	silences   silences
+	packed     []byte // memory for the table as it is written
 }
 
 func newDraft(kv lb.KV, owner uint64) draft { return draft{silences: silences{kv: kv, self: owner}} }
@@ -150,21 +151,20 @@ func (d *draft) wake(owner uint64) {
 	}
 }
 
-// close puts the budgets and the queue into the table, which is then complete. buf is memory to reuse.
-func (d *draft) close(now time.Duration, buf []byte) []byte {
-	if d.queue == nil && d.budget == nil {
-		return buf
-	}
-	if d.budget == nil {
-		buf = append(buf[:0], d.table[:d.queueAt()]...)
-	} else {
-		buf = d.budget.append(append(buf[:0], d.table[:d.budgetAt()]...))
+// close puts the budgets and the queue into the table, which is then complete.
+func (d *draft) close(now time.Duration) {
+	switch {
+	case d.queue == nil && d.budget == nil:
+		return
+	case d.budget == nil:
+		d.packed = append(d.packed[:0], d.table[:d.queueAt()]...)
+	default:
+		d.packed = d.budget.append(append(d.packed[:0], d.table[:d.budgetAt()]...))
 	}
 	if d.queue != nil {
-		buf = d.queue.Append(buf, now)
+		d.packed = d.queue.Append(d.packed, now)
 	}
-	d.table = buf
-	return buf
+	d.table = d.packed
 }
 
 // removeDead takes the tickets of owners out of the queue that are not alive.

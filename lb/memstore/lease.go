@@ -27,11 +27,3 @@ func turnOf(w *waiter, tokens int64) turn {
 	}
 	return turn{class: w.plan.Wait.Class.ID, tenant: w.plan.Wait.Tenant, tokens: max(tokens, 1)}
 }
-
-// NoteServed implements [lb.Store].
-func (s *Store) NoteServed(id lb.LeaseID, tokens int64) {
-	if l, ok := s.leases[id]; ok && l.turn.tokens > 0 {
-		l.turn.corrected = min(max(tokens, 0), lb.MaxTokens) - l.turn.tokens
-		s.leases[id] = l
-	}
-}

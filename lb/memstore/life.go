@@ -15,16 +15,6 @@ import (
 
 func lifeKey(index int) string { return keyPrefix + "life/" + strconv.Itoa(index) }
 
-// showLife writes that this owner is there. If that fails, its next poll tries again.
-func (s *Store) showLife(now time.Duration) {
-	if s.index < 0 || now == s.shownAt {
-		return
-	}
-	if s.kv.Set(lifeKey(s.index), wire.Writer(nil).Uint64(s.owner).Duration(now), 0) == nil {
-		s.shownAt = now
-	}
-}
-
 // silences is which other owners are silent, as far as a step of this owner has had to know.
 type silences struct {
 	kv    lb.KV

@@ -18,7 +18,7 @@ type scope struct {
 	// changed.
 	hashes           []uint64
 	hashesGeneration uint32 // of that table
-	// pending steps wait for the next swap: see Store.defers.
+	// pending steps wait for the next swap: see ledger.defers.
 	pending []step
 	// corrections of budgets likewise
 	corrections []correction

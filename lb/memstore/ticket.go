@@ -14,7 +14,7 @@ func (s *Store) ticket(
 	now time.Duration, d *draft, r *reservation, w *lb.Wait, list int, matched []int,
 ) *queue.Ticket {
 	p := r.plan
-	t := &queue.Ticket{Owner: s.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
+	t := &queue.Ticket{Owner: s.self.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
 	t.Open = d.queue.HasOpen(now, list, t.Tokens, d)
 	if !p.HasBudget() { // else capacity becomes free with time, however much is in flight
 		t.Inflight = d.requests()
