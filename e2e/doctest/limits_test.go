@@ -25,7 +25,7 @@ var limits = []struct{ doc, text, file, constant string }{
 	{"docs/design/redis-store.md", "at most 160 leases of dead owners", "redisclient/lua/heartbeat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
 	{"docs/design/redis-store.md", "about 320 of the owner's own", "redisclient/lua/heartbeat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
 	{"docs/design/redis-store.md", "TTL of 100 ms", "redisclient/lua/heartbeat.lua", `'NX', 'PX', 100\b`},
-	{"docs/design/redis-store.md", "50 leases at a time", "redisclient/heartbeat.go", `leasesPerCommand = 50\b`},
+	{"docs/design/redis-store.md", "50 leases at a time", "redisclient/ledger.go", `leasesPerCommand = 50\b`},
 	{"docs/design/redis-store.md", "more than 128 endpoints", "redisclient/candidates.go", `endpointsPerCommand = 128\b`},
 	{"docs/design/redis-wait.md", "by 4 ms", "plugin/core/ticks.go", `maxLate = 4 \* time.Millisecond`},
 	{"docs/overload.md", "yet gets 16 requests", "lb/push/limits.go", `firstLimit = 16\b`},
