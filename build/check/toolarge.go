@@ -28,8 +28,7 @@ var tooLarge = map[string]shape{
 	},
 	"lb/answer":   {circle: 7},
 	"lb/memstore": {methods: map[string]int{"Store": 56}},
-	"lb/prompt":   {circle: 14, methods: map[string]int{"Chainer": 50}},
-	"lb/queue":    {circle: 10, methods: map[string]int{"Queue": 55}},
+	"lb/prompt":   {circle: 8, methods: map[string]int{"Chainer": 50}},
 	"lb/storetest": {
 		circle: 17,
 		pairs: []string{
