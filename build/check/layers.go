@@ -29,8 +29,8 @@ const (
 // and the same input gives the same output.
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
-	"redisclient", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process",
-	"plugin/admission", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats",
+	"plugin/admission", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines",
+	"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -107,7 +107,7 @@ var mayImport = map[string][]string{
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
 		"lb/cache", "lb/engines", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/prompt", "lb/push",
-		"lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/discovery", "plugin/endpoints",
+		"lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/endpoints",
 		"plugin/engines", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats",
 		"redisclient", xxhash,
 	},
