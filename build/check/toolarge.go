@@ -26,9 +26,8 @@ var tooLarge = map[string]shape{
 			"Fleet.State and Fleet.state",
 		},
 	},
-	"lb/answer":   {circle: 7},
-	"lb/memstore": {methods: map[string]int{"Store": 56}},
-	"lb/prompt":   {circle: 8, methods: map[string]int{"Chainer": 50}},
+	"lb/answer": {circle: 7},
+	"lb/prompt": {circle: 8, methods: map[string]int{"Chainer": 50}},
 	"lb/storetest": {
 		circle: 17,
 		pairs: []string{

@@ -10,6 +10,49 @@ import (
 // Flush writes the pending steps. Call it about ten times a second.
 func (s *Store) Flush(now time.Duration) { s.ledger.flush(now) }
 
+// Poll implements [lb.Store].
+func (s *Store) Poll(now time.Duration) time.Duration {
+	next := time.Duration(0)
+	for _, sc := range s.ledger.scopes {
+		if len(sc.waiters) == 0 && !sc.left {
+			continue
+		}
+		s.pollScope(now, sc)
+		if len(sc.waiters) > 0 {
+			next = now + lb.PollPeriod
+		}
+	}
+	s.requests.answer(now)
+	return next
+}
+
+// pollScope brings the requests of one scope up to date that wait. Most of the time nothing has changed: then it only
+// reads.
+func (s *Store) pollScope(now time.Duration, sc *scope) {
+	start := poll{owner: s.self.owner, placer: &s.placer, scope: sc}
+	p := start
+	s.self.showLife(now)
+	err := s.ledger.swap(now, sc, func(d *draft) error {
+		p = start // an earlier try may have changed it
+		p.changed = d.takeBack()
+		p.advance(now, d)
+		if p.changed || d.dispatch(now, s.self.owner) {
+			return nil
+		}
+		return errUnchanged
+	})
+	if err != nil {
+		p.overdue(now)
+	}
+	if err == nil && p.firstOver > 0 {
+		sc.firstOver = p.firstOver
+	}
+	sc.left = err != nil || p.more
+	for id, why := range p.ended {
+		s.requests.end(sc, id, why)
+	}
+}
+
 // Heartbeat implements [lb.Store]. An owner without a reservation so far is not in the owner directory: it only returns
 // the leases of others.
 func (s *Store) Heartbeat(now time.Duration) error {
@@ -43,41 +86,4 @@ func (s *Store) retryFailed(now time.Duration) {
 			s.Amend(now, id, a.addr, a.tokens)
 		}
 	}
-}
-
-// Owners returns how many owners are alive.
-func (s *Store) Owners(now time.Duration) (int, error) {
-	alive := 0
-	err := updateDirectory(s.kv, func(d directory) (directory, error) {
-		alive = 0
-		for i := range d.size() {
-			if d.owner(i) != 0 && now-d.heartbeat(i) <= s.ttl {
-				alive++
-			}
-		}
-		return nil, nil
-	})
-	return alive, err
-}
-
-// Loads appends the load of each endpoint in the scope, over all owners, to dst. Endpoints that are not counted there
-// have no load.
-func (s *Store) Loads(scope string, addrs []string, dst []lb.Load) ([]lb.Load, error) {
-	t, err := s.ledger.lookup(scope)
-	for _, a := range addrs {
-		if err == nil && lb.IsOfTenants(scope) {
-			t, err = s.ledger.lookup(tableName(scope, a))
-		}
-		if err != nil {
-			return dst, err
-		}
-		l := lb.Load{}
-		if t != nil {
-			if row := t.find(lb.EndpointHash(a)); row != noRow {
-				l = t.loadOf(row)
-			}
-		}
-		dst = append(dst, l)
-	}
-	return dst, err
 }

@@ -61,6 +61,14 @@ func (rs *requests) forget(sc *scope, id lb.LeaseID) {
 	delete(rs.waiters, id)
 }
 
+// end ends the wait of a request, if it waits, without a grant.
+func (rs *requests) end(sc *scope, id lb.LeaseID, why error) {
+	if w := sc.waiters[id]; w != nil {
+		rs.forget(sc, id)
+		rs.finished = append(rs.finished, finished{waiter: w, err: why})
+	}
+}
+
 // uncharge notes that a lease, if there still is one, is not charged in a budget.
 func (rs *requests) uncharge(id lb.LeaseID) {
 	if l, ok := rs.leases[id]; ok {

@@ -1,12 +1,9 @@
 package memstore
 
 import (
-	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // Store is the embedded store of one owner: exact counts over all workers of one gateway. It is an [lb.LocalStore].
@@ -24,6 +21,7 @@ type Store struct {
 	prefixes prefixIndex
 	requests requests
 	ledger   ledger
+	placer   placer
 	sweeper  sweeper
 
 	// releasedEarly has the leases that were released before they were reserved, and when to forget that.
@@ -32,11 +30,6 @@ type Store struct {
 	failedReleases []lb.LeaseID
 	failedAmends   map[lb.LeaseID]amendment
 	tasks          uint64 // that were scheduled
-
-	loads   []lb.Load     // reused by reserve
-	entries []queue.Entry // likewise
-	hashes  []uint64      // reused by locate
-	matched []int         // reused by matchedBlocks
 }
 
 var _ lb.LocalStore = (*Store)(nil)
@@ -58,6 +51,7 @@ func New(kv lb.KV, owner uint64, ttl time.Duration) *Store {
 		kv: kv, self: &s.self, tables: &s.tables, requests: &s.requests, stats: &s.Stats, wake: s.wake,
 		scopes: map[string]*scope{}, draft: newDraft(kv, owner),
 	}
+	s.placer.self = &s.self
 	s.sweeper = sweeper{
 		kv: kv, tables: &s.tables, ttl: ttl, stats: &s.Stats, draft: &s.ledger.draft, wake: s.wake,
 	}
@@ -103,7 +97,7 @@ func (s *Store) reserveOrQueue(now time.Duration, id lb.LeaseID, p *lb.Plan, don
 	if p.Prefix.NeedsLookup() {
 		r.matches = s.prefixes.find(now, &p.Prefix)
 	}
-	err := s.ledger.swap(now, r.scope, func(d *draft) error { return s.place(now, d, &r) })
+	err := s.ledger.swap(now, r.scope, func(d *draft) error { return s.placer.place(now, d, &r) })
 	if err == nil && s.requests.waiters[p.Wait.Instead] == r.scope {
 		s.requests.forget(r.scope, p.Wait.Instead)
 	}
@@ -128,75 +122,6 @@ func (s *Store) reserveOrQueue(now time.Duration, id lb.LeaseID, p *lb.Plan, don
 	}
 }
 
-// place chooses an endpoint and counts the request there; or puts it into the queue.
-func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
-	sc, p := r.scope, r.plan
-	// An earlier try may have set these.
-	r.waits, r.refused, r.grant, r.expected = false, nil, lb.Grant{}, 0
-	if d.table, err = sc.locate(d.table, p.List, &s.hashes); err != nil {
-		return err
-	}
-	if p.HasBudget() {
-		d.expireTasks(now)
-	}
-	if s.replace(d, r); r.refused != nil {
-		return nil
-	}
-	s.readLoads(d, sc)
-	if p.HasBudget() && p.Wait.Waits() && d.queue != nil && d.queue.Waiting() > 0 {
-		return s.enqueue(now, d, r, nil)
-	} else if p.HasBudget() {
-		return s.placeByBudget(now, d, r)
-	}
-	matched := s.matchedBlocks(sc, d.table, r.matches)
-	if p.Wait.Waits() && (d.queue != nil && d.queue.Waiting() > 0 || s.wanted(r, matched) >= 0) {
-		return s.enqueue(now, d, r, matched)
-	}
-	i := lb.Choose(p, s.loads, matched)
-	if i == lb.Full {
-		if p.Wait.Waits() {
-			return s.enqueue(now, d, r, matched)
-		}
-		return lb.ErrFull
-	}
-	r.grant = lb.Grant{Index: i}
-	if matched != nil {
-		r.grant.Cached = matched[i]
-	}
-	r.row, r.tokens = sc.rows[i], p.AddedTokens(r.grant.Cached)
-	r.grant.Load = lb.Load{Requests: s.loads[i].Requests + 1, Tokens: s.loads[i].Tokens + r.tokens}
-	d.take(step{from: noRow, to: r.row, toTokens: r.tokens})
-	return nil
-}
-
-// readLoads sets s.loads to those of the candidates.
-func (s *Store) readLoads(d *draft, sc *scope) {
-	s.loads = slices.Grow(s.loads[:0], len(sc.rows))[:len(sc.rows)]
-	rows := d.table[d.rowsAt():]
-	for i, row := range sc.rows {
-		s.loads[i] = loadAt(rows, row)
-	}
-}
-
-// matchedBlocks returns how many leading blocks of the prompt each candidate matches, nil if none matches any.
-func (s *Store) matchedBlocks(sc *scope, t table, matches []Match) []int {
-	if len(matches) == 0 {
-		return nil
-	}
-	s.matched = s.matched[:0]
-	hashes := t[t.hashesAt():]
-	for _, row := range sc.rows {
-		n, tag := 0, wire.Uint32(hashes, row*hashSize) // the lower half of a hash: lb.EndpointTag
-		for _, m := range matches {
-			if m.Tag == tag {
-				n = m.Blocks
-			}
-		}
-		s.matched = append(s.matched, n)
-	}
-	return s.matched
-}
-
 // ForgetPrompt implements [lb.Store].
 func (s *Store) ForgetPrompt(_ time.Duration, _ lb.LeaseID, p *lb.Plan, addr string, n int) {
 	s.prefixes.forget(&p.Prefix, lb.EndpointTag(addr), n)
@@ -216,6 +141,15 @@ func (s *Store) CountAt(now time.Duration, id lb.LeaseID, name, addr string, tok
 	return s.countIn(now, id, tableName(name, addr), l, func(d *draft, _ *scope) (row int, err error) {
 		d.table, row, err = rowOf(d.table, addr)
 		return row, err
+	})
+}
+
+// CountBudget implements [lb.LocalStore].
+func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index int) error {
+	l := lease{tokens: p.AddedTokens(0), charged: true}
+	table := tableName(p.Scope, p.Candidates[index].Addr)
+	return s.countIn(now, id, table, l, func(d *draft, sc *scope) (row int, err error) {
+		return s.placer.chargeAt(now, d, sc, p, index)
 	})
 }
 
@@ -329,6 +263,17 @@ func (s *Store) releaseLease(now time.Duration, id lb.LeaseID) error {
 		delete(s.requests.leases, id)
 	}
 	return err
+}
+
+// leave takes a request out of the queue that waits no longer.
+func (s *Store) leave(now time.Duration, sc *scope, id lb.LeaseID) {
+	s.requests.forget(sc, id)
+	err := s.ledger.swap(now, sc, func(d *draft) error {
+		d.leave(s.self.owner, id)
+		return nil
+	})
+	sc.left = sc.left || err != nil
+	s.requests.answer(now)
 }
 
 // LeaseTokens returns how many tokens the lease counts, 0 if this owner does not hold it.
