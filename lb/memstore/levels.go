@@ -8,7 +8,7 @@ import (
 
 // Levels implements [lb.TaskStore].
 func (s *Store) Levels(now time.Duration, scope string, addrs []string, done func([]lb.BudgetLevel, error)) {
-	t, err := s.lookup(scope)
+	t, err := s.ledger.lookup(scope)
 	if err != nil {
 		done(nil, err)
 		return

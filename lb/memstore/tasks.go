@@ -13,23 +13,22 @@ func (s *Store) Schedule(now time.Duration, key uint64, ttl time.Duration, p *lb
 		done(lb.Task{}, lb.ErrOverBudget)
 		return
 	}
-	s.reserved++
+	s.ledger.reserved++
 	s.tasks++
 	t := scheduling{
-		reservation: reservation{plan: p, scope: s.scope(p.Scope)}, key: key, ttl: ttl,
-		task: lb.Task{ID: lb.NewTaskID(p.Random, s.owner, s.tasks)},
+		reservation: reservation{plan: p, scope: s.ledger.scope(p.Scope)}, key: key, ttl: ttl,
+		task: lb.Task{ID: lb.NewTaskID(p.Random, s.self.owner, s.tasks)},
 	}
-	err := s.swap(now, t.scope, func(d *draft) error { return s.placeTask(now, d, &t) })
-	if err != nil && t.scope.slot < 0 {
-		delete(s.scopes, t.scope.name) // there is no slot for it
-	}
-	if err == nil {
+	err := s.ledger.swap(now, t.scope, func(d *draft) error { return s.placeTask(now, d, &t) })
+	if err != nil {
+		s.ledger.discard(t.scope)
+	} else {
 		err = t.refused
 	}
 	t.grant.Expected = t.expected
 	t.task.Grant = t.grant
 	done(t.task, err)
-	s.answerWaits(now)
+	s.requests.answer(now)
 }
 
 // scheduling is a task while its swap is tried.
@@ -137,7 +136,7 @@ func (s *Store) Complete(now time.Duration, scope string, id lb.TaskID, actual i
 		end = lb.TaskUnknown
 	}
 	done(end, err)
-	s.answerWaits(now)
+	s.requests.answer(now)
 }
 
 // Renew implements [lb.TaskStore].
@@ -154,17 +153,17 @@ func (s *Store) Renew(
 		return found
 	})
 	done(found && err == nil, err)
-	s.answerWaits(now)
+	s.requests.answer(now)
 }
 
 // changeTask calls change with the number of the task, -1 for none, and writes what that reports to have changed. It
 // may be called several times.
 func (s *Store) changeTask(now time.Duration, scope string, id lb.TaskID, change func(d *draft, i int) bool) error {
-	sc, err := s.budgeted(scope)
+	sc, err := s.ledger.budgeted(scope)
 	if sc == nil {
 		return err
 	}
-	return s.swap(now, sc, func(d *draft) error {
+	return s.ledger.swap(now, sc, func(d *draft) error {
 		expired := d.expireTasks(now)
 		if changed := change(d, d.openBudgets().tasks.find(id)); !changed && !expired {
 			return errUnchanged

@@ -9,37 +9,12 @@ import (
 
 // What the queue is told of a request that waits.
 
-// list returns the number of the list of the plan's endpoints in the queue, false if there are too many.
-func (sc *scope) list(d *draft, p *lb.Plan) (number int, ok bool) {
-	key := sc.listKey ^ p.Wait.Limits
-	if p.HasBudget() {
-		key = ^key
-	}
-	if number, ok = d.queue.List(key, sc.entries(nil, p)); ok && p.HasBudget() {
-		d.queue.SetBudgets(number, p.Budget.AgeBonus)
-	}
-	return number, ok
-}
-
-// entries appends the endpoints of the plan.
-func (sc *scope) entries(entries []queue.Entry, p *lb.Plan) []queue.Entry {
-	for i := range p.Candidates {
-		c := &p.Candidates[i]
-		e := queue.Entry{Row: sc.rows[i], Cap: c.Cap, TokenCap: c.TokenCap}
-		if p.HasBudget() {
-			e.Limits = p.Budget.Limits[i]
-		}
-		entries = append(entries, e)
-	}
-	return entries
-}
-
 // ticket returns the ticket of a reservation.
 func (s *Store) ticket(
 	now time.Duration, d *draft, r *reservation, w *lb.Wait, list int, matched []int,
 ) *queue.Ticket {
 	p := r.plan
-	t := &queue.Ticket{Owner: s.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
+	t := &queue.Ticket{Owner: s.self.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
 	t.Open = d.queue.HasOpen(now, list, t.Tokens, d)
 	if !p.HasBudget() { // else capacity becomes free with time, however much is in flight
 		t.Inflight = d.requests()

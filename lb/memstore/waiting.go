@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -11,31 +10,21 @@ import (
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
-// waiter is a request of this owner that waits.
-type waiter struct {
-	plan    lb.Plan
-	matched []int         // blocks of its prompt at each candidate, nil for none
-	since   time.Duration // when it began to wait
-	until   time.Duration
-	waited  bool // it was not granted an endpoint at once
-	done    func(lb.Grant, error)
-}
-
 // enqueue puts the request into the queue, unless it may not wait there. If an endpoint that it may use is open and
 // its turn has come, it is claimed at once.
 func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []int) error {
 	d.begin()
 	d.asking = r
-	s.showLife(now)
+	s.self.showLife(now)
 	if r.scope.left { // a ticket with this id may be in the queue still
-		d.leave(s.owner, r.id)
+		d.leave(s.self.owner, r.id)
 	}
 	w := r.plan.Wait
 	isNew := w.Since == 0
 	if isNew {
 		w.Since = now
 	}
-	list, ok := r.scope.list(d, r.plan)
+	list, ok := r.scope.list(d.queue, r.plan)
 	if !ok {
 		return lb.ErrNoRoom
 	}
@@ -48,11 +37,11 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 	if !ticket.Open {
 		return nil
 	}
-	d.dispatch(now, s.owner)
-	if was, _, _ := d.queue.Find(s.owner, r.id); was != queue.Waiting || !isNew {
+	d.dispatch(now, s.self.owner)
+	if was, _, _ := d.queue.Find(s.self.owner, r.id); was != queue.Waiting || !isNew {
 		return nil
 	}
-	d.leave(s.owner, r.id)
+	d.leave(s.self.owner, r.id)
 	// The dispatch may have granted to others what was open.
 	ticket.Open = !r.plan.HasBudget() && d.queue.HasOpen(now, list, ticket.Tokens, d)
 	if s.admit(now, d, r, ticket) != nil {
@@ -72,105 +61,32 @@ func (s *Store) admit(now time.Duration, d *draft, r *reservation, t *queue.Tick
 	return r.refused
 }
 
-// await notes that a request waits, or that it was granted an endpoint as soon as it had entered the queue.
-func (s *Store) await(now time.Duration, r *reservation, done func(lb.Grant, error)) {
-	w := &waiter{plan: *r.plan, matched: r.matched, since: cmp.Or(r.plan.Wait.Since, now), done: done}
-	w.until = w.since + w.plan.Wait.Max
-	if len(r.scope.waiters) == 0 || w.until < r.scope.firstOver {
-		r.scope.firstOver = w.until
-	}
-	r.scope.waiters[r.id] = w
-	s.waiters[r.id] = r.scope
-	for _, c := range s.draft.claims {
-		s.claimed(r.scope, s.draft.table, c)
-	}
-	w.waited = true
-}
-
-// claimed makes a request that waited a lease, which the table counts already.
-func (s *Store) claimed(sc *scope, t table, c claim) {
-	w, ok := sc.waiters[c.id]
-	if !ok {
-		return // it has just come: see await
-	}
-	s.forget(sc, c.id)
-	hash := t.hash(c.row)
-	g := lb.Grant{Index: -1, Load: t.loadOf(c.row)}
-	for i := range w.plan.Candidates {
-		if lb.EndpointHash(w.plan.Candidates[i].Addr) == hash {
-			g.Index = i
-		}
-	}
-	if g.Index >= 0 && w.matched != nil && w.plan.AddedTokens(w.matched[g.Index]) == c.tokens {
-		g.Cached = w.matched[g.Index] // else it is one that the ticket did not name
-	}
-	if w.plan.HasBudget() {
-		state := s.draft.openBudgets().state(c.row)
-		g.Left = state.Left()
-	}
-	s.leases[c.id] = lease{sc, c.row, c.tokens, g, w.plan.HasBudget(), turnOf(w, c.tokens)}
-	s.finished = append(s.finished, finished{id: c.id, waiter: w, grant: g})
-}
-
-// forget removes a request from those that wait.
-func (s *Store) forget(sc *scope, id lb.LeaseID) {
-	delete(sc.waiters, id)
-	delete(s.waiters, id)
-}
-
-// finished is a wait that has ended.
-type finished struct {
-	id     lb.LeaseID
-	waiter *waiter
-	grant  lb.Grant
-	err    error
-}
-
-// answerWaits calls done for the requests whose wait has ended. It is the last thing that a call of the store does:
-// done may call the store again.
-func (s *Store) answerWaits(now time.Duration) {
-	for len(s.finished) > 0 {
-		f := s.finished[0]
-		s.finished = s.finished[1:]
-		if len(s.finished) == 0 {
-			s.finished = nil
-		}
-		f.grant.Waited = now - f.waiter.since
-		f.grant.Queued = f.grant.Waited > 0
-		p := &f.waiter.plan
-		if f.err == nil && p.Prefix.NeedsLookup() {
-			s.RecordPrompt(now, f.id, p, p.Candidates[f.grant.Index].Addr)
-		}
-		f.waiter.done(f.grant, f.err)
-	}
-}
-
 // replace takes the ticket out of the queue in whose place the request comes. If that was evicted, so is the request.
 func (s *Store) replace(d *draft, r *reservation) {
 	old := r.plan.Wait.Instead
 	if old == 0 {
 		return
 	}
-	if was, _, _ := d.leave(s.owner, old); was == queue.Evicted {
+	if was, _, _ := d.leave(s.self.owner, old); was == queue.Evicted {
 		r.refused = lb.ErrQueueFull
 	}
 }
 
 // leave takes a request out of the queue that waits no longer.
 func (s *Store) leave(now time.Duration, sc *scope, id lb.LeaseID) {
-	s.forget(sc, id)
-	err := s.swap(now, sc, func(d *draft) error {
-		d.leave(s.owner, id)
+	s.requests.forget(sc, id)
+	err := s.ledger.swap(now, sc, func(d *draft) error {
+		d.leave(s.self.owner, id)
 		return nil
 	})
 	sc.left = sc.left || err != nil
-	s.answerWaits(now)
+	s.requests.answer(now)
 }
 
 // Poll implements [lb.Store].
 func (s *Store) Poll(now time.Duration) time.Duration {
 	next := time.Duration(0)
-	for _, sc := range s.scopes {
+	for _, sc := range s.ledger.scopes {
 		if len(sc.waiters) == 0 && !sc.left {
 			continue
 		}
@@ -179,7 +95,7 @@ func (s *Store) Poll(now time.Duration) time.Duration {
 			next = now + lb.PollPeriod
 		}
 	}
-	s.answerWaits(now)
+	s.requests.answer(now)
 	return next
 }
 
@@ -187,11 +103,11 @@ func (s *Store) Poll(now time.Duration) time.Duration {
 // reads.
 func (s *Store) pollScope(now time.Duration, sc *scope) {
 	var p progress
-	s.showLife(now)
-	err := s.swap(now, sc, func(d *draft) error {
+	s.self.showLife(now)
+	err := s.ledger.swap(now, sc, func(d *draft) error {
 		p = progress{changed: d.takeBack()}
 		s.advance(now, sc, d, &p)
-		if p.changed || d.dispatch(now, s.owner) {
+		if p.changed || d.dispatch(now, s.self.owner) {
 			return nil
 		}
 		return errUnchanged
@@ -205,8 +121,8 @@ func (s *Store) pollScope(now time.Duration, sc *scope) {
 	sc.left = err != nil || p.more
 	for id, why := range p.ended {
 		if w := sc.waiters[id]; w != nil {
-			s.forget(sc, id)
-			s.finished = append(s.finished, finished{id: id, waiter: w, err: why})
+			s.requests.forget(sc, id)
+			s.requests.finished = append(s.requests.finished, finished{waiter: w, err: why})
 		}
 	}
 }
@@ -245,10 +161,10 @@ func (s *Store) advance(now time.Duration, sc *scope, d *draft, p *progress) {
 	}
 	waiting := 0
 	if d.queue != nil {
-		for _, e := range d.queue.Ended(s.owner) {
+		for _, e := range d.queue.Ended(s.self.owner) {
 			s.takeOver(sc, d, p, &e)
 		}
-		waiting = d.queue.WaitingOf(s.owner)
+		waiting = d.queue.WaitingOf(s.self.owner)
 	}
 	if sc.left || waiting != len(sc.waiters)-len(p.granted)-len(p.ended) {
 		s.compare(now, sc, d, p)
@@ -265,10 +181,10 @@ func (s *Store) endWaits(now time.Duration, sc *scope, d *draft, p *progress) {
 		}
 		was := queue.Gone
 		if d.queue != nil {
-			was, _, _ = d.queue.Find(s.owner, id)
+			was, _, _ = d.queue.Find(s.self.owner, id)
 		}
 		if was == queue.Waiting {
-			d.leave(s.owner, id)
+			d.leave(s.self.owner, id)
 		}
 		if was == queue.Waiting || was == queue.Gone {
 			p.end(id, lb.ErrWaitOver)
@@ -281,16 +197,16 @@ func (s *Store) takeOver(sc *scope, d *draft, p *progress, e *queue.End) {
 	_, known := sc.waiters[e.ID]
 	switch {
 	case !known:
-		d.leave(s.owner, e.ID)
+		d.leave(s.self.owner, e.ID)
 		p.changed = true
 	case e.Status == queue.Evicted:
-		d.leave(s.owner, e.ID)
+		d.leave(s.self.owner, e.ID)
 		p.end(e.ID, lb.ErrEvicted)
 	case len(d.steps) >= logLength:
 		p.more = true
 		p.granted = append(p.granted, e.ID)
 	default:
-		d.claim(s.owner, e.ID)
+		d.claim(s.self.owner, e.ID)
 		p.changed = true
 		p.granted = append(p.granted, e.ID)
 	}
@@ -301,11 +217,11 @@ func (s *Store) takeOver(sc *scope, d *draft, p *progress, e *queue.End) {
 func (s *Store) compare(now time.Duration, sc *scope, d *draft, p *progress) {
 	there := map[lb.LeaseID]bool{}
 	if d.queue != nil {
-		d.queue.EachWaiting(s.owner, func(id lb.LeaseID) { there[id] = true })
+		d.queue.EachWaiting(s.self.owner, func(id lb.LeaseID) { there[id] = true })
 	}
 	for id := range there {
 		if sc.waiters[id] == nil {
-			d.leave(s.owner, id)
+			d.leave(s.self.owner, id)
 			p.changed = true
 		}
 	}
@@ -328,7 +244,7 @@ func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.Lease
 	}
 	d.table = t
 	d.begin()
-	if list, ok := sc.list(d, &w.plan); ok {
+	if list, ok := sc.list(d.queue, &w.plan); ok {
 		s.loads = s.loads[:0]
 		for _, row := range sc.rows {
 			s.loads = append(s.loads, d.loadOf(row))
@@ -339,13 +255,13 @@ func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.Lease
 
 // Waits implements [lb.Store].
 func (s *Store) Waits(id lb.LeaseID) bool {
-	_, ok := s.waiters[id]
+	_, ok := s.requests.waiters[id]
 	return ok
 }
 
 // Queue implements [lb.Store].
 func (s *Store) Queue(_ time.Duration, scope string) lb.QueueStats {
-	t, err := s.lookup(scope)
+	t, err := s.ledger.lookup(scope)
 	if err != nil || t == nil || !t.hasQueue() {
 		return lb.QueueStats{}
 	}
