@@ -55,7 +55,7 @@ const never time.Duration = -1
 
 // candidateLists are the lists of a scope, those used last first.
 type candidateLists struct {
-	*place
+	at          *place
 	all         []*candidateList
 	freeingRows bool // a search for unused rows is in progress
 }
@@ -82,7 +82,7 @@ func (ls *candidateLists) list(cs lb.List, limits []budget.Limits) *candidateLis
 			return l
 		}
 	}
-	l := newCandidateList(ls.place, cs, limits)
+	l := newCandidateList(ls.at, cs, limits)
 	for _, known := range ls.all {
 		if known.key == l.key {
 			known.List, known.limits = cs, limits
@@ -122,10 +122,10 @@ func (l *candidateList) isKnown(now time.Duration) bool {
 
 // sendList stores the list in Redis.
 func (ls *candidateLists) sendList(now time.Duration, l *candidateList) {
-	ls.seq++
-	l.knownAt, l.sentAt, l.sentSeq, l.sendErr = now, now, ls.seq, nil
+	ls.at.seq++
+	l.knownAt, l.sentAt, l.sentSeq, l.sendErr = now, now, ls.at.seq, nil
 	for _, cmd := range l.commands {
-		ls.client.send(now, scriptCandidates, &ls.node, cmd, false, func(now time.Duration, v Value, err error) {
+		ls.at.client.send(now, scriptCandidates, &ls.at.node, cmd, false, func(now time.Duration, v Value, err error) {
 			switch {
 			case err != nil:
 				l.knownAt, l.sendErr = never, err

@@ -42,7 +42,7 @@ func (s *Store) Settle(now time.Duration, id lb.LeaseID, addr string, tokens, re
 
 // Restrict implements [lb.Store]. If the command fails, the next answer of the endpoint says the same again.
 func (s *Store) Restrict(now time.Duration, scope, addr string, r budget.Restriction) {
-	at, sp := &s.scopeOf(scope).place, scriptRestrict
+	at, sp := &s.scopeOf(scope).ledger.place, scriptRestrict
 	if at.ofTenants {
 		sp = scriptRestrictTenant
 	}

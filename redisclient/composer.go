@@ -14,7 +14,7 @@ const isNew = 1<<32 - 1
 
 // composer composes the commands of a scope's reservations.
 type composer struct {
-	*place
+	at    *place
 	lists *candidateLists
 	pages pages
 }
@@ -24,7 +24,7 @@ type composer struct {
 func (co *composer) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	var room [55 + 6*shortTTLRoom]byte
 	x, waits := &p.Prefix, p.Wait.Waits()
-	if co.isForTenant(p) {
+	if co.at.isForTenant(p) {
 		co.setTenantCommand(r, p)
 		return
 	}
@@ -39,7 +39,7 @@ func (co *composer) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 			r.script = scriptWait
 		}
 		b := r.script.command(make([]byte, 0, 384+2*len(p.Home.Order)), 3, r.args)
-		b = appendID(co.appendReserveKeys(b, l.key), r.id)
+		b = appendID(co.at.appendReserveKeys(b, l.key), r.id)
 		b = appendArg(b, appendAdded(room[:0], p, clampTokens(p.Tokens)))
 		if waits || len(p.Home.Order) > 0 {
 			b = appendArg(b, "")
@@ -53,7 +53,7 @@ func (co *composer) setCommand(now time.Duration, r *reservation, p *lb.Plan) {
 	}
 	size := 512 + (8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks) + 2*len(p.Home.Order)
 	b := r.script.command(make([]byte, 0, size), 4, r.args)
-	b = appendArg(co.appendReserveKeys(b, l.key), co.keys.pagesKey(x.IndexMemory.Remote))
+	b = appendArg(co.at.appendReserveKeys(b, l.key), co.at.keys.pagesKey(x.IndexMemory.Remote))
 	b = appendID(b, r.id)
 	params := appendAdded(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
 	b = appendArg(b, co.pages.appendPrefix(params, now, x))
@@ -81,7 +81,7 @@ func (co *composer) appendBehind(b []byte, now time.Duration, l *candidateList, 
 	order := p.Home.Order
 	switch {
 	case p.Wait.Waits():
-		b = appendWait(b, now, co.silence(), l, &p.Wait)
+		b = appendWait(b, now, co.at.silence(), l, &p.Wait)
 	case len(order) > 0:
 		b = appendArg(b, "")
 	}
@@ -103,11 +103,11 @@ func (co *composer) setBudgetCommand(now time.Duration, r *reservation, l *candi
 		r.args = 4
 	}
 	b := r.script.command(make([]byte, 0, 384), 4, r.args)
-	b = appendID(appendArg(co.appendReserveKeys(b, l.key), co.keys.Budget), r.id)
+	b = appendID(appendArg(co.at.appendReserveKeys(b, l.key), co.at.keys.Budget), r.id)
 	var room [16]byte
 	r.cmd = appendArg(b, wire.Writer(room[:0]).Float64(float64(p.AddedTokens(0))).Float64(max(p.Budget.AgeBonus, 0)))
 	if p.Wait.Waits() {
-		r.cmd = appendWait(appendArg(r.cmd, ""), now, co.silence(), l, &p.Wait)
+		r.cmd = appendWait(appendArg(r.cmd, ""), now, co.at.silence(), l, &p.Wait)
 	}
 }
 

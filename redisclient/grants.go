@@ -12,6 +12,7 @@ import (
 
 // passOn handles what a step of this owner has granted in the scope: to requests of its own, and of others.
 func (room *waitingRoom) passOn(now time.Duration, grants []byte) {
+	led := room.ledger
 	if len(grants) == 0 {
 		return
 	}
@@ -21,11 +22,11 @@ func (room *waitingRoom) passOn(now time.Duration, grants []byte) {
 		news[owner] = append(news[owner], in.Take(newsSize)...)
 	}
 	for _, name := range order.Keys(news) {
-		if owner, err := strconv.ParseUint(name, 16, 64); err == nil && name != room.owner.name {
-			room.onGrant(owner, append(wire.Writer(nil).Text(room.scope), news[name]...))
+		if owner, err := strconv.ParseUint(name, 16, 64); err == nil && name != led.owner.name {
+			led.onGrant(owner, append(wire.Writer(nil).Text(led.scope), news[name]...))
 		}
 	}
-	room.handleEntries(now, news[room.owner.name])
+	room.handleEntries(now, news[led.owner.name])
 }
 
 // handleNews handles the answer to a poll: what has become of some of the owner's requests, after a stamp.
@@ -44,7 +45,7 @@ func (room *waitingRoom) handleEntries(now time.Duration, entries []byte) {
 		reply := reservationReply{}
 		reply.grant.Load = lb.Load{Requests: int64(in.Uint32()), Tokens: int64(in.Uint(6))}
 		reply.grant.Cached, reply.tokens = int(in.Byte()), int64(in.Uint32())
-		l := room.leases[id]
+		l := room.ledger.leases[id]
 		if l == nil || l.state != waiting {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 
 // heartbeats are those of this owner in one scope, one after the other.
 type heartbeats struct {
-	*ledger
+	ledger    *ledger
 	lists     *candidateLists
 	room      *waitingRoom
 	current   *heartbeat  // nil if none is in progress
@@ -34,21 +34,22 @@ func (hb *heartbeats) start(now time.Duration) {
 	if hb.current != nil {
 		return
 	}
-	hb.seq++
-	hb.current = &heartbeat{startSeq: hb.seq, cursor: []byte("0"), found: map[lb.LeaseID]bool{}}
+	hb.ledger.seq++
+	hb.current = &heartbeat{startSeq: hb.ledger.seq, cursor: []byte("0"), found: map[lb.LeaseID]bool{}}
 	hb.send(now)
 }
 
 // send sends one command of the heartbeat. The lists of candidates that were used since the last one are renewed by it.
 func (hb *heartbeats) send(now time.Duration) {
+	led := hb.ledger
 	lists := hb.lists.takeUsed()
 	b := hb.command(lists)
-	hb.seq++
-	sent := hb.seq
-	hb.client.send(now, scriptHeartbeat, &hb.node, b, true, func(answered time.Duration, v Value, err error) {
+	led.seq++
+	sent := led.seq
+	led.client.send(now, scriptHeartbeat, &led.node, b, true, func(answered time.Duration, v Value, err error) {
 		more := false
 		v, grants := splitGrants(v, 8)
-		defer hb.passOn(answered, grants)
+		defer led.passOn(answered, grants)
 		if err == nil {
 			more, err = hb.handle(answered, v, sent)
 		}
@@ -69,18 +70,19 @@ func (hb *heartbeats) send(now time.Duration) {
 
 // command returns the next command of the heartbeat, which renews the lists.
 func (hb *heartbeats) command(lists []*candidateList) []byte {
+	led := hb.ledger
 	b := scriptHeartbeat.command(nil, 5+len(lists), 6)
-	for _, key := range []string{hb.keys.Table, hb.keys.Rows, hb.keys.Owners, hb.keys.Leases, hb.keys.Turn} {
+	for _, key := range []string{led.keys.Table, led.keys.Rows, led.keys.Owners, led.keys.Leases, led.keys.Turn} {
 		b = appendArg(b, key)
 	}
 	for _, l := range lists {
 		b = appendArg(b, l.key)
 	}
-	b = appendArg(b, hb.owner.name)
-	b = appendInt(b, hb.ttl.Milliseconds())
+	b = appendArg(b, led.owner.name)
+	b = appendInt(b, led.ttl.Milliseconds())
 	b = appendInt(b, dataTTL.Milliseconds())
 	b = appendInt(b, listTTL.Milliseconds())
-	b = appendArg(b, hb.leasesPrefix)
+	b = appendArg(b, led.leasesPrefix)
 	return appendArg(b, hb.current.cursor)
 }
 
@@ -99,7 +101,7 @@ func (hb *heartbeats) handle(now time.Duration, v Value, sent uint64) (more bool
 	if heldSince != hb.heldSince {
 		isFirst := hb.heldSince == ""
 		hb.heldSince = heldSince
-		if hb.markUnsynced(sent); !isFirst {
+		if hb.ledger.markUnsynced(sent); !isFirst {
 			hb.room.sendAllAgain(now, sent)
 		}
 	}
@@ -128,61 +130,63 @@ func isHeartbeatReply(v Value) bool {
 // releaseUnknown releases those of the entries in Redis that the owner does not hold. Tombstones that may still be
 // needed are kept.
 func (hb *heartbeats) releaseUnknown(now time.Duration, leases, tombstones, tickets []byte) {
+	led := hb.ledger
 	var unknown []lb.LeaseID
 	giveUp := func(id lb.LeaseID) {
-		if r := hb.unrefunded[id]; r != nil {
-			hb.cancel(now, r)
+		if r := led.unrefunded[id]; r != nil {
+			led.cancel(now, r)
 		} else {
 			unknown = append(unknown, id)
 		}
 	}
 	for id := range leaseIDs(leases) {
-		l, ok := hb.leases[id]
+		l, ok := led.leases[id]
 		hb.current.found[id] = !ok || l.state != waiting // else it was granted, and the owner has not noticed
 		if !ok {
 			giveUp(id)
 		}
 	}
 	for id := range leaseIDs(tickets) {
-		l, ok := hb.leases[id]
+		l, ok := led.leases[id]
 		hb.current.found[id] = ok && l.state == waiting
 		if !ok { // it may be granted, and charged, before the command
 			giveUp(id)
 		}
 	}
 	for id := range leaseIDs(tombstones) {
-		if _, ok := hb.leases[id]; !ok && now >= hb.tombstones[id] {
+		if _, ok := led.leases[id]; !ok && now >= led.tombstones[id] {
 			unknown = append(unknown, id)
 		}
 	}
 	for ; len(unknown) > 0; unknown = unknown[min(leasesPerCommand, len(unknown)):] {
 		ids := unknown[:min(leasesPerCommand, len(unknown))]
-		hb.sendRelease(now, scriptRelease, hb.releaseCommand(true, turn{}, ids...), ids...)
+		led.sendRelease(now, scriptRelease, led.releaseCommand(true, turn{}, ids...), ids...)
 	}
 }
 
 // finish ends a heartbeat whose last command was sent at the given seq, and begins to assert the leases that Redis does
 // not have, or not as they are.
 func (hb *heartbeats) finish(now time.Duration, sent uint64) {
+	led := hb.ledger
 	h := hb.current
 	hb.current = nil
-	hb.drained = h.entries+len(hb.leases) == 0
-	for id, r := range hb.unrefunded {
+	led.drained = h.entries+len(led.leases) == 0
+	for id, r := range led.unrefunded {
 		if !h.found[id] && now-r.sentAt > tombstoneTTL { // Redis has nothing of it, nor will it
-			delete(hb.unrefunded, id)
+			delete(led.unrefunded, id)
 		}
 	}
-	hb.room.toSend = append(hb.room.toSend, hb.waitersInOrder(func(w *waiter) bool {
+	hb.room.toSend = append(hb.room.toSend, led.waitersInOrder(func(w *waiter) bool {
 		return w.lease.confirmedSeq < h.startSeq && !h.found[w.id] && w.again == nil
 	})...)
-	hb.toAssert = hb.toAssert[:0]
-	for id, l := range hb.leases {
+	led.toAssert = led.toAssert[:0]
+	for id, l := range led.leases {
 		if l.state == held &&
 			(l.unsynced && l.confirmedSeq < sent || l.confirmedSeq < h.startSeq && !h.found[id]) {
-			hb.toAssert = append(hb.toAssert, id)
+			led.toAssert = append(led.toAssert, id)
 		}
 	}
-	hb.assertNext(now)
+	led.assertNext(now)
 	hb.room.sendNext(now)
 }
 

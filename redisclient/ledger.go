@@ -12,7 +12,7 @@ const leasesPerCommand = 50
 
 // ledger is what this owner has in one scope: its leases, as Redis should have them.
 type ledger struct {
-	*place
+	place
 	index      map[lb.LeaseID]*lease // those of all scopes
 	leases     map[lb.LeaseID]*lease
 	waiters    map[lb.LeaseID]*waiter       // those of them that wait

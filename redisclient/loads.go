@@ -46,7 +46,7 @@ func (s *Store) Room(
 func (s *Store) placeOf(scope string) (Keys, *clusterNode) {
 	scope = s.scopeName(scope)
 	if sc := s.scopes[scope]; sc != nil {
-		return KeysOf(scope), &sc.place.node
+		return KeysOf(scope), &sc.ledger.node
 	}
 	return KeysOf(scope), &clusterNode{}
 }

@@ -39,7 +39,7 @@ const (
 
 // waitingRoom is where requests of this owner wait in Redis, in the queue of one scope.
 type waitingRoom struct {
-	*ledger
+	ledger       *ledger
 	composer     *composer
 	reservations *reservations
 
@@ -58,7 +58,8 @@ type waitingRoom struct {
 
 // await notes that a request waits in Redis.
 func (room *waitingRoom) await(r *reservation, reply reservationReply) {
-	room.seq++
+	led := room.ledger
+	led.seq++
 	l := r.lease
 	w := &waiter{id: r.id, lease: l, plan: r.plan, rows: reply.rows, since: r.sentAt, done: r.done}
 	if r.plan.Wait.Since > 0 {
@@ -69,16 +70,16 @@ func (room *waitingRoom) await(r *reservation, reply reservationReply) {
 	w.arrived(reply)
 	w.plan.Prefix.Blocks = slices.Clone(w.plan.Prefix.Blocks)
 	w.plan.Prefix.CreditBytes = slices.Clone(w.plan.Prefix.CreditBytes)
-	l.state, l.confirmedSeq, l.reservation, l.waiter = waiting, room.seq, nil, w
-	if len(room.waiters) == 0 {
+	l.state, l.confirmedSeq, l.reservation, l.waiter = waiting, led.seq, nil, w
+	if len(led.waiters) == 0 {
 		room.stamp = reply.stamp
 	}
-	room.waiters[r.id] = w
+	led.waiters[r.id] = w
 }
 
 // sendAgain reserves a request again that waits, because its ticket may be lost.
 func (room *waitingRoom) sendAgain(now time.Duration, w *waiter) {
-	if w.again != nil || room.client.breaker.open {
+	if w.again != nil || room.ledger.client.breaker.open {
 		return
 	}
 	r := room.composer.reservationOf(now, w)
@@ -99,8 +100,8 @@ func (room *waitingRoom) answerAgain(now time.Duration, r *reservation, reply re
 	case reply.code >= 0:
 		room.claim(now, w, reply)
 	case reply.code == codeWaits:
-		room.seq++
-		w.rows, w.lease.confirmedSeq = reply.rows, room.seq
+		room.ledger.seq++
+		w.rows, w.lease.confirmedSeq = reply.rows, room.ledger.seq
 		w.arrived(reply)
 	case reply.code != codeUnknownList:
 		room.endWait(now, w, reply.err(r))
@@ -109,7 +110,7 @@ func (room *waitingRoom) answerAgain(now time.Duration, r *reservation, reply re
 
 // endWait ends the wait of a request that Redis does not have any more, or not for long.
 func (room *waitingRoom) endWait(now time.Duration, w *waiter, err error) {
-	room.removeLease(w.id)
+	room.ledger.removeLease(w.id)
 	w.lease.state = released
 	room.finishWait(now, w, err)
 }
@@ -121,32 +122,34 @@ func (room *waitingRoom) finishWait(now time.Duration, w *waiter, err error) {
 
 // claim makes a request that waited a lease, which Redis counts already.
 func (room *waitingRoom) claim(now time.Duration, w *waiter, reply reservationReply) {
+	led := room.ledger
 	reply.grant.Queued, reply.grant.Waited = true, now-w.since
 	if w.plan.HasBudget() && reply.grant.Left == (budget.Left{}) { // what the queue tells has no room for that
 		reply.grant.Left = budget.Left{Tokens: -1, Requests: -1}
 	}
-	delete(room.waiters, w.id)
+	delete(led.waiters, w.id)
 	w.lease.charged = w.plan.HasBudget()
 	w.lease.turn = turn{class: w.plan.Wait.Class.ID, tenant: w.plan.Wait.Tenant, tokens: max(reply.tokens, 1)}
-	room.hold(w.lease, reply, w.plan.Candidates)
-	room.recordPrompt(now, &w.plan, w.lease.addr)
+	led.hold(w.lease, reply, w.plan.Candidates)
+	led.recordPrompt(now, &w.plan, w.lease.addr)
 	w.done(reply.grant, nil)
 }
 
 // sendPoll asks what has become of the requests of the scope that wait.
 func (room *waitingRoom) sendPoll(now time.Duration) {
+	led := room.ledger
 	room.polls++
 	b := scriptPoll.command(nil, 3, 3)
-	b = appendArg(b, room.keys.Table)
-	b = appendArg(b, room.keys.Leases)
-	b = appendArg(b, room.keys.Queue)
+	b = appendArg(b, led.keys.Table)
+	b = appendArg(b, led.keys.Leases)
+	b = appendArg(b, led.keys.Queue)
 	b = appendArg(b, room.news)
 	b = appendInt(b, int64(room.fetched))
-	b = appendInt(b, room.silence().Milliseconds())
-	room.seq++
-	sent := room.seq
+	b = appendInt(b, led.silence().Milliseconds())
+	led.seq++
+	sent := led.seq
 	room.asked = sent
-	room.client.send(now, scriptPoll, &room.node, b, false, func(now time.Duration, v Value, err error) {
+	led.client.send(now, scriptPoll, &led.node, b, false, func(now time.Duration, v Value, err error) {
 		room.polls--
 		if err != nil {
 			return
@@ -179,9 +182,9 @@ func (room *waitingRoom) handlePoll(now time.Duration, news, head []byte, sent u
 // sendAllAgain reserves all requests again that waited already at the given seq: tickets were lost by then. Leases may
 // be, too, so they are asserted first: else those that wait would get their places once more.
 func (room *waitingRoom) sendAllAgain(now time.Duration, seq uint64) {
-	room.toSend = room.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < seq })
+	room.toSend = room.ledger.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < seq })
 	if len(room.toSend) > 0 {
-		room.assertAll(now, seq)
+		room.ledger.assertAll(now, seq)
 	}
 	room.sendNext(now)
 }
@@ -189,7 +192,7 @@ func (room *waitingRoom) sendAllAgain(now time.Duration, seq uint64) {
 // sendNext reserves the next ones of toSend again, once the leases of toAssert were sent. A few are on their way at a
 // time: all at once they might take Redis longer than requests wait for it.
 func (room *waitingRoom) sendNext(now time.Duration) {
-	if room.isSending || len(room.toAssert) > 0 {
+	if room.isSending || len(room.ledger.toAssert) > 0 {
 		return // an answer came within the call that has sent the command, or assertNext continues
 	}
 	room.isSending = true

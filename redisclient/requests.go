@@ -75,12 +75,12 @@ func (s *Store) NoteServed(id lb.LeaseID, tokens int64) {
 
 // RecordPrompt implements [lb.Store]. If the command fails, the prompt is recorded when it comes again.
 func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
-	s.scopeOf(p.Scope).place.recordPrompt(now, p, addr)
+	s.scopeOf(p.Scope).ledger.recordPrompt(now, p, addr)
 }
 
 // ForgetPrompt implements [lb.Store]. If the command fails, the record stays until it is too old.
 func (s *Store) ForgetPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string, n int) {
-	s.scopeOf(p.Scope).place.forgetPrompt(now, p, addr, n)
+	s.scopeOf(p.Scope).ledger.forgetPrompt(now, p, addr, n)
 }
 
 // Release implements [lb.Store].

@@ -8,20 +8,21 @@ import (
 
 // reservations sends those of one scope, and handles what Redis answers.
 type reservations struct {
-	*ledger
-	lists *candidateLists
-	pages *pages
-	room  *waitingRoom
+	ledger *ledger
+	lists  *candidateLists
+	pages  *pages
+	room   *waitingRoom
 }
 
 // send sends the reservation. If Redis may not know its list of candidates, that is sent first. A tenant has none.
 func (rs *reservations) send(now time.Duration, r *reservation) {
+	led := rs.ledger
 	if r.script != scriptSpendTenant {
 		r.list = rs.lists.use(now, r.List, r.limits)
 	}
-	rs.seq++
-	r.sentSeq = rs.seq
-	c := rs.client.send(now, r.script, &rs.node, r.cmd, false, func(now time.Duration, v Value, err error) {
+	led.seq++
+	r.sentSeq = led.seq
+	c := led.client.send(now, r.script, &led.node, r.cmd, false, func(now time.Duration, v Value, err error) {
 		rs.handleReply(now, r, v, err)
 	})
 	if r.firstCall != nil && c != nil {
@@ -33,21 +34,22 @@ func (rs *reservations) send(now time.Duration, r *reservation) {
 
 // handleReply ends the reservation, or sends it once more if Redis did not know its list of candidates.
 func (rs *reservations) handleReply(now time.Duration, r *reservation, v Value, err error) {
+	led := rs.ledger
 	reply, err := parseReservationReply(v, r, err)
 	if r.lease.state != released && err == nil && reply.code == codeUnknownList && r.list != nil &&
 		!r.retried {
 		if r.list.sentSeq <= r.sentSeq { // else it was already sent again for another reservation
 			rs.lists.forget()
-			rs.assertAll(now, r.sentSeq) // which may be lost with it
+			led.assertAll(now, r.sentSeq) // which may be lost with it
 		}
 		r.retried = true
 		rs.send(now, r)
 		return
 	}
 	if r.waiter == nil && r.plan.Wait.Waits() {
-		rs.undecided--
+		led.undecided--
 	}
-	defer rs.passOn(now, reply.grants)
+	defer led.passOn(now, reply.grants)
 	if r.waiter != nil {
 		rs.room.resending--
 		defer rs.room.sendNext(now)
@@ -67,7 +69,7 @@ func (rs *reservations) handleReply(now time.Duration, r *reservation, v Value, 
 		rs.refuse(now, r, reply.grant, lb.ErrOverBudget)
 	default:
 		if reply.code == codeUnknownList {
-			rs.client.findMaster(now)
+			led.client.findMaster(now)
 		}
 		rs.refuse(now, r, lb.Grant{Expected: reply.expected}, reply.err(r))
 	}
@@ -80,7 +82,7 @@ func (rs *reservations) grant(now time.Duration, r *reservation, reply reservati
 		reply.grant.Queued = true
 	}
 	r.lease.charged = r.limits != nil
-	rs.hold(r.lease, reply, r.Candidates)
+	rs.ledger.hold(r.lease, reply, r.Candidates)
 	r.done(reply.grant, nil)
 }
 
@@ -88,9 +90,9 @@ func (rs *reservations) grant(now time.Duration, r *reservation, reply reservati
 // back: see late.go.
 func (rs *reservations) refuse(now time.Duration, r *reservation, g lb.Grant, err error) {
 	rs.pages.expireAt = 0 // the reservation may not have extended it
-	rs.removeLease(r.id)
+	rs.ledger.removeLease(r.id)
 	if mayHaveRun(err) {
-		rs.cancel(now, r)
+		rs.ledger.cancel(now, r)
 	}
 	r.done(g, err)
 }

@@ -46,13 +46,13 @@ func (ls *candidateLists) sendFreeRows(
 	now time.Duration, cursor []byte, addrs []string, done func(time.Duration, Value, error),
 ) {
 	b := scriptFreeRows.command(nil, 3, 2+len(addrs))
-	b = appendArg(b, ls.keys.Table)
-	b = appendArg(b, ls.keys.Rows)
-	b = appendArg(b, ls.keys.Listed)
+	b = appendArg(b, ls.at.keys.Table)
+	b = appendArg(b, ls.at.keys.Rows)
+	b = appendArg(b, ls.at.keys.Listed)
 	b = appendArg(b, cursor)
 	b = appendInt(b, int64(rowIdleTime/time.Second))
 	for _, addr := range addrs {
 		b = appendArg(b, addr)
 	}
-	ls.sendBackground(now, scriptFreeRows, b, done)
+	ls.at.sendBackground(now, scriptFreeRows, b, done)
 }

@@ -8,7 +8,6 @@ import (
 
 // scope is what this owner knows about one scope, and does there.
 type scope struct {
-	place        place
 	ledger       ledger
 	lists        candidateLists
 	composer     composer
@@ -20,19 +19,19 @@ type scope struct {
 // newScope returns a scope of the owner in which it has no lease. The index has those of all its scopes.
 func newScope(o *owner, index map[lb.LeaseID]*lease, name string) *scope {
 	k := KeysOf(name)
-	sc := &scope{place: place{
-		owner: o, scope: name, ofTenants: lb.IsOfTenants(name), keys: k, leasesPrefix: k.Leases,
-	}}
-	sc.place.keys.Leases += o.name
-	sc.place.passOn = sc.room.passOn
+	sc := &scope{}
 	sc.ledger = ledger{
-		place: &sc.place, index: index, drained: true,
+		place: place{owner: o, scope: name, ofTenants: lb.IsOfTenants(name), keys: k, leasesPrefix: k.Leases},
+		index: index, drained: true,
 		leases: map[lb.LeaseID]*lease{}, tombstones: map[lb.LeaseID]time.Duration{},
 		waiters: map[lb.LeaseID]*waiter{}, unrefunded: map[lb.LeaseID]*reservation{},
 		asserted: sc.room.sendNext,
 	}
-	sc.lists = candidateLists{place: &sc.place}
-	sc.composer = composer{place: &sc.place, lists: &sc.lists}
+	at := &sc.ledger.place
+	at.keys.Leases += o.name
+	at.passOn = sc.room.passOn
+	sc.lists = candidateLists{at: at}
+	sc.composer = composer{at: at, lists: &sc.lists}
 	sc.reservations = reservations{
 		ledger: &sc.ledger, lists: &sc.lists, pages: &sc.composer.pages, room: &sc.room,
 	}

@@ -162,7 +162,7 @@ func (s *Store) scopeOf(name string) *scope {
 	sc, ok := s.scopes[name]
 	if !ok {
 		sc = newScope(&s.owner, s.leases, name)
-		sc.place.silence = func() time.Duration { return s.silence(sc) }
+		sc.ledger.silence = func() time.Duration { return s.silence(sc) }
 		sc.heartbeats.ended = s.heartbeatEnded
 		s.scopes[name] = sc
 	}

@@ -49,7 +49,7 @@ func ttlMillis(ttl time.Duration) int64 { return min(max(ttl.Milliseconds(), 1),
 
 // send sends the command, behind the list of candidates if Redis may not know that.
 func (t *scheduling) send(now time.Duration) {
-	at, lists := &t.scope.place, &t.scope.lists
+	at, lists := &t.scope.ledger.place, &t.scope.lists
 	l := lists.use(now, t.List, t.limits)
 	at.seq++
 	sent := at.seq
@@ -88,7 +88,7 @@ func (t *scheduling) parse(now time.Duration, v Value, err error) (
 		n = 2
 	}
 	v, grants := splitGrants(v, n)
-	t.scope.place.passOn(now, grants)
+	t.scope.ledger.passOn(now, grants)
 	switch {
 	case v.Kind == Array && len(v.Items) == 1 && v.Items[0].Int == codeUnknownList:
 		return task, true, nil
@@ -114,7 +114,7 @@ func (t *scheduling) parse(now time.Duration, v Value, err error) (
 func (s *Store) Complete(
 	now time.Duration, scope string, id lb.TaskID, actual int64, done func(lb.TaskEnd, error),
 ) {
-	s.scopeOf(scope).place.endTask(now, scriptComplete, id, max(actual, -1), func(n int64, err error) {
+	s.scopeOf(scope).ledger.endTask(now, scriptComplete, id, max(actual, -1), func(n int64, err error) {
 		if err == nil && (n < 0 || n > int64(lb.TaskAbandoned)) {
 			n, err = 0, ErrGarbage
 		}
@@ -126,7 +126,7 @@ func (s *Store) Complete(
 func (s *Store) Renew(now time.Duration, scope string, id lb.TaskID, ttl time.Duration, done func(bool, error)) {
 	sc := s.scopeOf(scope)
 	sc.ledger.keepForTasks(now, ttl)
-	sc.place.endTask(now, scriptRenew, id, ttlMillis(ttl), func(n int64, err error) { done(n == 1, err) })
+	sc.ledger.endTask(now, scriptRenew, id, ttlMillis(ttl), func(n int64, err error) { done(n == 1, err) })
 }
 
 // endTask sends a command about one task, whose answer is a number.

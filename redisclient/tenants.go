@@ -21,10 +21,11 @@ func (co *composer) setTenantCommand(r *reservation, p *lb.Plan) {
 	r.script, r.args = scriptSpendTenant, tenantArgs
 	c, l := &p.Candidates[0], &p.Budget.Limits[0]
 	b := r.script.command(make([]byte, 0, 384), tenantKeys, tenantArgs)
-	for _, key := range []string{co.keys.Table, co.keys.Rows, co.keys.Owners, co.keys.Leases, co.keys.Tenants} {
+	keys := &co.at.keys
+	for _, key := range []string{keys.Table, keys.Rows, keys.Owners, keys.Leases, keys.Tenants} {
 		b = appendArg(b, key)
 	}
-	b = appendArg(appendID(appendArg(b, c.Addr), r.id), co.owner.name)
+	b = appendArg(appendID(appendArg(b, c.Addr), r.id), co.at.owner.name)
 	b = appendInt(b, dataTTL.Milliseconds())
 	var room [48]byte
 	params := wire.Writer(room[:0]).Float64(float64(p.AddedTokens(0)))
