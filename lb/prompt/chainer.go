@@ -19,36 +19,20 @@ import (
 // question at the end of a list: the same position in this request and in the next one of the conversation. With other
 // messages it ends if it is long enough.
 type Chainer struct {
-	size         int       // of the first blocks, in bytes
-	hash         hash.Hash // of the block so far
+	cutter       cutter
 	mediaHash    hash.Hash
-	blocks       []Block
-	length       int  // bytes of the prompt so far
-	blockStart   int  // start of the block, in bytes of the prompt
-	blockEnd     int  // its latest end
-	budget       int  // see blockPrice
-	questionLast bool // the latest message is one that a model answers
-	answerBlock  int  // index of the block that ends where the current answer begins, -1 if there is none
-	state        [siphash.Size128]byte
-	name         []byte         // scratch
-	short        [1 << 10]byte  // bytes of the block that are not hashed yet: a prompt may come in very small parts
-	shortLen     int            // number of bytes in short
-	small        [16]byte       // scratch
-	decoded      [128]byte      // scratch
-	steps        int            // so far, see maxSteps
-	fieldStart   int            // where the field begins in the body
-	long         longStrings    // of the body
-	nextLong     int            // see longStrings.find
-	field        field          // that is being added
-	system       bool           // the message is one of the system's
-	hasSystem    bool           // the prompt has one beside its messages
-	printsIDs    bool           // the template of the model prints the ids of tool calls
-	texts        int            // texts of the conversation so far
-	media        int            // images, sounds and files so far
-	mediaBytes   int            // what they count for
-	bytesOf      []int          // what one of each size counts for
-	sizes        [maxMedia]byte // of the first of them, as classes
-	skipFirst    bool           // see Expect
+	questionLast bool        // the latest message is one that a model answers
+	answerBlock  int         // index of the block that ends where the current answer begins, -1 if there is none
+	name         []byte      // scratch
+	fieldStart   int         // where the field begins in the body
+	long         longStrings // of the body
+	nextLong     int         // see longStrings.find
+	field        field       // that is being added
+	system       bool        // the message is one of the system's
+	hasSystem    bool        // the prompt has one beside its messages
+	printsIDs    bool        // the template of the model prints the ids of tool calls
+	texts        int         // texts of the conversation so far
+	skipFirst    bool        // see Expect
 	first        First
 	behind       behind
 	seed         maphash.Seed                        // of its digests
@@ -81,7 +65,7 @@ const (
 // it is short and what is behind it is not, and for how many bytes of text an image, a sound or a file counts, for each
 // of [MediaSizes] classes of size; nil for none.
 func (c *Chainer) Expect(skipFirst bool, mediaBytes []int) {
-	c.skipFirst, c.bytesOf = skipFirst, mediaBytes
+	c.skipFirst, c.cutter.bytesOf = skipFirst, mediaBytes
 }
 
 // First returns what the latest prompt begins with.
@@ -91,7 +75,7 @@ func (c *Chainer) First() First { return c.first }
 // bytes of text they count, and the classes of their sizes, of as many as are told apart. These are valid until the
 // next call of Chain.
 func (c *Chainer) Media() (n, bytes int, sizes []byte) {
-	return c.media, c.mediaBytes, c.sizes[:min(c.media, maxMedia)]
+	return c.cutter.media, c.cutter.mediaBytes, c.cutter.sizes[:min(c.cutter.media, maxMedia)]
 }
 
 // Secret derives the secret of a chainer from a text of any length.
@@ -105,18 +89,18 @@ func Secret(text string) (secret [16]byte) {
 // NewChainer returns a chainer whose first blocks have the given size in bytes.
 func NewChainer(secret [16]byte, size int) *Chainer {
 	return &Chainer{
-		size: size, hash: siphash.New128(secret[:]), mediaHash: siphash.New128(secret[:]),
-		blocks: make([]Block, 0, MaxBlocks), seed: maphash.MakeSeed(),
+		cutter:    cutter{size: size, hash: siphash.New128(secret[:]), blocks: make([]Block, 0, MaxBlocks)},
+		mediaHash: siphash.New128(secret[:]), seed: maphash.MakeSeed(),
 	}
 }
 
 // Claim assigns blocks that have no tenant to one. A store limits each tenant to its part of the index, so that no
 // tenant can evict the prompts of the others. The name must be one that clients cannot choose.
 func (c *Chainer) Claim(blocks []Block, tenant string) {
-	c.hash.Reset()
-	c.addName([]byte(tenant))
-	c.hash.Sum(c.state[:0])
-	tag := 1 + binary.LittleEndian.Uint64(c.state[:])%255
+	c.cutter.hash.Reset()
+	c.cutter.addName([]byte(tenant))
+	c.cutter.hash.Sum(c.cutter.state[:0])
+	tag := 1 + binary.LittleEndian.Uint64(c.cutter.state[:])%255
 	for i := range blocks {
 		blocks[i].Key |= tag << tenantShift
 	}

@@ -7,7 +7,7 @@ import "github.com/warmgate/warmgate/internal/jsontext"
 func (c *Chainer) addMedia(v []byte, i int) {
 	var key []byte
 	kind := keyPicture
-	for depth := 0; i < len(v) && !c.full(); c.steps++ {
+	for depth := 0; i < len(v) && !c.cutter.full(); c.cutter.steps++ {
 		switch b := v[i]; {
 		case b == '{' || b == '[':
 			depth++
@@ -37,12 +37,12 @@ func (c *Chainer) addMedia(v []byte, i int) {
 				c.addPicture(content, escaped)
 			}
 		case kind&(keyNotText|keyID) != keyNotText && v[i] != 'n' && string(v[i:end]) != `"auto"`:
-			c.addQuoted('k', key, true)
+			c.cutter.addQuoted('k', key, true)
 			c.addValue(v[:end], i, false, false)
 		}
 		i = end
 	}
-	c.length += jsontext.UnescapedLen(v[i:])
+	c.cutter.length += jsontext.UnescapedLen(v[i:])
 }
 
 // addPicture adds a digest in place of an image or a sound, or of its address. Its bytes are the same with and without
@@ -55,10 +55,10 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 		plain = jsontext.AppendUnescaped(nil, content)
 	}
 	if isProse(plain) {
-		c.addQuoted('"', content, escaped)
+		c.cutter.addQuoted('"', content, escaped)
 		return
 	}
-	c.endBeside(c.size/4, 0)
+	c.cutter.endBeside(c.cutter.size/4, 0)
 	data := dataOf(content)
 	size, known := sizeInText(data)
 	if !known {
@@ -81,17 +81,17 @@ func (c *Chainer) addPicture(content []byte, escaped bool) {
 	} else {
 		c.digestAddress(plain)
 	}
-	c.addMark('d')
-	c.add(c.mediaHash.Sum(c.small[:0]))
-	c.countMedia(size)
-	c.endBeside(1, reservedBudget)
+	c.cutter.addMark('d')
+	c.cutter.add(c.mediaHash.Sum(c.cutter.small[:0]))
+	c.cutter.countMedia(size)
+	c.cutter.endBeside(1, reservedBudget)
 }
 
 // digestAddress writes an address to the hash of media, without the parameters that sign it if it has a signature, or a
 // sig, or is of a host that signs. Those that say how a picture is processed do not sign.
 func (c *Chainer) digestAddress(url []byte) {
 	var signing []string
-	for path := true; len(url) > 0 && !c.full(); path = false {
+	for path := true; len(url) > 0 && !c.cutter.full(); path = false {
 		n := 1
 		for n < len(url) && url[n] != '?' && url[n] != '&' {
 			n++
@@ -103,15 +103,6 @@ func (c *Chainer) digestAddress(url []byte) {
 			c.mediaHash.Write(url[:n])
 		}
 		url = url[n:]
-		c.steps++
-	}
-}
-
-// endBeside ends the block beside a picture if it is long enough and leaves enough of the budget.
-//
-//go:noinline
-func (c *Chainer) endBeside(enough, budget int) {
-	if !c.full() && c.length-c.blockStart >= enough && c.budgetAfter() >= budget {
-		c.endBlock()
+		c.cutter.steps++
 	}
 }

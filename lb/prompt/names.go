@@ -1,7 +1,5 @@
 package prompt
 
-import "encoding/binary"
-
 // addNames adds the names that the body, and the path, contain. It returns false if the body ends within one of them.
 func (c *Chainer) addNames(body []byte, p *Parts) bool {
 	c.printsIDs = p.inPath != "" && printsIDs([]byte(p.inPath))
@@ -15,7 +13,7 @@ func (c *Chainer) addNames(body []byte, p *Parts) bool {
 		}
 		if f == fieldParameters {
 			if text, _ := MemberText(name, []string{adapterID}); text != "" {
-				c.addRareName(f, []byte(text))
+				c.cutter.addRareName(f, []byte(text))
 			}
 			continue
 		}
@@ -31,25 +29,13 @@ func (c *Chainer) addNames(body []byte, p *Parts) bool {
 		}
 		switch {
 		case i < commonNames:
-			c.addName(name)
+			c.cutter.addName(name)
 		case len(name) > 0:
-			c.addRareName(f, name)
+			c.cutter.addRareName(f, name)
 		}
 	}
 	if p.inPath != "" {
-		c.addRareName(fieldModel, []byte(p.inPath))
+		c.cutter.addRareName(fieldModel, []byte(p.inPath))
 	}
 	return true
-}
-
-// addRareName adds a name that few prompts have.
-func (c *Chainer) addRareName(f field, name []byte) {
-	c.addName([]byte{byte(f)})
-	c.addName(name)
-}
-
-// addName adds a name that all keys depend on.
-func (c *Chainer) addName(name []byte) {
-	c.hash.Write(binary.LittleEndian.AppendUint64(c.small[:0], uint64(len(name))))
-	c.hash.Write(name)
 }

@@ -83,10 +83,10 @@ func (c *Chainer) skipValue(v []byte, i int) (end int) {
 		default:
 			i = jsontext.SkipScalar(v, i)
 		}
-		if c.steps++; depth == 0 {
+		if c.cutter.steps++; depth == 0 {
 			return i
 		}
-		if c.steps > maxSteps {
+		if c.cutter.steps > maxSteps {
 			return len(v)
 		}
 	}
@@ -124,7 +124,7 @@ func (c *Chainer) addMembers(v []byte, i int, o *object, p place, cutOff bool) (
 		}
 	}
 	if p != inMessage {
-		c.addMark('}')
+		c.cutter.addMark('}')
 	}
 	return o.end
 }
@@ -136,7 +136,7 @@ func (c *Chainer) addMember(v []byte, m *objectMember, p place) {
 		c.addMedia(value, m.value.from)
 		return
 	}
-	c.addQuoted('k', key, true)
+	c.cutter.addQuoted('k', key, true)
 	i := m.value.from
 	switch {
 	case m.rank == rankFunction && value[i] == '{':
@@ -165,7 +165,7 @@ func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) 
 	case v[i] != '[' || depth > maxNested:
 		return c.addValue(v, i, false, cutOff)
 	}
-	for i++; i < len(v) && !c.full(); {
+	for i++; i < len(v) && !c.cutter.full(); {
 		switch b := v[i]; {
 		case b == ']':
 			return i + 1
@@ -180,7 +180,7 @@ func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) 
 		}
 	}
 	if i < len(v) {
-		c.length += jsontext.UnescapedLen(v[i:])
+		c.cutter.length += jsontext.UnescapedLen(v[i:])
 	}
 	return len(v)
 }
@@ -214,7 +214,7 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 	if len(o.list) == 0 || text.to == 0 && isIn(textTypes[:], unquoted(v[kind.from:kind.to])) {
 		return o.end // a marker, or an empty text
 	}
-	c.addMark('{')
+	c.cutter.addMark('{')
 	for k := range o.list {
 		m := &o.list[k]
 		if m.rank == rankContent {
@@ -223,7 +223,7 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 			c.addMember(v, m, inPart)
 		}
 	}
-	c.addMark('}')
+	c.cutter.addMark('}')
 	return o.end
 }
 
@@ -266,7 +266,7 @@ func (c *Chainer) addPartText(v []byte, i int, block, cutOff bool) (end int) {
 			return end
 		}
 	}
-	c.addQuoted('"', content, escaped)
+	c.cutter.addQuoted('"', content, escaped)
 	return end
 }
 
@@ -287,7 +287,7 @@ func (c *Chainer) addBehind(content []byte) {
 		b.known, c.first.Behind = true, b.digest
 	case c.texts > maxBehindTexts || !ofSystem:
 		if b.known = true; c.skipFirst && c.first.Text != 0 {
-			c.steps = maxSteps + 1 // the chain begins again, with the first text
+			c.cutter.steps = maxSteps + 1 // the chain begins again, with the first text
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 			c.addValue(v, 0, false, cutOff)
 		}
 		if !cutOff {
-			c.endMessage()
+			c.cutter.endMessage()
 		}
 		return
 	}
@@ -30,8 +30,8 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 			i++
 			continue
 		}
-		if c.full() {
-			c.length += jsontext.UnescapedLen(v[i:])
+		if c.cutter.full() {
+			c.cutter.length += jsontext.UnescapedLen(v[i:])
 			return
 		}
 		if v[i]-'0' <= 9 {
@@ -40,25 +40,25 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 		}
 		var complete bool
 		if i, complete = c.addMessage(f, v, i, cutOff); complete {
-			c.endMessage()
+			c.cutter.endMessage()
 		}
 	}
 	if !cutOff {
 		c.endQuestion()
-		c.addMark(']')
+		c.cutter.addMark(']')
 	}
 }
 
 // addQuestion adds a text as the list with the message that it stands for.
 func (c *Chainer) addQuestion(v []byte, cutOff bool) {
 	c.answerBlock = -1
-	c.addMark('r')
-	c.addQuoted('"', []byte("user"), false)
+	c.cutter.addMark('r')
+	c.cutter.addQuoted('"', []byte("user"), false)
 	if c.addContent(v, 0, cutOff, 0); !cutOff {
-		c.endMessage()
+		c.cutter.endMessage()
 		c.questionLast = true
 		c.endQuestion()
-		c.addMark(']')
+		c.cutter.addMark(']')
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *Chainer) addMessageOf(f field, v []byte, i int, o *object, cutOff bool)
 		c.answerBlock = -1
 	}
 	c.system = by == bySystem && role.to > 0
-	c.addMark('r')
+	c.cutter.addMark('r')
 	if o.hasRole = role.to > 0; o.hasRole {
 		c.addValue(v[:role.to], role.from, false, false)
 	}
@@ -107,6 +107,30 @@ func (c *Chainer) addMessageOf(f field, v []byte, i int, o *object, cutOff bool)
 	}
 	c.questionLast = by == byUser
 	return end, !(cutOff && end == len(v))
+}
+
+// endQuestion ends the block with the latest message if that is one that a model answers: the answer begins here, in
+// this request or in the next.
+func (c *Chainer) endQuestion() {
+	if !c.questionLast || c.cutter.full() {
+		return
+	}
+	if c.cutter.length > c.cutter.blockStart && c.cutter.budgetAfter() >= 0 {
+		c.cutter.endBlock()
+	}
+	if c.cutter.length == c.cutter.blockStart {
+		c.answerBlock = len(c.cutter.blocks) - 1
+	}
+}
+
+// endAnswer counts the answer as cached with its question.
+func (c *Chainer) endAnswer() {
+	if c.answerBlock < 0 || c.cutter.full() {
+		return
+	}
+	for i := range c.cutter.blocks[c.answerBlock:] {
+		c.cutter.blocks[c.answerBlock+i].End = c.cutter.end()
+	}
 }
 
 // speaker is who a message is from.
@@ -161,8 +185,8 @@ func speakerOfItem(v []byte, o *object) speaker {
 func (c *Chainer) addValue(v []byte, i int, media, cutOff bool) (end int) {
 	depth, last := 0, byte(':')
 	for i < len(v) {
-		if c.full() {
-			c.length += jsontext.UnescapedLen(v[i:])
+		if c.cutter.full() {
+			c.cutter.length += jsontext.UnescapedLen(v[i:])
 			return len(v)
 		}
 		b := v[i]
@@ -175,12 +199,12 @@ func (c *Chainer) addValue(v []byte, i int, media, cutOff bool) (end int) {
 			last = b
 			continue
 		case '{', '[':
-			c.addMark(b)
+			c.cutter.addMark(b)
 			media = false
 			depth++
 			i++
 		case '}', ']':
-			c.addMark(b)
+			c.cutter.addMark(b)
 			media = false
 			depth--
 			i++
@@ -204,9 +228,9 @@ func (c *Chainer) addValue(v []byte, i int, media, cutOff bool) (end int) {
 // addScalar adds the number or literal that begins at i and returns the index after it.
 func (c *Chainer) addScalar(v []byte, i int) (end int) {
 	end = jsontext.SkipScalar(v, i)
-	c.addMark('#')
-	c.steps += scalarSteps - markSteps
-	c.add(v[i:end])
+	c.cutter.addMark('#')
+	c.cutter.steps += scalarSteps - markSteps
+	c.cutter.add(v[i:end])
 	return end
 }
 
@@ -215,12 +239,12 @@ func (c *Chainer) addScalar(v []byte, i int) (end int) {
 func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 	switch {
 	case key:
-		c.addQuoted('k', content, escaped)
+		c.cutter.addQuoted('k', content, escaped)
 		return isMedia(content)
 	case len(content) > maxShortName && (media || isDataURL(content)):
 		c.addPicture(content, escaped)
 	default:
-		c.addQuoted('"', content, escaped)
+		c.cutter.addQuoted('"', content, escaped)
 	}
 	return media
 }
