@@ -1,72 +1,6 @@
 package prompt
 
-import (
-	"bytes"
-	"strings"
-
-	"github.com/warmgate/warmgate/internal/jsontext"
-)
-
-// Parts is the positions in a body of the fields that make up the prompt.
-type Parts struct {
-	spans    [fieldCount]span
-	cutField field // the field in whose value the body ends
-	cut      bool  // the body was not read to its end
-	long     longStrings
-	inPath   string // the model's name there
-}
-
-// InPath says that the path of the request contains the name of a model: see [IsolatingPath].
-func (p *Parts) InPath(model string) { p.inPath = model }
-
-// Cut reports whether the body was not read to its end: it ends too early, or has too many values.
-func (p *Parts) Cut() bool { return p.cut }
-
-type span struct{ from, to int }
-
-// of returns the value of a field as it is written, empty if it is absent. It may be incomplete in a cut-off body.
-func (p *Parts) of(body []byte, f field) []byte {
-	s := p.spans[f]
-	return body[s.from:s.to]
-}
-
-// Model returns the name of the model as the body writes it, empty if there is none.
-func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
-
-// ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB: that in the body, or else that in
-// the path.
-func (p *Parts) ModelName(body []byte) string {
-	value := p.Model(body)
-	switch {
-	case len(value) == 0 && len(p.inPath) <= maxModelName:
-		return strings.Clone(p.inPath) // keeps nothing of the path
-	case len(value) > maxModelName:
-		return ""
-	}
-	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' && bytes.IndexByte(value, '\\') < 0 {
-		return string(value[1 : n-1])
-	}
-	return string(nameIn(nil, value))
-}
-
-// textFields are in the order in which chat templates print them, whatever the order in the body. What the server
-// stores of a conversation is where the server inserts it. Media beside a prompt may be anywhere in it, and so are in
-// front.
-var textFields = [...]field{
-	fieldTools, fieldSystem, fieldInstructions, fieldPreviousResponse, fieldConversation,
-	fieldImageData, fieldAudioData, fieldVideoData, fieldMultiModalData, fieldImages,
-	fieldMessages, fieldPrompt, fieldInput, fieldSuffix, fieldQuery, fieldDocuments, fieldText1, fieldText2, fieldText,
-	fieldInputIDs, fieldInputs, fieldTextInput, fieldContents,
-}
-
-// isTalk reports whether chat templates print the value of a field as messages, or as the text of one.
-func isTalk(f field) bool {
-	switch f {
-	case fieldSystem, fieldInstructions, fieldMessages, fieldInput, fieldContents:
-		return true
-	}
-	return false
-}
+import "github.com/warmgate/warmgate/internal/jsontext"
 
 // addList adds the value of a field. The elements of a list are messages, unless they are tokens. Of a value that is
 // cut off, only what every continuation begins with is added.
@@ -290,6 +224,3 @@ func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 	}
 	return media
 }
-
-// maxShortName is the length in bytes up to which a URL or an id is added as it is, and a role is unescaped.
-const maxShortName = 64

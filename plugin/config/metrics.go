@@ -8,14 +8,14 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/metrics"
 )
 
 // Engines is how metrics of engines are weighed, and how they are scraped.
 type Engines struct {
-	lb.EngineConfig
+	engines.Config
 
 	Engine   string        // engine whose names are expected; "auto": any known one
 	Path     string        // of the page of metrics
@@ -78,7 +78,7 @@ func (pt *part) checkMetrics() {
 		return
 	}
 	if use != policy.MetricsRequired { // the order is that of a policy that requires them
-		e.Order = lb.ByLoad
+		e.Order = engines.ByLoad
 	}
 	if pt.host == Higress {
 		pt.idle([]string{keyMetricsPath, keyMetricsPort},
@@ -111,7 +111,7 @@ func (pt *part) checkWithoutCluster() {
 		pt.badKey(keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster through which "+
 			"engines are scraped, or "+keyORCA+" true if they report their load in responses")
 	}
-	if e.Order != lb.ByLoad {
+	if e.Order != engines.ByLoad {
 		pt.badKey(keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster: load reports "+
 			"do not contain the metric of metric_policy "+strconv.Quote(e.Order.String()))
 	}
