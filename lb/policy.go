@@ -26,7 +26,7 @@ type Request struct {
 	Session      uint64         // digest of the key of its session, 0 for none
 	Idle         bool           // it computes nothing, or nothing here: see [prompt.Call]
 	ModelID      uint64         // digest of the model's name and the path, 0 if it is not known
-	ModelName    uint64         // that of the name alone: see [ModelName]
-	Length       int64          // of the prompt and the wanted answer, in bytes, 0 if unknown; for [ModelFacts]
+	ModelName    uint64         // that of the name alone: see [models.Name]
+	Length       int64          // of the prompt and the wanted answer, in bytes, 0 if unknown; for [models.Facts]
 	Random       uint64         // random bits, so that a plan depends on its inputs only: see package health
 }

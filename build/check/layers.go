@@ -29,8 +29,8 @@ const (
 // and the same input gives the same output.
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
-	"redisclient", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process",
-	"plugin/admission", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats",
+	"plugin/admission", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines",
+	"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -38,7 +38,9 @@ var pure = []string{
 var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
-var untagged = []string{"plugin/core"}
+var untagged = []string{
+	"plugin/admission", "plugin/core", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats",
+}
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
 var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
@@ -57,18 +59,17 @@ const (
 // their folders, and libraries. ARCHITECTURE.md says what is in each folder. The SDK is in sdkFolders instead; tests
 // may import more.
 var mayImport = map[string][]string{
-	"internal/fieldtest": nil,
-	"internal/jsontext":  nil,
-	"internal/order":     nil,
-	"internal/recent":    nil,
-	"internal/statname":  nil,
-	"internal/wire":      nil,
-	"lb": {
-		"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "metrics",
-		xxhash,
-	},
+	"internal/fieldtest":     nil,
+	"internal/jsontext":      nil,
+	"internal/order":         nil,
+	"internal/recent":        nil,
+	"internal/statname":      nil,
+	"internal/wire":          nil,
+	"lb":                     {"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prompt", xxhash},
 	"lb/answer":              {"internal/jsontext"},
 	"lb/budget":              nil,
+	"lb/cache":               {"internal/order", "lb", "lb/prefixindex", "lb/prompt"},
+	"lb/engines":             {"internal/order", "internal/recent", "lb", "metrics"},
 	"lb/engines/enginestest": {"metrics"},
 	"lb/health":              {"internal/order", "internal/recent", "internal/wire", "lb"},
 	"lb/health/healthtest":   {"lb", "lb/health", "lb/storetest"},
@@ -76,16 +77,17 @@ var mayImport = map[string][]string{
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash,
 	},
 	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
+	"lb/models":                {"internal/wire", "lb", xxhash},
 	"lb/policy": {
-		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/health", "lb/push",
-		"lb/setting", "metrics",
+		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/cache", "lb/engines", "lb/health",
+		"lb/models", "lb/push", "lb/setting", "metrics",
 	},
 	"lb/prefixindex":       nil,
 	"lb/prompt":            {"internal/jsontext", siphash},
 	"lb/prompt/prompttest": nil,
 	"lb/queue":             {"internal/order", "internal/wire", "lb", "lb/budget"},
 	"lb/region":            {"internal/wire", "lb", "lb/memstore", xxhash, blake2s},
-	"lb/push":              {"internal/order", "internal/recent", "internal/wire", "lb", "metrics"},
+	"lb/push":              {"internal/order", "internal/recent", "internal/wire", "lb", "lb/engines", "metrics"},
 	"lb/setting":           nil,
 	"lb/storetest":         {"e2e/queuecheck", "lb", "lb/budget", "lb/prompt", rapid},
 	"metrics":              {"internal/wire"},
@@ -98,24 +100,25 @@ var mayImport = map[string][]string{
 		"plugin/host", "plugin/process", "plugin/stats", xxhash,
 	},
 	"plugin/config": {
-		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/health", "lb/policy", "lb/push", "lb/region",
-		"lb/setting", "metrics", xxhash,
+		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines", "lb/health", "lb/policy",
+		"lb/push", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
-		"lb/health", "lb/memstore", "lb/policy", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/admission",
-		"plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/host", "plugin/learned",
-		"plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
+		"lb/cache", "lb/engines", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/prompt", "lb/push",
+		"lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/endpoints",
+		"plugin/engines", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats",
+		"redisclient", xxhash,
 	},
-	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb"},
+	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
 		"internal/recent", "internal/wire", "lb", "plugin/config", "plugin/discovery", "plugin/process", xxhash,
 	},
 	"plugin/engines": {
-		"internal/order", "internal/statname", "internal/wire", "lb", "lb/prompt", "lb/push", "metrics",
-		"plugin/config",
-		"plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stats", xxhash,
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/engines", "lb/models", "lb/prompt",
+		"lb/push", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process",
+		"plugin/stats", xxhash,
 	},
 	"plugin/host": {
 		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
@@ -136,9 +139,9 @@ var mayImport = map[string][]string{
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
-	"lb", "lb/health", "lb/memstore", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics", "plugin/admission",
-	"plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/process",
-	"redisclient",
+	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
+	"plugin/admission", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines",
+	"plugin/process", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

@@ -10,6 +10,8 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/policy"
@@ -168,9 +170,9 @@ func newWarm(seed uint64, name string, servers int, config policy.Config) *warm 
 	if err := memstore.Prepare(kv); err != nil {
 		panic(err)
 	}
-	config.Unit, config.Health, config.Caches = lb.Tokens, health.New(), lb.NewCacheTracker()
+	config.Unit, config.Health, config.Caches = lb.Tokens, health.New(), cache.NewTracker()
 	if config.Engines == nil {
-		config.Engines = lb.NewEngines()
+		config.Engines = engines.New()
 	}
 	policy, err := policy.New(name, config)
 	if err != nil {

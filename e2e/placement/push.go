@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/push"
@@ -31,7 +32,7 @@ type waiting struct {
 	*warm
 	how       Waiting
 	servers   []*vllmsim.Virtual
-	engines   *lb.Engines
+	engines   *engines.Samples
 	limits    *push.Limits
 	parser    *metrics.Parser
 	server    vllmsim.Config
@@ -45,14 +46,14 @@ func PrefixCacheWaiting(how Waiting) Maker {
 		if err != nil {
 			panic(err)
 		}
-		p := &waiting{how: how, servers: servers, server: servers[0].Config(), engines: lb.NewEngines(), parser: parser}
+		p := &waiting{how: how, servers: servers, server: servers[0].Config(), engines: engines.New(), parser: parser}
 		p.limits = push.New(p.engines)
 		p.warm = newWarm(seed, "prefix_cache", len(servers), policy.Config{
 			Settings: cacheConfig(DefaultCredit), Engines: p.engines, Limits: p.limits,
 			Push: how.Push, PushAhead: how.Ahead, Cluster: health.ClusterConfig{MaxInflight: how.Cap},
-			Engine: lb.EngineConfig{
+			Engine: engines.Config{
 				StaleAfter: 3 * scrapePeriod, Learn: true,
-				Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
+				Weights: engines.Weights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 			},
 		})
 		return p
@@ -98,14 +99,14 @@ func (p *waiting) Tick(now time.Duration) {
 }
 
 func (p *waiting) scrape(now time.Duration) {
-	samples := map[string]lb.EngineSample{}
+	samples := map[string]engines.Sample{}
 	for i, s := range p.servers {
 		addr, st := p.view.Endpoints[i].Addr, s.Gauges()
 		load, err := p.store.Loads(p.view.Cluster, []string{addr}, nil)
 		if err != nil {
 			panic(err)
 		}
-		sample := lb.EngineSample{At: now, ScrapedAt: now, FreshAt: now, Inflight: load[0], Counted: true}
+		sample := engines.Sample{At: now, ScrapedAt: now, FreshAt: now, Inflight: load[0], Counted: true}
 		p.parser.Parse(fmt.Appendf(nil, "vllm:num_requests_running %d\nvllm:num_requests_waiting %d\n"+
 			"vllm:kv_cache_usage_perc %g\nvllm:num_preemptions_total %d\n"+
 			"vllm:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%d\"} 1\n",

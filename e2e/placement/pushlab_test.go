@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/simtime"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/push"
@@ -49,7 +50,7 @@ type labServer struct {
 
 // labGate is what one worker knows.
 type labGate struct {
-	engines *lb.Engines
+	engines *engines.Samples
 	limits  *push.Limits
 }
 
@@ -78,11 +79,11 @@ func (l *pushLab) start() *pushLab {
 		})
 	}
 	for range l.workers {
-		g := labGate{engines: lb.NewEngines()}
+		g := labGate{engines: engines.New()}
 		g.limits = push.New(g.engines)
 		_, err := policy.New("global_least_request", policy.Config{
 			Push: push.Pending, Limits: g.limits, Engines: g.engines, Health: health.New(),
-			Engine: lb.EngineConfig{StaleAfter: 3 * scrapePeriod},
+			Engine: engines.Config{StaleAfter: 3 * scrapePeriod},
 		})
 		if err != nil {
 			panic(err)
@@ -126,13 +127,13 @@ func (l *pushLab) scrape() {
 		panic(err)
 	}
 	for _, g := range l.gates {
-		samples := map[string]lb.EngineSample{}
+		samples := map[string]engines.Sample{}
 		for i, s := range l.servers {
 			if l.blind(l.now, i) {
 				continue
 			}
 			st := s.Gauges()
-			sample := lb.EngineSample{At: l.now, ScrapedAt: l.now, FreshAt: l.now, Counted: true}
+			sample := engines.Sample{At: l.now, ScrapedAt: l.now, FreshAt: l.now, Counted: true}
 			sample.Inflight.Requests = int64(s.inflight)
 			parser.Parse(fmt.Appendf(nil, "vllm:num_requests_running %d\nvllm:num_requests_waiting %d\n",
 				st.Running, st.Waiting), &sample.Snapshot)

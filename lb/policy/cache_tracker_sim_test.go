@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
 	"github.com/warmgate/warmgate/lb/memstore"
@@ -52,7 +54,7 @@ func (c *lru) serve(blocks []prompt.Block) (cached int) {
 type cluster struct {
 	rng      *rand.Rand
 	policy   lb.Policy
-	known    *lb.CacheTracker
+	known    *cache.Tracker
 	store    *memstore.Store
 	view     *lb.View
 	caches   map[string]*lru
@@ -88,14 +90,14 @@ func (r *replies) Pop() any {
 // newCluster returns a cluster of endpoints with caches of the given number of blocks.
 func newCluster(t *testing.T, endpoints, blocks, conversations int, reported bool) *cluster {
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCacheTracker(),
+		rng: rand.New(rand.NewPCG(1, 1)), known: cache.NewTracker(),
 		store: memstore.New(memstoretest.NewProcess(t), 1, storetest.TTL), view: healthtest.View(endpoints),
 		caches: map[string]*lru{}, reported: reported, turns: make([]uint64, conversations),
 		begun: make([]uint64, conversations),
 	}
 	// With this credit load hardly matters, so that only the predictions make a difference.
 	policy, err := policy.New("prefix_cache", policy.Config{
-		Cluster: *healthtest.Cluster, Health: health.New(), Caches: c.known, Engines: lb.NewEngines(),
+		Cluster: *healthtest.Cluster, Health: health.New(), Caches: c.known, Engines: engines.New(),
 		Settings: &policy.CacheConfig{Credit: 100, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
 	})
 	if err != nil {

@@ -7,7 +7,10 @@ import (
 
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/lb/push"
 )
 
@@ -27,13 +30,13 @@ type Config struct {
 	// value. The policy does not change them.
 	Settings any
 	// Engine is how prefix_cache, which has other settings, turns engine samples into costs, and how long they count
-	// for push limits. The settings of endpoint_metrics are an EngineConfig.
-	Engine lb.EngineConfig
+	// for push limits. The settings of endpoint_metrics are an engines.Config.
+	Engine engines.Config
 
 	Health    *health.Health   // for all policies
-	Facts     *lb.ModelFacts   // for all policies; nil for none
-	Caches    *lb.CacheTracker // for prefix_cache
-	Engines   *lb.Engines      // for endpoint_metrics and prefix_cache
+	Facts     *models.Facts    // for all policies; nil for none
+	Caches    *cache.Tracker   // for prefix_cache
+	Engines   *engines.Samples // for endpoint_metrics and prefix_cache
 	Shares    *RequestShares   // for endpoint_metrics and cluster_metrics
 	Limits    *push.Limits     // for all policies with Pending; nil for none
 	Latencies *Latencies       // for cluster_metrics

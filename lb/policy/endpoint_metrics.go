@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/setting"
 	"github.com/warmgate/warmgate/metrics"
 )
@@ -23,7 +24,7 @@ func init() {
 
 var byMetrics = Needs{Model: true, Metrics: MetricsRequired}
 
-func newEngineConfig() any { return new(lb.EngineConfig) }
+func newEngineConfig() any { return new(engines.Config) }
 
 const (
 	keyOrder  = "metric_policy"
@@ -34,7 +35,7 @@ const (
 // targetKeys are the keys of endpoint_metrics, with the names that ai-load-balancer has or proposes.
 var targetKeys = []setting.Key{
 	{
-		Name: keyOrder, Type: setting.Choice, Choices: lb.OrderNames[:], Default: `"default"`, Loose: true,
+		Name: keyOrder, Type: setting.Choice, Choices: engines.OrderNames[:], Default: `"default"`, Loose: true,
 		Title: setting.Doc("Metric policy", "指标策略"),
 		Meaning: setting.Doc(
 			"endpoint_metrics: `default`: by queue, KV cache, adapters and requests in flight; `least` or `most` "+
@@ -42,7 +43,7 @@ var targetKeys = []setting.Key{
 			"endpoint_metrics：`default`：依据队列、KV cache、适配器和在途请求；`least` 或 `most`："+
 				"`target_metric` 最小或最大者",
 		),
-		Field: func(s any) any { return &s.(*lb.EngineConfig).Order },
+		Field: func(s any) any { return &s.(*engines.Config).Order },
 	},
 	{
 		Name: keyTarget, Type: setting.Text, Loose: true,
@@ -52,7 +53,7 @@ var targetKeys = []setting.Key{
 				"per second",
 			"endpoint_metrics：`least` 和 `most` 所比较的 gauge；若是 counter，则比较其每秒增量",
 		),
-		Field: func(s any) any { return &s.(*lb.EngineConfig).Target },
+		Field: func(s any) any { return &s.(*engines.Config).Target },
 	},
 	{
 		Name: "rate_limit", Type: setting.Number, Min: 0, Max: 1, Default: "1", Loose: true,
@@ -64,7 +65,7 @@ var targetKeys = []setting.Key{
 			"endpoint_metrics、cluster_metrics：单个端点（或集群）在最近十秒的请求中所占的最大比例，按网关所有 worker "+
 				"合计，其余由别的端点（或集群）承担；0 或 1：不限",
 		),
-		Field: func(s any) any { return &s.(*lb.EngineConfig).RateLimit },
+		Field: func(s any) any { return &s.(*engines.Config).RateLimit },
 	},
 	{
 		Name: "window_size", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: noWindow,
@@ -89,11 +90,11 @@ var targetKeys = []setting.Key{
 // checkTarget completes the settings: a share of 0 is no limit, as in ai-load-balancer, and an order by a metric that
 // has no valid name is the default order.
 func checkTarget(settings any, r setting.Report) {
-	c := settings.(*lb.EngineConfig)
+	c := settings.(*engines.Config)
 	if c.RateLimit == 0 {
 		c.RateLimit = 1
 	}
-	if c.Order == lb.ByLoad {
+	if c.Order == engines.ByLoad {
 		if r.Written(keyTarget) {
 			r.Warning(keyTarget, "has no effect with metric_policy default")
 		}
@@ -102,8 +103,8 @@ func checkTarget(settings any, r setting.Report) {
 	if _, err := metrics.New(metrics.AnyEngine, c.Target); c.Target == "" || err != nil {
 		r.Warning(keyOrder, "is "+strconv.Quote(c.Order.String())+" of "+setting.Quote(c.Target)+
 			", which is no name of a metric as /metrics has it, without labels: taken as "+
-			strconv.Quote(lb.ByLoad.String()))
-		c.Order = lb.ByLoad
+			strconv.Quote(engines.ByLoad.String()))
+		c.Order = engines.ByLoad
 	}
 }
 
@@ -112,13 +113,13 @@ func checkTarget(settings any, r setting.Report) {
 // the store adds what has been reserved and released since, so that a stale sample does not attract a herd of requests.
 type endpointMetrics struct {
 	*leastRequest
-	engines *lb.Engines
+	engines *engines.Samples
 	shares  *RequestShares
-	cfg     *lb.EngineConfig
+	cfg     *engines.Config
 }
 
 func newEndpointMetrics(c Config) (lb.Policy, error) {
-	cfg := *c.Settings.(*lb.EngineConfig) // a copy: a pointer into the caller's configuration would keep all of it
+	cfg := *c.Settings.(*engines.Config) // a copy: a pointer into the caller's configuration would keep all of it
 	return &endpointMetrics{
 		leastRequest: newLeastRequestIn(c, c.Unit), engines: c.Engines, shares: c.Shares,
 		cfg: c.Engines.OneConfig(&cfg),

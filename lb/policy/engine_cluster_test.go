@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/metrics"
@@ -42,23 +44,23 @@ func adapters(slots int, names string) string {
 type engineCluster struct {
 	t             testing.TB
 	now           time.Duration
-	engines       *lb.Engines
+	engines       *engines.Samples
 	shares        *policy.RequestShares
 	view          *lb.View
-	samples       map[string]lb.EngineSample
+	samples       map[string]engines.Sample
 	policy        lb.Policy
-	cfg           lb.EngineConfig
+	cfg           engines.Config
 	clusterConfig health.ClusterConfig
 }
 
-func newEngineCluster(t testing.TB, n int, change func(c *lb.EngineConfig)) *engineCluster {
+func newEngineCluster(t testing.TB, n int, change func(c *engines.Config)) *engineCluster {
 	t.Helper()
 	w := &engineCluster{
-		t: t, now: time.Hour, engines: lb.NewEngines(), shares: policy.NewRequestShares(),
-		samples: map[string]lb.EngineSample{},
-		cfg: lb.EngineConfig{
+		t: t, now: time.Hour, engines: engines.New(), shares: policy.NewRequestShares(),
+		samples: map[string]engines.Sample{},
+		cfg: engines.Config{
 			StaleAfter: 3 * time.Second, Learn: true,
-			Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
+			Weights: engines.Weights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 		},
 	}
 	if change != nil {
@@ -74,11 +76,11 @@ func newEngineCluster(t testing.TB, n int, change func(c *lb.EngineConfig)) *eng
 
 func (w *engineCluster) build(name string) {
 	w.t.Helper()
-	cache := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+	caching := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	var err error
 	w.policy, err = policy.New(name, policy.Config{
-		Cluster: w.clusterConfig, Health: health.New(), Caches: lb.NewCacheTracker(),
-		Engines: w.engines, Shares: w.shares, Engine: w.cfg, Settings: settingsOf(name, cache, w.cfg),
+		Cluster: w.clusterConfig, Health: health.New(), Caches: cache.NewTracker(),
+		Engines: w.engines, Shares: w.shares, Engine: w.cfg, Settings: settingsOf(name, caching, w.cfg),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -89,7 +91,7 @@ func (w *engineCluster) addr(i int) string { return fmt.Sprintf("10.0.0.%d:8000"
 
 // report sets the sample of engine i, with the given number of counted requests in flight.
 func (w *engineCluster) report(i int, inflight int64, lines ...string) {
-	w.samples[w.addr(i)] = lb.EngineSample{
+	w.samples[w.addr(i)] = engines.Sample{
 		Snapshot: snapshot(w.t, lines...), At: w.now, ScrapedAt: w.now, FreshAt: w.now,
 		Counted: true, Inflight: lb.Load{Requests: inflight, Tokens: 100 * inflight},
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 )
 
 // drawnEngine is what one engine reports, and what is counted there.
@@ -66,8 +67,8 @@ func (w *engineCluster) costAt(engines []drawnEngine, model string) map[string]f
 func TestCostsAreFinite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		drawn := rapid.SliceOfN(rapid.Custom(drawEngine), 1, 6).Draw(rt, "engines")
-		w := newEngineCluster(t, len(drawn), func(c *lb.EngineConfig) {
-			c.Weights = lb.EngineWeights{
+		w := newEngineCluster(t, len(drawn), func(c *engines.Config) {
+			c.Weights = engines.Weights{
 				Running: rapid.Float64Range(0, 1000).Draw(rt, "running"),
 				Queue:   rapid.Float64Range(0, 1000).Draw(rt, "queue"),
 				KVCache: rapid.Float64Range(0, 1000).Draw(rt, "KV cache"),

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 )
 
 // decoded returns the lines of an engine that has generated that many tokens, at the given speed per request.
@@ -55,7 +55,7 @@ func TestLearnsSpeed(t *testing.T) {
 	if got := w.weights(80, 40, 30); got[0] != 1 || got[1] != 1 || got[2] != 1 {
 		t.Errorf("weights are configured, and still learned: %v", got)
 	}
-	w = newEngineCluster(t, 3, func(c *lb.EngineConfig) { c.Learn = false })
+	w = newEngineCluster(t, 3, func(c *engines.Config) { c.Learn = false })
 	if got := w.weights(80, 40, 30); got[0] != 1 || got[1] != 1 || got[2] != 1 {
 		t.Errorf("learning is off: %v", got)
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/push"
 )
@@ -17,11 +19,11 @@ func TestPoliciesPlaceIdleRequests(t *testing.T) {
 	}}
 	for _, name := range Names() {
 		for _, unit := range []lb.Unit{lb.Requests, lb.Tokens} {
-			engines := lb.NewEngines()
+			engines := engines.New()
 			p, err := New(name, Config{
 				Unit: unit, Push: push.Pending, Limits: push.New(engines),
 				Cluster: health.ClusterConfig{MaxInflight: 4, MaxInflightTokens: 5000}, Health: health.New(),
-				Caches: lb.NewCacheTracker(), Engines: engines, Shares: NewRequestShares(), Latencies: NewLatencies(),
+				Caches: cache.NewTracker(), Engines: engines, Shares: NewRequestShares(), Latencies: NewLatencies(),
 				Settings: pushSettings(name),
 			})
 			if err != nil {

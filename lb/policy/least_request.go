@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
 )
@@ -29,7 +30,7 @@ type leastRequest struct {
 	unit       lb.Unit
 	cluster    *health.ClusterConfig
 	health     *health.Health
-	facts      *lb.ModelFacts  // nil for none
+	facts      *models.Facts   // nil for none
 	limits     *push.Limits    // nil for none
 	ahead      int             // see [Config].PushAhead
 	derived    lb.DerivedLists // by tierCosts.key, or uncapped

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
 	"github.com/warmgate/warmgate/lb/policy"
@@ -24,29 +26,29 @@ func TestManyConfigurationsAreAtHand(t *testing.T) {
 
 // atHand measures the cost of requests under n configurations in turn.
 func atHand(t *testing.T, name string, n int, alike bool) {
-	v, g, h := healthtest.View(100), lb.NewEngines(), health.New()
-	caches, shares := lb.NewCacheTracker(), policy.NewRequestShares()
-	samples := map[string]lb.EngineSample{}
+	v, g, h := healthtest.View(100), engines.New(), health.New()
+	caches, shares := cache.NewTracker(), policy.NewRequestShares()
+	samples := map[string]engines.Sample{}
 	for _, e := range v.Endpoints {
 		at := time.Minute
-		samples[e.Addr] = lb.EngineSample{
+		samples[e.Addr] = engines.Sample{
 			Snapshot: snapshot(t, running(1), waiting(0)), At: at, ScrapedAt: at,
 			FreshAt: at,
 		}
 	}
 	g.Update(time.Minute, nil, samples)
-	cache := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+	caching := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	var policies []lb.Policy
 	for i := range n {
 		c := policy.Config{
 			Cluster: health.ClusterConfig{Health: healthtest.Config, MaxInflight: 1 + int64(i)},
 			Health:  h, Caches: caches, Engines: g, Shares: shares,
-			Engine: lb.EngineConfig{StaleAfter: time.Hour, Weights: lb.EngineWeights{Running: 1 + float64(i)}},
+			Engine: engines.Config{StaleAfter: time.Hour, Weights: engines.Weights{Running: 1 + float64(i)}},
 		}
 		if alike {
 			c.Cluster.MaxInflight, c.Engine.Weights.Running = 1, 1
 		}
-		c.Settings = settingsOf(name, cache, c.Engine)
+		c.Settings = settingsOf(name, caching, c.Engine)
 		p, err := policy.New(name, c)
 		if err != nil {
 			t.Fatal(err)
@@ -79,23 +81,23 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 func TestListsDoNotChange(t *testing.T) {
 	const n, requests = 1000, 3000
 	for _, name := range policiesTested {
-		v, g, h, shares := healthtest.View(n), lb.NewEngines(), health.New(), policy.NewRequestShares()
-		samples := map[string]lb.EngineSample{}
+		v, g, h, shares := healthtest.View(n), engines.New(), health.New(), policy.NewRequestShares()
+		samples := map[string]engines.Sample{}
 		load := snapshot(t, running(1), waiting(0))
 		for i, e := range v.Endpoints {
-			samples[e.Addr] = lb.EngineSample{Snapshot: load, At: time.Hour, ScrapedAt: time.Hour, FreshAt: time.Hour}
+			samples[e.Addr] = engines.Sample{Snapshot: load, At: time.Hour, ScrapedAt: time.Hour, FreshAt: time.Hour}
 			v.Endpoints[i].Priority = uint8(i % 2)
 			if i%8 < 6 {
 				v.Endpoints[i].State = lb.Degraded
 			}
 		}
 		g.Update(time.Hour, nil, samples)
-		cache := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
-		engine := lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}}
+		caching := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+		engine := engines.Config{StaleAfter: time.Hour, RateLimit: 0.002, Weights: engines.Weights{Running: 1}}
 		p, err := policy.New(name, policy.Config{
 			Cluster: health.ClusterConfig{Health: healthtest.Config}, Health: h,
-			Caches: lb.NewCacheTracker(), Engines: g,
-			Shares: shares, Engine: engine, Settings: settingsOf(name, cache, engine),
+			Caches: cache.NewTracker(), Engines: g,
+			Shares: shares, Engine: engine, Settings: settingsOf(name, caching, engine),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
 	"github.com/warmgate/warmgate/lb/memstore"
@@ -27,12 +29,12 @@ func newPolicy(t testing.TB, unit lb.Unit) lb.Policy {
 }
 
 // settingsOf returns the settings for the policy, for [policy.Config.Settings]: of the two, those that have its type.
-func settingsOf(name string, cache policy.CacheConfig, engine lb.EngineConfig) any {
+func settingsOf(name string, cache policy.CacheConfig, engine engines.Config) any {
 	if d := policy.Describe(name); d.Settings != nil {
 		switch d.Settings().(type) {
 		case *policy.CacheConfig:
 			return &cache
-		case *lb.EngineConfig:
+		case *engines.Config:
 			return &engine
 		}
 	}
@@ -85,10 +87,10 @@ func TestPlanIsPure(t *testing.T) {
 
 // prefix_cache is least request in tokens, with the prompt and its credit added; without blocks it is the same.
 func TestPrefixCachePlan(t *testing.T) {
-	cache := policy.CacheConfig{Credit: 1.5, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+	caching := policy.CacheConfig{Credit: 1.5, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	p, err := policy.New("prefix_cache", policy.Config{
 		Unit: lb.Requests, Cluster: *healthtest.Cluster, Health: health.New(),
-		Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Settings: &cache,
+		Caches: cache.NewTracker(), Engines: engines.New(), Settings: &caching,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +134,7 @@ func TestPrefixCacheTTL(t *testing.T) {
 		262144 * time.Second: lb.MaxTTL,
 	} {
 		p, err := policy.New("prefix_cache", policy.Config{
-			Cluster: *healthtest.Cluster, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
+			Cluster: *healthtest.Cluster, Health: health.New(), Caches: cache.NewTracker(), Engines: engines.New(),
 			Settings: &policy.CacheConfig{Credit: 1, TTL: configured, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		})
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/metrics"
@@ -24,22 +26,22 @@ func TestPoliciesHavePushLimits(t *testing.T) {
 	}
 	for _, name := range Names() {
 		for _, kind := range []push.Kind{push.Blind, push.Outstanding, push.Pending} {
-			g := lb.NewEngines()
+			g := engines.New()
 			limits := push.New(g)
 			p, err := New(name, Config{
-				Push: kind, PushAhead: 2, Limits: limits, Engine: lb.EngineConfig{StaleAfter: 3 * time.Second},
+				Push: kind, PushAhead: 2, Limits: limits, Engine: engines.Config{StaleAfter: 3 * time.Second},
 				Cluster: health.ClusterConfig{MaxInflight: 40, MaxInflightTokens: 5000}, Health: health.New(),
-				Caches: lb.NewCacheTracker(), Engines: g, Shares: NewRequestShares(), Latencies: NewLatencies(),
+				Caches: cache.NewTracker(), Engines: g, Shares: NewRequestShares(), Latencies: NewLatencies(),
 				Settings: pushSettings(name),
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := lb.EngineSample{
+			s := engines.Sample{
 				Counted: true, Inflight: lb.Load{Requests: 16}, At: 1, ScrapedAt: time.Hour, FreshAt: time.Hour,
 			}
 			parser.Parse([]byte("vllm:num_requests_running 16\nvllm:num_requests_waiting 0\n"), &s.Snapshot)
-			g.Update(time.Hour, nil, map[string]lb.EngineSample{"a": s})
+			g.Update(time.Hour, nil, map[string]engines.Sample{"a": s})
 			plan, reason := p.Plan(time.Hour, &lb.Request{}, view)
 			if reason != lb.ReasonChosen || len(plan.Candidates) != 2 {
 				t.Fatalf("%s: %v, %+v", name, reason, plan.Candidates)
@@ -65,7 +67,7 @@ func pushSettings(name string) any {
 	}
 	s := settings()
 	switch s := s.(type) {
-	case *lb.EngineConfig:
+	case *engines.Config:
 		s.StaleAfter = 3 * time.Second
 	case *ClusterMetricsConfig:
 		s.Mode = LeastBusy
@@ -81,9 +83,9 @@ func pushSettings(name string) any {
 func TestCapsReplaceTheChargeForQueues(t *testing.T) {
 	for kind, want := range map[push.Kind]float64{push.Blind: 4, push.Outstanding: 0, push.Pending: 0} {
 		p, err := New("prefix_cache", Config{
-			Health: health.New(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Settings: &CacheConfig{},
+			Health: health.New(), Caches: cache.NewTracker(), Engines: engines.New(), Settings: &CacheConfig{},
 			Push:   kind,
-			Engine: lb.EngineConfig{Weights: lb.EngineWeights{Running: 1, Queue: 4}},
+			Engine: engines.Config{Weights: engines.Weights{Running: 1, Queue: 4}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/policy"
 )
 
@@ -14,7 +14,7 @@ func TestRateLimit(t *testing.T) {
 	const workers, limit = 3, 0.4
 	var ws []*engineCluster
 	for range workers {
-		w := newEngineCluster(t, 4, func(cfg *lb.EngineConfig) { cfg.RateLimit = limit })
+		w := newEngineCluster(t, 4, func(cfg *engines.Config) { cfg.RateLimit = limit })
 		for range 2 {
 			w.now += time.Second
 			for i := range 4 {
@@ -64,7 +64,7 @@ func TestRateLimit(t *testing.T) {
 
 // A limit that no endpoint can meet has no effect: no request is lost for it.
 func TestRateLimitTooLow(t *testing.T) {
-	w := newEngineCluster(t, 2, func(cfg *lb.EngineConfig) { cfg.RateLimit = 0.1 })
+	w := newEngineCluster(t, 2, func(cfg *engines.Config) { cfg.RateLimit = 0.1 })
 	w.report(0, 0, running(0), waiting(0))
 	w.report(1, 0, running(0), waiting(0))
 	w.update()
@@ -80,7 +80,7 @@ func TestRateLimitTooLow(t *testing.T) {
 // Old requests do not count, whichever VM counted them.
 func TestSharesForget(t *testing.T) {
 	s := policy.NewRequestShares()
-	w := newEngineCluster(t, 2, func(cfg *lb.EngineConfig) { cfg.RateLimit = 0.5 })
+	w := newEngineCluster(t, 2, func(cfg *engines.Config) { cfg.RateLimit = 0.5 })
 	w.shares = s
 	w.build("endpoint_metrics")
 	w.report(0, 0, running(0), waiting(0))

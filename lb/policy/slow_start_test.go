@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
 	"github.com/warmgate/warmgate/lb/memstore"
@@ -25,7 +27,7 @@ type ramp struct {
 	rand    *rand.Rand
 	policy  lb.Policy
 	health  *health.Health
-	engines *lb.Engines
+	engines *engines.Samples
 	store   *memstore.Store
 	view    *lb.View
 	now     time.Duration
@@ -117,21 +119,21 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 func newRampWith(t testing.TB, name string, c traffic, n int, busy float64, seed uint64) *ramp {
 	p := memstoretest.NewProcess(t)
 	r := &ramp{
-		TB: t, rand: rand.New(rand.NewPCG(seed, 3)), health: health.New(), engines: lb.NewEngines(),
+		TB: t, rand: rand.New(rand.NewPCG(seed, 3)), health: health.New(), engines: engines.New(),
 		store:   p.NewStore(),
 		servers: map[string]*server{}, from: n, traffic: c, now: time.Minute, ends: func(string) lb.Verdict {
 			return lb.Success
 		},
 	}
-	cache := policy.CacheConfig{Credit: 2, TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 4 << 20}}
-	engine := lb.EngineConfig{
-		StaleAfter: 5 * time.Second, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
+	caching := policy.CacheConfig{Credit: 2, TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 4 << 20}}
+	engine := engines.Config{
+		StaleAfter: 5 * time.Second, Weights: engines.Weights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 	}
 	var err error
 	r.policy, err = policy.New(name, policy.Config{
 		Cluster: health.ClusterConfig{Health: healthtest.Config}, Health: r.health, Engines: r.engines,
-		Caches: lb.NewCacheTracker(), Shares: policy.NewRequestShares(),
-		Engine: engine, Settings: settingsOf(name, cache, engine),
+		Caches: cache.NewTracker(), Shares: policy.NewRequestShares(),
+		Engine: engine, Settings: settingsOf(name, caching, engine),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -188,9 +190,9 @@ func (r *ramp) run(span time.Duration) {
 
 // scrape updates the engine samples.
 func (r *ramp) scrape() {
-	samples := map[string]lb.EngineSample{}
+	samples := map[string]engines.Sample{}
 	for addr, s := range r.servers {
-		sample := lb.EngineSample{At: r.now, ScrapedAt: r.now, FreshAt: r.now, Counted: true}
+		sample := engines.Sample{At: r.now, ScrapedAt: r.now, FreshAt: r.now, Counted: true}
 		sample.Inflight.Requests = int64(len(s.working) + len(s.waiting))
 		sample.Snapshot = snapshot(r, running(len(s.working)), waiting(len(s.waiting)))
 		samples[addr] = sample

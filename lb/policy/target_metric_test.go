@@ -5,67 +5,67 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 )
 
 var targetChoices = []struct {
 	name  string
-	order lb.Order
+	order engines.Order
 	by    string
 	pages [3]string
 	loads []int64
 	want  int
 }{
 	{
-		"least of a gauge", lb.LowestTarget, "my_gauge",
+		"least of a gauge", engines.LowestTarget, "my_gauge",
 		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
 		[]int64{1, 1, 1},
 		1,
 	},
 	{
-		"most of a gauge", lb.HighestTarget, "my_gauge",
+		"most of a gauge", engines.HighestTarget, "my_gauge",
 		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
 		[]int64{1, 1, 1},
 		0,
 	},
 	{
-		"what came since counts", lb.LowestTarget, "my_gauge",
+		"what came since counts", engines.LowestTarget, "my_gauge",
 		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
 		[]int64{1, 4, 1},
 		2,
 	},
 	{
-		"most, too", lb.HighestTarget, "my_gauge",
+		"most, too", engines.HighestTarget, "my_gauge",
 		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 4"},
 		[]int64{3, 1, 1},
 		2,
 	},
 	{
-		"an engine without it has the mean", lb.LowestTarget, "my_gauge",
+		"an engine without it has the mean", engines.LowestTarget, "my_gauge",
 		[3]string{"my_gauge 5", running(0), "my_gauge 3"},
 		[]int64{1, 1, 1},
 		2,
 	},
 	{
-		"no engine reports it", lb.LowestTarget, "my_gauge",
+		"no engine reports it", engines.LowestTarget, "my_gauge",
 		[3]string{running(1), running(1), running(1)},
 		[]int64{1, 1, 1},
 		-1,
 	},
 	{
-		"not looked for", lb.LowestTarget, "other",
+		"not looked for", engines.LowestTarget, "other",
 		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
 		[]int64{1, 1, 1},
 		-1,
 	},
 	{
-		"requests that have ended are not subtracted", lb.LowestTarget, "my_gauge",
+		"requests that have ended are not subtracted", engines.LowestTarget, "my_gauge",
 		[3]string{"my_gauge 3", "my_gauge 1", "my_gauge 3"},
 		[]int64{0, 1, 0},
 		1,
 	},
 	{
-		"all alike is least request", lb.LowestTarget, "my_gauge",
+		"all alike is least request", engines.LowestTarget, "my_gauge",
 		[3]string{"my_gauge 0", "my_gauge 0", "my_gauge 0"},
 		[]int64{2, 2, 1},
 		2,
@@ -75,7 +75,7 @@ var targetChoices = []struct {
 func TestTargets(t *testing.T) {
 	for _, c := range targetChoices {
 		t.Run(c.name, func(t *testing.T) {
-			w := newEngineCluster(t, 3, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = c.order, c.by })
+			w := newEngineCluster(t, 3, func(cfg *engines.Config) { cfg.Order, cfg.Target = c.order, c.by })
 			for i, page := range c.pages {
 				w.report(i, 1, page)
 			}
@@ -90,16 +90,16 @@ func TestTargets(t *testing.T) {
 // No reported value attracts all requests: negative values count as 0, high ones as at most eight times the median.
 func TestTargetsAreBounded(t *testing.T) {
 	for _, c := range []struct {
-		order lb.Order
+		order engines.Order
 		pages []string
 		least float64 // base cost of the first endpoint
 	}{
-		{lb.LowestTarget, []string{"my_gauge -9007199254740992", "my_gauge 9", "my_gauge 8"}, 0},
-		{lb.LowestTarget, []string{"my_gauge -9007199254740992", "my_gauge -9", "my_gauge -8"}, -72},
-		{lb.HighestTarget, []string{"my_gauge 9007199254740992", "my_gauge 2", "my_gauge 3"}, -24},
-		{lb.HighestTarget, []string{"my_gauge 5", "my_gauge 0", "my_gauge 0"}, -5}, // the only one that has any
+		{engines.LowestTarget, []string{"my_gauge -9007199254740992", "my_gauge 9", "my_gauge 8"}, 0},
+		{engines.LowestTarget, []string{"my_gauge -9007199254740992", "my_gauge -9", "my_gauge -8"}, -72},
+		{engines.HighestTarget, []string{"my_gauge 9007199254740992", "my_gauge 2", "my_gauge 3"}, -24},
+		{engines.HighestTarget, []string{"my_gauge 5", "my_gauge 0", "my_gauge 0"}, -5}, // the only one that has any
 	} {
-		w := newEngineCluster(t, len(c.pages), func(cfg *lb.EngineConfig) {
+		w := newEngineCluster(t, len(c.pages), func(cfg *engines.Config) {
 			cfg.Order, cfg.Target = c.order, "my_gauge"
 		})
 		for i, page := range c.pages {
@@ -115,7 +115,9 @@ func TestTargetsAreBounded(t *testing.T) {
 
 // A counter counts by its growth: the engine with the longest uptime is not the busiest.
 func TestCounterTarget(t *testing.T) {
-	w := newEngineCluster(t, 2, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = lb.LowestTarget, "my_counter" })
+	w := newEngineCluster(t, 2, func(cfg *engines.Config) {
+		cfg.Order, cfg.Target = engines.LowestTarget, "my_counter"
+	})
 	for i := range 3 {
 		w.now += time.Second
 		w.report(0, 1, fmt.Sprintf("my_counter_total %d", 1_000_000+10*i))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 )
 
@@ -54,7 +55,7 @@ func TestPlanWithoutZones(t *testing.T) {
 		h, v := health.New(), &lb.View{Cluster: "llm", Endpoints: []lb.Endpoint{{Addr: "a"}, {Addr: "b"}}}
 		v.Zone, v.Endpoints[0].Zone = lb.Zone{Name: "a"}, lb.Zone{Name: "b"}
 		cluster := health.ClusterConfig{ZonePenalty: penalty}
-		p, err := New("global_least_request", Config{Health: h, Cluster: cluster, Engines: lb.NewEngines()})
+		p, err := New("global_least_request", Config{Health: h, Cluster: cluster, Engines: engines.New()})
 		if err != nil {
 			t.Fatal(err)
 		}

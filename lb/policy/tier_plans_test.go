@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
 	"github.com/warmgate/warmgate/lb/policy"
@@ -25,21 +27,21 @@ var oneOfFour = []lb.State{stateH, stateU, stateU, stateU}
 // tieredPolicies returns the three policies for a cluster with idle engines and the same configuration.
 func tieredPolicies(t *testing.T, v *lb.View, clusterConfig health.ClusterConfig) map[string]lb.Policy {
 	t.Helper()
-	engine := lb.EngineConfig{
-		StaleAfter: time.Minute, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
+	engine := engines.Config{
+		StaleAfter: time.Minute, Weights: engines.Weights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 	}
 	out := map[string]lb.Policy{}
 	for _, name := range []string{"global_least_request", "prefix_cache", "endpoint_metrics"} {
-		g, samples := lb.NewEngines(), map[string]lb.EngineSample{}
+		g, samples := engines.New(), map[string]engines.Sample{}
 		for _, e := range v.Endpoints {
-			samples[e.Addr] = lb.EngineSample{
+			samples[e.Addr] = engines.Sample{
 				Snapshot: snapshot(t, running(0), waiting(0), kvUse(0)), At: 1, ScrapedAt: 1,
 				FreshAt: 1,
 			}
 		}
 		g.Update(1, []string{"my_gauge", "my_counter"}, samples)
 		p, err := policy.New(name, policy.Config{
-			Cluster: clusterConfig, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: g,
+			Cluster: clusterConfig, Health: health.New(), Caches: cache.NewTracker(), Engines: g,
 			Shares: policy.NewRequestShares(),
 			Engine: engine, Settings: settingsOf(name, policy.CacheConfig{Credit: 2, TTL: time.Hour}, engine),
 		})

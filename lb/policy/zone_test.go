@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
 	"github.com/warmgate/warmgate/lb/policy"
@@ -97,7 +98,7 @@ func TestZonePenaltyMakesFewLists(t *testing.T) {
 
 // With one metric, the penalty is in units of what a request adds to it.
 func TestZonePenaltyByTarget(t *testing.T) {
-	w := newEngineCluster(t, 2, func(c *lb.EngineConfig) { c.Order, c.Target = lb.LowestTarget, "my_gauge" })
+	w := newEngineCluster(t, 2, func(c *engines.Config) { c.Order, c.Target = engines.LowestTarget, "my_gauge" })
 	w.view.Zone = lb.Zone{Name: "a"}
 	w.view.Endpoints[0].Zone, w.view.Endpoints[1].Zone = w.view.Zone, lb.Zone{Name: "b"}
 	for _, c := range []struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"pgregory.net/rapid"
 )
 
@@ -312,7 +313,7 @@ func TestWorkersLearnFromASampleOnce(t *testing.T) {
 	m := &sharedMemory{}
 	var workers []*Limits
 	for range 3 {
-		l := New(lb.NewEngines())
+		l := New(engines.New())
 		l.staleAfter = time.Minute
 		l.Exchange(time.Hour, m, "")
 		workers = append(workers, l)
@@ -323,7 +324,7 @@ func TestWorkersLearnFromASampleOnce(t *testing.T) {
 		s.Counted, s.Inflight.Requests, s.At, s.ScrapedAt, s.FreshAt = true, 60, now, now, now
 		for range 2 {
 			for _, l := range workers {
-				l.engines.Update(now, nil, map[string]lb.EngineSample{"a": s})
+				l.engines.Update(now, nil, map[string]engines.Sample{"a": s})
 				l.Exchange(now, m, "")
 				if n, _ := l.Limit("a"); n != want {
 					t.Errorf("limit %d, want %d", n, want)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/recent"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 )
 
 const (
@@ -36,7 +37,7 @@ const (
 // change of the configuration. With Exchange all VMs learn together (exchange.go).
 type Limits struct {
 	endpoints  map[string]*endpointLimit // by address
-	engines    *lb.Engines               // from whose samples it learns, nil for none
+	engines    *engines.Samples          // from whose samples it learns, nil for none
 	pending    pendingEvidence           // while it learns together with other VMs
 	staleAfter time.Duration             // age above which a sample does not count
 	ahead      float64                   // requests beyond the limit that may wait in an engine
@@ -86,7 +87,7 @@ type endpointLimit struct {
 
 // New returns the limits of a cluster of which nothing is known. They learn from the samples of its engines,
 // nil for none.
-func New(engines *lb.Engines) *Limits {
+func New(engines *engines.Samples) *Limits {
 	l := &Limits{
 		endpoints: map[string]*endpointLimit{}, engines: engines, version: 1,
 		lists: recent.New[limitedKey, limitedList](maxLimitedCandidates, lb.UnusedListTTL),

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -26,7 +26,7 @@ const (
 
 // seenPage is what limits are learned from of a page, and by what it is told from the next.
 type seenPage struct {
-	lb.PageMark
+	engines.PageMark
 	running, queued float64
 }
 
@@ -40,12 +40,12 @@ func (l *Limits) samplesCame(now time.Duration) {
 }
 
 func (l *Limits) learnSamples(now time.Duration) {
-	l.engines.Each(func(addr string, s *lb.EngineSample, external float64) { l.learnSample(now, addr, s, external) })
+	l.engines.Each(func(addr string, s *engines.Sample, external float64) { l.learnSample(now, addr, s, external) })
 }
 
 // learnSample learns from the latest sample of an engine, given how many requests there no owner counts. A page that is
 // the same again teaches nothing: it may stand still, and so does not show what has come of the last step.
-func (l *Limits) learnSample(now time.Duration, addr string, s *lb.EngineSample, external float64) {
+func (l *Limits) learnSample(now time.Duration, addr string, s *engines.Sample, external float64) {
 	running, queued, ok := batchOf(s)
 	if !ok {
 		return
@@ -64,14 +64,14 @@ func (l *Limits) learnSample(now time.Duration, addr string, s *lb.EngineSample,
 		at, gap = s.At, minReportGap
 	}
 	page := seenPage{s.Mark(), running, queued}
-	if page == p.page && page.PageMark != (lb.PageMark{}) {
+	if page == p.page && page.PageMark != (engines.PageMark{}) {
 		if s.FreshAt-p.pageAt > l.staleAfter/2 {
 			p.doubt(float64(s.Inflight.Requests))
 		}
 	} else if p.learnedAt == 0 || at-p.learnedAt >= gap {
 		p.learnedAt, p.page, p.pageAt = at, page, s.FreshAt
 		most := math.Inf(1)
-		if use, _ := s.Value(metrics.KVUse); use >= lb.MinKVUse && running >= 2 {
+		if use, _ := s.Value(metrics.KVUse); use >= engines.MinKVUse && running >= 2 {
 			most = running*pushKVUse/use - external
 		}
 		p.learnQueue(running-external, queued-l.ahead, float64(s.Inflight.Requests), most)
@@ -80,13 +80,13 @@ func (l *Limits) learnSample(now time.Duration, addr string, s *lb.EngineSample,
 }
 
 // batchOf returns how many requests run and how many wait for capacity, and whether that and what is counted are known.
-func batchOf(s *lb.EngineSample) (running, queued float64, ok bool) {
+func batchOf(s *engines.Sample) (running, queued float64, ok bool) {
 	if awake, found := s.Value(metrics.Awake); found && awake == 0 {
 		return 0, 0, false
 	}
 	running, hasRunning := s.Value(metrics.Running)
 	_, hasWaiting := s.Value(metrics.Waiting)
-	queued = lb.QueuedRequests(&s.Snapshot)
+	queued = engines.QueuedRequests(&s.Snapshot)
 	if !hasRunning {
 		running = max(0, float64(s.Inflight.Requests)-queued)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/engines/enginestest"
 	"pgregory.net/rapid"
 )
@@ -14,9 +15,9 @@ import (
 type fields = map[string]float64
 
 // sampleOf returns a sample with the given values: see [enginestest.Snapshot].
-func sampleOf(t testing.TB, values fields) lb.EngineSample {
+func sampleOf(t testing.TB, values fields) engines.Sample {
 	t.Helper()
-	return lb.EngineSample{Snapshot: enginestest.Snapshot(t, values)}
+	return engines.Sample{Snapshot: enginestest.Snapshot(t, values)}
 }
 
 // How a limit follows one sample.
@@ -99,7 +100,7 @@ func TestSamplesCountOnce(t *testing.T) {
 		{"an early report", time.Second - 1, 0, true, false},
 		{"a later report", time.Second, 0, true, true},
 	} {
-		g := lb.NewEngines()
+		g := engines.New()
 		l := New(g)
 		l.staleAfter = time.Minute
 		s := sampleOf(t, fields{"running": 16, "waiting": 0})
@@ -107,12 +108,12 @@ func TestSamplesCountOnce(t *testing.T) {
 		if !c.reportsOnly {
 			s.ScrapedAt = time.Hour
 		}
-		g.Update(time.Hour, nil, map[string]lb.EngineSample{addr: s})
+		g.Update(time.Hour, nil, map[string]engines.Sample{addr: s})
 		first, _ := l.Limit(addr)
 		next := sampleOf(t, fields{"running": float64(first), "waiting": 0})
 		next.Counted, next.Inflight.Requests = true, first
 		next.At, next.FreshAt, next.ScrapedAt = s.At+c.at, s.FreshAt, s.ScrapedAt+c.scrapedAt
-		g.Update(next.At, nil, map[string]lb.EngineSample{addr: next})
+		g.Update(next.At, nil, map[string]engines.Sample{addr: next})
 		if second, _ := l.Limit(addr); first != 24 || second > first != c.want {
 			t.Errorf("%s: limit %d, then %d", c.name, first, second)
 		}
@@ -124,7 +125,7 @@ type pushedEngine struct {
 	t        testing.TB
 	now      time.Duration
 	random   *rand.Rand
-	engines  *lb.Engines
+	engines  *engines.Samples
 	limits   *Limits
 	batch    int
 	meanTime float64 // that a request runs, in seconds
@@ -134,7 +135,7 @@ type pushedEngine struct {
 
 func newPushedEngine(t testing.TB, batch, ahead int) *pushedEngine {
 	e := &pushedEngine{
-		t: t, now: time.Hour, random: rand.New(rand.NewPCG(1, 2)), engines: lb.NewEngines(), batch: batch, meanTime: 3,
+		t: t, now: time.Hour, random: rand.New(rand.NewPCG(1, 2)), engines: engines.New(), batch: batch, meanTime: 3,
 		ahead: ahead,
 	}
 	e.limits = New(e.engines)
@@ -160,7 +161,7 @@ func (e *pushedEngine) scrape() (limit, queued int) {
 	queued = max(0, e.inflight-e.batch)
 	s := sampleOf(e.t, fields{"running": float64(e.inflight - queued), "waiting": float64(queued)})
 	s.At, s.ScrapedAt, s.FreshAt, s.Counted, s.Inflight.Requests = e.now, e.now, e.now, true, int64(e.inflight)
-	e.engines.Update(e.now, nil, map[string]lb.EngineSample{"a": s})
+	e.engines.Update(e.now, nil, map[string]engines.Sample{"a": s})
 	n, _ := e.limits.Limit("a")
 	return int(n), queued
 }
@@ -176,7 +177,7 @@ func TestOneOddPageIsNoLimit(t *testing.T) {
 	s := sampleOf(t, fields{"running": 1, "waiting": 6})
 	e.now += time.Second
 	s.At, s.ScrapedAt, s.FreshAt, s.Counted, s.Inflight.Requests = e.now, e.now, e.now, true, before
-	e.engines.Update(e.now, nil, map[string]lb.EngineSample{"a": s})
+	e.engines.Update(e.now, nil, map[string]engines.Sample{"a": s})
 	e.now += 10 * time.Second
 	list := lb.NewList([]lb.Candidate{{Addr: "a", Weight: 1}})
 	if c := e.limits.Apply(e.now, list, 0).Candidates; c[0].Cap < before/2 {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/warmgate/warmgate/internal/order"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/setting"
 )
@@ -83,7 +83,7 @@ func settingsOf(d *policy.Descriptor) func(*Config) any {
 	switch d.Settings().(type) {
 	case *policy.CacheConfig:
 		return func(c *Config) any { return &c.Prefix }
-	case *lb.EngineConfig:
+	case *engines.Config:
 		return engineSettings
 	}
 	return func(c *Config) any { return c.ownSettings(d) }
@@ -92,13 +92,13 @@ func settingsOf(d *policy.Descriptor) func(*Config) any {
 // sharesSettings reports whether a policy's settings are also those of other policies.
 func sharesSettings(d *policy.Descriptor) bool {
 	switch d.Settings().(type) {
-	case *policy.CacheConfig, *lb.EngineConfig:
+	case *policy.CacheConfig, *engines.Config:
 		return true
 	}
 	return false
 }
 
-func engineSettings(c *Config) any { return &c.Engines.EngineConfig }
+func engineSettings(c *Config) any { return &c.Engines.Config }
 
 // ownSettings returns the settings of a policy in Config.own, made of the defaults if they are not there yet.
 func (c *Config) ownSettings(d *policy.Descriptor) any {

@@ -76,7 +76,7 @@ var scrapeKeys = []key{
 	},
 }
 
-// weighKeys are the keys of how metrics of engines are weighed. They are part of the [lb.EngineConfig].
+// weighKeys are the keys of how metrics of engines are weighed. They are part of the [engines.Config].
 var weighKeys = []key{
 	{Key: setting.Key{
 		Name: keyStaleAfter, Type: setting.Duration, Default: `"3s"`,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/region"
 )
@@ -248,7 +249,7 @@ var keyCases = map[string]keyCase{
 	"lb_config.prefix.secret": {`"s"`, func(c *Config) { c.Prefix.Secret = "s" }, []string{`1`}},
 	"lb_config.cleanInterval": {`5`, nil, []string{`[5]`}},
 	"lb_config.metric_policy": {
-		`"most"`, func(c *Config) { c.Engines.Order = lb.HighestTarget }, []string{`["most"]`},
+		`"most"`, func(c *Config) { c.Engines.Order = engines.HighestTarget }, []string{`["most"]`},
 	},
 	"lb_config.target_metric":  {`"m"`, func(c *Config) { c.Engines.Target = "m" }, []string{`["m"]`}},
 	"lb_config.rate_limit":     {`"0.5"`, func(c *Config) { c.Engines.RateLimit = 0.5 }, []string{`[0.5]`}},

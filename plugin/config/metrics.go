@@ -7,7 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/metrics"
 )
@@ -63,7 +63,7 @@ func (pt *part) checkMetrics() {
 		return
 	}
 	if use != policy.MetricsRequired { // the order is that of a policy that requires them
-		e.Order = lb.ByLoad
+		e.Order = engines.ByLoad
 	}
 	if pt.host == Higress {
 		pt.idle([]string{keyMetricsPath, keyMetricsPort},
@@ -96,7 +96,7 @@ func (pt *part) checkWithoutCluster() {
 		pt.badKey(keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster through which "+
 			"engines are scraped, or "+keyORCA+" true if they report their load in responses")
 	}
-	if e.Order != lb.ByLoad {
+	if e.Order != engines.ByLoad {
 		pt.badKey(keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster: load reports "+
 			"do not contain the metric of metric_policy "+strconv.Quote(e.Order.String()))
 	}

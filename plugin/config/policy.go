@@ -1,7 +1,7 @@
 package config
 
 import (
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/push"
 )
@@ -14,7 +14,7 @@ func (c *Config) ReadsPrompt() bool { return c.needs().Prompt }
 
 // ReadsModel reports whether the model of a request matters while engines report LoRA adapters.
 func (c *Config) ReadsModel() bool {
-	return c.needs().Model && c.Engines.Order == lb.ByLoad && c.Engines.Weights.LoRA > 0
+	return c.needs().Model && c.Engines.Order == engines.ByLoad && c.Engines.Weights.LoRA > 0
 }
 
 // ByMetrics reports whether the policy cannot choose without metrics of engines.
@@ -41,7 +41,7 @@ func (c *Config) metricsUse() policy.MetricsUse {
 }
 
 // Settings returns the settings of the policy's own keys, for [policy.Config.Settings]; nil if it has no keys. A
-// [policy.CacheConfig] is Prefix, a [lb.EngineConfig] a part of Engines. They must not be changed.
+// [policy.CacheConfig] is Prefix, a [engines.Config] a part of Engines. They must not be changed.
 func (c *Config) Settings() any {
 	if s, ok := c.own[c.Policy]; ok {
 		return s

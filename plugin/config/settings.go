@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/policy"
 )
 
@@ -43,7 +44,7 @@ type Models struct {
 
 // Engines is how metrics of engines are weighed, and how they are scraped.
 type Engines struct {
-	lb.EngineConfig
+	engines.Config
 
 	Engine   string        // engine whose names are expected; "auto": any known one
 	Path     string        // of the page of metrics

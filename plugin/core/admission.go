@@ -18,7 +18,7 @@ type admissionCore struct {
 	tasks func(c *config.Config) (tasks lb.TaskStore, remote bool)
 }
 
-// PlanTask implements Core.
+// PlanTask implements admission.Core.
 func (a *admissionCore) PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool) {
 	view := a.vm.views.of(now, budgetScope, c)
 	if view == nil {
@@ -34,10 +34,10 @@ func (a *admissionCore) PlanTask(now time.Duration, c *config.Config, tokens int
 	return plan, why == lb.ReasonChosen
 }
 
-// Tasks implements Core.
+// Tasks implements admission.Core.
 func (a *admissionCore) Tasks(c *config.Config) (tasks lb.TaskStore, remote bool) { return a.tasks(c) }
 
-// WakeAt implements Core.
+// WakeAt implements admission.Core.
 func (a *admissionCore) WakeAt(now, at time.Duration) { a.vm.ticks.wakeAt(now, at) }
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.

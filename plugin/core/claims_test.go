@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
@@ -246,8 +245,7 @@ func TestUnreadableBodiesMeetTheCap(t *testing.T) {
 func TestAnsweredByTheGatewayWhileHeld(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	c := d.client(0, streamtest.Request{Unended: true})
-	c.Response.Headers = fakehost.H(":status", "413")
-	c.response(func() { c.core.OnResponseHeaders(false) })
+	c.answerBegins("413", false)
 	c.Request.Abort()
 	d.advance(time.Second)
 	if load := d.Load(0); load.Requests != 0 {

@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
+	lbengines "github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -30,9 +33,9 @@ type cluster struct {
 	policies map[*config.Config]lb.Policy
 
 	health  *health.Health
-	facts   *lb.ModelFacts
-	caches  *lb.CacheTracker
-	engines *lb.Engines
+	facts   *models.Facts
+	caches  *cache.Tracker
+	engines *lbengines.Samples
 	shares  *policy.RequestShares
 	limits  *push.Limits
 	// of clusters, where this stands for several
@@ -79,7 +82,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		}
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
-			health: health.New(), facts: lb.NewModelFacts(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
+			health: health.New(), facts: models.NewFacts(), caches: cache.NewTracker(), engines: lbengines.New(),
 			shares: policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, levelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{},
@@ -104,7 +107,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 	return cl, p, nil
 }
 
-// EnginesOf implements engineClusters.
+// EnginesOf implements engines.Clusters.
 func (cs clusters) EnginesOf(name string) *engines.Cluster {
 	if cl := cs[name]; cl != nil {
 		return cl.metrics
@@ -112,7 +115,7 @@ func (cs clusters) EnginesOf(name string) *engines.Cluster {
 	return nil
 }
 
-// EachEngines implements engineClusters.
+// EachEngines implements engines.Clusters.
 func (cs clusters) EachEngines(f func(*engines.Cluster)) {
 	for _, cl := range cs {
 		f(cl.metrics)

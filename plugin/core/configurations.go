@@ -30,29 +30,50 @@ type Plugin struct {
 type configs struct {
 	inForce     []*Plugin           // the newest last
 	adminSource *config.EnvoySource // where those find endpoints, nil if none of them names a source
+	parts       []*config.Config    // of them, those of the newest first
+	regions     []*config.Config    // of these, those that name regions
 }
 
 // add puts a configuration in force.
 func (c *configs) add(p *Plugin) {
 	c.inForce = append(c.inForce, p)
-	c.updateSource()
+	c.update()
 }
 
 // remove ends it, if it is in force. Requests that began under it go on.
 func (c *configs) remove(p *Plugin) {
 	c.inForce = slices.DeleteFunc(c.inForce, func(other *Plugin) bool { return other == p })
-	c.updateSource()
+	c.update()
 }
 
 // contains reports whether the configuration is in force.
 func (c *configs) contains(p *Plugin) bool { return slices.Contains(c.inForce, p) }
 
-// parts returns the parts of all configurations in force, those of the newest first.
-func (c *configs) parts() (parts []*config.Config) {
-	for _, p := range slices.Backward(c.inForce) {
-		parts = append(parts, p.set.All()...)
+// allParts returns the parts of all configurations in force, those of the newest first.
+func (c *configs) allParts() []*config.Config { return c.parts }
+
+// allRegions returns those of them that name regions.
+func (c *configs) allRegions() []*config.Config { return c.regions }
+
+// newest returns the configuration that came last, nil when none is in force.
+func (c *configs) newest() *Plugin {
+	if len(c.inForce) == 0 {
+		return nil
 	}
-	return parts
+	return c.inForce[len(c.inForce)-1]
+}
+
+// update takes over what the configurations in force have. The source of endpoints is that of the newest one that names
+// one: those that need no endpoints must not take them from the others.
+func (c *configs) update() {
+	c.adminSource, c.parts, c.regions = nil, nil, nil
+	for _, p := range slices.Backward(c.inForce) {
+		c.parts = append(c.parts, p.set.All()...)
+		c.regions = append(c.regions, p.set.Regions()...)
+		if source, ok := p.set.AdminSource(); ok && c.adminSource == nil {
+			c.adminSource = &source
+		}
+	}
 }
 
 // isInForce implements promptUser.
@@ -63,33 +84,6 @@ func (p *Plugin) warnsFirst(cluster string) bool {
 	first := !p.warned[cluster]
 	p.warned[cluster] = true
 	return first
-}
-
-// regions returns those that name regions, the newest first.
-func (c *configs) regions() (named []*config.Config) {
-	for _, p := range slices.Backward(c.inForce) {
-		named = append(named, p.set.Regions()...)
-	}
-	return named
-}
-
-// newest returns the configuration that came last, nil when none is in force.
-func (c *configs) newest() *Plugin {
-	if len(c.inForce) == 0 {
-		return nil
-	}
-	return c.inForce[len(c.inForce)-1]
-}
-
-// updateSource takes the source of endpoints from the newest configuration that names one: those that need no endpoints
-// must not take them from the others.
-func (c *configs) updateSource() {
-	c.adminSource = nil
-	for _, p := range c.inForce {
-		if source, ok := p.set.AdminSource(); ok {
-			c.adminSource = &source
-		}
-	}
 }
 
 // configure reads a configuration. It returns false when the gateway should refuse it and keep the previous one.
@@ -156,7 +150,7 @@ func (v *VM) refreshLastGood() {
 	for _, p := range v.configs.inForce {
 		if set := v.lastGood.refresh(&p.origin); set != nil {
 			p.set = set
-			v.configs.updateSource()
+			v.configs.update()
 			v.stores.connect(set)
 		}
 	}

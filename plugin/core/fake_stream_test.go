@@ -185,6 +185,13 @@ func (s *fakeStream) response(f func()) {
 	}
 }
 
+// answerBegins shows the plugin the headers of a response, which nothing of the gateway follows.
+func (s *fakeStream) answerBegins(status string, end bool) {
+	s.Response.Headers, s.Response.ShowsHeaders = fakehost.H(":status", status), true
+	s.response(func() { s.core.OnResponseHeaders(end) })
+	s.Response.ShowsHeaders = false
+}
+
 // in runs a callback of the plugin in the worker's VM. The plugin may be called for another request in between.
 func (s *fakeStream) in(f func()) {
 	s.process.inside = s.worker.vm
@@ -218,10 +225,10 @@ func (s *fakeStream) SetCluster(header, cluster string) {
 		s.process.t.Error("the plugin chose a cluster after the router had")
 	}
 	if s.cluster = cluster; cluster == "" {
-		s.Request.Headers.Del(header)
+		s.writable(s.Request).Del(header)
 		return
 	}
-	s.Request.Headers.Set(header, cluster)
+	s.writable(s.Request).Set(header, cluster)
 }
 
 func (s *fakeStream) Route() string { s.called("Route"); return fakeRoute }
@@ -242,6 +249,14 @@ func (s *fakeStream) ReleaseHeaders() {
 
 // header returns a header of the request as it is now.
 func (s *fakeStream) header(name string) string { return s.Request.Headers.Get(name) }
+
+// writable returns the headers of one direction, which a gateway lets the plugin change until they go on.
+func (s *fakeStream) writable(h *fakehost.Half) *fakehost.Headers {
+	if !h.ShowsHeaders {
+		s.process.t.Error("the plugin changes headers that have gone on")
+	}
+	return &h.Headers
+}
 
 // lend returns at most most bytes from the given place of those that the gateway shows.
 func (s *fakeStream) lend(of *fakehost.Half, from, most int) []byte {
@@ -297,22 +312,22 @@ func (s *fakeStream) ResponseHeaders() [][2]string {
 
 func (s *fakeStream) SetResponseHeader(name, value string) {
 	s.called("SetResponseHeader")
-	s.Response.Headers.Set(name, value)
+	s.writable(s.Response).Set(name, value)
 }
 
 func (s *fakeStream) RemoveResponseHeader(name string) {
 	s.called("RemoveResponseHeader")
-	s.Response.Headers.Del(name)
+	s.writable(s.Response).Del(name)
 }
 
 func (s *fakeStream) SetRequestHeader(name, value string) {
 	s.called("SetRequestHeader")
-	s.Request.Headers.Set(name, value)
+	s.writable(s.Request).Set(name, value)
 }
 
 func (s *fakeStream) RemoveRequestHeader(name string) {
 	s.called("RemoveRequestHeader")
-	s.Request.Headers.Del(name)
+	s.writable(s.Request).Del(name)
 }
 
 func (s *fakeStream) Details() string { s.called("Details"); return s.Stream.Details }

@@ -18,7 +18,7 @@ import (
 func configOf(c *config.Config, cl *cluster) policy.Config {
 	return policy.Config{
 		Unit: c.Unit, Push: c.Push, PushAhead: c.PushAhead, Cluster: clusterConfigOf(c),
-		Settings: c.Settings(), Engine: c.Engines.EngineConfig,
+		Settings: c.Settings(), Engine: c.Engines.Config,
 		Health: cl.health, Facts: cl.facts, Caches: cl.caches, Engines: cl.engines, Shares: cl.shares,
 		Limits: cl.limits, Latencies: cl.latencies,
 	}

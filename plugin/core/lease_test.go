@@ -161,7 +161,7 @@ func TestClientLeavesWhileReserving(t *testing.T) {
 			"with the gateway's reply": func(c *fakeStream) { c.answer(504, "") },
 			"with the gateway's reply, which takes its time": func(c *fakeStream) {
 				c.Request.Abort()
-				c.response(func() { c.core.OnResponseHeaders(false) })
+				c.answerBegins("504", false)
 				d.advance(5 * time.Millisecond)
 				c.end()
 			},

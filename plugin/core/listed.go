@@ -19,7 +19,7 @@ func (f *factUse) readsLists() bool {
 // where that has been chosen.
 func (m *metricsUse) awaitsLists() bool {
 	pl := m.pl
-	if pl.cfg.Shadow || pl.lease.reservation.request.ModelID == 0 {
+	if !pl.cfg.ReadsModelLists() || pl.cfg.Shadow || pl.lease.reservation.request.ModelID == 0 {
 		return false
 	}
 	w := &m.waiter

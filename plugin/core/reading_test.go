@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
@@ -102,8 +101,7 @@ func TestInformationalResponses(t *testing.T) {
 	for _, status := range []string{"100", "102", "103"} {
 		d := startFake(t, 1, 1, tokensConfig)
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
-		c.Response.Headers = fakehost.H(":status", status)
-		c.response(func() { c.core.OnResponseHeaders(false) })
+		c.answerBegins(status, false)
 		if n := len(d.workers[0].vm.clusters[fakeCluster].answering); n > 0 || c.core.first.response.status != 0 {
 			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.status)
 		}

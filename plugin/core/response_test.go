@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/fakehost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
@@ -104,8 +103,7 @@ func TestVerdictOfImpatience(t *testing.T) {
 func TestGoodResponsesReadNoDetails(t *testing.T) {
 	for name, end := range map[string]func(*fakeStream){
 		"headers": func(c *fakeStream) {
-			c.Response.Headers = fakehost.H(":status", "204")
-			c.response(func() { c.core.OnResponseHeaders(true) })
+			c.answerBegins("204", true)
 		},
 		"body": func(c *fakeStream) {
 			c.Head(200)

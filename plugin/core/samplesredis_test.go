@@ -8,12 +8,12 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/process"
 )
 
-type sampleMap = map[string]lb.EngineSample
+type sampleMap = map[string]engines.Sample
 
 const metricsConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"health":{"slow_start":0}}}`
 

@@ -45,15 +45,15 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.stores = newStores(e)
 	v.views = newViews(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
-	v.scraping = engines.NewScraping(e, v.configs.parts, v.clusters, v.stores)
+	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
 	v.regions = &regions{
-		Env: e, inForce: v.configs.regions, clusters: v.clusters, stores: v.stores, views: v.views,
+		Env: e, inForce: v.configs.allRegions, clusters: v.clusters, stores: v.stores, views: v.views,
 		wakeAt: v.ticks.wakeAt, scraping: v.scraping,
 	}
 	v.tasks = &admissionCore{vm: v, tasks: v.stores.tasks}
 	v.api = admission.New(e, v.tasks, budgetScope)
-	v.gauges = &gauges{Env: e, inForce: v.configs.parts, clusters: v.clusters, stores: v.stores}
+	v.gauges = &gauges{Env: e, inForce: v.configs.allParts, clusters: v.clusters, stores: v.stores}
 	return v
 }
 
@@ -87,7 +87,7 @@ func (v *VM) tick(p *Plugin) {
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
-	v.stores.heartbeat(now, v.configs.parts())
+	v.stores.heartbeat(now, v.configs.parts)
 	v.refreshLastGood()
 	v.waiters.countOwners(now)
 	v.setBuild()
@@ -119,10 +119,8 @@ func (v *VM) wake(messages [][]byte) {
 // kept.
 func (v *VM) forgetClusters(now time.Duration) {
 	inForce := map[*config.Config]bool{}
-	for _, p := range v.configs.inForce {
-		for _, c := range p.set.All() {
-			inForce[c] = true
-		}
+	for _, c := range v.configs.parts {
+		inForce[c] = true
 	}
 	for name, cl := range v.clusters {
 		if cl.inflight == 0 && now-cl.usedAt > clusterAge {

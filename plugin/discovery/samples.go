@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 )
 
 // ErrSamples is returned for bytes that are no engine samples of this version.
@@ -19,7 +20,7 @@ const countedBit, frozenBit = 1, 2
 // that were looked for besides the known ones.
 type EngineSamples struct {
 	Targets []string
-	By      map[string]lb.EngineSample
+	By      map[string]engines.Sample
 }
 
 // Append appends a compact form of r to dst: the version, the number of targets and their names, and for each endpoint
@@ -54,7 +55,7 @@ func (r *EngineSamples) Append(dst []byte) []byte {
 
 // ParseEngineSamples reads what Append wrote. The error is ErrSamples; the samples are then unusable as a whole.
 func ParseEngineSamples(b []byte) (EngineSamples, error) {
-	samples := EngineSamples{By: map[string]lb.EngineSample{}}
+	samples := EngineSamples{By: map[string]engines.Sample{}}
 	r := wire.NewReader(string(b)) // one copy, of which targets and addresses are parts
 	if r.Byte() != samplesVersion {
 		return EngineSamples{}, ErrSamples
@@ -64,7 +65,7 @@ func ParseEngineSamples(b []byte) (EngineSamples, error) {
 	}
 	for r.Len() > 0 {
 		addr := r.Text()
-		e := lb.EngineSample{At: r.Duration(), ScrapedAt: r.Duration(), FreshAt: r.Duration()}
+		e := engines.Sample{At: r.Duration(), ScrapedAt: r.Duration(), FreshAt: r.Duration()}
 		bits := r.Byte()
 		e.Counted, e.Frozen = bits&countedBit != 0, bits&frozenBit != 0
 		e.Page, e.Inflight = r.Uint64(), lb.Load{Requests: r.Int64(), Tokens: r.Int64()}

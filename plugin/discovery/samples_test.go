@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -17,13 +18,13 @@ func someSamples(t testing.TB) EngineSamples {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := EngineSamples{Targets: []string{"my_gauge"}, By: map[string]lb.EngineSample{}}
+	r := EngineSamples{Targets: []string{"my_gauge"}, By: map[string]engines.Sample{}}
 	for addr, text := range map[string]string{
 		"10.0.0.1:80":   "vllm:num_requests_running 3\nvllm:num_requests_waiting 1\nmy_gauge 0.5\n",
 		"[2001::1]:443": `vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters=""} 17` + "\n",
 		"10.0.0.2:80":   "",
 	} {
-		e := lb.EngineSample{
+		e := engines.Sample{
 			At: time.Second, FreshAt: 2 * time.Second, Counted: addr != "10.0.0.2:80", Frozen: addr != "10.0.0.1:80",
 			Inflight: lb.Load{Requests: 4, Tokens: 1 << 40},
 		}
@@ -35,7 +36,7 @@ func someSamples(t testing.TB) EngineSamples {
 
 func TestEngineSamples(t *testing.T) {
 	for name, want := range map[string]EngineSamples{
-		"none": {By: map[string]lb.EngineSample{}}, "some": someSamples(t),
+		"none": {By: map[string]engines.Sample{}}, "some": someSamples(t),
 	} {
 		got, err := ParseEngineSamples(want.Append(nil))
 		if err != nil || !slices.Equal(got.Targets, want.Targets) || !maps.Equal(got.By, want.By) {
@@ -45,7 +46,7 @@ func TestEngineSamples(t *testing.T) {
 }
 
 func TestEngineSamplesBroken(t *testing.T) {
-	one := EngineSamples{By: map[string]lb.EngineSample{}}
+	one := EngineSamples{By: map[string]engines.Sample{}}
 	one.By["10.0.0.1:80"] = someSamples(t).By["10.0.0.1:80"]
 	whole := one.Append(nil)
 	for n := range len(whole) {
@@ -62,7 +63,7 @@ func TestEngineSamplesBroken(t *testing.T) {
 }
 
 func BenchmarkEngineSamples(b *testing.B) {
-	r, some := EngineSamples{By: map[string]lb.EngineSample{}}, someSamples(b)
+	r, some := EngineSamples{By: map[string]engines.Sample{}}, someSamples(b)
 	clusters, _ := ParseClusters(clustersText(b, 1000))
 	for _, e := range clusters {
 		for _, endpoint := range e {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
+	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -13,8 +15,8 @@ import (
 // Cluster is what one VM knows of the engines of a cluster, besides their samples and facts themselves.
 type Cluster struct {
 	name    string
-	engines *lb.Engines         // where samples go
-	facts   *lb.ModelFacts      // where lists of models go
+	engines *engines.Samples    // where samples go
+	facts   *models.Facts       // where lists of models go
 	views   map[uint64]*lb.View // whose endpoints are asked for those, the latest of each source
 
 	neededAt    time.Duration         // when metrics were last needed, 0 for never
@@ -33,7 +35,7 @@ type Cluster struct {
 type Request struct{ Context uint32 }
 
 // NewCluster returns a cluster of whose engines nothing is known.
-func NewCluster(name string, e *lb.Engines, f *lb.ModelFacts, views map[uint64]*lb.View) *Cluster {
+func NewCluster(name string, e *engines.Samples, f *models.Facts, views map[uint64]*lb.View) *Cluster {
 	return &Cluster{name: name, engines: e, facts: f, views: views, requests: map[*Request]struct{}{}}
 }
 
@@ -60,23 +62,23 @@ func (m *Cluster) Count(now time.Duration, kind config.Host) (fresh, missing int
 func (m *Cluster) Keep(inForce map[*config.Config]bool) {
 	if !inForce[m.lists.config] {
 		m.lists = clusterLists{}
-		m.facts.SetLists(lb.ModelLists{})
+		m.facts.SetLists(models.Lists{})
 	}
 }
 
 // Clusters are the clusters that a VM knows.
 type Clusters interface {
-	// enginesOf returns a cluster by its name, nil for one that is not known.
+	// EnginesOf returns a cluster by its name, nil for one that is not known.
 	EnginesOf(name string) *Cluster
-	// eachEngines calls f with all of them.
+	// EachEngines calls f with all of them.
 	EachEngines(f func(*Cluster))
 }
 
 // Counts is where requests are counted.
 type Counts interface {
-	// loadAt returns what is in flight at an endpoint, if that is known at once.
+	// LoadAt returns what is in flight at an endpoint, if that is known at once.
 	LoadAt(c *config.Config, cluster, addr string) (l lb.Load, known bool)
-	// remoteLoads asks the store in Redis what is in flight at endpoints.
+	// RemoteLoads asks the store in Redis what is in flight at endpoints.
 	RemoteLoads(now time.Duration, c *config.Config, cluster string, addrs []string, done func([]lb.Load, error))
 }
 
@@ -86,10 +88,10 @@ func neededFields(c *config.Config, kind config.Host, targets []string) []metric
 		return []metrics.Field{metrics.Waiting}
 	}
 	var fields []metrics.Field
-	if c.Engines.Order == lb.ByLoad || c.Push == push.Pending {
+	if c.Engines.Order == engines.ByLoad || c.Push == push.Pending {
 		fields = append(fields, metrics.Running, metrics.Waiting)
 	}
-	if i := slices.Index(targets, c.Engines.Target); i >= 0 && c.Engines.Order != lb.ByLoad {
+	if i := slices.Index(targets, c.Engines.Target); i >= 0 && c.Engines.Order != engines.ByLoad {
 		fields = append(fields, metrics.Target(i))
 	}
 	return fields

@@ -6,6 +6,8 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
+	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/host"
@@ -90,7 +92,7 @@ func (g *fakeGateway) Scrape(_ time.Duration, j *endpoints.Job, report endpoints
 func (v *fakeVM) need(cluster string, rule int) {
 	m := v.clusters[cluster]
 	if m == nil {
-		m = NewCluster(cluster, lb.NewEngines(), lb.NewModelFacts(), map[uint64]*lb.View{})
+		m = NewCluster(cluster, engines.New(), models.NewFacts(), map[uint64]*lb.View{})
 		v.clusters[cluster] = m
 	}
 	v.demand.need(m, v.gateway.set.All()[rule])

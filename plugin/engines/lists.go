@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/statname"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/models"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
@@ -54,7 +54,7 @@ type clusterLists struct {
 	config   *config.Config // by which they are read, nil for none
 	neededAt time.Duration
 	version  uint32 // of the shared lists that were last read
-	known    lb.ModelLists
+	known    models.Lists
 	reading  *listReading // by this VM, nil for none
 }
 
@@ -130,7 +130,7 @@ func (m *Lists) tickCluster(now time.Duration, cl *Cluster) {
 func (l *clusterLists) hasNew(cl *Cluster) bool {
 	for _, view := range cl.views {
 		for i := range view.Endpoints {
-			if len(l.known.By) < lb.MaxListEndpoints && !l.known.Knows(view.Endpoints[i].Addr) {
+			if len(l.known.By) < models.MaxListEndpoints && !l.known.Knows(view.Endpoints[i].Addr) {
 				return true
 			}
 		}
@@ -141,7 +141,7 @@ func (l *clusterLists) hasNew(cl *Cluster) bool {
 // begin begins to read the lists of all endpoints, unless another VM does.
 func (m *Lists) begin(now time.Duration, cl *Cluster) {
 	raw, cas, _ := m.GW.KV().Get(process.KeyLists + cl.name) // where there is nothing yet, several may begin
-	lists := lb.ReadModelLists(raw)
+	lists := models.ReadLists(raw)
 	lists.BegunAt = now
 	if m.GW.KV().Set(process.KeyLists+cl.name, lists.Append(nil), cas) != nil {
 		return
@@ -150,7 +150,7 @@ func (m *Lists) begin(now time.Duration, cl *Cluster) {
 	r, there := &listReading{}, map[string]bool{}
 	for _, view := range cl.views {
 		for i := range view.Endpoints {
-			if addr := view.Endpoints[i].Addr; !there[addr] && len(r.addrs) < lb.MaxListEndpoints {
+			if addr := view.Endpoints[i].Addr; !there[addr] && len(r.addrs) < models.MaxListEndpoints {
 				there[addr] = true
 				r.addrs = append(r.addrs, addr)
 			}
@@ -203,7 +203,7 @@ func (m *Lists) share(now time.Duration, cl *Cluster, r *listReading) {
 	if err != nil {
 		return
 	}
-	lists := lb.ReadModelLists(raw)
+	lists := models.ReadLists(raw)
 	for i := range r.answers {
 		a := &r.answers[i]
 		lists.Take(now, a.addr, a.models, a.late)
@@ -228,7 +228,7 @@ func (m *Lists) refresh(now time.Duration, cl *Cluster) {
 	if err != nil || version == l.version {
 		return
 	}
-	l.version, l.known = version, lb.ReadModelLists(raw)
+	l.version, l.known = version, models.ReadLists(raw)
 	cl.facts.SetLists(l.known)
 	if l.unread(now, l.config) {
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
@@ -17,11 +18,11 @@ import (
 type pendingSamples struct {
 	config   *config.Config // of the latest page or report
 	targets  []string
-	scraped  map[string]lb.EngineSample // by address
-	reported map[string]lb.EngineSample // from load reports: with fewer fields, they only complete scraped ones
-	frozen   map[string]lb.PageMark     // pages that are known to stand still, by address
-	since    time.Duration              // when there was first something to publish, 0 before
-	listed   map[string]bool            // endpoints that there are; nil: not known, none is dropped
+	scraped  map[string]engines.Sample   // by address
+	reported map[string]engines.Sample   // from load reports: with fewer fields, they only complete scraped ones
+	frozen   map[string]engines.PageMark // pages that are known to stand still, by address
+	since    time.Duration               // when there was first something to publish, 0 before
+	listed   map[string]bool             // endpoints that there are; nil: not known, none is dropped
 }
 
 // pendingOf returns the pending samples of a cluster.
@@ -29,8 +30,8 @@ func (s *Scraping) pendingOf(cluster string) *pendingSamples {
 	p := s.pending[cluster]
 	if p == nil {
 		p = &pendingSamples{
-			scraped: map[string]lb.EngineSample{}, reported: map[string]lb.EngineSample{},
-			frozen: map[string]lb.PageMark{},
+			scraped: map[string]engines.Sample{}, reported: map[string]engines.Sample{},
+			frozen: map[string]engines.PageMark{},
 		}
 		s.pending[cluster] = p
 	}
@@ -89,7 +90,7 @@ func (p *pendingSamples) addrs() (addrs []string) {
 // setInflight sets what was in flight at the endpoints when their samples were taken.
 func (p *pendingSamples) setInflight(addrs []string, loads []lb.Load) {
 	for i, addr := range addrs {
-		for _, list := range [2]map[string]lb.EngineSample{p.scraped, p.reported} {
+		for _, list := range [2]map[string]engines.Sample{p.scraped, p.reported} {
 			if r, there := list[addr]; there {
 				r.Inflight, r.Counted = loads[i], true
 				list[addr] = r
@@ -104,7 +105,7 @@ func (s *Scraping) publishCluster(now time.Duration, name string, p *pendingSamp
 	raw, cas, _ := s.GW.KV().Get(key) // where there is nothing yet, the last VM to write wins
 	all, err := discovery.ParseEngineSamples(raw)
 	if err != nil || len(p.scraped) > 0 && !slices.Equal(all.Targets, p.targets) {
-		all = discovery.EngineSamples{By: map[string]lb.EngineSample{}}
+		all = discovery.EngineSamples{By: map[string]engines.Sample{}}
 	}
 	p.mergeInto(&all, now)
 	if s.GW.KV().Set(key, all.Append(nil), cas) == nil {
@@ -205,7 +206,7 @@ func (s *Scraping) refreshCluster(now time.Duration, m *Cluster) {
 }
 
 // addFrozen has all VMs know that the page of an endpoint stands still.
-func (s *Scraping) addFrozen(now time.Duration, cluster, addr string, r lb.EngineSample) {
+func (s *Scraping) addFrozen(now time.Duration, cluster, addr string, r engines.Sample) {
 	s.pendingOf(cluster).frozen[addr] = r.Mark()
 	if r.CountsTokens() {
 		s.faults.log(now, cluster, addr+" answers, but its metrics stand still: they are ignored until they change")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/endpoints"
@@ -15,7 +16,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-type sampleMap = map[string]lb.EngineSample
+type sampleMap = map[string]engines.Sample
 
 const metricsConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"health":{"slow_start":0}}}`
 
@@ -50,7 +51,7 @@ func (p *fakeGateway) published() sampleMap {
 }
 
 // running returns the requests in the batch of a sample.
-func running(r lb.EngineSample) float64 {
+func running(r engines.Sample) float64 {
 	n, _ := r.Value(metrics.Running)
 	return n
 }
@@ -179,18 +180,18 @@ func loadOf(t *testing.T, text string) (l metrics.Snapshot) {
 func TestSamplesMerge(t *testing.T) {
 	const addr, other = "10.0.0.1:8000", "10.0.0.2:8000"
 	now := time.Hour
-	known := lb.EngineSample{
+	known := engines.Sample{
 		Snapshot: loadOf(t, vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second,
 		FreshAt: now - 2*time.Second, Page: 77, Counted: true,
 	}
-	at := func(r lb.EngineSample, at, seen time.Duration) lb.EngineSample {
+	at := func(r engines.Sample, at, seen time.Duration) engines.Sample {
 		if r.At, r.FreshAt = at, seen; r.ScrapedAt > 0 {
 			r.ScrapedAt = at
 		}
 		return r
 	}
-	newer := lb.EngineSample{Snapshot: loadOf(t, vllmPage(6)), At: now, ScrapedAt: now, FreshAt: now, Page: 78}
-	report := lb.EngineSample{Snapshot: loadOf(t, "vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
+	newer := engines.Sample{Snapshot: loadOf(t, vllmPage(6)), At: now, ScrapedAt: now, FreshAt: now, Page: 78}
+	report := engines.Sample{Snapshot: loadOf(t, "vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
 	same, older := at(known, known.At, now), at(newer, now-time.Minute, now-time.Minute)
 	earlier, completed := at(report, now-1, now-1), report
 	completed.Page, completed.ScrapedAt, completed.Snapshot = known.Page, known.ScrapedAt, known.Snapshot
@@ -243,7 +244,7 @@ func TestStoredPages(t *testing.T) {
 	const addr = "10.0.0.1:8000"
 	p, vms, _ := sampledVMs(t, 2, metricsConfig)
 	start := p.now
-	read := func(worker int, page string) lb.EngineSample {
+	read := func(worker int, page string) engines.Sample {
 		t.Helper()
 		p.now += time.Second
 		v := vms[worker]
@@ -339,16 +340,16 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 func TestFrozenPagesMerge(t *testing.T) {
 	const addr = "10.0.0.1:8000"
 	now := time.Hour
-	sample := func(running int, page uint64, at time.Duration, frozen bool) lb.EngineSample {
-		return lb.EngineSample{
+	sample := func(running int, page uint64, at time.Duration, frozen bool) engines.Sample {
+		return engines.Sample{
 			Snapshot: loadOf(t, vllmPage(running)), Page: page, At: at, ScrapedAt: at, FreshAt: at, Frozen: frozen,
 		}
 	}
 	known, frozen := sample(5, 77, now-1, false), sample(5, 77, now-1, true)
-	report := lb.EngineSample{Snapshot: loadOf(t, "vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
-	noted := map[string]lb.PageMark{addr: known.Mark()}
+	report := engines.Sample{Snapshot: loadOf(t, "vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
+	noted := map[string]engines.PageMark{addr: known.Mark()}
 	for name, c := range map[string]struct {
-		before lb.EngineSample
+		before engines.Sample
 		p      pendingSamples
 		want   bool
 	}{

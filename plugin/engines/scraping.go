@@ -8,7 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/internal/statname"
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
@@ -88,14 +88,14 @@ func (s *Scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 	p := s.pendingOf(j.Cluster)
 	p.config = j.Config
 	if !slices.Equal(p.targets, j.targets) { // samples that are there have other ones
-		p.targets, p.scraped = j.targets, map[string]lb.EngineSample{}
+		p.targets, p.scraped = j.targets, map[string]engines.Sample{}
 	}
-	r := lb.EngineSample{At: now, ScrapedAt: now, FreshAt: now}
+	r := engines.Sample{At: now, ScrapedAt: now, FreshAt: now}
 	r.Page = xxhash.Sum64(page) ^ uint64(j.Config.Engines.Kind())
 	if j.stored && result == endpoints.ScrapeOK && r.Page == j.pageDigests[addr] {
 		// A page that has not changed may be old, or nothing has happened: its sample still applies, but its time is
 		// unknown.
-		p.scraped[addr] = lb.EngineSample{FreshAt: now}
+		p.scraped[addr] = engines.Sample{FreshAt: now}
 		return true
 	}
 	parser, err := s.parser(j)
@@ -121,7 +121,7 @@ func (s *Scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 	r.Inflight, r.Counted = s.counts.LoadAt(j.Config, j.Cluster, addr)
 	p.scraped[addr] = r
 	wanted := neededFields(j.Config, s.Kind, j.targets)
-	if j.Config.Engines.Order == lb.ByLoad {
+	if j.Config.Engines.Order == engines.ByLoad {
 		wanted = append(wanted, metrics.KVUse)
 	}
 	if missing := parser.Missing(&r.Snapshot, wanted...); len(missing) > 0 {
@@ -132,7 +132,7 @@ func (s *Scraping) addPage(now time.Duration, j *scrapeJob, addr string, page []
 
 // AddReport takes a load report that came with a response.
 func (s *Scraping) AddReport(now time.Duration, c *config.Config, cluster, addr, value string) {
-	r := lb.EngineSample{At: now, FreshAt: now}
+	r := engines.Sample{At: now, FreshAt: now}
 	r.Inflight, r.Counted = s.counts.LoadAt(c, cluster, addr)
 	if !metrics.ParseORCA([]byte(value), &r.Snapshot) {
 		s.faults.log(now, cluster, addr+" sends a load report that cannot be read: "+

@@ -56,7 +56,7 @@ type Gateway interface {
 	Enter(context uint32)
 	// SetTick has the configuration of that context ticked after the period, and then as often.
 	SetTick(context uint32, period time.Duration) error
-	// Listen has Plugin.OnWake called for the configuration of that context when another VM of the process wakes the
+	// Listen has OnWake called for the configuration of that context when another VM of the process wakes the
 	// owner.
 	Listen(context uint32, owner uint64) error
 	// Wake has the VM called of that owner with the message, if it listens.

@@ -1,8 +1,8 @@
 package learned
 
 const (
-	// SampleFirst is how many answers with usage are read, and then one answer in sampleEvery: reading costs a call of
-	// the gateway for each part. Of requests beyond sampleMax one in sampleEvery is read, since most answers may come
+	// SampleFirst is how many answers with usage are read, and then one answer in SampleEvery: reading costs a call of
+	// the gateway for each part. Of requests beyond sampleMax one in SampleEvery is read, since most answers may come
 	// without usage. All this is for each cluster and each class of limits, so that what is rare is known as soon as it
 	// counts. With prefix_cache all are read, and where tenants share tokens those to requests that have waited.
 	SampleFirst = 64

@@ -19,31 +19,31 @@ const (
 	Prompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as reported (prefix_cache)
 	Cached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as reported
 	Expected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
-	MatchError  = "warmgate_match_error_percent"          // api, model: matchError
+	MatchError  = "warmgate_match_error_percent"          // api, model: how far expected shares are off
 	Unread      = "warmgate_prefix_unread_total"          // cause: prompts not matched, whose bodies have more
-	Encoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read: encoded
+	Encoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read: compressed
 	Failed      = "warmgate_failed_answers_total"         // cluster, endpoint, reason: under a good status
 	Retention   = "warmgate_prefix_retention_seconds"     // cluster: how long endpoints keep prompts
 	Losses      = "warmgate_prefix_losses_total"          // cluster: endpoints found to have lost their caches
-	Table       = "warmgate_prefix_table_percent"         // cluster: room of the prefix index: promptStats.share
+	Table       = "warmgate_prefix_table_percent"         // cluster: room of the prefix index, of what caches hold
 	Scrapes     = "warmgate_metrics_scrapes_total"        // result: pages of metrics that were scraped
 	ModelLists  = "warmgate_model_lists_total"            // result: lists of models that endpoints were asked for
 	Fresh       = "warmgate_metrics_fresh_endpoints"      // cluster: endpoints of which there are fresh metrics
 	Missing     = "warmgate_metrics_lacking_endpoints"    // cluster: of these, those without a needed metric
 	Moves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
-	Sessions    = "warmgate_session_requests_total"       // cluster, result: sessionPlaced
+	Sessions    = "warmgate_session_requests_total"       // cluster, result: requests of sessions
 	Misrouted   = "warmgate_lease_strays_total"           // requests served by another cluster than the planned one
 	Queue       = "warmgate_queue_length"                 // cluster, class: requests that wait, over all owners
 	QueueWait   = "warmgate_queue_wait_ms"                // cluster, class: milliseconds that granted ones waited
 	Refusals    = "warmgate_queue_refusals_total"         // cluster, class, reason: refused with a queue
 	Left        = "warmgate_queue_left_total"             // cluster, class: over while they waited
-	Pressure    = "warmgate_backpressure_percent"         // cluster: pressure.share
+	Pressure    = "warmgate_backpressure_percent"         // cluster: see package admission
 	Parallelism = "warmgate_suggested_parallelism"        // cluster: requests in flight that clients should have
 	PushLimit   = "warmgate_endpoint_push_limit"          // cluster, endpoint: requests in flight (push: pending)
 	Clusters    = "warmgate_cluster_requests_total"       // cluster, result: sent to one of several clusters
 	APICalls    = "warmgate_api_calls_total"              // result: requests to the admission API
 	Panics      = "warmgate_recovered_panics_total"
-	Build       = "warmgate_build_info" // version, revision: VM.setBuild
+	Build       = "warmgate_build_info" // version, revision
 
 	// of budgets
 	BudgetTokens   = "warmgate_budget_tokens_total"     // cluster, endpoint: tokens that requests have used
