@@ -139,6 +139,24 @@ func (pl *placement) reserve() host.Action {
 	return pl.charge.reserveTenant(now)
 }
 
+// ask has the store of the lease answer the claim, under its id, with the plan. It reports whether it has at once; else
+// finish runs when it does, unless the request is over then, or the claim has another id. One answer of Redis, or the
+// end of another request, may serve several requests: a panic in one of them must not keep the others from theirs.
+func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() host.Action) bool {
+	id := c.id
+	c.done = false
+	return c.during(func() {
+		pl.lease.store.Reserve(now, id, plan, func(g lb.Grant, err error) {
+			if c.id != id {
+				return
+			}
+			if c.answer(g, err); !c.inCallback && pl.phase == phaseReserving {
+				pl.plugin.vm.RunAs(pl.context, name, func() { pl.goOn(finish()) }, pl.grantRecovered)
+			}
+		})
+	})
+}
+
 // submit gives the plan to the store.
 func (pl *placement) submit(now time.Duration) host.Action {
 	v, l := pl.plugin.vm, &pl.lease

@@ -96,7 +96,7 @@ func (pl *placement) headersCame(end bool) host.Action {
 	}
 	pl.body.arrived(pl.arrived(), end)
 	pl.meetCall(end)
-	pl.session.find(pl, pl.cfg, nil, false)
+	pl.session.find(pl, &pl.traits, pl.cfg, nil, false)
 	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
@@ -146,7 +146,7 @@ func (pl *placement) match() (cluster string) {
 func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action {
 	v := pl.plugin.vm
 	now := v.Clock()
-	if pl.session.find(pl, pl.cfg, nil, true); pl.refusal.lacksKey() {
+	if pl.session.find(pl, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
 	view := v.views.of(now, pl.scope, pl.cfg)
@@ -293,6 +293,14 @@ func (pl *placement) passDuplicate() host.Action {
 	return host.Proceed
 }
 
+// enter changes the phase.
+func (pl *placement) enter(next phase) {
+	if !transitions[pl.phase][next] {
+		pl.plugin.vm.GW.Log(host.Error, "a request in phase "+pl.phase.String()+" enters "+next.String())
+	}
+	pl.phase = next
+}
+
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *placement) decided(reason lb.Reason) {
 	pl.count(reason)
@@ -322,4 +330,17 @@ func (pl *placement) recovered() {
 	if pl.inside != nil && pl.inside.phase != phaseDone {
 		pl.inside.recovered()
 	}
+}
+
+// goOn lets a request that was held go on, if it is to be forwarded.
+func (pl *placement) goOn(a host.Action) {
+	if a == host.Proceed {
+		pl.Resume()
+	}
+}
+
+// grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
+func (pl *placement) grantRecovered() {
+	defer pl.Resume()
+	pl.recovered()
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -75,4 +76,21 @@ func (s *serving) misrouted(served string) bool {
 	pl.lease.addr = served
 	pl.plugin.vm.Stats.Count(stats.Misrouted, 1)
 	return true
+}
+
+// sessionPlaced counts a request that was placed by whether it is where its session belongs.
+func (s *serving) sessionPlaced() {
+	pl := s.pl
+	if !pl.cfg.ReadsSession() {
+		return
+	}
+	order, result := pl.lease.reservation.plan.Home.Order, sessionDisplaced
+	switch {
+	case pl.session.key == 0:
+		result = sessionNone
+	case len(order) > 0 && int(order[0]) == pl.lease.reservation.grant.Index:
+		result = sessionAtHome
+	}
+	pl.session.result = result
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.name, "result", result), 1)
 }
