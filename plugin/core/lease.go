@@ -282,7 +282,7 @@ func (pl *placement) requestPlaced() {
 			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
 		}
 	}
-	pl.metrics.requestReport()
+	pl.metrics.requestReport(pl, &pl.traits, pl.cfg)
 }
 
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the

@@ -17,23 +17,23 @@ func (f *factUse) readsLists() bool {
 
 // awaitsLists reports whether the request waits until the lists of its cluster are known: it names a model, and is sent
 // where that has been chosen.
-func (m *metricsUse) awaitsLists() bool {
-	pl := m.pl
+func (f *factUse) awaitsLists() bool {
+	pl := f.pl
 	if !pl.cfg.ReadsModelLists() || pl.cfg.Shadow || pl.lease.reservation.request.ModelID == 0 {
 		return false
 	}
-	w := &m.waiter
+	w := &pl.metrics.waiter
 	w.Context, w.Recovered, w.Known = pl.context, pl.grantRecovered, func() {
 		if pl.phase == phaseListing {
-			pl.goOn(m.listed())
+			pl.goOn(f.listed())
 		}
 	}
 	return pl.plugin.vm.lists.Await(w, pl.cluster.metrics, pl.cfg, pl.cfg.BodyTimeout)
 }
 
 // listed decides for a request that has waited for lists.
-func (m *metricsUse) listed() host.Action {
-	pl := m.pl
+func (f *factUse) listed() host.Action {
+	pl := f.pl
 	v := pl.plugin.vm
 	view := v.views.of(v.Clock(), pl.scope, pl.cfg)
 	if view == nil {

@@ -58,7 +58,7 @@ func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *
 		response: reading{from: s.GatewayStream, ticks: s.plugin.vm.ticks},
 	}
 	pl.region.pl, pl.held.pl, pl.facts.pl, pl.wait.pl = pl, pl, pl, pl
-	pl.prompt.pl, pl.metrics.pl, pl.steer.pl, pl.within.pl = pl, pl, pl, pl
+	pl.prompt.pl, pl.steer.pl, pl.within.pl = pl, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
 }
@@ -184,7 +184,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 	}
 	pl.facts.put(&r, size)
 	pl.lease.reservation = reservation{request: r, reason: reason}
-	if pl.metrics.awaitsLists() {
+	if pl.facts.awaitsLists() {
 		pl.enter(phaseListing)
 		return host.Stop
 	}
@@ -196,7 +196,7 @@ func (pl *placement) place(view *lb.View) host.Action {
 	now := pl.plugin.vm.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
-			pl.metrics.requestReport()
+			pl.metrics.requestReport(pl, &pl.traits, pl.cfg)
 		}
 		return pl.region.passOrForward(why)
 	}

@@ -55,10 +55,25 @@ func (s *serving) answerBegins(end bool) {
 		}
 		s.readAs(headers, end)
 	}
-	pl.metrics.readReport()
+	s.readReport()
 	pl.debug.setDebugHeaders()
 	if pl.phase == phaseReading { // answered by the gateway, and never decided
 		pl.abandonBody()
+	}
+}
+
+// readReport takes over the load report of the response, which is that of who serves the request.
+func (s *serving) readReport() {
+	pl := s.pl
+	report, addr := pl.metrics.takeReport(pl), pl.lease.addr
+	if report == "" {
+		return
+	}
+	if addr == "" { // the gateway has chosen
+		addr = pl.ServedBy()
+	}
+	if addr != "" {
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, report)
 	}
 }
 
@@ -141,7 +156,7 @@ func (pl *placement) end() {
 	if pl.wait.attempt.open {
 		pl.cluster.retries.end(&pl.wait.attempt)
 	}
-	pl.metrics.requestGone()
+	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {
 		pl.abandonBody()
 	}

@@ -70,7 +70,7 @@ func (s *serving) misrouted(served string) bool {
 		return false
 	}
 	pl.lease.forgetPrompt(0)
-	pl.metrics.requestGone()
+	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	pl.wait.noteUnserved()
 	pl.release()
 	pl.lease.addr = served
