@@ -141,6 +141,15 @@ func (pl *placement) match() (cluster string) {
 	return cluster
 }
 
+// meetCall finds out what the call makes an engine do. bodiless is whether it has no body.
+func (pl *placement) meetCall(bodiless bool) {
+	pl.traits.read(pl)
+	method := pl.traits.value(":method")
+	pl.what, pl.pattern = callOf(method, pl.traits.path, bodiless, pl.plugin.vm.clusters[pl.scope])
+	pl.held.meet(method)
+	pl.facts.meet()
+}
+
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action {

@@ -23,6 +23,15 @@ type Stream struct {
 	first  *placement  // the first of its row
 }
 
+// computes reports whether a model works on the request, as far as is known.
+func (s *Stream) computes() bool { return s.what == prompt.Computes || s.what == prompt.Unlisted }
+
+// idle reports whether the call is known to compute nothing, or nothing here.
+func (s *Stream) idle() bool { return s.what == prompt.Idle || s.what == prompt.Counts }
+
+// isForModel reports whether the call can only be served by an endpoint that has its model, as far as is known.
+func (s *Stream) isForModel() bool { return s.what != prompt.Idle && s.what != prompt.Bodiless }
+
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
 func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	set := s.plugin.set
