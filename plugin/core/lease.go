@@ -252,7 +252,9 @@ func (pl *placement) leased(addr string, gone bool) host.Action {
 	pl.decided(r.reason)
 	pl.wait.countPlaced()
 	pl.requestPlaced()
-	v.bodies.track(pl)
+	if w := &pl.prompt.work; w.open && w.seen > 0 {
+		v.bodies.track(&pl.prompt)
+	}
 	if pl.body.endedAt > 0 {
 		pl.prompt.amendWork() // the end of the body has come while the store decided
 	}
@@ -314,7 +316,7 @@ func (pl *placement) release() {
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
-	delete(pl.plugin.vm.bodies.partial, pl)
+	delete(pl.plugin.vm.bodies.partial, &pl.prompt)
 	pl.plugin.vm.waiters.remove(pl)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
