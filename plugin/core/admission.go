@@ -10,7 +10,7 @@ import (
 
 // admissionCore is what the admission API needs of the VM.
 type admissionCore struct {
-	*host.Env
+	gw       host.Gateway
 	views    *views
 	clusters clusters
 	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
@@ -29,7 +29,7 @@ func (a *admissionCore) PlanTask(now time.Duration, c *config.Config, tokens int
 		return lb.Plan{}, false
 	}
 	cl.views[view.ListID] = view
-	plan, why := policy.Plan(now, &lb.Request{Random: a.GW.Random(), PromptTokens: tokens}, view)
+	plan, why := policy.Plan(now, &lb.Request{Random: a.gw.Random(), PromptTokens: tokens}, view)
 	plan.Tokens, plan.Budget.Tokens = tokens, tokens
 	return plan, why == lb.ReasonChosen
 }

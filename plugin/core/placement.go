@@ -54,7 +54,7 @@ type placement struct {
 // one unless that is nil.
 func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *placement {
 	pl := &placement{
-		Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{vm: s.plugin.vm},
+		Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{Env: s.plugin.vm.Env},
 		response: reading{from: s.GatewayStream, ticks: s.plugin.vm.ticks},
 	}
 	pl.region.pl, pl.held.pl, pl.facts.pl, pl.wait.pl = pl, pl, pl, pl

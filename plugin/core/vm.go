@@ -52,7 +52,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 		wakeAt: v.ticks.wakeAt, scraping: v.scraping,
 	}
 	v.tasks = &admissionCore{
-		Env: e, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.tasks,
+		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.tasks,
 	}
 	v.api = admission.New(e, v.tasks, budgetScope)
 	v.gauges = &gauges{Env: e, inForce: v.configs.allParts, clusters: v.clusters, stores: v.stores}
