@@ -34,5 +34,5 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"plugin/config": {circle: 36},
-	"plugin/core":   {circle: 43},
+	"plugin/core":   {circle: 26},
 }
