@@ -54,7 +54,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (default 30s)
 	build/fuzz.sh $(FUZZTIME)
 
 # The packages whose tests need neither a server nor a build.
-PURE = ./internal/jsontext ./internal/recent ./internal/statname ./internal/wire ./lb ./lb/budget ./lb/engines ./lb/health ./lb/memstore ./lb/models ./lb/policy ./lb/prompt ./lb/push ./lb/region ./metrics ./plugin/config ./plugin/discovery ./plugin/endpoints ./plugin/process ./plugin/ratelimit
+PURE = ./internal/jsontext ./internal/recent ./internal/statname ./internal/wire ./lb ./lb/budget ./lb/cache ./lb/engines ./lb/health ./lb/memstore ./lb/models ./lb/policy ./lb/prompt ./lb/push ./lb/region ./metrics ./plugin/config ./plugin/discovery ./plugin/endpoints ./plugin/process ./plugin/ratelimit
 
 mutate: ## Mutation tests of the pure packages, or of PACKAGES; takes long
 	build/mutate.sh $(or $(PACKAGES),$(PURE))

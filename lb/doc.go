@@ -22,7 +22,7 @@
 //
 //   - Package health: how each endpoint ended its requests. It turns failures into lower weights and ejections, and
 //     starts new endpoints slowly.
-//   - [CacheTracker]: how long endpoints retain KV cache entries, how busy they are, and which prefixes are popular.
+//   - Package cache: how long endpoints retain KV cache entries, how busy they are, and which prefixes are popular.
 //   - Package engines: the latest engine sample of each endpoint, and the capacity and speed derived from them.
 //   - Package models: which endpoints have served a model, or refused it.
 //   - Package push: how many requests an engine may be given.

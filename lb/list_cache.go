@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// unusedListTTL is how long what was computed for a list is kept without use, where there is room for others.
+	// UnusedListTTL is how long what was computed for a list is kept without use, where there is room for others.
 	UnusedListTTL = 10 * time.Second
-	// refreshEvery is how often lists are made again while they change with time alone.
+	// RefreshEvery is how often lists are made again while they change with time alone.
 	RefreshEvery = 100 * time.Millisecond
-	// maxDerivedCandidates bounds derivedLists, by the candidates in all lists.
+	// maxDerivedCandidates bounds DerivedLists, by the candidates in all lists.
 	maxDerivedCandidates = 1 << 15
 )
 
-// cachedSize returns how many candidates a list counts for where lists are kept. A short one counts for more than it
+// CachedSize returns how many candidates a list counts for where lists are kept. A short one counts for more than it
 // has, so that there are never too many.
 func CachedSize(l List) int { return max(len(l.Candidates), 256) }
 
-// derivedLists keeps lists that were made from others.
+// DerivedLists keeps lists that were made from others.
 type DerivedLists struct {
 	made *recent.Cache[derivedKey, List]
 }
@@ -28,7 +28,7 @@ type DerivedLists struct {
 // derivedKey is what a list is made from: another one, by its digest, and parameters.
 type derivedKey struct{ source, params uint64 }
 
-// get returns what build makes of the list with the parameters.
+// Get returns what build makes of the list with the parameters.
 func (d *DerivedLists) Get(now time.Duration, from List, params uint64, build func([]Candidate) []Candidate) List {
 	if d.made == nil {
 		d.made = recent.New[derivedKey, List](maxDerivedCandidates, UnusedListTTL)
@@ -45,11 +45,11 @@ func (d *DerivedLists) Get(now time.Duration, from List, params uint64, build fu
 // maxConfigs is how many configurations of a cluster are kept to find equal ones.
 const maxConfigs = 64
 
-// equalConfigs are the latest configurations of a cluster's policies. Equal ones become one, so that policies share
+// EqualConfigs are the latest configurations of a cluster's policies. Equal ones become one, so that policies share
 // what is computed for them.
 type EqualConfigs[C interface{ Equal(C) bool }] []C
 
-// one returns the first of the configurations that equal this one.
+// One returns the first of the configurations that equal this one.
 func (known *EqualConfigs[C]) One(config C) C {
 	if i := slices.IndexFunc(*known, config.Equal); i >= 0 {
 		return (*known)[i]

@@ -2,7 +2,7 @@ package lb
 
 import "math"
 
-// roundDigits truncates x to the given number of binary digits after the first.
+// RoundDigits truncates x to the given number of binary digits after the first.
 func RoundDigits(x float64, digits uint) float64 {
 	return math.Float64frombits(math.Float64bits(x) &^ (1<<(52-digits) - 1))
 }

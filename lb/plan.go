@@ -42,7 +42,7 @@ type Load struct {
 	Tokens   int64
 }
 
-// in returns the load in the unit u.
+// In returns the load in the unit u.
 func (l Load) In(u Unit) float64 {
 	if u == Tokens {
 		return float64(l.Tokens)
@@ -221,7 +221,7 @@ func (p *Plan) AddedTokens(n int) int64 {
 	return min(max(p.Tokens-saved, 0), MaxTokens)
 }
 
-// added returns the load of the request without a match, in the plan's unit.
+// Added returns the load of the request without a match, in the plan's unit.
 func (p *Plan) Added() float64 {
 	if p.Unit == Tokens {
 		return float64(min(max(p.Tokens, 0), MaxTokens))

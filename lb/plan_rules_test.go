@@ -99,3 +99,14 @@ func TestCost(t *testing.T) {
 		}
 	}
 }
+
+// Of endpoints with the same tag the last entry counts, as in Redis.
+func TestTTLOfEqualTags(t *testing.T) {
+	p := Prefix{TTL: time.Hour, ShortTTL: []EndpointTTL{{7, time.Minute}, {8, time.Second}, {7, 2 * time.Minute}}}
+	if got := p.TTLOf(7); got != 2*time.Minute {
+		t.Errorf("a TTL of %v", got)
+	}
+	if got := p.TTLOf(9); got != time.Hour {
+		t.Errorf("another has a TTL of %v", got)
+	}
+}

@@ -40,7 +40,7 @@ type candidateList struct {
 	key       string
 	commands  [][]byte      // that store the list in Redis
 	knownAt   time.Duration // when Redis was last known to have the list, never if it does not
-	sentSeq   uint64        // when it was last sent, by Store.seq
+	sentSeq   uint64        // when it was last sent, by owner.seq
 	sentAt    time.Duration // the time of that
 	sendErr   error         // how Redis refused it
 	used      bool          // by a reservation since the last heartbeat
@@ -53,36 +53,53 @@ const classSize = 56
 // never is a time before all others.
 const never time.Duration = -1
 
+// candidateLists are the lists of a scope, those used last first.
+type candidateLists struct {
+	at          *place
+	all         []*candidateList
+	freeingRows bool // a search for unused rows is in progress
+}
+
+// use returns the list of the candidates for a command that names it. If Redis may not know the list, it is sent first.
+func (ls *candidateLists) use(now time.Duration, cs lb.List, limits []budget.Limits) *candidateList {
+	l := ls.list(cs, limits)
+	l.used = true
+	if !l.isKnown(now) {
+		ls.sendList(now, l)
+	}
+	return l
+}
+
 // list returns the list of the candidates, and of their budgets if there are some. What differs in nothing that Redis
 // gets to know is the same list there.
-func (sc *scopeState) list(cs lb.List, limits []budget.Limits, owner string) *candidateList {
-	for i, l := range sc.lists {
+func (ls *candidateLists) list(cs lb.List, limits []budget.Limits) *candidateList {
+	for i, l := range ls.all {
 		if l.Digest() == cs.Digest() && slices.Equal(l.limits, limits) {
 			if i > 0 {
-				copy(sc.lists[1:i+1], sc.lists[:i])
-				sc.lists[0] = l
+				copy(ls.all[1:i+1], ls.all[:i])
+				ls.all[0] = l
 			}
 			return l
 		}
 	}
-	l := newCandidateList(sc, cs, limits, owner)
-	for _, known := range sc.lists {
+	l := newCandidateList(ls.at, cs, limits)
+	for _, known := range ls.all {
 		if known.key == l.key {
 			known.List, known.limits = cs, limits
 			return known
 		}
 	}
-	if len(sc.lists) < maxLists {
-		sc.lists = append(sc.lists, nil)
+	if len(ls.all) < maxLists {
+		ls.all = append(ls.all, nil)
 	}
-	copy(sc.lists[1:], sc.lists)
-	sc.lists[0] = l
+	copy(ls.all[1:], ls.all)
+	ls.all[0] = l
 	return l
 }
 
-// takeUsedLists returns the lists that were used since the last call.
-func (sc *scopeState) takeUsedLists() (lists []*candidateList) {
-	for _, l := range sc.lists {
+// takeUsed returns the lists that were used since the last call.
+func (ls *candidateLists) takeUsed() (lists []*candidateList) {
+	for _, l := range ls.all {
 		if l.used {
 			lists = append(lists, l)
 			l.used = false
@@ -91,9 +108,9 @@ func (sc *scopeState) takeUsedLists() (lists []*candidateList) {
 	return lists
 }
 
-// forgetLists has the scope send its lists again, because Redis has lost one.
-func (sc *scopeState) forgetLists() {
-	for _, l := range sc.lists {
+// forget has the lists sent again, because Redis has lost one.
+func (ls *candidateLists) forget() {
+	for _, l := range ls.all {
 		l.knownAt = never
 	}
 }
@@ -104,19 +121,19 @@ func (l *candidateList) isKnown(now time.Duration) bool {
 }
 
 // sendList stores the list in Redis.
-func (s *Store) sendList(now time.Duration, sc *scopeState, l *candidateList) {
-	s.seq++
-	l.knownAt, l.sentAt, l.sentSeq, l.sendErr = now, now, s.seq, nil
+func (ls *candidateLists) sendList(now time.Duration, l *candidateList) {
+	ls.at.seq++
+	l.knownAt, l.sentAt, l.sentSeq, l.sendErr = now, now, ls.at.seq, nil
 	for _, cmd := range l.commands {
-		s.client.send(now, scriptCandidates, &sc.node, cmd, false, func(now time.Duration, v Value, err error) {
+		ls.at.client.send(now, scriptCandidates, &ls.at.node, cmd, false, func(now time.Duration, v Value, err error) {
 			switch {
 			case err != nil:
 				l.knownAt, l.sendErr = never, err
 			case v.Int == 0:
 				l.knownAt = never
-			case v.Int == codeManyIdleRows && !sc.freeingRows:
-				sc.freeingRows = true
-				s.freeRows(now, sc, []byte("0"), nil, maxSteps)
+			case v.Int == codeManyIdleRows && !ls.freeingRows:
+				ls.freeingRows = true
+				ls.freeRows(now, []byte("0"), nil, maxSteps)
 			}
 		})
 	}
@@ -127,7 +144,7 @@ func (s *Store) sendList(now time.Duration, sc *scopeState, l *candidateList) {
 type candidateClass struct{ base, slope, weight, cap, capacity, overSlope, tokenCap float64 }
 
 // newCandidateList returns the list of the candidates. Its key is a digest of its content.
-func newCandidateList(sc *scopeState, list lb.List, limits []budget.Limits, owner string) *candidateList {
+func newCandidateList(at *place, list lb.List, limits []budget.Limits) *candidateList {
 	cs := list.Candidates
 	classes, members := packClasses(cs)
 	if limits != nil { // all that matters of them is in budgets
@@ -151,22 +168,20 @@ func newCandidateList(sc *scopeState, list lb.List, limits []budget.Limits, owne
 	}
 	_, _ = h.Write(budgets)
 	l := &candidateList{List: list, limits: limits, knownAt: never, endpoints: endpoints}
-	l.key = sc.keys.Candidates + strconv.FormatUint(h.Sum64(), 36)
-	l.commands = l.buildCommands(sc, owner, classes, hashes, members, budgets)
+	l.key = at.keys.Candidates + strconv.FormatUint(h.Sum64(), 36)
+	l.commands = l.buildCommands(at, classes, hashes, members, budgets)
 	return l
 }
 
 // buildCommands returns the commands that store the list: one for each part of it. The last one puts the parts
 // together.
-func (l *candidateList) buildCommands(
-	sc *scopeState, owner string, classes, hashes, members, budgets []byte,
-) (cmds [][]byte) {
-	keys := []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Leases, sc.keys.Listed}
-	digest := l.key[len(sc.keys.Candidates):]
+func (l *candidateList) buildCommands(at *place, classes, hashes, members, budgets []byte) (cmds [][]byte) {
+	keys := []string{at.keys.Table, at.keys.Rows, at.keys.Owners, at.keys.Leases, at.keys.Listed}
+	digest := l.key[len(at.keys.Candidates):]
 	var parts []string
 	for from := 0; from < len(l.Candidates); from += endpointsPerCommand {
 		to := min(from+endpointsPerCommand, len(l.Candidates))
-		named := append(slices.Clone(keys), sc.keys.CandidatesPart+digest+":"+strconv.Itoa(from/endpointsPerCommand))
+		named := append(slices.Clone(keys), at.keys.CandidatesPart+digest+":"+strconv.Itoa(from/endpointsPerCommand))
 		var c, h, b []byte // classes, hashes and budgets are in the last part only
 		if to == len(l.Candidates) {
 			named = append(append(slices.Clone(keys), l.key), parts...)
@@ -174,7 +189,8 @@ func (l *candidateList) buildCommands(
 		} else {
 			parts = append(parts, named[len(keys)])
 		}
-		cmds = append(cmds, candidatesCommand(named, owner, c, h, members[2*from:2*to], b, l.Candidates[from:to]))
+		part := l.Candidates[from:to]
+		cmds = append(cmds, candidatesCommand(named, at.owner.name, c, h, members[2*from:2*to], b, part))
 	}
 	return cmds
 }
@@ -196,11 +212,6 @@ func candidatesCommand(
 	}
 	return b
 }
-
-// requestCap and tokenCap return the caps of a candidate, 0 for none.
-func requestCap(c *lb.Candidate) float64 { return float64(max(c.Cap, 0)) }
-
-func tokenCap(c *lb.Candidate) float64 { return float64(min(max(c.TokenCap, 0), maxRowTokens)) }
 
 // packClasses returns the classes of the candidates, and for each candidate the index of its class, in the formats of
 // candidates.lua. A candidate without a capacity gets an infinite one.

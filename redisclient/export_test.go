@@ -27,7 +27,7 @@ func (s *Store) PollAll(f func() time.Duration) (next time.Duration) {
 // WaitingIn returns the requests that wait in the scope's queue.
 func (s *Store) WaitingIn(scope string) []lb.LeaseID {
 	if sc, ok := s.scopes[scope]; ok {
-		return slices.Collect(maps.Keys(sc.waiters))
+		return slices.Collect(maps.Keys(sc.ledger.waiters))
 	}
 	return nil
 }

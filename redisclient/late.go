@@ -24,8 +24,8 @@ import (
 //     same limit). The circuit breaker has counted a failure at the deadline. When that opens the breaker, all pending
 //     calls but heartbeats fail in the same way (client.failPending).
 //  5. If the cancellation is lost, or is not sent because the breaker is open, the next heartbeat finds a lease that
-//     the owner does not hold, and releases it (releaseUnknown): with a budget by another cancellation, which gives
-//     back what that was charged. The record of the prompt stays until it expires.
+//     the owner does not hold, and releases it (heartbeats.releaseUnknown): with a budget by another cancellation,
+//     which gives back what that was charged. The record of the prompt stays until it expires.
 //     Tombstones that no reservation has consumed are deleted in the same way after tombstoneTTL.
 //
 // Release of a reservation without an answer, because its client has left, does the same from step 3 on.
@@ -44,21 +44,20 @@ func mayHaveRun(err error) bool {
 
 // cancel takes back a reservation without an answer, whether it has run already or will run later. If its endpoint has
 // got another request for the prompt since, the record is deleted all the same; the next request records it again.
-func (s *Store) cancel(now time.Duration, r *reservation) {
-	sc := r.lease.scope
-	sc.tombstones[r.id] = now + tombstoneTTL
-	script, cmd := scriptRelease, sc.releaseCommand(false, turn{}, r.id)
+func (led *ledger) cancel(now time.Duration, r *reservation) {
+	led.tombstones[r.id] = now + tombstoneTTL
+	script, cmd := scriptRelease, led.releaseCommand(false, turn{}, r.id)
 	switch {
 	case r.chained():
 		script, cmd = scriptCancel, r.cancelCommand(scriptCancel)
 	case r.script == scriptSpend:
 		script, cmd = scriptRefund, r.cancelCommand(scriptRefund)
-		sc.unrefunded[r.id] = r
+		led.unrefunded[r.id] = r
 	case r.script == scriptSpendTenant:
 		script, cmd = scriptRefundTenant, r.cancelCommand(scriptRefundTenant)
-		sc.unrefunded[r.id] = r
+		led.unrefunded[r.id] = r
 	}
-	s.sendRelease(now, sc, script, cmd, r.id)
+	led.sendRelease(now, script, cmd, r.id)
 }
 
 // cancelCommand returns the command that takes back a reservation with a prompt, or with budgets. It has the keys and

@@ -25,7 +25,7 @@ func (s *Store) Levels(now time.Duration, scope string, addrs []string, done fun
 	for _, addr := range addrs {
 		b = appendArg(b, addr)
 	}
-	s.client.send(now, scriptLevels, node, b, false, func(_ time.Duration, v Value, err error) {
+	s.owner.client.send(now, scriptLevels, node, b, false, func(_ time.Duration, v Value, err error) {
 		if err == nil && (v.Kind != Bulk || len(v.Str) != 8+len(addrs)*levelRow) {
 			err = ErrGarbage
 		}

@@ -36,7 +36,7 @@ func (s *Store) Room(
 	for from := 0; from < len(addrs); from += endpointsPerCommand {
 		part := addrs[from:min(from+endpointsPerCommand, len(addrs))]
 		cmd := loadsCommand(keys, part)
-		s.client.send(now, scriptLoads, node, cmd, false, func(_ time.Duration, v Value, err error) {
+		s.owner.client.send(now, scriptLoads, node, cmd, false, func(_ time.Duration, v Value, err error) {
 			q.handleReply(from, len(part), v, err)
 		})
 	}
@@ -46,7 +46,7 @@ func (s *Store) Room(
 func (s *Store) placeOf(scope string) (Keys, *clusterNode) {
 	scope = s.scopeName(scope)
 	if sc := s.scopes[scope]; sc != nil {
-		return KeysOf(scope), &sc.node
+		return KeysOf(scope), &sc.ledger.node
 	}
 	return KeysOf(scope), &clusterNode{}
 }

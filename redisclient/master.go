@@ -64,10 +64,3 @@ func (v Value) text() string {
 	}
 	return string(v.Str)
 }
-
-// OnReplica reports whether the configured name has led to a read-only replica lately, and the address of the master
-// that is used in its place, "" if none is known: then requests fail that the name leads to the replica.
-func (s *Store) OnReplica(now time.Duration) (master string, replica bool) {
-	m := &s.client.master
-	return m.addr, m.addr != "" || now < m.replicaUntil
-}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
@@ -34,62 +33,34 @@ const (
 	maxPolls = 2
 	// maxResending is how many requests of one scope are on their way to be reserved again.
 	maxResending = 16
-	// newsSize is the size in bytes of one entry in the answer to a poll.
-	newsSize = 25
 	// evictedRow is in place of the row for a request that was evicted.
 	evictedRow = 0xffff
-	// isNew is the age of a request that has not waited yet.
-	isNew = 1<<32 - 1
 )
 
-// waiter is a request that waits in Redis.
-type waiter struct {
-	id    lb.LeaseID
-	lease *lease
-	plan  lb.Plan
-	rows  []byte        // of its candidates: see lua/reserve.lua
-	since time.Duration // when it came
-	until time.Duration
-	again *reservation // on its way, because the ticket may be lost
-	done  func(lb.Grant, error)
-}
+// waitingRoom is where requests of this owner wait in Redis, in the queue of one scope.
+type waitingRoom struct {
+	ledger       *ledger
+	composer     *composer
+	reservations *reservations
 
-// appendWait appends how a request waits, in the format of lua/enqueue.lua.
-func appendWait(b []byte, now, silence time.Duration, l *candidateList, w *lb.Wait) []byte {
-	millis := func(d time.Duration) uint32 { return uint32(min(max(d, 0), queue.MaxTime) / time.Millisecond) }
-	age, strict := uint32(isNew), byte(0)
-	if w.Since > 0 {
-		age = millis(now - w.Since)
-	}
-	if w.Strict {
-		strict = 1
-	}
-	var place lb.Place
-	if w.Place != nil && w.Since > 0 {
-		place = *w.Place
-	}
-	key := l.endpoints ^ w.Limits
-	if l.limits != nil {
-		key = ^key
-	}
-	var room [84]byte
-	arg := wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
-		Uint32(millis(w.Patience)).Uint16(uint16(min(max(w.Skip, 0), queue.MaxSkip))).Uint16(w.Class.ID).
-		Byte(w.Class.Rank).Uint16(uint16(min(w.Class.Reserved, 1<<16-1))).Byte(strict).Float64(w.Class.Weight).
-		Uint32(uint32(max(w.Length, 0))).Uint32(uint32(max(w.TenantLength, 0))).
-		Uint32(uint32(max(w.Reserved, 0))).Uint32(key).Uint(6, place.Came).Uint32(place.Number).
-		Uint32(millis(silence)).Uint64(w.Tenant)
-	if w.Instead != 0 {
-		arg = arg.Uint64(uint64(w.Instead))
-	}
-	return appendArg(b, arg)
+	polls    int    // in progress
+	asked    uint64 // when the latest one was sent, by owner.seq
+	answered uint64 // when the latest one was sent that has an answer
+	news     []byte // stamp of the latest answer, nil for none
+	fetched  int    // how many requests that named
+	queue    []byte // the beginning of the queue in Redis, as last seen
+	stamp    string // of the queue in which the requests wait
+
+	toSend    []*waiter // to reserve again, those that came first first
+	resending int       // such reservations on their way
+	isSending bool      // some are being sent
 }
 
 // await notes that a request waits in Redis.
-func (s *Store) await(r *reservation, reply reservationReply) {
-	s.seq++
+func (room *waitingRoom) await(r *reservation, reply reservationReply) {
+	led := room.ledger
+	led.seq++
 	l := r.lease
-	sc := l.scope
 	w := &waiter{id: r.id, lease: l, plan: r.plan, rows: reply.rows, since: r.sentAt, done: r.done}
 	if r.plan.Wait.Since > 0 {
 		w.since = r.plan.Wait.Since
@@ -99,49 +70,27 @@ func (s *Store) await(r *reservation, reply reservationReply) {
 	w.arrived(reply)
 	w.plan.Prefix.Blocks = slices.Clone(w.plan.Prefix.Blocks)
 	w.plan.Prefix.CreditBytes = slices.Clone(w.plan.Prefix.CreditBytes)
-	l.state, l.confirmedSeq, l.reservation, l.waiter = waiting, s.seq, nil, w
-	if len(sc.waiters) == 0 {
-		sc.stamp = reply.stamp
+	l.state, l.confirmedSeq, l.reservation, l.waiter = waiting, led.seq, nil, w
+	if len(led.waiters) == 0 {
+		room.stamp = reply.stamp
 	}
-	sc.waiters[r.id] = w
-}
-
-// arrived notes when the request came by the clock of Redis, if the answer tells.
-func (w *waiter) arrived(reply reservationReply) {
-	wait := &w.plan.Wait
-	if wait.Place == nil {
-		wait.Place = &lb.Place{}
-	}
-	if reply.place.Came > 0 {
-		*wait.Place = reply.place
-	}
+	led.waiters[r.id] = w
 }
 
 // sendAgain reserves a request again that waits, because its ticket may be lost.
-func (s *Store) sendAgain(now time.Duration, w *waiter) {
-	if w.again != nil || s.client.breaker.open {
+func (room *waitingRoom) sendAgain(now time.Duration, w *waiter) {
+	if w.again != nil || room.ledger.client.breaker.open {
 		return
 	}
-	r := s.reservationOf(now, w)
+	r := room.composer.reservationOf(now, w)
 	w.again = r
-	w.lease.scope.resending++
-	s.send(now, r)
-}
-
-// reservationOf returns the reservation of a request that waits already.
-func (s *Store) reservationOf(now time.Duration, w *waiter) *reservation {
-	r := &reservation{
-		id: w.id, lease: w.lease, List: w.plan.List, limits: limitsOf(&w.plan), plan: w.plan, waiter: w,
-		sentAt: now,
-		done:   func(lb.Grant, error) {},
-	}
-	s.setCommand(now, r, &w.plan)
-	return r
+	room.resending++
+	room.reservations.send(now, r)
 }
 
 // answerAgain handles the answer to a reservation that was sent again. If it failed, the next heartbeat sends it once
 // more if necessary.
-func (s *Store) answerAgain(now time.Duration, r *reservation, reply reservationReply, err error) {
+func (room *waitingRoom) answerAgain(now time.Duration, r *reservation, reply reservationReply, err error) {
 	w := r.waiter
 	if w.again = nil; w.lease.state != waiting {
 		return // a poll was faster
@@ -149,214 +98,111 @@ func (s *Store) answerAgain(now time.Duration, r *reservation, reply reservation
 	switch {
 	case err != nil:
 	case reply.code >= 0:
-		s.claim(now, w, reply)
+		room.claim(now, w, reply)
 	case reply.code == codeWaits:
-		s.seq++
-		w.rows, w.lease.confirmedSeq = reply.rows, s.seq
+		room.ledger.seq++
+		w.rows, w.lease.confirmedSeq = reply.rows, room.ledger.seq
 		w.arrived(reply)
 	case reply.code != codeUnknownList:
-		s.endWait(now, w, reply.err(r))
+		room.endWait(now, w, reply.err(r))
 	}
-}
-
-// Poll implements [lb.Store].
-func (s *Store) Poll(now time.Duration) (next time.Duration) {
-	if s.undecided > 0 {
-		next = now + lb.PollPeriod
-	}
-	for _, sc := range s.scopes {
-		over := sc.waitersInOrder(func(w *waiter) bool { return s.client.breaker.open || now >= w.until })
-		for _, w := range over {
-			switch {
-			case w.lease.state != waiting: // the end of another wait has ended this one
-			case now >= w.until:
-				s.Release(now, w.id)
-				s.finishWait(now, w, lb.ErrWaitOver)
-			default:
-				if w.plan.HasBudget() { // it may be granted, and charged, until a heartbeat
-					sc.unrefunded[w.id] = s.reservationOf(now, w)
-				}
-				s.endWait(now, w, ErrBreakerOpen)
-			}
-		}
-	}
-	if due := s.pollNext(now); next == 0 || due > 0 && due < next {
-		next = due
-	}
-	return next
-}
-
-// pollNext sends a poll if one is due: for the scope, of those in which requests wait, whose turn was longest ago. It
-// returns when the next one is due, 0 if no request waits.
-func (s *Store) pollNext(now time.Duration) time.Duration {
-	var next *scopeState
-	waits := false
-	for _, sc := range s.scopes {
-		waits = waits || len(sc.waiters) > 0
-		if len(sc.waiters) > 0 && sc.polls < maxPolls && (next == nil || sc.asked < next.asked) {
-			next = sc
-		}
-	}
-	switch {
-	case !waits:
-		return 0
-	case next == nil:
-		return now + lb.PollPeriod
-	case now-s.polledAt >= lb.PollPeriod || now < s.polledAt:
-		s.sendPoll(now, next)
-	}
-	return s.polledAt + lb.PollPeriod
-}
-
-// silence returns in what time this owner is silent in the scope unless it polls before: it polls in turn for those in
-// which its requests wait.
-func (s *Store) silence(in *scopeState) time.Duration {
-	n := time.Duration(1)
-	for _, sc := range s.scopes {
-		if sc != in && len(sc.waiters) > 0 {
-			n++
-		}
-	}
-	return n * lb.Silence
-}
-
-// waitersInOrder returns those of the scope's requests that wait for which is is true, in the order in which they came.
-func (sc *scopeState) waitersInOrder(is func(*waiter) bool) (all []*waiter) {
-	for _, w := range sc.waiters {
-		if is(w) {
-			all = append(all, w)
-		}
-	}
-	order.By(all, func(a, b **waiter) bool {
-		return (*a).since < (*b).since || (*a).since == (*b).since && (*a).id < (*b).id
-	})
-	return all
 }
 
 // endWait ends the wait of a request that Redis does not have any more, or not for long.
-func (s *Store) endWait(now time.Duration, w *waiter, err error) {
-	s.removeLease(w.id)
+func (room *waitingRoom) endWait(now time.Duration, w *waiter, err error) {
+	room.ledger.removeLease(w.id)
 	w.lease.state = released
-	s.finishWait(now, w, err)
+	room.finishWait(now, w, err)
 }
 
 // finishWait tells the caller why the wait of a request has ended.
-func (s *Store) finishWait(now time.Duration, w *waiter, err error) {
+func (room *waitingRoom) finishWait(now time.Duration, w *waiter, err error) {
 	w.done(lb.Grant{Queued: true, Waited: now - w.since}, err)
 }
 
 // claim makes a request that waited a lease, which Redis counts already.
-func (s *Store) claim(now time.Duration, w *waiter, reply reservationReply) {
+func (room *waitingRoom) claim(now time.Duration, w *waiter, reply reservationReply) {
+	led := room.ledger
 	reply.grant.Queued, reply.grant.Waited = true, now-w.since
 	if w.plan.HasBudget() && reply.grant.Left == (budget.Left{}) { // what the queue tells has no room for that
 		reply.grant.Left = budget.Left{Tokens: -1, Requests: -1}
 	}
-	delete(w.lease.scope.waiters, w.id)
+	delete(led.waiters, w.id)
 	w.lease.charged = w.plan.HasBudget()
 	w.lease.turn = turn{class: w.plan.Wait.Class.ID, tenant: w.plan.Wait.Tenant, tokens: max(reply.tokens, 1)}
-	s.hold(w.lease, reply, w.plan.Candidates)
-	s.RecordPrompt(now, w.id, &w.plan, w.lease.addr)
+	led.hold(w.lease, reply, w.plan.Candidates)
+	led.recordPrompt(now, &w.plan, w.lease.addr)
 	w.done(reply.grant, nil)
 }
 
 // sendPoll asks what has become of the requests of the scope that wait.
-func (s *Store) sendPoll(now time.Duration, sc *scopeState) {
-	s.polledAt = now
-	sc.polls++
+func (room *waitingRoom) sendPoll(now time.Duration) {
+	led := room.ledger
+	room.polls++
 	b := scriptPoll.command(nil, 3, 3)
-	b = appendArg(b, sc.keys.Table)
-	b = appendArg(b, sc.keys.Leases)
-	b = appendArg(b, sc.keys.Queue)
-	b = appendArg(b, sc.news)
-	b = appendInt(b, int64(sc.fetched))
-	b = appendInt(b, s.silence(sc).Milliseconds())
-	s.seq++
-	sent := s.seq
-	sc.asked = sent
-	s.client.send(now, scriptPoll, &sc.node, b, false, func(now time.Duration, v Value, err error) {
-		sc.polls--
+	b = appendArg(b, led.keys.Table)
+	b = appendArg(b, led.keys.Leases)
+	b = appendArg(b, led.keys.Queue)
+	b = appendArg(b, room.news)
+	b = appendInt(b, int64(room.fetched))
+	b = appendInt(b, led.silence().Milliseconds())
+	led.seq++
+	sent := led.seq
+	room.asked = sent
+	led.client.send(now, scriptPoll, &led.node, b, false, func(now time.Duration, v Value, err error) {
+		room.polls--
 		if err != nil {
 			return
 		}
 		v, grants := splitGrants(v, 2)
-		if len(v.Items) == 2 && sent > sc.answered { // else a later one was faster
-			sc.answered = sent
-			defer s.handlePoll(now, sc, bytes.Clone(v.Items[0].Str), v.Items[1].Str, sent)
+		if len(v.Items) == 2 && sent > room.answered { // else a later one was faster
+			room.answered = sent
+			defer room.handlePoll(now, bytes.Clone(v.Items[0].Str), v.Items[1].Str, sent)
 		}
-		s.passOn(now, sc, grants)
+		room.passOn(now, grants)
 	})
 }
 
 // handlePoll handles the answer to a poll that was sent at the given seq: news of the owner's requests, and the
 // beginning of the queue.
-func (s *Store) handlePoll(now time.Duration, sc *scopeState, news, head []byte, sent uint64) {
-	sc.queue = append(sc.queue[:0], head...)
+func (room *waitingRoom) handlePoll(now time.Duration, news, head []byte, sent uint64) {
+	room.queue = append(room.queue[:0], head...)
 	stamp := ""
 	if len(head) >= 2*8 {
 		stamp = string(head[8:16])
 	}
-	s.handleNews(now, sc, news)
-	if stamp == sc.stamp {
+	room.handleNews(now, news)
+	if stamp == room.stamp {
 		return
 	}
-	sc.stamp = stamp
-	s.sendAllAgain(now, sc, sent)
+	room.stamp = stamp
+	room.sendAllAgain(now, sent)
 }
 
 // sendAllAgain reserves all requests again that waited already at the given seq: tickets were lost by then. Leases may
 // be, too, so they are asserted first: else those that wait would get their places once more.
-func (s *Store) sendAllAgain(now time.Duration, sc *scopeState, seq uint64) {
-	if sc.toSend = sc.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < seq }); len(sc.toSend) > 0 {
-		s.assertAll(now, sc, seq)
+func (room *waitingRoom) sendAllAgain(now time.Duration, seq uint64) {
+	room.toSend = room.ledger.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < seq })
+	if len(room.toSend) > 0 {
+		room.ledger.assertAll(now, seq)
 	}
-	s.sendNext(now, sc)
+	room.sendNext(now)
 }
 
 // sendNext reserves the next ones of toSend again, once the leases of toAssert were sent. A few are on their way at a
 // time: all at once they might take Redis longer than requests wait for it.
-func (s *Store) sendNext(now time.Duration, sc *scopeState) {
-	if sc.isSending || len(sc.toAssert) > 0 {
+func (room *waitingRoom) sendNext(now time.Duration) {
+	if room.isSending || len(room.ledger.toAssert) > 0 {
 		return // an answer came within the call that has sent the command, or assertNext continues
 	}
-	sc.isSending = true
-	for len(sc.toSend) > 0 && sc.resending < maxResending {
-		w := sc.toSend[0]
-		if sc.toSend = sc.toSend[1:]; w.lease.state == waiting {
-			s.sendAgain(now, w)
+	room.isSending = true
+	for len(room.toSend) > 0 && room.resending < maxResending {
+		w := room.toSend[0]
+		if room.toSend = room.toSend[1:]; w.lease.state == waiting {
+			room.sendAgain(now, w)
 		}
 	}
-	sc.isSending = false
-}
-
-// indexOf returns the index of the candidate in the row, -1 for none.
-func (w *waiter) indexOf(row uint16) int {
-	in, i := wire.NewReader(w.rows), 0
-	for in.Len() > 0 {
-		first, count := int(in.Uint16()), int(in.Uint16())
-		if int(row) >= first && int(row) < first+count {
-			i += int(row) - first
-			if i >= len(w.plan.Candidates) {
-				return -1
-			}
-			return i
-		}
-		i += count
-	}
-	return -1
-}
-
-// Waits implements [lb.Store]. A request that has waited elsewhere counts from its reservation on.
-func (s *Store) Waits(id lb.LeaseID) bool {
-	l, ok := s.leases[id]
-	return ok && (l.state == waiting || l.state == pending && l.reservation.plan.Wait.Since > 0)
-}
-
-// Queue implements [lb.Store], by the latest answer to a poll or to a heartbeat.
-func (s *Store) Queue(_ time.Duration, scope string) (stats lb.QueueStats) {
-	if sc := s.scopes[s.scopeName(scope)]; sc != nil {
-		stats = queueStats(sc.queue)
-	}
-	return stats
+	room.isSending = false
 }
 
 // queueStats returns what the beginning of a queue says, which is empty where nothing waits.

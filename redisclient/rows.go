@@ -17,10 +17,10 @@ const (
 // freeRows searches for the rows of endpoints that are idle and were not on a list for a while, one command after the
 // other, and frees them, so that other endpoints can have them. idle are the addresses found so far. If a command
 // fails, the next search begins again.
-func (s *Store) freeRows(now time.Duration, sc *scopeState, cursor []byte, idle []string, steps int) {
-	s.sendFreeRows(now, sc, cursor, nil, func(now time.Duration, v Value, err error) {
+func (ls *candidateLists) freeRows(now time.Duration, cursor []byte, idle []string, steps int) {
+	ls.sendFreeRows(now, cursor, nil, func(now time.Duration, v Value, err error) {
 		if err != nil || v.Kind != Array || len(v.Items) == 0 || len(v.Items[0].Str) > maxCursor {
-			sc.freeingRows = false
+			ls.freeingRows = false
 			return
 		}
 		for _, item := range v.Items[1:] {
@@ -30,29 +30,29 @@ func (s *Store) freeRows(now time.Duration, sc *scopeState, cursor []byte, idle 
 		if !more || len(idle) >= maxFreed {
 			if len(idle) >= minFreed {
 				for part := range slices.Chunk(idle, endpointsPerCommand) {
-					s.sendFreeRows(now, sc, nil, part, func(time.Duration, Value, error) {})
+					ls.sendFreeRows(now, nil, part, func(time.Duration, Value, error) {})
 				}
 			}
 			idle = nil
 		}
-		if sc.freeingRows = more; more {
-			s.freeRows(now, sc, bytes.Clone(v.Items[0].Str), idle, steps-1)
+		if ls.freeingRows = more; more {
+			ls.freeRows(now, bytes.Clone(v.Items[0].Str), idle, steps-1)
 		}
 	})
 }
 
 // sendFreeRows frees the rows of the given endpoints, and searches for others from the cursor on, unless that is empty.
-func (s *Store) sendFreeRows(
-	now time.Duration, sc *scopeState, cursor []byte, addrs []string, done func(time.Duration, Value, error),
+func (ls *candidateLists) sendFreeRows(
+	now time.Duration, cursor []byte, addrs []string, done func(time.Duration, Value, error),
 ) {
 	b := scriptFreeRows.command(nil, 3, 2+len(addrs))
-	b = appendArg(b, sc.keys.Table)
-	b = appendArg(b, sc.keys.Rows)
-	b = appendArg(b, sc.keys.Listed)
+	b = appendArg(b, ls.at.keys.Table)
+	b = appendArg(b, ls.at.keys.Rows)
+	b = appendArg(b, ls.at.keys.Listed)
 	b = appendArg(b, cursor)
 	b = appendInt(b, int64(rowIdleTime/time.Second))
 	for _, addr := range addrs {
 		b = appendArg(b, addr)
 	}
-	s.sendBackground(now, scriptFreeRows, sc, b, done)
+	ls.at.sendBackground(now, scriptFreeRows, b, done)
 }

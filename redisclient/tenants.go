@@ -12,19 +12,20 @@ import (
 const tenantKeys, tenantArgs = 5, 5
 
 // isForTenant reports whether the plan is for the budget of a tenant.
-func (sc *scopeState) isForTenant(p *lb.Plan) bool {
-	return sc.ofTenants && p.HasBudget() && len(p.Candidates) == 1 && !p.Wait.Waits()
+func (at *place) isForTenant(p *lb.Plan) bool {
+	return at.ofTenants && p.HasBudget() && len(p.Candidates) == 1 && !p.Wait.Waits()
 }
 
 // setTenantCommand sets the command of a reservation at the budget of a tenant.
-func (s *Store) setTenantCommand(r *reservation, p *lb.Plan) {
+func (co *composer) setTenantCommand(r *reservation, p *lb.Plan) {
 	r.script, r.args = scriptSpendTenant, tenantArgs
-	sc, c, l := r.lease.scope, &p.Candidates[0], &p.Budget.Limits[0]
+	c, l := &p.Candidates[0], &p.Budget.Limits[0]
 	b := r.script.command(make([]byte, 0, 384), tenantKeys, tenantArgs)
-	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Leases, sc.keys.Tenants} {
+	keys := &co.at.keys
+	for _, key := range []string{keys.Table, keys.Rows, keys.Owners, keys.Leases, keys.Tenants} {
 		b = appendArg(b, key)
 	}
-	b = appendArg(appendID(appendArg(b, c.Addr), r.id), s.owner)
+	b = appendArg(appendID(appendArg(b, c.Addr), r.id), co.at.owner.name)
 	b = appendInt(b, dataTTL.Milliseconds())
 	var room [48]byte
 	params := wire.Writer(room[:0]).Float64(float64(p.AddedTokens(0)))
@@ -32,9 +33,9 @@ func (s *Store) setTenantCommand(r *reservation, p *lb.Plan) {
 }
 
 // appendBudgetKey appends the key that has the budgets of the scope.
-func (sc *scopeState) appendBudgetKey(b []byte) []byte {
-	if sc.ofTenants {
-		return appendArg(b, sc.keys.Tenants)
+func (at *place) appendBudgetKey(b []byte) []byte {
+	if at.ofTenants {
+		return appendArg(b, at.keys.Tenants)
 	}
-	return appendArg(b, sc.keys.Budget)
+	return appendArg(b, at.keys.Budget)
 }

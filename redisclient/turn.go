@@ -1,9 +1,6 @@
 package redisclient
 
-import (
-	"github.com/warmgate/warmgate/internal/wire"
-	"github.com/warmgate/warmgate/lb"
-)
+import "github.com/warmgate/warmgate/internal/wire"
 
 // turn is what a request that has waited was counted for in the queue.
 type turn struct {
@@ -17,11 +14,4 @@ type turn struct {
 func (t *turn) append(b []byte) []byte {
 	var room [18]byte
 	return appendArg(b, wire.Writer(room[:0]).Uint16(t.class).Uint64(t.tenant).Float64(float64(t.corrected)))
-}
-
-// NoteServed implements [lb.Store].
-func (s *Store) NoteServed(id lb.LeaseID, tokens int64) {
-	if l, ok := s.leases[id]; ok && l.turn.tokens > 0 {
-		l.turn.corrected = clampTokens(tokens) - l.turn.tokens
-	}
 }

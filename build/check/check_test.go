@@ -118,10 +118,10 @@ func TestMayImport(t *testing.T) {
 	for _, c := range []struct{ folder, imported, want string }{
 		{"lb", "time", ""},
 		{"lb", "math/rand/v2", ""},
-		{"lb", module + "/metrics", ""},
+		{"lb/engines", module + "/metrics", ""},
 		{"lb", "github.com/cespare/xxhash/v2", ""},
 		{"lb", module + "/redisclient", "lb imports redisclient: it may import the standard library, internal/order, " +
-			"internal/recent, internal/wire, lb/budget, lb/prefixindex, lb/prompt, metrics, " + xxhash},
+			"internal/recent, internal/wire, lb/budget, lb/prompt, " + xxhash},
 		{"lb/setting", module + "/lb/prompt", "lb/setting imports lb/prompt: it may import the standard library alone"},
 		{"lb/prefixindex", module + "/internal/wire", "lb/prefixindex imports internal/wire: it may import the " +
 			"standard library alone"},

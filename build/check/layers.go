@@ -29,8 +29,8 @@ const (
 // and the same input gives the same output.
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
-	"redisclient", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/process",
-	"plugin/admission", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats",
+	"plugin/admission", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines",
+	"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -59,18 +59,16 @@ const (
 // their folders, and libraries. ARCHITECTURE.md says what is in each folder. The SDK is in sdkFolders instead; tests
 // may import more.
 var mayImport = map[string][]string{
-	"internal/fieldtest": nil,
-	"internal/jsontext":  nil,
-	"internal/order":     nil,
-	"internal/recent":    nil,
-	"internal/statname":  nil,
-	"internal/wire":      nil,
-	"lb": {
-		"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prefixindex", "lb/prompt", "metrics",
-		xxhash,
-	},
+	"internal/fieldtest":     nil,
+	"internal/jsontext":      nil,
+	"internal/order":         nil,
+	"internal/recent":        nil,
+	"internal/statname":      nil,
+	"internal/wire":          nil,
+	"lb":                     {"internal/order", "internal/recent", "internal/wire", "lb/budget", "lb/prompt", xxhash},
 	"lb/answer":              {"internal/jsontext"},
 	"lb/budget":              nil,
+	"lb/cache":               {"internal/order", "lb", "lb/prefixindex", "lb/prompt"},
 	"lb/engines":             {"internal/order", "internal/recent", "lb", "metrics"},
 	"lb/engines/enginestest": {"metrics"},
 	"lb/health":              {"internal/order", "internal/recent", "internal/wire", "lb"},
@@ -81,7 +79,7 @@ var mayImport = map[string][]string{
 	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
 	"lb/models":                {"internal/wire", "lb", xxhash},
 	"lb/policy": {
-		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/engines", "lb/health",
+		"internal/order", "internal/recent", "internal/wire", "lb", "lb/budget", "lb/cache", "lb/engines", "lb/health",
 		"lb/models", "lb/push", "lb/setting", "metrics",
 	},
 	"lb/prefixindex":       nil,
@@ -108,9 +106,10 @@ var mayImport = map[string][]string{
 	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
-		"lb/engines", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/prompt", "lb/push", "lb/region",
-		"metrics", "plugin/admission", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/engines",
-		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
+		"lb/cache", "lb/engines", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/prompt", "lb/push",
+		"lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/endpoints",
+		"plugin/engines", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats",
+		"redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {

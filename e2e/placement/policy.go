@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/memstore"
@@ -169,7 +170,7 @@ func newWarm(seed uint64, name string, servers int, config policy.Config) *warm 
 	if err := memstore.Prepare(kv); err != nil {
 		panic(err)
 	}
-	config.Unit, config.Health, config.Caches = lb.Tokens, health.New(), lb.NewCacheTracker()
+	config.Unit, config.Health, config.Caches = lb.Tokens, health.New(), cache.NewTracker()
 	if config.Engines == nil {
 		config.Engines = engines.New()
 	}

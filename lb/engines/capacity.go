@@ -4,7 +4,7 @@ import (
 	"github.com/warmgate/warmgate/metrics"
 )
 
-// minKVUse is the use of the KV cache from which on it shows how many requests fit. fullKVUse is the use above which
+// MinKVUse is the use of the KV cache from which on it shows how many requests fit. fullKVUse is the use above which
 // requests are assumed to wait: the ones that run need room to grow.
 const MinKVUse, fullKVUse = 0.2, 0.95
 
@@ -39,7 +39,7 @@ func (e *engine) learnBatchSize(next *Sample) {
 	}
 }
 
-// queuedRequests returns how many requests wait for capacity.
+// QueuedRequests returns how many requests wait for capacity.
 func QueuedRequests(s *metrics.Snapshot) float64 {
 	waiting, _ := s.Value(metrics.Waiting)
 	deferred, _ := s.Value(metrics.Deferred)

@@ -6,7 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// applyCosts returns the candidates with the costs of their engine samples, and how many have a fresh sample. Without
+// ApplyCosts returns the candidates with the costs of their engine samples, and how many have a fresh sample. Without
 // any, the candidates are unchanged. weightsConfigured prevents weights from being learned.
 func (g *Samples) ApplyCosts(
 	now time.Duration, source lb.List, cfg *Config, unit lb.Unit, model string, weightsConfigured bool,

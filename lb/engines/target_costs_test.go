@@ -228,7 +228,7 @@ func TestSleepingEngines(t *testing.T) {
 	}
 }
 
-// Costs are computed again after refreshEvery, or with a new version.
+// Costs are computed again after lb.RefreshEvery, or with a new version.
 func TestCostLists(t *testing.T) {
 	g, cfg := New(), &Config{StaleAfter: time.Hour}
 	g.Update(0, nil, map[string]Sample{addrOf(0): sampleOf(t, fields{"running": 1})})

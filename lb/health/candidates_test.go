@@ -7,7 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// Lists are recomputed every maxListAge, and every refreshEvery while something changes with time.
+// Lists are recomputed every maxListAge, and every lb.RefreshEvery while something changes with time.
 func TestListsAreRecomputed(t *testing.T) {
 	const now = time.Hour
 	v := viewOf(0, 3)

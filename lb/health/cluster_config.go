@@ -30,7 +30,7 @@ func (cfg *ClusterConfig) Weight(e *lb.Endpoint) float64 {
 	return weight
 }
 
-// hasWeights reports whether weights are configured, here or in the gateway. Equal weights of the gateway do not count.
+// HasWeights reports whether weights are configured, here or in the gateway. Equal weights of the gateway do not count.
 func (cfg *ClusterConfig) HasWeights(v *lb.View) bool {
 	if len(cfg.Weights) > 0 {
 		return true
@@ -43,7 +43,7 @@ func (cfg *ClusterConfig) HasWeights(v *lb.View) bool {
 	return false
 }
 
-// equal reports whether all fields are equal, maps by their content.
+// Equal reports whether all fields are equal, maps by their content.
 func (cfg *ClusterConfig) Equal(other *ClusterConfig) bool {
 	return cfg.Unit == other.Unit && cfg.MaxInflight == other.MaxInflight &&
 		cfg.MaxInflightTokens == other.MaxInflightTokens && cfg.ZonePenalty == other.ZonePenalty &&
@@ -65,7 +65,7 @@ func capOf(perWeight int64, weight float64) int64 {
 	return max(1, int64(math.Round(float64(perWeight)*weight)))
 }
 
-// HealthConfig configures passive health checking. The zero value of a field disables that part.
+// Config configures passive health checking. The zero value of a field disables that part.
 type Config struct {
 	// failures that eject an endpoint, if each has full weight and no success lowers it
 	ConsecutiveFailures int

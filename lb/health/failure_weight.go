@@ -96,7 +96,7 @@ func (h *Health) NeedsClient(now time.Duration) bool {
 	return h.lastFailureAt > 0 && now-h.lastFailureAt < groupWindow
 }
 
-// weightOf returns the weight that a failure would have, from 0 to 1: how surely it is the endpoint's.
+// WeightOf returns the weight that a failure would have, from 0 to 1: how surely it is the endpoint's.
 func (h *Health) WeightOf(now time.Duration, o *lb.Outcome) float64 {
 	e, ok := h.endpoints[o.Addr]
 	if !ok {

@@ -53,7 +53,7 @@ type endpointHealth struct {
 	listed       bool          // in the latest views
 }
 
-// NewHealth returns the health of a cluster without history.
+// New returns the health of a cluster without history.
 func New() *Health {
 	return &Health{
 		endpoints: map[string]*endpointHealth{}, groups: groups{},

@@ -97,7 +97,7 @@ func TestBudgetsThatAreUnusedAreForgotten(t *testing.T) {
 		if tidied := d.tidyBudgets(c.at); tidied != c.want {
 			t.Errorf("%v: forgotten %v", c.at, tidied)
 		}
-		d.close(c.at, nil)
+		d.close(c.at)
 		if d.hasBudgets() == c.want || d.isIdle() != c.want || d.check() != nil {
 			t.Errorf("%v: budgets %v, idle %v", c.at, d.hasBudgets(), d.isIdle())
 		}

@@ -45,7 +45,7 @@ func TestReservationsMakeBusy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if s.Flush(time.Hour); !s.busy {
+		if s.Flush(time.Hour); !s.ledger.busy {
 			t.Errorf("%s: not busy after %d requests", name, busyAbove+1)
 		}
 	}
@@ -85,7 +85,7 @@ func TestAssignmentOfMissingSlot(t *testing.T) {
 	}
 	_, version, err := kv.Get(assignmentKey)
 	if err == nil {
-		err = s.finish(val, version)
+		err = s.tables.finish(val, version)
 	}
 	if err != nil {
 		t.Error(err)

@@ -20,4 +20,14 @@
 // the last steps of each member, as a write-ahead log does, and each member writes a checkpoint of all that it holds
 // once in a while: checkpoint and log together are what it holds. So the totals can be recomputed at any time, also
 // without an owner that has died in the middle of its writes: see Store.Heartbeat.
+//
+// A Store has these parts. None knows the Store, and each only those above it:
+//
+//	tables    the tables in their slots, as they are in shared memory
+//	presence  what shows the other owners that this one is alive
+//	requests  the requests of this owner that hold a lease or wait
+//	ledger    what this owner holds in the tables, and the compare-and-swap of one, on a draft of it
+//	placer    where a request or a task goes, in a draft
+//	poll      what becomes of the requests that wait, in a draft
+//	sweeper   returns what dead owners held
 package memstore

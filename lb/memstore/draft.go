@@ -26,6 +26,7 @@ type draft struct {
 	woken      []uint64      // other owners with grants to claim
 	grants     []queue.Grant // reused by dispatch
 	silences   silences
+	packed     []byte // memory for the table as it is written
 }
 
 func newDraft(kv lb.KV, owner uint64) draft { return draft{silences: silences{kv: kv, self: owner}} }
@@ -150,21 +151,20 @@ func (d *draft) wake(owner uint64) {
 	}
 }
 
-// close puts the budgets and the queue into the table, which is then complete. buf is memory to reuse.
-func (d *draft) close(now time.Duration, buf []byte) []byte {
-	if d.queue == nil && d.budget == nil {
-		return buf
-	}
-	if d.budget == nil {
-		buf = append(buf[:0], d.table[:d.queueAt()]...)
-	} else {
-		buf = d.budget.append(append(buf[:0], d.table[:d.budgetAt()]...))
+// close puts the budgets and the queue into the table, which is then complete.
+func (d *draft) close(now time.Duration) {
+	switch {
+	case d.queue == nil && d.budget == nil:
+		return
+	case d.budget == nil:
+		d.packed = append(d.packed[:0], d.table[:d.queueAt()]...)
+	default:
+		d.packed = d.budget.append(append(d.packed[:0], d.table[:d.budgetAt()]...))
 	}
 	if d.queue != nil {
-		buf = d.queue.Append(buf, now)
+		d.packed = d.queue.Append(d.packed, now)
 	}
-	d.table = buf
-	return buf
+	d.table = d.packed
 }
 
 // removeDead takes the tickets of owners out of the queue that are not alive.
@@ -186,4 +186,24 @@ func (d *draft) addGrants(rows []byte) {
 			addAt(rows, row, lb.Load{Requests: 1, Tokens: tokens})
 		}
 	})
+}
+
+// takeBack takes back what silent owners have not claimed, for others that wait, and reports whether there was
+// some. They wait again in their places once they notice.
+func (d *draft) takeBack() (taken bool) {
+	if d.queue == nil || d.queue.Waiting() == 0 {
+		return false
+	}
+	for _, g := range d.queue.SilentGrants(d) {
+		d.leave(g.Owner, g.ID)
+		taken = true
+	}
+	return taken
+}
+
+// correctTurn corrects what the class and the tenant of a request that has ended were served.
+func (d *draft) correctTurn(now time.Duration, t *turn) {
+	if d.queue != nil && t.corrected != 0 {
+		d.queue.Correct(now, t.class, t.tenant, t.corrected)
+	}
 }

@@ -33,7 +33,7 @@ func TestFailuresOfSharedMemory(t *testing.T) {
 			return updateDirectory(brokenKV{get: broken}, func(d directory) (directory, error) { return d, nil })
 		}, "memstore: reading the owner directory: broken"},
 		{"reading a table", func() error {
-			_, _, err := (&Store{kv: brokenKV{get: broken}}).get(0)
+			_, _, err := (&tables{kv: brokenKV{get: broken}}).get(0)
 			return err
 		}, "memstore: reading the counts: broken"},
 	} {

@@ -156,7 +156,7 @@ func TestDeadOwnersAreRemoved(t *testing.T) {
 			t.Errorf("after %v: %d owners in the directory, %+v", after, alive, stats)
 		}
 		for _, scope := range []string{"a", "b"} {
-			tab := table(kv.Vals[tableKey(stores[1].scopes[scope].slot)])
+			tab := table(kv.Vals[tableKey(stores[1].ledger.scopes[scope].slot)])
 			if tab.members() != want || tab.loadOf(0).Requests != int64(want) || tab.memberOf(2) < 0 {
 				t.Errorf("after %v: table %s has %d members and %d requests", after, scope, tab.members(),
 					tab.loadOf(0).Requests)
@@ -171,7 +171,7 @@ func TestSweepIsRepeated(t *testing.T) {
 	a, b := New(kv, 1, storetest.TTL), New(kv, 2, storetest.TTL)
 	granted(t, a, time.Hour, 1, "a")
 	granted(t, b, time.Hour, 1, "a")
-	key, once := tableKey(a.scopes["a"].slot), true
+	key, once := tableKey(a.ledger.scopes["a"].slot), true
 	now := time.Hour + storetest.TTL + 1
 	kv.OnSet = func(k string) {
 		if k == key && once { // another owner writes between the read and the write
@@ -183,7 +183,7 @@ func TestSweepIsRepeated(t *testing.T) {
 		}
 	}
 	retries := b.Stats.Retries
-	if err := b.sweep(now); err != nil {
+	if err := b.sweeper.sweep(now); err != nil {
 		t.Fatal(err)
 	}
 	if b.Stats.Retries != retries+1 || b.Stats.Returned != 2 {
@@ -206,15 +206,15 @@ func TestScopesAreForgotten(t *testing.T) {
 	if err := s.Heartbeat(time.Hour); err != nil || s.Scopes() != 3 {
 		t.Fatalf("%d scopes, %v", s.Scopes(), err)
 	}
-	lost := s.scopes["lost"].slot
+	lost := s.ledger.scopes["lost"].slot
 	if err := kv.Set(tableKey(lost), newTable("other"), 0); err != nil {
 		t.Fatal(err)
 	}
-	held := s.scopes["held"].slot
+	held := s.ledger.scopes["held"].slot
 	if err := kv.Set(tableKey(held), newTable("held"), 0); err != nil { // without its members
 		t.Fatal(err)
 	}
-	if err := s.Heartbeat(time.Hour); err != nil || s.Scopes() != 2 || s.scopes["lost"] != nil {
+	if err := s.Heartbeat(time.Hour); err != nil || s.Scopes() != 2 || s.ledger.scopes["lost"] != nil {
 		t.Errorf("%d scopes, %v", s.Scopes(), err)
 	}
 	tab := table(kv.Vals[tableKey(held)])
@@ -222,7 +222,7 @@ func TestScopesAreForgotten(t *testing.T) {
 		tab.loadOf(0).Requests != 1 {
 		t.Errorf("%d members, %d rows", tab.members(), tab.rows())
 	}
-	idle := table(kv.Vals[tableKey(s.scopes["idle"].slot)])
+	idle := table(kv.Vals[tableKey(s.ledger.scopes["idle"].slot)])
 	if idle.memberOf(1) != 0 || !idle.isIdle() {
 		t.Errorf("the idle scope has %d members", idle.members())
 	}

@@ -27,8 +27,7 @@ func (x *Index) Find(now time.Duration, p *lb.Prefix) []Match {
 // Record records that the one with the tag has all blocks of the prompt.
 func (x *Index) Record(now time.Duration, p *lb.Prefix, tag uint32) {
 	if p.NeedsLookup() {
-		x.pages.locate(p)
-		x.pages.record(now, p, tag)
+		x.pages.recordPrompt(now, p, tag)
 	}
 }
 

@@ -1,10 +1,6 @@
 package memstore
 
-import (
-	"time"
-
-	"github.com/warmgate/warmgate/lb"
-)
+import "github.com/warmgate/warmgate/lb"
 
 type lease struct {
 	scope   *scope
@@ -30,19 +26,4 @@ func turnOf(w *waiter, tokens int64) turn {
 		return turn{}
 	}
 	return turn{class: w.plan.Wait.Class.ID, tenant: w.plan.Wait.Tenant, tokens: max(tokens, 1)}
-}
-
-// NoteServed implements [lb.Store].
-func (s *Store) NoteServed(id lb.LeaseID, tokens int64) {
-	if l, ok := s.leases[id]; ok && l.turn.tokens > 0 {
-		l.turn.corrected = min(max(tokens, 0), lb.MaxTokens) - l.turn.tokens
-		s.leases[id] = l
-	}
-}
-
-// correctTurn corrects what the class and the tenant of a request that has ended were served.
-func (d *draft) correctTurn(now time.Duration, t *turn) {
-	if d.queue != nil && t.corrected != 0 {
-		d.queue.Correct(now, t.class, t.tenant, t.corrected)
-	}
 }

@@ -15,29 +15,6 @@ import (
 
 func lifeKey(index int) string { return keyPrefix + "life/" + strconv.Itoa(index) }
 
-// showLife writes that this owner is there. If that fails, its next poll tries again.
-func (s *Store) showLife(now time.Duration) {
-	if s.index < 0 || now == s.shownAt {
-		return
-	}
-	if s.kv.Set(lifeKey(s.index), wire.Writer(nil).Uint64(s.owner).Duration(now), 0) == nil {
-		s.shownAt = now
-	}
-}
-
-// takeBack takes back what silent owners have not claimed, for others that wait, and reports whether there was
-// some. They wait again in their places once they notice.
-func (d *draft) takeBack() (taken bool) {
-	if d.queue == nil || d.queue.Waiting() == 0 {
-		return false
-	}
-	for _, g := range d.queue.SilentGrants(d) {
-		d.leave(g.Owner, g.ID)
-		taken = true
-	}
-	return taken
-}
-
 // silences is which other owners are silent, as far as a step of this owner has had to know.
 type silences struct {
 	kv    lb.KV

@@ -156,6 +156,12 @@ func (x *prefixIndex) record(now time.Duration, p *lb.Prefix, tag uint32) {
 	}
 }
 
+// recordPrompt records that the endpoint has all blocks of the prompt.
+func (x *prefixIndex) recordPrompt(now time.Duration, p *lb.Prefix, tag uint32) {
+	x.locate(p)
+	x.record(now, p, tag)
+}
+
 // blocksIn returns those of the prompt's blocks that are in pages[i].
 func (x *prefixIndex) blocksIn(i int, blocks []prompt.Block) (in []prompt.Block) {
 	for _, s := range x.spans {

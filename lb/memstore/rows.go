@@ -1,6 +1,9 @@
 package memstore
 
-import "github.com/warmgate/warmgate/lb"
+import (
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/queue"
+)
 
 // locate sets rows to the row of each candidate, and returns the table with rows for those that had none. scratch is
 // memory to reuse.
@@ -92,4 +95,29 @@ func rowOf(t table, addr string) (table, int, error) {
 		return nil, noRow, err
 	}
 	return t, t.find(h), nil
+}
+
+// list returns the number of the list of the plan's endpoints in the queue, false if there are too many.
+func (sc *scope) list(q *queue.Queue, p *lb.Plan) (number int, ok bool) {
+	key := sc.listKey ^ p.Wait.Limits
+	if p.HasBudget() {
+		key = ^key
+	}
+	if number, ok = q.List(key, sc.entries(nil, p)); ok && p.HasBudget() {
+		q.SetBudgets(number, p.Budget.AgeBonus)
+	}
+	return number, ok
+}
+
+// entries appends the endpoints of the plan.
+func (sc *scope) entries(entries []queue.Entry, p *lb.Plan) []queue.Entry {
+	for i := range p.Candidates {
+		c := &p.Candidates[i]
+		e := queue.Entry{Row: sc.rows[i], Cap: c.Cap, TokenCap: c.TokenCap}
+		if p.HasBudget() {
+			e.Limits = p.Budget.Limits[i]
+		}
+		entries = append(entries, e)
+	}
+	return entries
 }

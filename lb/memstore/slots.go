@@ -27,12 +27,20 @@ import (
 //
 // or one byte if no slot was ever assigned.
 
+// tables are those of all scopes, as they are in shared memory.
+type tables struct {
+	kv      lb.KV
+	stats   *Stats
+	slots   map[string]int // by scope, for lookup
+	version uint32         // of the slot assignment that slots are from
+}
+
 // find returns the scope's slot and table. It looks in the slot before, if that is not negative, and then in all slots
 // from the one that the hash of the name selects, until one that was never used. If the scope has no table, t is nil
 // and slot is the one that was never used, or -1.
-func (s *Store) find(scope string, before int) (slot int, t table, cas uint32, err error) {
+func (ts *tables) find(scope string, before int) (slot int, t table, cas uint32, err error) {
 	if before >= 0 {
-		t, cas, err = s.get(before)
+		t, cas, err = ts.get(before)
 		if err == nil && t != nil && t.isFor(scope) || err != nil && !errors.Is(err, errDamaged) {
 			return before, t, cas, err
 		}
@@ -40,7 +48,7 @@ func (s *Store) find(scope string, before int) (slot int, t table, cas uint32, e
 	start := int(xxhash.Sum64String(scope) % tableSlots)
 	for i := range tableSlots {
 		slot = (start + i) % tableSlots
-		t, cas, err = s.get(slot)
+		t, cas, err = ts.get(slot)
 		switch {
 		case errors.Is(err, errDamaged):
 			continue
@@ -53,37 +61,37 @@ func (s *Store) find(scope string, before int) (slot int, t table, cas uint32, e
 
 // assign gives the scope a slot, unless it has got one in the meantime: one that was never used, else the one that has
 // been idle for longest. It returns the slot and its table.
-func (s *Store) assign(now time.Duration, scope string) (int, table, uint32, error) {
+func (ts *tables) assign(now time.Duration, scope string) (int, table, uint32, error) {
 	if len(scope) > maxScope {
 		return -1, nil, 0, lb.ErrNoRoom
 	}
 	for range maxTries {
-		val, version, err := s.kv.Get(assignmentKey)
+		val, version, err := ts.kv.Get(assignmentKey)
 		if errors.Is(err, lb.ErrNotFound) {
 			return -1, nil, 0, lb.ErrUnready
 		}
 		if err != nil {
 			return -1, nil, 0, &storeError{"reading the slot assignment", err}
 		}
-		if err := s.finish(val, version); err != nil {
+		if err := ts.finish(val, version); err != nil {
 			return -1, nil, 0, err
 		}
-		slot, t, cas, err := s.find(scope, -1)
+		slot, t, cas, err := ts.find(scope, -1)
 		if err != nil || t != nil {
 			return slot, t, cas, err
 		}
 		if slot < 0 {
-			if slot, cas, err = s.longestIdle(now); err != nil {
+			if slot, cas, err = ts.longestIdle(now); err != nil {
 				return -1, nil, 0, err
 			}
 		}
 		val = wire.Writer(nil).Uint16(uint16(slot)).Uint16(tickOf(now)).Raw(scope)
-		if err = s.kv.Set(assignmentKey, val, version); err == nil {
-			err = s.kv.Set(tableKey(slot), newTable(scope).setUsedAt(tickOf(now)), cas)
+		if err = ts.kv.Set(assignmentKey, val, version); err == nil {
+			err = ts.kv.Set(tableKey(slot), newTable(scope).setUsedAt(tickOf(now)), cas)
 		}
 		switch {
 		case errors.Is(err, lb.ErrMismatch):
-			s.Stats.Retries++
+			ts.stats.Retries++
 		case err != nil:
 			return -1, nil, 0, &storeError{"assigning a slot", err}
 		}
@@ -93,13 +101,13 @@ func (s *Store) assign(now time.Duration, scope string) (int, table, uint32, err
 
 // finish finishes an assignment, given by its value and the version of that, unless it is finished. Afterwards the
 // owner that began it cannot finish it any more.
-func (s *Store) finish(val []byte, version uint32) error {
+func (ts *tables) finish(val []byte, version uint32) error {
 	r := wire.NewReader(val)
 	slot, tick, scope := int(r.Uint16()), r.Uint16(), string(r.Rest())
 	if !r.OK() || slot >= tableSlots {
 		return nil
 	}
-	t, cas, err := s.get(slot)
+	t, cas, err := ts.get(slot)
 	switch {
 	case errors.Is(err, errDamaged):
 		return nil
@@ -111,13 +119,13 @@ func (s *Store) finish(val []byte, version uint32) error {
 	// If there is a later assignment, this one was finished before that, and the scope may have another slot by now.
 	// The version is read after the table: if the later assignment begins after this read, it changes the table first,
 	// and the write below fails.
-	if _, latest, err := s.kv.Get(assignmentKey); err != nil || latest != version {
+	if _, latest, err := ts.kv.Get(assignmentKey); err != nil || latest != version {
 		return nil
 	}
-	err = s.kv.Set(tableKey(slot), newTable(scope).setUsedAt(tick), cas)
+	err = ts.kv.Set(tableKey(slot), newTable(scope).setUsedAt(tick), cas)
 	switch {
 	case errors.Is(err, lb.ErrMismatch):
-		s.Stats.Retries++
+		ts.stats.Retries++
 	case err != nil:
 		return &storeError{"assigning a slot", err}
 	}
@@ -125,11 +133,11 @@ func (s *Store) finish(val []byte, version uint32) error {
 }
 
 // longestIdle returns the slot that has been idle for longest, and the version of its table.
-func (s *Store) longestIdle(now time.Duration) (slot int, cas uint32, err error) {
+func (ts *tables) longestIdle(now time.Duration) (slot int, cas uint32, err error) {
 	slot = -1
 	longest := uint16(0)
 	for i := range tableSlots {
-		t, version, err := s.get(i)
+		t, version, err := ts.get(i)
 		if errors.Is(err, errDamaged) {
 			continue
 		}
@@ -149,22 +157,22 @@ func (s *Store) longestIdle(now time.Duration) (slot int, cas uint32, err error)
 	return slot, cas, nil
 }
 
-// lookup returns the scope's table, nil if it has none. It reads all tables if a slot was assigned since the last time,
-// and else only the scope's own.
-func (s *Store) lookup(scope string) (table, error) {
-	if sc, ok := s.scopes[scope]; ok && sc.slot >= 0 {
-		if t, _, err := s.get(sc.slot); err == nil && t != nil && t.isFor(scope) {
+// lookup returns the scope's table, nil if it has none. It looks in the slot before, if that is not negative. It reads
+// all tables if a slot was assigned since the last time, and else only the scope's own.
+func (ts *tables) lookup(scope string, before int) (table, error) {
+	if before >= 0 {
+		if t, _, err := ts.get(before); err == nil && t != nil && t.isFor(scope) {
 			return t, nil
 		}
 	}
-	if err := s.updateSlots(); err != nil {
+	if err := ts.updateSlots(); err != nil {
 		return nil, err
 	}
-	slot, ok := s.slots[scope]
+	slot, ok := ts.slots[scope]
 	if !ok {
 		return nil, nil
 	}
-	t, _, err := s.get(slot)
+	t, _, err := ts.get(slot)
 	if err != nil || t == nil || !t.isFor(scope) {
 		return nil, err
 	}
@@ -172,23 +180,23 @@ func (s *Store) lookup(scope string) (table, error) {
 }
 
 // updateSlots brings the list of slots by scope up to date.
-func (s *Store) updateSlots() error {
-	val, version, err := s.kv.Get(assignmentKey)
+func (ts *tables) updateSlots() error {
+	val, version, err := ts.kv.Get(assignmentKey)
 	if errors.Is(err, lb.ErrNotFound) {
 		return lb.ErrUnready
 	}
 	if err != nil {
 		return &storeError{"reading the slot assignment", err}
 	}
-	if s.slots != nil && version == s.slotsVersion {
+	if ts.slots != nil && version == ts.version {
 		return nil
 	}
-	if err := s.finish(val, version); err != nil {
+	if err := ts.finish(val, version); err != nil {
 		return err
 	}
 	slots := map[string]int{}
 	for slot := range tableSlots {
-		t, _, err := s.get(slot)
+		t, _, err := ts.get(slot)
 		if err != nil && !errors.Is(err, errDamaged) {
 			return err
 		}
@@ -196,13 +204,13 @@ func (s *Store) updateSlots() error {
 			slots[t.scope()] = slot
 		}
 	}
-	s.slots, s.slotsVersion = slots, version
+	ts.slots, ts.version = slots, version
 	return nil
 }
 
 // get returns the table in a slot, nil if the slot was never used.
-func (s *Store) get(slot int) (table, uint32, error) {
-	val, cas, err := s.kv.Get(tableKey(slot))
+func (ts *tables) get(slot int) (table, uint32, error) {
+	val, cas, err := ts.kv.Get(tableKey(slot))
 	if errors.Is(err, lb.ErrNotFound) {
 		return nil, 0, lb.ErrUnready
 	}

@@ -1,20 +1,10 @@
 package memstore
 
 import (
-	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/queue"
 )
-
-// Stats counts what the store has to do besides its work.
-type Stats struct {
-	Retries   uint64 // compare-and-swaps that failed because another worker was faster, and were tried again
-	Returned  uint64 // dead owners whose leases were returned
-	Corrected uint64 // tables whose totals were not the sum of what their members held
-}
 
 // Store is the embedded store of one owner: exact counts over all workers of one gateway. It is an [lb.LocalStore].
 type Store struct {
@@ -23,83 +13,61 @@ type Store struct {
 	// OnGrant is called when a step of this owner has granted a waiting request of another one, which should poll.
 	OnGrant func(owner uint64)
 
-	kv     lb.KV
-	owner  uint64
-	ttl    time.Duration
-	index  int // in the owner directory, -1 until the first reservation
-	scopes map[string]*scope
-	leases map[lb.LeaseID]lease
-	// waiters are the scopes of the requests that wait.
-	waiters map[lb.LeaseID]*scope
+	kv  lb.KV
+	ttl time.Duration // of an owner without a heartbeat
+
+	self     presence
+	tables   tables
+	prefixes prefixIndex
+	requests requests
+	ledger   ledger
+	placer   placer
+	sweeper  sweeper
+
 	// releasedEarly has the leases that were released before they were reserved, and when to forget that.
 	releasedEarly map[lb.LeaseID]time.Duration
 	// failedReleases and failedAmends are those that could not be written. The next heartbeat tries again.
 	failedReleases []lb.LeaseID
 	failedAmends   map[lb.LeaseID]amendment
-	// reserved counts the reservations since the last Flush; busy is whether there were many before that.
-	reserved int
-	busy     bool
-	tasks    uint64 // that were scheduled
-
-	prefixes prefixIndex
-
-	slots        map[string]int // by scope, for lookup
-	slotsVersion uint32         // of the slot assignment that slots are from
-
-	shownAt  time.Duration // see showLife
-	draft    draft         // reused by swap
-	packed   []byte        // likewise
-	finished []finished    // waits that have ended: see answerWaits
-
-	loads   []lb.Load     // reused by reserve
-	entries []queue.Entry // likewise
-	hashes  []uint64      // reused by locate
-	matched []int         // reused by matchedBlocks
+	tasks          uint64 // that were scheduled
 }
 
 var _ lb.LocalStore = (*Store)(nil)
 
-// scope is what this owner knows of one scope.
-type scope struct {
-	name string
-	slot int        // -1 for none
-	held checkpoint // what this owner holds, up to date
-	// written is whether shared memory has a checkpoint of this owner for the slot, and writtenSeq its sequence number.
-	written    bool
-	writtenSeq uint32
-	// hashes of the rows of the table that was written last, to find the endpoints of leases in a table that has
-	// changed.
-	hashes           []uint64
-	hashesGeneration uint32 // of that table
-	// pending steps wait for the next swap: see Store.defers.
-	pending []step
-	// corrections of budgets likewise
-	corrections []correction
-	// rows of the candidates of the latest reservation.
-	located        lb.List
-	rows           []int
-	rowsGeneration uint32 // of the table in which they are
-	listKey        uint32 // digest of their endpoints
-
-	queues    bool                   // requests of this owner may wait
-	waiters   map[lb.LeaseID]*waiter // those that do
-	firstOver time.Duration          // none of these waits is over before
-	left      bool                   // tickets of others than these may be in the queue
-}
-
 // New returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique among all
 // owners, and not 0. An owner without a heartbeat for longer than ttl loses its leases.
 func New(kv lb.KV, owner uint64, ttl time.Duration) *Store {
-	return &Store{
-		kv: kv, owner: owner, ttl: ttl, index: -1, prefixes: prefixIndex{kv: kv}, draft: newDraft(kv, owner),
-		scopes: map[string]*scope{}, leases: map[lb.LeaseID]lease{}, releasedEarly: map[lb.LeaseID]time.Duration{},
-		failedAmends: map[lb.LeaseID]amendment{}, waiters: map[lb.LeaseID]*scope{}, OnGrant: func(uint64) {},
+	s := &Store{
+		OnGrant: func(uint64) {}, kv: kv, ttl: ttl,
+		self:          presence{kv: kv, owner: owner, index: -1},
+		prefixes:      prefixIndex{kv: kv},
+		releasedEarly: map[lb.LeaseID]time.Duration{}, failedAmends: map[lb.LeaseID]amendment{},
+	}
+	s.tables = tables{kv: kv, stats: &s.Stats}
+	s.requests = requests{
+		leases: map[lb.LeaseID]lease{}, waiters: map[lb.LeaseID]*scope{}, prefixes: &s.prefixes,
+	}
+	s.ledger = ledger{
+		kv: kv, self: &s.self, tables: &s.tables, requests: &s.requests, stats: &s.Stats, wake: s.wake,
+		scopes: map[string]*scope{}, draft: newDraft(kv, owner),
+	}
+	s.placer.self = &s.self
+	s.sweeper = sweeper{
+		kv: kv, tables: &s.tables, ttl: ttl, stats: &s.Stats, draft: &s.ledger.draft, wake: s.wake,
+	}
+	return s
+}
+
+// wake has the owners look for what they were granted.
+func (s *Store) wake(owners []uint64) {
+	for _, owner := range owners {
+		s.OnGrant(owner)
 	}
 }
 
 // Reserve implements [lb.Store].
 func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
-	if l, ok := s.leases[id]; ok {
+	if l, ok := s.requests.leases[id]; ok {
 		done(l.grant, nil)
 		return
 	}
@@ -108,14 +76,14 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		done(lb.Grant{}, lb.ErrReleased)
 		return
 	}
-	if sc, ok := s.waiters[id]; ok {
+	if sc, ok := s.requests.waiters[id]; ok {
 		w := sc.waiters[id]
 		first := w.done
 		w.done = func(g lb.Grant, err error) { first(g, err); done(g, err) }
 		return
 	}
 	s.reserveOrQueue(now, id, p, done)
-	s.answerWaits(now)
+	s.requests.answer(now)
 }
 
 func (s *Store) reserveOrQueue(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
@@ -123,120 +91,35 @@ func (s *Store) reserveOrQueue(now time.Duration, id lb.LeaseID, p *lb.Plan, don
 		done(lb.Grant{}, lb.ErrFull)
 		return
 	}
-	s.reserved++
-	r := reservation{id: id, plan: p, scope: s.scope(tableName(p.Scope, p.Candidates[0].Addr))}
+	s.ledger.reserved++
+	r := reservation{id: id, plan: p, scope: s.ledger.scope(tableName(p.Scope, p.Candidates[0].Addr))}
 	r.scope.queues = r.scope.queues || p.Wait.Waits()
 	if p.Prefix.NeedsLookup() {
 		r.matches = s.prefixes.find(now, &p.Prefix)
 	}
-	err := s.swap(now, r.scope, func(d *draft) error { return s.place(now, d, &r) })
-	if err == nil && s.waiters[p.Wait.Instead] == r.scope {
-		s.forget(r.scope, p.Wait.Instead)
+	err := s.ledger.swap(now, r.scope, func(d *draft) error { return s.placer.place(now, d, &r) })
+	if err == nil && s.requests.waiters[p.Wait.Instead] == r.scope {
+		s.requests.forget(r.scope, p.Wait.Instead)
 	}
 	switch {
 	case err != nil:
-		if r.scope.slot < 0 {
-			delete(s.scopes, r.scope.name) // there is no slot for it
-		}
+		s.ledger.discard(r.scope)
 		r.grant.Expected = r.expected
 		done(r.grant, err)
 	case r.waits:
-		s.await(now, &r, done)
+		s.requests.await(now, &s.ledger.draft, &r, done)
 	case r.refused != nil:
 		r.grant.Expected = r.expected
 		done(r.grant, r.refused)
 	default:
-		s.leases[id] = lease{scope: r.scope, row: r.row, tokens: r.tokens, grant: r.grant, charged: p.HasBudget()}
+		s.requests.leases[id] = lease{
+			scope: r.scope, row: r.row, tokens: r.tokens, grant: r.grant, charged: p.HasBudget(),
+		}
 		if p.Prefix.NeedsLookup() {
 			s.prefixes.record(now, &p.Prefix, lb.EndpointTag(p.Candidates[r.grant.Index].Addr))
 		}
 		done(r.grant, nil)
 	}
-}
-
-// reservation is a reservation while its swap is tried.
-type reservation struct {
-	id      lb.LeaseID
-	plan    *lb.Plan
-	scope   *scope
-	matches []Match
-
-	grant    lb.Grant // unless it waits
-	row      int
-	tokens   int64
-	waits    bool
-	refused  error
-	expected time.Duration // how long it is likely to wait, beside an error
-	matched  []int         // of its candidates, while it waits
-}
-
-// place chooses an endpoint and counts the request there; or puts it into the queue.
-func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
-	sc, p := r.scope, r.plan
-	// An earlier try may have set these.
-	r.waits, r.refused, r.grant, r.expected = false, nil, lb.Grant{}, 0
-	if d.table, err = sc.locate(d.table, p.List, &s.hashes); err != nil {
-		return err
-	}
-	if p.HasBudget() {
-		d.expireTasks(now)
-	}
-	if s.replace(d, r); r.refused != nil {
-		return nil
-	}
-	s.readLoads(d, sc)
-	if p.HasBudget() && p.Wait.Waits() && d.queue != nil && d.queue.Waiting() > 0 {
-		return s.enqueue(now, d, r, nil)
-	} else if p.HasBudget() {
-		return s.placeByBudget(now, d, r)
-	}
-	matched := s.matchedBlocks(sc, d.table, r.matches)
-	if p.Wait.Waits() && (d.queue != nil && d.queue.Waiting() > 0 || s.wanted(r, matched) >= 0) {
-		return s.enqueue(now, d, r, matched)
-	}
-	i := lb.Choose(p, s.loads, matched)
-	if i == lb.Full {
-		if p.Wait.Waits() {
-			return s.enqueue(now, d, r, matched)
-		}
-		return lb.ErrFull
-	}
-	r.grant = lb.Grant{Index: i}
-	if matched != nil {
-		r.grant.Cached = matched[i]
-	}
-	r.row, r.tokens = sc.rows[i], p.AddedTokens(r.grant.Cached)
-	r.grant.Load = lb.Load{Requests: s.loads[i].Requests + 1, Tokens: s.loads[i].Tokens + r.tokens}
-	d.take(step{from: noRow, to: r.row, toTokens: r.tokens})
-	return nil
-}
-
-// readLoads sets s.loads to those of the candidates.
-func (s *Store) readLoads(d *draft, sc *scope) {
-	s.loads = slices.Grow(s.loads[:0], len(sc.rows))[:len(sc.rows)]
-	rows := d.table[d.rowsAt():]
-	for i, row := range sc.rows {
-		s.loads[i] = loadAt(rows, row)
-	}
-}
-
-// matchedBlocks returns how many leading blocks of the prompt each candidate matches, nil if none matches any.
-func (s *Store) matchedBlocks(sc *scope, t table, matches []Match) []int {
-	if len(matches) == 0 {
-		return nil
-	}
-	s.matched = s.matched[:0]
-	hashes := t[t.hashesAt():]
-	for _, row := range sc.rows {
-		n, tag := 0, wire.Uint32(hashes, row*hashSize) // the lower half of a hash: lb.EndpointTag
-		for _, m := range matches {
-			if m.Tag == tag {
-				n = m.Blocks
-			}
-		}
-		s.matched = append(s.matched, n)
-	}
-	return s.matched
 }
 
 // ForgetPrompt implements [lb.Store].
@@ -247,8 +130,7 @@ func (s *Store) ForgetPrompt(_ time.Duration, _ lb.LeaseID, p *lb.Plan, addr str
 // RecordPrompt implements [lb.Store].
 func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
 	if p.Prefix.NeedsLookup() {
-		s.prefixes.locate(&p.Prefix)
-		s.prefixes.record(now, &p.Prefix, lb.EndpointTag(addr))
+		s.prefixes.recordPrompt(now, &p.Prefix, lb.EndpointTag(addr))
 	}
 }
 
@@ -262,27 +144,34 @@ func (s *Store) CountAt(now time.Duration, id lb.LeaseID, name, addr string, tok
 	})
 }
 
+// CountBudget implements [lb.LocalStore].
+func (s *Store) CountBudget(now time.Duration, id lb.LeaseID, p *lb.Plan, index int) error {
+	l := lease{tokens: p.AddedTokens(0), charged: true}
+	table := tableName(p.Scope, p.Candidates[index].Addr)
+	return s.countIn(now, id, table, l, func(d *draft, sc *scope) (row int, err error) {
+		return s.placer.chargeAt(now, d, sc, p, index)
+	})
+}
+
 // countIn counts a lease in the row that find returns, which may be called several times.
 func (s *Store) countIn(
 	now time.Duration, id lb.LeaseID, table string, l lease, find func(*draft, *scope) (row int, err error),
 ) error {
-	s.reserved++
-	sc := s.scope(table)
+	s.ledger.reserved++
+	sc := s.ledger.scope(table)
 	l.scope = sc
-	err := s.swap(now, sc, func(d *draft) (err error) {
+	err := s.ledger.swap(now, sc, func(d *draft) (err error) {
 		if l.row, err = find(d, sc); err == nil {
 			d.take(step{from: noRow, to: l.row, toTokens: l.tokens})
 		}
 		return err
 	})
 	if err != nil {
-		if sc.slot < 0 {
-			delete(s.scopes, sc.name)
-		}
+		s.ledger.discard(sc)
 		return err
 	}
-	s.leases[id] = l
-	s.answerWaits(now)
+	s.requests.leases[id] = l
+	s.requests.answer(now)
 	return nil
 }
 
@@ -294,7 +183,7 @@ type amendment struct {
 
 // Amend implements [lb.Store].
 func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int64) {
-	if _, ok := s.leases[id]; !ok {
+	if _, ok := s.requests.leases[id]; !ok {
 		return
 	}
 	if addr == "" {
@@ -305,21 +194,21 @@ func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int6
 	if s.amendLease(now, id, a) != nil {
 		s.failedAmends[id] = a
 	}
-	s.answerWaits(now)
+	s.requests.answer(now)
 }
 
 func (s *Store) amendLease(now time.Duration, id lb.LeaseID, a amendment) error {
-	l := s.leases[id]
-	if a.addr == "" && s.defers(l.scope) {
+	l := s.requests.leases[id]
+	if a.addr == "" && s.ledger.defers(l.scope) {
 		st := step{from: l.row, to: l.row, fromTokens: l.tokens, toTokens: a.tokens}
 		l.scope.pending = append(l.scope.pending, st)
 		l.tokens = a.tokens
-		s.leases[id] = l
+		s.requests.leases[id] = l
 		return nil
 	}
 	to := noRow
-	err := s.swap(now, l.scope, func(d *draft) (err error) {
-		l = s.leases[id] // its row is another one if the leases had to be counted in another table
+	err := s.ledger.swap(now, l.scope, func(d *draft) (err error) {
+		l = s.requests.leases[id] // its row is another one if the leases had to be counted in another table
 		to = l.row
 		if a.addr != "" {
 			if d.table, to, err = rowOf(d.table, a.addr); err != nil {
@@ -331,69 +220,70 @@ func (s *Store) amendLease(now time.Duration, id lb.LeaseID, a amendment) error 
 	})
 	if err == nil {
 		l.row, l.tokens = to, a.tokens
-		s.leases[id] = l
+		s.requests.leases[id] = l
 	}
 	return err
 }
 
 // Release implements [lb.Store].
 func (s *Store) Release(now time.Duration, id lb.LeaseID) {
-	if sc, ok := s.waiters[id]; ok {
+	if sc, ok := s.requests.waiters[id]; ok {
 		s.leave(now, sc, id)
 		return
 	}
-	if _, ok := s.leases[id]; !ok {
+	if _, ok := s.requests.leases[id]; !ok {
 		s.releasedEarly[id] = now + s.ttl
 		return
 	}
-	s.uncharge(id)
+	s.requests.uncharge(id)
 	if err := s.releaseLease(now, id); err != nil {
 		s.failedReleases = append(s.failedReleases, id)
 	}
-	s.answerWaits(now)
+	s.requests.answer(now)
 }
 
 func (s *Store) releaseLease(now time.Duration, id lb.LeaseID) error {
-	l, ok := s.leases[id]
+	l, ok := s.requests.leases[id]
 	if !ok {
 		return nil
 	}
 	delete(s.failedAmends, id)
-	if s.defers(l.scope) {
+	if s.ledger.defers(l.scope) {
 		l.scope.pending = append(l.scope.pending, step{from: l.row, to: noRow, fromTokens: l.tokens})
-		delete(s.leases, id)
+		delete(s.requests.leases, id)
 		return nil
 	}
-	err := s.swap(now, l.scope, func(d *draft) error {
-		l = s.leases[id]
+	err := s.ledger.swap(now, l.scope, func(d *draft) error {
+		l = s.requests.leases[id]
 		d.take(step{from: l.row, to: noRow, fromTokens: l.tokens})
 		d.correctTurn(now, &l.turn)
 		return nil
 	})
 	if err == nil {
-		delete(s.leases, id)
+		delete(s.requests.leases, id)
 	}
 	return err
 }
 
+// leave takes a request out of the queue that waits no longer.
+func (s *Store) leave(now time.Duration, sc *scope, id lb.LeaseID) {
+	s.requests.forget(sc, id)
+	err := s.ledger.swap(now, sc, func(d *draft) error {
+		d.leave(s.self.owner, id)
+		return nil
+	})
+	sc.left = sc.left || err != nil
+	s.requests.answer(now)
+}
+
 // LeaseTokens returns how many tokens the lease counts, 0 if this owner does not hold it.
-func (s *Store) LeaseTokens(id lb.LeaseID) int64 { return s.leases[id].tokens }
+func (s *Store) LeaseTokens(id lb.LeaseID) int64 { return s.requests.leases[id].tokens }
 
 // HasLease implements [lb.LocalStore].
 func (s *Store) HasLease(id lb.LeaseID) bool {
-	_, ok := s.leases[id]
+	_, ok := s.requests.leases[id]
 	return ok
 }
 
 // LeaseCount returns the number of leases that this owner holds.
-func (s *Store) LeaseCount() int { return len(s.leases) }
-
-// scope returns what this owner knows of the scope.
-func (s *Store) scope(name string) *scope {
-	sc, ok := s.scopes[name]
-	if !ok {
-		sc = &scope{name: name, slot: -1, held: newCheckpoint(s.owner), waiters: map[lb.LeaseID]*waiter{}}
-		s.scopes[name] = sc
-	}
-	return sc
-}
+func (s *Store) LeaseCount() int { return len(s.requests.leases) }

@@ -16,9 +16,9 @@ import (
 func TestBusy(t *testing.T) {
 	for reserved, want := range map[int]bool{0: false, busyAbove: false, busyAbove + 1: true} {
 		s := New(memory(t), 1, storetest.TTL)
-		s.reserved = reserved
-		if s.Flush(time.Hour); s.busy != want || s.reserved != 0 {
-			t.Errorf("busy %v after %d reservations", s.busy, reserved)
+		s.ledger.reserved = reserved
+		if s.Flush(time.Hour); s.ledger.busy != want || s.ledger.reserved != 0 {
+			t.Errorf("busy %v after %d reservations", s.ledger.busy, reserved)
 		}
 	}
 	s := New(memory(t), 1, storetest.TTL)
@@ -26,7 +26,7 @@ func TestBusy(t *testing.T) {
 		granted(t, s, time.Hour, id, "a")
 	}
 	s.Busy()
-	sc := s.scopes["a"]
+	sc := s.ledger.scopes["a"]
 	for id := range lb.LeaseID(maxPending) {
 		if s.Release(time.Hour, id); len(sc.pending) != int(id)+1 {
 			t.Fatalf("%d releases wait after %d", len(sc.pending), id+1)

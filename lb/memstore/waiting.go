@@ -1,218 +1,20 @@
 package memstore
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
-// waiter is a request of this owner that waits.
-type waiter struct {
-	plan    lb.Plan
-	matched []int         // blocks of its prompt at each candidate, nil for none
-	since   time.Duration // when it began to wait
-	until   time.Duration
-	waited  bool // it was not granted an endpoint at once
-	done    func(lb.Grant, error)
-}
+// poll brings the requests of one scope up to date that wait: in a draft of the table, which it changes.
+type poll struct {
+	owner  uint64
+	placer *placer
+	scope  *scope
 
-// enqueue puts the request into the queue, unless it may not wait there. If an endpoint that it may use is open and
-// its turn has come, it is claimed at once.
-func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []int) error {
-	d.begin()
-	d.asking = r
-	s.showLife(now)
-	if r.scope.left { // a ticket with this id may be in the queue still
-		d.leave(s.owner, r.id)
-	}
-	w := r.plan.Wait
-	isNew := w.Since == 0
-	if isNew {
-		w.Since = now
-	}
-	list, ok := r.scope.list(d, r.plan)
-	if !ok {
-		return lb.ErrNoRoom
-	}
-	ticket := s.ticket(now, d, r, &w, list, matched)
-	if isNew && !ticket.Open && s.admit(now, d, r, ticket) != nil {
-		return r.refused
-	}
-	d.queue.Add(now, ticket)
-	r.waits, r.matched = true, slices.Clone(matched)
-	if !ticket.Open {
-		return nil
-	}
-	d.dispatch(now, s.owner)
-	if was, _, _ := d.queue.Find(s.owner, r.id); was != queue.Waiting || !isNew {
-		return nil
-	}
-	d.leave(s.owner, r.id)
-	// The dispatch may have granted to others what was open.
-	ticket.Open = !r.plan.HasBudget() && d.queue.HasOpen(now, list, ticket.Tokens, d)
-	if s.admit(now, d, r, ticket) != nil {
-		r.waits = false
-		return nil // others may have been granted something
-	}
-	d.queue.Add(now, ticket)
-	return nil
-}
-
-// admit decides whether the request may wait. When it would be placed the queue may not know, but its budget does.
-func (s *Store) admit(now time.Duration, d *draft, r *reservation, t *queue.Ticket) error {
-	if r.expected, r.refused = d.queue.Admit(now, t); r.refused != nil && r.expected == 0 && r.plan.HasBudget() {
-		ts, _, _ := s.targets(now, d, r, budget.MaxRefusals)
-		r.expect(ts)
-	}
-	return r.refused
-}
-
-// await notes that a request waits, or that it was granted an endpoint as soon as it had entered the queue.
-func (s *Store) await(now time.Duration, r *reservation, done func(lb.Grant, error)) {
-	w := &waiter{plan: *r.plan, matched: r.matched, since: cmp.Or(r.plan.Wait.Since, now), done: done}
-	w.until = w.since + w.plan.Wait.Max
-	if len(r.scope.waiters) == 0 || w.until < r.scope.firstOver {
-		r.scope.firstOver = w.until
-	}
-	r.scope.waiters[r.id] = w
-	s.waiters[r.id] = r.scope
-	for _, c := range s.draft.claims {
-		s.claimed(r.scope, s.draft.table, c)
-	}
-	w.waited = true
-}
-
-// claimed makes a request that waited a lease, which the table counts already.
-func (s *Store) claimed(sc *scope, t table, c claim) {
-	w, ok := sc.waiters[c.id]
-	if !ok {
-		return // it has just come: see await
-	}
-	s.forget(sc, c.id)
-	hash := t.hash(c.row)
-	g := lb.Grant{Index: -1, Load: t.loadOf(c.row)}
-	for i := range w.plan.Candidates {
-		if lb.EndpointHash(w.plan.Candidates[i].Addr) == hash {
-			g.Index = i
-		}
-	}
-	if g.Index >= 0 && w.matched != nil && w.plan.AddedTokens(w.matched[g.Index]) == c.tokens {
-		g.Cached = w.matched[g.Index] // else it is one that the ticket did not name
-	}
-	if w.plan.HasBudget() {
-		state := s.draft.openBudgets().state(c.row)
-		g.Left = state.Left()
-	}
-	s.leases[c.id] = lease{sc, c.row, c.tokens, g, w.plan.HasBudget(), turnOf(w, c.tokens)}
-	s.finished = append(s.finished, finished{id: c.id, waiter: w, grant: g})
-}
-
-// forget removes a request from those that wait.
-func (s *Store) forget(sc *scope, id lb.LeaseID) {
-	delete(sc.waiters, id)
-	delete(s.waiters, id)
-}
-
-// finished is a wait that has ended.
-type finished struct {
-	id     lb.LeaseID
-	waiter *waiter
-	grant  lb.Grant
-	err    error
-}
-
-// answerWaits calls done for the requests whose wait has ended. It is the last thing that a call of the store does:
-// done may call the store again.
-func (s *Store) answerWaits(now time.Duration) {
-	for len(s.finished) > 0 {
-		f := s.finished[0]
-		s.finished = s.finished[1:]
-		if len(s.finished) == 0 {
-			s.finished = nil
-		}
-		f.grant.Waited = now - f.waiter.since
-		f.grant.Queued = f.grant.Waited > 0
-		p := &f.waiter.plan
-		if f.err == nil && p.Prefix.NeedsLookup() {
-			s.RecordPrompt(now, f.id, p, p.Candidates[f.grant.Index].Addr)
-		}
-		f.waiter.done(f.grant, f.err)
-	}
-}
-
-// replace takes the ticket out of the queue in whose place the request comes. If that was evicted, so is the request.
-func (s *Store) replace(d *draft, r *reservation) {
-	old := r.plan.Wait.Instead
-	if old == 0 {
-		return
-	}
-	if was, _, _ := d.leave(s.owner, old); was == queue.Evicted {
-		r.refused = lb.ErrQueueFull
-	}
-}
-
-// leave takes a request out of the queue that waits no longer.
-func (s *Store) leave(now time.Duration, sc *scope, id lb.LeaseID) {
-	s.forget(sc, id)
-	err := s.swap(now, sc, func(d *draft) error {
-		d.leave(s.owner, id)
-		return nil
-	})
-	sc.left = sc.left || err != nil
-	s.answerWaits(now)
-}
-
-// Poll implements [lb.Store].
-func (s *Store) Poll(now time.Duration) time.Duration {
-	next := time.Duration(0)
-	for _, sc := range s.scopes {
-		if len(sc.waiters) == 0 && !sc.left {
-			continue
-		}
-		s.pollScope(now, sc)
-		if len(sc.waiters) > 0 {
-			next = now + lb.PollPeriod
-		}
-	}
-	s.answerWaits(now)
-	return next
-}
-
-// pollScope brings the requests of one scope up to date that wait. Most of the time nothing has changed: then it only
-// reads.
-func (s *Store) pollScope(now time.Duration, sc *scope) {
-	var p progress
-	s.showLife(now)
-	err := s.swap(now, sc, func(d *draft) error {
-		p = progress{changed: d.takeBack()}
-		s.advance(now, sc, d, &p)
-		if p.changed || d.dispatch(now, s.owner) {
-			return nil
-		}
-		return errUnchanged
-	})
-	if err != nil {
-		s.overdue(now, sc, &p)
-	}
-	if err == nil && p.firstOver > 0 {
-		sc.firstOver = p.firstOver
-	}
-	sc.left = err != nil || p.more
-	for id, why := range p.ended {
-		if w := sc.waiters[id]; w != nil {
-			s.forget(sc, id)
-			s.finished = append(s.finished, finished{id: id, waiter: w, err: why})
-		}
-	}
-}
-
-// progress is what a poll finds.
-type progress struct {
 	changed   bool                 // something in the draft
 	more      bool                 // the owner has to poll again
 	granted   []lb.LeaseID         // those that were, claimed or not
@@ -220,7 +22,8 @@ type progress struct {
 	firstOver time.Duration        // of the scope from now on, unless 0
 }
 
-func (p *progress) end(id lb.LeaseID, why error) {
+// end notes why a request waits no longer.
+func (p *poll) end(id lb.LeaseID, why error) {
 	if p.ended == nil {
 		p.ended = map[lb.LeaseID]error{}
 	}
@@ -228,9 +31,9 @@ func (p *progress) end(id lb.LeaseID, why error) {
 }
 
 // overdue ends the waits that are over although shared memory cannot be written.
-func (s *Store) overdue(now time.Duration, sc *scope, p *progress) {
+func (p *poll) overdue(now time.Duration) {
 	p.ended = nil
-	for id, w := range sc.waiters {
+	for id, w := range p.scope.waiters {
 		if now >= w.until {
 			p.end(id, lb.ErrWaitOver)
 		}
@@ -239,36 +42,36 @@ func (s *Store) overdue(now time.Duration, sc *scope, p *progress) {
 
 // advance takes out of the queue who has waited long enough or was evicted, and claims what was granted to this owner.
 // Tickets are compared with the requests that wait only if there are more or fewer than should be.
-func (s *Store) advance(now time.Duration, sc *scope, d *draft, p *progress) {
-	if len(sc.waiters) > 0 && now >= sc.firstOver {
-		s.endWaits(now, sc, d, p)
+func (p *poll) advance(now time.Duration, d *draft) {
+	if len(p.scope.waiters) > 0 && now >= p.scope.firstOver {
+		p.endWaits(now, d)
 	}
 	waiting := 0
 	if d.queue != nil {
-		for _, e := range d.queue.Ended(s.owner) {
-			s.takeOver(sc, d, p, &e)
+		for _, e := range d.queue.Ended(p.owner) {
+			p.takeOver(d, &e)
 		}
-		waiting = d.queue.WaitingOf(s.owner)
+		waiting = d.queue.WaitingOf(p.owner)
 	}
-	if sc.left || waiting != len(sc.waiters)-len(p.granted)-len(p.ended) {
-		s.compare(now, sc, d, p)
+	if p.scope.left || waiting != len(p.scope.waiters)-len(p.granted)-len(p.ended) {
+		p.compare(now, d)
 	}
 }
 
 // endWaits ends the waits that are over, and notes when the next one is.
-func (s *Store) endWaits(now time.Duration, sc *scope, d *draft, p *progress) {
+func (p *poll) endWaits(now time.Duration, d *draft) {
 	p.firstOver = math.MaxInt64
-	for id, w := range sc.waiters {
+	for id, w := range p.scope.waiters {
 		if now < w.until {
 			p.firstOver = min(p.firstOver, w.until)
 			continue
 		}
 		was := queue.Gone
 		if d.queue != nil {
-			was, _, _ = d.queue.Find(s.owner, id)
+			was, _, _ = d.queue.Find(p.owner, id)
 		}
 		if was == queue.Waiting {
-			d.leave(s.owner, id)
+			d.leave(p.owner, id)
 		}
 		if was == queue.Waiting || was == queue.Gone {
 			p.end(id, lb.ErrWaitOver)
@@ -277,20 +80,20 @@ func (s *Store) endWaits(now time.Duration, sc *scope, d *draft, p *progress) {
 }
 
 // takeOver takes over what has become of a ticket of this owner.
-func (s *Store) takeOver(sc *scope, d *draft, p *progress, e *queue.End) {
-	_, known := sc.waiters[e.ID]
+func (p *poll) takeOver(d *draft, e *queue.End) {
+	_, known := p.scope.waiters[e.ID]
 	switch {
 	case !known:
-		d.leave(s.owner, e.ID)
+		d.leave(p.owner, e.ID)
 		p.changed = true
 	case e.Status == queue.Evicted:
-		d.leave(s.owner, e.ID)
+		d.leave(p.owner, e.ID)
 		p.end(e.ID, lb.ErrEvicted)
 	case len(d.steps) >= logLength:
 		p.more = true
 		p.granted = append(p.granted, e.ID)
 	default:
-		d.claim(s.owner, e.ID)
+		d.claim(p.owner, e.ID)
 		p.changed = true
 		p.granted = append(p.granted, e.ID)
 	}
@@ -298,60 +101,22 @@ func (s *Store) takeOver(sc *scope, d *draft, p *progress, e *queue.End) {
 
 // compare takes tickets out of the queue that no request of this owner has. Requests that are missing, because this
 // owner was presumed dead, wait again in their old places.
-func (s *Store) compare(now time.Duration, sc *scope, d *draft, p *progress) {
+func (p *poll) compare(now time.Duration, d *draft) {
 	there := map[lb.LeaseID]bool{}
 	if d.queue != nil {
-		d.queue.EachWaiting(s.owner, func(id lb.LeaseID) { there[id] = true })
+		d.queue.EachWaiting(p.owner, func(id lb.LeaseID) { there[id] = true })
 	}
 	for id := range there {
-		if sc.waiters[id] == nil {
-			d.leave(s.owner, id)
+		if p.scope.waiters[id] == nil {
+			d.leave(p.owner, id)
 			p.changed = true
 		}
 	}
-	for id, w := range sc.waiters {
+	for id, w := range p.scope.waiters {
 		if _, ended := p.ended[id]; ended || there[id] || slices.Contains(p.granted, id) {
 			continue
 		}
-		s.enqueueAgain(now, sc, d, id, w)
+		p.placer.enqueueAgain(now, p.scope, d, id, w)
 		p.changed = true
 	}
-}
-
-// enqueueAgain puts a request into the queue whose ticket was lost.
-func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.LeaseID, w *waiter) {
-	r := &reservation{id: id, plan: &w.plan, scope: sc}
-	w.plan.Wait.Since = w.since
-	t, err := sc.locate(d.table, w.plan.List, &s.hashes)
-	if err != nil {
-		return // the next poll tries again
-	}
-	d.table = t
-	d.begin()
-	if list, ok := sc.list(d, &w.plan); ok {
-		s.loads = s.loads[:0]
-		for _, row := range sc.rows {
-			s.loads = append(s.loads, d.loadOf(row))
-		}
-		d.queue.Add(now, s.ticket(now, d, r, &w.plan.Wait, list, w.matched))
-	}
-}
-
-// Waits implements [lb.Store].
-func (s *Store) Waits(id lb.LeaseID) bool {
-	_, ok := s.waiters[id]
-	return ok
-}
-
-// Queue implements [lb.Store].
-func (s *Store) Queue(_ time.Duration, scope string) lb.QueueStats {
-	t, err := s.lookup(scope)
-	if err != nil || t == nil || !t.hasQueue() {
-		return lb.QueueStats{}
-	}
-	q, err := queue.Decode(t[t.queueAt():])
-	if err != nil {
-		return lb.QueueStats{}
-	}
-	return q.Stats()
 }

@@ -246,7 +246,7 @@ func (e *modelFact) avoids(now time.Duration, length int64) bool {
 	return e.absent.waits(now) || e.length > 0 && length >= e.length && e.tooLong.waits(now)
 }
 
-// filter returns the candidates for a request: those that list its model, if there are any, without those at which it
+// Filter returns the candidates for a request: those that list its model, if there are any, without those at which it
 // is known to be refused, unless that is all of them.
 func (f *Facts) Filter(now time.Duration, r *lb.Request, l lb.List) lb.List {
 	if f == nil || r.ModelID == 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -24,7 +25,7 @@ func answerAt(addr string, part float64) lb.Outcome {
 // saturated, its prompts stay where they are cached, although the next priority's endpoints are not.
 func TestCreditGrowthIsThatOfTheTier(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
-		Health: health.New(), Caches: lb.NewCacheTracker(), Engines: engines.New(),
+		Health: health.New(), Caches: cache.NewTracker(), Engines: engines.New(),
 		Settings: &CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
@@ -59,7 +60,7 @@ func TestCreditGrowthIsThatOfTheTier(t *testing.T) {
 // A plan contains the load per request and the growth of the credit.
 func TestPlanHasAnswerStats(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
-		Health: health.New(), Caches: lb.NewCacheTracker(), Engines: engines.New(),
+		Health: health.New(), Caches: cache.NewTracker(), Engines: engines.New(),
 		Settings: &CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
@@ -87,7 +88,7 @@ func TestPlanHasAnswerStats(t *testing.T) {
 // The credit is higher where caches evict before the configured TTL.
 func TestPlanHasDisplacement(t *testing.T) {
 	const longest = time.Hour
-	caches := lb.NewCacheTracker()
+	caches := cache.NewTracker()
 	policy, err := New("prefix_cache", Config{
 		Health: health.New(), Caches: caches, Engines: engines.New(),
 		Settings: &CacheConfig{Credit: 2, TTL: longest, IndexMemory: lb.IndexMemory{Local: 1 << 20}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
@@ -53,7 +54,7 @@ func (c *lru) serve(blocks []prompt.Block) (cached int) {
 type cluster struct {
 	rng      *rand.Rand
 	policy   lb.Policy
-	known    *lb.CacheTracker
+	known    *cache.Tracker
 	store    *memstore.Store
 	view     *lb.View
 	caches   map[string]*lru
@@ -89,7 +90,7 @@ func (r *replies) Pop() any {
 // newCluster returns a cluster of endpoints with caches of the given number of blocks.
 func newCluster(t *testing.T, endpoints, blocks, conversations int, reported bool) *cluster {
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCacheTracker(),
+		rng: rand.New(rand.NewPCG(1, 1)), known: cache.NewTracker(),
 		store: memstore.New(memstoretest.NewProcess(t), 1, storetest.TTL), view: healthtest.View(endpoints),
 		caches: map[string]*lru{}, reported: reported, turns: make([]uint64, conversations),
 		begun: make([]uint64, conversations),

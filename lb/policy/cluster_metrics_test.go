@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"pgregory.net/rapid"
@@ -42,7 +43,7 @@ func newClusterBench(t interface{ Fatalf(string, ...any) }, mode ClusterMode, n 
 		b.view.Endpoints = append(b.view.Endpoints, lb.Endpoint{Addr: clusterName(i)})
 	}
 	b.config = Config{
-		Settings: cfg, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: engines.New(), Shares: b.shares,
+		Settings: cfg, Health: health.New(), Caches: cache.NewTracker(), Engines: engines.New(), Shares: b.shares,
 		Latencies: NewLatencies(),
 	}
 	b.setCap(0)

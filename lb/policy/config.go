@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/models"
@@ -34,7 +35,7 @@ type Config struct {
 
 	Health    *health.Health   // for all policies
 	Facts     *models.Facts    // for all policies; nil for none
-	Caches    *lb.CacheTracker // for prefix_cache
+	Caches    *cache.Tracker   // for prefix_cache
 	Engines   *engines.Samples // for endpoint_metrics and prefix_cache
 	Shares    *RequestShares   // for endpoint_metrics and cluster_metrics
 	Limits    *push.Limits     // for all policies with Pending; nil for none

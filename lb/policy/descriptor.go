@@ -96,7 +96,7 @@ func register(d *Descriptor) {
 	})
 }
 
-// Policies returns all policies in the order of the documentation. They must not be changed.
+// All returns all policies in the order of the documentation. They must not be changed.
 func All() []*Descriptor { return registry }
 
 // noPolicy stands for an unknown one.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/policy"
@@ -75,11 +76,11 @@ func newEngineCluster(t testing.TB, n int, change func(c *engines.Config)) *engi
 
 func (w *engineCluster) build(name string) {
 	w.t.Helper()
-	cache := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+	caching := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	var err error
 	w.policy, err = policy.New(name, policy.Config{
-		Cluster: w.clusterConfig, Health: health.New(), Caches: lb.NewCacheTracker(),
-		Engines: w.engines, Shares: w.shares, Engine: w.cfg, Settings: settingsOf(name, cache, w.cfg),
+		Cluster: w.clusterConfig, Health: health.New(), Caches: cache.NewTracker(),
+		Engines: w.engines, Shares: w.shares, Engine: w.cfg, Settings: settingsOf(name, caching, w.cfg),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/push"
@@ -22,7 +23,7 @@ func TestPoliciesPlaceIdleRequests(t *testing.T) {
 			p, err := New(name, Config{
 				Unit: unit, Push: push.Pending, Limits: push.New(engines),
 				Cluster: health.ClusterConfig{MaxInflight: 4, MaxInflightTokens: 5000}, Health: health.New(),
-				Caches: lb.NewCacheTracker(), Engines: engines, Shares: NewRequestShares(), Latencies: NewLatencies(),
+				Caches: cache.NewTracker(), Engines: engines, Shares: NewRequestShares(), Latencies: NewLatencies(),
 				Settings: pushSettings(name),
 			})
 			if err != nil {

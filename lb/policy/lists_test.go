@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
@@ -26,7 +27,7 @@ func TestManyConfigurationsAreAtHand(t *testing.T) {
 // atHand measures the cost of requests under n configurations in turn.
 func atHand(t *testing.T, name string, n int, alike bool) {
 	v, g, h := healthtest.View(100), engines.New(), health.New()
-	caches, shares := lb.NewCacheTracker(), policy.NewRequestShares()
+	caches, shares := cache.NewTracker(), policy.NewRequestShares()
 	samples := map[string]engines.Sample{}
 	for _, e := range v.Endpoints {
 		at := time.Minute
@@ -36,7 +37,7 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 		}
 	}
 	g.Update(time.Minute, nil, samples)
-	cache := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+	caching := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	var policies []lb.Policy
 	for i := range n {
 		c := policy.Config{
@@ -47,7 +48,7 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 		if alike {
 			c.Cluster.MaxInflight, c.Engine.Weights.Running = 1, 1
 		}
-		c.Settings = settingsOf(name, cache, c.Engine)
+		c.Settings = settingsOf(name, caching, c.Engine)
 		p, err := policy.New(name, c)
 		if err != nil {
 			t.Fatal(err)
@@ -91,12 +92,12 @@ func TestListsDoNotChange(t *testing.T) {
 			}
 		}
 		g.Update(time.Hour, nil, samples)
-		cache := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+		caching := policy.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 		engine := engines.Config{StaleAfter: time.Hour, RateLimit: 0.002, Weights: engines.Weights{Running: 1}}
 		p, err := policy.New(name, policy.Config{
 			Cluster: health.ClusterConfig{Health: healthtest.Config}, Health: h,
-			Caches: lb.NewCacheTracker(), Engines: g,
-			Shares: shares, Engine: engine, Settings: settingsOf(name, cache, engine),
+			Caches: cache.NewTracker(), Engines: g,
+			Shares: shares, Engine: engine, Settings: settingsOf(name, caching, engine),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
@@ -86,10 +87,10 @@ func TestPlanIsPure(t *testing.T) {
 
 // prefix_cache is least request in tokens, with the prompt and its credit added; without blocks it is the same.
 func TestPrefixCachePlan(t *testing.T) {
-	cache := policy.CacheConfig{Credit: 1.5, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+	caching := policy.CacheConfig{Credit: 1.5, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	p, err := policy.New("prefix_cache", policy.Config{
 		Unit: lb.Requests, Cluster: *healthtest.Cluster, Health: health.New(),
-		Caches: lb.NewCacheTracker(), Engines: engines.New(), Settings: &cache,
+		Caches: cache.NewTracker(), Engines: engines.New(), Settings: &caching,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestPrefixCacheTTL(t *testing.T) {
 		262144 * time.Second: lb.MaxTTL,
 	} {
 		p, err := policy.New("prefix_cache", policy.Config{
-			Cluster: *healthtest.Cluster, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: engines.New(),
+			Cluster: *healthtest.Cluster, Health: health.New(), Caches: cache.NewTracker(), Engines: engines.New(),
 			Settings: &policy.CacheConfig{Credit: 1, TTL: configured, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		})
 		if err != nil {

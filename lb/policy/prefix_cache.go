@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/lb/setting"
@@ -193,13 +194,12 @@ func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second))
 //
 // A match earns a credit in tokens of load. So a prompt moves to another endpoint as soon as those that have it carry
 // that much more load than the others; afterwards that endpoint has it too. The credit is lower for a prefix that many
-// requests share (see popularity), and higher while requests wait at all endpoints (see answerStats) and where caches
-// evict early (see cacheSummary).
+// requests share, and higher while requests wait at all endpoints and where caches evict early: see package cache.
 type prefixCache struct {
 	*leastRequest
 	cache   CacheConfig
-	caches  *lb.CacheTracker
-	summary lb.CacheSummary
+	caches  *cache.Tracker
+	summary cache.Summary
 	homes   homes
 	engines *engines.Samples
 	engine  *engines.Config

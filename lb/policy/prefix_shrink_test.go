@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
@@ -44,7 +45,7 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	p, v := memstoretest.NewProcess(t), healthtest.View(4)
 	store := memstore.New(p, 1, storetest.TTL)
 	policy, err := policy.New("prefix_cache", policy.Config{
-		Cluster: *healthtest.Cluster, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: engines.New(),
+		Cluster: *healthtest.Cluster, Health: health.New(), Caches: cache.NewTracker(), Engines: engines.New(),
 		Settings: &policy.CacheConfig{Credit: 1, TTL: ttl, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/push"
@@ -30,7 +31,7 @@ func TestPoliciesHavePushLimits(t *testing.T) {
 			p, err := New(name, Config{
 				Push: kind, PushAhead: 2, Limits: limits, Engine: engines.Config{StaleAfter: 3 * time.Second},
 				Cluster: health.ClusterConfig{MaxInflight: 40, MaxInflightTokens: 5000}, Health: health.New(),
-				Caches: lb.NewCacheTracker(), Engines: g, Shares: NewRequestShares(), Latencies: NewLatencies(),
+				Caches: cache.NewTracker(), Engines: g, Shares: NewRequestShares(), Latencies: NewLatencies(),
 				Settings: pushSettings(name),
 			})
 			if err != nil {
@@ -82,7 +83,7 @@ func pushSettings(name string) any {
 func TestCapsReplaceTheChargeForQueues(t *testing.T) {
 	for kind, want := range map[push.Kind]float64{push.Blind: 4, push.Outstanding: 0, push.Pending: 0} {
 		p, err := New("prefix_cache", Config{
-			Health: health.New(), Caches: lb.NewCacheTracker(), Engines: engines.New(), Settings: &CacheConfig{},
+			Health: health.New(), Caches: cache.NewTracker(), Engines: engines.New(), Settings: &CacheConfig{},
 			Push:   kind,
 			Engine: engines.Config{Weights: engines.Weights{Running: 1, Queue: 4}},
 		})

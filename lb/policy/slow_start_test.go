@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
@@ -124,15 +125,15 @@ func newRampWith(t testing.TB, name string, c traffic, n int, busy float64, seed
 			return lb.Success
 		},
 	}
-	cache := policy.CacheConfig{Credit: 2, TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 4 << 20}}
+	caching := policy.CacheConfig{Credit: 2, TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 4 << 20}}
 	engine := engines.Config{
 		StaleAfter: 5 * time.Second, Weights: engines.Weights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 	}
 	var err error
 	r.policy, err = policy.New(name, policy.Config{
 		Cluster: health.ClusterConfig{Health: healthtest.Config}, Health: r.health, Engines: r.engines,
-		Caches: lb.NewCacheTracker(), Shares: policy.NewRequestShares(),
-		Engine: engine, Settings: settingsOf(name, cache, engine),
+		Caches: cache.NewTracker(), Shares: policy.NewRequestShares(),
+		Engine: engine, Settings: settingsOf(name, caching, engine),
 	})
 	if err != nil {
 		t.Fatal(err)

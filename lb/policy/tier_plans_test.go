@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/health/healthtest"
@@ -40,7 +41,7 @@ func tieredPolicies(t *testing.T, v *lb.View, clusterConfig health.ClusterConfig
 		}
 		g.Update(1, []string{"my_gauge", "my_counter"}, samples)
 		p, err := policy.New(name, policy.Config{
-			Cluster: clusterConfig, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: g,
+			Cluster: clusterConfig, Health: health.New(), Caches: cache.NewTracker(), Engines: g,
 			Shares: policy.NewRequestShares(),
 			Engine: engine, Settings: settingsOf(name, policy.CacheConfig{Credit: 2, TTL: time.Hour}, engine),
 		})

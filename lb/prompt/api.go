@@ -26,22 +26,10 @@ const (
 	Gemini          // Gemini: contents
 )
 
-// fieldSet is a set of fields.
-type fieldSet uint64
-
-func (f fieldSet) has(x field) bool { return f>>x&1 != 0 }
-
 // apiSet is a set of APIs.
 type apiSet uint16
 
 func (s apiSet) has(x API) bool { return s>>x&1 != 0 }
-
-func setOf(fields ...field) (set fieldSet) {
-	for _, f := range fields {
-		set |= 1 << f
-	}
-	return set
-}
 
 // apiFields are the fields with text that each API reads. Others in a body are not part of the prompt. For an unknown
 // API they are all fields whose names are specific enough.

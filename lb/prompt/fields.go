@@ -1,11 +1,5 @@
 package prompt
 
-import (
-	"strconv"
-
-	"github.com/warmgate/warmgate/internal/jsontext"
-)
-
 // field is a relevant member of the request.
 type field uint8
 
@@ -170,161 +164,47 @@ const maxFieldName = len("max_completion_tokens")
 // maxEscapedName is the length in bytes of the longest name that fieldOf knows and one more character, all as escapes.
 const maxEscapedName = (maxFieldName + 1) * len(`\u0000`)
 
-// key reads the key at pos and its colon.
-func (s *scanner) key() status {
-	s.values++
-	begin := s.pos + 1
-	if st := s.str(); st != jsontext.OK {
-		return status(st)
+// fieldSet is a set of fields.
+type fieldSet uint64
+
+func (f fieldSet) has(x field) bool { return f>>x&1 != 0 }
+
+func setOf(fields ...field) (set fieldSet) {
+	for _, f := range fields {
+		set |= 1 << f
 	}
-	name := s.body[begin : s.pos-1]
-	switch {
-	case s.depth == 1:
-		if !s.startField(s.fieldName(name)) {
-			return ambiguous
-		}
-	case s.depth == 2 && s.field >= fieldParameters:
-		if s.limit = limitIn(s.field, s.fieldName(name)); !s.markSeen(s.limit) {
-			return ambiguous
-		}
-	case s.field.isText():
-		kind := kindOfKey(name)
-		s.inMedia = kind&keyNotText != 0
-		s.mediaKey = s.field != fieldTools && kind&keyContent != 0
-		s.isType = string(name) == "type"
-	}
-	return s.colon()
+	return set
 }
 
-// colon reads the colon after a key.
-func (s *scanner) colon() status {
-	c, st := s.next()
-	if st != proceed {
-		return st
-	}
-	if c != ':' {
-		return malformed
-	}
-	s.pos++
-	return proceed
+// textFields are in the order in which chat templates print them, whatever the order in the body. What the server
+// stores of a conversation is where the server inserts it. Media beside a prompt may be anywhere in it, and so are in
+// front.
+var textFields = [...]field{
+	fieldTools, fieldSystem, fieldInstructions, fieldPreviousResponse, fieldConversation,
+	fieldImageData, fieldAudioData, fieldVideoData, fieldMultiModalData, fieldImages,
+	fieldMessages, fieldPrompt, fieldInput, fieldSuffix, fieldQuery, fieldDocuments, fieldText1, fieldText2, fieldText,
+	fieldInputIDs, fieldInputs, fieldTextInput, fieldContents,
 }
 
-// startField starts a member of the request. It returns false for a relevant one that the body has twice.
-func (s *scanner) startField(name []byte) bool {
-	s.inMedia, s.valueStart = false, 0
-	s.field = fieldOf(name)
-	s.mediaKey = s.field.isMedia()
-	return s.markSeen(s.field)
-}
-
-// fieldName returns the unescaped key; of a key longer than maxFieldName at least its beginning.
-func (s *scanner) fieldName(key []byte) []byte {
-	if s.escapeBytes == 0 {
-		return key
-	}
-	return jsontext.AppendUnescaped(s.name[:0], key[:min(len(key), maxEscapedName)])
-}
-
-// markSeen records that the body has a field. It returns false if it was recorded before.
-func (s *scanner) markSeen(f field) bool {
-	if f == fieldOther {
+// isTalk reports whether chat templates print the value of a field as messages, or as the text of one.
+func isTalk(f field) bool {
+	switch f {
+	case fieldSystem, fieldInstructions, fieldMessages, fieldInput, fieldContents:
 		return true
 	}
-	before := s.seen
-	s.seen |= 1 << f
-	return !before.has(f)
+	return false
 }
 
-// text reads a string that is a value. If the body ends in it, its beginning counts.
-func (s *scanner) text() status {
-	begin := s.pos + 1
-	st := status(s.str())
-	end := s.pos - 1
-	switch st {
-	case proceed:
-		s.parts.long.note(begin-1, s.pos, s.escapeBytes > 0)
-	case ranOut:
-		end = s.pos // an escape that is cut off is no text
-	default:
-		return st
-	}
-	s.noteMedia()
-	if !s.field.isText() || s.field == fieldTools {
-		return st
-	}
-	content := s.body[begin:end]
-	if s.isType {
-		s.info.Media = s.info.Media || isMediaType(content)
-		s.refers = s.refers || string(content) == "item_reference"
-	}
-	switch {
-	case isDataURL(content):
-		s.info.Media = true
-	case !s.inMedia:
-		s.texts[s.field-fieldMessages] += len(content) - s.escapeBytes
-	}
-	return st
+// nameFields decide for whom a prompt is cached, and with what chat template: options of the template may be printed at
+// the beginning of a prompt. Of those behind the first commonNames only the ones that are there are part of the keys.
+var nameFields = [...]field{
+	fieldModel, fieldLoraPath, fieldCacheSalt, fieldChatTemplate, fieldTemplateOptions,
+	fieldReasoning, fieldReasoningEffort,
+	fieldExtraKey, fieldLora, fieldLoraID, fieldLoraName, fieldLoraTask, fieldMediaOptions, fieldParameters,
 }
 
-// onNumber records the value of a field, or a token of a prompt.
-func (s *scanner) onNumber(text []byte) {
-	switch s.field {
-	case fieldPrompt, fieldInput, fieldInputIDs:
-		if s.depth > 1 && !s.inObject() {
-			s.ids[s.field-fieldMessages]++
-		}
-	case fieldMaxTokens, fieldMaxOutputTokens, fieldMaxCompletionTokens:
-		if s.depth == 1 {
-			s.limits[s.field] = count(text)
-		}
-	case fieldParameters, fieldSamplingParams, fieldGenerationConfig:
-		if s.depth == 2 && s.limit != fieldParameterAdapter {
-			s.limits[s.limit] = count(text)
-		}
-	case fieldN:
-		if s.depth == 1 {
-			s.info.N = count(text)
-		}
-	}
-}
-
-// count reads a number. A fraction is rounded down; a negative number, or one with more than 32 characters, is 0.
-func count(text []byte) int {
-	if len(text) > 32 {
-		return 0
-	}
-	f, err := strconv.ParseFloat(string(text), 64)
-	switch {
-	case err != nil && f == 0, f < 0:
-		return 0
-	case f > maxCount:
-		return maxCount
-	}
-	return int(f)
-}
-
-// endField completes a field whose value was read, or in which the body ended.
-func (s *scanner) endField() {
-	if s.field == fieldTools && s.valueStart > 0 {
-		s.texts[fieldTools-fieldMessages] += s.pos - s.valueStart
-	}
-	if s.field != fieldOther && s.valueStart > 0 {
-		s.parts.spans[s.field] = span{s.valueStart, s.pos}
-	}
-	s.field, s.valueStart = fieldOther, 0
-}
-
-// bypassesCache reports whether the engine computes the whole prompt, because the request is for the log probabilities
-// of its tokens. The rules are vLLM's; in chat completions, echo alone has that effect.
-func (s *scanner) bypassesCache() bool {
-	echo := s.firstOf(fieldEcho) == 't' && (s.seen.has(fieldMessages) || s.firstOf(fieldLogprobs) != 'n')
-	return s.firstOf(fieldPromptLogprobs) != 'n' || echo
-}
-
-// firstOf returns the first byte of the value of a field, that of null if it is absent.
-func (s *scanner) firstOf(f field) byte {
-	if value := s.parts.of(s.body, f); len(value) > 0 {
-		return value[0]
-	}
-	return 'n'
-}
+const (
+	commonNames = 7
+	// adapterID is the member of parameters that names an adapter: of TGI and LoRAX.
+	adapterID = "adapter_id"
+)

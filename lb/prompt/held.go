@@ -237,14 +237,14 @@ func appendMade(ids []string, object []byte) []string {
 // Held returns a block that stands for what an engine keeps under an id, for stores that record who has it. It is the
 // same for equal names; a tenant's is another than that of the others: see [Chainer.Claim].
 func (c *Chainer) Held(tenant string, names ...string) Block {
-	c.hash.Reset()
-	c.addName([]byte("held"))
-	c.addName([]byte(tenant))
+	c.cutter.hash.Reset()
+	c.cutter.addName([]byte("held"))
+	c.cutter.addName([]byte(tenant))
 	for _, name := range names {
-		c.addName([]byte(name))
+		c.cutter.addName([]byte(name))
 	}
-	c.hash.Sum(c.state[:0])
-	block := [1]Block{{Key: binary.LittleEndian.Uint64(c.state[:]) & (1<<tenantShift - 1), End: 1}}
+	c.cutter.hash.Sum(c.cutter.state[:0])
+	block := [1]Block{{Key: binary.LittleEndian.Uint64(c.cutter.state[:]) & (1<<tenantShift - 1), End: 1}}
 	if tenant != "" {
 		c.Claim(block[:], tenant)
 	}

@@ -1,7 +1,5 @@
 package prompt
 
-import "github.com/warmgate/warmgate/internal/jsontext"
-
 // longStrings are positions of long strings in a body, in its order: of as many as there is room for. Their ends were
 // found when the body was read, so that a chain need not search for them again.
 type longStrings struct {
@@ -48,13 +46,4 @@ func (l *longStrings) find(quote int, next *int) (end int, escaped bool) {
 	}
 	s := l.list[*next]
 	return int(s.end >> 1), s.end&1 != 0
-}
-
-// skipString is [jsontext.SkipString] for a string in the field that is being added.
-func (c *Chainer) skipString(v []byte, i int) (content []byte, escaped bool, end int) {
-	if end, escaped = c.long.find(c.fieldStart+i, &c.nextLong); end > 0 && end-c.fieldStart <= len(v) {
-		end -= c.fieldStart
-		return v[i+1 : end-1], escaped, end
-	}
-	return jsontext.SkipString(v, i)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/warmgate/warmgate/internal/jsontext"
 )
@@ -14,49 +15,6 @@ import (
 
 // minPicture is the length in bytes of a string that is long, with one of its quotes.
 const minPicture = 4 << 10
-
-// meetPicture begins to leave out the string that is being read, once it is known to be a long picture.
-func (l *LongBody) meetPicture() {
-	if !l.inside || len(l.kept) != l.begin+minPicture {
-		return
-	}
-	data := l.kept[l.begin+1:]
-	if !isDataURL(data) && (isProse(data) || !endsInPictureKey(l.kept[:l.begin])) {
-		return
-	}
-	data = dataOf(data)
-	l.digest.Reset()
-	l.picture, l.data = true, 0
-	l.size, l.byLength = sizeIn(data)
-	l.room += len(data)
-	l.kept = l.kept[:len(l.kept)-len(data)]
-	l.leaveOut(data)
-}
-
-// leaveOut takes data of a picture. It is not inlined, for the size of the artifacts, as dataOf is not.
-//
-//go:noinline
-func (l *LongBody) leaveOut(data []byte) {
-	l.digest.Write(data)
-	l.data += len(data)
-	l.skipped += len(data)
-}
-
-// readPicture reads more of a picture, from at on, and returns the index after that. The closing quote is left.
-func (l *LongBody) readPicture(part []byte, at int) int {
-	end, ended := l.rest(part, at)
-	if ended {
-		end--
-	}
-	l.leaveOut(part[at:end])
-	if l.picture = !ended; ended {
-		if l.byLength {
-			l.size = sizeOf(l.data)
-		}
-		l.keep(digestText(l.digest, l.size))
-	}
-	return end
-}
 
 // endsInPictureKey reports whether a text ends in a key whose value may be a picture, or in such a key and pictures of
 // its list, up to mostPictures.
@@ -121,3 +79,25 @@ func sizeInText(text []byte) (size byte, ok bool) {
 	n, err := strconv.ParseUint(string(text[at+1:]), 10, 8)
 	return byte(n), err == nil && n < MediaSizes
 }
+
+// isProse reports whether a text is neither data nor an address, by how it begins.
+func isProse(text []byte) bool {
+	for _, b := range text[:min(len(text), maxShortName)] {
+		if b == '/' {
+			return false
+		}
+		if b <= ' ' || b >= utf8.RuneSelf {
+			return !isDataURL(text)
+		}
+	}
+	return false
+}
+
+// isDataURL reports whether a string is a data URL with base64 content.
+func isDataURL(s []byte) bool {
+	const longestType = 128 // bytes of type and parameters before the data
+	return bytes.HasPrefix(s, []byte("data:")) && bytes.Contains(s[:min(len(s), longestType)], []byte(";base64,"))
+}
+
+// maxShortName is the length in bytes up to which a URL or an id is added as it is, and a role is unescaped.
+const maxShortName = 64

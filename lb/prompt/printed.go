@@ -3,24 +3,6 @@ package prompt
 // This file is what is known of engines: which blocks, members and ids they print for a model, and how addresses are
 // signed.
 
-// rank is where a member is printed among the others of its object. Those of one rank are in the order of their keys,
-// because clients write them in any.
-type rank uint8
-
-const (
-	rankRole rank = iota
-	rankContent
-	rankName
-	rankText
-	rankMedia
-	rankFunction
-	rankCalls
-	rankOther
-	rankUnknown // of a message, a member that is printed only if it may be all that there is
-	rankType
-	unprinted // it does not reach the model
-)
-
 // rankOf returns where a member is printed.
 func (c *Chainer) rankOf(key []byte, p place) rank {
 	kind := kindOfKey(key)
@@ -126,26 +108,6 @@ var signingHosts = [...]struct {
 	{".b-cdn.net/", [...]string{"token=", "expires=", "token_path="}}, // Bunny
 	{".fbcdn.net/", [...]string{"oh=", "oe=", "_nc_"}},                // Meta
 	{".cdninstagram.com/", [...]string{"oh=", "oe=", "_nc_"}},
-}
-
-// digestAddress writes an address to the hash of media, without the parameters that sign it if it has a signature, or a
-// sig, or is of a host that signs. Those that say how a picture is processed do not sign.
-func (c *Chainer) digestAddress(url []byte) {
-	var signing []string
-	for path := true; len(url) > 0 && !c.full(); path = false {
-		n := 1
-		for n < len(url) && url[n] != '?' && url[n] != '&' {
-			n++
-		}
-		if path {
-			signing = signingOf(url[:n], url[n:])
-		}
-		if len(signing) == 0 || n > 1 && !isSigning(url[1:n], signing) {
-			c.mediaHash.Write(url[:n])
-		}
-		url = url[n:]
-		c.steps++
-	}
 }
 
 // signingOf returns how parameters begin that sign an address, by its path and its query; none if it is not signed.

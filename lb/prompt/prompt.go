@@ -31,9 +31,6 @@ type Info struct {
 	BypassCache bool // the engine computes the whole prompt, to return the log probabilities of its tokens
 }
 
-// maxCount bounds the numbers that are read, so that their sums and products cannot overflow.
-const maxCount = 1 << 30
-
 // Scan reads a request body. If complete is false, the body is the beginning of a longer one and Info covers what was
 // received; a truncated body is then no error. The time is linear in len(body) for any content. After about 20,000 keys
 // and values, more than any legitimate body has, the rest counts as text and is not parsed.

@@ -1,7 +1,6 @@
 package prompt
 
 import (
-	"bytes"
 	"hash/maphash"
 
 	"github.com/warmgate/warmgate/internal/jsontext"
@@ -10,53 +9,6 @@ import (
 // Chat templates print some members of a message, in an order of their own, and not the JSON around them. So the chain
 // is made of the text of these members, in the order of a template: whatever the order of keys, however a text is
 // spelled, and whether it is a string or the only part of a list.
-
-// place is where an object stands in a prompt.
-type place uint8
-
-const (
-	inMessage place = iota // it is a message
-	inPart                 // a part of one
-	inTool                 // a tool that a model may call, or the function in it
-	inCall                 // a call of one
-)
-
-const (
-	// maxMembers is how many members of a message or a part are put in order. One with more is added as it is written.
-	maxMembers = 16
-	// maxLevels is how many objects of them may be inside of each other.
-	maxLevels = 4
-	// maxNested is how deep content may be in content: a tool's result has parts of its own.
-	maxNested = 2
-)
-
-// objectMember is a member of an object, by the positions of its key and value.
-type objectMember struct {
-	key, value span
-	rank       rank
-}
-
-// object is the members of an object that reach the model.
-type object struct {
-	list    []objectMember
-	end     int  // the index after it
-	open    bool // it is cut off
-	raw     bool // it has too many members, or is too deep, to put them in order
-	hasRole bool // it is a message, whose role was added before
-}
-
-// find returns the position of the value of the first member of a rank, empty if there is none. Like some other
-// functions here it is not inlined, for the size of the artifacts.
-//
-//go:noinline
-func (o *object) find(r rank) span {
-	for i := range o.list {
-		if o.list[i].rank == r {
-			return o.list[i].value
-		}
-	}
-	return span{}
-}
 
 // membersOf reads the members of the object that begins at i, in the order in which they are printed. The level of the
 // object is to be left afterwards.
@@ -104,25 +56,13 @@ func (c *Chainer) membersOf(v []byte, i int, p place) (o object) {
 	return o
 }
 
-// after reports whether a member is printed behind another one.
-func (m *objectMember) after(other *objectMember, v []byte) bool {
-	if m.rank != other.rank {
-		return m.rank > other.rank
+// skipString is [jsontext.SkipString] for a string in the field that is being added.
+func (c *Chainer) skipString(v []byte, i int) (content []byte, escaped bool, end int) {
+	if end, escaped = c.long.find(c.fieldStart+i, &c.nextLong); end > 0 && end-c.fieldStart <= len(v) {
+		end -= c.fieldStart
+		return v[i+1 : end-1], escaped, end
 	}
-	return bytes.Compare(v[m.key.from:m.key.to], v[other.key.from:other.key.to]) > 0
-}
-
-// isNothing reports whether a value is null, or an empty text or list: a template prints nothing for it.
-func isNothing(value []byte) bool {
-	switch {
-	case len(value) < 2:
-		return false
-	case value[0] == 'n':
-		return len(value) == len("null")
-	case value[0] == '"':
-		return len(value) == 2 && value[1] == '"'
-	}
-	return value[0] == '[' && value[jsontext.Space(value, 1)%len(value)] == ']'
+	return jsontext.SkipString(v, i)
 }
 
 // skipValue returns the index after the value that begins at i. What it reads counts as steps.
@@ -143,10 +83,10 @@ func (c *Chainer) skipValue(v []byte, i int) (end int) {
 		default:
 			i = jsontext.SkipScalar(v, i)
 		}
-		if c.steps++; depth == 0 {
+		if c.cutter.steps++; depth == 0 {
 			return i
 		}
-		if c.steps > maxSteps {
+		if c.cutter.steps > maxSteps {
 			return len(v)
 		}
 	}
@@ -184,7 +124,7 @@ func (c *Chainer) addMembers(v []byte, i int, o *object, p place, cutOff bool) (
 		}
 	}
 	if p != inMessage {
-		c.addMark('}')
+		c.cutter.addMark('}')
 	}
 	return o.end
 }
@@ -196,7 +136,7 @@ func (c *Chainer) addMember(v []byte, m *objectMember, p place) {
 		c.addMedia(value, m.value.from)
 		return
 	}
-	c.addQuoted('k', key, true)
+	c.cutter.addQuoted('k', key, true)
 	i := m.value.from
 	switch {
 	case m.rank == rankFunction && value[i] == '{':
@@ -225,7 +165,7 @@ func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) 
 	case v[i] != '[' || depth > maxNested:
 		return c.addValue(v, i, false, cutOff)
 	}
-	for i++; i < len(v) && !c.full(); {
+	for i++; i < len(v) && !c.cutter.full(); {
 		switch b := v[i]; {
 		case b == ']':
 			return i + 1
@@ -240,7 +180,7 @@ func (c *Chainer) addContent(v []byte, i int, cutOff bool, depth int) (end int) 
 		}
 	}
 	if i < len(v) {
-		c.length += jsontext.UnescapedLen(v[i:])
+		c.cutter.length += jsontext.UnescapedLen(v[i:])
 	}
 	return len(v)
 }
@@ -274,7 +214,7 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 	if len(o.list) == 0 || text.to == 0 && isIn(textTypes[:], unquoted(v[kind.from:kind.to])) {
 		return o.end // a marker, or an empty text
 	}
-	c.addMark('{')
+	c.cutter.addMark('{')
 	for k := range o.list {
 		m := &o.list[k]
 		if m.rank == rankContent {
@@ -283,7 +223,7 @@ func (c *Chainer) addPartOf(v []byte, i int, o *object, cutOff bool, depth int) 
 			c.addMember(v, m, inPart)
 		}
 	}
-	c.addMark('}')
+	c.cutter.addMark('}')
 	return o.end
 }
 
@@ -326,7 +266,7 @@ func (c *Chainer) addPartText(v []byte, i int, block, cutOff bool) (end int) {
 			return end
 		}
 	}
-	c.addQuoted('"', content, escaped)
+	c.cutter.addQuoted('"', content, escaped)
 	return end
 }
 
@@ -347,7 +287,7 @@ func (c *Chainer) addBehind(content []byte) {
 		b.known, c.first.Behind = true, b.digest
 	case c.texts > maxBehindTexts || !ofSystem:
 		if b.known = true; c.skipFirst && c.first.Text != 0 {
-			c.steps = maxSteps + 1 // the chain begins again, with the first text
+			c.cutter.steps = maxSteps + 1 // the chain begins again, with the first text
 		}
 	}
 }

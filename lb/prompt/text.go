@@ -11,37 +11,37 @@ import (
 // addQuoted adds a string behind a mark.
 //
 //go:noinline
-func (c *Chainer) addQuoted(mark byte, content []byte, escaped bool) {
-	c.addMark(mark)
-	c.addText(content, escaped)
+func (t *cutter) addQuoted(mark byte, content []byte, escaped bool) {
+	t.addMark(mark)
+	t.addText(content, escaped)
 }
 
 // addText adds the content of a string, unescaped if it has escapes.
-func (c *Chainer) addText(content []byte, escaped bool) {
-	for len(content) > 0 && !c.full() {
-		if c.shortLen == len(c.short) {
-			c.flush()
+func (t *cutter) addText(content []byte, escaped bool) {
+	for len(content) > 0 && !t.full() {
+		if t.shortLen == len(t.short) {
+			t.flush()
 		}
-		room := min(len(c.short)-c.shortLen, c.blockEnd-c.length)
-		written, read := copyText(c.short[c.shortLen:c.shortLen+room], content)
+		room := min(len(t.short)-t.shortLen, t.blockEnd-t.length)
+		written, read := copyText(t.short[t.shortLen:t.shortLen+room], content)
 		content = content[read:]
-		c.shortLen += written
-		c.length += written
+		t.shortLen += written
+		t.length += written
 		switch {
-		case c.length == c.blockEnd:
-			c.endBlock()
+		case t.length == t.blockEnd:
+			t.endBlock()
 		case written == room || len(content) == 0:
 		case content[0] == escape:
-			c.addMark(escape)
+			t.addMark(escape)
 			content = content[1:]
 		default:
-			content = c.addEscapes(content)
+			content = t.addEscapes(content)
 		}
 	}
 	if escaped {
-		c.length += jsontext.UnescapedLen(content)
+		t.length += jsontext.UnescapedLen(content)
 	} else {
-		c.length += len(content)
+		t.length += len(content)
 	}
 }
 
@@ -83,23 +83,23 @@ func copyText(dst, text []byte) (written, read int) {
 // addEscapes adds the characters of a run of escapes, with short gaps in between, and returns the rest. In some
 // languages whole texts are escapes, so it decodes many at once. Half an escape at the end of a cut-off body is
 // dropped.
-func (c *Chainer) addEscapes(content []byte) (rest []byte) {
+func (t *cutter) addEscapes(content []byte) (rest []byte) {
 	n, i := 0, 0
-	for i < len(content) && n <= len(c.decoded)-utf8.UTFMax {
+	for i < len(content) && n <= len(t.decoded)-utf8.UTFMax {
 		if content[i] != '\\' {
 			gap := shortGap(content[i:])
-			if gap == 0 || gap > len(c.decoded)-n {
+			if gap == 0 || gap > len(t.decoded)-n {
 				break
 			}
 			for _, b := range content[i : i+gap] {
-				c.decoded[n] = b
+				t.decoded[n] = b
 				n++
 			}
 			i += gap
 			continue
 		}
 		if i+1 < len(content) && content[i+1] != 'u' {
-			c.decoded[n] = jsontext.SimpleEscape(content[i+1])
+			t.decoded[n] = jsontext.SimpleEscape(content[i+1])
 			n++
 			i += 2
 			continue
@@ -109,10 +109,10 @@ func (c *Chainer) addEscapes(content []byte) (rest []byte) {
 			i = len(content)
 			break
 		}
-		n = len(utf8.AppendRune(c.decoded[:n], r))
+		n = len(utf8.AppendRune(t.decoded[:n], r))
 		i += length
 	}
-	c.add(c.decoded[:n])
+	t.add(t.decoded[:n])
 	return content[i:]
 }
 

@@ -1,72 +1,6 @@
 package prompt
 
-import (
-	"bytes"
-	"strings"
-
-	"github.com/warmgate/warmgate/internal/jsontext"
-)
-
-// Parts is the positions in a body of the fields that make up the prompt.
-type Parts struct {
-	spans    [fieldCount]span
-	cutField field // the field in whose value the body ends
-	cut      bool  // the body was not read to its end
-	long     longStrings
-	inPath   string // the model's name there
-}
-
-// InPath says that the path of the request contains the name of a model: see [IsolatingPath].
-func (p *Parts) InPath(model string) { p.inPath = model }
-
-// Cut reports whether the body was not read to its end: it ends too early, or has too many values.
-func (p *Parts) Cut() bool { return p.cut }
-
-type span struct{ from, to int }
-
-// of returns the value of a field as it is written, empty if it is absent. It may be incomplete in a cut-off body.
-func (p *Parts) of(body []byte, f field) []byte {
-	s := p.spans[f]
-	return body[s.from:s.to]
-}
-
-// Model returns the name of the model as the body writes it, empty if there is none.
-func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
-
-// ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB: that in the body, or else that in
-// the path.
-func (p *Parts) ModelName(body []byte) string {
-	value := p.Model(body)
-	switch {
-	case len(value) == 0 && len(p.inPath) <= maxModelName:
-		return strings.Clone(p.inPath) // keeps nothing of the path
-	case len(value) > maxModelName:
-		return ""
-	}
-	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' && bytes.IndexByte(value, '\\') < 0 {
-		return string(value[1 : n-1])
-	}
-	return string(nameIn(nil, value))
-}
-
-// textFields are in the order in which chat templates print them, whatever the order in the body. What the server
-// stores of a conversation is where the server inserts it. Media beside a prompt may be anywhere in it, and so are in
-// front.
-var textFields = [...]field{
-	fieldTools, fieldSystem, fieldInstructions, fieldPreviousResponse, fieldConversation,
-	fieldImageData, fieldAudioData, fieldVideoData, fieldMultiModalData, fieldImages,
-	fieldMessages, fieldPrompt, fieldInput, fieldSuffix, fieldQuery, fieldDocuments, fieldText1, fieldText2, fieldText,
-	fieldInputIDs, fieldInputs, fieldTextInput, fieldContents,
-}
-
-// isTalk reports whether chat templates print the value of a field as messages, or as the text of one.
-func isTalk(f field) bool {
-	switch f {
-	case fieldSystem, fieldInstructions, fieldMessages, fieldInput, fieldContents:
-		return true
-	}
-	return false
-}
+import "github.com/warmgate/warmgate/internal/jsontext"
 
 // addList adds the value of a field. The elements of a list are messages, unless they are tokens. Of a value that is
 // cut off, only what every continuation begins with is added.
@@ -86,7 +20,7 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 			c.addValue(v, 0, false, cutOff)
 		}
 		if !cutOff {
-			c.endMessage()
+			c.cutter.endMessage()
 		}
 		return
 	}
@@ -96,8 +30,8 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 			i++
 			continue
 		}
-		if c.full() {
-			c.length += jsontext.UnescapedLen(v[i:])
+		if c.cutter.full() {
+			c.cutter.length += jsontext.UnescapedLen(v[i:])
 			return
 		}
 		if v[i]-'0' <= 9 {
@@ -106,25 +40,25 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 		}
 		var complete bool
 		if i, complete = c.addMessage(f, v, i, cutOff); complete {
-			c.endMessage()
+			c.cutter.endMessage()
 		}
 	}
 	if !cutOff {
 		c.endQuestion()
-		c.addMark(']')
+		c.cutter.addMark(']')
 	}
 }
 
 // addQuestion adds a text as the list with the message that it stands for.
 func (c *Chainer) addQuestion(v []byte, cutOff bool) {
 	c.answerBlock = -1
-	c.addMark('r')
-	c.addQuoted('"', []byte("user"), false)
+	c.cutter.addMark('r')
+	c.cutter.addQuoted('"', []byte("user"), false)
 	if c.addContent(v, 0, cutOff, 0); !cutOff {
-		c.endMessage()
+		c.cutter.endMessage()
 		c.questionLast = true
 		c.endQuestion()
-		c.addMark(']')
+		c.cutter.addMark(']')
 	}
 }
 
@@ -162,7 +96,7 @@ func (c *Chainer) addMessageOf(f field, v []byte, i int, o *object, cutOff bool)
 		c.answerBlock = -1
 	}
 	c.system = by == bySystem && role.to > 0
-	c.addMark('r')
+	c.cutter.addMark('r')
 	if o.hasRole = role.to > 0; o.hasRole {
 		c.addValue(v[:role.to], role.from, false, false)
 	}
@@ -173,6 +107,30 @@ func (c *Chainer) addMessageOf(f field, v []byte, i int, o *object, cutOff bool)
 	}
 	c.questionLast = by == byUser
 	return end, !(cutOff && end == len(v))
+}
+
+// endQuestion ends the block with the latest message if that is one that a model answers: the answer begins here, in
+// this request or in the next.
+func (c *Chainer) endQuestion() {
+	if !c.questionLast || c.cutter.full() {
+		return
+	}
+	if c.cutter.length > c.cutter.blockStart && c.cutter.budgetAfter() >= 0 {
+		c.cutter.endBlock()
+	}
+	if c.cutter.length == c.cutter.blockStart {
+		c.answerBlock = len(c.cutter.blocks) - 1
+	}
+}
+
+// endAnswer counts the answer as cached with its question.
+func (c *Chainer) endAnswer() {
+	if c.answerBlock < 0 || c.cutter.full() {
+		return
+	}
+	for i := range c.cutter.blocks[c.answerBlock:] {
+		c.cutter.blocks[c.answerBlock+i].End = c.cutter.end()
+	}
 }
 
 // speaker is who a message is from.
@@ -227,8 +185,8 @@ func speakerOfItem(v []byte, o *object) speaker {
 func (c *Chainer) addValue(v []byte, i int, media, cutOff bool) (end int) {
 	depth, last := 0, byte(':')
 	for i < len(v) {
-		if c.full() {
-			c.length += jsontext.UnescapedLen(v[i:])
+		if c.cutter.full() {
+			c.cutter.length += jsontext.UnescapedLen(v[i:])
 			return len(v)
 		}
 		b := v[i]
@@ -241,12 +199,12 @@ func (c *Chainer) addValue(v []byte, i int, media, cutOff bool) (end int) {
 			last = b
 			continue
 		case '{', '[':
-			c.addMark(b)
+			c.cutter.addMark(b)
 			media = false
 			depth++
 			i++
 		case '}', ']':
-			c.addMark(b)
+			c.cutter.addMark(b)
 			media = false
 			depth--
 			i++
@@ -270,9 +228,9 @@ func (c *Chainer) addValue(v []byte, i int, media, cutOff bool) (end int) {
 // addScalar adds the number or literal that begins at i and returns the index after it.
 func (c *Chainer) addScalar(v []byte, i int) (end int) {
 	end = jsontext.SkipScalar(v, i)
-	c.addMark('#')
-	c.steps += scalarSteps - markSteps
-	c.add(v[i:end])
+	c.cutter.addMark('#')
+	c.cutter.steps += scalarSteps - markSteps
+	c.cutter.add(v[i:end])
 	return end
 }
 
@@ -281,15 +239,12 @@ func (c *Chainer) addScalar(v []byte, i int) (end int) {
 func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 	switch {
 	case key:
-		c.addQuoted('k', content, escaped)
+		c.cutter.addQuoted('k', content, escaped)
 		return isMedia(content)
 	case len(content) > maxShortName && (media || isDataURL(content)):
 		c.addPicture(content, escaped)
 	default:
-		c.addQuoted('"', content, escaped)
+		c.cutter.addQuoted('"', content, escaped)
 	}
 	return media
 }
-
-// maxShortName is the length in bytes up to which a URL or an id is added as it is, and a role is unescaped.
-const maxShortName = 64

@@ -25,7 +25,7 @@ func (p Kind) String() string { return Names[p] }
 func (p *Kind) UnmarshalText(name []byte) error {
 	i := slices.Index(Names, string(name))
 	if i < 0 {
-		return errors.New("lb: unknown push " + string(name))
+		return errors.New("push: unknown kind " + string(name))
 	}
 	*p = Kind(i)
 	return nil

@@ -23,14 +23,14 @@ const oddMemory = 16
 func (r record) ages() (at uint32, ok bool) { return r.since() + r.aging(), r.aging() > 0 }
 
 // findAged returns which classes are aged, if several wait, in the memory of the slice.
-func (q *Queue) findAged(now uint32, aged []bool) []bool {
-	aged = append(aged[:0], make([]bool, len(q.classes))...)
-	for i := range q.flows {
-		f := &q.flows[i]
-		if f.waiting == 0 || aged[f.class] || q.classes[f.class].waiting == q.waiting {
+func (l *line) findAged(now uint32, aged []bool) []bool {
+	aged = append(aged[:0], make([]bool, len(l.classes))...)
+	for i := range l.flows {
+		f := &l.flows[i]
+		if f.waiting == 0 || aged[f.class] || l.classes[f.class].waiting == l.waiting {
 			continue
 		}
-		at, ok := q.at(f.first).ages()
+		at, ok := l.at(f.first).ages()
 		aged[f.class] = ok && int32(now-at) >= 0
 	}
 	return aged
@@ -38,7 +38,7 @@ func (q *Queue) findAged(now uint32, aged []bool) []bool {
 
 // owe notes that tokens are granted to a class in its usual turn: the aged classes that it passes are owed their part.
 // One for which nothing is open is owed no more than its part of one grant. Below 0 they were fewer than was thought.
-func (q *Queue) owe(aged []bool, to int, tokens float64) {
+func (l *line) owe(aged []bool, to int, tokens float64) {
 	passed := 0
 	for i, isAged := range aged {
 		if isAged && i != to {
@@ -47,7 +47,7 @@ func (q *Queue) owe(aged []bool, to int, tokens float64) {
 	}
 	part := tokens / perAged / float64(max(passed, 1))
 	for i, isAged := range aged {
-		if c := &q.classes[i]; isAged && i != to {
+		if c := &l.classes[i]; isAged && i != to {
 			c.due = max(c.due+min(part, 0), min(c.due, 0)+part)
 		}
 	}
@@ -64,18 +64,18 @@ func (c *class) paid(tokens float64, outOfTurn bool) {
 	c.odd += (odd - c.odd) / oddMemory
 }
 
-// owed returns the aged classes that are owed something, the one that is owed most in front.
-func (t *turn) owed() []int {
-	q := t.q
-	t.classes = t.classes[:0]
-	for i, aged := range t.aged {
-		if aged && q.classes[i].due > 0 {
-			t.classes = append(t.classes, i)
+// owed returns the aged classes that are owed something, the one that is owed most in front, in the memory of the
+// slice.
+func (l *line) owed(aged []bool, classes []int) []int {
+	classes = classes[:0]
+	for i := range aged {
+		if aged[i] && l.classes[i].due > 0 {
+			classes = append(classes, i)
 		}
 	}
-	order.By(t.classes, func(i, j *int) bool {
-		a, b := &q.classes[*i], &q.classes[*j]
+	order.By(classes, func(i, j *int) bool {
+		a, b := &l.classes[*i], &l.classes[*j]
 		return a.due > b.due || a.due == b.due && *i < *j
 	})
-	return t.classes
+	return classes
 }

@@ -40,7 +40,7 @@ type Aside struct {
 
 // Asides returns what is set aside for those that wait.
 func (q *Queue) Asides(now time.Duration, loads Loads) []Aside {
-	if q.waiting == 0 || !q.hasBudgets() {
+	if q.line.waiting == 0 || !q.hasBudgets() {
 		return nil
 	}
 	b := budgetTurn{turn: &turn{q: q, now: millis(now), loads: loads}, now: now}
@@ -65,13 +65,13 @@ type budgetTurn struct {
 func (t *turn) dispatchBudgets(now time.Duration, grants []Grant) []Grant {
 	b := &budgetTurn{turn: t, now: now}
 	t.budgets = b
-	for t.q.waiting > 0 {
+	for t.q.line.waiting > 0 {
 		b.look()
 		i := t.next(NoRow)
 		if i < 0 {
 			break
 		}
-		r := t.q.at(i)
+		r := t.q.line.at(i)
 		l, targets, tokens := r.list(), b.targetsFor(r), float64(r.tokens())
 		at := budget.Choose(targets, b.last[l], tokens)
 		if at == budget.None {
@@ -100,7 +100,7 @@ func (b *budgetTurn) look() {
 	b.ahead, b.asides, b.before = b.firstTickets(), b.asides[:0], b.before[:0]
 	for _, i := range b.ahead {
 		b.before = append(b.before, len(b.asides))
-		b.setAside(q.at(i))
+		b.setAside(q.line.at(i))
 	}
 	for i := range q.lists {
 		b.room = append(b.room, roomOf(b.targets[i]))
@@ -109,17 +109,18 @@ func (b *budgetTurn) look() {
 
 // firstTickets returns the tickets for endpoints with budgets that came first.
 func (b *budgetTurn) firstTickets() []int {
-	q, next, first := b.q, make([]int, len(b.q.flows)), b.ahead[:0]
-	for i := range q.flows {
-		next[i] = q.flows[i].first
+	l := &b.q.line
+	next, first := make([]int, len(l.flows)), b.ahead[:0]
+	for i := range l.flows {
+		next[i] = l.flows[i].first
 	}
 	for len(first) < maxAhead {
 		from := -1
-		for i := range q.flows {
-			for next[i] < q.flows[i].end() && !b.mayTake(q.at(next[i])) {
+		for i := range l.flows {
+			for next[i] < l.flows[i].end() && !b.mayTake(l.at(next[i])) {
 				next[i]++
 			}
-			if next[i] < q.flows[i].end() && (from < 0 || q.at(next[i]).before(q.at(next[from]))) {
+			if next[i] < l.flows[i].end() && (from < 0 || l.at(next[i]).before(l.at(next[from]))) {
 				from = i
 			}
 		}
@@ -166,7 +167,7 @@ func (b *budgetTurn) withAsides(list, n int) []budget.Target {
 func (b *budgetTurn) targetsFor(r record) []budget.Target {
 	n := len(b.asides)
 	for at, i := range b.ahead {
-		if &b.q.at(i)[0] == &r[0] {
+		if &b.q.line.at(i)[0] == &r[0] {
 			n = b.before[at]
 		}
 	}

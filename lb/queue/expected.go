@@ -46,12 +46,12 @@ func (c course) within(limit, due float64) bool {
 // shows that it would have to wait; and whether that is likely to be too late.
 func (q *Queue) outlook(now time.Duration, t *Ticket) (likely float64, hopeless bool) {
 	mean, due := q.pace.interval(millis(now), t.places())
-	if t.Open || q.waiting == 0 || mean <= 0 {
+	if t.Open || q.line.waiting == 0 || mean <= 0 {
 		return 0, false
 	}
 	limit, turns := float64(millis(min(t.Wait.Max, MaxTime)))/mean, math.Inf(1)
 	hopeless = true
-	for _, c := range q.courses(millis(now), mean, t.Wait) {
+	for _, c := range q.line.courses(millis(now), mean, t.Wait) {
 		turns, hopeless = min(turns, c.turns), hopeless && !c.within(limit, due)
 	}
 	return max(0, turns-due) * mean, hopeless
@@ -59,15 +59,15 @@ func (q *Queue) outlook(now time.Duration, t *Ticket) (likely float64, hopeless 
 
 // courses returns the ways in which the turn of a request may come: the soonest one counts. One grant is made in so
 // many ms.
-func (q *Queue) courses(now uint32, mean float64, w *lb.Wait) [3]course {
-	number := q.findClass(w.Class.ID)
-	f := q.findFlow(number, w.Tenant)
-	a := q.ahead(now, number, f, w)
-	class, flow := q.partOfClass(now, number, w, mean), part{1, 1}
+func (l *line) courses(now uint32, mean float64, w *lb.Wait) [3]course {
+	number := l.findClass(w.Class.ID)
+	f := l.findFlow(number, w.Tenant)
+	a := l.ahead(now, number, f, w)
+	class, flow := l.partOfClass(now, number, w, mean), part{1, 1}
 	known := a.own + 1
 	own := known
 	if f != nil && f.waiting > 0 {
-		flow = q.partOfFlow(now, f, mean/class.of)
+		flow = l.partOfFlow(now, f, mean/class.of)
 		own = max(own, float64(f.waiting+1)/flow.of)
 		flow.of = known / own
 	}
@@ -78,8 +78,8 @@ func (q *Queue) courses(now uint32, mean float64, w *lb.Wait) [3]course {
 	byWeights, byAging := own+a.weights, math.Inf(1)
 	if aging := float64(millis(min(w.Aging, MaxTime))); aging > 0 && a.size > 0 {
 		tokens := a.tokens * own / known
-		if number >= 0 && q.classes[number].waiting > 0 {
-			tokens = max(0, tokens-q.classes[number].due)
+		if number >= 0 && l.classes[number].waiting > 0 {
+			tokens = max(0, tokens-l.classes[number].due)
 		}
 		byAging = aging/mean + own + 1 + ((perAged+1)*a.rivals-1)*tokens/a.size
 	}
@@ -102,10 +102,10 @@ type ahead struct {
 // ahead returns what is granted before a request that comes now. Its turn comes when its tenant and its class were
 // served as much as those before it there take. The number is that of its class, -1 if none of it has waited, and the
 // flow its own, nil likewise.
-func (q *Queue) ahead(now uint32, number int, f *flow, w *lb.Wait) (a ahead) {
-	start, virtual := q.virtual, 0.0
+func (l *line) ahead(now uint32, number int, f *flow, w *lb.Wait) (a ahead) {
+	start, virtual := l.virtual, 0.0
 	if number >= 0 {
-		c := &q.classes[number]
+		c := &l.classes[number]
 		if virtual = c.virtual; c.waiting > 0 || c.served > start {
 			start = c.served
 		}
@@ -117,26 +117,26 @@ func (q *Queue) ahead(now uint32, number int, f *flow, w *lb.Wait) (a ahead) {
 		}
 	}
 	upTo += a.tokens
-	for i := range q.flows {
-		if o := &q.flows[i]; int(o.class) == number && o != f && o.waiting > 0 {
+	for i := range l.flows {
+		if o := &l.flows[i]; int(o.class) == number && o != f && o.waiting > 0 {
 			n := served(upTo-o.served, o.tokens, o.waiting)
 			a.own += n
 			a.tokens += n * o.tokens / float64(o.waiting)
 		}
 	}
-	q.othersAhead(now, number, start+a.tokens/w.Class.Weight, w, &a)
+	l.othersAhead(now, number, start+a.tokens/w.Class.Weight, w, &a)
 	return a
 }
 
 // othersAhead adds what is granted to other classes until that with the number was served so much by its weight. One
 // that does not wait, but came within the time that the request may wait, is not held back by its weight now.
-func (q *Queue) othersAhead(now uint32, number int, upTo float64, w *lb.Wait, a *ahead) {
+func (l *line) othersAhead(now uint32, number int, upTo float64, w *lb.Wait, a *ahead) {
 	waiting, tokens := 0.0, 0.0
 	if w.Strict {
 		a.weights = math.Inf(1)
 	}
-	for i := range q.classes {
-		c := &q.classes[i]
+	for i := range l.classes {
+		c := &l.classes[i]
 		n := float64(c.waiting)
 		if i == number {
 			continue

@@ -1,7 +1,7 @@
 package queue
 
 // Flows returns how many flows are remembered.
-func (q *Queue) Flows() int { return len(q.flows) }
+func (q *Queue) Flows() int { return len(q.line.flows) }
 
 // MaxFlows is how many there are at most, but for one more of each class.
 const MaxFlows = maxFlows

@@ -20,18 +20,18 @@ import (
 const leastPart = 2.0 / (perAged + 1)
 
 // waitingInClass returns how many requests of the tenant wait in the class.
-func (q *Queue) waitingInClass(w *lb.Wait) int {
-	if f := q.findFlow(q.findClass(w.Class.ID), w.Tenant); f != nil {
+func (l *line) waitingInClass(w *lb.Wait) int {
+	if f := l.findFlow(l.findClass(w.Class.ID), w.Tenant); f != nil {
 		return f.waiting
 	}
 	return 0
 }
 
 // reservedForOthers returns how many places are kept free for other classes.
-func (q *Queue) reservedForOthers(w *lb.Wait) int {
+func (l *line) reservedForOthers(w *lb.Wait) int {
 	free := w.Reserved - w.Class.Reserved
-	for i := range q.classes {
-		if c := &q.classes[i]; c.id != w.Class.ID {
+	for i := range l.classes {
+		if c := &l.classes[i]; c.id != w.Class.ID {
 			free -= min(int(c.reserved), c.waiting)
 		}
 	}
@@ -40,11 +40,11 @@ func (q *Queue) reservedForOthers(w *lb.Wait) int {
 
 // evictFor evicts a request for one more, if there is one to evict.
 func (q *Queue) evictFor(w *lb.Wait) bool {
-	victim := q.victimOf(w)
+	victim := q.line.victimOf(w)
 	if victim < 0 {
 		return false
 	}
-	r := q.at(victim)
+	r := q.line.at(victim)
 	q.ended = append(q.ended, End{Owner: r.owner(), ID: r.id(), Status: Evicted, Row: NoRow})
 	q.removeAt(victim)
 	return true
@@ -55,25 +55,25 @@ func (q *Queue) evictFor(w *lb.Wait) bool {
 // in a class above its part, if the request's own is below or the other one lower; else of the tenant with the most in
 // its own class, if that then has no fewer than the request's own. So a tenant that fills the queue makes room for
 // others, and none gains by asking again. Who holds most takes no place of one that waits for its only request.
-func (q *Queue) victimOf(w *lb.Wait) int {
-	over, mine := q.overParts(w)
-	number, own, all := q.findClass(w.Class.ID), q.waitingInClass(w), q.waitingOfTenant(w.Tenant)
+func (l *line) victimOf(w *lb.Wait) int {
+	over, mine := l.overParts(w)
+	number, own, all := l.findClass(w.Class.ID), l.waitingInClass(w), l.waitingOfTenant(w.Tenant)
 	if all == 0 {
-		most := q.majority()
-		if n := q.waitingOfTenant(most); n > 1 && 2*n > q.waiting {
-			if victim := q.youngest(over, func(f *flow, c *class) bool {
+		most := l.majority()
+		if n := l.waitingOfTenant(most); n > 1 && 2*n > l.waiting {
+			if victim := l.youngest(over, func(f *flow, c *class) bool {
 				return f.tenant == most && c.waiting > int(c.reserved)
 			}); victim >= 0 {
 				return victim
 			}
 		}
 	}
-	victim := q.youngest(over, func(f *flow, c *class) bool {
+	victim := l.youngest(over, func(f *flow, c *class) bool {
 		return int(f.class) != number && over[f.class] > 0 && (mine < 0 || c.rank > w.Class.Rank) &&
-			(f.waiting > 1 || f.tenant == w.Tenant || 2*(all+1) <= q.waiting)
+			(f.waiting > 1 || f.tenant == w.Tenant || 2*(all+1) <= l.waiting)
 	})
 	if victim < 0 {
-		victim = q.youngest(over, func(f *flow, _ *class) bool {
+		victim = l.youngest(over, func(f *flow, _ *class) bool {
 			return int(f.class) == number && f.waiting >= own+2
 		})
 	}
@@ -82,11 +82,11 @@ func (q *Queue) victimOf(w *lb.Wait) int {
 
 // overParts returns how many more requests of each class wait than its part of the places, for the request's own class
 // in mine too. One of which nobody waits has no part.
-func (q *Queue) overParts(w *lb.Wait) (over []int, mine int) {
-	number, others := q.findClass(w.Class.ID), 0
+func (l *line) overParts(w *lb.Wait) (over []int, mine int) {
+	number, others := l.findClass(w.Class.ID), 0
 	highest, weights := w.Class.Rank, w.Class.Weight
-	for i := range q.classes {
-		if c := &q.classes[i]; i != number && c.waiting > 0 {
+	for i := range l.classes {
+		if c := &l.classes[i]; i != number && c.waiting > 0 {
 			highest, weights, others = min(highest, c.rank), weights+c.weight, others+1
 		}
 	}
@@ -104,30 +104,30 @@ func (q *Queue) overParts(w *lb.Wait) (over []int, mine int) {
 		return p
 	}
 	all := part(w.Class.Rank, w.Class.Weight)
-	for i := range q.classes {
-		if c := &q.classes[i]; i != number && c.waiting > 0 {
+	for i := range l.classes {
+		if c := &l.classes[i]; i != number && c.waiting > 0 {
 			all += part(c.rank, c.weight)
 		}
 	}
 	shared := float64(max(0, w.Length-w.Reserved)) / all
-	over = make([]int, len(q.classes))
-	for i := range q.classes {
-		if c := &q.classes[i]; i != number && c.waiting > 0 {
+	over = make([]int, len(l.classes))
+	for i := range l.classes {
+		if c := &l.classes[i]; i != number && c.waiting > 0 {
 			over[i] = c.waiting - int(c.reserved) - int(math.Floor(part(c.rank, c.weight)*shared+0.5))
 		}
 	}
 	mine = -w.Class.Reserved - int(math.Floor(part(w.Class.Rank, w.Class.Weight)*shared+0.5))
 	if number >= 0 {
-		mine += q.classes[number].waiting
+		mine += l.classes[number].waiting
 		over[number] = mine
 	}
 	return over, mine
 }
 
 // waitingOfTenant returns how many requests of the tenant wait in all classes.
-func (q *Queue) waitingOfTenant(tenant uint64) (n int) {
-	for i := range q.flows {
-		if f := &q.flows[i]; f.tenant == tenant {
+func (l *line) waitingOfTenant(tenant uint64) (n int) {
+	for i := range l.flows {
+		if f := &l.flows[i]; f.tenant == tenant {
 			n += f.waiting
 		}
 	}
@@ -136,10 +136,10 @@ func (q *Queue) waitingOfTenant(tenant uint64) (n int) {
 
 // majority returns the tenant of whom more than half of all requests are, if there is one, and else any (Boyer and
 // Moore, 1981).
-func (q *Queue) majority() (tenant uint64) {
+func (l *line) majority() (tenant uint64) {
 	n := 0
-	for i := range q.flows {
-		switch f := &q.flows[i]; {
+	for i := range l.flows {
+		switch f := &l.flows[i]; {
 		case f.tenant == tenant:
 			n += f.waiting
 		case f.waiting > n:
@@ -153,20 +153,20 @@ func (q *Queue) majority() (tenant uint64) {
 
 // youngest returns the number of the youngest ticket of one of the flows, -1 for none: of the class that is most over
 // its part, of several the lowest, and there of the flow with the most.
-func (q *Queue) youngest(over []int, of func(*flow, *class) bool) (ticket int) {
+func (l *line) youngest(over []int, of func(*flow, *class) bool) (ticket int) {
 	ticket = -1
 	var best *flow
-	for i := range q.flows {
-		f := &q.flows[i]
-		if f.waiting == 0 || !of(f, &q.classes[f.class]) {
+	for i := range l.flows {
+		f := &l.flows[i]
+		if f.waiting == 0 || !of(f, &l.classes[f.class]) {
 			continue
 		}
 		order := 1
 		if best != nil {
 			order = cmp.Or(cmp.Compare(over[f.class], over[best.class]),
-				cmp.Compare(q.classes[f.class].rank, q.classes[best.class].rank), cmp.Compare(f.waiting, best.waiting))
+				cmp.Compare(l.classes[f.class].rank, l.classes[best.class].rank), cmp.Compare(f.waiting, best.waiting))
 		}
-		if last := f.end() - 1; order > 0 || order == 0 && q.at(ticket).before(q.at(last)) {
+		if last := f.end() - 1; order > 0 || order == 0 && l.at(ticket).before(l.at(last)) {
 			best, ticket = f, last
 		}
 	}

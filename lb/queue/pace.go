@@ -28,13 +28,6 @@ type pace struct {
 	longest float64 // longest time between two of these
 }
 
-// ReadClock reads the clock of the pace: tickets are removed after that.
-func (q *Queue) ReadClock(now time.Duration) {
-	if q.waiting > 0 {
-		q.pace.read(millis(now))
-	}
-}
-
 // read reads the clock. It is called while somebody waits.
 func (p *pace) read(now uint32) {
 	passed := p.passed(now) * p.places

@@ -65,7 +65,10 @@ func Decode(b []byte) (*Queue, error) {
 
 // Read makes q the packed queue b, as Decode does, in the memory of q.
 func (q *Queue) Read(b []byte) error {
-	*q = Queue{lists: q.lists[:0], classes: q.classes[:0], flows: q.flows[:0], ended: q.ended[:0], spare: q.spare}
+	*q = Queue{
+		lists: q.lists[:0], ended: q.ended[:0],
+		line: line{classes: q.line.classes[:0], flows: q.line.flows[:0], spare: q.line.spare},
+	}
 	if len(b) == 0 {
 		return nil
 	}
@@ -75,12 +78,12 @@ func (q *Queue) Read(b []byte) error {
 	}
 	lists, classes, flows := int(in.Byte()), int(in.Byte()), int(in.Uint16())
 	waiting, ended := int(in.Uint32()), int(in.Uint32())
-	q.number = in.Uint32()
-	q.strict = in.Byte() == 1
-	p := &q.pace
+	l, p := &q.line, &q.pace
+	l.number = in.Uint32()
+	l.strict = in.Byte() == 1
 	p.running = in.Byte() == 1
-	q.skip = int(in.Uint16())
-	p.now, q.virtual = in.Uint32(), in.Float64()
+	l.skip = int(in.Uint16())
+	p.now, l.virtual = in.Uint32(), in.Float64()
 	readFloats(&in, &p.places, &p.time, &p.grants, &p.gap, &p.longest)
 	for range lists {
 		q.lists = append(q.lists, readList(&in))
@@ -89,13 +92,13 @@ func (q *Queue) Read(b []byte) error {
 		c := class{id: in.Uint16(), rank: in.Byte(), reserved: in.Uint16()}
 		readFloats(&in, &c.weight, &c.served, &c.virtual, &c.due, &c.odd, &c.share.chances, &c.share.granted)
 		c.came = in.Uint32()
-		q.classes = append(q.classes, c)
+		l.classes = append(l.classes, c)
 	}
 	for range flows {
 		f := flow{class: in.Byte(), tenant: in.Uint64()}
 		readFloats(&in, &f.served, &f.share.chances, &f.share.granted)
 		f.came, f.waiting = in.Uint32(), int(in.Uint32())
-		q.flows = append(q.flows, f)
+		l.flows = append(l.flows, f)
 	}
 	for range min(ended, in.Len()/endedSize+1) {
 		q.ended = append(q.ended, End{
@@ -103,8 +106,8 @@ func (q *Queue) Read(b []byte) error {
 			Row: int(in.Uint16()), Tokens: int64(in.Uint32()),
 		})
 	}
-	q.tickets = in.Rest()
-	if !in.OK() || len(q.tickets) != waiting*recordSize || len(q.ended) != ended || !q.countWaiting() {
+	l.tickets = in.Rest()
+	if !in.OK() || len(l.tickets) != waiting*recordSize || len(q.ended) != ended || !q.countWaiting() {
 		return ErrDamaged
 	}
 	return nil
@@ -163,70 +166,71 @@ func (l *list) append(w wire.Writer) wire.Writer {
 
 // countWaiting sets what is not packed. It reports whether all numbers are within their bounds.
 func (q *Queue) countWaiting() bool {
-	for i := range q.flows {
-		f := &q.flows[i]
-		if int(f.class) >= len(q.classes) || f.waiting > len(q.tickets)/recordSize-q.waiting {
+	l := &q.line
+	for i := range l.flows {
+		f := &l.flows[i]
+		if int(f.class) >= len(l.classes) || f.waiting > len(l.tickets)/recordSize-l.waiting {
 			return false
 		}
-		f.first = q.waiting
-		q.waiting += f.waiting
-		q.classes[f.class].waiting += f.waiting
+		f.first = l.waiting
+		l.waiting += f.waiting
+		l.classes[f.class].waiting += f.waiting
 		for i := range f.waiting {
-			f.tokens += q.at(f.first + i).work()
+			f.tokens += l.at(f.first + i).work()
 		}
-		q.classes[f.class].tokens += f.tokens
+		l.classes[f.class].tokens += f.tokens
 	}
 	for i := range q.ended {
 		if s := q.ended[i].Status; s != Granted && s != Evicted {
 			return false
 		}
 	}
-	for at := 0; at < len(q.tickets); at += recordSize {
-		r := record(q.tickets[at:])
+	for at := 0; at < len(l.tickets); at += recordSize {
+		r := record(l.tickets[at:])
 		if r.list() >= len(q.lists) {
 			return false
 		}
 		q.lists[r.list()].waiting++
 		if r.wants() != NoRow {
-			q.patient++
+			l.patient++
 		}
 	}
-	return q.waiting*recordSize == len(q.tickets)
+	return l.waiting*recordSize == len(l.tickets)
 }
 
 // Append appends the packed queue to b. A queue without tickets is dropped some time after its last grant: then
 // nothing is appended.
 func (q *Queue) Append(b []byte, now time.Duration) []byte {
+	l, p := &q.line, &q.pace
 	if q.Size() == 0 {
-		if q.pace.time+q.pace.grants == 0 || int32(millis(now)-q.pace.now) > int32(millis(paceMemory)) {
+		if p.time+p.grants == 0 || int32(millis(now)-p.now) > int32(millis(paceMemory)) {
 			return b
 		}
-		q.lists, q.classes, q.flows, q.virtual = nil, nil, nil, 0
+		q.lists, l.classes, l.flows, l.virtual = nil, nil, nil, 0
 	}
 	strict, running := uint8(0), uint8(0)
-	if q.strict {
+	if l.strict {
 		strict = 1
 	}
-	p := &q.pace
 	if p.running {
 		running = 1
 	}
-	w := wire.Writer(b).Uint32(magic).Byte(uint8(len(q.lists))).Byte(uint8(len(q.classes)))
-	w = w.Uint16(uint16(len(q.flows))).Uint32(uint32(q.waiting)).Uint32(uint32(len(q.ended))).Uint32(q.number)
-	w = w.Byte(strict).Byte(running).Uint16(uint16(q.skip))
-	w = w.Uint32(p.now).Float64(q.virtual)
+	w := wire.Writer(b).Uint32(magic).Byte(uint8(len(q.lists))).Byte(uint8(len(l.classes)))
+	w = w.Uint16(uint16(len(l.flows))).Uint32(uint32(l.waiting)).Uint32(uint32(len(q.ended))).Uint32(l.number)
+	w = w.Byte(strict).Byte(running).Uint16(uint16(l.skip))
+	w = w.Uint32(p.now).Float64(l.virtual)
 	w = appendFloats(w, p.places, p.time, p.grants, p.gap, p.longest)
 	for i := range q.lists {
 		w = q.lists[i].append(w)
 	}
-	for i := range q.classes {
-		c := &q.classes[i]
+	for i := range l.classes {
+		c := &l.classes[i]
 		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved)
 		w = appendFloats(w, c.weight, c.served, c.virtual, c.due, c.odd, c.share.chances, c.share.granted)
 		w = w.Uint32(c.came)
 	}
-	for i := range q.flows {
-		f := &q.flows[i]
+	for i := range l.flows {
+		f := &l.flows[i]
 		w = appendFloats(w.Byte(f.class).Uint64(f.tenant), f.served, f.share.chances, f.share.granted)
 		w = w.Uint32(f.came).Uint32(uint32(f.waiting))
 	}
@@ -234,5 +238,5 @@ func (q *Queue) Append(b []byte, now time.Duration) []byte {
 		e := &q.ended[i]
 		w = w.Uint64(e.Owner).Uint64(uint64(e.ID)).Byte(uint8(e.Status)).Uint16(uint16(e.Row)).Uint32(uint32(e.Tokens))
 	}
-	return append(w, q.tickets...)
+	return append(w, l.tickets...)
 }

@@ -11,16 +11,16 @@ import "time"
 // Whether this request was granted out of turn is not known any more: the correction is divided as the latest grants
 // of the class were, between its virtual time, by which others are owed something, and what it was owed itself.
 func (q *Queue) Correct(now time.Duration, class uint16, tenant uint64, tokens int64) {
-	number := q.findClass(class)
+	number := q.line.findClass(class)
 	if number >= 0 {
-		c := &q.classes[number]
+		c := &q.line.classes[number]
 		odd := c.odd * float64(tokens)
 		usual := float64(tokens) - odd
 		c.served = max(0, c.served+usual/c.weight)
 		c.due -= odd
-		q.owe(q.findAged(millis(now), nil), number, usual)
+		q.line.owe(q.line.findAged(millis(now), nil), number, usual)
 	}
-	if f := q.findFlow(number, tenant); f != nil {
+	if f := q.line.findFlow(number, tenant); f != nil {
 		f.served = max(0, f.served+float64(tokens))
 	}
 }

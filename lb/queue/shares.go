@@ -46,14 +46,14 @@ func (s *share) part(grants, rest float64) part {
 }
 
 // noteShares notes that a ticket of the flow is about to be granted an endpoint.
-func (q *Queue) noteShares(of *flow) {
-	for i := range q.classes {
-		if c := &q.classes[i]; c.waiting > 0 {
+func (l *line) noteShares(of *flow) {
+	for i := range l.classes {
+		if c := &l.classes[i]; c.waiting > 0 {
 			c.share.note(i == int(of.class))
 		}
 	}
-	for i := range q.flows {
-		if f := &q.flows[i]; f.waiting > 0 && f.class == of.class {
+	for i := range l.flows {
+		if f := &l.flows[i]; f.waiting > 0 && f.class == of.class {
 			f.share.note(f == of)
 		}
 	}
@@ -68,13 +68,13 @@ func noteArrival(came *uint32, since uint32) {
 
 // partOfClass returns the part of the grants that the class with the number gets, where one is made in so many ms.
 // Where classes age, those below it get their part, whoever comes.
-func (q *Queue) partOfClass(now uint32, number int, w *lb.Wait, mean float64) part {
-	if number < 0 || q.classes[number].waiting == 0 {
+func (l *line) partOfClass(now uint32, number int, w *lb.Wait, mean float64) part {
+	if number < 0 || l.classes[number].waiting == 0 {
 		return part{1, 1} // nothing has shown its part since it waited
 	}
 	quiet, rest := ^uint32(0), 0.0
-	for i := range q.classes {
-		switch c := &q.classes[i]; {
+	for i := range l.classes {
+		switch c := &l.classes[i]; {
 		case i == number:
 		case !w.Strict || c.rank < w.Class.Rank:
 			quiet = min(quiet, passed(c.came, now))
@@ -82,14 +82,14 @@ func (q *Queue) partOfClass(now uint32, number int, w *lb.Wait, mean float64) pa
 			rest = 1.0 / (perAged + 1)
 		}
 	}
-	return q.classes[number].share.part(float64(quiet)/mean, rest)
+	return l.classes[number].share.part(float64(quiet)/mean, rest)
 }
 
 // partOfFlow returns the part of those of its class that a flow gets, if it waits.
-func (q *Queue) partOfFlow(now uint32, of *flow, mean float64) part {
+func (l *line) partOfFlow(now uint32, of *flow, mean float64) part {
 	quiet := ^uint32(0)
-	for i := range q.flows {
-		if f := &q.flows[i]; f != of && f.class == of.class {
+	for i := range l.flows {
+		if f := &l.flows[i]; f != of && f.class == of.class {
 			quiet = min(quiet, passed(f.came, now))
 		}
 	}

@@ -6,38 +6,16 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/order"
-	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/budget"
 )
 
 // maxPassed is by how many times its Skip a ticket may be passed.
 const maxPassed = 3
 
-// Loads are what is in flight at the endpoints, over all owners.
-type Loads interface {
-	Load(row int) lb.Load
-	// IsSilent reports whether the owner has shown no sign of life for longer than [lb.Silence].
-	IsSilent(owner uint64) bool
-	// Add counts one more request.
-	Add(row int, tokens int64)
-	// Targets returns endpoints with budgets as they are at now, and which of them was served last, -1 for none. They
-	// are valid until the next call.
-	Targets(now time.Duration, entries []Entry, bonus float64) (targets []budget.Target, last int)
-	// Charge charges the i-th of the targets, which Targets has returned for the entries, for so many tokens.
-	Charge(now time.Duration, entries []Entry, targets []budget.Target, i int, tokens float64)
-}
-
-// Grant is a request that was granted an endpoint.
-type Grant struct {
-	Owner uint64
-	ID    lb.LeaseID
-}
-
 // Dispatch grants the open endpoints to those whose turn it is, and counts them in loads. It appends the grants to
 // grants. Of several open endpoints, the one with the smallest part of its cap in use is given out first, by the caps
 // of those that wait.
 func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant {
-	if q.waiting == 0 {
+	if q.line.waiting == 0 {
 		return grants
 	}
 	t := turn{q: q, now: millis(now), loads: loads}
@@ -45,7 +23,7 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 	if q.hasBudgets() {
 		grants = t.dispatchBudgets(now, grants)
 	}
-	for q.waiting > 0 {
+	for q.line.waiting > 0 {
 		row := t.emptiest()
 		if row == NoRow {
 			break
@@ -61,7 +39,7 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 		}
 		grants = append(grants, t.grant(i, row))
 	}
-	q.pace.running = q.waiting > 0 && t.failed == 0
+	q.pace.running = q.line.waiting > 0 && t.failed == 0
 	return grants
 }
 
@@ -71,14 +49,14 @@ func (t *turn) grant(i, row int) Grant {
 	q := t.q
 	if q.pace.running {
 		q.pace.granted()
-		q.noteShares(q.flowAt(i))
+		q.line.noteShares(q.line.flowAt(i))
 	}
-	r, f := q.at(i), q.flowAt(i)
+	r, f := q.line.at(i), q.line.flowAt(i)
 	e := End{Owner: r.owner(), ID: r.id(), Status: Granted, Row: row, Tokens: max(0, r.tokens()-r.saved(row))}
-	c, tokens := &q.classes[f.class], float64(max(e.Tokens, 1))
+	c, tokens := &q.line.classes[f.class], float64(max(e.Tokens, 1))
 	if !t.outOfTurn {
-		q.owe(t.aged, int(f.class), tokens)
-		q.virtual = c.served
+		q.line.owe(t.aged, int(f.class), tokens)
+		q.line.virtual = c.served
 		c.served += tokens / c.weight
 	}
 	c.paid(tokens, t.outOfTurn)
@@ -159,8 +137,8 @@ func (t *turn) isExhausted(row int) bool {
 // findWarm finds the rows that have a prompt of somebody who waits.
 func (t *turn) findWarm() {
 	t.warm = []bool{}
-	for i := range t.q.waiting {
-		r := t.q.at(i)
+	for i := range t.q.line.waiting {
+		r := t.q.line.at(i)
 		for at := warmAt; at < recordSize && r.u16(at) != NoRow; at += warmSize {
 			t.warm = set(t.warm, int(r.u16(at)))
 		}
@@ -202,8 +180,9 @@ func (t *turn) openIn(list, row int) bool {
 // next returns the number of the ticket whose turn it is at the row, -1 for none.
 func (t *turn) next(row int) int {
 	t.openLists(row)
-	t.aged = t.q.findAged(t.now, t.aged)
-	f, first := t.nextIn(t.owed(), row)
+	t.aged = t.q.line.findAged(t.now, t.aged)
+	t.classes = t.q.line.owed(t.aged, t.classes)
+	f, first := t.nextIn(t.classes, row)
 	usual, i := t.nextIn(t.order(), row)
 	if t.outOfTurn = f != nil && f.class != usual.class; !t.outOfTurn {
 		f, first = usual, i
@@ -227,16 +206,16 @@ func (t *turn) nextIn(classes []int, row int) (f *flow, first int) {
 
 // order returns the classes that wait: with strict order the highest first, else the one that was served least.
 func (t *turn) order() []int {
-	q := t.q
+	l := &t.q.line
 	t.classes = t.classes[:0]
-	for i := range q.classes {
-		if q.classes[i].waiting > 0 {
+	for i := range l.classes {
+		if l.classes[i].waiting > 0 {
 			t.classes = append(t.classes, i)
 		}
 	}
 	order.By(t.classes, func(i, j *int) bool {
-		a, b := &q.classes[*i], &q.classes[*j]
-		if a.served != b.served && !q.strict {
+		a, b := &l.classes[*i], &l.classes[*j]
+		if a.served != b.served && !l.strict {
 			return a.served < b.served
 		}
 		return a.rank < b.rank || a.rank == b.rank && *i < *j
@@ -247,14 +226,14 @@ func (t *turn) order() []int {
 // flowOf returns the flow of the class that was served least, among those that have somebody for the row, and its first
 // ticket that may be granted it. Of several it is the one whose ticket came first.
 func (t *turn) flowOf(class, row int) (best *flow, first int) {
-	q := t.q
-	for i := range q.flows {
-		f := &q.flows[i]
+	l := &t.q.line
+	for i := range l.flows {
+		f := &l.flows[i]
 		if int(f.class) != class || f.waiting == 0 || best != nil && f.served > best.served {
 			continue
 		}
 		j := t.firstOf(f, row)
-		if j >= 0 && (best == nil || f.served < best.served || q.at(j).before(q.at(first))) {
+		if j >= 0 && (best == nil || f.served < best.served || l.at(j).before(l.at(first))) {
 			best, first = f, j
 		}
 	}
@@ -264,7 +243,7 @@ func (t *turn) flowOf(class, row int) (best *flow, first int) {
 // firstOf returns the first ticket of the flow that may be granted the row, -1 for none.
 func (t *turn) firstOf(f *flow, row int) int {
 	for i := f.first; i < f.end(); i++ {
-		if t.eligible(t.q.at(i), row) {
+		if t.eligible(t.q.line.at(i), row) {
 			return i
 		}
 	}
@@ -274,10 +253,10 @@ func (t *turn) firstOf(f *flow, row int) int {
 // nextOf returns the ticket of the flow whose turn it is: the first one, unless another one is worth more at the
 // endpoint and may pass those before it.
 func (t *turn) nextOf(f *flow, first, row int) int {
-	q := t.q
+	l := &t.q.line
 	best, most, position := -1, int64(0), 0
 	for i := first; i < f.end(); i++ {
-		r := q.at(i)
+		r := l.at(i)
 		if !t.eligible(r, row) {
 			continue
 		}
@@ -285,12 +264,12 @@ func (t *turn) nextOf(f *flow, first, row int) int {
 			best, most = i, w
 		}
 		position++
-		if r.passed() >= maxPassed*r.skip() || position > q.skip {
+		if r.passed() >= maxPassed*r.skip() || position > l.skip {
 			break // nobody passes this one
 		}
 	}
 	for i := first; i < best; i++ {
-		if r := q.at(i); t.eligible(r, row) {
+		if r := l.at(i); t.eligible(r, row) {
 			r.countPassed()
 		}
 	}

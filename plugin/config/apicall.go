@@ -120,18 +120,6 @@ func readCall(body, example string, members []callMember) error {
 	return p.callErr()
 }
 
-// callErr returns all problems in one line, nil if there are none.
-func (p *parser) callErr() error {
-	if p.count == 0 {
-		return nil
-	}
-	text := strings.Join(p.problems, "; ")
-	if more := p.count - len(p.problems); more > 0 {
-		text += "; and " + strconv.Itoa(more) + " more"
-	}
-	return errors.New(text)
-}
-
 // models reads the names of some of the targets.
 func (p *parser) models(at string, v value, known []string) (names []string) {
 	if v.kind != kindArray {

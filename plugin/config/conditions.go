@@ -10,7 +10,7 @@ import (
 func isCondition(name string) bool { return contains(conditionKeys, name) }
 
 // conditions decodes the conditions of a rule.
-func (p *parser) conditions(at string, v value) rule {
+func (src *source) conditions(at string, v value) rule {
 	lists := make(map[string][]string, len(conditionKeys))
 	for i, name := range v.names {
 		if !isCondition(name) {
@@ -18,15 +18,15 @@ func (p *parser) conditions(at string, v value) rule {
 		}
 		place := at + "." + name
 		if _, twice := lists[name]; twice {
-			p.bad(place, "written twice")
+			src.bad(place, "written twice")
 			continue
 		}
-		lists[name] = p.names(name, place, v.items[i])
+		lists[name] = src.names(name, place, v.items[i])
 	}
 	if len(lists) == 0 {
-		p.bad(at, "matches nothing, want at least one of "+strings.Join(conditionKeys, ", "))
+		src.bad(at, "matches nothing, want at least one of "+strings.Join(conditionKeys, ", "))
 	}
-	p.warnUnreached(at, lists)
+	src.warnUnreached(at, lists)
 	r := rule{routes: lists[matchRoute], prefixes: lists[matchPrefix]}
 	if names := lists[matchDomain]; names != nil {
 		r.domains = make([]domain, len(names))
@@ -46,36 +46,36 @@ func (p *parser) conditions(at string, v value) rule {
 // outranked drops the conditions of a rule that are ignored beside stronger ones, as in the Go SDK of Higress; its SDKs
 // for other languages, and older ones for Go, refuse such a rule. Who writes both means requests that meet both, so the
 // rule would be for more of them. It is refused, on Higress only if those would be touched.
-func (p *parser) outranked(d *draft) {
+func (src *source) outranked(d *draft) {
 	r, touches := &d.rule, d.config.Enabled && !d.config.Shadow
-	all, refused := r.forAllHosts(), touches || p.host == Envoy
+	all, refused := r.forAllHosts(), touches || src.host == Envoy
 	if r.domains != nil && r.routes != nil {
-		p.ignored(d.at+"."+matchDomain, matchRoute, refused && !(all && p.host == Higress))
+		src.ignored(d.at+"."+matchDomain, matchRoute, refused && !(all && src.host == Higress))
 		r.domains, all = nil, false
 	}
 	if r.services != nil && r.domains != nil {
-		p.ignored(d.at+"."+matchService, matchDomain, refused)
+		src.ignored(d.at+"."+matchService, matchDomain, refused)
 		r.services = nil
 	}
 	if r.prefixes != nil && (r.routes != nil || r.domains != nil || r.services != nil) {
-		p.ignored(d.at+"."+matchPrefix, "the other conditions", refused)
+		src.ignored(d.at+"."+matchPrefix, "the other conditions", refused)
 		r.prefixes = nil
 	}
 	if touches && all {
-		p.warn(d.at+"."+matchDomain, `has "*": the rule is for every request that no rule before it is for`)
+		src.warn(d.at+"."+matchDomain, `has "*": the rule is for every request that no rule before it is for`)
 	}
 }
 
 // ignored reports a condition that is ignored beside another one.
 //
 //go:noinline
-func (p *parser) ignored(at, by string, refused bool) {
+func (src *source) ignored(at, by string, refused bool) {
 	what := "is ignored beside " + by
 	if !refused {
-		p.warn(at, what)
+		src.warn(at, what)
 		return
 	}
-	p.bad(at, what+", and the rule would be for more requests; want one of the two")
+	src.bad(at, what+", and the rule would be for more requests; want one of the two")
 }
 
 // forAllHosts reports whether one of the domains is "*".
@@ -101,21 +101,21 @@ func newDomain(s string) domain {
 }
 
 // names decodes a list of names; a single one needs no brackets. An invalid name matches nothing.
-func (p *parser) names(kind, at string, v value) []string {
+func (src *source) names(kind, at string, v value) []string {
 	if v.kind == kindString {
 		v = value{kind: kindArray, items: []value{v}}
 	}
 	if v.kind != kindArray || len(v.items) == 0 {
-		p.badValue(at, v, ", want a list of names")
+		src.badValue(at, v, ", want a list of names")
 	}
 	list := make([]string, 0, len(v.items))
 	for i, item := range v.items {
 		if item.kind != kindString || item.text == "" {
-			p.bad(at+"["+strconv.Itoa(i)+"]", got(item)+", want a name")
+			src.bad(at+"["+strconv.Itoa(i)+"]", got(item)+", want a name")
 			continue
 		}
 		list = append(list, strings.Clone(item.text))
 	}
-	p.checkNames(kind, at, list)
+	src.checkNames(kind, at, list)
 	return list
 }

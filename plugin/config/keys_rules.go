@@ -2,7 +2,7 @@ package config
 
 import "github.com/warmgate/warmgate/lb/setting"
 
-// ruleKeys are the keys of rules. They are not part of a Config: see [parser.conditions].
+// ruleKeys are the keys of rules. They are not part of a Config: see [source.conditions].
 var ruleKeys = []key{
 	{Key: setting.Key{
 		Name: rulesKey, Type: setting.Array,

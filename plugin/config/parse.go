@@ -37,13 +37,13 @@ func Update(raw []byte, h Host, before Forms) (*Set, Forms, error) {
 	if root.kind != kindObject {
 		return nil, nil, errors.New("config: " + noObject(root))
 	}
-	p := &parser{host: h, base: defaults(h), text: text}
-	set, forms := p.set(root, before)
+	src := &source{parser: &parser{host: h, base: defaults(h)}, text: text}
+	set, forms := src.set(root, before)
 	if set != nil {
-		set.warnings = p.warnings
+		set.warnings = src.warnings
 	}
-	if p.count > 0 {
-		return set, forms, p.err()
+	if src.count > 0 {
+		return set, forms, src.err()
 	}
 	return set, forms, nil
 }
@@ -57,53 +57,11 @@ func smallest(h Host) string {
 	return `{"lb_policy":` + policy + `}`
 }
 
-// parser collects the problems of one configuration.
+// parser decodes values of one configuration.
 type parser struct {
-	host     Host
-	base     Config // the defaults
-	text     string // the source
-	problems []string
-	count    int // of problems, those not kept included
-	warnings []string
-	first    map[string]string // the first rule for a name, by the kind of condition and the name
-}
-
-// maxProblems is how many problems, and how many warnings, are kept.
-const maxProblems = 50
-
-// bad adds a problem at a key. It is not inlined at its many callers, for the size of the artifacts.
-//
-//go:noinline
-func (p *parser) bad(at, what string) {
-	if p.count++; p.count <= maxProblems {
-		p.problems = append(p.problems, at+": "+what)
-	}
-}
-
-// badValue adds a problem with the value of a key.
-//
-//go:noinline
-func (p *parser) badValue(at string, v value, what string) { p.bad(at, got(v)+what) }
-
-// warn adds a warning, and is not inlined either.
-//
-//go:noinline
-func (p *parser) warn(at, what string) {
-	if len(p.warnings) < maxProblems {
-		p.warnings = append(p.warnings, at+" "+what)
-	}
-}
-
-func (p *parser) err() error {
-	noun := " problems"
-	if p.count == 1 {
-		noun = " problem"
-	}
-	text := "config: " + strconv.Itoa(p.count) + noun + "\n  " + strings.Join(p.problems, "\n  ")
-	if more := p.count - len(p.problems); more > 0 {
-		text += "\n  and " + strconv.Itoa(more) + " more"
-	}
-	return errors.New(text)
+	findings
+	host Host
+	base Config // the defaults
 }
 
 // part is one Config under construction: the global part or one rule.
@@ -281,13 +239,4 @@ func isSection(name string) bool {
 		}
 	}
 	return false
-}
-
-// printable escapes what would break a message out of its line.
-func printable(s string) string {
-	q := strconv.Quote(s)
-	if len(q) == len(s)+2 {
-		return s
-	}
-	return q
 }

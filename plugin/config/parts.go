@@ -57,9 +57,16 @@ func (d *draft) prefix() string {
 	return d.at + "."
 }
 
+// source is the text of a configuration, whose parts are being read.
+type source struct {
+	*parser
+	text  string
+	first map[string]string // the first rule for a name, by the kind of condition and the name
+}
+
 // set reads the parts of a configuration. It returns nil when none of them is good.
-func (p *parser) set(root value, before Forms) (*Set, Forms) {
-	drafts, ok := p.drafts(root)
+func (src *source) set(root value, before Forms) (*Set, Forms) {
+	drafts, ok := src.drafts(root)
 	if !ok {
 		return nil, nil
 	}
@@ -67,11 +74,11 @@ func (p *parser) set(root value, before Forms) (*Set, Forms) {
 		d := &drafts[i]
 		d.fixed = before[d.id] == d.form
 	}
-	seen := &agreed{host: p.host, logins: map[Redis]Redis{}, regions: map[string]*Regions{}}
+	seen := &agreed{host: src.host, logins: map[Redis]Redis{}, regions: map[string]*Regions{}}
 	for _, fixed := range [2]bool{true, false} { // so that no new part can push out one that works
 		for i := range drafts {
 			if d := &drafts[i]; !d.bad && d.fixed == fixed {
-				d.bad = !seen.admit(p, d)
+				d.bad = !seen.admit(src.parser, d)
 			}
 		}
 	}
@@ -79,8 +86,8 @@ func (p *parser) set(root value, before Forms) (*Set, Forms) {
 		return nil, nil
 	}
 	apis := refusedAPIs(drafts)
-	p.keep(drafts, before, seen)
-	s, forms := p.assemble(&root, drafts)
+	src.keep(drafts, before, seen)
+	s, forms := src.assemble(&root, drafts)
 	s.refusedAPIs = apis
 	return s, forms
 }
@@ -95,7 +102,7 @@ func refusedAPIs(drafts []draft) (paths APIPaths) {
 }
 
 // keep replaces refused parts by their last good forms.
-func (p *parser) keep(drafts []draft, before Forms, seen *agreed) {
+func (src *source) keep(drafts []draft, before Forms, seen *agreed) {
 	room := maxKept
 	for i := range drafts {
 		d := &drafts[i]
@@ -107,10 +114,10 @@ func (p *parser) keep(drafts []draft, before Forms, seen *agreed) {
 		if err != nil || v.kind != kindObject {
 			continue
 		}
-		silent := &parser{host: p.host, base: p.base}
+		silent := &parser{host: src.host, base: src.base}
 		earlier := *d
 		earlier.config = silent.config(v, d.config.ID, d.prefix(), func(name string) bool {
-			return p.isForeign(name) || isCondition(name)
+			return src.isForeign(name) || isCondition(name)
 		})
 		if silent.count == 0 && seen.admit(silent, &earlier) {
 			room -= len(form)
@@ -120,8 +127,8 @@ func (p *parser) keep(drafts []draft, before Forms, seen *agreed) {
 }
 
 // assemble makes the set of the parts that are valid, kept or refused.
-func (p *parser) assemble(root *value, drafts []draft) (*Set, Forms) {
-	s, forms := &Set{host: p.host, byRoute: map[string]int{}}, Forms{}
+func (src *source) assemble(root *value, drafts []draft) (*Set, Forms) {
+	s, forms := &Set{host: src.host, byRoute: map[string]int{}}, Forms{}
 	for i := range drafts {
 		d := &drafts[i]
 		if d.bad {
@@ -189,21 +196,21 @@ func (r *rule) keys() string {
 }
 
 // isForeign reports whether a key of the whole configuration is Higress's, and so none of the global part.
-func (p *parser) isForeign(name string) bool {
-	return name == rulesKey || p.host == Higress && name == pluginIDKey
+func (src *source) isForeign(name string) bool {
+	return name == rulesKey || src.host == Higress && name == pluginIDKey
 }
 
 // drafts decodes the global part, if there is one, and the rules. It returns false if the parts cannot be separated.
-func (p *parser) drafts(root value) ([]draft, bool) {
+func (src *source) drafts(root value) ([]draft, bool) {
 	var rules *value
 	own := 0 // keys of the global part
 	for i, name := range root.names {
 		switch {
-		case !p.isForeign(name):
+		case !src.isForeign(name):
 			own++
 		case name == pluginIDKey:
 		case rules != nil:
-			p.bad(rulesKey, "written twice")
+			src.bad(rulesKey, "written twice")
 			return nil, false
 		default:
 			rules = &root.items[i]
@@ -211,51 +218,51 @@ func (p *parser) drafts(root value) ([]draft, bool) {
 	}
 	var list []draft
 	if own > 0 || rules == nil || rules.kind == kindArray && len(rules.items) == 0 {
-		d := draft{id: xxhash.Sum64String("global"), form: p.text[root.from:root.to]}
+		d := draft{id: xxhash.Sum64String("global"), form: src.text[root.from:root.to]}
 		if rules != nil { // which are no part of it
-			d.form = p.text[root.from:rules.from] + "[]" + p.text[rules.to:root.to]
+			d.form = src.text[root.from:rules.from] + "[]" + src.text[rules.to:root.to]
 		}
-		p.try(&d, func() { d.config = p.config(root, 0, "", p.isForeign) })
+		src.try(&d, func() { d.config = src.config(root, 0, "", src.isForeign) })
 		list = append(list, d)
 	}
 	if rules == nil {
 		return list, true
 	}
-	more, ok := p.rules(*rules)
+	more, ok := src.rules(*rules)
 	return append(list, more...), ok
 }
 
 // try decodes a part and records whether it is valid. A refused part has no warnings.
-func (p *parser) try(d *draft, read func()) {
-	problems, warnings := p.count, len(p.warnings)
+func (src *source) try(d *draft, read func()) {
+	problems, warnings := src.count, len(src.warnings)
 	read()
-	if d.bad = p.count > problems; d.bad {
-		p.warnings = p.warnings[:warnings]
+	if d.bad = src.count > problems; d.bad {
+		src.warnings = src.warnings[:warnings]
 	}
 }
 
-func (p *parser) rules(v value) ([]draft, bool) {
+func (src *source) rules(v value) ([]draft, bool) {
 	if v.kind != kindArray {
-		p.bad(rulesKey, got(v)+", want an array of objects")
+		src.bad(rulesKey, got(v)+", want an array of objects")
 		return nil, false
 	}
 	if len(v.items) > maxRules {
-		p.bad(rulesKey, "got "+strconv.Itoa(len(v.items))+" rules, want at most "+strconv.Itoa(maxRules))
+		src.bad(rulesKey, "got "+strconv.Itoa(len(v.items))+" rules, want at most "+strconv.Itoa(maxRules))
 		return nil, false
 	}
 	list, met := make([]draft, len(v.items)), map[uint64]bool{}
-	p.first = map[string]string{}
+	src.first = map[string]string{}
 	for i, item := range v.items {
 		d := &list[i]
-		d.at, d.form, d.config.ID = rulesKey+"["+strconv.Itoa(i)+"]", p.text[item.from:item.to], i+1
-		p.try(d, func() {
+		d.at, d.form, d.config.ID = rulesKey+"["+strconv.Itoa(i)+"]", src.text[item.from:item.to], i+1
+		src.try(d, func() {
 			if item.kind != kindObject {
-				p.bad(d.at, noObject(item))
+				src.bad(d.at, noObject(item))
 				return
 			}
-			d.rule = p.conditions(d.at, item)
-			d.config = p.config(item, i+1, d.prefix(), isCondition)
-			p.outranked(d)
+			d.rule = src.conditions(d.at, item)
+			d.config = src.config(item, i+1, d.prefix(), isCondition)
+			src.outranked(d)
 		})
 		// Of rules for the same, only the first is ever reached.
 		if id := xxhash.Sum64String("rule " + d.keys()); d.keys() != "" && !met[id] {

@@ -7,15 +7,15 @@ import "strings"
 
 // checkNames reports names that no request has. One beside others has a warning, as the rule is for requests without
 // it, too; a rule with no others is refused, as it would be for none.
-func (p *parser) checkNames(kind, at string, names []string) {
-	report := p.bad
+func (src *source) checkNames(kind, at string, names []string) {
+	report := src.bad
 	for _, name := range names {
-		if _, none := p.checkName(kind, name); !none {
-			report = p.warn
+		if _, none := checkName(src.host, kind, name); !none {
+			report = src.warn
 		}
 	}
 	for _, name := range names {
-		if what, _ := p.checkName(kind, name); what != "" {
+		if what, _ := checkName(src.host, kind, name); what != "" {
 			report(at, "got "+quote(name)+what)
 		}
 	}
@@ -24,9 +24,9 @@ func (p *parser) checkNames(kind, at string, names []string) {
 // checkName says what is wrong with a name, and whether no request can have it, by its form: one that looks like a URL,
 // a path, a pattern, a list or a host with its port. Routes and clusters may be called so after all on stock Envoy.
 // Envoy Gateway has patterns of host names in the names of its routes.
-func (p *parser) checkName(kind, name string) (what string, none bool) {
+func checkName(h Host, kind, name string) (what string, none bool) {
 	last := len(name) - 1
-	host, inHigress, service := kind == matchDomain, p.host == Higress, kind == matchService
+	host, inHigress, service := kind == matchDomain, h == Higress, kind == matchService
 	var odd, blank, dot bool
 	for i := range len(name) {
 		switch name[i] {
@@ -62,9 +62,9 @@ func (p *parser) checkName(kind, name string) (what string, none bool) {
 
 // warnUnreached warns of a rule, or names of its strongest condition, for which a rule before it applies. Only the same
 // names are found, and those behind the domain "*".
-func (p *parser) warnUnreached(at string, lists map[string][]string) {
-	if all := p.first[matchDomain+"*"]; all != "" {
-		p.warn(at, "is never reached: "+all+" is for every request")
+func (src *source) warnUnreached(at string, lists map[string][]string) {
+	if all := src.first[matchDomain+"*"]; all != "" {
+		src.warn(at, "is never reached: "+all+" is for every request")
 		return
 	}
 	kind := ""
@@ -75,10 +75,10 @@ func (p *parser) warnUnreached(at string, lists map[string][]string) {
 	}
 	for _, name := range lists[kind] {
 		id := kind + name
-		if by := p.first[id]; by != "" && by != at {
-			p.warn(at+"."+kind, "has "+quote(name)+", which "+by+" before it is for")
+		if by := src.first[id]; by != "" && by != at {
+			src.warn(at+"."+kind, "has "+quote(name)+", which "+by+" before it is for")
 		} else if kind != matchRoute || lists[matchService] == nil {
-			p.first[id] = at
+			src.first[id] = at
 		}
 	}
 }

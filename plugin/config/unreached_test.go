@@ -130,7 +130,7 @@ func TestRefusedDomainsMatchNothing(t *testing.T) {
 			host += ":80"
 		}
 		r := rule{domains: []domain{newDomain(name)}}
-		if _, none := new(parser).checkName(matchDomain, name); none && r.matchesDomain(withoutPort(host)) {
+		if _, none := checkName(Higress, matchDomain, name); none && r.matchesDomain(withoutPort(host)) {
 			rt.Fatalf("%q matches %q", name, host)
 		}
 	})

@@ -339,8 +339,9 @@ func (u *promptUse) bytesCome() int { return u.pl.body.received }
 // bodyTimeoutRecovered implements bodyUser.
 func (u *promptUse) bodyTimeoutRecovered() { u.pl.recovered() }
 
-// bodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more does
-// not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
+// bodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
+// does not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the
+// body.
 func (u *promptUse) bodyTimeout() {
 	pl := u.pl
 	delete(pl.plugin.vm.bodies.partial, u)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	lbengines "github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/models"
@@ -33,7 +34,7 @@ type cluster struct {
 
 	health  *health.Health
 	facts   *models.Facts
-	caches  *lb.CacheTracker
+	caches  *cache.Tracker
 	engines *lbengines.Samples
 	shares  *policy.RequestShares
 	limits  *push.Limits
@@ -81,7 +82,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		}
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
-			health: health.New(), facts: models.NewFacts(), caches: lb.NewCacheTracker(), engines: lbengines.New(),
+			health: health.New(), facts: models.NewFacts(), caches: cache.NewTracker(), engines: lbengines.New(),
 			shares: policy.NewRequestShares(), latencies: policy.NewLatencies(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, levelsAt: map[*config.Config]time.Duration{},
 			suspects: map[string]time.Duration{},

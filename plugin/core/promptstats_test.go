@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/policy"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -140,8 +141,8 @@ func TestManyRulesLearnTogether(t *testing.T) {
 			"prefix":{"table_bytes":65536,"cache_tokens":100000000}}}`, domain(i), 600+i))
 	}
 	d := startFake(t, 1, 1, `{"_rules_":[`+strings.Join(list, ",")+`]}`)
-	caches := func() *lb.CacheTracker { return d.workers[0].vm.clusters[fakeCluster].caches }
-	var first *lb.CacheTracker
+	caches := func() *cache.Tracker { return d.workers[0].vm.clusters[fakeCluster].caches }
+	var first *cache.Tracker
 	for round := range 4 {
 		for i := range rules {
 			d.talkTo(domain(i), i, 980)

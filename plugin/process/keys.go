@@ -13,14 +13,14 @@ import (
 // The keys of shared memory, besides the embedded store's and the claims of redisclient to load a script. On Higress
 // all plugins share one memory, so each begins with our name. The number is the version of the value's format.
 const (
-	KeyEjections = "warmgate/2/ejections"   // ejections.go
-	KeyFacts     = "warmgate/1/models"      // ejections.go
+	KeyEjections = "warmgate/2/ejections"   // exchange.go
+	KeyFacts     = "warmgate/1/models"      // exchange.go
 	KeyLastGood  = "warmgate/1/configured/" // and the name of the plugin: lastgood.go
 	KeyTolerated = "warmgate/1/taken/"      // and the name of the plugin: digests of bad first configurations
 	KeySecret    = "warmgate/1/secret"      // of this process
 	KeyDemand    = "warmgate/1/metered"     // demand.go
 	KeySamples   = "warmgate/2/readings/"   // and the name of the cluster: samples.go
-	KeyLists     = "warmgate/1/listed/"     // and the name of the cluster: modellists.go
+	KeyLists     = "warmgate/1/listed/"     // and the name of the cluster: plugin/engines/lists.go
 	KeyScraper   = "warmgate/1/scraper"     // leader of scrapes: scraper.go
 	KeyShares    = "warmgate/1/shares/"     // and the name of the cluster: shares.go
 	KeyLeader    = "warmgate/2/leader"      // leader of polls of the admin interface, with this format of the digest
@@ -29,7 +29,7 @@ const (
 	KeyHung      = "warmgate/2/hung"        // the same while the admin interface does not answer
 	KeyRegions   = "warmgate/1/regions/"    // and the digest of a region: regions.go
 	KeyBreakers  = "warmgate/1/breakers"    // circuit breakers of clusters: admin.go
-	KeyAdmission = "warmgate/1/admission/"  // and the path of an admission API: apiadvice.go
+	KeyAdmission = "warmgate/1/admission/"  // and the path of an admission API: plugin/admission/advice.go
 	KeySubsets   = "warmgate/1/subsets"     // subsets.go
 	KeyLimits    = "warmgate/1/limits/"     // and the name of the cluster: shares.go
 )

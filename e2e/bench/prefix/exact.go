@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/policy"
@@ -40,7 +41,7 @@ const exactBlock = 8
 
 func newExact(stage *compare.Stage, w *workload, credit float64) *exact {
 	policy, err := policy.New(ownName, policy.Config{
-		Unit: lb.Tokens, Health: health.New(), Caches: lb.NewCacheTracker(), Engines: engines.New(),
+		Unit: lb.Tokens, Health: health.New(), Caches: cache.NewTracker(), Engines: engines.New(),
 		Settings: &policy.CacheConfig{Credit: credit, TTL: time.Hour},
 	})
 	if err != nil {

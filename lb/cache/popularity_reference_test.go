@@ -1,4 +1,4 @@
-package lb
+package cache
 
 import (
 	"math"

@@ -1,4 +1,6 @@
-package lb
+// Package cache learns what the KV caches of a cluster's endpoints keep, how busy the endpoints are, and which prompts
+// many requests share.
+package cache
 
 import (
 	"math"
@@ -6,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/order"
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
@@ -45,7 +48,7 @@ const (
 	unlimitedTTL = time.Duration(math.MaxInt64 / 2)
 )
 
-// CacheTracker is what a VM has learned of the KV caches of one cluster, and of the prompts that are requested there.
+// Tracker is what a VM has learned of the KV caches of one cluster, and of the prompts that are requested there.
 // All policies of the cluster share it, so that it survives a change of the configuration.
 //
 // It learns from answers how long endpoints retain what they have computed. Engines evict the least recently used
@@ -56,7 +59,7 @@ const (
 // has never reported a cached token may not report them at all, and gets the longest TTL. One that has and reports
 // none found none: vLLM omits the number then. Since an engine may report in one API only, this is tracked per API. A
 // single stray report is outweighed by a long series of silent answers, whose effect is then undone: see apiReports.
-type CacheTracker struct {
+type Tracker struct {
 	endpoints  map[string]*endpointCache // by address
 	popularity popularity
 	answers    answerStats
@@ -65,30 +68,30 @@ type CacheTracker struct {
 	scratch    []time.Duration
 }
 
-// NewCacheTracker returns the tracker of a cluster without history.
-func NewCacheTracker() *CacheTracker {
-	return &CacheTracker{
+// NewTracker returns the tracker of a cluster without history.
+func NewTracker() *Tracker {
+	return &Tracker{
 		endpoints: map[string]*endpointCache{}, answers: answerStats{times: map[string]*answerTimes{}},
 	}
 }
 
 // Retention returns the TTL of the latest plan, and how many times an endpoint was found to have lost its cache.
-func (c *CacheTracker) Retention() (ttl time.Duration, losses uint64) { return c.ttl, c.losses }
+func (c *Tracker) Retention() (ttl time.Duration, losses uint64) { return c.ttl, c.losses }
 
 // CountRequest counts a request of any kind.
-func (c *CacheTracker) CountRequest(now time.Duration) { c.popularity.countRequest(now) }
+func (c *Tracker) CountRequest(now time.Duration) { c.popularity.countRequest(now) }
 
-// PerRequest returns the load of a request in flight beside its tokens, in tokens: see [Plan.PerRequest].
-func (c *CacheTracker) PerRequest() int64 { return c.answers.perRequest() }
+// PerRequest returns the load of a request in flight beside its tokens, in tokens: see [lb.Plan.PerRequest].
+func (c *Tracker) PerRequest() int64 { return c.answers.perRequest() }
 
 // CreditBytes counts a request with the given blocks that one of so many endpoints may serve, and returns
-// [Prefix.CreditBytes] for it: the length of a match, less for popular blocks.
-func (c *CacheTracker) CreditBytes(blocks []prompt.Block, endpoints int) []uint32 {
+// [lb.Prefix.CreditBytes] for it: the length of a match, less for popular blocks.
+func (c *Tracker) CreditBytes(blocks []prompt.Block, endpoints int) []uint32 {
 	return c.popularity.creditBytes(blocks, endpoints)
 }
 
 // Observe learns from an answer. longest is the configured TTL, to which learned TTLs are limited.
-func (c *CacheTracker) Observe(now, longest time.Duration, o Outcome) {
+func (c *Tracker) Observe(now, longest time.Duration, o lb.Outcome) {
 	c.learnTTL(now, longest, o)
 	c.answers.observe(now, &o)
 }
@@ -118,7 +121,7 @@ type apiReports struct {
 }
 
 // learnTTL learns from an answer how long its endpoint retains what it has computed.
-func (c *CacheTracker) learnTTL(now, longest time.Duration, o Outcome) {
+func (c *Tracker) learnTTL(now, longest time.Duration, o lb.Outcome) {
 	e := c.endpoints[o.Addr]
 	silent := e == nil || e.reports[o.API] == nil
 	if o.PromptTokens <= 0 || max(o.ExpectedTokens, o.CachedTokens) < minPredicted || silent && o.CachedTokens <= 0 {
@@ -158,7 +161,7 @@ func newEndpointCache(now time.Duration) *endpointCache {
 // updateReports records whether the answer reports cached tokens. It returns false once a series of silences shows that
 // the endpoint does not report in that API, and undoes the effect of the series. Answers to requests from before a loss
 // are not part of it.
-func (e *endpointCache) updateReports(o Outcome) bool {
+func (e *endpointCache) updateReports(o lb.Outcome) bool {
 	r := e.reports[o.API]
 	switch {
 	case r == nil:
@@ -184,7 +187,7 @@ func (e *endpointCache) updateReports(o Outcome) bool {
 func scaled(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
 // detectLoss adds the result of a prediction and reports whether the endpoint has lost its cache. It is Page's CUSUM
-// test, as in failure_weight.go: the likelihood of the failures with a lost cache against that at the endpoint's miss
+// test, as in package health: the likelihood of the failures with a lost cache against that at the endpoint's miss
 // rate.
 func (e *endpointCache) detectLoss(hit bool, source uint64) bool {
 	missRate := min(max(e.missRate, 0.02), 0.5)
@@ -207,42 +210,42 @@ func (e *endpointCache) detectLoss(hit bool, source uint64) bool {
 	return true
 }
 
-// cacheSummary is what the plans of one policy contain about caches, as last computed.
-type CacheSummary struct {
+// Summary is what the plans of one policy contain about caches, as last computed.
+type Summary struct {
 	TTL          time.Duration // 0 before the first computation
-	ShortTTL     []EndpointTTL
+	ShortTTL     []lb.EndpointTTL
 	updatedAt    time.Duration
 	creditGrowth []float64 // by tier
 	losses       uint64    // of the tracker, as of updatedAt
 }
 
-// displacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the
+// DisplacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the
 // configured TTL. At endpoints that evict before that, each token displaces another, which will have to be computed
 // again.
-func (s *CacheSummary) DisplacementFactor(longest time.Duration) float64 {
+func (s *Summary) DisplacementFactor(longest time.Duration) float64 {
 	if s.TTL >= longest {
 		return 1
 	}
 	return 2 - float64(s.TTL)/float64(longest)
 }
 
-// creditGrowthOf returns [Prefix.CreditGrowth] for requests of the tier, 0 if it is newer than the summary.
-func (s *CacheSummary) CreditGrowthOf(tier uint8) float64 {
+// CreditGrowthOf returns [lb.Prefix.CreditGrowth] for requests of the tier, 0 if it is newer than the summary.
+func (s *Summary) CreditGrowthOf(tier uint8) float64 {
 	if int(tier) >= len(s.creditGrowth) {
 		return 0
 	}
 	return s.creditGrowth[tier]
 }
 
-// summarize updates the summary for the candidates once per summaryInterval, and at once after a loss. The TTL is the
+// Summarize updates the summary for the candidates once per summaryInterval, and at once after a loss. The TTL is the
 // median of the candidates', at most longest. Endpoints with less than half of it are listed with their own, and so are
 // those that lost their cache more recently.
-func (c *CacheTracker) Summarize(now, longest time.Duration, cs []Candidate, s *CacheSummary) {
+func (c *Tracker) Summarize(now, longest time.Duration, cs []lb.Candidate, s *Summary) {
 	if s.TTL > 0 && now-s.updatedAt < summaryInterval && s.losses == c.losses {
 		return
 	}
 	pruneIdle(c.answers.times, now, cs, func(t *answerTimes) time.Duration { return t.lastAt })
-	*s = CacheSummary{TTL: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(now, cs)}
+	*s = Summary{TTL: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(now, cs)}
 	c.ttl = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {
 		return
@@ -259,7 +262,7 @@ func (c *CacheTracker) Summarize(now, longest time.Duration, cs []Candidate, s *
 }
 
 // shortTTLs returns the candidates whose entries expire sooner than ttl, the shortest maxShortTTLs of them.
-func (c *CacheTracker) shortTTLs(now, ttl, longest time.Duration, cs []Candidate) (short []EndpointTTL) {
+func (c *Tracker) shortTTLs(now, ttl, longest time.Duration, cs []lb.Candidate) (short []lb.EndpointTTL) {
 	for i := range cs {
 		e := c.endpoints[cs[i].Addr]
 		own := min(e.ttlAt(now), longest)
@@ -269,10 +272,10 @@ func (c *CacheTracker) shortTTLs(now, ttl, longest time.Duration, cs []Candidate
 		case own >= ttl/2:
 			continue
 		}
-		short = append(short, EndpointTTL{EndpointTag(cs[i].Addr), own})
+		short = append(short, lb.EndpointTTL{Endpoint: lb.EndpointTag(cs[i].Addr), TTL: own})
 	}
 	if len(short) > maxShortTTLs {
-		order.By(short, func(a, b *EndpointTTL) bool {
+		order.By(short, func(a, b *lb.EndpointTTL) bool {
 			return a.TTL < b.TTL || a.TTL == b.TTL && a.Endpoint < b.Endpoint
 		})
 		short = short[:maxShortTTLs]
@@ -282,7 +285,7 @@ func (c *CacheTracker) shortTTLs(now, ttl, longest time.Duration, cs []Candidate
 
 // pruneIdle deletes endpoints that are not candidates and without an answer for idleEndpointTTL. lastAt returns the
 // time of the last answer.
-func pruneIdle[T any](known map[string]T, now time.Duration, cs []Candidate, lastAt func(T) time.Duration) {
+func pruneIdle[T any](known map[string]T, now time.Duration, cs []lb.Candidate, lastAt func(T) time.Duration) {
 	if len(known) <= len(cs) {
 		return
 	}
@@ -290,7 +293,7 @@ func pruneIdle[T any](known map[string]T, now time.Duration, cs []Candidate, las
 		if now-lastAt(k) <= idleEndpointTTL {
 			continue
 		}
-		if !slices.ContainsFunc(cs, func(c Candidate) bool { return c.Addr == addr }) {
+		if !slices.ContainsFunc(cs, func(c lb.Candidate) bool { return c.Addr == addr }) {
 			delete(known, addr)
 		}
 	}

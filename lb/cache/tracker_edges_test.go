@@ -1,9 +1,11 @@
-package lb
+package cache
 
 import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // reported returns a tracker of one endpoint that has often reported cached tokens.
@@ -16,17 +18,17 @@ func reported() *testTracker {
 // An answer counts from minPredicted expected tokens on, and only with its usage. A hit is half of what was expected.
 func TestAnswersThatCount(t *testing.T) {
 	for name, c := range map[string]struct {
-		o        Outcome
+		o        lb.Outcome
 		shortens bool
 	}{
-		"nothing found":             {Outcome{PromptTokens: 1000, ExpectedTokens: 900}, true},
-		"no usage":                  {Outcome{ExpectedTokens: 900}, false},
-		"few tokens expected":       {Outcome{PromptTokens: 1000, ExpectedTokens: minPredicted - 1}, false},
-		"enough tokens expected":    {Outcome{PromptTokens: 1000, ExpectedTokens: minPredicted}, true},
-		"half of it found":          {Outcome{PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: 450}, false},
-		"less than half of it":      {Outcome{PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: 449}, true},
-		"more found than expected":  {Outcome{PromptTokens: 1000, ExpectedTokens: 10, CachedTokens: 900}, false},
-		"nothing expected or found": {Outcome{PromptTokens: 1000}, false},
+		"nothing found":             {lb.Outcome{PromptTokens: 1000, ExpectedTokens: 900}, true},
+		"no usage":                  {lb.Outcome{ExpectedTokens: 900}, false},
+		"few tokens expected":       {lb.Outcome{PromptTokens: 1000, ExpectedTokens: minPredicted - 1}, false},
+		"enough tokens expected":    {lb.Outcome{PromptTokens: 1000, ExpectedTokens: minPredicted}, true},
+		"half of it found":          {lb.Outcome{PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: 450}, false},
+		"less than half of it":      {lb.Outcome{PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: 449}, true},
+		"more found than expected":  {lb.Outcome{PromptTokens: 1000, ExpectedTokens: 10, CachedTokens: 900}, false},
+		"nothing expected or found": {lb.Outcome{PromptTokens: 1000}, false},
 	} {
 		l := reported()
 		for range 3 {
@@ -55,7 +57,7 @@ func TestPlannedAtTheMomentOfACut(t *testing.T) {
 		l := reported()
 		at := l.now
 		for range 2 {
-			l.answer(Outcome{Addr: l.cs[0].Addr, PlannedAt: at, PromptTokens: 1000, ExpectedTokens: 900})
+			l.answer(lb.Outcome{Addr: l.cs[0].Addr, PlannedAt: at, PromptTokens: 1000, ExpectedTokens: 900})
 			at -= before
 		}
 		if got := l.ttls()[0]; math.Abs(float64(got)/float64(longestTTL)-want) > 0.001 {
@@ -68,7 +70,7 @@ func TestPlannedAtTheMomentOfACut(t *testing.T) {
 			l.answers(0, 1, 900, 0)
 		}
 		for range 15 {
-			l.answer(Outcome{
+			l.answer(lb.Outcome{
 				Addr: l.cs[0].Addr, PlannedAt: l.now - before, PromptTokens: 1000, ExpectedTokens: 900,
 			})
 		}
@@ -110,8 +112,8 @@ func TestEvidenceOfALoss(t *testing.T) {
 // The first answer of all has its real duration. The next 16 of an endpoint count for at most 4 times what is known,
 // later ones for 32 times.
 func TestBoundOfDurations(t *testing.T) {
-	answer := func(seconds time.Duration) *Outcome {
-		return &Outcome{Addr: "a", CountedTokens: 1, TTFT: time.Second / 2, Duration: seconds * time.Second}
+	answer := func(seconds time.Duration) *lb.Outcome {
+		return &lb.Outcome{Addr: "a", CountedTokens: 1, TTFT: time.Second / 2, Duration: seconds * time.Second}
 	}
 	p := newAnswerStats()
 	if p.observe(0, answer(100)); p.times["a"].meanDuration != 100 {

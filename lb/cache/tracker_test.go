@@ -1,4 +1,4 @@
-package lb
+package cache
 
 import (
 	"fmt"
@@ -6,36 +6,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // testTracker is a tracker with the candidates, the clock and the summary of one policy.
 type testTracker struct {
-	*CacheTracker
+	*Tracker
 	longest time.Duration
-	summary CacheSummary
+	summary Summary
 	now     time.Duration
-	cs      []Candidate
+	cs      []lb.Candidate
 	source  uint64 // of the latest answer
 }
 
 func newTestTracker(n int, longest time.Duration) *testTracker {
-	l := &testTracker{CacheTracker: NewCacheTracker(), longest: longest, now: time.Hour}
+	l := &testTracker{Tracker: NewTracker(), longest: longest, now: time.Hour}
 	for i := range n {
-		l.cs = append(l.cs, Candidate{Addr: fmt.Sprintf("10.0.0.%d:80", i+1)})
+		l.cs = append(l.cs, lb.Candidate{Addr: fmt.Sprintf("10.0.0.%d:80", i+1)})
 	}
 	return l
 }
 
 // answer observes an answer from a new source.
-func (l *testTracker) answer(o Outcome) {
+func (l *testTracker) answer(o lb.Outcome) {
 	l.source++
 	o.Source = l.source
 	l.learnTTL(l.now, l.longest, o)
 }
 
 // plan returns the TTLs of a plan.
-func (l *testTracker) plan() (time.Duration, []EndpointTTL) {
+func (l *testTracker) plan() (time.Duration, []lb.EndpointTTL) {
 	l.Summarize(l.now, l.longest, l.cs, &l.summary)
 	return l.summary.TTL, l.summary.ShortTTL
 }
@@ -44,7 +45,7 @@ func (l *testTracker) plan() (time.Duration, []EndpointTTL) {
 func (l *testTracker) answers(endpoint, n int, expected, cached int64) {
 	for range n {
 		l.now += time.Second
-		l.answer(Outcome{
+		l.answer(lb.Outcome{
 			Addr: l.cs[endpoint].Addr, PlannedAt: l.now - time.Millisecond,
 			PromptTokens: 1000, ExpectedTokens: expected, CachedTokens: cached,
 		})
@@ -53,11 +54,11 @@ func (l *testTracker) answers(endpoint, n int, expected, cached int64) {
 
 // ttls returns the TTL of each candidate.
 func (l *testTracker) ttls() (out []time.Duration) {
-	p := Prefix{}
+	p := lb.Prefix{}
 	l.now += summaryInterval
 	p.TTL, p.ShortTTL = l.plan()
 	for _, c := range l.cs {
-		out = append(out, p.TTLOf(EndpointTag(c.Addr)))
+		out = append(out, p.TTLOf(lb.EndpointTag(c.Addr)))
 	}
 	return out
 }
@@ -96,7 +97,7 @@ func TestRetentionOfShortPrompts(t *testing.T) {
 	l.answers(0, 1, 900, 900)
 	l.answers(0, 100, minPredicted-1, 0)
 	for range 100 {
-		l.answer(Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, ExpectedTokens: 900})
+		l.answer(lb.Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, ExpectedTokens: 900})
 	}
 	l.want(t, 0, longestTTL, longestTTL)
 }
@@ -138,7 +139,7 @@ func TestRetentionIsCutOnce(t *testing.T) {
 	planned := l.now
 	for range 3 {
 		l.now += time.Second
-		l.answer(Outcome{Addr: l.cs[0].Addr, PlannedAt: planned, PromptTokens: 1000, ExpectedTokens: 900})
+		l.answer(lb.Outcome{Addr: l.cs[0].Addr, PlannedAt: planned, PromptTokens: 1000, ExpectedTokens: 900})
 	}
 	l.want(t, 0, longestTTL*75/100, longestTTL*85/100)
 }
@@ -161,7 +162,7 @@ func TestRetentionDetectsALoss(t *testing.T) {
 	if lost-before > 6*time.Second {
 		t.Errorf("detected after %v", lost-before)
 	}
-	late := Outcome{Addr: l.cs[1].Addr, PlannedAt: lost - time.Second, PromptTokens: 1000, ExpectedTokens: 900}
+	late := lb.Outcome{Addr: l.cs[1].Addr, PlannedAt: lost - time.Second, PromptTokens: 1000, ExpectedTokens: 900}
 	for range 50 { // planned before the loss was known
 		l.answer(late)
 	}
@@ -182,7 +183,7 @@ func TestRetentionPublishesALossAtOnce(t *testing.T) {
 	l.plan()
 	for range 10 {
 		l.now += time.Millisecond
-		l.answer(Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900})
+		l.answer(lb.Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900})
 	}
 	if _, short := l.plan(); len(short) != 1 || short[0].TTL > 10*time.Millisecond {
 		t.Errorf("after ten failures in ten milliseconds: %+v", short)
@@ -220,7 +221,7 @@ func TestRetentionIsBounded(t *testing.T) {
 		l := newTestTracker(1+r.IntN(100), longest)
 		for range 3000 {
 			l.now += time.Duration(r.IntN(3000)) * time.Millisecond
-			l.answer(Outcome{
+			l.answer(lb.Outcome{
 				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), PlannedAt: l.now - time.Duration(r.IntN(20))*
 					time.Second,
 				PromptTokens: int64(r.IntN(2000)), ExpectedTokens: int64(r.IntN(2000) - 100),
@@ -276,7 +277,7 @@ func TestRetentionByAPI(t *testing.T) {
 	answers := func(n int, api prompt.API, cached int64) {
 		for range n {
 			l.now += time.Second
-			l.answer(Outcome{
+			l.answer(lb.Outcome{
 				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900,
 				CachedTokens: cached, API: api,
 			})
@@ -308,7 +309,7 @@ func TestRetentionOfOneSource(t *testing.T) {
 		l.answers(0, 100, 900, 900)
 		for i := range c.failures {
 			l.now += time.Second
-			o := Outcome{
+			o := lb.Outcome{
 				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900,
 				Source: 1<<40 + uint64(i)%c.sources,
 			}
@@ -325,12 +326,12 @@ func TestRetentionOfOneSource(t *testing.T) {
 // effect on longer ones.
 func TestRetentionOfSeveralPolicies(t *testing.T) {
 	l := newTestTracker(1, longestTTL)
-	other := CacheSummary{}
+	other := Summary{}
 	answers := func(longest time.Duration, n int, cached int64) {
 		for range n {
 			l.now += time.Second
 			l.source++
-			l.learnTTL(l.now, longest, Outcome{
+			l.learnTTL(l.now, longest, lb.Outcome{
 				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached,
 				Source: l.source,
 			})
@@ -356,17 +357,6 @@ func TestRetentionOfSeveralPolicies(t *testing.T) {
 	want(longestTTL, longestTTL)
 	if ttl, _ := l.Retention(); ttl != other.TTL {
 		t.Errorf("retention %v, want that of the latest plan: %v", ttl, other.TTL)
-	}
-}
-
-// Of endpoints with the same tag the last entry counts, as in Redis.
-func TestTTLOfEqualTags(t *testing.T) {
-	p := Prefix{TTL: time.Hour, ShortTTL: []EndpointTTL{{7, time.Minute}, {8, time.Second}, {7, 2 * time.Minute}}}
-	if got := p.TTLOf(7); got != 2*time.Minute {
-		t.Errorf("a TTL of %v", got)
-	}
-	if got := p.TTLOf(9); got != time.Hour {
-		t.Errorf("another has a TTL of %v", got)
 	}
 }
 

@@ -1,6 +1,10 @@
-package lb
+package cache
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
 
 // answerStats estimates how busy the endpoints of a cluster are, from the answers that this VM has seen. All values are
 // moving averages.
@@ -41,7 +45,7 @@ const (
 )
 
 // observe adds an answer.
-func (s *answerStats) observe(now time.Duration, o *Outcome) {
+func (s *answerStats) observe(now time.Duration, o *lb.Outcome) {
 	if o.CountedTokens <= 0 {
 		return
 	}
@@ -88,10 +92,10 @@ func (s *answerStats) knownDuration(t *answerTimes) float64 {
 	return longest
 }
 
-// perRequest returns the load of a request in flight beside its tokens, in tokens: see [Plan.PerRequest].
+// perRequest returns the load of a request in flight beside its tokens, in tokens: see [lb.Plan.PerRequest].
 func (s *answerStats) perRequest() int64 { return int64(requestCostShare * s.meanTokens) }
 
-// creditGrowth returns [Prefix.CreditGrowth] for the requests of each tier, given the candidates of all tiers.
+// creditGrowth returns [lb.Prefix.CreditGrowth] for the requests of each tier, given the candidates of all tiers.
 // Computing tokens that are cached elsewhere delays all requests that wait for prefill, so a match is worth more the
 // more of them wait.
 //
@@ -101,7 +105,7 @@ func (s *answerStats) perRequest() int64 { return int64(requestCostShare * s.mea
 // can be sent there.
 // It is 0 for a candidate without streamed answers that is new. Later such a candidate is ignored; if all are, the
 // credit does not grow.
-func (s *answerStats) creditGrowth(now time.Duration, cs []Candidate) []float64 {
+func (s *answerStats) creditGrowth(now time.Duration, cs []lb.Candidate) []float64 {
 	var lowest []float64 // by tier
 	for i := range cs {
 		for int(cs[i].Tier) >= len(lowest) {

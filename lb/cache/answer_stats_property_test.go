@@ -1,16 +1,20 @@
-package lb
+package cache
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"pgregory.net/rapid"
 )
 
+func addrOf(i int) string { return fmt.Sprintf("10.0.0.%d:80", i+1) }
+
 // drawAnswer draws an answer of one of three endpoints, half of them streamed.
-func drawAnswer(rt *rapid.T) Outcome {
-	o := Outcome{
+func drawAnswer(rt *rapid.T) lb.Outcome {
+	o := lb.Outcome{
 		Addr:          addrOf(rapid.IntRange(0, 2).Draw(rt, "endpoint")),
 		CountedTokens: int64(rapid.IntRange(0, 4000).Draw(rt, "tokens")),
 	}
@@ -22,9 +26,9 @@ func drawAnswer(rt *rapid.T) Outcome {
 }
 
 // threeEqual returns three candidates that differ in their addresses alone.
-func threeEqual() (cs []Candidate) {
+func threeEqual() (cs []lb.Candidate) {
 	for i := range 3 {
-		cs = append(cs, Candidate{Addr: addrOf(i), Slope: 1, Weight: 1})
+		cs = append(cs, lb.Candidate{Addr: addrOf(i), Slope: 1, Weight: 1})
 	}
 	return cs
 }
@@ -84,16 +88,16 @@ func TestCreditGrowthOfMoreCandidates(t *testing.T) {
 		for addr := range s.times { // all are known for long
 			s.times[addr].firstSeen = 0
 		}
-		var cs []Candidate
+		var cs []lb.Candidate
 		for i := range rapid.IntRange(1, 2).Draw(rt, "candidates") {
 			if _, known := s.times[addrOf(i)]; known {
-				cs = append(cs, Candidate{Addr: addrOf(i), Tier: uint8(rapid.IntRange(0, 1).Draw(rt, "tier"))})
+				cs = append(cs, lb.Candidate{Addr: addrOf(i), Tier: uint8(rapid.IntRange(0, 1).Draw(rt, "tier"))})
 			}
 		}
 		if _, known := s.times[addrOf(2)]; !known || len(cs) == 0 {
 			return
 		}
-		more := append(cs[:len(cs):len(cs)], Candidate{Addr: addrOf(2), Tier: cs[0].Tier})
+		more := append(cs[:len(cs):len(cs)], lb.Candidate{Addr: addrOf(2), Tier: cs[0].Tier})
 		a, b := s.creditGrowth(time.Hour, cs), s.creditGrowth(time.Hour, more)
 		for tier := range a {
 			if uint8(tier) == cs[0].Tier && b[tier] > a[tier] || uint8(tier) != cs[0].Tier && b[tier] != a[tier] {
@@ -113,7 +117,7 @@ func TestTTLsOfAnyHistory(t *testing.T) {
 			l.now += time.Duration(rapid.IntRange(0, 100).Draw(rt, "s")) * time.Second
 			expected := int64(rapid.IntRange(0, 1000).Draw(rt, "expected"))
 			cached := rapid.SampledFrom([]int64{0, 0, expected / 3, expected, 1000}).Draw(rt, "cached")
-			l.answer(Outcome{
+			l.answer(lb.Outcome{
 				Addr:         rapid.SampledFrom(l.cs).Draw(rt, "endpoint").Addr,
 				PlannedAt:    l.now - time.Duration(rapid.IntRange(0, 60).Draw(rt, "took"))*time.Second,
 				PromptTokens: 1000, ExpectedTokens: expected, CachedTokens: cached,

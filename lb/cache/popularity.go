@@ -1,4 +1,4 @@
-package lb
+package cache
 
 import (
 	"math"
@@ -43,7 +43,7 @@ const (
 )
 
 // creditBytes counts a request with the given blocks, and returns the bytes that a match of 1, 2 and so on of them is
-// credited for: see [Prefix.CreditBytes]. That is their length, reduced for popular blocks:
+// credited for: see [lb.Prefix.CreditBytes]. That is their length, reduced for popular blocks:
 //
 //   - A block that x times an endpoint's fair share of the requests begin with, x > 1, is credited for 1/x² of its
 //     length. One endpoint cannot serve all of them; computing the block on one more endpoint is paid for once and

@@ -1,4 +1,4 @@
-package lb
+package cache
 
 // burstSketch counts how many of the latest requests begin with a block. Requests of one tree of prompts often come at
 // the same time; one by one, each would go where the rest of the tree is cached. The sketch is that of [popularity]

@@ -1,24 +1,26 @@
-package lb
+package cache
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // one is a list with one candidate.
-var one = []Candidate{{Addr: "10.0.0.1:80", Slope: 1, Weight: 1}}
+var one = []lb.Candidate{{Addr: "10.0.0.1:80", Slope: 1, Weight: 1}}
 
 // answerOf returns an answer whose TTFT is the given part of its duration.
-func answerOf(addr string, part float64) *Outcome {
-	return &Outcome{
-		Addr: addr, Verdict: Success, CountedTokens: 400, TTFT: max(1, time.Duration(part*2e9)),
+func answerOf(addr string, part float64) *lb.Outcome {
+	return &lb.Outcome{
+		Addr: addr, Verdict: lb.Success, CountedTokens: 400, TTFT: max(1, time.Duration(part*2e9)),
 		Duration: 2 * time.Second,
 	}
 }
 
 // growthOf returns the growth of the credit for requests of the first tier.
-func growthOf(s *answerStats, now time.Duration, cs []Candidate) float64 {
+func growthOf(s *answerStats, now time.Duration, cs []lb.Candidate) float64 {
 	return s.creditGrowth(now, cs)[0]
 }
 
@@ -72,15 +74,15 @@ func TestCreditGrowthIsTheLowest(t *testing.T) {
 		{[]string{quick, busy}, growthPerWaiting * 0.01},
 		{[]string{busy, "new"}, 0},
 	} {
-		var cs []Candidate
+		var cs []lb.Candidate
 		for _, name := range tc.names {
-			cs = append(cs, Candidate{Addr: name})
+			cs = append(cs, lb.Candidate{Addr: name})
 		}
 		if got := growthOf(p, 0, cs); got < tc.want-1e-6 || got > tc.want+1e-6 {
 			t.Errorf("%v: %.3f, want %.3f", tc.names, got, tc.want)
 		}
 	}
-	now := []Candidate{{Addr: busy}, {Addr: quick}}
+	now := []lb.Candidate{{Addr: busy}, {Addr: quick}}
 	at := func(t *answerTimes) time.Duration { return t.lastAt }
 	pruneIdle(p.times, idleEndpointTTL, now, at)
 	if len(p.times) != 4 { // with the new one
@@ -110,7 +112,7 @@ func TestSlowReader(t *testing.T) {
 		for range 64 {
 			p.observe(0, answerOf(slow, 0.5))
 		}
-		got, want := growthOf(p, 0, []Candidate{{Addr: quick}, {Addr: slow}}), growthPerWaiting/4.0
+		got, want := growthOf(p, 0, []lb.Candidate{{Addr: quick}, {Addr: slow}}), growthPerWaiting/4.0
 		if got < 0.7*want || got > want { // one answer may add half a mean, of which a third is left 64 answers later
 			t.Errorf("a slow reader after %d answers: %.3f, want about %.3f", before, got, want)
 		}
@@ -119,8 +121,8 @@ func TestSlowReader(t *testing.T) {
 
 // A few long answers among many short ones count with their real lengths, in whatever order they come.
 func TestFewLongAnswers(t *testing.T) {
-	long := &Outcome{Addr: one[0].Addr, CountedTokens: 1, TTFT: 300 * time.Millisecond, Duration: 30 * time.Second}
-	short := &Outcome{Addr: one[0].Addr, CountedTokens: 1, TTFT: time.Second / 10, Duration: time.Second / 5}
+	long := &lb.Outcome{Addr: one[0].Addr, CountedTokens: 1, TTFT: 300 * time.Millisecond, Duration: 30 * time.Second}
+	short := &lb.Outcome{Addr: one[0].Addr, CountedTokens: 1, TTFT: time.Second / 10, Duration: time.Second / 5}
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newAnswerStats()
 	sum, n := 0.0, 0
@@ -145,7 +147,7 @@ func TestCreditGrowthFollowsLongAnswers(t *testing.T) {
 	p := newAnswerStats()
 	for _, seconds := range []time.Duration{1, 60} {
 		for range 3 * averagedAnswers {
-			p.observe(0, &Outcome{
+			p.observe(0, &lb.Outcome{
 				Addr: one[0].Addr, CountedTokens: 1, TTFT: time.Second, Duration: seconds * time.Second,
 			})
 		}
@@ -163,10 +165,10 @@ func TestCandidateWithoutStreamedAnswers(t *testing.T) {
 	for range 100 {
 		p.observe(0, answerOf(busy, 0.5))
 	}
-	both := []Candidate{{Addr: silent}, {Addr: busy}}
+	both := []lb.Candidate{{Addr: silent}, {Addr: busy}}
 	for _, tc := range []struct {
 		after time.Duration
-		cs    []Candidate
+		cs    []lb.Candidate
 		want  float64
 	}{
 		{0, both, 0},
@@ -194,63 +196,11 @@ func TestAnswersWithoutTokens(t *testing.T) {
 	}
 	before := growthOf(p, 0, one)
 	for range 100_000 {
-		p.observe(0, &Outcome{Addr: one[0].Addr, CountedTokens: 800})
+		p.observe(0, &lb.Outcome{Addr: one[0].Addr, CountedTokens: 800})
 	}
 	if growthOf(p, 0, one) != before || before == 0 || p.perRequest() < 199 || p.perRequest() > 200 {
 		t.Errorf("after answers in one piece: %.3f and %d tokens a request, want %.3f and 200",
 			growthOf(p, 0, one), p.perRequest(), before)
-	}
-}
-
-// The credit grows with the lowest number of requests at a candidate, up to a bound. A candidate at its cap does not
-// count; an idle one does, as when it has just been added.
-func TestCreditFollowsLowestLoad(t *testing.T) {
-	plan := &Plan{
-		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Bytes: 100, Credit: 100, CreditGrowth: 0.5},
-		List: NewList([]Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}, {Slope: 1, Weight: 1, Cap: 1}}),
-	}
-	full := Load{Requests: 1}
-	for _, tc := range []struct {
-		others, load int64 // requests at the other endpoint; tokens at the one that has the prompt
-		want         int
-	}{
-		{0, 99, 0},
-		{0, 101, 1},
-		{4, 299, 0},
-		{4, 301, 1},
-		{1000, maxCreditGain*100 - 1, 0},
-		{1000, maxCreditGain*100 + 1, 1},
-	} {
-		loads := []Load{{Requests: 2000, Tokens: tc.load}, {Requests: tc.others}, full}
-		if got := Choose(plan, loads, []int{1, 0, 0}); got != tc.want {
-			t.Errorf("%+v: endpoint %d", tc, got)
-		}
-	}
-}
-
-// Of two endpoints with equal tokens in flight the one with fewer requests is chosen, unless its tokens exceed the
-// other's by more than the load of the additional requests.
-func TestPerRequestLoad(t *testing.T) {
-	p := &Plan{Unit: Tokens, Tokens: 10, List: NewList([]Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}})}
-	for _, tc := range []struct {
-		each   int64
-		second Load
-		want   int
-	}{
-		{100, Load{Requests: 2, Tokens: 1000}, 1},
-		{100, Load{Requests: 2, Tokens: 1299}, 1},
-		{100, Load{Requests: 2, Tokens: 1301}, 0},
-		{0, Load{Requests: 2, Tokens: 1001}, 0},
-	} {
-		p.PerRequest = tc.each
-		if got := Choose(p, []Load{{Requests: 5, Tokens: 1000}, tc.second}, nil); got != tc.want {
-			t.Errorf("%d a request, %+v: endpoint %d, want %d", tc.each, tc.second, got, tc.want)
-		}
-	}
-	p.PerRequest = 100
-	p.Candidates[1].Capacity, p.Candidates[1].OverSlope = 1010, 1 // of tokens only
-	if got := Choose(p, []Load{{Requests: 2, Tokens: 1001}, {Requests: 2, Tokens: 1000}}, nil); got != 1 {
-		t.Error("requests count towards the token capacity")
 	}
 }
 
@@ -261,7 +211,7 @@ func TestDisplacementFactor(t *testing.T) {
 		longest: 1, 2 * longest: 1, longest / 2: 1.5,
 		longest / 100: 1.99,
 	} {
-		b := CacheSummary{TTL: ttl}
+		b := Summary{TTL: ttl}
 		if got := b.DisplacementFactor(longest); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("a TTL of %v: %.2f times, want %.2f", ttl, got, want)
 		}

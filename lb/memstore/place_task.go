@@ -1,0 +1,89 @@
+package memstore
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
+)
+
+// scheduling is a task while its swap is tried.
+type scheduling struct {
+	reservation
+	key  uint64
+	ttl  time.Duration
+	task lb.Task
+}
+
+// placeTask chooses an endpoint for the task, and charges and counts it there.
+func (pl *placer) placeTask(now time.Duration, d *draft, t *scheduling) (err error) {
+	sc, p := t.scope, t.plan
+	t.refused, t.grant, t.expected = nil, lb.Grant{}, 0 // an earlier try may have set them
+	if d.table, err = sc.locate(d.table, p.List, &pl.hashes); err != nil {
+		return err
+	}
+	b := d.openBudgets()
+	expired := d.expireTasks(now)
+	if pl.again(now, d, t) {
+		return nil
+	}
+	pl.readLoads(d, sc)
+	n := budget.MaxRefusals
+	if t.key != 0 {
+		n = b.refusals.Expire(millis(now)).Find(t.key)
+	}
+	charged, changed := pl.chargeBudget(now, d, &t.reservation, n)
+	switch {
+	case charged:
+		var hasRoom bool
+		if b.tasks, hasRoom = b.tasks.withRoom(); !hasRoom {
+			return lb.ErrNoRoom
+		}
+		b.refusals = b.refusals.Forget(t.key)
+		d.addLoad(t.row, lb.Load{Requests: 1, Tokens: t.tokens})
+		b.tasks = b.tasks.add(t.task.ID, t.key, d.hash(t.row), now, t.ttl, t.tokens, t.row)
+		return nil
+	case t.key != 0 && p.Budget.AgeBonus > 0:
+		t.remember(now, b)
+	case !changed && !expired:
+		return lb.ErrOverBudget
+	}
+	t.refused = lb.ErrOverBudget
+	return nil
+}
+
+// again gives the task that has the key, if one lives and its endpoint is a candidate, and renews it. Else that is
+// abandoned.
+func (pl *placer) again(now time.Duration, d *draft, t *scheduling) bool {
+	b := d.openBudgets()
+	i := b.tasks.withKey(t.key)
+	if i < 0 {
+		return false
+	}
+	found := b.tasks.at(i)
+	for j, c := range t.plan.Candidates {
+		if lb.EndpointHash(c.Addr) != found.hash() {
+			continue
+		}
+		found.setTTL(t.ttl)
+		found.renew(taskMillis(now))
+		row := t.scope.rows[j]
+		state := b.state(row)
+		t.task.ID, t.grant = found.id(), lb.Grant{Index: j, Load: d.loadOf(row), Left: state.Left()}
+		return true
+	}
+	d.abandon(i, now)
+	return false
+}
+
+// callMargin is by how much later than it was told a caller is expected to ask again: what it is told is up to a tenth
+// longer than expected, and rounded up.
+const callMargin = 1100 // ms
+
+// remember notes that the task was refused and is expected to be asked for again.
+func (t *scheduling) remember(now time.Duration, b *budgets) {
+	b.refusals = b.refusals.Remember(&budget.Refusal{
+		Key: t.key, Since: millis(now), Expires: millis(now) + 1.1*millis(t.expected) + callMargin,
+		Tokens: float64(t.plan.AddedTokens(0)), Row: t.scope.rows[t.grant.Index],
+	})
+}

@@ -1,0 +1,41 @@
+package memstore
+
+import (
+	"math"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/budget"
+)
+
+// reservation is a reservation while its swap is tried.
+type reservation struct {
+	id      lb.LeaseID
+	plan    *lb.Plan
+	scope   *scope
+	matches []Match
+
+	grant    lb.Grant // unless it waits
+	row      int
+	tokens   int64
+	waits    bool
+	refused  error
+	expected time.Duration // how long it is likely to wait, beside an error
+	matched  []int         // of its candidates, while it waits
+}
+
+// expect notes which of the targets is likely to take the request first, and when.
+func (r *reservation) expect(ts []budget.Target) {
+	tokens := float64(r.plan.AddedTokens(0))
+	i := budget.Earliest(ts, tokens)
+	r.grant = lb.Grant{Index: i, Left: ts[i].Left()}
+	r.expected = waitOf(ts[i].Until(tokens))
+}
+
+// maxWait bounds how long a request is expected to wait, in ms.
+const maxWait = 1 << 40
+
+// waitOf returns ms as a duration, rounded up to whole ones.
+func waitOf(ms float64) time.Duration {
+	return time.Duration(math.Ceil(min(ms, maxWait))) * time.Millisecond
+}
