@@ -1,15 +1,18 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // body is what has come of a request, and what it waits for.
@@ -53,7 +56,7 @@ func (u *promptUse) needsOwnBody() bool { return u.needsMore() || u.pl.facts.rea
 func (u *promptUse) needsMore() bool {
 	pl := u.pl
 	switch {
-	case pl.session.mayBeInBody(pl, pl.cfg), pl.held.inBody && !pl.traits.notJSON:
+	case pl.session.mayBeInBody(&pl.traits, pl.cfg), pl.held.inBody && !pl.traits.notJSON:
 		return true
 	case !pl.computes():
 		return false
@@ -160,7 +163,7 @@ func (s *Stream) inspect(size int, end bool) host.Action {
 	}
 	var b readBody
 	s.bodySoFar(&b, size, end)
-	pl.session.find(pl, pl.cfg, b.text, true)
+	pl.session.find(pl, &pl.traits, pl.cfg, b.text, true)
 	pl.held.readBody(b.text)
 	late := s.body.late && !end && !s.body.modelOnly
 	if !pl.prompt.needsPrompt() {
@@ -220,6 +223,10 @@ func (u *promptUse) inspected(b *readBody) {
 	}
 }
 
+func (s *Stream) gatewayContext() uint32 { return s.context }
+
+func (s *Stream) bytesCome() int { return s.body.received }
+
 // bodyTimeout is called when the body did not come in time, perhaps because the gateway is set to keep it from the
 // plugin.
 //
@@ -264,3 +271,118 @@ func (s *Stream) abandonBody() {
 	s.first.enter(phaseUncounted)
 	s.first.decided(lb.ReasonBodyLate)
 }
+
+// chainPrompt cuts the prompt of the body into blocks. The route, and the tenant if there is a header for it, are part
+// of every key. A prompt that the server puts more in front of than was sent is never seen as a whole. A body that was
+// not read to its end has no blocks: what isolates its prompt from others may stand there.
+func (u *promptUse) chainPrompt(b *readBody) {
+	pl := u.pl
+	chainer, tenant := pl.plugin.vm.prompts.chainer(pl.cfg), ""
+	if pl.cfg.Prefix.TenantHeader != "" {
+		tenant = pl.traits.header(pl.cfg.Prefix.TenantHeader)
+	}
+	now, key := pl.plugin.vm.Clock(), u.work.model
+	first := pl.plugin.vm.prompts.firsts.Of(now, learned.ModelID{Cluster: pl.scope, Model: key.Model})
+	var mediaBytes []int
+	var bytesPerToken float64
+	if b.info.Media {
+		key.Cluster, key.Guess = pl.scope, guessOf(pl.cfg)
+		mediaBytes, bytesPerToken = pl.plugin.vm.prompts.models.MediaBytes(key)
+	}
+	skipped := first.Skipped(now)
+	chainer.Expect(skipped, mediaBytes)
+	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.Route(), tenant)
+	changed := first.Observe(chainer.First())
+	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
+		u.work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}
+	}
+	if !b.ended {
+		pl.plugin.vm.Stats.Count(statname.With(stats.Unread, "cause", b.unread), 1)
+		blocks = nil
+	}
+	if pl.cfg.Prefix.TenantHeader != "" { // requests without the header are one tenant's
+		chainer.Claim(blocks, tenant)
+	}
+	u.chain = &promptChain{
+		blocks: slices.Clone(blocks), length: length, planned: now,
+		shape: pl.traits.shapeOr(b.info.API), uncached: b.info.BypassCache, whole: b.whole && !b.info.Stateful,
+		model: b.parts.ModelName(b.text), first: first, skipped: skipped && changed,
+	}
+}
+
+// estimateWork estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
+func (u *promptUse) estimateWork(r *lb.Request, size int, ended bool) {
+	pl := u.pl
+	w := &u.work
+	w.model.Cluster, w.model.Guess, w.open = pl.scope, guessOf(pl.cfg), !ended
+	w.typical = pl.plugin.vm.prompts.models.Typical(w.model, w.info.MaxTokens)
+	w.sampled = pl.cluster.samples.Take(w.info.MaxTokens)
+	if p := u.chain; p != nil {
+		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+w.unseen(size), p.uncached
+	}
+	r.PromptTokens, r.OutputTokens = w.estimate(pl.cfg, size)
+	w.streamed = w.info.Stream
+}
+
+// assumeTypical counts a request of which nothing is read as a typical one, for other configurations of its cluster
+// that count tokens.
+func (u *promptUse) assumeTypical(r *lb.Request) {
+	pl := u.pl
+	typical := pl.plugin.vm.prompts.models.Typical(learned.Key{Cluster: pl.scope, Guess: pl.cluster.guess}, 0)
+	r.PromptTokens, r.OutputTokens = int64(typical.Prompt), int64(math.Round(typical.Output))
+}
+
+func (u *promptUse) gatewayContext() uint32 { return u.pl.context }
+
+func (u *promptUse) bytesCome() int { return u.pl.body.received }
+
+// bodyTimeoutRecovered implements bodyUser.
+func (u *promptUse) bodyTimeoutRecovered() { u.pl.recovered() }
+
+// bodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
+// does not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the
+// body.
+func (u *promptUse) bodyTimeout() {
+	pl := u.pl
+	delete(pl.plugin.vm.bodies.partial, u)
+	if pl.phase != phaseLeased || u.prefillDone() {
+		return
+	}
+	plan := &pl.lease.reservation.plan
+	plan.Tokens, plan.Prefix.Tokens = openTokens, 0
+	pl.lease.amend("", openTokens)
+}
+
+// amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
+// from now on, if that is much more or less. A prefill that is done does not count any more.
+func (u *promptUse) amendWork() {
+	pl := u.pl
+	delete(pl.plugin.vm.bodies.partial, u)
+	pl.response.asked = pl.plugin.vm.ticks.lastTick
+	w := &u.work
+	if !w.open || pl.phase != phaseLeased || u.prefillDone() {
+		return
+	}
+	w.open = false
+	size := max(pl.body.received, pl.traits.length)
+	promptTokens, outputTokens := w.estimate(pl.cfg, size)
+	plan, cached := &pl.lease.reservation.plan, 0
+	plan.Tokens = promptTokens + outputTokens
+	if p := u.chain; p != nil {
+		plan.Prefix.Bytes = p.length + w.unseen(size)
+		if !p.uncached {
+			plan.Prefix.Tokens = promptTokens
+		}
+	}
+	if pl.lease.addr == pl.lease.chosen {
+		cached = pl.lease.reservation.grant.Cached
+	}
+	pl.lease.estimatedAgain(plan.Tokens)
+	tokens, before := plan.AddedTokens(cached), pl.lease.tokens
+	if 4*max(tokens-before, before-tokens) > before {
+		pl.lease.amend("", tokens)
+	}
+}
+
+// prefillDone reports whether the prefill is known to be done: only the output is in flight.
+func (u *promptUse) prefillDone() bool { return u.pl.response.streamed }

@@ -7,7 +7,9 @@ import (
 // This file is where the gateway's callbacks come in. Each runs in the context that it is for, and guarded.
 
 // NewPlugin returns a configuration that has not been read yet, for a context of the gateway.
-func (v *VM) NewPlugin(context uint32) *Plugin { return &Plugin{vm: v, context: context} }
+func (v *VM) NewPlugin(context uint32) *Plugin {
+	return &Plugin{vm: v, ticker: ticker{context: context}}
+}
 
 // OnStart puts the configuration that read returns, with the name of its plugin, in force in place of p. It returns nil
 // when the gateway should refuse it and keep the previous one.
@@ -21,7 +23,7 @@ func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin
 		}
 		v.configs.remove(p) // the gateway may start a context again
 		next.context = p.context
-		v.ticks.set(next, v.Clock(), firstTick)
+		v.ticks.set(&next.ticker, v.Clock(), firstTick)
 		started = next
 	}, nil)
 	return started

@@ -19,11 +19,10 @@ type Plugin struct {
 	headers []string        // by which routes take clusters, as far as the refused one names them
 	apis    config.APIPaths // of admission APIs in one that was refused as a whole
 	origin  origin          // of a configuration that was refused in part, else empty
-	context uint32          // the gateway's
-	ticker  ticker
-	calls   int             // made in its name and not answered yet
-	doneAt  time.Duration   // when the gateway was done with it, 0 before
-	warned  map[string]bool // clusters for which a too small prefix index was logged
+	ticker
+	calls  int             // made in its name and not answered yet
+	doneAt time.Duration   // when the gateway was done with it, 0 before
+	warned map[string]bool // clusters for which a too small prefix index was logged
 }
 
 // configs are the configurations in force in a VM.
@@ -63,6 +62,14 @@ func (c *configs) newest() *Plugin {
 	return c.inForce[len(c.inForce)-1]
 }
 
+// newestTicker returns its timer.
+func (c *configs) newestTicker() *ticker {
+	if p := c.newest(); p != nil {
+		return &p.ticker
+	}
+	return nil
+}
+
 // update takes over what the configurations in force have. The source of endpoints is that of the newest one that names
 // one: those that need no endpoints must not take them from the others.
 func (c *configs) update() {
@@ -84,6 +91,16 @@ func (p *Plugin) warnsFirst(cluster string) bool {
 	first := !p.warned[cluster]
 	p.warned[cluster] = true
 	return first
+}
+
+// hasAPI reports whether there is an API, in force or refused.
+func (p *Plugin) hasAPI() bool {
+	return len(p.apis) > 0 || p.set != nil && (p.set.HasAPI() || len(p.set.RefusedAPIs()) > 0)
+}
+
+// isRefusedAPI reports whether the path of a request is one of an API whose configuration is refused.
+func (p *Plugin) isRefusedAPI(path string) bool {
+	return p.apis.Contain(path) || p.set != nil && p.set.RefusedAPIs().Contain(path)
 }
 
 // configure reads a configuration. It returns false when the gateway should refuse it and keep the previous one.

@@ -168,7 +168,7 @@ func (w *fakeWorker) start(raw string) {
 	}
 	w.current = configured
 	w.current.context = w.id
-	w.vm.ticks.set(w.current, w.process.now, tickPeriod)
+	w.vm.ticks.set(&w.current.ticker, w.process.now, tickPeriod)
 }
 
 // lose ends a worker's VM without any callback in it.

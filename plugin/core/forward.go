@@ -43,7 +43,7 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 	}
 	pl.traits.read(pl)
 	if probe := pl.traits.value(headerProbe); probe != "" && pl.traits.value(":path") == probePath {
-		if a, answered = pl.answerProbe(homes, probe); answered {
+		if a, answered = f.answerProbe(homes, probe); answered {
 			return a, true
 		}
 	}
@@ -52,6 +52,20 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 		f.meetHop(homes, hop)
 	}
 	return host.Proceed, false
+}
+
+// answerProbe has the probe of another region answered, unless it is a stranger's.
+func (f *forwarding) answerProbe(homes []*config.Config, probe string) (a host.Action, answered bool) {
+	pl := f.pl
+	p := &probeAnswer{
+		s: pl.GatewayStream, context: pl.context, regions: pl.plugin.vm.regions,
+		rulesOf: pl.plugin.set.RulesOf, balance: func() host.Action { return pl.pass(lb.ReasonPanic) }, open: true,
+	}
+	pl.answer = p
+	if a, answered = p.answer(homes, probe); !answered {
+		pl.answer = nil
+	}
+	return a, answered
 }
 
 // meetHop finds out which region has forwarded the request, if one has.

@@ -73,7 +73,7 @@ func (n *nesting) needsBodyInside() bool {
 		return true
 	}
 	var ss session
-	if ss.find(pl, c, nil, false); ss.mayBeInBody(pl, c) {
+	if ss.find(pl, &pl.traits, c, nil, false); ss.mayBeInBody(&pl.traits, c) {
 		return true
 	}
 	if pl.idle() {
@@ -130,7 +130,7 @@ func (n *nesting) prepareInside() {
 	if b == nil {
 		return
 	}
-	in.session.find(in, c, b.text, true)
+	in.session.find(in, &in.traits, c, b.text, true)
 	if b.err == nil {
 		in.prompt.inspected(b)
 	}

@@ -2,13 +2,14 @@ package core
 
 import (
 	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/engines"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // metricsUse is what a request has to do with the metrics of engines: it needs them, is counted at an endpoint until a
 // sample shows it, and may bring a load report back.
 type metricsUse struct {
-	pl          *placement
 	request     engines.Request
 	waiter      engines.Waiter // for lists of models
 	model       string         // that the request is for, "" where that does not matter
@@ -19,48 +20,38 @@ type metricsUse struct {
 
 // requestReport requests a load report from the endpoint that serves the request, unless the client does. Without a
 // report, nothing is known that the next request could be placed by.
-func (m *metricsUse) requestReport() {
-	pl := m.pl
-	if !pl.cfg.Engines.ORCA {
+func (m *metricsUse) requestReport(s host.GatewayStream, t *traits, c *config.Config) {
+	if !c.Engines.ORCA {
 		return
 	}
 	m.readsReport = true
-	pl.traits.read(pl)
-	if m.hidesReport = pl.traits.header(metrics.ORCARequestHeader) == ""; m.hidesReport {
-		pl.SetRequestHeader(metrics.ORCARequestHeader, metrics.ORCAFormat)
+	t.read(s)
+	if m.hidesReport = t.header(metrics.ORCARequestHeader) == ""; m.hidesReport {
+		s.SetRequestHeader(metrics.ORCARequestHeader, metrics.ORCAFormat)
 	}
 }
 
-// readReport reads the load report of a response. A client that has not requested one does not get it.
-func (m *metricsUse) readReport() {
-	pl := m.pl
+// takeReport returns the load report of a response, "" for none. A client that has not requested one does not get it.
+func (m *metricsUse) takeReport(s host.GatewayStream) string {
 	if !m.readsReport {
-		return
+		return ""
 	}
-	value, addr := pl.ResponseHeader(metrics.ORCAHeader), pl.lease.addr
-	if value == "" {
-		return
+	report := s.ResponseHeader(metrics.ORCAHeader)
+	if report != "" && m.hidesReport {
+		s.RemoveResponseHeader(metrics.ORCAHeader)
 	}
-	if addr == "" { // the gateway has chosen
-		addr = pl.ServedBy()
-	}
-	if addr != "" {
-		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, value)
-	}
-	if m.hidesReport {
-		pl.RemoveResponseHeader(metrics.ORCAHeader)
-	}
+	return report
 }
 
-// requestGone notes that the request has ended where it was placed.
-func (m *metricsUse) requestGone() {
-	pl := m.pl
-	if pl.cluster == nil {
+// requestGone notes that the request has ended where it was placed: at an endpoint of the cluster, which is nil where
+// none was found.
+func (m *metricsUse) requestGone(cl *cluster, endpoint string) {
+	if cl == nil {
 		return
 	}
-	pl.cluster.metrics.Gone(&m.request)
+	cl.metrics.Gone(&m.request)
 	if m.adapter != 0 {
-		pl.cluster.engines.RemoveRequest(m.adapter, pl.lease.chosen)
+		cl.engines.RemoveRequest(m.adapter, endpoint)
 		m.adapter = 0
 	}
 }

@@ -64,7 +64,7 @@ func (s *Stream) readMost() int {
 func (s *Stream) wantsEnd() bool {
 	pl := s.first
 	c, in := pl.cfg, pl.cfg.Clusters.Endpoint
-	return !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || pl.session.mayBeInBody(pl, c) ||
+	return !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || pl.session.mayBeInBody(&s.traits, c) ||
 		pl.held.inBody && !s.traits.notJSON || pl.facts.readsFacts() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
 }

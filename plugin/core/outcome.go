@@ -5,8 +5,13 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // Whom a request is from matters for the health of endpoints: what one client sends must not count against an endpoint
@@ -61,4 +66,56 @@ func (j *judging) modelID() uint64 {
 		return xxhash.Sum64String(pl.metrics.model)
 	}
 	return pl.facts.model
+}
+
+// judged is verdict, less what says nothing of how the endpoint computes: of a call that computes nothing, only that
+// the endpoint or the cluster cannot be reached; and no refusal of a model that it does not have, or not with such a
+// context.
+func (j *judging) judged() lb.Verdict {
+	pl := j.pl
+	verdict := j.verdict()
+	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.Details())) {
+		return lb.Neutral
+	}
+	return verdict
+}
+
+// answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
+// success.
+func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
+	pl := j.pl
+	r, cl, v := &pl.response, pl.cluster, pl.plugin.vm
+	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
+		return 0, false
+	}
+	if r.judge(); r.answer != nil && pl.facts.statesFact() {
+		r.outcome = answer.Refused
+	}
+	if r.outcome == answer.Complete {
+		return 0, false
+	}
+	v.Stats.CountIf(statname.With(stats.Failed,
+		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
+	switch r.outcome {
+	case answer.Refused:
+		return lb.Rejected, true
+	case answer.Overloaded:
+		return lb.Overload, true
+	}
+	cl.suspect(v.Clock(), pl.lease.addr)
+	return lb.Failure, true
+}
+
+// learnCall has the answer show what calls of its kind are, or how long those that compute take.
+func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
+	pl := j.pl
+	r, calls := &pl.response, &pl.cluster.calls
+	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
+		return
+	}
+	shows := learned.ShowsUnknown
+	if !pl.pattern.IsListed() {
+		shows = r.shows()
+	}
+	calls.Learn(now, pl.pattern, shows, max(0, r.answered-r.asked), pl.what == prompt.Computes)
 }

@@ -1,9 +1,5 @@
 package core
 
-import (
-	"github.com/warmgate/warmgate/plugin/host"
-)
-
 // phase is how far a request has come.
 type phase uint8
 
@@ -49,14 +45,6 @@ var transitions = [phases][phases]bool{
 		phaseReserving: true, // back at home from adopted servers that have failed: leaveAdopted
 		phaseDone:      true, // the request is over
 	},
-}
-
-// enter changes the phase.
-func (pl *placement) enter(next phase) {
-	if !transitions[pl.phase][next] {
-		pl.plugin.vm.GW.Log(host.Error, "a request in phase "+pl.phase.String()+" enters "+next.String())
-	}
-	pl.phase = next
 }
 
 func (p phase) String() string {

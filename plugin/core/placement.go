@@ -54,11 +54,11 @@ type placement struct {
 // one unless that is nil.
 func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *placement {
 	pl := &placement{
-		Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{vm: s.plugin.vm},
+		Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{Env: s.plugin.vm.Env},
 		response: reading{from: s.GatewayStream, ticks: s.plugin.vm.ticks},
 	}
 	pl.region.pl, pl.held.pl, pl.facts.pl, pl.wait.pl = pl, pl, pl, pl
-	pl.prompt.pl, pl.metrics.pl, pl.steer.pl, pl.within.pl = pl, pl, pl, pl
+	pl.prompt.pl, pl.steer.pl, pl.within.pl = pl, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
 }
@@ -96,7 +96,7 @@ func (pl *placement) headersCame(end bool) host.Action {
 	}
 	pl.body.arrived(pl.arrived(), end)
 	pl.meetCall(end)
-	pl.session.find(pl, pl.cfg, nil, false)
+	pl.session.find(pl, &pl.traits, pl.cfg, nil, false)
 	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
@@ -141,12 +141,21 @@ func (pl *placement) match() (cluster string) {
 	return cluster
 }
 
+// meetCall finds out what the call makes an engine do. bodiless is whether it has no body.
+func (pl *placement) meetCall(bodiless bool) {
+	pl.traits.read(pl)
+	method := pl.traits.value(":method")
+	pl.what, pl.pattern = callOf(method, pl.traits.path, bodiless, pl.plugin.vm.clusters[pl.scope])
+	pl.held.meet(method)
+	pl.facts.meet()
+}
+
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action {
 	v := pl.plugin.vm
 	now := v.Clock()
-	if pl.session.find(pl, pl.cfg, nil, true); pl.refusal.lacksKey() {
+	if pl.session.find(pl, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
 	view := v.views.of(now, pl.scope, pl.cfg)
@@ -184,7 +193,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 	}
 	pl.facts.put(&r, size)
 	pl.lease.reservation = reservation{request: r, reason: reason}
-	if pl.metrics.awaitsLists() {
+	if pl.facts.awaitsLists() {
 		pl.enter(phaseListing)
 		return host.Stop
 	}
@@ -196,7 +205,7 @@ func (pl *placement) place(view *lb.View) host.Action {
 	now := pl.plugin.vm.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
-			pl.metrics.requestReport()
+			pl.metrics.requestReport(pl, &pl.traits, pl.cfg)
 		}
 		return pl.region.passOrForward(why)
 	}
@@ -293,6 +302,14 @@ func (pl *placement) passDuplicate() host.Action {
 	return host.Proceed
 }
 
+// enter changes the phase.
+func (pl *placement) enter(next phase) {
+	if !transitions[pl.phase][next] {
+		pl.plugin.vm.GW.Log(host.Error, "a request in phase "+pl.phase.String()+" enters "+next.String())
+	}
+	pl.phase = next
+}
+
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *placement) decided(reason lb.Reason) {
 	pl.count(reason)
@@ -322,4 +339,17 @@ func (pl *placement) recovered() {
 	if pl.inside != nil && pl.inside.phase != phaseDone {
 		pl.inside.recovered()
 	}
+}
+
+// goOn lets a request that was held go on, if it is to be forwarded.
+func (pl *placement) goOn(a host.Action) {
+	if a == host.Proceed {
+		pl.Resume()
+	}
+}
+
+// grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
+func (pl *placement) grantRecovered() {
+	defer pl.Resume()
+	pl.recovered()
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
@@ -11,21 +10,25 @@ import (
 // A probe of another region is answered by the plugin: how much room there is here. It is held for as long as Redis
 // takes to say what is in flight, where that is counted there.
 
-// probeAnswer is the answer to the probe of another region.
+// probeAnswer is the answer to the probe of another region, which is a request.
 type probeAnswer struct {
-	s          *Stream
-	open       bool // it is not given yet
-	inCallback bool // the request's own callback runs
+	s          host.GatewayStream
+	context    uint32 // the gateway's
+	regions    *regions
+	rulesOf    func(c *config.Config) []*config.Config // that have the regions of one
+	balance    func() host.Action                      // has the gateway balance the request
+	open       bool                                    // it is not given yet
+	inCallback bool                                    // the request's own callback runs
 }
 
-// answerProbe answers the probe of another region, and returns what becomes of it until then. A stranger learns
-// nothing: the request goes on as any other. Who has a probe that was signed knows of the path, and may not make the
-// servers work by it: if it is old, was answered, or is for another region, it gets a 404.
-func (s *Stream) answerProbe(homes []*config.Config, text string) (a host.Action, answered bool) {
-	v := s.plugin.vm
-	wall, signed := v.GW.Wall(), false
+// answer answers the probe of another region, and returns what becomes of it until then. A stranger learns nothing: the
+// request goes on as any other. Who has a probe that was signed knows of the path, and may not make the servers work by
+// it: if it is old, was answered, or is for another region, it gets a 404.
+func (p *probeAnswer) answer(homes []*config.Config, text string) (a host.Action, answered bool) {
+	r := p.regions
+	wall, signed := r.GW.Wall(), false
 	for _, c := range homes {
-		h := v.regions.of(c)
+		h := r.of(c)
 		route, err := h.key.ReadProbe(text, c.Regions.Name, wall)
 		signed = signed || route.From != ""
 		if err != nil {
@@ -38,32 +41,30 @@ func (s *Stream) answerProbe(homes []*config.Config, text string) (a host.Action
 		if err != nil {
 			break
 		}
-		return s.holdProbe(h, c, &route, views), true
+		return p.hold(h, c, &route, views), true
 	}
-	v.Stats.Count(stats.ForgedProbes, 1)
+	r.Stats.Count(stats.ForgedProbes, 1)
 	if signed {
-		p := &probeAnswer{s: s, open: true}
-		s.answer = p
 		p.reply(404, nil)
 	}
 	return host.Hold, signed
 }
 
-// holdProbe answers a probe of a home, at once or later.
-func (s *Stream) holdProbe(h *home, c *config.Config, probe *region.Route, views []region.View) host.Action {
-	v, p := s.plugin.vm, &probeAnswer{s: s, open: true, inCallback: true}
-	s.answer = p
-	s.SetCluster(c.Regions.Header, c.Regions.Cluster)
-	v.regions.survey(v.ReadClock(), s.context, s.plugin.set.RulesOf(c), func(state region.State) {
+// hold answers a probe of a home, at once or later.
+func (p *probeAnswer) hold(h *home, c *config.Config, probe *region.Route, views []region.View) host.Action {
+	r := p.regions
+	p.inCallback = true
+	p.s.SetCluster(c.Regions.Header, c.Regions.Cluster)
+	r.survey(r.ReadClock(), p.context, p.rulesOf(c), func(state region.State) {
 		reply := func() {
-			p.reply(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, v.GW.Wall(), state, views)}})
+			p.reply(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, r.GW.Wall(), state, views)}})
 		}
 		switch {
 		case !p.open: // whoever asked has left
 		case p.inCallback:
 			reply()
 		default:
-			v.RunAs(s.context, "the answer to a probe", reply, p.resumeFailed)
+			r.RunAs(p.context, "the answer to a probe", reply, p.resumeFailed)
 		}
 	})
 	p.inCallback = false
@@ -95,7 +96,7 @@ func (p *probeAnswer) Failed() host.Action {
 		return host.Proceed
 	}
 	p.open = false
-	return p.s.first.pass(lb.ReasonPanic)
+	return p.balance()
 }
 
 // resumeFailed ends a probe whose answer, from outside of its callbacks, has panicked.

@@ -4,11 +4,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/statname"
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
-	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -18,6 +16,9 @@ import (
 const (
 	// readWithin is how many bytes are read at once: they fit into memory that is used again.
 	readWithin = 4 << 10
+	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
+	// the end of an answer in one piece.
+	usageWithin = 2 << 10
 	// suspectFor is for how long all streams of an endpoint are read to their ends, after one that had none.
 	suspectFor = time.Minute
 	// maxSuspects is how many such endpoints of a cluster are remembered.
@@ -39,6 +40,25 @@ var lineTypes = []string{
 	"application/jsonlines", "application/stream+json",
 }
 
+// response is what has come of the response to a request.
+type response struct {
+	reached  bool          // an endpoint was tried: the response is not the gateway's alone
+	status   int           // 0 before it
+	begun    bool          // nothing of the prompt is left to compute: see hasBegun
+	begunAt  time.Duration // when that was, 0 where it does not matter
+	asked    time.Duration // the latest tick when all of the request was sent, 0 before
+	answered time.Duration // that when it had begun, without a look at the clock
+	streamed bool          // it has begun before its end: it is a stream
+	bytes    int           // of the body so far
+	ttft     time.Duration // from the plan to the first token, for prefix_cache
+	complete bool          // all of it has passed
+	encoded  bool          // it is compressed
+	parts    int64         // of the body that have passed
+	answer   *answer.Reader
+	outcome  answer.Outcome // by its content, once it is over
+	retry    []byte         // beginning of the body, while that may say when to try again
+}
+
 // reading is how the body of the response to a request is read: by what the request is, and for whom it is counted.
 type reading struct {
 	response
@@ -57,21 +77,6 @@ type reading struct {
 	text      bool          // it is a text that is not compressed, and no stream
 	reads     bool          // the parts to come are read
 	unread    bool          // some were not
-}
-
-// readAs has the body of the response read as what the request and its headers say; end: it has none.
-func (s *serving) readAs(headers [][2]string, end bool) {
-	pl := s.pl
-	r, l := &pl.response, &pl.lease
-	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.prompt.work.streamed, pl.cfg.AmongClusters()
-	if r.status < 200 || r.status >= 300 || pl.idle() { // of that, no answer says anything
-		return
-	}
-	r.usage = s.readsUsage()
-	if r.status == 200 && pl.computes() && pl.traits.value(":method") == "POST" { // what is stored may be a page
-		r.api = answer.APIOf(pl.traits.path)
-	}
-	r.begin(headers, end)
 }
 
 // begin decides by the headers of the response whether its body is read, and how. Whether an answer is a stream is its
@@ -245,51 +250,30 @@ func (r *reading) judge() {
 	}
 }
 
+// shows returns what the answer, which has ended, shows of the work behind it.
+func (r *reading) shows() learned.Shown {
+	a := r.answer
+	switch {
+	case a == nil && (r.text && r.parts <= 1 || r.bytes == 0): // in several parts it may be what a model writes
+		return learned.ShowsNothing
+	case a == nil || a.IsOther():
+		return learned.ShowsUnknown
+	}
+	switch u, _ := a.Usage(r.complete); {
+	case u.Prompt+u.Output > 0 || a.Streams() && a.HasOutput():
+		return learned.ShowsWork
+	case a.Streams() || a.HasOutput():
+		return learned.ShowsOutput
+	case r.unread:
+		return learned.ShowsUnknown
+	}
+	return learned.ShowsNothing
+}
+
 // suspect has streams of the endpoint read to their ends from now on.
 func (cl *cluster) suspect(now time.Duration, addr string) {
 	if len(cl.suspects) >= maxSuspects {
 		clear(cl.suspects)
 	}
 	cl.suspects[addr] = now + suspectFor
-}
-
-// answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
-// success.
-func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
-	pl := j.pl
-	r, cl, v := &pl.response, pl.cluster, pl.plugin.vm
-	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
-		return 0, false
-	}
-	if r.judge(); r.answer != nil && pl.facts.statesFact() {
-		r.outcome = answer.Refused
-	}
-	if r.outcome == answer.Complete {
-		return 0, false
-	}
-	v.Stats.CountIf(statname.With(stats.Failed,
-		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
-	switch r.outcome {
-	case answer.Refused:
-		return lb.Rejected, true
-	case answer.Overloaded:
-		return lb.Overload, true
-	}
-	cl.suspect(v.Clock(), pl.lease.addr)
-	return lb.Failure, true
-}
-
-// statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with
-// such a context. Then it is a fact as it is under the status for it.
-func (f *factUse) statesFact() bool {
-	r := &f.pl.response
-	if r.outcome == answer.Complete || r.answer.HasOutput() || !f.pl.isForModel() {
-		return false
-	}
-	text := r.answer.Fault()
-	if why, _ := prompt.ReadRefusal(refusedStatus, text); why == prompt.OtherRefusal {
-		return false
-	}
-	f.refusal = text
-	return true
 }

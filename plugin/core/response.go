@@ -11,25 +11,6 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
-// response is what has come of the response to a request.
-type response struct {
-	reached  bool          // an endpoint was tried: the response is not the gateway's alone
-	status   int           // 0 before it
-	begun    bool          // nothing of the prompt is left to compute: see hasBegun
-	begunAt  time.Duration // when that was, 0 where it does not matter
-	asked    time.Duration // the latest tick when all of the request was sent, 0 before
-	answered time.Duration // that when it had begun, without a look at the clock
-	streamed bool          // it has begun before its end: it is a stream
-	bytes    int           // of the body so far
-	ttft     time.Duration // from the plan to the first token, for prefix_cache
-	complete bool          // all of it has passed
-	encoded  bool          // it is compressed
-	parts    int64         // of the body that have passed
-	answer   *answer.Reader
-	outcome  answer.Outcome // by its content, once it is over
-	retry    []byte         // beginning of the body, while that may say when to try again
-}
-
 // answerBegins is called once, with end when the response has no body.
 func (s *serving) answerBegins(end bool) {
 	pl := s.pl
@@ -55,10 +36,40 @@ func (s *serving) answerBegins(end bool) {
 		}
 		s.readAs(headers, end)
 	}
-	pl.metrics.readReport()
+	s.readReport()
 	pl.debug.setDebugHeaders()
 	if pl.phase == phaseReading { // answered by the gateway, and never decided
 		pl.abandonBody()
+	}
+}
+
+// readAs has the body of the response read as what the request and its headers say; end: it has none.
+func (s *serving) readAs(headers [][2]string, end bool) {
+	pl := s.pl
+	r, l := &pl.response, &pl.lease
+	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.prompt.work.streamed, pl.cfg.AmongClusters()
+	if r.status < 200 || r.status >= 300 || pl.idle() { // of that, no answer says anything
+		return
+	}
+	r.usage = s.readsUsage()
+	if r.status == 200 && pl.computes() && pl.traits.value(":method") == "POST" { // what is stored may be a page
+		r.api = answer.APIOf(pl.traits.path)
+	}
+	r.begin(headers, end)
+}
+
+// readReport takes over the load report of the response, which is that of who serves the request.
+func (s *serving) readReport() {
+	pl := s.pl
+	report, addr := pl.metrics.takeReport(pl), pl.lease.addr
+	if report == "" {
+		return
+	}
+	if addr == "" { // the gateway has chosen
+		addr = pl.ServedBy()
+	}
+	if addr != "" {
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, report)
 	}
 }
 
@@ -141,7 +152,7 @@ func (pl *placement) end() {
 	if pl.wait.attempt.open {
 		pl.cluster.retries.end(&pl.wait.attempt)
 	}
-	pl.metrics.requestGone()
+	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {
 		pl.abandonBody()
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -69,10 +70,27 @@ func (s *serving) misrouted(served string) bool {
 		return false
 	}
 	pl.lease.forgetPrompt(0)
-	pl.metrics.requestGone()
+	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	pl.wait.noteUnserved()
 	pl.release()
 	pl.lease.addr = served
 	pl.plugin.vm.Stats.Count(stats.Misrouted, 1)
 	return true
+}
+
+// sessionPlaced counts a request that was placed by whether it is where its session belongs.
+func (s *serving) sessionPlaced() {
+	pl := s.pl
+	if !pl.cfg.ReadsSession() {
+		return
+	}
+	order, result := pl.lease.reservation.plan.Home.Order, sessionDisplaced
+	switch {
+	case pl.session.key == 0:
+		result = sessionNone
+	case len(order) > 0 && int(order[0]) == pl.lease.reservation.grant.Index:
+		result = sessionAtHome
+	}
+	pl.session.result = result
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.name, "result", result), 1)
 }

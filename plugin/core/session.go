@@ -7,10 +7,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // session is what tells the requests of one session from others.
@@ -22,11 +21,11 @@ type session struct {
 
 // find looks for the key of the session of a request, in the order of the configuration's sources, up to the first one
 // that has it. While the body may still come, it stops in front of a source there. Without a body, body is nil.
-func (ss *session) find(s *placement, c *config.Config, body []byte, complete bool) {
+func (ss *session) find(s host.GatewayStream, t *traits, c *config.Config, body []byte, complete bool) {
 	if !c.ReadsSession() {
 		return
 	}
-	s.traits.read(s)
+	t.read(s)
 	for ss.next < len(c.Session) {
 		text, sources := "", c.Session[ss.next:]
 		n := 1 + slices.IndexFunc(sources[1:], func(source config.SessionSource) bool {
@@ -34,7 +33,7 @@ func (ss *session) find(s *placement, c *config.Config, body []byte, complete bo
 		})
 		switch {
 		case sources[0].From != config.FromBody:
-			text, n = s.sessionText(&sources[0]), 1
+			text, n = t.sessionText(s, &sources[0]), 1
 		case !complete:
 			return
 		case n == 0:
@@ -60,19 +59,19 @@ func textInBody(body []byte, sources []config.SessionSource) string {
 
 // mayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at: not in one
 // that is no JSON.
-func (ss *session) mayBeInBody(s *placement, c *config.Config) bool {
-	return c.ReadsSession() && ss.next < len(c.Session) && !s.traits.notJSON
+func (ss *session) mayBeInBody(t *traits, c *config.Config) bool {
+	return c.ReadsSession() && ss.next < len(c.Session) && !t.notJSON
 }
 
 // sessionText returns the text of a source outside of the body, "" for none.
-func (s *Stream) sessionText(source *config.SessionSource) string {
+func (t *traits) sessionText(s host.GatewayStream, source *config.SessionSource) string {
 	switch source.From {
 	case config.FromHeader:
-		return s.traits.value(source.Name)
+		return t.value(source.Name)
 	case config.FromCookie:
-		return s.traits.cookie(source.Name)
+		return t.cookie(source.Name)
 	case config.FromQuery:
-		return s.traits.query(source.Name)
+		return t.query(source.Name)
 	}
 	return config.Network(s.Client())
 }
@@ -113,23 +112,6 @@ const (
 	sessionDisplaced = "displaced" // its home was too busy, or full, or had less of the prompt
 	sessionNone      = "none"      // it has no key
 )
-
-// sessionPlaced counts a request that was placed by whether it is where its session belongs.
-func (s *serving) sessionPlaced() {
-	pl := s.pl
-	if !pl.cfg.ReadsSession() {
-		return
-	}
-	order, result := pl.lease.reservation.plan.Home.Order, sessionDisplaced
-	switch {
-	case pl.session.key == 0:
-		result = sessionNone
-	case len(order) > 0 && int(order[0]) == pl.lease.reservation.grant.Index:
-		result = sessionAtHome
-	}
-	pl.session.result = result
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.name, "result", result), 1)
-}
 
 // text returns what has become of the request for the access log, "" where sessions do not matter.
 func (ss *session) text() string {

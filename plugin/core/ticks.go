@@ -26,25 +26,26 @@ const (
 // ticks is the part of a VM that decides when it is ticked and what is due then.
 type ticks struct {
 	*host.Env
-	configs       *configs
-	moved         bool // deadlines were moved because the last tick was late
+	newest        func() *ticker // that of the configuration that came last, nil when none is in force
+	moved         bool           // deadlines were moved because the last tick was late
 	lastTick      time.Duration
 	lastHeartbeat time.Duration
 }
 
 // ticker is the timer of one configuration.
 type ticker struct {
-	period time.Duration
-	due    time.Duration // when its next tick comes, 0 before it is set
+	context uint32 // the gateway's, of the configuration
+	period  time.Duration
+	due     time.Duration // when its next tick comes, 0 before it is set
 }
 
 // late returns by how much deadlines have to be moved because the tick is late, 0 for not at all. They are not moved
 // twice in a row: a worker that is always busy must give up, too.
-func (t *ticks) late(p *Plugin, now time.Duration) time.Duration {
-	if p != t.configs.newest() || p.ticker.due == 0 {
+func (t *ticks) late(of *ticker, now time.Duration) time.Duration {
+	if of != t.newest() || of.due == 0 {
 		return 0
 	}
-	late := now - p.ticker.due
+	late := now - of.due
 	if t.moved = late > maxLate && !t.moved; t.moved {
 		return late + maxLate
 	}
@@ -53,31 +54,31 @@ func (t *ticks) late(p *Plugin, now time.Duration) time.Duration {
 
 // wakeAt has a tick come soon after the given time.
 func (t *ticks) wakeAt(now, at time.Duration) {
-	if p := t.configs.newest(); p != nil && at < p.ticker.due {
-		t.set(p, now, at-now)
+	if of := t.newest(); of != nil && at < of.due {
+		t.set(of, now, at-now)
 	}
 }
 
-// rearm sets the timer of the configuration whose tick this is: to the next deadline, 0 for none, if it is the newest.
-func (t *ticks) rearm(p *Plugin, now, next time.Duration) {
-	p.ticker.due = now + p.ticker.period
+// rearm sets the timer whose tick this is: to the next deadline, 0 for none, if it is that of the newest configuration.
+func (t *ticks) rearm(of *ticker, now, next time.Duration) {
+	of.due = now + of.period
 	wait := tickPeriod
-	if next > 0 && p == t.configs.newest() {
+	if next > 0 && of == t.newest() {
 		wait = min(wait, next-now)
 	}
-	if wait = wholeMillis(wait); wait != p.ticker.period {
-		t.set(p, now, wait)
+	if wait = wholeMillis(wait); wait != of.period {
+		t.set(of, now, wait)
 	}
 }
 
 // set has the configuration ticked after the given time, and from then on as often.
-func (t *ticks) set(p *Plugin, now, wait time.Duration) {
+func (t *ticks) set(of *ticker, now, wait time.Duration) {
 	wait = wholeMillis(wait)
-	if err := t.GW.SetTick(p.context, wait); err != nil {
+	if err := t.GW.SetTick(of.context, wait); err != nil {
 		t.GW.Log(host.Warn, "no ticks: "+err.Error())
 		return
 	}
-	p.ticker = ticker{period: wait, due: now + wait}
+	of.period, of.due = wait, now+wait
 }
 
 // due reports whether what is done at every tick is due. Several configurations tick a VM more often than needed.

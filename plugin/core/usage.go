@@ -14,12 +14,6 @@ import (
 // Usage in responses shows how much of a prompt was cached, against what was expected, and how long prompts and answers
 // of a model are in tokens.
 
-const (
-	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
-	// the end of an answer in one piece.
-	usageWithin = 2 << 10
-)
-
 // readsUsage reports whether the usage in the response matters.
 func (s *serving) readsUsage() bool {
 	pl := s.pl

@@ -41,7 +41,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
 	v := &VM{Env: e, configs: &configs{}, clusters: clusters{}, prompts: newPrompts(), bodies: newBodies(e)}
 	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
-	v.ticks = &ticks{Env: e, configs: v.configs}
+	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
 	v.stores = newStores(e)
 	v.views = newViews(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
@@ -51,7 +51,9 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 		Env: e, inForce: v.configs.allRegions, clusters: v.clusters, stores: v.stores, views: v.views,
 		wakeAt: v.ticks.wakeAt, scraping: v.scraping,
 	}
-	v.tasks = &admissionCore{vm: v, tasks: v.stores.tasks}
+	v.tasks = &admissionCore{
+		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.tasks,
+	}
 	v.api = admission.New(e, v.tasks, budgetScope)
 	v.gauges = &gauges{Env: e, inForce: v.configs.allParts, clusters: v.clusters, stores: v.stores}
 	return v
@@ -60,9 +62,9 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 // tick does what is due. Several configurations in one VM tick it more often than needed, and so do deadlines.
 func (v *VM) tick(p *Plugin) {
 	now := v.ReadClock()
-	v.stores.postpone(v.ticks.late(p, now))
+	v.stores.postpone(v.ticks.late(&p.ticker, now))
 	next := v.stores.expire(now)
-	v.ticks.rearm(p, now, earlier(next, v.waiters.poll(now)))
+	v.ticks.rearm(&p.ticker, now, earlier(next, v.waiters.poll(now)))
 	p.dropIfDone()
 	v.waiters.listen()
 	if !v.ticks.due(now) {

@@ -49,9 +49,12 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		w.tenant = learned.TenantName(pl.traits.value(q.TenantHeader))
 		w.turn = v.waiters.tenants.TurnOf(w.tenant)
 	}
-	w.nameAttempt(now)
+	a, work, retries := &w.attempt, &pl.prompt.work, &pl.cluster.retries
+	a.name(&pl.traits, pl.prompt.chain, work.model.Model, work.info.TextBytes)
+	retries.begin(now, a)
 	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
-	if !forwarded && !pl.cluster.retries.allows(now, w.isRetry(now), q.RetryBudget, pl.cluster.overloaded(now)) {
+	if !forwarded &&
+		!retries.allows(now, a.isRetry(now, &pl.traits, retries), q.RetryBudget, pl.cluster.overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
 	most := w.longest() - (now - w.since)

@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
@@ -67,72 +66,3 @@ func (w *work) unseen(size int) int {
 	}
 	return n
 }
-
-// estimateWork estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
-func (u *promptUse) estimateWork(r *lb.Request, size int, ended bool) {
-	pl := u.pl
-	w := &u.work
-	w.model.Cluster, w.model.Guess, w.open = pl.scope, guessOf(pl.cfg), !ended
-	w.typical = pl.plugin.vm.prompts.models.Typical(w.model, w.info.MaxTokens)
-	w.sampled = pl.cluster.samples.Take(w.info.MaxTokens)
-	if p := u.chain; p != nil {
-		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+w.unseen(size), p.uncached
-	}
-	r.PromptTokens, r.OutputTokens = w.estimate(pl.cfg, size)
-	w.streamed = w.info.Stream
-}
-
-// assumeTypical counts a request of which nothing is read as a typical one, for other configurations of its cluster
-// that count tokens.
-func (u *promptUse) assumeTypical(r *lb.Request) {
-	pl := u.pl
-	typical := pl.plugin.vm.prompts.models.Typical(learned.Key{Cluster: pl.scope, Guess: pl.cluster.guess}, 0)
-	r.PromptTokens, r.OutputTokens = int64(typical.Prompt), int64(math.Round(typical.Output))
-}
-
-// stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does
-// not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
-func (u *promptUse) stalled() {
-	pl := u.pl
-	delete(pl.plugin.vm.bodies.partial, pl)
-	if pl.phase != phaseLeased || u.prefillDone() {
-		return
-	}
-	plan := &pl.lease.reservation.plan
-	plan.Tokens, plan.Prefix.Tokens = openTokens, 0
-	pl.lease.amend("", openTokens)
-}
-
-// amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
-// from now on, if that is much more or less. A prefill that is done does not count any more.
-func (u *promptUse) amendWork() {
-	pl := u.pl
-	delete(pl.plugin.vm.bodies.partial, pl)
-	pl.response.asked = pl.plugin.vm.ticks.lastTick
-	w := &u.work
-	if !w.open || pl.phase != phaseLeased || u.prefillDone() {
-		return
-	}
-	w.open = false
-	size := max(pl.body.received, pl.traits.length)
-	promptTokens, outputTokens := w.estimate(pl.cfg, size)
-	plan, cached := &pl.lease.reservation.plan, 0
-	plan.Tokens = promptTokens + outputTokens
-	if p := u.chain; p != nil {
-		plan.Prefix.Bytes = p.length + w.unseen(size)
-		if !p.uncached {
-			plan.Prefix.Tokens = promptTokens
-		}
-	}
-	if pl.lease.addr == pl.lease.chosen {
-		cached = pl.lease.reservation.grant.Cached
-	}
-	pl.lease.estimatedAgain(plan.Tokens)
-	tokens, before := plan.AddedTokens(cached), pl.lease.tokens
-	if 4*max(tokens-before, before-tokens) > before {
-		pl.lease.amend("", tokens)
-	}
-}
-
-// prefillDone reports whether the prefill is known to be done: only the output is in flight.
-func (u *promptUse) prefillDone() bool { return u.pl.response.streamed }
