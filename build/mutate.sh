@@ -4,7 +4,7 @@
 # notices. Prints the mutants that live, and fails unless more than 90 % of those in covered code are killed.
 # build/mutants.md lists those that are known to live, and why.
 #
-# Each mutant costs a run of its package's tests: minutes for most packages, hours for lb. A mutant that does not
+# Each mutant costs a run of its package's tests: minutes for most packages, hours for some. A mutant that does not
 # compile, such as - for + between texts, counts as killed: go test ends with the same status.
 set -eu
 cd "$(dirname "$0")/.."

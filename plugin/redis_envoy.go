@@ -40,7 +40,7 @@ func (r *envoyRedis) Connect(_ time.Duration, c config.Redis) {
 // would also end those whose answer waits to be read behind other requests.
 const hangTimes = 5
 
-// call is a redisclient.Call.
+// call sends a command, to the server at that address if there is one.
 func (r *envoyRedis) call(now time.Duration, node string, body []byte, done redisclient.Done) {
 	headers := [][2]string{{":method", "POST"}, {":path", "/"}, {":authority", "redis"}}
 	if node != "" {

@@ -84,6 +84,12 @@ func TestPlaySideBySide(t *testing.T) {
 	if got := fmt.Sprint(rs.Of("x", "a"), rs.Of("x", "b"), rs.Of("x", "c")); got != "[0 10] [1 11] [2 12]" {
 		t.Error(got)
 	}
+	var order []int
+	note := func(_ context.Context, _, _, i int) (int, error) { order = append(order, i); return 0, nil }
+	if err := PlaySideBySide(t.Context(), &rs, nil, "y", 1, 2, []string{"a", "b", "c"}, note); err != nil ||
+		fmt.Sprint(order) != "[0 1 2 1 2 0]" {
+		t.Error(order, err)
+	}
 	if err := PlaySideBySide(t.Context(), &rs, nil, "x", 1, 3, []string{"a"}, play); err == nil ||
 		err.Error() != "a: too late" {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/chaos/regions"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/lab"
 )
@@ -48,7 +49,7 @@ var mostExcused = map[string]int{
 	"VM lost: fatal": 0, "VM lost while requests wait": 0, "cluster dies": 0, "region killed and adopted": 0,
 	// Connections break twice, each time between two regions that may serve each other with both of their servers, each
 	// of which takes six requests.
-	"region partitioned": 2 * 2 * 2 * 6,
+	"region partitioned": 2 * 2 * regions.Servers * regions.Takes,
 }
 
 // The door through which a test loses a VM must not be in what is shipped.

@@ -54,7 +54,10 @@ func New() *Samples {
 }
 
 // OneConfig returns one configuration for all equal ones, so that policies share what is computed for them.
-func (g *Samples) OneConfig(cfg *Config) *Config { return g.configs.One(cfg) }
+func (g *Samples) OneConfig(cfg *Config) *Config {
+	alone := *cfg // without what it is a part of
+	return g.configs.One(&alone)
+}
 
 // Update replaces the samples, given by address, and the names of their targets. Endpoints without a sample are
 // forgotten; a known sample has no effect.

@@ -250,4 +250,14 @@ func TestCostLists(t *testing.T) {
 	if !computed(time.Minute + lb.RefreshEvery + 1) {
 		t.Error("a new version changes nothing")
 	}
+	for _, size := range []int{1, 300} {
+		for i := range 400 {
+			cs := make([]lb.Candidate, size)
+			cs[0] = lb.Candidate{Addr: addrOf(i), Slope: 1, Weight: 1}
+			g.ApplyCosts(time.Hour, lb.NewList(cs), cfg, lb.Requests, "", false)
+		}
+		if n := g.lists.Len(); n < 100 || n*256 > maxCostCandidates {
+			t.Errorf("%d lists of %d are kept", n, size)
+		}
+	}
 }

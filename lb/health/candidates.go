@@ -82,7 +82,10 @@ func (h *Health) RequestTier(
 }
 
 // OneConfig returns one configuration for all equal ones, so that policies share lists of candidates.
-func (h *Health) OneConfig(config *ClusterConfig) *ClusterConfig { return h.configs.One(config) }
+func (h *Health) OneConfig(config *ClusterConfig) *ClusterConfig {
+	alone := *config // without what it is a part of
+	return h.configs.One(&alone)
+}
 
 // rebuild recomputes a list.
 func (h *Health) rebuild(now time.Duration, v *lb.View, config *ClusterConfig, l *candidateList) {

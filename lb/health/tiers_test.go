@@ -16,9 +16,6 @@ const (
 	stateU         = lb.Unhealthy
 )
 
-// oneOfFour is a priority that gets 35 % of the requests.
-var oneOfFour = []lb.State{stateH, stateU, stateU, stateU}
-
 // reference is Envoy's rule, after its documentation and source: availability by priority, scaled to 100 if it is
 // lower, assigned from the first priority on, healthy endpoints before degraded ones.
 func reference(v *lb.View) (healthy, degraded []int) {

@@ -219,7 +219,9 @@ func (f *Facts) listing(now time.Duration, model uint64, m *modelFacts, list lb.
 	}
 	digest := uint64(listsDigest)
 	for i := range l.groups {
-		if g := &l.groups[i]; !has(g.models, model) {
+		if g := &l.groups[i]; has(g.models, model) {
+			digest += lb.Mix(g.digest) // if none is left of those, the list stays as it is
+		} else {
 			digest += g.digest
 		}
 	}

@@ -70,6 +70,10 @@ func TestListsOfAbsentEndpoints(t *testing.T) {
 	f, now := NewFacts(), time.Hour
 	f.SetLists(listsOf(now, []string{"a"}, []string{"a"}, []string{"a"}, []string{"a"}, []string{"a", "sql"}))
 	wantListing(t, "the only one is no candidate", f, now, "sql", 0, 1, 2, 3)
+	f.SetLists(listsOf(now, nil, []string{"a"}, nil, nil, []string{"a", "sql"}))
+	wantListing(t, "and some are not known", f, now, "sql", 0, 1, 2, 3)
+	f.SetLists(listsOf(now, []string{"sql"}, []string{"a"}, nil, nil, []string{"a", "sql"}))
+	wantListing(t, "then one of those has it", f, now, "sql", 0, 2, 3)
 }
 
 // What requests have shown since a list is as it is counts for more, until the list changes.

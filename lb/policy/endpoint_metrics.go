@@ -119,10 +119,9 @@ type endpointMetrics struct {
 }
 
 func newEndpointMetrics(c Config) (lb.Policy, error) {
-	cfg := *c.Settings.(*engines.Config) // a copy: a pointer into the caller's configuration would keep all of it
 	return &endpointMetrics{
 		leastRequest: newLeastRequestIn(c, c.Unit), engines: c.Engines, shares: c.Shares,
-		cfg: c.Engines.OneConfig(&cfg),
+		cfg: c.Engines.OneConfig(c.Settings.(*engines.Config)),
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -80,5 +81,15 @@ func TestLimitsAreForgotten(t *testing.T) {
 	}
 	if _, known := l.Limit("d"); len(l.endpoints) != 1 || !known {
 		t.Errorf("endpoints %v", l.endpoints)
+	}
+	for _, size := range []int{1, 300} {
+		for i := range 400 {
+			cs := make([]lb.Candidate, size)
+			cs[0] = lb.Candidate{Addr: fmt.Sprint("e", i)}
+			l.Apply(now, lb.NewList(cs), 0)
+		}
+		if n := l.lists.Len(); n < 50 || n*256 > maxLimitedCandidates {
+			t.Errorf("%d lists of %d are kept", n, size)
+		}
 	}
 }

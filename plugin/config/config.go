@@ -44,7 +44,7 @@ type Config struct {
 	MaxInflight       int       // requests in flight per endpoint of weight 1, 0 for no cap
 	MaxInflightTokens int       // tokens in flight, likewise
 	Push              push.Kind // when an endpoint takes another request
-	PushAhead         int       // requests that an endpoint may have beyond that, for lb.Pending
+	PushAhead         int       // requests that an endpoint may have beyond that, for push.Pending
 	Overload          Overload
 	Queue             Queue
 	Weights           map[string]float64 // by "ip:port" or cluster, in place of the gateway's; nil when none is set

@@ -68,15 +68,15 @@ func (d *fakeDriver) atAdopted() (counts []int64) {
 }
 
 // wantAt fails the test unless the request is served, by an adopted server or by none of them.
-func (c *fakeStream) wantAt(adopted bool) {
-	c.process.t.Helper()
+func (s *fakeStream) wantAt(adopted bool) {
+	s.process.t.Helper()
 	cluster := "llm"
 	if adopted {
 		cluster = euServers
 	}
-	if c.cluster != cluster || c.Upstream() < 0 || c.header(headerHop) != "" {
-		c.process.t.Fatalf("sent to %q, endpoint %d, held %v, with the hop %q: %+v", c.cluster, c.Upstream(), c.Held(),
-			c.header(headerHop), c.Result())
+	if s.cluster != cluster || s.Upstream() < 0 || s.header(headerHop) != "" {
+		s.process.t.Fatalf("sent to %q, endpoint %d, held %v, with the hop %q: %+v", s.cluster, s.Upstream(), s.Held(),
+			s.header(headerHop), s.Result())
 	}
 }
 

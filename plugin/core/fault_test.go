@@ -61,7 +61,7 @@ func (d *fakeDriver) drained() {
 			if cl.inflight != 0 {
 				d.t.Errorf("worker %d counts %d requests to %s", i, cl.inflight, name)
 			}
-			if len(cl.answering) != 0 || cl.metrics.Open() != 0 {
+			if len(cl.answering) != 0 || len(cl.metrics.Open()) != 0 {
 				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering,
 					cl.metrics.Open())
 			}

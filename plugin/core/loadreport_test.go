@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,10 +163,10 @@ func TestWhoseContextIsRead(t *testing.T) {
 	for round := range 2 { // left to the gateway, and placed
 		for i, end := range ends {
 			c := d.client(0, streamtest.Request{})
-			if n := v.clusters[fakeCluster].metrics.Open(); n != 1 {
-				t.Errorf("round %d, %d: %d requests are being served, want 1", round, i, n)
+			if open := v.clusters[fakeCluster].metrics.Open(); !slices.Equal(open, []uint32{c.core.context}) {
+				t.Errorf("round %d, %d: %d are being served, want %d alone", round, i, open, c.core.context)
 			}
-			if end(c); v.clusters[fakeCluster].metrics.Open() != 0 {
+			if end(c); len(v.clusters[fakeCluster].metrics.Open()) != 0 {
 				t.Errorf("round %d, %d: it is over and still being served", round, i)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // strayTo lets another cluster serve the request.
-func (c *fakeStream) strayTo(addr string) { c.served, c.cluster = addr, "another" }
+func (s *fakeStream) strayTo(addr string) { s.served, s.cluster = addr, "another" }
 
 // A request that another cluster serves is no load of the endpoint that it was planned on, and neither its success nor
 // its failure counts for that endpoint.

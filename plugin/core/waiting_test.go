@@ -72,12 +72,12 @@ func (d *fakeDriver) wantNoneWaits() {
 }
 
 // wantRefused fails the test unless the plugin has refused the request.
-func (c *fakeStream) wantRefused(t *testing.T, reason string) {
+func (s *fakeStream) wantRefused(t *testing.T, reason string) {
 	t.Helper()
 	body := fmt.Sprintf(`"type":"overloaded_error","code":%q}}`, reason)
-	if r := c.Result(); c.Upstream() >= 0 || !c.Ended || r.Status != 429 || !strings.HasSuffix(r.Body, body) ||
+	if r := s.Result(); s.Upstream() >= 0 || !s.Ended || r.Status != 429 || !strings.HasSuffix(r.Body, body) ||
 		r.Headers["x-warmgate-reason"] != reason || r.Headers["retry-after"] == "" {
-		t.Errorf("at endpoint %d, ended %v, %+v; want it refused: %s", c.Upstream(), c.Ended, r, reason)
+		t.Errorf("at endpoint %d, ended %v, %+v; want it refused: %s", s.Upstream(), s.Ended, r, reason)
 	}
 }
 

@@ -42,8 +42,13 @@ func NewCluster(name string, e *engines.Samples, f *models.Facts, views map[uint
 // Needed reports whether metrics were needed at any time.
 func (m *Cluster) Needed() bool { return m.neededAt > 0 }
 
-// Open returns how many requests that need metrics are being served.
-func (m *Cluster) Open() int { return len(m.requests) }
+// Open returns the contexts of the requests that need metrics and are being served.
+func (m *Cluster) Open() (contexts []uint32) {
+	for r := range m.requests {
+		contexts = append(contexts, r.Context)
+	}
+	return contexts
+}
 
 // Gone notes that a request is over.
 func (m *Cluster) Gone(r *Request) { delete(m.requests, r) }

@@ -41,11 +41,11 @@ func sampledVMs(t *testing.T, n int, raw string) (p *fakeGateway, vms []*fakeVM,
 }
 
 // published returns what the VMs have published.
-func (p *fakeGateway) published() sampleMap {
-	p.t.Helper()
-	all, err := discovery.ParseEngineSamples([]byte(p.kv.Cells[process.KeySamples+fakeCluster].Val))
+func (g *fakeGateway) published() sampleMap {
+	g.t.Helper()
+	all, err := discovery.ParseEngineSamples([]byte(g.kv.Cells[process.KeySamples+fakeCluster].Val))
 	if err != nil {
-		p.t.Fatal(err)
+		g.t.Fatal(err)
 	}
 	return all.By
 }
@@ -383,7 +383,7 @@ func TestWhoseContextIsRead(t *testing.T) {
 	}
 	v.NeededBy(second, m, g.set.All()[0])
 	m.Gone(first)
-	if at := read(); at != 8 || m.Open() != 1 {
+	if at := read(); at != 8 || len(m.Open()) != 1 {
 		t.Errorf("the context is %d, want 8, of %d that are open", at, m.Open())
 	}
 	m.Gone(second)

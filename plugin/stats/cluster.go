@@ -39,17 +39,17 @@ func OfClass(stat, cluster, class string) string {
 }
 
 // keep sets a gauge that is to be shown, or is already: once it is shown it is kept right.
-func (r *Registry) keep(name string, n uint64, show bool) {
-	if show || r.Has(name) {
-		r.SetIf(name, n)
+func (s *Registry) keep(name string, n uint64, show bool) {
+	if show || s.Has(name) {
+		s.SetIf(name, n)
 	}
 }
 
 // rest sets gauges to 0 that are shown.
-func (r *Registry) rest(names ...string) {
+func (s *Registry) rest(names ...string) {
 	for _, name := range names {
-		if r.Has(name) {
-			r.Set(name, 0)
+		if s.Has(name) {
+			s.Set(name, 0)
 		}
 	}
 }

@@ -58,9 +58,10 @@ type wires struct {
 var regionNames = []string{"us", "eu", "ap"}
 
 const (
-	regionServers = 2
-	// regionTakes is how many requests a server takes at once, the streams that are open during a scene included.
-	regionTakes   = 6
+	// Servers is how many servers a region has.
+	Servers = 2
+	// Takes is how many requests a server takes at once, the streams that are open during a scene included.
+	Takes         = 6
 	regionStreams = 4
 	// goneAfter is after what time a region's gateways count as gone, steadyAfter when they have their servers back.
 	// Those that live must not be so late on a busy machine.
@@ -100,7 +101,7 @@ func regionConfigWith(gone time.Duration, name string, peers ...string) string {
 		`"queue":{"max_wait":"1h","max_length":20000},"regions":{"name":%q,"cluster":"llm","peers":[%s],"secret":%q,`+
 		`"gone":"%s","steady":"%s"},`+
 		`"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"200ms"}}}`,
-		regionTakes, name, strings.Join(list, ","), regionSecret, gone, steadyAfter)
+		Takes, name, strings.Join(list, ","), regionSecret, gone, steadyAfter)
 }
 
 // allow changes such a configuration so that requests may leave for the given regions only.
@@ -122,7 +123,7 @@ func (w *world) open(ctx context.Context, s *lab.Settings) *audit.Site {
 	clusters := []string{"llm"}
 	for _, name := range regionNames {
 		w.regions = append(w.regions, &region{
-			name: name, addr: lab.FreeAddrs(1)[0], addrs: lab.FreeAddrs(regionServers),
+			name: name, addr: lab.FreeAddrs(1)[0], addrs: lab.FreeAddrs(Servers),
 		})
 		clusters = append(clusters, adoptedFrom(name))
 	}
@@ -130,7 +131,7 @@ func (w *world) open(ctx context.Context, s *lab.Settings) *audit.Site {
 	lab.All(len(w.regions), func(i int) {
 		r := w.regions[i]
 		r.Site = s.Site(ctx, audit.Options{
-			Servers: regionServers, Addrs: r.addrs, Clusters: clusters, Config: regionConfig(r.name), Watch: r.sees,
+			Servers: Servers, Addrs: r.addrs, Clusters: clusters, Config: regionConfig(r.name), Watch: r.sees,
 			Edit: w.edit(i),
 		})
 	})
