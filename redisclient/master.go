@@ -49,11 +49,14 @@ func (c *client) askRole(now time.Duration, tries int) {
 		case err != nil || v.Kind != Array || len(v.Items) < 3:
 		case string(v.Items[0].Str) == "slave":
 			c.master.addr = redirectTarget(string(v.Items[1].Str) + ":" + v.Items[2].text())
+			c.master.replicaUntil = now + replicaMemory
 		case tries > 1:
 			c.askRole(now, tries-1)
 			return
 		}
-		c.master.askingUntil = 0
+		if c.master.addr != "" {
+			c.master.askingUntil = 0 // else not again at once: there may be none
+		}
 	})
 }
 

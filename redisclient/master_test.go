@@ -76,6 +76,24 @@ func TestReplicaThatLags(t *testing.T) {
 	if got := r.sent[len(r.sent)-1]; got != "10.0.0.7:6380/EVALSHA" {
 		t.Errorf("then %s is sent", got)
 	}
+
+	r = &manualRedirector{}
+	s = newOpenedStore(t, r, &r.manualTransport, newMemory())
+	reserve(s, 0, 1)
+	r.answer(0, 0, unknownList)
+	r.answer(0, 3, unknownList)
+	r.answer(0, 4, roleOf("redis-0.redis", 6379))
+	if master, replica := s.OnReplica(0); master != "" || !replica {
+		t.Errorf("master %q, replica %v", master, replica)
+	}
+
+	r = &manualRedirector{}
+	s = newOpenedStore(t, r, &r.manualTransport, newMemory())
+	reserve(s, 0, 1)
+	r.answer(0, 0, unknownList)
+	r.answer(0, 2, "-OOM no room\r\n") // so it is no wonder that the list is not there
+	r.answer(0, 3, unknownList)
+	r.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA")
 }
 
 // Without an address of the master the name stays in use, and the servers are not asked again and again.

@@ -1,6 +1,7 @@
 package redisclient
 
 import (
+	"errors"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -68,10 +69,11 @@ func (rs *reservations) handleReply(now time.Duration, r *reservation, v Value, 
 	case reply.code == codeOverBudget:
 		rs.refuse(now, r, reply.grant, lb.ErrOverBudget)
 	default:
-		if reply.code == codeUnknownList {
+		why := reply.err(r)
+		if errors.Is(why, ErrCandidatesLost) {
 			led.client.findMaster(now)
 		}
-		rs.refuse(now, r, lb.Grant{Expected: reply.expected}, reply.err(r))
+		rs.refuse(now, r, lb.Grant{Expected: reply.expected}, why)
 	}
 }
 

@@ -70,7 +70,9 @@ func (t *scheduling) send(now time.Duration) {
 			}
 			if unknownList {
 				err = ErrCandidatesLost
-				at.client.findMaster(now)
+				if l.sendErr == nil {
+					at.client.findMaster(now)
+				}
 			}
 			t.done(task, err)
 		})

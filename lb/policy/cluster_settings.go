@@ -61,7 +61,7 @@ const (
 	keyRedisTunnel = "envoy.redis_cluster"
 )
 
-// check refuses what it refuses.
+// check refuses what ai-load-balancer refuses, and weights that are all 0.
 func (c *ClusterMetricsConfig) check(r setting.Report) {
 	if !r.Written("mode") {
 		r.Problem("mode", "missing, want LeastBusy, LeastTotalLatency, LeastFirstTokenLatency or AdaptiveScore")
