@@ -8,8 +8,8 @@ import (
 )
 
 // Where a new key goes:
-//   - One policy's own key: lb/policy/<policy>.go, as an entry in the Keys of its [policy.Descriptor] and a field of its
-//     settings, such as policy.CacheConfig. Code of this package is not changed.
+//   - One policy's own key: lb/policy/<policy>.go, as an entry in the Keys of its [policy.Descriptor] and a field of
+//     its settings, such as policy.CacheConfig. Code of this package is not changed.
 //   - A key that no policy owns, or that several use: here, in the keys*.go of its section, with a field of [Config] or
 //     of a struct in it. Which policies it is for follows from [policy.Needs]: see metricsKeys.
 //
