@@ -16,7 +16,7 @@ type heartbeats struct {
 	current   *heartbeat  // nil if none is in progress
 	owners    int         // how many there are in the scope, by the last heartbeat
 	heldSince string      // time of Redis since which it has returned none of the leases, by the last heartbeat
-	ended     func(error) // is told how each went
+	ended     func(error) // runs when one has ended, with why it failed
 }
 
 // heartbeat is a heartbeat in progress. It is a sequence of commands, each of which does a part of the work, so that

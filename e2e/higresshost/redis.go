@@ -34,7 +34,7 @@ type RedisCall struct {
 	conn  *redisConn
 	token uint32
 	done  bool
-	early func()                              // is told of an answer that others should precede
+	early func()                              // runs if the answer comes before those of earlier calls
 	over  func(code uint64, resp []byte) bool // delivers the answer, unless the context is gone
 }
 

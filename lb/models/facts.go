@@ -16,7 +16,7 @@ import (
 type Facts struct {
 	models        []*modelFacts
 	look          patience        // to find out what endpoints have refused
-	readUntil     time.Duration   // until then there is a fact that tells endpoints apart
+	readUntil     time.Duration   // until then requests are read for their models, since endpoints differ
 	lists         lb.DerivedLists // without endpoints, by a digest of those
 	listed        listed          // before any request has shown it
 	exportPending bool

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// retryShare is which part of the requests, at most, ask clusters again that got none for neglectedFor: they may
-	// have become better. It is one in so many, however many such clusters there are.
+	// retryShare: one request in so many, at most, goes to a cluster that got none for neglectedFor, because that may
+	// have become better. It is one in so many for all such clusters together.
 	retryShare = 10
 	// leastSlope orders equal latencies by requests in flight. It is a part of the latency.
 	leastSlope = 1e-3

@@ -53,6 +53,6 @@ type Loads interface {
 	// Targets returns endpoints with budgets as they are at now, and which of them was served last, -1 for none. They
 	// are valid until the next call.
 	Targets(now time.Duration, entries []Entry, bonus float64) (targets []budget.Target, last int)
-	// Charge charges the i-th of the targets, which Targets has returned for the entries, for so many tokens.
+	// Charge charges targets[i] with the tokens. Targets has returned the targets for the same entries.
 	Charge(now time.Duration, entries []Entry, targets []budget.Target, i int, tokens float64)
 }

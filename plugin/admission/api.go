@@ -27,7 +27,8 @@ type API struct {
 
 // Core is what the API needs of the VM.
 type Core interface {
-	// PlanTask plans a task of so many tokens among all targets of a configuration; false while none may be chosen.
+	// PlanTask plans a task of that many tokens among all targets of a configuration. It reports false while no target
+	// may be chosen.
 	PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool)
 	// Tasks returns where the tasks of a configuration are counted, and whether that is in Redis.
 	Tasks(c *config.Config) (tasks lb.TaskStore, remote bool)
