@@ -14,7 +14,7 @@ func (w *waiting) usesQueue() {
 	q, l := &pl.cluster.Queue, &pl.lease
 	q.Config, q.Store, q.Redis, q.Candidates = pl.cfg, l.store, nil, l.reservation.plan.Candidates
 	if l.redis != nil {
-		q.Redis = l.redis.remote
+		q.Redis = l.redis.Remote
 	}
 	if pl.computes() {
 		q.Tokens = l.reservation.plan.AddedTokens(0)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // most returns how much is held of the one of whom most is, but of the given one.
@@ -104,10 +105,10 @@ func (b *bytesLab) request(scope string, turn uint64, n int, inRedis bool) *plac
 	s := newPlacement(&Stream{plugin: b.plugin}, nil, b.cfg, scope)
 	s.phase = phaseReserving
 	s.wait.turn, s.wait.class, s.body.received = turn, &config.Class{}, n
-	s.lease.reservation.id, s.lease.store, s.lease.reservation.inCallback = b.stores.nextID(), b, true
+	s.lease.reservation.id, s.lease.store, s.lease.reservation.inCallback = b.stores.NextID(), b, true
 	s.lease.reservation.plan.Wait.Max = time.Minute
 	if inRedis {
-		s.lease.redis = &redisStore{}
+		s.lease.redis = &stores.Redis{}
 	}
 	return s
 }
@@ -204,7 +205,7 @@ func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 func BenchmarkNoRoomForBytes(b *testing.B) {
 	for _, n := range []int{500, 5000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := &waiters{held: map[*placement]int{}, of: map[holder]int{}, owners: 1, stores: &stores{}}
+			w := &waiters{held: map[*placement]int{}, of: map[holder]int{}, owners: 1, stores: &stores.Stores{}}
 			c := &config.Config{Queue: config.Queue{MaxBytes: 1000 * n}}
 			lab := &bytesLab{waiters: w, plugin: &Plugin{}, cfg: c}
 			for range n {
