@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
@@ -41,9 +42,9 @@ func (s *steering) scopeOf(cluster string) string {
 	pl := s.pl
 	switch {
 	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return budgetScope
+		return views.BudgetScope
 	case pl.cfg.AmongClusters():
-		return clustersScope + pl.Route()
+		return views.ClustersScope + pl.Route()
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
@@ -77,7 +78,7 @@ func (s *steering) overflows(cluster string) bool {
 		return false
 	}
 	l := &pl.lease
-	return pl.plugin.vm.views.overflows(pl.scope, pl.cfg, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
+	return pl.plugin.vm.views.Overflows(pl.scope, pl.cfg, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // chooseAnother plans a request again that does not fit into the cluster that was granted.

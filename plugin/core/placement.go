@@ -159,7 +159,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 	if pl.session.find(pl, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
-	view := v.views.of(now, pl.scope, pl.cfg)
+	view := v.views.Of(now, pl.scope, pl.cfg)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // waiters is the part of a VM that looks after requests that wait in a queue: how much of them is held, when their
@@ -22,7 +23,7 @@ type waiters struct {
 	*host.Env
 	configs *configs
 	stores  *stores.Stores
-	views   *views
+	views   *views.Views
 	held    map[*placement]int // and how many bytes of each: see waiterbytes.go
 	bytes   int                // the sum of these
 	of      map[holder]int     // and that by tenant
@@ -40,7 +41,7 @@ const (
 	capsPeriod = time.Second
 )
 
-func newWaiters(e *host.Env, in *configs, s *stores.Stores, from *views) *waiters {
+func newWaiters(e *host.Env, in *configs, s *stores.Stores, from *views.Views) *waiters {
 	w := &waiters{Env: e, configs: in, stores: s, views: from, owners: 1}
 	w.held, w.of = map[*placement]int{}, map[holder]int{}
 	w.tenants = learned.NewTenants()
@@ -121,7 +122,7 @@ func (w *waiters) stale(now time.Duration) (stale []*placement) {
 		view, seen := views[from]
 		if !seen {
 			w.RunAs(s.context, "the endpoints of a waiting request", func() {
-				view = w.views.of(now, s.scope, s.cfg)
+				view = w.views.Of(now, s.scope, s.cfg)
 			}, nil)
 			views[from] = view
 		}
