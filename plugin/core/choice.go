@@ -41,7 +41,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 		request: &s.request, plugin: s.plugin, cfg: c, scope: scope, lease: lease{Env: s.plugin.vm.Env},
 		response: reading{from: s.gateway, ticks: s.plugin.vm.ticks},
 	}
-	pl.region.pl, pl.held.pl, pl.facts.pl, pl.wait.pl = pl, pl, pl, pl
+	pl.region.pl, pl.held.pl, pl.facts.pl, pl.wait.pl, pl.wait.request = pl, pl, pl, pl, pl
 	pl.prompt.pl, pl.steer.pl, pl.within.pl = pl, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
@@ -328,4 +328,45 @@ func (pl *choice) goOn(a host.Action) {
 func (pl *choice) grantRecovered() {
 	defer pl.gateway.Resume()
 	pl.recovered()
+}
+
+// planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
+func (pl *choice) planAgain() {
+	if pl.phase != phaseReserving || pl.lease.reservation.done {
+		return
+	}
+	l := &pl.lease
+	store, old := l.store, l.reservation.id
+	defer func() {
+		l.reservation.plan.Wait.Instead = 0
+		store.Release(l.now(), old) // what the new reservation has not taken over
+	}()
+	l.reservation.plan.Wait.Instead = old
+	pl.goOn(pl.wait.reserveAgain())
+}
+
+// giveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
+func (pl *choice) giveWay() {
+	l := &pl.lease
+	r := &l.reservation
+	if pl.phase != phaseReserving || r.done {
+		return
+	}
+	inside := r.inCallback
+	r.inCallback = true // whatever the store answers to this
+	l.store.Release(l.now(), r.id)
+	r.inCallback = inside
+	r.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
+	if inside {
+		pl.wait.over = true
+		return // the request's own callback goes on with that
+	}
+	pl.goOn(pl.finishReservation())
+}
+
+// goElsewhere sends a request that waits to another region, if one has room.
+func (pl *choice) goElsewhere() {
+	if a, forwarded := pl.region.forward(); forwarded {
+		pl.goOn(a)
+	}
 }
