@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
@@ -18,7 +19,7 @@ type basis struct {
 
 	cfg     *config.Config
 	scope   string // name of the cluster
-	cluster *cluster
+	cluster *clusters.Cluster
 	policy  lb.Policy
 
 	pattern  learned.CallPattern // of a call that no table lists
