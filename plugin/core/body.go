@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -66,7 +67,7 @@ func (u *promptUse) needsMore() bool {
 		return false
 	}
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl != nil && cl.engines.HasAdapters()
+	return cl != nil && cl.Engines.HasAdapters()
 }
 
 // waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over. A longer
@@ -286,7 +287,7 @@ func (u *promptUse) chainPrompt(b *readBody) {
 	var mediaBytes []int
 	var bytesPerToken float64
 	if b.info.Media {
-		key.Cluster, key.Guess = pl.scope, guessOf(pl.cfg)
+		key.Cluster, key.Guess = pl.scope, clusters.GuessOf(pl.cfg)
 		mediaBytes, bytesPerToken = pl.plugin.vm.prompts.models.MediaBytes(key)
 	}
 	skipped := first.Skipped(now)
@@ -314,9 +315,9 @@ func (u *promptUse) chainPrompt(b *readBody) {
 func (u *promptUse) estimateWork(r *lb.Request, size int, ended bool) {
 	pl := u.pl
 	w := &u.work
-	w.model.Cluster, w.model.Guess, w.open = pl.scope, guessOf(pl.cfg), !ended
+	w.model.Cluster, w.model.Guess, w.open = pl.scope, clusters.GuessOf(pl.cfg), !ended
 	w.typical = pl.plugin.vm.prompts.models.Typical(w.model, w.info.MaxTokens)
-	w.sampled = pl.cluster.samples.Take(w.info.MaxTokens)
+	w.sampled = pl.cluster.Samples.Take(w.info.MaxTokens)
 	if p := u.chain; p != nil {
 		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+w.unseen(size), p.uncached
 	}
@@ -328,7 +329,7 @@ func (u *promptUse) estimateWork(r *lb.Request, size int, ended bool) {
 // that count tokens.
 func (u *promptUse) assumeTypical(r *lb.Request) {
 	pl := u.pl
-	typical := pl.plugin.vm.prompts.models.Typical(learned.Key{Cluster: pl.scope, Guess: pl.cluster.guess}, 0)
+	typical := pl.plugin.vm.prompts.models.Typical(learned.Key{Cluster: pl.scope, Guess: pl.cluster.Guess}, 0)
 	r.PromptTokens, r.OutputTokens = int64(typical.Prompt), int64(math.Round(typical.Output))
 }
 

@@ -30,7 +30,7 @@ type factUse struct {
 func (f *factUse) readsFacts() bool {
 	pl := f.pl
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Clock()) || f.readsLists()) &&
+	return pl.isForModel() && (cl != nil && cl.Facts.Active(pl.plugin.vm.Clock()) || f.readsLists()) &&
 		(f.inPath == 0 || pl.traits.length == 0) && // else all is known
 		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
 }
@@ -144,7 +144,7 @@ func (f *factUse) readRefusal(size int) {
 // has served.
 func (f *factUse) isFact(verdict lb.Verdict) bool {
 	pl := f.pl
-	l, known := &pl.lease, pl.cluster.facts
+	l, known := &pl.lease, pl.cluster.Facts
 	now := pl.plugin.vm.Clock()
 	switch {
 	case !pl.isForModel() || !pl.response.reached || pl.cfg.Shadow:
@@ -197,7 +197,7 @@ func (f *factUse) readsLists() bool {
 		return false
 	}
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl == nil || cl.metrics.ListsUnread(pl.plugin.vm.Clock(), pl.cfg)
+	return cl == nil || cl.Metrics.ListsUnread(pl.plugin.vm.Clock(), pl.cfg)
 }
 
 // awaitsLists reports whether the request waits until the lists of its cluster are known: it names a model, and is sent
@@ -213,7 +213,7 @@ func (f *factUse) awaitsLists() bool {
 			pl.goOn(f.listed())
 		}
 	}
-	return pl.plugin.vm.lists.Await(w, pl.cluster.metrics, pl.cfg, pl.cfg.BodyTimeout)
+	return pl.plugin.vm.lists.Await(w, pl.cluster.Metrics, pl.cfg, pl.cfg.BodyTimeout)
 }
 
 // listed decides for a request that has waited for lists.

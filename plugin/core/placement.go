@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
@@ -22,7 +23,7 @@ type placement struct {
 
 	cfg     *config.Config
 	scope   string // name of the cluster
-	cluster *cluster
+	cluster *clusters.Cluster
 	policy  lb.Policy
 	reason  lb.Reason
 	settled bool // the request is counted under its reason
@@ -170,17 +171,17 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 		reason = lb.ReasonChosen
 	}
 	var err error
-	switch pl.cluster, pl.policy, err = v.clusters.get(now, pl.scope, pl.cfg); {
-	case errors.Is(err, errClusters):
+	switch pl.cluster, pl.policy, err = v.clusters.Get(now, pl.scope, pl.cfg); {
+	case errors.Is(err, clusters.ErrTooMany):
 		return pl.pass(lb.ReasonStoreError)
 	case err != nil:
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	pl.cluster.views[view.ListID] = view
+	pl.cluster.Views[view.ListID] = view
 	pl.response.cluster = pl.cluster
 	pl.metrics.request.Context = pl.context
-	v.scraping.NeededBy(&pl.metrics.request, pl.cluster.metrics, pl.cfg)
-	v.lists.NeededBy(pl.cluster.metrics, pl.cfg)
+	v.scraping.NeededBy(&pl.metrics.request, pl.cluster.Metrics, pl.cfg)
+	v.lists.NeededBy(pl.cluster.Metrics, pl.cfg)
 	r := lb.Request{
 		Random: v.GW.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
 	}
@@ -188,7 +189,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 	case !pl.computes():
 	case pl.cfg.Unit == lb.Tokens:
 		pl.prompt.estimateWork(&r, size, ended)
-	case pl.cluster.tokens:
+	case pl.cluster.Tokens:
 		pl.prompt.assumeTypical(&r)
 	}
 	pl.facts.put(&r, size)
@@ -231,7 +232,7 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
 	}
 	if pl.prompt.chain != nil {
-		pl.cluster.prompts.view = view
+		pl.cluster.Prompts.View = view
 	}
 	pl.held.plan(now, &plan)
 	r.plan = plan

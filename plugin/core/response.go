@@ -69,7 +69,7 @@ func (s *serving) readReport() {
 		addr = pl.ServedBy()
 	}
 	if addr != "" {
-		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, report)
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.Name, addr, report)
 	}
 }
 
@@ -149,8 +149,8 @@ func (pl *placement) end() {
 	v := pl.plugin.vm
 	delete(v.bodies.reading, pl.Stream)
 	v.lists.Left(&pl.metrics.waiter)
-	if pl.wait.attempt.open {
-		pl.cluster.retries.end(&pl.wait.attempt)
+	if a := &pl.wait.attempt; a.open {
+		pl.cluster.Retries.End(a.id)
 	}
 	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {
@@ -216,7 +216,7 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 		pl.response.status >= 300 {
 		return
 	}
-	pl.cluster.limits.Observe(at, push.Answer{
+	pl.cluster.Limits.Observe(at, push.Answer{
 		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
 		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
 	})
@@ -226,11 +226,11 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 func (s *serving) expectMetrics(now time.Duration) {
 	pl := s.pl
 	l := &pl.lease
-	if !pl.cluster.metrics.Needed() || pl.cfg.Shadow {
+	if !pl.cluster.Metrics.Needed() || pl.cfg.Shadow {
 		return
 	}
 	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {
-		pl.cluster.engines.AddAnswer(now, l.addr, pl.placedAt())
+		pl.cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
 }
 
