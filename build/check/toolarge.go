@@ -27,5 +27,5 @@ var tooLarge = map[string]shape{
 		},
 	},
 	"lb/answer":   {circle: 7},
-	"plugin/core": {circle: 26},
+	"plugin/core": {circle: 25},
 }
