@@ -12,14 +12,6 @@ var tooLarge = map[string]shape{
 			"Server.Kill and Server.kill",
 		},
 	},
-	"e2e/streamtest": {
-		circle: 21, methods: map[string]int{"run": 88},
-		pairs: []string{
-			"run.Configure and run.configure",
-			"run.Open and run.open",
-			"run.Log and run.log",
-		},
-	},
 	"e2e/vllmsim": {
 		circle: 20,
 		pairs: []string{
