@@ -41,7 +41,7 @@ func (b *body) arrived(now time.Duration, end bool) {
 
 // promptUse is what is read of a request for its choice: its prompt, and how much work that is.
 type promptUse struct {
-	pl    *placement
+	pl    *choice
 	chain *promptChain // for prefix_cache, nil where the prompt does not matter
 	work  work         // with unit: tokens
 }
@@ -76,7 +76,7 @@ func (s *Stream) waitForBody() host.Action {
 	pl := s.first
 	pl.enter(phaseReading)
 	s.body.modelOnly = !pl.prompt.needsMore() && !pl.within.needsBodyInside()
-	s.HoldBody(s.readMost())
+	s.gateway.HoldBody(s.readMost())
 	s.plugin.vm.bodies.reading[s] = s.plugin.vm.GW.Now() + pl.cfg.BodyTimeout
 	return host.Hold
 }
@@ -98,9 +98,9 @@ func (u *promptUse) bodyCame(size int, end bool) host.Action {
 		return host.Proceed
 	}
 	alone := pl.body.long != nil || !pl.body.held // no earlier part is held beside this one: see ReleaseHeaders
-	a := pl.readNext(size, end)
+	a := pl.stream.readNext(size, end)
 	if a == host.Proceed && alone && !end {
-		pl.ReleaseHeaders()
+		pl.gateway.ReleaseHeaders()
 	}
 	return a
 }
@@ -148,7 +148,7 @@ func (u *promptUse) trailersCame() host.Action {
 		u.amendWork()
 		return host.Proceed
 	}
-	return pl.inspect(pl.body.received, true)
+	return pl.stream.inspect(pl.body.received, true)
 }
 
 // inspect decides by what has come of the body: size bytes.
@@ -164,7 +164,7 @@ func (s *Stream) inspect(size int, end bool) host.Action {
 	}
 	var b readBody
 	s.bodySoFar(&b, size, end)
-	pl.session.find(pl, &pl.traits, pl.cfg, b.text, true)
+	pl.session.find(pl.gateway, &pl.traits, pl.cfg, b.text, true)
 	pl.held.readBody(b.text)
 	late := s.body.late && !end && !s.body.modelOnly
 	if !pl.prompt.needsPrompt() {
@@ -261,7 +261,7 @@ func (s *Stream) bodyTimeoutRecovered() {
 		return
 	}
 	if !s.body.held || s.body.alone {
-		defer s.Resume()
+		defer s.gateway.Resume()
 	}
 	s.first.recovered()
 }
@@ -292,7 +292,7 @@ func (u *promptUse) chainPrompt(b *readBody) {
 	}
 	skipped := first.Skipped(now)
 	chainer.Expect(skipped, mediaBytes)
-	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.Route(), tenant)
+	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.gateway.Route(), tenant)
 	changed := first.Observe(chainer.First())
 	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
 		u.work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}
