@@ -28,7 +28,7 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	pl := w.pl
 	cl := pl.cluster
 	q := &cl.Queue
-	pl.plugin.vm.gauges.refreshQueue(now, cl)
+	pl.plugin.vm.gauges.RefreshQueue(now, cl)
 	waiting := max(q.Stats.Waiting, cl.Waiting)
 	switch {
 	case q.Stats.Interval > 0 && atLeast > 0:
