@@ -56,10 +56,9 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 // answerProbe has the probe of another region answered, unless it is a stranger's.
 func (f *forwarding) answerProbe(homes []*config.Config, probe string) (a host.Action, answered bool) {
 	pl := f.pl
-	p := &probeAnswer{
-		s: pl.gateway, context: pl.context, regions: pl.plugin.vm.regions,
-		rulesOf: pl.plugin.set.RulesOf, balance: func() host.Action { return pl.pass(lb.ReasonPanic) }, open: true,
-	}
+	p := pl.plugin.vm.regions.newProbe(pl.gateway, pl.context, pl.plugin.set.RulesOf, func() host.Action {
+		return pl.pass(lb.ReasonPanic)
+	})
 	pl.stream.answer = p
 	if a, answered = p.answer(homes, probe); !answered {
 		pl.stream.answer = nil
