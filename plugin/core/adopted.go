@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -16,12 +17,12 @@ import (
 // cluster: the inner placement has the plan, the lease and the place in a queue, in the cluster of those servers.
 
 // findServers sends the request to the adopted servers of a peer if one of them is open.
-func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bool) {
+func (f *forwarding) findServers(now time.Duration, h *regions.Home, peer int) (found bool) {
 	pl := f.pl
 	to := &pl.cfg.Regions.Peers[peer]
 	f.to = to.Name
 	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	if found = pl.plugin.vm.regions.findServers(now, h, pl.cfg, peer, pl.context); !found {
+	if found = pl.plugin.vm.regions.FindServers(now, h, pl.cfg, peer, pl.context); !found {
 		f.recall()
 	}
 	return found
@@ -67,10 +68,10 @@ func (f *forwarding) leaveAdopted() host.Action {
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
 	pl.end()
-	h := v.regions.of(o.cfg)
-	peers := h.board.Config().Peers
+	h := v.regions.Of(o.cfg)
+	peers := h.Board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == from })
-	v.regions.note(h.board.See(v.ReadClock(), peer, region.State{}))
+	v.regions.Note(h.Board.See(v.ReadClock(), peer, region.State{}))
 	o.region.recall()
 	o.region = forwarding{pl: o, from: o.region.from, returns: o.region.returns + 1}
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy
