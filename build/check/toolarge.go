@@ -9,12 +9,6 @@ var tooLarge = map[string]shape{
 			"Fleet.State and Fleet.state",
 		},
 	},
-	"lb/answer": {circle: 7},
-	"lb/storetest": {
-		circle: 17,
-		pairs: []string{
-			"chaos.NewOwner and chaos.newOwner",
-		},
-	},
-	"plugin/core": {circle: 26},
+	"lb/answer":   {circle: 7},
+	"plugin/core": {circle: 25},
 }

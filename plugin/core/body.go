@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -40,7 +41,7 @@ func (b *body) arrived(now time.Duration, end bool) {
 
 // promptUse is what is read of a request for its choice: its prompt, and how much work that is.
 type promptUse struct {
-	pl    *placement
+	pl    *choice
 	chain *promptChain // for prefix_cache, nil where the prompt does not matter
 	work  work         // with unit: tokens
 }
@@ -66,7 +67,7 @@ func (u *promptUse) needsMore() bool {
 		return false
 	}
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl != nil && cl.engines.HasAdapters()
+	return cl != nil && cl.Engines.HasAdapters()
 }
 
 // waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over. A longer
@@ -75,7 +76,7 @@ func (s *Stream) waitForBody() host.Action {
 	pl := s.first
 	pl.enter(phaseReading)
 	s.body.modelOnly = !pl.prompt.needsMore() && !pl.within.needsBodyInside()
-	s.HoldBody(s.readMost())
+	s.gateway.HoldBody(s.readMost())
 	s.plugin.vm.bodies.reading[s] = s.plugin.vm.GW.Now() + pl.cfg.BodyTimeout
 	return host.Hold
 }
@@ -97,9 +98,9 @@ func (u *promptUse) bodyCame(size int, end bool) host.Action {
 		return host.Proceed
 	}
 	alone := pl.body.long != nil || !pl.body.held // no earlier part is held beside this one: see ReleaseHeaders
-	a := pl.readNext(size, end)
+	a := pl.stream.readNext(size, end)
 	if a == host.Proceed && alone && !end {
-		pl.ReleaseHeaders()
+		pl.gateway.ReleaseHeaders()
 	}
 	return a
 }
@@ -147,7 +148,7 @@ func (u *promptUse) trailersCame() host.Action {
 		u.amendWork()
 		return host.Proceed
 	}
-	return pl.inspect(pl.body.received, true)
+	return pl.stream.inspect(pl.body.received, true)
 }
 
 // inspect decides by what has come of the body: size bytes.
@@ -163,7 +164,7 @@ func (s *Stream) inspect(size int, end bool) host.Action {
 	}
 	var b readBody
 	s.bodySoFar(&b, size, end)
-	pl.session.find(pl, &pl.traits, pl.cfg, b.text, true)
+	pl.session.find(pl.gateway, &pl.traits, pl.cfg, b.text, true)
 	pl.held.readBody(b.text)
 	late := s.body.late && !end && !s.body.modelOnly
 	if !pl.prompt.needsPrompt() {
@@ -260,7 +261,7 @@ func (s *Stream) bodyTimeoutRecovered() {
 		return
 	}
 	if !s.body.held || s.body.alone {
-		defer s.Resume()
+		defer s.gateway.Resume()
 	}
 	s.first.recovered()
 }
@@ -286,12 +287,12 @@ func (u *promptUse) chainPrompt(b *readBody) {
 	var mediaBytes []int
 	var bytesPerToken float64
 	if b.info.Media {
-		key.Cluster, key.Guess = pl.scope, guessOf(pl.cfg)
+		key.Cluster, key.Guess = pl.scope, clusters.GuessOf(pl.cfg)
 		mediaBytes, bytesPerToken = pl.plugin.vm.prompts.models.MediaBytes(key)
 	}
 	skipped := first.Skipped(now)
 	chainer.Expect(skipped, mediaBytes)
-	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.Route(), tenant)
+	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.gateway.Route(), tenant)
 	changed := first.Observe(chainer.First())
 	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
 		u.work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}
@@ -314,9 +315,9 @@ func (u *promptUse) chainPrompt(b *readBody) {
 func (u *promptUse) estimateWork(r *lb.Request, size int, ended bool) {
 	pl := u.pl
 	w := &u.work
-	w.model.Cluster, w.model.Guess, w.open = pl.scope, guessOf(pl.cfg), !ended
+	w.model.Cluster, w.model.Guess, w.open = pl.scope, clusters.GuessOf(pl.cfg), !ended
 	w.typical = pl.plugin.vm.prompts.models.Typical(w.model, w.info.MaxTokens)
-	w.sampled = pl.cluster.samples.Take(w.info.MaxTokens)
+	w.sampled = pl.cluster.Samples.Take(w.info.MaxTokens)
 	if p := u.chain; p != nil {
 		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+w.unseen(size), p.uncached
 	}
@@ -328,7 +329,7 @@ func (u *promptUse) estimateWork(r *lb.Request, size int, ended bool) {
 // that count tokens.
 func (u *promptUse) assumeTypical(r *lb.Request) {
 	pl := u.pl
-	typical := pl.plugin.vm.prompts.models.Typical(learned.Key{Cluster: pl.scope, Guess: pl.cluster.guess}, 0)
+	typical := pl.plugin.vm.prompts.models.Typical(learned.Key{Cluster: pl.scope, Guess: pl.cluster.Guess}, 0)
 	r.PromptTokens, r.OutputTokens = int64(typical.Prompt), int64(math.Round(typical.Output))
 }
 

@@ -142,7 +142,7 @@ func (s *Stream) awaitMore(a host.Action) host.Action {
 // readPart reads what the callback shows of the body: size bytes.
 func (s *Stream) readPart(l *longBody, size int) {
 	for from := 0; from < size; {
-		part := s.RequestBody(from, min(size-from, partBytes))
+		part := s.gateway.RequestBody(from, min(size-from, partBytes))
 		if len(part) == 0 {
 			return
 		}
@@ -169,7 +169,7 @@ func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
 	case l != nil:
 		s.body.long = nil
 	case size <= most || s.readMost() <= most:
-		text := s.RequestBody(0, min(size, most))
+		text := s.gateway.RequestBody(0, min(size, most))
 		// Some gateways do not show the last part of a held body: one that is shorter than its content-length is not
 		// malformed.
 		hidden := len(text) < s.traits.length || s.hidesLast()

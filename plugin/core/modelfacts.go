@@ -17,7 +17,7 @@ import (
 
 // factUse is what a request has to do with facts about models.
 type factUse struct {
-	pl      *placement
+	pl      *choice
 	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
 	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
@@ -30,7 +30,7 @@ type factUse struct {
 func (f *factUse) readsFacts() bool {
 	pl := f.pl
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Clock()) || f.readsLists()) &&
+	return pl.isForModel() && (cl != nil && cl.Facts.Active(pl.plugin.vm.Clock()) || f.readsLists()) &&
 		(f.inPath == 0 || pl.traits.length == 0) && // else all is known
 		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
 }
@@ -72,7 +72,7 @@ func (s *Stream) readParts(size int, end bool) host.Action {
 		l = &longBody{}
 		s.body.long, s.body.held, s.body.alone = l, true, true
 	}
-	text := s.RequestBody(0, min(size, partsBytes-len(l.parts)))
+	text := s.gateway.RequestBody(0, min(size, partsBytes-len(l.parts)))
 	l.parts = append(l.parts, text...)
 	s.body.received += size
 	l.size += size
@@ -136,7 +136,7 @@ func (f *factUse) readsRefusal() bool {
 // readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
 func (f *factUse) readRefusal(size int) {
 	if size > 0 && f.readsRefusal() {
-		f.refusal = append(f.refusal, f.pl.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
+		f.refusal = append(f.refusal, f.pl.gateway.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
 	}
 }
 
@@ -144,7 +144,7 @@ func (f *factUse) readRefusal(size int) {
 // has served.
 func (f *factUse) isFact(verdict lb.Verdict) bool {
 	pl := f.pl
-	l, known := &pl.lease, pl.cluster.facts
+	l, known := &pl.lease, pl.cluster.Facts
 	now := pl.plugin.vm.Clock()
 	switch {
 	case !pl.isForModel() || !pl.response.reached || pl.cfg.Shadow:
@@ -197,7 +197,7 @@ func (f *factUse) readsLists() bool {
 		return false
 	}
 	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl == nil || cl.metrics.ListsUnread(pl.plugin.vm.Clock(), pl.cfg)
+	return cl == nil || cl.Metrics.ListsUnread(pl.plugin.vm.Clock(), pl.cfg)
 }
 
 // awaitsLists reports whether the request waits until the lists of its cluster are known: it names a model, and is sent
@@ -213,7 +213,7 @@ func (f *factUse) awaitsLists() bool {
 			pl.goOn(f.listed())
 		}
 	}
-	return pl.plugin.vm.lists.Await(w, pl.cluster.metrics, pl.cfg, pl.cfg.BodyTimeout)
+	return pl.plugin.vm.lists.Await(w, pl.cluster.Metrics, pl.cfg, pl.cfg.BodyTimeout)
 }
 
 // listed decides for a request that has waited for lists.

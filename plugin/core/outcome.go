@@ -18,7 +18,7 @@ import (
 // that serves the others.
 
 // judging is what the end of a request means for what has served it.
-type judging struct{ pl *placement }
+type judging struct{ pl *choice }
 
 // completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call
 // into the gateway, so it is done only when it matters.
@@ -28,8 +28,8 @@ func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.O
 	if verdict == lb.TimedOut {
 		o.WaitedFor = now - pl.sentAt()
 	}
-	o.Busy = pl.cluster.answering[pl.lease.addr] > 0
-	if verdict > lb.Success || pl.cluster.health.NeedsClient(now) {
+	o.Busy = pl.cluster.Answering[pl.lease.addr] > 0
+	if verdict > lb.Success || pl.cluster.Health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
 	o.Model = j.modelID()
@@ -47,7 +47,7 @@ func (j *judging) clientID() uint64 {
 			return xxhash.Sum64String("tenant " + tenant)
 		}
 	}
-	addr := pl.Client()
+	addr := pl.gateway.Client()
 	if addr == "" {
 		return 0
 	}
@@ -74,7 +74,7 @@ func (j *judging) modelID() uint64 {
 func (j *judging) judged() lb.Verdict {
 	pl := j.pl
 	verdict := j.verdict()
-	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.Details())) {
+	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.gateway.Details())) {
 		return lb.Neutral
 	}
 	return verdict
@@ -95,21 +95,21 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 		return 0, false
 	}
 	v.Stats.CountIf(statname.With(stats.Failed,
-		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
+		"cluster", cl.Name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
 	switch r.outcome {
 	case answer.Refused:
 		return lb.Rejected, true
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.suspect(v.Clock(), pl.lease.addr)
+	cl.Suspect(v.Clock(), pl.lease.addr)
 	return lb.Failure, true
 }
 
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
 	pl := j.pl
-	r, calls := &pl.response, &pl.cluster.calls
+	r, calls := &pl.response, &pl.cluster.Calls
 	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
 		return
 	}

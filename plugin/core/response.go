@@ -39,7 +39,7 @@ func (s *serving) answerBegins(end bool) {
 	s.readReport()
 	pl.debug.setDebugHeaders()
 	if pl.phase == phaseReading { // answered by the gateway, and never decided
-		pl.abandonBody()
+		pl.stream.abandonBody()
 	}
 }
 
@@ -61,15 +61,15 @@ func (s *serving) readAs(headers [][2]string, end bool) {
 // readReport takes over the load report of the response, which is that of who serves the request.
 func (s *serving) readReport() {
 	pl := s.pl
-	report, addr := pl.metrics.takeReport(pl), pl.lease.addr
+	report, addr := pl.metrics.takeReport(pl.gateway), pl.lease.addr
 	if report == "" {
 		return
 	}
 	if addr == "" { // the gateway has chosen
-		addr = pl.ServedBy()
+		addr = pl.gateway.ServedBy()
 	}
 	if addr != "" {
-		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, report)
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.Name, addr, report)
 	}
 }
 
@@ -79,7 +79,7 @@ func (s *serving) leasedHeaders() [][2]string {
 	if pl.phase != phaseLeased {
 		return nil
 	}
-	headers := pl.ResponseHeaders()
+	headers := pl.gateway.ResponseHeaders()
 	for _, h := range headers {
 		if h[0] == ":status" {
 			pl.response.status, _ = strconv.Atoi(h[1])
@@ -145,16 +145,16 @@ func (s *serving) firstToken(at time.Duration) {
 
 // end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
 // sent upstream.
-func (pl *placement) end() {
+func (pl *choice) end() {
 	v := pl.plugin.vm
-	delete(v.bodies.reading, pl.Stream)
+	delete(v.bodies.reading, pl.stream)
 	v.lists.Left(&pl.metrics.waiter)
-	if pl.wait.attempt.open {
-		pl.cluster.retries.end(&pl.wait.attempt)
+	if a := &pl.wait.attempt; a.open {
+		pl.cluster.Retries.End(a.id)
 	}
 	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {
-		pl.abandonBody()
+		pl.stream.abandonBody()
 	}
 	if pl.phase == phaseListing || pl.phase == phaseReserving {
 		pl.abandonReservation()
@@ -216,7 +216,7 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 		pl.response.status >= 300 {
 		return
 	}
-	pl.cluster.limits.Observe(at, push.Answer{
+	pl.cluster.Limits.Observe(at, push.Answer{
 		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
 		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
 	})
@@ -226,11 +226,11 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 func (s *serving) expectMetrics(now time.Duration) {
 	pl := s.pl
 	l := &pl.lease
-	if !pl.cluster.metrics.Needed() || pl.cfg.Shadow {
+	if !pl.cluster.Metrics.Needed() || pl.cfg.Shadow {
 		return
 	}
 	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {
-		pl.cluster.engines.AddAnswer(now, l.addr, pl.placedAt())
+		pl.cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	if !pl.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
-	pl.cluster.samples.HasRead(w.info.MaxTokens)
+	pl.cluster.Samples.HasRead(w.info.MaxTokens)
 	known := pl.plugin.vm.prompts.models
 	known.Observe(now, w.model, w.text, w.info.MaxTokens, u)
 	if w.media.Count > 0 && pl.prompt.chain != nil && pl.prompt.chain.whole {
@@ -77,9 +77,9 @@ func (s *serving) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome) {
 	v.Stats.Count(stats.Prompt, uint64(o.PromptTokens))
 	v.Stats.Count(stats.Cached, uint64(o.CachedTokens))
 	v.Stats.Count(stats.Expected, uint64(o.ExpectedTokens))
-	pl.cluster.prompts.usedBy(pl.plugin, pl.cfg)
+	pl.cluster.Prompts.UsedBy(pl.plugin, pl.cfg)
 	if p.whole {
-		pl.cluster.prompts.sizes.Observe(u.Prompt, len(p.blocks))
+		pl.cluster.Prompts.Sizes.Observe(u.Prompt, len(p.blocks))
 	}
 }
 
