@@ -143,7 +143,7 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
-	view := v.views.of(now, pl.scope, pl.cfg)
+	view := v.views.Of(now, pl.scope, pl.cfg)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}

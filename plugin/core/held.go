@@ -71,7 +71,7 @@ func (h *heldUse) plan(now time.Duration, p *lb.Plan) {
 	p.Prefix, h.asked = h.prefix(h.id), true
 	known, at := !pl.cfg.UsesRedis(), -1
 	if known {
-		at = pl.plugin.vm.stores.local.Holder(now, p)
+		at = pl.plugin.vm.stores.Local.Holder(now, p)
 	}
 	switch {
 	case at >= 0 && !p.HasBudget():

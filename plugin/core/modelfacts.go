@@ -220,7 +220,7 @@ func (f *factUse) awaitsLists() bool {
 func (f *factUse) listed() host.Action {
 	pl := f.pl
 	v := pl.plugin.vm
-	view := v.views.of(v.Clock(), pl.scope, pl.cfg)
+	view := v.views.Of(v.Clock(), pl.scope, pl.cfg)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}
