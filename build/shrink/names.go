@@ -11,6 +11,12 @@ import (
 // the size of a pointer. Go has written it so since 1.20.
 var pcHeader = []byte{0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8}
 
+// numberBits is where the number of a region ends and that of a function begins, in a program counter.
+const numberBits = 16
+
+// firstFunction is the number of the first function in program counters.
+const firstFunction = 0x1000
+
 var errNames = errors.New("the table of functions is not as Go writes it")
 
 // function is what the runtime knows of one.
@@ -73,5 +79,11 @@ func neverReturns(name string) bool {
 		"panicunsafeslicelen", "panicunsafeslicenilptr", "panicunsafestringlen", "panicunsafestringnilptr":
 		return true
 	}
-	return strings.HasPrefix(name, "goPanic")
+	return strings.HasPrefix(name, "goPanic") || growsStack("runtime."+name)
+}
+
+// growsStack reports whether a function is what others call when the stack is too small. It does not return either: the
+// caller is resumed, with the number of its return address.
+func growsStack(name string) bool {
+	return name == "runtime.morestack" || name == "runtime.morestack_noctxt"
 }
