@@ -87,3 +87,20 @@ func neverReturns(name string) bool {
 func growsStack(name string) bool {
 	return name == "runtime.morestack" || name == "runtime.morestack_noctxt"
 }
+
+// calledRarely reports whether a function is called when something fails: those that do not return, and those that
+// write what the runtime says when it crashes.
+func calledRarely(name string) bool {
+	return neverReturns(name) || strings.HasPrefix(name, "runtime.print")
+}
+
+// numbersOf returns the numbers of functions, behind those that are imported, by their names.
+func numbersOf(functions []function, imported uint64, is func(name string) bool) map[int64]bool {
+	numbers := map[int64]bool{}
+	for i, f := range functions {
+		if is(f.name) {
+			numbers[int64(imported)+int64(i)] = true
+		}
+	}
+	return numbers
+}

@@ -8,11 +8,11 @@ import (
 // mostArguments is how many arguments a stub takes, of those that a function is called with.
 const mostArguments = 4
 
-// outliner writes calls of functions that never return in a shorter way: a call of a stub, which puts the arguments and
-// the return address on the stack, and calls the function. Such calls are nearly half of all, behind checks that hardly
-// ever fail; so it is no loss that they take longer.
+// outliner writes calls of some functions in a shorter way: a call of a stub, which puts the arguments and the return
+// address on the stack, and calls the function. Half of all calls are of functions that never return, behind checks
+// that hardly ever fail: it is no loss that they take longer.
 type outliner struct {
-	ends   map[int64]bool // the functions that never return
+	rare   map[int64]bool // the functions
 	shift  int            // program counters are packed: the function's number, and from this bit on the region's
 	stubs  map[stub]int64
 	list   []stub // in their order
@@ -27,8 +27,8 @@ type stub struct {
 	arguments int   // of 8 bytes each
 }
 
-func newOutliner(ends map[int64]bool, module *signatures, functions int) *outliner {
-	return &outliner{ends: ends, shift: bits.Len(uint(functions)), stubs: map[stub]int64{}, module: module}
+func newOutliner(rare map[int64]bool, module *signatures, functions int) *outliner {
+	return &outliner{rare: rare, shift: bits.Len(uint(functions)), stubs: map[stub]int64{}, module: module}
 }
 
 // outline returns the body of a function with such calls written in the shorter way.
@@ -65,7 +65,11 @@ func (o *outliner) call(p *parser, at int) (n int, short []byte) {
 	}
 	first := at + n
 	if !p.is(first, opLocalGet, opI32Const, opI32Sub, opLocalTee, opGlobalSet, opLocalGet, opI64Const, opI64Store,
-		opI32Const, opCall, opBr) || p.all[first].value != 1 || !o.ends[p.all[first+9].value] {
+		opI32Const, opCall) || p.all[first].value != 1 || !o.rare[p.all[first+9].value] {
+		return 0, nil
+	}
+	// The second local variable keeps the stack pointer as it was, so it must not be used before it is set.
+	if !p.is(first+10, opBr) && !p.is(first+10, opGlobalGet, opLocalSet) {
 		return 0, nil
 	}
 	pc := p.all[first+6].value

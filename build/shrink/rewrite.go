@@ -33,7 +33,7 @@ func straighten(all []section, memory []byte) error {
 		return err
 	}
 	r := newRewriter(functions, imported)
-	o := newOutliner(r.ends, module, len(bodies))
+	o := newOutliner(numbersOf(functions, imported, calledRarely), module, len(bodies))
 	if err := r.read(bodies); err != nil {
 		return err
 	}
@@ -64,19 +64,12 @@ type rewriter struct {
 }
 
 func newRewriter(functions []function, imported uint64) *rewriter {
-	r := &rewriter{
-		functions: functions, ends: map[int64]bool{}, grows: map[int64]bool{}, resumes: map[int64]map[int]bool{},
+	return &rewriter{
+		functions: functions,
+		ends:      numbersOf(functions, imported, neverReturns),
+		grows:     numbersOf(functions, imported, growsStack),
+		resumes:   map[int64]map[int]bool{},
 	}
-	for i, f := range functions {
-		number := int64(imported) + int64(i)
-		if neverReturns(f.name) {
-			r.ends[number] = true
-		}
-		if growsStack(f.name) {
-			r.grows[number] = true
-		}
-	}
-	return r
 }
 
 // read takes the functions' bodies.
