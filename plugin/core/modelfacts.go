@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -59,31 +58,6 @@ func (f *factUse) readModel(body []byte) {
 	if name != "" {
 		f.model = xxhash.Sum64String(name)
 	}
-}
-
-// partsBytes is how much of a multipart body is read for its model: clients put files behind it.
-const partsBytes = 64 << 10
-
-// readParts reads the next part of a multipart body until its model has come. Each part comes alone, so that the
-// request goes on after body_timeout although no more comes.
-func (s *Stream) readParts(size int, end bool) host.Action {
-	b, l := s.plugin.vm.bodies, s.body.long
-	if l == nil {
-		l = &longBody{}
-		s.body.long, s.body.held, s.body.alone = l, true, true
-	}
-	text := s.RequestBody(0, min(size, partsBytes-len(l.parts)))
-	l.parts = append(l.parts, text...)
-	s.body.received += size
-	l.size += size
-	b.held += size
-	l.kept += len(text)
-	b.kept += len(text)
-	complete := bytes.IndexByte(text, '\n') >= 0 && prompt.ModelInParts(l.parts) != ""
-	if end || complete || s.body.received >= partsBytes || !b.hasRoom() {
-		return s.inspect(s.body.received, end)
-	}
-	return s.awaitMore(host.Stop)
 }
 
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.

@@ -100,7 +100,7 @@ func (pl *placement) headersCame(end bool) host.Action {
 	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
-	if end || !pl.prompt.needsBody() {
+	if end || !pl.needsBody() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
 	pl.traits.read(pl)
@@ -166,7 +166,7 @@ func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action 
 		return pl.pass(lb.ReasonSubset)
 	}
 	pl.seen.size, pl.seen.ended = size, ended
-	if pl.cfg.AmongClusters() && !pl.prompt.needsOwnBody() {
+	if pl.cfg.AmongClusters() && !pl.needsOwnBody() {
 		reason = lb.ReasonChosen
 	}
 	var err error
@@ -331,7 +331,7 @@ func (pl *placement) recovered() {
 		pl.outer.recovered()
 		return
 	}
-	pl.plugin.vm.bodies.stopReading(pl.Stream)
+	pl.body.stopReading()
 	pl.release()
 	if !pl.settled {
 		pl.pass(lb.ReasonPanic)

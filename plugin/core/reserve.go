@@ -145,10 +145,10 @@ func (pl *placement) leased(addr string, gone bool) host.Action {
 	pl.wait.countPlaced()
 	pl.requestPlaced()
 	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		v.bodies.track(&pl.prompt)
+		v.bodies.track(pl, &pl.body)
 	}
 	if pl.body.endedAt > 0 {
-		pl.prompt.amendWork() // the end of the body has come while the store decided
+		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.cfg.DetailLog {
 		v.GW.Log(host.Info, "cluster="+pl.cluster.name+" "+pl.debug.describe())
@@ -208,7 +208,7 @@ func (pl *placement) release() {
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
-	delete(pl.plugin.vm.bodies.partial, &pl.prompt)
+	delete(pl.plugin.vm.bodies.partial, pl)
 	pl.plugin.vm.waiters.remove(pl)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()

@@ -147,7 +147,7 @@ func (s *serving) firstToken(at time.Duration) {
 // sent upstream.
 func (pl *placement) end() {
 	v := pl.plugin.vm
-	delete(v.bodies.reading, pl.Stream)
+	delete(v.bodies.reading, &pl.body)
 	v.lists.Left(&pl.metrics.waiter)
 	if pl.wait.attempt.open {
 		pl.cluster.retries.end(&pl.wait.attempt)
