@@ -21,7 +21,7 @@ func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bo
 	pl := f.pl
 	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
 	f.to = to.Name
-	pl.SetCluster(pl.cfg.Regions.Header, to.Adopt)
+	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
 	view := r.views.of(now, to.Adopt, pl.cfg)
 	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
 	switch {
@@ -50,7 +50,7 @@ func (f *forwarding) adopt(peer int, why region.Reason) host.Action {
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
-	in := newPlacement(pl.Stream, pl, pl.cfg, to.Adopt)
+	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
 	pl.inside = in
 	in.session.key, in.session.next = pl.session.key, pl.session.next
 	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
@@ -58,7 +58,8 @@ func (f *forwarding) adopt(peer int, why region.Reason) host.Action {
 	in.region = forwarding{pl: in, to: to.Name, why: why}
 	w, of := &pl.wait, &pl.prompt.work
 	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
-	in.wait = waiting{pl: in, since: w.since, queued: w.queued, waited: w.waited, grantedAt: w.grantedAt}
+	in.wait = waiting{pl: in, since: w.since, queued: w.queued, waited: w.waited}
+	in.lease.grantedAt = pl.lease.grantedAt
 	if pl.prompt.chain != nil {
 		chain := *pl.prompt.chain
 		in.prompt.chain = &chain
@@ -78,7 +79,7 @@ func (f *forwarding) leaveAdopted() host.Action {
 	pl := f.pl
 	o, v, from := pl.outer, pl.plugin.vm, f.to
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
-	o.wait.grantedAt, o.wait.queued = pl.wait.grantedAt, o.wait.queued || pl.wait.queued
+	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
 	pl.end()
 	h := v.regions.of(o.cfg)
 	peers := h.board.Config().Peers

@@ -2,12 +2,12 @@ package core
 
 // This file is how the lease of a request follows its body, when that turns out longer or shorter, or stalls.
 
-func (pl *placement) gatewayContext() uint32 { return pl.context }
+func (pl *choice) gatewayContext() uint32 { return pl.context }
 
 // bodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
 // does not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the
 // body.
-func (pl *placement) bodyTimeout() {
+func (pl *choice) bodyTimeout() {
 	delete(pl.body.all.partial, pl)
 	if pl.phase != phaseLeased || pl.prefillDone() {
 		return
@@ -18,11 +18,11 @@ func (pl *placement) bodyTimeout() {
 }
 
 // bodyTimeoutRecovered implements bodyUser.
-func (pl *placement) bodyTimeoutRecovered() { pl.recovered() }
+func (pl *choice) bodyTimeoutRecovered() { pl.recovered() }
 
 // amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
 // from now on, if that is much more or less. A prefill that is done does not count any more.
-func (pl *placement) amendWork() {
+func (pl *choice) amendWork() {
 	delete(pl.body.all.partial, pl)
 	pl.response.asked = pl.plugin.vm.ticks.lastTick
 	w := &pl.prompt.work
@@ -51,4 +51,4 @@ func (pl *placement) amendWork() {
 }
 
 // prefillDone reports whether the prefill is known to be done: only the output is in flight.
-func (pl *placement) prefillDone() bool { return pl.response.streamed }
+func (pl *choice) prefillDone() bool { return pl.response.streamed }

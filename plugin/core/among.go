@@ -24,16 +24,16 @@ func (s *Stream) stripClusterHeaders() {
 	if len(names) == 0 {
 		return
 	}
-	s.traits.read(s)
+	s.traits.read(s.gateway)
 	for _, h := range s.traits.headers {
 		if slices.Contains(names, h[0]) {
-			s.SetCluster(h[0], "")
+			s.gateway.SetCluster(h[0], "")
 		}
 	}
 }
 
 // steering is where a request is sent: to an endpoint or a cluster that was chosen, or where the gateway likes.
-type steering struct{ pl *placement }
+type steering struct{ pl *choice }
 
 // scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
 // route.
@@ -43,7 +43,7 @@ func (s *steering) scopeOf(cluster string) string {
 	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
 		return budgetScope
 	case pl.cfg.AmongClusters():
-		return clustersScope + pl.Route()
+		return clustersScope + pl.gateway.Route()
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
@@ -58,11 +58,11 @@ func (s *steering) send() error {
 	l := &pl.lease
 	r := &l.reservation
 	if !pl.cfg.AmongClusters() {
-		return pl.Steer(l.chosen, others(&r.plan, r.grant.Index))
+		return pl.gateway.Steer(l.chosen, others(&r.plan, r.grant.Index))
 	}
 	l.steeredAt = pl.plugin.vm.ReadClock()
-	pl.Unsteer()
-	pl.SetCluster(pl.cfg.Clusters.Header, l.chosen)
+	pl.gateway.Unsteer()
+	pl.gateway.SetCluster(pl.cfg.Clusters.Header, l.chosen)
 	return nil
 }
 
@@ -113,11 +113,11 @@ func (s *steering) chooseAnother(cluster string) host.Action {
 // leaveToGateway leaves the request to the gateway.
 func (s *steering) leaveToGateway() {
 	pl := s.pl
-	pl.Unsteer()
+	pl.gateway.Unsteer()
 	switch {
 	case pl.cfg == nil:
 	case pl.cfg.AmongClusters() && pl.lease.steeredAt > 0:
-		pl.SetCluster(pl.cfg.Clusters.Header, "")
+		pl.gateway.SetCluster(pl.cfg.Clusters.Header, "")
 	case pl.region.to != "" && !pl.region.isAdopted():
 		pl.region.recall()
 	}
@@ -128,7 +128,7 @@ func (s *steering) leaveToGateway() {
 // endpoint of one of the candidates.
 func (s *steering) server() string {
 	pl := s.pl
-	served := pl.ServedBy()
+	served := pl.gateway.ServedBy()
 	if served == "" || !pl.cfg.AmongClusters() {
 		return served
 	}
@@ -159,11 +159,11 @@ func (j *judging) verdict() lb.Verdict {
 	if verdict, judged := j.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream)
+	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.gateway)
 	if !pl.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
-	details := pl.Details()
+	details := pl.gateway.Details()
 	if isUnreachable(details) {
 		return lb.Failure
 	}

@@ -69,8 +69,8 @@ func (b *body) await(p bodyPlan) {
 	b.all.reading[b] = b.all.GW.Now() + p.timeout
 }
 
-// read reads more of a body that the request waits for: size bytes in all while it is held, else size more. Until enough
-// has come to decide, it returns how the gateway keeps the request.
+// read reads more of a body that the request waits for: size bytes in all while it is held, else size more. Until that
+// is enough to decide, it returns how the gateway keeps the request.
 func (b *body) read(size int, end bool) (keep host.Action, enough bool) {
 	switch {
 	case b.traits.parts:

@@ -15,13 +15,13 @@ import (
 
 // needsBody reports whether the body decides where the request is sent: how long it is, which adapter it is for, or
 // which session it belongs to.
-func (pl *placement) needsBody() bool { return pl.needsOwnBody() || pl.within.needsBodyInside() }
+func (pl *choice) needsBody() bool { return pl.needsOwnBody() || pl.within.needsBodyInside() }
 
 // needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
-func (pl *placement) needsOwnBody() bool { return pl.needsMore() || pl.facts.readsFacts() }
+func (pl *choice) needsOwnBody() bool { return pl.needsMore() || pl.facts.readsFacts() }
 
 // needsMore reports whether it decides this choice by more than facts about its model.
-func (pl *placement) needsMore() bool {
+func (pl *choice) needsMore() bool {
 	switch {
 	case pl.session.mayBeInBody(&pl.traits, pl.cfg), pl.held.inBody && !pl.traits.notJSON:
 		return true
@@ -38,14 +38,14 @@ func (pl *placement) needsMore() bool {
 
 // waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over. A longer
 // one may be read on: see longBody.
-func (pl *placement) waitForBody() host.Action {
+func (pl *choice) waitForBody() host.Action {
 	pl.enter(phaseReading)
 	pl.body.await(pl.planBody())
 	return host.Hold
 }
 
 // planBody returns what is to be read of the body, for the choice inside a cluster, too.
-func (pl *placement) planBody() bodyPlan {
+func (pl *choice) planBody() bodyPlan {
 	c, in := pl.cfg, pl.cfg.Clusters.Endpoint
 	p := bodyPlan{
 		atOnce: c.MaxInspectBytes, names: c.ReadsPrompt() || in != nil, timeout: c.BodyTimeout, keys: c,
@@ -66,7 +66,7 @@ func (pl *placement) planBody() bodyPlan {
 }
 
 // bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
-func (pl *placement) bodyCame(size int, end bool) host.Action {
+func (pl *choice) bodyCame(size int, end bool) host.Action {
 	b := &pl.body
 	b.arrived(pl.plugin.vm.Clock(), end)
 	switch pl.phase {
@@ -87,20 +87,20 @@ func (pl *placement) bodyCame(size int, end bool) host.Action {
 		a = pl.inspect(b.received, end)
 	}
 	if a == host.Proceed && alone && !end {
-		pl.ReleaseHeaders()
+		pl.gateway.ReleaseHeaders()
 	}
 	return a
 }
 
 // passed counts a part of the body that nothing waits for: once for all of the row.
-func (pl *placement) passed(size int) {
+func (pl *choice) passed(size int) {
 	if pl.outer == nil {
 		pl.body.received += size
 	}
 }
 
 // trailersCame is called when the body was followed by trailers.
-func (pl *placement) trailersCame() host.Action {
+func (pl *choice) trailersCame() host.Action {
 	pl.body.arrived(pl.plugin.vm.Clock(), true)
 	switch pl.phase {
 	case phaseReading:
@@ -114,7 +114,7 @@ func (pl *placement) trailersCame() host.Action {
 }
 
 // inspect decides by what has come of the body: size bytes.
-func (pl *placement) inspect(size int, end bool) host.Action {
+func (pl *choice) inspect(size int, end bool) host.Action {
 	b := &pl.body
 	b.stopReading()
 	if pl.traits.parts {
@@ -123,7 +123,7 @@ func (pl *placement) inspect(size int, end bool) host.Action {
 	}
 	var r readBody
 	b.take(&r, size, end)
-	pl.session.find(pl, &pl.traits, pl.cfg, r.text, true)
+	pl.session.find(pl.gateway, &pl.traits, pl.cfg, r.text, true)
 	pl.held.readBody(r.text)
 	late := b.late && !end && !b.plan.modelOnly
 	if !pl.prompt.needsPrompt() {
@@ -149,7 +149,7 @@ func (pl *placement) inspect(size int, end bool) host.Action {
 }
 
 // inspected takes over what is known of a body that could be read.
-func (pl *placement) inspected(b *readBody) {
+func (pl *choice) inspected(b *readBody) {
 	model := learned.Key{
 		Model: xxhash.Sum64String(b.parts.ModelName(b.text)),
 		Class: pl.traits.classID(pl.cfg), Tenant: pl.traits.tenantID(pl.cfg),
@@ -198,13 +198,13 @@ func (s *Stream) bodyTimeoutRecovered() {
 		return
 	}
 	if !s.body.held || s.body.alone {
-		defer s.Resume()
+		defer s.gateway.Resume()
 	}
 	s.first.recovered()
 }
 
 // abandonBody ends the wait for the body: the client has left, or the gateway has answered, before it came.
-func (pl *placement) abandonBody() {
+func (pl *choice) abandonBody() {
 	pl.body.stopReading()
 	pl.enter(phaseUncounted)
 	pl.decided(lb.ReasonBodyLate)

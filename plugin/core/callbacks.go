@@ -53,18 +53,18 @@ func (p *Plugin) NewStream(context uint32, s host.GatewayStream) *Stream {
 		v.Serves = true
 		v.GW.Serves()
 	}
-	stream := &Stream{GatewayStream: s, context: context, plugin: p}
+	stream := &Stream{request: request{gateway: s, context: context}, plugin: p}
 	stream.body = body{from: s, traits: &stream.traits, all: p.vm.bodies, user: stream}
-	stream.first = newPlacement(stream, nil, nil, "")
+	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }
 
 // run guards a callback that may hold the request, as that of one of its placements.
-func (pl *placement) run(name string, f func() host.Action) host.Action {
+func (pl *choice) run(name string, f func() host.Action) host.Action {
 	a := host.Proceed
 	pl.plugin.vm.Callback(pl.context, name, func() { a = f() }, func() {
-		if pl.answer != nil {
-			a = pl.answer.Failed()
+		if pl.stream.answer != nil {
+			a = pl.stream.answer.Failed()
 			return
 		}
 		pl.recovered()
@@ -91,7 +91,7 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 	return a
 }
 
-func (pl *placement) takeBody(size int, end bool) host.Action {
+func (pl *choice) takeBody(size int, end bool) host.Action {
 	if pl.phase >= phaseLeased && !end {
 		pl.passed(size)
 		return host.Proceed
@@ -133,7 +133,7 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 	}
 }
 
-func (pl *placement) takeAnswer(size int, end bool) {
+func (pl *choice) takeAnswer(size int, end bool) {
 	r := &pl.response
 	if size > 0 {
 		r.parts++

@@ -23,7 +23,7 @@ import (
 // own, and then at a target. So who is over a budget is refused before anyone else could notice.
 
 // charging is what a request is charged at its target and its tenant, and what it is given back.
-type charging struct{ pl *placement }
+type charging struct{ pl *choice }
 
 // endCharges ends the charges of a request that is over. Without usage the estimate stays, unless no model can have
 // worked on the request.
@@ -34,7 +34,7 @@ func (ch *charging) endCharges() {
 		return
 	}
 	if !b.known {
-		if unserved, unseen := pl.response.unserved(pl.GatewayStream); unserved {
+		if unserved, unseen := pl.response.unserved(pl.gateway); unserved {
 			pl.lease.dropCharges(unseen)
 			return
 		}
@@ -122,7 +122,7 @@ const maxRetryBody = 4 << 10
 func (ch *charging) readRetry(size int) {
 	pl := ch.pl
 	r, c := &pl.response, &pl.lease.budget.target
-	r.retry = append(r.retry, pl.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
+	r.retry = append(r.retry, pl.gateway.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
 	after, ok := ratelimit.RetryDelay(r.retry)
 	if ok && c.addr != "" {
 		pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr,
@@ -181,7 +181,7 @@ func (ch *charging) reserveTenant(now time.Duration) host.Action {
 		return pl.submit(now)
 	}
 	v, l, t := pl.plugin.vm, &pl.lease, &pl.lease.budget.tenant
-	pl.traits.read(pl)
+	pl.traits.read(pl.gateway)
 	digest := tenantDigest(pl.traits.value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.scope, digest, l.reservation.plan.Budget.Tokens)
 	t.id = v.stores.nextID()

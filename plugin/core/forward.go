@@ -19,7 +19,7 @@ import (
 // request comes, forward and forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an
 // answer or none.
 type forwarding struct {
-	pl   *placement
+	pl   *choice
 	from string // region that has signed its hop, "" for a client's request
 	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
@@ -41,14 +41,14 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 	if len(homes) == 0 {
 		return host.Proceed, false
 	}
-	pl.traits.read(pl)
+	pl.traits.read(pl.gateway)
 	if probe := pl.traits.value(headerProbe); probe != "" && pl.traits.value(":path") == probePath {
 		if a, answered = f.answerProbe(homes, probe); answered {
 			return a, true
 		}
 	}
 	if hop := pl.traits.value(headerHop); hop != "" {
-		pl.RemoveRequestHeader(headerHop)
+		pl.gateway.RemoveRequestHeader(headerHop)
 		f.meetHop(homes, hop)
 	}
 	return host.Proceed, false
@@ -58,12 +58,12 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 func (f *forwarding) answerProbe(homes []*config.Config, probe string) (a host.Action, answered bool) {
 	pl := f.pl
 	p := &probeAnswer{
-		s: pl.GatewayStream, context: pl.context, regions: pl.plugin.vm.regions,
+		s: pl.gateway, context: pl.context, regions: pl.plugin.vm.regions,
 		rulesOf: pl.plugin.set.RulesOf, balance: func() host.Action { return pl.pass(lb.ReasonPanic) }, open: true,
 	}
-	pl.answer = p
+	pl.stream.answer = p
 	if a, answered = p.answer(homes, probe); !answered {
-		pl.answer = nil
+		pl.stream.answer = nil
 	}
 	return a, answered
 }
@@ -112,7 +112,9 @@ func (f *forwarding) homeScope(cluster string) string {
 }
 
 // goHome routes the request to this region's own servers.
-func (f *forwarding) goHome() { f.pl.SetCluster(f.pl.cfg.Regions.Header, f.pl.cfg.Regions.Cluster) }
+func (f *forwarding) goHome() {
+	f.pl.gateway.SetCluster(f.pl.cfg.Regions.Header, f.pl.cfg.Regions.Cluster)
+}
 
 // forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
 // room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
@@ -230,9 +232,9 @@ func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
 	v, rules := pl.plugin.vm, &pl.cfg.Regions
 	to := &rules.Peers[peer]
 	f.to, f.why = to.Name, why
-	pl.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
-	pl.Unsteer()
-	pl.SetCluster(rules.Header, to.Target())
+	pl.gateway.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
+	pl.gateway.Unsteer()
+	pl.gateway.SetCluster(rules.Header, to.Target())
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", why.String()), 1)
 	pl.wait.countPlaced()
 	pl.decided(lb.ReasonForwarded)
@@ -240,7 +242,7 @@ func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *forwarding) recall() {
-	f.pl.RemoveRequestHeader(headerHop)
+	f.pl.gateway.RemoveRequestHeader(headerHop)
 	f.goHome()
 	f.to = "" // only now: what panics here is recalled once more
 }
@@ -254,7 +256,7 @@ func isFullOrLate(err error) bool {
 // forwardWaiting forwards requests that wait, those that came first before the others, as long as another region has
 // room: room there is learned of at any time.
 func (w *waiters) forwardWaiting() {
-	var list []*placement
+	var list []*choice
 	for s := range w.held {
 		if s.cfg.Regions.Forwards() && s.region.from == "" && s.region.to == "" && s.wait.isQueued() {
 			list = append(list, s)

@@ -23,7 +23,7 @@ const (
 
 // heldUse is what a call has to do with what engines keep.
 type heldUse struct {
-	pl     *placement
+	pl     *choice
 	id     string // of what it refers to, "" for nothing
 	inBody bool   // that may be in the body
 	makes  bool   // its answer may name something new
@@ -104,7 +104,7 @@ func (h *heldUse) learn(size int) {
 	if size == 0 {
 		return
 	}
-	h.answer = append(h.answer, pl.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
+	h.answer = append(h.answer, pl.gateway.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
 	ids := prompt.HeldInAnswer(h.answer)
 	for _, id := range ids {
 		if slices.Contains(h.made, id) {

@@ -16,6 +16,7 @@ type lease struct {
 	redis       *redisStore // of which that store is the FallbackStore, nil for the local store
 	reservation reservation
 	plannedAt   time.Duration // when the plan was made
+	grantedAt   time.Duration // when an endpoint was granted for which the request had to wait, 0 without a wait
 	chosen      string        // the endpoint, or the cluster, that was chosen
 	load        int64         // requests in flight there, this one included
 	addr        string        // the endpoint, or the cluster, at which the lease counts

@@ -16,7 +16,7 @@ import (
 
 // factUse is what a request has to do with facts about models.
 type factUse struct {
-	pl      *placement
+	pl      *choice
 	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
 	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
@@ -110,7 +110,7 @@ func (f *factUse) readsRefusal() bool {
 // readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
 func (f *factUse) readRefusal(size int) {
 	if size > 0 && f.readsRefusal() {
-		f.refusal = append(f.refusal, f.pl.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
+		f.refusal = append(f.refusal, f.pl.gateway.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
 	}
 }
 

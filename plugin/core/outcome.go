@@ -18,7 +18,7 @@ import (
 // that serves the others.
 
 // judging is what the end of a request means for what has served it.
-type judging struct{ pl *placement }
+type judging struct{ pl *choice }
 
 // completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call
 // into the gateway, so it is done only when it matters.
@@ -47,7 +47,7 @@ func (j *judging) clientID() uint64 {
 			return xxhash.Sum64String("tenant " + tenant)
 		}
 	}
-	addr := pl.Client()
+	addr := pl.gateway.Client()
 	if addr == "" {
 		return 0
 	}
@@ -74,7 +74,7 @@ func (j *judging) modelID() uint64 {
 func (j *judging) judged() lb.Verdict {
 	pl := j.pl
 	verdict := j.verdict()
-	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.Details())) {
+	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.gateway.Details())) {
 		return lb.Neutral
 	}
 	return verdict

@@ -13,7 +13,7 @@ import (
 
 // promptUse is what is read of a request for its choice: its prompt, and how much work that is.
 type promptUse struct {
-	pl    *placement
+	pl    *choice
 	chain *promptChain // for prefix_cache, nil where the prompt does not matter
 	work  work         // with unit: tokens
 }
@@ -48,7 +48,7 @@ func (u *promptUse) chainPrompt(b *readBody) {
 	}
 	skipped := first.Skipped(now)
 	chainer.Expect(skipped, mediaBytes)
-	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.Route(), tenant)
+	blocks, length := chainer.Chain(b.text, &b.parts, pl.scope, pl.gateway.Route(), tenant)
 	changed := first.Observe(chainer.First())
 	if n, bytes, sizes := chainer.Media(); n > 0 && bytesPerToken > 0 {
 		u.work.media = learned.Media{Count: n, Tokens: float64(bytes) / bytesPerToken, Sizes: slices.Clone(sizes)}

@@ -155,7 +155,7 @@ func TestShape(t *testing.T) {
 		{"/", prompt.Anthropic, prompt.Anthropic},
 		{"", prompt.Responses, prompt.Responses},
 	} {
-		s := &Stream{traits: traits{path: c.path}}
+		s := &Stream{request: request{traits: traits{path: c.path}}}
 		if got := s.traits.shapeOr(c.body); got != c.want {
 			t.Errorf("%q with shape %d: %d, want %d", c.path, c.body, got, c.want)
 		}

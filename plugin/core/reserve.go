@@ -14,7 +14,7 @@ import (
 const timedEvery = 16
 
 // reserve has the store choose an endpoint.
-func (pl *placement) reserve() host.Action {
+func (pl *choice) reserve() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	l.store, l.redis = v.stores.of(pl.cfg)
 	now := l.now()
@@ -34,7 +34,7 @@ func (pl *placement) reserve() host.Action {
 // ask has the store of the lease answer the claim, under its id, with the plan. It reports whether it has at once; else
 // finish runs when it does, unless the request is over then, or the claim has another id. One answer of Redis, or the
 // end of another request, may serve several requests: a panic in one of them must not keep the others from theirs.
-func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() host.Action) bool {
+func (pl *choice) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() host.Action) bool {
 	id := c.id
 	c.done = false
 	return c.during(func() {
@@ -50,7 +50,7 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 }
 
 // submit gives the plan to the store.
-func (pl *placement) submit(now time.Duration) host.Action {
+func (pl *choice) submit(now time.Duration) host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	r.id, r.startedAt = v.stores.nextID(), 0
@@ -82,7 +82,7 @@ func (pl *placement) submit(now time.Duration) host.Action {
 }
 
 // finishReservation steers a request whose store has answered.
-func (pl *placement) finishReservation() host.Action {
+func (pl *choice) finishReservation() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	v.waiters.remove(pl)
@@ -115,7 +115,7 @@ func (pl *placement) finishReservation() host.Action {
 }
 
 // leased steers a request that is counted at an endpoint, which may be gone by now.
-func (pl *placement) leased(addr string, gone bool) host.Action {
+func (pl *choice) leased(addr string, gone bool) host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	pl.enter(phaseLeased)
@@ -156,15 +156,9 @@ func (pl *placement) leased(addr string, gone bool) host.Action {
 	return pl.within.chooseInside()
 }
 
-// sentAt returns since when an endpoint could have had all of the request.
-func (pl *placement) sentAt() time.Duration { return max(pl.body.endedAt, pl.wait.grantedAt) }
-
-// placedAt returns when the request was placed: those that had to wait, after that.
-func (pl *placement) placedAt() time.Duration { return max(pl.lease.plannedAt, pl.wait.grantedAt) }
-
 // requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a
 // load report from it.
-func (pl *placement) requestPlaced() {
+func (pl *choice) requestPlaced() {
 	l := &pl.lease
 	if pl.idle() {
 		return
@@ -176,12 +170,12 @@ func (pl *placement) requestPlaced() {
 			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
 		}
 	}
-	pl.metrics.requestReport(pl, &pl.traits, pl.cfg)
+	pl.metrics.requestReport(pl.gateway, &pl.traits, pl.cfg)
 }
 
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
 // store grant it still, is released.
-func (pl *placement) abandonReservation() {
+func (pl *choice) abandonReservation() {
 	why := pl.lease.reservation.reason
 	switch {
 	case pl.phase == phaseListing:
@@ -195,7 +189,7 @@ func (pl *placement) abandonReservation() {
 }
 
 // release ends the lease, if there is or may be one.
-func (pl *placement) release() {
+func (pl *choice) release() {
 	if pl.phase == phaseLeased || pl.phase == phaseReserving {
 		now := pl.lease.now()
 		pl.closeLease()
@@ -206,7 +200,7 @@ func (pl *placement) release() {
 }
 
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
-func (pl *placement) closeLease() {
+func (pl *choice) closeLease() {
 	pl.enter(phaseUncounted)
 	delete(pl.plugin.vm.bodies.partial, pl)
 	pl.plugin.vm.waiters.remove(pl)

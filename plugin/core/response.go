@@ -61,12 +61,12 @@ func (s *serving) readAs(headers [][2]string, end bool) {
 // readReport takes over the load report of the response, which is that of who serves the request.
 func (s *serving) readReport() {
 	pl := s.pl
-	report, addr := pl.metrics.takeReport(pl), pl.lease.addr
+	report, addr := pl.metrics.takeReport(pl.gateway), pl.lease.addr
 	if report == "" {
 		return
 	}
 	if addr == "" { // the gateway has chosen
-		addr = pl.ServedBy()
+		addr = pl.gateway.ServedBy()
 	}
 	if addr != "" {
 		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, report)
@@ -79,7 +79,7 @@ func (s *serving) leasedHeaders() [][2]string {
 	if pl.phase != phaseLeased {
 		return nil
 	}
-	headers := pl.ResponseHeaders()
+	headers := pl.gateway.ResponseHeaders()
 	for _, h := range headers {
 		if h[0] == ":status" {
 			pl.response.status, _ = strconv.Atoi(h[1])
@@ -145,7 +145,7 @@ func (s *serving) firstToken(at time.Duration) {
 
 // end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
 // sent upstream.
-func (pl *placement) end() {
+func (pl *choice) end() {
 	v := pl.plugin.vm
 	delete(v.bodies.reading, &pl.body)
 	v.lists.Left(&pl.metrics.waiter)

@@ -29,8 +29,8 @@ func (f *forwarding) followForwarded() {
 	if !f.isForwarded() || pl.phase != phaseUncounted {
 		return
 	}
-	served := pl.ServedBy()
-	pl.response.status, _ = strconv.Atoi(pl.ResponseHeader(":status"))
+	served := pl.gateway.ServedBy()
+	pl.response.status, _ = strconv.Atoi(pl.gateway.ResponseHeader(":status"))
 	pl.response.reached = served != ""
 	switch {
 	case f.followHome(served):
@@ -50,13 +50,13 @@ func (f *forwarding) forwardFailed() {
 		return
 	}
 	if pl.response.status == 0 {
-		pl.response.reached = pl.ServedBy() != ""
+		pl.response.reached = pl.gateway.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream) {
+	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
-		if isUnreachable(pl.Details()) {
+		if isUnreachable(pl.gateway.Details()) {
 			f.forwardEnded(false)
 		}
 	default:

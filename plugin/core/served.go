@@ -7,7 +7,7 @@ import (
 )
 
 // serving is who serves a request, and what its answer shows.
-type serving struct{ pl *placement }
+type serving struct{ pl *choice }
 
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //

@@ -40,16 +40,16 @@ func (w *waiting) holder() holder { return holder{w.pl.scope, w.turn} }
 // pick is what may leave of one holder.
 type pick struct {
 	of    holder
-	most  int          // how many bytes it holds, without those of the ones that leave
-	leave []*placement // its youngest requests of its lowest class first
+	most  int       // how many bytes it holds, without those of the ones that leave
+	leave []*choice // its youngest requests of its lowest class first
 }
 
 // limitOf returns how much this VM may hold by the configuration of the request.
-func (w *waiters) limitOf(s *placement) int { return s.cfg.Queue.MaxBytes / w.owners }
+func (w *waiters) limitOf(s *choice) int { return s.cfg.Queue.MaxBytes / w.owners }
 
 // roomFor returns the requests that leave for the request to be held with n bytes, none if there is room, and false if
 // it must not be held. If VMs have come since, and each has a smaller part, nobody leaves because of that.
-func (w *waiters) roomFor(s *placement, n int) (leave []*placement, ok bool) {
+func (w *waiters) roomFor(s *choice, n int) (leave []*choice, ok bool) {
 	counted := w.held[s]
 	own := w.of[s.wait.holder()] - counted
 	missing := n - max(0, w.limitOf(s)-(w.bytes-counted))
@@ -113,7 +113,7 @@ func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
 }
 
 // add adds a request if it is among the first to leave, and waits: in Redis it may only wait for an answer.
-func (p *pick) add(s *placement) {
+func (p *pick) add(s *choice) {
 	full := len(p.leave) == maxLeaving
 	if full && leavesBefore(p.leave[maxLeaving-1], s) <= 0 || s.lease.redis != nil && !s.wait.isQueued() {
 		return
@@ -126,14 +126,14 @@ func (p *pick) add(s *placement) {
 }
 
 // leavesBefore compares by which of two requests leaves first: the one of the lower class, the younger one.
-func leavesBefore(a, b *placement) int {
+func leavesBefore(a, b *choice) int {
 	return cmp.Or(cmp.Compare(b.wait.class.Rank, a.wait.class.Rank), cmp.Compare(b.wait.since, a.wait.since),
 		cmp.Compare(b.lease.reservation.id, a.lease.reservation.id))
 }
 
 // mayHold reports whether the body of one more waiting request may be held. In Redis it waits only once that has
 // answered, and nobody leaves before: until then a quarter more may be held, or this one.
-func (w *waiters) mayHold(s *placement) bool {
+func (w *waiters) mayHold(s *choice) bool {
 	n, limit := s.wait.heldBytes(), w.limitOf(s)
 	_, ok := w.roomFor(s, n)
 	alone := len(w.beyond) == 0 || len(w.beyond) == 1 && w.beyond[0] == s
@@ -141,7 +141,7 @@ func (w *waiters) mayHold(s *placement) bool {
 }
 
 // add notes that a request waits, and has others leave for it.
-func (w *waiters) add(s *placement) {
+func (w *waiters) add(s *choice) {
 	n := s.wait.heldBytes()
 	w.count(s, n)
 	inRedis := s.lease.redis != nil // then it may only wait for an answer
@@ -158,14 +158,14 @@ func (w *waiters) add(s *placement) {
 }
 
 // noteBeyond notes that the request may be held beyond the room there is.
-func (w *waiters) noteBeyond(s *placement) {
+func (w *waiters) noteBeyond(s *choice) {
 	if w.bytes > w.limitOf(s) && !slices.Contains(w.beyond, s) {
 		w.beyond = append(w.beyond, s)
 	}
 }
 
 // makeRoom has others leave for the request to be held with n bytes. It returns false if it must not be held.
-func (w *waiters) makeRoom(s *placement, n int) bool {
+func (w *waiters) makeRoom(s *choice, n int) bool {
 	leave, ok := w.roomFor(s, n)
 	for _, other := range leave {
 		w.RunAs(other.context, "room for another request", other.wait.giveWay, other.grantRecovered)
@@ -174,7 +174,7 @@ func (w *waiters) makeRoom(s *placement, n int) bool {
 }
 
 // grow notes that more of the body of a request is held. It returns false if that is too much.
-func (w *waiters) grow(s *placement) bool {
+func (w *waiters) grow(s *choice) bool {
 	n, ok := w.held[s]
 	more := s.wait.heldBytes() - n
 	if !ok || more <= 0 {
@@ -214,14 +214,14 @@ func (w *waiters) settle() {
 }
 
 // count counts n more bytes of a request.
-func (w *waiters) count(s *placement, n int) {
+func (w *waiters) count(s *choice, n int) {
 	w.held[s] += n
 	w.bytes += n
 	w.of[s.wait.holder()] += n
 }
 
 // remove notes that a request waits no longer, if it did.
-func (w *waiters) remove(s *placement) {
+func (w *waiters) remove(s *choice) {
 	n, ok := w.held[s]
 	if !ok {
 		return

@@ -28,10 +28,11 @@ func (w *waiters) most(except holder) (most int) {
 func TestRoomForBytes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 6))
-		w := &waiters{held: map[*placement]int{}, of: map[holder]int{}, owners: 1}
+		w := &waiters{held: map[*choice]int{}, of: map[holder]int{}, owners: 1}
 		c := &config.Config{Queue: config.Queue{MaxBytes: 1000 + rng.IntN(5000)}}
 		for i := range 300 {
-			s := &placement{Stream: &Stream{}, cfg: c}
+			s := &choice{}
+			s.request, s.cfg = &request{}, c
 			s.wait.pl, s.wait.turn, s.wait.since = s, rng.Uint64N(5)*rng.Uint64N(2), time.Duration(i)
 			s.scope = [...]string{"one", "other"}[rng.IntN(2)]
 			s.wait.class = &config.Class{Class: lb.Class{Rank: uint8(rng.IntN(2))}}
@@ -100,8 +101,8 @@ func (b *bytesLab) Release(time.Duration, lb.LeaseID) {
 
 // request returns one of n bytes that waits, or has not been answered by Redis. It is in a callback, which does
 // nothing.
-func (b *bytesLab) request(scope string, turn uint64, n int, inRedis bool) *placement {
-	s := newPlacement(&Stream{plugin: b.plugin}, nil, b.cfg, scope)
+func (b *bytesLab) request(scope string, turn uint64, n int, inRedis bool) *choice {
+	s := newChoice(&Stream{plugin: b.plugin}, nil, b.cfg, scope)
 	s.phase = phaseReserving
 	s.wait.turn, s.wait.class, s.body.received = turn, &config.Class{}, n
 	s.lease.reservation.id, s.lease.store, s.lease.reservation.inCallback = b.stores.nextID(), b, true
@@ -113,7 +114,7 @@ func (b *bytesLab) request(scope string, turn uint64, n int, inRedis bool) *plac
 }
 
 // hold holds a new request.
-func (b *bytesLab) hold(scope string, turn uint64, n int, inRedis bool) *placement {
+func (b *bytesLab) hold(scope string, turn uint64, n int, inRedis bool) *choice {
 	s := b.request(scope, turn, n, inRedis)
 	s.wait.since = time.Duration(s.lease.reservation.id)
 	b.count(s, n)
@@ -144,7 +145,7 @@ func TestBytesOfThoseThatRedisHasNotAnswered(t *testing.T) {
 		b.hold("a", 1, 100, true)
 	}
 	s := b.request("a", 2, 200, true)
-	if leave, ok := b.roomFor(s, 200); !ok || !slices.Equal(leave, []*placement{first}) {
+	if leave, ok := b.roomFor(s, 200); !ok || !slices.Equal(leave, []*choice{first}) {
 		t.Errorf("%v, %d leave, want only the one that waits in Redis", ok, len(leave))
 	}
 	if leave, ok := b.roomFor(s, 300); ok {
@@ -155,7 +156,7 @@ func TestBytesOfThoseThatRedisHasNotAnswered(t *testing.T) {
 // A body grows while Redis has not answered. Nobody leaves for it before it is known to wait.
 func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
 	b := newBytesLab(t, 1000)
-	var flood []*placement
+	var flood []*choice
 	for range 10 {
 		s := b.hold("a", 1, 90, true)
 		b.waiting[s.lease.reservation.id] = true
@@ -172,7 +173,7 @@ func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
 	s := b.hold("a", 2, 50, true)
 	for _, n := range []int{200, 250} {
 		s.body.received = n
-		if !b.grow(s) || b.held[s] != n || left() > 0 || !slices.Equal(b.beyond, []*placement{s}) {
+		if !b.grow(s) || b.held[s] != n || left() > 0 || !slices.Equal(b.beyond, []*choice{s}) {
 			t.Fatalf("%d bytes of %d are held, %d left, %d are beyond", b.held[s], n, left(), len(b.beyond))
 		}
 	}
@@ -204,7 +205,7 @@ func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 func BenchmarkNoRoomForBytes(b *testing.B) {
 	for _, n := range []int{500, 5000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := &waiters{held: map[*placement]int{}, of: map[holder]int{}, owners: 1, stores: &stores{}}
+			w := &waiters{held: map[*choice]int{}, of: map[holder]int{}, owners: 1, stores: &stores{}}
 			c := &config.Config{Queue: config.Queue{MaxBytes: 1000 * n}}
 			lab := &bytesLab{waiters: w, plugin: &Plugin{}, cfg: c}
 			for range n {

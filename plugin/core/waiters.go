@@ -22,14 +22,14 @@ type waiters struct {
 	configs *configs
 	stores  *stores
 	views   *views
-	held    map[*placement]int // and how many bytes of each: see waiterbytes.go
-	bytes   int                // the sum of these
-	of      map[holder]int     // and that by tenant
-	beyond  []*placement       // held beyond the room there is, until it is known whether they wait in Redis
-	owners  int                // VMs of the gateway that count requests
-	tenants learned.Tenants    // that have turns of their own in queues
-	newest  *Plugin            // the newest configuration at the latest tick
-	listens bool               // this VM is woken, in its name
+	held    map[*choice]int // and how many bytes of each: see waiterbytes.go
+	bytes   int             // the sum of these
+	of      map[holder]int  // and that by tenant
+	beyond  []*choice       // held beyond the room there is, until it is known whether they wait in Redis
+	owners  int             // VMs of the gateway that count requests
+	tenants learned.Tenants // that have turns of their own in queues
+	newest  *Plugin         // the newest configuration at the latest tick
+	listens bool            // this VM is woken, in its name
 }
 
 const (
@@ -41,7 +41,7 @@ const (
 
 func newWaiters(e *host.Env, in *configs, s *stores, from *views) *waiters {
 	w := &waiters{Env: e, configs: in, stores: s, views: from, owners: 1}
-	w.held, w.of = map[*placement]int{}, map[holder]int{}
+	w.held, w.of = map[*choice]int{}, map[holder]int{}
 	w.tenants = learned.NewTenants()
 	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
 	s.onGrant = w.wakeOther
@@ -103,10 +103,10 @@ func (w *waiters) refresh(now time.Duration) {
 	}
 }
 
-func byArrival(a, b **placement) bool { return (*a).wait.since < (*b).wait.since }
+func byArrival(a, b **choice) bool { return (*a).wait.since < (*b).wait.since }
 
 // stale returns the requests to be planned again.
-func (w *waiters) stale(now time.Duration) (stale []*placement) {
+func (w *waiters) stale(now time.Duration) (stale []*choice) {
 	type source struct {
 		scope string
 		cfg   *config.Config

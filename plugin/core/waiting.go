@@ -17,7 +17,7 @@ import (
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
-	pl      *placement
+	pl      *choice
 	class   *config.Class // nil where no queue is configured
 	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	attempt attempt       // by which its retries are known
@@ -28,8 +28,6 @@ type waiting struct {
 	place   lb.Place      // where it waits
 	queued  bool          // it had to wait
 	waited  time.Duration // for how long, once that is over
-	// when it was granted an endpoint for which it had to wait, 0 for one without a wait
-	grantedAt time.Duration
 }
 
 // replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
@@ -43,7 +41,7 @@ const replanAfter = 2 * tickPeriod
 func (w *waiting) prepare(now time.Duration) lb.Reason {
 	pl := w.pl
 	v, q := pl.plugin.vm, &pl.cfg.Queue
-	pl.traits.read(pl)
+	pl.traits.read(pl.gateway)
 	w.class, w.since, w.refusal = pl.traits.class(pl.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
 	if q.TenantHeader != "" {
 		w.tenant = learned.TenantName(pl.traits.value(q.TenantHeader))
@@ -130,9 +128,9 @@ func (w *waiting) ended(g *lb.Grant, err error) {
 	if err != nil || !w.queued {
 		return
 	}
-	w.grantedAt = now
+	pl.lease.grantedAt = now
 	if pl.prompt.chain != nil {
-		pl.prompt.chain.planned = w.grantedAt // what it has waited for here is no time of the endpoint
+		pl.prompt.chain.planned = now // what it has waited for here is no time of the endpoint
 	}
 }
 
