@@ -32,5 +32,5 @@ var tooLarge = map[string]shape{
 			"chaos.NewOwner and chaos.newOwner",
 		},
 	},
-	"plugin/core": {circle: 29},
+	"plugin/core": {circle: 26},
 }

@@ -2,14 +2,12 @@ package core
 
 // This file is how the lease of a request follows its body, when that turns out longer or shorter, or stalls.
 
-func (pl *choice) gatewayContext() uint32 { return pl.context }
-
 // bodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
 // does not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the
 // body.
-func (pl *choice) bodyTimeout() {
-	delete(pl.body.all.partial, pl)
-	if pl.phase != phaseLeased || pl.prefillDone() {
+func (pl *placement) bodyTimeout() {
+	delete(pl.body.all.partial, &pl.prompt.work)
+	if pl.phase != phaseLeased || pl.response.streamed {
 		return
 	}
 	plan := &pl.lease.reservation.plan
@@ -17,16 +15,13 @@ func (pl *choice) bodyTimeout() {
 	pl.lease.amend("", openTokens)
 }
 
-// bodyTimeoutRecovered implements bodyUser.
-func (pl *choice) bodyTimeoutRecovered() { pl.recovered() }
-
 // amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
-// from now on, if that is much more or less. A prefill that is done does not count any more.
-func (pl *choice) amendWork() {
-	delete(pl.body.all.partial, pl)
+// from now on, if that is much more or less. The prefill of a stream that has begun does not count any more.
+func (pl *placement) amendWork() {
+	delete(pl.body.all.partial, &pl.prompt.work)
 	pl.response.asked = pl.plugin.vm.ticks.lastTick
 	w := &pl.prompt.work
-	if !w.open || pl.phase != phaseLeased || pl.prefillDone() {
+	if !w.open || pl.phase != phaseLeased || pl.response.streamed {
 		return
 	}
 	w.open = false
@@ -49,6 +44,3 @@ func (pl *choice) amendWork() {
 		pl.lease.amend("", tokens)
 	}
 }
-
-// prefillDone reports whether the prefill is known to be done: only the output is in flight.
-func (pl *choice) prefillDone() bool { return pl.response.streamed }

@@ -12,11 +12,12 @@ import (
 
 // body is what has come of a request, and what it waits for.
 type body struct {
-	from   host.GatewayStream
-	traits *traits
-	all    *bodies  // those of the VM
-	user   bodyUser // who is told that it is late
-	plan   bodyPlan
+	from    host.GatewayStream
+	context uint32 // the gateway's, of the request
+	traits  *traits
+	all     *bodies  // those of the VM
+	user    bodyUser // who is told that it is late
+	plan    bodyPlan
 
 	beganAt  time.Duration // when the request came
 	lastPart time.Duration // when the latest part of the request came

@@ -3,66 +3,18 @@ package core
 import (
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/learned"
 )
 
 // This file is how a request waits for its body, and what comes of that.
-
-// needsBody reports whether the body decides where the request is sent: how long it is, which adapter it is for, or
-// which session it belongs to.
-func (pl *choice) needsBody() bool { return pl.needsOwnBody() || pl.within.needsBodyInside() }
-
-// needsOwnBody reports whether it decides this choice, and not one inside the chosen cluster.
-func (pl *choice) needsOwnBody() bool { return pl.needsMore() || pl.facts.readsFacts() }
-
-// needsMore reports whether it decides this choice by more than facts about its model.
-func (pl *choice) needsMore() bool {
-	switch {
-	case pl.session.mayBeInBody(&pl.traits, pl.cfg), pl.held.inBody && !pl.traits.notJSON:
-		return true
-	case !pl.computes():
-		return false
-	case pl.cfg.Unit == lb.Tokens:
-		return true
-	case !pl.cfg.ReadsModel():
-		return false
-	}
-	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl != nil && cl.engines.HasAdapters()
-}
 
 // waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over. A longer
 // one may be read on: see longBody.
 func (pl *choice) waitForBody() host.Action {
 	pl.enter(phaseReading)
-	pl.body.await(pl.planBody())
+	pl.body.await(pl.planBody(pl.within.needsBodyInside()))
 	return host.Hold
-}
-
-// planBody returns what is to be read of the body, for the choice inside a cluster, too.
-func (pl *choice) planBody() bodyPlan {
-	c, in := pl.cfg, pl.cfg.Clusters.Endpoint
-	p := bodyPlan{
-		atOnce: c.MaxInspectBytes, names: c.ReadsPrompt() || in != nil, timeout: c.BodyTimeout, keys: c,
-		modelOnly: !pl.needsMore() && !pl.within.needsBodyInside(),
-	}
-	p.end = !pl.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || pl.session.mayBeInBody(&pl.traits, c) ||
-		pl.held.inBody && !pl.traits.notJSON || pl.facts.readsFacts() ||
-		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
-	most := c.MaxScanBytes
-	if in != nil {
-		p.atOnce, p.keys = max(p.atOnce, in.MaxInspectBytes), in
-		most = max(most, in.MaxScanBytes)
-	}
-	if p.most = p.atOnce; p.end {
-		p.most = max(p.most, most)
-	}
-	return p
 }
 
 // bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
@@ -126,7 +78,7 @@ func (pl *choice) inspect(size int, end bool) host.Action {
 	pl.session.find(pl.gateway, &pl.traits, pl.cfg, r.text, true)
 	pl.held.readBody(r.text)
 	late := b.late && !end && !b.plan.modelOnly
-	if !pl.prompt.needsPrompt() {
+	if !pl.needsPrompt() {
 		pl.facts.readModel(r.text)
 		return pl.decide(size, end, readingReason(nil, late))
 	}
@@ -147,27 +99,6 @@ func (pl *choice) inspect(size int, end bool) host.Action {
 	}
 	return pl.decide(size, end, readingReason(err, late))
 }
-
-// inspected takes over what is known of a body that could be read.
-func (pl *choice) inspected(b *readBody) {
-	model := learned.Key{
-		Model: xxhash.Sum64String(b.parts.ModelName(b.text)),
-		Class: pl.traits.classID(pl.cfg), Tenant: pl.traits.tenantID(pl.cfg),
-	}
-	w := &pl.prompt.work
-	*w = work{info: b.info, seen: len(b.text) + b.skipped, model: model}
-	if b.whole && !b.info.Media && !b.info.Stateful && b.info.API != prompt.Unknown {
-		w.text = b.info.TextBytes
-	}
-	if pl.cfg.ReadsPrompt() && pl.computes() {
-		pl.prompt.chainPrompt(b)
-	}
-	if pl.cfg.Scrapes(pl.plugin.vm.Kind) || pl.cfg.Engines.ORCA {
-		pl.metrics.model = b.parts.ModelName(b.text)
-	}
-}
-
-func (s *Stream) gatewayContext() uint32 { return s.context }
 
 // bodyTimeout is called when the body did not come in time, perhaps because the gateway is set to keep it from the
 // plugin.
@@ -209,3 +140,6 @@ func (pl *choice) abandonBody() {
 	pl.enter(phaseUncounted)
 	pl.decided(lb.ReasonBodyLate)
 }
+
+// bodyTimeoutRecovered ends a timeout of a request that was placed before the end of its body.
+func (pl *choice) bodyTimeoutRecovered() { pl.recovered() }

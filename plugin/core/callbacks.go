@@ -54,7 +54,7 @@ func (p *Plugin) NewStream(context uint32, s host.GatewayStream) *Stream {
 		v.GW.Serves()
 	}
 	stream := &Stream{request: request{gateway: s, context: context}, plugin: p}
-	stream.body = body{from: s, traits: &stream.traits, all: p.vm.bodies, user: stream}
+	stream.body = body{from: s, context: context, traits: &stream.traits, all: p.vm.bodies, user: stream}
 	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }

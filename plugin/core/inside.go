@@ -98,7 +98,7 @@ func (n *nesting) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.scope)
-	in.held, in.held.pl = pl.held, in
+	in.held, in.held.of = pl.held, &in.subject
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {
