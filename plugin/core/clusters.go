@@ -19,9 +19,6 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// clusterAge is how long what is not used is kept.
-const clusterAge = endpoints.ClusterAge
-
 // clusters is the part of a VM that keeps what is known of each cluster, by name.
 type clusters map[string]*cluster
 

@@ -67,7 +67,7 @@ func TestClustersAreBounded(t *testing.T) {
 	if n := len(d.workers[0].vm.clusters); n != endpoints.MaxClusters {
 		t.Errorf("%d clusters are kept, want %d", n, endpoints.MaxClusters)
 	}
-	d.now += clusterAge - heartbeatPeriod
+	d.now += endpoints.ClusterAge - heartbeatPeriod
 	d.advance(heartbeatPeriod + tickPeriod)
 	d.advance(2 * time.Second)
 	if cl := d.workers[0].vm.clusters; len(cl) != 1 || cl["cluster-0"] == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -31,7 +32,7 @@ func TestGaugesOfAForgottenCluster(t *testing.T) {
 	if n := d.metrics.values[stats.Fresh+";cluster="+fakeCluster]; n != 2 {
 		t.Fatalf("metrics of %d endpoints are fresh, want 2", n)
 	}
-	d.advance(clusterAge + 2*time.Second)
+	d.advance(endpoints.ClusterAge + 2*time.Second)
 	if n := len(d.workers[0].vm.clusters); n != 0 {
 		t.Fatalf("%d clusters are known", n)
 	}

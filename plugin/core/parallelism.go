@@ -2,7 +2,6 @@ package core
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -33,22 +32,6 @@ func (g *gauges) parallelism(cl *cluster, backpressure float64) (n uint64, known
 	return uint64(inflight) + uint64(float64(room)*(1-backpressure)), true
 }
 
-// hasCaps reports whether every endpoint has a cap.
-func (q *queueUse) hasCaps() bool {
-	return len(q.candidates) > 0 && !slices.ContainsFunc(q.candidates, func(c lb.Candidate) bool {
-		return c.Cap == 0 && c.TokenCap == 0
-	})
-}
-
-// addrs returns the addresses of the endpoints.
-func (q *queueUse) addrs() []string {
-	addrs := make([]string, len(q.candidates))
-	for i := range q.candidates {
-		addrs[i] = q.candidates[i].Addr
-	}
-	return addrs
-}
-
 // loadsOf returns what is in flight at each endpoint of the queue, over all owners.
 func (g *gauges) loadsOf(cl *cluster) (loads []lb.Load, known bool) {
 	q := &cl.queue
@@ -71,7 +54,7 @@ func (g *gauges) loadsOf(cl *cluster) (loads []lb.Load, known bool) {
 func (g *gauges) askRedis(now time.Duration) {
 	var next *cluster
 	for _, cl := range g.clusters {
-		if q := &cl.queue; q.config != nil && q.redis != nil && q.redis.remote.Ready(now) && q.hasCaps() &&
+		if q := &cl.queue; q.config != nil && q.redis != nil && q.redis.Ready(now) && q.hasCaps() &&
 			(next == nil || q.askedAt < next.queue.askedAt) {
 			next = cl
 		}
@@ -82,7 +65,7 @@ func (g *gauges) askRedis(now time.Duration) {
 	q := &next.queue
 	addrs := q.addrs()
 	q.askedAt = now
-	q.redis.remote.Loads(now, next.name, addrs, func(loads []lb.Load, err error) {
+	q.redis.Loads(now, next.name, addrs, func(loads []lb.Load, err error) {
 		if err != nil {
 			return
 		}

@@ -12,7 +12,10 @@ import (
 func (w *waiting) usesQueue() {
 	pl := w.pl
 	q, l := &pl.cluster.queue, &pl.lease
-	q.config, q.store, q.redis, q.candidates = pl.cfg, l.store, l.redis, l.reservation.plan.Candidates
+	q.config, q.store, q.redis, q.candidates = pl.cfg, l.store, nil, l.reservation.plan.Candidates
+	if l.redis != nil {
+		q.redis = l.redis.remote
+	}
 	if pl.computes() {
 		q.tokens = l.reservation.plan.AddedTokens(0)
 	}

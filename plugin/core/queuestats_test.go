@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/admission"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -89,7 +90,7 @@ func TestQueueStatistics(t *testing.T) {
 	if n := d.metrics.values[stats.Parallelism+labels]; n != 1 {
 		t.Errorf("suggested are %d requests in flight, want half of 2", n)
 	}
-	d.advance(clusterAge + 2*time.Second)
+	d.advance(endpoints.ClusterAge + 2*time.Second)
 	for name, n := range d.metrics.values {
 		if d.metrics.kinds[name] == "gauge" && strings.Contains(name, labels) && n != 0 {
 			t.Errorf("%s is %d after the cluster was forgotten", name, n)

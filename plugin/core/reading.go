@@ -19,10 +19,6 @@ const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
 	// the end of an answer in one piece.
 	usageWithin = 2 << 10
-	// suspectFor is for how long all streams of an endpoint are read to their ends, after one that had none.
-	suspectFor = time.Minute
-	// maxSuspects is how many such endpoints of a cluster are remembered.
-	maxSuspects = 256
 )
 
 // drawn is what was decided about a stream of which it does not matter whether it is read to its end.
@@ -220,7 +216,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.Take() || ok && r.ticks.Clock() < until {
+		if r.cluster.ends.Take() || r.cluster.isSuspect(r.ticks.Clock(), r.addr) {
 			r.drawn = drawnIn
 		}
 	}
@@ -268,12 +264,4 @@ func (r *reading) shows() learned.Shown {
 		return learned.ShowsUnknown
 	}
 	return learned.ShowsNothing
-}
-
-// suspect has streams of the endpoint read to their ends from now on.
-func (cl *cluster) suspect(now time.Duration, addr string) {
-	if len(cl.suspects) >= maxSuspects {
-		clear(cl.suspects)
-	}
-	cl.suspects[addr] = now + suspectFor
 }

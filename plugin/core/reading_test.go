@@ -182,7 +182,7 @@ func TestReadsEndsOfSomeStreams(t *testing.T) {
 	if n := d.readsEnds(learned.SampleEvery, false); n != learned.SampleEvery {
 		t.Errorf("%d of %d are read to their ends after some had none", n, learned.SampleEvery)
 	}
-	d.advance(suspectFor)
+	d.advance(time.Minute)
 	if n := d.readsEnds(10*learned.SampleEvery, true); n != 10 {
 		t.Errorf("%d of %d are read to their ends, a while later", n, 10*learned.SampleEvery)
 	}
@@ -262,8 +262,10 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 			t.Errorf("counted as %s", name)
 		}
 	}
-	if n := len(d.workers[0].vm.clusters[fakeCluster].suspects); n > 0 {
-		t.Errorf("%d endpoints are suspects", n)
+	for _, e := range d.endpoints {
+		if d.workers[0].vm.clusters[fakeCluster].isSuspect(d.now, e.Addr) {
+			t.Errorf("%s is a suspect", e.Addr)
+		}
 	}
 	d.drained()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
@@ -104,7 +105,7 @@ func (r *regions) tick(now time.Duration) {
 	}
 	kept := r.homes[:0]
 	for _, h := range r.homes {
-		if now-h.usedAt < clusterAge {
+		if now-h.usedAt < endpoints.ClusterAge {
 			kept = append(kept, h)
 		}
 	}

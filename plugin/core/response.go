@@ -197,8 +197,8 @@ func (pl *choice) end() {
 	v := pl.plugin.vm
 	delete(v.bodies.reading, &pl.body)
 	v.lists.Left(&pl.metrics.waiter)
-	if pl.wait.attempt.open {
-		pl.cluster.retries.end(&pl.wait.attempt)
+	if a := &pl.wait.attempt; a.open {
+		pl.cluster.retries.end(a.id)
 	}
 	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {

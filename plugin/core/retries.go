@@ -8,6 +8,14 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
+// attempt is what tells whether a request is the retry of another one.
+type attempt struct {
+	id     uint64 // digest of its x-request-id, 0 for none
+	digest uint64 // of that with what is known of the request itself, 0 for none
+	exact  bool   // that is all of its prompt
+	open   bool   // it is counted as open
+}
+
 // name takes over what tells whether the request is a retry. The id alone does not: where clients' ids are kept, a task
 // may give one to all of its requests. So it counts together with the path and the length of the body, and with the
 // prompt if that was read.
@@ -27,6 +35,14 @@ func (a *attempt) name(t *traits, chain *promptChain, model uint64, textBytes in
 	} {
 		const golden = 0x9e3779b97f4a7c15 // Fibonacci hashing (Knuth, volume 3, 6.4)
 		a.digest = bits.RotateLeft64((a.digest^n)*golden, 32)
+	}
+}
+
+// begin counts the request as open, once, if it has an id.
+func (a *attempt) begin(now time.Duration, b *retryBudget) {
+	if a.id != 0 && !a.open {
+		a.open = true
+		b.begin(now, a.id)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/internal/recent"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 )
 
 // Clients that are refused try again. While a cluster is overloaded those attempts are more requests that it has no
@@ -27,17 +28,9 @@ const (
 // retryBudget is how many requests of a cluster were retries lately.
 type retryBudget struct {
 	seconds [retrySeconds]retrySecond
-	ended   *recent.Cache[uint64, time.Duration] // when requests ended without an answer, by attempt.digest
-	open    map[uint64]int                       // requests that are open, by attempt.id
+	ended   *recent.Cache[uint64, time.Duration] // when requests ended without an answer, by their digests
+	open    map[uint64]int                       // requests that are open, by their ids
 	shared  map[uint64]time.Duration             // when several were open at a time, likewise
-}
-
-// attempt is what tells whether a request is the retry of another one.
-type attempt struct {
-	id     uint64 // digest of its x-request-id, 0 for none
-	digest uint64 // of that with what is known of the request itself, 0 for none
-	exact  bool   // that is all of its prompt
-	open   bool   // it is counted in retryBudget.open
 }
 
 // retrySecond counts the requests of one second.
@@ -81,7 +74,7 @@ func (b *retryBudget) failed(now time.Duration, id uint64) {
 		return
 	}
 	if b.ended == nil {
-		b.ended = recent.New[uint64, time.Duration](maxEnded, clusterAge)
+		b.ended = recent.New[uint64, time.Duration](maxEnded, endpoints.ClusterAge)
 	}
 	b.ended.Put(now, id, now)
 }
@@ -97,33 +90,27 @@ func (b *retryBudget) hasFailed(now time.Duration, id uint64) bool {
 
 // begin counts a request as open. While one is, another with its id is another request: a client tries again when the
 // first attempt is over.
-func (b *retryBudget) begin(now time.Duration, a *attempt) {
-	if a.id == 0 || a.open {
-		return
-	}
+func (b *retryBudget) begin(now time.Duration, id uint64) {
 	if b.open == nil {
 		b.open, b.shared = map[uint64]int{}, map[uint64]time.Duration{}
 	}
-	n := b.open[a.id]
-	b.open[a.id], a.open = n+1, true
+	n := b.open[id]
+	b.open[id] = n + 1
 	if n == 0 {
 		return
 	}
 	if len(b.shared) >= maxShared { // those in use will be there again
 		clear(b.shared)
 	}
-	b.shared[a.id] = now
+	b.shared[id] = now
 }
 
 // end is the reverse of begin.
-func (b *retryBudget) end(a *attempt) {
-	if !a.open {
-		return
-	}
-	if a.open = false; b.open[a.id] > 1 {
-		b.open[a.id]--
+func (b *retryBudget) end(id uint64) {
+	if b.open[id] > 1 {
+		b.open[id]--
 	} else {
-		delete(b.open, a.id)
+		delete(b.open, id)
 	}
 }
 

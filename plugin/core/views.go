@@ -39,7 +39,10 @@ type clusterList struct {
 }
 
 func newViews(e *host.Env, st *stores) *views {
-	return &views{Env: e, stores: st, lists: recent.New[clusterScope, *clusterList](endpoints.MaxClusters, clusterAge)}
+	return &views{
+		Env: e, stores: st,
+		lists: recent.New[clusterScope, *clusterList](endpoints.MaxClusters, endpoints.ClusterAge),
+	}
 }
 
 // clustersScope begins the name under which what is in flight in clusters is counted, before the route's: as for

@@ -6,6 +6,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -126,7 +127,7 @@ func (v *VM) forgetClusters(now time.Duration) {
 		inForce[c] = true
 	}
 	for name, cl := range v.clusters {
-		if cl.inflight == 0 && now-cl.usedAt > clusterAge {
+		if cl.inflight == 0 && now-cl.usedAt > endpoints.ClusterAge {
 			v.gauges.of(cl).Clear()
 			delete(v.clusters, name)
 			continue

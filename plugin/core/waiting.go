@@ -49,7 +49,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	}
 	a, work, retries := &w.attempt, &pl.prompt.work, &pl.cluster.retries
 	a.name(&pl.traits, pl.prompt.chain, work.model.Model, work.info.TextBytes)
-	retries.begin(now, a)
+	a.begin(now, retries)
 	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
 	if !forwarded &&
 		!retries.allows(now, a.isRetry(now, &pl.traits, retries), q.RetryBudget, pl.cluster.overloaded(now)) {
