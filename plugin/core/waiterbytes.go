@@ -146,7 +146,7 @@ func (w *waiters) add(s *choice) {
 	w.count(s, n)
 	inRedis := s.lease.redis != nil // then it may only wait for an answer
 	if !inRedis {
-		s.cluster.waiting++
+		s.cluster.Waiting++
 	}
 	switch {
 	case s.wait.queued: // planned anew: it was held before
@@ -232,7 +232,7 @@ func (w *waiters) remove(s *choice) {
 		delete(w.of, s.wait.holder())
 	}
 	if s.lease.redis == nil {
-		s.cluster.waiting--
+		s.cluster.Waiting--
 	}
 }
 

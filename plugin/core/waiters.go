@@ -98,7 +98,7 @@ func (w *waiters) refresh(now time.Duration) {
 	stale := w.stale(now)
 	order.By(stale, byArrival)
 	for _, s := range stale[:min(len(stale), maxReplans)] {
-		s.cluster.capsAt = now
+		s.cluster.CapsAt = now
 		w.RunAs(s.context, "a new plan for a waiting request", s.wait.planAgain, s.grantRecovered)
 	}
 }
@@ -124,7 +124,7 @@ func (w *waiters) stale(now time.Duration) (stale []*choice) {
 			}, nil)
 			views[from] = view
 		}
-		if view != s.lease.reservation.view || !seen && now-s.cluster.capsAt >= capsPeriod {
+		if view != s.lease.reservation.view || !seen && now-s.cluster.CapsAt >= capsPeriod {
 			stale = append(stale, s)
 		}
 	}
