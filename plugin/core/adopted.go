@@ -58,7 +58,7 @@ func (f *forwarding) adopt(peer int, why region.Reason) host.Action {
 	in.region = forwarding{pl: in, to: to.Name, why: why}
 	w, of := &pl.wait, &pl.prompt.work
 	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
-	in.wait = waiting{pl: in, since: w.since, queued: w.queued, waited: w.waited}
+	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited
 	in.lease.grantedAt = pl.lease.grantedAt
 	if pl.prompt.chain != nil {
 		chain := *pl.prompt.chain

@@ -46,7 +46,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
 	}
 	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
-	pl.region.pl, pl.wait.pl, pl.steer.pl, pl.within.pl = pl, pl, pl, pl
+	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl, pl.within.pl = pl, pl, pl, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
 }
@@ -103,7 +103,9 @@ func (pl *choice) headersCame(end bool) host.Action {
 	case pl.traits.awaits:
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
-	return pl.waitForBody()
+	pl.enter(phaseReading)
+	pl.body.await(pl.planBody(pl.within.needsBodyInside()))
+	return host.Hold
 }
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
@@ -323,4 +325,45 @@ func (pl *choice) goOn(a host.Action) {
 func (pl *choice) grantRecovered() {
 	defer pl.gateway.Resume()
 	pl.recovered()
+}
+
+// planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
+func (pl *choice) planAgain() {
+	if pl.phase != phaseReserving || pl.lease.reservation.done {
+		return
+	}
+	l := &pl.lease
+	store, old := l.store, l.reservation.id
+	defer func() {
+		l.reservation.plan.Wait.Instead = 0
+		store.Release(l.now(), old) // what the new reservation has not taken over
+	}()
+	l.reservation.plan.Wait.Instead = old
+	pl.goOn(pl.wait.reserveAgain())
+}
+
+// giveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
+func (pl *choice) giveWay() {
+	l := &pl.lease
+	r := &l.reservation
+	if pl.phase != phaseReserving || r.done {
+		return
+	}
+	inside := r.inCallback
+	r.inCallback = true // whatever the store answers to this
+	l.store.Release(l.now(), r.id)
+	r.inCallback = inside
+	r.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
+	if inside {
+		pl.wait.over = true
+		return // the request's own callback goes on with that
+	}
+	pl.goOn(pl.finishReservation())
+}
+
+// goElsewhere sends a request that waits to another region, if one has room.
+func (pl *choice) goElsewhere() {
+	if a, forwarded := pl.region.forward(); forwarded {
+		pl.goOn(a)
+	}
 }

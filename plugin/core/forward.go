@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
@@ -251,33 +250,6 @@ func (f *forwarding) recall() {
 func isFullOrLate(err error) bool {
 	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
 		errors.Is(err, lb.ErrHopeless)
-}
-
-// forwardWaiting forwards requests that wait, those that came first before the others, as long as another region has
-// room: room there is learned of at any time.
-func (w *waiters) forwardWaiting() {
-	var list []*choice
-	for s := range w.held {
-		if s.cfg.Regions.Forwards() && s.region.from == "" && s.region.to == "" && s.wait.isQueued() {
-			list = append(list, s)
-		}
-	}
-	order.By(list, byArrival)
-	full := map[*config.Config]bool{} // no other region has room for its requests
-	for _, s := range list {
-		if full[s.cfg] {
-			continue
-		}
-		w.RunAs(s.context, "a request for another region", func() {
-			h := s.plugin.vm.regions.of(s.cfg)
-			if full[s.cfg] = !h.board.HasRoom(s.lease.now(), s.cfg.Regions.Allowed); full[s.cfg] {
-				return
-			}
-			if a, forwarded := s.region.forward(); forwarded {
-				s.goOn(a)
-			}
-		}, s.grantRecovered)
-	}
 }
 
 // text returns where the request was forwarded, or from where, for the access log.

@@ -113,6 +113,11 @@ func (r *regions) tick(now time.Duration) {
 	r.homes = kept
 }
 
+// haveRoom reports whether another region has room for a request of the configuration.
+func (r *regions) haveRoom(c *config.Config) bool {
+	return r.of(c).board.HasRoom(r.ReadClock(), c.Regions.Allowed)
+}
+
 // ask asks the peers of a home that are due, but for those that were asked.
 func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
 	if h.cfg.UsesRedis() && h.cfg.Regions.Adopts() && !r.Serves { // who asks also looks at adopted servers in Redis

@@ -57,6 +57,7 @@ func (pl *choice) submit(now time.Duration) host.Action {
 	if r.id%timedEvery == 1 {
 		r.startedAt = v.GW.Now()
 	}
+	pl.wait.reservedAs(l)
 	if a, forwarded := pl.region.forwardBack(); forwarded {
 		return a
 	}
@@ -74,7 +75,8 @@ func (pl *choice) submit(now time.Duration) host.Action {
 	if pl.wait.mayWait() {
 		pl.within.prepareInside()
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
-		if r.during(func() { v.waiters.add(pl) }) { // it was granted what others have left
+		w := &pl.wait
+		if r.during(func() { v.waiters.add(&w.waiter, w.heldBytes(), w.queued) }) { // it was granted what others left
 			return pl.finishReservation()
 		}
 	}
@@ -85,7 +87,7 @@ func (pl *choice) submit(now time.Duration) host.Action {
 func (pl *choice) finishReservation() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	v.waiters.remove(pl)
+	v.waiters.remove(&pl.wait.waiter)
 	if r.startedAt > 0 && !r.grant.Queued {
 		v.Stats.Reserved(v.GW.Now() - r.startedAt)
 	}
@@ -203,7 +205,7 @@ func (pl *choice) release() {
 func (pl *choice) closeLease() {
 	pl.enter(phaseUncounted)
 	delete(pl.body.all.partial, &pl.prompt.work)
-	pl.plugin.vm.waiters.remove(pl)
+	pl.plugin.vm.waiters.remove(&pl.wait.waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
 	pl.lease.close()

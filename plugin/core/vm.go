@@ -88,7 +88,7 @@ func (v *VM) tick(p *Plugin) {
 	v.Guard("the lists of models", func() { v.lists.Tick(now) }, nil)
 	v.Guard("other regions", func() { v.regions.tick(now) }, nil)
 	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
-	v.Guard("requests for other regions", v.waiters.forwardWaiting, nil)
+	v.Guard("requests for other regions", func() { v.waiters.forwardWaiting(v.regions.haveRoom) }, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}

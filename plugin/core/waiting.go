@@ -17,21 +17,20 @@ import (
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
+	waiter
 	pl      *choice
 	class   *config.Class // nil where no queue is configured
 	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	attempt attempt       // by which its retries are known
 	tenant  uint64        // see tenantName; 0 for none
-	turn    uint64        // with which tenant it takes turns; 0 for none
-	since   time.Duration // when it was first reserved
-	until   time.Duration // when its wait is over
 	place   lb.Place      // where it waits
 	queued  bool          // it had to wait
 	waited  time.Duration // for how long, once that is over
 }
 
-// replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
-const replanAfter = 2 * tickPeriod
+// claimBytes is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading at a
+// limit of its own, and a client that only announces a body must not take the room of others.
+const claimBytes = 1 << 20
 
 // prepare puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
 // an endpoint is open or not.
@@ -43,6 +42,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	v, q := pl.plugin.vm, &pl.cfg.Queue
 	pl.traits.read(pl.gateway)
 	w.class, w.since, w.refusal = pl.traits.class(pl.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
+	w.scope, w.config, w.cluster, w.context, w.rank = pl.scope, pl.cfg, pl.cluster, pl.context, w.class.Rank
 	if q.TenantHeader != "" {
 		w.tenant = learned.TenantName(pl.traits.value(q.TenantHeader))
 		w.turn = v.waiters.tenants.TurnOf(w.tenant)
@@ -66,7 +66,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	switch {
 	case most <= 0:
 		w.refusal = lb.ReasonDeadlineUnreachable
-	case !v.waiters.mayHold(pl):
+	case !v.waiters.mayHold(&w.waiter, w.heldBytes()):
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
 		w.until = now + most
@@ -163,7 +163,8 @@ func (w *waiting) bodyGrew() host.Action {
 	}
 	r := &pl.lease.reservation
 	fits := false
-	if r.during(func() { fits = pl.plugin.vm.waiters.grow(pl) }) { // it was granted what others have left
+	waiters := pl.plugin.vm.waiters
+	if r.during(func() { fits = waiters.grow(&w.waiter, w.heldBytes()) }) { // it was granted what others have left
 		return pl.finishReservation()
 	}
 	if fits {
@@ -173,25 +174,20 @@ func (w *waiting) bodyGrew() host.Action {
 	return pl.refusal.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
 }
 
-// planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (w *waiting) planAgain() {
-	pl := w.pl
-	if pl.phase != phaseReserving || pl.lease.reservation.done {
-		return
-	}
-	l := &pl.lease
-	store, old := l.store, l.reservation.id
-	defer func() {
-		l.reservation.plan.Wait.Instead = 0
-		store.Release(l.now(), old) // what the new reservation has not taken over
-	}()
-	l.reservation.plan.Wait.Instead = old
-	pl.goOn(w.reserveAgain())
+// heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
+func (w *waiting) heldBytes() int {
+	return max(w.pl.body.received, min(w.pl.traits.length, claimBytes))
+}
+
+// reservedAs notes the reservation with which the request may wait.
+func (w *waiting) reservedAs(l *lease) {
+	w.id, w.store, w.redis = l.reservation.id, l.store, l.redis != nil
+	w.view, w.plannedAt, w.over = l.reservation.view, l.plannedAt, false
 }
 
 // reserveAgain reserves for a request that has waited, with a new plan.
 func (w *waiting) reserveAgain() host.Action {
-	w.pl.plugin.vm.waiters.remove(w.pl)
+	w.pl.plugin.vm.waiters.remove(&w.waiter)
 	w.queued = true
 	return w.replan()
 }
