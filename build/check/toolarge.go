@@ -9,6 +9,5 @@ var tooLarge = map[string]shape{
 			"Fleet.State and Fleet.state",
 		},
 	},
-	"lb/answer":   {circle: 7},
-	"plugin/core": {circle: 25},
+	"plugin/core": {circle: 21},
 }
