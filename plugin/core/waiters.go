@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stores"
 	"github.com/warmgate/warmgate/plugin/views"
 )
@@ -68,7 +69,7 @@ const (
 	// capsPeriod is how often one of the requests that wait with equal caps brings the latest ones to its queue.
 	capsPeriod = time.Second
 	// replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
-	replanAfter = 2 * tickPeriod
+	replanAfter = 2 * process.TickPeriod
 )
 
 func newWaiters(e *host.Env, s *stores.Stores, from *views.Views) *waiters {
