@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -15,27 +16,13 @@ import (
 // request that would be forwarded there has one of them chosen instead. That is a choice of its own, as inside a
 // cluster: the inner placement has the plan, the lease and the place in a queue, in the cluster of those servers.
 
-// findServers sends the request to the adopted servers of a peer if one of them is open, as far as that is known here
-// and now. What is seen by that counts for all.
-func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bool) {
+// findServers sends the request to the adopted servers of a peer if one of them is open.
+func (f *forwarding) findServers(now time.Duration, h *regions.Home, peer int) (found bool) {
 	pl := f.pl
-	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
+	to := &pl.cfg.Regions.Peers[peer]
 	f.to = to.Name
 	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	view := r.views.Of(now, to.Adopt, pl.cfg)
-	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
-	switch {
-	case view != nil && !known: // Redis will tell
-		found = true
-	case earlier != nil:
-		found = r.saw(h, peer, earlier, state)
-	default:
-		found = state.Open > 0
-		state.Open = max(0, state.Open-1) // where this request goes
-		r.note(h.board.See(now, peer, state))
-	}
-	r.askRedis(now, h, peer, 1)
-	if !found {
+	if found = pl.plugin.vm.regions.FindServers(now, h, pl.cfg, peer, pl.context); !found {
 		f.recall()
 	}
 	return found
@@ -81,10 +68,10 @@ func (f *forwarding) leaveAdopted() host.Action {
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
 	pl.end()
-	h := v.regions.of(o.cfg)
-	peers := h.board.Config().Peers
+	h := v.regions.Of(o.cfg)
+	peers := h.Board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == from })
-	v.regions.note(h.board.See(v.ReadClock(), peer, region.State{}))
+	v.regions.Note(h.Board.See(v.ReadClock(), peer, region.State{}))
 	o.region.recall()
 	o.region = forwarding{pl: o, from: o.region.from, returns: o.region.returns + 1}
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy

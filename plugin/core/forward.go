@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -41,13 +42,13 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 		return host.Proceed, false
 	}
 	pl.traits.read(pl.gateway)
-	if probe := pl.traits.value(headerProbe); probe != "" && pl.traits.value(":path") == probePath {
+	if probe := pl.traits.value(regions.HeaderProbe); probe != "" && pl.traits.value(":path") == regions.ProbePath {
 		if a, answered = f.answerProbe(homes, probe); answered {
 			return a, true
 		}
 	}
-	if hop := pl.traits.value(headerHop); hop != "" {
-		pl.gateway.RemoveRequestHeader(headerHop)
+	if hop := pl.traits.value(regions.HeaderHop); hop != "" {
+		pl.gateway.RemoveRequestHeader(regions.HeaderHop)
 		f.meetHop(homes, hop)
 	}
 	return host.Proceed, false
@@ -56,12 +57,11 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 // answerProbe has the probe of another region answered, unless it is a stranger's.
 func (f *forwarding) answerProbe(homes []*config.Config, probe string) (a host.Action, answered bool) {
 	pl := f.pl
-	p := &probeAnswer{
-		s: pl.gateway, context: pl.context, regions: pl.plugin.vm.regions,
-		rulesOf: pl.plugin.set.RulesOf, balance: func() host.Action { return pl.pass(lb.ReasonPanic) }, open: true,
-	}
+	p := pl.plugin.vm.regions.NewProbe(pl.gateway, pl.context, pl.plugin.set.RulesOf, func() host.Action {
+		return pl.pass(lb.ReasonPanic)
+	})
 	pl.stream.answer = p
-	if a, answered = p.answer(homes, probe); !answered {
+	if a, answered = p.Answer(homes, probe); !answered {
 		pl.stream.answer = nil
 	}
 	return a, answered
@@ -72,7 +72,7 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	v := f.pl.plugin.vm
 	var from region.Hop
 	for _, c := range homes {
-		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
+		h := v.regions.Of(c).Key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
 		if h.Signed() && (h.Odd == nil || !from.Signed()) {
 			from = h
 		}
@@ -167,27 +167,27 @@ func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
 	if !prompt.NeedsLookup() {
 		return nil
 	}
-	h := pl.plugin.vm.regions.of(pl.cfg)
-	return h.snapshot.Match(pl.lease.now(), prompt, h.board.Config().Peers)
+	h := pl.plugin.vm.regions.Of(pl.cfg)
+	return h.Snapshot.Match(pl.lease.now(), prompt, h.Board.Config().Peers)
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
 func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a host.Action, forwarded bool) {
 	pl := f.pl
 	rules, r := &pl.cfg.Regions, &pl.lease.reservation
-	h, now := pl.plugin.vm.regions.of(pl.cfg), pl.lease.now()
+	h, now := pl.plugin.vm.regions.Of(pl.cfg), pl.lease.now()
 	for range len(rules.Peers) + 1 {
-		peer, why := h.board.Forward(now, matched, home, cmp.Or(pl.session.key, r.request.Random), rules.Allowed)
+		peer, why := h.Board.Forward(now, matched, home, cmp.Or(pl.session.key, r.request.Random), rules.Allowed)
 		if peer == region.None {
 			break
 		}
-		adopted := h.board.Adopted(peer)
+		adopted := h.Board.Adopted(peer)
 		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
 		f.leave()
 		if prompt.NeedsLookup() {
-			h.snapshot.Record(now, prompt, &h.board.Config().Peers[peer])
+			h.Snapshot.Record(now, prompt, &h.Board.Config().Peers[peer])
 		}
 		if adopted {
 			return f.adopt(peer, why), true
@@ -226,12 +226,12 @@ func (f *forwarding) leave() {
 }
 
 // forwardTo sends the request to the gateways of a peer.
-func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
+func (f *forwarding) forwardTo(h *regions.Home, peer int, why region.Reason) {
 	pl := f.pl
 	v, rules := pl.plugin.vm, &pl.cfg.Regions
 	to := &rules.Peers[peer]
 	f.to, f.why = to.Name, why
-	pl.gateway.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
+	pl.gateway.SetRequestHeader(regions.HeaderHop, h.Key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
 	pl.gateway.Unsteer()
 	pl.gateway.SetCluster(rules.Header, to.Target())
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", why.String()), 1)
@@ -241,7 +241,7 @@ func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *forwarding) recall() {
-	f.pl.gateway.RemoveRequestHeader(headerHop)
+	f.pl.gateway.RemoveRequestHeader(regions.HeaderHop)
 	f.goHome()
 	f.to = "" // only now: what panics here is recalled once more
 }

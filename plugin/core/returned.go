@@ -71,13 +71,13 @@ func (f *forwarding) forwardEnded(served bool) {
 	}
 	f.ended = true
 	v, to := f.pl.plugin.vm, f.to
-	h := v.regions.of(f.pl.cfg)
-	peers := h.board.Config().Peers
+	h := v.regions.Of(f.pl.cfg)
+	peers := h.Board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == to })
 	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {
-		h.snapshot.Forget(&prompt, &peers[peer], f.had)
+		h.Snapshot.Forget(&prompt, &peers[peer], f.had)
 	}
-	v.regions.note(h.board.End(v.ReadClock(), peer, f.sentAt, served))
+	v.regions.Note(h.Board.End(v.ReadClock(), peer, f.sentAt, served))
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
