@@ -20,12 +20,6 @@ var tooLarge = map[string]shape{
 			"run.Log and run.log",
 		},
 	},
-	"e2e/vllmsim": {
-		circle: 20,
-		pairs: []string{
-			"Fleet.State and Fleet.state",
-		},
-	},
 	"lb/answer":   {circle: 7},
 	"plugin/core": {circle: 26},
 }
