@@ -1,17 +1,6 @@
 // Package enginesim is a model of an LLM engine, vLLM's, in virtual time. It has no clock, no goroutines and no
-// network: the caller says what time it is, and when steps begin and end.
-//
-//	e := enginesim.New(enginesim.Config{}, enginesim.DefaultTimes())
-//	err := e.Add(&enginesim.Request{Prompt: []byte("…"), Tokens: 100}, now)
-//	for took := e.Begin(now); took > 0; took = e.Begin(now) {
-//		now += took
-//		for _, r := range e.Finish(now) {
-//			fmt.Println(now, r.Generated(), r.Done())
-//		}
-//	}
-//
-// Times are since a moment that the caller chooses, and never go back. The same calls with the same times give the same
-// schedule.
+// network: the caller says what time it is, and when steps begin and end. Times are since a moment that the caller
+// chooses, and never go back. The same calls with the same times give the same schedule.
 //
 // # The model
 //
