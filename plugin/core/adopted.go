@@ -21,8 +21,8 @@ func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bo
 	pl := f.pl
 	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
 	f.to = to.Name
-	pl.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	view := r.views.of(now, to.Adopt, pl.cfg)
+	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
+	view := r.views.Of(now, to.Adopt, pl.cfg)
 	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
 	switch {
 	case view != nil && !known: // Redis will tell
@@ -50,15 +50,16 @@ func (f *forwarding) adopt(peer int, why region.Reason) host.Action {
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
-	in := newPlacement(pl.Stream, pl, pl.cfg, to.Adopt)
+	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
 	pl.inside = in
 	in.session.key, in.session.next = pl.session.key, pl.session.next
 	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
-	in.held.pl, in.held.asked = in, false
+	in.held.of, in.held.asked = &in.subject, false
 	in.region = forwarding{pl: in, to: to.Name, why: why}
 	w, of := &pl.wait, &pl.prompt.work
 	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
-	in.wait = waiting{pl: in, since: w.since, queued: w.queued, waited: w.waited, grantedAt: w.grantedAt}
+	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited
+	in.lease.grantedAt = pl.lease.grantedAt
 	if pl.prompt.chain != nil {
 		chain := *pl.prompt.chain
 		in.prompt.chain = &chain
@@ -78,7 +79,7 @@ func (f *forwarding) leaveAdopted() host.Action {
 	pl := f.pl
 	o, v, from := pl.outer, pl.plugin.vm, f.to
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
-	o.wait.grantedAt, o.wait.queued = pl.wait.grantedAt, o.wait.queued || pl.wait.queued
+	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
 	pl.end()
 	h := v.regions.of(o.cfg)
 	peers := h.board.Config().Peers
@@ -97,7 +98,7 @@ func (f *forwarding) leaveAdopted() host.Action {
 // planAnew plans and reserves for a request that had no plan.
 func (f *forwarding) planAnew() host.Action {
 	pl := f.pl
-	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := pl.plugin.vm.views.Of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
 		why = pl.makePlan(pl.plugin.vm.Clock(), view)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
@@ -24,16 +25,16 @@ func (s *Stream) stripClusterHeaders() {
 	if len(names) == 0 {
 		return
 	}
-	s.traits.read(s)
+	s.traits.read(s.gateway)
 	for _, h := range s.traits.headers {
 		if slices.Contains(names, h[0]) {
-			s.SetCluster(h[0], "")
+			s.gateway.SetCluster(h[0], "")
 		}
 	}
 }
 
 // steering is where a request is sent: to an endpoint or a cluster that was chosen, or where the gateway likes.
-type steering struct{ pl *placement }
+type steering struct{ pl *choice }
 
 // scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
 // route.
@@ -41,9 +42,9 @@ func (s *steering) scopeOf(cluster string) string {
 	pl := s.pl
 	switch {
 	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return budgetScope
+		return views.BudgetScope
 	case pl.cfg.AmongClusters():
-		return clustersScope + pl.Route()
+		return views.ClustersScope + pl.gateway.Route()
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
@@ -58,13 +59,16 @@ func (s *steering) send() error {
 	l := &pl.lease
 	r := &l.reservation
 	if !pl.cfg.AmongClusters() {
-		return pl.Steer(l.chosen, others(&r.plan, r.grant.Index))
+		return pl.gateway.Steer(l.chosen, others(&r.plan, r.grant.Index))
 	}
 	l.steeredAt = pl.plugin.vm.ReadClock()
-	pl.Unsteer()
-	pl.SetCluster(pl.cfg.Clusters.Header, l.chosen)
+	pl.gateway.Unsteer()
+	pl.gateway.SetCluster(pl.cfg.Clusters.Header, l.chosen)
 	return nil
 }
+
+// maxOverflows is how often a request is planned again because a circuit breaker has no room for it.
+const maxOverflows = 8
 
 // overflows reports whether the cluster that was granted has no room for the request: others have come first since it
 // was planned.
@@ -73,26 +77,8 @@ func (s *steering) overflows(cluster string) bool {
 	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
 		return false
 	}
-	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.Clock(), clusterScope{pl.cfg, pl.scope})
-	if !known || !l.breakers.known {
-		return false
-	}
-	b, i := &l.breakers, slices.Index(pl.cfg.Clusters.List, cluster)
-	limits, _ := v.GW.Breakers(pl.cfg)
-	if _, limited := limits[pl.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
-		return false
-	}
-	n := r.grant.Load.Requests
-	if pl.lease.redis != nil { // that is of all gateways
-		loads, err := v.stores.local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
-		if err != nil {
-			return false
-		}
-		n = loads[0].Requests
-	}
-	b.near = b.near || 2*n >= b.room[i]
-	return n > b.room[i]
+	l := &pl.lease
+	return pl.plugin.vm.views.Overflows(pl.scope, pl.cfg, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // chooseAnother plans a request again that does not fit into the cluster that was granted.
@@ -113,11 +99,11 @@ func (s *steering) chooseAnother(cluster string) host.Action {
 // leaveToGateway leaves the request to the gateway.
 func (s *steering) leaveToGateway() {
 	pl := s.pl
-	pl.Unsteer()
+	pl.gateway.Unsteer()
 	switch {
 	case pl.cfg == nil:
 	case pl.cfg.AmongClusters() && pl.lease.steeredAt > 0:
-		pl.SetCluster(pl.cfg.Clusters.Header, "")
+		pl.gateway.SetCluster(pl.cfg.Clusters.Header, "")
 	case pl.region.to != "" && !pl.region.isAdopted():
 		pl.region.recall()
 	}
@@ -128,7 +114,7 @@ func (s *steering) leaveToGateway() {
 // endpoint of one of the candidates.
 func (s *steering) server() string {
 	pl := s.pl
-	served := pl.ServedBy()
+	served := pl.gateway.ServedBy()
 	if served == "" || !pl.cfg.AmongClusters() {
 		return served
 	}
@@ -159,11 +145,11 @@ func (j *judging) verdict() lb.Verdict {
 	if verdict, judged := j.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream)
+	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.gateway)
 	if !pl.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
-	details := pl.Details()
+	details := pl.gateway.Details()
 	if isUnreachable(details) {
 		return lb.Failure
 	}

@@ -53,17 +53,18 @@ func (p *Plugin) NewStream(context uint32, s host.GatewayStream) *Stream {
 		v.Serves = true
 		v.GW.Serves()
 	}
-	stream := &Stream{GatewayStream: s, context: context, plugin: p}
-	stream.first = newPlacement(stream, nil, nil, "")
+	stream := &Stream{request: request{gateway: s, context: context}, plugin: p}
+	stream.body = body{from: s, context: context, traits: &stream.traits, all: p.vm.bodies, user: stream}
+	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }
 
 // run guards a callback that may hold the request, as that of one of its placements.
-func (pl *placement) run(name string, f func() host.Action) host.Action {
+func (pl *choice) run(name string, f func() host.Action) host.Action {
 	a := host.Proceed
 	pl.plugin.vm.Callback(pl.context, name, func() { a = f() }, func() {
-		if pl.answer != nil {
-			a = pl.answer.Failed()
+		if pl.stream.answer != nil {
+			a = pl.stream.answer.Failed()
 			return
 		}
 		pl.recovered()
@@ -82,6 +83,9 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 		s.body.received = size
 		return s.first.run("request body", func() host.Action { return s.answer.Read(size, end) })
 	}
+	if s.first.phase != phaseReading { // else it is counted as it is read
+		s.body.received += size
+	}
 	inside := s.first.inside
 	a := s.first.takeBody(size, end)
 	if inside != nil {
@@ -90,12 +94,11 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 	return a
 }
 
-func (pl *placement) takeBody(size int, end bool) host.Action {
+func (pl *choice) takeBody(size int, end bool) host.Action {
 	if pl.phase >= phaseLeased && !end {
-		pl.prompt.passed(size)
 		return host.Proceed
 	}
-	return pl.run("request body", func() host.Action { return pl.prompt.bodyCame(size, end) })
+	return pl.run("request body", func() host.Action { return pl.bodyCame(size, end) })
 }
 
 // OnRequestTrailers is called when the body was followed by trailers.
@@ -104,9 +107,9 @@ func (s *Stream) OnRequestTrailers() host.Action {
 		return s.first.run("request trailers", func() host.Action { return s.answer.Read(s.body.received, true) })
 	}
 	inside := s.first.inside
-	a := s.first.run("request trailers", s.first.prompt.trailersCame)
+	a := s.first.run("request trailers", s.first.trailersCame)
 	if inside != nil {
-		return inside.run("request trailers", inside.prompt.trailersCame)
+		return inside.run("request trailers", inside.trailersCame)
 	}
 	return a
 }
@@ -132,7 +135,7 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 	}
 }
 
-func (pl *placement) takeAnswer(size int, end bool) {
+func (pl *choice) takeAnswer(size int, end bool) {
 	r := &pl.response
 	if size > 0 {
 		r.parts++

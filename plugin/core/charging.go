@@ -23,7 +23,7 @@ import (
 // own, and then at a target. So who is over a budget is refused before anyone else could notice.
 
 // charging is what a request is charged at its target and its tenant, and what it is given back.
-type charging struct{ pl *placement }
+type charging struct{ pl *choice }
 
 // endCharges ends the charges of a request that is over. Without usage the estimate stays, unless no model can have
 // worked on the request.
@@ -34,12 +34,12 @@ func (ch *charging) endCharges() {
 		return
 	}
 	if !b.known {
-		if unserved, unseen := pl.response.unserved(pl.GatewayStream); unserved {
+		if unserved, unseen := pl.response.unserved(pl.gateway); unserved {
 			pl.lease.dropCharges(unseen)
 			return
 		}
 	}
-	name := stats.OfEndpoint(stats.BudgetTokens, pl.cluster.name, b.target.addr)
+	name := stats.OfEndpoint(stats.BudgetTokens, pl.cluster.Name, b.target.addr)
 	pl.plugin.vm.Stats.CountIf(name, uint64(b.target.tokens))
 	b.target, b.tenant.charge = charge{}, charge{}
 }
@@ -112,7 +112,7 @@ func (ch *charging) restrict(headers [][2]string) {
 	}
 	pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr, r)
 	pl.plugin.vm.Stats.CountIf(statname.With(stats.Restricted,
-		"cluster", pl.cluster.name, "endpoint", c.addr, "reason", by), 1)
+		"cluster", pl.cluster.Name, "endpoint", c.addr, "reason", by), 1)
 }
 
 // maxRetryBody is how much of the body of a refusal is read.
@@ -122,7 +122,7 @@ const maxRetryBody = 4 << 10
 func (ch *charging) readRetry(size int) {
 	pl := ch.pl
 	r, c := &pl.response, &pl.lease.budget.target
-	r.retry = append(r.retry, pl.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
+	r.retry = append(r.retry, pl.gateway.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
 	after, ok := ratelimit.RetryDelay(r.retry)
 	if ok && c.addr != "" {
 		pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr,
@@ -181,10 +181,10 @@ func (ch *charging) reserveTenant(now time.Duration) host.Action {
 		return pl.submit(now)
 	}
 	v, l, t := pl.plugin.vm, &pl.lease, &pl.lease.budget.tenant
-	pl.traits.read(pl)
+	pl.traits.read(pl.gateway)
 	digest := tenantDigest(pl.traits.value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.scope, digest, l.reservation.plan.Budget.Tokens)
-	t.id = v.stores.nextID()
+	t.id = v.stores.NextID()
 	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", ch.finishTenant) {
 		return ch.finishTenant()
 	}

@@ -83,11 +83,11 @@ func (c *configs) update() {
 	}
 }
 
-// isInForce implements promptUser.
-func (p *Plugin) isInForce() bool { return p.vm.configs.contains(p) }
+// IsInForce implements clusters.PromptUser.
+func (p *Plugin) IsInForce() bool { return p.vm.configs.contains(p) }
 
-// warnsFirst implements promptUser.
-func (p *Plugin) warnsFirst(cluster string) bool {
+// WarnsFirst implements clusters.PromptUser.
+func (p *Plugin) WarnsFirst(cluster string) bool {
 	first := !p.warned[cluster]
 	p.warned[cluster] = true
 	return first
@@ -156,8 +156,8 @@ func (v *VM) activate(set *config.Set) *Plugin {
 	v.Stats.Set(stats.ConfigValid, 1)
 	v.Stats.Count(stats.ConfigBad, 0)
 	v.Stats.Count(stats.Panics, 0)
-	v.Stats.Store(v.stores.local.Stats)
-	v.stores.connect(set)
+	v.Stats.Store(v.stores.Local.Stats)
+	v.stores.Connect(set)
 	return p
 }
 
@@ -168,7 +168,7 @@ func (v *VM) refreshLastGood() {
 		if set := v.lastGood.refresh(&p.origin); set != nil {
 			p.set = set
 			v.configs.update()
-			v.stores.connect(set)
+			v.stores.Connect(set)
 		}
 	}
 }

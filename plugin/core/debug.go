@@ -10,7 +10,7 @@ import (
 // This file is how a decision is shown: in the response's debug headers, and as the text for the access log.
 
 // debugging is the texts that explain what was chosen.
-type debugging struct{ pl *placement }
+type debugging struct{ pl *choice }
 
 // setDebugHeaders shows the decision to the client, with debug_headers: true.
 func (d *debugging) setDebugHeaders() {
@@ -18,16 +18,16 @@ func (d *debugging) setDebugHeaders() {
 	if !pl.settled || pl.cfg == nil || !pl.cfg.DebugHeaders {
 		return
 	}
-	pl.SetResponseHeader("x-warmgate-reason", pl.reason.String())
+	pl.gateway.SetResponseHeader("x-warmgate-reason", pl.reason.String())
 	if w := &pl.wait; w.class != nil {
-		pl.SetResponseHeader("x-warmgate-class", w.class.Name)
-		pl.SetResponseHeader("x-warmgate-wait-ms", w.millis())
+		pl.gateway.SetResponseHeader("x-warmgate-class", w.class.Name)
+		pl.gateway.SetResponseHeader("x-warmgate-wait-ms", w.millis())
 	}
 	switch {
 	case pl.region.returned:
-		pl.SetResponseHeader("x-warmgate-host", pl.lease.addr)
+		pl.gateway.SetResponseHeader("x-warmgate-host", pl.lease.addr)
 	case pl.region.to != "":
-		pl.SetResponseHeader("x-warmgate-region", pl.region.to)
+		pl.gateway.SetResponseHeader("x-warmgate-region", pl.region.to)
 	}
 	if pl.lease.chosen == "" {
 		return
@@ -36,16 +36,16 @@ func (d *debugging) setDebugHeaders() {
 	if pl.cfg.AmongClusters() {
 		where, load, at = "x-warmgate-cluster", "x-warmgate-cluster-load", "x-warmgate-cluster-session-at"
 	}
-	pl.SetResponseHeader(where, pl.lease.chosen)
-	pl.SetResponseHeader(load, strconv.FormatInt(pl.lease.load, 10))
+	pl.gateway.SetResponseHeader(where, pl.lease.chosen)
+	pl.gateway.SetResponseHeader(load, strconv.FormatInt(pl.lease.load, 10))
 	if pl.session.result != "" {
-		pl.SetResponseHeader(at, pl.session.result)
+		pl.gateway.SetResponseHeader(at, pl.session.result)
 	}
 	if c := &pl.lease.budget.target; c.addr != "" {
-		pl.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
+		pl.gateway.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
 	}
 	if pl.prompt.chain.hasBlocks() {
-		pl.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.prompt.chain.cached, 'f', 2, 64))
+		pl.gateway.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.prompt.chain.cached, 'f', 2, 64))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
@@ -19,7 +18,7 @@ import (
 // request comes, forward and forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an
 // answer or none.
 type forwarding struct {
-	pl   *placement
+	pl   *choice
 	from string // region that has signed its hop, "" for a client's request
 	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
@@ -41,14 +40,14 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 	if len(homes) == 0 {
 		return host.Proceed, false
 	}
-	pl.traits.read(pl)
+	pl.traits.read(pl.gateway)
 	if probe := pl.traits.value(headerProbe); probe != "" && pl.traits.value(":path") == probePath {
 		if a, answered = f.answerProbe(homes, probe); answered {
 			return a, true
 		}
 	}
 	if hop := pl.traits.value(headerHop); hop != "" {
-		pl.RemoveRequestHeader(headerHop)
+		pl.gateway.RemoveRequestHeader(headerHop)
 		f.meetHop(homes, hop)
 	}
 	return host.Proceed, false
@@ -58,12 +57,12 @@ func (f *forwarding) meet() (a host.Action, answered bool) {
 func (f *forwarding) answerProbe(homes []*config.Config, probe string) (a host.Action, answered bool) {
 	pl := f.pl
 	p := &probeAnswer{
-		s: pl.GatewayStream, context: pl.context, regions: pl.plugin.vm.regions,
+		s: pl.gateway, context: pl.context, regions: pl.plugin.vm.regions,
 		rulesOf: pl.plugin.set.RulesOf, balance: func() host.Action { return pl.pass(lb.ReasonPanic) }, open: true,
 	}
-	pl.answer = p
+	pl.stream.answer = p
 	if a, answered = p.answer(homes, probe); !answered {
-		pl.answer = nil
+		pl.stream.answer = nil
 	}
 	return a, answered
 }
@@ -112,7 +111,9 @@ func (f *forwarding) homeScope(cluster string) string {
 }
 
 // goHome routes the request to this region's own servers.
-func (f *forwarding) goHome() { f.pl.SetCluster(f.pl.cfg.Regions.Header, f.pl.cfg.Regions.Cluster) }
+func (f *forwarding) goHome() {
+	f.pl.gateway.SetCluster(f.pl.cfg.Regions.Header, f.pl.cfg.Regions.Cluster)
+}
 
 // forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
 // room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
@@ -124,7 +125,7 @@ func (f *forwarding) forward() (a host.Action, forwarded bool) {
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.wait.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
-		home = pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
+		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
 	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
 }
@@ -146,7 +147,7 @@ func (f *forwarding) forwardBack() (a host.Action, forwarded bool) {
 	if prompt.Fraction(longest) < muchMore {
 		return host.Stop, false
 	}
-	here := pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
+	here := pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return host.Stop, false
 	}
@@ -230,9 +231,9 @@ func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
 	v, rules := pl.plugin.vm, &pl.cfg.Regions
 	to := &rules.Peers[peer]
 	f.to, f.why = to.Name, why
-	pl.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
-	pl.Unsteer()
-	pl.SetCluster(rules.Header, to.Target())
+	pl.gateway.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
+	pl.gateway.Unsteer()
+	pl.gateway.SetCluster(rules.Header, to.Target())
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", why.String()), 1)
 	pl.wait.countPlaced()
 	pl.decided(lb.ReasonForwarded)
@@ -240,7 +241,7 @@ func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *forwarding) recall() {
-	f.pl.RemoveRequestHeader(headerHop)
+	f.pl.gateway.RemoveRequestHeader(headerHop)
 	f.goHome()
 	f.to = "" // only now: what panics here is recalled once more
 }
@@ -249,33 +250,6 @@ func (f *forwarding) recall() {
 func isFullOrLate(err error) bool {
 	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
 		errors.Is(err, lb.ErrHopeless)
-}
-
-// forwardWaiting forwards requests that wait, those that came first before the others, as long as another region has
-// room: room there is learned of at any time.
-func (w *waiters) forwardWaiting() {
-	var list []*placement
-	for s := range w.held {
-		if s.cfg.Regions.Forwards() && s.region.from == "" && s.region.to == "" && s.wait.isQueued() {
-			list = append(list, s)
-		}
-	}
-	order.By(list, byArrival)
-	full := map[*config.Config]bool{} // no other region has room for its requests
-	for _, s := range list {
-		if full[s.cfg] {
-			continue
-		}
-		w.RunAs(s.context, "a request for another region", func() {
-			h := s.plugin.vm.regions.of(s.cfg)
-			if full[s.cfg] = !h.board.HasRoom(s.lease.now(), s.cfg.Regions.Allowed); full[s.cfg] {
-				return
-			}
-			if a, forwarded := s.region.forward(); forwarded {
-				s.goOn(a)
-			}
-		}, s.grantRecovered)
-	}
 }
 
 // text returns where the request was forwarded, or from where, for the access log.

@@ -1,11 +1,9 @@
 package core
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
@@ -14,10 +12,10 @@ import (
 
 // Cluster returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
 // served in its place.
-func (pl *placement) Cluster() string {
+func (pl *choice) Cluster() string {
 	switch {
 	case pl.outer == nil:
-		return pl.GatewayStream.Cluster()
+		return pl.gateway.Cluster()
 	case pl.outer.cfg.AmongClusters():
 		return pl.outer.lease.addr
 	}
@@ -25,40 +23,24 @@ func (pl *placement) Cluster() string {
 }
 
 // SetNote sets the text for the access log. It has both choices.
-func (pl *placement) SetNote(text string) {
+func (pl *choice) SetNote(text string) {
 	if pl.outer != nil && pl.outer.cfg.AmongClusters() {
 		text = pl.outer.debug.describe() + pl.outer.wait.text() + " " + text
 	}
-	pl.GatewayStream.SetNote(text)
+	pl.gateway.SetNote(text)
 }
 
 // seen is what has come of a request when the outer choice was made, for the inner one.
 type seen struct {
-	size  int        // of the body
-	ended bool       // that is all of it
-	late  bool       // more of it was waited for in vain
-	body  *readBody  // nil if nothing of it was read
-	inner *placement // that choice, once it has taken what it needs of the body
+	size  int       // of the body
+	ended bool      // that is all of it
+	late  bool      // more of it was waited for in vain
+	body  *readBody // nil if nothing of it was read
+	inner *choice   // that choice, once it has taken what it needs of the body
 }
-
-// readBody is what was read of a body.
-type readBody struct {
-	text    []byte       // as much of it as was read, until the inner choice has taken what it needs
-	info    prompt.Info  // what that contains
-	parts   prompt.Parts // where
-	whole   bool         // all of it is in text, or all but what no model reads
-	long    bool         // text is what was kept of a longer body
-	skipped int          // bytes of that which no model reads, and which were not kept
-	ended   bool         // every name in it that keys of prompts depend on is known
-	unread  string       // why not, "" if they are
-	err     error        // why it cannot be read
-}
-
-// isWhole reports whether all of a body of that size was read.
-func (b *readBody) isWhole(size int) bool { return b.long && b.whole || !b.long && size <= len(b.text) }
 
 // nesting is the choice of an endpoint in the cluster that was chosen.
-type nesting struct{ pl *placement }
+type nesting struct{ pl *choice }
 
 // needsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
 // afterwards, with counts in Redis, it could not be held any more.
@@ -73,7 +55,7 @@ func (n *nesting) needsBodyInside() bool {
 		return true
 	}
 	var ss session
-	if ss.find(pl, &pl.traits, c, nil, false); ss.mayBeInBody(&pl.traits, c) {
+	if ss.find(pl.gateway, &pl.traits, c, nil, false); ss.mayBeInBody(&pl.traits, c) {
 		return true
 	}
 	if pl.idle() {
@@ -85,17 +67,9 @@ func (n *nesting) needsBodyInside() bool {
 		if cl == nil {
 			return c.ReadsModelLists()
 		}
-		return c.ReadsModel() && cl.engines.HasAdapters() ||
-			c.ReadsModelLists() && (cl.metrics.ListsUnread(now, c) || cl.facts.Active(now))
+		return c.ReadsModel() && cl.Engines.HasAdapters() ||
+			c.ReadsModelLists() && (cl.Metrics.ListsUnread(now, c) || cl.Facts.Active(now))
 	})
-}
-
-// inspectBytes returns how much of the body is read for the decision.
-func (s *Stream) inspectBytes() int {
-	if c := s.first.cfg.Clusters.Endpoint; c != nil {
-		return max(s.first.cfg.MaxInspectBytes, c.MaxInspectBytes)
-	}
-	return s.first.cfg.MaxInspectBytes
 }
 
 // chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
@@ -108,7 +82,7 @@ func (n *nesting) chooseInside() host.Action {
 	n.prepareInside()
 	came, in := pl.seen, pl.seen.inner
 	pl.inside, pl.seen = in, seen{}
-	in.scope, in.wait.grantedAt = pl.lease.chosen, pl.wait.grantedAt
+	in.scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
 	if in.prompt.chain != nil {
 		in.prompt.chain.planned = pl.plugin.vm.Clock()
 	}
@@ -123,22 +97,22 @@ func (n *nesting) prepareInside() {
 	if c == nil || pl.cfg.Shadow || pl.seen.inner != nil {
 		return
 	}
-	in := newPlacement(pl.Stream, pl, c, pl.scope)
-	in.held, in.held.pl = pl.held, in
+	in := newChoice(pl.stream, pl, c, pl.scope)
+	in.held, in.held.of = pl.held, &in.subject
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {
 		return
 	}
-	in.session.find(in, &in.traits, c, b.text, true)
+	in.session.find(in.gateway, &in.traits, c, b.text, true)
 	if b.err == nil {
-		in.prompt.inspected(b)
+		in.inspected(b)
 	}
 	b.text = nil
 }
 
 // begin decides inside a cluster, by what has come of the request.
-func (pl *placement) begin(seen *seen) host.Action {
+func (pl *choice) begin(seen *seen) host.Action {
 	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.scope) {
 		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
 	}
@@ -148,7 +122,7 @@ func (pl *placement) begin(seen *seen) host.Action {
 }
 
 // readingOf returns the reason to count when an endpoint is chosen, by what could be read of the body.
-func (pl *placement) readingOf(seen *seen) lb.Reason {
+func (pl *choice) readingOf(seen *seen) lb.Reason {
 	switch {
 	case pl.cfg.Unit != lb.Tokens || pl.traits.opaque || !pl.computes():
 		return lb.ReasonChosen
@@ -160,18 +134,4 @@ func (pl *placement) readingOf(seen *seen) lb.Reason {
 		return lb.ReasonChosen
 	}
 	return lb.ReasonBodyLate
-}
-
-// readingReason returns the reason to count when an endpoint is chosen for a request whose body was read for its work,
-// or could not be. late: more of it was waited for in vain.
-func readingReason(err error, late bool) lb.Reason {
-	switch {
-	case errors.Is(err, prompt.ErrAmbiguous):
-		return lb.ReasonBodyAmbiguous
-	case err != nil:
-		return lb.ReasonBodyMalformed
-	case late:
-		return lb.ReasonBodyLate
-	}
-	return lb.ReasonChosen
 }

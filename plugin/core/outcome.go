@@ -18,7 +18,7 @@ import (
 // that serves the others.
 
 // judging is what the end of a request means for what has served it.
-type judging struct{ pl *placement }
+type judging struct{ pl *choice }
 
 // completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call
 // into the gateway, so it is done only when it matters.
@@ -28,11 +28,11 @@ func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.O
 	if verdict == lb.TimedOut {
 		o.WaitedFor = now - pl.sentAt()
 	}
-	o.Busy = pl.cluster.answering[pl.lease.addr] > 0
-	if verdict > lb.Success || pl.cluster.health.NeedsClient(now) {
+	o.Busy = pl.cluster.Answering[pl.lease.addr] > 0
+	if verdict > lb.Success || pl.cluster.Health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
-	o.Model = j.modelID()
+	o.Model = pl.facts.modelID()
 	if pl.prompt.chain != nil {
 		o.Source = pl.prompt.chain.source()
 	}
@@ -47,25 +47,11 @@ func (j *judging) clientID() uint64 {
 			return xxhash.Sum64String("tenant " + tenant)
 		}
 	}
-	addr := pl.Client()
+	addr := pl.gateway.Client()
 	if addr == "" {
 		return 0
 	}
 	return xxhash.Sum64String("client " + config.Network(addr))
-}
-
-// modelID returns the same number for all requests for one model, 0 if it is not known.
-func (j *judging) modelID() uint64 {
-	pl := j.pl
-	switch {
-	case pl.facts.inPath != 0: // engines with such paths read no other one
-		return pl.facts.inPath
-	case pl.prompt.work.model.Model != 0:
-		return pl.prompt.work.model.Model
-	case pl.metrics.model != "":
-		return xxhash.Sum64String(pl.metrics.model)
-	}
-	return pl.facts.model
 }
 
 // judged is verdict, less what says nothing of how the endpoint computes: of a call that computes nothing, only that
@@ -74,7 +60,8 @@ func (j *judging) modelID() uint64 {
 func (j *judging) judged() lb.Verdict {
 	pl := j.pl
 	verdict := j.verdict()
-	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.Details())) {
+	if pl.facts.isFact(verdict, pl.lease.addr, &pl.response.response) ||
+		pl.idle() && !(verdict == lb.Failure && isUnreached(pl.gateway.Details())) {
 		return lb.Neutral
 	}
 	return verdict
@@ -88,28 +75,28 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && pl.facts.statesFact() {
+	if r.judge(); r.answer != nil && pl.facts.statesFact(&pl.response.response) {
 		r.outcome = answer.Refused
 	}
 	if r.outcome == answer.Complete {
 		return 0, false
 	}
 	v.Stats.CountIf(statname.With(stats.Failed,
-		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
+		"cluster", cl.Name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
 	switch r.outcome {
 	case answer.Refused:
 		return lb.Rejected, true
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.suspect(v.Clock(), pl.lease.addr)
+	cl.Suspect(v.Clock(), pl.lease.addr)
 	return lb.Failure, true
 }
 
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
 	pl := j.pl
-	r, calls := &pl.response, &pl.cluster.calls
+	r, calls := &pl.response, &pl.cluster.Calls
 	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
 		return
 	}

@@ -10,13 +10,13 @@ import (
 )
 
 // refusals is the answer to a request for which there is no room.
-type refusals struct{ pl *placement }
+type refusals struct{ pl *choice }
 
 // refuseFull refuses a request for which there is no room: the cluster is overloaded.
 func (r *refusals) refuseFull(why lb.Reason, expected time.Duration) host.Action {
 	pl := r.pl
 	if !pl.cfg.Shadow {
-		pl.cluster.queue.refusedAt = pl.plugin.vm.Clock()
+		pl.cluster.Queue.RefusedAt = pl.plugin.vm.Clock()
 	}
 	return r.refuse(why, expected)
 }
@@ -47,7 +47,7 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
 		seconds := int((after + time.Second - 1) / time.Second)
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
-	pl.Reply(pl.cfg.Overload.Status, headers, overloadBody(why))
+	pl.gateway.Reply(pl.cfg.Overload.Status, headers, overloadBody(why))
 	return host.Hold
 }
 

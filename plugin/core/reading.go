@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -19,10 +20,6 @@ const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
 	// the end of an answer in one piece.
 	usageWithin = 2 << 10
-	// suspectFor is for how long all streams of an endpoint are read to their ends, after one that had none.
-	suspectFor = time.Minute
-	// maxSuspects is how many such endpoints of a cluster are remembered.
-	maxSuspects = 256
 )
 
 // drawn is what was decided about a stream of which it does not matter whether it is read to its end.
@@ -64,7 +61,7 @@ type reading struct {
 	response
 	from      host.GatewayStream
 	ticks     *ticks
-	cluster   *cluster
+	cluster   *clusters.Cluster
 	addr      string        // of the endpoint that answers
 	placedAt  time.Duration // when it got the request
 	requested bool          // as a stream of tokens
@@ -113,12 +110,12 @@ func (r *reading) begin(headers [][2]string, end bool) {
 
 // isInAPI reports whether the answer has to be in an API that is known: by the path of the request, and because other
 // answers of the cluster to such calls were.
-func (r *reading) isInAPI() bool { return r.api != answer.OtherAPI && r.cluster.outputs>>r.api&1 > 0 }
+func (r *reading) isInAPI() bool { return r.api != answer.OtherAPI && r.cluster.Outputs>>r.api&1 > 0 }
 
 // learnOutput is called when the answer has begun.
 func (r *reading) learnOutput() {
 	if r.api != answer.OtherAPI && r.answer != nil && r.answer.HasOutput() {
-		r.cluster.outputs |= 1 << r.api
+		r.cluster.Outputs |= 1 << r.api
 	}
 }
 
@@ -194,7 +191,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if n == 1 && r.dataAt == 0 {
 		r.dataAt = r.ticks.ReadClock()
 	}
-	return r.ticks.Clock(), n > 1 || !r.cluster.announces.First()
+	return r.ticks.Clock(), n > 1 || !r.cluster.Announces.First()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -202,7 +199,7 @@ func (r *reading) secondEvent() {
 	if r.answer.Data() == 1 && !r.answer.Begun() {
 		return
 	}
-	r.cluster.announces.Second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
+	r.cluster.Announces.Second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
 	r.dataAt = 0
 	r.answer.Settle()
 	r.reads = r.toEnd()
@@ -220,7 +217,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.Take() || ok && r.ticks.Clock() < until {
+		if r.cluster.Ends.Take() || r.cluster.IsSuspect(r.ticks.Clock(), r.addr) {
 			r.drawn = drawnIn
 		}
 	}
@@ -236,16 +233,16 @@ func (r *reading) judge() {
 			a.Expect()
 		}
 		r.outcome = a.Outcome(r.complete, !r.unread)
-		r.cluster.terminates = r.cluster.terminates || r.complete && a.Terminated()
+		r.cluster.Terminates = r.cluster.Terminates || r.complete && a.Terminated()
 		if r.drawn == drawnIn {
-			r.cluster.ends.HasRead()
+			r.cluster.Ends.HasRead()
 		}
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
 	case r.isInAPI() && r.complete && !r.unread:
 		r.outcome = answer.Empty // not even a body
 	}
-	if r.outcome == answer.Unfinished && !r.cluster.terminates && r.answer != nil && r.answer.HasOutput() {
+	if r.outcome == answer.Unfinished && !r.cluster.Terminates && r.answer != nil && r.answer.HasOutput() {
 		r.outcome = answer.Complete
 	}
 }
@@ -268,12 +265,4 @@ func (r *reading) shows() learned.Shown {
 		return learned.ShowsUnknown
 	}
 	return learned.ShowsNothing
-}
-
-// suspect has streams of the endpoint read to their ends from now on.
-func (cl *cluster) suspect(now time.Duration, addr string) {
-	if len(cl.suspects) >= maxSuspects {
-		clear(cl.suspects)
-	}
-	cl.suspects[addr] = now + suspectFor
 }

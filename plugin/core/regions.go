@@ -7,11 +7,15 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // The headers and the path by which the gateways of regions speak with each other.
@@ -26,9 +30,9 @@ const (
 type regions struct {
 	*host.Env
 	inForce  func() []*config.Config // those that name regions, the newest first
-	clusters clusters
-	stores   *stores
-	views    *views
+	clusters clusters.Known
+	stores   *stores.Stores
+	views    *views.Views
 	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
 	scraping *engines.Scraping
 	homes    []*home
@@ -60,7 +64,7 @@ type redisLoads struct {
 
 const (
 	// loadsFresh is for how long loads in Redis are good enough: an endpoint of which no more is known counts as full.
-	loadsFresh = 2 * heartbeatPeriod
+	loadsFresh = 2 * stores.HeartbeatPeriod
 	// probedLately is for how long after a look a VM keeps asking Redis.
 	probedLately = 10 * time.Second
 )
@@ -104,11 +108,16 @@ func (r *regions) tick(now time.Duration) {
 	}
 	kept := r.homes[:0]
 	for _, h := range r.homes {
-		if now-h.usedAt < clusterAge {
+		if now-h.usedAt < endpoints.ClusterAge {
 			kept = append(kept, h)
 		}
 	}
 	r.homes = kept
+}
+
+// haveRoom reports whether another region has room for a request of the configuration.
+func (r *regions) haveRoom(c *config.Config) bool {
+	return r.of(c).board.HasRoom(r.ReadClock(), c.Regions.Allowed)
 }
 
 // ask asks the peers of a home that are due, but for those that were asked.
@@ -231,8 +240,8 @@ func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb
 	if !known {
 		return s, nil, false
 	}
-	store, _ := r.stores.of(c)
-	s = queueOf(store.Queue(now, cl.name))
+	store, _ := r.stores.Of(c)
+	s = queueOf(store.Queue(now, cl.Name))
 	s.Open = openOf(&plan, loads)
 	return s, earlier, true
 }
@@ -240,35 +249,35 @@ func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb
 // planOf plans a request in a cluster that nothing is known of. It returns why there is no plan, and no cluster where
 // that is not known.
 func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View, request uint32) (
-	*cluster, lb.Plan, lb.Reason,
+	*clusters.Cluster, lb.Plan, lb.Reason,
 ) {
 	if view == nil {
 		return nil, lb.Plan{}, lb.ReasonNoEndpoints
 	}
-	cl, policy, err := r.clusters.get(now, view.Cluster, c)
+	cl, policy, err := r.clusters.Get(now, view.Cluster, c)
 	if err != nil {
 		return nil, lb.Plan{}, lb.ReasonStoreError
 	}
-	cl.views[view.ListID] = view
-	r.scraping.NeedAlone(request, cl.metrics, c) // else it would seem to have no room
+	cl.Views[view.ListID] = view
+	r.scraping.NeedAlone(request, cl.Metrics, c) // else it would seem to have no room
 	plan, why := policy.Plan(now, &lb.Request{Random: r.GW.Random()}, view)
 	return cl, plan, why
 }
 
 // loads returns what is in flight at each candidate, if that is known: now, or when it was asked of Redis.
-func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) (
+func (r *regions) loads(now time.Duration, h *home, cl *clusters.Cluster, plan *lb.Plan) (
 	loads []lb.Load, earlier *redisLoads, known bool,
 ) {
 	addrs := addrsOf(plan)
-	_, redis := r.stores.of(h.cfg)
-	if redis == nil || !redis.remote.Ready(now) { // what Redis cannot count is counted here
-		loads, err := r.stores.local.Loads(cl.name, addrs, nil)
+	_, redis := r.stores.Of(h.cfg)
+	if redis == nil || !redis.Remote.Ready(now) { // what Redis cannot count is counted here
+		loads, err := r.stores.Local.Loads(cl.Name, addrs, nil)
 		return loads, nil, err == nil
 	}
-	l := h.redis[cl.name]
+	l := h.redis[cl.Name]
 	if l == nil {
 		l = &redisLoads{}
-		h.redis[cl.name] = l
+		h.redis[cl.Name] = l
 	}
 	l.addrs, l.probedAt = addrs, now
 	for _, addr := range addrs {
@@ -284,10 +293,10 @@ func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) 
 // askRedis asks what is in flight at the servers of an adopted peer, for the next look. So many requests are counted on
 // the board, but not in Redis yet.
 func (r *regions) askRedis(now time.Duration, h *home, peer int, underWay uint32) {
-	_, redis := r.stores.of(h.cfg)
+	_, redis := r.stores.Of(h.cfg)
 	cluster := h.cfg.Regions.Peers[peer].Adopt
 	l := h.redis[cluster]
-	if redis == nil || l == nil || len(l.addrs) == 0 || !redis.remote.Ready(now) {
+	if redis == nil || l == nil || len(l.addrs) == 0 || !redis.Remote.Ready(now) {
 		return
 	}
 	sent, err := h.board.Sent(peer)
@@ -296,7 +305,7 @@ func (r *regions) askRedis(now time.Duration, h *home, peer int, underWay uint32
 		return
 	}
 	addrs := l.addrs
-	redis.remote.Loads(now, cluster, addrs, func(loads []lb.Load, err error) {
+	redis.Remote.Loads(now, cluster, addrs, func(loads []lb.Load, err error) {
 		if err != nil || now < l.at {
 			return
 		}

@@ -14,9 +14,9 @@ import (
 const timedEvery = 16
 
 // reserve has the store choose an endpoint.
-func (pl *placement) reserve() host.Action {
+func (pl *choice) reserve() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
-	l.store, l.redis = v.stores.of(pl.cfg)
+	l.store, l.redis = v.stores.Of(pl.cfg)
 	now := l.now()
 	if pl.cfg.Queue.Enabled() && !pl.cfg.Shadow && !pl.idle() {
 		now = v.ReadClock()
@@ -34,7 +34,7 @@ func (pl *placement) reserve() host.Action {
 // ask has the store of the lease answer the claim, under its id, with the plan. It reports whether it has at once; else
 // finish runs when it does, unless the request is over then, or the claim has another id. One answer of Redis, or the
 // end of another request, may serve several requests: a panic in one of them must not keep the others from theirs.
-func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() host.Action) bool {
+func (pl *choice) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() host.Action) bool {
 	id := c.id
 	c.done = false
 	return c.during(func() {
@@ -50,13 +50,14 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 }
 
 // submit gives the plan to the store.
-func (pl *placement) submit(now time.Duration) host.Action {
+func (pl *choice) submit(now time.Duration) host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	r.id, r.startedAt = v.stores.nextID(), 0
+	r.id, r.startedAt = v.stores.NextID(), 0
 	if r.id%timedEvery == 1 {
 		r.startedAt = v.GW.Now()
 	}
+	pl.wait.reservedAs(l)
 	if a, forwarded := pl.region.forwardBack(); forwarded {
 		return a
 	}
@@ -74,7 +75,8 @@ func (pl *placement) submit(now time.Duration) host.Action {
 	if pl.wait.mayWait() {
 		pl.within.prepareInside()
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
-		if r.during(func() { v.waiters.add(pl) }) { // it was granted what others have left
+		w := &pl.wait
+		if r.during(func() { v.waiters.add(&w.waiter, w.heldBytes(), w.queued) }) { // it was granted what others left
 			return pl.finishReservation()
 		}
 	}
@@ -82,10 +84,10 @@ func (pl *placement) submit(now time.Duration) host.Action {
 }
 
 // finishReservation steers a request whose store has answered.
-func (pl *placement) finishReservation() host.Action {
+func (pl *choice) finishReservation() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	v.waiters.remove(pl)
+	v.waiters.remove(&pl.wait.waiter)
 	if r.startedAt > 0 && !r.grant.Queued {
 		v.Stats.Reserved(v.GW.Now() - r.startedAt)
 	}
@@ -115,7 +117,7 @@ func (pl *placement) finishReservation() host.Action {
 }
 
 // leased steers a request that is counted at an endpoint, which may be gone by now.
-func (pl *placement) leased(addr string, gone bool) host.Action {
+func (pl *choice) leased(addr string, gone bool) host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	pl.enter(phaseLeased)
@@ -139,49 +141,43 @@ func (pl *placement) leased(addr string, gone bool) host.Action {
 			return pl.pass(lb.ReasonStoreError)
 		}
 	}
-	r.reason = pl.held.placed(r.reason)
+	r.reason = pl.held.placed(r.reason, r.grant.Cached)
 	pl.serving.sessionPlaced()
 	pl.decided(r.reason)
 	pl.wait.countPlaced()
 	pl.requestPlaced()
 	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		v.bodies.track(&pl.prompt)
+		v.bodies.track(w, &pl.body, pl)
 	}
 	if pl.body.endedAt > 0 {
-		pl.prompt.amendWork() // the end of the body has come while the store decided
+		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.name+" "+pl.debug.describe())
+		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
 	}
 	return pl.within.chooseInside()
 }
 
-// sentAt returns since when an endpoint could have had all of the request.
-func (pl *placement) sentAt() time.Duration { return max(pl.body.endedAt, pl.wait.grantedAt) }
-
-// placedAt returns when the request was placed: those that had to wait, after that.
-func (pl *placement) placedAt() time.Duration { return max(pl.lease.plannedAt, pl.wait.grantedAt) }
-
 // requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a
 // load report from it.
-func (pl *placement) requestPlaced() {
+func (pl *choice) requestPlaced() {
 	l := &pl.lease
 	if pl.idle() {
 		return
 	}
 	if !pl.cfg.Shadow { // else the gateway has chosen
-		pl.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.cluster.shares.Count(pl.plugin.vm.Clock(), l.chosen)
-		if pl.cluster.metrics.Needed() {
-			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
+		pl.cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
+		pl.cluster.Shares.Count(pl.plugin.vm.Clock(), l.chosen)
+		if pl.cluster.Metrics.Needed() {
+			pl.metrics.adapter = pl.cluster.Engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
 		}
 	}
-	pl.metrics.requestReport(pl, &pl.traits, pl.cfg)
+	pl.metrics.requestReport(pl.gateway, &pl.traits, pl.cfg)
 }
 
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
 // store grant it still, is released.
-func (pl *placement) abandonReservation() {
+func (pl *choice) abandonReservation() {
 	why := pl.lease.reservation.reason
 	switch {
 	case pl.phase == phaseListing:
@@ -195,7 +191,7 @@ func (pl *placement) abandonReservation() {
 }
 
 // release ends the lease, if there is or may be one.
-func (pl *placement) release() {
+func (pl *choice) release() {
 	if pl.phase == phaseLeased || pl.phase == phaseReserving {
 		now := pl.lease.now()
 		pl.closeLease()
@@ -206,10 +202,10 @@ func (pl *placement) release() {
 }
 
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
-func (pl *placement) closeLease() {
+func (pl *choice) closeLease() {
 	pl.enter(phaseUncounted)
-	delete(pl.plugin.vm.bodies.partial, &pl.prompt)
-	pl.plugin.vm.waiters.remove(pl)
+	delete(pl.body.all.partial, &pl.prompt.work)
+	pl.plugin.vm.waiters.remove(&pl.wait.waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
 	pl.lease.close()

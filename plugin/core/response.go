@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/host"
 )
@@ -61,15 +62,15 @@ func (s *serving) readAs(headers [][2]string, end bool) {
 // readReport takes over the load report of the response, which is that of who serves the request.
 func (s *serving) readReport() {
 	pl := s.pl
-	report, addr := pl.metrics.takeReport(pl), pl.lease.addr
+	report, addr := pl.metrics.takeReport(pl.gateway), pl.lease.addr
 	if report == "" {
 		return
 	}
 	if addr == "" { // the gateway has chosen
-		addr = pl.ServedBy()
+		addr = pl.gateway.ServedBy()
 	}
 	if addr != "" {
-		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, report)
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.Name, addr, report)
 	}
 }
 
@@ -79,7 +80,7 @@ func (s *serving) leasedHeaders() [][2]string {
 	if pl.phase != phaseLeased {
 		return nil
 	}
-	headers := pl.ResponseHeaders()
+	headers := pl.gateway.ResponseHeaders()
 	for _, h := range headers {
 		if h[0] == ":status" {
 			pl.response.status, _ = strconv.Atoi(h[1])
@@ -96,8 +97,7 @@ func (s *serving) answerGoesOn(size int, end bool) {
 	pl := s.pl
 	r := &pl.response
 	r.complete = r.complete || end
-	pl.facts.readRefusal(size)
-	pl.held.learn(size)
+	s.readBegin(size)
 	if size > 0 && r.retry != nil {
 		pl.charge.readRetry(size)
 	}
@@ -128,6 +128,54 @@ func (s *serving) answerGoesOn(size int, end bool) {
 	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
 }
 
+// readsBegin reports whether more of the beginning of the answer is to be read.
+func (s *serving) readsBegin() bool {
+	pl := s.pl
+	return pl.held.makes || pl.phase == phaseLeased && pl.facts.readsRefusal(pl.response.status)
+}
+
+// readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
+func (s *serving) readBegin(size int) {
+	pl := s.pl
+	l, status := &pl.lease, pl.response.status
+	if pl.phase != phaseLeased {
+		return
+	}
+	pl.facts.readRefusal(size, status)
+	if status < 200 || status >= 300 {
+		return
+	}
+	for _, made := range pl.held.learn(size) {
+		plan := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: made}
+		l.store.RecordPrompt(l.now(), l.reservation.id, &plan, l.addr)
+	}
+}
+
+// readsUsage reports whether the usage in the response matters.
+func (s *serving) readsUsage() bool {
+	pl := s.pl
+	r := &pl.response
+	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
+		(pl.prompt.work.sampled || pl.prompt.chain.hasBlocks() || pl.lease.budget.target.addr != "" ||
+			pl.wait.sharesTokens() || pl.what == prompt.Quiet)
+}
+
+// learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
+func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
+	pl := s.pl
+	if !s.readsUsage() {
+		return
+	}
+	used, known := pl.prompt.learnUsage(now, &pl.response.response, pl.lease.addr == pl.lease.chosen, o)
+	if !known {
+		return
+	}
+	pl.lease.used(used)
+	if pl.prompt.chain.hasBlocks() {
+		pl.cluster.Prompts.UsedBy(pl.plugin, pl.cfg)
+	}
+}
+
 // firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
 // one piece has no such moment.
 func (s *serving) firstToken(at time.Duration) {
@@ -145,12 +193,12 @@ func (s *serving) firstToken(at time.Duration) {
 
 // end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
 // sent upstream.
-func (pl *placement) end() {
+func (pl *choice) end() {
 	v := pl.plugin.vm
-	delete(v.bodies.reading, pl.Stream)
+	delete(v.bodies.reading, &pl.body)
 	v.lists.Left(&pl.metrics.waiter)
-	if pl.wait.attempt.open {
-		pl.cluster.retries.end(&pl.wait.attempt)
+	if a := &pl.wait.attempt; a.open {
+		pl.cluster.Retries.End(a.id)
 	}
 	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {
@@ -182,7 +230,7 @@ func (pl *placement) end() {
 		}
 		pl.judge.answerEnded(now, verdict)
 		pl.charge.endCharges()
-		if pl.held.losesPrompt(verdict) {
+		if pl.held.losesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
 			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
 		pl.wait.noteServed()
@@ -216,7 +264,7 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 		pl.response.status >= 300 {
 		return
 	}
-	pl.cluster.limits.Observe(at, push.Answer{
+	pl.cluster.Limits.Observe(at, push.Answer{
 		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
 		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
 	})
@@ -226,11 +274,11 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 func (s *serving) expectMetrics(now time.Duration) {
 	pl := s.pl
 	l := &pl.lease
-	if !pl.cluster.metrics.Needed() || pl.cfg.Shadow {
+	if !pl.cluster.Metrics.Needed() || pl.cfg.Shadow {
 		return
 	}
 	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {
-		pl.cluster.engines.AddAnswer(now, l.addr, pl.placedAt())
+		pl.cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
 }
 

@@ -54,8 +54,8 @@ func TestVerdict(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := p.endedBy(c.details)
 		p.effective = fake
-		s := &placement{
-			Stream:   &Stream{GatewayStream: fake, body: body{endedAt: p.now}},
+		s := &basis{
+			subject:  subject{request: &request{gateway: fake, body: body{endedAt: p.now}}},
 			response: reading{response: response{status: c.status, complete: c.complete, reached: true}},
 		}
 		if got := s.response.verdict(p.now, s.sentAt(), &s.body, fake); got != c.want {
@@ -87,7 +87,7 @@ func TestVerdictOfImpatience(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := p.endedBy(c.details)
 		p.effective = fake
-		s := &placement{Stream: &Stream{GatewayStream: fake}}
+		s := &basis{subject: subject{request: &request{gateway: fake}}}
 		s.response.status, s.response.reached = c.status, true
 		if c.sent {
 			s.body.endedAt = p.now
@@ -136,7 +136,7 @@ func TestGoodResponsesReadNoDetails(t *testing.T) {
 // weights returns the weights of the endpoints in the worker's policy, by address.
 func (d *fakeDriver) weights() map[string]float64 {
 	out := map[string]float64{}
-	list, _ := d.workers[0].vm.clusters[fakeCluster].health.Candidates(d.now, d.view, &health.ClusterConfig{}, 0)
+	list, _ := d.workers[0].vm.clusters[fakeCluster].Health.Candidates(d.now, d.view, &health.ClusterConfig{}, 0)
 	candidates := list.Candidates
 	for _, c := range candidates {
 		out[c.Addr] = c.Weight

@@ -29,8 +29,8 @@ func (f *forwarding) followForwarded() {
 	if !f.isForwarded() || pl.phase != phaseUncounted {
 		return
 	}
-	served := pl.ServedBy()
-	pl.response.status, _ = strconv.Atoi(pl.ResponseHeader(":status"))
+	served := pl.gateway.ServedBy()
+	pl.response.status, _ = strconv.Atoi(pl.gateway.ResponseHeader(":status"))
 	pl.response.reached = served != ""
 	switch {
 	case f.followHome(served):
@@ -50,13 +50,13 @@ func (f *forwarding) forwardFailed() {
 		return
 	}
 	if pl.response.status == 0 {
-		pl.response.reached = pl.ServedBy() != ""
+		pl.response.reached = pl.gateway.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream) {
+	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
-		if isUnreachable(pl.Details()) {
+		if isUnreachable(pl.gateway.Details()) {
 			f.forwardEnded(false)
 		}
 	default:
@@ -106,7 +106,7 @@ func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan
-		l.store, l.redis = v.stores.of(pl.cfg)
+		l.store, l.redis = v.stores.Of(pl.cfg)
 	}
 	now := v.ReadClock()
 	l.plannedAt = cmp.Or(l.plannedAt, now)
@@ -115,7 +115,7 @@ func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
 		List:   lb.NewList([]lb.Candidate{{Addr: addr, Weight: 1}}),
 		Tokens: cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
 	}
-	id := v.stores.nextID()
+	id := v.stores.NextID()
 	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
 	l.open(pl.cluster)
 	pl.enter(phaseLeased)

@@ -7,7 +7,7 @@ import (
 )
 
 // serving is who serves a request, and what its answer shows.
-type serving struct{ pl *placement }
+type serving struct{ pl *choice }
 
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
@@ -92,5 +92,5 @@ func (s *serving) sessionPlaced() {
 		result = sessionAtHome
 	}
 	pl.session.result = result
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.name, "result", result), 1)
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.Name, "result", result), 1)
 }

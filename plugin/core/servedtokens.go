@@ -39,7 +39,7 @@ func (w *waiting) noteUnserved() {
 func (w *waiting) servedTokens() int64 {
 	pl := w.pl
 	l, r := &pl.lease, &pl.response
-	if unserved, _ := r.unserved(pl.GatewayStream); unserved {
+	if unserved, _ := r.unserved(pl.gateway); unserved {
 		return 0
 	}
 	plan, cached := &l.reservation.plan, 0

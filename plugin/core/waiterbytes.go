@@ -4,26 +4,14 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/warmgate/warmgate/lb"
 )
 
 // A VM holds the bodies of its waiting requests, up to its part of queue.max_bytes. When that is used up, the tenant
 // that holds most makes room for others: its youngest requests leave, as out of a full queue. Each such step takes from
 // the one with most for one that then has less than that, so no two tenants take room from each other in turns.
 
-const (
-	// maxLeaving is how many requests leave for one at most.
-	maxLeaving = 64
-	// claimBytes is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading
-	// at a limit of its own, and a client that only announces a body must not take the room of others.
-	claimBytes = 1 << 20
-)
-
-// heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
-func (w *waiting) heldBytes() int {
-	return max(w.pl.body.received, min(w.pl.traits.length, claimBytes))
-}
+// maxLeaving is how many requests leave for one at most.
+const maxLeaving = 64
 
 // holder is who holds bytes: tenants of one cluster are others than those of another one.
 type holder struct {
@@ -35,28 +23,26 @@ func (h holder) compare(o holder) int {
 	return cmp.Or(cmp.Compare(h.turn, o.turn), strings.Compare(h.scope, o.scope))
 }
 
-func (w *waiting) holder() holder { return holder{w.pl.scope, w.turn} }
-
 // pick is what may leave of one holder.
 type pick struct {
 	of    holder
-	most  int          // how many bytes it holds, without those of the ones that leave
-	leave []*placement // its youngest requests of its lowest class first
+	most  int       // how many bytes it holds, without those of the ones that leave
+	leave []*waiter // its youngest requests of its lowest class first
 }
 
 // limitOf returns how much this VM may hold by the configuration of the request.
-func (w *waiters) limitOf(s *placement) int { return s.cfg.Queue.MaxBytes / w.owners }
+func (w *waiters) limitOf(s *waiter) int { return s.config.Queue.MaxBytes / w.owners }
 
 // roomFor returns the requests that leave for the request to be held with n bytes, none if there is room, and false if
 // it must not be held. If VMs have come since, and each has a smaller part, nobody leaves because of that.
-func (w *waiters) roomFor(s *placement, n int) (leave []*placement, ok bool) {
+func (w *waiters) roomFor(s *waiter, n int) (leave []*waiter, ok bool) {
 	counted := w.held[s]
-	own := w.of[s.wait.holder()] - counted
+	own := w.of[s.holder] - counted
 	missing := n - max(0, w.limitOf(s)-(w.bytes-counted))
 	if missing <= 0 {
 		return nil, true
 	}
-	picks := w.picks(s.wait.holder(), own+n, missing)
+	picks := w.picks(s.holder, own+n, missing)
 	for missing > 0 {
 		p := mostOf(picks)
 		if p == nil || own+n >= p.most || len(leave) == maxLeaving {
@@ -104,7 +90,7 @@ func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
 	slices.SortFunc(picks, func(a, b pick) int { return a.of.compare(b.of) })
 	for s, n := range w.held {
 		by := func(p pick, of holder) int { return p.of.compare(of) }
-		i, ok := slices.BinarySearchFunc(picks, s.wait.holder(), by)
+		i, ok := slices.BinarySearchFunc(picks, s.holder, by)
 		if ok && n > 0 {
 			picks[i].add(s)
 		}
@@ -113,9 +99,9 @@ func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
 }
 
 // add adds a request if it is among the first to leave, and waits: in Redis it may only wait for an answer.
-func (p *pick) add(s *placement) {
+func (p *pick) add(s *waiter) {
 	full := len(p.leave) == maxLeaving
-	if full && leavesBefore(p.leave[maxLeaving-1], s) <= 0 || s.lease.redis != nil && !s.wait.isQueued() {
+	if full && leavesBefore(p.leave[maxLeaving-1], s) <= 0 || s.redis && !s.isQueued() {
 		return
 	}
 	if full {
@@ -126,31 +112,29 @@ func (p *pick) add(s *placement) {
 }
 
 // leavesBefore compares by which of two requests leaves first: the one of the lower class, the younger one.
-func leavesBefore(a, b *placement) int {
-	return cmp.Or(cmp.Compare(b.wait.class.Rank, a.wait.class.Rank), cmp.Compare(b.wait.since, a.wait.since),
-		cmp.Compare(b.lease.reservation.id, a.lease.reservation.id))
+func leavesBefore(a, b *waiter) int {
+	return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(b.since, a.since), cmp.Compare(b.id, a.id))
 }
 
-// mayHold reports whether the body of one more waiting request may be held. In Redis it waits only once that has
+// mayHold reports whether one more request that waits may be held, with n bytes. In Redis it waits only once that has
 // answered, and nobody leaves before: until then a quarter more may be held, or this one.
-func (w *waiters) mayHold(s *placement) bool {
-	n, limit := s.wait.heldBytes(), w.limitOf(s)
+func (w *waiters) mayHold(s *waiter, n int) bool {
+	limit := w.limitOf(s)
 	_, ok := w.roomFor(s, n)
 	alone := len(w.beyond) == 0 || len(w.beyond) == 1 && w.beyond[0] == s
 	return ok && (alone || w.bytes-w.held[s]+n <= limit+limit/4)
 }
 
-// add notes that a request waits, and has others leave for it.
-func (w *waiters) add(s *placement) {
-	n := s.wait.heldBytes()
+// add notes that a request waits, of which n bytes are held, and has others leave for it: unless it is planned anew,
+// and so was held before.
+func (w *waiters) add(s *waiter, n int, again bool) {
 	w.count(s, n)
-	inRedis := s.lease.redis != nil // then it may only wait for an answer
-	if !inRedis {
-		s.cluster.waiting++
+	if !s.redis {
+		s.cluster.Waiting++
 	}
 	switch {
-	case s.wait.queued: // planned anew: it was held before
-	case !inRedis:
+	case again:
+	case !s.redis:
 		w.makeRoom(s, n)
 	case n > 0:
 		w.noteBeyond(s)
@@ -158,37 +142,37 @@ func (w *waiters) add(s *placement) {
 }
 
 // noteBeyond notes that the request may be held beyond the room there is.
-func (w *waiters) noteBeyond(s *placement) {
+func (w *waiters) noteBeyond(s *waiter) {
 	if w.bytes > w.limitOf(s) && !slices.Contains(w.beyond, s) {
 		w.beyond = append(w.beyond, s)
 	}
 }
 
 // makeRoom has others leave for the request to be held with n bytes. It returns false if it must not be held.
-func (w *waiters) makeRoom(s *placement, n int) bool {
+func (w *waiters) makeRoom(s *waiter, n int) bool {
 	leave, ok := w.roomFor(s, n)
 	for _, other := range leave {
-		w.RunAs(other.context, "room for another request", other.wait.giveWay, other.grantRecovered)
+		w.RunAs(other.context, "room for another request", other.request.giveWay, other.request.grantRecovered)
 	}
 	return ok
 }
 
-// grow notes that more of the body of a request is held. It returns false if that is too much.
-func (w *waiters) grow(s *placement) bool {
+// grow notes that more of the body of a request is held: size bytes in all. It returns false if that is too much.
+func (w *waiters) grow(s *waiter, size int) bool {
 	n, ok := w.held[s]
-	more := s.wait.heldBytes() - n
+	more := size - n
 	if !ok || more <= 0 {
 		return true
 	}
-	if s.lease.redis != nil && !s.wait.isQueued() {
-		if ok = w.mayHold(s); ok {
+	if s.redis && !s.isQueued() {
+		if ok = w.mayHold(s, size); ok {
 			w.count(s, more)
 			w.noteBeyond(s)
 		}
 		return ok
 	}
-	ok = w.makeRoom(s, n+more)
-	if _, held := w.held[s]; ok && held && !s.lease.reservation.done { // else its wait ended when others left
+	ok = w.makeRoom(s, size)
+	if _, held := w.held[s]; ok && held && !s.over { // else its wait ended when others left
 		w.count(s, more)
 	}
 	return ok
@@ -205,52 +189,33 @@ func (w *waiters) settle() {
 		n, ok := w.held[s]
 		switch {
 		case !ok: // it waits no longer
-		case !s.wait.isQueued():
+		case !s.isQueued():
 			w.beyond = append(w.beyond, s)
 		case !w.makeRoom(s, n):
-			w.RunAs(s.context, "room for other requests", s.wait.giveWay, s.grantRecovered)
+			w.RunAs(s.context, "room for other requests", s.request.giveWay, s.request.grantRecovered)
 		}
 	}
 }
 
 // count counts n more bytes of a request.
-func (w *waiters) count(s *placement, n int) {
+func (w *waiters) count(s *waiter, n int) {
 	w.held[s] += n
 	w.bytes += n
-	w.of[s.wait.holder()] += n
+	w.of[s.holder] += n
 }
 
 // remove notes that a request waits no longer, if it did.
-func (w *waiters) remove(s *placement) {
+func (w *waiters) remove(s *waiter) {
 	n, ok := w.held[s]
 	if !ok {
 		return
 	}
 	w.count(s, -n)
 	delete(w.held, s)
-	if w.of[s.wait.holder()] == 0 {
-		delete(w.of, s.wait.holder())
+	if w.of[s.holder] == 0 {
+		delete(w.of, s.holder)
 	}
-	if s.lease.redis == nil {
-		s.cluster.waiting--
+	if !s.redis {
+		s.cluster.Waiting--
 	}
-}
-
-// giveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
-func (w *waiting) giveWay() {
-	pl := w.pl
-	l := &pl.lease
-	r := &l.reservation
-	if pl.phase != phaseReserving || r.done {
-		return
-	}
-	inside := r.inCallback
-	r.inCallback = true // whatever the store answers to this
-	l.store.Release(l.now(), r.id)
-	r.inCallback = inside
-	r.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
-	if inside {
-		return // the request's own callback goes on with that
-	}
-	pl.goOn(pl.finishReservation())
 }

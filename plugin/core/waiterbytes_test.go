@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // most returns how much is held of the one of whom most is, but of the given one.
@@ -28,16 +29,16 @@ func (w *waiters) most(except holder) (most int) {
 func TestRoomForBytes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 6))
-		w := &waiters{held: map[*placement]int{}, of: map[holder]int{}, owners: 1}
+		w := &waiters{held: map[*waiter]int{}, of: map[holder]int{}, owners: 1}
 		c := &config.Config{Queue: config.Queue{MaxBytes: 1000 + rng.IntN(5000)}}
 		for i := range 300 {
-			s := &placement{Stream: &Stream{}, cfg: c}
-			s.wait.pl, s.wait.turn, s.wait.since = s, rng.Uint64N(5)*rng.Uint64N(2), time.Duration(i)
+			s := &waiter{config: c, since: time.Duration(i)}
+			s.turn = rng.Uint64N(5) * rng.Uint64N(2)
 			s.scope = [...]string{"one", "other"}[rng.IntN(2)]
-			s.wait.class = &config.Class{Class: lb.Class{Rank: uint8(rng.IntN(2))}}
+			s.rank = uint8(rng.IntN(2))
 			n := 1 + rng.IntN(c.Queue.MaxBytes/4)
-			own := w.of[s.wait.holder()]
-			most := w.most(s.wait.holder())
+			own := w.of[s.holder]
+			most := w.most(s.holder)
 			leave, ok := w.roomFor(s, n)
 			if !ok && own == 0 && n < most/4 {
 				rt.Fatalf("%d bytes of a tenant without any are refused, another one holds %d of %d", n, most, w.bytes)
@@ -47,18 +48,18 @@ func TestRoomForBytes(t *testing.T) {
 			}
 			for i, other := range leave {
 				for o := range w.held {
-					if o.wait.holder() == other.wait.holder() && leavesBefore(o, other) < 0 &&
+					if o.holder == other.holder && leavesBefore(o, other) < 0 &&
 						!slices.Contains(leave[:i], o) {
 						rt.Fatalf("a request of rank %d that came at %d leaves before one of rank %d at %d",
-							other.wait.class.Rank, other.wait.since, o.wait.class.Rank, o.wait.since)
+							other.rank, other.since, o.rank, o.since)
 					}
 				}
 			}
 			for _, other := range leave {
-				most := w.most(s.wait.holder())
-				if w.of[other.wait.holder()] < most || other.wait.holder() == s.wait.holder() {
+				most := w.most(s.holder)
+				if w.of[other.holder] < most || other.holder == s.holder {
 					rt.Fatalf("%d bytes left of a tenant that holds %d, another one holds %d", w.held[other],
-						w.of[other.wait.holder()], most)
+						w.of[other.holder], most)
 				}
 				w.count(other, -w.held[other])
 				delete(w.held, other)
@@ -77,45 +78,52 @@ func TestRoomForBytes(t *testing.T) {
 type bytesLab struct {
 	lb.Store
 	*waiters
-	plugin   *Plugin
-	cfg      *config.Config
-	waiting  map[lb.LeaseID]bool // in Redis
-	released func()
+	cfg     *config.Config
+	waiting map[lb.LeaseID]bool // in Redis
+	left    int                 // of those that are held
+	leaves  func()              // is called by the next one that leaves
 }
 
 func newBytesLab(t *testing.T, limit int) *bytesLab {
 	vm := newFakeProcess(t, 1).workers[0].vm
 	c := &config.Config{Queue: config.Queue{MaxBytes: limit}}
-	return &bytesLab{waiters: vm.waiters, plugin: &Plugin{vm: vm}, cfg: c, waiting: map[lb.LeaseID]bool{}}
+	return &bytesLab{waiters: vm.waiters, cfg: c, waiting: map[lb.LeaseID]bool{}}
 }
 
 func (b *bytesLab) Waits(id lb.LeaseID) bool { return b.waiting[id] }
 
-func (b *bytesLab) Release(time.Duration, lb.LeaseID) {
-	if f := b.released; f != nil {
-		b.released = nil
+// request returns one that waits, or has not been answered by Redis.
+func (b *bytesLab) request(scope string, turn uint64, inRedis bool) *waiter {
+	id := b.stores.NextID()
+	w := &waiter{
+		holder: holder{scope, turn}, config: b.cfg, since: time.Duration(id), store: b, redis: inRedis, id: id,
+	}
+	w.request = &heldRequest{waiter: w, lab: b}
+	return w
+}
+
+// heldRequest is a request that is held. It is in a callback, which does nothing.
+type heldRequest struct {
+	*waiter
+	lab *bytesLab
+}
+
+func (r *heldRequest) planAgain()      {}
+func (r *heldRequest) goElsewhere()    {}
+func (r *heldRequest) grantRecovered() {}
+
+func (r *heldRequest) giveWay() {
+	r.over = true
+	r.lab.left++
+	if f := r.lab.leaves; f != nil {
+		r.lab.leaves = nil
 		f()
 	}
 }
 
-// request returns one of n bytes that waits, or has not been answered by Redis. It is in a callback, which does
-// nothing.
-func (b *bytesLab) request(scope string, turn uint64, n int, inRedis bool) *placement {
-	s := newPlacement(&Stream{plugin: b.plugin}, nil, b.cfg, scope)
-	s.phase = phaseReserving
-	s.wait.turn, s.wait.class, s.body.received = turn, &config.Class{}, n
-	s.lease.reservation.id, s.lease.store, s.lease.reservation.inCallback = b.stores.nextID(), b, true
-	s.lease.reservation.plan.Wait.Max = time.Minute
-	if inRedis {
-		s.lease.redis = &redisStore{}
-	}
-	return s
-}
-
 // hold holds a new request.
-func (b *bytesLab) hold(scope string, turn uint64, n int, inRedis bool) *placement {
-	s := b.request(scope, turn, n, inRedis)
-	s.wait.since = time.Duration(s.lease.reservation.id)
+func (b *bytesLab) hold(scope string, turn uint64, n int, inRedis bool) *waiter {
+	s := b.request(scope, turn, inRedis)
 	b.count(s, n)
 	return s
 }
@@ -126,11 +134,11 @@ func TestRoomForBytesOfAnotherCluster(t *testing.T) {
 	for range 10 {
 		b.hold("flooded", 0, 100, false)
 	}
-	leave, ok := b.roomFor(b.request("idle", 0, 100, false), 100)
+	leave, ok := b.roomFor(b.request("idle", 0, false), 100)
 	if !ok || len(leave) != 1 {
 		t.Errorf("%v, %d leave", ok, len(leave))
 	}
-	if _, ok := b.roomFor(b.request("flooded", 0, 100, false), 100); ok {
+	if _, ok := b.roomFor(b.request("flooded", 0, false), 100); ok {
 		t.Error("the one that holds all has room for more")
 	}
 }
@@ -139,12 +147,12 @@ func TestRoomForBytesOfAnotherCluster(t *testing.T) {
 func TestBytesOfThoseThatRedisHasNotAnswered(t *testing.T) {
 	b := newBytesLab(t, 1000)
 	first := b.hold("a", 1, 100, true)
-	b.waiting[first.lease.reservation.id] = true
+	b.waiting[first.id] = true
 	for range 8 {
 		b.hold("a", 1, 100, true)
 	}
-	s := b.request("a", 2, 200, true)
-	if leave, ok := b.roomFor(s, 200); !ok || !slices.Equal(leave, []*placement{first}) {
+	s := b.request("a", 2, true)
+	if leave, ok := b.roomFor(s, 200); !ok || !slices.Equal(leave, []*waiter{first}) {
 		t.Errorf("%v, %d leave, want only the one that waits in Redis", ok, len(leave))
 	}
 	if leave, ok := b.roomFor(s, 300); ok {
@@ -155,30 +163,18 @@ func TestBytesOfThoseThatRedisHasNotAnswered(t *testing.T) {
 // A body grows while Redis has not answered. Nobody leaves for it before it is known to wait.
 func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
 	b := newBytesLab(t, 1000)
-	var flood []*placement
 	for range 10 {
-		s := b.hold("a", 1, 90, true)
-		b.waiting[s.lease.reservation.id] = true
-		flood = append(flood, s)
-	}
-	left := func() (n int) {
-		for _, s := range flood {
-			if s.lease.reservation.done {
-				n++
-			}
-		}
-		return n
+		b.waiting[b.hold("a", 1, 90, true).id] = true
 	}
 	s := b.hold("a", 2, 50, true)
 	for _, n := range []int{200, 250} {
-		s.body.received = n
-		if !b.grow(s) || b.held[s] != n || left() > 0 || !slices.Equal(b.beyond, []*placement{s}) {
-			t.Fatalf("%d bytes of %d are held, %d left, %d are beyond", b.held[s], n, left(), len(b.beyond))
+		if !b.grow(s, n) || b.held[s] != n || b.left > 0 || !slices.Equal(b.beyond, []*waiter{s}) {
+			t.Fatalf("%d bytes of %d are held, %d left, %d are beyond", b.held[s], n, b.left, len(b.beyond))
 		}
 	}
-	b.waiting[s.lease.reservation.id] = true
-	if b.settle(); left() != 2 || len(b.beyond) > 0 {
-		t.Errorf("%d left once it waits, %d are beyond", left(), len(b.beyond))
+	b.waiting[s.id] = true
+	if b.settle(); b.left != 2 || len(b.beyond) > 0 {
+		t.Errorf("%d left once it waits, %d are beyond", b.left, len(b.beyond))
 	}
 }
 
@@ -190,13 +186,12 @@ func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 		b.hold("a", 1, 100, false)
 	}
 	s := b.hold("a", 2, 50, false)
-	s.body.received = 200
-	b.released = s.wait.giveWay
-	if !b.grow(s) || b.held[s] != 50 {
+	b.leaves = s.request.giveWay
+	if !b.grow(s, 200) || b.held[s] != 50 {
 		t.Errorf("%d bytes are held", b.held[s])
 	}
-	if r := &s.lease.reservation; !r.done || r.err != lb.ErrEvicted || s.phase != phaseReserving {
-		t.Errorf("done: %v, %v, in phase %v", r.done, r.err, s.phase)
+	if b.left != 2 {
+		t.Errorf("%d left", b.left)
 	}
 }
 
@@ -204,15 +199,15 @@ func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 func BenchmarkNoRoomForBytes(b *testing.B) {
 	for _, n := range []int{500, 5000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := &waiters{held: map[*placement]int{}, of: map[holder]int{}, owners: 1, stores: &stores{}}
+			w := &waiters{held: map[*waiter]int{}, of: map[holder]int{}, owners: 1, stores: &stores.Stores{}}
 			c := &config.Config{Queue: config.Queue{MaxBytes: 1000 * n}}
-			lab := &bytesLab{waiters: w, plugin: &Plugin{}, cfg: c}
+			lab := &bytesLab{waiters: w, cfg: c}
 			for range n {
 				lab.hold("a", 1, 1000, false)
 			}
-			s := lab.request("a", 2, 200_000, false)
+			s := lab.request("a", 2, false)
 			for b.Loop() {
-				if lab.mayHold(s) {
+				if lab.mayHold(s, 200_000) {
 					b.Fatal("there is room")
 				}
 			}

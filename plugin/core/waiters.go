@@ -7,9 +7,12 @@ import (
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // waiters is the part of a VM that looks after requests that wait in a queue: how much of them is held, when their
@@ -20,31 +23,62 @@ import (
 type waiters struct {
 	*host.Env
 	configs *configs
-	stores  *stores
-	views   *views
-	held    map[*placement]int // and how many bytes of each: see waiterbytes.go
-	bytes   int                // the sum of these
-	of      map[holder]int     // and that by tenant
-	beyond  []*placement       // held beyond the room there is, until it is known whether they wait in Redis
-	owners  int                // VMs of the gateway that count requests
-	tenants learned.Tenants    // that have turns of their own in queues
-	newest  *Plugin            // the newest configuration at the latest tick
-	listens bool               // this VM is woken, in its name
+	stores  *stores.Stores
+	views   *views.Views
+	held    map[*waiter]int // and how many bytes of each: see waiterbytes.go
+	bytes   int             // the sum of these
+	of      map[holder]int  // and that by tenant
+	beyond  []*waiter       // held beyond the room there is, until it is known whether they wait in Redis
+	owners  int             // VMs of the gateway that count requests
+	tenants learned.Tenants // that have turns of their own in queues
+	newest  *Plugin         // the newest configuration at the latest tick
+	listens bool            // this VM is woken, in its name
 }
+
+// waiter is what a VM knows of a request that waits.
+type waiter struct {
+	holder
+	config    *config.Config
+	cluster   *clusters.Cluster
+	context   uint32        // the gateway's
+	rank      uint8         // of its class
+	since     time.Duration // when it was first reserved
+	until     time.Duration // when its wait is over
+	plannedAt time.Duration
+	view      *lb.View // that it was planned by
+	store     lb.Store
+	redis     bool       // that is one in Redis: so it may only wait for an answer
+	id        lb.LeaseID // there
+	over      bool       // its wait has ended, in a callback that goes on with that
+	request   waitingRequest
+}
+
+// waitingRequest is what is called of a request that waits, in its context.
+type waitingRequest interface {
+	planAgain()      // its endpoints have changed
+	giveWay()        // another request needs its memory
+	goElsewhere()    // another region may have room
+	grantRecovered() // one of these has panicked
+}
+
+// isQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
+func (w *waiter) isQueued() bool { return w.store.Waits(w.id) }
 
 const (
 	// maxReplans is how many waiting requests are planned again in one tick. With Redis each costs two commands.
 	maxReplans = 4
 	// capsPeriod is how often one of the requests that wait with equal caps brings the latest ones to its queue.
 	capsPeriod = time.Second
+	// replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
+	replanAfter = 2 * tickPeriod
 )
 
-func newWaiters(e *host.Env, in *configs, s *stores, from *views) *waiters {
+func newWaiters(e *host.Env, in *configs, s *stores.Stores, from *views.Views) *waiters {
 	w := &waiters{Env: e, configs: in, stores: s, views: from, owners: 1}
-	w.held, w.of = map[*placement]int{}, map[holder]int{}
+	w.held, w.of = map[*waiter]int{}, map[holder]int{}
 	w.tenants = learned.NewTenants()
-	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
-	s.onGrant = w.wakeOther
+	s.Local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
+	s.OnGrant = w.wakeOther
 	return w
 }
 
@@ -53,7 +87,7 @@ func newWaiters(e *host.Env, in *configs, s *stores, from *views) *waiters {
 func (w *waiters) wakeOther(owner uint64, news []byte) {
 	message := append(wire.Writer(nil).Uint64(owner), news...)
 	w.Guard("a wake-up of another VM", func() {
-		if vm := localOwner(owner); vm != w.stores.owner {
+		if vm := stores.LocalOwner(owner); vm != w.stores.Owner {
 			w.GW.Wake(vm, message)
 			return
 		}
@@ -66,10 +100,10 @@ func (w *waiters) hear(now time.Duration, messages [][]byte) (local bool) {
 	for _, m := range messages {
 		in := wire.NewReader(m)
 		owner := in.Uint64()
-		if owner == w.stores.owner {
+		if owner == w.stores.Owner {
 			local = true
-		} else if r := w.stores.inRedis(owner); r != nil {
-			r.remote.Hear(now, in.Rest())
+		} else if r := w.stores.OfOwner(owner); r != nil {
+			r.Remote.Hear(now, in.Rest())
 		}
 	}
 	return local
@@ -77,17 +111,17 @@ func (w *waiters) hear(now time.Duration, messages [][]byte) (local bool) {
 
 // countOwners takes over how many VMs the gateway has.
 func (w *waiters) countOwners(now time.Duration) {
-	if n, err := w.stores.local.Owners(now); err == nil {
+	if n, err := w.stores.Local.Owners(now); err == nil {
 		w.owners = max(1, n)
 	}
 }
 
 // poll asks the stores for requests that wait, and returns when to do so again, 0 while none waits.
 func (w *waiters) poll(now time.Duration) (next time.Duration) {
-	next = w.stores.poll(now)
+	next = w.stores.Poll(now)
 	w.settle()
 	if len(w.held) > 0 {
-		next = earlier(next, now+lb.PollPeriod)
+		next = stores.Earlier(next, now+lb.PollPeriod)
 	}
 	return next
 }
@@ -98,37 +132,60 @@ func (w *waiters) refresh(now time.Duration) {
 	stale := w.stale(now)
 	order.By(stale, byArrival)
 	for _, s := range stale[:min(len(stale), maxReplans)] {
-		s.cluster.capsAt = now
-		w.RunAs(s.context, "a new plan for a waiting request", s.wait.planAgain, s.grantRecovered)
+		s.cluster.CapsAt = now
+		w.RunAs(s.context, "a new plan for a waiting request", s.request.planAgain, s.request.grantRecovered)
 	}
 }
 
-func byArrival(a, b **placement) bool { return (*a).wait.since < (*b).wait.since }
+func byArrival(a, b **waiter) bool { return (*a).since < (*b).since }
 
 // stale returns the requests to be planned again.
-func (w *waiters) stale(now time.Duration) (stale []*placement) {
+func (w *waiters) stale(now time.Duration) (stale []*waiter) {
 	type source struct {
 		scope string
 		cfg   *config.Config
 	}
 	views := map[source]*lb.View{}
 	for s := range w.held {
-		if now-s.lease.plannedAt < replanAfter || s.wait.until-now < replanAfter {
+		if now-s.plannedAt < replanAfter || s.until-now < replanAfter {
 			continue
 		}
-		from := source{s.scope, s.cfg}
+		from := source{s.scope, s.config}
 		view, seen := views[from]
 		if !seen {
 			w.RunAs(s.context, "the endpoints of a waiting request", func() {
-				view = w.views.of(now, s.scope, s.cfg)
+				view = w.views.Of(now, s.scope, s.config)
 			}, nil)
 			views[from] = view
 		}
-		if view != s.lease.reservation.view || !seen && now-s.cluster.capsAt >= capsPeriod {
+		if view != s.view || !seen && now-s.cluster.CapsAt >= capsPeriod {
 			stale = append(stale, s)
 		}
 	}
 	return stale
+}
+
+// forwardWaiting has requests that wait go to other regions, those that came first before the others, as long as there
+// is room: that is learned of at any time.
+func (w *waiters) forwardWaiting(isRoom func(c *config.Config) bool) {
+	var list []*waiter
+	for s := range w.held {
+		if s.config.Regions.Forwards() && s.isQueued() {
+			list = append(list, s)
+		}
+	}
+	order.By(list, byArrival)
+	full := map[*config.Config]bool{} // no other region has room for its requests
+	for _, s := range list {
+		if full[s.config] {
+			continue
+		}
+		w.RunAs(s.context, "a request for another region", func() {
+			if full[s.config] = !isRoom(s.config); !full[s.config] {
+				s.request.goElsewhere()
+			}
+		}, s.request.grantRecovered)
+	}
 }
 
 // listen has other VMs wake this one in the name of the newest configuration, once there was one under which requests
@@ -142,7 +199,7 @@ func (w *waiters) listen() {
 	if w.listens = w.listens || queues(p); !w.listens {
 		return
 	}
-	if err := w.GW.Listen(p.context, w.stores.owner); err != nil {
+	if err := w.GW.Listen(p.context, w.stores.Owner); err != nil {
 		w.GW.Log(host.Warn, "no wake-ups: "+err.Error())
 	}
 }

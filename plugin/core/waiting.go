@@ -17,23 +17,20 @@ import (
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
-	pl      *placement
+	waiter
+	pl      *choice
 	class   *config.Class // nil where no queue is configured
 	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
 	attempt attempt       // by which its retries are known
 	tenant  uint64        // see tenantName; 0 for none
-	turn    uint64        // with which tenant it takes turns; 0 for none
-	since   time.Duration // when it was first reserved
-	until   time.Duration // when its wait is over
 	place   lb.Place      // where it waits
 	queued  bool          // it had to wait
 	waited  time.Duration // for how long, once that is over
-	// when it was granted an endpoint for which it had to wait, 0 for one without a wait
-	grantedAt time.Duration
 }
 
-// replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
-const replanAfter = 2 * tickPeriod
+// claimBytes is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading at a
+// limit of its own, and a client that only announces a body must not take the room of others.
+const claimBytes = 1 << 20
 
 // prepare puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
 // an endpoint is open or not.
@@ -43,18 +40,19 @@ const replanAfter = 2 * tickPeriod
 func (w *waiting) prepare(now time.Duration) lb.Reason {
 	pl := w.pl
 	v, q := pl.plugin.vm, &pl.cfg.Queue
-	pl.traits.read(pl)
+	pl.traits.read(pl.gateway)
 	w.class, w.since, w.refusal = pl.traits.class(pl.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
+	w.scope, w.config, w.cluster, w.context, w.rank = pl.scope, pl.cfg, pl.cluster, pl.context, w.class.Rank
 	if q.TenantHeader != "" {
 		w.tenant = learned.TenantName(pl.traits.value(q.TenantHeader))
 		w.turn = v.waiters.tenants.TurnOf(w.tenant)
 	}
-	a, work, retries := &w.attempt, &pl.prompt.work, &pl.cluster.retries
+	a, work, retries := &w.attempt, &pl.prompt.work, &pl.cluster.Retries
 	a.name(&pl.traits, pl.prompt.chain, work.model.Model, work.info.TextBytes)
-	retries.begin(now, a)
+	a.begin(now, retries)
 	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
 	if !forwarded &&
-		!retries.allows(now, a.isRetry(now, &pl.traits, retries), q.RetryBudget, pl.cluster.overloaded(now)) {
+		!retries.Allows(now, a.isRetry(now, &pl.traits, retries), q.RetryBudget, pl.cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
 	most := w.longest() - (now - w.since)
@@ -63,12 +61,12 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-pl.cluster.answers.Typical())
+		most = min(most, left-pl.cluster.Answers.Typical())
 	}
 	switch {
 	case most <= 0:
 		w.refusal = lb.ReasonDeadlineUnreachable
-	case !v.waiters.mayHold(pl):
+	case !v.waiters.mayHold(&w.waiter, w.heldBytes()):
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
 		w.until = now + most
@@ -84,7 +82,7 @@ func (w *waiting) plan(most time.Duration) lb.Wait {
 	return lb.Wait{
 		Max: most, Class: w.class.Class, Tenant: w.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
-		TenantLength: q.TenantLength(), Limits: pl.cluster.capsOf(pl.cfg), Place: &w.place,
+		TenantLength: q.TenantLength(), Limits: pl.cluster.CapsOf(pl.cfg), Place: &w.place,
 	}
 }
 
@@ -130,9 +128,9 @@ func (w *waiting) ended(g *lb.Grant, err error) {
 	if err != nil || !w.queued {
 		return
 	}
-	w.grantedAt = now
+	pl.lease.grantedAt = now
 	if pl.prompt.chain != nil {
-		pl.prompt.chain.planned = w.grantedAt // what it has waited for here is no time of the endpoint
+		pl.prompt.chain.planned = now // what it has waited for here is no time of the endpoint
 	}
 }
 
@@ -165,7 +163,8 @@ func (w *waiting) bodyGrew() host.Action {
 	}
 	r := &pl.lease.reservation
 	fits := false
-	if r.during(func() { fits = pl.plugin.vm.waiters.grow(pl) }) { // it was granted what others have left
+	waiters := pl.plugin.vm.waiters
+	if r.during(func() { fits = waiters.grow(&w.waiter, w.heldBytes()) }) { // it was granted what others have left
 		return pl.finishReservation()
 	}
 	if fits {
@@ -175,25 +174,20 @@ func (w *waiting) bodyGrew() host.Action {
 	return pl.refusal.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
 }
 
-// planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (w *waiting) planAgain() {
-	pl := w.pl
-	if pl.phase != phaseReserving || pl.lease.reservation.done {
-		return
-	}
-	l := &pl.lease
-	store, old := l.store, l.reservation.id
-	defer func() {
-		l.reservation.plan.Wait.Instead = 0
-		store.Release(l.now(), old) // what the new reservation has not taken over
-	}()
-	l.reservation.plan.Wait.Instead = old
-	pl.goOn(w.reserveAgain())
+// heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
+func (w *waiting) heldBytes() int {
+	return max(w.pl.body.received, min(w.pl.traits.length, claimBytes))
+}
+
+// reservedAs notes the reservation with which the request may wait.
+func (w *waiting) reservedAs(l *lease) {
+	w.id, w.store, w.redis = l.reservation.id, l.store, l.redis != nil
+	w.view, w.plannedAt, w.over = l.reservation.view, l.plannedAt, false
 }
 
 // reserveAgain reserves for a request that has waited, with a new plan.
 func (w *waiting) reserveAgain() host.Action {
-	w.pl.plugin.vm.waiters.remove(w.pl)
+	w.pl.plugin.vm.waiters.remove(&w.waiter)
 	w.queued = true
 	return w.replan()
 }
@@ -203,7 +197,7 @@ func (w *waiting) replan() host.Action {
 	pl := w.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := pl.lease.now()
-	view, why := v.views.of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := v.views.Of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
