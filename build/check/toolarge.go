@@ -26,7 +26,6 @@ var tooLarge = map[string]shape{
 			"Fleet.State and Fleet.state",
 		},
 	},
-	"lb/answer": {circle: 7},
 	"lb/storetest": {
 		circle: 17,
 		pairs: []string{

@@ -4,31 +4,18 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/learned"
 )
 
-// basis is what the parts of a placement have in common: the request, by what it is placed, what was read of it, where
-// it is counted, and what has come of its answer.
+// basis is what the parts of a placement have in common: the request as it sees it, by what it is placed, where it is
+// counted, and what has come of its answer.
 type basis struct {
-	*request
-	plugin *Plugin
-	phase  phase
-
-	cfg     *config.Config
-	scope   string // name of the cluster
-	cluster *cluster
-	policy  lb.Policy
-
-	pattern  learned.CallPattern // of a call that no table lists
-	session  session             // that it belongs to
-	prompt   promptUse           // its prompt, and how much work that is
-	held     heldUse             // what it has to do with what engines keep
-	facts    factUse             // what it has to do with facts about models
-	metrics  metricsUse          // what it has to do with the metrics of engines
-	lease    lease               // where it is counted
-	response reading             // what has come of the response, and how it is read
+	subject
+	plugin   *Plugin
+	phase    phase
+	policy   lb.Policy
+	lease    lease   // where it is counted
+	response reading // what has come of the response, and how it is read
 }
 
 // enter changes the phase.

@@ -9,47 +9,54 @@ import (
 // bodies is the part of a VM that looks after requests whose bodies have not ended.
 type bodies struct {
 	*host.Env
-	reading map[bodyUser]time.Duration // requests that are held until their body comes, and until when
-	partial map[bodyUser]bodyProgress  // prompts whose leases count what has come of the body
-	kept    int                        // bytes in memory of those that are read on: see longBody
-	held    int                        // bytes that the gateway holds of them
-	stale   bool                       // the gateway does not show the latest part of a body that it holds
+	prompts *prompts                // whose secrets are in the names of prompts
+	reading map[*body]time.Duration // those that requests are held for, and until when
+	partial map[*work]bodyProgress  // those whose leases count what has come of them
+	kept    int                     // bytes in memory of those that are read on: see longBody
+	held    int                     // bytes that the gateway holds of them
+	stale   bool                    // the gateway does not show the latest part of a body that it holds
 }
 
-// bodyUser is who waits for more of the body of a request: the request, or what is read of it for a choice.
+// bodyUser is who waits for more of the body of a request: the request, or a choice for it.
 type bodyUser interface {
-	gatewayContext() uint32
-	bytesCome() int        // of the body
 	bodyTimeout()          // nothing has come in time
 	bodyTimeoutRecovered() // bodyTimeout has panicked
 }
 
 // bodyProgress is how much of a body had come, and when that was first seen.
 type bodyProgress struct {
+	of       *body
+	user     bodyUser
 	at       time.Duration
 	received int // bytes
 }
 
-func newBodies(e *host.Env) *bodies {
-	return &bodies{Env: e, reading: map[bodyUser]time.Duration{}, partial: map[bodyUser]bodyProgress{}}
+func newBodies(e *host.Env, p *prompts) *bodies {
+	return &bodies{Env: e, prompts: p, reading: map[*body]time.Duration{}, partial: map[*work]bodyProgress{}}
 }
 
-// track notes that a lease was granted before the end of the body, for what was read of it.
-func (b *bodies) track(u bodyUser) { b.partial[u] = bodyProgress{b.Clock(), u.bytesCome()} }
+// track notes that a lease was granted before the end of the body, which counts the work so far.
+func (b *bodies) track(w *work, of *body, u bodyUser) {
+	b.partial[w] = bodyProgress{of, u, b.Clock(), of.received}
+}
 
 // expire ends the wait for bodies that are late, and amends the leases of requests whose bodies have stalled.
 func (b *bodies) expire(now time.Duration) {
-	for s, until := range b.reading {
+	for of, until := range b.reading {
 		if now >= until {
-			b.RunAs(s.gatewayContext(), "a held request", s.bodyTimeout, s.bodyTimeoutRecovered)
+			b.timeout(of, of.user, "a held request")
 		}
 	}
-	for u, p := range b.partial {
+	for w, p := range b.partial {
 		switch {
-		case u.bytesCome() != p.received:
-			b.partial[u] = bodyProgress{now, u.bytesCome()}
+		case p.of.received != p.received:
+			b.partial[w] = bodyProgress{p.of, p.user, now, p.of.received}
 		case now-p.at >= stallTime:
-			b.RunAs(u.gatewayContext(), "a stalled request", u.bodyTimeout, u.bodyTimeoutRecovered)
+			b.timeout(p.of, p.user, "a stalled request")
 		}
 	}
+}
+
+func (b *bodies) timeout(of *body, u bodyUser, what string) {
+	b.RunAs(of.context, what, u.bodyTimeout, u.bodyTimeoutRecovered)
 }

@@ -54,6 +54,7 @@ func (p *Plugin) NewStream(context uint32, s host.GatewayStream) *Stream {
 		v.GW.Serves()
 	}
 	stream := &Stream{request: request{gateway: s, context: context}, plugin: p}
+	stream.body = body{from: s, context: context, traits: &stream.traits, all: p.vm.bodies, user: stream}
 	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }
@@ -92,10 +93,10 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 
 func (pl *choice) takeBody(size int, end bool) host.Action {
 	if pl.phase >= phaseLeased && !end {
-		pl.prompt.passed(size)
+		pl.passed(size)
 		return host.Proceed
 	}
-	return pl.run("request body", func() host.Action { return pl.prompt.bodyCame(size, end) })
+	return pl.run("request body", func() host.Action { return pl.bodyCame(size, end) })
 }
 
 // OnRequestTrailers is called when the body was followed by trailers.
@@ -104,9 +105,9 @@ func (s *Stream) OnRequestTrailers() host.Action {
 		return s.first.run("request trailers", func() host.Action { return s.answer.Read(s.body.received, true) })
 	}
 	inside := s.first.inside
-	a := s.first.run("request trailers", s.first.prompt.trailersCame)
+	a := s.first.run("request trailers", s.first.trailersCame)
 	if inside != nil {
-		return inside.run("request trailers", inside.prompt.trailersCame)
+		return inside.run("request trailers", inside.trailersCame)
 	}
 	return a
 }

@@ -37,12 +37,15 @@ type choice struct {
 // unless that is nil.
 func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice {
 	pl := &choice{stream: s, outer: outer}
+	v := s.plugin.vm
 	pl.basis = basis{
-		request: &s.request, plugin: s.plugin, cfg: c, scope: scope, lease: lease{Env: s.plugin.vm.Env},
-		response: reading{from: s.gateway, ticks: s.plugin.vm.ticks},
+		subject: subject{
+			request: &s.request, env: v.Env, clusters: v.clusters, prompts: v.prompts, cfg: c, scope: scope,
+		},
+		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
 	}
-	pl.region.pl, pl.held.pl, pl.facts.pl, pl.wait.pl, pl.wait.request = pl, pl, pl, pl, pl
-	pl.prompt.pl, pl.steer.pl, pl.within.pl = pl, pl, pl
+	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
+	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl, pl.within.pl = pl, pl, pl, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
 }
@@ -84,7 +87,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
-	if end || !pl.prompt.needsBody() {
+	if end || !pl.needsOwnBody() && !pl.within.needsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
 	pl.traits.read(pl.gateway)
@@ -99,7 +102,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	case pl.traits.awaits:
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
-	return pl.stream.waitForBody()
+	return pl.waitForBody()
 }
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
@@ -125,15 +128,6 @@ func (pl *choice) match() (cluster string) {
 	return cluster
 }
 
-// meetCall finds out what the call makes an engine do. bodiless is whether it has no body.
-func (pl *choice) meetCall(bodiless bool) {
-	pl.traits.read(pl.gateway)
-	method := pl.traits.value(":method")
-	pl.what, pl.pattern = callOf(method, pl.traits.path, bodiless, pl.plugin.vm.clusters[pl.scope])
-	pl.held.meet(method)
-	pl.facts.meet()
-}
-
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
@@ -150,7 +144,7 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 		return pl.pass(lb.ReasonSubset)
 	}
 	pl.seen.size, pl.seen.ended = size, ended
-	if pl.cfg.AmongClusters() && !pl.prompt.needsOwnBody() {
+	if pl.cfg.AmongClusters() && !pl.needsOwnBody() {
 		reason = lb.ReasonChosen
 	}
 	var err error
@@ -177,7 +171,7 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 	}
 	pl.facts.put(&r, size)
 	pl.lease.reservation = reservation{request: r, reason: reason}
-	if pl.facts.awaitsLists() {
+	if pl.awaitsLists() {
 		pl.enter(phaseListing)
 		return host.Stop
 	}
@@ -217,7 +211,7 @@ func (pl *choice) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.prompt.chain != nil {
 		pl.cluster.prompts.view = view
 	}
-	pl.held.plan(now, &plan)
+	pl.held.plan(now, pl.plugin.vm.stores.local, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen
@@ -307,7 +301,7 @@ func (pl *choice) recovered() {
 		pl.outer.recovered()
 		return
 	}
-	pl.plugin.vm.bodies.stopReading(pl.stream)
+	pl.body.stopReading()
 	pl.release()
 	if !pl.settled {
 		pl.pass(lb.ReasonPanic)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -23,7 +24,7 @@ const (
 
 // heldUse is what a call has to do with what engines keep.
 type heldUse struct {
-	pl     *choice
+	of     *subject
 	id     string // of what it refers to, "" for nothing
 	inBody bool   // that may be in the body
 	makes  bool   // its answer may name something new
@@ -35,7 +36,7 @@ type heldUse struct {
 
 // meet finds out what the call refers to by its path.
 func (h *heldUse) meet(method string) {
-	path := h.pl.traits.path
+	path := h.of.traits.path
 	h.id, h.inBody = prompt.HeldInPath(path), prompt.NamesHeld(method, path)
 	h.makes = prompt.MakesHeld(method, path)
 }
@@ -49,10 +50,10 @@ func (h *heldUse) readBody(body []byte) {
 
 // prefix returns what stands for an id in the store.
 func (h *heldUse) prefix(id string) lb.Prefix {
-	pl := h.pl
-	memory := pl.cfg.Prefix.IndexMemory
+	of := h.of
+	memory := of.cfg.Prefix.IndexMemory
 	memory.Local, memory.Remote = max(memory.Local, heldMemory), max(memory.Remote, heldMemory)
-	block := pl.plugin.vm.prompts.chainer(pl.cfg).Held(pl.traits.tenantName(pl.cfg), pl.scope, id)
+	block := of.prompts.chainer(of.cfg).Held(of.traits.tenantName(of.cfg), of.scope, id)
 	return lb.Prefix{
 		Blocks: []prompt.Block{block}, Bytes: block.End, TTL: heldTTL, Credit: heldCredit, IndexMemory: memory,
 	}
@@ -61,17 +62,16 @@ func (h *heldUse) prefix(id string) lb.Prefix {
 // plan has the plan place the call where what it refers to is: there only, even if that is full, where the gateway
 // keeps the records itself; with Redis, whose answer comes with the placement, elsewhere if that is full. Budgets are
 // placed by a rule of their own, and so are sessions, unless it is known here that what they refer to is elsewhere.
-func (h *heldUse) plan(now time.Duration, p *lb.Plan) {
-	pl := h.pl
+func (h *heldUse) plan(now time.Duration, local *memstore.Store, p *lb.Plan) {
 	h.asked, h.lost = false, false
-	if h.id == "" || pl.cfg.Shadow {
+	if h.id == "" || h.of.cfg.Shadow {
 		return
 	}
 	before := p.Prefix
 	p.Prefix, h.asked = h.prefix(h.id), true
-	known, at := !pl.cfg.UsesRedis(), -1
+	known, at := !h.of.cfg.UsesRedis(), -1
 	if known {
-		at = pl.plugin.vm.stores.local.Holder(now, p)
+		at = local.Holder(now, p)
 	}
 	switch {
 	case at >= 0 && !p.HasBudget():
@@ -81,52 +81,41 @@ func (h *heldUse) plan(now time.Duration, p *lb.Plan) {
 	}
 }
 
-// placed returns the reason to count for a request that was placed: what it refers to may be at no endpoint that
-// could be chosen.
-func (h *heldUse) placed(reason lb.Reason) lb.Reason {
-	lost := h.lost || h.asked && h.pl.lease.reservation.grant.Cached == 0
-	if lost && reason == lb.ReasonChosen {
+// placed returns the reason to count for a request that was placed, where so many blocks of what it asks for are: what
+// it refers to may be at no endpoint that could be chosen.
+func (h *heldUse) placed(reason lb.Reason, cached int) lb.Reason {
+	if lost := h.lost || h.asked && cached == 0; lost && reason == lb.ReasonChosen {
 		return lb.ReasonStateLost
 	}
 	return reason
 }
 
-// readsBegin reports whether more of the beginning of the answer is to be read.
-func (s *serving) readsBegin() bool { return s.pl.held.makes || s.pl.facts.readsRefusal() }
-
-// learn takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
-func (h *heldUse) learn(size int) {
-	pl := h.pl
-	r := &pl.response
-	if !h.makes || pl.phase != phaseLeased || r.status < 200 || r.status >= 300 || pl.cfg.Shadow {
-		return
+// learn takes the part of a good answer that is passing, size bytes, and returns what stands for what the endpoint has
+// made.
+func (h *heldUse) learn(size int) (made []lb.Prefix) {
+	if !h.makes || size == 0 || h.of.cfg.Shadow {
+		return nil
 	}
-	if size == 0 {
-		return
-	}
-	h.answer = append(h.answer, pl.gateway.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
+	h.answer = append(h.answer, h.of.gateway.ResponseBody(0, min(size, prompt.HeldBytes-len(h.answer)))...)
 	ids := prompt.HeldInAnswer(h.answer)
 	for _, id := range ids {
-		if slices.Contains(h.made, id) {
-			continue
+		if !slices.Contains(h.made, id) {
+			h.made = append(h.made, id)
+			made = append(made, h.prefix(id))
 		}
-		h.made = append(h.made, id)
-		l := &pl.lease
-		made := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: h.prefix(id)}
-		l.store.RecordPrompt(l.now(), l.reservation.id, &made, l.addr)
 	}
 	if len(ids) > 0 && !h.inBody || len(h.answer) >= prompt.HeldBytes { // behind an answer's id are those of its parts
 		h.makes, h.answer, h.made = false, nil, nil
 	}
+	return made
 }
 
-// losesPrompt reports whether the endpoint does not have what was recorded of it when the request was placed: it has
-// failed it, or knows nothing of what it refers to. Where nothing was known of that, only an answer shows that it has.
-func (h *heldUse) losesPrompt(verdict lb.Verdict) bool {
-	pl := h.pl
+// losesPrompt reports whether the endpoint does not have what was recorded of it when the request was placed, so many
+// blocks: it has failed it, or knows nothing of what it refers to. Where nothing was known of that, only an answer
+// shows that it has.
+func (h *heldUse) losesPrompt(verdict lb.Verdict, cached, status int) bool {
 	if h.asked {
-		lost := pl.lease.reservation.grant.Cached == 0 && verdict != lb.Success
-		return lost || pl.response.status == 404 || pl.response.status == 410
+		return cached == 0 && verdict != lb.Success || status == 404 || status == 410
 	}
-	return verdict > lb.Overload || verdict == lb.Overload && pl.response.status > 0 || pl.facts.refused
+	return verdict > lb.Overload || verdict == lb.Overload && status > 0 || h.of.facts.refused
 }

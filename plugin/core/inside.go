@@ -1,11 +1,9 @@
 package core
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
@@ -41,22 +39,6 @@ type seen struct {
 	inner *choice   // that choice, once it has taken what it needs of the body
 }
 
-// readBody is what was read of a body.
-type readBody struct {
-	text    []byte       // as much of it as was read, until the inner choice has taken what it needs
-	info    prompt.Info  // what that contains
-	parts   prompt.Parts // where
-	whole   bool         // all of it is in text, or all but what no model reads
-	long    bool         // text is what was kept of a longer body
-	skipped int          // bytes of that which no model reads, and which were not kept
-	ended   bool         // every name in it that keys of prompts depend on is known
-	unread  string       // why not, "" if they are
-	err     error        // why it cannot be read
-}
-
-// isWhole reports whether all of a body of that size was read.
-func (b *readBody) isWhole(size int) bool { return b.long && b.whole || !b.long && size <= len(b.text) }
-
 // nesting is the choice of an endpoint in the cluster that was chosen.
 type nesting struct{ pl *choice }
 
@@ -90,14 +72,6 @@ func (n *nesting) needsBodyInside() bool {
 	})
 }
 
-// inspectBytes returns how much of the body is read for the decision.
-func (s *Stream) inspectBytes() int {
-	if c := s.first.cfg.Clusters.Endpoint; c != nil {
-		return max(s.first.cfg.MaxInspectBytes, c.MaxInspectBytes)
-	}
-	return s.first.cfg.MaxInspectBytes
-}
-
 // chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
 func (n *nesting) chooseInside() host.Action {
 	pl := n.pl
@@ -124,7 +98,7 @@ func (n *nesting) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.scope)
-	in.held, in.held.pl = pl.held, in
+	in.held, in.held.of = pl.held, &in.subject
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {
@@ -132,7 +106,7 @@ func (n *nesting) prepareInside() {
 	}
 	in.session.find(in.gateway, &in.traits, c, b.text, true)
 	if b.err == nil {
-		in.prompt.inspected(b)
+		in.inspected(b)
 	}
 	b.text = nil
 }
@@ -160,18 +134,4 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 		return lb.ReasonChosen
 	}
 	return lb.ReasonBodyLate
-}
-
-// readingReason returns the reason to count when an endpoint is chosen for a request whose body was read for its work,
-// or could not be. late: more of it was waited for in vain.
-func readingReason(err error, late bool) lb.Reason {
-	switch {
-	case errors.Is(err, prompt.ErrAmbiguous):
-		return lb.ReasonBodyAmbiguous
-	case err != nil:
-		return lb.ReasonBodyMalformed
-	case late:
-		return lb.ReasonBodyLate
-	}
-	return lb.ReasonChosen
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -43,106 +44,77 @@ const (
 // longBody is how a body is read on.
 type longBody struct {
 	*prompt.LongBody        // nil for a multipart one
-	parts            []byte // the beginning of a multipart one
+	form             []byte // the beginning of a multipart one
 	size             int    // bytes of it so far
 	kept             int    // of bodies.kept
-}
-
-// readMost returns how much of a body is read: more than max_inspect_bytes where its end matters.
-func (s *Stream) readMost() int {
-	most := s.inspectBytes()
-	if s.wantsEnd() {
-		most = max(most, s.first.cfg.MaxScanBytes)
-		if c := s.first.cfg.Clusters.Endpoint; c != nil {
-			most = max(most, c.MaxScanBytes)
-		}
-	}
-	return most
-}
-
-// wantsEnd reports whether what stands at the end of a body matters: other than for its work alone.
-func (s *Stream) wantsEnd() bool {
-	pl := s.first
-	c, in := pl.cfg, pl.cfg.Clusters.Endpoint
-	return !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || pl.session.mayBeInBody(&s.traits, c) ||
-		pl.held.inBody && !s.traits.notJSON || pl.facts.readsFacts() ||
-		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
 }
 
 // readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its
 // first part on where the gateway would not show the last one while it holds the others, or where the request is to go
 // on after body_timeout although no more comes.
-func (s *Stream) readsOn(first, enough bool) bool {
-	b, most := s.plugin.vm.bodies, s.readMost()
-	early := b.stale || s.body.modelOnly
+func (b *body) readsOn(first, enough bool) bool {
+	early := b.all.stale || b.plan.modelOnly
 	switch {
-	case early && !first, !early && !enough, s.body.received >= most:
+	case early && !first, !early && !enough, b.received >= b.plan.most:
 		return false
-	case s.traits.length > most:
-		s.body.unread = unreadLong
-	case !b.hasRoom():
-		s.body.unread = unreadRoom
+	case b.traits.length > b.plan.most:
+		b.unread = unreadLong
+	case !b.all.hasRoom():
+		b.unread = unreadRoom
 	}
-	return s.body.unread == ""
+	return b.unread == ""
 }
-
-// hasRoom reports whether another body may be read on.
-func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }
 
 // newLong begins to read a body on. It is not inlined, for the size of the artifacts.
 //
 //go:noinline
-func (s *Stream) newLong() *longBody {
-	c := s.first.cfg
-	if in := c.Clusters.Endpoint; in != nil {
-		c = in
-	}
-	return &longBody{LongBody: prompt.NewLongBody(min(s.inspectBytes(), maxPrompt), s.plugin.vm.prompts.secret(c))}
+func (b *body) newLong() *longBody {
+	return &longBody{LongBody: prompt.NewLongBody(min(b.plan.atOnce, maxPrompt), b.all.prompts.secret(b.plan.keys))}
 }
 
 // beginLong reads what is held of a body, and then its parts as they come.
-func (s *Stream) beginLong(size int) host.Action {
-	s.body.long, s.body.alone = s.newLong(), true
-	s.body.received = 0
-	return s.readOn(size, false)
+func (b *body) beginLong(size int) (keep host.Action, enough bool) {
+	b.long, b.alone = b.newLong(), true
+	b.received = 0
+	return b.readOn(size, false)
 }
 
 // readOn reads the next part of a body.
-func (s *Stream) readOn(size int, end bool) host.Action {
-	b, l := s.plugin.vm.bodies, s.body.long
-	s.body.received += size
-	b.held -= l.size
-	s.readPart(l, size)
-	b.held += l.size
-	b.kept += l.Kept() - l.kept
+func (b *body) readOn(size int, end bool) (keep host.Action, enough bool) {
+	all, l := b.all, b.long
+	b.received += size
+	all.held -= l.size
+	b.readPart(l, size)
+	all.held += l.size
+	all.kept += l.Kept() - l.kept
 	l.kept = l.Kept()
 	switch {
 	case end:
-		return s.inspect(s.body.received, true)
-	case s.body.received >= s.readMost():
-		s.body.unread = unreadLong
-		return s.inspect(s.body.received, false)
-	case !b.hasRoom():
-		s.body.unread = unreadRoom
-		return s.inspect(s.body.received, false)
+		return host.Proceed, true
+	case b.received >= b.plan.most:
+		b.unread = unreadLong
+		return host.Proceed, true
+	case !all.hasRoom():
+		b.unread = unreadRoom
+		return host.Proceed, true
 	}
-	return s.awaitMore(host.Stop)
+	b.awaitMore()
+	return host.Stop, false
 }
 
 // awaitMore has the request wait for the next part of its body. Where the end of that matters, it may pause for as long
 // after each part.
-func (s *Stream) awaitMore(a host.Action) host.Action {
-	if b := s.plugin.vm.bodies; s.wantsEnd() {
-		pause := min(s.first.cfg.BodyTimeout, maxPause)
-		b.reading[s] = max(b.reading[s], min(b.Clock()+pause, s.body.beganAt+maxReading))
+func (b *body) awaitMore() {
+	if all := b.all; b.plan.end {
+		until := min(all.Clock()+min(b.plan.timeout, maxPause), b.beganAt+maxReading)
+		all.reading[b] = max(all.reading[b], until)
 	}
-	return a
 }
 
 // readPart reads what the callback shows of the body: size bytes.
-func (s *Stream) readPart(l *longBody, size int) {
+func (b *body) readPart(l *longBody, size int) {
 	for from := 0; from < size; {
-		part := s.gateway.RequestBody(from, min(size-from, partBytes))
+		part := b.from.RequestBody(from, min(size-from, partBytes))
 		if len(part) == 0 {
 			return
 		}
@@ -152,80 +124,39 @@ func (s *Stream) readPart(l *longBody, size int) {
 	}
 }
 
-// stopReading ends the wait for the body, and frees what it takes.
-func (b *bodies) stopReading(s *Stream) {
-	delete(b.reading, s)
-	if l := s.body.long; l != nil {
-		b.kept -= l.kept
-		b.held -= l.size
-		l.kept, l.size = 0, 0
+// formBytes is how much of a multipart body is read for its model: clients put files behind it.
+const formBytes = 64 << 10
+
+// readForm reads the next part of a multipart body until its model has come. Each part comes alone, so that the request
+// goes on after body_timeout although no more comes.
+func (b *body) readForm(size int, end bool) (keep host.Action, enough bool) {
+	all, l := b.all, b.long
+	if l == nil {
+		l = &longBody{}
+		b.long, b.held, b.alone = l, true, true
 	}
+	text := b.from.RequestBody(0, min(size, formBytes-len(l.form)))
+	l.form = append(l.form, text...)
+	b.received += size
+	l.size += size
+	all.held += size
+	l.kept += len(text)
+	all.kept += len(text)
+	complete := bytes.IndexByte(text, '\n') >= 0 && prompt.ModelInParts(l.form) != ""
+	if end || complete || b.received >= formBytes || !all.hasRoom() {
+		return host.Proceed, true
+	}
+	b.awaitMore()
+	return host.Stop, false
 }
 
-// bodySoFar sets what is known of the body, of which size bytes have come.
-func (s *Stream) bodySoFar(b *readBody, size int, end bool) {
-	l, most := s.body.long, s.inspectBytes()
-	switch {
-	case l != nil:
-		s.body.long = nil
-	case size <= most || s.readMost() <= most:
-		text := s.gateway.RequestBody(0, min(size, most))
-		// Some gateways do not show the last part of a held body: one that is shorter than its content-length is not
-		// malformed.
-		hidden := len(text) < s.traits.length || s.hidesLast()
-		b.text, b.whole = text, end && size <= most && !hidden
-		return
-	default:
-		l = s.newLong()
-		if s.readPart(l, min(size, s.readMost())); size > s.readMost() {
-			s.body.unread = unreadLong
-		}
+// takeForm returns the beginning of a multipart body.
+func (b *body) takeForm() (form []byte) {
+	if l := b.long; l != nil {
+		form, b.long = l.form, nil
 	}
-	b.long, b.ended, b.skipped = true, l.Ended(), l.Skipped()
-	b.text, b.whole = l.Body()
+	return form
 }
 
-// read reads the members of the body of a request.
-func (b *readBody) read(s *Stream) {
-	path := s.traits.pathShape()
-	b.info, b.parts, b.err = prompt.ReadAs(path, b.text, b.whole)
-	if b.long {
-		return
-	}
-	if b.ended = b.whole && b.err == nil; !b.ended || !b.parts.Cut() {
-		return
-	}
-	// It has too many values to parse: names may be behind them.
-	b.ended = false
-	if c := s.first.cfg; !c.ReadsPrompt() && c.Clusters.Endpoint == nil {
-		return
-	}
-	l := s.newLong()
-	l.ManyValues()
-	l.Read(b.text)
-	if b.ended = l.Ended(); b.ended {
-		var whole bool
-		b.text, whole = l.Body()
-		b.info, b.parts, b.err = prompt.ReadAs(path, b.text, whole)
-	}
-}
-
-// hidesLast reports whether the gateway has not shown the last part of the body.
-func (s *Stream) hidesLast() bool {
-	return s.body.several && !s.body.alone && s.plugin.vm.bodies.stale
-}
-
-// unreadFor returns why the body was not read to its end, although all of it has come or not.
-func (s *Stream) unreadFor(b *readBody, end bool) string {
-	switch {
-	case s.body.unread != "":
-		return s.body.unread
-	case end && s.hidesLast():
-		return unreadHidden
-	case end:
-		return unreadValues
-	case s.body.late:
-		return unreadLate
-	}
-	return unreadLong
-}
+// hasRoom reports whether another body may be read on.
+func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }

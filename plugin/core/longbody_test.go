@@ -259,7 +259,7 @@ func (s blindStream) RequestBody(from, most int) []byte {
 func TestLongBodyThatIsNotShown(t *testing.T) {
 	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
 	c := d.client(0, streamtest.Request{Frames: []string{strings.Repeat(" ", 70_000)}, Unended: true})
-	c.core.gateway = blindStream{c.core.gateway, 1000}
+	c.core.body.from = blindStream{c.core.body.from, 1000}
 	c.Send(strings.Repeat(" ", 10_000), false)
 	if b := d.workers[0].vm.bodies; b.held != 71_000 {
 		t.Errorf("%d bytes are held", b.held)

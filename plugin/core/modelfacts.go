@@ -1,7 +1,7 @@
 package core
 
 import (
-	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -9,7 +9,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // What an endpoint refuses because it does not have the model, or not with such a context, is no fault of it: it is a
@@ -17,7 +16,7 @@ import (
 
 // factUse is what a request has to do with facts about models.
 type factUse struct {
-	pl      *choice
+	of      *subject
 	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
 	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
@@ -28,19 +27,19 @@ type factUse struct {
 // readsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
 // have, or may do so, or it is not known yet.
 func (f *factUse) readsFacts() bool {
-	pl := f.pl
-	cl := pl.plugin.vm.clusters[pl.scope]
-	return pl.isForModel() && (cl != nil && cl.facts.Active(pl.plugin.vm.Clock()) || f.readsLists()) &&
-		(f.inPath == 0 || pl.traits.length == 0) && // else all is known
-		(pl.traits.parts || !pl.traits.notJSON && !pl.traits.encoded)
+	of := f.of
+	cl := of.known()
+	return of.isForModel() && (cl != nil && cl.facts.Active(of.env.Clock()) || f.readsLists()) &&
+		(f.inPath == 0 || of.traits.length == 0) && // else all is known
+		(of.traits.parts || !of.traits.notJSON && !of.traits.encoded)
 }
 
 // meet reads the model in the path.
 func (f *factUse) meet() {
-	if !f.pl.isForModel() {
+	if !f.of.isForModel() {
 		return
 	}
-	if name := prompt.ModelInPath(f.pl.traits.path); name != "" {
+	if name := prompt.ModelInPath(f.of.traits.path); name != "" {
 		f.inPath = xxhash.Sum64String(name)
 	}
 }
@@ -51,7 +50,7 @@ func (f *factUse) readModel(body []byte) {
 		return
 	}
 	var name string
-	if f.pl.traits.parts {
+	if f.of.traits.parts {
 		name = prompt.ModelInParts(body)
 	} else {
 		name, _ = prompt.MemberText(body, []string{"model"})
@@ -61,99 +60,77 @@ func (f *factUse) readModel(body []byte) {
 	}
 }
 
-// partsBytes is how much of a multipart body is read for its model: clients put files behind it.
-const partsBytes = 64 << 10
-
-// readParts reads the next part of a multipart body until its model has come. Each part comes alone, so that the
-// request goes on after body_timeout although no more comes.
-func (s *Stream) readParts(size int, end bool) host.Action {
-	b, l := s.plugin.vm.bodies, s.body.long
-	if l == nil {
-		l = &longBody{}
-		s.body.long, s.body.held, s.body.alone = l, true, true
-	}
-	text := s.gateway.RequestBody(0, min(size, partsBytes-len(l.parts)))
-	l.parts = append(l.parts, text...)
-	s.body.received += size
-	l.size += size
-	b.held += size
-	l.kept += len(text)
-	b.kept += len(text)
-	complete := bytes.IndexByte(text, '\n') >= 0 && prompt.ModelInParts(l.parts) != ""
-	if end || complete || s.body.received >= partsBytes || !b.hasRoom() {
-		return s.inspect(s.body.received, end)
-	}
-	return s.awaitMore(host.Stop)
-}
-
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.
 const bytesPerToken = 4
 
 // put puts into the request what facts about models depend on: size bytes of the body have come.
 func (f *factUse) put(r *lb.Request, size int) {
-	pl := f.pl
-	if !pl.isForModel() {
+	of := f.of
+	if !of.isForModel() {
 		return
 	}
-	size = max(size, pl.traits.length)
+	size = max(size, of.traits.length)
 	f.length = int64(size)
-	if w := &pl.prompt.work; w.seen > 0 {
+	if w := &of.prompt.work; w.seen > 0 {
 		text := float64(w.info.TextBytes+bytesPerToken*w.info.TokenIDs) * float64(max(size, w.seen)) / float64(w.seen)
 		f.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
 	}
-	r.ModelID, r.ModelName, r.Length = f.id(), pl.judge.modelID(), f.length
+	r.ModelID, r.ModelName, r.Length = f.id(), f.modelID(), f.length
+}
+
+// modelID returns the same number for all requests for one model, 0 if it is not known.
+func (f *factUse) modelID() uint64 {
+	// engines with such paths read no other one
+	return cmp.Or(f.inPath, f.of.prompt.work.model.Model, f.model)
 }
 
 // id returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
 // API and not in another; 0 if the model is not known.
 func (f *factUse) id() uint64 {
-	pl := f.pl
-	model := pl.judge.modelID()
+	of := f.of
+	model := f.modelID()
 	if model == 0 {
 		return 0
 	}
-	return (model ^ xxhash.Sum64String(prompt.APIPath(pl.traits.path, pl.what))) | 1
+	return (model ^ xxhash.Sum64String(prompt.APIPath(of.traits.path, of.what))) | 1
 }
 
 // isOther reports whether a refusal names another model than was read: engines take the last of several members of one
 // name, and some any spelling of the name. Some add a tag.
 func (f *factUse) isOther(name string) bool {
 	model, _, _ := strings.Cut(name, ":")
-	id := f.pl.judge.modelID()
+	id := f.modelID()
 	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
 }
 
 // refusedStatus stands for the status of a refusal whose answer has a good one.
 const refusedStatus = 400
 
-// readsRefusal reports whether more of the answer is needed to know why the request is refused.
-func (f *factUse) readsRefusal() bool {
-	pl := f.pl
-	return pl.phase == phaseLeased && pl.response.status >= 400 && pl.response.status < 500 && pl.isForModel() &&
-		len(f.refusal) < prompt.RefusalBytes
+// readsRefusal reports whether more of an answer with the status is needed to know why the request is refused.
+func (f *factUse) readsRefusal(status int) bool {
+	return status >= 400 && status < 500 && f.of.isForModel() && len(f.refusal) < prompt.RefusalBytes
 }
 
 // readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
-func (f *factUse) readRefusal(size int) {
-	if size > 0 && f.readsRefusal() {
-		f.refusal = append(f.refusal, f.pl.gateway.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
+func (f *factUse) readRefusal(size, status int) {
+	if size > 0 && f.readsRefusal(status) {
+		f.refusal = append(f.refusal, f.of.gateway.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
 	}
 }
 
 // isFact reports whether the endpoint has refused the request for its model or its length. It notes that, and what it
 // has served.
-func (f *factUse) isFact(verdict lb.Verdict) bool {
-	pl := f.pl
-	l, known := &pl.lease, pl.cluster.facts
-	now := pl.plugin.vm.Clock()
+func (f *factUse) isFact(verdict lb.Verdict, addr string, r *response) bool {
+	of := f.of
+	known, now := of.cluster.facts, of.env.Clock()
 	switch {
-	case !pl.isForModel() || !pl.response.reached || pl.cfg.Shadow:
-	case verdict == lb.Success && !pl.computes(): // some engines count with one tokenizer, whatever the model
+	case !of.isForModel() || !r.reached || of.cfg.Shadow:
+	case verdict == lb.Success && !of.computes(): // some engines count with one tokenizer, whatever the model
 	case verdict == lb.Success:
-		known.Served(now, f.id(), l.addr, f.length)
+		known.Served(now, f.id(), addr, f.length)
 	case verdict == lb.Rejected:
 		model := f.id()
-		status := pl.response.status
+		status := r.status
 		if status < 300 {
 			status = refusedStatus
 		}
@@ -162,12 +139,12 @@ func (f *factUse) isFact(verdict lb.Verdict) bool {
 			if f.isOther(name) {
 				model = 0
 			}
-			known.Absent(now, model, l.addr)
+			known.Absent(now, model, addr)
 			f.refused = true
 		case prompt.ContextTooLong, prompt.AnswerTooLong:
 			// without a limit on the answer, that is not in the length
-			if why == prompt.ContextTooLong || pl.prompt.work.info.MaxTokens > 0 {
-				known.TooLong(now, model, l.addr, f.length)
+			if why == prompt.ContextTooLong || of.prompt.work.info.MaxTokens > 0 {
+				known.TooLong(now, model, addr, f.length)
 			}
 			f.refused = true
 		}
@@ -177,9 +154,8 @@ func (f *factUse) isFact(verdict lb.Verdict) bool {
 
 // statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with
 // such a context. Then it is a fact as it is under the status for it.
-func (f *factUse) statesFact() bool {
-	r := &f.pl.response
-	if r.outcome == answer.Complete || r.answer.HasOutput() || !f.pl.isForModel() {
+func (f *factUse) statesFact(r *response) bool {
+	if r.outcome == answer.Complete || r.answer.HasOutput() || !f.of.isForModel() {
 		return false
 	}
 	text := r.answer.Fault()
@@ -192,37 +168,10 @@ func (f *factUse) statesFact() bool {
 
 // readsLists reports whether the lists of the request's cluster are read, and are not known yet.
 func (f *factUse) readsLists() bool {
-	pl := f.pl
-	if !pl.cfg.ReadsModelLists() {
+	of := f.of
+	if !of.cfg.ReadsModelLists() {
 		return false
 	}
-	cl := pl.plugin.vm.clusters[pl.scope]
-	return cl == nil || cl.metrics.ListsUnread(pl.plugin.vm.Clock(), pl.cfg)
-}
-
-// awaitsLists reports whether the request waits until the lists of its cluster are known: it names a model, and is sent
-// where that has been chosen.
-func (f *factUse) awaitsLists() bool {
-	pl := f.pl
-	if !pl.cfg.ReadsModelLists() || pl.cfg.Shadow || pl.lease.reservation.request.ModelID == 0 {
-		return false
-	}
-	w := &pl.metrics.waiter
-	w.Context, w.Recovered, w.Known = pl.context, pl.grantRecovered, func() {
-		if pl.phase == phaseListing {
-			pl.goOn(f.listed())
-		}
-	}
-	return pl.plugin.vm.lists.Await(w, pl.cluster.metrics, pl.cfg, pl.cfg.BodyTimeout)
-}
-
-// listed decides for a request that has waited for lists.
-func (f *factUse) listed() host.Action {
-	pl := f.pl
-	v := pl.plugin.vm
-	view := v.views.of(v.Clock(), pl.scope, pl.cfg)
-	if view == nil {
-		return pl.pass(lb.ReasonNoEndpoints)
-	}
-	return pl.place(view)
+	cl := of.known()
+	return cl == nil || cl.metrics.ListsUnread(of.env.Clock(), of.cfg)
 }

@@ -32,7 +32,7 @@ func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.O
 	if verdict > lb.Success || pl.cluster.health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
-	o.Model = j.modelID()
+	o.Model = pl.facts.modelID()
 	if pl.prompt.chain != nil {
 		o.Source = pl.prompt.chain.source()
 	}
@@ -54,27 +54,14 @@ func (j *judging) clientID() uint64 {
 	return xxhash.Sum64String("client " + config.Network(addr))
 }
 
-// modelID returns the same number for all requests for one model, 0 if it is not known.
-func (j *judging) modelID() uint64 {
-	pl := j.pl
-	switch {
-	case pl.facts.inPath != 0: // engines with such paths read no other one
-		return pl.facts.inPath
-	case pl.prompt.work.model.Model != 0:
-		return pl.prompt.work.model.Model
-	case pl.metrics.model != "":
-		return xxhash.Sum64String(pl.metrics.model)
-	}
-	return pl.facts.model
-}
-
 // judged is verdict, less what says nothing of how the endpoint computes: of a call that computes nothing, only that
 // the endpoint or the cluster cannot be reached; and no refusal of a model that it does not have, or not with such a
 // context.
 func (j *judging) judged() lb.Verdict {
 	pl := j.pl
 	verdict := j.verdict()
-	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.gateway.Details())) {
+	if pl.facts.isFact(verdict, pl.lease.addr, &pl.response.response) ||
+		pl.idle() && !(verdict == lb.Failure && isUnreached(pl.gateway.Details())) {
 		return lb.Neutral
 	}
 	return verdict
@@ -88,7 +75,7 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && pl.facts.statesFact() {
+	if r.judge(); r.answer != nil && pl.facts.statesFact(&pl.response.response) {
 		r.outcome = answer.Refused
 	}
 	if r.outcome == answer.Complete {

@@ -141,16 +141,16 @@ func (pl *choice) leased(addr string, gone bool) host.Action {
 			return pl.pass(lb.ReasonStoreError)
 		}
 	}
-	r.reason = pl.held.placed(r.reason)
+	r.reason = pl.held.placed(r.reason, r.grant.Cached)
 	pl.serving.sessionPlaced()
 	pl.decided(r.reason)
 	pl.wait.countPlaced()
 	pl.requestPlaced()
 	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		v.bodies.track(&pl.prompt)
+		v.bodies.track(w, &pl.body, pl)
 	}
 	if pl.body.endedAt > 0 {
-		pl.prompt.amendWork() // the end of the body has come while the store decided
+		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.cfg.DetailLog {
 		v.GW.Log(host.Info, "cluster="+pl.cluster.name+" "+pl.debug.describe())
@@ -204,7 +204,7 @@ func (pl *choice) release() {
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (pl *choice) closeLease() {
 	pl.enter(phaseUncounted)
-	delete(pl.plugin.vm.bodies.partial, &pl.prompt)
+	delete(pl.body.all.partial, &pl.prompt.work)
 	pl.plugin.vm.waiters.remove(&pl.wait.waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()

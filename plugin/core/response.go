@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/push"
 	"github.com/warmgate/warmgate/plugin/host"
 )
@@ -39,7 +40,7 @@ func (s *serving) answerBegins(end bool) {
 	s.readReport()
 	pl.debug.setDebugHeaders()
 	if pl.phase == phaseReading { // answered by the gateway, and never decided
-		pl.stream.abandonBody()
+		pl.abandonBody()
 	}
 }
 
@@ -96,8 +97,7 @@ func (s *serving) answerGoesOn(size int, end bool) {
 	pl := s.pl
 	r := &pl.response
 	r.complete = r.complete || end
-	pl.facts.readRefusal(size)
-	pl.held.learn(size)
+	s.readBegin(size)
 	if size > 0 && r.retry != nil {
 		pl.charge.readRetry(size)
 	}
@@ -128,6 +128,54 @@ func (s *serving) answerGoesOn(size int, end bool) {
 	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
 }
 
+// readsBegin reports whether more of the beginning of the answer is to be read.
+func (s *serving) readsBegin() bool {
+	pl := s.pl
+	return pl.held.makes || pl.phase == phaseLeased && pl.facts.readsRefusal(pl.response.status)
+}
+
+// readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
+func (s *serving) readBegin(size int) {
+	pl := s.pl
+	l, status := &pl.lease, pl.response.status
+	if pl.phase != phaseLeased {
+		return
+	}
+	pl.facts.readRefusal(size, status)
+	if status < 200 || status >= 300 {
+		return
+	}
+	for _, made := range pl.held.learn(size) {
+		plan := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: made}
+		l.store.RecordPrompt(l.now(), l.reservation.id, &plan, l.addr)
+	}
+}
+
+// readsUsage reports whether the usage in the response matters.
+func (s *serving) readsUsage() bool {
+	pl := s.pl
+	r := &pl.response
+	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
+		(pl.prompt.work.sampled || pl.prompt.chain.hasBlocks() || pl.lease.budget.target.addr != "" ||
+			pl.wait.sharesTokens() || pl.what == prompt.Quiet)
+}
+
+// learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
+func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
+	pl := s.pl
+	if !s.readsUsage() {
+		return
+	}
+	used, known := pl.prompt.learnUsage(now, &pl.response.response, pl.lease.addr == pl.lease.chosen, o)
+	if !known {
+		return
+	}
+	pl.lease.used(used)
+	if pl.prompt.chain.hasBlocks() {
+		pl.cluster.prompts.usedBy(pl.plugin, pl.cfg)
+	}
+}
+
 // firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
 // one piece has no such moment.
 func (s *serving) firstToken(at time.Duration) {
@@ -147,14 +195,14 @@ func (s *serving) firstToken(at time.Duration) {
 // sent upstream.
 func (pl *choice) end() {
 	v := pl.plugin.vm
-	delete(v.bodies.reading, pl.stream)
+	delete(v.bodies.reading, &pl.body)
 	v.lists.Left(&pl.metrics.waiter)
 	if a := &pl.wait.attempt; a.open {
 		pl.cluster.retries.end(a.id)
 	}
 	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {
-		pl.stream.abandonBody()
+		pl.abandonBody()
 	}
 	if pl.phase == phaseListing || pl.phase == phaseReserving {
 		pl.abandonReservation()
@@ -182,7 +230,7 @@ func (pl *choice) end() {
 		}
 		pl.judge.answerEnded(now, verdict)
 		pl.charge.endCharges()
-		if pl.held.losesPrompt(verdict) {
+		if pl.held.losesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
 			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
 		pl.wait.noteServed()

@@ -55,7 +55,7 @@ func TestVerdict(t *testing.T) {
 		fake := p.endedBy(c.details)
 		p.effective = fake
 		s := &basis{
-			request:  &request{gateway: fake, body: body{endedAt: p.now}},
+			subject:  subject{request: &request{gateway: fake, body: body{endedAt: p.now}}},
 			response: reading{response: response{status: c.status, complete: c.complete, reached: true}},
 		}
 		if got := s.response.verdict(p.now, s.sentAt(), &s.body, fake); got != c.want {
@@ -87,7 +87,7 @@ func TestVerdictOfImpatience(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := p.endedBy(c.details)
 		p.effective = fake
-		s := &basis{request: &request{gateway: fake}}
+		s := &basis{subject: subject{request: &request{gateway: fake}}}
 		s.response.status, s.response.reached = c.status, true
 		if c.sent {
 			s.body.endedAt = p.now

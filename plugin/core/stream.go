@@ -31,12 +31,12 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
 		return host.Proceed, false
 	}
-	held := s.plugin.vm.bodies
+	b := &s.body
 	call := s.plugin.vm.api.NewCall(admission.Request{
 		Stream: s.gateway, Context: s.context, Length: s.traits.length, Awaits: s.traits.awaits,
 		Value:   s.traits.value,
-		Hold:    func(most time.Duration) { held.reading[s] = held.GW.Now() + most },
-		Release: func() { delete(held.reading, s) },
+		Hold:    func(most time.Duration) { b.all.reading[b] = b.all.GW.Now() + most },
+		Release: func() { delete(b.all.reading, b) },
 	}, cfg)
 	s.answer = call
 	return call.Meet(below, end), true

@@ -14,79 +14,70 @@ import (
 // Usage in responses shows how much of a prompt was cached, against what was expected, and how long prompts and answers
 // of a model are in tokens.
 
-// readsUsage reports whether the usage in the response matters.
-func (s *serving) readsUsage() bool {
-	pl := s.pl
-	r := &pl.response
-	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
-		(pl.prompt.work.sampled || pl.prompt.chain.hasBlocks() || pl.lease.budget.target.addr != "" ||
-			pl.wait.sharesTokens() || pl.what == prompt.Quiet)
-}
-
 // learnUsage puts the usage in the response into the outcome, beside what was expected, and into what is known of the
-// model. The output of an answer that broke off is not known.
-func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
-	pl := s.pl
-	if pl.response.answer == nil || !pl.computes() || !s.readsUsage() {
-		return
+// model. It returns how many tokens were used, if that is known: the output of an answer that broke off is not, but it
+// is at least what was estimated. asChosen is whether the chosen endpoint has served.
+func (u *promptUse) learnUsage(now time.Duration, r *response, asChosen bool, o *lb.Outcome) (used int64, known bool) {
+	if r.answer == nil || !u.of.computes() {
+		return 0, false
 	}
-	u, ok := pl.response.answer.Usage(pl.response.complete)
+	is, ok := r.answer.Usage(r.complete)
 	if !ok {
-		return
+		return 0, false
 	}
-	if pl.prompt.chain.hasBlocks() {
-		s.compareCached(pl.prompt.chain, u, o)
+	if u.chain.hasBlocks() {
+		u.compareCached(is, asChosen && r.complete, o)
 	}
-	used := int64(u.Output)
-	if !pl.response.complete { // at least what was estimated of the output was used
-		used = max(used, pl.prompt.work.output)
+	used = int64(is.Output)
+	if !r.complete {
+		used = max(used, u.work.output)
 	}
-	pl.lease.used(int64(u.Prompt) + used)
-	w := &pl.prompt.work
-	u.Output /= max(1, w.info.N) // reported for all answers together
-	if !pl.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
-		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
+	used += int64(is.Prompt)
+	w := &u.work
+	is.Output /= max(1, w.info.N) // reported for all answers together
+	if !r.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
+		is.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
-	pl.cluster.samples.HasRead(w.info.MaxTokens)
-	known := pl.plugin.vm.prompts.models
-	known.Observe(now, w.model, w.text, w.info.MaxTokens, u)
-	if w.media.Count > 0 && pl.prompt.chain != nil && pl.prompt.chain.whole {
+	u.of.cluster.samples.HasRead(w.info.MaxTokens)
+	models := u.of.prompts.models
+	models.Observe(now, w.model, w.text, w.info.MaxTokens, is)
+	if w.media.Count > 0 && u.chain != nil && u.chain.whole {
 		text := float64(w.info.TextBytes)/w.typical.BytesPerToken + float64(w.info.TokenIDs)
-		known.ObserveMedia(w.model, w.media, float64(u.Prompt)-text)
+		models.ObserveMedia(w.model, w.media, float64(is.Prompt)-text)
 	}
+	return used, true
 }
 
 // compareCached puts into the outcome what was expected to be cached of a prompt, and what was.
 //
 // Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen.
-// Usage in answers that broke off only shows that the endpoint reports.
-func (s *serving) compareCached(p *promptChain, u answer.Usage, o *lb.Outcome) {
-	pl := s.pl
-	o.PlannedAt, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
+// Usage in answers that broke off only shows that the endpoint reports. asExpected is whether neither is so.
+func (u *promptUse) compareCached(is answer.Usage, asExpected bool, o *lb.Outcome) {
+	p, stat := u.chain, u.of.env.Stats
+	o.PlannedAt, o.PromptTokens, o.CachedTokens = p.planned, int64(is.Prompt), int64(min(is.Cached, is.Prompt))
 	o.API, o.Source = p.shape, p.source()
-	if pl.lease.addr == pl.lease.chosen && pl.response.complete && p.whole {
-		o.ExpectedTokens = int64(p.cached * float64(u.Prompt))
+	if asExpected && p.whole {
+		o.ExpectedTokens = int64(p.cached * float64(is.Prompt))
 	}
-	v := pl.plugin.vm
-	if pl.lease.addr == pl.lease.chosen && pl.response.complete && p.whole && u.Prompt > 0 {
-		share := float64(o.CachedTokens) / float64(u.Prompt)
-		if v.showMatch(p, share); p.skipped {
+	if asExpected && p.whole && is.Prompt > 0 {
+		share := float64(o.CachedTokens) / float64(is.Prompt)
+		if u.showMatch(share); p.skipped {
 			p.first.Answered(p.planned, p.cached, share)
 		}
 	}
-	v.Stats.Count(stats.Prompt, uint64(o.PromptTokens))
-	v.Stats.Count(stats.Cached, uint64(o.CachedTokens))
-	v.Stats.Count(stats.Expected, uint64(o.ExpectedTokens))
-	pl.cluster.prompts.usedBy(pl.plugin, pl.cfg)
+	stat.Count(stats.Prompt, uint64(o.PromptTokens))
+	stat.Count(stats.Cached, uint64(o.CachedTokens))
+	stat.Count(stats.Expected, uint64(o.ExpectedTokens))
 	if p.whole {
-		pl.cluster.prompts.sizes.Observe(u.Prompt, len(p.blocks))
+		u.of.cluster.prompts.sizes.Observe(is.Prompt, len(p.blocks))
 	}
 }
 
 // showMatch shows how well the expectation of a request was met.
-func (v *VM) showMatch(p *promptChain, cached float64) {
-	if e, known := v.prompts.errors.Observe(p.shape, p.model, p.cached, cached); known {
+func (u *promptUse) showMatch(cached float64) {
+	p := u.chain
+	if e, known := u.of.prompts.errors.Observe(p.shape, p.model, p.cached, cached); known {
 		name := statname.With(stats.MatchError, "api", e.API, "model", e.Model)
-		v.Stats.SetIf(name, uint64(math.Round(e.Percent)))
+		u.of.env.Stats.SetIf(name, uint64(math.Round(e.Percent)))
 	}
 }

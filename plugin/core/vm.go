@@ -40,7 +40,8 @@ type VM struct {
 // NewVM returns the state of a VM in a gateway of the given kind.
 func NewVM(gw host.Gateway, kind config.Host) *VM {
 	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
-	v := &VM{Env: e, configs: &configs{}, clusters: clusters{}, prompts: newPrompts(), bodies: newBodies(e)}
+	v := &VM{Env: e, configs: &configs{}, clusters: clusters{}, prompts: newPrompts()}
+	v.bodies = newBodies(e, v.prompts)
 	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
 	v.stores = newStores(e)

@@ -1,0 +1,104 @@
+package core
+
+import (
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
+)
+
+// subject is a request as one choice sees it: under which configuration and for which cluster it is, and what is read
+// of it for that.
+type subject struct {
+	*request
+	env      *host.Env
+	clusters clusters
+	prompts  *prompts
+
+	cfg     *config.Config
+	scope   string   // name of the cluster
+	cluster *cluster // nil before it is looked up
+
+	pattern learned.CallPattern // of a call that no table lists
+	session session             // that it belongs to
+	prompt  promptUse           // its prompt, and how much work that is
+	held    heldUse             // what it has to do with what engines keep
+	facts   factUse             // what it has to do with facts about models
+	metrics metricsUse          // what it has to do with the metrics of engines
+}
+
+// known returns what is known of the cluster, nil for nothing.
+func (s *subject) known() *cluster { return s.clusters[s.scope] }
+
+// meetCall finds out what the call makes an engine do. bodiless is whether it has no body.
+func (s *subject) meetCall(bodiless bool) {
+	s.traits.read(s.gateway)
+	method := s.traits.value(":method")
+	s.what, s.pattern = callOf(method, s.traits.path, bodiless, s.known())
+	s.held.meet(method)
+	s.facts.meet()
+}
+
+// needsOwnBody reports whether the body decides this choice, and not one inside the chosen cluster: how long it is,
+// which adapter it is for, or which session it belongs to.
+func (s *subject) needsOwnBody() bool { return s.needsMore() || s.facts.readsFacts() }
+
+// needsMore reports whether it decides this choice by more than facts about its model.
+func (s *subject) needsMore() bool {
+	switch {
+	case s.needsText():
+		return true
+	case !s.computes():
+		return false
+	case s.cfg.Unit == lb.Tokens:
+		return true
+	case !s.cfg.ReadsModel():
+		return false
+	}
+	cl := s.known()
+	return cl != nil && cl.engines.HasAdapters()
+}
+
+// needsText reports whether a member of the body decides it that says nothing of its work.
+func (s *subject) needsText() bool {
+	return s.session.mayBeInBody(&s.traits, s.cfg) || s.held.inBody && !s.traits.notJSON
+}
+
+// planBody returns what is to be read of the body. inside is whether the choice inside a cluster needs it.
+func (s *subject) planBody(inside bool) bodyPlan {
+	c, in := s.cfg, s.cfg.Clusters.Endpoint
+	p := bodyPlan{
+		atOnce: c.MaxInspectBytes, names: c.ReadsPrompt() || in != nil, timeout: c.BodyTimeout, keys: c,
+		modelOnly: !s.needsMore() && !inside,
+	}
+	p.end = !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || s.needsText() || s.facts.readsFacts() ||
+		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
+	most := c.MaxScanBytes
+	if in != nil {
+		p.atOnce, p.keys = max(p.atOnce, in.MaxInspectBytes), in
+		most = max(most, in.MaxScanBytes)
+	}
+	if p.most = p.atOnce; p.end {
+		p.most = max(p.most, most)
+	}
+	return p
+}
+
+// needsPrompt reports whether more of the body matters than which session it is of.
+func (s *subject) needsPrompt() bool {
+	c := s.cfg
+	if !s.computes() {
+		return s.what == prompt.Quiet && c.Clusters.Endpoint != nil // for its model, inside
+	}
+	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||
+		c.Scrapes(s.env.Kind) || c.Engines.ORCA
+}
+
+// inspected takes over what is known of a body that could be read.
+func (s *subject) inspected(b *readBody) {
+	s.prompt.inspected(b)
+	if s.cfg.Scrapes(s.env.Kind) || s.cfg.Engines.ORCA {
+		s.metrics.model = b.parts.ModelName(b.text)
+	}
+}
