@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 )
@@ -12,7 +13,7 @@ import (
 type admissionCore struct {
 	gw       host.Gateway
 	views    *views
-	clusters clusters
+	clusters clusters.Known
 	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
 	// tasks returns where the tasks of a configuration are counted.
 	tasks func(c *config.Config) (tasks lb.TaskStore, remote bool)
@@ -24,11 +25,11 @@ func (a *admissionCore) PlanTask(now time.Duration, c *config.Config, tokens int
 	if view == nil {
 		return lb.Plan{}, false
 	}
-	cl, policy, err := a.clusters.get(now, budgetScope, c)
+	cl, policy, err := a.clusters.Get(now, budgetScope, c)
 	if err != nil {
 		return lb.Plan{}, false
 	}
-	cl.views[view.ListID] = view
+	cl.Views[view.ListID] = view
 	plan, why := policy.Plan(now, &lb.Request{Random: a.gw.Random(), PromptTokens: tokens}, view)
 	plan.Tokens, plan.Budget.Tokens = tokens, tokens
 	return plan, why == lb.ReasonChosen

@@ -261,8 +261,8 @@ func TestClientsThatLeaveAmongClusters(t *testing.T) {
 			c.ResetByClient()
 		}
 		cl := d.workers[0].vm.clusters[clustersScope+fakeRoute]
-		for _, view := range cl.views {
-			list, _ := cl.health.Candidates(d.now, view, &health.ClusterConfig{}, 0)
+		for _, view := range cl.Views {
+			list, _ := cl.Health.Candidates(d.now, view, &health.ClusterConfig{}, 0)
 			for _, c := range list.Candidates {
 				if c.Weight != 1 {
 					t.Errorf("%s: %s has weight %v", mode, c.Addr, c.Weight)

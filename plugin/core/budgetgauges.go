@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/policy"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -15,22 +16,22 @@ import (
 // setBudgets sets the gauges of all targets whose budgets are in the gateway's memory, and asks for those of one
 // configuration that are in Redis: they take turns.
 func (g *gauges) setBudgets(now time.Duration) {
-	var next *cluster
+	var next *clusters.Cluster
 	var of *config.Config
 	for _, cl := range g.clusters {
 		g.of(cl).KeepTargets(func(name string) bool { return g.isTarget(cl, name) })
-		for c := range cl.policies {
+		for c := range cl.Policies {
 			switch noteTargets(g.of(cl), c); {
 			case c.Budget() == nil:
 			case !c.UsesRedis():
 				g.askLevels(now, cl, c)
-			case next == nil || cl.levelsAt[c] < next.levelsAt[of]:
+			case next == nil || cl.LevelsAt[c] < next.LevelsAt[of]:
 				next, of = cl, c
 			}
 		}
 	}
 	if next != nil {
-		next.levelsAt[of] = now
+		next.LevelsAt[of] = now
 		g.askLevels(now, next, of)
 	}
 }
@@ -46,16 +47,16 @@ func noteTargets(s *stats.Cluster, c *config.Config) {
 }
 
 // isTarget reports whether a configuration in force may have the target in the cluster.
-func (g *gauges) isTarget(cl *cluster, name string) bool {
+func (g *gauges) isTarget(cl *clusters.Cluster, name string) bool {
 	return slices.ContainsFunc(g.inForce(), func(c *config.Config) bool {
 		b := c.Budget()
-		return b != nil && c.AmongClusters() == (cl.name == budgetScope) && slices.Contains(b.Names(), name)
+		return b != nil && c.AmongClusters() == (cl.Name == budgetScope) && slices.Contains(b.Names(), name)
 	})
 }
 
 // askLevels has the gauges of the targets of a configuration set that are or were in the cluster. While the store does
 // not answer they stay as they are.
-func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
+func (g *gauges) askLevels(now time.Duration, cl *clusters.Cluster, c *config.Config) {
 	s := g.of(cl)
 	var targets []*policy.BudgetTarget
 	var names []string
@@ -69,7 +70,7 @@ func (g *gauges) askLevels(now time.Duration, cl *cluster, c *config.Config) {
 		return
 	}
 	tasks, _ := g.stores.tasks(c)
-	tasks.Levels(now, cl.name, names, func(levels []lb.BudgetLevel, err error) {
+	tasks.Levels(now, cl.Name, names, func(levels []lb.BudgetLevel, err error) {
 		if err != nil {
 			return
 		}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/learned"
 )
 
@@ -11,12 +12,12 @@ import (
 
 // callOf returns what a call makes an engine do, and what tells it from others where no table lists it. bodiless is
 // whether it has no body, and cl the cluster that it is for, nil if nothing is known of that.
-func callOf(method, path string, bodiless bool, cl *cluster) (what prompt.Call, pattern learned.CallPattern) {
+func callOf(method, path string, bodiless bool, cl *clusters.Cluster) (what prompt.Call, pattern learned.CallPattern) {
 	what = prompt.CallOf(method, path, bodiless)
 	if what == prompt.Unlisted || what == prompt.Bodiless {
 		pattern = learned.PatternOf(method, path, what == prompt.Bodiless)
 		if cl != nil {
-			what = cl.calls.Judge(pattern, what)
+			what = cl.Calls.Judge(pattern, what)
 		}
 	}
 	return what, pattern

@@ -39,7 +39,7 @@ func (ch *charging) endCharges() {
 			return
 		}
 	}
-	name := stats.OfEndpoint(stats.BudgetTokens, pl.cluster.name, b.target.addr)
+	name := stats.OfEndpoint(stats.BudgetTokens, pl.cluster.Name, b.target.addr)
 	pl.plugin.vm.Stats.CountIf(name, uint64(b.target.tokens))
 	b.target, b.tenant.charge = charge{}, charge{}
 }
@@ -112,7 +112,7 @@ func (ch *charging) restrict(headers [][2]string) {
 	}
 	pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr, r)
 	pl.plugin.vm.Stats.CountIf(statname.With(stats.Restricted,
-		"cluster", pl.cluster.name, "endpoint", c.addr, "reason", by), 1)
+		"cluster", pl.cluster.Name, "endpoint", c.addr, "reason", by), 1)
 }
 
 // maxRetryBody is how much of the body of a refusal is read.

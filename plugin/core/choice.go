@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 )
@@ -148,17 +149,17 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 		reason = lb.ReasonChosen
 	}
 	var err error
-	switch pl.cluster, pl.policy, err = v.clusters.get(now, pl.scope, pl.cfg); {
-	case errors.Is(err, errClusters):
+	switch pl.cluster, pl.policy, err = v.clusters.Get(now, pl.scope, pl.cfg); {
+	case errors.Is(err, clusters.ErrTooMany):
 		return pl.pass(lb.ReasonStoreError)
 	case err != nil:
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	pl.cluster.views[view.ListID] = view
+	pl.cluster.Views[view.ListID] = view
 	pl.response.cluster = pl.cluster
 	pl.metrics.request.Context = pl.context
-	v.scraping.NeededBy(&pl.metrics.request, pl.cluster.metrics, pl.cfg)
-	v.lists.NeededBy(pl.cluster.metrics, pl.cfg)
+	v.scraping.NeededBy(&pl.metrics.request, pl.cluster.Metrics, pl.cfg)
+	v.lists.NeededBy(pl.cluster.Metrics, pl.cfg)
 	r := lb.Request{
 		Random: v.GW.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
 	}
@@ -166,7 +167,7 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 	case !pl.computes():
 	case pl.cfg.Unit == lb.Tokens:
 		pl.prompt.estimateWork(&r, size, ended)
-	case pl.cluster.tokens:
+	case pl.cluster.Tokens:
 		pl.prompt.assumeTypical(&r)
 	}
 	pl.facts.put(&r, size)
@@ -209,7 +210,7 @@ func (pl *choice) makePlan(now time.Duration, view *lb.View) lb.Reason {
 		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
 	}
 	if pl.prompt.chain != nil {
-		pl.cluster.prompts.view = view
+		pl.cluster.Prompts.View = view
 	}
 	pl.held.plan(now, pl.plugin.vm.stores.local, &plan)
 	r.plan = plan

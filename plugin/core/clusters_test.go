@@ -108,7 +108,7 @@ func TestManyConfigurations(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	v := d.workers[0].vm
 	bad := d.serve(0, 200)
-	health, caches := v.clusters[fakeCluster].health, v.clusters[fakeCluster].caches
+	health, caches := v.clusters[fakeCluster].Health, v.clusters[fakeCluster].Caches
 	for range 2 {
 		health.Observe(d.now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, ejectConfig)
 	}
@@ -122,10 +122,10 @@ func TestManyConfigurations(t *testing.T) {
 		}
 	}
 	d.advance(2 * heartbeatPeriod)
-	if n := len(v.clusters[fakeCluster].policies); n != 1 {
+	if n := len(v.clusters[fakeCluster].Policies); n != 1 {
 		t.Errorf("%d policies are kept, 1 is in force", n)
 	}
-	if len(v.clusters) != 1 || v.clusters[fakeCluster].health != health || v.clusters[fakeCluster].caches != caches {
+	if len(v.clusters) != 1 || v.clusters[fakeCluster].Health != health || v.clusters[fakeCluster].Caches != caches {
 		t.Error("the cluster is another one")
 	}
 }
@@ -142,7 +142,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	made := map[lb.Policy]bool{}
 	for range 3 {
 		for _, c := range v.Newest().set.All() {
-			_, p, err := v.clusters.get(v.Clock(), fakeCluster, c)
+			_, p, err := v.clusters.Get(v.Clock(), fakeCluster, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,7 +157,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 		t.Fatal("refused")
 	}
 	d.advance(2 * heartbeatPeriod)
-	if n := len(v.clusters[fakeCluster].policies); n != 0 {
+	if n := len(v.clusters[fakeCluster].Policies); n != 0 {
 		t.Errorf("%d policies of rules that have gone are kept", n)
 	}
 }

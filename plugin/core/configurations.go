@@ -83,11 +83,11 @@ func (c *configs) update() {
 	}
 }
 
-// isInForce implements promptUser.
-func (p *Plugin) isInForce() bool { return p.vm.configs.contains(p) }
+// IsInForce implements promptUser.
+func (p *Plugin) IsInForce() bool { return p.vm.configs.contains(p) }
 
-// warnsFirst implements promptUser.
-func (p *Plugin) warnsFirst(cluster string) bool {
+// WarnsFirst implements promptUser.
+func (p *Plugin) WarnsFirst(cluster string) bool {
 	first := !p.warned[cluster]
 	p.warned[cluster] = true
 	return first

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
 )
@@ -16,7 +17,7 @@ import (
 func TestEstimateBeyondTheGuess(t *testing.T) {
 	c := &config.Config{BytesPerToken: 4, MaxRequestTokens: 5000}
 	w := work{info: prompt.Info{MaxTokens: 1000}}
-	w.model.Guess = guessOf(c)
+	w.model.Guess = clusters.GuessOf(c)
 	w.typical = learned.Models{}.Typical(w.model, w.info.MaxTokens)
 	if p, o := w.estimate(c, 4000); p == 0 || o == 0 {
 		t.Errorf("%d tokens of a prompt that cannot be read, %d of an answer; want some of each", p, o)

@@ -58,12 +58,12 @@ func (d *fakeDriver) drained() {
 			}
 		}
 		for name, cl := range w.vm.clusters {
-			if cl.inflight != 0 {
-				d.t.Errorf("worker %d counts %d requests to %s", i, cl.inflight, name)
+			if cl.Inflight != 0 {
+				d.t.Errorf("worker %d counts %d requests to %s", i, cl.Inflight, name)
 			}
-			if len(cl.answering) != 0 || len(cl.metrics.Open()) != 0 {
-				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering,
-					cl.metrics.Open())
+			if len(cl.Answering) != 0 || len(cl.Metrics.Open()) != 0 {
+				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.Answering,
+					cl.Metrics.Open())
 			}
 		}
 	}

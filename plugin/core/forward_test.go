@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -257,7 +258,7 @@ func TestRetriesWithHops(t *testing.T) {
 		return us.client(0, r)
 	}
 	us.client(0, regionChat).wantRefused(t, "max_queue_size_exceeded")
-	for range freeRetries {
+	for range clusters.FreeRetries {
 		retry().wantRefused(t, "max_queue_size_exceeded")
 	}
 	retry().wantRefused(t, "retry_budget_exceeded")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -15,7 +16,7 @@ import (
 type gauges struct {
 	*host.Env
 	inForce  func() []*config.Config // the newest first
-	clusters clusters
+	clusters clusters.Known
 	stores   *stores
 }
 
@@ -37,34 +38,34 @@ func (g *gauges) set(now time.Duration) {
 }
 
 // of returns the statistics of a cluster.
-func (g *gauges) of(cl *cluster) *stats.Cluster {
-	if cl.shown == nil {
-		cl.shown = stats.NewCluster(g.Stats, cl.name)
+func (g *gauges) of(cl *clusters.Cluster) *stats.Cluster {
+	if cl.Shown == nil {
+		cl.Shown = stats.NewCluster(g.Stats, cl.Name)
 	}
-	return cl.shown
+	return cl.Shown
 }
 
 // setEjections shows the ejections that this VM has decided, and logs them.
-func (g *gauges) setEjections(now time.Duration, cl *cluster) {
-	for _, e := range cl.health.TakeEjected() {
-		g.GW.Log(host.Warn, "cluster="+cl.name+" "+e.Addr+" is ejected for "+e.For.String()+" after "+
+func (g *gauges) setEjections(now time.Duration, cl *clusters.Cluster) {
+	for _, e := range cl.Health.TakeEjected() {
+		g.GW.Log(host.Warn, "cluster="+cl.Name+" "+e.Addr+" is ejected for "+e.For.String()+" after "+
 			strconv.Itoa(e.Failures)+" failures")
 	}
-	g.of(cl).Ejections(cl.health.Ejections(), cl.health.CountEjected(now))
+	g.of(cl).Ejections(cl.Health.Ejections(), cl.Health.CountEjected(now))
 }
 
 // setMetrics sets the gauges of what is known of the engines of a cluster.
-func (g *gauges) setMetrics(now time.Duration, cl *cluster) {
-	if fresh, missing, needed := cl.metrics.Count(now, g.Kind); needed {
+func (g *gauges) setMetrics(now time.Duration, cl *clusters.Cluster) {
+	if fresh, missing, needed := cl.Metrics.Count(now, g.Kind); needed {
 		g.of(cl).Engines(fresh, missing)
 	}
 }
 
 // setLoads sets the gauges of one cluster's endpoints. Those of an endpoint that is no longer listed stay until nothing
 // is in flight there any more.
-func (g *gauges) setLoads(cl *cluster) {
+func (g *gauges) setLoads(cl *clusters.Cluster) {
 	s, listed := g.of(cl), map[string]bool{}
-	for _, view := range cl.views {
+	for _, view := range cl.Views {
 		for i := range view.Endpoints {
 			addr := view.Endpoints[i].Addr
 			listed[addr] = true
@@ -72,16 +73,16 @@ func (g *gauges) setLoads(cl *cluster) {
 		}
 	}
 	addrs := s.Endpoints()
-	loads, err := g.stores.local.Loads(cl.name, addrs, nil)
+	loads, err := g.stores.local.Loads(cl.Name, addrs, nil)
 	if err != nil {
 		return
 	}
 	for i, a := range addrs {
 		limit := int64(0)
-		if cl.pending && listed[a] {
-			limit, _ = cl.limits.Limit(a)
+		if cl.Pending && listed[a] {
+			limit, _ = cl.Limits.Limit(a)
 		}
-		s.Load(a, loads[i], cl.tokens, limit)
+		s.Load(a, loads[i], cl.Tokens, limit)
 		if !listed[a] && loads[i] == (lb.Load{}) {
 			s.Remove(a)
 		}
@@ -89,24 +90,24 @@ func (g *gauges) setLoads(cl *cluster) {
 }
 
 // setPrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.
-func (g *gauges) setPrompts(cl *cluster) {
-	p, s := &cl.prompts, g.of(cl)
-	retention, losses := cl.caches.Retention()
+func (g *gauges) setPrompts(cl *clusters.Cluster) {
+	p, s := &cl.Prompts, g.of(cl)
+	retention, losses := cl.Caches.Retention()
 	s.Losses(losses)
-	if p.user == nil {
+	if p.User == nil {
 		return
 	}
-	percent, known := p.share(p.view)
-	if !p.user.isInForce() {
-		p.user, retention, percent = nil, 0, 0
+	percent, known := p.Share(p.View)
+	if !p.User.IsInForce() {
+		p.User, retention, percent = nil, 0, 0
 	}
 	s.Caches(retention)
 	if known {
 		s.Table(percent)
 	}
-	if known && percent < 100 && p.user != nil && p.user.warnsFirst(cl.name) {
-		_, key := indexBlocks(p.cfg)
-		g.GW.Log(host.Warn, "cluster="+cl.name+" the prefix index has room for "+strconv.FormatUint(percent, 10)+
+	if known && percent < 100 && p.User != nil && p.User.WarnsFirst(cl.Name) {
+		_, key := clusters.IndexBlocks(p.Config)
+		g.GW.Log(host.Warn, "cluster="+cl.Name+" the prefix index has room for "+strconv.FormatUint(percent, 10)+
 			" % of what the endpoints' KV caches hold: raise lb_config.prefix."+key)
 	}
 }

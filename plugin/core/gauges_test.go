@@ -92,7 +92,7 @@ func TestGaugesFollowTheEndpoints(t *testing.T) {
 	if got := d.metrics.values[gone]; got != 0 {
 		t.Errorf("%s is %d when its last request has ended", gone, got)
 	}
-	if n := len(d.workers[0].vm.clusters[fakeCluster].shown.Endpoints()); n > 2 {
+	if n := len(d.workers[0].vm.clusters[fakeCluster].Shown.Endpoints()); n > 2 {
 		t.Errorf("%d endpoints are kept in mind, of which one is there", n)
 	}
 }
@@ -102,14 +102,14 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
 	d.serve(0, 200)
 	v := d.workers[0].vm
-	if !v.clusters[fakeCluster].tokens {
+	if !v.clusters[fakeCluster].Tokens {
 		t.Error("tokens are not counted")
 	}
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
 	}
 	d.advance(2 * heartbeatPeriod)
-	if v.clusters[fakeCluster].tokens {
+	if v.clusters[fakeCluster].Tokens {
 		t.Error("tokens are counted although no rule in force does")
 	}
 }

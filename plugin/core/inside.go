@@ -67,8 +67,8 @@ func (n *nesting) needsBodyInside() bool {
 		if cl == nil {
 			return c.ReadsModelLists()
 		}
-		return c.ReadsModel() && cl.engines.HasAdapters() ||
-			c.ReadsModelLists() && (cl.metrics.ListsUnread(now, c) || cl.facts.Active(now))
+		return c.ReadsModel() && cl.Engines.HasAdapters() ||
+			c.ReadsModelLists() && (cl.Metrics.ListsUnread(now, c) || cl.Facts.Active(now))
 	})
 }
 

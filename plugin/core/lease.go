@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 )
@@ -11,7 +12,7 @@ import (
 // lease is where a request is counted, and how it came to be.
 type lease struct {
 	*host.Env
-	cluster     *cluster // nil before the request is counted
+	cluster     *clusters.Cluster // nil before the request is counted
 	store       lb.Store
 	redis       *redisStore // of which that store is the FallbackStore, nil for the local store
 	reservation reservation
@@ -38,9 +39,9 @@ type reservation struct {
 }
 
 // open counts the request among those of this VM, at a cluster and in the store of the lease.
-func (l *lease) open(cl *cluster) {
+func (l *lease) open(cl *clusters.Cluster) {
 	l.cluster = cl
-	cl.inflight++
+	cl.Inflight++
 	if l.redis != nil {
 		l.redis.inflight++
 	}
@@ -65,7 +66,7 @@ func (l *lease) amend(addr string, tokens int64) {
 func (l *lease) trackResponse(begun bool) {
 	if begun != l.answering {
 		l.answering = begun
-		l.cluster.countResponse(l.addr, begun)
+		l.cluster.CountResponse(l.addr, begun)
 	}
 }
 
@@ -87,7 +88,7 @@ func (l *lease) recordPrompt() {
 // close removes the request from those that this VM counts.
 func (l *lease) close() {
 	l.trackResponse(false)
-	l.cluster.inflight--
+	l.cluster.Inflight--
 	if l.redis != nil {
 		l.redis.inflight--
 	}
@@ -100,10 +101,10 @@ func (l *lease) isGone(addr string, c *config.Config, from *views) bool {
 	if l.redis == nil && !queued {
 		return false
 	}
-	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.Clock(), addr, &health) {
+	if health := clusters.HealthOf(c); queued && l.cluster.Health.EjectedSince(l.plannedAt, l.Clock(), addr, &health) {
 		return true
 	}
-	view := from.of(l.Clock(), l.cluster.name, c)
+	view := from.of(l.Clock(), l.cluster.Name, c)
 	if view == l.reservation.view {
 		return false
 	}

@@ -18,7 +18,7 @@ func (pl *choice) awaitsLists() bool {
 			pl.goOn(pl.listed())
 		}
 	}
-	return pl.plugin.vm.lists.Await(w, pl.cluster.metrics, pl.cfg, pl.cfg.BodyTimeout)
+	return pl.plugin.vm.lists.Await(w, pl.cluster.Metrics, pl.cfg, pl.cfg.BodyTimeout)
 }
 
 // listed decides for a request that has waited for lists.

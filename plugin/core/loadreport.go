@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/host"
@@ -45,13 +46,13 @@ func (m *metricsUse) takeReport(s host.GatewayStream) string {
 
 // requestGone notes that the request has ended where it was placed: at an endpoint of the cluster, which is nil where
 // none was found.
-func (m *metricsUse) requestGone(cl *cluster, endpoint string) {
+func (m *metricsUse) requestGone(cl *clusters.Cluster, endpoint string) {
 	if cl == nil {
 		return
 	}
-	cl.metrics.Gone(&m.request)
+	cl.Metrics.Gone(&m.request)
 	if m.adapter != 0 {
-		cl.engines.RemoveRequest(m.adapter, endpoint)
+		cl.Engines.RemoveRequest(m.adapter, endpoint)
 		m.adapter = 0
 	}
 }

@@ -29,7 +29,7 @@ type factUse struct {
 func (f *factUse) readsFacts() bool {
 	of := f.of
 	cl := of.known()
-	return of.isForModel() && (cl != nil && cl.facts.Active(of.env.Clock()) || f.readsLists()) &&
+	return of.isForModel() && (cl != nil && cl.Facts.Active(of.env.Clock()) || f.readsLists()) &&
 		(f.inPath == 0 || of.traits.length == 0) && // else all is known
 		(of.traits.parts || !of.traits.notJSON && !of.traits.encoded)
 }
@@ -122,7 +122,7 @@ func (f *factUse) readRefusal(size, status int) {
 // has served.
 func (f *factUse) isFact(verdict lb.Verdict, addr string, r *response) bool {
 	of := f.of
-	known, now := of.cluster.facts, of.env.Clock()
+	known, now := of.cluster.Facts, of.env.Clock()
 	switch {
 	case !of.isForModel() || !r.reached || of.cfg.Shadow:
 	case verdict == lb.Success && !of.computes(): // some engines count with one tokenizer, whatever the model
@@ -173,5 +173,5 @@ func (f *factUse) readsLists() bool {
 		return false
 	}
 	cl := of.known()
-	return cl == nil || cl.metrics.ListsUnread(of.env.Clock(), of.cfg)
+	return cl == nil || cl.Metrics.ListsUnread(of.env.Clock(), of.cfg)
 }

@@ -28,8 +28,8 @@ func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.O
 	if verdict == lb.TimedOut {
 		o.WaitedFor = now - pl.sentAt()
 	}
-	o.Busy = pl.cluster.answering[pl.lease.addr] > 0
-	if verdict > lb.Success || pl.cluster.health.NeedsClient(now) {
+	o.Busy = pl.cluster.Answering[pl.lease.addr] > 0
+	if verdict > lb.Success || pl.cluster.Health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
 	o.Model = pl.facts.modelID()
@@ -82,21 +82,21 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 		return 0, false
 	}
 	v.Stats.CountIf(statname.With(stats.Failed,
-		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
+		"cluster", cl.Name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
 	switch r.outcome {
 	case answer.Refused:
 		return lb.Rejected, true
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.suspect(v.Clock(), pl.lease.addr)
+	cl.Suspect(v.Clock(), pl.lease.addr)
 	return lb.Failure, true
 }
 
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
 	pl := j.pl
-	r, calls := &pl.response, &pl.cluster.calls
+	r, calls := &pl.response, &pl.cluster.Calls
 	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
 		return
 	}

@@ -16,7 +16,7 @@ type refusals struct{ pl *choice }
 func (r *refusals) refuseFull(why lb.Reason, expected time.Duration) host.Action {
 	pl := r.pl
 	if !pl.cfg.Shadow {
-		pl.cluster.queue.refusedAt = pl.plugin.vm.Clock()
+		pl.cluster.Queue.RefusedAt = pl.plugin.vm.Clock()
 	}
 	return r.refuse(why, expected)
 }

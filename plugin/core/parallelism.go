@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 )
 
 // parallelism returns how many requests clients should have in flight: as many as there are, and a part of those for
 // which there is room, the less the more backpressure there is. It is not known where there is no cap.
-func (g *gauges) parallelism(cl *cluster, backpressure float64) (n uint64, known bool) {
-	q := &cl.queue
-	if !q.hasCaps() {
+func (g *gauges) parallelism(cl *clusters.Cluster, backpressure float64) (n uint64, known bool) {
+	q := &cl.Queue
+	if !q.HasCaps() {
 		return 0, false
 	}
 	loads, known := g.loadsOf(cl)
@@ -22,25 +23,25 @@ func (g *gauges) parallelism(cl *cluster, backpressure float64) (n uint64, known
 	for _, l := range loads {
 		inflight, tokens = inflight+l.Requests, tokens+l.Tokens
 	}
-	mean := float64(max(1, q.tokens))
+	mean := float64(max(1, q.Tokens))
 	if inflight > 0 {
 		mean = max(1, float64(tokens)/float64(inflight))
 	}
 	for i, l := range loads {
-		room += roomFor(&q.candidates[i], l, mean)
+		room += roomFor(&q.Candidates[i], l, mean)
 	}
 	return uint64(inflight) + uint64(float64(room)*(1-backpressure)), true
 }
 
 // loadsOf returns what is in flight at each endpoint of the queue, over all owners.
-func (g *gauges) loadsOf(cl *cluster) (loads []lb.Load, known bool) {
-	q := &cl.queue
-	if q.redis == nil {
-		loads, err := g.stores.local.Loads(cl.name, q.addrs(), nil)
+func (g *gauges) loadsOf(cl *clusters.Cluster) (loads []lb.Load, known bool) {
+	q := &cl.Queue
+	if q.Redis == nil {
+		loads, err := g.stores.local.Loads(cl.Name, q.Addrs(), nil)
 		return loads, err == nil
 	}
-	for _, addr := range q.addrs() {
-		l, known := q.inflight[addr]
+	for _, addr := range q.Addrs() {
+		l, known := q.Inflight[addr]
 		if !known {
 			return nil, false
 		}
@@ -52,26 +53,26 @@ func (g *gauges) loadsOf(cl *cluster) (loads []lb.Load, known bool) {
 // askRedis asks what is in flight in one of the clusters whose requests wait in Redis, for the next time that gauges
 // are set: the clusters take turns, because there may be many of them.
 func (g *gauges) askRedis(now time.Duration) {
-	var next *cluster
+	var next *clusters.Cluster
 	for _, cl := range g.clusters {
-		if q := &cl.queue; q.config != nil && q.redis != nil && q.redis.Ready(now) && q.hasCaps() &&
-			(next == nil || q.askedAt < next.queue.askedAt) {
+		if q := &cl.Queue; q.Config != nil && q.Redis != nil && q.Redis.Ready(now) && q.HasCaps() &&
+			(next == nil || q.AskedAt < next.Queue.AskedAt) {
 			next = cl
 		}
 	}
 	if next == nil {
 		return
 	}
-	q := &next.queue
-	addrs := q.addrs()
-	q.askedAt = now
-	q.redis.Loads(now, next.name, addrs, func(loads []lb.Load, err error) {
+	q := &next.Queue
+	addrs := q.Addrs()
+	q.AskedAt = now
+	q.Redis.Loads(now, next.Name, addrs, func(loads []lb.Load, err error) {
 		if err != nil {
 			return
 		}
-		q.inflight = make(map[string]lb.Load, len(addrs))
+		q.Inflight = make(map[string]lb.Load, len(addrs))
 		for i, addr := range addrs {
-			q.inflight[addr] = loads[i]
+			q.Inflight[addr] = loads[i]
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -49,7 +50,7 @@ func (u *promptUse) chainPrompt(b *readBody) {
 	var mediaBytes []int
 	var bytesPerToken float64
 	if b.info.Media {
-		key.Cluster, key.Guess = of.scope, guessOf(of.cfg)
+		key.Cluster, key.Guess = of.scope, clusters.GuessOf(of.cfg)
 		mediaBytes, bytesPerToken = of.prompts.models.MediaBytes(key)
 	}
 	skipped := first.Skipped(now)
@@ -77,9 +78,9 @@ func (u *promptUse) chainPrompt(b *readBody) {
 func (u *promptUse) estimateWork(r *lb.Request, size int, ended bool) {
 	of := u.of
 	w := &u.work
-	w.model.Cluster, w.model.Guess, w.open = of.scope, guessOf(of.cfg), !ended
+	w.model.Cluster, w.model.Guess, w.open = of.scope, clusters.GuessOf(of.cfg), !ended
 	w.typical = of.prompts.models.Typical(w.model, w.info.MaxTokens)
-	w.sampled = of.cluster.samples.Take(w.info.MaxTokens)
+	w.sampled = of.cluster.Samples.Take(w.info.MaxTokens)
 	if p := u.chain; p != nil {
 		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+w.unseen(size), p.uncached
 	}
@@ -91,6 +92,6 @@ func (u *promptUse) estimateWork(r *lb.Request, size int, ended bool) {
 // that count tokens.
 func (u *promptUse) assumeTypical(r *lb.Request) {
 	of := u.of
-	typical := of.prompts.models.Typical(learned.Key{Cluster: of.scope, Guess: of.cluster.guess}, 0)
+	typical := of.prompts.models.Typical(learned.Key{Cluster: of.scope, Guess: of.cluster.Guess}, 0)
 	r.PromptTokens, r.OutputTokens = int64(typical.Prompt), int64(math.Round(typical.Output))
 }

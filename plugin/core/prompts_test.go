@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -106,7 +107,7 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 // outputs returns the length of answers that the first worker expects.
 func (d *fakeDriver) outputs() float64 {
 	w := d.workers[0]
-	key := learned.Key{Cluster: fakeCluster, Guess: guessOf(w.current.set.Match("", "", ""))}
+	key := learned.Key{Cluster: fakeCluster, Guess: clusters.GuessOf(w.current.set.Match("", "", ""))}
 	return math.Round(w.vm.prompts.models.Typical(key, 0).Output)
 }
 

@@ -3,43 +3,45 @@ package core
 import (
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/clusters"
 )
 
 // readPeriod is how often the statistics of a queue are read at most to refuse requests.
 const readPeriod = 100 * time.Millisecond
 
 // readQueue reads the statistics of a cluster's queue, and what is in flight as long as no pace is known.
-func (g *gauges) readQueue(now time.Duration, cl *cluster) {
-	q := &cl.queue
-	q.stats, q.running, q.readAt = q.store.Queue(now, cl.name), 0, now
-	if q.stats.Interval > 0 {
+func (g *gauges) readQueue(now time.Duration, cl *clusters.Cluster) {
+	q := &cl.Queue
+	q.Stats, q.Running, q.ReadAt = q.Store.Queue(now, cl.Name), 0, now
+	if q.Stats.Interval > 0 {
 		return
 	}
 	if loads, known := g.loadsOf(cl); known {
 		for _, l := range loads {
-			q.running += l.Requests
+			q.Running += l.Requests
 		}
 	}
 }
 
 // setQueue sets the gauges of a cluster's queue.
-func (g *gauges) setQueue(now time.Duration, cl *cluster) {
-	q := &cl.queue
-	if q.config == nil {
+func (g *gauges) setQueue(now time.Duration, cl *clusters.Cluster) {
+	q := &cl.Queue
+	if q.Config == nil {
 		return
 	}
 	g.readQueue(now, cl)
-	if q.stats.Waiting == 0 && !slices.Contains(g.inForce(), q.config) {
+	if q.Stats.Waiting == 0 && !slices.Contains(g.inForce(), q.Config) {
 		g.of(cl).ClearQueue()
-		q.config, q.classes = nil, nil
+		q.Config, q.Classes = nil, nil
 		return
 	}
-	q.showClasses(cl)
+	q.ShowClasses(cl)
 	s := g.of(cl)
-	for name, id := range q.classes {
-		s.Class(name, q.stats.ByClass[id])
+	for name, id := range q.Classes {
+		s.Class(name, q.Stats.ByClass[id])
 	}
-	share := q.pressure.Share(now)
+	share := q.Pressure.Share(now)
 	s.Pressure(share)
 	if n, ok := g.parallelism(cl, share); ok {
 		s.Parallelism(n)

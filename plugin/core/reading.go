@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -60,7 +61,7 @@ type reading struct {
 	response
 	from      host.GatewayStream
 	ticks     *ticks
-	cluster   *cluster
+	cluster   *clusters.Cluster
 	addr      string        // of the endpoint that answers
 	placedAt  time.Duration // when it got the request
 	requested bool          // as a stream of tokens
@@ -109,12 +110,12 @@ func (r *reading) begin(headers [][2]string, end bool) {
 
 // isInAPI reports whether the answer has to be in an API that is known: by the path of the request, and because other
 // answers of the cluster to such calls were.
-func (r *reading) isInAPI() bool { return r.api != answer.OtherAPI && r.cluster.outputs>>r.api&1 > 0 }
+func (r *reading) isInAPI() bool { return r.api != answer.OtherAPI && r.cluster.Outputs>>r.api&1 > 0 }
 
 // learnOutput is called when the answer has begun.
 func (r *reading) learnOutput() {
 	if r.api != answer.OtherAPI && r.answer != nil && r.answer.HasOutput() {
-		r.cluster.outputs |= 1 << r.api
+		r.cluster.Outputs |= 1 << r.api
 	}
 }
 
@@ -190,7 +191,7 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if n == 1 && r.dataAt == 0 {
 		r.dataAt = r.ticks.ReadClock()
 	}
-	return r.ticks.Clock(), n > 1 || !r.cluster.announces.First()
+	return r.ticks.Clock(), n > 1 || !r.cluster.Announces.First()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -198,7 +199,7 @@ func (r *reading) secondEvent() {
 	if r.answer.Data() == 1 && !r.answer.Begun() {
 		return
 	}
-	r.cluster.announces.Second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
+	r.cluster.Announces.Second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
 	r.dataAt = 0
 	r.answer.Settle()
 	r.reads = r.toEnd()
@@ -216,7 +217,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if r.cluster.ends.Take() || r.cluster.isSuspect(r.ticks.Clock(), r.addr) {
+		if r.cluster.Ends.Take() || r.cluster.IsSuspect(r.ticks.Clock(), r.addr) {
 			r.drawn = drawnIn
 		}
 	}
@@ -232,16 +233,16 @@ func (r *reading) judge() {
 			a.Expect()
 		}
 		r.outcome = a.Outcome(r.complete, !r.unread)
-		r.cluster.terminates = r.cluster.terminates || r.complete && a.Terminated()
+		r.cluster.Terminates = r.cluster.Terminates || r.complete && a.Terminated()
 		if r.drawn == drawnIn {
-			r.cluster.ends.HasRead()
+			r.cluster.Ends.HasRead()
 		}
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
 	case r.isInAPI() && r.complete && !r.unread:
 		r.outcome = answer.Empty // not even a body
 	}
-	if r.outcome == answer.Unfinished && !r.cluster.terminates && r.answer != nil && r.answer.HasOutput() {
+	if r.outcome == answer.Unfinished && !r.cluster.Terminates && r.answer != nil && r.answer.HasOutput() {
 		r.outcome = answer.Complete
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
@@ -27,7 +28,7 @@ const (
 type regions struct {
 	*host.Env
 	inForce  func() []*config.Config // those that name regions, the newest first
-	clusters clusters
+	clusters clusters.Known
 	stores   *stores
 	views    *views
 	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
@@ -238,7 +239,7 @@ func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb
 		return s, nil, false
 	}
 	store, _ := r.stores.of(c)
-	s = queueOf(store.Queue(now, cl.name))
+	s = queueOf(store.Queue(now, cl.Name))
 	s.Open = openOf(&plan, loads)
 	return s, earlier, true
 }
@@ -246,35 +247,35 @@ func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb
 // planOf plans a request in a cluster that nothing is known of. It returns why there is no plan, and no cluster where
 // that is not known.
 func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View, request uint32) (
-	*cluster, lb.Plan, lb.Reason,
+	*clusters.Cluster, lb.Plan, lb.Reason,
 ) {
 	if view == nil {
 		return nil, lb.Plan{}, lb.ReasonNoEndpoints
 	}
-	cl, policy, err := r.clusters.get(now, view.Cluster, c)
+	cl, policy, err := r.clusters.Get(now, view.Cluster, c)
 	if err != nil {
 		return nil, lb.Plan{}, lb.ReasonStoreError
 	}
-	cl.views[view.ListID] = view
-	r.scraping.NeedAlone(request, cl.metrics, c) // else it would seem to have no room
+	cl.Views[view.ListID] = view
+	r.scraping.NeedAlone(request, cl.Metrics, c) // else it would seem to have no room
 	plan, why := policy.Plan(now, &lb.Request{Random: r.GW.Random()}, view)
 	return cl, plan, why
 }
 
 // loads returns what is in flight at each candidate, if that is known: now, or when it was asked of Redis.
-func (r *regions) loads(now time.Duration, h *home, cl *cluster, plan *lb.Plan) (
+func (r *regions) loads(now time.Duration, h *home, cl *clusters.Cluster, plan *lb.Plan) (
 	loads []lb.Load, earlier *redisLoads, known bool,
 ) {
 	addrs := addrsOf(plan)
 	_, redis := r.stores.of(h.cfg)
 	if redis == nil || !redis.remote.Ready(now) { // what Redis cannot count is counted here
-		loads, err := r.stores.local.Loads(cl.name, addrs, nil)
+		loads, err := r.stores.local.Loads(cl.Name, addrs, nil)
 		return loads, nil, err == nil
 	}
-	l := h.redis[cl.name]
+	l := h.redis[cl.Name]
 	if l == nil {
 		l = &redisLoads{}
-		h.redis[cl.name] = l
+		h.redis[cl.Name] = l
 	}
 	l.addrs, l.probedAt = addrs, now
 	for _, addr := range addrs {

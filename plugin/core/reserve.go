@@ -153,7 +153,7 @@ func (pl *choice) leased(addr string, gone bool) host.Action {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.name+" "+pl.debug.describe())
+		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
 	}
 	return pl.within.chooseInside()
 }
@@ -166,10 +166,10 @@ func (pl *choice) requestPlaced() {
 		return
 	}
 	if !pl.cfg.Shadow { // else the gateway has chosen
-		pl.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.cluster.shares.Count(pl.plugin.vm.Clock(), l.chosen)
-		if pl.cluster.metrics.Needed() {
-			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
+		pl.cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
+		pl.cluster.Shares.Count(pl.plugin.vm.Clock(), l.chosen)
+		if pl.cluster.Metrics.Needed() {
+			pl.metrics.adapter = pl.cluster.Engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
 		}
 	}
 	pl.metrics.requestReport(pl.gateway, &pl.traits, pl.cfg)

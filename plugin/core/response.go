@@ -70,7 +70,7 @@ func (s *serving) readReport() {
 		addr = pl.gateway.ServedBy()
 	}
 	if addr != "" {
-		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, report)
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.Name, addr, report)
 	}
 }
 
@@ -172,7 +172,7 @@ func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	}
 	pl.lease.used(used)
 	if pl.prompt.chain.hasBlocks() {
-		pl.cluster.prompts.usedBy(pl.plugin, pl.cfg)
+		pl.cluster.Prompts.UsedBy(pl.plugin, pl.cfg)
 	}
 }
 
@@ -198,7 +198,7 @@ func (pl *choice) end() {
 	delete(v.bodies.reading, &pl.body)
 	v.lists.Left(&pl.metrics.waiter)
 	if a := &pl.wait.attempt; a.open {
-		pl.cluster.retries.end(a.id)
+		pl.cluster.Retries.End(a.id)
 	}
 	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {
@@ -264,7 +264,7 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 		pl.response.status >= 300 {
 		return
 	}
-	pl.cluster.limits.Observe(at, push.Answer{
+	pl.cluster.Limits.Observe(at, push.Answer{
 		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
 		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
 	})
@@ -274,11 +274,11 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 func (s *serving) expectMetrics(now time.Duration) {
 	pl := s.pl
 	l := &pl.lease
-	if !pl.cluster.metrics.Needed() || pl.cfg.Shadow {
+	if !pl.cluster.Metrics.Needed() || pl.cfg.Shadow {
 		return
 	}
 	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {
-		pl.cluster.engines.AddAnswer(now, l.addr, pl.placedAt())
+		pl.cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
 }
 

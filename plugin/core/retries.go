@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/plugin/clusters"
 )
 
 // attempt is what tells whether a request is the retry of another one.
@@ -39,17 +41,17 @@ func (a *attempt) name(t *traits, chain *promptChain, model uint64, textBytes in
 }
 
 // begin counts the request as open, once, if it has an id.
-func (a *attempt) begin(now time.Duration, b *retryBudget) {
+func (a *attempt) begin(now time.Duration, b *clusters.RetryBudget) {
 	if a.id != 0 && !a.open {
 		a.open = true
-		b.begin(now, a.id)
+		b.Begin(now, a.id)
 	}
 }
 
 // isRetry reports whether the request is another attempt at one that got no answer: a gateway in front of this one or
 // the client's library says so, or it has the id, the path and the length of one that was refused, or whose client
 // left, and the prompt where that is known. Where it is not, an id that several requests have at a time shows nothing.
-func (a *attempt) isRetry(now time.Duration, t *traits, b *retryBudget) bool {
+func (a *attempt) isRetry(now time.Duration, t *traits, b *clusters.RetryBudget) bool {
 	for _, sign := range [...]struct {
 		header string
 		first  int // its value at the first attempt
@@ -58,5 +60,5 @@ func (a *attempt) isRetry(now time.Duration, t *traits, b *retryBudget) bool {
 			return true
 		}
 	}
-	return b.hasFailed(now, a.digest) && (a.exact || !b.isShared(now, a.id))
+	return b.HasFailed(now, a.digest) && (a.exact || !b.IsShared(now, a.id))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/clusters"
 )
 
 // Of a crowd that tries again only a part gets in, until the cluster is not overloaded any more.
@@ -27,7 +28,7 @@ func TestRetryStorm(t *testing.T) {
 	d.wantWaiting(waiting...)
 	for i := 10; i < 30; i++ {
 		want := "retry_budget_exceeded"
-		if i < 10+freeRetries {
+		if i < 10+clusters.FreeRetries {
 			want = "max_queue_size_exceeded"
 		}
 		d.client(0, retry(i)).wantRefused(t, want)
@@ -44,7 +45,7 @@ func TestRetryStorm(t *testing.T) {
 	for _, c := range append(waiting, busy...) {
 		c.ResetByClient()
 	}
-	d.advance(retrySeconds * time.Second)
+	d.advance(clusters.RetrySeconds * time.Second)
 	for i := range 30 {
 		if c := d.client(0, retry(i)); c.Upstream() != 0 {
 			t.Fatalf("retry %d: %+v", i, c.Result())
@@ -65,7 +66,7 @@ func TestRefusedRetriesKeepNoBudget(t *testing.T) {
 	waiting.ResetByClient()
 	busy[0].Finish()
 	refused := 0
-	for range 4 * retrySeconds {
+	for range 4 * clusters.RetrySeconds {
 		d.advance(time.Second / 4)
 		c := d.client(0, retry)
 		if c.Upstream() == 0 {
@@ -75,11 +76,11 @@ func TestRefusedRetriesKeepNoBudget(t *testing.T) {
 		c.wantRefused(t, "retry_budget_exceeded")
 		refused++
 	}
-	if want := 4*retrySeconds - freeRetries - 1; refused != want {
-		t.Errorf("%d retries were refused within %d s after the last other refusal, want %d", refused, retrySeconds,
+	if want := 4*clusters.RetrySeconds - clusters.FreeRetries - 1; refused != want {
+		t.Errorf("%d retries were refused within %d s after the last other refusal, want %d", refused, clusters.RetrySeconds,
 			want)
 	}
-	for range 2 * freeRetries {
+	for range 2 * clusters.FreeRetries {
 		c := d.client(0, retry)
 		if c.Upstream() != 0 {
 			t.Fatalf("a retry on an idle cluster: %+v", c.Result())
@@ -100,7 +101,7 @@ func TestShadowKeepsNoBudget(t *testing.T) {
 		}
 	}
 	for _, cl := range d.workers[0].vm.clusters {
-		if cl.overloaded(d.now) {
+		if cl.Overloaded(d.now) {
 			t.Error("the cluster counts as overloaded")
 		}
 	}
@@ -201,7 +202,7 @@ func TestRetriesAreKnownByTheirBodies(t *testing.T) {
 				Frames:  []string{body},
 			})
 		}
-		for range freeRetries + 1 {
+		for range clusters.FreeRetries + 1 {
 			d.client(0, streamtest.Request{Headers: [][2]string{{"x-envoy-attempt-count", "2"}}})
 		}
 		send("aaaa").wantRefused(t, "max_queue_size_exceeded")

@@ -92,5 +92,5 @@ func (s *serving) sessionPlaced() {
 		result = sessionAtHome
 	}
 	pl.session.result = result
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.name, "result", result), 1)
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.Name, "result", result), 1)
 }

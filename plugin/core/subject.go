@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
@@ -13,12 +14,12 @@ import (
 type subject struct {
 	*request
 	env      *host.Env
-	clusters clusters
+	clusters clusters.Known
 	prompts  *prompts
 
 	cfg     *config.Config
-	scope   string   // name of the cluster
-	cluster *cluster // nil before it is looked up
+	scope   string            // name of the cluster
+	cluster *clusters.Cluster // nil before it is looked up
 
 	pattern learned.CallPattern // of a call that no table lists
 	session session             // that it belongs to
@@ -29,7 +30,7 @@ type subject struct {
 }
 
 // known returns what is known of the cluster, nil for nothing.
-func (s *subject) known() *cluster { return s.clusters[s.scope] }
+func (s *subject) known() *clusters.Cluster { return s.clusters[s.scope] }
 
 // meetCall finds out what the call makes an engine do. bodiless is whether it has no body.
 func (s *subject) meetCall(bodiless bool) {
@@ -57,7 +58,7 @@ func (s *subject) needsMore() bool {
 		return false
 	}
 	cl := s.known()
-	return cl != nil && cl.engines.HasAdapters()
+	return cl != nil && cl.Engines.HasAdapters()
 }
 
 // needsText reports whether a member of the body decides it that says nothing of its work.

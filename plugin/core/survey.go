@@ -52,13 +52,13 @@ func (r *regions) roomBy(now time.Duration, request uint32, sv *survey, c *confi
 		rm.known = true
 		return rm
 	case redis == nil:
-		loads, err := r.stores.local.Loads(cl.name, addrs, nil)
-		rm.count(loads, r.stores.local.Queue(now, cl.name), err)
+		loads, err := r.stores.local.Loads(cl.Name, addrs, nil)
+		rm.count(loads, r.stores.local.Queue(now, cl.Name), err)
 		return rm
 	}
 	sv.left++
 	r.wakeAt(now, now+c.ReserveTimeout)
-	redis.remote.Room(now, cl.name, addrs, func(loads []lb.Load, q lb.QueueStats, err error) {
+	redis.remote.Room(now, cl.Name, addrs, func(loads []lb.Load, q lb.QueueStats, err error) {
 		rm.count(loads, q, err)
 		sv.left--
 		sv.finish()

@@ -38,7 +38,7 @@ func (u *promptUse) learnUsage(now time.Duration, r *response, asChosen bool, o 
 	if !r.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
 		is.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
-	u.of.cluster.samples.HasRead(w.info.MaxTokens)
+	u.of.cluster.Samples.HasRead(w.info.MaxTokens)
 	models := u.of.prompts.models
 	models.Observe(now, w.model, w.text, w.info.MaxTokens, is)
 	if w.media.Count > 0 && u.chain != nil && u.chain.whole {
@@ -69,7 +69,7 @@ func (u *promptUse) compareCached(is answer.Usage, asExpected bool, o *lb.Outcom
 	stat.Count(stats.Cached, uint64(o.CachedTokens))
 	stat.Count(stats.Expected, uint64(o.ExpectedTokens))
 	if p.whole {
-		u.of.cluster.prompts.sizes.Observe(is.Prompt, len(p.blocks))
+		u.of.cluster.Prompts.Sizes.Observe(is.Prompt, len(p.blocks))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/plugin/admission"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
@@ -22,7 +23,7 @@ type VM struct {
 	configs   *configs          // in force
 	lastGood  *lastGood         // configurations in shared memory
 	ticks     *ticks            // timers and what is due
-	clusters  clusters          // what is known of each cluster
+	clusters  clusters.Known    // what is known of each cluster
 	views     *views            // what configurations choose among
 	stores    *stores           // where requests are counted
 	prompts   *prompts          // how prompts are cut into blocks, and how long they typically are
@@ -40,7 +41,7 @@ type VM struct {
 // NewVM returns the state of a VM in a gateway of the given kind.
 func NewVM(gw host.Gateway, kind config.Host) *VM {
 	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
-	v := &VM{Env: e, configs: &configs{}, clusters: clusters{}, prompts: newPrompts()}
+	v := &VM{Env: e, configs: &configs{}, clusters: clusters.Known{}, prompts: newPrompts()}
 	v.bodies = newBodies(e, v.prompts)
 	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
@@ -75,15 +76,15 @@ func (v *VM) tick(p *Plugin) {
 	v.GW.Tick(now, v.configs.adminSource)
 	v.Guard("circuit breakers", func() { v.views.tick(now) }, nil)
 	v.stores.local.Flush(now)
-	v.clusters.exchangeEjections(now, v.GW.KV())
-	v.clusters.exchangeFacts(now, v.GW.KV())
+	v.clusters.ExchangeEjections(now, v.GW.KV())
+	v.clusters.ExchangeFacts(now, v.GW.KV())
 	v.bodies.expire(now)
 	v.waiters.refresh(now)
 	v.Guard("the metrics of engines", func() {
 		v.scraping.Tick(now)
-		v.clusters.exchangeShares(now, v.GW.KV())
+		v.clusters.ExchangeShares(now, v.GW.KV())
 	}, nil)
-	v.Guard("push limits", func() { v.clusters.exchangeLimits(now, v.GW.KV()) }, nil)
+	v.Guard("push limits", func() { v.clusters.ExchangeLimits(now, v.GW.KV()) }, nil)
 	v.Guard("the lists of models", func() { v.lists.Tick(now) }, nil)
 	v.Guard("other regions", func() { v.regions.tick(now) }, nil)
 	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
@@ -127,11 +128,11 @@ func (v *VM) forgetClusters(now time.Duration) {
 		inForce[c] = true
 	}
 	for name, cl := range v.clusters {
-		if cl.inflight == 0 && now-cl.usedAt > endpoints.ClusterAge {
+		if cl.Inflight == 0 && now-cl.UsedAt > endpoints.ClusterAge {
 			v.gauges.of(cl).Clear()
 			delete(v.clusters, name)
 			continue
 		}
-		cl.keepPolicies(inForce)
+		cl.KeepPolicies(inForce)
 	}
 }

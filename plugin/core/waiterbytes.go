@@ -130,7 +130,7 @@ func (w *waiters) mayHold(s *waiter, n int) bool {
 func (w *waiters) add(s *waiter, n int, again bool) {
 	w.count(s, n)
 	if !s.redis {
-		s.cluster.waiting++
+		s.cluster.Waiting++
 	}
 	switch {
 	case again:
@@ -216,6 +216,6 @@ func (w *waiters) remove(s *waiter) {
 		delete(w.of, s.holder)
 	}
 	if !s.redis {
-		s.cluster.waiting--
+		s.cluster.Waiting--
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
@@ -36,7 +37,7 @@ type waiters struct {
 type waiter struct {
 	holder
 	config    *config.Config
-	cluster   *cluster
+	cluster   *clusters.Cluster
 	context   uint32        // the gateway's
 	rank      uint8         // of its class
 	since     time.Duration // when it was first reserved
@@ -129,7 +130,7 @@ func (w *waiters) refresh(now time.Duration) {
 	stale := w.stale(now)
 	order.By(stale, byArrival)
 	for _, s := range stale[:min(len(stale), maxReplans)] {
-		s.cluster.capsAt = now
+		s.cluster.CapsAt = now
 		w.RunAs(s.context, "a new plan for a waiting request", s.request.planAgain, s.request.grantRecovered)
 	}
 }
@@ -155,7 +156,7 @@ func (w *waiters) stale(now time.Duration) (stale []*waiter) {
 			}, nil)
 			views[from] = view
 		}
-		if view != s.view || !seen && now-s.cluster.capsAt >= capsPeriod {
+		if view != s.view || !seen && now-s.cluster.CapsAt >= capsPeriod {
 			stale = append(stale, s)
 		}
 	}

@@ -47,12 +47,12 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		w.tenant = learned.TenantName(pl.traits.value(q.TenantHeader))
 		w.turn = v.waiters.tenants.TurnOf(w.tenant)
 	}
-	a, work, retries := &w.attempt, &pl.prompt.work, &pl.cluster.retries
+	a, work, retries := &w.attempt, &pl.prompt.work, &pl.cluster.Retries
 	a.name(&pl.traits, pl.prompt.chain, work.model.Model, work.info.TextBytes)
 	a.begin(now, retries)
 	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
 	if !forwarded &&
-		!retries.allows(now, a.isRetry(now, &pl.traits, retries), q.RetryBudget, pl.cluster.overloaded(now)) {
+		!retries.Allows(now, a.isRetry(now, &pl.traits, retries), q.RetryBudget, pl.cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
 	most := w.longest() - (now - w.since)
@@ -61,7 +61,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-pl.cluster.answers.Typical())
+		most = min(most, left-pl.cluster.Answers.Typical())
 	}
 	switch {
 	case most <= 0:
@@ -82,7 +82,7 @@ func (w *waiting) plan(most time.Duration) lb.Wait {
 	return lb.Wait{
 		Max: most, Class: w.class.Class, Tenant: w.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
-		TenantLength: q.TenantLength(), Limits: pl.cluster.capsOf(pl.cfg), Place: &w.place,
+		TenantLength: q.TenantLength(), Limits: pl.cluster.CapsOf(pl.cfg), Place: &w.place,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
 )
@@ -38,7 +39,7 @@ func TestEstimate(t *testing.T) {
 		{"rerank generates nothing", prompt.Info{TextBytes: 40, API: prompt.Rerank, MaxTokens: 5}, 60, 60, 10, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			typical := learned.Models{}.Typical(learned.Key{Guess: guessOf(c)}, tc.info.MaxTokens)
+			typical := learned.Models{}.Typical(learned.Key{Guess: clusters.GuessOf(c)}, tc.info.MaxTokens)
 			w := work{info: tc.info, seen: tc.seen, typical: typical}
 			if p, o := w.estimate(c, tc.size); p != tc.prompt || o != tc.output {
 				t.Fatalf("%d and %d tokens, want %d and %d", p, o, tc.prompt, tc.output)

@@ -1,4 +1,4 @@
-package core
+package clusters
 
 import (
 	"strconv"
@@ -15,23 +15,23 @@ import (
 // This file turns a configuration as the operator writes it into those of package lb.
 
 // configOf returns what a policy is made of, with what is known of its cluster.
-func configOf(c *config.Config, cl *cluster) policy.Config {
+func configOf(c *config.Config, cl *Cluster) policy.Config {
 	return policy.Config{
 		Unit: c.Unit, Push: c.Push, PushAhead: c.PushAhead, Cluster: clusterConfigOf(c),
 		Settings: c.Settings(), Engine: c.Engines.Config,
-		Health: cl.health, Facts: cl.facts, Caches: cl.caches, Engines: cl.engines, Shares: cl.shares,
-		Limits: cl.limits, Latencies: cl.latencies,
+		Health: cl.Health, Facts: cl.Facts, Caches: cl.Caches, Engines: cl.Engines, Shares: cl.Shares,
+		Limits: cl.Limits, Latencies: cl.latencies,
 	}
 }
 
 func clusterConfigOf(c *config.Config) health.ClusterConfig {
 	return health.ClusterConfig{
 		MaxInflight: int64(c.MaxInflight), MaxInflightTokens: int64(c.MaxInflightTokens),
-		ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c),
+		ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: HealthOf(c),
 	}
 }
 
-func healthOf(c *config.Config) health.Config {
+func HealthOf(c *config.Config) health.Config {
 	return health.Config{
 		ConsecutiveFailures: c.Health.ConsecutiveFailures, EjectionTime: c.Health.EjectionTime,
 		MaxEjectionTime: c.Health.MaxEjectionTime, MaxEjectionPercent: c.Health.MaxEjectionPercent,
@@ -39,13 +39,13 @@ func healthOf(c *config.Config) health.Config {
 	}
 }
 
-// guessOf returns what is configured to be typical of a request.
-func guessOf(c *config.Config) learned.Guess {
+// GuessOf returns what is configured to be typical of a request.
+func GuessOf(c *config.Config) learned.Guess {
 	return learned.Guess{BytesPerToken: c.BytesPerToken, Tokens: max(1, c.OutputTokens)}
 }
 
-// capsOf returns a digest of the settings that the caps of candidates follow from.
-func (cl *cluster) capsOf(c *config.Config) uint32 {
+// CapsOf returns a digest of the settings that the caps of candidates follow from.
+func (cl *Cluster) CapsOf(c *config.Config) uint32 {
 	digest, ok := cl.caps[c]
 	if !ok {
 		text := strconv.AppendInt(nil, int64(c.MaxInflight), 10)

@@ -1,4 +1,4 @@
-package core
+package clusters
 
 import (
 	"time"
@@ -60,19 +60,19 @@ type shared interface {
 	ConfirmExport()
 }
 
-// exchangeEjections takes over the ejections of other VMs and publishes those decided here.
-func (cs clusters) exchangeEjections(now time.Duration, kv lb.KV) {
-	cs.exchange(now, kv, process.KeyEjections, func(cl *cluster) shared { return cl.health })
+// ExchangeEjections takes over the ejections of other VMs and publishes those decided here.
+func (cs Known) ExchangeEjections(now time.Duration, kv lb.KV) {
+	cs.exchange(now, kv, process.KeyEjections, func(cl *Cluster) shared { return cl.Health })
 }
 
-// exchangeFacts does the same with what endpoints have said of models, in a value of the same format.
-func (cs clusters) exchangeFacts(now time.Duration, kv lb.KV) {
-	cs.exchange(now, kv, process.KeyFacts, func(cl *cluster) shared { return cl.facts })
+// ExchangeFacts does the same with what endpoints have said of models, in a value of the same format.
+func (cs Known) ExchangeFacts(now time.Duration, kv lb.KV) {
+	cs.exchange(now, kv, process.KeyFacts, func(cl *Cluster) shared { return cl.Facts })
 }
 
 // exchange takes over what other VMs have published of clusters under the key, and publishes what was learned here. A
 // swap that is lost is tried again at the next tick.
-func (cs clusters) exchange(now time.Duration, kv lb.KV, key string, of func(*cluster) shared) {
+func (cs Known) exchange(now time.Duration, kv lb.KV, key string, of func(*Cluster) shared) {
 	raw, cas, err := kv.Get(key)
 	if err != nil {
 		return

@@ -1,4 +1,4 @@
-package core
+package clusters
 
 import (
 	"time"
@@ -13,11 +13,11 @@ import (
 // mix.
 
 const (
-	// retrySeconds is over how many seconds requests and retries are compared, and for how long a cluster that has
+	// RetrySeconds is over how many seconds requests and retries are compared, and for how long a cluster that has
 	// refused a request counts as overloaded.
-	retrySeconds = 10
-	// freeRetries is how many retries are allowed in that time, however few requests there are.
-	freeRetries = 3
+	RetrySeconds = 10
+	// FreeRetries is how many retries are allowed in that time, however few requests there are.
+	FreeRetries = 3
 	// maxEnded is how many requests are remembered that have got no answer, maxShared, how many ids that several
 	// requests have, and endedMemory for how long.
 	maxEnded    = 4096
@@ -25,9 +25,9 @@ const (
 	endedMemory = 30 * time.Second
 )
 
-// retryBudget is how many requests of a cluster were retries lately.
-type retryBudget struct {
-	seconds [retrySeconds]retrySecond
+// RetryBudget is how many requests of a cluster were retries lately.
+type RetryBudget struct {
+	seconds [RetrySeconds]retrySecond
 	ended   *recent.Cache[uint64, time.Duration] // when requests ended without an answer, by their digests
 	open    map[uint64]int                       // requests that are open, by their ids
 	shared  map[uint64]time.Duration             // when several were open at a time, likewise
@@ -40,11 +40,11 @@ type retrySecond struct {
 	retries int // that were allowed
 }
 
-// allows counts a request, and reports whether it may be served: one that is no retry always, a retry of an overloaded
+// Allows counts a request, and reports whether it may be served: one that is no retry always, a retry of an overloaded
 // cluster if no more than the given percentage of its requests are retries.
-func (b *retryBudget) allows(now time.Duration, retry bool, percent int, overloaded bool) bool {
+func (b *RetryBudget) Allows(now time.Duration, retry bool, percent int, overloaded bool) bool {
 	at := int64(now / time.Second)
-	s := &b.seconds[at%retrySeconds]
+	s := &b.seconds[at%RetrySeconds]
 	if s.second != at {
 		*s = retrySecond{second: at}
 	}
@@ -55,12 +55,12 @@ func (b *retryBudget) allows(now time.Duration, retry bool, percent int, overloa
 	if overloaded {
 		first, retries := 0, 0
 		for i := range b.seconds {
-			if c := &b.seconds[i]; at-c.second < retrySeconds {
+			if c := &b.seconds[i]; at-c.second < RetrySeconds {
 				first += c.first
 				retries += c.retries
 			}
 		}
-		if retries >= max(freeRetries, (first+retries+1)*percent/100) {
+		if retries >= max(FreeRetries, (first+retries+1)*percent/100) {
 			return false
 		}
 	}
@@ -68,8 +68,8 @@ func (b *retryBudget) allows(now time.Duration, retry bool, percent int, overloa
 	return true
 }
 
-// failed notes that a request has ended without an answer: another one with its id is a retry.
-func (b *retryBudget) failed(now time.Duration, id uint64) {
+// Failed notes that a request has ended without an answer: another one with its id is a retry.
+func (b *RetryBudget) Failed(now time.Duration, id uint64) {
 	if id == 0 {
 		return
 	}
@@ -79,8 +79,8 @@ func (b *retryBudget) failed(now time.Duration, id uint64) {
 	b.ended.Put(now, id, now)
 }
 
-// hasFailed reports whether a request with that id has ended without an answer lately.
-func (b *retryBudget) hasFailed(now time.Duration, id uint64) bool {
+// HasFailed reports whether a request with that id has ended without an answer lately.
+func (b *RetryBudget) HasFailed(now time.Duration, id uint64) bool {
 	if b.ended == nil || id == 0 {
 		return false
 	}
@@ -88,9 +88,9 @@ func (b *retryBudget) hasFailed(now time.Duration, id uint64) bool {
 	return ok && now-at < endedMemory
 }
 
-// begin counts a request as open. While one is, another with its id is another request: a client tries again when the
+// Begin counts a request as open. While one is, another with its id is another request: a client tries again when the
 // first attempt is over.
-func (b *retryBudget) begin(now time.Duration, id uint64) {
+func (b *RetryBudget) Begin(now time.Duration, id uint64) {
 	if b.open == nil {
 		b.open, b.shared = map[uint64]int{}, map[uint64]time.Duration{}
 	}
@@ -105,8 +105,8 @@ func (b *retryBudget) begin(now time.Duration, id uint64) {
 	b.shared[id] = now
 }
 
-// end is the reverse of begin.
-func (b *retryBudget) end(id uint64) {
+// End is the reverse of begin.
+func (b *RetryBudget) End(id uint64) {
 	if b.open[id] > 1 {
 		b.open[id]--
 	} else {
@@ -114,8 +114,8 @@ func (b *retryBudget) end(id uint64) {
 	}
 }
 
-// isShared reports whether several requests had that id at a time lately.
-func (b *retryBudget) isShared(now time.Duration, id uint64) bool {
+// IsShared reports whether several requests had that id at a time lately.
+func (b *RetryBudget) IsShared(now time.Duration, id uint64) bool {
 	at, ok := b.shared[id]
 	return ok && now-at < endedMemory
 }

@@ -1,4 +1,4 @@
-package core
+package clusters
 
 import "time"
 
@@ -9,16 +9,16 @@ const (
 	maxSuspects = 256
 )
 
-// suspect has streams of the endpoint read to their ends from now on.
-func (cl *cluster) suspect(now time.Duration, addr string) {
+// Suspect has streams of the endpoint read to their ends from now on.
+func (cl *Cluster) Suspect(now time.Duration, addr string) {
 	if len(cl.suspects) >= maxSuspects {
 		clear(cl.suspects)
 	}
 	cl.suspects[addr] = now + suspectFor
 }
 
-// isSuspect reports whether streams of the endpoint are read to their ends.
-func (cl *cluster) isSuspect(now time.Duration, addr string) bool {
+// IsSuspect reports whether streams of the endpoint are read to their ends.
+func (cl *Cluster) IsSuspect(now time.Duration, addr string) bool {
 	until, ok := cl.suspects[addr]
 	return ok && now < until
 }
