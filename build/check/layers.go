@@ -29,8 +29,9 @@ const (
 // and the same input gives the same output.
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
-	"plugin/admission", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines",
-	"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient",
+	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
+	"plugin/engines", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats",
+	"redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -39,7 +40,8 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
-	"plugin/admission", "plugin/core", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats",
+	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/host", "plugin/learned",
+	"plugin/stats",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -99,6 +101,11 @@ var mayImport = map[string][]string{
 		"internal/statname", "internal/wire", "lb", "lb/budget", "lb/policy", "plugin/config", "plugin/endpoints",
 		"plugin/host", "plugin/process", "plugin/stats", xxhash,
 	},
+	"plugin/clusters": {
+		"internal/order", "internal/recent", "internal/wire", "lb", "lb/cache", "lb/engines", "lb/health",
+		"lb/memstore", "lb/models", "lb/policy", "lb/push", "plugin/admission", "plugin/config", "plugin/endpoints",
+		"plugin/engines", "plugin/learned", "plugin/process", "plugin/stats", "redisclient", xxhash,
+	},
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines", "lb/health", "lb/policy",
 		"lb/push", "lb/region", "lb/setting", "metrics", xxhash,
@@ -106,10 +113,9 @@ var mayImport = map[string][]string{
 	"plugin/config/configtest": nil,
 	"plugin/core": {
 		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
-		"lb/cache", "lb/engines", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/prompt", "lb/push",
-		"lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/endpoints",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats",
-		"redisclient", xxhash,
+		"lb/memstore", "lb/policy", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/admission",
+		"plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines", "plugin/host", "plugin/learned",
+		"plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -140,8 +146,8 @@ var mayImport = map[string][]string{
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
-	"plugin/admission", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines",
-	"plugin/process", "redisclient",
+	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
+	"plugin/engines", "plugin/process", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

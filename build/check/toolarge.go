@@ -26,11 +26,5 @@ var tooLarge = map[string]shape{
 			"Fleet.State and Fleet.state",
 		},
 	},
-	"lb/storetest": {
-		circle: 17,
-		pairs: []string{
-			"chaos.NewOwner and chaos.newOwner",
-		},
-	},
-	"plugin/core": {circle: 25},
+	"plugin/core": {circle: 21},
 }

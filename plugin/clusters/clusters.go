@@ -68,7 +68,7 @@ type Cluster struct {
 }
 
 // ErrTooMany reports that too many clusters are in use.
-var ErrTooMany = errors.New("core: too many clusters")
+var ErrTooMany = errors.New("clusters: too many are in use")
 
 // Get returns what is known of the cluster, with the policy of the configuration.
 func (cs Known) Get(now time.Duration, name string, c *config.Config) (*Cluster, lb.Policy, error) {

@@ -83,10 +83,10 @@ func (c *configs) update() {
 	}
 }
 
-// IsInForce implements promptUser.
+// IsInForce implements clusters.PromptUser.
 func (p *Plugin) IsInForce() bool { return p.vm.configs.contains(p) }
 
-// WarnsFirst implements promptUser.
+// WarnsFirst implements clusters.PromptUser.
 func (p *Plugin) WarnsFirst(cluster string) bool {
 	first := !p.warned[cluster]
 	p.warned[cluster] = true

@@ -77,8 +77,8 @@ func TestRefusedRetriesKeepNoBudget(t *testing.T) {
 		refused++
 	}
 	if want := 4*clusters.RetrySeconds - clusters.FreeRetries - 1; refused != want {
-		t.Errorf("%d retries were refused within %d s after the last other refusal, want %d", refused, clusters.RetrySeconds,
-			want)
+		t.Errorf("%d retries were refused within %d s after the last other refusal, want %d", refused,
+			clusters.RetrySeconds, want)
 	}
 	for range 2 * clusters.FreeRetries {
 		c := d.client(0, retry)

@@ -3,80 +3,11 @@ package storetest
 import (
 	"errors"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/queuecheck"
 	"github.com/warmgate/warmgate/lb"
 )
-
-var queueSuite = []struct {
-	name string
-	run  func(*testing.T, *line)
-}{
-	{"a request waits and is granted what another owner releases", testQueueGrant},
-	{"a request that does not wait is refused", testQueueFull},
-	{"first come first served over all owners", testQueueFIFO},
-	{"nobody overtakes a grant that was not claimed yet", testQueueOvertake},
-	{"a request waits only for what it may use", testQueueCandidates},
-	{"scopes have queues of their own", testQueueScopes},
-	{"a higher cap lets waiting requests go first", testQueueCaps},
-	{"a lower cap holds", testQueueLowerCap},
-	{"a lease that moves away frees its endpoint", testQueueAmend},
-	{"a request waits for tokens", testQueueTokens},
-	{"a lease that counts for less frees tokens", testQueueFewerTokens},
-	{"the wait is over", testQueueMax},
-	{"a released request leaves the queue", testQueueRelease},
-	{"a released request gives back a grant that it has not claimed", testQueueReleaseGranted},
-	{"a dead owner's requests leave the queue", testQueueDeadOwner},
-	{"a dead owner's grants are returned", testQueueDeadGrant},
-	{"a silent owner's turns go to others", testQueueSilentTurn},
-	{"a silent owner begins to wait again", testQueueSilentBegins},
-	{"a silent owner's grants are given to others", testQueueSilentGrants},
-	{"a silent owner keeps what it knows of", testQueueSilentKnows},
-	{"random histories with silent owners", testQueueSilentRandom},
-	{"heartbeats keep waiting requests", testQueueHeartbeats},
-	{"a request that is reserved anew keeps its place", testQueueSince},
-	{"a request that is planned anew is never out of the queue", testQueueInstead},
-	{"the queue has a length", testQueueLength},
-	{"a tenant has a part of the queue", testQueueTenantLength},
-	{"a class below its part evicts the youngest of another one", testQueueEviction},
-	{"in a full queue a tenant with many makes room for one with few", testQueueFlood},
-	{"in a full queue each class has its part", testQueueParts},
-	{"who holds most of a full queue makes room for who has nothing there", testQueueMajority},
-	{"a class has places that others cannot take", testQueueReserved},
-	{"a hopeless request is refused at once", testQueueHopeless},
-	{"a strictly higher class is not hopeless", testQueueHopelessClass},
-	{"a tenant is not hopeless behind another one", testQueueHopelessTenant},
-	{"nothing is hopeless while an endpoint is open", testQueueHopelessOpen},
-	{"statistics", testQueueStats},
-	{"classes share by weight", testQueueWeights},
-	{"a class that comes late has no claim", testQueueIdleClass},
-	{"a strictly higher class goes first", testQueueStrict},
-	{"a class that has waited long has a part", testQueueAging},
-	{"tenants of a class take turns", testQueueTenants},
-	{"tenants share what was served", testQueueServedTenants},
-	{"classes share what was served", testQueueServedClasses},
-	{"what was served counts once", testQueueServedOnce},
-	{"a warm prefix passes others", testQueuePass},
-	{"a warm prefix passes only so many others", testQueueSkip},
-	{"nobody is passed for ever", testQueuePassed},
-	{"a warm prefix is patient", testQueuePatience},
-	{"a request is placed where it would have been refused", testQueueLateRoom},
-	{"random histories of waiting requests", testQueueRandom},
-	{"writes fail while requests wait", testQueueFaults},
-}
-
-// RunQueue runs the part of the suite that is about requests that wait; open returns a fresh backend. The previous one
-// is not used after that.
-func RunQueue(t *testing.T, open func(t *testing.T) Backend) {
-	for _, c := range queueSuite {
-		t.Run(c.name, func(t *testing.T) {
-			fresh := func() Backend { return open(t) }
-			c.run(t, &line{world: &world{t: t, open: fresh, Backend: fresh(), now: time.Hour}})
-		})
-	}
-}
 
 // line is a world whose requests may wait.
 type line struct {
@@ -109,27 +40,6 @@ func (l *line) join(n int) []lb.Store {
 		l.owners = append(l.owners, l.NewOwner())
 	}
 	return l.owners[len(l.owners)-n:]
-}
-
-// the classes of the suite
-var (
-	high = lb.Class{ID: 11, Rank: 0, Weight: 8}
-	low  = lb.Class{ID: 7, Rank: 1, Weight: 1}
-)
-
-// wait is how requests of the suite wait unless a test wants something else.
-func wait(class lb.Class) lb.Wait {
-	return lb.Wait{Max: time.Minute, Class: class, Length: 1000}
-}
-
-// limited returns a plan over the addresses, each of which takes limit requests, for a request that waits.
-func limited(addrs []string, limit int64, w lb.Wait) *lb.Plan {
-	p := Even(addrs)
-	for i := range p.Candidates {
-		p.Candidates[i].Cap = limit
-	}
-	p.Wait = w
-	return p
 }
 
 // moment lets a millisecond pass.
@@ -264,5 +174,16 @@ func (l *line) expectOrder(holder *asked, waiting []*asked, want ...int) {
 	l.t.Helper()
 	if got := l.drain(holder, waiting); !slices.Equal(got, want) {
 		l.t.Fatalf("granted in the order %v, want %v", got, want)
+	}
+}
+
+// silence lets time pass in which only the given owners poll, until an owner that does not is silent for sure: it has
+// missed ten polls, and two more.
+func (l *line) silence(poll ...lb.Store) {
+	for range lb.Silence/lb.PollPeriod + 2 {
+		l.tick(lb.PollPeriod)
+		for _, s := range poll {
+			s.Poll(l.now)
+		}
 	}
 }
