@@ -13,7 +13,7 @@ import (
 // one may be read on: see longBody.
 func (pl *choice) waitForBody() host.Action {
 	pl.enter(phaseReading)
-	pl.body.await(pl.planBody(pl.within.needsBodyInside()))
+	pl.body.await(pl.planBody())
 	return host.Hold
 }
 

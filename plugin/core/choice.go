@@ -24,7 +24,6 @@ type choice struct {
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
-	within  nesting    // the choice of an endpoint in the cluster that was chosen
 	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
 	debug   debugging  // texts that explain it
@@ -46,7 +45,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
 	}
 	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
-	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl, pl.within.pl = pl, pl, pl, pl, pl
+	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl = pl, pl, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
 }
@@ -88,7 +87,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
-	if end || !pl.needsOwnBody() && !pl.within.needsBodyInside() {
+	if end || !pl.needsOwnBody() && !pl.needsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
 	pl.traits.read(pl.gateway)

@@ -73,7 +73,7 @@ func (pl *choice) submit(now time.Duration) host.Action {
 		v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
 	}
 	if pl.wait.mayWait() {
-		pl.within.prepareInside()
+		pl.prepareInside()
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
 		w := &pl.wait
 		if r.during(func() { v.waiters.add(&w.waiter, w.heldBytes(), w.queued) }) { // it was granted what others left
@@ -155,7 +155,7 @@ func (pl *choice) leased(addr string, gone bool) host.Action {
 	if pl.cfg.DetailLog {
 		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
 	}
-	return pl.within.chooseInside()
+	return pl.chooseInside()
 }
 
 // requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a

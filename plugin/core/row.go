@@ -1,8 +1,6 @@
 package core
 
 import (
-	"slices"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
 )
@@ -39,47 +37,13 @@ type seen struct {
 	inner *choice   // that choice, once it has taken what it needs of the body
 }
 
-// nesting is the choice of an endpoint in the cluster that was chosen.
-type nesting struct{ pl *choice }
-
-// needsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
-// afterwards, with counts in Redis, it could not be held any more.
-func (n *nesting) needsBodyInside() bool {
-	pl := n.pl
-	c := pl.cfg.Clusters.Endpoint
-	switch {
-	case c == nil:
-		return false
-	case !pl.computes():
-	case c.Unit == lb.Tokens:
-		return true
-	}
-	var ss session
-	if ss.find(pl.gateway, &pl.traits, c, nil, false); ss.mayBeInBody(&pl.traits, c) {
-		return true
-	}
-	if pl.idle() {
-		return false
-	}
-	known, now := pl.plugin.vm.clusters, pl.plugin.vm.Clock()
-	return slices.ContainsFunc(pl.cfg.Clusters.List, func(name string) bool {
-		cl := known[name]
-		if cl == nil {
-			return c.ReadsModelLists()
-		}
-		return c.ReadsModel() && cl.Engines.HasAdapters() ||
-			c.ReadsModelLists() && (cl.Metrics.ListsUnread(now, c) || cl.Facts.Active(now))
-	})
-}
-
 // chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
-func (n *nesting) chooseInside() host.Action {
-	pl := n.pl
+func (pl *choice) chooseInside() host.Action {
 	c := pl.cfg.Clusters.Endpoint
 	if c == nil || pl.cfg.Shadow {
 		return host.Proceed
 	}
-	n.prepareInside()
+	pl.prepareInside()
 	came, in := pl.seen, pl.seen.inner
 	pl.inside, pl.seen = in, seen{}
 	in.scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
@@ -91,8 +55,7 @@ func (n *nesting) chooseInside() host.Action {
 
 // prepareInside has the choice inside a cluster take what it needs of the body, which is dropped: a request may wait
 // for its cluster. Only the names of keys of prompts are then not those of the cluster, but of all of the route.
-func (n *nesting) prepareInside() {
-	pl := n.pl
+func (pl *choice) prepareInside() {
 	c := pl.cfg.Clusters.Endpoint
 	if c == nil || pl.cfg.Shadow || pl.seen.inner != nil {
 		return
