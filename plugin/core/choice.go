@@ -45,7 +45,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
 	}
 	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
-	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl = pl, pl, pl, pl
+	pl.region.pl, pl.steer.of, pl.wait.pl, pl.wait.request = &pl.placement, &pl.basis, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
 }
@@ -62,9 +62,10 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if pl.plugin.set == nil {
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	if a, answered := pl.region.meet(); answered {
+	if a, answered := pl.stream.meetProbe(); answered {
 		return a
 	}
+	pl.region.meet()
 	pl.scope = pl.match()
 	switch {
 	case pl.cfg == nil:
@@ -74,7 +75,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	case !pl.cfg.Enabled:
 		return pl.pass(lb.ReasonDisabled)
 	}
-	if pl.scope = pl.steer.scopeOf(pl.scope); pl.scope == "" {
+	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
 	if pl.plugin.set.Owns(pl.scope) {
@@ -125,6 +126,22 @@ func (pl *choice) match() (cluster string) {
 	cluster = pl.Cluster()
 	pl.traits.read(pl.gateway)
 	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
+	return cluster
+}
+
+// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
+// route.
+func (pl *choice) scopeOf(cluster string) string {
+	switch {
+	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
+		return budgetScope
+	case pl.cfg.AmongClusters():
+		return clustersScope + pl.gateway.Route()
+	case pl.cfg.Regions.Enabled():
+		return pl.region.homeScope(cluster)
+	case cluster == "":
+		return pl.Cluster()
+	}
 	return cluster
 }
 
@@ -185,7 +202,7 @@ func (pl *choice) place(view *lb.View) host.Action {
 		if why == lb.ReasonNoMetrics {
 			pl.metrics.requestReport(pl.gateway, &pl.traits, pl.cfg)
 		}
-		return pl.region.passOrForward(why)
+		return pl.passOrForward(why)
 	}
 	pl.prompt.work.output = pl.lease.reservation.request.OutputTokens
 	return pl.reserve()
@@ -250,22 +267,38 @@ func (r *refusals) refuseWithoutKey() host.Action {
 // pass lets the request fall back to the gateway's native balancing.
 func (pl *choice) pass(reason lb.Reason) host.Action {
 	pl.enter(phaseUncounted)
-	if pl.region.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
-		return pl.region.leaveAdopted()
+	if pl.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
+		return pl.leaveAdopted()
 	}
 	pl.steer.leaveToGateway()
+	if pl.region.to != "" && !pl.isAdopted() {
+		pl.region.recall()
+	}
 	pl.decided(reason)
 	return host.Proceed
 }
 
 // passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
-func (f *forwarding) passOrForward(reason lb.Reason) host.Action {
+func (pl *choice) passOrForward(reason lb.Reason) host.Action {
 	if reason == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := f.forward(); forwarded {
+		if a, left := pl.leave(pl.region.forward()); left {
 			return a
 		}
 	}
-	return f.pl.pass(reason)
+	return pl.pass(reason)
+}
+
+// leave has a request go on that other regions may have room for, to where that is. It reports whether it leaves.
+func (pl *choice) leave(away leaving) (a host.Action, left bool) {
+	switch away {
+	case toGateways:
+		pl.wait.countPlaced()
+		pl.decided(lb.ReasonForwarded)
+		return host.Proceed, true
+	case toServers:
+		return pl.adopt(), true
+	}
+	return host.Stop, false
 }
 
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
@@ -360,7 +393,7 @@ func (pl *choice) giveWay() {
 
 // goElsewhere sends a request that waits to another region, if one has room.
 func (pl *choice) goElsewhere() {
-	if a, forwarded := pl.region.forward(); forwarded {
+	if a, left := pl.leave(pl.region.forward()); left {
 		pl.goOn(a)
 	}
 }

@@ -58,14 +58,14 @@ func (pl *choice) submit(now time.Duration) host.Action {
 		r.startedAt = v.GW.Now()
 	}
 	pl.wait.reservedAs(l)
-	if a, forwarded := pl.region.forwardBack(); forwarded {
+	if a, left := pl.leave(pl.region.forwardBack()); left {
 		return a
 	}
 	if pl.ask(now, &r.claim, &r.plan, "the answer to a reservation", pl.finishReservation) {
 		return pl.finishReservation()
 	}
 	if pl.wait.isQueued() {
-		if a, forwarded := pl.region.forward(); forwarded {
+		if a, left := pl.leave(pl.region.forward()); left {
 			return a
 		}
 	}
@@ -94,7 +94,7 @@ func (pl *choice) finishReservation() host.Action {
 	pl.wait.ended(&r.grant, r.err)
 	if r.err != nil {
 		if isFullOrLate(r.err) {
-			if a, forwarded := pl.region.forward(); forwarded {
+			if a, left := pl.leave(pl.region.forward()); left {
 				return a
 			}
 		}
@@ -111,7 +111,7 @@ func (pl *choice) finishReservation() host.Action {
 		return pl.wait.reserveAgain()
 	}
 	if !gone && pl.steer.overflows(addr) {
-		return pl.steer.chooseAnother(addr)
+		return pl.chooseAnother(addr)
 	}
 	return pl.leased(addr, gone)
 }
@@ -191,7 +191,7 @@ func (pl *choice) abandonReservation() {
 }
 
 // release ends the lease, if there is or may be one.
-func (pl *choice) release() {
+func (pl *placement) release() {
 	if pl.phase == phaseLeased || pl.phase == phaseReserving {
 		now := pl.lease.now()
 		pl.closeLease()
@@ -202,7 +202,7 @@ func (pl *choice) release() {
 }
 
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
-func (pl *choice) closeLease() {
+func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
 	delete(pl.body.all.partial, &pl.prompt.work)
 	pl.plugin.vm.waiters.remove(&pl.wait.waiter)

@@ -1,8 +1,10 @@
 package core
 
 import (
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
@@ -98,3 +100,62 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 	}
 	return lb.ReasonBodyLate
 }
+
+// adopt has an adopted server chosen for the request, which is routed there by now.
+func (pl *choice) adopt() host.Action {
+	to := &pl.cfg.Regions.Peers[pl.region.peer]
+	reason := pl.lease.reservation.reason
+	if reason == lb.ReasonChosen {
+		reason = lb.ReasonAdopted
+	}
+	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
+	pl.inside = in
+	in.session.key, in.session.next = pl.session.key, pl.session.next
+	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
+	in.held.of, in.held.asked = &in.subject, false
+	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
+	in.wait.forwarded = true
+	w, of := &pl.wait, &pl.prompt.work
+	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
+	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited
+	in.lease.grantedAt = pl.lease.grantedAt
+	if pl.prompt.chain != nil {
+		chain := *pl.prompt.chain
+		in.prompt.chain = &chain
+	}
+	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", pl.region.why.String()), 1)
+	return in.decide(max(pl.seen.size, pl.body.received), pl.seen.ended || pl.body.endedAt > 0, reason)
+}
+
+// leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again,
+// as of when it came: where nothing was open, it must not pass those that wait, nor the caps. Whatever else keeps the
+// plugin from choosing there, the gateway balances in the adopted cluster.
+func (pl *choice) leaveAdopted() host.Action {
+	o := pl.outer
+	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
+	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
+	pl.end()
+	o.region.comeHome()
+	if o.lease.store == nil { // it had no plan: nothing at home was healthy
+		return o.planAnew()
+	}
+	o.enter(phaseReserving)
+	o.lease.open(o.cluster)
+	return o.wait.replan()
+}
+
+// planAnew plans and reserves for a request that had no plan.
+func (pl *choice) planAnew() host.Action {
+	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	if view != nil {
+		why = pl.makePlan(pl.plugin.vm.Clock(), view)
+	}
+	if why != lb.ReasonChosen {
+		return pl.pass(why)
+	}
+	return pl.reserve()
+}
+
+// isAdopted reports whether this is the choice of an adopted server.
+func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.to != "" }

@@ -18,14 +18,16 @@ import (
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
 	waiter
-	pl      *choice
-	class   *config.Class // nil where no queue is configured
-	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
-	attempt attempt       // by which its retries are known
-	tenant  uint64        // see tenantName; 0 for none
-	place   lb.Place      // where it waits
-	queued  bool          // it had to wait
-	waited  time.Duration // for how long, once that is over
+	pl    *choice
+	class *config.Class // nil where no queue is configured
+	// forwarded: by another region, or to the servers of one, so its retries were counted before
+	forwarded bool
+	refusal   lb.Reason     // why it is refused when it may not wait and no endpoint is open
+	attempt   attempt       // by which its retries are known
+	tenant    uint64        // see tenantName; 0 for none
+	place     lb.Place      // where it waits
+	queued    bool          // it had to wait
+	waited    time.Duration // for how long, once that is over
 }
 
 // claimBytes is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading at a
@@ -50,8 +52,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	a, work, retries := &w.attempt, &pl.prompt.work, &pl.cluster.Retries
 	a.name(&pl.traits, pl.prompt.chain, work.model.Model, work.info.TextBytes)
 	a.begin(now, retries)
-	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
-	if !forwarded &&
+	if !w.forwarded &&
 		!retries.Allows(now, a.isRetry(now, &pl.traits, retries), q.RetryBudget, pl.cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
@@ -207,7 +208,7 @@ func (w *waiting) replan() host.Action {
 		}
 	}
 	if why == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := pl.region.forward(); forwarded {
+		if a, left := pl.leave(pl.region.forward()); left {
 			return a
 		}
 	}
