@@ -48,6 +48,9 @@ func (s *steering) send() error {
 	return nil
 }
 
+// maxOverflows is how often a request is planned again because a circuit breaker has no room for it.
+const maxOverflows = 8
+
 // overflows reports whether the cluster that was granted has no room for the request: others have come first since it
 // was planned.
 func (s *steering) overflows(cluster string) bool {
@@ -55,26 +58,8 @@ func (s *steering) overflows(cluster string) bool {
 	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
 		return false
 	}
-	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.Clock(), clusterScope{pl.cfg, pl.scope})
-	if !known || !l.breakers.known {
-		return false
-	}
-	b, i := &l.breakers, slices.Index(pl.cfg.Clusters.List, cluster)
-	limits, _ := v.GW.Breakers(pl.cfg)
-	if _, limited := limits[pl.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
-		return false
-	}
-	n := r.grant.Load.Requests
-	if pl.lease.redis != nil { // that is of all gateways
-		loads, err := v.stores.local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
-		if err != nil {
-			return false
-		}
-		n = loads[0].Requests
-	}
-	b.near = b.near || 2*n >= b.room[i]
-	return n > b.room[i]
+	l := &pl.lease
+	return pl.plugin.vm.views.Overflows(pl.scope, pl.cfg, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // chooseAnother plans a request again that does not fit into the cluster that was granted.

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -103,7 +104,9 @@ func (pl *choice) headersCame(end bool) host.Action {
 	case pl.traits.awaits:
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
-	return pl.waitForBody()
+	pl.enter(phaseReading)
+	pl.body.await(pl.planBody())
+	return host.Hold
 }
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
@@ -134,9 +137,9 @@ func (pl *choice) match() (cluster string) {
 func (pl *choice) scopeOf(cluster string) string {
 	switch {
 	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return budgetScope
+		return views.BudgetScope
 	case pl.cfg.AmongClusters():
-		return clustersScope + pl.gateway.Route()
+		return views.ClustersScope + pl.gateway.Route()
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
@@ -153,7 +156,7 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
-	view := v.views.of(now, pl.scope, pl.cfg)
+	view := v.views.Of(now, pl.scope, pl.cfg)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}
@@ -228,7 +231,7 @@ func (pl *choice) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.prompt.chain != nil {
 		pl.cluster.Prompts.View = view
 	}
-	pl.held.plan(now, pl.plugin.vm.stores.local, &plan)
+	pl.held.plan(now, pl.plugin.vm.stores.Local, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen
@@ -286,19 +289,6 @@ func (pl *choice) passOrForward(reason lb.Reason) host.Action {
 		}
 	}
 	return pl.pass(reason)
-}
-
-// leave has a request go on that other regions may have room for, to where that is. It reports whether it leaves.
-func (pl *choice) leave(away leaving) (a host.Action, left bool) {
-	switch away {
-	case toGateways:
-		pl.wait.countPlaced()
-		pl.decided(lb.ReasonForwarded)
-		return host.Proceed, true
-	case toServers:
-		return pl.adopt(), true
-	}
-	return host.Stop, false
 }
 
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and

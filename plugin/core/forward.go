@@ -114,7 +114,7 @@ func (f *forwarding) forward() leaving {
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.wait.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
-		home = pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
+		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
 	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
 }
@@ -136,7 +136,7 @@ func (f *forwarding) forwardBack() leaving {
 	if prompt.Fraction(longest) < muchMore {
 		return stays
 	}
-	here := pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
+	here := pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return stays
 	}

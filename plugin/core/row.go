@@ -101,6 +101,19 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 	return lb.ReasonBodyLate
 }
 
+// leave has a request go on that other regions may have room for, to where that is. It reports whether it leaves.
+func (pl *choice) leave(away leaving) (a host.Action, left bool) {
+	switch away {
+	case toGateways:
+		pl.wait.countPlaced()
+		pl.decided(lb.ReasonForwarded)
+		return host.Proceed, true
+	case toServers:
+		return pl.adopt(), true
+	}
+	return host.Stop, false
+}
+
 // adopt has an adopted server chosen for the request, which is routed there by now.
 func (pl *choice) adopt() host.Action {
 	to := &pl.cfg.Regions.Peers[pl.region.peer]
@@ -147,7 +160,7 @@ func (pl *choice) leaveAdopted() host.Action {
 
 // planAnew plans and reserves for a request that had no plan.
 func (pl *choice) planAnew() host.Action {
-	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := pl.plugin.vm.views.Of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
 		why = pl.makePlan(pl.plugin.vm.Clock(), view)
 	}
