@@ -88,24 +88,11 @@ func (f *forwarding) leaveAdopted() host.Action {
 	o.region.recall()
 	o.region = forwarding{pl: o, from: o.region.from, returns: o.region.returns + 1}
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy
-		return o.region.planAnew()
+		return o.act(o.planAnew())
 	}
 	o.enter(phaseReserving)
 	o.lease.open(o.cluster)
-	return o.wait.replan()
-}
-
-// planAnew plans and reserves for a request that had no plan.
-func (f *forwarding) planAnew() host.Action {
-	pl := f.pl
-	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
-	if view != nil {
-		why = pl.makePlan(pl.plugin.vm.Clock(), view)
-	}
-	if why != lb.ReasonChosen {
-		return pl.pass(why)
-	}
-	return pl.reserve()
+	return o.act(o.replan())
 }
 
 // isAdopted reports whether this is the choice of an adopted server.

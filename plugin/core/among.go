@@ -2,12 +2,8 @@ package core
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
@@ -66,50 +62,6 @@ func (s *steering) send() error {
 	return nil
 }
 
-// overflows reports whether the cluster that was granted has no room for the request: others have come first since it
-// was planned.
-func (s *steering) overflows(cluster string) bool {
-	pl := s.pl
-	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
-		return false
-	}
-	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.Clock(), clusterScope{pl.cfg, pl.scope})
-	if !known || !l.breakers.known {
-		return false
-	}
-	b, i := &l.breakers, slices.Index(pl.cfg.Clusters.List, cluster)
-	limits, _ := v.GW.Breakers(pl.cfg)
-	if _, limited := limits[pl.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
-		return false
-	}
-	n := r.grant.Load.Requests
-	if pl.lease.redis != nil { // that is of all gateways
-		loads, err := v.stores.local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
-		if err != nil {
-			return false
-		}
-		n = loads[0].Requests
-	}
-	b.near = b.near || 2*n >= b.room[i]
-	return n > b.room[i]
-}
-
-// chooseAnother plans a request again that does not fit into the cluster that was granted.
-func (s *steering) chooseAnother(cluster string) host.Action {
-	pl := s.pl
-	l := &pl.lease
-	if p := &l.reservation.plan; len(p.Prefix.Blocks) > 0 {
-		l.store.ForgetPrompt(l.now(), l.reservation.id, p, cluster, l.reservation.grant.Cached)
-	}
-	pl.charge.undoGrant(cluster)
-	if l.overflows++; l.overflows > maxOverflows {
-		pl.closeLease()
-		return pl.pass(lb.ReasonNoClusterAvailable)
-	}
-	return pl.wait.replan()
-}
-
 // leaveToGateway leaves the request to the gateway.
 func (s *steering) leaveToGateway() {
 	pl := s.pl
@@ -149,63 +101,4 @@ func (s *steering) server() string {
 // lists reports whether the address is one of the view's endpoints.
 func lists(v *lb.View, addr string) bool {
 	return v != nil && slices.ContainsFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
-}
-
-// verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
-// every request from it: it has no healthy endpoint, a circuit breaker is open, or there is no such cluster. A client
-// that leaves before there is an answer says nothing of it.
-func (j *judging) verdict() lb.Verdict {
-	pl := j.pl
-	if verdict, judged := j.answerVerdict(); judged {
-		return verdict
-	}
-	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.gateway)
-	if !pl.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
-		return verdict
-	}
-	details := pl.gateway.Details()
-	if isUnreachable(details) {
-		return lb.Failure
-	}
-	if verdict == lb.Overload && pl.response.status == 0 && !strings.Contains(details, "upstream_reset") {
-		return lb.Neutral
-	}
-	return verdict
-}
-
-// isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
-func isUnreachable(details string) bool {
-	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
-}
-
-// isUnreached reports whether they mean that it could not even connect.
-func isUnreached(details string) bool {
-	return isUnreachable(details) || containsAny(details, connectionFailures[:]...)
-}
-
-func containsAny(details string, causes ...string) bool {
-	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
-}
-
-// measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
-func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
-	pl := j.pl
-	l := &pl.lease
-	if l.steeredAt == 0 {
-		return
-	}
-	if pl.computes() {
-		o.Whole = max(1, pl.plugin.vm.ReadClock()-l.steeredAt)
-		if pl.response.begunAt > 0 {
-			o.FirstPart = max(1, pl.response.begunAt-l.steeredAt)
-		}
-	}
-	result := "failed"
-	switch verdict {
-	case lb.Success:
-		result = "served"
-	case lb.Neutral, lb.Rejected:
-		result = "other"
-	}
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
 }

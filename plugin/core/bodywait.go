@@ -25,7 +25,7 @@ func (pl *choice) bodyCame(size int, end bool) host.Action {
 	case phaseReading:
 	case phaseListing, phaseReserving:
 		pl.passed(size)
-		return pl.wait.bodyGrew()
+		return pl.act(pl.bodyGrew())
 	default:
 		pl.passed(size)
 		if end {

@@ -246,12 +246,6 @@ func (f *forwarding) recall() {
 	f.to = "" // only now: what panics here is recalled once more
 }
 
-// isFullOrLate reports whether a request is refused that another region may have room for.
-func isFullOrLate(err error) bool {
-	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
-		errors.Is(err, lb.ErrHopeless)
-}
-
 // text returns where the request was forwarded, or from where, for the access log.
 func (f *forwarding) text() string {
 	switch {

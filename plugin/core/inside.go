@@ -86,7 +86,7 @@ func (n *nesting) chooseInside() host.Action {
 	if in.prompt.chain != nil {
 		in.prompt.chain.planned = pl.plugin.vm.Clock()
 	}
-	return in.begin(&came)
+	return in.enterInside(&came)
 }
 
 // prepareInside has the choice inside a cluster take what it needs of the body, which is dropped: a request may wait
@@ -111,8 +111,8 @@ func (n *nesting) prepareInside() {
 	b.text = nil
 }
 
-// begin decides inside a cluster, by what has come of the request.
-func (pl *choice) begin(seen *seen) host.Action {
+// enterInside decides inside a cluster, by what has come of the request.
+func (pl *choice) enterInside(seen *seen) host.Action {
 	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.scope) {
 		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
 	}
