@@ -8,9 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/stats"
-	"github.com/warmgate/warmgate/redisclient"
 )
 
 // startGateways returns two gateways with one Redis, of one worker each. They have no memory in common.
@@ -211,21 +209,6 @@ func TestUnusedStoresAreDropped(t *testing.T) {
 		t.Errorf("%d stores after the time in which Redis returns their leases", len(v.stores.redis))
 	}
 	d.redis.fate = redisAnswers
-}
-
-// Whatever happens to Redis, every fallback is counted under a documented cause.
-func TestFallbackCauses(t *testing.T) {
-	d := startFake(t, 1, 1, redisConfig(""))
-	v := d.workers[0].vm
-	for _, sh := range v.stores.redis {
-		v.stores.countFailure(sh, stats.Fallbacks, lb.ErrRemoteDown)
-		v.stores.countFailure(sh, stats.Fallbacks, redisclient.ErrTimeout)
-	}
-	for _, cause := range []string{"breaker_open", "timeout"} {
-		if d.metrics.values[stats.Fallbacks+";cause="+cause] != 1 {
-			t.Errorf("%s is not counted: %v", cause, d.metrics.values)
-		}
-	}
 }
 
 // A replica in place of Redis is named as such in the log, once, and Redis is not up as long as it answers.

@@ -192,19 +192,3 @@ func TestSuggestedParallelismInRedis(t *testing.T) {
 	}
 	d.drained()
 }
-
-// The owners of one VM are known by its own number, and no number is used twice at a time.
-func TestOwnersOfAVM(t *testing.T) {
-	d := startFake(t, 1, 1, "{}")
-	s := d.workers[0].vm.stores
-	used := map[uint64]bool{s.owner: true}
-	for i := range 300 {
-		owner := s.newOwner()
-		if used[owner] || i < ownersOfVM-2 && localOwner(owner) != s.owner {
-			t.Fatalf("store %d has the owner %x, the VM is %x", i, owner, s.owner)
-		}
-		used[owner] = true
-		s.redis[redisTarget{within: time.Duration(i)}] = &redisStore{owner: owner}
-	}
-	s.redis = map[redisTarget]*redisStore{}
-}

@@ -1,0 +1,87 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/process/processtest"
+	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// storeHost is a gateway as far as stores need one.
+type storeHost struct {
+	host.Gateway
+	kv     *processtest.KV
+	random uint64
+	counts map[string]int64 // of statistics, by name
+	names  []string         // of these, by number
+}
+
+func (g *storeHost) KV() lb.KV                               { return g.kv }
+func (g *storeHost) Now() time.Duration                      { return time.Hour }
+func (g *storeHost) Log(host.Level, string)                  {}
+func (g *storeHost) RedisLink(*config.Config) host.RedisLink { return storeLink{} }
+
+func (g *storeHost) Random() uint64 {
+	g.random += 0x9e3779b97f4a7c15
+	return g.random
+}
+
+func (g *storeHost) Counter(name string) uint32 {
+	g.names = append(g.names, name)
+	return uint32(len(g.names) - 1)
+}
+
+func (g *storeHost) Gauge(name string) uint32     { return g.Counter(name) }
+func (g *storeHost) Histogram(name string) uint32 { return g.Counter(name) }
+func (g *storeHost) Add(id uint32, n int64)       { g.counts[g.names[id]] += n }
+func (g *storeHost) Set(id uint32, n uint64)      { g.counts[g.names[id]] = int64(n) }
+
+type storeLink struct{ host.RedisLink }
+
+func (storeLink) Connect(time.Duration, config.Redis) {}
+
+// startStores returns the stores of a VM, and its gateway.
+func startStores(t *testing.T) (*stores, *storeHost) {
+	t.Helper()
+	g := &storeHost{kv: &processtest.KV{Cells: map[string]processtest.Cell{}}, counts: map[string]int64{}}
+	if err := process.Prepare(g.kv); err != nil {
+		t.Fatal(err)
+	}
+	return newStores(&host.Env{GW: g, Stats: stats.New(g)}), g
+}
+
+// The owners of one VM are known by its own number, and no number is used twice at a time.
+func TestOwnersOfAVM(t *testing.T) {
+	s, _ := startStores(t)
+	used := map[uint64]bool{s.owner: true}
+	for i := range 300 {
+		owner := s.newOwner()
+		if used[owner] || i < ownersOfVM-2 && localOwner(owner) != s.owner {
+			t.Fatalf("store %d has the owner %x, the VM is %x", i, owner, s.owner)
+		}
+		used[owner] = true
+		s.redis[redisTarget{within: time.Duration(i)}] = &redisStore{owner: owner}
+	}
+}
+
+// Whatever happens to Redis, every fallback is counted under a documented cause.
+func TestFallbackCauses(t *testing.T) {
+	s, g := startStores(t)
+	c := &config.Config{}
+	c.Redis.Cluster = "redis"
+	r := s.connectTo(time.Hour, c)
+	r.fallback.OnFallback(lb.ErrRemoteDown)
+	r.fallback.OnFallback(redisclient.ErrTimeout)
+	for _, cause := range []string{"breaker_open", "timeout"} {
+		if g.counts[statname.With(stats.Fallbacks, "cause", cause)] != 1 {
+			t.Errorf("%s is not counted: %v", cause, g.counts)
+		}
+	}
+}
