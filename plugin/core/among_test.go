@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/lb/health"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // amongConfig returns a configuration that chooses among the clusters a, b and c.
@@ -49,7 +50,7 @@ func (d *fakeDriver) inCluster(name string) int64 {
 // counted returns how many requests and tasks are counted in a scope.
 func (d *fakeDriver) counted(scope, name string) int64 {
 	d.t.Helper()
-	loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(scope, []string{name}, nil)
+	loads, err := memstore.New(d.kv, 1, stores.LeaseTTL).Loads(scope, []string{name}, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}

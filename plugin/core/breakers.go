@@ -54,7 +54,7 @@ func (v *views) reached(now time.Duration, c *config.Config, cluster string, n i
 	if in := c.Clusters.Endpoint; in == nil || !in.Queue.Enabled() || c.UsesRedis() {
 		return n
 	}
-	return max(0, n-int64(v.stores.local.Queue(now, cluster).Waiting))
+	return max(0, n-int64(v.stores.Local.Queue(now, cluster).Waiting))
 }
 
 // look brings the breakers of a list up to date, and reports whether one has opened or closed. What is in flight is
@@ -71,7 +71,7 @@ func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (chang
 	if version == b.version && now == b.readAt && !b.near {
 		return false
 	}
-	own, err := v.stores.local.Loads(key.scope, c.Clusters.List, b.own[:0])
+	own, err := v.stores.Local.Loads(key.scope, c.Clusters.List, b.own[:0])
 	if err != nil {
 		return false
 	}

@@ -69,7 +69,7 @@ func (g *gauges) askLevels(now time.Duration, cl *clusters.Cluster, c *config.Co
 	if len(names) == 0 {
 		return
 	}
-	tasks, _ := g.stores.tasks(c)
+	tasks, _ := g.stores.Tasks(c)
 	tasks.Levels(now, cl.Name, names, func(levels []lb.BudgetLevel, err error) {
 		if err != nil {
 			return

@@ -22,7 +22,7 @@ func TestBudgetGauges(t *testing.T) {
 	}
 	d.answer(0, "/schedule", `{"estimated_tokens":100000,"models":["a"]}`)
 	d.admit(1, "b", "")
-	d.workers[0].vm.stores.local.Restrict(d.now, budgetScope, "b",
+	d.workers[0].vm.stores.Local.Restrict(d.now, budgetScope, "b",
 		budget.Restriction{Tokens: -1, Requests: 5, RetryAfter: 5 * time.Second})
 	d.advance(1100 * time.Millisecond)
 	want("a second later", stats.BudgetLeft, "a", 100_000, 104_000)

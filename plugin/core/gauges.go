@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // gauges is the part of a VM that sets the gauges. Every VM sets those of the clusters that it knows, to the same
@@ -17,13 +18,13 @@ type gauges struct {
 	*host.Env
 	inForce  func() []*config.Config // the newest first
 	clusters clusters.Known
-	stores   *stores
+	stores   *stores.Stores
 }
 
 // set sets all gauges.
 func (g *gauges) set(now time.Duration) {
-	g.Stats.Store(g.stores.local.Stats)
-	if n, err := g.stores.local.Owners(now); err == nil {
+	g.Stats.Store(g.stores.Local.Stats)
+	if n, err := g.stores.Local.Owners(now); err == nil {
 		g.Stats.Set(stats.Owners, uint64(n))
 	}
 	for _, cl := range g.clusters {
@@ -73,7 +74,7 @@ func (g *gauges) setLoads(cl *clusters.Cluster) {
 		}
 	}
 	addrs := s.Endpoints()
-	loads, err := g.stores.local.Loads(cl.Name, addrs, nil)
+	loads, err := g.stores.Local.Loads(cl.Name, addrs, nil)
 	if err != nil {
 		return
 	}

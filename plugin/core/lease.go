@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // lease is where a request is counted, and how it came to be.
@@ -14,7 +15,7 @@ type lease struct {
 	*host.Env
 	cluster     *clusters.Cluster // nil before the request is counted
 	store       lb.Store
-	redis       *redisStore // of which that store is the FallbackStore, nil for the local store
+	redis       *stores.Redis // of which that store is the FallbackStore, nil for the local store
 	reservation reservation
 	plannedAt   time.Duration // when the plan was made
 	grantedAt   time.Duration // when an endpoint was granted for which the request had to wait, 0 without a wait
@@ -43,7 +44,7 @@ func (l *lease) open(cl *clusters.Cluster) {
 	l.cluster = cl
 	cl.Inflight++
 	if l.redis != nil {
-		l.redis.inflight++
+		l.redis.Inflight++
 	}
 }
 
@@ -90,7 +91,7 @@ func (l *lease) close() {
 	l.trackResponse(false)
 	l.cluster.Inflight--
 	if l.redis != nil {
-		l.redis.inflight--
+		l.redis.Inflight--
 	}
 }
 

@@ -37,7 +37,7 @@ func (g *gauges) parallelism(cl *clusters.Cluster, backpressure float64) (n uint
 func (g *gauges) loadsOf(cl *clusters.Cluster) (loads []lb.Load, known bool) {
 	q := &cl.Queue
 	if q.Redis == nil {
-		loads, err := g.stores.local.Loads(cl.Name, q.Addrs(), nil)
+		loads, err := g.stores.Local.Loads(cl.Name, q.Addrs(), nil)
 		return loads, err == nil
 	}
 	for _, addr := range q.Addrs() {

@@ -14,7 +14,7 @@ func (w *waiting) usesQueue() {
 	q, l := &of.cluster.Queue, &of.lease
 	q.Config, q.Store, q.Redis, q.Candidates = of.cfg, l.store, nil, l.reservation.plan.Candidates
 	if l.redis != nil {
-		q.Redis = l.redis.remote
+		q.Redis = l.redis.Remote
 	}
 	if of.computes() {
 		q.Tokens = l.reservation.plan.AddedTokens(0)

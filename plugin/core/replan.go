@@ -109,7 +109,7 @@ func (pl *placement) overflows(cluster string) bool {
 	}
 	n := r.grant.Load.Requests
 	if pl.lease.redis != nil { // that is of all gateways
-		loads, err := v.stores.local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
+		loads, err := v.stores.Local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
 		if err != nil {
 			return false
 		}

@@ -16,7 +16,7 @@ const timedEvery = 16
 // reserve has the request counted at its tenant, before the store chooses an endpoint.
 func (pl *placement) reserve() result {
 	v, l := pl.plugin.vm, &pl.lease
-	l.store, l.redis = v.stores.of(pl.cfg)
+	l.store, l.redis = v.stores.Of(pl.cfg)
 	now := l.now()
 	if pl.cfg.Queue.Enabled() && !pl.cfg.Shadow && !pl.idle() {
 		now = v.ReadClock()
@@ -54,7 +54,7 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 func (pl *placement) submit(now time.Duration) result {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	r.id, r.startedAt = v.stores.nextID(), 0
+	r.id, r.startedAt = v.stores.NextID(), 0
 	if r.id%timedEvery == 1 {
 		r.startedAt = v.GW.Now()
 	}

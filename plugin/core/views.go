@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // views is the part of a VM that finds what a configuration chooses among: the endpoints of a cluster, or clusters.
@@ -19,7 +20,7 @@ import (
 // place of an address. So policies, stores, queues and health are the same on both levels.
 type views struct {
 	*host.Env
-	stores *stores
+	stores *stores.Stores
 	lists  *recent.Cache[clusterScope, *clusterList]
 }
 
@@ -38,7 +39,7 @@ type clusterList struct {
 	breakers breakers
 }
 
-func newViews(e *host.Env, st *stores) *views {
+func newViews(e *host.Env, st *stores.Stores) *views {
 	return &views{
 		Env: e, stores: st,
 		lists: recent.New[clusterScope, *clusterList](endpoints.MaxClusters, endpoints.ClusterAge),

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // What build/wasm.sh says of the artifact when it links it.
@@ -25,7 +26,7 @@ type VM struct {
 	ticks     *ticks            // timers and what is due
 	clusters  clusters.Known    // what is known of each cluster
 	views     *views            // what configurations choose among
-	stores    *stores           // where requests are counted
+	stores    *stores.Stores    // where requests are counted
 	prompts   *prompts          // how prompts are cut into blocks, and how long they typically are
 	bodies    *bodies           // requests whose bodies have not ended
 	waiters   *waiters          // requests that wait in a queue
@@ -45,7 +46,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.bodies = newBodies(e, v.prompts)
 	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
-	v.stores = newStores(e)
+	v.stores = stores.New(e)
 	v.views = newViews(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
@@ -55,7 +56,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 		wakeAt: v.ticks.wakeAt, scraping: v.scraping,
 	}
 	v.tasks = &admissionCore{
-		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.tasks,
+		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.Tasks,
 	}
 	v.api = admission.New(e, v.tasks, budgetScope)
 	v.gauges = &gauges{Env: e, inForce: v.configs.allParts, clusters: v.clusters, stores: v.stores}
@@ -65,9 +66,9 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 // tick does what is due. Several configurations in one VM tick it more often than needed, and so do deadlines.
 func (v *VM) tick(p *Plugin) {
 	now := v.ReadClock()
-	v.stores.postpone(v.ticks.late(&p.ticker, now))
-	next := v.stores.expire(now)
-	v.ticks.rearm(&p.ticker, now, earlier(next, v.waiters.poll(now)))
+	v.stores.Postpone(v.ticks.late(&p.ticker, now))
+	next := v.stores.Expire(now)
+	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.waiters.poll(now)))
 	p.dropIfDone()
 	v.waiters.listen()
 	if !v.ticks.due(now) {
@@ -75,7 +76,7 @@ func (v *VM) tick(p *Plugin) {
 	}
 	v.GW.Tick(now, v.configs.adminSource)
 	v.Guard("circuit breakers", func() { v.views.tick(now) }, nil)
-	v.stores.local.Flush(now)
+	v.stores.Local.Flush(now)
 	v.clusters.ExchangeEjections(now, v.GW.KV())
 	v.clusters.ExchangeFacts(now, v.GW.KV())
 	v.bodies.expire(now)
@@ -92,7 +93,7 @@ func (v *VM) tick(p *Plugin) {
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
-	v.stores.heartbeat(now, v.configs.parts)
+	v.stores.Heartbeat(now, v.configs.parts)
 	v.refreshLastGood()
 	v.waiters.countOwners(now)
 	v.setBuild()

@@ -135,8 +135,8 @@ func TestStrangeMessages(t *testing.T) {
 	r := d.client(0, streamtest.Request{})
 	w := d.workers[0]
 	var owner uint64
-	for _, s := range w.vm.stores.redis {
-		owner = s.owner
+	for _, s := range w.vm.stores.InRedis {
+		owner = s.Owner
 	}
 	prefix := make([]byte, 8)
 	for i := range prefix {

@@ -1,4 +1,4 @@
-package core
+package stores
 
 import (
 	"testing"
@@ -48,26 +48,26 @@ type storeLink struct{ host.RedisLink }
 func (storeLink) Connect(time.Duration, config.Redis) {}
 
 // startStores returns the stores of a VM, and its gateway.
-func startStores(t *testing.T) (*stores, *storeHost) {
+func startStores(t *testing.T) (*Stores, *storeHost) {
 	t.Helper()
 	g := &storeHost{kv: &processtest.KV{Cells: map[string]processtest.Cell{}}, counts: map[string]int64{}}
 	if err := process.Prepare(g.kv); err != nil {
 		t.Fatal(err)
 	}
-	return newStores(&host.Env{GW: g, Stats: stats.New(g)}), g
+	return New(&host.Env{GW: g, Stats: stats.New(g)}), g
 }
 
 // The owners of one VM are known by its own number, and no number is used twice at a time.
 func TestOwnersOfAVM(t *testing.T) {
 	s, _ := startStores(t)
-	used := map[uint64]bool{s.owner: true}
+	used := map[uint64]bool{s.Owner: true}
 	for i := range 300 {
 		owner := s.newOwner()
-		if used[owner] || i < ownersOfVM-2 && localOwner(owner) != s.owner {
-			t.Fatalf("store %d has the owner %x, the VM is %x", i, owner, s.owner)
+		if used[owner] || i < ownersOfVM-2 && LocalOwner(owner) != s.Owner {
+			t.Fatalf("store %d has the owner %x, the VM is %x", i, owner, s.Owner)
 		}
 		used[owner] = true
-		s.redis[redisTarget{within: time.Duration(i)}] = &redisStore{owner: owner}
+		s.InRedis[redisTarget{within: time.Duration(i)}] = &Redis{Owner: owner}
 	}
 }
 
