@@ -1,3 +1,5 @@
+// Package stores is where the requests of a VM are counted: in the gateway's memory, or in Redis with that as the
+// fallback.
 package stores
 
 import (
@@ -24,7 +26,7 @@ const HeartbeatPeriod = time.Second
 // Stores is the part of a VM that knows where requests are counted: in the gateway's memory, or in Redis.
 type Stores struct {
 	*host.Env
-	Owner   uint64 // that this VM is in the local store: see localOwner
+	Owner   uint64 // that this VM is in the local store: see LocalOwner
 	Local   *memstore.Store
 	InRedis map[redisTarget]*Redis
 	lastID  lb.LeaseID
@@ -63,6 +65,7 @@ type Redis struct {
 	replica  string        // what was logged of a replica
 }
 
+// New returns the stores of a VM.
 func New(e *host.Env) *Stores {
 	owner := newVMOwner(e)
 	return &Stores{

@@ -14,8 +14,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// storeHost is a gateway as far as stores need one.
-type storeHost struct {
+// fakeGateway is a gateway as far as stores need one.
+type fakeGateway struct {
 	host.Gateway
 	kv     *processtest.KV
 	random uint64
@@ -23,34 +23,34 @@ type storeHost struct {
 	names  []string         // of these, by number
 }
 
-func (g *storeHost) KV() lb.KV                               { return g.kv }
-func (g *storeHost) Now() time.Duration                      { return time.Hour }
-func (g *storeHost) Log(host.Level, string)                  {}
-func (g *storeHost) RedisLink(*config.Config) host.RedisLink { return storeLink{} }
+func (g *fakeGateway) KV() lb.KV                               { return g.kv }
+func (g *fakeGateway) Now() time.Duration                      { return time.Hour }
+func (g *fakeGateway) Log(host.Level, string)                  {}
+func (g *fakeGateway) RedisLink(*config.Config) host.RedisLink { return fakeLink{} }
 
-func (g *storeHost) Random() uint64 {
+func (g *fakeGateway) Random() uint64 {
 	g.random += 0x9e3779b97f4a7c15
 	return g.random
 }
 
-func (g *storeHost) Counter(name string) uint32 {
+func (g *fakeGateway) Counter(name string) uint32 {
 	g.names = append(g.names, name)
 	return uint32(len(g.names) - 1)
 }
 
-func (g *storeHost) Gauge(name string) uint32     { return g.Counter(name) }
-func (g *storeHost) Histogram(name string) uint32 { return g.Counter(name) }
-func (g *storeHost) Add(id uint32, n int64)       { g.counts[g.names[id]] += n }
-func (g *storeHost) Set(id uint32, n uint64)      { g.counts[g.names[id]] = int64(n) }
+func (g *fakeGateway) Gauge(name string) uint32     { return g.Counter(name) }
+func (g *fakeGateway) Histogram(name string) uint32 { return g.Counter(name) }
+func (g *fakeGateway) Add(id uint32, n int64)       { g.counts[g.names[id]] += n }
+func (g *fakeGateway) Set(id uint32, n uint64)      { g.counts[g.names[id]] = int64(n) }
 
-type storeLink struct{ host.RedisLink }
+type fakeLink struct{ host.RedisLink }
 
-func (storeLink) Connect(time.Duration, config.Redis) {}
+func (fakeLink) Connect(time.Duration, config.Redis) {}
 
 // startStores returns the stores of a VM, and its gateway.
-func startStores(t *testing.T) (*Stores, *storeHost) {
+func startStores(t *testing.T) (*Stores, *fakeGateway) {
 	t.Helper()
-	g := &storeHost{kv: &processtest.KV{Cells: map[string]processtest.Cell{}}, counts: map[string]int64{}}
+	g := &fakeGateway{kv: &processtest.KV{Cells: map[string]processtest.Cell{}}, counts: map[string]int64{}}
 	if err := process.Prepare(g.kv); err != nil {
 		t.Fatal(err)
 	}
