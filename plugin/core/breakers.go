@@ -58,7 +58,7 @@ func (v *views) reached(now time.Duration, c *config.Config, cluster string, n i
 }
 
 // look brings the breakers of a list up to date, and reports whether one has opened or closed. What is in flight is
-// read once for each tick, and for each request once a cluster is half full: [placement.overflows] sees the rest.
+// read once for each tick, and for each request once a cluster is half full: overflows sees the rest.
 func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (changed bool) {
 	b, c := &l.breakers, key.config
 	limits, version := v.GW.Breakers(c)
@@ -95,5 +95,25 @@ func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (chang
 	return changed
 }
 
-// maxOverflows is how often a request is planned again because a circuit breaker has no room for it.
-const maxOverflows = 8
+// overflows reports whether a cluster has no room for all requests that were granted it, of which there are so many:
+// of this scope here, or in all gateways.
+func (v *views) overflows(scope string, c *config.Config, cluster string, granted int64, inAll bool) bool {
+	l, known := v.lists.Get(v.Clock(), clusterScope{c, scope})
+	if !known || !l.breakers.known {
+		return false
+	}
+	b, i := &l.breakers, slices.Index(c.Clusters.List, cluster)
+	limits, _ := v.GW.Breakers(c)
+	if _, limited := limits[c.Clusters.Holds(cluster)]; !limited || i < 0 {
+		return false
+	}
+	if inAll {
+		loads, err := v.stores.Local.Loads(scope, c.Clusters.List[i:i+1], nil)
+		if err != nil {
+			return false
+		}
+		granted = loads[0].Requests
+	}
+	b.near = b.near || 2*granted >= b.room[i]
+	return granted > b.room[i]
+}

@@ -1,8 +1,6 @@
 package core
 
 import (
-	"slices"
-
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -30,6 +28,9 @@ func (pl *placement) replan() result {
 	}
 	return result{step: stepNoPlan, why: why}
 }
+
+// maxOverflows is how often a request is planned again because a circuit breaker has no room for it.
+const maxOverflows = 8
 
 // chooseAnother plans a request again that does not fit into the cluster that was granted.
 func (pl *placement) chooseAnother(cluster string) result {
@@ -97,26 +98,8 @@ func (pl *placement) overflows(cluster string) bool {
 	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
 		return false
 	}
-	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.Clock(), clusterScope{pl.cfg, pl.scope})
-	if !known || !l.breakers.known {
-		return false
-	}
-	b, i := &l.breakers, slices.Index(pl.cfg.Clusters.List, cluster)
-	limits, _ := v.GW.Breakers(pl.cfg)
-	if _, limited := limits[pl.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
-		return false
-	}
-	n := r.grant.Load.Requests
-	if pl.lease.redis != nil { // that is of all gateways
-		loads, err := v.stores.Local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
-		if err != nil {
-			return false
-		}
-		n = loads[0].Requests
-	}
-	b.near = b.near || 2*n >= b.room[i]
-	return n > b.room[i]
+	l := &pl.lease
+	return pl.plugin.vm.views.overflows(pl.scope, pl.cfg, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // planAnew plans and reserves for a request that had no plan.
