@@ -22,7 +22,7 @@ func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bo
 	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
 	f.to = to.Name
 	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	view := r.views.of(now, to.Adopt, pl.cfg)
+	view := r.views.Of(now, to.Adopt, pl.cfg)
 	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
 	switch {
 	case view != nil && !known: // Redis will tell

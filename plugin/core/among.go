@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
@@ -37,9 +38,9 @@ func (s *steering) scopeOf(cluster string) string {
 	pl := s.pl
 	switch {
 	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return budgetScope
+		return views.BudgetScope
 	case pl.cfg.AmongClusters():
-		return clustersScope + pl.gateway.Route()
+		return views.ClustersScope + pl.gateway.Route()
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":

@@ -13,6 +13,7 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/discovery"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // look has the gateway's circuit breakers looked at: limits by cluster, and requests in flight of others.
@@ -233,7 +234,7 @@ func TestBreakersOfOwnRequests(t *testing.T) {
 	for range 30 {
 		d.client(0, streamtest.Request{})
 	}
-	loads, err := memstore.New(d.kv, 1, stores.LeaseTTL).Loads(clustersScope+fakeRoute, []string{"a", "b", "c"}, nil)
+	loads, err := memstore.New(d.kv, 1, stores.LeaseTTL).Loads(views.ClustersScope+fakeRoute, []string{"a", "b", "c"}, nil)
 	if err != nil || loads[0].Requests != 10 || loads[1].Requests != 10 || loads[2].Requests != 10 {
 		t.Errorf("without circuit breakers: %v, %v", loads, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // This file is the gauges of budgets.
@@ -50,7 +51,7 @@ func noteTargets(s *stats.Cluster, c *config.Config) {
 func (g *gauges) isTarget(cl *clusters.Cluster, name string) bool {
 	return slices.ContainsFunc(g.inForce(), func(c *config.Config) bool {
 		b := c.Budget()
-		return b != nil && c.AmongClusters() == (cl.Name == budgetScope) && slices.Contains(b.Names(), name)
+		return b != nil && c.AmongClusters() == (cl.Name == views.BudgetScope) && slices.Contains(b.Names(), name)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // lease is where a request is counted, and how it came to be.
@@ -97,7 +98,7 @@ func (l *lease) close() {
 
 // isGone reports whether an endpoint has left, or become unusable, while Redis decided or the request waited: a gateway
 // may fail a request that is sent there all the same.
-func (l *lease) isGone(addr string, c *config.Config, from *views) bool {
+func (l *lease) isGone(addr string, c *config.Config, from *views.Views) bool {
 	queued := l.reservation.grant.Queued
 	if l.redis == nil && !queued {
 		return false
@@ -105,7 +106,7 @@ func (l *lease) isGone(addr string, c *config.Config, from *views) bool {
 	if health := clusters.HealthOf(c); queued && l.cluster.Health.EjectedSince(l.plannedAt, l.Clock(), addr, &health) {
 		return true
 	}
-	view := from.of(l.Clock(), l.cluster.Name, c)
+	view := from.Of(l.Clock(), l.cluster.Name, c)
 	if view == l.reservation.view {
 		return false
 	}

@@ -21,7 +21,7 @@ func (pl *placement) awaitsLists() bool {
 // listed decides for a request that has waited for lists.
 func (pl *placement) listed() result {
 	v := pl.plugin.vm
-	view := v.views.of(v.Clock(), pl.scope, pl.cfg)
+	view := v.views.Of(v.Clock(), pl.scope, pl.cfg)
 	if view == nil {
 		return result{step: stepLeft, why: lb.ReasonNoEndpoints}
 	}

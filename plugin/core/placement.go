@@ -23,7 +23,7 @@ type placement struct {
 func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 	v := pl.plugin.vm
 	now := v.Clock()
-	view := v.views.of(now, pl.scope, pl.cfg)
+	view := v.views.Of(now, pl.scope, pl.cfg)
 	if view == nil {
 		return result{step: stepLeft, why: lb.ReasonNoEndpoints}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // The headers and the path by which the gateways of regions speak with each other.
@@ -31,7 +32,7 @@ type regions struct {
 	inForce  func() []*config.Config // those that name regions, the newest first
 	clusters clusters.Known
 	stores   *stores.Stores
-	views    *views
+	views    *views.Views
 	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
 	scraping *engines.Scraping
 	homes    []*home

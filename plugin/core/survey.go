@@ -40,7 +40,7 @@ func (r *regions) survey(now time.Duration, request uint32, rules []*config.Conf
 
 // roomBy adds how much room there is by a rule.
 func (r *regions) roomBy(now time.Duration, request uint32, sv *survey, c *config.Config) *room {
-	cl, plan, why := r.planOf(now, c, r.views.of(now, c.Regions.Cluster, c), request)
+	cl, plan, why := r.planOf(now, c, r.views.Of(now, c.Regions.Cluster, c), request)
 	rm := &room{plan: plan, known: why != lb.ReasonChosen}
 	if sv.rooms = append(sv.rooms, rm); rm.known {
 		return rm

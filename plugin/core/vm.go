@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // What build/wasm.sh says of the artifact when it links it.
@@ -25,7 +26,7 @@ type VM struct {
 	lastGood  *lastGood         // configurations in shared memory
 	ticks     *ticks            // timers and what is due
 	clusters  clusters.Known    // what is known of each cluster
-	views     *views            // what configurations choose among
+	views     *views.Views      // what configurations choose among
 	stores    *stores.Stores    // where requests are counted
 	prompts   *prompts          // how prompts are cut into blocks, and how long they typically are
 	bodies    *bodies           // requests whose bodies have not ended
@@ -47,7 +48,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
 	v.stores = stores.New(e)
-	v.views = newViews(e, v.stores)
+	v.views = views.New(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
@@ -58,7 +59,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.tasks = &admissionCore{
 		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.Tasks,
 	}
-	v.api = admission.New(e, v.tasks, budgetScope)
+	v.api = admission.New(e, v.tasks, views.BudgetScope)
 	v.gauges = &gauges{Env: e, inForce: v.configs.allParts, clusters: v.clusters, stores: v.stores}
 	return v
 }
@@ -75,7 +76,7 @@ func (v *VM) tick(p *Plugin) {
 		return
 	}
 	v.GW.Tick(now, v.configs.adminSource)
-	v.Guard("circuit breakers", func() { v.views.tick(now) }, nil)
+	v.Guard("circuit breakers", func() { v.views.Tick(now) }, nil)
 	v.stores.Local.Flush(now)
 	v.clusters.ExchangeEjections(now, v.GW.KV())
 	v.clusters.ExchangeFacts(now, v.GW.KV())

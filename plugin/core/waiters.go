@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // waiters is the part of a VM that looks after requests that wait in a queue: how much of them is held, when their
@@ -23,7 +24,7 @@ type waiters struct {
 	*host.Env
 	configs *configs
 	stores  *stores.Stores
-	views   *views
+	views   *views.Views
 	held    map[*waiter]int // and how many bytes of each: see waiterbytes.go
 	bytes   int             // the sum of these
 	of      map[holder]int  // and that by tenant
@@ -72,7 +73,7 @@ const (
 	replanAfter = 2 * tickPeriod
 )
 
-func newWaiters(e *host.Env, in *configs, s *stores.Stores, from *views) *waiters {
+func newWaiters(e *host.Env, in *configs, s *stores.Stores, from *views.Views) *waiters {
 	w := &waiters{Env: e, configs: in, stores: s, views: from, owners: 1}
 	w.held, w.of = map[*waiter]int{}, map[holder]int{}
 	w.tenants = learned.NewTenants()
@@ -153,7 +154,7 @@ func (w *waiters) stale(now time.Duration) (stale []*waiter) {
 		view, seen := views[from]
 		if !seen {
 			w.RunAs(s.context, "the endpoints of a waiting request", func() {
-				view = w.views.of(now, s.scope, s.config)
+				view = w.views.Of(now, s.scope, s.config)
 			}, nil)
 			views[from] = view
 		}

@@ -1,4 +1,4 @@
-package core
+package views
 
 import (
 	"slices"
@@ -33,8 +33,8 @@ func newBreakers(n int) breakers {
 // idleAfter is how long a list that no request comes for is kept up to date.
 const idleAfter = 10 * time.Second
 
-// tick looks at the breakers of all lists that are in use.
-func (v *views) tick(now time.Duration) {
+// Tick looks at the breakers of all lists that are in use.
+func (v *Views) Tick(now time.Duration) {
 	for key, l := range v.lists.UsedAfter(now - idleAfter) {
 		b := &l.breakers
 		b.readAt = 0
@@ -50,7 +50,7 @@ func (v *views) tick(now time.Duration) {
 
 // reached returns how many of n requests that were sent to a cluster its circuit breaker can count: not those that wait
 // in it for an endpoint. With Redis that is not known, as requests of all gateways wait there.
-func (v *views) reached(now time.Duration, c *config.Config, cluster string, n int64) int64 {
+func (v *Views) reached(now time.Duration, c *config.Config, cluster string, n int64) int64 {
 	if in := c.Clusters.Endpoint; in == nil || !in.Queue.Enabled() || c.UsesRedis() {
 		return n
 	}
@@ -59,7 +59,7 @@ func (v *views) reached(now time.Duration, c *config.Config, cluster string, n i
 
 // look brings the breakers of a list up to date, and reports whether one has opened or closed. What is in flight is
 // read once for each tick, and for each request once a cluster is half full: overflows sees the rest.
-func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (changed bool) {
+func (v *Views) look(now time.Duration, l *clusterList, key clusterScope) (changed bool) {
 	b, c := &l.breakers, key.config
 	limits, version := v.GW.Breakers(c)
 	if limits == nil {
@@ -95,9 +95,9 @@ func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (chang
 	return changed
 }
 
-// overflows reports whether a cluster has no room for all requests that were granted it, of which there are so many:
+// Overflows reports whether a cluster has no room for all requests that were granted it, of which there are so many:
 // of this scope here, or in all gateways.
-func (v *views) overflows(scope string, c *config.Config, cluster string, granted int64, inAll bool) bool {
+func (v *Views) Overflows(scope string, c *config.Config, cluster string, granted int64, inAll bool) bool {
 	l, known := v.lists.Get(v.Clock(), clusterScope{c, scope})
 	if !known || !l.breakers.known {
 		return false
