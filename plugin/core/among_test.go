@@ -9,9 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
-	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/stats"
-	"github.com/warmgate/warmgate/plugin/stores"
 	"github.com/warmgate/warmgate/plugin/views"
 )
 
@@ -46,16 +44,6 @@ func (d *fakeDriver) useSites() {
 // inCluster returns how many requests are counted in a cluster.
 func (d *fakeDriver) inCluster(name string) int64 {
 	return d.counted(views.ClustersScope+fakeRoute, name)
-}
-
-// counted returns how many requests and tasks are counted in a scope.
-func (d *fakeDriver) counted(scope, name string) int64 {
-	d.t.Helper()
-	loads, err := memstore.New(d.kv, 1, stores.LeaseTTL).Loads(scope, []string{name}, nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return loads[0].Requests
 }
 
 // emptied fails the test unless nothing is in flight in any cluster.

@@ -95,7 +95,8 @@ func TestModels(t *testing.T) {
 		`"state":"open",`+one+`1000,`+ofB+left("null", "59", "0", "0"), restC)
 
 	local := d.workers[0].vm.stores.Local
-	local.Restrict(d.now, views.BudgetScope, "b", budget.Restriction{Tokens: -1, Requests: 0, RetryAfter: 5 * time.Second})
+	local.Restrict(d.now, views.BudgetScope, "b",
+		budget.Restriction{Tokens: -1, Requests: 0, RetryAfter: 5 * time.Second})
 	d.admit(0, "c", "")
 	d.admit(0, "c", "")
 	c := `"state":"full","in_flight":2,"tokens_in_flight":2000,` + ofC + left("null", "null", "0", "0")

@@ -1,3 +1,5 @@
+// Package views finds what a configuration chooses among: the endpoints of a cluster, or clusters, of which those are
+// left out whose circuit breakers are open.
 package views
 
 import (
@@ -39,6 +41,7 @@ type clusterList struct {
 	breakers breakers
 }
 
+// New returns the views of a VM.
 func New(e *host.Env, st *stores.Stores) *Views {
 	return &Views{
 		Env: e, stores: st,
