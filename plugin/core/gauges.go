@@ -21,6 +21,10 @@ type gauges struct {
 	stores   *stores.Stores
 }
 
+func newGauges(e *host.Env, inForce func() []*config.Config, known clusters.Known, s *stores.Stores) *gauges {
+	return &gauges{Env: e, inForce: inForce, clusters: known, stores: s}
+}
+
 // set sets all gauges.
 func (g *gauges) set(now time.Duration) {
 	g.Stats.Store(g.stores.Local.Stats)

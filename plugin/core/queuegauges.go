@@ -24,6 +24,13 @@ func (g *gauges) readQueue(now time.Duration, cl *clusters.Cluster) {
 	}
 }
 
+// refreshQueue has the statistics of a cluster's queue read again, unless that was just done.
+func (g *gauges) refreshQueue(now time.Duration, cl *clusters.Cluster) {
+	if q := &cl.Queue; q.Config != nil && now-q.ReadAt >= readPeriod {
+		g.readQueue(now, cl)
+	}
+}
+
 // setQueue sets the gauges of a cluster's queue.
 func (g *gauges) setQueue(now time.Duration, cl *clusters.Cluster) {
 	q := &cl.Queue

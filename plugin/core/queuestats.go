@@ -28,9 +28,7 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	of := w.of
 	cl := of.cluster
 	q := &cl.Queue
-	if q.Config != nil && now-q.ReadAt >= readPeriod {
-		of.plugin.vm.gauges.readQueue(now, cl)
-	}
+	of.plugin.vm.gauges.refreshQueue(now, cl)
 	waiting := max(q.Stats.Waiting, cl.Waiting)
 	switch {
 	case q.Stats.Interval > 0 && atLeast > 0:

@@ -60,7 +60,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.Tasks,
 	}
 	v.api = admission.New(e, v.tasks, views.BudgetScope)
-	v.gauges = &gauges{Env: e, inForce: v.configs.allParts, clusters: v.clusters, stores: v.stores}
+	v.gauges = newGauges(e, v.configs.allParts, v.clusters, v.stores)
 	return v
 }
 
