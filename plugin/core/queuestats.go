@@ -28,7 +28,7 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	of := w.of
 	cl := of.cluster
 	q := &cl.Queue
-	of.plugin.vm.gauges.refreshQueue(now, cl)
+	of.plugin.vm.gauges.RefreshQueue(now, cl)
 	waiting := max(q.Stats.Waiting, cl.Waiting)
 	switch {
 	case q.Stats.Interval > 0 && atLeast > 0:

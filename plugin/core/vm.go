@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
+	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
@@ -36,7 +37,7 @@ type VM struct {
 	regions   *regions          // probes of other regions, and answers to theirs
 	tasks     *admissionCore    // what the admission API knows of the VM
 	api       *admission.API    // which admits requests that their senders send themselves
-	gauges    *gauges           // what the statistics show
+	gauges    *gauges.Gauges    // what the statistics show
 	duplicate bool              // the plugin was found twice in one filter chain
 }
 
@@ -60,7 +61,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.Tasks,
 	}
 	v.api = admission.New(e, v.tasks, views.BudgetScope)
-	v.gauges = newGauges(e, v.configs.allParts, v.clusters, v.stores)
+	v.gauges = gauges.New(e, v.configs.allParts, v.clusters, v.stores)
 	return v
 }
 
@@ -98,7 +99,7 @@ func (v *VM) tick(p *Plugin) {
 	v.refreshLastGood()
 	v.waiters.countOwners(now)
 	v.setBuild()
-	v.gauges.set(now)
+	v.gauges.Set(now)
 	v.regions.heartbeat(now)
 	v.forgetClusters(now)
 }
@@ -131,7 +132,7 @@ func (v *VM) forgetClusters(now time.Duration) {
 	}
 	for name, cl := range v.clusters {
 		if cl.Inflight == 0 && now-cl.UsedAt > endpoints.ClusterAge {
-			v.gauges.of(cl).Clear()
+			v.gauges.Of(cl).Clear()
 			delete(v.clusters, name)
 			continue
 		}

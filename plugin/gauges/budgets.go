@@ -1,4 +1,4 @@
-package core
+package gauges
 
 import (
 	"slices"
@@ -16,13 +16,13 @@ import (
 
 // setBudgets sets the gauges of all targets whose budgets are in the gateway's memory, and asks for those of one
 // configuration that are in Redis: they take turns.
-func (g *gauges) setBudgets(now time.Duration) {
+func (g *Gauges) setBudgets(now time.Duration) {
 	var next *clusters.Cluster
 	var of *config.Config
 	for _, cl := range g.clusters {
-		g.of(cl).KeepTargets(func(name string) bool { return g.isTarget(cl, name) })
+		g.Of(cl).KeepTargets(func(name string) bool { return g.isTarget(cl, name) })
 		for c := range cl.Policies {
-			switch noteTargets(g.of(cl), c); {
+			switch noteTargets(g.Of(cl), c); {
 			case c.Budget() == nil:
 			case !c.UsesRedis():
 				g.askLevels(now, cl, c)
@@ -48,7 +48,7 @@ func noteTargets(s *stats.Cluster, c *config.Config) {
 }
 
 // isTarget reports whether a configuration in force may have the target in the cluster.
-func (g *gauges) isTarget(cl *clusters.Cluster, name string) bool {
+func (g *Gauges) isTarget(cl *clusters.Cluster, name string) bool {
 	return slices.ContainsFunc(g.inForce(), func(c *config.Config) bool {
 		b := c.Budget()
 		return b != nil && c.AmongClusters() == (cl.Name == views.BudgetScope) && slices.Contains(b.Names(), name)
@@ -57,8 +57,8 @@ func (g *gauges) isTarget(cl *clusters.Cluster, name string) bool {
 
 // askLevels has the gauges of the targets of a configuration set that are or were in the cluster. While the store does
 // not answer they stay as they are.
-func (g *gauges) askLevels(now time.Duration, cl *clusters.Cluster, c *config.Config) {
-	s := g.of(cl)
+func (g *Gauges) askLevels(now time.Duration, cl *clusters.Cluster, c *config.Config) {
+	s := g.Of(cl)
 	var targets []*policy.BudgetTarget
 	var names []string
 	list := c.Budget().Targets
