@@ -18,6 +18,7 @@ import (
 type forwarding struct {
 	pl   *placement
 	from string // region that has signed its hop, "" for a client's request
+	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
 	peer int    // which of those configured that is
 	away leaving
@@ -66,11 +67,11 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 			from = h
 		}
 	}
-	f.from, pl.wait.forwarded = from.From, from.Forwarded()
+	f.from, f.here = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
 		v.Stats.Count(stats.ForgedHops, 1)
-	case pl.wait.forwarded:
+	case f.here:
 		v.Stats.CountIf(statname.With(stats.ServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
 		v.Stats.CountIf(statname.With(stats.OddHops, "cause", "late"), 1)
@@ -230,12 +231,6 @@ func (f *forwarding) recall() {
 	f.pl.gateway.RemoveRequestHeader(headerHop)
 	f.goHome()
 	f.to, f.away = "", stays // only now: what panics here is recalled once more
-}
-
-// isFullOrLate reports whether a request is refused that another region may have room for.
-func isFullOrLate(err error) bool {
-	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
-		errors.Is(err, lb.ErrHopeless)
 }
 
 // text returns where the request was forwarded, or from where, for the access log.

@@ -52,7 +52,7 @@ func (pl *choice) chooseInside() host.Action {
 	if in.prompt.chain != nil {
 		in.prompt.chain.planned = pl.plugin.vm.Clock()
 	}
-	return in.begin(&came)
+	return in.enterInside(&came)
 }
 
 // prepareInside has the choice inside a cluster take what it needs of the body, which is dropped: a request may wait
@@ -76,8 +76,8 @@ func (pl *choice) prepareInside() {
 	b.text = nil
 }
 
-// begin decides inside a cluster, by what has come of the request.
-func (pl *choice) begin(seen *seen) host.Action {
+// enterInside decides inside a cluster, by what has come of the request.
+func (pl *choice) enterInside(seen *seen) host.Action {
 	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.scope) {
 		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
 	}
@@ -127,7 +127,6 @@ func (pl *choice) adopt() host.Action {
 	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
 	in.held.of, in.held.asked = &in.subject, false
 	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
-	in.wait.forwarded = true
 	w, of := &pl.wait, &pl.prompt.work
 	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
 	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited
@@ -151,23 +150,11 @@ func (pl *choice) leaveAdopted() host.Action {
 	pl.end()
 	o.region.comeHome()
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy
-		return o.planAnew()
+		return o.act(o.planAnew())
 	}
 	o.enter(phaseReserving)
 	o.lease.open(o.cluster)
-	return o.wait.replan()
-}
-
-// planAnew plans and reserves for a request that had no plan.
-func (pl *choice) planAnew() host.Action {
-	view, why := pl.plugin.vm.views.Of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
-	if view != nil {
-		why = pl.makePlan(pl.plugin.vm.Clock(), view)
-	}
-	if why != lb.ReasonChosen {
-		return pl.pass(why)
-	}
-	return pl.reserve()
+	return o.act(o.replan())
 }
 
 // isAdopted reports whether this is the choice of an adopted server.

@@ -79,8 +79,7 @@ func (s *serving) misrouted(served string) bool {
 }
 
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.
-func (s *serving) sessionPlaced() {
-	pl := s.pl
+func (pl *placement) sessionPlaced() {
 	if !pl.cfg.ReadsSession() {
 		return
 	}
