@@ -1,13 +1,12 @@
 package core
 
 import (
-	"errors"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -24,7 +23,6 @@ type choice struct {
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
-	within  nesting    // the choice of an endpoint in the cluster that was chosen
 	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
 	debug   debugging  // texts that explain it
@@ -46,8 +44,10 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
 	}
 	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
-	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl, pl.within.pl = pl, pl, pl, pl, pl
-	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
+	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
+	pl.driver, pl.wait.request = pl, pl
+	pl.region.pl, pl.steer.of = &pl.placement, &pl.basis
+	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
 	return pl
 }
 
@@ -63,9 +63,10 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if pl.plugin.set == nil {
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	if a, answered := pl.region.meet(); answered {
+	if a, answered := pl.stream.meetProbe(); answered {
 		return a
 	}
+	pl.region.meet()
 	pl.scope = pl.match()
 	switch {
 	case pl.cfg == nil:
@@ -75,7 +76,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	case !pl.cfg.Enabled:
 		return pl.pass(lb.ReasonDisabled)
 	}
-	if pl.scope = pl.steer.scopeOf(pl.scope); pl.scope == "" {
+	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
 	if pl.plugin.set.Owns(pl.scope) {
@@ -88,7 +89,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
-	if end || !pl.needsOwnBody() && !pl.within.needsBodyInside() {
+	if end || !pl.needsOwnBody() && !pl.needsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
 	pl.traits.read(pl.gateway)
@@ -104,7 +105,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
 	pl.enter(phaseReading)
-	pl.body.await(pl.planBody(pl.within.needsBodyInside()))
+	pl.body.await(pl.planBody())
 	return host.Hold
 }
 
@@ -131,144 +132,117 @@ func (pl *choice) match() (cluster string) {
 	return cluster
 }
 
+// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
+// route.
+func (pl *choice) scopeOf(cluster string) string {
+	switch {
+	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
+		return views.BudgetScope
+	case pl.cfg.AmongClusters():
+		return views.ClustersScope + pl.gateway.Route()
+	case pl.cfg.Regions.Enabled():
+		return pl.region.homeScope(cluster)
+	case cluster == "":
+		return pl.Cluster()
+	}
+	return cluster
+}
+
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	v := pl.plugin.vm
-	now := v.Clock()
 	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
-	view := v.views.Of(now, pl.scope, pl.cfg)
-	if view == nil {
-		return pl.pass(lb.ReasonNoEndpoints)
-	}
-	if !pl.cfg.AmongClusters() && v.GW.HasSubsets(pl.scope, pl.cfg) {
-		return pl.pass(lb.ReasonSubset)
-	}
 	pl.seen.size, pl.seen.ended = size, ended
-	if pl.cfg.AmongClusters() && !pl.needsOwnBody() {
-		reason = lb.ReasonChosen
-	}
-	var err error
-	switch pl.cluster, pl.policy, err = v.clusters.Get(now, pl.scope, pl.cfg); {
-	case errors.Is(err, clusters.ErrTooMany):
-		return pl.pass(lb.ReasonStoreError)
-	case err != nil:
-		return pl.pass(lb.ReasonConfigInvalid)
-	}
-	pl.cluster.Views[view.ListID] = view
-	pl.response.cluster = pl.cluster
-	pl.metrics.request.Context = pl.context
-	v.scraping.NeededBy(&pl.metrics.request, pl.cluster.Metrics, pl.cfg)
-	v.lists.NeededBy(pl.cluster.Metrics, pl.cfg)
-	r := lb.Request{
-		Random: v.GW.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
-	}
-	switch {
-	case !pl.computes():
-	case pl.cfg.Unit == lb.Tokens:
-		pl.prompt.estimateWork(&r, size, ended)
-	case pl.cluster.Tokens:
-		pl.prompt.assumeTypical(&r)
-	}
-	pl.facts.put(&r, size)
-	pl.lease.reservation = reservation{request: r, reason: reason}
-	if pl.awaitsLists() {
-		pl.enter(phaseListing)
-		return host.Stop
-	}
-	return pl.place(view)
+	pl.wait.elsewhere = pl.region.here || pl.region.to != ""
+	return pl.act(pl.begin(size, ended, reason))
 }
 
-// place plans and reserves for a request of which all is known that will be.
-func (pl *choice) place(view *lb.View) host.Action {
-	now := pl.plugin.vm.Clock()
-	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
-		if why == lb.ReasonNoMetrics {
-			pl.metrics.requestReport(pl.gateway, &pl.traits, pl.cfg)
+// act does what the result of a step of the placement asks for, and returns what becomes of the request.
+func (pl *choice) act(r result) host.Action {
+	for {
+		switch r.step {
+		case stepWaits:
+			return host.Stop
+		case stepPlaced:
+			return pl.send()
+		case stepRefused:
+			return pl.refusal.refuse(r.why, r.expected)
+		case stepLeft:
+			return pl.pass(r.why)
 		}
-		return pl.region.passOrForward(why)
+		if a, away := pl.forward(r); away {
+			return a
+		}
+		switch r.step {
+		case stepReady:
+			r = pl.submit(r.at)
+		case stepAsked:
+			if pl.wait.mayWait() {
+				pl.prepareInside()
+			}
+			r = pl.hold(r.at)
+		case stepNoRoom:
+			r = pl.giveUp()
+		case stepNoPlan:
+			r = pl.leaveUnplanned(r.why)
+		}
 	}
-	pl.prompt.work.output = pl.lease.reservation.request.OutputTokens
-	return pl.reserve()
 }
 
-// makePlan has the policy plan the request. It returns ReasonChosen, or why there is no plan.
-func (pl *choice) makePlan(now time.Duration, view *lb.View) lb.Reason {
-	r := &pl.lease.reservation
-	r.view = view
-	plan, why := pl.policy.Plan(now, &r.request, view)
-	if why == lb.ReasonNoHealthyEndpoint {
-		why = pl.noneHealthy()
+// forward sends a request to another region that is better there, or for which there is nothing here.
+func (pl *choice) forward(r result) (a host.Action, away bool) {
+	switch {
+	case r.step == stepReady:
+		return pl.leave(pl.region.forwardBack())
+	case r.step == stepNoRoom, r.step == stepAsked && pl.wait.isQueued(), r.why == lb.ReasonNoHealthyEndpoint:
+		return pl.leave(pl.region.forward())
 	}
-	if why != lb.ReasonChosen {
-		return why
-	}
-	if pl.prompt.work.open && pl.prompt.work.seen == 0 {
-		plan.Tokens = openTokens
-	}
-	if !pl.computes() {
-		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
-	}
-	if pl.prompt.chain != nil {
-		pl.cluster.Prompts.View = view
-	}
-	pl.held.plan(now, pl.plugin.vm.stores.Local, &plan)
-	r.plan = plan
-	pl.lease.plannedAt = now
-	return lb.ReasonChosen
+	return host.Stop, false
 }
 
-// noneHealthy returns the reason for a request for which there is nothing healthy to choose.
-func (pl *choice) noneHealthy() lb.Reason {
-	if pl.cfg.AmongClusters() {
-		return lb.ReasonNoClusterAvailable
+// send sends a request to what was chosen for it.
+func (pl *choice) send() host.Action {
+	v, l := pl.plugin.vm, &pl.lease
+	r := &l.reservation
+	if pl.cfg.Shadow {
+		r.reason = lb.ReasonShadow
+		pl.steer.leaveToGateway()
+	} else if err := pl.steer.send(); err != nil {
+		v.GW.Log(host.Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
+		pl.release()
+		return pl.pass(lb.ReasonStoreError)
 	}
-	return lb.ReasonNoHealthyEndpoint
-}
-
-// forbid answers the request with 403.
-func (r *refusals) forbid(why lb.Reason, text string) host.Action {
-	pl := r.pl
-	pl.enter(phaseUncounted)
-	pl.gateway.Unsteer()
-	pl.decided(why)
-	pl.gateway.Reply(403, nil, text)
-	return host.Hold
-}
-
-// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
-func (r *refusals) lacksKey() bool {
-	pl := r.pl
-	return pl.cfg.Clusters.Hashed && pl.session.key == 0 && !pl.cfg.Shadow
-}
-
-// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
-// plugin does.
-func (r *refusals) refuseWithoutKey() host.Action {
-	return r.forbid(lb.ReasonNoHashHeader, "hash header required")
+	r.reason = pl.held.placed(r.reason, r.grant.Cached)
+	pl.sessionPlaced()
+	pl.decided(r.reason)
+	pl.wait.countPlaced()
+	pl.requestPlaced()
+	if w := &pl.prompt.work; w.open && w.seen > 0 {
+		v.bodies.track(w, &pl.body, pl)
+	}
+	if pl.body.endedAt > 0 {
+		pl.amendWork() // the end of the body has come while the store decided
+	}
+	if pl.cfg.DetailLog {
+		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
+	}
+	return pl.chooseInside()
 }
 
 // pass lets the request fall back to the gateway's native balancing.
 func (pl *choice) pass(reason lb.Reason) host.Action {
 	pl.enter(phaseUncounted)
-	if pl.region.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
-		return pl.region.leaveAdopted()
+	if pl.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
+		return pl.leaveAdopted()
 	}
 	pl.steer.leaveToGateway()
+	if pl.region.to != "" && !pl.isAdopted() {
+		pl.region.recall()
+	}
 	pl.decided(reason)
 	return host.Proceed
-}
-
-// passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
-func (f *forwarding) passOrForward(reason lb.Reason) host.Action {
-	if reason == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := f.forward(); forwarded {
-			return a
-		}
-	}
-	return f.pl.pass(reason)
 }
 
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
@@ -327,6 +301,9 @@ func (pl *choice) grantRecovered() {
 	pl.recovered()
 }
 
+// answered implements driver.
+func (pl *choice) answered(r result) { pl.goOn(pl.act(r)) }
+
 // planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
 func (pl *choice) planAgain() {
 	if pl.phase != phaseReserving || pl.lease.reservation.done {
@@ -339,31 +316,19 @@ func (pl *choice) planAgain() {
 		store.Release(l.now(), old) // what the new reservation has not taken over
 	}()
 	l.reservation.plan.Wait.Instead = old
-	pl.goOn(pl.wait.reserveAgain())
+	pl.answered(pl.reserveAgain())
 }
 
-// giveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
+// giveWay ends the wait of the request for another one.
 func (pl *choice) giveWay() {
-	l := &pl.lease
-	r := &l.reservation
-	if pl.phase != phaseReserving || r.done {
-		return
+	if r, ended := pl.makeWay(); ended {
+		pl.answered(r)
 	}
-	inside := r.inCallback
-	r.inCallback = true // whatever the store answers to this
-	l.store.Release(l.now(), r.id)
-	r.inCallback = inside
-	r.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
-	if inside {
-		pl.wait.over = true
-		return // the request's own callback goes on with that
-	}
-	pl.goOn(pl.finishReservation())
 }
 
 // goElsewhere sends a request that waits to another region, if one has room.
 func (pl *choice) goElsewhere() {
-	if a, forwarded := pl.region.forward(); forwarded {
+	if a, left := pl.leave(pl.region.forward()); left {
 		pl.goOn(a)
 	}
 }

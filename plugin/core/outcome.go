@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -18,36 +19,36 @@ import (
 // that serves the others.
 
 // judging is what the end of a request means for what has served it.
-type judging struct{ pl *choice }
+type judging struct{ of *basis }
 
 // completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call
 // into the gateway, so it is done only when it matters.
 func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
-	pl := j.pl
-	o.Addr, o.Verdict = pl.lease.addr, verdict
+	of := j.of
+	o.Addr, o.Verdict = of.lease.addr, verdict
 	if verdict == lb.TimedOut {
-		o.WaitedFor = now - pl.sentAt()
+		o.WaitedFor = now - of.sentAt()
 	}
-	o.Busy = pl.cluster.Answering[pl.lease.addr] > 0
-	if verdict > lb.Success || pl.cluster.Health.NeedsClient(now) {
+	o.Busy = of.cluster.Answering[of.lease.addr] > 0
+	if verdict > lb.Success || of.cluster.Health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
-	o.Model = pl.facts.modelID()
-	if pl.prompt.chain != nil {
-		o.Source = pl.prompt.chain.source()
+	o.Model = of.facts.modelID()
+	if of.prompt.chain != nil {
+		o.Source = of.prompt.chain.source()
 	}
 }
 
 // clientID returns the same number for all requests of one client, 0 if nothing is known of it: by the tenant where the
 // configuration names a header for it, else by the address, of IPv6 the first 64 bits.
 func (j *judging) clientID() uint64 {
-	pl := j.pl
-	if h := pl.cfg.Prefix.TenantHeader; h != "" && pl.traits.known {
-		if tenant := pl.traits.header(h); tenant != "" {
+	of := j.of
+	if h := of.cfg.Prefix.TenantHeader; h != "" && of.traits.known {
+		if tenant := of.traits.header(h); tenant != "" {
 			return xxhash.Sum64String("tenant " + tenant)
 		}
 	}
-	addr := pl.gateway.Client()
+	addr := of.gateway.Client()
 	if addr == "" {
 		return 0
 	}
@@ -58,10 +59,10 @@ func (j *judging) clientID() uint64 {
 // the endpoint or the cluster cannot be reached; and no refusal of a model that it does not have, or not with such a
 // context.
 func (j *judging) judged() lb.Verdict {
-	pl := j.pl
+	of := j.of
 	verdict := j.verdict()
-	if pl.facts.isFact(verdict, pl.lease.addr, &pl.response.response) ||
-		pl.idle() && !(verdict == lb.Failure && isUnreached(pl.gateway.Details())) {
+	if of.facts.isFact(verdict, of.lease.addr, &of.response.response) ||
+		of.idle() && !(verdict == lb.Failure && isUnreached(of.gateway.Details())) {
 		return lb.Neutral
 	}
 	return verdict
@@ -70,39 +71,84 @@ func (j *judging) judged() lb.Verdict {
 // answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
 // success.
 func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
-	pl := j.pl
-	r, cl, v := &pl.response, pl.cluster, pl.plugin.vm
+	of := j.of
+	r, cl, v := &of.response, of.cluster, of.plugin.vm
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && pl.facts.statesFact(&pl.response.response) {
+	if r.judge(); r.answer != nil && of.facts.statesFact(&of.response.response) {
 		r.outcome = answer.Refused
 	}
 	if r.outcome == answer.Complete {
 		return 0, false
 	}
 	v.Stats.CountIf(statname.With(stats.Failed,
-		"cluster", cl.Name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
+		"cluster", cl.Name, "endpoint", of.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
 	switch r.outcome {
 	case answer.Refused:
 		return lb.Rejected, true
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.Suspect(v.Clock(), pl.lease.addr)
+	cl.Suspect(v.Clock(), of.lease.addr)
 	return lb.Failure, true
 }
 
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
-	pl := j.pl
-	r, calls := &pl.response, &pl.cluster.Calls
+	of := j.of
+	r, calls := &of.response, &of.cluster.Calls
 	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
 		return
 	}
 	shows := learned.ShowsUnknown
-	if !pl.pattern.IsListed() {
+	if !of.pattern.IsListed() {
 		shows = r.shows()
 	}
-	calls.Learn(now, pl.pattern, shows, max(0, r.answered-r.asked), pl.what == prompt.Computes)
+	calls.Learn(now, of.pattern, shows, max(0, r.answered-r.asked), of.what == prompt.Computes)
+}
+
+// verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
+// every request from it: it has no healthy endpoint, a circuit breaker is open, or there is no such cluster. A client
+// that leaves before there is an answer says nothing of it.
+func (j *judging) verdict() lb.Verdict {
+	of := j.of
+	if verdict, judged := j.answerVerdict(); judged {
+		return verdict
+	}
+	verdict := of.response.verdict(of.plugin.vm.Clock(), of.sentAt(), &of.body, of.gateway)
+	if !of.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
+		return verdict
+	}
+	details := of.gateway.Details()
+	if isUnreachable(details) {
+		return lb.Failure
+	}
+	if verdict == lb.Overload && of.response.status == 0 && !strings.Contains(details, "upstream_reset") {
+		return lb.Neutral
+	}
+	return verdict
+}
+
+// measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
+func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
+	of := j.of
+	l := &of.lease
+	if l.steeredAt == 0 {
+		return
+	}
+	if of.computes() {
+		o.Whole = max(1, of.plugin.vm.ReadClock()-l.steeredAt)
+		if of.response.begunAt > 0 {
+			o.FirstPart = max(1, of.response.begunAt-l.steeredAt)
+		}
+	}
+	result := "failed"
+	switch verdict {
+	case lb.Success:
+		result = "served"
+	case lb.Neutral, lb.Rejected:
+		result = "other"
+	}
+	of.plugin.vm.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
 }

@@ -2,14 +2,12 @@ package core
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/push"
-	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // answerBegins is called once, with end when the response has no body.
@@ -25,9 +23,11 @@ func (s *serving) answerBegins(end bool) {
 	}
 	pl.response.complete = end
 	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
-		pl.abandonReservation()
+		pl.decided(pl.abandonReservation())
 	}
-	pl.region.followForwarded()
+	if pl.region.followForwarded() {
+		pl.SetNote(pl.debug.describe() + pl.wait.text())
+	}
 	if pl.phase == phaseLeased {
 		s.followServed()
 		pl.charge.restrict(headers)
@@ -205,13 +205,13 @@ func (pl *choice) end() {
 		pl.abandonBody()
 	}
 	if pl.phase == phaseListing || pl.phase == phaseReserving {
-		pl.abandonReservation()
+		pl.decided(pl.abandonReservation())
 	}
 	if pl.phase == phaseUncounted && pl.response.status == 0 {
 		pl.region.forwardFailed() // unless its client has left
 	}
 	if pl.phase == phaseLeased && pl.response.status == 0 {
-		served := pl.steer.server()
+		served := pl.server()
 		pl.response.reached = served != ""
 		pl.serving.misrouted(served)
 	}
@@ -228,7 +228,7 @@ func (pl *choice) end() {
 			pl.serving.measurePush(now, false)
 			pl.serving.expectMetrics(now)
 		}
-		pl.judge.answerEnded(now, verdict)
+		pl.wait.answerEnded(now, verdict)
 		pl.charge.endCharges()
 		if pl.held.losesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
 			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
@@ -280,77 +280,4 @@ func (s *serving) expectMetrics(now time.Duration) {
 	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {
 		pl.cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
-}
-
-const (
-	// patientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
-	patientFor = 5 * time.Second
-	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
-	stalledAfter = 2 * tickPeriod
-)
-
-// connectionFailures are what the gateway's details contain when it cannot connect to the endpoint.
-var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
-
-// verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
-// only read when it is not plainly good.
-func (r *response) verdict(now, sentAt time.Duration, b *body, from host.GatewayStream) lb.Verdict {
-	if !r.reached { // answered by a filter, or for want of an endpoint
-		return lb.Neutral
-	}
-	if r.complete && r.status > 0 && r.status < 400 {
-		return lb.Success
-	}
-	details := from.Details()
-	switch {
-	case details == "via_upstream" || details == "" && r.status >= 400:
-		return statusVerdict(r.status)
-	case strings.Contains(details, "overflow") || strings.Contains(details, "no_healthy_upstream"):
-		return lb.Neutral // the gateway's own limits
-	case containsAny(details, connectionFailures[:]...):
-		return lb.Failure // whatever the request was
-	case b.endedAt == 0 && now-b.lastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
-		return lb.Overload // it had not all of the request yet, but that was on its way
-	case b.endedAt == 0:
-		return lb.Neutral // the client has stalled, so that may be why
-	case isTimeout(details):
-		if r.status == 0 || r.status >= 500 { // as far as can be known: 500 and above may be the gateway's own
-			return lb.TimedOut
-		}
-		return lb.Neutral // a long answer, or a slow client
-	case strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
-		return lb.Failure
-	case r.status == 0 && now-sentAt >= patientFor:
-		return lb.Overload // the client gave up waiting
-	}
-	return lb.Neutral
-}
-
-// isTimeout reports whether the gateway's details of a response mean that its time was over.
-func isTimeout(details string) bool {
-	for _, word := range [...]string{
-		"response_timeout", "per_try", "stream_idle_timeout", "max_duration", "max_stream_duration",
-	} {
-		if strings.Contains(details, word) {
-			return true
-		}
-	}
-	return false
-}
-
-// statusVerdict judges by the status that the endpoint answered with.
-func statusVerdict(status int) lb.Verdict {
-	switch status {
-	case 429, 503, 529:
-		return lb.Overload
-	case 408, 499, 501, 505:
-		return lb.Neutral // the client was slow or left, or wants what no server of its kind has
-	}
-	switch {
-	case status < 400:
-		return lb.Success
-	case status < 500:
-		return lb.Rejected
-	}
-	return lb.Failure
 }

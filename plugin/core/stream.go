@@ -3,9 +3,11 @@ package core
 import (
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
 )
 
 // Stream is one request, and its row of choices.
@@ -40,4 +42,25 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	}, cfg)
 	s.answer = call
 	return call.Meet(below, end), true
+}
+
+// meetProbe has the probe of another region answered, if the request is one, and not a stranger's.
+func (s *Stream) meetProbe() (a host.Action, answered bool) {
+	set, v := s.plugin.set, s.plugin.vm
+	if len(set.Regions()) == 0 {
+		return host.Proceed, false
+	}
+	s.traits.read(s.gateway)
+	text := s.traits.value(regions.HeaderProbe)
+	if text == "" || s.traits.value(":path") != regions.ProbePath {
+		return host.Proceed, false
+	}
+	p := v.regions.NewProbe(s.gateway, s.context, set.RulesOf, func() host.Action {
+		return s.first.pass(lb.ReasonPanic)
+	})
+	s.answer = p
+	if a, answered = p.Answer(set.Regions(), text); !answered {
+		s.answer = nil
+	}
+	return a, answered
 }
