@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/enginesim"
+	"github.com/warmgate/warmgate/internal/enginesim"
 )
 
 // Two requests with the same prompt, one after the other: the second one finds all but the last token in the cache.

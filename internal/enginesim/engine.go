@@ -143,7 +143,7 @@ func (e *Engine) Begin(now time.Duration) time.Duration {
 	if len(st.work) == 0 {
 		return 0
 	}
-	return max(e.times.step(st), 1)
+	return max(e.times.Step(st.started, st.prefill, st.decodes, st.loads), 1)
 }
 
 // Finish ends the step that Begin began: what it computed is in the cache now, and each request that has computed all

@@ -78,7 +78,9 @@ func TestStepTime(t *testing.T) {
 		{"both", times, step{started: 1, prefill: 30, decodes: 10}, 55},
 		{"twice as fast", fast, step{started: 1, prefill: 30}, 20},
 	} {
-		if got := c.times.step(&c.step); got != time.Duration(c.ms)*time.Millisecond {
+		st := &c.step
+		got := c.times.Step(st.started, st.prefill, st.decodes, st.loads)
+		if got != time.Duration(c.ms)*time.Millisecond {
 			t.Errorf("%s: %v, want %d ms", c.name, got, c.ms)
 		}
 	}

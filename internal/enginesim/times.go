@@ -36,12 +36,12 @@ func (t Times) Validate() error {
 	return nil
 }
 
-// step is how long a step lasts.
-func (t Times) step(s *step) time.Duration {
-	ms := float64(s.started)*t.PrefillOverheadMS + float64(s.prefill)*t.PrefillTokenMS +
-		float64(s.loads)*t.AdapterLoadMS
-	if s.decodes > 0 {
-		ms += t.DecodeStepMS + float64(s.decodes)*t.DecodeSeqMS
+// Step is how long a step takes that begins so many prompts, computes so many tokens of prompts, decodes for so many
+// requests and loads so many adapters.
+func (t Times) Step(prompts, tokens, decodes, loads int) time.Duration {
+	ms := float64(prompts)*t.PrefillOverheadMS + float64(tokens)*t.PrefillTokenMS + float64(loads)*t.AdapterLoadMS
+	if decodes > 0 {
+		ms += t.DecodeStepMS + float64(decodes)*t.DecodeSeqMS
 	}
 	return time.Duration(ms / t.Speed * float64(time.Millisecond))
 }

@@ -1,4 +1,5 @@
-// Package mooncake reads traces of requests in the form of Mooncake's, and makes prompts of them.
+// Package mooncake reads traces of requests in the form of Mooncake's (Qin et al.: "Mooncake: A KVCache-centric
+// Disaggregated Architecture for LLM Serving", 2024).
 package mooncake
 
 import (
@@ -8,20 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
-
-	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// A trace names each block of 512 prompt tokens by an id. It is replayed at this scale: a block becomes 16 tokens,
-// which is a block of the simulated cache, and all lengths shrink with it.
-const (
-	Block = 512 // tokens of the trace in a block
-	Scale = 32  // tokens of the trace that become one
-)
+// Block is how many tokens a block of a prompt has, but for the last one, which may have fewer.
+const Block = 512
 
 // Request is one request of a trace.
 type Request struct {
@@ -79,16 +73,6 @@ func parseLine(line []byte) (t Request, err error) {
 		return t, fmt.Errorf("%d blocks for %d tokens, answer of %d", len(t.HashIDs), t.Input, t.Output)
 	}
 	return t, nil
-}
-
-// Text returns the text of the prompt: that of each block follows from its id and the seed.
-func (t *Request) Text(seed uint64) string {
-	var b strings.Builder
-	for _, id := range t.HashIDs {
-		b.WriteString(loadgen.Text(rand.New(rand.NewPCG(seed, uint64(id))), Block/Scale))
-	}
-	const bytesPerToken = 4 // of loadgen.Text
-	return b.String()[:max(1, t.Input/Scale)*bytesPerToken]
 }
 
 // Session returns what a client would send as its session: the trace has none, but the turns of a conversation
