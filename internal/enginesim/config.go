@@ -33,7 +33,8 @@ func DefaultConfig() Config {
 	}
 }
 
-func (c Config) withDefaults() Config {
+// WithDefaults returns the configuration without gaps.
+func (c Config) WithDefaults() Config {
 	d := DefaultConfig()
 	c.MaxNumSeqs = cmp.Or(c.MaxNumSeqs, d.MaxNumSeqs)
 	c.MaxQueued = cmp.Or(c.MaxQueued, d.MaxQueued)

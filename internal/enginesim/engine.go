@@ -29,7 +29,7 @@ type Engine struct {
 
 // New returns an idle engine, whose counts begin at time 0. Zero times are those of DefaultTimes.
 func New(cfg Config, times Times) *Engine {
-	cfg = cfg.withDefaults()
+	cfg = cfg.WithDefaults()
 	return &Engine{
 		cfg: cfg, times: cmp.Or(times, DefaultTimes()), cache: newKVCache(cfg.NumBlocks),
 		adapters: adapters{max: cfg.MaxLoras}, stats: newStats(cfg.MaxModelLen, 0),
