@@ -4,6 +4,7 @@ package engine
 type Part struct {
 	Name   uint64 // of the prompt up to the end of the part; prompts with equal names are equal up to there
 	Tokens int
+	Answer bool // a model has generated it
 }
 
 // kvCache is the memory of an engine, in tokens: entries that requests use, entries that none uses, and what requests

@@ -294,7 +294,7 @@ func (e *Engine) nameParts(r *Request) {
 // nameAnswer lets prompts that continue the conversation find the answer, but for its last token, which was not put
 // into the model.
 func (e *Engine) nameAnswer(r *Request) {
-	if id, ok := e.cache.name(Part{r.Name, r.generated}, r.generated-1); ok {
+	if id, ok := e.cache.name(Part{Name: r.Name, Tokens: r.generated}, r.generated-1); ok {
 		r.entries = append(r.entries, id)
 		r.own -= r.generated - 1
 	}

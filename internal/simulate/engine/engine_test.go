@@ -35,7 +35,7 @@ func conversations(rng *rand.Rand, n, turns int, every time.Duration) (load []tu
 	for range n {
 		name := uint64(rng.IntN(3)) + 1
 		text := enginesim.AppendText(nil, name<<32, 4*block)
-		prompt := []Part{{name, 4 * block}}
+		prompt := []Part{{Name: name, Tokens: 4 * block}}
 		for k := range turns {
 			t := turn{after: -1, wait: time.Duration(rng.Int64N(int64(every)*int64(n) + 1))}
 			if k > 0 {
@@ -43,11 +43,11 @@ func conversations(rng *rand.Rand, n, turns int, every time.Duration) (load []tu
 			}
 			q := 1 + rng.IntN(20)
 			name = enginesim.Mix(enginesim.Mix(uint64(len(load))) + name)
-			prompt = append(slices.Clone(prompt), Part{name, q * block})
+			prompt = append(slices.Clone(prompt), Part{Name: name, Tokens: q * block})
 			text = enginesim.AppendText(slices.Clone(text), name, q*block)
 			t.prompt, t.text, t.answer, t.seed = prompt, text, block*(1+rng.IntN(6)), enginesim.Mix(name)
 			load = append(load, t)
-			prompt = append(slices.Clone(prompt), Part{t.seed, t.answer})
+			prompt = append(slices.Clone(prompt), Part{Name: t.seed, Tokens: t.answer, Answer: true})
 			text = enginesim.AppendText(slices.Clone(text), t.seed, t.answer)
 			name = t.seed
 		}

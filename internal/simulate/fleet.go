@@ -1,0 +1,59 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// Fleet is the engines of a run, which are all alike.
+type Fleet struct {
+	Size   int
+	Engine enginesim.Config
+	Times  enginesim.Times
+}
+
+// Contender chooses among the engines: one of the gateway's own policies, or the plugin with a configuration.
+type Contender struct {
+	Name   string
+	Native string // one of [Natives], "" for the plugin
+	Config *config.Config
+}
+
+// ParseContender returns the contender of a configuration of the plugin, as it is written for the kind of gateway. The
+// global part is played: rules have no effect.
+func ParseContender(name string, raw []byte, gateway config.Host) (Contender, error) {
+	set, err := config.Parse(raw, gateway)
+	if err != nil {
+		return Contender{}, err
+	}
+	c := set.Match("", "", "")
+	if c == nil || c.Refused || !c.Enabled {
+		return Contender{}, errors.New("the configuration has no global part that is in force")
+	}
+	return Contender{Name: name, Config: c}, playable(c)
+}
+
+// playable reports what of a configuration is not simulated.
+func playable(c *config.Config) error {
+	switch {
+	case c.AmongClusters():
+		return errors.New("lb_type cluster is not simulated")
+	case c.Store == config.StoreRedis:
+		return errors.New("store redis is not simulated: want the embedded store")
+	case c.Regions.Enabled():
+		return errors.New("regions are not simulated")
+	}
+	return nil
+}
+
+// OfPolicy returns the contender that is a policy by its name: one of the gateway's own, or one of the plugin's with
+// the defaults of all keys.
+func OfPolicy(name string) (Contender, error) {
+	if natives[name] != nil {
+		return Contender{Name: name, Native: name}, nil
+	}
+	return ParseContender(name, fmt.Appendf(nil, `{"lb_policy":%q}`, name), config.Higress)
+}

@@ -1,0 +1,131 @@
+package simulate
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/enginesim"
+	"github.com/warmgate/warmgate/internal/simulate/engine"
+)
+
+// Sessions describes a load: users who hold conversations, one after the other. Each conversation has a system prompt
+// in common with others, and each turn sends all that was said so far.
+type Sessions struct {
+	Users    int           // who hold a conversation at the same time
+	Requests int           // of all users together
+	Prompts  int           // different system prompts, of which each conversation has one; 0: each has its own
+	System   int           // tokens of a system prompt
+	Turns    int           // of a conversation
+	Question int           // tokens that a turn adds, on average: evenly between half and one and a half of it
+	Answer   int           // tokens of an answer, likewise
+	Think    time.Duration // from an answer to the next turn, on average (exponential)
+	Ramp     time.Duration // within which the users begin; 0: within two times the mean pause
+	Limited  bool          // requests limit their answers to the tokens that these will have
+}
+
+// Validate reports what cannot be played.
+func (s *Sessions) Validate() error {
+	switch {
+	case s.Users < 1:
+		return errors.New("want at least 1 session at a time")
+	case s.Requests < 1:
+		return errors.New("want at least 1 request")
+	case s.Turns < 1:
+		return errors.New("want at least 1 turn")
+	case s.Question < 1 || s.Answer < 1:
+		return errors.New("want at least 1 token for questions and answers")
+	case min(s.System, s.Prompts) < 0 || min(s.Think, s.Ramp) < 0:
+		return errors.New("want no negative numbers")
+	}
+	return nil
+}
+
+// New returns the load with a seed. The same seed gives the same conversations, whatever serves them.
+func (s *Sessions) New(seed uint64) Load {
+	l := &sessionsLoad{Sessions: *s, seed: seed, users: make([]user, s.Users)}
+	if l.Ramp == 0 {
+		l.Ramp = 2 * l.Think
+	}
+	return l
+}
+
+type sessionsLoad struct {
+	Sessions
+	seed  uint64
+	users []user
+	begun int // conversations
+	sent  int // requests
+}
+
+// user is one who holds a conversation.
+type user struct {
+	rng     *rand.Rand
+	session uint64
+	turn    int
+	prompt  []engine.Part
+}
+
+func (l *sessionsLoad) Begin() []time.Duration {
+	rng := rand.New(rand.NewPCG(l.seed, 1))
+	out := make([]time.Duration, len(l.users))
+	for i := range out {
+		out[i] = time.Duration(rng.Float64() * float64(l.Ramp))
+		l.users[i].rng = rand.New(rand.NewPCG(l.seed, uint64(i)+2))
+	}
+	return out
+}
+
+// about returns a length that is so many tokens on average.
+func about(rng *rand.Rand, mean int) int { return max(1, (mean+1)/2+rng.IntN(mean+mean%2+1)) }
+
+func (l *sessionsLoad) Send(_ time.Duration, number int) (*Request, time.Duration) {
+	if l.sent >= l.Requests {
+		return nil, Never
+	}
+	l.sent++
+	u := &l.users[number]
+	if u.turn == 0 {
+		l.beginSession(u)
+	}
+	u.turn++
+	last := name(u.session, 0)
+	if n := len(u.prompt); n > 0 {
+		last = u.prompt[n-1].Name
+	}
+	question := engine.Part{Name: name(last, u.session+uint64(u.turn)), Tokens: about(u.rng, l.Question)}
+	r := &Request{
+		Session: u.session, Prompt: append(u.prompt, question), Answer: about(u.rng, l.Answer),
+		Name: name(question.Name, 1),
+	}
+	if l.Limited {
+		r.Limit = r.Answer
+	}
+	u.prompt = append(r.Prompt, engine.Part{Name: r.Name, Tokens: r.Answer, Answer: true})
+	return r, Never
+}
+
+// beginSession begins a conversation with a system prompt.
+func (l *sessionsLoad) beginSession(u *user) {
+	u.session = name(l.seed, uint64(l.begun)+1)
+	system := u.session
+	if l.Prompts > 0 {
+		system = name(l.seed, uint64(l.begun%l.Prompts)) ^ 1
+	}
+	l.begun++
+	u.prompt = make([]engine.Part, 0, 1+2*l.Turns)
+	if l.System > 0 {
+		u.prompt = append(u.prompt, engine.Part{Name: name(system, 2), Tokens: l.System})
+	}
+}
+
+func (l *sessionsLoad) Ended(now time.Duration, number int, _ *Request, served bool) time.Duration {
+	u := &l.users[number]
+	if !served || u.turn == l.Turns {
+		u.turn = 0
+	}
+	return now + time.Duration(u.rng.ExpFloat64()*float64(l.Think))
+}
+
+// name returns a name for what is behind another one.
+func name(before, n uint64) uint64 { return enginesim.Mix(enginesim.Mix(before) + n) }

@@ -1,0 +1,74 @@
+package simulate
+
+import "time"
+
+// engineBusy is the reason of requests that an engine has refused because its queue was full.
+const engineBusy = "engine_busy"
+
+// tally is what is counted in a run.
+type tally struct {
+	requests  int
+	served    int
+	refusals  map[string]int // by reason
+	prompt    int64          // tokens
+	cached    int64
+	output    int64
+	ttft      []float32 // seconds from a request to the first token
+	total     []float32 // to the last one
+	perToken  float64   // sum of the mean times between tokens, in seconds
+	waited    time.Duration
+	queued    time.Duration // in engines
+	perServer []int
+	open      int
+	series    series
+	ends      time.Duration // of the last answer
+}
+
+func newTally(servers int) tally {
+	return tally{refusals: map[string]int{}, perServer: make([]int, servers), series: newSeries()}
+}
+
+// ended is how many requests have come to their end.
+func (t *tally) ended() int { return t.requests - t.open }
+
+func (t *tally) sent(now time.Duration) {
+	t.requests++
+	t.open++
+	t.series.at(now).Sent++
+}
+
+func (t *tally) refused(now time.Duration, reason string) {
+	t.open--
+	t.refusals[reason]++
+	t.series.at(now).Refused++
+}
+
+func (t *tally) first(now time.Duration, r *Request) {
+	ttft := now - r.sent
+	t.ttft = append(t.ttft, float32(ttft.Seconds()))
+	t.waited += r.placed - r.sent
+	t.queued += r.call.Queued()
+	t.prompt += int64(r.call.PromptTokens())
+	t.cached += int64(r.call.Cached())
+	p := t.series.at(now)
+	p.First++
+	p.TTFT += ttft.Seconds()
+	p.Prompt += r.call.PromptTokens()
+	p.Cached += r.call.Cached()
+}
+
+func (t *tally) last(now time.Duration, r *Request) {
+	t.open--
+	t.served++
+	t.output += int64(r.call.Answer)
+	t.total = append(t.total, float32((now - r.sent).Seconds()))
+	if n := r.call.Answer; n > 1 {
+		t.perToken += (now - r.first).Seconds() / float64(n-1)
+	}
+	t.perServer[r.server]++
+	t.ends = max(t.ends, now)
+	p := t.series.at(now)
+	p.Served++
+	p.Tokens += r.call.Answer
+	p.Open = t.open
+}
