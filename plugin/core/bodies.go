@@ -19,8 +19,8 @@ type bodies struct {
 
 // bodyUser is who waits for more of the body of a request: the request, or a choice for it.
 type bodyUser interface {
-	bodyTimeout()          // nothing has come in time
-	bodyTimeoutRecovered() // bodyTimeout has panicked
+	bodyTimeout() // nothing has come in time
+	recovered()   // bodyTimeout has panicked
 }
 
 // bodyProgress is how much of a body had come, and when that was first seen.
@@ -58,5 +58,5 @@ func (b *bodies) expire(now time.Duration) {
 }
 
 func (b *bodies) timeout(of *body, u bodyUser, what string) {
-	b.RunAs(of.context, what, u.bodyTimeout, u.bodyTimeoutRecovered)
+	b.RunAs(of.context, what, u.bodyTimeout, u.recovered)
 }

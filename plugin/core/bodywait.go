@@ -9,14 +9,6 @@ import (
 
 // This file is how a request waits for its body, and what comes of that.
 
-// waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over. A longer
-// one may be read on: see longBody.
-func (pl *choice) waitForBody() host.Action {
-	pl.enter(phaseReading)
-	pl.body.await(pl.planBody(pl.within.needsBodyInside()))
-	return host.Hold
-}
-
 // bodyCame is called when more of the body has come: size bytes in all while it is held, else size more.
 func (pl *choice) bodyCame(size int, end bool) host.Action {
 	b := &pl.body
@@ -24,10 +16,8 @@ func (pl *choice) bodyCame(size int, end bool) host.Action {
 	switch pl.phase {
 	case phaseReading:
 	case phaseListing, phaseReserving:
-		pl.passed(size)
 		return pl.act(pl.bodyGrew())
 	default:
-		pl.passed(size)
 		if end {
 			pl.amendWork()
 		}
@@ -42,13 +32,6 @@ func (pl *choice) bodyCame(size int, end bool) host.Action {
 		pl.gateway.ReleaseHeaders()
 	}
 	return a
-}
-
-// passed counts a part of the body that nothing waits for: once for all of the row.
-func (pl *choice) passed(size int) {
-	if pl.outer == nil {
-		pl.body.received += size
-	}
 }
 
 // trailersCame is called when the body was followed by trailers.
@@ -122,8 +105,8 @@ func (s *Stream) bodyTimeout() {
 	}
 }
 
-// bodyTimeoutRecovered ends a timeout that panicked. There is no callback of the request to let it continue.
-func (s *Stream) bodyTimeoutRecovered() {
+// recovered ends a timeout that panicked. There is no callback of the request to let it continue.
+func (s *Stream) recovered() {
 	if s.answer != nil {
 		s.answer.Failed()
 		return
@@ -140,6 +123,3 @@ func (pl *choice) abandonBody() {
 	pl.enter(phaseUncounted)
 	pl.decided(lb.ReasonBodyLate)
 }
-
-// bodyTimeoutRecovered ends a timeout of a request that was placed before the end of its body.
-func (pl *choice) bodyTimeoutRecovered() { pl.recovered() }

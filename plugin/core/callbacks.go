@@ -83,6 +83,9 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 		s.body.received = size
 		return s.first.run("request body", func() host.Action { return s.answer.Read(size, end) })
 	}
+	if s.first.phase != phaseReading { // else it is counted as it is read
+		s.body.received += size
+	}
 	inside := s.first.inside
 	a := s.first.takeBody(size, end)
 	if inside != nil {
@@ -93,7 +96,6 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 
 func (pl *choice) takeBody(size int, end bool) host.Action {
 	if pl.phase >= phaseLeased && !end {
-		pl.passed(size)
 		return host.Proceed
 	}
 	return pl.run("request body", func() host.Action { return pl.bodyCame(size, end) })

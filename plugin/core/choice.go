@@ -103,7 +103,9 @@ func (pl *choice) headersCame(end bool) host.Action {
 	case pl.traits.awaits:
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
-	return pl.waitForBody()
+	pl.enter(phaseReading)
+	pl.body.await(pl.planBody(pl.within.needsBodyInside()))
+	return host.Hold
 }
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.

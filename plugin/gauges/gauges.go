@@ -1,3 +1,4 @@
+// Package gauges sets the gauges of a VM: of clusters, their endpoints, queues, caches and budgets.
 package gauges
 
 import (
@@ -21,6 +22,7 @@ type Gauges struct {
 	stores   *stores.Stores
 }
 
+// New returns the gauges of a VM. inForce returns the configurations in force, the newest first.
 func New(e *host.Env, inForce func() []*config.Config, known clusters.Known, s *stores.Stores) *Gauges {
 	return &Gauges{Env: e, inForce: inForce, clusters: known, stores: s}
 }
