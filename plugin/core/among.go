@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
@@ -30,57 +29,33 @@ func (s *Stream) stripClusterHeaders() {
 }
 
 // steering is where a request is sent: to an endpoint or a cluster that was chosen, or where the gateway likes.
-type steering struct{ pl *choice }
-
-// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
-// route.
-func (s *steering) scopeOf(cluster string) string {
-	pl := s.pl
-	switch {
-	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return views.BudgetScope
-	case pl.cfg.AmongClusters():
-		return views.ClustersScope + pl.gateway.Route()
-	case pl.cfg.Regions.Enabled():
-		return pl.region.homeScope(cluster)
-	case cluster == "":
-		return pl.Cluster()
-	}
-	return cluster
-}
+type steering struct{ of *basis }
 
 // send sends the request to what was chosen.
 func (s *steering) send() error {
-	pl := s.pl
-	l := &pl.lease
+	l, to := &s.of.lease, s.of.gateway
 	r := &l.reservation
-	if !pl.cfg.AmongClusters() {
-		return pl.gateway.Steer(l.chosen, others(&r.plan, r.grant.Index))
+	if !s.of.cfg.AmongClusters() {
+		return to.Steer(l.chosen, others(&r.plan, r.grant.Index))
 	}
-	l.steeredAt = pl.plugin.vm.ReadClock()
-	pl.gateway.Unsteer()
-	pl.gateway.SetCluster(pl.cfg.Clusters.Header, l.chosen)
+	l.steeredAt = l.ReadClock()
+	to.Unsteer()
+	to.SetCluster(s.of.cfg.Clusters.Header, l.chosen)
 	return nil
 }
 
 // leaveToGateway leaves the request to the gateway.
 func (s *steering) leaveToGateway() {
-	pl := s.pl
-	pl.gateway.Unsteer()
-	switch {
-	case pl.cfg == nil:
-	case pl.cfg.AmongClusters() && pl.lease.steeredAt > 0:
-		pl.gateway.SetCluster(pl.cfg.Clusters.Header, "")
-	case pl.region.to != "" && !pl.region.isAdopted():
-		pl.region.recall()
+	s.of.gateway.Unsteer()
+	if c := s.of.cfg; c != nil && c.AmongClusters() && s.of.lease.steeredAt > 0 {
+		s.of.gateway.SetCluster(c.Clusters.Header, "")
 	}
 }
 
 // server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
 // The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
 // endpoint of one of the candidates.
-func (s *steering) server() string {
-	pl := s.pl
+func (pl *choice) server() string {
 	served := pl.gateway.ServedBy()
 	if served == "" || !pl.cfg.AmongClusters() {
 		return served

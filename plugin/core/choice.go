@@ -6,6 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -22,7 +23,6 @@ type choice struct {
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
-	within  nesting    // the choice of an endpoint in the cluster that was chosen
 	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
 	debug   debugging  // texts that explain it
@@ -44,9 +44,9 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
 	}
 	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
-	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
+	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.request = pl, pl
-	pl.region.pl, pl.steer.pl, pl.within.pl = pl, pl, pl
+	pl.region.pl = &pl.placement
 	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
 	return pl
 }
@@ -63,9 +63,10 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if pl.plugin.set == nil {
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	if a, answered := pl.region.meet(); answered {
+	if a, answered := pl.stream.meetProbe(); answered {
 		return a
 	}
+	pl.region.meet()
 	pl.scope = pl.match()
 	switch {
 	case pl.cfg == nil:
@@ -75,7 +76,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	case !pl.cfg.Enabled:
 		return pl.pass(lb.ReasonDisabled)
 	}
-	if pl.scope = pl.steer.scopeOf(pl.scope); pl.scope == "" {
+	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
 	if pl.plugin.set.Owns(pl.scope) {
@@ -88,7 +89,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
-	if end || !pl.needsOwnBody() && !pl.within.needsBodyInside() {
+	if end || !pl.needsOwnBody() && !pl.needsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
 	pl.traits.read(pl.gateway)
@@ -104,7 +105,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
 	pl.enter(phaseReading)
-	pl.body.await(pl.planBody(pl.within.needsBodyInside()))
+	pl.body.await(pl.planBody())
 	return host.Hold
 }
 
@@ -131,6 +132,22 @@ func (pl *choice) match() (cluster string) {
 	return cluster
 }
 
+// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
+// route.
+func (pl *choice) scopeOf(cluster string) string {
+	switch {
+	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
+		return views.BudgetScope
+	case pl.cfg.AmongClusters():
+		return views.ClustersScope + pl.gateway.Route()
+	case pl.cfg.Regions.Enabled():
+		return pl.region.homeScope(cluster)
+	case cluster == "":
+		return pl.Cluster()
+	}
+	return cluster
+}
+
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
@@ -138,7 +155,6 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 		return pl.refusal.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
-	pl.wait.elsewhere = pl.region.here || pl.region.to != ""
 	return pl.act(pl.begin(size, ended, reason))
 }
 
@@ -155,7 +171,7 @@ func (pl *choice) act(r result) host.Action {
 		case stepLeft:
 			return pl.pass(r.why)
 		}
-		if a, away := pl.forward(r); away {
+		if a, left := pl.leave(pl.elsewhere(r)); left {
 			return a
 		}
 		switch r.step {
@@ -163,7 +179,7 @@ func (pl *choice) act(r result) host.Action {
 			r = pl.submit(r.at)
 		case stepAsked:
 			if pl.wait.mayWait() {
-				pl.within.prepareInside()
+				pl.prepareInside()
 			}
 			r = pl.hold(r.at)
 		case stepNoRoom:
@@ -174,15 +190,15 @@ func (pl *choice) act(r result) host.Action {
 	}
 }
 
-// forward sends a request to another region that is better there, or for which there is nothing here.
-func (pl *choice) forward(r result) (a host.Action, away bool) {
+// elsewhere sends a request to another region that is better there, or for which there is nothing here.
+func (pl *choice) elsewhere(r result) leaving {
 	switch {
 	case r.step == stepReady:
 		return pl.region.forwardBack()
 	case r.step == stepNoRoom, r.step == stepAsked && pl.wait.isQueued(), r.why == lb.ReasonNoHealthyEndpoint:
 		return pl.region.forward()
 	}
-	return host.Stop, false
+	return stays
 }
 
 // send sends a request to what was chosen for it.
@@ -211,16 +227,19 @@ func (pl *choice) send() host.Action {
 	if pl.cfg.DetailLog {
 		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
 	}
-	return pl.within.chooseInside()
+	return pl.chooseInside()
 }
 
 // pass lets the request fall back to the gateway's native balancing.
 func (pl *choice) pass(reason lb.Reason) host.Action {
 	pl.enter(phaseUncounted)
-	if pl.region.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
-		return pl.region.leaveAdopted()
+	if pl.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
+		return pl.leaveAdopted()
 	}
 	pl.steer.leaveToGateway()
+	if pl.region.to != "" && !pl.isAdopted() {
+		pl.region.recall()
+	}
 	pl.decided(reason)
 	return host.Proceed
 }
@@ -308,7 +327,7 @@ func (pl *choice) giveWay() {
 
 // goElsewhere sends a request that waits to another region, if one has room.
 func (pl *choice) goElsewhere() {
-	if a, forwarded := pl.region.forward(); forwarded {
+	if a, left := pl.leave(pl.region.forward()); left {
 		pl.goOn(a)
 	}
 }

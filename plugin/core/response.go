@@ -25,7 +25,9 @@ func (s *serving) answerBegins(end bool) {
 	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
 		pl.decided(pl.abandonReservation())
 	}
-	pl.region.followForwarded()
+	if pl.region.followForwarded() {
+		pl.SetNote(pl.debug.describe() + pl.wait.text())
+	}
 	if pl.phase == phaseLeased {
 		s.followServed()
 		pl.charge.restrict(headers)
@@ -209,7 +211,7 @@ func (pl *choice) end() {
 		pl.region.forwardFailed() // unless its client has left
 	}
 	if pl.phase == phaseLeased && pl.response.status == 0 {
-		served := pl.steer.server()
+		served := pl.server()
 		pl.response.reached = served != ""
 		pl.serving.misrouted(served)
 	}

@@ -20,7 +20,7 @@ type serving struct{ pl *choice }
 // with a host name, or with several addresses, may be reached under another one than is listed.
 func (s *serving) followServed() {
 	pl := s.pl
-	served := pl.steer.server()
+	served := pl.server()
 	pl.response.reached = pl.response.reached || served != ""
 	if s.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/clusters"
@@ -66,12 +68,41 @@ func (s *subject) needsText() bool {
 	return s.session.mayBeInBody(&s.traits, s.cfg) || s.held.inBody && !s.traits.notJSON
 }
 
-// planBody returns what is to be read of the body. inside is whether the choice inside a cluster needs it.
-func (s *subject) planBody(inside bool) bodyPlan {
+// needsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
+// afterwards, with counts in Redis, it could not be held any more.
+func (s *subject) needsBodyInside() bool {
+	c := s.cfg.Clusters.Endpoint
+	switch {
+	case c == nil:
+		return false
+	case !s.computes():
+	case c.Unit == lb.Tokens:
+		return true
+	}
+	var ss session
+	if ss.find(s.gateway, &s.traits, c, nil, false); ss.mayBeInBody(&s.traits, c) {
+		return true
+	}
+	if s.idle() {
+		return false
+	}
+	known, now := s.clusters, s.env.Clock()
+	return slices.ContainsFunc(s.cfg.Clusters.List, func(name string) bool {
+		cl := known[name]
+		if cl == nil {
+			return c.ReadsModelLists()
+		}
+		return c.ReadsModel() && cl.Engines.HasAdapters() ||
+			c.ReadsModelLists() && (cl.Metrics.ListsUnread(now, c) || cl.Facts.Active(now))
+	})
+}
+
+// planBody returns what is to be read of the body.
+func (s *subject) planBody() bodyPlan {
 	c, in := s.cfg, s.cfg.Clusters.Endpoint
 	p := bodyPlan{
 		atOnce: c.MaxInspectBytes, names: c.ReadsPrompt() || in != nil, timeout: c.BodyTimeout, keys: c,
-		modelOnly: !s.needsMore() && !inside,
+		modelOnly: !s.needsMore() && !s.needsBodyInside(),
 	}
 	p.end = !s.traits.parts && (c.ReadsPrompt() || c.ReadsModel() || s.needsText() || s.facts.readsFacts() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
