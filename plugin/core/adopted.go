@@ -53,8 +53,8 @@ func (f *forwarding) adopt(peer int, why region.Reason) host.Action {
 	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
 	pl.inside = in
 	in.session.key, in.session.next = pl.session.key, pl.session.next
-	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
-	in.held.of, in.held.asked = &in.subject, false
+	in.facts.model, in.metrics.model = pl.facts.model, pl.metrics.model
+	in.held.takeOver(&pl.held)
 	in.region = forwarding{pl: in, to: to.Name, why: why}
 	w, of := &pl.wait, &pl.prompt.work
 	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}

@@ -47,7 +47,7 @@ func (s *steering) scopeOf(cluster string) string {
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
-		return pl.Cluster()
+		return pl.routedTo()
 	}
 	return cluster
 }
@@ -132,7 +132,7 @@ func (s *steering) server() string {
 	if served == "" || !pl.cfg.AmongClusters() {
 		return served
 	}
-	in, reported := &pl.cfg.Clusters, pl.Cluster()
+	in, reported := &pl.cfg.Clusters, pl.routedTo()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
 		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.cfg), served)
@@ -171,20 +171,6 @@ func (j *judging) verdict() lb.Verdict {
 		return lb.Neutral
 	}
 	return verdict
-}
-
-// isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
-func isUnreachable(details string) bool {
-	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
-}
-
-// isUnreached reports whether they mean that it could not even connect.
-func isUnreached(details string) bool {
-	return isUnreachable(details) || containsAny(details, connectionFailures[:]...)
-}
-
-func containsAny(details string, causes ...string) bool {
-	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
 }
 
 // measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.

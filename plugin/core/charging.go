@@ -10,7 +10,6 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/ratelimit"
@@ -51,30 +50,6 @@ func (ch *charging) undoGrant(addr string) {
 	l.giveBack(&l.budget.target)
 	ch.pl.wait.noteUnserved()
 	l.store.Release(l.now(), l.reservation.id)
-}
-
-// unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
-// so the request is unseen, or the server has refused it.
-func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
-	switch {
-	case !r.reached:
-		return true, true
-	case r.outcome == answer.Refused || r.outcome == answer.Overloaded || r.outcome == answer.Failed:
-		return !r.answer.HasOutput(), false
-	case r.status < 400:
-		return false, false
-	}
-	if details := from.Details(); details != "" && details != "via_upstream" {
-		unseen = isUnreached(details)
-		return unseen, unseen
-	}
-	switch r.status {
-	case 503, 529:
-		return true, false
-	case 408, 499: // the client was slow or left
-		return false, false
-	}
-	return r.status < 500, false
 }
 
 // restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What

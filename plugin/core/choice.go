@@ -40,12 +40,10 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl := &choice{stream: s, outer: outer}
 	v := s.plugin.vm
 	pl.basis = basis{
-		subject: subject{
-			request: &s.request, env: v.Env, clusters: v.clusters, prompts: v.prompts, cfg: c, scope: scope,
-		},
-		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
+		subject: subject{cfg: c, scope: scope},
+		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, env: v.Env},
 	}
-	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
+	pl.subject.begin(&s.request, v.Env, v.clusters, v.prompts)
 	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl, pl.within.pl = pl, pl, pl, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
@@ -125,7 +123,7 @@ func (pl *choice) match() (cluster string) {
 		pl.cfg = set.Match("", "", "")
 		return ""
 	}
-	cluster = pl.Cluster()
+	cluster = pl.routedTo()
 	pl.traits.read(pl.gateway)
 	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
 	return cluster
@@ -298,10 +296,10 @@ func (pl *choice) count(reason lb.Reason) {
 	pl.plugin.vm.Stats.Decided(policy, reason)
 }
 
-// recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
-func (pl *choice) recovered() {
+// Recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
+func (pl *choice) Recovered() {
 	if pl.outer != nil && pl.outer.inside != pl { // it has left its part to the outer choice
-		pl.outer.recovered()
+		pl.outer.Recovered()
 		return
 	}
 	pl.body.stopReading()
@@ -310,7 +308,7 @@ func (pl *choice) recovered() {
 		pl.pass(lb.ReasonPanic)
 	}
 	if pl.inside != nil && pl.inside.phase != phaseDone {
-		pl.inside.recovered()
+		pl.inside.Recovered()
 	}
 }
 
@@ -324,7 +322,7 @@ func (pl *choice) goOn(a host.Action) {
 // grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
 func (pl *choice) grantRecovered() {
 	defer pl.gateway.Resume()
-	pl.recovered()
+	pl.Recovered()
 }
 
 // planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.

@@ -101,7 +101,7 @@ func (f *forwarding) hopSubject() string {
 func (f *forwarding) homeScope(cluster string) string {
 	pl := f.pl
 	if cluster == "" {
-		cluster = pl.Cluster()
+		cluster = pl.routedTo()
 	}
 	if set := pl.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
 		return cluster

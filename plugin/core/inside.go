@@ -10,9 +10,9 @@ import (
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
 // the inner placement begins when the outer one has chosen.
 
-// Cluster returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
+// routedTo returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
 // served in its place.
-func (pl *choice) Cluster() string {
+func (pl *choice) routedTo() string {
 	switch {
 	case pl.outer == nil:
 		return pl.gateway.Cluster()
@@ -98,7 +98,7 @@ func (n *nesting) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.scope)
-	in.held, in.held.of = pl.held, &in.subject
+	in.held.takeOver(&pl.held)
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {

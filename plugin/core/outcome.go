@@ -60,7 +60,8 @@ func (j *judging) clientID() uint64 {
 func (j *judging) judged() lb.Verdict {
 	pl := j.pl
 	verdict := j.verdict()
-	if pl.facts.isFact(verdict, pl.lease.addr, &pl.response.response) ||
+	r := &pl.response
+	if r.reached && pl.facts.isFact(verdict, pl.lease.addr, r.status) ||
 		pl.idle() && !(verdict == lb.Failure && isUnreached(pl.gateway.Details())) {
 		return lb.Neutral
 	}
@@ -75,7 +76,7 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && pl.facts.statesFact(&pl.response.response) {
+	if r.judge(); r.answer != nil && r.outcome != answer.Complete && pl.facts.statesFact(r.answer) {
 		r.outcome = answer.Refused
 	}
 	if r.outcome == answer.Complete {

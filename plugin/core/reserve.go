@@ -147,7 +147,7 @@ func (pl *choice) leased(addr string, gone bool) host.Action {
 	pl.wait.countPlaced()
 	pl.requestPlaced()
 	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		v.bodies.track(w, &pl.body, pl)
+		pl.body.track(w, pl)
 	}
 	if pl.body.endedAt > 0 {
 		pl.amendWork() // the end of the body has come while the store decided
@@ -204,7 +204,7 @@ func (pl *choice) release() {
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (pl *choice) closeLease() {
 	pl.enter(phaseUncounted)
-	delete(pl.body.all.partial, &pl.prompt.work)
+	pl.body.forget(&pl.prompt.work)
 	pl.plugin.vm.waiters.remove(&pl.wait.waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()

@@ -2,14 +2,12 @@ package core
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/push"
-	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // answerBegins is called once, with end when the response has no body.
@@ -116,7 +114,7 @@ func (s *serving) answerGoesOn(size int, end bool) {
 		return
 	}
 	r.begun = true
-	r.answered = pl.plugin.vm.ticks.lastTick
+	r.answered = pl.plugin.vm.LastTick
 	r.learnOutput()
 	if pl.cfg.AmongClusters() {
 		r.begunAt = at
@@ -163,10 +161,11 @@ func (s *serving) readsUsage() bool {
 // learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
 func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	pl := s.pl
+	r := &pl.response
 	if !s.readsUsage() {
 		return
 	}
-	used, known := pl.prompt.learnUsage(now, &pl.response.response, pl.lease.addr == pl.lease.chosen, o)
+	used, known := pl.prompt.learnUsage(now, r.answer, r.complete, pl.lease.addr == pl.lease.chosen, o)
 	if !known {
 		return
 	}
@@ -195,7 +194,7 @@ func (s *serving) firstToken(at time.Duration) {
 // sent upstream.
 func (pl *choice) end() {
 	v := pl.plugin.vm
-	delete(v.bodies.reading, &pl.body)
+	pl.body.release()
 	v.lists.Left(&pl.metrics.waiter)
 	if a := &pl.wait.attempt; a.open {
 		pl.cluster.Retries.End(a.id)
@@ -280,77 +279,4 @@ func (s *serving) expectMetrics(now time.Duration) {
 	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {
 		pl.cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
-}
-
-const (
-	// patientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
-	patientFor = 5 * time.Second
-	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
-	stalledAfter = 2 * tickPeriod
-)
-
-// connectionFailures are what the gateway's details contain when it cannot connect to the endpoint.
-var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
-
-// verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
-// only read when it is not plainly good.
-func (r *response) verdict(now, sentAt time.Duration, b *body, from host.GatewayStream) lb.Verdict {
-	if !r.reached { // answered by a filter, or for want of an endpoint
-		return lb.Neutral
-	}
-	if r.complete && r.status > 0 && r.status < 400 {
-		return lb.Success
-	}
-	details := from.Details()
-	switch {
-	case details == "via_upstream" || details == "" && r.status >= 400:
-		return statusVerdict(r.status)
-	case strings.Contains(details, "overflow") || strings.Contains(details, "no_healthy_upstream"):
-		return lb.Neutral // the gateway's own limits
-	case containsAny(details, connectionFailures[:]...):
-		return lb.Failure // whatever the request was
-	case b.endedAt == 0 && now-b.lastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
-		return lb.Overload // it had not all of the request yet, but that was on its way
-	case b.endedAt == 0:
-		return lb.Neutral // the client has stalled, so that may be why
-	case isTimeout(details):
-		if r.status == 0 || r.status >= 500 { // as far as can be known: 500 and above may be the gateway's own
-			return lb.TimedOut
-		}
-		return lb.Neutral // a long answer, or a slow client
-	case strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
-		return lb.Failure
-	case r.status == 0 && now-sentAt >= patientFor:
-		return lb.Overload // the client gave up waiting
-	}
-	return lb.Neutral
-}
-
-// isTimeout reports whether the gateway's details of a response mean that its time was over.
-func isTimeout(details string) bool {
-	for _, word := range [...]string{
-		"response_timeout", "per_try", "stream_idle_timeout", "max_duration", "max_stream_duration",
-	} {
-		if strings.Contains(details, word) {
-			return true
-		}
-	}
-	return false
-}
-
-// statusVerdict judges by the status that the endpoint answered with.
-func statusVerdict(status int) lb.Verdict {
-	switch status {
-	case 429, 503, 529:
-		return lb.Overload
-	case 408, 499, 501, 505:
-		return lb.Neutral // the client was slow or left, or wants what no server of its kind has
-	}
-	switch {
-	case status < 400:
-		return lb.Success
-	case status < 500:
-		return lb.Rejected
-	}
-	return lb.Failure
 }
