@@ -30,8 +30,8 @@ const (
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats",
-	"redisclient",
+	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
+	"plugin/stats", "plugin/stores", "plugin/views", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -40,8 +40,8 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
-	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/host", "plugin/learned",
-	"plugin/stats",
+	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/gauges", "plugin/host",
+	"plugin/learned", "plugin/stats", "plugin/stores", "plugin/views",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -112,10 +112,10 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
-		"lb/memstore", "lb/policy", "lb/prompt", "lb/push", "lb/region", "metrics", "plugin/admission",
-		"plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines", "plugin/host", "plugin/learned",
-		"plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient", xxhash,
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push",
+		"lb/region", "metrics", "plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints",
+		"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
+		"plugin/stats", "plugin/stores", "plugin/views", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -125,6 +125,10 @@ var mayImport = map[string][]string{
 		"internal/order", "internal/statname", "internal/wire", "lb", "lb/engines", "lb/models", "lb/prompt",
 		"lb/push", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process",
 		"plugin/stats", xxhash,
+	},
+	"plugin/gauges": {
+		"lb", "lb/policy", "plugin/clusters", "plugin/config", "plugin/host", "plugin/stats", "plugin/stores",
+		"plugin/views",
 	},
 	"plugin/host": {
 		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
@@ -136,6 +140,14 @@ var mayImport = map[string][]string{
 	"plugin/process/processtest": {"lb"},
 	"plugin/ratelimit":           {"lb/budget"},
 	"plugin/stats":               {"internal/statname", "lb", "lb/budget", "lb/memstore"},
+	"plugin/stores": {
+		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",
+		"plugin/stats", "redisclient",
+	},
+	"plugin/views": {
+		"internal/recent", "lb", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stores",
+		xxhash,
+	},
 	"redisclient": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue",
 		"redisclient/lua", xxhash,
@@ -147,7 +159,7 @@ var mayImport = map[string][]string{
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/process", "redisclient",
+	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/stores", "plugin/views", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

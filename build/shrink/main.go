@@ -2,9 +2,13 @@
 //
 //	shrink in.wasm out.wasm
 //
-// Functions jump by branches, where Go's compiler sets a number and has a table lead to the place of the number; and
-// compute addresses in their frames with fewer instructions. It is an error if a function would not take the same steps
-// as before, along all its ways. Functions that do not look as Go's compiler writes them stay as they are.
+// Functions jump by branches, where Go's compiler sets a number and has a table lead to the place of the number. It is
+// an error if a function would not take the same steps as before, along all its ways.
+//
+// Then they compute the same with fewer instructions, and panic by calling a stub, which does what else each place does
+// itself. It is an error if between two branches a function would not do the same as before.
+//
+// Functions that do not look as Go's compiler writes them stay as they are.
 //
 // And the table by which Go's runtime finds the function of a program counter (runtime.findfunctab) is left out: a
 // function fills it when the module starts.

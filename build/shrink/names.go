@@ -11,6 +11,12 @@ import (
 // the size of a pointer. Go has written it so since 1.20.
 var pcHeader = []byte{0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8}
 
+// numberBits is where the number of a region ends and that of a function begins, in a program counter.
+const numberBits = 16
+
+// firstFunction is the number of the first function in program counters.
+const firstFunction = 0x1000
+
 var errNames = errors.New("the table of functions is not as Go writes it")
 
 // function is what the runtime knows of one.
@@ -73,5 +79,28 @@ func neverReturns(name string) bool {
 		"panicunsafeslicelen", "panicunsafeslicenilptr", "panicunsafestringlen", "panicunsafestringnilptr":
 		return true
 	}
-	return strings.HasPrefix(name, "goPanic")
+	return strings.HasPrefix(name, "goPanic") || growsStack("runtime."+name)
+}
+
+// growsStack reports whether a function is what others call when the stack is too small. It does not return either: the
+// caller is resumed, with the number of its return address.
+func growsStack(name string) bool {
+	return name == "runtime.morestack" || name == "runtime.morestack_noctxt"
+}
+
+// calledRarely reports whether a function is called when something fails: those that do not return, and those that
+// write what the runtime says when it crashes.
+func calledRarely(name string) bool {
+	return neverReturns(name) || strings.HasPrefix(name, "runtime.print")
+}
+
+// numbersOf returns the numbers of functions, behind those that are imported, by their names.
+func numbersOf(functions []function, imported uint64, is func(name string) bool) map[int64]bool {
+	numbers := map[int64]bool{}
+	for i, f := range functions {
+		if is(f.name) {
+			numbers[int64(imported)+int64(i)] = true
+		}
+	}
+	return numbers
 }

@@ -1,9 +1,6 @@
 package streamtest
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // answerScenarios are about what an answer contains: its first token, and errors under a good status.
 var answerScenarios = []scenario{
@@ -143,26 +140,10 @@ func streamsWell(s *stream) {
 	s.Result()
 }
 
-// failsFastWith: an endpoint that answers 200 at once, with a body that is no answer, is always idle. It must not get
-// more requests for that than one that answers 500.
+// failsFastWith has an endpoint answer 200 at once, with a body that is no answer.
 func failsFastWith(contentType, body string) func(*run) {
 	fail := atOnce(contentType, body)
-	return func(t *run) {
-		t.mark(t.ejections())
-		busy := t.busy()
-		const requests = 120
-		first := answered(t, requests, 0, fail)
-		if most := requests / t.size; first == 0 || first > most {
-			t.Errorf("the failing endpoint got %d of %d requests, want some and at most %d", first, requests, most)
-		}
-		t.Advance(300 * time.Millisecond)
-		if n := answered(t, 20, 0, fail); n != 0 {
-			t.Errorf("once ejected it still got %d of 20 requests", n)
-		}
-		t.finish(busy...)
-		t.wantEjections()
-		t.wantDrained()
-	}
+	return func(t *run) { t.attractsNothing(120, func(n int) int { return answered(t, n, 0, fail) }) }
 }
 
 // atOnce answers 200 with the body.

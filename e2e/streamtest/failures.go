@@ -51,6 +51,26 @@ func (t *run) busy() []*stream {
 	return out
 }
 
+// attractsNothing checks that the first endpoint, which fails at once and so is always idle, gets its part of the
+// requests at most, and none once it is ejected. send sends so many, one after the other, and returns how many of them
+// the endpoint has got.
+func (t *run) attractsNothing(requests int, send func(n int) int) {
+	t.Helper()
+	t.mark(t.ejections())
+	busy := t.busy()
+	first := send(requests)
+	if most := requests / t.size; first == 0 || first > most {
+		t.Errorf("the failing endpoint got %d of %d requests, want some and at most %d", first, requests, most)
+	}
+	t.Advance(300 * time.Millisecond)
+	if n := send(20); n != 0 {
+		t.Errorf("once ejected it still got %d of 20 requests", n)
+	}
+	t.finish(busy...)
+	t.wantEjections()
+	t.wantDrained()
+}
+
 // wantEven opens eight requests for each endpoint and wants each endpoint to get at least half of that.
 func (t *run) wantEven() {
 	t.Helper()

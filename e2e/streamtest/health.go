@@ -58,7 +58,9 @@ var healthScenarios = []scenario{
 		t.size = 1
 		t.wantDrained()
 	}},
-	{name: "failing fast attracts nothing", endpoints: 3, config: ejectingLong, run: failsFast},
+	{name: "failing fast attracts nothing", endpoints: 3, config: ejectingLong, run: func(t *run) {
+		t.attractsNothing(60, func(n int) int { return failing(t, n, 0, -1) })
+	}},
 	{name: "the other workers learn of it", endpoints: 3, config: ejecting, needs: []Ability{
 		PickWorker,
 	}, run: func(t *run) {
@@ -192,23 +194,6 @@ func failing(t *run, n, bad, worker int) int {
 		s.reply(status, "")
 	}
 	return got
-}
-
-// failsFast: an endpoint that answers 500 at once is always idle. It must not get more requests for that.
-func failsFast(t *run) {
-	t.mark(t.ejections())
-	busy := t.busy()
-	first := failing(t, 60, 0, -1)
-	if most := 60 / t.size; first == 0 || first > most {
-		t.Errorf("the failing endpoint got %d of 60 requests, want some and at most %d", first, most)
-	}
-	t.Advance(300 * time.Millisecond)
-	if n := failing(t, 20, 0, -1); n != 0 {
-		t.Errorf("once ejected it still got %d of 20 requests", n)
-	}
-	t.finish(busy...)
-	t.wantEjections()
-	t.wantDrained()
 }
 
 // startsSlowly adds a third endpoint to two that have ten requests each. It gets a twentieth of its share at once, half

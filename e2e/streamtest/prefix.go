@@ -12,10 +12,7 @@ var prefixScenarios = []scenario{
 	{name: "what is cached is no work", policy: prefixCache, endpoints: 2, config: `"output_tokens":100`, run: func(t *run) {
 		var work [2]int64
 		for i := range work {
-			s := t.begin(t.conversation(1))
-			t.Await(func() bool { work[i] = t.Load(s.Upstream()).Tokens; return work[i] > 0 })
-			t.finish(s)
-			t.wantDrained()
+			work[i] = t.weigh(t.conversation(1))
 		}
 		if work[0] < 1000 || work[1] < 100 || work[1] > 150 {
 			t.Errorf("%d tokens in flight, then %d for the same prompt; want over 1000, then little more than 100",

@@ -63,14 +63,14 @@ var apiScenarios = []scenario{
 		text := func(letter string) Request {
 			return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"%s","max_tokens":1}`, t.Name(), strings.Repeat(letter, 16000))}}
 		}
-		before := weigh(t, text("a"))
+		before := t.weigh(text("a"))
 		for i := range 20 * t.Workers() {
 			const media = `[{"type":"image_url","image_url":{"url":"https://a/b.png"}},{"type":"text","text":"%s"}]`
 			content := fmt.Sprintf(media, strings.Repeat("x", 600+i))
 			r := Request{Frames: []string{fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%s}],"max_tokens":1}`, t.Name(), content)}}
 			t.answer(r, `{"usage":{"prompt_tokens":2500,"completion_tokens":1}}`)
 		}
-		if after := weigh(t, text("b")); after != before {
+		if after := t.weigh(text("b")); after != before {
 			t.Errorf("a text of %d tokens counts %d behind pictures", before, after)
 		}
 	}},
@@ -80,7 +80,7 @@ var apiScenarios = []scenario{
 		var got int64 = 400
 		for round := 0; got >= 400 && round < 20; round++ { // each worker learns for itself
 			t.answer(r, `{"usage":{"prompt_tokens":500,"completion_tokens":400}}`)
-			got = weigh(t, t.conversation(1))
+			got = t.weigh(t.conversation(1))
 		}
 		if got < 100 || got > 110 {
 			t.Errorf("%d tokens in flight, want little more than the 100 of each answer before", got)
@@ -94,7 +94,7 @@ var apiScenarios = []scenario{
 		} {
 			text := strings.Repeat(fmt.Sprintf("%08d", i), 500)
 			r := Request{Frames: []string{fmt.Sprintf(`{"model":%q,%s}`, t.Name(), strings.Replace(body, `"T"`, `"`+text+`"`, 1))}}
-			if got := weigh(t, r); got < 1000 || got > 1020 {
+			if got := t.weigh(r); got < 1000 || got > 1020 {
 				t.Errorf("%s: %d tokens in flight, want 1000 of the prompt and 7 of the answer", body, got)
 			}
 			if match := t.answer(r, "{}").match(); match < 0.9 {
@@ -106,19 +106,9 @@ var apiScenarios = []scenario{
 		for _, field := range []string{"suffix", "documents", "text"} {
 			const chat = `{"model":%q,"messages":[{"role":"user","content":"hi"}],"max_tokens":1,%q:["%s"]}`
 			r := Request{Frames: []string{fmt.Sprintf(chat, t.Name(), field, strings.Repeat("x", 100_000))}}
-			if got := weigh(t, r); got > 10 {
+			if got := t.weigh(r); got > 10 {
 				t.Errorf("a chat with %s: %d tokens in flight, want next to nothing", field, got)
 			}
 		}
 	}},
-}
-
-// weigh sends a request and returns the work that it counted while in flight.
-func weigh(t *run, r Request) (tokens int64) {
-	t.Helper()
-	s := t.begin(r)
-	t.Await(func() bool { tokens = t.Load(s.Upstream()).Tokens; return tokens > 0 })
-	t.finish(s)
-	t.wantDrained()
-	return tokens
 }

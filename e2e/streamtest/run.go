@@ -123,6 +123,16 @@ func (t *run) answer(r Request, body string) *stream {
 	return s
 }
 
+// weigh sends a request and returns the work that it counted while in flight.
+func (t *run) weigh(r Request) (tokens int64) {
+	t.Helper()
+	s := t.begin(r)
+	t.Await(func() bool { tokens = t.Load(s.Upstream()).Tokens; return tokens > 0 })
+	t.finish(s)
+	t.wantDrained()
+	return tokens
+}
+
 // setPages sets the pages of the first endpoints.
 func (t *run) setPages(pages ...string) {
 	for i, page := range pages {

@@ -7,12 +7,13 @@ import (
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // admissionCore is what the admission API needs of the VM.
 type admissionCore struct {
 	gw       host.Gateway
-	views    *views
+	views    *views.Views
 	clusters clusters.Known
 	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
 	// tasks returns where the tasks of a configuration are counted.
@@ -21,11 +22,11 @@ type admissionCore struct {
 
 // PlanTask implements admission.Core.
 func (a *admissionCore) PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool) {
-	view := a.views.of(now, budgetScope, c)
+	view := a.views.Of(now, views.BudgetScope, c)
 	if view == nil {
 		return lb.Plan{}, false
 	}
-	cl, policy, err := a.clusters.Get(now, budgetScope, c)
+	cl, policy, err := a.clusters.Get(now, views.BudgetScope, c)
 	if err != nil {
 		return lb.Plan{}, false
 	}

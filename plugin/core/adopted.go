@@ -22,7 +22,7 @@ func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bo
 	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
 	f.to = to.Name
 	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	view := r.views.of(now, to.Adopt, pl.cfg)
+	view := r.views.Of(now, to.Adopt, pl.cfg)
 	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
 	switch {
 	case view != nil && !known: // Redis will tell
@@ -98,7 +98,7 @@ func (f *forwarding) leaveAdopted() host.Action {
 // planAnew plans and reserves for a request that had no plan.
 func (f *forwarding) planAnew() host.Action {
 	pl := f.pl
-	view, why := pl.plugin.vm.views.of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := pl.plugin.vm.views.Of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
 		why = pl.makePlan(pl.plugin.vm.Clock(), view)
 	}

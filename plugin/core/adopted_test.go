@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 const euServers = "eu-servers"
@@ -48,7 +49,7 @@ func startAdopting(t *testing.T, here, there int, members string) (us, eu *fakeD
 
 func (d *fakeDriver) wantAdopted(want uint64) {
 	d.t.Helper()
-	d.advance(heartbeatPeriod)
+	d.advance(stores.HeartbeatPeriod)
 	if got := d.Gauge(stats.Adopted + ";region=eu"); got != want {
 		d.t.Fatalf("adopted: %d, want %d", got, want)
 	}
@@ -58,7 +59,7 @@ func (d *fakeDriver) wantAdopted(want uint64) {
 func (d *fakeDriver) atAdopted() (counts []int64) {
 	d.t.Helper()
 	for _, i := range d.sites[euServers] {
-		loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(euServers, []string{d.Addr(i)}, nil)
+		loads, err := memstore.New(d.kv, 1, stores.LeaseTTL).Loads(euServers, []string{d.Addr(i)}, nil)
 		if err != nil {
 			d.t.Fatal(err)
 		}

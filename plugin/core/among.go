@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
@@ -41,9 +42,9 @@ func (s *steering) scopeOf(cluster string) string {
 	pl := s.pl
 	switch {
 	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return budgetScope
+		return views.BudgetScope
 	case pl.cfg.AmongClusters():
-		return clustersScope + pl.gateway.Route()
+		return views.ClustersScope + pl.gateway.Route()
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
@@ -66,6 +67,9 @@ func (s *steering) send() error {
 	return nil
 }
 
+// maxOverflows is how often a request is planned again because a circuit breaker has no room for it.
+const maxOverflows = 8
+
 // overflows reports whether the cluster that was granted has no room for the request: others have come first since it
 // was planned.
 func (s *steering) overflows(cluster string) bool {
@@ -73,26 +77,8 @@ func (s *steering) overflows(cluster string) bool {
 	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
 		return false
 	}
-	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.Clock(), clusterScope{pl.cfg, pl.scope})
-	if !known || !l.breakers.known {
-		return false
-	}
-	b, i := &l.breakers, slices.Index(pl.cfg.Clusters.List, cluster)
-	limits, _ := v.GW.Breakers(pl.cfg)
-	if _, limited := limits[pl.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
-		return false
-	}
-	n := r.grant.Load.Requests
-	if pl.lease.redis != nil { // that is of all gateways
-		loads, err := v.stores.local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
-		if err != nil {
-			return false
-		}
-		n = loads[0].Requests
-	}
-	b.near = b.near || 2*n >= b.room[i]
-	return n > b.room[i]
+	l := &pl.lease
+	return pl.plugin.vm.views.Overflows(pl.scope, pl.cfg, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // chooseAnother plans a request again that does not fit into the cluster that was granted.

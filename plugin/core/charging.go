@@ -159,7 +159,7 @@ func (ch *charging) reserveTenant(now time.Duration) host.Action {
 	pl.traits.read(pl.gateway)
 	digest := tenantDigest(pl.traits.value(b.Tenants.Header))
 	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.scope, digest, l.reservation.plan.Budget.Tokens)
-	t.id = v.stores.nextID()
+	t.id = v.stores.NextID()
 	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", ch.finishTenant) {
 		return ch.finishTenant()
 	}

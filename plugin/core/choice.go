@@ -137,7 +137,7 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
-	view := v.views.of(now, pl.scope, pl.cfg)
+	view := v.views.Of(now, pl.scope, pl.cfg)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}
@@ -212,7 +212,7 @@ func (pl *choice) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.prompt.chain != nil {
 		pl.cluster.Prompts.View = view
 	}
-	pl.held.plan(now, pl.plugin.vm.stores.local, &plan)
+	pl.held.plan(now, pl.plugin.vm.stores.Local, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen

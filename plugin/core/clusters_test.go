@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // namedStream is a request to a cluster whose name the client has chosen.
@@ -67,8 +68,8 @@ func TestClustersAreBounded(t *testing.T) {
 	if n := len(d.workers[0].vm.clusters); n != endpoints.MaxClusters {
 		t.Errorf("%d clusters are kept, want %d", n, endpoints.MaxClusters)
 	}
-	d.now += endpoints.ClusterAge - heartbeatPeriod
-	d.advance(heartbeatPeriod + tickPeriod)
+	d.now += endpoints.ClusterAge - stores.HeartbeatPeriod
+	d.advance(stores.HeartbeatPeriod + tickPeriod)
 	d.advance(2 * time.Second)
 	if cl := d.workers[0].vm.clusters; len(cl) != 1 || cl["cluster-0"] == nil {
 		t.Errorf("%d clusters are kept when all but the first are idle", len(cl))
@@ -121,7 +122,7 @@ func TestManyConfigurations(t *testing.T) {
 			t.Fatalf("after configuration %d the ejection is forgotten", i)
 		}
 	}
-	d.advance(2 * heartbeatPeriod)
+	d.advance(2 * stores.HeartbeatPeriod)
 	if n := len(v.clusters[fakeCluster].Policies); n != 1 {
 		t.Errorf("%d policies are kept, 1 is in force", n)
 	}
@@ -148,7 +149,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 			}
 			made[p] = true
 		}
-		d.advance(2 * heartbeatPeriod)
+		d.advance(2 * stores.HeartbeatPeriod)
 	}
 	if len(made) != 64 {
 		t.Errorf("%d policies were made for 64 rules", len(made))
@@ -156,7 +157,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	if !d.configure(`{"lb_policy":"global_least_request"}`) {
 		t.Fatal("refused")
 	}
-	d.advance(2 * heartbeatPeriod)
+	d.advance(2 * stores.HeartbeatPeriod)
 	if n := len(v.clusters[fakeCluster].Policies); n != 0 {
 		t.Errorf("%d policies of rules that have gone are kept", n)
 	}

@@ -156,8 +156,8 @@ func (v *VM) activate(set *config.Set) *Plugin {
 	v.Stats.Set(stats.ConfigValid, 1)
 	v.Stats.Count(stats.ConfigBad, 0)
 	v.Stats.Count(stats.Panics, 0)
-	v.Stats.Store(v.stores.local.Stats)
-	v.stores.connect(set)
+	v.Stats.Store(v.stores.Local.Stats)
+	v.stores.Connect(set)
 	return p
 }
 
@@ -168,7 +168,7 @@ func (v *VM) refreshLastGood() {
 		if set := v.lastGood.refresh(&p.origin); set != nil {
 			p.set = set
 			v.configs.update()
-			v.stores.connect(set)
+			v.stores.Connect(set)
 		}
 	}
 }

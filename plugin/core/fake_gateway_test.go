@@ -15,6 +15,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process/processtest"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // fakeProcess is a gateway process that runs the plugin's native code: a main thread and workers with a VM each, shared
@@ -238,7 +239,7 @@ func (p *fakeProcess) call(name string) {
 // loads returns what is in flight on an endpoint over all owners.
 func (p *fakeProcess) load(addr string) lb.Load {
 	p.t.Helper()
-	loads, err := memstore.New(p.kv, 1, leaseTTL).Loads(fakeCluster, []string{addr}, nil)
+	loads, err := memstore.New(p.kv, 1, stores.LeaseTTL).Loads(fakeCluster, []string{addr}, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -345,7 +346,7 @@ func (g fakeGateway) Wake(owner uint64, message []byte) {
 		return
 	}
 	for _, w := range g.threads() {
-		if w.id == context && w.vm.stores.owner == owner {
+		if w.id == context && w.vm.stores.Owner == owner {
 			g.after(wakeTime, func() { w.wake(message) })
 		}
 	}

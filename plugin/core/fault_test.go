@@ -44,7 +44,7 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		if n := w.vm.stores.local.LeaseCount(); n != 0 || len(w.vm.bodies.reading) != 0 ||
+		if n := w.vm.stores.Local.LeaseCount(); n != 0 || len(w.vm.bodies.reading) != 0 ||
 			len(w.vm.bodies.partial) != 0 {
 			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.bodies.reading),
 				len(w.vm.bodies.partial))
@@ -52,9 +52,9 @@ func (d *fakeDriver) drained() {
 		if b := w.vm.bodies; b.kept != 0 || b.held != 0 {
 			d.t.Errorf("worker %d keeps %d bytes of bodies, and its gateway %d", i, b.kept, b.held)
 		}
-		for _, sh := range w.vm.stores.redis {
-			if sh.inflight != 0 {
-				d.t.Errorf("worker %d counts %d requests to %s", i, sh.inflight, sh.name)
+		for _, sh := range w.vm.stores.InRedis {
+			if sh.Inflight != 0 {
+				d.t.Errorf("worker %d counts %d requests to Redis", i, sh.Inflight)
 			}
 		}
 		for name, cl := range w.vm.clusters {

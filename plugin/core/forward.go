@@ -125,7 +125,7 @@ func (f *forwarding) forward() (a host.Action, forwarded bool) {
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.wait.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
-		home = pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
+		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
 	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
 }
@@ -147,7 +147,7 @@ func (f *forwarding) forwardBack() (a host.Action, forwarded bool) {
 	if prompt.Fraction(longest) < muchMore {
 		return host.Stop, false
 	}
-	here := pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
+	here := pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return host.Stop, false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 func TestTokensHaveGaugesOnlyWhenCounted(t *testing.T) {
@@ -108,7 +109,7 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
 	}
-	d.advance(2 * heartbeatPeriod)
+	d.advance(2 * stores.HeartbeatPeriod)
 	if v.clusters[fakeCluster].Tokens {
 		t.Error("tokens are counted although no rule in force does")
 	}
@@ -118,10 +119,10 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 func TestGaugesOutliveAConfiguration(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
 	c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"hello"}`}})
-	d.advance(2 * heartbeatPeriod) // a VM keeps what it has shown
+	d.advance(2 * stores.HeartbeatPeriod) // a VM keeps what it has shown
 	const labels = ";cluster=" + fakeCluster + ";endpoint="
 	gauge := func(stat string) uint64 {
-		d.advance(2 * heartbeatPeriod)
+		d.advance(2 * stores.HeartbeatPeriod)
 		return d.Gauge(stat+labels+d.Addr(0)) + d.Gauge(stat+labels+d.Addr(1))
 	}
 	if !d.configure(requestsConfig) {

@@ -14,6 +14,7 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // nestedConfig chooses the least busy cluster, and an endpoint inside it.
@@ -37,7 +38,7 @@ func (d *fakeDriver) atEndpoints() (counts []int64) {
 				}
 			}
 		}
-		loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(in, []string{e.Addr}, nil)
+		loads, err := memstore.New(d.kv, 1, stores.LeaseTTL).Loads(in, []string{e.Addr}, nil)
 		if err != nil {
 			d.t.Fatal(err)
 		}

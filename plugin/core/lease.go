@@ -7,6 +7,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // lease is where a request is counted, and how it came to be.
@@ -14,7 +16,7 @@ type lease struct {
 	*host.Env
 	cluster     *clusters.Cluster // nil before the request is counted
 	store       lb.Store
-	redis       *redisStore // of which that store is the FallbackStore, nil for the local store
+	redis       *stores.Redis // of which that store is the FallbackStore, nil for the local store
 	reservation reservation
 	plannedAt   time.Duration // when the plan was made
 	grantedAt   time.Duration // when an endpoint was granted for which the request had to wait, 0 without a wait
@@ -43,7 +45,7 @@ func (l *lease) open(cl *clusters.Cluster) {
 	l.cluster = cl
 	cl.Inflight++
 	if l.redis != nil {
-		l.redis.inflight++
+		l.redis.Inflight++
 	}
 }
 
@@ -90,13 +92,13 @@ func (l *lease) close() {
 	l.trackResponse(false)
 	l.cluster.Inflight--
 	if l.redis != nil {
-		l.redis.inflight--
+		l.redis.Inflight--
 	}
 }
 
 // isGone reports whether an endpoint has left, or become unusable, while Redis decided or the request waited: a gateway
 // may fail a request that is sent there all the same.
-func (l *lease) isGone(addr string, c *config.Config, from *views) bool {
+func (l *lease) isGone(addr string, c *config.Config, from *views.Views) bool {
 	queued := l.reservation.grant.Queued
 	if l.redis == nil && !queued {
 		return false
@@ -104,7 +106,7 @@ func (l *lease) isGone(addr string, c *config.Config, from *views) bool {
 	if health := clusters.HealthOf(c); queued && l.cluster.Health.EjectedSince(l.plannedAt, l.Clock(), addr, &health) {
 		return true
 	}
-	view := from.of(l.Clock(), l.cluster.Name, c)
+	view := from.Of(l.Clock(), l.cluster.Name, c)
 	if view == l.reservation.view {
 		return false
 	}

@@ -24,7 +24,7 @@ func (pl *choice) awaitsLists() bool {
 // listed decides for a request that has waited for lists.
 func (pl *choice) listed() host.Action {
 	v := pl.plugin.vm
-	view := v.views.of(v.Clock(), pl.scope, pl.cfg)
+	view := v.views.Of(v.Clock(), pl.scope, pl.cfg)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}

@@ -14,7 +14,7 @@ func (w *waiting) usesQueue() {
 	q, l := &pl.cluster.Queue, &pl.lease
 	q.Config, q.Store, q.Redis, q.Candidates = pl.cfg, l.store, nil, l.reservation.plan.Candidates
 	if l.redis != nil {
-		q.Redis = l.redis.remote
+		q.Redis = l.redis.Remote
 	}
 	if pl.computes() {
 		q.Tokens = l.reservation.plan.AddedTokens(0)
@@ -28,9 +28,7 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	pl := w.pl
 	cl := pl.cluster
 	q := &cl.Queue
-	if q.Config != nil && now-q.ReadAt >= readPeriod {
-		pl.plugin.vm.gauges.readQueue(now, cl)
-	}
+	pl.plugin.vm.gauges.RefreshQueue(now, cl)
 	waiting := max(q.Stats.Waiting, cl.Waiting)
 	switch {
 	case q.Stats.Interval > 0 && atLeast > 0:

@@ -14,6 +14,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // The headers and the path by which the gateways of regions speak with each other.
@@ -29,8 +31,8 @@ type regions struct {
 	*host.Env
 	inForce  func() []*config.Config // those that name regions, the newest first
 	clusters clusters.Known
-	stores   *stores
-	views    *views
+	stores   *stores.Stores
+	views    *views.Views
 	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
 	scraping *engines.Scraping
 	homes    []*home
@@ -62,7 +64,7 @@ type redisLoads struct {
 
 const (
 	// loadsFresh is for how long loads in Redis are good enough: an endpoint of which no more is known counts as full.
-	loadsFresh = 2 * heartbeatPeriod
+	loadsFresh = 2 * stores.HeartbeatPeriod
 	// probedLately is for how long after a look a VM keeps asking Redis.
 	probedLately = 10 * time.Second
 )
@@ -238,7 +240,7 @@ func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb
 	if !known {
 		return s, nil, false
 	}
-	store, _ := r.stores.of(c)
+	store, _ := r.stores.Of(c)
 	s = queueOf(store.Queue(now, cl.Name))
 	s.Open = openOf(&plan, loads)
 	return s, earlier, true
@@ -267,9 +269,9 @@ func (r *regions) loads(now time.Duration, h *home, cl *clusters.Cluster, plan *
 	loads []lb.Load, earlier *redisLoads, known bool,
 ) {
 	addrs := addrsOf(plan)
-	_, redis := r.stores.of(h.cfg)
-	if redis == nil || !redis.remote.Ready(now) { // what Redis cannot count is counted here
-		loads, err := r.stores.local.Loads(cl.Name, addrs, nil)
+	_, redis := r.stores.Of(h.cfg)
+	if redis == nil || !redis.Remote.Ready(now) { // what Redis cannot count is counted here
+		loads, err := r.stores.Local.Loads(cl.Name, addrs, nil)
 		return loads, nil, err == nil
 	}
 	l := h.redis[cl.Name]
@@ -291,10 +293,10 @@ func (r *regions) loads(now time.Duration, h *home, cl *clusters.Cluster, plan *
 // askRedis asks what is in flight at the servers of an adopted peer, for the next look. So many requests are counted on
 // the board, but not in Redis yet.
 func (r *regions) askRedis(now time.Duration, h *home, peer int, underWay uint32) {
-	_, redis := r.stores.of(h.cfg)
+	_, redis := r.stores.Of(h.cfg)
 	cluster := h.cfg.Regions.Peers[peer].Adopt
 	l := h.redis[cluster]
-	if redis == nil || l == nil || len(l.addrs) == 0 || !redis.remote.Ready(now) {
+	if redis == nil || l == nil || len(l.addrs) == 0 || !redis.Remote.Ready(now) {
 		return
 	}
 	sent, err := h.board.Sent(peer)
@@ -303,7 +305,7 @@ func (r *regions) askRedis(now time.Duration, h *home, peer int, underWay uint32
 		return
 	}
 	addrs := l.addrs
-	redis.remote.Loads(now, cluster, addrs, func(loads []lb.Load, err error) {
+	redis.Remote.Loads(now, cluster, addrs, func(loads []lb.Load, err error) {
 		if err != nil || now < l.at {
 			return
 		}

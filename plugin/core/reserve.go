@@ -16,7 +16,7 @@ const timedEvery = 16
 // reserve has the store choose an endpoint.
 func (pl *choice) reserve() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
-	l.store, l.redis = v.stores.of(pl.cfg)
+	l.store, l.redis = v.stores.Of(pl.cfg)
 	now := l.now()
 	if pl.cfg.Queue.Enabled() && !pl.cfg.Shadow && !pl.idle() {
 		now = v.ReadClock()
@@ -53,7 +53,7 @@ func (pl *choice) ask(now time.Duration, c *claim, plan *lb.Plan, name string, f
 func (pl *choice) submit(now time.Duration) host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	r.id, r.startedAt = v.stores.nextID(), 0
+	r.id, r.startedAt = v.stores.NextID(), 0
 	if r.id%timedEvery == 1 {
 		r.startedAt = v.GW.Now()
 	}

@@ -106,7 +106,7 @@ func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan
-		l.store, l.redis = v.stores.of(pl.cfg)
+		l.store, l.redis = v.stores.Of(pl.cfg)
 	}
 	now := v.ReadClock()
 	l.plannedAt = cmp.Or(l.plannedAt, now)
@@ -115,7 +115,7 @@ func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
 		List:   lb.NewList([]lb.Candidate{{Addr: addr, Weight: 1}}),
 		Tokens: cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
 	}
-	id := v.stores.nextID()
+	id := v.stores.NextID()
 	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
 	l.open(pl.cluster)
 	pl.enter(phaseLeased)

@@ -40,25 +40,25 @@ func (r *regions) survey(now time.Duration, request uint32, rules []*config.Conf
 
 // roomBy adds how much room there is by a rule.
 func (r *regions) roomBy(now time.Duration, request uint32, sv *survey, c *config.Config) *room {
-	cl, plan, why := r.planOf(now, c, r.views.of(now, c.Regions.Cluster, c), request)
+	cl, plan, why := r.planOf(now, c, r.views.Of(now, c.Regions.Cluster, c), request)
 	rm := &room{plan: plan, known: why != lb.ReasonChosen}
 	if sv.rooms = append(sv.rooms, rm); rm.known {
 		return rm
 	}
 	addrs := addrsOf(&plan)
-	_, redis := r.stores.of(c)
+	_, redis := r.stores.Of(c)
 	switch {
-	case redis != nil && !redis.remote.Ready(now): // each gateway has a part of the caps: nobody knows of all
+	case redis != nil && !redis.Remote.Ready(now): // each gateway has a part of the caps: nobody knows of all
 		rm.known = true
 		return rm
 	case redis == nil:
-		loads, err := r.stores.local.Loads(cl.Name, addrs, nil)
-		rm.count(loads, r.stores.local.Queue(now, cl.Name), err)
+		loads, err := r.stores.Local.Loads(cl.Name, addrs, nil)
+		rm.count(loads, r.stores.Local.Queue(now, cl.Name), err)
 		return rm
 	}
 	sv.left++
 	r.wakeAt(now, now+c.ReserveTimeout)
-	redis.remote.Room(now, cl.Name, addrs, func(loads []lb.Load, q lb.QueueStats, err error) {
+	redis.Remote.Room(now, cl.Name, addrs, func(loads []lb.Load, q lb.QueueStats, err error) {
 		rm.count(loads, q, err)
 		sv.left--
 		sv.finish()

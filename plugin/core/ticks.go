@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // The gateway ticks each configuration by a timer of its own, typically every 100 ms. While a request waits for Redis,
@@ -91,7 +92,7 @@ func (t *ticks) due(now time.Duration) bool {
 
 // heartbeatDue reports whether what is done at every heartbeat is due.
 func (t *ticks) heartbeatDue(now time.Duration) bool {
-	if now-t.lastHeartbeat < heartbeatPeriod {
+	if now-t.lastHeartbeat < stores.HeartbeatPeriod {
 		return false
 	}
 	t.lastHeartbeat = now

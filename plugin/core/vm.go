@@ -9,8 +9,11 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/engines"
+	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // What build/wasm.sh says of the artifact when it links it.
@@ -24,8 +27,8 @@ type VM struct {
 	lastGood  *lastGood         // configurations in shared memory
 	ticks     *ticks            // timers and what is due
 	clusters  clusters.Known    // what is known of each cluster
-	views     *views            // what configurations choose among
-	stores    *stores           // where requests are counted
+	views     *views.Views      // what configurations choose among
+	stores    *stores.Stores    // where requests are counted
 	prompts   *prompts          // how prompts are cut into blocks, and how long they typically are
 	bodies    *bodies           // requests whose bodies have not ended
 	waiters   *waiters          // requests that wait in a queue
@@ -34,7 +37,7 @@ type VM struct {
 	regions   *regions          // probes of other regions, and answers to theirs
 	tasks     *admissionCore    // what the admission API knows of the VM
 	api       *admission.API    // which admits requests that their senders send themselves
-	gauges    *gauges           // what the statistics show
+	gauges    *gauges.Gauges    // what the statistics show
 	duplicate bool              // the plugin was found twice in one filter chain
 }
 
@@ -45,8 +48,8 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.bodies = newBodies(e, v.prompts)
 	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
-	v.stores = newStores(e)
-	v.views = newViews(e, v.stores)
+	v.stores = stores.New(e)
+	v.views = views.New(e, v.stores)
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
@@ -55,27 +58,27 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 		wakeAt: v.ticks.wakeAt, scraping: v.scraping,
 	}
 	v.tasks = &admissionCore{
-		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.tasks,
+		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.Tasks,
 	}
-	v.api = admission.New(e, v.tasks, budgetScope)
-	v.gauges = &gauges{Env: e, inForce: v.configs.allParts, clusters: v.clusters, stores: v.stores}
+	v.api = admission.New(e, v.tasks, views.BudgetScope)
+	v.gauges = gauges.New(e, v.configs.allParts, v.clusters, v.stores)
 	return v
 }
 
 // tick does what is due. Several configurations in one VM tick it more often than needed, and so do deadlines.
 func (v *VM) tick(p *Plugin) {
 	now := v.ReadClock()
-	v.stores.postpone(v.ticks.late(&p.ticker, now))
-	next := v.stores.expire(now)
-	v.ticks.rearm(&p.ticker, now, earlier(next, v.waiters.poll(now)))
+	v.stores.Postpone(v.ticks.late(&p.ticker, now))
+	next := v.stores.Expire(now)
+	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.waiters.poll(now)))
 	p.dropIfDone()
 	v.waiters.listen()
 	if !v.ticks.due(now) {
 		return
 	}
 	v.GW.Tick(now, v.configs.adminSource)
-	v.Guard("circuit breakers", func() { v.views.tick(now) }, nil)
-	v.stores.local.Flush(now)
+	v.Guard("circuit breakers", func() { v.views.Tick(now) }, nil)
+	v.stores.Local.Flush(now)
 	v.clusters.ExchangeEjections(now, v.GW.KV())
 	v.clusters.ExchangeFacts(now, v.GW.KV())
 	v.bodies.expire(now)
@@ -92,11 +95,11 @@ func (v *VM) tick(p *Plugin) {
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
-	v.stores.heartbeat(now, v.configs.parts)
+	v.stores.Heartbeat(now, v.configs.parts)
 	v.refreshLastGood()
 	v.waiters.countOwners(now)
 	v.setBuild()
-	v.gauges.set(now)
+	v.gauges.Set(now)
 	v.regions.heartbeat(now)
 	v.forgetClusters(now)
 }
@@ -129,7 +132,7 @@ func (v *VM) forgetClusters(now time.Duration) {
 	}
 	for name, cl := range v.clusters {
 		if cl.Inflight == 0 && now-cl.UsedAt > endpoints.ClusterAge {
-			v.gauges.of(cl).Clear()
+			v.gauges.Of(cl).Clear()
 			delete(v.clusters, name)
 			continue
 		}

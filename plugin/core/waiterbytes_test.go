@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // most returns how much is held of the one of whom most is, but of the given one.
@@ -93,7 +94,7 @@ func (b *bytesLab) Waits(id lb.LeaseID) bool { return b.waiting[id] }
 
 // request returns one that waits, or has not been answered by Redis.
 func (b *bytesLab) request(scope string, turn uint64, inRedis bool) *waiter {
-	id := b.stores.nextID()
+	id := b.stores.NextID()
 	w := &waiter{
 		holder: holder{scope, turn}, config: b.cfg, since: time.Duration(id), store: b, redis: inRedis, id: id,
 	}
@@ -198,7 +199,7 @@ func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 func BenchmarkNoRoomForBytes(b *testing.B) {
 	for _, n := range []int{500, 5000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := &waiters{held: map[*waiter]int{}, of: map[holder]int{}, owners: 1, stores: &stores{}}
+			w := &waiters{held: map[*waiter]int{}, of: map[holder]int{}, owners: 1, stores: &stores.Stores{}}
 			c := &config.Config{Queue: config.Queue{MaxBytes: 1000 * n}}
 			lab := &bytesLab{waiters: w, cfg: c}
 			for range n {

@@ -11,6 +11,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // waiters is the part of a VM that looks after requests that wait in a queue: how much of them is held, when their
@@ -21,8 +23,8 @@ import (
 type waiters struct {
 	*host.Env
 	configs *configs
-	stores  *stores
-	views   *views
+	stores  *stores.Stores
+	views   *views.Views
 	held    map[*waiter]int // and how many bytes of each: see waiterbytes.go
 	bytes   int             // the sum of these
 	of      map[holder]int  // and that by tenant
@@ -71,12 +73,12 @@ const (
 	replanAfter = 2 * tickPeriod
 )
 
-func newWaiters(e *host.Env, in *configs, s *stores, from *views) *waiters {
+func newWaiters(e *host.Env, in *configs, s *stores.Stores, from *views.Views) *waiters {
 	w := &waiters{Env: e, configs: in, stores: s, views: from, owners: 1}
 	w.held, w.of = map[*waiter]int{}, map[holder]int{}
 	w.tenants = learned.NewTenants()
-	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
-	s.onGrant = w.wakeOther
+	s.Local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
+	s.OnGrant = w.wakeOther
 	return w
 }
 
@@ -85,7 +87,7 @@ func newWaiters(e *host.Env, in *configs, s *stores, from *views) *waiters {
 func (w *waiters) wakeOther(owner uint64, news []byte) {
 	message := append(wire.Writer(nil).Uint64(owner), news...)
 	w.Guard("a wake-up of another VM", func() {
-		if vm := localOwner(owner); vm != w.stores.owner {
+		if vm := stores.LocalOwner(owner); vm != w.stores.Owner {
 			w.GW.Wake(vm, message)
 			return
 		}
@@ -98,10 +100,10 @@ func (w *waiters) hear(now time.Duration, messages [][]byte) (local bool) {
 	for _, m := range messages {
 		in := wire.NewReader(m)
 		owner := in.Uint64()
-		if owner == w.stores.owner {
+		if owner == w.stores.Owner {
 			local = true
-		} else if r := w.stores.inRedis(owner); r != nil {
-			r.remote.Hear(now, in.Rest())
+		} else if r := w.stores.OfOwner(owner); r != nil {
+			r.Remote.Hear(now, in.Rest())
 		}
 	}
 	return local
@@ -109,17 +111,17 @@ func (w *waiters) hear(now time.Duration, messages [][]byte) (local bool) {
 
 // countOwners takes over how many VMs the gateway has.
 func (w *waiters) countOwners(now time.Duration) {
-	if n, err := w.stores.local.Owners(now); err == nil {
+	if n, err := w.stores.Local.Owners(now); err == nil {
 		w.owners = max(1, n)
 	}
 }
 
 // poll asks the stores for requests that wait, and returns when to do so again, 0 while none waits.
 func (w *waiters) poll(now time.Duration) (next time.Duration) {
-	next = w.stores.poll(now)
+	next = w.stores.Poll(now)
 	w.settle()
 	if len(w.held) > 0 {
-		next = earlier(next, now+lb.PollPeriod)
+		next = stores.Earlier(next, now+lb.PollPeriod)
 	}
 	return next
 }
@@ -152,7 +154,7 @@ func (w *waiters) stale(now time.Duration) (stale []*waiter) {
 		view, seen := views[from]
 		if !seen {
 			w.RunAs(s.context, "the endpoints of a waiting request", func() {
-				view = w.views.of(now, s.scope, s.config)
+				view = w.views.Of(now, s.scope, s.config)
 			}, nil)
 			views[from] = view
 		}
@@ -197,7 +199,7 @@ func (w *waiters) listen() {
 	if w.listens = w.listens || queues(p); !w.listens {
 		return
 	}
-	if err := w.GW.Listen(p.context, w.stores.owner); err != nil {
+	if err := w.GW.Listen(p.context, w.stores.Owner); err != nil {
 		w.GW.Log(host.Warn, "no wake-ups: "+err.Error())
 	}
 }

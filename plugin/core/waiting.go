@@ -197,7 +197,7 @@ func (w *waiting) replan() host.Action {
 	pl := w.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := pl.lease.now()
-	view, why := v.views.of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := v.views.Of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {

@@ -64,7 +64,7 @@ func (d *fakeDriver) wantNoneWaits() {
 			d.t.Errorf("worker %d: %d requests wait, with %d bytes", i, len(r.held), r.bytes)
 		}
 		for _, cl := range w.vm.clusters {
-			if n := w.vm.stores.local.Queue(d.now, cl.Name).Waiting; n != 0 || cl.Waiting != 0 {
+			if n := w.vm.stores.Local.Queue(d.now, cl.Name).Waiting; n != 0 || cl.Waiting != 0 {
 				d.t.Errorf("worker %d: %d requests are in the queue, and %d of its own", i, n, cl.Waiting)
 			}
 		}

@@ -1,4 +1,4 @@
-package core
+package gauges
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 const readPeriod = 100 * time.Millisecond
 
 // readQueue reads the statistics of a cluster's queue, and what is in flight as long as no pace is known.
-func (g *gauges) readQueue(now time.Duration, cl *clusters.Cluster) {
+func (g *Gauges) readQueue(now time.Duration, cl *clusters.Cluster) {
 	q := &cl.Queue
 	q.Stats, q.Running, q.ReadAt = q.Store.Queue(now, cl.Name), 0, now
 	if q.Stats.Interval > 0 {
@@ -24,20 +24,27 @@ func (g *gauges) readQueue(now time.Duration, cl *clusters.Cluster) {
 	}
 }
 
+// RefreshQueue has the statistics of a cluster's queue read again, unless that was just done.
+func (g *Gauges) RefreshQueue(now time.Duration, cl *clusters.Cluster) {
+	if q := &cl.Queue; q.Config != nil && now-q.ReadAt >= readPeriod {
+		g.readQueue(now, cl)
+	}
+}
+
 // setQueue sets the gauges of a cluster's queue.
-func (g *gauges) setQueue(now time.Duration, cl *clusters.Cluster) {
+func (g *Gauges) setQueue(now time.Duration, cl *clusters.Cluster) {
 	q := &cl.Queue
 	if q.Config == nil {
 		return
 	}
 	g.readQueue(now, cl)
 	if q.Stats.Waiting == 0 && !slices.Contains(g.inForce(), q.Config) {
-		g.of(cl).ClearQueue()
+		g.Of(cl).ClearQueue()
 		q.Config, q.Classes = nil, nil
 		return
 	}
 	q.ShowClasses(cl)
-	s := g.of(cl)
+	s := g.Of(cl)
 	for name, id := range q.Classes {
 		s.Class(name, q.Stats.ByClass[id])
 	}

@@ -1,4 +1,5 @@
-package core
+// Package gauges sets the gauges of a VM: of clusters, their endpoints, queues, caches and budgets.
+package gauges
 
 import (
 	"strconv"
@@ -9,21 +10,27 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
-// gauges is the part of a VM that sets the gauges. Every VM sets those of the clusters that it knows, to the same
+// Gauges is the part of a VM that sets the gauges. Every VM sets those of the clusters that it knows, to the same
 // numbers.
-type gauges struct {
+type Gauges struct {
 	*host.Env
 	inForce  func() []*config.Config // the newest first
 	clusters clusters.Known
-	stores   *stores
+	stores   *stores.Stores
 }
 
-// set sets all gauges.
-func (g *gauges) set(now time.Duration) {
-	g.Stats.Store(g.stores.local.Stats)
-	if n, err := g.stores.local.Owners(now); err == nil {
+// New returns the gauges of a VM. inForce returns the configurations in force, the newest first.
+func New(e *host.Env, inForce func() []*config.Config, known clusters.Known, s *stores.Stores) *Gauges {
+	return &Gauges{Env: e, inForce: inForce, clusters: known, stores: s}
+}
+
+// Set sets all gauges.
+func (g *Gauges) Set(now time.Duration) {
+	g.Stats.Store(g.stores.Local.Stats)
+	if n, err := g.stores.Local.Owners(now); err == nil {
 		g.Stats.Set(stats.Owners, uint64(n))
 	}
 	for _, cl := range g.clusters {
@@ -37,8 +44,8 @@ func (g *gauges) set(now time.Duration) {
 	g.askRedis(now)
 }
 
-// of returns the statistics of a cluster.
-func (g *gauges) of(cl *clusters.Cluster) *stats.Cluster {
+// Of returns the statistics of a cluster.
+func (g *Gauges) Of(cl *clusters.Cluster) *stats.Cluster {
 	if cl.Shown == nil {
 		cl.Shown = stats.NewCluster(g.Stats, cl.Name)
 	}
@@ -46,25 +53,25 @@ func (g *gauges) of(cl *clusters.Cluster) *stats.Cluster {
 }
 
 // setEjections shows the ejections that this VM has decided, and logs them.
-func (g *gauges) setEjections(now time.Duration, cl *clusters.Cluster) {
+func (g *Gauges) setEjections(now time.Duration, cl *clusters.Cluster) {
 	for _, e := range cl.Health.TakeEjected() {
 		g.GW.Log(host.Warn, "cluster="+cl.Name+" "+e.Addr+" is ejected for "+e.For.String()+" after "+
 			strconv.Itoa(e.Failures)+" failures")
 	}
-	g.of(cl).Ejections(cl.Health.Ejections(), cl.Health.CountEjected(now))
+	g.Of(cl).Ejections(cl.Health.Ejections(), cl.Health.CountEjected(now))
 }
 
 // setMetrics sets the gauges of what is known of the engines of a cluster.
-func (g *gauges) setMetrics(now time.Duration, cl *clusters.Cluster) {
+func (g *Gauges) setMetrics(now time.Duration, cl *clusters.Cluster) {
 	if fresh, missing, needed := cl.Metrics.Count(now, g.Kind); needed {
-		g.of(cl).Engines(fresh, missing)
+		g.Of(cl).Engines(fresh, missing)
 	}
 }
 
 // setLoads sets the gauges of one cluster's endpoints. Those of an endpoint that is no longer listed stay until nothing
 // is in flight there any more.
-func (g *gauges) setLoads(cl *clusters.Cluster) {
-	s, listed := g.of(cl), map[string]bool{}
+func (g *Gauges) setLoads(cl *clusters.Cluster) {
+	s, listed := g.Of(cl), map[string]bool{}
 	for _, view := range cl.Views {
 		for i := range view.Endpoints {
 			addr := view.Endpoints[i].Addr
@@ -73,7 +80,7 @@ func (g *gauges) setLoads(cl *clusters.Cluster) {
 		}
 	}
 	addrs := s.Endpoints()
-	loads, err := g.stores.local.Loads(cl.Name, addrs, nil)
+	loads, err := g.stores.Local.Loads(cl.Name, addrs, nil)
 	if err != nil {
 		return
 	}
@@ -90,8 +97,8 @@ func (g *gauges) setLoads(cl *clusters.Cluster) {
 }
 
 // setPrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.
-func (g *gauges) setPrompts(cl *clusters.Cluster) {
-	p, s := &cl.Prompts, g.of(cl)
+func (g *Gauges) setPrompts(cl *clusters.Cluster) {
+	p, s := &cl.Prompts, g.Of(cl)
 	retention, losses := cl.Caches.Retention()
 	s.Losses(losses)
 	if p.User == nil {

@@ -1,4 +1,4 @@
-package core
+package views
 
 import (
 	"slices"
@@ -33,8 +33,8 @@ func newBreakers(n int) breakers {
 // idleAfter is how long a list that no request comes for is kept up to date.
 const idleAfter = 10 * time.Second
 
-// tick looks at the breakers of all lists that are in use.
-func (v *views) tick(now time.Duration) {
+// Tick looks at the breakers of all lists that are in use.
+func (v *Views) Tick(now time.Duration) {
 	for key, l := range v.lists.UsedAfter(now - idleAfter) {
 		b := &l.breakers
 		b.readAt = 0
@@ -50,16 +50,16 @@ func (v *views) tick(now time.Duration) {
 
 // reached returns how many of n requests that were sent to a cluster its circuit breaker can count: not those that wait
 // in it for an endpoint. With Redis that is not known, as requests of all gateways wait there.
-func (v *views) reached(now time.Duration, c *config.Config, cluster string, n int64) int64 {
+func (v *Views) reached(now time.Duration, c *config.Config, cluster string, n int64) int64 {
 	if in := c.Clusters.Endpoint; in == nil || !in.Queue.Enabled() || c.UsesRedis() {
 		return n
 	}
-	return max(0, n-int64(v.stores.local.Queue(now, cluster).Waiting))
+	return max(0, n-int64(v.stores.Local.Queue(now, cluster).Waiting))
 }
 
 // look brings the breakers of a list up to date, and reports whether one has opened or closed. What is in flight is
-// read once for each tick, and for each request once a cluster is half full: [placement.overflows] sees the rest.
-func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (changed bool) {
+// read once for each tick, and for each request once a cluster is half full: overflows sees the rest.
+func (v *Views) look(now time.Duration, l *clusterList, key clusterScope) (changed bool) {
 	b, c := &l.breakers, key.config
 	limits, version := v.GW.Breakers(c)
 	if limits == nil {
@@ -71,7 +71,7 @@ func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (chang
 	if version == b.version && now == b.readAt && !b.near {
 		return false
 	}
-	own, err := v.stores.local.Loads(key.scope, c.Clusters.List, b.own[:0])
+	own, err := v.stores.Local.Loads(key.scope, c.Clusters.List, b.own[:0])
 	if err != nil {
 		return false
 	}
@@ -95,5 +95,25 @@ func (v *views) look(now time.Duration, l *clusterList, key clusterScope) (chang
 	return changed
 }
 
-// maxOverflows is how often a request is planned again because a circuit breaker has no room for it.
-const maxOverflows = 8
+// Overflows reports whether a cluster has no room for all requests that were granted it, of which there are so many:
+// of this scope here, or in all gateways.
+func (v *Views) Overflows(scope string, c *config.Config, cluster string, granted int64, inAll bool) bool {
+	l, known := v.lists.Get(v.Clock(), clusterScope{c, scope})
+	if !known || !l.breakers.known {
+		return false
+	}
+	b, i := &l.breakers, slices.Index(c.Clusters.List, cluster)
+	limits, _ := v.GW.Breakers(c)
+	if _, limited := limits[c.Clusters.Holds(cluster)]; !limited || i < 0 {
+		return false
+	}
+	if inAll {
+		loads, err := v.stores.Local.Loads(scope, c.Clusters.List[i:i+1], nil)
+		if err != nil {
+			return false
+		}
+		granted = loads[0].Requests
+	}
+	b.near = b.near || 2*granted >= b.room[i]
+	return granted > b.room[i]
+}

@@ -1,4 +1,4 @@
-package core
+package gauges
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 
 // parallelism returns how many requests clients should have in flight: as many as there are, and a part of those for
 // which there is room, the less the more backpressure there is. It is not known where there is no cap.
-func (g *gauges) parallelism(cl *clusters.Cluster, backpressure float64) (n uint64, known bool) {
+func (g *Gauges) parallelism(cl *clusters.Cluster, backpressure float64) (n uint64, known bool) {
 	q := &cl.Queue
 	if !q.HasCaps() {
 		return 0, false
@@ -34,10 +34,10 @@ func (g *gauges) parallelism(cl *clusters.Cluster, backpressure float64) (n uint
 }
 
 // loadsOf returns what is in flight at each endpoint of the queue, over all owners.
-func (g *gauges) loadsOf(cl *clusters.Cluster) (loads []lb.Load, known bool) {
+func (g *Gauges) loadsOf(cl *clusters.Cluster) (loads []lb.Load, known bool) {
 	q := &cl.Queue
 	if q.Redis == nil {
-		loads, err := g.stores.local.Loads(cl.Name, q.Addrs(), nil)
+		loads, err := g.stores.Local.Loads(cl.Name, q.Addrs(), nil)
 		return loads, err == nil
 	}
 	for _, addr := range q.Addrs() {
@@ -52,7 +52,7 @@ func (g *gauges) loadsOf(cl *clusters.Cluster) (loads []lb.Load, known bool) {
 
 // askRedis asks what is in flight in one of the clusters whose requests wait in Redis, for the next time that gauges
 // are set: the clusters take turns, because there may be many of them.
-func (g *gauges) askRedis(now time.Duration) {
+func (g *Gauges) askRedis(now time.Duration) {
 	var next *clusters.Cluster
 	for _, cl := range g.clusters {
 		if q := &cl.Queue; q.Config != nil && q.Redis != nil && q.Redis.Ready(now) && q.HasCaps() &&

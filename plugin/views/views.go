@@ -1,4 +1,6 @@
-package core
+// Package views finds what a configuration chooses among: the endpoints of a cluster, or clusters, of which those are
+// left out whose circuit breakers are open.
+package views
 
 import (
 	"strings"
@@ -11,15 +13,16 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
-// views is the part of a VM that finds what a configuration chooses among: the endpoints of a cluster, or clusters.
+// Views is the part of a VM that finds what a configuration chooses among: the endpoints of a cluster, or clusters.
 //
 // A choice among clusters is a choice like any other: each cluster is an endpoint of a view, with the cluster's name in
 // place of an address. So policies, stores, queues and health are the same on both levels.
-type views struct {
+type Views struct {
 	*host.Env
-	stores *stores
+	stores *stores.Stores
 	lists  *recent.Cache[clusterScope, *clusterList]
 }
 
@@ -38,24 +41,25 @@ type clusterList struct {
 	breakers breakers
 }
 
-func newViews(e *host.Env, st *stores) *views {
-	return &views{
+// New returns the views of a VM.
+func New(e *host.Env, st *stores.Stores) *Views {
+	return &Views{
 		Env: e, stores: st,
 		lists: recent.New[clusterScope, *clusterList](endpoints.MaxClusters, endpoints.ClusterAge),
 	}
 }
 
-// clustersScope begins the name under which what is in flight in clusters is counted, before the route's: as for
+// ClustersScope begins the name under which what is in flight in clusters is counted, before the route's: as for
 // Higress's own plugin, the clusters of a route. No cluster of a gateway has such a name.
-const clustersScope = "clusters/"
+const ClustersScope = "clusters/"
 
-// budgetScope is that name for clusters with budgets: what a model backend takes is the same for all routes, and for
+// BudgetScope is that name for clusters with budgets: what a model backend takes is the same for all routes, and for
 // the tasks of the admission API.
-const budgetScope = "budgets/clusters"
+const BudgetScope = "budgets/clusters"
 
-// of returns the view that the configuration chooses from, nil if none is known: in the cluster with the name, or among
+// Of returns the view that the configuration chooses from, nil if none is known: in the cluster with the name, or among
 // the clusters of the scope.
-func (v *views) of(now time.Duration, scope string, c *config.Config) *lb.View {
+func (v *Views) Of(now time.Duration, scope string, c *config.Config) *lb.View {
 	if !c.AmongClusters() {
 		return v.GW.View(now, scope, c)
 	}

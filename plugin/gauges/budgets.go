@@ -1,4 +1,4 @@
-package core
+package gauges
 
 import (
 	"slices"
@@ -9,19 +9,20 @@ import (
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // This file is the gauges of budgets.
 
 // setBudgets sets the gauges of all targets whose budgets are in the gateway's memory, and asks for those of one
 // configuration that are in Redis: they take turns.
-func (g *gauges) setBudgets(now time.Duration) {
+func (g *Gauges) setBudgets(now time.Duration) {
 	var next *clusters.Cluster
 	var of *config.Config
 	for _, cl := range g.clusters {
-		g.of(cl).KeepTargets(func(name string) bool { return g.isTarget(cl, name) })
+		g.Of(cl).KeepTargets(func(name string) bool { return g.isTarget(cl, name) })
 		for c := range cl.Policies {
-			switch noteTargets(g.of(cl), c); {
+			switch noteTargets(g.Of(cl), c); {
 			case c.Budget() == nil:
 			case !c.UsesRedis():
 				g.askLevels(now, cl, c)
@@ -47,17 +48,17 @@ func noteTargets(s *stats.Cluster, c *config.Config) {
 }
 
 // isTarget reports whether a configuration in force may have the target in the cluster.
-func (g *gauges) isTarget(cl *clusters.Cluster, name string) bool {
+func (g *Gauges) isTarget(cl *clusters.Cluster, name string) bool {
 	return slices.ContainsFunc(g.inForce(), func(c *config.Config) bool {
 		b := c.Budget()
-		return b != nil && c.AmongClusters() == (cl.Name == budgetScope) && slices.Contains(b.Names(), name)
+		return b != nil && c.AmongClusters() == (cl.Name == views.BudgetScope) && slices.Contains(b.Names(), name)
 	})
 }
 
 // askLevels has the gauges of the targets of a configuration set that are or were in the cluster. While the store does
 // not answer they stay as they are.
-func (g *gauges) askLevels(now time.Duration, cl *clusters.Cluster, c *config.Config) {
-	s := g.of(cl)
+func (g *Gauges) askLevels(now time.Duration, cl *clusters.Cluster, c *config.Config) {
+	s := g.Of(cl)
 	var targets []*policy.BudgetTarget
 	var names []string
 	list := c.Budget().Targets
@@ -69,7 +70,7 @@ func (g *gauges) askLevels(now time.Duration, cl *clusters.Cluster, c *config.Co
 	if len(names) == 0 {
 		return
 	}
-	tasks, _ := g.stores.tasks(c)
+	tasks, _ := g.stores.Tasks(c)
 	tasks.Levels(now, cl.Name, names, func(levels []lb.BudgetLevel, err error) {
 		if err != nil {
 			return
