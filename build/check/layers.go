@@ -112,8 +112,8 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/order", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push",
-		"lb/region", "metrics", "plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints",
+		"internal/order", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/memstore", "lb/prompt",
+		"lb/push", "lb/region", "metrics", "plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints",
 		"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
 		"plugin/stats", "plugin/stores", "plugin/views", xxhash,
 	},

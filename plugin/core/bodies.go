@@ -44,6 +44,9 @@ func (b *body) track(w *work, user bodyUser) {
 // forget ends that.
 func (b *body) forget(w *work) { delete(b.all.partial, w) }
 
+// open returns how many requests are held for their bodies, and how many leases count what has come of them.
+func (b *bodies) open() (held, counted int) { return len(b.reading), len(b.partial) }
+
 // expire ends the wait for bodies that are late, and amends the leases of requests whose bodies have stalled.
 func (b *bodies) expire(now time.Duration) {
 	for of, until := range b.reading {
