@@ -31,6 +31,7 @@ type bodyProgress struct {
 	received int // bytes
 }
 
+// newBodies returns the part of a VM whose prompts those are.
 func newBodies(e *host.Env, p *prompts) *bodies {
 	return &bodies{Env: e, prompts: p, reading: map[*body]time.Duration{}, partial: map[*work]bodyProgress{}}
 }

@@ -55,6 +55,9 @@ type readBody struct {
 	err     error        // why it cannot be read
 }
 
+// isLong reports whether it is read on, as its parts come.
+func (b *body) isLong() bool { return b.long != nil }
+
 // arrived is called for each part of the request, with end for the last one.
 func (b *body) arrived(now time.Duration, end bool) {
 	b.lastPart = now

@@ -23,7 +23,7 @@ func (pl *choice) bodyCame(size int, end bool) host.Action {
 		}
 		return host.Proceed
 	}
-	alone := b.long != nil || !b.held // no earlier part is held beside this one: see ReleaseHeaders
+	alone := b.isLong() || !b.held // no earlier part is held beside this one: see ReleaseHeaders
 	a, enough := b.read(size, end)
 	if enough {
 		a = pl.inspect(b.received, end)
@@ -94,7 +94,7 @@ func (s *Stream) BodyTimeout() {
 	switch {
 	case s.answer != nil:
 		s.answer.Late()
-	case b.long != nil:
+	case b.isLong():
 		b.late = true
 		pl.goOn(pl.inspect(b.received, false))
 	case pl.phase != phaseReading:

@@ -54,7 +54,7 @@ func (p *Plugin) NewStream(context uint32, s host.GatewayStream) *Stream {
 		v.GW.Serves()
 	}
 	stream := &Stream{plugin: p}
-	stream.request.begin(s, context, p.vm.bodies, stream)
+	stream.request.init(s, context, p.vm.bodies, stream)
 	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }

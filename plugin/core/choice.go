@@ -43,7 +43,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 		subject: subject{cfg: c, scope: scope},
 		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, env: v.Env},
 	}
-	pl.subject.begin(&s.request, v.Env, v.clusters, v.prompts)
+	pl.subject.init(&s.request, v.Env, v.clusters, v.prompts)
 	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl, pl.within.pl = pl, pl, pl, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl

@@ -16,8 +16,8 @@ type request struct {
 	body   body        // what has come of the request
 }
 
-// begin makes it a request whose body the VM looks after. user is told when that does not come in time.
-func (r *request) begin(gateway host.GatewayStream, context uint32, b *bodies, user bodyUser) {
+// init makes it a request whose body the VM looks after. user is told when that does not come in time.
+func (r *request) init(gateway host.GatewayStream, context uint32, b *bodies, user bodyUser) {
 	r.gateway, r.context = gateway, context
 	r.body = body{from: gateway, context: context, traits: &r.traits, all: b, user: user}
 }

@@ -29,8 +29,8 @@ type subject struct {
 	metrics metricsUse          // what it has to do with the metrics of engines
 }
 
-// begin makes it the subject of a request in a VM. It must not be copied from then on: its parts know it.
-func (s *subject) begin(r *request, e *host.Env, known clusters.Known, p *prompts) {
+// init makes it the subject of a request in a VM. It must not be copied from then on: its parts know it.
+func (s *subject) init(r *request, e *host.Env, known clusters.Known, p *prompts) {
 	s.request, s.env, s.clusters, s.prompts = r, e, known, p
 	s.prompt.of, s.held.of, s.facts.of = s, s, s
 }
