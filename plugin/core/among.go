@@ -60,7 +60,7 @@ func (pl *choice) server() string {
 	if served == "" || !pl.cfg.AmongClusters() {
 		return served
 	}
-	in, reported := &pl.cfg.Clusters, pl.Cluster()
+	in, reported := &pl.cfg.Clusters, pl.routedTo()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
 		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.cfg), served)

@@ -38,12 +38,10 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl := &choice{stream: s, outer: outer}
 	v := s.plugin.vm
 	pl.basis = basis{
-		subject: subject{
-			request: &s.request, env: v.Env, clusters: v.clusters, prompts: v.prompts, cfg: c, scope: scope,
-		},
-		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
+		subject: subject{cfg: c, scope: scope},
+		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, env: v.Env},
 	}
-	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
+	pl.subject.init(&s.request, v.Env, v.clusters, v.prompts)
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.request = pl, pl
 	pl.region.pl = &pl.placement
@@ -126,7 +124,7 @@ func (pl *choice) match() (cluster string) {
 		pl.cfg = set.Match("", "", "")
 		return ""
 	}
-	cluster = pl.Cluster()
+	cluster = pl.routedTo()
 	pl.traits.read(pl.gateway)
 	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
 	return cluster
@@ -143,7 +141,7 @@ func (pl *choice) scopeOf(cluster string) string {
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
-		return pl.Cluster()
+		return pl.routedTo()
 	}
 	return cluster
 }
@@ -219,7 +217,7 @@ func (pl *choice) send() host.Action {
 	pl.wait.countPlaced()
 	pl.requestPlaced()
 	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		v.bodies.track(w, &pl.body, pl)
+		pl.body.track(w, pl)
 	}
 	if pl.body.endedAt > 0 {
 		pl.amendWork() // the end of the body has come while the store decided
@@ -271,10 +269,10 @@ func (pl *choice) count(reason lb.Reason) {
 	pl.plugin.vm.Stats.Decided(policy, reason)
 }
 
-// recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
-func (pl *choice) recovered() {
+// Recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
+func (pl *choice) Recovered() {
 	if pl.outer != nil && pl.outer.inside != pl { // it has left its part to the outer choice
-		pl.outer.recovered()
+		pl.outer.Recovered()
 		return
 	}
 	pl.body.stopReading()
@@ -283,7 +281,7 @@ func (pl *choice) recovered() {
 		pl.pass(lb.ReasonPanic)
 	}
 	if pl.inside != nil && pl.inside.phase != phaseDone {
-		pl.inside.recovered()
+		pl.inside.Recovered()
 	}
 }
 
@@ -297,7 +295,7 @@ func (pl *choice) goOn(a host.Action) {
 // grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
 func (pl *choice) grantRecovered() {
 	defer pl.gateway.Resume()
-	pl.recovered()
+	pl.Recovered()
 }
 
 // answered implements driver.

@@ -42,6 +42,9 @@ func (h *heldUse) meet(method string) {
 	h.makes = prompt.MakesHeld(method, path)
 }
 
+// takeOver takes over what another choice for the same request has found out.
+func (h *heldUse) takeOver(from *heldUse) { h.id, h.inBody, h.makes = from.id, from.inBody, from.makes }
+
 // readBody finds out what the call refers to by its body.
 func (h *heldUse) readBody(body []byte) {
 	if h.inBody && h.id == "" {

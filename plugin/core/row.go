@@ -10,9 +10,9 @@ import (
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
 // the inner placement begins when the outer one has chosen.
 
-// Cluster returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
+// routedTo returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
 // served in its place.
-func (pl *choice) Cluster() string {
+func (pl *choice) routedTo() string {
 	switch {
 	case pl.outer == nil:
 		return pl.gateway.Cluster()
@@ -63,7 +63,7 @@ func (pl *choice) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.scope)
-	in.held, in.held.of = pl.held, &in.subject
+	in.held.takeOver(&pl.held)
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {
@@ -124,8 +124,8 @@ func (pl *choice) adopt() host.Action {
 	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
 	pl.inside = in
 	in.session.key, in.session.next = pl.session.key, pl.session.next
-	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
-	in.held.of, in.held.asked = &in.subject, false
+	in.facts.model, in.metrics.model = pl.facts.model, pl.metrics.model
+	in.held.takeOver(&pl.held)
 	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
 	in.wait.forwarded = true
 	w, of := &pl.wait, &pl.prompt.work

@@ -66,7 +66,7 @@ func (s *serving) misrouted(served string) bool {
 		if pl.lease.lists(served) {
 			return false
 		}
-	} else if cluster := pl.Cluster(); cluster == "" || cluster == pl.scope {
+	} else if cluster := pl.routedTo(); cluster == "" || cluster == pl.scope {
 		return false
 	}
 	pl.lease.forgetPrompt(0)
