@@ -10,27 +10,13 @@ import (
 // request that would be forwarded there has one of them chosen instead. That is a choice of its own, as inside a
 // cluster: the inner placement has the plan, the lease and the place in a queue, in the cluster of those servers.
 
-// findServers sends the request to the adopted servers of a peer if one of them is open, as far as that is known here
-// and now. What is seen by that counts for all.
+// findServers sends the request to the adopted servers of a peer if one of them is open.
 func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bool) {
 	pl := f.pl
-	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
+	to := &pl.cfg.Regions.Peers[peer]
 	f.to = to.Name
 	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	view := r.views.Of(now, to.Adopt, pl.cfg)
-	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
-	switch {
-	case view != nil && !known: // Redis will tell
-		found = true
-	case earlier != nil:
-		found = r.saw(h, peer, earlier, state)
-	default:
-		found = state.Open > 0
-		state.Open = max(0, state.Open-1) // where this request goes
-		r.note(h.board.See(now, peer, state))
-	}
-	r.askRedis(now, h, peer, 1)
-	if !found {
+	if found = pl.plugin.vm.regions.findServers(now, h, pl.cfg, peer, pl.context); !found {
 		f.recall()
 	}
 	return found

@@ -21,6 +21,14 @@ type probeAnswer struct {
 	inCallback bool                                    // the request's own callback runs
 }
 
+// newProbe returns a probe that is not answered yet. rulesOf returns the rules that have the regions of one, and
+// balance has the gateway balance the request.
+func (r *regions) newProbe(
+	s host.GatewayStream, context uint32, rulesOf func(*config.Config) []*config.Config, balance func() host.Action,
+) *probeAnswer {
+	return &probeAnswer{s: s, context: context, regions: r, rulesOf: rulesOf, balance: balance, open: true}
+}
+
 // answer answers the probe of another region, and returns what becomes of it until then. A stranger learns nothing: the
 // request goes on as any other. Who has a probe that was signed knows of the path, and may not make the servers work by
 // it: if it is old, was answered, or is for another region, it gets a 404.

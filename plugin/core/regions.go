@@ -33,10 +33,21 @@ type regions struct {
 	clusters clusters.Known
 	stores   *stores.Stores
 	views    *views.Views
-	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
+	wakeAt   func(now, at time.Duration)
 	scraping *engines.Scraping
 	homes    []*home
 	id       uint64 // of this VM
+}
+
+// makeRegions returns what a VM knows of other regions. inForce returns the configurations that name some, the newest
+// first, and wakeAt has a tick come soon after a time.
+func makeRegions(
+	e *host.Env, inForce func() []*config.Config, known clusters.Known, s *stores.Stores, v *views.Views,
+	scraping *engines.Scraping, wakeAt func(now, at time.Duration),
+) *regions {
+	return &regions{
+		Env: e, inForce: inForce, clusters: known, stores: s, views: v, scraping: scraping, wakeAt: wakeAt,
+	}
 }
 
 // home is this region as configurations with equal regions see it. Those of one name and secret share what they know.

@@ -35,3 +35,25 @@ func (r *regions) saw(h *home, peer int, l *redisLoads, state region.State) bool
 	r.note(err)
 	return fits
 }
+
+// findServers reports whether one of the adopted servers of a peer is open, as far as that is known here and now, by one
+// of the configurations of the region. What is seen by that counts for all. request is the context of the one that is
+// routed there.
+func (r *regions) findServers(
+	now time.Duration, h *home, c *config.Config, peer int, request uint32,
+) (found bool) {
+	view := r.views.Of(now, c.Regions.Peers[peer].Adopt, c)
+	state, earlier, known := r.stateOf(now, h, c, view, request)
+	switch {
+	case view != nil && !known: // Redis will tell
+		found = true
+	case earlier != nil:
+		found = r.saw(h, peer, earlier, state)
+	default:
+		found = state.Open > 0
+		state.Open = max(0, state.Open-1) // where this request goes
+		r.note(h.board.See(now, peer, state))
+	}
+	r.askRedis(now, h, peer, 1)
+	return found
+}

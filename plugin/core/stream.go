@@ -49,10 +49,9 @@ func (s *Stream) meetProbe() (a host.Action, answered bool) {
 	if text == "" || s.traits.value(":path") != probePath {
 		return host.Proceed, false
 	}
-	p := &probeAnswer{
-		s: s.gateway, context: s.context, regions: v.regions, rulesOf: set.RulesOf, open: true,
-		balance: func() host.Action { return s.first.pass(lb.ReasonPanic) },
-	}
+	p := v.regions.newProbe(s.gateway, s.context, set.RulesOf, func() host.Action {
+		return s.first.pass(lb.ReasonPanic)
+	})
 	s.answer = p
 	if a, answered = p.answer(set.Regions(), text); !answered {
 		s.answer = nil

@@ -53,10 +53,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
-	v.regions = &regions{
-		Env: e, inForce: v.configs.allRegions, clusters: v.clusters, stores: v.stores, views: v.views,
-		wakeAt: v.ticks.wakeAt, scraping: v.scraping,
-	}
+	v.regions = makeRegions(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.ticks.wakeAt)
 	v.tasks = &admissionCore{
 		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.Tasks,
 	}
