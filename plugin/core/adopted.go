@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/regions"
 )
 
 // The servers of a region whose gateways are gone are served from here as this region's own, if it has adopted them: a
@@ -11,12 +12,12 @@ import (
 // cluster: the inner placement has the plan, the lease and the place in a queue, in the cluster of those servers.
 
 // findServers sends the request to the adopted servers of a peer if one of them is open.
-func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bool) {
+func (f *forwarding) findServers(now time.Duration, h *regions.Home, peer int) (found bool) {
 	pl := f.pl
 	to := &pl.cfg.Regions.Peers[peer]
 	f.to = to.Name
 	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	if found = pl.plugin.vm.regions.findServers(now, h, pl.cfg, peer, pl.context); !found {
+	if found = pl.plugin.vm.regions.FindServers(now, h, pl.cfg, peer, pl.context); !found {
 		f.recall()
 	}
 	return found
@@ -29,8 +30,8 @@ const maxReturns = 3
 func (f *forwarding) comeHome() {
 	pl := f.pl
 	r := pl.plugin.vm.regions
-	h := r.of(pl.cfg)
-	r.note(h.board.See(r.ReadClock(), f.peer, region.State{}))
+	h := r.Of(pl.cfg)
+	r.Note(h.Board.See(r.ReadClock(), f.peer, region.State{}))
 	f.recall()
 	*f = forwarding{pl: pl, from: f.from, returns: f.returns + 1}
 }

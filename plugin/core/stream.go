@@ -5,6 +5,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
 )
 
 // Stream is one request, and its row of choices.
@@ -45,15 +46,15 @@ func (s *Stream) meetProbe() (a host.Action, answered bool) {
 		return host.Proceed, false
 	}
 	s.traits.read(s.gateway)
-	text := s.traits.value(headerProbe)
-	if text == "" || s.traits.value(":path") != probePath {
+	text := s.traits.value(regions.HeaderProbe)
+	if text == "" || s.traits.value(":path") != regions.ProbePath {
 		return host.Proceed, false
 	}
-	p := v.regions.newProbe(s.gateway, s.context, set.RulesOf, func() host.Action {
+	p := v.regions.NewProbe(s.gateway, s.context, set.RulesOf, func() host.Action {
 		return s.first.pass(lb.ReasonPanic)
 	})
 	s.answer = p
-	if a, answered = p.answer(set.Regions(), text); !answered {
+	if a, answered = p.Answer(set.Regions(), text); !answered {
 		s.answer = nil
 	}
 	return a, answered

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
 	"github.com/warmgate/warmgate/plugin/views"
@@ -34,7 +35,7 @@ type VM struct {
 	waiters   *waiters          // requests that wait in a queue
 	scraping  *engines.Scraping // metrics of engines
 	lists     *engines.Lists    // of models that endpoints have
-	regions   *regions          // probes of other regions, and answers to theirs
+	regions   *regions.Regions  // probes of other regions, and answers to theirs
 	tasks     *admissionCore    // what the admission API knows of the VM
 	api       *admission.API    // which admits requests that their senders send themselves
 	gauges    *gauges.Gauges    // what the statistics show
@@ -53,7 +54,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
-	v.regions = makeRegions(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.ticks.wakeAt)
+	v.regions = regions.New(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.ticks.wakeAt)
 	v.tasks = &admissionCore{
 		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.Tasks,
 	}
@@ -86,9 +87,9 @@ func (v *VM) tick(p *Plugin) {
 	}, nil)
 	v.Guard("push limits", func() { v.clusters.ExchangeLimits(now, v.GW.KV()) }, nil)
 	v.Guard("the lists of models", func() { v.lists.Tick(now) }, nil)
-	v.Guard("other regions", func() { v.regions.tick(now) }, nil)
+	v.Guard("other regions", func() { v.regions.Tick(now) }, nil)
 	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
-	v.Guard("requests for other regions", func() { v.waiters.forwardWaiting(v.regions.haveRoom) }, nil)
+	v.Guard("requests for other regions", func() { v.waiters.forwardWaiting(v.regions.HaveRoom) }, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
@@ -97,7 +98,7 @@ func (v *VM) tick(p *Plugin) {
 	v.waiters.countOwners(now)
 	v.setBuild()
 	v.gauges.Set(now)
-	v.regions.heartbeat(now)
+	v.regions.Heartbeat(now)
 	v.forgetClusters(now)
 }
 

@@ -1,4 +1,4 @@
-package core
+package regions
 
 import (
 	"time"
@@ -8,39 +8,39 @@ import (
 )
 
 // seeServers has the board know what the servers of an adopted peer have room for. The gateways are asked on.
-func (r *regions) seeServers(now time.Duration, h *home, peer int) {
-	cluster := h.cfg.Regions.Peers[peer].Adopt
-	if cluster == "" || !h.board.Adopted(peer) {
+func (r *Regions) seeServers(now time.Duration, h *Home, peer int) {
+	cluster := h.Config.Regions.Peers[peer].Adopt
+	if cluster == "" || !h.Board.Adopted(peer) {
 		return
 	}
-	view := r.GW.KnownView(now, cluster, h.cfg)
+	view := r.GW.KnownView(now, cluster, h.Config)
 	if view == nil && r.Kind == config.Higress { // only a request that is sent there sees them
-		r.note(h.board.Guess(now, peer))
+		r.Note(h.Board.Guess(now, peer))
 		return
 	}
-	state, earlier, known := r.stateOf(now, h, h.cfg, view, 0)
+	state, earlier, known := r.stateOf(now, h, h.Config, view, 0)
 	switch {
 	case earlier != nil:
 		r.saw(h, peer, earlier, state)
 	case known:
-		r.note(h.board.See(now, peer, state))
+		r.Note(h.Board.See(now, peer, state))
 	}
 	r.askRedis(now, h, peer, 0)
 }
 
 // saw has the board know what adopted servers had room for when Redis was asked, and reports whether what was sent
 // since, from all workers, fits.
-func (r *regions) saw(h *home, peer int, l *redisLoads, state region.State) bool {
-	fits, err := h.board.Saw(l.at, peer, l.sent, state)
-	r.note(err)
+func (r *Regions) saw(h *Home, peer int, l *redisLoads, state region.State) bool {
+	fits, err := h.Board.Saw(l.at, peer, l.sent, state)
+	r.Note(err)
 	return fits
 }
 
-// findServers reports whether one of the adopted servers of a peer is open, as far as that is known here and now, by one
+// FindServers reports whether one of the adopted servers of a peer is open, as far as that is known here and now, by one
 // of the configurations of the region. What is seen by that counts for all. request is the context of the one that is
 // routed there.
-func (r *regions) findServers(
-	now time.Duration, h *home, c *config.Config, peer int, request uint32,
+func (r *Regions) FindServers(
+	now time.Duration, h *Home, c *config.Config, peer int, request uint32,
 ) (found bool) {
 	view := r.views.Of(now, c.Regions.Peers[peer].Adopt, c)
 	state, earlier, known := r.stateOf(now, h, c, view, request)
@@ -52,7 +52,7 @@ func (r *regions) findServers(
 	default:
 		found = state.Open > 0
 		state.Open = max(0, state.Open-1) // where this request goes
-		r.note(h.board.See(now, peer, state))
+		r.Note(h.Board.See(now, peer, state))
 	}
 	r.askRedis(now, h, peer, 1)
 	return found
