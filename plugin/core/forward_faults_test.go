@@ -210,7 +210,8 @@ func TestRegionsAreRemoved(t *testing.T) {
 		t.Errorf("%d probes without regions", us.probes-probes)
 	}
 	r := regionChat
-	r.Headers = [][2]string{{regions.HeaderProbe, region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 1)}}
+	probe := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 1)
+	r.Headers = [][2]string{{regions.HeaderProbe, probe}}
 	r.Path = regions.ProbePath
 	if c := us.client(0, r); c.Result().Status == 204 {
 		t.Error("a probe is answered without regions")
@@ -329,7 +330,8 @@ func TestForgesManyHops(t *testing.T) {
 		}
 		c := us.client(i%2, r)
 		if c.cluster != "llm" || c.Received().Headers[regions.HeaderHop] != "" {
-			t.Fatalf("forged hop %d, %q: sent to %q with %q", i, hop, c.cluster, c.Received().Headers[regions.HeaderHop])
+			t.Fatalf("forged hop %d, %q: sent to %q with %q", i, hop, c.cluster,
+				c.Received().Headers[regions.HeaderHop])
 		}
 		c.Finish()
 	}

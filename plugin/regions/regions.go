@@ -1,3 +1,5 @@
+// Package regions is what a VM knows of other regions: it asks their gateways how they are, answers theirs, and sees
+// what servers have room for that were adopted.
 package regions
 
 import (
@@ -133,8 +135,8 @@ func (r *Regions) HaveRoom(c *config.Config) bool {
 
 // ask asks the peers of a home that are due, but for those that were asked.
 func (r *Regions) ask(now time.Duration, h *Home, asked map[string]bool) {
-	if h.Config.UsesRedis() && h.Config.Regions.Adopts() && !r.Serves { // who asks also looks at adopted servers in Redis
-		return
+	if h.Config.UsesRedis() && h.Config.Regions.Adopts() && !r.Serves {
+		return // who asks also looks at adopted servers in Redis
 	}
 	leads, taken := h.leader.Lead(now, h.Config.Regions.Interval, r.Serves)
 	switch {

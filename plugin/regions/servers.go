@@ -36,12 +36,10 @@ func (r *Regions) saw(h *Home, peer int, l *redisLoads, state region.State) bool
 	return fits
 }
 
-// FindServers reports whether one of the adopted servers of a peer is open, as far as that is known here and now, by one
-// of the configurations of the region. What is seen by that counts for all. request is the context of the one that is
-// routed there.
-func (r *Regions) FindServers(
-	now time.Duration, h *Home, c *config.Config, peer int, request uint32,
-) (found bool) {
+// FindServers reports whether one of the adopted servers of a peer is open, as far as that is known here and now by one
+// of the region's configurations. What is seen by that counts for all. request is the context of the one that is routed
+// there.
+func (r *Regions) FindServers(now time.Duration, h *Home, c *config.Config, peer int, request uint32) (found bool) {
 	view := r.views.Of(now, c.Regions.Peers[peer].Adopt, c)
 	state, earlier, known := r.stateOf(now, h, c, view, request)
 	switch {
