@@ -6,7 +6,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -44,113 +43,16 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.subject.init(&s.request, v.Env, v.clusters, v.prompts)
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.request = pl, pl
-	pl.region.pl = &pl.placement
-	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
+	pl.refusal.pl, pl.serving.pl, pl.region.pl = &pl.placement, &pl.placement, &pl.placement
+	pl.debug.pl = pl
 	return pl
-}
-
-// headersCame is called once, with end when the request has no body.
-func (pl *choice) headersCame(end bool) host.Action {
-	if steered(pl.gateway.Note()) {
-		return pl.passDuplicate()
-	}
-	if a, isCall := pl.stream.meetAPI(end); isCall {
-		return a
-	}
-	pl.stream.stripClusterHeaders()
-	if pl.plugin.set == nil {
-		return pl.pass(lb.ReasonConfigInvalid)
-	}
-	if a, answered := pl.stream.meetProbe(); answered {
-		return a
-	}
-	pl.region.meet()
-	pl.scope = pl.match()
-	switch {
-	case pl.cfg == nil:
-		return pl.pass(lb.ReasonNoRule)
-	case pl.cfg.Refused:
-		return pl.pass(lb.ReasonConfigInvalid)
-	case !pl.cfg.Enabled:
-		return pl.pass(lb.ReasonDisabled)
-	}
-	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
-		return pl.pass(lb.ReasonNoCluster)
-	}
-	if pl.plugin.set.Owns(pl.scope) {
-		// a route has sent it there, perhaps because a client named it
-		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
-	}
-	pl.body.arrived(pl.arrived(), end)
-	pl.meetCall(end)
-	pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, false)
-	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
-		return pl.refusal.refuseWithoutKey()
-	}
-	if end || !pl.needsOwnBody() && !pl.needsBodyInside() {
-		return pl.decide(0, true, lb.ReasonChosen)
-	}
-	pl.traits.read(pl.gateway)
-	switch {
-	case pl.traits.opaque:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.parts && pl.facts.readsFacts() && !pl.traits.awaits: // for its model, no more
-	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.encoded:
-		return pl.decide(0, false, lb.ReasonBodyEncoded)
-	case pl.traits.awaits:
-		return pl.decide(0, false, lb.ReasonBodyLate)
-	}
-	pl.enter(phaseReading)
-	pl.body.await(pl.planBody())
-	return host.Hold
-}
-
-// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
-func (pl *choice) arrived() time.Duration {
-	now := pl.plugin.vm.Clock()
-	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
-		now = pl.plugin.vm.ReadClock()
-	}
-	pl.body.beganAt = now
-	return now
-}
-
-// match finds the configuration for the request. It returns the cluster if it had to read it.
-func (pl *choice) match() (cluster string) {
-	set := pl.plugin.set
-	if !set.HasRules() {
-		pl.cfg = set.Match("", "", "")
-		return ""
-	}
-	cluster = pl.routedTo()
-	pl.traits.read(pl.gateway)
-	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
-	return cluster
-}
-
-// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
-// route.
-func (pl *choice) scopeOf(cluster string) string {
-	switch {
-	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return views.BudgetScope
-	case pl.cfg.AmongClusters():
-		return views.ClustersScope + pl.gateway.Route()
-	case pl.cfg.Regions.Enabled():
-		return pl.region.homeScope(cluster)
-	case cluster == "":
-		return pl.routedTo()
-	}
-	return cluster
 }
 
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
-		return pl.refusal.refuseWithoutKey()
+		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
 	return pl.act(pl.begin(size, ended, reason))
@@ -165,7 +67,7 @@ func (pl *choice) act(r result) host.Action {
 		case stepPlaced:
 			return pl.send()
 		case stepRefused:
-			return pl.refusal.refuse(r.why, r.expected)
+			return pl.refuse(r.why, r.expected)
 		case stepLeft:
 			return pl.pass(r.why)
 		}
@@ -228,6 +130,32 @@ func (pl *choice) send() host.Action {
 	return pl.chooseInside()
 }
 
+// refuse answers a request that is not placed, but for shadow mode. expected is the time in which one of its class is
+// likely to be placed, 0 if that is not known.
+func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
+	if pl.cfg.Shadow {
+		return pl.pass(lb.ReasonShadow)
+	}
+	pl.decided(why)
+	pl.refusal.refuse(why, expected)
+	return host.Hold
+}
+
+// forbid answers the request with 403.
+func (pl *choice) forbid(why lb.Reason, text string) host.Action {
+	pl.enter(phaseUncounted)
+	pl.gateway.Unsteer()
+	pl.decided(why)
+	pl.gateway.Reply(403, nil, text)
+	return host.Hold
+}
+
+// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
+// plugin does.
+func (pl *choice) refuseWithoutKey() host.Action {
+	return pl.forbid(lb.ReasonNoHashHeader, "hash header required")
+}
+
 // pass lets the request fall back to the gateway's native balancing.
 func (pl *choice) pass(reason lb.Reason) host.Action {
 	pl.enter(phaseUncounted)
@@ -239,18 +167,6 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 		pl.region.recall()
 	}
 	pl.decided(reason)
-	return host.Proceed
-}
-
-// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
-// steered it.
-func (pl *choice) passDuplicate() host.Action {
-	pl.enter(phaseUncounted)
-	pl.count(lb.ReasonAlreadyDecided)
-	if v := pl.plugin.vm; !v.duplicate {
-		v.duplicate = true
-		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
-	}
 	return host.Proceed
 }
 

@@ -6,21 +6,15 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // refusals is the answer to a request for which there is no room.
-type refusals struct{ pl *choice }
+type refusals struct{ pl *placement }
 
 // refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
-// request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait. Nothing is
-// refused in shadow mode.
-func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
+// request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
+func (r *refusals) refuse(why lb.Reason, expected time.Duration) {
 	pl := r.pl
-	if pl.cfg.Shadow {
-		return pl.pass(lb.ReasonShadow)
-	}
-	pl.decided(why)
 	pl.wait.countRefused(why)
 	if pl.wait.class != nil {
 		expected = pl.wait.expected(pl.plugin.vm.Clock(), expected)
@@ -39,7 +33,6 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
 	pl.gateway.Reply(pl.cfg.Overload.Status, headers, overloadBody(why))
-	return host.Hold
 }
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
@@ -72,24 +65,8 @@ func overloadBody(why lb.Reason) string {
 		why.String() + `"}}`
 }
 
-// forbid answers the request with 403.
-func (r *refusals) forbid(why lb.Reason, text string) host.Action {
-	pl := r.pl
-	pl.enter(phaseUncounted)
-	pl.gateway.Unsteer()
-	pl.decided(why)
-	pl.gateway.Reply(403, nil, text)
-	return host.Hold
-}
-
 // lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
 func (r *refusals) lacksKey() bool {
 	pl := r.pl
 	return pl.cfg.Clusters.Hashed && pl.session.key == 0 && !pl.cfg.Shadow
-}
-
-// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
-// plugin does.
-func (r *refusals) refuseWithoutKey() host.Action {
-	return r.forbid(lb.ReasonNoHashHeader, "hash header required")
 }

@@ -79,7 +79,7 @@ func (pl *choice) prepareInside() {
 // enterInside decides inside a cluster, by what has come of the request.
 func (pl *choice) enterInside(seen *seen) host.Action {
 	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.scope) {
-		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
+		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
 	reason := pl.readingOf(seen)
 	ended := seen.ended && (reason != lb.ReasonBodyEncoded || pl.body.endedAt > 0)
@@ -148,7 +148,8 @@ func (pl *choice) leaveAdopted() host.Action {
 	o := pl.outer
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
-	pl.end()
+	pl.gone()
+	pl.serving.end(pl.routedTo)
 	o.region.comeHome()
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy
 		return o.act(o.planAnew())
