@@ -46,8 +46,8 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
 	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.request = pl, pl
-	pl.region.pl, pl.steer.of = &pl.placement, &pl.basis
-	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
+	pl.region.pl, pl.serving.pl, pl.steer.of = &pl.placement, &pl.placement, &pl.basis
+	pl.refusal.pl, pl.debug.pl = pl, pl
 	return pl
 }
 
@@ -126,7 +126,7 @@ func (pl *choice) match() (cluster string) {
 		pl.cfg = set.Match("", "", "")
 		return ""
 	}
-	cluster = pl.Cluster()
+	cluster = pl.gateway.Cluster()
 	pl.traits.read(pl.gateway)
 	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
 	return cluster
@@ -143,7 +143,7 @@ func (pl *choice) scopeOf(cluster string) string {
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
-		return pl.Cluster()
+		return pl.gateway.Cluster()
 	}
 	return cluster
 }
