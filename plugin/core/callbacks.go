@@ -53,8 +53,8 @@ func (p *Plugin) NewStream(context uint32, s host.GatewayStream) *Stream {
 		v.Serves = true
 		v.GW.Serves()
 	}
-	stream := &Stream{request: request{gateway: s, context: context}, plugin: p}
-	stream.body = body{from: s, context: context, traits: &stream.traits, all: p.vm.bodies, user: stream}
+	stream := &Stream{plugin: p}
+	stream.request.init(s, context, p.vm.bodies, stream)
 	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }
@@ -67,7 +67,7 @@ func (pl *choice) run(name string, f func() host.Action) host.Action {
 			a = pl.stream.answer.Failed()
 			return
 		}
-		pl.recovered()
+		pl.Recovered()
 	})
 	return a
 }
@@ -163,7 +163,7 @@ func (s *Stream) OnDone() {
 		s.first.enter(phaseDone)
 	}
 	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
-		s.plugin.vm.Callback(s.context, "the end of a stream", pl.end, pl.recovered)
+		s.plugin.vm.Callback(s.context, "the end of a stream", pl.end, pl.Recovered)
 	}
 }
 

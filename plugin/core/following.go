@@ -44,7 +44,7 @@ func (pl *choice) answerBegins(end bool) {
 // sent upstream.
 func (pl *choice) end() {
 	v := pl.plugin.vm
-	delete(v.bodies.reading, &pl.body)
+	pl.body.release()
 	v.lists.Left(&pl.metrics.waiter)
 	if a := &pl.wait.attempt; a.open {
 		pl.cluster.Retries.End(a.id)

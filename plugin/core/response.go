@@ -82,7 +82,7 @@ func (s *serving) answerGoesOn(size int, end bool) {
 		return
 	}
 	r.begun = true
-	r.answered = pl.plugin.vm.ticks.lastTick
+	r.answered = pl.plugin.vm.LastTick
 	r.learnOutput()
 	if pl.cfg.AmongClusters() {
 		r.begunAt = at
@@ -129,10 +129,11 @@ func (s *serving) readsUsage() bool {
 // learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
 func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	pl := s.pl
+	r := &pl.response
 	if !s.readsUsage() {
 		return
 	}
-	used, known := pl.prompt.learnUsage(now, &pl.response.response, pl.lease.addr == pl.lease.chosen, o)
+	used, known := pl.prompt.learnUsage(now, r.answer, r.complete, pl.lease.addr == pl.lease.chosen, o)
 	if !known {
 		return
 	}

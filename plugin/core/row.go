@@ -52,7 +52,7 @@ func (pl *choice) prepareInside() {
 	}
 	in := newChoice(pl.stream, pl, c, pl.scope)
 	in.within = &pl.lease.addr
-	in.held, in.held.of = pl.held, &in.subject
+	in.held.takeOver(&pl.held)
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {
@@ -113,9 +113,10 @@ func (pl *choice) adopt() host.Action {
 	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
 	pl.inside, in.within = in, &in.scope // the gateway may go on reporting the cluster to which the route led at first
 	in.session.key, in.session.next = pl.session.key, pl.session.next
-	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
-	in.held.of, in.held.asked = &in.subject, false
+	in.facts.model, in.metrics.model = pl.facts.model, pl.metrics.model
+	in.held.takeOver(&pl.held)
 	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
+	in.wait.forwarded = true
 	w, of := &pl.wait, &pl.prompt.work
 	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
 	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited

@@ -2,7 +2,6 @@ package core
 
 import (
 	"slices"
-	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/admission"
@@ -52,12 +51,9 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
 		return host.Proceed, false
 	}
-	b := &s.body
 	call := s.plugin.vm.api.NewCall(admission.Request{
 		Stream: s.gateway, Context: s.context, Length: s.traits.length, Awaits: s.traits.awaits,
-		Value:   s.traits.value,
-		Hold:    func(most time.Duration) { b.all.reading[b] = b.all.GW.Now() + most },
-		Release: func() { delete(b.all.reading, b) },
+		Value: s.traits.value, Hold: s.body.hold, Release: s.body.release,
 	}, cfg)
 	s.answer = call
 	return call.Meet(below, end), true
