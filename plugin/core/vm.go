@@ -39,6 +39,7 @@ type VM struct {
 	tasks     *admissionCore    // what the admission API knows of the VM
 	api       *admission.API    // which admits requests that their senders send themselves
 	gauges    *gauges.Gauges    // what the statistics show
+	listener  *Plugin           // the newest configuration at the latest tick
 	duplicate bool              // the plugin was found twice in one filter chain
 }
 
@@ -51,7 +52,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
 	v.stores = stores.New(e)
 	v.views = views.New(e, v.stores)
-	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
+	v.waiters = newWaiters(e, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
 	v.regions = regions.New(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.ticks.wakeAt)
@@ -70,7 +71,7 @@ func (v *VM) tick(p *Plugin) {
 	next := v.stores.Expire(now)
 	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.waiters.poll(now)))
 	p.dropIfDone()
-	v.waiters.listen()
+	v.listen()
 	if !v.ticks.due(now) {
 		return
 	}
@@ -102,6 +103,14 @@ func (v *VM) tick(p *Plugin) {
 	v.forgetClusters(now)
 }
 
+// serve notes that the VM has requests: it is a worker's.
+func (v *VM) serve() {
+	if !v.Serves {
+		v.Serves = true
+		v.GW.Serves()
+	}
+}
+
 // setBuild says which build runs: 1 while it has a configuration, 0 at the end of the last one, since the gateway shows
 // the gauge after an upgrade, too. Other VMs of the same build set it to 1 again within a second.
 func (v *VM) setBuild() {
@@ -117,6 +126,15 @@ func (v *VM) wake(messages [][]byte) {
 	}
 	if next := v.waiters.poll(now); next > 0 {
 		v.ticks.wakeAt(now, next)
+	}
+}
+
+// listen has this VM be woken in the name of the newest configuration. It is called at ticks: a VM that only tries a
+// configuration has none, and registers nothing.
+func (v *VM) listen() {
+	if p := v.configs.newest(); p != nil && p != v.listener {
+		v.listener = p
+		v.waiters.listen(p.context, p.set)
 	}
 }
 
