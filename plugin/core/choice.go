@@ -17,15 +17,12 @@ import (
 // choice is one of the row: a placement, and what is done around it.
 type choice struct {
 	placement
-	stream  *Stream
-	reason  lb.Reason
-	settled bool // the request is counted under its reason
+	decision
+	stream *Stream
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
-	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
-	debug   debugging  // texts that explain it
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -45,7 +42,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.request = pl, pl
 	pl.region.pl, pl.serving.pl = &pl.placement, &pl.placement
-	pl.refusal.pl, pl.debug.pl = pl, pl
+	pl.decision = decision{of: &pl.placement, away: &pl.region}
 	return pl
 }
 
@@ -79,13 +76,13 @@ func (pl *choice) headersCame(end bool) host.Action {
 	}
 	if pl.plugin.set.Owns(pl.scope) {
 		// a route has sent it there, perhaps because a client named it
-		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
+		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
 	pl.body.arrived(pl.arrived(), end)
 	pl.meetCall(end)
 	pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, false)
-	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
-		return pl.refusal.refuseWithoutKey()
+	if pl.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
+		return pl.refuseWithoutKey()
 	}
 	if end || !pl.needsOwnBody() && !pl.needsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
@@ -149,8 +146,8 @@ func (pl *choice) scopeOf(cluster string) string {
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
-		return pl.refusal.refuseWithoutKey()
+	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.lacksKey() {
+		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
 	return pl.act(pl.begin(size, ended, reason))
@@ -165,7 +162,7 @@ func (pl *choice) act(r result) host.Action {
 		case stepPlaced:
 			return pl.send()
 		case stepRefused:
-			return pl.refusal.refuse(r.why, r.expected)
+			return pl.refuse(r.why, r.expected)
 		case stepLeft:
 			return pl.pass(r.why)
 		}
@@ -223,9 +220,35 @@ func (pl *choice) send() host.Action {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
+		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.describe())
 	}
 	return pl.chooseInside()
+}
+
+// refuse answers a request for which there is no room. expected is as for answerRefused. Nothing is refused in shadow
+// mode.
+func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
+	if pl.cfg.Shadow {
+		return pl.pass(lb.ReasonShadow)
+	}
+	pl.decided(why)
+	pl.answerRefused(why, expected)
+	return host.Hold
+}
+
+// forbid answers the request with 403.
+func (pl *choice) forbid(why lb.Reason, text string) host.Action {
+	pl.enter(phaseUncounted)
+	pl.gateway.Unsteer()
+	pl.decided(why)
+	pl.gateway.Reply(403, nil, text)
+	return host.Hold
+}
+
+// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
+// plugin does.
+func (pl *choice) refuseWithoutKey() host.Action {
+	return pl.forbid(lb.ReasonNoHashHeader, "hash header required")
 }
 
 // pass lets the request fall back to the gateway's native balancing.
@@ -257,7 +280,7 @@ func (pl *choice) passDuplicate() host.Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.debug.describe() + pl.wait.text())
+	pl.SetNote(pl.describe() + pl.wait.text())
 }
 
 func (pl *choice) count(reason lb.Reason) {

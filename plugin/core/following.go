@@ -22,7 +22,7 @@ func (pl *choice) answerBegins(end bool) {
 		pl.decided(pl.abandonReservation())
 	}
 	if pl.region.followForwarded() {
-		pl.SetNote(pl.debug.describe() + pl.wait.text())
+		pl.SetNote(pl.describe() + pl.wait.text())
 	}
 	if pl.phase == phaseLeased {
 		s.followServed()
@@ -34,7 +34,7 @@ func (pl *choice) answerBegins(end bool) {
 		s.readAs(headers, end)
 	}
 	s.readReport()
-	pl.debug.setDebugHeaders()
+	pl.setDebugHeaders()
 	if pl.phase == phaseReading { // answered by the gateway, and never decided
 		pl.abandonBody()
 	}
