@@ -24,7 +24,7 @@ func (pl *choice) answerBegins(end bool) {
 		s.followServed()
 		pl.charge.restrict(headers)
 		status := pl.response.status
-		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.idle() { // still leased: not misrouted
+		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.Idle() { // still leased: not misrouted
 			pl.lease.trackResponse(true)
 		}
 		s.readAs(headers, end)
@@ -39,12 +39,12 @@ func (pl *choice) answerBegins(end bool) {
 // end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
 // sent upstream.
 func (pl *choice) end() {
-	pl.body.release()
-	pl.plugin.vm.lists.Left(&pl.metrics.waiter)
+	pl.Body.Release()
+	pl.plugin.vm.lists.Left(&pl.Metrics.Waiter)
 	if a := &pl.wait.attempt; a.open {
-		pl.cluster.Retries.End(a.id)
+		pl.Cluster.Retries.End(a.id)
 	}
-	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
+	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {
 		pl.abandonBody()
 	}
