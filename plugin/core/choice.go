@@ -45,7 +45,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	}
 	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
 	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
-	pl.driver, pl.wait.request = pl, pl
+	pl.driver, pl.wait.Request = pl, pl
 	pl.region.pl, pl.steer.of = &pl.placement, &pl.basis
 	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
 	return pl
@@ -295,8 +295,8 @@ func (pl *choice) goOn(a host.Action) {
 	}
 }
 
-// grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
-func (pl *choice) grantRecovered() {
+// GrantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
+func (pl *choice) GrantRecovered() {
 	defer pl.gateway.Resume()
 	pl.recovered()
 }
@@ -304,8 +304,8 @@ func (pl *choice) grantRecovered() {
 // answered implements driver.
 func (pl *choice) answered(r result) { pl.goOn(pl.act(r)) }
 
-// planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (pl *choice) planAgain() {
+// PlanAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
+func (pl *choice) PlanAgain() {
 	if pl.phase != phaseReserving || pl.lease.reservation.done {
 		return
 	}
@@ -319,15 +319,15 @@ func (pl *choice) planAgain() {
 	pl.answered(pl.reserveAgain())
 }
 
-// giveWay ends the wait of the request for another one.
-func (pl *choice) giveWay() {
+// GiveWay ends the wait of the request for another one.
+func (pl *choice) GiveWay() {
 	if r, ended := pl.makeWay(); ended {
 		pl.answered(r)
 	}
 }
 
-// goElsewhere sends a request that waits to another region, if one has room.
-func (pl *choice) goElsewhere() {
+// GoElsewhere sends a request that waits to another region, if one has room.
+func (pl *choice) GoElsewhere() {
 	if a, left := pl.leave(pl.region.forward()); left {
 		pl.goOn(a)
 	}

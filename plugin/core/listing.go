@@ -10,7 +10,7 @@ func (pl *placement) awaitsLists() bool {
 		return false
 	}
 	w := &pl.metrics.waiter
-	w.Context, w.Recovered, w.Known = pl.context, pl.driver.grantRecovered, func() {
+	w.Context, w.Recovered, w.Known = pl.context, pl.driver.GrantRecovered, func() {
 		if pl.phase == phaseListing {
 			pl.driver.answered(pl.listed())
 		}

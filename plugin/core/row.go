@@ -129,7 +129,7 @@ func (pl *choice) adopt() host.Action {
 	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
 	w, of := &pl.wait, &pl.prompt.work
 	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
-	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited
+	in.wait.Since, in.wait.queued, in.wait.waited = w.Since, w.queued, w.waited
 	in.lease.grantedAt = pl.lease.grantedAt
 	if pl.prompt.chain != nil {
 		chain := *pl.prompt.chain
