@@ -112,10 +112,10 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/memstore", "lb/prompt", "lb/push",
-		"lb/region", "metrics", "plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints",
-		"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
-		"plugin/regions", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
+		"internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "lb/region",
+		"metrics", "plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines",
+		"plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/regions",
+		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {

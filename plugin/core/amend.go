@@ -2,11 +2,11 @@ package core
 
 // This file is how the lease of a request follows its body, when that turns out longer or shorter, or stalls.
 
-// bodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
+// BodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
 // does not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the
 // body.
-func (pl *placement) bodyTimeout() {
-	delete(pl.body.all.partial, &pl.prompt.work)
+func (pl *placement) BodyTimeout() {
+	pl.body.forget(&pl.prompt.work)
 	if pl.phase != phaseLeased || pl.response.streamed {
 		return
 	}
@@ -18,8 +18,8 @@ func (pl *placement) bodyTimeout() {
 // amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
 // from now on, if that is much more or less. The prefill of a stream that has begun does not count any more.
 func (pl *placement) amendWork() {
-	delete(pl.body.all.partial, &pl.prompt.work)
-	pl.response.asked = pl.plugin.vm.ticks.lastTick
+	pl.body.forget(&pl.prompt.work)
+	pl.response.asked = pl.plugin.vm.LastTick
 	w := &pl.prompt.work
 	if !w.open || pl.phase != phaseLeased || pl.response.streamed {
 		return

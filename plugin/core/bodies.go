@@ -19,8 +19,8 @@ type bodies struct {
 
 // bodyUser is who waits for more of the body of a request: the request, or a choice for it.
 type bodyUser interface {
-	bodyTimeout() // nothing has come in time
-	recovered()   // bodyTimeout has panicked
+	BodyTimeout() // nothing has come in time
+	Recovered()   // BodyTimeout has panicked
 }
 
 // bodyProgress is how much of a body had come, and when that was first seen.
@@ -31,14 +31,22 @@ type bodyProgress struct {
 	received int // bytes
 }
 
+// newBodies returns the part of a VM whose prompts those are.
 func newBodies(e *host.Env, p *prompts) *bodies {
 	return &bodies{Env: e, prompts: p, reading: map[*body]time.Duration{}, partial: map[*work]bodyProgress{}}
 }
 
-// track notes that a lease was granted before the end of the body, which counts the work so far.
-func (b *bodies) track(w *work, of *body, u bodyUser) {
-	b.partial[w] = bodyProgress{of, u, b.Clock(), of.received}
+// track notes that a lease was granted before the end of the body, which counts the work so far. user is told when
+// nothing more comes.
+func (b *body) track(w *work, user bodyUser) {
+	b.all.partial[w] = bodyProgress{b, user, b.all.Clock(), b.received}
 }
+
+// forget ends that.
+func (b *body) forget(w *work) { delete(b.all.partial, w) }
+
+// open returns how many requests are held for their bodies, and how many leases count what has come of them.
+func (b *bodies) open() (held, counted int) { return len(b.reading), len(b.partial) }
 
 // expire ends the wait for bodies that are late, and amends the leases of requests whose bodies have stalled.
 func (b *bodies) expire(now time.Duration) {
@@ -58,5 +66,5 @@ func (b *bodies) expire(now time.Duration) {
 }
 
 func (b *bodies) timeout(of *body, u bodyUser, what string) {
-	b.RunAs(of.context, what, u.bodyTimeout, u.recovered)
+	b.RunAs(of.context, what, u.BodyTimeout, u.Recovered)
 }

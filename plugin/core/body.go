@@ -55,6 +55,9 @@ type readBody struct {
 	err     error        // why it cannot be read
 }
 
+// isLong reports whether it is read on, as its parts come.
+func (b *body) isLong() bool { return b.long != nil }
+
 // arrived is called for each part of the request, with end for the last one.
 func (b *body) arrived(now time.Duration, end bool) {
 	b.lastPart = now
@@ -67,8 +70,14 @@ func (b *body) arrived(now time.Duration, end bool) {
 func (b *body) await(p bodyPlan) {
 	b.plan = p
 	b.from.HoldBody(p.most)
-	b.all.reading[b] = b.all.GW.Now() + p.timeout
+	b.hold(p.timeout)
 }
+
+// hold has the user told if the request is held for longer.
+func (b *body) hold(most time.Duration) { b.all.reading[b] = b.all.GW.Now() + most }
+
+// release ends that.
+func (b *body) release() { delete(b.all.reading, b) }
 
 // read reads more of a body that the request waits for: size bytes in all while it is held, else size more. Until that
 // is enough to decide, it returns how the gateway keeps the request.
@@ -97,7 +106,7 @@ func (b *body) read(size int, end bool) (keep host.Action, enough bool) {
 
 // stopReading ends the wait for the body, and frees what it takes.
 func (b *body) stopReading() {
-	delete(b.all.reading, b)
+	b.release()
 	if l := b.long; l != nil {
 		b.all.kept -= l.kept
 		b.all.held -= l.size

@@ -23,7 +23,7 @@ func (pl *choice) bodyCame(size int, end bool) host.Action {
 		}
 		return host.Proceed
 	}
-	alone := b.long != nil || !b.held // no earlier part is held beside this one: see ReleaseHeaders
+	alone := b.isLong() || !b.held // no earlier part is held beside this one: see ReleaseHeaders
 	a, enough := b.read(size, end)
 	if enough {
 		a = pl.inspect(b.received, end)
@@ -83,18 +83,18 @@ func (pl *choice) inspect(size int, end bool) host.Action {
 	return pl.decide(size, end, readingReason(err, late))
 }
 
-// bodyTimeout is called when the body did not come in time, perhaps because the gateway is set to keep it from the
+// BodyTimeout is called when the body did not come in time, perhaps because the gateway is set to keep it from the
 // plugin.
 //
 // Once a part of the body is held, only a callback for the next part may let the request continue: Envoy, resumed from
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.
-func (s *Stream) bodyTimeout() {
+func (s *Stream) BodyTimeout() {
 	b, pl := &s.body, s.first
-	delete(b.all.reading, b)
+	b.release()
 	switch {
 	case s.answer != nil:
 		s.answer.Late()
-	case b.long != nil:
+	case b.isLong():
 		b.late = true
 		pl.goOn(pl.inspect(b.received, false))
 	case pl.phase != phaseReading:
@@ -105,8 +105,8 @@ func (s *Stream) bodyTimeout() {
 	}
 }
 
-// recovered ends a timeout that panicked. There is no callback of the request to let it continue.
-func (s *Stream) recovered() {
+// Recovered ends a timeout that panicked. There is no callback of the request to let it continue.
+func (s *Stream) Recovered() {
 	if s.answer != nil {
 		s.answer.Failed()
 		return
@@ -114,7 +114,7 @@ func (s *Stream) recovered() {
 	if !s.body.held || s.body.alone {
 		defer s.gateway.Resume()
 	}
-	s.first.recovered()
+	s.first.Recovered()
 }
 
 // abandonBody ends the wait for the body: the client has left, or the gateway has answered, before it came.

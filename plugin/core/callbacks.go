@@ -9,8 +9,8 @@ import (
 // NewStream returns the state of a request that begins under a configuration.
 func NewStream(p *Plugin, context uint32, s host.GatewayStream) *Stream {
 	p.vm.serve()
-	stream := &Stream{request: request{gateway: s, context: context}, plugin: p}
-	stream.body = body{from: s, context: context, traits: &stream.traits, all: p.vm.bodies, user: stream}
+	stream := &Stream{plugin: p}
+	stream.request.init(s, context, p.vm.bodies, stream)
 	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }
@@ -23,7 +23,7 @@ func (pl *choice) run(name string, f func() host.Action) host.Action {
 			a = pl.stream.answer.Failed()
 			return
 		}
-		pl.recovered()
+		pl.Recovered()
 	})
 	return a
 }
@@ -77,7 +77,7 @@ func (s *Stream) OnResponseHeaders(end bool) {
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
-		s.plugin.vm.Callback(s.context, "response headers", func() { pl.serving.answerBegins(end) }, nil)
+		s.plugin.vm.Callback(s.context, "response headers", func() { pl.answerBegins(end) }, nil)
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *Stream) OnDone() {
 		s.first.enter(phaseDone)
 	}
 	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
-		s.plugin.vm.Callback(s.context, "the end of a stream", pl.end, pl.recovered)
+		s.plugin.vm.Callback(s.context, "the end of a stream", pl.end, pl.Recovered)
 	}
 }
 

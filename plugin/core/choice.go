@@ -38,16 +38,14 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl := &choice{stream: s, outer: outer}
 	v := s.plugin.vm
 	pl.basis = basis{
-		subject: subject{
-			request: &s.request, env: v.Env, clusters: v.clusters, prompts: v.prompts, cfg: c, scope: scope,
-		},
-		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
+		subject: subject{cfg: c, scope: scope},
+		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, env: v.Env},
 	}
-	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
-	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
+	pl.subject.init(&s.request, v.Env, v.clusters, v.prompts)
+	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.Request = pl, pl
-	pl.region.pl, pl.steer.of = &pl.placement, &pl.basis
-	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
+	pl.region.pl, pl.serving.pl = &pl.placement, &pl.placement
+	pl.refusal.pl, pl.debug.pl = pl, pl
 	return pl
 }
 
@@ -126,7 +124,7 @@ func (pl *choice) match() (cluster string) {
 		pl.cfg = set.Match("", "", "")
 		return ""
 	}
-	cluster = pl.Cluster()
+	cluster = pl.gateway.Cluster()
 	pl.traits.read(pl.gateway)
 	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
 	return cluster
@@ -143,7 +141,7 @@ func (pl *choice) scopeOf(cluster string) string {
 	case pl.cfg.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
-		return pl.Cluster()
+		return pl.gateway.Cluster()
 	}
 	return cluster
 }
@@ -155,7 +153,6 @@ func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 		return pl.refusal.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
-	pl.wait.elsewhere = pl.region.here || pl.region.to != ""
 	return pl.act(pl.begin(size, ended, reason))
 }
 
@@ -172,7 +169,7 @@ func (pl *choice) act(r result) host.Action {
 		case stepLeft:
 			return pl.pass(r.why)
 		}
-		if a, away := pl.forward(r); away {
+		if a, left := pl.leave(pl.elsewhere(r)); left {
 			return a
 		}
 		switch r.step {
@@ -191,15 +188,15 @@ func (pl *choice) act(r result) host.Action {
 	}
 }
 
-// forward sends a request to another region that is better there, or for which there is nothing here.
-func (pl *choice) forward(r result) (a host.Action, away bool) {
+// elsewhere sends a request to another region that is better there, or for which there is nothing here.
+func (pl *choice) elsewhere(r result) leaving {
 	switch {
 	case r.step == stepReady:
-		return pl.leave(pl.region.forwardBack())
+		return pl.region.forwardBack()
 	case r.step == stepNoRoom, r.step == stepAsked && pl.wait.isQueued(), r.why == lb.ReasonNoHealthyEndpoint:
-		return pl.leave(pl.region.forward())
+		return pl.region.forward()
 	}
-	return host.Stop, false
+	return stays
 }
 
 // send sends a request to what was chosen for it.
@@ -220,7 +217,7 @@ func (pl *choice) send() host.Action {
 	pl.wait.countPlaced()
 	pl.requestPlaced()
 	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		v.bodies.track(w, &pl.body, pl)
+		pl.body.track(w, pl)
 	}
 	if pl.body.endedAt > 0 {
 		pl.amendWork() // the end of the body has come while the store decided
@@ -272,10 +269,10 @@ func (pl *choice) count(reason lb.Reason) {
 	pl.plugin.vm.Stats.Decided(policy, reason)
 }
 
-// recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
-func (pl *choice) recovered() {
+// Recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
+func (pl *choice) Recovered() {
 	if pl.outer != nil && pl.outer.inside != pl { // it has left its part to the outer choice
-		pl.outer.recovered()
+		pl.outer.Recovered()
 		return
 	}
 	pl.body.stopReading()
@@ -284,7 +281,7 @@ func (pl *choice) recovered() {
 		pl.pass(lb.ReasonPanic)
 	}
 	if pl.inside != nil && pl.inside.phase != phaseDone {
-		pl.inside.recovered()
+		pl.inside.Recovered()
 	}
 }
 
@@ -298,7 +295,7 @@ func (pl *choice) goOn(a host.Action) {
 // GrantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
 func (pl *choice) GrantRecovered() {
 	defer pl.gateway.Resume()
-	pl.recovered()
+	pl.Recovered()
 }
 
 // answered implements driver.

@@ -19,7 +19,6 @@ import (
 type forwarding struct {
 	pl   *placement
 	from string // region that has signed its hop, "" for a client's request
-	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
 	peer int    // which of those configured that is
 	away leaving
@@ -68,11 +67,11 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 			from = h
 		}
 	}
-	f.from, f.here = from.From, from.Forwarded()
+	f.from, pl.wait.forwarded = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
 		v.Stats.Count(stats.ForgedHops, 1)
-	case f.here:
+	case pl.wait.forwarded:
 		v.Stats.CountIf(statname.With(stats.ServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
 		v.Stats.CountIf(statname.With(stats.OddHops, "cause", "late"), 1)

@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/memstore"
+
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // What an engine keeps – an answer that the next request refers to, a conversation, a file, a batch – is at that engine
@@ -41,6 +42,9 @@ func (h *heldUse) meet(method string) {
 	h.makes = prompt.MakesHeld(method, path)
 }
 
+// takeOver takes over what another choice for the same request has found out.
+func (h *heldUse) takeOver(from *heldUse) { h.id, h.inBody, h.makes = from.id, from.inBody, from.makes }
+
 // readBody finds out what the call refers to by its body.
 func (h *heldUse) readBody(body []byte) {
 	if h.inBody && h.id == "" {
@@ -62,7 +66,7 @@ func (h *heldUse) prefix(id string) lb.Prefix {
 // plan has the plan place the call where what it refers to is: there only, even if that is full, where the gateway
 // keeps the records itself; with Redis, whose answer comes with the placement, elsewhere if that is full. Budgets are
 // placed by a rule of their own, and so are sessions, unless it is known here that what they refer to is elsewhere.
-func (h *heldUse) plan(now time.Duration, local *memstore.Store, p *lb.Plan) {
+func (h *heldUse) plan(now time.Duration, in *stores.Stores, p *lb.Plan) {
 	h.asked, h.lost = false, false
 	if h.id == "" || h.of.cfg.Shadow {
 		return
@@ -71,7 +75,7 @@ func (h *heldUse) plan(now time.Duration, local *memstore.Store, p *lb.Plan) {
 	p.Prefix, h.asked = h.prefix(h.id), true
 	known, at := !h.of.cfg.UsesRedis(), -1
 	if known {
-		at = local.Holder(now, p)
+		at = in.Local.Holder(now, p)
 	}
 	switch {
 	case at >= 0 && !p.HasBudget():

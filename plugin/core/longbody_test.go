@@ -11,7 +11,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -100,7 +99,7 @@ func TestToolsBehindLongConversations(t *testing.T) {
 	if last < 150_000 {
 		t.Fatalf("the last body has %d bytes", last)
 	}
-	for _, cause := range []string{unreadLong, unreadLate, unreadRoom, unreadHidden, unreadValues} {
+	for _, cause := range []string{"too_long", "late", "no_room", "not_shown", "too_complex"} {
 		if n := d.unread(cause); n != 0 {
 			t.Errorf("%d bodies are not read to their ends: %s", n, cause)
 		}
@@ -113,8 +112,8 @@ func TestBodyThatIsNotReadToItsEnd(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
 	complex := `{"messages":[` + strings.Repeat(`[[]],`, 200_000) + `1],"model":"m"}`
 	for cause, test := range map[string]struct{ config, body string }{
-		unreadLong:   {`,"max_scan_bytes":131072`, body},
-		unreadValues: {"", complex},
+		"too_long":    {`,"max_scan_bytes":131072`, body},
+		"too_complex": {"", complex},
 	} {
 		for _, part := range []int{1 << 30, 16_000} {
 			d := startFake(t, 1, 2, fmt.Sprintf(longConfig, test.config))
@@ -145,8 +144,8 @@ func TestLongBodyThatPauses(t *testing.T) {
 	}
 	c.Send(body[70_000:150_000], false)
 	d.advance(700 * time.Millisecond)
-	if c.Held() || d.unread(unreadLate) != 1 {
-		t.Errorf("held %v, %d are late", c.Held(), d.unread(unreadLate))
+	if c.Held() || d.unread("late") != 1 {
+		t.Errorf("held %v, %d are late", c.Held(), d.unread("late"))
 	}
 	c.Send(body[150_000:], true)
 	c.Head(200)
@@ -195,7 +194,7 @@ func TestBodyThatComesSteadily(t *testing.T) {
 			c.Head(200)
 			c.Finish()
 			match, _ := strconv.ParseFloat(c.Result().Headers["x-warmgate-match"], 64)
-			if late := d.unread(unreadLate); match > 0.9 != (turn > 0) || late != 0 {
+			if late := d.unread("late"); match > 0.9 != (turn > 0) || late != 0 {
 				t.Errorf("%d bytes, turn %d: %.2f are matched, %d are late", len(body), turn, match, late)
 			}
 		}
@@ -214,7 +213,7 @@ func TestLongBodiesAreBounded(t *testing.T) {
 	if b := d.workers[0].vm.bodies; b.kept > maxKept+1<<20 || b.kept < maxKept/2 {
 		t.Errorf("%d bytes are kept, want up to %d", b.kept, maxKept)
 	}
-	if n := d.unread(unreadRoom); n == 0 || n > 150 {
+	if n := d.unread("no_room"); n == 0 || n > 150 {
 		t.Errorf("%d of %d had no room", n, len(clients))
 	}
 	for _, c := range clients {
@@ -232,7 +231,7 @@ func TestHeldBodyWithoutRoom(t *testing.T) {
 	b := d.workers[0].vm.bodies
 	b.held = maxHeld - 1
 	c := d.client(0, streamtest.Request{Frames: []string{body[:40_000], body[40_000:100_000]}, Unended: true})
-	if n := d.unread(unreadRoom); n != 1 {
+	if n := d.unread("no_room"); n != 1 {
 		t.Errorf("%d bodies had no room", n)
 	}
 	c.Send(body[100_000:], true)
@@ -245,21 +244,11 @@ func TestHeldBodyWithoutRoom(t *testing.T) {
 	d.drained()
 }
 
-// blindStream is a request of which the gateway shows only so much of a part.
-type blindStream struct {
-	host.GatewayStream
-	shown int
-}
-
-func (s blindStream) RequestBody(from, most int) []byte {
-	return s.GatewayStream.RequestBody(from, max(0, min(most, s.shown-from)))
-}
-
 // Of a body that the gateway does not show, no more is given back than was taken.
 func TestLongBodyThatIsNotShown(t *testing.T) {
 	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
 	c := d.client(0, streamtest.Request{Frames: []string{strings.Repeat(" ", 70_000)}, Unended: true})
-	c.core.body.from = blindStream{c.core.body.from, 1000}
+	c.shown = 1000
 	c.Send(strings.Repeat(" ", 10_000), false)
 	if b := d.workers[0].vm.bodies; b.held != 71_000 {
 		t.Errorf("%d bytes are held", b.held)
@@ -283,7 +272,7 @@ func TestGatewayThatHidesTheLastPart(t *testing.T) {
 			t.Errorf("request %d: %.2f are matched", i, match)
 		}
 	}
-	if n := d.unread(unreadHidden); n != 1 {
+	if n := d.unread("not_shown"); n != 1 {
 		t.Errorf("%d bodies were not shown", n)
 	}
 	if match, _ := d.matchOf(prompt+`"model":"m","cache_salt":"two"}`, 8_000); match != 0 {

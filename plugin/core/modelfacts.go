@@ -118,19 +118,18 @@ func (f *factUse) readRefusal(size, status int) {
 	}
 }
 
-// isFact reports whether the endpoint has refused the request for its model or its length. It notes that, and what it
-// has served.
-func (f *factUse) isFact(verdict lb.Verdict, addr string, r *response) bool {
+// isFact reports whether the endpoint, which has answered with the status, has refused the request for its model or its
+// length. It notes that, and what it has served.
+func (f *factUse) isFact(verdict lb.Verdict, addr string, status int) bool {
 	of := f.of
 	known, now := of.cluster.Facts, of.env.Clock()
 	switch {
-	case !of.isForModel() || !r.reached || of.cfg.Shadow:
+	case !of.isForModel() || of.cfg.Shadow:
 	case verdict == lb.Success && !of.computes(): // some engines count with one tokenizer, whatever the model
 	case verdict == lb.Success:
 		known.Served(now, f.id(), addr, f.length)
 	case verdict == lb.Rejected:
 		model := f.id()
-		status := r.status
 		if status < 300 {
 			status = refusedStatus
 		}
@@ -152,13 +151,13 @@ func (f *factUse) isFact(verdict lb.Verdict, addr string, r *response) bool {
 	return f.refused
 }
 
-// statesFact reports whether the answer is an error that says that the endpoint does not have the model, or not with
-// such a context. Then it is a fact as it is under the status for it.
-func (f *factUse) statesFact(r *response) bool {
-	if r.outcome == answer.Complete || r.answer.HasOutput() || !f.of.isForModel() {
+// statesFact reports whether an answer that is not complete is an error that says that the endpoint does not have the
+// model, or not with such a context. Then it is a fact as it is under the status for it.
+func (f *factUse) statesFact(a *answer.Reader) bool {
+	if a.HasOutput() || !f.of.isForModel() {
 		return false
 	}
-	text := r.answer.Fault()
+	text := a.Fault()
 	if why, _ := prompt.ReadRefusal(refusedStatus, text); why == prompt.OtherRefusal {
 		return false
 	}

@@ -61,7 +61,8 @@ func (j *judging) clientID() uint64 {
 func (j *judging) judged() lb.Verdict {
 	of := j.of
 	verdict := j.verdict()
-	if of.facts.isFact(verdict, of.lease.addr, &of.response.response) ||
+	r := &of.response
+	if r.reached && of.facts.isFact(verdict, of.lease.addr, r.status) ||
 		of.idle() && !(verdict == lb.Failure && isUnreached(of.gateway.Details())) {
 		return lb.Neutral
 	}
@@ -76,7 +77,7 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && of.facts.statesFact(&of.response.response) {
+	if r.judge(); r.answer != nil && r.outcome != answer.Complete && of.facts.statesFact(r.answer) {
 		r.outcome = answer.Refused
 	}
 	if r.outcome == answer.Complete {

@@ -97,7 +97,7 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if pl.prompt.chain != nil {
 		pl.cluster.Prompts.View = view
 	}
-	pl.held.plan(now, pl.plugin.vm.stores.Local, &plan)
+	pl.held.plan(now, pl.plugin.vm.stores, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen

@@ -24,6 +24,7 @@ type chainConfig struct {
 	size   int // of a block, in bytes
 }
 
+// newPrompts returns the part of a VM that has seen no prompt.
 func newPrompts() *prompts {
 	return &prompts{
 		chainers: map[chainConfig]*prompt.Chainer{}, models: learned.Models{}, firsts: learned.Firsts{},

@@ -16,6 +16,12 @@ type request struct {
 	body   body        // what has come of the request
 }
 
+// init makes it a request whose body the VM looks after. user is told when that does not come in time.
+func (r *request) init(gateway host.GatewayStream, context uint32, b *bodies, user bodyUser) {
+	r.gateway, r.context = gateway, context
+	r.body = body{from: gateway, context: context, traits: &r.traits, all: b, user: user}
+}
+
 // computes reports whether a model works on the request, as far as is known.
 func (r *request) computes() bool { return r.what == prompt.Computes || r.what == prompt.Unlisted }
 

@@ -197,7 +197,7 @@ func (pl *placement) release() {
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
-	delete(pl.body.all.partial, &pl.prompt.work)
+	pl.body.forget(&pl.prompt.work)
 	pl.plugin.vm.waiters.Remove(&pl.wait.Waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()

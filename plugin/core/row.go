@@ -10,18 +10,6 @@ import (
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
 // the inner placement begins when the outer one has chosen.
 
-// Cluster returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
-// served in its place.
-func (pl *choice) Cluster() string {
-	switch {
-	case pl.outer == nil:
-		return pl.gateway.Cluster()
-	case pl.outer.cfg.AmongClusters():
-		return pl.outer.lease.addr
-	}
-	return pl.scope // adopted: the gateway may go on reporting the cluster to which the route led at first
-}
-
 // SetNote sets the text for the access log. It has both choices.
 func (pl *choice) SetNote(text string) {
 	if pl.outer != nil && pl.outer.cfg.AmongClusters() {
@@ -63,7 +51,8 @@ func (pl *choice) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.scope)
-	in.held, in.held.of = pl.held, &in.subject
+	in.within = &pl.lease.addr
+	in.held.takeOver(&pl.held)
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {
@@ -122,11 +111,12 @@ func (pl *choice) adopt() host.Action {
 		reason = lb.ReasonAdopted
 	}
 	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
-	pl.inside = in
+	pl.inside, in.within = in, &in.scope // the gateway may go on reporting the cluster to which the route led at first
 	in.session.key, in.session.next = pl.session.key, pl.session.next
-	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
-	in.held.of, in.held.asked = &in.subject, false
+	in.facts.model, in.metrics.model = pl.facts.model, pl.metrics.model
+	in.held.takeOver(&pl.held)
 	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
+	in.wait.forwarded = true
 	w, of := &pl.wait, &pl.prompt.work
 	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
 	in.wait.Since, in.wait.queued, in.wait.waited = w.Since, w.queued, w.waited

@@ -7,7 +7,7 @@ import (
 )
 
 // serving is who serves a request, and what its answer shows.
-type serving struct{ pl *choice }
+type serving struct{ pl *placement }
 
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
@@ -66,7 +66,7 @@ func (s *serving) misrouted(served string) bool {
 		if pl.lease.lists(served) {
 			return false
 		}
-	} else if cluster := pl.Cluster(); cluster == "" || cluster == pl.scope {
+	} else if cluster := pl.routedTo(); cluster == "" || cluster == pl.scope {
 		return false
 	}
 	pl.lease.forgetPrompt(0)
@@ -76,6 +76,15 @@ func (s *serving) misrouted(served string) bool {
 	pl.lease.addr = served
 	pl.plugin.vm.Stats.Count(stats.Misrouted, 1)
 	return true
+}
+
+// routedTo returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
+// served in its place.
+func (b *basis) routedTo() string {
+	if b.within != nil {
+		return *b.within
+	}
+	return b.gateway.Cluster()
 }
 
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.

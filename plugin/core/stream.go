@@ -1,7 +1,7 @@
 package core
 
 import (
-	"time"
+	"slices"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/admission"
@@ -16,6 +16,24 @@ type Stream struct {
 	plugin *Plugin
 	answer host.Answer // of the plugin's own, nil for a request that is placed
 	first  *choice     // the first of its row
+}
+
+// stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
+// whatever becomes of the request. Changing a header has the gateway select the route again.
+func (s *Stream) stripClusterHeaders() {
+	names := s.plugin.headers
+	if set := s.plugin.set; set != nil {
+		names = set.ClusterHeaders()
+	}
+	if len(names) == 0 {
+		return
+	}
+	s.traits.read(s.gateway)
+	for _, h := range s.traits.headers {
+		if slices.Contains(names, h[0]) {
+			s.gateway.SetCluster(h[0], "")
+		}
+	}
 }
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
@@ -33,12 +51,9 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
 		return host.Proceed, false
 	}
-	b := &s.body
 	call := s.plugin.vm.api.NewCall(admission.Request{
 		Stream: s.gateway, Context: s.context, Length: s.traits.length, Awaits: s.traits.awaits,
-		Value:   s.traits.value,
-		Hold:    func(most time.Duration) { b.all.reading[b] = b.all.GW.Now() + most },
-		Release: func() { delete(b.all.reading, b) },
+		Value: s.traits.value, Hold: s.body.hold, Release: s.body.release,
 	}, cfg)
 	s.answer = call
 	return call.Meet(below, end), true

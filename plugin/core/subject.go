@@ -31,6 +31,12 @@ type subject struct {
 	metrics metricsUse          // what it has to do with the metrics of engines
 }
 
+// init makes it the subject of a request in a VM. It must not be copied from then on: its parts know it.
+func (s *subject) init(r *request, e *host.Env, known clusters.Known, p *prompts) {
+	s.request, s.env, s.clusters, s.prompts = r, e, known, p
+	s.prompt.of, s.held.of, s.facts.of = s, s, s
+}
+
 // known returns what is known of the cluster, nil for nothing.
 func (s *subject) known() *clusters.Cluster { return s.clusters[s.scope] }
 

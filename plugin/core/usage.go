@@ -17,25 +17,27 @@ import (
 // learnUsage puts the usage in the response into the outcome, beside what was expected, and into what is known of the
 // model. It returns how many tokens were used, if that is known: the output of an answer that broke off is not, but it
 // is at least what was estimated. asChosen is whether the chosen endpoint has served.
-func (u *promptUse) learnUsage(now time.Duration, r *response, asChosen bool, o *lb.Outcome) (used int64, known bool) {
-	if r.answer == nil || !u.of.computes() {
+func (u *promptUse) learnUsage(
+	now time.Duration, a *answer.Reader, complete, asChosen bool, o *lb.Outcome,
+) (used int64, known bool) {
+	if a == nil || !u.of.computes() {
 		return 0, false
 	}
-	is, ok := r.answer.Usage(r.complete)
+	is, ok := a.Usage(complete)
 	if !ok {
 		return 0, false
 	}
 	if u.chain.hasBlocks() {
-		u.compareCached(is, asChosen && r.complete, o)
+		u.compareCached(is, asChosen && complete, o)
 	}
 	used = int64(is.Output)
-	if !r.complete {
+	if !complete {
 		used = max(used, u.work.output)
 	}
 	used += int64(is.Prompt)
 	w := &u.work
 	is.Output /= max(1, w.info.N) // reported for all answers together
-	if !r.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
+	if !complete || w.info.N > 1 && w.info.API == prompt.Unknown {
 		is.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
 	u.of.cluster.Samples.HasRead(w.info.MaxTokens)

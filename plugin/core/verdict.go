@@ -8,15 +8,16 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/process"
 )
 
-// This file is what the gateway's details of a response, and its status, say of how it came about.
+// This file is what the end of a request says of what has served it.
 
 const (
 	// patientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
 	patientFor = 5 * time.Second
 	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
-	stalledAfter = 2 * tickPeriod
+	stalledAfter = 2 * process.TickPeriod
 )
 
 // connectionFailures are what the gateway's details contain when it cannot connect to the endpoint.
@@ -85,6 +86,20 @@ func statusVerdict(status int) lb.Verdict {
 	return lb.Failure
 }
 
+// isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
+func isUnreachable(details string) bool {
+	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
+}
+
+// isUnreached reports whether they mean that it could not even connect.
+func isUnreached(details string) bool {
+	return isUnreachable(details) || containsAny(details, connectionFailures[:]...)
+}
+
+func containsAny(details string, causes ...string) bool {
+	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
+}
+
 // unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
 // so the request is unseen, or the server has refused it.
 func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
@@ -107,18 +122,4 @@ func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
 		return false, false
 	}
 	return r.status < 500, false
-}
-
-// isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
-func isUnreachable(details string) bool {
-	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
-}
-
-// isUnreached reports whether they mean that it could not even connect.
-func isUnreached(details string) bool {
-	return isUnreachable(details) || containsAny(details, connectionFailures[:]...)
-}
-
-func containsAny(details string, causes ...string) bool {
-	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
 }

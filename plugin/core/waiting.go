@@ -18,15 +18,15 @@ import (
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
 	waiters.Waiter
-	of      *basis
-	class   *config.Class // nil where no queue is configured
-	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
-	attempt attempt       // by which its retries are known
-	tenant  uint64        // see tenantName; 0 for none
-	place   lb.Place      // where it waits
-	queued  bool          // it had to wait
-	// it comes from another region, or goes to one, and was counted before
-	elsewhere bool
+	of    *basis
+	class *config.Class // nil where no queue is configured
+	// forwarded: by another region, or to the servers of one, so its retries were counted before
+	forwarded bool
+	refusal   lb.Reason     // why it is refused when it may not wait and no endpoint is open
+	attempt   attempt       // by which its retries are known
+	tenant    uint64        // see tenantName; 0 for none
+	place     lb.Place      // where it waits
+	queued    bool          // it had to wait
 	waited    time.Duration // for how long, once that is over
 }
 
@@ -52,7 +52,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	a, work, retries := &w.attempt, &of.prompt.work, &of.cluster.Retries
 	a.name(&of.traits, of.prompt.chain, work.model.Model, work.info.TextBytes)
 	a.begin(now, retries)
-	if !w.elsewhere &&
+	if !w.forwarded &&
 		!retries.Allows(now, a.isRetry(now, &of.traits, retries), q.RetryBudget, of.cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
