@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -19,11 +20,11 @@ import (
 // and now. What is seen by that counts for all.
 func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bool) {
 	pl := f.pl
-	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
+	r, to := pl.plugin.vm.regions, &pl.Config.Regions.Peers[peer]
 	f.to = to.Name
-	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	view := r.views.Of(now, to.Adopt, pl.cfg)
-	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
+	pl.Gateway.SetCluster(pl.Config.Regions.Header, to.Adopt)
+	view := r.views.Of(now, to.Adopt, pl.Config)
+	state, earlier, known := r.stateOf(now, h, pl.Config, view, pl.Context)
 	switch {
 	case view != nil && !known: // Redis will tell
 		found = true
@@ -44,29 +45,29 @@ func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bo
 // adopt has an adopted server chosen for the request, which is routed there by now.
 func (f *forwarding) adopt(peer int, why region.Reason) host.Action {
 	pl := f.pl
-	to, r := &pl.cfg.Regions.Peers[peer], &pl.lease.reservation
+	to, r := &pl.Config.Regions.Peers[peer], &pl.lease.reservation
 	f.why = why
 	reason := r.reason
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
-	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
+	in := newChoice(pl.stream, pl, pl.Config, to.Adopt)
 	pl.inside = in
-	in.session.key, in.session.next = pl.session.key, pl.session.next
-	in.facts.model, in.metrics.model = pl.facts.model, pl.metrics.model
-	in.held.takeOver(&pl.held)
+	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
+	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
+	in.State.TakeOver(&pl.State)
 	in.region = forwarding{pl: in, to: to.Name, why: why}
-	w, of := &pl.wait, &pl.prompt.work
-	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
+	w, of := &pl.wait, &pl.Prompt.Work
+	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
 	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited
 	in.lease.grantedAt = pl.lease.grantedAt
-	if pl.prompt.chain != nil {
-		chain := *pl.prompt.chain
-		in.prompt.chain = &chain
+	if pl.Prompt.Chain != nil {
+		chain := *pl.Prompt.Chain
+		in.Prompt.Chain = &chain
 	}
 	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
 	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", why.String()), 1)
-	return in.decide(max(pl.seen.size, pl.body.received), pl.seen.ended || pl.body.endedAt > 0, reason)
+	return in.decide(max(pl.seen.size, pl.Body.Received), pl.seen.ended || pl.Body.EndedAt > 0, reason)
 }
 
 // maxReturns is how often a request may come back from adopted servers, until it stays at home.
@@ -81,7 +82,7 @@ func (f *forwarding) leaveAdopted() host.Action {
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
 	pl.end()
-	h := v.regions.of(o.cfg)
+	h := v.regions.of(o.Config)
 	peers := h.board.Config().Peers
 	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == from })
 	v.regions.note(h.board.See(v.ReadClock(), peer, region.State{}))
@@ -91,14 +92,14 @@ func (f *forwarding) leaveAdopted() host.Action {
 		return o.region.planAnew()
 	}
 	o.enter(phaseReserving)
-	o.lease.open(o.cluster)
+	o.lease.open(o.Cluster)
 	return o.wait.replan()
 }
 
 // planAnew plans and reserves for a request that had no plan.
 func (f *forwarding) planAnew() host.Action {
 	pl := f.pl
-	view, why := pl.plugin.vm.views.Of(pl.plugin.vm.Clock(), pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := pl.plugin.vm.views.Of(pl.plugin.vm.Clock(), pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		why = pl.makePlan(pl.plugin.vm.Clock(), view)
 	}

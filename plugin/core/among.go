@@ -25,10 +25,10 @@ func (s *Stream) stripClusterHeaders() {
 	if len(names) == 0 {
 		return
 	}
-	s.traits.read(s.gateway)
-	for _, h := range s.traits.headers {
+	s.Traits.Read(s.Gateway)
+	for _, h := range s.Traits.Headers {
 		if slices.Contains(names, h[0]) {
-			s.gateway.SetCluster(h[0], "")
+			s.Gateway.SetCluster(h[0], "")
 		}
 	}
 }
@@ -41,11 +41,11 @@ type steering struct{ pl *choice }
 func (s *steering) scopeOf(cluster string) string {
 	pl := s.pl
 	switch {
-	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
+	case pl.Config.AmongClusters() && pl.Config.Budget() != nil:
 		return views.BudgetScope
-	case pl.cfg.AmongClusters():
-		return views.ClustersScope + pl.gateway.Route()
-	case pl.cfg.Regions.Enabled():
+	case pl.Config.AmongClusters():
+		return views.ClustersScope + pl.Gateway.Route()
+	case pl.Config.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
 		return pl.routedTo()
@@ -58,12 +58,12 @@ func (s *steering) send() error {
 	pl := s.pl
 	l := &pl.lease
 	r := &l.reservation
-	if !pl.cfg.AmongClusters() {
-		return pl.gateway.Steer(l.chosen, others(&r.plan, r.grant.Index))
+	if !pl.Config.AmongClusters() {
+		return pl.Gateway.Steer(l.chosen, others(&r.plan, r.grant.Index))
 	}
 	l.steeredAt = pl.plugin.vm.ReadClock()
-	pl.gateway.Unsteer()
-	pl.gateway.SetCluster(pl.cfg.Clusters.Header, l.chosen)
+	pl.Gateway.Unsteer()
+	pl.Gateway.SetCluster(pl.Config.Clusters.Header, l.chosen)
 	return nil
 }
 
@@ -74,11 +74,11 @@ const maxOverflows = 8
 // was planned.
 func (s *steering) overflows(cluster string) bool {
 	pl := s.pl
-	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
+	if !pl.Config.AmongClusters() || pl.Config.Shadow {
 		return false
 	}
 	l := &pl.lease
-	return pl.plugin.vm.views.Overflows(pl.scope, pl.cfg, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
+	return pl.plugin.vm.views.Overflows(pl.Scope, pl.Config, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // chooseAnother plans a request again that does not fit into the cluster that was granted.
@@ -99,11 +99,11 @@ func (s *steering) chooseAnother(cluster string) host.Action {
 // leaveToGateway leaves the request to the gateway.
 func (s *steering) leaveToGateway() {
 	pl := s.pl
-	pl.gateway.Unsteer()
+	pl.Gateway.Unsteer()
 	switch {
-	case pl.cfg == nil:
-	case pl.cfg.AmongClusters() && pl.lease.steeredAt > 0:
-		pl.gateway.SetCluster(pl.cfg.Clusters.Header, "")
+	case pl.Config == nil:
+	case pl.Config.AmongClusters() && pl.lease.steeredAt > 0:
+		pl.Gateway.SetCluster(pl.Config.Clusters.Header, "")
 	case pl.region.to != "" && !pl.region.isAdopted():
 		pl.region.recall()
 	}
@@ -114,14 +114,14 @@ func (s *steering) leaveToGateway() {
 // endpoint of one of the candidates.
 func (s *steering) server() string {
 	pl := s.pl
-	served := pl.gateway.ServedBy()
-	if served == "" || !pl.cfg.AmongClusters() {
+	served := pl.Gateway.ServedBy()
+	if served == "" || !pl.Config.AmongClusters() {
 		return served
 	}
-	in, reported := &pl.cfg.Clusters, pl.routedTo()
+	in, reported := &pl.Config.Clusters, pl.routedTo()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
-		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.cfg), served)
+		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.Config), served)
 	}
 	if holds(reported) {
 		return reported
@@ -145,11 +145,11 @@ func (j *judging) verdict() lb.Verdict {
 	if verdict, judged := j.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.gateway)
-	if !pl.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
+	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway)
+	if !pl.Config.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
-	details := pl.gateway.Details()
+	details := pl.Gateway.Details()
 	if isUnreachable(details) {
 		return lb.Failure
 	}
@@ -166,7 +166,7 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	if l.steeredAt == 0 {
 		return
 	}
-	if pl.computes() {
+	if pl.Computes() {
 		o.Whole = max(1, pl.plugin.vm.ReadClock()-l.steeredAt)
 		if pl.response.begunAt > 0 {
 			o.FirstPart = max(1, pl.response.begunAt-l.steeredAt)

@@ -33,12 +33,12 @@ func (ch *charging) endCharges() {
 		return
 	}
 	if !b.known {
-		if unserved, unseen := pl.response.unserved(pl.gateway); unserved {
+		if unserved, unseen := pl.response.unserved(pl.Gateway); unserved {
 			pl.lease.dropCharges(unseen)
 			return
 		}
 	}
-	name := stats.OfEndpoint(stats.BudgetTokens, pl.cluster.Name, b.target.addr)
+	name := stats.OfEndpoint(stats.BudgetTokens, pl.Cluster.Name, b.target.addr)
 	pl.plugin.vm.Stats.CountIf(name, uint64(b.target.tokens))
 	b.target, b.tenant.charge = charge{}, charge{}
 }
@@ -87,7 +87,7 @@ func (ch *charging) restrict(headers [][2]string) {
 	}
 	pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr, r)
 	pl.plugin.vm.Stats.CountIf(statname.With(stats.Restricted,
-		"cluster", pl.cluster.Name, "endpoint", c.addr, "reason", by), 1)
+		"cluster", pl.Cluster.Name, "endpoint", c.addr, "reason", by), 1)
 }
 
 // maxRetryBody is how much of the body of a refusal is read.
@@ -97,7 +97,7 @@ const maxRetryBody = 4 << 10
 func (ch *charging) readRetry(size int) {
 	pl := ch.pl
 	r, c := &pl.response, &pl.lease.budget.target
-	r.retry = append(r.retry, pl.gateway.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
+	r.retry = append(r.retry, pl.Gateway.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
 	after, ok := ratelimit.RetryDelay(r.retry)
 	if ok && c.addr != "" {
 		pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr,
@@ -151,19 +151,19 @@ func (ch *charging) limitHeaders(why lb.Reason, wait time.Duration) [][2]string 
 // reserveTenant counts the request at its tenant, if tenants have budgets, and then at a target.
 func (ch *charging) reserveTenant(now time.Duration) host.Action {
 	pl := ch.pl
-	b := pl.cfg.Budget()
-	if b == nil || !b.Tenants.Limited() || pl.cfg.Shadow || !pl.computes() {
+	b := pl.Config.Budget()
+	if b == nil || !b.Tenants.Limited() || pl.Config.Shadow || !pl.Computes() {
 		return pl.submit(now)
 	}
 	v, l, t := pl.plugin.vm, &pl.lease, &pl.lease.budget.tenant
-	pl.traits.read(pl.gateway)
-	digest := tenantDigest(pl.traits.value(b.Tenants.Header))
-	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.scope, digest, l.reservation.plan.Budget.Tokens)
+	pl.Traits.Read(pl.Gateway)
+	digest := tenantDigest(pl.Traits.Value(b.Tenants.Header))
+	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.Scope, digest, l.reservation.plan.Budget.Tokens)
 	t.id = v.stores.NextID()
 	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", ch.finishTenant) {
 		return ch.finishTenant()
 	}
-	v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
+	v.ticks.wakeAt(now, now+pl.Config.ReserveTimeout)
 	return host.Stop
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -40,10 +41,10 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl := &choice{stream: s, outer: outer}
 	v := s.plugin.vm
 	pl.basis = basis{
-		subject: subject{cfg: c, scope: scope},
-		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, env: v.Env},
+		Subject: request.Subject{Config: c, Scope: scope},
+		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.Gateway, env: v.Env},
 	}
-	pl.subject.init(&s.request, v.Env, v.clusters, v.prompts)
+	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
 	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl, pl.within.pl = pl, pl, pl, pl, pl
 	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
 	return pl
@@ -51,7 +52,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 
 // headersCame is called once, with end when the request has no body.
 func (pl *choice) headersCame(end bool) host.Action {
-	if steered(pl.gateway.Note()) {
+	if steered(pl.Gateway.Note()) {
 		return pl.passDuplicate()
 	}
 	if a, isCall := pl.stream.meetAPI(end); isCall {
@@ -64,55 +65,55 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if a, answered := pl.region.meet(); answered {
 		return a
 	}
-	pl.scope = pl.match()
+	pl.Scope = pl.match()
 	switch {
-	case pl.cfg == nil:
+	case pl.Config == nil:
 		return pl.pass(lb.ReasonNoRule)
-	case pl.cfg.Refused:
+	case pl.Config.Refused:
 		return pl.pass(lb.ReasonConfigInvalid)
-	case !pl.cfg.Enabled:
+	case !pl.Config.Enabled:
 		return pl.pass(lb.ReasonDisabled)
 	}
-	if pl.scope = pl.steer.scopeOf(pl.scope); pl.scope == "" {
+	if pl.Scope = pl.steer.scopeOf(pl.Scope); pl.Scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
-	if pl.plugin.set.Owns(pl.scope) {
+	if pl.plugin.set.Owns(pl.Scope) {
 		// a route has sent it there, perhaps because a client named it
 		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
 	}
-	pl.body.arrived(pl.arrived(), end)
-	pl.meetCall(end)
-	pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, false)
-	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
+	pl.Body.Arrived(pl.arrived(), end)
+	pl.MeetCall(end)
+	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, false)
+	if pl.refusal.lacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
-	if end || !pl.needsOwnBody() && !pl.within.needsBodyInside() {
+	if end || !pl.NeedsOwnBody() && !pl.within.needsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
-	pl.traits.read(pl.gateway)
+	pl.Traits.Read(pl.Gateway)
 	switch {
-	case pl.traits.opaque:
+	case pl.Traits.Opaque:
 		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.parts && pl.facts.readsFacts() && !pl.traits.awaits: // for its model, no more
-	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
+	case pl.Traits.Multipart && pl.Facts.ReadsFacts() && !pl.Traits.Awaits: // for its model, no more
+	case pl.Traits.Encoded && pl.Config.Unit != lb.Tokens:
 		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.encoded:
+	case pl.Traits.Encoded:
 		return pl.decide(0, false, lb.ReasonBodyEncoded)
-	case pl.traits.awaits:
+	case pl.Traits.Awaits:
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
 	pl.enter(phaseReading)
-	pl.body.await(pl.planBody(pl.within.needsBodyInside()))
+	pl.Body.Await(pl.PlanBody(pl.within.needsBodyInside()))
 	return host.Hold
 }
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
 func (pl *choice) arrived() time.Duration {
 	now := pl.plugin.vm.Clock()
-	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
+	if pl.Config.Queue.Enabled() && pl.Config.Queue.DeadlineHeader != "" {
 		now = pl.plugin.vm.ReadClock()
 	}
-	pl.body.beganAt = now
+	pl.Body.BeganAt = now
 	return now
 }
 
@@ -120,12 +121,12 @@ func (pl *choice) arrived() time.Duration {
 func (pl *choice) match() (cluster string) {
 	set := pl.plugin.set
 	if !set.HasRules() {
-		pl.cfg = set.Match("", "", "")
+		pl.Config = set.Match("", "", "")
 		return ""
 	}
 	cluster = pl.routedTo()
-	pl.traits.read(pl.gateway)
-	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
+	pl.Traits.Read(pl.Gateway)
+	pl.Config = set.Match(pl.Gateway.Route(), cluster, pl.Traits.Authority)
 	return cluster
 }
 
@@ -134,43 +135,43 @@ func (pl *choice) match() (cluster string) {
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
 	v := pl.plugin.vm
 	now := v.Clock()
-	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
+	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
-	view := v.views.Of(now, pl.scope, pl.cfg)
+	view := v.views.Of(now, pl.Scope, pl.Config)
 	if view == nil {
 		return pl.pass(lb.ReasonNoEndpoints)
 	}
-	if !pl.cfg.AmongClusters() && v.GW.HasSubsets(pl.scope, pl.cfg) {
+	if !pl.Config.AmongClusters() && v.GW.HasSubsets(pl.Scope, pl.Config) {
 		return pl.pass(lb.ReasonSubset)
 	}
 	pl.seen.size, pl.seen.ended = size, ended
-	if pl.cfg.AmongClusters() && !pl.needsOwnBody() {
+	if pl.Config.AmongClusters() && !pl.NeedsOwnBody() {
 		reason = lb.ReasonChosen
 	}
 	var err error
-	switch pl.cluster, pl.policy, err = v.clusters.Get(now, pl.scope, pl.cfg); {
+	switch pl.Cluster, pl.policy, err = v.clusters.Get(now, pl.Scope, pl.Config); {
 	case errors.Is(err, clusters.ErrTooMany):
 		return pl.pass(lb.ReasonStoreError)
 	case err != nil:
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	pl.cluster.Views[view.ListID] = view
-	pl.response.cluster = pl.cluster
-	pl.metrics.request.Context = pl.context
-	v.scraping.NeededBy(&pl.metrics.request, pl.cluster.Metrics, pl.cfg)
-	v.lists.NeededBy(pl.cluster.Metrics, pl.cfg)
+	pl.Cluster.Views[view.ListID] = view
+	pl.response.cluster = pl.Cluster
+	pl.Metrics.Request.Context = pl.Context
+	v.scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
+	v.lists.NeededBy(pl.Cluster.Metrics, pl.Config)
 	r := lb.Request{
-		Random: v.GW.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
+		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(),
 	}
 	switch {
-	case !pl.computes():
-	case pl.cfg.Unit == lb.Tokens:
-		pl.prompt.estimateWork(&r, size, ended)
-	case pl.cluster.Tokens:
-		pl.prompt.assumeTypical(&r)
+	case !pl.Computes():
+	case pl.Config.Unit == lb.Tokens:
+		pl.Prompt.EstimateWork(&r, size, ended)
+	case pl.Cluster.Tokens:
+		pl.Prompt.AssumeTypical(&r)
 	}
-	pl.facts.put(&r, size)
+	pl.Facts.Put(&r, size)
 	pl.lease.reservation = reservation{request: r, reason: reason}
 	if pl.awaitsLists() {
 		pl.enter(phaseListing)
@@ -184,11 +185,11 @@ func (pl *choice) place(view *lb.View) host.Action {
 	now := pl.plugin.vm.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
-			pl.metrics.requestReport(pl.gateway, &pl.traits, pl.cfg)
+			pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
 		}
 		return pl.region.passOrForward(why)
 	}
-	pl.prompt.work.output = pl.lease.reservation.request.OutputTokens
+	pl.Prompt.Work.Output = pl.lease.reservation.request.OutputTokens
 	return pl.reserve()
 }
 
@@ -203,16 +204,16 @@ func (pl *choice) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if why != lb.ReasonChosen {
 		return why
 	}
-	if pl.prompt.work.open && pl.prompt.work.seen == 0 {
-		plan.Tokens = openTokens
+	if pl.Prompt.Work.Open && pl.Prompt.Work.Seen == 0 {
+		plan.Tokens = request.OpenTokens
 	}
-	if !pl.computes() {
+	if !pl.Computes() {
 		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
 	}
-	if pl.prompt.chain != nil {
-		pl.cluster.Prompts.View = view
+	if pl.Prompt.Chain != nil {
+		pl.Cluster.Prompts.View = view
 	}
-	pl.held.plan(now, pl.plugin.vm.stores.Local, &plan)
+	pl.State.Plan(now, pl.plugin.vm.stores.Local, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen
@@ -220,7 +221,7 @@ func (pl *choice) makePlan(now time.Duration, view *lb.View) lb.Reason {
 
 // noneHealthy returns the reason for a request for which there is nothing healthy to choose.
 func (pl *choice) noneHealthy() lb.Reason {
-	if pl.cfg.AmongClusters() {
+	if pl.Config.AmongClusters() {
 		return lb.ReasonNoClusterAvailable
 	}
 	return lb.ReasonNoHealthyEndpoint
@@ -230,16 +231,16 @@ func (pl *choice) noneHealthy() lb.Reason {
 func (r *refusals) forbid(why lb.Reason, text string) host.Action {
 	pl := r.pl
 	pl.enter(phaseUncounted)
-	pl.gateway.Unsteer()
+	pl.Gateway.Unsteer()
 	pl.decided(why)
-	pl.gateway.Reply(403, nil, text)
+	pl.Gateway.Reply(403, nil, text)
 	return host.Hold
 }
 
 // lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
 func (r *refusals) lacksKey() bool {
 	pl := r.pl
-	return pl.cfg.Clusters.Hashed && pl.session.key == 0 && !pl.cfg.Shadow
+	return pl.Config.Clusters.Hashed && pl.Session.Key == 0 && !pl.Config.Shadow
 }
 
 // refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
@@ -290,8 +291,8 @@ func (pl *choice) decided(reason lb.Reason) {
 func (pl *choice) count(reason lb.Reason) {
 	pl.reason, pl.settled = reason, true
 	policy := ""
-	if pl.cfg != nil {
-		policy = pl.cfg.Policy
+	if pl.Config != nil {
+		policy = pl.Config.Policy
 	}
 	pl.plugin.vm.Stats.Decided(policy, reason)
 }
@@ -302,7 +303,7 @@ func (pl *choice) Recovered() {
 		pl.outer.Recovered()
 		return
 	}
-	pl.body.stopReading()
+	pl.Body.StopReading()
 	pl.release()
 	if !pl.settled {
 		pl.pass(lb.ReasonPanic)
@@ -315,13 +316,13 @@ func (pl *choice) Recovered() {
 // goOn lets a request that was held go on, if it is to be forwarded.
 func (pl *choice) goOn(a host.Action) {
 	if a == host.Proceed {
-		pl.gateway.Resume()
+		pl.Gateway.Resume()
 	}
 }
 
 // grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
 func (pl *choice) grantRecovered() {
-	defer pl.gateway.Resume()
+	defer pl.Gateway.Resume()
 	pl.Recovered()
 }
 

@@ -28,13 +28,13 @@ func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.O
 	if verdict == lb.TimedOut {
 		o.WaitedFor = now - pl.sentAt()
 	}
-	o.Busy = pl.cluster.Answering[pl.lease.addr] > 0
-	if verdict > lb.Success || pl.cluster.Health.NeedsClient(now) {
+	o.Busy = pl.Cluster.Answering[pl.lease.addr] > 0
+	if verdict > lb.Success || pl.Cluster.Health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
-	o.Model = pl.facts.modelID()
-	if pl.prompt.chain != nil {
-		o.Source = pl.prompt.chain.source()
+	o.Model = pl.Facts.ModelID()
+	if pl.Prompt.Chain != nil {
+		o.Source = pl.Prompt.Chain.Source()
 	}
 }
 
@@ -42,12 +42,12 @@ func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.O
 // configuration names a header for it, else by the address, of IPv6 the first 64 bits.
 func (j *judging) clientID() uint64 {
 	pl := j.pl
-	if h := pl.cfg.Prefix.TenantHeader; h != "" && pl.traits.known {
-		if tenant := pl.traits.header(h); tenant != "" {
+	if h := pl.Config.Prefix.TenantHeader; h != "" && pl.Traits.Known {
+		if tenant := pl.Traits.Header(h); tenant != "" {
 			return xxhash.Sum64String("tenant " + tenant)
 		}
 	}
-	addr := pl.gateway.Client()
+	addr := pl.Gateway.Client()
 	if addr == "" {
 		return 0
 	}
@@ -61,8 +61,8 @@ func (j *judging) judged() lb.Verdict {
 	pl := j.pl
 	verdict := j.verdict()
 	r := &pl.response
-	if r.reached && pl.facts.isFact(verdict, pl.lease.addr, r.status) ||
-		pl.idle() && !(verdict == lb.Failure && isUnreached(pl.gateway.Details())) {
+	if r.reached && pl.Facts.IsFact(verdict, pl.lease.addr, r.status) ||
+		pl.Idle() && !(verdict == lb.Failure && isUnreached(pl.Gateway.Details())) {
 		return lb.Neutral
 	}
 	return verdict
@@ -72,11 +72,11 @@ func (j *judging) judged() lb.Verdict {
 // success.
 func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	pl := j.pl
-	r, cl, v := &pl.response, pl.cluster, pl.plugin.vm
+	r, cl, v := &pl.response, pl.Cluster, pl.plugin.vm
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && r.outcome != answer.Complete && pl.facts.statesFact(r.answer) {
+	if r.judge(); r.answer != nil && r.outcome != answer.Complete && pl.Facts.StatesFact(r.answer) {
 		r.outcome = answer.Refused
 	}
 	if r.outcome == answer.Complete {
@@ -97,13 +97,13 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
 	pl := j.pl
-	r, calls := &pl.response, &pl.cluster.Calls
+	r, calls := &pl.response, &pl.Cluster.Calls
 	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
 		return
 	}
 	shows := learned.ShowsUnknown
-	if !pl.pattern.IsListed() {
+	if !pl.Pattern.IsListed() {
 		shows = r.shows()
 	}
-	calls.Learn(now, pl.pattern, shows, max(0, r.answered-r.asked), pl.what == prompt.Computes)
+	calls.Learn(now, pl.Pattern, shows, max(0, r.answered-r.asked), pl.What == prompt.Computes)
 }

@@ -15,8 +15,8 @@ type refusals struct{ pl *choice }
 // refuseFull refuses a request for which there is no room: the cluster is overloaded.
 func (r *refusals) refuseFull(why lb.Reason, expected time.Duration) host.Action {
 	pl := r.pl
-	if !pl.cfg.Shadow {
-		pl.cluster.Queue.RefusedAt = pl.plugin.vm.Clock()
+	if !pl.Config.Shadow {
+		pl.Cluster.Queue.RefusedAt = pl.plugin.vm.Clock()
 	}
 	return r.refuse(why, expected)
 }
@@ -26,7 +26,7 @@ func (r *refusals) refuseFull(why lb.Reason, expected time.Duration) host.Action
 // refused in shadow mode.
 func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
 	pl := r.pl
-	if pl.cfg.Shadow {
+	if pl.Config.Shadow {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
@@ -37,7 +37,7 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
 	headers := [][2]string{{"content-type", "application/json"}}
 	after := r.retryAfter(expected)
 	if isBudget(why) {
-		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.cfg.Overload.RetryAfter, time.Second))
+		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
 		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
 		if after > 0 {
 			after = wait
@@ -47,13 +47,13 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
 		seconds := int((after + time.Second - 1) / time.Second)
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
-	pl.gateway.Reply(pl.cfg.Overload.Status, headers, overloadBody(why))
+	pl.Gateway.Reply(pl.Config.Overload.Status, headers, overloadBody(why))
 	return host.Hold
 }
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
 func (r *refusals) retryAfter(expected time.Duration) time.Duration {
-	configured := r.pl.cfg.Overload.RetryAfter
+	configured := r.pl.Config.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured
 	}

@@ -11,12 +11,12 @@ import (
 // usesQueue notes that a request of the cluster may wait.
 func (w *waiting) usesQueue() {
 	pl := w.pl
-	q, l := &pl.cluster.Queue, &pl.lease
-	q.Config, q.Store, q.Redis, q.Candidates = pl.cfg, l.store, nil, l.reservation.plan.Candidates
+	q, l := &pl.Cluster.Queue, &pl.lease
+	q.Config, q.Store, q.Redis, q.Candidates = pl.Config, l.store, nil, l.reservation.plan.Candidates
 	if l.redis != nil {
 		q.Redis = l.redis.Remote
 	}
-	if pl.computes() {
+	if pl.Computes() {
 		q.Tokens = l.reservation.plan.AddedTokens(0)
 	}
 }
@@ -26,7 +26,7 @@ func (w *waiting) usesQueue() {
 // what is in flight is taken to last as long as answers so far, or as clients are told to wait, whichever is longer.
 func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	pl := w.pl
-	cl := pl.cluster
+	cl := pl.Cluster
 	q := &cl.Queue
 	pl.plugin.vm.gauges.RefreshQueue(now, cl)
 	waiting := max(q.Stats.Waiting, cl.Waiting)
@@ -38,13 +38,13 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	case waiting == 0 || pl.lease.reservation.plan.HasBudget():
 		return atLeast
 	}
-	each := max(cl.Answers.Typical(), pl.cfg.Overload.RetryAfter)
+	each := max(cl.Answers.Typical(), pl.Config.Overload.RetryAfter)
 	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.Running, int64(len(q.Candidates)), 1)))
 }
 
 // countPlaced counts a request that was placed.
 func (w *waiting) countPlaced() {
-	pl, cl := w.pl, w.pl.cluster
+	pl, cl := w.pl, w.pl.Cluster
 	if w.class == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func (w *waiting) countPlaced() {
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.Clock()
+	pl, cl, now := w.pl, w.pl.Cluster, w.pl.plugin.vm.Clock()
 	if isBudget(why) {
 		pl.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.Name, "reason", why.String()), 1)
 	}
@@ -74,7 +74,7 @@ func (w *waiting) countRefused(why lb.Reason) {
 
 // countLeft counts a request that is over while it waits: its client has left, or the gateway has answered.
 func (w *waiting) countLeft() {
-	pl, cl, now := w.pl, w.pl.cluster, w.pl.lease.now()
+	pl, cl, now := w.pl, w.pl.Cluster, w.pl.lease.now()
 	w.queued, w.waited = true, now-w.since
 	cl.Queue.Pressure.Add(now, w.waited, false)
 	cl.Retries.Failed(now, w.attempt.digest)
@@ -85,11 +85,11 @@ func (w *waiting) countLeft() {
 func (j *judging) answerEnded(now time.Duration, verdict lb.Verdict) {
 	pl := j.pl
 	switch {
-	case pl.wait.class == nil || !pl.computes():
+	case pl.wait.class == nil || !pl.Computes():
 	case verdict == lb.Success:
-		pl.cluster.Answers.Add(now - pl.placedAt())
+		pl.Cluster.Answers.Add(now - pl.placedAt())
 	case !pl.response.complete:
-		pl.cluster.Answers.AddIncomplete(now - pl.placedAt())
-		pl.cluster.Retries.Failed(now, pl.wait.attempt.digest)
+		pl.Cluster.Answers.AddIncomplete(now - pl.placedAt())
+		pl.Cluster.Retries.Failed(now, pl.wait.attempt.digest)
 	}
 }

@@ -16,9 +16,9 @@ const timedEvery = 16
 // reserve has the store choose an endpoint.
 func (pl *choice) reserve() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
-	l.store, l.redis = v.stores.Of(pl.cfg)
+	l.store, l.redis = v.stores.Of(pl.Config)
 	now := l.now()
-	if pl.cfg.Queue.Enabled() && !pl.cfg.Shadow && !pl.idle() {
+	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
 		now = v.ReadClock()
 		pl.wait.usesQueue()
 		if why := pl.wait.prepare(now); why != lb.ReasonChosen {
@@ -27,7 +27,7 @@ func (pl *choice) reserve() host.Action {
 		}
 	}
 	pl.enter(phaseReserving)
-	l.open(pl.cluster)
+	l.open(pl.Cluster)
 	return pl.charge.reserveTenant(now)
 }
 
@@ -43,7 +43,7 @@ func (pl *choice) ask(now time.Duration, c *claim, plan *lb.Plan, name string, f
 				return
 			}
 			if c.answer(g, err); !c.inCallback && pl.phase == phaseReserving {
-				pl.plugin.vm.RunAs(pl.context, name, func() { pl.goOn(finish()) }, pl.grantRecovered)
+				pl.plugin.vm.RunAs(pl.Context, name, func() { pl.goOn(finish()) }, pl.grantRecovered)
 			}
 		})
 	})
@@ -70,7 +70,7 @@ func (pl *choice) submit(now time.Duration) host.Action {
 		}
 	}
 	if l.redis != nil {
-		v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
+		v.ticks.wakeAt(now, now+pl.Config.ReserveTimeout)
 	}
 	if pl.wait.mayWait() {
 		pl.within.prepareInside()
@@ -105,7 +105,7 @@ func (pl *choice) finishReservation() host.Action {
 		return pl.pass(lb.ReasonStoreError)
 	}
 	addr := r.plan.Candidates[r.grant.Index].Addr
-	gone := !pl.cfg.Shadow && l.isGone(addr, pl.cfg, v.views)
+	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.views)
 	if gone && r.grant.Queued {
 		pl.charge.undoGrant(addr)
 		return pl.wait.reserveAgain()
@@ -122,13 +122,13 @@ func (pl *choice) leased(addr string, gone bool) host.Action {
 	r := &l.reservation
 	pl.enter(phaseLeased)
 	l.load, l.tokens = r.grant.Load.Requests, r.plan.AddedTokens(r.grant.Cached)
-	if pl.prompt.chain != nil && !pl.prompt.chain.uncached {
-		pl.prompt.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
+	if pl.Prompt.Chain != nil && !pl.Prompt.Chain.Uncached {
+		pl.Prompt.Chain.Cached = r.plan.Prefix.Fraction(r.grant.Cached)
 	}
 	l.chosen, l.addr = addr, addr
 	l.charged(addr)
 	switch {
-	case pl.cfg.Shadow:
+	case pl.Config.Shadow:
 		r.reason = lb.ReasonShadow
 		pl.steer.leaveToGateway()
 	case gone:
@@ -141,19 +141,19 @@ func (pl *choice) leased(addr string, gone bool) host.Action {
 			return pl.pass(lb.ReasonStoreError)
 		}
 	}
-	r.reason = pl.held.placed(r.reason, r.grant.Cached)
+	r.reason = pl.State.Placed(r.reason, r.grant.Cached)
 	pl.serving.sessionPlaced()
 	pl.decided(r.reason)
 	pl.wait.countPlaced()
 	pl.requestPlaced()
-	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		pl.body.track(w, pl)
+	if w := &pl.Prompt.Work; w.Open && w.Seen > 0 {
+		pl.Body.Track(w, pl)
 	}
-	if pl.body.endedAt > 0 {
+	if pl.Body.EndedAt > 0 {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
-	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
+	if pl.Config.DetailLog {
+		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.debug.describe())
 	}
 	return pl.within.chooseInside()
 }
@@ -162,17 +162,17 @@ func (pl *choice) leased(addr string, gone bool) host.Action {
 // load report from it.
 func (pl *choice) requestPlaced() {
 	l := &pl.lease
-	if pl.idle() {
+	if pl.Idle() {
 		return
 	}
-	if !pl.cfg.Shadow { // else the gateway has chosen
-		pl.cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.cluster.Shares.Count(pl.plugin.vm.Clock(), l.chosen)
-		if pl.cluster.Metrics.Needed() {
-			pl.metrics.adapter = pl.cluster.Engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
+	if !pl.Config.Shadow { // else the gateway has chosen
+		pl.Cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
+		pl.Cluster.Shares.Count(pl.plugin.vm.Clock(), l.chosen)
+		if pl.Cluster.Metrics.Needed() {
+			pl.Metrics.Adapter = pl.Cluster.Engines.AddRequest(pl.Metrics.Model, l.chosen, l.tokens)
 		}
 	}
-	pl.metrics.requestReport(pl.gateway, &pl.traits, pl.cfg)
+	pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
 }
 
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
@@ -204,7 +204,7 @@ func (pl *choice) release() {
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (pl *choice) closeLease() {
 	pl.enter(phaseUncounted)
-	pl.body.forget(&pl.prompt.work)
+	pl.Body.Forget(&pl.Prompt.Work)
 	pl.plugin.vm.waiters.remove(&pl.wait.waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()

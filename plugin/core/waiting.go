@@ -39,29 +39,29 @@ const claimBytes = 1 << 20
 // not wait, but takes an endpoint that is open: what is typical of all answers says little about one.
 func (w *waiting) prepare(now time.Duration) lb.Reason {
 	pl := w.pl
-	v, q := pl.plugin.vm, &pl.cfg.Queue
-	pl.traits.read(pl.gateway)
-	w.class, w.since, w.refusal = pl.traits.class(pl.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
-	w.scope, w.config, w.cluster, w.context, w.rank = pl.scope, pl.cfg, pl.cluster, pl.context, w.class.Rank
+	v, q := pl.plugin.vm, &pl.Config.Queue
+	pl.Traits.Read(pl.Gateway)
+	w.class, w.since, w.refusal = pl.Traits.Class(pl.Config), cmp.Or(w.since, now), lb.ReasonAtCapacity
+	w.scope, w.config, w.cluster, w.context, w.rank = pl.Scope, pl.Config, pl.Cluster, pl.Context, w.class.Rank
 	if q.TenantHeader != "" {
-		w.tenant = learned.TenantName(pl.traits.value(q.TenantHeader))
+		w.tenant = learned.TenantName(pl.Traits.Value(q.TenantHeader))
 		w.turn = v.waiters.tenants.TurnOf(w.tenant)
 	}
-	a, work, retries := &w.attempt, &pl.prompt.work, &pl.cluster.Retries
-	a.name(&pl.traits, pl.prompt.chain, work.model.Model, work.info.TextBytes)
+	a, work, retries := &w.attempt, &pl.Prompt.Work, &pl.Cluster.Retries
+	a.name(&pl.Traits, pl.Prompt.Chain, work.Model.Model, work.Info.TextBytes)
 	a.begin(now, retries)
 	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
 	if !forwarded &&
-		!retries.Allows(now, a.isRetry(now, &pl.traits, retries), q.RetryBudget, pl.cluster.Overloaded(now)) {
+		!retries.Allows(now, a.isRetry(now, &pl.Traits, retries), q.RetryBudget, pl.Cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
 	most := w.longest() - (now - w.since)
-	if deadline, ok := parseTimeout(pl.traits.value(q.DeadlineHeader)); ok {
-		left := deadline - (now - pl.body.beganAt)
+	if deadline, ok := parseTimeout(pl.Traits.Value(q.DeadlineHeader)); ok {
+		left := deadline - (now - pl.Body.BeganAt)
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-pl.cluster.Answers.Typical())
+		most = min(most, left-pl.Cluster.Answers.Typical())
 	}
 	switch {
 	case most <= 0:
@@ -78,20 +78,20 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 // plan returns how the request waits, for as long as given.
 func (w *waiting) plan(most time.Duration) lb.Wait {
 	pl := w.pl
-	q := &pl.cfg.Queue
+	q := &pl.Config.Queue
 	return lb.Wait{
 		Max: most, Class: w.class.Class, Tenant: w.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
-		TenantLength: q.TenantLength(), Limits: pl.cluster.CapsOf(pl.cfg), Place: &w.place,
+		TenantLength: q.TenantLength(), Limits: pl.Cluster.CapsOf(pl.Config), Place: &w.place,
 	}
 }
 
 // longest returns for how long the request waits at most: not beyond the time in which a gateway in front of this
 // one, or its client, wants the answer. The route's own timeout begins only when the request goes on.
 func (w *waiting) longest() time.Duration {
-	most := w.pl.cfg.Queue.MaxWait
+	most := w.pl.Config.Queue.MaxWait
 	for _, name := range [...]string{"x-envoy-upstream-rq-timeout-ms", "x-envoy-expected-rq-timeout-ms"} {
-		if limit, ok := parseTimeout(w.pl.traits.value(name)); ok && limit > 0 {
+		if limit, ok := parseTimeout(w.pl.Traits.Value(name)); ok && limit > 0 {
 			most = min(most, limit)
 		}
 	}
@@ -129,8 +129,8 @@ func (w *waiting) ended(g *lb.Grant, err error) {
 		return
 	}
 	pl.lease.grantedAt = now
-	if pl.prompt.chain != nil {
-		pl.prompt.chain.planned = now // what it has waited for here is no time of the endpoint
+	if pl.Prompt.Chain != nil {
+		pl.Prompt.Chain.Planned = now // what it has waited for here is no time of the endpoint
 	}
 }
 
@@ -176,7 +176,7 @@ func (w *waiting) bodyGrew() host.Action {
 
 // heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
 func (w *waiting) heldBytes() int {
-	return max(w.pl.body.received, min(w.pl.traits.length, claimBytes))
+	return max(w.pl.Body.Received, min(w.pl.Traits.Length, claimBytes))
 }
 
 // reservedAs notes the reservation with which the request may wait.
@@ -197,7 +197,7 @@ func (w *waiting) replan() host.Action {
 	pl := w.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := pl.lease.now()
-	view, why := v.views.Of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := v.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
