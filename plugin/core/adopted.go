@@ -14,11 +14,11 @@ import (
 // and now. What is seen by that counts for all.
 func (f *forwarding) findServers(now time.Duration, h *home, peer int) (found bool) {
 	pl := f.pl
-	r, to := pl.plugin.vm.regions, &pl.cfg.Regions.Peers[peer]
+	r, to := pl.plugin.vm.regions, &pl.Config.Regions.Peers[peer]
 	f.to = to.Name
-	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	view := r.views.Of(now, to.Adopt, pl.cfg)
-	state, earlier, known := r.stateOf(now, h, pl.cfg, view, pl.context)
+	pl.Gateway.SetCluster(pl.Config.Regions.Header, to.Adopt)
+	view := r.views.Of(now, to.Adopt, pl.Config)
+	state, earlier, known := r.stateOf(now, h, pl.Config, view, pl.Context)
 	switch {
 	case view != nil && !known: // Redis will tell
 		found = true
@@ -43,7 +43,7 @@ const maxReturns = 3
 func (f *forwarding) comeHome() {
 	pl := f.pl
 	r := pl.plugin.vm.regions
-	h := r.of(pl.cfg)
+	h := r.of(pl.Config)
 	r.note(h.board.See(r.ReadClock(), f.peer, region.State{}))
 	f.recall()
 	*f = forwarding{pl: pl, from: f.from, returns: f.returns + 1}
