@@ -141,8 +141,8 @@ var mayImport = map[string][]string{
 	"plugin/ratelimit":           {"lb/budget"},
 	"plugin/stats":               {"internal/statname", "lb", "lb/budget", "lb/memstore"},
 	"plugin/request": {
-		"internal/statname", "lb", "lb/answer", "lb/memstore", "lb/prompt", "metrics", "plugin/clusters",
-		"plugin/config", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", xxhash,
+		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
+		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", "plugin/stores", xxhash,
 	},
 	"plugin/stores": {
 		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",

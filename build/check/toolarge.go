@@ -9,5 +9,5 @@ var tooLarge = map[string]shape{
 			"Fleet.State and Fleet.state",
 		},
 	},
-	"plugin/core": {circle: 21},
+	"plugin/core": {circle: 10},
 }

@@ -17,7 +17,7 @@ func (pl *choice) bodyCame(size int, end bool) host.Action {
 	switch pl.phase {
 	case phaseReading:
 	case phaseListing, phaseReserving:
-		return pl.wait.bodyGrew()
+		return pl.act(pl.bodyGrew())
 	default:
 		if end {
 			pl.amendWork()

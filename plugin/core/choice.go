@@ -1,14 +1,13 @@
 package core
 
 import (
-	"errors"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -25,7 +24,6 @@ type choice struct {
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
-	within  nesting    // the choice of an endpoint in the cluster that was chosen
 	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
 	debug   debugging  // texts that explain it
@@ -45,8 +43,10 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.Gateway, env: v.Env},
 	}
 	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
-	pl.region.pl, pl.wait.pl, pl.wait.request, pl.steer.pl, pl.within.pl = pl, pl, pl, pl, pl
-	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
+	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
+	pl.driver, pl.wait.request = pl, pl
+	pl.region.pl = &pl.placement
+	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
 	return pl
 }
 
@@ -62,9 +62,10 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if pl.plugin.set == nil {
 		return pl.pass(lb.ReasonConfigInvalid)
 	}
-	if a, answered := pl.region.meet(); answered {
+	if a, answered := pl.stream.meetProbe(); answered {
 		return a
 	}
+	pl.region.meet()
 	pl.Scope = pl.match()
 	switch {
 	case pl.Config == nil:
@@ -74,7 +75,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	case !pl.Config.Enabled:
 		return pl.pass(lb.ReasonDisabled)
 	}
-	if pl.Scope = pl.steer.scopeOf(pl.Scope); pl.Scope == "" {
+	if pl.Scope = pl.scopeOf(pl.Scope); pl.Scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
 	if pl.plugin.set.Owns(pl.Scope) {
@@ -87,7 +88,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 	if pl.refusal.lacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
-	if end || !pl.NeedsOwnBody() && !pl.within.needsBodyInside() {
+	if end || !pl.NeedsOwnBody() && !pl.NeedsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
 	pl.Traits.Read(pl.Gateway)
@@ -103,7 +104,7 @@ func (pl *choice) headersCame(end bool) host.Action {
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
 	pl.enter(phaseReading)
-	pl.Body.Await(pl.PlanBody(pl.within.needsBodyInside()))
+	pl.Body.Await(pl.PlanBody())
 	return host.Hold
 }
 
@@ -130,144 +131,116 @@ func (pl *choice) match() (cluster string) {
 	return cluster
 }
 
+// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
+// route.
+func (pl *choice) scopeOf(cluster string) string {
+	switch {
+	case pl.Config.AmongClusters() && pl.Config.Budget() != nil:
+		return views.BudgetScope
+	case pl.Config.AmongClusters():
+		return views.ClustersScope + pl.Gateway.Route()
+	case pl.Config.Regions.Enabled():
+		return pl.region.homeScope(cluster)
+	case cluster == "":
+		return pl.routedTo()
+	}
+	return cluster
+}
+
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	v := pl.plugin.vm
-	now := v.Clock()
 	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
-	view := v.views.Of(now, pl.Scope, pl.Config)
-	if view == nil {
-		return pl.pass(lb.ReasonNoEndpoints)
-	}
-	if !pl.Config.AmongClusters() && v.GW.HasSubsets(pl.Scope, pl.Config) {
-		return pl.pass(lb.ReasonSubset)
-	}
 	pl.seen.size, pl.seen.ended = size, ended
-	if pl.Config.AmongClusters() && !pl.NeedsOwnBody() {
-		reason = lb.ReasonChosen
-	}
-	var err error
-	switch pl.Cluster, pl.policy, err = v.clusters.Get(now, pl.Scope, pl.Config); {
-	case errors.Is(err, clusters.ErrTooMany):
-		return pl.pass(lb.ReasonStoreError)
-	case err != nil:
-		return pl.pass(lb.ReasonConfigInvalid)
-	}
-	pl.Cluster.Views[view.ListID] = view
-	pl.response.cluster = pl.Cluster
-	pl.Metrics.Request.Context = pl.Context
-	v.scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
-	v.lists.NeededBy(pl.Cluster.Metrics, pl.Config)
-	r := lb.Request{
-		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(),
-	}
-	switch {
-	case !pl.Computes():
-	case pl.Config.Unit == lb.Tokens:
-		pl.Prompt.EstimateWork(&r, size, ended)
-	case pl.Cluster.Tokens:
-		pl.Prompt.AssumeTypical(&r)
-	}
-	pl.Facts.Put(&r, size)
-	pl.lease.reservation = reservation{request: r, reason: reason}
-	if pl.awaitsLists() {
-		pl.enter(phaseListing)
-		return host.Stop
-	}
-	return pl.place(view)
+	return pl.act(pl.begin(size, ended, reason))
 }
 
-// place plans and reserves for a request of which all is known that will be.
-func (pl *choice) place(view *lb.View) host.Action {
-	now := pl.plugin.vm.Clock()
-	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
-		if why == lb.ReasonNoMetrics {
-			pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
+// act does what the result of a step of the placement asks for, and returns what becomes of the request.
+func (pl *choice) act(r result) host.Action {
+	for {
+		switch r.step {
+		case stepWaits:
+			return host.Stop
+		case stepPlaced:
+			return pl.send()
+		case stepRefused:
+			return pl.refusal.refuse(r.why, r.expected)
+		case stepLeft:
+			return pl.pass(r.why)
 		}
-		return pl.region.passOrForward(why)
+		if a, left := pl.leave(pl.elsewhere(r)); left {
+			return a
+		}
+		switch r.step {
+		case stepReady:
+			r = pl.submit(r.at)
+		case stepAsked:
+			if pl.wait.mayWait() {
+				pl.prepareInside()
+			}
+			r = pl.hold(r.at)
+		case stepNoRoom:
+			r = pl.giveUp()
+		case stepNoPlan:
+			r = pl.leaveUnplanned(r.why)
+		}
 	}
-	pl.Prompt.Work.Output = pl.lease.reservation.request.OutputTokens
-	return pl.reserve()
 }
 
-// makePlan has the policy plan the request. It returns ReasonChosen, or why there is no plan.
-func (pl *choice) makePlan(now time.Duration, view *lb.View) lb.Reason {
-	r := &pl.lease.reservation
-	r.view = view
-	plan, why := pl.policy.Plan(now, &r.request, view)
-	if why == lb.ReasonNoHealthyEndpoint {
-		why = pl.noneHealthy()
+// elsewhere sends a request to another region that is better there, or for which there is nothing here.
+func (pl *choice) elsewhere(r result) leaving {
+	switch {
+	case r.step == stepReady:
+		return pl.region.forwardBack()
+	case r.step == stepNoRoom, r.step == stepAsked && pl.wait.isQueued(), r.why == lb.ReasonNoHealthyEndpoint:
+		return pl.region.forward()
 	}
-	if why != lb.ReasonChosen {
-		return why
-	}
-	if pl.Prompt.Work.Open && pl.Prompt.Work.Seen == 0 {
-		plan.Tokens = request.OpenTokens
-	}
-	if !pl.Computes() {
-		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
-	}
-	if pl.Prompt.Chain != nil {
-		pl.Cluster.Prompts.View = view
-	}
-	pl.State.Plan(now, pl.plugin.vm.stores.Local, &plan)
-	r.plan = plan
-	pl.lease.plannedAt = now
-	return lb.ReasonChosen
+	return stays
 }
 
-// noneHealthy returns the reason for a request for which there is nothing healthy to choose.
-func (pl *choice) noneHealthy() lb.Reason {
-	if pl.Config.AmongClusters() {
-		return lb.ReasonNoClusterAvailable
+// send sends a request to what was chosen for it.
+func (pl *choice) send() host.Action {
+	v, l := pl.plugin.vm, &pl.lease
+	r := &l.reservation
+	if pl.Config.Shadow {
+		r.reason = lb.ReasonShadow
+		pl.steer.leaveToGateway()
+	} else if err := pl.steer.send(); err != nil {
+		v.GW.Log(host.Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
+		pl.release()
+		return pl.pass(lb.ReasonStoreError)
 	}
-	return lb.ReasonNoHealthyEndpoint
-}
-
-// forbid answers the request with 403.
-func (r *refusals) forbid(why lb.Reason, text string) host.Action {
-	pl := r.pl
-	pl.enter(phaseUncounted)
-	pl.Gateway.Unsteer()
-	pl.decided(why)
-	pl.Gateway.Reply(403, nil, text)
-	return host.Hold
-}
-
-// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
-func (r *refusals) lacksKey() bool {
-	pl := r.pl
-	return pl.Config.Clusters.Hashed && pl.Session.Key == 0 && !pl.Config.Shadow
-}
-
-// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
-// plugin does.
-func (r *refusals) refuseWithoutKey() host.Action {
-	return r.forbid(lb.ReasonNoHashHeader, "hash header required")
+	r.reason = pl.State.Placed(r.reason, r.grant.Cached)
+	pl.sessionPlaced()
+	pl.decided(r.reason)
+	pl.wait.countPlaced()
+	pl.requestPlaced()
+	if w := &pl.Prompt.Work; w.Open && w.Seen > 0 {
+		pl.Body.Track(w, pl)
+	}
+	if pl.Body.EndedAt > 0 {
+		pl.amendWork() // the end of the body has come while the store decided
+	}
+	if pl.Config.DetailLog {
+		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.debug.describe())
+	}
+	return pl.chooseInside()
 }
 
 // pass lets the request fall back to the gateway's native balancing.
 func (pl *choice) pass(reason lb.Reason) host.Action {
 	pl.enter(phaseUncounted)
-	if pl.region.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
-		return pl.region.leaveAdopted()
+	if pl.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
+		return pl.leaveAdopted()
 	}
 	pl.steer.leaveToGateway()
+	if pl.region.to != "" && !pl.isAdopted() {
+		pl.region.recall()
+	}
 	pl.decided(reason)
 	return host.Proceed
-}
-
-// passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
-func (f *forwarding) passOrForward(reason lb.Reason) host.Action {
-	if reason == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := f.forward(); forwarded {
-			return a
-		}
-	}
-	return f.pl.pass(reason)
 }
 
 // passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
@@ -326,6 +299,9 @@ func (pl *choice) grantRecovered() {
 	pl.Recovered()
 }
 
+// answered implements driver.
+func (pl *choice) answered(r result) { pl.goOn(pl.act(r)) }
+
 // planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
 func (pl *choice) planAgain() {
 	if pl.phase != phaseReserving || pl.lease.reservation.done {
@@ -338,31 +314,19 @@ func (pl *choice) planAgain() {
 		store.Release(l.now(), old) // what the new reservation has not taken over
 	}()
 	l.reservation.plan.Wait.Instead = old
-	pl.goOn(pl.wait.reserveAgain())
+	pl.answered(pl.reserveAgain())
 }
 
-// giveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
+// giveWay ends the wait of the request for another one.
 func (pl *choice) giveWay() {
-	l := &pl.lease
-	r := &l.reservation
-	if pl.phase != phaseReserving || r.done {
-		return
+	if r, ended := pl.makeWay(); ended {
+		pl.answered(r)
 	}
-	inside := r.inCallback
-	r.inCallback = true // whatever the store answers to this
-	l.store.Release(l.now(), r.id)
-	r.inCallback = inside
-	r.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
-	if inside {
-		pl.wait.over = true
-		return // the request's own callback goes on with that
-	}
-	pl.goOn(pl.finishReservation())
 }
 
 // goElsewhere sends a request that waits to another region, if one has room.
 func (pl *choice) goElsewhere() {
-	if a, forwarded := pl.region.forward(); forwarded {
+	if a, left := pl.leave(pl.region.forward()); left {
 		pl.goOn(a)
 	}
 }

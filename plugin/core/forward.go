@@ -10,18 +10,17 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// forwarding is what other regions have to do with a placement. That asks it by a few methods alone: meet when the
-// request comes, forward and forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an
-// answer or none.
+// forwarding is what other regions have to do with a placement: meet is called when the request comes, forward and
+// forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an answer or none.
 type forwarding struct {
-	pl   *choice
+	pl   *placement
 	from string // region that has signed its hop, "" for a client's request
-	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
+	peer int    // which of those configured that is
+	away leaving
 	why  region.Reason
 	had  int // blocks of its prompt that had been forwarded there before
 	// when it was forwarded, and whether it is noted what has become of that
@@ -32,44 +31,34 @@ type forwarding struct {
 	returns  int // how often it has come back from adopted servers
 }
 
-// meet does what has to be done with a request before it is decided, where regions are configured: the probe of
-// another region is answered, and then nothing else is done. What clients send in headers of regions never decides.
-func (f *forwarding) meet() (a host.Action, answered bool) {
+// leaving is where a request goes that other regions may have room for.
+type leaving int
+
+const (
+	stays      leaving = iota
+	toGateways         // of another region, which choose a server
+	toServers          // of another region: one of them is still to be chosen, here
+)
+
+// meet takes in which region has forwarded the request, where regions are configured. What clients send in the header
+// never decides.
+func (f *forwarding) meet() {
 	pl := f.pl
 	homes := pl.plugin.set.Regions()
 	if len(homes) == 0 {
-		return host.Proceed, false
+		return
 	}
 	pl.Traits.Read(pl.Gateway)
-	if probe := pl.Traits.Value(headerProbe); probe != "" && pl.Traits.Value(":path") == probePath {
-		if a, answered = f.answerProbe(homes, probe); answered {
-			return a, true
-		}
-	}
 	if hop := pl.Traits.Value(headerHop); hop != "" {
 		pl.Gateway.RemoveRequestHeader(headerHop)
 		f.meetHop(homes, hop)
 	}
-	return host.Proceed, false
-}
-
-// answerProbe has the probe of another region answered, unless it is a stranger's.
-func (f *forwarding) answerProbe(homes []*config.Config, probe string) (a host.Action, answered bool) {
-	pl := f.pl
-	p := &probeAnswer{
-		s: pl.Gateway, context: pl.Context, regions: pl.plugin.vm.regions,
-		rulesOf: pl.plugin.set.RulesOf, balance: func() host.Action { return pl.pass(lb.ReasonPanic) }, open: true,
-	}
-	pl.stream.answer = p
-	if a, answered = p.answer(homes, probe); !answered {
-		pl.stream.answer = nil
-	}
-	return a, answered
 }
 
 // meetHop finds out which region has forwarded the request, if one has.
 func (f *forwarding) meetHop(homes []*config.Config, hop string) {
-	v := f.pl.plugin.vm
+	pl := f.pl
+	v := pl.plugin.vm
 	var from region.Hop
 	for _, c := range homes {
 		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
@@ -77,11 +66,11 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 			from = h
 		}
 	}
-	f.from, f.here = from.From, from.Forwarded()
+	f.from, pl.wait.forwarded = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
 		v.Stats.Count(stats.ForgedHops, 1)
-	case f.here:
+	case pl.wait.forwarded:
 		v.Stats.CountIf(statname.With(stats.ServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
 		v.Stats.CountIf(statname.With(stats.OddHops, "cause", "late"), 1)
@@ -101,7 +90,7 @@ func (f *forwarding) hopSubject() string {
 func (f *forwarding) homeScope(cluster string) string {
 	pl := f.pl
 	if cluster == "" {
-		cluster = pl.routedTo()
+		cluster = pl.Gateway.Cluster()
 	}
 	if set := pl.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
 		return cluster
@@ -117,11 +106,11 @@ func (f *forwarding) goHome() {
 
 // forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
 // room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
-// most of its prompt is. It reports whether it has sent it, and returns what becomes of the request then.
-func (f *forwarding) forward() (a host.Action, forwarded bool) {
+// most of its prompt is.
+func (f *forwarding) forward() leaving {
 	pl := f.pl
 	if !f.mayLeave() {
-		return host.Stop, false
+		return stays
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.wait.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
@@ -135,21 +124,21 @@ func (f *forwarding) forward() (a host.Action, forwarded bool) {
 const muchMore = 0.25
 
 // forwardBack sends the request to the region that has its prompt, with cached_first, if that has room and the
-// endpoints here have much less of it. It returns what forward does. What endpoints have in Redis is not known here.
-func (f *forwarding) forwardBack() (a host.Action, forwarded bool) {
+// endpoints here have much less of it. What endpoints have in Redis is not known here.
+func (f *forwarding) forwardBack() leaving {
 	pl := f.pl
 	if !pl.Config.Regions.CachedFirst || pl.lease.redis != nil || !f.mayLeave() {
-		return host.Stop, false
+		return stays
 	}
 	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
 	matched := f.matchedAway(&prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
-		return host.Stop, false
+		return stays
 	}
 	here := pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
-		return host.Stop, false
+		return stays
 	}
 	return f.forwardBy(&prompt, matched, longest)
 }
@@ -172,7 +161,7 @@ func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
-func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a host.Action, forwarded bool) {
+func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
 	pl := f.pl
 	rules, r := &pl.Config.Regions, &pl.lease.reservation
 	h, now := pl.plugin.vm.regions.of(pl.Config), pl.lease.now()
@@ -185,21 +174,20 @@ func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a ho
 		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
-		f.leave()
+		f.leaveHome()
 		if prompt.NeedsLookup() {
 			h.snapshot.Record(now, prompt, &h.board.Config().Peers[peer])
 		}
-		if adopted {
-			return f.adopt(peer, why), true
+		if f.peer, f.why, f.away = peer, why, toServers; !adopted {
+			if matched != nil {
+				f.had = matched[peer]
+			}
+			f.sentAt = now
+			f.forwardTo(h, peer)
 		}
-		if matched != nil {
-			f.had = matched[peer]
-		}
-		f.sentAt = now
-		f.forwardTo(h, peer, why)
-		return host.Proceed, true
+		return f.away
 	}
-	return host.Stop, false
+	return stays
 }
 
 // promptToForward returns the prompt of the request as it was planned; as far as it is known, of one without a plan.
@@ -212,8 +200,8 @@ func (f *forwarding) promptToForward() lb.Prefix {
 	return prompt
 }
 
-// leave ends what the request has to do with the endpoints at home.
-func (f *forwarding) leave() {
+// leaveHome ends what the request has to do with the endpoints at home.
+func (f *forwarding) leaveHome() {
 	pl := f.pl
 	if w := &pl.wait; w.queued || pl.wait.isQueued() {
 		w.queued, w.waited = true, pl.lease.now()-w.since
@@ -226,30 +214,22 @@ func (f *forwarding) leave() {
 }
 
 // forwardTo sends the request to the gateways of a peer.
-func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
+func (f *forwarding) forwardTo(h *home, peer int) {
 	pl := f.pl
 	v, rules := pl.plugin.vm, &pl.Config.Regions
 	to := &rules.Peers[peer]
-	f.to, f.why = to.Name, why
+	f.to, f.away = to.Name, toGateways
 	pl.Gateway.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
 	pl.Gateway.Unsteer()
 	pl.Gateway.SetCluster(rules.Header, to.Target())
-	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", why.String()), 1)
-	pl.wait.countPlaced()
-	pl.decided(lb.ReasonForwarded)
+	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)
 }
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *forwarding) recall() {
 	f.pl.Gateway.RemoveRequestHeader(headerHop)
 	f.goHome()
-	f.to = "" // only now: what panics here is recalled once more
-}
-
-// isFullOrLate reports whether a request is refused that another region may have room for.
-func isFullOrLate(err error) bool {
-	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
-		errors.Is(err, lb.ErrHopeless)
+	f.to, f.away = "", stays // only now: what panics here is recalled once more
 }
 
 // text returns where the request was forwarded, or from where, for the access log.

@@ -12,15 +12,6 @@ import (
 // refusals is the answer to a request for which there is no room.
 type refusals struct{ pl *choice }
 
-// refuseFull refuses a request for which there is no room: the cluster is overloaded.
-func (r *refusals) refuseFull(why lb.Reason, expected time.Duration) host.Action {
-	pl := r.pl
-	if !pl.Config.Shadow {
-		pl.Cluster.Queue.RefusedAt = pl.plugin.vm.Clock()
-	}
-	return r.refuse(why, expected)
-}
-
 // refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
 // request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait. Nothing is
 // refused in shadow mode.
@@ -79,4 +70,26 @@ func overloadBody(why lb.Reason) string {
 	}
 	return `{"error":{"message":"` + message + `, try again later","type":"` + kind + `,"code":"` +
 		why.String() + `"}}`
+}
+
+// forbid answers the request with 403.
+func (r *refusals) forbid(why lb.Reason, text string) host.Action {
+	pl := r.pl
+	pl.enter(phaseUncounted)
+	pl.Gateway.Unsteer()
+	pl.decided(why)
+	pl.Gateway.Reply(403, nil, text)
+	return host.Hold
+}
+
+// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
+func (r *refusals) lacksKey() bool {
+	pl := r.pl
+	return pl.Config.Clusters.Hashed && pl.Session.Key == 0 && !pl.Config.Shadow
+}
+
+// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
+// plugin does.
+func (r *refusals) refuseWithoutKey() host.Action {
+	return r.forbid(lb.ReasonNoHashHeader, "hash header required")
 }

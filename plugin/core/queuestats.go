@@ -10,13 +10,13 @@ import (
 
 // usesQueue notes that a request of the cluster may wait.
 func (w *waiting) usesQueue() {
-	pl := w.pl
-	q, l := &pl.Cluster.Queue, &pl.lease
-	q.Config, q.Store, q.Redis, q.Candidates = pl.Config, l.store, nil, l.reservation.plan.Candidates
+	of := w.of
+	q, l := &of.Cluster.Queue, &of.lease
+	q.Config, q.Store, q.Redis, q.Candidates = of.Config, l.store, nil, l.reservation.plan.Candidates
 	if l.redis != nil {
 		q.Redis = l.redis.Remote
 	}
-	if pl.Computes() {
+	if of.Computes() {
 		q.Tokens = l.reservation.plan.AddedTokens(0)
 	}
 }
@@ -25,41 +25,41 @@ func (w *waiting) usesQueue() {
 // request, which is 0 if that is not known. As long as too few were granted an endpoint to know how fast that goes,
 // what is in flight is taken to last as long as answers so far, or as clients are told to wait, whichever is longer.
 func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
-	pl := w.pl
-	cl := pl.Cluster
+	of := w.of
+	cl := of.Cluster
 	q := &cl.Queue
-	pl.plugin.vm.gauges.RefreshQueue(now, cl)
+	of.plugin.vm.gauges.RefreshQueue(now, cl)
 	waiting := max(q.Stats.Waiting, cl.Waiting)
 	switch {
 	case q.Stats.Interval > 0 && atLeast > 0:
 		return atLeast
 	case q.Stats.Interval > 0:
 		return time.Duration(waiting+1) * q.Stats.Interval
-	case waiting == 0 || pl.lease.reservation.plan.HasBudget():
+	case waiting == 0 || of.lease.reservation.plan.HasBudget():
 		return atLeast
 	}
-	each := max(cl.Answers.Typical(), pl.Config.Overload.RetryAfter)
+	each := max(cl.Answers.Typical(), of.Config.Overload.RetryAfter)
 	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.Running, int64(len(q.Candidates)), 1)))
 }
 
 // countPlaced counts a request that was placed.
 func (w *waiting) countPlaced() {
-	pl, cl := w.pl, w.pl.Cluster
+	of, cl := w.of, w.of.Cluster
 	if w.class == nil {
 		return
 	}
-	cl.Queue.Pressure.Add(pl.plugin.vm.Clock(), w.waited, false)
+	cl.Queue.Pressure.Add(of.plugin.vm.Clock(), w.waited, false)
 	if w.queued {
 		name := stats.OfClass(stats.QueueWait, cl.Name, w.class.Name)
-		pl.plugin.vm.Stats.RecordIf(name, uint64(w.waited.Milliseconds()))
+		of.plugin.vm.Stats.RecordIf(name, uint64(w.waited.Milliseconds()))
 	}
 }
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	pl, cl, now := w.pl, w.pl.Cluster, w.pl.plugin.vm.Clock()
+	of, cl, now := w.of, w.of.Cluster, w.of.plugin.vm.Clock()
 	if isBudget(why) {
-		pl.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.Name, "reason", why.String()), 1)
+		of.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.Name, "reason", why.String()), 1)
 	}
 	if w.class == nil {
 		return
@@ -68,28 +68,28 @@ func (w *waiting) countRefused(why lb.Reason) {
 		cl.Queue.Pressure.Add(now, 0, true)
 	}
 	cl.Retries.Failed(now, w.attempt.digest)
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Refusals,
+	of.plugin.vm.Stats.CountIf(statname.With(stats.Refusals,
 		"cluster", cl.Name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
 // countLeft counts a request that is over while it waits: its client has left, or the gateway has answered.
 func (w *waiting) countLeft() {
-	pl, cl, now := w.pl, w.pl.Cluster, w.pl.lease.now()
+	of, cl, now := w.of, w.of.Cluster, w.of.lease.now()
 	w.queued, w.waited = true, now-w.since
 	cl.Queue.Pressure.Add(now, w.waited, false)
 	cl.Retries.Failed(now, w.attempt.digest)
-	pl.plugin.vm.Stats.CountIf(stats.OfClass(stats.Left, cl.Name, w.class.Name), 1)
+	of.plugin.vm.Stats.CountIf(stats.OfClass(stats.Left, cl.Name, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
-func (j *judging) answerEnded(now time.Duration, verdict lb.Verdict) {
-	pl := j.pl
+func (w *waiting) answerEnded(now time.Duration, verdict lb.Verdict) {
+	of := w.of
 	switch {
-	case pl.wait.class == nil || !pl.Computes():
+	case w.class == nil || !of.Computes():
 	case verdict == lb.Success:
-		pl.Cluster.Answers.Add(now - pl.placedAt())
-	case !pl.response.complete:
-		pl.Cluster.Answers.AddIncomplete(now - pl.placedAt())
-		pl.Cluster.Retries.Failed(now, pl.wait.attempt.digest)
+		of.Cluster.Answers.Add(now - of.placedAt())
+	case !of.response.complete:
+		of.Cluster.Answers.AddIncomplete(now - of.placedAt())
+		of.Cluster.Retries.Failed(now, w.attempt.digest)
 	}
 }

@@ -23,9 +23,11 @@ func (s *serving) answerBegins(end bool) {
 	}
 	pl.response.complete = end
 	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
-		pl.abandonReservation()
+		pl.decided(pl.abandonReservation())
 	}
-	pl.region.followForwarded()
+	if pl.region.followForwarded() {
+		pl.SetNote(pl.debug.describe() + pl.wait.text())
+	}
 	if pl.phase == phaseLeased {
 		s.followServed()
 		pl.charge.restrict(headers)
@@ -204,13 +206,13 @@ func (pl *choice) end() {
 		pl.abandonBody()
 	}
 	if pl.phase == phaseListing || pl.phase == phaseReserving {
-		pl.abandonReservation()
+		pl.decided(pl.abandonReservation())
 	}
 	if pl.phase == phaseUncounted && pl.response.status == 0 {
 		pl.region.forwardFailed() // unless its client has left
 	}
 	if pl.phase == phaseLeased && pl.response.status == 0 {
-		served := pl.steer.server()
+		served := pl.server()
 		pl.response.reached = served != ""
 		pl.serving.misrouted(served)
 	}
@@ -227,7 +229,7 @@ func (pl *choice) end() {
 			pl.serving.measurePush(now, false)
 			pl.serving.expectMetrics(now)
 		}
-		pl.judge.answerEnded(now, verdict)
+		pl.wait.answerEnded(now, verdict)
 		pl.charge.endCharges()
 		if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
 			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt

@@ -2,12 +2,10 @@ package core
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -19,15 +17,14 @@ import (
 // counted where it is served.
 
 // isForwarded reports whether the request was sent to the gateways of another region.
-func (f *forwarding) isForwarded() bool {
-	return f.to != "" && f.pl.inside == nil && f.pl.outer == nil
-}
+func (f *forwarding) isForwarded() bool { return f.away == toGateways }
 
-// followForwarded is called when the response to a forwarded request has begun.
-func (f *forwarding) followForwarded() {
+// followForwarded is called when the response to a forwarded request has begun. It reports whether it is one of this
+// region's own servers that answers.
+func (f *forwarding) followForwarded() (returned bool) {
 	pl := f.pl
 	if !f.isForwarded() || pl.phase != phaseUncounted {
-		return
+		return false
 	}
 	served := pl.Gateway.ServedBy()
 	pl.response.status, _ = strconv.Atoi(pl.Gateway.ResponseHeader(":status"))
@@ -40,6 +37,7 @@ func (f *forwarding) followForwarded() {
 	default:
 		f.forwardFailed()
 	}
+	return f.returned
 }
 
 // forwardFailed notes that the other region has failed the request, if that is why it ends like that: what the request
@@ -70,14 +68,12 @@ func (f *forwarding) forwardEnded(served bool) {
 		return
 	}
 	f.ended = true
-	v, to := f.pl.plugin.vm, f.to
+	v := f.pl.plugin.vm
 	h := v.regions.of(f.pl.Config)
-	peers := h.board.Config().Peers
-	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == to })
 	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {
-		h.snapshot.Forget(&prompt, &peers[peer], f.had)
+		h.snapshot.Forget(&prompt, &h.board.Config().Peers[f.peer], f.had)
 	}
-	v.regions.note(h.board.End(v.ReadClock(), peer, f.sentAt, served))
+	v.regions.note(h.board.End(v.ReadClock(), f.peer, f.sentAt, served))
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
@@ -93,10 +89,9 @@ func (f *forwarding) followHome(served string) bool {
 	}
 	r.view = view
 	prompt := f.promptToForward()
-	pl.region.countAt(served, &prompt)
+	f.countAt(served, &prompt)
 	f.returned = true
 	v.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
-	pl.SetNote(pl.debug.describe() + pl.wait.text())
 	return true
 }
 

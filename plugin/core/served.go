@@ -21,7 +21,7 @@ type serving struct{ pl *choice }
 // with a host name, or with several addresses, may be reached under another one than is listed.
 func (s *serving) followServed() {
 	pl := s.pl
-	served := pl.steer.server()
+	served := pl.server()
 	pl.response.reached = pl.response.reached || served != ""
 	if s.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return
@@ -80,8 +80,7 @@ func (s *serving) misrouted(served string) bool {
 }
 
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.
-func (s *serving) sessionPlaced() {
-	pl := s.pl
+func (pl *placement) sessionPlaced() {
 	if !pl.Config.ReadsSession() {
 		return
 	}

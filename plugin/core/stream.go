@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
@@ -36,4 +37,26 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	}, cfg)
 	s.answer = call
 	return call.Meet(below, end), true
+}
+
+// meetProbe has the probe of another region answered, if the request is one, and not a stranger's.
+func (s *Stream) meetProbe() (a host.Action, answered bool) {
+	set, v := s.plugin.set, s.plugin.vm
+	if len(set.Regions()) == 0 {
+		return host.Proceed, false
+	}
+	s.Traits.Read(s.Gateway)
+	text := s.Traits.Value(headerProbe)
+	if text == "" || s.Traits.Value(":path") != probePath {
+		return host.Proceed, false
+	}
+	p := &probeAnswer{
+		s: s.Gateway, context: s.Context, regions: v.regions, rulesOf: set.RulesOf, open: true,
+		balance: func() host.Action { return s.first.pass(lb.ReasonPanic) },
+	}
+	s.answer = p
+	if a, answered = p.answer(set.Regions(), text); !answered {
+		s.answer = nil
+	}
+	return a, answered
 }

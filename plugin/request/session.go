@@ -57,9 +57,9 @@ func textInBody(body []byte, sources []config.SessionSource) string {
 	return text
 }
 
-// MayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at: not in one
+// mayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at: not in one
 // that is no JSON.
-func (ss *Session) MayBeInBody(t *Traits, c *config.Config) bool {
+func (ss *Session) mayBeInBody(t *Traits, c *config.Config) bool {
 	return c.ReadsSession() && ss.Next < len(c.Session) && !t.notJSON
 }
 

@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/memstore"
+
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // What an engine keeps – an answer that the next request refers to, a conversation, a file, a batch – is at that engine
@@ -65,7 +66,7 @@ func (h *State) prefix(id string) lb.Prefix {
 // Plan has the plan place the call where what it refers to is: there only, even if that is full, where the gateway
 // keeps the records itself; with Redis, whose answer comes with the placement, elsewhere if that is full. Budgets are
 // placed by a rule of their own, and so are sessions, unless it is known here that what they refer to is elsewhere.
-func (h *State) Plan(now time.Duration, local *memstore.Store, p *lb.Plan) {
+func (h *State) Plan(now time.Duration, in *stores.Stores, p *lb.Plan) {
 	h.Asked, h.lost = false, false
 	if h.ID == "" || h.of.Config.Shadow {
 		return
@@ -74,7 +75,7 @@ func (h *State) Plan(now time.Duration, local *memstore.Store, p *lb.Plan) {
 	p.Prefix, h.Asked = h.prefix(h.ID), true
 	known, at := !h.of.Config.UsesRedis(), -1
 	if known {
-		at = local.Holder(now, p)
+		at = in.Local.Holder(now, p)
 	}
 	switch {
 	case at >= 0 && !p.HasBudget():

@@ -1,6 +1,8 @@
 package request
 
 import (
+	"slices"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/clusters"
@@ -69,15 +71,44 @@ func (s *Subject) needsMore() bool {
 
 // needsText reports whether a member of the body decides it that says nothing of its work.
 func (s *Subject) needsText() bool {
-	return s.Session.MayBeInBody(&s.Traits, s.Config) || s.State.inBody && !s.Traits.notJSON
+	return s.Session.mayBeInBody(&s.Traits, s.Config) || s.State.inBody && !s.Traits.notJSON
 }
 
-// PlanBody returns what is to be read of the body. inside is whether the choice inside a cluster needs it.
-func (s *Subject) PlanBody(inside bool) BodyPlan {
+// NeedsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
+// afterwards, with counts in Redis, it could not be held any more.
+func (s *Subject) NeedsBodyInside() bool {
+	c := s.Config.Clusters.Endpoint
+	switch {
+	case c == nil:
+		return false
+	case !s.Computes():
+	case c.Unit == lb.Tokens:
+		return true
+	}
+	var ss Session
+	if ss.Find(s.Gateway, &s.Traits, c, nil, false); ss.mayBeInBody(&s.Traits, c) {
+		return true
+	}
+	if s.Idle() {
+		return false
+	}
+	known, now := s.clusters, s.env.Clock()
+	return slices.ContainsFunc(s.Config.Clusters.List, func(name string) bool {
+		cl := known[name]
+		if cl == nil {
+			return c.ReadsModelLists()
+		}
+		return c.ReadsModel() && cl.Engines.HasAdapters() ||
+			c.ReadsModelLists() && (cl.Metrics.ListsUnread(now, c) || cl.Facts.Active(now))
+	})
+}
+
+// PlanBody returns what is to be read of the body.
+func (s *Subject) PlanBody() BodyPlan {
 	c, in := s.Config, s.Config.Clusters.Endpoint
 	p := BodyPlan{
 		atOnce: c.MaxInspectBytes, names: c.ReadsPrompt() || in != nil, timeout: c.BodyTimeout, keys: c,
-		ModelOnly: !s.needsMore() && !inside,
+		ModelOnly: !s.needsMore() && !s.NeedsBodyInside(),
 	}
 	p.end = !s.Traits.Multipart && (c.ReadsPrompt() || c.ReadsModel() || s.needsText() || s.Facts.ReadsFacts() ||
 		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))

@@ -1,11 +1,11 @@
 package core
 
 import (
-	"slices"
-
+	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
+	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
@@ -40,60 +40,25 @@ type seen struct {
 	inner *choice          // that choice, once it has taken what it needs of the body
 }
 
-// nesting is the choice of an endpoint in the cluster that was chosen.
-type nesting struct{ pl *choice }
-
-// needsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
-// afterwards, with counts in Redis, it could not be held any more.
-func (n *nesting) needsBodyInside() bool {
-	pl := n.pl
-	c := pl.Config.Clusters.Endpoint
-	switch {
-	case c == nil:
-		return false
-	case !pl.Computes():
-	case c.Unit == lb.Tokens:
-		return true
-	}
-	var ss request.Session
-	if ss.Find(pl.Gateway, &pl.Traits, c, nil, false); ss.MayBeInBody(&pl.Traits, c) {
-		return true
-	}
-	if pl.Idle() {
-		return false
-	}
-	known, now := pl.plugin.vm.clusters, pl.plugin.vm.Clock()
-	return slices.ContainsFunc(pl.Config.Clusters.List, func(name string) bool {
-		cl := known[name]
-		if cl == nil {
-			return c.ReadsModelLists()
-		}
-		return c.ReadsModel() && cl.Engines.HasAdapters() ||
-			c.ReadsModelLists() && (cl.Metrics.ListsUnread(now, c) || cl.Facts.Active(now))
-	})
-}
-
 // chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
-func (n *nesting) chooseInside() host.Action {
-	pl := n.pl
+func (pl *choice) chooseInside() host.Action {
 	c := pl.Config.Clusters.Endpoint
 	if c == nil || pl.Config.Shadow {
 		return host.Proceed
 	}
-	n.prepareInside()
+	pl.prepareInside()
 	came, in := pl.seen, pl.seen.inner
 	pl.inside, pl.seen = in, seen{}
 	in.Scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
 	if in.Prompt.Chain != nil {
 		in.Prompt.Chain.Planned = pl.plugin.vm.Clock()
 	}
-	return in.begin(&came)
+	return in.enterInside(&came)
 }
 
 // prepareInside has the choice inside a cluster take what it needs of the body, which is dropped: a request may wait
 // for its cluster. Only the names of keys of prompts are then not those of the cluster, but of all of the route.
-func (n *nesting) prepareInside() {
-	pl := n.pl
+func (pl *choice) prepareInside() {
 	c := pl.Config.Clusters.Endpoint
 	if c == nil || pl.Config.Shadow || pl.seen.inner != nil {
 		return
@@ -112,8 +77,8 @@ func (n *nesting) prepareInside() {
 	b.Text = nil
 }
 
-// begin decides inside a cluster, by what has come of the request.
-func (pl *choice) begin(seen *seen) host.Action {
+// enterInside decides inside a cluster, by what has come of the request.
+func (pl *choice) enterInside(seen *seen) host.Action {
 	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.Scope) {
 		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
 	}
@@ -136,3 +101,63 @@ func (pl *choice) readingOf(seen *seen) lb.Reason {
 	}
 	return lb.ReasonBodyLate
 }
+
+// leave has a request go on that other regions may have room for, to where that is. It reports whether it leaves.
+func (pl *choice) leave(away leaving) (a host.Action, left bool) {
+	switch away {
+	case toGateways:
+		pl.wait.countPlaced()
+		pl.decided(lb.ReasonForwarded)
+		return host.Proceed, true
+	case toServers:
+		return pl.adopt(), true
+	}
+	return host.Stop, false
+}
+
+// adopt has an adopted server chosen for the request, which is routed there by now.
+func (pl *choice) adopt() host.Action {
+	to := &pl.Config.Regions.Peers[pl.region.peer]
+	reason := pl.lease.reservation.reason
+	if reason == lb.ReasonChosen {
+		reason = lb.ReasonAdopted
+	}
+	in := newChoice(pl.stream, pl, pl.Config, to.Adopt)
+	pl.inside = in
+	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
+	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
+	in.State.TakeOver(&pl.State)
+	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
+	in.wait.forwarded = true
+	w, of := &pl.wait, &pl.Prompt.Work
+	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
+	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited
+	in.lease.grantedAt = pl.lease.grantedAt
+	if pl.Prompt.Chain != nil {
+		chain := *pl.Prompt.Chain
+		in.Prompt.Chain = &chain
+	}
+	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", pl.region.why.String()), 1)
+	return in.decide(max(pl.seen.size, pl.Body.Received), pl.seen.ended || pl.Body.EndedAt > 0, reason)
+}
+
+// leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again,
+// as of when it came: where nothing was open, it must not pass those that wait, nor the caps. Whatever else keeps the
+// plugin from choosing there, the gateway balances in the adopted cluster.
+func (pl *choice) leaveAdopted() host.Action {
+	o := pl.outer
+	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
+	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
+	pl.end()
+	o.region.comeHome()
+	if o.lease.store == nil { // it had no plan: nothing at home was healthy
+		return o.act(o.planAnew())
+	}
+	o.enter(phaseReserving)
+	o.lease.open(o.Cluster)
+	return o.act(o.replan())
+}
+
+// isAdopted reports whether this is the choice of an adopted server.
+func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.to != "" }
