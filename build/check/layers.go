@@ -31,7 +31,7 @@ var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
 	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
-	"plugin/request", "plugin/stats", "plugin/stores", "plugin/views", "redisclient",
+	"plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -41,7 +41,7 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
 	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/gauges", "plugin/host",
-	"plugin/learned", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views",
+	"plugin/learned", "plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -114,8 +114,8 @@ var mayImport = map[string][]string{
 	"plugin/core": {
 		"internal/order", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push",
 		"lb/region", "plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines",
-		"plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/request",
-		"plugin/stats", "plugin/stores", "plugin/views", xxhash,
+		"plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/regions",
+		"plugin/request", "plugin/stats", "plugin/stores", "plugin/views", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -139,11 +139,15 @@ var mayImport = map[string][]string{
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
 	"plugin/ratelimit":           {"lb/budget"},
-	"plugin/stats":               {"internal/statname", "lb", "lb/budget", "lb/memstore"},
+	"plugin/regions": {
+		"internal/statname", "lb", "lb/region", "plugin/clusters", "plugin/config", "plugin/endpoints",
+		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
+	},
 	"plugin/request": {
 		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
 		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", "plugin/stores", xxhash,
 	},
+	"plugin/stats": {"internal/statname", "lb", "lb/budget", "lb/memstore"},
 	"plugin/stores": {
 		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",
 		"plugin/stats", "redisclient",
@@ -163,8 +167,8 @@ var mayImport = map[string][]string{
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/request", "plugin/stores", "plugin/views",
-	"redisclient",
+	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/regions", "plugin/request", "plugin/stores",
+	"plugin/views", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

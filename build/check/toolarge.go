@@ -3,11 +3,5 @@ package main
 // tooLarge lists the packages that were beyond the limits of shape.go before these were held, with what they have. A
 // row may only become less: who makes a package smaller lowers its row.
 var tooLarge = map[string]shape{
-	"e2e/vllmsim": {
-		circle: 20,
-		pairs: []string{
-			"Fleet.State and Fleet.state",
-		},
-	},
 	"plugin/core": {circle: 10},
 }

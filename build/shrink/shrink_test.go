@@ -119,6 +119,16 @@ func deferred(n int32) (trail int32) {
 	return 7
 }
 
+//go:wasmexport crash
+func crash(n int32) int32 {
+	return inlined([]int32{1, 2}, n) + called([]int32{3, 4}, n)
+}
+
+func inlined[T any](list []T, n int32) T { return list[n] }
+
+//go:noinline
+func called[T any](list []T, n int32) T { return inlined(list[1:], n) }
+
 func fail(n int32) {
 	defer func() { runtime.GC() }()
 	if n < 0 {
@@ -207,6 +217,9 @@ func TestShrink(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := memoryBefore(t, module)
+	if err := shortenNames(want); err != nil {
+		t.Fatal(err)
+	}
 	base, records := findTable(want)
 	if records == 0 {
 		t.Fatal("the linker has written no such table: is this command still needed?")

@@ -39,6 +39,9 @@ func shrink(module []byte) ([]byte, error) {
 	if err := straighten(all, memory); err != nil {
 		return nil, err
 	}
+	if err := shortenNames(memory); err != nil {
+		return nil, err
+	}
 	without := bytes.Clone(memory)
 	clear(without[base : base+records*recordSize])
 	data.body = appendSegments(nil, split(without))

@@ -73,8 +73,8 @@ func TestMainThreadDoesNotLookAtAdoptedInRedis(t *testing.T) {
 		pass(2*time.Second, us, eu)
 		asks := 0
 		for _, w := range us.threads() {
-			for _, h := range w.vm.regions.homes {
-				if h.prober == nil {
+			for _, h := range w.vm.regions.Homes {
+				if h.Prober == nil {
 					continue
 				}
 				if asks++; redis && w == us.main {

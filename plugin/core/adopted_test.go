@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
 )
@@ -75,9 +76,9 @@ func (s *fakeStream) wantAt(adopted bool) {
 	if adopted {
 		cluster = euServers
 	}
-	if s.cluster != cluster || s.Upstream() < 0 || s.header(headerHop) != "" {
+	if s.cluster != cluster || s.Upstream() < 0 || s.header(regions.HeaderHop) != "" {
 		s.process.t.Fatalf("sent to %q, endpoint %d, held %v, with the hop %q: %+v", s.cluster, s.Upstream(), s.Held(),
-			s.header(headerHop), s.Result())
+			s.header(regions.HeaderHop), s.Result())
 	}
 }
 
@@ -151,7 +152,7 @@ func TestGivesBack(t *testing.T) {
 	pass(4*time.Second, us, eu)
 	us.wantAdopted(0)
 	away := us.client(0, regionChat)
-	if away.cluster != "to-eu" || away.header(headerHop) == "" {
+	if away.cluster != "to-eu" || away.header(regions.HeaderHop) == "" {
 		t.Errorf("given back, a request is sent to %q", away.cluster)
 	}
 	for _, c := range []*fakeStream{last, away, home} {

@@ -4,55 +4,11 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
-// This file is where the gateway's callbacks come in. Each runs in the context that it is for, and guarded.
+// This file is where the callbacks of requests come in. Each runs in the context that it is for, and guarded.
 
-// NewPlugin returns a configuration that has not been read yet, for a context of the gateway.
-func (v *VM) NewPlugin(context uint32) *Plugin {
-	return &Plugin{vm: v, ticker: ticker{context: context}}
-}
-
-// OnStart puts the configuration that read returns, with the name of its plugin, in force in place of p. It returns nil
-// when the gateway should refuse it and keep the previous one.
-func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin) {
-	v := p.vm
-	v.Callback(p.context, "the start of a configuration", func() {
-		name, raw := read()
-		next, ok := v.configure(name, raw, v.Kind)
-		if !ok {
-			return
-		}
-		v.configs.remove(p) // the gateway may start a context again
-		next.context = p.context
-		v.ticks.set(&next.ticker, v.Clock(), firstTick)
-		started = next
-	}, nil)
-	return started
-}
-
-// OnDone is called when the gateway is about to drop the configuration. It returns false when the gateway must keep it
-// until Gateway.PluginDone is called.
-func (p *Plugin) OnDone() bool {
-	done := true
-	p.vm.Callback(p.context, "the end of a configuration", func() { done = p.done() }, nil)
-	return done
-}
-
-// OnTick does what is due.
-func (p *Plugin) OnTick() {
-	p.vm.Callback(p.context, "a tick", func() { p.vm.tick(p) }, nil)
-}
-
-// OnWake is called with the messages of other VMs that have granted endpoints to requests that wait in this one.
-func (p *Plugin) OnWake(messages [][]byte) {
-	p.vm.Callback(p.context, "a wake-up", func() { p.vm.wake(messages) }, nil)
-}
-
-// NewStream returns the state of a request that begins under the configuration.
-func (p *Plugin) NewStream(context uint32, s host.GatewayStream) *Stream {
-	if v := p.vm; !v.Serves {
-		v.Serves = true
-		v.GW.Serves()
-	}
+// NewStream returns the state of a request that begins under a configuration.
+func NewStream(p *Plugin, context uint32, s host.GatewayStream) *Stream {
+	p.vm.serve()
 	stream := &Stream{plugin: p}
 	stream.Request.Init(s, context, p.vm.bodies, stream)
 	stream.first = newChoice(stream, nil, nil, "")

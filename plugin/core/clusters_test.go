@@ -27,7 +27,7 @@ func (w *fakeWorker) openNamed(cluster string) *fakeStream {
 	s := &fakeStream{process: w.process, worker: w, request: streamtest.Request{}.Filled()}
 	s.Stream = w.process.host.NewStream()
 	s.Filter = s
-	s.core = w.current.NewStream(1, namedStream{s, cluster})
+	s.core = NewStream(w.current, 1, namedStream{s, cluster})
 	s.in(func() { s.core.OnRequestHeaders(true) })
 	return s
 }

@@ -39,7 +39,7 @@ func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
 	p.streams[s.id] = s
 	s.Stream, s.Index = p.host.NewStream(), p.index
 	s.Name, s.Filter, s.StopIteration, s.Override = "the request "+strconv.Itoa(int(s.id)), s, true, clientsWish
-	s.core = w.current.NewStream(s.id, s)
+	s.core = NewStream(w.current, s.id, s)
 	for _, h := range r.Headers {
 		if h[0] == "x-higress-target-cluster" {
 			s.cluster = h[1] // by the route, until the plugin changes it

@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -49,8 +50,8 @@ func (f *forwarding) meet() {
 		return
 	}
 	pl.Traits.Read(pl.Gateway)
-	if hop := pl.Traits.Value(headerHop); hop != "" {
-		pl.Gateway.RemoveRequestHeader(headerHop)
+	if hop := pl.Traits.Value(regions.HeaderHop); hop != "" {
+		pl.Gateway.RemoveRequestHeader(regions.HeaderHop)
 		f.meetHop(homes, hop)
 	}
 }
@@ -61,7 +62,7 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	v := pl.plugin.vm
 	var from region.Hop
 	for _, c := range homes {
-		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
+		h := v.regions.Of(c).Key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
 		if h.Signed() && (h.Odd == nil || !from.Signed()) {
 			from = h
 		}
@@ -156,27 +157,27 @@ func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
 	if !prompt.NeedsLookup() {
 		return nil
 	}
-	h := pl.plugin.vm.regions.of(pl.Config)
-	return h.snapshot.Match(pl.lease.now(), prompt, h.board.Config().Peers)
+	h := pl.plugin.vm.regions.Of(pl.Config)
+	return h.Snapshot.Match(pl.lease.now(), prompt, h.Board.Config().Peers)
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
 func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
 	pl := f.pl
 	rules, r := &pl.Config.Regions, &pl.lease.reservation
-	h, now := pl.plugin.vm.regions.of(pl.Config), pl.lease.now()
+	h, now := pl.plugin.vm.regions.Of(pl.Config), pl.lease.now()
 	for range len(rules.Peers) + 1 {
-		peer, why := h.board.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random), rules.Allowed)
+		peer, why := h.Board.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random), rules.Allowed)
 		if peer == region.None {
 			break
 		}
-		adopted := h.board.Adopted(peer)
+		adopted := h.Board.Adopted(peer)
 		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
 		f.leaveHome()
 		if prompt.NeedsLookup() {
-			h.snapshot.Record(now, prompt, &h.board.Config().Peers[peer])
+			h.Snapshot.Record(now, prompt, &h.Board.Config().Peers[peer])
 		}
 		if f.peer, f.why, f.away = peer, why, toServers; !adopted {
 			if matched != nil {
@@ -214,12 +215,12 @@ func (f *forwarding) leaveHome() {
 }
 
 // forwardTo sends the request to the gateways of a peer.
-func (f *forwarding) forwardTo(h *home, peer int) {
+func (f *forwarding) forwardTo(h *regions.Home, peer int) {
 	pl := f.pl
 	v, rules := pl.plugin.vm, &pl.Config.Regions
 	to := &rules.Peers[peer]
 	f.to, f.away = to.Name, toGateways
-	pl.Gateway.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
+	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.Key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
 	pl.Gateway.Unsteer()
 	pl.Gateway.SetCluster(rules.Header, to.Target())
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)
@@ -227,7 +228,7 @@ func (f *forwarding) forwardTo(h *home, peer int) {
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *forwarding) recall() {
-	f.pl.Gateway.RemoveRequestHeader(headerHop)
+	f.pl.Gateway.RemoveRequestHeader(regions.HeaderHop)
 	f.goHome()
 	f.to, f.away = "", stays // only now: what panics here is recalled once more
 }

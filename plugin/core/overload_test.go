@@ -35,7 +35,7 @@ func TestFullWhileReserving(t *testing.T) {
 // Clients that are refused at the same time do not come back at the same time.
 func TestRetryAfter(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
-	s := d.workers[0].current.NewStream(7, &fakeStream{process: d.fakeProcess}).first
+	s := NewStream(d.workers[0].current, 7, &fakeStream{process: d.fakeProcess}).first
 	after := func(configured, expected time.Duration) (least, most time.Duration) {
 		s.Config = &config.Config{Overload: config.Overload{RetryAfter: configured}}
 		least = time.Duration(1<<63 - 1)

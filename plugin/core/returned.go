@@ -69,11 +69,11 @@ func (f *forwarding) forwardEnded(served bool) {
 	}
 	f.ended = true
 	v := f.pl.plugin.vm
-	h := v.regions.of(f.pl.Config)
+	h := v.regions.Of(f.pl.Config)
 	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {
-		h.snapshot.Forget(&prompt, &h.board.Config().Peers[f.peer], f.had)
+		h.Snapshot.Forget(&prompt, &h.Board.Config().Peers[f.peer], f.had)
 	}
-	v.regions.note(h.board.End(v.ReadClock(), f.peer, f.sentAt, served))
+	v.regions.Note(h.Board.End(v.ReadClock(), f.peer, f.sentAt, served))
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.

@@ -5,6 +5,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/request"
 )
 
@@ -46,16 +47,15 @@ func (s *Stream) meetProbe() (a host.Action, answered bool) {
 		return host.Proceed, false
 	}
 	s.Traits.Read(s.Gateway)
-	text := s.Traits.Value(headerProbe)
-	if text == "" || s.Traits.Value(":path") != probePath {
+	text := s.Traits.Value(regions.HeaderProbe)
+	if text == "" || s.Traits.Value(":path") != regions.ProbePath {
 		return host.Proceed, false
 	}
-	p := &probeAnswer{
-		s: s.Gateway, context: s.Context, regions: v.regions, rulesOf: set.RulesOf, open: true,
-		balance: func() host.Action { return s.first.pass(lb.ReasonPanic) },
-	}
+	p := v.regions.NewProbe(s.Gateway, s.Context, set.RulesOf, func() host.Action {
+		return s.first.pass(lb.ReasonPanic)
+	})
 	s.answer = p
-	if a, answered = p.answer(set.Regions(), text); !answered {
+	if a, answered = p.Answer(set.Regions(), text); !answered {
 		s.answer = nil
 	}
 	return a, answered

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
@@ -35,10 +36,11 @@ type VM struct {
 	waiters   *waiters          // requests that wait in a queue
 	scraping  *engines.Scraping // metrics of engines
 	lists     *engines.Lists    // of models that endpoints have
-	regions   *regions          // probes of other regions, and answers to theirs
+	regions   *regions.Regions  // probes of other regions, and answers to theirs
 	tasks     *admissionCore    // what the admission API knows of the VM
 	api       *admission.API    // which admits requests that their senders send themselves
 	gauges    *gauges.Gauges    // what the statistics show
+	listener  *Plugin           // the newest configuration at the latest tick
 	duplicate bool              // the plugin was found twice in one filter chain
 }
 
@@ -51,13 +53,10 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
 	v.stores = stores.New(e)
 	v.views = views.New(e, v.stores)
-	v.waiters = newWaiters(e, v.configs, v.stores, v.views)
+	v.waiters = newWaiters(e, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
-	v.regions = &regions{
-		Env: e, inForce: v.configs.allRegions, clusters: v.clusters, stores: v.stores, views: v.views,
-		wakeAt: v.ticks.wakeAt, scraping: v.scraping,
-	}
+	v.regions = regions.New(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.ticks.wakeAt)
 	v.tasks = &admissionCore{
 		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.Tasks,
 	}
@@ -73,7 +72,7 @@ func (v *VM) tick(p *Plugin) {
 	next := v.stores.Expire(now)
 	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.waiters.poll(now)))
 	p.dropIfDone()
-	v.waiters.listen()
+	v.listen()
 	if !v.ticks.due(now) {
 		return
 	}
@@ -90,9 +89,9 @@ func (v *VM) tick(p *Plugin) {
 	}, nil)
 	v.Guard("push limits", func() { v.clusters.ExchangeLimits(now, v.GW.KV()) }, nil)
 	v.Guard("the lists of models", func() { v.lists.Tick(now) }, nil)
-	v.Guard("other regions", func() { v.regions.tick(now) }, nil)
+	v.Guard("other regions", func() { v.regions.Tick(now) }, nil)
 	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
-	v.Guard("requests for other regions", func() { v.waiters.forwardWaiting(v.regions.haveRoom) }, nil)
+	v.Guard("requests for other regions", func() { v.waiters.forwardWaiting(v.regions.HaveRoom) }, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
@@ -101,8 +100,16 @@ func (v *VM) tick(p *Plugin) {
 	v.waiters.countOwners(now)
 	v.setBuild()
 	v.gauges.Set(now)
-	v.regions.heartbeat(now)
+	v.regions.Heartbeat(now)
 	v.forgetClusters(now)
+}
+
+// serve notes that the VM has requests: it is a worker's.
+func (v *VM) serve() {
+	if !v.Serves {
+		v.Serves = true
+		v.GW.Serves()
+	}
 }
 
 // setBuild says which build runs: 1 while it has a configuration, 0 at the end of the last one, since the gateway shows
@@ -120,6 +127,15 @@ func (v *VM) wake(messages [][]byte) {
 	}
 	if next := v.waiters.poll(now); next > 0 {
 		v.ticks.wakeAt(now, next)
+	}
+}
+
+// listen has this VM be woken in the name of the newest configuration. It is called at ticks: a VM that only tries a
+// configuration has none, and registers nothing.
+func (v *VM) listen() {
+	if p := v.configs.newest(); p != nil && p != v.listener {
+		v.listener = p
+		v.waiters.listen(p.context, p.set)
 	}
 }
 

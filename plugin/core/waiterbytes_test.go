@@ -11,6 +11,9 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/process/processtest"
 	"github.com/warmgate/warmgate/plugin/stores"
 )
 
@@ -85,10 +88,25 @@ type bytesLab struct {
 }
 
 func newBytesLab(t *testing.T, limit int) *bytesLab {
-	vm := newFakeProcess(t, 1).workers[0].vm
+	t.Helper()
+	kv := &processtest.KV{Cells: map[string]processtest.Cell{}}
+	if err := process.Prepare(kv); err != nil {
+		t.Fatal(err)
+	}
+	e := &host.Env{GW: enteredGateway{kv: kv}}
 	c := &config.Config{Queue: config.Queue{MaxBytes: limit}}
-	return &bytesLab{waiters: vm.waiters, cfg: c, waiting: map[lb.LeaseID]bool{}}
+	return &bytesLab{waiters: newWaiters(e, stores.New(e), nil), cfg: c, waiting: map[lb.LeaseID]bool{}}
 }
+
+// enteredGateway is a gateway whose contexts can be entered.
+type enteredGateway struct {
+	host.Gateway
+	kv lb.KV
+}
+
+func (g enteredGateway) KV() lb.KV      { return g.kv }
+func (g enteredGateway) Random() uint64 { return 1 }
+func (g enteredGateway) Enter(uint32)   {}
 
 func (b *bytesLab) Waits(id lb.LeaseID) bool { return b.waiting[id] }
 

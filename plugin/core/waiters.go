@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stores"
 	"github.com/warmgate/warmgate/plugin/views"
 )
@@ -22,7 +23,6 @@ import (
 // another VM wakes that; should the call get lost, that VM finds the grant at its next tick.
 type waiters struct {
 	*host.Env
-	configs *configs
 	stores  *stores.Stores
 	views   *views.Views
 	held    map[*waiter]int // and how many bytes of each: see waiterbytes.go
@@ -31,8 +31,7 @@ type waiters struct {
 	beyond  []*waiter       // held beyond the room there is, until it is known whether they wait in Redis
 	owners  int             // VMs of the gateway that count requests
 	tenants learned.Tenants // that have turns of their own in queues
-	newest  *Plugin         // the newest configuration at the latest tick
-	listens bool            // this VM is woken, in its name
+	listens bool            // this VM is woken
 }
 
 // waiter is what a VM knows of a request that waits.
@@ -70,11 +69,11 @@ const (
 	// capsPeriod is how often one of the requests that wait with equal caps brings the latest ones to its queue.
 	capsPeriod = time.Second
 	// replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
-	replanAfter = 2 * tickPeriod
+	replanAfter = 2 * process.TickPeriod
 )
 
-func newWaiters(e *host.Env, in *configs, s *stores.Stores, from *views.Views) *waiters {
-	w := &waiters{Env: e, configs: in, stores: s, views: from, owners: 1}
+func newWaiters(e *host.Env, s *stores.Stores, from *views.Views) *waiters {
+	w := &waiters{Env: e, stores: s, views: from, owners: 1}
 	w.held, w.of = map[*waiter]int{}, map[holder]int{}
 	w.tenants = learned.NewTenants()
 	s.Local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
@@ -188,23 +187,18 @@ func (w *waiters) forwardWaiting(isRoom func(c *config.Config) bool) {
 	}
 }
 
-// listen has other VMs wake this one in the name of the newest configuration, once there was one under which requests
-// may wait. It is called at ticks: a VM that only tries a configuration has none, and registers nothing.
-func (w *waiters) listen() {
-	p := w.configs.newest()
-	if p == nil || p == w.newest {
+// listen has other VMs wake this one in the name of a new configuration, with the gateway's context, once there was one
+// under which requests may wait.
+func (w *waiters) listen(context uint32, set *config.Set) {
+	if w.listens = w.listens || queues(set); !w.listens {
 		return
 	}
-	w.newest = p
-	if w.listens = w.listens || queues(p); !w.listens {
-		return
-	}
-	if err := w.GW.Listen(p.context, w.stores.Owner); err != nil {
+	if err := w.GW.Listen(context, w.stores.Owner); err != nil {
 		w.GW.Log(host.Warn, "no wake-ups: "+err.Error())
 	}
 }
 
 // queues reports whether requests may wait under the configuration.
-func queues(p *Plugin) bool {
-	return slices.ContainsFunc(p.set.All(), func(c *config.Config) bool { return c.Queue.Enabled() })
+func queues(set *config.Set) bool {
+	return slices.ContainsFunc(set.All(), func(c *config.Config) bool { return c.Queue.Enabled() })
 }

@@ -1,4 +1,4 @@
-package vllmsim
+package enginesim
 
 import (
 	"encoding/binary"
@@ -6,35 +6,28 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// none marks the absence of a block in the links of the free list.
-const none = int32(-1)
-
 // kvCache is a paged KV cache with prefix reuse. A block is either in use (refs > 0) or on the free list. A free block
 // that still has a name (hashed) can be found again by lookup until alloc reuses it; the list is ordered so that alloc
 // takes the least recently used one. Not safe for concurrent use.
 type kvCache struct {
-	blocks     []kvBlock
-	byHash     map[uint64]int32
-	head, tail int32
-	free       int
+	blocks []kvBlock
+	byHash map[uint64]int32
+	root   int32 // the number of blocks. The entry there closes the ring of the free list: next is its first block
+	free   int
 }
 
 type kvBlock struct {
 	hash       uint64
 	hashed     bool
 	refs       int32
-	prev, next int32
+	prev, next int32 // on the free list
 }
 
 func newKVCache(blocks int) *kvCache {
-	c := &kvCache{
-		blocks: make([]kvBlock, blocks),
-		byHash: make(map[uint64]int32),
-		head:   none,
-		tail:   none,
-	}
-	for i := range c.blocks {
-		c.pushBack(int32(i))
+	c := &kvCache{blocks: make([]kvBlock, blocks+1), byHash: map[uint64]int32{}, root: int32(blocks)}
+	c.blocks[c.root].prev, c.blocks[c.root].next = c.root, c.root
+	for id := range c.root {
+		c.insert(id, c.blocks[c.root].prev)
 	}
 	return c
 }
@@ -71,9 +64,9 @@ func (c *kvCache) acquire(dst []int32, chain []uint64) []int32 {
 // alloc takes the least recently used free block and forgets what it held. It reports false
 // when every block is in use.
 func (c *kvCache) alloc() (int32, bool) {
-	id := c.head
-	if id == none {
-		return none, false
+	id := c.blocks[c.root].next
+	if id == c.root {
+		return 0, false
 	}
 	c.unlink(id)
 	b := &c.blocks[id]
@@ -99,7 +92,7 @@ func (c *kvCache) name(id int32, hash uint64) {
 	c.byHash[hash] = id
 }
 
-// release gives up one reference to each block of a sequence. The last block goes first, so
+// release gives up one reference to each block of a request. The last block goes first, so
 // that a chain is evicted from its end and what is left of it stays a usable prefix. Anonymous
 // blocks can never be found again and are taken before any named one.
 func (c *kvCache) release(ids []int32) {
@@ -109,23 +102,18 @@ func (c *kvCache) release(ids []int32) {
 		switch {
 		case b.refs > 0:
 		case b.hashed:
-			c.pushBack(ids[i])
+			c.insert(ids[i], c.blocks[c.root].prev)
 		default:
-			c.pushFront(ids[i])
+			c.insert(ids[i], c.root)
 		}
 	}
 }
 
-// usage is the share of blocks in use by sequences, 0 to 1. Cached blocks that no sequence uses count as free, as in
+// usage is the share of blocks in use by requests, 0 to 1. Cached blocks that no request uses count as free, as in
 // vLLM.
-func (c *kvCache) usage() float64 {
-	if len(c.blocks) == 0 {
-		return 0
-	}
-	return float64(len(c.blocks)-c.free) / float64(len(c.blocks))
-}
+func (c *kvCache) usage() float64 { return float64(int(c.root)-c.free) / float64(c.root) }
 
-// forget makes every block anonymous, so that no later prompt finds a prefix. Sequences keep
+// forget makes every block anonymous, so that no later prompt finds a prefix. Requests keep
 // the blocks they use.
 func (c *kvCache) forget() {
 	clear(c.byHash)
@@ -134,42 +122,18 @@ func (c *kvCache) forget() {
 	}
 }
 
-func (c *kvCache) pushBack(id int32) {
-	b := &c.blocks[id]
-	b.prev, b.next = c.tail, none
-	if c.tail == none {
-		c.head = id
-	} else {
-		c.blocks[c.tail].next = id
-	}
-	c.tail = id
+// insert puts a block on the free list, after another one there.
+func (c *kvCache) insert(id, after int32) {
+	next := c.blocks[after].next
+	c.blocks[id].prev, c.blocks[id].next = after, next
+	c.blocks[after].next, c.blocks[next].prev = id, id
 	c.free++
 }
 
-func (c *kvCache) pushFront(id int32) {
-	b := &c.blocks[id]
-	b.prev, b.next = none, c.head
-	if c.head == none {
-		c.tail = id
-	} else {
-		c.blocks[c.head].prev = id
-	}
-	c.head = id
-	c.free++
-}
-
+// unlink takes a block off the free list.
 func (c *kvCache) unlink(id int32) {
 	b := &c.blocks[id]
-	if b.prev == none {
-		c.head = b.next
-	} else {
-		c.blocks[b.prev].next = b.next
-	}
-	if b.next == none {
-		c.tail = b.prev
-	} else {
-		c.blocks[b.next].prev = b.prev
-	}
+	c.blocks[b.prev].next, c.blocks[b.next].prev = b.next, b.prev
 	c.free--
 }
 

@@ -1,4 +1,4 @@
-package vllmsim
+package enginesim
 
 import (
 	"slices"
@@ -7,11 +7,11 @@ import (
 )
 
 // submit submits a request of a few tokens for an adapter.
-func (l *lab) submit(adapter string, answer int) *sequence {
+func (l *lab) submit(adapter string, answer int) *Request {
 	l.t.Helper()
-	q := newSequence(prompt(adapter+"x", 2), 0, 1, answer, finishLength)
-	q.adapter = adapter
-	if err := l.add(q, l.now); err != nil {
+	q := &Request{Prompt: prompt(adapter+"x", 2), Seed: 1, Tokens: answer}
+	q.Adapter = adapter
+	if err := l.Add(q, l.now); err != nil {
 		l.t.Fatal(err)
 	}
 	return q
@@ -20,8 +20,8 @@ func (l *lab) submit(adapter string, answer int) *sequence {
 // batchOf lists the adapters of the batch, sequence by sequence.
 func (l *lab) batchOf() []string {
 	var names []string
-	for _, q := range l.scheduler.running {
-		names = append(names, q.adapter)
+	for _, q := range l.running {
+		names = append(names, q.Adapter)
 	}
 	return names
 }
@@ -33,35 +33,35 @@ func TestBatchIsFullOfAdapters(t *testing.T) {
 	third := l.submit("c", 3)
 	l.submit("b", 9) // passes the previous one
 	l.submit("", 9)
-	l.step()
+	l.next()
 	if got := l.batchOf(); !slices.Equal(got, []string{"a", "b", "b", ""}) {
 		t.Fatalf("the batch is %q", got)
 	}
-	if l.queued() != 1 || l.shown.deferred != 1 || l.shown.waiting != 1 {
-		t.Errorf("%d queued, shown %+v, want one that is deferred", l.queued(), l.shown)
+	if l.Queued() != 1 || l.shown.Deferred != 1 || l.shown.Waiting != 1 {
+		t.Errorf("%d queued, shown %+v, want one that is deferred", l.Queued(), l.shown)
 	}
-	l.step()
-	l.step() // a ends
-	l.step()
-	if third.state != seqRunning || l.queued() != 0 || l.shown.deferred != 0 {
-		t.Errorf("state %d with %d queued, %+v, want it to run in a's place", third.state, l.queued(), l.shown)
+	l.next()
+	l.next() // a ends
+	l.next()
+	if third.state != stateRunning || l.Queued() != 0 || l.shown.Deferred != 0 {
+		t.Errorf("state %d with %d queued, %+v, want it to run in a's place", third.state, l.Queued(), l.shown)
 	}
 	l.drain()
-	if l.stats.queuedRequests != 1 {
-		t.Errorf("%d requests queued, want 1", l.stats.queuedRequests)
+	if l.stats.QueuedRequests != 1 {
+		t.Errorf("%d requests queued, want 1", l.stats.QueuedRequests)
 	}
 }
 
 func TestAdaptersAreLoadedOnce(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 1, MaxLoras: 2})
-	l.tuning.AdapterLoadMS = 100
+	l.times.AdapterLoadMS = 100
 	for _, c := range []struct {
 		adapter string
 		loads   int
 	}{{"", 0}, {"a", 1}, {"a", 0}, {"b", 1}, {"", 0}, {"a", 0}, {"c", 1}, {"a", 0}, {"b", 1}} {
 		before := l.now
 		l.submit(c.adapter, 1)
-		if st := l.step(); st.loads != c.loads {
+		if st := l.next(); st.loads != c.loads {
 			t.Errorf("%q: %d adapters loaded, want %d; loaded %q", c.adapter, st.loads, c.loads, l.adapters.loaded)
 		}
 		if took, least := l.now-before, time.Duration(c.loads)*100*time.Millisecond; took < least ||
@@ -69,8 +69,8 @@ func TestAdaptersAreLoadedOnce(t *testing.T) {
 			t.Errorf("%q: the step took %v, want %v and its prefill", c.adapter, took, least)
 		}
 	}
-	if l.stats.adapterLoads != 4 {
-		t.Errorf("%d loads counted, want 4", l.stats.adapterLoads)
+	if l.stats.AdapterLoads != 4 {
+		t.Errorf("%d loads counted, want 4", l.stats.AdapterLoads)
 	}
 }
 
@@ -78,36 +78,31 @@ func TestAdaptersAreLoadedOnce(t *testing.T) {
 func TestAdapterInfo(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 1, MaxLoras: 1})
 	now := func() string {
-		newest := slices.MaxFunc(l.adapters.infos, func(a, b adapterInfo) int { return int(a.at - b.at) })
-		return newest.names
+		newest := slices.MaxFunc(l.adapters.sets, func(a, b AdapterSet) int { return int(a.At - b.At) })
+		return newest.Names
 	}
 	b := l.submit("b", 3)
 	l.submit("a", 2)
 	l.submit("b", 2)
-	if l.step(); now() != "b" {
+	if l.next(); now() != "b" {
 		t.Errorf("newest %q, want the one that runs, not the one that waits", now())
 	}
-	l.abort(b, l.now)
-	if l.step(); now() != "a" {
+	l.Abort(b, l.now)
+	if l.next(); now() != "a" {
 		t.Errorf("newest %q after the first has left, want the next", now())
 	}
 	l.drain()
 	if now() != "" {
 		t.Errorf("newest %q at the end, want none", now())
 	}
-	if got := l.adapters.infos; len(got) != 3 {
+	if got := l.adapters.sets; len(got) != 3 {
 		t.Errorf("%v, want three combinations", got)
-	}
-	if samples := l.adapters.samples(time.Unix(1000, 0)); !slices.ContainsFunc(samples, func(s sample) bool {
-		return s.labels == `max_lora="1",running_lora_adapters="b",waiting_lora_adapters="b"` && s.value >= 1000
-	}) {
-		t.Errorf("samples %+v", samples)
 	}
 	plain := newLab(t, Config{})
 	plain.submit("", 2)
 	plain.drain()
-	if len(plain.adapters.infos) != 0 {
-		t.Errorf("an engine without adapters has %v", plain.adapters.infos)
+	if len(plain.adapters.sets) != 0 {
+		t.Errorf("an engine without adapters has %v", plain.adapters.sets)
 	}
 }
 
@@ -116,27 +111,27 @@ func TestAdapterInfo(t *testing.T) {
 func TestRequestsQueueOnce(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 2})
 	l.send(prompt("a", 4), 5)
-	l.step()
-	st := l.begin(l.now)
+	l.next()
+	l.Begin(l.now)
 	l.send(prompt("b", 4), 5)
-	l.finish(st, l.now)
-	l.step()
-	if l.stats.queuedRequests != 0 {
-		t.Errorf("%d requests queued beside a free slot", l.stats.queuedRequests)
+	l.Finish(l.now)
+	l.next()
+	if l.stats.QueuedRequests != 0 {
+		t.Errorf("%d requests queued beside a free slot", l.stats.QueuedRequests)
 	}
 	l.send(prompt("c", 4), 2)
-	l.step()
-	l.step()
+	l.next()
+	l.next()
 	l.drain()
-	if l.stats.queuedRequests != 1 {
-		t.Errorf("%d requests queued, want 1", l.stats.queuedRequests)
+	if l.stats.QueuedRequests != 1 {
+		t.Errorf("%d requests queued, want 1", l.stats.QueuedRequests)
 	}
 	starved := newLab(t, Config{NumBlocks: 8})
 	starved.send(prompt("a", 12), 12)
 	starved.send(prompt("b", 12), 12)
 	starved.drain()
-	if starved.stats.queuedRequests != 1 || starved.stats.preemptions == 0 {
-		t.Errorf("%d requests queued in %d preemptions, want the one that was preempted", starved.stats.queuedRequests,
-			starved.stats.preemptions)
+	if starved.stats.QueuedRequests != 1 || starved.stats.Preemptions == 0 {
+		t.Errorf("%d requests queued in %d preemptions, want the one that was preempted", starved.stats.QueuedRequests,
+			starved.stats.Preemptions)
 	}
 }

@@ -1,4 +1,4 @@
-package core
+package regions
 
 import (
 	"github.com/warmgate/warmgate/lb/region"
@@ -10,26 +10,34 @@ import (
 // A probe of another region is answered by the plugin: how much room there is here. It is held for as long as Redis
 // takes to say what is in flight, where that is counted there.
 
-// probeAnswer is the answer to the probe of another region, which is a request.
-type probeAnswer struct {
+// Probe is the answer to the probe of another region, which is a request.
+type Probe struct {
 	s          host.GatewayStream
 	context    uint32 // the gateway's
-	regions    *regions
+	regions    *Regions
 	rulesOf    func(c *config.Config) []*config.Config // that have the regions of one
 	balance    func() host.Action                      // has the gateway balance the request
 	open       bool                                    // it is not given yet
 	inCallback bool                                    // the request's own callback runs
 }
 
-// answer answers the probe of another region, and returns what becomes of it until then. A stranger learns nothing: the
+// NewProbe returns a probe that is not answered yet. rulesOf returns the rules that have the regions of one, and
+// balance has the gateway balance the request.
+func (r *Regions) NewProbe(
+	s host.GatewayStream, context uint32, rulesOf func(*config.Config) []*config.Config, balance func() host.Action,
+) *Probe {
+	return &Probe{s: s, context: context, regions: r, rulesOf: rulesOf, balance: balance, open: true}
+}
+
+// Answer answers the probe of another region, and returns what becomes of it until then. A stranger learns nothing: the
 // request goes on as any other. Who has a probe that was signed knows of the path, and may not make the servers work by
 // it: if it is old, was answered, or is for another region, it gets a 404.
-func (p *probeAnswer) answer(homes []*config.Config, text string) (a host.Action, answered bool) {
+func (p *Probe) Answer(homes []*config.Config, text string) (a host.Action, answered bool) {
 	r := p.regions
 	wall, signed := r.GW.Wall(), false
 	for _, c := range homes {
-		h := r.of(c)
-		route, err := h.key.ReadProbe(text, c.Regions.Name, wall)
+		h := r.Of(c)
+		route, err := h.Key.ReadProbe(text, c.Regions.Name, wall)
 		signed = signed || route.From != ""
 		if err != nil {
 			continue
@@ -37,7 +45,7 @@ func (p *probeAnswer) answer(homes []*config.Config, text string) (a host.Action
 		if h.replays.Take(&route, wall) != nil {
 			break
 		}
-		views, err := h.board.Views()
+		views, err := h.Board.Views()
 		if err != nil {
 			break
 		}
@@ -51,13 +59,13 @@ func (p *probeAnswer) answer(homes []*config.Config, text string) (a host.Action
 }
 
 // hold answers a probe of a home, at once or later.
-func (p *probeAnswer) hold(h *home, c *config.Config, probe *region.Route, views []region.View) host.Action {
+func (p *Probe) hold(h *Home, c *config.Config, probe *region.Route, views []region.View) host.Action {
 	r := p.regions
 	p.inCallback = true
 	p.s.SetCluster(c.Regions.Header, c.Regions.Cluster)
 	r.survey(r.ReadClock(), p.context, p.rulesOf(c), func(state region.State) {
 		reply := func() {
-			p.reply(204, [][2]string{{headerAnswer, h.key.SignAnswer(probe, r.GW.Wall(), state, views)}})
+			p.reply(204, [][2]string{{HeaderAnswer, h.Key.SignAnswer(probe, r.GW.Wall(), state, views)}})
 		}
 		switch {
 		case !p.open: // whoever asked has left
@@ -74,24 +82,24 @@ func (p *probeAnswer) hold(h *home, c *config.Config, probe *region.Route, views
 	return host.Hold
 }
 
-func (p *probeAnswer) reply(status int, headers [][2]string) {
+func (p *Probe) reply(status int, headers [][2]string) {
 	p.s.Reply(status, headers, "")
 	p.open = false
 }
 
-func (p *probeAnswer) Read(int, bool) host.Action {
+func (p *Probe) Read(int, bool) host.Action {
 	if p.open {
 		return host.Stop
 	}
 	return host.Proceed
 }
 
-func (p *probeAnswer) Late() {}
+func (p *Probe) Late() {}
 
-func (p *probeAnswer) Left() { p.open = false }
+func (p *Probe) Left() { p.open = false }
 
 // Failed has the gateway balance a probe that could not be answered: who asked takes that for no answer.
-func (p *probeAnswer) Failed() host.Action {
+func (p *Probe) Failed() host.Action {
 	if !p.open {
 		return host.Proceed
 	}
@@ -100,7 +108,7 @@ func (p *probeAnswer) Failed() host.Action {
 }
 
 // resumeFailed ends a probe whose answer, from outside of its callbacks, has panicked.
-func (p *probeAnswer) resumeFailed() {
+func (p *Probe) resumeFailed() {
 	defer p.s.Resume()
 	p.Failed()
 }

@@ -1,4 +1,4 @@
-package core
+package regions
 
 import (
 	"time"
@@ -27,7 +27,7 @@ type room struct {
 // survey calls done with what this region says of itself to those who ask: of its own servers, by its rules. It is
 // called while a request that is routed to them is being handled, and calls done at once or, with counts in Redis,
 // later.
-func (r *regions) survey(now time.Duration, request uint32, rules []*config.Config, done func(region.State)) {
+func (r *Regions) survey(now time.Duration, request uint32, rules []*config.Config, done func(region.State)) {
 	sv := &survey{done: done, asking: true}
 	for _, c := range rules {
 		if rm := r.roomBy(now, request, sv, c); rm.known && rm.state.Open == 0 {
@@ -39,7 +39,7 @@ func (r *regions) survey(now time.Duration, request uint32, rules []*config.Conf
 }
 
 // roomBy adds how much room there is by a rule.
-func (r *regions) roomBy(now time.Duration, request uint32, sv *survey, c *config.Config) *room {
+func (r *Regions) roomBy(now time.Duration, request uint32, sv *survey, c *config.Config) *room {
 	cl, plan, why := r.planOf(now, c, r.views.Of(now, c.Regions.Cluster, c), request)
 	rm := &room{plan: plan, known: why != lb.ReasonChosen}
 	if sv.rooms = append(sv.rooms, rm); rm.known {

@@ -47,7 +47,7 @@ func TestBodyTimeout(t *testing.T) {
 	if answer, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("a body that stalls got %q, %v, want a reset", answer, err)
 	}
-	eventually(t, s, "one reset", func(st vllmsim.State) bool { return st.Inflight == 0 && st.Statuses["0"] == 1 })
+	eventually(t, s, "one reset", func(st vllmsim.State) bool { return st.Inflight == 0 && st.Statuses[0] == 1 })
 	complete(t, s, chatPath, chat("y", 1, ""))
 }
 

@@ -1,9 +1,7 @@
-package vllmsim
+package enginesim
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -14,7 +12,7 @@ type adapters struct {
 	max    int      // in a batch, and slots; 0 = the engine knows none
 	loaded []string // least recently used first
 	live   []adapterUse
-	infos  []adapterInfo
+	sets   []AdapterSet
 }
 
 // adapterUse counts the requests of an adapter that have had a token and not ended.
@@ -23,10 +21,10 @@ type adapterUse struct {
 	n    int
 }
 
-// adapterInfo is a series of vllm:lora_requests_info: a combination of adapters, and when it was last true.
-type adapterInfo struct {
-	names string
-	at    time.Duration
+// AdapterSet is a combination of adapters that had requests at once.
+type AdapterSet struct {
+	Names string        // joined by commas
+	At    time.Duration // when this was last true
 }
 
 // arrive counts a request in.
@@ -65,35 +63,22 @@ func (a *adapters) update(now time.Duration) {
 		names[i] = a.live[i].name
 	}
 	all := strings.Join(names, ",")
-	if i := slices.IndexFunc(a.infos, func(t adapterInfo) bool { return t.names == all }); i >= 0 {
-		a.infos[i].at = now
+	if i := slices.IndexFunc(a.sets, func(t AdapterSet) bool { return t.Names == all }); i >= 0 {
+		a.sets[i].At = now
 		return
 	}
-	a.infos = append(a.infos, adapterInfo{all, now})
+	a.sets = append(a.sets, AdapterSet{all, now})
 }
 
-// samples are the series of vllm:lora_requests_info; their values are times in Unix seconds.
-func (a *adapters) samples(start time.Time) []sample {
-	var out []sample
-	for _, t := range a.infos {
-		names := strconv.Quote(t.names)
-		out = append(out, sample{
-			labels: fmt.Sprintf(`max_lora="%d",running_lora_adapters=%s,waiting_lora_adapters=%s`, a.max, names, names),
-			value:  float64(start.Add(t.at).UnixMicro()) / 1e6,
-		})
-	}
-	return out
-}
-
-// batch returns the adapters of the sequences, each once.
-func (a *adapters) batch(running []*sequence) []string {
+// batch returns the adapters of the requests, each once.
+func (a *adapters) batch(running []*Request) []string {
 	if a.max == 0 {
 		return nil
 	}
 	var names []string
-	for _, q := range running {
-		if q.adapter != "" && !slices.Contains(names, q.adapter) {
-			names = append(names, q.adapter)
+	for _, r := range running {
+		if r.Adapter != "" && !slices.Contains(names, r.Adapter) {
+			names = append(names, r.Adapter)
 		}
 	}
 	return names
@@ -120,4 +105,4 @@ func (a *adapters) load(batch []string) (missing int) {
 }
 
 // forget empties the slots and the recorded combinations.
-func (a *adapters) forget() { a.loaded, a.infos = nil, nil }
+func (a *adapters) forget() { a.loaded, a.sets = nil, nil }

@@ -1,4 +1,4 @@
-package vllmsim
+package enginesim
 
 import (
 	"fmt"
@@ -9,83 +9,76 @@ import (
 	"time"
 )
 
-// lab is a scheduler in simulated time.
+// lab is an engine and a clock.
 type lab struct {
-	*scheduler
-	t      *testing.T
-	tuning Tuning
-	now    time.Duration
+	*Engine
+	t   *testing.T
+	now time.Duration
 }
 
-// newLab makes a scheduler with blocks of 4 tokens and round times: 10 ms per prompt, 1 ms per
-// prompt token, 5 ms per decode step, 1 ms per sequence in it.
+// newLab makes an engine with blocks of 4 tokens and round times: 10 ms per prompt, 1 ms per prompt token, 5 ms per
+// decode step, 1 ms per request in it.
 func newLab(t *testing.T, cfg Config) *lab {
 	cfg.BlockSize = 4
-	cfg = cfg.withDefaults()
-	tuning := NoLatency()
-	tuning.PrefillOverheadMS, tuning.PrefillTokenMS = 10, 1
-	tuning.DecodeStepMS, tuning.DecodeSeqMS = 5, 1
-	return &lab{scheduler: newScheduler(cfg, newStats(cfg.MaxModelLen, 0)), t: t, tuning: tuning}
+	return &lab{Engine: New(cfg, Times{
+		Speed: 1, PrefillOverheadMS: 10, PrefillTokenMS: 1, DecodeStepMS: 5, DecodeSeqMS: 1,
+	}), t: t}
 }
 
 // prompt is a prompt of n tokens that shares its beginning with prompts of the same letter.
 func prompt(letter string, n int) []byte {
-	return []byte(strings.Repeat(letter, n*bytesPerToken))
+	return []byte(strings.Repeat(letter, n*BytesPerToken))
 }
 
 // send submits a request for an answer of so many tokens.
-func (l *lab) send(prompt []byte, answer int) *sequence {
+func (l *lab) send(prompt []byte, answer int) *Request {
 	l.t.Helper()
-	q := newSequence(slices.Clone(prompt), 0, 1, answer, finishLength)
-	if err := l.add(q, l.now); err != nil {
+	q := &Request{Prompt: slices.Clone(prompt), Seed: 1, Tokens: answer}
+	if err := l.Add(q, l.now); err != nil {
 		l.t.Fatal(err)
 	}
 	return q
 }
 
-// step runs one engine step and returns it.
-func (l *lab) step() step {
-	st := l.begin(l.now)
-	l.now += l.tuning.stepTime(st)
-	l.finish(st, l.now)
-	return st
+// next runs one engine step and returns it.
+func (l *lab) next() step {
+	l.now += l.Begin(l.now)
+	l.Finish(l.now)
+	return l.step
 }
 
 // drain runs until nothing is left.
 func (l *lab) drain() {
 	l.t.Helper()
 	for range 10000 {
-		if l.idle() {
+		if l.Idle() {
 			return
 		}
-		l.step()
+		l.next()
 	}
 	l.t.Fatal("the scheduler does not come to an end")
 }
 
 func TestStepTime(t *testing.T) {
-	tuning := newLab(t, Config{}).tuning
-	fast := tuning
+	times := newLab(t, Config{}).times
+	fast := times
 	fast.Speed = 2
-	slow := tuning
-	slow.Mode = ModeSlow
 	for _, c := range []struct {
-		name   string
-		tuning Tuning
-		step   step
-		ms     int
+		name  string
+		times Times
+		step  step
+		ms    int
 	}{
-		{"empty", tuning, step{}, 0},
-		{"prefill", tuning, step{started: 1, prefill: 30}, 40},
-		{"two prompts", tuning, step{started: 2, prefill: 30}, 50},
-		{"later chunk", tuning, step{prefill: 30}, 30},
-		{"decode one", tuning, step{decodes: 1}, 6},
-		{"decode ten", tuning, step{decodes: 10}, 15},
-		{"both", tuning, step{started: 1, prefill: 30, decodes: 10}, 55},
+		{"empty", times, step{}, 0},
+		{"prefill", times, step{started: 1, prefill: 30}, 40},
+		{"two prompts", times, step{started: 2, prefill: 30}, 50},
+		{"later chunk", times, step{prefill: 30}, 30},
+		{"decode one", times, step{decodes: 1}, 6},
+		{"decode ten", times, step{decodes: 10}, 15},
+		{"both", times, step{started: 1, prefill: 30, decodes: 10}, 55},
 		{"twice as fast", fast, step{started: 1, prefill: 30}, 20},
-		{"slow mode", slow, step{decodes: 1}, 60},
 	} {
-		if got := c.tuning.stepTime(c.step); got != time.Duration(c.ms)*time.Millisecond {
+		if got := c.times.step(&c.step); got != time.Duration(c.ms)*time.Millisecond {
 			t.Errorf("%s: %v, want %d ms", c.name, got, c.ms)
 		}
 	}
@@ -126,7 +119,7 @@ func TestSteps(t *testing.T) {
 		}, []want{{1, 8, 0}, {1, 4, 0}}},
 		{"prefix of a running sequence", Config{}, func(l *lab) {
 			l.send(prompt("a", 8), 3)
-			l.step()
+			l.next()
 			l.send(prompt("a", 9), 1)
 		}, []want{{1, 1, 1}, {0, 0, 1}}},
 	} {
@@ -134,8 +127,8 @@ func TestSteps(t *testing.T) {
 			l := newLab(t, c.cfg)
 			c.load(l)
 			var got []want
-			for !l.idle() {
-				st := l.step()
+			for !l.Idle() {
+				st := l.next()
 				got = append(got, want{st.started, st.prefill, st.decodes})
 			}
 			if !slices.Equal(got, c.want) {
@@ -162,14 +155,14 @@ func TestQueueIsCapped(t *testing.T) {
 	for range 5 {
 		l.send(prompt("a", 4), 1)
 	}
-	refused := newSequence(prompt("a", 4), 0, 1, 1, finishLength)
-	if err := l.add(refused, l.now); err != errBusy {
-		t.Errorf("the sixth request: %v, want errBusy", err)
+	refused := &Request{Prompt: prompt("a", 4), Seed: 1, Tokens: 1}
+	if err := l.Add(refused, l.now); err != ErrBusy {
+		t.Errorf("the sixth request: %v, want ErrBusy", err)
 	}
-	if l.stats.rejected != 1 {
-		t.Errorf("%d rejections counted, want 1", l.stats.rejected)
+	if l.stats.Rejected != 1 {
+		t.Errorf("%d rejections counted, want 1", l.stats.Rejected)
 	}
-	l.step()
+	l.next()
 	l.send(prompt("a", 4), 1)
 	l.drain()
 	unlimited := newLab(t, Config{MaxNumSeqs: 1, MaxQueued: -1})
@@ -182,12 +175,12 @@ func TestRequestsWaitForBlocks(t *testing.T) {
 	l := newLab(t, Config{NumBlocks: 8})
 	first := l.send(prompt("a", 20), 4) // 5 blocks, then 6
 	second := l.send(prompt("b", 16), 1)
-	l.step()
-	if first.state != seqRunning || second.state != seqWaiting || l.queued() != 1 {
-		t.Fatalf("states %d, %d with %d queued, want the second to queue", first.state, second.state, l.queued())
+	l.next()
+	if first.state != stateRunning || second.state != stateWaiting || l.Queued() != 1 {
+		t.Fatalf("states %d, %d with %d queued, want the second to queue", first.state, second.state, l.Queued())
 	}
-	l.abort(first, l.now)
-	if l.step(); second.state != seqFinished {
+	l.Abort(first, l.now)
+	if l.next(); second.state != stateFinished {
 		t.Errorf("the second request is in state %d after the first has left", second.state)
 	}
 }
@@ -197,8 +190,8 @@ func TestPreemption(t *testing.T) {
 	old := l.send(prompt("a", 12), 12)
 	young := l.send(prompt("b", 12), 12)
 	l.drain()
-	if l.stats.preemptions == 0 || old.preemptions != 0 || young.preemptions == 0 {
-		t.Errorf("preempted %d times: old %d, young %d; want only the young one", l.stats.preemptions, old.preemptions,
+	if l.stats.Preemptions == 0 || old.preemptions != 0 || young.preemptions == 0 {
+		t.Errorf("preempted %d times: old %d, young %d; want only the young one", l.stats.Preemptions, old.preemptions,
 			young.preemptions)
 	}
 	alone := newLab(t, Config{NumBlocks: 8})
@@ -215,18 +208,18 @@ func TestPreemption(t *testing.T) {
 func TestAbortInEveryState(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 1})
 	running, waiting := l.send(prompt("a", 8), 9), l.send(prompt("b", 8), 9)
-	st := l.begin(l.now)
-	l.abort(running, l.now) // in the middle of a step
-	l.abort(waiting, l.now)
-	l.finish(st, l.now)
-	l.abort(running, l.now)
-	if !l.idle() || l.cache.free != l.cfg.NumBlocks || running.generated != 0 {
-		t.Errorf("idle %v, %d of %d blocks free, %d tokens", l.idle(), l.cache.free, l.cfg.NumBlocks, running.generated)
+	l.Begin(l.now)
+	l.Abort(running, l.now) // in the middle of a step
+	l.Abort(waiting, l.now)
+	l.Finish(l.now)
+	l.Abort(running, l.now)
+	if !l.Idle() || l.cache.free != l.cfg.NumBlocks || running.generated != 0 {
+		t.Errorf("idle %v, %d of %d blocks free, %d tokens", l.Idle(), l.cache.free, l.cfg.NumBlocks, running.generated)
 	}
-	if n := l.stats.finished[finishAbort]; n != 2 {
+	if n := l.stats.Finished[FinishAbort]; n != 2 {
 		t.Errorf("%d aborts counted, want 2", n)
 	}
-	if !running.ended.Load() || !waiting.ended.Load() {
+	if !running.Done() || !waiting.Done() {
 		t.Error("the handlers were not notified")
 	}
 }
@@ -234,22 +227,22 @@ func TestAbortInEveryState(t *testing.T) {
 // TestGaugesShowSteps checks that /metrics lags behind by up to a step and is not left behind.
 func TestGaugesShowSteps(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 1, NumBlocks: 8})
-	show := func(what string, want gauges) {
+	show := func(what string, want Gauges) {
 		t.Helper()
 		if l.shown != want {
 			t.Errorf("%s: %+v, want %+v", what, l.shown, want)
 		}
 	}
 	first := l.send(prompt("a", 4), 5)
-	show("before the first step", gauges{})
-	st := l.begin(l.now)
+	show("before the first step", Gauges{})
+	l.Begin(l.now)
 	second := l.send(prompt("b", 4), 5)
-	show("in the first step", gauges{running: 1, kvUsage: 1. / 8})
-	l.finish(st, l.now)
-	show("after the first step", gauges{running: 1, waiting: 1, kvUsage: 1. / 8})
-	l.abort(first, l.now)
-	l.abort(second, l.now)
-	show("when both have left", gauges{})
+	show("in the first step", Gauges{Running: 1, KVUsage: 1. / 8})
+	l.Finish(l.now)
+	show("after the first step", Gauges{Running: 1, Waiting: 1, KVUsage: 1. / 8})
+	l.Abort(first, l.now)
+	l.Abort(second, l.now)
+	show("when both have left", Gauges{})
 }
 
 func TestIntegrals(t *testing.T) {
@@ -263,7 +256,7 @@ func TestIntegrals(t *testing.T) {
 		name      string
 		got, want time.Duration
 	}{
-		{"idle", l.stats.idleFor, 1100 * time.Millisecond},
+		{"idle", l.stats.idle, 1100 * time.Millisecond},
 		{"waited", l.stats.waited, 20 * time.Millisecond},
 		{"queued", l.stats.queued, 20 * time.Millisecond},
 	} {
@@ -283,26 +276,26 @@ func TestSchedulerInvariants(t *testing.T) {
 				MaxNumSeqs: 1 + r.IntN(4), NumBlocks: 12 + r.IntN(20),
 				MaxBatchedTokens: 4 + r.IntN(30), MaxQueued: -1,
 			})
-			var kept, left []*sequence
+			var kept, left []*Request
 			for range 60 {
 				for range r.IntN(3) {
 					kept = append(kept, l.send(prompt(string(rune('a'+r.IntN(3))), 1+r.IntN(30)), 1+r.IntN(16)))
 				}
 				if len(kept) > 0 && r.IntN(4) == 0 {
 					i := r.IntN(len(kept))
-					l.abort(kept[i], l.now)
+					l.Abort(kept[i], l.now)
 					left = append(left, kept[i])
 					kept = slices.Delete(kept, i, i+1)
 				}
-				checkStep(t, l, l.step())
+				checkStep(t, l, l.next())
 			}
 			l.drain()
 			for _, q := range kept {
-				if q.state != seqFinished || q.generated != q.maxTokens || !q.ended.Load() {
-					t.Errorf("state %d with %d of %d tokens", q.state, q.generated, q.maxTokens)
+				if q.state != stateFinished || q.generated != q.Tokens || !q.Done() {
+					t.Errorf("state %d with %d of %d tokens", q.state, q.generated, q.Tokens)
 				}
 			}
-			if n := l.stats.finished[finishLength] + l.stats.finished[finishAbort]; n != int64(len(kept)+len(left)) {
+			if n := l.stats.Finished[FinishLength] + l.stats.Finished[FinishAbort]; n != int64(len(kept)+len(left)) {
 				t.Errorf("%d ends counted of %d requests", n, len(kept)+len(left))
 			}
 			checkCache(t, l.cache, nil)
@@ -323,7 +316,7 @@ func checkStep(t *testing.T, l *lab, st step) {
 		t.Fatalf("step of %d tokens (%d prefill, %d decode) for %d sequences", tokens, st.prefill, st.decodes,
 			len(st.work))
 	}
-	if len(st.work) == 0 && !l.idle() {
+	if len(st.work) == 0 && !l.Idle() {
 		t.Fatal("an engine with work did nothing")
 	}
 	var held [][]int32

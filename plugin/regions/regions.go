@@ -1,4 +1,6 @@
-package core
+// Package regions is what a VM knows of other regions: it asks their gateways how they are, answers theirs, and sees
+// what servers have room for that were adopted.
+package regions
 
 import (
 	"errors"
@@ -20,36 +22,47 @@ import (
 
 // The headers and the path by which the gateways of regions speak with each other.
 const (
-	probePath    = "/.well-known/warmgate/region"
-	headerProbe  = "x-warmgate-probe"
-	headerAnswer = "x-warmgate-probe-answer"
-	headerHop    = "x-warmgate-hop"
+	ProbePath    = "/.well-known/warmgate/region"
+	HeaderProbe  = "x-warmgate-probe"
+	HeaderAnswer = "x-warmgate-probe-answer"
+	HeaderHop    = "x-warmgate-hop"
 )
 
-// regions is the part of a VM that knows of other regions: it asks their gateways how they are, and answers theirs.
-type regions struct {
+// Regions is the part of a VM that knows of other regions: it asks their gateways how they are, and answers theirs.
+type Regions struct {
 	*host.Env
 	inForce  func() []*config.Config // those that name regions, the newest first
 	clusters clusters.Known
 	stores   *stores.Stores
 	views    *views.Views
-	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
+	wakeAt   func(now, at time.Duration)
 	scraping *engines.Scraping
-	homes    []*home
+	Homes    []*Home
 	id       uint64 // of this VM
 }
 
-// home is this region as configurations with equal regions see it. Those of one name and secret share what they know.
-type home struct {
-	cfg      *config.Config // one of them
+// New returns what a VM knows of other regions. inForce returns the configurations that name some, the newest
+// first, and wakeAt has a tick come soon after a time.
+func New(
+	e *host.Env, inForce func() []*config.Config, known clusters.Known, s *stores.Stores, v *views.Views,
+	scraping *engines.Scraping, wakeAt func(now, at time.Duration),
+) *Regions {
+	return &Regions{
+		Env: e, inForce: inForce, clusters: known, stores: s, views: v, scraping: scraping, wakeAt: wakeAt,
+	}
+}
+
+// Home is this region as configurations with equal regions see it. Those of one name and secret share what they know.
+type Home struct {
+	Config   *config.Config // one of them
 	usedAt   time.Duration
-	board    *region.Board
-	key      *region.Key
+	Board    *region.Board
+	Key      *region.Key
 	replays  *region.Replays
-	snapshot *region.Snapshot
+	Snapshot *region.Snapshot
 	leader   process.Leadership
-	prober   *region.Prober         // of the VM that asks for all of the gateway, nil in others
-	redis    map[string]*redisLoads // of adopted clusters, where they are counted in Redis
+	Prober   *region.Prober         // of the VM that asks for all of the gateway, nil in others
+	Loads    map[string]*redisLoads // of adopted clusters, where they are counted in Redis
 }
 
 // redisLoads is what this VM knows of the loads of an adopted cluster in Redis. It asks for them when it looks for room
@@ -69,11 +82,11 @@ const (
 	probedLately = 10 * time.Second
 )
 
-// of returns the home of a configuration that names regions.
-func (r *regions) of(c *config.Config) *home {
-	for _, h := range r.homes {
-		if h.cfg.Regions.SameBoard(&c.Regions) {
-			h.cfg, h.usedAt = c, r.Clock()
+// Of returns the home of a configuration that names regions.
+func (r *Regions) Of(c *config.Config) *Home {
+	for _, h := range r.Homes {
+		if h.Config.Regions.SameBoard(&c.Regions) {
+			h.Config, h.usedAt = c, r.Clock()
 			return h
 		}
 	}
@@ -83,63 +96,63 @@ func (r *regions) of(c *config.Config) *home {
 	if r.id == 0 {
 		r.id = r.GW.Random()
 	}
-	h := &home{
-		cfg: c, usedAt: r.Clock(),
-		board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: key,
-		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
+	h := &Home{
+		Config: c, usedAt: r.Clock(),
+		Board: region.NewBoard(kv, name+"/board", c.Regions.Board()), Key: key,
+		replays: region.NewReplays(kv, name+"/probes"), Snapshot: region.NewSnapshot(kv, c.Regions.Memory),
 		leader: process.Leadership{KV: kv, ID: r.id, Key: name + "/prober"},
-		redis:  map[string]*redisLoads{},
+		Loads:  map[string]*redisLoads{},
 	}
 	if _, _, err := kv.Get(h.leader.Key); errors.Is(err, lb.ErrNotFound) {
 		_ = kv.Set(h.leader.Key, []byte{0}, 0) // the first value may be lost: then two VMs ask for a moment
 	}
-	r.homes = append(r.homes, h)
+	r.Homes = append(r.Homes, h)
 	return h
 }
 
-// tick asks the peers that are due, if this VM asks for the gateway: each by the newest configuration that has it. One
+// Tick asks the peers that are due, if this VM asks for the gateway: each by the newest configuration that has it. One
 // that was replaced lives as long as its last request.
-func (r *regions) tick(now time.Duration) {
+func (r *Regions) Tick(now time.Duration) {
 	asked := map[string]bool{}
 	for _, c := range r.inForce() {
 		if len(c.Regions.Peers) > 0 {
-			r.ask(now, r.of(c), asked)
+			r.ask(now, r.Of(c), asked)
 		}
 	}
-	kept := r.homes[:0]
-	for _, h := range r.homes {
+	kept := r.Homes[:0]
+	for _, h := range r.Homes {
 		if now-h.usedAt < endpoints.ClusterAge {
 			kept = append(kept, h)
 		}
 	}
-	r.homes = kept
+	r.Homes = kept
 }
 
-// haveRoom reports whether another region has room for a request of the configuration.
-func (r *regions) haveRoom(c *config.Config) bool {
-	return r.of(c).board.HasRoom(r.ReadClock(), c.Regions.Allowed)
+// HaveRoom reports whether another region has room for a request of the configuration.
+func (r *Regions) HaveRoom(c *config.Config) bool {
+	return r.Of(c).Board.HasRoom(r.ReadClock(), c.Regions.Allowed)
 }
 
 // ask asks the peers of a home that are due, but for those that were asked.
-func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
-	if h.cfg.UsesRedis() && h.cfg.Regions.Adopts() && !r.Serves { // who asks also looks at adopted servers in Redis
-		return
+func (r *Regions) ask(now time.Duration, h *Home, asked map[string]bool) {
+	if h.Config.UsesRedis() && h.Config.Regions.Adopts() && !r.Serves {
+		return // who asks also looks at adopted servers in Redis
 	}
-	leads, taken := h.leader.Lead(now, h.cfg.Regions.Interval, r.Serves)
+	leads, taken := h.leader.Lead(now, h.Config.Regions.Interval, r.Serves)
 	switch {
 	case !leads:
-		h.prober = nil
+		h.Prober = nil
 		return
-	case taken || h.prober == nil:
-		h.prober = region.NewProber(h.board, h.key, uint32(r.GW.Random()))
+	case taken || h.Prober == nil:
+		h.Prober = region.NewProber(h.Board, h.Key, uint32(r.GW.Random()))
 	}
-	if every := h.cfg.Regions.Interval; every < process.TickPeriod {
+	if every := h.Config.Regions.Interval; every < process.TickPeriod {
 		r.wakeAt(now, now+every)
 	}
-	r.note(h.prober.Tick(now))
-	for i := range h.cfg.Regions.Peers {
-		id := h.leader.Key + " " + h.cfg.Regions.Peers[i].Name
-		if !asked[id] && h.prober.Due(now, i) {
+	r.Note(h.Prober.Tick(now))
+	for i := range h.Config.Regions.Peers {
+		id := h.leader.Key + " " + h.Config.Regions.Peers[i].Name
+		if !asked[id] && h.Prober.Due(now, i) {
 			r.askPeer(now, h, i)
 			r.seeServers(now, h, i)
 		}
@@ -147,19 +160,19 @@ func (r *regions) ask(now time.Duration, h *home, asked map[string]bool) {
 	}
 }
 
-func (r *regions) askPeer(now time.Duration, h *home, peer int) {
-	prober := h.prober
+func (r *Regions) askPeer(now time.Duration, h *Home, peer int) {
+	prober := h.Prober
 	text, err := prober.Ask(now, r.GW.Wall(), peer)
 	if err != nil {
-		r.note(err)
+		r.Note(err)
 		return
 	}
 	call := host.ProbeCall{
-		Path: probePath, Header: headerProbe, Text: text, Answer: headerAnswer, Timeout: region.Timeout,
+		Path: ProbePath, Header: HeaderProbe, Text: text, Answer: HeaderAnswer, Timeout: region.Timeout,
 	}
-	err = r.GW.Probe(h.cfg.Regions.Peers[peer].Cluster, call, func(text string) {
+	err = r.GW.Probe(h.Config.Regions.Peers[peer].Cluster, call, func(text string) {
 		if text != "" {
-			r.note(prober.Hear(r.ReadClock(), r.GW.Wall(), peer, text))
+			r.Note(prober.Hear(r.ReadClock(), r.GW.Wall(), peer, text))
 		}
 	})
 	if err != nil {
@@ -167,8 +180,8 @@ func (r *regions) askPeer(now time.Duration, h *home, peer int) {
 	}
 }
 
-// note counts an answer that was refused, or what could not be written.
-func (r *regions) note(err error) {
+// Note counts an answer that was refused, or what could not be written.
+func (r *Regions) Note(err error) {
 	if err != nil {
 		r.Stats.Count(stats.ProbeErrors, 1)
 	}
@@ -176,15 +189,15 @@ func (r *regions) note(err error) {
 
 // gauge shows what is known of the peers, by the newest configuration in force that has them: one that was replaced
 // knows what it knew last. The gauges of peers that none has any more are at rest.
-func (r *regions) gauge(now time.Duration) {
+func (r *Regions) gauge(now time.Duration) {
 	shown := map[string]bool{}
 	for _, c := range r.inForce() {
 		if len(c.Regions.Peers) > 0 {
-			r.show(now, r.of(c), shown)
+			r.show(now, r.Of(c), shown)
 		}
 	}
-	for _, h := range r.homes {
-		for _, p := range h.cfg.Regions.Peers {
+	for _, h := range r.Homes {
+		for _, p := range h.Config.Regions.Peers {
 			for _, stat := range [...]string{stats.PeerOpen, stats.Adopted} {
 				if name := statname.With(stat, "region", p.Name); !shown[p.Name] && r.Stats.Has(name) {
 					r.Stats.Set(name, 0)
@@ -195,13 +208,13 @@ func (r *regions) gauge(now time.Duration) {
 }
 
 // show shows what is known of the peers of a home, but for those that were shown.
-func (r *regions) show(now time.Duration, h *home, shown map[string]bool) {
-	all, err := h.board.Peers(now)
+func (r *Regions) show(now time.Duration, h *Home, shown map[string]bool) {
+	all, err := h.Board.Peers(now)
 	if err != nil {
 		return
 	}
 	for i := range all {
-		p, s := &h.cfg.Regions.Peers[i], &all[i]
+		p, s := &h.Config.Regions.Peers[i], &all[i]
 		if shown[p.Name] {
 			continue
 		}
@@ -229,7 +242,7 @@ func oneIf(is bool) uint64 {
 // stateOf returns what there is room for in a cluster, by one of the configurations of the region. known: so far as its
 // servers, and what is in flight there, are known. That is as of an earlier time if it is by loads in Redis. request is
 // the context of one that is routed there, 0 for none.
-func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb.View, request uint32) (
+func (r *Regions) stateOf(now time.Duration, h *Home, c *config.Config, view *lb.View, request uint32) (
 	s region.State, earlier *redisLoads, known bool,
 ) {
 	cl, plan, why := r.planOf(now, c, view, request)
@@ -248,7 +261,7 @@ func (r *regions) stateOf(now time.Duration, h *home, c *config.Config, view *lb
 
 // planOf plans a request in a cluster that nothing is known of. It returns why there is no plan, and no cluster where
 // that is not known.
-func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View, request uint32) (
+func (r *Regions) planOf(now time.Duration, c *config.Config, view *lb.View, request uint32) (
 	*clusters.Cluster, lb.Plan, lb.Reason,
 ) {
 	if view == nil {
@@ -265,19 +278,19 @@ func (r *regions) planOf(now time.Duration, c *config.Config, view *lb.View, req
 }
 
 // loads returns what is in flight at each candidate, if that is known: now, or when it was asked of Redis.
-func (r *regions) loads(now time.Duration, h *home, cl *clusters.Cluster, plan *lb.Plan) (
+func (r *Regions) loads(now time.Duration, h *Home, cl *clusters.Cluster, plan *lb.Plan) (
 	loads []lb.Load, earlier *redisLoads, known bool,
 ) {
 	addrs := addrsOf(plan)
-	_, redis := r.stores.Of(h.cfg)
+	_, redis := r.stores.Of(h.Config)
 	if redis == nil || !redis.Remote.Ready(now) { // what Redis cannot count is counted here
 		loads, err := r.stores.Local.Loads(cl.Name, addrs, nil)
 		return loads, nil, err == nil
 	}
-	l := h.redis[cl.Name]
+	l := h.Loads[cl.Name]
 	if l == nil {
 		l = &redisLoads{}
-		h.redis[cl.Name] = l
+		h.Loads[cl.Name] = l
 	}
 	l.addrs, l.probedAt = addrs, now
 	for _, addr := range addrs {
@@ -292,16 +305,16 @@ func (r *regions) loads(now time.Duration, h *home, cl *clusters.Cluster, plan *
 
 // askRedis asks what is in flight at the servers of an adopted peer, for the next look. So many requests are counted on
 // the board, but not in Redis yet.
-func (r *regions) askRedis(now time.Duration, h *home, peer int, underWay uint32) {
-	_, redis := r.stores.Of(h.cfg)
-	cluster := h.cfg.Regions.Peers[peer].Adopt
-	l := h.redis[cluster]
+func (r *Regions) askRedis(now time.Duration, h *Home, peer int, underWay uint32) {
+	_, redis := r.stores.Of(h.Config)
+	cluster := h.Config.Regions.Peers[peer].Adopt
+	l := h.Loads[cluster]
 	if redis == nil || l == nil || len(l.addrs) == 0 || !redis.Remote.Ready(now) {
 		return
 	}
-	sent, err := h.board.Sent(peer)
+	sent, err := h.Board.Sent(peer)
 	if err != nil {
-		r.note(err)
+		r.Note(err)
 		return
 	}
 	addrs := l.addrs
@@ -316,11 +329,11 @@ func (r *regions) askRedis(now time.Duration, h *home, peer int, underWay uint32
 	})
 }
 
-// heartbeat asks Redis for what the next look wants to know, and shows what is known of the peers.
-func (r *regions) heartbeat(now time.Duration) {
-	for _, h := range r.homes {
-		for i, p := range h.cfg.Regions.Peers {
-			if l := h.redis[p.Adopt]; l != nil && now-l.probedAt < probedLately {
+// Heartbeat asks Redis for what the next look wants to know, and shows what is known of the peers.
+func (r *Regions) Heartbeat(now time.Duration) {
+	for _, h := range r.Homes {
+		for i, p := range h.Config.Regions.Peers {
+			if l := h.Loads[p.Adopt]; l != nil && now-l.probedAt < probedLately {
 				r.askRedis(now, h, i, 0)
 			}
 		}

@@ -1,4 +1,4 @@
-package vllmsim
+package enginesim
 
 import (
 	"math/rand/v2"
@@ -134,14 +134,14 @@ func fits(c *kvCache, chain []uint64) bool {
 // checkCache compares the cache with the blocks that are held.
 func checkCache(t *testing.T, c *kvCache, held [][]int32) {
 	t.Helper()
-	refs := make([]int32, len(c.blocks))
+	refs := make([]int32, c.root)
 	for _, ids := range held {
 		for _, id := range ids {
 			refs[id]++
 		}
 	}
 	listed := 0
-	for id, prev := c.head, none; id != none; prev, id = id, c.blocks[id].next {
+	for prev, id := c.root, c.blocks[c.root].next; id != c.root; prev, id = id, c.blocks[id].next {
 		if refs[id] != 0 || c.blocks[id].prev != prev {
 			t.Fatalf("block %d on the free list: %d holders, prev %d, want none and %d", id, refs[id],
 				c.blocks[id].prev, prev)
@@ -157,8 +157,8 @@ func checkCache(t *testing.T, c *kvCache, held [][]int32) {
 			used++
 		}
 	}
-	if listed != c.free || listed+used != len(c.blocks) {
-		t.Fatalf("%d blocks listed, %d counted free, %d used of %d", listed, c.free, used, len(c.blocks))
+	if listed != c.free || listed+used != int(c.root) {
+		t.Fatalf("%d blocks listed, %d counted free, %d used of %d", listed, c.free, used, c.root)
 	}
 	for h, id := range c.byHash {
 		if !c.blocks[id].hashed || c.blocks[id].hash != h {
