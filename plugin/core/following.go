@@ -28,7 +28,7 @@ func (pl *choice) answerBegins(end bool) {
 		s.followServed()
 		pl.charge.restrict(headers)
 		status := pl.response.status
-		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.idle() { // still leased: not misrouted
+		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.Idle() { // still leased: not misrouted
 			pl.lease.trackResponse(true)
 		}
 		s.readAs(headers, end)
@@ -44,12 +44,12 @@ func (pl *choice) answerBegins(end bool) {
 // sent upstream.
 func (pl *choice) end() {
 	v := pl.plugin.vm
-	pl.body.release()
-	v.lists.Left(&pl.metrics.waiter)
+	pl.Body.Release()
+	v.lists.Left(&pl.Metrics.Waiter)
 	if a := &pl.wait.attempt; a.open {
-		pl.cluster.Retries.End(a.id)
+		pl.Cluster.Retries.End(a.id)
 	}
-	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
+	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
 	if pl.phase == phaseReading {
 		pl.abandonBody()
 	}
@@ -79,7 +79,7 @@ func (pl *choice) end() {
 		}
 		pl.wait.answerEnded(now, verdict)
 		pl.charge.endCharges()
-		if pl.held.losesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
+		if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
 			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
 		pl.wait.noteServed()

@@ -18,7 +18,7 @@ func (pl *placement) answerRefused(why lb.Reason, expected time.Duration) {
 	headers := [][2]string{{"content-type", "application/json"}}
 	after := pl.retryAfter(expected)
 	if isBudget(why) {
-		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.cfg.Overload.RetryAfter, time.Second))
+		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
 		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
 		if after > 0 {
 			after = wait
@@ -28,12 +28,12 @@ func (pl *placement) answerRefused(why lb.Reason, expected time.Duration) {
 		seconds := int((after + time.Second - 1) / time.Second)
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
-	pl.gateway.Reply(pl.cfg.Overload.Status, headers, overloadBody(why))
+	pl.Gateway.Reply(pl.Config.Overload.Status, headers, overloadBody(why))
 }
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
 func (b *basis) retryAfter(expected time.Duration) time.Duration {
-	configured := b.cfg.Overload.RetryAfter
+	configured := b.Config.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured
 	}

@@ -8,11 +8,12 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/regions"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // Stream is one request, and its row of choices.
 type Stream struct {
-	request
+	request.Request
 	plugin *Plugin
 	answer host.Answer // of the plugin's own, nil for a request that is placed
 	first  *choice     // the first of its row
@@ -28,10 +29,10 @@ func (s *Stream) stripClusterHeaders() {
 	if len(names) == 0 {
 		return
 	}
-	s.traits.read(s.gateway)
-	for _, h := range s.traits.headers {
+	s.Traits.Read(s.Gateway)
+	for _, h := range s.Traits.Headers {
 		if slices.Contains(names, h[0]) {
-			s.gateway.SetCluster(h[0], "")
+			s.Gateway.SetCluster(h[0], "")
 		}
 	}
 }
@@ -42,18 +43,18 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	if !s.plugin.hasAPI() {
 		return host.Proceed, false
 	}
-	s.traits.read(s.gateway)
+	s.Traits.Read(s.Gateway)
 	var cfg *config.Config
 	var below string
 	if set != nil {
-		cfg, below = set.API(s.traits.path)
+		cfg, below = set.API(s.Traits.Path)
 	}
-	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
+	if cfg == nil && !s.plugin.isRefusedAPI(s.Traits.Path) {
 		return host.Proceed, false
 	}
 	call := s.plugin.vm.api.NewCall(admission.Request{
-		Stream: s.gateway, Context: s.context, Length: s.traits.length, Awaits: s.traits.awaits,
-		Value: s.traits.value, Hold: s.body.hold, Release: s.body.release,
+		Stream: s.Gateway, Context: s.Context, Length: s.Traits.Length, Awaits: s.Traits.Awaits,
+		Value: s.Traits.Value, Hold: s.Body.Hold, Release: s.Body.Release,
 	}, cfg)
 	s.answer = call
 	return call.Meet(below, end), true
@@ -65,12 +66,12 @@ func (s *Stream) meetProbe() (a host.Action, answered bool) {
 	if len(set.Regions()) == 0 {
 		return host.Proceed, false
 	}
-	s.traits.read(s.gateway)
-	text := s.traits.value(regions.HeaderProbe)
-	if text == "" || s.traits.value(":path") != regions.ProbePath {
+	s.Traits.Read(s.Gateway)
+	text := s.Traits.Value(regions.HeaderProbe)
+	if text == "" || s.Traits.Value(":path") != regions.ProbePath {
 		return host.Proceed, false
 	}
-	p := v.regions.NewProbe(s.gateway, s.context, set.RulesOf, func() host.Action {
+	p := v.regions.NewProbe(s.Gateway, s.Context, set.RulesOf, func() host.Action {
 		return s.first.pass(lb.ReasonPanic)
 	})
 	s.answer = p
