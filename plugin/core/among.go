@@ -10,24 +10,6 @@ import (
 // takes the cluster by a header, the cluster that serves it is found by name, and what only the gateway has refused may
 // be the cluster's fault.
 
-// stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
-// whatever becomes of the request. Changing a header has the gateway select the route again.
-func (s *Stream) stripClusterHeaders() {
-	names := s.plugin.headers
-	if set := s.plugin.set; set != nil {
-		names = set.ClusterHeaders()
-	}
-	if len(names) == 0 {
-		return
-	}
-	s.Traits.Read(s.Gateway)
-	for _, h := range s.Traits.Headers {
-		if slices.Contains(names, h[0]) {
-			s.Gateway.SetCluster(h[0], "")
-		}
-	}
-}
-
 // steering is where a request is sent: to an endpoint or a cluster that was chosen, or where the gateway likes.
 type steering struct{ of *basis }
 
@@ -55,12 +37,12 @@ func (s *steering) leaveToGateway() {
 // server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
 // The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
 // endpoint of one of the candidates.
-func (pl *choice) server() string {
+func (pl *placement) server() string {
 	served := pl.Gateway.ServedBy()
 	if served == "" || !pl.Config.AmongClusters() {
 		return served
 	}
-	in, reported := &pl.Config.Clusters, pl.routedTo()
+	in, reported := &pl.Config.Clusters, pl.Gateway.Cluster()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
 		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.Config), served)

@@ -77,7 +77,7 @@ func (s *Stream) OnResponseHeaders(end bool) {
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
-		s.plugin.vm.Callback(s.Context, "response headers", func() { pl.serving.answerBegins(end) }, nil)
+		s.plugin.vm.Callback(s.Context, "response headers", func() { pl.answerBegins(end) }, nil)
 	}
 }
 

@@ -18,15 +18,12 @@ import (
 // choice is one of the row: a placement, and what is done around it.
 type choice struct {
 	placement
-	stream  *Stream
-	reason  lb.Reason
-	settled bool // the request is counted under its reason
+	decision
+	stream *Stream
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
-	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
-	debug   debugging  // texts that explain it
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -45,8 +42,8 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.request = pl, pl
-	pl.region.pl = &pl.placement
-	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
+	pl.region.pl, pl.serving.pl = &pl.placement, &pl.placement
+	pl.decision = decision{of: &pl.placement, away: &pl.region}
 	return pl
 }
 
@@ -80,13 +77,13 @@ func (pl *choice) headersCame(end bool) host.Action {
 	}
 	if pl.plugin.set.Owns(pl.Scope) {
 		// a route has sent it there, perhaps because a client named it
-		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
+		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
 	pl.Body.Arrived(pl.arrived(), end)
 	pl.MeetCall(end)
 	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, false)
-	if pl.refusal.lacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
-		return pl.refusal.refuseWithoutKey()
+	if pl.LacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
+		return pl.refuseWithoutKey()
 	}
 	if end || !pl.NeedsOwnBody() && !pl.NeedsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
@@ -125,7 +122,7 @@ func (pl *choice) match() (cluster string) {
 		pl.Config = set.Match("", "", "")
 		return ""
 	}
-	cluster = pl.routedTo()
+	cluster = pl.Gateway.Cluster()
 	pl.Traits.Read(pl.Gateway)
 	pl.Config = set.Match(pl.Gateway.Route(), cluster, pl.Traits.Authority)
 	return cluster
@@ -142,7 +139,7 @@ func (pl *choice) scopeOf(cluster string) string {
 	case pl.Config.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
-		return pl.routedTo()
+		return pl.Gateway.Cluster()
 	}
 	return cluster
 }
@@ -150,8 +147,8 @@ func (pl *choice) scopeOf(cluster string) string {
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.refusal.lacksKey() {
-		return pl.refusal.refuseWithoutKey()
+	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.LacksKey() {
+		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
 	return pl.act(pl.begin(size, ended, reason))
@@ -166,7 +163,7 @@ func (pl *choice) act(r result) host.Action {
 		case stepPlaced:
 			return pl.send()
 		case stepRefused:
-			return pl.refusal.refuse(r.why, r.expected)
+			return pl.refuse(r.why, r.expected)
 		case stepLeft:
 			return pl.pass(r.why)
 		}
@@ -224,9 +221,35 @@ func (pl *choice) send() host.Action {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.Config.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.debug.describe())
+		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
 	}
 	return pl.chooseInside()
+}
+
+// refuse answers a request for which there is no room. expected is as for answerRefused. Nothing is refused in shadow
+// mode.
+func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
+	if pl.Config.Shadow {
+		return pl.pass(lb.ReasonShadow)
+	}
+	pl.decided(why)
+	pl.answerRefused(why, expected)
+	return host.Hold
+}
+
+// forbid answers the request with 403.
+func (pl *choice) forbid(why lb.Reason, text string) host.Action {
+	pl.enter(phaseUncounted)
+	pl.Gateway.Unsteer()
+	pl.decided(why)
+	pl.Gateway.Reply(403, nil, text)
+	return host.Hold
+}
+
+// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
+// plugin does.
+func (pl *choice) refuseWithoutKey() host.Action {
+	return pl.forbid(lb.ReasonNoHashHeader, "hash header required")
 }
 
 // pass lets the request fall back to the gateway's native balancing.
@@ -258,7 +281,7 @@ func (pl *choice) passDuplicate() host.Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.debug.describe() + pl.wait.text())
+	pl.SetNote(pl.describe() + pl.wait.text())
 }
 
 func (pl *choice) count(reason lb.Reason) {

@@ -8,7 +8,7 @@ import (
 )
 
 // serving is who serves a request, and what its answer shows.
-type serving struct{ pl *choice }
+type serving struct{ pl *placement }
 
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
@@ -77,6 +77,15 @@ func (s *serving) misrouted(served string) bool {
 	pl.lease.addr = served
 	pl.plugin.vm.Stats.Count(stats.Misrouted, 1)
 	return true
+}
+
+// routedTo returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
+// served in its place.
+func (b *basis) routedTo() string {
+	if b.within != nil {
+		return *b.within
+	}
+	return b.Gateway.Cluster()
 }
 
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -15,6 +17,24 @@ type Stream struct {
 	plugin *Plugin
 	answer host.Answer // of the plugin's own, nil for a request that is placed
 	first  *choice     // the first of its row
+}
+
+// stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
+// whatever becomes of the request. Changing a header has the gateway select the route again.
+func (s *Stream) stripClusterHeaders() {
+	names := s.plugin.headers
+	if set := s.plugin.set; set != nil {
+		names = set.ClusterHeaders()
+	}
+	if len(names) == 0 {
+		return
+	}
+	s.Traits.Read(s.Gateway)
+	for _, h := range s.Traits.Headers {
+		if slices.Contains(names, h[0]) {
+			s.Gateway.SetCluster(h[0], "")
+		}
+	}
 }
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
