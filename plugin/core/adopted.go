@@ -14,10 +14,10 @@ import (
 // findServers sends the request to the adopted servers of a peer if one of them is open.
 func (f *forwarding) findServers(now time.Duration, h *regions.Home, peer int) (found bool) {
 	pl := f.pl
-	to := &pl.cfg.Regions.Peers[peer]
+	to := &pl.Config.Regions.Peers[peer]
 	f.to = to.Name
-	pl.gateway.SetCluster(pl.cfg.Regions.Header, to.Adopt)
-	if found = pl.plugin.vm.regions.FindServers(now, h, pl.cfg, peer, pl.context); !found {
+	pl.Gateway.SetCluster(pl.Config.Regions.Header, to.Adopt)
+	if found = pl.plugin.vm.regions.FindServers(now, h, pl.Config, peer, pl.Context); !found {
 		f.recall()
 	}
 	return found
@@ -30,7 +30,7 @@ const maxReturns = 3
 func (f *forwarding) comeHome() {
 	pl := f.pl
 	r := pl.plugin.vm.regions
-	h := r.Of(pl.cfg)
+	h := r.Of(pl.Config)
 	r.Note(h.Board.See(r.ReadClock(), f.peer, region.State{}))
 	f.recall()
 	*f = forwarding{pl: pl, from: f.from, returns: f.returns + 1}

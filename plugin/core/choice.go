@@ -6,6 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/views"
 )
 
@@ -38,22 +39,20 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl := &choice{stream: s, outer: outer}
 	v := s.plugin.vm
 	pl.basis = basis{
-		subject: subject{
-			request: &s.request, env: v.Env, clusters: v.clusters, prompts: v.prompts, cfg: c, scope: scope,
-		},
-		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
+		Subject: request.Subject{Config: c, Scope: scope},
+		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.Gateway, env: v.Env},
 	}
-	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
-	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
-	pl.driver, pl.wait.request = pl, pl
-	pl.region.pl, pl.steer.of = &pl.placement, &pl.basis
-	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
+	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
+	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
+	pl.driver, pl.wait.Request = pl, pl
+	pl.region.pl, pl.serving.pl = &pl.placement, &pl.placement
+	pl.refusal.pl, pl.debug.pl = pl, pl
 	return pl
 }
 
 // headersCame is called once, with end when the request has no body.
 func (pl *choice) headersCame(end bool) host.Action {
-	if steered(pl.gateway.Note()) {
+	if steered(pl.Gateway.Note()) {
 		return pl.passDuplicate()
 	}
 	if a, isCall := pl.stream.meetAPI(end); isCall {
@@ -67,55 +66,55 @@ func (pl *choice) headersCame(end bool) host.Action {
 		return a
 	}
 	pl.region.meet()
-	pl.scope = pl.match()
+	pl.Scope = pl.match()
 	switch {
-	case pl.cfg == nil:
+	case pl.Config == nil:
 		return pl.pass(lb.ReasonNoRule)
-	case pl.cfg.Refused:
+	case pl.Config.Refused:
 		return pl.pass(lb.ReasonConfigInvalid)
-	case !pl.cfg.Enabled:
+	case !pl.Config.Enabled:
 		return pl.pass(lb.ReasonDisabled)
 	}
-	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
+	if pl.Scope = pl.scopeOf(pl.Scope); pl.Scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
-	if pl.plugin.set.Owns(pl.scope) {
+	if pl.plugin.set.Owns(pl.Scope) {
 		// a route has sent it there, perhaps because a client named it
 		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
 	}
-	pl.body.arrived(pl.arrived(), end)
-	pl.meetCall(end)
-	pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, false)
-	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
+	pl.Body.Arrived(pl.arrived(), end)
+	pl.MeetCall(end)
+	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, false)
+	if pl.refusal.lacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
 		return pl.refusal.refuseWithoutKey()
 	}
-	if end || !pl.needsOwnBody() && !pl.needsBodyInside() {
+	if end || !pl.NeedsOwnBody() && !pl.NeedsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
-	pl.traits.read(pl.gateway)
+	pl.Traits.Read(pl.Gateway)
 	switch {
-	case pl.traits.opaque:
+	case pl.Traits.Opaque:
 		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.parts && pl.facts.readsFacts() && !pl.traits.awaits: // for its model, no more
-	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
+	case pl.Traits.Multipart && pl.Facts.ReadsFacts() && !pl.Traits.Awaits: // for its model, no more
+	case pl.Traits.Encoded && pl.Config.Unit != lb.Tokens:
 		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.encoded:
+	case pl.Traits.Encoded:
 		return pl.decide(0, false, lb.ReasonBodyEncoded)
-	case pl.traits.awaits:
+	case pl.Traits.Awaits:
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
 	pl.enter(phaseReading)
-	pl.body.await(pl.planBody())
+	pl.Body.Await(pl.PlanBody())
 	return host.Hold
 }
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
 func (pl *choice) arrived() time.Duration {
 	now := pl.plugin.vm.Clock()
-	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
+	if pl.Config.Queue.Enabled() && pl.Config.Queue.DeadlineHeader != "" {
 		now = pl.plugin.vm.ReadClock()
 	}
-	pl.body.beganAt = now
+	pl.Body.BeganAt = now
 	return now
 }
 
@@ -123,12 +122,12 @@ func (pl *choice) arrived() time.Duration {
 func (pl *choice) match() (cluster string) {
 	set := pl.plugin.set
 	if !set.HasRules() {
-		pl.cfg = set.Match("", "", "")
+		pl.Config = set.Match("", "", "")
 		return ""
 	}
-	cluster = pl.Cluster()
-	pl.traits.read(pl.gateway)
-	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
+	cluster = pl.Gateway.Cluster()
+	pl.Traits.Read(pl.Gateway)
+	pl.Config = set.Match(pl.Gateway.Route(), cluster, pl.Traits.Authority)
 	return cluster
 }
 
@@ -136,14 +135,14 @@ func (pl *choice) match() (cluster string) {
 // route.
 func (pl *choice) scopeOf(cluster string) string {
 	switch {
-	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
+	case pl.Config.AmongClusters() && pl.Config.Budget() != nil:
 		return views.BudgetScope
-	case pl.cfg.AmongClusters():
-		return views.ClustersScope + pl.gateway.Route()
-	case pl.cfg.Regions.Enabled():
+	case pl.Config.AmongClusters():
+		return views.ClustersScope + pl.Gateway.Route()
+	case pl.Config.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
-		return pl.Cluster()
+		return pl.Gateway.Cluster()
 	}
 	return cluster
 }
@@ -151,11 +150,10 @@ func (pl *choice) scopeOf(cluster string) string {
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
+	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.refusal.lacksKey() {
 		return pl.refusal.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
-	pl.wait.elsewhere = pl.region.here || pl.region.to != ""
 	return pl.act(pl.begin(size, ended, reason))
 }
 
@@ -172,7 +170,7 @@ func (pl *choice) act(r result) host.Action {
 		case stepLeft:
 			return pl.pass(r.why)
 		}
-		if a, away := pl.forward(r); away {
+		if a, left := pl.leave(pl.elsewhere(r)); left {
 			return a
 		}
 		switch r.step {
@@ -191,22 +189,22 @@ func (pl *choice) act(r result) host.Action {
 	}
 }
 
-// forward sends a request to another region that is better there, or for which there is nothing here.
-func (pl *choice) forward(r result) (a host.Action, away bool) {
+// elsewhere sends a request to another region that is better there, or for which there is nothing here.
+func (pl *choice) elsewhere(r result) leaving {
 	switch {
 	case r.step == stepReady:
-		return pl.leave(pl.region.forwardBack())
+		return pl.region.forwardBack()
 	case r.step == stepNoRoom, r.step == stepAsked && pl.wait.isQueued(), r.why == lb.ReasonNoHealthyEndpoint:
-		return pl.leave(pl.region.forward())
+		return pl.region.forward()
 	}
-	return host.Stop, false
+	return stays
 }
 
 // send sends a request to what was chosen for it.
 func (pl *choice) send() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	if pl.cfg.Shadow {
+	if pl.Config.Shadow {
 		r.reason = lb.ReasonShadow
 		pl.steer.leaveToGateway()
 	} else if err := pl.steer.send(); err != nil {
@@ -214,19 +212,19 @@ func (pl *choice) send() host.Action {
 		pl.release()
 		return pl.pass(lb.ReasonStoreError)
 	}
-	r.reason = pl.held.placed(r.reason, r.grant.Cached)
+	r.reason = pl.State.Placed(r.reason, r.grant.Cached)
 	pl.sessionPlaced()
 	pl.decided(r.reason)
 	pl.wait.countPlaced()
 	pl.requestPlaced()
-	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		v.bodies.track(w, &pl.body, pl)
+	if w := &pl.Prompt.Work; w.Open && w.Seen > 0 {
+		pl.Body.Track(w, pl)
 	}
-	if pl.body.endedAt > 0 {
+	if pl.Body.EndedAt > 0 {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
-	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
+	if pl.Config.DetailLog {
+		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.debug.describe())
 	}
 	return pl.chooseInside()
 }
@@ -266,46 +264,46 @@ func (pl *choice) decided(reason lb.Reason) {
 func (pl *choice) count(reason lb.Reason) {
 	pl.reason, pl.settled = reason, true
 	policy := ""
-	if pl.cfg != nil {
-		policy = pl.cfg.Policy
+	if pl.Config != nil {
+		policy = pl.Config.Policy
 	}
 	pl.plugin.vm.Stats.Decided(policy, reason)
 }
 
-// recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
-func (pl *choice) recovered() {
+// Recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
+func (pl *choice) Recovered() {
 	if pl.outer != nil && pl.outer.inside != pl { // it has left its part to the outer choice
-		pl.outer.recovered()
+		pl.outer.Recovered()
 		return
 	}
-	pl.body.stopReading()
+	pl.Body.StopReading()
 	pl.release()
 	if !pl.settled {
 		pl.pass(lb.ReasonPanic)
 	}
 	if pl.inside != nil && pl.inside.phase != phaseDone {
-		pl.inside.recovered()
+		pl.inside.Recovered()
 	}
 }
 
 // goOn lets a request that was held go on, if it is to be forwarded.
 func (pl *choice) goOn(a host.Action) {
 	if a == host.Proceed {
-		pl.gateway.Resume()
+		pl.Gateway.Resume()
 	}
 }
 
-// grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
-func (pl *choice) grantRecovered() {
-	defer pl.gateway.Resume()
-	pl.recovered()
+// GrantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
+func (pl *choice) GrantRecovered() {
+	defer pl.Gateway.Resume()
+	pl.Recovered()
 }
 
 // answered implements driver.
 func (pl *choice) answered(r result) { pl.goOn(pl.act(r)) }
 
-// planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (pl *choice) planAgain() {
+// PlanAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
+func (pl *choice) PlanAgain() {
 	if pl.phase != phaseReserving || pl.lease.reservation.done {
 		return
 	}
@@ -319,15 +317,15 @@ func (pl *choice) planAgain() {
 	pl.answered(pl.reserveAgain())
 }
 
-// giveWay ends the wait of the request for another one.
-func (pl *choice) giveWay() {
+// GiveWay ends the wait of the request for another one.
+func (pl *choice) GiveWay() {
 	if r, ended := pl.makeWay(); ended {
 		pl.answered(r)
 	}
 }
 
-// goElsewhere sends a request that waits to another region, if one has room.
-func (pl *choice) goElsewhere() {
+// GoElsewhere sends a request that waits to another region, if one has room.
+func (pl *choice) GoElsewhere() {
 	if a, left := pl.leave(pl.region.forward()); left {
 		pl.goOn(a)
 	}

@@ -60,7 +60,7 @@ type response struct {
 type reading struct {
 	response
 	from      host.GatewayStream
-	ticks     *ticks
+	env       *host.Env
 	cluster   *clusters.Cluster
 	addr      string        // of the endpoint that answers
 	placedAt  time.Duration // when it got the request
@@ -93,12 +93,12 @@ func (r *reading) begin(headers [][2]string, end bool) {
 		r.lines = r.lines || strings.HasPrefix(kind, t)
 	}
 	if end {
-		r.answered = r.ticks.lastTick
+		r.answered = r.env.LastTick
 		return
 	}
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
 		if r.usage {
-			r.ticks.Stats.Count(stats.Encoded, 1)
+			r.env.Stats.Count(stats.Encoded, 1)
 		}
 		r.encoded, r.usage = true, false
 		return
@@ -176,10 +176,10 @@ func (r *reading) readBytes(size int) {
 // with the first event, or with the second one where the first only announces answers: see announcements.
 func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if r.exact {
-		r.ticks.ReadClock()
+		r.env.ReadClock()
 	}
 	if !r.reads || end || r.answer != nil && r.answer.Begun() {
-		return r.ticks.Clock(), true
+		return r.env.Clock(), true
 	}
 	n := 0
 	if r.answer != nil {
@@ -189,9 +189,9 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 		return 0, false
 	}
 	if n == 1 && r.dataAt == 0 {
-		r.dataAt = r.ticks.ReadClock()
+		r.dataAt = r.env.ReadClock()
 	}
-	return r.ticks.Clock(), n > 1 || !r.cluster.Announces.First()
+	return r.env.Clock(), n > 1 || !r.cluster.Announces.First()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -199,7 +199,7 @@ func (r *reading) secondEvent() {
 	if r.answer.Data() == 1 && !r.answer.Begun() {
 		return
 	}
-	r.cluster.Announces.Second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
+	r.cluster.Announces.Second(r.dataAt-r.placedAt, r.env.ReadClock()-r.dataAt)
 	r.dataAt = 0
 	r.answer.Settle()
 	r.reads = r.toEnd()
@@ -217,7 +217,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if r.cluster.Ends.Take() || r.cluster.IsSuspect(r.ticks.Clock(), r.addr) {
+		if r.cluster.Ends.Take() || r.cluster.IsSuspect(r.env.Clock(), r.addr) {
 			r.drawn = drawnIn
 		}
 	}

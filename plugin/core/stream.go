@@ -1,21 +1,40 @@
 package core
 
 import (
-	"time"
+	"slices"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/regions"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // Stream is one request, and its row of choices.
 type Stream struct {
-	request
+	request.Request
 	plugin *Plugin
 	answer host.Answer // of the plugin's own, nil for a request that is placed
 	first  *choice     // the first of its row
+}
+
+// stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
+// whatever becomes of the request. Changing a header has the gateway select the route again.
+func (s *Stream) stripClusterHeaders() {
+	names := s.plugin.headers
+	if set := s.plugin.set; set != nil {
+		names = set.ClusterHeaders()
+	}
+	if len(names) == 0 {
+		return
+	}
+	s.Traits.Read(s.Gateway)
+	for _, h := range s.Traits.Headers {
+		if slices.Contains(names, h[0]) {
+			s.Gateway.SetCluster(h[0], "")
+		}
+	}
 }
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
@@ -24,21 +43,18 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	if !s.plugin.hasAPI() {
 		return host.Proceed, false
 	}
-	s.traits.read(s.gateway)
+	s.Traits.Read(s.Gateway)
 	var cfg *config.Config
 	var below string
 	if set != nil {
-		cfg, below = set.API(s.traits.path)
+		cfg, below = set.API(s.Traits.Path)
 	}
-	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
+	if cfg == nil && !s.plugin.isRefusedAPI(s.Traits.Path) {
 		return host.Proceed, false
 	}
-	b := &s.body
 	call := s.plugin.vm.api.NewCall(admission.Request{
-		Stream: s.gateway, Context: s.context, Length: s.traits.length, Awaits: s.traits.awaits,
-		Value:   s.traits.value,
-		Hold:    func(most time.Duration) { b.all.reading[b] = b.all.GW.Now() + most },
-		Release: func() { delete(b.all.reading, b) },
+		Stream: s.Gateway, Context: s.Context, Length: s.Traits.Length, Awaits: s.Traits.Awaits,
+		Value: s.Traits.Value, Hold: s.Body.Hold, Release: s.Body.Release,
 	}, cfg)
 	s.answer = call
 	return call.Meet(below, end), true
@@ -50,12 +66,12 @@ func (s *Stream) meetProbe() (a host.Action, answered bool) {
 	if len(set.Regions()) == 0 {
 		return host.Proceed, false
 	}
-	s.traits.read(s.gateway)
-	text := s.traits.value(regions.HeaderProbe)
-	if text == "" || s.traits.value(":path") != regions.ProbePath {
+	s.Traits.Read(s.Gateway)
+	text := s.Traits.Value(regions.HeaderProbe)
+	if text == "" || s.Traits.Value(":path") != regions.ProbePath {
 		return host.Proceed, false
 	}
-	p := v.regions.NewProbe(s.gateway, s.context, set.RulesOf, func() host.Action {
+	p := v.regions.NewProbe(s.Gateway, s.Context, set.RulesOf, func() host.Action {
 		return s.first.pass(lb.ReasonPanic)
 	})
 	s.answer = p
