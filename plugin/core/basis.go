@@ -12,7 +12,6 @@ import (
 type basis struct {
 	subject
 	plugin   *Plugin
-	within   *string // inside another choice: the cluster that this is in
 	phase    phase
 	policy   lb.Policy
 	lease    lease   // where it is counted

@@ -6,7 +6,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -17,12 +16,15 @@ import (
 // choice is one of the row: a placement, and what is done around it.
 type choice struct {
 	placement
-	decision
-	stream *Stream
+	stream  *Stream
+	reason  lb.Reason
+	settled bool // the request is counted under its reason
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
+	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
+	debug   debugging  // texts that explain it
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -41,112 +43,15 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.subject.init(&s.request, v.Env, v.clusters, v.prompts)
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.request = pl, pl
-	pl.region.pl, pl.serving.pl = &pl.placement, &pl.placement
-	pl.decision = decision{of: &pl.placement, away: &pl.region}
+	pl.refusal.pl, pl.serving.pl, pl.region.pl = &pl.placement, &pl.placement, &pl.placement
+	pl.debug.pl = pl
 	return pl
-}
-
-// headersCame is called once, with end when the request has no body.
-func (pl *choice) headersCame(end bool) host.Action {
-	if steered(pl.gateway.Note()) {
-		return pl.passDuplicate()
-	}
-	if a, isCall := pl.stream.meetAPI(end); isCall {
-		return a
-	}
-	pl.stream.stripClusterHeaders()
-	if pl.plugin.set == nil {
-		return pl.pass(lb.ReasonConfigInvalid)
-	}
-	if a, answered := pl.stream.meetProbe(); answered {
-		return a
-	}
-	pl.region.meet()
-	pl.scope = pl.match()
-	switch {
-	case pl.cfg == nil:
-		return pl.pass(lb.ReasonNoRule)
-	case pl.cfg.Refused:
-		return pl.pass(lb.ReasonConfigInvalid)
-	case !pl.cfg.Enabled:
-		return pl.pass(lb.ReasonDisabled)
-	}
-	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
-		return pl.pass(lb.ReasonNoCluster)
-	}
-	if pl.plugin.set.Owns(pl.scope) {
-		// a route has sent it there, perhaps because a client named it
-		return pl.forbid(lb.ReasonOwnCluster, "")
-	}
-	pl.body.arrived(pl.arrived(), end)
-	pl.meetCall(end)
-	pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, false)
-	if pl.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
-		return pl.refuseWithoutKey()
-	}
-	if end || !pl.needsOwnBody() && !pl.needsBodyInside() {
-		return pl.decide(0, true, lb.ReasonChosen)
-	}
-	pl.traits.read(pl.gateway)
-	switch {
-	case pl.traits.opaque:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.parts && pl.facts.readsFacts() && !pl.traits.awaits: // for its model, no more
-	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.encoded:
-		return pl.decide(0, false, lb.ReasonBodyEncoded)
-	case pl.traits.awaits:
-		return pl.decide(0, false, lb.ReasonBodyLate)
-	}
-	pl.enter(phaseReading)
-	pl.body.await(pl.planBody())
-	return host.Hold
-}
-
-// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
-func (pl *choice) arrived() time.Duration {
-	now := pl.plugin.vm.Clock()
-	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
-		now = pl.plugin.vm.ReadClock()
-	}
-	pl.body.beganAt = now
-	return now
-}
-
-// match finds the configuration for the request. It returns the cluster if it had to read it.
-func (pl *choice) match() (cluster string) {
-	set := pl.plugin.set
-	if !set.HasRules() {
-		pl.cfg = set.Match("", "", "")
-		return ""
-	}
-	cluster = pl.gateway.Cluster()
-	pl.traits.read(pl.gateway)
-	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
-	return cluster
-}
-
-// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
-// route.
-func (pl *choice) scopeOf(cluster string) string {
-	switch {
-	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return views.BudgetScope
-	case pl.cfg.AmongClusters():
-		return views.ClustersScope + pl.gateway.Route()
-	case pl.cfg.Regions.Enabled():
-		return pl.region.homeScope(cluster)
-	case cluster == "":
-		return pl.gateway.Cluster()
-	}
-	return cluster
 }
 
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.lacksKey() {
+	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
 		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
@@ -220,19 +125,19 @@ func (pl *choice) send() host.Action {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.describe())
+		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
 	}
 	return pl.chooseInside()
 }
 
-// refuse answers a request for which there is no room. expected is as for answerRefused. Nothing is refused in shadow
-// mode.
+// refuse answers a request that is not placed, but for shadow mode. expected is the time in which one of its class is
+// likely to be placed, 0 if that is not known.
 func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 	if pl.cfg.Shadow {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
-	pl.answerRefused(why, expected)
+	pl.refusal.refuse(why, expected)
 	return host.Hold
 }
 
@@ -265,22 +170,10 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 	return host.Proceed
 }
 
-// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
-// steered it.
-func (pl *choice) passDuplicate() host.Action {
-	pl.enter(phaseUncounted)
-	pl.count(lb.ReasonAlreadyDecided)
-	if v := pl.plugin.vm; !v.duplicate {
-		v.duplicate = true
-		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
-	}
-	return host.Proceed
-}
-
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.describe() + pl.wait.text())
+	pl.SetNote(pl.debug.describe() + pl.wait.text())
 }
 
 func (pl *choice) count(reason lb.Reason) {

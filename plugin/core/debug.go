@@ -9,30 +9,25 @@ import (
 
 // This file is how a decision is shown: in the response's debug headers, and as the text for the access log.
 
-// decision is under which reason a request is counted, and the texts that explain it.
-type decision struct {
-	of      *placement
-	away    *forwarding // what other regions have to do with that
-	reason  lb.Reason
-	settled bool // the request is counted under it
-}
+// debugging is the texts that explain what was chosen.
+type debugging struct{ pl *choice }
 
 // setDebugHeaders shows the decision to the client, with debug_headers: true.
-func (d *decision) setDebugHeaders() {
-	pl := d.of
-	if !d.settled || pl.cfg == nil || !pl.cfg.DebugHeaders {
+func (d *debugging) setDebugHeaders() {
+	pl := d.pl
+	if !pl.settled || pl.cfg == nil || !pl.cfg.DebugHeaders {
 		return
 	}
-	pl.gateway.SetResponseHeader("x-warmgate-reason", d.reason.String())
+	pl.gateway.SetResponseHeader("x-warmgate-reason", pl.reason.String())
 	if w := &pl.wait; w.class != nil {
 		pl.gateway.SetResponseHeader("x-warmgate-class", w.class.Name)
 		pl.gateway.SetResponseHeader("x-warmgate-wait-ms", w.millis())
 	}
 	switch {
-	case d.away.returned:
+	case pl.region.returned:
 		pl.gateway.SetResponseHeader("x-warmgate-host", pl.lease.addr)
-	case d.away.to != "":
-		pl.gateway.SetResponseHeader("x-warmgate-region", d.away.to)
+	case pl.region.to != "":
+		pl.gateway.SetResponseHeader("x-warmgate-region", pl.region.to)
 	}
 	if pl.lease.chosen == "" {
 		return
@@ -55,17 +50,17 @@ func (d *decision) setDebugHeaders() {
 }
 
 // describe returns the decision in one line, for the access log.
-func (d *decision) describe() string {
-	pl := d.of
+func (d *debugging) describe() string {
+	pl := d.pl
 	l := &pl.lease
 	if pl.cfg != nil && pl.cfg.AmongClusters() {
-		return describe("cluster=", l.chosen, d.reason, l.load) + pl.session.text() + l.budget.text()
+		return describe("cluster=", l.chosen, pl.reason, l.load) + pl.session.text() + l.budget.text()
 	}
 	host := l.chosen
-	if d.away.returned {
+	if pl.region.returned {
 		host = l.addr
 	}
-	return describe("host=", host, d.reason, l.load) + pl.session.text() + l.budget.text() + d.away.text()
+	return describe("host=", host, pl.reason, l.load) + pl.session.text() + l.budget.text() + pl.region.text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

@@ -8,15 +8,19 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// answerRefused answers a request that is not placed: with 429, unless configured otherwise. expected is the time in
-// which a request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
-func (pl *placement) answerRefused(why lb.Reason, expected time.Duration) {
+// refusals is the answer to a request for which there is no room.
+type refusals struct{ pl *placement }
+
+// refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
+// request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
+func (r *refusals) refuse(why lb.Reason, expected time.Duration) {
+	pl := r.pl
 	pl.wait.countRefused(why)
 	if pl.wait.class != nil {
 		expected = pl.wait.expected(pl.plugin.vm.Clock(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
-	after := pl.retryAfter(expected)
+	after := r.retryAfter(expected)
 	if isBudget(why) {
 		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.cfg.Overload.RetryAfter, time.Second))
 		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
@@ -32,12 +36,12 @@ func (pl *placement) answerRefused(why lb.Reason, expected time.Duration) {
 }
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
-func (b *basis) retryAfter(expected time.Duration) time.Duration {
-	configured := b.cfg.Overload.RetryAfter
+func (r *refusals) retryAfter(expected time.Duration) time.Duration {
+	configured := r.pl.cfg.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
-	return max(time.Nanosecond, b.plugin.vm.Varied(expected))
+	return max(time.Nanosecond, r.pl.plugin.vm.Varied(expected))
 }
 
 // overloadBody returns an error as the APIs of model servers have it.
@@ -59,4 +63,10 @@ func overloadBody(why lb.Reason) string {
 	}
 	return `{"error":{"message":"` + message + `, try again later","type":"` + kind + `,"code":"` +
 		why.String() + `"}}`
+}
+
+// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
+func (r *refusals) lacksKey() bool {
+	pl := r.pl
+	return pl.cfg.Clusters.Hashed && pl.session.key == 0 && !pl.cfg.Shadow
 }

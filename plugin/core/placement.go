@@ -118,3 +118,12 @@ func (pl *placement) leaveUnplanned(why lb.Reason) result {
 	}
 	return result{step: stepLeft, why: why}
 }
+
+// gone has the request take no part any more in what others wait for.
+func (pl *placement) gone() {
+	pl.plugin.vm.lists.Left(&pl.metrics.waiter)
+	if a := &pl.wait.attempt; a.open {
+		pl.cluster.Retries.End(a.id)
+	}
+	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
+}

@@ -10,10 +10,22 @@ import (
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
 // the inner placement begins when the outer one has chosen.
 
+// routedTo returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
+// served in its place.
+func (pl *choice) routedTo() string {
+	switch {
+	case pl.outer == nil:
+		return pl.gateway.Cluster()
+	case pl.outer.cfg.AmongClusters():
+		return pl.outer.lease.addr
+	}
+	return pl.scope // adopted: the gateway may go on reporting the cluster to which the route led at first
+}
+
 // SetNote sets the text for the access log. It has both choices.
 func (pl *choice) SetNote(text string) {
 	if pl.outer != nil && pl.outer.cfg.AmongClusters() {
-		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
+		text = pl.outer.debug.describe() + pl.outer.wait.text() + " " + text
 	}
 	pl.gateway.SetNote(text)
 }
@@ -51,7 +63,6 @@ func (pl *choice) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.scope)
-	in.within = &pl.lease.addr
 	in.held.takeOver(&pl.held)
 	pl.seen.inner = in
 	b := pl.seen.body
@@ -111,7 +122,7 @@ func (pl *choice) adopt() host.Action {
 		reason = lb.ReasonAdopted
 	}
 	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
-	pl.inside, in.within = in, &in.scope // the gateway may go on reporting the cluster to which the route led at first
+	pl.inside = in
 	in.session.key, in.session.next = pl.session.key, pl.session.next
 	in.facts.model, in.metrics.model = pl.facts.model, pl.metrics.model
 	in.held.takeOver(&pl.held)
@@ -137,7 +148,8 @@ func (pl *choice) leaveAdopted() host.Action {
 	o := pl.outer
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
-	pl.end()
+	pl.gone()
+	pl.serving.end(pl.routedTo)
 	o.region.comeHome()
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy
 		return o.act(o.planAnew())

@@ -103,11 +103,6 @@ func (s *subject) needsBodyInside() bool {
 	})
 }
 
-// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
-func (s *subject) lacksKey() bool {
-	return s.cfg.Clusters.Hashed && s.session.key == 0 && !s.cfg.Shadow
-}
-
 // planBody returns what is to be read of the body.
 func (s *subject) planBody() bodyPlan {
 	c, in := s.cfg, s.cfg.Clusters.Endpoint

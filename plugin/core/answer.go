@@ -1,0 +1,252 @@
+package core
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/push"
+)
+
+// readAs has the body of the response read as what the request and its headers say; end: it has none.
+func (s *serving) readAs(headers [][2]string, end bool) {
+	pl := s.pl
+	r, l := &pl.response, &pl.lease
+	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.prompt.work.streamed, pl.cfg.AmongClusters()
+	if r.status < 200 || r.status >= 300 || pl.idle() { // of that, no answer says anything
+		return
+	}
+	r.usage = s.readsUsage()
+	if r.status == 200 && pl.computes() && pl.traits.value(":method") == "POST" { // what is stored may be a page
+		r.api = answer.APIOf(pl.traits.path)
+	}
+	r.begin(headers, end)
+}
+
+// readReport takes over the load report of the response, which is that of who serves the request.
+func (s *serving) readReport() {
+	pl := s.pl
+	report, addr := pl.metrics.takeReport(pl.gateway), pl.lease.addr
+	if report == "" {
+		return
+	}
+	if addr == "" { // the gateway has chosen
+		addr = pl.gateway.ServedBy()
+	}
+	if addr != "" {
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.Name, addr, report)
+	}
+}
+
+// leasedHeaders reads the headers of the response to a request that is counted, and takes over its status.
+func (s *serving) leasedHeaders() [][2]string {
+	pl := s.pl
+	if pl.phase != phaseLeased {
+		return nil
+	}
+	headers := pl.gateway.ResponseHeaders()
+	for _, h := range headers {
+		if h[0] == ":status" {
+			pl.response.status, _ = strconv.Atoi(h[1])
+		}
+	}
+	return headers
+}
+
+// isInformational reports whether a status is one that is followed by the response itself, such as early hints.
+func isInformational(status int) bool { return status >= 100 && status < 200 && status != 101 }
+
+// answerGoesOn is called for every part of the response's body: size bytes.
+func (s *serving) answerGoesOn(size int, end bool) {
+	pl := s.pl
+	r := &pl.response
+	r.complete = r.complete || end
+	s.readBegin(size)
+	if size > 0 && r.retry != nil {
+		pl.charge.readRetry(size)
+	}
+	switch {
+	case size == 0:
+	case r.reads && pl.phase == phaseLeased:
+		r.read(size)
+	default:
+		r.unread = true
+	}
+	if r.begun || pl.phase != phaseLeased {
+		return
+	}
+	at, begun := r.hasBegun(end)
+	if !begun {
+		return
+	}
+	r.begun = true
+	r.answered = pl.plugin.vm.LastTick
+	r.learnOutput()
+	if pl.cfg.AmongClusters() {
+		r.begunAt = at
+	}
+	if !end && r.streams() {
+		r.streamed = true
+		s.firstToken(at)
+	}
+	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
+}
+
+// readsBegin reports whether more of the beginning of the answer is to be read.
+func (s *serving) readsBegin() bool {
+	pl := s.pl
+	return pl.held.makes || pl.phase == phaseLeased && pl.facts.readsRefusal(pl.response.status)
+}
+
+// readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
+func (s *serving) readBegin(size int) {
+	pl := s.pl
+	l, status := &pl.lease, pl.response.status
+	if pl.phase != phaseLeased {
+		return
+	}
+	pl.facts.readRefusal(size, status)
+	if status < 200 || status >= 300 {
+		return
+	}
+	for _, made := range pl.held.learn(size) {
+		plan := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: made}
+		l.store.RecordPrompt(l.now(), l.reservation.id, &plan, l.addr)
+	}
+}
+
+// readsUsage reports whether the usage in the response matters.
+func (s *serving) readsUsage() bool {
+	pl := s.pl
+	r := &pl.response
+	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
+		(pl.prompt.work.sampled || pl.prompt.chain.hasBlocks() || pl.lease.budget.target.addr != "" ||
+			pl.wait.sharesTokens() || pl.what == prompt.Quiet)
+}
+
+// learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
+func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
+	pl := s.pl
+	r := &pl.response
+	if !s.readsUsage() {
+		return
+	}
+	used, known := pl.prompt.learnUsage(now, r.answer, r.complete, pl.lease.addr == pl.lease.chosen, o)
+	if !known {
+		return
+	}
+	pl.lease.used(used)
+	if pl.prompt.chain.hasBlocks() {
+		pl.cluster.Prompts.UsedBy(pl.plugin, pl.cfg)
+	}
+}
+
+// firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
+// one piece has no such moment.
+func (s *serving) firstToken(at time.Duration) {
+	pl := s.pl
+	if a := pl.response.answer; a == nil || !a.Vain() {
+		s.measurePush(at, true)
+	}
+	if pl.lease.tokens > pl.prompt.work.output {
+		pl.lease.amend("", pl.prompt.work.output)
+	}
+	if pl.prompt.chain != nil {
+		pl.response.ttft = max(1, at-pl.prompt.chain.planned) // 0 within one tick, but known
+	}
+}
+
+// measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
+// not its end. Times are those of ticks, so only their averages mean something.
+func (s *serving) measure(now time.Duration, o *lb.Outcome) {
+	pl := s.pl
+	l := &pl.lease
+	if pl.prompt.chain == nil || l.addr != l.chosen || pl.cfg.Shadow {
+		return
+	}
+	o.CountedTokens = l.reservation.plan.AddedTokens(l.reservation.grant.Cached)
+	if pl.response.ttft > 0 {
+		o.TTFT, o.Duration = pl.response.ttft, now-pl.prompt.chain.planned
+	}
+}
+
+// measurePush has an answer show how many requests the endpoint runs without a queue: when it has begun, if it is
+// streamed, and when it has ended.
+func (s *serving) measurePush(at time.Duration, begun bool) {
+	pl := s.pl
+	l := &pl.lease
+	if pl.cfg.Push != push.Pending || !pl.computes() || l.addr != l.chosen || pl.cfg.Shadow ||
+		pl.response.status >= 300 {
+		return
+	}
+	pl.cluster.Limits.Observe(at, push.Answer{
+		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
+		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
+	})
+}
+
+// expectMetrics notes the answer: a page of metrics that never shows it stands still.
+func (s *serving) expectMetrics(now time.Duration) {
+	pl := s.pl
+	l := &pl.lease
+	if !pl.cluster.Metrics.Needed() || pl.cfg.Shadow {
+		return
+	}
+	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {
+		pl.cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
+	}
+}
+
+// answerBegins is called once for a request that is counted, with the headers of its response, and end when that has no
+// body. routedTo returns the cluster that the request is routed to.
+func (s *serving) answerBegins(headers [][2]string, end bool, routedTo func() string) {
+	pl := s.pl
+	s.followServed(routedTo)
+	pl.charge.restrict(headers)
+	status := pl.response.status
+	if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.idle() { // still leased: not misrouted
+		pl.lease.trackResponse(true)
+	}
+	s.readAs(headers, end)
+}
+
+// end is called once, whatever ended the request. routedTo returns the cluster that it is routed to.
+func (s *serving) end(routedTo func() string) {
+	pl := s.pl
+	if pl.phase == phaseLeased && pl.response.status == 0 {
+		served := s.server()
+		pl.response.reached = served != ""
+		s.misrouted(served, routedTo)
+	}
+	if pl.phase == phaseLeased {
+		s.judge(pl.plugin.vm.Clock())
+	}
+	pl.enter(phaseDone)
+}
+
+// judge releases the lease of a request that is over, and has its end show what it may.
+func (s *serving) judge(now time.Duration) {
+	pl := s.pl
+	outcome := lb.Outcome{}
+	s.learnUsage(now, &outcome)
+	verdict := pl.judge.judged()
+	pl.judge.learnCall(now, verdict)
+	pl.judge.measureCluster(&outcome, verdict)
+	if verdict == lb.Success {
+		pl.wait.answered(now)
+		s.measure(now, &outcome)
+		s.measurePush(now, false)
+		s.expectMetrics(now)
+	}
+	pl.wait.answerEnded(now, verdict)
+	pl.charge.endCharges()
+	if pl.held.losesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
+		pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
+	}
+	pl.wait.noteServed()
+	pl.release()
+	pl.judge.completeOutcome(now, verdict, &outcome)
+	pl.policy.Observe(now, outcome)
+}
