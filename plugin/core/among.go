@@ -9,21 +9,21 @@ type steering struct{ of *basis }
 
 // send sends the request to what was chosen.
 func (s *steering) send() error {
-	l, to := &s.of.lease, s.of.gateway
+	l, to := &s.of.lease, s.of.Gateway
 	r := &l.reservation
-	if !s.of.cfg.AmongClusters() {
+	if !s.of.Config.AmongClusters() {
 		return to.Steer(l.chosen, others(&r.plan, r.grant.Index))
 	}
 	l.steeredAt = l.ReadClock()
 	to.Unsteer()
-	to.SetCluster(s.of.cfg.Clusters.Header, l.chosen)
+	to.SetCluster(s.of.Config.Clusters.Header, l.chosen)
 	return nil
 }
 
 // leaveToGateway leaves the request to the gateway.
 func (s *steering) leaveToGateway() {
-	s.of.gateway.Unsteer()
-	if c := s.of.cfg; c != nil && c.AmongClusters() && s.of.lease.steeredAt > 0 {
-		s.of.gateway.SetCluster(c.Clusters.Header, "")
+	s.of.Gateway.Unsteer()
+	if c := s.of.Config; c != nil && c.AmongClusters() && s.of.lease.steeredAt > 0 {
+		s.of.Gateway.SetCluster(c.Clusters.Header, "")
 	}
 }

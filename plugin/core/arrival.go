@@ -15,7 +15,7 @@ import (
 // headersCame is called once, with end when the request has no body.
 func (s *Stream) headersCame(end bool) host.Action {
 	pl := s.first
-	if steered(pl.gateway.Note()) {
+	if steered(pl.Gateway.Note()) {
 		return s.passDuplicate()
 	}
 	if a, isCall := s.meetAPI(end); isCall {
@@ -29,55 +29,55 @@ func (s *Stream) headersCame(end bool) host.Action {
 		return a
 	}
 	pl.region.meet()
-	pl.scope = s.match()
+	pl.Scope = s.match()
 	switch {
-	case pl.cfg == nil:
+	case pl.Config == nil:
 		return pl.pass(lb.ReasonNoRule)
-	case pl.cfg.Refused:
+	case pl.Config.Refused:
 		return pl.pass(lb.ReasonConfigInvalid)
-	case !pl.cfg.Enabled:
+	case !pl.Config.Enabled:
 		return pl.pass(lb.ReasonDisabled)
 	}
-	if pl.scope = s.scopeOf(pl.scope); pl.scope == "" {
+	if pl.Scope = s.scopeOf(pl.Scope); pl.Scope == "" {
 		return pl.pass(lb.ReasonNoCluster)
 	}
-	if s.plugin.set.Owns(pl.scope) {
+	if s.plugin.set.Owns(pl.Scope) {
 		// a route has sent it there, perhaps because a client named it
 		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
-	s.body.arrived(s.arrived(), end)
-	pl.meetCall(end)
-	pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, false)
-	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
+	s.Body.Arrived(s.arrived(), end)
+	pl.MeetCall(end)
+	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, false)
+	if pl.refusal.lacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
 		return pl.refuseWithoutKey()
 	}
-	if end || !pl.needsOwnBody() && !pl.needsBodyInside() {
+	if end || !pl.NeedsOwnBody() && !pl.NeedsBodyInside() {
 		return pl.decide(0, true, lb.ReasonChosen)
 	}
-	pl.traits.read(pl.gateway)
+	pl.Traits.Read(pl.Gateway)
 	switch {
-	case pl.traits.opaque:
+	case pl.Traits.Opaque:
 		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.parts && pl.facts.readsFacts() && !pl.traits.awaits: // for its model, no more
-	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
+	case pl.Traits.Multipart && pl.Facts.ReadsFacts() && !pl.Traits.Awaits: // for its model, no more
+	case pl.Traits.Encoded && pl.Config.Unit != lb.Tokens:
 		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.encoded:
+	case pl.Traits.Encoded:
 		return pl.decide(0, false, lb.ReasonBodyEncoded)
-	case pl.traits.awaits:
+	case pl.Traits.Awaits:
 		return pl.decide(0, false, lb.ReasonBodyLate)
 	}
 	pl.enter(phaseReading)
-	pl.body.await(pl.planBody())
+	pl.Body.Await(pl.PlanBody())
 	return host.Hold
 }
 
 // arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
 func (s *Stream) arrived() time.Duration {
 	now := s.plugin.vm.Clock()
-	if q := &s.first.cfg.Queue; q.Enabled() && q.DeadlineHeader != "" {
+	if q := &s.first.Config.Queue; q.Enabled() && q.DeadlineHeader != "" {
 		now = s.plugin.vm.ReadClock()
 	}
-	s.body.beganAt = now
+	s.Body.BeganAt = now
 	return now
 }
 
@@ -85,12 +85,12 @@ func (s *Stream) arrived() time.Duration {
 func (s *Stream) match() (cluster string) {
 	set := s.plugin.set
 	if !set.HasRules() {
-		s.first.cfg = set.Match("", "", "")
+		s.first.Config = set.Match("", "", "")
 		return ""
 	}
-	cluster = s.gateway.Cluster()
-	s.traits.read(s.gateway)
-	s.first.cfg = set.Match(s.gateway.Route(), cluster, s.traits.authority)
+	cluster = s.Gateway.Cluster()
+	s.Traits.Read(s.Gateway)
+	s.first.Config = set.Match(s.Gateway.Route(), cluster, s.Traits.Authority)
 	return cluster
 }
 
@@ -99,14 +99,14 @@ func (s *Stream) match() (cluster string) {
 func (s *Stream) scopeOf(cluster string) string {
 	pl := s.first
 	switch {
-	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
+	case pl.Config.AmongClusters() && pl.Config.Budget() != nil:
 		return views.BudgetScope
-	case pl.cfg.AmongClusters():
-		return views.ClustersScope + s.gateway.Route()
-	case pl.cfg.Regions.Enabled():
+	case pl.Config.AmongClusters():
+		return views.ClustersScope + s.Gateway.Route()
+	case pl.Config.Regions.Enabled():
 		return pl.region.homeScope(cluster)
 	case cluster == "":
-		return s.gateway.Cluster()
+		return s.Gateway.Cluster()
 	}
 	return cluster
 }
@@ -121,10 +121,10 @@ func (s *Stream) stripClusterHeaders() {
 	if len(names) == 0 {
 		return
 	}
-	s.traits.read(s.gateway)
-	for _, h := range s.traits.headers {
+	s.Traits.Read(s.Gateway)
+	for _, h := range s.Traits.Headers {
 		if slices.Contains(names, h[0]) {
-			s.gateway.SetCluster(h[0], "")
+			s.Gateway.SetCluster(h[0], "")
 		}
 	}
 }
@@ -147,18 +147,18 @@ func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
 	if !s.plugin.hasAPI() {
 		return host.Proceed, false
 	}
-	s.traits.read(s.gateway)
+	s.Traits.Read(s.Gateway)
 	var cfg *config.Config
 	var below string
 	if set != nil {
-		cfg, below = set.API(s.traits.path)
+		cfg, below = set.API(s.Traits.Path)
 	}
-	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
+	if cfg == nil && !s.plugin.isRefusedAPI(s.Traits.Path) {
 		return host.Proceed, false
 	}
 	call := s.plugin.vm.api.NewCall(admission.Request{
-		Stream: s.gateway, Context: s.context, Length: s.traits.length, Awaits: s.traits.awaits,
-		Value: s.traits.value, Hold: s.body.hold, Release: s.body.release,
+		Stream: s.Gateway, Context: s.Context, Length: s.Traits.Length, Awaits: s.Traits.Awaits,
+		Value: s.Traits.Value, Hold: s.Body.Hold, Release: s.Body.Release,
 	}, cfg)
 	s.answer = call
 	return call.Meet(below, end), true
@@ -170,12 +170,12 @@ func (s *Stream) meetProbe() (a host.Action, answered bool) {
 	if len(set.Regions()) == 0 {
 		return host.Proceed, false
 	}
-	s.traits.read(s.gateway)
-	text := s.traits.value(regions.HeaderProbe)
-	if text == "" || s.traits.value(":path") != regions.ProbePath {
+	s.Traits.Read(s.Gateway)
+	text := s.Traits.Value(regions.HeaderProbe)
+	if text == "" || s.Traits.Value(":path") != regions.ProbePath {
 		return host.Proceed, false
 	}
-	p := v.regions.NewProbe(s.gateway, s.context, set.RulesOf, func() host.Action {
+	p := v.regions.NewProbe(s.Gateway, s.Context, set.RulesOf, func() host.Action {
 		return s.first.pass(lb.ReasonPanic)
 	})
 	s.answer = p

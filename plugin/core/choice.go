@@ -6,6 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -37,10 +38,10 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl := &choice{stream: s, outer: outer}
 	v := s.plugin.vm
 	pl.basis = basis{
-		subject: subject{cfg: c, scope: scope},
-		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, env: v.Env},
+		Subject: request.Subject{Config: c, Scope: scope},
+		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.Gateway, env: v.Env},
 	}
-	pl.subject.init(&s.request, v.Env, v.clusters, v.prompts)
+	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.request = pl, pl
 	pl.refusal.pl, pl.serving.pl, pl.region.pl = &pl.placement, &pl.placement, &pl.placement
@@ -51,7 +52,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
+	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.refusal.lacksKey() {
 		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
@@ -105,7 +106,7 @@ func (pl *choice) elsewhere(r result) leaving {
 func (pl *choice) send() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	if pl.cfg.Shadow {
+	if pl.Config.Shadow {
 		r.reason = lb.ReasonShadow
 		pl.steer.leaveToGateway()
 	} else if err := pl.steer.send(); err != nil {
@@ -113,19 +114,19 @@ func (pl *choice) send() host.Action {
 		pl.release()
 		return pl.pass(lb.ReasonStoreError)
 	}
-	r.reason = pl.held.placed(r.reason, r.grant.Cached)
+	r.reason = pl.State.Placed(r.reason, r.grant.Cached)
 	pl.sessionPlaced()
 	pl.decided(r.reason)
 	pl.wait.countPlaced()
 	pl.requestPlaced()
-	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		pl.body.track(w, pl)
+	if w := &pl.Prompt.Work; w.Open && w.Seen > 0 {
+		pl.Body.Track(w, pl)
 	}
-	if pl.body.endedAt > 0 {
+	if pl.Body.EndedAt > 0 {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
-	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
+	if pl.Config.DetailLog {
+		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.debug.describe())
 	}
 	return pl.chooseInside()
 }
@@ -133,7 +134,7 @@ func (pl *choice) send() host.Action {
 // refuse answers a request that is not placed, but for shadow mode. expected is the time in which one of its class is
 // likely to be placed, 0 if that is not known.
 func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
-	if pl.cfg.Shadow {
+	if pl.Config.Shadow {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
@@ -144,9 +145,9 @@ func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 // forbid answers the request with 403.
 func (pl *choice) forbid(why lb.Reason, text string) host.Action {
 	pl.enter(phaseUncounted)
-	pl.gateway.Unsteer()
+	pl.Gateway.Unsteer()
 	pl.decided(why)
-	pl.gateway.Reply(403, nil, text)
+	pl.Gateway.Reply(403, nil, text)
 	return host.Hold
 }
 
@@ -179,8 +180,8 @@ func (pl *choice) decided(reason lb.Reason) {
 func (pl *choice) count(reason lb.Reason) {
 	pl.reason, pl.settled = reason, true
 	policy := ""
-	if pl.cfg != nil {
-		policy = pl.cfg.Policy
+	if pl.Config != nil {
+		policy = pl.Config.Policy
 	}
 	pl.plugin.vm.Stats.Decided(policy, reason)
 }
@@ -191,7 +192,7 @@ func (pl *choice) Recovered() {
 		pl.outer.Recovered()
 		return
 	}
-	pl.body.stopReading()
+	pl.Body.StopReading()
 	pl.release()
 	if !pl.settled {
 		pl.pass(lb.ReasonPanic)
@@ -204,13 +205,13 @@ func (pl *choice) Recovered() {
 // goOn lets a request that was held go on, if it is to be forwarded.
 func (pl *choice) goOn(a host.Action) {
 	if a == host.Proceed {
-		pl.gateway.Resume()
+		pl.Gateway.Resume()
 	}
 }
 
 // grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
 func (pl *choice) grantRecovered() {
-	defer pl.gateway.Resume()
+	defer pl.Gateway.Resume()
 	pl.Recovered()
 }
 

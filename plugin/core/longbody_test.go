@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -210,8 +211,8 @@ func TestLongBodiesAreBounded(t *testing.T) {
 	for range 200 {
 		clients = append(clients, d.client(0, streamtest.Request{Frames: []string{body[:100_000]}, Unended: true}))
 	}
-	if b := d.workers[0].vm.bodies; b.kept > maxKept+1<<20 || b.kept < maxKept/2 {
-		t.Errorf("%d bytes are kept, want up to %d", b.kept, maxKept)
+	if b := d.workers[0].vm.bodies; b.Kept > request.MaxKept+1<<20 || b.Kept < request.MaxKept/2 {
+		t.Errorf("%d bytes are kept, want up to %d", b.Kept, request.MaxKept)
 	}
 	if n := d.unread("no_room"); n == 0 || n > 150 {
 		t.Errorf("%d of %d had no room", n, len(clients))
@@ -229,7 +230,7 @@ func TestHeldBodyWithoutRoom(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
 	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
 	b := d.workers[0].vm.bodies
-	b.held = maxHeld - 1
+	b.Held = request.MaxHeld - 1
 	c := d.client(0, streamtest.Request{Frames: []string{body[:40_000], body[40_000:100_000]}, Unended: true})
 	if n := d.unread("no_room"); n != 1 {
 		t.Errorf("%d bodies had no room", n)
@@ -237,10 +238,10 @@ func TestHeldBodyWithoutRoom(t *testing.T) {
 	c.Send(body[100_000:], true)
 	c.Head(200)
 	c.Finish()
-	if c.Received().Body != body || b.held != maxHeld-1 {
-		t.Errorf("%d bytes of %d have arrived, and %d are held", len(c.Received().Body), len(body), b.held)
+	if c.Received().Body != body || b.Held != request.MaxHeld-1 {
+		t.Errorf("%d bytes of %d have arrived, and %d are held", len(c.Received().Body), len(body), b.Held)
 	}
-	b.held = 0
+	b.Held = 0
 	d.drained()
 }
 
@@ -250,12 +251,12 @@ func TestLongBodyThatIsNotShown(t *testing.T) {
 	c := d.client(0, streamtest.Request{Frames: []string{strings.Repeat(" ", 70_000)}, Unended: true})
 	c.shown = 1000
 	c.Send(strings.Repeat(" ", 10_000), false)
-	if b := d.workers[0].vm.bodies; b.held != 71_000 {
-		t.Errorf("%d bytes are held", b.held)
+	if b := d.workers[0].vm.bodies; b.Held != 71_000 {
+		t.Errorf("%d bytes are held", b.Held)
 	}
 	c.Send("{}", true)
-	if b := d.workers[0].vm.bodies; b.held != 0 || b.kept != 0 {
-		t.Errorf("%d bytes are held, %d kept behind the end", b.held, b.kept)
+	if b := d.workers[0].vm.bodies; b.Held != 0 || b.Kept != 0 {
+		t.Errorf("%d bytes are held, %d kept behind the end", b.Held, b.Kept)
 	}
 	c.Finish()
 	d.drained()
@@ -288,7 +289,7 @@ func TestEmptyPart(t *testing.T) {
 	length := [][2]string{{"content-length", strconv.Itoa(len(body))}}
 	c := d.client(0, streamtest.Request{Frames: []string{body[:9], "", body[9:]}, Headers: length})
 	c.Finish()
-	if d.workers[0].vm.bodies.stale {
+	if d.workers[0].vm.bodies.Stale {
 		t.Error("the gateway does not show the last part")
 	}
 	d.drained()
@@ -315,7 +316,7 @@ func TestHeldPart(t *testing.T) {
 		c := d.client(0, r)
 		came := len(r.Frames[0])
 		for ; c.Held() && came < 1<<20; came += 10_000 {
-			if c.Request.Buffering() && came > holdBytes {
+			if c.Request.Buffering() && came > request.HoldBytes {
 				t.Errorf("%s: %d bytes are held at once", name, came)
 			}
 			c.Send(text[:10_000], false)
@@ -343,10 +344,10 @@ func TestReferencesBehindLongPrompts(t *testing.T) {
 			c.Send(seededWords(1, 4_000), false)
 		}
 		c.Send(`","model":"m","previous_response_id":"resp_1"}`, true)
-		if path == "/v1/responses" && c.core.first.held.id != "resp_1" {
-			t.Errorf("it refers to %q", c.core.first.held.id)
+		if path == "/v1/responses" && c.core.first.State.ID != "resp_1" {
+			t.Errorf("it refers to %q", c.core.first.State.ID)
 		}
-		if c.core.first.facts.model != xxhash.Sum64String("m") {
+		if c.core.first.Facts.Model != xxhash.Sum64String("m") {
 			t.Errorf("%s: its model is not known", path)
 		}
 		c.Finish()

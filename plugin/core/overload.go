@@ -22,7 +22,7 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) {
 	headers := [][2]string{{"content-type", "application/json"}}
 	after := r.retryAfter(expected)
 	if isBudget(why) {
-		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.cfg.Overload.RetryAfter, time.Second))
+		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
 		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
 		if after > 0 {
 			after = wait
@@ -32,12 +32,12 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) {
 		seconds := int((after + time.Second - 1) / time.Second)
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
-	pl.gateway.Reply(pl.cfg.Overload.Status, headers, overloadBody(why))
+	pl.Gateway.Reply(pl.Config.Overload.Status, headers, overloadBody(why))
 }
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
 func (r *refusals) retryAfter(expected time.Duration) time.Duration {
-	configured := r.pl.cfg.Overload.RetryAfter
+	configured := r.pl.Config.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
@@ -68,5 +68,5 @@ func overloadBody(why lb.Reason) string {
 // lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
 func (r *refusals) lacksKey() bool {
 	pl := r.pl
-	return pl.cfg.Clusters.Hashed && pl.session.key == 0 && !pl.cfg.Shadow
+	return pl.Config.Clusters.Hashed && pl.Session.Key == 0 && !pl.Config.Shadow
 }

@@ -37,7 +37,7 @@ func TestRetryAfter(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
 	s := NewStream(d.workers[0].current, 7, &fakeStream{process: d.fakeProcess}).first
 	after := func(configured, expected time.Duration) (least, most time.Duration) {
-		s.cfg = &config.Config{Overload: config.Overload{RetryAfter: configured}}
+		s.Config = &config.Config{Overload: config.Overload{RetryAfter: configured}}
 		least = time.Duration(1<<63 - 1)
 		for range 1000 {
 			got := s.refusal.retryAfter(expected)

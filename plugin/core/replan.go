@@ -17,7 +17,7 @@ func (pl *placement) reserveAgain() result {
 func (pl *placement) replan() result {
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := pl.lease.now()
-	view, why := v.views.Of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := v.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
@@ -95,17 +95,17 @@ func (pl *placement) makeWay() (r result, ended bool) {
 // overflows reports whether the cluster that was granted has no room for the request: others have come first since it
 // was planned.
 func (pl *placement) overflows(cluster string) bool {
-	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
+	if !pl.Config.AmongClusters() || pl.Config.Shadow {
 		return false
 	}
 	l := &pl.lease
-	return pl.plugin.vm.views.Overflows(pl.scope, pl.cfg, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
+	return pl.plugin.vm.views.Overflows(pl.Scope, pl.Config, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // planAnew plans and reserves for a request that had no plan.
 func (pl *placement) planAnew() result {
 	now := pl.plugin.vm.Clock()
-	view, why := pl.plugin.vm.views.Of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := pl.plugin.vm.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		why = pl.makePlan(now, view)
 	}

@@ -32,7 +32,7 @@ func (pl *choice) answerBegins(end bool) {
 // end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
 // sent upstream.
 func (pl *choice) end() {
-	pl.body.release()
+	pl.Body.Release()
 	pl.gone()
 	if pl.phase == phaseReading {
 		pl.abandonBody()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -32,22 +33,22 @@ func (s *serving) followServed(routedTo func() string) {
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := v.Clock()
 	had := 0
-	if pl.cfg.Shadow {
+	if pl.Config.Shadow {
 		had = r.grant.Cached
 	}
-	if !pl.held.asked {
+	if !pl.State.Asked {
 		pl.lease.forgetPrompt(had)
 	}
 	pl.lease.amend(served, r.plan.AddedTokens(0))
 	pl.lease.moveCharge(served)
-	if !pl.cfg.Shadow {
+	if !pl.Config.Shadow {
 		v.Stats.Count(stats.Moves, 1)
 		moved := lb.Outcome{}
 		pl.judge.completeOutcome(now, lb.Retried, &moved)
 		pl.policy.Observe(now, moved)
 	}
 	pl.lease.addr = served
-	if !pl.held.asked { // elsewhere is nothing of what it refers to
+	if !pl.State.Asked { // elsewhere is nothing of what it refers to
 		pl.lease.recordPrompt()
 	}
 }
@@ -63,15 +64,15 @@ func (s *serving) misrouted(served string, routedTo func() string) bool {
 	if served == "" || served == pl.lease.addr {
 		return false
 	}
-	if pl.cfg.AmongClusters() {
+	if pl.Config.AmongClusters() {
 		if pl.lease.lists(served) {
 			return false
 		}
-	} else if cluster := routedTo(); cluster == "" || cluster == pl.scope {
+	} else if cluster := routedTo(); cluster == "" || cluster == pl.Scope {
 		return false
 	}
 	pl.lease.forgetPrompt(0)
-	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
+	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
 	pl.wait.noteUnserved()
 	pl.release()
 	pl.lease.addr = served
@@ -81,18 +82,18 @@ func (s *serving) misrouted(served string, routedTo func() string) bool {
 
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.
 func (pl *placement) sessionPlaced() {
-	if !pl.cfg.ReadsSession() {
+	if !pl.Config.ReadsSession() {
 		return
 	}
-	order, result := pl.lease.reservation.plan.Home.Order, sessionDisplaced
+	order, result := pl.lease.reservation.plan.Home.Order, request.Displaced
 	switch {
-	case pl.session.key == 0:
-		result = sessionNone
+	case pl.Session.Key == 0:
+		result = request.NoSession
 	case len(order) > 0 && int(order[0]) == pl.lease.reservation.grant.Index:
-		result = sessionAtHome
+		result = request.AtHome
 	}
-	pl.session.result = result
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.Name, "result", result), 1)
+	pl.Session.Result = result
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.Cluster.Name, "result", result), 1)
 }
 
 // server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
@@ -100,14 +101,14 @@ func (pl *placement) sessionPlaced() {
 // endpoint of one of the candidates.
 func (s *serving) server() string {
 	pl := s.pl
-	served := pl.gateway.ServedBy()
-	if served == "" || !pl.cfg.AmongClusters() {
+	served := pl.Gateway.ServedBy()
+	if served == "" || !pl.Config.AmongClusters() {
 		return served
 	}
-	in, reported := &pl.cfg.Clusters, pl.gateway.Cluster()
+	in, reported := &pl.Config.Clusters, pl.Gateway.Cluster()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
-		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.cfg), served)
+		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.Config), served)
 	}
 	if holds(reported) {
 		return reported

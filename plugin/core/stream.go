@@ -2,11 +2,12 @@ package core
 
 import (
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // Stream is one request, and its row of choices.
 type Stream struct {
-	request
+	request.Request
 	plugin *Plugin
 	answer host.Answer // of the plugin's own, nil for a request that is placed
 	first  *choice     // the first of its row

@@ -55,8 +55,8 @@ func TestStalledUploads(t *testing.T) {
 			c.Finish()
 			d.drained()
 			b := d.workers[0].vm.bodies
-			if waiting, _ := b.open(); b.kept != 0 || b.held != 0 || waiting != 0 {
-				t.Errorf("%d bytes are kept, %d held, %d requests wait", b.kept, b.held, waiting)
+			if waiting, _ := b.Open(); b.Kept != 0 || b.Held != 0 || waiting != 0 {
+				t.Errorf("%d bytes are kept, %d held, %d requests wait", b.Kept, b.Held, waiting)
 			}
 		})
 	}

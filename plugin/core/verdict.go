@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // This file is what the end of a request says of what has served it.
@@ -25,7 +26,7 @@ var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
 
 // verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
 // only read when it is not plainly good.
-func (r *response) verdict(now, sentAt time.Duration, b *body, from host.GatewayStream) lb.Verdict {
+func (r *response) verdict(now, sentAt time.Duration, b *request.Body, from host.GatewayStream) lb.Verdict {
 	if !r.reached { // answered by a filter, or for want of an endpoint
 		return lb.Neutral
 	}
@@ -40,9 +41,9 @@ func (r *response) verdict(now, sentAt time.Duration, b *body, from host.Gateway
 		return lb.Neutral // the gateway's own limits
 	case containsAny(details, connectionFailures[:]...):
 		return lb.Failure // whatever the request was
-	case b.endedAt == 0 && now-b.lastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
+	case b.EndedAt == 0 && now-b.LastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
 		return lb.Overload // it had not all of the request yet, but that was on its way
-	case b.endedAt == 0:
+	case b.EndedAt == 0:
 		return lb.Neutral // the client has stalled, so that may be why
 	case isTimeout(details):
 		if r.status == 0 || r.status >= 500 { // as far as can be known: 500 and above may be the gateway's own

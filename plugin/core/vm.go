@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/regions"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
 	"github.com/warmgate/warmgate/plugin/views"
@@ -30,8 +31,8 @@ type VM struct {
 	clusters  clusters.Known    // what is known of each cluster
 	views     *views.Views      // what configurations choose among
 	stores    *stores.Stores    // where requests are counted
-	prompts   *prompts          // how prompts are cut into blocks, and how long they typically are
-	bodies    *bodies           // requests whose bodies have not ended
+	prompts   *request.Prompts  // how prompts are cut into blocks, and how long they typically are
+	bodies    *request.Bodies   // requests whose bodies have not ended
 	waiters   *waiters          // requests that wait in a queue
 	scraping  *engines.Scraping // metrics of engines
 	lists     *engines.Lists    // of models that endpoints have
@@ -46,8 +47,8 @@ type VM struct {
 // NewVM returns the state of a VM in a gateway of the given kind.
 func NewVM(gw host.Gateway, kind config.Host) *VM {
 	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
-	v := &VM{Env: e, configs: &configs{}, clusters: clusters.Known{}, prompts: newPrompts()}
-	v.bodies = newBodies(e, v.prompts)
+	v := &VM{Env: e, configs: &configs{}, clusters: clusters.Known{}, prompts: request.NewPrompts()}
+	v.bodies = request.NewBodies(e, v.prompts)
 	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
 	v.stores = stores.New(e)
@@ -80,7 +81,7 @@ func (v *VM) tick(p *Plugin) {
 	v.stores.Local.Flush(now)
 	v.clusters.ExchangeEjections(now, v.GW.KV())
 	v.clusters.ExchangeFacts(now, v.GW.KV())
-	v.bodies.expire(now)
+	v.bodies.Expire(now)
 	v.waiters.refresh(now)
 	v.Guard("the metrics of engines", func() {
 		v.scraping.Tick(now)

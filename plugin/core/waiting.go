@@ -40,28 +40,28 @@ const claimBytes = 1 << 20
 // not wait, but takes an endpoint that is open: what is typical of all answers says little about one.
 func (w *waiting) prepare(now time.Duration) lb.Reason {
 	of := w.of
-	v, q := of.plugin.vm, &of.cfg.Queue
-	of.traits.read(of.gateway)
-	w.class, w.since, w.refusal = of.traits.class(of.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
-	w.scope, w.config, w.cluster, w.context, w.rank = of.scope, of.cfg, of.cluster, of.context, w.class.Rank
+	v, q := of.plugin.vm, &of.Config.Queue
+	of.Traits.Read(of.Gateway)
+	w.class, w.since, w.refusal = of.Traits.Class(of.Config), cmp.Or(w.since, now), lb.ReasonAtCapacity
+	w.scope, w.config, w.cluster, w.context, w.rank = of.Scope, of.Config, of.Cluster, of.Context, w.class.Rank
 	if q.TenantHeader != "" {
-		w.tenant = learned.TenantName(of.traits.value(q.TenantHeader))
+		w.tenant = learned.TenantName(of.Traits.Value(q.TenantHeader))
 		w.turn = v.waiters.tenants.TurnOf(w.tenant)
 	}
-	a, work, retries := &w.attempt, &of.prompt.work, &of.cluster.Retries
-	a.name(&of.traits, of.prompt.chain, work.model.Model, work.info.TextBytes)
+	a, work, retries := &w.attempt, &of.Prompt.Work, &of.Cluster.Retries
+	a.name(&of.Traits, of.Prompt.Chain, work.Model.Model, work.Info.TextBytes)
 	a.begin(now, retries)
 	if !w.forwarded &&
-		!retries.Allows(now, a.isRetry(now, &of.traits, retries), q.RetryBudget, of.cluster.Overloaded(now)) {
+		!retries.Allows(now, a.isRetry(now, &of.Traits, retries), q.RetryBudget, of.Cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
 	most := w.longest() - (now - w.since)
-	if deadline, ok := parseTimeout(of.traits.value(q.DeadlineHeader)); ok {
-		left := deadline - (now - of.body.beganAt)
+	if deadline, ok := parseTimeout(of.Traits.Value(q.DeadlineHeader)); ok {
+		left := deadline - (now - of.Body.BeganAt)
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-of.cluster.Answers.Typical())
+		most = min(most, left-of.Cluster.Answers.Typical())
 	}
 	switch {
 	case most <= 0:
@@ -78,20 +78,20 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 // plan returns how the request waits, for as long as given.
 func (w *waiting) plan(most time.Duration) lb.Wait {
 	of := w.of
-	q := &of.cfg.Queue
+	q := &of.Config.Queue
 	return lb.Wait{
 		Max: most, Class: w.class.Class, Tenant: w.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
-		TenantLength: q.TenantLength(), Limits: of.cluster.CapsOf(of.cfg), Place: &w.place,
+		TenantLength: q.TenantLength(), Limits: of.Cluster.CapsOf(of.Config), Place: &w.place,
 	}
 }
 
 // longest returns for how long the request waits at most: not beyond the time in which a gateway in front of this
 // one, or its client, wants the answer. The route's own timeout begins only when the request goes on.
 func (w *waiting) longest() time.Duration {
-	most := w.of.cfg.Queue.MaxWait
+	most := w.of.Config.Queue.MaxWait
 	for _, name := range [...]string{"x-envoy-upstream-rq-timeout-ms", "x-envoy-expected-rq-timeout-ms"} {
-		if limit, ok := parseTimeout(w.of.traits.value(name)); ok && limit > 0 {
+		if limit, ok := parseTimeout(w.of.Traits.Value(name)); ok && limit > 0 {
 			most = min(most, limit)
 		}
 	}
@@ -129,8 +129,8 @@ func (w *waiting) ended(g *lb.Grant, err error) {
 		return
 	}
 	of.lease.grantedAt = now
-	if of.prompt.chain != nil {
-		of.prompt.chain.planned = now // what it has waited for here is no time of the endpoint
+	if of.Prompt.Chain != nil {
+		of.Prompt.Chain.Planned = now // what it has waited for here is no time of the endpoint
 	}
 }
 
@@ -157,7 +157,7 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 
 // heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
 func (w *waiting) heldBytes() int {
-	return max(w.of.body.received, min(w.of.traits.length, claimBytes))
+	return max(w.of.Body.Received, min(w.of.Traits.Length, claimBytes))
 }
 
 // reservedAs notes the reservation with which the request may wait.

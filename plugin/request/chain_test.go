@@ -1,4 +1,4 @@
-package core
+package request
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func TestShape(t *testing.T) {
 		{"/", prompt.Anthropic, prompt.Anthropic},
 		{"", prompt.Responses, prompt.Responses},
 	} {
-		of := traits{path: c.path}
+		of := Traits{Path: c.path}
 		if got := of.shapeOr(c.body); got != c.want {
 			t.Errorf("%q with shape %d: %d, want %d", c.path, c.body, got, c.want)
 		}
@@ -33,7 +33,7 @@ func TestShape(t *testing.T) {
 // Requests are grouped by tenant, and without one by the beginning of the prompt.
 func TestSourceOfPrompts(t *testing.T) {
 	block := func(tenant, key uint64) prompt.Block { return prompt.Block{Key: tenant<<56 | key, End: 1} }
-	of := func(blocks ...prompt.Block) uint64 { return (&promptChain{blocks: blocks}).source() }
+	of := func(blocks ...prompt.Block) uint64 { return (&Chain{Blocks: blocks}).Source() }
 	if of(block(0, 5), block(0, 6)) != of(block(0, 5)) || of(block(0, 5)) == of(block(0, 6)) || of() != 0 {
 		t.Error("without a tenant the first block alone distinguishes sources")
 	}

@@ -1,4 +1,4 @@
-package core
+package request
 
 import (
 	"testing"
@@ -39,8 +39,8 @@ func TestEstimate(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			typical := learned.Models{}.Typical(learned.Key{Guess: clusters.GuessOf(c)}, tc.info.MaxTokens)
-			w := work{info: tc.info, seen: tc.seen, typical: typical}
-			if p, o := w.estimate(c, tc.size); p != tc.prompt || o != tc.output {
+			w := Work{Info: tc.info, Seen: tc.seen, typical: typical}
+			if p, o := w.Estimate(c, tc.size); p != tc.prompt || o != tc.output {
 				t.Fatalf("%d and %d tokens, want %d and %d", p, o, tc.prompt, tc.output)
 			}
 		})
@@ -51,15 +51,15 @@ func TestEstimate(t *testing.T) {
 // may be.
 func TestEstimateBeyondTheGuess(t *testing.T) {
 	c := &config.Config{BytesPerToken: 4, MaxRequestTokens: 5000}
-	w := work{info: prompt.Info{MaxTokens: 1000}}
-	w.model.Guess = clusters.GuessOf(c)
-	w.typical = learned.Models{}.Typical(w.model, w.info.MaxTokens)
-	if p, o := w.estimate(c, 4000); p == 0 || o == 0 {
+	w := Work{Info: prompt.Info{MaxTokens: 1000}}
+	w.Model.Guess = clusters.GuessOf(c)
+	w.typical = learned.Models{}.Typical(w.Model, w.Info.MaxTokens)
+	if p, o := w.Estimate(c, 4000); p == 0 || o == 0 {
 		t.Errorf("%d tokens of a prompt that cannot be read, %d of an answer; want some of each", p, o)
 	}
 	m := learned.Models{}
-	m.Observe(time.Hour, w.model, 0, 0, answer.Usage{Prompt: 1_000_000_000, Output: 1_000_000_000})
-	if l := m.Typical(w.model, 0); l.Prompt > 5000 || l.Output > 5000 {
+	m.Observe(time.Hour, w.Model, 0, 0, answer.Usage{Prompt: 1_000_000_000, Output: 1_000_000_000})
+	if l := m.Typical(w.Model, 0); l.Prompt > 5000 || l.Output > 5000 {
 		t.Errorf("after one answer: %g tokens a prompt, %g an answer, too many for a request", l.Prompt, l.Output)
 	}
 }

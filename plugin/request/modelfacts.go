@@ -1,4 +1,4 @@
-package core
+package request
 
 import (
 	"cmp"
@@ -14,118 +14,118 @@ import (
 // What an endpoint refuses because it does not have the model, or not with such a context, is no fault of it: it is a
 // fact about the model there. This file is how a request shows its model and its length, and its answer such a fact.
 
-// factUse is what a request has to do with facts about models.
-type factUse struct {
-	of      *subject
+// Facts is what a request has to do with facts about models.
+type Facts struct {
+	of      *Subject
 	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
-	model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
+	Model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
 	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
 	refusal []byte // the beginning of the answer, if that is one
 	refused bool   // the endpoint does not have the model, or not with such a context
 }
 
-// readsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
+// ReadsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
 // have, or may do so, or it is not known yet.
-func (f *factUse) readsFacts() bool {
+func (f *Facts) ReadsFacts() bool {
 	of := f.of
 	cl := of.known()
 	return of.isForModel() && (cl != nil && cl.Facts.Active(of.env.Clock()) || f.readsLists()) &&
-		(f.inPath == 0 || of.traits.length == 0) && // else all is known
-		(of.traits.parts || !of.traits.notJSON && !of.traits.encoded)
+		(f.inPath == 0 || of.Traits.Length == 0) && // else all is known
+		(of.Traits.Multipart || !of.Traits.notJSON && !of.Traits.Encoded)
 }
 
 // meet reads the model in the path.
-func (f *factUse) meet() {
+func (f *Facts) meet() {
 	if !f.of.isForModel() {
 		return
 	}
-	if name := prompt.ModelInPath(f.of.traits.path); name != "" {
+	if name := prompt.ModelInPath(f.of.Traits.Path); name != "" {
 		f.inPath = xxhash.Sum64String(name)
 	}
 }
 
-// readModel reads the model in a body of which nothing else matters.
-func (f *factUse) readModel(body []byte) {
-	if !f.readsFacts() {
+// ReadModel reads the model in a body of which nothing else matters.
+func (f *Facts) ReadModel(body []byte) {
+	if !f.ReadsFacts() {
 		return
 	}
 	var name string
-	if f.of.traits.parts {
+	if f.of.Traits.Multipart {
 		name = prompt.ModelInParts(body)
 	} else {
 		name, _ = prompt.MemberText(body, []string{"model"})
 	}
 	if name != "" {
-		f.model = xxhash.Sum64String(name)
+		f.Model = xxhash.Sum64String(name)
 	}
 }
 
 // bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.
 const bytesPerToken = 4
 
-// put puts into the request what facts about models depend on: size bytes of the body have come.
-func (f *factUse) put(r *lb.Request, size int) {
+// Put puts into the request what facts about models depend on: size bytes of the body have come.
+func (f *Facts) Put(r *lb.Request, size int) {
 	of := f.of
 	if !of.isForModel() {
 		return
 	}
-	size = max(size, of.traits.length)
+	size = max(size, of.Traits.Length)
 	f.length = int64(size)
-	if w := &of.prompt.work; w.seen > 0 {
-		text := float64(w.info.TextBytes+bytesPerToken*w.info.TokenIDs) * float64(max(size, w.seen)) / float64(w.seen)
-		f.length = int64(text) + bytesPerToken*int64(w.info.MaxTokens)
+	if w := &of.Prompt.Work; w.Seen > 0 {
+		text := float64(w.Info.TextBytes+bytesPerToken*w.Info.TokenIDs) * float64(max(size, w.Seen)) / float64(w.Seen)
+		f.length = int64(text) + bytesPerToken*int64(w.Info.MaxTokens)
 	}
-	r.ModelID, r.ModelName, r.Length = f.id(), f.modelID(), f.length
+	r.ModelID, r.ModelName, r.Length = f.id(), f.ModelID(), f.length
 }
 
-// modelID returns the same number for all requests for one model, 0 if it is not known.
-func (f *factUse) modelID() uint64 {
+// ModelID returns the same number for all requests for one model, 0 if it is not known.
+func (f *Facts) ModelID() uint64 {
 	// engines with such paths read no other one
-	return cmp.Or(f.inPath, f.of.prompt.work.model.Model, f.model)
+	return cmp.Or(f.inPath, f.of.Prompt.Work.Model.Model, f.Model)
 }
 
 // id returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
 // API and not in another; 0 if the model is not known.
-func (f *factUse) id() uint64 {
+func (f *Facts) id() uint64 {
 	of := f.of
-	model := f.modelID()
+	model := f.ModelID()
 	if model == 0 {
 		return 0
 	}
-	return (model ^ xxhash.Sum64String(prompt.APIPath(of.traits.path, of.what))) | 1
+	return (model ^ xxhash.Sum64String(prompt.APIPath(of.Traits.Path, of.What))) | 1
 }
 
 // isOther reports whether a refusal names another model than was read: engines take the last of several members of one
 // name, and some any spelling of the name. Some add a tag.
-func (f *factUse) isOther(name string) bool {
+func (f *Facts) isOther(name string) bool {
 	model, _, _ := strings.Cut(name, ":")
-	id := f.modelID()
+	id := f.ModelID()
 	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
 }
 
 // refusedStatus stands for the status of a refusal whose answer has a good one.
 const refusedStatus = 400
 
-// readsRefusal reports whether more of an answer with the status is needed to know why the request is refused.
-func (f *factUse) readsRefusal(status int) bool {
+// ReadsRefusal reports whether more of an answer with the status is needed to know why the request is refused.
+func (f *Facts) ReadsRefusal(status int) bool {
 	return status >= 400 && status < 500 && f.of.isForModel() && len(f.refusal) < prompt.RefusalBytes
 }
 
-// readRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
-func (f *factUse) readRefusal(size, status int) {
-	if size > 0 && f.readsRefusal(status) {
-		f.refusal = append(f.refusal, f.of.gateway.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
+// ReadRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
+func (f *Facts) ReadRefusal(size, status int) {
+	if size > 0 && f.ReadsRefusal(status) {
+		f.refusal = append(f.refusal, f.of.Gateway.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
 	}
 }
 
-// isFact reports whether the endpoint, which has answered with the status, has refused the request for its model or its
+// IsFact reports whether the endpoint, which has answered with the status, has refused the request for its model or its
 // length. It notes that, and what it has served.
-func (f *factUse) isFact(verdict lb.Verdict, addr string, status int) bool {
+func (f *Facts) IsFact(verdict lb.Verdict, addr string, status int) bool {
 	of := f.of
-	known, now := of.cluster.Facts, of.env.Clock()
+	known, now := of.Cluster.Facts, of.env.Clock()
 	switch {
-	case !of.isForModel() || of.cfg.Shadow:
-	case verdict == lb.Success && !of.computes(): // some engines count with one tokenizer, whatever the model
+	case !of.isForModel() || of.Config.Shadow:
+	case verdict == lb.Success && !of.Computes(): // some engines count with one tokenizer, whatever the model
 	case verdict == lb.Success:
 		known.Served(now, f.id(), addr, f.length)
 	case verdict == lb.Rejected:
@@ -142,7 +142,7 @@ func (f *factUse) isFact(verdict lb.Verdict, addr string, status int) bool {
 			f.refused = true
 		case prompt.ContextTooLong, prompt.AnswerTooLong:
 			// without a limit on the answer, that is not in the length
-			if why == prompt.ContextTooLong || of.prompt.work.info.MaxTokens > 0 {
+			if why == prompt.ContextTooLong || of.Prompt.Work.Info.MaxTokens > 0 {
 				known.TooLong(now, model, addr, f.length)
 			}
 			f.refused = true
@@ -151,9 +151,9 @@ func (f *factUse) isFact(verdict lb.Verdict, addr string, status int) bool {
 	return f.refused
 }
 
-// statesFact reports whether an answer that is not complete is an error that says that the endpoint does not have the
+// StatesFact reports whether an answer that is not complete is an error that says that the endpoint does not have the
 // model, or not with such a context. Then it is a fact as it is under the status for it.
-func (f *factUse) statesFact(a *answer.Reader) bool {
+func (f *Facts) StatesFact(a *answer.Reader) bool {
 	if a.HasOutput() || !f.of.isForModel() {
 		return false
 	}
@@ -166,11 +166,11 @@ func (f *factUse) statesFact(a *answer.Reader) bool {
 }
 
 // readsLists reports whether the lists of the request's cluster are read, and are not known yet.
-func (f *factUse) readsLists() bool {
+func (f *Facts) readsLists() bool {
 	of := f.of
-	if !of.cfg.ReadsModelLists() {
+	if !of.Config.ReadsModelLists() {
 		return false
 	}
 	cl := of.known()
-	return cl == nil || cl.Metrics.ListsUnread(of.env.Clock(), of.cfg)
+	return cl == nil || cl.Metrics.ListsUnread(of.env.Clock(), of.Config)
 }
