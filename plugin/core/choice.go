@@ -43,7 +43,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	}
 	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
-	pl.driver, pl.wait.request = pl, pl
+	pl.driver, pl.wait.Request = pl, pl
 	pl.refusal.pl, pl.serving.pl, pl.region.pl = &pl.placement, &pl.placement, &pl.placement
 	pl.debug.pl = pl
 	return pl
@@ -209,8 +209,8 @@ func (pl *choice) goOn(a host.Action) {
 	}
 }
 
-// grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
-func (pl *choice) grantRecovered() {
+// GrantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
+func (pl *choice) GrantRecovered() {
 	defer pl.Gateway.Resume()
 	pl.Recovered()
 }
@@ -218,8 +218,8 @@ func (pl *choice) grantRecovered() {
 // answered implements driver.
 func (pl *choice) answered(r result) { pl.goOn(pl.act(r)) }
 
-// planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (pl *choice) planAgain() {
+// PlanAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
+func (pl *choice) PlanAgain() {
 	if pl.phase != phaseReserving || pl.lease.reservation.done {
 		return
 	}
@@ -233,15 +233,15 @@ func (pl *choice) planAgain() {
 	pl.answered(pl.reserveAgain())
 }
 
-// giveWay ends the wait of the request for another one.
-func (pl *choice) giveWay() {
+// GiveWay ends the wait of the request for another one.
+func (pl *choice) GiveWay() {
 	if r, ended := pl.makeWay(); ended {
 		pl.answered(r)
 	}
 }
 
-// goElsewhere sends a request that waits to another region, if one has room.
-func (pl *choice) goElsewhere() {
+// GoElsewhere sends a request that waits to another region, if one has room.
+func (pl *choice) GoElsewhere() {
 	if a, left := pl.leave(pl.region.forward()); left {
 		pl.goOn(a)
 	}

@@ -108,7 +108,7 @@ func (f *forwarding) forward() leaving {
 		return stays
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
-	if pl.wait.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
+	if pl.wait.isQueued() && pl.lease.now()-pl.wait.Since < plan.Wait.Patience {
 		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
 	return f.forwardBy(&prompt, pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
@@ -186,7 +186,7 @@ func (f *forwarding) promptToForward() lb.Prefix {
 func (f *forwarding) leaveHome() {
 	pl := f.pl
 	if w := &pl.wait; w.queued || pl.wait.isQueued() {
-		w.queued, w.waited = true, pl.lease.now()-w.since
+		w.queued, w.waited = true, pl.lease.now()-w.Since
 	}
 	if pl.phase == phaseReserving {
 		pl.release()

@@ -10,7 +10,7 @@ func (pl *placement) awaitsLists() bool {
 		return false
 	}
 	w := &pl.Metrics.Waiter
-	w.Context, w.Recovered, w.Known = pl.Context, pl.driver.grantRecovered, func() {
+	w.Context, w.Recovered, w.Known = pl.Context, pl.driver.GrantRecovered, func() {
 		if pl.phase == phaseListing {
 			pl.driver.answered(pl.listed())
 		}

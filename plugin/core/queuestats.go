@@ -75,7 +75,7 @@ func (w *waiting) countRefused(why lb.Reason) {
 // countLeft counts a request that is over while it waits: its client has left, or the gateway has answered.
 func (w *waiting) countLeft() {
 	of, cl, now := w.of, w.of.Cluster, w.of.lease.now()
-	w.queued, w.waited = true, now-w.since
+	w.queued, w.waited = true, now-w.Since
 	cl.Queue.Pressure.Add(now, w.waited, false)
 	cl.Retries.Failed(now, w.attempt.digest)
 	of.plugin.vm.Stats.CountIf(stats.OfClass(stats.Left, cl.Name, w.class.Name), 1)

@@ -8,7 +8,7 @@ import (
 
 // reserveAgain reserves for a request that has waited, with a new plan.
 func (pl *placement) reserveAgain() result {
-	pl.plugin.vm.waiters.remove(&pl.wait.waiter)
+	pl.plugin.vm.waiters.Remove(&pl.wait.Waiter)
 	pl.wait.queued = true
 	return pl.replan()
 }
@@ -21,7 +21,7 @@ func (pl *placement) replan() result {
 	if view != nil {
 		wait := r.plan.Wait
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
-			wait.Since = pl.wait.since
+			wait.Since = pl.wait.Since
 			r.plan.Wait = wait
 			return result{step: stepReady, at: now}
 		}
@@ -63,7 +63,7 @@ func (pl *placement) bodyGrew() result {
 	}
 	fits, all := false, pl.plugin.vm.waiters
 	// it may be granted what others have left
-	if pl.lease.reservation.during(func() { fits = all.grow(&w.waiter, w.heldBytes()) }) {
+	if pl.lease.reservation.during(func() { fits = all.Grow(&w.Waiter, w.heldBytes()) }) {
 		return pl.finishReservation()
 	}
 	if fits {
@@ -86,7 +86,7 @@ func (pl *placement) makeWay() (r result, ended bool) {
 	l.store.Release(l.now(), c.id)
 	c.inCallback = inside
 	c.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
-	if pl.wait.over = inside; inside {
+	if pl.wait.Over = inside; inside {
 		return result{}, false
 	}
 	return pl.finishReservation(), true

@@ -44,7 +44,7 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 			}
 			if c.answer(g, err); !c.inCallback && pl.phase == phaseReserving {
 				pl.plugin.vm.RunAs(pl.Context, name, func() { pl.driver.answered(finish()) },
-					pl.driver.grantRecovered)
+					pl.driver.GrantRecovered)
 			}
 		})
 	})
@@ -75,7 +75,7 @@ func (pl *placement) hold(now time.Duration) result {
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
 		w := &pl.wait
 		// it may be granted what others have left
-		if l.reservation.during(func() { v.waiters.add(&w.waiter, w.heldBytes(), w.queued) }) {
+		if l.reservation.during(func() { v.waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
 			return pl.finishReservation()
 		}
 	}
@@ -86,7 +86,7 @@ func (pl *placement) hold(now time.Duration) result {
 func (pl *placement) finishReservation() result {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	v.waiters.remove(&pl.wait.waiter)
+	v.waiters.Remove(&pl.wait.Waiter)
 	if r.startedAt > 0 && !r.grant.Queued {
 		v.Stats.Reserved(v.GW.Now() - r.startedAt)
 	}
@@ -198,7 +198,7 @@ func (pl *placement) release() {
 func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
 	pl.Body.Forget(&pl.Prompt.Work)
-	pl.plugin.vm.waiters.remove(&pl.wait.waiter)
+	pl.plugin.vm.waiters.Remove(&pl.wait.Waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
 	pl.lease.close()

@@ -131,7 +131,7 @@ func (pl *choice) adopt() host.Action {
 	in.wait.forwarded = true
 	w, of := &pl.wait, &pl.Prompt.Work
 	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
-	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited
+	in.wait.Since, in.wait.queued, in.wait.waited = w.Since, w.queued, w.waited
 	in.lease.grantedAt = pl.lease.grantedAt
 	if pl.Prompt.Chain != nil {
 		chain := *pl.Prompt.Chain

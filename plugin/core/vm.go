@@ -16,6 +16,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
 	"github.com/warmgate/warmgate/plugin/views"
+	"github.com/warmgate/warmgate/plugin/waiters"
 )
 
 // What build/wasm.sh says of the artifact when it links it.
@@ -33,7 +34,7 @@ type VM struct {
 	stores    *stores.Stores    // where requests are counted
 	prompts   *request.Prompts  // how prompts are cut into blocks, and how long they typically are
 	bodies    *request.Bodies   // requests whose bodies have not ended
-	waiters   *waiters          // requests that wait in a queue
+	waiters   *waiters.Waiters  // requests that wait in a queue
 	scraping  *engines.Scraping // metrics of engines
 	lists     *engines.Lists    // of models that endpoints have
 	regions   *regions.Regions  // probes of other regions, and answers to theirs
@@ -53,7 +54,7 @@ func NewVM(gw host.Gateway, kind config.Host) *VM {
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
 	v.stores = stores.New(e)
 	v.views = views.New(e, v.stores)
-	v.waiters = newWaiters(e, v.stores, v.views)
+	v.waiters = waiters.New(e, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
 	v.regions = regions.New(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.ticks.wakeAt)
@@ -70,7 +71,7 @@ func (v *VM) tick(p *Plugin) {
 	now := v.ReadClock()
 	v.stores.Postpone(v.ticks.late(&p.ticker, now))
 	next := v.stores.Expire(now)
-	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.waiters.poll(now)))
+	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.waiters.Poll(now)))
 	p.dropIfDone()
 	v.listen()
 	if !v.ticks.due(now) {
@@ -82,7 +83,7 @@ func (v *VM) tick(p *Plugin) {
 	v.clusters.ExchangeEjections(now, v.GW.KV())
 	v.clusters.ExchangeFacts(now, v.GW.KV())
 	v.bodies.Expire(now)
-	v.waiters.refresh(now)
+	v.waiters.Refresh(now)
 	v.Guard("the metrics of engines", func() {
 		v.scraping.Tick(now)
 		v.clusters.ExchangeShares(now, v.GW.KV())
@@ -91,13 +92,13 @@ func (v *VM) tick(p *Plugin) {
 	v.Guard("the lists of models", func() { v.lists.Tick(now) }, nil)
 	v.Guard("other regions", func() { v.regions.Tick(now) }, nil)
 	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
-	v.Guard("requests for other regions", func() { v.waiters.forwardWaiting(v.regions.HaveRoom) }, nil)
+	v.Guard("requests for other regions", func() { v.waiters.ForwardWaiting(v.regions.HaveRoom) }, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
 	v.stores.Heartbeat(now, v.configs.parts)
 	v.refreshLastGood()
-	v.waiters.countOwners(now)
+	v.waiters.CountOwners(now)
 	v.setBuild()
 	v.gauges.Set(now)
 	v.regions.Heartbeat(now)
@@ -122,10 +123,10 @@ func (v *VM) setBuild() {
 // wake looks after the requests that wait: other VMs have granted them something.
 func (v *VM) wake(messages [][]byte) {
 	now := v.ReadClock()
-	if !v.waiters.hear(now, messages) {
+	if !v.waiters.Hear(now, messages) {
 		return
 	}
-	if next := v.waiters.poll(now); next > 0 {
+	if next := v.waiters.Poll(now); next > 0 {
 		v.ticks.wakeAt(now, next)
 	}
 }
@@ -135,7 +136,7 @@ func (v *VM) wake(messages [][]byte) {
 func (v *VM) listen() {
 	if p := v.configs.newest(); p != nil && p != v.listener {
 		v.listener = p
-		v.waiters.listen(p.context, p.set)
+		v.waiters.Listen(p.context, p.set)
 	}
 }
 

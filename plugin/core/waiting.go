@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/waiters"
 )
 
 // A request waits in the queue of its cluster while no endpoint is open for it. Its store keeps the place in the queue,
@@ -16,7 +17,7 @@ import (
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
-	waiter
+	waiters.Waiter
 	of    *basis
 	class *config.Class // nil where no queue is configured
 	// forwarded: by another region, or to the servers of one, so its retries were counted before
@@ -42,11 +43,11 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	of := w.of
 	v, q := of.plugin.vm, &of.Config.Queue
 	of.Traits.Read(of.Gateway)
-	w.class, w.since, w.refusal = of.Traits.Class(of.Config), cmp.Or(w.since, now), lb.ReasonAtCapacity
-	w.scope, w.config, w.cluster, w.context, w.rank = of.Scope, of.Config, of.Cluster, of.Context, w.class.Rank
+	w.class, w.Since, w.refusal = of.Traits.Class(of.Config), cmp.Or(w.Since, now), lb.ReasonAtCapacity
+	w.Scope, w.Config, w.Cluster, w.Context, w.Rank = of.Scope, of.Config, of.Cluster, of.Context, w.class.Rank
 	if q.TenantHeader != "" {
 		w.tenant = learned.TenantName(of.Traits.Value(q.TenantHeader))
-		w.turn = v.waiters.tenants.TurnOf(w.tenant)
+		w.Turn = v.waiters.Tenants.TurnOf(w.tenant)
 	}
 	a, work, retries := &w.attempt, &of.Prompt.Work, &of.Cluster.Retries
 	a.name(&of.Traits, of.Prompt.Chain, work.Model.Model, work.Info.TextBytes)
@@ -55,7 +56,7 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 		!retries.Allows(now, a.isRetry(now, &of.Traits, retries), q.RetryBudget, of.Cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
-	most := w.longest() - (now - w.since)
+	most := w.longest() - (now - w.Since)
 	if deadline, ok := parseTimeout(of.Traits.Value(q.DeadlineHeader)); ok {
 		left := deadline - (now - of.Body.BeganAt)
 		if left <= 0 {
@@ -66,10 +67,10 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 	switch {
 	case most <= 0:
 		w.refusal = lb.ReasonDeadlineUnreachable
-	case !v.waiters.mayHold(&w.waiter, w.heldBytes()):
+	case !v.waiters.MayHold(&w.Waiter, w.heldBytes()):
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
-		w.until = now + most
+		w.Until = now + most
 		of.lease.reservation.plan.Wait = w.plan(most)
 	}
 	return lb.ReasonChosen
@@ -80,7 +81,7 @@ func (w *waiting) plan(most time.Duration) lb.Wait {
 	of := w.of
 	q := &of.Config.Queue
 	return lb.Wait{
-		Max: most, Class: w.class.Class, Tenant: w.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
+		Max: most, Class: w.class.Class, Tenant: w.Turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
 		TenantLength: q.TenantLength(), Limits: of.Cluster.CapsOf(of.Config), Place: &w.place,
 	}
@@ -123,7 +124,7 @@ func (w *waiting) ended(g *lb.Grant, err error) {
 	}
 	now := of.lease.now()
 	if w.queued = w.queued || g.Queued; w.queued || err != nil && w.mayWait() {
-		w.waited = now - w.since
+		w.waited = now - w.Since
 	}
 	if err != nil || !w.queued {
 		return
@@ -162,8 +163,8 @@ func (w *waiting) heldBytes() int {
 
 // reservedAs notes the reservation with which the request may wait.
 func (w *waiting) reservedAs(l *lease) {
-	w.id, w.store, w.redis = l.reservation.id, l.store, l.redis != nil
-	w.view, w.plannedAt, w.over = l.reservation.view, l.plannedAt, false
+	w.ID, w.Store, w.Redis = l.reservation.id, l.store, l.redis != nil
+	w.View, w.PlannedAt, w.Over = l.reservation.view, l.plannedAt, false
 }
 
 // text returns the class and the wait for the access log, "" where no queue is configured.
