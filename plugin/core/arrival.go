@@ -12,6 +12,9 @@ import (
 	"github.com/warmgate/warmgate/plugin/views"
 )
 
+// This file is how a request arrives: what is answered in an endpoint's place, or left to the gateway, and by which
+// configuration the others are placed.
+
 // headersCame is called once, with end when the request has no body.
 func (s *Stream) headersCame(end bool) host.Action {
 	pl := s.first
@@ -48,7 +51,7 @@ func (s *Stream) headersCame(end bool) host.Action {
 	s.Body.Arrived(s.arrived(), end)
 	pl.MeetCall(end)
 	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, false)
-	if pl.refusal.lacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
+	if pl.LacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
 		return pl.refuseWithoutKey()
 	}
 	if end || !pl.NeedsOwnBody() && !pl.NeedsBodyInside() {
@@ -111,6 +114,18 @@ func (s *Stream) scopeOf(cluster string) string {
 	return cluster
 }
 
+// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
+// steered it.
+func (s *Stream) passDuplicate() host.Action {
+	s.first.enter(phaseUncounted)
+	s.first.count(lb.ReasonAlreadyDecided)
+	if v := s.plugin.vm; !v.duplicate {
+		v.duplicate = true
+		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
+	}
+	return host.Proceed
+}
+
 // stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
 // whatever becomes of the request. Changing a header has the gateway select the route again.
 func (s *Stream) stripClusterHeaders() {
@@ -127,18 +142,6 @@ func (s *Stream) stripClusterHeaders() {
 			s.Gateway.SetCluster(h[0], "")
 		}
 	}
-}
-
-// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
-// steered it.
-func (s *Stream) passDuplicate() host.Action {
-	s.first.enter(phaseUncounted)
-	s.first.count(lb.ReasonAlreadyDecided)
-	if v := s.plugin.vm; !v.duplicate {
-		v.duplicate = true
-		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
-	}
-	return host.Proceed
 }
 
 // meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.

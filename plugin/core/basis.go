@@ -13,6 +13,7 @@ import (
 type basis struct {
 	request.Subject
 	plugin   *Plugin
+	within   *string // inside another choice: the cluster that this is in
 	phase    phase
 	policy   lb.Policy
 	lease    lease   // where it is counted

@@ -17,15 +17,12 @@ import (
 // choice is one of the row: a placement, and what is done around it.
 type choice struct {
 	placement
-	stream  *Stream
-	reason  lb.Reason
-	settled bool // the request is counted under its reason
+	decision
+	stream *Stream
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
-	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
-	debug   debugging  // texts that explain it
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -44,15 +41,15 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.Request = pl, pl
-	pl.refusal.pl, pl.serving.pl, pl.region.pl = &pl.placement, &pl.placement, &pl.placement
-	pl.debug.pl = pl
+	pl.region.pl, pl.serving.pl = &pl.placement, &pl.placement
+	pl.decision = decision{of: &pl.placement, away: &pl.region}
 	return pl
 }
 
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.refusal.lacksKey() {
+	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.LacksKey() {
 		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
@@ -126,19 +123,19 @@ func (pl *choice) send() host.Action {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.Config.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.debug.describe())
+		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
 	}
 	return pl.chooseInside()
 }
 
-// refuse answers a request that is not placed, but for shadow mode. expected is the time in which one of its class is
-// likely to be placed, 0 if that is not known.
+// refuse answers a request for which there is no room. expected is as for answerRefused. Nothing is refused in shadow
+// mode.
 func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
 	if pl.Config.Shadow {
 		return pl.pass(lb.ReasonShadow)
 	}
 	pl.decided(why)
-	pl.refusal.refuse(why, expected)
+	pl.answerRefused(why, expected)
 	return host.Hold
 }
 
@@ -174,7 +171,7 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.debug.describe() + pl.wait.text())
+	pl.SetNote(pl.describe() + pl.wait.text())
 }
 
 func (pl *choice) count(reason lb.Reason) {

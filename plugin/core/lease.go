@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -121,11 +120,3 @@ func (l *lease) isGone(addr string, c *config.Config, from *views.Views) bool {
 	}
 	return true
 }
-
-// lists reports whether the address is one of the view's endpoints.
-func lists(v *lb.View, addr string) bool {
-	return v != nil && slices.ContainsFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
-}
-
-// lists reports whether the address is one of the cluster's endpoints, or the cluster one of those chosen among.
-func (l *lease) lists(addr string) bool { return lists(l.reservation.view, addr) }

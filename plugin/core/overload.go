@@ -8,19 +8,15 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// refusals is the answer to a request for which there is no room.
-type refusals struct{ pl *placement }
-
-// refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
-// request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
-func (r *refusals) refuse(why lb.Reason, expected time.Duration) {
-	pl := r.pl
+// answerRefused answers a request that is not placed: with 429, unless configured otherwise. expected is the time in
+// which a request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
+func (pl *placement) answerRefused(why lb.Reason, expected time.Duration) {
 	pl.wait.countRefused(why)
 	if pl.wait.class != nil {
 		expected = pl.wait.expected(pl.plugin.vm.Clock(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
-	after := r.retryAfter(expected)
+	after := pl.retryAfter(expected)
 	if isBudget(why) {
 		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
 		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
@@ -36,12 +32,12 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) {
 }
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
-func (r *refusals) retryAfter(expected time.Duration) time.Duration {
-	configured := r.pl.Config.Overload.RetryAfter
+func (b *basis) retryAfter(expected time.Duration) time.Duration {
+	configured := b.Config.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
-	return max(time.Nanosecond, r.pl.plugin.vm.Varied(expected))
+	return max(time.Nanosecond, b.plugin.vm.Varied(expected))
 }
 
 // overloadBody returns an error as the APIs of model servers have it.
@@ -63,10 +59,4 @@ func overloadBody(why lb.Reason) string {
 	}
 	return `{"error":{"message":"` + message + `, try again later","type":"` + kind + `,"code":"` +
 		why.String() + `"}}`
-}
-
-// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
-func (r *refusals) lacksKey() bool {
-	pl := r.pl
-	return pl.Config.Clusters.Hashed && pl.Session.Key == 0 && !pl.Config.Shadow
 }

@@ -119,12 +119,3 @@ func (pl *placement) leaveUnplanned(why lb.Reason) result {
 	}
 	return result{step: stepLeft, why: why}
 }
-
-// gone has the request take no part any more in what others wait for.
-func (pl *placement) gone() {
-	pl.plugin.vm.lists.Left(&pl.Metrics.Waiter)
-	if a := &pl.wait.attempt; a.open {
-		pl.Cluster.Retries.End(a.id)
-	}
-	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
-}

@@ -1,47 +1,238 @@
 package core
 
-// This file is how the response to a request comes, and how the request ends.
+import (
+	"strconv"
+	"time"
 
-// answerBegins is called once, with end when the response has no body.
-func (pl *choice) answerBegins(end bool) {
-	if pl.phase == phaseNew || pl.phase == phaseDone {
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/push"
+)
+
+// readAs has the body of the response read as what the request and its headers say; end: it has none.
+func (s *serving) readAs(headers [][2]string, end bool) {
+	pl := s.pl
+	r, l := &pl.response, &pl.lease
+	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.Prompt.Work.Streamed, pl.Config.AmongClusters()
+	if r.status < 200 || r.status >= 300 || pl.Idle() { // of that, no answer says anything
 		return
 	}
-	headers := pl.serving.leasedHeaders()
-	if isInformational(pl.response.status) { // the response is still to come
-		pl.response.status = 0
+	r.usage = s.readsUsage()
+	if r.status == 200 && pl.Computes() && pl.Traits.Value(":method") == "POST" { // what is stored may be a page
+		r.api = answer.APIOf(pl.Traits.Path)
+	}
+	r.begin(headers, end)
+}
+
+// readReport takes over the load report of the response, which is that of who serves the request.
+func (s *serving) readReport() {
+	pl := s.pl
+	report, addr := pl.Metrics.TakeReport(pl.Gateway), pl.lease.addr
+	if report == "" {
 		return
 	}
-	pl.response.complete = end
-	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
-		pl.decided(pl.abandonReservation())
+	if addr == "" { // the gateway has chosen
+		addr = pl.Gateway.ServedBy()
 	}
-	if pl.region.followForwarded() {
-		pl.SetNote(pl.debug.describe() + pl.wait.text())
-	}
-	if pl.phase == phaseLeased {
-		pl.serving.answerBegins(headers, end, pl.routedTo)
-	}
-	pl.serving.readReport()
-	pl.debug.setDebugHeaders()
-	if pl.phase == phaseReading { // answered by the gateway, and never decided
-		pl.abandonBody()
+	if addr != "" {
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
 	}
 }
 
-// end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
-// sent upstream.
-func (pl *choice) end() {
-	pl.Body.Release()
-	pl.gone()
-	if pl.phase == phaseReading {
-		pl.abandonBody()
+// leasedHeaders reads the headers of the response to a request that is counted, and takes over its status.
+func (s *serving) leasedHeaders() [][2]string {
+	pl := s.pl
+	if pl.phase != phaseLeased {
+		return nil
 	}
-	if pl.phase == phaseListing || pl.phase == phaseReserving {
-		pl.decided(pl.abandonReservation())
+	headers := pl.Gateway.ResponseHeaders()
+	for _, h := range headers {
+		if h[0] == ":status" {
+			pl.response.status, _ = strconv.Atoi(h[1])
+		}
 	}
-	if pl.phase == phaseUncounted && pl.response.status == 0 {
-		pl.region.forwardFailed() // unless its client has left
+	return headers
+}
+
+// isInformational reports whether a status is one that is followed by the response itself, such as early hints.
+func isInformational(status int) bool { return status >= 100 && status < 200 && status != 101 }
+
+// answerGoesOn is called for every part of the response's body: size bytes.
+func (s *serving) answerGoesOn(size int, end bool) {
+	pl := s.pl
+	r := &pl.response
+	r.complete = r.complete || end
+	s.readBegin(size)
+	if size > 0 && r.retry != nil {
+		pl.charge.readRetry(size)
 	}
-	pl.serving.end(pl.routedTo)
+	switch {
+	case size == 0:
+	case r.reads && pl.phase == phaseLeased:
+		r.read(size)
+	default:
+		r.unread = true
+	}
+	if r.begun || pl.phase != phaseLeased {
+		return
+	}
+	at, begun := r.hasBegun(end)
+	if !begun {
+		return
+	}
+	r.begun = true
+	r.answered = pl.plugin.vm.LastTick
+	r.learnOutput()
+	if pl.Config.AmongClusters() {
+		r.begunAt = at
+	}
+	if !end && r.streams() {
+		r.streamed = true
+		s.firstToken(at)
+	}
+	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
+}
+
+// readsBegin reports whether more of the beginning of the answer is to be read.
+func (s *serving) readsBegin() bool {
+	pl := s.pl
+	return pl.State.Makes || pl.phase == phaseLeased && pl.Facts.ReadsRefusal(pl.response.status)
+}
+
+// readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
+func (s *serving) readBegin(size int) {
+	pl := s.pl
+	l, status := &pl.lease, pl.response.status
+	if pl.phase != phaseLeased {
+		return
+	}
+	pl.Facts.ReadRefusal(size, status)
+	if status < 200 || status >= 300 {
+		return
+	}
+	for _, made := range pl.State.Learn(size) {
+		plan := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: made}
+		l.store.RecordPrompt(l.now(), l.reservation.id, &plan, l.addr)
+	}
+}
+
+// readsUsage reports whether the usage in the response matters.
+func (s *serving) readsUsage() bool {
+	pl := s.pl
+	r := &pl.response
+	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
+		(pl.Prompt.Work.Sampled || pl.Prompt.Chain.HasBlocks() || pl.lease.budget.target.addr != "" ||
+			pl.wait.sharesTokens() || pl.What == prompt.Quiet)
+}
+
+// learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
+func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
+	pl := s.pl
+	r := &pl.response
+	if !s.readsUsage() {
+		return
+	}
+	used, known := pl.Prompt.LearnUsage(now, r.answer, r.complete, pl.lease.addr == pl.lease.chosen, o)
+	if !known {
+		return
+	}
+	pl.lease.used(used)
+	if pl.Prompt.Chain.HasBlocks() {
+		pl.Cluster.Prompts.UsedBy(pl.plugin, pl.Config)
+	}
+}
+
+// firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
+// one piece has no such moment.
+func (s *serving) firstToken(at time.Duration) {
+	pl := s.pl
+	if a := pl.response.answer; a == nil || !a.Vain() {
+		s.measurePush(at, true)
+	}
+	if pl.lease.tokens > pl.Prompt.Work.Output {
+		pl.lease.amend("", pl.Prompt.Work.Output)
+	}
+	if pl.Prompt.Chain != nil {
+		pl.response.ttft = max(1, at-pl.Prompt.Chain.Planned) // 0 within one tick, but known
+	}
+}
+
+// measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
+// not its end. Times are those of ticks, so only their averages mean something.
+func (s *serving) measure(now time.Duration, o *lb.Outcome) {
+	pl := s.pl
+	l := &pl.lease
+	if pl.Prompt.Chain == nil || l.addr != l.chosen || pl.Config.Shadow {
+		return
+	}
+	o.CountedTokens = l.reservation.plan.AddedTokens(l.reservation.grant.Cached)
+	if pl.response.ttft > 0 {
+		o.TTFT, o.Duration = pl.response.ttft, now-pl.Prompt.Chain.Planned
+	}
+}
+
+// measurePush has an answer show how many requests the endpoint runs without a queue: when it has begun, if it is
+// streamed, and when it has ended.
+func (s *serving) measurePush(at time.Duration, begun bool) {
+	pl := s.pl
+	l := &pl.lease
+	if pl.Config.Push != push.Pending || !pl.Computes() || l.addr != l.chosen || pl.Config.Shadow ||
+		pl.response.status >= 300 {
+		return
+	}
+	pl.Cluster.Limits.Observe(at, push.Answer{
+		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
+		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
+	})
+}
+
+// expectMetrics notes the answer: a page of metrics that never shows it stands still.
+func (s *serving) expectMetrics(now time.Duration) {
+	pl := s.pl
+	l := &pl.lease
+	if !pl.Cluster.Metrics.Needed() || pl.Config.Shadow {
+		return
+	}
+	if pl.Computes() && l.addr == l.chosen && pl.response.status < 300 {
+		pl.Cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
+	}
+}
+
+// end is called when a request is over.
+func (s *serving) end() {
+	pl := s.pl
+	if pl.phase == phaseLeased && pl.response.status == 0 {
+		served := s.pl.server()
+		pl.response.reached = served != ""
+		s.misrouted(served)
+	}
+	if pl.phase == phaseLeased {
+		s.judge(pl.plugin.vm.Clock())
+	}
+}
+
+// judge releases the lease of a request that is over, and has its end show what it may.
+func (s *serving) judge(now time.Duration) {
+	pl := s.pl
+	outcome := lb.Outcome{}
+	s.learnUsage(now, &outcome)
+	verdict := pl.judge.judged()
+	pl.judge.learnCall(now, verdict)
+	pl.judge.measureCluster(&outcome, verdict)
+	if verdict == lb.Success {
+		pl.wait.answered(now)
+		s.measure(now, &outcome)
+		s.measurePush(now, false)
+		s.expectMetrics(now)
+	}
+	pl.wait.answerEnded(now, verdict)
+	pl.charge.endCharges()
+	if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
+		pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
+	}
+	pl.wait.noteServed()
+	pl.release()
+	pl.judge.completeOutcome(now, verdict, &outcome)
+	pl.policy.Observe(now, outcome)
 }

@@ -11,22 +11,10 @@ import (
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
 // the inner placement begins when the outer one has chosen.
 
-// routedTo returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
-// served in its place.
-func (pl *choice) routedTo() string {
-	switch {
-	case pl.outer == nil:
-		return pl.Gateway.Cluster()
-	case pl.outer.Config.AmongClusters():
-		return pl.outer.lease.addr
-	}
-	return pl.Scope // adopted: the gateway may go on reporting the cluster to which the route led at first
-}
-
 // SetNote sets the text for the access log. It has both choices.
 func (pl *choice) SetNote(text string) {
 	if pl.outer != nil && pl.outer.Config.AmongClusters() {
-		text = pl.outer.debug.describe() + pl.outer.wait.text() + " " + text
+		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
 	}
 	pl.Gateway.SetNote(text)
 }
@@ -64,6 +52,7 @@ func (pl *choice) prepareInside() {
 		return
 	}
 	in := newChoice(pl.stream, pl, c, pl.Scope)
+	in.within = &pl.lease.addr
 	in.State.TakeOver(&pl.State)
 	pl.seen.inner = in
 	b := pl.seen.body
@@ -123,7 +112,7 @@ func (pl *choice) adopt() host.Action {
 		reason = lb.ReasonAdopted
 	}
 	in := newChoice(pl.stream, pl, pl.Config, to.Adopt)
-	pl.inside = in
+	pl.inside, in.within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
 	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
 	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
 	in.State.TakeOver(&pl.State)
@@ -149,8 +138,7 @@ func (pl *choice) leaveAdopted() host.Action {
 	o := pl.outer
 	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
 	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
-	pl.gone()
-	pl.serving.end(pl.routedTo)
+	pl.end()
 	o.region.comeHome()
 	if o.lease.store == nil { // it had no plan: nothing at home was healthy
 		return o.act(o.planAnew())

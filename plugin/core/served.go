@@ -1,8 +1,6 @@
 package core
 
 import (
-	"slices"
-
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/request"
@@ -21,13 +19,11 @@ type serving struct{ pl *placement }
 // What the chosen endpoint did is not reported: it may have failed, or have been full and answered 503. So it loses
 // weight, and is ejected only if that continues for long. An address that no endpoint has means nothing: an endpoint
 // with a host name, or with several addresses, may be reached under another one than is listed.
-//
-// routedTo returns the cluster that the request is routed to.
-func (s *serving) followServed(routedTo func() string) {
+func (s *serving) followServed() {
 	pl := s.pl
-	served := s.server()
+	served := pl.server()
 	pl.response.reached = pl.response.reached || served != ""
-	if s.misrouted(served, routedTo) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
+	if s.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return
 	}
 	v, r := pl.plugin.vm, &pl.lease.reservation
@@ -53,13 +49,16 @@ func (s *serving) followServed(routedTo func() string) {
 	}
 }
 
+// lists reports whether the address is one of the cluster's endpoints, or the cluster one of those chosen among.
+func (l *lease) lists(addr string) bool { return lists(l.reservation.view, addr) }
+
 // misrouted reports whether another cluster serves the request than the one that it was planned on: a filter behind the
 // plugin has changed the route, or one in front of it whose change Envoy had not looked at yet. The lease is released,
 // and nothing that happens to the request counts for the endpoint that it was meant for.
 //
 // Reading the cluster's name costs a call of the gateway, so it is done only where another endpoint serves than the one
 // at which the lease counts.
-func (s *serving) misrouted(served string, routedTo func() string) bool {
+func (s *serving) misrouted(served string) bool {
 	pl := s.pl
 	if served == "" || served == pl.lease.addr {
 		return false
@@ -68,7 +67,7 @@ func (s *serving) misrouted(served string, routedTo func() string) bool {
 		if pl.lease.lists(served) {
 			return false
 		}
-	} else if cluster := routedTo(); cluster == "" || cluster == pl.Scope {
+	} else if cluster := pl.routedTo(); cluster == "" || cluster == pl.Scope {
 		return false
 	}
 	pl.lease.forgetPrompt(0)
@@ -78,6 +77,15 @@ func (s *serving) misrouted(served string, routedTo func() string) bool {
 	pl.lease.addr = served
 	pl.plugin.vm.Stats.Count(stats.Misrouted, 1)
 	return true
+}
+
+// routedTo returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
+// served in its place.
+func (b *basis) routedTo() string {
+	if b.within != nil {
+		return *b.within
+	}
+	return b.Gateway.Cluster()
 }
 
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.
@@ -94,27 +102,4 @@ func (pl *placement) sessionPlaced() {
 	}
 	pl.Session.Result = result
 	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.Cluster.Name, "result", result), 1)
-}
-
-// server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
-// The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
-// endpoint of one of the candidates.
-func (s *serving) server() string {
-	pl := s.pl
-	served := pl.Gateway.ServedBy()
-	if served == "" || !pl.Config.AmongClusters() {
-		return served
-	}
-	in, reported := &pl.Config.Clusters, pl.Gateway.Cluster()
-	holds := func(name string) bool {
-		v := pl.plugin.vm
-		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.Config), served)
-	}
-	if holds(reported) {
-		return reported
-	}
-	if i := slices.IndexFunc(in.List, holds); i >= 0 {
-		return in.List[i]
-	}
-	return reported
 }

@@ -47,8 +47,8 @@ type Content struct {
 	Text    []byte       // as much of it as was read, until the inner choice has taken what it needs
 	info    prompt.Info  // what that contains
 	parts   prompt.Parts // where
-	whole   bool         // all of it is in text, or all but what no model reads
-	long    bool         // text is what was kept of a longer body
+	whole   bool         // all of it is in Text, or all but what no model reads
+	long    bool         // Text is what was kept of a longer body
 	skipped int          // bytes of that which no model reads, and which were not kept
 	ended   bool         // every name in it that keys of prompts depend on is known
 	unread  string       // why not, "" if they are
@@ -66,7 +66,7 @@ func (b *Body) Arrived(now time.Duration, end bool) {
 	}
 }
 
-// Await has the body come, by a plan: see read.
+// Await has the body come, by a plan: see Read.
 func (b *Body) Await(p BodyPlan) {
 	b.Plan = p
 	b.from.HoldBody(p.most)

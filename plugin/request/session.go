@@ -12,8 +12,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
-// session is what tells the requests of one session from others.
-type session struct {
+// Session is what tells the requests of one session from others.
+type Session struct {
 	Key    uint64 // digest of its key, 0 for none
 	Next   int    // number of the first source that was not looked at
 	Result string // what has become of the request: see sessionPlaced
@@ -21,7 +21,7 @@ type session struct {
 
 // Find looks for the key of the session of a request, in the order of the configuration's sources, up to the first one
 // that has it. While the body may still come, it stops in front of a source there. Without a body, body is nil.
-func (ss *session) Find(s host.GatewayStream, t *Traits, c *config.Config, body []byte, complete bool) {
+func (ss *Session) Find(s host.GatewayStream, t *Traits, c *config.Config, body []byte, complete bool) {
 	if !c.ReadsSession() {
 		return
 	}
@@ -59,7 +59,7 @@ func textInBody(body []byte, sources []config.SessionSource) string {
 
 // mayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at: not in one
 // that is no JSON.
-func (ss *session) mayBeInBody(t *Traits, c *config.Config) bool {
+func (ss *Session) mayBeInBody(t *Traits, c *config.Config) bool {
 	return c.ReadsSession() && ss.Next < len(c.Session) && !t.notJSON
 }
 
@@ -114,7 +114,7 @@ const (
 )
 
 // Text returns what has become of the request for the access log, "" where sessions do not matter.
-func (ss *session) Text() string {
+func (ss *Session) Text() string {
 	if ss.Result == "" {
 		return ""
 	}

@@ -24,7 +24,7 @@ type Subject struct {
 	Cluster *clusters.Cluster // nil before it is looked up
 
 	Pattern learned.CallPattern // of a call that no table lists
-	Session session             // that it belongs to
+	Session Session             // that it belongs to
 	Prompt  Prompt              // its prompt, and how much work that is
 	State   State               // what it has to do with what engines keep
 	Facts   Facts               // what it has to do with facts about models
@@ -85,7 +85,7 @@ func (s *Subject) NeedsBodyInside() bool {
 	case c.Unit == lb.Tokens:
 		return true
 	}
-	var ss session
+	var ss Session
 	if ss.Find(s.Gateway, &s.Traits, c, nil, false); ss.mayBeInBody(&s.Traits, c) {
 		return true
 	}
@@ -101,6 +101,11 @@ func (s *Subject) NeedsBodyInside() bool {
 		return c.ReadsModel() && cl.Engines.HasAdapters() ||
 			c.ReadsModelLists() && (cl.Metrics.ListsUnread(now, c) || cl.Facts.Active(now))
 	})
+}
+
+// LacksKey reports whether cluster_hash is to choose by a key that was not found so far.
+func (s *Subject) LacksKey() bool {
+	return s.Config.Clusters.Hashed && s.Session.Key == 0 && !s.Config.Shadow
 }
 
 // PlanBody returns what is to be read of the body.

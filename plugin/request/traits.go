@@ -29,6 +29,7 @@ type Traits struct {
 	Awaits    bool // the body comes after 100 Continue: a gateway that sends that itself removes the header
 }
 
+// Read reads the headers, unless it has.
 func (t *Traits) Read(s host.GatewayStream) {
 	if t.Known {
 		return

@@ -79,7 +79,6 @@ func TestRoomForBytes(t *testing.T) {
 
 // bytesLab is a VM with requests that are held, by hand.
 type bytesLab struct {
-	lb.Store
 	*Waiters
 	cfg     *config.Config
 	waiting map[lb.LeaseID]bool // in Redis
@@ -108,13 +107,20 @@ func (g enteredGateway) KV() lb.KV      { return g.kv }
 func (g enteredGateway) Random() uint64 { return 1 }
 func (g enteredGateway) Enter(uint32)   {}
 
-func (b *bytesLab) Waits(id lb.LeaseID) bool { return b.waiting[id] }
+// labStore is where they wait.
+type labStore struct {
+	lb.Store
+	lab *bytesLab
+}
+
+func (s labStore) Waits(id lb.LeaseID) bool { return s.lab.waiting[id] }
 
 // request returns one that waits, or has not been answered by Redis.
 func (b *bytesLab) request(scope string, turn uint64, inRedis bool) *Waiter {
 	id := b.stores.NextID()
 	w := &Waiter{
-		holder: holder{scope, turn}, Config: b.cfg, Since: time.Duration(id), Store: b, Redis: inRedis, ID: id,
+		holder: holder{scope, turn}, Config: b.cfg, Since: time.Duration(id), Store: labStore{lab: b}, Redis: inRedis,
+		ID: id,
 	}
 	w.Request = &heldRequest{Waiter: w, lab: b}
 	return w

@@ -1,3 +1,5 @@
+// Package waiters is what a VM knows of its requests that wait in a queue: how much of them is held, when their stores
+// are asked for them, and how other VMs wake this one.
 package waiters
 
 import (
@@ -25,7 +27,7 @@ type Waiters struct {
 	*host.Env
 	stores  *stores.Stores
 	views   *views.Views
-	Held    map[*Waiter]int // and how many bytes of each: see waiterbytes.go
+	Held    map[*Waiter]int // and how many bytes of each: see bytes.go
 	Bytes   int             // the sum of these
 	of      map[holder]int  // and that by tenant
 	Beyond  []*Waiter       // held beyond the room there is, until it is known whether they wait in Redis
@@ -72,6 +74,7 @@ const (
 	replanAfter = 2 * process.TickPeriod
 )
 
+// New returns what a VM knows of its requests that wait, of which there are none yet.
 func New(e *host.Env, s *stores.Stores, from *views.Views) *Waiters {
 	w := &Waiters{Env: e, stores: s, views: from, Owners: 1}
 	w.Held, w.of = map[*Waiter]int{}, map[holder]int{}
