@@ -32,7 +32,8 @@ var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
 	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
-	"plugin/regions", "plugin/stats", "plugin/stores", "plugin/views", "redisclient",
+	"plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters",
+	"redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -42,7 +43,8 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
 	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/gauges", "plugin/host",
-	"plugin/learned", "plugin/regions", "plugin/stats", "plugin/stores", "plugin/views",
+	"plugin/learned", "plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views",
+	"plugin/waiters",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -122,10 +124,10 @@ var mayImport = map[string][]string{
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/order", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/memstore",
-		"lb/prompt", "lb/push", "lb/region", "metrics", "plugin/admission", "plugin/clusters", "plugin/config",
-		"plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process",
-		"plugin/ratelimit", "plugin/regions", "plugin/stats", "plugin/stores", "plugin/views", xxhash,
+		"internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "lb/region",
+		"plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines", "plugin/gauges",
+		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request",
+		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -153,6 +155,10 @@ var mayImport = map[string][]string{
 		"internal/statname", "lb", "lb/region", "plugin/clusters", "plugin/config", "plugin/endpoints",
 		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
 	},
+	"plugin/request": {
+		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
+		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", "plugin/stores", xxhash,
+	},
 	"plugin/stats": {"internal/statname", "lb", "lb/budget", "lb/memstore"},
 	"plugin/stores": {
 		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",
@@ -161,6 +167,10 @@ var mayImport = map[string][]string{
 	"plugin/views": {
 		"internal/recent", "lb", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stores",
 		xxhash,
+	},
+	"plugin/waiters": {
+		"internal/order", "internal/wire", "lb", "plugin/clusters", "plugin/config", "plugin/host", "plugin/learned",
+		"plugin/process", "plugin/stores", "plugin/views",
 	},
 	"redisclient": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue",
@@ -173,8 +183,8 @@ var mayImport = map[string][]string{
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
 	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/regions", "plugin/stores", "plugin/views",
-	"redisclient",
+	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/regions", "plugin/request", "plugin/stores",
+	"plugin/views", "plugin/waiters", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

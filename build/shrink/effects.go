@@ -71,3 +71,14 @@ func inverse(op byte) byte {
 // inverses has the order of the comparisons: equal, not equal, less, greater, at most, at least, each of the last four
 // with and without sign.
 var inverses = [...]byte{1, 0, 8, 9, 6, 7, 4, 5, 2, 3}
+
+// halves has, by instructions that load 64 bits, those that load their lower half.
+var halves = map[byte]byte{
+	opI64Load: opI32Load,
+	0x30:      0x2c, // of 8 bits, with sign
+	0x31:      0x2d, // and without
+	0x32:      0x2e, // of 16 bits
+	0x33:      0x2f,
+	0x34:      opI32Load, // of 32 bits
+	0x35:      opI32Load,
+}

@@ -10,12 +10,15 @@
 //
 // Functions that do not look as Go's compiler writes them stay as they are.
 //
-// And the table by which Go's runtime finds the function of a program counter (runtime.findfunctab) is left out: a
-// function fills it when the module starts.
-// The linker provides one record for every 4 KiB of machine code. On Wasm a program counter is the number of the
-// function times 64 Ki, so each function gets 16 records, all of them with its number: a tenth of Warmgate's module, as
-// a sequence that two lines can compute. A module without such a table is copied as it is, and it is an error if memory
-// would not hold the same bytes as before.
+// The table by which Go's runtime finds the function of a program counter (runtime.findfunctab) is left out: a function
+// fills it when the module starts. The linker provides one record for every 4 KiB of machine code. On Wasm a program
+// counter is the number of the function times 64 Ki, so each function gets 16 records, all of them with its number: a
+// tenth of Warmgate's module, as a sequence that two lines can compute. A module without such a table is copied as it
+// is.
+//
+// The tables in front of it, of what the runtime knows of each function, are packed without their zeros, and unpacked
+// by the same function. The names in them are kept as stack traces print them. It is an error if memory would not hold
+// the same bytes as before, but for these names.
 package main
 
 import (

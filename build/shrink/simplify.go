@@ -143,10 +143,7 @@ func (s *simplifier) write(at int) {
 	case i.op == opI32Wrap && s.last(opI64ExtendU):
 		s.undo()
 		return
-	case i.op == opI32Wrap && s.last(opI64Load):
-		s.replace(opI32Load)
-		at := s.lines[len(s.lines)-1].at + 1
-		s.out[at] = min(s.out[at], 2) // how it is aligned
+	case i.op == opI32Wrap && s.half():
 		return
 	case i.op == opI32Eqz && len(s.lines) > 0 && inverse(s.lines[len(s.lines)-1].op) != 0:
 		s.replace(inverse(s.lines[len(s.lines)-1].op))
@@ -156,7 +153,9 @@ func (s *simplifier) write(at int) {
 		s.emit(opI32Eqz, 0)
 		return
 	}
-	if (i.op == opIf || i.op == opBrIf) && s.last(opI32Eqz) && s.before(opI32Eqz) {
+	p := parser{all: s.all}
+	if (i.op == opIf || i.op == opBrIf || p.is(at, opI32Const, opLocalSet, opBrIf)) && s.last(opI32Eqz) &&
+		s.before(opI32Eqz) {
 		s.undo()
 		s.undo()
 	}
@@ -187,6 +186,26 @@ func (s *simplifier) last(op byte) bool {
 
 func (s *simplifier) before(op byte) bool {
 	return len(s.lines) > 1 && s.lines[len(s.lines)-2].op == op
+}
+
+// half reports whether the last instruction loads 64 bits, or is a number of 64 bits, and has it do so with the lower
+// half.
+func (s *simplifier) half() bool {
+	if len(s.lines) == 0 {
+		return false
+	}
+	line := s.lines[len(s.lines)-1]
+	if half, ok := halves[line.op]; ok {
+		s.replace(half)
+		s.out[line.at+1] = min(s.out[line.at+1], 2) // how the place is aligned
+		return true
+	}
+	if line.op == opI64Const {
+		s.undo()
+		s.emit(opI32Const, int64(int32(line.value)))
+		return true
+	}
+	return false
 }
 
 // replace puts another instruction in place of the last one.

@@ -13,6 +13,7 @@ func TestSimplify(t *testing.T) {
 		return append(append([]byte{get, 1, opI64ExtendU, opI64Const}, distance...), opI64Add, opI32Wrap)
 	}
 	join := func(parts ...[]byte) []byte { return slices.Concat(parts...) }
+	notNot := func(not ...byte) []byte { return join([]byte{get, 2}, not, []byte{opI32Const, 4, set, 0, opBrIf, 0}) }
 	for _, test := range []struct {
 		name      string
 		code, now []byte
@@ -41,6 +42,9 @@ func TestSimplify(t *testing.T) {
 		{"kept twice", []byte{get, 3, set, 2, get, 2, set, 2}, []byte{get, 3, set, 2}},
 		{"kept where it is", []byte{get, 2, set, 2, get, 3, opLocalTee, 3}, []byte{get, 3}},
 		{"half of what is loaded", []byte{get, 2, 0x29, 3, 8, opI32Wrap}, []byte{get, 2, 0x28, 2, 8}},
+		{"half of a byte", []byte{get, 2, 0x31, 0, 8, opI32Wrap}, []byte{get, 2, 0x2d, 0, 8}},
+		{"half of a number", []byte{opI64Const, 9, opI32Wrap}, []byte{opI32Const, 9}},
+		{"not not, through the table", notNot(opI32Eqz, opI32Eqz), notNot()},
 		{"not less", []byte{0x53, opI32Eqz}, []byte{0x59}},
 		{"not more, without sign", []byte{0x4b, opI32Eqz}, []byte{0x4d}},
 		{"nothing", []byte{opNop, set, 2, opNop}, []byte{set, 2}},

@@ -88,15 +88,17 @@ func (t *terms) add(a term, value int64) term {
 
 // wrap returns the lower half of a value of 64 bits.
 func (t *terms) wrap(a term) term {
-	switch n := t.nodes[a]; n.op {
+	n := t.nodes[a]
+	switch n.op {
 	case opI64ExtendU:
 		return n.a
 	case opI64Const:
 		return t.keep(node{op: opI32Const, value: int64(int32(n.value))})
 	case opI64Add:
 		return t.of(node{op: opI32Add, a: t.wrap(n.a), b: t.wrap(n.b)})
-	case opI64Load:
-		n.op = opI32Load
+	}
+	if half, ok := halves[n.op]; ok {
+		n.op = half
 		return t.keep(n)
 	}
 	return t.keep(node{op: opI32Wrap, a: a})

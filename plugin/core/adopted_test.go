@@ -318,7 +318,7 @@ func TestAdoptedCalls(t *testing.T) {
 			if c.Upstream() != made.Upstream() {
 				t.Errorf("%s: sent to %d, but %s is at %d", r.Path, c.Upstream(), id, made.Upstream())
 			}
-			if got, want := c.core.first.inside.what, c.core.what; got != want {
+			if got, want := c.core.first.inside.What, c.core.What; got != want {
 				t.Errorf("%s: call %d inside, %d outside", r.Path, got, want)
 			}
 			c.Finish()

@@ -1,37 +1,41 @@
 package core
 
+import (
+	"github.com/warmgate/warmgate/plugin/request"
+)
+
 // This file is how the lease of a request follows its body, when that turns out longer or shorter, or stalls.
 
-// bodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
+// BodyTimeout is called when nothing more of the body has come for stallTime: a client that sends a part and no more
 // does not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the
 // body.
-func (pl *placement) bodyTimeout() {
-	delete(pl.body.all.partial, &pl.prompt.work)
+func (pl *placement) BodyTimeout() {
+	pl.Body.Forget(&pl.Prompt.Work)
 	if pl.phase != phaseLeased || pl.response.streamed {
 		return
 	}
 	plan := &pl.lease.reservation.plan
-	plan.Tokens, plan.Prefix.Tokens = openTokens, 0
-	pl.lease.amend("", openTokens)
+	plan.Tokens, plan.Prefix.Tokens = request.OpenTokens, 0
+	pl.lease.amend("", request.OpenTokens)
 }
 
 // amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
 // from now on, if that is much more or less. The prefill of a stream that has begun does not count any more.
 func (pl *placement) amendWork() {
-	delete(pl.body.all.partial, &pl.prompt.work)
-	pl.response.asked = pl.plugin.vm.ticks.lastTick
-	w := &pl.prompt.work
-	if !w.open || pl.phase != phaseLeased || pl.response.streamed {
+	pl.Body.Forget(&pl.Prompt.Work)
+	pl.response.requestEnded()
+	w := &pl.Prompt.Work
+	if !w.Open || pl.phase != phaseLeased || pl.response.streamed {
 		return
 	}
-	w.open = false
-	size := max(pl.body.received, pl.traits.length)
-	promptTokens, outputTokens := w.estimate(pl.cfg, size)
+	w.Open = false
+	size := max(pl.Body.Received, pl.Traits.Length)
+	promptTokens, outputTokens := w.Estimate(pl.Config, size)
 	plan, cached := &pl.lease.reservation.plan, 0
 	plan.Tokens = promptTokens + outputTokens
-	if p := pl.prompt.chain; p != nil {
-		plan.Prefix.Bytes = p.length + w.unseen(size)
-		if !p.uncached {
+	if p := pl.Prompt.Chain; p != nil {
+		plan.Prefix.Bytes = p.Length + w.Unseen(size)
+		if !p.Uncached {
 			plan.Prefix.Tokens = promptTokens
 		}
 	}

@@ -10,60 +10,42 @@ import (
 // takes the cluster by a header, the cluster that serves it is found by name, and what only the gateway has refused may
 // be the cluster's fault.
 
-// stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
-// whatever becomes of the request. Changing a header has the gateway select the route again.
-func (s *Stream) stripClusterHeaders() {
-	names := s.plugin.headers
-	if set := s.plugin.set; set != nil {
-		names = set.ClusterHeaders()
-	}
-	if len(names) == 0 {
-		return
-	}
-	s.traits.read(s.gateway)
-	for _, h := range s.traits.headers {
-		if slices.Contains(names, h[0]) {
-			s.gateway.SetCluster(h[0], "")
-		}
-	}
-}
-
 // steering is where a request is sent: to an endpoint or a cluster that was chosen, or where the gateway likes.
 type steering struct{ of *basis }
 
 // send sends the request to what was chosen.
 func (s *steering) send() error {
-	l, to := &s.of.lease, s.of.gateway
+	l, to := &s.of.lease, s.of.Gateway
 	r := &l.reservation
-	if !s.of.cfg.AmongClusters() {
+	if !s.of.Config.AmongClusters() {
 		return to.Steer(l.chosen, others(&r.plan, r.grant.Index))
 	}
 	l.steeredAt = l.ReadClock()
 	to.Unsteer()
-	to.SetCluster(s.of.cfg.Clusters.Header, l.chosen)
+	to.SetCluster(s.of.Config.Clusters.Header, l.chosen)
 	return nil
 }
 
 // leaveToGateway leaves the request to the gateway.
 func (s *steering) leaveToGateway() {
-	s.of.gateway.Unsteer()
-	if c := s.of.cfg; c != nil && c.AmongClusters() && s.of.lease.steeredAt > 0 {
-		s.of.gateway.SetCluster(c.Clusters.Header, "")
+	s.of.Gateway.Unsteer()
+	if c := s.of.Config; c != nil && c.AmongClusters() && s.of.lease.steeredAt > 0 {
+		s.of.Gateway.SetCluster(c.Clusters.Header, "")
 	}
 }
 
 // server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
 // The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
 // endpoint of one of the candidates.
-func (pl *choice) server() string {
-	served := pl.gateway.ServedBy()
-	if served == "" || !pl.cfg.AmongClusters() {
+func (pl *placement) server() string {
+	served := pl.Gateway.ServedBy()
+	if served == "" || !pl.Config.AmongClusters() {
 		return served
 	}
-	in, reported := &pl.cfg.Clusters, pl.Cluster()
+	in, reported := &pl.Config.Clusters, pl.Gateway.Cluster()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
-		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.cfg), served)
+		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.Config), served)
 	}
 	if holds(reported) {
 		return reported

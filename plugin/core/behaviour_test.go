@@ -124,7 +124,7 @@ func TestBehaviourChanges(t *testing.T) {
 	d.askAll(40, chatCalls, helperCalls(judged))
 	work := `{"padding":"` + strings.Repeat("x", 9000) + `",` + usageShown[1:]
 	d.askAll(3, behaving{"POST", helperPath, 0, work, " none from 0 tokens from 1"})
-	if n := len(d.workers[0].vm.prompts.models); n != 2 { // of chat alone, and of all
+	if n := len(d.workers[0].vm.prompts.Models); n != 2 { // of chat alone, and of all
 		t.Errorf("%d models are known", n)
 	}
 	d.askAll(100, chatCalls, helperCalls(" tokens from 0 none from 64"))

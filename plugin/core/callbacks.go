@@ -9,8 +9,8 @@ import (
 // NewStream returns the state of a request that begins under a configuration.
 func NewStream(p *Plugin, context uint32, s host.GatewayStream) *Stream {
 	p.vm.serve()
-	stream := &Stream{request: request{gateway: s, context: context}, plugin: p}
-	stream.body = body{from: s, context: context, traits: &stream.traits, all: p.vm.bodies, user: stream}
+	stream := &Stream{plugin: p}
+	stream.Request.Init(s, context, p.vm.bodies, stream)
 	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }
@@ -18,29 +18,29 @@ func NewStream(p *Plugin, context uint32, s host.GatewayStream) *Stream {
 // run guards a callback that may hold the request, as that of one of its placements.
 func (pl *choice) run(name string, f func() host.Action) host.Action {
 	a := host.Proceed
-	pl.plugin.vm.Callback(pl.context, name, func() { a = f() }, func() {
+	pl.plugin.vm.Callback(pl.Context, name, func() { a = f() }, func() {
 		if pl.stream.answer != nil {
 			a = pl.stream.answer.Failed()
 			return
 		}
-		pl.recovered()
+		pl.Recovered()
 	})
 	return a
 }
 
 // OnRequestHeaders is called once, with end when the request has no body.
 func (s *Stream) OnRequestHeaders(end bool) host.Action {
-	return s.first.run("request headers", func() host.Action { return s.first.headersCame(end) })
+	return s.first.run("request headers", func() host.Action { return s.headersCame(end) })
 }
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
 func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 	if s.answer != nil {
-		s.body.received = size
+		s.Body.Received = size
 		return s.first.run("request body", func() host.Action { return s.answer.Read(size, end) })
 	}
 	if s.first.phase != phaseReading { // else it is counted as it is read
-		s.body.received += size
+		s.Body.Received += size
 	}
 	inside := s.first.inside
 	a := s.first.takeBody(size, end)
@@ -60,7 +60,7 @@ func (pl *choice) takeBody(size int, end bool) host.Action {
 // OnRequestTrailers is called when the body was followed by trailers.
 func (s *Stream) OnRequestTrailers() host.Action {
 	if s.answer != nil {
-		return s.first.run("request trailers", func() host.Action { return s.answer.Read(s.body.received, true) })
+		return s.first.run("request trailers", func() host.Action { return s.answer.Read(s.Body.Received, true) })
 	}
 	inside := s.first.inside
 	a := s.first.run("request trailers", s.first.trailersCame)
@@ -73,11 +73,11 @@ func (s *Stream) OnRequestTrailers() host.Action {
 // OnResponseHeaders is called once, with end when the response has no body.
 func (s *Stream) OnResponseHeaders(end bool) {
 	if s.answer != nil {
-		s.plugin.vm.Callback(s.context, "response headers", s.answer.Left, nil)
+		s.plugin.vm.Callback(s.Context, "response headers", s.answer.Left, nil)
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
-		s.plugin.vm.Callback(s.context, "response headers", func() { pl.serving.answerBegins(end) }, nil)
+		s.plugin.vm.Callback(s.Context, "response headers", func() { pl.answerBegins(end) }, nil)
 	}
 }
 
@@ -92,17 +92,11 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 }
 
 func (pl *choice) takeAnswer(size int, end bool) {
-	r := &pl.response
-	if size > 0 {
-		r.parts++
-		r.bytes += size
-	}
-	// A stream of tokens comes in thousands of parts.
-	if r.begun && !end && !r.reads && r.retry == nil && !pl.serving.readsBegin() {
-		r.unread = true
+	if !pl.response.passed(size, end) && !pl.serving.readsBegin() {
+		pl.response.unread = true
 		return
 	}
-	pl.plugin.vm.Callback(pl.context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)
+	pl.plugin.vm.Callback(pl.Context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
@@ -115,11 +109,11 @@ func (s *Stream) OnResponseTrailers() {
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {
 	if s.answer != nil && !s.Done() {
-		s.plugin.vm.Callback(s.context, "the end of a stream", s.answer.Left, nil)
+		s.plugin.vm.Callback(s.Context, "the end of a stream", s.answer.Left, nil)
 		s.first.enter(phaseDone)
 	}
 	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
-		s.plugin.vm.Callback(s.context, "the end of a stream", pl.end, pl.recovered)
+		s.plugin.vm.Callback(s.Context, "the end of a stream", pl.end, pl.Recovered)
 	}
 }
 

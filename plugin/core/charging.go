@@ -28,12 +28,12 @@ func (ch *charging) endCharges() {
 		return
 	}
 	if !b.known {
-		if unserved, unseen := of.response.unserved(of.gateway); unserved {
+		if unserved, unseen := of.response.unserved(of.Gateway); unserved {
 			of.lease.dropCharges(unseen)
 			return
 		}
 	}
-	name := stats.OfEndpoint(stats.BudgetTokens, of.cluster.Name, b.target.addr)
+	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.target.addr)
 	of.plugin.vm.Stats.CountIf(name, uint64(b.target.tokens))
 	b.target, b.tenant.charge = charge{}, charge{}
 }
@@ -73,7 +73,7 @@ func (ch *charging) restrict(headers [][2]string) {
 	}
 	of.lease.store.Restrict(of.lease.now(), c.scope, c.addr, r)
 	of.plugin.vm.Stats.CountIf(statname.With(stats.Restricted,
-		"cluster", of.cluster.Name, "endpoint", c.addr, "reason", by), 1)
+		"cluster", of.Cluster.Name, "endpoint", c.addr, "reason", by), 1)
 }
 
 // maxRetryBody is how much of the body of a refusal is read.
@@ -83,7 +83,7 @@ const maxRetryBody = 4 << 10
 func (ch *charging) readRetry(size int) {
 	of := ch.of
 	r, c := &of.response, &of.lease.budget.target
-	r.retry = append(r.retry, of.gateway.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
+	r.retry = append(r.retry, of.Gateway.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
 	after, ok := ratelimit.RetryDelay(r.retry)
 	if ok && c.addr != "" {
 		of.lease.store.Restrict(of.lease.now(), c.scope, c.addr,

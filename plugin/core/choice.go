@@ -6,7 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/views"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -17,15 +17,12 @@ import (
 // choice is one of the row: a placement, and what is done around it.
 type choice struct {
 	placement
-	stream  *Stream
-	reason  lb.Reason
-	settled bool // the request is counted under its reason
+	decision
+	stream *Stream
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
-	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
-	debug   debugging  // texts that explain it
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -38,124 +35,24 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl := &choice{stream: s, outer: outer}
 	v := s.plugin.vm
 	pl.basis = basis{
-		subject: subject{
-			request: &s.request, env: v.Env, clusters: v.clusters, prompts: v.prompts, cfg: c, scope: scope,
-		},
-		plugin: s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.gateway, ticks: v.ticks},
+		Subject: request.Subject{Config: c, Scope: scope},
+		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.Gateway, env: v.Env},
 	}
-	pl.prompt.of, pl.held.of, pl.facts.of = &pl.subject, &pl.subject, &pl.subject
-	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
-	pl.driver, pl.wait.request = pl, pl
-	pl.region.pl, pl.steer.of = &pl.placement, &pl.basis
-	pl.refusal.pl, pl.serving.pl, pl.debug.pl = pl, pl, pl
+	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
+	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
+	pl.driver, pl.wait.Request = pl, pl
+	pl.region.pl, pl.serving.pl = &pl.placement, &pl.placement
+	pl.decision = decision{of: &pl.placement, away: &pl.region}
 	return pl
-}
-
-// headersCame is called once, with end when the request has no body.
-func (pl *choice) headersCame(end bool) host.Action {
-	if steered(pl.gateway.Note()) {
-		return pl.passDuplicate()
-	}
-	if a, isCall := pl.stream.meetAPI(end); isCall {
-		return a
-	}
-	pl.stream.stripClusterHeaders()
-	if pl.plugin.set == nil {
-		return pl.pass(lb.ReasonConfigInvalid)
-	}
-	if a, answered := pl.stream.meetProbe(); answered {
-		return a
-	}
-	pl.region.meet()
-	pl.scope = pl.match()
-	switch {
-	case pl.cfg == nil:
-		return pl.pass(lb.ReasonNoRule)
-	case pl.cfg.Refused:
-		return pl.pass(lb.ReasonConfigInvalid)
-	case !pl.cfg.Enabled:
-		return pl.pass(lb.ReasonDisabled)
-	}
-	if pl.scope = pl.scopeOf(pl.scope); pl.scope == "" {
-		return pl.pass(lb.ReasonNoCluster)
-	}
-	if pl.plugin.set.Owns(pl.scope) {
-		// a route has sent it there, perhaps because a client named it
-		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
-	}
-	pl.body.arrived(pl.arrived(), end)
-	pl.meetCall(end)
-	pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, false)
-	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
-		return pl.refusal.refuseWithoutKey()
-	}
-	if end || !pl.needsOwnBody() && !pl.needsBodyInside() {
-		return pl.decide(0, true, lb.ReasonChosen)
-	}
-	pl.traits.read(pl.gateway)
-	switch {
-	case pl.traits.opaque:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.parts && pl.facts.readsFacts() && !pl.traits.awaits: // for its model, no more
-	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.encoded:
-		return pl.decide(0, false, lb.ReasonBodyEncoded)
-	case pl.traits.awaits:
-		return pl.decide(0, false, lb.ReasonBodyLate)
-	}
-	pl.enter(phaseReading)
-	pl.body.await(pl.planBody())
-	return host.Hold
-}
-
-// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
-func (pl *choice) arrived() time.Duration {
-	now := pl.plugin.vm.Clock()
-	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
-		now = pl.plugin.vm.ReadClock()
-	}
-	pl.body.beganAt = now
-	return now
-}
-
-// match finds the configuration for the request. It returns the cluster if it had to read it.
-func (pl *choice) match() (cluster string) {
-	set := pl.plugin.set
-	if !set.HasRules() {
-		pl.cfg = set.Match("", "", "")
-		return ""
-	}
-	cluster = pl.Cluster()
-	pl.traits.read(pl.gateway)
-	pl.cfg = set.Match(pl.gateway.Route(), cluster, pl.traits.authority)
-	return cluster
-}
-
-// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
-// route.
-func (pl *choice) scopeOf(cluster string) string {
-	switch {
-	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return views.BudgetScope
-	case pl.cfg.AmongClusters():
-		return views.ClustersScope + pl.gateway.Route()
-	case pl.cfg.Regions.Enabled():
-		return pl.region.homeScope(cluster)
-	case cluster == "":
-		return pl.Cluster()
-	}
-	return cluster
 }
 
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	if pl.session.find(pl.gateway, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
-		return pl.refusal.refuseWithoutKey()
+	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.LacksKey() {
+		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
-	pl.wait.elsewhere = pl.region.here || pl.region.to != ""
 	return pl.act(pl.begin(size, ended, reason))
 }
 
@@ -168,11 +65,11 @@ func (pl *choice) act(r result) host.Action {
 		case stepPlaced:
 			return pl.send()
 		case stepRefused:
-			return pl.refusal.refuse(r.why, r.expected)
+			return pl.refuse(r.why, r.expected)
 		case stepLeft:
 			return pl.pass(r.why)
 		}
-		if a, away := pl.forward(r); away {
+		if a, left := pl.leave(pl.elsewhere(r)); left {
 			return a
 		}
 		switch r.step {
@@ -191,22 +88,22 @@ func (pl *choice) act(r result) host.Action {
 	}
 }
 
-// forward sends a request to another region that is better there, or for which there is nothing here.
-func (pl *choice) forward(r result) (a host.Action, away bool) {
+// elsewhere sends a request to another region that is better there, or for which there is nothing here.
+func (pl *choice) elsewhere(r result) leaving {
 	switch {
 	case r.step == stepReady:
-		return pl.leave(pl.region.forwardBack())
+		return pl.region.forwardBack()
 	case r.step == stepNoRoom, r.step == stepAsked && pl.wait.isQueued(), r.why == lb.ReasonNoHealthyEndpoint:
-		return pl.leave(pl.region.forward())
+		return pl.region.forward()
 	}
-	return host.Stop, false
+	return stays
 }
 
 // send sends a request to what was chosen for it.
 func (pl *choice) send() host.Action {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	if pl.cfg.Shadow {
+	if pl.Config.Shadow {
 		r.reason = lb.ReasonShadow
 		pl.steer.leaveToGateway()
 	} else if err := pl.steer.send(); err != nil {
@@ -214,21 +111,47 @@ func (pl *choice) send() host.Action {
 		pl.release()
 		return pl.pass(lb.ReasonStoreError)
 	}
-	r.reason = pl.held.placed(r.reason, r.grant.Cached)
+	r.reason = pl.State.Placed(r.reason, r.grant.Cached)
 	pl.sessionPlaced()
 	pl.decided(r.reason)
 	pl.wait.countPlaced()
 	pl.requestPlaced()
-	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		v.bodies.track(w, &pl.body, pl)
+	if w := &pl.Prompt.Work; w.Open && w.Seen > 0 {
+		pl.Body.Track(w, pl)
 	}
-	if pl.body.endedAt > 0 {
+	if pl.Body.EndedAt > 0 {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
-	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.Name+" "+pl.debug.describe())
+	if pl.Config.DetailLog {
+		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
 	}
 	return pl.chooseInside()
+}
+
+// refuse answers a request for which there is no room. expected is as for answerRefused. Nothing is refused in shadow
+// mode.
+func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
+	if pl.Config.Shadow {
+		return pl.pass(lb.ReasonShadow)
+	}
+	pl.decided(why)
+	pl.answerRefused(why, expected)
+	return host.Hold
+}
+
+// forbid answers the request with 403.
+func (pl *choice) forbid(why lb.Reason, text string) host.Action {
+	pl.enter(phaseUncounted)
+	pl.Gateway.Unsteer()
+	pl.decided(why)
+	pl.Gateway.Reply(403, nil, text)
+	return host.Hold
+}
+
+// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
+// plugin does.
+func (pl *choice) refuseWithoutKey() host.Action {
+	return pl.forbid(lb.ReasonNoHashHeader, "hash header required")
 }
 
 // pass lets the request fall back to the gateway's native balancing.
@@ -245,67 +168,55 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 	return host.Proceed
 }
 
-// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
-// steered it.
-func (pl *choice) passDuplicate() host.Action {
-	pl.enter(phaseUncounted)
-	pl.count(lb.ReasonAlreadyDecided)
-	if v := pl.plugin.vm; !v.duplicate {
-		v.duplicate = true
-		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
-	}
-	return host.Proceed
-}
-
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.debug.describe() + pl.wait.text())
+	pl.SetNote(pl.describe() + pl.wait.text())
 }
 
 func (pl *choice) count(reason lb.Reason) {
 	pl.reason, pl.settled = reason, true
 	policy := ""
-	if pl.cfg != nil {
-		policy = pl.cfg.Policy
+	if pl.Config != nil {
+		policy = pl.Config.Policy
 	}
 	pl.plugin.vm.Stats.Decided(policy, reason)
 }
 
-// recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
-func (pl *choice) recovered() {
+// Recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
+func (pl *choice) Recovered() {
 	if pl.outer != nil && pl.outer.inside != pl { // it has left its part to the outer choice
-		pl.outer.recovered()
+		pl.outer.Recovered()
 		return
 	}
-	pl.body.stopReading()
+	pl.Body.StopReading()
 	pl.release()
 	if !pl.settled {
 		pl.pass(lb.ReasonPanic)
 	}
 	if pl.inside != nil && pl.inside.phase != phaseDone {
-		pl.inside.recovered()
+		pl.inside.Recovered()
 	}
 }
 
 // goOn lets a request that was held go on, if it is to be forwarded.
 func (pl *choice) goOn(a host.Action) {
 	if a == host.Proceed {
-		pl.gateway.Resume()
+		pl.Gateway.Resume()
 	}
 }
 
-// grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
-func (pl *choice) grantRecovered() {
-	defer pl.gateway.Resume()
-	pl.recovered()
+// GrantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
+func (pl *choice) GrantRecovered() {
+	defer pl.Gateway.Resume()
+	pl.Recovered()
 }
 
 // answered implements driver.
 func (pl *choice) answered(r result) { pl.goOn(pl.act(r)) }
 
-// planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (pl *choice) planAgain() {
+// PlanAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
+func (pl *choice) PlanAgain() {
 	if pl.phase != phaseReserving || pl.lease.reservation.done {
 		return
 	}
@@ -319,15 +230,15 @@ func (pl *choice) planAgain() {
 	pl.answered(pl.reserveAgain())
 }
 
-// giveWay ends the wait of the request for another one.
-func (pl *choice) giveWay() {
+// GiveWay ends the wait of the request for another one.
+func (pl *choice) GiveWay() {
 	if r, ended := pl.makeWay(); ended {
 		pl.answered(r)
 	}
 }
 
-// goElsewhere sends a request that waits to another region, if one has room.
-func (pl *choice) goElsewhere() {
+// GoElsewhere sends a request that waits to another region, if one has room.
+func (pl *choice) GoElsewhere() {
 	if a, left := pl.leave(pl.region.forward()); left {
 		pl.goOn(a)
 	}

@@ -80,7 +80,7 @@ func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
 		// Requests are still served: each will find the store unready and fall back to native balancing.
 		v.GW.Log(host.Error, err.Error())
 	}
-	v.prompts.processSecret = process.OwnSecret(v.GW.KV(), v.GW.Random)
+	v.prompts.ProcessSecret = process.OwnSecret(v.GW.KV(), v.GW.Random)
 	got := v.lastGood.accept(name, raw, h)
 	if got.set == nil {
 		return v.refuse(name, raw, h, got.err)

@@ -44,13 +44,12 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		if n := w.vm.stores.Local.LeaseCount(); n != 0 || len(w.vm.bodies.reading) != 0 ||
-			len(w.vm.bodies.partial) != 0 {
-			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.bodies.reading),
-				len(w.vm.bodies.partial))
+		held, open := w.vm.bodies.Open()
+		if n := w.vm.stores.Local.LeaseCount(); n != 0 || held != 0 || open != 0 {
+			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, held, open)
 		}
-		if b := w.vm.bodies; b.kept != 0 || b.held != 0 {
-			d.t.Errorf("worker %d keeps %d bytes of bodies, and its gateway %d", i, b.kept, b.held)
+		if b := w.vm.bodies; b.Kept != 0 || b.Held != 0 {
+			d.t.Errorf("worker %d keeps %d bytes of bodies, and its gateway %d", i, b.Kept, b.Held)
 		}
 		for _, sh := range w.vm.stores.InRedis {
 			if sh.Inflight != 0 {

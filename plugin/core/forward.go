@@ -19,7 +19,6 @@ import (
 type forwarding struct {
 	pl   *placement
 	from string // region that has signed its hop, "" for a client's request
-	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
 	peer int    // which of those configured that is
 	away leaving
@@ -50,9 +49,9 @@ func (f *forwarding) meet() {
 	if len(homes) == 0 {
 		return
 	}
-	pl.traits.read(pl.gateway)
-	if hop := pl.traits.value(regions.HeaderHop); hop != "" {
-		pl.gateway.RemoveRequestHeader(regions.HeaderHop)
+	pl.Traits.Read(pl.Gateway)
+	if hop := pl.Traits.Value(regions.HeaderHop); hop != "" {
+		pl.Gateway.RemoveRequestHeader(regions.HeaderHop)
 		f.meetHop(homes, hop)
 	}
 }
@@ -61,18 +60,12 @@ func (f *forwarding) meet() {
 func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	pl := f.pl
 	v := pl.plugin.vm
-	var from region.Hop
-	for _, c := range homes {
-		h := v.regions.Of(c).Key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
-		if h.Signed() && (h.Odd == nil || !from.Signed()) {
-			from = h
-		}
-	}
-	f.from, f.here = from.From, from.Forwarded()
+	from := v.regions.Hop(homes, hop, f.hopSubject())
+	f.from, pl.wait.forwarded = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
 		v.Stats.Count(stats.ForgedHops, 1)
-	case f.here:
+	case pl.wait.forwarded:
 		v.Stats.CountIf(statname.With(stats.ServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
 		v.Stats.CountIf(statname.With(stats.OddHops, "cause", "late"), 1)
@@ -83,7 +76,7 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 
 // hopSubject is what both gateways see of a forwarded request.
 func (f *forwarding) hopSubject() string {
-	return f.pl.traits.value(":method") + " " + f.pl.traits.value(":path")
+	return f.pl.Traits.Value(":method") + " " + f.pl.Traits.Value(":path")
 }
 
 // homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led
@@ -92,18 +85,18 @@ func (f *forwarding) hopSubject() string {
 func (f *forwarding) homeScope(cluster string) string {
 	pl := f.pl
 	if cluster == "" {
-		cluster = pl.gateway.Cluster()
+		cluster = pl.Gateway.Cluster()
 	}
 	if set := pl.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
 		return cluster
 	}
 	f.goHome()
-	return pl.cfg.Regions.Cluster
+	return pl.Config.Regions.Cluster
 }
 
 // goHome routes the request to this region's own servers.
 func (f *forwarding) goHome() {
-	f.pl.gateway.SetCluster(f.pl.cfg.Regions.Header, f.pl.cfg.Regions.Cluster)
+	f.pl.Gateway.SetCluster(f.pl.Config.Regions.Header, f.pl.Config.Regions.Cluster)
 }
 
 // forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
@@ -115,10 +108,10 @@ func (f *forwarding) forward() leaving {
 		return stays
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
-	if pl.wait.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
+	if pl.wait.isQueued() && pl.lease.now()-pl.wait.Since < plan.Wait.Patience {
 		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
-	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
+	return f.forwardBy(&prompt, pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
 }
 
 // muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
@@ -129,11 +122,11 @@ const muchMore = 0.25
 // endpoints here have much less of it. What endpoints have in Redis is not known here.
 func (f *forwarding) forwardBack() leaving {
 	pl := f.pl
-	if !pl.cfg.Regions.CachedFirst || pl.lease.redis != nil || !f.mayLeave() {
+	if !pl.Config.Regions.CachedFirst || pl.lease.redis != nil || !f.mayLeave() {
 		return stays
 	}
 	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
-	matched := f.matchedAway(&prompt)
+	matched := pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
 		return stays
@@ -149,37 +142,24 @@ func (f *forwarding) forwardBack() leaving {
 func (f *forwarding) mayLeave() bool {
 	pl := f.pl
 	away := f.from != "" || f.to != "" || f.returns >= maxReturns
-	return pl.cfg.Regions.Forwards() && !pl.cfg.Shadow && !away && pl.phase < phaseLeased
-}
-
-// matchedAway returns how many leading blocks of the prompt each of the other regions was sent.
-func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
-	pl := f.pl
-	if !prompt.NeedsLookup() {
-		return nil
-	}
-	h := pl.plugin.vm.regions.Of(pl.cfg)
-	return h.Snapshot.Match(pl.lease.now(), prompt, h.Board.Config().Peers)
+	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !away && pl.phase < phaseLeased
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
 func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
 	pl := f.pl
-	rules, r := &pl.cfg.Regions, &pl.lease.reservation
-	h, now := pl.plugin.vm.regions.Of(pl.cfg), pl.lease.now()
+	rules, r := &pl.Config.Regions, &pl.lease.reservation
+	h, now := pl.plugin.vm.regions.Of(pl.Config), pl.lease.now()
 	for range len(rules.Peers) + 1 {
-		peer, why := h.Board.Forward(now, matched, home, cmp.Or(pl.session.key, r.request.Random), rules.Allowed)
+		peer, why, adopted := h.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random))
 		if peer == region.None {
 			break
 		}
-		adopted := h.Board.Adopted(peer)
 		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
 		f.leaveHome()
-		if prompt.NeedsLookup() {
-			h.Snapshot.Record(now, prompt, &h.Board.Config().Peers[peer])
-		}
+		h.Record(now, prompt, peer)
 		if f.peer, f.why, f.away = peer, why, toServers; !adopted {
 			if matched != nil {
 				f.had = matched[peer]
@@ -196,8 +176,8 @@ func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leavi
 func (f *forwarding) promptToForward() lb.Prefix {
 	pl := f.pl
 	prompt := pl.lease.reservation.plan.Prefix
-	if c := pl.prompt.chain; len(prompt.Blocks) == 0 && c.hasBlocks() {
-		prompt = lb.Prefix{Blocks: c.blocks, Bytes: c.length, TTL: pl.cfg.Prefix.TTL}
+	if c := pl.Prompt.Chain; len(prompt.Blocks) == 0 && c.HasBlocks() {
+		prompt = lb.Prefix{Blocks: c.Blocks, Bytes: c.Length, TTL: pl.Config.Prefix.TTL}
 	}
 	return prompt
 }
@@ -206,7 +186,7 @@ func (f *forwarding) promptToForward() lb.Prefix {
 func (f *forwarding) leaveHome() {
 	pl := f.pl
 	if w := &pl.wait; w.queued || pl.wait.isQueued() {
-		w.queued, w.waited = true, pl.lease.now()-w.since
+		w.queued, w.waited = true, pl.lease.now()-w.Since
 	}
 	if pl.phase == phaseReserving {
 		pl.release()
@@ -218,18 +198,18 @@ func (f *forwarding) leaveHome() {
 // forwardTo sends the request to the gateways of a peer.
 func (f *forwarding) forwardTo(h *regions.Home, peer int) {
 	pl := f.pl
-	v, rules := pl.plugin.vm, &pl.cfg.Regions
+	v, rules := pl.plugin.vm, &pl.Config.Regions
 	to := &rules.Peers[peer]
 	f.to, f.away = to.Name, toGateways
-	pl.gateway.SetRequestHeader(regions.HeaderHop, h.Key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
-	pl.gateway.Unsteer()
-	pl.gateway.SetCluster(rules.Header, to.Target())
+	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.SignHop(peer, f.hopSubject()))
+	pl.Gateway.Unsteer()
+	pl.Gateway.SetCluster(rules.Header, to.Target())
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)
 }
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *forwarding) recall() {
-	f.pl.gateway.RemoveRequestHeader(regions.HeaderHop)
+	f.pl.Gateway.RemoveRequestHeader(regions.HeaderHop)
 	f.goHome()
 	f.to, f.away = "", stays // only now: what panics here is recalled once more
 }

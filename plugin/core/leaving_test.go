@@ -151,7 +151,7 @@ func TestWaitIsNotBlamedOnTheEndpoint(t *testing.T) {
 	d.advance(time.Second)
 	from := d.endedBy("downstream_remote_disconnect")
 	d.effective = from
-	v := (&response{reached: true}).verdict(d.now, c.core.first.sentAt(), &c.core.body, from)
+	v := (&response{reached: true}).verdict(d.now, c.core.first.sentAt(), &c.core.Body, from)
 	d.effective = nil
 	if v != lb.Neutral {
 		t.Errorf("verdict %v after a second at the endpoint", v)

@@ -6,22 +6,22 @@ import "github.com/warmgate/warmgate/lb"
 
 // awaitsLists reports whether the request waits for them: it names a model, and is sent where that has been chosen.
 func (pl *placement) awaitsLists() bool {
-	if !pl.cfg.ReadsModelLists() || pl.cfg.Shadow || pl.lease.reservation.request.ModelID == 0 {
+	if !pl.Config.ReadsModelLists() || pl.Config.Shadow || pl.lease.reservation.request.ModelID == 0 {
 		return false
 	}
-	w := &pl.metrics.waiter
-	w.Context, w.Recovered, w.Known = pl.context, pl.driver.grantRecovered, func() {
+	w := &pl.Metrics.Waiter
+	w.Context, w.Recovered, w.Known = pl.Context, pl.driver.GrantRecovered, func() {
 		if pl.phase == phaseListing {
 			pl.driver.answered(pl.listed())
 		}
 	}
-	return pl.plugin.vm.lists.Await(w, pl.cluster.Metrics, pl.cfg, pl.cfg.BodyTimeout)
+	return pl.plugin.vm.lists.Await(w, pl.Cluster.Metrics, pl.Config, pl.Config.BodyTimeout)
 }
 
 // listed decides for a request that has waited for lists.
 func (pl *placement) listed() result {
 	v := pl.plugin.vm
-	view := v.views.Of(v.Clock(), pl.scope, pl.cfg)
+	view := v.views.Of(v.Clock(), pl.Scope, pl.Config)
 	if view == nil {
 		return result{step: stepLeft, why: lb.ReasonNoEndpoints}
 	}

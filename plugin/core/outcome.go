@@ -29,13 +29,13 @@ func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.O
 	if verdict == lb.TimedOut {
 		o.WaitedFor = now - of.sentAt()
 	}
-	o.Busy = of.cluster.Answering[of.lease.addr] > 0
-	if verdict > lb.Success || of.cluster.Health.NeedsClient(now) {
+	o.Busy = of.Cluster.Answering[of.lease.addr] > 0
+	if verdict > lb.Success || of.Cluster.Health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
-	o.Model = of.facts.modelID()
-	if of.prompt.chain != nil {
-		o.Source = of.prompt.chain.source()
+	o.Model = of.Facts.ModelID()
+	if of.Prompt.Chain != nil {
+		o.Source = of.Prompt.Chain.Source()
 	}
 }
 
@@ -43,12 +43,12 @@ func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.O
 // configuration names a header for it, else by the address, of IPv6 the first 64 bits.
 func (j *judging) clientID() uint64 {
 	of := j.of
-	if h := of.cfg.Prefix.TenantHeader; h != "" && of.traits.known {
-		if tenant := of.traits.header(h); tenant != "" {
+	if h := of.Config.Prefix.TenantHeader; h != "" && of.Traits.Known {
+		if tenant := of.Traits.Header(h); tenant != "" {
 			return xxhash.Sum64String("tenant " + tenant)
 		}
 	}
-	addr := of.gateway.Client()
+	addr := of.Gateway.Client()
 	if addr == "" {
 		return 0
 	}
@@ -61,8 +61,9 @@ func (j *judging) clientID() uint64 {
 func (j *judging) judged() lb.Verdict {
 	of := j.of
 	verdict := j.verdict()
-	if of.facts.isFact(verdict, of.lease.addr, &of.response.response) ||
-		of.idle() && !(verdict == lb.Failure && isUnreached(of.gateway.Details())) {
+	r := &of.response
+	if r.reached && of.Facts.IsFact(verdict, of.lease.addr, r.status) ||
+		of.Idle() && !(verdict == lb.Failure && isUnreached(of.Gateway.Details())) {
 		return lb.Neutral
 	}
 	return verdict
@@ -72,11 +73,11 @@ func (j *judging) judged() lb.Verdict {
 // success.
 func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	of := j.of
-	r, cl, v := &of.response, of.cluster, of.plugin.vm
+	r, cl, v := &of.response, of.Cluster, of.plugin.vm
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && of.facts.statesFact(&of.response.response) {
+	if r.judge(); r.answer != nil && r.outcome != answer.Complete && of.Facts.StatesFact(r.answer) {
 		r.outcome = answer.Refused
 	}
 	if r.outcome == answer.Complete {
@@ -97,15 +98,16 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
 	of := j.of
-	r, calls := &of.response, &of.cluster.Calls
-	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
+	r, calls := &of.response, &of.Cluster.Calls
+	took, known := r.took()
+	if verdict != lb.Success || r.status >= 300 || !known {
 		return
 	}
 	shows := learned.ShowsUnknown
-	if !of.pattern.IsListed() {
+	if !of.Pattern.IsListed() {
 		shows = r.shows()
 	}
-	calls.Learn(now, of.pattern, shows, max(0, r.answered-r.asked), of.what == prompt.Computes)
+	calls.Learn(now, of.Pattern, shows, took, of.What == prompt.Computes)
 }
 
 // verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
@@ -116,11 +118,11 @@ func (j *judging) verdict() lb.Verdict {
 	if verdict, judged := j.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := of.response.verdict(of.plugin.vm.Clock(), of.sentAt(), &of.body, of.gateway)
-	if !of.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
+	verdict := of.response.verdict(of.plugin.vm.Clock(), of.sentAt(), &of.Body, of.Gateway)
+	if !of.Config.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
-	details := of.gateway.Details()
+	details := of.Gateway.Details()
 	if isUnreachable(details) {
 		return lb.Failure
 	}
@@ -137,7 +139,7 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	if l.steeredAt == 0 {
 		return
 	}
-	if of.computes() {
+	if of.Computes() {
 		o.Whole = max(1, of.plugin.vm.ReadClock()-l.steeredAt)
 		if of.response.begunAt > 0 {
 			o.FirstPart = max(1, of.response.begunAt-l.steeredAt)

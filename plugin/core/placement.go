@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/clusters"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // placement is one choice from plan to outcome: plan, reservation, lease, outcome. Its steps return what has come of
@@ -23,39 +24,39 @@ type placement struct {
 func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 	v := pl.plugin.vm
 	now := v.Clock()
-	view := v.views.Of(now, pl.scope, pl.cfg)
+	view := v.views.Of(now, pl.Scope, pl.Config)
 	if view == nil {
 		return result{step: stepLeft, why: lb.ReasonNoEndpoints}
 	}
-	if !pl.cfg.AmongClusters() && v.GW.HasSubsets(pl.scope, pl.cfg) {
+	if !pl.Config.AmongClusters() && v.GW.HasSubsets(pl.Scope, pl.Config) {
 		return result{step: stepLeft, why: lb.ReasonSubset}
 	}
-	if pl.cfg.AmongClusters() && !pl.needsOwnBody() {
+	if pl.Config.AmongClusters() && !pl.NeedsOwnBody() {
 		reason = lb.ReasonChosen
 	}
 	var err error
-	switch pl.cluster, pl.policy, err = v.clusters.Get(now, pl.scope, pl.cfg); {
+	switch pl.Cluster, pl.policy, err = v.clusters.Get(now, pl.Scope, pl.Config); {
 	case errors.Is(err, clusters.ErrTooMany):
 		return result{step: stepLeft, why: lb.ReasonStoreError}
 	case err != nil:
 		return result{step: stepLeft, why: lb.ReasonConfigInvalid}
 	}
-	pl.cluster.Views[view.ListID] = view
-	pl.response.cluster = pl.cluster
-	pl.metrics.request.Context = pl.context
-	v.scraping.NeededBy(&pl.metrics.request, pl.cluster.Metrics, pl.cfg)
-	v.lists.NeededBy(pl.cluster.Metrics, pl.cfg)
+	pl.Cluster.Views[view.ListID] = view
+	pl.response.cluster = pl.Cluster
+	pl.Metrics.Request.Context = pl.Context
+	v.scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
+	v.lists.NeededBy(pl.Cluster.Metrics, pl.Config)
 	r := lb.Request{
-		Random: v.GW.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
+		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(),
 	}
 	switch {
-	case !pl.computes():
-	case pl.cfg.Unit == lb.Tokens:
-		pl.prompt.estimateWork(&r, size, ended)
-	case pl.cluster.Tokens:
-		pl.prompt.assumeTypical(&r)
+	case !pl.Computes():
+	case pl.Config.Unit == lb.Tokens:
+		pl.Prompt.EstimateWork(&r, size, ended)
+	case pl.Cluster.Tokens:
+		pl.Prompt.AssumeTypical(&r)
 	}
-	pl.facts.put(&r, size)
+	pl.Facts.Put(&r, size)
 	pl.lease.reservation = reservation{request: r, reason: reason}
 	if pl.awaitsLists() {
 		pl.enter(phaseListing)
@@ -69,11 +70,11 @@ func (pl *placement) place(view *lb.View) result {
 	now := pl.plugin.vm.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
-			pl.metrics.requestReport(pl.gateway, &pl.traits, pl.cfg)
+			pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
 		}
 		return result{step: stepNoPlan, why: why}
 	}
-	pl.prompt.work.output = pl.lease.reservation.request.OutputTokens
+	pl.Prompt.Work.Output = pl.lease.reservation.request.OutputTokens
 	return pl.reserve()
 }
 
@@ -88,16 +89,16 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if why != lb.ReasonChosen {
 		return why
 	}
-	if pl.prompt.work.open && pl.prompt.work.seen == 0 {
-		plan.Tokens = openTokens
+	if pl.Prompt.Work.Open && pl.Prompt.Work.Seen == 0 {
+		plan.Tokens = request.OpenTokens
 	}
-	if !pl.computes() {
+	if !pl.Computes() {
 		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
 	}
-	if pl.prompt.chain != nil {
-		pl.cluster.Prompts.View = view
+	if pl.Prompt.Chain != nil {
+		pl.Cluster.Prompts.View = view
 	}
-	pl.held.plan(now, pl.plugin.vm.stores.Local, &plan)
+	pl.State.Plan(now, pl.plugin.vm.stores, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen
@@ -105,7 +106,7 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 
 // noneHealthy returns the reason for a request for which there is nothing healthy to choose.
 func (pl *placement) noneHealthy() lb.Reason {
-	if pl.cfg.AmongClusters() {
+	if pl.Config.AmongClusters() {
 		return lb.ReasonNoClusterAvailable
 	}
 	return lb.ReasonNoHealthyEndpoint

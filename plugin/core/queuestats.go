@@ -11,12 +11,12 @@ import (
 // usesQueue notes that a request of the cluster may wait.
 func (w *waiting) usesQueue() {
 	of := w.of
-	q, l := &of.cluster.Queue, &of.lease
-	q.Config, q.Store, q.Redis, q.Candidates = of.cfg, l.store, nil, l.reservation.plan.Candidates
+	q, l := &of.Cluster.Queue, &of.lease
+	q.Config, q.Store, q.Redis, q.Candidates = of.Config, l.store, nil, l.reservation.plan.Candidates
 	if l.redis != nil {
 		q.Redis = l.redis.Remote
 	}
-	if of.computes() {
+	if of.Computes() {
 		q.Tokens = l.reservation.plan.AddedTokens(0)
 	}
 }
@@ -26,7 +26,7 @@ func (w *waiting) usesQueue() {
 // what is in flight is taken to last as long as answers so far, or as clients are told to wait, whichever is longer.
 func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	of := w.of
-	cl := of.cluster
+	cl := of.Cluster
 	q := &cl.Queue
 	of.plugin.vm.gauges.RefreshQueue(now, cl)
 	waiting := max(q.Stats.Waiting, cl.Waiting)
@@ -38,13 +38,13 @@ func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
 	case waiting == 0 || of.lease.reservation.plan.HasBudget():
 		return atLeast
 	}
-	each := max(cl.Answers.Typical(), of.cfg.Overload.RetryAfter)
+	each := max(cl.Answers.Typical(), of.Config.Overload.RetryAfter)
 	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.Running, int64(len(q.Candidates)), 1)))
 }
 
 // countPlaced counts a request that was placed.
 func (w *waiting) countPlaced() {
-	of, cl := w.of, w.of.cluster
+	of, cl := w.of, w.of.Cluster
 	if w.class == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func (w *waiting) countPlaced() {
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	of, cl, now := w.of, w.of.cluster, w.of.plugin.vm.Clock()
+	of, cl, now := w.of, w.of.Cluster, w.of.plugin.vm.Clock()
 	if isBudget(why) {
 		of.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.Name, "reason", why.String()), 1)
 	}
@@ -74,8 +74,8 @@ func (w *waiting) countRefused(why lb.Reason) {
 
 // countLeft counts a request that is over while it waits: its client has left, or the gateway has answered.
 func (w *waiting) countLeft() {
-	of, cl, now := w.of, w.of.cluster, w.of.lease.now()
-	w.queued, w.waited = true, now-w.since
+	of, cl, now := w.of, w.of.Cluster, w.of.lease.now()
+	w.queued, w.waited = true, now-w.Since
 	cl.Queue.Pressure.Add(now, w.waited, false)
 	cl.Retries.Failed(now, w.attempt.digest)
 	of.plugin.vm.Stats.CountIf(stats.OfClass(stats.Left, cl.Name, w.class.Name), 1)
@@ -85,11 +85,11 @@ func (w *waiting) countLeft() {
 func (w *waiting) answerEnded(now time.Duration, verdict lb.Verdict) {
 	of := w.of
 	switch {
-	case w.class == nil || !of.computes():
+	case w.class == nil || !of.Computes():
 	case verdict == lb.Success:
-		of.cluster.Answers.Add(now - of.placedAt())
+		of.Cluster.Answers.Add(now - of.placedAt())
 	case !of.response.complete:
-		of.cluster.Answers.AddIncomplete(now - of.placedAt())
-		of.cluster.Retries.Failed(now, w.attempt.digest)
+		of.Cluster.Answers.AddIncomplete(now - of.placedAt())
+		of.Cluster.Retries.Failed(now, w.attempt.digest)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // reserveAgain reserves for a request that has waited, with a new plan.
 func (pl *placement) reserveAgain() result {
-	pl.plugin.vm.waiters.remove(&pl.wait.waiter)
+	pl.plugin.vm.waiters.Remove(&pl.wait.Waiter)
 	pl.wait.queued = true
 	return pl.replan()
 }
@@ -17,11 +17,11 @@ func (pl *placement) reserveAgain() result {
 func (pl *placement) replan() result {
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := pl.lease.now()
-	view, why := v.views.Of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := v.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
-			wait.Since = pl.wait.since
+			wait.Since = pl.wait.Since
 			r.plan.Wait = wait
 			return result{step: stepReady, at: now}
 		}
@@ -63,7 +63,7 @@ func (pl *placement) bodyGrew() result {
 	}
 	fits, all := false, pl.plugin.vm.waiters
 	// it may be granted what others have left
-	if pl.lease.reservation.during(func() { fits = all.grow(&w.waiter, w.heldBytes()) }) {
+	if pl.lease.reservation.during(func() { fits = all.Grow(&w.Waiter, w.heldBytes()) }) {
 		return pl.finishReservation()
 	}
 	if fits {
@@ -86,7 +86,7 @@ func (pl *placement) makeWay() (r result, ended bool) {
 	l.store.Release(l.now(), c.id)
 	c.inCallback = inside
 	c.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
-	if pl.wait.over = inside; inside {
+	if pl.wait.Over = inside; inside {
 		return result{}, false
 	}
 	return pl.finishReservation(), true
@@ -95,17 +95,17 @@ func (pl *placement) makeWay() (r result, ended bool) {
 // overflows reports whether the cluster that was granted has no room for the request: others have come first since it
 // was planned.
 func (pl *placement) overflows(cluster string) bool {
-	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
+	if !pl.Config.AmongClusters() || pl.Config.Shadow {
 		return false
 	}
 	l := &pl.lease
-	return pl.plugin.vm.views.Overflows(pl.scope, pl.cfg, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
+	return pl.plugin.vm.views.Overflows(pl.Scope, pl.Config, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // planAnew plans and reserves for a request that had no plan.
 func (pl *placement) planAnew() result {
 	now := pl.plugin.vm.Clock()
-	view, why := pl.plugin.vm.views.Of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
+	view, why := pl.plugin.vm.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		why = pl.makePlan(now, view)
 	}

@@ -16,9 +16,9 @@ const timedEvery = 16
 // reserve has the request counted at its tenant, before the store chooses an endpoint.
 func (pl *placement) reserve() result {
 	v, l := pl.plugin.vm, &pl.lease
-	l.store, l.redis = v.stores.Of(pl.cfg)
+	l.store, l.redis = v.stores.Of(pl.Config)
 	now := l.now()
-	if pl.cfg.Queue.Enabled() && !pl.cfg.Shadow && !pl.idle() {
+	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
 		now = v.ReadClock()
 		pl.wait.usesQueue()
 		if why := pl.wait.prepare(now); why != lb.ReasonChosen {
@@ -27,7 +27,7 @@ func (pl *placement) reserve() result {
 		}
 	}
 	pl.enter(phaseReserving)
-	l.open(pl.cluster)
+	l.open(pl.Cluster)
 	return pl.reserveTenant(now)
 }
 
@@ -43,8 +43,8 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 				return
 			}
 			if c.answer(g, err); !c.inCallback && pl.phase == phaseReserving {
-				pl.plugin.vm.RunAs(pl.context, name, func() { pl.driver.answered(finish()) },
-					pl.driver.grantRecovered)
+				pl.plugin.vm.RunAs(pl.Context, name, func() { pl.driver.answered(finish()) },
+					pl.driver.GrantRecovered)
 			}
 		})
 	})
@@ -69,13 +69,13 @@ func (pl *placement) submit(now time.Duration) result {
 func (pl *placement) hold(now time.Duration) result {
 	v, l := pl.plugin.vm, &pl.lease
 	if l.redis != nil {
-		v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
+		v.ticks.wakeAt(now, now+pl.Config.ReserveTimeout)
 	}
 	if pl.wait.mayWait() {
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
 		w := &pl.wait
 		// it may be granted what others have left
-		if l.reservation.during(func() { v.waiters.add(&w.waiter, w.heldBytes(), w.queued) }) {
+		if l.reservation.during(func() { v.waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
 			return pl.finishReservation()
 		}
 	}
@@ -86,7 +86,7 @@ func (pl *placement) hold(now time.Duration) result {
 func (pl *placement) finishReservation() result {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	v.waiters.remove(&pl.wait.waiter)
+	v.waiters.Remove(&pl.wait.Waiter)
 	if r.startedAt > 0 && !r.grant.Queued {
 		v.Stats.Reserved(v.GW.Now() - r.startedAt)
 	}
@@ -98,7 +98,7 @@ func (pl *placement) finishReservation() result {
 		return pl.giveUp()
 	}
 	addr := r.plan.Candidates[r.grant.Index].Addr
-	gone := !pl.cfg.Shadow && l.isGone(addr, pl.cfg, v.views)
+	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.views)
 	if gone && r.grant.Queued {
 		pl.undoGrant(addr)
 		return pl.reserveAgain()
@@ -127,8 +127,8 @@ func (pl *placement) giveUp() result {
 
 // refusedAsFull refuses a request for which there is no room: the cluster is overloaded.
 func (pl *placement) refusedAsFull(why lb.Reason, expected time.Duration) result {
-	if !pl.cfg.Shadow {
-		pl.cluster.Queue.RefusedAt = pl.plugin.vm.Clock()
+	if !pl.Config.Shadow {
+		pl.Cluster.Queue.RefusedAt = pl.plugin.vm.Clock()
 	}
 	return result{step: stepRefused, why: why, expected: expected}
 }
@@ -139,8 +139,8 @@ func (pl *placement) leased(addr string, gone bool) result {
 	r := &l.reservation
 	pl.enter(phaseLeased)
 	l.load, l.tokens = r.grant.Load.Requests, r.plan.AddedTokens(r.grant.Cached)
-	if pl.prompt.chain != nil && !pl.prompt.chain.uncached {
-		pl.prompt.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
+	if pl.Prompt.Chain != nil && !pl.Prompt.Chain.Uncached {
+		pl.Prompt.Chain.Cached = r.plan.Prefix.Fraction(r.grant.Cached)
 	}
 	l.chosen, l.addr = addr, addr
 	l.charged(addr)
@@ -155,17 +155,17 @@ func (pl *placement) leased(addr string, gone bool) result {
 // load report from it.
 func (pl *placement) requestPlaced() {
 	l := &pl.lease
-	if pl.idle() {
+	if pl.Idle() {
 		return
 	}
-	if !pl.cfg.Shadow { // else the gateway has chosen
-		pl.cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.cluster.Shares.Count(pl.plugin.vm.Clock(), l.chosen)
-		if pl.cluster.Metrics.Needed() {
-			pl.metrics.adapter = pl.cluster.Engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
+	if !pl.Config.Shadow { // else the gateway has chosen
+		pl.Cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
+		pl.Cluster.Shares.Count(pl.plugin.vm.Clock(), l.chosen)
+		if pl.Cluster.Metrics.Needed() {
+			pl.Metrics.Adapter = pl.Cluster.Engines.AddRequest(pl.Metrics.Model, l.chosen, l.tokens)
 		}
 	}
-	pl.metrics.requestReport(pl.gateway, &pl.traits, pl.cfg)
+	pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
 }
 
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
@@ -197,8 +197,8 @@ func (pl *placement) release() {
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
-	delete(pl.body.all.partial, &pl.prompt.work)
-	pl.plugin.vm.waiters.remove(&pl.wait.waiter)
+	pl.Body.Forget(&pl.Prompt.Work)
+	pl.plugin.vm.waiters.Remove(&pl.wait.Waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
 	pl.lease.close()

@@ -31,5 +31,5 @@ type result struct {
 // driver acts on the results of a placement that come later than what was asked for.
 type driver interface {
 	answered(r result)
-	grantRecovered() // answered has panicked
+	GrantRecovered() // answered has panicked
 }

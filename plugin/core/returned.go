@@ -26,8 +26,8 @@ func (f *forwarding) followForwarded() (returned bool) {
 	if !f.isForwarded() || pl.phase != phaseUncounted {
 		return false
 	}
-	served := pl.gateway.ServedBy()
-	pl.response.status, _ = strconv.Atoi(pl.gateway.ResponseHeader(":status"))
+	served := pl.Gateway.ServedBy()
+	pl.response.status, _ = strconv.Atoi(pl.Gateway.ResponseHeader(":status"))
 	pl.response.reached = served != ""
 	switch {
 	case f.followHome(served):
@@ -48,13 +48,13 @@ func (f *forwarding) forwardFailed() {
 		return
 	}
 	if pl.response.status == 0 {
-		pl.response.reached = pl.gateway.ServedBy() != ""
+		pl.response.reached = pl.Gateway.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.gateway) {
+	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
-		if isUnreachable(pl.gateway.Details()) {
+		if isUnreachable(pl.Gateway.Details()) {
 			f.forwardEnded(false)
 		}
 	default:
@@ -68,19 +68,15 @@ func (f *forwarding) forwardEnded(served bool) {
 		return
 	}
 	f.ended = true
-	v := f.pl.plugin.vm
-	h := v.regions.Of(f.pl.cfg)
-	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {
-		h.Snapshot.Forget(&prompt, &h.Board.Config().Peers[f.peer], f.had)
-	}
-	v.regions.Note(h.Board.End(v.ReadClock(), f.peer, f.sentAt, served))
+	prompt := f.promptToForward()
+	f.pl.plugin.vm.regions.Of(f.pl.Config).Ended(f.peer, f.sentAt, served, &prompt, f.had)
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
 func (f *forwarding) followHome(served string) bool {
 	pl := f.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	view := v.GW.KnownView(v.Clock(), pl.scope, pl.cfg)
+	view := v.GW.KnownView(v.Clock(), pl.Scope, pl.Config)
 	if view == nil {
 		view = r.view
 	}
@@ -101,18 +97,18 @@ func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan
-		l.store, l.redis = v.stores.Of(pl.cfg)
+		l.store, l.redis = v.stores.Of(pl.Config)
 	}
 	now := v.ReadClock()
 	l.plannedAt = cmp.Or(l.plannedAt, now)
 	r.plan = lb.Plan{
-		Scope: pl.scope, Unit: r.plan.Unit, Random: r.request.Random, Prefix: *prompt,
+		Scope: pl.Scope, Unit: r.plan.Unit, Random: r.request.Random, Prefix: *prompt,
 		List:   lb.NewList([]lb.Candidate{{Addr: addr, Weight: 1}}),
 		Tokens: cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
 	}
 	id := v.stores.NextID()
 	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
-	l.open(pl.cluster)
+	l.open(pl.Cluster)
 	pl.enter(phaseLeased)
 	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
 		if err == nil && r.id == id && pl.phase == phaseLeased {

@@ -4,53 +4,42 @@ import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
 // the inner placement begins when the outer one has chosen.
 
-// Cluster returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
-// served in its place.
-func (pl *choice) Cluster() string {
-	switch {
-	case pl.outer == nil:
-		return pl.gateway.Cluster()
-	case pl.outer.cfg.AmongClusters():
-		return pl.outer.lease.addr
-	}
-	return pl.scope // adopted: the gateway may go on reporting the cluster to which the route led at first
-}
-
 // SetNote sets the text for the access log. It has both choices.
 func (pl *choice) SetNote(text string) {
-	if pl.outer != nil && pl.outer.cfg.AmongClusters() {
-		text = pl.outer.debug.describe() + pl.outer.wait.text() + " " + text
+	if pl.outer != nil && pl.outer.Config.AmongClusters() {
+		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
 	}
-	pl.gateway.SetNote(text)
+	pl.Gateway.SetNote(text)
 }
 
 // seen is what has come of a request when the outer choice was made, for the inner one.
 type seen struct {
-	size  int       // of the body
-	ended bool      // that is all of it
-	late  bool      // more of it was waited for in vain
-	body  *readBody // nil if nothing of it was read
-	inner *choice   // that choice, once it has taken what it needs of the body
+	size  int              // of the body
+	ended bool             // that is all of it
+	late  bool             // more of it was waited for in vain
+	body  *request.Content // nil if nothing of it was read
+	inner *choice          // that choice, once it has taken what it needs of the body
 }
 
 // chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
 func (pl *choice) chooseInside() host.Action {
-	c := pl.cfg.Clusters.Endpoint
-	if c == nil || pl.cfg.Shadow {
+	c := pl.Config.Clusters.Endpoint
+	if c == nil || pl.Config.Shadow {
 		return host.Proceed
 	}
 	pl.prepareInside()
 	came, in := pl.seen, pl.seen.inner
 	pl.inside, pl.seen = in, seen{}
-	in.scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
-	if in.prompt.chain != nil {
-		in.prompt.chain.planned = pl.plugin.vm.Clock()
+	in.Scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
+	if in.Prompt.Chain != nil {
+		in.Prompt.Chain.Planned = pl.plugin.vm.Clock()
 	}
 	return in.enterInside(&came)
 }
@@ -58,42 +47,43 @@ func (pl *choice) chooseInside() host.Action {
 // prepareInside has the choice inside a cluster take what it needs of the body, which is dropped: a request may wait
 // for its cluster. Only the names of keys of prompts are then not those of the cluster, but of all of the route.
 func (pl *choice) prepareInside() {
-	c := pl.cfg.Clusters.Endpoint
-	if c == nil || pl.cfg.Shadow || pl.seen.inner != nil {
+	c := pl.Config.Clusters.Endpoint
+	if c == nil || pl.Config.Shadow || pl.seen.inner != nil {
 		return
 	}
-	in := newChoice(pl.stream, pl, c, pl.scope)
-	in.held, in.held.of = pl.held, &in.subject
+	in := newChoice(pl.stream, pl, c, pl.Scope)
+	in.within = &pl.lease.addr
+	in.State.TakeOver(&pl.State)
 	pl.seen.inner = in
 	b := pl.seen.body
 	if b == nil {
 		return
 	}
-	in.session.find(in.gateway, &in.traits, c, b.text, true)
-	if b.err == nil {
-		in.inspected(b)
+	in.Session.Find(in.Gateway, &in.Traits, c, b.Text, true)
+	if b.Err == nil {
+		in.Inspected(b)
 	}
-	b.text = nil
+	b.Text = nil
 }
 
 // enterInside decides inside a cluster, by what has come of the request.
 func (pl *choice) enterInside(seen *seen) host.Action {
-	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.scope) {
-		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
+	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.Scope) {
+		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
 	reason := pl.readingOf(seen)
-	ended := seen.ended && (reason != lb.ReasonBodyEncoded || pl.body.endedAt > 0)
+	ended := seen.ended && (reason != lb.ReasonBodyEncoded || pl.Body.EndedAt > 0)
 	return pl.decide(seen.size, ended, reason)
 }
 
 // readingOf returns the reason to count when an endpoint is chosen, by what could be read of the body.
 func (pl *choice) readingOf(seen *seen) lb.Reason {
 	switch {
-	case pl.cfg.Unit != lb.Tokens || pl.traits.opaque || !pl.computes():
+	case pl.Config.Unit != lb.Tokens || pl.Traits.Opaque || !pl.Computes():
 		return lb.ReasonChosen
 	case seen.body != nil:
-		return readingReason(seen.body.err, seen.late)
-	case pl.traits.encoded:
+		return request.ReadingReason(seen.body.Err, seen.late)
+	case pl.Traits.Encoded:
 		return lb.ReasonBodyEncoded
 	case seen.ended:
 		return lb.ReasonChosen
@@ -116,28 +106,29 @@ func (pl *choice) leave(away leaving) (a host.Action, left bool) {
 
 // adopt has an adopted server chosen for the request, which is routed there by now.
 func (pl *choice) adopt() host.Action {
-	to := &pl.cfg.Regions.Peers[pl.region.peer]
+	to := &pl.Config.Regions.Peers[pl.region.peer]
 	reason := pl.lease.reservation.reason
 	if reason == lb.ReasonChosen {
 		reason = lb.ReasonAdopted
 	}
-	in := newChoice(pl.stream, pl, pl.cfg, to.Adopt)
-	pl.inside = in
-	in.session.key, in.session.next = pl.session.key, pl.session.next
-	in.held, in.facts.model, in.metrics.model = pl.held, pl.facts.model, pl.metrics.model
-	in.held.of, in.held.asked = &in.subject, false
+	in := newChoice(pl.stream, pl, pl.Config, to.Adopt)
+	pl.inside, in.within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
+	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
+	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
+	in.State.TakeOver(&pl.State)
 	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
-	w, of := &pl.wait, &pl.prompt.work
-	in.prompt.work = work{info: of.info, seen: of.seen, text: of.text, model: of.model}
-	in.wait.since, in.wait.queued, in.wait.waited = w.since, w.queued, w.waited
+	in.wait.forwarded = true
+	w, of := &pl.wait, &pl.Prompt.Work
+	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
+	in.wait.Since, in.wait.queued, in.wait.waited = w.Since, w.queued, w.waited
 	in.lease.grantedAt = pl.lease.grantedAt
-	if pl.prompt.chain != nil {
-		chain := *pl.prompt.chain
-		in.prompt.chain = &chain
+	if pl.Prompt.Chain != nil {
+		chain := *pl.Prompt.Chain
+		in.Prompt.Chain = &chain
 	}
 	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
 	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", pl.region.why.String()), 1)
-	return in.decide(max(pl.seen.size, pl.body.received), pl.seen.ended || pl.body.endedAt > 0, reason)
+	return in.decide(max(pl.seen.size, pl.Body.Received), pl.seen.ended || pl.Body.EndedAt > 0, reason)
 }
 
 // leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again,
@@ -153,7 +144,7 @@ func (pl *choice) leaveAdopted() host.Action {
 		return o.act(o.planAnew())
 	}
 	o.enter(phaseReserving)
-	o.lease.open(o.cluster)
+	o.lease.open(o.Cluster)
 	return o.act(o.replan())
 }
 

@@ -12,12 +12,12 @@ import (
 // answered notes that an answer to the request's tenant has ended well.
 func (w *waiting) answered(now time.Duration) {
 	if t := w.tenant; t != 0 {
-		w.of.plugin.vm.waiters.tenants.Answered(now, t)
+		w.of.plugin.vm.waiters.Tenants.Answered(now, t)
 	}
 }
 
 // sharesTokens reports whether the request has waited where tokens are shared, so that it matters how many it got.
-func (w *waiting) sharesTokens() bool { return w.queued && w.of.cfg.Unit == lb.Tokens }
+func (w *waiting) sharesTokens() bool { return w.queued && w.of.Config.Unit == lb.Tokens }
 
 // noteServed tells the store how many tokens the request was served, before its lease is released.
 func (w *waiting) noteServed() {
@@ -39,7 +39,7 @@ func (w *waiting) noteUnserved() {
 func (w *waiting) servedTokens() int64 {
 	of := w.of
 	l, r := &of.lease, &of.response
-	if unserved, _ := r.unserved(of.gateway); unserved {
+	if unserved, _ := r.unserved(of.Gateway); unserved {
 		return 0
 	}
 	plan, cached := &l.reservation.plan, 0
@@ -58,8 +58,8 @@ func (w *waiting) servedTokens() int64 {
 		}
 	}
 	tokens := plan.AddedTokens(cached)
-	if of.prompt.work.streamed || r.streamed {
-		tokens += r.parts - of.prompt.work.output
+	if of.Prompt.Work.Streamed || r.streamed {
+		tokens += r.parts - of.Prompt.Work.Output
 	}
 	return tokens
 }

@@ -1,66 +1,14 @@
 package core
 
 import (
-	"time"
-
-	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/admission"
-	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/regions"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // Stream is one request, and its row of choices.
 type Stream struct {
-	request
+	request.Request
 	plugin *Plugin
 	answer host.Answer // of the plugin's own, nil for a request that is placed
 	first  *choice     // the first of its row
-}
-
-// meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
-func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
-	set := s.plugin.set
-	if !s.plugin.hasAPI() {
-		return host.Proceed, false
-	}
-	s.traits.read(s.gateway)
-	var cfg *config.Config
-	var below string
-	if set != nil {
-		cfg, below = set.API(s.traits.path)
-	}
-	if cfg == nil && !s.plugin.isRefusedAPI(s.traits.path) {
-		return host.Proceed, false
-	}
-	b := &s.body
-	call := s.plugin.vm.api.NewCall(admission.Request{
-		Stream: s.gateway, Context: s.context, Length: s.traits.length, Awaits: s.traits.awaits,
-		Value:   s.traits.value,
-		Hold:    func(most time.Duration) { b.all.reading[b] = b.all.GW.Now() + most },
-		Release: func() { delete(b.all.reading, b) },
-	}, cfg)
-	s.answer = call
-	return call.Meet(below, end), true
-}
-
-// meetProbe has the probe of another region answered, if the request is one, and not a stranger's.
-func (s *Stream) meetProbe() (a host.Action, answered bool) {
-	set, v := s.plugin.set, s.plugin.vm
-	if len(set.Regions()) == 0 {
-		return host.Proceed, false
-	}
-	s.traits.read(s.gateway)
-	text := s.traits.value(regions.HeaderProbe)
-	if text == "" || s.traits.value(":path") != regions.ProbePath {
-		return host.Proceed, false
-	}
-	p := v.regions.NewProbe(s.gateway, s.context, set.RulesOf, func() host.Action {
-		return s.first.pass(lb.ReasonPanic)
-	})
-	s.answer = p
-	if a, answered = p.Answer(set.Regions(), text); !answered {
-		s.answer = nil
-	}
-	return a, answered
 }

@@ -13,19 +13,19 @@ import (
 
 // reserveTenant counts the request at its tenant, if tenants have budgets, before it is at a target.
 func (pl *placement) reserveTenant(now time.Duration) result {
-	b := pl.cfg.Budget()
-	if b == nil || !b.Tenants.Limited() || pl.cfg.Shadow || !pl.computes() {
+	b := pl.Config.Budget()
+	if b == nil || !b.Tenants.Limited() || pl.Config.Shadow || !pl.Computes() {
 		return result{step: stepReady, at: now}
 	}
 	v, l, t := pl.plugin.vm, &pl.lease, &pl.lease.budget.tenant
-	pl.traits.read(pl.gateway)
-	digest := tenantDigest(pl.traits.value(b.Tenants.Header))
-	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.scope, digest, l.reservation.plan.Budget.Tokens)
+	pl.Traits.Read(pl.Gateway)
+	digest := tenantDigest(pl.Traits.Value(b.Tenants.Header))
+	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.Scope, digest, l.reservation.plan.Budget.Tokens)
 	t.id = v.stores.NextID()
 	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", pl.finishTenant) {
 		return pl.finishTenant()
 	}
-	v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
+	v.ticks.wakeAt(now, now+pl.Config.ReserveTimeout)
 	return result{step: stepWaits}
 }
 

@@ -29,7 +29,6 @@ type ticks struct {
 	*host.Env
 	newest        func() *ticker // that of the configuration that came last, nil when none is in force
 	moved         bool           // deadlines were moved because the last tick was late
-	lastTick      time.Duration
 	lastHeartbeat time.Duration
 }
 
@@ -84,10 +83,10 @@ func (t *ticks) set(of *ticker, now, wait time.Duration) {
 
 // due reports whether what is done at every tick is due. Several configurations tick a VM more often than needed.
 func (t *ticks) due(now time.Duration) bool {
-	if now-t.lastTick < tickPeriod/2 {
+	if now-t.LastTick < tickPeriod/2 {
 		return false
 	}
-	t.lastTick = now
+	t.LastTick = now
 	return true
 }
 

@@ -8,15 +8,17 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
-// This file is what the gateway's details of a response, and its status, say of how it came about.
+// This file is what the end of a request says of what has served it.
 
 const (
 	// patientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
 	patientFor = 5 * time.Second
 	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
-	stalledAfter = 2 * tickPeriod
+	stalledAfter = 2 * process.TickPeriod
 )
 
 // connectionFailures are what the gateway's details contain when it cannot connect to the endpoint.
@@ -24,7 +26,7 @@ var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
 
 // verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
 // only read when it is not plainly good.
-func (r *response) verdict(now, sentAt time.Duration, b *body, from host.GatewayStream) lb.Verdict {
+func (r *response) verdict(now, sentAt time.Duration, b *request.Body, from host.GatewayStream) lb.Verdict {
 	if !r.reached { // answered by a filter, or for want of an endpoint
 		return lb.Neutral
 	}
@@ -39,9 +41,9 @@ func (r *response) verdict(now, sentAt time.Duration, b *body, from host.Gateway
 		return lb.Neutral // the gateway's own limits
 	case containsAny(details, connectionFailures[:]...):
 		return lb.Failure // whatever the request was
-	case b.endedAt == 0 && now-b.lastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
+	case b.EndedAt == 0 && now-b.LastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
 		return lb.Overload // it had not all of the request yet, but that was on its way
-	case b.endedAt == 0:
+	case b.EndedAt == 0:
 		return lb.Neutral // the client has stalled, so that may be why
 	case isTimeout(details):
 		if r.status == 0 || r.status >= 500 { // as far as can be known: 500 and above may be the gateway's own
@@ -85,6 +87,20 @@ func statusVerdict(status int) lb.Verdict {
 	return lb.Failure
 }
 
+// isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
+func isUnreachable(details string) bool {
+	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
+}
+
+// isUnreached reports whether they mean that it could not even connect.
+func isUnreached(details string) bool {
+	return isUnreachable(details) || containsAny(details, connectionFailures[:]...)
+}
+
+func containsAny(details string, causes ...string) bool {
+	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
+}
+
 // unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
 // so the request is unseen, or the server has refused it.
 func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
@@ -107,18 +123,4 @@ func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
 		return false, false
 	}
 	return r.status < 500, false
-}
-
-// isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
-func isUnreachable(details string) bool {
-	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
-}
-
-// isUnreached reports whether they mean that it could not even connect.
-func isUnreached(details string) bool {
-	return isUnreachable(details) || containsAny(details, connectionFailures[:]...)
-}
-
-func containsAny(details string, causes ...string) bool {
-	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
 }

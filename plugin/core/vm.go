@@ -12,9 +12,11 @@ import (
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/regions"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 	"github.com/warmgate/warmgate/plugin/stores"
 	"github.com/warmgate/warmgate/plugin/views"
+	"github.com/warmgate/warmgate/plugin/waiters"
 )
 
 // What build/wasm.sh says of the artifact when it links it.
@@ -30,9 +32,9 @@ type VM struct {
 	clusters  clusters.Known    // what is known of each cluster
 	views     *views.Views      // what configurations choose among
 	stores    *stores.Stores    // where requests are counted
-	prompts   *prompts          // how prompts are cut into blocks, and how long they typically are
-	bodies    *bodies           // requests whose bodies have not ended
-	waiters   *waiters          // requests that wait in a queue
+	prompts   *request.Prompts  // how prompts are cut into blocks, and how long they typically are
+	bodies    *request.Bodies   // requests whose bodies have not ended
+	waiters   *waiters.Waiters  // requests that wait in a queue
 	scraping  *engines.Scraping // metrics of engines
 	lists     *engines.Lists    // of models that endpoints have
 	regions   *regions.Regions  // probes of other regions, and answers to theirs
@@ -46,13 +48,13 @@ type VM struct {
 // NewVM returns the state of a VM in a gateway of the given kind.
 func NewVM(gw host.Gateway, kind config.Host) *VM {
 	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
-	v := &VM{Env: e, configs: &configs{}, clusters: clusters.Known{}, prompts: newPrompts()}
-	v.bodies = newBodies(e, v.prompts)
+	v := &VM{Env: e, configs: &configs{}, clusters: clusters.Known{}, prompts: request.NewPrompts()}
+	v.bodies = request.NewBodies(e, v.prompts)
 	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
 	v.stores = stores.New(e)
 	v.views = views.New(e, v.stores)
-	v.waiters = newWaiters(e, v.stores, v.views)
+	v.waiters = waiters.New(e, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
 	v.regions = regions.New(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.ticks.wakeAt)
@@ -69,7 +71,7 @@ func (v *VM) tick(p *Plugin) {
 	now := v.ReadClock()
 	v.stores.Postpone(v.ticks.late(&p.ticker, now))
 	next := v.stores.Expire(now)
-	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.waiters.poll(now)))
+	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.waiters.Poll(now)))
 	p.dropIfDone()
 	v.listen()
 	if !v.ticks.due(now) {
@@ -80,8 +82,8 @@ func (v *VM) tick(p *Plugin) {
 	v.stores.Local.Flush(now)
 	v.clusters.ExchangeEjections(now, v.GW.KV())
 	v.clusters.ExchangeFacts(now, v.GW.KV())
-	v.bodies.expire(now)
-	v.waiters.refresh(now)
+	v.bodies.Expire(now)
+	v.waiters.Refresh(now)
 	v.Guard("the metrics of engines", func() {
 		v.scraping.Tick(now)
 		v.clusters.ExchangeShares(now, v.GW.KV())
@@ -90,13 +92,13 @@ func (v *VM) tick(p *Plugin) {
 	v.Guard("the lists of models", func() { v.lists.Tick(now) }, nil)
 	v.Guard("other regions", func() { v.regions.Tick(now) }, nil)
 	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
-	v.Guard("requests for other regions", func() { v.waiters.forwardWaiting(v.regions.HaveRoom) }, nil)
+	v.Guard("requests for other regions", func() { v.waiters.ForwardWaiting(v.regions.HaveRoom) }, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
 	v.stores.Heartbeat(now, v.configs.parts)
 	v.refreshLastGood()
-	v.waiters.countOwners(now)
+	v.waiters.CountOwners(now)
 	v.setBuild()
 	v.gauges.Set(now)
 	v.regions.Heartbeat(now)
@@ -121,10 +123,10 @@ func (v *VM) setBuild() {
 // wake looks after the requests that wait: other VMs have granted them something.
 func (v *VM) wake(messages [][]byte) {
 	now := v.ReadClock()
-	if !v.waiters.hear(now, messages) {
+	if !v.waiters.Hear(now, messages) {
 		return
 	}
-	if next := v.waiters.poll(now); next > 0 {
+	if next := v.waiters.Poll(now); next > 0 {
 		v.ticks.wakeAt(now, next)
 	}
 }
@@ -134,7 +136,7 @@ func (v *VM) wake(messages [][]byte) {
 func (v *VM) listen() {
 	if p := v.configs.newest(); p != nil && p != v.listener {
 		v.listener = p
-		v.waiters.listen(p.context, p.set)
+		v.waiters.Listen(p.context, p.set)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/waiters"
 )
 
 // A request waits in the queue of its cluster while no endpoint is open for it. Its store keeps the place in the queue,
@@ -16,16 +17,16 @@ import (
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
-	waiter
-	of      *basis
-	class   *config.Class // nil where no queue is configured
-	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
-	attempt attempt       // by which its retries are known
-	tenant  uint64        // see tenantName; 0 for none
-	place   lb.Place      // where it waits
-	queued  bool          // it had to wait
-	// it comes from another region, or goes to one, and was counted before
-	elsewhere bool
+	waiters.Waiter
+	of    *basis
+	class *config.Class // nil where no queue is configured
+	// forwarded: by another region, or to the servers of one, so its retries were counted before
+	forwarded bool
+	refusal   lb.Reason     // why it is refused when it may not wait and no endpoint is open
+	attempt   attempt       // by which its retries are known
+	tenant    uint64        // see tenantName; 0 for none
+	place     lb.Place      // where it waits
+	queued    bool          // it had to wait
 	waited    time.Duration // for how long, once that is over
 }
 
@@ -40,36 +41,36 @@ const claimBytes = 1 << 20
 // not wait, but takes an endpoint that is open: what is typical of all answers says little about one.
 func (w *waiting) prepare(now time.Duration) lb.Reason {
 	of := w.of
-	v, q := of.plugin.vm, &of.cfg.Queue
-	of.traits.read(of.gateway)
-	w.class, w.since, w.refusal = of.traits.class(of.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
-	w.scope, w.config, w.cluster, w.context, w.rank = of.scope, of.cfg, of.cluster, of.context, w.class.Rank
+	v, q := of.plugin.vm, &of.Config.Queue
+	of.Traits.Read(of.Gateway)
+	w.class, w.Since, w.refusal = of.Traits.Class(of.Config), cmp.Or(w.Since, now), lb.ReasonAtCapacity
+	w.Scope, w.Config, w.Cluster, w.Context, w.Rank = of.Scope, of.Config, of.Cluster, of.Context, w.class.Rank
 	if q.TenantHeader != "" {
-		w.tenant = learned.TenantName(of.traits.value(q.TenantHeader))
-		w.turn = v.waiters.tenants.TurnOf(w.tenant)
+		w.tenant = learned.TenantName(of.Traits.Value(q.TenantHeader))
+		w.Turn = v.waiters.Tenants.TurnOf(w.tenant)
 	}
-	a, work, retries := &w.attempt, &of.prompt.work, &of.cluster.Retries
-	a.name(&of.traits, of.prompt.chain, work.model.Model, work.info.TextBytes)
+	a, work, retries := &w.attempt, &of.Prompt.Work, &of.Cluster.Retries
+	a.name(&of.Traits, of.Prompt.Chain, work.Model.Model, work.Info.TextBytes)
 	a.begin(now, retries)
-	if !w.elsewhere &&
-		!retries.Allows(now, a.isRetry(now, &of.traits, retries), q.RetryBudget, of.cluster.Overloaded(now)) {
+	if !w.forwarded &&
+		!retries.Allows(now, a.isRetry(now, &of.Traits, retries), q.RetryBudget, of.Cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
-	most := w.longest() - (now - w.since)
-	if deadline, ok := parseTimeout(of.traits.value(q.DeadlineHeader)); ok {
-		left := deadline - (now - of.body.beganAt)
+	most := w.longest() - (now - w.Since)
+	if deadline, ok := parseTimeout(of.Traits.Value(q.DeadlineHeader)); ok {
+		left := deadline - (now - of.Body.BeganAt)
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-of.cluster.Answers.Typical())
+		most = min(most, left-of.Cluster.Answers.Typical())
 	}
 	switch {
 	case most <= 0:
 		w.refusal = lb.ReasonDeadlineUnreachable
-	case !v.waiters.mayHold(&w.waiter, w.heldBytes()):
+	case !v.waiters.MayHold(&w.Waiter, w.heldBytes()):
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
-		w.until = now + most
+		w.Until = now + most
 		of.lease.reservation.plan.Wait = w.plan(most)
 	}
 	return lb.ReasonChosen
@@ -78,20 +79,20 @@ func (w *waiting) prepare(now time.Duration) lb.Reason {
 // plan returns how the request waits, for as long as given.
 func (w *waiting) plan(most time.Duration) lb.Wait {
 	of := w.of
-	q := &of.cfg.Queue
+	q := &of.Config.Queue
 	return lb.Wait{
-		Max: most, Class: w.class.Class, Tenant: w.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
+		Max: most, Class: w.class.Class, Tenant: w.Turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
-		TenantLength: q.TenantLength(), Limits: of.cluster.CapsOf(of.cfg), Place: &w.place,
+		TenantLength: q.TenantLength(), Limits: of.Cluster.CapsOf(of.Config), Place: &w.place,
 	}
 }
 
 // longest returns for how long the request waits at most: not beyond the time in which a gateway in front of this
 // one, or its client, wants the answer. The route's own timeout begins only when the request goes on.
 func (w *waiting) longest() time.Duration {
-	most := w.of.cfg.Queue.MaxWait
+	most := w.of.Config.Queue.MaxWait
 	for _, name := range [...]string{"x-envoy-upstream-rq-timeout-ms", "x-envoy-expected-rq-timeout-ms"} {
-		if limit, ok := parseTimeout(w.of.traits.value(name)); ok && limit > 0 {
+		if limit, ok := parseTimeout(w.of.Traits.Value(name)); ok && limit > 0 {
 			most = min(most, limit)
 		}
 	}
@@ -123,14 +124,14 @@ func (w *waiting) ended(g *lb.Grant, err error) {
 	}
 	now := of.lease.now()
 	if w.queued = w.queued || g.Queued; w.queued || err != nil && w.mayWait() {
-		w.waited = now - w.since
+		w.waited = now - w.Since
 	}
 	if err != nil || !w.queued {
 		return
 	}
 	of.lease.grantedAt = now
-	if of.prompt.chain != nil {
-		of.prompt.chain.planned = now // what it has waited for here is no time of the endpoint
+	if of.Prompt.Chain != nil {
+		of.Prompt.Chain.Planned = now // what it has waited for here is no time of the endpoint
 	}
 }
 
@@ -157,13 +158,13 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 
 // heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
 func (w *waiting) heldBytes() int {
-	return max(w.of.body.received, min(w.of.traits.length, claimBytes))
+	return max(w.of.Body.Received, min(w.of.Traits.Length, claimBytes))
 }
 
 // reservedAs notes the reservation with which the request may wait.
 func (w *waiting) reservedAs(l *lease) {
-	w.id, w.store, w.redis = l.reservation.id, l.store, l.redis != nil
-	w.view, w.plannedAt, w.over = l.reservation.view, l.plannedAt, false
+	w.ID, w.Store, w.Redis = l.reservation.id, l.store, l.redis != nil
+	w.View, w.PlannedAt, w.Over = l.reservation.view, l.plannedAt, false
 }
 
 // text returns the class and the wait for the access log, "" where no queue is configured.

@@ -74,7 +74,7 @@ func (d *fakeDriver) planAgain(worker int, c *fakeStream) {
 	vm := d.workers[worker].vm
 	d.in(vm, func() {
 		vm.Callback(vm.Newest().context, "a new plan", func() {
-			vm.RunAs(c.core.context, "a new plan", c.core.first.planAgain, c.core.first.grantRecovered)
+			vm.RunAs(c.core.Context, "a new plan", c.core.first.PlanAgain, c.core.first.GrantRecovered)
 		}, nil)
 	})
 }

@@ -1,4 +1,4 @@
-package core
+package request
 
 import (
 	"cmp"
@@ -15,63 +15,64 @@ import (
 // maxLength bounds a content-length, so that sums with it cannot overflow.
 const maxLength = 1 << 40
 
-// traits is what a request's headers contain. They are read at most once.
-type traits struct {
-	known     bool
-	headers   [][2]string
-	authority string
-	path      string
-	length    int  // of the body by its header, in bytes, 0 if that is not known
-	opaque    bool // the body is no request to inspect: gRPC, or another protocol after an upgrade
-	encoded   bool // the body is compressed or multipart
-	parts     bool // it is multipart, and not compressed
+// Traits is what a request's headers contain. They are read at most once.
+type Traits struct {
+	Known     bool
+	Headers   [][2]string
+	Authority string
+	Path      string
+	Length    int  // of the body by its header, in bytes, 0 if that is not known
+	Opaque    bool // the body is no request to inspect: gRPC, or another protocol after an upgrade
+	Encoded   bool // the body is compressed or multipart
+	Multipart bool // it is multipart, and not compressed
 	notJSON   bool // the body is of another type
-	awaits    bool // the body comes after 100 Continue: a gateway that sends that itself removes the header
+	Awaits    bool // the body comes after 100 Continue: a gateway that sends that itself removes the header
 }
 
-func (t *traits) read(s host.GatewayStream) {
-	if t.known {
+// Read reads the headers, unless it has.
+func (t *Traits) Read(s host.GatewayStream) {
+	if t.Known {
 		return
 	}
-	t.known = true
-	t.headers = s.RequestHeaders()
+	t.Known = true
+	t.Headers = s.RequestHeaders()
 	multipart := false
-	for _, h := range t.headers {
+	for _, h := range t.Headers {
 		switch h[0] {
 		case ":authority":
-			t.authority = h[1]
+			t.Authority = h[1]
 		case ":path":
-			t.path = h[1]
+			t.Path = h[1]
 		case ":method":
-			t.opaque = t.opaque || h[1] == "CONNECT"
+			t.Opaque = t.Opaque || h[1] == "CONNECT"
 		case "upgrade":
-			t.opaque = t.opaque || h[1] != ""
+			t.Opaque = t.Opaque || h[1] != ""
 		case "expect":
-			t.awaits = t.awaits || strings.EqualFold(h[1], "100-continue")
+			t.Awaits = t.Awaits || strings.EqualFold(h[1], "100-continue")
 		case "content-length":
 			if n, err := strconv.Atoi(h[1]); err == nil && n > 0 {
-				t.length = min(n, maxLength)
+				t.Length = min(n, maxLength)
 			}
 		case "content-encoding":
-			t.encoded = t.encoded || h[1] != "" && !strings.EqualFold(h[1], "identity")
+			t.Encoded = t.Encoded || h[1] != "" && !strings.EqualFold(h[1], "identity")
 		case "content-type":
-			t.opaque = t.opaque || hasPrefixFold(h[1], "application/grpc")
+			t.Opaque = t.Opaque || hasPrefixFold(h[1], "application/grpc")
 			multipart = multipart || hasPrefixFold(h[1], "multipart/")
 			t.notJSON = h[1] != "" && !strings.Contains(strings.ToLower(h[1]), "json")
 		}
 	}
-	t.parts = multipart && !t.encoded
-	t.encoded = t.encoded || multipart
+	t.Multipart = multipart && !t.Encoded
+	t.Encoded = t.Encoded || multipart
 }
 
 func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// header returns the value of a header of the request; those of one that is there several times are joined. The headers
+// Header returns the value of a header of the request; those of one that is there several times are joined. The headers
 // must have been read.
-func (t *traits) header(name string) (value string) {
-	for _, h := range t.headers {
+func (t *Traits) Header(name string) (value string) {
+	for _, h := range t.Headers {
 		if strings.EqualFold(h[0], name) {
 			value += h[1] + ","
 		}
@@ -79,11 +80,11 @@ func (t *traits) header(name string) (value string) {
 	return value
 }
 
-// value returns the value of a header, "" if it has no name; those of one that is there several times are joined. Other
+// Value returns the value of a header, "" if it has no name; those of one that is there several times are joined. Other
 // than with header, a header without a value is like none.
-func (t *traits) value(name string) (value string) {
+func (t *Traits) Value(name string) (value string) {
 	found := false
-	for _, h := range t.headers {
+	for _, h := range t.Headers {
 		switch {
 		case name == "" || !strings.EqualFold(h[0], name):
 		case found:
@@ -97,11 +98,11 @@ func (t *traits) value(name string) (value string) {
 
 // shapeOr returns which API the request is for: by the path if that names one of those whose bodies can be alike, as
 // the model server decides, else by what is known of the body.
-func (t *traits) shapeOr(body prompt.API) prompt.API { return cmp.Or(t.pathShape(), body) }
+func (t *Traits) shapeOr(body prompt.API) prompt.API { return cmp.Or(t.pathShape(), body) }
 
 // pathShape returns which API the path names, if it is one of those whose bodies can be alike.
-func (t *traits) pathShape() prompt.API {
-	path, _, _ := strings.Cut(t.path, "?")
+func (t *Traits) pathShape() prompt.API {
+	path, _, _ := strings.Cut(t.Path, "?")
 	switch {
 	case strings.HasSuffix(path, "/messages"):
 		return prompt.Anthropic
@@ -115,24 +116,24 @@ func (t *traits) pathShape() prompt.API {
 	return prompt.Unknown
 }
 
-// class returns the class of the request, nil where no queue is configured.
-func (t *traits) class(c *config.Config) *config.Class {
+// Class returns the class of the request, nil where no queue is configured.
+func (t *Traits) Class(c *config.Config) *config.Class {
 	if !c.Queue.Enabled() {
 		return nil
 	}
-	return c.Queue.Class(t.value(c.Queue.ClassHeader))
+	return c.Queue.Class(t.Value(c.Queue.ClassHeader))
 }
 
 // classID returns the same number for all requests of one class, 0 where there is one class only.
-func (t *traits) classID(c *config.Config) uint16 {
-	if class := t.class(c); class != nil && len(c.Queue.Classes) > 1 {
+func (t *Traits) classID(c *config.Config) uint16 {
+	if class := t.Class(c); class != nil && len(c.Queue.Classes) > 1 {
 		return class.ID
 	}
 	return 0
 }
 
 // tenantID returns the same number for all requests of one tenant, 0 where no header names tenants.
-func (t *traits) tenantID(c *config.Config) uint64 {
+func (t *Traits) tenantID(c *config.Config) uint64 {
 	name := t.tenantName(c)
 	if name == "" {
 		return 0
@@ -142,7 +143,7 @@ func (t *traits) tenantID(c *config.Config) uint64 {
 
 // tenantName returns a text that is the same for all requests of one tenant, and begins with a mark, "" where no header
 // names tenants: that of prompts, or else that of the queue.
-func (t *traits) tenantName(c *config.Config) string {
+func (t *Traits) tenantName(c *config.Config) string {
 	name := c.Prefix.TenantHeader
 	if name == "" && c.Queue.Enabled() {
 		name = c.Queue.TenantHeader
@@ -150,5 +151,5 @@ func (t *traits) tenantName(c *config.Config) string {
 	if name == "" {
 		return ""
 	}
-	return "=" + t.header(name)
+	return "=" + t.Header(name)
 }

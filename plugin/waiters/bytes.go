@@ -1,4 +1,4 @@
-package core
+package waiters
 
 import (
 	"cmp"
@@ -15,30 +15,30 @@ const maxLeaving = 64
 
 // holder is who holds bytes: tenants of one cluster are others than those of another one.
 type holder struct {
-	scope string
-	turn  uint64
+	Scope string
+	Turn  uint64
 }
 
 func (h holder) compare(o holder) int {
-	return cmp.Or(cmp.Compare(h.turn, o.turn), strings.Compare(h.scope, o.scope))
+	return cmp.Or(cmp.Compare(h.Turn, o.Turn), strings.Compare(h.Scope, o.Scope))
 }
 
 // pick is what may leave of one holder.
 type pick struct {
 	of    holder
 	most  int       // how many bytes it holds, without those of the ones that leave
-	leave []*waiter // its youngest requests of its lowest class first
+	leave []*Waiter // its youngest requests of its lowest class first
 }
 
 // limitOf returns how much this VM may hold by the configuration of the request.
-func (w *waiters) limitOf(s *waiter) int { return s.config.Queue.MaxBytes / w.owners }
+func (w *Waiters) limitOf(s *Waiter) int { return s.Config.Queue.MaxBytes / w.Owners }
 
 // roomFor returns the requests that leave for the request to be held with n bytes, none if there is room, and false if
 // it must not be held. If VMs have come since, and each has a smaller part, nobody leaves because of that.
-func (w *waiters) roomFor(s *waiter, n int) (leave []*waiter, ok bool) {
-	counted := w.held[s]
+func (w *Waiters) roomFor(s *Waiter, n int) (leave []*Waiter, ok bool) {
+	counted := w.Held[s]
 	own := w.of[s.holder] - counted
-	missing := n - max(0, w.limitOf(s)-(w.bytes-counted))
+	missing := n - max(0, w.limitOf(s)-(w.Bytes-counted))
 	if missing <= 0 {
 		return nil, true
 	}
@@ -53,11 +53,11 @@ func (w *waiters) roomFor(s *waiter, n int) (leave []*waiter, ok bool) {
 			continue
 		}
 		next := p.leave[0]
-		p.leave, p.most = p.leave[1:], p.most-w.held[next]
+		p.leave, p.most = p.leave[1:], p.most-w.Held[next]
 		if own > 0 && own+n > p.most {
 			return nil, false
 		}
-		missing -= w.held[next]
+		missing -= w.Held[next]
 		leave = append(leave, next)
 	}
 	return leave, true
@@ -76,7 +76,7 @@ func mostOf(picks []pick) (most *pick) {
 
 // picks returns what may leave of those that hold more than so much, but of the given one: nothing if all that these
 // hold would not do. It looks at each request that waits once.
-func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
+func (w *Waiters) picks(except holder, above, missing int) (picks []pick) {
 	all := 0
 	for of, n := range w.of {
 		if n > above && of != except {
@@ -88,7 +88,7 @@ func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
 		return nil
 	}
 	slices.SortFunc(picks, func(a, b pick) int { return a.of.compare(b.of) })
-	for s, n := range w.held {
+	for s, n := range w.Held {
 		by := func(p pick, of holder) int { return p.of.compare(of) }
 		i, ok := slices.BinarySearchFunc(picks, s.holder, by)
 		if ok && n > 0 {
@@ -99,9 +99,9 @@ func (w *waiters) picks(except holder, above, missing int) (picks []pick) {
 }
 
 // add adds a request if it is among the first to leave, and waits: in Redis it may only wait for an answer.
-func (p *pick) add(s *waiter) {
+func (p *pick) add(s *Waiter) {
 	full := len(p.leave) == maxLeaving
-	if full && leavesBefore(p.leave[maxLeaving-1], s) <= 0 || s.redis && !s.isQueued() {
+	if full && leavesBefore(p.leave[maxLeaving-1], s) <= 0 || s.Redis && !s.inQueue() {
 		return
 	}
 	if full {
@@ -112,29 +112,29 @@ func (p *pick) add(s *waiter) {
 }
 
 // leavesBefore compares by which of two requests leaves first: the one of the lower class, the younger one.
-func leavesBefore(a, b *waiter) int {
-	return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(b.since, a.since), cmp.Compare(b.id, a.id))
+func leavesBefore(a, b *Waiter) int {
+	return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(b.Since, a.Since), cmp.Compare(b.ID, a.ID))
 }
 
-// mayHold reports whether one more request that waits may be held, with n bytes. In Redis it waits only once that has
+// MayHold reports whether one more request that waits may be held, with n bytes. In Redis it waits only once that has
 // answered, and nobody leaves before: until then a quarter more may be held, or this one.
-func (w *waiters) mayHold(s *waiter, n int) bool {
+func (w *Waiters) MayHold(s *Waiter, n int) bool {
 	limit := w.limitOf(s)
 	_, ok := w.roomFor(s, n)
-	alone := len(w.beyond) == 0 || len(w.beyond) == 1 && w.beyond[0] == s
-	return ok && (alone || w.bytes-w.held[s]+n <= limit+limit/4)
+	alone := len(w.Beyond) == 0 || len(w.Beyond) == 1 && w.Beyond[0] == s
+	return ok && (alone || w.Bytes-w.Held[s]+n <= limit+limit/4)
 }
 
-// add notes that a request waits, of which n bytes are held, and has others leave for it: unless it is planned anew,
+// Add notes that a request waits, of which n bytes are held, and has others leave for it: unless it is planned anew,
 // and so was held before.
-func (w *waiters) add(s *waiter, n int, again bool) {
+func (w *Waiters) Add(s *Waiter, n int, again bool) {
 	w.count(s, n)
-	if !s.redis {
-		s.cluster.Waiting++
+	if !s.Redis {
+		s.Cluster.Waiting++
 	}
 	switch {
 	case again:
-	case !s.redis:
+	case !s.Redis:
 		w.makeRoom(s, n)
 	case n > 0:
 		w.noteBeyond(s)
@@ -142,80 +142,80 @@ func (w *waiters) add(s *waiter, n int, again bool) {
 }
 
 // noteBeyond notes that the request may be held beyond the room there is.
-func (w *waiters) noteBeyond(s *waiter) {
-	if w.bytes > w.limitOf(s) && !slices.Contains(w.beyond, s) {
-		w.beyond = append(w.beyond, s)
+func (w *Waiters) noteBeyond(s *Waiter) {
+	if w.Bytes > w.limitOf(s) && !slices.Contains(w.Beyond, s) {
+		w.Beyond = append(w.Beyond, s)
 	}
 }
 
 // makeRoom has others leave for the request to be held with n bytes. It returns false if it must not be held.
-func (w *waiters) makeRoom(s *waiter, n int) bool {
+func (w *Waiters) makeRoom(s *Waiter, n int) bool {
 	leave, ok := w.roomFor(s, n)
 	for _, other := range leave {
-		w.RunAs(other.context, "room for another request", other.request.giveWay, other.request.grantRecovered)
+		w.RunAs(other.Context, "room for another request", other.Request.GiveWay, other.Request.GrantRecovered)
 	}
 	return ok
 }
 
-// grow notes that more of the body of a request is held: size bytes in all. It returns false if that is too much.
-func (w *waiters) grow(s *waiter, size int) bool {
-	n, ok := w.held[s]
+// Grow notes that more of the body of a request is held: size bytes in all. It returns false if that is too much.
+func (w *Waiters) Grow(s *Waiter, size int) bool {
+	n, ok := w.Held[s]
 	more := size - n
 	if !ok || more <= 0 {
 		return true
 	}
-	if s.redis && !s.isQueued() {
-		if ok = w.mayHold(s, size); ok {
+	if s.Redis && !s.inQueue() {
+		if ok = w.MayHold(s, size); ok {
 			w.count(s, more)
 			w.noteBeyond(s)
 		}
 		return ok
 	}
 	ok = w.makeRoom(s, size)
-	if _, held := w.held[s]; ok && held && !s.over { // else its wait ended when others left
+	if _, held := w.Held[s]; ok && held && !s.Over { // else its wait ended when others left
 		w.count(s, more)
 	}
 	return ok
 }
 
 // settle has requests leave for those that were held beyond the room there is and wait in Redis by now.
-func (w *waiters) settle() {
-	if len(w.beyond) == 0 {
+func (w *Waiters) settle() {
+	if len(w.Beyond) == 0 {
 		return
 	}
-	beyond := w.beyond
-	w.beyond = nil
+	beyond := w.Beyond
+	w.Beyond = nil
 	for _, s := range beyond {
-		n, ok := w.held[s]
+		n, ok := w.Held[s]
 		switch {
 		case !ok: // it waits no longer
-		case !s.isQueued():
-			w.beyond = append(w.beyond, s)
+		case !s.inQueue():
+			w.Beyond = append(w.Beyond, s)
 		case !w.makeRoom(s, n):
-			w.RunAs(s.context, "room for other requests", s.request.giveWay, s.request.grantRecovered)
+			w.RunAs(s.Context, "room for other requests", s.Request.GiveWay, s.Request.GrantRecovered)
 		}
 	}
 }
 
 // count counts n more bytes of a request.
-func (w *waiters) count(s *waiter, n int) {
-	w.held[s] += n
-	w.bytes += n
+func (w *Waiters) count(s *Waiter, n int) {
+	w.Held[s] += n
+	w.Bytes += n
 	w.of[s.holder] += n
 }
 
-// remove notes that a request waits no longer, if it did.
-func (w *waiters) remove(s *waiter) {
-	n, ok := w.held[s]
+// Remove notes that a request waits no longer, if it did.
+func (w *Waiters) Remove(s *Waiter) {
+	n, ok := w.Held[s]
 	if !ok {
 		return
 	}
 	w.count(s, -n)
-	delete(w.held, s)
+	delete(w.Held, s)
 	if w.of[s.holder] == 0 {
 		delete(w.of, s.holder)
 	}
-	if !s.redis {
-		s.cluster.Waiting--
+	if !s.Redis {
+		s.Cluster.Waiting--
 	}
 }

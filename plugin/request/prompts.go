@@ -1,4 +1,4 @@
-package core
+package request
 
 import (
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -9,12 +9,12 @@ import (
 // maxChainers is how many ways of cutting prompts a VM keeps.
 const maxChainers = 256
 
-// prompts is the part of a VM that cuts prompts into blocks and knows how long they typically are.
-type prompts struct {
-	processSecret [16]byte // of all VMs of this process
+// Prompts is the part of a VM that cuts prompts into blocks and knows how long they typically are.
+type Prompts struct {
+	ProcessSecret [16]byte // of all VMs of this process
 	chainers      map[chainConfig]*prompt.Chainer
-	models        learned.Models
-	firsts        learned.Firsts
+	Models        learned.Models
+	Firsts        learned.Firsts
 	errors        learned.MatchErrors
 }
 
@@ -24,15 +24,16 @@ type chainConfig struct {
 	size   int // of a block, in bytes
 }
 
-func newPrompts() *prompts {
-	return &prompts{
-		chainers: map[chainConfig]*prompt.Chainer{}, models: learned.Models{}, firsts: learned.Firsts{},
+// NewPrompts returns the part of a VM that has seen no prompt.
+func NewPrompts() *Prompts {
+	return &Prompts{
+		chainers: map[chainConfig]*prompt.Chainer{}, Models: learned.Models{}, Firsts: learned.Firsts{},
 		errors: learned.MatchErrors{},
 	}
 }
 
 // chainer returns what cuts prompts for the configuration.
-func (p *prompts) chainer(c *config.Config) *prompt.Chainer {
+func (p *Prompts) chainer(c *config.Config) *prompt.Chainer {
 	by := chainConfig{secret: p.secret(c), size: c.Prefix.BlockBytes}
 	ch := p.chainers[by]
 	if ch == nil {
@@ -47,12 +48,12 @@ func (p *prompts) chainer(c *config.Config) *prompt.Chainer {
 
 // secret returns the secret of the configuration's keys. All gateways with one Redis need the same; without one in the
 // configuration they have the password in common. A gateway without Redis takes one at random.
-func (p *prompts) secret(c *config.Config) [16]byte {
+func (p *Prompts) secret(c *config.Config) [16]byte {
 	switch {
 	case c.Prefix.Secret != "":
 		return prompt.Secret(string(c.Prefix.Secret))
 	case c.UsesRedis():
 		return prompt.Secret(c.Redis.Password)
 	}
-	return p.processSecret
+	return p.ProcessSecret
 }

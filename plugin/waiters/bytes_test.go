@@ -1,4 +1,4 @@
-package core
+package waiters
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 )
 
 // most returns how much is held of the one of whom most is, but of the given one.
-func (w *waiters) most(except holder) (most int) {
+func (w *Waiters) most(except holder) (most int) {
 	for of, n := range w.of {
 		if of != except {
 			most = max(most, n)
@@ -32,46 +32,46 @@ func (w *waiters) most(except holder) (most int) {
 func TestRoomForBytes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 6))
-		w := &waiters{held: map[*waiter]int{}, of: map[holder]int{}, owners: 1}
+		w := &Waiters{Held: map[*Waiter]int{}, of: map[holder]int{}, Owners: 1}
 		c := &config.Config{Queue: config.Queue{MaxBytes: 1000 + rng.IntN(5000)}}
 		for i := range 300 {
-			s := &waiter{config: c, since: time.Duration(i)}
-			s.turn = rng.Uint64N(5) * rng.Uint64N(2)
-			s.scope = [...]string{"one", "other"}[rng.IntN(2)]
-			s.rank = uint8(rng.IntN(2))
+			s := &Waiter{Config: c, Since: time.Duration(i)}
+			s.Turn = rng.Uint64N(5) * rng.Uint64N(2)
+			s.Scope = [...]string{"one", "other"}[rng.IntN(2)]
+			s.Rank = uint8(rng.IntN(2))
 			n := 1 + rng.IntN(c.Queue.MaxBytes/4)
 			own := w.of[s.holder]
 			most := w.most(s.holder)
 			leave, ok := w.roomFor(s, n)
 			if !ok && own == 0 && n < most/4 {
-				rt.Fatalf("%d bytes of a tenant without any are refused, another one holds %d of %d", n, most, w.bytes)
+				rt.Fatalf("%d bytes of a tenant without any are refused, another one holds %d of %d", n, most, w.Bytes)
 			}
 			if ok && len(leave) > 0 && own+n >= most {
 				rt.Fatalf("room for %d bytes of a tenant with %d, by one with %d", n, own, most)
 			}
 			for i, other := range leave {
-				for o := range w.held {
+				for o := range w.Held {
 					if o.holder == other.holder && leavesBefore(o, other) < 0 &&
 						!slices.Contains(leave[:i], o) {
 						rt.Fatalf("a request of rank %d that came at %d leaves before one of rank %d at %d",
-							other.rank, other.since, o.rank, o.since)
+							other.Rank, other.Since, o.Rank, o.Since)
 					}
 				}
 			}
 			for _, other := range leave {
 				most := w.most(s.holder)
 				if w.of[other.holder] < most || other.holder == s.holder {
-					rt.Fatalf("%d bytes left of a tenant that holds %d, another one holds %d", w.held[other],
+					rt.Fatalf("%d bytes left of a tenant that holds %d, another one holds %d", w.Held[other],
 						w.of[other.holder], most)
 				}
-				w.count(other, -w.held[other])
-				delete(w.held, other)
+				w.count(other, -w.Held[other])
+				delete(w.Held, other)
 			}
 			if ok {
 				w.count(s, n)
 			}
-			if w.bytes > c.Queue.MaxBytes {
-				rt.Fatalf("%d bytes of %d are held", w.bytes, c.Queue.MaxBytes)
+			if w.Bytes > c.Queue.MaxBytes {
+				rt.Fatalf("%d bytes of %d are held", w.Bytes, c.Queue.MaxBytes)
 			}
 		}
 	})
@@ -79,8 +79,7 @@ func TestRoomForBytes(t *testing.T) {
 
 // bytesLab is a VM with requests that are held, by hand.
 type bytesLab struct {
-	lb.Store
-	*waiters
+	*Waiters
 	cfg     *config.Config
 	waiting map[lb.LeaseID]bool // in Redis
 	left    int                 // of those that are held
@@ -95,7 +94,7 @@ func newBytesLab(t *testing.T, limit int) *bytesLab {
 	}
 	e := &host.Env{GW: enteredGateway{kv: kv}}
 	c := &config.Config{Queue: config.Queue{MaxBytes: limit}}
-	return &bytesLab{waiters: newWaiters(e, stores.New(e), nil), cfg: c, waiting: map[lb.LeaseID]bool{}}
+	return &bytesLab{Waiters: New(e, stores.New(e), nil), cfg: c, waiting: map[lb.LeaseID]bool{}}
 }
 
 // enteredGateway is a gateway whose contexts can be entered.
@@ -108,30 +107,37 @@ func (g enteredGateway) KV() lb.KV      { return g.kv }
 func (g enteredGateway) Random() uint64 { return 1 }
 func (g enteredGateway) Enter(uint32)   {}
 
-func (b *bytesLab) Waits(id lb.LeaseID) bool { return b.waiting[id] }
+// labStore is where they wait.
+type labStore struct {
+	lb.Store
+	lab *bytesLab
+}
+
+func (s labStore) Waits(id lb.LeaseID) bool { return s.lab.waiting[id] }
 
 // request returns one that waits, or has not been answered by Redis.
-func (b *bytesLab) request(scope string, turn uint64, inRedis bool) *waiter {
+func (b *bytesLab) request(scope string, turn uint64, inRedis bool) *Waiter {
 	id := b.stores.NextID()
-	w := &waiter{
-		holder: holder{scope, turn}, config: b.cfg, since: time.Duration(id), store: b, redis: inRedis, id: id,
+	w := &Waiter{
+		holder: holder{scope, turn}, Config: b.cfg, Since: time.Duration(id), Store: labStore{lab: b}, Redis: inRedis,
+		ID: id,
 	}
-	w.request = &heldRequest{waiter: w, lab: b}
+	w.Request = &heldRequest{Waiter: w, lab: b}
 	return w
 }
 
 // heldRequest is a request that is held. It is in a callback, which does nothing.
 type heldRequest struct {
-	*waiter
+	*Waiter
 	lab *bytesLab
 }
 
-func (r *heldRequest) planAgain()      {}
-func (r *heldRequest) goElsewhere()    {}
-func (r *heldRequest) grantRecovered() {}
+func (r *heldRequest) PlanAgain()      {}
+func (r *heldRequest) GoElsewhere()    {}
+func (r *heldRequest) GrantRecovered() {}
 
-func (r *heldRequest) giveWay() {
-	r.over = true
+func (r *heldRequest) GiveWay() {
+	r.Over = true
 	r.lab.left++
 	if f := r.lab.leaves; f != nil {
 		r.lab.leaves = nil
@@ -140,7 +146,7 @@ func (r *heldRequest) giveWay() {
 }
 
 // hold holds a new request.
-func (b *bytesLab) hold(scope string, turn uint64, n int, inRedis bool) *waiter {
+func (b *bytesLab) hold(scope string, turn uint64, n int, inRedis bool) *Waiter {
 	s := b.request(scope, turn, inRedis)
 	b.count(s, n)
 	return s
@@ -165,12 +171,12 @@ func TestRoomForBytesOfAnotherCluster(t *testing.T) {
 func TestBytesOfThoseThatRedisHasNotAnswered(t *testing.T) {
 	b := newBytesLab(t, 1000)
 	first := b.hold("a", 1, 100, true)
-	b.waiting[first.id] = true
+	b.waiting[first.ID] = true
 	for range 8 {
 		b.hold("a", 1, 100, true)
 	}
 	s := b.request("a", 2, true)
-	if leave, ok := b.roomFor(s, 200); !ok || !slices.Equal(leave, []*waiter{first}) {
+	if leave, ok := b.roomFor(s, 200); !ok || !slices.Equal(leave, []*Waiter{first}) {
 		t.Errorf("%v, %d leave, want only the one that waits in Redis", ok, len(leave))
 	}
 	if leave, ok := b.roomFor(s, 300); ok {
@@ -182,17 +188,17 @@ func TestBytesOfThoseThatRedisHasNotAnswered(t *testing.T) {
 func TestBodyThatGrowsBeforeRedisAnswers(t *testing.T) {
 	b := newBytesLab(t, 1000)
 	for range 10 {
-		b.waiting[b.hold("a", 1, 90, true).id] = true
+		b.waiting[b.hold("a", 1, 90, true).ID] = true
 	}
 	s := b.hold("a", 2, 50, true)
 	for _, n := range []int{200, 250} {
-		if !b.grow(s, n) || b.held[s] != n || b.left > 0 || !slices.Equal(b.beyond, []*waiter{s}) {
-			t.Fatalf("%d bytes of %d are held, %d left, %d are beyond", b.held[s], n, b.left, len(b.beyond))
+		if !b.Grow(s, n) || b.Held[s] != n || b.left > 0 || !slices.Equal(b.Beyond, []*Waiter{s}) {
+			t.Fatalf("%d bytes of %d are held, %d left, %d are beyond", b.Held[s], n, b.left, len(b.Beyond))
 		}
 	}
-	b.waiting[s.id] = true
-	if b.settle(); b.left != 2 || len(b.beyond) > 0 {
-		t.Errorf("%d left once it waits, %d are beyond", b.left, len(b.beyond))
+	b.waiting[s.ID] = true
+	if b.settle(); b.left != 2 || len(b.Beyond) > 0 {
+		t.Errorf("%d left once it waits, %d are beyond", b.left, len(b.Beyond))
 	}
 }
 
@@ -204,9 +210,9 @@ func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 		b.hold("a", 1, 100, false)
 	}
 	s := b.hold("a", 2, 50, false)
-	b.leaves = s.request.giveWay
-	if !b.grow(s, 200) || b.held[s] != 50 {
-		t.Errorf("%d bytes are held", b.held[s])
+	b.leaves = s.Request.GiveWay
+	if !b.Grow(s, 200) || b.Held[s] != 50 {
+		t.Errorf("%d bytes are held", b.Held[s])
 	}
 	if b.left != 2 {
 		t.Errorf("%d left", b.left)
@@ -217,15 +223,15 @@ func TestLeavesWhileOthersLeaveForIt(t *testing.T) {
 func BenchmarkNoRoomForBytes(b *testing.B) {
 	for _, n := range []int{500, 5000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := &waiters{held: map[*waiter]int{}, of: map[holder]int{}, owners: 1, stores: &stores.Stores{}}
+			w := &Waiters{Held: map[*Waiter]int{}, of: map[holder]int{}, Owners: 1, stores: &stores.Stores{}}
 			c := &config.Config{Queue: config.Queue{MaxBytes: 1000 * n}}
-			lab := &bytesLab{waiters: w, cfg: c}
+			lab := &bytesLab{Waiters: w, cfg: c}
 			for range n {
 				lab.hold("a", 1, 1000, false)
 			}
 			s := lab.request("a", 2, false)
 			for b.Loop() {
-				if lab.mayHold(s, 200_000) {
+				if lab.MayHold(s, 200_000) {
 					b.Fatal("there is room")
 				}
 			}

@@ -1,4 +1,4 @@
-package core
+package request
 
 import (
 	"bytes"
@@ -15,18 +15,18 @@ import (
 // A body that is not read to its end matches no prompt: another model or salt may be behind what was read.
 
 const (
-	// holdBytes is how much of a body is held and read at once. What is longer is read on, also if max_inspect_bytes is
+	// HoldBytes is how much of a body is held and read at once. What is longer is read on, also if max_inspect_bytes is
 	// more.
-	holdBytes = 256 << 10
+	HoldBytes = 256 << 10
 	// partBytes is how much is read of a body in one call.
 	partBytes = 64 << 10
 	// maxPause is how long a body that is read on may pause, should body_timeout be longer, and maxReading is how long
 	// it may take in all: a model server cannot begin before it has all of it.
 	maxPause   = time.Second
 	maxReading = 30 * time.Second
-	// maxKept bounds what a VM keeps of all bodies that are read on, maxHeld what the gateway holds of them for the VM.
-	maxKept = 8 << 20
-	maxHeld = 128 << 20
+	// MaxKept bounds what a VM keeps of all bodies that are read on, maxHeld what the gateway holds of them for the VM.
+	MaxKept = 8 << 20
+	MaxHeld = 128 << 20
 	// maxPrompt is how much is kept of the prompt in a body that is read on, where max_inspect_bytes is more: no chain
 	// covers more than that.
 	maxPrompt = 1 << 20
@@ -52,12 +52,12 @@ type longBody struct {
 // readsOn reports whether a body that has not ended is read on: when enough of it has come to decide; and from its
 // first part on where the gateway would not show the last one while it holds the others, or where the request is to go
 // on after body_timeout although no more comes.
-func (b *body) readsOn(first, enough bool) bool {
-	early := b.all.stale || b.plan.modelOnly
+func (b *Body) readsOn(first, enough bool) bool {
+	early := b.all.Stale || b.Plan.ModelOnly
 	switch {
-	case early && !first, !early && !enough, b.received >= b.plan.most:
+	case early && !first, !early && !enough, b.Received >= b.Plan.most:
 		return false
-	case b.traits.length > b.plan.most:
+	case b.traits.Length > b.Plan.most:
 		b.unread = unreadLong
 	case !b.all.hasRoom():
 		b.unread = unreadRoom
@@ -68,30 +68,30 @@ func (b *body) readsOn(first, enough bool) bool {
 // newLong begins to read a body on. It is not inlined, for the size of the artifacts.
 //
 //go:noinline
-func (b *body) newLong() *longBody {
-	return &longBody{LongBody: prompt.NewLongBody(min(b.plan.atOnce, maxPrompt), b.all.prompts.secret(b.plan.keys))}
+func (b *Body) newLong() *longBody {
+	return &longBody{LongBody: prompt.NewLongBody(min(b.Plan.atOnce, maxPrompt), b.all.prompts.secret(b.Plan.keys))}
 }
 
 // beginLong reads what is held of a body, and then its parts as they come.
-func (b *body) beginLong(size int) (keep host.Action, enough bool) {
-	b.long, b.alone = b.newLong(), true
-	b.received = 0
+func (b *Body) beginLong(size int) (keep host.Action, enough bool) {
+	b.long, b.Alone = b.newLong(), true
+	b.Received = 0
 	return b.readOn(size, false)
 }
 
 // readOn reads the next part of a body.
-func (b *body) readOn(size int, end bool) (keep host.Action, enough bool) {
+func (b *Body) readOn(size int, end bool) (keep host.Action, enough bool) {
 	all, l := b.all, b.long
-	b.received += size
-	all.held -= l.size
+	b.Received += size
+	all.Held -= l.size
 	b.readPart(l, size)
-	all.held += l.size
-	all.kept += l.Kept() - l.kept
+	all.Held += l.size
+	all.Kept += l.Kept() - l.kept
 	l.kept = l.Kept()
 	switch {
 	case end:
 		return host.Proceed, true
-	case b.received >= b.plan.most:
+	case b.Received >= b.Plan.most:
 		b.unread = unreadLong
 		return host.Proceed, true
 	case !all.hasRoom():
@@ -104,15 +104,15 @@ func (b *body) readOn(size int, end bool) (keep host.Action, enough bool) {
 
 // awaitMore has the request wait for the next part of its body. Where the end of that matters, it may pause for as long
 // after each part.
-func (b *body) awaitMore() {
-	if all := b.all; b.plan.end {
-		until := min(all.Clock()+min(b.plan.timeout, maxPause), b.beganAt+maxReading)
+func (b *Body) awaitMore() {
+	if all := b.all; b.Plan.end {
+		until := min(all.Clock()+min(b.Plan.timeout, maxPause), b.BeganAt+maxReading)
 		all.reading[b] = max(all.reading[b], until)
 	}
 }
 
 // readPart reads what the callback shows of the body: size bytes.
-func (b *body) readPart(l *longBody, size int) {
+func (b *Body) readPart(l *longBody, size int) {
 	for from := 0; from < size; {
 		part := b.from.RequestBody(from, min(size-from, partBytes))
 		if len(part) == 0 {
@@ -129,29 +129,29 @@ const formBytes = 64 << 10
 
 // readForm reads the next part of a multipart body until its model has come. Each part comes alone, so that the request
 // goes on after body_timeout although no more comes.
-func (b *body) readForm(size int, end bool) (keep host.Action, enough bool) {
+func (b *Body) readForm(size int, end bool) (keep host.Action, enough bool) {
 	all, l := b.all, b.long
 	if l == nil {
 		l = &longBody{}
-		b.long, b.held, b.alone = l, true, true
+		b.long, b.Held, b.Alone = l, true, true
 	}
 	text := b.from.RequestBody(0, min(size, formBytes-len(l.form)))
 	l.form = append(l.form, text...)
-	b.received += size
+	b.Received += size
 	l.size += size
-	all.held += size
+	all.Held += size
 	l.kept += len(text)
-	all.kept += len(text)
+	all.Kept += len(text)
 	complete := bytes.IndexByte(text, '\n') >= 0 && prompt.ModelInParts(l.form) != ""
-	if end || complete || b.received >= formBytes || !all.hasRoom() {
+	if end || complete || b.Received >= formBytes || !all.hasRoom() {
 		return host.Proceed, true
 	}
 	b.awaitMore()
 	return host.Stop, false
 }
 
-// takeForm returns the beginning of a multipart body.
-func (b *body) takeForm() (form []byte) {
+// TakeForm returns the beginning of a multipart body.
+func (b *Body) TakeForm() (form []byte) {
 	if l := b.long; l != nil {
 		form, b.long = l.form, nil
 	}
@@ -159,4 +159,4 @@ func (b *body) takeForm() (form []byte) {
 }
 
 // hasRoom reports whether another body may be read on.
-func (b *bodies) hasRoom() bool { return b.kept < maxKept && b.held < maxHeld }
+func (b *Bodies) hasRoom() bool { return b.Kept < MaxKept && b.Held < MaxHeld }

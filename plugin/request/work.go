@@ -1,4 +1,4 @@
-package core
+package request
 
 import (
 	"math"
@@ -14,55 +14,55 @@ import (
 // count at once, but not for longer than the rest keeps coming.
 
 const (
-	// openTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
+	// OpenTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
 	// more has come for stallTime. It is not 0, so that several that come at once are sent to different endpoints.
-	openTokens = 1
+	OpenTokens = 1
 	stallTime  = time.Second
 )
 
-// work is what the work of a request is estimated by, and what its answer is compared with.
-type work struct {
-	model    learned.Key
+// Work is what the work of a request is estimated by, and what its answer is compared with.
+type Work struct {
+	Model    learned.Key
 	typical  learned.Typical // of such requests, at the time of the estimate
-	info     prompt.Info
-	seen     int           // bytes of the body that info is of, 0 when nothing of it could be read
+	Info     prompt.Info
+	Seen     int           // bytes of the body that info is of, 0 when nothing of it could be read
 	media    learned.Media // images, sounds and files of the prompt, as far as it was cut into blocks
-	text     int           // bytes of the prompt's text, 0 if that is not known, or not all of it was seen
-	output   int64         // tokens that remain in flight once the first byte is there
-	open     bool          // the end of the body has not come yet
-	streamed bool          // the answer was requested as a stream of tokens
-	sampled  bool          // its answer is read for its usage
+	Text     int           // bytes of the prompt's text, 0 if that is not known, or not all of it was seen
+	Output   int64         // tokens that remain in flight once the first byte is there
+	Open     bool          // the end of the body has not come yet
+	Streamed bool          // the answer was requested as a stream of tokens
+	Sampled  bool          // its answer is read for its usage
 }
 
-// estimate returns how many tokens a request is likely to be if its body has size bytes: those of its prompt, by bytes
+// Estimate returns how many tokens a request is likely to be if its body has size bytes: those of its prompt, by bytes
 // per token, and those it may generate. Together they are no more than the configured maximum.
 //
 // What was not seen of a body is assumed to contain as much text as what was. The length of a body that cannot be read
 // means little: it may be an image, or nothing that an engine reads.
-func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens int64) {
+func (w *Work) Estimate(c *config.Config, size int) (promptTokens, outputTokens int64) {
 	limit := float64(c.MaxRequestTokens)
 	tokens := min(float64(size)/w.typical.BytesPerToken, learned.MaxTimesTypical*w.typical.Prompt)
-	if w.seen > 0 {
-		tokens = float64(w.info.TextBytes)/w.typical.BytesPerToken + float64(w.info.TokenIDs)
-		tokens = tokens*float64(max(size, w.seen))/float64(w.seen) + w.media.Tokens
+	if w.Seen > 0 {
+		tokens = float64(w.Info.TextBytes)/w.typical.BytesPerToken + float64(w.Info.TokenIDs)
+		tokens = tokens*float64(max(size, w.Seen))/float64(w.Seen) + w.media.Tokens
 	}
 	promptTokens = int64(min(tokens, limit))
-	if w.info.API == prompt.Embeddings || w.info.API == prompt.Rerank {
+	if w.Info.API == prompt.Embeddings || w.Info.API == prompt.Rerank {
 		return promptTokens, 0
 	}
 	answer, unlimited := math.Round(w.typical.Output), math.Round(w.typical.Unlimited)
-	output := min(answer*float64(max(1, w.info.N)), learned.MaxTimesTypical*max(answer, unlimited))
+	output := min(answer*float64(max(1, w.Info.N)), learned.MaxTimesTypical*max(answer, unlimited))
 	return promptTokens, int64(min(output, limit-float64(promptTokens)))
 }
 
-// unseen returns how many bytes of the prompt were not seen of a body of size bytes: all of those, but where there are
+// Unseen returns how many bytes of the prompt were not seen of a body of size bytes: all of those, but where there are
 // pictures only as much of them as is text in what was seen. It is not inlined, for the size of the artifacts.
 //
 //go:noinline
-func (w *work) unseen(size int) int {
-	n := max(0, size-w.seen)
-	if w.info.Media {
-		n = n * w.info.TextBytes / w.seen
+func (w *Work) Unseen(size int) int {
+	n := max(0, size-w.Seen)
+	if w.Info.Media {
+		n = n * w.Info.TextBytes / w.Seen
 	}
 	return n
 }

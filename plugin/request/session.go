@@ -1,4 +1,4 @@
-package core
+package request
 
 import (
 	"cmp"
@@ -12,22 +12,22 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
-// session is what tells the requests of one session from others.
-type session struct {
-	key    uint64 // digest of its key, 0 for none
-	next   int    // number of the first source that was not looked at
-	result string // what has become of the request: see sessionPlaced
+// Session is what tells the requests of one session from others.
+type Session struct {
+	Key    uint64 // digest of its key, 0 for none
+	Next   int    // number of the first source that was not looked at
+	Result string // what has become of the request: see sessionPlaced
 }
 
-// find looks for the key of the session of a request, in the order of the configuration's sources, up to the first one
+// Find looks for the key of the session of a request, in the order of the configuration's sources, up to the first one
 // that has it. While the body may still come, it stops in front of a source there. Without a body, body is nil.
-func (ss *session) find(s host.GatewayStream, t *traits, c *config.Config, body []byte, complete bool) {
+func (ss *Session) Find(s host.GatewayStream, t *Traits, c *config.Config, body []byte, complete bool) {
 	if !c.ReadsSession() {
 		return
 	}
-	t.read(s)
-	for ss.next < len(c.Session) {
-		text, sources := "", c.Session[ss.next:]
+	t.Read(s)
+	for ss.Next < len(c.Session) {
+		text, sources := "", c.Session[ss.Next:]
 		n := 1 + slices.IndexFunc(sources[1:], func(source config.SessionSource) bool {
 			return source.From != config.FromBody
 		})
@@ -41,8 +41,8 @@ func (ss *session) find(s host.GatewayStream, t *traits, c *config.Config, body 
 		default:
 			text = textInBody(body, sources[:n])
 		}
-		if ss.next += n; text != "" {
-			ss.key, ss.next = cmp.Or(xxhash.Sum64String(text), 1), len(c.Session)
+		if ss.Next += n; text != "" {
+			ss.Key, ss.Next = cmp.Or(xxhash.Sum64String(text), 1), len(c.Session)
 		}
 	}
 }
@@ -59,15 +59,15 @@ func textInBody(body []byte, sources []config.SessionSource) string {
 
 // mayBeInBody reports whether the key may be in the body, after all that is in front of it was looked at: not in one
 // that is no JSON.
-func (ss *session) mayBeInBody(t *traits, c *config.Config) bool {
-	return c.ReadsSession() && ss.next < len(c.Session) && !t.notJSON
+func (ss *Session) mayBeInBody(t *Traits, c *config.Config) bool {
+	return c.ReadsSession() && ss.Next < len(c.Session) && !t.notJSON
 }
 
 // sessionText returns the text of a source outside of the body, "" for none.
-func (t *traits) sessionText(s host.GatewayStream, source *config.SessionSource) string {
+func (t *Traits) sessionText(s host.GatewayStream, source *config.SessionSource) string {
 	switch source.From {
 	case config.FromHeader:
-		return t.value(source.Name)
+		return t.Value(source.Name)
 	case config.FromCookie:
 		return t.cookie(source.Name)
 	case config.FromQuery:
@@ -77,8 +77,8 @@ func (t *traits) sessionText(s host.GatewayStream, source *config.SessionSource)
 }
 
 // cookie returns the value of a cookie, "" if there is none. HTTP/2 allows several headers for them.
-func (t *traits) cookie(name string) string {
-	for _, h := range t.headers {
+func (t *Traits) cookie(name string) string {
+	for _, h := range t.Headers {
 		if h[0] != "cookie" {
 			continue
 		}
@@ -94,8 +94,8 @@ func (t *traits) cookie(name string) string {
 }
 
 // query returns the value of a query parameter as it is written, "" if there is none.
-func (t *traits) query(name string) string {
-	_, rest, _ := strings.Cut(t.value(":path"), "?")
+func (t *Traits) query(name string) string {
+	_, rest, _ := strings.Cut(t.Value(":path"), "?")
 	for rest != "" {
 		var pair string
 		pair, rest, _ = strings.Cut(rest, "&")
@@ -108,15 +108,15 @@ func (t *traits) query(name string) string {
 
 // What has become of a request whose session matters.
 const (
-	sessionAtHome    = "home"      // it was placed where the session belongs
-	sessionDisplaced = "displaced" // its home was too busy, or full, or had less of the prompt
-	sessionNone      = "none"      // it has no key
+	AtHome    = "home"      // it was placed where the session belongs
+	Displaced = "displaced" // its home was too busy, or full, or had less of the prompt
+	NoSession = "none"      // it has no key
 )
 
-// text returns what has become of the request for the access log, "" where sessions do not matter.
-func (ss *session) text() string {
-	if ss.result == "" {
+// Text returns what has become of the request for the access log, "" where sessions do not matter.
+func (ss *Session) Text() string {
+	if ss.Result == "" {
 		return ""
 	}
-	return " session=" + ss.result
+	return " session=" + ss.Result
 }
