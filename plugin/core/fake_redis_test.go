@@ -125,7 +125,7 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 		}
 		answer := func() { done(worker.ReadClock(), reply, err) }
 		r.process.after(r.latency, func() {
-			r.process.in(worker, func() { worker.Callback(worker.Newest().context, "an answer of Redis", answer, nil) })
+			r.process.in(worker, func() { worker.Callback(worker.Newest().Context(), "an answer of Redis", answer, nil) })
 		})
 	}
 	switch {
