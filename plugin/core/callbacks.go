@@ -30,7 +30,7 @@ func (pl *choice) run(name string, f func() host.Action) host.Action {
 
 // OnRequestHeaders is called once, with end when the request has no body.
 func (s *Stream) OnRequestHeaders(end bool) host.Action {
-	return s.first.run("request headers", func() host.Action { return s.first.headersCame(end) })
+	return s.first.run("request headers", func() host.Action { return s.headersCame(end) })
 }
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
@@ -92,14 +92,8 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 }
 
 func (pl *choice) takeAnswer(size int, end bool) {
-	r := &pl.response
-	if size > 0 {
-		r.parts++
-		r.bytes += size
-	}
-	// A stream of tokens comes in thousands of parts.
-	if r.begun && !end && !r.reads && r.retry == nil && !pl.serving.readsBegin() {
-		r.unread = true
+	if !pl.response.passed(size, end) && !pl.serving.readsBegin() {
+		pl.response.unread = true
 		return
 	}
 	pl.plugin.vm.Callback(pl.Context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)
