@@ -17,13 +17,14 @@ import (
 // forwarding is what other regions have to do with a placement: meet is called when the request comes, forward and
 // forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an answer or none.
 type forwarding struct {
-	pl   *placement
-	from string // region that has signed its hop, "" for a client's request
-	to   string // region that it was forwarded to, "" for one that is served here
-	peer int    // which of those configured that is
-	away leaving
-	why  region.Reason
-	had  int // blocks of its prompt that had been forwarded there before
+	plugin *Plugin
+	pl     *placement
+	from   string // region that has signed its hop, "" for a client's request
+	to     string // region that it was forwarded to, "" for one that is served here
+	peer   int    // which of those configured that is
+	away   leaving
+	why    region.Reason
+	had    int // blocks of its prompt that had been forwarded there before
 	// when it was forwarded, and whether it is noted what has become of that
 	sentAt time.Duration
 	ended  bool
@@ -45,7 +46,7 @@ const (
 // never decides.
 func (f *forwarding) meet() {
 	pl := f.pl
-	homes := pl.plugin.set.Regions()
+	homes := f.plugin.set.Regions()
 	if len(homes) == 0 {
 		return
 	}
@@ -59,7 +60,7 @@ func (f *forwarding) meet() {
 // meetHop finds out which region has forwarded the request, if one has.
 func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	pl := f.pl
-	v := pl.plugin.vm
+	v := f.plugin.vm
 	var from region.Hop
 	for _, c := range homes {
 		h := v.regions.Of(c).Key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
@@ -93,7 +94,7 @@ func (f *forwarding) homeScope(cluster string) string {
 	if cluster == "" {
 		cluster = pl.Gateway.Cluster()
 	}
-	if set := pl.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
+	if set := f.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
 		return cluster
 	}
 	f.goHome()
@@ -115,7 +116,7 @@ func (f *forwarding) forward() leaving {
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
 	if pl.wait.isQueued() && pl.lease.now()-pl.wait.Since < plan.Wait.Patience {
-		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
+		home = f.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
 	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
 }
@@ -137,7 +138,7 @@ func (f *forwarding) forwardBack() leaving {
 	if prompt.Fraction(longest) < muchMore {
 		return stays
 	}
-	here := pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
+	here := f.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
 		return stays
 	}
@@ -157,7 +158,7 @@ func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
 	if !prompt.NeedsLookup() {
 		return nil
 	}
-	h := pl.plugin.vm.regions.Of(pl.Config)
+	h := f.plugin.vm.regions.Of(pl.Config)
 	return h.Snapshot.Match(pl.lease.now(), prompt, h.Board.Config().Peers)
 }
 
@@ -165,7 +166,7 @@ func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
 func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
 	pl := f.pl
 	rules, r := &pl.Config.Regions, &pl.lease.reservation
-	h, now := pl.plugin.vm.regions.Of(pl.Config), pl.lease.now()
+	h, now := f.plugin.vm.regions.Of(pl.Config), pl.lease.now()
 	for range len(rules.Peers) + 1 {
 		peer, why := h.Board.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random), rules.Allowed)
 		if peer == region.None {
@@ -217,7 +218,7 @@ func (f *forwarding) leaveHome() {
 // forwardTo sends the request to the gateways of a peer.
 func (f *forwarding) forwardTo(h *regions.Home, peer int) {
 	pl := f.pl
-	v, rules := pl.plugin.vm, &pl.Config.Regions
+	v, rules := f.plugin.vm, &pl.Config.Regions
 	to := &rules.Peers[peer]
 	f.to, f.away = to.Name, toGateways
 	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.Key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))

@@ -73,7 +73,7 @@ func (j *judging) judged() lb.Verdict {
 // success.
 func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 	of := j.of
-	r, cl, v := &of.response, of.Cluster, of.plugin.vm
+	r, cl, v := &of.response, of.Cluster, of.shared
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
@@ -117,7 +117,7 @@ func (j *judging) verdict() lb.Verdict {
 	if verdict, judged := j.answerVerdict(); judged {
 		return verdict
 	}
-	verdict := of.response.verdict(of.plugin.vm.Clock(), of.sentAt(), &of.Body, of.Gateway)
+	verdict := of.response.verdict(of.shared.Clock(), of.sentAt(), &of.Body, of.Gateway)
 	if !of.Config.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
 		return verdict
 	}
@@ -139,7 +139,7 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 		return
 	}
 	if of.Computes() {
-		o.Whole = max(1, of.plugin.vm.ReadClock()-l.steeredAt)
+		o.Whole = max(1, of.shared.ReadClock()-l.steeredAt)
 		if of.response.begunAt > 0 {
 			o.FirstPart = max(1, of.response.begunAt-l.steeredAt)
 		}
@@ -151,5 +151,5 @@ func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
 	case lb.Neutral, lb.Rejected:
 		result = "other"
 	}
-	of.plugin.vm.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
+	of.shared.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
 }

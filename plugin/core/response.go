@@ -36,7 +36,7 @@ func (s *serving) readReport() {
 		addr = pl.Gateway.ServedBy()
 	}
 	if addr != "" {
-		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
+		pl.shared.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
 	}
 }
 
@@ -82,7 +82,7 @@ func (s *serving) answerGoesOn(size int, end bool) {
 		return
 	}
 	r.begun = true
-	r.answered = pl.plugin.vm.LastTick
+	r.answered = pl.shared.LastTick
 	r.learnOutput()
 	if pl.Config.AmongClusters() {
 		r.begunAt = at
@@ -139,7 +139,7 @@ func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
 	}
 	pl.lease.used(used)
 	if pl.Prompt.Chain.HasBlocks() {
-		pl.Cluster.Prompts.UsedBy(pl.plugin, pl.Config)
+		pl.Cluster.Prompts.UsedBy(pl.user, pl.Config)
 	}
 }
 
@@ -208,7 +208,7 @@ func (s *serving) end() {
 		s.misrouted(served)
 	}
 	if pl.phase == phaseLeased {
-		s.judge(pl.plugin.vm.Clock())
+		s.judge(pl.shared.Clock())
 	}
 }
 

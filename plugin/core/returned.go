@@ -50,7 +50,7 @@ func (f *forwarding) forwardFailed() {
 	if pl.response.status == 0 {
 		pl.response.reached = pl.Gateway.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
+	switch pl.response.verdict(f.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
@@ -68,7 +68,7 @@ func (f *forwarding) forwardEnded(served bool) {
 		return
 	}
 	f.ended = true
-	v := f.pl.plugin.vm
+	v := f.plugin.vm
 	h := v.regions.Of(f.pl.Config)
 	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {
 		h.Snapshot.Forget(&prompt, &h.Board.Config().Peers[f.peer], f.had)
@@ -79,7 +79,7 @@ func (f *forwarding) forwardEnded(served bool) {
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
 func (f *forwarding) followHome(served string) bool {
 	pl := f.pl
-	v, r := pl.plugin.vm, &pl.lease.reservation
+	v, r := f.plugin.vm, &pl.lease.reservation
 	view := v.GW.KnownView(v.Clock(), pl.Scope, pl.Config)
 	if view == nil {
 		view = r.view
@@ -98,7 +98,7 @@ func (f *forwarding) followHome(served string) bool {
 // countAt counts the request at an endpoint that the gateway has chosen, full or not.
 func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
 	pl := f.pl
-	v, l := pl.plugin.vm, &pl.lease
+	v, l := f.plugin.vm, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan
 		l.store, l.redis = v.stores.Of(pl.Config)
