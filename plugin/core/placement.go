@@ -23,7 +23,7 @@ type placement struct {
 func (pl *placement) start(of *shared, r *request.Request, user clusters.PromptUser, d driver) {
 	pl.shared, pl.user, pl.driver, pl.wait.Request = of, user, d, d
 	pl.Subject.Init(r, of.Env, of.clusters, of.prompts)
-	pl.lease.Env, pl.response.from, pl.response.env = of.Env, r.Gateway, of.Env
+	pl.lease.Env, pl.response.From, pl.response.Env = of.Env, r.Gateway, of.Env
 	pl.wait.of, pl.charge.of, pl.judge.of = &pl.basis, &pl.basis, &pl.basis
 }
 
@@ -50,7 +50,7 @@ func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 		return result{step: stepLeft, why: lb.ReasonConfigInvalid}
 	}
 	pl.Cluster.Views[view.ListID] = view
-	pl.response.cluster = pl.Cluster
+	pl.response.Cluster = pl.Cluster
 	pl.Metrics.Request.Context = pl.Context
 	v.scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
 	v.lists.NeededBy(pl.Cluster.Metrics, pl.Config)
