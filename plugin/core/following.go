@@ -13,11 +13,11 @@ func (pl *choice) answerBegins(end bool) {
 		return
 	}
 	headers := s.leasedHeaders()
-	if isInformational(pl.response.status) { // the response is still to come
-		pl.response.status = 0
+	if isInformational(pl.response.Status) { // the response is still to come
+		pl.response.Status = 0
 		return
 	}
-	pl.response.complete = end
+	pl.response.Complete = end
 	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
 		pl.decided(pl.abandonReservation())
 	}
@@ -27,7 +27,7 @@ func (pl *choice) answerBegins(end bool) {
 	if pl.phase == phaseLeased {
 		s.followServed()
 		pl.charge.restrict(headers)
-		status := pl.response.status
+		status := pl.response.Status
 		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.Idle() { // still leased: not misrouted
 			pl.lease.trackResponse(true)
 		}
@@ -56,12 +56,12 @@ func (pl *choice) end() {
 	if pl.phase == phaseListing || pl.phase == phaseReserving {
 		pl.decided(pl.abandonReservation())
 	}
-	if pl.phase == phaseUncounted && pl.response.status == 0 {
+	if pl.phase == phaseUncounted && pl.response.Status == 0 {
 		pl.region.forwardFailed() // unless its client has left
 	}
-	if pl.phase == phaseLeased && pl.response.status == 0 {
+	if pl.phase == phaseLeased && pl.response.Status == 0 {
 		served := pl.server()
-		pl.response.reached = served != ""
+		pl.response.Reached = served != ""
 		pl.serving.misrouted(served)
 	}
 	if pl.phase == phaseLeased {
@@ -79,7 +79,7 @@ func (pl *choice) end() {
 		}
 		pl.wait.answerEnded(now, verdict)
 		pl.charge.endCharges()
-		if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
+		if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.Status) {
 			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
 		pl.wait.noteServed()
