@@ -23,7 +23,7 @@ func (pl *placement) BodyTimeout() {
 // from now on, if that is much more or less. The prefill of a stream that has begun does not count any more.
 func (pl *placement) amendWork() {
 	pl.Body.Forget(&pl.Prompt.Work)
-	pl.response.asked = pl.plugin.vm.LastTick
+	pl.response.requestEnded()
 	w := &pl.Prompt.Work
 	if !w.Open || pl.phase != phaseLeased || pl.response.streamed {
 		return

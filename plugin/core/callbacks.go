@@ -92,14 +92,8 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 }
 
 func (pl *choice) takeAnswer(size int, end bool) {
-	r := &pl.response
-	if size > 0 {
-		r.parts++
-		r.bytes += size
-	}
-	// A stream of tokens comes in thousands of parts.
-	if r.begun && !end && !r.reads && r.retry == nil && !pl.serving.readsBegin() {
-		r.unread = true
+	if !pl.response.passed(size, end) && !pl.serving.readsBegin() {
+		pl.response.unread = true
 		return
 	}
 	pl.plugin.vm.Callback(pl.Context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)

@@ -99,14 +99,15 @@ func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
 	of := j.of
 	r, calls := &of.response, &of.Cluster.Calls
-	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
+	took, known := r.took()
+	if verdict != lb.Success || r.status >= 300 || !known {
 		return
 	}
 	shows := learned.ShowsUnknown
 	if !of.Pattern.IsListed() {
 		shows = r.shows()
 	}
-	calls.Learn(now, of.Pattern, shows, max(0, r.answered-r.asked), of.What == prompt.Computes)
+	calls.Learn(now, of.Pattern, shows, took, of.What == prompt.Computes)
 }
 
 // verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps

@@ -59,21 +59,34 @@ type response struct {
 // reading is how the body of the response to a request is read: by what the request is, and for whom it is counted.
 type reading struct {
 	response
-	from      host.GatewayStream
-	env       *host.Env
-	cluster   *clusters.Cluster
+	use
+	from    host.GatewayStream
+	env     *host.Env
+	cluster *clusters.Cluster
+	drawn   drawn         // whether it is read to its end where only some are
+	dataAt  time.Duration // when the only event so far of an API that is not known came, 0 for none
+	lines   bool          // it comes by lines, by its headers
+	text    bool          // it is a text that is not compressed, and no stream
+	reads   bool          // the parts to come are read
+	unread  bool          // some parts were not
+}
+
+// use is what an answer is read for.
+type use struct {
 	addr      string        // of the endpoint that answers
 	placedAt  time.Duration // when it got the request
 	requested bool          // as a stream of tokens
 	exact     bool          // when it begins matters to more than a tick
 	usage     bool          // its usage matters
-	drawn     drawn         // whether it is read to its end where only some are
-	dataAt    time.Duration // when the only event so far of an API that is not known came, 0 for none
 	api       answer.API    // what the answer has to be in, by the path of the request
-	lines     bool          // it comes by lines, by its headers
-	text      bool          // it is a text that is not compressed, and no stream
-	reads     bool          // the parts to come are read
-	unread    bool          // some were not
+}
+
+// requestEnded is called when all of the request was sent.
+func (r *reading) requestEnded() { r.asked = r.env.LastTick }
+
+// took returns how long the answer took to begin once all of the request was sent, in whole ticks, if that is known.
+func (r *reading) took() (d time.Duration, known bool) {
+	return max(0, r.answered-r.asked), r.asked > 0 && r.answered > 0
 }
 
 // begin decides by the headers of the response whether its body is read, and how. Whether an answer is a stream is its
@@ -106,6 +119,42 @@ func (r *reading) begin(headers [][2]string, end bool) {
 	r.text = strings.HasPrefix(kind, "text/") && !r.lines
 	r.reads = r.lines || kind == "" || strings.Contains(kind, "json") ||
 		r.api != answer.OtherAPI && (strings.HasPrefix(kind, "text/") || kind == "application/octet-stream")
+}
+
+// passed counts a part of the body, size bytes, and reports whether it matters to what is known of the answer: a stream
+// of tokens comes in thousands of parts.
+func (r *reading) passed(size int, end bool) (matters bool) {
+	if size > 0 {
+		r.parts++
+		r.bytes += size
+	}
+	return !r.begun || end || r.reads || r.retry != nil
+}
+
+// goOn reads a part of the body, size bytes. It returns when the answer has begun, if it has with this part. counted is
+// whether the request is counted at the endpoint that answers.
+func (r *reading) goOn(size int, end, counted bool) (at time.Duration, begins bool) {
+	switch {
+	case size == 0:
+	case r.reads && counted:
+		r.read(size)
+	default:
+		r.unread = true
+	}
+	if r.begun || !counted {
+		return 0, false
+	}
+	if at, r.begun = r.hasBegun(end); !r.begun {
+		return 0, false
+	}
+	r.answered = r.env.LastTick
+	r.learnOutput()
+	if r.exact {
+		r.begunAt = at
+	}
+	r.streamed = !end && r.streams()
+	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
+	return at, true
 }
 
 // isInAPI reports whether the answer has to be in an API that is known: by the path of the request, and because other

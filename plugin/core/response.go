@@ -14,7 +14,9 @@ import (
 func (s *serving) readAs(headers [][2]string, end bool) {
 	pl := s.pl
 	r, l := &pl.response, &pl.lease
-	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.Prompt.Work.Streamed, pl.Config.AmongClusters()
+	r.use = use{
+		addr: l.addr, placedAt: pl.placedAt(), requested: pl.Prompt.Work.Streamed, exact: pl.Config.AmongClusters(),
+	}
 	if r.status < 200 || r.status >= 300 || pl.Idle() { // of that, no answer says anything
 		return
 	}
@@ -67,31 +69,9 @@ func (s *serving) answerGoesOn(size int, end bool) {
 	if size > 0 && r.retry != nil {
 		pl.charge.readRetry(size)
 	}
-	switch {
-	case size == 0:
-	case r.reads && pl.phase == phaseLeased:
-		r.read(size)
-	default:
-		r.unread = true
-	}
-	if r.begun || pl.phase != phaseLeased {
-		return
-	}
-	at, begun := r.hasBegun(end)
-	if !begun {
-		return
-	}
-	r.begun = true
-	r.answered = pl.plugin.vm.LastTick
-	r.learnOutput()
-	if pl.Config.AmongClusters() {
-		r.begunAt = at
-	}
-	if !end && r.streams() {
-		r.streamed = true
+	if at, begins := r.goOn(size, end, pl.phase == phaseLeased); begins && r.streamed {
 		s.firstToken(at)
 	}
-	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
 }
 
 // readsBegin reports whether more of the beginning of the answer is to be read.
