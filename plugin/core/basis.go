@@ -6,6 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
+	"github.com/warmgate/warmgate/plugin/response"
 )
 
 // basis is what the parts of a placement have in common: the request as it sees it, by what it is placed, where it is
@@ -16,8 +17,8 @@ type basis struct {
 	within   *string // inside another choice: the cluster that this is in
 	phase    phase
 	policy   lb.Policy
-	lease    lease   // where it is counted
-	response reading // what has come of the response, and how it is read
+	lease    lease            // where it is counted
+	response response.Reading // what has come of the response, and how it is read
 }
 
 // enter changes the phase.

@@ -7,6 +7,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
+	"github.com/warmgate/warmgate/plugin/response"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -36,7 +37,7 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	v := s.plugin.vm
 	pl.basis = basis{
 		Subject: request.Subject{Config: c, Scope: scope},
-		plugin:  s.plugin, lease: lease{Env: v.Env}, response: reading{from: s.Gateway, env: v.Env},
+		plugin:  s.plugin, lease: lease{Env: v.Env}, response: response.Reading{From: s.Gateway, Env: v.Env},
 	}
 	pl.Subject.Init(&s.Request, v.Env, v.clusters, v.prompts)
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis

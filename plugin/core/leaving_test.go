@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -151,7 +152,7 @@ func TestWaitIsNotBlamedOnTheEndpoint(t *testing.T) {
 	d.advance(time.Second)
 	from := d.endedBy("downstream_remote_disconnect")
 	d.effective = from
-	v := (&response{reached: true}).verdict(d.now, c.core.first.sentAt(), &c.core.Body, from)
+	v := (&response.State{Reached: true}).Verdict(d.now, c.core.first.sentAt(), &c.core.Body, from)
 	d.effective = nil
 	if v != lb.Neutral {
 		t.Errorf("verdict %v after a second at the endpoint", v)

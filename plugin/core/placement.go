@@ -42,7 +42,7 @@ func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 		return result{step: stepLeft, why: lb.ReasonConfigInvalid}
 	}
 	pl.Cluster.Views[view.ListID] = view
-	pl.response.cluster = pl.Cluster
+	pl.response.Cluster = pl.Cluster
 	pl.Metrics.Request.Context = pl.Context
 	v.scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
 	v.lists.NeededBy(pl.Cluster.Metrics, pl.Config)

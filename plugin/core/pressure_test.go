@@ -121,7 +121,7 @@ func TestOutcomeHasTimes(t *testing.T) {
 		want   lb.Outcome
 	}{
 		{"in parts", func(*choice) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
-		{"in one piece", func(s *choice) { s.response.ttft = 0 }, lb.Outcome{CountedTokens: 90}},
+		{"in one piece", func(s *choice) { s.response.TTFT = 0 }, lb.Outcome{CountedTokens: 90}},
 		{"retried", func(s *choice) { s.lease.addr = "b" }, lb.Outcome{}},
 		{"without a prompt", func(s *choice) { s.Prompt.Chain = nil }, lb.Outcome{}},
 	} {
@@ -129,7 +129,7 @@ func TestOutcomeHasTimes(t *testing.T) {
 		in := d.workers[0].current
 		s := newChoice(&Stream{plugin: in}, nil, in.set.Match("", "", ""), "")
 		s.Prompt.Chain = &request.Chain{Planned: time.Minute}
-		s.lease.addr, s.lease.chosen, s.response.ttft = "a", "a", time.Second
+		s.lease.addr, s.lease.chosen, s.response.TTFT = "a", "a", time.Second
 		s.lease.reservation.plan = lb.Plan{Tokens: 90}
 		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}
 		c.change(s)

@@ -88,7 +88,7 @@ func (w *waiting) answerEnded(now time.Duration, verdict lb.Verdict) {
 	case w.class == nil || !of.Computes():
 	case verdict == lb.Success:
 		of.Cluster.Answers.Add(now - of.placedAt())
-	case !of.response.complete:
+	case !of.response.Complete:
 		of.Cluster.Answers.AddIncomplete(now - of.placedAt())
 		of.Cluster.Retries.Failed(now, w.attempt.digest)
 	}

@@ -62,8 +62,8 @@ func TestOtherEventsAreNoFirstToken(t *testing.T) {
 	for _, event := range []string{wordEvent, "data: {\"at\":9}\n\n", "data: waiting\n\n"} {
 		c := d.client(0, streamtest.Request{Frames: []string{streamed(1)}})
 		c.Head(200, eventStream)
-		if c.Data(event); c.core.first.response.begun != (event == wordEvent) {
-			t.Errorf("%q: begun %v", event, c.core.first.response.begun)
+		if c.Data(event); c.core.first.response.Begun != (event == wordEvent) {
+			t.Errorf("%q: begun %v", event, c.core.first.response.Begun)
 		}
 		c.Data(wordEvent + stopEvent + doneEvent)
 		c.Finish()
@@ -102,8 +102,8 @@ func TestInformationalResponses(t *testing.T) {
 		d := startFake(t, 1, 1, tokensConfig)
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
 		c.answerBegins(status, false)
-		if n := len(d.workers[0].vm.clusters[fakeCluster].Answering); n > 0 || c.core.first.response.status != 0 {
-			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.status)
+		if n := len(d.workers[0].vm.clusters[fakeCluster].Answering); n > 0 || c.core.first.response.Status != 0 {
+			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.Status)
 		}
 		c.Head(200)
 		c.Finish()
@@ -120,12 +120,12 @@ func TestFirstEventsOfOtherAPIs(t *testing.T) {
 		d.advance(200 * time.Millisecond)
 		c.Head(200, eventStream)
 		c.Data("data: {\"state\":\"running\"}\n\n")
-		begun = c.core.first.response.begun
+		begun = c.core.first.response.Begun
 		if announced {
 			d.advance(5 * time.Second)
 		}
 		c.Data("data: {\"state\":\"running\"}\n\n")
-		if !c.core.first.response.begun {
+		if !c.core.first.response.Begun {
 			t.Error("not begun with the second event")
 		}
 		c.Data("data: {\"state\":\"over\"}\n\n")
@@ -157,7 +157,7 @@ func (d *fakeDriver) readsEnds(n int, ended bool) (read int) {
 		c := d.client(0, streamtest.Request{Frames: []string{"{}"}})
 		c.Head(200, eventStream)
 		c.Data(wordEvent)
-		if c.Data(wordEvent); !c.core.first.response.unread {
+		if c.Data(wordEvent); !c.core.first.response.Unread {
 			read++
 		}
 		if ended {
@@ -252,8 +252,8 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 			c.Head(200, [2]string{"content-type", kind})
 			c.Data(body)
 			c.Finish()
-			if r := &c.core.first.response; r.answer != nil || r.outcome != answer.Complete {
-				t.Errorf("%s %q: read %v, %s", kind, body, r.answer != nil, answer.OutcomeNames[r.outcome])
+			if r := &c.core.first.response; r.Answer != nil || r.Outcome != answer.Complete {
+				t.Errorf("%s %q: read %v, %s", kind, body, r.Answer != nil, answer.OutcomeNames[r.Outcome])
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/response"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -27,12 +28,12 @@ func (f *forwarding) followForwarded() (returned bool) {
 		return false
 	}
 	served := pl.Gateway.ServedBy()
-	pl.response.status, _ = strconv.Atoi(pl.Gateway.ResponseHeader(":status"))
-	pl.response.reached = served != ""
+	pl.response.Status, _ = strconv.Atoi(pl.Gateway.ResponseHeader(":status"))
+	pl.response.Reached = served != ""
 	switch {
 	case f.followHome(served):
 		f.forwardEnded(false)
-	case pl.response.reached && pl.response.status < 400:
+	case pl.response.Reached && pl.response.Status < 400:
 		f.forwardEnded(true)
 	default:
 		f.forwardFailed()
@@ -47,14 +48,14 @@ func (f *forwarding) forwardFailed() {
 	if !f.isForwarded() || f.ended {
 		return
 	}
-	if pl.response.status == 0 {
-		pl.response.reached = pl.Gateway.ServedBy() != ""
+	if pl.response.Status == 0 {
+		pl.response.Reached = pl.Gateway.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
+	switch pl.response.Verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
-		if isUnreachable(pl.Gateway.Details()) {
+		if response.IsUnreachable(pl.Gateway.Details()) {
 			f.forwardEnded(false)
 		}
 	default:

@@ -22,7 +22,7 @@ type serving struct{ pl *placement }
 func (s *serving) followServed() {
 	pl := s.pl
 	served := pl.server()
-	pl.response.reached = pl.response.reached || served != ""
+	pl.response.Reached = pl.response.Reached || served != ""
 	if s.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return
 	}
