@@ -3,7 +3,6 @@ package core
 import (
 	"time"
 
-	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/regions"
 )
 
@@ -17,7 +16,7 @@ func (f *forwarding) findServers(now time.Duration, h *regions.Home, peer int) (
 	to := &pl.Config.Regions.Peers[peer]
 	f.to = to.Name
 	pl.Gateway.SetCluster(pl.Config.Regions.Header, to.Adopt)
-	if found = pl.plugin.vm.regions.FindServers(now, h, pl.Config, peer, pl.Context); !found {
+	if found = h.FindServers(now, peer, pl.Context); !found {
 		f.recall()
 	}
 	return found
@@ -29,9 +28,7 @@ const maxReturns = 3
 // comeHome has the request come back from adopted servers, which have nothing for it any more.
 func (f *forwarding) comeHome() {
 	pl := f.pl
-	r := pl.plugin.vm.regions
-	h := r.Of(pl.Config)
-	r.Note(h.Board.See(r.ReadClock(), f.peer, region.State{}))
+	pl.plugin.vm.regions.Of(pl.Config).NoneOpen(f.peer)
 	f.recall()
 	*f = forwarding{pl: pl, from: f.from, returns: f.returns + 1}
 }

@@ -30,7 +30,7 @@ func (pl *choice) run(name string, f func() host.Action) host.Action {
 
 // OnRequestHeaders is called once, with end when the request has no body.
 func (s *Stream) OnRequestHeaders(end bool) host.Action {
-	return s.first.run("request headers", func() host.Action { return s.first.headersCame(end) })
+	return s.first.run("request headers", func() host.Action { return s.headersCame(end) })
 }
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.

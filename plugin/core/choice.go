@@ -8,7 +8,6 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/response"
-	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -19,15 +18,12 @@ import (
 // choice is one of the row: a placement, and what is done around it.
 type choice struct {
 	placement
-	stream  *Stream
-	reason  lb.Reason
-	settled bool // the request is counted under its reason
+	decision
+	stream *Stream
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
-	refusal refusals   // the answer to it where there is no room
 	serving serving    // who serves it, and what the answer shows
-	debug   debugging  // texts that explain it
 
 	inside *choice // the next of the row, nil for none
 	outer  *choice // the one that this is inside of, nil for none
@@ -47,112 +43,15 @@ func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice
 	pl.wait.of, pl.charge.of, pl.judge.of, pl.steer.of = &pl.basis, &pl.basis, &pl.basis, &pl.basis
 	pl.driver, pl.wait.Request = pl, pl
 	pl.region.pl, pl.serving.pl = &pl.placement, &pl.placement
-	pl.refusal.pl, pl.debug.pl = pl, pl
+	pl.decision = decision{of: &pl.placement, away: &pl.region}
 	return pl
-}
-
-// headersCame is called once, with end when the request has no body.
-func (pl *choice) headersCame(end bool) host.Action {
-	if steered(pl.Gateway.Note()) {
-		return pl.passDuplicate()
-	}
-	if a, isCall := pl.stream.meetAPI(end); isCall {
-		return a
-	}
-	pl.stream.stripClusterHeaders()
-	if pl.plugin.set == nil {
-		return pl.pass(lb.ReasonConfigInvalid)
-	}
-	if a, answered := pl.stream.meetProbe(); answered {
-		return a
-	}
-	pl.region.meet()
-	pl.Scope = pl.match()
-	switch {
-	case pl.Config == nil:
-		return pl.pass(lb.ReasonNoRule)
-	case pl.Config.Refused:
-		return pl.pass(lb.ReasonConfigInvalid)
-	case !pl.Config.Enabled:
-		return pl.pass(lb.ReasonDisabled)
-	}
-	if pl.Scope = pl.scopeOf(pl.Scope); pl.Scope == "" {
-		return pl.pass(lb.ReasonNoCluster)
-	}
-	if pl.plugin.set.Owns(pl.Scope) {
-		// a route has sent it there, perhaps because a client named it
-		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
-	}
-	pl.Body.Arrived(pl.arrived(), end)
-	pl.MeetCall(end)
-	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, false)
-	if pl.refusal.lacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
-		return pl.refusal.refuseWithoutKey()
-	}
-	if end || !pl.NeedsOwnBody() && !pl.NeedsBodyInside() {
-		return pl.decide(0, true, lb.ReasonChosen)
-	}
-	pl.Traits.Read(pl.Gateway)
-	switch {
-	case pl.Traits.Opaque:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.Traits.Multipart && pl.Facts.ReadsFacts() && !pl.Traits.Awaits: // for its model, no more
-	case pl.Traits.Encoded && pl.Config.Unit != lb.Tokens:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.Traits.Encoded:
-		return pl.decide(0, false, lb.ReasonBodyEncoded)
-	case pl.Traits.Awaits:
-		return pl.decide(0, false, lb.ReasonBodyLate)
-	}
-	pl.enter(phaseReading)
-	pl.Body.Await(pl.PlanBody())
-	return host.Hold
-}
-
-// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
-func (pl *choice) arrived() time.Duration {
-	now := pl.plugin.vm.Clock()
-	if pl.Config.Queue.Enabled() && pl.Config.Queue.DeadlineHeader != "" {
-		now = pl.plugin.vm.ReadClock()
-	}
-	pl.Body.BeganAt = now
-	return now
-}
-
-// match finds the configuration for the request. It returns the cluster if it had to read it.
-func (pl *choice) match() (cluster string) {
-	set := pl.plugin.set
-	if !set.HasRules() {
-		pl.Config = set.Match("", "", "")
-		return ""
-	}
-	cluster = pl.Gateway.Cluster()
-	pl.Traits.Read(pl.Gateway)
-	pl.Config = set.Match(pl.Gateway.Route(), cluster, pl.Traits.Authority)
-	return cluster
-}
-
-// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
-// route.
-func (pl *choice) scopeOf(cluster string) string {
-	switch {
-	case pl.Config.AmongClusters() && pl.Config.Budget() != nil:
-		return views.BudgetScope
-	case pl.Config.AmongClusters():
-		return views.ClustersScope + pl.Gateway.Route()
-	case pl.Config.Regions.Enabled():
-		return pl.region.homeScope(cluster)
-	case cluster == "":
-		return pl.Gateway.Cluster()
-	}
-	return cluster
 }
 
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (pl *choice) decide(size int, ended bool, reason lb.Reason) host.Action {
-	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.refusal.lacksKey() {
-		return pl.refusal.refuseWithoutKey()
+	if pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, true); pl.LacksKey() {
+		return pl.refuseWithoutKey()
 	}
 	pl.seen.size, pl.seen.ended = size, ended
 	return pl.act(pl.begin(size, ended, reason))
@@ -167,7 +66,7 @@ func (pl *choice) act(r result) host.Action {
 		case stepPlaced:
 			return pl.send()
 		case stepRefused:
-			return pl.refusal.refuse(r.why, r.expected)
+			return pl.refuse(r.why, r.expected)
 		case stepLeft:
 			return pl.pass(r.why)
 		}
@@ -225,9 +124,35 @@ func (pl *choice) send() host.Action {
 		pl.amendWork() // the end of the body has come while the store decided
 	}
 	if pl.Config.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.debug.describe())
+		v.GW.Log(host.Info, "cluster="+pl.Cluster.Name+" "+pl.describe())
 	}
 	return pl.chooseInside()
+}
+
+// refuse answers a request for which there is no room. expected is as for answerRefused. Nothing is refused in shadow
+// mode.
+func (pl *choice) refuse(why lb.Reason, expected time.Duration) host.Action {
+	if pl.Config.Shadow {
+		return pl.pass(lb.ReasonShadow)
+	}
+	pl.decided(why)
+	pl.answerRefused(why, expected)
+	return host.Hold
+}
+
+// forbid answers the request with 403.
+func (pl *choice) forbid(why lb.Reason, text string) host.Action {
+	pl.enter(phaseUncounted)
+	pl.Gateway.Unsteer()
+	pl.decided(why)
+	pl.Gateway.Reply(403, nil, text)
+	return host.Hold
+}
+
+// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
+// plugin does.
+func (pl *choice) refuseWithoutKey() host.Action {
+	return pl.forbid(lb.ReasonNoHashHeader, "hash header required")
 }
 
 // pass lets the request fall back to the gateway's native balancing.
@@ -244,22 +169,10 @@ func (pl *choice) pass(reason lb.Reason) host.Action {
 	return host.Proceed
 }
 
-// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
-// steered it.
-func (pl *choice) passDuplicate() host.Action {
-	pl.enter(phaseUncounted)
-	pl.count(lb.ReasonAlreadyDecided)
-	if v := pl.plugin.vm; !v.duplicate {
-		v.duplicate = true
-		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
-	}
-	return host.Proceed
-}
-
 // decided counts the request under its reason, and writes it to the access log.
 func (pl *choice) decided(reason lb.Reason) {
 	pl.count(reason)
-	pl.SetNote(pl.debug.describe() + pl.wait.text())
+	pl.SetNote(pl.describe() + pl.wait.text())
 }
 
 func (pl *choice) count(reason lb.Reason) {

@@ -59,6 +59,7 @@ type fakeProcess struct {
 	rtt       time.Duration           // of a round trip to them
 	ahead     time.Duration           // how far the wall clock is ahead
 	probes    int                     // calls of Probe
+	asking    map[*VM]bool            // that have called it
 	fault     string                  // name of the call that panics
 	faultLeft int                     // calls until it does
 	onCall    func(name string)       // is told of calls, nil for nobody
@@ -101,6 +102,7 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 		rand:    rand.New(rand.NewPCG(1, 2)),
 		metrics: newFakeMetrics(t),
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{}, listening: map[uint64]uint32{},
+		asking: map[*VM]bool{},
 	}
 	p.clock = fakehost.NewClock(&p.now)
 	p.host = fakehost.Host{

@@ -1,9 +1,5 @@
 package core
 
-import (
-	"github.com/warmgate/warmgate/lb"
-)
-
 // This file is how a choice follows the answer to its request, to its end.
 
 // answerBegins is called once, with end when the response has no body.
@@ -22,7 +18,7 @@ func (pl *choice) answerBegins(end bool) {
 		pl.decided(pl.abandonReservation())
 	}
 	if pl.region.followForwarded() {
-		pl.SetNote(pl.debug.describe() + pl.wait.text())
+		pl.SetNote(pl.describe() + pl.wait.text())
 	}
 	if pl.phase == phaseLeased {
 		s.followServed()
@@ -34,7 +30,7 @@ func (pl *choice) answerBegins(end bool) {
 		s.readAs(headers, end)
 	}
 	s.readReport()
-	pl.debug.setDebugHeaders()
+	pl.setDebugHeaders()
 	if pl.phase == phaseReading { // answered by the gateway, and never decided
 		pl.abandonBody()
 	}
@@ -43,9 +39,8 @@ func (pl *choice) answerBegins(end bool) {
 // end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
 // sent upstream.
 func (pl *choice) end() {
-	v := pl.plugin.vm
 	pl.Body.Release()
-	v.lists.Left(&pl.Metrics.Waiter)
+	pl.plugin.vm.lists.Left(&pl.Metrics.Waiter)
 	if a := &pl.wait.attempt; a.open {
 		pl.Cluster.Retries.End(a.id)
 	}
@@ -59,33 +54,6 @@ func (pl *choice) end() {
 	if pl.phase == phaseUncounted && pl.response.Status == 0 {
 		pl.region.forwardFailed() // unless its client has left
 	}
-	if pl.phase == phaseLeased && pl.response.Status == 0 {
-		served := pl.server()
-		pl.response.Reached = served != ""
-		pl.serving.misrouted(served)
-	}
-	if pl.phase == phaseLeased {
-		now := v.Clock()
-		outcome := lb.Outcome{}
-		pl.serving.learnUsage(now, &outcome)
-		verdict := pl.judge.judged()
-		pl.judge.learnCall(now, verdict)
-		pl.judge.measureCluster(&outcome, verdict)
-		if verdict == lb.Success {
-			pl.wait.answered(now)
-			pl.serving.measure(now, &outcome)
-			pl.serving.measurePush(now, false)
-			pl.serving.expectMetrics(now)
-		}
-		pl.wait.answerEnded(now, verdict)
-		pl.charge.endCharges()
-		if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.Status) {
-			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
-		}
-		pl.wait.noteServed()
-		pl.release()
-		pl.judge.completeOutcome(now, verdict, &outcome)
-		pl.policy.Observe(now, outcome)
-	}
+	pl.serving.end()
 	pl.enter(phaseDone)
 }

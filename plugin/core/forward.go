@@ -60,13 +60,7 @@ func (f *forwarding) meet() {
 func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 	pl := f.pl
 	v := pl.plugin.vm
-	var from region.Hop
-	for _, c := range homes {
-		h := v.regions.Of(c).Key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
-		if h.Signed() && (h.Odd == nil || !from.Signed()) {
-			from = h
-		}
-	}
+	from := v.regions.Hop(homes, hop, f.hopSubject())
 	f.from, pl.wait.forwarded = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
@@ -117,7 +111,7 @@ func (f *forwarding) forward() leaving {
 	if pl.wait.isQueued() && pl.lease.now()-pl.wait.Since < plan.Wait.Patience {
 		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
-	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
+	return f.forwardBy(&prompt, pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
 }
 
 // muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
@@ -132,7 +126,7 @@ func (f *forwarding) forwardBack() leaving {
 		return stays
 	}
 	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
-	matched := f.matchedAway(&prompt)
+	matched := pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
 		return stays
@@ -151,34 +145,21 @@ func (f *forwarding) mayLeave() bool {
 	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !away && pl.phase < phaseLeased
 }
 
-// matchedAway returns how many leading blocks of the prompt each of the other regions was sent.
-func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
-	pl := f.pl
-	if !prompt.NeedsLookup() {
-		return nil
-	}
-	h := pl.plugin.vm.regions.Of(pl.Config)
-	return h.Snapshot.Match(pl.lease.now(), prompt, h.Board.Config().Peers)
-}
-
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
 func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
 	pl := f.pl
 	rules, r := &pl.Config.Regions, &pl.lease.reservation
 	h, now := pl.plugin.vm.regions.Of(pl.Config), pl.lease.now()
 	for range len(rules.Peers) + 1 {
-		peer, why := h.Board.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random), rules.Allowed)
+		peer, why, adopted := h.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random))
 		if peer == region.None {
 			break
 		}
-		adopted := h.Board.Adopted(peer)
 		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
 		f.leaveHome()
-		if prompt.NeedsLookup() {
-			h.Snapshot.Record(now, prompt, &h.Board.Config().Peers[peer])
-		}
+		h.Record(now, prompt, peer)
 		if f.peer, f.why, f.away = peer, why, toServers; !adopted {
 			if matched != nil {
 				f.had = matched[peer]
@@ -220,7 +201,7 @@ func (f *forwarding) forwardTo(h *regions.Home, peer int) {
 	v, rules := pl.plugin.vm, &pl.Config.Regions
 	to := &rules.Peers[peer]
 	f.to, f.away = to.Name, toGateways
-	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.Key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
+	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.SignHop(peer, f.hopSubject()))
 	pl.Gateway.Unsteer()
 	pl.Gateway.SetCluster(rules.Header, to.Target())
 	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)

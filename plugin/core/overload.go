@@ -6,27 +6,17 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/host"
 )
 
-// refusals is the answer to a request for which there is no room.
-type refusals struct{ pl *choice }
-
-// refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
-// request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait. Nothing is
-// refused in shadow mode.
-func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
-	pl := r.pl
-	if pl.Config.Shadow {
-		return pl.pass(lb.ReasonShadow)
-	}
-	pl.decided(why)
+// answerRefused answers a request that is not placed: with 429, unless configured otherwise. expected is the time in
+// which a request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
+func (pl *placement) answerRefused(why lb.Reason, expected time.Duration) {
 	pl.wait.countRefused(why)
 	if pl.wait.class != nil {
 		expected = pl.wait.expected(pl.plugin.vm.Clock(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
-	after := r.retryAfter(expected)
+	after := pl.retryAfter(expected)
 	if isBudget(why) {
 		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
 		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
@@ -39,16 +29,15 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
 	pl.Gateway.Reply(pl.Config.Overload.Status, headers, overloadBody(why))
-	return host.Hold
 }
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
-func (r *refusals) retryAfter(expected time.Duration) time.Duration {
-	configured := r.pl.Config.Overload.RetryAfter
+func (b *basis) retryAfter(expected time.Duration) time.Duration {
+	configured := b.Config.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
-	return max(time.Nanosecond, r.pl.plugin.vm.Varied(expected))
+	return max(time.Nanosecond, b.plugin.vm.Varied(expected))
 }
 
 // overloadBody returns an error as the APIs of model servers have it.
@@ -70,26 +59,4 @@ func overloadBody(why lb.Reason) string {
 	}
 	return `{"error":{"message":"` + message + `, try again later","type":"` + kind + `,"code":"` +
 		why.String() + `"}}`
-}
-
-// forbid answers the request with 403.
-func (r *refusals) forbid(why lb.Reason, text string) host.Action {
-	pl := r.pl
-	pl.enter(phaseUncounted)
-	pl.Gateway.Unsteer()
-	pl.decided(why)
-	pl.Gateway.Reply(403, nil, text)
-	return host.Hold
-}
-
-// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
-func (r *refusals) lacksKey() bool {
-	pl := r.pl
-	return pl.Config.Clusters.Hashed && pl.Session.Key == 0 && !pl.Config.Shadow
-}
-
-// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
-// plugin does.
-func (r *refusals) refuseWithoutKey() host.Action {
-	return r.forbid(lb.ReasonNoHashHeader, "hash header required")
 }

@@ -40,7 +40,7 @@ func TestRetryAfter(t *testing.T) {
 		s.Config = &config.Config{Overload: config.Overload{RetryAfter: configured}}
 		least = time.Duration(1<<63 - 1)
 		for range 1000 {
-			got := s.refusal.retryAfter(expected)
+			got := s.retryAfter(expected)
 			least, most = min(least, got), max(most, got)
 		}
 		return least, most

@@ -179,3 +179,41 @@ func (s *serving) expectMetrics(now time.Duration) {
 		pl.Cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
 }
+
+// end is called when a request is over.
+func (s *serving) end() {
+	pl := s.pl
+	if pl.phase == phaseLeased && pl.response.Status == 0 {
+		served := s.pl.server()
+		pl.response.Reached = served != ""
+		s.misrouted(served)
+	}
+	if pl.phase == phaseLeased {
+		s.judge(pl.plugin.vm.Clock())
+	}
+}
+
+// judge releases the lease of a request that is over, and has its end show what it may.
+func (s *serving) judge(now time.Duration) {
+	pl := s.pl
+	outcome := lb.Outcome{}
+	s.learnUsage(now, &outcome)
+	verdict := pl.judge.judged()
+	pl.judge.learnCall(now, verdict)
+	pl.judge.measureCluster(&outcome, verdict)
+	if verdict == lb.Success {
+		pl.wait.answered(now)
+		s.measure(now, &outcome)
+		s.measurePush(now, false)
+		s.expectMetrics(now)
+	}
+	pl.wait.answerEnded(now, verdict)
+	pl.charge.endCharges()
+	if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.Status) {
+		pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
+	}
+	pl.wait.noteServed()
+	pl.release()
+	pl.judge.completeOutcome(now, verdict, &outcome)
+	pl.policy.Observe(now, outcome)
+}

@@ -69,12 +69,8 @@ func (f *forwarding) forwardEnded(served bool) {
 		return
 	}
 	f.ended = true
-	v := f.pl.plugin.vm
-	h := v.regions.Of(f.pl.Config)
-	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {
-		h.Snapshot.Forget(&prompt, &h.Board.Config().Peers[f.peer], f.had)
-	}
-	v.regions.Note(h.Board.End(v.ReadClock(), f.peer, f.sentAt, served))
+	prompt := f.promptToForward()
+	f.pl.plugin.vm.regions.Of(f.pl.Config).Ended(f.peer, f.sentAt, served, &prompt, f.had)
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.

@@ -14,7 +14,7 @@ import (
 // SetNote sets the text for the access log. It has both choices.
 func (pl *choice) SetNote(text string) {
 	if pl.outer != nil && pl.outer.Config.AmongClusters() {
-		text = pl.outer.debug.describe() + pl.outer.wait.text() + " " + text
+		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
 	}
 	pl.Gateway.SetNote(text)
 }
@@ -69,7 +69,7 @@ func (pl *choice) prepareInside() {
 // enterInside decides inside a cluster, by what has come of the request.
 func (pl *choice) enterInside(seen *seen) host.Action {
 	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.Scope) {
-		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
+		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
 	reason := pl.readingOf(seen)
 	ended := seen.ended && (reason != lb.ReasonBodyEncoded || pl.Body.EndedAt > 0)

@@ -54,14 +54,15 @@ func New(
 
 // Home is this region as configurations with equal regions see it. Those of one name and secret share what they know.
 type Home struct {
+	of       *Regions
 	Config   *config.Config // one of them
 	usedAt   time.Duration
 	Board    *region.Board
-	Key      *region.Key
+	key      *region.Key
 	replays  *region.Replays
-	Snapshot *region.Snapshot
+	snapshot *region.Snapshot
 	leader   process.Leadership
-	Prober   *region.Prober         // of the VM that asks for all of the gateway, nil in others
+	prober   *region.Prober         // of the VM that asks for all of the gateway, nil in others
 	Loads    map[string]*redisLoads // of adopted clusters, where they are counted in Redis
 }
 
@@ -97,9 +98,9 @@ func (r *Regions) Of(c *config.Config) *Home {
 		r.id = r.GW.Random()
 	}
 	h := &Home{
-		Config: c, usedAt: r.Clock(),
-		Board: region.NewBoard(kv, name+"/board", c.Regions.Board()), Key: key,
-		replays: region.NewReplays(kv, name+"/probes"), Snapshot: region.NewSnapshot(kv, c.Regions.Memory),
+		of: r, Config: c, usedAt: r.Clock(),
+		Board: region.NewBoard(kv, name+"/board", c.Regions.Board()), key: key,
+		replays: region.NewReplays(kv, name+"/probes"), snapshot: region.NewSnapshot(kv, c.Regions.Memory),
 		leader: process.Leadership{KV: kv, ID: r.id, Key: name + "/prober"},
 		Loads:  map[string]*redisLoads{},
 	}
@@ -141,18 +142,18 @@ func (r *Regions) ask(now time.Duration, h *Home, asked map[string]bool) {
 	leads, taken := h.leader.Lead(now, h.Config.Regions.Interval, r.Serves)
 	switch {
 	case !leads:
-		h.Prober = nil
+		h.prober = nil
 		return
-	case taken || h.Prober == nil:
-		h.Prober = region.NewProber(h.Board, h.Key, uint32(r.GW.Random()))
+	case taken || h.prober == nil:
+		h.prober = region.NewProber(h.Board, h.key, uint32(r.GW.Random()))
 	}
 	if every := h.Config.Regions.Interval; every < process.TickPeriod {
 		r.wakeAt(now, now+every)
 	}
-	r.Note(h.Prober.Tick(now))
+	r.note(h.prober.Tick(now))
 	for i := range h.Config.Regions.Peers {
 		id := h.leader.Key + " " + h.Config.Regions.Peers[i].Name
-		if !asked[id] && h.Prober.Due(now, i) {
+		if !asked[id] && h.prober.Due(now, i) {
 			r.askPeer(now, h, i)
 			r.seeServers(now, h, i)
 		}
@@ -161,10 +162,10 @@ func (r *Regions) ask(now time.Duration, h *Home, asked map[string]bool) {
 }
 
 func (r *Regions) askPeer(now time.Duration, h *Home, peer int) {
-	prober := h.Prober
+	prober := h.prober
 	text, err := prober.Ask(now, r.GW.Wall(), peer)
 	if err != nil {
-		r.Note(err)
+		r.note(err)
 		return
 	}
 	call := host.ProbeCall{
@@ -172,7 +173,7 @@ func (r *Regions) askPeer(now time.Duration, h *Home, peer int) {
 	}
 	err = r.GW.Probe(h.Config.Regions.Peers[peer].Cluster, call, func(text string) {
 		if text != "" {
-			r.Note(prober.Hear(r.ReadClock(), r.GW.Wall(), peer, text))
+			r.note(prober.Hear(r.ReadClock(), r.GW.Wall(), peer, text))
 		}
 	})
 	if err != nil {
@@ -180,8 +181,8 @@ func (r *Regions) askPeer(now time.Duration, h *Home, peer int) {
 	}
 }
 
-// Note counts an answer that was refused, or what could not be written.
-func (r *Regions) Note(err error) {
+// note counts an answer that was refused, or what could not be written.
+func (r *Regions) note(err error) {
 	if err != nil {
 		r.Stats.Count(stats.ProbeErrors, 1)
 	}
@@ -314,7 +315,7 @@ func (r *Regions) askRedis(now time.Duration, h *Home, peer int, underWay uint32
 	}
 	sent, err := h.Board.Sent(peer)
 	if err != nil {
-		r.Note(err)
+		r.note(err)
 		return
 	}
 	addrs := l.addrs

@@ -15,7 +15,7 @@ func (r *Regions) seeServers(now time.Duration, h *Home, peer int) {
 	}
 	view := r.GW.KnownView(now, cluster, h.Config)
 	if view == nil && r.Kind == config.Higress { // only a request that is sent there sees them
-		r.Note(h.Board.Guess(now, peer))
+		r.note(h.Board.Guess(now, peer))
 		return
 	}
 	state, earlier, known := r.stateOf(now, h, h.Config, view, 0)
@@ -23,7 +23,7 @@ func (r *Regions) seeServers(now time.Duration, h *Home, peer int) {
 	case earlier != nil:
 		r.saw(h, peer, earlier, state)
 	case known:
-		r.Note(h.Board.See(now, peer, state))
+		r.note(h.Board.See(now, peer, state))
 	}
 	r.askRedis(now, h, peer, 0)
 }
@@ -32,14 +32,15 @@ func (r *Regions) seeServers(now time.Duration, h *Home, peer int) {
 // since, from all workers, fits.
 func (r *Regions) saw(h *Home, peer int, l *redisLoads, state region.State) bool {
 	fits, err := h.Board.Saw(l.at, peer, l.sent, state)
-	r.Note(err)
+	r.note(err)
 	return fits
 }
 
 // FindServers reports whether one of the adopted servers of a peer is open, as far as that is known here and now by one
 // of the region's configurations. What is seen by that counts for all. request is the context of the one that is routed
 // there.
-func (r *Regions) FindServers(now time.Duration, h *Home, c *config.Config, peer int, request uint32) (found bool) {
+func (h *Home) FindServers(now time.Duration, peer int, request uint32) (found bool) {
+	r, c := h.of, h.Config
 	view := r.views.Of(now, c.Regions.Peers[peer].Adopt, c)
 	state, earlier, known := r.stateOf(now, h, c, view, request)
 	switch {
@@ -50,7 +51,7 @@ func (r *Regions) FindServers(now time.Duration, h *Home, c *config.Config, peer
 	default:
 		found = state.Open > 0
 		state.Open = max(0, state.Open-1) // where this request goes
-		r.Note(h.Board.See(now, peer, state))
+		r.note(h.Board.See(now, peer, state))
 	}
 	r.askRedis(now, h, peer, 1)
 	return found

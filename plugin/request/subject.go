@@ -103,6 +103,11 @@ func (s *Subject) NeedsBodyInside() bool {
 	})
 }
 
+// LacksKey reports whether cluster_hash is to choose by a key that was not found so far.
+func (s *Subject) LacksKey() bool {
+	return s.Config.Clusters.Hashed && s.Session.Key == 0 && !s.Config.Shadow
+}
+
 // PlanBody returns what is to be read of the body.
 func (s *Subject) PlanBody() BodyPlan {
 	c, in := s.Config, s.Config.Clusters.Endpoint
