@@ -2,7 +2,7 @@
 // that the plugin has: a day of a thousand engines takes minutes. It answers which policy serves a load best, and how
 // many engines a load needs.
 //
-// A run has a [Load], which says who sends what when, a [Fleet] of engines (package engine), and a [Contender] that
+// A run has a [Load], which says who sends what when, engines (package engine), and a [Contender] that
 // chooses among them: a configuration of the plugin, or a policy of the gateway's own. One event after the other
 // happens: a request comes, an engine ends a step, metrics are read, waiting requests are looked at. The same run with
 // the same seed gives the same result, to the last digit.

@@ -6,7 +6,7 @@ import "time"
 type kind uint8
 
 const (
-	userSends  kind = iota // the user with the number sends a request
+	sends      kind = iota // the load sends a request, by its number
 	stepsEnd               // of the engine with the number
 	scrape                 // the metrics of all engines are read
 	poll                   // requests that wait in the gateway are looked at

@@ -3,23 +3,28 @@ package simulate
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/warmgate/warmgate/internal/enginesim"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// Fleet is the engines of a run, which are all alike.
-type Fleet struct {
-	Size   int
-	Engine enginesim.Config
+// Engine is one of the simulated engines. What is zero is as enginesim.New has it.
+type Engine struct {
+	Config enginesim.Config
 	Times  enginesim.Times
 }
+
+// Alike returns so many engines that are all alike.
+func Alike(n int, e Engine) []Engine { return slices.Repeat([]Engine{e}, n) }
 
 // Contender chooses among the engines: one of the gateway's own policies, or the plugin with a configuration.
 type Contender struct {
 	Name   string
 	Native string // one of [Natives], "" for the plugin
 	Config *config.Config
+	// NoMetrics is set if the metrics of engines are not read.
+	NoMetrics bool
 }
 
 // ParseContender returns the contender of a configuration of the plugin, as it is written for the kind of gateway. The
@@ -33,7 +38,7 @@ func ParseContender(name string, raw []byte, gateway config.Host) (Contender, er
 	if c == nil || c.Refused || !c.Enabled {
 		return Contender{}, errors.New("the configuration has no global part that is in force")
 	}
-	return Contender{Name: name, Config: c}, playable(c)
+	return Contender{Name: name, Config: c, NoMetrics: !c.Scrapes(gateway)}, playable(c)
 }
 
 // playable reports what of a configuration is not simulated.

@@ -22,7 +22,7 @@ func TestEventsInOrder(t *testing.T) {
 		}
 		var want []pair
 		for i, at := range rapid.SliceOf(rapid.IntRange(0, 20)).Draw(rt, "times") {
-			q.add(time.Duration(at), userSends, int32(i))
+			q.add(time.Duration(at), sends, int32(i))
 			want = append(want, pair{time.Duration(at), int32(i)})
 		}
 		slices.SortStableFunc(want, func(a, b pair) int { return int(a.at - b.at) })
@@ -31,8 +31,8 @@ func TestEventsInOrder(t *testing.T) {
 				rt.Fatalf("%+v, want %+v", e, w)
 			}
 		}
-		if q.count[userSends] != 0 {
-			rt.Fatalf("%d left", q.count[userSends])
+		if q.count[sends] != 0 {
+			rt.Fatalf("%d left", q.count[sends])
 		}
 	})
 }
@@ -92,11 +92,11 @@ func TestBlocksLikeText(t *testing.T) {
 func TestSessionsAreWhatTheySay(t *testing.T) {
 	s := small()
 	l := s.New(3)
-	l.Begin()
+	l.Begin(func(time.Duration, int) {})
 	var before []engine.Part
 	sessions, question, answer, n := map[uint64]bool{}, 0, 0, 0
 	for {
-		r, _ := l.Send(0, 7)
+		r := l.Send(0, 7)
 		if r == nil {
 			break
 		}

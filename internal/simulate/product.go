@@ -203,9 +203,6 @@ func (p *product) learnLimit(now time.Duration, r *Request, begun bool) {
 	}
 }
 
-// readsMetrics reports whether metrics of engines are read.
-func (p *product) readsMetrics() bool { return p.cfg.Scrapes(config.Higress) }
-
 // refusals are why requests are refused, in the words of docs/reasons.md.
 var refusals = []struct {
 	err    error

@@ -19,11 +19,12 @@ type Request struct {
 	Answer     int    // tokens of the answer
 	Limit      int    // the client's limit on them, 0 for none
 	Name       uint64 // of the prompt with the answer, for prompts that continue it; 0 if there will be none
+	Warm       bool   // it only warms caches: it is in no figures but those of all requests
 	Class      string // service class, where the configuration has classes
 
-	user   int32
+	number int32
 	server int32
-	sent   time.Duration // by the user
+	sent   time.Duration // by the client
 	placed time.Duration // after it has waited in the gateway
 	first  time.Duration
 	call   engine.Request

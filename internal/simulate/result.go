@@ -68,10 +68,10 @@ func (r *run) result(name string) *Result {
 	for _, e := range r.fleet {
 		out.Preempted += e.Preemptions()
 	}
-	if t.served == 0 {
+	if t.served == t.warm {
 		return out
 	}
-	n := float64(t.served)
+	n := float64(t.served - t.warm)
 	out.PerToken, out.Waited, out.Queued = t.perToken/n, t.waited.Seconds()/n, t.queued.Seconds()/n
 	out.TokensPer = float64(t.output) / out.Took
 	out.Cached = float64(t.cached) / float64(t.prompt)

@@ -8,6 +8,10 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+// GCPercent is what suits a program that runs simulations (debug.SetGCPercent): most of what a run allocates is gone at
+// once.
+const GCPercent = 400
+
 // router chooses engines for requests.
 type router interface {
 	// route places the request, or refuses it, now or after it has waited.
@@ -34,14 +38,12 @@ type run struct {
 
 // Run plays a load. progress is called now and then with how many requests have come to their end; nil for nobody. If
 // it returns false the run ends early, with an error.
-func Run(load Load, fleet Fleet, c Contender, seed uint64, progress func(ended int) bool) (*Result, error) {
+func Run(load Load, fleet []Engine, c Contender, seed uint64, progress func(ended int) bool) (*Result, error) {
 	r, err := newRun(load, fleet, c, seed)
 	if err != nil {
 		return nil, err
 	}
-	for i, at := range load.Begin() {
-		r.events.add(at, userSends, int32(i))
-	}
+	load.Begin(r.sendAt)
 	const often = 1 << 12
 	for step := 0; r.busy(); step++ {
 		if r.happens(r.events.next()); r.err != nil {
@@ -56,27 +58,27 @@ func Run(load Load, fleet Fleet, c Contender, seed uint64, progress func(ended i
 
 var errStopped = errors.New("stopped")
 
-func newRun(load Load, fleet Fleet, c Contender, seed uint64) (*run, error) {
-	if fleet.Size < 1 {
+func newRun(load Load, fleet []Engine, c Contender, seed uint64) (*run, error) {
+	if len(fleet) == 0 {
 		return nil, errors.New("want at least 1 endpoint")
 	}
-	r := &run{load: load, ending: -1, fleet: make([]*engine.Engine, fleet.Size), tally: newTally(fleet.Size)}
+	r := &run{load: load, ending: -1, fleet: make([]*engine.Engine, len(fleet)), tally: newTally(len(fleet))}
 	for i := range r.fleet {
-		r.fleet[i] = engine.New(fleet.Engine, fleet.Times)
+		r.fleet[i] = engine.New(fleet[i].Config, fleet[i].Times)
 	}
 	if c.Native != "" {
-		n := newNative(c.Native, fleet.Size, seed)
+		n := newNative(c.Native, len(fleet), seed)
 		n.place, r.router = r.place, n
 		return r, nil
 	}
 	var err error
-	if r.product, err = newProduct(c.Config, fleet.Size, seed); err != nil {
+	if r.product, err = newProduct(c.Config, len(fleet), seed); err != nil {
 		return nil, err
 	}
 	r.router, r.product.place, r.product.refuse = r.product, r.place, r.refuse
 	r.events.add(flushPeriod, flush, 0)
 	r.events.add(heartbeatPeriod, heartbeat, 0)
-	if r.product.readsMetrics() {
+	if !c.NoMetrics {
 		if r.scraper, err = newScraper(r.product); err != nil {
 			return nil, err
 		}
@@ -86,14 +88,14 @@ func newRun(load Load, fleet Fleet, c Contender, seed uint64) (*run, error) {
 }
 
 // busy reports whether anything is left that a user waits for.
-func (r *run) busy() bool { return r.open > 0 || r.events.count[userSends] > 0 }
+func (r *run) busy() bool { return r.open > 0 || r.events.count[sends] > 0 }
 
 // happens has an event happen.
 func (r *run) happens(e event) {
 	r.now = e.at
 	switch e.kind {
-	case userSends:
-		r.send(int(e.number))
+	case sends:
+		r.send(e.number)
 	case stepsEnd:
 		r.stepsEnd(int(e.number))
 	case scrape:
@@ -111,15 +113,17 @@ func (r *run) happens(e event) {
 	}
 }
 
-func (r *run) send(user int) {
-	q, next := r.load.Send(r.now, user)
-	if next != Never {
-		r.events.add(next, userSends, int32(user))
-	}
+// sendAt has the load send a request at a time.
+func (r *run) sendAt(at time.Duration, number int) {
+	r.events.add(max(at, r.now), sends, int32(number))
+}
+
+func (r *run) send(number int32) {
+	q := r.load.Send(r.now, int(number))
 	if q == nil {
 		return
 	}
-	q.user, q.sent = int32(user), r.now
+	q.number, q.sent = number, r.now
 	r.open++
 	r.tally.sent(r.now)
 	r.router.route(r.now, q)
@@ -194,7 +198,5 @@ func (r *run) refuse(q *Request, reason string) {
 
 func (r *run) ended(q *Request, served bool) {
 	r.open--
-	if next := r.load.Ended(r.now, int(q.user), q, served); next != Never {
-		r.events.add(next, userSends, q.user)
-	}
+	r.load.Ended(r.now, int(q.number), q, served)
 }

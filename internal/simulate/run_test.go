@@ -12,7 +12,7 @@ import (
 )
 
 // play plays sessions with a policy by its name.
-func play(t *testing.T, s *Sessions, fleet Fleet, policy string, seed uint64) *Result {
+func play(t *testing.T, s *Sessions, fleet []Engine, policy string, seed uint64) *Result {
 	t.Helper()
 	c, err := OfPolicy(policy)
 	if err != nil {
@@ -35,7 +35,7 @@ func small() *Sessions {
 // TestPoliciesDiffer holds what is known of the policies: who looks for cached prompts finds more of them than who only
 // keeps sessions together, and the others find least; who counts all requests spreads them evenly.
 func TestPoliciesDiffer(t *testing.T) {
-	fleet, results := Fleet{Size: 4, Engine: enginesim.Config{NumBlocks: 4096}}, map[string]*Result{}
+	fleet, results := Alike(4, Engine{Config: enginesim.Config{NumBlocks: 4096}}), map[string]*Result{}
 	for _, policy := range []string{
 		"round_robin", "random", "least_request", "ring_hash", "global_least_request", "prefix_cache",
 		"endpoint_metrics",
@@ -62,7 +62,7 @@ func TestPoliciesDiffer(t *testing.T) {
 // TestQueueHoldsBack holds that requests wait in the gateway instead of in engines where endpoints have caps, and are
 // refused when they have waited too long.
 func TestQueueHoldsBack(t *testing.T) {
-	s, fleet := small(), Fleet{Size: 2, Engine: enginesim.Config{NumBlocks: 4096}}
+	s, fleet := small(), Alike(2, Engine{Config: enginesim.Config{NumBlocks: 4096}})
 	s.Think = 100 * time.Millisecond
 	run := func(raw string) *Result {
 		c, err := ParseContender("it", []byte(raw), config.Higress)
@@ -97,10 +97,10 @@ func TestConservation(t *testing.T) {
 			Answer: rapid.IntRange(1, 60).Draw(rt, "answer"),
 			Think:  time.Duration(rapid.IntRange(0, 2000).Draw(rt, "think")) * time.Millisecond,
 		}
-		fleet := Fleet{Size: rapid.IntRange(1, 5).Draw(rt, "fleet"), Engine: enginesim.Config{
+		fleet := Alike(rapid.IntRange(1, 5).Draw(rt, "fleet"), Engine{Config: enginesim.Config{
 			NumBlocks: rapid.IntRange(100, 2000).Draw(rt, "blocks"),
 			MaxQueued: rapid.SampledFrom([]int{-1, 3}).Draw(rt, "queued"),
-		}}
+		}})
 		raw := rapid.SampledFrom([]string{
 			`{"lb_policy":"prefix_cache"}`, `{"lb_policy":"global_least_request"}`, `{"lb_policy":"endpoint_metrics"}`,
 			`{"lb_policy":"global_least_request","lb_config":{"max_inflight":2}}`,
@@ -116,9 +116,7 @@ func TestConservation(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		for i, at := range r.load.Begin() {
-			r.events.add(at, userSends, int32(i))
-		}
+		r.load.Begin(r.sendAt)
 		for last := time.Duration(0); r.busy(); last = r.now {
 			if r.happens(r.events.next()); r.now < last || r.err != nil {
 				rt.Fatalf("%v after %v, %v", r.now, last, r.err)

@@ -54,6 +54,7 @@ type sessionsLoad struct {
 	Sessions
 	seed  uint64
 	users []user
+	send  func(at time.Duration, number int)
 	begun int // conversations
 	sent  int // requests
 }
@@ -66,22 +67,21 @@ type user struct {
 	prompt  []engine.Part
 }
 
-func (l *sessionsLoad) Begin() []time.Duration {
+func (l *sessionsLoad) Begin(send func(at time.Duration, number int)) {
+	l.send = send
 	rng := rand.New(rand.NewPCG(l.seed, 1))
-	out := make([]time.Duration, len(l.users))
-	for i := range out {
-		out[i] = time.Duration(rng.Float64() * float64(l.Ramp))
+	for i := range l.users {
 		l.users[i].rng = rand.New(rand.NewPCG(l.seed, uint64(i)+2))
+		send(time.Duration(rng.Float64()*float64(l.Ramp)), i)
 	}
-	return out
 }
 
 // about returns a length that is so many tokens on average.
 func about(rng *rand.Rand, mean int) int { return max(1, (mean+1)/2+rng.IntN(mean+mean%2+1)) }
 
-func (l *sessionsLoad) Send(_ time.Duration, number int) (*Request, time.Duration) {
+func (l *sessionsLoad) Send(_ time.Duration, number int) *Request {
 	if l.sent >= l.Requests {
-		return nil, Never
+		return nil
 	}
 	l.sent++
 	u := &l.users[number]
@@ -102,7 +102,7 @@ func (l *sessionsLoad) Send(_ time.Duration, number int) (*Request, time.Duratio
 		r.Limit = r.Answer
 	}
 	u.prompt = append(r.Prompt, engine.Part{Name: r.Name, Tokens: r.Answer, Answer: true})
-	return r, Never
+	return r
 }
 
 // beginSession begins a conversation with a system prompt.
@@ -119,12 +119,12 @@ func (l *sessionsLoad) beginSession(u *user) {
 	}
 }
 
-func (l *sessionsLoad) Ended(now time.Duration, number int, _ *Request, served bool) time.Duration {
+func (l *sessionsLoad) Ended(now time.Duration, number int, _ *Request, served bool) {
 	u := &l.users[number]
 	if !served || u.turn == l.Turns {
 		u.turn = 0
 	}
-	return now + time.Duration(u.rng.ExpFloat64()*float64(l.Think))
+	l.send(now+time.Duration(u.rng.ExpFloat64()*float64(l.Think)), number)
 }
 
 // name returns a name for what is behind another one.

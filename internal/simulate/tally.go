@@ -9,6 +9,7 @@ const engineBusy = "engine_busy"
 type tally struct {
 	requests  int
 	served    int
+	warm      int            // of these, that are in no other figure
 	refusals  map[string]int // by reason
 	prompt    int64          // tokens
 	cached    int64
@@ -44,6 +45,9 @@ func (t *tally) refused(now time.Duration, reason string) {
 }
 
 func (t *tally) first(now time.Duration, r *Request) {
+	if r.Warm {
+		return
+	}
 	ttft := now - r.sent
 	t.ttft = append(t.ttft, float32(ttft.Seconds()))
 	t.waited += r.placed - r.sent
@@ -60,13 +64,17 @@ func (t *tally) first(now time.Duration, r *Request) {
 func (t *tally) last(now time.Duration, r *Request) {
 	t.open--
 	t.served++
+	t.ends = max(t.ends, now)
+	if r.Warm {
+		t.warm++
+		return
+	}
 	t.output += int64(r.call.Answer)
 	t.total = append(t.total, float32((now - r.sent).Seconds()))
 	if n := r.call.Answer; n > 1 {
 		t.perToken += (now - r.first).Seconds() / float64(n-1)
 	}
 	t.perServer[r.server]++
-	t.ends = max(t.ends, now)
 	p := t.series.at(now)
 	p.Served++
 	p.Tokens += r.call.Answer

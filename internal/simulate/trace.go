@@ -18,7 +18,7 @@ func (t *Trace) New(uint64) Load { return &traceLoad{Trace: *t} }
 
 type traceLoad struct {
 	Trace
-	next int
+	send func(at time.Duration, number int)
 }
 
 // at returns when a request of the trace is sent.
@@ -27,30 +27,29 @@ func (l *traceLoad) at(i int) time.Duration {
 	return time.Duration(float64(ms) * float64(time.Millisecond) / l.Speed)
 }
 
-func (l *traceLoad) Begin() []time.Duration {
-	if len(l.Requests) == 0 {
-		return nil
+func (l *traceLoad) Begin(send func(at time.Duration, number int)) {
+	if l.send = send; len(l.Requests) > 0 {
+		send(0, 0)
 	}
-	return []time.Duration{0}
 }
 
-func (l *traceLoad) Send(time.Duration, int) (*Request, time.Duration) {
-	t := &l.Requests[l.next]
-	r := &Request{Session: name(uint64(l.next), 3), Answer: t.Output, OneMessage: true}
-	r.Prompt = make([]engine.Part, len(t.HashIDs))
+func (l *traceLoad) Send(_ time.Duration, number int) *Request {
+	if next := number + 1; next < len(l.Requests) {
+		l.send(l.at(next), next)
+	}
+	t := &l.Requests[number]
+	r := &Request{Session: name(uint64(number), 3), Answer: t.Output, OneMessage: true}
 	if len(t.HashIDs) > 1 { // the turns of a conversation have the second block in common
 		r.Session = name(uint64(t.HashIDs[1]), 4)
 	}
+	r.Prompt = make([]engine.Part, len(t.HashIDs))
 	left := t.Input
 	for i, id := range t.HashIDs {
 		tokens := min(left, mooncake.Block)
 		left -= tokens
 		r.Prompt[i] = engine.Part{Name: name(uint64(id), uint64(tokens)<<8|5), Tokens: tokens}
 	}
-	if l.next++; l.next == len(l.Requests) {
-		return r, Never
-	}
-	return r, l.at(l.next)
+	return r
 }
 
-func (l *traceLoad) Ended(time.Duration, int, *Request, bool) time.Duration { return Never }
+func (l *traceLoad) Ended(time.Duration, int, *Request, bool) {}
