@@ -46,19 +46,31 @@ var untagged = []string{
 var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
 
 // product lists the folders, with all below them, that hold the packages of the product; each has a row in mayImport.
-var product = []string{"internal", "lb", "metrics", "plugin", "redisclient"}
+var product = []string{"cmd", "internal", "lb", "metrics", "plugin", "redisclient"}
 
 const (
 	rapid   = "pgregory.net/rapid"
 	siphash = "github.com/dchest/siphash"
 	xxhash  = "github.com/cespare/xxhash/v2"
 	blake2s = "golang.org/x/crypto/blake2s"
+	cobra   = "github.com/spf13/cobra"
+	yamlV3  = "go.yaml.in/yaml/v3"
 )
 
 // mayImport lists what each package of the product may import beside the standard library: packages of the module by
 // their folders, and libraries. ARCHITECTURE.md says what is in each folder. The SDK is in sdkFolders instead; tests
 // may import more.
 var mayImport = map[string][]string{
+	"cmd/warmgate": {
+		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/report", "cmd/warmgate/internal/source",
+		cobra, cobra + "/doc",
+	},
+	"cmd/warmgate/internal/lint": {
+		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
+	},
+	"cmd/warmgate/internal/report": {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
+	"cmd/warmgate/internal/source": {yamlV3},
+
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
 	"internal/order":         nil,

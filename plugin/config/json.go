@@ -74,7 +74,8 @@ func parseJSON(src string) (value, error) {
 	if what != "" {
 		done := src[:min(r.pos, len(src))]
 		line := 1 + strings.Count(done, "\n")
-		return value{}, &syntaxError{r.pos, line, utf8.RuneCountInString(done[strings.LastIndexByte(done, '\n')+1:]) + 1, what}
+		column := utf8.RuneCountInString(done[strings.LastIndexByte(done, '\n')+1:]) + 1
+		return value{}, &syntaxError{r.pos, line, column, what}
 	}
 	return v, nil
 }

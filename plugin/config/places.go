@@ -175,3 +175,7 @@ func behind(rest, name string) (list []string) {
 	}
 	return list
 }
+
+// DidYouMean returns a hint at the known name that is most similar to what was written, as problems have it, "" if none
+// is similar.
+func DidYouMean(written string, known []string) string { return didYouMean(written, known) }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +16,8 @@ func TestCheckSaysWhatParseSays(t *testing.T) {
 			continue
 		}
 		raw, host := m.configuration(t)
-		for _, text := range []string{raw, `{"enabled":false,"_rules_":[{"_match_route_":["a"],"enabled":false},` + raw + `]}`} {
+		const other = `{"_match_route_":["a"],"enabled":false}`
+		for _, text := range []string{raw, `{"enabled":false,"_rules_":[` + other + "," + raw + `]}`} {
 			set, err := Parse([]byte(text), host)
 			want := ""
 			if err != nil {
@@ -101,15 +101,27 @@ func TestPlaces(t *testing.T) {
 // TestPlaceOf finds what is there, and else what is around it.
 func TestPlaceOf(t *testing.T) {
 	const text = `{"a": {"b.c": [1, {"d": 2}]}}`
-	for path, want := range map[string]string{
-		"": `{"a true`, "a": `"a": true`, "a.b.c": `"b.c" true`, "a.b.c[1].d": `"d": true`, "a.b.c[2]": `"b.c" false`,
-		"a.x": `"a": false`, "x": `{"a false`, "a.b": `"a": false`,
+	for _, p := range []struct {
+		path, begins string
+		found        bool
+	}{
+		{"", text, true},
+		{"a", `"a"`, true},
+		{"a.b.c", `"b.c"`, true},
+		{"a.b.c[0]", "1", true},
+		{"a.b.c[1].d", `"d"`, true},
+		{"a.b.c[2]", `"b.c"`, false},
+		{"a.x", `"a"`, false},
+		{"x", text, false},
+		{"a.b", `"a"`, false},
 	} {
-		p := PlaceOf([]byte(text), path)
-		if got := fmt.Sprint(text[p.Key:p.Key+len(want)-len(" true")], " ", p.Found); !strings.HasPrefix(want, got[:3]) ||
-			p.Found != strings.HasSuffix(want, " true") {
-			t.Errorf("%s: %s, want %s", path, got, want)
+		place := PlaceOf([]byte(text), p.path)
+		if place.Found != p.found || !strings.HasPrefix(text[place.Key:], p.begins) {
+			t.Errorf("%s: %+v, want %s", p.path, place, p.begins)
 		}
+	}
+	if place := PlaceOf([]byte("no JSON"), "a"); place.Found {
+		t.Errorf("%+v", place)
 	}
 }
 
