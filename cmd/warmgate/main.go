@@ -54,7 +54,6 @@ func newRoot() *cobra.Command {
 who run such gateways. It changes nothing, and needs neither a gateway nor a network.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
 	}
 	root.AddCommand(newValidate(), newVersion(), newMan())
 	return root

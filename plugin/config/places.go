@@ -69,7 +69,26 @@ func (c *checked) add(text, separator string, warning bool) {
 	if strings.HasPrefix(what, "got ") {
 		f.Offset = place.Value
 	}
+	if element := place.value.named(what); element != nil && place.Found {
+		f.Offset = element.from
+	}
 	c.list = append(c.list, f)
+}
+
+// named returns the element of a list that a finding is about: of names, messages have the path of the list.
+func (v *value) named(what string) *value {
+	if v.kind != kindArray {
+		return nil
+	}
+	for i := range v.items {
+		item := &v.items[i]
+		for _, verb := range [...]string{"got ", "has "} {
+			if item.kind == kindString && strings.HasPrefix(what, verb+quote(item.text)) {
+				return item
+			}
+		}
+	}
+	return nil
 }
 
 // split cuts the path off a text. Names in it may contain the separator, so it is the first path that is there.
@@ -92,6 +111,8 @@ func (c *checked) split(text, separator string) (path, what string, place Place)
 type Place struct {
 	Key, Value int
 	Found      bool // else it is the place of what is around it
+
+	value *value
 }
 
 // PlaceOf returns the place of a path, as findings have it. The text must be JSON.
@@ -124,7 +145,7 @@ type locator struct {
 
 // find looks for the rest of a path at and below a value whose key is at that offset.
 func (l *locator) find(v *value, key int, rest string) {
-	switch here := (Place{key, v.from, rest == ""}); {
+	switch here := (Place{key, v.from, rest == "", v}); {
 	case l.best == nil || len(rest) < l.left:
 		l.best, l.left = []Place{here}, len(rest)
 	case rest == "":

@@ -74,6 +74,8 @@ func TestPlaces(t *testing.T) {
 			"classes": {"a: b": 1, ^"c d": 1}}}}`,
 		`{"enabled": false, "_rules_": [{"_match_route_": ["a"], "enabled": false}, ^{"enabled": false}]}`,
 		`{"_rules_": [{"_match_route_": ["a", ^1], "enabled": false}]}`,
+		`{"_rules_": [{"_match_domain_": ["a.test", ^"b.test:1"], "enabled": false}]}`,
+		`{"_rules_": [{"_match_route_": ["a"], "enabled": false}, {"_match_route_": ["b", ^"a"], "enabled": false}]}`,
 		`{"lb_policy": "prefix_cache", "lb_config": {"max_inflight": 1, "queue": {"max_wait": ^30}}}`,
 		`{"lb_policy": "prefix_cache", "lb_config": {"queue": {^"max_wait": "30s"}}}`,
 		`{"lb_type": "cluster", "lb_policy": "cluster_metrics", ^"lb_config": {"mode": "LeastBusy"}}`,

@@ -51,9 +51,14 @@ func (c *checker) filter(n, vm, settings *source.Node) {
 	}
 	c.image(module, config.Envoy)
 	c.policy(n)
-	if vm.Is(source.Object) && !isTrue(n.Get("allow_on_headers_stop_iteration", "allowOnHeadersStopIteration")) {
-		c.warn("late-body", n.At, "allow_on_headers_stop_iteration is missing: each request whose body decides "+
-			"waits for body_timeout, and is decided without its body; want it to be true")
+	if early := n.Get("allow_on_headers_stop_iteration", "allowOnHeadersStopIteration"); vm.Is(source.Object) &&
+		!isTrue(early) {
+		at := n.At
+		if early != nil {
+			at = early.At
+		}
+		c.warn("late-body", at, "allow_on_headers_stop_iteration: without it each request whose body decides waits "+
+			"for body_timeout, and is decided without its body; want it to be true")
 	}
 	c.typed(n, settings, value)
 }
@@ -73,6 +78,9 @@ func (c *checker) typed(n, settings, value *source.Node) {
 	case settings == nil:
 		c.add("missing", n.At, "configuration: missing, want a "+stringValue+" with the plugin's JSON")
 	case name == stringValue && value.Is(source.String):
+		c.configuration(c.file.Inner(value), config.Envoy)
+	case name == structValue && value.Is(source.String):
+		c.add("binary", settings.KeyAt("@type"), "want "+stringValue+" as the type of a text")
 		c.configuration(c.file.Inner(value), config.Envoy)
 	case name == stringValue:
 		c.add("binary", value.At, "configuration.value: want the plugin's JSON as a text: below \"value: |\"")

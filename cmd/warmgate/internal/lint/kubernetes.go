@@ -67,9 +67,9 @@ func (c *checker) wasmPlugin(n *source.Node) {
 	}
 	c.image(spec.Get("url"), config.Higress)
 	if s := spec.Get("failStrategy"); s.String() != "FAIL_OPEN" {
-		at := spec.KeyAt("failStrategy")
-		if s == nil {
-			at = n.KeyAt("spec")
+		at := n.KeyAt("spec")
+		if s != nil {
+			at = s.At
 		}
 		c.warn("fail-closed", at, "failStrategy: with FAIL_CLOSE, the default, requests are answered 503 while "+
 			"the module cannot be loaded; want FAIL_OPEN")
@@ -88,9 +88,9 @@ func (c *checker) chain(spec *source.Node, set *config.Set) {
 		return
 	}
 	for _, p := range parts(set) {
-		if p.Enabled && p.AmongClusters() {
-			c.warn("place", spec.KeyAt("phase"), "phase: what chooses among clusters runs before ai-proxy; want phase "+
-				"AUTHN and priority 300")
+		if p.Enabled && (p.AmongClusters() || p.Regions.Enabled()) {
+			c.warn("place", spec.KeyAt("phase"), "phase: what chooses among clusters or regions runs before ai-proxy; "+
+				"want phase AUTHN and priority 300")
 			return
 		}
 	}

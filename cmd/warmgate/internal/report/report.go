@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/lint"
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
@@ -106,6 +107,19 @@ func count(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun, "s")
 }
 
+// oneLine escapes what would break a message out of its line, or change a terminal.
+func oneLine(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
 // text prints a line for each finding, as compilers do.
 func text(w io.Writer, r *Report, o Options) error {
 	colors := map[string]string{
@@ -116,8 +130,8 @@ func text(w io.Writer, r *Report, o Options) error {
 	}
 	var out strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&out, "%s%s:%d:%d:%s %s%s:%s %s [%s]\n", colors["place"], f.File, f.Line, f.Column, colors[""],
-			colors[f.Severity], f.Severity, colors[""], f.message(), f.Kind)
+		fmt.Fprintf(&out, "%s%s:%d:%d:%s %s%s:%s %s [%s]\n", colors["place"], oneLine(f.File), f.Line, f.Column,
+			colors[""], colors[f.Severity], f.Severity, colors[""], oneLine(f.message()), f.Kind)
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

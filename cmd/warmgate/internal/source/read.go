@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -41,28 +42,32 @@ func Read(name string, stdin io.Reader, use func(f *File, named bool)) error {
 var mention = regexp.MustCompile(`warmgate|lb_policy|lb_config|_rules_`)
 
 func readFolder(folder string, use func(f *File, named bool)) error {
-	return filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	var faults []error
+	_ = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil: // of a folder that cannot be listed
+		case entry.IsDir() && name != folder && (strings.HasPrefix(entry.Name(), ".") || isTemplates(name)):
+			return fs.SkipDir
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)):
+			err = readMention(name, use)
 		}
-		if entry.IsDir() {
-			if name != folder && (strings.HasPrefix(entry.Name(), ".") || isTemplates(name)) {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
-			return nil
-		}
-		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() { // a link to nothing, or to a folder
-			return err
-		}
-		text, err := os.ReadFile(name)
-		if err == nil && mention.Match(text) {
-			use(NewFile(name, text), false)
-		}
-		return err
+		faults = append(faults, err)
+		return nil
 	})
+	return errors.Join(faults...)
+}
+
+// readMention hands on a file that mentions the plugin. A link to a folder is none.
+func readMention(name string, use func(f *File, named bool)) error {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	text, err := os.ReadFile(name)
+	if err == nil && mention.Match(text) {
+		use(NewFile(name, text), false)
+	}
+	return err
 }
 
 // isTemplates reports whether a folder has the templates of a Helm chart, which are no YAML.
