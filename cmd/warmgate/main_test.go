@@ -64,6 +64,7 @@ func TestValidate(t *testing.T) {
 		{"-o github bad.yaml", "", 1, "::error file=bad.yaml,line=2,col=13,", ""},
 		{"--gateway envoy good.yaml", "", 1, "lb_config.envoy: missing", ""},
 		{"other.yaml", "", 0, "other.yaml:1:1: warning: no configuration", ""},
+		{"--skip-others other.yaml folder/other.json bad.yaml", "", 1, "bad.yaml:2:13", "in 1 file"},
 		{"folder", "", 2, "folder/zero.yaml:2:13", "link.yaml"},
 		{"folder/good.yml chart", "", 0, "", "2 configurations in 3 files"},
 		{"nothing.yaml bad.yaml", "", 2, "bad.yaml:2:13", "nothing.yaml: no such file"},

@@ -16,8 +16,8 @@ import (
 
 // validation is what the flags of validate say.
 type validation struct {
-	output, gateway string
-	strict          bool
+	output, gateway    string
+	strict, skipOthers bool
 }
 
 func newValidate() *cobra.Command {
@@ -46,6 +46,7 @@ The exit status is 0 if there are no problems, 1 if there are, and 2 if somethin
 	outputFlag(command, &v.output, formats...)
 	flags := command.Flags()
 	flags.BoolVar(&v.strict, "strict", false, "exit with 1 for warnings, too")
+	flags.BoolVar(&v.skipOthers, "skip-others", false, "pass over files that do not mention the plugin, as in folders")
 	gateways := []string{string(lint.Auto), string(lint.Envoy), string(lint.Higress)}
 	flags.StringVar(&v.gateway, "gateway", gateways[0],
 		"what a configuration by itself is for: envoy, higress, or auto to go by its keys")
@@ -68,7 +69,9 @@ func (v *validation) run(command *cobra.Command, args []string) error {
 	)
 	for _, arg := range args {
 		err := source.Read(arg, command.InOrStdin(), func(f *source.File, named bool) {
-			r.Add(f, lint.File(f, gateway, named))
+			if !v.skipOthers || f.Mentioned() {
+				r.Add(f, lint.File(f, gateway, named && !v.skipOthers))
+			}
 		})
 		faults = append(faults, err)
 	}

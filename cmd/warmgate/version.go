@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version that the program was built as; "" for one that go install has built.
-var release string
+// What build/warmgate.sh has built the program from; "" for one that go install has built.
+var release, commit string
 
 // build says what the program was built from.
 type build struct {
@@ -23,13 +23,13 @@ type build struct {
 }
 
 func thisBuild() build {
-	b := build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: release, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.Version = cmp.Or(b.Version, info.Main.Version)
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
-				b.Commit = s.Value
+				b.Commit = cmp.Or(b.Commit, s.Value)
 			case "vcs.time":
 				b.Time = s.Value
 			}
@@ -43,7 +43,7 @@ func thisBuild() build {
 func (b build) String() string {
 	from := ""
 	if b.Commit != "" {
-		from = "commit " + b.Commit[:min(len(b.Commit), 12)] + ", "
+		from = "commit " + b.Commit + ", "
 	}
 	return fmt.Sprintf("warmgate %s (%s%s, %s)", b.Version, from, b.Go, b.Platform)
 }

@@ -2,10 +2,12 @@ package lint
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/plugin/config/configtest"
 )
 
@@ -103,6 +105,10 @@ func TestKindsAreUsed(t *testing.T) {
 	note := func(name, text string) {
 		for _, found := range File(source.NewFile(name, []byte(text)), Auto, true).Findings {
 			used[found.Kind] = true
+			if k := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == found.Kind }); Kinds[k].Warning &&
+				!found.Warning {
+				t.Errorf("%+v is no warning", found)
+			}
 		}
 	}
 	for _, m := range configtest.Mistakes(t, "") {
@@ -121,5 +127,27 @@ func TestKindsAreUsed(t *testing.T) {
 	}
 	if len(used) > 0 {
 		t.Errorf("%v are in no table", used)
+	}
+}
+
+// TestKindsAreDocumented compares the table of kinds with those in the documents.
+func TestKindsAreDocumented(t *testing.T) {
+	for _, document := range []string{"docs/command-line.md", "docs/command-line_ZH.md"} {
+		_, rest, _ := strings.Cut(string(harness.ReadT(t, document)), "<!-- kinds -->\n")
+		rows, _, _ := strings.Cut(rest, "<!-- /kinds -->")
+		lines := strings.Split(strings.TrimSpace(rows), "\n")
+		if len(lines) != 2+len(Kinds) {
+			t.Errorf("%s has %d lines, want the %d kinds", document, len(lines), len(Kinds))
+			continue
+		}
+		for i, k := range Kinds {
+			want := "| `" + k.Name + "` | "
+			if !strings.HasSuffix(document, "_ZH.md") {
+				want += k.Meaning + " |"
+			}
+			if !strings.HasPrefix(lines[2+i], want) {
+				t.Errorf("%s has %s, want %s", document, lines[2+i], want)
+			}
+		}
 	}
 }

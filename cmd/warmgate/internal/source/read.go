@@ -41,6 +41,9 @@ func Read(name string, stdin io.Reader, use func(f *File, named bool)) error {
 // mention is a word that is in all files that configure the plugin.
 var mention = regexp.MustCompile(`warmgate|lb_policy|lb_config|_rules_`)
 
+// Mentioned reports whether the file mentions the plugin.
+func (f *File) Mentioned() bool { return mention.Match(f.Text) }
+
 func readFolder(folder string, use func(f *File, named bool)) error {
 	var faults []error
 	_ = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
@@ -64,8 +67,8 @@ func readMention(name string, use func(f *File, named bool)) error {
 		return err
 	}
 	text, err := os.ReadFile(name)
-	if err == nil && mention.Match(text) {
-		use(NewFile(name, text), false)
+	if f := NewFile(name, text); err == nil && f.Mentioned() {
+		use(f, false)
 	}
 	return err
 }
