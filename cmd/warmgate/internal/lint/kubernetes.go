@@ -53,7 +53,7 @@ func (c *checker) wasmPlugin(n *source.Node) {
 	for _, rule := range spec.Get("matchRules").Elements() {
 		ours = ours || isOurs(rule.Get("config"))
 	}
-	if !ours || !spec.Is(source.Object) {
+	if !ours || !spec.Is(source.Object) || isOther(spec.Get("url").String()) {
 		return
 	}
 	c.specFields(spec)
@@ -80,6 +80,35 @@ func (c *checker) wasmPlugin(n *source.Node) {
 		return
 	}
 	c.chain(spec, c.object(settings, config.Higress))
+}
+
+// isOther reports whether a module is that of ai-load-balancer, whose keys are the same.
+func isOther(url string) bool {
+	return strings.Contains(url, "ai-load-balancer") && !strings.Contains(url, "warmgate")
+}
+
+// configMap checks the files in a ConfigMap.
+func (c *checker) configMap(n *source.Node) {
+	data := n.Get("data")
+	if !data.Is(source.Object) {
+		return
+	}
+	for i, key := range data.Keys {
+		if !data.Items[i].Is(source.String) {
+			continue
+		}
+		inner := c.file.Inner(data.Items[i])
+		f := source.NewFile(key.Name, inner.Bytes)
+		if !f.Mentioned() {
+			continue
+		}
+		result := File(f, c.gateway, false)
+		c.Configurations += result.Configurations
+		for _, found := range result.Findings {
+			found.At = inner.At(found.At)
+			c.Findings = append(c.Findings, found)
+		}
+	}
 }
 
 // chain warns of a place in the chain of plugins in which the choice has no effect.

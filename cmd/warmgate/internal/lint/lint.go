@@ -113,6 +113,8 @@ func (c *checker) document(n *source.Node) {
 		c.extensionPolicy(n)
 	case kind == "TrafficExtension":
 		c.trafficExtension(n)
+	case kind == "ConfigMap":
+		c.configMap(n)
 	case kind == "List" || kind == "WasmPluginList" || kind == "EnvoyFilterList":
 		for _, item := range n.Get("items").Elements() {
 			c.document(item)
