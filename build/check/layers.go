@@ -55,6 +55,8 @@ const (
 	blake2s = "golang.org/x/crypto/blake2s"
 	cobra   = "github.com/spf13/cobra"
 	yamlV3  = "go.yaml.in/yaml/v3"
+
+	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // mayImport lists what each package of the product may import beside the standard library: packages of the module by
@@ -67,6 +69,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
+		jsonschema, jsonschema + "/kind", "golang.org/x/text/language", "golang.org/x/text/message",
 	},
 	"cmd/warmgate/internal/report": {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
 	"cmd/warmgate/internal/source": {yamlV3},

@@ -1,17 +1,12 @@
 package lint
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
-	"github.com/warmgate/warmgate/deploy"
 	"github.com/warmgate/warmgate/plugin/config"
 )
-
-var gateways = []string{"higress", "istio", "envoy-gateway"}
 
 // isValues reports whether an object has values of the chart.
 func isValues(n *source.Node) bool {
@@ -29,19 +24,11 @@ func orEmpty(n *source.Node) *source.Node {
 	return n
 }
 
-// values checks values of the Helm chart, as far as the plugin's configuration and the names of values go. What is said
-// by other values, such as those of the command line, Helm alone knows.
+// values checks values of the Helm chart, each by the chart's schema, and the plugin's configuration in them. What does
+// not fit together, and values of the command line, Helm alone knows.
 func (c *checker) values(n *source.Node) {
-	var schema schema
-	if err := json.Unmarshal(deploy.ValuesSchema, &schema); err != nil {
-		panic("the schema of the chart is no JSON: " + err.Error())
-	}
-	c.valueNames(n, &schema, "")
+	c.bySchema(n)
 	gateway := n.Get("gateway")
-	if gateway.Is(source.String) && gateway.Text != "" && !slices.Contains(gateways, gateway.Text) {
-		c.add("value", gateway.At, "gateway: want one of \""+strings.Join(gateways, `", "`)+`"`+
-			config.DidYouMean(gateway.Text, gateways))
-	}
 	if registry := n.Find("image", "registry"); registry.String() != "" {
 		c.registry(registry)
 	}
@@ -103,23 +90,28 @@ func withEnvoy(settings, values *source.Node) *source.Node {
 			rules := *made.Items[i]
 			rules.Items = nil
 			for _, rule := range made.Items[i].Items {
-				if rule.Is(source.Object) {
-					rule = withEnvoy(rule, values)
-				}
-				rules.Items = append(rules.Items, rule)
+				rules.Items = append(rules.Items, partWithEnvoy(rule, values))
 			}
 			made.Items[i] = &rules
 		}
 	}
-	if made.Get("lb_policy") == nil {
-		return &made
+	return partWithEnvoy(&made, values)
+}
+
+// partWithEnvoy is withEnvoy for a rule, or for what is no rule.
+func partWithEnvoy(part, values *source.Node) *source.Node {
+	if part.Get("lb_policy") == nil {
+		return part
 	}
+	made := *part
+	made.Keys, made.Items = slices.Clone(part.Keys), slices.Clone(part.Items)
 	section := made.Get("lb_config")
 	if section == nil {
-		section = &source.Node{Kind: source.Object, At: settings.At}
-		made.Add(source.Key{Name: "lb_config", At: settings.At}, section)
+		section = &source.Node{Kind: source.Object, At: part.At}
+		made.Add(source.Key{Name: "lb_config", At: part.At}, section)
 	}
-	if i := slices.Index(made.Items, section); section.Is(source.Object) {
+	if section.Is(source.Object) {
+		i := slices.IndexFunc(made.Keys, func(k source.Key) bool { return k.Name == "lb_config" })
 		made.Items[i] = filledIn(section, values)
 	}
 	return &made
@@ -158,31 +150,4 @@ func filledIn(section, values *source.Node) *source.Node {
 	}
 	made.Items[at] = envoy
 	return &made
-}
-
-// schema is as much of a JSON schema as says which names there are.
-type schema struct {
-	Properties map[string]*schema
-	Items      *schema
-	Additional any `json:"additionalProperties"`
-}
-
-// valueNames reports values that the chart does not have. The plugin knows its own keys.
-func (c *checker) valueNames(n *source.Node, s *schema, path string) {
-	if n.Is(source.List) && s.Items != nil {
-		for _, item := range n.Items {
-			c.valueNames(item, s.Items, path)
-		}
-	}
-	if !n.Is(source.Object) || s.Properties == nil {
-		return
-	}
-	for i, key := range n.Keys {
-		if below := s.Properties[key.Name]; below != nil {
-			c.valueNames(n.Items[i], below, path+key.Name+".")
-		} else if s.Additional == false {
-			c.add("unknown-key", key.At, path+key.Name+": the chart has no such value"+
-				config.DidYouMean(key.Name, slices.Sorted(maps.Keys(s.Properties))))
-		}
-	}
 }

@@ -87,30 +87,6 @@ func isOther(url string) bool {
 	return strings.Contains(url, "ai-load-balancer") && !strings.Contains(url, "warmgate")
 }
 
-// configMap checks the files in a ConfigMap.
-func (c *checker) configMap(n *source.Node) {
-	data := n.Get("data")
-	if !data.Is(source.Object) {
-		return
-	}
-	for i, key := range data.Keys {
-		if !data.Items[i].Is(source.String) {
-			continue
-		}
-		inner := c.file.Inner(data.Items[i])
-		f := source.NewFile(key.Name, inner.Bytes)
-		if !f.Mentioned() {
-			continue
-		}
-		result := File(f, c.gateway, false)
-		c.Configurations += result.Configurations
-		for _, found := range result.Findings {
-			found.At = inner.At(found.At)
-			c.Findings = append(c.Findings, found)
-		}
-	}
-}
-
 // chain warns of a place in the chain of plugins in which the choice has no effect.
 func (c *checker) chain(spec *source.Node, set *config.Set) {
 	if set == nil || spec.Get("phase").String() == "AUTHN" {

@@ -15,31 +15,6 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// Finding is a problem, or a warning.
-type Finding struct {
-	Kind    string // one of Kinds
-	Warning bool
-	Path    string // of the key, as the plugin has it in its log; "" for what is not the plugin's
-	Text    string // what is wrong, and what would be right
-	At      int    // in the file
-}
-
-// Result is what was found in a file.
-type Result struct {
-	Configurations int // of the plugin
-	Findings       []Finding
-}
-
-// Gateway is the kind of gateway that a configuration is for.
-type Gateway string
-
-// Gateways. Auto goes by the resource that the configuration is in, and for one by itself by its keys.
-const (
-	Auto    Gateway = "auto"
-	Envoy   Gateway = "envoy"
-	Higress Gateway = "higress"
-)
-
 // File checks a file. For gateway see Gateway; resources that are for one kind of gateway alone are for that. If the
 // file was asked for by its name, it is to have a configuration.
 func File(f *source.File, gateway Gateway, named bool) Result {
@@ -58,15 +33,6 @@ func File(f *source.File, gateway Gateway, named bool) Result {
 	return c.Result
 }
 
-// checker collects what is found in a file.
-type checker struct {
-	Result
-	file    *source.File
-	gateway Gateway
-	json    bool         // so a configuration by itself is checked as it is written
-	root    *source.Node // of JSON
-}
-
 func (c *checker) read() ([]*source.Node, error) {
 	start := strings.TrimLeft(string(c.file.Text), " \t\r\n\ufeff")
 	c.json = filepath.Ext(c.file.Name) == ".json" || strings.HasPrefix(start, "{") && json.Valid(c.file.Text)
@@ -80,8 +46,6 @@ func (c *checker) read() ([]*source.Node, error) {
 	return c.file.YAML()
 }
 
-var pluginKeys = regexp.MustCompile(`"(lb_policy|lb_config|lb_type|_rules_)"\s*:`)
-
 // broken reports a file that cannot be read to its end. A configuration by itself the plugin reads, which says more.
 func (c *checker) broken(err *source.SyntaxError) {
 	if c.json && pluginKeys.Match(c.file.Text) {
@@ -93,18 +57,22 @@ func (c *checker) broken(err *source.SyntaxError) {
 	c.add("syntax", err.At, err.Text)
 }
 
-// add adds a problem that is not of the plugin's own.
-func (c *checker) add(kind string, at int, text string) {
-	c.Findings = append(c.Findings, Finding{Kind: kind, Text: text, At: at})
-}
+// lists are the kinds of resources that are lists of others. There are no lists in lists.
+var lists = []string{"List", "WasmPluginList", "EnvoyFilterList"}
 
-// warn adds a warning.
-func (c *checker) warn(kind string, at int, text string) {
-	c.Findings = append(c.Findings, Finding{Kind: kind, Warning: true, Text: text, At: at})
-}
-
-// document checks what a document is, as far as it is known.
+// document checks a document, or each of the resources in it.
 func (c *checker) document(n *source.Node) {
+	if !slices.Contains(lists, n.Get("kind").String()) {
+		c.resource(n)
+		return
+	}
+	for _, item := range n.Get("items").Elements() {
+		c.resource(item)
+	}
+}
+
+// resource checks what an object is, as far as it is known.
+func (c *checker) resource(n *source.Node) {
 	switch kind := n.Get("kind").String(); {
 	case !n.Is(source.Object):
 	case kind == "WasmPlugin":
@@ -115,10 +83,6 @@ func (c *checker) document(n *source.Node) {
 		c.trafficExtension(n)
 	case kind == "ConfigMap":
 		c.configMap(n)
-	case kind == "List" || kind == "WasmPluginList" || kind == "EnvoyFilterList":
-		for _, item := range n.Get("items").Elements() {
-			c.document(item)
-		}
 	case kind == "" && isConfiguration(n):
 		c.plain(n)
 	case kind == "" && isValues(n):
@@ -130,31 +94,21 @@ func (c *checker) document(n *source.Node) {
 	}
 }
 
-// isConfiguration reports whether an object is a configuration of the plugin. Clusters of Envoy have a lb_policy, too.
-func isConfiguration(n *source.Node) bool {
-	policy := n.Get("lb_policy")
-	ofCluster := policy.Is(source.String) && policy.Text != "" && strings.ToUpper(policy.Text) == policy.Text
-	return policy != nil && !ofCluster || n.Get("lb_config", "lb_type", "_rules_") != nil
-}
+// ofEnvoy is in the text of a configuration that says where endpoints come from.
+var ofEnvoy = regexp.MustCompile(`"(envoy|admin_cluster)"\s*:`)
 
-// host is the kind of gateway of a configuration by itself: stock Envoy if it says where its endpoints come from.
+// host is the kind of gateway of a configuration by itself: stock Envoy if it says where its endpoints come from. It is
+// nil if the file cannot be read.
 func (c *checker) host(n *source.Node) config.Host {
 	switch {
-	case c.gateway == Envoy:
+	case c.gateway == Envoy, c.gateway == Auto && n == nil && ofEnvoy.Match(c.file.Text):
 		return config.Envoy
-	case c.gateway == Higress:
+	case c.gateway == Higress, n == nil:
 		return config.Higress
-	case n == nil:
-		if regexp.MustCompile(`"(envoy|admin_cluster)"\s*:`).Match(c.file.Text) {
+	}
+	for _, part := range slices.Concat(n.Get("_rules_").Elements(), []*source.Node{n}) {
+		if part.Find("lb_config", "envoy") != nil || part.Get("lb_config.envoy.admin_cluster") != nil {
 			return config.Envoy
-		}
-	case n.Find("lb_config", "envoy") != nil || n.Get("lb_config.envoy", "lb_config.envoy.admin_cluster") != nil:
-		return config.Envoy
-	default:
-		for _, rule := range n.Get("_rules_").Elements() {
-			if c.host(rule) == config.Envoy {
-				return config.Envoy
-			}
 		}
 	}
 	return config.Higress
@@ -169,25 +123,26 @@ func (c *checker) plain(n *source.Node) {
 	c.object(n, c.host(n))
 }
 
-// object checks a configuration that becomes JSON on its way to the plugin.
-func (c *checker) object(n *source.Node, host config.Host) *config.Set {
-	text, err := n.JSON()
-	if err != nil {
-		c.add("syntax", n.At, err.Error())
-		return nil
+// configMap checks the files in a ConfigMap.
+func (c *checker) configMap(n *source.Node) {
+	data := n.Get("data")
+	if !data.Is(source.Object) {
+		return
 	}
-	return c.configuration(text, host)
-}
-
-// configuration checks a configuration as the plugin gets it.
-func (c *checker) configuration(text *source.Text, host config.Host) *config.Set {
-	c.Configurations++
-	set, findings := config.Check(text.Bytes, host)
-	for _, f := range findings {
-		c.Findings = append(c.Findings, Finding{kindOf(&f), f.Warning, f.Path, f.Text, text.At(f.Offset)})
+	for i, key := range data.Keys {
+		if !data.Items[i].Is(source.String) || !source.IsReadable(key.Name) {
+			continue
+		}
+		inner := c.file.Inner(data.Items[i])
+		f := source.NewFile(key.Name, inner.Bytes)
+		if !f.Mentioned() {
+			continue
+		}
+		result := File(f, c.gateway, false)
+		c.Configurations += result.Configurations
+		for _, found := range result.Findings {
+			found.At = inner.At(found.At)
+			c.Findings = append(c.Findings, found)
+		}
 	}
-	if set != nil {
-		c.traps(text, set)
-	}
-	return set
 }

@@ -99,14 +99,3 @@ func (c *checker) image(n *source.Node, host config.Host) {
 			"; they cannot load this one")
 	}
 }
-
-// isOurs reports whether one of the names is the plugin's, or the configuration is one of its.
-func isOurs(settings *source.Node, names ...*source.Node) bool {
-	for _, n := range names {
-		if strings.Contains(n.String(), "warmgate") {
-			return true
-		}
-	}
-	return settings.Is(source.Object) && isConfiguration(settings) ||
-		settings.Is(source.String) && pluginKeys.MatchString(settings.Text)
-}

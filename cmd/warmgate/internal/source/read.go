@@ -51,7 +51,7 @@ func readFolder(folder string, use func(f *File, named bool)) error {
 		case err != nil: // of a folder that cannot be listed
 		case entry.IsDir() && name != folder && (strings.HasPrefix(entry.Name(), ".") || isTemplates(name)):
 			return fs.SkipDir
-		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)):
+		case !entry.IsDir() && IsReadable(name):
 			err = readMention(name, use)
 		}
 		faults = append(faults, err)
@@ -71,6 +71,11 @@ func readMention(name string, use func(f *File, named bool)) error {
 		use(f, false)
 	}
 	return err
+}
+
+// IsReadable reports whether a file is YAML or JSON, by its name.
+func IsReadable(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
 // isTemplates reports whether a folder has the templates of a Helm chart, which are no YAML.
