@@ -55,7 +55,7 @@ func (p *pluginContext) OnQueueReady(queue uint32) {
 // NewHttpContext is called for every request.
 func (p *pluginContext) NewHttpContext(context uint32) types.HttpContext {
 	tellEnd(context)
-	return &httpContext{stream: p.plugin.NewStream(context, newGatewayStream())}
+	return &httpContext{stream: core.NewStream(p.plugin, context, newGatewayStream())}
 }
 
 type httpContext struct {

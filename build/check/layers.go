@@ -29,8 +29,10 @@ const (
 // and the same input gives the same output.
 var pure = []string{
 	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
-	"plugin/admission", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines",
-	"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats", "redisclient",
+	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
+	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
+	"plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters",
+	"redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -39,7 +41,9 @@ var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{
-	"plugin/admission", "plugin/core", "plugin/engines", "plugin/host", "plugin/learned", "plugin/stats",
+	"plugin/admission", "plugin/clusters", "plugin/core", "plugin/engines", "plugin/gauges", "plugin/host",
+	"plugin/learned", "plugin/regions", "plugin/request", "plugin/stats", "plugin/stores", "plugin/views",
+	"plugin/waiters",
 }
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
@@ -114,17 +118,21 @@ var mayImport = map[string][]string{
 		"internal/statname", "internal/wire", "lb", "lb/budget", "lb/policy", "plugin/config", "plugin/endpoints",
 		"plugin/host", "plugin/process", "plugin/stats", xxhash,
 	},
+	"plugin/clusters": {
+		"internal/order", "internal/recent", "internal/wire", "lb", "lb/cache", "lb/engines", "lb/health",
+		"lb/memstore", "lb/models", "lb/policy", "lb/push", "plugin/admission", "plugin/config", "plugin/endpoints",
+		"plugin/engines", "plugin/learned", "plugin/process", "plugin/stats", "redisclient", xxhash,
+	},
 	"plugin/config": {
 		"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines", "lb/health", "lb/policy",
 		"lb/push", "lb/region", "lb/setting", "metrics", xxhash,
 	},
 	"plugin/config/configtest": nil,
 	"plugin/core": {
-		"internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget",
-		"lb/cache", "lb/engines", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/prompt", "lb/push",
-		"lb/region", "metrics", "plugin/admission", "plugin/config", "plugin/endpoints",
-		"plugin/engines", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/stats",
-		"redisclient", xxhash,
+		"internal/statname", "internal/wire", "lb", "lb/answer", "lb/budget", "lb/prompt", "lb/push", "lb/region",
+		"plugin/admission", "plugin/clusters", "plugin/config", "plugin/endpoints", "plugin/engines", "plugin/gauges",
+		"plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request",
+		"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/order", "internal/wire", "lb", "lb/engines"},
 	"plugin/endpoints": {
@@ -135,6 +143,10 @@ var mayImport = map[string][]string{
 		"lb/push", "metrics", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/host", "plugin/process",
 		"plugin/stats", xxhash,
 	},
+	"plugin/gauges": {
+		"lb", "lb/policy", "plugin/clusters", "plugin/config", "plugin/host", "plugin/stats", "plugin/stores",
+		"plugin/views",
+	},
 	"plugin/host": {
 		"lb", "plugin/config", "plugin/discovery", "plugin/endpoints", "plugin/stats", "redisclient",
 	},
@@ -144,7 +156,27 @@ var mayImport = map[string][]string{
 	"plugin/process":             {"internal/wire", "lb", "lb/memstore"},
 	"plugin/process/processtest": {"lb"},
 	"plugin/ratelimit":           {"lb/budget"},
-	"plugin/stats":               {"internal/statname", "lb", "lb/budget", "lb/memstore"},
+	"plugin/regions": {
+		"internal/statname", "lb", "lb/region", "plugin/clusters", "plugin/config", "plugin/endpoints",
+		"plugin/engines", "plugin/host", "plugin/process", "plugin/stats", "plugin/stores", "plugin/views",
+	},
+	"plugin/request": {
+		"internal/statname", "lb", "lb/answer", "lb/prompt", "metrics", "plugin/clusters", "plugin/config",
+		"plugin/engines", "plugin/host", "plugin/learned", "plugin/stats", "plugin/stores", xxhash,
+	},
+	"plugin/stats": {"internal/statname", "lb", "lb/budget", "lb/memstore"},
+	"plugin/stores": {
+		"internal/statname", "lb", "lb/memstore", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process",
+		"plugin/stats", "redisclient",
+	},
+	"plugin/views": {
+		"internal/recent", "lb", "plugin/config", "plugin/endpoints", "plugin/host", "plugin/process", "plugin/stores",
+		xxhash,
+	},
+	"plugin/waiters": {
+		"internal/order", "internal/wire", "lb", "plugin/clusters", "plugin/config", "plugin/host", "plugin/learned",
+		"plugin/process", "plugin/stores", "plugin/views",
+	},
 	"redisclient": {
 		"internal/order", "internal/wire", "lb", "lb/budget", "lb/prefixindex", "lb/prompt", "lb/queue",
 		"redisclient/lua", xxhash,
@@ -155,8 +187,9 @@ var mayImport = map[string][]string{
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
 	"lb", "lb/health", "lb/memstore", "lb/models", "lb/policy", "lb/push", "lb/queue", "lb/region", "metrics",
-	"plugin/admission", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines",
-	"plugin/process", "redisclient",
+	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
+	"plugin/engines", "plugin/gauges", "plugin/process", "plugin/regions", "plugin/request", "plugin/stores",
+	"plugin/views", "plugin/waiters", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK and

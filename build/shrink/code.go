@@ -25,6 +25,9 @@ const (
 	opI64Const     = 0x42
 
 	void = 0x40 // the type of a block that leaves nothing on the stack
+
+	opMore             = 0xfc // its kind follows
+	moreCopy, moreFill = 10, 11
 )
 
 // operands says what follows an instruction.
@@ -67,7 +70,7 @@ var operandsOf = func() (all [256]operands) {
 	set(0x43, 0x43, fourBytes)
 	set(0x44, 0x44, eightBytes)
 	set(0x45, 0xc4, nothing) // arithmetic
-	set(0xfc, 0xfc, moreOperands)
+	set(opMore, opMore, moreOperands)
 	return all
 }()
 
@@ -99,15 +102,15 @@ func instructions(body []byte, at int) ([]instruction, error) {
 		case signed:
 			i.value = r.int()
 		case fourBytes:
-			r.bytes(4)
+			i.value = int64(fixed(r.bytes(4), 0, 4))
 		case eightBytes:
-			r.bytes(8)
+			i.value = int64(fixed(r.bytes(8), 0, 8))
 		case numberList:
 			for n := r.uint() + 1; n > 0 && !r.failed; n-- {
 				i.list = append(i.list, int(r.uint()))
 			}
 		case moreOperands:
-			r.more()
+			i.value = r.more()
 		default:
 			return nil, fmt.Errorf("instruction %#x is not known", i.op)
 		}
@@ -116,17 +119,19 @@ func instructions(body []byte, at int) ([]instruction, error) {
 	return all, r.err()
 }
 
-// more reads what follows 0xfc: the saturating conversions, memory.copy and memory.fill.
-func (r *reader) more() {
-	switch kind := r.uint(); {
+// more reads what follows 0xfc: the saturating conversions, memory.copy and memory.fill. It returns which it is.
+func (r *reader) more() int64 {
+	kind := r.uint()
+	switch {
 	case kind <= 7:
-	case kind == 10:
+	case kind == moreCopy:
 		r.bytes(2)
-	case kind == 11:
+	case kind == moreFill:
 		r.bytes(1)
 	default:
 		r.failed = true
 	}
+	return int64(kind)
 }
 
 // codeStart returns where the instructions of a function begin, behind its local variables.

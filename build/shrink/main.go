@@ -2,16 +2,23 @@
 //
 //	shrink in.wasm out.wasm
 //
-// Functions jump by branches, where Go's compiler sets a number and has a table lead to the place of the number; and
-// compute addresses in their frames with fewer instructions. It is an error if a function would not take the same steps
-// as before, along all its ways. Functions that do not look as Go's compiler writes them stay as they are.
+// Functions jump by branches, where Go's compiler sets a number and has a table lead to the place of the number. It is
+// an error if a function would not take the same steps as before, along all its ways.
 //
-// And the table by which Go's runtime finds the function of a program counter (runtime.findfunctab) is left out: a
-// function fills it when the module starts.
-// The linker provides one record for every 4 KiB of machine code. On Wasm a program counter is the number of the
-// function times 64 Ki, so each function gets 16 records, all of them with its number: a tenth of Warmgate's module, as
-// a sequence that two lines can compute. A module without such a table is copied as it is, and it is an error if memory
-// would not hold the same bytes as before.
+// Then they compute the same with fewer instructions, and panic by calling a stub, which does what else each place does
+// itself. It is an error if between two branches a function would not do the same as before.
+//
+// Functions that do not look as Go's compiler writes them stay as they are.
+//
+// The table by which Go's runtime finds the function of a program counter (runtime.findfunctab) is left out: a function
+// fills it when the module starts. The linker provides one record for every 4 KiB of machine code. On Wasm a program
+// counter is the number of the function times 64 Ki, so each function gets 16 records, all of them with its number: a
+// tenth of Warmgate's module, as a sequence that two lines can compute. A module without such a table is copied as it
+// is.
+//
+// The tables in front of it, of what the runtime knows of each function, are packed without their zeros, and unpacked
+// by the same function. The names in them are kept as stack traces print them. It is an error if memory would not hold
+// the same bytes as before, but for these names.
 package main
 
 import (

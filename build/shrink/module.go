@@ -9,6 +9,7 @@ import (
 // The sections of a module that are read here, as https://webassembly.github.io/spec/core/binary/modules.html numbers
 // them.
 const (
+	sectionType     = 1
 	sectionImport   = 2
 	sectionFunction = 3
 	sectionExport   = 7

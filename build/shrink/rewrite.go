@@ -7,9 +7,6 @@ import (
 	"maps"
 )
 
-// numberBits is where the number of a region ends and that of a function begins, in a program counter.
-const numberBits = 16
-
 // straighten rewrites all functions of a module with this memory, so that they jump by branches. Go's compiler has them
 // set a number and begin a loop again, around all of the code, in which a table leads to the place of the number. To a
 // compiler of Wasm such a function is one loop in which everything may follow on everything.
@@ -31,19 +28,28 @@ func straighten(all []section, memory []byte) error {
 	if err != nil {
 		return err
 	}
+	module, err := signaturesOf(all)
+	if err != nil {
+		return err
+	}
 	r := newRewriter(functions, imported)
+	o := newOutliner(numbersOf(functions, imported, calledRarely), module, len(bodies))
 	if err := r.read(bodies); err != nil {
 		return err
 	}
-	out := binary.AppendUvarint(nil, uint64(len(bodies)))
+	var out []byte
 	for i := range bodies {
 		body, err := r.function(i, slots[imported+uint64(i)])
+		if err == nil {
+			body, err = o.shorten(imported+uint64(i), body)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", functions[i].name, err)
 		}
 		out = appendBytes(out, body)
 	}
-	code.body = out
+	code.body = append(binary.AppendUvarint(nil, uint64(len(bodies))), out...)
+	o.addStubs(all)
 	return nil
 }
 
@@ -51,30 +57,26 @@ func straighten(all []section, memory []byte) error {
 type rewriter struct {
 	functions []function
 	ends      map[int64]bool // the functions that never return
+	grows     map[int64]bool // of these, the ones that grow the stack
 	bodies    [][]byte
 	decoded   [][]instruction
 	resumes   map[int64]map[int]bool // the numbers with which functions are resumed, by their slots
 }
 
 func newRewriter(functions []function, imported uint64) *rewriter {
-	r := &rewriter{functions: functions, ends: map[int64]bool{}, resumes: map[int64]map[int]bool{}}
-	for i, f := range functions {
-		if neverReturns(f.name) {
-			r.ends[int64(imported)+int64(i)] = true
-		}
+	return &rewriter{
+		functions: functions,
+		ends:      numbersOf(functions, imported, neverReturns),
+		grows:     numbersOf(functions, imported, growsStack),
+		resumes:   map[int64]map[int]bool{},
 	}
-	return r
 }
 
-// read takes the functions' bodies, in which it simplifies what is computed.
+// read takes the functions' bodies.
 func (r *rewriter) read(bodies [][]byte) error {
 	for _, body := range bodies {
 		all, err := instructions(body, codeStart(body))
 		if err != nil {
-			return err
-		}
-		body = simplify(body, all)
-		if all, err = instructions(body, codeStart(body)); err != nil {
 			return err
 		}
 		r.bodies, r.decoded = append(r.bodies, body), append(r.decoded, all)
@@ -106,8 +108,10 @@ func (r *rewriter) collectResumes(all []instruction) {
 		if i.op != opI64Const || i.value>>numberBits <= 0 {
 			continue
 		}
-		if p := (parser{all: all}); p.is(at+1, opI64Store, opI32Const, opCall) && r.ends[all[at+3].value] {
-			continue
+		if p := (parser{all: all}); p.is(at+1, opI64Store, opI32Const, opCall) {
+			if callee := all[at+3].value; r.ends[callee] && !r.grows[callee] {
+				continue
+			}
 		}
 		slot := i.value >> numberBits
 		if r.resumes[slot] == nil {

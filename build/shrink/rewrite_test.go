@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// read returns a module's functions, simplified, as straighten has them, and their slots.
+// read returns a module's functions, as straighten has them, and their slots.
 func read(t *testing.T, module []byte) (*rewriter, []int64) {
 	t.Helper()
 	all, err := sections(module)

@@ -2,21 +2,6 @@ package main
 
 import "encoding/binary"
 
-// These are told apart to simplify code.
-const (
-	opNop        = 0x01
-	opSelect     = 0x1b
-	opFirstLoad  = 0x28
-	opFirstStore = 0x36
-	opLastStore  = 0x3e
-	opI32Eqz     = 0x45
-	opI64Eqz     = 0x50
-	opI32Add     = 0x6a
-	opI64Add     = 0x7c
-	opI32Wrap    = 0xa7
-	opI64ExtendU = 0xad
-)
-
 // farthest bounds how far from the stack pointer an address is that is folded. Frames are smaller.
 const farthest = 1 << 24
 
@@ -37,7 +22,7 @@ type line struct {
 	at    int
 }
 
-// simplify returns the body of a function of which it changes nothing but how values are computed.
+// simplify returns the body of a function of which it changes nothing but how values are computed and kept.
 func simplify(body []byte, all []instruction) []byte {
 	p := &parser{all: all}
 	if !p.is(0, opGlobalGet, opLocalSet) || all[0].value != 0 || all[1].value != 1 {
@@ -45,11 +30,15 @@ func simplify(body []byte, all []instruction) []byte {
 	}
 	s := &simplifier{all: all, body: body, add: map[int]int64{}, out: body[:all[0].at:all[0].at]}
 	for at := 0; at < len(all); at++ {
-		if n := s.frameAddress(at); n > 0 {
-			at += n - 1
-			continue
+		n := s.frameAddress(at)
+		if n == 0 {
+			n = s.frameEnd(at)
 		}
-		s.write(at)
+		if n == 0 {
+			n = 1
+			s.write(at)
+		}
+		at += n - 1
 	}
 	return s.out
 }
@@ -76,6 +65,32 @@ func (s *simplifier) frameAddress(at int) int {
 	return 5
 }
 
+// frameEnd writes what leaves the function's frame, and returns how many instructions that was, 0 if it is not left
+// here. Go counts the stack pointer up twice, and keeps in the second local variable what nobody uses any more.
+func (s *simplifier) frameEnd(at int) int {
+	p := parser{all: s.all}
+	if p.is(at, opGlobalGet, opLocalSet, opReturn) && s.all[at].value == 0 {
+		return 2
+	}
+	pop := []byte{opLocalGet, opI32Const, opI32Add, opLocalTee, opGlobalSet}
+	if !p.is(at, pop...) || s.all[at].value != 1 || s.all[at+3].value != 1 || s.all[at+4].value != 0 {
+		return 0
+	}
+	n, size := len(pop), s.all[at+1].value
+	if p.is(at+n, pop...) && s.all[at+n].value == 1 && s.all[at+n+3].value == 1 && s.all[at+n+4].value == 0 {
+		size += s.all[at+n+1].value
+		n *= 2
+	}
+	if !p.is(at+n, opI32Const, opReturn) && !p.is(at+n, opI32Const, opCall, opGlobalGet, opLocalSet, opReturn) {
+		return 0
+	}
+	s.emit(opLocalGet, 1)
+	s.emit(opI32Const, size)
+	s.emit(opI32Add, 0)
+	s.emit(opGlobalSet, 0)
+	return n
+}
+
 // user returns the load or the store that uses the address that was computed before an instruction, 0 if something else
 // does or may do so.
 func (s *simplifier) user(at int) int {
@@ -94,36 +109,6 @@ func (s *simplifier) user(at int) int {
 		}
 	}
 	return 0
-}
-
-// effect returns how many values an instruction takes from the stack, and how many it leaves there. Where code may go
-// on elsewhere, pops is -1.
-func effect(op byte) (pops, pushes int) {
-	switch {
-	case op == opNop:
-		return 0, 0
-	case op >= opI32Const && op <= 0x44, op == opLocalGet, op == opGlobalGet:
-		return 0, 1
-	case op == opLocalTee:
-		return 1, 1
-	case op >= opFirstLoad && op < opFirstStore:
-		return 1, 1
-	case op >= opFirstStore && op <= opLastStore:
-		return 2, 0
-	case op == opI32Eqz, op == opI64Eqz:
-		return 1, 1
-	case op > opI32Eqz && op < 0x67: // comparisons
-		return 2, 1
-	case op >= 0x67 && op <= 0x69, op >= 0x79 && op <= 0x7b: // counting bits
-		return 1, 1
-	case op >= opI32Add && op <= 0x8a:
-		return 2, 1
-	case op >= opI32Wrap && op <= 0xc4: // conversions
-		return 1, 1
-	case op == opSelect:
-		return 3, 1
-	}
-	return -1, 0
 }
 
 // emit writes an instruction without or with one operand.
@@ -148,15 +133,29 @@ func (s *simplifier) write(at int) {
 		s.undo()
 		s.emit(opLocalTee, i.value)
 		return
+	case (i.op == opLocalSet || i.op == opLocalTee) && s.last(opLocalGet) && s.lines[len(s.lines)-1].value == i.value:
+		if i.op == opLocalSet {
+			s.undo()
+		}
+		return
+	case i.op == opLocalSet && s.last(opLocalTee) && s.lines[len(s.lines)-1].value == i.value:
+		s.undo()
 	case i.op == opI32Wrap && s.last(opI64ExtendU):
 		s.undo()
+		return
+	case i.op == opI32Wrap && s.half():
+		return
+	case i.op == opI32Eqz && len(s.lines) > 0 && inverse(s.lines[len(s.lines)-1].op) != 0:
+		s.replace(inverse(s.lines[len(s.lines)-1].op))
 		return
 	case i.op == opI64Eqz && s.last(opI64ExtendU):
 		s.undo()
 		s.emit(opI32Eqz, 0)
 		return
 	}
-	if (i.op == opIf || i.op == opBrIf) && s.last(opI32Eqz) && s.before(opI32Eqz) {
+	p := parser{all: s.all}
+	if (i.op == opIf || i.op == opBrIf || p.is(at, opI32Const, opLocalSet, opBrIf)) && s.last(opI32Eqz) &&
+		s.before(opI32Eqz) {
 		s.undo()
 		s.undo()
 	}
@@ -187,6 +186,32 @@ func (s *simplifier) last(op byte) bool {
 
 func (s *simplifier) before(op byte) bool {
 	return len(s.lines) > 1 && s.lines[len(s.lines)-2].op == op
+}
+
+// half reports whether the last instruction loads 64 bits, or is a number of 64 bits, and has it do so with the lower
+// half.
+func (s *simplifier) half() bool {
+	if len(s.lines) == 0 {
+		return false
+	}
+	line := s.lines[len(s.lines)-1]
+	if half, ok := halves[line.op]; ok {
+		s.replace(half)
+		s.out[line.at+1] = min(s.out[line.at+1], 2) // how the place is aligned
+		return true
+	}
+	if line.op == opI64Const {
+		s.undo()
+		s.emit(opI32Const, int64(int32(line.value)))
+		return true
+	}
+	return false
+}
+
+// replace puts another instruction in place of the last one.
+func (s *simplifier) replace(op byte) {
+	line := &s.lines[len(s.lines)-1]
+	line.op, s.out[line.at] = op, op
 }
 
 // undo takes the last instruction back.

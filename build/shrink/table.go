@@ -20,7 +20,7 @@ const (
 	startFunction = "_initialize"
 )
 
-// shrink returns the module without the table.
+// shrink returns the module, rewritten.
 func shrink(module []byte) ([]byte, error) {
 	all, err := sections(module)
 	if err != nil {
@@ -39,16 +39,43 @@ func shrink(module []byte) ([]byte, error) {
 	if err := straighten(all, memory); err != nil {
 		return nil, err
 	}
-	without := bytes.Clone(memory)
-	clear(without[base : base+records*recordSize])
-	data.body = appendSegments(nil, split(without))
-	if err := verify(data.body, memory, base, records); err != nil {
+	if err := shortenNames(memory); err != nil {
 		return nil, err
 	}
-	if err := addFill(all, base, records); err != nil {
+	first, err := packedFrom(memory, base)
+	if err != nil {
+		return nil, err
+	}
+	without := bytes.Clone(memory)
+	table := without[base : base+records*recordSize]
+	clear(table)
+	packed := pack(memory[first:base])
+	if len(packed) > len(table) {
+		return nil, errors.New("the table has no room for the others")
+	}
+	clear(without[first:base])
+	copy(table, packed)
+	data.body = appendSegments(nil, split(without))
+	if err := verify(data.body, memory, first, base, records); err != nil {
+		return nil, err
+	}
+	if err := addFill(all, unpacking(base, first, base, len(packed)), base, records); err != nil {
 		return nil, err
 	}
 	return join(all), nil
+}
+
+// packedFrom returns where the tables begin that are packed. They end where another one is.
+func packedFrom(memory []byte, end int) (int, error) {
+	t, at, err := functionTableIn(memory)
+	if err != nil {
+		return 0, err
+	}
+	first := at + int(t.field(fieldFunctions))
+	if first > end {
+		return 0, errNames
+	}
+	return first, nil
 }
 
 // record returns the number of the function in record k.
@@ -97,14 +124,16 @@ func split(memory []byte) []segment {
 	return all
 }
 
-// verify returns an error unless the packed segments and the sequence make memory as it was.
-func verify(packed, memory []byte, base, records int) error {
-	all, err := segments(packed)
+// verify returns an error unless the segments make memory as it was, once what is packed at base is unpacked in front
+// of that, and the sequence is written.
+func verify(body, memory []byte, first, base, records int) error {
+	all, err := segments(body)
 	if err != nil {
 		return err
 	}
 	got := make([]byte, len(memory))
 	copy(got, image(all))
+	clear(got[base : base+unpack(got[first:base], got[base:])])
 	for k := range records {
 		binary.LittleEndian.PutUint32(got[base+k*recordSize:], record(k))
 	}
@@ -114,8 +143,8 @@ func verify(packed, memory []byte, base, records int) error {
 	return nil
 }
 
-// addFill adds a function that fills in the table, and has the module start with it.
-func addFill(all []section, base, records int) error {
+// addFill adds a function that unpacks what is packed and fills in the table, and has the module start with it.
+func addFill(all []section, unpacking []byte, base, records int) error {
 	functions, exports := find(all, sectionFunction), find(all, sectionExport)
 	imported, err := importedFunctions(find(all, sectionImport).body)
 	if err != nil {
@@ -130,7 +159,7 @@ func addFill(all []section, base, records int) error {
 		return err
 	}
 	functions.add(binary.AppendUvarint(nil, kind))
-	find(all, sectionCode).add(appendBytes(nil, fill(base, records, start)))
+	find(all, sectionCode).add(appendBytes(nil, fill(unpacking, base, records, start)))
 	exports.body = slices.Replace(bytes.Clone(exports.body), at, at+width, binary.AppendUvarint(nil, imported+own)...)
 	return nil
 }
@@ -176,8 +205,9 @@ func kindOf(body []byte, number uint64) (n, kind uint64, err error) {
 	return n, kind, r.err()
 }
 
-// fill returns the function that writes the records and then calls the function that the module had started with.
-func fill(base, records int, start uint64) []byte {
+// fill returns the function that unpacks, writes the records and then calls the function that the module had started
+// with.
+func fill(unpacking []byte, base, records int, start uint64) []byte {
 	const (
 		i32, void            = 0x7f, 0x40
 		loop, brIf, call     = 0x03, 0x0d, 0x10
@@ -186,7 +216,8 @@ func fill(base, records int, start uint64) []byte {
 		add, mul, shiftRight = 0x6a, 0x6c, 0x76
 		less                 = 0x49
 	)
-	f := []byte{1, 1, i32, loop, void} // k, the record's number, is the only local variable
+	f := append([]byte{1, 4, i32}, unpacking...)
+	f = append(f, loop, void) // local variable 0 is k, the record's number
 	f = append(f, get, 0, opI32Const, recordSize, mul)
 	f = append(f, get, 0, opI32Const, 4, shiftRight) // perFunc is 1<<4
 	f = binary.AppendUvarint(append(f, store, 0), uint64(base))

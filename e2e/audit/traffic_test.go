@@ -19,12 +19,7 @@ func server(t *testing.T) *vllmsim.Server {
 	t.Helper()
 	c := ServerConfig()
 	c.Tuning.DecodeStepMS = 1
-	srv := vllmsim.New(c)
-	if err := srv.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { srv.Close() })
-	return srv
+	return vllmsim.StartT(t, c)
 }
 
 func TestTraffic(t *testing.T) {

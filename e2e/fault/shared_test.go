@@ -86,16 +86,7 @@ func twoConfigurations(t *testing.T,
 	slow.Tuning.DecodeStepMS = 200
 	for i := range 3 {
 		slow.Index = i
-		server := vllmsim.New(slow)
-		if err := server.Start("127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := server.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		servers = append(servers, harness.Endpoint{Addr: server.Addr()})
+		servers = append(servers, harness.Endpoint{Addr: vllmsim.StartT(t, slow).Addr()})
 	}
 	module, err := harness.Wasm(context.Background(), harness.HostEnvoy)
 	if err != nil {

@@ -3,8 +3,6 @@ package higresshost
 import (
 	"context"
 	"errors"
-	"fmt"
-	"testing"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -62,61 +60,6 @@ type tried struct {
 // ErrConfigRejected is returned when the plugin refused a configuration (OnPluginStart failed in the canary VM).
 var ErrConfigRejected = errors.New("higresshost: the plugin refused its configuration")
 
-// New starts a gateway: the module is loaded, the configuration tried in a canary VM and then given to the main thread
-// and to each worker. The error is ErrConfigRejected, or why the module does not load.
-func New(opts Options) (*Gateway, error) {
-	opts = opts.withDefaults()
-	g := &Gateway{
-		opts: opts, ctx: context.Background(),
-		canary: map[tried]bool{}, record: record{calls: map[Call]*CallStat{}},
-		shared: processtest.KV{Cells: map[string]processtest.Cell{}},
-		redis:  map[string]*RedisCluster{}, alive: map[*vm]bool{},
-	}
-	g.record.now, g.queues.post = g.Now, g.post
-	g.clock, g.metrics = fakehost.NewClock(&g.passed), fakehost.NewMetrics(g.violate)
-	g.host = fakehost.Host{
-		Clusters:       map[string]*fakehost.Cluster{},
-		StrictOverride: opts.Profile.strictOverride(), StaleBuffer: opts.Profile.staleBuffer(), LogLast: opts.LogLast,
-		BufferLimit: opts.BufferLimit, Cluster: opts.Cluster, ClusterHeader: opts.ClusterHeader,
-		Drive: g.drive, Violate: g.violate,
-	}
-	if err := g.start(); err != nil {
-		return nil, errors.Join(err, g.Close())
-	}
-	return g, nil
-}
-
-// Start is New for a test: it fails the test on an error, and at the test's end closes the gateway and fails the test
-// if any violation is left.
-func Start(tb testing.TB, opts Options) *Gateway {
-	tb.Helper()
-	g, err := New(opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		for _, v := range g.violations {
-			tb.Errorf("violation: %s", v)
-		}
-		if err := g.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return g
-}
-
-func (g *Gateway) start() error {
-	code, err := g.load(g.opts.Wasm)
-	if err != nil {
-		return err
-	}
-	g.main = &Worker{gw: g, name: "main"}
-	for i := range g.opts.Workers {
-		g.workers = append(g.workers, &Worker{gw: g, name: fmt.Sprintf("worker %d", i)})
-	}
-	return g.push(code, g.opts.Config)
-}
-
 // Close frees the VMs without calling into them; Shutdown ends their contexts first.
 func (g *Gateway) Close() error {
 	var errs []error
@@ -148,16 +91,6 @@ func (g *Gateway) Shutdown() {
 func (g *Gateway) PushConfig(config string) error {
 	var err error
 	g.drive(func() { err = g.push(g.code, config) })
-	return err
-}
-
-// PushCode gives new code and configuration: new VMs take the new streams, the old ones end with their last stream.
-func (g *Gateway) PushCode(wasm []byte, config string) error {
-	code, err := g.load(wasm)
-	if err != nil {
-		return err
-	}
-	g.drive(func() { err = g.push(code, config) })
 	return err
 }
 

@@ -3,8 +3,8 @@ package higresshost
 import (
 	"context"
 	"strings"
+	"time"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
 
@@ -26,49 +26,11 @@ func (a args) str(v *vm, i int) string { return v.str(a.u32(i), a.u32(i+1)) }
 
 func (a args) bytes(v *vm, i int) []byte { return v.read(a.u32(i), a.u32(i+1)) }
 
+// millis reads a duration.
+func (a args) millis(i int) time.Duration { return time.Duration(a.u32(i)) * time.Millisecond }
+
 // give returns b through the two result pointers that start at parameter i.
 func (a args) give(v *vm, i int, b []byte) status { return v.give(b, a.u32(i), a.u32(i+1)) }
-
-// hostCalls lists everything that Higress offers.
-var hostCalls = concat(generalCalls, headerCalls, bufferCalls, streamCalls, sharedCalls, queueCalls, metricCalls,
-	calloutCalls, higressCalls, otherCalls)
-
-func concat(lists ...[]hostCall) []hostCall {
-	var out []hostCall
-	for _, l := range lists {
-		out = append(out, l...)
-	}
-	return out
-}
-
-// offers reports whether a host of that profile has the import, given with its "proxy_".
-func offers(p Profile, name string) bool {
-	for _, c := range hostCalls {
-		if "proxy_"+c.name == name {
-			return p.higress() || !c.higress
-		}
-	}
-	return false
-}
-
-// offerHostCalls makes all of them known to the modules of a runtime.
-func offerHostCalls(ctx context.Context, r wazero.Runtime) error {
-	b := r.NewHostModuleBuilder("env")
-	for _, c := range hostCalls {
-		params := make([]api.ValueType, len(c.sig))
-		for i, letter := range c.sig {
-			params[i] = api.ValueTypeI32
-			if letter == 'I' {
-				params[i] = api.ValueTypeI64
-			}
-		}
-		b.NewFunctionBuilder().
-			WithGoModuleFunction(c.handler(), params, []api.ValueType{api.ValueTypeI32}).
-			Export("proxy_" + c.name)
-	}
-	_, err := b.Instantiate(ctx)
-	return err
-}
 
 func (c hostCall) handler() api.GoModuleFunc {
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
@@ -125,7 +87,7 @@ var generalCalls = []hostCall{
 	}},
 	{name: "set_tick_period_milliseconds", sig: "i", fn: func(v *vm, a args) status {
 		r, _ := v.context()
-		r.setPeriod(milliseconds(a.u32(0)))
+		r.setPeriod(a.millis(0))
 		return statusOK
 	}},
 }

@@ -3,12 +3,9 @@ package higresshost
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/fakehost"
 )
-
-func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Millisecond }
 
 var calloutCalls = []hostCall{
 	{name: "http_call", sig: "iiiiiiiiii", fn: func(v *vm, a args) status {
@@ -18,7 +15,7 @@ var calloutCalls = []hostCall{
 			return statusBadArgument
 		}
 		call := &HTTPCall{
-			Cluster: a.str(v, 0), Headers: headers, Body: a.bytes(v, 4), Timeout: milliseconds(a.u32(8)),
+			Cluster: a.str(v, 0), Headers: headers, Body: a.bytes(v, 4), Timeout: a.millis(8),
 		}
 		st := r.dispatchHTTP(call)
 		if st == statusOK {
@@ -44,7 +41,7 @@ func hostPairs(c *fakehost.Cluster) [][2]string {
 var higressCalls = []hostCall{
 	{name: "redis_init", sig: "iiiiiii", higress: true, fn: func(v *vm, a args) status {
 		return v.gw.initRedis(v.worker, a.str(v, 0), RedisInit{
-			User: a.str(v, 2), Password: a.str(v, 4), Timeout: milliseconds(a.u32(6)),
+			User: a.str(v, 2), Password: a.str(v, 4), Timeout: a.millis(6),
 		})
 	}},
 	{name: "redis_call", sig: "iiiii", higress: true, fn: func(v *vm, a args) status {

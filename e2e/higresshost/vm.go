@@ -2,18 +2,15 @@ package higresshost
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 )
 
@@ -21,6 +18,7 @@ import (
 type code struct {
 	abi      ABI
 	compiled wazero.CompiledModule
+	runtime  wazero.Runtime // that has compiled it
 }
 
 // vm is one instance of the module.
@@ -54,29 +52,6 @@ type vm struct {
 
 type vmKey struct{}
 
-// machine runs the VMs of all gateways of this process.
-var machine = sync.OnceValues(func() (wazero.Runtime, error) {
-	ctx := context.Background()
-	r := wazero.NewRuntime(ctx)
-	_, err := wasi_snapshot_preview1.Instantiate(ctx, r)
-	return r, errors.Join(err, offerHostCalls(ctx, r))
-})
-
-// modules are those that were compiled, each once, which takes seconds: of func() (wazero.CompiledModule, error), by
-// their first bytes' addresses.
-var modules sync.Map
-
-func compile(ctx context.Context, wasm []byte) (wazero.CompiledModule, error) {
-	once, _ := modules.LoadOrStore(&wasm[0], sync.OnceValues(func() (wazero.CompiledModule, error) {
-		r, err := machine()
-		if err != nil {
-			return nil, err
-		}
-		return r.CompileModule(ctx, wasm)
-	}))
-	return once.(func() (wazero.CompiledModule, error))()
-}
-
 // memory is a VM's, of which all is reserved at the start, so that it grows without being copied.
 type memory []byte
 
@@ -97,26 +72,6 @@ func (m memory) Free() {
 	}
 }
 
-// load compiles a module and checks that this host can run it.
-func (g *Gateway) load(wasm []byte) (*code, error) {
-	abi, err := ModuleABI(wasm, g.opts.Profile)
-	if err != nil {
-		return nil, err
-	}
-	compiled, err := compile(g.ctx, wasm)
-	if err != nil {
-		return nil, fmt.Errorf("higresshost: compile: %w", err)
-	}
-	for _, f := range compiled.ImportedFunctions() {
-		module, name, _ := f.Import()
-		if module == "env" && !offers(g.opts.Profile, name) {
-			return nil, fmt.Errorf("higresshost: the module imports env.%s, which %s does not offer", name,
-				g.opts.Profile)
-		}
-	}
-	return &code{abi: abi, compiled: compiled}, nil
-}
-
 // newVM instantiates code and runs _initialize, with its own randomness and the simulated clock.
 func (g *Gateway) newVM(w *Worker, c *code) (*vm, error) {
 	g.vms++
@@ -134,11 +89,7 @@ func (g *Gateway) newVM(w *Worker, c *code) (*vm, error) {
 		}, sys.ClockResolution(1)).
 		WithNanotime(func() int64 { return g.monotonic() }, sys.ClockResolution(1)).
 		WithNanosleep(func(int64) {})
-	r, err := machine()
-	if err != nil {
-		return nil, err
-	}
-	mod, err := r.InstantiateModule(v.ctx, c.compiled, conf)
+	mod, err := c.runtime.InstantiateModule(v.ctx, c.compiled, conf)
 	if err != nil {
 		return nil, fmt.Errorf("higresshost: instantiate: %w", err)
 	}

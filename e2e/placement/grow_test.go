@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/traffic"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -54,7 +54,7 @@ func TestAddedServersAreUsed(t *testing.T) {
 			},
 		}
 		var p *growing
-		w.Prepare(1).Run(1, func(seed uint64, all []*vllmsim.Virtual) Policy {
+		w.Prepare(1).Run(1, func(seed uint64, all []*enginesim.Engine) Policy {
 			inner := Warm("prefix_cache", DefaultCredit)(seed, all).(*warm)
 			p = &growing{warm: inner, all: inner.view.Endpoints, at: 3 * time.Second, counts: make([]int, len(all))}
 			inner.view = &lb.View{Cluster: "llm", Endpoints: p.all[:tc.before]}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/enginesim"
 )
 
 // Foresight is how a schedule that knows everything uses that.
@@ -19,9 +19,8 @@ type Foresight struct {
 // limit is a schedule that no gateway can have.
 type limit struct {
 	how     Foresight
-	servers []*vllmsim.Virtual
+	servers []*enginesim.Engine
 	waiting []*held
-	byJob   map[*vllmsim.Job]*held
 }
 
 // held is a request, and where it was handed to.
@@ -36,8 +35,8 @@ type held struct {
 // and chooses the server where it delays all requests least, itself included. It is a very good schedule, no upper
 // bound: it does not know what will come.
 func Limit(how Foresight) Maker {
-	return func(_ uint64, servers []*vllmsim.Virtual) Policy {
-		return &limit{how: how, servers: servers, byJob: map[*vllmsim.Job]*held{}}
+	return func(_ uint64, servers []*enginesim.Engine) Policy {
+		return &limit{how: how, servers: servers}
 	}
 }
 
@@ -48,10 +47,7 @@ func (p *limit) Choose(now time.Duration, r *Request, place func(time.Duration, 
 
 func (p *limit) First(time.Duration, *Request) {}
 
-func (p *limit) Last(now time.Duration, r *Request) {
-	delete(p.byJob, &r.job)
-	p.hand(now)
-}
+func (p *limit) Last(now time.Duration, _ *Request) { p.hand(now) }
 
 // hand hands over what fits.
 func (p *limit) hand(now time.Duration) {
@@ -66,7 +62,7 @@ func (p *limit) hand(now time.Duration) {
 		}
 		c := choices[i]
 		p.waiting = slices.DeleteFunc(p.waiting, func(h *held) bool { return h == c.held })
-		p.byJob[&c.job] = c.held
+		c.policy = c.held
 		c.shared = p.servers[c.server].Cached(c.chain) / p.servers[c.server].Config().BlockSize
 		c.place(now, c.server)
 	}
@@ -86,7 +82,9 @@ type choice struct {
 func (p *limit) choices() (all []choice) {
 	for i, s := range p.servers {
 		var left []int
-		s.Each(func(j *vllmsim.Job, generated int) { left = append(left, j.Tokens-generated) })
+		for _, r := range s.Requests() {
+			left = append(left, r.Tokens-r.Generated())
+		}
 		if len(left) >= s.Config().MaxNumSeqs {
 			continue
 		}
@@ -114,8 +112,8 @@ func (p *limit) warmest(h *held) (most int) {
 }
 
 // cost returns by how much a request delays itself and those with so many tokens left at a server.
-func (p *limit) cost(s *vllmsim.Virtual, h *held, left []int) float64 {
-	t := s.Config().Tuning
+func (p *limit) cost(s *enginesim.Engine, h *held, left []int) float64 {
+	t := s.Times()
 	missing := float64(len(h.prompt)/4 - s.Cached(h.chain))
 	cost := p.how.Credit * (t.PrefillOverheadMS + t.PrefillTokenMS*missing) * float64(1+len(left))
 	cost += float64(h.Answer) * (t.DecodeStepMS + t.DecodeSeqMS*float64(1+len(left)))
@@ -137,10 +135,10 @@ func (p *limit) fits(server int, h *held) bool {
 	s := p.servers[server]
 	c := s.Config()
 	all := []running{{h, s.Cached(h.chain) / c.BlockSize, len(h.prompt) / 4, h.Answer}}
-	s.Each(func(j *vllmsim.Job, generated int) {
-		q := p.byJob[j]
-		all = append(all, running{q, q.shared, len(q.prompt)/4 + generated, q.Answer - generated})
-	})
+	for _, r := range s.Requests() {
+		q, n := r.Owner.(*Request).policy.(*held), r.Generated()
+		all = append(all, running{q, q.shared, len(q.prompt)/4 + n, q.Answer - n})
+	}
 	slices.SortFunc(all, func(a, b running) int { return b.left - a.left })
 	owned, found, common := map[uint64]bool{}, map[uint64]bool{}, 0
 	for n, last := range all {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/cache"
 	"github.com/warmgate/warmgate/lb/engines"
@@ -34,7 +34,7 @@ func (p *simple) First(time.Duration, *Request)    {}
 func (p *simple) Last(_ time.Duration, r *Request) { p.counts[r.Server]-- }
 
 func simply(choose func(p *simple, r *Request) int) Maker {
-	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
+	return func(seed uint64, servers []*enginesim.Engine) Policy {
 		return &simple{rand.New(rand.NewPCG(seed, 4)), make([]int, len(servers)), choose}
 	}
 }
@@ -98,7 +98,7 @@ func cheapest(rng *rand.Rand, n int, cost func(int) float64) int {
 // exact knows what the servers have in their caches, and how long answers will be.
 type exact struct {
 	rng     *rand.Rand
-	servers []*vllmsim.Virtual
+	servers []*enginesim.Engine
 	loads   []float64 // tokens
 	credit  float64
 }
@@ -107,7 +107,7 @@ type exact struct {
 // differs in that a request in flight costs nothing beside its tokens, and in that a prompt counts as cached only when
 // it has been computed, not as soon as it is sent to a server.
 func Exact(credit float64) Maker {
-	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
+	return func(seed uint64, servers []*enginesim.Engine) Policy {
 		return &exact{rand.New(rand.NewPCG(seed, 5)), servers, make([]float64, len(servers)), credit}
 	}
 }
@@ -155,7 +155,7 @@ const DefaultCredit = 2
 
 // Warm is a policy of Warmgate with a credit.
 func Warm(name string, credit float64) Maker {
-	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
+	return func(seed uint64, servers []*enginesim.Engine) Policy {
 		return newWarm(seed, name, len(servers), policy.Config{Settings: cacheConfig(credit)})
 	}
 }
@@ -236,7 +236,7 @@ func (p *warm) Last(now time.Duration, r *Request) {
 	p.typical *= math.Pow(min(max(float64(r.Answer)/p.typical, 0.25), 4), 1.0/16)
 	p.policy.Observe(now, lb.Outcome{
 		Addr: p.view.Endpoints[r.Server].Addr, Verdict: lb.Success, PlannedAt: l.placed,
-		PromptTokens: int64(len(r.prompt) / 4), ExpectedTokens: l.expected, CachedTokens: int64(r.job.Cached),
+		PromptTokens: int64(len(r.prompt) / 4), ExpectedTokens: l.expected, CachedTokens: int64(r.call.Cached()),
 		Source:        r.blocks[0].Key,
 		CountedTokens: l.work, TTFT: l.first, Duration: now - l.placed,
 	})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
@@ -31,17 +31,17 @@ const scrapePeriod = time.Second
 type waiting struct {
 	*warm
 	how       Waiting
-	servers   []*vllmsim.Virtual
+	servers   []*enginesim.Engine
 	engines   *engines.Samples
 	limits    *push.Limits
 	parser    *metrics.Parser
-	server    vllmsim.Config
+	server    enginesim.Config
 	scrapedAt time.Duration
 }
 
 // PrefixCacheWaiting is prefix_cache with requests that wait in the gateway.
 func PrefixCacheWaiting(how Waiting) Maker {
-	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
+	return func(seed uint64, servers []*enginesim.Engine) Policy {
 		parser, err := metrics.New(metrics.AnyEngine)
 		if err != nil {
 			panic(err)
@@ -101,7 +101,7 @@ func (p *waiting) Tick(now time.Duration) {
 func (p *waiting) scrape(now time.Duration) {
 	samples := map[string]engines.Sample{}
 	for i, s := range p.servers {
-		addr, st := p.view.Endpoints[i].Addr, s.Gauges()
+		addr, g := p.view.Endpoints[i].Addr, s.Gauges()
 		load, err := p.store.Loads(p.view.Cluster, []string{addr}, nil)
 		if err != nil {
 			panic(err)
@@ -110,7 +110,8 @@ func (p *waiting) scrape(now time.Duration) {
 		p.parser.Parse(fmt.Appendf(nil, "vllm:num_requests_running %d\nvllm:num_requests_waiting %d\n"+
 			"vllm:kv_cache_usage_perc %g\nvllm:num_preemptions_total %d\n"+
 			"vllm:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%d\"} 1\n",
-			st.Running, st.Waiting, st.KVUse, st.Preemptions, p.server.BlockSize, p.server.NumBlocks), &sample.Snapshot)
+			g.Running, g.Waiting, g.KVUsage, s.State(now).Preemptions,
+			p.server.BlockSize, p.server.NumBlocks), &sample.Snapshot)
 		samples[addr] = sample
 	}
 	p.engines.Update(now, nil, samples)

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/simtime"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/engines"
 	"github.com/warmgate/warmgate/lb/health"
@@ -37,11 +37,10 @@ type pushLab struct {
 
 // labServer is a server, and what it has been doing since the last report.
 type labServer struct {
-	*vllmsim.Virtual
+	*enginesim.Engine
 	cap      lb.Candidate
 	inflight int
 	busy     bool
-	jobs     map[*vllmsim.Job]*labJob
 
 	sum, ticks float64 // of requests in flight, and their number
 	most, done int
@@ -58,7 +57,7 @@ type labGate struct {
 const gatePeriod = 100 * time.Millisecond
 
 type labJob struct {
-	vllmsim.Job
+	enginesim.Request
 	gate     *labGate
 	placed   time.Duration
 	inflight int64
@@ -71,11 +70,10 @@ func (l *pushLab) start() *pushLab {
 	l.memory = storetest.NewMemory()
 	l.now, l.random = time.Hour, rand.New(rand.NewPCG(l.seed, 12))
 	for i, n := range l.slots {
-		c := vllmsim.DefaultConfig()
-		c.MaxNumSeqs, c.MaxQueued, c.NumBlocks = n, -1, 1<<20
+		c := enginesim.Config{MaxNumSeqs: n, MaxQueued: -1, NumBlocks: 1 << 20}
 		l.servers = append(l.servers, &labServer{
-			Virtual: vllmsim.NewVirtual(c), jobs: map[*vllmsim.Job]*labJob{},
-			cap: lb.Candidate{Addr: fmt.Sprintf("10.0.0.%d:8000", i+1), Weight: 1},
+			Engine: enginesim.New(c, enginesim.Times{}),
+			cap:    lb.Candidate{Addr: fmt.Sprintf("10.0.0.%d:8000", i+1), Weight: 1},
 		})
 	}
 	for range l.workers {
@@ -171,8 +169,10 @@ func (l *pushLab) place(s *labServer) {
 	j.Tokens, j.Seed = l.lengths.Draw(l.random), l.random.Uint64()
 	j.Prompt = fmt.Appendf(nil, "%0*d", 4*labPrompts.Draw(l.random), j.Seed) // that no other one begins like
 	copy(j.Prompt, fmt.Sprintf("%020d", j.Seed))
-	s.jobs[&j.Job] = j
-	s.Add(&j.Job, l.now)
+	j.Owner = j
+	if err := s.Add(&j.Request, l.now); err != nil {
+		panic(err) // its queue has no limit
+	}
 	if !s.busy {
 		l.step(s)
 	}
@@ -184,16 +184,16 @@ func (l *pushLab) step(s *labServer) {
 		return
 	}
 	l.events.At(l.now+took, func() {
-		s.Finish(l.now, func(v *vllmsim.Job) {
-			if l.streamed {
-				l.observe(s, s.jobs[v], true)
+		for _, r := range s.Finish(l.now) {
+			if r.Generated() == 1 && l.streamed {
+				l.observe(s, r.Owner.(*labJob), true)
 			}
-		}, func(v *vllmsim.Job) {
-			l.observe(s, s.jobs[v], false)
-			delete(s.jobs, v)
-			s.inflight--
-			s.done++
-		})
+			if r.Done() {
+				l.observe(s, r.Owner.(*labJob), false)
+				s.inflight--
+				s.done++
+			}
+		}
 		l.dispatch()
 		l.step(s)
 	})

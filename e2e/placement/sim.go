@@ -1,5 +1,5 @@
 // Package placement simulates clients, a gateway and model servers in simulated time, to study where policies send
-// requests: thousands of runs take minutes. The servers are those of vllmsim, without the network; policies of Warmgate
+// requests: thousands of runs take minutes. The servers are those of enginesim; policies of Warmgate
 // are the real ones, over the embedded store.
 package placement
 
@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/simtime"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
 // Request is one that is under way.
@@ -19,7 +19,7 @@ type Request struct {
 	Server  int
 
 	script int
-	job    vllmsim.Job
+	call   enginesim.Request
 	sent   time.Duration
 	first  time.Duration
 	policy any // what the policy keeps with it
@@ -43,7 +43,7 @@ type Ticking interface {
 const tick = 25 * time.Millisecond
 
 // Maker makes a policy for servers that are all idle.
-type Maker func(seed uint64, servers []*vllmsim.Virtual) Policy
+type Maker func(seed uint64, servers []*enginesim.Engine) Policy
 
 // Result is the outcome of a run.
 type Result struct {
@@ -69,10 +69,9 @@ type Served struct {
 type sim struct {
 	work    *Workload
 	scripts []Script
-	servers []*vllmsim.Virtual
+	servers []*enginesim.Engine
 	busy    []bool // a step is under way
 	policy  Policy
-	jobs    map[*vllmsim.Job]*Request
 
 	now    time.Duration
 	events simtime.Events
@@ -129,9 +128,9 @@ func (p *Prepared) Play(load float64, maker Maker) (Result, []Served) {
 	for i := range p.scripts {
 		turns += len(p.scripts[i].Turns)
 	}
-	s := &sim{work: p.Workload, scripts: p.scripts, jobs: map[*vllmsim.Job]*Request{}, open: map[int]int{}}
+	s := &sim{work: p.Workload, scripts: p.scripts, open: map[int]int{}}
 	for range p.Servers {
-		s.servers = append(s.servers, vllmsim.NewVirtual(p.Server))
+		s.servers = append(s.servers, enginesim.New(p.Server.Config, p.Server.Tuning.Times))
 		s.busy, s.counts = append(s.busy, false), append(s.counts, 0)
 	}
 	s.policy = maker(p.Seed, s.servers)
@@ -193,13 +192,15 @@ func (s *sim) send(script, turn int) {
 	t := &s.scripts[script].Turns[turn]
 	r := &Request{
 		Turn: t, Session: s.scripts[script].Session, script: script, sent: s.now,
-		job: vllmsim.Job{Prompt: t.prompt, Tokens: t.Answer, Seed: t.seed},
+		call: enginesim.Request{Prompt: slices.Clip(t.prompt), Tokens: t.Answer, Seed: t.seed},
 	}
+	r.call.Owner = r
 	s.policy.Choose(s.now, r, func(now time.Duration, server int) {
 		r.Server = server
 		s.counts[server]++
-		s.jobs[&r.job] = r
-		s.servers[server].Add(&r.job, now)
+		if err := s.servers[server].Add(&r.call, now); err != nil {
+			panic(err) // its queue has no limit
+		}
 		if !s.busy[server] {
 			s.step(server)
 		}
@@ -222,25 +223,31 @@ func (s *sim) step(server int) {
 		return
 	}
 	s.events.At(s.now+took, func() {
-		s.servers[server].Finish(s.now, s.first, s.last)
+		served := s.servers[server].Finish(s.now)
+		for _, c := range served {
+			r := c.Owner.(*Request)
+			if c.Generated() == 1 {
+				s.first(r)
+			}
+			if c.Done() {
+				s.last(r)
+			}
+		}
 		s.step(server)
 	})
 }
 
-func (s *sim) first(j *vllmsim.Job) {
-	r := s.jobs[j]
+func (s *sim) first(r *Request) {
 	r.first = s.now
 	s.ttft = append(s.ttft, s.now-r.sent)
 	s.prompt += len(r.prompt) / 4
-	s.cached += j.Cached
+	s.cached += r.call.Cached()
 	s.policy.First(s.now, r)
 }
 
-func (s *sim) last(j *vllmsim.Job) {
-	r := s.jobs[j]
-	delete(s.jobs, j)
+func (s *sim) last(r *Request) {
 	s.served = append(s.served, Served{
-		r.script, r.Server, r.sent, r.first, s.now, len(r.prompt) / 4, j.Cached, r.Answer,
+		r.script, r.Server, r.sent, r.first, s.now, len(r.prompt) / 4, r.call.Cached(), r.Answer,
 	})
 	s.answered += r.Answer
 	s.took = s.now
@@ -271,7 +278,7 @@ func (s *sim) result() Result {
 	}
 	n, preempted := len(s.ttft), 0
 	for _, v := range s.servers {
-		preempted += v.Gauges().Preemptions
+		preempted += int(v.State(s.now).Preemptions)
 	}
 	return Result{
 		Cached: float64(s.cached) / float64(s.prompt), TTFT: sum / time.Duration(n), P99: s.ttft[n-1-n/100],

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -49,7 +50,7 @@ const blockBytes = 512
 
 // prepare computes what engines and gateways see of the prompts.
 func prepare(scripts []traffic.Script, c vllmsim.Config) []Script {
-	v := vllmsim.NewVirtual(c)
+	e := enginesim.New(c.Config, c.Tuning.Times)
 	chainer := prompt.NewChainer([16]byte{1}, blockBytes)
 	out := make([]Script, len(scripts))
 	for k, s := range scripts {
@@ -60,19 +61,19 @@ func prepare(scripts []traffic.Script, c vllmsim.Config) []Script {
 			t.Turn = s.Turns[i]
 			if t.Parent >= 0 {
 				p := &turns[t.Parent]
-				answer := traffic.Assistant(vllmsim.AnswerOf(p.seed, p.Answer))
+				answer := traffic.Assistant(enginesim.Text(p.seed, p.Answer))
 				histories[i] = append(slices.Clone(histories[t.Parent]), answer)
 			}
 			histories[i] = append(histories[i], t.Add...)
 			t.seed = xxhash.Sum64String(s.Session + " " + strconv.Itoa(i))
-			t.see(histories[i], chainer, v)
+			t.see(histories[i], chainer, e.Config())
 		}
 		out[k] = Script{Session: s.Session, Due: s.Due, Turns: turns}
 	}
 	return out
 }
 
-func (t *Turn) see(messages []loadgen.Message, chainer *prompt.Chainer, v *vllmsim.Virtual) {
+func (t *Turn) see(messages []loadgen.Message, chainer *prompt.Chainer, c enginesim.Config) {
 	body, err := loadgen.ConversationBody("sim", messages, t.Answer, true)
 	if err != nil {
 		panic(err) // texts always marshal
@@ -86,7 +87,7 @@ func (t *Turn) see(messages []loadgen.Message, chainer *prompt.Chainer, v *vllms
 	}
 	t.blocks, t.length = chainer.Chain(body, &parts)
 	t.blocks = slices.Clone(t.blocks)
-	t.chain = v.ChainOf(t.prompt)
+	t.chain = c.Chain(0, t.prompt)
 }
 
 // conversations are n of them over so many system prompts, of which each conversation has one in turn.

@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// Bucket is what an endpoint may be granted in tokens: what a minute brings, and no more than that at once. A request
-// of more tokens than it holds needs a full one, which is below zero then.
-type Bucket struct{ PerMinute float64 }
-
 // rounding is by how many tokens a sum of many grants may be off.
 const rounding = 1e-3
 

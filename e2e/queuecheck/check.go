@@ -8,76 +8,6 @@ import (
 	"time"
 )
 
-// Rules are what the queue promises beside what its requests say.
-type Rules struct {
-	Weights map[string]float64 // of the classes; the higher goes first where Strict
-	Strict  bool               // a higher class goes first; else classes share by weight
-	// Slack is the time by which the events of a history may be late: events that are not farther apart may have
-	// happened in any order. 0: the times are exact, and only events of the same time are in no order.
-	Slack time.Duration
-	// Share is how far the share of a class in what is served may be from that of its weight, as a part of the latter.
-	// 0: shares are not checked. They are where several classes wait for at least MinGrants grants.
-	Share     float64
-	MinGrants int
-	// Tenants is how much more one tenant of a class may have been served than another that waits. 0: not checked.
-	Tenants float64
-	// Idle is for how long an endpoint may be open while a request waits that may use it. 0: not checked.
-	Idle time.Duration
-	// Late is how much later than at its time a wait may be ended.
-	Late time.Duration
-	// Buckets are those of endpoints that have some.
-	Buckets map[string]Bucket
-	// Open: the history ends while requests wait.
-	Open bool
-}
-
-// Violation is a promise that was not kept.
-type Violation struct {
-	Rule string
-	At   time.Duration
-	ID   uint64 // the request that suffers, or breaks the rule alone; 0 for a class
-	Text string
-}
-
-// String returns the violation in one line.
-func (v Violation) String() string {
-	return v.At.String() + " " + v.Rule + ": " + strconv.FormatUint(v.ID, 10) + " " + v.Text
-}
-
-// The names of the rules.
-const (
-	RuleOnce     = "once"     // a request ends once: granted, refused or left
-	RuleLost     = "lost"     // and it does end
-	RuleAllowed  = "allowed"  // it is granted an endpoint that it may use
-	RuleCap      = "cap"      // that is below its caps
-	RuleBucket   = "bucket"   // nor is more than its bucket has
-	RuleOrder    = "order"    // first come, first served within a tenant of a class
-	RuleSkip     = "skip"     // a request with a warm prefix passes at most its Skip others
-	RuleAging    = "aging"    // classes of which some have waited for their aging have a part of what is granted
-	RuleStrict   = "strict"   // a higher class goes first, but for that part
-	RuleTenants  = "tenants"  // the tenant goes next that was served least
-	RuleShare    = "share"    // classes are served by their weights
-	RuleIdle     = "idle"     // no open endpoint beside a request that waits for it
-	RuleMaxWait  = "max wait" // nobody waits for longer, or is sent away earlier
-	RuleEviction = "eviction" // the youngest of the tenant with the most makes room, and no class that has few
-)
-
-type checker struct {
-	Rules
-	events  History
-	byID    map[uint64]*record
-	records []*record // by entry
-	grants  []*record // by grant
-	caps    map[string][]capChange
-	found   []Violation
-}
-
-// capChange is the caps of an endpoint and since when they hold; 0 for none.
-type capChange struct {
-	from             time.Duration
-	requests, tokens int64
-}
-
 // Check returns the promises that the history breaks, by time.
 func Check(h History, rules Rules) []Violation {
 	c := &checker{Rules: rules, caps: map[string][]capChange{}}
@@ -91,8 +21,65 @@ func Check(h History, rules Rules) []Violation {
 	return c.found
 }
 
-func (c *checker) report(rule string, at time.Duration, id uint64, text string) {
-	c.found = append(c.found, Violation{rule, at, id, text})
+// read sorts the events by time and collects them by request. Requests are in the order in which they came.
+func (c *checker) read(h History) {
+	c.events = slices.Clone(h)
+	slices.SortStableFunc(c.events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	c.byID = map[uint64]*record{}
+	for i := range c.events {
+		e := &c.events[i]
+		switch {
+		case e.Kind == Capped:
+			change := capChange{e.At, cmp.Or(int64(e.Cap), noCap), cmp.Or(e.Tokens, noCap)}
+			c.caps[e.Endpoint] = append(c.caps[e.Endpoint], change)
+		case e.Kind == Entered:
+			if c.byID[e.ID] != nil {
+				c.report(RuleOnce, e.At, e.ID, "came twice")
+				continue
+			}
+			r := &record{Request: e.Request, id: e.ID, entered: e.At, ended: never, end: Entered}
+			r.soonest.entered, r.soonest.ended = cmp.Or(e.Earliest, e.At), never
+			c.byID[e.ID], c.records = r, append(c.records, r)
+		}
+	}
+	for i := range c.events {
+		if e := &c.events[i]; e.Kind != Entered && e.Kind != Capped {
+			c.follow(e)
+		}
+	}
+}
+
+// follow notes what became of a request.
+func (c *checker) follow(e *Event) {
+	r := c.byID[e.ID]
+	if r == nil {
+		c.report(RuleOnce, e.At, e.ID, e.Kind.String()+" but never came")
+		return
+	}
+	switch e.Kind {
+	case Granted, Refused, Left:
+		if r.end != Entered {
+			c.report(RuleOnce, e.At, e.ID, e.Kind.String()+" after it was "+r.end.String())
+			return
+		}
+		r.ended, r.end, r.code = e.At, e.Kind, e.Code
+		r.soonest.ended = cmp.Or(e.Earliest, e.At)
+		if e.Kind == Granted {
+			r.Cost = cmp.Or(e.Cost, r.Cost)
+			r.at, r.warm = e.Endpoint, e.Warm || slices.Contains(r.Warm, e.Endpoint)
+			r.stays = append(r.stays, stay{endpoint: e.Endpoint, from: e.At, to: never, tokens: e.Tokens})
+			c.grants = append(c.grants, r)
+		}
+	case Moved, Released:
+		if r.end != Granted {
+			c.report(RuleOnce, e.At, e.ID, e.Kind.String()+" but never granted")
+			return
+		}
+		r.stays[len(r.stays)-1].to = e.At
+		if e.Kind == Moved {
+			r.stays = append(r.stays, stay{e.Endpoint, e.At, never, true, e.Tokens})
+		}
+	}
 }
 
 // checkEnds checks that each request ends, in time, and by what it may.
@@ -197,9 +184,9 @@ func (c *checker) checkCaps() {
 		most, mostTokens := c.capsAt(e.Endpoint, e.At)
 		switch {
 		case e.Kind != Granted:
-		case most > 0 && requests >= most:
+		case requests >= most:
 			c.report(RuleCap, e.At, e.ID, "is one more than "+strconv.FormatInt(most, 10)+" at "+e.Endpoint)
-		case mostTokens > 0 && tokens >= mostTokens:
+		case tokens >= mostTokens:
 			c.report(RuleCap, e.At, e.ID, "finds "+strconv.FormatInt(tokens, 10)+" tokens at "+e.Endpoint+
 				", which takes "+strconv.FormatInt(mostTokens, 10))
 		}
@@ -228,29 +215,4 @@ func (c *checker) inFlight(held []stay, n int, begun stay) (requests, tokens int
 		}
 	}
 	return requests, tokens
-}
-
-// capsAt returns the highest caps of the endpoint that may have been in force at the time, 0 for none.
-func (c *checker) capsAt(endpoint string, at time.Duration) (requests, tokens int64) {
-	first := true
-	for i, change := range c.caps[endpoint] {
-		ended := i+1 < len(c.caps[endpoint]) && c.caps[endpoint][i+1].from+c.Slack < at
-		if change.from > at+c.Slack || ended {
-			continue
-		}
-		if first {
-			requests, tokens, first = change.requests, change.tokens, false
-			continue
-		}
-		requests, tokens = looser(requests, change.requests), looser(tokens, change.tokens)
-	}
-	return requests, tokens
-}
-
-// looser returns the higher one of two caps, where 0 is none.
-func looser(a, b int64) int64 {
-	if a == 0 || b == 0 {
-		return 0
-	}
-	return max(a, b)
 }

@@ -52,7 +52,7 @@ func (c *checker) openTimes(endpoint string, steps []step) []stay {
 			continue
 		}
 		most, mostTokens := c.capsAt(endpoint, s.at)
-		open := (most == 0 || requests < most) && (mostTokens == 0 || tokens < mostTokens)
+		open := requests < most && tokens < mostTokens
 		switch {
 		case open && since == never:
 			since = s.at

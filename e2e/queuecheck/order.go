@@ -70,8 +70,3 @@ func (c *checker) checkGrant(g *record, rivals []*record) {
 		c.report(RuleSkip, g.ended, g.id, "has passed "+strconv.Itoa(passed))
 	}
 }
-
-func (c *checker) overtaken(rule string, w, g *record) {
-	c.report(rule, g.ended, w.id, "waits since "+w.entered.String()+" but "+g.at+" went to "+g.name()+
-		", waiting since "+g.entered.String())
-}

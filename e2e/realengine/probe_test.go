@@ -61,11 +61,7 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestMeasureNoticesFailures(t *testing.T) {
-	sim := vllmsim.New(vllmsim.Config{Model: "tiny", Tuning: vllmsim.NoLatency()})
-	if err := sim.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	defer sim.Close()
+	sim := vllmsim.StartT(t, vllmsim.Config{Model: "tiny", Tuning: vllmsim.NoLatency()})
 	one := servers{{url: sim.URL(), names: vllmNames}}
 	if err := sim.SetMode(vllmsim.ModeError); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/child"
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/lab"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/e2e/wait"
@@ -92,8 +93,10 @@ func startEngine(ctx context.Context, e engine, env environment, number int) ser
 func startSimulated(t vllmsim.Tuning, n, block int) (list servers) {
 	for i := range n {
 		s := vllmsim.New(vllmsim.Config{
-			Index: i, Model: model, MaxNumSeqs: slots, MaxModelLen: slotTokens,
-			NumBlocks: slots * slotTokens / block, BlockSize: block, MaxLoras: len(held), Tuning: t,
+			Index: i, Model: model, Tuning: t, Config: enginesim.Config{
+				MaxNumSeqs: slots, MaxModelLen: slotTokens, NumBlocks: slots * slotTokens / block, BlockSize: block,
+				MaxLoras: len(held),
+			},
 		})
 		lab.Check(s.Start("127.0.0.1:0"))
 		list = append(list, server{url: s.URL(), names: vllmNames, finish: func() { _ = s.Close() }})

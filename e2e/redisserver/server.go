@@ -198,10 +198,11 @@ func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kill()
+	return s.end()
 }
 
-func (s *Server) kill() error {
+// end does what Kill does, with mu held.
+func (s *Server) end() error {
 	defer s.idle.drain()
 	if s.process == nil {
 		return nil
@@ -236,5 +237,5 @@ func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
-	return errors.Join(s.kill(), os.RemoveAll(s.dir))
+	return errors.Join(s.end(), os.RemoveAll(s.dir))
 }

@@ -1,39 +1,36 @@
 package streamtest
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // answerScenarios are about what an answer contains: its first token, and errors under a good status.
 var answerScenarios = []scenario{
-	{name: "what announces a response is no first token", endpoints: 2, config: announced, run: announces(
+	{name: "what announces a response is no first token", endpoints: 2, config: guessed, run: announces(
 		"/v1/responses", "input",
 		"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\","+
 			"\"status\":\"in_progress\",\"output\":[]}}\n\n",
 		"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n",
 	)},
-	{name: "a comment is no first token", endpoints: 2, config: announced, run: announces(
+	{name: "a comment is no first token", endpoints: 2, config: guessed, run: announces(
 		"/v1/completions", "prompt", ": keep-alive\n\n", "data: {\"choices\":[{\"text\":\"a\"}]}\n\n",
 	)},
-	{name: "what keeps a response alive is no first token", endpoints: 2, config: announced, run: announces(
+	{name: "what keeps a response alive is no first token", endpoints: 2, config: guessed, run: announces(
 		"/v1/responses", "input",
 		"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"output\":[]}}\n\n"+
 			"event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":2}\n\n",
 		"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n",
 	)},
-	{name: "what announces a message is no first token", endpoints: 2, config: announced, run: announces(
+	{name: "what announces a message is no first token", endpoints: 2, config: guessed, run: announces(
 		"/v1/messages", "prompt", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\","+
 			"\"role\":\"assistant\",\"content\":[]}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n",
 		"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n",
 	)},
-	{name: "a role is no first token", endpoints: 2, config: announced, run: announces(
+	{name: "a role is no first token", endpoints: 2, config: guessed, run: announces(
 		"/v1/chat/completions", "prompt",
 		"data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"+
 			"\"finish_reason\":null}]}\n\n",
 		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n",
 	)},
-	{name: "an answer streams by its own word", endpoints: 2, config: announced, run: streamsByItself},
+	{name: "an answer streams by its own word", endpoints: 2, config: guessed, run: streamsByItself},
 	{name: "of four, one that sends an error event gets a tenth at most", endpoints: 4, run: failsOfFour(
 		eventStream, "data: "+notReady+"\n\n"+doneEvent,
 	)},
@@ -67,14 +64,7 @@ var answerScenarios = []scenario{
 	{name: "a refusal says in its body when to try again", endpoints: 1, run: refusesInBody},
 }
 
-const (
-	announced   = `"unit":"tokens","output_tokens":100`
-	eventStream = "text/event-stream"
-	notReady    = `{"error": {"message": "worker is not ready", "code": 500}}`
-	doneEvent   = "data: [DONE]\n\n"
-	wordEvent   = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
-	stopEvent   = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
-)
+const notReady = `{"error": {"message": "worker is not ready", "code": 500}}`
 
 // announces has an endpoint announce the answer to a long prompt at once. Until output comes, cut in two, the prompt is
 // in flight there, and other requests go to the other endpoint.
@@ -82,10 +72,10 @@ func announces(path, field, announcement, output string) func(*run) {
 	return func(t *run) {
 		body := `{"model":"m","stream":true,"` + field + `":"` + strings.Repeat("x", 40_000) + `"}`
 		long := t.Open(Request{Path: path, Frames: []string{body}})
-		t.wantTokens(tokensAt(t, long, 10_100)...)
+		long.wantTokens(10_100)
 		long.Head(200, [2]string{"content-type", eventStream})
 		long.Data(announcement)
-		streams := []Stream{long}
+		streams := []*stream{long}
 		for range 24 {
 			s := t.Open(Request{Frames: []string{completion(400, 0)}})
 			if s.Upstream() == long.Upstream() {
@@ -109,23 +99,23 @@ func announces(path, field, announcement, output string) func(*run) {
 // streamsByItself has answers stream that were not requested so, and an answer that was come in one piece.
 func streamsByItself(t *run) {
 	s := t.Open(Request{Frames: []string{completion(4000, 0)}})
-	t.wantTokens(tokensAt(t, s, 1100)...)
+	s.wantTokens(1100)
 	s.Head(200, [2]string{"content-type", eventStream})
 	s.Data(wordEvent)
-	t.wantTokens(tokensAt(t, s, 100)...)
+	s.wantTokens(100)
 	t.finish(s)
 	s = t.Open(Request{Frames: []string{`{"stream":true,` + completion(4000, 0)[1:]}})
-	t.wantTokens(tokensAt(t, s, 1100)...)
+	s.wantTokens(1100)
 	s.Head(200, [2]string{"content-type", "application/json"})
 	s.Data(`{"choices":[{"text":"a`)
-	t.wantTokens(tokensAt(t, s, 1100)...)
+	s.wantTokens(1100)
 	t.finish(s)
 	t.wantDrained()
 }
 
 // answered sends n requests one after the other. The endpoint bad answers at once, as it is told; answered returns how
 // many of them it got.
-func (t *run) answered(n, bad int, answer func(Stream)) int {
+func answered(t *run, n, bad int, answer func(*stream)) int {
 	t.Helper()
 	got := 0
 	for i := range n {
@@ -134,57 +124,31 @@ func (t *run) answered(n, bad int, answer func(Stream)) int {
 			got++
 			answer(s)
 		} else {
-			t.streamsWell(s)
+			streamsWell(s)
 		}
-		s.Result()
 	}
 	return got
 }
 
-// streamsWell plays a usual stream.
-func (t *run) streamsWell(s Stream) {
+// streamsWell ends the request with a usual stream.
+func streamsWell(s *stream) {
 	s.Head(200, [2]string{"content-type", eventStream})
 	s.Data(wordEvent)
 	s.Data(wordEvent + stopEvent)
 	s.Data(doneEvent)
 	s.Finish()
+	s.Result()
 }
 
-// failsFastWith: an endpoint that answers 200 at once, with a body that is no answer, is always idle. It must not get
-// more requests for that than one that answers 500.
+// failsFastWith has an endpoint answer 200 at once, with a body that is no answer.
 func failsFastWith(contentType, body string) func(*run) {
-	return fastFailure(atOnce(contentType, body))
+	fail := atOnce(contentType, body)
+	return func(t *run) { t.attractsNothing(120, func(n int) int { return answered(t, n, 0, fail) }) }
 }
 
 // atOnce answers 200 with the body.
-func atOnce(contentType, body string) func(Stream) {
-	return func(s Stream) {
-		s.Head(200, [2]string{"content-type", contentType})
-		s.Data(body)
-		s.Finish()
-	}
-}
-
-func fastFailure(answer func(Stream)) func(*run) {
-	return func(t *run) {
-		t.mark(t.ejections())
-		busy := t.busy()
-		const requests = 120
-		first := t.answered(requests, 0, answer)
-		if most := requests / t.size; first == 0 || first > most {
-			t.Errorf("the failing endpoint got %d of %d requests, want some and at most %d", first, requests, most)
-		}
-		t.Advance(300 * time.Millisecond)
-		if n := t.answered(20, 0, answer); n != 0 {
-			t.Errorf("once ejected it still got %d of 20 requests", n)
-		}
-		t.finish(busy...)
-		t.Advance(1200 * time.Millisecond)
-		if !t.Await(func() bool { return t.Counter(t.ejections()) > t.before[t.ejections()] }) {
-			t.Error("no ejection was counted")
-		}
-		t.wantDrained()
-	}
+func atOnce(contentType, body string) func(*stream) {
+	return func(s *stream) { s.reply(200, body, [2]string{"content-type", contentType}) }
 }
 
 // failsOfFour keeps twelve requests open. Three endpoints stream, the first one answers 200 at once, with an error in
@@ -194,18 +158,16 @@ func failsOfFour(contentType, body string) func(*run) {
 	return func(t *run) {
 		const requests = 400
 		failed := 0
-		var open []Stream
+		var open []*stream
 		for i := range requests {
 			s := t.Open(t.from(i))
 			if s.Upstream() == 0 {
 				failed++
 				fail(s)
-				s.Result()
 				continue
 			}
 			if open = append(open, s); len(open) == 12 {
-				t.streamsWell(open[0])
-				open[0].Result()
+				streamsWell(open[0])
 				open = open[1:]
 			}
 		}
@@ -219,40 +181,32 @@ func failsOfFour(contentType, body string) func(*run) {
 
 // endlessStreams: streams of an endpoint begin well, and are closed without what ends those of the others.
 func endlessStreams(t *run) {
-	t.answered(20*t.Workers(), -1, nil) // every worker sees how streams end, even if it is picked by chance
-	fastFailure(func(s Stream) {
-		s.Head(200, [2]string{"content-type", eventStream})
-		s.Data(wordEvent)
-		s.Finish()
-	})(t)
+	answered(t, 20*t.Workers(), -1, nil) // every worker sees how streams end, even if it is picked by chance
+	failsFastWith(eventStream, wordEvent)(t)
 }
 
 // mistakesUnder200 has one client send requests that are answered with an error of its own wherever they go.
 func mistakesUnder200(t *run) {
 	t.settleEjections()
-	busy := t.open(8 * t.size)
+	busy := t.chats(8 * t.size)
 	for i := range 60 {
 		r := t.from(i)
 		r.Client = t.client(9)
-		s := t.Open(r)
-		s.Upstream()
-		s.Head(200, [2]string{"content-type", "application/json"})
-		s.Data(`{"error":{"message":"temperature is too high","type":"invalid_request_error","code":"invalid_value"}}`)
-		s.Finish()
-		s.Result()
+		t.Open(r).reply(200, `{"error":{"message":"temperature is too high","type":"invalid_request_error",`+
+			`"code":"invalid_value"}}`, [2]string{"content-type", "application/json"})
 		if i%3 == 0 {
-			t.replied(t.from(i), 200)
+			t.Open(t.from(i)).reply(200, "")
 		}
 	}
-	t.wantEjections(0)
+	t.wantNoEjections()
 	t.finish(busy...)
 	t.wantEven()
 	t.wantDrained()
 }
 
 // refusesInBody has a server refuse with Google's RetryInfo, cut in two.
-func refusesInBody(t *run) {
-	t.budgets("", `"weight":1`)
+func refusesInBody(r *run) {
+	t := r.budgets("", `"weight":1`)
 	s := t.budgeted(0, "")
 	restricted := t.restrictions(0, "retry_after")
 	t.mark(restricted)
@@ -263,6 +217,6 @@ func refusesInBody(t *run) {
 	s.Result()
 	t.wantDrained()
 	t.wantGrown(restricted, 1)
-	t.wantRetryAfter(t.refused("", "over_budget"), 96, 136)
+	t.refused("", "over_budget").wantRetryAfter(96, 136)
 	t.wantDrained()
 }

@@ -1,12 +1,6 @@
 package streamtest
 
-import (
-	"fmt"
-	"hash/crc32"
-	"slices"
-	"strings"
-	"time"
-)
+import "strings"
 
 // blameScenarios are about failures that may be the request's fault, or the endpoint's.
 var blameScenarios = []scenario{
@@ -23,9 +17,9 @@ var blameScenarios = []scenario{
 	{name: "what is refused everywhere ejects no endpoint", endpoints: 4, config: ejecting, run: func(t *run) {
 		t.settleEjections()
 		for i := range 60 {
-			t.replied(t.from(i), 404)
+			t.Open(t.from(i)).reply(404, "")
 		}
-		t.wantEjections(0)
+		t.wantNoEjections()
 		t.wantEven()
 	}},
 	{
@@ -44,58 +38,9 @@ func resetsIncomplete(t *run) {
 		s.ResetByUpstream()
 		s.Result()
 	}
-	t.wantEjections(0)
+	t.wantNoEjections()
 	t.wantEven()
 	t.wantDrained()
-}
-
-// settleEjections waits until what an earlier scenario has ejected is counted.
-func (t *run) settleEjections() {
-	t.Advance(1200 * time.Millisecond)
-	t.mark(t.ejections())
-}
-
-func (t *run) wantEjections(n uint64) {
-	t.Helper()
-	t.Advance(1200 * time.Millisecond)
-	t.wantGrown(t.ejections(), n)
-}
-
-// wantEven opens eight requests for each endpoint and wants each endpoint to get at least half of that.
-func (t *run) wantEven() {
-	t.Helper()
-	counts := make([]int, t.size)
-	streams := t.open(8 * t.size)
-	for _, s := range streams {
-		counts[s.Upstream()]++
-	}
-	if slices.Min(counts) < 4 {
-		t.Errorf("requests per endpoint: %s, want about 8 each", each(counts))
-	}
-	t.finish(streams...)
-}
-
-// client returns an address of this scenario alone: a gateway remembers for a minute whom every endpoint has refused,
-// and may play the next scenario by then.
-func (t *run) client(i int) string {
-	return fmt.Sprintf("127.0.%d.%d", 1+crc32.ChecksumIEEE([]byte(t.Name()))%250, i)
-}
-
-// from returns a request of one of five clients.
-func (t *run) from(i int) Request {
-	r := chat()
-	r.Client, r.Worker = t.client(20+i%5), i%t.Workers()
-	return r
-}
-
-// replied plays a request that is answered at once, and returns the endpoint that it went to.
-func (t *run) replied(r Request, status int) int {
-	s := t.Open(r)
-	at := s.Upstream()
-	s.Head(status)
-	s.Finish()
-	s.Result()
-	return at
 }
 
 // badClient has one client send requests that end with the status wherever they go, while requests of other clients
@@ -103,16 +48,16 @@ func (t *run) replied(r Request, status int) int {
 func badClient(status int) func(*run) {
 	return func(t *run) {
 		t.settleEjections()
-		busy := t.open(8 * t.size)
+		busy := t.chats(8 * t.size)
 		for i := range 60 {
 			r := t.from(i)
 			r.Client = t.client(9)
-			t.replied(r, status)
+			t.Open(r).reply(status, "")
 			if i%3 == 0 {
-				t.replied(t.from(i), 200)
+				t.Open(t.from(i)).reply(200, "")
 			}
 		}
-		t.wantEjections(0)
+		t.wantNoEjections()
 		t.finish(busy...)
 		t.wantEven()
 		t.wantDrained()
@@ -130,9 +75,7 @@ func refusesFast(t *run) {
 		s := t.Open(r)
 		if s.Upstream() == 0 {
 			got++
-			s.Head(404)
-			s.Finish()
-			s.Result()
+			s.reply(404, "")
 			continue
 		}
 		t.finish(s)
@@ -141,9 +84,6 @@ func refusesFast(t *run) {
 		t.Errorf("the endpoint that answers 404 got %d of %d requests, want some and at most %d", got, requests, most)
 	}
 	t.finish(busy...)
-	t.Advance(1200 * time.Millisecond)
-	if !t.Await(func() bool { return t.Counter(t.ejections()) > t.before[t.ejections()] }) {
-		t.Error("no ejection was counted")
-	}
+	t.wantEjections()
 	t.wantDrained()
 }

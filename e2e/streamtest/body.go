@@ -6,10 +6,6 @@ import (
 	"time"
 )
 
-// guessed is a configuration under which no answer reports the lengths of prompts and answers: the plugin estimates
-// them.
-const guessed = `"unit":"tokens","output_tokens":100`
-
 // bodyScenarios are about requests that wait for their body. All count tokens, because only then do requests wait for
 // it.
 var bodyScenarios = []scenario{
@@ -22,8 +18,8 @@ var bodyScenarios = []scenario{
 			t.Error("the request is not held")
 		}
 		s.Send(body[200:], true)
-		t.wantReceived(s, body)
-		t.wantTokens(tokensAt(t, s, 150)...)
+		s.wantReceived(body)
+		s.wantTokens(150)
 		t.finish(s)
 		t.wantDrained()
 		t.wantGrown(decisions("chosen"), 1)
@@ -35,31 +31,27 @@ var bodyScenarios = []scenario{
 			t.Error("the request is not held")
 		}
 		t.Advance(400 * time.Millisecond)
-		if s.Upstream() < 0 {
-			t.Fatalf("the request reached no endpoint: %+v", s.Result())
-		}
-		t.wantTokens(tokensAt(t, s, 1)...) // no engine works at it yet
+		s.wantSent()
+		s.wantTokens(1) // no engine works at it yet
 		s.Send(`{"model":"m"}`, true)
-		t.wantReceived(s, `{"model":"m"}`)
-		t.wantTokens(tokensAt(t, s, 103)...)
+		s.wantReceived(`{"model":"m"}`)
+		s.wantTokens(103)
 		t.finish(s)
-		t.wantReason(s, "body_late")
+		s.wantReason("body_late")
 		t.wantDrained()
 		t.wantGrown(decisions("body_late"), 1)
 	}},
 	{name: "does not come but is announced", endpoints: 1, run: func(t *run) {
-		t.configure(guessed + `,"body_timeout":"200ms"`)
+		t.apply(guessed + `,"body_timeout":"200ms"`)
 		body := completion(1200-len(completion(0, 0)), 0)
 		s := t.Open(Request{Headers: [][2]string{{"content-length", "1200"}}, Unended: true})
 		t.Advance(400 * time.Millisecond)
-		if s.Upstream() < 0 {
-			t.Fatalf("the request reached no endpoint: %+v", s.Result())
-		}
+		s.wantSent()
 		t.wantTokens(1) // whatever is announced
 		s.Send(body[:600], false)
 		t.wantTokens(1)
 		s.Send(body[600:], true)
-		t.wantReceived(s, body)
+		s.wantReceived(body)
 		t.wantTokens(300) // twice a typical prompt at most, since nothing of it was read
 		t.finish(s)
 		t.wantDrained()
@@ -67,10 +59,8 @@ var bodyScenarios = []scenario{
 	{name: "is announced, huge, and never comes", endpoints: 2, config: guessed + `,"body_timeout":"200ms"`, run: func(t *run) {
 		huge := t.Open(Request{Headers: [][2]string{{"content-length", "1000000000"}}, Unended: true})
 		t.Advance(400 * time.Millisecond)
-		if huge.Upstream() < 0 {
-			t.Fatalf("the request reached no endpoint: %+v", huge.Result())
-		}
-		streams, same := []Stream{}, 0
+		huge.wantSent()
+		streams, same := []*stream{}, 0
 		for range 10 {
 			s := t.Open(Request{Frames: []string{completion(400, 0)}})
 			if streams = append(streams, s); s.Upstream() == huge.Upstream() {
@@ -85,7 +75,7 @@ var bodyScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "comes late in part", endpoints: 2, needs: []Ability{NewestFrame}, run: func(t *run) {
-		t.configure(guessed + `,"body_timeout":"200ms"`)
+		t.apply(guessed + `,"body_timeout":"200ms"`)
 		t.mark(decisions("body_late"))
 		s := t.Open(Request{Frames: []string{`{"prompt":"` + strings.Repeat("x", 400)}, Unended: true})
 		t.Advance(400 * time.Millisecond)
@@ -93,27 +83,25 @@ var bodyScenarios = []scenario{
 			t.Error("a request was sent on with part of its body held")
 		}
 		s.Send(strings.Repeat("x", 400), false)
-		if s.Upstream() < 0 {
-			t.Fatalf("the request reached no endpoint: %+v", s.Result())
-		}
+		s.wantSent()
 		t.Advance(1500 * time.Millisecond)
-		t.wantTokens(tokensAt(t, s, 1)...) // what has come counts for a second
+		s.wantTokens(1) // what has come counts for a second
 		s.Send(`"}`, true)
-		t.wantReceived(s, `{"prompt":"`+strings.Repeat("x", 800)+`"}`)
-		t.wantTokens(tokensAt(t, s, 300)...)
+		s.wantReceived(`{"prompt":"` + strings.Repeat("x", 800) + `"}`)
+		s.wantTokens(300)
 		t.finish(s)
-		t.wantReason(s, "body_late")
+		s.wantReason("body_late")
 		t.wantDrained()
 		t.wantGrown(decisions("body_late"), 1)
 	}},
 	{name: "comes whole after its time", endpoints: 2, needs: []Ability{NewestFrame}, run: func(t *run) {
-		t.configure(guessed + `,"body_timeout":"200ms"`)
+		t.apply(guessed + `,"body_timeout":"200ms"`)
 		body := completion(400, 50)
 		s := t.Open(Request{Frames: []string{body[:100]}, Unended: true})
 		t.Advance(400 * time.Millisecond)
 		s.Send(body[100:], true)
-		t.wantReceived(s, body)
-		t.wantTokens(tokensAt(t, s, 150)...)
+		s.wantReceived(body)
+		s.wantTokens(150)
 		t.finish(s)
 		t.wantDrained()
 	}},
@@ -124,31 +112,29 @@ var bodyScenarios = []scenario{
 			Headers: [][2]string{{"content-length", fmt.Sprint(length)}}, Frames: []string{body[:1024]},
 			Unended: true,
 		})
-		if s.Upstream() < 0 {
-			t.Fatal("the request is held although enough of it is there")
-		}
+		s.wantSent()
 		t.Advance(1500 * time.Millisecond)
-		t.wantTokens(tokensAt(t, s, 1)...) // what has come counts for a second
+		s.wantTokens(1) // what has come counts for a second
 		s.Send(body[1024:], true)
-		t.wantReceived(s, body)
+		s.wantReceived(body)
 		seen := 1024 - len(`{"model":"m","prompt":"`)
-		t.wantTokens(tokensAt(t, s, int64(seen*length/1024/4+100))...) // the rest is like what was seen
+		s.wantTokens(int64(seen*length/1024/4 + 100)) // the rest is like what was seen
 		t.finish(s)
 		t.wantDrained()
 	}},
 	{name: "a byte at a time", endpoints: 2, config: guessed + `,"body_timeout":"60s"`, run: func(t *run) {
 		body := completion(40, 50)
 		s := t.Open(Request{Frames: strings.Split(body, "")})
-		t.wantReceived(s, body)
-		t.wantTokens(tokensAt(t, s, 60)...)
+		s.wantReceived(body)
+		s.wantTokens(60)
 		t.finish(s)
 		t.wantDrained()
 	}},
 	{name: "ends with trailers", endpoints: 2, config: guessed + `,"body_timeout":"60s"`, run: func(t *run) {
 		body := completion(400, 50)
 		s := t.Open(Request{Frames: []string{body}, Trailers: [][2]string{{"x-checksum", "1"}}})
-		t.wantReceived(s, body)
-		t.wantTokens(tokensAt(t, s, 150)...)
+		s.wantReceived(body)
+		s.wantTokens(150)
 		if got := s.Received().Trailers["x-checksum"]; got != "1" {
 			t.Errorf("trailer %q", got)
 		}
@@ -156,13 +142,13 @@ var bodyScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "shed when it is there", endpoints: 1, config: `"unit":"tokens","max_inflight":1`, run: func(t *run) {
-		streams := t.open(1)
+		streams := t.chats(1)
 		t.wantShed(429, "1")
 		t.finish(streams...)
 		t.wantDrained()
 	}},
 	{name: "shed when it does not come", endpoints: 1, config: `"unit":"tokens","max_inflight":1,"body_timeout":"200ms"`, run: func(t *run) {
-		streams := t.open(1)
+		streams := t.chats(1)
 		s := t.Open(Request{Unended: true})
 		t.Advance(400 * time.Millisecond)
 		if r := s.Result(); r.Status != 429 {
@@ -186,7 +172,7 @@ var bodyScenarios = []scenario{
 			Headers: [][2]string{{"content-encoding", "identity"}},
 			Frames:  []string{completion(400, 50)},
 		})
-		t.wantTokens(tokensAt(t, s, 150)...)
+		s.wantTokens(150)
 		t.finish(s)
 	}},
 	{name: "not looked at when requests are counted", endpoints: 2, run: func(t *run) {
@@ -205,26 +191,26 @@ var bodyScenarios = []scenario{
 // arrive complete, and are subject to the cap.
 func countsFor(reason, body string, header ...string) func(*run) {
 	return func(t *run) {
-		t.configure(guessed + `,"max_inflight":1`)
+		t.apply(guessed + `,"max_inflight":1`)
 		t.mark(decisions(reason), decisions("at_capacity"))
 		r := Request{Frames: []string{body}}
 		if len(header) == 2 {
 			r.Headers = [][2]string{{header[0], header[1]}}
 		}
-		var streams []Stream
+		var streams []*stream
 		var tokens []int64
 		for range t.size {
 			s := t.Open(r)
-			t.wantReceived(s, body)
+			s.wantReceived(body)
 			if len(streams) > 0 && s.Upstream() == streams[0].Upstream() {
 				t.Error("two requests went to one endpoint")
 			}
 			streams, tokens = append(streams, s), append(tokens, int64(len(body)/4+100))
 		}
 		t.wantTokens(tokens...)
-		t.wantAtCap(r)
+		wantAtCap(t, r)
 		t.finish(streams...)
-		t.wantReason(streams[0], reason)
+		streams[0].wantReason(reason)
 		t.wantDrained()
 		t.wantGrown(decisions(reason), uint64(t.size))
 		t.wantGrown(decisions("at_capacity"), 1)
@@ -232,7 +218,7 @@ func countsFor(reason, body string, header ...string) func(*run) {
 }
 
 // wantAtCap fails the test unless the request is shed.
-func (t *run) wantAtCap(r Request) {
+func wantAtCap(t *run, r Request) {
 	t.Helper()
 	shed := t.Open(r)
 	if at := shed.Upstream(); at >= 0 {
@@ -241,19 +227,5 @@ func (t *run) wantAtCap(r Request) {
 	}
 	if got := shed.Result().Status; got != 429 {
 		t.Errorf("answered %d, want 429", got)
-	}
-}
-
-// wantReceived fails the test unless an endpoint gets the whole body.
-func (t *run) wantReceived(s Stream, body string) {
-	t.Helper()
-	if s.Upstream() < 0 {
-		t.Fatalf("the request reached no endpoint: %+v", s.Result())
-	}
-	if !t.Await(func() bool { return s.Received().Ended }) {
-		t.Errorf("the endpoint has not got the end of the request")
-	}
-	if got := s.Received().Body; got != body {
-		t.Errorf("the endpoint got %d bytes, %.60q, want %d, %.60q", len(got), got, len(body), body)
 	}
 }

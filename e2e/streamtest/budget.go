@@ -2,21 +2,17 @@ package streamtest
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
-const tokenBudget = "token_budget"
-
 // budgetScenarios are those of token_budget. A usual request is charged a little more than 100 tokens there.
 var budgetScenarios = []scenario{
-	{name: "shares by weight", endpoints: 2, run: func(t *run) {
-		t.budgets("", `"weight":3`, `"weight":1`)
+	{name: "shares by weight", endpoints: 2, run: func(r *run) {
+		t := r.budgets("", `"weight":3`, `"weight":1`)
 		t.mark(decisionsOf(tokenBudget, "chosen"))
 		got := [2]int{}
-		var open []Stream
+		var open []*stream
 		for range 8 {
 			s := t.budgeted(0, "")
 			got[s.Upstream()]++
@@ -26,17 +22,17 @@ var budgetScenarios = []scenario{
 			t.Errorf("requests %v, want 6 and 2", got)
 		}
 		t.wantLoads(6, 2)
-		charged := t.charge(open[0])
+		charged := charge(open[0])
 		t.wantInflight("tokens", func(l Load) int64 { return l.Tokens % charged }, []int64{0, 0})
 		t.finish(open[1:]...)
 		t.wantGrown(decisionsOf(tokenBudget, "chosen"), 8)
 		t.wantDrained()
 	}},
-	{name: "tokens a minute", endpoints: 1, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":205`)
+	{name: "tokens a minute", endpoints: 1, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_tokens_per_minute":205`)
 		t.finish(t.budgeted(0, ""), t.budgeted(1, ""))
 		t.Advance(time.Second) // gauges are set at heartbeats
-		left := ofTarget("warmgate_budget_left_tokens", t, 0)
+		left := t.ofEndpoint("warmgate_budget_left_tokens", 0)
 		if !t.Await(func() bool { n := t.Gauge(left); return n > 0 && n < 100 }) {
 			t.Errorf("%d tokens are left by the gauge", t.Gauge(left))
 		}
@@ -52,11 +48,11 @@ var budgetScenarios = []scenario{
 		if ms := strconv.FormatInt(wait.Milliseconds(), 10); h["retry-after-ms"] != ms {
 			t.Errorf("retry after %q ms, want %s", h["retry-after-ms"], ms)
 		}
-		t.wantRetryAfter(s, 25, 33)
+		s.wantRetryAfter(25, 33)
 		t.wantDrained()
 	}},
-	{name: "refills", endpoints: 1, needs: []Ability{RefillTime}, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":250`)
+	{name: "refills", endpoints: 1, needs: []Ability{RefillTime}, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_tokens_per_minute":250`)
 		t.finish(t.budgeted(0, ""), t.budgeted(1, ""))
 		ms, err := strconv.Atoi(t.refused("", "over_budget").Result().Headers["retry-after-ms"])
 		if err != nil {
@@ -68,8 +64,8 @@ var budgetScenarios = []scenario{
 		t.finish(t.budgeted(0, ""))
 		t.wantDrained()
 	}},
-	{name: "requests a minute", endpoints: 1, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_requests_per_minute":2`)
+	{name: "requests a minute", endpoints: 1, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_requests_per_minute":2`)
 		t.finish(t.budgeted(0, ""), t.budgeted(1, ""))
 		h := t.refused("", "over_budget").Result().Headers
 		if h["x-ratelimit-limit-requests"] != "2" || h["x-ratelimit-remaining-requests"] != "0" ||
@@ -78,9 +74,9 @@ var budgetScenarios = []scenario{
 		}
 		t.wantDrained()
 	}},
-	{name: "never more than the cap", endpoints: 2, run: func(t *run) {
-		t.budgets("", `"weight":5,"max_concurrent_requests":2`, `"weight":1,"max_concurrent_requests":1`)
-		var open []Stream
+	{name: "never more than the cap", endpoints: 2, run: func(r *run) {
+		t := r.budgets("", `"weight":5,"max_concurrent_requests":2`, `"weight":1,"max_concurrent_requests":1`)
+		var open []*stream
 		for i := range 3 {
 			open = append(open, t.budgeted(i, ""))
 		}
@@ -94,36 +90,30 @@ var budgetScenarios = []scenario{
 		t.finish(t.budgeted(0, ""))
 		t.wantDrained()
 	}},
-	{name: "usage gives back", endpoints: 1, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":120`) // for one estimate, and what the others have used
+	{name: "usage gives back", endpoints: 1, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_tokens_per_minute":120`) // for one estimate, and what the others have used
 		for i, usage := range []string{
 			`{"usage":{"prompt_tokens":3,"completion_tokens":1}}`,
 			"data: {\"choices\":[]}\n\n" +
 				"data: {\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n",
 		} {
 			s := t.budgeted(i, "")
-			s.Head(200)
-			s.Data(usage)
-			s.Finish()
-			s.Result()
+			s.reply(200, usage)
 			t.wantDrained()
 		}
 		t.finish(t.budgeted(0, ""))
 		t.wantDrained()
 	}},
-	{name: "usage charges more", endpoints: 1, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":1000`)
+	{name: "usage charges more", endpoints: 1, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_tokens_per_minute":1000`)
 		s := t.budgeted(0, "")
-		s.Head(200)
-		s.Data(`{"usage":{"prompt_tokens":40000,"completion_tokens":10000}}`)
-		s.Finish()
-		s.Result()
+		s.reply(200, `{"usage":{"prompt_tokens":40000,"completion_tokens":10000}}`)
 		t.wantDrained()
-		t.wantRetryAfter(t.refused("", "over_budget"), 2000, 3600)
+		t.refused("", "over_budget").wantRetryAfter(2000, 3600)
 		t.wantDrained()
 	}},
-	{name: "a local reply is given back", endpoints: 1, needs: []Ability{LocalReply}, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":108`)
+	{name: "a local reply is given back", endpoints: 1, needs: []Ability{LocalReply}, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_tokens_per_minute":108`)
 		for range 3 {
 			r := chat()
 			r.Local = 418
@@ -135,31 +125,27 @@ var budgetScenarios = []scenario{
 		t.finish(t.budgeted(0, ""))
 		t.wantDrained()
 	}},
-	{name: "a refused request is given back", endpoints: 1, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":108`)
+	{name: "a refused request is given back", endpoints: 1, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_tokens_per_minute":108`)
 		for _, status := range []int{400, 404} {
 			s := t.budgeted(0, "")
-			s.Head(status)
-			s.Finish()
-			s.Result()
+			s.reply(status, "")
 			t.wantDrained()
 		}
 		t.finish(t.budgeted(0, ""))
 		t.refused("", "over_budget")
 		t.wantDrained()
 	}},
-	{name: "a failure is charged", endpoints: 1, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":108`)
+	{name: "a failure is charged", endpoints: 1, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_tokens_per_minute":108`)
 		s := t.budgeted(0, "")
-		s.Head(500)
-		s.Finish()
-		s.Result()
+		s.reply(500, "")
 		t.wantDrained()
 		t.refused("", "over_budget")
 		t.wantDrained()
 	}},
-	{name: "a retry takes the charge along", endpoints: 2, needs: []Ability{SecondHop}, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":108`, `"weight":1,"max_tokens_per_minute":108`)
+	{name: "a retry takes the charge along", endpoints: 2, needs: []Ability{SecondHop}, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_tokens_per_minute":108`, `"weight":1,"max_tokens_per_minute":108`)
 		s := t.Open(chat())
 		first := s.Upstream()
 		if moved := s.Retry(); moved == first {
@@ -178,73 +164,71 @@ var budgetScenarios = []scenario{
 	{name: "a 429 closes", endpoints: 2, run: closesBy429},
 	{name: "what is left closes", endpoints: 2, run: closesByWhatIsLeft},
 	{name: "tenants", endpoints: 1, run: budgetsOfTenants},
-	{name: "limits that are pushed", endpoints: 1, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_concurrent_requests":1,"max_tokens_per_minute":1000`)
+	{name: "limits that are pushed", endpoints: 1, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_concurrent_requests":1,"max_tokens_per_minute":1000`)
 		first := t.budgeted(0, "")
 		t.refused("", "over_budget")
-		t.budgets("", `"weight":1,"max_concurrent_requests":2,"max_tokens_per_minute":1000`)
+		t = t.budgets("", `"weight":1,"max_concurrent_requests":2,"max_tokens_per_minute":1000`)
 		second := t.budgeted(1, "")
 		t.wantLoads(2)
-		t.budgets("", `"weight":1,"max_concurrent_requests":9,"max_tokens_per_minute":150`)
+		t = t.budgets("", `"weight":1,"max_concurrent_requests":9,"max_tokens_per_minute":150`)
 		t.refused("", "over_budget") // what is missing stays missing
 		t.finish(first, second)
 		t.wantDrained()
 	}},
-	{name: "waits for a place", endpoints: 1, run: func(t *run) {
-		t.budgets(`,"queue":{"max_wait":"10m"}`, `"weight":1,"max_concurrent_requests":1`)
+	{name: "waits for a place", endpoints: 1, run: func(r *run) {
+		t := r.budgets(`,"queue":{"max_wait":"10m"}`, `"weight":1,"max_concurrent_requests":1`)
 		for worker := range t.Workers() {
 			busy := t.budgeted(0, "")
 			s := t.Open(t.ofTenant(worker, ""))
-			t.wantHeld(s)
+			s.wantHeld()
 			t.finish(busy)
-			t.wantServed(s)
+			s.wantServed()
 			t.finish(s)
-			t.wantReason(s, "chosen")
+			s.wantReason("chosen")
 		}
 		t.wantDrained()
 	}},
-	{name: "waits for tokens", endpoints: 1, needs: []Ability{RefillTime}, run: func(t *run) {
-		t.budgets(`,"queue":{"max_wait":"100s"}`, `"weight":1,"max_tokens_per_minute":204`)
+	{name: "waits for tokens", endpoints: 1, needs: []Ability{RefillTime}, run: func(r *run) {
+		t := r.budgets(`,"queue":{"max_wait":"100s"}`, `"weight":1,"max_tokens_per_minute":204`)
 		t.finish(t.budgeted(0, ""), t.budgeted(1, ""))
 		t.wantDrained()
 		s := t.Open(t.ofTenant(0, ""))
 		t.Advance(25 * time.Second)
-		t.wantHeld(s)
+		s.wantHeld()
 		t.Advance(7 * time.Second)
-		t.wantServed(s)
+		s.wantServed()
 		t.finish(s)
 		t.wantDrained()
 	}},
-	{name: "waits in vain", endpoints: 1, needs: []Ability{SimulatedTime}, run: func(t *run) {
-		t.budgets(`,"queue":{"max_wait":"5s"}`, `"weight":1,"max_concurrent_requests":1`)
+	{name: "waits in vain", endpoints: 1, needs: []Ability{SimulatedTime}, run: func(r *run) {
+		t := r.budgets(`,"queue":{"max_wait":"5s"}`, `"weight":1,"max_concurrent_requests":1`)
 		busy := t.budgeted(0, "")
 		s := t.Open(t.ofTenant(1, ""))
 		t.Advance(6 * time.Second)
-		t.wantShedFor(s, "queue_timeout")
+		s.wantShedFor("queue_timeout")
 		t.finish(busy)
 		t.wantDrained()
 	}},
 	{name: "no target", endpoints: 1, run: func(t *run) {
 		t.policy = tokenBudget
-		t.configure(`"targets":{"10.9.9.9:9":{"weight":1}}`)
+		t.apply(`"targets":{"10.9.9.9:9":{"weight":1}}`)
 		s := t.Open(chat())
 		t.finish(s)
-		t.wantReason(s, "no_healthy_endpoint")
+		s.wantReason("no_healthy_endpoint")
 		t.wantDrained()
 	}},
 }
 
 // closesBy429 has a server say that it takes nothing for a minute: it gets nothing, whichever worker has the request.
-func closesBy429(t *run) {
-	t.budgets("", `"weight":1`, `"weight":1`)
+func closesBy429(r *run) {
+	t := r.budgets("", `"weight":1`, `"weight":1`)
 	s := t.budgeted(0, "")
 	closed := s.Upstream()
 	restricted := t.restrictions(closed, "retry_after")
 	t.mark(restricted)
-	s.Head(429, [2]string{"retry-after", "60"}, [2]string{"x-ratelimit-remaining-tokens", "90000"},
+	s.reply(429, "", [2]string{"retry-after", "60"}, [2]string{"x-ratelimit-remaining-tokens", "90000"},
 		[2]string{"x-ratelimit-limit-tokens", "100000"}, [2]string{"x-ratelimit-reset-tokens", "6s"})
-	s.Finish()
-	s.Result()
 	t.wantDrained()
 	t.wantGrown(restricted, 1)
 	for i := range 6 {
@@ -256,31 +240,28 @@ func closesBy429(t *run) {
 			t.finish(s)
 			continue
 		}
-		s.Head(429, [2]string{"retry-after", "30"})
-		s.Finish()
-		s.Result()
+		s.reply(429, "", [2]string{"retry-after", "30"})
 	}
 	t.wantDrained()
-	t.wantRetryAfter(t.refused("", "over_budget"), 24, 34)
+	t.refused("", "over_budget").wantRetryAfter(24, 34)
 	t.wantDrained()
 }
 
 // closesByWhatIsLeft has a server say, in Anthropic's words, that it has nothing left until a time of day; and one, in
 // OpenAI's, that it has little.
-func closesByWhatIsLeft(t *run) {
-	t.budgets("", `"weight":1`, `"weight":1,"max_tokens_per_minute":100000`)
+func closesByWhatIsLeft(r *run) {
+	t := r.budgets("", `"weight":1`, `"weight":1,"max_tokens_per_minute":100000`)
 	for range 2 {
 		s := t.budgeted(0, "")
 		if s.Upstream() == 0 {
-			s.Head(200, [2]string{"date", "Fri, 30 Jan 2026 12:00:00 GMT"},
+			s.reply(200, "", [2]string{"date", "Fri, 30 Jan 2026 12:00:00 GMT"},
 				[2]string{"anthropic-ratelimit-tokens-limit", "80000"},
 				[2]string{"anthropic-ratelimit-tokens-remaining", "0"},
 				[2]string{"anthropic-ratelimit-tokens-reset", "2026-01-30T12:00:40Z"})
 		} else {
-			s.Head(200, [2]string{"x-ratelimit-remaining-tokens", "99"}, [2]string{"x-ratelimit-reset-tokens", "59s"})
+			s.reply(200, "", [2]string{"x-ratelimit-remaining-tokens", "99"},
+				[2]string{"x-ratelimit-reset-tokens", "59s"})
 		}
-		s.Finish()
-		s.Result()
 		t.wantDrained()
 	}
 	t.wantGrown(t.restrictions(0, "tokens"), 1)
@@ -289,11 +270,11 @@ func closesByWhatIsLeft(t *run) {
 }
 
 // budgetsOfTenants has a tenant use up its budget: it is refused, and nobody else notices.
-func budgetsOfTenants(t *run) {
+func budgetsOfTenants(r *run) {
 	const tenants = `"tenants":{"tenant_header":"x-tenant","max_tokens_per_minute":205,"max_concurrent_requests":2}`
-	t.budgets(","+tenants, `"weight":1`)
-	open := []Stream{t.budgeted(0, "a"), t.budgeted(1, "a")}
-	refusals := "warmgate_budget_refusals_total;cluster=" + t.Names().Cluster + ";reason=tenant_over_budget"
+	t := r.budgets(","+tenants, `"weight":1`)
+	open := []*stream{t.budgeted(0, "a"), t.budgeted(1, "a")}
+	refusals := t.ofCluster("warmgate_budget_refusals_total") + ";reason=tenant_over_budget"
 	t.mark(refusals)
 	t.refused("a", "tenant_over_budget")
 	open = append(open, t.budgeted(0, "b"), t.budgeted(1, ""))
@@ -305,94 +286,21 @@ func budgetsOfTenants(t *run) {
 		t.Errorf("headers %v", h)
 	}
 	s = t.budgeted(1, "c")
-	s.Head(200)
-	s.Data(`{"usage":{"prompt_tokens":3,"completion_tokens":1}}`)
-	s.Finish()
-	s.Result()
+	s.reply(200, `{"usage":{"prompt_tokens":3,"completion_tokens":1}}`)
 	t.wantDrained()
 	t.finish(t.budgeted(0, "c"))
 	t.wantGrown(refusals, uint64(2*t.Workers()))
 	t.wantDrained()
 }
 
-// budgets configures a target for each endpoint, in their order.
-func (t *run) budgets(members string, targets ...string) {
-	t.Helper()
-	t.policy = tokenBudget
-	var parts []string
-	for i, target := range targets {
-		parts = append(parts, strconv.Quote(t.Addr(i))+":{"+target+"}")
-	}
-	t.configure(`"output_tokens":100,"targets":{` + strings.Join(parts, ",") + `}` + members)
-	t.spent = time.Now()
-}
-
-// budgeted sends a usual request of that tenant through a worker: it is to be placed.
-func (t *run) budgeted(worker int, tenant string) Stream {
-	t.Helper()
-	s := t.Open(t.ofTenant(worker, tenant))
-	if s.Upstream() < 0 {
-		t.Fatalf("a request reached no endpoint: %+v", s.Result())
-	}
-	return s
-}
-
-// refused sends such a request to each worker: all are to be refused. It returns the last one.
-func (t *run) refused(tenant, reason string) (s Stream) {
-	t.Helper()
-	for worker := range t.Workers() {
-		s = t.Open(t.ofTenant(worker, tenant))
-		for s.Upstream() >= 0 && t.isReal() && time.Since(t.spent) > refillsIn { // a busy machine
-			t.finish(s)
-			s, t.spent = t.Open(t.ofTenant(worker, tenant)), time.Now()
-		}
-		r := s.Result()
-		if r.Status != 429 || !strings.Contains(r.Body, `"code":"`+reason+`"`) || s.Upstream() >= 0 {
-			t.Fatalf("worker %d: %d %s %v", worker, r.Status, r.Body, r.Headers)
-		}
-		t.wantReason(s, reason)
-	}
-	return s
-}
-
-func (t *run) ofTenant(worker int, tenant string) Request {
-	r := chat()
-	r.Worker, r.NoRetry = worker%t.Workers(), true
-	if tenant != "" {
-		r.Headers = [][2]string{{"x-tenant", tenant}}
-	}
-	return r
-}
-
 // charge ends a request and returns how many tokens it was charged.
-func (t *run) charge(s Stream) int64 {
-	t.Helper()
-	t.finish(s)
-	text := s.Result().Headers["x-warmgate-charged-tokens"]
+func charge(s *stream) int64 {
+	s.t.Helper()
+	s.t.finish(s)
+	text := s.header("x-warmgate-charged-tokens")
 	n, err := strconv.ParseInt(cmp.Or(text, "none"), 10, 64)
 	if err != nil || n < 100 || n > 108 {
-		t.Errorf("charged %q tokens", text)
+		s.t.Errorf("charged %q tokens", text)
 	}
 	return n
-}
-
-// restrictions is the counter of answers that have lowered the budget of an endpoint.
-func (t *run) restrictions(endpoint int, by string) string {
-	return ofTarget("warmgate_budget_restricted_total", t, endpoint) + ";reason=" + by
-}
-
-// ofTarget is a statistic of an endpoint.
-func ofTarget(name string, t *run, endpoint int) string {
-	return fmt.Sprintf("%s;cluster=%s;endpoint=%s", name, t.Names().Cluster, t.Addr(endpoint))
-}
-
-// wantRetryAfter fails the test unless the client is told to wait for seconds within the bounds.
-func (t *run) wantRetryAfter(s Stream, least, most int) {
-	t.Helper()
-	if t.isReal() {
-		least = max(1, least-60) // so much of the wait may be over
-	}
-	if n, err := strconv.Atoi(s.Result().Headers["retry-after"]); err != nil || n < least || n > most {
-		t.Errorf("retry after %q s, want %d to %d", s.Result().Headers["retry-after"], least, most)
-	}
 }

@@ -12,19 +12,19 @@ var idleCalls = []Request{
 
 // callScenarios send calls that compute nothing.
 var callScenarios = []scenario{
-	{name: "count no tokens and meet no cap", endpoints: 2, config: `"unit":"tokens","output_tokens":100,"max_inflight":1`, run: func(t *run) {
+	{name: "count no tokens and meet no cap", endpoints: 2, config: guessed + `,"max_inflight":1`, run: func(t *run) {
 		busy := t.begin(chat())
 		if !t.Await(func() bool { return t.Load(busy.Upstream()).Tokens > 0 }) {
 			t.Fatal("a request counts no tokens")
 		}
 		before := []int64{t.Load(0).Tokens, t.Load(1).Tokens}
 		for _, r := range idleCalls {
-			open := []Stream{t.begin(r), t.begin(r), t.begin(r)}
+			open := []*stream{t.begin(r), t.begin(r), t.begin(r)}
 			if open[0].Upstream() == busy.Upstream() {
 				t.Errorf("%s is sent where a request is, although another endpoint is idle", r.Path)
 			}
 			t.wantTokens(before...)
-			t.endCalls(r, open...)
+			endCalls(t, r, open...)
 		}
 		t.finish(busy)
 		t.wantDrained()
@@ -32,18 +32,18 @@ var callScenarios = []scenario{
 	{name: "never wait in a queue", endpoints: 1, config: `"max_inflight":1,"queue":{"max_wait":"60s"}`, run: func(t *run) {
 		busy := t.begin(chat())
 		for _, r := range idleCalls {
-			t.endCalls(r, t.begin(r))
+			endCalls(t, r, t.begin(r))
 		}
 		t.finish(busy)
 		t.wantDrained()
 	}},
-	{name: "are never charged", endpoints: 1, run: func(t *run) {
-		t.budgets("", `"weight":1,"max_tokens_per_minute":205,"max_requests_per_minute":100`)
+	{name: "are never charged", endpoints: 1, run: func(r *run) {
+		t := r.budgets("", `"weight":1,"max_tokens_per_minute":205,"max_requests_per_minute":100`)
 		for _, r := range append(idleCalls, Request{Path: "/unknown"}) {
 			for range 3 {
 				s := t.begin(r)
-				t.endCalls(r, s)
-				if n := s.Result().Headers["x-warmgate-charged-tokens"]; n != "" {
+				endCalls(t.run, r, s)
+				if n := s.header("x-warmgate-charged-tokens"); n != "" {
 					t.Errorf("%s is charged %s tokens", r.Path, n)
 				}
 			}
@@ -57,11 +57,10 @@ var callScenarios = []scenario{
 		count := r
 		count.Path = "/v1/messages/count_tokens"
 		for range 6 {
-			t.finish(t.begin(count))
+			t.play(count)
 		}
-		s := t.begin(r)
-		t.finish(s)
-		if match := s.Result().Headers["x-warmgate-match"]; match != "0.00" {
+		s := t.play(r)
+		if match := s.header("x-warmgate-match"); match != "0.00" {
 			t.Errorf("match %s of a prompt of which only tokens were counted", match)
 		}
 		t.wantDrained()
@@ -76,7 +75,7 @@ var callScenarios = []scenario{
 			s.Result()
 		}
 		t.wantDrained()
-		open := t.open(8)
+		open := t.chats(8)
 		got := [4]int{}
 		for _, s := range open {
 			got[s.Upstream()]++
@@ -90,7 +89,7 @@ var callScenarios = []scenario{
 }
 
 // endCalls ends calls of the kind.
-func (t *run) endCalls(r Request, open ...Stream) {
+func endCalls(t *run, r Request, open ...*stream) {
 	t.Helper()
 	for _, s := range open {
 		if r.Unended {

@@ -7,7 +7,7 @@ import (
 
 var configScenarios = []scenario{
 	{name: "a refused one changes nothing", endpoints: 2, config: `"max_inflight":1`, run: func(t *run) {
-		streams := t.open(2)
+		streams := t.chats(2)
 		t.mark("warmgate_config_rejected_total", decisions("chosen"))
 		for _, bad := range []string{`{`, `{"lb_policy":"nonsense"}`, strings.Replace(t.config(""), "lb_config", "lb_konfig", 1)} {
 			if err := t.Configure(bad); !errors.Is(err, ErrRefused) {
@@ -20,23 +20,21 @@ var configScenarios = []scenario{
 		}
 		t.wantShed(429, "1")
 		t.finish(streams...)
-		t.finish(t.open(2)...)
+		t.finish(t.chats(2)...)
 		t.wantGrown(decisions("chosen"), 2)
 		t.wantDrained()
 	}},
 	{name: "the first one is bad", endpoints: 2, bare: true, needs: []Ability{FirstConfig}, run: func(t *run) {
-		if err := t.Configure(`{"lb_policy":"nonsense"}`); err != nil {
-			t.Fatal(err)
-		}
+		t.push(`{"lb_policy":"nonsense"}`)
 		name := decisionsOf("none", "config_invalid")
 		t.mark(name, decisions("chosen"))
-		t.finish(t.open(2)...)
+		t.finish(t.chats(2)...)
 		t.wantGrown(name, 2)
 		if got := t.Gauge("warmgate_config_valid"); got != 0 {
 			t.Errorf("warmgate_config_valid is %d", got)
 		}
-		t.configure("")
-		t.finish(t.open(2)...)
+		t.apply("")
+		t.finish(t.chats(2)...)
 		t.wantGrown(decisions("chosen"), 2)
 		if got := t.Gauge("warmgate_config_valid"); got != 1 {
 			t.Errorf("after a good one warmgate_config_valid is %d", got)
@@ -45,14 +43,14 @@ var configScenarios = []scenario{
 		if err := t.Configure(`{"lb_policy":"nonsense"}`); err != nil && !errors.Is(err, ErrRefused) {
 			t.Fatal(err)
 		}
-		t.finish(t.open(2)...)
+		t.finish(t.chats(2)...)
 		t.wantGrown(decisions("chosen"), 4)
 	}},
 	{name: "counts outlive a change", endpoints: 3, run: func(t *run) {
-		old := t.open(3)
-		t.configure(`"max_inflight":100`)
+		old := t.chats(3)
+		t.apply(`"max_inflight":100`)
 		t.wantLoads(1, 1, 1)
-		streams := t.open(3)
+		streams := t.chats(3)
 		t.wantLoads(2, 2, 2)
 		t.finish(old...)
 		t.wantLoads(1, 1, 1)
@@ -62,22 +60,20 @@ var configScenarios = []scenario{
 	{name: "a held request outlives a change", endpoints: 2, config: guessed + `,"body_timeout":"60s"`, run: func(t *run) {
 		body := completion(400, 50)
 		s := t.Open(Request{Frames: []string{body[:100]}, Unended: true})
-		t.configure("")
+		t.apply("")
 		s.Send(body[100:], true)
-		t.wantReceived(s, body)
-		t.wantTokens(tokensAt(t, s, 150)...)
+		s.wantReceived(body)
+		s.wantTokens(150)
 		t.finish(s)
 		t.wantDrained()
 	}},
 	{name: "off and on with requests open", endpoints: 3, run: func(t *run) {
-		old := t.open(3)
-		if err := t.Configure(`{"enabled":false}`); err != nil {
-			t.Fatal(err)
-		}
-		unseen := t.open(3)
+		old := t.chats(3)
+		t.push(`{"enabled":false}`)
+		unseen := t.chats(3)
 		t.wantLoads(1, 1, 1)
-		t.configure("")
-		streams := t.open(3)
+		t.apply("")
+		streams := t.chats(3)
 		t.wantLoads(2, 2, 2)
 		t.finish(unseen...)
 		t.wantLoads(2, 2, 2)
@@ -85,10 +81,10 @@ var configScenarios = []scenario{
 		t.finish(streams...)
 		t.wantDrained()
 	}},
-	{name: "the unit changes with requests open", endpoints: 2, config: `"unit":"tokens","output_tokens":100`, run: func(t *run) {
-		old := t.open(2)
-		t.configure("")
-		streams := t.open(2)
+	{name: "the unit changes with requests open", endpoints: 2, config: guessed, run: func(t *run) {
+		old := t.chats(2)
+		t.apply("")
+		streams := t.chats(2)
 		t.wantLoads(2, 2)
 		t.finish(old...)
 		t.finish(streams...)
@@ -98,11 +94,11 @@ var configScenarios = []scenario{
 	{name: "a refused rule takes no other with it", endpoints: 2, run: refusedRule},
 	{name: "a refused rule keeps its last good form", endpoints: 1, run: keptRule},
 	{name: "a new VM finds the last good form", endpoints: 1, needs: []Ability{LostVM}, run: func(t *run) {
-		t.breakRule()
+		breakRule(t)
 		for i := range t.Workers() {
 			t.Lose(i)
 		}
-		t.wantShedUnder(503)
+		wantShedUnder(t, 503)
 	}},
 	{name: "one rule counts requests, another tokens", endpoints: 4, needs: []Ability{PickWorker}, run: unitsTogether},
 }
@@ -118,10 +114,10 @@ func unitsTogether(t *run) {
 		t.Fatal(err)
 	}
 	for i := range t.Workers() {
-		t.finish(t.openFor(weighing, i))
+		t.finish(openFor(t, weighing, i))
 	}
 	for i := range 6 {
-		t.wantIdleOne(i)
+		wantIdleOne(t, i)
 	}
 	t.wantDrained()
 }
@@ -130,43 +126,31 @@ func unitsTogether(t *run) {
 const counting, weighing = "counts.example", "weighs.example"
 
 // openFor sends a usual request for a domain to a worker.
-func (t *run) openFor(domain string, worker int) Stream {
-	r := chat()
-	r.Authority, r.Worker = domain, worker%t.Workers()
+func openFor(t *run, domain string, worker int) *stream {
+	r := t.chatIn(worker)
+	r.Authority = domain
 	return t.Open(r)
 }
 
 // wantIdleOne sends counted requests to three of four endpoints, and expects one in tokens to go to the fourth.
-func (t *run) wantIdleOne(worker int) {
+func wantIdleOne(t *run, worker int) {
 	idle := map[int]bool{0: true, 1: true, 2: true, 3: true}
-	var streams []Stream
+	var streams []*stream
 	for range 3 {
-		s := t.openFor(counting, worker)
+		s := openFor(t, counting, worker)
 		delete(idle, s.Upstream())
 		streams = append(streams, s)
 	}
-	s := t.openFor(weighing, worker)
+	s := openFor(t, weighing, worker)
 	if !idle[s.Upstream()] || len(idle) != 1 {
 		t.Errorf("a request weighed in tokens goes to endpoint %d, idle are %v", s.Upstream(), idle)
 	}
 	t.finish(append(streams, s)...)
 }
 
-// rule is an entry of _rules_: what it matches, and members of its lb_config.
-type rule struct{ match, config string }
-
-// rules returns a configuration without a global part.
-func (t *run) rules(list ...rule) string {
-	var out []string
-	for _, r := range list {
-		out = append(out, strings.Replace(t.config(r.config), "{", "{"+r.match+",", 1))
-	}
-	return `{"_rules_":[` + strings.Join(out, ",") + `]}`
-}
-
 // rulesHold identifies each rule by the status with which it sheds.
 func rulesHold(t *run) {
-	holds := t.open(1) // so that everything is at its cap
+	holds := t.chats(1) // so that everything is at its cap
 	for _, c := range matches(t.Names()) {
 		config := t.rules(rule{c.match, shedsWith503}, rule{`"_match_domain_":["*"]`, shedsWith529})
 		if err := t.Configure(config); err != nil {
@@ -207,24 +191,13 @@ func matches(names Names) []match {
 	}
 }
 
-// another is a rule that does not match what scenarios send.
-const another = `"_match_route_":["another"]`
-
 // refused turns the lb_policy of a configuration's first rule into one that this plugin does not have.
 func refused(config string) string {
 	return strings.Replace(config, `"endpoint","lb_policy":"global_least_request"`, `"cluster","lb_policy":"cluster_hash"`, 1)
 }
 
-// push puts a configuration into force that must not be refused as a whole.
-func (t *run) push(config string) {
-	t.Helper()
-	if err := t.Configure(config); err != nil {
-		t.Fatalf("%s: %v", config, err)
-	}
-}
-
 // wantRefused fails the test unless so many parts of the configuration in force are refused, and so many of them kept.
-func (t *run) wantRefused(all, kept uint64) {
+func wantRefused(t *run, all, kept uint64) {
 	t.Helper()
 	if a, k := t.Gauge("warmgate_config_refused_rules"), t.Gauge("warmgate_config_kept_rules"); a != all || k != kept {
 		t.Errorf("%d rules are refused, %d of them kept; want %d and %d", a, k, all, kept)
@@ -237,26 +210,26 @@ func refusedRule(t *run) {
 	native := decisionsOf("none", "config_invalid")
 	t.mark(native, decisions("chosen"), "warmgate_config_rejected_total")
 	t.push(refused(t.rules(rule{match: another}, rule{match: mine})))
-	t.finish(t.open(2)...)
+	t.finish(t.chats(2)...)
 	t.wantGrown(decisions("chosen"), 2)
-	t.wantRefused(1, 0)
-	held := t.open(1)
+	wantRefused(t, 1, 0)
+	held := t.chats(1)
 	t.push(refused(t.rules(rule{match: mine + `,"_match_service_":["` + t.Names().Service + `"]`}, rule{match: mine})))
-	t.wantLoads(t.at(held[0].Upstream())...)
-	t.finish(t.open(2)...) // the rule behind it does not get them
+	held[0].wantCounted()
+	t.finish(t.chats(2)...) // the rule behind it does not get them
 	t.wantGrown(native, 2)
-	t.wantRefused(1, 0)
+	wantRefused(t, 1, 0)
 	if got := t.Gauge("warmgate_config_valid"); got != 1 {
 		t.Errorf("warmgate_config_valid is %d", got)
 	}
-	if t.Counter("warmgate_config_rejected_total") == t.before["warmgate_config_rejected_total"] {
+	if t.grown("warmgate_config_rejected_total") == 0 {
 		t.Error("no refusal is counted")
 	}
 	t.finish(held...)
 	t.push(t.rules(rule{match: mine}))
-	t.finish(t.open(2)...)
+	t.finish(t.chats(2)...)
 	t.wantGrown(decisions("chosen"), 5)
-	t.wantRefused(0, 0)
+	wantRefused(t, 0, 0)
 	t.wantDrained()
 }
 
@@ -267,7 +240,7 @@ const (
 
 // breakRule pushes a rule for the requests that sheds with 503, and then an invalid version of it. The global part goes
 // from 529 to 599.
-func (t *run) breakRule() {
+func breakRule(t *run) {
 	t.Helper()
 	mine := rule{`"_match_route_":["` + t.Names().Route + `"]`, shedsWith503}
 	for i, status := range []string{"529", "599"} {
@@ -281,13 +254,11 @@ func (t *run) breakRule() {
 }
 
 // wantShedUnder fails the test unless a request beyond the cap is answered with the status.
-func (t *run) wantShedUnder(status int) {
+func wantShedUnder(t *run, status int) {
 	t.Helper()
-	held := t.open(1)
+	held := t.chats(1)
 	for worker := range t.Workers() {
-		r := chat()
-		r.Worker = worker
-		if got := t.Open(r).Result().Status; got != status {
+		if got := t.Open(t.chatIn(worker)).Result().Status; got != status {
 			t.Errorf("the answer of worker %d is %d, want %d", worker, got, status)
 		}
 	}
@@ -299,13 +270,13 @@ func (t *run) wantShedUnder(status int) {
 func keptRule(t *run) {
 	mine := `"_match_route_":["` + t.Names().Route + `"]`
 	t.push(t.rules(rule{mine, shedsWith503}))
-	held := t.open(1)
-	t.breakRule()
-	t.wantRefused(1, 1)
+	held := t.chats(1)
+	breakRule(t)
+	wantRefused(t, 1, 1)
 	t.wantLoads(1)
 	t.wantShed(503, "1")
 	t.finish(held...)
 	t.push(t.rules(rule{match: another}, rule{mine, `"max_inflight":1,"overload":{"status":529}`}))
-	t.wantRefused(0, 0)
-	t.wantShedUnder(529)
+	wantRefused(t, 0, 0)
+	wantShedUnder(t, 529)
 }

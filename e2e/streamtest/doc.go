@@ -6,5 +6,9 @@
 // gateway does the rest. A gateway that cannot express a scenario gives a reason, and the scenario is skipped with that
 // reason.
 //
+// A scenario is an entry in the list of its subject, such as healthScenarios in health.go. What it may do and want is
+// in run.go, stream.go and stats.go; what several subjects share is in requests.go, configs.go, failures.go and
+// targets.go, and what only one needs is in its file.
+//
 // Endpoints are named by their index in the list that was last given to [Gateway.SetEndpoints].
 package streamtest

@@ -2,37 +2,37 @@ package streamtest
 
 // endScenarios are the ways in which a request ends. After each of them nothing may stay counted.
 var endScenarios = []scenario{
-	{name: "completed", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
+	{name: "completed", endpoints: 2, run: endsBy(chat(), func(_ *run, s *stream) {
 		s.Head(200)
 		s.Data(Answer[:9])
 		s.Data(Answer[9:])
 		s.Finish()
 	})},
-	{name: "without a body", endpoints: 2, run: endsBy(Request{}, func(_ *run, s Stream) { s.Finish() })},
-	{name: "client leaves before the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
+	{name: "without a body", endpoints: 2, run: endsBy(Request{}, func(_ *run, s *stream) { s.Finish() })},
+	{name: "client leaves before the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s *stream) {
 		s.ResetByClient()
 	})},
-	{name: "client leaves after the response's headers", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
+	{name: "client leaves after the response's headers", endpoints: 2, run: endsBy(chat(), func(_ *run, s *stream) {
 		s.Head(200)
 		s.ResetByClient()
 	})},
-	{name: "client leaves in the middle of the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
+	{name: "client leaves in the middle of the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s *stream) {
 		s.Head(200)
 		s.Data("a")
 		s.ResetByClient()
 	})},
 	{name: "client leaves before its body ends", endpoints: 2, run: endsBy(
-		Request{Frames: []string{`{"model":`}, Unended: true}, func(_ *run, s Stream) { s.ResetByClient() },
+		Request{Frames: []string{`{"model":`}, Unended: true}, func(_ *run, s *stream) { s.ResetByClient() },
 	)},
 	{name: "upstream resets before the response", endpoints: 2, run: endsBy(
-		Request{Frames: []string{"{}"}, NoRetry: true}, func(t *run, s Stream) {
+		Request{Frames: []string{"{}"}, NoRetry: true}, func(t *run, s *stream) {
 			s.ResetByUpstream()
 			if r := s.Result(); r.Status != 503 {
 				t.Errorf("the client got %d, want 503", r.Status)
 			}
 		},
 	)},
-	{name: "upstream resets in the middle of the response", endpoints: 2, run: endsBy(chat(), func(t *run, s Stream) {
+	{name: "upstream resets in the middle of the response", endpoints: 2, run: endsBy(chat(), func(t *run, s *stream) {
 		s.Head(200)
 		s.Data("a")
 		s.ResetByUpstream()
@@ -40,7 +40,7 @@ var endScenarios = []scenario{
 			t.Errorf("the client got %d, cut %v", r.Status, r.Cut)
 		}
 	})},
-	{name: "upstream answers 500", endpoints: 2, run: endsBy(chat(), func(t *run, s Stream) {
+	{name: "upstream answers 500", endpoints: 2, run: endsBy(chat(), func(t *run, s *stream) {
 		s.Head(500)
 		s.Finish()
 		if r := s.Result(); r.Status != 500 {
@@ -85,10 +85,10 @@ var endScenarios = []scenario{
 		t.mark("warmgate_lease_moves_total", decisions("chosen"))
 		s := t.Open(chat())
 		first := s.Upstream()
-		t.wantLoads(t.at(first)...)
+		s.wantCounted()
 		second := s.Retry()
 		s.Head(200)
-		t.wantLoads(t.at(second)...)
+		s.wantCounted()
 		if second != first {
 			t.wantGrown("warmgate_lease_moves_total", 1)
 		}
@@ -111,14 +111,11 @@ var endScenarios = []scenario{
 }
 
 // endsBy opens the request, checks that it is counted, ends it and checks that it no longer is.
-func endsBy(r Request, end func(*run, Stream)) func(*run) {
+func endsBy(r Request, end func(*run, *stream)) func(*run) {
 	return func(t *run) {
 		t.mark(decisions("chosen"))
-		s := t.Open(r)
-		if s.Upstream() < 0 {
-			t.Fatalf("the request reached no endpoint: %+v", s.Result())
-		}
-		t.wantLoads(t.at(s.Upstream())...)
+		s := t.begin(r)
+		s.wantCounted()
 		end(t, s)
 		t.wantDrained()
 		t.wantGrown(decisions("chosen"), 1)

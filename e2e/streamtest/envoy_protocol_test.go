@@ -23,15 +23,7 @@ import (
 // Protocols that carry no request to inspect pass through a real Envoy to a server that speaks them, although the
 // plugin is configured to hold bodies.
 func TestEnvoyProtocols(t *testing.T) {
-	server := vllmsim.New(vllmsim.Config{Instant: true})
-	if err := server.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := vllmsim.StartT(t, vllmsim.Config{Instant: true})
 	config := strings.Replace(envoyBase, `"debug_headers"`, `"unit":"tokens","body_timeout":"60s","debug_headers"`, 1)
 	gw := harness.StartT(t, harness.Options{
 		Edit: sameProtocol, Config: config, Module: artifactCopy(t),

@@ -8,26 +8,26 @@ import (
 // healthScenarios are about endpoints that fail, are new, or return.
 var healthScenarios = []scenario{
 	{name: "an unhealthy endpoint gets nothing", list: []Endpoint{{}, {State: Unhealthy}, {}}, run: func(t *run) {
-		t.wantOnly(t.serve(30), 0, 2)
+		wantOnly(t, t.serve(30), 0, 2)
 	}},
 	{
 		name: "a draining endpoint gets nothing", needs: []Ability{HostDraining},
 		list: []Endpoint{{State: Draining}, {}, {}, {State: Draining}}, run: func(t *run) {
-			t.wantOnly(t.serve(30), 1, 2)
+			wantOnly(t, t.serve(30), 1, 2)
 		},
 	},
 	{
 		name: "an ejected endpoint gets nothing", needs: []Ability{HostEjection},
-		list: []Endpoint{{}, {State: Ejected}, {}}, run: func(t *run) { t.wantOnly(t.serve(30), 0, 2) },
+		list: []Endpoint{{}, {State: Ejected}, {}}, run: func(t *run) { wantOnly(t, t.serve(30), 0, 2) },
 	},
 	{name: "a change of health holds at once", endpoints: 3, run: func(t *run) {
-		streams := t.open(6)
+		streams := t.chats(6)
 		t.SetEndpoints([]Endpoint{{}, {State: Unhealthy}, {}})
-		t.wantOnly(t.serve(20), 0, 2)
+		wantOnly(t, t.serve(20), 0, 2)
 		t.SetEndpoints([]Endpoint{{}, {}, {}})
 		back := false
 		for i := 0; i < 30 && !back; i++ {
-			s := t.open(1)[0]
+			s := t.chats(1)[0]
 			back = s.Upstream() == 1
 			streams = append(streams, s)
 			t.Advance(50 * time.Millisecond)
@@ -39,14 +39,14 @@ var healthScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "endpoints come and go", endpoints: 2, run: func(t *run) {
-		old := t.open(4)
+		old := t.chats(4)
 		t.SetEndpoints([]Endpoint{{}, {}, {}, {}})
 		t.size = 4
-		t.settle()
-		streams := t.open(4)
+		t.warm()
+		streams := t.chats(4)
 		t.wantLoads(2, 2, 2, 2)
 		t.SetEndpoints([]Endpoint{{}})
-		last := t.open(2)
+		last := t.chats(2)
 		for _, s := range last {
 			if s.Upstream() != 0 {
 				t.Errorf("a request went to endpoint %d, which has left", s.Upstream())
@@ -58,16 +58,18 @@ var healthScenarios = []scenario{
 		t.size = 1
 		t.wantDrained()
 	}},
-	{name: "failing fast attracts nothing", endpoints: 3, config: ejectingLong, run: failsFast},
+	{name: "failing fast attracts nothing", endpoints: 3, config: ejectingLong, run: func(t *run) {
+		t.attractsNothing(60, func(n int) int { return failing(t, n, 0, -1) })
+	}},
 	{name: "the other workers learn of it", endpoints: 3, config: ejecting, needs: []Ability{
 		PickWorker,
 	}, run: func(t *run) {
 		busy := t.busy()
-		if n := t.failing(20, 0, 0); n != 3 {
+		if n := failing(t, 20, 0, 0); n != 3 {
 			t.Errorf("worker 0 sent %d requests to the failing endpoint, want 3", n)
 		}
 		t.Advance(300 * time.Millisecond)
-		if n := t.failing(20, 0, 1); n != 0 {
+		if n := failing(t, 20, 0, 1); n != 0 {
 			t.Errorf("worker 1 sent %d requests to an endpoint that worker 0 has ejected", n)
 		}
 		t.finish(busy...)
@@ -75,12 +77,12 @@ var healthScenarios = []scenario{
 	}},
 	{name: "an ejected endpoint returns", endpoints: 3, config: ejecting, run: func(t *run) {
 		busy := t.busy()
-		t.failing(30, 0, -1)
+		failing(t, 30, 0, -1)
 		t.Advance(1500 * time.Millisecond)
 		if !t.Await(func() bool { // a slow gateway has ejected it twice, and for longer
-			streams := t.open(6)
+			streams := t.chats(6)
 			t.finish(streams...)
-			return slices.ContainsFunc(streams, func(s Stream) bool { return s.Upstream() == 0 })
+			return slices.ContainsFunc(streams, func(s *stream) bool { return s.Upstream() == 0 })
 		}) {
 			t.Error("after its ejection the endpoint gets nothing, though it is idle and the others are busy")
 		}
@@ -92,14 +94,14 @@ var healthScenarios = []scenario{
 		needs: []Ability{SimulatedTime, PickWorker},
 		run: func(t *run) {
 			busy := t.busy()
-			t.failing(20, 0, 0)
+			failing(t, 20, 0, 0)
 			for _, out := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
 				t.Advance(out - 100*time.Millisecond)
-				if n := t.failing(20, 0, 0); n != 0 {
+				if n := failing(t, 20, 0, 0); n != 0 {
 					t.Errorf("%v before the end of its ejection the endpoint got %d requests", 100*time.Millisecond, n)
 				}
 				t.Advance(200 * time.Millisecond)
-				if n := t.failing(20, 0, 0); n != 1 {
+				if n := failing(t, 20, 0, 0); n != 1 {
 					t.Errorf("after %v out it was tried with %d requests, want 1", out, n)
 				}
 			}
@@ -107,28 +109,26 @@ var healthScenarios = []scenario{
 		},
 	},
 	{name: "a failure is forgotten", endpoints: 2, config: `"health":{"slow_start":0}`, needs: []Ability{SimulatedTime}, run: func(t *run) {
-		if n := t.failing(20, 0, -1); n == 0 || n > t.Workers() {
+		if n := failing(t, 20, 0, -1); n == 0 || n > t.Workers() {
 			t.Errorf("an idle endpoint that failed once got %d requests of 20, want at most one from each worker", n)
 		}
 		t.Advance(time.Minute)
-		t.wantOnly(t.serve(30), 0, 1)
+		wantOnly(t, t.serve(30), 0, 1)
 	}},
 	{name: "the client's leaving is no failure", endpoints: 2, config: ejecting, run: func(t *run) {
-		t.Advance(1200 * time.Millisecond) // what an earlier scenario has ejected is counted by then
-		t.mark(t.ejections())
+		t.settleEjections()
 		for range 10 {
-			for _, s := range t.open(2) {
+			for _, s := range t.chats(2) {
 				s.ResetByClient()
 			}
 		}
 		if counts := t.serve(30); counts[0] == 0 || counts[1] == 0 {
-			t.Errorf("requests per endpoint: %s", each(counts))
+			t.Errorf("requests per endpoint: %v", counts)
 		}
-		t.Advance(1200 * time.Millisecond)
-		t.wantGrown(t.ejections(), 0)
+		t.wantNoEjections()
 	}},
 	{name: "an endpoint that keeps clients waiting until they leave", endpoints: 2, config: `"health":{"slow_start":0}`, run: func(t *run) {
-		streams := t.open(24) // enough for every worker to see it
+		streams := t.chats(24) // enough for every worker to see it
 		t.Advance(5500 * time.Millisecond)
 		for _, s := range streams {
 			if s.Upstream() == 0 {
@@ -138,14 +138,14 @@ var healthScenarios = []scenario{
 			t.finish(s)
 		}
 		if counts := t.serve(20); counts[0] > 2 {
-			t.Errorf("requests per endpoint: %s, the first has answered none before", each(counts))
+			t.Errorf("requests per endpoint: %v, the first has answered none before", counts)
 		}
 		t.wantDrained()
 	}},
 	{
 		name: "never more than half are ejected", endpoints: 2, config: ejecting, run: func(t *run) {
 			for range 10 {
-				for _, s := range t.open(2) {
+				for _, s := range t.chats(2) {
 					s.Head(500)
 					s.Finish()
 				}
@@ -160,15 +160,8 @@ var healthScenarios = []scenario{
 	{name: "a new endpoint starts slowly", endpoints: 2, config: `"health":{"slow_start":"10s"}`, needs: []Ability{SimulatedTime, PickWorker}, run: startsSlowly},
 }
 
-const (
-	// ejecting ejects after three failures, at first for a second.
-	ejecting = `"health":{"slow_start":0,"consecutive_failures":3,"ejection_time":"1s","max_ejection_time":"4s"}`
-	// ejectingLong ejects for an hour: an ejection does not end while requests are sent one by one on a busy machine.
-	ejectingLong = `"health":{"slow_start":0,"consecutive_failures":3,"ejection_time":"1h","max_ejection_time":"1h"}`
-)
-
 // wantOnly fails the test unless each of the given endpoints has got requests and no other has.
-func (t *run) wantOnly(counts []int, endpoints ...int) {
+func wantOnly(t *run, counts []int, endpoints ...int) {
 	t.Helper()
 	may := map[int]bool{}
 	for _, i := range endpoints {
@@ -176,31 +169,15 @@ func (t *run) wantOnly(counts []int, endpoints ...int) {
 	}
 	for i, n := range counts {
 		if may[i] != (n > 0) {
-			t.Errorf("requests per endpoint: %s, want some for %v and none for the others", each(counts), endpoints)
+			t.Errorf("requests per endpoint: %v, want some for %v and none for the others", counts, endpoints)
 			return
 		}
 	}
 }
 
-func (t *run) ejections() string { return "warmgate_ejections_total;cluster=" + t.Names().Cluster }
-
-// busy opens requests until every endpoint but the first has eight, and ends those of the first.
-func (t *run) busy() []Stream {
-	t.Helper()
-	var out []Stream
-	for _, s := range t.open(8 * t.size) {
-		if s.Upstream() == 0 {
-			t.finish(s)
-			continue
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
 // failing sends n requests one after the other on a worker (-1 for all in turn). The endpoint bad answers 500 at once,
 // and failing returns how many of them it got.
-func (t *run) failing(n, bad, worker int) int {
+func failing(t *run, n, bad, worker int) int {
 	t.Helper()
 	got := 0
 	for i := range n {
@@ -214,37 +191,15 @@ func (t *run) failing(n, bad, worker int) int {
 			got++
 			status = 500
 		}
-		s.Head(status)
-		s.Finish()
-		s.Result()
+		s.reply(status, "")
 	}
 	return got
-}
-
-// failsFast: an endpoint that answers 500 at once is always idle. It must not get more requests for that.
-func failsFast(t *run) {
-	t.mark(t.ejections())
-	busy := t.busy()
-	first := t.failing(60, 0, -1)
-	if most := 60 / t.size; first == 0 || first > most {
-		t.Errorf("the failing endpoint got %d of 60 requests, want some and at most %d", first, most)
-	}
-	t.Advance(300 * time.Millisecond)
-	if n := t.failing(20, 0, -1); n != 0 {
-		t.Errorf("once ejected it still got %d of 20 requests", n)
-	}
-	t.finish(busy...)
-	t.Advance(1200 * time.Millisecond)
-	if !t.Await(func() bool { return t.Counter(t.ejections()) > t.before[t.ejections()] }) {
-		t.Error("no ejection was counted")
-	}
-	t.wantDrained()
 }
 
 // startsSlowly adds a third endpoint to two that have ten requests each. It gets a twentieth of its share at once, half
 // of it after half the time, and then, because it is idle, all requests.
 func startsSlowly(t *run) {
-	streams := t.open(20)
+	streams := t.chats(20)
 	t.wantLoads(10, 10)
 	t.SetEndpoints([]Endpoint{{}, {}, {}})
 	t.size = 3

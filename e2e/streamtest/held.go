@@ -7,27 +7,27 @@ import (
 
 // heldScenarios send calls that refer to what one endpoint keeps.
 var heldScenarios = []scenario{
-	{name: "answers", endpoints: 4, run: func(t *run) { t.followAnswers(`{"id":%q,"object":"response"}`) }},
+	{name: "answers", endpoints: 4, run: func(t *run) { followAnswers(t, `{"id":%q,"object":"response"}`) }},
 	{name: "answers, tokens", endpoints: 4, config: `"unit":"tokens"`, run: func(t *run) {
-		t.followAnswers(`{"id":%q,"object":"response"}`)
+		followAnswers(t, `{"id":%q,"object":"response"}`)
 	}},
 	{name: "answers, cached prompts", policy: prefixCache, endpoints: 4, run: func(t *run) {
-		t.followAnswers(`{"object":"response","id":%q}`)
+		followAnswers(t, `{"object":"response","id":%q}`)
 	}},
 	{name: "answers, sessions", policy: consistentHash, endpoints: 4, run: func(t *run) {
-		t.followAnswers(`{"id":%q,"object":"response"}`)
+		followAnswers(t, `{"id":%q,"object":"response"}`)
 	}},
 	{name: "streams", endpoints: 4, run: func(t *run) {
-		t.followAnswers(": keep-alive\n\nevent: response.created\ndata: {\"type\":\"response.created\"," +
+		followAnswers(t, ": keep-alive\n\nevent: response.created\ndata: {\"type\":\"response.created\","+
 			"\"sequence_number\":0,\"response\":{\"id\":%q,\"object\":\"response\"}}\n\n")
 	}},
 	{name: "conversations", endpoints: 4, run: func(t *run) {
-		made := t.make(Request{Path: "/v1/conversations", Frames: []string{`{}`}}, `{"id":%q}`, "conv_")
+		made := makeEach(t, Request{Path: "/v1/conversations", Frames: []string{`{}`}}, `{"id":%q}`, "conv_")
 		for at, ids := range made {
 			for _, id := range ids {
-				t.follow(at, Request{Path: "/v1/conversations/" + id + "/items", Method: "GET"})
-				t.follow(at, Request{Path: "/v1/responses", Frames: []string{`{"input":"a","conversation":"` + id + `"}`}})
-				t.follow(at, Request{
+				follow(t, at, Request{Path: "/v1/conversations/" + id + "/items", Method: "GET"})
+				follow(t, at, Request{Path: "/v1/responses", Frames: []string{`{"input":"a","conversation":"` + id + `"}`}})
+				follow(t, at, Request{
 					Path: "/v1/responses", Frames: []string{`{"conversation":{"id":"` + id + `"},"input":"a"}`},
 				})
 			}
@@ -35,25 +35,25 @@ var heldScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "files and batches", endpoints: 4, run: func(t *run) {
-		made := t.make(Request{
+		made := makeEach(t, Request{
 			Path: "/v1/files", Headers: [][2]string{{"content-type", "multipart/form-data; boundary=b"}},
 			Frames: []string{"--b\r\n\r\nx\r\n--b--"},
 		}, `{"id":%q,"object":"file"}`, "file-")
 		for at, ids := range made {
 			for _, id := range ids {
 				batch := "batch_" + id
-				t.follow(at, Request{Path: "/v1/batches", Frames: []string{`{"input_file_id":"` + id + `"}`}},
+				follow(t, at, Request{Path: "/v1/batches", Frames: []string{`{"input_file_id":"` + id + `"}`}},
 					`{"id":"`+batch+`"}`)
-				t.follow(at, Request{Path: "/v1/batches/" + batch + "/cancel", Frames: []string{`{}`}})
-				t.follow(at, Request{Path: "/v1/batches/" + batch},
+				follow(t, at, Request{Path: "/v1/batches/" + batch + "/cancel", Frames: []string{`{}`}})
+				follow(t, at, Request{Path: "/v1/batches/" + batch},
 					`{"id":"`+batch+`","output_file_id":"file-of-`+batch+`"}`)
-				t.follow(at, Request{Path: "/v1/files/file-of-" + batch + "/content"})
+				follow(t, at, Request{Path: "/v1/files/file-of-" + batch + "/content"})
 			}
 		}
 		t.wantDrained()
 	}},
 	{name: "an endpoint that is gone", endpoints: 4, run: func(t *run) {
-		made := t.make(createResponse("m"), `{"id":%q}`, "resp_")
+		made := makeEach(t, createResponse("m"), `{"id":%q}`, "resp_")
 		var id string
 		gone := 0
 		for at, ids := range made {
@@ -62,14 +62,13 @@ var heldScenarios = []scenario{
 		list := make([]Endpoint, 4)
 		list[gone].State = Unhealthy
 		t.SetEndpoints(list)
-		var s Stream
+		var s *stream
 		if !t.Await(func() bool { // where time is real, a worker learns of it a little later
 			s = t.begin(Request{Path: "/v1/responses/" + id})
-			s.Head(400)
-			s.Finish()
-			return s.Result().Headers["x-warmgate-reason"] == "state_lost"
+			s.reply(400, "")
+			return s.header("x-warmgate-reason") == "state_lost"
 		}) {
-			t.Errorf("reason %q", s.Result().Headers["x-warmgate-reason"])
+			t.Errorf("reason %q", s.header("x-warmgate-reason"))
 		}
 		t.SetEndpoints(make([]Endpoint, 4))
 		back := Request{Path: "/v1/responses/" + id}
@@ -87,7 +86,7 @@ var heldScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "calls that fail change nothing", endpoints: 4, run: func(t *run) {
-		made := t.make(createResponse("m"), `{"id":%q}`, "resp_")
+		made := makeEach(t, createResponse("m"), `{"id":%q}`, "resp_")
 		for at, ids := range made {
 			for _, status := range []int{400, 429, 500} {
 				s := t.begin(referTo(ids[0]))
@@ -112,8 +111,8 @@ func referTo(id string) Request {
 	}}
 }
 
-// make has every endpoint make things of a kind, and returns their ids by endpoint.
-func (t *run) make(r Request, form, prefix string) map[int][]string {
+// makeEach has every endpoint make things of a kind, and returns their ids by endpoint.
+func makeEach(t *run, r Request, form, prefix string) map[int][]string {
 	t.Helper()
 	made := map[int][]string{}
 	for i := range 3 * t.size {
@@ -137,7 +136,7 @@ func (t *run) make(r Request, form, prefix string) map[int][]string {
 }
 
 // follow sends a call through each worker: all are to come to the endpoint. It answers them.
-func (t *run) follow(at int, r Request, answer ...string) {
+func follow(t *run, at int, r Request, answer ...string) {
 	t.Helper()
 	for worker := range t.Workers() {
 		r.Worker = worker
@@ -145,25 +144,22 @@ func (t *run) follow(at int, r Request, answer ...string) {
 		if s.Upstream() != at {
 			t.Errorf("%s is sent to endpoint %d, not %d", r.Path, s.Upstream(), at)
 		}
-		s.Head(200)
-		s.Data(strings.Join(append(answer, "{}")[:1], ""))
-		s.Finish()
-		s.Result()
-		t.wantReason(s, "chosen")
+		s.reply(200, strings.Join(append(answer, "{}")[:1], ""))
+		s.wantReason("chosen")
 	}
 }
 
 // followAnswers makes answers of the Responses API, in the given form, and sends what refers to them.
-func (t *run) followAnswers(form string) {
+func followAnswers(t *run, form string) {
 	t.Helper()
 	busy := t.begin(chat()) // its endpoint gets what it holds all the same
-	for at, ids := range t.makeAnswers(form) {
+	for at, ids := range makeAnswers(t, form) {
 		for _, id := range ids {
-			t.follow(at, referTo(id))
-			t.follow(at, Request{Path: "/v1/responses/" + id})
-			t.follow(at, Request{Path: "/v1/responses/" + id + "/input_items?limit=1"})
-			t.follow(at, Request{Path: "/v1/responses/" + id + "/cancel", Method: "POST"})
-			t.follow(at, Request{Path: "/v1/responses/" + id, Method: "DELETE"})
+			follow(t, at, referTo(id))
+			follow(t, at, Request{Path: "/v1/responses/" + id})
+			follow(t, at, Request{Path: "/v1/responses/" + id + "/input_items?limit=1"})
+			follow(t, at, Request{Path: "/v1/responses/" + id + "/cancel", Method: "POST"})
+			follow(t, at, Request{Path: "/v1/responses/" + id, Method: "DELETE"})
 		}
 	}
 	t.finish(busy)
@@ -171,7 +167,7 @@ func (t *run) followAnswers(form string) {
 }
 
 // makeAnswers has the endpoints answer requests with different prompts, and returns the ids by endpoint.
-func (t *run) makeAnswers(form string) map[int][]string {
+func makeAnswers(t *run, form string) map[int][]string {
 	t.Helper()
 	made := map[int][]string{}
 	for i := range 2 * t.size {
@@ -180,10 +176,7 @@ func (t *run) makeAnswers(form string) map[int][]string {
 		s := t.begin(r)
 		id := fmt.Sprintf("resp_%x%d", t.Name(), i)
 		made[s.Upstream()] = append(made[s.Upstream()], id)
-		s.Head(200)
-		s.Data(fmt.Sprintf(form, id))
-		s.Finish()
-		s.Result()
+		s.reply(200, fmt.Sprintf(form, id))
 	}
 	if len(made) < 2 {
 		t.Fatal("one endpoint has made all")

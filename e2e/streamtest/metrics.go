@@ -7,8 +7,6 @@ import (
 	"time"
 )
 
-const endpointMetrics = "endpoint_metrics"
-
 // often scrapes at a short interval, so that scenarios are short. Metrics stay fresh while a busy machine scrapes less
 // often; those under briefly do not.
 const (
@@ -24,7 +22,7 @@ var metricsScenarios = []scenario{
 	{name: "pages that stand still", policy: endpointMetrics, endpoints: 2, config: briefly, run: pagesStandStill},
 	{name: "damaged pages", policy: endpointMetrics, endpoints: 4, config: often, run: func(t *run) {
 		t.setPages(vllm(12), "\x00\xff{{{\n# garbage\nvllm:num_requests_running{ 3\n"+vllm(12), "", cutPage())
-		t.until("none goes to a busy one", chat(), 6, func(c *crowd) bool {
+		until(t, "none goes to a busy one", chat(), 6, func(c *crowd) bool {
 			return c.counts[0]+c.counts[1] == 0 && c.counts[3] > 0
 		})
 		t.wantDrained()
@@ -35,13 +33,13 @@ var metricsScenarios = []scenario{
 	},
 	{name: "least of a metric", policy: endpointMetrics, endpoints: 3, config: `"metric_policy":"least","target_metric":"my_gauge",` + often, run: func(t *run) {
 		t.setPages("my_gauge 30\n", "my_gauge 3\n", "my_gauge{a=\"b\"} 20\n")
-		t.until("it goes to the least", chat(), 1, func(c *crowd) bool { return c.counts[1] == 1 })
+		until(t, "it goes to the least", chat(), 1, allAt(1))
 		t.setPages("my_gauge 1\n", "my_gauge 300\n")
-		t.until("it goes to the new least", chat(), 1, func(c *crowd) bool { return c.counts[0] == 1 })
+		until(t, "it goes to the new least", chat(), 1, allAt(0))
 		for range 10 {
-			if c := t.crowd(chat(), 1); c.counts[0] != 1 || c.reasons["chosen"] != 1 {
-				t.Errorf("though nothing has changed a request goes to the endpoints as %s, for %v",
-					each(c.counts), c.reasons)
+			if c := gather(t, chat(), 1); c.counts[0] != 1 || c.reasons["chosen"] != 1 {
+				t.Errorf("though nothing has changed a request goes to the endpoints as %v, for %v",
+					c.counts, c.reasons)
 			}
 		}
 		t.wantDrained()
@@ -51,7 +49,7 @@ var metricsScenarios = []scenario{
 		name: "load reports are the plugin's", policy: endpointMetrics, endpoints: 2, config: reporting,
 		run: func(t *run) {
 			t.setPages(vllm(0), vllm(0))
-			t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
+			until(t, "metrics are there", chat(), 4, allFor("chosen"))
 			for _, own := range []string{"", "JSON"} {
 				r := chat()
 				want := "TEXT"
@@ -72,40 +70,38 @@ var metricsScenarios = []scenario{
 		},
 	},
 	{name: "load reports alone", policy: endpointMetrics, endpoints: 2, config: reporting, run: func(t *run) {
-		t.reports = []float64{20, 0}
-		t.until("all go to the one that reports no queue", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
-		t.reports = []float64{0, 20}
-		t.until("some go back", chat(), 12, func(c *crowd) bool { return c.counts[0] > 0 })
+		until(t, "all go to the one that reports no queue", chat(), 4, allAt(1), 20, 0)
+		until(t, "some go back", chat(), 12, func(c *crowd) bool { return c.counts[0] > 0 }, 0, 20)
 		t.wantDrained()
 	}},
 	{name: "prefix_cache goes by metrics, too", policy: prefixCache, endpoints: 2, config: often, run: func(t *run) {
 		t.setPages(vllm(12), vllm(0))
-		t.until("all go to the idle one", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
+		until(t, "all go to the idle one", chat(), 4, allAt(1))
 		t.setPages(vllm(0), vllm(12))
-		t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
+		until(t, "all go to the other one", chat(), 4, allAt(0))
 		t.wantDrained()
 	}},
 	{name: "engines come and go", policy: endpointMetrics, endpoints: 2, config: often, run: func(t *run) {
 		t.setPages(vllm(12), vllm(12))
-		t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
+		until(t, "metrics are there", chat(), 4, allFor("chosen"))
 		t.SetEndpoints(make([]Endpoint, 3))
 		t.size = 3
 		t.SetPage(2, vllm(0))
-		t.until("all go to the new one", chat(), 4, func(c *crowd) bool { return c.counts[2] == 4 })
+		until(t, "all go to the new one", chat(), 4, allAt(2))
 		t.SetEndpoints(make([]Endpoint, 2))
 		t.size = 2
-		t.until("the others take over", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
+		until(t, "the others take over", chat(), 4, allFor("chosen"))
 		t.wantDrained()
 	}},
 	{name: "a lost VM", policy: endpointMetrics, endpoints: 2, config: often, needs: []Ability{
 		LostVM, PickWorker, SimulatedTime,
 	}, run: func(t *run) {
 		t.setPages(vllm(12), vllm(0))
-		t.until("all go to the idle one", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
+		until(t, "all go to the idle one", chat(), 4, allAt(1))
 		t.Lose(0)
 		t.Advance(7 * time.Second)
 		t.setPages(vllm(0), vllm(12))
-		t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
+		until(t, "all go to the other one", chat(), 4, allAt(0))
 		t.wantDrained()
 	}},
 	{
@@ -148,24 +144,29 @@ func cutPage() string {
 	return page + last
 }
 
-// setPages sets the pages of the first endpoints.
-func (t *run) setPages(pages ...string) {
-	for i, page := range pages {
-		t.SetPage(i, page)
-	}
-}
-
-// crowd is the outcome of some requests that were open at the same time.
+// gather is the outcome of some requests that were open at the same time.
 type crowd struct {
+	size    int
 	counts  []int          // per endpoint
 	reasons map[string]int // in the clients' debug headers
 }
 
-// crowd opens n requests, lets time pass, ends them and returns where they went.
-func (t *run) crowd(r Request, n int) *crowd {
+// allAt is the condition that all requests of a crowd go to the endpoint.
+func allAt(endpoint int) func(*crowd) bool {
+	return func(c *crowd) bool { return c.counts[endpoint] == c.size }
+}
+
+// allFor is the condition that all of them go where they go for that reason.
+func allFor(reason string) func(*crowd) bool {
+	return func(c *crowd) bool { return c.reasons[reason] == c.size }
+}
+
+// gather opens n requests, lets time pass, ends them and returns where they went. With reports, endpoints report in
+// their answers that so many requests wait there.
+func gather(t *run, r Request, n int, reports ...float64) *crowd {
 	t.Helper()
-	c := &crowd{counts: make([]int, t.size), reasons: map[string]int{}}
-	streams := make([]Stream, n)
+	c := &crowd{size: n, counts: make([]int, t.size), reasons: map[string]int{}}
+	streams := make([]*stream, n)
 	for i := range streams {
 		r.Worker = i % t.Workers()
 		streams[i] = t.begin(r)
@@ -173,21 +174,21 @@ func (t *run) crowd(r Request, n int) *crowd {
 	}
 	t.Advance(250 * time.Millisecond) // Higress shows pages only while a request is served
 	for _, s := range streams {
-		if t.reports != nil {
-			s.Head(200, report(t.reports[s.Upstream()]))
+		if len(reports) > 0 {
+			s.Head(200, report(reports[s.Upstream()]))
 		}
 		t.finish(s)
-		c.reasons[s.Result().Headers["x-warmgate-reason"]]++
+		c.reasons[s.header("x-warmgate-reason")]++
 	}
 	return c
 }
 
-// until sends crowds of n requests until two in a row meet the condition: the first may have met one worker only.
-func (t *run) until(what string, r Request, n int, ok func(*crowd) bool) {
+// until gathers n requests until two crowds in a row meet the condition: the first may have met one worker only.
+func until(t *run, what string, r Request, n int, ok func(*crowd) bool, reports ...float64) {
 	t.Helper()
 	var c *crowd
 	for good, tries := 0, 0; tries < 60; tries++ {
-		if c = t.crowd(r, n); !ok(c) {
+		if c = gather(t, r, n, reports...); !ok(c) {
 			good = 0
 			continue
 		}
@@ -195,18 +196,18 @@ func (t *run) until(what string, r Request, n int, ok func(*crowd) bool) {
 			return
 		}
 	}
-	t.Errorf("%s: never; at last requests went to the endpoints as %s, for %v", what, each(c.counts), c.reasons)
+	t.Errorf("%s: never; at last requests went to the endpoints as %v, for %v", what, c.counts, c.reasons)
 }
 
 // othersCount: load that an engine reports beyond what this gateway has sent there is load of others, and only that.
 func othersCount(t *run) {
 	t.setPages(vllm(12), vllm(0))
-	t.until("all go to the idle one", chat(), 6, func(c *crowd) bool { return c.counts[1] == 6 })
-	open := t.open(8)
+	until(t, "all go to the idle one", chat(), 6, allAt(1))
+	open := t.chats(8)
 	t.wantLoads(0, 8)
 	t.setPages(vllm(0), vllm(8))
-	t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
-	open = append(open, t.open(12)...)
+	until(t, "all go to the other one", chat(), 4, allAt(0))
+	open = append(open, t.chats(12)...)
 	t.wantLoads(10, 10)
 	t.finish(open...)
 	t.wantDrained()
@@ -214,19 +215,18 @@ func othersCount(t *run) {
 
 // withoutMetrics: without metrics the gateway decides, and nothing is counted.
 func withoutMetrics(t *run) {
-	fresh := "warmgate_metrics_fresh_endpoints;cluster=" + t.Names().Cluster
-	all := func(reason string) func(c *crowd) bool { return func(c *crowd) bool { return c.reasons[reason] == 6 } }
+	fresh := t.ofCluster("warmgate_metrics_fresh_endpoints")
 	native := decisionsOf(endpointMetrics, "no_metrics")
 	t.mark(native)
-	t.until("without metrics", chat(), 6, all("no_metrics"))
+	until(t, "without metrics", chat(), 6, allFor("no_metrics"))
 	for range 2 {
 		t.setPages(vllm(12), vllm(12))
-		t.until("with metrics", chat(), 6, all("chosen"))
-		t.wantGaugeInFlight(fresh, 2)
+		until(t, "with metrics", chat(), 6, allFor("chosen"))
+		wantGaugeInFlight(t, fresh, 2)
 		t.setPages("", "")
-		t.until("with metrics gone", chat(), 6, all("no_metrics"))
-		t.wantGaugeInFlight(fresh, 0)
-		streams := t.open(4)
+		until(t, "with metrics gone", chat(), 6, allFor("no_metrics"))
+		wantGaugeInFlight(t, fresh, 0)
+		streams := t.chats(4)
 		t.wantLoads(0, 0)
 		t.finish(streams...)
 		for _, s := range streams {
@@ -235,8 +235,8 @@ func withoutMetrics(t *run) {
 			}
 		}
 	}
-	if !t.Await(func() bool { return t.Counter(native) >= t.before[native]+3*2*6 }) {
-		t.Errorf("%s is %d after at least 36 requests without metrics", native, t.Counter(native)-t.before[native])
+	if !t.Await(func() bool { return t.grown(native) >= 3*2*6 }) {
+		t.Errorf("%s is %d after at least 36 requests without metrics", native, t.grown(native))
 	}
 	t.wantDrained()
 }
@@ -251,15 +251,15 @@ func pagesStandStill(t *run) {
 			t.SetPage(i, vllm(0, tokens+fmt.Sprint(answers)+"\n"))
 		}
 	}
-	fresh := "warmgate_metrics_fresh_endpoints;cluster=" + t.Names().Cluster
+	fresh := t.ofCluster("warmgate_metrics_fresh_endpoints")
 	for range 2 {
 		move()
-		t.until("while pages move", chat(), 6, func(c *crowd) bool {
+		until(t, "while pages move", chat(), 6, func(c *crowd) bool {
 			move()
 			return c.reasons["chosen"] == 6
 		})
-		t.until("when they stand still", chat(), 6, func(c *crowd) bool { return c.reasons["no_metrics"] == 6 })
-		t.wantGaugeInFlight(fresh, 0)
+		until(t, "when they stand still", chat(), 6, allFor("no_metrics"))
+		wantGaugeInFlight(t, fresh, 0)
 	}
 	if name := "warmgate_metrics_scrapes_total;result=frozen"; !t.Await(func() bool { return t.Counter(name) > 0 }) {
 		t.Error("none is counted as frozen")
@@ -268,9 +268,9 @@ func pagesStandStill(t *run) {
 }
 
 // wantGaugeInFlight is wantGauge while requests are being served.
-func (t *run) wantGaugeInFlight(name string, want uint64) {
+func wantGaugeInFlight(t *run, name string, want uint64) {
 	t.Helper()
-	streams := t.open(t.Workers())
+	streams := t.chats(t.Workers())
 	t.Advance(1200 * time.Millisecond)
 	t.wantGauge(name, want)
 	t.finish(streams...)
@@ -283,18 +283,16 @@ func rare(t *run) {
 	n := 12
 	if t.Lacks(SimulatedTime) != "" {
 		n = 2
-		t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
+		until(t, "metrics are there", chat(), 4, allFor("chosen"))
 	}
 	for i := range n {
 		if i > 0 || n == 2 {
 			t.Advance(3 * time.Second) // longer than metrics are fresh
 		}
-		r := chat()
-		r.Worker = i % t.Workers()
-		s := t.begin(r)
+		s := t.begin(t.chatIn(i))
 		t.Advance(250 * time.Millisecond)
 		t.finish(s)
-		if got := s.Result().Headers["x-warmgate-reason"]; got != "chosen" {
+		if got := s.header("x-warmgate-reason"); got != "chosen" {
 			t.Errorf("request %d of %d got the reason %q", i+1, n, got)
 		}
 		if s.Upstream() != 1 && i > 0 { // one busy page may be that of a moment
@@ -313,37 +311,35 @@ func adaptersCount(t *run) {
 	t.setPages(loaded("other"), loaded("another"), loaded(`sql \"lora\"`))
 	body := `{"messages":[{"role":"user","content":"hello"}],"model":"s\u0071l \"l\u006fra\""}`
 	r := Request{Frames: []string{body[:20], body[20:]}}
-	t.until("all go where the adapter is", r, 6, func(c *crowd) bool { return c.counts[2] == 6 })
+	until(t, "all go where the adapter is", r, 6, allAt(2))
 	s := t.begin(r)
-	t.wantReceived(s, body)
-	t.wantLoads(t.at(2)...)
+	s.wantReceived(body)
+	t.wantLoads(0, 0, 1)
 	t.finish(s)
-	t.until("another model goes anywhere", chat(), 6, func(c *crowd) bool {
+	until(t, "another model goes anywhere", chat(), 6, func(c *crowd) bool {
 		return slices.Equal(c.counts, []int{2, 2, 2})
 	})
 	t.setPages(loaded(`sql \"lora\"`), loaded("another"), loaded("other"))
-	t.until("all go where the adapter is now", r, 6, func(c *crowd) bool { return c.counts[0] == 6 })
+	until(t, "all go where the adapter is now", r, 6, allAt(0))
 	t.wantDrained()
 }
 
 // limitsShare: the best endpoint gets its share and no more, and the next best gets the rest.
 func limitsShare(t *run) {
 	t.setPages(vllm(0), vllm(20), vllm(40), vllm(40))
-	t.until("all go to the best", chat(), 6, func(c *crowd) bool { return c.counts[0] == 6 })
-	t.configure(`"rate_limit":0.6,` + often)
+	until(t, "all go to the best", chat(), 6, allAt(0))
+	t.apply(`"rate_limit":0.6,` + often)
 	counts := make([]int, t.size)
 	const n = 30
 	for i := range n {
-		r := chat()
-		r.Worker = i % t.Workers()
-		s := t.begin(r)
+		s := t.begin(t.chatIn(i))
 		counts[s.Upstream()]++
 		t.Advance(150 * time.Millisecond) // the workers learn of each other's requests
 		t.finish(s)
 	}
 	if most := n*6/10 + 2; counts[0] > most || counts[0] < most-4 || counts[0]+counts[1] != n {
-		t.Errorf("of %d requests, the endpoints got %s; want 60 %% for the best one and the rest for the next", n,
-			each(counts))
+		t.Errorf("of %d requests, the endpoints got %v; want 60 %% for the best one and the rest for the next", n,
+			counts)
 	}
 	t.wantDrained()
 }
@@ -351,7 +347,7 @@ func limitsShare(t *run) {
 var allPolicies = []string{"global_least_request", endpointMetrics, prefixCache}
 
 // decided returns how many requests any of the policies has decided on, or could not for want of metrics.
-func (t *run) decided() (n uint64) {
+func decided(t *run) (n uint64) {
 	for _, policy := range allPolicies {
 		n += t.Counter(decisionsOf(policy, "chosen")) + t.Counter(decisionsOf(policy, "no_metrics"))
 	}
@@ -361,12 +357,12 @@ func (t *run) decided() (n uint64) {
 // changesPolicy opens requests under each policy in turn, and ends them under the next ones.
 func changesPolicy(t *run) {
 	t.setPages(vllm(0), vllm(0), vllm(0))
-	sent, before := 0, t.decided()
-	var open []Stream
+	sent, before := 0, decided(t)
+	var open []*stream
 	for round := range 9 {
 		t.policy = allPolicies[round%3]
-		t.configure(often)
-		open = append(open, t.open(6)...)
+		t.apply(often)
+		open = append(open, t.chats(6)...)
 		sent += 6
 		t.Advance(100 * time.Millisecond)
 		if len(open) > 12 {
@@ -376,11 +372,11 @@ func changesPolicy(t *run) {
 	}
 	t.finish(open...)
 	t.wantDrained()
-	if !t.Await(func() bool { return t.decided()-before == uint64(sent) }) {
-		t.Errorf("%d of %d requests were decided", t.decided()-before, sent)
+	if !t.Await(func() bool { return decided(t)-before == uint64(sent) }) {
+		t.Errorf("%d of %d requests were decided", decided(t)-before, sent)
 	}
 	t.policy = endpointMetrics
-	t.configure(often)
-	t.until("metrics are read again", chat(), 6, func(c *crowd) bool { return c.reasons["chosen"] == 6 })
+	t.apply(often)
+	until(t, "metrics are read again", chat(), 6, allFor("chosen"))
 	t.wantDrained()
 }

@@ -2,7 +2,6 @@ package streamtest
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -13,10 +12,7 @@ var prefixScenarios = []scenario{
 	{name: "what is cached is no work", policy: prefixCache, endpoints: 2, config: `"output_tokens":100`, run: func(t *run) {
 		var work [2]int64
 		for i := range work {
-			s := t.begin(t.conversation(1))
-			t.Await(func() bool { work[i] = t.Load(s.Upstream()).Tokens; return work[i] > 0 })
-			t.finish(s)
-			t.wantDrained()
+			work[i] = t.weigh(t.conversation(1))
 		}
 		if work[0] < 1000 || work[1] < 100 || work[1] > 150 {
 			t.Errorf("%d tokens in flight, then %d for the same prompt; want over 1000, then little more than 100",
@@ -25,11 +21,10 @@ var prefixScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "load outweighs what is cached", policy: prefixCache, endpoints: 2, run: func(t *run) {
-		first := t.begin(t.conversation(1))
-		t.finish(first)
-		busy := []Stream{t.begin(t.work(20000))}
+		first := t.play(t.conversation(1))
+		busy := []*stream{t.begin(work(t, 20000))}
 		if busy[0].Upstream() != first.Upstream() {
-			busy = append(busy, t.begin(t.work(40000)))
+			busy = append(busy, t.begin(work(t, 40000)))
 		}
 		away := t.begin(t.conversation(1, 2))
 		if away.Upstream() == first.Upstream() {
@@ -47,9 +42,8 @@ var prefixScenarios = []scenario{
 			if c.tenant != "" {
 				r.Headers = [][2]string{{"x-tenant", c.tenant}}
 			}
-			s := t.begin(r)
-			t.finish(s)
-			if match := t.match(s); (match > 0) != c.known {
+			s := t.play(r)
+			if match := s.match(); (match > 0) != c.known {
 				t.Errorf("tenant %q: %v of the prompt is assumed to be cached", c.tenant, match)
 			}
 		}
@@ -58,19 +52,15 @@ var prefixScenarios = []scenario{
 		r := t.conversation(1)
 		r.NoRetry = true
 		s := t.begin(r)
-		s.Head(500)
-		s.Finish()
-		s.Result()
+		s.reply(500, "")
 		t.wantDrained() // the plugin knows of the end
-		again := t.begin(r)
-		t.finish(again)
-		if match := t.match(again); match != 0 {
+		again := t.play(r)
+		if match := again.match(); match != 0 {
 			t.Errorf("%v of the prompt is assumed to be cached where it failed", match)
 		}
 		t.wantDrained()
-		last := t.begin(r)
-		t.finish(last)
-		if match := t.match(last); match < 0.9 {
+		last := t.play(r)
+		if match := last.match(); match < 0.9 {
 			t.Errorf("%v of the prompt is assumed to be cached where it was answered", match)
 		}
 		t.wantDrained()
@@ -80,9 +70,8 @@ var prefixScenarios = []scenario{
 		moved := s.Retry()
 		t.finish(s)
 		t.wantDrained()
-		next := t.begin(t.conversation(1, 2))
-		t.finish(next)
-		if match := t.match(next); next.Upstream() != moved || match < 0.4 {
+		next := t.play(t.conversation(1, 2))
+		if match := next.match(); next.Upstream() != moved || match < 0.4 {
 			t.Errorf("the next turn goes to %d with %v of the prompt cached; the previous one was served by %d",
 				next.Upstream(), match, moved)
 		}
@@ -95,9 +84,8 @@ var prefixScenarios = []scenario{
 		s.ResetByUpstream()
 		s.Result()
 		t.wantDrained()
-		again := t.begin(t.conversation(1))
-		t.finish(again)
-		if match := t.match(again); match != 0 {
+		again := t.play(t.conversation(1))
+		if match := again.match(); match != 0 {
 			t.Errorf("%v of the prompt is assumed to be cached although it failed everywhere", match)
 		}
 		t.wantDrained()
@@ -126,37 +114,33 @@ var prefixScenarios = []scenario{
 		}
 		t.wantGrown(prompt, 1000)
 		t.wantGrown(cached, 496)
-		if got := t.Counter(expected) - t.before[expected]; got < 480 || got > 500 {
+		if got := t.grown(expected); got < 480 || got > 500 {
 			t.Errorf("%d tokens were expected to be cached, want nearly 500", got)
 		}
 	}},
 	{name: "names behind a long prompt", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096,"body_timeout":"60s"`, run: func(t *run) {
 		for _, tools := range []string{"one", "other"} {
 			for i, wanted := range []bool{false, true, false} {
-				r := t.longConversation(tools, []string{"a", "a", "b"}[i])
+				r := longConversation(t, tools, []string{"a", "a", "b"}[i])
 				s := t.begin(r)
-				t.wantReceived(s, strings.Join(r.Frames, ""))
+				s.wantReceived(strings.Join(r.Frames, ""))
 				t.finish(s)
-				if match := t.match(s); match > 0.01 != wanted {
+				if match := s.match(); match > 0.01 != wanted {
 					t.Errorf("request %d with tools %s: %.2f are matched", i, tools, match)
 				}
 				t.wantDrained()
 			}
 		}
 	}},
-	{name: "a body larger than any buffer, prompts", policy: prefixCache, endpoints: 2, run: func(t *run) {
-		t.sendLarge()
-	}},
+	{name: "a body larger than any buffer, prompts", policy: prefixCache, endpoints: 2, run: (*run).sendLarge},
 	{name: "a long body that pauses", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096`, needs: []Ability{NewestFrame}, run: func(t *run) {
-		r := t.longConversation("tools", "a")
+		r := longConversation(t, "tools", "a")
 		s := t.Open(Request{Frames: r.Frames[:3], Unended: true})
 		t.Advance(2 * time.Second)
-		if s.Upstream() < 0 {
-			t.Fatal("a body that pauses is waited for")
-		}
+		s.wantSent()
 		s.Send(r.Frames[3], false)
 		s.Send(r.Frames[4], true)
-		t.wantReceived(s, strings.Join(r.Frames, ""))
+		s.wantReceived(strings.Join(r.Frames, ""))
 		t.finish(s)
 		t.wantDrained()
 	}},
@@ -203,7 +187,7 @@ var prefixScenarios = []scenario{
 		for range 40 {
 			t.answer(messages, `{"usage":{"input_tokens":500,"output_tokens":9}}`)
 		}
-		if match := t.match(t.answer(t.conversation(1), reported)); match < 0.9 {
+		if match := t.answer(t.conversation(1), reported).match(); match < 0.9 {
 			t.Errorf("%v of the prompt is assumed to be cached, want all", match)
 		}
 	}},
@@ -211,9 +195,9 @@ var prefixScenarios = []scenario{
 		t.mark(decisionsOf(prefixCache, "body_malformed"), decisionsOf(prefixCache, "body_ambiguous"),
 			decisionsOf(prefixCache, "chosen"))
 		for _, body := range []string{"{", `{"prompt":"a","prompt":"b"}`, "{}"} {
-			t.finish(t.begin(Request{Frames: []string{body}}))
+			t.play(Request{Frames: []string{body}})
 		}
-		t.finish(t.begin(Request{}))
+		t.play(Request{})
 		t.wantGrown(decisionsOf(prefixCache, "body_malformed"), 1)
 		t.wantGrown(decisionsOf(prefixCache, "body_ambiguous"), 1)
 		t.wantGrown(decisionsOf(prefixCache, "chosen"), 2)
@@ -221,22 +205,8 @@ var prefixScenarios = []scenario{
 	}},
 }
 
-const prefixCache = "prefix_cache"
-
-// conversation returns a request with a turn for each seed. Those that begin with the same seeds have the same
-// beginning. Every scenario has conversations of its own, because the previous scenario may just have sent them
-// elsewhere, and a model of its own, for which no earlier answer has reported usage.
-func (t *run) conversation(seeds ...int) Request {
-	var turns []string
-	for _, seed := range seeds {
-		text := t.Name() + strings.Repeat(fmt.Sprintf(" turn %d goes on", seed), 250)
-		turns = append(turns, `{"role":"user","content":"`+text+`"}`)
-	}
-	return Request{Frames: []string{`{"model":"` + t.Name() + `","messages":[` + strings.Join(turns, ",") + `]}`}}
-}
-
 // longConversation is a request with a long prompt and, behind it, its tools, a salt and the model.
-func (t *run) longConversation(tools, salt string) Request {
+func longConversation(t *run, tools, salt string) Request {
 	turn := `{"role":"user","content":"` + strings.Repeat(t.Name()+" goes on", 300) + `"}`
 	return Request{Frames: []string{
 		`{"messages":[` + turn, "," + turn, "," + turn, "," + turn,
@@ -245,78 +215,23 @@ func (t *run) longConversation(tools, salt string) Request {
 }
 
 // work is a request of the scenario's model with a prompt of so many tokens, which begins like no other.
-func (t *run) work(tokens int) Request {
+func work(t *run, tokens int) Request {
 	return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"%d %s"}`, t.Name(), tokens, strings.Repeat("work", tokens))}}
-}
-
-// warm sends requests until the gateway sends them where the plugin chooses: it may learn of new endpoints later than
-// the plugin. Requests and retries that go astray because of that are tested by another scenario.
-func (t *run) warm() {
-	t.Helper()
-	t.settle()
-	t.wantDrained()
-}
-
-// settle does the same while other requests are open.
-func (t *run) settle() {
-	t.Helper()
-	for row := 0; row < 2*t.size; {
-		s := t.begin(chat())
-		t.finish(s)
-		if row++; s.Result().Headers["x-warmgate-host"] != t.Addr(s.Upstream()) {
-			row = 0
-		}
-	}
-}
-
-// begin opens a request and waits until it has reached an endpoint.
-func (t *run) begin(r Request) Stream {
-	t.Helper()
-	s := t.Open(r)
-	if s.Upstream() < 0 {
-		t.Fatalf("the request reached no endpoint: %+v", s.Result())
-	}
-	return s
-}
-
-// answer sends a request and lets it be answered as a whole.
-func (t *run) answer(r Request, body string) Stream {
-	t.Helper()
-	s := t.begin(r)
-	s.Head(200)
-	s.Data(body)
-	t.finish(s)
-	t.wantDrained()
-	return s
-}
-
-// match returns the share of the prompt that was assumed to be cached.
-func (t *run) match(s Stream) float64 {
-	t.Helper()
-	text := s.Result().Headers["x-warmgate-match"]
-	share, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Errorf("x-warmgate-match is %q", text)
-	}
-	return share
 }
 
 func staysWithTheConversation(t *run) {
 	homes := map[int]int{}
 	for seed := 1; seed <= 6; seed++ {
-		s := t.begin(t.conversation(seed))
-		homes[seed] = s.Upstream()
-		t.finish(s)
+		homes[seed] = t.play(t.conversation(seed)).Upstream()
 	}
 	for seed, home := range homes {
 		for turns := 2; turns <= 4; turns++ {
 			seeds := []int{seed, 10, 20, 30}[:turns]
 			r := t.conversation(seeds...)
 			r.Worker = turns % t.Workers()
-			s := t.begin(r)
-			t.finish(s)
+			s := t.play(r)
 			want := float64(turns-1) / float64(turns)
-			if match := t.match(s); s.Upstream() != home || match < want-0.05 || match > want+0.05 {
+			if match := s.match(); s.Upstream() != home || match < want-0.05 || match > want+0.05 {
 				t.Errorf("conversation %d, turn %d: endpoint %d with %.2f of the prompt cached; want %d with %.2f",
 					seed, turns, s.Upstream(), match, home, want)
 			}

@@ -24,7 +24,7 @@ var apiScenarios = []scenario{
 		// If more than 2 KiB of an answer follow its usage, that is not found.
 		t.wantGrown(prompt, 7*500)
 		t.wantGrown(cached, 0)
-		if match := t.match(t.answer(messages, "{}")); match < 0.9 {
+		if match := t.answer(messages, "{}").match(); match < 0.9 {
 			t.Errorf("%v of the prompt is assumed to be cached, want all", match)
 		}
 	}},
@@ -42,7 +42,7 @@ var apiScenarios = []scenario{
 				t.answer(t.conversation(i%conversations), answer)
 				t.Advance(2 * time.Second)
 			}
-			if match := t.match(t.answer(t.conversation(0), silent)); match < 0.9 {
+			if match := t.answer(t.conversation(0), silent).match(); match < 0.9 {
 				t.Errorf("%v of the prompt is assumed to be cached, want all", match)
 			}
 		},
@@ -53,7 +53,7 @@ var apiScenarios = []scenario{
 		for i, want := range []float64{0, 0, 1, 1} {
 			body := fmt.Sprintf(`{"model":%q,"input":"%s","previous_response_id":"resp_%d"}`, t.Name(), strings.Repeat("go on ", 300), i%2)
 			s := t.answer(Request{Path: "/v1/responses", Frames: []string{body}}, `{"usage":{"input_tokens":9000,"output_tokens":9}}`)
-			if match := t.match(s); match < want-0.1 || match > want {
+			if match := s.match(); match < want-0.1 || match > want {
 				t.Errorf("turn %d: %v of the prompt is assumed to be cached, want %v", i, match, want)
 			}
 		}
@@ -97,7 +97,7 @@ var apiScenarios = []scenario{
 			if got := t.weigh(r); got < 1000 || got > 1020 {
 				t.Errorf("%s: %d tokens in flight, want 1000 of the prompt and 7 of the answer", body, got)
 			}
-			if match := t.match(t.answer(r, "{}")); match < 0.9 {
+			if match := t.answer(r, "{}").match(); match < 0.9 {
 				t.Errorf("%s: %v of the prompt is assumed to be cached, want all", body, match)
 			}
 		}
@@ -111,14 +111,4 @@ var apiScenarios = []scenario{
 			}
 		}
 	}},
-}
-
-// weigh sends a request and returns the work that it counted while in flight.
-func (t *run) weigh(r Request) (tokens int64) {
-	t.Helper()
-	s := t.begin(r)
-	t.Await(func() bool { tokens = t.Load(s.Upstream()).Tokens; return tokens > 0 })
-	t.finish(s)
-	t.wantDrained()
-	return tokens
 }

@@ -1,20 +1,25 @@
 package streamtest
 
 import (
-	"cmp"
-	"fmt"
-	"hash/crc32"
 	"slices"
 	"strings"
 	"testing"
-	"time"
+)
+
+// The policies under which scenarios run.
+const (
+	leastRequest    = "global_least_request"
+	prefixCache     = "prefix_cache"
+	consistentHash  = "consistent_hash"
+	endpointMetrics = "endpoint_metrics"
+	tokenBudget     = "token_budget"
 )
 
 // scenario is one situation in which requests are served.
 type scenario struct {
 	name   string
 	needs  []Ability
-	policy string // "" for global_least_request
+	policy string // "" for leastRequest
 	config string // members of lb_config beside the usual ones
 	// endpoints are there from the start: healthy and of weight 1, unless listed.
 	endpoints int
@@ -23,132 +28,51 @@ type scenario struct {
 	run       func(t *run)
 }
 
-// Run runs the scenarios of the given groups, of all when none is given, each on a gateway of its own.
-func Run(t *testing.T, open Open, groups ...string) {
-	for _, group := range []struct {
-		name      string
-		scenarios []scenario
-	}{
-		{"balance", balanceScenarios},
-		{"end", endScenarios},
-		{"body", bodyScenarios},
-		{"protocol", protocolScenarios},
-		{"native", nativeScenarios},
-		{"config", configScenarios},
-		{"health", healthScenarios},
-		{"blame", blameScenarios},
-		{"answer", answerScenarios},
-		{"view", viewScenarios},
-		{"prefix", prefixScenarios},
-		{"prefix", apiScenarios},
-		{"metrics", metricsScenarios},
-		{"queue", queueScenarios},
-		{"session", sessionScenarios},
-		{"admission", admissionScenarios},
-		{"budget", budgetScenarios},
-		{"calls", callScenarios},
-		{"facts", factScenarios},
-		{"held", heldScenarios},
-	} {
-		if len(groups) > 0 && !slices.Contains(groups, group.name) {
-			continue
-		}
-		for _, s := range group.scenarios {
-			t.Run(group.name+"/"+s.name, func(t *testing.T) { start(t, open, s) })
-		}
-	}
-}
-
-// start opens a gateway and brings it to where the scenario begins.
-func start(t *testing.T, open Open, s scenario) {
-	g := open(t, Options{Unconfigured: s.bare})
-	for _, a := range s.needs {
-		if why := g.Lacks(a); why != "" {
-			t.Skip(why)
-		}
-	}
-	r := &run{T: t, Gateway: g, policy: cmp.Or(s.policy, "global_least_request"), before: map[string]uint64{}}
-	list := s.list
-	for range s.endpoints {
-		list = append(list, Endpoint{})
-	}
-	r.SetEndpoints(list)
-	r.size = len(list)
-	if !s.bare {
-		r.configure(s.config)
-	}
-	if s.policy == prefixCache || s.policy == consistentHash || slices.Contains(s.needs, SecondHop) {
-		r.warm()
-	}
-	s.run(r)
-}
-
-// run is one scenario on one gateway.
+// run is one scenario on one gateway: it plays the clients and the model servers, and checks what comes of it. What a
+// scenario may do and want is here, in the streams that the run opens, and in its stats; what one subject needs beside
+// that is in the file of the subject, and no subject uses another one's.
 type run struct {
-	*testing.T
+	testing.TB
 	Gateway
-	policy  string
-	size    int               // endpoints at the start
-	before  map[string]uint64 // counters when they were first read
-	reports []float64         // requests that wait, as endpoints report in answers to a crowd; nil: they do not
-	spent   time.Time         // when the budgets were configured, or last had room for one request more
+	*stats
+	policy string
+	size   int // endpoints that are counted
 }
-
-// refillsIn is the least time in which a budget of the scenarios has room for a request again.
-const refillsIn = 25 * time.Second
 
 // isReal reports whether time passes by itself: on a busy machine, any time between two steps.
 func (t *run) isReal() bool { return t.Lacks(SimulatedTime) != "" }
 
-// config returns a whole configuration with the given members of lb_config.
-func (t *run) config(members string) string {
-	parts := []string{`"debug_headers":true`}
-	for _, m := range []string{t.Source(), members} {
-		if m != "" {
-			parts = append(parts, m)
-		}
-	}
-	if !strings.Contains(members, `"health"`) {
-		parts = append(parts, `"health":{"slow_start":0}`)
-	}
-	if t.policy == prefixCache || t.policy == tokenBudget {
-		// with a guess of its own, no scenario counts what the gateway has learned in those before it
-		guess := 4 - float64(crc32.ChecksumIEEE([]byte(t.Name()))%1e4)/1e8
-		parts = append(parts, fmt.Sprintf(`"bytes_per_token":%.8f`, guess))
-	}
-	return `{"lb_type":"endpoint","lb_policy":"` + t.policy + `","lb_config":{` + strings.Join(parts, ",") + `}}`
-}
+// Open sends a request, wherever that goes.
+func (t *run) Open(r Request) *stream { return &stream{Stream: t.Gateway.Open(r), t: t} }
 
-// configure puts a configuration into force.
-func (t *run) configure(members string) {
+// begin sends a request that has to reach an endpoint.
+func (t *run) begin(r Request) *stream {
 	t.Helper()
-	if err := t.Configure(t.config(members)); err != nil {
-		t.Fatalf("configuration %s: %v", members, err)
-	}
+	s := t.Open(r)
+	s.wantSent()
+	return s
 }
 
-// chat is a usual request.
-func chat() Request {
-	return Request{Frames: []string{`{"model":"m","messages":[{"role":"user","content":"hello"}]}`}}
-}
-
-// open sends n usual requests, one after the other over all workers, and returns them with their endpoints.
-func (t *run) open(n int) []Stream {
+// chats sends n usual requests, one after the other over all workers, which have to reach endpoints.
+func (t *run) chats(n int) []*stream {
 	t.Helper()
-	out := make([]Stream, n)
+	out := make([]*stream, n)
 	for i := range out {
-		r := chat()
-		r.Worker = i % t.Workers()
-		out[i] = t.Open(r)
-		if out[i].Upstream() < 0 {
-			t.Fatalf("request %d reached no endpoint: %+v", i, out[i].Result())
-		}
+		out[i] = t.begin(t.chatIn(i))
 	}
 	return out
 }
 
+// play sends a request that has to reach an endpoint, and has it answered.
+func (t *run) play(r Request) *stream {
+	t.Helper()
+	s := t.begin(r)
+	t.finish(s)
+	return s
+}
+
 // finish ends streams normally.
-func (t *run) finish(streams ...Stream) {
+func (t *run) finish(streams ...*stream) {
 	t.Helper()
 	for _, s := range streams {
 		s.Finish()
@@ -163,8 +87,8 @@ func (t *run) serve(n int) []int {
 	t.Helper()
 	counts := make([]int, t.size)
 	for i := range n {
-		r := chat()
-		r.Worker, r.NoRetry = i%t.Workers(), true
+		r := t.chatIn(i)
+		r.NoRetry = true
 		s := t.Open(r)
 		if at := s.Upstream(); at >= 0 {
 			counts[at]++
@@ -174,6 +98,46 @@ func (t *run) serve(n int) []int {
 		s.Result()
 	}
 	return counts
+}
+
+// warm sends requests until the gateway sends them where the plugin chooses: it may learn of new endpoints later than
+// the plugin. Requests and retries that go astray because of that are tested by another scenario.
+func (t *run) warm() {
+	t.Helper()
+	for row := 0; row < 2*t.size; {
+		s := t.play(chat())
+		if row++; s.header("x-warmgate-host") != t.Addr(s.Upstream()) {
+			row = 0
+		}
+	}
+}
+
+// answer sends a request, has it answered with the body, and waits until it is no longer counted.
+func (t *run) answer(r Request, body string) *stream {
+	t.Helper()
+	s := t.begin(r)
+	s.Head(200)
+	s.Data(body)
+	t.finish(s)
+	t.wantDrained()
+	return s
+}
+
+// weigh sends a request and returns the work that it counted while in flight.
+func (t *run) weigh(r Request) (tokens int64) {
+	t.Helper()
+	s := t.begin(r)
+	t.Await(func() bool { tokens = t.Load(s.Upstream()).Tokens; return tokens > 0 })
+	t.finish(s)
+	t.wantDrained()
+	return tokens
+}
+
+// setPages sets the pages of the first endpoints.
+func (t *run) setPages(pages ...string) {
+	for i, page := range pages {
+		t.SetPage(i, page)
+	}
 }
 
 // wantLoads fails the test unless the requests in flight per endpoint come to be those wanted.
@@ -208,43 +172,38 @@ func (t *run) wantDrained() {
 	t.wantTokens(make([]int64, t.size)...)
 }
 
-// mark remembers the value of a counter, for grew.
-func (t *run) mark(names ...string) {
-	for _, n := range names {
-		t.before[n] = t.Counter(n)
-	}
-}
-
-// wantGrown fails the test unless the counter comes to be n more than when it was marked.
-func (t *run) wantGrown(name string, n uint64) {
+// wantShed sends a usual request and fails the test unless the plugin refuses it because every endpoint is at its cap.
+func (t *run) wantShed(status int, retryAfter string) {
 	t.Helper()
-	var got uint64
-	if !t.Await(func() bool { got = t.Counter(name) - t.before[name]; return got == n }) {
-		t.Errorf("%s grew by %d, want %d", name, got, n)
+	s := t.Open(chat())
+	if at := s.Upstream(); at >= 0 {
+		t.Errorf("the request went to endpoint %d, which is at its cap", at)
+		s.Finish()
+		return
 	}
+	r := s.Result()
+	if r.Status != status || r.Headers["retry-after"] != retryAfter || !strings.Contains(r.Body, `"code":"at_capacity"`) {
+		t.Errorf("answered %d, retry-after %q, %q; want %d and %q", r.Status, r.Headers["retry-after"], r.Body,
+			status, retryAfter)
+	}
+	s.wantReason("at_capacity")
 }
 
-// decisions is the counter of requests with that reason.
-func decisions(reason string) string { return decisionsOf("global_least_request", reason) }
-
-func decisionsOf(policy, reason string) string {
-	return "warmgate_decisions_total;policy=" + policy + ";reason=" + reason
-}
-
-// at returns a list of n loads that is 1 at i and 0 elsewhere.
-func (t *run) at(i int) []int64 {
-	l := make([]int64, t.size)
-	l[i] = 1
-	return l
-}
-
-// wantReason fails the test unless the client got the reason in the debug headers.
-func (t *run) wantReason(s Stream, reason string) {
+// sendLarge sends 10 MB, which have to arrive.
+func (t *run) sendLarge() {
 	t.Helper()
-	if got := s.Result().Headers["x-warmgate-reason"]; got != reason {
-		t.Errorf("reason %q, want %q", got, reason)
+	frame := strings.Repeat("abcdefgh", 8<<10)
+	frames := []string{`{"model":"m","prompt":"`}
+	for range 160 {
+		frames = append(frames, frame)
 	}
+	frames = append(frames, `"}`)
+	chosen := decisionsOf(t.policy, "chosen")
+	t.mark(chosen)
+	s := t.Open(Request{Frames: frames})
+	s.wantReceived(strings.Join(frames, ""))
+	s.wantCounted()
+	t.finish(s)
+	t.wantDrained()
+	t.wantGrown(chosen, 1)
 }
-
-// each formats a list of numbers per endpoint.
-func each(n []int) string { return strings.Trim(fmt.Sprint(n), "[]") }

@@ -2,19 +2,17 @@ package streamtest
 
 import "fmt"
 
-const consistentHash = "consistent_hash"
-
 // sessionScenarios are those of consistent_hash, and of prefix_cache with session_affinity.
 var sessionScenarios = []scenario{
 	{name: "a session stays", policy: consistentHash, endpoints: 4, run: func(t *run) {
 		used := map[int]bool{}
 		for i := range 9 {
-			home := t.homeOf(ofSession(i), "home")
+			home := homeOf(t, ofSession(i), "home")
 			used[home] = true
 			for worker := range t.Workers() {
 				r := ofSession(i)
 				r.Worker = worker
-				if at := t.homeOf(r, "home"); at != home {
+				if at := homeOf(t, r, "home"); at != home {
 					t.Errorf("session %d goes to endpoint %d, then to %d", i, home, at)
 				}
 			}
@@ -25,24 +23,24 @@ var sessionScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "the key may be anywhere", policy: consistentHash, endpoints: 4, run: func(t *run) {
-		t.configure(`"session":{"key":["header:x-a","cookie:sid","query:u","body:user","body:metadata.user_id"]}`)
+		t.apply(`"session":{"key":["header:x-a","cookie:sid","query:u","body:user","body:metadata.user_id"]}`)
 		body := []string{`{"messages":[{"role":"user","content":"user"}],`, `"n":1,`}
 		for value := range 5 {
 			text := fmt.Sprintf("value %d", value)
-			home := t.homeOf(Request{Frames: []string{`{}`}, Headers: [][2]string{{"x-a", text}}}, "home")
+			home := homeOf(t, Request{Frames: []string{`{}`}, Headers: [][2]string{{"x-a", text}}}, "home")
 			for name, r := range map[string]Request{
 				"cookie":    {Frames: []string{`{}`}, Headers: [][2]string{{"cookie", "a=b; sid=" + text + "; c=d"}}},
 				"body":      {Frames: append(body, `"user":"`+text+`"}`)},
 				"in member": {Frames: append(body, `"metadata":{"user_id":"`+text+`"}}`)},
 				"the first": {Frames: append(body, `"user":"x"}`), Headers: [][2]string{{"x-a", text}}},
 			} {
-				if at := t.homeOf(r, "home"); at != home {
+				if at := homeOf(t, r, "home"); at != home {
 					t.Errorf("the key in the %s leads to endpoint %d, in a header to %d", name, at, home)
 				}
 			}
 		}
-		at := t.homeOf(Request{Path: "/v1/models?x=1&u=seven"}, "home")
-		if again := t.homeOf(Request{Path: "/v1/chat/completions?u=seven", Frames: []string{`{}`}}, "home"); again != at {
+		at := homeOf(t, Request{Path: "/v1/models?x=1&u=seven"}, "home")
+		if again := homeOf(t, Request{Path: "/v1/chat/completions?u=seven", Frames: []string{`{}`}}, "home"); again != at {
 			t.Errorf("the key in the query leads to endpoint %d, then to %d", at, again)
 		}
 		t.wantDrained()
@@ -54,13 +52,13 @@ var sessionScenarios = []scenario{
 			t.Error("a request without a key is not sent where fewer requests are")
 		}
 		t.finish(busy, next)
-		t.wantSession(busy, "none")
-		t.wantSession(next, "none")
+		busy.wantSession("none")
+		next.wantSession("none")
 		t.wantDrained()
 	}},
 	{name: "a home that is too busy", policy: consistentHash, endpoints: 2, run: func(t *run) {
-		t.configure(`"session":{"min_inflight":0}`)
-		var open []Stream
+		t.apply(`"session":{"min_inflight":0}`)
+		var open []*stream
 		at := map[int]int{}
 		for i := range 12 {
 			r := ofSession(1)
@@ -75,25 +73,25 @@ var sessionScenarios = []scenario{
 		}
 		t.finish(open...)
 		for _, s := range open {
-			t.wantSession(s, map[bool]string{true: "home", false: "displaced"}[s.Upstream() == home])
+			s.wantSession(map[bool]string{true: "home", false: "displaced"}[s.Upstream() == home])
 		}
 		t.wantDrained()
-		t.homeOf(ofSession(1), "home")
+		homeOf(t, ofSession(1), "home")
 	}},
 	{name: "sessions come home", policy: consistentHash, endpoints: 3, run: func(t *run) {
 		homes := map[int]int{}
 		for i := range 12 {
-			homes[i] = t.homeOf(ofSession(i), "home")
+			homes[i] = homeOf(t, ofSession(i), "home")
 		}
 		t.SetEndpoints([]Endpoint{{}, {}, {State: Unhealthy}})
 		for i, home := range homes {
-			if at := t.homeOf(ofSession(i), "home"); at != home && home != 2 {
+			if at := homeOf(t, ofSession(i), "home"); at != home && home != 2 {
 				t.Errorf("session %d moves from endpoint %d to %d, although another one is unhealthy", i, home, at)
 			}
 		}
 		t.SetEndpoints([]Endpoint{{}, {}, {}})
 		for i, home := range homes { // where time is real, a worker learns of it a little later
-			if at := -1; !t.Await(func() bool { at = t.homeOf(ofSession(i), "home"); return at == home }) {
+			if at := -1; !t.Await(func() bool { at = homeOf(t, ofSession(i), "home"); return at == home }) {
 				t.Errorf("session %d is at endpoint %d, not at its home %d", i, at, home)
 			}
 		}
@@ -118,8 +116,7 @@ var sessionScenarios = []scenario{
 		for i := range 4 {
 			r := t.conversation(100 + i)
 			r.Headers = [][2]string{{"x-session-id", "s"}}
-			s := t.begin(r)
-			t.finish(s)
+			s := t.play(r)
 			t.wantDrained()
 			if home < 0 {
 				home = s.Upstream()
@@ -139,19 +136,10 @@ func ofSession(n int) Request {
 }
 
 // homeOf serves a request and returns the endpoint that had it.
-func (t *run) homeOf(r Request, want string) int {
+func homeOf(t *run, r Request, want string) int {
 	t.Helper()
-	s := t.begin(r)
+	s := t.play(r)
 	at := s.Upstream()
-	t.finish(s)
-	t.wantSession(s, want)
+	s.wantSession(want)
 	return at
-}
-
-// wantSession checks what the response to a request that has ended says of its session.
-func (t *run) wantSession(s Stream, want string) {
-	t.Helper()
-	if got := s.Result().Headers["x-warmgate-session-at"]; got != want {
-		t.Errorf("x-warmgate-session-at is %q, want %q", got, want)
-	}
 }

@@ -9,7 +9,7 @@ import (
 // viewScenarios are about what is visible of decisions.
 var viewScenarios = []scenario{
 	{name: "debug headers", endpoints: 2, run: func(t *run) {
-		streams := t.open(4)
+		streams := t.chats(4)
 		t.finish(streams...)
 		for i, s := range streams {
 			h := s.Result().Headers
@@ -21,11 +21,9 @@ var viewScenarios = []scenario{
 	}},
 	{name: "no debug headers", endpoints: 2, run: func(t *run) {
 		config := t.config("")
-		if err := t.Configure(`{"lb_policy":"global_least_request","lb_config":{"debug_headers":false` + config[len(
-			`{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"debug_headers":true`):]); err != nil {
-			t.Fatal(err)
-		}
-		s := t.open(1)[0]
+		t.push(`{"lb_policy":"global_least_request","lb_config":{"debug_headers":false` + config[len(
+			`{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"debug_headers":true`):])
+		s := t.chats(1)[0]
 		t.finish(s)
 		for name, value := range s.Result().Headers {
 			if len(name) >= 10 && name[:10] == "x-warmgate" {
@@ -34,7 +32,7 @@ var viewScenarios = []scenario{
 		}
 	}},
 	{name: "access log", endpoints: 1, config: `"max_inflight":1`, run: func(t *run) {
-		s := t.open(1)
+		s := t.chats(1)
 		t.Open(chat()).Result()
 		t.finish(s...)
 		for _, want := range []string{"host=" + t.Addr(0) + " reason=chosen load=1", "host=- reason=at_capacity"} {
@@ -43,7 +41,7 @@ var viewScenarios = []scenario{
 			}
 		}
 	}},
-	{name: "gauges", endpoints: 2, config: `"unit":"tokens","output_tokens":100`, run: func(t *run) {
+	{name: "gauges", endpoints: 2, config: guessed, run: func(t *run) {
 		gauge := func(name string, i int) string {
 			return name + ";cluster=" + t.Names().Cluster + ";endpoint=" + t.Addr(i)
 		}
@@ -65,7 +63,7 @@ var viewScenarios = []scenario{
 		LostVM, PickWorker, SimulatedTime,
 	}, run: func(t *run) {
 		t.mark("warmgate_owners_returned_total")
-		lost := t.open(8)
+		lost := t.chats(8)
 		t.wantLoads(4, 4)
 		t.Lose(1)
 		t.wantLoads(4, 4)
@@ -80,16 +78,7 @@ var viewScenarios = []scenario{
 			t.finish(lost[i])
 		}
 		t.wantDrained()
-		t.finish(t.open(4)...)
+		t.finish(t.chats(4)...)
 		t.wantDrained()
 	}},
-}
-
-// wantGauge fails the test unless the gauge comes to have that value.
-func (t *run) wantGauge(name string, want uint64) {
-	t.Helper()
-	var got uint64
-	if !t.Await(func() bool { got = t.Gauge(name); return got == want }) {
-		t.Errorf("%s is %d, want %d", name, got, want)
-	}
 }

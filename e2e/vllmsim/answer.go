@@ -1,23 +1,25 @@
 package vllmsim
 
 import (
-	"net"
+	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/warmgate/warmgate/e2e/enginesim"
 )
 
 // answer writes one completion, whole or as a stream of server-sent events.
 type answer struct {
-	req      completionRequest
-	w        http.ResponseWriter
-	r        *http.Request
-	id       int64
-	created  int64
-	textSeed uint64
-	tokens   int
-	cached   int
-	reason   finish
-	buf      []byte
+	req     completionRequest
+	w       http.ResponseWriter
+	r       *http.Request
+	id      int64
+	created int64
+	seed    uint64 // of the text
+	tokens  int
+	cached  int
+	finish  enginesim.Finish
+	buf     []byte
 }
 
 // begin sends the head of a stream, as vLLM does before the first token exists.
@@ -39,7 +41,7 @@ func (a *answer) sendTokens(from, to int) {
 	a.buf = a.buf[:0]
 	for i := from; i < to; i++ {
 		if d := a.req.dialect; d != nil {
-			a.format(d.token, wordOf(a.textSeed, i))
+			a.format(d.token, enginesim.Word(a.seed, i))
 			continue
 		}
 		if a.req.chat && i == 0 {
@@ -47,12 +49,12 @@ func (a *answer) sendTokens(from, to int) {
 		}
 		a.head()
 		if a.req.chat {
-			a.add(`{"index":0,"delta":{"content":"`, wordOf(a.textSeed, i), `"},"logprobs":null,"finish_reason":`)
+			a.add(`{"index":0,"delta":{"content":"`, enginesim.Word(a.seed, i), `"},"logprobs":null,"finish_reason":`)
 		} else {
-			a.add(`{"index":0,"text":"`, wordOf(a.textSeed, i), `","logprobs":null,"finish_reason":`)
+			a.add(`{"index":0,"text":"`, enginesim.Word(a.seed, i), `","logprobs":null,"finish_reason":`)
 		}
 		if i == a.tokens-1 {
-			a.add(`"`, string(a.reason), `","stop_reason":null}]}`, "\n\n")
+			a.add(`"`, string(a.finish), `","stop_reason":null}]}`, "\n\n")
 		} else {
 			a.add("null}]}\n\n")
 		}
@@ -85,12 +87,13 @@ func (a *answer) end() int {
 
 // sendWhole sends the answer as one JSON document.
 func (a *answer) sendWhole() int {
-	switch d := a.req.dialect; {
-	case d == &messages:
-		return a.sendMessage()
-	case d != nil:
+	if d := a.req.dialect; d != nil {
+		content := fmt.Sprintf(d.part, enginesim.Text(a.seed, a.tokens))
+		if a.req.toolInput != "" {
+			content = `{"type":"tool_use","id":"toolu_1","name":"tool","input":` + a.req.toolInput + `}`
+		}
 		a.buf = a.buf[:0]
-		a.format(d.whole, AnswerOf(a.textSeed, a.tokens))
+		a.format(d.whole, content)
 		return writeJSON(a.w, http.StatusOK, a.buf)
 	}
 	a.buf = append(a.buf[:0], '{')
@@ -101,14 +104,12 @@ func (a *answer) sendWhole() int {
 		a.meta("cmpl-", "text_completion")
 		a.add(`,"choices":[{"index":0,"text":"`)
 	}
-	for i := range a.tokens {
-		a.buf = append(a.buf, wordOf(a.textSeed, i)...)
-	}
+	a.buf = enginesim.AppendText(a.buf, a.seed, a.tokens)
 	a.add(`"`)
 	if a.req.chat {
 		a.add(`}`)
 	}
-	a.add(`,"logprobs":null,"finish_reason":"`, string(a.reason), `","stop_reason":null}],`)
+	a.add(`,"logprobs":null,"finish_reason":"`, string(a.finish), `","stop_reason":null}],`)
 	a.usage()
 	a.add(`}`)
 	return writeJSON(a.w, http.StatusOK, a.buf)
@@ -122,19 +123,6 @@ func (a *answer) sendAndReset(from, to int) int {
 	}
 	resetConnection(a.w)
 	return 0
-}
-
-// resetConnection sends a TCP reset, or RST_STREAM on HTTP/2.
-func resetConnection(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		// Without lingering, closing throws away what is unsent and resets.
-		_ = tcp.SetLinger(0)
-	}
-	_ = conn.Close()
 }
 
 // event appends a whole event with one choice.
@@ -184,3 +172,12 @@ func (a *answer) add(parts ...string) {
 func (a *answer) write() { _, _ = a.w.Write(a.buf) }
 
 func (a *answer) flush() { _ = http.NewResponseController(a.w).Flush() }
+
+// format appends one of the forms of a dialect.
+func (a *answer) format(form, text string) {
+	why := "max_tokens"
+	if a.req.toolInput != "" {
+		why = "tool_use"
+	}
+	a.buf = fmt.Appendf(a.buf, form, a.id, a.req.model, a.req.promptLen, a.cached, a.tokens, text, why)
+}

@@ -27,11 +27,7 @@ func BenchmarkNoLatency(b *testing.B) {
 }
 
 func benchmarkServer(b *testing.B, cfg vllmsim.Config, size int) {
-	s := vllmsim.New(cfg)
-	if err := s.Start("127.0.0.1:0"); err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
+	s := vllmsim.StartT(b, cfg)
 	body := fmt.Sprintf(`{"model":"m","max_tokens":8,"messages":[{"role":"user","content":"%s"}]}`, strings.Repeat("x ", size/2))
 	request := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: sim\r\nContent-Type: "+
 		"application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)

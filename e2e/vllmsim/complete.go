@@ -3,33 +3,27 @@ package vllmsim
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/enginesim"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"
 )
 
-// statusGone is counted for a request whose client left before the end of the answer.
-const statusGone = 499
-
 // busyMessage is what vLLM answers when its waiting queue is full.
 const busyMessage = "The engine is currently busy and cannot accept new requests. Please try again later."
-
-// maxBody is the longest body a completion may have.
-const maxBody = 64 << 20
 
 // complete serves a chat or text completion and returns the status it counts as.
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) int {
 	if r.Method != http.MethodPost {
 		return writeError(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "Method Not Allowed")
 	}
-	body, err := s.readInTime(w, r)
+	body, err := readInTime(w, r, s.Tuning().BodyTimeoutMS)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		resetConnection(w)
@@ -54,9 +48,9 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) int
 	}
 	switch r.URL.Path {
 	case messagesPath:
-		req.asMessages(body)
+		req.dialect, req.toolInput = &messages, gjson.Get(body, "sim_tool_input").Raw
 	case responsesPath:
-		if !s.recall(&req) {
+		if req.dialect = &responses; !s.conversations.recall(&req) {
 			return writeError(w, http.StatusNotFound, "invalid_request_error",
 				fmt.Sprintf("Response with id '%s' not found.", req.previous))
 		}
@@ -72,29 +66,11 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) int
 	return s.generate(a)
 }
 
-// copyBuffers are the buffers bodies pass through, *[]byte each.
-var copyBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 32<<10)
-	return &b
-}}
-
-// readBody returns the request body as a string.
-func readBody(w http.ResponseWriter, r *http.Request) (string, error) {
-	var b strings.Builder
-	if n := r.ContentLength; n > 0 {
-		b.Grow(int(min(n, maxBody)))
-	}
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
-	_, err := io.CopyBuffer(&b, http.MaxBytesReader(w, r.Body, maxBody), *buf)
-	return b.String(), err
-}
-
 // instant answers without the engine.
 func (s *Server) instant(a *answer) int {
 	n, why := answerLength(a.req.maxTokens, s.cfg.MaxModelLen, s.cfg.OutputTokens, s.cfg.Seed)
-	a.textSeed, a.tokens, a.reason = s.cfg.Seed, n, why
-	s.engine.instant(a.req.promptLen, n, why)
+	a.seed, a.tokens, a.finish = s.cfg.Seed, n, why
+	s.runner.do(func(e *enginesim.Engine, _ time.Duration) { e.Bypass(a.req.promptLen, n, why) })
 	if a.req.stream {
 		a.begin()
 	}
@@ -120,15 +96,17 @@ func (s *Server) generate(a *answer) int {
 				"and asks for %d.",
 			s.cfg.MaxModelLen, a.req.promptLen, a.req.maxTokens))
 	}
-	a.textSeed = mix(s.cfg.Seed ^ xxhash.Sum64(a.req.prompt))
-	a.tokens, a.reason = answerLength(a.req.maxTokens, room, s.cfg.OutputTokens, a.textSeed)
-	q := newSequence(a.req.prompt, a.req.salt, a.textSeed, a.tokens, a.reason)
-	q.adapter = s.adapterOf(a.req.model)
-	if err := s.engine.submit(q); err != nil {
+	a.seed = enginesim.Mix(s.cfg.Seed ^ xxhash.Sum64(a.req.prompt))
+	a.tokens, a.finish = answerLength(a.req.maxTokens, room, s.cfg.OutputTokens, a.seed)
+	q := &delivery{Request: enginesim.Request{
+		Prompt: a.req.prompt, Salt: a.req.salt, Seed: a.seed, Tokens: a.tokens, Finish: a.finish,
+		Adapter: s.adapterOf(a.req.model),
+	}}
+	if err := s.runner.submit(q); err != nil {
 		return writeError(a.w, http.StatusServiceUnavailable, "ServiceUnavailableError", busyMessage)
 	}
-	// Frees the sequence when the client leaves; after the end it does nothing.
-	defer s.engine.abort(q)
+	// Frees it in the engine when the client leaves; after the end it does nothing.
+	defer s.runner.do(func(e *enginesim.Engine, now time.Duration) { e.Abort(&q.Request, now) })
 	resetAt := -1
 	if t := s.Tuning(); t.Mode == ModeReset {
 		resetAt = min(t.ResetAfterTokens, a.tokens)
@@ -168,11 +146,6 @@ func (s *Server) serves(r *completionRequest) bool {
 	return s.cfg.Adapters == nil || r.model == s.model || slices.Contains(s.cfg.Adapters, gjson.Parse(r.model).Str)
 }
 
-func writeNotFound(w http.ResponseWriter, r *completionRequest) int {
-	return writeError(w, http.StatusNotFound, "NotFoundError",
-		fmt.Sprintf("The model `%s` does not exist.", gjson.Parse(r.model).Str))
-}
-
 // adapterOf returns the name of the adapter that a request for the model, a JSON string, is for.
 func (s *Server) adapterOf(model string) string {
 	if s.cfg.MaxLoras == 0 || model == s.model {
@@ -182,36 +155,27 @@ func (s *Server) adapterOf(model string) string {
 }
 
 // conclude sends what follows the last token.
-func (s *Server) conclude(a *answer, q *sequence) int {
-	a.cached = q.cached
+func (s *Server) conclude(a *answer, q *delivery) int {
+	a.cached = q.Cached()
 	if a.req.dialect == &responses {
-		s.hold(a)
+		s.conversations.hold(a)
 	}
 	if a.req.stream {
 		return a.end()
 	}
 	if format := a.r.Header.Get("endpoint-load-metrics-format"); format != "" {
-		if v := s.engine.orca(format); v != "" {
+		if v := s.loadReport(format); v != "" {
 			a.w.Header().Set("endpoint-load-metrics", v)
 		}
 	}
 	return a.sendWhole()
 }
 
-// hang keeps a request until its client leaves or the server closes.
-func (s *Server) hang(r *http.Request) int {
-	// Only a body that has been read lets the server notice that the client has left.
-	_, _ = io.Copy(io.Discard, r.Body)
-	<-r.Context().Done()
-	return statusGone
-}
-
-// orca is the load report of vLLM in the format requested, or "" if that is unknown.
-func (e *engine) orca(format string) string {
-	e.mu.Lock()
-	waiting := pyFloat(float64(e.sched.shown.waiting))
-	usage := pyFloat(e.sched.shown.kvUsage)
-	e.mu.Unlock()
+// loadReport is the load report of vLLM in the format requested, or "" if that is unknown.
+func (s *Server) loadReport(format string) string {
+	var g enginesim.Gauges
+	s.runner.do(func(e *enginesim.Engine, _ time.Duration) { g = e.Gauges() })
+	waiting, usage := pyFloat(float64(g.Waiting)), pyFloat(g.KVUsage)
 	switch strings.ToUpper(format) {
 	case "TEXT":
 		return "TEXT named_metrics.num_requests_waiting=" + waiting + ", named_metrics.kv_cache_usage_perc=" + usage
@@ -219,23 +183,4 @@ func (e *engine) orca(format string) string {
 		return `JSON {"named_metrics": {"num_requests_waiting": ` + waiting + `, "kv_cache_usage_perc": ` + usage + `}}`
 	}
 	return ""
-}
-
-// instant counts a request answered without the scheduler.
-func (e *engine) instant(promptTokens, outputTokens int, why finish) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.sched.stats.instant(promptTokens, outputTokens, why)
-}
-
-// pyFloat writes a number as Python's repr does: always with a point or an exponent.
-func pyFloat(v float64) string {
-	s := strconv.FormatFloat(v, 'g', -1, 64)
-	switch {
-	case s == "+Inf" || s == "NaN":
-		return s
-	case !strings.ContainsAny(s, ".e"):
-		return s + ".0"
-	}
-	return s
 }

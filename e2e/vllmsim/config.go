@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
-)
 
-// bytesPerToken is the length of a simulated token.
-const bytesPerToken = 4
+	"github.com/warmgate/warmgate/e2e/enginesim"
+)
 
 // Config describes one simulated server. A zero field takes the value DefaultConfig gives it.
 type Config struct {
@@ -18,21 +16,9 @@ type Config struct {
 	Seed uint64
 	// Model is the name /v1/models and the metrics show. Requests may name any model.
 	Model string
-	// MaxNumSeqs is how many sequences run at once (vLLM: --max-num-seqs).
-	MaxNumSeqs int
-	// MaxQueued is how many requests may wait beyond the running ones before the server
-	// answers 503 (vLLM: --max-num-queued-reqs). Negative means no limit.
-	MaxQueued int
-	// MaxBatchedTokens is the token budget of a step (vLLM: --max-num-batched-tokens).
-	MaxBatchedTokens int
-	// MaxModelLen is the longest prompt and answer together, in tokens.
-	MaxModelLen int
-	// BlockSize is the number of tokens of a KV block and NumBlocks how many there are.
-	BlockSize, NumBlocks int
-	// MaxLoras is how many LoRA adapters a batch may have and the GPU holds (vLLM: --max-loras). With
-	// it every model that a request names, other than Model, is an adapter. 0 means that there are none
-	// and names are only names.
-	MaxLoras int
+	// The engine. With MaxLoras every model that a request names, other than Model, is an adapter; else names are only
+	// names. The server answers 503 for more than MaxQueued.
+	enginesim.Config
 	// Adapters are the models beside Model that the server has: it answers 404 for others. nil means whatever a
 	// request names.
 	Adapters []string
@@ -55,43 +41,9 @@ type Config struct {
 	Watch func(*http.Request) (ended func())
 }
 
-// DefaultConfig is a server of about the speed of a 7B model on one GPU with 16k tokens of KV
-// cache: 100 ms to prefill 2,000 tokens, 100 tokens a second for a lone sequence.
+// DefaultConfig is a server of about the speed of a 7B model on one GPU, with the engine of enginesim.DefaultConfig.
 func DefaultConfig() Config {
-	return Config{
-		Model:            "sim",
-		MaxNumSeqs:       16,
-		MaxQueued:        256,
-		MaxBatchedTokens: 2048,
-		MaxModelLen:      8192,
-		BlockSize:        16,
-		NumBlocks:        1024,
-		OutputTokens:     64,
-		Tuning:           DefaultTuning(),
-	}
-}
-
-func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	setDefault(&c.Model, d.Model)
-	setDefault(&c.MaxNumSeqs, d.MaxNumSeqs)
-	setDefault(&c.MaxQueued, d.MaxQueued)
-	setDefault(&c.MaxBatchedTokens, d.MaxBatchedTokens)
-	setDefault(&c.MaxModelLen, d.MaxModelLen)
-	setDefault(&c.BlockSize, d.BlockSize)
-	setDefault(&c.NumBlocks, d.NumBlocks)
-	setDefault(&c.OutputTokens, d.OutputTokens)
-	setDefault(&c.Tuning, d.Tuning)
-	// A sequence that could never fit would wait forever.
-	c.MaxModelLen = min(c.MaxModelLen, c.BlockSize*c.NumBlocks)
-	return c
-}
-
-func setDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
+	return Config{Model: "sim", OutputTokens: 64, Config: enginesim.DefaultConfig(), Tuning: DefaultTuning()}
 }
 
 // Mode is how a server treats requests to its model.
@@ -114,22 +66,12 @@ const (
 )
 
 // Tuning is what may be changed while the server runs, by SetTuning.
-// Times are in milliseconds at speed 1.
 type Tuning struct {
 	Mode             Mode
 	ErrorStatus      int
 	ResetAfterTokens int
 	SlowFactor       float64
-	// Speed divides every time: 2 is a server twice as fast.
-	Speed float64
-	// PrefillOverheadMS is spent once per prompt, PrefillTokenMS per uncached prompt token.
-	PrefillOverheadMS float64
-	PrefillTokenMS    float64
-	// DecodeStepMS is spent once per step that decodes, DecodeSeqMS per sequence in it.
-	DecodeStepMS float64
-	DecodeSeqMS  float64
-	// AdapterLoadMS is spent by a step for each adapter in it that is not loaded.
-	AdapterLoadMS float64
+	enginesim.Times
 	// BodyTimeoutMS is how long the body of a completion may take to arrive, whatever the speed, before the connection
 	// is reset; 0 means no limit.
 	BodyTimeoutMS float64
@@ -140,18 +82,16 @@ type Tuning struct {
 	AnswerTokens int
 }
 
-// DefaultTuning is a healthy server with the times DefaultConfig describes.
+// DefaultTuning is a healthy server with the times of enginesim.DefaultTimes.
 func DefaultTuning() Tuning {
 	t := NoLatency()
-	t.PrefillOverheadMS, t.PrefillTokenMS = 5, 0.05
-	t.DecodeStepMS, t.DecodeSeqMS = 9.5, 0.5
+	t.Times = enginesim.DefaultTimes()
 	return t
 }
 
-// NoLatency is a healthy server whose steps take no time. Unlike Config.Instant it still queues
-// and caches.
+// NoLatency is a healthy server whose steps take no time. Unlike Config.Instant it still queues and caches.
 func NoLatency() Tuning {
-	return Tuning{Mode: ModeOK, ErrorStatus: 500, ResetAfterTokens: 1, SlowFactor: 10, Speed: 1}
+	return Tuning{Mode: ModeOK, ErrorStatus: 500, ResetAfterTokens: 1, SlowFactor: 10, Times: enginesim.Times{Speed: 1}}
 }
 
 // Validate reports every value that makes no sense.
@@ -168,31 +108,19 @@ func (t Tuning) Validate() error {
 	if t.ResetAfterTokens < 0 || t.AnswerTokens < 0 {
 		errs = append(errs, errors.New("ResetAfterTokens and AnswerTokens must not be negative"))
 	}
-	if !(t.SlowFactor > 0) || !(t.Speed > 0) {
-		errs = append(errs, errors.New("SlowFactor and Speed must be positive"))
+	if !(t.SlowFactor > 0) {
+		errs = append(errs, errors.New("SlowFactor must be positive"))
 	}
-	for _, ms := range []float64{
-		t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS,
-		t.BodyTimeoutMS,
-	} {
-		if !(ms >= 0) {
-			errs = append(errs, errors.New("times must not be negative"))
-			break
-		}
+	if !(t.BodyTimeoutMS >= 0) {
+		errs = append(errs, errors.New("BodyTimeoutMS must not be negative"))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, t.Times.Validate())...)
 }
 
-// stepTime is how long a step lasts.
-func (t Tuning) stepTime(s step) time.Duration {
-	ms := float64(s.started)*t.PrefillOverheadMS + float64(s.prefill)*t.PrefillTokenMS + float64(s.loads)*
-		t.AdapterLoadMS
-	if s.decodes > 0 {
-		ms += t.DecodeStepMS + float64(s.decodes)*t.DecodeSeqMS
-	}
-	ms /= t.Speed
+// times are those of the engine in the mode.
+func (t Tuning) times() enginesim.Times {
 	if t.Mode == ModeSlow {
-		ms *= t.SlowFactor
+		t.Speed /= t.SlowFactor
 	}
-	return time.Duration(ms * float64(time.Millisecond))
+	return t.Times
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -41,7 +42,7 @@ func TestModeError(t *testing.T) {
 	}
 	setMode(t, s, vllmsim.ModeOK)
 	complete(t, s, chatPath, chat("x", 1, ""))
-	if st := s.State(); st.Statuses["502"] != 2 || st.Statuses["200"] != 1 {
+	if st := s.State(); st.Statuses[502] != 2 || st.Statuses[200] != 1 {
 		t.Errorf("statuses %v", st.Statuses)
 	}
 }
@@ -77,7 +78,7 @@ func TestModeHang(t *testing.T) {
 		}
 	}
 	eventually(t, s, "none in flight", func(st vllmsim.State) bool {
-		return st.Inflight == 0 && st.Statuses["499"] == n
+		return st.Inflight == 0 && st.Statuses[499] == n
 	})
 	if st := s.State(); st.MaxInflight != n {
 		t.Errorf("at most %d in flight, want %d", st.MaxInflight, n)
@@ -107,7 +108,7 @@ func TestModeReset(t *testing.T) {
 				t.Errorf("%d words before the reset, want %d: %s", n, c.words, got.body)
 			}
 			eventually(t, s, "nothing left", func(st vllmsim.State) bool {
-				return st.Inflight == 0 && st.Running == 0 && st.Statuses["0"] == 1
+				return st.Inflight == 0 && st.Running == 0 && st.Statuses[0] == 1
 			})
 		})
 	}
@@ -139,7 +140,7 @@ func TestClientLeaves(t *testing.T) {
 		{"in a stream", `,"stream":true`, func(st vllmsim.State) bool { return st.OutputTokens > 0 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := start(t, vllmsim.Config{MaxNumSeqs: 1, Tuning: endless()})
+			s := start(t, vllmsim.Config{Config: enginesim.Config{MaxNumSeqs: 1}, Tuning: endless()})
 			ctx, cancel := context.WithCancel(t.Context())
 			first := background(ctx, s.URL()+chatPath, chat("first", 500, c.extra))
 			second := background(ctx, s.URL()+chatPath, chat("second", 500, c.extra))
@@ -178,7 +179,7 @@ func TestStreamIsLive(t *testing.T) {
 }
 
 func TestBusy(t *testing.T) {
-	s := start(t, vllmsim.Config{MaxNumSeqs: 1, MaxQueued: 1, Tuning: endless()})
+	s := start(t, vllmsim.Config{Config: enginesim.Config{MaxNumSeqs: 1, MaxQueued: 1}, Tuning: endless()})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	background(ctx, s.URL()+chatPath, chat("first", 500, ""))

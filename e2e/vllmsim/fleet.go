@@ -8,16 +8,14 @@ import (
 // Fleet watches several servers of one process at once. It measures what no server can know
 // alone: how long one of them made requests queue while another had nothing to do.
 type Fleet struct {
-	mu            sync.Mutex
-	start, at     time.Time
-	states        []fleetState
-	queueing      int
-	idle, free    int
-	queued        time.Duration
-	queuedIdle    time.Duration
-	queuedFree    time.Duration
-	longestAtIdle time.Duration
-	currentAtIdle time.Duration
+	clock      func() time.Time
+	mu         sync.Mutex
+	start, at  time.Time
+	states     []fleetState
+	queueing   int // servers in this state
+	idle, free int
+	queuedIdle time.Duration
+	queuedFree time.Duration
 }
 
 // fleetState is what one server looks like from outside.
@@ -30,33 +28,28 @@ type fleetState struct {
 // FleetState is a Fleet's count since its start or the last Reset, in seconds.
 type FleetState struct {
 	Seconds float64 `json:"seconds"`
-	// Queueing is how long at least one server had requests queueing.
-	Queueing float64 `json:"queueing_seconds"`
-	// QueueingWhileIdle is how long one had while another had nothing at all to do, and
-	// LongestWhileIdle the longest such stretch.
+	// QueueingWhileIdle is how long at least one server had requests queueing while another had nothing at all to do.
 	QueueingWhileIdle float64 `json:"queueing_while_idle_seconds"`
-	LongestWhileIdle  float64 `json:"longest_queueing_while_idle_seconds"`
 	// QueueingWhileFree is how long one had while another had a free slot.
 	QueueingWhileFree float64 `json:"queueing_while_free_seconds"`
 }
 
 // NewFleet returns a Fleet without servers; set it as Config.Fleet of each.
-func NewFleet() *Fleet { return newFleet(time.Now()) }
+func NewFleet() *Fleet { return newFleet(time.Now) }
 
-func newFleet(now time.Time) *Fleet { return &Fleet{start: now, at: now} }
+func newFleet(clock func() time.Time) *Fleet {
+	now := clock()
+	return &Fleet{clock: clock, start: now, at: now}
+}
 
 // State returns the counts up to now.
-func (f *Fleet) State() FleetState { return f.state(time.Now()) }
-
-func (f *Fleet) state(now time.Time) FleetState {
+func (f *Fleet) State() FleetState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.advance(now)
+	f.advance()
 	return FleetState{
 		Seconds:           f.at.Sub(f.start).Seconds(),
-		Queueing:          f.queued.Seconds(),
 		QueueingWhileIdle: f.queuedIdle.Seconds(),
-		LongestWhileIdle:  f.longestAtIdle.Seconds(),
 		QueueingWhileFree: f.queuedFree.Seconds(),
 	}
 }
@@ -65,16 +58,16 @@ func (f *Fleet) state(now time.Time) FleetState {
 func (f *Fleet) Reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.start = time.Now()
+	f.start = f.clock()
 	f.at = f.start
-	f.queued, f.queuedIdle, f.queuedFree, f.longestAtIdle, f.currentAtIdle = 0, 0, 0, 0, 0
+	f.queuedIdle, f.queuedFree = 0, 0
 }
 
 // join adds a server, idle at first, and returns its place.
-func (f *Fleet) join(now time.Time) int {
+func (f *Fleet) join() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.advance(now)
+	f.advance()
 	s := fleetState{idle: true, free: true}
 	f.states = append(f.states, s)
 	f.count(s, 1)
@@ -82,13 +75,13 @@ func (f *Fleet) join(now time.Time) int {
 }
 
 // report replaces the state of a server. One that has stopped reports the zero state.
-func (f *Fleet) report(id int, s fleetState, now time.Time) {
+func (f *Fleet) report(id int, s fleetState) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.states[id] == s {
 		return
 	}
-	f.advance(now)
+	f.advance()
 	f.count(f.states[id], -1)
 	f.count(s, 1)
 	f.states[id] = s
@@ -107,22 +100,14 @@ func (f *Fleet) count(s fleetState, n int) {
 }
 
 // advance counts the time since the last change. Called with the lock held.
-func (f *Fleet) advance(now time.Time) {
+func (f *Fleet) advance() {
+	now := f.clock()
 	dt := now.Sub(f.at)
 	f.at = now
-	if f.queueing == 0 {
-		f.currentAtIdle = 0
-		return
-	}
-	f.queued += dt
-	if f.free > 0 {
+	if f.queueing > 0 && f.free > 0 {
 		f.queuedFree += dt
 	}
-	if f.idle == 0 {
-		f.currentAtIdle = 0
-		return
+	if f.queueing > 0 && f.idle > 0 {
+		f.queuedIdle += dt
 	}
-	f.queuedIdle += dt
-	f.currentAtIdle += dt
-	f.longestAtIdle = max(f.longestAtIdle, f.currentAtIdle)
 }

@@ -3,19 +3,21 @@ package vllmsim
 import (
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/enginesim"
 )
 
 func TestFleet(t *testing.T) {
-	start := time.Now()
-	second := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
+	now := time.Now()
+	start := now
 	var (
 		idle   = fleetState{idle: true, free: true}
 		active = fleetState{free: true}
 		full   = fleetState{}
 		queues = fleetState{queueing: true}
 	)
-	f := newFleet(start)
-	a, b := f.join(start), f.join(start)
+	f := newFleet(func() time.Time { return now })
+	a, b := f.join(), f.join()
 	for _, r := range []struct {
 		at    int
 		id    int
@@ -27,21 +29,22 @@ func TestFleet(t *testing.T) {
 		{11, a, queues}, {12, a, full}, // 1 s at an idle peer
 		{13, b, fleetState{}}, {14, a, queues}, // b has gone
 	} {
-		f.report(r.id, r.state, second(r.at))
+		now = start.Add(time.Duration(r.at) * time.Second)
+		f.report(r.id, r.state)
 	}
-	want := FleetState{Seconds: 15, Queueing: 10, QueueingWhileIdle: 3, LongestWhileIdle: 2, QueueingWhileFree: 4}
-	if got := f.state(second(15)); got != want {
+	want := FleetState{Seconds: 15, QueueingWhileIdle: 3, QueueingWhileFree: 4}
+	now = start.Add(15 * time.Second)
+	if got := f.State(); got != want {
 		t.Errorf("state %+v, want %+v", got, want)
 	}
 }
 
 func TestFleetSeesServers(t *testing.T) {
 	f := NewFleet()
-	cfg := DefaultConfig()
-	cfg.Fleet, cfg.MaxNumSeqs = f, 1
-	one, other := newEngine(cfg), newEngine(cfg)
+	cfg := enginesim.Config{MaxNumSeqs: 1}
+	one, other := newRunner(cfg, enginesim.Times{}, f), newRunner(cfg, enginesim.Times{}, f)
 	for range 2 {
-		if err := one.submit(newSequence([]byte("x"), 0, 0, 1, finishLength)); err != nil {
+		if err := one.submit(&delivery{Request: enginesim.Request{Prompt: []byte("x"), Tokens: 1}}); err != nil {
 			t.Fatal(err)
 		}
 	}

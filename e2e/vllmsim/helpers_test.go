@@ -22,16 +22,7 @@ func start(t *testing.T, cfg vllmsim.Config) *vllmsim.Server {
 	if cfg.Tuning == (vllmsim.Tuning{}) {
 		cfg.Tuning = vllmsim.NoLatency()
 	}
-	s := vllmsim.New(cfg)
-	if err := s.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return vllmsim.StartT(t, cfg)
 }
 
 // endless is a tuning under which an answer of a few hundred tokens outlives any test.

@@ -1,5 +1,11 @@
 package vllmsim
 
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/enginesim"
+)
+
 // Prompt is the prompt of a request as a server's KV cache sees it.
 type Prompt struct {
 	Tokens      int
@@ -15,29 +21,29 @@ func (s *Server) Prompt(body string, chat bool) (Prompt, error) {
 	if err != nil {
 		return Prompt{}, err
 	}
-	chain := extendChain(nil, req.salt, req.prompt, s.cfg.BlockSize*bytesPerToken)
 	return Prompt{
 		Tokens: req.promptLen, BlockTokens: s.cfg.BlockSize,
-		Chain: chain[:usable(len(chain), req.promptLen, s.cfg.BlockSize)],
+		Chain: s.cfg.Usable(s.cfg.Chain(req.salt, req.prompt), req.promptLen),
 	}, nil
 }
 
 // Cached returns how many leading tokens of the prompt the server would not have to compute if the request were
 // admitted now, or once it has computed those that are under way there.
 func (s *Server) Cached(p *Prompt, underWay ...*Prompt) int {
-	s.engine.mu.Lock()
-	defer s.engine.mu.Unlock()
-	hits, _ := s.engine.sched.cache.lookup(p.Chain)
+	cached := 0
+	s.runner.do(func(e *enginesim.Engine, _ time.Duration) { cached = e.Cached(p.Chain) })
 	for _, other := range underWay {
 		n := 0
 		for n < min(len(p.Chain), len(other.Chain)) && p.Chain[n] == other.Chain[n] {
 			n++
 		}
-		hits = max(hits, n)
+		cached = max(cached, n*s.cfg.BlockSize)
 	}
-	return hits * s.cfg.BlockSize
+	return cached
 }
 
-// usable is how many of the full blocks of so many tokens can come from the cache: the last token is always computed,
-// since its output is the next token.
-func usable(blocks, tokens, blockSize int) int { return min(blocks, (tokens-1)/blockSize) }
+// PromptOf returns the prompt of a chat completion request, as the engine sees it.
+func PromptOf(body []byte) ([]byte, error) {
+	r, err := parseRequest(string(body), true, true)
+	return r.prompt, err
+}

@@ -7,12 +7,13 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
 // TestCachedIsWhatTheAnswerReports looks every prompt up before it is sent.
 func TestCachedIsWhatTheAnswerReports(t *testing.T) {
-	s := start(t, vllmsim.Config{BlockSize: 4})
+	s := start(t, vllmsim.Config{Config: enginesim.Config{BlockSize: 4}})
 	text := strings.Repeat("abc ", 37)
 	chat := func(tools, text string) string {
 		return fmt.Sprintf(`{%s"messages":[{"role":"user","content":%q}],"max_tokens":9}`, tools, text)

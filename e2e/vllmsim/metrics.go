@@ -1,150 +1,61 @@
 package vllmsim
 
 import (
-	_ "embed"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/enginesim"
 )
 
-// familiesText lists what vLLM 0.32 exposes, in its order: type, name and help of each family
-// but the _created ones, which follow from it.
-//
-//go:embed families.txt
-var familiesText string
-
-type family struct{ kind, name, help string }
-
-var families = parseFamilies(familiesText)
-
-func parseFamilies(text string) []family {
-	var fs []family
-	for line := range strings.Lines(text) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
-		fs = append(fs, family{parts[0], parts[1], parts[2]})
-	}
-	return fs
-}
-
-// sample is one series of a family: its labels as the exposition has them, without braces, and a value. For a
-// histogram, le goes between labels and after.
-type sample struct {
-	labels, after string
-	value         float64
-	hist          *histogram
+// snapshot is what the metrics show of an engine.
+type snapshot struct {
+	start    time.Time // of the engine's time
+	gauges   enginesim.Gauges
+	stats    enginesim.Stats
+	adapters []enginesim.AdapterSet
 }
 
 // metrics renders the exposition of vLLM 0.32 with this server's values.
 func (s *Server) metrics() []byte {
-	m := map[string][]sample{}
-	s.processMetrics(m)
-	// Histograms are rendered under the locks that guard them.
-	s.engine.mu.Lock()
-	defer s.engine.mu.Unlock()
+	v := snapshot{start: s.runner.start}
+	s.runner.do(func(e *enginesim.Engine, _ time.Duration) {
+		v.gauges, v.stats, v.adapters = e.Gauges(), e.Stats(), e.AdapterSets()
+	})
+	p := page{}
+	p.addProcess(s.started)
+	p.addEngine(&s.cfg, &v)
+	p.addHistograms(&s.cfg, &v.stats)
+	// Histograms of the traffic are rendered under the lock that guards them.
 	s.traffic.mu.Lock()
 	defer s.traffic.mu.Unlock()
-	s.engineMetrics(m)
-	s.histogramMetrics(m)
-	s.trafficMetrics(m)
-	return render(m, float64(s.started.UnixMicro())/1e6)
+	p.addTraffic(&s.traffic)
+	return p.render(float64(s.started.UnixMicro()) / 1e6)
 }
 
-// render writes every family that has samples.
-func render(m map[string][]sample, created float64) []byte {
-	b := make([]byte, 0, 64<<10)
-	for _, f := range families {
-		samples := m[f.name]
-		if len(samples) == 0 {
-			continue
-		}
-		b = fmt.Appendf(b, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
-		for _, v := range samples {
-			switch f.kind {
-			case "histogram":
-				b = appendHistogram(b, f.name, v)
-			case "summary":
-				b = appendSample(b, f.name+"_count", v.labels, float64(v.hist.total()))
-				b = appendSample(b, f.name+"_sum", v.labels, v.hist.sum)
-			default:
-				b = appendSample(b, f.name, v.labels, v.value)
+// engineLabels are the labels nearly all families of vLLM carry; label names are sorted, so what sorts between them
+// needs its own place.
+func engineLabels(cfg *Config) (engine, model string) {
+	return `engine="0"`, "model_name=" + strconv.Quote(cfg.Model)
+}
+
+// addEngine adds the counters and gauges of the engine.
+func (p page) addEngine(cfg *Config, v *snapshot) {
+	c, g := &v.stats, &v.gauges
+	number, model := engineLabels(cfg)
+	base := number + "," + model
+	plain := func(name string, v float64) { p.add("vllm:"+name, sample{labels: base, value: v}) }
+	// by adds a series for each of the label's values, which spaces divide; what has no number is 0.
+	by := func(name, label, values string, numbers ...float64) {
+		for i, value := range strings.Fields(values) {
+			s := sample{labels: fmt.Sprintf("%s,%s=%q", base, label, value)}
+			if i < len(numbers) {
+				s.value = numbers[i]
 			}
-		}
-		if f.kind == "gauge" || !strings.HasPrefix(f.name, "vllm:") && !strings.HasPrefix(f.name, "http_") {
-			continue
-		}
-		name := strings.TrimSuffix(f.name, "_total")
-		if f.kind == "histogram" {
-			name = f.name
-		}
-		b = fmt.Appendf(b, "# HELP %s_created %s\n# TYPE %s_created gauge\n", name, f.help, name)
-		for _, v := range samples {
-			b = appendSample(b, name+"_created", v.join(""), created)
-		}
-	}
-	return b
-}
-
-// join is the sample's labels with one more in its place.
-func (v sample) join(le string) string {
-	parts := slices.DeleteFunc([]string{v.labels, le, v.after}, func(p string) bool { return p == "" })
-	return strings.Join(parts, ",")
-}
-
-func appendHistogram(b []byte, name string, v sample) []byte {
-	total := int64(0)
-	for i, n := range v.hist.counts {
-		total += n
-		le := "+Inf"
-		if i < len(v.hist.bounds) {
-			le = pyFloat(v.hist.bounds[i])
-		}
-		b = appendSample(b, name+"_bucket", v.join(`le="`+le+`"`), float64(total))
-	}
-	b = appendSample(b, name+"_count", v.join(""), float64(total))
-	return appendSample(b, name+"_sum", v.join(""), v.hist.sum)
-}
-
-func appendSample(b []byte, name, labels string, value float64) []byte {
-	b = append(b, name...)
-	if labels != "" {
-		b = append(b, '{')
-		b = append(b, labels...)
-		b = append(b, '}')
-	}
-	b = append(b, ' ')
-	b = append(b, pyFloat(value)...)
-	return append(b, '\n')
-}
-
-func (h *histogram) total() int64 {
-	n := int64(0)
-	for _, c := range h.counts {
-		n += c
-	}
-	return n
-}
-
-// engineLabels are the labels nearly all families of vLLM carry; label names are sorted, so
-// what sorts between them needs its own place.
-func (s *Server) engineLabels() (engine, model string) {
-	return `engine="0"`, "model_name=" + strconv.Quote(s.cfg.Model)
-}
-
-// engineMetrics collects the counters and gauges of the engine.
-func (s *Server) engineMetrics(m map[string][]sample) {
-	e, sched := s.engine, s.engine.sched
-	sched.account(e.now())
-	c := sched.stats
-	engine, model := s.engineLabels()
-	base := engine + "," + model
-	plain := func(name string, v float64) { m["vllm:"+name] = []sample{{labels: base, value: v}} }
-	by := func(name, label string, values ...any) {
-		for i := 0; i < len(values); i += 2 {
-			l := fmt.Sprintf("%s,%s=%q", base, label, values[i])
-			m["vllm:"+name] = append(m["vllm:"+name], sample{labels: l, value: toFloat(values[i+1])})
+			p.add("vllm:"+name, s)
 		}
 	}
 	for _, name := range []string{
@@ -154,130 +65,130 @@ func (s *Server) engineMetrics(m map[string][]sample) {
 	} {
 		plain(name, 0)
 	}
-	plain("num_requests_running", float64(sched.shown.running))
-	plain("num_requests_waiting", float64(sched.shown.waiting))
-	by("num_requests_waiting_by_reason", "reason", "capacity", sched.shown.waiting-sched.shown.deferred,
-		"deferred", sched.shown.deferred)
-	by("engine_sleep_state", "sleep_state", "awake", 1, "weights_offloaded", 0, "discard_all", 0)
-	plain("kv_cache_usage_perc", sched.shown.kvUsage)
-	plain("prefix_cache_queries_total", float64(c.prefixQueries))
-	plain("prefix_cache_hits_total", float64(c.prefixHits))
-	plain("num_preemptions_total", float64(c.preemptions))
-	plain("prompt_tokens_total", float64(c.promptTokens))
-	by("prompt_tokens_by_source_total", "source", "local_compute", c.promptTokens-c.cachedTokens,
-		"local_cache_hit", c.cachedTokens, "external_kv_transfer", 0)
-	plain("prompt_tokens_cached_total", float64(c.cachedTokens))
-	by("prompt_tokens_cached_by_source_total", "source", "device", c.prefixHits,
-		"host", 0, "p2p", 0, "disk", 0, "external_unspecified", 0)
-	plain("generation_tokens_total", float64(c.outputTokens))
-	for _, reason := range []finish{finishStop, finishLength, finishAbort, "error", "repetition"} {
-		l := fmt.Sprintf(`%s,finished_reason=%q,%s`, engine, reason, model)
-		m["vllm:request_success_total"] = append(m["vllm:request_success_total"],
-			sample{labels: l, value: float64(c.finished[reason])})
+	plain("num_requests_running", float64(g.Running))
+	plain("num_requests_waiting", float64(g.Waiting))
+	by("num_requests_waiting_by_reason", "reason", "capacity deferred",
+		float64(g.Waiting-g.Deferred), float64(g.Deferred))
+	by("engine_sleep_state", "sleep_state", "awake weights_offloaded discard_all", 1)
+	plain("kv_cache_usage_perc", g.KVUsage)
+	plain("prefix_cache_queries_total", float64(c.PrefixQueries))
+	plain("prefix_cache_hits_total", float64(c.PrefixHits))
+	plain("num_preemptions_total", float64(c.Preemptions))
+	plain("prompt_tokens_total", float64(c.PromptTokens))
+	by("prompt_tokens_by_source_total", "source", "local_compute local_cache_hit external_kv_transfer",
+		float64(c.PromptTokens-c.CachedTokens), float64(c.CachedTokens))
+	plain("prompt_tokens_cached_total", float64(c.CachedTokens))
+	by("prompt_tokens_cached_by_source_total", "source", "device host p2p disk external_unspecified",
+		float64(c.PrefixHits))
+	plain("generation_tokens_total", float64(c.OutputTokens))
+	for _, end := range []enginesim.Finish{
+		enginesim.FinishStop, enginesim.FinishLength, enginesim.FinishAbort, "error", "repetition",
+	} {
+		l := fmt.Sprintf(`%s,finished_reason=%q,%s`, number, end, model)
+		p.add("vllm:request_success_total", sample{labels: l, value: float64(c.Finished[end])})
 	}
-	m["vllm:admission_rejections_total"] = []sample{
-		{labels: model + `,reason="max_num_queued_reqs"`, value: float64(c.rejected)},
-		{labels: model + `,reason="max_num_queued_tokens"`},
+	p.add("vllm:admission_rejections_total",
+		sample{labels: model + `,reason="max_num_queued_reqs"`, value: float64(c.Rejected)},
+		sample{labels: model + `,reason="max_num_queued_tokens"`})
+	for _, set := range v.adapters {
+		names := strconv.Quote(set.Names)
+		p.add("vllm:lora_requests_info", sample{
+			labels: fmt.Sprintf(`max_lora="%d",running_lora_adapters=%s,waiting_lora_adapters=%s`,
+				cfg.MaxLoras, names, names),
+			value: float64(v.start.Add(set.At).UnixMicro()) / 1e6, // Unix seconds
+		})
 	}
-	m["vllm:lora_requests_info"] = sched.adapters.samples(e.start)
-	m["vllm:cache_config_info"] = []sample{{labels: s.cacheConfig(), value: 1}}
-}
-
-func toFloat(v any) float64 {
-	switch n := v.(type) {
-	case int:
-		return float64(n)
-	case int64:
-		return float64(n)
-	}
-	panic(fmt.Sprintf("vllmsim: %T is no count", v))
+	p.add("vllm:cache_config_info", sample{labels: cacheConfig(cfg), value: 1})
 }
 
 // cacheConfig is the label set of vllm:cache_config_info; only what this server has is true.
-func (s *Server) cacheConfig() string {
-	tokens := s.cfg.BlockSize * s.cfg.NumBlocks
+func cacheConfig(cfg *Config) string {
+	tokens := cfg.BlockSize * cfg.NumBlocks
 	return strings.NewReplacer(
-		"$BLOCK", strconv.Itoa(s.cfg.BlockSize),
-		"$NUM", strconv.Itoa(s.cfg.NumBlocks),
+		"$BLOCK", strconv.Itoa(cfg.BlockSize),
+		"$NUM", strconv.Itoa(cfg.NumBlocks),
 		"$TOKENS", strconv.Itoa(tokens),
-		"$CONCURRENCY", pyFloat(float64(tokens)/float64(s.cfg.MaxModelLen)),
+		"$CONCURRENCY", pyFloat(float64(tokens)/float64(cfg.MaxModelLen)),
 	).Replace(cacheConfigLabels)
 }
 
-// histogramMetrics lists the histograms of the engine.
-func (s *Server) histogramMetrics(m map[string][]sample) {
-	engine, model := s.engineLabels()
-	c := s.engine.sched.stats
-	for name, h := range map[string]*histogram{
-		"request_prompt_tokens":                 &c.promptLen,
-		"request_generation_tokens":             &c.outputLen,
-		"iteration_tokens_total":                &c.iteration,
-		"request_max_num_generation_tokens":     &c.maxOutput,
-		"request_params_n":                      &c.paramN,
-		"request_params_max_tokens":             &c.paramMaxTokens,
-		"time_to_first_token_seconds":           &c.ttft,
-		"inter_token_latency_seconds":           &c.interToken,
-		"request_time_per_output_token_seconds": &c.perToken,
-		"e2e_request_latency_seconds":           &c.e2e,
-		"request_queue_time_seconds":            &c.queueTime,
-		"request_inference_time_seconds":        &c.inference,
-		"request_prefill_time_seconds":          &c.prefillTime,
-		"request_decode_time_seconds":           &c.decodeTime,
-		"request_num_preemptions":               &c.preemptHist,
-		"request_prefill_kv_computed_tokens":    &c.prefillKV,
+// cacheConfigLabels are the labels vLLM 0.32 puts on vllm:cache_config_info, with $ marking those
+// that depend on the server.
+const cacheConfigLabels = "" +
+	`_block_size_resolved="True",block_size="$BLOCK",cache_dtype="auto",` +
+	`cache_hit_alignment_tokens="None",effective_attention_block_size="$BLOCK",` +
+	`enable_mamba_shared_prefix_checkpoint="False",enable_prefix_caching="True",engine="0",` +
+	`gpu_memory_utilization="0.92",hash_block_size="None",is_attention_free="False",` +
+	`kv_cache_dtype_skip_layers="[]",kv_cache_layout="None",kv_cache_max_concurrency="$CONCURRENCY",` +
+	`kv_cache_memory_bytes="1073741824",kv_cache_size_tokens="$TOKENS",` +
+	`kv_offloading_backend="native",kv_offloading_size="None",kv_sharing_fast_prefill="False",` +
+	`mamba_block_size="None",mamba_cache_dtype="auto",mamba_cache_mode="none",` +
+	`mamba_page_size_padded="None",mamba_ssm_cache_dtype="auto",num_cpu_blocks="None",` +
+	`num_gpu_blocks="$NUM",num_gpu_blocks_override="None",prefix_cache_retention_interval="0",` +
+	`prefix_caching_hash_algo="sha256",prefix_match_unit="None",replayssm_buffer_len="16",` +
+	`skip_page_size_padded="None",sliding_window="None",swa_bounded_replay="True",` +
+	`use_kda_recoverssm="False",use_replayssm="False",user_specified_block_size="True"`
+
+// addHistograms adds the histograms of the engine.
+func (p page) addHistograms(cfg *Config, c *enginesim.Stats) {
+	number, model := engineLabels(cfg)
+	for name, h := range map[string]*enginesim.Histogram{
+		"request_prompt_tokens":                 &c.PromptLen,
+		"request_generation_tokens":             &c.OutputLen,
+		"iteration_tokens_total":                &c.Iteration,
+		"request_max_num_generation_tokens":     &c.MaxOutput,
+		"request_params_n":                      &c.N,
+		"request_params_max_tokens":             &c.MaxTokens,
+		"time_to_first_token_seconds":           &c.TTFT,
+		"inter_token_latency_seconds":           &c.InterToken,
+		"request_time_per_output_token_seconds": &c.PerToken,
+		"e2e_request_latency_seconds":           &c.E2E,
+		"request_queue_time_seconds":            &c.QueueTime,
+		"request_inference_time_seconds":        &c.Inference,
+		"request_prefill_time_seconds":          &c.PrefillTime,
+		"request_decode_time_seconds":           &c.DecodeTime,
+		"request_num_preemptions":               &c.Preempted,
+		"request_prefill_kv_computed_tokens":    &c.PrefillKV,
 	} {
-		m["vllm:"+name] = []sample{{labels: engine, after: model, hist: h}}
+		p.add("vllm:"+name, sample{labels: number, after: model, hist: h})
 	}
 }
 
-// trafficMetrics collects the families of vLLM's HTTP front end.
-func (s *Server) trafficMetrics(m map[string][]sample) {
-	add := func(name string, v sample) { m[name] = append(m[name], v) }
-	for _, key := range s.traffic.keys() {
-		h := s.traffic.handlers[key]
+// addTraffic adds the families of vLLM's HTTP front end.
+func (p page) addTraffic(t *traffic) {
+	for _, key := range t.keys() {
+		h := t.handlers[key]
 		handler, method := fmt.Sprintf("handler=%q", key.handler), fmt.Sprintf("method=%q", key.method)
 		for class, n := range h.classes {
 			if n > 0 {
 				l := fmt.Sprintf(`%s,%s,status="%dxx"`, handler, method, class)
-				add("http_requests_total", sample{labels: l, value: float64(n)})
+				p.add("http_requests_total", sample{labels: l, value: float64(n)})
 			}
 		}
 		size := h.latency
-		size.sum = h.inBytes
-		add("http_request_size_bytes", sample{labels: handler, hist: &size})
+		size.Sum = h.inBytes
+		p.add("http_request_size_bytes", sample{labels: handler, hist: &size})
 		// vLLM's replies are chunked and count as 0 bytes.
 		reply := h.latency
-		reply.sum = 0
-		add("http_response_size_bytes", sample{labels: handler, hist: &reply})
-		add("http_request_duration_seconds", sample{labels: handler, after: method, hist: &h.latency})
+		reply.Sum = 0
+		p.add("http_response_size_bytes", sample{labels: handler, hist: &reply})
+		p.add("http_request_duration_seconds", sample{labels: handler, after: method, hist: &h.latency})
 	}
-	add("http_request_duration_highr_seconds", sample{hist: &s.traffic.latency})
+	p.add("http_request_duration_highr_seconds", sample{hist: &t.latency})
 }
 
-// keys returns the handlers that were called, in a fixed order.
-func (t *traffic) keys() []handlerKey {
-	keys := make([]handlerKey, 0, len(t.handlers))
-	for k := range t.handlers {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b handlerKey) int {
-		return -strings.Compare(a.handler+a.method, b.handler+b.method)
-	})
-	return keys
-}
-
-// processMetrics stands in for the metrics of a Python process.
-func (s *Server) processMetrics(m map[string][]sample) {
+// addProcess stands in for the metrics of a Python process.
+func (p page) addProcess(started time.Time) {
 	for generation := range 3 {
 		l := fmt.Sprintf(`generation="%d"`, generation)
 		for _, name := range []string{"objects_collected", "objects_uncollectable", "collections"} {
 			name = "python_gc_" + name + "_total"
-			m[name] = append(m[name], sample{labels: l})
+			p.add(name, sample{labels: l})
 		}
 	}
-	m["python_info"] = []sample{{
+	p.add("python_info", sample{
 		labels: `implementation="CPython",major="3",minor="11",patchlevel="7",version="3.11.7"`, value: 1,
-	}}
+	})
 	var pages [2]float64
 	if statm, err := os.ReadFile("/proc/self/statm"); err == nil {
 		// Fields that cannot be read stay 0.
@@ -290,11 +201,11 @@ func (s *Server) processMetrics(m map[string][]sample) {
 	for name, v := range map[string]float64{
 		"process_virtual_memory_bytes":  pages[0] * float64(os.Getpagesize()),
 		"process_resident_memory_bytes": pages[1] * float64(os.Getpagesize()),
-		"process_start_time_seconds":    float64(s.started.UnixMilli()) / 1e3,
+		"process_start_time_seconds":    float64(started.UnixMilli()) / 1e3,
 		"process_cpu_seconds_total":     cpu,
 		"process_open_fds":              float64(len(fds)),
 		"process_max_fds":               20000,
 	} {
-		m[name] = []sample{{value: v}}
+		p.add(name, sample{value: v})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -77,7 +78,7 @@ func TestMetricsAreVLLMs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := start(t, vllmsim.Config{Model: "tiny", MaxModelLen: c.maxLen})
+			s := start(t, vllmsim.Config{Model: "tiny", Config: enginesim.Config{MaxModelLen: c.maxLen}})
 			c.traffic(t, s)
 			want := parseExposition(t, string(text))
 			got := parseExposition(t, must(t, http.MethodGet, s.URL()+"/metrics", "").body)
@@ -105,7 +106,9 @@ func diff(t *testing.T, what string, got, want []string) {
 }
 
 func TestMetricValues(t *testing.T) {
-	s := start(t, vllmsim.Config{Model: "tiny", MaxNumSeqs: 1, MaxModelLen: 8192, BlockSize: 16, NumBlocks: 512})
+	s := start(t, vllmsim.Config{
+		Model: "tiny", Config: enginesim.Config{MaxNumSeqs: 1, MaxModelLen: 8192, BlockSize: 16, NumBlocks: 512},
+	})
 	const text = `{"prompt":"` + "0123456789012345678901234567890123456789012345678901234567890123456789" + `","max_tokens":4}` // 18 tokens
 	complete(t, s, textPath, text)
 	complete(t, s, textPath, text)

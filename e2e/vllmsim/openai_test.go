@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -50,7 +51,7 @@ func TestWholeAnswers(t *testing.T) {
 }
 
 func TestRefusedRequests(t *testing.T) {
-	s := start(t, vllmsim.Config{MaxModelLen: 64})
+	s := start(t, vllmsim.Config{Config: enginesim.Config{MaxModelLen: 64}})
 	for _, c := range []struct {
 		name, path, body string
 		status           int
@@ -193,7 +194,7 @@ func TestInstant(t *testing.T) {
 	if len(list) != 8 {
 		t.Errorf("%d events, want the role and 7 words", len(list))
 	}
-	if st := s.State(); st.Requests != 2 || st.OutputTokens != 14 || st.Statuses["200"] != 2 {
+	if st := s.State(); st.Requests != 2 || st.OutputTokens != 14 || st.Statuses[200] != 2 {
 		t.Errorf("state %+v", st)
 	}
 }
@@ -217,7 +218,7 @@ func TestLoadReportHeader(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
-	s := start(t, vllmsim.Config{Model: `a"b`, MaxModelLen: 100})
+	s := start(t, vllmsim.Config{Model: `a"b`, Config: enginesim.Config{MaxModelLen: 100}})
 	got := must(t, http.MethodGet, s.URL()+"/v1/models", "")
 	if got.status != http.StatusOK || !strings.Contains(got.body, `"id":"a\"b"`) || !strings.Contains(got.body, `"max_model_len":100}`) {
 		t.Errorf("status %d: %s", got.status, got.body)

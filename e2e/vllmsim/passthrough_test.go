@@ -47,7 +47,7 @@ func TestUpgradeEcho(t *testing.T) {
 		t.Errorf("%d in flight with an open WebSocket, want 1", st.Inflight)
 	}
 	conn.Close()
-	eventually(t, s, "closed", func(st vllmsim.State) bool { return st.Inflight == 0 && st.Statuses["101"] == 1 })
+	eventually(t, s, "closed", func(st vllmsim.State) bool { return st.Inflight == 0 && st.Statuses[101] == 1 })
 	if got := must(t, http.MethodGet, s.URL()+"/ws", ""); got.status != http.StatusUpgradeRequired {
 		t.Errorf("without Upgrade: status %d, want 426", got.status)
 	}
@@ -100,7 +100,7 @@ func TestResetOverHTTP2(t *testing.T) {
 		resp.Body.Close()
 		t.Errorf("status %d, want a stream reset", resp.StatusCode)
 	}
-	eventually(t, s, "nothing left", func(st vllmsim.State) bool { return st.Inflight == 0 && st.Statuses["0"] == 1 })
+	eventually(t, s, "nothing left", func(st vllmsim.State) bool { return st.Inflight == 0 && st.Statuses[0] == 1 })
 }
 
 func TestDigest(t *testing.T) {

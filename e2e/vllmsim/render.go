@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
+
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"
 )
@@ -120,7 +122,7 @@ func pictureOf(kind string, part gjson.Result) string {
 func appendPicture(b []byte, picture string) []byte {
 	seed := xxhash.Sum64String(picture)
 	for i := range uint64(pictureTokens) {
-		b = binary.LittleEndian.AppendUint32(b, uint32(mix(seed+i)))
+		b = binary.LittleEndian.AppendUint32(b, uint32(enginesim.Mix(seed+i)))
 	}
 	return b
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
+
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"
 )
@@ -64,7 +66,7 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 		return true
 	})
 	if err != nil || !promptToo {
-		r.promptLen = tokensOf(len(body))
+		r.promptLen = enginesim.TokensOf(len(body))
 		return r, err
 	}
 	// Requests for different models (LoRA adapters) or with different salts share no cache.
@@ -74,7 +76,7 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 	} else {
 		r.prompt, err = renderPrompt(prompt)
 	}
-	r.promptLen = tokensOf(len(r.prompt))
+	r.promptLen = enginesim.TokensOf(len(r.prompt))
 	return r, err
 }
 
@@ -90,7 +92,7 @@ func renderPrompt(p gjson.Result) ([]byte, error) {
 		return nil, errors.New("prompt must be a string, token ids or an array of one of them")
 	}
 	items := p.Array()
-	b := make([]byte, 0, len(items)*bytesPerToken)
+	b := make([]byte, 0, len(items)*enginesim.BytesPerToken)
 	for _, t := range items {
 		if t.Type != gjson.Number || t.Num < 0 || t.Num > math.MaxUint32 {
 			return nil, errors.New("prompt must hold one prompt: a string or token ids")
@@ -102,14 +104,14 @@ func renderPrompt(p gjson.Result) ([]byte, error) {
 
 // answerLength decides how many tokens the answer has and why it ends, given the room the
 // context leaves. Without a limit the length is drawn from an exponential distribution.
-func answerLength(limit, room, mean int, textSeed uint64) (int, finish) {
+func answerLength(limit, room, mean int, textSeed uint64) (int, enginesim.Finish) {
 	if limit > 0 {
-		return limit, finishLength
+		return limit, enginesim.FinishLength
 	}
-	u := float64(mix(textSeed^0x1e4917)>>11) / (1 << 53)
+	u := float64(enginesim.Mix(textSeed^0x1e4917)>>11) / (1 << 53)
 	n := 1 + int(-math.Log1p(-u)*float64(mean-1)+0.5)
 	if n > room {
-		return room, finishLength
+		return room, enginesim.FinishLength
 	}
-	return n, finishStop
+	return n, enginesim.FinishStop
 }

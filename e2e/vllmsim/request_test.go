@@ -1,9 +1,9 @@
 package vllmsim
 
 import (
-	"math"
-	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/enginesim"
 )
 
 // FuzzParseRequest checks that no body breaks the parser and that what it accepts is usable.
@@ -22,7 +22,7 @@ func FuzzParseRequest(f *testing.F) {
 				if err != nil {
 					continue
 				}
-				if r.promptLen < 1 || r.maxTokens < 0 || whole && r.promptLen != tokensOf(len(r.prompt)) {
+				if r.promptLen < 1 || r.maxTokens < 0 || whole && r.promptLen != enginesim.TokensOf(len(r.prompt)) {
 					t.Errorf("parsed %+v from %q", r, body)
 				}
 			}
@@ -30,30 +30,11 @@ func FuzzParseRequest(f *testing.F) {
 	})
 }
 
-func TestTokensOf(t *testing.T) {
-	for bytes, want := range map[int]int{0: 1, 1: 1, 4: 1, 5: 2, 8: 2, 9: 3} {
-		if got := tokensOf(bytes); got != want {
-			t.Errorf("%d bytes are %d tokens, want %d", bytes, got, want)
-		}
-	}
-}
-
-func TestWordsAreTokens(t *testing.T) {
-	for i, w := range strings.SplitAfter(words, " ") {
-		if w != "" && len(w) != bytesPerToken {
-			t.Errorf("word %d %q is not %d bytes long", i, w, bytesPerToken)
-		}
-	}
-	if w := wordOf(math.MaxUint64, 5); !strings.Contains(words, w) {
-		t.Errorf("word %q is not in the list", w)
-	}
-}
-
 func TestAnswerLength(t *testing.T) {
-	if n, why := answerLength(7, 100, 20, 1); n != 7 || why != finishLength {
+	if n, why := answerLength(7, 100, 20, 1); n != 7 || why != enginesim.FinishLength {
 		t.Errorf("with a limit of 7: %d, %s", n, why)
 	}
-	if n, why := answerLength(0, 1, 1000, 1); n != 1 || why != finishLength {
+	if n, why := answerLength(0, 1, 1000, 1); n != 1 || why != enginesim.FinishLength {
 		t.Errorf("with room for 1: %d, %s", n, why)
 	}
 	for seed := range uint64(1000) {

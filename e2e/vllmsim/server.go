@@ -1,6 +1,7 @@
 package vllmsim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/enginesim"
 )
 
 // Server is one simulated model server. Make it with New, then Start it.
@@ -17,14 +20,13 @@ type Server struct {
 	cfg     Config
 	index   string
 	model   string // as a JSON string
-	engine  *engine
+	runner  *runner
 	tuning  atomic.Pointer[Tuning]
 	started time.Time
 	ids     atomic.Uint64
 	traffic traffic
 
-	mu   sync.Mutex
-	held map[string][]byte // conversations of the Responses API up to an answer, by its id
+	conversations conversations
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -36,7 +38,9 @@ type Server struct {
 // New returns a server that is not listening yet. Its zero fields take the defaults of
 // DefaultConfig; a Tuning that Validate refuses is a mistake of the program and panics.
 func New(cfg Config) *Server {
-	cfg = cfg.withDefaults()
+	d := DefaultConfig()
+	cfg.Model, cfg.OutputTokens = cmp.Or(cfg.Model, d.Model), cmp.Or(cfg.OutputTokens, d.OutputTokens)
+	cfg.Tuning = cmp.Or(cfg.Tuning, d.Tuning)
 	if err := cfg.Tuning.Validate(); err != nil {
 		panic("vllmsim: " + err.Error())
 	}
@@ -48,10 +52,10 @@ func New(cfg Config) *Server {
 		cfg:     cfg,
 		index:   strconv.Itoa(cfg.Index),
 		model:   string(model),
-		engine:  newEngine(cfg),
+		runner:  newRunner(cfg.Config, cfg.Tuning.times(), cfg.Fleet),
 		started: time.Now(),
-		held:    map[string][]byte{},
 	}
+	s.cfg.Config = s.runner.engine.Config() // without gaps
 	s.tuning.Store(&cfg.Tuning)
 	s.traffic.clear()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -79,7 +83,7 @@ func (s *Server) Start(addr string) error {
 	s.done.Add(2)
 	go func() {
 		defer s.done.Done()
-		s.engine.run(s.ctx)
+		s.runner.run(s.ctx)
 	}()
 	go func() {
 		defer s.done.Done()
@@ -98,7 +102,7 @@ func (s *Server) URL() string { return "http://" + s.addr }
 // Close stops the server and closes every connection. Requests in progress end as if the
 // process had died.
 func (s *Server) Close() error {
-	s.engine.leave()
+	s.runner.leave()
 	// Connections go first: a handler that saw the context end would finish its reply.
 	err := s.http.Close()
 	s.cancel()
@@ -119,7 +123,7 @@ func (s *Server) SetTuning(t Tuning) error {
 		return err
 	}
 	s.tuning.Store(&t)
-	s.engine.setTuning(t)
+	s.runner.do(func(e *enginesim.Engine, _ time.Duration) { e.SetTimes(t.times()) })
 	return nil
 }
 
@@ -133,90 +137,7 @@ func (s *Server) SetMode(m Mode) error {
 // Reset clears all counts, the prefix cache, the slots of adapters and the answers that are held. Requests in progress
 // go on and stay counted as in flight.
 func (s *Server) Reset() {
-	s.mu.Lock()
-	clear(s.held)
-	s.mu.Unlock()
-	s.engine.reset()
+	s.conversations.forget()
+	s.runner.do((*enginesim.Engine).Reset)
 	s.traffic.reset()
-}
-
-// ServeHTTP implements http.Handler. Only Start runs the engine: a server that is used as a
-// handler without it must be Instant.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("x-sim-id", s.index)
-	if s.serveControl(w, r) {
-		return
-	}
-	if s.cfg.Watch != nil {
-		defer s.cfg.Watch(r)()
-	}
-	began := s.traffic.enter()
-	status := 0 // stays 0 if the handler panics to reset an HTTP/2 stream
-	defer func() { s.traffic.leave(r, began, status) }()
-	status = s.serveModel(w, r)
-}
-
-// serveModel serves the routes of the model and returns the status it counts as.
-func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) int {
-	t := s.Tuning()
-	switch t.Mode {
-	case ModeError:
-		return writeError(w, t.ErrorStatus, "InternalServerError", "The simulated server fails.")
-	case ModeHang:
-		return s.hang(r)
-	}
-	switch r.URL.Path {
-	case "/v1/chat/completions", messagesPath, responsesPath:
-		return s.complete(w, r, true)
-	case "/v1/completions":
-		return s.complete(w, r, false)
-	case "/tokenize", countPath:
-		return s.tokenize(w, r)
-	case "/v1/models":
-		return s.models(w)
-	case "/ws":
-		return s.echoUpgrade(w, r)
-	case "/sim.Echo/Call":
-		return s.echoGRPC(w, r)
-	case "/sim/echo":
-		return s.echoDigest(w, r)
-	}
-	return writeError(w, http.StatusNotFound, "NotFoundError", "Not Found")
-}
-
-func (s *Server) models(w http.ResponseWriter) int {
-	b := append([]byte(`{"object":"list","data":[{"id":`), s.model...)
-	b = append(b, `,"object":"model","created":`...)
-	b = strconv.AppendInt(b, s.started.Unix(), 10)
-	b = append(b, `,"owned_by":"vllm","root":`...)
-	b = append(b, s.model...)
-	b = append(b, `,"parent":null,"max_model_len":`...)
-	b = strconv.AppendInt(b, int64(s.cfg.MaxModelLen), 10)
-	return writeJSON(w, http.StatusOK, append(b, "}]}"...))
-}
-
-// writeJSON sends a reply and returns its status.
-func writeJSON(w http.ResponseWriter, status int, body []byte) int {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	// A client that has left is noticed through the request's context.
-	_, _ = w.Write(body)
-	return status
-}
-
-// writeError sends an error as vLLM spells it.
-func writeError(w http.ResponseWriter, status int, kind, message string) int {
-	type detail struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    int     `json:"code"`
-	}
-	body, err := json.Marshal(map[string]detail{"error": {Message: message, Type: kind, Code: status}})
-	if err != nil {
-		panic(err) // strings and numbers always marshal
-	}
-	return writeJSON(w, status, body)
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
+
 	"github.com/tidwall/gjson"
 )
 
@@ -34,8 +36,8 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) int {
 	out = strconv.AppendInt(out, int64(s.cfg.MaxModelLen), 10)
 	out = append(out, `,"tokens":[`...)
 	for i := range req.promptLen {
-		var token [bytesPerToken]byte
-		copy(token[:], req.prompt[min(i*bytesPerToken, len(req.prompt)):])
+		var token [enginesim.BytesPerToken]byte
+		copy(token[:], req.prompt[min(i*enginesim.BytesPerToken, len(req.prompt)):])
 		if i > 0 {
 			out = append(out, ',')
 		}

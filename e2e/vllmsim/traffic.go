@@ -3,9 +3,13 @@ package vllmsim
 import (
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/enginesim"
 )
 
 // traffic counts requests and connections of a server.
@@ -16,7 +20,7 @@ type traffic struct {
 	mu       sync.Mutex
 	statuses map[int]int64
 	handlers map[handlerKey]*handlerStats
-	latency  histogram // over all handlers
+	latency  enginesim.Histogram // over all handlers
 }
 
 // handlerKey and handlerStats feed the http_* families of /metrics.
@@ -25,7 +29,7 @@ type handlerKey struct{ handler, method string }
 type handlerStats struct {
 	classes [6]int64 // by first digit of the status
 	inBytes float64
-	latency histogram
+	latency enginesim.Histogram
 }
 
 var (
@@ -40,7 +44,7 @@ var (
 func (t *traffic) clear() {
 	t.statuses = make(map[int]int64)
 	t.handlers = make(map[handlerKey]*handlerStats)
-	t.latency = newHistogram(highrBounds)
+	t.latency = enginesim.Histogram{Bounds: highrBounds}
 }
 
 func (t *traffic) reset() {
@@ -80,7 +84,7 @@ func (t *traffic) leave(r *http.Request, began time.Time, status int) {
 	seconds := time.Since(began).Seconds()
 	t.mu.Lock()
 	t.statuses[status]++
-	t.latency.observe(seconds)
+	t.latency.Observe(seconds)
 	if isModelPath(r.URL.Path) {
 		t.handler(r).count(r, status, seconds)
 	}
@@ -97,7 +101,7 @@ func (t *traffic) handler(r *http.Request) *handlerStats {
 	key := handlerKey{r.URL.Path, r.Method}
 	h := t.handlers[key]
 	if h == nil {
-		h = &handlerStats{latency: newHistogram(handlerBounds)}
+		h = &handlerStats{latency: enginesim.Histogram{Bounds: handlerBounds}}
 		t.handlers[key] = h
 	}
 	return h
@@ -108,5 +112,17 @@ func (h *handlerStats) count(r *http.Request, status int, seconds float64) {
 		h.classes[class]++
 	}
 	h.inBytes += float64(max(0, r.ContentLength))
-	h.latency.observe(seconds)
+	h.latency.Observe(seconds)
+}
+
+// keys returns the handlers that were called, in a fixed order.
+func (t *traffic) keys() []handlerKey {
+	keys := make([]handlerKey, 0, len(t.handlers))
+	for k := range t.handlers {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b handlerKey) int {
+		return -strings.Compare(a.handler+a.method, b.handler+b.method)
+	})
+	return keys
 }

@@ -19,14 +19,11 @@ import (
 // answer, and searches it backwards from its last bracket once it is complete: the nesting is known from there, however
 // much of the beginning was dropped.
 type Reader struct {
-	usage       Usage
-	cacheWrites int // tokens written to the cache, in Anthropic's field for them
-	found       bool
-	cacheReads  bool // usage.Cached is from Anthropic's field for it
-	form        form
-	cut         bool   // tail does not begin at the beginning of the event or answer
-	tail        []byte // of the event or answer so far
-	head        []byte // beginning of the event or answer, once tail has lost it
+	usage usageSeen
+	form  form
+	cut   bool   // tail does not begin at the beginning of the event or answer
+	tail  []byte // of the event or answer so far
+	head  []byte // beginning of the event or answer, once tail has lost it
 
 	noUsage   bool // nobody wants the usage
 	begun     bool // it shows output: no more is needed of beginnings
@@ -102,13 +99,9 @@ func (r *Reader) Skip() {
 // events that report a number the last one counts.
 func (r *Reader) Usage(complete bool) (Usage, bool) {
 	if complete {
-		r.readPart(r.tail)
+		r.usage.read(r.tail, r.cut, r.form == formEvents)
 	}
-	u := r.usage
-	if r.cacheReads && u.Cached+r.cacheWrites > u.Prompt {
-		u.Prompt += u.Cached + r.cacheWrites
-	}
-	return u, r.found
+	return r.usage.sum(), r.usage.found
 }
 
 // hasBlankLine reports whether the text has a blank line: one ends each event, and JSON has none.
@@ -207,7 +200,7 @@ func (r *Reader) events(text []byte) {
 			r.keepTail(line)
 			line = r.tail
 		}
-		r.readPart(line)
+		r.usage.read(line, r.cut, true)
 		if !r.begun {
 			if r.cut {
 				line, known = r.head, len(r.head) > 0

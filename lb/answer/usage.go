@@ -17,6 +17,14 @@ type Usage struct {
 	Output int // of all answers together
 }
 
+// usageSeen is the usage that an answer has shown so far.
+type usageSeen struct {
+	latest      Usage
+	cacheWrites int // tokens written to the cache, in Anthropic's field for them
+	found       bool
+	cacheReads  bool // latest.Cached is from Anthropic's field for it
+}
+
 // maxTokens bounds the numbers that are read, so that their sums and products cannot overflow.
 const maxTokens = 1 << 30
 
@@ -27,18 +35,27 @@ func mayHaveUsage(text []byte) bool {
 	return bytes.Contains(text, tokensSuffix) || bytes.Contains(text, countSuffix)
 }
 
-// readPart reads the usage of a complete event or answer.
-func (r *Reader) readPart(text []byte) {
+// read reads the usage of a complete event, or of a complete answer in one piece. cut: its beginning was dropped.
+func (u *usageSeen) read(text []byte, cut, isEvent bool) {
 	if !mayHaveUsage(text) {
 		return
 	}
-	if at := r.findUsage(text); at >= 0 {
-		r.readUsage(text[at:])
+	if at := findUsage(text, cut, isEvent); at >= 0 {
+		u.readObject(text[at:])
 	}
 }
 
-// readUsage reads the object with the usage at the beginning of the text.
-func (r *Reader) readUsage(text []byte) {
+// sum returns the usage with the whole prompt, which Anthropic's API reports in parts.
+func (u *usageSeen) sum() Usage {
+	sum := u.latest
+	if u.cacheReads && sum.Cached+u.cacheWrites > sum.Prompt {
+		sum.Prompt += sum.Cached + u.cacheWrites
+	}
+	return sum
+}
+
+// readObject reads the object with the usage at the beginning of the text.
+func (u *usageSeen) readObject(text []byte) {
 	var name []byte
 	details := false // in the details of the prompt
 	for i, depth := 0, 0; i < len(text); {
@@ -62,25 +79,25 @@ func (r *Reader) readUsage(text []byte) {
 			end := jsontext.SkipScalar(text, i)
 			counts := depth == 1 || depth == 2 && details && string(name) == "cached_tokens"
 			if n, ok := tokenCount(text[i:end]); ok && counts {
-				r.set(name, n)
+				u.set(name, n)
 			}
 			i = end
 		}
 	}
 }
 
-func (r *Reader) set(name []byte, n int) {
+func (u *usageSeen) set(name []byte, n int) {
 	switch string(name) {
 	case "prompt_tokens", "input_tokens", "promptTokenCount":
-		r.usage.Prompt, r.found = n, true
+		u.latest.Prompt, u.found = n, true
 	case "cached_tokens", "cachedContentTokenCount":
-		r.usage.Cached = n
+		u.latest.Cached = n
 	case "cache_read_input_tokens":
-		r.usage.Cached, r.cacheReads = n, true
+		u.latest.Cached, u.cacheReads = n, true
 	case "cache_creation_input_tokens":
-		r.cacheWrites = n
+		u.cacheWrites = n
 	case "completion_tokens", "output_tokens", "candidatesTokenCount":
-		r.usage.Output = n
+		u.latest.Output = n
 	}
 }
 

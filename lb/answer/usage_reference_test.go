@@ -47,7 +47,7 @@ func objectNamed(value []byte, names ...string) (object []byte) {
 }
 
 // referenceUsage adds the usage of an event, or of an answer in one part, to u, with encoding/json.
-func referenceUsage(u *Reader, answer []byte, event bool) {
+func referenceUsage(u *usageSeen, answer []byte, event bool) {
 	if !json.Valid(answer) {
 		return
 	}
@@ -174,7 +174,7 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 				text.WriteString(f.pick("", "event: x\n", ": \"prompt_tokens\":1\n", "\n") + "data:" +
 					f.pick("", " ") + event +
 					f.pick("\n\n", "\r\n\r\n", "\n"))
-				referenceUsage(&want, []byte(event), true)
+				referenceUsage(&want.usage, []byte(event), true)
 			}
 			text.WriteString(f.pick("", "data: [DONE]\n\n", `data: {"usage":{"prompt_tokens":1}`))
 		} else {
@@ -189,7 +189,7 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 				answer = answer[:end] // truncated without an error
 			}
 			if text.WriteString(answer); complete {
-				referenceUsage(&want, []byte(answer), false)
+				referenceUsage(&want.usage, []byte(answer), false)
 			}
 		}
 		f.read(&got, text.String())
@@ -225,7 +225,7 @@ func TestUsageAfterDroppedParts(t *testing.T) {
 			answer = `{"content":[{"input":{"usage":` + f.usage() + `}}],"z":[` + forged + `1]}`
 		}
 		var want Reader
-		referenceUsage(&want, []byte(answer), false)
+		referenceUsage(&want.usage, []byte(answer), false)
 		for at := max(1, len(answer)-tailSize); at < len(answer); at += 1 + f.IntN(97) {
 			if usageAt := strings.LastIndex(answer, kept+usage); usageAt >= 0 && at >= usageAt {
 				break
@@ -315,7 +315,7 @@ func FuzzUsage(f *testing.F) {
 			n := int(at) % (len(text) + 1)
 			got.Read(text[:n])
 			got.Read(text[n:])
-			referenceUsage(&want, body, event)
+			referenceUsage(&want.usage, body, event)
 			g, gotIt := got.Usage(true)
 			if w, is := want.Usage(false); g != w || gotIt != is {
 				t.Fatalf("%s cut at %d: %+v, %v; want %+v, %v", text, n, g, gotIt, w, is)

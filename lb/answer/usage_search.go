@@ -7,10 +7,10 @@ import (
 )
 
 // findUsage returns where the object with the usage begins in an event or answer, -1 if there is none. It searches
-// backwards from the end.
-func (r *Reader) findUsage(text []byte) int {
+// backwards from the end. cut: the beginning of the text was dropped.
+func findUsage(text []byte, cut, isEvent bool) int {
 	text = bytes.TrimRight(text, " \t\r\n")
-	s := usageSearch{text: text, found: -1, nested: -1, top: 1, events: r.form == formEvents}
+	s := usageSearch{text: text, found: -1, nested: -1, top: 1, isEvent: isEvent}
 	if bytes.HasSuffix(text, []byte("]")) {
 		s.top = 2
 	}
@@ -27,7 +27,7 @@ func (r *Reader) findUsage(text []byte) int {
 			}
 			return s.found
 		case '"':
-			begin := jsontext.OpeningQuote(text[:i], r.cut)
+			begin := jsontext.OpeningQuote(text[:i], cut)
 			if begin >= 0 {
 				s.key(begin, i, depth)
 			}
@@ -35,9 +35,9 @@ func (r *Reader) findUsage(text []byte) int {
 		}
 	}
 	switch {
-	case !r.cut:
+	case !cut:
 		return -1 // truncated
-	case s.found < 0 && s.events:
+	case s.found < 0 && isEvent:
 		return s.nested // the event is so long that the name of its parent was dropped
 	}
 	return s.found
@@ -45,11 +45,11 @@ func (r *Reader) findUsage(text []byte) int {
 
 // usageSearch is the state of the search.
 type usageSearch struct {
-	text   []byte
-	top    int  // depth of the answer's members
-	events bool // it is an event
-	found  int  // index of the usage, -1 before it is known
-	nested int  // index of a usage that counts if its parent is the event's response or message, -1 for none
+	text    []byte
+	top     int // depth of the answer's members
+	isEvent bool
+	found   int // index of the usage, -1 before it is known
+	nested  int // index of a usage that counts if its parent is the event's response or message, -1 for none
 }
 
 // key handles the string between two quotes, if it is a key whose value is an object.
@@ -77,7 +77,7 @@ func (s *usageSearch) key(begin, end, depth int) {
 	case "usage", "meta_info", "usageMetadata":
 		s.found = value
 	case "response", "message":
-		if s.events {
+		if s.isEvent {
 			s.found = inner
 		}
 	}

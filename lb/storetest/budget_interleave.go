@@ -37,7 +37,7 @@ func testBudgetInterleaved(t *testing.T, w *world) {
 		r.plan.Budget.Limits[i].Weight = float64(1 + i)
 	}
 	for range 4 {
-		r.owners = append(r.owners, &tracked{Store: w.NewOwner()})
+		r.owners = append(r.owners, track(w.NewOwner()))
 	}
 	if b, ok := w.Backend.(Interleaver); ok {
 		b.Between(func() {

@@ -3,7 +3,6 @@ package storetest
 import (
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -11,15 +10,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/budget"
 )
-
-// perMinute returns a plan over the addresses, each with a bucket of so many tokens, for a request of so many that
-// waits.
-func perMinute(addrs []string, rate float64, tokens int64) *lb.Plan {
-	p := Budgeted(addrs, budget.Limits{Weight: 1, Tokens: rate}, tokens)
-	p.Wait = wait(low)
-	p.Wait.Max = 10 * time.Minute
-	return p
-}
 
 // after lets time pass up to d after the start, in steps of at most 50 ms, and polls all owners at each.
 func (l *line) after(d time.Duration) {
@@ -205,32 +195,24 @@ type budgetChaos struct {
 
 // testBudgetWaitRandom: no endpoint has more in flight than its cap or is given more than its bucket has, and without
 // an age bonus nobody waits whom an endpoint can take.
-func testBudgetWaitRandom(t *testing.T, l *line) {
-	steps, seeds := 600, firstSeeds(12)
+func testBudgetWaitRandom(_ *testing.T, l *line) {
+	steps := 600
 	if testing.Short() {
 		steps /= 2
 	}
-	if slow, ok := l.Backend.(Slow); ok {
-		seeds = slow.Seeds()
-	} else if testing.Short() {
-		seeds = firstSeeds(4)
-	}
-	for _, seed := range seeds {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			c := &budgetChaos{
-				line: &line{world: &world{t: t, open: l.open, Backend: l.open(), now: time.Hour}},
-				rng:  rand.New(rand.NewPCG(seed, 16)), addrs: Addrs(3), rate: 6000, limit: int64(seed % 4),
-				counts: map[*asked]bool{}, states: make([]budget.State, 3), flight: make([]int64, 3),
-			}
-			if seed%2 == 1 {
-				c.bonus = 50
-			}
-			for range 3 {
-				c.owners = append(c.owners, &tracked{Store: c.NewOwner()})
-			}
-			c.run(steps)
-		})
-	}
+	l.histories(12, 4, func(fresh *line, seed uint64) {
+		c := &budgetChaos{
+			line: fresh, rng: rand.New(rand.NewPCG(seed, 16)), addrs: Addrs(3), rate: 6000, limit: int64(seed % 4),
+			counts: map[*asked]bool{}, states: make([]budget.State, 3), flight: make([]int64, 3),
+		}
+		if seed%2 == 1 {
+			c.bonus = 50
+		}
+		for range 3 {
+			c.owners = append(c.owners, track(c.NewOwner()))
+		}
+		c.run(steps)
+	})
 }
 
 // run takes so many steps, and releases all in the end.
@@ -376,4 +358,16 @@ func (c *budgetChaos) check() {
 			}
 		}
 	}
+}
+
+// testBudgetWaitSilent: the next one can take the tokens that a silent owner was charged.
+func testBudgetWaitSilent(_ *testing.T, l *line) {
+	owners, addrs := l.join(2), Addrs(1)
+	p := perMinute(addrs, 6000, 3000)
+	p.Candidates[0].Cap = 1
+	holder := l.take(owners[0], p)
+	lost, next := l.queue(owners[1], p), l.queue(owners[0], p)
+	l.release(holder) // grants it to the other owner
+	l.silence(owners[0])
+	l.granted([]*asked{lost, next}, next)
 }

@@ -33,7 +33,7 @@ func testBudgetsRandom(t *testing.T, w *world, scope string) {
 	SetRapid(t, "checks", "60")
 	SetRapid(t, "steps", "100")
 	rapid.Check(t, func(rt *rapid.T) {
-		h := &history{world: &world{t: t, Backend: w.open(), now: time.Hour}, rt: rt, addrs: Addrs(5)}
+		h := &history{world: w.another(t), rt: rt, addrs: Addrs(5)}
 		b := &budgets{history: h, last: -1, scope: scope}
 		_, b.crashes = h.Backend.(Passer) // whose clock cannot be set
 		b.crashes = b.crashes || rapid.Bool().Draw(rt, "crashes")

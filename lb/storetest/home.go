@@ -8,13 +8,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// WithHome returns the plan for a session that prefers the candidates in this order.
-func WithHome(p *lb.Plan, factor float64, order ...uint16) *lb.Plan {
-	out := *p
-	out.Home = lb.Home{Order: order, LoadFactor: factor}
-	return &out
-}
-
 // testHome: requests of a session go to the first endpoint in its order that carries less than its bound, over all
 // owners, and to the next one that is not full.
 func testHome(t *testing.T, w *world) {

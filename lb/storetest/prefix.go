@@ -2,53 +2,10 @@ package storetest
 
 import (
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
-
-// Blocks returns the blocks of a prompt, four for each seed. Prompts that begin with the same seeds begin with the same
-// blocks.
-func Blocks(seeds ...uint64) []prompt.Block {
-	var out []prompt.Block
-	key := uint64(0)
-	for _, seed := range seeds {
-		for range 4 {
-			key = (key^seed+1)*0x9e3779b97f4a7c15 ^ key>>29
-			out = append(out, prompt.Block{Key: key >> 8, End: 100 * (len(out) + 1)})
-		}
-	}
-	return out
-}
-
-// The tokens of each prompt and of each answer in these tests.
-const (
-	promptTokens = 1000
-	answerTokens = 10
-)
-
-// WithPrompt returns the plan p with a prompt of the given blocks. Each cached token is worth credit tokens of load.
-func WithPrompt(p *lb.Plan, credit float64, blocks []prompt.Block) *lb.Plan {
-	out := *p
-	out.Unit, out.Tokens = lb.Tokens, promptTokens+answerTokens
-	out.Prefix = lb.Prefix{
-		Blocks: blocks, Bytes: 100 * len(blocks), Tokens: promptTokens, Credit: credit * promptTokens,
-		TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20, Remote: 8 << 20},
-	}
-	return &out
-}
-
-// visit reserves and releases, and returns what was granted.
-func (w *world) visit(s lb.Store, id lb.LeaseID, p *lb.Plan) (addr string, g lb.Grant) {
-	w.t.Helper()
-	addr, g, err := w.reserve(s, id, p)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	s.Release(w.now, id)
-	return addr, g
-}
 
 // testPrefix: a prompt goes where most of it is cached, and counts the tokens that are not. The index is shared by all
 // owners.

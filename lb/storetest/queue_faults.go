@@ -4,59 +4,43 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/queuecheck"
 )
 
-// Failer is a Backend whose writes can fail: f is called for each, which fails with its error. nil: none fails.
-type Failer interface {
-	Fail(f func() error)
-}
-
 var errLost = errors.New("storetest: the write is lost")
 
 // testQueueFaults lets writes fail while requests wait: places and grants may come later, and none is lost, given twice
 // or above a cap.
 func testQueueFaults(t *testing.T, l *line) {
-	b, ok := l.Backend.(Failer)
-	if !ok {
+	if _, ok := l.Backend.(Failer); !ok {
 		t.Skip("writes of this backend do not fail")
 	}
-	histories, steps := 20, 1000
-	if testing.Short() {
-		histories = 4
-	}
-	for seed := range uint64(histories) {
-		if seed > 0 {
-			l.Backend = l.open()
-			b = l.Backend.(Failer)
+	l.histories(20, 4, func(fresh *line, seed uint64) {
+		b := fresh.Backend.(Failer)
+		c := &chaos{
+			line: fresh, rng: rand.New(rand.NewPCG(seed, 8)), moved: map[*asked]string{}, prompts: seed%3 == 1,
 		}
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			fresh := &line{world: &world{t: t, open: l.open, Backend: l.Backend, now: time.Hour}, faults: true}
-			c := &chaos{
-				line: fresh, rng: rand.New(rand.NewPCG(seed, 8)), moved: map[*asked]string{}, prompts: seed%3 == 1,
-			}
-			c.begin()
-			for range steps {
-				b.Fail(func() error {
-					if c.rng.IntN(10) == 0 {
-						return errLost
-					}
-					return nil
-				})
-				c.step()
-				c.poll()
-				b.Fail(nil)
-			}
-			c.recover()
-			c.undisturbed(c.audit)
-			c.undisturbed(c.end)
-			c.checkKept()
-		})
-	}
+		c.faults = true
+		c.begin()
+		for range 1000 {
+			b.Fail(func() error {
+				if c.rng.IntN(10) == 0 {
+					return errLost
+				}
+				return nil
+			})
+			c.step()
+			c.poll()
+			b.Fail(nil)
+		}
+		c.recover()
+		c.undisturbed(c.audit)
+		c.undisturbed(c.end)
+		c.checkKept()
+	})
 }
 
 // recover lets time pass without faults, until what has failed was tried again.

@@ -268,3 +268,42 @@ func testQueueFewerTokens(_ *testing.T, l *line) {
 	l.granted(waiting[1:], waiting[1])
 	l.want(addrs, 3)
 }
+
+// testQueueLateRoom: a request would rather wait for a full endpoint than take an open one, and is about to be refused,
+// since the queue has no place. At some moment of that, another owner frees the endpoint. The request counts if it is
+// told that it was placed, and only then.
+func testQueueLateRoom(t *testing.T, l *line) {
+	if _, ok := l.Backend.(Interleaver); !ok {
+		t.Skip("nobody acts between a read and a write of this backend")
+	}
+	for moment := 1; ; moment++ {
+		l = &line{world: l.another(t), still: true}
+		o, addrs := l.join(2), Addrs(2)
+		holder := l.warmUp(o[0], addrs)
+		l.take(o[1], limited([]string{"10.9.9.9:8000"}, 9, wait(high))) // so that it has read the table before
+		b, calls := l.Backend.(Interleaver), 0
+		b.Between(func() {
+			if calls++; calls == moment {
+				l.release(holder)
+			}
+		})
+		p := prompted(addrs, 8, warmSeed)
+		p.Wait.Patience, p.Wait.Length = 2*time.Second, 0
+		r := l.ask(o[1], p)
+		b.Between(nil)
+		if calls < moment { // nobody has acted
+			if moment == 1 || !errors.Is(r.err, lb.ErrQueueFull) {
+				t.Errorf("after %d moments the request is answered with %v", moment-1, r.err)
+			}
+			return
+		}
+		if r.waits() {
+			t.Fatalf("moment %d: the request waits in a queue without a place", moment)
+		}
+		if r.err == nil {
+			l.want(addrs, 1, 0)
+			l.release(r)
+		}
+		l.want(addrs, 0, 0)
+	}
+}

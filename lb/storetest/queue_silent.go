@@ -2,23 +2,11 @@ package storetest
 
 import (
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
 )
-
-// silence lets time pass in which only the given owners poll, until an owner that does not is silent for sure: it has
-// missed ten polls, and two more.
-func (l *line) silence(poll ...lb.Store) {
-	for range lb.Silence/lb.PollPeriod + 2 {
-		l.tick(lb.PollPeriod)
-		for _, s := range poll {
-			s.Poll(l.now)
-		}
-	}
-}
 
 // testQueueSilentTurn: the turn of an owner that does not poll goes to others, and its place is kept for it.
 func testQueueSilentTurn(t *testing.T, l *line) {
@@ -92,18 +80,6 @@ func testQueueSilentGrants(t *testing.T, l *line) {
 	l.want(addrs, 0, 0)
 }
 
-// testBudgetWaitSilent: the next one can take the tokens that a silent owner was charged.
-func testBudgetWaitSilent(_ *testing.T, l *line) {
-	owners, addrs := l.join(2), Addrs(1)
-	p := perMinute(addrs, 6000, 3000)
-	p.Candidates[0].Cap = 1
-	holder := l.take(owners[0], p)
-	lost, next := l.queue(owners[1], p), l.queue(owners[0], p)
-	l.release(holder) // grants it to the other owner
-	l.silence(owners[0])
-	l.granted([]*asked{lost, next}, next)
-}
-
 // testQueueSilentKnows: what an owner may have learned of stays its own, however long it is silent.
 func testQueueSilentKnows(t *testing.T, l *line) {
 	o, addrs := l.join(2), Addrs(1)
@@ -124,34 +100,26 @@ func testQueueSilentKnows(t *testing.T, l *line) {
 
 // testQueueSilentRandom runs random histories in which owners are silent now and then. Nothing is granted twice or
 // above a cap by that, and nobody loses a place.
-func testQueueSilentRandom(t *testing.T, l *line) {
-	const steps = 1000
-	seeds := firstSeeds(20)
-	if slow, ok := l.Backend.(Slow); ok {
-		seeds = slow.Seeds()
-	}
-	for _, seed := range seeds {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			fresh := &line{world: &world{t: t, open: l.open, Backend: l.open(), now: time.Hour}}
-			c := &chaos{
-				line: fresh, rng: rand.New(rand.NewPCG(seed, 9)), moved: map[*asked]string{},
-				strict: seed%2 == 1, prompts: seed%3 == 1,
+func testQueueSilentRandom(_ *testing.T, l *line) {
+	l.histories(20, 20, func(fresh *line, seed uint64) {
+		c := &chaos{
+			line: fresh, rng: rand.New(rand.NewPCG(seed, 9)), moved: map[*asked]string{},
+			strict: seed%2 == 1, prompts: seed%3 == 1,
+		}
+		c.begin()
+		c.owners = append(c.owners, track(c.NewOwner()))
+		for range 1000 {
+			if c.rng.IntN(25) == 0 {
+				c.hush()
 			}
-			c.begin()
-			c.owners = append(c.owners, c.newOwner())
-			for range steps {
-				if c.rng.IntN(25) == 0 {
-					c.hush()
-				}
-				c.step()
-				c.poll()
-			}
-			c.undisturbed(c.settle)
-			c.undisturbed(c.audit)
-			c.undisturbed(c.end)
-			c.checkKept()
-		})
-	}
+			c.step()
+			c.poll()
+		}
+		c.undisturbed(c.settle)
+		c.undisturbed(c.audit)
+		c.undisturbed(c.end)
+		c.checkKept()
+	})
 }
 
 // hush has one owner do nothing for up to a second, in which the others go on. None of these moves a lease: what the

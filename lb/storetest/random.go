@@ -2,9 +2,7 @@ package storetest
 
 import (
 	"errors"
-	"flag"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -46,7 +44,7 @@ func testRandom(t *testing.T, w *world) {
 	SetRapid(t, "checks", "60")
 	SetRapid(t, "steps", "100")
 	rapid.Check(t, func(rt *rapid.T) {
-		h := &history{world: &world{t: t, Backend: w.open(), now: time.Hour}, rt: rt, addrs: Addrs(12)}
+		h := &history{world: w.another(t), rt: rt, addrs: Addrs(12)}
 		for range 4 {
 			h.join()
 		}
@@ -65,24 +63,6 @@ func testRandom(t *testing.T, w *world) {
 			}
 		}
 	})
-}
-
-// SetRapid sets a flag of rapid for the rest of the test, such as "steps", the mean number of steps of a history, or
-// "checks", how many histories there are. A value that was given on the command line or in the environment stays. With
-// -short, rapid runs a fifth of the histories, at least one, with half of the steps.
-func SetRapid(t testing.TB, name, value string) {
-	t.Helper()
-	if n, err := strconv.Atoi(value); err == nil && name == "checks" && testing.Short() {
-		value = strconv.Itoa(max(n, 5))
-	}
-	f := flag.Lookup("rapid." + name)
-	if f.Value.String() != f.DefValue {
-		return
-	}
-	if err := f.Value.Set(value); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
 }
 
 func (h *history) join() {

@@ -2,37 +2,29 @@
 package storetest
 
 import (
-	"errors"
-	"math"
-	"slices"
 	"testing"
-	"time"
-
-	"github.com/warmgate/warmgate/lb"
 )
 
-// TTL is the time without a heartbeat after which a backend must return the leases of an owner.
-const TTL = 5 * time.Second
-
-// Backend is what the stores of several owners share. A backend is used by one test only.
-type Backend interface {
-	// NewOwner returns the store of one more owner.
-	NewOwner() lb.Store
-	// Loads returns the load of each endpoint in the scope, over all owners.
-	Loads(scope string, addrs []string) []lb.Load
-	// IndexBlocks returns how many prefix blocks the index of the stores holds in the given number of bytes.
-	IndexBlocks(bytes int) int
-}
-
-// Passer is a Backend with a clock of its own, which Pass advances.
-type Passer interface {
-	Pass(d time.Duration)
-}
-
-var suite = []struct {
+// cases are a part of the suite. Each has a world of its own.
+type cases[W any] []struct {
 	name string
-	run  func(*testing.T, *world)
-}{
+	run  func(*testing.T, W)
+}
+
+// on runs the cases, each on a fresh backend, in what in makes of a world.
+func (all cases[W]) on(t *testing.T, open func(*testing.T) Backend, in func(*world) W) {
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			c.run(t, in((&world{open: func() Backend { return open(t) }}).another(t)))
+		})
+	}
+}
+
+func plain(w *world) *world { return w }
+
+func queueing(w *world) *line { return &line{world: w} }
+
+var suite = cases[*world]{
 	{"chooses the least loaded", testLeast},
 	{"sees the other owners", testShared},
 	{"keeps to the cap", testCap},
@@ -73,324 +65,152 @@ var suite = []struct {
 }
 
 // Run runs the suite; open returns a fresh backend. The previous one is not used after that.
-func Run(t *testing.T, open func(t *testing.T) Backend) {
-	for _, c := range suite {
-		t.Run(c.name, func(t *testing.T) {
-			fresh := func() Backend { return open(t) }
-			c.run(t, &world{t: t, open: fresh, Backend: fresh(), now: time.Hour})
-		})
-	}
+func Run(t *testing.T, open func(t *testing.T) Backend) { suite.on(t, open, plain) }
+
+var queueSuite = cases[*line]{
+	{"a request waits and is granted what another owner releases", testQueueGrant},
+	{"a request that does not wait is refused", testQueueFull},
+	{"first come first served over all owners", testQueueFIFO},
+	{"nobody overtakes a grant that was not claimed yet", testQueueOvertake},
+	{"a request waits only for what it may use", testQueueCandidates},
+	{"scopes have queues of their own", testQueueScopes},
+	{"a higher cap lets waiting requests go first", testQueueCaps},
+	{"a lower cap holds", testQueueLowerCap},
+	{"a lease that moves away frees its endpoint", testQueueAmend},
+	{"a request waits for tokens", testQueueTokens},
+	{"a lease that counts for less frees tokens", testQueueFewerTokens},
+	{"the wait is over", testQueueMax},
+	{"a released request leaves the queue", testQueueRelease},
+	{"a released request gives back a grant that it has not claimed", testQueueReleaseGranted},
+	{"a dead owner's requests leave the queue", testQueueDeadOwner},
+	{"a dead owner's grants are returned", testQueueDeadGrant},
+	{"a silent owner's turns go to others", testQueueSilentTurn},
+	{"a silent owner begins to wait again", testQueueSilentBegins},
+	{"a silent owner's grants are given to others", testQueueSilentGrants},
+	{"a silent owner keeps what it knows of", testQueueSilentKnows},
+	{"random histories with silent owners", testQueueSilentRandom},
+	{"heartbeats keep waiting requests", testQueueHeartbeats},
+	{"a request that is reserved anew keeps its place", testQueueSince},
+	{"a request that is planned anew is never out of the queue", testQueueInstead},
+	{"the queue has a length", testQueueLength},
+	{"a tenant has a part of the queue", testQueueTenantLength},
+	{"a class below its part evicts the youngest of another one", testQueueEviction},
+	{"in a full queue a tenant with many makes room for one with few", testQueueFlood},
+	{"in a full queue each class has its part", testQueueParts},
+	{"who holds most of a full queue makes room for who has nothing there", testQueueMajority},
+	{"a class has places that others cannot take", testQueueReserved},
+	{"a hopeless request is refused at once", testQueueHopeless},
+	{"a strictly higher class is not hopeless", testQueueHopelessClass},
+	{"a tenant is not hopeless behind another one", testQueueHopelessTenant},
+	{"nothing is hopeless while an endpoint is open", testQueueHopelessOpen},
+	{"statistics", testQueueStats},
+	{"classes share by weight", testQueueWeights},
+	{"a class that comes late has no claim", testQueueIdleClass},
+	{"a strictly higher class goes first", testQueueStrict},
+	{"a class that has waited long has a part", testQueueAging},
+	{"tenants of a class take turns", testQueueTenants},
+	{"tenants share what was served", testQueueServedTenants},
+	{"classes share what was served", testQueueServedClasses},
+	{"what was served counts once", testQueueServedOnce},
+	{"a warm prefix passes others", testQueuePass},
+	{"a warm prefix passes only so many others", testQueueSkip},
+	{"nobody is passed for ever", testQueuePassed},
+	{"a warm prefix is patient", testQueuePatience},
+	{"a request is placed where it would have been refused", testQueueLateRoom},
+	{"random histories of waiting requests", testQueueRandom},
+	{"writes fail while requests wait", testQueueFaults},
 }
 
-// world is a backend with a clock and the helpers of the suite.
-type world struct {
-	Backend
-	open func() Backend // returns another one
-	t    *testing.T
-	now  time.Duration
+// RunQueue runs the part of the suite that is about requests that wait; open returns a fresh backend. The previous one
+// is not used after that.
+func RunQueue(t *testing.T, open func(t *testing.T) Backend) { queueSuite.on(t, open, queueing) }
+
+var budgetSuite = cases[*world]{
+	{"shares by weight", testBudgetShares},
+	{"a bucket starts full and refills", testBudgetBucket},
+	{"a bucket that never refills", testBudgetNever},
+	{"a bucket is shared by all owners", testBudgetOwners},
+	{"requests a minute are limited", testBudgetRequests},
+	{"a large request needs a full bucket", testBudgetLarge},
+	{"caps hold", testBudgetCaps},
+	{"a release frees the slot and gives back no tokens", testBudgetRelease},
+	{"settled by what was used", testBudgetSettle},
+	{"what no endpoint has seen is given back", testBudgetUnused},
+	{"who was not charged corrects nothing", testBudgetUncharged},
+	{"restricted by its own word", testBudgetRestrict},
+	{"its own word shrinks a bucket", testBudgetShrink},
+	{"limits apply at once", testBudgetLimits},
+	{"a dead owner's slots are returned, its charges stay", testBudgetDeadOwner},
+	{"endpoints come and go", testBudgetChurn},
+	{"scopes are independent", testBudgetScopes},
+	{"without a budget nothing is corrected", testBudgetNone},
+	{"random histories", testBudgetRandom},
+	{"nothing is given twice, whoever acts in between", testBudgetInterleaved},
 }
 
-// reserve reserves, and expects done to be called once before Reserve returns.
-func (w *world) reserve(s lb.Store, id lb.LeaseID, p *lb.Plan) (addr string, g lb.Grant, err error) {
-	w.t.Helper()
-	calls := 0
-	s.Reserve(w.now, id, p, func(got lb.Grant, e error) { g, err = got, e; calls++ })
-	if calls != 1 {
-		w.t.Fatalf("done was called %d times", calls)
-	}
-	if err == nil {
-		addr = p.Candidates[g.Index].Addr
-	}
-	return addr, g, err
+// RunBudget runs the part of the suite that is about budgets; open returns a fresh backend. The previous one is not
+// used after that.
+func RunBudget(t *testing.T, open func(t *testing.T) Backend) { budgetSuite.on(t, open, plain) }
+
+var budgetQueueSuite = cases[*line]{
+	{"a request waits until its bucket has refilled", testBudgetWait},
+	{"what is released is granted by share", testBudgetWaitShares},
+	{"a small request goes where a large one cannot", testBudgetWaitSmall},
+	{"with an age bonus a large request is not passed for ever", testBudgetWaitLarge},
+	{"without an age bonus it is", testBudgetWaitStarved},
+	{"who does not wait leaves what is set aside", testBudgetAside},
+	{"a target that opens again serves who waits", testBudgetWaitClosed},
+	{"a grant that is not claimed is given back with its tokens", testBudgetWaitReturned},
+	{"what a silent owner was charged is given back", testBudgetWaitSilent},
+	{"a hopeless request is told when the bucket has refilled", testBudgetWaitFull},
+	{"random histories of waiting requests", testBudgetWaitRandom},
 }
 
-// must reserves, fails the test on an error, and returns the chosen address.
-func (w *world) must(s lb.Store, id lb.LeaseID, p *lb.Plan) string {
-	w.t.Helper()
-	addr, _, err := w.reserve(s, id, p)
-	if err != nil {
-		w.t.Fatalf("reserve %d: %v", id, err)
-	}
-	return addr
+// RunBudgetQueue runs the part of the suite that is about requests that wait for budgets; open returns a fresh backend.
+// The previous one is not used after that.
+func RunBudgetQueue(t *testing.T, open func(t *testing.T) Backend) {
+	budgetQueueSuite.on(t, open, queueing)
 }
 
-// want expects the requests in flight at the endpoints of scope llm.
-func (w *world) want(addrs []string, want ...int64) {
-	w.t.Helper()
-	var got []int64
-	for _, l := range w.Loads("llm", addrs) {
-		got = append(got, l.Requests)
-	}
-	if !slices.Equal(got, want) {
-		w.t.Fatalf("requests in flight are %v, want %v", got, want)
-	}
+var tenantSuite = cases[*world]{
+	{"each has a budget of its own", testTenantsApart},
+	{"all owners share it", testTenantOwners},
+	{"settled by what was used", testTenantSettle},
+	{"a release may come first", testTenantReleaseFirst},
+	{"a dead owner's slots are returned", testTenantDeadOwner},
+	{"any number of them", testTenantsMany},
+	{"a budget in use is not forgotten", testTenantsInUse},
+	{"random histories", func(t *testing.T, w *world) { testBudgetsRandom(t, w, tenants) }},
 }
 
-// tick advances the clock.
-func (w *world) tick(d time.Duration) {
-	w.now += d
-	if p, ok := w.Backend.(Passer); ok {
-		p.Pass(d)
-	}
+// RunTenants runs the part of the suite that is about the budgets of tenants; open returns a fresh backend. The
+// previous one is not used after that.
+func RunTenants(t *testing.T, open func(t *testing.T) Backend) { tenantSuite.on(t, open, plain) }
+
+var taskSuite = cases[*work]{
+	{"a task counts until it is completed", testTaskComplete},
+	{"a completed task is settled by what it used", testTaskSettle},
+	{"a repeated key gives the same task", testTaskKey},
+	{"the key of a task that has ended gives another one", testTaskEndedKey},
+	{"a key whose endpoint is no candidate gives another task", testTaskOtherKey},
+	{"a task that is not renewed is abandoned", testTaskAbandoned},
+	{"a task that is renewed lives", testTaskRenewed},
+	{"a task belongs to no owner", testTaskDeadOwner},
+	{"tasks and requests share slots and buckets", testTaskShared},
+	{"a refused task is told when to ask again", testTaskRefused},
+	{"tokens are set aside for who was refused first", testTaskAside},
+	{"tasks that are refused by a cap come one after the other", testTaskBehind},
+	{"nobody waits for a caller that does not come back", testTaskAsideExpires},
+	{"an unknown scope has no tasks", testTaskUnknown},
+	{"many tasks end", testTaskMany},
+	{"tasks that have ended keep none out", testTaskRoom},
+	{"a task that is refused passes on what was given back", testTaskPassesOn},
+	{"levels tell what is in flight, left and closed", testLevels},
+	{"random histories of tasks", testTaskRandom},
 }
 
-// pass advances the clock second by second, with a heartbeat of each given store after each.
-func (w *world) pass(d time.Duration, live ...lb.Store) {
-	w.t.Helper()
-	for end := w.now + d; w.now < end; {
-		w.tick(time.Second)
-		for _, s := range live {
-			if err := s.Heartbeat(w.now); err != nil {
-				w.t.Fatalf("heartbeat: %v", err)
-			}
-		}
-	}
-}
-
-func testLeast(t *testing.T, w *world) {
-	s, addrs := w.NewOwner(), Addrs(3)
-	p := Even(addrs)
-	for id := range lb.LeaseID(30) {
-		p.Random = uint64(id) * 7919
-		before := w.Loads("llm", addrs)
-		addr, g, err := w.reserve(s, id, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range before {
-			if l.Requests < g.Load.Requests-1 {
-				t.Fatalf("chose %s with %d in flight although the loads were %v", addr, g.Load.Requests-1, before)
-			}
-		}
-	}
-	w.want(addrs, 10, 10, 10)
-	for id := range lb.LeaseID(30) {
-		s.Release(w.now, id)
-	}
-	w.want(addrs, 0, 0, 0)
-}
-
-func testShared(t *testing.T, w *world) {
-	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
-	first := w.must(a, 1, Even(addrs))
-	if second := w.must(b, 1, Even(addrs)); second == first {
-		t.Fatalf("the second owner chose %s too, although it had a request", second)
-	}
-	w.want(addrs, 1, 1)
-	a.Release(w.now, 1)
-	b.Release(w.now, 1)
-	w.want(addrs, 0, 0)
-}
-
-func testCap(t *testing.T, w *world) {
-	s, addrs := w.NewOwner(), Addrs(2)
-	p := Even(addrs)
-	p.Candidates[0].Cap, p.Candidates[1].Cap = 1, 2
-	for id := range lb.LeaseID(3) {
-		w.must(s, id, p)
-	}
-	if _, _, err := w.reserve(s, 9, p); !errors.Is(err, lb.ErrFull) {
-		t.Fatalf("over the cap: %v", err)
-	}
-	w.want(addrs, 1, 2)
-	s.Release(w.now, 9) // the refused request has no lease
-	w.want(addrs, 1, 2)
-	s.Release(w.now, 0)
-	w.must(s, 10, p)
-	w.want(addrs, 1, 2)
-}
-
-func testWeights(t *testing.T, w *world) {
-	s, addrs := w.NewOwner(), Addrs(2)
-	p := Even(addrs)
-	p.Candidates[1].Weight = 3
-	for id := range lb.LeaseID(40) {
-		w.must(s, id, p)
-	}
-	w.want(addrs, 10, 30)
-}
-
-func testTokens(t *testing.T, w *world) {
-	s, addrs := w.NewOwner(), Addrs(2)
-	p := Even(addrs)
-	p.Unit, p.Tokens = lb.Tokens, 1000
-	big := w.must(s, 1, p)
-	p.Tokens = 100
-	for id := lb.LeaseID(2); id < 12; id++ {
-		if got := w.must(s, id, p); got == big {
-			t.Fatalf("request %d of 100 tokens went beside the one of 1000", id)
-		}
-	}
-	for i, l := range w.Loads("llm", addrs) {
-		if l.Tokens != 1000 {
-			t.Fatalf("endpoint %d carries %d tokens", i, l.Tokens)
-		}
-	}
-}
-
-// testManyTokens: whatever number of tokens a request has, its release removes what its reservation added, and no
-// tokens of other leases.
-func testManyTokens(t *testing.T, w *world) {
-	for _, n := range []int64{-5, 0, 1, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<32 + 7, 1 << 62, math.MaxInt64} {
-		a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(1)
-		p := Even(addrs)
-		p.Unit, p.Tokens = lb.Tokens, 1000
-		w.must(b, 1, p)
-		p.Tokens = n
-		w.must(a, 1, p)
-		first := w.Loads("llm", addrs)[0]
-		if first.Tokens < 1000 || n > 1000 && first.Tokens < 2000 {
-			t.Fatalf("%d tokens and 1000 make %d", n, first.Tokens)
-		}
-		w.pass(2*time.Second, a, b)
-		if again := w.Loads("llm", addrs)[0]; again != first {
-			t.Fatalf("%d tokens: %+v in flight became %+v with time", n, first, again)
-		}
-		a.Amend(w.now, 1, "", n/2)
-		a.Release(w.now, 1)
-		if l := w.Loads("llm", addrs)[0]; l != (lb.Load{Requests: 1, Tokens: 1000}) {
-			t.Fatalf("after the release of %d tokens %+v remain", n, l)
-		}
-		b.Release(w.now, 1)
-	}
-}
-
-func testTies(t *testing.T, w *world) {
-	const n, draws = 8, 1600
-	s, addrs := w.NewOwner(), Addrs(n)
-	p, counts, seed := Even(addrs), map[string]float64{}, uint64(1)
-	for id := range lb.LeaseID(draws) {
-		seed = seed*6364136223846793005 + 1442695040888963407
-		p.Random = seed >> 16
-		counts[w.must(s, id, p)]++
-		s.Release(w.now, id)
-	}
-	chi2 := 0.0
-	for _, a := range addrs {
-		chi2 += math.Pow(counts[a]-draws/n, 2) / (draws / n)
-	}
-	if chi2 > 24.3 { // p = 0.001 at 7 degrees of freedom; the draws are the same each time
-		t.Fatalf("chi-squared %.1f over %v", chi2, counts)
-	}
-}
-
-func testReleaseOnce(_ *testing.T, w *world) {
-	s, addrs := w.NewOwner(), Addrs(1)
-	w.must(s, 1, Even(addrs))
-	w.must(s, 2, Even(addrs))
-	for range 3 {
-		s.Release(w.now, 1)
-	}
-	w.want(addrs, 1)
-	s.Release(w.now, 77)
-	w.want(addrs, 1)
-}
-
-func testReleaseFirst(t *testing.T, w *world) {
-	s, addrs := w.NewOwner(), Addrs(1)
-	s.Release(w.now, 1)
-	if _, _, err := w.reserve(s, 1, Even(addrs)); !errors.Is(err, lb.ErrReleased) {
-		t.Fatalf("a reservation after its release: %v", err)
-	}
-	w.want(addrs, 0)
-}
-
-func testReserveTwice(t *testing.T, w *world) {
-	s, addrs := w.NewOwner(), Addrs(4)
-	p := Even(addrs)
-	first := w.must(s, 1, p)
-	p.Random = 3
-	if again := w.must(s, 1, p); again != first {
-		t.Fatalf("the same lease was granted %s and then %s", first, again)
-	}
-	s.Release(w.now, 1)
-	w.want(addrs, 0, 0, 0, 0)
-}
-
-func testAmend(t *testing.T, w *world) {
-	s, addrs := w.NewOwner(), Addrs(3)
-	p := Even(addrs[:2])
-	p.Tokens = 500
-	first := w.must(s, 1, p)
-	s.Amend(w.now, 1, "", 100)
-	if l := w.Loads("llm", []string{first})[0]; l != (lb.Load{Requests: 1, Tokens: 100}) {
-		t.Fatalf("after the prefill: %+v", l)
-	}
-	s.Amend(w.now, 1, addrs[2], 100) // a retry was served by an endpoint that was no candidate
-	w.want(addrs, 0, 0, 1)
-	s.Amend(w.now, 99, addrs[0], 5)
-	s.Release(w.now, 1)
-	if l := w.Loads("llm", addrs); l[0] != (lb.Load{}) || l[1] != (lb.Load{}) || l[2] != (lb.Load{}) {
-		t.Fatalf("after the release: %v", l)
-	}
-}
-
-func testChurn(_ *testing.T, w *world) {
-	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(60)
-	w.must(a, 1, Even(addrs[:1]))
-	for i := 1; i < 58; i++ { // a rolling replacement, seen by both owners in turn
-		id := lb.LeaseID(i + 1)
-		w.must(a, id, Even(addrs[i:i+2]))
-		w.must(b, id, Even(addrs[i:i+2]))
-		a.Release(w.now, id)
-		b.Release(w.now, id)
-	}
-	w.want(addrs[:3], 1, 0, 0)
-	w.must(b, 900, Even(addrs[57:59]))
-	a.Release(w.now, 1)
-	w.want(addrs[:3], 0, 0, 0)
-	b.Release(w.now, 900)
-	w.want(addrs[57:], 0, 0, 0)
-}
-
-func testDeadOwner(t *testing.T, w *world) {
-	dead, alive, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
-	for id := range lb.LeaseID(6) {
-		w.must(dead, id, Even(addrs))
-	}
-	w.must(alive, 1, Even(addrs[:1]))
-	w.pass(TTL-time.Second, alive)
-	w.want(addrs, 4, 3)
-	w.pass(2*time.Second, alive)
-	w.want(addrs, 1, 0)
-	alive.Release(w.now, 1)
-	w.want(addrs, 0, 0)
-}
-
-func testHeartbeats(_ *testing.T, w *world) {
-	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
-	w.must(a, 1, Even(addrs))
-	w.must(b, 1, Even(addrs))
-	w.pass(10*TTL, a, b)
-	w.want(addrs, 1, 1)
-}
-
-func testResumed(_ *testing.T, w *world) {
-	z, other, addrs := w.NewOwner(), w.NewOwner(), Addrs(3)
-	w.must(z, 1, Even(addrs[:1]))
-	w.must(z, 2, Even(addrs[1:2]))
-	w.must(other, 1, Even(addrs[2:]))
-	w.pass(2*TTL, other)
-	w.want(addrs, 0, 0, 1)
-	w.pass(time.Second, z, other) // it is alive again: its next heartbeat counts its leases again
-	w.want(addrs, 1, 1, 1)
-	z.Release(w.now, 1)
-	z.Release(w.now, 2)
-	w.want(addrs, 0, 0, 1)
-}
-
-func testResumedRelease(_ *testing.T, w *world) {
-	z, other, late, addrs := w.NewOwner(), w.NewOwner(), w.NewOwner(), Addrs(2)
-	w.must(z, 1, Even(addrs[:1]))
-	w.must(z, 2, Even(addrs[:1]))
-	w.must(other, 1, Even(addrs[1:]))
-	w.pass(2*TTL, other)
-	w.must(late, 1, Even(addrs[:1])) // may get what the silent owner had in shared memory
-	z.Release(w.now, 1)
-	w.pass(time.Second, z, other, late) // counts the lease that the silent owner still holds, and no other
-	w.want(addrs, 2, 1)
-	z.Release(w.now, 2)
-	w.want(addrs, 1, 1)
-	w.pass(2*TTL, z, other, late)
-	w.want(addrs, 1, 1)
+// RunTasks runs the part of the suite that is about tasks; open returns a fresh backend whose stores are
+// [lb.TaskStore]s, too. The previous one is not used after that.
+func RunTasks(t *testing.T, open func(t *testing.T) Backend) {
+	taskSuite.on(t, open, func(w *world) *work { return &work{world: w} })
 }

@@ -9,42 +9,6 @@ import (
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
-var taskSuite = []struct {
-	name string
-	run  func(*testing.T, *work)
-}{
-	{"a task counts until it is completed", testTaskComplete},
-	{"a completed task is settled by what it used", testTaskSettle},
-	{"a repeated key gives the same task", testTaskKey},
-	{"the key of a task that has ended gives another one", testTaskEndedKey},
-	{"a key whose endpoint is no candidate gives another task", testTaskOtherKey},
-	{"a task that is not renewed is abandoned", testTaskAbandoned},
-	{"a task that is renewed lives", testTaskRenewed},
-	{"a task belongs to no owner", testTaskDeadOwner},
-	{"tasks and requests share slots and buckets", testTaskShared},
-	{"a refused task is told when to ask again", testTaskRefused},
-	{"tokens are set aside for who was refused first", testTaskAside},
-	{"tasks that are refused by a cap come one after the other", testTaskBehind},
-	{"nobody waits for a caller that does not come back", testTaskAsideExpires},
-	{"an unknown scope has no tasks", testTaskUnknown},
-	{"many tasks end", testTaskMany},
-	{"tasks that have ended keep none out", testTaskRoom},
-	{"a task that is refused passes on what was given back", testTaskPassesOn},
-	{"levels tell what is in flight, left and closed", testLevels},
-	{"random histories of tasks", testTaskRandom},
-}
-
-// RunTasks runs the part of the suite that is about tasks; open returns a fresh backend whose stores are
-// [lb.TaskStore]s, too. The previous one is not used after that.
-func RunTasks(t *testing.T, open func(t *testing.T) Backend) {
-	for _, c := range taskSuite {
-		t.Run(c.name, func(t *testing.T) {
-			fresh := func() Backend { return open(t) }
-			c.run(t, &work{world: &world{t: t, open: fresh, Backend: fresh(), now: time.Hour}})
-		})
-	}
-}
-
 // work is a world with tasks.
 type work struct {
 	*world

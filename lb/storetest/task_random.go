@@ -45,7 +45,7 @@ func testTaskRandom(t *testing.T, w *work) {
 	SetRapid(t, "steps", "100")
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &taskHistory{
-			work: &work{world: &world{t: t, Backend: w.open(), now: time.Hour}}, rt: rt, addrs: Addrs(3), last: -1,
+			work: &work{world: w.another(t)}, rt: rt, addrs: Addrs(3), last: -1,
 			states: make([]budget.State, 3), flight: make([]int64, 3),
 		}
 		for range 3 {

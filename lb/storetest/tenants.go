@@ -9,40 +9,6 @@ import (
 	"github.com/warmgate/warmgate/lb/budget"
 )
 
-var tenantSuite = []struct {
-	name string
-	run  func(*testing.T, *world)
-}{
-	{"each has a budget of its own", testTenantsApart},
-	{"all owners share it", testTenantOwners},
-	{"settled by what was used", testTenantSettle},
-	{"a release may come first", testTenantReleaseFirst},
-	{"a dead owner's slots are returned", testTenantDeadOwner},
-	{"any number of them", testTenantsMany},
-	{"a budget in use is not forgotten", testTenantsInUse},
-	{"random histories", func(t *testing.T, w *world) { testBudgetsRandom(t, w, tenants) }},
-}
-
-// RunTenants runs the part of the suite that is about the budgets of tenants; open returns a fresh backend. The
-// previous one is not used after that.
-func RunTenants(t *testing.T, open func(t *testing.T) Backend) {
-	for _, c := range tenantSuite {
-		t.Run(c.name, func(t *testing.T) {
-			fresh := func() Backend { return open(t) }
-			c.run(t, &world{t: t, open: fresh, Backend: fresh(), now: time.Hour})
-		})
-	}
-}
-
-// tenants is a scope of tenants.
-const tenants = lb.TenantsScope + "llm"
-
-// TenantPlan returns a plan for a tenant, by its number, with at most so many requests in flight.
-func TenantPlan(tenant int, l budget.Limits, limit int, tokens int64) *lb.Plan {
-	b := lb.TenantBudget{Header: "x", Limits: l, MaxConcurrent: limit}
-	return b.Plan(tenants, uint64(tenant)*0x9e3779b97f4a7c15+1, tokens)
-}
-
 // tenantLoad returns what the tenant of the plan has in flight.
 func (w *world) tenantLoad(p *lb.Plan) lb.Load {
 	return w.Loads(tenants, []string{p.Candidates[0].Addr})[0]

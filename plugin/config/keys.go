@@ -16,9 +16,9 @@ import (
 // What else has to be changed:
 //   - If it is compared with other keys: the policy's Check, or check.go.
 //   - If package lb reads it and no policy owns it: a field of engines.Config, which the parser fills in, or of
-//     health.Config or health.ClusterConfig, which plugin/core/lbconfig.go does. A new field of ClusterConfig must also
-//     be compared in its method Equal (lb/health/cluster_config.go): otherwise rules with different values share lists
-//     of candidates.
+//     health.Config or health.ClusterConfig, which plugin/clusters/lbconfig.go does. A new field of ClusterConfig must
+//     also be compared in its method Equal (lb/health/cluster_config.go): otherwise rules with different values share
+//     lists of candidates.
 //   - If the plugin reads it: plugin/core, from the request's [Config]. Config.Prefix holds the keys of prefix_cache,
 //     Config.Engines those of endpoint_metrics and of scraping.
 //   - The tests and documents: see CONTRIBUTING.md.

@@ -4,15 +4,17 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // admissionCore is what the admission API needs of the VM.
 type admissionCore struct {
 	gw       host.Gateway
-	views    *views
-	clusters clusters
+	views    *views.Views
+	clusters clusters.Known
 	wakeAt   func(now, at time.Duration) // has a tick come soon after that time
 	// tasks returns where the tasks of a configuration are counted.
 	tasks func(c *config.Config) (tasks lb.TaskStore, remote bool)
@@ -20,15 +22,15 @@ type admissionCore struct {
 
 // PlanTask implements admission.Core.
 func (a *admissionCore) PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool) {
-	view := a.views.of(now, budgetScope, c)
+	view := a.views.Of(now, views.BudgetScope, c)
 	if view == nil {
 		return lb.Plan{}, false
 	}
-	cl, policy, err := a.clusters.get(now, budgetScope, c)
+	cl, policy, err := a.clusters.Get(now, views.BudgetScope, c)
 	if err != nil {
 		return lb.Plan{}, false
 	}
-	cl.views[view.ListID] = view
+	cl.Views[view.ListID] = view
 	plan, why := policy.Plan(now, &lb.Request{Random: a.gw.Random(), PromptTokens: tokens}, view)
 	plan.Tokens, plan.Budget.Tokens = tokens, tokens
 	return plan, why == lb.ReasonChosen

@@ -9,7 +9,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 const euServers = "eu-servers"
@@ -48,7 +50,7 @@ func startAdopting(t *testing.T, here, there int, members string) (us, eu *fakeD
 
 func (d *fakeDriver) wantAdopted(want uint64) {
 	d.t.Helper()
-	d.advance(heartbeatPeriod)
+	d.advance(stores.HeartbeatPeriod)
 	if got := d.Gauge(stats.Adopted + ";region=eu"); got != want {
 		d.t.Fatalf("adopted: %d, want %d", got, want)
 	}
@@ -58,7 +60,7 @@ func (d *fakeDriver) wantAdopted(want uint64) {
 func (d *fakeDriver) atAdopted() (counts []int64) {
 	d.t.Helper()
 	for _, i := range d.sites[euServers] {
-		loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(euServers, []string{d.Addr(i)}, nil)
+		loads, err := memstore.New(d.kv, 1, stores.LeaseTTL).Loads(euServers, []string{d.Addr(i)}, nil)
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -74,9 +76,9 @@ func (s *fakeStream) wantAt(adopted bool) {
 	if adopted {
 		cluster = euServers
 	}
-	if s.cluster != cluster || s.Upstream() < 0 || s.header(headerHop) != "" {
+	if s.cluster != cluster || s.Upstream() < 0 || s.header(regions.HeaderHop) != "" {
 		s.process.t.Fatalf("sent to %q, endpoint %d, held %v, with the hop %q: %+v", s.cluster, s.Upstream(), s.Held(),
-			s.header(headerHop), s.Result())
+			s.header(regions.HeaderHop), s.Result())
 	}
 }
 
@@ -150,7 +152,7 @@ func TestGivesBack(t *testing.T) {
 	pass(4*time.Second, us, eu)
 	us.wantAdopted(0)
 	away := us.client(0, regionChat)
-	if away.cluster != "to-eu" || away.header(headerHop) == "" {
+	if away.cluster != "to-eu" || away.header(regions.HeaderHop) == "" {
 		t.Errorf("given back, a request is sent to %q", away.cluster)
 	}
 	for _, c := range []*fakeStream{last, away, home} {
@@ -316,7 +318,7 @@ func TestAdoptedCalls(t *testing.T) {
 			if c.Upstream() != made.Upstream() {
 				t.Errorf("%s: sent to %d, but %s is at %d", r.Path, c.Upstream(), id, made.Upstream())
 			}
-			if got, want := c.core.first.inside.what, c.core.what; got != want {
+			if got, want := c.core.first.inside.What, c.core.What; got != want {
 				t.Errorf("%s: call %d inside, %d outside", r.Path, got, want)
 			}
 			c.Finish()

@@ -2,140 +2,50 @@ package core
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/stats"
 )
 
 // This file is what is different for a request that is sent to one of several clusters (lb_type cluster): its route
 // takes the cluster by a header, the cluster that serves it is found by name, and what only the gateway has refused may
 // be the cluster's fault.
 
-// stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
-// whatever becomes of the request. Changing a header has the gateway select the route again.
-func (s *Stream) stripClusterHeaders() {
-	names := s.plugin.headers
-	if set := s.plugin.set; set != nil {
-		names = set.ClusterHeaders()
-	}
-	if len(names) == 0 {
-		return
-	}
-	s.traits.read(s)
-	for _, h := range s.traits.headers {
-		if slices.Contains(names, h[0]) {
-			s.SetCluster(h[0], "")
-		}
-	}
-}
-
 // steering is where a request is sent: to an endpoint or a cluster that was chosen, or where the gateway likes.
-type steering struct{ pl *placement }
-
-// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
-// route.
-func (s *steering) scopeOf(cluster string) string {
-	pl := s.pl
-	switch {
-	case pl.cfg.AmongClusters() && pl.cfg.Budget() != nil:
-		return budgetScope
-	case pl.cfg.AmongClusters():
-		return clustersScope + pl.Route()
-	case pl.cfg.Regions.Enabled():
-		return pl.region.homeScope(cluster)
-	case cluster == "":
-		return pl.Cluster()
-	}
-	return cluster
-}
+type steering struct{ of *basis }
 
 // send sends the request to what was chosen.
 func (s *steering) send() error {
-	pl := s.pl
-	l := &pl.lease
+	l, to := &s.of.lease, s.of.Gateway
 	r := &l.reservation
-	if !pl.cfg.AmongClusters() {
-		return pl.Steer(l.chosen, others(&r.plan, r.grant.Index))
+	if !s.of.Config.AmongClusters() {
+		return to.Steer(l.chosen, others(&r.plan, r.grant.Index))
 	}
-	l.steeredAt = pl.plugin.vm.ReadClock()
-	pl.Unsteer()
-	pl.SetCluster(pl.cfg.Clusters.Header, l.chosen)
+	l.steeredAt = l.ReadClock()
+	to.Unsteer()
+	to.SetCluster(s.of.Config.Clusters.Header, l.chosen)
 	return nil
-}
-
-// overflows reports whether the cluster that was granted has no room for the request: others have come first since it
-// was planned.
-func (s *steering) overflows(cluster string) bool {
-	pl := s.pl
-	if !pl.cfg.AmongClusters() || pl.cfg.Shadow {
-		return false
-	}
-	v, r := pl.plugin.vm, &pl.lease.reservation
-	l, known := v.views.lists.Get(v.Clock(), clusterScope{pl.cfg, pl.scope})
-	if !known || !l.breakers.known {
-		return false
-	}
-	b, i := &l.breakers, slices.Index(pl.cfg.Clusters.List, cluster)
-	limits, _ := v.GW.Breakers(pl.cfg)
-	if _, limited := limits[pl.cfg.Clusters.Holds(cluster)]; !limited || i < 0 {
-		return false
-	}
-	n := r.grant.Load.Requests
-	if pl.lease.redis != nil { // that is of all gateways
-		loads, err := v.stores.local.Loads(pl.scope, pl.cfg.Clusters.List[i:i+1], nil)
-		if err != nil {
-			return false
-		}
-		n = loads[0].Requests
-	}
-	b.near = b.near || 2*n >= b.room[i]
-	return n > b.room[i]
-}
-
-// chooseAnother plans a request again that does not fit into the cluster that was granted.
-func (s *steering) chooseAnother(cluster string) host.Action {
-	pl := s.pl
-	l := &pl.lease
-	if p := &l.reservation.plan; len(p.Prefix.Blocks) > 0 {
-		l.store.ForgetPrompt(l.now(), l.reservation.id, p, cluster, l.reservation.grant.Cached)
-	}
-	pl.charge.undoGrant(cluster)
-	if l.overflows++; l.overflows > maxOverflows {
-		pl.closeLease()
-		return pl.pass(lb.ReasonNoClusterAvailable)
-	}
-	return pl.wait.replan()
 }
 
 // leaveToGateway leaves the request to the gateway.
 func (s *steering) leaveToGateway() {
-	pl := s.pl
-	pl.Unsteer()
-	switch {
-	case pl.cfg == nil:
-	case pl.cfg.AmongClusters() && pl.lease.steeredAt > 0:
-		pl.SetCluster(pl.cfg.Clusters.Header, "")
-	case pl.region.to != "" && !pl.region.isAdopted():
-		pl.region.recall()
+	s.of.Gateway.Unsteer()
+	if c := s.of.Config; c != nil && c.AmongClusters() && s.of.lease.steeredAt > 0 {
+		s.of.Gateway.SetCluster(c.Clusters.Header, "")
 	}
 }
 
 // server returns which candidate, or which else, serves the request, "" before one does: an address, or a cluster.
 // The gateway may report a cluster that is made of others in their place: then the address decides, which is that of an
 // endpoint of one of the candidates.
-func (s *steering) server() string {
-	pl := s.pl
-	served := pl.ServedBy()
-	if served == "" || !pl.cfg.AmongClusters() {
+func (pl *placement) server() string {
+	served := pl.Gateway.ServedBy()
+	if served == "" || !pl.Config.AmongClusters() {
 		return served
 	}
-	in, reported := &pl.cfg.Clusters, pl.Cluster()
+	in, reported := &pl.Config.Clusters, pl.Gateway.Cluster()
 	holds := func(name string) bool {
 		v := pl.plugin.vm
-		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.cfg), served)
+		return lists(v.GW.KnownView(v.Clock(), in.Holds(name), pl.Config), served)
 	}
 	if holds(reported) {
 		return reported
@@ -149,63 +59,4 @@ func (s *steering) server() string {
 // lists reports whether the address is one of the view's endpoints.
 func lists(v *lb.View, addr string) bool {
 	return v != nil && slices.ContainsFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
-}
-
-// verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
-// every request from it: it has no healthy endpoint, a circuit breaker is open, or there is no such cluster. A client
-// that leaves before there is an answer says nothing of it.
-func (j *judging) verdict() lb.Verdict {
-	pl := j.pl
-	if verdict, judged := j.answerVerdict(); judged {
-		return verdict
-	}
-	verdict := pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream)
-	if !pl.cfg.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
-		return verdict
-	}
-	details := pl.Details()
-	if isUnreachable(details) {
-		return lb.Failure
-	}
-	if verdict == lb.Overload && pl.response.status == 0 && !strings.Contains(details, "upstream_reset") {
-		return lb.Neutral
-	}
-	return verdict
-}
-
-// isUnreachable reports whether the gateway's details of a response mean that it can send nothing to the cluster.
-func isUnreachable(details string) bool {
-	return containsAny(details, "overflow", "no_healthy_upstream", "cluster_not_found")
-}
-
-// isUnreached reports whether they mean that it could not even connect.
-func isUnreached(details string) bool {
-	return isUnreachable(details) || containsAny(details, connectionFailures[:]...)
-}
-
-func containsAny(details string, causes ...string) bool {
-	return slices.ContainsFunc(causes, func(cause string) bool { return strings.Contains(details, cause) })
-}
-
-// measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
-func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
-	pl := j.pl
-	l := &pl.lease
-	if l.steeredAt == 0 {
-		return
-	}
-	if pl.computes() {
-		o.Whole = max(1, pl.plugin.vm.ReadClock()-l.steeredAt)
-		if pl.response.begunAt > 0 {
-			o.FirstPart = max(1, pl.response.begunAt-l.steeredAt)
-		}
-	}
-	result := "failed"
-	switch verdict {
-	case lb.Success:
-		result = "served"
-	case lb.Neutral, lb.Rejected:
-		result = "other"
-	}
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
 }

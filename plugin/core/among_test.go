@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
-	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // amongConfig returns a configuration that chooses among the clusters a, b and c.
@@ -43,17 +43,7 @@ func (d *fakeDriver) useSites() {
 
 // inCluster returns how many requests are counted in a cluster.
 func (d *fakeDriver) inCluster(name string) int64 {
-	return d.counted(clustersScope+fakeRoute, name)
-}
-
-// counted returns how many requests and tasks are counted in a scope.
-func (d *fakeDriver) counted(scope, name string) int64 {
-	d.t.Helper()
-	loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(scope, []string{name}, nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return loads[0].Requests
+	return d.counted(views.ClustersScope+fakeRoute, name)
 }
 
 // emptied fails the test unless nothing is in flight in any cluster.
@@ -260,9 +250,9 @@ func TestClientsThatLeaveAmongClusters(t *testing.T) {
 			d.advance(6 * time.Second)
 			c.ResetByClient()
 		}
-		cl := d.workers[0].vm.clusters[clustersScope+fakeRoute]
-		for _, view := range cl.views {
-			list, _ := cl.health.Candidates(d.now, view, &health.ClusterConfig{}, 0)
+		cl := d.workers[0].vm.clusters[views.ClustersScope+fakeRoute]
+		for _, view := range cl.Views {
+			list, _ := cl.Health.Candidates(d.now, view, &health.ClusterConfig{}, 0)
 			for _, c := range list.Candidates {
 				if c.Weight != 1 {
 					t.Errorf("%s: %s has weight %v", mode, c.Addr, c.Weight)
@@ -339,9 +329,9 @@ func TestViewsOfRoutes(t *testing.T) {
 	d := startSites(t, 1, amongConfig("cluster_metrics", leastBusy))
 	v := d.workers[0].vm
 	c := v.configs.newest().set.All()[0]
-	first, second := v.views.of(d.now, "clusters/a", c), v.views.of(d.now, "clusters/b", c)
+	first, second := v.views.Of(d.now, "clusters/a", c), v.views.Of(d.now, "clusters/b", c)
 	for range 3 {
-		if v.views.of(d.now, "clusters/a", c) != first || v.views.of(d.now, "clusters/b", c) != second {
+		if v.views.Of(d.now, "clusters/a", c) != first || v.views.Of(d.now, "clusters/b", c) != second {
 			t.Fatal("a view is made anew though nothing has changed")
 		}
 	}

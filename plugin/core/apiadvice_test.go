@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/admission"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // count counts requests at a target in the local store, as long as the test runs.
@@ -19,7 +20,7 @@ func (d *fakeDriver) count(target string, n int) {
 	d.t.Helper()
 	st := memstore.New(d.kv, 99, time.Hour)
 	for id := range n {
-		if err := st.CountAt(d.now, lb.LeaseID(id+1), budgetScope, target, 100); err != nil {
+		if err := st.CountAt(d.now, lb.LeaseID(id+1), views.BudgetScope, target, 100); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -93,8 +94,9 @@ func TestModels(t *testing.T) {
 	want("one task at each of two", a+left("0", "null", "0", "0"),
 		`"state":"open",`+one+`1000,`+ofB+left("null", "59", "0", "0"), restC)
 
-	local := d.workers[0].vm.stores.local
-	local.Restrict(d.now, budgetScope, "b", budget.Restriction{Tokens: -1, Requests: 0, RetryAfter: 5 * time.Second})
+	local := d.workers[0].vm.stores.Local
+	local.Restrict(d.now, views.BudgetScope, "b",
+		budget.Restriction{Tokens: -1, Requests: 0, RetryAfter: 5 * time.Second})
 	d.admit(0, "c", "")
 	d.admit(0, "c", "")
 	c := `"state":"full","in_flight":2,"tokens_in_flight":2000,` + ofC + left("null", "null", "0", "0")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 func TestSchedule(t *testing.T) {
@@ -123,7 +124,7 @@ func TestCompleteAndHeartbeat(t *testing.T) {
 			t.Errorf("%s: retry-after %q", c.result, after)
 		}
 		n := d.apiCalls("complete", c.result)
-		if n != 1 || tasks.id != fakeTask || tasks.scope != budgetScope || tasks.actual != -1 {
+		if n != 1 || tasks.id != fakeTask || tasks.scope != views.BudgetScope || tasks.actual != -1 {
 			t.Errorf("%s: counted %d times, task %x in %s, %d tokens", c.result, n, tasks.id, tasks.scope, tasks.actual)
 		}
 	}
@@ -134,7 +135,7 @@ func TestCompleteAndHeartbeat(t *testing.T) {
 	}
 	tasks.found = true
 	d.wantAnswer("heartbeat", d.call(0, "/heartbeat", task), 200, `{"ok":true}`)
-	if tasks.id != fakeTask || tasks.ttl != 30*time.Second || tasks.scope != budgetScope {
+	if tasks.id != fakeTask || tasks.ttl != 30*time.Second || tasks.scope != views.BudgetScope {
 		t.Errorf("renewed %x for %v in %s", tasks.id, tasks.ttl, tasks.scope)
 	}
 	tasks.found = false

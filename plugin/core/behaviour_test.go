@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -87,7 +88,7 @@ func (d *fakeDriver) askAll(n int, kinds ...behaving) {
 // Calls that no table lists count by what their answers show, after a few dozen of them.
 func TestCallsByBehaviour(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
-	cl := func() *cluster { return d.workers[0].vm.clusters[fakeCluster] }
+	cl := func() *clusters.Cluster { return d.workers[0].vm.clusters[fakeCluster] }
 	d.askAll(80, chatCalls, helperCalls(judged),
 		behaving{"POST", "/jobs/job-ID/done", 5 * time.Millisecond, "", judged},
 		behaving{"POST", "/count", 0, plainText + "17", judged},
@@ -99,14 +100,14 @@ func TestCallsByBehaviour(t *testing.T) {
 		behaving{"POST", "/classify", 400 * time.Millisecond, `{"label":"a"}`, counted},
 		behaving{"GET", "/my-text", time.Second, textStreamed, " none from 0 tokens from 32"},
 		behaving{"GET", "/job", 0, usageShown, " none from 0"})
-	samples, held := cl().samples, d.client(0, streamtest.Request{Path: helperPath, Unended: true})
+	samples, held := cl().Samples, d.client(0, streamtest.Request{Path: helperPath, Unended: true})
 	if held.Upstream() < 0 {
 		t.Error("a call that computes nothing is held for its body")
 	}
 	held.ResetByClient()
 	d.askAll(20, helperCalls(" none from 0"))
-	if cl().samples != samples {
-		t.Errorf("its answers are samples: %v, before: %v", cl().samples, samples)
+	if cl().Samples != samples {
+		t.Errorf("its answers are samples: %v, before: %v", cl().Samples, samples)
 	}
 	d.behave(helperCalls(""), 500)
 	if _, headers := d.behave(chatCalls, 500); headers["x-warmgate-match"] != "0.00" {
@@ -123,7 +124,7 @@ func TestBehaviourChanges(t *testing.T) {
 	d.askAll(40, chatCalls, helperCalls(judged))
 	work := `{"padding":"` + strings.Repeat("x", 9000) + `",` + usageShown[1:]
 	d.askAll(3, behaving{"POST", helperPath, 0, work, " none from 0 tokens from 1"})
-	if n := len(d.workers[0].vm.prompts.models); n != 2 { // of chat alone, and of all
+	if n := len(d.workers[0].vm.prompts.Models); n != 2 { // of chat alone, and of all
 		t.Errorf("%d models are known", n)
 	}
 	d.askAll(100, chatCalls, helperCalls(" tokens from 0 none from 64"))

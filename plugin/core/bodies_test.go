@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 const uploadConfig = `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","max_inspect_bytes":65536,"max_scan_bytes":65536}}`
@@ -59,8 +60,8 @@ func TestOpenUploadStalls(t *testing.T) {
 				d.advance(200 * time.Millisecond)
 				going.Send("xx", false)
 			}
-			if got := d.Load(a).Tokens; got != openTokens {
-				t.Errorf("the one that stalls weighs %d tokens, want %d", got, openTokens)
+			if got := d.Load(a).Tokens; got != request.OpenTokens {
+				t.Errorf("the one that stalls weighs %d tokens, want %d", got, request.OpenTokens)
 			}
 			if got := d.Load(b).Tokens; !near(got, weight) {
 				t.Errorf("the one that continues weighs %d tokens, want about %d", got, weight)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // A request is given back if no model can have worked on it, by how the response came about.
@@ -80,7 +81,7 @@ func startBudget(t *testing.T, workers int, target, members string) *fakeDriver 
 
 // inBudget returns how many requests and tasks are counted at a target.
 func (d *fakeDriver) inBudget(name string) int64 {
-	return d.counted(budgetScope, name)
+	return d.counted(views.BudgetScope, name)
 }
 
 // Clusters are shared out among all routes alike, and nothing is left in flight, however requests end.
@@ -210,8 +211,8 @@ func TestNamesOfTenantsThatAreMadeUp(t *testing.T) {
 func (d *fakeDriver) emptiedTenants(tenants ...string) {
 	d.t.Helper()
 	for _, tenant := range tenants {
-		plan := (&lb.TenantBudget{}).Plan(lb.TenantsScope+budgetScope, tenantDigest(tenant), 0)
-		loads, err := d.workers[0].vm.stores.local.Loads(plan.Scope, []string{plan.Candidates[0].Addr}, nil)
+		plan := (&lb.TenantBudget{}).Plan(lb.TenantsScope+views.BudgetScope, tenantDigest(tenant), 0)
+		loads, err := d.workers[0].vm.stores.Local.Loads(plan.Scope, []string{plan.Candidates[0].Addr}, nil)
 		if err != nil || loads[0].Requests != 0 {
 			d.t.Errorf("tenant %s has %d requests in flight, %v", tenant, loads[0].Requests, err)
 		}

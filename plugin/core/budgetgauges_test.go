@@ -8,12 +8,15 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // The gauges of each target show what is left by now, and 0 once it is none any more.
 func TestBudgetGauges(t *testing.T) {
 	d := startTasks(t, 2)
-	of := func(stat, target string) string { return stat + ";cluster=" + budgetScope + ";endpoint=" + target }
+	of := func(stat, target string) string {
+		return stat + ";cluster=" + views.BudgetScope + ";endpoint=" + target
+	}
 	want := func(what, stat, target string, least, most uint64) {
 		t.Helper()
 		if got := d.Gauge(of(stat, target)); got < least || got > most {
@@ -22,7 +25,7 @@ func TestBudgetGauges(t *testing.T) {
 	}
 	d.answer(0, "/schedule", `{"estimated_tokens":100000,"models":["a"]}`)
 	d.admit(1, "b", "")
-	d.workers[0].vm.stores.local.Restrict(d.now, budgetScope, "b",
+	d.workers[0].vm.stores.Local.Restrict(d.now, views.BudgetScope, "b",
 		budget.Restriction{Tokens: -1, Requests: 5, RetryAfter: 5 * time.Second})
 	d.advance(1100 * time.Millisecond)
 	want("a second later", stats.BudgetLeft, "a", 100_000, 104_000)

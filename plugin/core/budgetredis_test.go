@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb/budget"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/views"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -35,7 +36,7 @@ func startBudgetInRedis(t *testing.T, targets string) budgetInRedis {
 func (d budgetInRedis) states() map[string]budget.State {
 	d.t.Helper()
 	d.advance(200 * time.Millisecond) // commands that are on their way
-	in := wire.NewReader(d.redis.value("GET", redisclient.KeysOf(budgetScope).Budget).Str)
+	in := wire.NewReader(d.redis.value("GET", redisclient.KeysOf(views.BudgetScope).Budget).Str)
 	n, _, refusals := int(in.Uint16()), in.Uint16(), int(in.Byte())
 	in.Uint(6)
 	all := make([]budget.State, n)
@@ -85,7 +86,7 @@ func TestUsageOfRequestsThatRedisHasNotCharged(t *testing.T) {
 	for range 20 {
 		d.advance(time.Second)
 	}
-	table := d.redis.value("GET", redisclient.KeysOf(budgetScope).Table).Str
+	table := d.redis.value("GET", redisclient.KeysOf(views.BudgetScope).Table).Str
 	loads := redisclient.ParseLoads(table, map[string]int{"a": 0})
 	if loads["a"].Requests != 3 {
 		t.Fatalf("%d requests in Redis, want 3 with those that it has adopted", loads["a"].Requests)

@@ -4,83 +4,43 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 )
 
-// This file is where the gateway's callbacks come in. Each runs in the context that it is for, and guarded.
+// This file is where the callbacks of requests come in. Each runs in the context that it is for, and guarded.
 
-// NewPlugin returns a configuration that has not been read yet, for a context of the gateway.
-func (v *VM) NewPlugin(context uint32) *Plugin {
-	return &Plugin{vm: v, ticker: ticker{context: context}}
-}
-
-// OnStart puts the configuration that read returns, with the name of its plugin, in force in place of p. It returns nil
-// when the gateway should refuse it and keep the previous one.
-func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin) {
-	v := p.vm
-	v.Callback(p.context, "the start of a configuration", func() {
-		name, raw := read()
-		next, ok := v.configure(name, raw, v.Kind)
-		if !ok {
-			return
-		}
-		v.configs.remove(p) // the gateway may start a context again
-		next.context = p.context
-		v.ticks.set(&next.ticker, v.Clock(), firstTick)
-		started = next
-	}, nil)
-	return started
-}
-
-// OnDone is called when the gateway is about to drop the configuration. It returns false when the gateway must keep it
-// until Gateway.PluginDone is called.
-func (p *Plugin) OnDone() bool {
-	done := true
-	p.vm.Callback(p.context, "the end of a configuration", func() { done = p.done() }, nil)
-	return done
-}
-
-// OnTick does what is due.
-func (p *Plugin) OnTick() {
-	p.vm.Callback(p.context, "a tick", func() { p.vm.tick(p) }, nil)
-}
-
-// OnWake is called with the messages of other VMs that have granted endpoints to requests that wait in this one.
-func (p *Plugin) OnWake(messages [][]byte) {
-	p.vm.Callback(p.context, "a wake-up", func() { p.vm.wake(messages) }, nil)
-}
-
-// NewStream returns the state of a request that begins under the configuration.
-func (p *Plugin) NewStream(context uint32, s host.GatewayStream) *Stream {
-	if v := p.vm; !v.Serves {
-		v.Serves = true
-		v.GW.Serves()
-	}
-	stream := &Stream{GatewayStream: s, context: context, plugin: p}
-	stream.first = newPlacement(stream, nil, nil, "")
+// NewStream returns the state of a request that begins under a configuration.
+func NewStream(p *Plugin, context uint32, s host.GatewayStream) *Stream {
+	p.vm.serve()
+	stream := &Stream{plugin: p}
+	stream.Request.Init(s, context, p.vm.bodies, stream)
+	stream.first = newChoice(stream, nil, nil, "")
 	return stream
 }
 
 // run guards a callback that may hold the request, as that of one of its placements.
-func (pl *placement) run(name string, f func() host.Action) host.Action {
+func (pl *choice) run(name string, f func() host.Action) host.Action {
 	a := host.Proceed
-	pl.plugin.vm.Callback(pl.context, name, func() { a = f() }, func() {
-		if pl.answer != nil {
-			a = pl.answer.Failed()
+	pl.plugin.vm.Callback(pl.Context, name, func() { a = f() }, func() {
+		if pl.stream.answer != nil {
+			a = pl.stream.answer.Failed()
 			return
 		}
-		pl.recovered()
+		pl.Recovered()
 	})
 	return a
 }
 
 // OnRequestHeaders is called once, with end when the request has no body.
 func (s *Stream) OnRequestHeaders(end bool) host.Action {
-	return s.first.run("request headers", func() host.Action { return s.first.headersCame(end) })
+	return s.first.run("request headers", func() host.Action { return s.headersCame(end) })
 }
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
 func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 	if s.answer != nil {
-		s.body.received = size
+		s.Body.Received = size
 		return s.first.run("request body", func() host.Action { return s.answer.Read(size, end) })
+	}
+	if s.first.phase != phaseReading { // else it is counted as it is read
+		s.Body.Received += size
 	}
 	inside := s.first.inside
 	a := s.first.takeBody(size, end)
@@ -90,23 +50,22 @@ func (s *Stream) OnRequestBody(size int, end bool) host.Action {
 	return a
 }
 
-func (pl *placement) takeBody(size int, end bool) host.Action {
+func (pl *choice) takeBody(size int, end bool) host.Action {
 	if pl.phase >= phaseLeased && !end {
-		pl.prompt.passed(size)
 		return host.Proceed
 	}
-	return pl.run("request body", func() host.Action { return pl.prompt.bodyCame(size, end) })
+	return pl.run("request body", func() host.Action { return pl.bodyCame(size, end) })
 }
 
 // OnRequestTrailers is called when the body was followed by trailers.
 func (s *Stream) OnRequestTrailers() host.Action {
 	if s.answer != nil {
-		return s.first.run("request trailers", func() host.Action { return s.answer.Read(s.body.received, true) })
+		return s.first.run("request trailers", func() host.Action { return s.answer.Read(s.Body.Received, true) })
 	}
 	inside := s.first.inside
-	a := s.first.run("request trailers", s.first.prompt.trailersCame)
+	a := s.first.run("request trailers", s.first.trailersCame)
 	if inside != nil {
-		return inside.run("request trailers", inside.prompt.trailersCame)
+		return inside.run("request trailers", inside.trailersCame)
 	}
 	return a
 }
@@ -114,11 +73,11 @@ func (s *Stream) OnRequestTrailers() host.Action {
 // OnResponseHeaders is called once, with end when the response has no body.
 func (s *Stream) OnResponseHeaders(end bool) {
 	if s.answer != nil {
-		s.plugin.vm.Callback(s.context, "response headers", s.answer.Left, nil)
+		s.plugin.vm.Callback(s.Context, "response headers", s.answer.Left, nil)
 		return
 	}
 	for pl := s.first; pl != nil; pl = pl.inside {
-		s.plugin.vm.Callback(s.context, "response headers", func() { pl.serving.answerBegins(end) }, nil)
+		s.plugin.vm.Callback(s.Context, "response headers", func() { pl.answerBegins(end) }, nil)
 	}
 }
 
@@ -132,18 +91,12 @@ func (s *Stream) OnResponseBody(size int, end bool) {
 	}
 }
 
-func (pl *placement) takeAnswer(size int, end bool) {
-	r := &pl.response
-	if size > 0 {
-		r.parts++
-		r.bytes += size
-	}
-	// A stream of tokens comes in thousands of parts.
-	if r.begun && !end && !r.reads && r.retry == nil && !pl.serving.readsBegin() {
-		r.unread = true
+func (pl *choice) takeAnswer(size int, end bool) {
+	if !pl.response.passed(size, end) && !pl.serving.readsBegin() {
+		pl.response.unread = true
 		return
 	}
-	pl.plugin.vm.Callback(pl.context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)
+	pl.plugin.vm.Callback(pl.Context, "response body", func() { pl.serving.answerGoesOn(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
@@ -156,11 +109,11 @@ func (s *Stream) OnResponseTrailers() {
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {
 	if s.answer != nil && !s.Done() {
-		s.plugin.vm.Callback(s.context, "the end of a stream", s.answer.Left, nil)
+		s.plugin.vm.Callback(s.Context, "the end of a stream", s.answer.Left, nil)
 		s.first.enter(phaseDone)
 	}
 	for pl := s.first; pl != nil && pl.phase != phaseDone; pl = pl.inside {
-		s.plugin.vm.Callback(s.context, "the end of a stream", pl.end, pl.recovered)
+		s.plugin.vm.Callback(s.Context, "the end of a stream", pl.end, pl.Recovered)
 	}
 }
 

@@ -1,18 +1,12 @@
 package core
 
 import (
-	"cmp"
-	"errors"
 	"strconv"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/answer"
 	"github.com/warmgate/warmgate/lb/budget"
-	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/ratelimit"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -23,58 +17,25 @@ import (
 // own, and then at a target. So who is over a budget is refused before anyone else could notice.
 
 // charging is what a request is charged at its target and its tenant, and what it is given back.
-type charging struct{ pl *placement }
+type charging struct{ of *basis }
 
 // endCharges ends the charges of a request that is over. Without usage the estimate stays, unless no model can have
 // worked on the request.
 func (ch *charging) endCharges() {
-	pl := ch.pl
-	b := &pl.lease.budget
+	of := ch.of
+	b := &of.lease.budget
 	if b.target.addr == "" {
 		return
 	}
 	if !b.known {
-		if unserved, unseen := pl.response.unserved(pl.GatewayStream); unserved {
-			pl.lease.dropCharges(unseen)
+		if unserved, unseen := of.response.unserved(of.Gateway); unserved {
+			of.lease.dropCharges(unseen)
 			return
 		}
 	}
-	name := stats.OfEndpoint(stats.BudgetTokens, pl.cluster.name, b.target.addr)
-	pl.plugin.vm.Stats.CountIf(name, uint64(b.target.tokens))
+	name := stats.OfEndpoint(stats.BudgetTokens, of.Cluster.Name, b.target.addr)
+	of.plugin.vm.Stats.CountIf(name, uint64(b.target.tokens))
 	b.target, b.tenant.charge = charge{}, charge{}
-}
-
-// undoGrant releases a grant that is not used.
-func (ch *charging) undoGrant(addr string) {
-	l := &ch.pl.lease
-	l.charged(addr)
-	l.giveBack(&l.budget.target)
-	ch.pl.wait.noteUnserved()
-	l.store.Release(l.now(), l.reservation.id)
-}
-
-// unserved reports whether no model can have worked on the request: the gateway has not reached its server, and
-// so the request is unseen, or the server has refused it.
-func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
-	switch {
-	case !r.reached:
-		return true, true
-	case r.outcome == answer.Refused || r.outcome == answer.Overloaded || r.outcome == answer.Failed:
-		return !r.answer.HasOutput(), false
-	case r.status < 400:
-		return false, false
-	}
-	if details := from.Details(); details != "" && details != "via_upstream" {
-		unseen = isUnreached(details)
-		return unseen, unseen
-	}
-	switch r.status {
-	case 503, 529:
-		return true, false
-	case 408, 499: // the client was slow or left
-		return false, false
-	}
-	return r.status < 500, false
 }
 
 // restrict has what the target says of its limits in the headers of an answer shrink its budget for all gateways. What
@@ -82,19 +43,19 @@ func (r *response) unserved(from host.GatewayStream) (unserved, unseen bool) {
 //
 // Some servers say in the body of a 429 when to try again. It closes for the moment until that has come.
 func (ch *charging) restrict(headers [][2]string) {
-	pl := ch.pl
-	c := &pl.lease.budget.target
-	if c.addr == "" || !pl.response.reached {
+	of := ch.of
+	c := &of.lease.budget.target
+	if c.addr == "" || !of.response.reached {
 		return
 	}
-	r, says, silent := ratelimit.Read(pl.response.status, headers, pl.plugin.vm.GW.Wall)
+	r, says, silent := ratelimit.Read(of.response.status, headers, of.plugin.vm.GW.Wall)
 	if silent {
-		pl.response.retry = make([]byte, 0, maxRetryBody)
+		of.response.retry = make([]byte, 0, maxRetryBody)
 	}
 	if !says {
 		return
 	}
-	limits := limitsOf(&pl.lease.reservation.plan, c.addr)
+	limits := limitsOf(&of.lease.reservation.plan, c.addr)
 	if r.Tokens > 0 && 2*r.Tokens >= limits.Tokens {
 		r.Tokens = -1
 	}
@@ -110,9 +71,9 @@ func (ch *charging) restrict(headers [][2]string) {
 	case r.Requests < 0:
 		return
 	}
-	pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr, r)
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Restricted,
-		"cluster", pl.cluster.name, "endpoint", c.addr, "reason", by), 1)
+	of.lease.store.Restrict(of.lease.now(), c.scope, c.addr, r)
+	of.plugin.vm.Stats.CountIf(statname.With(stats.Restricted,
+		"cluster", of.Cluster.Name, "endpoint", c.addr, "reason", by), 1)
 }
 
 // maxRetryBody is how much of the body of a refusal is read.
@@ -120,12 +81,12 @@ const maxRetryBody = 4 << 10
 
 // readRetry looks for the time to try again in the part of the body of a refusal that is passing.
 func (ch *charging) readRetry(size int) {
-	pl := ch.pl
-	r, c := &pl.response, &pl.lease.budget.target
-	r.retry = append(r.retry, pl.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
+	of := ch.of
+	r, c := &of.response, &of.lease.budget.target
+	r.retry = append(r.retry, of.Gateway.ResponseBody(0, min(size, cap(r.retry)-len(r.retry)))...)
 	after, ok := ratelimit.RetryDelay(r.retry)
 	if ok && c.addr != "" {
-		pl.lease.store.Restrict(pl.lease.now(), c.scope, c.addr,
+		of.lease.store.Restrict(of.lease.now(), c.scope, c.addr,
 			budget.Restriction{Tokens: -1, Requests: -1, RetryAfter: after})
 	}
 	if ok || len(r.retry) == cap(r.retry) {
@@ -151,10 +112,10 @@ func isBudget(why lb.Reason) bool {
 // limitHeaders returns what a client is told of the budget that is likely to have room for its request first, as
 // OpenAI's API tells it, and the exact time to wait, as OpenAI's clients read it.
 func (ch *charging) limitHeaders(why lb.Reason, wait time.Duration) [][2]string {
-	pl := ch.pl
-	plan, grant := &pl.lease.reservation.plan, &pl.lease.reservation.grant
+	of := ch.of
+	plan, grant := &of.lease.reservation.plan, &of.lease.reservation.grant
 	if why == lb.ReasonTenantOverBudget {
-		plan, grant = pl.lease.budget.tenant.plan, &pl.lease.budget.tenant.grant
+		plan, grant = of.lease.budget.tenant.plan, &of.lease.budget.tenant.grant
 	}
 	limits := plan.Budget.Limits[grant.Index]
 	headers := [][2]string{{"retry-after-ms", strconv.FormatInt(wait.Milliseconds(), 10)}}
@@ -171,43 +132,4 @@ func (ch *charging) limitHeaders(why lb.Reason, wait time.Duration) [][2]string 
 	add("tokens", limits.Tokens, grant.Left.Tokens)
 	add("requests", limits.Requests, grant.Left.Requests)
 	return headers
-}
-
-// reserveTenant counts the request at its tenant, if tenants have budgets, and then at a target.
-func (ch *charging) reserveTenant(now time.Duration) host.Action {
-	pl := ch.pl
-	b := pl.cfg.Budget()
-	if b == nil || !b.Tenants.Limited() || pl.cfg.Shadow || !pl.computes() {
-		return pl.submit(now)
-	}
-	v, l, t := pl.plugin.vm, &pl.lease, &pl.lease.budget.tenant
-	pl.traits.read(pl)
-	digest := tenantDigest(pl.traits.value(b.Tenants.Header))
-	t.plan = b.Tenants.Plan(lb.TenantsScope+pl.scope, digest, l.reservation.plan.Budget.Tokens)
-	t.id = v.stores.nextID()
-	if pl.ask(now, &t.claim, t.plan, "the answer to a tenant's reservation", ch.finishTenant) {
-		return ch.finishTenant()
-	}
-	v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
-	return host.Stop
-}
-
-// tenantDigest returns what stands for a tenant in stores.
-func tenantDigest(name string) uint64 { return xxhash.Sum64String("tenant " + name) }
-
-// finishTenant goes on with a request whose tenant has room for it. A store that cannot say does not stop it.
-func (ch *charging) finishTenant() host.Action {
-	pl := ch.pl
-	t := &pl.lease.budget.tenant
-	if t.err != nil {
-		t.id = 0 // there is nothing to release
-	}
-	switch {
-	case t.err == nil:
-		t.charge = charge{t.id, t.plan.Scope, t.plan.Candidates[0].Addr, t.plan.Budget.Tokens}
-	case errors.Is(t.err, lb.ErrOverBudget), errors.Is(t.err, lb.ErrFull):
-		pl.closeLease()
-		return pl.refusal.refuse(lb.ReasonTenantOverBudget, cmp.Or(t.grant.Expected, host.MinWait))
-	}
-	return pl.submit(pl.lease.now())
 }

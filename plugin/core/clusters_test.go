@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // namedStream is a request to a cluster whose name the client has chosen.
@@ -26,7 +27,7 @@ func (w *fakeWorker) openNamed(cluster string) *fakeStream {
 	s := &fakeStream{process: w.process, worker: w, request: streamtest.Request{}.Filled()}
 	s.Stream = w.process.host.NewStream()
 	s.Filter = s
-	s.core = w.current.NewStream(1, namedStream{s, cluster})
+	s.core = NewStream(w.current, 1, namedStream{s, cluster})
 	s.in(func() { s.core.OnRequestHeaders(true) })
 	return s
 }
@@ -67,8 +68,8 @@ func TestClustersAreBounded(t *testing.T) {
 	if n := len(d.workers[0].vm.clusters); n != endpoints.MaxClusters {
 		t.Errorf("%d clusters are kept, want %d", n, endpoints.MaxClusters)
 	}
-	d.now += clusterAge - heartbeatPeriod
-	d.advance(heartbeatPeriod + tickPeriod)
+	d.now += endpoints.ClusterAge - stores.HeartbeatPeriod
+	d.advance(stores.HeartbeatPeriod + tickPeriod)
 	d.advance(2 * time.Second)
 	if cl := d.workers[0].vm.clusters; len(cl) != 1 || cl["cluster-0"] == nil {
 		t.Errorf("%d clusters are kept when all but the first are idle", len(cl))
@@ -108,7 +109,7 @@ func TestManyConfigurations(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	v := d.workers[0].vm
 	bad := d.serve(0, 200)
-	health, caches := v.clusters[fakeCluster].health, v.clusters[fakeCluster].caches
+	health, caches := v.clusters[fakeCluster].Health, v.clusters[fakeCluster].Caches
 	for range 2 {
 		health.Observe(d.now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, ejectConfig)
 	}
@@ -121,11 +122,11 @@ func TestManyConfigurations(t *testing.T) {
 			t.Fatalf("after configuration %d the ejection is forgotten", i)
 		}
 	}
-	d.advance(2 * heartbeatPeriod)
-	if n := len(v.clusters[fakeCluster].policies); n != 1 {
+	d.advance(2 * stores.HeartbeatPeriod)
+	if n := len(v.clusters[fakeCluster].Policies); n != 1 {
 		t.Errorf("%d policies are kept, 1 is in force", n)
 	}
-	if len(v.clusters) != 1 || v.clusters[fakeCluster].health != health || v.clusters[fakeCluster].caches != caches {
+	if len(v.clusters) != 1 || v.clusters[fakeCluster].Health != health || v.clusters[fakeCluster].Caches != caches {
 		t.Error("the cluster is another one")
 	}
 }
@@ -142,13 +143,13 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	made := map[lb.Policy]bool{}
 	for range 3 {
 		for _, c := range v.Newest().set.All() {
-			_, p, err := v.clusters.get(v.Clock(), fakeCluster, c)
+			_, p, err := v.clusters.Get(v.Clock(), fakeCluster, c)
 			if err != nil {
 				t.Fatal(err)
 			}
 			made[p] = true
 		}
-		d.advance(2 * heartbeatPeriod)
+		d.advance(2 * stores.HeartbeatPeriod)
 	}
 	if len(made) != 64 {
 		t.Errorf("%d policies were made for 64 rules", len(made))
@@ -156,8 +157,8 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	if !d.configure(`{"lb_policy":"global_least_request"}`) {
 		t.Fatal("refused")
 	}
-	d.advance(2 * heartbeatPeriod)
-	if n := len(v.clusters[fakeCluster].policies); n != 0 {
+	d.advance(2 * stores.HeartbeatPeriod)
+	if n := len(v.clusters[fakeCluster].Policies); n != 0 {
 		t.Errorf("%d policies of rules that have gone are kept", n)
 	}
 }

@@ -3,27 +3,12 @@ package core
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
-
-// Plugin is one configuration of the plugin in a VM: what Proxy-Wasm calls a plugin context. Several may be in force in
-// one VM.
-type Plugin struct {
-	vm      *VM
-	set     *config.Set     // nil: refused, without a last good one
-	headers []string        // by which routes take clusters, as far as the refused one names them
-	apis    config.APIPaths // of admission APIs in one that was refused as a whole
-	origin  origin          // of a configuration that was refused in part, else empty
-	ticker
-	calls  int             // made in its name and not answered yet
-	doneAt time.Duration   // when the gateway was done with it, 0 before
-	warned map[string]bool // clusters for which a too small prefix index was logged
-}
 
 // configs are the configurations in force in a VM.
 type configs struct {
@@ -83,25 +68,11 @@ func (c *configs) update() {
 	}
 }
 
-// isInForce implements promptUser.
-func (p *Plugin) isInForce() bool { return p.vm.configs.contains(p) }
+// ErrNoConfiguration reports that there is no configuration in whose name a call could be made.
+var ErrNoConfiguration = errors.New("core: no configuration is in force")
 
-// warnsFirst implements promptUser.
-func (p *Plugin) warnsFirst(cluster string) bool {
-	first := !p.warned[cluster]
-	p.warned[cluster] = true
-	return first
-}
-
-// hasAPI reports whether there is an API, in force or refused.
-func (p *Plugin) hasAPI() bool {
-	return len(p.apis) > 0 || p.set != nil && (p.set.HasAPI() || len(p.set.RefusedAPIs()) > 0)
-}
-
-// isRefusedAPI reports whether the path of a request is one of an API whose configuration is refused.
-func (p *Plugin) isRefusedAPI(path string) bool {
-	return p.apis.Contain(path) || p.set != nil && p.set.RefusedAPIs().Contain(path)
-}
+// Newest returns the configuration that came last, nil when none is in force.
+func (v *VM) Newest() *Plugin { return v.configs.newest() }
 
 // configure reads a configuration. It returns false when the gateway should refuse it and keep the previous one.
 func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
@@ -109,7 +80,7 @@ func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
 		// Requests are still served: each will find the store unready and fall back to native balancing.
 		v.GW.Log(host.Error, err.Error())
 	}
-	v.prompts.processSecret = process.OwnSecret(v.GW.KV(), v.GW.Random)
+	v.prompts.ProcessSecret = process.OwnSecret(v.GW.KV(), v.GW.Random)
 	got := v.lastGood.accept(name, raw, h)
 	if got.set == nil {
 		return v.refuse(name, raw, h, got.err)
@@ -156,8 +127,8 @@ func (v *VM) activate(set *config.Set) *Plugin {
 	v.Stats.Set(stats.ConfigValid, 1)
 	v.Stats.Count(stats.ConfigBad, 0)
 	v.Stats.Count(stats.Panics, 0)
-	v.Stats.Store(v.stores.local.Stats)
-	v.stores.connect(set)
+	v.Stats.Store(v.stores.Local.Stats)
+	v.stores.Connect(set)
 	return p
 }
 
@@ -168,59 +139,7 @@ func (v *VM) refreshLastGood() {
 		if set := v.lastGood.refresh(&p.origin); set != nil {
 			p.set = set
 			v.configs.update()
-			v.stores.connect(set)
+			v.stores.Connect(set)
 		}
 	}
-}
-
-// Calls out are made in the name of a configuration: the gateway answers them through it, and drops those whose
-// configuration it has dropped.
-
-// maxLinger is how long a configuration that the gateway is done with may be kept for the answers to its calls.
-const maxLinger = 10 * time.Second
-
-// ErrNoConfiguration reports that there is no configuration in whose name a call could be made.
-var ErrNoConfiguration = errors.New("core: no configuration is in force")
-
-// Newest returns the configuration that came last, nil when none is in force.
-func (v *VM) Newest() *Plugin { return v.configs.newest() }
-
-// Context returns the gateway's context of the configuration.
-func (p *Plugin) Context() uint32 { return p.context }
-
-// Answer returns the function in which to handle the answer to a call that is made in the name of the configuration.
-func (p *Plugin) Answer(what string) func(f func()) {
-	return func(f func()) {
-		p.vm.Callback(p.context, what, func() { p.handleAnswer(f) }, nil)
-	}
-}
-
-// CallSent notes that such a call was sent.
-func (p *Plugin) CallSent() { p.calls++ }
-
-func (p *Plugin) handleAnswer(f func()) {
-	p.calls--
-	defer p.dropIfDone()
-	f()
-}
-
-// done is called when the gateway is done with the configuration. It returns false when the gateway must keep it for a
-// while.
-func (p *Plugin) done() bool {
-	p.vm.configs.remove(p)
-	p.vm.setBuild()
-	if p.calls == 0 {
-		return true
-	}
-	p.doneAt = p.vm.ReadClock()
-	return false
-}
-
-// dropIfDone lets the gateway drop a configuration that was kept for the answers to its calls.
-func (p *Plugin) dropIfDone() {
-	if p.doneAt == 0 || p.calls > 0 && p.vm.Clock()-p.doneAt < maxLinger {
-		return
-	}
-	p.doneAt = 0
-	p.vm.GW.PluginDone(p.context)
 }

@@ -9,58 +9,63 @@ import (
 
 // This file is how a decision is shown: in the response's debug headers, and as the text for the access log.
 
-// debugging is the texts that explain what was chosen.
-type debugging struct{ pl *placement }
+// decision is under which reason a request is counted, and the texts that explain it.
+type decision struct {
+	of      *placement
+	away    *forwarding // what other regions have to do with that
+	reason  lb.Reason
+	settled bool // the request is counted under it
+}
 
 // setDebugHeaders shows the decision to the client, with debug_headers: true.
-func (d *debugging) setDebugHeaders() {
-	pl := d.pl
-	if !pl.settled || pl.cfg == nil || !pl.cfg.DebugHeaders {
+func (d *decision) setDebugHeaders() {
+	pl := d.of
+	if !d.settled || pl.Config == nil || !pl.Config.DebugHeaders {
 		return
 	}
-	pl.SetResponseHeader("x-warmgate-reason", pl.reason.String())
+	pl.Gateway.SetResponseHeader("x-warmgate-reason", d.reason.String())
 	if w := &pl.wait; w.class != nil {
-		pl.SetResponseHeader("x-warmgate-class", w.class.Name)
-		pl.SetResponseHeader("x-warmgate-wait-ms", w.millis())
+		pl.Gateway.SetResponseHeader("x-warmgate-class", w.class.Name)
+		pl.Gateway.SetResponseHeader("x-warmgate-wait-ms", w.millis())
 	}
 	switch {
-	case pl.region.returned:
-		pl.SetResponseHeader("x-warmgate-host", pl.lease.addr)
-	case pl.region.to != "":
-		pl.SetResponseHeader("x-warmgate-region", pl.region.to)
+	case d.away.returned:
+		pl.Gateway.SetResponseHeader("x-warmgate-host", pl.lease.addr)
+	case d.away.to != "":
+		pl.Gateway.SetResponseHeader("x-warmgate-region", d.away.to)
 	}
 	if pl.lease.chosen == "" {
 		return
 	}
 	where, load, at := "x-warmgate-host", "x-warmgate-load", "x-warmgate-session-at"
-	if pl.cfg.AmongClusters() {
+	if pl.Config.AmongClusters() {
 		where, load, at = "x-warmgate-cluster", "x-warmgate-cluster-load", "x-warmgate-cluster-session-at"
 	}
-	pl.SetResponseHeader(where, pl.lease.chosen)
-	pl.SetResponseHeader(load, strconv.FormatInt(pl.lease.load, 10))
-	if pl.session.result != "" {
-		pl.SetResponseHeader(at, pl.session.result)
+	pl.Gateway.SetResponseHeader(where, pl.lease.chosen)
+	pl.Gateway.SetResponseHeader(load, strconv.FormatInt(pl.lease.load, 10))
+	if pl.Session.Result != "" {
+		pl.Gateway.SetResponseHeader(at, pl.Session.Result)
 	}
 	if c := &pl.lease.budget.target; c.addr != "" {
-		pl.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
+		pl.Gateway.SetResponseHeader("x-warmgate-charged-tokens", strconv.FormatInt(c.tokens, 10))
 	}
-	if pl.prompt.chain.hasBlocks() {
-		pl.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.prompt.chain.cached, 'f', 2, 64))
+	if pl.Prompt.Chain.HasBlocks() {
+		pl.Gateway.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(pl.Prompt.Chain.Cached, 'f', 2, 64))
 	}
 }
 
 // describe returns the decision in one line, for the access log.
-func (d *debugging) describe() string {
-	pl := d.pl
+func (d *decision) describe() string {
+	pl := d.of
 	l := &pl.lease
-	if pl.cfg != nil && pl.cfg.AmongClusters() {
-		return describe("cluster=", l.chosen, pl.reason, l.load) + pl.session.text() + l.budget.text()
+	if pl.Config != nil && pl.Config.AmongClusters() {
+		return describe("cluster=", l.chosen, d.reason, l.load) + pl.Session.Text() + l.budget.text()
 	}
 	host := l.chosen
-	if pl.region.returned {
+	if d.away.returned {
 		host = l.addr
 	}
-	return describe("host=", host, pl.reason, l.load) + pl.session.text() + l.budget.text() + pl.region.text()
+	return describe("host=", host, d.reason, l.load) + pl.Session.Text() + l.budget.text() + d.away.text()
 }
 
 func describe(what, addr string, r lb.Reason, load int64) string {

@@ -2,31 +2,10 @@ package core
 
 import (
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb/answer"
-	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/learned"
 )
-
-// A configured estimate of no tokens does not give requests zero load, and no answer counts as longer than a request
-// may be.
-func TestEstimateBeyondTheGuess(t *testing.T) {
-	c := &config.Config{BytesPerToken: 4, MaxRequestTokens: 5000}
-	w := work{info: prompt.Info{MaxTokens: 1000}}
-	w.model.Guess = guessOf(c)
-	w.typical = learned.Models{}.Typical(w.model, w.info.MaxTokens)
-	if p, o := w.estimate(c, 4000); p == 0 || o == 0 {
-		t.Errorf("%d tokens of a prompt that cannot be read, %d of an answer; want some of each", p, o)
-	}
-	m := learned.Models{}
-	m.Observe(time.Hour, w.model, 0, 0, answer.Usage{Prompt: 1_000_000_000, Output: 1_000_000_000})
-	if l := m.Typical(w.model, 0); l.Prompt > 5000 || l.Output > 5000 {
-		t.Errorf("after one answer: %g tokens a prompt, %g an answer, too many for a request", l.Prompt, l.Output)
-	}
-}
 
 // Requests that end without usage do not use up the sample, unless no request has usage.
 func TestSampleCountsUsage(t *testing.T) {

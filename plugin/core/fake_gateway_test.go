@@ -15,6 +15,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process/processtest"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // fakeProcess is a gateway process that runs the plugin's native code: a main thread and workers with a VM each, shared
@@ -58,6 +59,7 @@ type fakeProcess struct {
 	rtt       time.Duration           // of a round trip to them
 	ahead     time.Duration           // how far the wall clock is ahead
 	probes    int                     // calls of Probe
+	asking    map[*VM]bool            // that have called it
 	fault     string                  // name of the call that panics
 	faultLeft int                     // calls until it does
 	onCall    func(name string)       // is told of calls, nil for nobody
@@ -100,6 +102,7 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 		rand:    rand.New(rand.NewPCG(1, 2)),
 		metrics: newFakeMetrics(t),
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{}, listening: map[uint64]uint32{},
+		asking: map[*VM]bool{},
 	}
 	p.clock = fakehost.NewClock(&p.now)
 	p.host = fakehost.Host{
@@ -238,7 +241,7 @@ func (p *fakeProcess) call(name string) {
 // loads returns what is in flight on an endpoint over all owners.
 func (p *fakeProcess) load(addr string) lb.Load {
 	p.t.Helper()
-	loads, err := memstore.New(p.kv, 1, leaseTTL).Loads(fakeCluster, []string{addr}, nil)
+	loads, err := memstore.New(p.kv, 1, stores.LeaseTTL).Loads(fakeCluster, []string{addr}, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -345,7 +348,7 @@ func (g fakeGateway) Wake(owner uint64, message []byte) {
 		return
 	}
 	for _, w := range g.threads() {
-		if w.id == context && w.vm.stores.owner == owner {
+		if w.id == context && w.vm.stores.Owner == owner {
 			g.after(wakeTime, func() { w.wake(message) })
 		}
 	}

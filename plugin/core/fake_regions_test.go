@@ -17,6 +17,7 @@ func (g fakeGateway) Probe(cluster string, p host.ProbeCall, answered func(text 
 	g.call("Probe")
 	g.probes++
 	vm := g.inside
+	g.asking[vm] = true
 	run := vm.Newest().Answer("another region")
 	vm.Newest().CallSent()
 	answer := func(text string) {

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // siteView returns the view of one of several clusters, the same one as long as it is the same.
@@ -50,4 +52,14 @@ func (g fakeGateway) KnownView(_ time.Duration, cluster string, _ *config.Config
 		return nil
 	}
 	return g.siteView(cluster)
+}
+
+// counted returns how many requests and tasks are counted in a scope.
+func (d *fakeDriver) counted(scope, name string) int64 {
+	d.t.Helper()
+	loads, err := memstore.New(d.kv, 1, stores.LeaseTTL).Loads(scope, []string{name}, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return loads[0].Requests
 }

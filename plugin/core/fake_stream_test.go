@@ -27,6 +27,7 @@ type fakeStream struct {
 	cluster string // that the request is routed to by now, "" for the cluster of all
 	served  string // address that the gateway reports in place of the endpoint's
 	note    string
+	shown   int // bytes of each part of the body that the gateway shows, 0 for all
 }
 
 const clientsWish = "a client's wish" // that got past the filters in front of the plugin
@@ -38,7 +39,7 @@ func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
 	p.streams[s.id] = s
 	s.Stream, s.Index = p.host.NewStream(), p.index
 	s.Name, s.Filter, s.StopIteration, s.Override = "the request "+strconv.Itoa(int(s.id)), s, true, clientsWish
-	s.core = w.current.NewStream(s.id, s)
+	s.core = NewStream(w.current, s.id, s)
 	for _, h := range r.Headers {
 		if h[0] == "x-higress-target-cluster" {
 			s.cluster = h[1] // by the route, until the plugin changes it
@@ -267,6 +268,9 @@ func (s *fakeStream) lend(of *fakehost.Half, from, most int) []byte {
 
 func (s *fakeStream) RequestBody(from, most int) []byte {
 	s.called("RequestBody")
+	if s.shown > 0 {
+		most = max(0, min(most, s.shown-from))
+	}
 	return s.lend(s.Request, from, most)
 }
 

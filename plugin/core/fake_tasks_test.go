@@ -33,7 +33,7 @@ const fakeTaskText = "tsk_0123456789abcdef00000000000000ff"
 
 // fakeTasks puts a store of tasks in place of those of all workers.
 func (d *fakeDriver) fakeTasks() *fakeTasks {
-	f := &fakeTasks{local: d.workers[0].vm.stores.local}
+	f := &fakeTasks{local: d.workers[0].vm.stores.Local}
 	for _, w := range d.workers {
 		w.vm.tasks.tasks = func(*config.Config) (lb.TaskStore, bool) { return f, false }
 	}

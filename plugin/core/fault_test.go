@@ -44,26 +44,25 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		if n := w.vm.stores.local.LeaseCount(); n != 0 || len(w.vm.bodies.reading) != 0 ||
-			len(w.vm.bodies.partial) != 0 {
-			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.bodies.reading),
-				len(w.vm.bodies.partial))
+		held, open := w.vm.bodies.Open()
+		if n := w.vm.stores.Local.LeaseCount(); n != 0 || held != 0 || open != 0 {
+			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, held, open)
 		}
-		if b := w.vm.bodies; b.kept != 0 || b.held != 0 {
-			d.t.Errorf("worker %d keeps %d bytes of bodies, and its gateway %d", i, b.kept, b.held)
+		if b := w.vm.bodies; b.Kept != 0 || b.Held != 0 {
+			d.t.Errorf("worker %d keeps %d bytes of bodies, and its gateway %d", i, b.Kept, b.Held)
 		}
-		for _, sh := range w.vm.stores.redis {
-			if sh.inflight != 0 {
-				d.t.Errorf("worker %d counts %d requests to %s", i, sh.inflight, sh.name)
+		for _, sh := range w.vm.stores.InRedis {
+			if sh.Inflight != 0 {
+				d.t.Errorf("worker %d counts %d requests to Redis", i, sh.Inflight)
 			}
 		}
 		for name, cl := range w.vm.clusters {
-			if cl.inflight != 0 {
-				d.t.Errorf("worker %d counts %d requests to %s", i, cl.inflight, name)
+			if cl.Inflight != 0 {
+				d.t.Errorf("worker %d counts %d requests to %s", i, cl.Inflight, name)
 			}
-			if len(cl.answering) != 0 || len(cl.metrics.Open()) != 0 {
-				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering,
-					cl.metrics.Open())
+			if len(cl.Answering) != 0 || len(cl.Metrics.Open()) != 0 {
+				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.Answering,
+					cl.Metrics.Open())
 			}
 		}
 	}

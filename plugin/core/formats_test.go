@@ -22,11 +22,6 @@ func TestFormats(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		"ejections": {
-			ejections{"llm": {formatTime, []byte("entry")}}.append(nil, formatTime),
-			"\x03\x00llm" + formatTimeBytes + "\x05\x00\x00\x00entry",
-		},
-		"no ejections": {ejections{}.append(nil, formatTime), "\x00"},
 		"last good configuration": {
 			lastGoodRecord{formatID, `{"a":1}`, config.Forms{7: "f"}}.append([]byte("behind ")),
 			"behind " + formatIDBytes + "\x07\x00\x00\x00" + `{"a":1}` +

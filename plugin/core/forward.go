@@ -6,23 +6,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmgate/warmgate/internal/order"
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
-// forwarding is what other regions have to do with a placement. That asks it by a few methods alone: meet when the
-// request comes, forward and forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an
-// answer or none.
+// forwarding is what other regions have to do with a placement: meet is called when the request comes, forward and
+// forwardBack when it may go elsewhere, followForwarded and forwardFailed when there is an answer or none.
 type forwarding struct {
 	pl   *placement
 	from string // region that has signed its hop, "" for a client's request
-	here bool   // that has forwarded it to this one, just now
 	to   string // region that it was forwarded to, "" for one that is served here
+	peer int    // which of those configured that is
+	away leaving
 	why  region.Reason
 	had  int // blocks of its prompt that had been forwarded there before
 	// when it was forwarded, and whether it is noted what has become of that
@@ -33,56 +32,40 @@ type forwarding struct {
 	returns  int // how often it has come back from adopted servers
 }
 
-// meet does what has to be done with a request before it is decided, where regions are configured: the probe of
-// another region is answered, and then nothing else is done. What clients send in headers of regions never decides.
-func (f *forwarding) meet() (a host.Action, answered bool) {
+// leaving is where a request goes that other regions may have room for.
+type leaving int
+
+const (
+	stays      leaving = iota
+	toGateways         // of another region, which choose a server
+	toServers          // of another region: one of them is still to be chosen, here
+)
+
+// meet takes in which region has forwarded the request, where regions are configured. What clients send in the header
+// never decides.
+func (f *forwarding) meet() {
 	pl := f.pl
 	homes := pl.plugin.set.Regions()
 	if len(homes) == 0 {
-		return host.Proceed, false
+		return
 	}
-	pl.traits.read(pl)
-	if probe := pl.traits.value(headerProbe); probe != "" && pl.traits.value(":path") == probePath {
-		if a, answered = f.answerProbe(homes, probe); answered {
-			return a, true
-		}
-	}
-	if hop := pl.traits.value(headerHop); hop != "" {
-		pl.RemoveRequestHeader(headerHop)
+	pl.Traits.Read(pl.Gateway)
+	if hop := pl.Traits.Value(regions.HeaderHop); hop != "" {
+		pl.Gateway.RemoveRequestHeader(regions.HeaderHop)
 		f.meetHop(homes, hop)
 	}
-	return host.Proceed, false
-}
-
-// answerProbe has the probe of another region answered, unless it is a stranger's.
-func (f *forwarding) answerProbe(homes []*config.Config, probe string) (a host.Action, answered bool) {
-	pl := f.pl
-	p := &probeAnswer{
-		s: pl.GatewayStream, context: pl.context, regions: pl.plugin.vm.regions,
-		rulesOf: pl.plugin.set.RulesOf, balance: func() host.Action { return pl.pass(lb.ReasonPanic) }, open: true,
-	}
-	pl.answer = p
-	if a, answered = p.answer(homes, probe); !answered {
-		pl.answer = nil
-	}
-	return a, answered
 }
 
 // meetHop finds out which region has forwarded the request, if one has.
 func (f *forwarding) meetHop(homes []*config.Config, hop string) {
-	v := f.pl.plugin.vm
-	var from region.Hop
-	for _, c := range homes {
-		h := v.regions.of(c).key.ReadHop(hop, c.Regions.Name, v.GW.Wall(), f.hopSubject())
-		if h.Signed() && (h.Odd == nil || !from.Signed()) {
-			from = h
-		}
-	}
-	f.from, f.here = from.From, from.Forwarded()
+	pl := f.pl
+	v := pl.plugin.vm
+	from := v.regions.Hop(homes, hop, f.hopSubject())
+	f.from, pl.wait.forwarded = from.From, from.Forwarded()
 	switch {
 	case !from.Signed():
 		v.Stats.Count(stats.ForgedHops, 1)
-	case f.here:
+	case pl.wait.forwarded:
 		v.Stats.CountIf(statname.With(stats.ServedFor, "region", from.From), 1)
 	case errors.Is(from.Odd, region.ErrStale):
 		v.Stats.CountIf(statname.With(stats.OddHops, "cause", "late"), 1)
@@ -93,7 +76,7 @@ func (f *forwarding) meetHop(homes []*config.Config, hop string) {
 
 // hopSubject is what both gateways see of a forwarded request.
 func (f *forwarding) hopSubject() string {
-	return f.pl.traits.value(":method") + " " + f.pl.traits.value(":path")
+	return f.pl.Traits.Value(":method") + " " + f.pl.Traits.Value(":path")
 }
 
 // homeScope routes a request to this region's own servers, and returns their cluster: unless the route, which has led
@@ -102,31 +85,33 @@ func (f *forwarding) hopSubject() string {
 func (f *forwarding) homeScope(cluster string) string {
 	pl := f.pl
 	if cluster == "" {
-		cluster = pl.Cluster()
+		cluster = pl.Gateway.Cluster()
 	}
 	if set := pl.plugin.set; set.Owns(cluster) && !set.IsPeer(cluster) {
 		return cluster
 	}
 	f.goHome()
-	return pl.cfg.Regions.Cluster
+	return pl.Config.Regions.Cluster
 }
 
 // goHome routes the request to this region's own servers.
-func (f *forwarding) goHome() { f.pl.SetCluster(f.pl.cfg.Regions.Header, f.pl.cfg.Regions.Cluster) }
+func (f *forwarding) goHome() {
+	f.pl.Gateway.SetCluster(f.pl.Config.Regions.Header, f.pl.Config.Regions.Cluster)
+}
 
 // forward sends the request to another region, if none of this one's endpoints is open for it and one of the others has
 // room: to its gateways, or to its servers where those are adopted. While a request has patience, it waits for where
-// most of its prompt is. It reports whether it has sent it, and returns what becomes of the request then.
-func (f *forwarding) forward() (a host.Action, forwarded bool) {
+// most of its prompt is.
+func (f *forwarding) forward() leaving {
 	pl := f.pl
 	if !f.mayLeave() {
-		return host.Stop, false
+		return stays
 	}
 	plan, prompt, home := &pl.lease.reservation.plan, f.promptToForward(), -1
-	if pl.wait.isQueued() && pl.lease.now()-pl.wait.since < plan.Wait.Patience {
-		home = pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
+	if pl.wait.isQueued() && pl.lease.now()-pl.wait.Since < plan.Wait.Patience {
+		home = pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	}
-	return f.forwardBy(&prompt, f.matchedAway(&prompt), home)
+	return f.forwardBy(&prompt, pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt), home)
 }
 
 // muchMore is by how much of a prompt another region must have more of it than this one for a request to go there
@@ -134,21 +119,21 @@ func (f *forwarding) forward() (a host.Action, forwarded bool) {
 const muchMore = 0.25
 
 // forwardBack sends the request to the region that has its prompt, with cached_first, if that has room and the
-// endpoints here have much less of it. It returns what forward does. What endpoints have in Redis is not known here.
-func (f *forwarding) forwardBack() (a host.Action, forwarded bool) {
+// endpoints here have much less of it. What endpoints have in Redis is not known here.
+func (f *forwarding) forwardBack() leaving {
 	pl := f.pl
-	if !pl.cfg.Regions.CachedFirst || pl.lease.redis != nil || !f.mayLeave() {
-		return host.Stop, false
+	if !pl.Config.Regions.CachedFirst || pl.lease.redis != nil || !f.mayLeave() {
+		return stays
 	}
 	plan, prompt := &pl.lease.reservation.plan, f.promptToForward()
-	matched := f.matchedAway(&prompt)
+	matched := pl.plugin.vm.regions.Of(pl.Config).Matched(pl.lease.now(), &prompt)
 	longest := slices.Max(append(matched, 0))
 	if prompt.Fraction(longest) < muchMore {
-		return host.Stop, false
+		return stays
 	}
-	here := pl.plugin.vm.stores.local.LongestMatch(pl.lease.now(), plan)
+	here := pl.plugin.vm.stores.Local.LongestMatch(pl.lease.now(), plan)
 	if prompt.Fraction(longest)-prompt.Fraction(here) < muchMore {
-		return host.Stop, false
+		return stays
 	}
 	return f.forwardBy(&prompt, matched, longest)
 }
@@ -157,65 +142,51 @@ func (f *forwarding) forwardBack() (a host.Action, forwarded bool) {
 func (f *forwarding) mayLeave() bool {
 	pl := f.pl
 	away := f.from != "" || f.to != "" || f.returns >= maxReturns
-	return pl.cfg.Regions.Forwards() && !pl.cfg.Shadow && !away && pl.phase < phaseLeased
-}
-
-// matchedAway returns how many leading blocks of the prompt each of the other regions was sent.
-func (f *forwarding) matchedAway(prompt *lb.Prefix) []int {
-	pl := f.pl
-	if !prompt.NeedsLookup() {
-		return nil
-	}
-	h := pl.plugin.vm.regions.of(pl.cfg)
-	return h.snapshot.Match(pl.lease.now(), prompt, h.board.Config().Peers)
+	return pl.Config.Regions.Forwards() && !pl.Config.Shadow && !away && pl.phase < phaseLeased
 }
 
 // forwardBy sends the request to another region that has room: see [region.Board.Forward].
-func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) (a host.Action, forwarded bool) {
+func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leaving {
 	pl := f.pl
-	rules, r := &pl.cfg.Regions, &pl.lease.reservation
-	h, now := pl.plugin.vm.regions.of(pl.cfg), pl.lease.now()
+	rules, r := &pl.Config.Regions, &pl.lease.reservation
+	h, now := pl.plugin.vm.regions.Of(pl.Config), pl.lease.now()
 	for range len(rules.Peers) + 1 {
-		peer, why := h.board.Forward(now, matched, home, cmp.Or(pl.session.key, r.request.Random), rules.Allowed)
+		peer, why, adopted := h.Forward(now, matched, home, cmp.Or(pl.Session.Key, r.request.Random))
 		if peer == region.None {
 			break
 		}
-		adopted := h.board.Adopted(peer)
 		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
-		f.leave()
-		if prompt.NeedsLookup() {
-			h.snapshot.Record(now, prompt, &h.board.Config().Peers[peer])
+		f.leaveHome()
+		h.Record(now, prompt, peer)
+		if f.peer, f.why, f.away = peer, why, toServers; !adopted {
+			if matched != nil {
+				f.had = matched[peer]
+			}
+			f.sentAt = now
+			f.forwardTo(h, peer)
 		}
-		if adopted {
-			return f.adopt(peer, why), true
-		}
-		if matched != nil {
-			f.had = matched[peer]
-		}
-		f.sentAt = now
-		f.forwardTo(h, peer, why)
-		return host.Proceed, true
+		return f.away
 	}
-	return host.Stop, false
+	return stays
 }
 
 // promptToForward returns the prompt of the request as it was planned; as far as it is known, of one without a plan.
 func (f *forwarding) promptToForward() lb.Prefix {
 	pl := f.pl
 	prompt := pl.lease.reservation.plan.Prefix
-	if c := pl.prompt.chain; len(prompt.Blocks) == 0 && c.hasBlocks() {
-		prompt = lb.Prefix{Blocks: c.blocks, Bytes: c.length, TTL: pl.cfg.Prefix.TTL}
+	if c := pl.Prompt.Chain; len(prompt.Blocks) == 0 && c.HasBlocks() {
+		prompt = lb.Prefix{Blocks: c.Blocks, Bytes: c.Length, TTL: pl.Config.Prefix.TTL}
 	}
 	return prompt
 }
 
-// leave ends what the request has to do with the endpoints at home.
-func (f *forwarding) leave() {
+// leaveHome ends what the request has to do with the endpoints at home.
+func (f *forwarding) leaveHome() {
 	pl := f.pl
 	if w := &pl.wait; w.queued || pl.wait.isQueued() {
-		w.queued, w.waited = true, pl.lease.now()-w.since
+		w.queued, w.waited = true, pl.lease.now()-w.Since
 	}
 	if pl.phase == phaseReserving {
 		pl.release()
@@ -225,57 +196,22 @@ func (f *forwarding) leave() {
 }
 
 // forwardTo sends the request to the gateways of a peer.
-func (f *forwarding) forwardTo(h *home, peer int, why region.Reason) {
+func (f *forwarding) forwardTo(h *regions.Home, peer int) {
 	pl := f.pl
-	v, rules := pl.plugin.vm, &pl.cfg.Regions
+	v, rules := pl.plugin.vm, &pl.Config.Regions
 	to := &rules.Peers[peer]
-	f.to, f.why = to.Name, why
-	pl.SetRequestHeader(headerHop, h.key.SignHop(rules.Name, to.Name, v.GW.Wall(), f.hopSubject()))
-	pl.Unsteer()
-	pl.SetCluster(rules.Header, to.Target())
-	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", why.String()), 1)
-	pl.wait.countPlaced()
-	pl.decided(lb.ReasonForwarded)
+	f.to, f.away = to.Name, toGateways
+	pl.Gateway.SetRequestHeader(regions.HeaderHop, h.SignHop(peer, f.hopSubject()))
+	pl.Gateway.Unsteer()
+	pl.Gateway.SetCluster(rules.Header, to.Target())
+	v.Stats.CountIf(statname.With(stats.Forwarded, "region", to.Name, "reason", f.why.String()), 1)
 }
 
 // recall has a request served at home after all, which was about to be forwarded when something failed.
 func (f *forwarding) recall() {
-	f.pl.RemoveRequestHeader(headerHop)
+	f.pl.Gateway.RemoveRequestHeader(regions.HeaderHop)
 	f.goHome()
-	f.to = "" // only now: what panics here is recalled once more
-}
-
-// isFullOrLate reports whether a request is refused that another region may have room for.
-func isFullOrLate(err error) bool {
-	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
-		errors.Is(err, lb.ErrHopeless)
-}
-
-// forwardWaiting forwards requests that wait, those that came first before the others, as long as another region has
-// room: room there is learned of at any time.
-func (w *waiters) forwardWaiting() {
-	var list []*placement
-	for s := range w.held {
-		if s.cfg.Regions.Forwards() && s.region.from == "" && s.region.to == "" && s.wait.isQueued() {
-			list = append(list, s)
-		}
-	}
-	order.By(list, byArrival)
-	full := map[*config.Config]bool{} // no other region has room for its requests
-	for _, s := range list {
-		if full[s.cfg] {
-			continue
-		}
-		w.RunAs(s.context, "a request for another region", func() {
-			h := s.plugin.vm.regions.of(s.cfg)
-			if full[s.cfg] = !h.board.HasRoom(s.lease.now(), s.cfg.Regions.Allowed); full[s.cfg] {
-				return
-			}
-			if a, forwarded := s.region.forward(); forwarded {
-				s.goOn(a)
-			}
-		}, s.grantRecovered)
-	}
+	f.to, f.away = "", stays // only now: what panics here is recalled once more
 }
 
 // text returns where the request was forwarded, or from where, for the access log.

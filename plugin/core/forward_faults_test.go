@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -20,7 +21,7 @@ var regionChat = streamtest.Request{
 // hopOf returns a request as the gateway of another region gets it.
 func hopOf(c *fakeStream) streamtest.Request {
 	r := regionChat
-	r.Headers = [][2]string{{headerHop, c.header(headerHop)}}
+	r.Headers = [][2]string{{regions.HeaderHop, c.header(regions.HeaderHop)}}
 	return r
 }
 
@@ -65,7 +66,7 @@ func panicBetweenRegions(t *testing.T, waits bool, call string, n int) (fired bo
 	eu.peers = nil // whose probes here would be counted as well, if one panics
 	us.fault, us.faultLeft = call, n
 	r := regionChat
-	r.Headers = [][2]string{{headerHop, "made up"}}
+	r.Headers = [][2]string{{regions.HeaderHop, "made up"}}
 	c := us.client(0, r)
 	pass(300*time.Millisecond, us, eu)
 	if waits {
@@ -76,7 +77,7 @@ func panicBetweenRegions(t *testing.T, waits bool, call string, n int) (fired bo
 		t.Fatalf("held %v, at endpoint %d", c.Held(), c.Upstream())
 	}
 	// A request that goes on before its headers were read has what the client sent, which is no hop to anybody.
-	hop, unread := c.Received().Headers[headerHop], us.metrics.decisions()["panic"] > 0
+	hop, unread := c.Received().Headers[regions.HeaderHop], us.metrics.decisions()["panic"] > 0
 	if away := c.cluster == "to-eu"; hop == "made up" && (away || !unread) || away != (hop != "" && hop != "made up") {
 		t.Errorf("in %q it has the hop %q", c.cluster, hop)
 	}
@@ -108,12 +109,12 @@ func TestPanicWhileAnsweringProbes(t *testing.T) {
 		ask := func(nonce uint64) string {
 			text := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, nonce)
 			c := us.client(0, streamtest.Request{
-				Method: "GET", Path: probePath, Headers: [][2]string{{headerProbe, text}},
+				Method: "GET", Path: regions.ProbePath, Headers: [][2]string{{regions.HeaderProbe, text}},
 			})
 			if !c.Ended {
 				c.Finish()
 			}
-			return c.Result().Headers[headerAnswer]
+			return c.Result().Headers[regions.HeaderAnswer]
 		}
 		us.fault, us.faultLeft = call, 1
 		first := ask(1)
@@ -209,8 +210,9 @@ func TestRegionsAreRemoved(t *testing.T) {
 		t.Errorf("%d probes without regions", us.probes-probes)
 	}
 	r := regionChat
-	r.Headers = [][2]string{{headerProbe, region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 1)}}
-	r.Path = probePath
+	probe := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 1)
+	r.Headers = [][2]string{{regions.HeaderProbe, probe}}
+	r.Path = regions.ProbePath
 	if c := us.client(0, r); c.Result().Status == 204 {
 		t.Error("a probe is answered without regions")
 	}
@@ -227,9 +229,9 @@ func TestReplayedProbes(t *testing.T) {
 	us, _ := startRegions(t, 1, 1, "")
 	ask := func(worker int, text string) string {
 		c := us.client(worker, streamtest.Request{
-			Method: "GET", Path: probePath, Headers: [][2]string{{headerProbe, text}},
+			Method: "GET", Path: regions.ProbePath, Headers: [][2]string{{regions.HeaderProbe, text}},
 		})
-		return c.Result().Headers[headerAnswer]
+		return c.Result().Headers[regions.HeaderAnswer]
 	}
 	text := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+us.now, 7)
 	for i := range text {
@@ -267,9 +269,9 @@ func TestRefusedProbes(t *testing.T) {
 	us.peers = nil
 	key := region.NewKey(regionSecret)
 	ask := func(worker int, text string) *fakeStream {
-		r := streamtest.Request{Method: "GET", Path: probePath}
+		r := streamtest.Request{Method: "GET", Path: regions.ProbePath}
 		if text != "" {
-			r.Headers = [][2]string{{headerProbe, text}}
+			r.Headers = [][2]string{{regions.HeaderProbe, text}}
 		}
 		return us.client(worker, r)
 	}
@@ -323,12 +325,13 @@ func TestForgesManyHops(t *testing.T) {
 			hop = hop[:at] + string(hop[at]^1) + hop[at+1:]
 		}
 		r := regionChat
-		if r.Headers = [][2]string{{headerHop, hop}}; hop == "" {
-			r.Headers = [][2]string{{headerHop, "?"}}
+		if r.Headers = [][2]string{{regions.HeaderHop, hop}}; hop == "" {
+			r.Headers = [][2]string{{regions.HeaderHop, "?"}}
 		}
 		c := us.client(i%2, r)
-		if c.cluster != "llm" || c.Received().Headers[headerHop] != "" {
-			t.Fatalf("forged hop %d, %q: sent to %q with %q", i, hop, c.cluster, c.Received().Headers[headerHop])
+		if c.cluster != "llm" || c.Received().Headers[regions.HeaderHop] != "" {
+			t.Fatalf("forged hop %d, %q: sent to %q with %q", i, hop, c.cluster,
+				c.Received().Headers[regions.HeaderHop])
 		}
 		c.Finish()
 	}

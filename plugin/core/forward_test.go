@@ -9,6 +9,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/clusters"
+	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -75,13 +77,13 @@ func TestForwards(t *testing.T) {
 		here = append(here, c)
 	}
 	away := us.client(0, chat)
-	if away.cluster != "to-eu" || away.header(headerHop) == "" {
+	if away.cluster != "to-eu" || away.header(regions.HeaderHop) == "" {
 		t.Fatalf("with all endpoints full a request is sent to %q: held %v", away.cluster, away.Held())
 	}
 	forwarded := chat
-	forwarded.Headers = [][2]string{{headerHop, away.header(headerHop)}}
+	forwarded.Headers = [][2]string{{regions.HeaderHop, away.header(regions.HeaderHop)}}
 	there := eu.client(0, forwarded)
-	if there.cluster != "llm" || there.header(headerHop) != "" {
+	if there.cluster != "llm" || there.header(regions.HeaderHop) != "" {
 		t.Errorf("the other region sends it to %q", there.cluster)
 	}
 	second := eu.client(1, forwarded)
@@ -126,7 +128,7 @@ func TestForwardsWhoWaits(t *testing.T) {
 			break
 		}
 	}
-	hop := [][2]string{{headerHop, waits[0].header(headerHop)}}
+	hop := [][2]string{{regions.HeaderHop, waits[0].header(regions.HeaderHop)}}
 	there := eu.client(0, streamtest.Request{Frames: chat.Frames, Headers: hop})
 	pass(400*time.Millisecond, us, eu)
 	if waits[0].cluster != "to-eu" || !waits[1].Held() {
@@ -181,12 +183,12 @@ func TestForgedHops(t *testing.T) {
 		"x", "", forger.SignHop("eu", "us", fakeEpoch+us.now, "POST /v1/chat/completions"),
 		region.NewKey(regionSecret).SignHop("eu", "us", fakeEpoch+us.now, "POST /other"),
 	} {
-		r := streamtest.Request{Frames: []string{`{"prompt":"a"}`}, Headers: [][2]string{{headerHop, hop}}}
+		r := streamtest.Request{Frames: []string{`{"prompt":"a"}`}, Headers: [][2]string{{regions.HeaderHop, hop}}}
 		c := us.client(i%2, r)
 		if c.cluster != "to-eu" {
 			t.Errorf("hop %d keeps a request at home", i)
 		}
-		if got := c.header(headerHop); got == hop {
+		if got := c.header(regions.HeaderHop); got == hop {
 			t.Errorf("hop %d is passed on", i)
 		}
 		c.Finish()
@@ -196,10 +198,10 @@ func TestForgedHops(t *testing.T) {
 		t.Errorf("%d forged hops", n)
 	}
 	probe := us.client(0, streamtest.Request{
-		Method: "GET", Path: probePath,
-		Headers: [][2]string{{headerProbe, forger.SignProbe("eu", "us", fakeEpoch+us.now, 1)}},
+		Method: "GET", Path: regions.ProbePath,
+		Headers: [][2]string{{regions.HeaderProbe, forger.SignProbe("eu", "us", fakeEpoch+us.now, 1)}},
 	})
-	if probe.Result().Headers[headerAnswer] != "" || probe.Result().Status == 204 {
+	if probe.Result().Headers[regions.HeaderAnswer] != "" || probe.Result().Status == 204 {
 		t.Errorf("a stranger is answered: %+v", probe.Result())
 	}
 	busy.Finish()
@@ -224,7 +226,7 @@ func TestOddHops(t *testing.T) {
 	} {
 		r, before := regionChat, us.metrics.values[stats.OddHops+";cause="+c.why]
 		hop := key.SignHop(c.from, c.to, fakeEpoch+us.now-c.ago, "POST /v1/chat/completions")
-		r.Headers = [][2]string{{headerHop, hop}}
+		r.Headers = [][2]string{{regions.HeaderHop, hop}}
 		w := us.client(i%2, r)
 		pass(time.Second, us, eu)
 		if !w.Held() || w.cluster == "to-eu" {
@@ -257,7 +259,7 @@ func TestRetriesWithHops(t *testing.T) {
 		return us.client(0, r)
 	}
 	us.client(0, regionChat).wantRefused(t, "max_queue_size_exceeded")
-	for range freeRetries {
+	for range clusters.FreeRetries {
 		retry().wantRefused(t, "max_queue_size_exceeded")
 	}
 	retry().wantRefused(t, "retry_budget_exceeded")
@@ -272,7 +274,7 @@ func TestRetriesWithHops(t *testing.T) {
 	} {
 		wall := fakeEpoch + us.now - c.ago
 		hop := region.NewKey(regionSecret).SignHop("eu", c.to, wall, "POST /v1/chat/completions")
-		retry([2]string{headerHop, hop}).wantRefused(t, c.code)
+		retry([2]string{regions.HeaderHop, hop}).wantRefused(t, c.code)
 	}
 	busy.Finish()
 	waits.ResetByClient()
@@ -302,8 +304,8 @@ func TestRegionsAreReplaced(t *testing.T) {
 		t.Fatal("the new configuration is refused")
 	}
 	pass(2*time.Second, us, eu)
-	for _, h := range us.workers[1].vm.regions.homes {
-		if all, err := h.board.Peers(us.now); h.cfg.Regions.Buffer == 5 && (err != nil || !all[0].Available) {
+	for _, h := range us.workers[1].vm.regions.Homes {
+		if all, err := h.Board.Peers(us.now); h.Config.Regions.Buffer == 5 && (err != nil || !all[0].Available) {
 			t.Errorf("by the new configuration the other region is not available: %+v %v", all, err)
 		}
 	}
@@ -325,9 +327,9 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 			return strings.Replace(config, "prefix_cache", policy, 1)
 		})
 		busy := us.client(0, regionChat)
-		for _, h := range us.workers[0].vm.regions.homes { // as if others had filled the room there
+		for _, h := range us.workers[0].vm.regions.Homes { // as if others had filled the room there
 			for range 20 {
-				h.board.Forward(us.now, nil, -1, 1, nil)
+				h.Board.Forward(us.now, nil, -1, 1, nil)
 			}
 		}
 		waits := us.client(0, regionChat)
@@ -336,7 +338,7 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 		pass(time.Second, us, eu)
 		away := us.client(1, regionChat)
 		for i, c := range []*fakeStream{waits, away} {
-			if c.cluster != "to-eu" || c.header(headerHop) == "" {
+			if c.cluster != "to-eu" || c.header(regions.HeaderHop) == "" {
 				t.Fatalf("%s: request %d is sent to %q", policy, i, c.cluster)
 			}
 			there := eu.client(0, hopOf(c))
@@ -350,7 +352,7 @@ func TestForwardsWithoutHealthy(t *testing.T) {
 		}
 		us.peers = nil
 		pass(2*time.Second, us, eu)
-		if c := us.client(0, regionChat); c.Result().Status != 503 || c.header(headerHop) != "" {
+		if c := us.client(0, regionChat); c.Result().Status != 503 || c.header(regions.HeaderHop) != "" {
 			t.Errorf("%s: %+v", policy, c.Result())
 		}
 		us.drained()

@@ -149,8 +149,8 @@ func TestFloodOfBytes(t *testing.T) {
 				}
 			}
 			for _, w := range d.workers {
-				if h := w.vm.waiters; h.bytes > 32<<20 || len(h.beyond) > 0 {
-					t.Errorf("%d bytes are held, %d are beyond", h.bytes, len(h.beyond))
+				if h := w.vm.waiters; h.Bytes > 32<<20 || len(h.Beyond) > 0 {
+					t.Errorf("%d bytes are held, %d are beyond", h.Bytes, len(h.Beyond))
 				}
 			}
 		})

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 func TestTokensHaveGaugesOnlyWhenCounted(t *testing.T) {
@@ -31,7 +33,7 @@ func TestGaugesOfAForgottenCluster(t *testing.T) {
 	if n := d.metrics.values[stats.Fresh+";cluster="+fakeCluster]; n != 2 {
 		t.Fatalf("metrics of %d endpoints are fresh, want 2", n)
 	}
-	d.advance(clusterAge + 2*time.Second)
+	d.advance(endpoints.ClusterAge + 2*time.Second)
 	if n := len(d.workers[0].vm.clusters); n != 0 {
 		t.Fatalf("%d clusters are known", n)
 	}
@@ -91,7 +93,7 @@ func TestGaugesFollowTheEndpoints(t *testing.T) {
 	if got := d.metrics.values[gone]; got != 0 {
 		t.Errorf("%s is %d when its last request has ended", gone, got)
 	}
-	if n := len(d.workers[0].vm.clusters[fakeCluster].shown.Endpoints()); n > 2 {
+	if n := len(d.workers[0].vm.clusters[fakeCluster].Shown.Endpoints()); n > 2 {
 		t.Errorf("%d endpoints are kept in mind, of which one is there", n)
 	}
 }
@@ -101,14 +103,14 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
 	d.serve(0, 200)
 	v := d.workers[0].vm
-	if !v.clusters[fakeCluster].tokens {
+	if !v.clusters[fakeCluster].Tokens {
 		t.Error("tokens are not counted")
 	}
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
 	}
-	d.advance(2 * heartbeatPeriod)
-	if v.clusters[fakeCluster].tokens {
+	d.advance(2 * stores.HeartbeatPeriod)
+	if v.clusters[fakeCluster].Tokens {
 		t.Error("tokens are counted although no rule in force does")
 	}
 }
@@ -117,10 +119,10 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 func TestGaugesOutliveAConfiguration(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
 	c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"hello"}`}})
-	d.advance(2 * heartbeatPeriod) // a VM keeps what it has shown
+	d.advance(2 * stores.HeartbeatPeriod) // a VM keeps what it has shown
 	const labels = ";cluster=" + fakeCluster + ";endpoint="
 	gauge := func(stat string) uint64 {
-		d.advance(2 * heartbeatPeriod)
+		d.advance(2 * stores.HeartbeatPeriod)
 		return d.Gauge(stat+labels+d.Addr(0)) + d.Gauge(stat+labels+d.Addr(1))
 	}
 	if !d.configure(requestsConfig) {

@@ -14,6 +14,7 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // nestedConfig chooses the least busy cluster, and an endpoint inside it.
@@ -37,7 +38,7 @@ func (d *fakeDriver) atEndpoints() (counts []int64) {
 				}
 			}
 		}
-		loads, err := memstore.New(d.kv, 1, leaseTTL).Loads(in, []string{e.Addr}, nil)
+		loads, err := memstore.New(d.kv, 1, stores.LeaseTTL).Loads(in, []string{e.Addr}, nil)
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -190,7 +191,7 @@ func TestBodiesOfWhoWaitsForACluster(t *testing.T) {
 	d := startSites(t, 1, nestedConfig(`"max_inflight":1,"queue":{"max_wait":"10s"}`, "prefix_cache", ""))
 	r := streamtest.Request{Frames: []string{`{"model":"m","prompt":"` + strings.Repeat("a b ", size/4) + `"}`}}
 	open := []*fakeStream{d.client(0, r), d.client(0, r), d.client(0, r)} // one in each cluster
-	blocks := open[0].core.first.inside.prompt.chain.blocks
+	blocks := open[0].core.first.inside.Prompt.Chain.Blocks
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -215,7 +216,7 @@ func TestBodiesOfWhoWaitsForACluster(t *testing.T) {
 		c := open[i]
 		open = slices.Delete(open, i, i+1)
 		in := c.core.first.inside
-		if len(blocks) == 0 || in == nil || !slices.Equal(in.prompt.chain.blocks, blocks) {
+		if len(blocks) == 0 || in == nil || !slices.Equal(in.Prompt.Chain.Blocks, blocks) {
 			t.Error("the prompt is not the one of a request that has not waited")
 		}
 		if c.Finish(); c.Received().Body != r.Frames[0] {
@@ -273,10 +274,10 @@ func TestBodiesWhileRedisDecides(t *testing.T) {
 		return streamtest.Request{Frames: []string{`{"model":"m","prompt":"` + strings.Repeat(text, 1000) + `"}`}}
 	}
 	blocks := func(c *fakeStream) []prompt.Block {
-		if c.core.first.inside == nil || !c.core.first.inside.prompt.chain.hasBlocks() {
+		if c.core.first.inside == nil || !c.core.first.inside.Prompt.Chain.HasBlocks() {
 			t.Fatalf("held %v, at %d: %q", c.Held(), c.Upstream(), c.note)
 		}
-		return c.core.first.inside.prompt.chain.blocks
+		return c.core.first.inside.Prompt.Chain.Blocks
 	}
 	alone := d.client(0, long("one "))
 	d.advance(20 * time.Millisecond)

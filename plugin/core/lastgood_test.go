@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/process"
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // capOf writes a configuration with a rule for the route and a global part; 0 makes that part invalid.
@@ -142,7 +143,7 @@ func TestOldContextFollowsTheLastGood(t *testing.T) {
 	}
 	v, kept := p.workers[0].vm, p.workers[0].current
 	policy := kept.set.Match(fakeRoute, "", "")
-	p.advance(heartbeatPeriod)
+	p.advance(stores.HeartbeatPeriod)
 	if kept.set.Match(fakeRoute, "", "") != policy {
 		t.Error("the configuration is read again although nothing has changed")
 	}
@@ -153,13 +154,13 @@ func TestOldContextFollowsTheLastGood(t *testing.T) {
 	if inForce(kept) != [2]int{3, 4} {
 		t.Fatalf("%v in force", inForce(kept))
 	}
-	p.advance(heartbeatPeriod)
+	p.advance(stores.HeartbeatPeriod)
 	if inForce(kept) != [2]int{5, 4} {
 		t.Errorf("%v in force, and in other workers the newer form of the rule", inForce(kept))
 	}
 	text := kept.origin.text
 	taken(t, p.newVM(), capOf(6, 7))
-	p.advance(heartbeatPeriod)
+	p.advance(stores.HeartbeatPeriod)
 	if inForce(kept) != [2]int{5, 4} || string(kept.origin.text) != string(text) {
 		t.Errorf("%v in force of another configuration", inForce(kept))
 	}
@@ -254,8 +255,8 @@ func TestKeptRuleNamesItsSource(t *testing.T) {
 			got.set.Owns("second") {
 			t.Errorf("%s: the source is %+v", raw, v.configs.adminSource)
 		}
-		if len(v.stores.redis) != 1 {
-			t.Errorf("%s: %d stores in Redis", raw, len(v.stores.redis))
+		if len(v.stores.InRedis) != 1 {
+			t.Errorf("%s: %d stores in Redis", raw, len(v.stores.InRedis))
 		}
 	}
 }

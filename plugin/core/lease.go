@@ -4,18 +4,22 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/stores"
+	"github.com/warmgate/warmgate/plugin/views"
 )
 
 // lease is where a request is counted, and how it came to be.
 type lease struct {
 	*host.Env
-	cluster     *cluster // nil before the request is counted
+	cluster     *clusters.Cluster // nil before the request is counted
 	store       lb.Store
-	redis       *redisStore // of which that store is the FallbackStore, nil for the local store
+	redis       *stores.Redis // of which that store is the FallbackStore, nil for the local store
 	reservation reservation
 	plannedAt   time.Duration // when the plan was made
+	grantedAt   time.Duration // when an endpoint was granted for which the request had to wait, 0 without a wait
 	chosen      string        // the endpoint, or the cluster, that was chosen
 	load        int64         // requests in flight there, this one included
 	addr        string        // the endpoint, or the cluster, at which the lease counts
@@ -37,11 +41,11 @@ type reservation struct {
 }
 
 // open counts the request among those of this VM, at a cluster and in the store of the lease.
-func (l *lease) open(cl *cluster) {
+func (l *lease) open(cl *clusters.Cluster) {
 	l.cluster = cl
-	cl.inflight++
+	cl.Inflight++
 	if l.redis != nil {
-		l.redis.inflight++
+		l.redis.Inflight++
 	}
 }
 
@@ -64,7 +68,7 @@ func (l *lease) amend(addr string, tokens int64) {
 func (l *lease) trackResponse(begun bool) {
 	if begun != l.answering {
 		l.answering = begun
-		l.cluster.countResponse(l.addr, begun)
+		l.cluster.CountResponse(l.addr, begun)
 	}
 }
 
@@ -86,23 +90,23 @@ func (l *lease) recordPrompt() {
 // close removes the request from those that this VM counts.
 func (l *lease) close() {
 	l.trackResponse(false)
-	l.cluster.inflight--
+	l.cluster.Inflight--
 	if l.redis != nil {
-		l.redis.inflight--
+		l.redis.Inflight--
 	}
 }
 
 // isGone reports whether an endpoint has left, or become unusable, while Redis decided or the request waited: a gateway
 // may fail a request that is sent there all the same.
-func (l *lease) isGone(addr string, c *config.Config, from *views) bool {
+func (l *lease) isGone(addr string, c *config.Config, from *views.Views) bool {
 	queued := l.reservation.grant.Queued
 	if l.redis == nil && !queued {
 		return false
 	}
-	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.Clock(), addr, &health) {
+	if health := clusters.HealthOf(c); queued && l.cluster.Health.EjectedSince(l.plannedAt, l.Clock(), addr, &health) {
 		return true
 	}
-	view := from.of(l.Clock(), l.cluster.name, c)
+	view := from.Of(l.Clock(), l.cluster.Name, c)
 	if view == l.reservation.view {
 		return false
 	}

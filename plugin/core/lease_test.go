@@ -88,7 +88,7 @@ func TestWaitsForTheAnswer(t *testing.T) {
 		if !c.Held() || c.Upstream() >= 0 || c.Received().Body != "" {
 			t.Fatalf("held %v, at endpoint %d with %q before the answer", c.Held(), c.Upstream(), c.Received().Body)
 		}
-		if early := c.core.first.cfg.Unit == lb.Requests; c.Request.StoppedAll() != early {
+		if early := c.core.first.Config.Unit == lb.Requests; c.Request.StoppedAll() != early {
 			t.Errorf("the body waits in front of the plugin: %v, want %v", c.Request.StoppedAll(), early)
 		}
 		d.advance(200 * time.Microsecond)

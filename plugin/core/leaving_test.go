@@ -22,7 +22,7 @@ func TestLeavesTheQueue(t *testing.T) {
 	if got := timeout.Result().Headers["x-warmgate-reason"]; got != "left_queue" {
 		t.Errorf("reason %q", got)
 	}
-	if n := d.workers[0].vm.stores.local.Queue(d.now, fakeCluster).Waiting; n != 1 {
+	if n := d.workers[0].vm.stores.Local.Queue(d.now, fakeCluster).Waiting; n != 1 {
 		t.Errorf("%d wait, want 1", n)
 	}
 	if n := d.metrics.decisions()["left_queue"]; n != 2 {
@@ -151,7 +151,7 @@ func TestWaitIsNotBlamedOnTheEndpoint(t *testing.T) {
 	d.advance(time.Second)
 	from := d.endedBy("downstream_remote_disconnect")
 	d.effective = from
-	v := (&response{reached: true}).verdict(d.now, c.core.first.sentAt(), &c.core.body, from)
+	v := (&response{reached: true}).verdict(d.now, c.core.first.sentAt(), &c.core.Body, from)
 	d.effective = nil
 	if v != lb.Neutral {
 		t.Errorf("verdict %v after a second at the endpoint", v)
@@ -170,7 +170,7 @@ func TestListening(t *testing.T) {
 		t.Fatal("refused")
 	}
 	w := d.workers[0]
-	owner := w.vm.stores.owner
+	owner := w.vm.stores.Owner
 	d.advance(tickPeriod)
 	if len(d.listening) != 2 { // the main thread's VM as well, but not those that have tried configurations
 		t.Errorf("%d VMs listen", len(d.listening))

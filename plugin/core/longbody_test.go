@@ -11,7 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -100,7 +100,7 @@ func TestToolsBehindLongConversations(t *testing.T) {
 	if last < 150_000 {
 		t.Fatalf("the last body has %d bytes", last)
 	}
-	for _, cause := range []string{unreadLong, unreadLate, unreadRoom, unreadHidden, unreadValues} {
+	for _, cause := range []string{"too_long", "late", "no_room", "not_shown", "too_complex"} {
 		if n := d.unread(cause); n != 0 {
 			t.Errorf("%d bodies are not read to their ends: %s", n, cause)
 		}
@@ -113,8 +113,8 @@ func TestBodyThatIsNotReadToItsEnd(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
 	complex := `{"messages":[` + strings.Repeat(`[[]],`, 200_000) + `1],"model":"m"}`
 	for cause, test := range map[string]struct{ config, body string }{
-		unreadLong:   {`,"max_scan_bytes":131072`, body},
-		unreadValues: {"", complex},
+		"too_long":    {`,"max_scan_bytes":131072`, body},
+		"too_complex": {"", complex},
 	} {
 		for _, part := range []int{1 << 30, 16_000} {
 			d := startFake(t, 1, 2, fmt.Sprintf(longConfig, test.config))
@@ -145,8 +145,8 @@ func TestLongBodyThatPauses(t *testing.T) {
 	}
 	c.Send(body[70_000:150_000], false)
 	d.advance(700 * time.Millisecond)
-	if c.Held() || d.unread(unreadLate) != 1 {
-		t.Errorf("held %v, %d are late", c.Held(), d.unread(unreadLate))
+	if c.Held() || d.unread("late") != 1 {
+		t.Errorf("held %v, %d are late", c.Held(), d.unread("late"))
 	}
 	c.Send(body[150_000:], true)
 	c.Head(200)
@@ -195,7 +195,7 @@ func TestBodyThatComesSteadily(t *testing.T) {
 			c.Head(200)
 			c.Finish()
 			match, _ := strconv.ParseFloat(c.Result().Headers["x-warmgate-match"], 64)
-			if late := d.unread(unreadLate); match > 0.9 != (turn > 0) || late != 0 {
+			if late := d.unread("late"); match > 0.9 != (turn > 0) || late != 0 {
 				t.Errorf("%d bytes, turn %d: %.2f are matched, %d are late", len(body), turn, match, late)
 			}
 		}
@@ -211,10 +211,10 @@ func TestLongBodiesAreBounded(t *testing.T) {
 	for range 200 {
 		clients = append(clients, d.client(0, streamtest.Request{Frames: []string{body[:100_000]}, Unended: true}))
 	}
-	if b := d.workers[0].vm.bodies; b.kept > maxKept+1<<20 || b.kept < maxKept/2 {
-		t.Errorf("%d bytes are kept, want up to %d", b.kept, maxKept)
+	if b := d.workers[0].vm.bodies; b.Kept > request.MaxKept+1<<20 || b.Kept < request.MaxKept/2 {
+		t.Errorf("%d bytes are kept, want up to %d", b.Kept, request.MaxKept)
 	}
-	if n := d.unread(unreadRoom); n == 0 || n > 150 {
+	if n := d.unread("no_room"); n == 0 || n > 150 {
 		t.Errorf("%d of %d had no room", n, len(clients))
 	}
 	for _, c := range clients {
@@ -230,43 +230,33 @@ func TestHeldBodyWithoutRoom(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"` + seededWords(1, 40_000) + `"}],"model":"m"}`
 	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
 	b := d.workers[0].vm.bodies
-	b.held = maxHeld - 1
+	b.Held = request.MaxHeld - 1
 	c := d.client(0, streamtest.Request{Frames: []string{body[:40_000], body[40_000:100_000]}, Unended: true})
-	if n := d.unread(unreadRoom); n != 1 {
+	if n := d.unread("no_room"); n != 1 {
 		t.Errorf("%d bodies had no room", n)
 	}
 	c.Send(body[100_000:], true)
 	c.Head(200)
 	c.Finish()
-	if c.Received().Body != body || b.held != maxHeld-1 {
-		t.Errorf("%d bytes of %d have arrived, and %d are held", len(c.Received().Body), len(body), b.held)
+	if c.Received().Body != body || b.Held != request.MaxHeld-1 {
+		t.Errorf("%d bytes of %d have arrived, and %d are held", len(c.Received().Body), len(body), b.Held)
 	}
-	b.held = 0
+	b.Held = 0
 	d.drained()
-}
-
-// blindStream is a request of which the gateway shows only so much of a part.
-type blindStream struct {
-	host.GatewayStream
-	shown int
-}
-
-func (s blindStream) RequestBody(from, most int) []byte {
-	return s.GatewayStream.RequestBody(from, max(0, min(most, s.shown-from)))
 }
 
 // Of a body that the gateway does not show, no more is given back than was taken.
 func TestLongBodyThatIsNotShown(t *testing.T) {
 	d := startFake(t, 1, 2, fmt.Sprintf(longConfig, ""))
 	c := d.client(0, streamtest.Request{Frames: []string{strings.Repeat(" ", 70_000)}, Unended: true})
-	c.core.GatewayStream = blindStream{c.core.GatewayStream, 1000}
+	c.shown = 1000
 	c.Send(strings.Repeat(" ", 10_000), false)
-	if b := d.workers[0].vm.bodies; b.held != 71_000 {
-		t.Errorf("%d bytes are held", b.held)
+	if b := d.workers[0].vm.bodies; b.Held != 71_000 {
+		t.Errorf("%d bytes are held", b.Held)
 	}
 	c.Send("{}", true)
-	if b := d.workers[0].vm.bodies; b.held != 0 || b.kept != 0 {
-		t.Errorf("%d bytes are held, %d kept behind the end", b.held, b.kept)
+	if b := d.workers[0].vm.bodies; b.Held != 0 || b.Kept != 0 {
+		t.Errorf("%d bytes are held, %d kept behind the end", b.Held, b.Kept)
 	}
 	c.Finish()
 	d.drained()
@@ -283,7 +273,7 @@ func TestGatewayThatHidesTheLastPart(t *testing.T) {
 			t.Errorf("request %d: %.2f are matched", i, match)
 		}
 	}
-	if n := d.unread(unreadHidden); n != 1 {
+	if n := d.unread("not_shown"); n != 1 {
 		t.Errorf("%d bodies were not shown", n)
 	}
 	if match, _ := d.matchOf(prompt+`"model":"m","cache_salt":"two"}`, 8_000); match != 0 {
@@ -299,7 +289,7 @@ func TestEmptyPart(t *testing.T) {
 	length := [][2]string{{"content-length", strconv.Itoa(len(body))}}
 	c := d.client(0, streamtest.Request{Frames: []string{body[:9], "", body[9:]}, Headers: length})
 	c.Finish()
-	if d.workers[0].vm.bodies.stale {
+	if d.workers[0].vm.bodies.Stale {
 		t.Error("the gateway does not show the last part")
 	}
 	d.drained()
@@ -326,7 +316,7 @@ func TestHeldPart(t *testing.T) {
 		c := d.client(0, r)
 		came := len(r.Frames[0])
 		for ; c.Held() && came < 1<<20; came += 10_000 {
-			if c.Request.Buffering() && came > holdBytes {
+			if c.Request.Buffering() && came > request.HoldBytes {
 				t.Errorf("%s: %d bytes are held at once", name, came)
 			}
 			c.Send(text[:10_000], false)
@@ -354,10 +344,10 @@ func TestReferencesBehindLongPrompts(t *testing.T) {
 			c.Send(seededWords(1, 4_000), false)
 		}
 		c.Send(`","model":"m","previous_response_id":"resp_1"}`, true)
-		if path == "/v1/responses" && c.core.first.held.id != "resp_1" {
-			t.Errorf("it refers to %q", c.core.first.held.id)
+		if path == "/v1/responses" && c.core.first.State.ID != "resp_1" {
+			t.Errorf("it refers to %q", c.core.first.State.ID)
 		}
-		if c.core.first.facts.model != xxhash.Sum64String("m") {
+		if c.core.first.Facts.Model != xxhash.Sum64String("m") {
 			t.Errorf("%s: its model is not known", path)
 		}
 		c.Finish()

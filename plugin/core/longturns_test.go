@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // With the usual limits, a conversation that grows beyond what is held of a body at once is matched as far as it is
@@ -32,7 +34,7 @@ func TestConversationsThatOutgrowWhatIsHeld(t *testing.T) {
 			}
 			before, last = at, len(body)
 		}
-		if last < holdBytes+32<<10 || last > 2*holdBytes {
+		if last < request.HoldBytes+32<<10 || last > 2*request.HoldBytes {
 			t.Fatalf("the last body has %d bytes", last)
 		}
 		d.drained()

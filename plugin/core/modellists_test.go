@@ -206,7 +206,7 @@ func TestListsAreReadOnce(t *testing.T) {
 	if n := d.askedTimes(); n < 6*4 || n > 8*4 {
 		t.Errorf("lists were asked for %d times in 60 s", n)
 	}
-	d.advance(clusterAge + time.Minute)
+	d.advance(endpoints.ClusterAge + time.Minute)
 	before := d.askedTimes()
 	d.advance(time.Minute)
 	if n := d.askedTimes() - before; n != 0 {

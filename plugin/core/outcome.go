@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -18,63 +19,51 @@ import (
 // that serves the others.
 
 // judging is what the end of a request means for what has served it.
-type judging struct{ pl *placement }
+type judging struct{ of *basis }
 
 // completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call
 // into the gateway, so it is done only when it matters.
 func (j *judging) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
-	pl := j.pl
-	o.Addr, o.Verdict = pl.lease.addr, verdict
+	of := j.of
+	o.Addr, o.Verdict = of.lease.addr, verdict
 	if verdict == lb.TimedOut {
-		o.WaitedFor = now - pl.sentAt()
+		o.WaitedFor = now - of.sentAt()
 	}
-	o.Busy = pl.cluster.answering[pl.lease.addr] > 0
-	if verdict > lb.Success || pl.cluster.health.NeedsClient(now) {
+	o.Busy = of.Cluster.Answering[of.lease.addr] > 0
+	if verdict > lb.Success || of.Cluster.Health.NeedsClient(now) {
 		o.Client = j.clientID()
 	}
-	o.Model = j.modelID()
-	if pl.prompt.chain != nil {
-		o.Source = pl.prompt.chain.source()
+	o.Model = of.Facts.ModelID()
+	if of.Prompt.Chain != nil {
+		o.Source = of.Prompt.Chain.Source()
 	}
 }
 
 // clientID returns the same number for all requests of one client, 0 if nothing is known of it: by the tenant where the
 // configuration names a header for it, else by the address, of IPv6 the first 64 bits.
 func (j *judging) clientID() uint64 {
-	pl := j.pl
-	if h := pl.cfg.Prefix.TenantHeader; h != "" && pl.traits.known {
-		if tenant := pl.traits.header(h); tenant != "" {
+	of := j.of
+	if h := of.Config.Prefix.TenantHeader; h != "" && of.Traits.Known {
+		if tenant := of.Traits.Header(h); tenant != "" {
 			return xxhash.Sum64String("tenant " + tenant)
 		}
 	}
-	addr := pl.Client()
+	addr := of.Gateway.Client()
 	if addr == "" {
 		return 0
 	}
 	return xxhash.Sum64String("client " + config.Network(addr))
 }
 
-// modelID returns the same number for all requests for one model, 0 if it is not known.
-func (j *judging) modelID() uint64 {
-	pl := j.pl
-	switch {
-	case pl.facts.inPath != 0: // engines with such paths read no other one
-		return pl.facts.inPath
-	case pl.prompt.work.model.Model != 0:
-		return pl.prompt.work.model.Model
-	case pl.metrics.model != "":
-		return xxhash.Sum64String(pl.metrics.model)
-	}
-	return pl.facts.model
-}
-
 // judged is verdict, less what says nothing of how the endpoint computes: of a call that computes nothing, only that
 // the endpoint or the cluster cannot be reached; and no refusal of a model that it does not have, or not with such a
 // context.
 func (j *judging) judged() lb.Verdict {
-	pl := j.pl
+	of := j.of
 	verdict := j.verdict()
-	if pl.facts.isFact(verdict) || pl.idle() && !(verdict == lb.Failure && isUnreached(pl.Details())) {
+	r := &of.response
+	if r.reached && of.Facts.IsFact(verdict, of.lease.addr, r.status) ||
+		of.Idle() && !(verdict == lb.Failure && isUnreached(of.Gateway.Details())) {
 		return lb.Neutral
 	}
 	return verdict
@@ -83,39 +72,85 @@ func (j *judging) judged() lb.Verdict {
 // answerVerdict judges by the content of an answer whose status is good, and reports whether that shows anything but
 // success.
 func (j *judging) answerVerdict() (verdict lb.Verdict, judged bool) {
-	pl := j.pl
-	r, cl, v := &pl.response, pl.cluster, pl.plugin.vm
+	of := j.of
+	r, cl, v := &of.response, of.Cluster, of.plugin.vm
 	if !r.reached || r.status < 200 || r.status >= 300 || r.encoded {
 		return 0, false
 	}
-	if r.judge(); r.answer != nil && pl.facts.statesFact() {
+	if r.judge(); r.answer != nil && r.outcome != answer.Complete && of.Facts.StatesFact(r.answer) {
 		r.outcome = answer.Refused
 	}
 	if r.outcome == answer.Complete {
 		return 0, false
 	}
 	v.Stats.CountIf(statname.With(stats.Failed,
-		"cluster", cl.name, "endpoint", pl.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
+		"cluster", cl.Name, "endpoint", of.lease.addr, "reason", answer.OutcomeNames[r.outcome]), 1)
 	switch r.outcome {
 	case answer.Refused:
 		return lb.Rejected, true
 	case answer.Overloaded:
 		return lb.Overload, true
 	}
-	cl.suspect(v.Clock(), pl.lease.addr)
+	cl.Suspect(v.Clock(), of.lease.addr)
 	return lb.Failure, true
 }
 
 // learnCall has the answer show what calls of its kind are, or how long those that compute take.
 func (j *judging) learnCall(now time.Duration, verdict lb.Verdict) {
-	pl := j.pl
-	r, calls := &pl.response, &pl.cluster.calls
-	if verdict != lb.Success || r.status >= 300 || r.asked == 0 || r.answered == 0 {
+	of := j.of
+	r, calls := &of.response, &of.Cluster.Calls
+	took, known := r.took()
+	if verdict != lb.Success || r.status >= 300 || !known {
 		return
 	}
 	shows := learned.ShowsUnknown
-	if !pl.pattern.IsListed() {
+	if !of.Pattern.IsListed() {
 		shows = r.shows()
 	}
-	calls.Learn(now, pl.pattern, shows, max(0, r.answered-r.asked), pl.what == prompt.Computes)
+	calls.Learn(now, of.Pattern, shows, took, of.What == prompt.Computes)
+}
+
+// verdict classifies the end of the request for the health of what served it. A cluster is to blame for what keeps
+// every request from it: it has no healthy endpoint, a circuit breaker is open, or there is no such cluster. A client
+// that leaves before there is an answer says nothing of it.
+func (j *judging) verdict() lb.Verdict {
+	of := j.of
+	if verdict, judged := j.answerVerdict(); judged {
+		return verdict
+	}
+	verdict := of.response.verdict(of.plugin.vm.Clock(), of.sentAt(), &of.Body, of.Gateway)
+	if !of.Config.AmongClusters() || verdict != lb.Neutral && verdict != lb.Overload {
+		return verdict
+	}
+	details := of.Gateway.Details()
+	if isUnreachable(details) {
+		return lb.Failure
+	}
+	if verdict == lb.Overload && of.response.status == 0 && !strings.Contains(details, "upstream_reset") {
+		return lb.Neutral
+	}
+	return verdict
+}
+
+// measureCluster puts into the outcome how long a cluster has taken, and counts the request among those of the cluster.
+func (j *judging) measureCluster(o *lb.Outcome, verdict lb.Verdict) {
+	of := j.of
+	l := &of.lease
+	if l.steeredAt == 0 {
+		return
+	}
+	if of.Computes() {
+		o.Whole = max(1, of.plugin.vm.ReadClock()-l.steeredAt)
+		if of.response.begunAt > 0 {
+			o.FirstPart = max(1, of.response.begunAt-l.steeredAt)
+		}
+	}
+	result := "failed"
+	switch verdict {
+	case lb.Success:
+		result = "served"
+	case lb.Neutral, lb.Rejected:
+		result = "other"
+	}
+	of.plugin.vm.Stats.CountIf(statname.With(stats.Clusters, "cluster", l.addr, "result", result), 1)
 }

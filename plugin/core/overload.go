@@ -6,38 +6,19 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/host"
 )
 
-// refusals is the answer to a request for which there is no room.
-type refusals struct{ pl *placement }
-
-// refuseFull refuses a request for which there is no room: the cluster is overloaded.
-func (r *refusals) refuseFull(why lb.Reason, expected time.Duration) host.Action {
-	pl := r.pl
-	if !pl.cfg.Shadow {
-		pl.cluster.queue.refusedAt = pl.plugin.vm.Clock()
-	}
-	return r.refuse(why, expected)
-}
-
-// refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
-// request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait. Nothing is
-// refused in shadow mode.
-func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
-	pl := r.pl
-	if pl.cfg.Shadow {
-		return pl.pass(lb.ReasonShadow)
-	}
-	pl.decided(why)
+// answerRefused answers a request that is not placed: with 429, unless configured otherwise. expected is the time in
+// which a request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait.
+func (pl *placement) answerRefused(why lb.Reason, expected time.Duration) {
 	pl.wait.countRefused(why)
 	if pl.wait.class != nil {
 		expected = pl.wait.expected(pl.plugin.vm.Clock(), expected)
 	}
 	headers := [][2]string{{"content-type", "application/json"}}
-	after := r.retryAfter(expected)
+	after := pl.retryAfter(expected)
 	if isBudget(why) {
-		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.cfg.Overload.RetryAfter, time.Second))
+		wait := pl.plugin.vm.WaitFor(cmp.Or(expected, pl.Config.Overload.RetryAfter, time.Second))
 		headers = append(headers, pl.charge.limitHeaders(why, wait)...)
 		if after > 0 {
 			after = wait
@@ -47,17 +28,16 @@ func (r *refusals) refuse(why lb.Reason, expected time.Duration) host.Action {
 		seconds := int((after + time.Second - 1) / time.Second)
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
-	pl.Reply(pl.cfg.Overload.Status, headers, overloadBody(why))
-	return host.Hold
+	pl.Gateway.Reply(pl.Config.Overload.Status, headers, overloadBody(why))
 }
 
 // retryAfter returns after which time the client may try again, 0 to not tell.
-func (r *refusals) retryAfter(expected time.Duration) time.Duration {
-	configured := r.pl.cfg.Overload.RetryAfter
+func (b *basis) retryAfter(expected time.Duration) time.Duration {
+	configured := b.Config.Overload.RetryAfter
 	if configured == 0 || expected <= 0 {
 		return configured
 	}
-	return max(time.Nanosecond, r.pl.plugin.vm.Varied(expected))
+	return max(time.Nanosecond, b.plugin.vm.Varied(expected))
 }
 
 // overloadBody returns an error as the APIs of model servers have it.

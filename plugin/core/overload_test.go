@@ -35,12 +35,12 @@ func TestFullWhileReserving(t *testing.T) {
 // Clients that are refused at the same time do not come back at the same time.
 func TestRetryAfter(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
-	s := d.workers[0].current.NewStream(7, &fakeStream{process: d.fakeProcess}).first
+	s := NewStream(d.workers[0].current, 7, &fakeStream{process: d.fakeProcess}).first
 	after := func(configured, expected time.Duration) (least, most time.Duration) {
-		s.cfg = &config.Config{Overload: config.Overload{RetryAfter: configured}}
+		s.Config = &config.Config{Overload: config.Overload{RetryAfter: configured}}
 		least = time.Duration(1<<63 - 1)
 		for range 1000 {
-			got := s.refusal.retryAfter(expected)
+			got := s.retryAfter(expected)
 			least, most = min(least, got), max(most, got)
 		}
 		return least, most

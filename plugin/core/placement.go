@@ -5,211 +5,76 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/host"
-	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/clusters"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
-// A request has a row of placements. The first chooses an endpoint of its route's cluster, or one of several clusters;
-// then one inside of it may choose an endpoint in the chosen cluster (lb_config.endpoint), or a server of another
-// region whose gateways are gone. Each has its plan, its lease and its place in a queue, and gives them back by itself,
-// whatever ends the request: it is called back for the same events, behind the one that it is inside of.
-
-// placement is one choice for a request: plan, reservation, lease, response, outcome.
+// placement is one choice from plan to outcome: plan, reservation, lease, outcome. Its steps return what has come of
+// them; what that means for the request is its driver's business.
 type placement struct {
-	*Stream
-	phase phase
-
-	cfg     *config.Config
-	scope   string // name of the cluster
-	cluster *cluster
-	policy  lb.Policy
-	reason  lb.Reason
-	settled bool // the request is counted under its reason
-
-	pattern  learned.CallPattern // of a call that no table lists
-	session  session             // that it belongs to
-	region   forwarding          // to or from another region
-	prompt   promptUse           // its prompt, and how much work that is
-	steer    steering            // where it is sent
-	within   nesting             // the choice of an endpoint in the cluster that was chosen
-	held     heldUse             // what it has to do with what engines keep
-	facts    factUse             // what it has to do with facts about models
-	metrics  metricsUse          // what it has to do with the metrics of engines
-	wait     waiting             // in the queue of the cluster
-	lease    lease               // where it is counted
-	charge   charging            // what it is charged
-	refusal  refusals            // the answer to it where there is no room
-	serving  serving             // who serves it, and what the answer shows
-	judge    judging             // what its end means for who has served it
-	debug    debugging           // texts that explain it
-	response reading             // what has come of the response, and how it is read
-
-	inside *placement // the next of the row, nil for none
-	outer  *placement // the one that this is inside of, nil for none
-	seen   seen       // what has come of the request, for the one inside a cluster
+	basis
+	driver driver
+	wait   waiting  // in the queue of the cluster
+	charge charging // what it is charged
+	judge  judging  // what its end means for who has served it
 }
 
-// newPlacement returns a placement of the request by a configuration, nil if that is not known yet, inside of another
-// one unless that is nil.
-func newPlacement(s *Stream, outer *placement, c *config.Config, scope string) *placement {
-	pl := &placement{
-		Stream: s, outer: outer, cfg: c, scope: scope, lease: lease{Env: s.plugin.vm.Env},
-		response: reading{from: s.GatewayStream, ticks: s.plugin.vm.ticks},
-	}
-	pl.region.pl, pl.held.pl, pl.facts.pl, pl.wait.pl = pl, pl, pl, pl
-	pl.prompt.pl, pl.steer.pl, pl.within.pl = pl, pl, pl
-	pl.charge.pl, pl.refusal.pl, pl.serving.pl, pl.judge.pl, pl.debug.pl = pl, pl, pl, pl, pl
-	return pl
-}
-
-// headersCame is called once, with end when the request has no body.
-func (pl *placement) headersCame(end bool) host.Action {
-	if steered(pl.Note()) {
-		return pl.passDuplicate()
-	}
-	if a, isCall := pl.meetAPI(end); isCall {
-		return a
-	}
-	pl.stripClusterHeaders()
-	if pl.plugin.set == nil {
-		return pl.pass(lb.ReasonConfigInvalid)
-	}
-	if a, answered := pl.region.meet(); answered {
-		return a
-	}
-	pl.scope = pl.match()
-	switch {
-	case pl.cfg == nil:
-		return pl.pass(lb.ReasonNoRule)
-	case pl.cfg.Refused:
-		return pl.pass(lb.ReasonConfigInvalid)
-	case !pl.cfg.Enabled:
-		return pl.pass(lb.ReasonDisabled)
-	}
-	if pl.scope = pl.steer.scopeOf(pl.scope); pl.scope == "" {
-		return pl.pass(lb.ReasonNoCluster)
-	}
-	if pl.plugin.set.Owns(pl.scope) {
-		// a route has sent it there, perhaps because a client named it
-		return pl.refusal.forbid(lb.ReasonOwnCluster, "")
-	}
-	pl.body.arrived(pl.arrived(), end)
-	pl.meetCall(end)
-	pl.session.find(pl, &pl.traits, pl.cfg, nil, false)
-	if pl.refusal.lacksKey() && pl.session.next == len(pl.cfg.Session) { // else it may come with the body
-		return pl.refusal.refuseWithoutKey()
-	}
-	if end || !pl.prompt.needsBody() {
-		return pl.decide(0, true, lb.ReasonChosen)
-	}
-	pl.traits.read(pl)
-	switch {
-	case pl.traits.opaque:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.parts && pl.facts.readsFacts() && !pl.traits.awaits: // for its model, no more
-	case pl.traits.encoded && pl.cfg.Unit != lb.Tokens:
-		return pl.decide(0, true, lb.ReasonChosen)
-	case pl.traits.encoded:
-		return pl.decide(0, false, lb.ReasonBodyEncoded)
-	case pl.traits.awaits:
-		return pl.decide(0, false, lb.ReasonBodyLate)
-	}
-	return pl.waitForBody()
-}
-
-// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
-func (pl *placement) arrived() time.Duration {
-	now := pl.plugin.vm.Clock()
-	if pl.cfg.Queue.Enabled() && pl.cfg.Queue.DeadlineHeader != "" {
-		now = pl.plugin.vm.ReadClock()
-	}
-	pl.body.beganAt = now
-	return now
-}
-
-// match finds the configuration for the request. It returns the cluster if it had to read it.
-func (pl *placement) match() (cluster string) {
-	set := pl.plugin.set
-	if !set.HasRules() {
-		pl.cfg = set.Match("", "", "")
-		return ""
-	}
-	cluster = pl.Cluster()
-	pl.traits.read(pl)
-	pl.cfg = set.Match(pl.Route(), cluster, pl.traits.authority)
-	return cluster
-}
-
-// meetCall finds out what the call makes an engine do. bodiless is whether it has no body.
-func (pl *placement) meetCall(bodiless bool) {
-	pl.traits.read(pl)
-	method := pl.traits.value(":method")
-	pl.what, pl.pattern = callOf(method, pl.traits.path, bodiless, pl.plugin.vm.clusters[pl.scope])
-	pl.held.meet(method)
-	pl.facts.meet()
-}
-
-// decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
+// begin plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
-func (pl *placement) decide(size int, ended bool, reason lb.Reason) host.Action {
+func (pl *placement) begin(size int, ended bool, reason lb.Reason) result {
 	v := pl.plugin.vm
 	now := v.Clock()
-	if pl.session.find(pl, &pl.traits, pl.cfg, nil, true); pl.refusal.lacksKey() {
-		return pl.refusal.refuseWithoutKey()
-	}
-	view := v.views.of(now, pl.scope, pl.cfg)
+	view := v.views.Of(now, pl.Scope, pl.Config)
 	if view == nil {
-		return pl.pass(lb.ReasonNoEndpoints)
+		return result{step: stepLeft, why: lb.ReasonNoEndpoints}
 	}
-	if !pl.cfg.AmongClusters() && v.GW.HasSubsets(pl.scope, pl.cfg) {
-		return pl.pass(lb.ReasonSubset)
+	if !pl.Config.AmongClusters() && v.GW.HasSubsets(pl.Scope, pl.Config) {
+		return result{step: stepLeft, why: lb.ReasonSubset}
 	}
-	pl.seen.size, pl.seen.ended = size, ended
-	if pl.cfg.AmongClusters() && !pl.prompt.needsOwnBody() {
+	if pl.Config.AmongClusters() && !pl.NeedsOwnBody() {
 		reason = lb.ReasonChosen
 	}
 	var err error
-	switch pl.cluster, pl.policy, err = v.clusters.get(now, pl.scope, pl.cfg); {
-	case errors.Is(err, errClusters):
-		return pl.pass(lb.ReasonStoreError)
+	switch pl.Cluster, pl.policy, err = v.clusters.Get(now, pl.Scope, pl.Config); {
+	case errors.Is(err, clusters.ErrTooMany):
+		return result{step: stepLeft, why: lb.ReasonStoreError}
 	case err != nil:
-		return pl.pass(lb.ReasonConfigInvalid)
+		return result{step: stepLeft, why: lb.ReasonConfigInvalid}
 	}
-	pl.cluster.views[view.ListID] = view
-	pl.response.cluster = pl.cluster
-	pl.metrics.request.Context = pl.context
-	v.scraping.NeededBy(&pl.metrics.request, pl.cluster.metrics, pl.cfg)
-	v.lists.NeededBy(pl.cluster.metrics, pl.cfg)
+	pl.Cluster.Views[view.ListID] = view
+	pl.response.cluster = pl.Cluster
+	pl.Metrics.Request.Context = pl.Context
+	v.scraping.NeededBy(&pl.Metrics.Request, pl.Cluster.Metrics, pl.Config)
+	v.lists.NeededBy(pl.Cluster.Metrics, pl.Config)
 	r := lb.Request{
-		Random: v.GW.Random(), Model: pl.metrics.model, Session: pl.session.key, Idle: pl.idle(),
+		Random: v.GW.Random(), Model: pl.Metrics.Model, Session: pl.Session.Key, Idle: pl.Idle(),
 	}
 	switch {
-	case !pl.computes():
-	case pl.cfg.Unit == lb.Tokens:
-		pl.prompt.estimateWork(&r, size, ended)
-	case pl.cluster.tokens:
-		pl.prompt.assumeTypical(&r)
+	case !pl.Computes():
+	case pl.Config.Unit == lb.Tokens:
+		pl.Prompt.EstimateWork(&r, size, ended)
+	case pl.Cluster.Tokens:
+		pl.Prompt.AssumeTypical(&r)
 	}
-	pl.facts.put(&r, size)
+	pl.Facts.Put(&r, size)
 	pl.lease.reservation = reservation{request: r, reason: reason}
-	if pl.facts.awaitsLists() {
+	if pl.awaitsLists() {
 		pl.enter(phaseListing)
-		return host.Stop
+		return result{step: stepWaits}
 	}
 	return pl.place(view)
 }
 
 // place plans and reserves for a request of which all is known that will be.
-func (pl *placement) place(view *lb.View) host.Action {
+func (pl *placement) place(view *lb.View) result {
 	now := pl.plugin.vm.Clock()
 	if why := pl.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
-			pl.metrics.requestReport(pl, &pl.traits, pl.cfg)
+			pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
 		}
-		return pl.region.passOrForward(why)
+		return result{step: stepNoPlan, why: why}
 	}
-	pl.prompt.work.output = pl.lease.reservation.request.OutputTokens
+	pl.Prompt.Work.Output = pl.lease.reservation.request.OutputTokens
 	return pl.reserve()
 }
 
@@ -224,16 +89,16 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 	if why != lb.ReasonChosen {
 		return why
 	}
-	if pl.prompt.work.open && pl.prompt.work.seen == 0 {
-		plan.Tokens = openTokens
+	if pl.Prompt.Work.Open && pl.Prompt.Work.Seen == 0 {
+		plan.Tokens = request.OpenTokens
 	}
-	if !pl.computes() {
+	if !pl.Computes() {
 		plan.Budget, plan.Unit = lb.Budget{}, lb.Requests // tokens say nothing of it
 	}
-	if pl.prompt.chain != nil {
-		pl.cluster.prompts.view = view
+	if pl.Prompt.Chain != nil {
+		pl.Cluster.Prompts.View = view
 	}
-	pl.held.plan(now, &plan)
+	pl.State.Plan(now, pl.plugin.vm.stores, &plan)
 	r.plan = plan
 	pl.lease.plannedAt = now
 	return lb.ReasonChosen
@@ -241,115 +106,16 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 
 // noneHealthy returns the reason for a request for which there is nothing healthy to choose.
 func (pl *placement) noneHealthy() lb.Reason {
-	if pl.cfg.AmongClusters() {
+	if pl.Config.AmongClusters() {
 		return lb.ReasonNoClusterAvailable
 	}
 	return lb.ReasonNoHealthyEndpoint
 }
 
-// forbid answers the request with 403.
-func (r *refusals) forbid(why lb.Reason, text string) host.Action {
-	pl := r.pl
-	pl.enter(phaseUncounted)
-	pl.Unsteer()
-	pl.decided(why)
-	pl.Reply(403, nil, text)
-	return host.Hold
-}
-
-// lacksKey reports whether cluster_hash is to choose by a key that was not found so far.
-func (r *refusals) lacksKey() bool {
-	pl := r.pl
-	return pl.cfg.Clusters.Hashed && pl.session.key == 0 && !pl.cfg.Shadow
-}
-
-// refuseWithoutKey refuses a request that has not the header, or other key, by which cluster_hash chooses, as Higress's
-// plugin does.
-func (r *refusals) refuseWithoutKey() host.Action {
-	return r.forbid(lb.ReasonNoHashHeader, "hash header required")
-}
-
-// pass lets the request fall back to the gateway's native balancing.
-func (pl *placement) pass(reason lb.Reason) host.Action {
-	pl.enter(phaseUncounted)
-	if pl.region.isAdopted() && (reason == lb.ReasonNoEndpoints || reason == lb.ReasonNoHealthyEndpoint) {
-		return pl.region.leaveAdopted()
+// leaveUnplanned leaves a request to the gateway for which there is no plan.
+func (pl *placement) leaveUnplanned(why lb.Reason) result {
+	if pl.phase == phaseReserving {
+		pl.closeLease()
 	}
-	pl.steer.leaveToGateway()
-	pl.decided(reason)
-	return host.Proceed
-}
-
-// passOrForward does so with a request that has no plan. If there is no healthy endpoint, another region may have.
-func (f *forwarding) passOrForward(reason lb.Reason) host.Action {
-	if reason == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := f.forward(); forwarded {
-			return a
-		}
-	}
-	return f.pl.pass(reason)
-}
-
-// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
-// steered it.
-func (pl *placement) passDuplicate() host.Action {
-	pl.enter(phaseUncounted)
-	pl.count(lb.ReasonAlreadyDecided)
-	if v := pl.plugin.vm; !v.duplicate {
-		v.duplicate = true
-		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
-	}
-	return host.Proceed
-}
-
-// enter changes the phase.
-func (pl *placement) enter(next phase) {
-	if !transitions[pl.phase][next] {
-		pl.plugin.vm.GW.Log(host.Error, "a request in phase "+pl.phase.String()+" enters "+next.String())
-	}
-	pl.phase = next
-}
-
-// decided counts the request under its reason, and writes it to the access log.
-func (pl *placement) decided(reason lb.Reason) {
-	pl.count(reason)
-	pl.SetNote(pl.debug.describe() + pl.wait.text())
-}
-
-func (pl *placement) count(reason lb.Reason) {
-	pl.reason, pl.settled = reason, true
-	policy := ""
-	if pl.cfg != nil {
-		policy = pl.cfg.Policy
-	}
-	pl.plugin.vm.Stats.Decided(policy, reason)
-}
-
-// recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
-func (pl *placement) recovered() {
-	if pl.outer != nil && pl.outer.inside != pl { // it has left its part to the outer choice
-		pl.outer.recovered()
-		return
-	}
-	pl.plugin.vm.bodies.stopReading(pl.Stream)
-	pl.release()
-	if !pl.settled {
-		pl.pass(lb.ReasonPanic)
-	}
-	if pl.inside != nil && pl.inside.phase != phaseDone {
-		pl.inside.recovered()
-	}
-}
-
-// goOn lets a request that was held go on, if it is to be forwarded.
-func (pl *placement) goOn(a host.Action) {
-	if a == host.Proceed {
-		pl.Resume()
-	}
-}
-
-// grantRecovered ends an answer that panicked. There is no callback of the request to let it continue.
-func (pl *placement) grantRecovered() {
-	defer pl.Resume()
-	pl.recovered()
+	return result{step: stepLeft, why: why}
 }

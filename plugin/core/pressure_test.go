@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 // recorder is a policy that keeps what it planned and what it observed.
@@ -31,7 +32,7 @@ func (r *recorder) Observe(now time.Duration, o lb.Outcome) {
 func (d *fakeDriver) record() *recorder {
 	d.t.Helper()
 	d.talk(-1, 0) // so that there is one
-	policies := d.workers[0].vm.clusters[fakeCluster].policies
+	policies := d.workers[0].vm.clusters[fakeCluster].Policies
 	if len(policies) != 1 {
 		d.t.Fatalf("%d policies, want one", len(policies))
 	}
@@ -116,18 +117,18 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 func TestOutcomeHasTimes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(s *placement)
+		change func(s *choice)
 		want   lb.Outcome
 	}{
-		{"in parts", func(*placement) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
-		{"in one piece", func(s *placement) { s.response.ttft = 0 }, lb.Outcome{CountedTokens: 90}},
-		{"retried", func(s *placement) { s.lease.addr = "b" }, lb.Outcome{}},
-		{"without a prompt", func(s *placement) { s.prompt.chain = nil }, lb.Outcome{}},
+		{"in parts", func(*choice) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
+		{"in one piece", func(s *choice) { s.response.ttft = 0 }, lb.Outcome{CountedTokens: 90}},
+		{"retried", func(s *choice) { s.lease.addr = "b" }, lb.Outcome{}},
+		{"without a prompt", func(s *choice) { s.Prompt.Chain = nil }, lb.Outcome{}},
 	} {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 		in := d.workers[0].current
-		s := newPlacement(&Stream{plugin: in}, nil, in.set.Match("", "", ""), "")
-		s.prompt.chain = &promptChain{planned: time.Minute}
+		s := newChoice(&Stream{plugin: in}, nil, in.set.Match("", "", ""), "")
+		s.Prompt.Chain = &request.Chain{Planned: time.Minute}
 		s.lease.addr, s.lease.chosen, s.response.ttft = "a", "a", time.Second
 		s.lease.reservation.plan = lb.Plan{Tokens: 90}
 		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}

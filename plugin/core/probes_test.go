@@ -9,20 +9,21 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb/region"
+	"github.com/warmgate/warmgate/plugin/regions"
 )
 
 // ask sends a probe of the region eu to a worker.
 func (d *fakeDriver) ask(worker int, nonce uint64, frames ...string) *fakeStream {
 	text := region.NewKey(regionSecret).SignProbe("eu", "us", fakeEpoch+d.now, nonce)
 	return d.client(worker, streamtest.Request{
-		Method: "GET", Path: probePath, Headers: [][2]string{{headerProbe, text}}, Frames: frames,
+		Method: "GET", Path: regions.ProbePath, Headers: [][2]string{{regions.HeaderProbe, text}}, Frames: frames,
 	})
 }
 
 // said returns what the answer to a probe says; false if there is none.
 func (d *fakeDriver) said(c *fakeStream) (region.State, bool) {
 	d.t.Helper()
-	text := c.Result().Headers[headerAnswer]
+	text := c.Result().Headers[regions.HeaderAnswer]
 	if text == "" {
 		return region.State{}, false
 	}

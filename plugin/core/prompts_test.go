@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
@@ -106,8 +106,8 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 // outputs returns the length of answers that the first worker expects.
 func (d *fakeDriver) outputs() float64 {
 	w := d.workers[0]
-	key := learned.Key{Cluster: fakeCluster, Guess: guessOf(w.current.set.Match("", "", ""))}
-	return math.Round(w.vm.prompts.models.Typical(key, 0).Output)
+	key := learned.Key{Cluster: fakeCluster, Guess: clusters.GuessOf(w.current.set.Match("", "", ""))}
+	return math.Round(w.vm.prompts.Models.Typical(key, 0).Output)
 }
 
 // In shadow mode the gateway chooses, and the records of the endpoint that the plugin would have chosen are kept.
@@ -135,41 +135,5 @@ func TestShadowKeepsRecordedPrompts(t *testing.T) {
 				"which has served it", match, host,
 				i)
 		}
-	}
-}
-
-// The path decides which API a request is for, where the body may be of several APIs.
-func TestShape(t *testing.T) {
-	for _, c := range []struct {
-		path string
-		body prompt.API
-		want prompt.API
-	}{
-		{"/v1/chat/completions", prompt.Chat, prompt.Chat},
-		{"/v1/chat/completions?x=/messages", prompt.Anthropic, prompt.Chat},
-		{"/v1/messages", prompt.Chat, prompt.Anthropic},
-		{"/v1/messages?beta=true", prompt.Unknown, prompt.Anthropic},
-		{"/v1/completions", prompt.Completions, prompt.Completions},
-		{"/v1/completions", prompt.Unknown, prompt.Completions},
-		{"/v1/responses", prompt.Embeddings, prompt.Responses},
-		{"/", prompt.Anthropic, prompt.Anthropic},
-		{"", prompt.Responses, prompt.Responses},
-	} {
-		s := &Stream{traits: traits{path: c.path}}
-		if got := s.traits.shapeOr(c.body); got != c.want {
-			t.Errorf("%q with shape %d: %d, want %d", c.path, c.body, got, c.want)
-		}
-	}
-}
-
-// Requests are grouped by tenant, and without one by the beginning of the prompt.
-func TestSourceOfPrompts(t *testing.T) {
-	block := func(tenant, key uint64) prompt.Block { return prompt.Block{Key: tenant<<56 | key, End: 1} }
-	of := func(blocks ...prompt.Block) uint64 { return (&promptChain{blocks: blocks}).source() }
-	if of(block(0, 5), block(0, 6)) != of(block(0, 5)) || of(block(0, 5)) == of(block(0, 6)) || of() != 0 {
-		t.Error("without a tenant the first block alone distinguishes sources")
-	}
-	if of(block(3, 5)) != of(block(3, 6)) || of(block(3, 5)) == of(block(4, 5)) {
-		t.Error("with a tenant the tenant alone distinguishes sources")
 	}
 }

@@ -7,11 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/cache"
-	"github.com/warmgate/warmgate/lb/memstore"
-	"github.com/warmgate/warmgate/lb/policy"
-	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -95,40 +91,6 @@ func TestIndexIsTooSmall(t *testing.T) {
 	}
 }
 
-// The share follows from the blocks of prompts, their tokens, and the weights of endpoints.
-func TestTableShare(t *testing.T) {
-	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
-	blocks := memstore.IndexBlocks(1 << 20)
-	p := promptStats{cfg: &config.Config{
-		Prefix:  policy.CacheConfig{IndexMemory: lb.IndexMemory{Local: 1 << 20}, CacheTokens: blocks * 25},
-		Weights: map[string]float64{"c": 5},
-	}}
-	if _, known := p.share(view); known {
-		t.Error("known before any prompt was")
-	}
-	p.sizes.Observe(1000, 10)
-	if got, known := p.share(view); got != 50 || !known { // 100 tokens a block, and 2 + 1 + 5 times 25
-		t.Errorf("%d %%, %v; want 50", got, known)
-	}
-	p.sizes.Observe(0, 0)
-	for range 200 {
-		p.sizes.Observe(2000, 10)
-	}
-	if got, _ := p.share(view); got < 99 || got > 100 {
-		t.Errorf("%d %% with twice as many tokens a block; want 100", got)
-	}
-	p.cfg.Enabled, p.cfg.Store, p.cfg.Prefix.IndexMemory.Remote = true, config.StoreRedis, 4<<20
-	if got, _ := p.share(view); got < 300 || got > 400 {
-		t.Errorf("%d %% with four times the memory in Redis, where more is needed for each block; want 300 to 400", got)
-	}
-	if _, known := p.share(&lb.View{}); known {
-		t.Error("known without endpoints")
-	}
-	if _, known := p.share(nil); known {
-		t.Error("known without a view")
-	}
-}
-
 // The learned values are the cluster's: with many rules, each with other settings, they are learned all the same,
 // counted once, and the operator is warned once.
 func TestManyRulesLearnTogether(t *testing.T) {
@@ -141,7 +103,7 @@ func TestManyRulesLearnTogether(t *testing.T) {
 			"prefix":{"table_bytes":65536,"cache_tokens":100000000}}}`, domain(i), 600+i))
 	}
 	d := startFake(t, 1, 1, `{"_rules_":[`+strings.Join(list, ",")+`]}`)
-	caches := func() *cache.Tracker { return d.workers[0].vm.clusters[fakeCluster].caches }
+	caches := func() *cache.Tracker { return d.workers[0].vm.clusters[fakeCluster].Caches }
 	var first *cache.Tracker
 	for round := range 4 {
 		for i := range rules {
@@ -165,7 +127,7 @@ func TestManyRulesLearnTogether(t *testing.T) {
 	if got := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); got != 1 {
 		t.Errorf("%d warnings, want one", got)
 	}
-	if len(d.workers[0].vm.clusters[fakeCluster].policies) != rules || caches() != first {
+	if len(d.workers[0].vm.clusters[fakeCluster].Policies) != rules || caches() != first {
 		t.Error("policies of rules in force are not kept, or what was learned is not")
 	}
 	d.drained()

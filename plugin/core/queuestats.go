@@ -10,11 +10,14 @@ import (
 
 // usesQueue notes that a request of the cluster may wait.
 func (w *waiting) usesQueue() {
-	pl := w.pl
-	q, l := &pl.cluster.queue, &pl.lease
-	q.config, q.store, q.redis, q.candidates = pl.cfg, l.store, l.redis, l.reservation.plan.Candidates
-	if pl.computes() {
-		q.tokens = l.reservation.plan.AddedTokens(0)
+	of := w.of
+	q, l := &of.Cluster.Queue, &of.lease
+	q.Config, q.Store, q.Redis, q.Candidates = of.Config, l.store, nil, l.reservation.plan.Candidates
+	if l.redis != nil {
+		q.Redis = l.redis.Remote
+	}
+	if of.Computes() {
+		q.Tokens = l.reservation.plan.AddedTokens(0)
 	}
 }
 
@@ -22,73 +25,71 @@ func (w *waiting) usesQueue() {
 // request, which is 0 if that is not known. As long as too few were granted an endpoint to know how fast that goes,
 // what is in flight is taken to last as long as answers so far, or as clients are told to wait, whichever is longer.
 func (w *waiting) expected(now, atLeast time.Duration) time.Duration {
-	pl := w.pl
-	cl := pl.cluster
-	q := &cl.queue
-	if q.config != nil && now-q.readAt >= readPeriod {
-		pl.plugin.vm.gauges.readQueue(now, cl)
-	}
-	waiting := max(q.stats.Waiting, cl.waiting)
+	of := w.of
+	cl := of.Cluster
+	q := &cl.Queue
+	of.plugin.vm.gauges.RefreshQueue(now, cl)
+	waiting := max(q.Stats.Waiting, cl.Waiting)
 	switch {
-	case q.stats.Interval > 0 && atLeast > 0:
+	case q.Stats.Interval > 0 && atLeast > 0:
 		return atLeast
-	case q.stats.Interval > 0:
-		return time.Duration(waiting+1) * q.stats.Interval
-	case waiting == 0 || pl.lease.reservation.plan.HasBudget():
+	case q.Stats.Interval > 0:
+		return time.Duration(waiting+1) * q.Stats.Interval
+	case waiting == 0 || of.lease.reservation.plan.HasBudget():
 		return atLeast
 	}
-	each := max(cl.answers.Typical(), pl.cfg.Overload.RetryAfter)
-	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.running, int64(len(q.candidates)), 1)))
+	each := max(cl.Answers.Typical(), of.Config.Overload.RetryAfter)
+	return max(atLeast, each*time.Duration(waiting+1)/time.Duration(max(q.Running, int64(len(q.Candidates)), 1)))
 }
 
 // countPlaced counts a request that was placed.
 func (w *waiting) countPlaced() {
-	pl, cl := w.pl, w.pl.cluster
+	of, cl := w.of, w.of.Cluster
 	if w.class == nil {
 		return
 	}
-	cl.queue.pressure.Add(pl.plugin.vm.Clock(), w.waited, false)
+	cl.Queue.Pressure.Add(of.plugin.vm.Clock(), w.waited, false)
 	if w.queued {
-		name := stats.OfClass(stats.QueueWait, cl.name, w.class.Name)
-		pl.plugin.vm.Stats.RecordIf(name, uint64(w.waited.Milliseconds()))
+		name := stats.OfClass(stats.QueueWait, cl.Name, w.class.Name)
+		of.plugin.vm.Stats.RecordIf(name, uint64(w.waited.Milliseconds()))
 	}
 }
 
 // countRefused counts a request that was refused.
 func (w *waiting) countRefused(why lb.Reason) {
-	pl, cl, now := w.pl, w.pl.cluster, w.pl.plugin.vm.Clock()
+	of, cl, now := w.of, w.of.Cluster, w.of.plugin.vm.Clock()
 	if isBudget(why) {
-		pl.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.name, "reason", why.String()), 1)
+		of.plugin.vm.Stats.CountIf(statname.With(stats.BudgetRefusals, "cluster", cl.Name, "reason", why.String()), 1)
 	}
 	if w.class == nil {
 		return
 	}
 	if why != lb.ReasonTenantOverBudget { // which says nothing about the targets
-		cl.queue.pressure.Add(now, 0, true)
+		cl.Queue.Pressure.Add(now, 0, true)
 	}
-	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Refusals,
-		"cluster", cl.name, "class", w.class.Name, "reason", why.String()), 1)
+	cl.Retries.Failed(now, w.attempt.digest)
+	of.plugin.vm.Stats.CountIf(statname.With(stats.Refusals,
+		"cluster", cl.Name, "class", w.class.Name, "reason", why.String()), 1)
 }
 
 // countLeft counts a request that is over while it waits: its client has left, or the gateway has answered.
 func (w *waiting) countLeft() {
-	pl, cl, now := w.pl, w.pl.cluster, w.pl.lease.now()
-	w.queued, w.waited = true, now-w.since
-	cl.queue.pressure.Add(now, w.waited, false)
-	cl.retries.failed(now, w.attempt.digest)
-	pl.plugin.vm.Stats.CountIf(stats.OfClass(stats.Left, cl.name, w.class.Name), 1)
+	of, cl, now := w.of, w.of.Cluster, w.of.lease.now()
+	w.queued, w.waited = true, now-w.Since
+	cl.Queue.Pressure.Add(now, w.waited, false)
+	cl.Retries.Failed(now, w.attempt.digest)
+	of.plugin.vm.Stats.CountIf(stats.OfClass(stats.Left, cl.Name, w.class.Name), 1)
 }
 
 // answerEnded takes over how long the answer took, or that there was none.
-func (j *judging) answerEnded(now time.Duration, verdict lb.Verdict) {
-	pl := j.pl
+func (w *waiting) answerEnded(now time.Duration, verdict lb.Verdict) {
+	of := w.of
 	switch {
-	case pl.wait.class == nil || !pl.computes():
+	case w.class == nil || !of.Computes():
 	case verdict == lb.Success:
-		pl.cluster.answers.Add(now - pl.placedAt())
-	case !pl.response.complete:
-		pl.cluster.answers.AddIncomplete(now - pl.placedAt())
-		pl.cluster.retries.failed(now, pl.wait.attempt.digest)
+		of.Cluster.Answers.Add(now - of.placedAt())
+	case !of.response.complete:
+		of.Cluster.Answers.AddIncomplete(now - of.placedAt())
+		of.Cluster.Retries.Failed(now, w.attempt.digest)
 	}
 }

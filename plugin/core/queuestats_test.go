@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/admission"
+	"github.com/warmgate/warmgate/plugin/endpoints"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -89,34 +89,13 @@ func TestQueueStatistics(t *testing.T) {
 	if n := d.metrics.values[stats.Parallelism+labels]; n != 1 {
 		t.Errorf("suggested are %d requests in flight, want half of 2", n)
 	}
-	d.advance(clusterAge + 2*time.Second)
+	d.advance(endpoints.ClusterAge + 2*time.Second)
 	for name, n := range d.metrics.values {
 		if d.metrics.kinds[name] == "gauge" && strings.Contains(name, labels) && n != 0 {
 			t.Errorf("%s is %d after the cluster was forgotten", name, n)
 		}
 	}
 	d.drained()
-}
-
-// The room of an endpoint is what its tighter cap leaves. One that is below its cap in tokens takes one more.
-func TestRoomBelowCaps(t *testing.T) {
-	for _, c := range []struct {
-		requests, tokens int64 // caps
-		load             lb.Load
-		want             int64
-	}{
-		{8, 0, lb.Load{Requests: 3, Tokens: 1e6}, 5},
-		{8, 0, lb.Load{Requests: 9}, 0},
-		{0, 1000, lb.Load{Requests: 3, Tokens: 300}, 7},
-		{0, 1000, lb.Load{Requests: 3, Tokens: 301}, 7},
-		{0, 1000, lb.Load{Requests: 1, Tokens: 5000}, 0},
-		{8, 1000, lb.Load{Requests: 3, Tokens: 300}, 5},
-		{8, 1000, lb.Load{Requests: 3, Tokens: 900}, 1},
-	} {
-		if got := roomFor(&lb.Candidate{Cap: c.requests, TokenCap: c.tokens}, c.load, 100); got != c.want {
-			t.Errorf("%+v: %d, want %d", c, got, c.want)
-		}
-	}
 }
 
 // Rules of one cluster may have classes of their own: all of them have a gauge, until no queue is configured any more.
@@ -147,7 +126,7 @@ func TestClassesOfAllConfigurations(t *testing.T) {
 			t.Errorf("%d of class %s wait after the queue has gone", n, class)
 		}
 	}
-	if cl := d.workers[0].vm.clusters[fakeCluster]; cl.queue.config != nil {
+	if cl := d.workers[0].vm.clusters[fakeCluster]; cl.Queue.Config != nil {
 		t.Error("the cluster keeps a configuration that is not in force")
 	}
 }

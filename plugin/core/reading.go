@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/plugin/clusters"
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -19,10 +20,6 @@ const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
 	// the end of an answer in one piece.
 	usageWithin = 2 << 10
-	// suspectFor is for how long all streams of an endpoint are read to their ends, after one that had none.
-	suspectFor = time.Minute
-	// maxSuspects is how many such endpoints of a cluster are remembered.
-	maxSuspects = 256
 )
 
 // drawn is what was decided about a stream of which it does not matter whether it is read to its end.
@@ -62,21 +59,34 @@ type response struct {
 // reading is how the body of the response to a request is read: by what the request is, and for whom it is counted.
 type reading struct {
 	response
-	from      host.GatewayStream
-	ticks     *ticks
-	cluster   *cluster
+	use
+	from    host.GatewayStream
+	env     *host.Env
+	cluster *clusters.Cluster
+	drawn   drawn         // whether it is read to its end where only some are
+	dataAt  time.Duration // when the only event so far of an API that is not known came, 0 for none
+	lines   bool          // it comes by lines, by its headers
+	text    bool          // it is a text that is not compressed, and no stream
+	reads   bool          // the parts to come are read
+	unread  bool          // some parts were not
+}
+
+// use is what an answer is read for.
+type use struct {
 	addr      string        // of the endpoint that answers
 	placedAt  time.Duration // when it got the request
 	requested bool          // as a stream of tokens
 	exact     bool          // when it begins matters to more than a tick
 	usage     bool          // its usage matters
-	drawn     drawn         // whether it is read to its end where only some are
-	dataAt    time.Duration // when the only event so far of an API that is not known came, 0 for none
 	api       answer.API    // what the answer has to be in, by the path of the request
-	lines     bool          // it comes by lines, by its headers
-	text      bool          // it is a text that is not compressed, and no stream
-	reads     bool          // the parts to come are read
-	unread    bool          // some were not
+}
+
+// requestEnded is called when all of the request was sent.
+func (r *reading) requestEnded() { r.asked = r.env.LastTick }
+
+// took returns how long the answer took to begin once all of the request was sent, in whole ticks, if that is known.
+func (r *reading) took() (d time.Duration, known bool) {
+	return max(0, r.answered-r.asked), r.asked > 0 && r.answered > 0
 }
 
 // begin decides by the headers of the response whether its body is read, and how. Whether an answer is a stream is its
@@ -96,12 +106,12 @@ func (r *reading) begin(headers [][2]string, end bool) {
 		r.lines = r.lines || strings.HasPrefix(kind, t)
 	}
 	if end {
-		r.answered = r.ticks.lastTick
+		r.answered = r.env.LastTick
 		return
 	}
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
 		if r.usage {
-			r.ticks.Stats.Count(stats.Encoded, 1)
+			r.env.Stats.Count(stats.Encoded, 1)
 		}
 		r.encoded, r.usage = true, false
 		return
@@ -111,14 +121,50 @@ func (r *reading) begin(headers [][2]string, end bool) {
 		r.api != answer.OtherAPI && (strings.HasPrefix(kind, "text/") || kind == "application/octet-stream")
 }
 
+// passed counts a part of the body, size bytes, and reports whether it matters to what is known of the answer: a stream
+// of tokens comes in thousands of parts.
+func (r *reading) passed(size int, end bool) (matters bool) {
+	if size > 0 {
+		r.parts++
+		r.bytes += size
+	}
+	return !r.begun || end || r.reads || r.retry != nil
+}
+
+// goOn reads a part of the body, size bytes. It returns when the answer has begun, if it has with this part. counted is
+// whether the request is counted at the endpoint that answers.
+func (r *reading) goOn(size int, end, counted bool) (at time.Duration, begins bool) {
+	switch {
+	case size == 0:
+	case r.reads && counted:
+		r.read(size)
+	default:
+		r.unread = true
+	}
+	if r.begun || !counted {
+		return 0, false
+	}
+	if at, r.begun = r.hasBegun(end); !r.begun {
+		return 0, false
+	}
+	r.answered = r.env.LastTick
+	r.learnOutput()
+	if r.exact {
+		r.begunAt = at
+	}
+	r.streamed = !end && r.streams()
+	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
+	return at, true
+}
+
 // isInAPI reports whether the answer has to be in an API that is known: by the path of the request, and because other
 // answers of the cluster to such calls were.
-func (r *reading) isInAPI() bool { return r.api != answer.OtherAPI && r.cluster.outputs>>r.api&1 > 0 }
+func (r *reading) isInAPI() bool { return r.api != answer.OtherAPI && r.cluster.Outputs>>r.api&1 > 0 }
 
 // learnOutput is called when the answer has begun.
 func (r *reading) learnOutput() {
 	if r.api != answer.OtherAPI && r.answer != nil && r.answer.HasOutput() {
-		r.cluster.outputs |= 1 << r.api
+		r.cluster.Outputs |= 1 << r.api
 	}
 }
 
@@ -179,10 +225,10 @@ func (r *reading) readBytes(size int) {
 // with the first event, or with the second one where the first only announces answers: see announcements.
 func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 	if r.exact {
-		r.ticks.ReadClock()
+		r.env.ReadClock()
 	}
 	if !r.reads || end || r.answer != nil && r.answer.Begun() {
-		return r.ticks.Clock(), true
+		return r.env.Clock(), true
 	}
 	n := 0
 	if r.answer != nil {
@@ -192,9 +238,9 @@ func (r *reading) hasBegun(end bool) (at time.Duration, begun bool) {
 		return 0, false
 	}
 	if n == 1 && r.dataAt == 0 {
-		r.dataAt = r.ticks.ReadClock()
+		r.dataAt = r.env.ReadClock()
 	}
-	return r.ticks.Clock(), n > 1 || !r.cluster.announces.First()
+	return r.env.Clock(), n > 1 || !r.cluster.Announces.First()
 }
 
 // secondEvent is called for each part of an answer in an API that is not known, as long as one event of it has come.
@@ -202,7 +248,7 @@ func (r *reading) secondEvent() {
 	if r.answer.Data() == 1 && !r.answer.Begun() {
 		return
 	}
-	r.cluster.announces.Second(r.dataAt-r.placedAt, r.ticks.ReadClock()-r.dataAt)
+	r.cluster.Announces.Second(r.dataAt-r.placedAt, r.env.ReadClock()-r.dataAt)
 	r.dataAt = 0
 	r.answer.Settle()
 	r.reads = r.toEnd()
@@ -220,7 +266,7 @@ func (r *reading) toEnd() bool {
 	}
 	if r.drawn == notDrawn {
 		r.drawn = drawnOut
-		if until, ok := r.cluster.suspects[r.addr]; r.cluster.ends.Take() || ok && r.ticks.Clock() < until {
+		if r.cluster.Ends.Take() || r.cluster.IsSuspect(r.env.Clock(), r.addr) {
 			r.drawn = drawnIn
 		}
 	}
@@ -236,16 +282,16 @@ func (r *reading) judge() {
 			a.Expect()
 		}
 		r.outcome = a.Outcome(r.complete, !r.unread)
-		r.cluster.terminates = r.cluster.terminates || r.complete && a.Terminated()
+		r.cluster.Terminates = r.cluster.Terminates || r.complete && a.Terminated()
 		if r.drawn == drawnIn {
-			r.cluster.ends.HasRead()
+			r.cluster.Ends.HasRead()
 		}
 	case r.lines && r.complete && !r.unread:
 		r.outcome = answer.Unfinished // not even an event
 	case r.isInAPI() && r.complete && !r.unread:
 		r.outcome = answer.Empty // not even a body
 	}
-	if r.outcome == answer.Unfinished && !r.cluster.terminates && r.answer != nil && r.answer.HasOutput() {
+	if r.outcome == answer.Unfinished && !r.cluster.Terminates && r.answer != nil && r.answer.HasOutput() {
 		r.outcome = answer.Complete
 	}
 }
@@ -268,12 +314,4 @@ func (r *reading) shows() learned.Shown {
 		return learned.ShowsUnknown
 	}
 	return learned.ShowsNothing
-}
-
-// suspect has streams of the endpoint read to their ends from now on.
-func (cl *cluster) suspect(now time.Duration, addr string) {
-	if len(cl.suspects) >= maxSuspects {
-		clear(cl.suspects)
-	}
-	cl.suspects[addr] = now + suspectFor
 }

@@ -77,8 +77,8 @@ func TestLatencyOfClustersIsThatOfTheFirstToken(t *testing.T) {
 	d.talkAmong(createdEvent)
 	r := &recorder{}
 	for _, cl := range d.workers[0].vm.clusters {
-		for c, p := range cl.policies {
-			r.Policy, cl.policies[c] = p, r
+		for c, p := range cl.Policies {
+			r.Policy, cl.Policies[c] = p, r
 		}
 	}
 	d.talkAmong(createdEvent)
@@ -102,7 +102,7 @@ func TestInformationalResponses(t *testing.T) {
 		d := startFake(t, 1, 1, tokensConfig)
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"x"}`}})
 		c.answerBegins(status, false)
-		if n := len(d.workers[0].vm.clusters[fakeCluster].answering); n > 0 || c.core.first.response.status != 0 {
+		if n := len(d.workers[0].vm.clusters[fakeCluster].Answering); n > 0 || c.core.first.response.status != 0 {
 			t.Errorf("%s: %d are answering, status %d", status, n, c.core.first.response.status)
 		}
 		c.Head(200)
@@ -182,7 +182,7 @@ func TestReadsEndsOfSomeStreams(t *testing.T) {
 	if n := d.readsEnds(learned.SampleEvery, false); n != learned.SampleEvery {
 		t.Errorf("%d of %d are read to their ends after some had none", n, learned.SampleEvery)
 	}
-	d.advance(suspectFor)
+	d.advance(time.Minute)
 	if n := d.readsEnds(10*learned.SampleEvery, true); n != 10 {
 		t.Errorf("%d of %d are read to their ends, a while later", n, 10*learned.SampleEvery)
 	}
@@ -262,8 +262,10 @@ func TestContentOfCallsThatComputeNothing(t *testing.T) {
 			t.Errorf("counted as %s", name)
 		}
 	}
-	if n := len(d.workers[0].vm.clusters[fakeCluster].suspects); n > 0 {
-		t.Errorf("%d endpoints are suspects", n)
+	for _, e := range d.endpoints {
+		if d.workers[0].vm.clusters[fakeCluster].IsSuspect(d.now, e.Addr) {
+			t.Errorf("%s is a suspect", e.Addr)
+		}
 	}
 	d.drained()
 }
@@ -275,7 +277,7 @@ func TestFailingStreamsTeachNoLimits(t *testing.T) {
 			`"queue":{"max_wait":"60s"},"health":{"slow_start":0,"consecutive_failures":1000}}}`)
 		d.client(0, streamtest.Request{}).Finish()
 		for range 60 {
-			n, _ := d.workers[0].vm.clusters[fakeCluster].limits.Limit(d.Addr(0))
+			n, _ := d.workers[0].vm.clusters[fakeCluster].Limits.Limit(d.Addr(0))
 			all = append(all, n)
 			var open []*fakeStream
 			for range max(1, n-1) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/plugin/stats"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // What is shown of the peers is what the configuration in force knows: not what one that was replaced knew last.
@@ -20,7 +21,7 @@ func TestGaugesOfReplacedRegions(t *testing.T) {
 	us.peers = nil
 	pass(3*time.Second, us, eu)
 	for range 10 {
-		pass(heartbeatPeriod, us, eu)
+		pass(stores.HeartbeatPeriod, us, eu)
 		if age := us.Gauge(stats.PeerAge + ";region=eu"); age < 2000 || age > 15000 {
 			t.Errorf("its last answer is %d ms old", age)
 		}

@@ -1,11 +1,11 @@
 package core
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/host"
 )
 
 // This file is how a placement comes to its lease, and how it gives it back.
@@ -13,28 +13,28 @@ import (
 // timedEvery is how many reservations there are for each one whose duration is measured.
 const timedEvery = 16
 
-// reserve has the store choose an endpoint.
-func (pl *placement) reserve() host.Action {
+// reserve has the request counted at its tenant, before the store chooses an endpoint.
+func (pl *placement) reserve() result {
 	v, l := pl.plugin.vm, &pl.lease
-	l.store, l.redis = v.stores.of(pl.cfg)
+	l.store, l.redis = v.stores.Of(pl.Config)
 	now := l.now()
-	if pl.cfg.Queue.Enabled() && !pl.cfg.Shadow && !pl.idle() {
+	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
 		now = v.ReadClock()
 		pl.wait.usesQueue()
 		if why := pl.wait.prepare(now); why != lb.ReasonChosen {
 			pl.enter(phaseUncounted)
-			return pl.refusal.refuse(why, 0)
+			return result{step: stepRefused, why: why}
 		}
 	}
 	pl.enter(phaseReserving)
-	l.open(pl.cluster)
-	return pl.charge.reserveTenant(now)
+	l.open(pl.Cluster)
+	return pl.reserveTenant(now)
 }
 
 // ask has the store of the lease answer the claim, under its id, with the plan. It reports whether it has at once; else
 // finish runs when it does, unless the request is over then, or the claim has another id. One answer of Redis, or the
 // end of another request, may serve several requests: a panic in one of them must not keep the others from theirs.
-func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() host.Action) bool {
+func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string, finish func() result) bool {
 	id := c.id
 	c.done = false
 	return c.during(func() {
@@ -43,145 +43,134 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 				return
 			}
 			if c.answer(g, err); !c.inCallback && pl.phase == phaseReserving {
-				pl.plugin.vm.RunAs(pl.context, name, func() { pl.goOn(finish()) }, pl.grantRecovered)
+				pl.plugin.vm.RunAs(pl.Context, name, func() { pl.driver.answered(finish()) },
+					pl.driver.GrantRecovered)
 			}
 		})
 	})
 }
 
 // submit gives the plan to the store.
-func (pl *placement) submit(now time.Duration) host.Action {
+func (pl *placement) submit(now time.Duration) result {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	r.id, r.startedAt = v.stores.nextID(), 0
+	r.id, r.startedAt = v.stores.NextID(), 0
 	if r.id%timedEvery == 1 {
 		r.startedAt = v.GW.Now()
 	}
-	if a, forwarded := pl.region.forwardBack(); forwarded {
-		return a
-	}
+	pl.wait.reservedAs(l)
 	if pl.ask(now, &r.claim, &r.plan, "the answer to a reservation", pl.finishReservation) {
 		return pl.finishReservation()
 	}
-	if pl.wait.isQueued() {
-		if a, forwarded := pl.region.forward(); forwarded {
-			return a
-		}
-	}
+	return result{step: stepAsked, at: now}
+}
+
+// hold has the request wait for the answer of its store, which was asked at the given time.
+func (pl *placement) hold(now time.Duration) result {
+	v, l := pl.plugin.vm, &pl.lease
 	if l.redis != nil {
-		v.ticks.wakeAt(now, now+pl.cfg.ReserveTimeout)
+		v.ticks.wakeAt(now, now+pl.Config.ReserveTimeout)
 	}
 	if pl.wait.mayWait() {
-		pl.within.prepareInside()
 		v.ticks.wakeAt(now, now+lb.PollPeriod)
-		if r.during(func() { v.waiters.add(pl) }) { // it was granted what others have left
+		w := &pl.wait
+		// it may be granted what others have left
+		if l.reservation.during(func() { v.waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
 			return pl.finishReservation()
 		}
 	}
-	return host.Stop
+	return result{step: stepWaits}
 }
 
-// finishReservation steers a request whose store has answered.
-func (pl *placement) finishReservation() host.Action {
+// finishReservation goes on with a request whose store has answered.
+func (pl *placement) finishReservation() result {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
-	v.waiters.remove(pl)
+	v.waiters.Remove(&pl.wait.Waiter)
 	if r.startedAt > 0 && !r.grant.Queued {
 		v.Stats.Reserved(v.GW.Now() - r.startedAt)
 	}
 	pl.wait.ended(&r.grant, r.err)
 	if r.err != nil {
 		if isFullOrLate(r.err) {
-			if a, forwarded := pl.region.forward(); forwarded {
-				return a
-			}
+			return result{step: stepNoRoom}
 		}
-		pl.closeLease()
-		if why := pl.wait.refusalOf(r.err); why != lb.ReasonStoreError {
-			return pl.refusal.refuseFull(why, r.grant.Expected)
-		}
-		return pl.pass(lb.ReasonStoreError)
+		return pl.giveUp()
 	}
 	addr := r.plan.Candidates[r.grant.Index].Addr
-	gone := !pl.cfg.Shadow && l.isGone(addr, pl.cfg, v.views)
+	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.views)
 	if gone && r.grant.Queued {
-		pl.charge.undoGrant(addr)
-		return pl.wait.reserveAgain()
+		pl.undoGrant(addr)
+		return pl.reserveAgain()
 	}
-	if !gone && pl.steer.overflows(addr) {
-		return pl.steer.chooseAnother(addr)
+	if !gone && pl.overflows(addr) {
+		return pl.chooseAnother(addr)
 	}
 	return pl.leased(addr, gone)
 }
 
-// leased steers a request that is counted at an endpoint, which may be gone by now.
-func (pl *placement) leased(addr string, gone bool) host.Action {
-	v, l := pl.plugin.vm, &pl.lease
+// isFullOrLate reports whether a request has no room that another region may have.
+func isFullOrLate(err error) bool {
+	return errors.Is(err, lb.ErrFull) || errors.Is(err, lb.ErrQueueFull) || errors.Is(err, lb.ErrEvicted) ||
+		errors.Is(err, lb.ErrHopeless)
+}
+
+// giveUp ends a reservation that the store has not granted.
+func (pl *placement) giveUp() result {
+	r := &pl.lease.reservation
+	pl.closeLease()
+	if why := pl.wait.refusalOf(r.err); why != lb.ReasonStoreError {
+		return pl.refusedAsFull(why, r.grant.Expected)
+	}
+	return result{step: stepLeft, why: lb.ReasonStoreError}
+}
+
+// refusedAsFull refuses a request for which there is no room: the cluster is overloaded.
+func (pl *placement) refusedAsFull(why lb.Reason, expected time.Duration) result {
+	if !pl.Config.Shadow {
+		pl.Cluster.Queue.RefusedAt = pl.plugin.vm.Clock()
+	}
+	return result{step: stepRefused, why: why, expected: expected}
+}
+
+// leased counts a request at an endpoint, which may be gone by now.
+func (pl *placement) leased(addr string, gone bool) result {
+	l := &pl.lease
 	r := &l.reservation
 	pl.enter(phaseLeased)
 	l.load, l.tokens = r.grant.Load.Requests, r.plan.AddedTokens(r.grant.Cached)
-	if pl.prompt.chain != nil && !pl.prompt.chain.uncached {
-		pl.prompt.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
+	if pl.Prompt.Chain != nil && !pl.Prompt.Chain.Uncached {
+		pl.Prompt.Chain.Cached = r.plan.Prefix.Fraction(r.grant.Cached)
 	}
 	l.chosen, l.addr = addr, addr
 	l.charged(addr)
-	switch {
-	case pl.cfg.Shadow:
-		r.reason = lb.ReasonShadow
-		pl.steer.leaveToGateway()
-	case gone:
+	if gone {
 		pl.release()
-		return pl.pass(pl.noneHealthy())
-	default:
-		if err := pl.steer.send(); err != nil {
-			v.GW.Log(host.Warn, "the gateway refused the destination "+l.chosen+": "+err.Error())
-			pl.release()
-			return pl.pass(lb.ReasonStoreError)
-		}
+		return result{step: stepLeft, why: pl.noneHealthy()}
 	}
-	r.reason = pl.held.placed(r.reason)
-	pl.serving.sessionPlaced()
-	pl.decided(r.reason)
-	pl.wait.countPlaced()
-	pl.requestPlaced()
-	if w := &pl.prompt.work; w.open && w.seen > 0 {
-		v.bodies.track(&pl.prompt)
-	}
-	if pl.body.endedAt > 0 {
-		pl.prompt.amendWork() // the end of the body has come while the store decided
-	}
-	if pl.cfg.DetailLog {
-		v.GW.Log(host.Info, "cluster="+pl.cluster.name+" "+pl.debug.describe())
-	}
-	return pl.within.chooseInside()
+	return result{step: stepPlaced}
 }
-
-// sentAt returns since when an endpoint could have had all of the request.
-func (pl *placement) sentAt() time.Duration { return max(pl.body.endedAt, pl.wait.grantedAt) }
-
-// placedAt returns when the request was placed: those that had to wait, after that.
-func (pl *placement) placedAt() time.Duration { return max(pl.lease.plannedAt, pl.wait.grantedAt) }
 
 // requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a
 // load report from it.
 func (pl *placement) requestPlaced() {
 	l := &pl.lease
-	if pl.idle() {
+	if pl.Idle() {
 		return
 	}
-	if !pl.cfg.Shadow { // else the gateway has chosen
-		pl.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.cluster.shares.Count(pl.plugin.vm.Clock(), l.chosen)
-		if pl.cluster.metrics.Needed() {
-			pl.metrics.adapter = pl.cluster.engines.AddRequest(pl.metrics.model, l.chosen, l.tokens)
+	if !pl.Config.Shadow { // else the gateway has chosen
+		pl.Cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
+		pl.Cluster.Shares.Count(pl.plugin.vm.Clock(), l.chosen)
+		if pl.Cluster.Metrics.Needed() {
+			pl.Metrics.Adapter = pl.Cluster.Engines.AddRequest(pl.Metrics.Model, l.chosen, l.tokens)
 		}
 	}
-	pl.metrics.requestReport(pl, &pl.traits, pl.cfg)
+	pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
 }
 
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
-// store grant it still, is released.
-func (pl *placement) abandonReservation() {
+// store grant it still, is released. It returns the reason to count.
+func (pl *placement) abandonReservation() lb.Reason {
 	why := pl.lease.reservation.reason
 	switch {
 	case pl.phase == phaseListing:
@@ -191,7 +180,7 @@ func (pl *placement) abandonReservation() {
 		pl.wait.countLeft()
 	}
 	pl.release()
-	pl.decided(why)
+	return why
 }
 
 // release ends the lease, if there is or may be one.
@@ -208,8 +197,8 @@ func (pl *placement) release() {
 // closeLease ends the phases in which the request is counted. What it was charged is given back unless it is settled.
 func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
-	delete(pl.plugin.vm.bodies.partial, &pl.prompt)
-	pl.plugin.vm.waiters.remove(pl)
+	pl.Body.Forget(&pl.Prompt.Work)
+	pl.plugin.vm.waiters.Remove(&pl.wait.Waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
 	pl.lease.close()

@@ -2,58 +2,27 @@ package core
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/push"
-	"github.com/warmgate/warmgate/plugin/host"
 )
-
-// answerBegins is called once, with end when the response has no body.
-func (s *serving) answerBegins(end bool) {
-	pl := s.pl
-	if pl.phase == phaseNew || pl.phase == phaseDone {
-		return
-	}
-	headers := s.leasedHeaders()
-	if isInformational(pl.response.status) { // the response is still to come
-		pl.response.status = 0
-		return
-	}
-	pl.response.complete = end
-	if pl.phase == phaseListing || pl.phase == phaseReserving { // answered by the gateway: nothing is left to resume
-		pl.abandonReservation()
-	}
-	pl.region.followForwarded()
-	if pl.phase == phaseLeased {
-		s.followServed()
-		pl.charge.restrict(headers)
-		status := pl.response.status
-		if pl.phase == phaseLeased && status > 0 && status < 400 && !pl.idle() { // still leased: not misrouted
-			pl.lease.trackResponse(true)
-		}
-		s.readAs(headers, end)
-	}
-	s.readReport()
-	pl.debug.setDebugHeaders()
-	if pl.phase == phaseReading { // answered by the gateway, and never decided
-		pl.abandonBody()
-	}
-}
 
 // readAs has the body of the response read as what the request and its headers say; end: it has none.
 func (s *serving) readAs(headers [][2]string, end bool) {
 	pl := s.pl
 	r, l := &pl.response, &pl.lease
-	r.addr, r.placedAt, r.requested, r.exact = l.addr, pl.placedAt(), pl.prompt.work.streamed, pl.cfg.AmongClusters()
-	if r.status < 200 || r.status >= 300 || pl.idle() { // of that, no answer says anything
+	r.use = use{
+		addr: l.addr, placedAt: pl.placedAt(), requested: pl.Prompt.Work.Streamed, exact: pl.Config.AmongClusters(),
+	}
+	if r.status < 200 || r.status >= 300 || pl.Idle() { // of that, no answer says anything
 		return
 	}
 	r.usage = s.readsUsage()
-	if r.status == 200 && pl.computes() && pl.traits.value(":method") == "POST" { // what is stored may be a page
-		r.api = answer.APIOf(pl.traits.path)
+	if r.status == 200 && pl.Computes() && pl.Traits.Value(":method") == "POST" { // what is stored may be a page
+		r.api = answer.APIOf(pl.Traits.Path)
 	}
 	r.begin(headers, end)
 }
@@ -61,15 +30,15 @@ func (s *serving) readAs(headers [][2]string, end bool) {
 // readReport takes over the load report of the response, which is that of who serves the request.
 func (s *serving) readReport() {
 	pl := s.pl
-	report, addr := pl.metrics.takeReport(pl), pl.lease.addr
+	report, addr := pl.Metrics.TakeReport(pl.Gateway), pl.lease.addr
 	if report == "" {
 		return
 	}
 	if addr == "" { // the gateway has chosen
-		addr = pl.ServedBy()
+		addr = pl.Gateway.ServedBy()
 	}
 	if addr != "" {
-		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.cfg, pl.cluster.name, addr, report)
+		pl.plugin.vm.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
 	}
 }
 
@@ -79,7 +48,7 @@ func (s *serving) leasedHeaders() [][2]string {
 	if pl.phase != phaseLeased {
 		return nil
 	}
-	headers := pl.ResponseHeaders()
+	headers := pl.Gateway.ResponseHeaders()
 	for _, h := range headers {
 		if h[0] == ":status" {
 			pl.response.status, _ = strconv.Atoi(h[1])
@@ -96,36 +65,62 @@ func (s *serving) answerGoesOn(size int, end bool) {
 	pl := s.pl
 	r := &pl.response
 	r.complete = r.complete || end
-	pl.facts.readRefusal(size)
-	pl.held.learn(size)
+	s.readBegin(size)
 	if size > 0 && r.retry != nil {
 		pl.charge.readRetry(size)
 	}
-	switch {
-	case size == 0:
-	case r.reads && pl.phase == phaseLeased:
-		r.read(size)
-	default:
-		r.unread = true
-	}
-	if r.begun || pl.phase != phaseLeased {
-		return
-	}
-	at, begun := r.hasBegun(end)
-	if !begun {
-		return
-	}
-	r.begun = true
-	r.answered = pl.plugin.vm.ticks.lastTick
-	r.learnOutput()
-	if pl.cfg.AmongClusters() {
-		r.begunAt = at
-	}
-	if !end && r.streams() {
-		r.streamed = true
+	if at, begins := r.goOn(size, end, pl.phase == phaseLeased); begins && r.streamed {
 		s.firstToken(at)
 	}
-	r.reads = r.reads && (r.dataAt > 0 || r.toEnd())
+}
+
+// readsBegin reports whether more of the beginning of the answer is to be read.
+func (s *serving) readsBegin() bool {
+	pl := s.pl
+	return pl.State.Makes || pl.phase == phaseLeased && pl.Facts.ReadsRefusal(pl.response.status)
+}
+
+// readBegin takes the part of an answer that is passing, size bytes, and records what the endpoint has made.
+func (s *serving) readBegin(size int) {
+	pl := s.pl
+	l, status := &pl.lease, pl.response.status
+	if pl.phase != phaseLeased {
+		return
+	}
+	pl.Facts.ReadRefusal(size, status)
+	if status < 200 || status >= 300 {
+		return
+	}
+	for _, made := range pl.State.Learn(size) {
+		plan := lb.Plan{Scope: l.reservation.plan.Scope, Prefix: made}
+		l.store.RecordPrompt(l.now(), l.reservation.id, &plan, l.addr)
+	}
+}
+
+// readsUsage reports whether the usage in the response matters.
+func (s *serving) readsUsage() bool {
+	pl := s.pl
+	r := &pl.response
+	return pl.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
+		(pl.Prompt.Work.Sampled || pl.Prompt.Chain.HasBlocks() || pl.lease.budget.target.addr != "" ||
+			pl.wait.sharesTokens() || pl.What == prompt.Quiet)
+}
+
+// learnUsage has the usage in the response correct what the request was charged, and show in the outcome.
+func (s *serving) learnUsage(now time.Duration, o *lb.Outcome) {
+	pl := s.pl
+	r := &pl.response
+	if !s.readsUsage() {
+		return
+	}
+	used, known := pl.Prompt.LearnUsage(now, r.answer, r.complete, pl.lease.addr == pl.lease.chosen, o)
+	if !known {
+		return
+	}
+	pl.lease.used(used)
+	if pl.Prompt.Chain.HasBlocks() {
+		pl.Cluster.Prompts.UsedBy(pl.plugin, pl.Config)
+	}
 }
 
 // firstToken is called when the first token of a stream has come: what remains in flight is the output. An answer in
@@ -135,62 +130,12 @@ func (s *serving) firstToken(at time.Duration) {
 	if a := pl.response.answer; a == nil || !a.Vain() {
 		s.measurePush(at, true)
 	}
-	if pl.lease.tokens > pl.prompt.work.output {
-		pl.lease.amend("", pl.prompt.work.output)
+	if pl.lease.tokens > pl.Prompt.Work.Output {
+		pl.lease.amend("", pl.Prompt.Work.Output)
 	}
-	if pl.prompt.chain != nil {
-		pl.response.ttft = max(1, at-pl.prompt.chain.planned) // 0 within one tick, but known
+	if pl.Prompt.Chain != nil {
+		pl.response.ttft = max(1, at-pl.Prompt.Chain.Planned) // 0 within one tick, but known
 	}
-}
-
-// end is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
-// sent upstream.
-func (pl *placement) end() {
-	v := pl.plugin.vm
-	delete(v.bodies.reading, pl.Stream)
-	v.lists.Left(&pl.metrics.waiter)
-	if pl.wait.attempt.open {
-		pl.cluster.retries.end(&pl.wait.attempt)
-	}
-	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
-	if pl.phase == phaseReading {
-		pl.abandonBody()
-	}
-	if pl.phase == phaseListing || pl.phase == phaseReserving {
-		pl.abandonReservation()
-	}
-	if pl.phase == phaseUncounted && pl.response.status == 0 {
-		pl.region.forwardFailed() // unless its client has left
-	}
-	if pl.phase == phaseLeased && pl.response.status == 0 {
-		served := pl.steer.server()
-		pl.response.reached = served != ""
-		pl.serving.misrouted(served)
-	}
-	if pl.phase == phaseLeased {
-		now := v.Clock()
-		outcome := lb.Outcome{}
-		pl.serving.learnUsage(now, &outcome)
-		verdict := pl.judge.judged()
-		pl.judge.learnCall(now, verdict)
-		pl.judge.measureCluster(&outcome, verdict)
-		if verdict == lb.Success {
-			pl.wait.answered(now)
-			pl.serving.measure(now, &outcome)
-			pl.serving.measurePush(now, false)
-			pl.serving.expectMetrics(now)
-		}
-		pl.judge.answerEnded(now, verdict)
-		pl.charge.endCharges()
-		if pl.held.losesPrompt(verdict) {
-			pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
-		}
-		pl.wait.noteServed()
-		pl.release()
-		pl.judge.completeOutcome(now, verdict, &outcome)
-		pl.policy.Observe(now, outcome)
-	}
-	pl.enter(phaseDone)
 }
 
 // measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
@@ -198,12 +143,12 @@ func (pl *placement) end() {
 func (s *serving) measure(now time.Duration, o *lb.Outcome) {
 	pl := s.pl
 	l := &pl.lease
-	if pl.prompt.chain == nil || l.addr != l.chosen || pl.cfg.Shadow {
+	if pl.Prompt.Chain == nil || l.addr != l.chosen || pl.Config.Shadow {
 		return
 	}
 	o.CountedTokens = l.reservation.plan.AddedTokens(l.reservation.grant.Cached)
 	if pl.response.ttft > 0 {
-		o.TTFT, o.Duration = pl.response.ttft, now-pl.prompt.chain.planned
+		o.TTFT, o.Duration = pl.response.ttft, now-pl.Prompt.Chain.Planned
 	}
 }
 
@@ -212,11 +157,11 @@ func (s *serving) measure(now time.Duration, o *lb.Outcome) {
 func (s *serving) measurePush(at time.Duration, begun bool) {
 	pl := s.pl
 	l := &pl.lease
-	if pl.cfg.Push != push.Pending || !pl.computes() || l.addr != l.chosen || pl.cfg.Shadow ||
+	if pl.Config.Push != push.Pending || !pl.Computes() || l.addr != l.chosen || pl.Config.Shadow ||
 		pl.response.status >= 300 {
 		return
 	}
-	pl.cluster.limits.Observe(at, push.Answer{
+	pl.Cluster.Limits.Observe(at, push.Answer{
 		Addr: l.addr, PlacedAt: pl.placedAt(), Inflight: l.load,
 		Begun: begun, Streamed: pl.response.streamed && !begun, Bytes: pl.response.bytes,
 	})
@@ -226,83 +171,48 @@ func (s *serving) measurePush(at time.Duration, begun bool) {
 func (s *serving) expectMetrics(now time.Duration) {
 	pl := s.pl
 	l := &pl.lease
-	if !pl.cluster.metrics.Needed() || pl.cfg.Shadow {
+	if !pl.Cluster.Metrics.Needed() || pl.Config.Shadow {
 		return
 	}
-	if pl.computes() && l.addr == l.chosen && pl.response.status < 300 {
-		pl.cluster.engines.AddAnswer(now, l.addr, pl.placedAt())
+	if pl.Computes() && l.addr == l.chosen && pl.response.status < 300 {
+		pl.Cluster.Engines.AddAnswer(now, l.addr, pl.placedAt())
 	}
 }
 
-const (
-	// patientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
-	patientFor = 5 * time.Second
-	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
-	stalledAfter = 2 * tickPeriod
-)
-
-// connectionFailures are what the gateway's details contain when it cannot connect to the endpoint.
-var connectionFailures = [...]string{"connection_failure", "connection_timeout"}
-
-// verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
-// only read when it is not plainly good.
-func (r *response) verdict(now, sentAt time.Duration, b *body, from host.GatewayStream) lb.Verdict {
-	if !r.reached { // answered by a filter, or for want of an endpoint
-		return lb.Neutral
+// end is called when a request is over.
+func (s *serving) end() {
+	pl := s.pl
+	if pl.phase == phaseLeased && pl.response.status == 0 {
+		served := s.pl.server()
+		pl.response.reached = served != ""
+		s.misrouted(served)
 	}
-	if r.complete && r.status > 0 && r.status < 400 {
-		return lb.Success
+	if pl.phase == phaseLeased {
+		s.judge(pl.plugin.vm.Clock())
 	}
-	details := from.Details()
-	switch {
-	case details == "via_upstream" || details == "" && r.status >= 400:
-		return statusVerdict(r.status)
-	case strings.Contains(details, "overflow") || strings.Contains(details, "no_healthy_upstream"):
-		return lb.Neutral // the gateway's own limits
-	case containsAny(details, connectionFailures[:]...):
-		return lb.Failure // whatever the request was
-	case b.endedAt == 0 && now-b.lastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
-		return lb.Overload // it had not all of the request yet, but that was on its way
-	case b.endedAt == 0:
-		return lb.Neutral // the client has stalled, so that may be why
-	case isTimeout(details):
-		if r.status == 0 || r.status >= 500 { // as far as can be known: 500 and above may be the gateway's own
-			return lb.TimedOut
-		}
-		return lb.Neutral // a long answer, or a slow client
-	case strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
-		return lb.Failure
-	case r.status == 0 && now-sentAt >= patientFor:
-		return lb.Overload // the client gave up waiting
-	}
-	return lb.Neutral
 }
 
-// isTimeout reports whether the gateway's details of a response mean that its time was over.
-func isTimeout(details string) bool {
-	for _, word := range [...]string{
-		"response_timeout", "per_try", "stream_idle_timeout", "max_duration", "max_stream_duration",
-	} {
-		if strings.Contains(details, word) {
-			return true
-		}
+// judge releases the lease of a request that is over, and has its end show what it may.
+func (s *serving) judge(now time.Duration) {
+	pl := s.pl
+	outcome := lb.Outcome{}
+	s.learnUsage(now, &outcome)
+	verdict := pl.judge.judged()
+	pl.judge.learnCall(now, verdict)
+	pl.judge.measureCluster(&outcome, verdict)
+	if verdict == lb.Success {
+		pl.wait.answered(now)
+		s.measure(now, &outcome)
+		s.measurePush(now, false)
+		s.expectMetrics(now)
 	}
-	return false
-}
-
-// statusVerdict judges by the status that the endpoint answered with.
-func statusVerdict(status int) lb.Verdict {
-	switch status {
-	case 429, 503, 529:
-		return lb.Overload
-	case 408, 499, 501, 505:
-		return lb.Neutral // the client was slow or left, or wants what no server of its kind has
+	pl.wait.answerEnded(now, verdict)
+	pl.charge.endCharges()
+	if pl.State.LosesPrompt(verdict, pl.lease.reservation.grant.Cached, pl.response.status) {
+		pl.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 	}
-	switch {
-	case status < 400:
-		return lb.Success
-	case status < 500:
-		return lb.Rejected
-	}
-	return lb.Failure
+	pl.wait.noteServed()
+	pl.release()
+	pl.judge.completeOutcome(now, verdict, &outcome)
+	pl.policy.Observe(now, outcome)
 }

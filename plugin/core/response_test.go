@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/health"
+	"github.com/warmgate/warmgate/plugin/request"
 )
 
 func TestVerdict(t *testing.T) {
@@ -54,14 +55,14 @@ func TestVerdict(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := p.endedBy(c.details)
 		p.effective = fake
-		s := &placement{
-			Stream:   &Stream{GatewayStream: fake, body: body{endedAt: p.now}},
+		s := &basis{
+			Subject:  request.Subject{Request: &request.Request{Gateway: fake, Body: request.Body{EndedAt: p.now}}},
 			response: reading{response: response{status: c.status, complete: c.complete, reached: true}},
 		}
-		if got := s.response.verdict(p.now, s.sentAt(), &s.body, fake); got != c.want {
+		if got := s.response.verdict(p.now, s.sentAt(), &s.Body, fake); got != c.want {
 			t.Errorf("status %d, complete %v, %q: verdict %d, want %d", c.status, c.complete, c.details, got, c.want)
 		}
-		if s.response.reached = false; s.response.verdict(p.now, s.sentAt(), &s.body, fake) != lb.Neutral {
+		if s.response.reached = false; s.response.verdict(p.now, s.sentAt(), &s.Body, fake) != lb.Neutral {
 			t.Errorf("status %d, %q: held against an endpoint that was never tried", c.status, c.details)
 		}
 	}
@@ -87,12 +88,12 @@ func TestVerdictOfImpatience(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := p.endedBy(c.details)
 		p.effective = fake
-		s := &placement{Stream: &Stream{GatewayStream: fake}}
+		s := &basis{Subject: request.Subject{Request: &request.Request{Gateway: fake}}}
 		s.response.status, s.response.reached = c.status, true
 		if c.sent {
-			s.body.endedAt = p.now
+			s.Body.EndedAt = p.now
 		}
-		if got := s.response.verdict(p.now+c.waited, s.sentAt(), &s.body, fake); got != c.want {
+		if got := s.response.verdict(p.now+c.waited, s.sentAt(), &s.Body, fake); got != c.want {
 			t.Errorf("%+v: verdict %d, want %d", c, got, c.want)
 		}
 	}
@@ -136,7 +137,7 @@ func TestGoodResponsesReadNoDetails(t *testing.T) {
 // weights returns the weights of the endpoints in the worker's policy, by address.
 func (d *fakeDriver) weights() map[string]float64 {
 	out := map[string]float64{}
-	list, _ := d.workers[0].vm.clusters[fakeCluster].health.Candidates(d.now, d.view, &health.ClusterConfig{}, 0)
+	list, _ := d.workers[0].vm.clusters[fakeCluster].Health.Candidates(d.now, d.view, &health.ClusterConfig{}, 0)
 	candidates := list.Candidates
 	for _, c := range candidates {
 		out[c.Addr] = c.Weight

@@ -7,75 +7,8 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/plugin/clusters"
 )
-
-func TestRetryBudget(t *testing.T) {
-	const percent = 10
-	for _, c := range []struct {
-		requests   int // that are no retries
-		overloaded bool
-		want       int // retries that are allowed, of 100
-	}{
-		{0, true, freeRetries},
-		{20, true, freeRetries},
-		{90, true, 10},
-		{900, true, 100},
-		{90, false, 100},
-	} {
-		var b retryBudget
-		for range c.requests {
-			if !b.allows(time.Hour, false, percent, c.overloaded) {
-				t.Fatal("a request that is no retry is refused")
-			}
-		}
-		allowed := 0
-		for range 100 {
-			if b.allows(time.Hour, true, percent, c.overloaded) {
-				allowed++
-			}
-		}
-		if allowed != c.want {
-			t.Errorf("after %d requests, overloaded %v: %d retries are allowed, want %d", c.requests, c.overloaded,
-				allowed, c.want)
-		}
-	}
-}
-
-// What was longer ago than ten seconds counts no more.
-func TestRetryBudgetForgets(t *testing.T) {
-	var b retryBudget
-	at := time.Hour
-	for range freeRetries {
-		b.allows(at, true, 10, true)
-	}
-	if b.allows(at+9*time.Second, true, 10, true) {
-		t.Error("the budget is forgotten too soon")
-	}
-	if !b.allows(at+10*time.Second, true, 10, true) {
-		t.Error("the budget is spent for ever")
-	}
-}
-
-func TestFailedRequestsAreRemembered(t *testing.T) {
-	var b retryBudget
-	if b.hasFailed(time.Hour, 7) {
-		t.Error("one that was never seen has failed")
-	}
-	b.failed(time.Hour, 0)
-	if b.hasFailed(time.Hour, 0) {
-		t.Error("requests without an id are the same")
-	}
-	for id := range uint64(2 * maxEnded) {
-		b.failed(time.Hour, id+1)
-	}
-	if n := b.ended.Len(); n != maxEnded {
-		t.Errorf("%d are remembered, want %d", n, maxEnded)
-	}
-	b.failed(time.Hour, 7)
-	if !b.hasFailed(time.Hour+endedMemory-1, 7) || b.hasFailed(time.Hour+endedMemory, 7) {
-		t.Error("not remembered for as long as it should be")
-	}
-}
 
 // Of a crowd that tries again only a part gets in, until the cluster is not overloaded any more.
 func TestRetryStorm(t *testing.T) {
@@ -95,7 +28,7 @@ func TestRetryStorm(t *testing.T) {
 	d.wantWaiting(waiting...)
 	for i := 10; i < 30; i++ {
 		want := "retry_budget_exceeded"
-		if i < 10+freeRetries {
+		if i < 10+clusters.FreeRetries {
 			want = "max_queue_size_exceeded"
 		}
 		d.client(0, retry(i)).wantRefused(t, want)
@@ -112,7 +45,7 @@ func TestRetryStorm(t *testing.T) {
 	for _, c := range append(waiting, busy...) {
 		c.ResetByClient()
 	}
-	d.advance(retrySeconds * time.Second)
+	d.advance(clusters.RetrySeconds * time.Second)
 	for i := range 30 {
 		if c := d.client(0, retry(i)); c.Upstream() != 0 {
 			t.Fatalf("retry %d: %+v", i, c.Result())
@@ -133,7 +66,7 @@ func TestRefusedRetriesKeepNoBudget(t *testing.T) {
 	waiting.ResetByClient()
 	busy[0].Finish()
 	refused := 0
-	for range 4 * retrySeconds {
+	for range 4 * clusters.RetrySeconds {
 		d.advance(time.Second / 4)
 		c := d.client(0, retry)
 		if c.Upstream() == 0 {
@@ -143,11 +76,11 @@ func TestRefusedRetriesKeepNoBudget(t *testing.T) {
 		c.wantRefused(t, "retry_budget_exceeded")
 		refused++
 	}
-	if want := 4*retrySeconds - freeRetries - 1; refused != want {
-		t.Errorf("%d retries were refused within %d s after the last other refusal, want %d", refused, retrySeconds,
-			want)
+	if want := 4*clusters.RetrySeconds - clusters.FreeRetries - 1; refused != want {
+		t.Errorf("%d retries were refused within %d s after the last other refusal, want %d", refused,
+			clusters.RetrySeconds, want)
 	}
-	for range 2 * freeRetries {
+	for range 2 * clusters.FreeRetries {
 		c := d.client(0, retry)
 		if c.Upstream() != 0 {
 			t.Fatalf("a retry on an idle cluster: %+v", c.Result())
@@ -168,7 +101,7 @@ func TestShadowKeepsNoBudget(t *testing.T) {
 		}
 	}
 	for _, cl := range d.workers[0].vm.clusters {
-		if cl.overloaded(d.now) {
+		if cl.Overloaded(d.now) {
 			t.Error("the cluster counts as overloaded")
 		}
 	}
@@ -269,7 +202,7 @@ func TestRetriesAreKnownByTheirBodies(t *testing.T) {
 				Frames:  []string{body},
 			})
 		}
-		for range freeRetries + 1 {
+		for range clusters.FreeRetries + 1 {
 			d.client(0, streamtest.Request{Headers: [][2]string{{"x-envoy-attempt-count", "2"}}})
 		}
 		send("aaaa").wantRefused(t, "max_queue_size_exceeded")

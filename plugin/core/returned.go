@@ -2,12 +2,10 @@ package core
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/region"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -19,18 +17,17 @@ import (
 // counted where it is served.
 
 // isForwarded reports whether the request was sent to the gateways of another region.
-func (f *forwarding) isForwarded() bool {
-	return f.to != "" && f.pl.inside == nil && f.pl.outer == nil
-}
+func (f *forwarding) isForwarded() bool { return f.away == toGateways }
 
-// followForwarded is called when the response to a forwarded request has begun.
-func (f *forwarding) followForwarded() {
+// followForwarded is called when the response to a forwarded request has begun. It reports whether it is one of this
+// region's own servers that answers.
+func (f *forwarding) followForwarded() (returned bool) {
 	pl := f.pl
 	if !f.isForwarded() || pl.phase != phaseUncounted {
-		return
+		return false
 	}
-	served := pl.ServedBy()
-	pl.response.status, _ = strconv.Atoi(pl.ResponseHeader(":status"))
+	served := pl.Gateway.ServedBy()
+	pl.response.status, _ = strconv.Atoi(pl.Gateway.ResponseHeader(":status"))
 	pl.response.reached = served != ""
 	switch {
 	case f.followHome(served):
@@ -40,6 +37,7 @@ func (f *forwarding) followForwarded() {
 	default:
 		f.forwardFailed()
 	}
+	return f.returned
 }
 
 // forwardFailed notes that the other region has failed the request, if that is why it ends like that: what the request
@@ -50,13 +48,13 @@ func (f *forwarding) forwardFailed() {
 		return
 	}
 	if pl.response.status == 0 {
-		pl.response.reached = pl.ServedBy() != ""
+		pl.response.reached = pl.Gateway.ServedBy() != ""
 	}
-	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.body, pl.GatewayStream) {
+	switch pl.response.verdict(pl.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
-		if isUnreachable(pl.Details()) {
+		if isUnreachable(pl.Gateway.Details()) {
 			f.forwardEnded(false)
 		}
 	default:
@@ -70,21 +68,15 @@ func (f *forwarding) forwardEnded(served bool) {
 		return
 	}
 	f.ended = true
-	v, to := f.pl.plugin.vm, f.to
-	h := v.regions.of(f.pl.cfg)
-	peers := h.board.Config().Peers
-	peer := slices.IndexFunc(peers, func(p region.Peer) bool { return p.Name == to })
-	if prompt := f.promptToForward(); !served && prompt.NeedsLookup() {
-		h.snapshot.Forget(&prompt, &peers[peer], f.had)
-	}
-	v.regions.note(h.board.End(v.ReadClock(), peer, f.sentAt, served))
+	prompt := f.promptToForward()
+	f.pl.plugin.vm.regions.Of(f.pl.Config).Ended(f.peer, f.sentAt, served, &prompt, f.had)
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
 func (f *forwarding) followHome(served string) bool {
 	pl := f.pl
 	v, r := pl.plugin.vm, &pl.lease.reservation
-	view := v.GW.KnownView(v.Clock(), pl.scope, pl.cfg)
+	view := v.GW.KnownView(v.Clock(), pl.Scope, pl.Config)
 	if view == nil {
 		view = r.view
 	}
@@ -93,10 +85,9 @@ func (f *forwarding) followHome(served string) bool {
 	}
 	r.view = view
 	prompt := f.promptToForward()
-	pl.region.countAt(served, &prompt)
+	f.countAt(served, &prompt)
 	f.returned = true
 	v.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
-	pl.SetNote(pl.debug.describe() + pl.wait.text())
 	return true
 }
 
@@ -106,18 +97,18 @@ func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
 	v, l := pl.plugin.vm, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan
-		l.store, l.redis = v.stores.of(pl.cfg)
+		l.store, l.redis = v.stores.Of(pl.Config)
 	}
 	now := v.ReadClock()
 	l.plannedAt = cmp.Or(l.plannedAt, now)
 	r.plan = lb.Plan{
-		Scope: pl.scope, Unit: r.plan.Unit, Random: r.request.Random, Prefix: *prompt,
+		Scope: pl.Scope, Unit: r.plan.Unit, Random: r.request.Random, Prefix: *prompt,
 		List:   lb.NewList([]lb.Candidate{{Addr: addr, Weight: 1}}),
 		Tokens: cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
 	}
-	id := v.stores.nextID()
+	id := v.stores.NextID()
 	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
-	l.open(pl.cluster)
+	l.open(pl.Cluster)
 	pl.enter(phaseLeased)
 	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
 		if err == nil && r.id == id && pl.phase == phaseLeased {

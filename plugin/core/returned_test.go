@@ -60,7 +60,8 @@ func TestServedAtHomeAfterForwarding(t *testing.T) {
 			t.Errorf("access log %q, want %q", log, want)
 		}
 		prompt := away.core.first.region.promptToForward()
-		if there := away.core.first.region.matchedAway(&prompt); !prompt.NeedsLookup() || there[0] != 0 {
+		home := us.workers[0].vm.regions.Of(away.core.first.Config)
+		if there := home.Matched(us.now, &prompt); !prompt.NeedsLookup() || there[0] != 0 {
 			t.Errorf("the other region is believed to have %d blocks of the prompt", there)
 		}
 		pass(time.Second, us, eu)

@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/warmgate/warmgate/internal/statname"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
 )
 
@@ -20,7 +21,7 @@ type serving struct{ pl *placement }
 // with a host name, or with several addresses, may be reached under another one than is listed.
 func (s *serving) followServed() {
 	pl := s.pl
-	served := pl.steer.server()
+	served := pl.server()
 	pl.response.reached = pl.response.reached || served != ""
 	if s.misrouted(served) || served == "" || served == pl.lease.addr || !pl.lease.lists(served) {
 		return
@@ -28,22 +29,22 @@ func (s *serving) followServed() {
 	v, r := pl.plugin.vm, &pl.lease.reservation
 	now := v.Clock()
 	had := 0
-	if pl.cfg.Shadow {
+	if pl.Config.Shadow {
 		had = r.grant.Cached
 	}
-	if !pl.held.asked {
+	if !pl.State.Asked {
 		pl.lease.forgetPrompt(had)
 	}
 	pl.lease.amend(served, r.plan.AddedTokens(0))
 	pl.lease.moveCharge(served)
-	if !pl.cfg.Shadow {
+	if !pl.Config.Shadow {
 		v.Stats.Count(stats.Moves, 1)
 		moved := lb.Outcome{}
 		pl.judge.completeOutcome(now, lb.Retried, &moved)
 		pl.policy.Observe(now, moved)
 	}
 	pl.lease.addr = served
-	if !pl.held.asked { // elsewhere is nothing of what it refers to
+	if !pl.State.Asked { // elsewhere is nothing of what it refers to
 		pl.lease.recordPrompt()
 	}
 }
@@ -62,15 +63,15 @@ func (s *serving) misrouted(served string) bool {
 	if served == "" || served == pl.lease.addr {
 		return false
 	}
-	if pl.cfg.AmongClusters() {
+	if pl.Config.AmongClusters() {
 		if pl.lease.lists(served) {
 			return false
 		}
-	} else if cluster := pl.Cluster(); cluster == "" || cluster == pl.scope {
+	} else if cluster := pl.routedTo(); cluster == "" || cluster == pl.Scope {
 		return false
 	}
 	pl.lease.forgetPrompt(0)
-	pl.metrics.requestGone(pl.cluster, pl.lease.chosen)
+	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
 	pl.wait.noteUnserved()
 	pl.release()
 	pl.lease.addr = served
@@ -78,19 +79,27 @@ func (s *serving) misrouted(served string) bool {
 	return true
 }
 
+// routedTo returns the cluster that the request is routed to: inside a choice the one that was chosen, or that has
+// served in its place.
+func (b *basis) routedTo() string {
+	if b.within != nil {
+		return *b.within
+	}
+	return b.Gateway.Cluster()
+}
+
 // sessionPlaced counts a request that was placed by whether it is where its session belongs.
-func (s *serving) sessionPlaced() {
-	pl := s.pl
-	if !pl.cfg.ReadsSession() {
+func (pl *placement) sessionPlaced() {
+	if !pl.Config.ReadsSession() {
 		return
 	}
-	order, result := pl.lease.reservation.plan.Home.Order, sessionDisplaced
+	order, result := pl.lease.reservation.plan.Home.Order, request.Displaced
 	switch {
-	case pl.session.key == 0:
-		result = sessionNone
+	case pl.Session.Key == 0:
+		result = request.NoSession
 	case len(order) > 0 && int(order[0]) == pl.lease.reservation.grant.Index:
-		result = sessionAtHome
+		result = request.AtHome
 	}
-	pl.session.result = result
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.cluster.name, "result", result), 1)
+	pl.Session.Result = result
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.Sessions, "cluster", pl.Cluster.Name, "result", result), 1)
 }

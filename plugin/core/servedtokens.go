@@ -12,24 +12,24 @@ import (
 // answered notes that an answer to the request's tenant has ended well.
 func (w *waiting) answered(now time.Duration) {
 	if t := w.tenant; t != 0 {
-		w.pl.plugin.vm.waiters.tenants.Answered(now, t)
+		w.of.plugin.vm.waiters.Tenants.Answered(now, t)
 	}
 }
 
 // sharesTokens reports whether the request has waited where tokens are shared, so that it matters how many it got.
-func (w *waiting) sharesTokens() bool { return w.queued && w.pl.cfg.Unit == lb.Tokens }
+func (w *waiting) sharesTokens() bool { return w.queued && w.of.Config.Unit == lb.Tokens }
 
 // noteServed tells the store how many tokens the request was served, before its lease is released.
 func (w *waiting) noteServed() {
 	if w.sharesTokens() {
-		w.pl.lease.store.NoteServed(w.pl.lease.reservation.id, w.servedTokens())
+		w.of.lease.store.NoteServed(w.of.lease.reservation.id, w.servedTokens())
 	}
 }
 
 // noteUnserved tells the store that no endpoint of the cluster has served the request.
 func (w *waiting) noteUnserved() {
 	if w.sharesTokens() {
-		w.pl.lease.store.NoteServed(w.pl.lease.reservation.id, 0)
+		w.of.lease.store.NoteServed(w.of.lease.reservation.id, 0)
 	}
 }
 
@@ -37,9 +37,9 @@ func (w *waiting) noteUnserved() {
 // answer. Without usage that is the estimate of the prompt, and of a stream as many tokens as parts have come: engines
 // send each token, or the few that a step yields, as one.
 func (w *waiting) servedTokens() int64 {
-	pl := w.pl
-	l, r := &pl.lease, &pl.response
-	if unserved, _ := r.unserved(pl.GatewayStream); unserved {
+	of := w.of
+	l, r := &of.lease, &of.response
+	if unserved, _ := r.unserved(of.Gateway); unserved {
 		return 0
 	}
 	plan, cached := &l.reservation.plan, 0
@@ -58,8 +58,8 @@ func (w *waiting) servedTokens() int64 {
 		}
 	}
 	tokens := plan.AddedTokens(cached)
-	if pl.prompt.work.streamed || r.streamed {
-		tokens += r.parts - pl.prompt.work.output
+	if of.Prompt.Work.Streamed || r.streamed {
+		tokens += r.parts - of.Prompt.Work.Output
 	}
 	return tokens
 }

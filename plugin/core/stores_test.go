@@ -8,9 +8,8 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/stats"
-	"github.com/warmgate/warmgate/redisclient"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // startGateways returns two gateways with one Redis, of one worker each. They have no memory in common.
@@ -128,12 +127,12 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 1, 2, "")
 	v := d.workers[0].vm
-	only := func() *redisStore {
+	only := func() *stores.Redis {
 		t.Helper()
-		if len(v.stores.redis) != 1 {
-			t.Fatalf("%d stores", len(v.stores.redis))
+		if len(v.stores.InRedis) != 1 {
+			t.Fatalf("%d stores", len(v.stores.InRedis))
 		}
-		for _, sh := range v.stores.redis {
+		for _, sh := range v.stores.InRedis {
 			return sh
 		}
 		return nil
@@ -143,32 +142,32 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	if !d.configure(strings.Replace(redisConfig(`"max_inflight":5`), "my secret", "another", 1)) {
 		t.Fatal("refused")
 	}
-	if only() != first || first.link.(*fakeLink).login.Password != "another" {
-		t.Errorf("the store is another one, or has the password %q", first.link.(*fakeLink).login.Password)
+	if only() != first || first.Link.(*fakeLink).login.Password != "another" {
+		t.Errorf("the store is another one, or has the password %q", first.Link.(*fakeLink).login.Password)
 	}
 	if !d.configure(redisConfig(`"database":1`)) {
 		t.Fatal("refused")
 	}
 	d.client(0, streamtest.Request{}).Finish()
 	d.advance(3 * time.Second)
-	if len(v.stores.redis) != 2 {
-		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.stores.redis))
+	if len(v.stores.InRedis) != 2 {
+		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.stores.InRedis))
 	}
-	kept := first.link.(*fakeLink).kept
+	kept := first.Link.(*fakeLink).kept
 	old.Finish()
 	d.advance(3 * time.Second)
 	if only() == first {
 		t.Error("the old store is still there, and the new one is not")
 	}
-	if first.link.(*fakeLink).kept != kept {
+	if first.Link.(*fakeLink).kept != kept {
 		t.Error("the old login is used still")
 	}
 	if !d.configure(`{"enabled":false}`) {
 		t.Fatal("refused")
 	}
 	d.advance(2 * time.Second)
-	if len(v.stores.redis) != 0 {
-		t.Errorf("%d stores that no configuration names", len(v.stores.redis))
+	if len(v.stores.InRedis) != 0 {
+		t.Errorf("%d stores that no configuration names", len(v.stores.InRedis))
 	}
 	d.drained()
 }
@@ -187,13 +186,13 @@ func TestUnusedStoresAreDropped(t *testing.T) {
 	d.redis.fate = redisRefuses
 	old.Finish()
 	d.advance(time.Second)
-	if len(v.stores.redis) != 2 {
-		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.stores.redis))
+	if len(v.stores.InRedis) != 2 {
+		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.stores.InRedis))
 	}
 	d.redis.fate = redisAnswers
 	d.advance(3 * time.Second) // a heartbeat lists what there is, the next that it is gone
-	if len(v.stores.redis) != 1 {
-		t.Errorf("%d stores, want 1", len(v.stores.redis))
+	if len(v.stores.InRedis) != 1 {
+		t.Errorf("%d stores, want 1", len(v.stores.InRedis))
 	}
 	for addr, load := range d.redis.loads() {
 		if load.Requests != 0 {
@@ -206,26 +205,11 @@ func TestUnusedStoresAreDropped(t *testing.T) {
 	}
 	d.redis.fate = redisRefuses
 	last.Finish()
-	d.advance(leaseTTL + 2*time.Second)
-	if len(v.stores.redis) != 0 {
-		t.Errorf("%d stores after the time in which Redis returns their leases", len(v.stores.redis))
+	d.advance(stores.LeaseTTL + 2*time.Second)
+	if len(v.stores.InRedis) != 0 {
+		t.Errorf("%d stores after the time in which Redis returns their leases", len(v.stores.InRedis))
 	}
 	d.redis.fate = redisAnswers
-}
-
-// Whatever happens to Redis, every fallback is counted under a documented cause.
-func TestFallbackCauses(t *testing.T) {
-	d := startFake(t, 1, 1, redisConfig(""))
-	v := d.workers[0].vm
-	for _, sh := range v.stores.redis {
-		v.stores.countFailure(sh, stats.Fallbacks, lb.ErrRemoteDown)
-		v.stores.countFailure(sh, stats.Fallbacks, redisclient.ErrTimeout)
-	}
-	for _, cause := range []string{"breaker_open", "timeout"} {
-		if d.metrics.values[stats.Fallbacks+";cause="+cause] != 1 {
-			t.Errorf("%s is not counted: %v", cause, d.metrics.values)
-		}
-	}
 }
 
 // A replica in place of Redis is named as such in the log, once, and Redis is not up as long as it answers.

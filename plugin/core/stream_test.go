@@ -157,7 +157,7 @@ func TestTransitions(t *testing.T) {
 // A transition that is not in the table is logged, and made all the same.
 func TestTransitionThatIsMissing(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
-	s := d.workers[0].current.NewStream(7, &fakeStream{process: d.fakeProcess}).first
+	s := NewStream(d.workers[0].current, 7, &fakeStream{process: d.fakeProcess}).first
 	s.phase = phaseDone
 	s.enter(phaseLeased)
 	if line := d.log[len(d.log)-1]; s.phase != phaseLeased || line != "2 a request in phase done enters leased" {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/process"
+	"github.com/warmgate/warmgate/plugin/stores"
 )
 
 // The gateway ticks each configuration by a timer of its own, typically every 100 ms. While a request waits for Redis,
@@ -28,7 +29,6 @@ type ticks struct {
 	*host.Env
 	newest        func() *ticker // that of the configuration that came last, nil when none is in force
 	moved         bool           // deadlines were moved because the last tick was late
-	lastTick      time.Duration
 	lastHeartbeat time.Duration
 }
 
@@ -83,16 +83,16 @@ func (t *ticks) set(of *ticker, now, wait time.Duration) {
 
 // due reports whether what is done at every tick is due. Several configurations tick a VM more often than needed.
 func (t *ticks) due(now time.Duration) bool {
-	if now-t.lastTick < tickPeriod/2 {
+	if now-t.LastTick < tickPeriod/2 {
 		return false
 	}
-	t.lastTick = now
+	t.LastTick = now
 	return true
 }
 
 // heartbeatDue reports whether what is done at every heartbeat is due.
 func (t *ticks) heartbeatDue(now time.Duration) bool {
-	if now-t.lastHeartbeat < heartbeatPeriod {
+	if now-t.lastHeartbeat < stores.HeartbeatPeriod {
 		return false
 	}
 	t.lastHeartbeat = now

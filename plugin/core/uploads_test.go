@@ -54,8 +54,9 @@ func TestStalledUploads(t *testing.T) {
 			c.Head(200)
 			c.Finish()
 			d.drained()
-			if b := d.workers[0].vm.bodies; b.kept != 0 || b.held != 0 || len(b.reading) != 0 {
-				t.Errorf("%d bytes are kept, %d held, %d requests wait", b.kept, b.held, len(b.reading))
+			b := d.workers[0].vm.bodies
+			if waiting, _ := b.Open(); b.Kept != 0 || b.Held != 0 || waiting != 0 {
+				t.Errorf("%d bytes are kept, %d held, %d requests wait", b.Kept, b.Held, waiting)
 			}
 		})
 	}

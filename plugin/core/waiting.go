@@ -8,8 +8,8 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/host"
 	"github.com/warmgate/warmgate/plugin/learned"
+	"github.com/warmgate/warmgate/plugin/waiters"
 )
 
 // A request waits in the queue of its cluster while no endpoint is open for it. Its store keeps the place in the queue,
@@ -17,23 +17,22 @@ import (
 
 // waiting is how a request may wait, and for how long it has.
 type waiting struct {
-	pl      *placement
-	class   *config.Class // nil where no queue is configured
-	refusal lb.Reason     // why it is refused when it may not wait and no endpoint is open
-	attempt attempt       // by which its retries are known
-	tenant  uint64        // see tenantName; 0 for none
-	turn    uint64        // with which tenant it takes turns; 0 for none
-	since   time.Duration // when it was first reserved
-	until   time.Duration // when its wait is over
-	place   lb.Place      // where it waits
-	queued  bool          // it had to wait
-	waited  time.Duration // for how long, once that is over
-	// when it was granted an endpoint for which it had to wait, 0 for one without a wait
-	grantedAt time.Duration
+	waiters.Waiter
+	of    *basis
+	class *config.Class // nil where no queue is configured
+	// forwarded: by another region, or to the servers of one, so its retries were counted before
+	forwarded bool
+	refusal   lb.Reason     // why it is refused when it may not wait and no endpoint is open
+	attempt   attempt       // by which its retries are known
+	tenant    uint64        // see tenantName; 0 for none
+	place     lb.Place      // where it waits
+	queued    bool          // it had to wait
+	waited    time.Duration // for how long, once that is over
 }
 
-// replanAfter is how old the plan of a waiting request is at least before its endpoints are looked up again.
-const replanAfter = 2 * tickPeriod
+// claimBytes is how much of a body that the gateway holds in front of the plugin counts at most: it stops reading at a
+// limit of its own, and a client that only announces a body must not take the room of others.
+const claimBytes = 1 << 20
 
 // prepare puts into the plan how the request waits. It returns ReasonChosen, or why the request is refused whether
 // an endpoint is open or not.
@@ -41,59 +40,59 @@ const replanAfter = 2 * tickPeriod
 // A request whose answer would come after its deadline even if it was placed now, as far as answers so far show, does
 // not wait, but takes an endpoint that is open: what is typical of all answers says little about one.
 func (w *waiting) prepare(now time.Duration) lb.Reason {
-	pl := w.pl
-	v, q := pl.plugin.vm, &pl.cfg.Queue
-	pl.traits.read(pl)
-	w.class, w.since, w.refusal = pl.traits.class(pl.cfg), cmp.Or(w.since, now), lb.ReasonAtCapacity
+	of := w.of
+	v, q := of.plugin.vm, &of.Config.Queue
+	of.Traits.Read(of.Gateway)
+	w.class, w.Since, w.refusal = of.Traits.Class(of.Config), cmp.Or(w.Since, now), lb.ReasonAtCapacity
+	w.Scope, w.Config, w.Cluster, w.Context, w.Rank = of.Scope, of.Config, of.Cluster, of.Context, w.class.Rank
 	if q.TenantHeader != "" {
-		w.tenant = learned.TenantName(pl.traits.value(q.TenantHeader))
-		w.turn = v.waiters.tenants.TurnOf(w.tenant)
+		w.tenant = learned.TenantName(of.Traits.Value(q.TenantHeader))
+		w.Turn = v.waiters.Tenants.TurnOf(w.tenant)
 	}
-	a, work, retries := &w.attempt, &pl.prompt.work, &pl.cluster.retries
-	a.name(&pl.traits, pl.prompt.chain, work.model.Model, work.info.TextBytes)
-	retries.begin(now, a)
-	forwarded := pl.region.here || pl.region.to != "" // then it was counted before
-	if !forwarded &&
-		!retries.allows(now, a.isRetry(now, &pl.traits, retries), q.RetryBudget, pl.cluster.overloaded(now)) {
+	a, work, retries := &w.attempt, &of.Prompt.Work, &of.Cluster.Retries
+	a.name(&of.Traits, of.Prompt.Chain, work.Model.Model, work.Info.TextBytes)
+	a.begin(now, retries)
+	if !w.forwarded &&
+		!retries.Allows(now, a.isRetry(now, &of.Traits, retries), q.RetryBudget, of.Cluster.Overloaded(now)) {
 		return lb.ReasonRetryBudgetExceeded
 	}
-	most := w.longest() - (now - w.since)
-	if deadline, ok := parseTimeout(pl.traits.value(q.DeadlineHeader)); ok {
-		left := deadline - (now - pl.body.beganAt)
+	most := w.longest() - (now - w.Since)
+	if deadline, ok := parseTimeout(of.Traits.Value(q.DeadlineHeader)); ok {
+		left := deadline - (now - of.Body.BeganAt)
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-pl.cluster.answers.Typical())
+		most = min(most, left-of.Cluster.Answers.Typical())
 	}
 	switch {
 	case most <= 0:
 		w.refusal = lb.ReasonDeadlineUnreachable
-	case !v.waiters.mayHold(pl):
+	case !v.waiters.MayHold(&w.Waiter, w.heldBytes()):
 		w.refusal = lb.ReasonMaxQueueSizeExceeded
 	default:
-		w.until = now + most
-		pl.lease.reservation.plan.Wait = w.plan(most)
+		w.Until = now + most
+		of.lease.reservation.plan.Wait = w.plan(most)
 	}
 	return lb.ReasonChosen
 }
 
 // plan returns how the request waits, for as long as given.
 func (w *waiting) plan(most time.Duration) lb.Wait {
-	pl := w.pl
-	q := &pl.cfg.Queue
+	of := w.of
+	q := &of.Config.Queue
 	return lb.Wait{
-		Max: most, Class: w.class.Class, Tenant: w.turn, Strict: q.Order == config.Strict, Aging: q.Aging,
+		Max: most, Class: w.class.Class, Tenant: w.Turn, Strict: q.Order == config.Strict, Aging: q.Aging,
 		Skip: q.Skip, Patience: q.Patience, Length: q.MaxLength, Reserved: q.Reserved(),
-		TenantLength: q.TenantLength(), Limits: pl.cluster.capsOf(pl.cfg), Place: &w.place,
+		TenantLength: q.TenantLength(), Limits: of.Cluster.CapsOf(of.Config), Place: &w.place,
 	}
 }
 
 // longest returns for how long the request waits at most: not beyond the time in which a gateway in front of this
 // one, or its client, wants the answer. The route's own timeout begins only when the request goes on.
 func (w *waiting) longest() time.Duration {
-	most := w.pl.cfg.Queue.MaxWait
+	most := w.of.Config.Queue.MaxWait
 	for _, name := range [...]string{"x-envoy-upstream-rq-timeout-ms", "x-envoy-expected-rq-timeout-ms"} {
-		if limit, ok := parseTimeout(w.pl.traits.value(name)); ok && limit > 0 {
+		if limit, ok := parseTimeout(w.of.Traits.Value(name)); ok && limit > 0 {
 			most = min(most, limit)
 		}
 	}
@@ -110,29 +109,29 @@ func parseTimeout(text string) (d time.Duration, ok bool) {
 }
 
 // mayWait reports whether the request waits, or has waited, in a queue.
-func (w *waiting) mayWait() bool { return w.pl.lease.reservation.plan.Wait.Waits() }
+func (w *waiting) mayWait() bool { return w.of.lease.reservation.plan.Wait.Waits() }
 
 // isQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
 func (w *waiting) isQueued() bool {
-	return w.mayWait() && w.pl.lease.store.Waits(w.pl.lease.reservation.id)
+	return w.mayWait() && w.of.lease.store.Waits(w.of.lease.reservation.id)
 }
 
 // ended takes over what the store has answered.
 func (w *waiting) ended(g *lb.Grant, err error) {
-	pl := w.pl
+	of := w.of
 	if w.class == nil {
 		return
 	}
-	now := pl.lease.now()
+	now := of.lease.now()
 	if w.queued = w.queued || g.Queued; w.queued || err != nil && w.mayWait() {
-		w.waited = now - w.since
+		w.waited = now - w.Since
 	}
 	if err != nil || !w.queued {
 		return
 	}
-	w.grantedAt = now
-	if pl.prompt.chain != nil {
-		pl.prompt.chain.planned = w.grantedAt // what it has waited for here is no time of the endpoint
+	of.lease.grantedAt = now
+	if of.Prompt.Chain != nil {
+		of.Prompt.Chain.Planned = now // what it has waited for here is no time of the endpoint
 	}
 }
 
@@ -157,68 +156,15 @@ func (w *waiting) refusalOf(err error) lb.Reason {
 	return lb.ReasonStoreError
 }
 
-// bodyGrew is called when more of the body has come while the store decides.
-func (w *waiting) bodyGrew() host.Action {
-	pl := w.pl
-	if !w.mayWait() {
-		return host.Stop
-	}
-	r := &pl.lease.reservation
-	fits := false
-	if r.during(func() { fits = pl.plugin.vm.waiters.grow(pl) }) { // it was granted what others have left
-		return pl.finishReservation()
-	}
-	if fits {
-		return host.Stop
-	}
-	pl.release()
-	return pl.refusal.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
+// heldBytes returns how much of the request's body is held for it while it waits, as far as that is known.
+func (w *waiting) heldBytes() int {
+	return max(w.of.Body.Received, min(w.of.Traits.Length, claimBytes))
 }
 
-// planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.
-func (w *waiting) planAgain() {
-	pl := w.pl
-	if pl.phase != phaseReserving || pl.lease.reservation.done {
-		return
-	}
-	l := &pl.lease
-	store, old := l.store, l.reservation.id
-	defer func() {
-		l.reservation.plan.Wait.Instead = 0
-		store.Release(l.now(), old) // what the new reservation has not taken over
-	}()
-	l.reservation.plan.Wait.Instead = old
-	pl.goOn(w.reserveAgain())
-}
-
-// reserveAgain reserves for a request that has waited, with a new plan.
-func (w *waiting) reserveAgain() host.Action {
-	w.pl.plugin.vm.waiters.remove(w.pl)
-	w.queued = true
-	return w.replan()
-}
-
-// replan reserves with a new plan, for a request that has no reservation any more.
-func (w *waiting) replan() host.Action {
-	pl := w.pl
-	v, r := pl.plugin.vm, &pl.lease.reservation
-	now := pl.lease.now()
-	view, why := v.views.of(now, pl.scope, pl.cfg), lb.ReasonNoEndpoints
-	if view != nil {
-		wait := r.plan.Wait
-		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
-			wait.Since = w.since
-			r.plan.Wait = wait
-			return pl.submit(now)
-		}
-	}
-	if why == lb.ReasonNoHealthyEndpoint {
-		if a, forwarded := pl.region.forward(); forwarded {
-			return a
-		}
-	}
-	pl.closeLease()
-	return pl.pass(why)
+// reservedAs notes the reservation with which the request may wait.
+func (w *waiting) reservedAs(l *lease) {
+	w.ID, w.Store, w.Redis = l.reservation.id, l.store, l.redis != nil
+	w.View, w.PlannedAt, w.Over = l.reservation.view, l.plannedAt, false
 }
 
 // text returns the class and the wait for the access log, "" where no queue is configured.

@@ -74,7 +74,7 @@ func (d *fakeDriver) planAgain(worker int, c *fakeStream) {
 	vm := d.workers[worker].vm
 	d.in(vm, func() {
 		vm.Callback(vm.Newest().context, "a new plan", func() {
-			vm.RunAs(c.core.context, "a new plan", c.core.first.wait.planAgain, c.core.first.grantRecovered)
+			vm.RunAs(c.core.Context, "a new plan", c.core.first.PlanAgain, c.core.first.GrantRecovered)
 		}, nil)
 	})
 }
@@ -135,8 +135,8 @@ func TestStrangeMessages(t *testing.T) {
 	r := d.client(0, streamtest.Request{})
 	w := d.workers[0]
 	var owner uint64
-	for _, s := range w.vm.stores.redis {
-		owner = s.owner
+	for _, s := range w.vm.stores.InRedis {
+		owner = s.Owner
 	}
 	prefix := make([]byte, 8)
 	for i := range prefix {
@@ -191,20 +191,4 @@ func TestSuggestedParallelismInRedis(t *testing.T) {
 		t.Errorf("suggested are %d requests in flight while none is, want 1", n)
 	}
 	d.drained()
-}
-
-// The owners of one VM are known by its own number, and no number is used twice at a time.
-func TestOwnersOfAVM(t *testing.T) {
-	d := startFake(t, 1, 1, "{}")
-	s := d.workers[0].vm.stores
-	used := map[uint64]bool{s.owner: true}
-	for i := range 300 {
-		owner := s.newOwner()
-		if used[owner] || i < ownersOfVM-2 && localOwner(owner) != s.owner {
-			t.Fatalf("store %d has the owner %x, the VM is %x", i, owner, s.owner)
-		}
-		used[owner] = true
-		s.redis[redisTarget{within: time.Duration(i)}] = &redisStore{owner: owner}
-	}
-	s.redis = map[redisTarget]*redisStore{}
 }

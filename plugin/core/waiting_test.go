@@ -60,12 +60,12 @@ func (d *fakeDriver) wantWaiting(clients ...*fakeStream) {
 func (d *fakeDriver) wantNoneWaits() {
 	d.t.Helper()
 	for i, w := range d.workers {
-		if r := w.vm.waiters; len(r.held) != 0 || r.bytes != 0 {
-			d.t.Errorf("worker %d: %d requests wait, with %d bytes", i, len(r.held), r.bytes)
+		if r := w.vm.waiters; len(r.Held) != 0 || r.Bytes != 0 {
+			d.t.Errorf("worker %d: %d requests wait, with %d bytes", i, len(r.Held), r.Bytes)
 		}
 		for _, cl := range w.vm.clusters {
-			if n := w.vm.stores.local.Queue(d.now, cl.name).Waiting; n != 0 || cl.waiting != 0 {
-				d.t.Errorf("worker %d: %d requests are in the queue, and %d of its own", i, n, cl.waiting)
+			if n := w.vm.stores.Local.Queue(d.now, cl.Name).Waiting; n != 0 || cl.Waiting != 0 {
+				d.t.Errorf("worker %d: %d requests are in the queue, and %d of its own", i, n, cl.Waiting)
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func TestFullQueue(t *testing.T) {
 func TestBytesOfWaitingRequests(t *testing.T) {
 	d, busy := startQueue(t, 2, 2, queueConfig(`"max_bytes":"4MiB"`))
 	d.advance(2 * time.Second)
-	if n := d.workers[0].vm.waiters.owners; n != 2 {
+	if n := d.workers[0].vm.waiters.Owners; n != 2 {
 		t.Fatalf("%d owners", n)
 	}
 	announces := streamtest.Request{Headers: [][2]string{{"content-length", "9999999999"}}, Unended: true}

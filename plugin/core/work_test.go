@@ -6,46 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
-	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/plugin/config"
-	"github.com/warmgate/warmgate/plugin/learned"
 )
-
-func TestEstimate(t *testing.T) {
-	c := &config.Config{BytesPerToken: 4, OutputTokens: 256, MaxRequestTokens: 5000}
-	for _, tc := range []struct {
-		name           string
-		info           prompt.Info
-		seen, size     int
-		prompt, output int64
-	}{
-		{"nothing known", prompt.Info{}, 0, 0, 0, 256},
-		{"text", prompt.Info{TextBytes: 4000}, 4100, 4100, 1000, 256},
-		{"what was not seen is like what was", prompt.Info{TextBytes: 2000}, 4000, 8000, 1000, 256},
-		{"what was not seen behind an image", prompt.Info{TextBytes: 40}, 4000, 400_000, 1000, 256},
-		{"what cannot be read", prompt.Info{}, 0, 2000, 500, 256},
-		{"a lot that cannot be read", prompt.Info{}, 0, 1 << 30, 512, 256},
-		{"its own limit", prompt.Info{MaxTokens: 10}, 0, 0, 0, 10},
-		{"several answers", prompt.Info{MaxTokens: 10, N: 3}, 0, 0, 0, 30},
-		{"token ids", prompt.Info{TokenIDs: 77, TextBytes: 4}, 300, 300, 78, 256},
-		{"token ids that were not seen", prompt.Info{TokenIDs: 77}, 300, 900, 231, 256},
-		{"a limit beyond what is typical", prompt.Info{MaxTokens: 1000}, 0, 0, 0, 256},
-		{"many answers", prompt.Info{MaxTokens: 1000, N: 9}, 0, 0, 0, 512},
-		{"a limit beyond reason", prompt.Info{TextBytes: 4000, MaxTokens: 1 << 30, N: 1 << 30}, 4100, 4100, 1000, 512},
-		{"a prompt beyond reason", prompt.Info{TextBytes: 1 << 20, MaxTokens: 10}, 1 << 20, 1 << 40, 5000, 0},
-		{"nearly as much as may be", prompt.Info{TextBytes: 4 * 4900}, 4 * 4900, 4 * 4900, 4900, 100},
-		{"embeddings generate nothing", prompt.Info{TextBytes: 40, API: prompt.Embeddings}, 60, 60, 10, 0},
-		{"rerank generates nothing", prompt.Info{TextBytes: 40, API: prompt.Rerank, MaxTokens: 5}, 60, 60, 10, 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			typical := learned.Models{}.Typical(learned.Key{Guess: guessOf(c)}, tc.info.MaxTokens)
-			w := work{info: tc.info, seen: tc.seen, typical: typical}
-			if p, o := w.estimate(c, tc.size); p != tc.prompt || o != tc.output {
-				t.Fatalf("%d and %d tokens, want %d and %d", p, o, tc.prompt, tc.output)
-			}
-		})
-	}
-}
 
 // The rest of a picture is no text.
 func TestUnseenPicture(t *testing.T) {

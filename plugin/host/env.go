@@ -11,12 +11,13 @@ import (
 
 // Env is what every part of a VM needs: the gateway, its clock and its statistics.
 type Env struct {
-	GW      Gateway
-	Kind    config.Host // of that gateway
-	Stats   *stats.Registry
-	clock   time.Duration // when it was last read, 0 for never: see Clock
-	current uint32        // the gateway's context that the running callback is for
-	Serves  bool          // it has had requests: it is a worker's
+	GW       Gateway
+	Kind     config.Host // of that gateway
+	Stats    *stats.Registry
+	LastTick time.Duration // when what is due at every tick was done last
+	clock    time.Duration // when it was last read, 0 for never: see Clock
+	current  uint32        // the gateway's context that the running callback is for
+	Serves   bool          // it has had requests: it is a worker's
 }
 
 // Clock returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock

@@ -122,11 +122,7 @@ func TestSessionsAtOneServer(t *testing.T) {
 	w := small(len(kinds), 3)
 	c := w.servers()[0]
 	c.NumBlocks, c.Tuning = 4*c.NumBlocks, vllmsim.NoLatency()
-	server := vllmsim.New(c)
-	if err := server.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := vllmsim.StartT(t, c)
 	client := loadgen.NewClient(loadgen.Options{URL: server.URL() + compare.Path})
 	defer client.Close()
 	s := newSender(client, w, false)

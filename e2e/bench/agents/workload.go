@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -142,7 +143,7 @@ func (w *workload) describe() string {
 				size := len(p.write(s.Session, w.sessions[s.Session], false, k, t, prompt).Body)
 				least, most = min(least, size), max(most, size)
 			}
-			prompt = append(prompt, traffic.Assistant(vllmsim.AnswerOf(0, t.Answer)))
+			prompt = append(prompt, traffic.Assistant(enginesim.Text(0, t.Answer)))
 		}
 	}
 	return fmt.Sprintf("workload: sessions of %d turns in a closed loop; bodies of %d to %d KB; system prompt and "+

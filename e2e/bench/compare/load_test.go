@@ -12,8 +12,8 @@ import (
 )
 
 func engine() vllmsim.Config {
-	c := vllmsim.Config{MaxNumSeqs: 4}
-	c.Tuning = vllmsim.NoLatency()
+	c := vllmsim.Config{Tuning: vllmsim.NoLatency()}
+	c.MaxNumSeqs = 4
 	c.Tuning.PrefillOverheadMS, c.Tuning.PrefillTokenMS, c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 5, 0.1, 8, 0.5
 	return c
 }

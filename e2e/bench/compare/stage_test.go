@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -80,7 +81,9 @@ func TestHerd(t *testing.T) {
 	const n, gateways, workers = 120, 2, 2
 	s, err := NewStage(context.Background(), Options{
 		Gateways: gateways, Workers: workers, First: RoundRobin,
-		Servers: Servers(vllmsim.Config{MaxNumSeqs: 2, MaxQueued: -1, Tuning: vllmsim.DefaultConfig().Tuning}, 1, 1, 1),
+		Servers: Servers(vllmsim.Config{
+			Config: enginesim.Config{MaxNumSeqs: 2, MaxQueued: -1}, Tuning: vllmsim.DefaultTuning(),
+		}, 1, 1, 1),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +103,8 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Envoy")
 	}
-	one := vllmsim.Config{MaxNumSeqs: 1, MaxQueued: -1, MaxLoras: 1, Tuning: vllmsim.NoLatency()}
+	one := vllmsim.Config{Tuning: vllmsim.NoLatency()}
+	one.MaxNumSeqs, one.MaxQueued, one.MaxLoras = 1, -1, 1
 	many := one
 	many.MaxNumSeqs, many.MaxLoras, many.Tuning.Speed = 9, 0, 2
 	s, err := NewStage(context.Background(),
@@ -140,7 +144,7 @@ func newStage(t *testing.T) *Stage {
 	t.Helper()
 	s, err := NewStage(context.Background(), Options{
 		Workers: 2, First: RoundRobin,
-		Servers: Servers(vllmsim.Config{MaxNumSeqs: 2, Tuning: vllmsim.NoLatency()}, 1, 2, 4),
+		Servers: Servers(vllmsim.Config{Config: enginesim.Config{MaxNumSeqs: 2}, Tuning: vllmsim.NoLatency()}, 1, 2, 4),
 	})
 	if err != nil {
 		t.Fatal(err)

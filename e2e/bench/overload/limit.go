@@ -2,8 +2,10 @@ package overload
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
@@ -57,22 +59,20 @@ type schedule struct {
 	takes  []time.Duration // expected
 	margin float64
 
-	engines  []*vllmsim.Virtual
+	engines  []*enginesim.Engine
 	inflight []int           // by engine
 	until    []time.Duration // the end of its step; 0 = it is idle
-	jobs     map[*vllmsim.Job]int
-	waiting  []int // indices of calls, as they came
+	waiting  []int           // indices of calls, as they came
 	out      []outcome
 }
 
 // play plays all calls.
 func (s *schedule) play() {
-	s.jobs = map[*vllmsim.Job]int{}
 	for _, c := range fleet() {
-		s.engines = append(s.engines, vllmsim.NewVirtual(c))
+		s.engines = append(s.engines, enginesim.New(c.Config, c.Tuning.Times))
 	}
 	s.inflight, s.until = make([]int, len(s.engines)), make([]time.Duration, len(s.engines))
-	for next := 0; next < len(s.calls) || len(s.jobs) > 0; {
+	for next := 0; next < len(s.calls) || slices.Max(s.inflight) > 0; {
 		first := -1 // the engine whose step ends first
 		for i, end := range s.until {
 			if end > 0 && (first < 0 || end < s.until[first]) {
@@ -90,7 +90,11 @@ func (s *schedule) play() {
 			next++
 		} else {
 			now = s.until[first]
-			s.engines[first].Finish(now, func(*vllmsim.Job) {}, func(j *vllmsim.Job) { s.end(now, first, j) })
+			for _, r := range s.engines[first].Finish(now) {
+				if r.Done() {
+					s.end(now, first, r.Owner.(int))
+				}
+			}
 			s.until[first] = 0
 		}
 		s.hand(now)
@@ -103,10 +107,8 @@ func (s *schedule) play() {
 	}
 }
 
-// end has the call of a job answered.
-func (s *schedule) end(now time.Duration, engine int, j *vllmsim.Job) {
-	i := s.jobs[j]
-	delete(s.jobs, j)
+// end has a call answered.
+func (s *schedule) end(now time.Duration, engine, i int) {
 	s.inflight[engine]--
 	o := &s.out[i]
 	o.end, o.good = now, now <= o.due+o.class.deadline
@@ -160,10 +162,11 @@ func (s *schedule) give(now time.Duration, engine, i int) {
 	if err != nil {
 		panic(err) // it is one of ours
 	}
-	j := &vllmsim.Job{Prompt: prompt, Tokens: c.MaxTokens}
-	s.jobs[j] = i
 	s.inflight[engine]++
-	s.engines[engine].Add(j, now)
+	r := &enginesim.Request{Prompt: prompt, Tokens: c.MaxTokens, Owner: i}
+	if err := s.engines[engine].Add(r, now); err != nil {
+		panic(err) // its queue has no limit
+	}
 }
 
 // takes returns how long the answer takes in a full batch.

@@ -7,12 +7,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
-
-// bytesPerToken is the length of a token, of [loadgen.Text] and of the simulated servers.
-const bytesPerToken = 4
 
 // capacity is what the servers of a workload serve at most, if every block of a prompt that came before, in this
 // request's script or in another, is cached wherever it is needed. No policy can reach that: it is a bound that depends
@@ -100,7 +98,7 @@ func demands(scripts []script) (computed, held []loadgen.Request) {
 // unseen returns how many tokens of a prompt were not in the beginning of any previous prompt, and records the prompt
 // as seen.
 func unseen(seen map[uint64]bool, s *script, messages []loadgen.Message) int {
-	block := vllmsim.DefaultConfig().BlockSize * bytesPerToken
+	block := vllmsim.DefaultConfig().BlockSize * enginesim.BytesPerToken
 	text := slices.Clone([]byte(s.Tools))
 	for _, m := range messages {
 		text = append(text, m.Content...)
@@ -115,13 +113,13 @@ func unseen(seen map[uint64]bool, s *script, messages []loadgen.Message) int {
 			seen[key] = true
 		}
 	}
-	return (len(text) - known + bytesPerToken - 1) / bytesPerToken
+	return (len(text) - known + enginesim.BytesPerToken - 1) / enginesim.BytesPerToken
 }
 
 func tokensOf(messages []loadgen.Message) int {
 	n := 0
 	for _, m := range messages {
-		n += (len(m.Content) + bytesPerToken - 1) / bytesPerToken
+		n += (len(m.Content) + enginesim.BytesPerToken - 1) / enginesim.BytesPerToken
 	}
 	return n
 }

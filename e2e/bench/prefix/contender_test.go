@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
@@ -21,8 +22,9 @@ func TestTheGatewayObeys(t *testing.T) {
 	ctx := context.Background()
 	stage, err := compare.NewStage(ctx, compare.Options{
 		Workers: 2, First: compare.RoundRobin,
-		Servers: slices.Repeat([]vllmsim.Config{{MaxNumSeqs: 8, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}},
-			servers),
+		Servers: slices.Repeat([]vllmsim.Config{
+			{Config: enginesim.Config{MaxNumSeqs: 8, NumBlocks: 4096}, Tuning: vllmsim.NoLatency()},
+		}, servers),
 	})
 	if err != nil {
 		t.Fatal(err)

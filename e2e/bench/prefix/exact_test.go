@@ -26,12 +26,7 @@ func exactStage(t *testing.T) (*compare.Stage, *scripted.Question) {
 	t.Helper()
 	stage := &compare.Stage{}
 	for range 3 {
-		s := vllmsim.New(vllmsim.Config{Tuning: vllmsim.NoLatency()})
-		if err := s.Start("127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		stage.Servers = append(stage.Servers, s)
+		stage.Servers = append(stage.Servers, vllmsim.StartT(t, vllmsim.Config{Tuning: vllmsim.NoLatency()}))
 	}
 	p := scripted.Player{}
 	messages := []loadgen.Message{traffic.User(strings.Repeat("abc ", 200))}

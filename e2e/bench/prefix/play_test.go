@@ -39,12 +39,9 @@ func newWitness(t *testing.T) (*witness, *scripted.Player) {
 
 func newWitnessAt(t *testing.T, path string) (*witness, *scripted.Player) {
 	t.Helper()
-	cfg := vllmsim.Config{NumBlocks: 1 << 16, MaxModelLen: 1 << 15, MaxNumSeqs: 64, Tuning: vllmsim.NoLatency()}
-	sim := vllmsim.New(cfg)
-	if err := sim.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sim.Close() })
+	cfg := vllmsim.Config{Tuning: vllmsim.NoLatency()}
+	cfg.NumBlocks, cfg.MaxModelLen, cfg.MaxNumSeqs = 1<<16, 1<<15, 64
+	sim := vllmsim.StartT(t, cfg)
 	target, err := url.Parse(sim.URL())
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -174,7 +175,7 @@ func slower(c vllmsim.Config, by float64) vllmsim.Config {
 // several: what is computed on many servers, or collects on one, displaces what comes back next.
 func agents(name string, kib, prompts int) workload {
 	const servers, n, turns, question, answer = 4, 200, 5, 153, 61
-	prompt := kib<<10/bytesPerToken + 21
+	prompt := kib<<10/enginesim.BytesPerToken + 21
 	tails := n * turns * (question + answer) / servers * 6 / 5
 	server := slower(traffic.Engine(12, prompt*min(prompts, 2)+tails), 2.5)
 	server.MaxModelLen = 2*prompt + 8<<10

@@ -13,6 +13,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/benchtest"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/bench/scripted"
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
@@ -219,7 +220,9 @@ func TestRound(t *testing.T) {
 	}
 	w := workload{
 		name: "tiny", trees: 7, warm: 1, clients: 2, branches: []int{2},
-		server:  vllmsim.Config{MaxNumSeqs: 2, MaxQueued: -1, NumBlocks: 2048, Tuning: vllmsim.NoLatency()},
+		server: vllmsim.Config{
+			Config: enginesim.Config{MaxNumSeqs: 2, MaxQueued: -1, NumBlocks: 2048}, Tuning: vllmsim.NoLatency(),
+		},
 		lengths: lengths{system: 50, problem: 20, step: 5, each: 1, varying: []loadgen.Lengths{loadgen.Fixed(9)}},
 	}
 	s := settings{Settings: bench.Settings{Rounds: 1, Workers: 1}, caps: []int{2}}

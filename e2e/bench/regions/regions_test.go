@@ -240,7 +240,8 @@ func TestRound(t *testing.T) {
 	s := &settings{
 		Settings: bench.Settings{Rounds: 1, Workers: 1, Lanes: 2}, rtt: rtt, warm: time.Second, span: 3 * time.Second,
 	}
-	server := vllmsim.Config{MaxNumSeqs: 4, MaxQueued: -1, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}
+	server := vllmsim.Config{Tuning: vllmsim.NoLatency()}
+	server.MaxNumSeqs, server.MaxQueued, server.NumBlocks = 4, -1, 4096
 	var stages []*stage
 	c := &cell{workloads()[0], even}
 	c.even, c.perUser = users{2, 1, 1}, 999

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/enginesim"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -15,11 +16,7 @@ import (
 // TestUntil plays conversations at a server for so long, and then no more.
 func TestUntil(t *testing.T) {
 	const until = 300 * time.Millisecond
-	server := vllmsim.New(vllmsim.Config{MaxNumSeqs: 4, MaxQueued: -1, Tuning: vllmsim.DefaultTuning()})
-	if err := server.Start("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := vllmsim.StartT(t, vllmsim.Config{Config: enginesim.Config{MaxNumSeqs: 4, MaxQueued: -1}})
 	client := loadgen.NewClient(loadgen.Options{URL: server.URL() + "/v1/chat/completions"})
 	defer client.Close()
 	scripts := traffic.Conversations(rand.New(rand.NewPCG(1, 2)), 999, nil, 3, 5, 5)

@@ -1,0 +1,46 @@
+package vllmsim
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/warmgate/warmgate/e2e/enginesim"
+)
+
+// conversations are those of the Responses API up to an answer, for requests that follow it up.
+type conversations struct {
+	mu   sync.Mutex
+	held map[string][]byte // by the answer's id
+}
+
+// recall puts what is held of an answer, and of all before it, into the prompt of a request that follows it up. Tools
+// and instructions are the request's own. It reports whether the answer is there.
+func (c *conversations) recall(r *completionRequest) bool {
+	if r.previous == "" {
+		return true
+	}
+	c.mu.Lock()
+	history, ok := c.held[r.previous]
+	c.mu.Unlock()
+	r.prompt = slices.Insert(r.prompt, min(r.lead, len(r.prompt)), history...)
+	r.promptLen = enginesim.TokensOf(len(r.prompt))
+	return ok
+}
+
+// hold keeps the conversation up to the end of an answer.
+func (c *conversations) hold(a *answer) {
+	text := append(enginesim.AppendText(slices.Clone(a.req.prompt[a.req.lead:]), a.seed, a.tokens), '\n')
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held == nil {
+		c.held = map[string][]byte{}
+	}
+	c.held[fmt.Sprintf("resp_%x", a.id)] = text
+}
+
+func (c *conversations) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.held)
+}

@@ -1,0 +1,90 @@
+package vllmsim
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// ServeHTTP implements http.Handler. Only Start runs the engine: a server that is used as a
+// handler without it must be Instant.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("x-sim-id", s.index)
+	if s.serveControl(w, r) {
+		return
+	}
+	if s.cfg.Watch != nil {
+		defer s.cfg.Watch(r)()
+	}
+	began := s.traffic.enter()
+	status := 0 // stays 0 if the handler panics to reset an HTTP/2 stream
+	defer func() { s.traffic.leave(r, began, status) }()
+	status = s.serveModel(w, r)
+}
+
+// serveModel serves the routes of the model and returns the status it counts as.
+func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) int {
+	t := s.Tuning()
+	switch t.Mode {
+	case ModeError:
+		return writeError(w, t.ErrorStatus, "InternalServerError", "The simulated server fails.")
+	case ModeHang:
+		return s.hang(r)
+	}
+	switch r.URL.Path {
+	case "/v1/chat/completions", messagesPath, responsesPath:
+		return s.complete(w, r, true)
+	case "/v1/completions":
+		return s.complete(w, r, false)
+	case "/tokenize", countPath:
+		return s.tokenize(w, r)
+	case "/v1/models":
+		return s.models(w)
+	case "/ws":
+		return s.echoUpgrade(w, r)
+	case "/sim.Echo/Call":
+		return s.echoGRPC(w, r)
+	case "/sim/echo":
+		return s.echoDigest(w, r)
+	}
+	return writeError(w, http.StatusNotFound, "NotFoundError", "Not Found")
+}
+
+func (s *Server) models(w http.ResponseWriter) int {
+	b := append([]byte(`{"object":"list","data":[{"id":`), s.model...)
+	b = append(b, `,"object":"model","created":`...)
+	b = strconv.AppendInt(b, s.started.Unix(), 10)
+	b = append(b, `,"owned_by":"vllm","root":`...)
+	b = append(b, s.model...)
+	b = append(b, `,"parent":null,"max_model_len":`...)
+	b = strconv.AppendInt(b, int64(s.cfg.MaxModelLen), 10)
+	return writeJSON(w, http.StatusOK, append(b, "}]}"...))
+}
+
+// serveControl serves what is not traffic to the model. It reports whether it did.
+func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) bool {
+	switch r.URL.Path {
+	case "/health":
+		if s.Tuning().Mode == ModeSick {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	case "/metrics":
+		if s.Tuning().MetricsHang {
+			<-r.Context().Done()
+			return true
+		}
+		w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8")
+		_, _ = w.Write(s.metrics())
+	default:
+		return false
+	}
+	return true
+}
+
+// hang keeps a request until its client leaves or the server closes.
+func (s *Server) hang(r *http.Request) int {
+	// Only a body that has been read lets the server notice that the client has left.
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+	return statusGone
+}

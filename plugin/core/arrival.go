@@ -1,0 +1,189 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/admission"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/regions"
+	"github.com/warmgate/warmgate/plugin/views"
+)
+
+// This file is how a request arrives: what is answered in an endpoint's place, or left to the gateway, and by which
+// configuration the others are placed.
+
+// headersCame is called once, with end when the request has no body.
+func (s *Stream) headersCame(end bool) host.Action {
+	pl := s.first
+	if steered(pl.Gateway.Note()) {
+		return s.passDuplicate()
+	}
+	if a, isCall := s.meetAPI(end); isCall {
+		return a
+	}
+	s.stripClusterHeaders()
+	if s.plugin.set == nil {
+		return pl.pass(lb.ReasonConfigInvalid)
+	}
+	if a, answered := s.meetProbe(); answered {
+		return a
+	}
+	pl.region.meet()
+	pl.Scope = s.match()
+	switch {
+	case pl.Config == nil:
+		return pl.pass(lb.ReasonNoRule)
+	case pl.Config.Refused:
+		return pl.pass(lb.ReasonConfigInvalid)
+	case !pl.Config.Enabled:
+		return pl.pass(lb.ReasonDisabled)
+	}
+	if pl.Scope = s.scopeOf(pl.Scope); pl.Scope == "" {
+		return pl.pass(lb.ReasonNoCluster)
+	}
+	if s.plugin.set.Owns(pl.Scope) {
+		// a route has sent it there, perhaps because a client named it
+		return pl.forbid(lb.ReasonOwnCluster, "")
+	}
+	s.Body.Arrived(s.arrived(), end)
+	pl.MeetCall(end)
+	pl.Session.Find(pl.Gateway, &pl.Traits, pl.Config, nil, false)
+	if pl.LacksKey() && pl.Session.Next == len(pl.Config.Session) { // else it may come with the body
+		return pl.refuseWithoutKey()
+	}
+	if end || !pl.NeedsOwnBody() && !pl.NeedsBodyInside() {
+		return pl.decide(0, true, lb.ReasonChosen)
+	}
+	pl.Traits.Read(pl.Gateway)
+	switch {
+	case pl.Traits.Opaque:
+		return pl.decide(0, true, lb.ReasonChosen)
+	case pl.Traits.Multipart && pl.Facts.ReadsFacts() && !pl.Traits.Awaits: // for its model, no more
+	case pl.Traits.Encoded && pl.Config.Unit != lb.Tokens:
+		return pl.decide(0, true, lb.ReasonChosen)
+	case pl.Traits.Encoded:
+		return pl.decide(0, false, lb.ReasonBodyEncoded)
+	case pl.Traits.Awaits:
+		return pl.decide(0, false, lb.ReasonBodyLate)
+	}
+	pl.enter(phaseReading)
+	pl.Body.Await(pl.PlanBody())
+	return host.Hold
+}
+
+// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
+func (s *Stream) arrived() time.Duration {
+	now := s.plugin.vm.Clock()
+	if q := &s.first.Config.Queue; q.Enabled() && q.DeadlineHeader != "" {
+		now = s.plugin.vm.ReadClock()
+	}
+	s.Body.BeganAt = now
+	return now
+}
+
+// match finds the configuration for the request. It returns the cluster if it had to read it.
+func (s *Stream) match() (cluster string) {
+	set := s.plugin.set
+	if !set.HasRules() {
+		s.first.Config = set.Match("", "", "")
+		return ""
+	}
+	cluster = s.Gateway.Cluster()
+	s.Traits.Read(s.Gateway)
+	s.first.Config = set.Match(s.Gateway.Route(), cluster, s.Traits.Authority)
+	return cluster
+}
+
+// scopeOf returns the name under which what the request is counted: the cluster's, or that of the clusters of its
+// route.
+func (s *Stream) scopeOf(cluster string) string {
+	pl := s.first
+	switch {
+	case pl.Config.AmongClusters() && pl.Config.Budget() != nil:
+		return views.BudgetScope
+	case pl.Config.AmongClusters():
+		return views.ClustersScope + s.Gateway.Route()
+	case pl.Config.Regions.Enabled():
+		return pl.region.homeScope(cluster)
+	case cluster == "":
+		return s.Gateway.Cluster()
+	}
+	return cluster
+}
+
+// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
+// steered it.
+func (s *Stream) passDuplicate() host.Action {
+	s.first.enter(phaseUncounted)
+	s.first.count(lb.ReasonAlreadyDecided)
+	if v := s.plugin.vm; !v.duplicate {
+		v.duplicate = true
+		v.GW.Log(host.Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
+	}
+	return host.Proceed
+}
+
+// stripClusterHeaders removes the headers by which routes take clusters: what a client sends in them never decides,
+// whatever becomes of the request. Changing a header has the gateway select the route again.
+func (s *Stream) stripClusterHeaders() {
+	names := s.plugin.headers
+	if set := s.plugin.set; set != nil {
+		names = set.ClusterHeaders()
+	}
+	if len(names) == 0 {
+		return
+	}
+	s.Traits.Read(s.Gateway)
+	for _, h := range s.Traits.Headers {
+		if slices.Contains(names, h[0]) {
+			s.Gateway.SetCluster(h[0], "")
+		}
+	}
+}
+
+// meetAPI takes in a request if it is one to the API, or to one of a configuration that is refused.
+func (s *Stream) meetAPI(end bool) (_ host.Action, isCall bool) {
+	set := s.plugin.set
+	if !s.plugin.hasAPI() {
+		return host.Proceed, false
+	}
+	s.Traits.Read(s.Gateway)
+	var cfg *config.Config
+	var below string
+	if set != nil {
+		cfg, below = set.API(s.Traits.Path)
+	}
+	if cfg == nil && !s.plugin.isRefusedAPI(s.Traits.Path) {
+		return host.Proceed, false
+	}
+	call := s.plugin.vm.api.NewCall(admission.Request{
+		Stream: s.Gateway, Context: s.Context, Length: s.Traits.Length, Awaits: s.Traits.Awaits,
+		Value: s.Traits.Value, Hold: s.Body.Hold, Release: s.Body.Release,
+	}, cfg)
+	s.answer = call
+	return call.Meet(below, end), true
+}
+
+// meetProbe has the probe of another region answered, if the request is one, and not a stranger's.
+func (s *Stream) meetProbe() (a host.Action, answered bool) {
+	set, v := s.plugin.set, s.plugin.vm
+	if len(set.Regions()) == 0 {
+		return host.Proceed, false
+	}
+	s.Traits.Read(s.Gateway)
+	text := s.Traits.Value(regions.HeaderProbe)
+	if text == "" || s.Traits.Value(":path") != regions.ProbePath {
+		return host.Proceed, false
+	}
+	p := v.regions.NewProbe(s.Gateway, s.Context, set.RulesOf, func() host.Action {
+		return s.first.pass(lb.ReasonPanic)
+	})
+	s.answer = p
+	if a, answered = p.Answer(set.Regions(), text); !answered {
+		s.answer = nil
+	}
+	return a, answered
+}

@@ -1,0 +1,152 @@
+package core
+
+import (
+	"github.com/warmgate/warmgate/internal/statname"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/request"
+	"github.com/warmgate/warmgate/plugin/stats"
+)
+
+// A request that is sent to one of several clusters may have its endpoint in it chosen as well (lb_config.endpoint):
+// the inner placement begins when the outer one has chosen.
+
+// SetNote sets the text for the access log. It has both choices.
+func (pl *choice) SetNote(text string) {
+	if pl.outer != nil && pl.outer.Config.AmongClusters() {
+		text = pl.outer.describe() + pl.outer.wait.text() + " " + text
+	}
+	pl.Gateway.SetNote(text)
+}
+
+// seen is what has come of a request when the outer choice was made, for the inner one.
+type seen struct {
+	size  int              // of the body
+	ended bool             // that is all of it
+	late  bool             // more of it was waited for in vain
+	body  *request.Content // nil if nothing of it was read
+	inner *choice          // that choice, once it has taken what it needs of the body
+}
+
+// chooseInside has an endpoint of the chosen cluster chosen, if that is configured.
+func (pl *choice) chooseInside() host.Action {
+	c := pl.Config.Clusters.Endpoint
+	if c == nil || pl.Config.Shadow {
+		return host.Proceed
+	}
+	pl.prepareInside()
+	came, in := pl.seen, pl.seen.inner
+	pl.inside, pl.seen = in, seen{}
+	in.Scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
+	if in.Prompt.Chain != nil {
+		in.Prompt.Chain.Planned = pl.plugin.vm.Clock()
+	}
+	return in.enterInside(&came)
+}
+
+// prepareInside has the choice inside a cluster take what it needs of the body, which is dropped: a request may wait
+// for its cluster. Only the names of keys of prompts are then not those of the cluster, but of all of the route.
+func (pl *choice) prepareInside() {
+	c := pl.Config.Clusters.Endpoint
+	if c == nil || pl.Config.Shadow || pl.seen.inner != nil {
+		return
+	}
+	in := newChoice(pl.stream, pl, c, pl.Scope)
+	in.within = &pl.lease.addr
+	in.State.TakeOver(&pl.State)
+	pl.seen.inner = in
+	b := pl.seen.body
+	if b == nil {
+		return
+	}
+	in.Session.Find(in.Gateway, &in.Traits, c, b.Text, true)
+	if b.Err == nil {
+		in.Inspected(b)
+	}
+	b.Text = nil
+}
+
+// enterInside decides inside a cluster, by what has come of the request.
+func (pl *choice) enterInside(seen *seen) host.Action {
+	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.Scope) {
+		return pl.forbid(lb.ReasonOwnCluster, "")
+	}
+	reason := pl.readingOf(seen)
+	ended := seen.ended && (reason != lb.ReasonBodyEncoded || pl.Body.EndedAt > 0)
+	return pl.decide(seen.size, ended, reason)
+}
+
+// readingOf returns the reason to count when an endpoint is chosen, by what could be read of the body.
+func (pl *choice) readingOf(seen *seen) lb.Reason {
+	switch {
+	case pl.Config.Unit != lb.Tokens || pl.Traits.Opaque || !pl.Computes():
+		return lb.ReasonChosen
+	case seen.body != nil:
+		return request.ReadingReason(seen.body.Err, seen.late)
+	case pl.Traits.Encoded:
+		return lb.ReasonBodyEncoded
+	case seen.ended:
+		return lb.ReasonChosen
+	}
+	return lb.ReasonBodyLate
+}
+
+// leave has a request go on that other regions may have room for, to where that is. It reports whether it leaves.
+func (pl *choice) leave(away leaving) (a host.Action, left bool) {
+	switch away {
+	case toGateways:
+		pl.wait.countPlaced()
+		pl.decided(lb.ReasonForwarded)
+		return host.Proceed, true
+	case toServers:
+		return pl.adopt(), true
+	}
+	return host.Stop, false
+}
+
+// adopt has an adopted server chosen for the request, which is routed there by now.
+func (pl *choice) adopt() host.Action {
+	to := &pl.Config.Regions.Peers[pl.region.peer]
+	reason := pl.lease.reservation.reason
+	if reason == lb.ReasonChosen {
+		reason = lb.ReasonAdopted
+	}
+	in := newChoice(pl.stream, pl, pl.Config, to.Adopt)
+	pl.inside, in.within = in, &in.Scope // the gateway may go on reporting the cluster to which the route led at first
+	in.Session.Key, in.Session.Next = pl.Session.Key, pl.Session.Next
+	in.Facts.Model, in.Metrics.Model = pl.Facts.Model, pl.Metrics.Model
+	in.State.TakeOver(&pl.State)
+	in.region.to, in.region.why, in.region.away = to.Name, pl.region.why, toServers
+	in.wait.forwarded = true
+	w, of := &pl.wait, &pl.Prompt.Work
+	in.Prompt.Work = request.Work{Info: of.Info, Seen: of.Seen, Text: of.Text, Model: of.Model}
+	in.wait.Since, in.wait.queued, in.wait.waited = w.Since, w.queued, w.waited
+	in.lease.grantedAt = pl.lease.grantedAt
+	if pl.Prompt.Chain != nil {
+		chain := *pl.Prompt.Chain
+		in.Prompt.Chain = &chain
+	}
+	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
+	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", pl.region.why.String()), 1)
+	return in.decide(max(pl.seen.size, pl.Body.Received), pl.seen.ended || pl.Body.EndedAt > 0, reason)
+}
+
+// leaveAdopted brings a request back for which an adopted cluster has nothing any more. It is reserved at home again,
+// as of when it came: where nothing was open, it must not pass those that wait, nor the caps. Whatever else keeps the
+// plugin from choosing there, the gateway balances in the adopted cluster.
+func (pl *choice) leaveAdopted() host.Action {
+	o := pl.outer
+	o.inside, o.settled, pl.settled = nil, false, true // it is counted at home
+	o.lease.grantedAt, o.wait.queued = pl.lease.grantedAt, o.wait.queued || pl.wait.queued
+	pl.end()
+	o.region.comeHome()
+	if o.lease.store == nil { // it had no plan: nothing at home was healthy
+		return o.act(o.planAnew())
+	}
+	o.enter(phaseReserving)
+	o.lease.open(o.Cluster)
+	return o.act(o.replan())
+}
+
+// isAdopted reports whether this is the choice of an adopted server.
+func (pl *choice) isAdopted() bool { return pl.outer != nil && pl.region.to != "" }

@@ -1,0 +1,176 @@
+package request
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/answer"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// What an endpoint refuses because it does not have the model, or not with such a context, is no fault of it: it is a
+// fact about the model there. This file is how a request shows its model and its length, and its answer such a fact.
+
+// Facts is what a request has to do with facts about models.
+type Facts struct {
+	of      *Subject
+	inPath  uint64 // digest of the name of its model, where the path has that, 0 where it has not
+	Model   uint64 // digest of its model's name, where only that is read of a body, 0 if it was not
+	length  int64  // of the prompt and the answer that is wanted, in bytes as far as is known
+	refusal []byte // the beginning of the answer, if that is one
+	refused bool   // the endpoint does not have the model, or not with such a context
+}
+
+// ReadsFacts reports whether the body has to be read for its model: the endpoints of the cluster differ in what they
+// have, or may do so, or it is not known yet.
+func (f *Facts) ReadsFacts() bool {
+	of := f.of
+	cl := of.known()
+	return of.isForModel() && (cl != nil && cl.Facts.Active(of.env.Clock()) || f.readsLists()) &&
+		(f.inPath == 0 || of.Traits.Length == 0) && // else all is known
+		(of.Traits.Multipart || !of.Traits.notJSON && !of.Traits.Encoded)
+}
+
+// meet reads the model in the path.
+func (f *Facts) meet() {
+	if !f.of.isForModel() {
+		return
+	}
+	if name := prompt.ModelInPath(f.of.Traits.Path); name != "" {
+		f.inPath = xxhash.Sum64String(name)
+	}
+}
+
+// ReadModel reads the model in a body of which nothing else matters.
+func (f *Facts) ReadModel(body []byte) {
+	if !f.ReadsFacts() {
+		return
+	}
+	var name string
+	if f.of.Traits.Multipart {
+		name = prompt.ModelInParts(body)
+	} else {
+		name, _ = prompt.MemberText(body, []string{"model"})
+	}
+	if name != "" {
+		f.Model = xxhash.Sum64String(name)
+	}
+}
+
+// bytesPerToken is what a token of an answer that is wanted counts for beside the bytes of a prompt.
+const bytesPerToken = 4
+
+// Put puts into the request what facts about models depend on: size bytes of the body have come.
+func (f *Facts) Put(r *lb.Request, size int) {
+	of := f.of
+	if !of.isForModel() {
+		return
+	}
+	size = max(size, of.Traits.Length)
+	f.length = int64(size)
+	if w := &of.Prompt.Work; w.Seen > 0 {
+		text := float64(w.Info.TextBytes+bytesPerToken*w.Info.TokenIDs) * float64(max(size, w.Seen)) / float64(w.Seen)
+		f.length = int64(text) + bytesPerToken*int64(w.Info.MaxTokens)
+	}
+	r.ModelID, r.ModelName, r.Length = f.id(), f.ModelID(), f.length
+}
+
+// ModelID returns the same number for all requests for one model, 0 if it is not known.
+func (f *Facts) ModelID() uint64 {
+	// engines with such paths read no other one
+	return cmp.Or(f.inPath, f.of.Prompt.Work.Model.Model, f.Model)
+}
+
+// id returns the same number for all requests for one model by one path, since an endpoint may serve a model in one
+// API and not in another; 0 if the model is not known.
+func (f *Facts) id() uint64 {
+	of := f.of
+	model := f.ModelID()
+	if model == 0 {
+		return 0
+	}
+	return (model ^ xxhash.Sum64String(prompt.APIPath(of.Traits.Path, of.What))) | 1
+}
+
+// isOther reports whether a refusal names another model than was read: engines take the last of several members of one
+// name, and some any spelling of the name. Some add a tag.
+func (f *Facts) isOther(name string) bool {
+	model, _, _ := strings.Cut(name, ":")
+	id := f.ModelID()
+	return name != "" && xxhash.Sum64String(name) != id && xxhash.Sum64String(model) != id
+}
+
+// refusedStatus stands for the status of a refusal whose answer has a good one.
+const refusedStatus = 400
+
+// ReadsRefusal reports whether more of an answer with the status is needed to know why the request is refused.
+func (f *Facts) ReadsRefusal(status int) bool {
+	return status >= 400 && status < 500 && f.of.isForModel() && len(f.refusal) < prompt.RefusalBytes
+}
+
+// ReadRefusal takes the part of an answer that is passing, size bytes, if it may say why the request is refused.
+func (f *Facts) ReadRefusal(size, status int) {
+	if size > 0 && f.ReadsRefusal(status) {
+		f.refusal = append(f.refusal, f.of.Gateway.ResponseBody(0, min(size, prompt.RefusalBytes-len(f.refusal)))...)
+	}
+}
+
+// IsFact reports whether the endpoint, which has answered with the status, has refused the request for its model or its
+// length. It notes that, and what it has served.
+func (f *Facts) IsFact(verdict lb.Verdict, addr string, status int) bool {
+	of := f.of
+	known, now := of.Cluster.Facts, of.env.Clock()
+	switch {
+	case !of.isForModel() || of.Config.Shadow:
+	case verdict == lb.Success && !of.Computes(): // some engines count with one tokenizer, whatever the model
+	case verdict == lb.Success:
+		known.Served(now, f.id(), addr, f.length)
+	case verdict == lb.Rejected:
+		model := f.id()
+		if status < 300 {
+			status = refusedStatus
+		}
+		switch why, name := prompt.ReadRefusal(status, f.refusal); why {
+		case prompt.UnknownModel:
+			if f.isOther(name) {
+				model = 0
+			}
+			known.Absent(now, model, addr)
+			f.refused = true
+		case prompt.ContextTooLong, prompt.AnswerTooLong:
+			// without a limit on the answer, that is not in the length
+			if why == prompt.ContextTooLong || of.Prompt.Work.Info.MaxTokens > 0 {
+				known.TooLong(now, model, addr, f.length)
+			}
+			f.refused = true
+		}
+	}
+	return f.refused
+}
+
+// StatesFact reports whether an answer that is not complete is an error that says that the endpoint does not have the
+// model, or not with such a context. Then it is a fact as it is under the status for it.
+func (f *Facts) StatesFact(a *answer.Reader) bool {
+	if a.HasOutput() || !f.of.isForModel() {
+		return false
+	}
+	text := a.Fault()
+	if why, _ := prompt.ReadRefusal(refusedStatus, text); why == prompt.OtherRefusal {
+		return false
+	}
+	f.refusal = text
+	return true
+}
+
+// readsLists reports whether the lists of the request's cluster are read, and are not known yet.
+func (f *Facts) readsLists() bool {
+	of := f.of
+	if !of.Config.ReadsModelLists() {
+		return false
+	}
+	cl := of.known()
+	return cl == nil || cl.Metrics.ListsUnread(of.env.Clock(), of.Config)
+}

@@ -1,0 +1,147 @@
+package request
+
+import (
+	"slices"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/clusters"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/learned"
+)
+
+// Subject is a request as one choice sees it: under which configuration and for which cluster it is, and what is read
+// of it for that.
+type Subject struct {
+	*Request
+	env      *host.Env
+	clusters clusters.Known
+	prompts  *Prompts
+
+	Config  *config.Config
+	Scope   string            // name of the cluster
+	Cluster *clusters.Cluster // nil before it is looked up
+
+	Pattern learned.CallPattern // of a call that no table lists
+	Session Session             // that it belongs to
+	Prompt  Prompt              // its prompt, and how much work that is
+	State   State               // what it has to do with what engines keep
+	Facts   Facts               // what it has to do with facts about models
+	Metrics Metrics             // what it has to do with the metrics of engines
+}
+
+// Init makes it the subject of a request in a VM. It must not be copied from then on: its parts know it.
+func (s *Subject) Init(r *Request, e *host.Env, known clusters.Known, p *Prompts) {
+	s.Request, s.env, s.clusters, s.prompts = r, e, known, p
+	s.Prompt.of, s.State.of, s.Facts.of = s, s, s
+}
+
+// known returns what is known of the cluster, nil for nothing.
+func (s *Subject) known() *clusters.Cluster { return s.clusters[s.Scope] }
+
+// MeetCall finds out what the call makes an engine do. bodiless is whether it has no body.
+func (s *Subject) MeetCall(bodiless bool) {
+	s.Traits.Read(s.Gateway)
+	method := s.Traits.Value(":method")
+	s.What, s.Pattern = callOf(method, s.Traits.Path, bodiless, s.known())
+	s.State.meet(method)
+	s.Facts.meet()
+}
+
+// NeedsOwnBody reports whether the body decides this choice, and not one inside the chosen cluster: how long it is,
+// which adapter it is for, or which session it belongs to.
+func (s *Subject) NeedsOwnBody() bool { return s.needsMore() || s.Facts.ReadsFacts() }
+
+// needsMore reports whether it decides this choice by more than facts about its model.
+func (s *Subject) needsMore() bool {
+	switch {
+	case s.needsText():
+		return true
+	case !s.Computes():
+		return false
+	case s.Config.Unit == lb.Tokens:
+		return true
+	case !s.Config.ReadsModel():
+		return false
+	}
+	cl := s.known()
+	return cl != nil && cl.Engines.HasAdapters()
+}
+
+// needsText reports whether a member of the body decides it that says nothing of its work.
+func (s *Subject) needsText() bool {
+	return s.Session.mayBeInBody(&s.Traits, s.Config) || s.State.inBody && !s.Traits.notJSON
+}
+
+// NeedsBodyInside reports whether the choice inside a cluster reads the body. It is read before a cluster is chosen:
+// afterwards, with counts in Redis, it could not be held any more.
+func (s *Subject) NeedsBodyInside() bool {
+	c := s.Config.Clusters.Endpoint
+	switch {
+	case c == nil:
+		return false
+	case !s.Computes():
+	case c.Unit == lb.Tokens:
+		return true
+	}
+	var ss Session
+	if ss.Find(s.Gateway, &s.Traits, c, nil, false); ss.mayBeInBody(&s.Traits, c) {
+		return true
+	}
+	if s.Idle() {
+		return false
+	}
+	known, now := s.clusters, s.env.Clock()
+	return slices.ContainsFunc(s.Config.Clusters.List, func(name string) bool {
+		cl := known[name]
+		if cl == nil {
+			return c.ReadsModelLists()
+		}
+		return c.ReadsModel() && cl.Engines.HasAdapters() ||
+			c.ReadsModelLists() && (cl.Metrics.ListsUnread(now, c) || cl.Facts.Active(now))
+	})
+}
+
+// LacksKey reports whether cluster_hash is to choose by a key that was not found so far.
+func (s *Subject) LacksKey() bool {
+	return s.Config.Clusters.Hashed && s.Session.Key == 0 && !s.Config.Shadow
+}
+
+// PlanBody returns what is to be read of the body.
+func (s *Subject) PlanBody() BodyPlan {
+	c, in := s.Config, s.Config.Clusters.Endpoint
+	p := BodyPlan{
+		atOnce: c.MaxInspectBytes, names: c.ReadsPrompt() || in != nil, timeout: c.BodyTimeout, keys: c,
+		ModelOnly: !s.needsMore() && !s.NeedsBodyInside(),
+	}
+	p.end = !s.Traits.Multipart && (c.ReadsPrompt() || c.ReadsModel() || s.needsText() || s.Facts.ReadsFacts() ||
+		in != nil && (in.ReadsPrompt() || in.ReadsModel() || in.ReadsSession()))
+	most := c.MaxScanBytes
+	if in != nil {
+		p.atOnce, p.keys = max(p.atOnce, in.MaxInspectBytes), in
+		most = max(most, in.MaxScanBytes)
+	}
+	if p.most = p.atOnce; p.end {
+		p.most = max(p.most, most)
+	}
+	return p
+}
+
+// NeedsPrompt reports whether more of the body matters than which session it is of.
+func (s *Subject) NeedsPrompt() bool {
+	c := s.Config
+	if !s.Computes() {
+		return s.What == prompt.Quiet && c.Clusters.Endpoint != nil // for its model, inside
+	}
+	return c.Unit == lb.Tokens || c.ReadsModel() || c.Clusters.Endpoint != nil ||
+		c.Scrapes(s.env.Kind) || c.Engines.ORCA
+}
+
+// Inspected takes over what is known of a body that could be read.
+func (s *Subject) Inspected(b *Content) {
+	s.Prompt.inspected(b)
+	if s.Config.Scrapes(s.env.Kind) || s.Config.Engines.ORCA {
+		s.Metrics.Model = b.parts.ModelName(b.Text)
+	}
+}
