@@ -12,7 +12,7 @@ FUZZTIME ?= 30s
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
-include build/wasm.mk build/image.mk
+include build/wasm.mk build/warmgate.mk build/image.mk
 
 envoy: ## Leave an Envoy as build/out/envoy, for those who have none: the pinned one, fetched the first time
 	@$(GO) run ./e2e/harness/getenvoy

@@ -28,12 +28,11 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
-	"internal/enginesim", "internal/simulate",
-	"internal/jsontext", "internal/order", "internal/recent", "internal/statname", "internal/wire", "lb", "metrics",
-	"plugin/admission", "plugin/clusters", "plugin/config", "plugin/core", "plugin/discovery", "plugin/endpoints",
-	"plugin/engines", "plugin/gauges", "plugin/host", "plugin/learned", "plugin/process", "plugin/ratelimit",
-	"plugin/regions", "plugin/request", "plugin/response", "plugin/stats", "plugin/stores", "plugin/views",
-	"plugin/waiters", "redisclient",
+	"internal/enginesim", "internal/simulate", "internal/jsontext", "internal/order", "internal/recent",
+	"internal/statname", "internal/wire", "lb", "metrics", "plugin/admission", "plugin/clusters", "plugin/config",
+	"plugin/core", "plugin/discovery", "plugin/endpoints", "plugin/engines", "plugin/gauges", "plugin/host",
+	"plugin/learned", "plugin/process", "plugin/ratelimit", "plugin/regions", "plugin/request", "plugin/response",
+	"plugin/stats", "plugin/stores", "plugin/views", "plugin/waiters", "redisclient",
 }
 
 // sdkFolders lists the only folders that may import the Proxy-Wasm SDK: the plugin, and the one that it is measured
@@ -51,26 +50,40 @@ var untagged = []string{
 var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
 
 // product lists the folders, with all below them, that hold the packages of the product; each has a row in mayImport.
-var product = []string{"internal", "lb", "metrics", "plugin", "redisclient"}
+var product = []string{"cmd", "internal", "lb", "metrics", "plugin", "redisclient"}
 
 const (
 	rapid   = "pgregory.net/rapid"
 	siphash = "github.com/dchest/siphash"
 	xxhash  = "github.com/cespare/xxhash/v2"
 	blake2s = "golang.org/x/crypto/blake2s"
+	cobra   = "github.com/spf13/cobra"
+	yamlV3  = "go.yaml.in/yaml/v3"
+
+	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // mayImport lists what each package of the product may import beside the standard library: packages of the module by
 // their folders, and libraries. ARCHITECTURE.md says what is in each folder. The SDK is in sdkFolders instead; tests
 // may import more.
 var mayImport = map[string][]string{
+	"cmd/warmgate": {
+		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/report", "cmd/warmgate/internal/source",
+		cobra, cobra + "/doc",
+	},
+	"cmd/warmgate/internal/lint": {
+		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
+		jsonschema, jsonschema + "/kind", "golang.org/x/text/language", "golang.org/x/text/message",
+	},
+	"cmd/warmgate/internal/report": {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
+	"cmd/warmgate/internal/source": {yamlV3},
+
 	"internal/simulate": {
 		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
 		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",
 	},
-	"internal/simulate/engine": {
-		"internal/enginesim",
-	},
+	"internal/simulate/engine": {"internal/enginesim"},
+
 	"internal/enginesim":     {xxhash},
 	"internal/fieldtest":     nil,
 	"internal/jsontext":      nil,
