@@ -68,16 +68,16 @@ const (
 // may import more.
 var mayImport = map[string][]string{
 	"cmd/warmgate": {
-		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/report", "cmd/warmgate/internal/source",
-		cobra, cobra + "/doc",
+		"cmd/warmgate/internal/lint", "cmd/warmgate/internal/outcome", "cmd/warmgate/internal/report", cobra,
+		"cmd/warmgate/internal/source", "internal/mooncake", "internal/simulate", "plugin/config", cobra + "/doc",
 	},
 	"cmd/warmgate/internal/lint": {
 		"cmd/warmgate/internal/source", "deploy", "lb", "lb/policy", "lb/push", "plugin/config",
 		jsonschema, jsonschema + "/kind", "golang.org/x/text/language", "golang.org/x/text/message",
 	},
-	"cmd/warmgate/internal/report": {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
-	"cmd/warmgate/internal/source": {yamlV3},
-
+	"cmd/warmgate/internal/outcome": {"internal/simulate"},
+	"cmd/warmgate/internal/report":  {"cmd/warmgate/internal/lint", "cmd/warmgate/internal/source"},
+	"cmd/warmgate/internal/source":  {yamlV3},
 	"internal/simulate": {
 		"internal/enginesim", "internal/mooncake", "internal/simulate/engine", "lb", "lb/answer", "lb/engines",
 		"lb/memstore", "lb/prompt", "lb/push", "metrics", "plugin/clusters", "plugin/config", "plugin/learned",

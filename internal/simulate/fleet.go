@@ -15,6 +15,13 @@ type Engine struct {
 	Times  enginesim.Times
 }
 
+// DefaultEngine is about a 7B model on one GPU: 64 requests at once, 128k tokens of KV cache.
+func DefaultEngine() Engine {
+	return Engine{
+		enginesim.Config{MaxNumSeqs: 64, MaxQueued: -1, NumBlocks: 8192}.WithDefaults(), enginesim.DefaultTimes(),
+	}
+}
+
 // Alike returns so many engines that are all alike.
 func Alike(n int, e Engine) []Engine { return slices.Repeat([]Engine{e}, n) }
 

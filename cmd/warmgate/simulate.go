@@ -1,0 +1,287 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/outcome"
+	"github.com/warmgate/warmgate/cmd/warmgate/internal/source"
+	"github.com/warmgate/warmgate/internal/mooncake"
+	"github.com/warmgate/warmgate/internal/simulate"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// simulation is what the flags of simulate say.
+type simulation struct {
+	output, html string
+	policies     []string
+	configs      []string
+	endpoints    []int
+	price        float64
+	seed         uint64
+
+	trace    string
+	speed    float64
+	sessions simulate.Sessions
+	engine   simulate.Engine
+	cache    tokens
+}
+
+// usualPolicies are those that are compared unless others are named.
+var usualPolicies = []string{"round_robin", "least_request", "global_least_request", "prefix_cache"}
+
+func newSimulate() *cobra.Command {
+	s := &simulation{
+		sessions: simulate.Sessions{
+			Users: 50, Requests: 10_000, Prompts: 4, System: 3000, Turns: 6, Question: 200, Answer: 200,
+			Think: 8 * time.Second,
+		},
+		engine: simulate.DefaultEngine(), speed: 1,
+	}
+	s.cache = tokens(s.engine.Config.NumBlocks * s.engine.Config.BlockSize)
+	command := &cobra.Command{
+		Use:   "simulate",
+		Short: "Replay a load against simulated servers, with the plugin's policies",
+		Long: `Replay a load against simulated model servers in virtual time, with the policies and the embedded store of the plugin:
+to compare policies and settings, and to see how many servers a load needs.
+
+The load is described (--sessions and what follows it), or a trace in Mooncake's form (--trace). Each policy, and each
+configuration of the plugin, serves the same load before each number of servers. The same seed gives the same result.`,
+		Example: `  warmgate simulate --sessions 200 --system 3k --turns 6 --think 8s --endpoints 4,6,8
+  warmgate simulate --policy prefix_cache --policy 'prefix_cache={"prefix":{"credit":4}}' --html report.html
+  warmgate simulate --trace conversation.jsonl.gz --config plugin.yaml --policy ring_hash -o csv`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return s.run(command) },
+	}
+	outputFlag(command, &s.output, outcome.Formats...)
+	s.loadFlags(command)
+	s.engineFlags(command)
+	f := command.Flags()
+	f.StringArrayVar(&s.policies, "policy", nil, "policy to play: one of the plugin's, or of the gateway's own ("+
+		strings.Join(simulate.Natives(), ", ")+"). NAME={...} sets lb_config. Default: "+
+		strings.Join(usualPolicies, ", "))
+	f.StringArrayVar(&s.configs, "config", nil, "configuration of the plugin to play, a file of YAML or JSON")
+	f.IntSliceVar(&s.endpoints, "endpoints", []int{4}, "numbers of servers to play with")
+	f.Float64Var(&s.price, "price", 0, "what a server costs an hour, for the cost of tokens")
+	f.Uint64Var(&s.seed, "seed", 1, "seed of all that is random")
+	f.StringVar(&s.html, "html", "", "also write a page with plots into this file")
+	return command
+}
+
+// loadFlags adds the flags of the load.
+func (s *simulation) loadFlags(command *cobra.Command) {
+	f, l := command.Flags(), &s.sessions
+	f.StringVar(&s.trace, "trace", "", "file of a trace in Mooncake's form, JSON lines, perhaps compressed with gzip")
+	f.Float64Var(&s.speed, "speed", s.speed, "by which factor the trace is faster than it was recorded")
+	f.IntVar(&l.Users, "sessions", l.Users, "conversations at the same time")
+	f.Var((*tokens)(&l.Requests), "requests", "requests of all conversations together")
+	f.IntVar(&l.Prompts, "prompts", l.Prompts, "different system prompts; 0: each conversation has its own")
+	f.Var((*tokens)(&l.System), "system", "tokens of a system prompt")
+	f.IntVar(&l.Turns, "turns", l.Turns, "turns of a conversation")
+	f.Var((*tokens)(&l.Question), "question", "tokens that a turn adds, on average")
+	f.Var((*tokens)(&l.Answer), "answer", "tokens of an answer, on average")
+	f.DurationVar(&l.Think, "think", l.Think, "time from an answer to the next turn, on average")
+	f.DurationVar(&l.Ramp, "ramp", l.Ramp, "time in which conversations begin at first; 0: two times --think")
+	f.BoolVar(&l.Limited, "limited", l.Limited, "requests limit their answers (max_tokens) to what these will have")
+}
+
+// engineFlags adds the flags of the servers.
+func (s *simulation) engineFlags(command *cobra.Command) {
+	f, c, t := command.Flags(), &s.engine.Config, &s.engine.Times
+	f.IntVar(&c.MaxNumSeqs, "batch", c.MaxNumSeqs, "requests that a server runs at once")
+	f.IntVar(&c.MaxQueued, "queue", c.MaxQueued, "requests that may wait in a server; below 0: any number")
+	f.Var(&s.cache, "cache", "tokens that the KV cache of a server holds")
+	f.Float64Var(&t.PrefillOverheadMS, "prompt-ms", t.PrefillOverheadMS, "ms that a server spends on each prompt")
+	f.Float64Var(&t.PrefillTokenMS, "prefill-ms", t.PrefillTokenMS, "ms for each token of a prompt that is not cached")
+	f.Float64Var(&t.DecodeStepMS, "step-ms", t.DecodeStepMS, "ms for each step that decodes")
+	f.Float64Var(&t.DecodeSeqMS, "sequence-ms", t.DecodeSeqMS, "ms more for each request that decodes in a step")
+}
+
+// tokens is a flag: a number, which may end in k or M.
+type tokens int
+
+func (n *tokens) String() string { return strconv.Itoa(int(*n)) }
+
+func (n *tokens) Type() string { return "number" }
+
+func (n *tokens) Set(text string) error {
+	digits, times := text, 1.0
+	if i := strings.IndexAny(text, "kKM"); i >= 0 && i == len(text)-1 {
+		digits, times = text[:i], map[byte]float64{'k': 1e3, 'K': 1e3, 'M': 1e6}[text[i]]
+	}
+	v, err := strconv.ParseFloat(digits, 64)
+	if v *= times; err != nil || !(v >= 0 && v <= 1e9) || v != math.Trunc(v) {
+		return errors.New("want a whole number like 3000 or 3k")
+	}
+	*n = tokens(v)
+	return nil
+}
+
+// run plays all and prints what has come of it.
+func (s *simulation) run(command *cobra.Command) error {
+	if !slices.Contains(outcome.Formats, s.output) {
+		return fmt.Errorf("no format %q, want one of %q", s.output, outcome.Formats)
+	}
+	load, requests, err := s.newLoad()
+	if err != nil {
+		return err
+	}
+	if err := s.completeEngine(); err != nil {
+		return err
+	}
+	contenders, err := s.contenders(command.InOrStdin())
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(simulate.GCPercent)
+	bar := &progress{out: command.ErrOrStderr(), all: requests * len(contenders) * len(s.endpoints)}
+	var runs []outcome.Run
+	for _, n := range s.endpoints {
+		for _, c := range contenders {
+			bar.begin(c.Name, n)
+			r, err := simulate.Run(load(), simulate.Alike(n, s.engine), c, s.seed, bar.at)
+			if err != nil {
+				return fmt.Errorf("%s, %d endpoints: %w", c.Name, n, err)
+			}
+			bar.before += requests
+			runs = append(runs, outcome.Run{Result: r, Cost: s.price * float64(n) * r.Took / 3600})
+		}
+	}
+	bar.clear()
+	if s.html != "" {
+		if err := s.writePage(runs); err != nil {
+			return err
+		}
+	}
+	return outcome.Print(command.OutOrStdout(), s.output, runs)
+}
+
+// newLoad returns what makes the load for a run, and how many requests it has.
+func (s *simulation) newLoad() (load func() simulate.Load, requests int, err error) {
+	if s.trace == "" {
+		if err := s.sessions.Validate(); err != nil {
+			return nil, 0, err
+		}
+		return func() simulate.Load { return s.sessions.New(s.seed) }, s.sessions.Requests, nil
+	}
+	if !(s.speed > 0) {
+		return nil, 0, errors.New("--speed must be above 0")
+	}
+	trace, err := mooncake.Read(s.trace)
+	if err != nil {
+		return nil, 0, err
+	}
+	t := &simulate.Trace{Requests: trace, Speed: s.speed}
+	return func() simulate.Load { return t.New(s.seed) }, len(trace), nil
+}
+
+// completeEngine takes over the size of the cache, and refuses servers that there cannot be.
+func (s *simulation) completeEngine() error {
+	c := &s.engine.Config
+	c.NumBlocks = int(s.cache) / c.BlockSize
+	switch {
+	case c.NumBlocks < 1 || c.MaxNumSeqs < 1:
+		return fmt.Errorf("want a --cache of %d tokens and a --batch of 1 at least", c.BlockSize)
+	case slices.ContainsFunc(s.endpoints, func(n int) bool { return n < 1 }):
+		return errors.New("want 1 endpoint at least")
+	}
+	return s.engine.Times.Validate()
+}
+
+// contenders returns what the flags name.
+func (s *simulation) contenders(stdin io.Reader) (all []simulate.Contender, err error) {
+	policies := s.policies
+	if len(policies)+len(s.configs) == 0 {
+		policies = usualPolicies
+	}
+	for _, p := range policies {
+		c, err := ofPolicy(p)
+		if err != nil {
+			return nil, fmt.Errorf("--policy %s: %w", p, err)
+		}
+		all = append(all, c)
+	}
+	for _, file := range s.configs {
+		err := errors.New("has no configuration")
+		readErr := source.Read(file, stdin, func(f *source.File, _ bool) {
+			var c simulate.Contender
+			if c, err = ofFile(f); err == nil {
+				all = append(all, c)
+			}
+		})
+		if err := cmp.Or(readErr, err); err != nil {
+			return nil, fmt.Errorf("--config %s: %w", file, err)
+		}
+	}
+	return all, nil
+}
+
+// ofPolicy returns the contender of NAME, or NAME={...} with lb_config.
+func ofPolicy(text string) (simulate.Contender, error) {
+	name, keys, ok := strings.Cut(text, "=")
+	if !ok || slices.Contains(simulate.Natives(), name) {
+		return simulate.OfPolicy(text)
+	}
+	return simulate.ParseContender(text, fmt.Appendf(nil, `{"lb_policy":%q,"lb_config":%s}`, name, keys),
+		config.Higress)
+}
+
+// ofFile returns the contender of a configuration in a file.
+func ofFile(f *source.File) (c simulate.Contender, err error) {
+	documents, err := f.YAML()
+	if err != nil {
+		return c, err
+	}
+	if len(documents) != 1 {
+		return c, fmt.Errorf("has %d documents, want one, the plugin's configuration", len(documents))
+	}
+	text, err := documents[0].JSON()
+	if err != nil {
+		return c, err
+	}
+	gateway := config.Higress
+	if documents[0].Find("lb_config", "envoy") != nil {
+		gateway = config.Envoy
+	}
+	return simulate.ParseContender(filepath.Base(f.Name), text.Bytes, gateway)
+}
+
+// writePage writes the page with plots.
+func (s *simulation) writePage(runs []outcome.Run) (err error) {
+	f, err := os.Create(s.html)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, f.Close()) }()
+	return outcome.HTML(f, s.about(), runs)
+}
+
+// about says what was simulated.
+func (s *simulation) about() []string {
+	l, c, t := &s.sessions, &s.engine.Config, &s.engine.Times
+	load := fmt.Sprintf("%d requests of %d conversations at the same time, of %d turns, with %d system prompts of "+
+		"%d tokens; questions and answers of %d and %d tokens, %v from an answer to the next turn", l.Requests,
+		l.Users, l.Turns, l.Prompts, l.System, l.Question, l.Answer, l.Think)
+	if s.trace != "" {
+		load = fmt.Sprintf("the trace %s, %g times as fast as recorded", filepath.Base(s.trace), s.speed)
+	}
+	return []string{
+		"Load: " + load,
+		fmt.Sprintf("Servers: %d requests at once, %d tokens of KV cache; %g ms for a prompt, %g ms for a token of "+
+			"it; %g ms for a step that decodes, and %g ms for each request in it", c.MaxNumSeqs, int(s.cache),
+			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS),
+		fmt.Sprintf("Seed %d, warmgate %s", s.seed, thisBuild().Version),
+	}
+}

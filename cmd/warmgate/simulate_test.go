@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// quickly are the flags of a simulation that takes no time.
+var quickly = []string{"simulate", "--sessions", "20", "--requests", "300", "--system", "1k", "--think", "1s"}
+
+func simulated(t *testing.T, more ...string) string {
+	t.Helper()
+	status, out, errs := play("", append(quickly[:len(quickly):len(quickly)], more...)...)
+	if status != 0 || errs != "" {
+		t.Fatalf("%q: status %d, %s", more, status, errs)
+	}
+	return out
+}
+
+func TestSimulatePrintsTheSame(t *testing.T) {
+	first := simulated(t, "--endpoints", "2,3")
+	if again := simulated(t, "--endpoints", "2,3"); again != first {
+		t.Errorf("the same simulation twice:\n%s\n%s", first, again)
+	}
+	if other := simulated(t, "--endpoints", "2,3", "--seed", "2"); other == first {
+		t.Error("another seed gives the same")
+	}
+	if rows := strings.Count(first, "\n"); rows != 1+2*len(usualPolicies) {
+		t.Errorf("%d lines:\n%s", rows, first)
+	}
+}
+
+func TestSimulateFormats(t *testing.T) {
+	rows, err := csv.NewReader(strings.NewReader(simulated(t, "-o", "csv", "--price", "2"))).ReadAll()
+	if err != nil || len(rows) != 1+len(usualPolicies) || rows[0][0] != "policy" || rows[1][0] != usualPolicies[0] ||
+		rows[0][len(rows[0])-1] != "cost_per_million" {
+		t.Errorf("%q, %v", rows, err)
+	}
+	var r struct {
+		Policy   string
+		Requests int
+		Served   int
+		Cached   float64 `json:"cached_share"`
+	}
+	text := simulated(t, "-o", "json", "--policy", "prefix_cache")
+	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Policy != "prefix_cache" || r.Requests != 300 ||
+		r.Served != 300 || r.Cached < 0.5 {
+		t.Errorf("%s: %+v, %v", text, r, err)
+	}
+}
+
+func TestSimulateConfigurations(t *testing.T) {
+	files(t, map[string]string{"capped.yaml": `
+lb_policy: prefix_cache
+lb_config:
+  envoy: {admin_cluster: admin}
+  max_inflight: 2
+`})
+	out := simulated(t, "--config", "capped.yaml", "--policy", `prefix_cache={"max_inflight":2}`, "-o", "csv",
+		"--endpoints", "1", "--think", "10ms")
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	if err != nil || len(rows) != 3 || rows[2][0] != "capped.yaml" {
+		t.Fatalf("%q, %v", rows, err)
+	}
+	for _, row := range rows[1:] {
+		if row[3] == "0" {
+			t.Errorf("%q refuses none in spite of a cap", row)
+		}
+	}
+}
+
+func TestSimulateTraceAndPage(t *testing.T) {
+	trace := harness.PathT(t, "internal/mooncake/testdata/sample.jsonl")
+	file := filepath.Join(t.TempDir(), "report.html")
+	out := simulated(t, "--trace", trace, "--policy", "ring_hash", "--html", file, "--price", "1", "-o", "json")
+	page, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(out, `"requests":4`) {
+		t.Fatalf("%s, %v", out, err)
+	}
+	for _, want := range []string{"sample.jsonl", "<td>ring_hash, 4</td>", "Time to first token", "Cost of a million"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if plots := strings.Count(string(page), "<svg "); plots != 5 || strings.Contains(string(page), "NaN") {
+		t.Errorf("%d plots:\n%s", plots, page)
+	}
+}
+
+func TestSimulateRefuses(t *testing.T) {
+	files(t, map[string]string{"bad.yaml": bad, "two.yaml": good + "---\n" + good, "clusters.yaml": `
+lb_type: cluster
+lb_policy: cluster_metrics
+lb_config: {mode: LeastBusy, cluster_header: x, service_list: [a, b]}
+`})
+	for _, c := range []struct{ flags, want string }{
+		{"--policy nothing", "nothing"},
+		{"--policy prefix_cache={", "--policy"},
+		{"--config bad.yaml", "max_infligth"},
+		{"--config two.yaml", "2 documents"},
+		{"--config clusters.yaml", "cluster is not simulated"},
+		{"--config missing.yaml", "missing.yaml"},
+		{"--trace missing.jsonl", "missing.jsonl"},
+		{"--system 1.5", "whole number"},
+		{"--system -1", "whole number"},
+		{"--turns 0", "1 turn"},
+		{"--sessions 0", "1 session"},
+		{"--endpoints 0", "1 endpoint"},
+		{"--cache 1", "--cache"},
+		{"--prefill-ms -1", "negative"},
+		{"-o xml", "xml"},
+	} {
+		status, out, errs := play("", append([]string{"simulate"}, strings.Fields(c.flags)...)...)
+		if status != statusFault || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: status %d, %s%s", c.flags, status, out, errs)
+		}
+	}
+}
