@@ -25,49 +25,33 @@ var version, revision = "unknown", "unknown"
 // VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Each part has
 // a file of its own.
 type VM struct {
-	*host.Env
-	configs   *configs          // in force
-	lastGood  *lastGood         // configurations in shared memory
-	ticks     *ticks            // timers and what is due
-	clusters  clusters.Known    // what is known of each cluster
-	views     *views.Views      // what configurations choose among
-	stores    *stores.Stores    // where requests are counted
-	prompts   *request.Prompts  // how prompts are cut into blocks, and how long they typically are
-	bodies    *request.Bodies   // requests whose bodies have not ended
-	waiters   *waiters.Waiters  // requests that wait in a queue
-	scraping  *engines.Scraping // metrics of engines
-	lists     *engines.Lists    // of models that endpoints have
-	regions   *regions.Regions  // probes of other regions, and answers to theirs
-	tasks     *admissionCore    // what the admission API knows of the VM
-	api       *admission.API    // which admits requests that their senders send themselves
-	gauges    *gauges.Gauges    // what the statistics show
-	placing   shared            // what all placements have in common
-	listener  *Plugin           // the newest configuration at the latest tick
-	duplicate bool              // the plugin was found twice in one filter chain
+	shared
+	configs   *configs         // in force
+	lastGood  *lastGood        // configurations in shared memory
+	ticks     *ticks           // timers and what is due
+	bodies    *request.Bodies  // requests whose bodies have not ended
+	regions   *regions.Regions // probes of other regions, and answers to theirs
+	api       *admission.API   // which admits requests that their senders send themselves
+	listener  *Plugin          // the newest configuration at the latest tick
+	duplicate bool             // the plugin was found twice in one filter chain
 }
 
 // NewVM returns the state of a VM in a gateway of the given kind.
 func NewVM(gw host.Gateway, kind config.Host) *VM {
 	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
-	v := &VM{Env: e, configs: &configs{}, clusters: clusters.Known{}, prompts: request.NewPrompts()}
+	v := &VM{configs: &configs{}, lastGood: &lastGood{Env: e, turns: map[string]uint64{}}}
+	v.Env, v.clusters, v.prompts = e, clusters.Known{}, request.NewPrompts()
 	v.bodies = request.NewBodies(e, v.prompts)
-	v.lastGood = &lastGood{Env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
+	v.wakeAt = v.ticks.wakeAt
 	v.stores = stores.New(e)
 	v.views = views.New(e, v.stores)
 	v.waiters = waiters.New(e, v.stores, v.views)
 	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
 	v.lists = v.scraping.NewLists()
-	v.regions = regions.New(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.ticks.wakeAt)
-	v.tasks = &admissionCore{
-		gw: gw, views: v.views, clusters: v.clusters, wakeAt: v.ticks.wakeAt, tasks: v.stores.Tasks,
-	}
-	v.api = admission.New(e, v.tasks, views.BudgetScope)
+	v.regions = regions.New(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.wakeAt)
+	v.api = admission.New(e, v, v.wakeAt, views.BudgetScope)
 	v.gauges = gauges.New(e, v.configs.allParts, v.clusters, v.stores)
-	v.placing = shared{
-		Env: e, clusters: v.clusters, views: v.views, stores: v.stores, waiters: v.waiters, scraping: v.scraping,
-		lists: v.lists, gauges: v.gauges, prompts: v.prompts, wakeAt: v.ticks.wakeAt,
-	}
 	return v
 }
 
