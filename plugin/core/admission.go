@@ -10,11 +10,11 @@ import (
 
 // PlanTask implements admission.Core.
 func (v *VM) PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Plan, bool) {
-	view := v.views.Of(now, views.BudgetScope, c)
+	view := v.Views.Of(now, views.BudgetScope, c)
 	if view == nil {
 		return lb.Plan{}, false
 	}
-	cl, policy, err := v.clusters.Get(now, views.BudgetScope, c)
+	cl, policy, err := v.Clusters.Get(now, views.BudgetScope, c)
 	if err != nil {
 		return lb.Plan{}, false
 	}
@@ -25,4 +25,4 @@ func (v *VM) PlanTask(now time.Duration, c *config.Config, tokens int64) (lb.Pla
 }
 
 // Tasks implements admission.Core.
-func (v *VM) Tasks(c *config.Config) (tasks lb.TaskStore, remote bool) { return v.stores.Tasks(c) }
+func (v *VM) Tasks(c *config.Config) (tasks lb.TaskStore, remote bool) { return v.Stores.Tasks(c) }

@@ -35,9 +35,9 @@ const fakeTaskText = "tsk_0123456789abcdef00000000000000ff"
 
 // fakeTasks puts a store of tasks in place of those of all workers.
 func (d *fakeDriver) fakeTasks() *fakeTasks {
-	f := &fakeTasks{local: d.workers[0].vm.stores.Local}
+	f := &fakeTasks{local: d.workers[0].vm.Stores.Local}
 	for _, w := range d.workers {
-		w.vm.api = admission.New(w.vm.Env, fakeCore{w.vm, f}, w.vm.wakeAt, views.BudgetScope)
+		w.vm.api = admission.New(w.vm.Env, fakeCore{w.vm, f}, w.vm.WakeAt, views.BudgetScope)
 	}
 	return f
 }

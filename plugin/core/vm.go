@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/engines"
 	"github.com/warmgate/warmgate/plugin/gauges"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/parts"
 	"github.com/warmgate/warmgate/plugin/regions"
 	"github.com/warmgate/warmgate/plugin/request"
 	"github.com/warmgate/warmgate/plugin/stats"
@@ -25,7 +26,7 @@ var version, revision = "unknown", "unknown"
 // VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Each part has
 // a file of its own.
 type VM struct {
-	shared
+	parts.Shared
 	configs   *configs         // in force
 	lastGood  *lastGood        // configurations in shared memory
 	ticks     *ticks           // timers and what is due
@@ -40,56 +41,56 @@ type VM struct {
 func NewVM(gw host.Gateway, kind config.Host) *VM {
 	e := &host.Env{GW: gw, Kind: kind, Stats: stats.New(gw.Metrics())}
 	v := &VM{configs: &configs{}, lastGood: &lastGood{Env: e, turns: map[string]uint64{}}}
-	v.Env, v.clusters, v.prompts = e, clusters.Known{}, request.NewPrompts()
-	v.bodies = request.NewBodies(e, v.prompts)
+	v.Env, v.Clusters, v.Prompts = e, clusters.Known{}, request.NewPrompts()
+	v.bodies = request.NewBodies(e, v.Prompts)
 	v.ticks = &ticks{Env: e, newest: v.configs.newestTicker}
-	v.wakeAt = v.ticks.wakeAt
-	v.stores = stores.New(e)
-	v.views = views.New(e, v.stores)
-	v.waiters = waiters.New(e, v.stores, v.views)
-	v.scraping = engines.NewScraping(e, v.configs.allParts, v.clusters, v.stores)
-	v.lists = v.scraping.NewLists()
-	v.regions = regions.New(e, v.configs.allRegions, v.clusters, v.stores, v.views, v.scraping, v.wakeAt)
-	v.api = admission.New(e, v, v.wakeAt, views.BudgetScope)
-	v.gauges = gauges.New(e, v.configs.allParts, v.clusters, v.stores)
+	v.WakeAt = v.ticks.wakeAt
+	v.Stores = stores.New(e)
+	v.Views = views.New(e, v.Stores)
+	v.Waiters = waiters.New(e, v.Stores, v.Views)
+	v.Scraping = engines.NewScraping(e, v.configs.allParts, v.Clusters, v.Stores)
+	v.Lists = v.Scraping.NewLists()
+	v.regions = regions.New(e, v.configs.allRegions, v.Clusters, v.Stores, v.Views, v.Scraping, v.WakeAt)
+	v.api = admission.New(e, v, v.WakeAt, views.BudgetScope)
+	v.Gauges = gauges.New(e, v.configs.allParts, v.Clusters, v.Stores)
 	return v
 }
 
 // tick does what is due. Several configurations in one VM tick it more often than needed, and so do deadlines.
 func (v *VM) tick(p *Plugin) {
 	now := v.ReadClock()
-	v.stores.Postpone(v.ticks.late(&p.ticker, now))
-	next := v.stores.Expire(now)
-	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.waiters.Poll(now)))
+	v.Stores.Postpone(v.ticks.late(&p.ticker, now))
+	next := v.Stores.Expire(now)
+	v.ticks.rearm(&p.ticker, now, stores.Earlier(next, v.Waiters.Poll(now)))
 	p.dropIfDone()
 	v.listen()
 	if !v.ticks.due(now) {
 		return
 	}
 	v.GW.Tick(now, v.configs.adminSource)
-	v.Guard("circuit breakers", func() { v.views.Tick(now) }, nil)
-	v.stores.Local.Flush(now)
-	v.clusters.ExchangeEjections(now, v.GW.KV())
-	v.clusters.ExchangeFacts(now, v.GW.KV())
+	v.Guard("circuit breakers", func() { v.Views.Tick(now) }, nil)
+	v.Stores.Local.Flush(now)
+	v.Clusters.ExchangeEjections(now, v.GW.KV())
+	v.Clusters.ExchangeFacts(now, v.GW.KV())
 	v.bodies.Expire(now)
-	v.waiters.Refresh(now)
+	v.Waiters.Refresh(now)
 	v.Guard("the metrics of engines", func() {
-		v.scraping.Tick(now)
-		v.clusters.ExchangeShares(now, v.GW.KV())
+		v.Scraping.Tick(now)
+		v.Clusters.ExchangeShares(now, v.GW.KV())
 	}, nil)
-	v.Guard("push limits", func() { v.clusters.ExchangeLimits(now, v.GW.KV()) }, nil)
-	v.Guard("the lists of models", func() { v.lists.Tick(now) }, nil)
+	v.Guard("push limits", func() { v.Clusters.ExchangeLimits(now, v.GW.KV()) }, nil)
+	v.Guard("the lists of models", func() { v.Lists.Tick(now) }, nil)
 	v.Guard("other regions", func() { v.regions.Tick(now) }, nil)
 	v.Guard("the admission API", func() { v.api.Tick(now) }, nil)
-	v.Guard("requests for other regions", func() { v.waiters.ForwardWaiting(v.regions.HaveRoom) }, nil)
+	v.Guard("requests for other regions", func() { v.Waiters.ForwardWaiting(v.regions.HaveRoom) }, nil)
 	if !v.ticks.heartbeatDue(now) {
 		return
 	}
-	v.stores.Heartbeat(now, v.configs.parts)
+	v.Stores.Heartbeat(now, v.configs.parts)
 	v.refreshLastGood()
-	v.waiters.CountOwners(now)
+	v.Waiters.CountOwners(now)
 	v.setBuild()
-	v.gauges.Set(now)
+	v.Gauges.Set(now)
 	v.regions.Heartbeat(now)
 	v.forgetClusters(now)
 }
@@ -112,10 +113,10 @@ func (v *VM) setBuild() {
 // wake looks after the requests that wait: other VMs have granted them something.
 func (v *VM) wake(messages [][]byte) {
 	now := v.ReadClock()
-	if !v.waiters.Hear(now, messages) {
+	if !v.Waiters.Hear(now, messages) {
 		return
 	}
-	if next := v.waiters.Poll(now); next > 0 {
+	if next := v.Waiters.Poll(now); next > 0 {
 		v.ticks.wakeAt(now, next)
 	}
 }
@@ -125,7 +126,7 @@ func (v *VM) wake(messages [][]byte) {
 func (v *VM) listen() {
 	if p := v.configs.newest(); p != nil && p != v.listener {
 		v.listener = p
-		v.waiters.Listen(p.context, p.set)
+		v.Waiters.Listen(p.context, p.set)
 	}
 }
 
@@ -137,10 +138,10 @@ func (v *VM) forgetClusters(now time.Duration) {
 	for _, c := range v.configs.parts {
 		inForce[c] = true
 	}
-	for name, cl := range v.clusters {
+	for name, cl := range v.Clusters {
 		if cl.Inflight == 0 && now-cl.UsedAt > endpoints.ClusterAge {
-			v.gauges.Of(cl).Clear()
-			delete(v.clusters, name)
+			v.Gauges.Of(cl).Clear()
+			delete(v.Clusters, name)
 			continue
 		}
 		cl.KeepPolicies(inForce)
