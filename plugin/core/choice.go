@@ -6,6 +6,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/host"
+	"github.com/warmgate/warmgate/plugin/vm"
 )
 
 // A request has a row of choices. The first chooses an endpoint of its route's cluster, or one of several clusters;
@@ -18,7 +19,7 @@ type choice struct {
 	placement
 	decision
 	stream *Stream
-	plugin *Plugin
+	plugin *vm.Plugin
 
 	region  forwarding // to or from another region
 	steer   steering   // where it is sent
@@ -34,9 +35,9 @@ type choice struct {
 func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice {
 	pl := &choice{stream: s, plugin: s.plugin, outer: outer}
 	pl.Config, pl.Scope = c, scope
-	pl.start(&s.plugin.vm.Shared, &s.Request, s.plugin, pl)
+	pl.start(&s.plugin.VM.Shared, &s.Request, s.plugin, pl)
 	pl.steer.of, pl.serving.pl = &pl.basis, &pl.placement
-	pl.region.pl, pl.region.regions = &pl.placement, s.plugin.vm.regions
+	pl.region.pl, pl.region.regions = &pl.placement, s.plugin.VM.Regions
 	pl.decision = decision{of: &pl.placement, away: &pl.region}
 	return pl
 }
@@ -96,7 +97,7 @@ func (pl *choice) elsewhere(r result) leaving {
 
 // send sends a request to what was chosen for it.
 func (pl *choice) send() host.Action {
-	v, l := pl.plugin.vm, &pl.lease
+	v, l := pl.plugin.VM, &pl.lease
 	r := &l.reservation
 	if pl.Config.Shadow {
 		r.reason = lb.ReasonShadow
@@ -175,7 +176,7 @@ func (pl *choice) count(reason lb.Reason) {
 	if pl.Config != nil {
 		policy = pl.Config.Policy
 	}
-	pl.plugin.vm.Stats.Decided(policy, reason)
+	pl.plugin.VM.Stats.Decided(policy, reason)
 }
 
 // Recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.

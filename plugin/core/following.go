@@ -40,7 +40,7 @@ func (pl *choice) answerBegins(end bool) {
 // sent upstream.
 func (pl *choice) end() {
 	pl.Body.Release()
-	pl.plugin.vm.Lists.Left(&pl.Metrics.Waiter)
+	pl.plugin.VM.Lists.Left(&pl.Metrics.Waiter)
 	if a := &pl.wait.attempt; a.open {
 		pl.Cluster.Retries.End(a.id)
 	}

@@ -39,7 +39,7 @@ func (pl *choice) chooseInside() host.Action {
 	pl.inside, pl.seen = in, seen{}
 	in.Scope, in.lease.grantedAt = pl.lease.chosen, pl.lease.grantedAt
 	if in.Prompt.Chain != nil {
-		in.Prompt.Chain.Planned = pl.plugin.vm.Clock()
+		in.Prompt.Chain.Planned = pl.plugin.VM.Clock()
 	}
 	return in.enterInside(&came)
 }
@@ -68,7 +68,7 @@ func (pl *choice) prepareInside() {
 
 // enterInside decides inside a cluster, by what has come of the request.
 func (pl *choice) enterInside(seen *seen) host.Action {
-	if pl.plugin.set != nil && pl.plugin.set.Owns(pl.Scope) {
+	if pl.plugin.Set != nil && pl.plugin.Set.Owns(pl.Scope) {
 		return pl.forbid(lb.ReasonOwnCluster, "")
 	}
 	reason := pl.readingOf(seen)
@@ -127,7 +127,7 @@ func (pl *choice) adopt() host.Action {
 		in.Prompt.Chain = &chain
 	}
 	pl.reason, pl.settled = lb.ReasonAdopted, true // it is counted where the server is chosen
-	pl.plugin.vm.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", pl.region.why.String()), 1)
+	pl.plugin.VM.Stats.CountIf(statname.With(stats.AtAdopted, "region", to.Name, "reason", pl.region.why.String()), 1)
 	return in.decide(max(pl.seen.size, pl.Body.Received), pl.seen.ended || pl.Body.EndedAt > 0, reason)
 }
 
