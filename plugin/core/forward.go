@@ -159,7 +159,7 @@ func (f *forwarding) forwardBy(prompt *lb.Prefix, matched []int, home int) leavi
 		if adopted && !f.findServers(now, h, peer) {
 			continue
 		}
-		f.leaveHome()
+		f.pl.depart()
 		h.Record(now, prompt, peer)
 		if f.peer, f.why, f.away = peer, why, toServers; !adopted {
 			if matched != nil {
@@ -181,19 +181,6 @@ func (f *forwarding) promptToForward() lb.Prefix {
 		prompt = lb.Prefix{Blocks: c.Blocks, Bytes: c.Length, TTL: pl.Config.Prefix.TTL}
 	}
 	return prompt
-}
-
-// leaveHome ends what the request has to do with the endpoints at home.
-func (f *forwarding) leaveHome() {
-	pl := f.pl
-	if w := &pl.wait; w.queued || pl.wait.isQueued() {
-		w.queued, w.waited = true, pl.lease.now()-w.Since
-	}
-	if pl.phase == phaseReserving {
-		pl.release()
-		return
-	}
-	pl.enter(phaseUncounted)
 }
 
 // forwardTo sends the request to the gateways of a peer.

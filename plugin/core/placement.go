@@ -113,8 +113,8 @@ func (pl *placement) makePlan(now time.Duration, view *lb.View) lb.Reason {
 }
 
 // noneHealthy returns the reason for a request for which there is nothing healthy to choose.
-func (pl *placement) noneHealthy() lb.Reason {
-	if pl.Config.AmongClusters() {
+func (b *basis) noneHealthy() lb.Reason {
+	if b.Config.AmongClusters() {
 		return lb.ReasonNoClusterAvailable
 	}
 	return lb.ReasonNoHealthyEndpoint
@@ -126,4 +126,13 @@ func (pl *placement) leaveUnplanned(why lb.Reason) result {
 		pl.closeLease()
 	}
 	return result{step: stepLeft, why: why}
+}
+
+// gone has the request take no part any more in what others wait for.
+func (pl *placement) gone() {
+	pl.shared.lists.Left(&pl.Metrics.Waiter)
+	if a := &pl.wait.attempt; a.open {
+		pl.Cluster.Retries.End(a.id)
+	}
+	pl.Metrics.Gone(pl.Cluster, pl.lease.chosen)
 }

@@ -73,13 +73,27 @@ func (pl *placement) bodyGrew() result {
 	return pl.refusedAsFull(lb.ReasonMaxQueueSizeExceeded, 0)
 }
 
-// makeWay ends the wait of the request, whose memory another one needs, as if the queue had been full. It returns false
-// if it does not wait, or its own callback goes on with that.
-func (pl *placement) makeWay() (r result, ended bool) {
+// PlanAgain gives a request that waits the endpoints that there are by now. It keeps its place in the queue.
+func (pl *placement) PlanAgain() {
+	if pl.phase != phaseReserving || pl.lease.reservation.done {
+		return
+	}
+	l := &pl.lease
+	store, old := l.store, l.reservation.id
+	defer func() {
+		l.reservation.plan.Wait.Instead = 0
+		store.Release(l.now(), old) // what the new reservation has not taken over
+	}()
+	l.reservation.plan.Wait.Instead = old
+	pl.driver.answered(pl.reserveAgain())
+}
+
+// GiveWay ends the wait of the request, whose memory another one needs, as if the queue had been full.
+func (pl *placement) GiveWay() {
 	l := &pl.lease
 	c := &l.reservation.claim
 	if pl.phase != phaseReserving || c.done {
-		return result{}, false
+		return
 	}
 	inside := c.inCallback
 	c.inCallback = true // whatever the store answers to this
@@ -87,9 +101,9 @@ func (pl *placement) makeWay() (r result, ended bool) {
 	c.inCallback = inside
 	c.answer(lb.Grant{Queued: true}, lb.ErrEvicted)
 	if pl.wait.Over = inside; inside {
-		return result{}, false
+		return // the request's own callback goes on with that
 	}
-	return pl.finishReservation(), true
+	pl.driver.answered(pl.finishReservation())
 }
 
 // overflows reports whether the cluster that was granted has no room for the request: others have come first since it

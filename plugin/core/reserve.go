@@ -151,23 +151,6 @@ func (pl *placement) leased(addr string, gone bool) result {
 	return result{step: stepPlaced}
 }
 
-// requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a
-// load report from it.
-func (pl *placement) requestPlaced() {
-	l := &pl.lease
-	if pl.Idle() {
-		return
-	}
-	if !pl.Config.Shadow { // else the gateway has chosen
-		pl.Cluster.Health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
-		pl.Cluster.Shares.Count(pl.shared.Clock(), l.chosen)
-		if pl.Cluster.Metrics.Needed() {
-			pl.Metrics.Adapter = pl.Cluster.Engines.AddRequest(pl.Metrics.Model, l.chosen, l.tokens)
-		}
-	}
-	pl.Metrics.WantReport(pl.Gateway, &pl.Traits, pl.Config)
-}
-
 // abandonReservation ends the wait for the store, or for lists of models: the request is over. Its lease, should the
 // store grant it still, is released. It returns the reason to count.
 func (pl *placement) abandonReservation() lb.Reason {
@@ -202,6 +185,12 @@ func (pl *placement) closeLease() {
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
 	pl.lease.close()
+}
+
+// others returns where retries of the request may be sent.
+func (b *basis) others() []string {
+	r := &b.lease.reservation
+	return others(&r.plan, r.grant.Index)
 }
 
 // others returns where retries may be sent: the candidates after the chosen one, so that not all are sent to the same,

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"strconv"
 
 	"github.com/warmgate/warmgate/internal/statname"
@@ -75,45 +74,11 @@ func (f *forwarding) forwardEnded(served bool) {
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
 func (f *forwarding) followHome(served string) bool {
-	pl := f.pl
-	v, r := f.plugin.vm, &pl.lease.reservation
-	view := v.GW.KnownView(v.Clock(), pl.Scope, pl.Config)
-	if view == nil {
-		view = r.view
-	}
-	if served == "" || !lists(view, served) {
+	prompt := f.promptToForward()
+	if !f.pl.countIfListed(served, &prompt) {
 		return false
 	}
-	r.view = view
-	prompt := f.promptToForward()
-	f.countAt(served, &prompt)
 	f.returned = true
-	v.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
+	f.plugin.vm.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
 	return true
-}
-
-// countAt counts the request at an endpoint that the gateway has chosen, full or not.
-func (f *forwarding) countAt(addr string, prompt *lb.Prefix) {
-	pl := f.pl
-	v, l := f.plugin.vm, &pl.lease
-	r := &l.reservation
-	if l.store == nil { // it had no plan
-		l.store, l.redis = v.stores.Of(pl.Config)
-	}
-	now := v.ReadClock()
-	l.plannedAt = cmp.Or(l.plannedAt, now)
-	r.plan = lb.Plan{
-		Scope: pl.Scope, Unit: r.plan.Unit, Random: r.request.Random, Prefix: *prompt,
-		List:   lb.NewList([]lb.Candidate{{Addr: addr, Weight: 1}}),
-		Tokens: cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
-	}
-	id := v.stores.NextID()
-	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
-	l.open(pl.Cluster)
-	pl.enter(phaseLeased)
-	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
-		if err == nil && r.id == id && pl.phase == phaseLeased {
-			r.grant, l.load, l.tokens = g, g.Load.Requests, r.plan.AddedTokens(g.Cached)
-		}
-	})
 }
