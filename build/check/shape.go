@@ -37,8 +37,7 @@ type checked struct {
 	info  *types.Info
 }
 
-// shapes returns the violations of the limits in all packages of the module. What was there before the limits is in
-// tooLarge, and may only become less.
+// shapes returns the violations of the limits in all packages of the module.
 func shapes() ([]string, error) {
 	packages, exports, err := exported()
 	if err != nil {
@@ -193,35 +192,19 @@ func circles(refs map[string]map[string]bool) (found [][]string) {
 	return found
 }
 
-// problems compares what was found with what may be: with tooLarge where that has a row.
+// problems says what of a package is beyond the limits.
 func (s shape) problems(folder string) []string {
 	var problems []string
-	known := tooLarge[folder]
-	compare := func(what string, n, known, limit int) {
-		switch {
-		case n > max(known, limit):
-			problems = append(problems, fmt.Sprintf("%s: %s: %d, limit %d", folder, what, n, max(known, limit)))
-		case n < known:
-			problems = append(problems, fmt.Sprintf("%s: %s: %d, so tooLarge in build/check/toolarge.go may not say %d",
-				folder, what, n, known))
-		}
+	if s.circle > maxCircle {
+		problems = append(problems, fmt.Sprintf("%s: files in the largest circle: %d, limit %d", folder, s.circle,
+			maxCircle))
 	}
-	compare("files in the largest circle", s.circle, known.circle, maxCircle)
-	names := slices.AppendSeq(slices.Collect(maps.Keys(s.methods)), maps.Keys(known.methods))
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		compare("methods of "+name, s.methods[name], known.methods[name], maxMethods)
+	for _, name := range slices.Sorted(maps.Keys(s.methods)) {
+		problems = append(problems, fmt.Sprintf("%s: methods of %s: %d, limit %d", folder, name, s.methods[name],
+			maxMethods))
 	}
 	for _, pair := range s.pairs {
-		if !slices.Contains(known.pairs, pair) {
-			problems = append(problems, folder+": "+pair+" differ only in case")
-		}
-	}
-	for _, pair := range known.pairs {
-		if !slices.Contains(s.pairs, pair) {
-			problems = append(problems, fmt.Sprintf("%s: there is no %q, so tooLarge in build/check/toolarge.go may "+
-				"not list it", folder, pair))
-		}
+		problems = append(problems, folder+": "+pair+" differ only in case")
 	}
 	return problems
 }

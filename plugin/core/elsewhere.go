@@ -6,10 +6,10 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// This file is how a placement is left for another place, and taken up again.
+// This file is how a placement comes to be served by another one than its store has chosen, and is taken up again.
 
-// depart ends what the request has to do with the endpoints of the placement: it is served elsewhere.
-func (pl *placement) depart() {
+// leaveHome ends what a request that another region serves has to do with the endpoints at home.
+func (pl *placement) leaveHome() {
 	if w := &pl.wait; w.queued || w.isQueued() {
 		w.queued, w.waited = true, pl.lease.now()-w.Since
 	}

@@ -50,7 +50,7 @@ func (f *forwarding) forwardFailed() {
 	if pl.response.Status == 0 {
 		pl.response.Reached = pl.Gateway.ServedBy() != ""
 	}
-	switch pl.response.Verdict(f.plugin.vm.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
+	switch pl.response.Verdict(pl.shared.Clock(), pl.sentAt(), &pl.Body, pl.Gateway) {
 	case lb.Success, lb.Rejected:
 		f.forwardEnded(true)
 	case lb.Neutral:
@@ -69,7 +69,7 @@ func (f *forwarding) forwardEnded(served bool) {
 	}
 	f.ended = true
 	prompt := f.promptToForward()
-	f.plugin.vm.regions.Of(f.pl.Config).Ended(f.peer, f.sentAt, served, &prompt, f.had)
+	f.regions.Of(f.pl.Config).Ended(f.peer, f.sentAt, served, &prompt, f.had)
 }
 
 // followHome counts a forwarded request that one of this region's own servers answers. It returns false if none does.
@@ -79,6 +79,6 @@ func (f *forwarding) followHome(served string) bool {
 		return false
 	}
 	f.returned = true
-	f.plugin.vm.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
+	f.pl.shared.Stats.CountIf(statname.With(stats.CameHome, "region", f.to), 1)
 	return true
 }
