@@ -34,7 +34,7 @@ type choice struct {
 func newChoice(s *Stream, outer *choice, c *config.Config, scope string) *choice {
 	pl := &choice{stream: s, plugin: s.plugin, outer: outer}
 	pl.Config, pl.Scope = c, scope
-	pl.start(&s.plugin.vm.placing, &s.Request, s.plugin, pl)
+	pl.start(&s.plugin.vm.Shared, &s.Request, s.plugin, pl)
 	pl.steer.of, pl.serving.pl = &pl.placement, &pl.placement
 	pl.region.pl, pl.region.regions = &pl.placement, s.plugin.vm.regions
 	pl.decision = decision{of: &pl.placement, away: &pl.region}

@@ -44,7 +44,7 @@ func (pl *placement) countAt(addr string, prompt *lb.Prefix) {
 	v, l := pl.shared, &pl.lease
 	r := &l.reservation
 	if l.store == nil { // it had no plan
-		l.store, l.redis = v.stores.Of(pl.Config)
+		l.store, l.redis = v.Stores.Of(pl.Config)
 	}
 	now := v.ReadClock()
 	l.plannedAt = cmp.Or(l.plannedAt, now)
@@ -53,7 +53,7 @@ func (pl *placement) countAt(addr string, prompt *lb.Prefix) {
 		List:   lb.NewList([]lb.Candidate{{Addr: addr, Weight: 1}}),
 		Tokens: cmp.Or(r.plan.Tokens, r.request.PromptTokens+r.request.OutputTokens),
 	}
-	id := v.stores.NextID()
+	id := v.Stores.NextID()
 	r.id, l.addr, l.tokens, r.grant = id, addr, r.plan.AddedTokens(0), lb.Grant{}
 	l.open(pl.Cluster)
 	pl.enter(phaseLeased)

@@ -8,7 +8,7 @@ import (
 
 // reserveAgain reserves for a request that has waited, with a new plan.
 func (pl *placement) reserveAgain() result {
-	pl.shared.waiters.Remove(&pl.wait.Waiter)
+	pl.shared.Waiters.Remove(&pl.wait.Waiter)
 	pl.wait.queued = true
 	return pl.replan()
 }
@@ -17,7 +17,7 @@ func (pl *placement) reserveAgain() result {
 func (pl *placement) replan() result {
 	v, r := pl.shared, &pl.lease.reservation
 	now := pl.lease.now()
-	view, why := v.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
+	view, why := v.Views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		wait := r.plan.Wait
 		if why = pl.makePlan(now, view); why == lb.ReasonChosen {
@@ -61,7 +61,7 @@ func (pl *placement) bodyGrew() result {
 	if !w.mayWait() {
 		return result{step: stepWaits}
 	}
-	fits, all := false, pl.shared.waiters
+	fits, all := false, pl.shared.Waiters
 	// it may be granted what others have left
 	if pl.lease.reservation.during(func() { fits = all.Grow(&w.Waiter, w.heldBytes()) }) {
 		return pl.finishReservation()
@@ -113,13 +113,13 @@ func (pl *placement) overflows(cluster string) bool {
 		return false
 	}
 	l := &pl.lease
-	return pl.shared.views.Overflows(pl.Scope, pl.Config, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
+	return pl.shared.Views.Overflows(pl.Scope, pl.Config, cluster, l.reservation.grant.Load.Requests, l.redis != nil)
 }
 
 // planAnew plans and reserves for a request that had no plan.
 func (pl *placement) planAnew() result {
 	now := pl.shared.Clock()
-	view, why := pl.shared.views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
+	view, why := pl.shared.Views.Of(now, pl.Scope, pl.Config), lb.ReasonNoEndpoints
 	if view != nil {
 		why = pl.makePlan(now, view)
 	}

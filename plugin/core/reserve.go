@@ -16,7 +16,7 @@ const timedEvery = 16
 // reserve has the request counted at its tenant, before the store chooses an endpoint.
 func (pl *placement) reserve() result {
 	v, l := pl.shared, &pl.lease
-	l.store, l.redis = v.stores.Of(pl.Config)
+	l.store, l.redis = v.Stores.Of(pl.Config)
 	now := l.now()
 	if pl.Config.Queue.Enabled() && !pl.Config.Shadow && !pl.Idle() {
 		now = v.ReadClock()
@@ -54,7 +54,7 @@ func (pl *placement) ask(now time.Duration, c *claim, plan *lb.Plan, name string
 func (pl *placement) submit(now time.Duration) result {
 	v, l := pl.shared, &pl.lease
 	r := &l.reservation
-	r.id, r.startedAt = v.stores.NextID(), 0
+	r.id, r.startedAt = v.Stores.NextID(), 0
 	if r.id%timedEvery == 1 {
 		r.startedAt = v.GW.Now()
 	}
@@ -69,13 +69,13 @@ func (pl *placement) submit(now time.Duration) result {
 func (pl *placement) hold(now time.Duration) result {
 	v, l := pl.shared, &pl.lease
 	if l.redis != nil {
-		v.wakeAt(now, now+pl.Config.ReserveTimeout)
+		v.WakeAt(now, now+pl.Config.ReserveTimeout)
 	}
 	if pl.wait.mayWait() {
-		v.wakeAt(now, now+lb.PollPeriod)
+		v.WakeAt(now, now+lb.PollPeriod)
 		w := &pl.wait
 		// it may be granted what others have left
-		if l.reservation.during(func() { v.waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
+		if l.reservation.during(func() { v.Waiters.Add(&w.Waiter, w.heldBytes(), w.queued) }) {
 			return pl.finishReservation()
 		}
 	}
@@ -86,7 +86,7 @@ func (pl *placement) hold(now time.Duration) result {
 func (pl *placement) finishReservation() result {
 	v, l := pl.shared, &pl.lease
 	r := &l.reservation
-	v.waiters.Remove(&pl.wait.Waiter)
+	v.Waiters.Remove(&pl.wait.Waiter)
 	if r.startedAt > 0 && !r.grant.Queued {
 		v.Stats.Reserved(v.GW.Now() - r.startedAt)
 	}
@@ -98,7 +98,7 @@ func (pl *placement) finishReservation() result {
 		return pl.giveUp()
 	}
 	addr := r.plan.Candidates[r.grant.Index].Addr
-	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.views)
+	gone := !pl.Config.Shadow && l.isGone(addr, pl.Config, v.Views)
 	if gone && r.grant.Queued {
 		pl.undoGrant(addr)
 		return pl.reserveAgain()
@@ -181,7 +181,7 @@ func (pl *placement) release() {
 func (pl *placement) closeLease() {
 	pl.enter(phaseUncounted)
 	pl.Body.Forget(&pl.Prompt.Work)
-	pl.shared.waiters.Remove(&pl.wait.Waiter)
+	pl.shared.Waiters.Remove(&pl.wait.Waiter)
 	pl.lease.giveBack(&pl.lease.budget.target)
 	pl.lease.endTenant()
 	pl.lease.close()

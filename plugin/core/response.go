@@ -51,7 +51,7 @@ func (s *serving) readReport() {
 		addr = pl.Gateway.ServedBy()
 	}
 	if addr != "" {
-		pl.shared.scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
+		pl.shared.Scraping.AddReport(pl.lease.now(), pl.Config, pl.Cluster.Name, addr, report)
 	}
 }
 
