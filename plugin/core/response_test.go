@@ -56,10 +56,9 @@ func TestVerdict(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := p.endedBy(c.details)
 		p.effective = fake
-		s := &basis{
-			Subject:  request.Subject{Request: &request.Request{Gateway: fake, Body: request.Body{EndedAt: p.now}}},
-			response: response.Reading{State: response.State{Status: c.status, Complete: c.complete, Reached: true}},
-		}
+		s := &placement{}
+		s.Request = &request.Request{Gateway: fake, Body: request.Body{EndedAt: p.now}}
+		s.response.Status, s.response.Complete, s.response.Reached = c.status, c.complete, true
 		if got := s.response.Verdict(p.now, s.sentAt(), &s.Body, fake); got != c.want {
 			t.Errorf("status %d, complete %v, %q: verdict %d, want %d", c.status, c.complete, c.details, got, c.want)
 		}
@@ -89,7 +88,8 @@ func TestVerdictOfImpatience(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := p.endedBy(c.details)
 		p.effective = fake
-		s := &basis{Subject: request.Subject{Request: &request.Request{Gateway: fake}}}
+		s := &placement{}
+		s.Request = &request.Request{Gateway: fake}
 		s.response.Status, s.response.Reached = c.status, true
 		if c.sent {
 			s.Body.EndedAt = p.now
