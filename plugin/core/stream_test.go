@@ -8,6 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/placement"
 )
 
 func TestStreams(t *testing.T) {
@@ -138,10 +139,11 @@ func (d *fakeDriver) Lose(worker int) {
 func TestTransitionThatIsMissing(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
 	s := NewStream(d.workers[0].current, 7, &fakeStream{process: d.fakeProcess}).first
-	s.phase = phaseDone
-	s.enter(phaseLeased)
-	if line := d.log[len(d.log)-1]; s.phase != phaseLeased || line != "2 a request in phase done enters leased" {
-		t.Errorf("phase %s, the log has %q", s.phase, line)
+	s.Phase = placement.PhaseDone
+	s.Enter(placement.PhaseLeased)
+	line := d.log[len(d.log)-1]
+	if s.Phase != placement.PhaseLeased || line != "2 a request in phase done enters leased" {
+		t.Errorf("phase %s, the log has %q", s.Phase, line)
 	}
 	d.log = nil
 }

@@ -1,4 +1,4 @@
-package core
+package placement
 
 import (
 	"math/rand/v2"
@@ -17,7 +17,7 @@ func (dice) Random() uint64 { return rand.Uint64() }
 
 // Clients that are refused at the same time do not come back at the same time.
 func TestRetryAfter(t *testing.T) {
-	s := basis{shared: &parts.Shared{Env: &host.Env{GW: dice{}}}}
+	s := basis{Shared: &parts.Shared{Env: &host.Env{GW: dice{}}}}
 	after := func(configured, expected time.Duration) (least, most time.Duration) {
 		s.Config = &config.Config{Overload: config.Overload{RetryAfter: configured}}
 		least = time.Duration(1<<63 - 1)
